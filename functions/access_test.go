@@ -125,7 +125,7 @@ func (a *accessTest) refusedCallers(t *testing.T) map[string]refused {
 		"unknown key": invalid(apikey.Generate()), "revoked key": invalid(a.revokedKey(t)),
 		"expired key": invalid(a.createKey(t, org, time.Now().Add(-time.Second))),
 	}
-	if a.route.Access != function.User {
+	if a.route.Access != function.User && a.route.Access != function.Bearer {
 		callers["session without an organization"] = refused{
 			functiontest.AsUser(), http.StatusForbidden,
 			"organization_required",
@@ -154,7 +154,7 @@ func (a *accessTest) admittedCallers(t *testing.T) map[string]functiontest.Optio
 	if a.route.Access != function.Admin {
 		callers["member"] = functiontest.AsMember(org)
 	}
-	if a.route.Access == function.User {
+	if a.route.Access == function.User || a.route.Access == function.Bearer {
 		callers["session without an organization"] = functiontest.AsUser()
 	}
 	return callers

@@ -14,6 +14,7 @@ import (
 	"agents.example/controlplane/functions/auditlog"
 	"agents.example/controlplane/functions/console"
 	"agents.example/controlplane/functions/credentials"
+	"agents.example/controlplane/functions/mcp"
 	"agents.example/controlplane/functions/me"
 	"agents.example/controlplane/functions/members"
 	"agents.example/controlplane/functions/organizations"
@@ -90,6 +91,8 @@ type Settings struct {
 	Console console.Options
 	// SignIn is how clients of the API get tokens.
 	SignIn system.SignIn
+	// API is how the tools of the Model Context Protocol call the API.
+	API mcp.API
 	// BillingClock decides when the grace period of a failed payment ends; nil is time.Now.
 	BillingClock func() time.Time
 	// Slots bound the answers that this process holds open; nil for no bound.
@@ -146,6 +149,7 @@ func Routes(d Dependencies) []function.Route {
 		secrets.Reconcile(writer, d.Operations),
 		credentials.Reveal(d.Agents, d.Credentials),
 		credentials.Rotate(writer, d.Addresses),
+		mcp.Route(d.API, d.Slots),
 		me.Get(d.Directory),
 		organizations.Current(d.Accounts),
 		members.List(memberService),
@@ -180,7 +184,7 @@ func withDefaults(r function.Route) function.Route {
 	if r.Role == "" {
 		r.Role = function.RoleAPI
 	}
-	if r.Access != function.Public && !slices.Contains(r.Needs, function.Firestore) {
+	if r.Access.Authenticates() && !slices.Contains(r.Needs, function.Firestore) {
 		r.Needs = append([]function.Need{function.Firestore}, r.Needs...)
 	}
 	return r

@@ -20,7 +20,7 @@ var runsAgain = map[string]bool{
 func mutatingRoutes() []function.Route {
 	var routes []function.Route
 	for _, r := range functions.Routes(functions.Dependencies{}) {
-		if r.Mutates() && r.Access != function.Public {
+		if r.Mutates() && r.Access.Authenticates() {
 			routes = append(routes, r)
 		}
 	}

@@ -21,6 +21,9 @@ func routeRights() map[string]function.Access {
 			"GetHealthReadyV1", "GetHealthV1", "GetMCPProtectedResource", "GetOpenAPI", "GetPlayground",
 			"GetPlaygroundAsset", "GetProtectedResource", "ReceiveStripeEvent",
 		},
+		function.Bearer: {
+			"CallMCP",
+		},
 		function.User: {
 			"GetMe",
 		},

@@ -35,7 +35,7 @@ func (s Selection) has(name string, role function.Role) bool {
 func (s Selection) Authenticating() (name string, ok bool) {
 	routes := Routes(Dependencies{})
 	i := slices.IndexFunc(routes, func(r function.Route) bool {
-		return r.Access != function.Public && s.has(r.Name, r.Role)
+		return r.Access.Authenticates() && s.has(r.Name, r.Role)
 	})
 	if i < 0 {
 		return "", false

@@ -86,7 +86,7 @@ locals {
   # an API key of any organization.
   secret_environments = {
     for service, s in local.services : service => merge(
-      contains([for name in s.members : try(local.routes[name].access, "public") != "public"], true) ? { API_KEY_PEPPER = local.secrets.pepper } : {},
+      contains([for name in s.members : !contains(["public", "bearer"], try(local.routes[name].access, "public"))], true) ? { API_KEY_PEPPER = local.secrets.pepper } : {},
       var.domain != "" && s.public ? { EDGE_SECRETS = local.secrets.edge } : {},
       {
         for name, need in local.optional_secrets : name => local.optional_secret_ids[name]

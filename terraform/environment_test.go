@@ -17,7 +17,7 @@ import (
 // secretsOf are the secrets of the control plane that a function needs, by environment variable.
 func secretsOf(access function.Access, needs []function.Need) map[string]string {
 	held := map[string]string{}
-	if access != function.Public {
+	if access.Authenticates() {
 		// Terraform generates it: the version is known once it is written.
 		held["API_KEY_PEPPER"] = "secret prod-api-key-pepper at (unknown)"
 	}

@@ -39,6 +39,7 @@ func groups() []group {
 		},
 		{"Billing", "Plans and subscriptions.", []string{"billing"}},
 		{"Users", "The current user.", []string{"me"}},
+		{"Assistants", "The Model Context Protocol: agents as tools of an assistant.", []string{"mcp"}},
 		{
 			"System", "Health, documentation, console and public keys of the service.",
 			[]string{"health", "openapi.json", "docs", "console", ".well-known"},

@@ -84,7 +84,8 @@ type Routes struct {
 	// EdgeSecrets are the secrets of the load balancer, which sends the first of them with every request. Only requests
 	// with one of them may report their client's address.
 	EdgeSecrets EdgeSecrets `env:"EDGE_SECRETS"`
-	// APIBaseURL is the address of the API for its clients. If empty, clients cannot discover how to sign in.
+	// APIBaseURL is the address of the API for its clients. If empty, clients cannot discover how to sign in, and the
+	// tools of /mcp cannot call it.
 	APIBaseURL BaseURL `env:"API_BASE_URL"`
 	// CLIClientID is the OAuth client of the command line tool at the identity provider. If empty, the tool accepts only
 	// API keys.

@@ -6,6 +6,7 @@ import (
 
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/console"
+	"agents.example/controlplane/functions/mcp"
 	"agents.example/controlplane/functions/system"
 	"agents.example/controlplane/infra/agentprobe"
 	"agents.example/controlplane/shared/function"
@@ -41,6 +42,7 @@ func fills() map[function.Need]fill {
 func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 	d := functions.Dependencies{Settings: functions.Settings{
 		Cells: o.config.Cells.Placement(), Addresses: o.config.Addresses(), Pepper: o.settings.Pepper,
+		API:         mcp.API{BaseURL: o.settings.APIBaseURL, Vouch: o.settings.voucher().Vouch},
 		HandoffKeys: o.config.HandoffKeys, BillingClock: o.settings.BillingClock, Slots: o.slots,
 		SignIn: system.SignIn{
 			BaseURL: o.settings.APIBaseURL, Issuer: o.config.Issuer, ClientID: o.settings.CLIClientID,

@@ -57,6 +57,19 @@ func withWorkers(ctx context.Context, c config.Worker, s Settings, selection fun
 	return New(ctx, c.Common, s).service(selection, pushes)
 }
 
+// voucher returns what lets functions report the address of a client whose calls they forward. It has the secrets of
+// the load balancer, or without one the pepper: then one service serves all routes.
+func (s Settings) voucher() clientip.Voucher {
+	secrets := make([][]byte, 0, len(s.EdgeSecrets)+1)
+	for _, secret := range s.EdgeSecrets {
+		secrets = append(secrets, []byte(secret))
+	}
+	if len(secrets) == 0 && len(s.Pepper) > 0 {
+		secrets = append(secrets, s.Pepper)
+	}
+	return clientip.NewVoucher(secrets...)
+}
+
 func (o *Clients) service(s functions.Selection, pushes function.PushVerifier) (run.Service, error) {
 	if name, ok := s.Authenticating(); ok && len(o.settings.Pepper) == 0 {
 		return run.Service{}, fmt.Errorf("configuration: API_KEY_PEPPER is required: %s authenticates its callers",
@@ -80,7 +93,7 @@ func (o *Clients) service(s functions.Selection, pushes function.PushVerifier) (
 	if err != nil {
 		return run.Service{}, errors.Join(err, o.Close())
 	}
-	h = clientip.NewEdge(o.settings.EdgeSecrets).Handler(h)
+	h = clientip.NewEdge(o.settings.EdgeSecrets).Accepting(o.settings.voucher()).Handler(h)
 	return run.Service{
 		Handler: h, Host: o.config.Host, Port: o.config.Port, Project: o.config.ProjectID, Debug: o.config.Debug,
 		Close: o.Close,

@@ -22,17 +22,17 @@ func openWithout(t *testing.T, s functions.Selection) error {
 	return err
 }
 
-// TestService_NeedsThePepperUnlessAllItsRoutesArePublic opens every function, and every role, without the pepper.
-func TestService_NeedsThePepperUnlessAllItsRoutesArePublic(t *testing.T) {
+// TestService_NeedsThePepperIfItAuthenticates opens every function, and every role, without the pepper.
+func TestService_NeedsThePepperIfItAuthenticates(t *testing.T) {
 	t.Parallel()
 	const refusal = "configuration: API_KEY_PEPPER is required: "
 	refused := 0
 	for _, r := range functions.Routes(functions.Dependencies{}) {
 		err := openWithout(t, functions.Selection{Target: r.Name})
-		if r.Access == function.Public && err != nil {
-			t.Errorf("%s is public and does not start without the pepper: %v", r.Name, err)
+		if !r.Access.Authenticates() && err != nil {
+			t.Errorf("%s authenticates no one and does not start without the pepper: %v", r.Name, err)
 		}
-		if r.Access == function.Public {
+		if !r.Access.Authenticates() {
 			continue
 		}
 		refused++

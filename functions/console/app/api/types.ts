@@ -234,6 +234,9 @@ export interface BillingSession {
   expires_at: string;
 }
 
+/** The raw body, read byte for byte. */
+export type CallMCPRequest = unknown;
+
 export interface CreateAPIKeyRequest {
   /** A name for people, such as the key's user. */
   name: string;

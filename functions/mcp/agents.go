@@ -1,0 +1,193 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"agents.example/controlplane/shared/client"
+	"agents.example/controlplane/shared/plan"
+)
+
+// Limits of arguments.
+const (
+	defaultPage = 20
+	maxWait     = 55
+	defaultWait = 50
+	maxTail     = 500
+	defaultTail = 100
+	waitTool    = "wait_for_agent"
+)
+
+// Types whose schema has limits.
+type (
+	pageSize    int64
+	tailLines   int64
+	waitSeconds int64
+)
+
+type agentID struct {
+	ID string `json:"agent_id" jsonschema:"The agent's id, a UUID, from list_agents or create_agent."`
+}
+
+type listAgentsInput struct {
+	Status client.AgentStatus `json:"status,omitempty"`
+	Plan   client.PlanID      `json:"resource_plan,omitempty"`
+	Region string             `json:"region,omitempty" jsonschema:"Only agents in this region."`
+	Name   string             `json:"name,omitempty" jsonschema:"Only agents with exactly this name."`
+	Limit  pageSize           `json:"limit,omitempty"`
+	Cursor string             `json:"cursor,omitempty" jsonschema:"next_cursor of the previous call, for the next page."`
+}
+
+type agentList struct {
+	Agents []agentView `json:"agents"`
+	Next   string      `json:"next_cursor" jsonschema:"Empty if there are no more agents."`
+}
+
+func listAgents(ctx context.Context, c *call, in listAgentsInput) (agentList, string, error) {
+	if in.Limit == 0 {
+		in.Limit = defaultPage
+	}
+	page, err := c.ListAgents(client.ListAgentsParams{
+		Limit: int64(in.Limit), Cursor: in.Cursor, Status: in.Status, ResourcePlan: in.Plan, Region: in.Region,
+		Name: in.Name,
+	}).Page(ctx)
+	if err != nil {
+		return agentList{}, "", err
+	}
+	out := agentList{Agents: []agentView{}, Next: page.Next}
+	for i := range page.Items {
+		out.Agents = append(out.Agents, viewOf(&page.Items[i]))
+	}
+	text := fmt.Sprintf("%d agents.", len(out.Agents))
+	if page.Next != "" {
+		text += " There are more: call list_agents with next_cursor as cursor."
+	}
+	return out, text, nil
+}
+
+// shown makes the result of a tool that ends with one agent.
+func shown(a *client.Agent, err error) (agentView, string, error) {
+	if err != nil {
+		return agentView{}, "", err
+	}
+	return viewOf(a), say(a), nil
+}
+
+func getAgent(ctx context.Context, c *call, in agentID) (agentView, string, error) {
+	return shown(c.GetAgent(ctx, in.ID, client.GetAgentParams{}))
+}
+
+type createInput struct {
+	Name   string            `json:"name" jsonschema:"Display name, 1 to 120 characters. It need not be unique."`
+	Plan   client.PlanID     `json:"resource_plan"`
+	Region string            `json:"region,omitempty" jsonschema:"Data-plane region; us-central1 by default."`
+	Env    map[string]string `json:"env_vars,omitempty" jsonschema:"Environment variables. Put no secrets here: use set_secrets or the console."`
+	Config map[string]any    `json:"config,omitempty" jsonschema:"The user's own settings, any JSON object."`
+	Key    string            `json:"idempotency_key,omitempty" jsonschema:"Any text of your choice. A repeat with the same key and arguments creates no second agent."`
+}
+
+func createAgent(ctx context.Context, c *call, in createInput) (agentView, string, error) {
+	body := client.CreateAgentRequest{Name: in.Name, ResourcePlan: in.Plan, EnvVars: in.Env, Config: in.Config}
+	if in.Region != "" {
+		body.Region = &in.Region
+	}
+	var options []client.CallOption
+	if in.Key != "" {
+		options = append(options, client.IdempotencyKey(in.Key))
+	}
+	return shown(c.CreateAgent(ctx, body, options...))
+}
+
+type updateInput struct {
+	agentID
+	Name   *string            `json:"name,omitempty" jsonschema:"A new display name."`
+	Env    map[string]*string `json:"env_vars,omitempty" jsonschema:"Variables to set; null removes one. Others stay. No secrets: use set_secrets."`
+	Config map[string]any     `json:"config,omitempty" jsonschema:"Settings to merge; null removes one. Others stay."`
+}
+
+func updateAgent(ctx context.Context, c *call, in updateInput) (agentView, string, error) {
+	body := client.UpdateAgentRequest{Name: in.Name, EnvVars: in.Env, Config: in.Config}
+	return shown(c.UpdateAgent(ctx, in.ID, body))
+}
+
+// action makes a tool of an action that needs nothing but the agent.
+func action(act func(c *call, ctx context.Context, id string) (*client.Agent, error)) func(
+	context.Context, *call, agentID,
+) (agentView, string, error) {
+	return func(ctx context.Context, c *call, in agentID) (agentView, string, error) {
+		return shown(act(c, ctx, in.ID))
+	}
+}
+
+type waitInput struct {
+	agentID
+	Seconds waitSeconds `json:"timeout_seconds,omitempty"`
+}
+
+type waitResult struct {
+	Settled bool      `json:"settled" jsonschema:"True if the agent is running, paused, stopped or in error."`
+	Agent   agentView `json:"agent"`
+}
+
+func waitForAgent(ctx context.Context, c *call, in waitInput) (waitResult, string, error) {
+	seconds := min(in.Seconds, maxWait)
+	if seconds <= 0 {
+		seconds = defaultWait
+	}
+	release, ok := c.service.slots.Acquire(c.caller, c.caller)
+	if !ok {
+		return waitResult{}, "", &failure{
+			Code: "too_many_waits", Status: http.StatusTooManyRequests, RetryAfter: 10,
+			Detail: "Too many calls of this token wait for agents.",
+			Next:   "Wait retry_after_seconds, or call get_agent instead.",
+		}
+	}
+	defer release()
+	a, err := c.GetAgent(ctx, in.ID, client.GetAgentParams{Wait: int64(seconds)})
+	if err != nil {
+		return waitResult{}, "", err
+	}
+	out := waitResult{Settled: a.Status.IsSettled(), Agent: viewOf(a)}
+	if out.Settled {
+		return out, say(a), nil
+	}
+	return out, fmt.Sprintf("%q is still %s. Call wait_for_agent again, or diagnose_agent if it takes long: a start "+
+		"ends in error after 15 minutes at the latest.", a.Name, a.Status), nil
+}
+
+type deleteInput struct {
+	agentID
+	Name string `json:"name" jsonschema:"The agent's name, to make sure that it is the right one."`
+}
+
+// deleteAgent deletes an agent if the caller knows its name: an id alone is easily mistaken for another one.
+func deleteAgent(ctx context.Context, c *call, in deleteInput) (agentView, string, error) {
+	a, err := c.GetAgent(ctx, in.ID, client.GetAgentParams{})
+	if err != nil {
+		return agentView{}, "", err
+	}
+	if a.Name != strings.TrimSpace(in.Name) {
+		return agentView{}, "", invalid("name", "The agent with this id has another name. It was not deleted")
+	}
+	return shown(c.DeleteAgent(ctx, in.ID))
+}
+
+// prices describes the plans and what they cost, from the data that the API enforces.
+func prices() string {
+	var b strings.Builder
+	for i, p := range plan.All() {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		fmt.Fprintf(&b, "%s: %g CPU, %d MiB of memory, %d GiB volume, up to %d agents, ", p.ID, p.CPUCores(),
+			p.MemoryBytes()>>20, p.StorageGiB, p.MaxAgents)
+		if p.PriceUSDMonth == nil {
+			b.WriteString("price by contract")
+		} else {
+			fmt.Fprintf(&b, "$%g a month", *p.PriceUSDMonth)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,113 @@
+package mcp
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"sync/atomic"
+
+	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/client"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
+)
+
+// call is one request of the protocol, with a client of the API for the caller.
+type call struct {
+	*client.Client
+	// ctx is that of the request: a tool ends when its caller disconnects.
+	ctx     context.Context
+	service *service
+	// caller names the token without revealing it.
+	caller string
+	// What the API said about the token in any call so far.
+	accepted, refused atomic.Bool
+}
+
+type callKey struct{}
+
+// callFrom returns the call that a tool belongs to.
+func callFrom(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{}).(*call)
+	return c
+}
+
+// maxUserAgent bounds the name of the caller's program in the audit log.
+const maxUserAgent = 200
+
+func (s *service) newCall(ctx context.Context) (*call, error) {
+	if s.api.BaseURL == "" {
+		return nil, fault.New(fault.Unavailable, "mcp_not_configured",
+			"The operator has not configured the address of the API (API_BASE_URL), which the tools call.")
+	}
+	token := function.Token(ctx)
+	hash := sha256.Sum256([]byte(token))
+	c := &call{ctx: ctx, service: s, caller: hex.EncodeToString(hash[:])}
+	program := audit.From(ctx).UserAgent
+	if program == "" {
+		program = "unknown"
+	}
+	var err error
+	// A failure is an answer that names the time to wait, because assistants decide better than a pause in here.
+	c.Client, err = client.New(s.api.BaseURL, client.StaticToken(token), client.WithAttempts(1),
+		client.WithUserAgent(program[:min(len(program), maxUserAgent)]+" mcp"),
+		client.WithHTTPClient(&http.Client{Transport: forwarder{c}}))
+	return c, err
+}
+
+// forwarder sends the calls of one request. It adds what the audit log and the limits of the API need to know of the
+// caller, and remembers whether the API accepted the token.
+type forwarder struct{ call *call }
+
+// RoundTrip implements http.RoundTripper.
+func (f forwarder) RoundTrip(req *http.Request) (*http.Response, error) {
+	api, facts := f.call.service.api, audit.From(f.call.ctx)
+	req = req.Clone(req.Context())
+	req.Header.Set("X-Request-Id", facts.RequestID)
+	if api.Vouch != nil {
+		api.Vouch(req.Header, facts.IP)
+	}
+	transport := api.Transport
+	if transport == nil {
+		transport = http.DefaultTransport
+	}
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case res.StatusCode == http.StatusUnauthorized:
+		f.call.refused.Store(true)
+	case res.StatusCode != http.StatusTooManyRequests && res.StatusCode < http.StatusInternalServerError:
+		f.call.accepted.Store(true)
+	}
+	return res, nil
+}
+
+// verify makes sure that the API accepts the token, and asks it unless a tool's call already showed that. Errors:
+// Unauthenticated, RateLimited, Unavailable.
+func (c *call) verify() error {
+	switch {
+	case c.refused.Load():
+		return identity.InvalidToken()
+	case c.accepted.Load():
+		return nil
+	}
+	_, err := c.GetMe(c.ctx)
+	if err == nil {
+		return nil
+	}
+	refusal := fault.New(fault.Unavailable, "api_unavailable", "The API does not answer. Retry.").WithCause(err)
+	if e := client.AsError(err); e != nil {
+		switch e.Status {
+		case http.StatusUnauthorized:
+			return identity.InvalidToken()
+		case http.StatusTooManyRequests:
+			refusal = fault.New(fault.RateLimited, "rate_limited", "%s", e.Detail)
+		}
+		refusal.RetryAfter = e.RetryAfter
+	}
+	return refusal
+}

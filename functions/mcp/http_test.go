@@ -1,0 +1,111 @@
+package mcp_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/shared/apikey"
+)
+
+const (
+	initialize = `{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25",
+		"capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}}`
+	list = `{"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}`
+	call = `{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+		"params": {"name": "list_agents", "arguments": {}}}`
+	callUnknown = `{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "x", "arguments": {}}}`
+)
+
+// TestToken_IsVerifiedForEveryMessage sends every kind of message with every kind of token.
+func TestToken_IsVerifiedForEveryMessage(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	_, key := s.CreateKey(t, org)
+	for name, message := range map[string]string{
+		"initialize": initialize, "list": list, "call": call, "unknown tool": callUnknown, "garbage": "garbage",
+		"batch": "[" + call + "]",
+	} {
+		for token, code := range map[string]string{
+			"": "missing_token", "Bearer nonsense": "invalid_token", "Bearer " + apikey.Generate(): "invalid_token",
+			"Basic YTpi": "invalid_token",
+		} {
+			res := s.post(t, http.MethodPost, message, map[string]string{"Authorization": token})
+			if res.Code != http.StatusUnauthorized || !strings.Contains(res.Body.String(), code) ||
+				!strings.HasPrefix(res.Header().Get("WWW-Authenticate"), "Bearer") {
+				t.Errorf("%s with the token %q: got %d %v %s, want 401 %s", name, token, res.Code, res.Header(),
+					res.Body, code)
+			}
+		}
+		for _, token := range []string{key, functiontest.MemberToken(org)} {
+			res := s.post(t, http.MethodPost, message, map[string]string{"Authorization": "Bearer " + token})
+			wanted := http.StatusOK
+			if name == "garbage" {
+				wanted = http.StatusBadRequest
+			}
+			if res.Code != wanted {
+				t.Errorf("%s with a valid token: got %d %s, want %d", name, res.Code, res.Body, wanted)
+			}
+		}
+	}
+}
+
+// TestAnswers_AreCompleteJSON checks that no stream stays open, that other methods are refused and that notifications
+// are accepted.
+func TestAnswers_AreCompleteJSON(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	token := map[string]string{"Authorization": "Bearer " + functiontest.AdminToken(org)}
+	res := s.post(t, http.MethodPost, list, token)
+	if got := res.Header().Get("Content-Type"); got != "application/json" || res.Header().Get("Mcp-Session-Id") != "" {
+		t.Errorf("the answer has the type %q and the header %v, want JSON without a session", got, res.Header())
+	}
+	res = s.post(t, http.MethodPost, `{"jsonrpc": "2.0", "method": "notifications/initialized"}`, token)
+	if res.Code != http.StatusAccepted || res.Body.Len() > 0 {
+		t.Errorf("a notification: got %d %q, want 202 without a body", res.Code, res.Body)
+	}
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		res := s.post(t, method, "", token)
+		if res.Code != http.StatusMethodNotAllowed || res.Header().Get("Allow") != http.MethodPost {
+			t.Errorf("%s: got %d, Allow %q, want 405, POST", method, res.Code, res.Header().Get("Allow"))
+		}
+	}
+	large := `{"jsonrpc": "2.0", "id": 1, "method": "` + strings.Repeat("x", 600<<10) + `"}`
+	if res := s.post(t, http.MethodPost, large, token); res.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("a body of 600 KiB: got %d, want 413", res.Code)
+	}
+}
+
+// TestSubscription_EndsImmediately asks for notifications, for which other servers keep a stream open.
+func TestSubscription_EndsImmediately(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	res := s.post(t, http.MethodPost, `{"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {
+		"notifications": {"toolsListChanged": true}, "_meta": {
+		"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+		"io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"},
+		"io.modelcontextprotocol/clientCapabilities": {}}}}`, map[string]string{
+		"Authorization":        "Bearer " + functiontest.AdminToken(org),
+		"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen",
+	})
+	if res.Code != http.StatusOK || !strings.Contains(res.Body.String(), `"result"`) {
+		t.Errorf("got %d %s, want the end of the subscription", res.Code, res.Body)
+	}
+}
+
+// TestOrigin_OfOtherPagesIsRefused sends the origins that browsers send.
+func TestOrigin_OfOtherPagesIsRefused(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for origin, status := range map[string]int{
+		"https://evil.example": http.StatusForbidden, "null": http.StatusForbidden, s.url: http.StatusOK,
+	} {
+		res := s.post(t, http.MethodPost, list, map[string]string{
+			"Authorization": "Bearer " + functiontest.AdminToken(org), "Origin": origin,
+		})
+		if res.Code != status {
+			t.Errorf("origin %s: got %d %s, want %d", origin, res.Code, res.Body, status)
+		}
+	}
+}

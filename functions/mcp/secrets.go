@@ -1,0 +1,112 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"agents.example/controlplane/shared/client"
+)
+
+type setSecretsInput struct {
+	agentID
+	Secrets map[string]*string `json:"secrets" jsonschema:"Values by key, 1 to 20; null deletes a secret. Others stay. A key is an environment variable's name."`
+}
+
+// operationView is a secret operation. None has the value.
+type operationView struct {
+	ID        string    `json:"id"`
+	Key       string    `json:"key"`
+	Action    string    `json:"action"`
+	Stage     string    `json:"stage"`
+	Status    string    `json:"status"`
+	ErrorCode string    `json:"error_code" jsonschema:"Why it failed or waits; empty otherwise."`
+	Attempts  int64     `json:"attempts" jsonschema:"How many times the stage was started."`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+type operationList struct {
+	Operations []operationView `json:"operations"`
+	Next       string          `json:"next_cursor" jsonschema:"Empty if there are no more."`
+}
+
+func operationsOf(operations []client.SecretOperation) operationList {
+	out := operationList{Operations: []operationView{}}
+	for i := range operations {
+		out.Operations = append(out.Operations, operationOf(&operations[i]))
+	}
+	return out
+}
+
+func operationOf(o *client.SecretOperation) operationView {
+	return operationView{
+		ID: o.ID, Key: o.Key, Action: string(o.Action), Stage: string(o.Stage), Status: string(o.Status),
+		ErrorCode: deref(o.ErrorCode), Attempts: o.AttemptCount, UpdatedAt: o.UpdatedAt,
+	}
+}
+
+func setSecrets(ctx context.Context, c *call, in setSecretsInput) (operationList, string, error) {
+	changes, err := c.PutSecrets(ctx, in.ID, client.PutSecretsRequest{Secrets: in.Secrets})
+	if err != nil {
+		return operationList{}, "", err
+	}
+	return operationsOf(changes.Operations), fmt.Sprintf("%d operations began. A running agent restarts with the new "+
+		"values; list_secret_operations shows when they have the status succeeded.", len(changes.Operations)), nil
+}
+
+type secretView struct {
+	Key       string    `json:"key"`
+	InSync    bool      `json:"in_sync" jsonschema:"Whether the running pod has the newest value."`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+type secretList struct {
+	Secrets []secretView `json:"secrets"`
+}
+
+func listSecrets(ctx context.Context, c *call, in agentID) (secretList, string, error) {
+	secrets, err := c.ListSecrets(ctx, in.ID)
+	if err != nil {
+		return secretList{}, "", err
+	}
+	out := secretList{Secrets: []secretView{}}
+	for _, s := range secrets {
+		out.Secrets = append(out.Secrets, secretView{s.Key, s.InSync, s.UpdatedAt})
+	}
+	return out, fmt.Sprintf("%d secrets. Values are never shown.", len(secrets)), nil
+}
+
+type listOperationsInput struct {
+	agentID
+	Limit  pageSize `json:"limit,omitempty"`
+	Cursor string   `json:"cursor,omitempty" jsonschema:"next_cursor of the previous call, for the next page."`
+}
+
+func listOperations(ctx context.Context, c *call, in listOperationsInput) (operationList, string, error) {
+	if in.Limit == 0 {
+		in.Limit = defaultPage
+	}
+	page, err := c.ListSecretOperations(in.ID, client.ListSecretOperationsParams{
+		Limit: int64(in.Limit), Cursor: in.Cursor,
+	}).Page(ctx)
+	if err != nil {
+		return operationList{}, "", err
+	}
+	out := operationsOf(page.Items)
+	out.Next = page.Next
+	return out, fmt.Sprintf("%d operations, the newest first. reconcile_secret_operation repeats one that failed.",
+		len(out.Operations)), nil
+}
+
+type reconcileInput struct {
+	agentID
+	Operation string `json:"operation_id" jsonschema:"The operation's id, from list_secret_operations."`
+}
+
+func reconcileOperation(ctx context.Context, c *call, in reconcileInput) (operationView, string, error) {
+	o, err := c.ReconcileSecretOperation(ctx, in.ID, in.Operation)
+	if err != nil {
+		return operationView{}, "", err
+	}
+	return operationOf(o), fmt.Sprintf("The operation is %s at the stage %s.", o.Status, o.Stage), nil
+}

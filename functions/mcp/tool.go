@@ -1,0 +1,174 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/client"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/parallel"
+	"agents.example/controlplane/shared/plan"
+)
+
+// toolTimeout bounds every tool but the one that waits.
+const toolTimeout = 25 * time.Second
+
+// effect is what a tool does, as far as an assistant may ask its user before it calls the tool.
+type effect int
+
+const (
+	reads     effect = iota
+	changes          // can be undone with another tool
+	repeats          // as changes, and a repeat has no further effect
+	overwrite        // replaces or removes values
+	destroys         // cannot be undone
+)
+
+// tool is what clients see of a tool.
+type tool struct {
+	name, title, description string
+	effect                   effect
+	// foreign is true if the result has data that the agent wrote.
+	foreign bool
+}
+
+func (t tool) annotations() *mcp.ToolAnnotations {
+	return &mcp.ToolAnnotations{
+		Title: t.title, ReadOnlyHint: t.effect == reads, DestructiveHint: new(t.effect >= overwrite),
+		IdempotentHint: t.effect == reads || t.effect >= repeats, OpenWorldHint: new(t.foreign),
+	}
+}
+
+// schemas describe types whose values are limited.
+func schemas() map[reflect.Type]*jsonschema.Schema {
+	choice := func(description string, values ...string) *jsonschema.Schema {
+		s := &jsonschema.Schema{Type: "string", Description: description}
+		for _, v := range values {
+			s.Enum = append(s.Enum, v)
+		}
+		return s
+	}
+	number := func(low, high, standard float64, description string) *jsonschema.Schema {
+		s := function.Integer(low, high, standard)
+		s.Description = description
+		return s
+	}
+	return map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[client.AgentStatus]():   choice("The agent's status.", agent.Status("").Values()...),
+		reflect.TypeFor[client.PlanID]():        choice("The size of the agent.", plan.ID("").Values()...),
+		reflect.TypeFor[client.MetricsWindow](): choice("How far back it looks; 24h by default.", "1h", "6h", "24h"),
+
+		reflect.TypeFor[pageSize]():    number(1, 100, defaultPage, "The maximum number of items."),
+		reflect.TypeFor[tailLines]():   number(1, maxTail, defaultTail, "The maximum number of lines, from the end."),
+		reflect.TypeFor[waitSeconds](): number(1, maxWait, defaultWait, "How many seconds to wait at most."),
+	}
+}
+
+// schemaOf infers the schema of a type. It only fails for types that no schema describes, which the tests would show.
+func schemaOf[T any]() (*jsonschema.Schema, error) {
+	return jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: schemas()})
+}
+
+// registry adds tools to a server, and keeps the first mistake.
+type registry struct {
+	server *mcp.Server
+	err    error
+}
+
+// add adds a tool. do returns the result and one sentence about it, which says what to do next.
+//
+// The API validates the values, not the schema: its errors name all faults in one answer, and never quote a value that
+// may be a secret.
+func add[In, Out any](r *registry, t tool, do func(ctx context.Context, c *call, in In) (Out, string, error)) {
+	input, err := schemaOf[In]()
+	output, outErr := schemaOf[Out]()
+	if err = errors.Join(err, outErr); err != nil {
+		r.err = errors.Join(r.err, fmt.Errorf("tool %s: %w", t.name, err))
+		return
+	}
+	described := &mcp.Tool{
+		Name: t.name, Title: t.title, Description: t.description, Annotations: t.annotations(),
+		InputSchema: input, OutputSchema: output,
+	}
+	r.server.AddTool(described, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		c := callFrom(ctx)
+		in, err := decode[In](req.Params.Arguments, input.Required)
+		if err != nil {
+			return failed(err), nil
+		}
+		ctx, cancel := context.WithTimeout(c.ctx, toolTimeout+c.extraTime(t))
+		defer cancel()
+		var out Out
+		var text string
+		// The library calls this in a new goroutine.
+		err = parallel.Recover(func() (err error) {
+			out, text, err = do(ctx, c, in)
+			return err
+		})
+		if err != nil {
+			if known(err) == nil {
+				slog.WarnContext(ctx, "tool failed", "tool", t.name, "request_id", audit.From(c.ctx).RequestID,
+					"error", err)
+			}
+			return failed(err), nil
+		}
+		return succeeded(text, out)
+	})
+}
+
+// extraTime returns how much longer than others a tool may take.
+func (*call) extraTime(t tool) time.Duration {
+	if t.name == waitTool {
+		return maxWait*time.Second - toolTimeout + 10*time.Second
+	}
+	return 0
+}
+
+// decode reads the arguments of a tool. Its errors name arguments and never quote values.
+func decode[In any](arguments json.RawMessage, required []string) (in In, err error) {
+	if len(bytes.TrimSpace(arguments)) == 0 {
+		arguments = json.RawMessage("{}")
+	}
+	var given map[string]json.RawMessage
+	if json.Unmarshal(arguments, &given) != nil {
+		return in, invalid("arguments", "Input should be an object")
+	}
+	for _, name := range required {
+		if _, ok := given[name]; !ok {
+			return in, invalid(name, "Field required")
+		}
+	}
+	d := json.NewDecoder(bytes.NewReader(arguments))
+	d.DisallowUnknownFields()
+	if err = d.Decode(&in); err == nil {
+		return in, nil
+	}
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		return in, invalid(wrong.Field, "Input should be of the type "+wrong.Type.String())
+	}
+	return in, invalid("arguments", "The tool has no such argument, or a value has the wrong form. See its schema")
+}
+
+// succeeded is the result of a tool, for clients that read structured content and for those that read text.
+func succeeded(text string, out any) (*mcp.CallToolResult, error) {
+	encoded, err := json.Marshal(out)
+	if err != nil {
+		return nil, fmt.Errorf("encode the result of a tool: %w", err)
+	}
+	return &mcp.CallToolResult{
+		Content:           []mcp.Content{&mcp.TextContent{Text: text}, &mcp.TextContent{Text: string(encoded)}},
+		StructuredContent: json.RawMessage(encoded),
+	}, nil
+}

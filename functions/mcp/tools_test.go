@@ -1,0 +1,252 @@
+package mcp_test
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/shared/agent"
+)
+
+// TestTools_WorkOverEveryVersionOfTheProtocol lists the tools and reads an agent with each version that the library
+// supports.
+func TestTools_WorkOverEveryVersionOfTheProtocol(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	a := s.RunningAgent(t, org, nil)
+	for _, version := range mcp.SupportedProtocolVersions() {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			session := s.connect(t, functiontest.AdminToken(org), version)
+			if got := session.InitializeResult().ProtocolVersion; got != version {
+				t.Errorf("negotiated the version %s, want %s", got, version)
+			}
+			tools, err := session.ListTools(t.Context(), nil)
+			if err != nil || len(tools.Tools) != 18 {
+				t.Fatalf("got %d tools and the error %v, want 18", len(tools.Tools), err)
+			}
+			got := want(t, session, "get_agent", map[string]any{"agent_id": a.ID}).structured
+			if got["id"] != a.ID || got["status"] != "running" {
+				t.Errorf("get_agent = %v, want the running agent %s", got, a.ID)
+			}
+		})
+	}
+}
+
+// TestTools_SayWhatTheyDo holds the promises of the list of tools: schemas, hints and no tool that reveals or pays.
+func TestTools_SayWhatTheyDo(t *testing.T) {
+	t.Parallel()
+	session := start(t).connect(t, functiontest.AdminToken(org), "")
+	list, err := session.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var destructive, readOnly []string
+	for _, tool := range list.Tools {
+		if len(tool.Description) < 60 || tool.InputSchema == nil || tool.OutputSchema == nil {
+			t.Errorf("%s has no full description or schema", tool.Name)
+		}
+		for _, word := range []string{"reveal", "key", "billing", "credential", "checkout"} {
+			if strings.Contains(tool.Name, word) {
+				t.Errorf("the tool %s exists, which assistants must not have", tool.Name)
+			}
+		}
+		if *tool.Annotations.DestructiveHint {
+			destructive = append(destructive, tool.Name)
+		}
+		if tool.Annotations.ReadOnlyHint {
+			readOnly = append(readOnly, tool.Name)
+		}
+	}
+	slices.Sort(destructive)
+	slices.Sort(readOnly)
+	if wanted := []string{"delete_agent", "set_secrets", "update_agent"}; !slices.Equal(destructive, wanted) {
+		t.Errorf("destructive tools = %q, want %q", destructive, wanted)
+	}
+	if wanted := []string{
+		"diagnose_agent", "get_agent", "get_agent_logs", "get_agent_metrics", "list_agents", "list_secret_operations",
+		"list_secrets", "wait_for_agent",
+	}; !slices.Equal(readOnly, wanted) {
+		t.Errorf("tools that only read = %q, want %q", readOnly, wanted)
+	}
+	i := slices.IndexFunc(list.Tools, func(t *mcp.Tool) bool { return t.Name == "create_agent" })
+	for _, text := range []string{"hobby", "$49 a month", "402"} {
+		if !strings.Contains(list.Tools[i].Description, text) {
+			t.Errorf("the description of create_agent lacks %q", text)
+		}
+	}
+}
+
+// TestTools_ManageAnAgent takes an agent through its life with tools alone.
+func TestTools_ManageAnAgent(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	session := s.connect(t, functiontest.AdminToken(org), "")
+	given := map[string]any{
+		"name": "crawler", "resource_plan": "hobby", "env_vars": map[string]any{"MODE": "fast"},
+		"idempotency_key": "k1",
+	}
+	created := want(t, session, "create_agent", given)
+	id, _ := created.structured["id"].(string)
+	again := want(t, session, "create_agent", given)
+	if again.structured["id"] != id {
+		t.Errorf("a repeat with the same key created %v, want %s again", again.structured["id"], id)
+	}
+	s.Reconcile(t, id)
+	waited := want(t, session, "wait_for_agent", map[string]any{"agent_id": id, "timeout_seconds": 1})
+	if waited.structured["settled"] != true {
+		t.Errorf("wait_for_agent = %v, want a settled agent", waited.structured)
+	}
+	of := map[string]any{"agent_id": id}
+	want(t, session, "update_agent", map[string]any{"agent_id": id, "name": "spider"})
+	for _, step := range []struct{ tool, status string }{
+		{"restart_agent", "running"},
+		{"pause_agent", "paused"},
+		{"resume_agent", "provisioning"},
+		{"stop_agent", "stopped"},
+		{"start_agent", "provisioning"},
+	} {
+		if got := want(t, session, step.tool, of).structured["status"]; got != step.status {
+			t.Errorf("after %s the status is %v, want %s", step.tool, got, step.status)
+		}
+		s.Reconcile(t, id)
+	}
+	want(t, session, "get_agent_metrics", map[string]any{"agent_id": id, "window": "1h"})
+	list := want(t, session, "list_agents", map[string]any{"status": "running"})
+	if agents, _ := list.structured["agents"].([]any); len(agents) != 1 {
+		t.Errorf("list_agents = %v, want one agent", list.structured)
+	}
+	wantError(t, session, "delete_agent", map[string]any{"agent_id": id, "name": "crawler"}, "invalid_arguments")
+	if s.Agent(t, id).Status != agent.Running {
+		t.Fatal("an agent was deleted by a name that it does not have")
+	}
+	deleted := want(t, session, "delete_agent", map[string]any{"agent_id": id, "name": "spider"}).structured
+	if deleted["status"] != "deleting" {
+		t.Errorf("delete_agent = %v, want deleting", deleted)
+	}
+}
+
+// TestSecrets_NeverAppearInAnswers sets a secret in every form, good and bad, and searches all answers for its value.
+func TestSecrets_NeverAppearInAnswers(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	a := s.RunningAgent(t, org, nil)
+	session := s.connect(t, functiontest.AdminToken(org), "")
+	const canary = "canary-7431-secret"
+	var answers []result
+	answers = append(answers,
+		want(t, session, "set_secrets", map[string]any{"agent_id": a.ID, "secrets": map[string]any{"TOKEN": canary}}),
+		wantError(t, session, "set_secrets",
+			map[string]any{"agent_id": a.ID, "secrets": map[string]any{"bad key": canary}}, "validation_error"),
+		wantError(t, session, "set_secrets",
+			map[string]any{"agent_id": a.ID, "secrets": map[string]any{"TOKEN": []any{canary}}}, "invalid_arguments"),
+		wantError(t, session, "set_secrets", map[string]any{"agent_id": a.ID, "secrets": canary}, "invalid_arguments"),
+		wantError(t, session, "set_secrets",
+			map[string]any{"agent_id": a.ID, "secrets": map[string]any{}, canary: "x"}, "invalid_arguments"),
+		wantError(t, session, "create_agent",
+			map[string]any{"name": "n", "resource_plan": "hobby", "env_vars": map[string]any{"PORT": canary}},
+			"validation_error"),
+		want(t, session, "list_secrets", map[string]any{"agent_id": a.ID}),
+		want(t, session, "get_agent", map[string]any{"agent_id": a.ID}),
+	)
+	operations := want(t, session, "list_secret_operations", map[string]any{"agent_id": a.ID})
+	list, _ := operations.structured["operations"].([]any)
+	if len(list) != 1 {
+		t.Fatalf("list_secret_operations = %v, want one", operations.structured)
+	}
+	operation, _ := list[0].(map[string]any)
+	answers = append(answers, operations, want(t, session, "reconcile_secret_operation",
+		map[string]any{"agent_id": a.ID, "operation_id": operation["id"]}))
+	for _, answer := range answers {
+		if strings.Contains(answer.whole, canary) {
+			t.Errorf("an answer has the value of a secret: %s", answer.whole)
+		}
+	}
+}
+
+// TestErrors_SayWhatToDoNext checks the errors that an assistant has to act on.
+func TestErrors_SayWhatToDoNext(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	a := s.RunningAgent(t, org, nil)
+	admin := s.connect(t, functiontest.AdminToken(org), "")
+	member := s.connect(t, functiontest.MemberToken(org), "")
+	other := s.connect(t, functiontest.AdminToken("org-2"), "")
+	of := map[string]any{"agent_id": a.ID}
+	invalid := wantError(t, admin, "create_agent",
+		map[string]any{"name": "", "resource_plan": "tiny", "region": "moon-1"}, "validation_error")
+	for _, text := range []string{"body.name", "body.resource_plan", `"loc":["body","name"]`, `"entries"`} {
+		if !strings.Contains(invalid.text, text) {
+			t.Errorf("the error %q lacks %q", invalid.text, text)
+		}
+	}
+	wantError(t, admin, "get_agent", map[string]any{}, "invalid_arguments")
+	want(t, admin, "pause_agent", of)
+	conflict := wantError(t, admin, "restart_agent", of, "agent_state_conflict")
+	if !strings.Contains(conflict.text, `"allowed_actions":["resume","stop","delete"]`) {
+		t.Errorf("the error %q does not say what is allowed", conflict.text)
+	}
+	for _, name := range []string{"restart_agent", "stop_agent", "pause_agent"} {
+		wantError(t, member, name, of, "role_required")
+	}
+	wantError(t, member, "delete_agent", map[string]any{"agent_id": a.ID, "name": "test"}, "role_required")
+	wantError(t, member, "get_agent_logs", of, "role_required")
+	want(t, member, "get_agent", of)
+	for _, name := range []string{"get_agent", "restart_agent", "diagnose_agent", "wait_for_agent"} {
+		wantError(t, other, name, of, "agent_not_found")
+	}
+	if s.Agent(t, a.ID).Status != agent.Paused {
+		t.Error("a refused call changed the agent")
+	}
+}
+
+// TestDiagnose_NamesTheCauseAndTheTool breaks an agent and asks why it does not run.
+func TestDiagnose_NamesTheCauseAndTheTool(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	a := s.RunningAgent(t, org, nil)
+	s.UpdateAgent(t, a.ID, func(a *agent.Agent) {
+		a.Status, a.Failure = agent.Error, &agent.Failure{
+			Code: "pod_crash_loop", Stage: agent.StageReady, Message: "The agent exits soon after it starts.",
+		}
+	})
+	for name, token := range map[string]string{
+		"admin": functiontest.AdminToken(org), "member": functiontest.MemberToken(org),
+	} {
+		got := want(t, s.connect(t, token, ""), "diagnose_agent", map[string]any{"agent_id": a.ID})
+		for _, text := range []string{"exits soon", "(get_agent_logs)", "(restart_agent)", "(set_secrets)"} {
+			if !strings.Contains(got.text, text) {
+				t.Errorf("%s: the diagnosis %q lacks %q", name, got.text, text)
+			}
+		}
+		if gaps, _ := got.structured["not_checked"].([]any); (len(gaps) > 0) != (name == "member") {
+			t.Errorf("%s: not checked = %v, want gaps for members only", name, gaps)
+		}
+	}
+}
+
+// TestAudit_KnowsTheCallerBehindATool reads the audit log of a change that an assistant made.
+func TestAudit_KnowsTheCallerBehindATool(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	a := s.RunningAgent(t, org, nil)
+	want(t, s.connect(t, functiontest.AdminToken(org), ""), "pause_agent", map[string]any{"agent_id": a.ID})
+	s.SetPlan(t, org, "enterprise")
+	var entries []map[string]any
+	s.CallNamed(t, "ListAuditLog", functiontest.AsAdmin(org), functiontest.WithGuard(s.Guard),
+		functiontest.Query(url.Values{"action": {"PauseAgent"}})).
+		Want(t, http.StatusOK, "").Decode(t, &entries)
+	if len(entries) != 1 {
+		t.Fatalf("%d entries, want one", len(entries))
+	}
+	e := entries[0]
+	program, _ := e["user_agent"].(string)
+	if e["ip"] != "203.0.113.7" || e["request_id"] != "req-assistant" || !strings.HasPrefix(program, "assistant/1.0") {
+		t.Errorf("entry = %v, want the address, the request and the program of the assistant", e)
+	}
+}
