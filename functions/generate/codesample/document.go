@@ -165,7 +165,7 @@ func (s *schema) nullable() bool {
 // telling returns the name of the property that says most about an object in one word.
 func (d *document) telling(s *schema) string {
 	_, s = d.resolve(s)
-	for name := range strings.FieldsSeq("status url key_prefix id user_id key agent_id message stale") {
+	for name := range strings.FieldsSeq("status url resource key_prefix id user_id key agent_id message stale") {
 		if p := s.Properties[name]; p != nil && !p.nullable() {
 			return name
 		}

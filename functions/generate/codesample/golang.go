@@ -11,8 +11,8 @@ import (
 	"unicode"
 )
 
-// golang returns statements of a function that returns an error. They use ctx, c, which is a client, and a variable for
-// each parameter of the path. They follow the templates of shared/client.
+// golang returns statements of a function that returns an error. They use ctx, api, which is a client, and a variable
+// for each parameter of the path. They follow the templates of shared/client.
 func golang(o *operation) (string, error) {
 	call, err := goCall(o)
 	if err != nil {
@@ -58,7 +58,7 @@ func goCall(o *operation) (string, error) {
 		}
 		args = append(args, body)
 	}
-	return "c." + o.ID + "(" + strings.Join(args, ", ") + ")", nil
+	return "api." + o.ID + "(" + strings.Join(args, ", ") + ")", nil
 }
 
 // goLiteral returns an expression with the type of a schema and the value of an example.

@@ -64,14 +64,12 @@ func TestSamples_OfGoCompile(t *testing.T) {
 	code := goHeader
 	all := samples(t, "Go")
 	for _, id := range slices.Sorted(maps.Keys(all)) {
-		code += fmt.Sprintf("\nfunc %s(ctx context.Context, c *client.Client, agentID, operationID, key, keyID, "+
+		code += fmt.Sprintf("\nfunc %s(ctx context.Context, api *client.Client, agentID, operationID, key, keyID, "+
 			"userID string) error {\n%s\nreturn nil\n}\n", id, all[id])
 	}
 	dir := t.TempDir()
 	written := filepath.Join(dir, "samples.go")
-	if err := os.WriteFile(written, []byte(code), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, written, []byte(code))
 	added, err := filepath.Abs("samples.go")
 	if err != nil {
 		t.Fatal(err)
@@ -81,9 +79,7 @@ func TestSamples_OfGoCompile(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(list, overlay, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, list, overlay)
 	out, err := exec.CommandContext(t.Context(), "go", "vet", "-overlay", list, ".").CombinedOutput()
 	if err != nil {
 		t.Errorf("the samples do not compile: %v\n%s", err, strings.ReplaceAll(string(out), dir, ""))

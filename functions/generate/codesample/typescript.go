@@ -6,13 +6,14 @@ import (
 	"strings"
 )
 
-// typeScript returns statements of an async function. They use client, and a variable for each parameter of the path.
+// typeScript returns statements of an async function. They use api, which is a client, and a variable for each
+// parameter of the path.
 func typeScript(o *operation) (string, error) {
 	answered, shape := o.answer()
 	if shape == stream {
 		return typeScriptStream(o, answered)
 	}
-	call := fmt.Sprintf("client.%s(%q%s)", o.method, o.path, typeScriptInit(o))
+	call := fmt.Sprintf("api.%s(%q%s)", o.method, o.path, typeScriptInit(o))
 	if answered == nil {
 		return "await " + call + ";", nil
 	}
@@ -21,7 +22,7 @@ func typeScript(o *operation) (string, error) {
 	show := fmt.Sprintf("console.log(%s.%s);", result, shown)
 	switch {
 	case o.paged():
-		call = fmt.Sprintf("client.items(%q%s)", o.path, typeScriptInit(o))
+		call = fmt.Sprintf("api.items(%q%s)", o.path, typeScriptInit(o))
 		return fmt.Sprintf("for await (const %s of %s) {\n  %s\n}", result, call, show), nil
 	case shape == list:
 		return fmt.Sprintf("for (const %s of await %s) {\n  %s\n}", result, call, show), nil
@@ -69,7 +70,7 @@ func typeScriptStream(o *operation, item *schema) (string, error) {
 		args = append(args, typeScriptLocal(name))
 	}
 	name, _ := o.document.resolve(item)
-	return fmt.Sprintf("for await (const %s of client.%s(%s)) {\n  console.log(%s.%s);\n}", goLocal(name), method,
+	return fmt.Sprintf("for await (const %s of api.%s(%s)) {\n  console.log(%s.%s);\n}", goLocal(name), method,
 		strings.Join(args, ", "), goLocal(name), o.document.telling(item)), nil
 }
 

@@ -24,6 +24,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/.well-known/oauth-protected-resource": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get how to sign in
+         * @description Requires no token.
+         */
+        get: operations["GetProtectedResource"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/.well-known/oauth-protected-resource/mcp": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get how assistants sign in
+         * @description Requires no token.
+         */
+        get: operations["GetMCPProtectedResource"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/agents": {
         parameters: {
             query?: never;
@@ -868,6 +908,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/mcp": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Call the Model Context Protocol
+         * @description Requires a token. Each call that the request carries is checked as if it were sent alone. The body must not exceed 576 KiB.
+         */
+        post: operations["CallMCP"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/openapi.json": {
         parameters: {
             query?: never;
@@ -1129,6 +1189,8 @@ export interface components {
              */
             expires_at: string;
         };
+        /** @description The raw body, read byte for byte. */
+        CallMCPRequest: unknown;
         CreateAPIKeyRequest: {
             /** @description A name for people, such as the key's user. */
             name: string;
@@ -1417,6 +1479,20 @@ export interface components {
             meta?: {
                 [key: string]: unknown;
             };
+        };
+        ProtectedResource: {
+            /** @description Address of the API. */
+            resource: string;
+            /** @description Issuers of the accepted session tokens. */
+            authorization_servers: string[];
+            /** @description How to send a token. */
+            bearer_methods_supported: string[];
+            /** @description Scopes to ask an issuer for. */
+            scopes_supported: string[];
+            /** @description Page for developers. */
+            resource_documentation: string;
+            /** @description OAuth client of the command line tool. Absent if the tool accepts API keys only. */
+            agentctl_client_id?: string;
         };
         PutSecretsRequest: {
             /** @description Values of 1 to 65,536 bytes by key. Null deletes a secret; keys that are not listed stay. */
@@ -1974,6 +2050,7 @@ export type AuthType = components['schemas']['AuthType'];
 export type BillingInterval = components['schemas']['BillingInterval'];
 export type BillingProvider = components['schemas']['BillingProvider'];
 export type BillingSession = components['schemas']['BillingSession'];
+export type CallMCPRequest = components['schemas']['CallMCPRequest'];
 export type CreateAPIKeyRequest = components['schemas']['CreateAPIKeyRequest'];
 export type CreateAgentRequest = components['schemas']['CreateAgentRequest'];
 export type CreateCheckoutSessionRequest = components['schemas']['CreateCheckoutSessionRequest'];
@@ -1999,6 +2076,7 @@ export type OrganizationStatus = components['schemas']['OrganizationStatus'];
 export type Plan = components['schemas']['Plan'];
 export type PlanID = components['schemas']['PlanID'];
 export type Problem = components['schemas']['Problem'];
+export type ProtectedResource = components['schemas']['ProtectedResource'];
 export type PutSecretsRequest = components['schemas']['PutSecretsRequest'];
 export type ReceiveStripeEventRequest = components['schemas']['ReceiveStripeEventRequest'];
 export type Role = components['schemas']['Role'];
@@ -2091,6 +2169,96 @@ export interface operations {
             };
             500: components["responses"]["InternalServerError"];
             "4XX": components["responses"]["Refused"];
+        };
+    };
+    GetProtectedResource: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    "Strict-Transport-Security": components["headers"]["Strict-Transport-Security"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "resource": "https://api.example.com",
+                     *       "authorization_servers": [
+                     *         "https://clerk.example.com"
+                     *       ],
+                     *       "bearer_methods_supported": [
+                     *         "header"
+                     *       ],
+                     *       "scopes_supported": [
+                     *         "openid",
+                     *         "profile",
+                     *         "email",
+                     *         "offline_access"
+                     *       ],
+                     *       "resource_documentation": "https://api.example.com/docs",
+                     *       "agentctl_client_id": "agentctl"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ProtectedResource"];
+                };
+            };
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["InternalServerError"];
+        };
+    };
+    GetMCPProtectedResource: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    "Strict-Transport-Security": components["headers"]["Strict-Transport-Security"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "resource": "https://api.example.com",
+                     *       "authorization_servers": [
+                     *         "https://clerk.example.com"
+                     *       ],
+                     *       "bearer_methods_supported": [
+                     *         "header"
+                     *       ],
+                     *       "scopes_supported": [
+                     *         "openid",
+                     *         "profile",
+                     *         "email",
+                     *         "offline_access"
+                     *       ],
+                     *       "resource_documentation": "https://api.example.com/docs",
+                     *       "agentctl_client_id": "agentctl"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ProtectedResource"];
+                };
+            };
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["InternalServerError"];
         };
     };
     ListAgents: {
@@ -5820,10 +5988,91 @@ export interface operations {
             "4XX": components["responses"]["Refused"];
         };
     };
+    CallMCP: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version of the protocol that the client negotiated. */
+                "MCP-Protocol-Version"?: string;
+                /** @description The method of the message, from version 2026-07-28. */
+                "Mcp-Method"?: string;
+                /** @description The tool of the message, from version 2026-07-28. */
+                "Mcp-Name"?: string;
+                /** @description The origin of a web page. Only that of the API itself is accepted. */
+                Origin?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "jsonrpc": "2.0",
+                 *       "id": 1,
+                 *       "method": "initialize",
+                 *       "params": {
+                 *         "protocolVersion": "2025-11-25",
+                 *         "capabilities": {},
+                 *         "clientInfo": {
+                 *           "name": "assistant",
+                 *           "version": "1.0"
+                 *         }
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["CallMCPRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    "Strict-Transport-Security": components["headers"]["Strict-Transport-Security"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "jsonrpc": "2.0",
+                     *       "id": 1,
+                     *       "result": {
+                     *         "protocolVersion": "2025-11-25",
+                     *         "capabilities": {
+                     *           "tools": {}
+                     *         },
+                     *         "serverInfo": {
+                     *           "name": "agents",
+                     *           "title": "Hosted agents",
+                     *           "version": "1.0"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": Record<string, never>;
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
     GetOpenAPI: {
         parameters: {
             query?: never;
             header?: {
+                /** @description The encodings that the client accepts. The service supports gzip. */
+                "Accept-Encoding"?: string;
                 /** @description The `ETag` of the version that the client has. If it is still current, the response is 304 without a body. */
                 "If-None-Match"?: components["parameters"]["If-None-Match"];
             };
@@ -5838,6 +6087,7 @@ export interface operations {
                     "Cache-Control": components["headers"]["Cache-Control"];
                     ETag: components["headers"]["ETag"];
                     "Strict-Transport-Security": components["headers"]["Strict-Transport-Security"];
+                    Vary: components["headers"]["Vary"];
                     "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
                     "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
