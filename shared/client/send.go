@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -13,12 +12,8 @@ import (
 	"time"
 )
 
-const (
-	// maxBody bounds an answer that is not a stream.
-	maxBody = 64 << 20
-	// patience is how long a request waits for an answer. The API holds a request for a minute at most.
-	patience = 2 * time.Minute
-)
+// maxBody bounds an answer that is not a stream.
+const maxBody = 64 << 20
 
 // call is one operation with its parameters.
 type call struct {
@@ -177,107 +172,6 @@ func (c *Client) fetch(ctx context.Context, q *request) ([]byte, error) {
 		return nil, permanentError{fmt.Errorf("the answer is longer than %d MiB", maxBody>>20)}
 	}
 	return text, nil
-}
-
-// errNoAnswer is the error of a request whose answer did not come in time. Its connection may be dead.
-type errNoAnswer struct{}
-
-// Error implements error.
-func (errNoAnswer) Error() string { return fmt.Sprintf("no answer within %s", patience) }
-
-// once sends a request once, and again if the token had to be replaced. An answer that is no success is an *Error.
-func (c *Client) once(ctx context.Context, q *request) (*http.Response, error) {
-	token, err := c.token(ctx)
-	if err != nil {
-		return nil, err
-	}
-	res, err := c.exchange(ctx, q, token)
-	refresher, ok := c.tokens.(Refresher)
-	if e := AsError(err); !ok || q.refreshed || e == nil || e.Status != http.StatusUnauthorized {
-		return res, err
-	}
-	q.refreshed = true
-	if failed := refresher.Refresh(ctx, token); failed != nil {
-		return nil, fmt.Errorf("%w; the token could not be replaced: %w", err, permanentError{failed})
-	}
-	if token, err = c.token(ctx); err != nil {
-		return nil, err
-	}
-	return c.exchange(ctx, q, token)
-}
-
-// token returns the token to send. Errors are not repeated and never hold the token.
-func (c *Client) token(ctx context.Context) (string, error) {
-	token, err := c.tokens.Token(ctx)
-	if err != nil {
-		return "", permanentError{fmt.Errorf("there is no token for the API: %w", err)}
-	}
-	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		return "", permanentError{invalidToken{}}
-	}
-	return token, nil
-}
-
-// invalidToken is the error of a token that cannot be sent.
-type invalidToken struct{}
-
-// Error implements error.
-func (invalidToken) Error() string {
-	return "the API token has a space, a line break or another character that a token cannot have. " +
-		"Check how it was copied or read from its file"
-}
-
-// exchange sends a request with a token and returns a successful answer.
-func (c *Client) exchange(ctx context.Context, q *request, token string) (*http.Response, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	late := time.AfterFunc(patience, func() { cancel(errNoAnswer{}) })
-	defer late.Stop()
-	req, err := http.NewRequestWithContext(ctx, q.method, q.target, bytes.NewReader(q.body))
-	if err != nil {
-		cancel(nil)
-		return nil, permanentError{err}
-	}
-	req.Header = q.header.Clone()
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	res, err := c.http.Do(req)
-	if err != nil {
-		err = withCause(ctx, err)
-		cancel(nil)
-		return nil, err
-	}
-	res.Body = &answerBody{ReadCloser: res.Body, cancel: cancel}
-	if res.StatusCode >= 200 && res.StatusCode < 300 {
-		if q.answered != nil {
-			*q.answered = res.Header
-		}
-		return res, nil
-	}
-	defer res.Body.Close() //nolint:errcheck // the answer is an error already
-	// The status is known, so an answer that breaks off is no other error.
-	text, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
-	return nil, readError(res, text)
-}
-
-// withCause returns err, or why its context was canceled by this package.
-func withCause(ctx context.Context, err error) error {
-	if cause, ok := context.Cause(ctx).(errNoAnswer); ok { //nolint:errorlint // the cause is the value itself
-		return cause
-	}
-	return err
-}
-
-// answerBody is the body of an answer. Closing it releases the request's context.
-type answerBody struct {
-	io.ReadCloser
-	cancel context.CancelCauseFunc
-}
-
-// Close implements io.Closer.
-func (b *answerBody) Close() error {
-	defer b.cancel(nil)
-	return b.ReadCloser.Close()
 }
 
 // cloneWith returns a copy of the parameters with another value of one.

@@ -24,6 +24,7 @@ type answer struct {
 	status     int
 	retryAfter string // "date" is a date in 10 seconds
 	location   string
+	next       string // the cursor of the next page
 	body       string
 	// fault is what goes wrong: lost, broken off, silent, endless. gzip is none.
 	fault string
@@ -50,7 +51,9 @@ func (s *schedule) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if a.retryAfter == "date" {
 		a.retryAfter = time.Now().Add(10 * time.Second).UTC().Format(http.TimeFormat)
 	}
-	for name, value := range map[string]string{"Retry-After": a.retryAfter, "Location": a.location} {
+	for name, value := range map[string]string{
+		"Retry-After": a.retryAfter, "Location": a.location, "X-Next-Cursor": a.next,
+	} {
 		if value != "" {
 			w.Header().Set(name, value)
 		}

@@ -23,6 +23,9 @@ func lines[T any](ctx context.Context, c *Client, r call, options []CallOption) 
 		scanner := bufio.NewScanner(res.Body)
 		scanner.Buffer(nil, 1<<20)
 		for scanner.Scan() {
+			if len(scanner.Bytes()) == 0 {
+				continue
+			}
 			var item T
 			if err := json.Unmarshal(scanner.Bytes(), &item); err != nil {
 				// A lost connection leaves a part of a line.
