@@ -50,7 +50,8 @@ func (i *Issuer) showChoice(w http.ResponseWriter, status int, request authReque
 	}
 	if request.userCode != "" {
 		page.Action = "/device"
-		page.Lead = "Choose who the device with the code " + request.userCode + " is for. Cancel if it shows another code."
+		page.Lead = "Choose who the device with the code " + request.userCode +
+			" is for. Cancel if it shows another code."
 		page.Cancel = "/device?" + url.Values{"user_code": {request.userCode}, "cancel": {""}}.Encode()
 	} else {
 		page.Cancel = i.answerURL(request, refusal{"access_denied", "The user canceled the sign-in."}.parameters())

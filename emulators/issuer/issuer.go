@@ -3,8 +3,10 @@
 //
 // It implements the identity provider's session tokens (Clerk's version 2 claims), the tokens of Pub/Sub pushes, the
 // publication and rotation of keys, and OpenID Connect's sign-in with authorization code, PKCE and refresh tokens, for
-// browsers, native applications (RFC 8252) and devices without a browser (RFC 8628). It does not authenticate users:
-// whoever signs in chooses a user, and every caller gets any token. It must never be reachable from outside the machine.
+// browsers, native applications (RFC 8252) and devices without a browser (RFC 8628).
+//
+// It does not authenticate users: whoever signs in chooses a user, and every caller gets any token. It must never be
+// reachable from outside the machine.
 package issuer
 
 import (

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"agents.example/controlplane/shared/client"
 )
 
 // App is the tool with everything that it reads and writes.
@@ -109,6 +107,7 @@ func (a *App) tool() (*tool, *cobra.Command) {
 	root.AddCommand(t.secretsCommand(), t.credentialsCommand())
 	root.AddCommand(t.keysCommand(), t.orgCommand(), t.whoamiCommand(), t.membersCommand(), t.billingCommand())
 	root.AddCommand(t.auditCommand())
+	root.AddCommand(t.loginCommand(), t.logoutCommand(), t.profilesCommand())
 	checkUsage(root)
 	return t, root
 }
@@ -125,16 +124,3 @@ func (t *tool) limitTime(cmd *cobra.Command) {
 
 // errTimeout is the cause of a context that --timeout ended.
 var errTimeout = errors.New("the time limit of --timeout has passed")
-
-// client returns the client of the API with the caller's token.
-func (t *tool) client() (*client.Client, error) {
-	base, _ := t.app.Lookup("AGENTS_BASE_URL")
-	key, _ := t.app.Lookup("AGENTS_API_KEY")
-	if t.baseURL != "" {
-		base = t.baseURL
-	}
-	if base == "" || key == "" {
-		return nil, errNoProfile
-	}
-	return client.New(base, client.StaticToken(key), client.WithUserAgent("agentctl"))
-}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"agents.example/controlplane/functions/agentctl/login"
+	"agents.example/controlplane/functions/agentctl/profile"
 	"agents.example/controlplane/shared/client"
 )
 
@@ -89,6 +91,11 @@ func harmlessLines(text string) string {
 
 // explain returns what an error that is no answer of the API means, and what the user can do.
 func (t *tool) explain(err error) (text string, next []string) {
+	for _, known := range []error{login.ErrSessionEnded, profile.ErrNotLoggedIn} {
+		if errors.Is(err, known) {
+			return known.Error(), nil
+		}
+	}
 	var request *url.Error
 	if !errors.As(err, &request) {
 		return err.Error(), nil

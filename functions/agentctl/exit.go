@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"agents.example/controlplane/functions/agentctl/profile"
 	"agents.example/controlplane/shared/client"
 )
 
@@ -64,9 +65,6 @@ func exitCodesTopic() *cobra.Command {
 	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: strings.TrimSpace(b.String())}
 }
 
-// errNoProfile is the error of a command that needs a token when there is none.
-var errNoProfile = errors.New("not signed in. Run: agentctl login. Or set AGENTS_BASE_URL and AGENTS_API_KEY")
-
 // failedError is the end of a wait for an object that failed.
 type failedError struct{ error }
 
@@ -82,13 +80,14 @@ func (e notFoundError) Unwrap() error { return e.error }
 // exitCode returns the exit code of a command that ended with err.
 func exitCode(err error) int {
 	var usage usageError
+	var unknown *profile.UnknownError
 	var failed failedError
 	var missing notFoundError
 	var invalid invalidError
 	switch e := client.AsError(err); {
 	case err == nil:
 		return ExitOK
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.As(err, &unknown):
 		return ExitUsage
 	case errors.As(err, &failed):
 		return ExitUnsettled
@@ -98,7 +97,7 @@ func exitCode(err error) int {
 		return ExitInvalid
 	case errors.Is(err, errTimeout), errors.Is(err, context.DeadlineExceeded):
 		return ExitTimeout
-	case errors.Is(err, errNoProfile):
+	case withoutCredential(err):
 		return ExitNoSession
 	case e != nil:
 		return statusCode(e.Status)

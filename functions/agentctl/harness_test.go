@@ -2,6 +2,7 @@ package agentctl_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"regexp"
@@ -10,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	diff "github.com/google/go-cmp/cmp"
 
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/agentctl"
@@ -88,6 +89,8 @@ func (a *api) onNudge(t *testing.T, handle func(agentID string)) (stop func()) {
 type tool struct {
 	url, token, stdin string
 	variables         map[string]string
+	// config is the folder of configuration files; a new one for each run if it is empty.
+	config string
 }
 
 // as returns a tool that sends a token.
@@ -119,7 +122,8 @@ func (c tool) runTo(t *testing.T, to io.Writer, args ...string) output {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	app := &agentctl.App{
-		Stdin: strings.NewReader(c.stdin), Stdout: &stdout, Stderr: &stderr, ConfigDir: t.TempDir(), Now: time.Now,
+		Stdin: strings.NewReader(c.stdin), Stdout: &stdout, Stderr: &stderr, Now: time.Now,
+		ConfigDir: cmp.Or(c.config, t.TempDir()),
 		Lookup: func(name string) (string, bool) {
 			switch name {
 			case "AGENTS_BASE_URL":
@@ -151,8 +155,8 @@ func (o output) ok(t *testing.T) output {
 func (o output) want(t *testing.T, want output) {
 	t.Helper()
 	got := output{o.Code, normal(o.Stdout), normal(o.Stderr)}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("output (-want +got):\n%s", diff)
+	if text := diff.Diff(want, got); text != "" {
+		t.Errorf("output (-want +got):\n%s", text)
 	}
 }
 

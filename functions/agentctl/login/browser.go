@@ -5,21 +5,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 
-	"github.com/cli/browser"
 	"golang.org/x/oauth2"
 
 	"agents.example/controlplane/functions/agentctl/profile"
 )
-
-// OpenBrowser opens an address in the user's browser. What the browser prints is dropped, because standard output is
-// for data.
-func OpenBrowser(address string) error {
-	browser.Stdout, browser.Stderr = io.Discard, io.Discard
-	return browser.OpenURL(address)
-}
 
 // Browser signs the user in with a browser on this machine, and returns the profile to store. It returns ErrNoSignIn if
 // the API accepts API keys only.

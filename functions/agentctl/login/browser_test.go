@@ -123,13 +123,13 @@ func TestBrowser_IgnoresAnotherState(t *testing.T) {
 		}
 		back := u.Query().Get("redirect_uri")
 		for _, query := range []string{"", "?state=guessed&error=access_denied", "?state=guessed&code=stolen"} {
-			if res, page := b.send(http.MethodGet, back+query, nil); res.StatusCode != http.StatusBadRequest {
-				t.Errorf("%q: the listener answered %d: %s; want 400", query, res.StatusCode, page)
+			if r := b.send(http.MethodGet, back+query, nil); r.status != http.StatusBadRequest {
+				t.Errorf("%q: the listener answered %d: %s; want 400", query, r.status, r.page)
 			}
 		}
 		host := strings.Replace(back, "127.0.0.1", "localhost", 1) // stands for a name that leads to this machine
-		if res, _ := b.send(http.MethodGet, host, nil); res.StatusCode != http.StatusMisdirectedRequest {
-			t.Errorf("another host name: status %d, want 421", res.StatusCode)
+		if r := b.send(http.MethodGet, host, nil); r.status != http.StatusMisdirectedRequest {
+			t.Errorf("another host name: status %d, want 421", r.status)
 		}
 		return b.signIn(address)
 	}

@@ -36,15 +36,15 @@ func TestDevice_SignsTheUserIn(t *testing.T) {
 	p, err := signInDevice(w, func(b *browser, page, code string) {
 		typed := strings.ToLower(strings.ReplaceAll(code, "-", " "))
 		form := url.Values{"user_code": {typed}}
-		if res, body := b.send(http.MethodGet, page+"?"+form.Encode(), nil); res.StatusCode != http.StatusOK ||
-			!strings.Contains(body, "Choose who the device") {
-			t.Errorf("the page for the code: %d: %s; want the choice of a user", res.StatusCode, body)
+		if r := b.send(http.MethodGet, page+"?"+form.Encode(), nil); r.status != http.StatusOK ||
+			!strings.Contains(r.page, "Choose who the device") {
+			t.Errorf("the page for the code: %d: %s; want the choice of a user", r.status, r.page)
 		}
 		for name, values := range b.choice {
 			form[name] = values
 		}
-		if _, body := b.send(http.MethodPost, page, form); !strings.Contains(body, "The device is signed in") {
-			t.Errorf("the page after the choice: %s; want that the device is signed in", body)
+		if r := b.send(http.MethodPost, page, form); !strings.Contains(r.page, "The device is signed in") {
+			t.Errorf("the page after the choice: %s; want that the device is signed in", r.page)
 		}
 	})
 	if err != nil {

@@ -66,7 +66,8 @@ func (f Flow) discover(ctx context.Context, baseURL string) (provider, error) {
 		return provider{}, fmt.Errorf("the identity provider %s does not describe itself: %w", issuer, err)
 	}
 	if status != http.StatusOK {
-		return provider{}, fmt.Errorf("the identity provider %s answered with the status %d. Retry later", issuer, status)
+		return provider{}, fmt.Errorf("the identity provider %s answered with the status %d. Retry later", issuer,
+			status)
 	}
 	return p, p.check(issuer)
 }
@@ -81,7 +82,8 @@ func (f Flow) describeAPI(ctx context.Context, base string) (resource, error) {
 	case status == http.StatusNotFound:
 		return r, ErrNoSignIn
 	case status != http.StatusOK:
-		return r, fmt.Errorf("the API at %s answered with the status %d. Check the address, or retry later", base, status)
+		return r, fmt.Errorf("the API at %s answered with the status %d. Check the address, or retry later", base,
+			status)
 	case strings.TrimRight(r.Resource, "/") != base: // a copy of the document must not vouch for another API
 		return r, fmt.Errorf("the API at %s names itself %q. Run: agentctl login --base-url with that address", base,
 			r.Resource)

@@ -67,7 +67,8 @@ func TestSetTokens_ChoosesWhatTheAPIReads(t *testing.T) {
 		err := setTokens(&s, granted(test.access, test.id), now)
 		if s.Access.Reveal() != test.want || (err == nil) != (test.want != "") ||
 			err == nil && s.Expires.Unix() != test.expires {
-			t.Errorf("%s: token %t until %d, %v; want until %d", name, s.Access != "", s.Expires.Unix(), err, test.expires)
+			t.Errorf("%s: token %t until %d, %v; want until %d", name, s.Access != "", s.Expires.Unix(), err,
+				test.expires)
 		}
 		if s.Refresh.Reveal() != "refresh-2" {
 			t.Errorf("%s: the new refresh token was dropped", name)

@@ -30,7 +30,7 @@ type Flow struct {
 	HTTP *http.Client
 	// Out gets what the user must read, such as the address to open.
 	Out io.Writer
-	// Open opens an address in the user's browser, such as OpenBrowser. If it is nil, the user opens it.
+	// Open opens an address in the user's browser. If it is nil, the user opens it.
 	Open func(address string) error
 	// Port is the port of the loopback listener, for identity providers that only accept the exact redirect URI
 	// http://127.0.0.1:PORT/callback. 0 means a free port, as RFC 8252 recommends.

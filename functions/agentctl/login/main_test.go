@@ -151,33 +151,39 @@ func (b *browser) wait() {
 	}
 }
 
-// send sends a request and returns its status, its header and its body.
-func (b *browser) send(method, address string, form url.Values) (*http.Response, string) {
+// reply is a page, or the address that the browser must go to.
+type reply struct {
+	status         int
+	location, page string
+}
+
+// send sends a request.
+func (b *browser) send(method, address string, form url.Values) reply {
 	req, err := http.NewRequestWithContext(context.Background(), method, address, strings.NewReader(form.Encode()))
 	if err != nil {
 		b.w.t.Error(err)
-		return &http.Response{}, ""
+		return reply{}
 	}
 	if method == http.MethodPost {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	res, err := b.http.Do(req)
 	if err != nil {
-		return &http.Response{}, err.Error()
+		return reply{page: err.Error()}
 	}
 	defer res.Body.Close() //nolint:errcheck // it was read
 	body, err := io.ReadAll(res.Body)
 	if err != nil {
 		b.w.t.Error(err)
 	}
-	return res, string(body)
+	return reply{status: res.StatusCode, location: res.Header.Get("Location"), page: string(body)}
 }
 
 // signIn opens the sign-in page, chooses the user, and follows the way back.
 func (b *browser) signIn(address string) error {
 	defer close(b.done)
-	if res, page := b.send(http.MethodGet, address, nil); res.StatusCode != http.StatusOK {
-		b.w.t.Errorf("the sign-in page has the status %d: %s", res.StatusCode, page)
+	if r := b.send(http.MethodGet, address, nil); r.status != http.StatusOK {
+		b.w.t.Errorf("the sign-in page has the status %d: %s", r.status, r.page)
 		return nil
 	}
 	u, err := url.Parse(address)
@@ -188,37 +194,36 @@ func (b *browser) signIn(address string) error {
 	for name, values := range b.choice {
 		form[name] = values
 	}
-	res, page := b.send(http.MethodPost, b.w.issuer.URL()+"/authorize", form)
-	return b.comeBack(res, page)
+	b.comeBack(b.send(http.MethodPost, b.w.issuer.URL()+"/authorize", form))
+	return nil
 }
 
 // cancel opens the sign-in page and follows its link to cancel.
 func (b *browser) cancel(address string) error {
 	defer close(b.done)
-	_, page := b.send(http.MethodGet, address, nil)
+	page := b.send(http.MethodGet, address, nil).page
 	link := regexp.MustCompile(`href="(http://127[^"]*access_denied[^"]*)"`).FindStringSubmatch(page)
 	if link == nil {
 		b.w.t.Errorf("the sign-in page has no link to cancel: %s", page)
 		return nil
 	}
-	res, page := b.send(http.MethodGet, html.UnescapeString(link[1]), nil)
-	b.page, b.code = page, res.StatusCode
+	last := b.send(http.MethodGet, html.UnescapeString(link[1]), nil)
+	b.page, b.code = last.page, last.status
 	return nil
 }
 
 // comeBack follows the identity provider's answer to the listener.
-func (b *browser) comeBack(res *http.Response, page string) error {
-	back, err := url.Parse(res.Header.Get("Location"))
-	if err != nil || res.StatusCode != http.StatusSeeOther {
-		b.w.t.Errorf("the identity provider answered %d: %s", res.StatusCode, page)
-		return nil
+func (b *browser) comeBack(answer reply) {
+	back, err := url.Parse(answer.location)
+	if err != nil || answer.status != http.StatusSeeOther {
+		b.w.t.Errorf("the identity provider answered %d: %s", answer.status, answer.page)
+		return
 	}
 	query := back.Query()
 	b.change(query)
 	back.RawQuery = query.Encode()
-	res, page = b.send(http.MethodGet, back.String(), nil)
-	b.page, b.code = page, res.StatusCode
-	return nil
+	last := b.send(http.MethodGet, back.String(), nil)
+	b.page, b.code = last.page, last.status
 }
 
 // output is what the user reads.

@@ -77,6 +77,9 @@ func (s Store) Resolve(lookup Lookup, flags Flags) (Resolved, error) {
 	if named != "" && !known && !flags.New {
 		return Resolved{}, &UnknownError{Name: name, Known: file.Names()}
 	}
+	if !known {
+		base = cmp.Or(base, lookup.get(EnvBaseURL)) // a new profile has no stored one
+	}
 	r := Resolved{Name: name, Stored: known, BaseURL: cleanURL(cmp.Or(base, stored.BaseURL))}
 	switch {
 	case r.BaseURL == "":

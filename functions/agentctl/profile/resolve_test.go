@@ -70,6 +70,10 @@ func TestResolve_PrefersFlagsThenEnvironmentThenFile(t *testing.T) {
 			want:  profile.Resolved{Name: "staging", Stored: true, BaseURL: elsewhere},
 		},
 		"the same API by flag": {flags: profile.Flags{BaseURL: production + "//"}, want: fromFile},
+		"new profile at the API of the environment": {
+			env: map[string]string{"AGENTS_BASE_URL": staging}, flags: profile.Flags{Profile: "new", New: true},
+			want: profile.Resolved{Name: "new", BaseURL: staging},
+		},
 		"new profile": {
 			flags: profile.Flags{Profile: "new", BaseURL: staging, New: true},
 			want:  profile.Resolved{Name: "new", BaseURL: staging},

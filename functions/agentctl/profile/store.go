@@ -34,14 +34,13 @@ type Store struct {
 	Path string
 }
 
-// DefaultPath returns the path of the file in the user's configuration directory, such as
-// ~/.config/agentctl/config.json.
-func DefaultPath() (string, error) {
-	dir, err := os.UserConfigDir()
-	if err != nil {
-		return "", fmt.Errorf("the directory of your configuration is unknown: %w", err)
+// In returns the store in the user's configuration directory, which os.UserConfigDir returns, such as
+// ~/.config/agentctl/config.json. An empty directory gives an empty store.
+func In(configDir string) Store {
+	if configDir == "" {
+		return Store{}
 	}
-	return filepath.Join(dir, "agentctl", "config.json"), nil
+	return Store{Path: filepath.Join(configDir, "agentctl", "config.json")}
 }
 
 // Load reads the file. A file that does not exist is empty. It refuses a file that other users can read.
@@ -71,7 +70,8 @@ func (s Store) Load() (File, error) {
 	}
 	var read File
 	if err := json.Unmarshal(b, &read); err != nil { // the error names an offset or a type, never a value
-		return none, fmt.Errorf("%s is not valid: %w. Repair the file, or remove it and run: agentctl login", s.Path, err)
+		return none, fmt.Errorf("%s is not valid: %w. Repair the file, or remove it and run: agentctl login", s.Path,
+			err)
 	}
 	if read.Profiles == nil {
 		read.Profiles = none.Profiles

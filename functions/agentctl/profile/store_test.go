@@ -274,7 +274,10 @@ func TestProfile_DescribesItsCredential(t *testing.T) {
 	if err := profile.CheckName(strings.Repeat("a", 64)); err == nil {
 		t.Error("a name of 64 letters was accepted")
 	}
-	if path, err := profile.DefaultPath(); err == nil && filepath.Base(filepath.Dir(path)) != "agentctl" {
-		t.Errorf("DefaultPath = %s, want a file in a directory agentctl", path)
+	if got, want := profile.In("dir").Path, filepath.Join("dir", "agentctl", "config.json"); got != want {
+		t.Errorf("the path in a directory is %s, want %s", got, want)
+	}
+	if got := profile.In("").Path; got != "" {
+		t.Errorf("the path in an unknown directory is %s, want none", got)
 	}
 }

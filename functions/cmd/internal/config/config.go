@@ -87,8 +87,8 @@ type Routes struct {
 	// APIBaseURL is the address of the API for its clients. If empty, clients cannot discover how to sign in, and the
 	// tools of /mcp cannot call it.
 	APIBaseURL BaseURL `env:"API_BASE_URL"`
-	// CLIClientID is the OAuth client of the command line tool at the identity provider. If empty, the tool accepts only
-	// API keys.
+	// CLIClientID is the OAuth client of the command line tool at the identity provider. If empty, the tool accepts
+	// API keys only.
 	CLIClientID string `env:"CLI_CLIENT_ID"`
 	// CLIScopes are the scopes that the command line tool asks the identity provider for.
 	CLIScopes string `env:"CLI_SCOPES, default=openid profile email offline_access"`
