@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"agents.example/controlplane/functions"
+	"agents.example/controlplane/functions/agentctl"
 	"agents.example/controlplane/functions/generate/codesample"
 	"agents.example/controlplane/functions/openapi"
 	"agents.example/controlplane/shared/function"
@@ -85,7 +86,7 @@ func describe(clientConfig string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if options.Samples, err = codesample.Of(document, client.Output.Excluded); err != nil {
+	if options.Samples, err = codesample.Of(document, client.Output.Excluded, (&agentctl.App{}).Root()); err != nil {
 		return nil, err
 	}
 	return openapi.Describe(routes, options)

@@ -1,23 +1,27 @@
 // Package codesample writes code that calls the operations of an OpenAPI document: as a command line with curl, in Go
-// with shared/client, and in TypeScript with its package. Everything in a sample follows from the operation and the
-// example of its body, so that no sample is written by hand. The package does not run the samples; its tests do.
+// with shared/client, in TypeScript with its package, and with the command line tool. Everything in a sample follows from
+// the operation and the example of its body, so that no sample is written by hand. The package does not run the samples;
+// its tests do.
 package codesample
 
 import (
 	"fmt"
 	"slices"
 
+	"github.com/spf13/cobra"
+
 	"agents.example/controlplane/functions/openapi"
 )
 
 // Of returns the samples of the operations of a document by their ids. Operations that clients do not have, by their
-// ids, get only the command line of curl.
-func Of(document []byte, withoutClient []string) (map[string][]openapi.Sample, error) {
+// ids, get only the command line of curl. tool is the root of the command line tool.
+func Of(document []byte, withoutClient []string, tool *cobra.Command) (map[string][]openapi.Sample, error) {
 	d, err := parse(document)
 	if err != nil {
 		return nil, err
 	}
 	samples := map[string][]openapi.Sample{}
+	ofTool := commands(tool)
 	for _, o := range d.operations() {
 		samples[o.ID] = []openapi.Sample{{Language: "Shell", Label: "curl", Source: curl(o)}}
 		if slices.Contains(withoutClient, o.ID) {
@@ -34,6 +38,14 @@ func Of(document []byte, withoutClient []string) (map[string][]openapi.Sample, e
 		samples[o.ID] = append(samples[o.ID],
 			openapi.Sample{Language: "Go", Label: "Go", Source: inGo},
 			openapi.Sample{Language: "TypeScript", Label: "TypeScript", Source: inTypeScript})
+		if len(ofTool[o.ID]) == 0 {
+			continue
+		}
+		lines, err := commandLines(o, ofTool[o.ID])
+		if err != nil {
+			return nil, fmt.Errorf("write the command line of %s: %w", o.ID, err)
+		}
+		samples[o.ID] = append(samples[o.ID], openapi.Sample{Language: "Shell", Label: tool.Name(), Source: lines})
 	}
 	return samples, nil
 }

