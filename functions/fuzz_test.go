@@ -3,12 +3,14 @@ package functions_test
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
 
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/functions/mcp"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/billing"
@@ -92,6 +94,14 @@ func (reachedMembers) People(context.Context, []string) ([]member.Person, error)
 	return nil, errReached
 }
 
+// acceptingAPI accepts every token. A message of the Model Context Protocol reaches it before it is read.
+type acceptingAPI struct{}
+
+// RoundTrip implements http.RoundTripper.
+func (acceptingAPI) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("{}"))}, nil
+}
+
 // bodyTest sends bodies to every route that takes one.
 type bodyTest struct {
 	handler http.Handler
@@ -105,7 +115,10 @@ func newBodyTest(f *testing.F) bodyTest {
 	d := functions.Dependencies{
 		Agents: reachedAgents{}, Keys: reachedKeys{}, SecretWriter: noSecrets{}, Accounts: reachedAccounts{},
 		Payments: reachedPayments{}, Members: reachedMembers{},
-		Settings: functions.Settings{Cells: agent.Cells{{Name: "a", Region: agent.DefaultRegion}}},
+		Settings: functions.Settings{
+			Cells: agent.Cells{{Name: "a", Region: agent.DefaultRegion}},
+			API:   mcp.API{BaseURL: "https://api.test", Transport: acceptingAPI{}},
+		},
 	}
 	b := bodyTest{handler: handlerOf(f, d)}
 	parameters := strings.NewReplacer("{agent_id}", unknownID, "{user_id}", userID)
@@ -127,6 +140,9 @@ func (b bodyTest) send(t *testing.T, body []byte) {
 	for i, r := range b.routes {
 		res := functiontest.Send(t, b.handler, r.Method, b.paths[i], functiontest.AsAdmin(org),
 			functiontest.RawBody(string(body)))
+		if r.Access == function.Bearer && (res.Status == 200 || res.Status == 202 || res.Status == 400) {
+			continue // the protocol answers with its refusals in a success
+		}
 		if (res.Status != 409 && res.Status != 413 && res.Status != 422) || !json.Valid(res.Body) {
 			t.Errorf("%s with the body %q: answer %d %s, want 409, 413 or 422", r.Name, body, res.Status, res.Body)
 		}

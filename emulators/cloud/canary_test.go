@@ -53,6 +53,9 @@ func testSecretValuesDoNotLeak(t *testing.T, d deployment) {
 	one := func(key, value string) string { return `{"secrets": {"` + key + `": "` + value + `"}}` }
 
 	call(http.StatusAccepted, http.MethodPut, secrets, one("TOKEN", send("put")), nil)
+	call(http.StatusOK, http.MethodPost, "/mcp", fmt.Sprintf(`{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+		"params": {"name": "set_secrets", "arguments": {"agent_id": %q, "secrets": {"MCP": %q}}}}`, id,
+		send("set with a tool")), nil)
 	repeated := one("OTHER", send("put with a key"))
 	for range 2 {
 		call(http.StatusAccepted, http.MethodPut, secrets, repeated, http.Header{"Idempotency-Key": {"canary"}})

@@ -57,6 +57,7 @@ func testDeployment(t *testing.T, d deployment) {
 		{"agent waits for the secrets it was created with", testAgentWaitsForItsSecrets},
 		{"deletion during a secret write leaves no secret", testDeletionDuringSecretWrite},
 		{"secret values do not leak", testSecretValuesDoNotLeak},
+		{"assistant repairs an agent", testAssistant},
 
 		{"subscription is bought, unpaid, paid and canceled", testSubscriptionLifecycle},
 		{"payments during creations keep usage exact", testPaymentsDuringCreations},

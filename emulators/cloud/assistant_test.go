@@ -1,0 +1,139 @@
+package cloud_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"agents.example/controlplane/emulators/cluster"
+)
+
+// assistant plays a program that knows the tools and nothing else.
+type assistant struct {
+	session *mcp.ClientSession
+	// heard is everything that it received.
+	heard *strings.Builder
+}
+
+// tokenSender sends a token with every request.
+type tokenSender struct {
+	token string
+	next  http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s tokenSender) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	req.Header.Set("Authorization", "Bearer "+s.token)
+	return s.next.RoundTrip(req)
+}
+
+func (d deployment) connectAssistant(t *testing.T, version string) assistant {
+	t.Helper()
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "assistant", Version: "1.0"}, nil).Connect(t.Context(),
+		&mcp.StreamableClientTransport{
+			Endpoint:   d.Ready.BaseURL + "/mcp",
+			HTTPClient: &http.Client{Transport: tokenSender{d.Ready.APIKey, transport}},
+		}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = session.Close() })
+	return assistant{session, &strings.Builder{}}
+}
+
+// call calls a tool that must succeed, and returns its result.
+func (a assistant) call(t *testing.T, tool string, arguments map[string]any) map[string]any {
+	t.Helper()
+	res, err := a.session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
+	if err != nil {
+		t.Fatalf("%s: %v", tool, err)
+	}
+	whole, err := json.Marshal(res)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.heard.Write(whole)
+	if res.IsError {
+		t.Fatalf("%s: got %s, want a success", tool, whole)
+	}
+	out, _ := res.StructuredContent.(map[string]any)
+	return out
+}
+
+// waitFor waits with the tool until the agent has a status.
+func (a assistant) waitFor(t *testing.T, id, status string) {
+	t.Helper()
+	for {
+		out := a.call(t, "wait_for_agent", map[string]any{"agent_id": id})
+		agent, _ := out["agent"].(map[string]any)
+		if agent["status"] == status {
+			return
+		}
+		if out["settled"] == true && agent["status"] != "running" {
+			t.Fatalf("the agent is %v, want %s: %v", agent["status"], status, agent["error"])
+		}
+	}
+}
+
+// testAssistant plays an assistant: it creates an agent, finds out why it fails, sets a secret, reads the log and
+// deletes the agent, with each era of the protocol. The value of the secret is nowhere in the answers and the logs.
+func testAssistant(t *testing.T, d deployment) {
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			a, canary := d.connectAssistant(t, version), "cnry-mcp-"+rand.Text()
+			created := a.call(t, "create_agent", map[string]any{"name": "assisted " + version, "resource_plan": "hobby"})
+			id, _ := created["id"].(string)
+			of := map[string]any{"agent_id": id}
+			injectPodFault(t, d, id, cluster.CrashLoop)
+			d.awaitStatus(t, id, "error")
+
+			diagnosed := a.call(t, "diagnose_agent", of)
+			causes, _ := diagnosed["causes"].([]any)
+			if len(causes) == 0 {
+				t.Fatalf("diagnose_agent = %v, want a cause", diagnosed)
+			}
+			cause, _ := causes[0].(map[string]any)
+			checkEqual(t, "first cause", cause["code"], any("pod_crash_loop"))
+			if diagnosed["log"] == nil {
+				t.Error("the diagnosis of a crash has no log")
+			}
+
+			injectPodFault(t, d, id, "")
+			a.call(t, "set_secrets", map[string]any{"agent_id": id, "secrets": map[string]any{"TOKEN": canary}})
+			a.call(t, "restart_agent", of)
+			a.waitFor(t, id, "running")
+			a.awaitSecret(t, id)
+			log := a.call(t, "get_agent_logs", of)
+			notice, _ := log["notice"].(string)
+			if lines, _ := log["lines"].([]any); len(lines) == 0 || !strings.HasPrefix(notice, "UNTRUSTED") {
+				t.Errorf("get_agent_logs = %v, want marked lines", log)
+			}
+			a.call(t, "delete_agent", map[string]any{"agent_id": id, "name": "assisted " + version})
+			if strings.Contains(a.heard.String(), canary) || bytes.Contains(d.logText(t), []byte(canary)) {
+				t.Error("an answer or a log line has the value of the secret")
+			}
+		})
+	}
+}
+
+// awaitSecret waits until the running agent has the newest values of its secrets.
+func (a assistant) awaitSecret(t *testing.T, id string) {
+	t.Helper()
+	for {
+		list, _ := a.call(t, "list_secrets", map[string]any{"agent_id": id})["secrets"].([]any)
+		secret, _ := list[0].(map[string]any)
+		if secret["in_sync"] == true {
+			return
+		}
+		a.waitFor(t, id, "running")
+	}
+}
