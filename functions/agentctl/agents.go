@@ -1,6 +1,12 @@
 package agentctl
 
 import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"agents.example/controlplane/shared/client"
@@ -15,8 +21,13 @@ func sends(operationID string) map[string]string { return map[string]string{oper
 
 // agentsCommand is the family of commands for agents.
 func (t *tool) agentsCommand() *cobra.Command {
-	c := &cobra.Command{Use: "agents", Aliases: []string{"agent"}, Short: "Create, watch and change agents"}
-	c.AddCommand(t.listAgents())
+	c := &cobra.Command{
+		Use: "agents", Aliases: []string{"agent"}, Short: "Create, watch and change agents",
+		Long: "Create, watch and change agents. AGENT is the id of an agent, or a name that only one agent has.",
+	}
+	c.AddCommand(t.listAgents(), t.getAgent(), t.createAgent(), t.updateAgent(), t.deleteAgent())
+	c.AddCommand(t.agentActions()...)
+	c.AddCommand(t.migrateSandbox(), t.waitAgent(), t.openAgent(), t.agentLogs(), t.agentMetrics(), t.diagnoseAgent())
 	return c
 }
 
@@ -24,18 +35,21 @@ func (t *tool) listAgents() *cobra.Command {
 	var params client.ListAgentsParams
 	c := &cobra.Command{
 		Use: "list", Short: "List the organization's agents, newest first", Args: cobra.NoArgs,
+		Example:     "  agentctl agents list --status error\n  agentctl agents list -o json | jq -r '.[].dashboard_url'",
 		Annotations: sends("ListAgents"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			api, err := t.client()
 			if err != nil {
 				return err
 			}
-			agents := []client.Agent{}
-			for a, err := range api.ListAgents(params).All(cmd.Context()) {
-				if err != nil {
-					return err
-				}
-				agents = append(agents, a)
+			params.Limit = largestPage
+			agents, err := collect(api.ListAgents(params).All(cmd.Context()))
+			if err != nil {
+				return err
+			}
+			if len(agents) == 0 && t.output.kind == formatTable {
+				t.note("There are no such agents. Create one: agentctl agents create NAME --plan hobby")
+				return nil
 			}
 			return t.show(list(agents, func(a client.Agent) string { return a.ID }, []column[client.Agent]{
 				{"ID", func(a client.Agent) string { return a.ID }},
@@ -43,9 +57,103 @@ func (t *tool) listAgents() *cobra.Command {
 				{"STATUS", func(a client.Agent) string { return string(a.Status) }},
 				{"PLAN", func(a client.Agent) string { return string(a.ResourcePlan) }},
 				{"REGION", func(a client.Agent) string { return a.Region }},
+				{"AGE", func(a client.Agent) string { return t.age(a.CreatedAt) }},
 			}))
 		},
 	}
 	c.Flags().StringVar(&params.Name, "name", "", "only agents with exactly this name")
+	c.Flags().StringVar((*string)(&params.Status), "status", "", "only agents with this status")
+	c.Flags().StringVar((*string)(&params.ResourcePlan), "plan", "", "only agents on this plan")
+	c.Flags().StringVar(&params.Region, "region", "", "only agents in this region")
+	completeWith(c, "status", "pending", "provisioning", "running", "paused", "stopped", "error", "deleting")
 	return c
+}
+
+// agentRun is what a command does with the agent that its first argument names.
+type agentRun func(ctx context.Context, api *client.Client, a *client.Agent) error
+
+// forAgent returns the run function of a command whose first argument names an agent.
+func (t *tool) forAgent(run agentRun) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		api, err := t.client()
+		if err != nil {
+			return err
+		}
+		a, err := t.agent(cmd.Context(), api, args[0])
+		if err != nil {
+			return err
+		}
+		return run(cmd.Context(), api, a)
+	}
+}
+
+// agentCommand returns a command for one agent.
+func (t *tool) agentCommand(name, short, operationID string, run agentRun) *cobra.Command {
+	return &cobra.Command{
+		Use: name + " AGENT", Short: short, Args: cobra.ExactArgs(1), Annotations: sends(operationID),
+		RunE: t.forAgent(run), ValidArgsFunction: t.completeAgents,
+	}
+}
+
+func (t *tool) getAgent() *cobra.Command {
+	c := t.agentCommand("get", "Show an agent", "GetAgent",
+		func(_ context.Context, _ *client.Client, a *client.Agent) error { return t.show(t.agentView(a)) })
+	c.Example = "  agentctl agents get my-agent\n  agentctl agents get my-agent -o jsonpath='{.status}'"
+	return c
+}
+
+// agentView shows one agent.
+func (t *tool) agentView(a *client.Agent) result {
+	limits := a.Config.PlanLimits
+	fields := []field{
+		{"ID", a.ID},
+		{"Name", a.Name},
+		{"Status", statusText(a)},
+		{"Plan", fmt.Sprintf("%s (%s CPU, %s memory, %s storage)", a.ResourcePlan, short(limits.CPUCores),
+			bytesText(float64(limits.MemoryBytes)), bytesText(float64(limits.StorageBytes)))},
+		{"Region", a.Region},
+		{"Variables", variables(a)},
+		{"Created", t.moment(a.CreatedAt)},
+		{"Updated", t.moment(a.UpdatedAt)},
+	}
+	if a.Config.SandboxEnabled {
+		fields = append(fields, field{"Sandbox", "on"})
+	}
+	if e := a.Config.Error; e != nil {
+		fields = append(fields, field{"Problem", fmt.Sprintf("%s (%s)", e.Message, e.Code)})
+	}
+	if n := len(a.Config.AllowedActions); n > 0 {
+		actions := make([]string, n)
+		for i, action := range a.Config.AllowedActions {
+			actions[i] = string(action)
+		}
+		fields = append(fields, field{"Possible", strings.Join(actions, ", ")})
+	}
+	fields = append(fields, field{"API", textOr(a.APIURL, "")}, field{"Dashboard", textOr(a.DashboardURL, "")})
+	return object(a, a.ID, fields)
+}
+
+// statusText is the status with what qualifies it.
+func statusText(a *client.Agent) string {
+	text := string(a.Status)
+	switch {
+	case a.Config.StatusReason != nil && *a.Config.StatusReason == client.AgentStatusReasonBilling:
+		text += " (because of the organization's account)"
+	case a.Status == client.AgentStatusRunning && a.DashboardWarming:
+		text += " (a new pod starts)"
+	case a.Status == client.AgentStatusRunning && a.CredentialRotationPending:
+		text += " (new credentials are pending)"
+	}
+	return text
+}
+
+// variables lists the keys of the agent's environment.
+func variables(a *client.Agent) string {
+	keys := slices.Sorted(maps.Keys(a.EnvVars))
+	for i, key := range keys {
+		if a.EnvVars[key] == client.AgentEnvVarSourceGSM {
+			keys[i] += " (secret)"
+		}
+	}
+	return strings.Join(keys, ", ")
 }

@@ -172,7 +172,7 @@ func harmless(text string) string {
 
 // isControl reports whether a character changes how others are shown.
 func isControl(r rune) bool {
-	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' ||
+	return unicode.IsControl(r) && r != '\t' || r == '\u2028' || r == '\u2029' ||
 		unicode.Is(unicode.Bidi_Control, r) && r != '\u200e' && r != '\u200f'
 }
 

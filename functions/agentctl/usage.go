@@ -75,7 +75,7 @@ func wrongArgs(c *cobra.Command, args []string, err error) error {
 	}
 	got := "got none"
 	if len(args) > 0 {
-		got = fmt.Sprintf("got %d: %s", len(args), strings.Join(args, " "))
+		got = fmt.Sprintf("got %d arguments", len(args)) // which may be values that must stay secret
 	}
 	_, wanted, _ := strings.Cut(c.Use, " ")
 	if wanted == "" {

@@ -1,0 +1,122 @@
+package agentctl
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"agents.example/controlplane/shared/client"
+)
+
+// send is a method of the client that changes one agent.
+type send func(
+	c *client.Client, ctx context.Context, id string, options ...client.CallOption, //nolint:revive // a method expression
+) (*client.Agent, error)
+
+// agentActions are the commands that move an agent to another status.
+func (t *tool) agentActions() []*cobra.Command {
+	return []*cobra.Command{
+		t.agentAction("restart", "Restart an agent", (*client.Client).RestartAgent, client.AgentStatusRunning),
+		t.agentAction("pause", "Pause an agent; its CPU and memory stay reserved", (*client.Client).PauseAgent,
+			client.AgentStatusPaused),
+		t.agentAction("resume", "Resume a paused agent", (*client.Client).ResumeAgent, client.AgentStatusRunning),
+		t.agentAction("stop", "Stop an agent, and free its CPU and memory", (*client.Client).StopAgent,
+			client.AgentStatusStopped),
+		t.agentAction("start", "Start an agent that is stopped or in error", (*client.Client).StartAgent,
+			client.AgentStatusRunning),
+	}
+}
+
+func (t *tool) agentAction(name, short string, call send, target client.AgentStatus) *cobra.Command {
+	var change changeFlags
+	c := t.agentCommand(name, short, strings.ToUpper(name[:1])+name[1:]+"Agent",
+		func(ctx context.Context, api *client.Client, a *client.Agent) error {
+			a, err := call(api, ctx, a.ID, change.options()...)
+			if err != nil {
+				return err
+			}
+			return t.finish(ctx, api, a, change.wait, target)
+		})
+	c.Example = "  agentctl agents " + name + " my-agent --wait --timeout 5m"
+	change.add(c, fmt.Sprintf("wait until the agent is %s", target), true)
+	return c
+}
+
+func (t *tool) migrateSandbox() *cobra.Command {
+	var change changeFlags
+	var enabled bool
+	c := t.agentCommand("migrate-sandbox", "Turn an agent's sandbox on or off", "MigrateAgentSandbox",
+		func(ctx context.Context, api *client.Client, a *client.Agent) error {
+			a, err := api.MigrateAgentSandbox(ctx, a.ID, client.MigrateAgentSandboxRequest{Enabled: &enabled},
+				change.options()...)
+			if err != nil {
+				return err
+			}
+			return t.finish(ctx, api, a, change.wait, "")
+		})
+	c.Example = "  agentctl agents migrate-sandbox my-agent --wait\n" +
+		"  agentctl agents migrate-sandbox my-agent --enabled=false --wait"
+	c.Flags().BoolVar(&enabled, "enabled", true, "whether the sandbox is on")
+	change.add(c, "wait until the agent runs with the change", true)
+	return c
+}
+
+func (t *tool) deleteAgent() *cobra.Command {
+	var change changeFlags
+	var yes bool
+	c := t.agentCommand("delete", "Delete an agent with its volume and secrets", "DeleteAgent",
+		func(ctx context.Context, api *client.Client, a *client.Agent) error {
+			if err := t.confirmName(yes, a); err != nil {
+				return err
+			}
+			deleted, err := api.DeleteAgent(ctx, a.ID, change.options()...)
+			if err != nil {
+				return err
+			}
+			if !change.wait {
+				if err := t.show(t.agentView(deleted)); err != nil {
+					return err
+				}
+				t.next("To wait until nothing of it is left: agentctl agents wait %s --for deleted", a.ID)
+				return nil
+			}
+			return t.awaitDeletion(ctx, api, deleted)
+		})
+	c.Long = "Delete an agent with its volume and secrets. This cannot be undone. Without a terminal, it needs --yes."
+	c.Example = "  agentctl agents delete my-agent --yes --wait --timeout 5m"
+	c.Flags().BoolVar(&yes, "yes", false, "delete without asking")
+	change.add(c, "wait until nothing of the agent is left", true)
+	return c
+}
+
+// confirmName asks the user to type the agent's name.
+func (t *tool) confirmName(yes bool, a *client.Agent) error {
+	if yes {
+		return nil
+	}
+	if !t.app.Terminal.In {
+		return usagef("deleting %s cannot be undone, and there is no terminal to ask on: add --yes to confirm", a.Name)
+	}
+	fmt.Fprintf(t.app.Stderr, "This deletes the agent %s with its volume and secrets, and cannot be undone.\n"+
+		"Type its name to confirm: ", harmless(a.Name))
+	answer, err := bufio.NewReader(t.app.Stdin).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("the answer cannot be read: %w", err)
+	}
+	if strings.TrimSpace(answer) != a.Name {
+		return errors.New("nothing was deleted, because the answer is not the agent's name")
+	}
+	return nil
+}
+
+// next prints what the user can do next, unless the output is for programs.
+func (t *tool) next(text string, args ...any) {
+	if t.output.kind == formatTable {
+		t.note(text, args...)
+	}
+}

@@ -1,0 +1,130 @@
+package agentctl
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"agents.example/controlplane/shared/client"
+)
+
+// changeFlags are the flags of commands that change an agent.
+type changeFlags struct {
+	wait              bool
+	idempotency, etag string
+}
+
+// add defines the flags. A new agent has no version to match.
+func (f *changeFlags) add(c *cobra.Command, wait string, existing bool) {
+	c.Flags().BoolVar(&f.wait, "wait", false, wait)
+	c.Flags().StringVar(&f.idempotency, "idempotency-key", "",
+		"a `KEY` that makes it safe to run the same command again within 24 hours")
+	if existing {
+		c.Flags().StringVar(&f.etag, "if-match", "", "fail unless the agent has the version with this `ETAG`")
+	}
+}
+
+// options returns what the flags add to a call.
+func (f *changeFlags) options() []client.CallOption {
+	var options []client.CallOption
+	if f.idempotency != "" {
+		options = append(options, client.IdempotencyKey(f.idempotency))
+	}
+	if f.etag != "" {
+		options = append(options, client.IfMatch(f.etag))
+	}
+	return options
+}
+
+func (t *tool) createAgent() *cobra.Command {
+	var change changeFlags
+	var in inputFlags
+	var plan, region string
+	c := &cobra.Command{
+		Use: "create NAME", Short: "Create an agent", Args: cobra.ExactArgs(1),
+		Long: "Create an agent. Variables whose key or value looks like a secret go to the secret store. Their values " +
+			"must not be arguments: use --env-file, or --env KEY without a value, which takes the value of the variable " +
+			"KEY in the tool's own environment.",
+		Example: "  agentctl agents create my-agent --plan hobby --env LOG_LEVEL=info --wait\n" +
+			"  agentctl agents create my-agent --plan hobby --env-file .env --wait --timeout 5m -o json\n" +
+			"  OPENAI_API_KEY=$(pass show openai) agentctl agents create my-agent --plan hobby --env OPENAI_API_KEY",
+		Annotations: sends("CreateAgent"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			env, err := in.env(t)
+			if err != nil {
+				return err
+			}
+			config, err := in.configuration(t)
+			if err != nil {
+				return err
+			}
+			api, err := t.client()
+			if err != nil {
+				return err
+			}
+			body := client.CreateAgentRequest{
+				Name: args[0], ResourcePlan: client.PlanID(plan), EnvVars: env, Config: config,
+			}
+			if region != "" {
+				body.Region = &region
+			}
+			a, err := api.CreateAgent(cmd.Context(), body, change.options()...)
+			if err != nil {
+				return err
+			}
+			return t.finish(cmd.Context(), api, a, change.wait, client.AgentStatusRunning)
+		},
+	}
+	c.Flags().StringVar(&plan, "plan", "hobby", "the agent's plan, which sets its size")
+	c.Flags().StringVar(&region, "region", "", "the agent's region")
+	in.add(c)
+	change.add(c, "wait until the agent runs", false)
+	completeWith(c, "plan", "hobby", "starter", "startup", "pro", "business", "enterprise")
+	return c
+}
+
+func (t *tool) updateAgent() *cobra.Command {
+	var change changeFlags
+	var in inputFlags
+	var name string
+	var unset []string
+	c := t.agentCommand("update", "Change an agent's name, variables or configuration", "UpdateAgent", nil)
+	c.Long = "Change an agent's name, variables or configuration. Variables and keys that are not named stay. A change of " +
+		"variables restarts the agent. Secrets are changed with: agentctl secrets set"
+	c.Example = "  agentctl agents update my-agent --env LOG_LEVEL=debug --unset-env OLD --wait\n" +
+		"  agentctl agents update my-agent --config '{\"team\": \"support\", \"old\": null}'"
+	c.RunE = t.forAgent(func(ctx context.Context, api *client.Client, a *client.Agent) error {
+		env, err := in.env(t)
+		if err != nil {
+			return err
+		}
+		body := client.UpdateAgentRequest{}
+		if body.Config, err = in.configuration(t); err != nil {
+			return err
+		}
+		if name != "" {
+			body.Name = &name
+		}
+		if len(env)+len(unset) > 0 {
+			body.EnvVars = map[string]*string{}
+		}
+		for key, value := range env {
+			body.EnvVars[key] = &value
+		}
+		for _, key := range unset {
+			body.EnvVars[key] = nil
+		}
+		if body.Name == nil && body.EnvVars == nil && body.Config == nil {
+			return usagef("there is nothing to change: use --name, --env, --unset-env, --env-file or --config")
+		}
+		if a, err = api.UpdateAgent(ctx, a.ID, body, change.options()...); err != nil {
+			return err
+		}
+		return t.finish(ctx, api, a, change.wait, "")
+	})
+	c.Flags().StringVar(&name, "name", "", "the new name")
+	c.Flags().StringSliceVar(&unset, "unset-env", nil, "remove the variable `KEY`; can be repeated")
+	in.add(c)
+	change.add(c, "wait until the agent runs with the change", true)
+	return c
+}

@@ -1,0 +1,137 @@
+package agentctl
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/spf13/cobra"
+
+	"agents.example/controlplane/shared/client"
+)
+
+func (t *tool) agentMetrics() *cobra.Command {
+	window := string(client.MetricsWindowDay)
+	c := t.agentCommand("metrics", "Show an agent's use of resources and its requests", "GetAgentMetrics",
+		func(ctx context.Context, api *client.Client, a *client.Agent) error {
+			d, err := time.ParseDuration(window)
+			if err != nil {
+				return usagef("--window must be 1h, 6h or 24h, not %q", window)
+			}
+			m, err := api.GetAgentMetrics(ctx, a.ID,
+				client.GetAgentMetricsParams{Window: client.MetricsWindow(window)})
+			if err != nil {
+				return err
+			}
+			return t.show(result{value: m, names: []string{a.ID}, table: func(w io.Writer) error {
+				t.printMetrics(asScreen(w), m, d)
+				return nil
+			}})
+		})
+	c.Long = "Show an agent's use of resources and its requests. A figure that was not measured is shown as -. The lines " +
+		"of blocks go from the start of the window to now, and each has its own scale from 0 to its maximum."
+	c.Example = "  agentctl agents metrics my-agent --window 1h\n" +
+		"  agentctl agents metrics my-agent -o jsonpath='{.memory_bytes}'"
+	c.Flags().StringVar(&window, "window", window, "how far the series go back: 1h, 6h or 24h")
+	completeWith(c, "window", "1h", "6h", "24h")
+	return c
+}
+
+// figure is one line of metrics.
+type figure struct {
+	name, value, share string
+	points             []client.MetricsPoint
+	// show formats the maximum of the points.
+	show func(float64) string
+}
+
+// printMetrics prints figures with the course of those that have one.
+func (t *tool) printMetrics(s screen, m *client.Metrics, window time.Duration) {
+	cores := func(v float64) string { return short(v) + " cores" }
+	rate := func(v float64) string { return short(v) + "/s" }
+	percent := func(v float64) string { return short(v) + " %" }
+	plain := func(v float64) string { return short(v) + " ms" }
+	figures := []figure{
+		{"CPU", orDash(m.CPUCores, cores), orDash(m.CPUPct, percent), m.Series.CPU, cores},
+		{"Memory", orDash(m.MemoryBytes, bytesText), orDash(m.MemPct, percent), m.Series.Memory, bytesText},
+		{"Volume", "", orDash(m.PvcPct, percent), nil, nil},
+		{"Requests", last(m.Series.Requests, rate), "", m.Series.Requests, rate},
+		{"Errors", last(m.Series.Errors, rate), "", m.Series.Errors, rate},
+		{"Latency p95", orDash(m.LatencyP95Ms, plain), "", nil, nil},
+		{"Uptime 24h", orDash(m.UptimePct24H, percent), "", nil, nil},
+		{"Restarts 24h", short(m.Restarts24H), "", nil, nil},
+	}
+	from := t.app.Now().Add(-window)
+	width := 40
+	if s.width > 0 {
+		width = max(8, min(width, s.width-56))
+	}
+	for _, f := range figures {
+		line := s.in(bold, pad(f.name, 14)) + pad(f.value, 12) + pad(f.share, 9)
+		if len(f.points) > 0 {
+			blocks, most := s.sparkline(f.points, from, window, width)
+			line += blocks + "  max " + f.show(most)
+		}
+		fmt.Fprintln(s, strings.TrimRight(line, " "))
+	}
+	collected := "Not measured yet"
+	if m.CollectedAt != nil {
+		collected = "Measured " + t.moment(*m.CollectedAt)
+	}
+	if m.Stale {
+		collected += ", a newer measurement is overdue"
+	}
+	fmt.Fprintln(s, s.in(dim, collected))
+}
+
+// orDash shows a figure, or - if it was not measured.
+func orDash(v *float64, show func(float64) string) string {
+	if v == nil {
+		return "-"
+	}
+	return show(*v)
+}
+
+// last shows the newest value of a series.
+func last(points []client.MetricsPoint, show func(float64) string) string {
+	if len(points) == 0 {
+		return "-"
+	}
+	return show(points[len(points)-1].V)
+}
+
+// sparkline draws a series with one character for each part of the window, and returns its maximum. A part without a
+// value is a space, so that a gap stays visible.
+func (s screen) sparkline(
+	points []client.MetricsPoint, from time.Time, window time.Duration, width int,
+) (line string, most float64) {
+	sums, counts := make([]float64, width), make([]int, width)
+	for _, p := range points {
+		most = max(most, p.V)
+		i := int(int64(width) * int64(time.Unix(p.T, 0).Sub(from)/time.Second) / int64(window/time.Second))
+		if i = min(i, width-1); i >= 0 {
+			sums[i] += p.V
+			counts[i]++
+		}
+	}
+	levels := []rune("▁▂▃▄▅▆▇█")
+	if !s.unicode {
+		levels = []rune("_.-=+*#@")
+	}
+	var b strings.Builder
+	for i, n := range counts {
+		if n == 0 {
+			b.WriteByte(' ')
+			continue
+		}
+		level := 0
+		if most > 0 {
+			level = min(int(sums[i]/float64(n)/most*float64(len(levels))), len(levels)-1)
+		}
+		b.WriteRune(levels[max(level, 0)])
+	}
+	return ansi.Truncate(b.String(), width, ""), most
+}

@@ -1,0 +1,54 @@
+package agentctl
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"agents.example/controlplane/shared/client"
+)
+
+func (t *tool) openAgent() *cobra.Command {
+	var only bool
+	c := t.agentCommand("open", "Open an agent's dashboard in a browser", "GetAgent", nil)
+	c.Long = "Open an agent's dashboard in a browser. The session of an admin is signed in at the dashboard by a link that " +
+		"works once. With an API key, the command prints the address and how to get the password."
+	c.Example = "  agentctl agents open my-agent\n  agentctl agents open my-agent --print"
+	c.RunE = t.forAgent(func(ctx context.Context, api *client.Client, a *client.Agent) error {
+		a, err := api.GetAgent(ctx, a.ID, client.GetAgentParams{}) // lists have no link
+		if err != nil {
+			return err
+		}
+		if a.DashboardURL == nil {
+			return withNext(failedError{fmt.Errorf("%s has no dashboard yet: it is %s", a.Name, a.Status)},
+				"Wait for it: agentctl agents wait "+a.ID)
+		}
+		if a.Status != client.AgentStatusRunning {
+			t.note("%s is %s, so its dashboard does not answer.", a.Name, a.Status)
+		}
+		if a.DashboardHandoffURL != nil && !only {
+			if err := t.app.Open(*a.DashboardHandoffURL); err == nil {
+				t.note("Opened the dashboard of %s.", a.Name)
+				return nil
+			}
+			t.note("No browser could be opened.")
+		}
+		return t.printDashboard(a)
+	})
+	c.Flags().BoolVar(&only, "print", false, "print the address instead of opening it")
+	return c
+}
+
+// printDashboard prints the address of a dashboard, and how to sign in there.
+func (t *tool) printDashboard(a *client.Agent) error {
+	err := t.show(result{value: a, names: []string{a.ID}, table: func(w io.Writer) error {
+		_, err := fmt.Fprintln(w, harmless(*a.DashboardURL))
+		return err
+	}})
+	if user := textOr(a.DashboardUsername, ""); user != "" {
+		t.next("Sign in as %s. For the password: agentctl credentials reveal %s", user, a.ID)
+	}
+	return err
+}
