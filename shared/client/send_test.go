@@ -270,7 +270,7 @@ func TestSend_UsesOneConnection(t *testing.T) {
 			{},
 			{},
 		}}
-		c, connections := serveAs(t, s, client.StaticToken("token"))
+		c, server := serveAs(t, s, client.StaticToken("token"))
 		ctx := t.Context()
 		_, _ = c.GetAgent(ctx, "a", client.GetAgentParams{})
 		_, _ = c.GetAgent(ctx, "a", client.GetAgentParams{})
@@ -280,7 +280,7 @@ func TestSend_UsesOneConnection(t *testing.T) {
 		_, _ = c.GetMe(ctx)
 		_ = collect(c.ExportAuditLog(ctx, client.ExportAuditLogParams{}))
 		_, _ = c.GetMe(ctx)
-		if n := connections.Load(); n != 1 || len(s.requests) != 8 {
+		if n := server.Connections(); n != 1 || len(s.requests) != 8 {
 			t.Errorf("%d requests over %d connections, want 8 over one", len(s.requests), n)
 		}
 	})

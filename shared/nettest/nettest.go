@@ -1,4 +1,4 @@
-// Package nettest has network addresses for tests.
+// Package nettest has network addresses and servers for tests.
 package nettest
 
 import (
