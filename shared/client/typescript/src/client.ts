@@ -3,6 +3,7 @@ import createFetchClient from "openapi-fetch";
 import { pagesOf } from "./page.js";
 import type { Listing } from "./page.js";
 import { fetchWithRetries, sleep } from "./retry.js";
+import type { Token } from "./retry.js";
 import type { paths } from "./schema.js";
 import { streamsOf } from "./stream.js";
 import type { Streaming } from "./stream.js";
@@ -14,11 +15,8 @@ import type { Waiting } from "./wait.js";
 export interface ClientOptions {
   /** Where the API is, such as `https://api.example.com`. It must use https, except for loopback addresses. */
   baseURL: string;
-  /**
-   * An API key, or a function that returns the token of the next request, such as a session token that is renewed.
-   * Never use an API key in a browser.
-   */
-  token: string | (() => string | Promise<string>);
+  /** Authorizes the requests. An API key never belongs in a browser. */
+  token: Token;
   /** Sends the requests; default: the platform's fetch. */
   fetch?: typeof globalThis.fetch | undefined;
   /** How often a request is sent at most; 1 repeats nothing. Default: 5. */

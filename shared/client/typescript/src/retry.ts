@@ -1,8 +1,14 @@
 import { APIError, ConnectionError, readError } from "./error.js";
 
+/**
+ * An API key, or a function that returns the token of the next request. After a 401, the function gets the refused
+ * token, once a call; if it returns another one, the call is repeated.
+ */
+export type Token = string | ((refused?: string) => string | Promise<string>);
+
 /** How requests are sent: the options of createClient with their defaults. */
 export interface Sending {
-  token: string | (() => string | Promise<string>);
+  token: Token;
   fetch: typeof globalThis.fetch;
   attempts: number;
   userAgent: string;
@@ -22,27 +28,38 @@ const longestRetryAfter = 60;
  */
 export function fetchWithRetries(sending: Sending): (request: Request) => Promise<Response> {
   return async (request) => {
+    const { token: source } = sending;
+    const nextToken = typeof source === "function" ? source : () => source;
     const body = request.method === "GET" ? null : (await request.text()) || null;
-    for (let attempt = 1; ; attempt++) {
+    request.signal.throwIfAborted();
+    let token = await nextToken();
+    for (let attempt = 1, renewed = false; ; attempt++) {
       try {
-        return await send(sending, request, body);
+        return await send(sending, request, body, token);
       } catch (error) {
+        if (error instanceof APIError && error.status === 401 && !renewed) {
+          const refused = token;
+          token = await nextToken(refused);
+          renewed = true;
+          if (token !== refused) {
+            continue;
+          }
+        }
         if (attempt >= sending.attempts || !mayPass(error)) {
           throw error;
         }
         await sending.sleep(pause(attempt, error), request.signal);
+        token = await nextToken();
       }
     }
   };
 }
 
 // send sends a request once. An answer in JSON is read, because the connection can break until its end.
-async function send(sending: Sending, request: Request, body: string | null): Promise<Response> {
+async function send(sending: Sending, request: Request, body: string | null, token: string): Promise<Response> {
   const { method, url, signal } = request;
-  signal.throwIfAborted();
   const headers = new Headers(request.headers);
   headers.set("User-Agent", sending.userAgent); // browsers keep their own
-  const token = typeof sending.token === "function" ? await sending.token() : sending.token;
   if (token !== "") {
     headers.set("Authorization", `Bearer ${token}`);
   }

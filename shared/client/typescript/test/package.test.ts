@@ -26,7 +26,7 @@ const tsconfig = {
 
 // The names that the examples after the quick start take from it.
 const names = `import { APIError, createClient } from "@agents.example/client";
-const session = { accessToken: async () => "" };
+const session = { accessToken: async () => "", renew: async (refused: string) => refused };
 const id = "";
 {
 `;

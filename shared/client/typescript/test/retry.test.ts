@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
+import type { ServerResponse } from "node:http";
 import { test } from "node:test";
 
 import { APIError, ConnectionError, createClient } from "../src/index.js";
 import { json, problem, serve } from "./server.js";
+import type { Seen } from "./server.js";
 
 const body = { name: "A", resource_plan: "starter" } as const;
 
@@ -116,6 +118,27 @@ test("each attempt has the token of its time, and the user agent", async (t) => 
   assert.equal(seen[0]?.headers["user-agent"], "deploy/1.2 agents-typescript");
 });
 
+test("a refused token is renewed once a call", async (t) => {
+  const refusals: (string | undefined)[] = [];
+  const renew = (name: string) => (refused?: string) => {
+    refusals.push(refused);
+    return refused === undefined ? "old" : name;
+  };
+  const answer = (response: ServerResponse, _: number, { headers }: Seen) =>
+    headers.authorization === "Bearer new" ? json(response, 200, {}) : problem(response, 401, "unauthorized");
+  const good = await serve(t, answer, { token: renew("new"), attempts: 1 });
+  await good.client.GET("/api/v1/me");
+  assert.deepEqual(refusals, [undefined, "old"]);
+  for (const [token, requests] of [["bad", 2], ["old", 1]] as const) {
+    const { client, seen } = await serve(t, answer, { token: renew(token) });
+    await assert.rejects(client.GET("/api/v1/me"), { status: 401 });
+    assert.equal(seen.length, requests);
+  }
+  const { client, seen } = await serve(t, answer, { token: "key" });
+  await assert.rejects(client.GET("/api/v1/me"), { status: 401 });
+  assert.equal(seen.length, 1);
+});
+
 test("an error of the token function is not repeated", async (t) => {
   const { client, seen } = await serve(t, (response) => json(response, 200, {}), {
     token: () => Promise.reject(new Error("signed out")),
@@ -186,7 +209,7 @@ test("an answer without a body is undefined", async (t) => {
 
 test("a signal ends a call during its request and between attempts", async (t) => {
   const during = new AbortController();
-  const stuck = await serve(t, () => during.abort(new Error("enough")));
+  const stuck = await serve(t, () => during.abort(new Error("enough")), { attempts: 1 });
   await assert.rejects(stuck.client.GET("/api/v1/me", { signal: during.signal }), { message: "enough" });
   const between = new AbortController();
   const busy = await serve(t, (response) => problem(response, 503, "later"), {
