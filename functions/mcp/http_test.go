@@ -33,7 +33,7 @@ func TestToken_IsVerifiedForEveryMessage(t *testing.T) {
 		} {
 			res := s.post(t, http.MethodPost, message, map[string]string{"Authorization": token})
 			if res.Code != http.StatusUnauthorized || !strings.Contains(res.Body.String(), code) ||
-				!strings.HasPrefix(res.Header().Get("WWW-Authenticate"), "Bearer") {
+				!strings.HasSuffix(res.Header().Get("WWW-Authenticate"), "/.well-known/oauth-protected-resource/mcp\"") {
 				t.Errorf("%s with the token %q: got %d %v %s, want 401 %s", name, token, res.Code, res.Header(),
 					res.Body, code)
 			}

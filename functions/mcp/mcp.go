@@ -101,9 +101,18 @@ func Route(api API, slots *ratelimit.Slots) function.Route {
 	return function.Route{
 		Name: "CallMCP", Method: http.MethodPost, Path: path, Role: function.RoleAccounts, Access: function.Bearer,
 		Status: http.StatusOK, Summary: "Call the Model Context Protocol", BodyLimit: bodyLimit,
+		ResourceMetadata: api.resourceMetadata(),
 		// Forbidden: a web page of another origin.
 		Errors: []fault.Kind{fault.Forbidden}, Handle: function.Handle(s.serve),
 	}
+}
+
+// resourceMetadata returns the address of the document that leads assistants to the identity provider.
+func (a API) resourceMetadata() string {
+	if a.BaseURL == "" {
+		return ""
+	}
+	return a.BaseURL + "/.well-known/oauth-protected-resource" + path
 }
 
 // service serves the route.

@@ -151,6 +151,15 @@ type Problem struct {
 	Meta      map[string]any `json:"meta,omitempty" jsonschema:"Further values, which depend on the code."`
 }
 
+const challengeHeader = "WWW-Authenticate"
+
+// challenge leads a client without a valid token to the document that says how to get one.
+func (r Route) challenge(h http.Header, err error) {
+	if r.ResourceMetadata != "" && fault.From(err).Kind == fault.Unauthenticated {
+		h.Set(challengeHeader, `Bearer resource_metadata="`+r.ResourceMetadata+`"`)
+	}
+}
+
 // WriteError renders an error as a Problem, the error body of every function.
 func WriteError(w http.ResponseWriter, requestID string, err error) {
 	e := fault.From(err)
@@ -162,8 +171,8 @@ func WriteError(w http.ResponseWriter, requestID string, err error) {
 		p.Detail = e.Violations
 	}
 	forbidCaching(w.Header())
-	if e.Kind == fault.Unauthenticated {
-		w.Header().Set("WWW-Authenticate", "Bearer")
+	if e.Kind == fault.Unauthenticated && w.Header().Get(challengeHeader) == "" {
+		w.Header().Set(challengeHeader, "Bearer")
 	}
 	if after := e.After(); after > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(float64(after)/float64(time.Second)))))

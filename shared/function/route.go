@@ -105,6 +105,9 @@ type Route struct {
 	// answer of a call with an Idempotency-Key. The server then claims the key before the handler, and keeps the
 	// rendered answer after it.
 	KeepAnswer bool
+	// ResourceMetadata is the URL of the document that says how to get a token (RFC 9728), for clients that follow it
+	// from a 401. Empty for none.
+	ResourceMetadata string
 	// Target returns what the call acts on, for its audit entry, given the path parameters. Nil derives it from the
 	// path.
 	Target func(path func(name string) string) audit.Target

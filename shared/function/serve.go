@@ -64,6 +64,7 @@ func (r Route) Handler(g Guard) http.Handler {
 			return out, err
 		})
 		if err != nil {
+			r.challenge(w.Header(), err)
 			return ctx, err
 		}
 		setReplayed(ctx, w.Header())

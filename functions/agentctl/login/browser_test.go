@@ -155,7 +155,8 @@ func TestBrowser_GivesUp(t *testing.T) {
 	w := newWorld(t, issuer.Options{})
 	f := w.flow(nil)
 	f.Timeout = time.Millisecond
-	if _, err := f.Browser(t.Context(), w.api.URL); err == nil || !strings.Contains(err.Error(), "not finished in time") {
+	_, err := f.Browser(t.Context(), w.api.URL)
+	if err == nil || !strings.Contains(err.Error(), "not finished in time") {
 		t.Errorf("after the time limit: %v, want that the sign-in was not finished in time", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -193,7 +194,7 @@ func TestDiscovery_TrustsOnlyWhatFits(t *testing.T) {
 		want  string
 	}{
 		"no client":      {system.SignIn{Issuer: issuerURL}, login.ErrNoSignIn.Error()},
-		"another API":    {system.SignIn{BaseURL: "https://evil.example", Issuer: issuerURL, ClientID: client}, "names itself"},
+		"another API":    {system.SignIn{BaseURL: "https://evil.example", Issuer: issuerURL}, "names itself"},
 		"http issuer":    {system.SignIn{Issuer: "http://issuer.example", ClientID: client}, "must use https"},
 		"unknown client": {system.SignIn{Issuer: w.api.URL, ClientID: client}, "answered with the status 404"},
 		"another issuer": {system.SignIn{Issuer: issuerURL + "/", ClientID: client}, "names itself"},
