@@ -1,7 +1,7 @@
 // Package codesample writes code that calls the operations of an OpenAPI document: as a command line with curl, in Go
-// with shared/client, in TypeScript with its package, and with the command line tool. Everything in a sample follows from
-// the operation and the example of its body, so that no sample is written by hand. The package does not run the samples;
-// its tests do.
+// with shared/client, in TypeScript with its package, and with the command line tool. Everything in a sample follows
+// from the operation and the example of its body, so that no sample is written by hand. The package does not run the
+// samples; its tests do.
 package codesample
 
 import (
