@@ -171,6 +171,8 @@ func checkCommand(t *testing.T, command string) string {
 		words = words[1:]
 	}
 	switch program := words[0]; {
+	case slices.ContainsFunc(words, func(w string) bool { return filepath.Base(w) == "agentctl" }):
+		return checkAgentctl(command)
 	case program == "go":
 		return checkGo(t, words[1:])
 	case program == "curl":
@@ -260,9 +262,9 @@ func checkRun(t *testing.T, folder string, args []string) string {
 }
 
 func checkCurl(command string) string {
-	path := regexp.MustCompile(`\$BASE_URL(/\S*)`).FindStringSubmatch(command)
+	path := regexp.MustCompile(`\$AGENTS_BASE_URL(/\S*)`).FindStringSubmatch(command)
 	if path == nil {
-		return "call $BASE_URL"
+		return "call $AGENTS_BASE_URL"
 	}
 	for _, r := range functions.Routes(functions.Dependencies{}) {
 		if regexp.MustCompile(`^` + regexp.MustCompile(`\{\w+\}`).ReplaceAllString(r.Path, `[^/]+`) +

@@ -23,7 +23,7 @@ func TestCloud_ServesThePlayground(t *testing.T) {
 	p.Reload() // the page reads the fragment when it starts
 	p.WaitText(`curl "$AGENTS_BASE_URL/api/v1/agents/$AGENT_ID"`)
 	p.Click("tab", "Go")
-	p.WaitText("api.GetAgent(ctx, agentID, client.GetAgentParams{})")
+	p.WaitText("c.GetAgent(ctx, agentID, client.GetAgentParams{})")
 	p.Screenshot("playground-samples")
 	t.Logf("\n%s", consoletest.TransferTable(p.Transfers()))
 }

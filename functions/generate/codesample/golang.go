@@ -11,7 +11,7 @@ import (
 	"unicode"
 )
 
-// golang returns statements of a function that returns an error. They use ctx, api, which is a client, and a variable
+// golang returns statements of a function that returns an error. They use ctx, c, which is a client, and a variable
 // for each parameter of the path. They follow the templates of shared/client.
 func golang(o *operation) (string, error) {
 	call, err := goCall(o)
@@ -58,7 +58,7 @@ func goCall(o *operation) (string, error) {
 		}
 		args = append(args, body)
 	}
-	return "api." + o.ID + "(" + strings.Join(args, ", ") + ")", nil
+	return "c." + o.ID + "(" + strings.Join(args, ", ") + ")", nil
 }
 
 // goLiteral returns an expression with the type of a schema and the value of an example.
