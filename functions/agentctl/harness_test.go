@@ -85,6 +85,9 @@ func (a *api) onNudge(t *testing.T, handle func(agentID string)) (stop func()) {
 	return stop
 }
 
+// patience is many times what a command takes on a busy machine.
+const patience = 2 * time.Minute
+
 // tool is one way to run the command line tool.
 type tool struct {
 	url, token, stdin string
@@ -138,7 +141,9 @@ func (c tool) runTo(t *testing.T, to io.Writer, args ...string) output {
 	if to != nil {
 		app.Stdout = to
 	}
-	code := app.Run(t.Context(), args)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	code := app.Run(ctx, args)
 	return output{code, stdout.String(), stderr.String()}
 }
 

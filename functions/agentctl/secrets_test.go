@@ -102,7 +102,8 @@ func TestSecrets_RefuseValuesThatCannotBeStored(t *testing.T) {
 		}
 		got := a.admin().with(row.value).run(t, "secrets", "set", "test", key).check(t)
 		if got.Code != agentctl.ExitInvalid || !strings.Contains(got.Stderr, row.want) {
-			t.Errorf("%s: exit code %d, stderr %q; want %d and %q", name, got.Code, got.Stderr, agentctl.ExitInvalid, row.want)
+			t.Errorf("%s: exit code %d, stderr %q; want %d and %q", name, got.Code, got.Stderr, agentctl.ExitInvalid,
+				row.want)
 		}
 	}
 }
@@ -167,7 +168,8 @@ func TestSecrets_FailedOperationsSayHowToRetry(t *testing.T) {
 		output{Stdout: "succeeded\n"})
 	got := a.admin().run(t, "secrets", "reconcile", id, operation)
 	if got.Code != agentctl.ExitConflict {
-		t.Errorf("reconcile of an ended operation exits with %d, want %d: %s", got.Code, agentctl.ExitConflict, got.Stderr)
+		t.Errorf("reconcile of an ended operation exits with %d, want %d: %s", got.Code, agentctl.ExitConflict,
+			got.Stderr)
 	}
 }
 
@@ -183,7 +185,8 @@ func TestSecrets_ImportSendsBatches(t *testing.T) {
 	if n := strings.Count(got.Stdout, "\n"); n != 45 {
 		t.Errorf("%d operations, want 45", n)
 	}
-	if want := "20 of 45 keys are accepted.\n40 of 45 keys are accepted.\n45 of 45 keys are accepted.\n"; !strings.HasPrefix(got.Stderr, want) {
+	want := "20 of 45 keys are accepted.\n40 of 45 keys are accepted.\n45 of 45 keys are accepted.\n"
+	if !strings.HasPrefix(got.Stderr, want) {
 		t.Errorf("stderr = %q, want %q", got.Stderr, want)
 	}
 	if value := a.stored(t, id, "KEY_44"); value != canary+"-44" {
