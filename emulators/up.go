@@ -178,6 +178,7 @@ func printHelp(out *terminal.Terminal, r cloud.Ready, id, dashboard, console str
 	out.Line("  API key      %s", r.APIKey)
 	out.Line("  Kubernetes   kubectl --kubeconfig %s get all -n agent-%s", r.Kubeconfig, id)
 	out.Line("  Session      go run ./emulators token -organization %s -role admin", r.OrganizationID)
+	out.Line("  Command line go run ./functions/cmd/agentctl login --base-url %s", r.BaseURL)
 	out.Line("")
 	call := "  curl -H 'Authorization: Bearer " + r.APIKey + "' "
 	out.Line("%s%s/api/v1/agents", call, r.BaseURL)

@@ -173,7 +173,8 @@ func (t *tool) announce(r profile.Resolved, p profile.Profile, me *client.Me) {
 	fmt.Fprintf(w, "Signed in to %s as %s. The profile %s is the current one.\n", harmless(p.BaseURL), harmless(who),
 		r.Name)
 	if p.Organization == "" {
-		fmt.Fprintln(w, "No organization is active, so you cannot use agents. Choose one in the web app, and sign in again.")
+		fmt.Fprintln(w, "No organization is active, so you cannot use agents. Choose one in the web app, and sign in "+
+			"again.")
 	}
 	if key, _ := t.app.Lookup(profile.EnvKey); key != "" {
 		fmt.Fprintln(w, "AGENTS_API_KEY is set, and takes precedence over the profile. To use the profile, unset it.")
