@@ -90,7 +90,8 @@ func testAssistant(t *testing.T, d deployment) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			a, canary := d.connectAssistant(t, version), "cnry-mcp-"+rand.Text()
-			created := a.call(t, "create_agent", map[string]any{"name": "assisted " + version, "resource_plan": "hobby"})
+			name := "assisted " + version
+			created := a.call(t, "create_agent", map[string]any{"name": name, "resource_plan": "hobby"})
 			id, _ := created["id"].(string)
 			of := map[string]any{"agent_id": id}
 			injectPodFault(t, d, id, cluster.CrashLoop)
@@ -117,7 +118,7 @@ func testAssistant(t *testing.T, d deployment) {
 			if lines, _ := log["lines"].([]any); len(lines) == 0 || !strings.HasPrefix(notice, "UNTRUSTED") {
 				t.Errorf("get_agent_logs = %v, want marked lines", log)
 			}
-			a.call(t, "delete_agent", map[string]any{"agent_id": id, "name": "assisted " + version})
+			a.call(t, "delete_agent", map[string]any{"agent_id": id, "name": name})
 			if strings.Contains(a.heard.String(), canary) || bytes.Contains(d.logText(t), []byte(canary)) {
 				t.Error("an answer or a log line has the value of the secret")
 			}

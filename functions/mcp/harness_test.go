@@ -27,12 +27,17 @@ const edgeSecret = "secret-of-the-edge-0123456789abcdef"
 type service struct {
 	*functiontest.Backend
 	url string
+	// setBase changes the address at which the tools call the API.
+	setBase func(url string)
 }
 
 // start serves all routes on an embedded backend. The tools call the same address.
-func start(t *testing.T) *service {
+func start(t *testing.T, change ...func(*functiontest.Backend)) *service {
 	t.Helper()
 	b := functiontest.New(t)
+	for _, f := range change {
+		f(b)
+	}
 	b.SetPlan(t, org, plan.Startup)
 	var handler http.Handler
 	server := functiontest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -41,13 +46,16 @@ func start(t *testing.T) *service {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	voucher := clientip.NewVoucher([]byte(edgeSecret))
-	b.API = mcproute.API{BaseURL: server.URL, Transport: transport, Vouch: voucher.Vouch}
-	var served []function.Served
-	for _, r := range functions.Routes(b.Dependencies) {
-		served = append(served, r.Served(b.Guard))
+	serve := func(base string) {
+		b.API = mcproute.API{BaseURL: base, Transport: transport, Vouch: voucher.Vouch}
+		var served []function.Served
+		for _, r := range functions.Routes(b.Dependencies) {
+			served = append(served, r.Served(b.Guard))
+		}
+		handler = clientip.NewEdge([]string{edgeSecret}).Accepting(voucher).Handler(function.Mux(served))
 	}
-	handler = clientip.NewEdge([]string{edgeSecret}).Accepting(voucher).Handler(function.Mux(served))
-	return &service{b, server.URL}
+	serve(server.URL)
+	return &service{b, server.URL, serve}
 }
 
 // bearer sends a token, and what a client's program and the load balancer add.

@@ -32,8 +32,9 @@ func TestToken_IsVerifiedForEveryMessage(t *testing.T) {
 			"Basic YTpi": "invalid_token",
 		} {
 			res := s.post(t, http.MethodPost, message, map[string]string{"Authorization": token})
+			challenge := res.Header().Get("WWW-Authenticate")
 			if res.Code != http.StatusUnauthorized || !strings.Contains(res.Body.String(), code) ||
-				!strings.HasSuffix(res.Header().Get("WWW-Authenticate"), "/.well-known/oauth-protected-resource/mcp\"") {
+				!strings.HasSuffix(challenge, "/.well-known/oauth-protected-resource/mcp\"") {
 				t.Errorf("%s with the token %q: got %d %v %s, want 401 %s", name, token, res.Code, res.Header(),
 					res.Body, code)
 			}

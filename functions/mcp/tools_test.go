@@ -30,9 +30,12 @@ func TestTools_WorkOverEveryVersionOfTheProtocol(t *testing.T) {
 			if err != nil || len(tools.Tools) != 18 {
 				t.Fatalf("got %d tools and the error %v, want 18", len(tools.Tools), err)
 			}
-			got := want(t, session, "get_agent", map[string]any{"agent_id": a.ID}).structured
-			if got["id"] != a.ID || got["status"] != "running" {
+			res := want(t, session, "get_agent", map[string]any{"agent_id": a.ID})
+			if got := res.structured; got["id"] != a.ID || got["status"] != "running" {
 				t.Errorf("get_agent = %v, want the running agent %s", got, a.ID)
+			}
+			if strings.Contains(res.whole, "handoff") {
+				t.Errorf("get_agent has a link that opens the dashboard: %s", res.whole)
 			}
 		})
 	}

@@ -1,0 +1,97 @@
+package mcp_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/ratelimit"
+)
+
+// TestLogs_AreMarkedAndBounded reads a log that is longer than the context of a model should hold.
+func TestLogs_AreMarkedAndBounded(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	a := s.RunningAgent(t, org, nil)
+	pod := s.LogCell.Start(a.ID)
+	pod.Write(time.Now(), "why it crashed")
+	pod.Restart()
+	for i := range 200 {
+		pod.Write(time.Now(), fmt.Sprintf("%d %s", i, strings.Repeat("x", 3000)))
+	}
+	session := s.connect(t, functiontest.AdminToken(org), "")
+	got := want(t, session, "get_agent_logs", map[string]any{"agent_id": a.ID, "tail": 200})
+	lines, _ := got.structured["lines"].([]any)
+	notice, _ := got.structured["notice"].(string)
+	if len(lines) == 0 || got.structured["omitted"] != true || !strings.HasPrefix(notice, "UNTRUSTED") {
+		t.Errorf("%d lines, omitted %v, notice %q; want marked lines of which some are omitted", len(lines),
+			got.structured["omitted"], notice)
+	}
+	if size := len(fmt.Sprint(lines...)); size > 40<<10 {
+		t.Errorf("the lines have %d bytes, want at most about 32 KiB", size)
+	}
+	if last, _ := lines[len(lines)-1].(map[string]any); !strings.HasPrefix(fmt.Sprint(last["message"]), "199 ") {
+		t.Errorf("the last line is %.20v, want the newest", last["message"])
+	}
+	previous := want(t, session, "get_agent_logs", map[string]any{"agent_id": a.ID, "previous": true})
+	if !strings.Contains(previous.text, "why it crashed") {
+		t.Errorf("the previous log = %s, want its line", previous.text)
+	}
+	s.UpdateAgent(t, a.ID, func(a *agent.Agent) {
+		a.Status, a.Failure = agent.Error, &agent.Failure{Code: "pod_crash_loop", Message: "It exits."}
+	})
+	diagnosed := want(t, session, "diagnose_agent", map[string]any{"agent_id": a.ID})
+	log, _ := diagnosed.structured["log"].(map[string]any)
+	if log["previous"] != true || !strings.Contains(fmt.Sprint(log["lines"]), "why it crashed") {
+		t.Errorf("the log of the diagnosis = %v, want that of the run that crashed", log)
+	}
+}
+
+// TestCapacity_IsAnErrorAboutMoney creates more agents than the plan hobby allows.
+func TestCapacity_IsAnErrorAboutMoney(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	session := s.connect(t, functiontest.AdminToken("org-2"), "")
+	create := map[string]any{"name": "one", "resource_plan": "hobby"}
+	want(t, session, "create_agent", create)
+	refused := wantError(t, session, "create_agent", create, "plan_capacity_exceeded")
+	for _, text := range []string{`"status":402`, `"upgrade_to"`, "money"} {
+		if !strings.Contains(refused.text, text) {
+			t.Errorf("the error %q lacks %q", refused.text, text)
+		}
+	}
+}
+
+// TestWait_TakesASlot waits while no answer may be held open.
+func TestWait_TakesASlot(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(b *functiontest.Backend) { b.Slots = ratelimit.NewSlots(ratelimit.SlotLimits{}) })
+	a := s.RunningAgent(t, org, nil)
+	refused := wantError(t, s.connect(t, functiontest.AdminToken(org), ""), "wait_for_agent",
+		map[string]any{"agent_id": a.ID}, "too_many_waits")
+	if !strings.Contains(refused.text, `"retry_after_seconds":10`) {
+		t.Errorf("the error %q does not say when to repeat", refused.text)
+	}
+}
+
+// TestAPI_ThatFailsIsAnAnswer calls tools while the API cannot be reached, and while it is not configured.
+func TestAPI_ThatFailsIsAnAnswer(t *testing.T) {
+	t.Parallel()
+	token := map[string]string{"Authorization": "Bearer " + functiontest.AdminToken(org)}
+	for code, base := range map[string]string{
+		"mcp_not_configured": "", "api_unavailable": "http://127.0.0.1:1",
+	} {
+		s := start(t)
+		s.setBase(base)
+		for _, message := range []string{list, call} {
+			res := s.post(t, http.MethodPost, message, token)
+			if res.Code != http.StatusServiceUnavailable || !strings.Contains(res.Body.String(), code) {
+				t.Errorf("%s: got %d %s, want 503", code, res.Code, res.Body)
+			}
+		}
+	}
+}
