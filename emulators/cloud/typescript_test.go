@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// testTypeScriptClient tests the TypeScript client against the cloud. It works in a copy of the client's folder, so that
-// it installs nothing there.
+// testTypeScriptClient tests the TypeScript client against the cloud. It works in a copy of the client's folder, so
+// that it installs nothing there.
 func testTypeScriptClient(t *testing.T, d deployment) {
 	for _, command := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(command); err != nil {
@@ -27,8 +27,8 @@ func testTypeScriptClient(t *testing.T, d deployment) {
 		}
 		t.Skipf("the TypeScript client is not tested: its dependencies cannot be installed: %v\n%s", err, out)
 	}
-	if out, err := d.npm(t, dir, "test"); err != nil {
-		t.Errorf("tests of the TypeScript client: %v\n%s", err, out)
+	if out, err := d.npm(t, dir, "test"); err != nil || !strings.Contains(out, "skipped 0\n") {
+		t.Errorf("tests of the TypeScript client: %v, want success and none skipped\n%s", err, out)
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// typeScriptClient bundles the TypeScript client for a page, as the variable client. It installs the client's dependency
-// in a copy of its folder.
+// typeScriptClient returns the bundled TypeScript client for a page, as the variable module. It installs the client's
+// dependency in a copy of its folder.
 func typeScriptClient(t *testing.T) string {
 	t.Helper()
 	if _, err := exec.LookPath("npm"); err != nil {
@@ -49,8 +49,8 @@ func typeScriptClient(t *testing.T) string {
 	return string(script) + ";globalThis.module = module;"
 }
 
-// TestTypeScriptClient_WorksInAPage uses the client as a page of the API's origin does: with a session token that must be
-// renewed first.
+// TestTypeScriptClient_WorksInAPage uses the client as a page of the API's origin does: with a session token that must
+// be renewed first.
 func TestTypeScriptClient_WorksInAPage(t *testing.T) {
 	t.Parallel()
 	suite.RequireBrowser(t)

@@ -27,8 +27,8 @@ export interface Streaming {
   logs(agentId: string, options?: LogOptions): AsyncGenerator<AgentLogLine, void, void>;
   /**
    * Yields the lines of an agent's log as they are written, also across restarts of the agent. When the answer ends or
-   * the connection breaks, it continues after the last line without losing or repeating one. It ends when the agent has
-   * no container any more.
+   * the connection breaks, it continues after the last line, without losing or repeating one that the cluster still
+   * keeps. It ends when the agent is stopped, paused or deleted.
    */
   followLogs(agentId: string, options?: FollowOptions): AsyncGenerator<AgentLogLine, void, void>;
   /** Yields the entries of the organization's audit log. */
