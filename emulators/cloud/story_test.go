@@ -58,6 +58,7 @@ func testDeployment(t *testing.T, d deployment) {
 		{"deletion during a secret write leaves no secret", testDeletionDuringSecretWrite},
 		{"secret values do not leak", testSecretValuesDoNotLeak},
 		{"assistant repairs an agent", testAssistant},
+		{"Go client takes an agent through its life", testGoClient},
 
 		{"subscription is bought, unpaid, paid and canceled", testSubscriptionLifecycle},
 		{"payments during creations keep usage exact", testPaymentsDuringCreations},
