@@ -15,7 +15,7 @@ import (
 func TestSamples_OfAgentctlParse(t *testing.T) {
 	t.Parallel()
 	all := samples(t, "agentctl")
-	if len(all) < 15 {
+	if len(all) < 30 {
 		t.Errorf("got %d samples, want one for each operation that a command is for", len(all))
 	}
 	for id, lines := range all {
