@@ -48,6 +48,7 @@ func testDeployment(t *testing.T, d deployment) {
 		{"dashboard opens by a one-time link", testDashboardLink},
 		{"log is read and followed", testLogs},
 		{"credentials are rotated", testCredentialRotation},
+		{"secrets and credentials change from a command line", testCommandLine},
 
 		{"secrets are set, delivered and deleted", testSecretLifecycle},
 		{"lost response of the secret store adds no second version", testLostSecretStoreResponses},

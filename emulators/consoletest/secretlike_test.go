@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -129,6 +130,50 @@ func randomValues(values []string, count int) []string {
 		made[i] = a[:random.IntN(len(a)+1)] + joins[random.IntN(len(joins))] + b[random.IntN(len(b)+1):]
 	}
 	return made
+}
+
+// TestEnvFile_IsReadAsTheCommandLineToolDoes reads the files whose meaning the tests of agentctl check, too.
+func TestEnvFile_IsReadAsTheCommandLineToolDoes(t *testing.T) {
+	t.Parallel()
+	type entry struct {
+		Key   string `json:"key"`
+		Value string `json:"value"`
+		Line  int    `json:"line"`
+	}
+	var rows []struct {
+		Given    string  `json:"given"`
+		Entries  []entry `json:"entries"`
+		Problems []int   `json:"problems"`
+	}
+	text, err := os.ReadFile("../../functions/agentctl/testdata/envfiles.json")
+	if err == nil {
+		err = json.Unmarshal(text, &rows)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var given []string
+	for _, row := range rows {
+		given = append(given, row.Given)
+	}
+	type file struct {
+		Entries  []entry `json:"entries"`
+		Problems []struct {
+			Line int `json:"line"`
+		} `json:"problems"`
+	}
+	for i, got := range each[file](module(t, "agents/env.ts"), "parseEnv", given) {
+		problems := []int{}
+		for _, p := range got.Problems {
+			problems = append(problems, p.Line)
+		}
+		if diff := cmp.Diff(rows[i].Entries, got.Entries); diff != "" {
+			t.Errorf("parseEnv(%q) (-want +got):\n%s", rows[i].Given, diff)
+		}
+		if diff := cmp.Diff(rows[i].Problems, problems); diff != "" {
+			t.Errorf("problems of %q (-want +got):\n%s", rows[i].Given, diff)
+		}
+	}
 }
 
 func TestEnvFile_IsReadAsShellsAndDotenvDo(t *testing.T) {

@@ -43,7 +43,7 @@ func (t *tool) revealCredentials() *cobra.Command {
 				return err
 			}
 			if creds.RotationPending {
-				t.note("Warning: a rotation is pending. The agent does not accept these credentials yet. Run: "+
+				t.note("Warning: a rotation is pending. The agent does not accept these credentials yet.\nRun: "+
 					"agentctl credentials rotate %s --wait", a.ID)
 			}
 			return t.show(object(creds, creds.AgentID, []field{

@@ -59,7 +59,7 @@ func keyArgs(least, most int) cobra.PositionalArgs {
 			if strings.Contains(arg, "=") {
 				return withNext(usagef("a value must not be an argument, because other users of this machine and the "+
 					"shell's history can see it"), "The value was not sent. Write only the key, and pipe the value "+
-					"to the command. If the value is in the shell's history now, replace it.")
+					"to the command.", "If the value is in the shell's history now, replace it.")
 			}
 		}
 		if len(args) < least || len(args) > most {
