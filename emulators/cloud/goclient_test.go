@@ -9,8 +9,8 @@ import (
 	"agents.example/controlplane/shared/client"
 )
 
-// testGoClient takes an agent through its life with the Go client, and waits with each of its methods. The requests pass
-// the check against the description.
+// testGoClient takes an agent through its life with the Go client, and waits with each of its methods. The responses
+// pass the check against the description.
 func testGoClient(t *testing.T, d deployment) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
