@@ -16,7 +16,7 @@ import (
 func readmes() []string {
 	return []string{
 		"README.md", "functions/README.md", "shared/README.md", "infra/README.md", "emulators/README.md",
-		"terraform/README.md", "functions/console/README.md", ".github/CONTRIBUTING.md",
+		"terraform/README.md", "functions/console/README.md", "functions/agentctl/README.md", ".github/CONTRIBUTING.md",
 		"shared/client/README.md", "shared/client/typescript/README.md",
 	}
 }

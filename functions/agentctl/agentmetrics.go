@@ -81,7 +81,7 @@ func (t *tool) printMetrics(s screen, m *client.Metrics, window time.Duration) {
 	if m.CollectedAt != nil {
 		collected = "Measured " + t.moment(*m.CollectedAt)
 	}
-	if m.Stale {
+	if m.Stale && m.CollectedAt != nil {
 		collected += ", a newer measurement is overdue"
 	}
 	fmt.Fprintln(s, s.in(dim, collected))

@@ -63,14 +63,19 @@ func (t *tool) printError(c *cobra.Command, err error, interrupted bool) {
 		printNext(w, append(next, more...))
 		return
 	}
-	fmt.Fprintln(w, w.in(red, "Error:"), harmlessLines(e.Detail))
+	fmt.Fprintln(w, w.in(red, "Error:"), harmlessLines(forPeople(e.Detail)))
 	for _, v := range e.Violations {
-		fmt.Fprintf(w, "  %s: %s\n", harmless(violated(c, v)), harmless(v.Msg))
+		fmt.Fprintf(w, "  %s: %s\n", harmless(violated(c, v)), harmless(forPeople(v.Msg)))
 	}
 	if e.RequestID != "" {
 		fmt.Fprintln(w, w.in(dim, harmless(fmt.Sprintf("Status %d %s, request %s", e.Status, e.Code, e.RequestID))))
 	}
 	printNext(w, append(next, t.remedies(e)...))
+}
+
+// forPeople removes from a message of the API what only programs can use.
+func forPeople(message string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(message, "Value error, "), " See meta.allowed_actions.")
 }
 
 // printNext prints what the user can do.

@@ -64,8 +64,11 @@ func (p *progress) update(a *client.Agent) {
 		p.redraw()
 		return
 	}
-	p.say("status", fmt.Sprintf("%s is %s", a.Name, statusText(a)))
-	if a.Status.IsSettled() && len(p.said) == 1 {
+	status := fmt.Sprintf("%s is %s", a.Name, statusText(a))
+	if !a.Status.IsSettled() || len(p.said) == 0 {
+		p.say("status", status)
+	}
+	if len(p.said) == 1 && a.Status.IsSettled() {
 		return // these stages are those of an earlier start
 	}
 	for _, s := range a.Config.ProvisioningStages {
@@ -73,6 +76,7 @@ func (p *progress) update(a *client.Agent) {
 			p.say(string(s.Name), fmt.Sprintf("stage %s %s%s", s.Name, s.Status, p.stageDetail(s, false)))
 		}
 	}
+	p.say("status", status)
 }
 
 // say prints a line unless it is what was last said about something.

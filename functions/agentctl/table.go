@@ -17,7 +17,7 @@ type column[T any] struct {
 // Columns of tables are separated by gap spaces, and are never narrower than minColumn on a terminal.
 const (
 	gap       = 2
-	minColumn = 8
+	minColumn = 6
 )
 
 // printTable prints items as rows. On a terminal it cuts values so that a row fits a line.
@@ -63,7 +63,7 @@ func printTable[T any](w io.Writer, items []T, columns []column[T]) error {
 }
 
 // columnWidths returns the widths of columns. If they do not fit the screen, the widest ones become narrower, except
-// ids, which users copy.
+// ids, which users copy, and the status.
 func (s screen) columnWidths(rows [][]string) []int {
 	widths := make([]int, len(rows[0]))
 	total := gap * (len(widths) - 1)
@@ -77,7 +77,8 @@ func (s screen) columnWidths(rows [][]string) []int {
 		widest := -1
 		for j, title := range rows[0] {
 			least := max(minColumn, ansi.StringWidth(title))
-			if !strings.HasSuffix(title, "ID") && widths[j] > least && (widest < 0 || widths[j] > widths[widest]) {
+			isKept := strings.HasSuffix(title, "ID") || title == "STATUS"
+			if !isKept && widths[j] > least && (widest < 0 || widths[j] > widths[widest]) {
 				widest = j
 			}
 		}

@@ -55,9 +55,11 @@ func (t *tool) moment(at time.Time) string {
 	return text
 }
 
-// elapsed shows how long a step took, as in 0.4s, 12s or 3m5s.
+// elapsed shows how long a step took, as in 40ms, 1.4s, 12s or 3m5s.
 func elapsed(d time.Duration) string {
 	switch d = max(d, 0); {
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
 	case d < 10*time.Second:
 		return fmt.Sprintf("%.1fs", d.Seconds())
 	case d < time.Minute:

@@ -1,0 +1,261 @@
+package agentctl_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/functions/agentctl"
+	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/shared/plan"
+)
+
+// person runs the tool as a person does: standard output and standard error are terminals of a width.
+func (c tool) person(t *testing.T, width int, stdin string, args ...string) (out output, opened []string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	app := &agentctl.App{
+		Stdin: strings.NewReader(stdin), Stdout: &stdout, Stderr: &stderr, ConfigDir: t.TempDir(), Now: time.Now,
+		Terminal: agentctl.Terminal{In: true, Out: true, Err: true, Width: func() int { return width }},
+		Lookup: func(name string) (string, bool) {
+			switch name {
+			case "AGENTS_BASE_URL":
+				return c.url, true
+			case "AGENTS_API_KEY":
+				return c.token, true
+			}
+			value, ok := c.variables[name]
+			return value, ok
+		},
+		Open: func(url string) error {
+			opened = append(opened, url)
+			return nil
+		},
+	}
+	code := app.Run(t.Context(), args)
+	return output{code, stdout.String(), stderr.String()}, opened
+}
+
+func (o output) wantCode(t *testing.T, code int, stderr ...string) {
+	t.Helper()
+	if o.Code != code {
+		t.Errorf("exit code %d, want %d: %s%s", o.Code, code, o.Stdout, o.Stderr)
+	}
+	for _, text := range stderr {
+		if !strings.Contains(o.Stderr, text) {
+			t.Errorf("standard error has no %q:\n%s", text, o.Stderr)
+		}
+	}
+}
+
+func TestAgents_LiveFromCreateToDelete(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	defer a.onNudge(t, func(id string) { a.Reconcile(t, id) })() // ends before the test's context
+	c := a.admin()
+	created := c.run(t, "agents", "create", "my-agent", "--plan", "hobby", "--env", "LOG_LEVEL=info", "--wait",
+		"-o", "json").ok(t)
+	var agent struct{ ID, Status string }
+	if err := json.Unmarshal([]byte(created.Stdout), &agent); err != nil || agent.Status != "running" {
+		t.Fatalf("standard output is no running agent (%v):\n%s", err, created.Stdout)
+	}
+	for _, line := range []string{"my-agent is provisioning\n", "stage ready succeeded", "my-agent is running\n"} {
+		if !strings.Contains(created.Stderr, line) {
+			t.Errorf("the progress has no %q:\n%s", line, created.Stderr)
+		}
+	}
+	c.run(t, "agents", "get", "my-agent", "-o", "jsonpath={.config.plan_limits.memory_bytes} {.error_message}").
+		want(t, output{0, "1073741824\n", ""})
+	c.run(t, "agents", "list", "-o", "name").want(t, output{0, "ID\n", ""})
+	for _, step := range []struct{ action, status string }{
+		{"pause", "paused"}, {"resume", "running"}, {"stop", "stopped"}, {"start", "running"},
+	} {
+		got := c.run(t, "agents", step.action, "my-agent", "--wait", "-o", "jsonpath={.status}").ok(t)
+		if got.Stdout != step.status+"\n" {
+			t.Errorf("%s ends with %q, want %s", step.action, got.Stdout, step.status)
+		}
+	}
+	c.run(t, "agents", "update", agent.ID, "--unset-env", "LOG_LEVEL", "-o", "jsonpath={.env_vars}").
+		want(t, output{0, "{}\n", ""})
+	c.run(t, "agents", "delete", "my-agent", "--yes", "-o", "jsonpath={.status}").want(t, output{0, "deleting\n", ""})
+}
+
+func TestAgents_ShowsTables(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	c := a.admin()
+	c.run(t, "agents", "list").want(t, output{0, "", "There are no such agents. Create one: agentctl agents create " +
+		"NAME --plan hobby\n"})
+	c.run(t, "agents", "create", "Über 机器人 agent with a long name").ok(t)
+	got, _ := c.person(t, 80, "", "agents", "list")
+	got.wantCode(t, 0)
+	for line := range strings.Lines(got.Stdout) {
+		line = regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(line, "")
+		if wide := strings.Count(line, "机") + strings.Count(line, "器") + strings.Count(line, "人"); len([]rune(
+			strings.TrimRight(line, "\n")))+wide > 80 {
+			t.Errorf("the line is wider than the terminal: %q", line)
+		}
+	}
+	if !strings.Contains(got.Stdout, "…") || !strings.Contains(got.Stdout, "\x1b[33mprovisioning\x1b[0m") {
+		t.Errorf("the table has no cut name or no color:\n%q", got.Stdout)
+	}
+	c.variables = map[string]string{"NO_COLOR": "1", "LANG": "C"}
+	if got, _ := c.person(t, 80, "", "agents", "list"); strings.ContainsAny(got.Stdout, "\x1b…") {
+		t.Errorf("NO_COLOR and LANG=C have no effect:\n%q", got.Stdout)
+	}
+	if got := c.run(t, "agents", "list").ok(t); !strings.Contains(got.Stdout, "Über 机器人 agent with a long name") {
+		t.Errorf("a pipe gets a cut table:\n%s", got.Stdout)
+	}
+}
+
+func TestErrors_SayWhatToDo(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	a.SetPlan(t, "org-small", plan.Hobby)
+	admin, small := a.admin(), a.as(functiontest.AdminToken("org-small"))
+	admin.run(t, "agents", "create", "twin").ok(t)
+	admin.run(t, "agents", "create", "twin").ok(t)
+	admin.run(t, "agents", "create", "one").ok(t)
+	small.run(t, "agents", "create", "first").ok(t)
+	offline := tool{url: "http://" + closedAddress(t), token: "so_x"}
+	for _, test := range []struct {
+		as   tool
+		args string
+		code int
+		say  []string
+	}{
+		{a.as("so_wrong"), "agents list", agentctl.ExitNoSession, []string{"AGENTS_API_KEY", "agentctl login"}},
+		{a.as(functiontest.MemberToken(org)), "agents create x", agentctl.ExitNotAllowed, []string{"Ask an admin"}},
+		{small, "agents create second", agentctl.ExitNotAllowed, []string{"hobby", "billing checkout"}},
+		{admin, "agents get nothing", agentctl.ExitNotFound, []string{"agentctl agents list"}},
+		{
+			admin, "agents get 00000000-0000-4000-8000-000000000000", agentctl.ExitNotFound,
+			[]string{"Status 404 agent_not_found, request "},
+		},
+		{admin, "agents get twin", agentctl.ExitUsage, []string{"2 agents have the name", "use one of the ids"}},
+		{admin, "agents resume one --if-match \"9\"", agentctl.ExitConflict, []string{"Read the object again"}},
+		{admin, "agents pause one", agentctl.ExitConflict, []string{"Possible now: stop, delete."}},
+		{
+			admin, "agents create x --plan nope --env PATH=x", agentctl.ExitInvalid,
+			[]string{"--plan: Input should be", "variable PATH: the key is reserved"},
+		},
+		{admin, "agents delete one", agentctl.ExitUsage, []string{"add --yes"}},
+		{admin, "agents lst", agentctl.ExitUsage, []string{"Did you mean get or list?"}},
+		{admin, "agents list --nam x", agentctl.ExitUsage, []string{"Did you mean --name?"}},
+		{admin, "agents get", agentctl.ExitUsage, []string{"wants AGENT, but got none"}},
+		{admin, "agents list --color pink", agentctl.ExitUsage, []string{"auto, always or never"}},
+		{admin, "agents wait one --timeout 1ms", agentctl.ExitTimeout, []string{"time limit of --timeout"}},
+		{offline, "agents list", agentctl.ExitUnavailable, []string{"refuses connections", "Check the network"}},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			t.Parallel()
+			got := test.as.run(t, strings.Fields(test.args)...)
+			got.wantCode(t, test.code, append(test.say, "Error: ")...)
+			if got.Stdout != "" {
+				t.Errorf("an error prints to standard output: %q", got.Stdout)
+			}
+		})
+	}
+}
+
+func TestCreate_RefusesSecretsAsArguments(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	c := a.admin()
+	for _, variable := range []string{"API_KEY=hunter2", "HARMLESS=ghp_abcdefghijklmnopqrstuvwx"} {
+		got := c.run(t, "agents", "create", "x", "--env", variable)
+		got.wantCode(t, agentctl.ExitUsage, "looks like a secret", "--env-file")
+		_, value, _ := strings.Cut(variable, "=")
+		if strings.Contains(got.Stderr, value) {
+			t.Errorf("the error repeats the value: %s", got.Stderr)
+		}
+	}
+	c.variables = map[string]string{"API_KEY": "hunter2"}
+	c.run(t, "agents", "create", "x", "--env", "API_KEY", "-o", "jsonpath={.env_vars.API_KEY}").
+		want(t, output{0, "gsm\n", ""})
+	c.with("TOKEN='a b'\n").run(t, "agents", "create", "y", "--env-file", "-", "-o", "jsonpath={.env_vars.TOKEN}").
+		want(t, output{0, "gsm\n", ""})
+}
+
+func TestWait_FailsWithTheReason(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	c := a.admin()
+	created := c.run(t, "agents", "create", "bad", "-o", "name").ok(t)
+	failAgent(t, a, strings.TrimSpace(created.Stdout))
+	got := c.run(t, "agents", "wait", "bad")
+	got.wantCode(t, agentctl.ExitUnsettled, "bad is in error at the stage ready: It exits. (pod_crash_loop)",
+		"agentctl agents diagnose")
+	if got.Stdout != "" {
+		t.Errorf("a failed wait prints to standard output: %q", got.Stdout)
+	}
+	c.run(t, "agents", "wait", "bad", "-o", "jsonpath={.status}").wantCode(t, agentctl.ExitUnsettled)
+	diagnosed := c.run(t, "agents", "diagnose", "bad").ok(t)
+	for _, text := range []string{"pod_crash_loop: It exits.", "you can", "agentctl agents logs"} {
+		if !strings.Contains(diagnosed.Stdout, text) {
+			t.Errorf("the diagnosis has no %q:\n%s", text, diagnosed.Stdout)
+		}
+	}
+}
+
+func TestPerson_DeletesByNameAndSeesNoControlCharacters(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	c := a.admin()
+	created := c.run(t, "agents", "create", "evil", "-o", "name").ok(t)
+	renameAgent(t, a, strings.TrimSpace(created.Stdout), "evil\x1b[2J\u202e")
+	got, _ := c.person(t, 120, "", "agents", "list")
+	if strings.Contains(got.Stdout, "\x1b[2J") || !strings.Contains(got.Stdout, `evil\x1b[2J\u202e`) {
+		t.Errorf("the name controls the terminal: %q", got.Stdout)
+	}
+	renameAgent(t, a, strings.TrimSpace(created.Stdout), "evil")
+	refused, _ := c.person(t, 120, "yes\n", "agents", "delete", "evil")
+	refused.wantCode(t, agentctl.ExitFailed, "nothing was deleted")
+	deleted, _ := c.person(t, 120, "evil\n", "agents", "delete", "evil")
+	deleted.wantCode(t, agentctl.ExitOK)
+}
+
+func TestOpen_UsesTheLinkOfASession(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	defer a.onNudge(t, func(id string) { a.Reconcile(t, id) })() // ends before the test's context
+	c := a.admin()
+	c.run(t, "agents", "create", "one", "--wait").ok(t)
+	got, opened := c.person(t, 80, "", "agents", "open", "one")
+	got.wantCode(t, agentctl.ExitOK, "Opened the dashboard of one.")
+	if len(opened) != 1 || !strings.Contains(opened[0], "/handoff?token=") {
+		t.Errorf("opened %q, want a link that signs in", opened)
+	}
+	_, key := a.CreateKey(t, org)
+	printed, opened := a.as(key).person(t, 80, "", "agents", "open", "one")
+	printed.wantCode(t, agentctl.ExitOK, "agentctl credentials reveal")
+	if len(opened) != 0 || !strings.HasPrefix(printed.Stdout, "https://one-") {
+		t.Errorf("opened %q and printed %q, want the address", opened, printed.Stdout)
+	}
+}
+
+func TestMetrics_ShowsWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	c := a.admin()
+	c.run(t, "agents", "create", "one").ok(t)
+	got := c.run(t, "agents", "metrics", "one", "--window", "1h").ok(t)
+	if !strings.HasPrefix(normal(got.Stdout), "CPU  -  -\n") || !strings.Contains(got.Stdout, "Not measured yet") {
+		t.Errorf("metrics without a measurement:\n%s", got.Stdout)
+	}
+}
+
+func TestHelp_ListsEveryExitCode(t *testing.T) {
+	t.Parallel()
+	help := tool{}.run(t, "help", "exit-codes").ok(t).Stdout
+	for _, line := range []string{
+		"0  The command", "2  The command line", "9  The command waited", "124  The time", "130  The user",
+	} {
+		if !strings.Contains(help, line) {
+			t.Errorf("the help has no %q:\n%s", line, help)
+		}
+	}
+}
