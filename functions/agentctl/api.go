@@ -133,7 +133,7 @@ func (t *tool) printHeader(res *http.Response) {
 // printBody prints an answer as it arrives, or JSON in the format that the user chose.
 func (t *tool) printBody(res *http.Response) error {
 	isJSON := strings.HasPrefix(res.Header.Get("Content-Type"), "application/json")
-	if t.output.kind == formatTable && !(isJSON && t.app.Terminal.Out) {
+	if t.output.kind == formatTable && (!isJSON || !t.app.Terminal.Out) {
 		_, err := io.Copy(t.app.Stdout, res.Body)
 		return err
 	}

@@ -130,12 +130,12 @@ func operationRemedies(agentID string, operations []client.SecretOperation) []st
 		if o.Status != client.SecretOperationStatusFailed {
 			continue
 		}
-		switch code := textOr(o.ErrorCode, ""); {
-		case code == "secret_value_unavailable":
+		switch textOr(o.ErrorCode, "") {
+		case "secret_value_unavailable":
 			next = append(next, fmt.Sprintf("The value was not stored. Set it again: agentctl secrets set %s %s",
 				agentID, o.Key))
 			continue
-		case code == "pod_crash_loop" || code == "gateway_unhealthy" || code == "rollout_timeout":
+		case "pod_crash_loop", "gateway_unhealthy", "rollout_timeout":
 			next = append(next, "See why the agent does not start: agentctl agents logs "+agentID)
 		}
 		next = append(next, fmt.Sprintf("Retry it: agentctl secrets reconcile %s %s --wait", agentID, o.ID))
