@@ -49,6 +49,7 @@ func testDeployment(t *testing.T, d deployment) {
 		{"log is read and followed", testLogs},
 		{"credentials are rotated", testCredentialRotation},
 		{"secrets and credentials change from a command line", testCommandLine},
+		{"agent is created, repaired and deleted from a command line", testAgentCommands},
 
 		{"secrets are set, delivered and deleted", testSecretLifecycle},
 		{"lost response of the secret store adds no second version", testLostSecretStoreResponses},
