@@ -13,30 +13,33 @@ import (
 	"agents.example/controlplane/shared/client"
 )
 
-// send is a method of the client that changes one agent.
-type send func(
-	c *client.Client, ctx context.Context, id string, options ...client.CallOption, //nolint:revive // a method expression
-) (*client.Agent, error)
+// agentChange is a call of the API that changes one agent.
+type agentChange func(ctx context.Context, id string, options ...client.CallOption) (*client.Agent, error)
 
 // agentActions are the commands that move an agent to another status.
 func (t *tool) agentActions() []*cobra.Command {
 	return []*cobra.Command{
-		t.agentAction("restart", "Restart an agent", (*client.Client).RestartAgent, client.AgentStatusRunning),
-		t.agentAction("pause", "Pause an agent; its CPU and memory stay reserved", (*client.Client).PauseAgent,
-			client.AgentStatusPaused),
-		t.agentAction("resume", "Resume a paused agent", (*client.Client).ResumeAgent, client.AgentStatusRunning),
-		t.agentAction("stop", "Stop an agent, and free its CPU and memory", (*client.Client).StopAgent,
-			client.AgentStatusStopped),
-		t.agentAction("start", "Start an agent that is stopped or in error", (*client.Client).StartAgent,
-			client.AgentStatusRunning),
+		t.agentAction("restart", "Restart an agent", client.AgentStatusRunning,
+			func(api *client.Client) agentChange { return api.RestartAgent }),
+		t.agentAction("pause", "Pause an agent; its CPU and memory stay reserved", client.AgentStatusPaused,
+			func(api *client.Client) agentChange { return api.PauseAgent }),
+		t.agentAction("resume", "Resume a paused agent", client.AgentStatusRunning,
+			func(api *client.Client) agentChange { return api.ResumeAgent }),
+		t.agentAction("stop", "Stop an agent, and free its CPU and memory", client.AgentStatusStopped,
+			func(api *client.Client) agentChange { return api.StopAgent }),
+		t.agentAction("start", "Start an agent that is stopped or in error", client.AgentStatusRunning,
+			func(api *client.Client) agentChange { return api.StartAgent }),
 	}
 }
 
-func (t *tool) agentAction(name, short string, call send, target client.AgentStatus) *cobra.Command {
+// agentAction returns a command that makes a call, after which the agent gets the status target.
+func (t *tool) agentAction(
+	name, short string, target client.AgentStatus, call func(*client.Client) agentChange,
+) *cobra.Command {
 	var change changeFlags
 	c := t.agentCommand(name, short, strings.ToUpper(name[:1])+name[1:]+"Agent",
 		func(ctx context.Context, api *client.Client, a *client.Agent) error {
-			a, err := call(api, ctx, a.ID, change.options()...)
+			a, err := call(api)(ctx, a.ID, change.options()...)
 			if err != nil {
 				return err
 			}

@@ -42,9 +42,9 @@ func (t *tool) createAgent() *cobra.Command {
 	var plan, region string
 	c := &cobra.Command{
 		Use: "create NAME", Short: "Create an agent", Args: cobra.ExactArgs(1),
-		Long: "Create an agent. Variables whose key or value looks like a secret go to the secret store. Their values " +
-			"must not be arguments: use --env-file, or --env KEY without a value, which takes the value of the variable " +
-			"KEY in the tool's own environment.",
+		Long: "Create an agent. Variables whose key or value looks like a secret go to the secret store. Their " +
+			"values must not be arguments: use --env-file, or --env KEY without a value, which takes the value of " +
+			"the variable KEY in the tool's own environment.",
 		Example: "  agentctl agents create my-agent --plan hobby --env LOG_LEVEL=info --wait\n" +
 			"  agentctl agents create my-agent --plan hobby --env-file .env --wait --timeout 5m -o json\n" +
 			"  OPENAI_API_KEY=$(pass show openai) agentctl agents create my-agent --plan hobby --env OPENAI_API_KEY",
@@ -89,8 +89,8 @@ func (t *tool) updateAgent() *cobra.Command {
 	var name string
 	var unset []string
 	c := t.agentCommand("update", "Change an agent's name, variables or configuration", "UpdateAgent", nil)
-	c.Long = "Change an agent's name, variables or configuration. Variables and keys that are not named stay. A change of " +
-		"variables restarts the agent. Secrets are changed with: agentctl secrets set"
+	c.Long = "Change an agent's name, variables or configuration. Variables and keys that are not named stay. A " +
+		"change of variables restarts the agent. Secrets are changed with: agentctl secrets set"
 	c.Example = "  agentctl agents update my-agent --env LOG_LEVEL=debug --unset-env OLD --wait\n" +
 		"  agentctl agents update my-agent --config '{\"team\": \"support\", \"old\": null}'"
 	c.RunE = t.forAgent(func(ctx context.Context, api *client.Client, a *client.Agent) error {

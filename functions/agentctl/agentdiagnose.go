@@ -23,9 +23,10 @@ func (t *tool) diagnoseAgent() *cobra.Command {
 				return nil
 			}})
 		})
-	c.Long = "Explain why an agent does not run as it should, and what to do. The command reads the agent, its secret " +
-		"operations and the end of its log, and changes nothing."
-	c.Example = "  agentctl agents diagnose my-agent\n  agentctl agents diagnose my-agent -o jsonpath='{.causes[*].code}'"
+	c.Long = "Explain why an agent does not run as it should, and what to do. The command reads the agent, its " +
+		"secret operations and the end of its log, and changes nothing."
+	c.Example = "  agentctl agents diagnose my-agent\n" +
+		"  agentctl agents diagnose my-agent -o jsonpath='{.causes[*].code}'"
 	return c
 }
 

@@ -50,7 +50,8 @@ func (f *inputFlags) env(t *tool) (map[string]string, error) {
 			return nil, usagef("--env: %s", why)
 		}
 		if given && (agent.LooksSecret(key) || agent.LooksSecretValue(value)) {
-			return nil, withNext(usagef("%s looks like a secret, and other users of this machine can see arguments", key),
+			return nil, withNext(
+				usagef("%s looks like a secret, and other users of this machine can see arguments", key),
 				"Nothing was sent. Use --env-file FILE, or --env "+key+" without a value, which takes it from the "+
 					"environment.",
 				"For an existing agent: agentctl secrets set AGENT "+key,

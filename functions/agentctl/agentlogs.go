@@ -39,8 +39,8 @@ func (t *tool) agentLogs() *cobra.Command {
 			}
 			return nil
 		})
-	c.Long = "Print an agent's log. With -o json, each line is a JSON object. On a terminal, control characters are made " +
-		"visible; elsewhere the lines are as the agent wrote them."
+	c.Long = "Print an agent's log. With -o json, each line is a JSON object. On a terminal, control characters are " +
+		"made visible; elsewhere the lines are as the agent wrote them."
 	c.Example = "  agentctl agents logs my-agent --follow\n" +
 		"  agentctl agents logs my-agent --previous --tail 50\n" +
 		"  agentctl agents logs my-agent --since 10m -o json | jq -r 'select(.message | test(\"error\")) | .time'"

@@ -31,8 +31,8 @@ func (t *tool) agentMetrics() *cobra.Command {
 				return nil
 			}})
 		})
-	c.Long = "Show an agent's use of resources and its requests. A figure that was not measured is shown as -. The lines " +
-		"of blocks go from the start of the window to now, and each has its own scale from 0 to its maximum."
+	c.Long = "Show an agent's use of resources and its requests. A figure that was not measured is shown as -. The " +
+		"lines of blocks go from the start of the window to now, and each has its own scale from 0 to its maximum."
 	c.Example = "  agentctl agents metrics my-agent --window 1h\n" +
 		"  agentctl agents metrics my-agent -o jsonpath='{.memory_bytes}'"
 	c.Flags().StringVar(&window, "window", window, "how far the series go back: 1h, 6h or 24h")

@@ -13,8 +13,8 @@ import (
 func (t *tool) openAgent() *cobra.Command {
 	var only bool
 	c := t.agentCommand("open", "Open an agent's dashboard in a browser", "GetAgent", nil)
-	c.Long = "Open an agent's dashboard in a browser. The session of an admin is signed in at the dashboard by a link that " +
-		"works once. With an API key, the command prints the address and how to get the password."
+	c.Long = "Open an agent's dashboard in a browser. The session of an admin is signed in at the dashboard by a " +
+		"link that works once. With an API key, the command prints the address and how to get the password."
 	c.Example = "  agentctl agents open my-agent\n  agentctl agents open my-agent --print"
 	c.RunE = t.forAgent(func(ctx context.Context, api *client.Client, a *client.Agent) error {
 		a, err := api.GetAgent(ctx, a.ID, client.GetAgentParams{}) // lists have no link

@@ -35,7 +35,8 @@ func (t *tool) listAgents() *cobra.Command {
 	var params client.ListAgentsParams
 	c := &cobra.Command{
 		Use: "list", Short: "List the organization's agents, newest first", Args: cobra.NoArgs,
-		Example:     "  agentctl agents list --status error\n  agentctl agents list -o json | jq -r '.[].dashboard_url'",
+		Example: "  agentctl agents list --status error\n" +
+			"  agentctl agents list -o json | jq -r '.[].dashboard_url'",
 		Annotations: sends("ListAgents"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			api, err := t.client()

@@ -32,8 +32,8 @@ func (t *tool) waitAgent() *cobra.Command {
 			}
 			return usagef("--for must be settled, running, paused, stopped or deleted, not %q", target)
 		})
-	c.Long = "Wait until an agent is running, paused, stopped or in error, and no new pod is starting. The exit code is 9 " +
-		"if the agent ends in error or in another status than --for names."
+	c.Long = "Wait until an agent is running, paused, stopped or in error, and no new pod is starting. The exit code " +
+		"is 9 if the agent ends in error or in another status than --for names."
 	c.Example = "  agentctl agents wait my-agent --timeout 5m && curl \"$(agentctl agents get my-agent " +
 		"-o jsonpath='{.api_url}')\""
 	c.Flags().StringVar(&target, "for", forSettled, "`status` to wait for: settled, running, paused, stopped or deleted")

@@ -58,6 +58,7 @@ func TestProtectedResource_OmitsWhatIsNotConfigured(t *testing.T) {
 		t.Errorf("without a client: client %v, document %v; want the API and no client", client, got)
 	}
 	if w := getResource(system.SignIn{Issuer: "https://issuer.example.com"}, path); w.Code != 404 {
-		t.Errorf("without an address: status %d: %s; want 404, because the request's host proves nothing", w.Code, w.Body)
+		t.Errorf("without an address: status %d: %s; want 404, because the request's host proves nothing",
+			w.Code, w.Body)
 	}
 }

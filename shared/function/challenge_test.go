@@ -37,7 +37,8 @@ func TestChallenge_LeadsToTheResourceMetadata(t *testing.T) {
 		req.Header.Set("Authorization", c.authorization)
 		handler.ServeHTTP(w, req)
 		if got := w.Header().Get("WWW-Authenticate"); got != c.want {
-			t.Errorf("%q, %v: status %d with WWW-Authenticate %q, want %q", c.authorization, c.fail, w.Code, got, c.want)
+			t.Errorf("%q, %v: status %d with WWW-Authenticate %q, want %q", c.authorization, c.fail, w.Code, got,
+				c.want)
 		}
 	}
 }

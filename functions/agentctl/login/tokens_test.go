@@ -260,7 +260,8 @@ func TestLogout_EndsTheSession(t *testing.T) {
 		t.Errorf("a copy of the session after logout: %v, want ErrSessionEnded", err)
 	}
 	f, err := w.store.Load()
-	if p := f.Profiles["default"]; err != nil || p.IsSignedIn() || p.BaseURL != signedIn.BaseURL || p.Organization != "" {
+	p := f.Profiles["default"]
+	if err != nil || p.IsSignedIn() || p.BaseURL != signedIn.BaseURL || p.Organization != "" {
 		t.Errorf("profile %+v, %v; want only its API", p, err)
 	}
 	b, err := os.ReadFile(w.store.Path)

@@ -63,8 +63,8 @@ type Settings struct {
 	BillingClock func() time.Time
 	// ConsoleClientID and ConsoleScopes are those of the console at the identity provider.
 	ConsoleClientID, ConsoleScopes string
-	// APIBaseURL is the address of the API for its clients. CLIClientID and CLIScopes are those of the command line tool
-	// at the identity provider.
+	// APIBaseURL is the address of the API for its clients. CLIClientID and CLIScopes are those of the command line
+	// tool at the identity provider.
 	APIBaseURL, CLIClientID, CLIScopes string
 	// MaxHeldAnswers is how many answers all routes of the process together may hold open.
 	MaxHeldAnswers int
