@@ -34,13 +34,31 @@ func checkUsage(c *cobra.Command) {
 	}
 }
 
-// missingCommand is what a family of commands does without one of them.
+// missingCommand is what a family of commands does without one of them. It does not repeat the arguments, which may be
+// values that must stay secret.
 func missingCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return c.Help()
 	}
 	c.SuggestionsMinimumDistance = 2
-	return withSuggestions(usagef("unknown command %q for %q", args[0], c.CommandPath()), c.SuggestionsFor(args[0]))
+	return withSuggestions(usagef("%s has no such command", c.CommandPath()), c.SuggestionsFor(args[0]))
+}
+
+// addHelp adds cobra's commands help and completion to the root, which otherwise get no check of their arguments.
+func addHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() != "help" {
+			continue
+		}
+		c.Args = func(_ *cobra.Command, args []string) error {
+			if found, rest, err := root.Find(args); found == nil || err != nil || len(rest) > 0 {
+				return usagef("there is no help about this: %s help takes the name of a command", root.Name())
+			}
+			return nil
+		}
+	}
 }
 
 // wrongFlag explains an error in flags.
@@ -49,6 +67,10 @@ func wrongFlag(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
 		return usage
+	}
+	if short := unknown.GetSpecifiedShortnames(); short != "" {
+		// The error repeats what follows the letter, which may be a value that must stay secret.
+		return usagef("unknown flag: -%s", unknown.GetSpecifiedName())
 	}
 	names := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra suggests names of commands only
 	c.Flags().VisitAll(func(f *pflag.Flag) {
@@ -70,12 +92,14 @@ func wrongArgs(c *cobra.Command, args []string, err error) error {
 	if err == nil || errors.As(err, &usage) {
 		return err
 	}
-	if text := err.Error(); !strings.Contains(text, "arg(s)") && !strings.HasPrefix(text, "unknown command") {
-		return usageError{err}
-	}
+	// The error itself may repeat the arguments, which may be values that must stay secret.
 	got := "got none"
-	if len(args) > 0 {
-		got = fmt.Sprintf("got %d arguments", len(args)) // which may be values that must stay secret
+	switch len(args) {
+	case 0:
+	case 1:
+		got = "got one"
+	default:
+		got = fmt.Sprintf("got %d arguments", len(args))
 	}
 	_, wanted, _ := strings.Cut(c.Use, " ")
 	if wanted == "" {

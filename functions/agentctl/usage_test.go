@@ -1,0 +1,67 @@
+package agentctl_test
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"agents.example/controlplane/functions/agentctl"
+)
+
+// everyCommand calls f for each command of the tree.
+func everyCommand(c *cobra.Command, f func(*cobra.Command)) {
+	f(c)
+	for _, sub := range c.Commands() {
+		everyCommand(sub, f)
+	}
+}
+
+// TestUsage_NeverRepeatsArguments gives every command an argument too many: a value that was typed by mistake may be a
+// secret, and standard error may be a stored log.
+func TestUsage_NeverRepeatsArguments(t *testing.T) {
+	t.Parallel()
+	offline := tool{url: "http://127.0.0.1:1", token: "so_unused"}
+	ran := 0
+	everyCommand((&agentctl.App{}).Root(), func(c *cobra.Command) {
+		args := strings.Fields(c.CommandPath())[1:]
+		for range regexp.MustCompile(` [A-Z_]+\b`).FindAllString(c.Use, -1) {
+			args = append(args, "x")
+		}
+		for _, value := range []string{canary, "-z" + canary} {
+			t.Run(c.CommandPath()+" "+value, func(t *testing.T) {
+				t.Parallel()
+				got := offline.run(t, append(slices.Clip(args), value)...).check(t)
+				if c.Runnable() && got.Code != agentctl.ExitUsage {
+					t.Errorf("exit code %d, want %d: %s", got.Code, agentctl.ExitUsage, got.Stderr)
+				}
+			})
+		}
+		ran++
+	})
+	if ran < 50 {
+		t.Errorf("the tree has only %d commands", ran)
+	}
+}
+
+func TestUsage_SaysWhatWouldBeRight(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"login", canary}, "agentctl login wants no arguments, but got one\n"},
+		{[]string{"agents", "get", "a", canary}, "agentctl agents get wants AGENT, but got 2 arguments\n"},
+		{[]string{"secrets", "set", "a", "KEY", canary}, "A value must not be an argument. Pipe it to the command.\n"},
+		{[]string{"lgin"}, "agentctl has no such command\nDid you mean login?\n"},
+		{[]string{"help", "agents", canary}, "agentctl help takes the name of a command\n"},
+		{[]string{"completion", "bash", canary}, "agentctl completion bash wants no arguments, but got one\n"},
+		{[]string{"agents", "list", "-zx"}, "unknown flag: -z\n"},
+	} {
+		tool{}.run(t, row.args...).check(t).wantCode(t, agentctl.ExitUsage, row.want)
+	}
+	tool{}.run(t, "help", "agents", "list").ok(t)
+	tool{}.run(t, "help").ok(t)
+}
