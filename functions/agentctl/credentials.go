@@ -110,11 +110,16 @@ func needsStart(a *client.Agent) bool {
 	return a.Status == client.AgentStatusPaused || a.Status == client.AgentStatusStopped
 }
 
-// rotationPoll is the time between two reads of an agent whose rotation is waited for.
-const rotationPoll = time.Second
+const (
+	// rotationPoll is the time between two reads of an agent whose rotation is waited for.
+	rotationPoll = time.Second
+	// longestStoring is how long the API may take to know whether it has stored new credentials.
+	longestStoring = 30 * time.Second
+)
 
 // awaitRotation waits until an agent has its new credentials, or cannot get them before it starts.
 func (t *tool) awaitRotation(ctx context.Context, api *client.Client, a *client.Agent) (*client.Agent, error) {
+	began := time.Now()
 	ticker := time.NewTicker(rotationPoll)
 	defer ticker.Stop()
 	for {
@@ -135,7 +140,7 @@ func (t *tool) awaitRotation(ctx context.Context, api *client.Client, a *client.
 			return nil, context.Cause(ctx)
 		case <-ticker.C:
 		}
-		if err := rotationFailure(ctx, api, a.ID); err != nil {
+		if err := rotationFailure(ctx, api, a.ID, time.Since(began)); err != nil {
 			return nil, err
 		}
 		var err error
@@ -148,8 +153,9 @@ func (t *tool) awaitRotation(ctx context.Context, api *client.Client, a *client.
 // credentialsKey is the key of the operations that rotate credentials.
 const credentialsKey = "DASHBOARD_CREDENTIALS"
 
-// rotationFailure returns an error if the newest rotation of an agent failed, because it then waits for the user.
-func rotationFailure(ctx context.Context, api *client.Client, agentID string) error {
+// rotationFailure returns an error if the newest rotation of an agent waits for the user: it failed, or its credentials
+// were not stored in time.
+func rotationFailure(ctx context.Context, api *client.Client, agentID string, waited time.Duration) error {
 	page, err := api.ListSecretOperations(agentID, client.ListSecretOperationsParams{}).Page(ctx)
 	if err != nil {
 		return err
@@ -161,6 +167,10 @@ func rotationFailure(ctx context.Context, api *client.Client, agentID string) er
 		if o.Status == client.SecretOperationStatusFailed {
 			return withNext(failedError{fmt.Errorf("the rotation failed at the stage %s: %s", o.Stage,
 				textOr(o.ErrorCode, "no reason is known"))}, "Run: agentctl secrets reconcile "+agentID+" "+o.ID)
+		}
+		if o.IsStoring() && waited > longestStoring {
+			return withNext(failedError{errors.New("it is not known whether the new credentials were stored")},
+				storingRemedies(agentID, o)...)
 		}
 		return nil
 	}

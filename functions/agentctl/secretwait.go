@@ -102,6 +102,8 @@ func (t *tool) outcome(agentID string, operations []client.SecretOperation, wait
 			failed = errors.Join(failed, fmt.Errorf("%s was canceled, because the agent is being deleted", o.Key))
 		case o.Status == client.SecretOperationStatusSuperseded:
 			superseded = append(superseded, o.Key)
+		case wait && o.IsStoring():
+			failed = errors.Join(failed, fmt.Errorf("it is not known whether the value of %s was stored", o.Key))
 		case o.IsParked():
 			parked = append(parked, o.Key)
 		case !o.IsDone():
@@ -123,10 +125,26 @@ func (t *tool) outcome(agentID string, operations []client.SecretOperation, wait
 	return nil
 }
 
+// storingRemedies returns what the user can do about a value that may not be stored.
+func storingRemedies(agentID string, o client.SecretOperation) []string {
+	again := fmt.Sprintf("Set it again: agentctl secrets set %s %s --wait", agentID, o.Key)
+	if o.Action == client.SecretOperationActionRotate {
+		again = fmt.Sprintf("Rotate again: agentctl credentials rotate %s --wait", agentID)
+	}
+	return []string{
+		again,
+		fmt.Sprintf("Or look for the value in the secret store: agentctl secrets reconcile %s %s --wait", agentID, o.ID),
+	}
+}
+
 // operationRemedies returns what the user can do about failed operations.
 func operationRemedies(agentID string, operations []client.SecretOperation) []string {
 	var next []string
 	for _, o := range operations {
+		if o.IsStoring() {
+			next = append(next, storingRemedies(agentID, o)...)
+			continue
+		}
 		if o.Status != client.SecretOperationStatusFailed {
 			continue
 		}

@@ -87,15 +87,34 @@ func (o SecretOperation) IsParked() bool {
 	return !o.IsDone() && o.ErrorCode != nil && *o.ErrorCode == "agent_not_running"
 }
 
-// WaitForSecretOperations waits until each of an agent's secret operations is done, or parked until the agent starts,
-// and returns them in the order of their ids. A failed operation is no error here; the caller looks at Status.
+// IsStoring reports whether it is not known whether the secret store has the operation's value.
+func (o SecretOperation) IsStoring() bool {
+	return o.Stage == SecretOperationStageStore && o.Status == SecretOperationStatusPending
+}
+
+// longestStoring is how long the API may take to know whether a value was stored. After that, an operation leaves the
+// stage only with another request: its own again, another value, or a reconciliation.
+const longestStoring = 30 * time.Second
+
+// WaitForSecretOperations waits until each of an agent's secret operations is done, parked until the agent starts, or
+// at the stage store for more than 30 seconds, and returns them in the order of their ids. A failed operation is no
+// error here; the caller looks at Status, and at IsStoring: then the value must be sent again.
 func (c *Client) WaitForSecretOperations(ctx context.Context, agentID string, ids []string) ([]SecretOperation, error) {
 	found := map[string]SecretOperation{}
+	first := map[operationVersion]time.Time{}
 	for poll := firstPoll; ; poll = min(poll*3/2, maxPoll) {
 		if err := c.readOperations(ctx, agentID, ids, found); err != nil {
 			return nil, err
 		}
-		if !slices.ContainsFunc(ids, func(id string) bool { return isPending(found[id]) }) {
+		for _, id := range ids {
+			if v := versionOf(found[id]); first[v].IsZero() {
+				first[v] = time.Now()
+			}
+		}
+		if !slices.ContainsFunc(ids, func(id string) bool {
+			o := found[id]
+			return isPending(o) && (!o.IsStoring() || time.Since(first[versionOf(o)]) <= longestStoring)
+		}) {
 			break
 		}
 		if err := c.retry.sleep(ctx, poll); err != nil {
@@ -107,6 +126,16 @@ func (c *Client) WaitForSecretOperations(ctx context.Context, agentID string, id
 		operations[i] = found[id]
 	}
 	return operations, nil
+}
+
+// operationVersion identifies an operation as it was from one change to the next.
+type operationVersion struct {
+	id      string
+	updated int64
+}
+
+func versionOf(o SecretOperation) operationVersion {
+	return operationVersion{o.ID, o.UpdatedAt.UnixNano()}
 }
 
 // isPending reports whether an operation that was read, or not read yet, must be waited for.

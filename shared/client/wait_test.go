@@ -184,7 +184,53 @@ func (o *operations) view(id string) string {
 	if status == "parked" {
 		status, code = "pending", `"agent_not_running"`
 	}
-	return fmt.Sprintf(`{"id": %q, "status": %q, "error_code": %s}`, id, status, code)
+	stage := "rollout"
+	if status == "storing" {
+		status, stage = "pending", "store"
+	}
+	return fmt.Sprintf(`{"id": %q, "status": %q, "stage": %q, "error_code": %s}`, id, status, stage, code)
+}
+
+func TestWaitForSecretOperations_EndsIfAValueWasNotStored(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		given map[string][]string
+		want  string
+		least time.Duration
+	}{
+		"stored in time": {
+			given: map[string][]string{"a": {"storing", "storing", "running", "succeeded"}, "b": {"succeeded"}},
+			want:  "succeeded succeeded",
+		},
+		"never stored": {
+			given: map[string][]string{"a": {"storing"}, "b": {"storing"}}, want: "pending pending",
+			least: 30 * time.Second,
+		},
+		"the other one succeeded": {
+			given: map[string][]string{"a": {"succeeded"}, "b": {"storing"}}, want: "succeeded pending",
+			least: 30 * time.Second,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				api := serve(t, &operations{statuses: c.given})
+				found, err := api.WaitForSecretOperations(t.Context(), "agent", []string{"a", "b"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := fmt.Sprintf("%s %s", found[0].Status, found[1].Status)
+				most := c.least + 6*time.Second
+				if took := time.Since(began); got != c.want || took < c.least || took > most {
+					t.Errorf("%s after %s, want %s after %s to %s", got, took, c.want, c.least, most)
+				}
+				if last := found[1]; last.IsStoring() != (last.Status == client.SecretOperationStatusPending) {
+					t.Errorf("IsStoring = %t for %s at %s", last.IsStoring(), last.Status, last.Stage)
+				}
+			})
+		})
+	}
 }
 
 func TestWaitForSecretOperations_WaitsForEach(t *testing.T) {
