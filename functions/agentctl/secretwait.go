@@ -133,7 +133,7 @@ func storingRemedies(agentID string, o client.SecretOperation) []string {
 	}
 	return []string{
 		again,
-		fmt.Sprintf("Or look for the value in the secret store: agentctl secrets reconcile %s %s --wait", agentID, o.ID),
+		fmt.Sprintf("Or look for it in the secret store: agentctl secrets reconcile %s %s --wait", agentID, o.ID),
 	}
 }
 

@@ -23,7 +23,7 @@ func TestOutcome_OfAValueThatWasNotStoredSaysToSetItAgain(t *testing.T) {
 		o.Action = row.action
 		err := (&tool{}).outcome("agent", []client.SecretOperation{o}, true)
 		want := []string{
-			row.want, "Or look for the value in the secret store: agentctl secrets reconcile agent id --wait",
+			row.want, "Or look for it in the secret store: agentctl secrets reconcile agent id --wait",
 		}
 		if code, got := exitCode(err), nextSteps(err); code != ExitUnsettled || !slices.Equal(got, want) {
 			t.Errorf("exit code %d and %q, want %d and %q", code, got, ExitUnsettled, want)

@@ -23,7 +23,8 @@ export interface Waiting {
   /**
    * Waits until operations have ended, and returns them in the same order. An operation has ended if it succeeded, was
    * superseded or canceled, or waits for the start of its agent (`error_code` is `agent_not_running`). A failed
-   * operation throws an OperationError.
+   * operation throws an OperationError. So does one at the stage `store` for more than 30 seconds: its value must be
+   * sent again.
    */
   waitForSecretOperations(
     operations: readonly SecretOperation[],
@@ -37,8 +38,10 @@ export class OperationError extends Error {
 
   constructor(readonly operation: SecretOperation) {
     super(
-      `The operation ${operation.id} on ${operation.key} failed at the stage ${operation.stage}: ` +
-        `${operation.error_code ?? "internal_error"}. Reconcile it to retry the stage.`,
+      isStoring(operation)
+        ? `The operation ${operation.id} did not store the value of ${operation.key} in time. Set it again.`
+        : `The operation ${operation.id} on ${operation.key} failed at the stage ${operation.stage}: ` +
+            `${operation.error_code ?? "internal_error"}. Reconcile it to retry the stage.`,
     );
   }
 }
@@ -55,6 +58,10 @@ const shortWait = 2;
 // The pauses between reads of an operation, in milliseconds.
 const firstPause = 500;
 const maxPause = 4000;
+
+// How long the API may take to know whether a value was stored, in milliseconds. After that, an operation leaves the
+// stage only with another request.
+const longestStoring = 30_000;
 
 const agentPath = "/api/v1/agents/{agent_id}";
 const operationPath = "/api/v1/agents/{agent_id}/secret-operations/{operation_id}";
@@ -87,12 +94,18 @@ export function waitsOf({ sleep }: Transport, GET: Call<"get">): Waiting {
     const path = { agent_id: begun.agent_id, operation_id: begun.id };
     let operation = begun;
     options.onChange?.(operation);
+    let unchanged = 0;
     for (let pause = firstPause; !hasEnded(operation); pause = Math.min(pause * 1.5, maxPause)) {
       await sleep(pause, options.signal);
+      unchanged += pause;
       const { updated_at: before } = operation;
       operation = await GET(operationPath, { params: { path }, signal: options.signal });
       if (operation.updated_at !== before) {
+        unchanged = 0;
         options.onChange?.(operation);
+      }
+      if (isStoring(operation) && unchanged > longestStoring) {
+        throw new OperationError(operation);
       }
     }
     if (operation.status === "failed") {
@@ -121,6 +134,10 @@ export function waitsOf({ sleep }: Transport, GET: Call<"get">): Waiting {
       return ended;
     },
   };
+}
+
+function isStoring({ status, stage }: SecretOperation): boolean {
+  return status === "pending" && stage === "store";
 }
 
 function hasEnded({ status, error_code: code }: SecretOperation): boolean {

@@ -99,3 +99,17 @@ test("operations are waited for until none can go on", async (t) => {
     return true;
   });
 });
+
+test("a value that was not stored in time is not waited for", async (t) => {
+  const storing = {
+    id: "x", agent_id: "a", key: "TOKEN", status: "pending", error_code: null, stage: "store", updated_at: "1",
+  } as SecretOperation;
+  const { client, pauses } = await serve(t, (response) => json(response, 200, storing));
+  await assert.rejects(client.waitForSecretOperations([storing]), (error) => {
+    assert.ok(error instanceof OperationError);
+    assert.match(error.message, /did not store the value of TOKEN in time. Set it again/);
+    return true;
+  });
+  const waited = pauses.reduce((sum, pause) => sum + pause, 0);
+  assert.ok(waited > 30_000 && waited < 40_000, `waited ${waited} ms`);
+});
