@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"agents.example/controlplane/shared/fault"
 )
@@ -16,13 +17,17 @@ const (
 	MaxEnvBytes      = 64 << 10
 )
 
-var envKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+// envKey and the other patterns of this package are compiled when they are first used: most programs that import the
+// package never use them, and compiling took most of the start of the command line tool.
+//
+//nolint:gochecknoglobals // immutable, and compiled when it is first used
+var envKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`) })
 
 // EnvKeyViolation returns why a client may not set a key, or "" if it may.
 func EnvKeyViolation(key string) string {
 	upper := strings.ToUpper(key)
 	switch {
-	case !envKey.MatchString(key):
+	case !envKey().MatchString(key):
 		return "a key must have 1 to 128 letters, digits and underscores and must not begin with a digit"
 	case strings.HasPrefix(upper, "DASHBOARD_"), upper == "API_SERVER_KEY",
 		strings.Contains(upper, "_DASHBOARD_BASIC_AUTH_"), strings.HasSuffix(upper, "_GATEWAY_TOKEN"):

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // LooksSecret reports whether a key is named like a secret. Its value then belongs in the secret store.
@@ -12,14 +13,16 @@ import (
 // is part of many harmless names only counts where it names the value: DB_PASS is a secret, and PASS_RATE and COMPASS
 // are not.
 func LooksSecret(key string) bool {
-	camel := splitWords(camelCase.ReplaceAllString(key, "${1}_${2}"))
+	camel := splitWords(camelCase().ReplaceAllString(key, "${1}_${2}"))
 	plain := splitWords(key) // finds words in spellings such as PassWord
 	counts := slices.ContainsFunc(slices.Concat(camel, plain), countsTokens)
 	return anySecretWord(camel, counts) || anySecretWord(plain, counts)
 }
 
 // camelCase matches the border of two words in camel case.
-var camelCase = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+//
+//nolint:gochecknoglobals // immutable, and compiled when it is first used
+var camelCase = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`([a-z0-9])([A-Z])`) })
 
 // splitWords splits a key at underscores. It drops digits at the end of words: DB_PASSWORD_2, DB_PASS2.
 func splitWords(key string) []string {
@@ -46,7 +49,10 @@ func anySecretWord(words []string, counts bool) bool {
 	return false
 }
 
-var harmless = regexp.MustCompile(strings.Join(secretWords().Harmless, "|"))
+//nolint:gochecknoglobals // immutable, and compiled when it is first used
+var harmless = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(strings.Join(secretWords().Harmless, "|"))
+})
 
 // secretAnywhere reports whether a word contains the name of a secret. counts is true for a key that counts tokens of
 // text, such as MAX_TOKENS.
@@ -55,7 +61,7 @@ func secretAnywhere(word string, counts bool) bool {
 	if slices.Contains(words.Whole, word) {
 		return true
 	}
-	word = harmless.ReplaceAllString(word, "")
+	word = harmless().ReplaceAllString(word, "")
 	if counts {
 		word = strings.ReplaceAll(word, "TOKENS", "")
 	}
@@ -97,17 +103,23 @@ func secretAtEnd(before, word string) bool {
 // LooksSecretValue reports whether a value has the form of a secret, such as a key of a known service or a URL with a
 // password. The value then belongs in the secret store, whatever its key is.
 func LooksSecretValue(value string) bool {
-	for _, found := range openAIKey.FindAllString(value, -1) {
+	for _, found := range openAIKey().FindAllString(value, -1) {
 		// Names such as sk-learn-text-classification have the form, too, but no digit.
 		if strings.ContainsAny(found, "0123456789") {
 			return true
 		}
 	}
-	return secretValue.MatchString(value)
+	return secretValue().MatchString(value)
 }
 
 // openAIKey matches keys that begin with sk-, as those of OpenAI and Anthropic do.
-var openAIKey = regexp.MustCompile(openAIKeyForm)
+//
+//nolint:gochecknoglobals // immutable, and compiled when it is first used
+var openAIKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(openAIKeyForm) })
 
 // secretValue matches the documented forms of secrets.
-var secretValue = regexp.MustCompile(strings.Join(secretForms(), "|"))
+//
+//nolint:gochecknoglobals // immutable, and compiled when it is first used
+var secretValue = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(strings.Join(secretForms(), "|"))
+})

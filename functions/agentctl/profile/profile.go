@@ -95,11 +95,10 @@ func (p Profile) Method() string {
 	return "none"
 }
 
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
-
 // CheckName reports an invalid name of a profile.
 func CheckName(name string) error {
-	if !namePattern.MatchString(name) {
+	// Compiled here: at the start of the program, it would delay commands that name no profile.
+	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`).MatchString(name) {
 		return fmt.Errorf("%q cannot name a profile. Use at most 63 letters, digits, dots, dashes and underscores, "+
 			"and begin with a letter or digit", name)
 	}
