@@ -212,11 +212,15 @@ func TestSmokeBuild_RunsWithoutDownloads(t *testing.T) {
 		got[0].VersionName != "projects/$PROJECT_ID/secrets/${_ENVIRONMENT}-smoke-api-key/versions/latest" {
 		t.Errorf("reads the secrets %v, want only the API key", got)
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"status": "ready"}`)) // the test below fails without an answer
+	}))
 	t.Cleanup(server.Close)
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("smoke")); err != nil {
-		t.Fatal(err)
+	for _, source := range []string{"terraform/smoke", "shared/client"} {
+		if err := os.CopyFS(filepath.Join(dir, source), os.DirFS(filepath.Join("..", source))); err != nil {
+			t.Fatal(err)
+		}
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-ceuo", "pipefail", b.script(t, "smoke", dir, nil))
 	cmd.Dir = dir

@@ -27,6 +27,9 @@ type progress struct {
 	drawn int
 	// said are the lines that were printed for the status and for each stage.
 	said map[string]string
+	// moved is true once the agent was seen on its way to a status. Until then, its stages are those of an earlier
+	// start.
+	moved bool
 }
 
 // showProgress begins to show an agent. The caller calls end.
@@ -65,14 +68,12 @@ func (p *progress) update(a *client.Agent) {
 		return
 	}
 	status := fmt.Sprintf("%s is %s", a.Name, statusText(a))
-	if !a.Status.IsSettled() || len(p.said) == 0 {
+	if !a.Status.IsSettled() {
+		p.moved = true
 		p.say("status", status)
 	}
-	if len(p.said) == 1 && a.Status.IsSettled() {
-		return // these stages are those of an earlier start
-	}
 	for _, s := range a.Config.ProvisioningStages {
-		if s.Status != client.AgentStageStatusPending {
+		if p.moved && s.Status != client.AgentStageStatusPending {
 			p.say(string(s.Name), fmt.Sprintf("stage %s %s%s", s.Name, s.Status, p.stageDetail(s, false)))
 		}
 	}
