@@ -1,6 +1,6 @@
 // Command generate writes the files derived from the catalogue: terraform/functions.json, which Terraform deploys from,
-// functions/openapi.json, the description of the API, and the TypeScript types of the API and the rule of what looks
-// like a secret for the console.
+// functions/openapi.json, the description of the API, functions/agentctl/REFERENCE.md, the commands of the command line
+// tool, and the TypeScript types of the API and the rule of what looks like a secret for the console.
 package main
 
 import (
@@ -60,6 +60,9 @@ func generate(root string) error {
 		return err
 	}
 	if err := writeSecretRule(filepath.Join(app, "agents", "secret-rule.ts")); err != nil {
+		return err
+	}
+	if err := writeReference(filepath.Join(root, "functions", "agentctl", "REFERENCE.md")); err != nil {
 		return err
 	}
 	return writeFunctions(filepath.Join(root, "terraform", "functions.json"))

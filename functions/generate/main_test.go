@@ -9,7 +9,7 @@ import (
 func TestGeneratedFiles_AreCurrent(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	for _, dir := range []string{"functions/console/app/api", "functions/console/app/agents", "terraform"} {
+	for _, dir := range []string{"functions/console/app/api", "functions/console/app/agents", "functions/agentctl", "terraform"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -23,7 +23,7 @@ func TestGeneratedFiles_AreCurrent(t *testing.T) {
 	}
 	for _, name := range []string{
 		"functions/openapi.json", "functions/console/app/api/types.ts", "functions/console/app/agents/secret-rule.ts",
-		"terraform/functions.json",
+		"terraform/functions.json", "functions/agentctl/REFERENCE.md",
 	} {
 		want, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
