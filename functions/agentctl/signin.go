@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +27,22 @@ func (t *tool) client() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.New(r.BaseURL, tokens, client.WithUserAgent("agentctl"))
+	return client.New(r.BaseURL, tokens, client.WithUserAgent("agentctl"), client.WithRetryNotice(t.retryNotice))
+}
+
+// longPause is a pause that users would take for a hang.
+const longPause = 5 * time.Second
+
+// retryNotice says why a command pauses.
+func (t *tool) retryNotice(pause time.Duration, err error) {
+	if pause < longPause {
+		return
+	}
+	reason := "The API cannot be reached"
+	if e := client.AsError(err); e != nil {
+		reason = fmt.Sprintf("The API asks to wait (status %d)", e.Status)
+	}
+	t.note("%s. Trying again in %s.", reason, pause.Round(time.Second))
 }
 
 // withoutCredential reports whether err means that the user must sign in.

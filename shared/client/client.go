@@ -72,6 +72,12 @@ func WithAttempts(n int) Option {
 	return func(c *Client) { c.retry.attempts = max(n, 1) }
 }
 
+// WithRetryNotice makes the client call notice before it waits to repeat a request that failed with err, so that a
+// program can say why it pauses. Calls may be concurrent.
+func WithRetryNotice(notice func(pause time.Duration, err error)) Option {
+	return func(c *Client) { c.retry.notice = notice }
+}
+
 // New returns a client for the API at baseURL, such as https://api.example.com. The URL must have the scheme https,
 // except for loopback addresses, because requests carry a token.
 func New(baseURL string, tokens TokenSource, options ...Option) (*Client, error) {

@@ -248,3 +248,26 @@ func TestDo_RepeatsAndShowsErrors(t *testing.T) {
 		}
 	})
 }
+
+func TestWithRetryNotice_HearsOfEachPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &schedule{answers: []answer{
+			{status: http.StatusTooManyRequests, retryAfter: "20"}, {status: http.StatusBadGateway}, {},
+		}}
+		var pauses []time.Duration
+		c := serve(t, s, client.WithRetryNotice(func(pause time.Duration, err error) {
+			if client.AsError(err) == nil {
+				t.Errorf("repeat %d is because of %v", len(pauses)+1, err)
+			}
+			pauses = append(pauses, pause)
+		}))
+		began := time.Now()
+		if _, err := c.GetMe(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(pauses) != 2 || pauses[0] < 20*time.Second || pauses[0]+pauses[1] != time.Since(began) {
+			t.Errorf("notices of the pauses %s in %s, want two that are the whole time", pauses, time.Since(began))
+		}
+	})
+}

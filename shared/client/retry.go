@@ -23,6 +23,8 @@ const (
 type retryPolicy struct {
 	attempts int
 	sleep    func(ctx context.Context, d time.Duration) error
+	// notice hears of each repeat before the pause; nil is none.
+	notice func(pause time.Duration, err error)
 }
 
 // retry calls send until it succeeds, fails for good, or was called often enough. Every request is safe to repeat: it
@@ -33,7 +35,11 @@ func retry[T any](ctx context.Context, p retryPolicy, send func() (T, error)) (T
 		if err == nil || attempt >= p.attempts || !mayPass(ctx, err) {
 			return answer, err
 		}
-		if ended := p.sleep(ctx, pause(attempt, err)); ended != nil {
+		rest := pause(attempt, err)
+		if p.notice != nil {
+			p.notice(rest, err)
+		}
+		if ended := p.sleep(ctx, rest); ended != nil {
 			return answer, fmt.Errorf("%w; no time was left to repeat the call: %w", err, ended)
 		}
 	}
