@@ -2,13 +2,10 @@ package agentctl
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"regexp"
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"agents.example/controlplane/shared/client"
 )
@@ -55,18 +52,13 @@ func (t *tool) agentLogs() *cobra.Command {
 
 // printLine prints one line of a log.
 func (t *tool) printLine(line client.AgentLogLine, timestamps bool) error {
-	w := t.app.Stdout
 	switch t.output.kind {
 	case formatJSON:
-		return printJSON(w, line, "")
+		return t.printJSON(line, "")
 	case formatJSONPath:
-		return printJSONPath(w, t.output.template, line)
+		return t.printJSONPath(line)
 	case formatYAML:
-		b, err := yaml.Marshal(line)
-		if err == nil {
-			_, err = fmt.Fprintf(w, "---\n%s", b)
-		}
-		return err
+		return t.printYAML("---\n", line)
 	}
 	text := line.Message
 	if t.app.Terminal.Out {
@@ -79,6 +71,5 @@ func (t *tool) printLine(line client.AgentLogLine, timestamps bool) error {
 		}
 		text = at + " " + text
 	}
-	_, err := io.WriteString(w, text+"\n")
-	return err
+	return t.printText(text)
 }

@@ -134,8 +134,7 @@ func (t *tool) printHeader(res *http.Response) {
 func (t *tool) printBody(res *http.Response) error {
 	isJSON := strings.HasPrefix(res.Header.Get("Content-Type"), "application/json")
 	if t.output.kind == formatTable && (!isJSON || !t.app.Terminal.Out) {
-		_, err := io.Copy(t.app.Stdout, res.Body)
-		return err
+		return t.copyBody(res.Body)
 	}
 	var value any
 	d := json.NewDecoder(res.Body)
@@ -145,9 +144,20 @@ func (t *tool) printBody(res *http.Response) error {
 	} else if err != nil {
 		return fmt.Errorf("the answer is not JSON, so -o %s cannot show it: %w", t.output.kind, err)
 	}
-	return t.show(result{value: value, names: idsOf(value), table: func(w io.Writer) error {
-		return printJSON(w, value, "  ")
+	return t.show(result{value: value, names: idsOf(value), table: func(io.Writer) error {
+		return t.printJSON(value, "  ")
 	}})
+}
+
+// copyBody prints an answer as it arrives.
+func (t *tool) copyBody(body io.Reader) error {
+	if !t.app.Terminal.Out {
+		_, err := io.Copy(t.app.Stdout, body)
+		return err
+	}
+	w := &harmlessWriter{Writer: t.app.Stdout}
+	_, err := io.Copy(w, body)
+	return errors.Join(err, w.end())
 }
 
 // idsOf returns the ids in an object or a list.

@@ -1,7 +1,6 @@
 package agentctl
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -133,11 +132,9 @@ func (t *tool) exportAudit() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			line := json.NewEncoder(t.app.Stdout)
-			line.SetEscapeHTML(false)
 			for entry, err := range api.ExportAuditLog(cmd.Context(), p) {
 				if err == nil {
-					err = line.Encode(entry)
+					err = t.printJSON(entry, "")
 				}
 				if err != nil {
 					return err

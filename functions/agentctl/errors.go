@@ -85,15 +85,6 @@ func printNext(w screen, next []string) {
 	}
 }
 
-// harmlessLines is harmless for text with several lines.
-func harmlessLines(text string) string {
-	lines := strings.Split(text, "\n")
-	for i := range lines {
-		lines[i] = harmless(lines[i])
-	}
-	return strings.Join(lines, "\n")
-}
-
 // explain returns what an error that is no answer of the API means, and what the user can do.
 func (t *tool) explain(err error) (text string, next []string) {
 	for _, known := range []error{login.ErrSessionEnded, profile.ErrNotLoggedIn} {

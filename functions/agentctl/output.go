@@ -69,53 +69,92 @@ type result struct {
 
 // show prints a result to standard output in the format that the user chose.
 func (t *tool) show(r result) error {
-	w := t.app.Stdout
 	switch t.output.kind {
 	case formatJSON:
-		return printJSON(w, r.value, "  ")
+		return t.printJSON(r.value, "  ")
 	case formatYAML:
-		b, err := yaml.Marshal(r.value)
-		if err == nil {
-			_, err = w.Write(b)
-		}
-		return err
+		return t.printYAML("", r.value)
 	case formatName:
-		for _, name := range r.names {
-			fmt.Fprintln(w, name)
+		if len(r.names) == 0 {
+			return nil
 		}
-		return nil
+		return t.printText(strings.Join(r.names, "\n"))
 	case formatJSONPath:
-		return printJSONPath(w, t.output.template, r.value)
+		return t.printJSONPath(r.value)
 	}
 	return r.table(t.stdout())
 }
 
 // printJSON prints a value as JSON. Without indent, it takes one line.
-func printJSON(w io.Writer, value any, indent string) error {
-	e := json.NewEncoder(w)
+func (t *tool) printJSON(value any, indent string) error {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
 	e.SetIndent("", indent)
 	e.SetEscapeHTML(false)
-	return e.Encode(value)
+	if err := e.Encode(value); err != nil {
+		return err
+	}
+	return t.printEscaped(b.String())
 }
 
-func printJSONPath(w io.Writer, template string, value any) error {
+// printYAML prints a value as YAML after a text that begins the document.
+func (t *tool) printYAML(begin string, value any) error {
+	b, err := json.Marshal(value)
+	if err == nil { // the YAML parser refuses control characters that JSON allows
+		b, err = yaml.JSONToYAML([]byte(escaped(string(b))))
+	}
+	if err != nil {
+		return err
+	}
+	return t.printEscaped(begin + string(b))
+}
+
+// printEscaped prints JSON or YAML. Programs get it as it is.
+func (t *tool) printEscaped(text string) error {
+	if t.app.Terminal.Out {
+		text = escaped(text)
+	}
+	_, err := io.WriteString(t.app.Stdout, text)
+	return err
+}
+
+// printText prints a text. Programs get it as it is.
+func (t *tool) printText(text string) error {
+	if t.app.Terminal.Out {
+		text = harmlessLines(text)
+	}
+	_, err := io.WriteString(t.app.Stdout, text+"\n")
+	return err
+}
+
+// printJSONPath prints the part of a value that the user's template names.
+func (t *tool) printJSONPath(value any) error {
 	plain, err := plainValue(value)
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(template, "{") {
-		template = "{." + strings.TrimPrefix(template, ".") + "}"
-	}
 	path := jsonpath.New("output").AllowMissingKeys(true)
-	if err := path.Parse(template); err != nil {
+	if err := path.Parse(pathTemplate(t.output.template)); err != nil {
 		return usagef("the jsonpath template cannot be parsed: %w", err)
 	}
 	var b bytes.Buffer
 	if err := path.Execute(&b, plain); err != nil {
 		return usagef("the jsonpath template does not fit the answer: %w", err)
 	}
-	_, err = fmt.Fprintln(w, b.String())
-	return err
+	return t.printText(b.String())
+}
+
+// pathTemplate returns a template as package jsonpath reads it: in braces, and without the dot in front of the index
+// of the answer itself, which the package would take for a field without a name.
+func pathTemplate(template string) string {
+	if !strings.Contains(template, "{") {
+		template = strings.TrimPrefix(template, ".")
+		if !strings.HasPrefix(template, "[") {
+			template = "." + template
+		}
+		template = "{" + template + "}"
+	}
+	return strings.NewReplacer("{.[", "{[", "{range .[", "{range [").Replace(template)
 }
 
 // plainValue returns what JSON has of a value: objects, lists, strings, numbers and truth values. Integers stay

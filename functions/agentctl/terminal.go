@@ -1,12 +1,9 @@
 package agentctl
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/cli/browser"
@@ -144,36 +141,6 @@ func (s screen) status(name string) string {
 		return s.in(yellow, name)
 	}
 	return s.in(dim, name)
-}
-
-// harmless makes text from outside safe to show on a terminal: characters that control the terminal or the direction of
-// writing become visible. Otherwise the name of an agent or a line of a log could rewrite what the user sees.
-func harmless(text string) string {
-	if strings.IndexFunc(text, isControl) < 0 && utf8.ValidString(text) {
-		return text
-	}
-	var b strings.Builder
-	for len(text) > 0 {
-		r, size := utf8.DecodeRuneInString(text)
-		switch {
-		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&b, `\x%02x`, text[0])
-		case r < 0x100 && isControl(r):
-			fmt.Fprintf(&b, `\x%02x`, r)
-		case isControl(r):
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			b.WriteString(text[:size])
-		}
-		text = text[size:]
-	}
-	return b.String()
-}
-
-// isControl reports whether a character changes how others are shown.
-func isControl(r rune) bool {
-	return unicode.IsControl(r) && r != '\t' || r == '\u2028' || r == '\u2029' ||
-		unicode.Is(unicode.Bidi_Control, r) && r != '\u200e' && r != '\u200f'
 }
 
 // fit cuts text that is wider than width.
