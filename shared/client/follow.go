@@ -19,18 +19,20 @@ const (
 	// followPause is the pause before a stream is opened again, unless the API asks for another one.
 	followPause    = 2 * time.Second
 	maxFollowPause = 30 * time.Second
-	// podPatience is how long a running agent may be without a pod, as while it restarts.
-	podPatience = 30 * time.Second
-	// outagePatience is how long no stream can be opened before the follower gives up.
+	// podPatience is how long a running agent may be without a pod before the follower gives up. The agent gets one when
+	// it restarts, and after 5 minutes at most when it waits for a node; then the API calls it an error.
+	podPatience = 6 * time.Minute
+	// outagePatience is how long the API may be out of reach before the follower gives up.
 	outagePatience = 2 * time.Minute
 )
 
 // FollowAgentLogs returns the lines of an agent's log, and those that the agent writes from then on. It continues after
 // a lost connection and after the API's limit of 10 minutes, without losing or repeating a line that the cluster still
-// keeps. The iteration ends without an error when the agent has no pod anymore, because it was stopped, paused or
-// deleted. Otherwise, it ends with an error, which is that of ctx if ctx has ended.
+// keeps. The iteration ends without an error when the agent has no pod and gets none by itself: it was stopped, paused
+// or deleted, or it is in error. Otherwise, it ends with an error, which is that of ctx if ctx has ended.
 //
-// Before the first line, an agent that has no pod is an error with the code agent_not_running.
+// An agent that has no pod at the first request is an error with the code agent_not_running. So is one that should run
+// and gets no other pod within 6 minutes.
 func (c *Client) FollowAgentLogs(
 	ctx context.Context, agentID string, params GetAgentLogsParams, options ...CallOption,
 ) iter.Seq2[AgentLogLine, error] {
@@ -63,6 +65,8 @@ type follower struct {
 	pause time.Duration
 	// lastOpen is when a stream was open last; zero if none was.
 	lastOpen time.Time
+	// lastAnswer is when the API opened a stream, or said that the agent has no pod.
+	lastAnswer time.Time
 	// stopped is true once the caller wants no further line.
 	stopped bool
 }
@@ -90,7 +94,7 @@ func (f *follower) run(ctx context.Context) error {
 // on in another stream.
 func (f *follower) ended(ctx context.Context, err error) (ended bool, failed error) {
 	e := AsError(err)
-	switch out := time.Since(f.lastOpen); {
+	switch {
 	case err == nil:
 		return false, nil
 	case f.lastOpen.IsZero():
@@ -98,8 +102,14 @@ func (f *follower) ended(ctx context.Context, err error) (ended bool, failed err
 	case e != nil && e.Status == http.StatusNotFound:
 		return true, nil
 	case e != nil && e.Code == "agent_not_running":
-		return out > podPatience || f.hasStopped(ctx), nil
-	case !mayPass(ctx, err) || out > outagePatience:
+		f.lastAnswer = time.Now()
+		if f.hasStopped(ctx) {
+			return true, nil
+		}
+		if time.Since(f.lastOpen) > podPatience {
+			return false, err
+		}
+	case !mayPass(ctx, err) || time.Since(f.lastAnswer) > outagePatience:
 		return false, err
 	}
 	return false, nil
@@ -111,7 +121,7 @@ func (f *follower) hasStopped(ctx context.Context) bool {
 	if err != nil {
 		return IsNotFound(err)
 	}
-	return a.Status.IsSettled() && a.Status != AgentStatusRunning
+	return a.Status.IsSettled() && a.Status != AgentStatusRunning || a.Status == AgentStatusDeleting
 }
 
 // read passes on the lines of one stream. It returns nil when the API has ended the stream.
@@ -127,8 +137,9 @@ func (f *follower) read(ctx context.Context) error {
 		return err
 	}
 	defer res.Body.Close() //nolint:errcheck // nothing is written
-	f.lastOpen = time.Now()
-	defer func() { f.lastOpen = time.Now() }()
+	opened := func() { f.lastOpen, f.lastAnswer = time.Now(), time.Now() }
+	opened()
+	defer opened()
 	dead := time.AfterFunc(silence, cancel) // a connection can be lost without an error
 	defer dead.Stop()
 	f.pause = followPause

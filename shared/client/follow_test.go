@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -97,9 +98,28 @@ func TestFollowAgentLogs_ContinuesAndEnds(t *testing.T) {
 		"the agent restarts": {
 			script: []stream{{last: 2}, gone, gone, {last: 3}}, status: client.AgentStatusRunning, want: "1 2 3",
 		},
+		"the agent is in error": {
+			script: []stream{{last: 2}, gone}, status: client.AgentStatusError, want: "1 2",
+		},
+		"the agent is being deleted": {
+			script: []stream{{last: 2}, gone}, status: client.AgentStatusDeleting, want: "1 2",
+		},
+		"a running agent waits for a node": {
+			script: append(append([]stream{{last: 1}}, slices.Repeat([]stream{gone}, 13)...), stream{last: 2}),
+			status: client.AgentStatusRunning, want: "1 2",
+		},
 		"a running agent stays without a pod": {
-			script: []stream{{last: 1}, gone, gone, gone, gone, gone}, want: "1",
-			status: client.AgentStatusRunning,
+			script: append([]stream{{last: 1}}, slices.Repeat([]stream{gone}, 16)...), want: "1",
+			status: client.AgentStatusRunning, wantCode: "agent_not_running",
+		},
+		"a provisioning agent stays without a pod": {
+			script: append([]stream{{last: 1}}, slices.Repeat([]stream{gone}, 16)...), want: "1",
+			status: client.AgentStatusProvisioning, wantCode: "agent_not_running",
+		},
+		"an outage while the agent waits for a node": {
+			script: slices.Concat([]stream{{last: 1}}, slices.Repeat([]stream{gone}, 10),
+				slices.Repeat([]stream{down}, 6), []stream{{last: 2}}),
+			status: client.AgentStatusRunning, want: "1 2",
 		},
 		"lost connections": {
 			script: []stream{{last: 2, then: "break"}, {last: 2, then: "break"}, {last: 4}}, want: "1 2 3 4",

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -24,6 +25,9 @@ func (s AgentStatus) IsSettled() bool {
 
 // WaitUntilSettled waits until an agent is running, paused, stopped or in error, and returns it.
 //
+// A running agent stays running while its pod is replaced. After a restart, or a change of variables, secrets or
+// credentials, use WaitUntilReady instead.
+//
 // If onChange is nil, the API holds each request until the status settles, so a wait costs about one request a minute.
 // Otherwise, the agent is read about three times a second, and onChange is called with each version that is seen, such
 // as one with another provisioning stage; the last one is the one that is returned.
@@ -31,14 +35,26 @@ func (c *Client) WaitUntilSettled(ctx context.Context, agentID string, onChange 
 	return c.awaitAgent(ctx, agentID, onChange, func(a *Agent) bool { return a.Status.IsSettled() })
 }
 
-// WaitUntilDeleted waits until an agent that is being deleted does not exist anymore. onChange is as for
-// WaitUntilSettled.
+// WaitUntilReady waits until an agent is paused, stopped, in error, or running with its newest pod, and returns it. It
+// covers every change of an agent, also a restart. onChange is as for WaitUntilSettled; without it, the agent is read
+// about once a second while a pod is replaced.
+func (c *Client) WaitUntilReady(ctx context.Context, agentID string, onChange func(*Agent)) (*Agent, error) {
+	return c.awaitAgent(ctx, agentID, onChange, func(a *Agent) bool {
+		return a.Status.IsSettled() && (a.Status != AgentStatusRunning || !a.DashboardWarming)
+	})
+}
+
+// WaitUntilDeleted waits until an agent that is being deleted does not exist anymore. It fails if the agent is not
+// being deleted. onChange is as for WaitUntilSettled.
 func (c *Client) WaitUntilDeleted(ctx context.Context, agentID string, onChange func(*Agent)) error {
-	_, err := c.awaitAgent(ctx, agentID, onChange, func(*Agent) bool { return false })
+	a, err := c.awaitAgent(ctx, agentID, onChange, func(a *Agent) bool { return a.Status.IsSettled() })
 	if IsNotFound(err) {
 		return nil
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("the agent %s is %s, not being deleted. Delete it before you wait", agentID, a.Status)
 }
 
 // awaitAgent reads an agent until it is as wanted.

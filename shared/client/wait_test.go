@@ -151,6 +151,63 @@ func TestWait_EndsWithItsContextAndWithErrors(t *testing.T) {
 	})
 }
 
+func TestWaitUntilReady_WaitsForTheNewestPod(t *testing.T) {
+	t.Parallel()
+	const warming = `{"id": "a", "status": "running", "dashboard_warming": true}`
+	for name, c := range map[string]struct {
+		given  []answer
+		want   client.AgentStatus
+		wantIn time.Duration
+	}{
+		"not changed": {given: []answer{{body: `{"status": "running"}`}}, want: "running"},
+		"after a restart": {
+			given: []answer{{body: warming}, {body: warming}, {body: `{"status": "running"}`}}, want: "running",
+			wantIn: 2 * time.Second,
+		},
+		"a change of the plan": {
+			given: []answer{{body: `{"status": "provisioning"}`}, {body: warming}, {body: `{"status": "running"}`}},
+			want:  "running", wantIn: 2 * time.Second,
+		},
+		"stopped in between": {
+			given: []answer{{body: warming}, {body: `{"status": "stopped", "dashboard_warming": true}`}},
+			want:  "stopped", wantIn: time.Second,
+		},
+		"failed": {given: []answer{{body: warming}, {body: `{"status": "error"}`}}, want: "error", wantIn: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				a, err := serve(t, &schedule{answers: c.given}).WaitUntilReady(t.Context(), "a", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); a.Status != c.want || took != c.wantIn {
+					t.Errorf("%s after %s, want %s after %s", a.Status, took, c.want, c.wantIn)
+				}
+			})
+		})
+	}
+}
+
+func TestWaitUntilDeleted_FailsIfTheAgentStays(t *testing.T) {
+	t.Parallel()
+	for name, watch := range map[string]func(*client.Agent){"held": nil, "watched": func(*client.Agent) {}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+				defer cancel()
+				api := serve(t, &settling{begun: time.Now(), after: time.Minute, status: "running"})
+				err := api.WaitUntilDeleted(ctx, "a", watch)
+				if err == nil || !strings.Contains(err.Error(), "the agent a is running, not being deleted") {
+					t.Errorf("ended with %v, want an error that says that the agent is not being deleted", err)
+				}
+			})
+		})
+	}
+}
+
 // operations is an API with secret operations, each with the statuses that it goes through, one a read.
 type operations struct {
 	statuses map[string][]string
