@@ -74,6 +74,9 @@ func (a Agent) Recoverable() bool {
 // Recover records that the pod of an agent in error became Ready without a worker.
 func (a *Agent) Recover(now time.Time) {
 	if a.Recoverable() {
+		if s := a.stage(StageReady); s != nil && s.Status == StageSucceeded {
+			s.Attempt, s.StartedAt = 1, a.UpdatedAt // since the agent broke
+		}
 		a.EndStage(StageReady, StageSucceeded, now)
 		a.BecameReady(now)
 		a.proveRotation(now)

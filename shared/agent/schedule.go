@@ -57,7 +57,7 @@ func (a *Agent) Applied(now time.Time) {
 	a.AppliedAt = now
 	if a.Deadline.IsZero() {
 		timeout := ReadinessTimeout
-		if a.Status == Provisioning || a.Status == Pending {
+		if a.BeingProvisioned() {
 			timeout = ProvisioningTimeout
 		}
 		a.Deadline = now.Add(timeout)

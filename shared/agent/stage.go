@@ -62,8 +62,9 @@ func (StageStatus) Values() []string {
 type Stage struct {
 	Name   StageName
 	Status StageStatus
-	// Attempt counts how often the stage was begun.
-	Attempt    int
+	// Attempt counts how often the stage was begun since the agent was started, or since its pod had to be replaced.
+	Attempt int
+	// StartedAt and FinishedAt are those of the last attempt.
 	StartedAt  time.Time
 	FinishedAt time.Time
 	ErrorCode  string
@@ -95,6 +96,39 @@ func (a *Agent) BeginStage(name StageName, now time.Time) {
 		*s = Stage{Name: name, Status: StageRunning, Attempt: s.Attempt + 1, StartedAt: now}
 	}
 }
+
+// RepeatStage records that a worker ran a stage once more, from the given time on, without showing it as running: the
+// stage was done before, or the agent has a pod that a change replaces. It does nothing for a stage that BeginStage
+// recorded. Each change of an agent with a pod counts its attempts from one.
+func (a *Agent) RepeatStage(name StageName, since time.Time) {
+	s := a.stage(name)
+	if s == nil || a.BeingProvisioned() && s.Status == StageRunning {
+		return
+	}
+	if !a.BeingProvisioned() && a.AppliedAt.IsZero() {
+		s.Attempt = min(s.Attempt, max(a.Attempts-1, 0))
+	}
+	s.Attempt++
+	s.StartedAt = since
+}
+
+// repeatReady records since when a worker has waited for the present pod, unless BeginStage recorded it.
+func (a *Agent) repeatReady() {
+	s, since := a.stage(StageReady), a.WaitingSince
+	if since.IsZero() {
+		since = a.AppliedAt
+	}
+	switch {
+	case s == nil || since.IsZero():
+	case !a.BeingProvisioned():
+		s.Attempt, s.StartedAt = 1, since
+	case s.StartedAt.IsZero():
+		a.BeginStage(StageReady, since)
+	}
+}
+
+// BeingProvisioned reports whether the agent is on its way to running, so that clients see its stages.
+func (a Agent) BeingProvisioned() bool { return a.Status == Provisioning || a.Status == Pending }
 
 // Unfinished lists the stages that are not done yet, in order. It leaves out a stage that only a later release knows.
 func (a Agent) Unfinished() []StageName {

@@ -165,6 +165,7 @@ func (a *Agent) applyTrigger(t Trigger) bool {
 // BecameReady records that the agent has the desired state of the present generation and answers. That clears the
 // failure, unless a requested change was reverted: then RevertReason becomes the failure. It also ends all stages.
 func (a *Agent) BecameReady(now time.Time) {
+	a.repeatReady()
 	a.applyTrigger(redelivered)
 	a.applyTrigger(becameReady)
 	a.applyTrigger(recovered)
@@ -195,6 +196,9 @@ func (a *Agent) MarkObserved(now time.Time) {
 func (a *Agent) Retry(f Failure, now time.Time) {
 	if !a.ApplyDue() {
 		return
+	}
+	if f.Stage == StageReady {
+		a.repeatReady()
 	}
 	a.applyTrigger(mustRetry)
 	a.fail(f, now)
@@ -265,6 +269,9 @@ func (a *Agent) giveUp(f Failure, now time.Time) {
 	if a.sandboxRefused(f) {
 		a.revertSandbox(now)
 		return
+	}
+	if f.Stage == StageReady {
+		a.repeatReady()
 	}
 	if !a.applyTrigger(gaveUp) {
 		a.applyTrigger(broke)

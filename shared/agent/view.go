@@ -57,7 +57,7 @@ type PlanLimits struct {
 type StageView struct {
 	Name       StageName   `json:"name"`
 	Status     StageStatus `json:"status"`
-	Attempt    int         `json:"attempt" jsonschema:"How many times the stage was started."`
+	Attempt    int         `json:"attempt" jsonschema:"How many times the stage was started for the last start of the agent or the last replacement of its pod."`
 	StartedAt  *time.Time  `json:"started_at" jsonschema:"When the last attempt started; null before the first one."`
 	FinishedAt *time.Time  `json:"finished_at" jsonschema:"When the stage finished; null before that."`
 	ErrorCode  *string     `json:"error_code" jsonschema:"Why the stage failed or is being retried; null otherwise."`

@@ -344,7 +344,7 @@ type AgentSize struct {
 
 // AgentStage defines model for AgentStage.
 type AgentStage struct {
-	// Attempt How many times the stage was started.
+	// Attempt How many times the stage was started for the last start of the agent or the last replacement of its pod.
 	Attempt int64 `json:"attempt"`
 
 	// ErrorCode Why the stage failed or is being retried; null otherwise.

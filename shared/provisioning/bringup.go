@@ -33,14 +33,14 @@ func order() [][]chain {
 // with an empty volume.
 func todo(a agent.Agent) [][]chain {
 	left := a.Unfinished()
-	if !beingProvisioned(a) || !a.AppliedAt.IsZero() {
+	if !a.BeingProvisioned() || !a.AppliedAt.IsZero() {
 		left = append(left, agent.StageSecrets, agent.StageRuntime)
 		if a.Attempts > 0 || !a.AppliedAt.IsZero() {
 			left = append(left, agent.StagePolicy, agent.StageIdentity, agent.StageRoute)
 		}
 	}
 	groups := order()
-	if !beingProvisioned(a) && slices.Contains(left, agent.StageNamespace) {
+	if !a.BeingProvisioned() && slices.Contains(left, agent.StageNamespace) {
 		groups = slices.Insert(groups, 0, []chain{{agent.StagePolicy}})
 		groups[2] = groups[2][1:]
 	}
@@ -58,11 +58,6 @@ func todo(a agent.Agent) [][]chain {
 		}
 	}
 	return found
-}
-
-// beingProvisioned reports whether the agent is on its way to running, so that clients see its stages.
-func beingProvisioned(a agent.Agent) bool {
-	return a.Status == agent.Provisioning || a.Status == agent.Pending
 }
 
 // bringUp applies the objects of an agent that wants a pod, and looks at it once. It writes the record at the beginning
@@ -84,6 +79,7 @@ func (w *run) bringUp(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	for i, group := range groups {
 		var failed *outcome
 		if a, failed = w.applyGroup(ctx, a, group, i == 0, fence); failed != nil {
+			w.unrecorded = append(w.unrecorded, func(a *agent.Agent) { a.RepeatStage(failed.stage, failed.since) })
 			return a, w.failed(ctx, a, failed.stage, failed.err)
 		}
 	}
@@ -93,7 +89,7 @@ func (w *run) bringUp(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 
 // beginStage records that a worker began a stage that is shown as unfinished.
 func beginStage(a *agent.Agent, stage agent.StageName, now time.Time) {
-	if beingProvisioned(*a) && slices.Contains(a.Unfinished(), stage) {
+	if a.BeingProvisioned() && slices.Contains(a.Unfinished(), stage) {
 		a.BeginStage(stage, now)
 	}
 }
@@ -103,8 +99,9 @@ type outcome struct {
 	agent agent.Agent
 	// records is what the record of the agent must learn.
 	records []func(*agent.Agent)
-	// stage is the one that failed with err.
+	// stage is the one that failed with err, and since is when it began.
 	stage agent.StageName
+	since time.Time
 	err   error
 }
 
@@ -117,6 +114,7 @@ func (w *run) applyGroup(ctx context.Context, a agent.Agent, group []chain, begu
 	for i := range indexes {
 		indexes[i] = i
 	}
+	began := w.Now()
 	errs := parallel.ForEach(indexes, len(indexes), func(i int) error {
 		outcomes[i] = w.applyChain(ctx, a, group[i], begun, fence)
 		return outcomes[i].err
@@ -128,7 +126,10 @@ func (w *run) applyGroup(ctx context.Context, a agent.Agent, group []chain, begu
 			present = o.agent
 		}
 		if errs[i] != nil && failed == nil {
-			failed = &outcome{stage: cmp.Or(o.stage, group[i][0]), err: errs[i]} // a panic leaves no outcome
+			failed = &outcome{stage: cmp.Or(o.stage, group[i][0]), since: o.since, err: errs[i]}
+			if o.since.IsZero() {
+				failed.since = began // a panic leaves no outcome
+			}
 		}
 	}
 	return present, failed
@@ -157,12 +158,13 @@ func (w *run) applyChain(ctx context.Context, a agent.Agent, stages chain, begun
 			o.err = w.Cluster.Apply(ctx, o.agent, stage, RuntimeInput{})
 		}
 		if o.err != nil {
-			o.stage = stage
+			o.stage, o.since = stage, from
 			return o
 		}
 		until := w.Now()
 		o.records = append(o.records, func(a *agent.Agent) {
 			learned(a)
+			a.RepeatStage(stage, from)
 			a.EndStage(stage, status, until)
 		})
 	}

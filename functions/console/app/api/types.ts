@@ -126,7 +126,7 @@ export interface AgentSize {
 export interface AgentStage {
   name: AgentStageName;
   status: AgentStageStatus;
-  /** How many times the stage was started. */
+  /** How many times the stage was started for the last start of the agent or the last replacement of its pod. */
   attempt: number;
   /** When the last attempt started; null before the first one. */
   started_at: string | null;

@@ -1096,7 +1096,7 @@ export interface components {
         AgentStage: {
             name: components["schemas"]["AgentStageName"];
             status: components["schemas"]["AgentStageStatus"];
-            /** @description How many times the stage was started. */
+            /** @description How many times the stage was started for the last start of the agent or the last replacement of its pod. */
             attempt: number;
             /**
              * Format: date-time
