@@ -7,8 +7,8 @@ export interface Span {
   end: number | undefined;
   /** Whether all stages are done. */
   done: boolean;
-  /** The stages whose end is that of a later replacement of the pod, so that their duration is unknown. */
-  repeated: Set<string>;
+  /** Whether some of the stages ran again for a later pod, so that the time of all stages says nothing. */
+  replaced: boolean;
 }
 
 export const timeOf = (value: string | null): number | undefined => (value === null ? undefined : Date.parse(value));
@@ -24,7 +24,7 @@ export function spanOf(stages: AgentStage[], runs: boolean): Span {
     begin: begins.length === 0 ? undefined : Math.min(...begins),
     end: (done || !runs) && ends.length > 0 ? Math.max(...ends) : undefined,
     done,
-    repeated: repeatedOf(stages),
+    replaced: stages.some((stage, position) => isRepeated(stage, stages.slice(position + 1))),
   };
 }
 
@@ -32,21 +32,13 @@ export function spanOf(stages: AgentStage[], runs: boolean): Span {
 const barriers = ["runtime", "route", "ready"];
 
 /**
- * The stages that ended once more after provisioning. A replacement of the pod of a running agent ends stages again
- * without beginning them, so a stage ends after the beginning of one that waited for it.
+ * Whether a stage ran again after provisioning. A replacement of the pod of a running agent runs only some stages
+ * again, so a stage ends after the beginning of one that waited for it.
  */
-function repeatedOf(stages: AgentStage[]): Set<string> {
-  const repeated = new Set<string>();
-  stages.forEach((stage, position) => {
-    const next = stages.slice(position + 1).find(({ name }) => barriers.includes(name));
-    const end = timeOf(stage.finished_at);
-    const begin = timeOf(next?.started_at ?? null);
-    if (isDone(stage) && end !== undefined && begin !== undefined && end > begin) {
-      repeated.add(stage.name);
-    }
+function isRepeated(stage: AgentStage, later: AgentStage[]): boolean {
+  const end = timeOf(stage.finished_at);
+  return later.some(({ name, started_at }) => {
+    const begin = timeOf(started_at);
+    return barriers.includes(name) && isDone(stage) && end !== undefined && begin !== undefined && end > begin;
   });
-  if (repeated.size > 0) {
-    repeated.add("ready"); // the new pod became ready, too
-  }
-  return repeated;
 }

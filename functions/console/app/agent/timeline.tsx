@@ -25,7 +25,7 @@ export function Timeline({ agent }: { agent: Agent }) {
   const stages = agent.config.provisioning_stages;
   const runs = isUnderWay(agent);
   const span = spanOf(stages, runs);
-  const { begin, end, done, repeated } = span;
+  const { begin, end, done, replaced } = span;
   const [watched, setWatched] = useState(false);
   useEffect(() => setWatched(watched || !done), [done]);
   const list = <Stages stages={stages} span={span} runs={runs} shown={agent.config.error?.message} />;
@@ -35,11 +35,7 @@ export function Timeline({ agent }: { agent: Agent }) {
         <summary class="head">
           <h2>Provisioning</h2>
           <span class="quiet">
-            {repeated.size === 0 ? (
-              <>took {formatDuration(end - begin)}, done</>
-            ) : (
-              "the pod was replaced later, ready"
-            )}{" "}
+            {replaced ? "the pod was replaced later, ready" : <>took {formatDuration(end - begin)}, done</>}{" "}
             <Time value={end} />
           </span>
           <Icon name="down" />
@@ -131,14 +127,11 @@ function Stage(props: Frame & { stage: AgentStage }) {
 /** How long a stage took, in figures and as a bar on the time of all stages. */
 function Duration(props: Frame & { stage: AgentStage }) {
   const { stage, runs } = props;
-  const { begin, end, repeated } = props.span;
+  const { begin, end, replaced } = props.span;
   const now = useNow();
   const from = timeOf(stage.started_at);
   const clock = runs && stage.status === "running";
   const to = timeOf(stage.finished_at) ?? (clock && from !== undefined ? Math.max(now, from) : undefined);
-  if (repeated.has(stage.name)) {
-    return <span class="duration quiet small">repeated</span>;
-  }
   if (from === undefined || to === undefined || begin === undefined) {
     return <span class="duration quiet small">{stage.status === "skipped" ? "none" : ""}</span>;
   }
@@ -148,7 +141,7 @@ function Duration(props: Frame & { stage: AgentStage }) {
   const style = { "--left": `${left * 100}%`, "--width": `${width * 100}%` };
   return (
     <span class="duration number small">
-      {repeated.size > 0 ? null : (
+      {replaced ? null : (
         <span class="bar" aria-hidden="true" style={style}>
           <span class="part" />
         </span>
