@@ -57,7 +57,7 @@ func (t *tool) printError(c *cobra.Command, err error, interrupted bool) {
 		next = append(next, "Run: "+c.CommandPath()+" --help")
 	}
 	e := client.AsError(err)
-	if e == nil {
+	if e == nil || errors.Is(err, login.ErrProfileChanged) {
 		text, more := t.explain(err)
 		fmt.Fprintln(w, w.in(red, "Error:"), harmlessLines(text))
 		printNext(w, append(next, more...))
@@ -87,7 +87,7 @@ func printNext(w screen, next []string) {
 
 // explain returns what an error that is no answer of the API means, and what the user can do.
 func (t *tool) explain(err error) (text string, next []string) {
-	for _, known := range []error{login.ErrSessionEnded, profile.ErrNotLoggedIn} {
+	for _, known := range []error{login.ErrProfileChanged, login.ErrSessionEnded, profile.ErrNotLoggedIn} {
 		if errors.Is(err, known) {
 			return known.Error(), nil
 		}

@@ -48,7 +48,7 @@ func (t *tool) retryNotice(pause time.Duration, err error) {
 // withoutCredential reports whether err means that the user must sign in.
 func withoutCredential(err error) bool {
 	return errors.Is(err, profile.ErrNoAPI) || errors.Is(err, profile.ErrNotLoggedIn) ||
-		errors.Is(err, login.ErrSessionEnded)
+		errors.Is(err, login.ErrSessionEnded) || errors.Is(err, login.ErrProfileChanged)
 }
 
 // signIn has the flags of a sign-in.

@@ -18,6 +18,9 @@ const renewEarly = 10 * time.Second
 // ErrSessionEnded is the error of a session that cannot be renewed.
 var ErrSessionEnded = errors.New("your session has ended. Run: agentctl login")
 
+// ErrProfileChanged is the error of a command whose profile got another API, user or organization while it ran.
+var ErrProfileChanged = errors.New("the profile was changed while the command ran. Run the command again")
+
 // Tokens returns the tokens for calls of the API: the key, or those of the session, which it renews. It returns
 // profile.ErrNotLoggedIn if there is neither.
 func Tokens(store profile.Store, r profile.Resolved, h *http.Client) (client.TokenSource, error) {
@@ -26,7 +29,7 @@ func Tokens(store profile.Store, r profile.Resolved, h *http.Client) (client.Tok
 		return client.StaticToken(r.Key.Reveal()), nil
 	case r.Session != nil:
 		return &sessionTokens{
-			store: store, name: r.Name, http: withoutRedirects(h), now: time.Now, turn: make(chan struct{}, 1),
+			store: store, from: r, http: withoutRedirects(h), now: time.Now, turn: make(chan struct{}, 1),
 			current: *r.Session,
 		}, nil
 	}
@@ -38,8 +41,9 @@ func Tokens(store profile.Store, r profile.Resolved, h *http.Client) (client.Tok
 // the successor before another can read it.
 type sessionTokens struct {
 	store profile.Store
-	name  string
-	http  *http.Client
+	// from is the profile as it was when the command began.
+	from profile.Resolved
+	http *http.Client
 	now   func() time.Time
 	// turn is full while a goroutine reads or renews. It guards current.
 	turn    chan struct{}
@@ -92,9 +96,12 @@ func (t *sessionTokens) isFresh(s profile.Session) bool {
 func (t *sessionTokens) renew(ctx context.Context, old profile.Secret) error {
 	var failed error
 	err := t.store.Update(ctx, func(f *profile.File) error {
-		p := f.Profiles[t.name]
-		if p.Session == nil {
+		p := f.Profiles[t.from.Name]
+		if p.Session == nil && p.Key == "" {
 			return profile.ErrNotLoggedIn // another process logged out
+		}
+		if !t.from.HasAccountOf(p) {
+			return ErrProfileChanged // the API of this command must not see a token for another one
 		}
 		s := *p.Session
 		if s.Access == old || !t.isFresh(s) {
@@ -104,7 +111,7 @@ func (t *sessionTokens) renew(ctx context.Context, old profile.Secret) error {
 			return failed // a later call may succeed with the same tokens
 		}
 		p.Session, t.current = &s, s
-		f.Profiles[t.name] = p
+		f.Profiles[t.from.Name] = p
 		return nil
 	})
 	if err != nil {

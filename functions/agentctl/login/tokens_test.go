@@ -240,6 +240,47 @@ func TestTokens_KeepTheSuccessor(t *testing.T) {
 	w.token(source)
 }
 
+// TestTokens_NeverBelongToAnotherAPI: a login to another API, user or organization replaces the profile while a command
+// runs.
+func TestTokens_NeverBelongToAnotherAPI(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, issuer.Options{})
+	began := w.signIn()
+	for name, change := range map[string]func(p *profile.Profile){
+		"API":          func(p *profile.Profile) { p.BaseURL = "https://b.example.com" },
+		"organization": func(p *profile.Profile) { p.Organization = "org_2" },
+		"issuer":       func(p *profile.Profile) { p.Session.Issuer = "https://issuer.example.com" },
+		"client":       func(p *profile.Profile) { p.Session.ClientID = "other" },
+		"user":         func(p *profile.Profile) { p.Session.Subject = "user_2" },
+		"key":          func(p *profile.Profile) { p.Session, p.Key = nil, "so_other" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := profile.Store{Path: filepath.Join(t.TempDir(), "config.json")}
+			if err := store.Save(t.Context(), "default", began); err != nil {
+				t.Fatal(err)
+			}
+			source, c := w.tokens(store)
+			old := w.token(source)
+			other, session := began, *began.Session
+			session.Access = "token-of-b"
+			other.Session = &session
+			change(&other)
+			if err := store.Save(t.Context(), "default", other); err != nil {
+				t.Fatal(err)
+			}
+			if err := source.Refresh(t.Context(), old); !errors.Is(err, login.ErrProfileChanged) {
+				t.Errorf("Refresh: %v, want ErrProfileChanged", err)
+			}
+			if got, err := source.Token(t.Context()); got == "token-of-b" || c.requests.Load() != 0 {
+				t.Errorf("the source returns the token of another profile (%v), with %d requests", err, c.requests.Load())
+			}
+			if f, err := store.Load(); err != nil || f.Profiles["default"].Organization != other.Organization {
+				t.Errorf("the stored profile was changed: %v", err)
+			}
+		})
+	}
+}
+
 func TestLogout_EndsTheSession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, issuer.Options{AccessTTL: 5 * time.Second})

@@ -53,6 +53,16 @@ func (r Resolved) String() string {
 	return fmt.Sprintf("profile %q at %s", r.Name, r.BaseURL)
 }
 
+// HasAccountOf reports whether the session of a stored profile is for the same API, user and organization.
+func (r Resolved) HasAccountOf(p Profile) bool {
+	if r.Session == nil || p.Session == nil {
+		return false
+	}
+	a, b := r.Session, p.Session
+	return r.BaseURL == cleanURL(p.BaseURL) && r.Organization == p.Organization && a.Issuer == b.Issuer &&
+		a.ClientID == b.ClientID && a.Subject == b.Subject
+}
+
 // Resolve decides which API a command calls, and with which credential. It returns ErrNoAPI, an *UnknownError or the
 // fault of the file. A missing credential is not an error yet: package login reports it when a token is needed.
 func (s Store) Resolve(lookup Lookup, flags Flags) (Resolved, error) {
