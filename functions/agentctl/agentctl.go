@@ -43,9 +43,13 @@ func FromOS() *App {
 
 // Run executes a command line and returns the exit code.
 func (a *App) Run(ctx context.Context, args []string) int {
-	t, root := a.tool()
+	own := *a
+	out := &checkedOutput{Writer: a.Stdout}
+	own.Stdout = out
+	t, root := own.tool()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
+	err = out.result(err)
 	cause := context.Cause(cmd.Context())
 	t.cancel()
 	if err == nil {

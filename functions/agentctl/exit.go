@@ -110,8 +110,10 @@ func exitCode(err error) int {
 // isConnection reports whether a request has got no answer.
 func isConnection(err error) bool {
 	var request *url.Error
-	var network net.Error
-	return errors.As(err, &request) || errors.As(err, &network)
+	var connection *net.OpError
+	var name *net.DNSError
+	// An error of a file also implements net.Error.
+	return errors.As(err, &request) || errors.As(err, &connection) || errors.As(err, &name)
 }
 
 // statusCode returns the exit code of an HTTP status.

@@ -114,10 +114,14 @@ func withoutLineBreak(value string) string {
 func readFile(name string, most int) (string, error) {
 	f, err := os.Open(name) //nolint:gosec // the user names the file
 	if err != nil {
-		return "", err
+		return "", usageError{err}
 	}
 	defer f.Close() //nolint:errcheck // it was only read
-	return readAll(f, most)
+	text, err := readAll(f, most)
+	if err != nil {
+		return "", usageError{err} // a folder, for example
+	}
+	return text, nil
 }
 
 // readAll returns a text that is longer than most if there is more, so that a check of its length fails.

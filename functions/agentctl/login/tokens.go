@@ -44,7 +44,7 @@ type sessionTokens struct {
 	// from is the profile as it was when the command began.
 	from profile.Resolved
 	http *http.Client
-	now   func() time.Time
+	now  func() time.Time
 	// turn is full while a goroutine reads or renews. It guards current.
 	turn    chan struct{}
 	current profile.Session
