@@ -3,6 +3,7 @@ package agentctl
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -20,7 +21,8 @@ const (
 	minColumn = 6
 )
 
-// printTable prints items as rows. On a terminal it cuts values so that a row fits a line.
+// printTable prints items as rows. On a terminal it cuts values so that a row fits a line. If that is not enough, it
+// leaves the last columns out, except ids and the status.
 func printTable[T any](w io.Writer, items []T, columns []column[T]) error {
 	s := asScreen(w)
 	rows := make([][]string, 0, len(items)+1)
@@ -38,56 +40,89 @@ func printTable[T any](w io.Writer, items []T, columns []column[T]) error {
 		}
 		rows = append(rows, row)
 	}
-	widths := s.columnWidths(rows)
+	shown, widths := s.layout(rows)
 	for i, row := range rows {
-		var b strings.Builder
-		for j, cell := range row {
-			text := s.fit(cell, widths[j])
-			padding := strings.Repeat(" ", max(0, widths[j]-ansi.StringWidth(text))+gap)
-			switch {
-			case i == 0:
-				text = s.in(bold, text)
-			case titles[j] == "STATUS":
-				text = s.status(text)
-			}
-			b.WriteString(text)
-			if j < len(row)-1 {
-				b.WriteString(padding)
-			}
-		}
-		if _, err := fmt.Fprintln(s, strings.TrimRight(b.String(), " ")); err != nil {
+		if _, err := fmt.Fprintln(s, s.tableLine(i == 0, titles, row, shown, widths)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// columnWidths returns the widths of columns. If they do not fit the screen, the widest ones become narrower, except
-// ids, which users copy, and the status.
-func (s screen) columnWidths(rows [][]string) []int {
-	widths := make([]int, len(rows[0]))
-	total := gap * (len(widths) - 1)
-	for j := range widths {
+// tableLine returns the shown cells of a row.
+func (s screen) tableLine(isTitle bool, titles, row []string, shown, widths []int) string {
+	var b strings.Builder
+	for i, j := range shown {
+		text := s.fit(row[j], widths[j])
+		padding := strings.Repeat(" ", max(0, widths[j]-ansi.StringWidth(text))+gap)
+		switch {
+		case isTitle:
+			text = s.in(bold, text)
+		case titles[j] == "STATUS":
+			text = s.in(statusStyle(row[j]), text) // a cut status keeps its color
+		}
+		b.WriteString(text)
+		if i < len(shown)-1 {
+			b.WriteString(padding)
+		}
+	}
+	return strings.TrimRight(b.String(), " ")
+}
+
+// layout returns the columns that a screen has room for, and the widths of all columns. If even ids and the status do
+// not fit, nothing is cut, because lines wrap anyway.
+func (s screen) layout(rows [][]string) (shown, widths []int) {
+	widths = make([]int, len(rows[0]))
+	least := make([]int, len(widths))
+	for j, title := range rows[0] {
+		shown = append(shown, j)
 		for _, row := range rows {
 			widths[j] = max(widths[j], ansi.StringWidth(row[j]))
 		}
-		total += widths[j]
+		if least[j] = widths[j]; !isKept(title) {
+			least[j] = min(widths[j], max(minColumn, ansi.StringWidth(title)))
+		}
 	}
-	for ; s.width > 0 && total > s.width; total-- {
+	if s.width <= 0 {
+		return shown, widths
+	}
+	for lineWidth(shown, least) > s.width {
+		last := len(shown) - 1
+		for last > 0 && (isKept(rows[0][shown[last]]) || shown[last] == nameColumn(rows[0])) {
+			last--
+		}
+		if last <= 0 {
+			return shown, widths
+		}
+		shown = slices.Delete(shown, last, last+1)
+	}
+	for lineWidth(shown, widths) > s.width {
 		widest := -1
-		for j, title := range rows[0] {
-			least := max(minColumn, ansi.StringWidth(title))
-			isKept := strings.HasSuffix(title, "ID") || title == "STATUS"
-			if !isKept && widths[j] > least && (widest < 0 || widths[j] > widths[widest]) {
+		for _, j := range shown {
+			if widths[j] > least[j] && (widest < 0 || widths[j] > widths[widest]) {
 				widest = j
 			}
 		}
-		if widest < 0 {
-			break // lines wrap
-		}
 		widths[widest]--
 	}
-	return widths
+	return shown, widths
+}
+
+// isKept reports whether a column is neither cut nor left out: users copy ids, and look for the status.
+func isKept(title string) bool { return strings.HasSuffix(title, "ID") || title == "STATUS" }
+
+// nameColumn returns the column that says to people what a row is about: the first one that is not an id.
+func nameColumn(titles []string) int {
+	return slices.IndexFunc(titles, func(title string) bool { return !isKept(title) })
+}
+
+// lineWidth returns the width of a line with some columns.
+func lineWidth(shown, widths []int) int {
+	total := gap * (len(shown) - 1)
+	for _, j := range shown {
+		total += widths[j]
+	}
+	return total
 }
 
 // printFields prints the fields of an object that have a value, one a line.

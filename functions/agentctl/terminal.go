@@ -131,16 +131,19 @@ func (s screen) in(color style, text string) string {
 }
 
 // status colors the name of a status.
-func (s screen) status(name string) string {
+func (s screen) status(name string) string { return s.in(statusStyle(name), name) }
+
+// statusStyle returns the color of a status.
+func statusStyle(name string) style {
 	switch name {
 	case "running", "succeeded", "active", "trialing":
-		return s.in(green, name)
+		return green
 	case "error", "failed", "past_due", "suspended":
-		return s.in(red, name)
+		return red
 	case "pending", "provisioning", "deleting":
-		return s.in(yellow, name)
+		return yellow
 	}
-	return s.in(dim, name)
+	return dim
 }
 
 // fit cuts text that is wider than width.
