@@ -99,17 +99,16 @@ export function recordEntries(agent: Agent, withCreation: boolean): Entry[] {
   const entries: Entry[] = withCreation
     ? [{ id: "created", at: created, icon: "plus", tone: "good", title: "Agent created", outcome: "", details: [] }]
     : [];
-  const { begin, end, done, repeated } = spanOf(agent.config.provisioning_stages, true);
+  const { begin, end, done, replaced } = spanOf(agent.config.provisioning_stages, true);
   if (done && begin !== undefined && end !== undefined) {
-    const first = repeated.size === 0;
     entries.push({
       id: "ready",
       at: end,
       icon: "running",
       tone: "good",
-      title: first ? "Agent provisioned" : "New pod ready",
+      title: replaced ? "New pod ready" : "Agent provisioned",
       outcome: "Succeeded",
-      details: first ? [`All stages took ${formatDuration(end - begin)}`] : [],
+      details: replaced ? [] : [`All stages took ${formatDuration(end - begin)}`],
     });
   }
   return entries;
