@@ -112,14 +112,15 @@ func (a *Agent) RepeatStage(name StageName, since time.Time) {
 	s.StartedAt = since
 }
 
-// repeatReady records since when a worker has waited for the present pod, unless BeginStage recorded it.
-func (a *Agent) repeatReady() {
+// repeatReady records since when a worker has waited for the present pod, unless BeginStage recorded it. It does
+// nothing if the stage that ends is another one.
+func (a *Agent) repeatReady(ends StageName) {
 	s, since := a.stage(StageReady), a.WaitingSince
 	if since.IsZero() {
 		since = a.AppliedAt
 	}
 	switch {
-	case s == nil || since.IsZero():
+	case ends != StageReady || s == nil || since.IsZero():
 	case !a.BeingProvisioned():
 		s.Attempt, s.StartedAt = 1, since
 	case s.StartedAt.IsZero():

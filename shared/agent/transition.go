@@ -165,7 +165,7 @@ func (a *Agent) applyTrigger(t Trigger) bool {
 // BecameReady records that the agent has the desired state of the present generation and answers. That clears the
 // failure, unless a requested change was reverted: then RevertReason becomes the failure. It also ends all stages.
 func (a *Agent) BecameReady(now time.Time) {
-	a.repeatReady()
+	a.repeatReady(StageReady)
 	a.applyTrigger(redelivered)
 	a.applyTrigger(becameReady)
 	a.applyTrigger(recovered)
@@ -197,9 +197,7 @@ func (a *Agent) Retry(f Failure, now time.Time) {
 	if !a.ApplyDue() {
 		return
 	}
-	if f.Stage == StageReady {
-		a.repeatReady()
-	}
+	a.repeatReady(f.Stage)
 	a.applyTrigger(mustRetry)
 	a.fail(f, now)
 	a.recordReadinessFailure(secret.EventRetryScheduled, f.Code, now)
@@ -270,9 +268,7 @@ func (a *Agent) giveUp(f Failure, now time.Time) {
 		a.revertSandbox(now)
 		return
 	}
-	if f.Stage == StageReady {
-		a.repeatReady()
-	}
+	a.repeatReady(f.Stage)
 	if !a.applyTrigger(gaveUp) {
 		a.applyTrigger(broke)
 	}
