@@ -46,7 +46,11 @@ func (t *tool) agentAction(
 			return t.finish(ctx, api, a, change.wait, target)
 		})
 	c.Example = "  agentctl agents " + name + " my-agent --wait --timeout 5m"
-	change.add(c, fmt.Sprintf("wait until the agent is %s", target), true)
+	if target == client.AgentStatusStopped {
+		c.Long = short + ". With --wait, the command ends when the status is stopped; the agent's pod ends within 30 " +
+			"seconds after that."
+	}
+	change.add(c, fmt.Sprintf("wait until the agent's status is %s", target), true)
 	return c
 }
 

@@ -2,6 +2,8 @@ package agentctl
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,11 +19,30 @@ type changeFlags struct {
 // add defines the flags. A new agent has no version to match.
 func (f *changeFlags) add(c *cobra.Command, wait string, existing bool) {
 	c.Flags().BoolVar(&f.wait, "wait", false, wait)
-	c.Flags().StringVar(&f.idempotency, "idempotency-key", "",
+	c.Flags().Var((*keyValue)(&f.idempotency), "idempotency-key",
 		"a `KEY` that makes it safe to run the same command again within 24 hours")
 	if existing {
 		c.Flags().StringVar(&f.etag, "if-match", "", "fail unless the agent has the version with this `ETAG`")
 	}
+}
+
+// keyValue is the value of --idempotency-key, which a request sends in a header.
+type keyValue string
+
+// String implements pflag.Value.
+func (v *keyValue) String() string { return string(*v) }
+
+// Type implements pflag.Value.
+func (*keyValue) Type() string { return "string" }
+
+// Set implements pflag.Value.
+func (v *keyValue) Set(value string) error {
+	const longest = 255
+	if value == "" || len(value) > longest || strings.ContainsFunc(value, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return fmt.Errorf("want 1 to %d visible ASCII characters", longest)
+	}
+	*v = keyValue(value)
+	return nil
 }
 
 // options returns what the flags add to a call.
@@ -79,7 +100,7 @@ func (t *tool) createAgent() *cobra.Command {
 	c.Flags().StringVar(&region, "region", "", "the agent's region")
 	in.add(c)
 	change.add(c, "wait until the agent runs", false)
-	completeWith(c, "plan", "hobby", "starter", "startup", "pro", "business", "enterprise")
+	completePlan(c)
 	return c
 }
 

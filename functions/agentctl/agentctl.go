@@ -56,7 +56,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 		return ExitOK
 	}
 	if errors.Is(err, context.DeadlineExceeded) && errors.Is(cause, errTimeout) {
-		err = withNext(errTimeout, nextSteps(err)...)
+		err = withNext(t.timedOut(err), nextSteps(err)...)
 	}
 	interrupted := ctx.Err() != nil
 	t.printError(cmd, err, interrupted)
@@ -107,6 +107,8 @@ func (a *App) tool() (*tool, *cobra.Command) {
 	flags.VarP(&t.output, "output", "o", "`format`: table, json, yaml, name or jsonpath=TEMPLATE")
 	flags.DurationVar(&t.timeout, "timeout", 0, "give up after this time, such as 90s; 0 for no limit")
 	flags.StringVar(&t.color, "color", colorAuto, "`when` to color the output: auto, always or never")
+	completeWith(root, "output", formatTable, formatJSON, formatYAML, formatName, formatJSONPath+"=")
+	completeWith(root, "color", colorAuto, colorAlways, colorNever)
 	root.AddCommand(t.agentsCommand(), exitCodesTopic())
 	root.AddCommand(t.secretsCommand(), t.credentialsCommand())
 	root.AddCommand(t.keysCommand(), t.orgCommand(), t.whoamiCommand(), t.membersCommand(), t.billingCommand())

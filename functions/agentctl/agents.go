@@ -67,6 +67,7 @@ func (t *tool) listAgents() *cobra.Command {
 	c.Flags().StringVar((*string)(&params.ResourcePlan), "plan", "", "only agents on this plan")
 	c.Flags().StringVar(&params.Region, "region", "", "only agents in this region")
 	completeWith(c, "status", "pending", "provisioning", "running", "paused", "stopped", "error", "deleting")
+	completePlan(c)
 	return c
 }
 

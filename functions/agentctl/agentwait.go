@@ -24,6 +24,10 @@ func (t *tool) waitAgent() *cobra.Command {
 		func(ctx context.Context, api *client.Client, a *client.Agent) error {
 			switch target {
 			case forDeleted:
+				if a.Status != client.AgentStatusDeleting {
+					return withNext(failedError{fmt.Errorf("%s is %s, and is not being deleted", a.Name, a.Status)},
+						"Delete it: agentctl agents delete "+a.ID+" --wait")
+				}
 				return t.awaitDeletion(ctx, api, a)
 			case forSettled:
 				return t.finish(ctx, api, a, true, "")
@@ -97,13 +101,19 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// awaitDeletion waits until nothing of an agent is left.
+// awaitDeletion waits until nothing of an agent is left. Programs get its last record.
 func (t *tool) awaitDeletion(ctx context.Context, api *client.Client, a *client.Agent) error {
-	p := t.showProgress(a)
-	err := api.WaitUntilDeleted(ctx, a.ID, p.update)
+	p, last := t.showProgress(a), a
+	err := api.WaitUntilDeleted(ctx, a.ID, func(now *client.Agent) {
+		last = now
+		p.update(now)
+	})
 	p.end()
 	if err != nil {
 		return withNext(err, "The agent goes on without this command. Look at it: agentctl agents get "+a.ID)
+	}
+	if t.output.kind != formatTable {
+		return t.show(t.agentView(last))
 	}
 	t.note("%s is deleted. Nothing of it is left.", a.Name)
 	return nil

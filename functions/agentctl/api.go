@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -36,6 +37,9 @@ func (t *tool) apiCommand() *cobra.Command {
 			"  agentctl api PATCH /api/v1/agents/0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90 --data @change.json\n" +
 			"  echo '{\"name\": \"ci\"}' | agentctl api POST /api/v1/api-keys --data - -o jsonpath='{.secret}'",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkPath(args[1]); err != nil {
+				return err
+			}
 			body, err := t.requestBody(r.data)
 			if err != nil {
 				return err
@@ -96,6 +100,18 @@ func (t *tool) requestBody(data string) ([]byte, error) {
 	return []byte(text), err
 }
 
+// checkPath refuses what is no path of the API.
+func checkPath(path string) error {
+	u, err := url.Parse(path)
+	if err != nil || u.Host != "" || !strings.HasPrefix(u.Path, "/") || u.Fragment != "" {
+		return usagef("the path must begin with one slash and have no fragment, as in /api/v1/agents?limit=10")
+	}
+	if parts := strings.Split(u.Path, "/"); slices.Contains(parts, ".") || slices.Contains(parts, "..") {
+		return usagef("the path must not have . or .. between slashes")
+	}
+	return nil
+}
+
 // headerOptions reads headers in the form of HTTP.
 func headerOptions(headers []string) ([]client.CallOption, error) {
 	var options []client.CallOption
@@ -105,6 +121,8 @@ func headerOptions(headers []string) ([]client.CallOption, error) {
 		switch {
 		case !ok || name == "":
 			return nil, usagef("a header must look like 'Name: value'")
+		case strings.ContainsFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }):
+			return nil, usagef("the value of a header must not have line breaks or other control characters")
 		case http.CanonicalHeaderKey(name) == "Authorization":
 			return nil, usagef("the header Authorization comes from the profile or AGENTS_API_KEY, not from an " +
 				"argument")

@@ -16,6 +16,11 @@ func completeWith(c *cobra.Command, flag string, values ...string) {
 	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
+// completePlan makes the shell complete the flag --plan.
+func completePlan(c *cobra.Command) {
+	completeWith(c, "plan", "hobby", "starter", "startup", "pro", "business", "enterprise")
+}
+
 // collect returns the items of a list, or the error that ended it. The list is never nil, so that its JSON is [].
 func collect[T any](items iter.Seq2[T, error]) ([]T, error) {
 	all := []T{}

@@ -14,6 +14,12 @@ func TestCompletion_KnowsAgentsAndKeys(t *testing.T) {
 		{"test\trunning\n:4\n", []string{"secrets", "list", ""}},
 		{"TOKEN\n:4\n", []string{"secrets", "unset", "test", ""}},
 		{"script\nci\nsdk\nmcp\nplayground\nother\n:4\n", []string{"keys", "create", "--purpose", ""}},
+		{"table\njson\nyaml\nname\njsonpath=\n:4\n", []string{"agents", "list", "-o", ""}},
+		{"auto\nalways\nnever\n:4\n", []string{"agents", "list", "--color", ""}},
+		{
+			"hobby\nstarter\nstartup\npro\nbusiness\nenterprise\n:4\n",
+			[]string{"agents", "list", "--plan", ""},
+		},
 		{":0\n", []string{"secrets", "import", "test", ""}},
 	} {
 		if got := a.admin().run(t, append([]string{"__complete"}, row.args...)...).ok(t).Stdout; got != row.want {

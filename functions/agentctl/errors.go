@@ -75,7 +75,8 @@ func (t *tool) printError(c *cobra.Command, err error, interrupted bool) {
 
 // forPeople removes from a message of the API what only programs can use.
 func forPeople(message string) string {
-	return strings.TrimSuffix(strings.TrimPrefix(message, "Value error, "), " See meta.allowed_actions.")
+	return strings.NewReplacer(" See meta.allowed_actions.", "", "without previous.", "without --previous.").
+		Replace(strings.TrimPrefix(message, "Value error, "))
 }
 
 // printNext prints what the user can do.
@@ -83,6 +84,21 @@ func printNext(w screen, next []string) {
 	for _, step := range next {
 		fmt.Fprintln(w, harmlessLines(step))
 	}
+}
+
+// timedOut returns the error of a command that --timeout ended, with what it met last.
+func (t *tool) timedOut(err error) error {
+	last := ""
+	var request *url.Error
+	if e := client.AsError(err); e != nil {
+		last = forPeople(e.Detail)
+	} else if errors.As(err, &request) && !errors.Is(request, context.DeadlineExceeded) {
+		last, _ = t.explain(err)
+	}
+	if last == "" {
+		return errTimeout
+	}
+	return fmt.Errorf("%w. The last error: %s", errTimeout, last)
 }
 
 // explain returns what an error that is no answer of the API means, and what the user can do.

@@ -39,6 +39,10 @@ func (t *tool) listSecrets() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if len(secrets) == 0 && t.output.kind == formatTable {
+				t.note("%s has no secrets. Set one: agentctl secrets set %s KEY", a.Name, a.ID)
+				return nil
+			}
 			return t.show(list(secrets, func(s client.Secret) string { return s.Key }, []column[client.Secret]{
 				{"KEY", func(s client.Secret) string { return s.Key }},
 				{"IN SYNC", func(s client.Secret) string { return yesNo(s.InSync) }},
@@ -169,6 +173,10 @@ func (t *tool) listOperations() *cobra.Command {
 			operations, _, err := first(api.ListSecretOperations(a.ID, params).All(cmd.Context()), limit)
 			if err != nil {
 				return err
+			}
+			if len(operations) == 0 && t.output.kind == formatTable {
+				t.note("No secret of %s has changed yet. Set one: agentctl secrets set %s KEY", a.Name, a.ID)
+				return nil
 			}
 			return t.show(t.operationTable(operations, operations))
 		},

@@ -63,8 +63,8 @@ func keyArgs(least, most int) cobra.PositionalArgs {
 			}
 		}
 		if len(args) < least || len(args) > most {
-			return withNext(usagef("%s wants %s, but got %d arguments", cmd.CommandPath(),
-				strings.TrimPrefix(cmd.Use, cmd.Name()+" "), len(args)),
+			return withNext(usagef("%s wants %s, but got %s", cmd.CommandPath(),
+				strings.TrimPrefix(cmd.Use, cmd.Name()+" "), argumentCount(args)),
 				"A value must not be an argument. Pipe it to the command.")
 		}
 		for _, key := range args[1:] {

@@ -23,11 +23,50 @@ func (t *tool) client() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := t.checkCredential(r); err != nil {
+		return nil, err
+	}
 	tokens, err := login.Tokens(t.store(), r, nil)
 	if err != nil {
 		return nil, err
 	}
-	return client.New(r.BaseURL, tokens, client.WithUserAgent("agentctl"), client.WithRetryNotice(t.retryNotice))
+	return t.newClient(r.BaseURL, tokens)
+}
+
+// newClient returns the client of an API. An address that cannot be used is a wrong command line.
+func (t *tool) newClient(baseURL string, tokens client.TokenSource) (*client.Client, error) {
+	api, err := client.New(baseURL, tokens, client.WithUserAgent("agentctl"), client.WithRetryNotice(t.retryNotice))
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return api, nil
+}
+
+// credentialError is a credential that cannot be used.
+type credentialError struct{ error }
+
+// Unwrap returns the error inside.
+func (e credentialError) Unwrap() error { return e.error }
+
+// checkCredential finds credentials that cannot be sent to the API.
+func (t *tool) checkCredential(r profile.Resolved) error {
+	if strings.ContainsFunc(r.Key.Reveal(), func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return credentialError{errors.New("the API key has a space or another character that keys do not have. " +
+			"Check how it was copied")}
+	}
+	if r.Key != "" || r.Session != nil || !r.Stored {
+		return nil
+	}
+	file, err := t.store().Load()
+	if err != nil {
+		return err
+	}
+	stored := file.Profiles[r.Name]
+	if at := strings.TrimRight(stored.BaseURL, "/"); stored.IsSignedIn() && at != r.BaseURL {
+		return withNext(credentialError{fmt.Errorf("the profile %s is for %s, not %s", r.Name, at, r.BaseURL)},
+			"Sign in there: agentctl login --profile NAME --base-url "+r.BaseURL, "Or set AGENTS_API_KEY.")
+	}
+	return nil
 }
 
 // longPause is a pause that users would take for a hang.
@@ -47,7 +86,8 @@ func (t *tool) retryNotice(pause time.Duration, err error) {
 
 // withoutCredential reports whether err means that the user must sign in.
 func withoutCredential(err error) bool {
-	return errors.Is(err, profile.ErrNoAPI) || errors.Is(err, profile.ErrNotLoggedIn) ||
+	var unusable credentialError
+	return errors.As(err, &unusable) || errors.Is(err, profile.ErrNoAPI) || errors.Is(err, profile.ErrNotLoggedIn) ||
 		errors.Is(err, login.ErrSessionEnded) || errors.Is(err, login.ErrProfileChanged)
 }
 
@@ -126,7 +166,8 @@ func (t *tool) target() (profile.Resolved, error) {
 	if r.Stored && stored != r.BaseURL {
 		return r, usagef("the profile %q belongs to %s. Name another one with --profile", r.Name, stored)
 	}
-	return r, nil
+	_, err = t.newClient(r.BaseURL, nil)
+	return r, err
 }
 
 // profile signs the user in.
@@ -172,7 +213,7 @@ func (t *tool) whoIs(ctx context.Context, p profile.Profile) (*client.Me, error)
 	if p.Session != nil {
 		token = p.Session.Access
 	}
-	api, err := client.New(p.BaseURL, client.StaticToken(token.Reveal()), client.WithUserAgent("agentctl"))
+	api, err := t.newClient(p.BaseURL, client.StaticToken(token.Reveal()))
 	if err != nil {
 		return nil, err
 	}

@@ -93,19 +93,22 @@ func wrongArgs(c *cobra.Command, args []string, err error) error {
 		return err
 	}
 	// The error itself may repeat the arguments, which may be values that must stay secret.
-	got := "got none"
-	switch len(args) {
-	case 0:
-	case 1:
-		got = "got one"
-	default:
-		got = fmt.Sprintf("got %d arguments", len(args))
-	}
 	_, wanted, _ := strings.Cut(c.Use, " ")
 	if wanted == "" {
 		wanted = "no arguments"
 	}
-	return usagef("%s wants %s, but %s", c.CommandPath(), wanted, got)
+	return usagef("%s wants %s, but got %s", c.CommandPath(), wanted, argumentCount(args))
+}
+
+// argumentCount says how many arguments there are.
+func argumentCount(args []string) string {
+	switch len(args) {
+	case 0:
+		return "none"
+	case 1:
+		return "one"
+	}
+	return fmt.Sprintf("%d arguments", len(args))
 }
 
 // version returns the version of the tool from its build.

@@ -1,0 +1,94 @@
+package agentctl_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"agents.example/controlplane/functions/agentctl"
+	"agents.example/controlplane/functions/agentctl/profile"
+)
+
+// TestRun_FindsMistakesWithoutTheAPI checks exit codes of mistakes that need no request.
+func TestRun_FindsMistakesWithoutTheAPI(t *testing.T) {
+	t.Parallel()
+	at := func(url, key string) tool { return tool{url: url, token: key} }
+	loopback := "http://" + closedAddress(t)
+	for _, row := range []struct {
+		as   tool
+		args []string
+		code int
+		say  string
+	}{
+		{at("foo", "so_x"), []string{"agents", "list"}, agentctl.ExitUsage, "base URL must look like"},
+		{at("http://example.com", "so_x"), []string{"agents", "list"}, agentctl.ExitUsage, "must use https"},
+		{tool{}, []string{"login", "--base-url", "foo"}, agentctl.ExitUsage, "base URL must look like"},
+		{at(loopback, "so_ x"), []string{"agents", "list"}, agentctl.ExitNoSession, "the API key has a space"},
+		{at(loopback, "so_x"), []string{"api", "GET", "api/v1/me"}, agentctl.ExitUsage, "begin with one slash"},
+		{at(loopback, "so_x"), []string{"api", "GET", "//x/api"}, agentctl.ExitUsage, "begin with one slash"},
+		{at(loopback, "so_x"), []string{"api", "GET", "/a/../b"}, agentctl.ExitUsage, "between slashes"},
+		{at(loopback, "so_x"), []string{"api", "GET", "/", "-H", "X: a\nb"}, agentctl.ExitUsage, "line breaks"},
+		{
+			at(loopback, "so_x"),
+			[]string{"agents", "pause", "x", "--idempotency-key", "two words"},
+			agentctl.ExitUsage,
+			"visible ASCII",
+		},
+		{
+			at(loopback, "so_x"),
+			[]string{"agents", "list", "--timeout", "1s"},
+			agentctl.ExitTimeout,
+			"The last error: " + strings.TrimPrefix(loopback, "http://") + " refuses connections",
+		},
+		{at(loopback, "so_x"), []string{"secrets", "set", "x"}, agentctl.ExitUsage, "got one\n"},
+	} {
+		row.as.run(t, row.args...).wantCode(t, row.code, row.say)
+	}
+}
+
+func TestProfile_IsNotUsedForAnotherAPI(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	c := tool{config: t.TempDir()}
+	_, key := a.CreateKey(t, org)
+	err := profile.Store{Path: filepath.Join(c.config, "agentctl", "config.json")}.Save(t.Context(), "default",
+		profile.Profile{BaseURL: "https://a.example.com", Key: profile.Secret(key)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.run(t, "agents", "list", "--base-url", a.url).wantCode(t, agentctl.ExitNoSession,
+		"the profile default is for https://a.example.com, not "+a.url)
+}
+
+func TestWait_RefusesToWaitForNoDeletion(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	id := a.RunningAgent(t, org, nil).ID
+	a.admin().run(t, "agents", "wait", id, "--for", "deleted").wantCode(t, agentctl.ExitUnsettled,
+		"is running, and is not being deleted", "agentctl agents delete")
+}
+
+func TestDelete_PrintsTheLastRecord(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	id := a.RunningAgent(t, org, nil).ID
+	defer a.onNudge(t, func(id string) { a.Reconcile(t, id) })()
+	got := a.admin().run(t, "agents", "delete", id, "--yes", "--wait", "-o", "json").ok(t)
+	var last struct{ ID, Status string }
+	if err := json.Unmarshal([]byte(got.Stdout), &last); err != nil || last.ID != id || last.Status != "deleting" {
+		t.Errorf("standard output is not the last record (%v): %q", err, got.Stdout)
+	}
+}
+
+func TestSecrets_HintsIfThereAreNone(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	id := a.RunningAgent(t, org, nil).ID
+	for _, list := range []string{"list", "operations"} {
+		a.admin().run(t, "secrets", list, id).wantCode(t, 0, "Set one: agentctl secrets set "+id+" KEY")
+		if got := a.admin().run(t, "secrets", list, id, "-o", "json").ok(t); got.Stdout != "[]\n" {
+			t.Errorf("secrets %s -o json = %q, want an empty list", list, got.Stdout)
+		}
+	}
+}
