@@ -38,7 +38,8 @@ func (*keyValue) Type() string { return "string" }
 // Set implements pflag.Value.
 func (v *keyValue) Set(value string) error {
 	const longest = 255
-	if value == "" || len(value) > longest || strings.ContainsFunc(value, func(c rune) bool { return c <= ' ' || c > '~' }) {
+	isInvisible := func(c rune) bool { return c <= ' ' || c > '~' }
+	if value == "" || len(value) > longest || strings.ContainsFunc(value, isInvisible) {
 		return fmt.Errorf("want 1 to %d visible ASCII characters", longest)
 	}
 	*v = keyValue(value)

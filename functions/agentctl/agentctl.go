@@ -24,6 +24,8 @@ type App struct {
 	ConfigDir string
 	// Open opens a URL in the user's browser.
 	Open func(url string) error
+	// OpenTime is how long a browser may take to read a file after Open has returned.
+	OpenTime time.Duration
 	// Now returns the time.
 	Now func() time.Time
 }
@@ -37,9 +39,12 @@ func FromOS() *App {
 	return &App{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Terminal: terminalOf(os.Stdin, os.Stdout, os.Stderr),
 		Lookup: os.LookupEnv, ConfigDir: dir, //nolint:forbidigo // the tool's only access to the environment
-		Open: openBrowser, Now: time.Now,
+		Open: openBrowser, OpenTime: openTime, Now: time.Now,
 	}
 }
+
+// openTime is enough for a browser that has to start.
+const openTime = 10 * time.Second
 
 // Run executes a command line and returns the exit code.
 func (a *App) Run(ctx context.Context, args []string) int {

@@ -11,10 +11,13 @@ import (
 )
 
 func (t *tool) openAgent() *cobra.Command {
-	var only bool
+	var only, direct bool
 	c := t.agentCommand("open", "Open an agent's dashboard in a browser", "GetAgent", nil)
 	c.Long = "Open an agent's dashboard in a browser. The session of an admin is signed in at the dashboard by a " +
-		"link that works once. With an API key, the command prints the address and how to get the password."
+		"link that works once. With an API key, the command prints the address and how to get the password.\n\n" +
+		"The browser gets the link from a temporary file, which the command removes after some seconds, because " +
+		"other users of the machine can see arguments. With --direct, the link is an argument, for browsers that " +
+		"cannot read temporary files."
 	c.Example = "  agentctl agents open my-agent\n  agentctl agents open my-agent --print"
 	c.RunE = t.forAgent(func(ctx context.Context, api *client.Client, a *client.Agent) error {
 		a, err := api.GetAgent(ctx, a.ID, client.GetAgentParams{}) // lists have no link
@@ -29,8 +32,8 @@ func (t *tool) openAgent() *cobra.Command {
 			t.note("%s is %s, so its dashboard does not answer.", a.Name, a.Status)
 		}
 		if a.DashboardHandoffURL != nil && !only {
-			if t.app.Open != nil && t.app.Open(*a.DashboardHandoffURL) == nil {
-				t.note("Opened the dashboard of %s.", a.Name)
+			opened := func() { t.note("Opened the dashboard of %s.", a.Name) }
+			if t.open(ctx, *a.DashboardHandoffURL, direct, opened) == nil {
 				return nil
 			}
 			t.note("No browser could be opened.")
@@ -38,6 +41,8 @@ func (t *tool) openAgent() *cobra.Command {
 		return t.printDashboard(a)
 	})
 	c.Flags().BoolVar(&only, "print", false, "print the address instead of opening it")
+	c.Flags().BoolVar(&direct, "direct", false, "give the link to the browser as an argument, not in a file")
+	c.MarkFlagsMutuallyExclusive("print", "direct")
 	return c
 }
 

@@ -3,6 +3,10 @@ package agentctl_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -32,11 +36,29 @@ func (c tool) person(t *testing.T, width int, stdin string, args ...string) (out
 		},
 		Open: func(url string) error {
 			opened = append(opened, url)
+			if path, isFile := strings.CutPrefix(url, "file://"); isFile {
+				opened = append(opened, privatePage(t, path))
+			}
 			return nil
 		},
 	}
 	code := app.Run(t.Context(), args)
 	return output{code, stdout.String(), stderr.String()}, opened
+}
+
+// privatePage returns the content of a file that only its user can read.
+func privatePage(t *testing.T, path string) string {
+	t.Helper()
+	for name, want := range map[string]fs.FileMode{path: 0o600, filepath.Dir(path): 0o700} {
+		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v; want the mode %v", name, info, err, want)
+		}
+	}
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(page)
 }
 
 func (o output) wantCode(t *testing.T, code int, stderr ...string) {
@@ -226,8 +248,17 @@ func TestOpen_UsesTheLinkOfASession(t *testing.T) {
 	c.run(t, "agents", "create", "one", "--wait").ok(t)
 	got, opened := c.person(t, 80, "", "agents", "open", "one")
 	got.wantCode(t, agentctl.ExitOK, "Opened the dashboard of one.")
-	if len(opened) != 1 || !strings.Contains(opened[0], "/handoff?token=") {
-		t.Errorf("opened %q, want a link that signs in", opened)
+	if len(opened) != 2 || !strings.HasPrefix(opened[0], "file:///") || strings.Contains(opened[0], "token") ||
+		!strings.Contains(opened[1], `content="0; url=https://`) || !strings.Contains(opened[1], "/handoff?token=") {
+		t.Fatalf("opened %q, want a file with a link that signs in", opened)
+	}
+	if _, err := os.Stat(filepath.Dir(strings.TrimPrefix(opened[0], "file://"))); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file with the link is still there: %v", err)
+	}
+	got, opened = c.person(t, 80, "", "agents", "open", "one", "--direct")
+	got.wantCode(t, agentctl.ExitOK, "Opened the dashboard of one.")
+	if len(opened) != 1 || !strings.HasPrefix(opened[0], "https://") {
+		t.Errorf("opened %q with --direct, want the link", opened)
 	}
 	_, key := a.CreateKey(t, org)
 	printed, opened := a.as(key).person(t, 80, "", "agents", "open", "one")

@@ -1,6 +1,7 @@
 package agentctl
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -106,7 +107,7 @@ func (t *tool) openCheckout() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return t.showPage(s, open)
+			return t.showPage(cmd.Context(), s, open)
 		},
 	}
 	c.Flags().StringVar(&interval, "interval", "", "month or year")
@@ -133,7 +134,7 @@ func (t *tool) openPortal() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return t.showPage(s, open)
+			return t.showPage(cmd.Context(), s, open)
 		},
 	}
 	c.Flags().BoolVar(&open, "open", false, "open the page in a browser")
@@ -141,12 +142,12 @@ func (t *tool) openPortal() *cobra.Command {
 }
 
 // showPage prints the address of a page for payments, and opens it if the user wants that.
-func (t *tool) showPage(s *client.BillingSession, open bool) error {
+func (t *tool) showPage(ctx context.Context, s *client.BillingSession, open bool) error {
 	err := t.show(result{value: s, names: []string{s.URL}, table: textOf(s.URL)})
 	if err != nil || !open {
 		return err
 	}
-	if err := t.app.Open(s.URL); err != nil {
+	if err := t.openPrivately(ctx, s.URL, func() {}); err != nil {
 		return fmt.Errorf("no browser could be opened. Open the address that is printed above: %w", err)
 	}
 	return nil

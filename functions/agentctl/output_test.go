@@ -24,8 +24,8 @@ func TestJSONPath_ReadsListsAndObjects(t *testing.T) {
 	} {
 		got := a.admin().run(t, "agents", "list", "-o", "jsonpath="+row.template)
 		if got.Code != 0 || got.Stdout != row.want+"\n" {
-			t.Errorf("agents list -o jsonpath=%s: exit code %d, got %q, want %q: %s", row.template, got.Code, got.Stdout,
-				row.want, got.Stderr)
+			t.Errorf("agents list -o jsonpath=%s: exit code %d, got %q, want %q: %s", row.template, got.Code,
+				got.Stdout, row.want, got.Stderr)
 		}
 	}
 	for _, template := range []string{"status", ".status", "{.status}"} {
@@ -58,7 +58,8 @@ func TestOutput_IsHarmlessOnTerminals(t *testing.T) {
 	for _, args := range [][]string{{"agents", "list", "-o", "json"}, {"api", "GET", "/api/v1/agents"}} {
 		got, _ := a.admin().person(t, 0, "", args...)
 		var agents []struct{ Name string }
-		if err := json.Unmarshal([]byte(got.Stdout), &agents); err != nil || len(agents) != 1 || agents[0].Name != evil {
+		err := json.Unmarshal([]byte(got.Stdout), &agents)
+		if err != nil || len(agents) != 1 || agents[0].Name != evil {
 			t.Errorf("%v on a terminal: %+v (%v), want the name in JSON", args, agents, err)
 		}
 	}

@@ -18,7 +18,8 @@ func TestTable_FitsNarrowTerminals(t *testing.T) {
 	titles := []string{"ID", "NAME", "STATUS", "PLAN", "REGION", "AGE"}
 	var columns []column[map[string]string]
 	for _, title := range titles {
-		columns = append(columns, column[map[string]string]{title, func(c map[string]string) string { return c[title] }})
+		value := func(c map[string]string) string { return c[title] }
+		columns = append(columns, column[map[string]string]{title, value})
 	}
 	for _, row := range []struct {
 		width int

@@ -272,7 +272,7 @@ func TestTokens_NeverBelongToAnotherAPI(t *testing.T) {
 				t.Errorf("Refresh: %v, want ErrProfileChanged", err)
 			}
 			if got, err := source.Token(t.Context()); got == "token-of-b" || c.requests.Load() != 0 {
-				t.Errorf("the source returns the token of another profile (%v), with %d requests", err, c.requests.Load())
+				t.Errorf("the source returns another profile's token (%v), with %d requests", err, c.requests.Load())
 			}
 			if f, err := store.Load(); err != nil || f.Profiles["default"].Organization != other.Organization {
 				t.Errorf("the stored profile was changed: %v", err)
