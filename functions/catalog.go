@@ -149,7 +149,7 @@ func Routes(d Dependencies) []function.Route {
 		secrets.Reconcile(writer, d.Operations),
 		credentials.Reveal(d.Agents, d.Credentials),
 		credentials.Rotate(writer, d.Addresses),
-		mcp.Route(d.API, d.Slots),
+		mcp.Route(d.API),
 		me.Get(d.Directory),
 		organizations.Current(d.Accounts),
 		members.List(memberService),

@@ -3,8 +3,8 @@ package mcp
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
+	"time"
 
 	"agents.example/controlplane/shared/client"
 	"agents.example/controlplane/shared/plan"
@@ -127,7 +127,7 @@ type waitInput struct {
 }
 
 type waitResult struct {
-	Settled bool      `json:"settled" jsonschema:"True if the agent is running, paused, stopped or in error."`
+	Settled bool      `json:"settled" jsonschema:"True if the agent is paused, stopped, in error, or running with its newest pod."`
 	Agent   agentView `json:"agent"`
 }
 
@@ -136,25 +136,46 @@ func waitForAgent(ctx context.Context, c *call, in waitInput) (waitResult, strin
 	if seconds <= 0 {
 		seconds = defaultWait
 	}
-	release, ok := c.service.slots.Acquire(c.caller, c.caller)
-	if !ok {
-		return waitResult{}, "", &failure{
-			Code: "too_many_waits", Status: http.StatusTooManyRequests, RetryAfter: 10,
-			Detail: "Too many calls of this token wait for agents.",
-			Next:   "Wait retry_after_seconds, or call get_agent instead.",
-		}
-	}
-	defer release()
+	end, over := context.WithTimeout(ctx, time.Duration(seconds)*time.Second)
+	defer over()
 	a, err := c.GetAgent(ctx, in.ID, client.GetAgentParams{Wait: int64(seconds)})
+	// The API waits for a status. A new pod of a running agent is looked at.
+	for err == nil && isReplaced(a) && pause(end, podPoll) {
+		a, err = c.GetAgent(ctx, in.ID, client.GetAgentParams{})
+	}
 	if err != nil {
 		return waitResult{}, "", err
 	}
-	out := waitResult{Settled: a.Status.IsSettled(), Agent: viewOf(a)}
-	if out.Settled {
+	out := waitResult{Settled: a.Status.IsSettled() && !isReplaced(a), Agent: viewOf(a)}
+	switch {
+	case out.Settled:
 		return out, say(a), nil
+	case isReplaced(a):
+		return out, fmt.Sprintf("A new pod of %q is starting. Call wait_for_agent again, or diagnose_agent if it "+
+			"takes longer than some minutes.", a.Name), nil
 	}
 	return out, fmt.Sprintf("%q is still %s. Call wait_for_agent again, or diagnose_agent if it takes long: a start "+
 		"ends in error after 15 minutes at the latest.", a.Name, a.Status), nil
+}
+
+// podPoll is the pause between two looks at a new pod.
+const podPoll = 2 * time.Second
+
+// isReplaced reports whether a running agent waits for a new pod, as after a restart or a change of its variables.
+func isReplaced(a *client.Agent) bool {
+	return a.Status == client.AgentStatusRunning && a.DashboardWarming
+}
+
+// pause waits for d, and reports whether ctx goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
 }
 
 type deleteInput struct {

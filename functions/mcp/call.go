@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/client"
@@ -33,6 +34,9 @@ func callFrom(ctx context.Context) *call {
 	c, _ := ctx.Value(callKey{}).(*call)
 	return c
 }
+
+// verifyTimeout bounds how long a request of unknown origin waits for the verification of its token.
+const verifyTimeout = 5 * time.Second
 
 // maxUserAgent bounds the name of the caller's program in the audit log.
 const maxUserAgent = 200
@@ -95,7 +99,9 @@ func (c *call) verify() error {
 	case c.accepted.Load():
 		return nil
 	}
-	_, err := c.GetMe(c.ctx)
+	ctx, cancel := context.WithTimeout(c.ctx, verifyTimeout)
+	defer cancel()
+	_, err := c.GetMe(ctx)
 	if err == nil {
 		return nil
 	}

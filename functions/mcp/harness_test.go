@@ -27,8 +27,8 @@ const edgeSecret = "secret-of-the-edge-0123456789abcdef"
 type service struct {
 	*functiontest.Backend
 	url string
-	// setBase changes the address at which the tools call the API.
-	setBase func(url string)
+	// setAPI changes the address at which the tools call the API, and how many requests are served at the same time.
+	setAPI func(url string, requests int)
 }
 
 // start serves all routes on an embedded backend. The tools call the same address.
@@ -46,15 +46,15 @@ func start(t *testing.T, change ...func(*functiontest.Backend)) *service {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	voucher := clientip.NewVoucher([]byte(edgeSecret))
-	serve := func(base string) {
-		b.API = mcproute.API{BaseURL: base, Transport: transport, Vouch: voucher.Vouch}
+	serve := func(base string, requests int) {
+		b.API = mcproute.API{BaseURL: base, Transport: transport, Vouch: voucher.Vouch, MaxRequests: requests}
 		var served []function.Served
 		for _, r := range functions.Routes(b.Dependencies) {
 			served = append(served, r.Served(b.Guard))
 		}
 		handler = clientip.NewEdge([]string{edgeSecret}).Accepting(voucher).Handler(function.Mux(served))
 	}
-	serve(server.URL)
+	serve(server.URL, 0)
 	return &service{b, server.URL, serve}
 }
 

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/ratelimit"
 )
 
 // TestLogs_AreMarkedAndBounded reads a log that is longer than the context of a model should hold.
@@ -66,16 +66,45 @@ func TestCapacity_IsAnErrorAboutMoney(t *testing.T) {
 	}
 }
 
-// TestWait_TakesASlot waits while no answer may be held open.
-func TestWait_TakesASlot(t *testing.T) {
+// TestWait_IncludesTheNewPod waits for an agent whose pod is being replaced, and whose status is running all the time.
+func TestWait_IncludesTheNewPod(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(b *functiontest.Backend) { b.Slots = ratelimit.NewSlots(ratelimit.SlotLimits{}) })
+	s := start(t)
 	a := s.RunningAgent(t, org, nil)
-	refused := wantError(t, s.connect(t, functiontest.AdminToken(org), ""), "wait_for_agent",
-		map[string]any{"agent_id": a.ID}, "too_many_waits")
-	if !strings.Contains(refused.text, `"retry_after_seconds":10`) {
-		t.Errorf("the error %q does not say when to repeat", refused.text)
+	session := s.connect(t, functiontest.AdminToken(org), "")
+	wait := map[string]any{"agent_id": a.ID, "timeout_seconds": 1}
+	if got := want(t, session, "wait_for_agent", wait); got.structured["settled"] != true {
+		t.Fatalf("a running agent: got %s, want it settled", got.whole)
 	}
+	want(t, session, "restart_agent", map[string]any{"agent_id": a.ID})
+	if got := want(t, session, "wait_for_agent", wait); got.structured["settled"] != false {
+		t.Errorf("while the new pod starts: got %s, want it not settled", got.whole)
+	}
+}
+
+// TestRequests_LeaveRoomForTheirCalls sends more requests than may be served at the same time, while the API does not
+// answer: the surplus is refused, and does not wait.
+func TestRequests_LeaveRoomForTheirCalls(t *testing.T) {
+	t.Parallel()
+	const most = 1
+	s := start(t)
+	arrived, answer := make(chan struct{}, most), make(chan struct{})
+	api := functiontest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		arrived <- struct{}{}
+		<-answer
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	s.setAPI(api.URL, most)
+	header := func(i int) map[string]string { return map[string]string{"Authorization": fmt.Sprintf("Bearer t%d", i)} }
+	var done sync.WaitGroup
+	done.Go(func() { s.post(t, http.MethodPost, list, header(1)) })
+	<-arrived
+	res := s.post(t, http.MethodPost, list, header(2))
+	if res.Code != http.StatusServiceUnavailable || res.Header().Get("Retry-After") == "" {
+		t.Errorf("got %d %s, want 503 with Retry-After", res.Code, res.Body)
+	}
+	close(answer)
+	done.Wait()
 }
 
 // TestAPI_ThatFailsIsAnAnswer calls tools while the API cannot be reached, and while it is not configured.
@@ -86,7 +115,7 @@ func TestAPI_ThatFailsIsAnAnswer(t *testing.T) {
 		"mcp_not_configured": "", "api_unavailable": "http://127.0.0.1:1",
 	} {
 		s := start(t)
-		s.setBase(base)
+		s.setAPI(base, 0)
 		for _, message := range []string{list, call} {
 			res := s.post(t, http.MethodPost, message, token)
 			if res.Code != http.StatusServiceUnavailable || !strings.Contains(res.Body.String(), code) {

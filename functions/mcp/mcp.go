@@ -29,6 +29,9 @@ type API struct {
 	Transport http.RoundTripper
 	// Vouch adds the address of the caller to a request that has its token; nil adds none.
 	Vouch func(h http.Header, address string)
+	// MaxRequests is how many requests of the protocol the process serves at the same time; zero for no bound. The
+	// calls of tools may arrive at the same process, so it must be less than the requests that the process serves.
+	MaxRequests int
 }
 
 const (
@@ -38,6 +41,8 @@ const (
 	bodyLimit = 576 << 10
 	// requestTimeout bounds a request as a whole. The longest tool waits for 55 seconds.
 	requestTimeout = 70 * time.Second
+	// requestsPerToken is how many requests with the same token the process serves at the same time.
+	requestsPerToken = 8
 )
 
 // input is a request. Its body is a message of the protocol, which the library of the protocol validates.
@@ -96,8 +101,13 @@ func (a answer) Reply(http.Header) any {
 //
 // The guard does not authenticate the caller, because it would then count each call twice, as a change, and record it
 // in the audit log. An invalid token is refused nevertheless: the API verifies it before the answer.
-func Route(api API, slots *ratelimit.Slots) function.Route {
-	s := &service{api: api, slots: slots, handler: sync.OnceValues(newHandler)}
+func Route(api API) function.Route {
+	s := &service{api: api, handler: sync.OnceValues(newHandler)}
+	if api.MaxRequests > 0 {
+		s.slots = ratelimit.NewSlots(ratelimit.SlotLimits{
+			Caller: requestsPerToken, Organization: requestsPerToken, Process: api.MaxRequests,
+		})
+	}
 	return function.Route{
 		Name: "CallMCP", Method: http.MethodPost, Path: path, Role: function.RoleAccounts, Access: function.Bearer,
 		Status: http.StatusOK, Summary: "Call the Model Context Protocol", BodyLimit: bodyLimit,
@@ -117,7 +127,9 @@ func (a API) resourceMetadata() string {
 
 // service serves the route.
 type service struct {
-	api   API
+	api API
+	// slots bound the requests, so that the calls of tools find free places. The organization of a token is not known
+	// yet, so each token counts as one; the API bounds the waits of an organization.
 	slots *ratelimit.Slots
 	// handler is made by the first request, because it infers the schemas of all tools.
 	handler func() (http.Handler, error)
@@ -143,11 +155,21 @@ func (s *service) serve(ctx context.Context, in input) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	release, ok := s.slots.Acquire(c.caller, c.caller)
+	if !ok {
+		return answer{}, fault.New(fault.Unavailable, "too_many_requests_in_flight",
+			"The service is serving too many requests of this kind, or of this token. Retry.")
+	}
+	defer release()
 	// The API verifies the token of a tool's call in that call. Everything else is verified first.
 	if !in.callsTool() {
 		if err := c.verify(); err != nil {
 			return answer{}, err
 		}
+	}
+	if isBatch(in.Body) {
+		return answer{}, fault.New(fault.BadRequest, "invalid_mcp_request",
+			"The body is a batch, which newer versions of the protocol do not have. Send one message in each request.")
 	}
 	out, err := s.run(c, in)
 	if refusal := c.verify(); refusal != nil {
@@ -155,6 +177,9 @@ func (s *service) serve(ctx context.Context, in input) (answer, error) {
 	}
 	return out, err
 }
+
+// isBatch reports whether a body is a list of messages. The library would run all of them concurrently.
+func isBatch(body []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")) }
 
 // checkOrigin refuses web pages of other origins, as the protocol demands: a page could otherwise reach a service in
 // the network of its visitor. Clients that are no browsers send no origin.

@@ -68,8 +68,8 @@ func addAgents(r *registry) {
 	}, updateAgent)
 	add(r, tool{
 		name: waitTool, title: "Wait for an agent", effect: reads,
-		description: "Wait until an agent is running, paused, stopped or in error, for at most 55 seconds. If " +
-			"settled is false, call it again. If the status is error, call diagnose_agent.",
+		description: "Wait until an agent is running with its newest pod, paused, stopped or in error, for at most " +
+			"55 seconds. If settled is false, call it again. If the status is error, call diagnose_agent.",
 	}, waitForAgent)
 	add(r, tool{
 		name: "delete_agent", title: "Delete an agent", effect: destroys,
@@ -89,16 +89,16 @@ func addActions(r *registry) {
 			}))
 	}
 	act("restart_agent", "Restart an agent", "Replace the agent's pod, or try again after an error. The agent is "+
-		"unavailable for some seconds; its volume stays. Call wait_for_agent next. Free of charge.", changes,
+		"unavailable for some seconds; its volume stays. Call wait_for_agent next. Free of charge.", interrupts,
 		(*client.Client).RestartAgent)
 	act("pause_agent", "Pause an agent", "Stop the agent's pod and keep its place: it can be resumed at any time, but "+
-		"it still counts against the plan in full. It is unavailable until resume_agent.", repeats,
+		"it still counts against the plan in full. It is unavailable until resume_agent.", interrupts,
 		(*client.Client).PauseAgent)
 	act("resume_agent", "Resume an agent", "Start a paused agent again. It never fails for capacity. Call "+
 		"wait_for_agent next.", repeats, (*client.Client).ResumeAgent)
 	act("stop_agent", "Stop an agent", "Stop the agent's pod and free its CPU and memory for other agents. Its volume "+
 		"and its place in the number of agents stay. It is unavailable until start_agent, which needs free capacity.",
-		repeats, (*client.Client).StopAgent)
+		interrupts, (*client.Client).StopAgent)
 	act("start_agent", "Start an agent", "Start a stopped agent, or one in error. An error 402 means that the plan "+
 		"has no room for it: tell the user. Call wait_for_agent next.", repeats, (*client.Client).StartAgent)
 }

@@ -28,11 +28,12 @@ const toolTimeout = 25 * time.Second
 type effect int
 
 const (
-	reads     effect = iota
-	changes          // can be undone with another tool
-	repeats          // as changes, and a repeat has no further effect
-	overwrite        // replaces or removes values
-	destroys         // cannot be undone
+	reads      effect = iota
+	changes           // can be undone with another tool
+	repeats           // as changes, and a repeat has no further effect
+	interrupts        // takes an agent offline that may be in use
+	overwrite         // replaces or removes values
+	destroys          // cannot be undone
 )
 
 // tool is what clients see of a tool.
@@ -45,7 +46,7 @@ type tool struct {
 
 func (t tool) annotations() *mcp.ToolAnnotations {
 	return &mcp.ToolAnnotations{
-		Title: t.title, ReadOnlyHint: t.effect == reads, DestructiveHint: new(t.effect >= overwrite),
+		Title: t.title, ReadOnlyHint: t.effect == reads, DestructiveHint: new(t.effect >= interrupts),
 		IdempotentHint: t.effect == reads || t.effect >= repeats, OpenWorldHint: new(t.foreign),
 	}
 }

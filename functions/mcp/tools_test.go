@@ -68,7 +68,9 @@ func TestTools_SayWhatTheyDo(t *testing.T) {
 	}
 	slices.Sort(destructive)
 	slices.Sort(readOnly)
-	if wanted := []string{"delete_agent", "set_secrets", "update_agent"}; !slices.Equal(destructive, wanted) {
+	if wanted := []string{
+		"delete_agent", "pause_agent", "restart_agent", "set_secrets", "stop_agent", "update_agent",
+	}; !slices.Equal(destructive, wanted) {
 		t.Errorf("destructive tools = %q, want %q", destructive, wanted)
 	}
 	if wanted := []string{

@@ -29,6 +29,7 @@ func TestBearer_PassesTheTokenOnWithoutReadingCallers(t *testing.T) {
 		{"", http.StatusUnauthorized, ""},
 		{"Basic YTpi", http.StatusUnauthorized, ""},
 		{"Bearer a b", http.StatusUnauthorized, ""},
+		{"Bearer so_mistyped", http.StatusUnauthorized, ""},
 		{"Bearer abc", http.StatusAccepted, "abc"},
 	} {
 		got = ""

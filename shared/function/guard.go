@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/clientip"
 	"agents.example/controlplane/shared/fault"
@@ -45,6 +46,9 @@ func (g Guard) admit(r Route, w http.ResponseWriter, req *http.Request) (context
 		return ctx, nil, nil
 	case Bearer:
 		token, err := bearerToken(req.Header)
+		if strings.HasPrefix(token, apikey.Scheme) && !apikey.WellFormed(token) {
+			err = identity.InvalidToken() // a mistyped key is refused without a call
+		}
 		return context.WithValue(ctx, tokenKey{}, token), nil, err
 	case Admin, Member, User:
 	}

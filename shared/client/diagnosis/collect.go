@@ -41,7 +41,7 @@ type gatherer struct {
 
 // missing records that something could not be read.
 func (g *gatherer) missing(what string, err error) {
-	why := "the call failed: " + err.Error()
+	why := "the API did not answer" // the error may name addresses of the network, and a model may see this
 	if e := client.AsError(err); e != nil {
 		why = e.Detail
 		if e.Status == http.StatusForbidden {

@@ -42,7 +42,9 @@ func fills() map[function.Need]fill {
 func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 	d := functions.Dependencies{Settings: functions.Settings{
 		Cells: o.config.Cells.Placement(), Addresses: o.config.Addresses(), Pepper: o.settings.Pepper,
-		API:         mcp.API{BaseURL: o.settings.APIBaseURL, Vouch: o.settings.voucher().Vouch},
+		API: mcp.API{
+			BaseURL: o.settings.APIBaseURL, Vouch: o.settings.voucher().Vouch, MaxRequests: o.settings.MaxHeldAnswers,
+		},
 		HandoffKeys: o.config.HandoffKeys, BillingClock: o.settings.BillingClock, Slots: o.slots,
 		SignIn: system.SignIn{
 			BaseURL: o.settings.APIBaseURL, Issuer: o.config.Issuer, ClientID: o.settings.CLIClientID,
