@@ -171,6 +171,39 @@ func TestFollow_GoesOnInTheNextContainer(t *testing.T) {
 	})
 }
 
+func TestFollow_EndsWithoutWaitingIfTheAgentGetsNoPod(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		status  agent.Status
+		gone    bool
+		patient bool
+	}{
+		"stopped": {status: agent.Stopped}, "paused": {status: agent.Paused}, "deleting": {status: agent.Deleting},
+		"deleted": {gone: true},
+		"running": {status: agent.Running, patient: true}, "in error": {status: agent.Error, patient: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture()
+			p := f.cell.Start(f.agent.ID)
+			p.Write(time.Now(), "1")
+			answer := f.answerOf(t, "follow=true")
+			if f.store.set(c.status); c.gone {
+				f.store.remove()
+			}
+			<-time.After(20 * time.Second) // the pod terminates
+			p.Write(time.Now(), "2")
+			f.cell.Remove(f.agent.ID)
+			begun := time.Now()
+			if got := messages(decodeLines(t, (<-answer).Body)); got != "1 2" {
+				t.Errorf("%s: lines %q, want 1 and 2", name, got)
+			}
+			if took := time.Since(begun); took >= 30*time.Second != c.patient {
+				t.Errorf("%s: the answer ended %s after the pod was gone, want patience = %t", name, took, c.patient)
+			}
+		})
+	}
+}
+
 func TestFollow_EndsAtAShutdownAndWithItsClient(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(shutdown chan struct{}, cancel func()){
@@ -242,7 +275,7 @@ func TestFollow_HoldsNoSlotAfterAFailure(t *testing.T) {
 		for range 10 {
 			f.get(t, "follow=true").Want(t, http.StatusConflict, "agent_not_running")
 		}
-		broken := agentlogs.Get(oneAgent{agent: f.agent}, panickingSource{}, f.slots)
+		broken := agentlogs.Get(f.store, panickingSource{}, f.slots)
 		ctx, cancel := context.WithCancel(t.Context())
 		functiontest.Call(t, broken, functiontest.AsAdmin(org), functiontest.Path("agent_id", f.agent.ID),
 			functiontest.Query(url.Values{"follow": {"true"}}), functiontest.WithContext(ctx)).

@@ -131,7 +131,9 @@ func Get(agents agent.Store, logs agentlog.Source, slots *ratelimit.Slots) funct
 				release()
 				return Log{}, err
 			}
-			return Log{ctx: ctx, source: logs, agent: a, stream: s, follow: o.Follow, release: release}, nil
+			return Log{
+				ctx: ctx, agents: agents, source: logs, agent: a, stream: s, follow: o.Follow, release: release,
+			}, nil
 		}),
 	}
 }
@@ -139,6 +141,7 @@ func Get(agents agent.Store, logs agentlog.Source, slots *ratelimit.Slots) funct
 // Log is an open log. The end of the request closes it, also if no body is written.
 type Log struct {
 	ctx    context.Context // of the request
+	agents agent.Store
 	source agentlog.Source
 	agent  agent.Agent
 	stream agentlog.Stream
@@ -176,8 +179,17 @@ func (l Log) copy(w io.Writer) error {
 func (l Log) send(w io.Writer, e agentlog.Encoder) error {
 	defer l.release()
 	f := agentlog.Follower{
-		Source: l.source, Agent: l.agent, Shutdown: function.Shutdown(l.ctx),
+		Source: l.source, Agent: l.agent, GetsPod: l.getsPod, Shutdown: function.Shutdown(l.ctx),
 		Flush: func() error { return function.Flush(w) },
 	}
 	return f.Follow(l.ctx, l.stream, e)
+}
+
+// getsPod reports whether the agent still wants a pod. If its record cannot be read, it may.
+func (l Log) getsPod(ctx context.Context) bool {
+	a, err := l.agents.Get(ctx, l.agent.ID)
+	if err != nil {
+		return !fault.Is(err, fault.NotFound)
+	}
+	return a.WantsPod()
 }

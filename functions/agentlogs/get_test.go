@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,11 +31,28 @@ const org = "org-1"
 // oneAgent is a store with one agent of one organization.
 type oneAgent struct {
 	agent.Store
+	mu    sync.Mutex
 	agent agent.Agent
 }
 
+// set changes the agent's status.
+func (s *oneAgent) set(status agent.Status) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.agent.Status = status
+}
+
+// remove removes the agent.
+func (s *oneAgent) remove() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.agent = agent.Agent{}
+}
+
 // Get implements agent.Store.
-func (s oneAgent) Get(ctx context.Context, id string) (agent.Agent, error) {
+func (s *oneAgent) Get(ctx context.Context, id string) (agent.Agent, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if id != s.agent.ID || identity.From(ctx).OrganizationID != s.agent.OrganizationID {
 		return agent.Agent{}, agent.NotFound()
 	}
@@ -44,6 +62,7 @@ func (s oneAgent) Get(ctx context.Context, id string) (agent.Agent, error) {
 // fixture is the route over a simulated cell.
 type fixture struct {
 	cell  *agentlogtest.Cell
+	store *oneAgent
 	agent agent.Agent
 	route function.Route
 	slots *ratelimit.Slots
@@ -52,10 +71,11 @@ type fixture struct {
 func newFixture() fixture {
 	f := fixture{
 		cell:  agentlogtest.NewCell(),
-		agent: agent.Agent{ID: uuid.NewString(), OrganizationID: org, Cell: "cell-1"},
+		agent: agent.Agent{ID: uuid.NewString(), OrganizationID: org, Cell: "cell-1", Status: agent.Running},
 	}
+	f.store = &oneAgent{agent: f.agent}
 	f.slots = ratelimit.NewSlots(ratelimit.StandardSlots(1, 40))
-	f.route = agentlogs.Get(oneAgent{agent: f.agent}, f.cell, f.slots)
+	f.route = agentlogs.Get(f.store, f.cell, f.slots)
 	return f
 }
 
@@ -279,7 +299,7 @@ func TestGet_KeepsLinesOutOfOurLog(t *testing.T) { //nolint:paralleltest // capt
 	ended, end := context.WithCancel(t.Context())
 	end()
 	f.get(t, "follow=true", functiontest.WithContext(ended))
-	failing := agentlogs.Get(oneAgent{agent: f.agent}, brokenSource{}, f.slots)
+	failing := agentlogs.Get(f.store, brokenSource{}, f.slots)
 	functiontest.Call(t, failing, functiontest.AsAdmin(org), functiontest.Path("agent_id", f.agent.ID)).
 		Want(t, http.StatusServiceUnavailable, "cluster_unavailable")
 	if n := strings.Count(logged.String(), "GetAgentLogs"); n != 3 || strings.Contains(logged.String(), "CANARY") {

@@ -25,6 +25,8 @@ const (
 type Follower struct {
 	Source Source
 	Agent  agent.Agent
+	// GetsPod reports whether the agent gets another pod by itself. nil means that it does.
+	GetsPod func(ctx context.Context) bool
 	// Shutdown ends the answer when it is closed; nil means never.
 	Shutdown <-chan struct{}
 	// Flush sends what the encoder wrote to the client.
@@ -39,8 +41,8 @@ type delivery struct {
 }
 
 // Follow writes the lines of a stream that follows a log, and of those that it opens after it. It ends normally when
-// the client goes away, after MaxFollow, at a shutdown, and some time after the agent has lost its pod. It closes the
-// stream. Errors: Unavailable if the log can no longer be read, and those of the encoder.
+// the client goes away, after MaxFollow, at a shutdown, when the agent has no pod and gets no other one, and some time
+// after the agent has lost its pod otherwise. It closes the stream. Errors: Unavailable if the log can no longer be read, and those of the encoder.
 func (f *Follower) Follow(ctx context.Context, s Stream, e Encoder) error {
 	reading, stop := context.WithCancel(ctx)
 	deliveries := make(chan delivery, batch)
@@ -137,6 +139,9 @@ func (f *Follower) read(ctx context.Context, s Stream, to chan<- delivery) {
 			switch {
 			case err == nil:
 				s, failing = next, time.Time{}
+			case fault.Is(err, fault.Conflict) && f.GetsPod != nil && !f.GetsPod(ctx):
+				send(delivery{err: io.EOF})
+				return
 			case failing.IsZero():
 				failing = time.Now()
 			case time.Since(failing) >= patience:
