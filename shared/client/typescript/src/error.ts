@@ -45,7 +45,10 @@ export class APIError extends Error {
   }
 }
 
-/** The API could not be reached, or the connection broke, as often as the client tried. `cause` is fetch's error. */
+/**
+ * The API could not be reached, did not answer within 2 minutes, or the connection broke, as often as the client tried.
+ * `cause` says which.
+ */
 export class ConnectionError extends Error {
   override readonly name = "ConnectionError";
 

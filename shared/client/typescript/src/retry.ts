@@ -19,6 +19,9 @@ export interface Sending {
 const firstPause = 250;
 const maxPause = 8000;
 
+// How many milliseconds a request may wait for its answer. The API holds a request for a minute at most.
+const patience = 120_000;
+
 // A call that the API asks to repeat later than this many seconds from now fails.
 const longestRetryAfter = 60;
 
@@ -55,16 +58,41 @@ export function fetchWithRetries(sending: Sending): (request: Request) => Promis
   };
 }
 
+// checkToken throws if a token cannot be sent. The platform's own error would show the token.
+function checkToken(token: string): void {
+  if (/[^\x21-\x7e]/.test(token)) {
+    throw new TypeError(
+      "The API token has a space, a line break or another character that a token cannot have. " +
+        "Check how it was copied or read from its file.",
+    );
+  }
+}
+
+// limited returns a signal that follows another one, and is also aborted after the patience unless stop is called.
+function limited(signal: AbortSignal): { signal: AbortSignal; stop: () => void } {
+  const controller = new AbortController();
+  const late = setTimeout(() => controller.abort(new Error(`No answer within ${patience / 1000} s.`)), patience);
+  const abort = () => controller.abort(signal.reason);
+  signal.addEventListener("abort", abort, { once: true });
+  if (signal.aborted) {
+    abort();
+  }
+  return { signal: controller.signal, stop: () => clearTimeout(late) };
+}
+
 // send sends a request once. An answer in JSON is read, because the connection can break until its end.
 async function send(sending: Sending, request: Request, body: string | null, token: string): Promise<Response> {
+  checkToken(token);
   const { method, url, signal } = request;
   const headers = new Headers(request.headers);
   headers.set("User-Agent", sending.userAgent); // browsers keep their own
   if (token !== "") {
     headers.set("Authorization", `Bearer ${token}`);
   }
+  const limit = limited(signal);
   try {
-    const response = await sending.fetch(url, { method, headers, body, signal, redirect: "manual" });
+    const init = { method, headers, body, signal: limit.signal, redirect: "manual" } as const;
+    const response = await sending.fetch(url, init);
     if (!response.ok) {
       throw readError(response, await response.text());
     }
@@ -75,6 +103,8 @@ async function send(sending: Sending, request: Request, body: string | null, tok
   } catch (error) {
     signal.throwIfAborted();
     throw error instanceof APIError ? error : new ConnectionError(method, url, error);
+  } finally {
+    limit.stop();
   }
 }
 
@@ -88,7 +118,7 @@ export function mayPass(error: unknown): boolean {
 }
 
 function isTransient(status: number): boolean {
-  return status === 429 || status === 502 || status === 503 || status === 504;
+  return status === 408 || status === 429 || status === 502 || status === 503 || status === 504;
 }
 
 // pause returns how many milliseconds to wait after an attempt: what the API asks for and up to a quarter more, or else

@@ -28,7 +28,8 @@ export interface Streaming {
   /**
    * Yields the lines of an agent's log as they are written, also across restarts of the agent. When the answer ends or
    * the connection breaks, it continues after the last line, without losing or repeating one that the cluster still
-   * keeps. It ends when the agent is stopped, paused or deleted.
+   * keeps. It ends when the agent was stopped, paused or deleted, or is in error. It throws the last error if the API
+   * cannot be reached for 2 minutes, and `agent_not_running` if an agent that should run gets no pod for 6 minutes.
    */
   followLogs(agentId: string, options?: FollowOptions): AsyncGenerator<AgentLogLine, void, void>;
   /** Yields the entries of the organization's audit log. */
@@ -39,6 +40,7 @@ export interface Streaming {
 }
 
 const agentPath = "/api/v1/agents/{agent_id}";
+const accept = "text/event-stream";
 const logPath = "/api/v1/agents/{agent_id}/logs";
 const auditPath = "/api/v1/organizations/current/audit-log/export";
 
@@ -60,42 +62,97 @@ async function* jsonLines<T>(transport: Transport, path: string, init: AnyInit):
   }
 }
 
+// The times of a follower, in milliseconds.
+const firstPause = 2000;
+const maxPause = 30_000;
+// How long a running agent may be without a pod. It gets one when it restarts, and after 5 minutes at most when it waits
+// for a node; then the API calls it an error.
+const podPatience = 6 * 60_000;
+// How long the API may be out of reach.
+const outagePatience = 2 * 60_000;
+
 async function* follow(
   transport: Transport,
   id: string,
   { signal, lastEventId, onEvent, ...query }: FollowOptions,
 ): AsyncGenerator<AgentLogLine, void, void> {
   let last = lastEventId;
-  let connected = false;
-  let pause = 2000;
-  for (let failures = 0; ; await transport.sleep(pause, signal)) {
+  let pause = firstPause;
+  const state: FollowState = { lastOpen: undefined, lastAnswer: 0 };
+  for (;;) {
     const params = {
       path: { agent_id: id },
       query: { ...query, follow: true },
       header: last === undefined ? {} : { "Last-Event-ID": last },
     };
+    let isOpen = false;
+    const onResponse = () => {
+      isOpen = true;
+      pause = firstPause;
+    };
     try {
-      const init = { params, signal, accept: "text/event-stream", onResponse: () => (connected = true) };
-      for await (const event of events(textLines(transport, logPath, init))) {
-        pause = event.retry ?? pause;
+      for await (const event of events(textLines(transport, logPath, { params, signal, accept, onResponse }))) {
+        pause = Math.min(event.retry ?? pause, maxPause);
         if (event.data !== undefined && (event.event ?? "message") === "message") {
-          failures = 0;
           if (event.id !== undefined) {
             onEvent?.((last = event.id));
           }
           yield JSON.parse(event.data) as AgentLogLine;
         }
       }
+      markOpen(state);
     } catch (error) {
-      const hasNoPod = error instanceof APIError && error.code === "agent_not_running";
-      if (connected && (isGone(error) || (hasNoPod && (await hasStopped(transport, id, signal))))) {
+      if (isOpen) {
+        markOpen(state);
+      }
+      if (await hasEnded(transport, id, signal, state, error)) {
         return;
       }
-      if (!connected || !(hasNoPod || mayPass(error)) || ++failures >= transport.attempts) {
-        throw error;
-      }
     }
+    await transport.sleep(pause, signal);
+    pause = Math.min(2 * pause, maxPause);
   }
+}
+
+/** What a follower remembers of its streams. */
+interface FollowState {
+  /** When a stream was open last. */
+  lastOpen: number | undefined;
+  /** When the API opened a stream, or said that the agent has no pod. */
+  lastAnswer: number;
+}
+
+function markOpen(state: FollowState): void {
+  state.lastOpen = state.lastAnswer = Date.now();
+}
+
+// hasEnded reports whether the log has ended after a stream did, or could not be opened, with an error. It throws the
+// error if another stream would not help. Otherwise, the log goes on in another stream.
+async function hasEnded(
+  transport: Transport,
+  id: string,
+  signal: AbortSignal | undefined,
+  state: FollowState,
+  error: unknown,
+): Promise<boolean> {
+  if (state.lastOpen === undefined) {
+    throw error;
+  }
+  if (isGone(error)) {
+    return true;
+  }
+  if (error instanceof APIError && error.code === "agent_not_running") {
+    state.lastAnswer = Date.now();
+    if (await hasStopped(transport, id, signal)) {
+      return true;
+    }
+    if (Date.now() - state.lastOpen > podPatience) {
+      throw error;
+    }
+  } else if (!mayPass(error) || Date.now() - state.lastAnswer > outagePatience) {
+    throw error;
+  }
+  return false;
 }
 
 function isGone(error: unknown): boolean {
@@ -106,12 +163,10 @@ function isGone(error: unknown): boolean {
 async function hasStopped(transport: Transport, id: string, signal: AbortSignal | undefined): Promise<boolean> {
   try {
     const agent = (await transport.call("get", agentPath, { params: { path: { agent_id: id } }, signal })) as Agent;
-    return agent.status !== "running" && isSettled(agent.status);
+    return agent.status === "deleting" || (agent.status !== "running" && isSettled(agent.status));
   } catch (error) {
-    if (isGone(error)) {
-      return true;
-    }
-    throw error;
+    signal?.throwIfAborted();
+    return isGone(error);
   }
 }
 
@@ -158,7 +213,7 @@ async function* textLines(transport: Transport, path: string, init: AnyInit): As
   let rest = "";
   try {
     for (;;) {
-      const dead = init.accept === "text/event-stream" ? setTimeout(() => void reader.cancel(), silence) : undefined;
+      const dead = init.accept === accept ? setTimeout(() => void reader.cancel(), silence) : undefined;
       const { done, value } = await reader
         .read()
         .catch((cause: unknown) => {

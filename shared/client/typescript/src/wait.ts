@@ -16,9 +16,16 @@ export interface Waiting {
   /**
    * Waits until an agent is running, paused, stopped or in error, and returns it. The API holds each request until
    * then, so a wait costs about one request a minute; with `onChange`, which reports the stages, one in two seconds.
+   * A running agent stays running while its pod is replaced: after a restart, or a change of variables, secrets or
+   * credentials, use waitUntilReady instead.
    */
   waitUntilSettled(agentId: string, options?: WaitOptions<Agent>): Promise<Agent>;
-  /** Waits until an agent that is being deleted is gone. */
+  /**
+   * Waits until an agent is paused, stopped, in error, or running with its newest pod, and returns it. It covers every
+   * change of an agent, also a restart. While a pod is replaced, it sends about one request a second.
+   */
+  waitUntilReady(agentId: string, options?: WaitOptions<Agent>): Promise<Agent>;
+  /** Waits until an agent that is being deleted is gone. It throws if the agent is not being deleted. */
   waitUntilDeleted(agentId: string, options?: WaitOptions<Agent>): Promise<void>;
   /**
    * Waits until operations have ended, and returns them in the same order. An operation has ended if it succeeded, was
@@ -116,10 +123,11 @@ export function waitsOf({ sleep }: Transport, GET: Call<"get">): Waiting {
 
   return {
     waitUntilSettled: (id, options = {}) => watch(id, options, (agent) => isSettled(agent.status)),
+    waitUntilReady: (id, options = {}) => watch(id, options, isReady),
     waitUntilDeleted: async (id, options = {}) => {
       try {
-        const { status } = await watch(id, options, (agent) => agent.status !== "deleting");
-        throw new Error(`The agent ${id} is ${status}, not deleting. Delete it before you wait.`);
+        const { status } = await watch(id, options, (agent) => isSettled(agent.status));
+        throw new Error(`The agent ${id} is ${status}, not being deleted. Delete it before you wait.`);
       } catch (error) {
         if (!(error instanceof APIError && error.status === 404)) {
           throw error;
@@ -134,6 +142,10 @@ export function waitsOf({ sleep }: Transport, GET: Call<"get">): Waiting {
       return ended;
     },
   };
+}
+
+function isReady({ status, dashboard_warming: isWarming }: Agent): boolean {
+  return isSettled(status) && (status !== "running" || !isWarming);
 }
 
 function isStoring({ status, stage }: SecretOperation): boolean {

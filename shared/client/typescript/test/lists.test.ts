@@ -59,7 +59,18 @@ test("a wait for a deletion ends when the agent is gone, and refuses an agent th
   await client.waitUntilDeleted("a");
   assert.equal(seen.length, 3);
   const other = await serve(t, (response) => json(response, 200, agent("running")));
-  await assert.rejects(other.client.waitUntilDeleted("a"), { message: /is running, not deleting/ });
+  await assert.rejects(other.client.waitUntilDeleted("a"), { message: /is running, not being deleted/ });
+});
+
+test("a wait for a restart ends when the newest pod answers", async (t) => {
+  const warming = { ...agent("running"), dashboard_warming: true };
+  const states = [agent("provisioning"), warming, warming, { ...warming, dashboard_warming: false }];
+  const { client, seen, pauses } = await serve(t, (response, n) => json(response, 200, states[n - 1]));
+  assert.equal((await client.waitUntilReady("a")).dashboard_warming, false);
+  assert.equal(seen.length, 4);
+  assert.deepEqual(pauses, [1000, 1000, 1000]);
+  const stopped = await serve(t, (response) => json(response, 200, { ...warming, status: "stopped" }));
+  assert.equal((await stopped.client.waitUntilReady("a")).status, "stopped");
 });
 
 test("a signal ends a wait", async (t) => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { test } from "node:test";
+import { inspect } from "node:util";
 
 import { APIError, ConnectionError, createClient } from "../src/index.js";
 import { json, problem, serve } from "./server.js";
@@ -8,7 +9,7 @@ import type { Seen } from "./server.js";
 
 const body = { name: "A", resource_plan: "starter" } as const;
 
-for (const status of [429, 502, 503, 504]) {
+for (const status of [408, 429, 502, 503, 504]) {
   test(`a call is repeated after ${status}, with the same idempotency key and body`, async (t) => {
     const { client, seen } = await serve(t, (response, n) =>
       n < 3 ? problem(response, status, "later") : json(response, 201, { id: "a" }),
@@ -55,6 +56,39 @@ test("the connection may break before, in and after an answer's header", async (
   assert.deepEqual(await client.GET("/api/v1/billing/plans"), []);
   assert.equal(seen.length, 3);
 });
+
+test("a call that is not answered is repeated after 2 minutes", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const { client, seen } = await serve(t, (response, n) =>
+    n > 1 ? json(response, 200, []) : void setImmediate(() => t.mock.timers.tick(120_000)),
+  );
+  assert.deepEqual(await client.GET("/api/v1/billing/plans"), []);
+  assert.equal(seen.length, 2);
+});
+
+test("a call that is never answered ends with a ConnectionError", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const { client, seen } = await serve(t, () => void setImmediate(() => t.mock.timers.tick(120_000)), { attempts: 3 });
+  await assert.rejects(client.GET("/api/v1/me"), (error) => {
+    assert.ok(error instanceof ConnectionError);
+    assert.match(String(error.cause), /No answer within 120 s/);
+    return true;
+  });
+  assert.equal(seen.length, 3);
+});
+
+for (const token of ["secret\nvalue", "secret value", "secretä", "secret\u0000"]) {
+  test(`the error of the malformed token ${JSON.stringify(token)} does not show it`, async (t) => {
+    const { client, seen } = await serve(t, (response) => json(response, 200, {}), { token });
+    await assert.rejects(client.GET("/api/v1/me"), (error) => {
+      assert.ok(error instanceof TypeError);
+      assert.match(error.message, /^The API token has a space/);
+      assert.doesNotMatch(inspect(error, { depth: null }), /secret/);
+      return true;
+    });
+    assert.equal(seen.length, 0);
+  });
+}
 
 test("a call gives up after the given number of attempts", async (t) => {
   const broken = await serve(t, (response) => response.destroy(), { attempts: 3 });

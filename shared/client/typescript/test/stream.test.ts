@@ -2,10 +2,12 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import { test } from "node:test";
+import type { TestContext } from "node:test";
 
 import { ConnectionError } from "../src/index.js";
-import type { AgentLogLine } from "../src/index.js";
+import type { AgentLogLine, ClientOptions } from "../src/index.js";
 import { agent, json, problem, serve } from "./server.js";
+import type { Seen } from "./server.js";
 
 const line = (message: string) => JSON.stringify({ time: null, message, stream: "combined" });
 const event = (id: string, message: string) => `id: ${id}\ndata: ${line(message)}\n\n`;
@@ -87,10 +89,76 @@ test("a follower that never was connected throws the error", async (t) => {
   assert.equal(seen.length, 1);
 });
 
-test("a follower gives up on an API that sends no line", async (t) => {
-  const { client, seen } = await serve(t, (response) => stream(response, "retry: 1\n\n").destroy(), { attempts: 3 });
+test("a follower of a quiet log outlives many cut connections", async (t) => {
+  const { client, seen } = await serve(t, (response, n) => {
+    if (n <= 20) {
+      response.writeHead(200, { "Content-Type": "text/event-stream" });
+      return void response.write("retry: 1\n\n: heartbeat\n\n", () => response.destroy());
+    }
+    if (n === 21) {
+      return void stream(response, event("1", "one")).end();
+    }
+    return problem(response, 404, "agent_not_found");
+  });
+  assert.deepEqual(await messages(client.followLogs("a")), ["one"]);
+  assert.equal(seen.length, 22);
+});
+
+// The follower's clock, which its pauses advance.
+function virtualTime(t: TestContext): Partial<ClientOptions> {
+  t.mock.timers.enable({ apis: ["Date"] });
+  return { attempts: 1, sleep: async (milliseconds) => t.mock.timers.tick(Math.round(milliseconds)) };
+}
+
+// The n-th stream is opened if opens(n); otherwise, the agent has no pod and the given status.
+const podless = (opens: (n: number) => boolean, status: string) => {
+  let streams = 0;
+  return (response: ServerResponse, _: number, { url }: Seen) => {
+    if (!url.includes("/logs")) {
+      return json(response, 200, agent(status));
+    }
+    const n = ++streams;
+    return opens(n) ? void stream(response, event(`${n}`, `${n}`)).end() : problem(response, 409, "agent_not_running");
+  };
+};
+
+for (const status of ["running", "provisioning", "pending"]) {
+  test(`a follower waits for the pod of a ${status} agent, for more than 5 minutes`, async (t) => {
+    const { client } = await serve(t, podless((n) => n === 1, status), virtualTime(t));
+    const began = Date.now();
+    const lines = client.followLogs("a");
+    assert.equal((await lines.next()).value?.message, "1");
+    await assert.rejects(lines.next(), { code: "agent_not_running" });
+    const waited = (Date.now() - began) / 60_000;
+    assert.ok(waited > 5 && waited < 8, `waited ${waited} minutes, want 6`);
+  });
+}
+
+test("a follower goes on in the pod that an agent gets after 4 minutes", async (t) => {
+  const { client } = await serve(t, podless((n) => n === 1 || n === 12, "running"), virtualTime(t));
+  const lines = client.followLogs("a");
+  assert.equal((await lines.next()).value?.message, "1");
+  assert.equal((await lines.next()).value?.message, "12");
+  await lines.return();
+});
+
+for (const status of ["stopped", "paused", "error", "deleting"]) {
+  test(`a follower ends when the agent is ${status}`, async (t) => {
+    const { client } = await serve(t, podless((n) => n === 1, status));
+    assert.deepEqual(await messages(client.followLogs("a")), ["1"]);
+  });
+}
+
+test("a follower gives up when the API is out of reach for 2 minutes", async (t) => {
+  const { client } = await serve(
+    t,
+    (response, n) => (n === 1 ? void stream(response, event("1", "one")).end() : void response.destroy()),
+    virtualTime(t),
+  );
+  const began = Date.now();
   await assert.rejects(messages(client.followLogs("a")), ConnectionError);
-  assert.ok(seen.length >= 3);
+  const waited = (Date.now() - began) / 60_000;
+  assert.ok(waited > 2 && waited < 4, `waited ${waited} minutes, want more than 2`);
 });
 
 test("a follower starts after the given event, and leaving its loop closes the connection", async (t) => {
