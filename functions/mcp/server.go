@@ -89,7 +89,7 @@ func addActions(r *registry) {
 			}))
 	}
 	act("restart_agent", "Restart an agent", "Replace the agent's pod, or try again after an error. The agent is "+
-		"unavailable for some seconds; its volume stays. Call wait_for_agent next. Free of charge.", interrupts,
+		"unavailable for some seconds; its volume stays. Call wait_for_agent next. Free of charge.", restarts,
 		(*client.Client).RestartAgent)
 	act("pause_agent", "Pause an agent", "Stop the agent's pod and keep its place: it can be resumed at any time, but "+
 		"it still counts against the plan in full. It is unavailable until resume_agent.", interrupts,

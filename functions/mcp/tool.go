@@ -31,6 +31,7 @@ const (
 	reads      effect = iota
 	changes           // can be undone with another tool
 	repeats           // as changes, and a repeat has no further effect
+	restarts          // takes an agent offline that may be in use, and a repeat does so again
 	interrupts        // takes an agent offline that may be in use
 	overwrite         // replaces or removes values
 	destroys          // cannot be undone
@@ -46,8 +47,8 @@ type tool struct {
 
 func (t tool) annotations() *mcp.ToolAnnotations {
 	return &mcp.ToolAnnotations{
-		Title: t.title, ReadOnlyHint: t.effect == reads, DestructiveHint: new(t.effect >= interrupts),
-		IdempotentHint: t.effect == reads || t.effect >= repeats, OpenWorldHint: new(t.foreign),
+		Title: t.title, ReadOnlyHint: t.effect == reads, DestructiveHint: new(t.effect >= restarts),
+		IdempotentHint: t.effect != changes && t.effect != restarts, OpenWorldHint: new(t.foreign),
 	}
 }
 
