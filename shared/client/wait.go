@@ -44,7 +44,7 @@ func (c *Client) WaitUntilReady(ctx context.Context, agentID string, onChange fu
 	})
 }
 
-// WaitUntilDeleted waits until an agent that is being deleted does not exist anymore. It fails if the agent is not
+// WaitUntilDeleted waits until an agent that is being deleted does not exist anymore. It fails if an agent is not
 // being deleted. onChange is as for WaitUntilSettled.
 func (c *Client) WaitUntilDeleted(ctx context.Context, agentID string, onChange func(*Agent)) error {
 	a, err := c.awaitAgent(ctx, agentID, onChange, func(a *Agent) bool { return a.Status.IsSettled() })

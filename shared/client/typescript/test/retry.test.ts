@@ -66,17 +66,6 @@ test("a call that is not answered is repeated after 2 minutes", async (t) => {
   assert.equal(seen.length, 2);
 });
 
-test("a call that is never answered ends with a ConnectionError", async (t) => {
-  t.mock.timers.enable({ apis: ["setTimeout"] });
-  const { client, seen } = await serve(t, () => void setImmediate(() => t.mock.timers.tick(120_000)), { attempts: 3 });
-  await assert.rejects(client.GET("/api/v1/me"), (error) => {
-    assert.ok(error instanceof ConnectionError);
-    assert.match(String(error.cause), /No answer within 120 s/);
-    return true;
-  });
-  assert.equal(seen.length, 3);
-});
-
 for (const token of ["secret\nvalue", "secret value", "secretä", "secret\u0000"]) {
   test(`the error of the malformed token ${JSON.stringify(token)} does not show it`, async (t) => {
     const { client, seen } = await serve(t, (response) => json(response, 200, {}), { token });
