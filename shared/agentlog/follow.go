@@ -42,7 +42,8 @@ type delivery struct {
 
 // Follow writes the lines of a stream that follows a log, and of those that it opens after it. It ends normally when
 // the client goes away, after MaxFollow, at a shutdown, when the agent has no pod and gets no other one, and some time
-// after the agent has lost its pod otherwise. It closes the stream. Errors: Unavailable if the log can no longer be read, and those of the encoder.
+// after the agent has lost its pod otherwise. It closes the stream. Errors: Unavailable if the log can no longer be
+// read, and those of the encoder.
 func (f *Follower) Follow(ctx context.Context, s Stream, e Encoder) error {
 	reading, stop := context.WithCancel(ctx)
 	deliveries := make(chan delivery, batch)

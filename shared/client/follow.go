@@ -19,8 +19,8 @@ const (
 	// followPause is the pause before a stream is opened again, unless the API asks for another one.
 	followPause    = 2 * time.Second
 	maxFollowPause = 30 * time.Second
-	// podPatience is how long a running agent may be without a pod before the follower gives up. The agent gets one when
-	// it restarts, and after 5 minutes at most when it waits for a node; then the API calls it an error.
+	// podPatience is how long a running agent may be without a pod before the follower gives up. The agent gets one
+	// when it restarts, and after 5 minutes at most when it waits for a node; then the API calls it an error.
 	podPatience = 6 * time.Minute
 	// outagePatience is how long the API may be out of reach before the follower gives up.
 	outagePatience = 2 * time.Minute
