@@ -75,18 +75,7 @@ func (t *tool) finish(
 func (t *tool) await(ctx context.Context, api *client.Client, a *client.Agent) (*client.Agent, error) {
 	p := t.showProgress(a)
 	defer p.end()
-	for {
-		last, err := api.WaitUntilSettled(ctx, a.ID, p.update)
-		if err != nil {
-			return nil, err
-		}
-		if last.Status != client.AgentStatusRunning || !last.DashboardWarming {
-			return last, nil
-		}
-		if err := pause(ctx, time.Second); err != nil {
-			return nil, err
-		}
-	}
+	return api.WaitUntilReady(ctx, a.ID, p.update)
 }
 
 // pause waits until d has passed or ctx ends.

@@ -146,7 +146,7 @@ func waitForAgent(ctx context.Context, c *call, in waitInput) (waitResult, strin
 	if err != nil {
 		return waitResult{}, "", err
 	}
-	out := waitResult{Settled: a.Status.IsSettled() && !isReplaced(a), Agent: viewOf(a)}
+	out := waitResult{Settled: a.IsReady(), Agent: viewOf(a)}
 	switch {
 	case out.Settled:
 		return out, say(a), nil
@@ -162,9 +162,7 @@ func waitForAgent(ctx context.Context, c *call, in waitInput) (waitResult, strin
 const podPoll = 2 * time.Second
 
 // isReplaced reports whether a running agent waits for a new pod, as after a restart or a change of its variables.
-func isReplaced(a *client.Agent) bool {
-	return a.Status == client.AgentStatusRunning && a.DashboardWarming
-}
+func isReplaced(a *client.Agent) bool { return a.Status.IsSettled() && !a.IsReady() }
 
 // pause waits for d, and reports whether ctx goes on.
 func pause(ctx context.Context, d time.Duration) bool {

@@ -39,9 +39,12 @@ func (c *Client) WaitUntilSettled(ctx context.Context, agentID string, onChange 
 // covers every change of an agent, also a restart. onChange is as for WaitUntilSettled; without it, the agent is read
 // about once a second while a pod is replaced.
 func (c *Client) WaitUntilReady(ctx context.Context, agentID string, onChange func(*Agent)) (*Agent, error) {
-	return c.awaitAgent(ctx, agentID, onChange, func(a *Agent) bool {
-		return a.Status.IsSettled() && (a.Status != AgentStatusRunning || !a.DashboardWarming)
-	})
+	return c.awaitAgent(ctx, agentID, onChange, (*Agent).IsReady)
+}
+
+// IsReady reports whether an agent is paused, stopped, in error, or running with its newest pod.
+func (a *Agent) IsReady() bool {
+	return a.Status.IsSettled() && (a.Status != AgentStatusRunning || !a.DashboardWarming)
 }
 
 // WaitUntilDeleted waits until an agent that is being deleted does not exist anymore. It fails if an agent is not
