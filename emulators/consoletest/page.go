@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
@@ -64,24 +65,46 @@ func (s *Suite) NewPage(t testing.TB, base string, allowed ...string) *Page {
 	return openTab(s.browser.require(t), t, one, chromedp.WithNewBrowserContext())
 }
 
-// openTab opens a tab, or attaches to one, as option says.
-func openTab(parent context.Context, t testing.TB, one *tab, option chromedp.ContextOption) *Page {
+// openTab opens a tab, or attaches to one, as the options say.
+func openTab(parent context.Context, t testing.TB, one *tab, options ...chromedp.ContextOption) *Page {
 	t.Helper()
-	one.theme, one.record = Light, newRecord(one.origins)
-	var cancel context.CancelFunc
-	one.ctx, cancel = chromedp.NewContext(parent, option, chromedp.WithListener(one.record.listen))
+	one.theme = Light
 	p := &Page{t: t, tab: one}
+	cancel, err := p.attach(parent, options)
 	t.Cleanup(func() {
 		p.finish()
 		cancel()
 		one.running.Wait()
 	})
-	if err := p.prepare(); err != nil {
+	if err != nil {
 		t.Fatalf("open a tab: %v", err)
 	}
 	p.SetViewport(1280, 800)
 	p.applyMedia()
 	return p
+}
+
+// attach connects to the tab and prepares it. A tab that goes to another site at that moment changes its process, which
+// breaks the connection: then attach tries again.
+func (p *Page) attach(parent context.Context, options []chromedp.ContextOption) (context.CancelFunc, error) {
+	deadline := time.Now().Add(patience)
+	for {
+		p.tab.record = newRecord(p.tab.origins)
+		ctx, cancel := chromedp.NewContext(parent, append(options, chromedp.WithListener(p.tab.record.listen))...)
+		p.tab.ctx = ctx
+		err := p.prepare()
+		if !hasNavigated(err) || time.Now().After(deadline) {
+			return cancel, err
+		}
+		cancel()
+	}
+}
+
+// hasNavigated reports whether a command has no result because the tab changed its process before it ended. Only the
+// message tells: other errors have the same code.
+func hasNavigated(err error) bool {
+	answer, ok := errors.AsType[*cdproto.Error](err)
+	return ok && answer.Message == "Inspected target navigated or closed"
 }
 
 // prepare installs what watches the page. The first command opens the tab for as long as the page's context lives, so
@@ -137,7 +160,14 @@ func (p *Page) Back() { p.t.Helper(); p.evaluate("history.back()") }
 func (p *Page) Forward() { p.t.Helper(); p.evaluate("history.forward()") }
 
 // URL returns the page's address.
-func (p *Page) URL() string { p.t.Helper(); return Eval[string](p, "location.href") }
+func (p *Page) URL() (address string) {
+	p.t.Helper()
+	p.await("read the address", func(ctx context.Context) (err error) {
+		address, err = chromedp.Run(ctx, chromedp.Evaluate[string]("location.href"))
+		return err
+	})
+	return address
+}
 
 // Eval returns the value of a JavaScript expression, awaiting promises. The Content-Security-Policy does not apply.
 func Eval[T any](p *Page, expression string) T {

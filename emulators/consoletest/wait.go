@@ -49,14 +49,13 @@ func (p *Page) WaitGone(role, name string) {
 }
 
 // All returns the elements with a role and a name now; an empty role or name matches all.
-func (p *Page) All(role, name string) []Element {
+func (p *Page) All(role, name string) (found []Element) {
 	p.t.Helper()
-	ctx, cancel := p.bounded()
-	defer cancel()
-	found, err := p.find(ctx, locator{role: role, name: name})
-	if err != nil {
-		p.fail("find all "+locator{role: role, name: name}.String(), err)
-	}
+	l := locator{role: role, name: name}
+	p.await("find all "+l.String(), func(ctx context.Context) (err error) {
+		found, err = p.find(ctx, l)
+		return err
+	})
 	return found
 }
 
@@ -79,14 +78,12 @@ func (p *Page) waitText(text string, want bool) {
 }
 
 // Text returns what the page shows as text now.
-func (p *Page) Text() string {
+func (p *Page) Text() (shown string) {
 	p.t.Helper()
-	ctx, cancel := p.bounded()
-	defer cancel()
-	shown, err := p.text(ctx)
-	if err != nil {
-		p.fail("read the text", err)
-	}
+	p.await("read the text", func(ctx context.Context) (err error) {
+		shown, err = p.text(ctx)
+		return err
+	})
 	return shown
 }
 

@@ -28,7 +28,8 @@ func (p *Page) Popup(action func()) *Page {
 	select {
 	case id := <-opened:
 		one := &tab{suite: p.tab.suite, base: p.tab.base, shots: p.tab.shots, origins: p.tab.origins}
-		return openTab(p.tab.ctx, p.t, one, chromedp.WithTargetID(id))
+		// A connection that ends early leaves the window open. It closes with the cookies of the page.
+		return openTab(p.tab.ctx, p.t, one, chromedp.WithTargetID(id), chromedp.WithDetachOnCancel())
 	case <-ctx.Done():
 		p.fail("wait for a window", context.Cause(ctx))
 		return nil

@@ -57,6 +57,28 @@ func TestPage_FollowsNewWindows(t *testing.T) {
 	p.WaitFor("heading", "Test page")
 }
 
+// hops is a page that goes to the other name of this machine, and back, until its number is 0. Each hop leaves for
+// another process of the browser, as a link to an agent's dashboard does.
+const hops = `<!doctype html><html lang="en"><link rel="icon" href="data:,"><title>Hop</title><h1></h1><script>
+	const left = Number(location.hash.slice(1)), other = location.hostname === "localhost" ? "127.0.0.1" : "localhost";
+	document.querySelector("h1").textContent = left === 0 ? "Arrived" : "Under way";
+	if (left > 0) location.replace("http://" + other + ":" + location.port + "/file/hops#" + (left - 1));
+	</script>`
+
+// TestPage_FollowsNewWindowsThatNavigate attaches to windows that keep changing their process: the browser answers the
+// commands that are under way then with an error.
+func TestPage_FollowsNewWindowsThatNavigate(t *testing.T) {
+	t.Parallel()
+	server := site(t, `<a href="/file/hops#20" target="_blank" rel="noopener">Dashboard</a>`, "",
+		map[string]string{"/file/hops": hops})
+	p := suite.NewPage(t, server.URL, strings.Replace(server.URL, "127.0.0.1", "localhost", 1))
+	p.Open("/")
+	for range 3 {
+		other := p.Popup(func() { p.Click("link", "Dashboard") })
+		other.WaitFor("heading", "Arrived")
+	}
+}
+
 // TestPage_ClickThatMissesDoesNothing moves another button under the pointer when the click arrives.
 func TestPage_ClickThatMissesDoesNothing(t *testing.T) {
 	t.Parallel()
