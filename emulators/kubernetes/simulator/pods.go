@@ -28,6 +28,12 @@ type clock struct {
 	due     time.Time // no state change is due before; zero if none is due at all
 }
 
+// reported is the status that a pod's kubelet reported last.
+type reported struct {
+	uid    types.UID // of the pod; a StatefulSet reuses the name
+	status corev1.PodStatus
+}
+
 // syncPod advances the status of a bound pod by one step, or ends a deleted one.
 func (s *Simulator) syncPod(ctx context.Context, key string) error {
 	namespace, name, err := cache.SplitMetaNamespaceKey(key)
@@ -37,6 +43,7 @@ func (s *Simulator) syncPod(ctx context.Context, key string) error {
 	pod, err := s.pods.Pods(namespace).Get(name)
 	if err != nil {
 		s.clocks.Delete(key)
+		s.reports.Delete(key)
 		s.runtime.Forget(types.NamespacedName{Namespace: namespace, Name: name})
 		return ignoreGone(err)
 	}
@@ -115,6 +122,7 @@ func (s *Simulator) stepProcesses(ctx context.Context, pod *corev1.Pod, fault ku
 
 // writeStatus writes the status of a pod if it changed.
 func (s *Simulator) writeStatus(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) error {
+	s.reports.Store(cache.MetaObjectToName(pod).String(), reported{uid: pod.UID, status: status})
 	if equality.Semantic.DeepEqual(status, pod.Status) {
 		return nil
 	}
@@ -144,9 +152,18 @@ func (s *Simulator) remove(ctx context.Context, pod *corev1.Pod) error {
 	}))
 }
 
-// Pod returns a pod by name.
+// Pod returns a pod by name with the status that its kubelet reported last. The watch of the API server may not have
+// shown it to the simulator yet, but clients may know it already.
 func (s *Simulator) Pod(name types.NamespacedName) (*corev1.Pod, error) {
-	return s.pods.Pods(name.Namespace).Get(name.Name)
+	pod, err := s.pods.Pods(name.Namespace).Get(name.Name)
+	if err != nil {
+		return nil, err
+	}
+	if last, ok := s.reports.Load(name.String()); ok && last.(reported).uid == pod.UID {
+		pod = pod.DeepCopy()
+		pod.Status = last.(reported).status
+	}
+	return pod, nil
 }
 
 // Log returns the log of one run of a container, unless it is only simulated.

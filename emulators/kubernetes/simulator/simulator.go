@@ -69,6 +69,7 @@ type Simulator struct {
 	nodeQueue *queue
 	addresses addresses
 	clocks    sync.Map // key of a pod → clock
+	reports   sync.Map // key of a pod → reported
 }
 
 // Options configure New.
