@@ -37,6 +37,37 @@ type lane struct {
 	api     *victim
 	// runs is locked for reading while a worker runs.
 	runs sync.RWMutex
+	overlap
+	// firstCredentials is how many versions the creation of the present agent added.
+	firstCredentials int
+}
+
+// overlap counts the runs of a worker that go on concurrently: the sweep may repeat a nudge that is under way.
+type overlap struct {
+	mu              sync.Mutex
+	running, widest int
+}
+
+func (o *overlap) run(work func()) {
+	o.mu.Lock()
+	o.running++
+	o.widest = max(o.widest, o.running)
+	o.mu.Unlock()
+	defer func() {
+		o.mu.Lock()
+		o.running--
+		o.mu.Unlock()
+	}()
+	work()
+}
+
+// takeWidest returns the largest number of concurrent runs since it was called last.
+func (o *overlap) takeWidest() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	widest := o.widest
+	o.widest = o.running
+	return widest
 }
 
 func startLanes(t *testing.T) *lanes {
@@ -150,7 +181,7 @@ func (n *lane) forward(w http.ResponseWriter, r *http.Request) {
 	}
 	n.runs.RLock()
 	defer n.runs.RUnlock()
-	n.worker.proxy.ServeHTTP(w, r)
+	n.overlap.run(func() { n.worker.proxy.ServeHTTP(w, r) })
 }
 
 // age makes the agents of the lane older, while no worker runs.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,10 +67,13 @@ func (d deployment) awaitOperation(t *testing.T, id string, o operation, want st
 	})
 }
 
-// awaitNewest waits until the newest operation of an agent has succeeded.
-func awaitNewest(t *testing.T, d deployment, id string) {
+// awaitOperations waits until all operations of an agent have succeeded. Which one is the newest cannot be told of an
+// agent that was made older: only operations in progress age with it.
+func (d deployment) awaitOperations(t *testing.T, id string) {
 	t.Helper()
-	d.awaitOperation(t, id, d.operations(t, id)[0], succeeded)
+	d.await(t, id, "with operations that succeeded", func(answer) bool {
+		return !slices.ContainsFunc(d.operations(t, id), func(o operation) bool { return o.state() != succeeded })
+	})
 }
 
 type summary struct {
