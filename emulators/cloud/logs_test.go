@@ -184,7 +184,7 @@ func (f *followed) awaitChat(t *testing.T, messages int) {
 func printSecret(t *testing.T, d deployment, id, value string) {
 	t.Helper()
 	d.putSecrets(t, id, `{"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:1/`+value+`"}`)
-	d.awaitOperations(t, id)
+	awaitNewest(t, d, id)
 	api, _ := d.awaitStatus(t, id, "running").body["api_url"].(string)
 	key := d.revealCredentials(t, id).key
 	d.await(t, id, "printing a secret", func(answer) bool {

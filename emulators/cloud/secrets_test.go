@@ -67,8 +67,14 @@ func (d deployment) awaitOperation(t *testing.T, id string, o operation, want st
 	})
 }
 
-// awaitOperations waits until all operations of an agent have succeeded. Which one is the newest cannot be told of an
-// agent that was made older: only operations in progress age with it.
+// awaitNewest waits until the newest operation of an agent has succeeded.
+func awaitNewest(t *testing.T, d deployment, id string) {
+	t.Helper()
+	d.awaitOperation(t, id, d.operations(t, id)[0], succeeded)
+}
+
+// awaitOperations waits until all operations of an agent have succeeded. It is for agents that the test makes older:
+// only operations in progress age with them, so the newest one may not be the first of the list.
 func (d deployment) awaitOperations(t *testing.T, id string) {
 	t.Helper()
 	d.await(t, id, "with operations that succeeded", func(answer) bool {

@@ -151,7 +151,7 @@ func testWebServerEnvironment(t *testing.T, d deployment) {
 		checkEqual(t, name+" of the web server", got, want)
 	}
 	d.must(t, http.StatusAccepted, http.MethodPut, "/agents/"+h.id+"/secrets", `{"secrets": {"API_TOKEN": "replaced"}}`)
-	d.awaitOperations(t, h.id)
+	awaitNewest(t, d, h.id)
 	_, got := d.get(t, h.dashboard+"variable?name=API_TOKEN", h.signIn)
 	checkEqual(t, "API_TOKEN after it was set again", got, "replaced")
 }
