@@ -181,7 +181,7 @@ func (n *lane) forward(w http.ResponseWriter, r *http.Request) {
 	}
 	n.runs.RLock()
 	defer n.runs.RUnlock()
-	n.overlap.run(func() { n.worker.proxy.ServeHTTP(w, r) })
+	n.run(func() { n.worker.proxy.ServeHTTP(w, r) })
 }
 
 // age makes the agents of the lane older, while no worker runs.

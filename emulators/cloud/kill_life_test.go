@@ -56,7 +56,7 @@ func awaitCreation(t *testing.T, n *lane, id string) {
 
 func awaitOperations(t *testing.T, n *lane, id string) {
 	t.Helper()
-	n.deployment.awaitOperations(t, id)
+	n.awaitOperations(t, id)
 }
 
 func awaitStop(t *testing.T, n *lane, id string) {
@@ -99,7 +99,7 @@ func (n *lane) checkFirstCredentials(t *testing.T, id string) {
 	t.Helper()
 	found, most := n.secretStore.countVersions(id, secret.CredentialsKey), n.takeWidest()
 	if found.enabled != 1 || found.added > most {
-		t.Errorf("%d concurrent runs: versions of the credentials = %+v, want 1 enabled of at most %d", most, found, most)
+		t.Errorf("%d concurrent runs: versions of the credentials = %+v, want 1 enabled of at most %[1]d", most, found)
 	}
 	n.firstCredentials = found.added
 }

@@ -113,7 +113,7 @@ func (s *scene) play(t *testing.T, o outage) {
 	s.checkRecovery(t, o)
 	if o.noSecrets {
 		checkEqual(t, "status of a repeated write of a secret", write().status, http.StatusAccepted)
-		s.deployment.awaitOperations(t, s.bystander)
+		s.awaitOperations(t, s.bystander)
 		s.checkEnv(t, s.bystander, "OTHER_TOKEN", o.name)
 	}
 	for _, lost := range objects.missing(s.listObjects(t)) {
