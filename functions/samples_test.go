@@ -34,7 +34,12 @@ type samples struct {
 
 func newSamples(t *testing.T) *samples {
 	t.Helper()
-	s := &samples{Backend: functiontest.New(t)}
+	return newSamplesWith(t, functiontest.Options{})
+}
+
+func newSamplesWith(t *testing.T, o functiontest.Options) *samples {
+	t.Helper()
+	s := &samples{Backend: functiontest.NewWith(t, o)}
 	s.SetPlan(t, org, plan.Enterprise)
 	s.receiveSubscription(t, billing.Active)
 	s.agentID = s.RunningAgent(t, org, map[string]string{"OPENAI_API_KEY": "value"}).ID

@@ -54,6 +54,8 @@ type Options struct {
 	FirestoreHost string
 	// Nudger takes the nudges of routes and workers. If nil, nudges have no effect.
 	Nudger agent.Nudger
+	// SecretQuotas limit the calls of the secret store. The zero value is Google's quotas for a new project.
+	SecretQuotas secretmanageremu.Quotas
 }
 
 // New opens a backend with no records.
@@ -82,7 +84,7 @@ func NewWith(t testing.TB, o Options) *Backend {
 		API:         mcp.API{BaseURL: "https://api.test", Transport: inProcess{b}},
 	}
 	b.openRecords(t, o.FirestoreHost)
-	b.openSecrets(t)
+	b.openSecrets(t, o.SecretQuotas)
 	b.Nudger, b.Prober, b.MetricsSource = b.nudger, prober{used}, metricsSource{used}
 	b.Cluster, b.Namespaces, b.Pods, b.Objects = b.Kubernetes, b.Kubernetes, b.Kubernetes, b.Kubernetes
 	b.Logs = logSource{used, b.LogCell}
@@ -138,13 +140,20 @@ func (b *Backend) fillRecords(d *functions.Dependencies, n agent.Nudger) {
 	d.Checks = []system.Check{{Name: "firestore", Run: b.reads.Ping}}
 }
 
-func (b *Backend) openSecrets(t testing.TB) {
+// openSecrets opens a new secret store. A test that exceeds its quotas fails: how many calls concurrent requests make
+// depends on their order, so it would fail rarely, and elsewhere.
+func (b *Backend) openSecrets(t testing.TB, quotas secretmanageremu.Quotas) {
 	t.Helper()
-	server, err := secretmanageremu.Start(t.Context(), secretmanageremu.Options{Lag: time.Hour})
+	server, err := secretmanageremu.Start(t.Context(), secretmanageremu.Options{Lag: time.Hour, Quotas: quotas})
 	if err != nil {
 		t.Fatal(err)
 	}
 	closeLater(t, server.Close)
+	t.Cleanup(func() {
+		if refused := server.Refused(); len(refused) > 0 {
+			t.Errorf("calls over the quotas of the secret store: %v", refused)
+		}
+	})
 	b.SecretManager = server
 	store, err := secretmanager.Open(t.Context(), secretmanager.Options{
 		ProjectID: "test", Environment: "test", Database: "test", Endpoint: server.Addr,
