@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -134,12 +133,7 @@ func (s *Simulator) writeStatus(ctx context.Context, pod *corev1.Pod, status cor
 
 // end stops the containers of a deleted pod in order, immediately, and deletes the pod.
 func (s *Simulator) end(ctx context.Context, pod *corev1.Pod) error {
-	stopped := pod.DeepCopy()
-	stopped.Status = kubelet.Stop(pod, time.Now())
-	pods := s.client.CoreV1().Pods(pod.Namespace)
-	if _, err := pods.UpdateStatus(ctx, stopped, metav1.UpdateOptions{}); apierrors.IsNotFound(err) {
-		return nil
-	} else if err != nil && !apierrors.IsConflict(err) {
+	if err := s.writeStatus(ctx, pod, kubelet.Stop(pod, time.Now())); err != nil {
 		return err
 	}
 	return s.remove(ctx, pod)
