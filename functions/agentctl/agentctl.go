@@ -135,4 +135,12 @@ func (t *tool) limitTime(cmd *cobra.Command) {
 }
 
 // errTimeout is the cause of a context that --timeout ended.
-var errTimeout = errors.New("the time limit of --timeout has passed")
+var errTimeout error = timeoutError{}
+
+type timeoutError struct{}
+
+// Error implements error.
+func (timeoutError) Error() string { return "the time limit of --timeout has passed" }
+
+// Unwrap makes the cause a context's error, because package net/http returns the cause in its place.
+func (timeoutError) Unwrap() error { return context.DeadlineExceeded }

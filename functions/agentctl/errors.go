@@ -93,7 +93,7 @@ func (t *tool) timedOut(err error) error {
 	if e := client.AsError(err); e != nil {
 		last = forPeople(e.Detail)
 	} else if errors.As(err, &request) && !errors.Is(request, context.DeadlineExceeded) {
-		last, _ = t.explain(err)
+		last, _ = t.explain(request)
 	}
 	if last == "" {
 		return errTimeout

@@ -2,8 +2,12 @@ package agentctl_test
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"agents.example/controlplane/functions/agentctl"
@@ -44,6 +48,30 @@ func TestRun_FindsMistakesWithoutTheAPI(t *testing.T) {
 		{at(loopback, "so_x"), []string{"secrets", "set", "x"}, agentctl.ExitUsage, "got one\n"},
 	} {
 		row.as.run(t, row.args...).wantCode(t, row.code, row.say)
+	}
+}
+
+func TestTimeout_SaysWhatItMetLast(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		timeout, say string
+		busy         int32
+	}{
+		{"10ms", "Error: the time limit of --timeout has passed\n", 0},
+		{"1s", "Error: the time limit of --timeout has passed. The last error: busy", 1},
+	} {
+		var calls atomic.Int32
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if calls.Add(1) > c.busy {
+				<-r.Context().Done() // silent
+				return
+			}
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, `{"detail": "busy", "code": "busy"}`)
+		}))
+		t.Cleanup(server.Close)
+		tool{url: server.URL, token: "so_x"}.run(t, "agents", "list", "--timeout", c.timeout).
+			wantCode(t, agentctl.ExitTimeout, c.say)
 	}
 }
 

@@ -30,19 +30,29 @@ type retryPolicy struct {
 // retry calls send until it succeeds, fails for good, or was called often enough. Every request is safe to repeat: it
 // reads, or it has an idempotency key.
 func retry[T any](ctx context.Context, p retryPolicy, send func() (T, error)) (T, error) {
+	var last error
 	for attempt := 1; ; attempt++ {
 		answer, err := send()
+		if last != nil && err != nil && ctx.Err() != nil && AsError(err) == nil {
+			return answer, outOfTime(last, err) // the attempt was cut short, and met nothing itself
+		}
 		if err == nil || attempt >= p.attempts || !mayPass(ctx, err) {
 			return answer, err
 		}
+		last = err
 		rest := pause(attempt, err)
 		if p.notice != nil {
 			p.notice(rest, err)
 		}
 		if ended := p.sleep(ctx, rest); ended != nil {
-			return answer, fmt.Errorf("%w; no time was left to repeat the call: %w", err, ended)
+			return answer, outOfTime(err, ended)
 		}
 	}
+}
+
+// outOfTime is the error of a call that failed with err, and whose context ended before a repeat was answered.
+func outOfTime(err, ended error) error {
+	return fmt.Errorf("%w; no time was left to repeat the call: %w", err, ended)
 }
 
 // permanentError is an error that a repeat of the same request meets again.

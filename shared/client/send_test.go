@@ -244,15 +244,22 @@ func (s *schedule) check(t *testing.T, calls int) {
 
 func TestSend_KeepsBothErrorsWhenTimeRunsOut(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := serve(t, &schedule{answers: []answer{{status: 503, retryAfter: "30", body: problem("busy")}}})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := c.GetMe(ctx)
-		if e := client.AsError(err); e == nil || e.Code != "busy" || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("error = %v, want the API's error and the context's", err)
-		}
-	})
+	busy := answer{status: 503, body: problem("busy")}
+	muchLater := busy
+	muchLater.retryAfter = "30"
+	for when, answers := range map[string][]answer{
+		"before a repeat": {muchLater}, "during a repeat": {busy, {fault: "silent"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := serve(t, &schedule{answers: answers})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := c.GetMe(ctx)
+			if e := client.AsError(err); e == nil || e.Code != "busy" || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("time runs out %s: error = %v, want the API's error and the context's", when, err)
+			}
+		})
+	}
 }
 
 // TestSend_UsesOneConnection makes calls of every kind. Their answers are read to the end and closed, so that each call
