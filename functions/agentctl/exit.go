@@ -95,7 +95,7 @@ func exitCode(err error) int {
 		return ExitNotFound
 	case errors.As(err, &invalid):
 		return ExitInvalid
-	case errors.Is(err, errTimeout), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded):
 		return ExitTimeout
 	case withoutCredential(err):
 		return ExitNoSession
