@@ -2,7 +2,9 @@ package function
 
 import (
 	"encoding/json"
+	"math"
 	"math/big"
+	"strconv"
 	"strings"
 
 	infer "github.com/google/jsonschema-go/jsonschema"
@@ -106,7 +108,9 @@ func parseInteger(value any) (json.Number, bool) {
 	case string:
 		text = strings.TrimSpace(v)
 	case json.Number:
-		text = v.String()
+		if text = v.String(); strings.ContainsAny(text, "eE") {
+			return parseExponent(text)
+		}
 	default:
 		return "", false
 	}
@@ -118,4 +122,14 @@ func parseInteger(value any) (json.Number, bool) {
 		return "", false
 	}
 	return json.Number(n.Num().String()), true
+}
+
+// parseExponent parses a whole number with an exponent, such as 1e2, if a float64 holds it exactly.
+func parseExponent(text string) (json.Number, bool) {
+	const exact = 1 << 53
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || n != math.Trunc(n) || math.Abs(n) > exact {
+		return "", false
+	}
+	return json.Number(strconv.FormatFloat(n, 'f', 0, 64)), true
 }

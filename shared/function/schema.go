@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	infer "github.com/google/jsonschema-go/jsonschema"
 	"github.com/google/uuid"
-	validator "github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // Schemer is implemented by types that carry their own JSON Schema, such as a string with a length.
@@ -66,10 +65,10 @@ func Integer(minimum, maximum float64, standard any) *infer.Schema {
 	return s
 }
 
-// inputSchema is the schema of a request, in one form for the description and one for validation.
+// inputSchema is the schema of a request, with its compiled patterns.
 type inputSchema struct {
 	description *infer.Schema
-	compiled    *validator.Schema
+	patterns    map[string]*regexp.Regexp
 	checks      []Check
 }
 
@@ -81,11 +80,11 @@ func schemaOf(input reflect.Type, checks []Check) func() (*inputSchema, error) {
 		if err != nil {
 			return nil, err
 		}
-		compiled, err := compileSchema(description)
-		if err != nil {
+		patterns := map[string]*regexp.Regexp{}
+		if err := enforce(description, patterns); err != nil {
 			return nil, fmt.Errorf("schema of %s: %w", input, err)
 		}
-		return &inputSchema{description: description, compiled: compiled, checks: checks}, nil
+		return &inputSchema{description, patterns, checks}, nil
 	})
 }
 
@@ -158,36 +157,4 @@ func loosen(s *infer.Schema) {
 	}
 	loosen(s.Items)
 	loosen(s.AdditionalProperties)
-}
-
-func compileSchema(s *infer.Schema) (*validator.Schema, error) {
-	b, err := json.Marshal(s)
-	if err != nil {
-		return nil, err
-	}
-	doc, err := validator.UnmarshalJSON(strings.NewReader(string(b)))
-	if err != nil {
-		return nil, err
-	}
-	c := validator.NewCompiler()
-	c.AssertFormat()
-	c.RegisterFormat(&validator.Format{Name: "uuid", Validate: checkUUID})
-	c.RegisterFormat(&validator.Format{Name: "date-time", Validate: checkTime})
-	c.RegisterFormat(&validator.Format{Name: SinceFormat, Validate: checkSince})
-	if err := c.AddResource("request.json", doc); err != nil {
-		return nil, err
-	}
-	return c.Compile("request.json")
-}
-
-// checkUUID accepts the four textual forms of RFC 9562 and its ancestors: hyphenated, simple, braced and URN.
-func checkUUID(v any) error {
-	s, ok := v.(string)
-	if !ok {
-		return nil // the keyword "type" reports it
-	}
-	if len(s) == 38 && (s[0] != '{' || s[37] != '}') {
-		return fmt.Errorf("braces do not match")
-	}
-	return uuid.Validate(s)
 }

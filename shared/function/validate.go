@@ -2,14 +2,15 @@ package function
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"math/big"
+	"maps"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
-	validator "github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	infer "github.com/google/jsonschema-go/jsonschema"
 
 	"agents.example/controlplane/shared/fault"
 )
@@ -20,91 +21,141 @@ type Violation = fault.Violation
 // violations validates a request document and returns every violation in the vocabulary of pydantic v2. Unlike
 // pydantic's, the entries have no "input": any field may hold a secret.
 func (s *inputSchema) violations(document map[string]any) []Violation {
-	var found []Violation
-	var failed *validator.ValidationError
-	if err := s.compiled.Validate(document); errors.As(err, &failed) {
-		visitLeaves(failed, func(leaf *validator.ValidationError) {
-			found = append(found, translate(leaf, document)...)
-		})
-	}
+	v := validation{patterns: s.patterns}
+	v.check(s.description, nil, document)
 	if body, ok := document["body"].(map[string]any); ok {
 		for _, check := range s.checks {
-			found = append(found, check(body)...)
+			v.found = append(v.found, check(body)...)
 		}
 	}
-	return found
+	return v.found
 }
 
-// visitLeaves visits the errors without causes, which name the failed keywords.
-func visitLeaves(e *validator.ValidationError, visit func(*validator.ValidationError)) {
-	if len(e.Causes) == 0 {
-		visit(e)
+// validation validates one document by the keywords that enforce knows.
+type validation struct {
+	patterns map[string]*regexp.Regexp
+	found    []Violation
+}
+
+func (v *validation) report(loc []any, typ, msg string, ctx map[string]any) {
+	v.found = append(v.found, Violation{Loc: loc, Type: typ, Msg: msg, Ctx: ctx})
+}
+
+// check reports the violations of a value at a location. A value of a wrong type has no other violation.
+func (v *validation) check(s *infer.Schema, loc []any, value any) {
+	if want := typesOf(s); len(want) > 0 && !slices.ContainsFunc(want, func(t string) bool { return isOf(t, value) }) {
+		typ, msg := wrongType(want, loc, value)
+		v.report(loc, typ, msg, nil)
+		return
 	}
-	for _, c := range e.Causes {
-		visitLeaves(c, visit)
+	if s.Enum != nil && !slices.Contains(s.Enum, value) {
+		expected := quoteAlternatives(s.Enum)
+		v.report(loc, "enum", "Input should be "+expected, map[string]any{"expected": expected})
+		return
+	}
+	switch value := value.(type) {
+	case string:
+		v.checkText(s, loc, value)
+	case json.Number:
+		v.checkNumber(s, loc, value)
+	case map[string]any:
+		v.checkObject(s, loc, value)
 	}
 }
 
-// translate converts one failed keyword to pydantic's violations.
-func translate(e *validator.ValidationError, document map[string]any) []Violation {
-	loc, value := locateValue(e.InstanceLocation, document)
-	one := func(typ, msg string, ctx map[string]any) []Violation {
-		return []Violation{{Loc: loc, Type: typ, Msg: msg, Ctx: ctx}}
+func (v *validation) checkText(s *infer.Schema, loc []any, text string) {
+	if f, ok := formatNamed(s.Format); ok && f.check(text) != nil {
+		v.report(loc, f.typ, f.msg, f.ctx)
 	}
-	switch k := e.ErrorKind.(type) {
-	case *kind.Required:
-		var missing []Violation
-		for _, name := range k.Missing {
-			missing = append(missing,
-				Violation{Loc: append(loc[:len(loc):len(loc)], name), Type: "missing", Msg: "Field required"})
+	length := utf8.RuneCountInString(text)
+	if s.MinLength != nil && length < *s.MinLength {
+		v.report(loc, "string_too_short", "String should have at least "+countCharacters(*s.MinLength),
+			map[string]any{"min_length": *s.MinLength})
+	}
+	if s.MaxLength != nil && length > *s.MaxLength {
+		v.report(loc, "string_too_long", "String should have at most "+countCharacters(*s.MaxLength),
+			map[string]any{"max_length": *s.MaxLength})
+	}
+	if s.Pattern != "" && !v.patterns[s.Pattern].MatchString(text) {
+		v.report(loc, "string_pattern_mismatch", "String should match pattern '"+s.Pattern+"'",
+			map[string]any{"pattern": s.Pattern})
+	}
+}
+
+func (v *validation) checkNumber(s *infer.Schema, loc []any, number json.Number) {
+	n, _ := number.Float64() // infinite if it is out of range
+	if s.Minimum != nil && n < *s.Minimum {
+		v.report(loc, "greater_than_equal", "Input should be greater than or equal to "+formatNumber(*s.Minimum),
+			map[string]any{"ge": json.Number(formatNumber(*s.Minimum))})
+	}
+	if s.Maximum != nil && n > *s.Maximum {
+		v.report(loc, "less_than_equal", "Input should be less than or equal to "+formatNumber(*s.Maximum),
+			map[string]any{"le": json.Number(formatNumber(*s.Maximum))})
+	}
+}
+
+func (v *validation) checkObject(s *infer.Schema, loc []any, object map[string]any) {
+	if n := s.MinProperties; n != nil && len(object) < *n {
+		v.reportSize(loc, "too_short", "at least", *n, len(object))
+	}
+	if n := s.MaxProperties; n != nil && len(object) > *n {
+		v.reportSize(loc, "too_long", "at most", *n, len(object))
+	}
+	inside := func(name string) []any { return append(loc[:len(loc):len(loc)], name) }
+	for _, name := range s.Required {
+		if _, ok := object[name]; !ok {
+			v.report(inside(name), "missing", "Field required", nil)
 		}
-		return missing
-	case *kind.Type:
-		typ, msg := wrongType(k.Want, loc, value)
-		return one(typ, msg, nil)
-	case *kind.Enum:
-		expected := quoteAlternatives(k.Want)
-		return one("enum", "Input should be "+expected, map[string]any{"expected": expected})
-	case *kind.MinLength:
-		return one("string_too_short", "String should have at least "+countCharacters(k.Want),
-			map[string]any{"min_length": k.Want})
-	case *kind.MaxLength:
-		return one("string_too_long", "String should have at most "+countCharacters(k.Want),
-			map[string]any{"max_length": k.Want})
-	case *kind.Minimum:
-		return one("greater_than_equal", "Input should be greater than or equal to "+formatNumber(k.Want),
-			map[string]any{"ge": json.Number(formatNumber(k.Want))})
-	case *kind.Maximum:
-		return one("less_than_equal", "Input should be less than or equal to "+formatNumber(k.Want),
-			map[string]any{"le": json.Number(formatNumber(k.Want))})
-	case *kind.MinProperties:
-		return one("too_short",
-			fmt.Sprintf("Dictionary should have at least %d items after validation, not %d", k.Want, k.Got),
-			map[string]any{"field_type": "Dictionary", "min_length": k.Want, "actual_length": k.Got})
-	case *kind.MaxProperties:
-		return one("too_long",
-			fmt.Sprintf("Dictionary should have at most %d items after validation, not %d", k.Want, k.Got),
-			map[string]any{"field_type": "Dictionary", "max_length": k.Want, "actual_length": k.Got})
-	case *kind.Format:
-		switch k.Want {
-		case "uuid":
-			return one("uuid_parsing", "Input should be a valid UUID", nil)
-		case SinceFormat:
-			return one("value_error", "Value error, "+errNotSince.Error(), map[string]any{"error": errNotSince.Error()})
+	}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		if p := s.Properties[name]; p != nil {
+			v.check(p, inside(name), object[name])
+		} else if s.AdditionalProperties != nil {
+			v.check(s.AdditionalProperties, inside(name), object[name])
 		}
-		return one("datetime_from_date_parsing", "Input should be a valid datetime", nil)
-	case *kind.Pattern:
-		return one("string_pattern_mismatch", "String should match pattern '"+k.Want+"'",
-			map[string]any{"pattern": k.Want})
+	}
+}
+
+// reportSize reports an object with too few or too many properties.
+func (v *validation) reportSize(loc []any, typ, bound string, want, got int) {
+	key := "max_length"
+	if typ == "too_short" {
+		key = "min_length"
+	}
+	v.report(loc, typ, fmt.Sprintf("Dictionary should have %s %d items after validation, not %d", bound, want, got),
+		map[string]any{"field_type": "Dictionary", key: want, "actual_length": got})
+}
+
+// typesOf returns the types that a schema allows; none if it allows all.
+func typesOf(s *infer.Schema) []string {
+	if s.Type != "" {
+		return []string{s.Type}
+	}
+	return s.Types
+}
+
+// isOf reports whether a value has a JSON type. relax has converted the other forms of a whole number.
+func isOf(typ string, value any) bool {
+	switch value := value.(type) {
+	case nil:
+		return typ == "null"
+	case bool:
+		return typ == "boolean"
+	case string:
+		return typ == "string"
+	case json.Number:
+		return typ == "number" || typ == "integer" && !strings.ContainsAny(string(value), ".eE")
+	case []any:
+		return typ == "array"
 	default:
-		return one("value_error", "Value error, the value is not valid", nil)
+		return typ == "object"
 	}
 }
 
 // wrongType returns the violation for a value of the wrong type.
 func wrongType(want []string, loc []any, value any) (typ, msg string) {
 	expected := want[len(want)-1]
-	if expected == "null" && len(want) > 1 {
+	if expected == "null" {
 		expected = want[0]
 	}
 	switch expected {
@@ -143,24 +194,6 @@ func wrongInteger(value any) (typ, msg string) {
 	}
 }
 
-// locateValue converts a JSON path into pydantic's location, in which indexes are numbers, and finds the value there.
-func locateValue(path []string, document map[string]any) (loc []any, value any) {
-	value = document
-	for _, step := range path {
-		switch v := value.(type) {
-		case []any:
-			i, err := strconv.Atoi(step)
-			if err != nil || i >= len(v) {
-				return append(loc, step), nil
-			}
-			loc, value = append(loc, i), v[i]
-		case map[string]any:
-			loc, value = append(loc, step), v[step]
-		}
-	}
-	return loc, value
-}
-
 // quoteAlternatives lists the values of an enumeration. Example: 'a', 'b' or 'c'.
 func quoteAlternatives(want []any) string {
 	quoted := make([]string, 0, len(want))
@@ -182,4 +215,4 @@ func countCharacters(n int) string {
 	return strconv.Itoa(n) + " characters"
 }
 
-func formatNumber(r *big.Rat) string { return r.RatString() }
+func formatNumber(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
