@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"regexp"
+	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -46,11 +47,13 @@ func nullable(s string) *string {
 type userID string
 
 // userIDs matches the ids of users.
-var userIDs = regexp.MustCompile("^[A-Za-z0-9][A-Za-z0-9_.:|@-]{0,127}$")
+var userIDs = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("^[A-Za-z0-9][A-Za-z0-9_.:|@-]{0,127}$")
+})
 
 // JSONSchema implements function.Schemer.
 func (userID) JSONSchema() *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "string", Pattern: userIDs.String()}
+	return &jsonschema.Schema{Type: "string", Pattern: userIDs().String()}
 }
 
 func needs() []function.Need { return []function.Need{function.Firestore, function.Members} }
@@ -92,7 +95,7 @@ func (setInput) Example() any {
 // target is the member that the path names, if it names one.
 func target(path func(string) string) audit.Target {
 	t := audit.Target{Type: "member"}
-	if id := path("user_id"); userIDs.MatchString(id) {
+	if id := path("user_id"); userIDs().MatchString(id) {
 		t.ID = id
 	}
 	return t

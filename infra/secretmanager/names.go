@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"agents.example/controlplane/shared/secret"
 )
@@ -26,10 +27,14 @@ const (
 )
 
 var (
-	environments = regexp.MustCompile(`^[a-z][a-z0-9]{1,7}$`)
+	environments = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9]{1,7}$`) })
 
-	agentIDs = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
-	keys     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+	agentIDs = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	})
+	keys = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+	})
 )
 
 // name names one secret of an agent.
@@ -41,7 +46,7 @@ type name struct {
 
 // variable names the secret of an environment variable.
 func variable(agentID, key string) (name, error) {
-	if !keys.MatchString(key) {
+	if !keys().MatchString(key) {
 		return name{}, fmt.Errorf("secret variable %q: not the name of an environment variable", key)
 	}
 	return name{agent: agentID, kind: kindVariable, key: key}, checkAgent(agentID)
@@ -54,7 +59,7 @@ func credentialsOf(agentID string) (name, error) {
 
 // checkAgent also keeps filters and paths from being anything but what they seem.
 func checkAgent(id string) error {
-	if !agentIDs.MatchString(id) {
+	if !agentIDs().MatchString(id) {
 		return fmt.Errorf("agent id %q: not a UUID in lower case", id)
 	}
 	return nil

@@ -60,7 +60,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.ProjectID == "" {
 		return nil, errors.New("secret manager: the project must be configured")
 	}
-	if !environments.MatchString(o.Environment) {
+	if !environments().MatchString(o.Environment) {
 		return nil, fmt.Errorf("secret manager: the environment must be 2 to 8 lowercase letters and digits that "+
 			"begin with a letter, got %q", o.Environment)
 	}

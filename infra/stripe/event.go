@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stripe/stripe-go/v84/webhook"
@@ -19,7 +20,9 @@ import (
 const maxSignatureAge = 5 * time.Minute
 
 // ids matches the ids of Stripe's objects. Firestore accepts every match as the id of a document.
-var ids = regexp.MustCompile("^[A-Za-z0-9][A-Za-z0-9_-]{0,254}$")
+var ids = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("^[A-Za-z0-9][A-Za-z0-9_-]{0,254}$")
+})
 
 // Event implements billing.Payments. It reads only the event's id, type and subscription, so the API version of the
 // endpoint does not matter.
@@ -32,13 +35,13 @@ func (p *Payments) Event(body []byte, signature string) (billing.Event, error) {
 		return billing.Event{}, errInvalid(signatureError(err))
 	case time.Until(signedAt(signature)) > maxSignatureAge:
 		return billing.Event{}, errInvalid(errors.New("the signature is of the future"))
-	case !ids.MatchString(e.ID):
+	case !ids().MatchString(e.ID):
 		return billing.Event{}, errInvalid(errNoEvent)
 	case e.Data == nil, !concernsSubscription(string(e.Type)):
 		return billing.Event{ID: e.ID}, nil
 	}
 	subscription := subscriptionIn(e.Data.Raw)
-	if subscription != "" && !ids.MatchString(subscription) {
+	if subscription != "" && !ids().MatchString(subscription) {
 		return billing.Event{}, errInvalid(errNoEvent)
 	}
 	return billing.Event{ID: e.ID, SubscriptionID: subscription}, nil

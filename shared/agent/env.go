@@ -19,8 +19,6 @@ const (
 
 // envKey and the other patterns of this package are compiled when they are first used: most programs that import the
 // package never use them, and compiling took most of the start of the command line tool.
-//
-//nolint:gochecknoglobals // immutable, and compiled when it is first used
 var envKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`) })
 
 // EnvKeyViolation returns why a client may not set a key, or "" if it may.

@@ -20,8 +20,6 @@ func LooksSecret(key string) bool {
 }
 
 // camelCase matches the border of two words in camel case.
-//
-//nolint:gochecknoglobals // immutable, and compiled when it is first used
 var camelCase = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`([a-z0-9])([A-Z])`) })
 
 // splitWords splits a key at underscores. It drops digits at the end of words: DB_PASSWORD_2, DB_PASS2.
@@ -49,7 +47,6 @@ func anySecretWord(words []string, counts bool) bool {
 	return false
 }
 
-//nolint:gochecknoglobals // immutable, and compiled when it is first used
 var harmless = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(strings.Join(secretWords().Harmless, "|"))
 })
@@ -113,13 +110,9 @@ func LooksSecretValue(value string) bool {
 }
 
 // openAIKey matches keys that begin with sk-, as those of OpenAI and Anthropic do.
-//
-//nolint:gochecknoglobals // immutable, and compiled when it is first used
 var openAIKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(openAIKeyForm) })
 
 // secretValue matches the documented forms of secrets.
-//
-//nolint:gochecknoglobals // immutable, and compiled when it is first used
 var secretValue = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(strings.Join(secretForms(), "|"))
 })

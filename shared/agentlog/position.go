@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -30,7 +31,7 @@ type Position struct {
 // PositionPattern is the syntax of a position.
 const PositionPattern = `^[0-9a-f]{16}-[0-9]{1,19}-[0-9a-f]{8}-[0-9]{1,9}$`
 
-var positionForm = regexp.MustCompile(PositionPattern)
+var positionForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(PositionPattern) })
 
 // Container returns an identifier of one run of a container for positions, from the identifiers of a cell.
 func Container(pod, container string) string {
@@ -46,7 +47,7 @@ func (p Position) String() string {
 
 // ParsePosition parses what String wrote. A time beyond those of String becomes the last of them.
 func ParsePosition(text string) (Position, error) {
-	if !positionForm.MatchString(text) {
+	if !positionForm().MatchString(text) {
 		return Position{}, errors.New("not a position in a log")
 	}
 	parts := strings.Split(text, "-")

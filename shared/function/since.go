@@ -59,11 +59,7 @@ func (s Since) Time(now time.Time) time.Time {
 }
 
 // checkSince accepts exactly the texts that ParseSince parses, so that every valid request can be decoded.
-func checkSince(v any) error {
-	s, ok := v.(string)
-	if !ok {
-		return nil // the keyword "type" reports it
-	}
-	_, err := ParseSince(s)
+func checkSince(text string) error {
+	_, err := ParseSince(text)
 	return err
 }

@@ -69,8 +69,6 @@ type Plan struct {
 var data []byte
 
 // load parses the embedded table once. This package's test fails if the table can't be parsed.
-//
-//nolint:gochecknoglobals // an immutable, lazily parsed constant
 var load = sync.OnceValue(func() []Plan {
 	var plans []Plan
 	if err := json.Unmarshal(data, &plans); err != nil {
