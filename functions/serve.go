@@ -46,28 +46,29 @@ func (s Selection) Authenticating() (name string, ok bool) {
 // Handler serves the selected functions. Each gets only the dependencies that it needs.
 func Handler(s Selection, open Opener, guards Guards) (http.Handler, error) {
 	var served []function.Served
-	for _, r := range Routes(Dependencies{}) {
+	openRoutes := oncePerNeeds(open, Routes)
+	for i, r := range Routes(Dependencies{}) {
 		if !s.has(r.Name, r.Role) {
 			continue
 		}
-		d, err := open(r.Needs)
+		routes, err := openRoutes(r.Needs)
 		if err != nil {
 			return nil, fmt.Errorf("open what %s needs: %w", r.Name, err)
 		}
-		served = append(served, routeNamed(d, r.Name).Served(guards.Guard))
+		served = append(served, routes[i].Served(guards.Guard))
 	}
-	for _, w := range Workers(Dependencies{}) {
+	openWorkers := oncePerNeeds(open, Workers)
+	for i, w := range Workers(Dependencies{}) {
 		if !s.has(w.Name, function.RoleWorker) {
 			continue
 		}
-		d, err := open(w.Needs)
+		workers, err := openWorkers(w.Needs)
 		if err != nil {
 			return nil, fmt.Errorf("open what %s needs: %w", w.Name, err)
 		}
-		w = workerNamed(d, w.Name)
 		served = append(served, function.Served{
 			Method: http.MethodPost, Path: w.Path(),
-			Handler: w.Handler(guards.Push(w)),
+			Handler: workers[i].Handler(guards.Push(w)),
 		})
 	}
 	if len(served) == 0 {
@@ -76,14 +77,20 @@ func Handler(s Selection, open Opener, guards Guards) (http.Handler, error) {
 	return function.Mux(served), nil
 }
 
-// routeNamed returns a route of the catalogue with its dependencies. The names do not depend on d.
-func routeNamed(d Dependencies, name string) function.Route {
-	routes := Routes(d)
-	return routes[slices.IndexFunc(routes, func(r function.Route) bool { return r.Name == name })]
-}
-
-// workerNamed is routeNamed for workers.
-func workerNamed(d Dependencies, name string) function.Worker {
-	workers := Workers(d)
-	return workers[slices.IndexFunc(workers, func(w function.Worker) bool { return w.Name == name })]
+// oncePerNeeds returns a function that returns all functions of a list with the dependencies of some needs. It builds
+// the list once for each set of needs. The order of the list does not depend on the dependencies.
+func oncePerNeeds[F any](open Opener, list func(Dependencies) []F) func(needs []function.Need) ([]F, error) {
+	built := map[string][]F{}
+	return func(needs []function.Need) ([]F, error) {
+		set := fmt.Sprint(slices.Sorted(slices.Values(needs)))
+		if all, ok := built[set]; ok {
+			return all, nil
+		}
+		d, err := open(needs)
+		if err != nil {
+			return nil, err
+		}
+		built[set] = list(d)
+		return built[set], nil
+	}
 }
