@@ -51,26 +51,27 @@ type Transition struct {
 	To      Status
 }
 
-// Transitions is the whole table of transitions; any other is a conflict. The end of deleting is the removal of the
+// transitions is the whole table of transitions; any other is a conflict. The end of deleting is the removal of the
 // record and has no row.
-func Transitions() []Transition {
-	return []Transition{
-		{Restart, []Status{Running}, Running},
-		{Restart, []Status{Error}, Provisioning},
-		{Pause, []Status{Running}, Paused},
-		{Resume, []Status{Paused}, Provisioning},
-		{Start, []Status{Stopped, Error}, Provisioning},
-		{Stop, []Status{Pending, Provisioning, Running, Paused, Error}, Stopped},
-		{Delete, []Status{Pending, Provisioning, Running, Paused, Stopped, Error, Deleting}, Deleting},
-		{becameReady, []Status{Provisioning}, Running},
-		{mustRetry, []Status{Provisioning}, Pending},
-		{redelivered, []Status{Pending}, Provisioning},
-		{gaveUp, []Status{Pending, Provisioning}, Error},
-		{broke, []Status{Running}, Error},
-		{recovered, []Status{Error}, Running},
-		{Withhold, []Status{Pending, Provisioning, Running, Error}, Paused},
-	}
+var transitions = []Transition{ //nolint:gochecknoglobals // a constant
+	{Restart, []Status{Running}, Running},
+	{Restart, []Status{Error}, Provisioning},
+	{Pause, []Status{Running}, Paused},
+	{Resume, []Status{Paused}, Provisioning},
+	{Start, []Status{Stopped, Error}, Provisioning},
+	{Stop, []Status{Pending, Provisioning, Running, Paused, Error}, Stopped},
+	{Delete, []Status{Pending, Provisioning, Running, Paused, Stopped, Error, Deleting}, Deleting},
+	{becameReady, []Status{Provisioning}, Running},
+	{mustRetry, []Status{Provisioning}, Pending},
+	{redelivered, []Status{Pending}, Provisioning},
+	{gaveUp, []Status{Pending, Provisioning}, Error},
+	{broke, []Status{Running}, Error},
+	{recovered, []Status{Error}, Running},
+	{Withhold, []Status{Pending, Provisioning, Running, Error}, Paused},
 }
+
+// Transitions returns the table of transitions.
+func Transitions() []Transition { return slices.Clone(transitions) }
 
 // satisfiedStatuses lists the statuses in which a client's trigger has nothing left to do. The answer is then a
 // success, so that a retry is safe.
@@ -91,7 +92,7 @@ func satisfiedStatuses(t Trigger) []Status {
 
 // next returns the status to which a trigger leads.
 func next(from Status, t Trigger) (Status, bool) {
-	for _, row := range Transitions() {
+	for _, row := range transitions {
 		if row.Trigger == t && slices.Contains(row.From, from) {
 			return row.To, true
 		}

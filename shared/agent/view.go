@@ -118,9 +118,11 @@ func (a Agent) showConfig() ConfigView {
 		SandboxEnabled: a.Sandbox,
 		Error:          a.Failure,
 	}
-	own := json.NewDecoder(bytes.NewReader(a.Config))
-	own.UseNumber()
-	_ = own.Decode(&c.Own) // ClientConfig wrote it, so it is an object
+	if len(a.Config) > len("{}") { // most agents have no config
+		own := json.NewDecoder(bytes.NewReader(a.Config))
+		own.UseNumber()
+		_ = own.Decode(&c.Own) // ClientConfig wrote it, so it is an object
+	}
 	if a.StatusReason != "" {
 		c.StatusReason = &a.StatusReason
 	}
