@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"agents.example/controlplane/emulators/bench"
 	"agents.example/controlplane/emulators/gcloud"
@@ -20,6 +21,7 @@ func countCosts(ctx context.Context, args []string) error {
 	flags.TextVar(&emulators, "emulators", gcloud.Auto,
 		"`which` Firestore emulator to use: official, embedded or auto (official if it is installed)")
 	provisions := flags.Int("provisions", 200, "time the provisioning of this `number` of agents; 0 times none")
+	rows := flags.String("rows", "", "measure these rows only, such as `P2,P7`")
 	without := flags.Bool("without-cluster", false, "leave out the figures that need the local Kubernetes cluster")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -36,7 +38,8 @@ func countCosts(ctx context.Context, args []string) error {
 	out.Line("Counting what operations cost (logs: %s)", dir)
 	report, err := bench.Run(ctx, bench.Options{
 		Dir: dir, Emulators: emulators, AttachFirestore: os.Getenv("FIRESTORE_EMULATOR_HOST"), Agents: *agents,
-		Provisions: *provisions, NoCluster: *without, Progress: out,
+		Provisions: *provisions, Rows: strings.FieldsFunc(*rows, func(r rune) bool { return r == ',' }),
+		NoCluster: *without, Progress: out,
 	})
 	if err = errors.Join(err, logs.Close()); err != nil {
 		return err

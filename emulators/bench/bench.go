@@ -33,8 +33,11 @@ type Row struct {
 	Most float64
 	// Note is an optional remark.
 	Note string
-	// Timed says that the figure is a time, which differs from run to run.
+	// Timed says that the figure is a time or memory, which differs from run to run.
 	Timed bool
+	// Low and High are the smallest and the largest ratio of the rounds in which a time was measured; 0 if there was
+	// only one.
+	Low, High float64
 }
 
 // dollars is the unit of prices.
@@ -69,29 +72,46 @@ type Options struct {
 	Agents int
 	// Provisions is the number of agents whose provisioning is timed; 0 leaves out the figures that are times.
 	Provisions int
+	// Rows are the IDs of the rows to measure, such as "P2"; empty measures all.
+	Rows []string
 	// NoCluster leaves out the figures that need the local Kubernetes cluster, whose first build takes minutes.
 	NoCluster bool
 	// Progress receives a line for each group of figures; it may be nil.
 	Progress io.Writer
 }
 
-// measure counts a group of figures.
+// measure counts a group of figures. rows are the IDs of the rows that it returns.
 type measure struct {
 	name string
+	rows []string
 	run  func(context.Context, *environment) (Report, error)
 }
 
 func measures() []measure {
 	return []measure{
-		{"reads with an API key", measureReads},
-		{"creation", measureCreation},
-		{"provisioning", measureProvisioning},
-		{"pace of provisioning", onEmbeddedFirestore(measurePace)},
-		{"collection of metrics", measureCycles},
-		{"a request to an agent", measureRouter},
-		{"a request to a container", measureFront},
-		{"a month", measureMonth},
+		{"reads with an API key", []string{"P1", "P11"}, measureReads},
+		{"creation", []string{"P4"}, measureCreation},
+		{"cold starts", []string{"P5"}, onEmbeddedFirestore(measureColdStart)},
+		{"provisioning", []string{"P6", "P19"}, measureProvisioning},
+		{"pace of provisioning", []string{"P7", "P8"}, onEmbeddedFirestore(measurePace)},
+		{"collection of metrics", []string{"P10"}, measureCycles},
+		{"a request to an agent", []string{"P13"}, measureRouter},
+		{"a request to a container", []string{"P13"}, measureFront},
+		{"a month", []string{"P11", "P12"}, measureMonth},
 	}
+}
+
+// selected returns the measures of the chosen rows; all, if none is chosen. Errors: for an unknown row.
+func selected(rows []string) ([]measure, error) {
+	for _, row := range rows {
+		if !slices.ContainsFunc(measures(), func(m measure) bool { return slices.Contains(m.rows, row) }) {
+			return nil, fmt.Errorf("no figure is called %q", row)
+		}
+	}
+	return slices.DeleteFunc(measures(), func(m measure) bool {
+		isChosen := func(row string) bool { return slices.Contains(rows, row) }
+		return len(rows) > 0 && !slices.ContainsFunc(m.rows, isChosen)
+	}), nil
 }
 
 // onEmbeddedFirestore makes a measure use a separate, embedded Firestore. Times include the emulator, which runs on the
@@ -120,6 +140,10 @@ func Run(ctx context.Context, o Options) (_ Report, err error) {
 	if o.Progress == nil {
 		o.Progress = io.Discard
 	}
+	chosen, err := selected(o.Rows)
+	if err != nil {
+		return Report{}, err
+	}
 	emulator, err := firestoreemu.Start(ctx, firestoreemu.Options{
 		Choice: o.Emulators, Attach: o.AttachFirestore, Dir: o.Dir, Indexes: firestore.Indexes(),
 	})
@@ -132,7 +156,7 @@ func Run(ctx context.Context, o Options) (_ Report, err error) {
 		progress: o.Progress,
 	}
 	var all Report
-	for _, m := range measures() {
+	for _, m := range chosen {
 		began := time.Now()
 		found, err := m.run(ctx, l)
 		if err != nil {
@@ -140,6 +164,9 @@ func Run(ctx context.Context, o Options) (_ Report, err error) {
 		}
 		fmt.Fprintf(o.Progress, "  %-24s %s\n", m.name, time.Since(began).Round(100*time.Millisecond))
 		all.Rows, all.Costs = append(all.Rows, found.Rows...), append(all.Costs, found.Costs...)
+	}
+	if len(o.Rows) > 0 {
+		all.Rows = slices.DeleteFunc(all.Rows, func(r Row) bool { return !slices.Contains(o.Rows, r.ID) })
 	}
 	slices.SortStableFunc(all.Rows, func(a, b Row) int {
 		return cmp.Or(cmp.Compare(len(a.ID), len(b.ID)), strings.Compare(a.ID, b.ID))
@@ -150,14 +177,14 @@ func Run(ctx context.Context, o Options) (_ Report, err error) {
 // Print writes the report as tables.
 func (r Report) Print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "\n#\toperation\tcount\tleast possible\tratio\ttarget\t\n")
+	fmt.Fprint(t, "\n#\toperation\tours\tlimit\tratio\ttarget\t\n")
 	for _, row := range r.Rows {
 		verdict := "ok"
 		if !row.OK() {
 			verdict = "MISSED"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.2f x\t<= %.2f x\t%s\t%s\n",
-			row.ID, row.What, row.amount(row.Ours), row.amount(row.Limit), row.Ratio(), row.Most, verdict, row.Note)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t<= %.2f x\t%s\t%s\n",
+			row.ID, row.What, row.amount(row.Ours), row.amount(row.Limit), row.ratio(), row.Most, verdict, row.Note)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -168,6 +195,14 @@ func (r Report) Print(w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// ratio formats the ratio and its spread.
+func (r Row) ratio() string {
+	if r.High == 0 {
+		return fmt.Sprintf("%.2f x", r.Ratio())
+	}
+	return fmt.Sprintf("%.2f x [%.2f..%.2f]", r.Ratio(), r.Low, r.High)
 }
 
 // amount formats a number with the row's unit.

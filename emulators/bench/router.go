@@ -10,10 +10,7 @@ import (
 	"net/http/httputil"
 	"net/netip"
 	"net/url"
-	"slices"
 	"sync"
-	"syscall"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -116,7 +113,7 @@ type comparison struct {
 }
 
 func (c comparison) run(ctx context.Context) (Row, error) {
-	var least, ratios []float64
+	var r rounds
 	for round := range routerRounds + 1 {
 		var cpu [3]float64
 		var err error
@@ -126,23 +123,12 @@ func (c comparison) run(ctx context.Context) (Row, error) {
 			}
 		}
 		if round > 0 && cpu[1] > cpu[0] { // the first round opens connections
-			least = append(least, cpu[1]-cpu[0])
-			ratios = append(ratios, (cpu[2]-cpu[0])/(cpu[1]-cpu[0]))
+			r.add(cpu[2]-cpu[0], cpu[1]-cpu[0])
 		}
 	}
-	if len(ratios) == 0 {
-		return Row{}, fmt.Errorf("no round of %d could be measured", routerRounds)
-	}
-	floor := median(least)
-	return Row{
-		Ours: floor * median(ratios), Limit: floor, Unit: "µs of CPU", Timed: true,
-		Note: "least possible: httputil.ReverseProxy",
-	}, nil
-}
-
-func median(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	return v[len(v)/2]
+	row, err := r.row()
+	row.Unit, row.Timed, row.Note = "µs of CPU", true, "limit: httputil.ReverseProxy"
+	return row, err
 }
 
 // cpuPerRequest sends the requests of a round and returns the process' CPU time of one, in microseconds.
@@ -192,13 +178,4 @@ func (c comparison) cpuPerRequest(ctx context.Context, address string) (float64,
 	}
 	ended, err := processCPU()
 	return float64((ended - began).Microseconds()) / routerRequests, err
-}
-
-// processCPU returns the CPU time that this process has used.
-func processCPU() (time.Duration, error) {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0, fmt.Errorf("measure CPU time: %w", err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
 }

@@ -1,0 +1,199 @@
+package bench
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+
+	"agents.example/controlplane/emulators/dataplane"
+	"agents.example/controlplane/emulators/process"
+)
+
+const (
+	startRounds = 11
+	// startMemory is the target of the resident memory of the role api after its first answer, in KiB.
+	startMemory = 24 << 10
+	// startAllocations is the target of the allocations of a role before main.
+	startAllocations = 10_000
+)
+
+// coldStart is a program that starts and answers one request.
+type coldStart struct {
+	what, binary, target string
+	// method and path are those of the first request, and want is the status of its answer.
+	method, path string
+	want         int
+	// most is the target: the largest ratio of its CPU time to that of hello.
+	most float64
+}
+
+// measureColdStart measures P5: the CPU time of each role from its start to its first answer, compared with hello, and
+// what its packages allocate before main. The programs take turns, so that the load of the machine affects all alike.
+func measureColdStart(ctx context.Context, l *environment) (_ Report, err error) {
+	d, err := l.deploy(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { err = closeDeployment(err, d) }()
+	_, key, err := d.createOrganization(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	id, err := d.createAgent(ctx, key)
+	if err != nil {
+		return Report{}, err
+	}
+	const commands = "agents.example/controlplane/functions/cmd/"
+	dir, err := dataplane.BuildPackages(ctx, "agents.example/controlplane/emulators/bench/hello", commands+"api",
+		commands+"accounts", commands+"worker")
+	if err != nil {
+		return Report{}, err
+	}
+	s := starter{deployment: d, dir: dir, logs: l.dir, key: key, host: l.host}
+	report, err := s.compare(ctx, []coldStart{
+		{what: "hello", binary: "hello", target: "Hello", method: http.MethodGet, path: "/", want: http.StatusOK},
+		{"one route of api", "api", "GetAgent", http.MethodGet, "/api/v1/agents/" + id, http.StatusOK, 2.6},
+		{"all routes of api", "api", "", http.MethodGet, "/api/v1/agents/" + id, http.StatusOK, 4},
+		{"all routes of accounts", "accounts", "", http.MethodGet, "/api/v1/agents/" + id, http.StatusOK, 5},
+		{"all workers", "worker", "", http.MethodPost, "/workers/ReconcileAgent", http.StatusUnauthorized, 4},
+	})
+	if err != nil {
+		return Report{}, err
+	}
+	for _, role := range []string{"api"} {
+		count, err := initAllocations(ctx, filepath.Join(dir, role))
+		if err != nil {
+			return Report{}, err
+		}
+		report.Rows = append(report.Rows, Row{
+			ID: "P5", What: "start of " + role, Ours: float64(count), Limit: startAllocations,
+			Unit: "allocations before main", Most: 1,
+		})
+	}
+	return report, nil
+}
+
+// starter starts programs with the configuration of a deployment.
+type starter struct {
+	*deployment
+	dir, logs, key, host string
+}
+
+// compare starts the programs in turns. The first is what the others are compared with.
+func (s starter) compare(ctx context.Context, programs []coldStart) (Report, error) {
+	cpu := make([]rounds, len(programs))
+	var memory []float64
+	for range startRounds {
+		var limit float64
+		for i, p := range programs {
+			used, resident, err := s.start(ctx, p)
+			if err != nil {
+				return Report{}, fmt.Errorf("start %s: %w", p.what, err)
+			}
+			switch i {
+			case 0:
+				limit = used
+			case 1:
+				memory = append(memory, resident)
+			}
+			cpu[i].add(used, limit)
+		}
+	}
+	var rows []Row
+	for i, p := range programs[1:] {
+		row, err := cpu[i+1].row()
+		if err != nil {
+			return Report{}, err
+		}
+		row.ID, row.What, row.Unit, row.Most = "P5", "start of "+p.what, "ms of CPU", p.most
+		row.Note = "limit: functions-framework with one handler"
+		rows = append(rows, row)
+	}
+	return Report{Rows: append(rows, Row{
+		ID: "P5", What: "memory of " + programs[1].what, Ours: median(memory), Limit: startMemory, Unit: "KiB",
+		Most: 1, Timed: true,
+	})}, nil
+}
+
+// start starts a program, and returns its CPU time in milliseconds and its memory in KiB after the first answer.
+func (s starter) start(ctx context.Context, p coldStart) (cpu, memory float64, err error) {
+	port, err := process.FreePort()
+	if err != nil {
+		return 0, 0, err
+	}
+	url := "http://127.0.0.1:" + strconv.Itoa(port) + p.path
+	env := append(s.environment(), "PORT="+strconv.Itoa(port), "FUNCTION_TARGET="+p.target)
+	started, err := process.Start(ctx, process.Options{
+		Name: p.binary, Path: filepath.Join(s.dir, p.binary), LogFile: filepath.Join(s.logs, p.binary+".log"), Env: env,
+		Ready: func(ctx context.Context) error {
+			req, err := http.NewRequestWithContext(ctx, p.method, url, http.NoBody)
+			if err != nil {
+				return err
+			}
+			req.Header.Set("Authorization", "Bearer "+s.key)
+			res, err := http.DefaultClient.Do(req)
+			if err != nil {
+				return err
+			}
+			if err := res.Body.Close(); err != nil || res.StatusCode != p.want {
+				return errors.Join(err, fmt.Errorf("the first answer has status %d, want %d", res.StatusCode, p.want))
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, started.Close()) }()
+	used, err := childCPU(started.Pid())
+	if err != nil {
+		return 0, 0, err
+	}
+	memory, err = residentKiB(started.Pid())
+	return milliseconds(used), memory, err
+}
+
+// environment has what each role requires.
+func (s starter) environment() []string {
+	return []string{
+		"LISTEN_HOST=127.0.0.1", "GOOGLE_CLOUD_PROJECT=" + s.project, "ENVIRONMENT=bench",
+		"FIRESTORE_EMULATOR_HOST=" + s.host, "PUBSUB_EMULATOR_HOST=127.0.0.1:1",
+		"SECRET_MANAGER_ENDPOINT=" + s.secrets.Addr, "MONITORING_ENDPOINT=" + s.monitoring.Addr,
+		"IDENTITY_ISSUER=http://127.0.0.1:1", "API_BASE_URL=http://127.0.0.1:1",
+		"API_KEY_PEPPER=" + base64.StdEncoding.EncodeToString(s.deps.Pepper), "AGENT_DOMAIN=" + domain,
+		"PLATFORM_IMAGE=" + dataplane.Image, `CELLS=[{"name": "cell", "region": "us-central1", "endpoint": "cell.example.com"}]`,
+		"PUSH_ISSUER=http://127.0.0.1:1", "PUSH_AUDIENCE=bench",
+		"PUSH_SERVICE_ACCOUNT=push@bench.iam.gserviceaccount.com",
+		"FIREBASE_AUTH_EMULATOR_HOST=127.0.0.1:1",
+	}
+}
+
+var initLine = regexp.MustCompile(`(?m)^init .* (\d+) allocs$`)
+
+// initAllocations counts what the packages of a program allocate before main. Without a configuration, the program ends
+// soon after that.
+func initAllocations(ctx context.Context, binary string) (total int, err error) {
+	cmd := exec.CommandContext(ctx, binary)
+	cmd.Env = []string{"GODEBUG=inittrace=1"}
+	out, err := cmd.CombinedOutput()
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
+		return 0, err
+	}
+	for _, line := range initLine.FindAllSubmatch(out, -1) {
+		count, err := strconv.Atoi(string(line[1]))
+		if err != nil {
+			return 0, err
+		}
+		total += count
+	}
+	if total == 0 {
+		return 0, fmt.Errorf("%s printed no trace of its start:\n%s", binary, out)
+	}
+	return total, nil
+}
