@@ -8,9 +8,10 @@ import (
 	"net/http"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"agents.example/controlplane/emulators/terminal"
@@ -103,11 +104,12 @@ func (d demo) remove(ctx context.Context, id, kubeconfig string) error {
 	if err != nil {
 		return err
 	}
-	cluster, err := kubernetes.NewForConfig(config)
+	cluster, err := metadata.NewForConfig(config)
 	if err != nil {
 		return err
 	}
-	_, err = cluster.CoreV1().Namespaces().Get(ctx, "agent-"+id, metav1.GetOptions{})
+	namespaces := cluster.Resource(corev1.SchemeGroupVersion.WithResource("namespaces"))
+	_, err = namespaces.Get(ctx, "agent-"+id, metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
 		return fmt.Errorf("the agent is deleted, but its namespace is not: %w", err)
 	}

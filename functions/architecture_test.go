@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -211,6 +212,27 @@ func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 					t.Errorf("the %s binary links %s, which slows its cold start: open it in a package that only the "+
 						"roles that need it import", role, d)
 				}
+			}
+		}
+	}
+}
+
+// TestImports_NoClientset keeps the types and clients of all API groups of Kubernetes out of everything but tests. They
+// are 220 packages, which take two minutes of CPU to compile and memory in every process.
+func TestImports_NoClientset(t *testing.T) {
+	t.Parallel()
+	const helper = "emulators/clustertest"
+	linked := imports(t, true, "./...")
+	if linked["emulators"] == nil {
+		t.Fatal("the program emulators was not found")
+	}
+	for pkg, deps := range linked {
+		if pkg == helper || slices.Contains(deps, module+helper) {
+			continue
+		}
+		for _, d := range deps {
+			if under(d, "k8s.io/client-go/kubernetes", "k8s.io/client-go/informers") {
+				t.Errorf("%s links %s: use a client of package metadata or dynamic, or informers.Client", pkg, d)
 			}
 		}
 	}

@@ -13,12 +13,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes/scheme"
-	typed "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
+
+	"agents.example/controlplane/infra/gke/informers"
 )
 
 // write is a request with which the worker applied an object, and the UID that the object got.
@@ -37,25 +38,22 @@ type template struct {
 // rawClient applies the objects of a template to a cluster as client-go does, without the control plane.
 type rawClient struct {
 	rest *rest.RESTClient
-	core *typed.CoreV1Client
+	core *rest.RESTClient
 }
 
 func newRawClient(kubeconfig string) (*rawClient, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	config, err := informers.Connect(kubeconfig)
 	if err != nil {
 		return nil, err
 	}
 	config.QPS = -1
-	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
-	client, err := rest.HTTPClientFor(config)
+	config.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()
+	plain, err := rest.UnversionedRESTClientFor(config)
 	if err != nil {
 		return nil, err
 	}
-	plain, err := rest.UnversionedRESTClientForConfigAndClient(config, client)
-	if err != nil {
-		return nil, err
-	}
-	core, err := typed.NewForConfigAndClient(config, client)
+	core, err := informers.Client(config, "bench",
+		informers.Group{Version: corev1.SchemeGroupVersion, Register: corev1.AddToScheme})
 	return &rawClient{plain, core}, err
 }
 
@@ -114,7 +112,8 @@ func isReady(pod *corev1.Pod) bool {
 
 // watchPods watches the pods of an agent, whose namespace may not exist yet.
 func (c *rawClient) watchPods(ctx context.Context, agentID string) (watch.Interface, error) {
-	return c.core.Pods("agent-"+agentID).Watch(ctx, metav1.ListOptions{})
+	return c.core.Get().Namespace("agent-"+agentID).Resource("pods").
+		VersionedParams(&metav1.ListOptions{Watch: true}, metav1.ParameterCodec).Watch(ctx)
 }
 
 func uidOf(object []byte) (string, error) {

@@ -16,11 +16,11 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 
 	"agents.example/controlplane/emulators/cloud"
 	"agents.example/controlplane/emulators/cluster"
@@ -35,7 +35,7 @@ type sharedCloud struct {
 	cloud   *cloud.Cloud
 	dir     string
 	log     io.Closer
-	kube    kubernetes.Interface
+	kube    metadata.Interface
 	clients []*http.Client
 	err     error
 }
@@ -83,7 +83,7 @@ func (c *sharedCloud) start(t *testing.T) (err error) {
 		return err
 	}
 	c.clients = []*http.Client{client, http.DefaultClient}
-	c.kube, err = kubernetes.NewForConfigAndClient(config, client)
+	c.kube, err = metadata.NewForConfigAndClient(config, client)
 	return err
 }
 
@@ -120,7 +120,8 @@ func (s *Suite) Break(t *testing.T, agentID string, fault cluster.Fault) {
 		value = "null"
 	}
 	patch := fmt.Sprintf(`{"data": {"agent-%s": %s}}`, agentID, value)
-	_, err := s.cloud.kube.CoreV1().ConfigMaps(cluster.FaultsNamespace).Patch(t.Context(), cluster.FaultsConfigMap,
+	configMaps := s.cloud.kube.Resource(corev1.SchemeGroupVersion.WithResource("configmaps"))
+	_, err := configMaps.Namespace(cluster.FaultsNamespace).Patch(t.Context(), cluster.FaultsConfigMap,
 		types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -10,9 +10,10 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"agents.example/controlplane/shared/agent"
@@ -86,13 +87,13 @@ func (r *runner) holdAgent(ctx context.Context, c *client, t *tenant) (err error
 	if err != nil {
 		return err
 	}
-	cluster, err := kubernetes.NewForConfig(config)
+	cluster, err := metadata.NewForConfig(config)
 	if err != nil {
 		return err
 	}
 	patch := []byte(`{"metadata": {"finalizers": ["load.example/held"]}}`)
-	_, err = cluster.CoreV1().Namespaces().Patch(ctx, agent.Namespace(t.held), types.MergePatchType, patch,
-		metav1.PatchOptions{})
+	namespaces := cluster.Resource(corev1.SchemeGroupVersion.WithResource("namespaces"))
+	_, err = namespaces.Patch(ctx, agent.Namespace(t.held), types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		return err
 	}

@@ -16,10 +16,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/rest"
 
 	"agents.example/controlplane/emulators/monitoringemu"
+	"agents.example/controlplane/infra/gke/informers"
 )
 
 // Options configure Start.
@@ -43,7 +43,7 @@ type Options struct {
 // Telemetry measures until it is closed.
 type Telemetry struct {
 	options Options
-	client  kubernetes.Interface
+	client  *rest.RESTClient
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	// meters has the meter of each pod of the last list.
@@ -54,12 +54,12 @@ type Telemetry struct {
 
 // Start starts measuring. It does not wait for the first measurement.
 func Start(ctx context.Context, o Options) (*Telemetry, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
+	config, err := informers.Connect(o.Kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("telemetry: read the kubeconfig: %w", err)
+		return nil, fmt.Errorf("telemetry: %w", err)
 	}
-	config.QPS = -1
-	client, err := kubernetes.NewForConfig(config)
+	client, err := informers.Client(config, "telemetry",
+		informers.Group{Version: corev1.SchemeGroupVersion, Register: corev1.AddToScheme})
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
@@ -93,7 +93,9 @@ func (t *Telemetry) run(ctx context.Context) {
 
 // reportAll writes one point of every metric of every pod.
 func (t *Telemetry) reportAll(ctx context.Context, now time.Time) error {
-	pods, err := t.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{LabelSelector: t.options.Selector})
+	var pods corev1.PodList
+	agents := &metav1.ListOptions{LabelSelector: t.options.Selector}
+	err := t.client.Get().Resource("pods").VersionedParams(agents, metav1.ParameterCodec).Do(ctx).Into(&pods)
 	if err != nil {
 		return fmt.Errorf("list pods: %w", err)
 	}

@@ -13,7 +13,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	typed "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -43,20 +42,17 @@ type Endpoints struct {
 
 // New prepares the watch of a cell. It makes no call.
 func New(config *rest.Config) (*Endpoints, error) {
-	config, client, err := informers.Client(config, "agent-router")
+	client, err := informers.Client(config, "agent-router",
+		informers.Group{Version: discoveryv1.SchemeGroupVersion, Register: discoveryv1.AddToScheme})
 	if err != nil {
 		return nil, err
 	}
-	api, err := typed.NewForConfigAndClient(config, client)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the cluster: %w", err)
-	}
-	slices, err := informers.New(api.EndpointSlices(metav1.NamespaceAll), &discoveryv1.EndpointSlice{}, managed, strip)
+	slices, err := informers.New(client, "endpointslices", &discoveryv1.EndpointSlice{}, managed, strip)
 	if err != nil {
 		return nil, err
 	}
 	e := &Endpoints{
-		informer: slices, close: func() { utilnet.CloseIdleConnectionsFor(client.Transport) },
+		informer: slices, close: func() { utilnet.CloseIdleConnectionsFor(client.Client.Transport) },
 		agents: map[string]router.Endpoint{},
 	}
 	if _, err := e.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{

@@ -3,13 +3,12 @@
 package informers
 
 import (
-	"context"
 	"fmt"
-	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
@@ -24,41 +23,47 @@ func Connect(kubeconfig string) (*rest.Config, error) {
 	return config, nil
 }
 
-// Client returns a copy of a configuration for a client with the given name, and its HTTP client. The API server sets
-// the limits of requests. Objects arrive as protobuf, which costs less to decode than JSON.
-func Client(config *rest.Config, name string) (*rest.Config, *http.Client, error) {
+// Group is a version of an API group whose objects a client reads.
+type Group struct {
+	Version schema.GroupVersion
+	// Register adds the types of the objects, such as corev1.AddToScheme.
+	Register func(*runtime.Scheme) error
+}
+
+// Client returns a client with the given name. The API server sets the limits of requests. Objects arrive as protobuf,
+// which costs less to decode than JSON.
+//
+// A clientset would link the types and clients of all API groups, which take memory in every pod.
+func Client(config *rest.Config, name string, of Group) (*rest.RESTClient, error) {
+	types := runtime.NewScheme()
+	if err := of.Register(types); err != nil {
+		return nil, fmt.Errorf("register the types of %s: %w", of.Version, err)
+	}
 	config = rest.CopyConfig(config)
 	config.UserAgent, config.QPS = name, -1
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("connect to the cluster: %w", err)
+	config.GroupVersion, config.APIPath = &of.Version, "/apis"
+	if of.Version.Group == "" {
+		config.APIPath = "/api"
 	}
-	return config, client, nil
-}
-
-// Lister is what the typed clients have in common.
-type Lister[L runtime.Object] interface {
-	List(ctx context.Context, o metav1.ListOptions) (L, error)
-	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
+	config.NegotiatedSerializer = serializer.NewCodecFactory(types).WithoutConversion()
+	client, err := rest.RESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	return client, nil
 }
 
 // New returns an informer of the objects that match a label selector, indexed by namespace. It stores what strip keeps
 // of them. It does not repeat unchanged objects: its resync period is zero.
-func New[L runtime.Object](
-	of Lister[L], example runtime.Object, selector string, strip cache.TransformFunc,
+func New(
+	client *rest.RESTClient, resource string, example runtime.Object, selector string, strip cache.TransformFunc,
 ) (cache.SharedIndexInformer, error) {
-	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	informer := cache.NewSharedIndexInformer(
+		cache.NewFilteredListWatchFromClient(client, resource, metav1.NamespaceAll, func(o *metav1.ListOptions) {
 			o.LabelSelector = selector
-			return of.List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.LabelSelector = selector
-			return of.Watch(ctx, o)
-		},
-	}, example, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+		}), example, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	if err := informer.SetTransform(strip); err != nil {
 		return nil, fmt.Errorf("strip what is watched: %w", err)
 	}

@@ -10,9 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	typed "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -45,25 +43,22 @@ type Watch struct {
 
 // New creates a watch that reports to n. It makes no call.
 func New(config *rest.Config, n Notifier) (*Watch, error) {
-	config, client, err := informers.Client(config, "agent-notifier")
+	client, err := informers.Client(config, "agent-notifier",
+		informers.Group{Version: corev1.SchemeGroupVersion, Register: corev1.AddToScheme})
 	if err != nil {
 		return nil, err
 	}
-	core, err := typed.NewForConfigAndClient(config, client)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the cluster: %w", err)
-	}
-	w := &Watch{close: func() { utilnet.CloseIdleConnectionsFor(client.Transport) }}
-	w.pods, err = informers.New(core.Pods(metav1.NamespaceAll), &corev1.Pod{}, managed, strip)
+	w := &Watch{close: func() { utilnet.CloseIdleConnectionsFor(client.Client.Transport) }}
+	w.pods, err = informers.New(client, "pods", &corev1.Pod{}, managed, strip)
 	if err != nil {
 		return nil, err
 	}
-	w.namespaces, err = informers.New(core.Namespaces(), &corev1.Namespace{}, managed, strip)
+	w.namespaces, err = informers.New(client, "namespaces", &corev1.Namespace{}, managed, strip)
 	if err != nil {
 		return nil, err
 	}
 	// The cluster makes volumes, without labels of ours.
-	w.volumes, err = informers.New(core.PersistentVolumes(), &corev1.PersistentVolume{}, "", strip)
+	w.volumes, err = informers.New(client, "persistentvolumes", &corev1.PersistentVolume{}, "", strip)
 	if err != nil {
 		return nil, err
 	}
