@@ -85,23 +85,26 @@ type measure struct {
 	name string
 	rows []string
 	run  func(context.Context, *environment) (Report, error)
+	// long says that it takes many minutes. It is measured only if one of its rows is chosen.
+	long bool
 }
 
 func measures() []measure {
 	return []measure{
-		{"reads with an API key", []string{"P1", "P11"}, measureReads},
-		{"creation", []string{"P4"}, measureCreation},
-		{"cold starts", []string{"P5"}, onEmbeddedFirestore(measureColdStart)},
-		{"provisioning", []string{"P6", "P19"}, measureProvisioning},
-		{"pace of provisioning", []string{"P7", "P8"}, onEmbeddedFirestore(measurePace)},
-		{"collection of metrics", []string{"P10"}, measureCycles},
-		{"a request to an agent", []string{"P13"}, measureRouter},
-		{"a request to a container", []string{"P13"}, measureFront},
-		{"a month", []string{"P11", "P12"}, measureMonth},
+		{name: "reads with an API key", rows: []string{"P1", "P11"}, run: measureReads},
+		{name: "creation", rows: []string{"P4"}, run: measureCreation},
+		{name: "cold starts", rows: []string{"P5"}, run: onEmbeddedFirestore(measureColdStart)},
+		{name: "provisioning", rows: []string{"P6", "P19"}, run: measureProvisioning},
+		{name: "pace of provisioning", rows: []string{"P7", "P8"}, run: onEmbeddedFirestore(measurePace)},
+		{name: "collection of metrics", rows: []string{"P10"}, run: measureCycles},
+		{name: "a request to an agent", rows: []string{"P13"}, run: measureRouter},
+		{name: "a request to a container", rows: []string{"P13"}, run: measureFront},
+		{name: "a month", rows: []string{"P11", "P12"}, run: measureMonth},
 	}
 }
 
-// selected returns the measures of the chosen rows; all, if none is chosen. Errors: for an unknown row.
+// selected returns the measures of the chosen rows; all but the long ones, if none is chosen. Errors: for an unknown
+// row.
 func selected(rows []string) ([]measure, error) {
 	for _, row := range rows {
 		if !slices.ContainsFunc(measures(), func(m measure) bool { return slices.Contains(m.rows, row) }) {
@@ -109,8 +112,10 @@ func selected(rows []string) ([]measure, error) {
 		}
 	}
 	return slices.DeleteFunc(measures(), func(m measure) bool {
-		isChosen := func(row string) bool { return slices.Contains(rows, row) }
-		return len(rows) > 0 && !slices.ContainsFunc(m.rows, isChosen)
+		if len(rows) == 0 {
+			return m.long
+		}
+		return !slices.ContainsFunc(m.rows, func(row string) bool { return slices.Contains(rows, row) })
 	}), nil
 }
 
