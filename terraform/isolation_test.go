@@ -28,7 +28,10 @@ import (
 // shared is the cluster of the tests of admission policies.
 var shared clustertest.Shared
 
-func TestMain(m *testing.M) { os.Exit(shared.Run(m).Run()) }
+func TestMain(m *testing.M) {
+	clustertest.SaveCPU()
+	os.Exit(shared.Run(m).Run())
+}
 
 // policyCell returns a cell in which RBAC lets the reconciler do everything, so that only admission policies hold it
 // back.

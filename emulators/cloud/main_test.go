@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.uber.org/goleak"
 
+	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/shared/function"
 )
 
@@ -16,6 +17,7 @@ import (
 var spans = tracetest.NewSpanRecorder()
 
 func TestMain(m *testing.M) {
+	clustertest.SaveCPU()
 	slog.SetDefault(function.NewLogger(&logs, slog.LevelDebug, ""))
 	otel.SetTracerProvider(sdk.NewTracerProvider(sdk.WithSpanProcessor(spans),
 		sdk.WithSampler(sdk.ParentBased(sdk.NeverSample()))))

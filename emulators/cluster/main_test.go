@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/emulators/clustertest"
 )
 
 // parentVariable makes the test binary start a cluster in the directory that it names, and wait until it is killed.
@@ -20,6 +21,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(parentVariable); dir != "" {
 		os.Exit(runParent(dir))
 	}
+	clustertest.SaveCPU()
 	goleak.VerifyTestMain(m)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/emulators/consoletest"
 )
 
@@ -21,6 +22,7 @@ var suite consoletest.Suite
 const tabs = 8
 
 func TestMain(m *testing.M) {
+	clustertest.SaveCPU()
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // the cloud logs to a file
 	flag.StringVar(&suite.Screenshots, "screenshots", "",
 		"`directory` of screenshots; empty is console-screenshots below the temporary directory")

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"testing"
 
 	"agents.example/controlplane/emulators/firestoreemu"
@@ -22,6 +23,7 @@ import (
 var firestoreHost string
 
 func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)                                         // the tests leave much garbage and little else
 	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil))) // clients that disconnect leave many lines
 	const variable = "FIRESTORE_EMULATOR_HOST"
 	attach := os.Getenv(variable)

@@ -6,6 +6,7 @@ import (
 	stdflag "flag"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +22,7 @@ import (
 var emulatorHost string
 
 func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // the tests leave much garbage and little else
 	const variable = "FIRESTORE_EMULATOR_HOST"
 	attach := os.Getenv(variable)
 	_ = os.Unsetenv(variable) // tests pass the host to Open, as a process with two databases does

@@ -6,9 +6,12 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"agents.example/controlplane/emulators/clustertest"
 )
 
 func TestMain(m *testing.M) {
+	clustertest.SaveCPU()
 	discardLogs()
 	goleak.VerifyTestMain(shared.Run(m))
 }
