@@ -22,6 +22,7 @@ func countCosts(ctx context.Context, args []string) error {
 		"`which` Firestore emulator to use: official, embedded or auto (official if it is installed)")
 	provisions := flags.Int("provisions", 200, "time the provisioning of this `number` of agents; 0 times none")
 	rows := flags.String("rows", "", "measure these rows only, such as `P2,P7`")
+	profile := flags.String("profile", "", "write a CPU profile of reading an agent into this `directory`")
 	without := flags.Bool("without-cluster", false, "leave out the figures that need the local Kubernetes cluster")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -39,7 +40,7 @@ func countCosts(ctx context.Context, args []string) error {
 	report, err := bench.Run(ctx, bench.Options{
 		Dir: dir, Emulators: emulators, AttachFirestore: os.Getenv("FIRESTORE_EMULATOR_HOST"), Agents: *agents,
 		Provisions: *provisions, Rows: strings.FieldsFunc(*rows, func(r rune) bool { return r == ',' }),
-		NoCluster: *without, Progress: out,
+		NoCluster: *without, Profile: *profile, Progress: out,
 	})
 	if err = errors.Join(err, logs.Close()); err != nil {
 		return err

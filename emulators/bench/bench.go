@@ -74,6 +74,8 @@ type Options struct {
 	Provisions int
 	// Rows are the IDs of the rows to measure, such as "P2"; empty measures all.
 	Rows []string
+	// Profile is a directory for CPU profiles of what P2 measures; empty writes none.
+	Profile string
 	// NoCluster leaves out the figures that need the local Kubernetes cluster, whose first build takes minutes.
 	NoCluster bool
 	// Progress receives a line for each group of figures; it may be nil.
@@ -92,6 +94,7 @@ type measure struct {
 func measures() []measure {
 	return []measure{
 		{name: "reads with an API key", rows: []string{"P1", "P11"}, run: measureReads},
+		{name: "CPU time of reads", rows: []string{"P2"}, run: onEmbeddedFirestore(measureGets)},
 		{name: "creation", rows: []string{"P4"}, run: measureCreation},
 		{name: "cold starts", rows: []string{"P5"}, run: onEmbeddedFirestore(measureColdStart)},
 		{name: "provisioning", rows: []string{"P6", "P19"}, run: measureProvisioning},
@@ -158,7 +161,7 @@ func Run(ctx context.Context, o Options) (_ Report, err error) {
 	defer func() { err = errors.Join(err, emulator.Close()) }()
 	l := &environment{
 		host: emulator.Host, agents: o.Agents, provisions: o.Provisions, dir: o.Dir, noCluster: o.NoCluster,
-		progress: o.Progress,
+		profile: o.Profile, progress: o.Progress,
 	}
 	var all Report
 	for _, m := range chosen {

@@ -34,10 +34,10 @@ func TestRun_MeetsEveryTarget(t *testing.T) {
 		Dir: t.TempDir(), Emulators: choice, AttachFirestore: os.Getenv("FIRESTORE_EMULATOR_HOST"), Agents: 1000,
 		Provisions: 3,
 	}
-	want := []string{"P1", "P4", "P6", "P7", "P8", "P10", "P11", "P12", "P13", "P19"}
+	want := []string{"P1", "P2", "P4", "P6", "P7", "P8", "P10", "P11", "P12", "P13", "P19"}
 	if testing.Short() {
 		o.NoCluster, o.Agents = true, 500
-		want = []string{"P1", "P4", "P10", "P11", "P12", "P13"}
+		want = []string{"P1", "P2", "P4", "P10", "P11", "P12", "P13"}
 	} else {
 		clustertest.Require(t)
 	}

@@ -31,6 +31,8 @@ type coldStart struct {
 	want         int
 	// most is the target: the largest ratio of its CPU time to that of hello.
 	most float64
+	// env is added to the environment of all programs.
+	env []string
 }
 
 // measureColdStart measures P5: the CPU time of each role from its start to its first answer, compared with hello, and
@@ -58,10 +60,10 @@ func measureColdStart(ctx context.Context, l *environment) (_ Report, err error)
 	s := starter{deployment: d, dir: dir, logs: l.dir, key: key, host: l.host}
 	report, err := s.compare(ctx, []coldStart{
 		{what: "hello", binary: "hello", target: "Hello", method: http.MethodGet, path: "/", want: http.StatusOK},
-		{"one route of api", "api", "GetAgent", http.MethodGet, "/api/v1/agents/" + id, http.StatusOK, 2.6},
-		{"all routes of api", "api", "", http.MethodGet, "/api/v1/agents/" + id, http.StatusOK, 4},
-		{"all routes of accounts", "accounts", "", http.MethodGet, "/api/v1/agents/" + id, http.StatusOK, 5},
-		{"all workers", "worker", "", http.MethodPost, "/workers/ReconcileAgent", http.StatusUnauthorized, 4},
+		{"one route of api", "api", "GetAgent", http.MethodGet, "/api/v1/agents/" + id, http.StatusOK, 2.6, nil},
+		{"all routes of api", "api", "", http.MethodGet, "/api/v1/agents/" + id, http.StatusOK, 4, nil},
+		{"all routes of accounts", "accounts", "", http.MethodGet, "/api/v1/agents/" + id, http.StatusOK, 5, nil},
+		{"all workers", "worker", "", http.MethodPost, "/workers/ReconcileAgent", http.StatusUnauthorized, 4, nil},
 	})
 	if err != nil {
 		return Report{}, err
@@ -123,14 +125,30 @@ func (s starter) compare(ctx context.Context, programs []coldStart) (Report, err
 
 // start starts a program, and returns its CPU time in milliseconds and its memory in KiB after the first answer.
 func (s starter) start(ctx context.Context, p coldStart) (cpu, memory float64, err error) {
-	port, err := process.FreePort()
+	started, _, err := s.launch(ctx, p)
 	if err != nil {
 		return 0, 0, err
 	}
-	url := "http://127.0.0.1:" + strconv.Itoa(port) + p.path
+	defer func() { err = errors.Join(err, started.Close()) }()
+	used, err := childCPU(started.Pid())
+	if err != nil {
+		return 0, 0, err
+	}
+	memory, err = residentKiB(started.Pid())
+	return milliseconds(used), memory, err
+}
+
+// launch starts a program and waits for its first answer. url is that of the request.
+func (s starter) launch(ctx context.Context, p coldStart) (_ *process.Process, url string, err error) {
+	port, err := process.FreePort()
+	if err != nil {
+		return nil, "", err
+	}
+	url = "http://127.0.0.1:" + strconv.Itoa(port) + p.path
 	env := append(s.environment(), "PORT="+strconv.Itoa(port), "FUNCTION_TARGET="+p.target)
 	started, err := process.Start(ctx, process.Options{
-		Name: p.binary, Path: filepath.Join(s.dir, p.binary), LogFile: filepath.Join(s.logs, p.binary+".log"), Env: env,
+		Name: p.binary, Path: filepath.Join(s.dir, p.binary), LogFile: filepath.Join(s.logs, p.binary+".log"),
+		Env: append(env, p.env...),
 		Ready: func(ctx context.Context) error {
 			req, err := http.NewRequestWithContext(ctx, p.method, url, http.NoBody)
 			if err != nil {
@@ -147,16 +165,7 @@ func (s starter) start(ctx context.Context, p coldStart) (cpu, memory float64, e
 			return nil
 		},
 	})
-	if err != nil {
-		return 0, 0, err
-	}
-	defer func() { err = errors.Join(err, started.Close()) }()
-	used, err := childCPU(started.Pid())
-	if err != nil {
-		return 0, 0, err
-	}
-	memory, err = residentKiB(started.Pid())
-	return milliseconds(used), memory, err
+	return started, url, err
 }
 
 // environment has what each role requires.

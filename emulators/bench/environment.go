@@ -34,6 +34,7 @@ type environment struct {
 	provisions int
 	dir        string
 	noCluster  bool
+	profile    string
 	progress   io.Writer
 }
 

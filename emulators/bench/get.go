@@ -1,0 +1,214 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+	"sync"
+
+	"agents.example/controlplane/emulators/dataplane"
+	"agents.example/controlplane/emulators/issuer"
+	"agents.example/controlplane/emulators/process"
+	"agents.example/controlplane/shared/handoff"
+)
+
+const (
+	getRounds = 9
+	// getRequests is the number of requests of a round.
+	getRequests = 2000
+	// getClients is the number of clients that send them, each on one connection.
+	getClients = 4
+	// getTarget is the target of P2.
+	getTarget = 1.5
+)
+
+// measureGets measures P2: the CPU time of a process for reading an agent, compared with functions-framework and a
+// handler that reads one document. The clients are in this process, so only the server's time counts.
+func measureGets(ctx context.Context, l *environment) (_ Report, err error) {
+	if l.provisions == 0 {
+		return Report{}, nil
+	}
+	d, err := l.deploy(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { err = closeDeployment(err, d) }()
+	agents, err := d.createAgents(ctx, 1)
+	if err != nil {
+		return Report{}, err
+	}
+	signIn, session, err := d.signIn(ctx, agents[0].OrganizationID)
+	if err != nil {
+		return Report{}, err
+	}
+	path := "/api/v1/agents/" + agents[0].ID
+	if l.profile != "" {
+		if err := d.profileGets(ctx, l.profile, path); err != nil {
+			return Report{}, err
+		}
+	}
+	dir, err := dataplane.BuildPackages(ctx, "agents.example/controlplane/emulators/bench/helloget",
+		"agents.example/controlplane/functions/cmd/api")
+	if err != nil {
+		return Report{}, err
+	}
+	s := starter{deployment: d, dir: dir, logs: l.dir, key: d.key, host: l.host}
+	limit, err := s.serve(ctx, coldStart{
+		binary: "helloget", target: "Hello", method: http.MethodGet, path: "/", want: http.StatusOK,
+		env: []string{"DOCUMENT=agents/" + agents[0].ID},
+	})
+	if err != nil {
+		return Report{}, err
+	}
+	api, err := s.serve(ctx, coldStart{
+		binary: "api", target: "GetAgent", method: http.MethodGet, path: path, want: http.StatusOK,
+		env: append(signIn, "RATE_LIMIT_FACTOR=100000"),
+	})
+	if err != nil {
+		return Report{}, err
+	}
+	return compareGets(ctx, min(getRequests, 10*l.provisions), limit, api, []getCaller{
+		{"GET of an agent, API key", d.key}, {"GET of an agent, an admin's session", session},
+	})
+}
+
+// signIn starts an issuer, and returns the environment of programs that trust it and make links for its sessions, and
+// the session of an admin.
+func (d *deployment) signIn(ctx context.Context, organizationID string) (env []string, session string, err error) {
+	i, err := issuer.Start(ctx, issuer.Options{})
+	if err != nil {
+		return nil, "", err
+	}
+	d.closers = append(d.closers, i.Close)
+	key, _, err := handoff.Generate()
+	if err != nil {
+		return nil, "", err
+	}
+	session, err = i.Session(issuer.Session{Subject: "user", Organization: organizationID, Role: "admin"})
+	return []string{"IDENTITY_ISSUER=" + i.URL(), "HANDOFF_SIGNING_KEY=" + key}, session, err
+}
+
+// getCaller is the caller of one row.
+type getCaller struct{ what, token string }
+
+// compareGets sends requests to both servers in turns.
+func compareGets(ctx context.Context, requests int, limit, ours *served, callers []getCaller) (Report, error) {
+	cpu := make([]rounds, len(callers))
+	for round := range getRounds + 1 {
+		for i, caller := range callers {
+			least, err := limit.cpuPerRequest(ctx, requests, "")
+			if err != nil {
+				return Report{}, err
+			}
+			used, err := ours.cpuPerRequest(ctx, requests, caller.token)
+			if err != nil {
+				return Report{}, err
+			}
+			if round > 0 { // the first round opens connections
+				cpu[i].add(used, least)
+			}
+		}
+	}
+	var report Report
+	for i, caller := range callers {
+		row, err := cpu[i].row()
+		if err != nil {
+			return Report{}, err
+		}
+		row.ID, row.What, row.Unit, row.Most = "P2", caller.what, "µs of CPU", getTarget
+		row.Note = "limit: functions-framework and one Get of Firestore"
+		report.Rows = append(report.Rows, row)
+	}
+	return report, nil
+}
+
+// profileGets writes a CPU profile of reading an agent in this process, without a network between client and server.
+func (d *deployment) profileGets(ctx context.Context, dir, path string) (err error) {
+	file, err := os.Create(filepath.Join(dir, "get.pprof"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return err
+	}
+	defer pprof.StopCPUProfile()
+	for range getRounds * getRequests {
+		if _, err := d.call(ctx, request{key: d.key, method: http.MethodGet, path: path}, http.StatusOK); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// served is a program that serves one URL.
+type served struct {
+	*process.Process
+	url    string
+	client *http.Client
+}
+
+// serve starts a program and waits for its first answer. The deployment ends it.
+func (s starter) serve(ctx context.Context, p coldStart) (*served, error) {
+	started, url, err := s.launch(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: getClients}}
+	s.closers = append(s.closers, func() error {
+		client.CloseIdleConnections()
+		return started.Close()
+	})
+	return &served{started, url, client}, nil
+}
+
+// cpuPerRequest sends requests and returns the program's CPU time of one, in microseconds.
+func (s *served) cpuPerRequest(ctx context.Context, requests int, token string) (float64, error) {
+	before, err := childCPU(s.Pid())
+	if err != nil {
+		return 0, err
+	}
+	errs := make([]error, getClients)
+	var clients sync.WaitGroup
+	for i := range errs {
+		clients.Go(func() {
+			for range requests / getClients {
+				if errs[i] = s.get(ctx, token); errs[i] != nil {
+					return
+				}
+			}
+		})
+	}
+	clients.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return 0, err
+	}
+	after, err := childCPU(s.Pid())
+	sent := requests / getClients * getClients
+	return float64((after - before).Microseconds()) / float64(sent), err
+}
+
+// get sends one request and reads its answer.
+func (s *served) get(ctx context.Context, token string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	res, err := s.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusOK {
+		return fmt.Errorf("a request got %d: %w", res.StatusCode, err)
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+// Command helloget is the least program that answers a request from Firestore: functions-framework and one handler that
+// reads one document. The CPU time of a GET is compared with it.
+package main
+
+import (
+	"context"
+	"io"
+	"log"
+	"net/http"
+	"os"
+
+	"cloud.google.com/go/firestore"
+	"github.com/GoogleCloudPlatform/functions-framework-go/funcframework"
+	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
+)
+
+func main() {
+	client, err := firestore.NewClient(context.Background(), os.Getenv("GOOGLE_CLOUD_PROJECT"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	document := client.Doc(os.Getenv("DOCUMENT"))
+	functions.HTTP("Hello", func(w http.ResponseWriter, req *http.Request) {
+		if _, err := document.Get(req.Context()); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		_, _ = io.WriteString(w, "Hello, World!")
+	})
+	if err := funcframework.StartHostPort("127.0.0.1", os.Getenv("PORT")); err != nil {
+		log.Fatal(err)
+	}
+}
