@@ -223,8 +223,8 @@ func TestImports_NoClientset(t *testing.T) {
 	t.Parallel()
 	const helper = "emulators/clustertest"
 	linked := imports(t, true, "./...")
-	if linked["emulators"] == nil {
-		t.Fatal("the program emulators was not found")
+	if linked["emulators/local"] == nil {
+		t.Fatal("the program emulators/local was not found")
 	}
 	for pkg, deps := range linked {
 		if pkg == helper || slices.Contains(deps, module+helper) {
@@ -234,6 +234,22 @@ func TestImports_NoClientset(t *testing.T) {
 			if under(d, "k8s.io/client-go/kubernetes", "k8s.io/client-go/informers") {
 				t.Errorf("%s links %s: use a client of package metadata or dynamic, or informers.Client", pkg, d)
 			}
+		}
+	}
+}
+
+// TestEmulators_LinkLittle keeps small what the go command compiles before the first start can show its progress, and
+// free of the packages that are compiled differently where there is a C compiler.
+func TestEmulators_LinkLittle(t *testing.T) {
+	t.Parallel()
+	deps := imports(t, true, "./emulators")["emulators"]
+	if len(deps) == 0 {
+		t.Fatal("emulators links nothing: it was not found")
+	}
+	for _, d := range deps {
+		first, _, _ := strings.Cut(d, "/")
+		if strings.Contains(first, ".") && d != module+"emulators/gobuild" || under(d, "net", "os/user", "runtime/cgo") {
+			t.Errorf("emulators links %s: use it in emulators/local", d)
 		}
 	}
 }

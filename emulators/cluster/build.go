@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"agents.example/controlplane/emulators/gobuild"
 )
 
 const (
@@ -82,7 +84,8 @@ func newBuilder(progress io.Writer) (*builder, error) {
 	}
 	return &builder{
 		module: module, cache: filepath.Join(cache, "agents-controlplane"), flags: clusterFlags(),
-		progress: newReporter(progress),
+		url:      os.Getenv(urlVariable),
+		progress: gobuild.NewProgress(progress),
 	}, nil
 }
 
@@ -102,7 +105,8 @@ type builder struct {
 	module   string // directory
 	cache    string // directory
 	flags    []string
-	progress *reporter
+	url      string // of prebuilt binaries, or empty
+	progress *gobuild.Progress
 }
 
 // binary returns the path of the binary of the present sources, which need not exist.
@@ -119,6 +123,7 @@ func (b *builder) build(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(b.cache, 0o755); err != nil {
 		return "", fmt.Errorf("create the directory for the cluster's binary: %w", err)
 	}
+	defer b.progress.Start()()
 	unlock, err := b.lock(ctx)
 	if err != nil {
 		return "", err
@@ -127,16 +132,34 @@ func (b *builder) build(ctx context.Context) (string, error) {
 	if markUsed(binary) { // another process has built it
 		return binary, nil
 	}
-	if err := b.compile(ctx, binary+partSuffix); err != nil {
+	if err := b.fetch(ctx, filepath.Base(binary), binary+partSuffix); err != nil {
 		return "", err
 	}
 	if err := os.Rename(binary+partSuffix, binary); err != nil {
 		return "", fmt.Errorf("install the cluster's binary: %w", err)
 	}
 	if err := b.prune(); err != nil {
-		b.progress.writeLine("Old binaries were not removed: " + err.Error()) // the new one works
+		b.progress.WriteLine("Old binaries were not removed: " + err.Error()) // the new one works
 	}
 	return binary, nil
+}
+
+// fetch downloads the binary to target, or compiles it.
+func (b *builder) fetch(ctx context.Context, name, target string) error {
+	if b.url != "" {
+		err := b.download(ctx, name, target)
+		if err == nil || ctx.Err() != nil {
+			return errors.Join(err, context.Cause(ctx))
+		}
+		b.progress.WriteLine("The cluster could not be downloaded, and is compiled instead: " + err.Error())
+		if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove an incomplete download: %w", err)
+		}
+	}
+	return gobuild.Build{
+		Name: "the local Kubernetes cluster", Dir: b.module, Packages: []string{"."}, Target: target,
+		Flags: b.flags, Cold: true, Progress: b.progress,
+	}.Run(ctx)
 }
 
 // markUsed reports whether binary exists. It sets the file's time, so that prune keeps it.
@@ -162,7 +185,7 @@ func (b *builder) lock(ctx context.Context) (unlock func(), err error) {
 			return nil, errors.Join(fmt.Errorf("lock the cluster's build: %w", err), file.Close())
 		}
 		if !waiting {
-			b.progress.writeLine("Waiting for another process that builds the local Kubernetes cluster " +
+			b.progress.WriteLine("Waiting for another process that builds the local Kubernetes cluster " +
 				"(up to 7 minutes on 2 cores)...")
 			waiting = true
 		}
@@ -171,7 +194,7 @@ func (b *builder) lock(ctx context.Context) (unlock func(), err error) {
 			return nil, errors.Join(fmt.Errorf("wait for another process that builds the cluster: %w",
 				context.Cause(ctx)), file.Close())
 		case <-tick.C:
-			b.progress.update("still waiting for the other process")
+			b.progress.Update("still waiting for the other process")
 		}
 	}
 }

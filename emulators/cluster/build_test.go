@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"agents.example/controlplane/emulators/gobuild"
 )
 
 // newSmallBuilder returns a builder of a small program that prints text.
@@ -24,7 +26,7 @@ func newSmallBuilder(t *testing.T, text string) *builder {
 	module := t.TempDir()
 	write(t, module, "go.mod", "module example.test/small\n\ngo 1.26\n")
 	write(t, module, "main.go", fmt.Sprintf("package main\n\nfunc main() { print(%s) }\n", text))
-	return &builder{module: module, cache: t.TempDir(), progress: newReporter(io.Discard)}
+	return &builder{module: module, cache: t.TempDir(), progress: gobuild.NewProgress(io.Discard)}
 }
 
 func write(t *testing.T, dir, name, text string) {
@@ -43,7 +45,7 @@ func TestBuild_OnceForConcurrentBuilders(t *testing.T) {
 	for i := range builders {
 		all.Go(func() {
 			b := *first
-			b.progress = newReporter(&outputs[i])
+			b.progress = gobuild.NewProgress(&outputs[i])
 			var err error
 			if binaries[i], err = b.build(t.Context()); err != nil {
 				t.Error(err)
@@ -53,7 +55,7 @@ func TestBuild_OnceForConcurrentBuilders(t *testing.T) {
 	all.Wait()
 	built := 0
 	for i := range outputs {
-		built += strings.Count(outputs[i].String(), "Building ")
+		built += strings.Count(outputs[i].String(), "Compiling ")
 	}
 	if built != 1 {
 		t.Errorf("%d of %d builders compiled, want 1", built, builders)
@@ -147,7 +149,7 @@ func TestBuild_WaitsForAnotherBuilderUntilItsContextEnds(t *testing.T) {
 	defer unlock()
 	ctx, cancel := context.WithCancel(t.Context())
 	progress := &canceller{cancel: cancel}
-	b.progress = newReporter(progress)
+	b.progress = gobuild.NewProgress(progress)
 	if _, err := b.build(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("build while another holds the lock: error = %v, want context.Canceled", err)
 	}

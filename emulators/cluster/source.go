@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"agents.example/controlplane/emulators/gobuild"
 )
 
 // moduleDir is the path of the nested module in the repository.
@@ -95,7 +97,7 @@ func gatewayCRDs(ctx context.Context) ([]string, error) {
 	}
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", gatewayModule)
 	cmd.Dir = strings.TrimSuffix(nested, filepath.FromSlash(moduleDir))
-	cmd.Env = goEnvironment()
+	cmd.Env = gobuild.Environment()
 	output, err := cmd.Output()
 	var module struct{ Dir, Error string }
 	if jsonErr := json.Unmarshal(output, &module); jsonErr != nil || module.Dir == "" {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/emulators/cloud"
+	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/gcloud"
 	"agents.example/controlplane/emulators/terminal"
 	"agents.example/controlplane/shared/client"
@@ -66,6 +67,11 @@ func up(ctx context.Context, args []string) (err error) {
 	s, err := parse(args)
 	if err != nil {
 		return err
+	}
+	if s.kubeconfig == "" {
+		if _, err := cluster.Build(ctx, os.Stdout); err != nil { // cloud.Start shows no status line
+			return err
+		}
 	}
 	dir, err := os.MkdirTemp("", "agents-cloud-")
 	if err != nil {
