@@ -33,6 +33,7 @@ const (
 // Endpoints knows the agents of a cell. It implements router.Endpoints.
 type Endpoints struct {
 	informer cache.SharedIndexInformer
+	handler  cache.ResourceEventHandlerRegistration
 	close    func()
 
 	mu sync.RWMutex
@@ -55,9 +56,10 @@ func New(config *rest.Config) (*Endpoints, error) {
 		informer: slices, close: func() { utilnet.CloseIdleConnectionsFor(client.Client.Transport) },
 		agents: map[string]router.Endpoint{},
 	}
-	if _, err := e.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	e.handler, err = e.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: e.changed, UpdateFunc: func(_, now any) { e.changed(now) }, DeleteFunc: e.changed,
-	}); err != nil {
+	})
+	if err != nil {
 		return nil, fmt.Errorf("watch endpoints: %w", err)
 	}
 	return e, nil
@@ -73,8 +75,10 @@ func (e *Endpoints) Run(ctx context.Context) {
 var errNeverListed = errors.New("the agents' endpoints could not be listed")
 
 // AwaitSync waits until Lookup knows all agents. Before, a router would deny that they exist. Run must be running.
+//
+// The informer itself has synced earlier, before its handler has seen what was listed.
 func (e *Endpoints) AwaitSync(ctx context.Context) error {
-	if !cache.WaitForCacheSync(ctx.Done(), e.informer.HasSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), e.handler.HasSynced) {
 		return errNeverListed
 	}
 	return nil
