@@ -101,7 +101,12 @@ func measures() []measure {
 		{name: "pace of provisioning", rows: []string{"P7", "P8"}, run: onEmbeddedFirestore(measurePace)},
 		{name: "collection of metrics", rows: []string{"P10"}, run: measureCycles},
 		{name: "a request to an agent", rows: []string{"P13"}, run: measureRouter},
+		{name: "lookups of agents", rows: []string{"P13"}, run: measureLookups},
 		{name: "a request to a container", rows: []string{"P13"}, run: measureFront},
+		{name: "first start", rows: []string{"P14"}, run: measureFirstStart, long: true},
+		{name: "tests", rows: []string{"P15"}, run: measureTests, long: true},
+		{name: "console", rows: []string{"P16"}, run: measureConsole},
+		{name: "command line tool", rows: []string{"P17"}, run: measureTool},
 		{name: "a month", rows: []string{"P11", "P12"}, run: measureMonth},
 	}
 }

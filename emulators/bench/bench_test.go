@@ -22,6 +22,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }
 
+// inCluster are the rows that need a cluster.
+var inCluster = []string{"P6", "P7", "P8", "P9", "P19"}
+
 // TestRun_MeetsEveryTarget counts everything. With -short it leaves out the cluster and half the agents. It does not
 // judge times, because other tests use the machine, too.
 func TestRun_MeetsEveryTarget(t *testing.T) {
@@ -34,10 +37,15 @@ func TestRun_MeetsEveryTarget(t *testing.T) {
 		Dir: t.TempDir(), Emulators: choice, AttachFirestore: os.Getenv("FIRESTORE_EMULATOR_HOST"), Agents: 1000,
 		Provisions: 3,
 	}
-	want := []string{"P1", "P2", "P4", "P6", "P7", "P8", "P10", "P11", "P12", "P13", "P19"}
+	var want []string
+	for _, m := range measures() {
+		if !m.long {
+			want = append(want, m.rows...)
+		}
+	}
 	if testing.Short() {
 		o.NoCluster, o.Agents = true, 500
-		want = []string{"P1", "P2", "P4", "P10", "P11", "P12", "P13"}
+		want = slices.DeleteFunc(want, func(id string) bool { return slices.Contains(inCluster, id) })
 	} else {
 		clustertest.Require(t)
 	}
@@ -103,5 +111,26 @@ func TestMonth_CountsRunsAndFormatsThem(t *testing.T) {
 		if got := withThousands(n); got != want {
 			t.Errorf("withThousands(%d) = %s, want %s", n, got, want)
 		}
+	}
+}
+
+func TestSelected_LeavesOutLongMeasuresUnlessTheyAreNamed(t *testing.T) {
+	t.Parallel()
+	names := func(chosen []measure) (names []string) {
+		for _, m := range chosen {
+			names = append(names, m.name)
+		}
+		return names
+	}
+	usual, err := selected(nil)
+	if err != nil || len(usual) == 0 || slices.Contains(names(usual), "first start") {
+		t.Errorf("selected(nil) = %q, %v; want the measures that do not take long", names(usual), err)
+	}
+	one, err := selected([]string{"P14"})
+	if err != nil || !slices.Equal(names(one), []string{"first start"}) {
+		t.Errorf("selected(P14) = %q, %v; want the first start", names(one), err)
+	}
+	if _, err := selected([]string{"P1", "P99"}); err == nil || !strings.Contains(err.Error(), "P99") {
+		t.Errorf("selected(P99): %v, want an error that names the row", err)
 	}
 }
