@@ -141,6 +141,7 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	req = req.Clone(req.Context())
 	req.Body = io.NopCloser(bytes.NewReader(body))
+	req.Header.Set("Accept", "application/json") // uidOf reads it; the worker would get protobuf
 	res, err := r.base.RoundTrip(req)
 	if err != nil || res.StatusCode >= http.StatusMultipleChoices {
 		return res, err

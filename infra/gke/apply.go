@@ -8,7 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/provisioning"
@@ -34,7 +34,7 @@ func (c *Clusters) Apply(ctx context.Context, a agent.Agent, stage agent.StageNa
 	if err != nil {
 		return err
 	}
-	var secret *unstructured.Unstructured
+	var secret *metav1.PartialObjectMetadata
 	for _, o := range objects {
 		if plain, ok := o.(*corev1.ConfigMap); ok {
 			own(secret, plain)
@@ -48,15 +48,15 @@ func (c *Clusters) Apply(ctx context.Context, a agent.Agent, stage agent.StageNa
 		if err != nil {
 			return err
 		}
-		if now.GetKind() == "Secret" {
+		if _, ok := o.(*corev1.Secret); ok {
 			secret = now
 		}
 	}
 	return nil
 }
 
-// apply brings one object to its desired state and returns what it has become. Errors: as explain says.
-func (c *client) apply(ctx context.Context, o object) (*unstructured.Unstructured, error) {
+// apply brings one object to its desired state and returns the metadata of what it has become. Errors: as explain says.
+func (c *client) apply(ctx context.Context, o object) (*metav1.PartialObjectMetadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	t := targetOf(o)
@@ -81,7 +81,7 @@ func (c *client) apply(ctx context.Context, o object) (*unstructured.Unstructure
 	return now, explain(err, t)
 }
 
-func (c *client) applyOnce(ctx context.Context, o object) (*unstructured.Unstructured, error) {
+func (c *client) applyOnce(ctx context.Context, o object) (*metav1.PartialObjectMetadata, error) {
 	body, err := encode(o)
 	if err != nil {
 		return nil, err
@@ -90,8 +90,8 @@ func (c *client) applyOnce(ctx context.Context, o object) (*unstructured.Unstruc
 	if err != nil {
 		return nil, err
 	}
-	if now.GetDeletionTimestamp() != nil && now.GetKind() == "Namespace" {
-		return nil, fmt.Errorf("the namespace %s takes no new objects: %w", now.GetName(), terminating())
+	if _, ok := o.(*corev1.Namespace); ok && now.DeletionTimestamp != nil {
+		return nil, fmt.Errorf("the namespace %s takes no new objects: %w", now.Name, terminating())
 	}
 	return now, nil
 }

@@ -173,3 +173,24 @@ func TestApply_RetriesWhileTheQuotaIsNotComputed(t *testing.T) {
 		t.Errorf("%d attempts, want 4", refused.Load())
 	}
 }
+
+// The API server need not send, and the worker need not decode, the rest of what was just applied.
+func TestApply_AsksForMetadataOnly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.newAgent(t)
+	var requests, whole atomic.Int32
+	w.calls.breaks = func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+		requests.Add(1)
+		for accepted := range strings.SplitSeq(r.Header.Get("Accept"), ",") {
+			if !strings.Contains(accepted, "as=PartialObjectMetadata") && accepted != "application/json" {
+				whole.Add(1)
+			}
+		}
+		return nil, nil
+	}
+	w.apply(t, a, testRuntimeInput())
+	if requests.Load() == 0 || whole.Load() > 0 {
+		t.Errorf("%d of %d requests ask for whole objects, want none", whole.Load(), requests.Load())
+	}
+}

@@ -8,10 +8,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 )
 
@@ -46,40 +45,45 @@ func (t target) String() string {
 }
 
 // client speaks to the API server of one cell. Its errors are the API's own; see explain.
+//
+// Most calls need the metadata of an object only, and ask for no more. Everything arrives as protobuf.
 type client struct {
 	cell     string
-	api      dynamic.Interface
 	metadata metadata.Interface
+	objects  *objectClient
 }
 
 // ours selects the objects of agents.
 const ours = labelManagedBy + "=" + fieldManager + "," + labelAgent
 
-func (c *client) at(t target) dynamic.ResourceInterface {
+func (t target) resource() schema.GroupVersionResource {
 	plural, _ := meta.UnsafeGuessKindToResource(t.gvk) // right for every kind that this package knows
-	if t.namespace == "" {
-		return c.api.Resource(plural)
-	}
-	return c.api.Resource(plural).Namespace(t.namespace)
+	return plural
 }
 
-func (c *client) metadataAt(t target) metadata.ResourceInterface {
-	plural, _ := meta.UnsafeGuessKindToResource(t.gvk)
+func (c *client) at(t target) metadata.ResourceInterface {
 	if t.namespace == "" {
-		return c.metadata.Resource(plural)
+		return c.metadata.Resource(t.resource())
 	}
-	return c.metadata.Resource(plural).Namespace(t.namespace)
+	return c.metadata.Resource(t.resource()).Namespace(t.namespace)
 }
 
-func (c *client) get(ctx context.Context, t target) (*unstructured.Unstructured, error) {
+// get reads an object into one of its type.
+func (c *client) get(ctx context.Context, t target, into runtime.Object) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return c.objects.get(ctx, t, into)
+}
+
+func (c *client) getMetadata(ctx context.Context, t target) (*metav1.PartialObjectMetadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return c.at(t).Get(ctx, t.name, metav1.GetOptions{})
 }
 
-// patch sends an object by server-side apply and returns what the object has become. It takes back fields of
-// ours that others have changed in between; the objects hold no other fields.
-func (c *client) patch(ctx context.Context, t target, body []byte) (*unstructured.Unstructured, error) {
+// patch sends an object by server-side apply and returns the metadata of what the object has become. It takes back
+// fields of ours that others have changed in between; the objects hold no other fields.
+func (c *client) patch(ctx context.Context, t target, body []byte) (*metav1.PartialObjectMetadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return c.at(t).Patch(ctx, t.name, types.ApplyYAMLPatchType, body,
@@ -96,31 +100,43 @@ func (c *client) delete(ctx context.Context, t target, uid types.UID) error {
 // maxListAttempts bounds how often a list is begun again because its pages had grown too old to go on.
 const maxListAttempts = 3
 
-// list passes every object to see. All pages are of one resource version. If that version expires, list starts again,
-// so see must accept objects that it has already seen. begin is called at every start.
-func (c *client) list(ctx context.Context, t target, o metav1.ListOptions, begin func(),
-	see func(*unstructured.Unstructured),
-) error {
-	return listPages(o, begin, func(o metav1.ListOptions) (string, error) {
-		page, err := c.page(ctx, t, o)
-		if err != nil {
-			return "", err
+// listOf is a list of objects, such as *corev1.PodList.
+type listOf[L any] interface {
+	*L
+	runtime.Object
+	metav1.ListInterface
+}
+
+// selection is what list lists.
+type selection struct {
+	target
+	selectors metav1.ListOptions
+}
+
+// list passes every page of objects to see. All pages are of one resource version. If that version expires, list starts
+// again, so see must accept objects that it has already seen. begin is called at every start. see must not keep objects,
+// so that the memory for a list does not grow with the number of its pages.
+func list[L any, P listOf[L]](ctx context.Context, c *client, s selection, begin func(), see func(P)) error {
+	return listPages(s.selectors, begin, func(o metav1.ListOptions) (string, error) {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		page := P(new(L))
+		if err := c.objects.list(ctx, s.target, o, page); err != nil {
+			return "", fmt.Errorf("list %s: %w", s.target, err)
 		}
-		for i := range page.Items {
-			see(&page.Items[i])
-		}
+		see(page)
 		return page.GetContinue(), nil
 	})
 }
 
-// listMetadata passes the metadata of every object of agents to see, as list does.
-func (c *client) listMetadata(ctx context.Context, t target, begin func(),
+// listMetadata passes the metadata of every object that a selector matches to see. For the rest it is like list.
+func (c *client) listMetadata(ctx context.Context, t target, selector string, begin func(),
 	see func(*metav1.PartialObjectMetadata),
 ) error {
-	return listPages(metav1.ListOptions{LabelSelector: ours}, begin, func(o metav1.ListOptions) (string, error) {
+	return listPages(metav1.ListOptions{LabelSelector: selector}, begin, func(o metav1.ListOptions) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		page, err := c.metadataAt(t).List(ctx, o)
+		page, err := c.at(t).List(ctx, o)
 		if err != nil {
 			return "", fmt.Errorf("list the metadata of %s: %w", t, err)
 		}
@@ -147,14 +163,4 @@ func listPages(o metav1.ListOptions, begin func(), page func(metav1.ListOptions)
 		}
 	}
 	return err
-}
-
-func (c *client) page(ctx context.Context, t target, o metav1.ListOptions) (*unstructured.UnstructuredList, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	page, err := c.at(t).List(ctx, o)
-	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", t, err)
-	}
-	return page, nil
 }

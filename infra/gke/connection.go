@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
@@ -46,7 +45,7 @@ func (c *connection) open() (*client, error) {
 	if err != nil {
 		return nil, unavailable(fmt.Errorf("connect to cell %q: %w", c.Name, err))
 	}
-	api, err := dynamic.NewForConfigAndClient(config, httpClient)
+	objects, err := newObjectClient(config, httpClient)
 	if err != nil {
 		return nil, unavailable(fmt.Errorf("connect to cell %q: %w", c.Name, err))
 	}
@@ -54,7 +53,7 @@ func (c *connection) open() (*client, error) {
 	if err != nil {
 		return nil, unavailable(fmt.Errorf("connect to cell %q: %w", c.Name, err))
 	}
-	c.client = &client{cell: c.Name, api: api, metadata: metadataAPI}
+	c.client = &client{cell: c.Name, metadata: metadataAPI, objects: objects}
 	c.idle = func() { utilnet.CloseIdleConnectionsFor(httpClient.Transport) }
 	return c.client, nil
 }

@@ -6,9 +6,9 @@ import (
 	"log/slog"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"agents.example/controlplane/shared/agent"
@@ -28,7 +28,7 @@ func (c *Clusters) Delete(ctx context.Context, a agent.Agent) error {
 // namespace that has it. A namespace that isn't ours by its labels is left alone, whatever its name.
 func (c *client) deleteNamespace(ctx context.Context, agentID string, uid types.UID) error {
 	t := core("Namespace", "", agent.Namespace(agentID))
-	namespace, err := c.get(ctx, t)
+	namespace, err := c.getMetadata(ctx, t)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
@@ -51,7 +51,7 @@ func (c *client) deleteNamespace(ctx context.Context, agentID string, uid types.
 	return nil
 }
 
-func isOurs(namespace *unstructured.Unstructured, agentID string) bool {
+func isOurs(namespace metav1.Object, agentID string) bool {
 	labels := namespace.GetLabels()
 	return labels[labelManagedBy] == fieldManager && labels[labelAgent] == agentID
 }
@@ -65,11 +65,12 @@ func (c *Clusters) CheckGone(ctx context.Context, a agent.Agent) (bool, error) {
 		return false, err
 	}
 	t := core("Namespace", "", a.Namespace())
-	namespace, err := client.get(ctx, t)
+	var namespace corev1.Namespace
+	err = client.get(ctx, t, &namespace)
 	switch {
 	case err == nil:
 		slog.DebugContext(ctx, "the agent's objects are being deleted", "agent_id", a.ID, "cell", a.Cell,
-			"left", t.String()+remains(namespace))
+			"left", t.String()+remains(&namespace))
 		return false, nil
 	case !apierrors.IsNotFound(err):
 		return false, explain(err, t)
@@ -82,21 +83,23 @@ func (c *Clusters) CheckGone(ctx context.Context, a agent.Agent) (bool, error) {
 func (c *client) volumesOf(ctx context.Context, namespace string) ([]string, error) {
 	var names []string
 	t := core("PersistentVolume", "", "")
-	err := c.list(ctx, t, metav1.ListOptions{}, func() { names = nil }, func(o *unstructured.Unstructured) {
-		if claimed, _, _ := unstructured.NestedString(o.Object, "spec", "claimRef", "namespace"); claimed == namespace {
-			names = append(names, o.GetName())
+	begin := func() { names = nil }
+	err := list(ctx, c, selection{target: t}, begin, func(page *corev1.PersistentVolumeList) {
+		for i := range page.Items {
+			if claim := page.Items[i].Spec.ClaimRef; claim != nil && claim.Namespace == namespace {
+				names = append(names, page.Items[i].Name)
+			}
 		}
 	})
 	return names, explain(err, t)
 }
 
 // remains is what a namespace's conditions say is left in it.
-func remains(o *unstructured.Unstructured) string {
-	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+func remains(namespace *corev1.Namespace) string {
 	var b strings.Builder
-	for _, c := range conditions {
-		if c, ok := c.(map[string]any); ok && c["status"] == "True" {
-			fmt.Fprintf(&b, "; %v: %v", c["type"], c["message"])
+	for _, c := range namespace.Status.Conditions {
+		if c.Status == corev1.ConditionTrue {
+			fmt.Fprintf(&b, "; %s: %s", c.Type, c.Message)
 		}
 	}
 	return b.String()

@@ -37,7 +37,7 @@ func (c *Clusters) Objects(ctx context.Context, cell string) (provisioning.Snaps
 		}
 		read[t.String()] = true
 		var found []observedObject
-		err := client.listMetadata(ctx, t, func() { found = nil }, func(o *metav1.PartialObjectMetadata) {
+		err := client.listMetadata(ctx, t, ours, func() { found = nil }, func(o *metav1.PartialObjectMetadata) {
 			if seen, ok := s.observe(t.gvk.Kind, o); ok {
 				found = append(found, seen)
 			}

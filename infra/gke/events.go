@@ -8,8 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -23,7 +21,7 @@ func (c *client) trouble(ctx context.Context, namespace string, pod types.UID) (
 		gvk: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}, namespace: namespace,
 		name: agentName,
 	}
-	set, err := c.get(ctx, t)
+	set, err := c.getMetadata(ctx, t)
 	if apierrors.IsNotFound(err) {
 		return nil, missing("workload").WithCause(err)
 	}
@@ -37,21 +35,18 @@ func (c *client) trouble(ctx context.Context, namespace string, pod types.UID) (
 	t = core("Event", namespace, "")
 	var newest corev1.Event
 	var told *verdict
-	err = c.list(ctx, t, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning},
-		func() { told, newest = nil, corev1.Event{} },
-		func(o *unstructured.Unstructured) {
-			var e corev1.Event
-			if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &e) != nil ||
-				happened(e).Before(since) || happened(e).Before(happened(newest)) {
-				return
-			}
-			if !about(e, set.GetUID(), pod) {
-				return
+	warnings := selection{t, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning}}
+	begin := func() { told, newest = nil, corev1.Event{} }
+	err = list(ctx, c, warnings, begin, func(page *corev1.EventList) {
+		for _, e := range page.Items {
+			if happened(e).Before(since) || happened(e).Before(happened(newest)) || !about(e, set.UID, pod) {
+				continue
 			}
 			if f := explainEvent(e.Reason, e.Message); f != nil {
 				newest, told = e, &verdict{failure: f, silent: true, said: e.Reason + ": " + e.Message}
 			}
-		})
+		}
+	})
 	return told, explain(err, t)
 }
 
@@ -65,7 +60,7 @@ func about(e corev1.Event, set, pod types.UID) bool {
 
 // appliedAt is when the object last became what this program wanted it to be. What happened before is about something
 // else.
-func appliedAt(o *unstructured.Unstructured) time.Time {
+func appliedAt(o metav1.Object) time.Time {
 	for _, m := range o.GetManagedFields() {
 		if m.Manager == fieldManager && m.Operation == metav1.ManagedFieldsOperationApply && m.Time != nil {
 			return m.Time.Time

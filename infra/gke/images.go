@@ -2,12 +2,10 @@ package gke
 
 import (
 	"context"
-	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // keepImages puts the images of the present pod template into a StatefulSet if the template is of the same
@@ -15,16 +13,13 @@ import (
 // that another program has changed is not kept.
 func (c *client) keepImages(ctx context.Context, set *appsv1.StatefulSet) error {
 	t := targetOf(set)
-	there, err := c.get(ctx, t)
+	var live appsv1.StatefulSet
+	err := c.get(ctx, t, &live)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
 		return explain(err, t)
-	}
-	var live appsv1.StatefulSet
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(there.Object, &live); err != nil {
-		return unavailable(fmt.Errorf("read %s: %w", t, err))
 	}
 	desired, present := &set.Spec.Template, &live.Spec.Template
 	if desired.Annotations[annotationConfig] != present.Annotations[annotationConfig] {

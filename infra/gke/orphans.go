@@ -12,7 +12,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -58,16 +57,14 @@ func (c *Clusters) Namespaces(ctx context.Context) ([]provisioning.Placement, er
 func (c *client) placements(ctx context.Context, database string) ([]provisioning.Placement, error) {
 	var found []provisioning.Placement
 	t := core("Namespace", "", "")
-	labeled := metav1.ListOptions{
-		LabelSelector: ours + "," + labelDatabase + "=" + database,
-	}
-	err := c.list(ctx, t, labeled, func() { found = nil }, func(o *unstructured.Unstructured) {
-		id := o.GetLabels()[labelAgent]
-		if o.GetName() != agent.Namespace(id) || o.GetDeletionTimestamp() != nil {
+	labeled := ours + "," + labelDatabase + "=" + database
+	err := c.listMetadata(ctx, t, labeled, func() { found = nil }, func(o *metav1.PartialObjectMetadata) {
+		id := o.Labels[labelAgent]
+		if o.Name != agent.Namespace(id) || o.DeletionTimestamp != nil {
 			return // a foreign namespace with labels copied from one of ours, or one that is on its way out
 		}
 		found = append(found, provisioning.Placement{
-			Cell: c.cell, AgentID: id, UID: string(o.GetUID()), CreatedAt: o.GetCreationTimestamp().Time,
+			Cell: c.cell, AgentID: id, UID: string(o.UID), CreatedAt: o.CreationTimestamp.Time,
 			OrphanedSince: orphanedSince(o),
 		})
 	})
@@ -78,7 +75,7 @@ func (c *client) placements(ctx context.Context, database string) ([]provisionin
 }
 
 // orphanedSince reads the mark. A mark that can't be read counts as none, so that it is written again.
-func orphanedSince(o *unstructured.Unstructured) time.Time {
+func orphanedSince(o metav1.Object) time.Time {
 	since, err := time.Parse(time.RFC3339, o.GetAnnotations()[annotationOrphaned])
 	if err != nil {
 		return time.Time{}
@@ -93,8 +90,8 @@ func (c *Clusters) MarkNamespace(ctx context.Context, p provisioning.Placement, 
 		return err
 	}
 	namespace := core("Namespace", "", agent.Namespace(p.AgentID))
-	listed, err := client.get(ctx, namespace)
-	if apierrors.IsNotFound(err) || err == nil && string(listed.GetUID()) != p.UID {
+	listed, err := client.getMetadata(ctx, namespace)
+	if apierrors.IsNotFound(err) || err == nil && string(listed.UID) != p.UID {
 		return nil // it is gone or was replaced
 	}
 	if err != nil {
@@ -105,7 +102,7 @@ func (c *Clusters) MarkNamespace(ctx context.Context, p provisioning.Placement, 
 		mark = orphanedSince.UTC().Format(time.RFC3339)
 	}
 	err = client.merge(ctx, namespace, map[string]any{"metadata": map[string]any{
-		"resourceVersion": listed.GetResourceVersion(), "annotations": map[string]any{annotationOrphaned: mark},
+		"resourceVersion": listed.ResourceVersion, "annotations": map[string]any{annotationOrphaned: mark},
 	}})
 	if err != nil || orphanedSince.IsZero() {
 		return explain(err, namespace)

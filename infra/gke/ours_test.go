@@ -3,7 +3,7 @@ package gke
 import (
 	"testing"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestIsOurs_NeedsTheManagerAndTheAgent(t *testing.T) {
@@ -19,8 +19,7 @@ func TestIsOurs_NeedsTheManagerAndTheAgent(t *testing.T) {
 		"no agent":        {map[string]string{labelManagedBy: fieldManager}, false},
 		"no labels":       {nil, false},
 	} {
-		namespace := &unstructured.Unstructured{}
-		namespace.SetLabels(c.labels)
+		namespace := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Labels: c.labels}}
 		if got := isOurs(namespace, testID); got != c.want {
 			t.Errorf("%s: isOurs is %t, want %t", name, got, c.want)
 		}

@@ -2,7 +2,6 @@ package gke
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -10,8 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/provisioning"
@@ -29,25 +26,18 @@ func (c *Clusters) Pods(ctx context.Context, cell string) ([]provisioning.Pod, e
 		return nil, err
 	}
 	var found []provisioning.Pod
-	var illegible error
 	t := core("Pod", "", "")
-	labelled := metav1.ListOptions{LabelSelector: labelManagedBy + "=" + fieldManager + "," + labelName + "=" +
-		agentName + "," + labelAgent}
-	err = client.list(ctx, t, labelled, func() { found, illegible = nil, nil }, func(o *unstructured.Unstructured) {
-		id := o.GetLabels()[labelAgent]
-		if o.GetNamespace() != agent.Namespace(id) || o.GetName() != podName {
-			return // a foreign pod with labels copied from one of ours
+	labelled := selection{t, metav1.ListOptions{LabelSelector: ours + "," + labelName + "=" + agentName}}
+	err = list(ctx, client, labelled, func() { found = nil }, func(page *corev1.PodList) {
+		for i := range page.Items {
+			pod := &page.Items[i]
+			id := pod.Labels[labelAgent]
+			if pod.Namespace != agent.Namespace(id) || pod.Name != podName {
+				continue // a foreign pod with labels copied from one of ours
+			}
+			found = append(found, observed(id, pod))
 		}
-		var pod corev1.Pod
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &pod); err != nil {
-			illegible = unavailable(fmt.Errorf("read the pod of agent %s: %w", id, err))
-			return
-		}
-		found = append(found, observed(id, &pod))
 	})
-	if err == nil {
-		err = illegible
-	}
 	if err != nil {
 		return nil, explain(err, t)
 	}
@@ -113,15 +103,15 @@ func (c *Clusters) Existence(ctx context.Context, a agent.Agent) (provisioning.E
 		return provisioning.Existence{}, err
 	}
 	t := core("Namespace", "", a.Namespace())
-	namespace, err := client.get(ctx, t)
-	if apierrors.IsNotFound(err) || err == nil && namespace.GetDeletionTimestamp() != nil {
+	namespace, err := client.getMetadata(ctx, t)
+	if apierrors.IsNotFound(err) || err == nil && namespace.DeletionTimestamp != nil {
 		return provisioning.Existence{}, nil
 	}
 	if err != nil {
 		return provisioning.Existence{}, explain(err, t)
 	}
 	t = core("Pod", a.Namespace(), podName)
-	if _, err = client.get(ctx, t); apierrors.IsNotFound(err) {
+	if _, err = client.getMetadata(ctx, t); apierrors.IsNotFound(err) {
 		return provisioning.Existence{Namespace: true}, nil
 	}
 	if err != nil {

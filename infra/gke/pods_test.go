@@ -163,6 +163,7 @@ func TestPods_ListIsCompleteOrAnError(t *testing.T) {
 			return answer(http.StatusInternalServerError, metav1.StatusReasonInternalError, "no"), nil
 		},
 		"a pod that can't be read": func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+			r.Header.Set("Accept", "application/json")
 			return withInvalidItems(next.RoundTrip(r))
 		},
 	} {

@@ -82,12 +82,12 @@ func (w *world) versions(t *testing.T, objects []object) map[string]string {
 	}
 	versions := map[string]string{}
 	for _, o := range objects {
-		there, err := c.get(t.Context(), targetOf(o))
+		there, err := c.getMetadata(t.Context(), targetOf(o))
 		if err != nil {
 			t.Fatal(err)
 		}
 		version := there.GetResourceVersion()
-		if there.GetKind() == "StatefulSet" {
+		if targetOf(o).gvk.Kind == "StatefulSet" {
 			version = fmt.Sprint(there.GetGeneration())
 		}
 		versions[targetOf(o).String()] = version

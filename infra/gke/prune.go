@@ -24,7 +24,7 @@ func (c *Clusters) Prune(ctx context.Context, a agent.Agent) error {
 	}
 	t := core("ConfigMap", a.Namespace(), "")
 	var leftover []metav1.PartialObjectMetadata
-	err = client.listMetadata(ctx, t, func() { leftover = nil }, func(o *metav1.PartialObjectMetadata) {
+	err = client.listMetadata(ctx, t, ours, func() { leftover = nil }, func(o *metav1.PartialObjectMetadata) {
 		if isLeftover(o.Name, generationOf(o), a) {
 			leftover = append(leftover, *o)
 		}
@@ -79,7 +79,7 @@ func (c *client) pruneEnvironment(ctx context.Context, a agent.Agent, plain *met
 func (c *client) touch(ctx context.Context, t target) (*metav1.PartialObjectMetadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return c.metadataAt(t).Patch(ctx, t.name, types.MergePatchType, []byte("{}"),
+	return c.at(t).Patch(ctx, t.name, types.MergePatchType, []byte("{}"),
 		metav1.PatchOptions{FieldManager: fieldManager})
 }
 

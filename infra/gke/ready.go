@@ -2,13 +2,11 @@ package gke
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/provisioning"
@@ -44,17 +42,13 @@ func (c *Clusters) CheckReady(ctx context.Context, a agent.Agent) error {
 // verdict judges the pod of a namespace.
 func (c *client) verdict(ctx context.Context, namespace string, d desired) (verdict, error) {
 	t := core("Pod", namespace, podName)
-	object, err := c.get(ctx, t)
-	var pod *corev1.Pod
+	pod := &corev1.Pod{}
+	err := c.get(ctx, t, pod)
 	switch {
 	case apierrors.IsNotFound(err):
+		pod = nil
 	case err != nil:
 		return verdict{}, explain(err, t)
-	default:
-		pod = &corev1.Pod{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, pod); err != nil {
-			return verdict{}, unavailable(fmt.Errorf("read the pod: %w", err))
-		}
 	}
 	v := d.judge(pod)
 	if pod != nil && v.failure != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // volumeName is the name of the agent's claim, and of the volume in its pod.
@@ -32,12 +31,8 @@ func (b blueprint) volumeClaim() object {
 // more, and it can't shrink. Otherwise a new setting, or a plan that offers less, would keep older agents from
 // starting. It reports whether there was anything to agree on.
 func (c *client) keepVolume(ctx context.Context, claim *corev1.PersistentVolumeClaim) (changed bool, err error) {
-	there, err := c.get(ctx, targetOf(claim))
-	if err != nil {
-		return false, err
-	}
 	var live corev1.PersistentVolumeClaim
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(there.Object, &live); err != nil {
+	if err := c.get(ctx, targetOf(claim), &live); err != nil {
 		return false, err
 	}
 	if class := live.Spec.StorageClassName; class != nil &&
