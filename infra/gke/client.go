@@ -114,8 +114,8 @@ type selection struct {
 }
 
 // list passes every page of objects to see. All pages are of one resource version. If that version expires, list starts
-// again, so see must accept objects that it has already seen. begin is called at every start. see must not keep objects,
-// so that the memory for a list does not grow with the number of its pages.
+// again, so see must accept objects that it has already seen. begin is called at every start. see must not keep
+// objects, so that the memory for a list does not grow with the number of its pages.
 func list[L any, P listOf[L]](ctx context.Context, c *client, s selection, begin func(), see func(P)) error {
 	return listPages(s.selectors, begin, func(o metav1.ListOptions) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
