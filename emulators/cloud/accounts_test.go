@@ -60,7 +60,7 @@ func (c customer) create(size string, status int, code string) answer {
 func (c customer) await(id, status, reason string) {
 	c.t.Helper()
 	deadline := time.Now().Add(patience)
-	tick := time.NewTicker(50 * time.Millisecond)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
 		a := c.call(http.MethodGet, "/api/v1/agents/"+id, "", http.StatusOK, "")

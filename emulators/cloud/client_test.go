@@ -28,6 +28,10 @@ var binaries = flag.String("binaries", "", "`directory` of the binaries of the s
 // delays its agent so long.
 const patience = 5 * time.Minute
 
+// pollInterval is how often a test reads what it waits for. One read costs the API, the database and the check of the
+// response several milliseconds of CPU, and many tests wait concurrently.
+const pollInterval = 100 * time.Millisecond
+
 // deployment is a running cloud, with clients of its parts.
 type deployment struct {
 	*cloud.Cloud
@@ -208,7 +212,7 @@ func (d deployment) create(t *testing.T, body string) string {
 func (d deployment) await(t *testing.T, id, what string, holds func(a answer) bool) answer {
 	t.Helper()
 	deadline := time.Now().Add(patience)
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
 		a := d.call(t, d.Ready.APIKey, http.MethodGet, "/agents/"+id, "")

@@ -28,7 +28,7 @@ const (
 	// lastCheckTimeout bounds the check that follows a deadline before which no check has ended.
 	lastCheckTimeout = 30 * time.Second
 	// pollInterval is how often a wait looks at the page.
-	pollInterval = 50 * time.Millisecond
+	pollInterval = 100 * time.Millisecond
 )
 
 // Page is a tab of the browser. Its cookies and storage belong to it and to the windows that it opens. Methods fail the

@@ -110,10 +110,11 @@ func (p *Page) screenshot(name string) (string, error) {
 	if len(size) != 2 {
 		return "", errors.New("the page has no size")
 	}
-	beyond := true
+	beyond, fast := true, true
 	image, err := chromedp.Call(ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{
 		Clip:                  &page.Viewport{Width: size[0], Height: min(size[1], tallest), Scale: 1},
 		CaptureBeyondViewport: &beyond,
+		OptimizeForSpeed:      &fast,
 	})
 	if err != nil {
 		return "", err

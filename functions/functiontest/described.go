@@ -41,7 +41,7 @@ func (d *descriptions) of(route function.Route) (*openapitest.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	document, err := openapitest.Parse(text)
+	document, err := parse(text)
 	if err != nil {
 		return nil, err
 	}
@@ -49,5 +49,26 @@ func (d *descriptions) of(route function.Route) (*openapitest.Document, error) {
 		d.ofRoute = map[string]*openapitest.Document{}
 	}
 	d.ofRoute[route.Name] = document
+	return document, nil
+}
+
+// parsed holds the documents of all backends by their text. They compile each schema once for the whole package.
+var parsed = struct {
+	mu     sync.Mutex
+	byText map[string]*openapitest.Document
+}{byText: map[string]*openapitest.Document{}}
+
+// parse returns the document of a text.
+func parse(text []byte) (*openapitest.Document, error) {
+	parsed.mu.Lock()
+	defer parsed.mu.Unlock()
+	if known := parsed.byText[string(text)]; known != nil {
+		return known, nil
+	}
+	document, err := openapitest.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	parsed.byText[string(text)] = document
 	return document, nil
 }

@@ -10,12 +10,14 @@ type pointer []string
 // to returns a pointer below p. It does not modify p.
 func (p pointer) to(steps ...string) pointer { return append(p[:len(p):len(p)], steps...) }
 
+// escape escapes a step as JSON pointers do, and then as URLs do.
+var escape = strings.NewReplacer("~", "~0", "/", "~1", "%", "%25", "{", "%7B", "}", "%7D")
+
 // String returns the pointer as a URL fragment.
 func (p pointer) String() string {
 	escaped := make([]string, len(p))
 	for i, step := range p {
-		step = strings.NewReplacer("~", "~0", "/", "~1").Replace(step)
-		escaped[i] = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D").Replace(step)
+		escaped[i] = escape.Replace(step)
 	}
 	return "#/" + strings.Join(escaped, "/")
 }

@@ -22,6 +22,7 @@ type Document struct {
 
 	mu       sync.Mutex
 	compiler *jsonschema.Compiler
+	schemas  map[string]*jsonschema.Schema // by pointer
 }
 
 // Parse parses a document. Its schemas are compiled on first use.
@@ -40,7 +41,7 @@ func Parse(description []byte) (*Document, error) {
 	if err := c.AddResource(resource, root); err != nil {
 		return nil, err
 	}
-	return &Document{root: object, compiler: c}, nil
+	return &Document{root: object, compiler: c, schemas: map[string]*jsonschema.Schema{}}, nil
 }
 
 // resource is the document's name in the compiler.
@@ -167,9 +168,7 @@ func (d *Document) validate(at pointer, raw []byte) error {
 	if err != nil {
 		return errors.New("the value is not JSON")
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	schema, err := d.compiler.Compile(resource + at.String())
+	schema, err := d.schema(at)
 	if err != nil {
 		return fmt.Errorf("compile the schema at %s: %w", at, err)
 	}
@@ -178,6 +177,22 @@ func (d *Document) validate(at pointer, raw []byte) error {
 		return errors.Join(leaves(failed)...)
 	}
 	return nil
+}
+
+// schema returns the compiled schema at a pointer. The compiler itself takes longer than most validations to find one
+// that it has compiled before.
+func (d *Document) schema(at pointer) (*jsonschema.Schema, error) {
+	key := at.String()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if known := d.schemas[key]; known != nil {
+		return known, nil
+	}
+	compiled, err := d.compiler.Compile(resource + key)
+	if err == nil {
+		d.schemas[key] = compiled
+	}
+	return compiled, err
 }
 
 func leaves(e *jsonschema.ValidationError) []error {
