@@ -157,7 +157,7 @@ func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 	denied := map[string][]string{
 		"api": {
 			"cloud.google.com/go/monitoring", "k8s.io", "sigs.k8s.io", "firebase.google.com/go",
-			"github.com/stripe", module + "emulators",
+			"github.com/stripe", "github.com/modelcontextprotocol", module + "emulators",
 		},
 		// Firebase's library links Cloud Storage's, and that one Cloud Monitoring's. Only infra's package is denied.
 		// It sends plain requests for logs to API servers; client-go configures the connection.
@@ -167,7 +167,10 @@ func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 			"sigs.k8s.io/gateway-api", module + "emulators",
 		},
 		// Stripe is linked because KeepAccounts fetches subscriptions.
-		"worker": {"firebase.google.com/go", "k8s.io/client-go/kubernetes", module + "emulators"},
+		"worker": {
+			"firebase.google.com/go", "k8s.io/client-go/kubernetes", "github.com/modelcontextprotocol",
+			module + "emulators",
+		},
 		"notifier": {
 			"cloud.google.com/go/firestore", "cloud.google.com/go/monitoring", "firebase.google.com/go",
 			"github.com/stripe", module + "emulators",
@@ -184,7 +187,10 @@ func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 			"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go/kubernetes", "k8s.io/client-go/rest",
 			"go.opentelemetry.io", module + "infra", module + "emulators", module + "shared/function",
 		},
-		"operator": {"k8s.io", "sigs.k8s.io", "firebase.google.com/go", "github.com/stripe", module + "emulators"},
+		"operator": {
+			"k8s.io", "sigs.k8s.io", "firebase.google.com/go", "github.com/stripe", "github.com/modelcontextprotocol",
+			module + "emulators",
+		},
 	}
 	everyRole := []string{
 		"testing", "net/http/httptest", "net/http/pprof", "github.com/hashicorp",

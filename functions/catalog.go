@@ -14,7 +14,7 @@ import (
 	"agents.example/controlplane/functions/auditlog"
 	"agents.example/controlplane/functions/console"
 	"agents.example/controlplane/functions/credentials"
-	"agents.example/controlplane/functions/mcp"
+	"agents.example/controlplane/functions/mcp/mcproute"
 	"agents.example/controlplane/functions/me"
 	"agents.example/controlplane/functions/members"
 	"agents.example/controlplane/functions/organizations"
@@ -92,7 +92,7 @@ type Settings struct {
 	// SignIn is how clients of the API get tokens.
 	SignIn system.SignIn
 	// API is how the tools of the Model Context Protocol call the API.
-	API mcp.API
+	API mcproute.API
 	// BillingClock decides when the grace period of a failed payment ends; nil is time.Now.
 	BillingClock func() time.Time
 	// Slots bound the answers that this process holds open; nil for no bound.
@@ -149,7 +149,7 @@ func Routes(d Dependencies) []function.Route {
 		secrets.Reconcile(writer, d.Operations),
 		credentials.Reveal(d.Agents, d.Credentials),
 		credentials.Rotate(writer, d.Addresses),
-		mcp.Route(d.API),
+		mcproute.Route(d.API),
 		me.Get(d.Directory),
 		organizations.Current(d.Accounts),
 		members.List(memberService),

@@ -11,6 +11,7 @@ import (
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/functions/mcp"
+	"agents.example/controlplane/functions/mcp/mcproute"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/billing"
@@ -117,7 +118,7 @@ func newBodyTest(f *testing.F) bodyTest {
 		Payments: reachedPayments{}, Members: reachedMembers{},
 		Settings: functions.Settings{
 			Cells: agent.Cells{{Name: "a", Region: agent.DefaultRegion}},
-			API:   mcp.API{BaseURL: "https://api.test", Transport: acceptingAPI{}},
+			API:   mcproute.API{BaseURL: "https://api.test", Transport: acceptingAPI{}, Open: mcp.New},
 		},
 	}
 	b := bodyTest{handler: handlerOf(f, d)}

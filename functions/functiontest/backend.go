@@ -12,6 +12,7 @@ import (
 	"agents.example/controlplane/emulators/secretmanageremu"
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/mcp"
+	"agents.example/controlplane/functions/mcp/mcproute"
 	"agents.example/controlplane/functions/system"
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/infra/secretmanager"
@@ -81,7 +82,7 @@ func NewWith(t testing.TB, o Options) *Backend {
 		Cells: cells, Addresses: agent.Addresses{Domain: "agents.test", Scheme: "https"}, Pepper: []byte("pepper"),
 		HandoffKeys: keys,
 		SignIn:      system.SignIn{BaseURL: "https://api.example.com", Issuer: "https://issuer.example.com"},
-		API:         mcp.API{BaseURL: "https://api.test", Transport: inProcess{b}},
+		API:         mcproute.API{BaseURL: "https://api.test", Transport: inProcess{b}, Open: mcp.New},
 	}
 	b.openRecords(t, o.FirestoreHost)
 	b.openSecrets(t, o.SecretQuotas)

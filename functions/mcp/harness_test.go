@@ -12,7 +12,8 @@ import (
 
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/functiontest"
-	mcproute "agents.example/controlplane/functions/mcp"
+	tools "agents.example/controlplane/functions/mcp"
+	"agents.example/controlplane/functions/mcp/mcproute"
 	"agents.example/controlplane/shared/clientip"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/plan"
@@ -47,7 +48,9 @@ func start(t *testing.T, change ...func(*functiontest.Backend)) *service {
 	t.Cleanup(transport.CloseIdleConnections)
 	voucher := clientip.NewVoucher([]byte(edgeSecret))
 	serve := func(base string, requests int) {
-		b.API = mcproute.API{BaseURL: base, Transport: transport, Vouch: voucher.Vouch, MaxRequests: requests}
+		b.API = mcproute.API{
+			BaseURL: base, Transport: transport, Vouch: voucher.Vouch, MaxRequests: requests, Open: tools.New,
+		}
 		var served []function.Served
 		for _, r := range functions.Routes(b.Dependencies) {
 			served = append(served, r.Served(b.Guard))

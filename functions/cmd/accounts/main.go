@@ -12,6 +12,7 @@ import (
 	"agents.example/controlplane/functions/cmd/internal/wire"
 	"agents.example/controlplane/functions/cmd/internal/wire/logs"
 	"agents.example/controlplane/functions/cmd/internal/wire/providers"
+	"agents.example/controlplane/functions/mcp"
 )
 
 func main() {
@@ -22,7 +23,7 @@ func main() {
 			return run.Service{}, err
 		}
 		openers := providers.Openers(c.Common, c.Providers)
-		openers.Logs = logs.Opener(c.Cells)
+		openers.Logs, openers.MCP = logs.Opener(c.Cells), mcp.New
 		return wire.Accounts(ctx, c.Routes, openers)
 	})
 }

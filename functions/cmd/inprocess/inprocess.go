@@ -14,6 +14,7 @@ import (
 	"agents.example/controlplane/functions/cmd/internal/wire/cells"
 	"agents.example/controlplane/functions/cmd/internal/wire/logs"
 	"agents.example/controlplane/functions/cmd/internal/wire/providers"
+	"agents.example/controlplane/functions/mcp"
 )
 
 // Options change what the environment cannot express.
@@ -43,7 +44,7 @@ func Open(ctx context.Context, environment map[string]string, o Options) (Servic
 	}
 	openers, external := cells.Openers(worker), providers.Openers(worker.Common, worker.Providers)
 	openers.Payments, openers.Members = external.Payments, external.Members
-	openers.Logs = logs.Opener(worker.Cells)
+	openers.Logs, openers.MCP = logs.Opener(worker.Cells), mcp.New
 	s, err := wire.All(ctx, worker, wire.Settings{
 		Openers: openers, Pepper: routes.Pepper, EdgeSecrets: routes.EdgeSecrets, BillingClock: o.BillingClock,
 		MaxHeldAnswers: routes.MaxHeldAnswers, ConsoleClientID: routes.ConsoleClientID,

@@ -6,7 +6,7 @@ import (
 
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/console"
-	"agents.example/controlplane/functions/mcp"
+	"agents.example/controlplane/functions/mcp/mcproute"
 	"agents.example/controlplane/functions/system"
 	"agents.example/controlplane/infra/agentprobe"
 	"agents.example/controlplane/shared/function"
@@ -42,8 +42,9 @@ func fills() map[function.Need]fill {
 func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 	d := functions.Dependencies{Settings: functions.Settings{
 		Cells: o.config.Cells.Placement(), Addresses: o.config.Addresses(), Pepper: o.settings.Pepper,
-		API: mcp.API{
+		API: mcproute.API{
 			BaseURL: o.settings.APIBaseURL, Vouch: o.settings.voucher().Vouch, MaxRequests: o.settings.MaxHeldAnswers,
+			Open: o.settings.MCP,
 		},
 		HandoffKeys: o.config.HandoffKeys, BillingClock: o.settings.BillingClock, Slots: o.slots,
 		SignIn: system.SignIn{

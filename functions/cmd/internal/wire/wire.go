@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/functions/mcp/mcproute"
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/infra/oidc"
 	"agents.example/controlplane/infra/pubsub"
@@ -50,6 +51,7 @@ type Openers struct {
 	Logs          func(ctx context.Context) (agentlog.Source, error)
 	Payments      func(ctx context.Context) (billing.Payments, error)
 	Members       func(ctx context.Context) (member.Provider, error)
+	MCP           func(api mcproute.API) mcproute.Server
 }
 
 // Settings are the settings of a process in addition to its common configuration.
