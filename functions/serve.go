@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 
 	"agents.example/controlplane/shared/function"
 )
@@ -33,7 +34,7 @@ func (s Selection) has(name string, role function.Role) bool {
 
 // Authenticating returns the name of a selected route that authenticates its callers, and whether there is one.
 func (s Selection) Authenticating() (name string, ok bool) {
-	routes := Routes(Dependencies{})
+	routes := described()
 	i := slices.IndexFunc(routes, func(r function.Route) bool {
 		return r.Access.Authenticates() && s.has(r.Name, r.Role)
 	})
@@ -43,11 +44,14 @@ func (s Selection) Authenticating() (name string, ok bool) {
 	return routes[i].Name, true
 }
 
+// described returns the routes without their dependencies. It builds them once.
+var described = sync.OnceValue(func() []function.Route { return Routes(Dependencies{}) })
+
 // Handler serves the selected functions. Each gets only the dependencies that it needs.
 func Handler(s Selection, open Opener, guards Guards) (http.Handler, error) {
 	var served []function.Served
 	openRoutes := oncePerNeeds(open, Routes)
-	for i, r := range Routes(Dependencies{}) {
+	for i, r := range described() {
 		if !s.has(r.Name, r.Role) {
 			continue
 		}

@@ -12,7 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -171,9 +171,6 @@ func (c *Client) Ping(ctx context.Context) error {
 // now is the time as Firestore stores it.
 func (c *Client) now() time.Time { return storedTime(c.clock()) }
 
-// reservedID matches the ids that Firestore reserves.
-var reservedID = regexp.MustCompile(`^(\.|\.\.|__.*__)$`)
-
 // maxID is Firestore's limit for a document id, in bytes.
 const maxID = 1500
 
@@ -194,8 +191,15 @@ func (c *Client) agent(id string) (*gcp.DocumentRef, bool) {
 	return c.ref(d.Collection, d.ID)
 }
 
+// reserved reports whether Firestore reserves an id.
+func reserved(id string) bool {
+	const mark = "__"
+	return id == "." || id == ".." ||
+		len(id) >= 2*len(mark) && strings.HasPrefix(id, mark) && strings.HasSuffix(id, mark)
+}
+
 func validID(id string) bool {
-	if id == "" || len(id) > maxID || !utf8.ValidString(id) || reservedID.MatchString(id) {
+	if id == "" || len(id) > maxID || !utf8.ValidString(id) || reserved(id) {
 		return false
 	}
 	for _, r := range id {

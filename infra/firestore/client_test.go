@@ -21,6 +21,18 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
+func TestValidID_RefusesWhatFirestoreReserves(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[string]bool{
+		"a": true, "_": true, "__": true, "___": true, "__a": true, "a__": true, "...": true,
+		".": false, "..": false, "____": false, "__a__": false, "": false, "a/b": false,
+	} {
+		if got := validID(id); got != want {
+			t.Errorf("validID(%q) = %t, want %t", id, got, want)
+		}
+	}
+}
+
 func TestOpen_NeedsAProject(t *testing.T) {
 	t.Parallel()
 	if _, err := Open(t.Context(), Options{EmulatorHost: emulatorHost}); err == nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/sethvargo/go-envconfig"
 )
@@ -38,13 +39,13 @@ func (l *lastLookup) Lookup(key string) (string, bool) {
 	return l.Lookuper.Lookup(key)
 }
 
-var fieldPrefix = regexp.MustCompile(`^[A-Z]\w*: $`)
+var fieldPrefix = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Z]\w*: $`) })
 
 // withoutFields removes the names of Go fields that envconfig puts in front of an error.
 func withoutFields(err error) error {
 	for {
 		inner := errors.Unwrap(err)
-		if inner == nil || !fieldPrefix.MatchString(strings.TrimSuffix(err.Error(), inner.Error())) {
+		if inner == nil || !fieldPrefix().MatchString(strings.TrimSuffix(err.Error(), inner.Error())) {
 			return err
 		}
 		err = inner
