@@ -75,7 +75,7 @@ func (c *capture) start(ctx context.Context) (http.Handler, error) {
 	go func() { ended <- funcframework.StartHostPort(loopback, port) }()
 	requests, stop := context.WithCancel(ctx)
 	defer stop()
-	go send(requests, "http://"+net.JoinHostPort(loopback, port)+"/")
+	go send(requests, net.JoinHostPort(loopback, port))
 	select {
 	case server := <-c.server:
 		if server == nil {
@@ -119,18 +119,18 @@ func freePort(ctx context.Context) (string, error) {
 	return port, errors.Join(err, l.Close())
 }
 
-// send sends requests until one has an answer or ctx is done.
+// send requests / until a server answers or ctx is done. It writes the request itself: an HTTP client would take longer
+// to set up than the rest of the framework.
 func send(ctx context.Context, address string) {
 	const pause = time.Millisecond
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	var dialer net.Dialer
 	for ctx.Err() == nil {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-		if err != nil {
-			return
-		}
-		if res, err := client.Do(req); err == nil {
-			_, _ = io.Copy(io.Discard, res.Body)
-			_ = res.Body.Close()
+		if conn, err := dialer.DialContext(ctx, "tcp", address); err == nil {
+			stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+			_, _ = io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n")
+			_, _ = io.Copy(io.Discard, conn)
+			stop()
+			_ = conn.Close()
 			return
 		}
 		select {
