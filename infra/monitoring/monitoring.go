@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"agents.example/controlplane/infra/lazyconn"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/metrics"
 )
@@ -71,7 +72,7 @@ type Source struct {
 
 var _ metrics.Source = (*Source)(nil)
 
-// Open creates the client. It makes no call.
+// Open creates the client. It connects at the first query.
 func Open(ctx context.Context, o Options) (*Source, error) {
 	if o.ProjectID == "" {
 		return nil, errors.New("monitoring: configure the project")
@@ -82,7 +83,7 @@ func Open(ctx context.Context, o Options) (*Source, error) {
 			option.WithTelemetryDisabled(),
 			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
 	}
-	c, err := client.NewMetricClient(ctx, options...)
+	c, err := lazyconn.Open(ctx, client.NewMetricClient, options...)
 	if err != nil {
 		return nil, fmt.Errorf("open the monitoring client: %w", err)
 	}

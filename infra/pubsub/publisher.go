@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"agents.example/controlplane/infra/lazyconn"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 )
@@ -55,7 +56,7 @@ type Publisher struct {
 	inFlight sync.WaitGroup
 }
 
-// Open creates the client. It makes no call and does not check that the topic exists.
+// Open creates the client. It connects at the first nudge, and does not check that the topic exists.
 func Open(ctx context.Context, o Options) (*Publisher, error) {
 	if o.ProjectID == "" || o.Topic == "" {
 		return nil, errors.New("pubsub: configure the project and the topic")
@@ -66,7 +67,7 @@ func Open(ctx context.Context, o Options) (*Publisher, error) {
 			option.WithTelemetryDisabled(),
 			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
 	}
-	client, err := apiv1.NewTopicAdminClient(ctx, options...)
+	client, err := lazyconn.Open(ctx, apiv1.NewTopicAdminClient, options...)
 	if err != nil {
 		return nil, fmt.Errorf("open the pubsub client: %w", err)
 	}

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"agents.example/controlplane/infra/lazyconn"
 	"agents.example/controlplane/shared/credential"
 )
 
@@ -55,7 +56,7 @@ type Store struct {
 	database    string
 }
 
-// Open creates the client. It makes no call.
+// Open creates the client. It connects at the first call.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.ProjectID == "" {
 		return nil, errors.New("secret manager: the project must be configured")
@@ -64,7 +65,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, fmt.Errorf("secret manager: the environment must be 2 to 8 lowercase letters and digits that "+
 			"begin with a letter, got %q", o.Environment)
 	}
-	c, err := client.NewClient(ctx, clientOptions(o.Endpoint)...)
+	c, err := lazyconn.Open(ctx, client.NewClient, clientOptions(o.Endpoint)...)
 	if err != nil {
 		return nil, fmt.Errorf("open the secret manager client: %w", err)
 	}
