@@ -99,6 +99,7 @@ func measures() []measure {
 		{name: "cold starts", rows: []string{"P5"}, run: onEmbeddedFirestore(measureColdStart)},
 		{name: "provisioning", rows: []string{"P6", "P19"}, run: measureProvisioning},
 		{name: "pace of provisioning", rows: []string{"P7", "P8"}, run: onEmbeddedFirestore(measurePace)},
+		{name: "check for drift", rows: []string{"P9"}, run: onEmbeddedFirestore(measureDrift)},
 		{name: "collection of metrics", rows: []string{"P10"}, run: measureCycles},
 		{name: "a request to an agent", rows: []string{"P13"}, run: measureRouter},
 		{name: "lookups of agents", rows: []string{"P13"}, run: measureLookups},

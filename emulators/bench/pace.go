@@ -32,9 +32,10 @@ const (
 // both sides.
 type pace struct {
 	*deployment
-	kubeconfig string
-	raw        *rawClient
-	template   template
+	cluster  *cluster.Cluster
+	counted  *writeCounter
+	raw      *rawClient
+	template template
 	// running receives the ID of an agent when its record says that it runs.
 	running chan string
 }
@@ -80,7 +81,7 @@ func newPace(ctx context.Context, l *environment, d *deployment) (*pace, error) 
 		return nil, err
 	}
 	d.closers = append(d.closers, counted.server.Close)
-	p := &pace{deployment: d, running: make(chan string, 1000)}
+	p := &pace{deployment: d, cluster: k, counted: counted, running: make(chan string, 1000)}
 	d.deps.Prober = answers{} // simulated pods listen on no port
 	if p.raw, err = newRawClient(k.Kubeconfig); err != nil {
 		return nil, err
@@ -97,7 +98,6 @@ func newPace(ctx context.Context, l *environment, d *deployment) (*pace, error) 
 		return nil, err
 	}
 	p.template = template{agentID: ids[0], writes: counted.applied}
-	p.kubeconfig = k.Kubeconfig
 	return p, p.connectCluster(ctx, k.Kubeconfig)
 }
 
@@ -111,13 +111,13 @@ func (p *pace) connectCluster(ctx context.Context, kubeconfig string) error {
 		return err
 	}
 	p.closers = append(p.closers, clusters.Close)
-	p.deps.Cluster = clusters
+	p.deps.Cluster, p.deps.Objects = clusters, clusters
 	return nil
 }
 
 // startNotifier delivers a nudge when a pod changes.
 func (p *pace) startNotifier(ctx context.Context) error {
-	config, err := informers.Connect(p.kubeconfig)
+	config, err := informers.Connect(p.cluster.Kubeconfig)
 	if err != nil {
 		return err
 	}

@@ -160,12 +160,13 @@ func (d *deployment) attachCluster(ctx context.Context, l *environment) (*writeC
 	return w, nil
 }
 
-// writeCounter is a proxy in front of an API server that counts writes.
+// writeCounter is a proxy in front of an API server that counts requests.
 type writeCounter struct {
 	kubeconfig string
 	server     *http.Server
 
 	mu      sync.Mutex
+	reads   int
 	writes  map[string]int // by path
 	applied []write
 }
@@ -212,11 +213,12 @@ func newWriteCounter(ctx context.Context, upstream, kubeconfig string) (*writeCo
 }
 
 func (w *writeCounter) count(req *http.Request) {
-	if req.Method == http.MethodGet {
-		return
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if req.Method == http.MethodGet {
+		w.reads++
+		return
+	}
 	w.writes[req.URL.Path]++
 }
 
@@ -226,11 +228,34 @@ func (w *writeCounter) remember(applied write) {
 	w.applied = append(w.applied, applied)
 }
 
+// appliedTo returns what was applied for each of some agents.
+func (w *writeCounter) appliedTo(ids []string) []template {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := make([]template, len(ids))
+	for i, id := range ids {
+		all[i].agentID = id
+		for _, applied := range w.applied {
+			if strings.Contains(applied.path, id) {
+				all[i].writes = append(all[i].writes, applied)
+			}
+		}
+	}
+	return all
+}
+
 // drain returns how often each path was written since the last call.
 func (w *writeCounter) drain() map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	drained := w.writes
-	w.writes = map[string]int{}
+	w.reads, w.writes = 0, map[string]int{}
 	return drained
+}
+
+// readCalls returns the number of reads since the last call of drain.
+func (w *writeCounter) readCalls() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.reads
 }

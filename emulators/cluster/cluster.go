@@ -134,6 +134,9 @@ func readyLine(log string) (kubeconfig string, err error) {
 	return "", errors.New("the cluster is not ready yet")
 }
 
+// Pid is the cluster's process: API server, etcd and controllers.
+func (c *Cluster) Pid() int { return c.process.Pid() }
+
 // Done is closed when the cluster has exited, for any reason.
 func (c *Cluster) Done() <-chan struct{} { return c.process.Done() }
 
