@@ -31,8 +31,8 @@ const (
 )
 
 // Build returns the path of the cluster's binary in the user's cache directory and builds it if it is not there. It
-// compiles once for each state of the sources: about 7 minutes on 2 cores the first time, seconds after a change of the
-// nested module. Concurrent callers, in any process, wait for one build. Build reports its progress to progress, or to
+// compiles once for each state of the sources: about 7 minutes on 2 cores the first time, again after the first change
+// of the nested module, and then seconds. Concurrent callers, in any process, wait for one build. Build reports its progress to progress, or to
 // standard error where that is nil. An interrupted build continues where it stopped.
 func Build(ctx context.Context, progress io.Writer) (binary string, err error) {
 	b, err := newBuilder(progress)
@@ -63,11 +63,16 @@ func (b *builder) estimate(cpus int) (time.Duration, error) {
 	if err != nil || markUsed(binary) {
 		return 0, err
 	}
-	earlier, err := filepath.Glob(filepath.Join(b.cache, binaryPrefix+"*"))
-	if err != nil || len(earlier) > 0 && !strings.HasSuffix(earlier[0], partSuffix) {
-		return warmBuild, err
+	if b.builtBefore() > 1 { // the packages of the first build are not kept
+		return warmBuild, nil
 	}
 	return max(warmBuild, coldBuildCPU/time.Duration(cpus)), nil
+}
+
+// builtBefore returns the number of binaries of other sources in the cache.
+func (b *builder) builtBefore() int {
+	names, _ := filepath.Glob(filepath.Join(b.cache, binaryPrefix+"*")) // the pattern is valid
+	return len(slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, partSuffix) }))
 }
 
 func newBuilder(progress io.Writer) (*builder, error) {
@@ -82,8 +87,9 @@ func newBuilder(progress io.Writer) (*builder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find a directory for the cluster's binary: %w; set HOME or XDG_CACHE_HOME", err)
 	}
+	cache = filepath.Join(cache, "agents-controlplane")
 	return &builder{
-		module: module, cache: filepath.Join(cache, "agents-controlplane"), flags: clusterFlags(),
+		module: module, cache: cache, firstCache: filepath.Join(cache, "go-build"), flags: clusterFlags(),
 		url:      os.Getenv(urlVariable),
 		progress: gobuild.NewProgress(progress),
 	}, nil
@@ -102,11 +108,14 @@ func clusterFlags() []string {
 
 // builder builds the main package of one module and caches its binaries.
 type builder struct {
-	module   string // directory
-	cache    string // directory
-	flags    []string
-	url      string // of prebuilt binaries, or empty
-	progress *gobuild.Progress
+	module string // directory
+	cache  string // directory
+	flags  []string
+	// firstCache is the compiler's cache of the first build, or empty. It is removed after that build, because most users
+	// never change the cluster, and its packages take 2 GB. The builds of those who do use and keep the user's cache.
+	firstCache string
+	url        string // of prebuilt binaries, or empty
+	progress   *gobuild.Progress
 }
 
 // binary returns the path of the binary of the present sources, which need not exist.
@@ -156,10 +165,17 @@ func (b *builder) fetch(ctx context.Context, name, target string) error {
 			return fmt.Errorf("remove an incomplete download: %w", err)
 		}
 	}
-	return gobuild.Build{
+	compile := gobuild.Build{
 		Name: "the local Kubernetes cluster", Dir: b.module, Packages: []string{"."}, Target: target,
 		Flags: b.flags, Cold: true, Progress: b.progress,
-	}.Run(ctx)
+	}
+	if b.builtBefore() == 0 {
+		compile.Cache = b.firstCache
+	}
+	if err := compile.Run(ctx); err != nil || compile.Cache == "" {
+		return err
+	}
+	return os.RemoveAll(compile.Cache)
 }
 
 // markUsed reports whether binary exists. It sets the file's time, so that prune keeps it.

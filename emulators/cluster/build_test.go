@@ -109,6 +109,33 @@ func TestBuild_FollowsItsSources(t *testing.T) {
 	}
 }
 
+func TestBuild_KeepsPackagesOnlyOfChangedSources(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("left out with -short: compiles parts of the standard library")
+	}
+	b := newSmallBuilder(t, "undefinedName")
+	b.firstCache = filepath.Join(b.cache, "go-build")
+	if _, err := b.build(t.Context()); err == nil {
+		t.Fatal("a broken program was built")
+	}
+	if _, err := os.Stat(b.firstCache); err != nil {
+		t.Errorf("the packages of a build that failed: %v, want them kept for the next", err)
+	}
+	write(t, b.module, "main.go", "package main\n\nfunc main() {}\n")
+	if _, err := b.build(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(b.firstCache); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the packages of the first build: error = %v, want them removed", err)
+	}
+	b.firstCache = filepath.Join(os.DevNull, "unusable")
+	write(t, b.module, "other.go", "package main\n")
+	if _, err := b.build(t.Context()); err != nil {
+		t.Errorf("a build of changed sources: %v, want it to use the user's cache", err)
+	}
+}
+
 func setAge(t *testing.T, path string, age time.Duration) {
 	t.Helper()
 	then := time.Now().Add(-age)
@@ -186,6 +213,13 @@ func TestEstimate_DependsOnTheCache(t *testing.T) {
 		t.Errorf("after a build: %s, want 0", got)
 	}
 	write(t, b.module, "other.go", "package main\n")
+	if got := estimate(2); got != coldBuildCPU/2 {
+		t.Errorf("after the first change of the sources: %s, want %s", got, coldBuildCPU/2)
+	}
+	if _, err := b.build(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	write(t, b.module, "third.go", "package main\n")
 	if got := estimate(2); got != warmBuild {
 		t.Errorf("after a change of the sources: %s, want %s", got, warmBuild)
 	}

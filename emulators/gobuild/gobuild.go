@@ -30,6 +30,8 @@ type Build struct {
 	Target string
 	// Flags are those of go build; see Flags.
 	Flags []string
+	// Cache is the directory of compiled packages; empty is the user's.
+	Cache string
 	// Cold says that most packages were not compiled before. The progress then says how many are left.
 	Cold     bool
 	Progress *Progress
@@ -100,6 +102,9 @@ func (b Build) run(ctx context.Context, command string, args []string, each func
 	cmd := exec.CommandContext(ctx, "go", append(args, b.Packages...)...)
 	cmd.Dir = b.Dir
 	cmd.Env = Environment()
+	if b.Cache != "" {
+		cmd.Env = append(cmd.Env, "GOCACHE="+b.Cache)
+	}
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it removes its temporary files then
 	cmd.WaitDelay = 10 * time.Second
