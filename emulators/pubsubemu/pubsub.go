@@ -52,8 +52,10 @@ func Start(ctx context.Context, options Options) (*Emulator, error) {
 func official() gcloud.Emulator {
 	return gcloud.Emulator{
 		Name: "pubsub", Component: "pubsub-emulator", Package: "google-cloud-cli-pubsub-emulator",
-		Jar:    "platform/pubsub-emulator/lib/cloud-pubsub-emulator-*-all.jar",
-		Args:   func(jar string) []string { return []string{"-Xmx256m", "-XX:+UseSerialGC", "-jar", jar} },
+		Jar: "platform/pubsub-emulator/lib/cloud-pubsub-emulator-*-all.jar",
+		Args: func(jar string) []string {
+			return []string{"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-jar", jar}
+		},
 		Banner: func(port int) string { return fmt.Sprintf("Server started, listening on %d", port) },
 	}
 }
