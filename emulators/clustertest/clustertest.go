@@ -126,8 +126,9 @@ func SaveCPU() {
 const (
 	// patience is how long a test waits for a condition that takes a second on an idle machine.
 	patience = time.Minute
-	// pollInterval is how often a test checks a condition.
-	pollInterval = 20 * time.Millisecond
+	// pollInterval is how often a test checks a condition. A check may be several requests, and many tests wait
+	// concurrently.
+	pollInterval = 100 * time.Millisecond
 )
 
 // Eventually waits until check returns no error. It ends the test if that takes too long.
