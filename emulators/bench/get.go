@@ -73,7 +73,8 @@ func measureGets(ctx context.Context, l *environment) (_ Report, err error) {
 		return Report{}, err
 	}
 	return compareGets(ctx, min(getRequests, 10*l.provisions), limit, api, []getCaller{
-		{"GET of an agent, API key", d.key}, {"GET of an agent, an admin's session", session},
+		{"GET of an agent, API key", d.key, "", "one Get of Firestore"},
+		{"GET of an agent, an admin's session", session, "signed", "one Get and one ES256 signature"},
 	})
 }
 
@@ -93,19 +94,19 @@ func (d *deployment) signIn(ctx context.Context, organizationID string) (env []s
 	return []string{"IDENTITY_ISSUER=" + i.URL(), "HANDOFF_SIGNING_KEY=" + key}, session, err
 }
 
-// getCaller is the caller of one row.
-type getCaller struct{ what, token string }
+// getCaller is the caller of one row. limit is the path of the least program, and does is what it does.
+type getCaller struct{ what, token, limit, does string }
 
 // compareGets sends requests to both servers in turns.
 func compareGets(ctx context.Context, requests int, limit, ours *served, callers []getCaller) (Report, error) {
 	cpu := make([]rounds, len(callers))
 	for round := range getRounds + 1 {
 		for i, caller := range callers {
-			least, err := limit.cpuPerRequest(ctx, requests, "")
+			least, err := limit.cpuPerRequest(ctx, requests, caller.limit, "")
 			if err != nil {
 				return Report{}, err
 			}
-			used, err := ours.cpuPerRequest(ctx, requests, caller.token)
+			used, err := ours.cpuPerRequest(ctx, requests, "", caller.token)
 			if err != nil {
 				return Report{}, err
 			}
@@ -121,7 +122,7 @@ func compareGets(ctx context.Context, requests int, limit, ours *served, callers
 			return Report{}, err
 		}
 		row.ID, row.What, row.Unit, row.Most = "P2", caller.what, "µs of CPU", getTarget
-		row.Note = "limit: functions-framework and one Get of Firestore"
+		row.Note = "limit: functions-framework and " + caller.does
 		report.Rows = append(report.Rows, row)
 	}
 	return report, nil
@@ -168,7 +169,7 @@ func (s starter) serve(ctx context.Context, p coldStart) (*served, error) {
 }
 
 // cpuPerRequest sends requests and returns the program's CPU time of one, in microseconds.
-func (s *served) cpuPerRequest(ctx context.Context, requests int, token string) (float64, error) {
+func (s *served) cpuPerRequest(ctx context.Context, requests int, path, token string) (float64, error) {
 	before, err := childCPU(s.Pid())
 	if err != nil {
 		return 0, err
@@ -178,7 +179,7 @@ func (s *served) cpuPerRequest(ctx context.Context, requests int, token string) 
 	for i := range errs {
 		clients.Go(func() {
 			for range requests / getClients {
-				if errs[i] = s.get(ctx, token); errs[i] != nil {
+				if errs[i] = s.get(ctx, path, token); errs[i] != nil {
 					return
 				}
 			}
@@ -193,9 +194,9 @@ func (s *served) cpuPerRequest(ctx context.Context, requests int, token string) 
 	return float64((after - before).Microseconds()) / float64(sent), err
 }
 
-// get sends one request and reads its answer.
-func (s *served) get(ctx context.Context, token string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, http.NoBody)
+// get sends one request and reads its answer. path continues the URL.
+func (s *served) get(ctx context.Context, path, token string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path, http.NoBody)
 	if err != nil {
 		return err
 	}

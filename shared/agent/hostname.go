@@ -4,6 +4,7 @@ import (
 	"encoding/base32"
 	"net/url"
 	"strings"
+	"sync"
 
 	"github.com/google/uuid"
 )
@@ -44,9 +45,9 @@ func Slug(name string) string {
 }
 
 // hostnameEncoding is lower-case RFC 4648 base32 without padding. It writes an id in 26 characters that DNS allows.
-func hostnameEncoding() *base32.Encoding {
+var hostnameEncoding = sync.OnceValue(func() *base32.Encoding {
 	return base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
-}
+})
 
 // CellDomain is the parent domain of the hostnames of a cell's agents.
 func (d Addresses) CellDomain(cell string) string { return cell + "." + d.Domain }
@@ -86,8 +87,9 @@ func IDFromHostname(hostname, suffix string) (id string, ok bool) {
 }
 
 // URL is the address of a path on the agent's hostname.
-func (a Agent) URL(d Addresses, path string) string {
-	host := a.Hostname(d)
+func (a Agent) URL(d Addresses, path string) string { return d.url(a.Hostname(d), path) }
+
+func (d Addresses) url(host, path string) string {
 	if d.Port != "" {
 		host += ":" + d.Port
 	}

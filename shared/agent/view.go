@@ -3,7 +3,6 @@ package agent
 import (
 	"bytes"
 	"encoding/json"
-	"maps"
 	"net/http"
 	"time"
 
@@ -93,7 +92,8 @@ func (a Agent) Show(caller identity.Caller, d Addresses) View {
 		v.ErrorMessage = &a.Failure.Message
 	}
 	if a.Routed {
-		v.Hostname, v.DashboardURL, v.APIURL = ptr(a.Hostname(d)), ptr(a.URL(d, "/")), ptr(a.URL(d, "/v1"))
+		host := a.Hostname(d)
+		v.Hostname, v.DashboardURL, v.APIURL = &host, ptr(d.url(host, "/")), ptr(d.url(host, "/v1"))
 	}
 	if caller.Admin() {
 		for _, e := range a.Env {
@@ -151,24 +151,6 @@ type Created struct{ View }
 func (c Created) Reply(h http.Header) any {
 	h.Set("Location", "/api/v1/agents/"+c.ID)
 	return c.View.Reply(h)
-}
-
-// MarshalJSON writes the client's keys and those of the control plane into one object. The control plane's keys win.
-func (c ConfigView) MarshalJSON() ([]byte, error) {
-	type plain ConfigView
-	b, err := json.Marshal(plain(c))
-	if err != nil || len(c.Own) == 0 {
-		return b, err
-	}
-	reserved := map[string]json.RawMessage{}
-	if err := json.Unmarshal(b, &reserved); err != nil {
-		return nil, err
-	}
-	all := maps.Clone(c.Own)
-	for key, value := range reserved {
-		all[key] = value
-	}
-	return json.Marshal(all)
 }
 
 func ptr[T any](v T) *T { return &v }

@@ -252,6 +252,28 @@ func TestRoute_LogsOneLineWithoutSecrets(t *testing.T) { //nolint:paralleltest /
 	}
 }
 
+func TestNewLogger_NamesLevelAndMessageOnce(t *testing.T) {
+	t.Parallel()
+	for level, want := range map[slog.Level]string{
+		slog.LevelDebug: "DEBUG", slog.LevelInfo: "INFO", slog.LevelWarn: "WARNING", slog.LevelError: "ERROR",
+	} {
+		var b bytes.Buffer
+		const message = `"level":"WARN","msg":"x"`
+		function.NewLogger(&b, slog.LevelDebug, "").Log(t.Context(), level, message, "why", message)
+		var line map[string]any
+		if err := json.Unmarshal(b.Bytes(), &line); err != nil {
+			t.Fatalf("%s: %v", b.String(), err)
+		}
+		if line["severity"] != want || line["message"] != message || line["why"] != message {
+			t.Errorf("the line %s has severity %v, message %v and why %v, want %s and twice %s", b.String(),
+				line["severity"], line["message"], line["why"], want, message)
+		}
+		if line["level"] != nil || line["msg"] != nil || line["time"] == nil {
+			t.Errorf("the line %s has slog's names, or no time", b.String())
+		}
+	}
+}
+
 func TestNewLogger_FormatsErrorsForErrorReporting(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer

@@ -124,7 +124,17 @@ func writeJSON(w http.ResponseWriter, status int, contentType string, body any) 
 	return nil
 }
 
+// JSONAppender is a body that writes itself as JSON, because clients read it often.
+type JSONAppender interface {
+	// AppendJSON appends what encoding/json would write.
+	AppendJSON(b []byte) ([]byte, error)
+}
+
 func encodeJSON(body any) ([]byte, error) {
+	if a, ok := body.(JSONAppender); ok {
+		b, err := a.AppendJSON(make([]byte, 0, 4<<10))
+		return append(b, '\n'), err
+	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

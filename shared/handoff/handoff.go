@@ -3,6 +3,7 @@
 package handoff
 
 import (
+	"encoding/json"
 	"net/url"
 	"time"
 
@@ -33,14 +34,20 @@ type Claims struct {
 }
 
 // Signer makes links. A nil Signer makes none: Link returns nil.
-type Signer struct{ key Key }
+type Signer struct {
+	signer jose.Signer
+	// err says why there is no signer. EnvDecode accepts only keys that have one.
+	err error
+}
 
 // NewSigner returns a signer, or nil for the zero Key.
 func NewSigner(key Key) *Signer {
 	if key.jwk == nil {
 		return nil
 	}
-	return &Signer{key}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: *key.jwk},
+		(&jose.SignerOptions{}).WithType("JWT"))
+	return &Signer{signer, err}
 }
 
 // Link returns a link to the dashboard of a running agent for an admin's session, and nil for any other agent or
@@ -49,18 +56,24 @@ func (s *Signer) Link(a agent.Agent, caller identity.Caller, d agent.Addresses, 
 	if s == nil || a.Status != agent.Running || !a.Routed || caller.Type != identity.Session || !caller.Admin() {
 		return nil, nil
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: *s.key.jwk},
-		(&jose.SignerOptions{}).WithType("JWT"))
-	if err != nil {
-		return nil, err
+	if s.err != nil {
+		return nil, s.err
 	}
-	token, err := jwt.Signed(signer).Claims(Claims{
+	claims, err := json.Marshal(Claims{
 		Claims: jwt.Claims{
 			Issuer: Issuer, Subject: caller.ID, Audience: jwt.Audience{a.Hostname(d)}, ID: uuid.NewString(),
 			IssuedAt: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(Lifetime)),
 		},
 		AgentID: a.ID, OrganizationID: a.OrganizationID,
-	}).Serialize()
+	})
+	if err != nil {
+		return nil, err
+	}
+	signed, err := s.signer.Sign(claims) // jwt.Signed would encode the claims three times
+	if err != nil {
+		return nil, err
+	}
+	token, err := signed.CompactSerialize()
 	if err != nil {
 		return nil, err
 	}

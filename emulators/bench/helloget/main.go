@@ -1,9 +1,13 @@
 // Command helloget is the least program that answers a request from Firestore: functions-framework and one handler that
-// reads one document. The CPU time of a GET is compared with it.
+// reads one document. At /signed it also makes one signature. The CPU time of a GET is compared with it.
 package main
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
 	"io"
 	"log"
 	"net/http"
@@ -19,11 +23,22 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		log.Fatal(err)
+	}
 	document := client.Doc(os.Getenv("DOCUMENT"))
 	functions.HTTP("Hello", func(w http.ResponseWriter, req *http.Request) {
 		if _, err := document.Get(req.Context()); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
+		}
+		if req.URL.Path == "/signed" {
+			sum := sha256.Sum256([]byte(document.Path))
+			if _, err := ecdsa.SignASN1(rand.Reader, key, sum[:]); err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
 		}
 		_, _ = io.WriteString(w, "Hello, World!")
 	})
