@@ -161,15 +161,20 @@ func openStream(ctx context.Context, client *http.Transport, address string) (io
 }
 
 // residentKiB returns the resident memory of a process.
-func residentKiB(pid int) (float64, error) {
+func residentKiB(pid int) (float64, error) { return memoryKiB(pid, "VmRSS:") }
+
+// peakKiB returns the largest resident memory that a process has had.
+func peakKiB(pid int) (float64, error) { return memoryKiB(pid, "VmHWM:") }
+
+func memoryKiB(pid int, field string) (float64, error) {
 	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
 	if err != nil {
 		return 0, fmt.Errorf("read the memory of a process: %w", err)
 	}
-	_, rest, found := bytes.Cut(status, []byte("VmRSS:"))
+	_, rest, found := bytes.Cut(status, []byte(field))
 	fields := bytes.Fields(rest)
 	if !found || len(fields) == 0 {
-		return 0, errors.New("read the memory of a process: its status has no VmRSS")
+		return 0, fmt.Errorf("read the memory of a process: its status has no %s", field)
 	}
 	return strconv.ParseFloat(string(fields[0]), 64)
 }

@@ -202,14 +202,22 @@ func newWriteCounter(ctx context.Context, upstream, kubeconfig string) (*writeCo
 		}),
 	}
 	go func() { _ = w.server.Serve(listener) }() // ends with ErrServerClosed
-	named := clientcmdapi.NewConfig()
-	named.Clusters["counted"] = &clientcmdapi.Cluster{Server: "http://" + listener.Addr().String()}
-	named.Contexts["counted"] = &clientcmdapi.Context{Cluster: "counted"}
-	named.CurrentContext = "counted"
-	if err := clientcmd.WriteToFile(*named, kubeconfig); err != nil {
+	if err := writeKubeconfig(listener.Addr().String(), kubeconfig); err != nil {
 		return nil, errors.Join(err, w.server.Close())
 	}
-	return w, os.Chmod(kubeconfig, 0o600)
+	return w, nil
+}
+
+// writeKubeconfig writes a kubeconfig for an API server on this machine that asks for no credentials.
+func writeKubeconfig(address, file string) error {
+	named := clientcmdapi.NewConfig()
+	named.Clusters["local"] = &clientcmdapi.Cluster{Server: "http://" + address}
+	named.Contexts["local"] = &clientcmdapi.Context{Cluster: "local"}
+	named.CurrentContext = "local"
+	if err := clientcmd.WriteToFile(*named, file); err != nil {
+		return err
+	}
+	return os.Chmod(file, 0o600)
 }
 
 func (w *writeCounter) count(req *http.Request) {
