@@ -44,7 +44,7 @@ const (
 
 // largeTicks are the scheduled workers whose work grows with the fleet.
 func largeTicks() []string {
-	return []string{"ObserveAgents", "CheckDrift", "SweepAgents", "CollectMetrics", "CollectOrphans", "RecountUsage"}
+	return []string{"ObserveAgents", "CheckDrift", "SweepAgents", "CollectMetrics", "CollectOrphans"}
 }
 
 // large is what a fleet of one size costs.
