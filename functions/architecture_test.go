@@ -168,8 +168,8 @@ func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 		},
 		// Stripe is linked because KeepAccounts fetches subscriptions.
 		"worker": {
-			"firebase.google.com/go", "k8s.io/client-go/kubernetes", "github.com/modelcontextprotocol",
-			module + "emulators",
+			"firebase.google.com/go", "k8s.io/client-go/kubernetes", "k8s.io/client-go/metadata",
+			"github.com/modelcontextprotocol", module + "emulators",
 		},
 		"notifier": {
 			"cloud.google.com/go/firestore", "cloud.google.com/go/monitoring", "firebase.google.com/go",

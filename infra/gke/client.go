@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/metadata"
 )
 
 const (
@@ -48,9 +47,8 @@ func (t target) String() string {
 //
 // Most calls need the metadata of an object only, and ask for no more. Everything arrives as protobuf.
 type client struct {
-	cell     string
-	metadata metadata.Interface
-	objects  *objectClient
+	cell    string
+	objects *objectClient
 }
 
 // ours selects the objects of agents.
@@ -59,13 +57,6 @@ const ours = labelManagedBy + "=" + fieldManager + "," + labelAgent
 func (t target) resource() schema.GroupVersionResource {
 	plural, _ := meta.UnsafeGuessKindToResource(t.gvk) // right for every kind that this package knows
 	return plural
-}
-
-func (c *client) at(t target) metadata.ResourceInterface {
-	if t.namespace == "" {
-		return c.metadata.Resource(t.resource())
-	}
-	return c.metadata.Resource(t.resource()).Namespace(t.namespace)
 }
 
 // get reads an object into one of its type.
@@ -78,7 +69,7 @@ func (c *client) get(ctx context.Context, t target, into runtime.Object) error {
 func (c *client) getMetadata(ctx context.Context, t target) (*metav1.PartialObjectMetadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return c.at(t).Get(ctx, t.name, metav1.GetOptions{})
+	return c.objects.getMetadata(ctx, t)
 }
 
 // patch sends an object by server-side apply and returns the metadata of what the object has become. It takes back
@@ -86,7 +77,7 @@ func (c *client) getMetadata(ctx context.Context, t target) (*metav1.PartialObje
 func (c *client) patch(ctx context.Context, t target, body []byte) (*metav1.PartialObjectMetadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return c.at(t).Patch(ctx, t.name, types.ApplyYAMLPatchType, body,
+	return c.objects.patch(ctx, types.ApplyYAMLPatchType, t, body,
 		metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)})
 }
 
@@ -94,7 +85,7 @@ func (c *client) patch(ctx context.Context, t target, body []byte) (*metav1.Part
 func (c *client) delete(ctx context.Context, t target, uid types.UID) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return c.at(t).Delete(ctx, t.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	return c.objects.delete(ctx, t, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 }
 
 // maxListAttempts bounds how often a list is begun again because its pages had grown too old to go on.
@@ -136,7 +127,7 @@ func (c *client) listMetadata(ctx context.Context, t target, selector string, be
 	return listPages(metav1.ListOptions{LabelSelector: selector}, begin, func(o metav1.ListOptions) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		page, err := c.at(t).List(ctx, o)
+		page, err := c.objects.listMetadata(ctx, t, o)
 		if err != nil {
 			return "", fmt.Errorf("list the metadata of %s: %w", t, err)
 		}

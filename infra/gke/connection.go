@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"agents.example/controlplane/infra/gke/connect"
@@ -49,11 +48,7 @@ func (c *connection) open() (*client, error) {
 	if err != nil {
 		return nil, unavailable(fmt.Errorf("connect to cell %q: %w", c.Name, err))
 	}
-	metadataAPI, err := metadata.NewForConfigAndClient(config, httpClient)
-	if err != nil {
-		return nil, unavailable(fmt.Errorf("connect to cell %q: %w", c.Name, err))
-	}
-	c.client = &client{cell: c.Name, metadata: metadataAPI, objects: objects}
+	c.client = &client{cell: c.Name, objects: objects}
 	c.idle = func() { utilnet.CloseIdleConnectionsFor(httpClient.Transport) }
 	return c.client, nil
 }

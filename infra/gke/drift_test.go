@@ -51,7 +51,7 @@ func (w *world) edit(t *testing.T, of target, kind types.PatchType, patch string
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.at(of).Patch(t.Context(), of.name, kind, []byte(patch),
+	if _, err := c.objects.patch(t.Context(), kind, of, []byte(patch),
 		metav1.PatchOptions{FieldManager: "another"}); err != nil {
 		t.Fatalf("edit %s: %v", of, err)
 	}
@@ -100,7 +100,7 @@ func TestDifferences_FindEveryObjectAndApplyRestoresIt(t *testing.T) {
 		if of.gvk.Kind == "PersistentVolumeClaim" {
 			continue
 		}
-		if err := admin.at(of).Delete(t.Context(), of.name, metav1.DeleteOptions{}); err != nil {
+		if err := admin.objects.delete(t.Context(), of, metav1.DeleteOptions{}); err != nil {
 			t.Fatalf("delete %s: %v", of, err)
 		}
 		want := strings.TrimSuffix(of.String(), " in "+a.Namespace()) + ": missing"
@@ -280,7 +280,7 @@ func TestDifferences_LeaveObjectsOfEarlierReleases(t *testing.T) {
 			fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:null}}}`, annotationContent, annotationGeneration))
 	}
 	environment := core("Secret", a.Namespace(), environmentName(a))
-	if err := admin.at(environment).Delete(t.Context(), environment.name, metav1.DeleteOptions{}); err != nil {
+	if err := admin.objects.delete(t.Context(), environment, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	clustertest.Eventually(t, func(ctx context.Context) error {
@@ -292,7 +292,7 @@ func TestDifferences_LeaveObjectsOfEarlierReleases(t *testing.T) {
 	})
 	w.wantDifferences(t, "of an earlier release", a)
 	quota := core("ResourceQuota", a.Namespace(), agentName)
-	if err := admin.at(quota).Delete(t.Context(), quota.name, metav1.DeleteOptions{}); err != nil {
+	if err := admin.objects.delete(t.Context(), quota, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.wantDifferences(t, "of an earlier release without a quota", a, "ResourceQuota agent: missing")

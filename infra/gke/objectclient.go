@@ -2,6 +2,7 @@ package gke
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -9,11 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
 
-// objectClient reads whole objects of the few types that this package looks into. The clientset of client-go would link
-// the types of all API groups.
+// objectClient reads whole objects of the few types that this package looks into, and the metadata of all others. The
+// clientset of client-go would link the types of all API groups, and its metadata client registers types before main.
 type objectClient struct {
 	rest       *rest.RESTClient
 	parameters runtime.ParameterCodec
@@ -26,6 +28,9 @@ func newObjectClient(config *rest.Config, client *http.Client) (*objectClient, e
 		&corev1.PersistentVolumeList{})
 	scheme.AddKnownTypes(appsv1.SchemeGroupVersion, &appsv1.StatefulSet{})
 	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		return nil, err
+	}
 	config = rest.CopyConfig(config)
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
@@ -40,6 +45,52 @@ func (c *objectClient) get(ctx context.Context, t target, into runtime.Object) e
 func (c *objectClient) list(ctx context.Context, t target, o metav1.ListOptions, into runtime.Object) error {
 	return c.rest.Get().AbsPath(t.path()...).
 		SpecificallyVersionedParams(&o, c.parameters, corev1.SchemeGroupVersion).Do(ctx).Into(into)
+}
+
+// acceptMetadata asks for no more of an object, or of each object of a list, than its metadata.
+func acceptMetadata(kind string) string {
+	as := ";as=" + kind + ";g=meta.k8s.io;v=v1"
+	return runtime.ContentTypeProtobuf + as + "," + runtime.ContentTypeJSON + as
+}
+
+// metadata sends a request and returns the metadata of the object in its answer.
+func metadata(ctx context.Context, r *rest.Request) (*metav1.PartialObjectMetadata, error) {
+	m := &metav1.PartialObjectMetadata{}
+	if err := r.SetHeader("Accept", acceptMetadata("PartialObjectMetadata")).Do(ctx).Into(m); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func (c *objectClient) getMetadata(ctx context.Context, t target) (*metav1.PartialObjectMetadata, error) {
+	return metadata(ctx, c.rest.Get().AbsPath(t.path()...).Name(t.name))
+}
+
+func (c *objectClient) patch(ctx context.Context, kind types.PatchType, t target, body []byte, o metav1.PatchOptions,
+	subresource ...string,
+) (*metav1.PartialObjectMetadata, error) {
+	return metadata(ctx, c.rest.Patch(kind).AbsPath(t.path()...).Name(t.name).SubResource(subresource...).Body(body).
+		SpecificallyVersionedParams(&o, c.parameters, corev1.SchemeGroupVersion))
+}
+
+func (c *objectClient) listMetadata(ctx context.Context, t target, o metav1.ListOptions) (
+	*metav1.PartialObjectMetadataList, error,
+) {
+	page := &metav1.PartialObjectMetadataList{}
+	return page, c.rest.Get().AbsPath(t.path()...).
+		SetHeader("Accept", acceptMetadata("PartialObjectMetadataList")).
+		SpecificallyVersionedParams(&o, c.parameters, corev1.SchemeGroupVersion).Do(ctx).Into(page)
+}
+
+// delete sends its options as JSON, because handlers of custom resources refuse protobuf.
+func (c *objectClient) delete(ctx context.Context, t target, o metav1.DeleteOptions) error {
+	o.TypeMeta = metav1.TypeMeta{Kind: "DeleteOptions", APIVersion: "v1"}
+	body, err := json.Marshal(&o)
+	if err != nil {
+		return err
+	}
+	return c.rest.Delete().AbsPath(t.path()...).Name(t.name).SetHeader("Content-Type", runtime.ContentTypeJSON).
+		Body(body).Do(ctx).Error()
 }
 
 // path is the path of the target's collection.

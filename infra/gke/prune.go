@@ -79,7 +79,7 @@ func (c *client) pruneEnvironment(ctx context.Context, a agent.Agent, plain *met
 func (c *client) touch(ctx context.Context, t target) (*metav1.PartialObjectMetadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return c.at(t).Patch(ctx, t.name, types.MergePatchType, []byte("{}"),
+	return c.objects.patch(ctx, types.MergePatchType, t, []byte("{}"),
 		metav1.PatchOptions{FieldManager: fieldManager})
 }
 
@@ -88,7 +88,7 @@ func (c *client) deleteVersion(ctx context.Context, t target, read metav1.Object
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	uid, version := read.GetUID(), read.GetResourceVersion()
-	err = c.at(t).Delete(ctx, t.name,
+	err = c.objects.delete(ctx, t,
 		metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
 	switch {
 	case apierrors.IsConflict(err):
