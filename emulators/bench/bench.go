@@ -95,7 +95,9 @@ func measures() []measure {
 	return []measure{
 		{name: "reads with an API key", rows: []string{"P1", "P11"}, run: measureReads},
 		{name: "CPU time of reads", rows: []string{"P2"}, run: onEmbeddedFirestore(measureGets)},
+		{name: "session tokens", rows: []string{"P3"}, run: measureTokens},
 		{name: "creation", rows: []string{"P4"}, run: measureCreation},
+		{name: "secrets", rows: []string{"P4"}, run: measureSecrets},
 		{name: "cold starts", rows: []string{"P5"}, run: onEmbeddedFirestore(measureColdStart)},
 		{name: "provisioning", rows: []string{"P6", "P19"}, run: measureProvisioning},
 		{name: "pace of provisioning", rows: []string{"P7", "P8"}, run: onEmbeddedFirestore(measurePace)},
@@ -104,6 +106,7 @@ func measures() []measure {
 		{name: "a request to an agent", rows: []string{"P13"}, run: measureRouter},
 		{name: "lookups of agents", rows: []string{"P13"}, run: measureLookups},
 		{name: "a request to a container", rows: []string{"P13"}, run: measureFront},
+		{name: "waits", rows: []string{"P18"}, run: onEmbeddedFirestore(measureWaits)},
 		{name: "first start", rows: []string{"P14"}, run: measureFirstStart, long: true},
 		{name: "tests", rows: []string{"P15"}, run: measureTests, long: true},
 		{name: "console", rows: []string{"P16"}, run: measureConsole},

@@ -1,0 +1,138 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"agents.example/controlplane/emulators/dataplane"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/plan"
+)
+
+const (
+	// waits is how many clients of P18 wait, and waitOrganizations are their organizations.
+	waits             = 1000
+	waitOrganizations = 10
+	// waitMemory is the target of P18: how much the process grows for each, in KiB.
+	waitMemory = 40
+	// waitHeap is the limit of Go's memory in the process. It is so low that the process grows by what the waits need,
+	// and not by garbage.
+	waitHeap = "48MiB"
+	// waitTimeout bounds how long the waits take to begin. They end after 55 s.
+	waitTimeout = 45 * time.Second
+)
+
+// measureWaits measures P18: the memory of a process that holds waits for agents. A deployed process gets at most
+// as many requests as an instance serves concurrently; here its limits are raised.
+func measureWaits(ctx context.Context, l *environment) (_ Report, err error) {
+	if l.provisions == 0 {
+		return Report{}, nil
+	}
+	d, err := l.deploy(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { err = closeDeployment(err, d) }()
+	dir, err := dataplane.BuildPackages(ctx, "agents.example/controlplane/functions/cmd/api")
+	if err != nil {
+		return Report{}, err
+	}
+	n := min(waits, 20*l.provisions)
+	all, err := d.createWaiting(ctx, n)
+	if err != nil {
+		return Report{}, err
+	}
+	s := starter{deployment: d, dir: dir, logs: l.dir, key: d.key, host: l.host}
+	api, err := s.serve(ctx, coldStart{
+		binary: "api", target: "GetAgent", method: http.MethodGet, path: all[len(all)-1].path, want: http.StatusOK,
+		env: []string{"RATE_LIMIT_FACTOR=100000", fmt.Sprintf("MAX_HELD_ANSWERS=%d", 100*n), "GOMEMLIMIT=" + waitHeap},
+	})
+	if err != nil {
+		return Report{}, err
+	}
+	before, err := residentKiB(api.Pid())
+	if err != nil {
+		return Report{}, err
+	}
+	api.url = strings.TrimSuffix(api.url, all[len(all)-1].path)
+	after, err := api.residentWhileWaiting(ctx, all)
+	return Report{Rows: []Row{{
+		ID: "P18", What: fmt.Sprintf("memory of %d waits", n), Ours: after - before, Limit: float64(waitMemory * n),
+		Unit: "KiB", Most: 1, Note: fmt.Sprintf("%.0f KiB each", (after-before)/float64(n)), Timed: true,
+	}}}, err
+}
+
+// waiting is a request for an agent that is not steady.
+type waiting struct{ path, key string }
+
+// createWaiting creates agents that no worker provisions.
+func (d *deployment) createWaiting(ctx context.Context, n int) ([]waiting, error) {
+	var all []waiting
+	for range waitOrganizations {
+		of, key, err := d.createOrganization(ctx)
+		if err != nil {
+			return nil, err
+		}
+		d.key = key
+		for range n / waitOrganizations {
+			draft := agent.Draft{Name: "agent", Plan: plan.Hobby, Cloud: "gcp", Region: region}
+			a, err := d.deps.Agents.Create(of, agent.New(newID(), cell, draft, time.Now()))
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, waiting{"/api/v1/agents/" + a.ID, key})
+		}
+	}
+	return all, nil
+}
+
+// residentWhileWaiting sends all waits and returns the program's memory once it is idle.
+func (s *served) residentWhileWaiting(ctx context.Context, all []waiting) (resident float64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
+	requests, waitCtx := errgroup.WithContext(ctx)
+	for _, w := range all {
+		requests.Go(func() error {
+			err := s.get(waitCtx, w.path+"?wait=55", w.key)
+			switch {
+			case ctx.Err() != nil: // the measurement is over
+				return nil
+			case err == nil:
+				return errors.New("a wait ended early")
+			default:
+				return err
+			}
+		})
+	}
+	err = s.awaitIdle(waitCtx)
+	if err == nil {
+		resident, err = residentKiB(s.Pid())
+	}
+	cancel()
+	return resident, errors.Join(err, requests.Wait())
+}
+
+// awaitIdle waits until the program uses no more CPU time than what wakes up by itself.
+func (s *served) awaitIdle(ctx context.Context) error {
+	const pause, idle = time.Second, 5 * time.Millisecond
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	last, err := childCPU(s.Pid())
+	for err == nil {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait until the program is idle: %w", context.Cause(ctx))
+		case <-tick.C:
+		}
+		before := last
+		if last, err = childCPU(s.Pid()); last-before < idle {
+			return err
+		}
+	}
+	return err
+}
