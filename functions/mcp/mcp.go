@@ -64,7 +64,8 @@ func newHandler() (http.Handler, error) {
 		// The library would compare the host of the connection. checkOrigin protects in every deployment.
 		DisableLocalhostProtection: true,
 
-		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: mcproute.BodyLimit, PropagateRequestCancellation: true,
+		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: mcproute.BodyLimit,
+		PropagateRequestCancellation: true,
 	}), err
 }
 

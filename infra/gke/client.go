@@ -77,7 +77,7 @@ func (c *client) getMetadata(ctx context.Context, t target) (*metav1.PartialObje
 func (c *client) patch(ctx context.Context, t target, body []byte) (*metav1.PartialObjectMetadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return c.objects.patch(ctx, types.ApplyYAMLPatchType, t, body,
+	return c.objects.patch(ctx, t, patch{kind: types.ApplyYAMLPatchType, body: body},
 		metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)})
 }
 

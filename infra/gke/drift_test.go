@@ -45,13 +45,13 @@ func (w *world) wantDifferences(t *testing.T, when string, a agent.Agent, want .
 }
 
 // edit patches an object as another program.
-func (w *world) edit(t *testing.T, of target, kind types.PatchType, patch string) {
+func (w *world) edit(t *testing.T, of target, kind types.PatchType, body string) {
 	t.Helper()
 	c, err := w.client("local")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.objects.patch(t.Context(), kind, of, []byte(patch),
+	if _, err := c.objects.patch(t.Context(), of, patch{kind: kind, body: []byte(body)},
 		metav1.PatchOptions{FieldManager: "another"}); err != nil {
 		t.Fatalf("edit %s: %v", of, err)
 	}

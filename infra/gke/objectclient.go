@@ -66,10 +66,18 @@ func (c *objectClient) getMetadata(ctx context.Context, t target) (*metav1.Parti
 	return metadata(ctx, c.rest.Get().AbsPath(t.path()...).Name(t.name))
 }
 
-func (c *objectClient) patch(ctx context.Context, kind types.PatchType, t target, body []byte, o metav1.PatchOptions,
-	subresource ...string,
-) (*metav1.PartialObjectMetadata, error) {
-	return metadata(ctx, c.rest.Patch(kind).AbsPath(t.path()...).Name(t.name).SubResource(subresource...).Body(body).
+// patch is the body of a patch. subresource is usually empty.
+type patch struct {
+	kind        types.PatchType
+	body        []byte
+	subresource []string
+}
+
+func (c *objectClient) patch(ctx context.Context, t target, p patch, o metav1.PatchOptions) (
+	*metav1.PartialObjectMetadata, error,
+) {
+	return metadata(ctx, c.rest.Patch(p.kind).AbsPath(t.path()...).Name(t.name).SubResource(p.subresource...).
+		Body(p.body).
 		SpecificallyVersionedParams(&o, c.parameters, corev1.SchemeGroupVersion))
 }
 

@@ -124,8 +124,8 @@ func (c *client) merge(ctx context.Context, t target, fields map[string]any, sub
 	if err != nil {
 		return errors.Join(errors.New("encode a merge patch"), err)
 	}
-	_, err = c.objects.patch(ctx, types.MergePatchType, t, body,
-		metav1.PatchOptions{FieldManager: orphanManager}, subresource...)
+	_, err = c.objects.patch(ctx, t, patch{kind: types.MergePatchType, body: body, subresource: subresource},
+		metav1.PatchOptions{FieldManager: orphanManager})
 	return err
 }
 

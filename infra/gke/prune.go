@@ -79,7 +79,7 @@ func (c *client) pruneEnvironment(ctx context.Context, a agent.Agent, plain *met
 func (c *client) touch(ctx context.Context, t target) (*metav1.PartialObjectMetadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return c.objects.patch(ctx, types.MergePatchType, t, []byte("{}"),
+	return c.objects.patch(ctx, t, patch{kind: types.MergePatchType, body: []byte("{}")},
 		metav1.PatchOptions{FieldManager: fieldManager})
 }
 

@@ -1,6 +1,6 @@
-// Package lazyconn opens the connection of a Google Cloud client when its first call is made. Google's constructors read
-// credentials and connect, which a process that starts should not pay for clients that its first request does not use.
-// It does not know any service.
+// Package lazyconn opens the connection of a Google Cloud client at its first call. Google's constructors read
+// credentials and connect. A process that starts should not pay that for clients that its first request does not use.
+// Package lazyconn does not know any service.
 package lazyconn
 
 import (

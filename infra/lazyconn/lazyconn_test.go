@@ -91,7 +91,7 @@ func TestOpen_ConnectsAtTheFirstCall(t *testing.T) {
 	if o.attempts != 2 {
 		t.Errorf("%d attempts to connect, want 2", o.attempts)
 	}
-	conn := c.Connection()
+	conn := c.Connection() //nolint:staticcheck // there is one connection, not a pool
 	if err := c.Close(); err != nil {
 		t.Errorf("close: %v", err)
 	}
