@@ -23,6 +23,7 @@ func countCosts(ctx context.Context, args []string) error {
 	provisions := flags.Int("provisions", 200, "time the provisioning of this `number` of agents; 0 times none")
 	rows := flags.String("rows", "", "measure these rows only, such as `P2,P7`")
 	profile := flags.String("profile", "", "write a CPU profile of reading an agent into this `directory`")
+	lenient := flags.Bool("lenient", false, "succeed if only times and memory miss their targets, as on a busy machine")
 	without := flags.Bool("without-cluster", false, "leave out the figures that need the local Kubernetes cluster")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -49,7 +50,7 @@ func countCosts(ctx context.Context, args []string) error {
 		return err
 	}
 	for _, row := range report.Rows {
-		if !row.OK() {
+		if !row.OK() && !(*lenient && row.Timed) {
 			return fmt.Errorf("%s, %s: above the target", row.ID, row.What)
 		}
 	}
