@@ -31,8 +31,8 @@ import (
 
 // copies is an API server with a fleet of agents. One of them, the model, is in a real cluster, to which copies
 // forwards the requests about it. The others have its objects, in the encoding of the real API server, with their own
-// IDs and with the labels and annotations that were applied to them. So a fleet of thousands needs neither the processor
-// nor the memory of a cluster that runs it, and its clients receive the same bytes.
+// IDs and with the labels and annotations that were applied to them. So a fleet of thousands needs neither the CPU nor
+// the memory of a cluster that runs it, and its clients receive the same bytes.
 type copies struct {
 	kubeconfig string
 	model      string // the agent's ID

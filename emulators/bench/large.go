@@ -90,7 +90,8 @@ func measureLarge(ctx context.Context, l *environment) (_ Report, err error) {
 		ID: "P20", What: "longest run of a scheduled worker", Ours: many.longest.Seconds(), Limit: 60, Unit: "s",
 		Most: 1, Timed: true,
 	}, Row{
-		ID: "P20", What: "memory of the worker at its peak", Ours: many.memory, Limit: largeMemory, Unit: "KiB", Most: 1,
+		ID: "P20", What: "memory of the worker at its peak", Ours: many.memory, Limit: largeMemory, Unit: "KiB",
+		Most:  1,
 		Timed: true, Note: fmt.Sprintf("%.0f KiB with %d agents", few.memory, largeFew),
 	})}, nil
 }

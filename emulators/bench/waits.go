@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,14 +100,10 @@ func (s *served) residentWhileWaiting(ctx context.Context, all []waiting) (resid
 	for _, w := range all {
 		requests.Go(func() error {
 			err := s.get(waitCtx, w.path+"?wait=55", w.key)
-			switch {
-			case ctx.Err() != nil: // the measurement is over
-				return nil
-			case err == nil:
-				return errors.New("a wait ended early")
-			default:
-				return err
+			if ctx.Err() != nil {
+				return nil //nolint:nilerr // the measurement is over
 			}
+			return cmp.Or(err, errors.New("a wait ended early"))
 		})
 	}
 	err = s.awaitIdle(waitCtx)

@@ -32,8 +32,8 @@ const (
 
 // Build returns the path of the cluster's binary in the user's cache directory and builds it if it is not there. It
 // compiles once for each state of the sources: about 7 minutes on 2 cores the first time, again after the first change
-// of the nested module, and then seconds. Concurrent callers, in any process, wait for one build. Build reports its progress to progress, or to
-// standard error where that is nil. An interrupted build continues where it stopped.
+// of the nested module, and then seconds. Concurrent callers, in any process, wait for one build. Build reports its
+// progress to progress, or to standard error where that is nil. An interrupted build continues where it stopped.
 func Build(ctx context.Context, progress io.Writer) (binary string, err error) {
 	b, err := newBuilder(progress)
 	if err != nil {
@@ -111,8 +111,9 @@ type builder struct {
 	module string // directory
 	cache  string // directory
 	flags  []string
-	// firstCache is the compiler's cache of the first build, or empty. It is removed after that build, because most users
-	// never change the cluster, and its packages take 2 GB. The builds of those who do use and keep the user's cache.
+	// firstCache is the compiler's cache of the first build, or empty. It is removed after that build, because most
+	// users never change the cluster, and its packages take 2 GB. The builds of those who do use and keep the user's
+	// cache.
 	firstCache string
 	url        string // of prebuilt binaries, or empty
 	progress   *gobuild.Progress

@@ -50,7 +50,7 @@ func countCosts(ctx context.Context, args []string) error {
 		return err
 	}
 	for _, row := range report.Rows {
-		if !row.OK() && !(*lenient && row.Timed) {
+		if !row.OK() && (!row.Timed || !*lenient) {
 			return fmt.Errorf("%s, %s: above the target", row.ID, row.What)
 		}
 	}

@@ -53,7 +53,7 @@ func (d *descriptions) of(route function.Route) (*openapitest.Document, error) {
 }
 
 // parsed holds the documents of all backends by their text. They compile each schema once for the whole package.
-var parsed = struct {
+var parsed = struct { //nolint:gochecknoglobals // a cache, which holds what its keys say
 	mu     sync.Mutex
 	byText map[string]*openapitest.Document
 }{byText: map[string]*openapitest.Document{}}

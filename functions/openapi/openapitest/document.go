@@ -2,6 +2,7 @@ package openapitest
 
 import (
 	"strings"
+	"sync"
 )
 
 // pointer is a JSON pointer into the document.
@@ -11,13 +12,15 @@ type pointer []string
 func (p pointer) to(steps ...string) pointer { return append(p[:len(p):len(p)], steps...) }
 
 // escape escapes a step as JSON pointers do, and then as URLs do.
-var escape = strings.NewReplacer("~", "~0", "/", "~1", "%", "%25", "{", "%7B", "}", "%7D")
+var escape = sync.OnceValue(func() *strings.Replacer {
+	return strings.NewReplacer("~", "~0", "/", "~1", "%", "%25", "{", "%7B", "}", "%7D")
+})
 
 // String returns the pointer as a URL fragment.
 func (p pointer) String() string {
 	escaped := make([]string, len(p))
 	for i, step := range p {
-		escaped[i] = escape.Replace(step)
+		escaped[i] = escape().Replace(step)
 	}
 	return "#/" + strings.Join(escaped, "/")
 }
