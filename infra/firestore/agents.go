@@ -10,6 +10,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
@@ -248,6 +249,7 @@ func (s *Agents) Await(ctx context.Context, id string, until func(agent.Agent) b
 	if !ok {
 		return agent.Agent{}, agent.NotFound()
 	}
+	document.Forget(ctx)
 	caller := identity.From(ctx)
 	var last *agent.Agent
 	for try := 1; ; try++ {
