@@ -206,18 +206,19 @@ func TestFollow_EndsWithoutWaitingIfTheAgentGetsNoPod(t *testing.T) {
 
 func TestFollow_EndsAtAShutdownAndWithItsClient(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(shutdown chan struct{}, cancel func()){
-		"shutdown":             func(shutdown chan struct{}, _ func()) { close(shutdown) },
-		"the client goes away": func(_ chan struct{}, cancel func()) { cancel() },
+	for name, end := range map[string]func(shutdown, cancel func()){
+		"shutdown":             func(shutdown, _ func()) { shutdown() },
+		"the client goes away": func(_, cancel func()) { cancel() },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture()
 			f.cell.Start(f.agent.ID).Write(time.Now(), "1")
-			shutdown := make(chan struct{})
+			ending, shutdown := context.WithCancel(context.Background())
+			defer shutdown()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			begun := time.Now()
-			answer := f.answerOf(t, "follow=true", functiontest.WithContext(function.WithShutdown(ctx, shutdown)))
+			answer := f.answerOf(t, "follow=true", functiontest.WithContext(function.WithShutdown(ctx, ending)))
 			end(shutdown, cancel)
 			if got := messages(decodeLines(t, (<-answer).Body)); got != "1" {
 				t.Errorf("%s: lines %q, want 1", name, got)
@@ -236,16 +237,17 @@ func TestFollow_EndsAtAShutdownAndWithItsClient(t *testing.T) {
 // TestFollow_LimitsTheAnswersOfACaller also ends the answers in every way, after which others may follow.
 func TestFollow_LimitsTheAnswersOfACaller(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(f fixture, cancel func(), shutdown chan struct{}){
-		"the client goes away": func(_ fixture, cancel func(), _ chan struct{}) { cancel() },
-		"shutdown":             func(_ fixture, _ func(), shutdown chan struct{}) { close(shutdown) },
-		"no pod":               func(f fixture, _ func(), _ chan struct{}) { f.cell.Remove(f.agent.ID) },
+	for name, end := range map[string]func(f fixture, cancel, shutdown func()){
+		"the client goes away": func(_ fixture, cancel, _ func()) { cancel() },
+		"shutdown":             func(_ fixture, _, shutdown func()) { shutdown() },
+		"no pod":               func(f fixture, _, _ func()) { f.cell.Remove(f.agent.ID) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture()
 			f.cell.Start(f.agent.ID)
-			shutdown := make(chan struct{})
-			ctx, cancel := context.WithCancel(function.WithShutdown(context.Background(), shutdown))
+			ending, shutdown := context.WithCancel(context.Background())
+			defer shutdown()
+			ctx, cancel := context.WithCancel(function.WithShutdown(context.Background(), ending))
 			defer cancel()
 			var answers []<-chan functiontest.Response
 			for range 4 {

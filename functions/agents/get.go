@@ -111,13 +111,8 @@ func get(ctx context.Context, agents agent.Store, slots *ratelimit.Slots, in get
 	defer release()
 	wait, cancel := context.WithTimeout(ctx, time.Duration(in.Query.Wait)*time.Second)
 	defer cancel()
-	go func() {
-		select {
-		case <-function.Shutdown(ctx):
-			cancel()
-		case <-wait.Done():
-		}
-	}()
+	wait, stop := function.UntilShutdown(wait)
+	defer stop()
 	a, err = agents.Await(wait, in.id(), func(a agent.Agent) bool { return a.Status.IsSteady() })
 	return a, false, err
 }

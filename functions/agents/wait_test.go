@@ -139,21 +139,22 @@ func TestWait_FreesItsSlotHoweverItEnds(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		await      func(context.Context)
-		end        func(cancel func(), shutdown chan struct{})
+		end        func(cancel, shutdown func())
 		wantStatus int
 		wantTook   time.Duration
 	}{
-		"its time is over":     {end: func(func(), chan struct{}) {}, wantStatus: 200, wantTook: 55 * time.Second},
-		"the client goes away": {end: func(cancel func(), _ chan struct{}) { cancel() }, wantStatus: 200},
-		"shutdown":             {end: func(_ func(), shutdown chan struct{}) { close(shutdown) }, wantStatus: 200},
+		"its time is over":     {end: func(_, _ func()) {}, wantStatus: 200, wantTook: 55 * time.Second},
+		"the client goes away": {end: func(cancel, _ func()) { cancel() }, wantStatus: 200},
+		"shutdown":             {end: func(_, shutdown func()) { shutdown() }, wantStatus: 200},
 		"panic": {
-			await: func(context.Context) { panic("a defect") }, end: func(func(), chan struct{}) {}, wantStatus: 500,
+			await: func(context.Context) { panic("a defect") }, end: func(_, _ func()) {}, wantStatus: 500,
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newWaitFixture(c.await)
-			shutdown := make(chan struct{})
-			ctx, cancel := context.WithCancel(function.WithShutdown(t.Context(), shutdown))
+			ending, shutdown := context.WithCancel(t.Context())
+			defer shutdown()
+			ctx, cancel := context.WithCancel(function.WithShutdown(t.Context(), ending))
 			defer cancel()
 			began := time.Now()
 			answer := f.wait(t, functiontest.AsAdmin("org-1"), functiontest.WithContext(ctx))

@@ -81,7 +81,8 @@ func serve(ctx context.Context, s Service) error {
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	ending := make(chan struct{})
+	ending, end := context.WithCancel(context.Background())
+	defer end()
 	server := function.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		h.ServeHTTP(w, req.WithContext(function.WithShutdown(req.Context(), ending)))
 	}))
@@ -93,7 +94,7 @@ func serve(ctx context.Context, s Service) error {
 		return fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 	}
-	close(ending)
+	end()
 	return drain(server)
 }
 
