@@ -15,6 +15,10 @@ import (
 // A panic of do becomes that item's error; see Recover.
 func ForEach[T any](items []T, limit int, do func(T) error) []error {
 	errs := make([]error, len(items))
+	if len(items) == 1 { // nothing to run concurrently
+		errs[0] = Recover(func() error { return do(items[0]) })
+		return errs
+	}
 	var group errgroup.Group
 	group.SetLimit(limit)
 	for i, item := range items {

@@ -67,12 +67,16 @@ func TestForEach_WithLimitOneKeepsTheOrder(t *testing.T) {
 
 func TestForEach_TurnsAPanicIntoAnErrorWithoutItsValue(t *testing.T) {
 	t.Parallel()
-	errs := parallel.ForEach([]string{"a", "b"}, 2, func(s string) error {
+	do := func(s string) error {
 		if s == "a" {
 			panic(errors.New("the secret value"))
 		}
 		return nil
-	})
+	}
+	if errs := parallel.ForEach([]string{"a"}, 1, do); errs[0] == nil {
+		t.Error("ForEach of one item that panics returned no error")
+	}
+	errs := parallel.ForEach([]string{"a", "b"}, 2, do)
 	if errs[0] == nil || errs[1] != nil {
 		t.Fatalf("ForEach = %v, want an error of the first item only", errs)
 	}

@@ -51,29 +51,33 @@ type Transition struct {
 	Status  Status
 }
 
-// Transitions is the whole table of transitions of open operations. An ended operation never moves again.
-func Transitions() []Transition {
-	all, adds, deletes := []Action{Set, Delete, Rotate}, []Action{Set, Rotate}, []Action{Delete}
-	stages, later := []Stage{Store, Bind, Sync, Rollout, Destroy, Complete},
-		[]Stage{Bind, Sync, Rollout, Destroy, Complete}
-	return []Transition{
-		{EventStored, adds, []Stage{Store}, Bind, Pending},
-		{EventUnconfirmed, adds, []Stage{Store}, "", Pending},
-		{EventResumed, adds, []Stage{Store}, "", Pending},
-		{EventBound, all, []Stage{Bind}, Sync, Running},
-		{EventSynced, all, []Stage{Sync}, Rollout, Running},
-		{EventWaitingForStart, all, []Stage{Rollout}, Rollout, Pending},
-		{EventRolledOut, adds, []Stage{Rollout}, Complete, Running},
-		{EventRolledOut, deletes, []Stage{Rollout}, Destroy, Running},
-		{EventDestroyed, deletes, []Stage{Destroy}, Complete, Running},
-		{EventCompleted, all, []Stage{Complete}, Complete, Succeeded},
-		{EventRetryScheduled, all, later, "", Pending},
-		{EventGaveUp, all, stages, "", Failed},
-		{EventRetried, all, later, "", Pending},
-		{EventSuperseded, all, stages, "", Superseded},
-		{EventCanceled, all, stages, "", Canceled},
-	}
+// transitions is the whole table of transitions of open operations. An ended operation never moves again.
+var transitions = []Transition{ //nolint:gochecknoglobals // a constant
+	{EventStored, adds, []Stage{Store}, Bind, Pending},
+	{EventUnconfirmed, adds, []Stage{Store}, "", Pending},
+	{EventResumed, adds, []Stage{Store}, "", Pending},
+	{EventBound, all, []Stage{Bind}, Sync, Running},
+	{EventSynced, all, []Stage{Sync}, Rollout, Running},
+	{EventWaitingForStart, all, []Stage{Rollout}, Rollout, Pending},
+	{EventRolledOut, adds, []Stage{Rollout}, Complete, Running},
+	{EventRolledOut, deletes, []Stage{Rollout}, Destroy, Running},
+	{EventDestroyed, deletes, []Stage{Destroy}, Complete, Running},
+	{EventCompleted, all, []Stage{Complete}, Complete, Succeeded},
+	{EventRetryScheduled, all, later, "", Pending},
+	{EventGaveUp, all, stages, "", Failed},
+	{EventRetried, all, later, "", Pending},
+	{EventSuperseded, all, stages, "", Superseded},
+	{EventCanceled, all, stages, "", Canceled},
 }
+
+// The actions and stages of several rows.
+//
+//nolint:gochecknoglobals // constants
+var (
+	all, adds, deletes = []Action{Set, Delete, Rotate}, []Action{Set, Rotate}, []Action{Delete}
+	stages             = []Stage{Store, Bind, Sync, Rollout, Destroy, Complete}
+	later              = stages[1:]
+)
 
 // Apply moves the operation and reports whether the table has that transition. Without one, it changes nothing. code is
 // the error code of an event that is no success.
@@ -81,7 +85,7 @@ func (o *Operation) Apply(e Event, code string, now time.Time) bool {
 	if !o.Open() {
 		return false
 	}
-	for _, row := range Transitions() {
+	for _, row := range transitions {
 		if row.Event != e || !slices.Contains(row.Actions, o.Action) || !slices.Contains(row.From, o.Stage) {
 			continue
 		}

@@ -68,7 +68,7 @@ func (s *Scheduler) Go(name string, run func(ctx context.Context, p *Process)) *
 //
 //go:noinline
 func growStack() byte {
-	var frame [12 << 10]byte
+	var frame [24 << 10]byte
 	return frame[len(os.Args)]
 }
 
@@ -94,15 +94,13 @@ func (p *Process) Look(ctx context.Context, service Service, name string, do fun
 // step makes a call. effect is what it does even if its answer is lost.
 func (p *Process) step(ctx context.Context, service Service, name string, do, effect func() error) error {
 	s := p.scheduler
-	waiting := &step{
-		process: p, service: service, name: name, ctx: ctx, verdict: make(chan Verdict, 1),
-		reads: effect == nil,
-	}
 	s.mu.Lock()
 	if p.crashed {
 		s.mu.Unlock()
 		return &Error{Verdict: CrashesBefore, Step: name}
 	}
+	waiting := s.newStep()
+	waiting.process, waiting.service, waiting.name, waiting.ctx, waiting.reads = p, service, name, ctx, effect == nil
 	s.parked = append(s.parked, waiting)
 	if p.waiting++; p.waiting == 1 {
 		p.parkedAt = s.Elapsed()
@@ -117,6 +115,7 @@ func (p *Process) step(ctx context.Context, service Service, name string, do, ef
 	if service == ClusterService && strings.HasPrefix(name, "apply ") {
 		p.applied++
 	}
+	s.unused = append(s.unused, waiting)
 	s.mu.Unlock()
 	switch verdict {
 	case Happens:
@@ -137,6 +136,16 @@ func (p *Process) step(ctx context.Context, service Service, name string, do, ef
 	case Refused:
 	}
 	return &Error{Verdict: verdict, Step: name}
+}
+
+// newStep returns a step that no process uses. The caller holds the lock.
+func (s *Scheduler) newStep() *step {
+	if last := len(s.unused) - 1; last >= 0 {
+		found := s.unused[last]
+		s.unused = s.unused[:last]
+		return found
+	}
+	return &step{verdict: make(chan Verdict, 1)}
 }
 
 // delay makes the effect happen after the call has ended.

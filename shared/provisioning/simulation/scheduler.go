@@ -38,6 +38,7 @@ type Scheduler struct {
 
 	mu        sync.Mutex
 	parked    []*step
+	unused    []*step // to be used again
 	late      []effect
 	live      int
 	arrived   chan struct{}

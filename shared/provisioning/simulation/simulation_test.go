@@ -22,7 +22,7 @@ var (
 
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.Level(100)})))
-	debug.SetGCPercent(400) // a schedule leaves much garbage and little else
+	debug.SetGCPercent(1600) // a schedule leaves much garbage and little else
 	os.Exit(m.Run())
 }
 
