@@ -4,6 +4,8 @@ package consoletest_test
 
 import (
 	"cmp"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -97,13 +99,20 @@ func TestPage_PassesWithoutFaults(t *testing.T) {
 	t.Parallel()
 	const script = `const r = await fetch("/file/none"); answer.textContent = "status " + r.status`
 	server := site(t, `<p id="answer"></p>`, script, nil)
+	dir := t.TempDir()
 	got := try(t, server.URL, func(p *consoletest.Page) {
+		p.ScreenshotsTo(dir)
 		p.Open("/")
 		p.WaitText("status 404") // a response to fetch is no fault
 		p.Review("page")
 	})
 	if got != "" {
 		t.Errorf("the test failed: %s", got)
+	}
+	for _, name := range []string{"page-light-360", "page-dark-360", "page-light-1280", "page-dark-1280"} {
+		if _, err := os.Stat(filepath.Join(dir, name+".png")); err != nil {
+			t.Errorf("screenshot of the review: %v", err)
+		}
 	}
 }
 
@@ -132,6 +141,23 @@ func TestPage_AxeFailsOnSeriousViolations(t *testing.T) {
 			style: `body { background: #fff; color: #000 }
 				@media (prefers-color-scheme: dark) { body { background: #111; color: #222 } }`,
 			want: "dark at 360 pixels: color-contrast (serious)",
+		},
+		"contrast in the light theme": {
+			body: `<p>Hard to read</p>`,
+			style: `body { background: #fff; color: #ccc }
+				@media (prefers-color-scheme: dark) { body { background: #111; color: #fff } }`,
+			want: "light at 360 pixels: color-contrast (serious)",
+		},
+		"link without a line in the light theme": {
+			body: `<p>Some text with <a href="/file/other">a link</a> inside of it.</p>`,
+			style: `body { background: #fff; color: #000 } a { color: #222; text-decoration: none }
+				@media (prefers-color-scheme: dark) { a { text-decoration: underline } }`,
+			want: "light at 360 pixels: link-in-text-block (serious)",
+		},
+		"button that only the light theme shows": {
+			body:  `<button></button>`,
+			style: `@media (prefers-color-scheme: dark) { button { display: none } }`,
+			want:  "light at 360 pixels: button-name (critical)",
 		},
 		"button without a name": {body: `<button></button>`, want: "button-name (critical)"},
 		"small target": {

@@ -25,7 +25,8 @@ func TestMain(m *testing.M) {
 	clustertest.SaveCPU()
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // the cloud logs to a file
 	flag.StringVar(&suite.Screenshots, "screenshots", "",
-		"`directory` of screenshots; empty is console-screenshots below the temporary directory")
+		"`directory` of screenshots, also of what tests review; empty is console-screenshots below the temporary directory, "+
+			"without reviews")
 	if runtime.GOMAXPROCS(0) > tabs {
 		_ = flag.Set("test.parallel", strconv.Itoa(tabs)) // -parallel goes before it
 	}

@@ -16,7 +16,7 @@
 //		dialog.Fill("Name", "support bot")
 //		dialog.Click("button", "Create")
 //		page.WaitText("Running")
-//		page.Review("agents") // axe and screenshots: light and dark, wide and narrow
+//		page.Review("agents") // axe: light and dark, wide and narrow
 //	}
 //
 // Elements are found by their role and name in Chromium's accessibility tree, so a control without a name cannot be
@@ -44,7 +44,8 @@ import (
 // Suite is the browser and the cloud that the tests of a package share. The first test that needs one of them starts
 // it; TestMain runs the tests with Run, which ends both. The zero value is ready to use.
 type Suite struct {
-	// Screenshots is the directory of screenshots; empty is console-screenshots below the temporary directory.
+	// Screenshots is the directory of screenshots. Without it, reviews take none, and the others, also of failures, are
+	// in console-screenshots below the temporary directory.
 	Screenshots string
 
 	browser sharedBrowser
