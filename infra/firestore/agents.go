@@ -132,7 +132,7 @@ func encodeAgent(a agent.Agent, writeID string) map[string]any {
 }
 
 // decodeAgent makes the agent of a document. The two share no memory.
-func decodeAgent(id string, doc map[string]any) (a agent.Agent, writeID string, err error) {
+func decodeAgent(id string, doc lookup) (a agent.Agent, writeID string, err error) {
 	a.ID = id
 	if err := agentFields(&a, &writeID).decode(doc); err != nil {
 		return agent.Agent{}, "", fmt.Errorf("decode the agent %s: %w", id, err)
@@ -145,7 +145,7 @@ func decodeAgent(id string, doc map[string]any) (a agent.Agent, writeID string, 
 
 // agentOf makes the agent of a document that exists.
 func agentOf(snap *gcp.DocumentSnapshot) (agent.Agent, error) {
-	a, _, err := decodeAgent(snap.Ref.ID, snap.Data())
+	a, _, err := decodeAgent(snap.Ref.ID, inSnapshot(snap))
 	if err != nil {
 		return agent.Agent{}, err
 	}
@@ -172,7 +172,7 @@ func ownAgent(snap *gcp.DocumentSnapshot, caller identity.Caller) (agent.Agent, 
 // agent's identity.
 func applyChange(before agent.Agent, apply func(*agent.Agent) error) (after agent.Agent, changed bool, err error) {
 	doc := encodeAgent(before, "")
-	after, _, err = decodeAgent(before.ID, doc)
+	after, _, err = decodeAgent(before.ID, inMap(doc))
 	if err != nil {
 		return before, false, err
 	}

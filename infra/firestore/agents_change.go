@@ -34,7 +34,7 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 	}
 	a.OrganizationID, a.CreatedBy, a.ChangeID = ch.caller.OrganizationID, ch.caller.ID, ch.id
 	doc := encodeAgent(a, ch.id)
-	created, _, err := decodeAgent(a.ID, doc)
+	created, _, err := decodeAgent(a.ID, inMap(doc))
 	if err != nil {
 		return agent.Agent{}, err
 	}
@@ -190,7 +190,7 @@ func (s *Agents) saveChange(ctx context.Context, ch change, state changeState, b
 	}
 	after.ChangeID = ch.id
 	doc := encodeAgent(after, ch.id)
-	saved, _, err := decodeAgent(after.ID, doc)
+	saved, _, err := decodeAgent(after.ID, inMap(doc))
 	if err != nil {
 		return agent.Agent{}, err
 	}

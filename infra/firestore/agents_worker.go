@@ -239,7 +239,7 @@ func (w *workerWrite) readState(ctx context.Context) (committed bool, err error)
 	if !snaps[0].Exists() {
 		return false, agent.NotFound()
 	}
-	a, writeID, err := decodeAgent(w.ref.ID, snaps[0].Data())
+	a, writeID, err := decodeAgent(w.ref.ID, inSnapshot(snaps[0]))
 	if err != nil {
 		return false, err
 	}
@@ -269,7 +269,7 @@ func (w *workerWrite) saveChange(ctx context.Context, change func(*agent.Agent))
 	if err != nil {
 		return true, err
 	}
-	w.agent, _, err = decodeAgent(after.ID, doc)
+	w.agent, _, err = decodeAgent(after.ID, inMap(doc))
 	w.agent.Version = version
 	return true, err
 }

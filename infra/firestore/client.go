@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -76,9 +77,11 @@ type Options struct {
 
 // Client is an open database. It and the stores that it returns are safe for concurrent use.
 type Client struct {
-	db      *gcp.Client
-	timeout time.Duration
-	clock   func() time.Time
+	db *gcp.Client
+	// collections holds the collections that were used, by name, because making one takes as long as a small document.
+	collections sync.Map
+	timeout     time.Duration
+	clock       func() time.Time
 	// The limits of Options.
 	creations, secretWrites, secretRequests, secretCleanup ratelimit.Limit
 	// ensured remembers the organizations and users whose records agree with their tokens, so that each process
@@ -182,7 +185,15 @@ func (c *Client) ref(collection, id string) (*gcp.DocumentRef, bool) {
 	if !validID(id) {
 		return nil, false
 	}
-	return c.db.Collection(collection).Doc(id), true
+	return c.collection(collection).Doc(id), true
+}
+
+func (c *Client) collection(name string) *gcp.CollectionRef {
+	known, ok := c.collections.Load(name)
+	if !ok {
+		known, _ = c.collections.LoadOrStore(name, c.db.Collection(name))
+	}
+	return known.(*gcp.CollectionRef) //nolint:forcetypeassert // nothing else is stored
 }
 
 // agent names an agent's document. The id may come from a client.

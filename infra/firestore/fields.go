@@ -2,6 +2,7 @@ package firestore
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -51,14 +52,37 @@ func (f fields) encodeNonZero() map[string]any {
 	return doc
 }
 
-// decode fills the record from a document. A field of a wrong type is an error, but the other fields are still read.
-func (f fields) decode(doc map[string]any) (err error) {
-	for _, field := range f {
-		value := doc[field.name]
-		if value == nil {
-			continue
+// lookup returns a field of a document; nil if it is missing or null.
+type lookup func(name string) (any, error)
+
+// inMap looks up the fields of an encoded document.
+func inMap(doc map[string]any) lookup {
+	return func(name string) (any, error) { return doc[name], nil }
+}
+
+// inSnapshot looks up the fields of a document that exists. It converts one field at a time, because
+// DocumentSnapshot.Data makes a map of all of them first, which takes as long as decoding them.
+func inSnapshot(snap *gcp.DocumentSnapshot) lookup {
+	path := make(gcp.FieldPath, 1)
+	return func(name string) (any, error) {
+		path[0] = name
+		value, err := snap.DataAtPath(path)
+		var missing *gcp.FieldNotFoundError
+		if errors.As(err, &missing) {
+			return nil, nil
 		}
-		if wrong := field.place.decode(field.name, value); err == nil {
+		return value, err
+	}
+}
+
+// decode fills the record from a document. A field of a wrong type is an error, but the other fields are still read.
+func (f fields) decode(find lookup) (err error) {
+	for _, field := range f {
+		value, wrong := find(field.name)
+		if value != nil {
+			wrong = field.place.decode(field.name, value)
+		}
+		if err == nil {
 			err = wrong
 		}
 	}
@@ -67,7 +91,7 @@ func (f fields) decode(doc map[string]any) (err error) {
 
 // decode fills a record from a document that exists.
 func decode(snap *gcp.DocumentSnapshot, f fields) error {
-	if err := f.decode(snap.Data()); err != nil {
+	if err := f.decode(inSnapshot(snap)); err != nil {
 		return fmt.Errorf("decode a document of %s: %w", snap.Ref.Parent.ID, err)
 	}
 	return nil
@@ -246,7 +270,7 @@ func (p groupPlace) decode(name string, value any) error {
 	if err != nil {
 		return err
 	}
-	return p.of.decode(doc)
+	return p.of.decode(inMap(doc))
 }
 
 // optionalPlace stores a pointer to a struct as a map or null.
@@ -294,14 +318,18 @@ func (p arrayPlace[T]) decode(name string, value any) error {
 		return err
 	}
 	items := make([]T, len(values))
+	var item T
+	of := p.of(&item)
 	for i, v := range values {
 		doc, ok := v.(map[string]any)
 		if !ok {
 			return fmt.Errorf("the field %s has %T instead of a map", name, v)
 		}
-		if err := p.of(&items[i]).decode(doc); err != nil {
+		if err := of.decode(inMap(doc)); err != nil {
 			return err
 		}
+		var zero T
+		items[i], item = item, zero
 	}
 	*p.at = items
 	return nil

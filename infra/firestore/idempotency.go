@@ -124,10 +124,10 @@ func (ch change) replayAgent(s answerState) (a agent.Agent, ok bool, err error) 
 // answeredAgent decodes the agent of an answer.
 func answeredAgent(snap *gcp.DocumentSnapshot, record map[string]any) (agent.Agent, error) {
 	var stored agentAnswer
-	if err := agentAnswerFields(&stored).decode(record); err != nil {
+	if err := agentAnswerFields(&stored).decode(inMap(record)); err != nil {
 		return agent.Agent{}, fmt.Errorf("decode the answer to a repeated request: %w", err)
 	}
-	a, _, err := decodeAgent(stored.id, stored.agent)
+	a, _, err := decodeAgent(stored.id, inMap(stored.agent))
 	if a.Version = stored.version; a.Version == "" {
 		a.Version = versionOf(snap.UpdateTime)
 	}
@@ -159,7 +159,7 @@ func (ch change) replayKey(s answerState) (k apikey.Key, ok bool, err error) {
 	if !ch.replays(s) {
 		return apikey.Key{}, false, nil
 	}
-	if err = keyFields(&k).decode(s.record); err == nil {
+	if err = keyFields(&k).decode(inMap(s.record)); err == nil {
 		ch.trail.SetTarget(keyTarget(k))
 	}
 	return k, true, err

@@ -52,7 +52,7 @@ func keyFields(k *apikey.Key) fields {
 // keyOf makes the key of a document that exists.
 func keyOf(snap *gcp.DocumentSnapshot) (apikey.Key, error) {
 	k := apikey.Key{Hash: snap.Ref.ID}
-	if err := keyFields(&k).decode(snap.Data()); err != nil {
+	if err := keyFields(&k).decode(inSnapshot(snap)); err != nil {
 		return apikey.Key{}, fmt.Errorf("decode the API key %s: %w", k.ID, err)
 	}
 	return k, nil
@@ -131,7 +131,7 @@ func (s *Keys) Create(ctx context.Context, k apikey.Key) (apikey.Key, error) {
 // storedKey makes the key of an encoded record: what a later read returns.
 func storedKey(hash string, doc map[string]any) (apikey.Key, error) {
 	k := apikey.Key{Hash: hash}
-	if err := keyFields(&k).decode(doc); err != nil {
+	if err := keyFields(&k).decode(inMap(doc)); err != nil {
 		return apikey.Key{}, fmt.Errorf("create an API key: %w", err)
 	}
 	return k, nil
@@ -252,8 +252,11 @@ func ownerOf(snap *gcp.DocumentSnapshot) string {
 // Touch implements apikey.Finder. It writes in the background; Flush and Close wait for it.
 func (s *Keys) Touch(ctx context.Context, k apikey.Key) {
 	now := s.client.now()
+	if now.Sub(k.LastUsedAt) < apikey.TouchInterval || !s.client.claimed.claim(k.ID, now, apikey.TouchInterval) {
+		return
+	}
 	ref, ok := s.client.ref(keyCollection, k.Hash)
-	if !ok || now.Sub(k.LastUsedAt) < apikey.TouchInterval || !s.client.claimed.claim(k.ID, now, apikey.TouchInterval) {
+	if !ok {
 		return
 	}
 	s.client.background.run(ctx, func(ctx context.Context) {

@@ -52,7 +52,7 @@ type order struct {
 
 // firestoreQuery translates a query.
 func (c *Client) firestoreQuery(q query) gcp.Query {
-	asked := c.db.Collection(q.collection).Query
+	asked := c.collection(q.collection).Query
 	for _, e := range q.equal {
 		asked = asked.Where(e.field, "==", e.value)
 	}

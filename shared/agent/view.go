@@ -161,5 +161,5 @@ func optional[T comparable](v T) *T {
 	if v == zero {
 		return nil
 	}
-	return &v
+	return ptr(v) // a copy, so that a zero value needs no memory
 }

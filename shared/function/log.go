@@ -113,7 +113,7 @@ func (c callLine) log(ctx context.Context) {
 	r, caller := audit.From(ctx), identity.From(ctx)
 	attrs := []slog.Attr{
 		slog.String("function", c.function), slog.String("request_id", r.RequestID),
-		slog.Group("httpRequest",
+		slog.GroupAttrs("httpRequest",
 			slog.String("requestMethod", c.request.Method), slog.String("requestUrl", c.request.URL.Path),
 			slog.Int("status", status), slog.Int64("responseSize", c.writer.size),
 			slog.String("userAgent", r.UserAgent), slog.String("remoteIp", r.IP),
