@@ -112,6 +112,7 @@ func measures() []measure {
 		{name: "console", rows: []string{"P16"}, run: measureConsole},
 		{name: "command line tool", rows: []string{"P17"}, run: measureTool},
 		{name: "a large fleet", rows: []string{"P20"}, run: onEmbeddedFirestore(measureLarge), long: true},
+		{name: "memory of routes", rows: []string{"P12"}, run: onEmbeddedFirestore(measureMemory), long: true},
 		{name: "a month", rows: []string{"P11", "P12"}, run: measureMonth},
 	}
 }

@@ -1,0 +1,85 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+
+	"agents.example/controlplane/emulators/dataplane"
+)
+
+const (
+	memoryFew, memoryMany = 1000, 10_000
+	memoryRequests        = 500
+	memoryRounds          = 3
+)
+
+// measureMemory measures the memory part of P12: what processes of routes need after requests that list agents, or read
+// what an organization uses, with many agents in the database, compared with few.
+func measureMemory(ctx context.Context, l *environment) (Report, error) {
+	roles := []coldStart{
+		{binary: "api", path: "/api/v1/agents?limit=100"},
+		{binary: "accounts", path: "/api/v1/organizations/current"},
+	}
+	resident := make([][2]float64, len(roles))
+	for i, n := range []int{memoryFew, memoryMany} {
+		err := l.withAgents(ctx, n, func(s starter) (err error) {
+			for j, role := range roles {
+				if resident[j][i], err = s.residentAfterRequests(ctx, role); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return Report{}, err
+		}
+	}
+	var rows []Row
+	for j, role := range roles {
+		rows = append(rows, Row{
+			ID: "P12", What: fmt.Sprintf("memory of %s, among %d agents", role.binary, memoryMany),
+			Ours: resident[j][1], Limit: resident[j][0], Unit: "KiB", Most: 1.1, Timed: true,
+			Note: fmt.Sprintf("limit: the same among %d agents", memoryFew),
+		})
+	}
+	return Report{Rows: rows}, nil
+}
+
+// withAgents calls use with a deployment that has running agents.
+func (l *environment) withAgents(ctx context.Context, n int, use func(starter) error) (err error) {
+	d, err := l.deploy(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = closeDeployment(err, d) }()
+	if _, err := d.createAgents(ctx, n); err != nil {
+		return err
+	}
+	dir, err := dataplane.BuildPackages(ctx, "agents.example/controlplane/functions/cmd/api",
+		"agents.example/controlplane/functions/cmd/accounts")
+	if err != nil {
+		return err
+	}
+	return use(starter{deployment: d, dir: dir, logs: l.dir, key: d.key, host: l.host})
+}
+
+// residentAfterRequests starts a program, sends requests, and returns its memory. It is the median of several starts.
+func (s starter) residentAfterRequests(ctx context.Context, p coldStart) (float64, error) {
+	p.env = []string{"RATE_LIMIT_FACTOR=100000"}
+	var all []float64
+	for range memoryRounds {
+		program, err := s.serve(ctx, p)
+		if err != nil {
+			return 0, err
+		}
+		if _, err := program.cpuPerRequest(ctx, memoryRequests, "", s.key); err != nil {
+			return 0, err
+		}
+		kib, err := residentKiB(program.Pid())
+		if err != nil {
+			return 0, err
+		}
+		all = append(all, kib)
+	}
+	return median(all), nil
+}
