@@ -248,8 +248,11 @@ func checkRun(t *testing.T, folder string, args []string) string {
 	if !strings.Contains(source, "package main\n") {
 		return folder + " is not a command"
 	}
-	if strings.HasSuffix(folder, "/operator") {
+	switch {
+	case strings.HasSuffix(folder, "/operator"):
 		source += goSource(t, "functions/operator", false)
+	case filepath.Base(folder) == "emulators": // it becomes another program
+		source = goSource(t, "emulators/local", false)
 	}
 	for i, arg := range args {
 		flag, isFlag := strings.CutPrefix(arg, "-")
