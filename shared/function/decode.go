@@ -35,15 +35,18 @@ func (r Route) decode(w http.ResponseWriter, req *http.Request) ([]byte, error) 
 			return nil, err
 		}
 	}
-	for part, get := range map[string]func(name string) (string, bool){
-		"path":   func(name string) (string, bool) { return req.PathValue(name), true },
-		"query":  queryValue(req),
-		"header": func(name string) (string, bool) { v := req.Header.Get(name); return v, v != "" },
+	for _, part := range []struct {
+		name string
+		get  func(name string) (string, bool)
+	}{
+		{"path", func(name string) (string, bool) { return req.PathValue(name), true }},
+		{"query", queryValue(req)},
+		{"header", func(name string) (string, bool) { v := req.Header.Get(name); return v, v != "" }},
 	} {
-		if s := schema.description.Properties[part]; s != nil {
-			values := presentParameters(s, get)
-			document[part] = values
-			found = append(found, invalidUTF8(part, values)...)
+		if s := schema.description.Properties[part.name]; s != nil {
+			values := presentParameters(s, part.get)
+			document[part.name] = values
+			found = append(found, invalidUTF8(part.name, values)...)
 		}
 	}
 	relax(schema.description, document)

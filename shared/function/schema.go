@@ -34,13 +34,9 @@ type UUID string
 // JSONSchema implements Schemer.
 func (UUID) JSONSchema() *infer.Schema { return &infer.Schema{Type: "string", Format: "uuid"} }
 
-// UnmarshalJSON implements json.Unmarshaler.
-func (u *UUID) UnmarshalJSON(b []byte) error {
-	var s string
-	if err := json.Unmarshal(b, &s); err != nil {
-		return err
-	}
-	id, err := uuid.Parse(s)
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (u *UUID) UnmarshalText(b []byte) error {
+	id, err := uuid.ParseBytes(b)
 	*u = UUID(id.String())
 	return err
 }

@@ -6,8 +6,8 @@ package ratelimit
 
 import (
 	"errors"
-	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"agents.example/controlplane/shared/fault"
@@ -110,12 +110,17 @@ func (d Decision) Err() error {
 
 // Policy returns the value of the RateLimit-Policy header.
 func (d Decision) Policy() string {
-	return fmt.Sprintf("%q;q=%d;w=%d", string(d.Class), d.Limit.Quota, int(d.Limit.Window.Seconds()))
+	return d.header("q", d.Limit.Quota, "w", int(d.Limit.Window.Seconds()))
 }
 
 // Header returns the value of the RateLimit header.
 func (d Decision) Header() string {
-	return fmt.Sprintf("%q;r=%d;t=%d", string(d.Class), d.Remaining, int(math.Ceil(d.Reset.Seconds())))
+	return d.header("r", d.Remaining, "t", int(math.Ceil(d.Reset.Seconds())))
+}
+
+// header names the class, with two parameters.
+func (d Decision) header(first string, a int, second string, b int) string {
+	return strconv.Quote(string(d.Class)) + ";" + first + "=" + strconv.Itoa(a) + ";" + second + "=" + strconv.Itoa(b)
 }
 
 // Limiter counts calls. It is safe for concurrent use.
