@@ -2,11 +2,12 @@
 
 locals {
   # Workers mostly wait for clusters, routes for Firestore. Cloud Run ends a process that needs more than its memory, which Go's collector
-  # would only find out afterwards. With heap, it collects more often instead; the rest is for the program and its stacks.
+  # would only find out afterwards. With heap, it collects more often instead; the rest is for the program and its stacks. gogc is the growth of
+  # the heap, in percent, after which it collects otherwise: a route keeps little between two requests.
   sizes = {
-    worker   = { memory = "512Mi", heap = "400MiB", concurrency = 40 }
-    accounts = { memory = "256Mi", heap = "200MiB", concurrency = 80 }
-    api      = { memory = "256Mi", heap = "200MiB", concurrency = 80 }
+    worker   = { memory = "512Mi", heap = "400MiB", gogc = 100, concurrency = 40 }
+    accounts = { memory = "256Mi", heap = "200MiB", gogc = 400, concurrency = 80 }
+    api      = { memory = "256Mi", heap = "200MiB", gogc = 400, concurrency = 80 }
   }
 
   # A run of a schedule may take minutes. A push about one agent ends after ten seconds, and an API call after a minute, except that a log is
@@ -95,6 +96,11 @@ resource "google_cloud_run_v2_service" "this" {
       env {
         name  = "GOMEMLIMIT"
         value = local.sizes[each.value.binary].heap
+      }
+
+      env {
+        name  = "GOGC"
+        value = tostring(local.sizes[each.value.binary].gogc)
       }
 
       dynamic "env" {

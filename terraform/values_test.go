@@ -32,7 +32,7 @@ func TestEnvironment_HasTheOperatorsSettings(t *testing.T) {
 	}
 	for service, own := range map[string]map[string]string{
 		"routes": {
-			"GOMEMLIMIT": "200MiB", "EDGE_SECRETS": "secret prod-edge-secrets at (unknown)",
+			"GOMEMLIMIT": "200MiB", "GOGC": "400", "EDGE_SECRETS": "secret prod-edge-secrets at (unknown)",
 			"API_KEY_PEPPER":      "secret prod-api-key-pepper at (unknown)",
 			"HANDOFF_SIGNING_KEY": "secret prod-handoff-signing-key at latest",
 			"MAX_HELD_ANSWERS":    "40", "CONSOLE_CLIENT_ID": "console-1", "CONSOLE_SCOPES": "openid email",
@@ -46,6 +46,7 @@ func TestEnvironment_HasTheOperatorsSettings(t *testing.T) {
 			"ROUTER_NAMESPACE": "agent-gateway", "MONITORING_PROJECT": "my-project",
 			"PUSH_SERVICE_ACCOUNT": "prod-push@my-project.iam.gserviceaccount.com",
 			"PUSH_AUDIENCE":        "https://prod-worker-123456789012.us-central1.run.app", "GOMEMLIMIT": "400MiB",
+			"GOGC": "100",
 		},
 	} {
 		want := maps.Clone(common)

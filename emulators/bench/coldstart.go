@@ -13,8 +13,10 @@ import (
 	"strconv"
 	"strings"
 
+	"agents.example/controlplane/emulators/cloudrun"
 	"agents.example/controlplane/emulators/dataplane"
 	"agents.example/controlplane/emulators/process"
+	"agents.example/controlplane/shared/function"
 )
 
 const (
@@ -163,7 +165,6 @@ func (s starter) compare(ctx context.Context, programs []coldStart) (Report, err
 
 // start starts a program, and returns its CPU time in milliseconds and its memory in KiB after the first answer.
 func (s starter) start(ctx context.Context, p coldStart) (cpu, memory float64, err error) {
-	p.env = append(p.env, "GOMAXPROCS=1") // the CPU of an instance
 	started, _, err := s.launch(ctx, p)
 	if err != nil {
 		return 0, 0, err
@@ -184,7 +185,11 @@ func (s starter) launch(ctx context.Context, p coldStart) (_ *process.Process, u
 		return nil, "", err
 	}
 	url = "http://127.0.0.1:" + strconv.Itoa(port) + p.path
-	env := append(s.environment(), "PORT="+strconv.Itoa(port), "FUNCTION_TARGET="+p.target)
+	env := append(s.environment(), "PORT="+strconv.Itoa(port), "FUNCTION_TARGET="+p.target, cloudrun.CPU)
+	switch role := function.Role(p.binary); role {
+	case function.RoleAPI, function.RoleAccounts, function.RoleWorker:
+		env = append(env, cloudrun.Environment(role)...)
+	}
 	started, err := process.Start(ctx, process.Options{
 		Name: p.binary, Path: filepath.Join(s.dir, p.binary), LogFile: filepath.Join(s.logs, p.binary+".log"),
 		Env: append(env, p.env...),

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"agents.example/controlplane/emulators/cloudrun"
 	"agents.example/controlplane/emulators/dataplane"
 	"agents.example/controlplane/emulators/process"
 	"agents.example/controlplane/functions"
@@ -111,7 +112,7 @@ func (c *Cloud) serveSeparately(ctx context.Context) error {
 	}
 	for i, s := range all {
 		if c.options.Grouped {
-			s.env = instanceEnvironment(s.role)
+			s.env = cloudrun.Environment(s.role)
 		}
 		p.ports[s.name], p.services[s.name] = ports[i], s
 		proxy := c.newProxy(s.role, ports[i])
@@ -136,10 +137,10 @@ func (c *Cloud) newProxy(role function.Role, port int) http.Handler {
 	if !c.options.Grouped {
 		return proxy
 	}
-	transport := &http.Transport{MaxIdleConnsPerHost: concurrency(role), IdleConnTimeout: time.Minute}
+	transport := &http.Transport{MaxIdleConnsPerHost: cloudrun.Concurrency(role), IdleConnTimeout: time.Minute}
 	c.closeLater(func() error { transport.CloseIdleConnections(); return nil })
 	proxy.Transport = transport
-	return limitConcurrency(proxy, concurrency(role), queueTime)
+	return cloudrun.LimitConcurrency(proxy, cloudrun.Concurrency(role), cloudrun.QueueTime)
 }
 
 // buildBinaries builds the programs that run in separate processes, from the module in the working directory.

@@ -16,7 +16,6 @@ import (
 )
 
 func main() {
-	run.CollectRarely()
 	run.Main(func(ctx context.Context) (run.Service, error) {
 		c, err := config.Read[config.Accounts](ctx, envconfig.OsLookuper())
 		if err != nil {

@@ -12,7 +12,6 @@ import (
 )
 
 func main() {
-	run.CollectRarely()
 	run.Main(func(ctx context.Context) (run.Service, error) {
 		c, err := config.Read[config.Routes](ctx, envconfig.OsLookuper())
 		if err != nil {

@@ -1,4 +1,4 @@
-package cloud
+package cloudrun
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,25 +14,26 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// TestConcurrency_IsThatOfTerraform compares the limits of a local instance with the deployed ones.
-func TestConcurrency_IsThatOfTerraform(t *testing.T) {
+// TestEnvironment_IsThatOfTerraform compares the limits of a local instance with the deployed ones.
+func TestEnvironment_IsThatOfTerraform(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile("../../terraform/services.tf")
 	if err != nil {
 		t.Fatal(err)
 	}
-	sizes := regexp.MustCompile(`(?m)^    (\w+) += \{ memory = "\w+", heap = "(\w+)", concurrency = (\d+) \}$`)
+	sizes := regexp.MustCompile(`(?m)^    (\w+) += \{ memory = "\w+", heap = "(\w+)", gogc = (\d+), concurrency = (\d+) \}$`)
 	found := sizes.FindAllStringSubmatch(string(b), -1)
 	if len(found) != 3 {
 		t.Fatalf("terraform/services.tf has %d sizes, want 3", len(found))
 	}
 	for _, size := range found {
 		role := function.Role(size[1])
-		if got := fmt.Sprint(concurrency(role)); got != size[3] {
-			t.Errorf("%s: concurrency %s, want %s", role, got, size[3])
+		if got := fmt.Sprint(Concurrency(role)); got != size[4] {
+			t.Errorf("%s: concurrency %s, want %s", role, got, size[4])
 		}
-		if got, want := instanceEnvironment(role)[1], "GOMEMLIMIT="+size[2]; got != want {
-			t.Errorf("%s: %s, want %s", role, got, want)
+		want := []string{"GOMAXPROCS=1", "GOMEMLIMIT=" + size[2], "GOGC=" + size[3]}
+		if got := Environment(role); !slices.Equal(got, want) {
+			t.Errorf("%s: environment %q, want %q", role, got, want)
 		}
 	}
 }
@@ -42,7 +44,7 @@ func TestLimitConcurrency_QueuesThenRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		served, end := 0, make(chan struct{})
 		instance := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served++; <-end })
-		door := limitConcurrency(instance, 1, 10*time.Second)
+		door := LimitConcurrency(instance, 1, 10*time.Second)
 		answers := make(chan int, 3)
 		request := func() {
 			w := httptest.NewRecorder()
