@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	gcp "cloud.google.com/go/firestore"
 
@@ -206,12 +207,6 @@ func (r ensuredRecord) outdated(snap *gcp.DocumentSnapshot) []gcp.Update {
 // unknownRecords lists the records that may be missing or outdated as far as this process knows, as they would be
 // created.
 func (d *Directory) unknownRecords(organizationID string, u organization.User) ([]ensuredRecord, error) {
-	now := d.client.now()
-	if u.CreatedAt.IsZero() {
-		u.CreatedAt = now
-	}
-	o := organization.New(organizationID, now)
-	m := membership{organizationID: organizationID, subject: u.Subject, seenAt: now}
 	memberID := ""
 	if organizationID != "" && u.Subject != "" {
 		memberID = membershipID(organizationID, u.Subject)
@@ -219,15 +214,22 @@ func (d *Directory) unknownRecords(organizationID string, u organization.User) (
 	var unknown []ensuredRecord
 	for _, r := range []struct {
 		collection, id string
-		fields         fields
+		create         func(now time.Time) fields
 		current        map[string]string
 	}{
-		{collection: organizationCollection, id: organizationID, fields: organizationFields(&o)},
-		{
-			collection: userCollection, id: u.ID, fields: userFields(&u),
-			current: map[string]string{"email": u.Email, "name": u.Name},
-		},
-		{collection: membershipCollection, id: memberID, fields: membershipFields(&m)},
+		{collection: organizationCollection, id: organizationID, create: func(now time.Time) fields {
+			o := organization.New(organizationID, now)
+			return organizationFields(&o)
+		}},
+		{collection: userCollection, id: u.ID, create: func(now time.Time) fields {
+			if u.CreatedAt.IsZero() {
+				u.CreatedAt = now
+			}
+			return userFields(&u)
+		}, current: map[string]string{"email": u.Email, "name": u.Name}},
+		{collection: membershipCollection, id: memberID, create: func(now time.Time) fields {
+			return membershipFields(&membership{organizationID: organizationID, subject: u.Subject, seenAt: now})
+		}},
 	} {
 		if r.id == "" {
 			continue
@@ -236,8 +238,9 @@ func (d *Directory) unknownRecords(organizationID string, u organization.User) (
 		if !ok {
 			return nil, fmt.Errorf("create a record of %s: %w", r.collection, errBadID)
 		}
-		record := ensuredRecord{ref, r.fields.encode(), r.current}
+		record := ensuredRecord{ref: ref, current: r.current}
 		if !d.client.ensured.holds(ref.Path, record.claims()) {
+			record.doc = r.create(d.client.now()).encode()
 			unknown = append(unknown, record)
 		}
 	}
