@@ -75,6 +75,11 @@ func (b *sharedBrowser) require(t testing.TB) context.Context {
 // startBrowserTimeout is many times what a start takes on a busy machine: a failed start fails all tests.
 const startBrowserTimeout = 2 * time.Minute
 
+// unusedFeatures are the features that chromedp turns off, and those that take CPU time for each window and serve no
+// test: a renderer in advance for another site, and the pages of the suggestions below the address.
+const unusedFeatures = "Translate,BlinkGenPropertyTrees," +
+	"SpareRendererForSitePerProcess,WebUIOmniboxPopup,WebUIOmniboxAimPopup"
+
 // start does not use the context of a test: the browser outlives it.
 func (b *sharedBrowser) start(t testing.TB) error {
 	t.Helper()
@@ -98,6 +103,7 @@ func (b *sharedBrowser) start(t testing.TB) error {
 		chromedp.Flag("no-proxy-server", true),
 		chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-gpu", true),
+		chromedp.Flag("disable-features", unusedFeatures),
 		chromedp.Flag("lang", "en-US"),
 		chromedp.Flag("accept-lang", "en-US"),
 	)
