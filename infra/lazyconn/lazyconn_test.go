@@ -39,6 +39,9 @@ func (o *opener) create(ctx context.Context, options ...option.ClientOption) (*a
 		if o.attempts <= o.failures {
 			return nil, errors.New("no credentials")
 		}
+		if err := ctx.Err(); err != nil { // credentials would keep a context that has ended
+			return nil, err
+		}
 	}
 	return apiv1.NewTopicAdminClient(ctx, options...)
 }
@@ -112,5 +115,8 @@ func TestClose_ClosesWhatWasNeverOpened(t *testing.T) {
 	}
 	if err := c.Close(); err != nil || o.attempts != 0 {
 		t.Errorf("close = %v after %d connections, want success after none", err, o.attempts)
+	}
+	if err := get(t, c); status.Code(err) != codes.Canceled || o.attempts != 0 {
+		t.Errorf("a call of a closed client: %v after %d connections, want code Canceled after none", err, o.attempts)
 	}
 }
