@@ -67,11 +67,13 @@ func inSnapshot(snap *gcp.DocumentSnapshot) lookup {
 	return func(name string) (any, error) {
 		path[0] = name
 		value, err := snap.DataAtPath(path)
-		var missing *gcp.FieldNotFoundError
-		if errors.As(err, &missing) {
+		if err == nil {
+			return value, nil
+		}
+		if _, missing := errors.AsType[*gcp.FieldNotFoundError](err); missing {
 			return nil, nil
 		}
-		return value, err
+		return nil, err
 	}
 }
 

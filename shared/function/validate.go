@@ -107,7 +107,9 @@ func (v *validation) checkObject(s *infer.Schema, loc []any, object map[string]a
 			v.report(inside(name), "missing", "Field required", nil)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(object)) {
+	names := slices.AppendSeq(make([]string, 0, len(object)), maps.Keys(object))
+	slices.Sort(names)
+	for _, name := range names {
 		if p := s.Properties[name]; p != nil {
 			v.check(p, inside(name), object[name])
 		} else if s.AdditionalProperties != nil {
