@@ -135,7 +135,7 @@ func compressedSize(name string) (float64, error) {
 		return 0, err
 	}
 	err = w.Close()
-	return float64(compressed.Len()) / 1024, err
+	return float64(compressed.Len() / 1024), err
 }
 
 // initRows counts what the packages of each role allocate before main.
