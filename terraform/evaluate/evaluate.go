@@ -9,12 +9,13 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclparse"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
@@ -49,25 +50,57 @@ func Load(dir string, given map[string]cty.Value) (*Module, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find Terraform files in %s: %w", dir, err)
 	}
-	parser := hclparse.NewParser()
+	computed := map[string]bool{}
 	for _, name := range names {
-		file, diags := parser.ParseHCLFile(name)
-		if diags.HasErrors() {
-			return nil, diags
+		file, err := parse(name)
+		if err != nil {
+			return nil, err
 		}
-		body := file.Body.(*hclsyntax.Body)
-		m.files[filepath.Base(name)] = body
-		for _, b := range body.Blocks {
+		m.files[filepath.Base(name)] = file.body
+		for _, b := range file.body.Blocks {
 			m.declare(b)
 		}
+		maps.Copy(computed, file.attributes)
 	}
-	m.computed = referencedAttributes(m.files)
+	m.computed = slices.Sorted(maps.Keys(computed))
 	for name := range given {
 		if m.blocks["var."+name] == nil {
 			return nil, fmt.Errorf("variable %s is given and not declared", name)
 		}
 	}
 	return m, nil
+}
+
+// file is a parsed file, with the attributes that its references name.
+type file struct {
+	body       *hclsyntax.Body
+	attributes map[string]bool
+}
+
+// source is the name and the content of a file.
+type source struct{ name, content string }
+
+// parsed has a file for each source: tests load the same module with many values.
+var parsed sync.Map
+
+// parse reads a file. Callers share the result and must not change it.
+func parse(name string) (file, error) {
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return file{}, err
+	}
+	key := source{name, string(content)}
+	if found, ok := parsed.Load(key); ok {
+		return found.(file), nil
+	}
+	f, diags := hclsyntax.ParseConfig(content, name, hcl.InitialPos)
+	if diags.HasErrors() {
+		return file{}, diags
+	}
+	body := f.Body.(*hclsyntax.Body)
+	result := file{body: body, attributes: referencedAttributes(body)}
+	parsed.Store(key, result)
+	return result, nil
 }
 
 func (m *Module) declare(b *hclsyntax.Block) {
@@ -214,8 +247,8 @@ func attribute(t hcl.Traverser) string {
 	return ""
 }
 
-// referencedAttributes lists the attributes that references in the files name, except of variables and local values.
-func referencedAttributes(files map[string]*hclsyntax.Body) []string {
+// referencedAttributes returns the attributes that references in a file name, except of variables and local values.
+func referencedAttributes(body *hclsyntax.Body) map[string]bool {
 	names := map[string]bool{}
 	add := func(t hcl.Traversal) {
 		if !t.IsRelative() && (t.RootName() == "var" || t.RootName() == "local") {
@@ -227,16 +260,14 @@ func referencedAttributes(files map[string]*hclsyntax.Body) []string {
 			}
 		}
 	}
-	for _, body := range files {
-		_ = hclsyntax.VisitAll(body, func(n hclsyntax.Node) (none hcl.Diagnostics) {
-			switch e := n.(type) {
-			case *hclsyntax.ScopeTraversalExpr:
-				add(e.Traversal)
-			case *hclsyntax.RelativeTraversalExpr:
-				add(e.Traversal)
-			}
-			return none
-		})
-	}
-	return slices.Sorted(maps.Keys(names))
+	_ = hclsyntax.VisitAll(body, func(n hclsyntax.Node) (none hcl.Diagnostics) {
+		switch e := n.(type) {
+		case *hclsyntax.ScopeTraversalExpr:
+			add(e.Traversal)
+		case *hclsyntax.RelativeTraversalExpr:
+			add(e.Traversal)
+		}
+		return none
+	})
+	return names
 }
