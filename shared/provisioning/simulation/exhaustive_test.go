@@ -148,7 +148,7 @@ func TestSimulation_HoldsItsPromisesUnderEverySmallSchedule(t *testing.T) {
 	if *replay != 0 || *schedules > 0 {
 		t.Skip("only random schedules")
 	}
-	deviations, promised := 2, 120_000
+	deviations, promised := 2, 172_000
 	if testing.Short() || raceDetector {
 		deviations, promised = 1, 1_100
 	}

@@ -99,7 +99,7 @@ func TestSimulation_HoldsItsPromisesUnderEverySchedule(t *testing.T) {
 		t.Logf("%s\nviolation: %s", result.Trace, result.Violation)
 		return
 	}
-	n := 70_000 // with the small schedules, more than 200,000
+	n := 29_000 // with the small schedules, more than 200,000 distinct ones
 	if testing.Short() || raceDetector {
 		n = 2_000
 	}
@@ -113,8 +113,8 @@ func TestSimulation_HoldsItsPromisesUnderEverySchedule(t *testing.T) {
 			bad.Violation, len(sums), seed,
 			trace(t, seed, Plant{}).Trace)
 	}
-	if len(sums) < n*85/100 {
-		t.Errorf("%d distinct schedules, want at least %d", len(sums), n*85/100)
+	if promised := n * 97 / 100; len(sums) < promised {
+		t.Errorf("%d distinct schedules, want at least %d", len(sums), promised)
 	}
 	t.Log(fmt.Sprint(len(sums), " distinct schedules in ", time.Since(began).Round(time.Millisecond)))
 }
