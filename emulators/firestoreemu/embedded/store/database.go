@@ -32,7 +32,7 @@ type Database struct {
 	turns       map[string]*turn
 	// aged are the documents with old versions that only open transactions still need.
 	aged     map[string]struct{}
-	watchers map[string]map[chan<- struct{}]struct{}
+	watchers map[string]map[chan<- struct{}]int
 }
 
 // version is a document as of a commit; a nil document means that it did not exist.
@@ -64,7 +64,7 @@ func (h history) at(moment int64) *firestorepb.Document {
 func New(name string, clock func() time.Time, documents []*firestorepb.Document) *Database {
 	d := &Database{
 		name: name, clock: clock, collections: map[string]map[string]history{}, open: map[string]*Transaction{},
-		turns: map[string]*turn{}, aged: map[string]struct{}{}, watchers: map[string]map[chan<- struct{}]struct{}{},
+		turns: map[string]*turn{}, aged: map[string]struct{}{}, watchers: map[string]map[chan<- struct{}]int{},
 	}
 	for _, document := range documents {
 		at := document.GetUpdateTime().AsTime().UnixMicro()
@@ -129,21 +129,23 @@ func (d *Database) All() []*firestorepb.Document {
 }
 
 // Watch makes every commit that changes one of the documents send to changed, until stop is called. A send to a full
-// channel is dropped.
+// channel is dropped. A channel may be given several times for one document.
 func (d *Database) Watch(names []string, changed chan<- struct{}) (stop func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, name := range names {
 		if d.watchers[name] == nil {
-			d.watchers[name] = map[chan<- struct{}]struct{}{}
+			d.watchers[name] = map[chan<- struct{}]int{}
 		}
-		d.watchers[name][changed] = struct{}{}
+		d.watchers[name][changed]++
 	}
 	return func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		for _, name := range names {
-			delete(d.watchers[name], changed)
+			if d.watchers[name][changed]--; d.watchers[name][changed] == 0 {
+				delete(d.watchers[name], changed)
+			}
 			if len(d.watchers[name]) == 0 {
 				delete(d.watchers, name)
 			}
