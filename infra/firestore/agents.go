@@ -2,15 +2,14 @@ package firestore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
+	"time"
 
 	gcp "cloud.google.com/go/firestore"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
-	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
@@ -145,11 +144,16 @@ func decodeAgent(id string, doc lookup) (a agent.Agent, writeID string, err erro
 
 // agentOf makes the agent of a document that exists.
 func agentOf(snap *gcp.DocumentSnapshot) (agent.Agent, error) {
-	a, _, err := decodeAgent(snap.Ref.ID, inSnapshot(snap))
+	return agentFrom(snap.Ref.ID, inSnapshot(snap), snap.UpdateTime)
+}
+
+// agentFrom makes the agent of a document that was last written at updated.
+func agentFrom(id string, doc lookup, updated time.Time) (agent.Agent, error) {
+	a, _, err := decodeAgent(id, doc)
 	if err != nil {
 		return agent.Agent{}, err
 	}
-	a.Version = versionOf(snap.UpdateTime)
+	a.Version = versionOf(updated)
 	return a, nil
 }
 
@@ -162,6 +166,11 @@ func ownAgent(snap *gcp.DocumentSnapshot, caller identity.Caller) (agent.Agent, 
 	if err != nil {
 		return agent.Agent{}, err
 	}
+	return owned(a, caller)
+}
+
+// owned returns the agent if it belongs to the caller's organization. Errors: NotFound.
+func owned(a agent.Agent, caller identity.Caller) (agent.Agent, error) {
 	if a.OrganizationID != caller.OrganizationID || caller.OrganizationID == "" {
 		return agent.Agent{}, agent.NotFound()
 	}
@@ -237,54 +246,4 @@ func agentQuery(organizationID string, f agent.Filter) query {
 		}
 	}
 	return q
-}
-
-// listenTries bounds how often Await listens.
-const listenTries = 3
-
-// Await implements agent.Store. It listens to the document instead of polling it. Where a listener fails in a way that
-// the client library does not repeat, it listens again.
-func (s *Agents) Await(ctx context.Context, id string, until func(agent.Agent) bool) (agent.Agent, error) {
-	ref, ok := s.client.agent(id)
-	if !ok {
-		return agent.Agent{}, agent.NotFound()
-	}
-	document.Forget(ctx)
-	caller := identity.From(ctx)
-	var last *agent.Agent
-	for try := 1; ; try++ {
-		a, err := listen(ctx, ref, caller, func(a agent.Agent) bool { last = &a; return until(a) })
-		var failed *listenError
-		switch {
-		case !errors.As(err, &failed):
-			return a, err
-		case ctx.Err() != nil && last != nil:
-			return *last, nil
-		case ctx.Err() != nil:
-			return s.Get(identity.With(context.WithoutCancel(ctx), caller), id)
-		case try == listenTries:
-			return agent.Agent{}, faultOf("listen", failed.error)
-		}
-		_ = pause(ctx, try) // if ctx ends it, the next listener ends immediately
-	}
-}
-
-// listenError is the error of a listener, not that of the agent it listens to.
-type listenError struct{ error }
-
-// listen returns the agent as soon as until is true for it.
-func listen(ctx context.Context, ref *gcp.DocumentRef, caller identity.Caller, until func(agent.Agent) bool,
-) (agent.Agent, error) {
-	changes := ref.Snapshots(ctx)
-	defer changes.Stop()
-	for {
-		snap, err := changes.Next()
-		if err != nil {
-			return agent.Agent{}, &listenError{err}
-		}
-		a, err := ownAgent(snap, caller)
-		if err != nil || until(a) {
-			return a, err
-		}
-	}
 }

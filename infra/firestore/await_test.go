@@ -3,6 +3,7 @@ package firestore
 import (
 	"context"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -46,6 +47,20 @@ type brokenStream struct {
 	grpc.ClientStream
 	fail func(received proto.Message) error
 	skip int
+	// sending guards SendMsg and CloseSend.
+	sending sync.Mutex
+}
+
+func (s *brokenStream) SendMsg(m any) error {
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	return s.ClientStream.SendMsg(m)
+}
+
+func (s *brokenStream) CloseSend() error {
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	return s.ClientStream.CloseSend()
 }
 
 func (s *brokenStream) RecvMsg(m any) error {
@@ -55,11 +70,19 @@ func (s *brokenStream) RecvMsg(m any) error {
 	if s.skip--; s.skip >= 0 {
 		return nil
 	}
-	return s.fail(m.(proto.Message))
+	err := s.fail(m.(proto.Message))
+	if err == nil {
+		return nil
+	}
+	// A service that fails a stream also ends it.
+	_ = s.CloseSend()
+	for s.ClientStream.RecvMsg(m) == nil {
+	}
+	return err
 }
 
 // TestAwait_ListensAgain: the service and the emulator end listeners now and then, also with a message that has no
-// content, which the client library takes for a permanent error.
+// content, which fails the stream and its waits.
 func TestAwait_ListensAgain(t *testing.T) {
 	t.Parallel()
 	empty := func(received proto.Message) error { proto.Reset(received); return nil }

@@ -9,15 +9,20 @@
 package firestore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
 
 	gcp "cloud.google.com/go/firestore"
+	vkit "cloud.google.com/go/firestore/apiv1"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -53,7 +58,7 @@ type Options struct {
 	// DatabaseID names the database; empty means the project's default one.
 	DatabaseID string
 	// EmulatorHost is the address (host:port) of an emulator. When it is empty, Google's library reads
-	// FIRESTORE_EMULATOR_HOST; DialOptions and Observe have no effect on such a connection.
+	// FIRESTORE_EMULATOR_HOST; DialOptions and Observe then have an effect on waits only.
 	EmulatorHost string
 	// Timeout bounds every call, and every operation with its retries; 0 means 10 s.
 	Timeout time.Duration
@@ -82,6 +87,7 @@ type Client struct {
 	collections sync.Map
 	timeout     time.Duration
 	clock       func() time.Time
+	listeners   *listeners
 	// The limits of Options.
 	creations, secretWrites, secretRequests, secretCleanup ratelimit.Limit
 	// ensured remembers the organizations and users whose records agree with their tokens, so that each process
@@ -102,13 +108,20 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 	if database == "" {
 		database = gcp.DefaultDatabaseID
 	}
-	db, err := connect(ctx, o, database, dial)
+	db, err := connect(ctx, o.EmulatorHost, dial,
+		func(ctx context.Context, opts ...option.ClientOption) (*gcp.Client, error) {
+			return gcp.NewClientWithDatabase(ctx, o.ProjectID, database, opts...)
+		})
 	if err != nil {
 		return nil, fmt.Errorf("open firestore database %q of project %q: %w", database, o.ProjectID, err)
 	}
 	c := &Client{
 		db: db, timeout: o.Timeout, clock: o.Now, creations: o.Creations,
 		secretWrites: o.SecretWrites, secretRequests: o.SecretRequests, secretCleanup: o.SecretCleanup,
+		listeners: newListeners("projects/"+o.ProjectID+"/databases/"+database, func() (*vkit.Client, error) {
+			host := cmp.Or(o.EmulatorHost, os.Getenv("FIRESTORE_EMULATOR_HOST")) //nolint:forbidigo // as Google's
+			return connect(context.WithoutCancel(ctx), host, dial, vkit.NewClient)
+		}),
 		ensured: newKnownRecords(), claimed: newRecentClaims(), background: newBackground(),
 	}
 	if c.timeout <= 0 {
@@ -120,25 +133,28 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 	return c, nil
 }
 
-// connect opens Google's client for the service or the emulator.
-func connect(ctx context.Context, o Options, database string, dial []grpc.DialOption) (*gcp.Client, error) {
-	if o.EmulatorHost == "" {
+// connect opens a client of Google's for the service, or for the emulator at host.
+func connect[C io.Closer](ctx context.Context, host string, dial []grpc.DialOption,
+	open func(context.Context, ...option.ClientOption) (C, error),
+) (C, error) {
+	if host == "" {
 		options := make([]option.ClientOption, len(dial))
 		for i, d := range dial {
 			options[i] = option.WithGRPCDialOption(d)
 		}
-		return gcp.NewClientWithDatabase(ctx, o.ProjectID, database, options...)
+		return open(ctx, options...)
 	}
-	conn, err := grpc.NewClient("passthrough:///"+o.EmulatorHost, append(dial,
+	var none C
+	conn, err := grpc.NewClient("passthrough:///"+host, append(slices.Clip(dial),
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(emulatorOwner{}))...)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
-	db, err := gcp.NewClientWithDatabase(ctx, o.ProjectID, database, option.WithGRPCConn(conn))
+	client, err := open(ctx, option.WithGRPCConn(conn))
 	if err != nil {
-		return nil, errors.Join(err, conn.Close())
+		return none, errors.Join(err, conn.Close())
 	}
-	return db, nil
+	return client, nil
 }
 
 // emulatorOwner is the credential that makes the emulator skip security rules.
@@ -155,10 +171,10 @@ func (emulatorOwner) RequireTransportSecurity() bool { return false }
 // Flush waits for writes in the background, such as an API key's last use.
 func (c *Client) Flush() { c.background.wait.Wait() }
 
-// Close waits for writes in the background and closes the connection.
+// Close waits for writes in the background, ends waits and closes the connections.
 func (c *Client) Close() error {
 	c.background.close()
-	if err := c.db.Close(); err != nil {
+	if err := errors.Join(c.listeners.close(), c.db.Close()); err != nil {
 		return fmt.Errorf("close firestore: %w", err)
 	}
 	return nil
