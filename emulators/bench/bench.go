@@ -107,6 +107,7 @@ func measures() []measure {
 		{name: "lookups of agents", rows: []string{"P13"}, run: measureLookups},
 		{name: "a request to a container", rows: []string{"P13"}, run: measureFront},
 		{name: "waits", rows: []string{"P18"}, run: onEmbeddedFirestore(measureWaits)},
+		{name: "streams of waits", rows: []string{"P18"}, run: measureWaitStreams},
 		{name: "first start", rows: []string{"P14"}, run: measureFirstStart, long: true},
 		{name: "tests", rows: []string{"P15"}, run: measureTests, long: true},
 		{name: "console", rows: []string{"P16"}, run: measureConsole},

@@ -25,6 +25,8 @@ const (
 	// waitHeap is the limit of Go's memory in the process. It is so low that the process grows by what the waits need,
 	// and not by garbage.
 	waitHeap = "48MiB"
+	// waitsPerStream is how many waits share a stream of Firestore.
+	waitsPerStream = 100
 	// waitTimeout bounds how long the waits take to begin. They end after 55 s.
 	waitTimeout = 45 * time.Second
 )
@@ -67,6 +69,48 @@ func measureWaits(ctx context.Context, l *environment) (_ Report, err error) {
 		ID: "P18", What: fmt.Sprintf("memory of %d waits", n), Ours: after - before, Limit: float64(waitMemory * n),
 		Unit: "KiB", Most: 1, Note: fmt.Sprintf("%.0f KiB each", (after-before)/float64(n)), Timed: true,
 	}}}, err
+}
+
+// measureWaitStreams counts the streams of P18's waits.
+func measureWaitStreams(ctx context.Context, l *environment) (_ Report, err error) {
+	d, err := l.deploy(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { err = closeDeployment(err, d) }()
+	of, _, err := d.createOrganization(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	draft := agent.Draft{Name: "agent", Plan: plan.Hobby, Cloud: "gcp", Region: region}
+	a, err := d.deps.Agents.Create(of, agent.New(newID(), cell, draft, time.Now()))
+	if err != nil {
+		return Report{}, err
+	}
+	d.drain()
+	of, cancel := context.WithTimeout(of, waitTimeout)
+	defer cancel()
+	all, of := errgroup.WithContext(of)
+	began := make(chan struct{}, waits)
+	for range waits {
+		all.Go(func() error {
+			_, err := d.deps.Agents.Await(of, a.ID, func(agent.Agent) bool { began <- struct{}{}; return false })
+			return err
+		})
+	}
+	for n := 0; n < waits && of.Err() == nil; {
+		select {
+		case <-began:
+			n++
+		case <-of.Done():
+		}
+	}
+	streams := d.drain().Calls
+	cancel()
+	return Report{Rows: []Row{{
+		ID: "P18", What: fmt.Sprintf("%d waits", waits), Ours: float64(streams), Limit: waits / waitsPerStream,
+		Unit: "Firestore calls", Most: 1,
+	}}}, all.Wait()
 }
 
 // waiting is a request for an agent that is not steady.
