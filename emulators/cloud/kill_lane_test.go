@@ -3,8 +3,6 @@ package cloud_test
 import (
 	"context"
 	"net/http"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -76,22 +74,12 @@ func startLanes(t *testing.T) *lanes {
 	l.deployment = start(t, false, func(o *cloud.Options) { o.NoSchedule, o.Wrap = true, l.route })
 	l.records = openRecords(t, l.Cloud)
 	if l.binaries = *binaries; l.binaries == "" {
-		l.binaries = filepath.Join(l.dir, "bin")
-		build(t, l.binaries, function.RoleWorker, function.RoleAPI)
+		var err error
+		if l.binaries, err = cloud.BuildFunctions(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return l
-}
-
-// build builds the binaries of roles.
-func build(t *testing.T, dir string, roles ...function.Role) {
-	t.Helper()
-	args := []string{"build", "-o", dir + "/"}
-	for _, role := range roles {
-		args = append(args, "agents.example/controlplane/functions/cmd/"+string(role))
-	}
-	if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
-		t.Fatalf("build the functions: %v\n%s", err, out)
-	}
 }
 
 // openLane starts the processes of a new organization.

@@ -143,7 +143,7 @@ func (c *Cloud) newProxy(role function.Role, port int) http.Handler {
 	return cloudrun.LimitConcurrency(proxy, cloudrun.Concurrency(role), cloudrun.QueueTime)
 }
 
-// buildBinaries builds the programs that run in separate processes, from the module in the working directory.
+// buildBinaries builds the programs that run in separate processes unless they are given.
 func (c *Cloud) buildBinaries(ctx context.Context) (err error) {
 	if !c.options.Separate {
 		return nil
@@ -152,11 +152,15 @@ func (c *Cloud) buildBinaries(ctx context.Context) (err error) {
 	if c.binaries.Dir != "" {
 		return nil
 	}
-	const commands = "agents.example/controlplane/functions/cmd/"
-	c.binaries.Dir, err = dataplane.BuildPackages(ctx, commands+string(function.RoleAPI),
-		commands+string(function.RoleAccounts), commands+string(function.RoleWorker), commands+"router",
-		commands+"notifier")
+	c.binaries.Dir, err = BuildFunctions(ctx)
 	return err
+}
+
+// BuildFunctions builds the programs of separate processes, and returns their directory in the user's cache.
+func BuildFunctions(ctx context.Context) (dir string, err error) {
+	const commands = "agents.example/controlplane/functions/cmd/"
+	return dataplane.BuildPackages(ctx, commands+string(function.RoleAPI), commands+string(function.RoleAccounts),
+		commands+string(function.RoleWorker), commands+"router", commands+"notifier")
 }
 
 // start starts the process of a service on its port.
