@@ -33,8 +33,8 @@ func (reachedAgents) Get(context.Context, string) (agent.Agent, error) {
 	return agent.Agent{}, errReached
 }
 
-func (reachedAgents) Await(context.Context, string, func(agent.Agent) bool) (agent.Agent, error) {
-	return agent.Agent{}, errReached
+func (reachedAgents) Await(context.Context, string, func(agent.Agent) bool) (*agent.Agent, error) {
+	return nil, errReached
 }
 
 func (reachedAgents) List(context.Context, agent.Filter, page.Request) (page.Page[agent.Agent], error) {

@@ -150,13 +150,16 @@ func (c *crowd) Get(_ context.Context, id string) (agent.Agent, error) {
 }
 
 // Await implements agent.Store.
-func (c *crowd) Await(ctx context.Context, id string, until func(agent.Agent) bool) (agent.Agent, error) {
+func (c *crowd) Await(ctx context.Context, id string, until func(agent.Agent) bool) (*agent.Agent, error) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		a, err := c.Get(ctx, id)
-		if err != nil || until(a) || ctx.Err() != nil {
-			return a, err
+		if err != nil {
+			return nil, err
+		}
+		if until(a) || ctx.Err() != nil {
+			return &a, nil
 		}
 		select {
 		case <-ctx.Done():

@@ -54,9 +54,10 @@ type getInput struct {
 	} `json:"query"`
 }
 
-// answer is an agent that a client has waited for.
+// answer is an agent that a client has waited for. It holds and is made of pointers, because copies of agents would be
+// most of the stack of each goroutine that waits.
 type answer struct {
-	agent.View
+	view *agent.View // nil in the zero value, which the API's description renders
 	// early means that no slot was free to wait in, so the agent may not be steady yet.
 	early bool
 }
@@ -66,13 +67,16 @@ func (a answer) Reply(h http.Header) any {
 	if a.early {
 		h.Set("Retry-After", strconv.Itoa(retryWait))
 	}
-	return a.View.Reply(h)
+	if a.view == nil {
+		return agent.View{}.Reply(h)
+	}
+	return a.view.Reply(h)
 }
 
 // Example implements function.Exampler. Its headers are those of an early answer.
 func (answer) Example() any {
 	v, _ := agent.View{}.Example().(agent.View)
-	return answer{View: v, early: true}
+	return answer{view: &v, early: true}
 }
 
 // Get reads one agent, immediately or as soon as its status is steady. A wait holds one of the slots. An admin's
@@ -87,20 +91,26 @@ func Get(agents agent.Store, links *handoff.Signer, d agent.Addresses, slots *ra
 			if err != nil {
 				return answer{}, err
 			}
-			v := show(ctx, a, d)
-			v.DashboardHandoff, err = links.Link(a, identity.From(ctx), d, time.Now())
-			return answer{View: v, early: early}, err
+			v, err := showWithLink(ctx, a, links, d)
+			return answer{view: v, early: early}, err
 		}),
 	}
+}
+
+func showWithLink(ctx context.Context, a *agent.Agent, links *handoff.Signer, d agent.Addresses) (*agent.View, error) {
+	v := show(ctx, *a, d)
+	var err error
+	v.DashboardHandoff, err = links.Link(*a, identity.From(ctx), d, time.Now())
+	return &v, err
 }
 
 // get reads the agent, and waits for it if a slot is free. A wait ends early, with the present agent, when the process
 // shuts down. early is true if no slot was free.
 func get(ctx context.Context, agents agent.Store, slots *ratelimit.Slots, in getInput) (
-	a agent.Agent, early bool, err error,
+	_ *agent.Agent, early bool, err error,
 ) {
-	a, err = agents.Get(ctx, in.id())
-	if err != nil || in.Query.Wait == 0 || a.Status.IsSteady() {
+	a, answered, err := read(ctx, agents, in)
+	if err != nil || answered {
 		return a, false, err
 	}
 	caller := identity.From(ctx)
@@ -115,4 +125,10 @@ func get(ctx context.Context, agents agent.Store, slots *ratelimit.Slots, in get
 	defer stop()
 	a, err = agents.Await(wait, in.id(), func(a agent.Agent) bool { return a.Status.IsSteady() })
 	return a, false, err
+}
+
+// read reads the agent. answered means that it needs no wait.
+func read(ctx context.Context, agents agent.Store, in getInput) (_ *agent.Agent, answered bool, err error) {
+	a, err := agents.Get(ctx, in.id())
+	return &a, in.Query.Wait == 0 || a.Status.IsSteady(), err
 }

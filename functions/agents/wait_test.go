@@ -30,12 +30,12 @@ type unsettled struct {
 func (s unsettled) Get(context.Context, string) (agent.Agent, error) { return s.agent, nil }
 
 // Await implements agent.Store.
-func (s unsettled) Await(ctx context.Context, _ string, _ func(agent.Agent) bool) (agent.Agent, error) {
+func (s unsettled) Await(ctx context.Context, _ string, _ func(agent.Agent) bool) (*agent.Agent, error) {
 	if s.await != nil {
 		s.await(ctx)
 	}
 	<-ctx.Done()
-	return s.agent, nil
+	return &s.agent, nil
 }
 
 // waitFixture is the route of an agent that stays unsettled.

@@ -30,17 +30,17 @@ type agentWait struct {
 }
 
 // Await implements agent.Store. It listens to the document instead of polling it.
-func (s *Agents) Await(ctx context.Context, id string, until func(agent.Agent) bool) (agent.Agent, error) {
+func (s *Agents) Await(ctx context.Context, id string, until func(agent.Agent) bool) (*agent.Agent, error) {
 	ref, ok := s.client.agent(id)
 	if !ok {
-		return agent.Agent{}, agent.NotFound()
+		return nil, agent.NotFound()
 	}
 	document.Forget(ctx)
 	w := &agentWait{agents: s, ref: ref, caller: identity.From(ctx), until: until}
 	if err := w.run(ctx); err != nil {
-		return agent.Agent{}, err
+		return nil, err
 	}
-	return *w.last, nil
+	return w.last, nil
 }
 
 // run waits until last is the answer. Where a listener fails, it listens again, on a separate stream, so that a

@@ -17,8 +17,9 @@ type Store interface {
 	// Get reads one agent. Errors: NotFound, Unavailable.
 	Get(ctx context.Context, id string) (Agent, error)
 	// Await returns the agent once the condition until holds, which it checks again on every change. If ctx ends first,
-	// it returns the agent's present state. Errors: NotFound, Unavailable.
-	Await(ctx context.Context, id string, until func(Agent) bool) (Agent, error)
+	// it returns the agent's present state. It returns a pointer, because the goroutines that wait would have room for
+	// agents on their stacks, which would be most of their memory. Errors: NotFound, Unavailable.
+	Await(ctx context.Context, id string, until func(Agent) bool) (*Agent, error)
 	// List reads a page of agents, newest first. Errors: BadRequest for a bad cursor, Unavailable.
 	List(ctx context.Context, filter Filter, p page.Request) (page.Page[Agent], error)
 	// Create writes a new agent, the organization's usage and the audit entry in one transaction, and nudges a worker.

@@ -189,14 +189,22 @@ func (d Service) awaitOtherWriters(
 	}
 	wait, cancel := context.WithTimeout(ctx, until.Sub(now))
 	defer cancel()
-	return d.Agents.Await(wait, agentID, func(a agent.Agent) bool {
+	present, err := d.Agents.Await(wait, agentID, func(a agent.Agent) bool {
 		return storingUntil(a, requested, d.now()).IsZero()
 	})
+	if err != nil {
+		return agent.Agent{}, err
+	}
+	return *present, nil
 }
 
 // reload returns the present agent. Agents.Get may return the one that was read when the request arrived.
 func (d Service) reload(ctx context.Context, agentID string) (agent.Agent, error) {
-	return d.Agents.Await(ctx, agentID, func(agent.Agent) bool { return true })
+	a, err := d.Agents.Await(ctx, agentID, func(agent.Agent) bool { return true })
+	if err != nil {
+		return agent.Agent{}, err
+	}
+	return *a, nil
 }
 
 // storingUntil is until when another request may be adding a value under one of the keys; zero if none may.

@@ -40,12 +40,18 @@ type answer struct {
 	err   error
 }
 
+func answerOf(a *agent.Agent, err error) answer {
+	if a == nil {
+		return answer{err: err}
+	}
+	return answer{*a, err}
+}
+
 // startAwait runs Await in a goroutine.
 func (n Tenant) startAwait(ctx context.Context, id string, holds func(agent.Agent) bool) <-chan answer {
 	answered := make(chan answer, 1)
 	go func() {
-		a, err := n.fixture.Store.Await(ctx, id, holds)
-		answered <- answer{a, err}
+		answered <- answerOf(n.fixture.Store.Await(ctx, id, holds))
 	}()
 	return answered
 }
@@ -53,8 +59,7 @@ func (n Tenant) startAwait(ctx context.Context, id string, holds func(agent.Agen
 func awaitHoldsAlready(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
-	got, err := w.Store.Await(org.Ctx, a.ID, func(agent.Agent) bool { return true })
-	wantVersion(t, answer{got, err}, a.Version)
+	wantVersion(t, answerOf(w.Store.Await(org.Ctx, a.ID, func(agent.Agent) bool { return true })), a.Version)
 }
 
 // wantVersion checks that Await returned the agent of a version.
@@ -95,8 +100,7 @@ func awaitCanceledBefore(t testing.TB, w Fixture) {
 	a := org.Create(plan.Hobby)
 	ctx, cancel := context.WithCancel(org.Ctx)
 	cancel()
-	got, err := w.Store.Await(ctx, a.ID, isPaused)
-	wantVersion(t, answer{got, err}, a.Version)
+	wantVersion(t, answerOf(w.Store.Await(ctx, a.ID, isPaused)), a.Version)
 }
 
 func awaitRemoval(t testing.TB, w Fixture) {

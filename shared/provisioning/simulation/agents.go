@@ -60,18 +60,21 @@ func (s Agents) Get(ctx context.Context, id string) (a agent.Agent, err error) {
 const pollInterval = 50 * time.Millisecond
 
 // Await implements agent.Store.
-func (s Agents) Await(ctx context.Context, id string, until func(agent.Agent) bool) (agent.Agent, error) {
+func (s Agents) Await(ctx context.Context, id string, until func(agent.Agent) bool) (*agent.Agent, error) {
 	for {
 		a, err := s.Get(context.WithoutCancel(ctx), id)
-		if err != nil || until(a) {
-			return a, err
+		if err != nil {
+			return nil, err
+		}
+		if until(a) {
+			return &a, nil
 		}
 		timer := time.NewTimer(pollInterval)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return a, nil
+			return &a, nil
 		}
 	}
 }
