@@ -1,5 +1,6 @@
 // Command helloget is the least program that answers a request from Firestore: functions-framework and one handler that
-// reads one document. At /signed it also makes one signature. The CPU time of a GET is compared with it.
+// reads one document. At /signed it also makes one signature, and at /wait
+// it waits for the client to give up. The CPU time of a GET and the memory of a wait are compared with it.
 package main
 
 import (
@@ -31,6 +32,10 @@ func main() {
 	functions.HTTP("Hello", func(w http.ResponseWriter, req *http.Request) {
 		if _, err := document.Get(req.Context()); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		if req.URL.Path == "/wait" {
+			<-req.Context().Done()
 			return
 		}
 		if req.URL.Path == "/signed" {
