@@ -57,7 +57,8 @@ func measureWaits(ctx context.Context, l *environment) (_ Report, err error) {
 	s := starter{deployment: d, dir: dir, logs: l.dir, key: d.key, host: l.host}
 	last := all[n-1].path // its organization has the key of s
 	least, err := s.memoryOfWaits(ctx, coldStart{
-		binary: "helloget", target: "Hello", path: "/", env: []string{"DOCUMENT=" + strings.TrimPrefix(last, "/api/v1/")},
+		binary: "helloget", target: "Hello", path: "/",
+		env: []string{"DOCUMENT=" + strings.TrimPrefix(last, "/api/v1/")},
 	}, slices.Repeat([]waiting{{path: "/wait"}}, n))
 	if err != nil {
 		return Report{}, err
