@@ -208,6 +208,10 @@ func (s *scene) checkRecovery(t *testing.T, o outage) {
 	})
 	s.settle(t)
 	s.checkHealthy(t, s.awaitStatus(t, s.patched, "running"))
+	// The nudge of a pod that became ready is lost if the notifier had not connected again. A sweep finds that work.
+	s.age(t, sweepPause)
+	s.tick(t, "SweepAgents")
+	s.settle(t)
 	for _, id := range append([]string{s.bystander, s.patched, s.stopped}, s.created...) {
 		s.records.checkIdle(t, id)
 	}
