@@ -141,7 +141,8 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	req = req.Clone(req.Context())
 	req.Body = io.NopCloser(bytes.NewReader(body))
-	req.Header.Set("Accept", "application/json") // uidOf reads it; the worker would get protobuf
+	// The worker asks for the same as protobuf, which uidOf does not read.
+	req.Header.Set("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
 	res, err := r.base.RoundTrip(req)
 	if err != nil || res.StatusCode >= http.StatusMultipleChoices {
 		return res, err
