@@ -101,8 +101,7 @@ func measureWaitStreams(ctx context.Context, l *environment) (_ Report, err erro
 	if err != nil {
 		return Report{}, err
 	}
-	draft := agent.Draft{Name: "agent", Plan: plan.Hobby, Cloud: "gcp", Region: region}
-	a, err := d.deps.Agents.Create(of, agent.New(newID(), cell, draft, time.Now()))
+	a, err := d.createRecord(of)
 	if err != nil {
 		return Report{}, err
 	}
@@ -117,11 +116,11 @@ func measureWaitStreams(ctx context.Context, l *environment) (_ Report, err erro
 			return err
 		})
 	}
-	for n := 0; n < waits && of.Err() == nil; {
+	for range waits {
 		select {
 		case <-began:
-			n++
 		case <-of.Done():
+			return Report{}, errors.Join(context.Cause(of), all.Wait())
 		}
 	}
 	streams := d.drain().Calls
@@ -135,7 +134,13 @@ func measureWaitStreams(ctx context.Context, l *environment) (_ Report, err erro
 // waiting is a request for an agent that is not steady.
 type waiting struct{ path, key string }
 
-// createWaiting creates agents that no worker provisions.
+// createRecord creates an agent that no worker provisions, in the organization of the context.
+func (d *deployment) createRecord(of context.Context) (agent.Agent, error) {
+	draft := agent.Draft{Name: "agent", Plan: plan.Hobby, Cloud: "gcp", Region: region}
+	return d.deps.Agents.Create(of, agent.New(newID(), cell, draft, time.Now()))
+}
+
+// createWaiting creates agents that are not steady.
 func (d *deployment) createWaiting(ctx context.Context, n int) ([]waiting, error) {
 	var all []waiting
 	for range waitOrganizations {
@@ -145,8 +150,7 @@ func (d *deployment) createWaiting(ctx context.Context, n int) ([]waiting, error
 		}
 		d.key = key
 		for range n / waitOrganizations {
-			draft := agent.Draft{Name: "agent", Plan: plan.Hobby, Cloud: "gcp", Region: region}
-			a, err := d.deps.Agents.Create(of, agent.New(newID(), cell, draft, time.Now()))
+			a, err := d.createRecord(of)
 			if err != nil {
 				return nil, err
 			}

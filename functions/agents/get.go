@@ -54,8 +54,8 @@ type getInput struct {
 	} `json:"query"`
 }
 
-// answer is an agent that a client has waited for. It holds and is made of pointers, because copies of agents would be
-// most of the stack of each goroutine that waits.
+// answer is an agent that a client has waited for. It holds a pointer, because copies would be most of the stack of
+// each goroutine that waits.
 type answer struct {
 	view *agent.View // nil in the zero value, which the API's description renders
 	// early means that no slot was free to wait in, so the agent may not be steady yet.

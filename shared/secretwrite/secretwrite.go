@@ -189,18 +189,18 @@ func (d Service) awaitOtherWriters(
 	}
 	wait, cancel := context.WithTimeout(ctx, until.Sub(now))
 	defer cancel()
-	present, err := d.Agents.Await(wait, agentID, func(a agent.Agent) bool {
+	return d.await(wait, agentID, func(a agent.Agent) bool {
 		return storingUntil(a, requested, d.now()).IsZero()
 	})
-	if err != nil {
-		return agent.Agent{}, err
-	}
-	return *present, nil
 }
 
 // reload returns the present agent. Agents.Get may return the one that was read when the request arrived.
 func (d Service) reload(ctx context.Context, agentID string) (agent.Agent, error) {
-	a, err := d.Agents.Await(ctx, agentID, func(agent.Agent) bool { return true })
+	return d.await(ctx, agentID, func(agent.Agent) bool { return true })
+}
+
+func (d Service) await(ctx context.Context, agentID string, until func(agent.Agent) bool) (agent.Agent, error) {
+	a, err := d.Agents.Await(ctx, agentID, until)
 	if err != nil {
 		return agent.Agent{}, err
 	}
