@@ -239,6 +239,21 @@ func (d deployment) logText(t *testing.T) []byte {
 	return all
 }
 
+// logLines returns what the functions logged about a request, which holds the cause of its failure.
+func (d deployment) logLines(t *testing.T, requestID string) []byte {
+	t.Helper()
+	if requestID == "" {
+		return nil
+	}
+	var lines []byte
+	for line := range bytes.Lines(d.logText(t)) {
+		if bytes.Contains(line, []byte(requestID)) {
+			lines = append(lines, line...)
+		}
+	}
+	return lines
+}
+
 // secretManagerText returns the names, labels and annotations of an agent's secrets.
 func (d deployment) secretManagerText(t *testing.T, id string) (all []byte) {
 	t.Helper()

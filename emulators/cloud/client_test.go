@@ -134,9 +134,12 @@ type answer struct {
 }
 
 // withoutRequestID is the text in which only the request id differs between two calls.
-func (a answer) withoutRequestID() string {
+func (a answer) withoutRequestID() string { return strings.ReplaceAll(a.text, a.requestID(), "") }
+
+// requestID is the request id of a problem; empty for other responses.
+func (a answer) requestID() string {
 	id, _ := a.body["request_id"].(string)
-	return strings.ReplaceAll(a.text, id, "")
+	return id
 }
 
 func (d deployment) call(t *testing.T, token, method, path, body string) answer {

@@ -94,7 +94,10 @@ func TestOverview_SaysWhatIsNotKnown(t *testing.T) {
 	now := p.Within("region", "What the agent is doing now")
 	now.WaitText("Checked")
 	for _, part := range []string{"/metrics?", "/dashboard-reachability"} {
-		p.Respond("GET", part, consoletest.Response{Status: http.StatusServiceUnavailable, Body: outage})
+		p.Respond("GET", part, consoletest.Response{
+			Status: http.StatusServiceUnavailable, Body: outage,
+			Header: map[string]string{"Retry-After": "600"}, // the page must not recover before the button is clicked
+		})
 	}
 	consoletest.Eval[bool](p, pollNow)
 	health.WaitText("Not up to date.")
