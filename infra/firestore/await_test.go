@@ -2,6 +2,7 @@ package firestore
 
 import (
 	"context"
+	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,7 +28,9 @@ type brokenListener struct {
 	// times is how many listeners fail.
 	times int64
 
-	opened atomic.Int64
+	// opened counts all listeners, and lost those that the service ended with an error. The official emulator mixes up
+	// the messages of a stream now and then when many documents change.
+	opened, lost atomic.Int64
 }
 
 func (b *brokenListener) options() Options {
@@ -36,35 +39,52 @@ func (b *brokenListener) options() Options {
 		opts ...grpc.CallOption,
 	) (grpc.ClientStream, error) {
 		stream, err := open(ctx, desc, cc, method, opts...)
-		if err != nil || !strings.HasSuffix(method, "/Listen") || b.opened.Add(1) > b.times {
+		if err != nil || !strings.HasSuffix(method, "/Listen") {
 			return stream, err
 		}
-		return &brokenStream{ClientStream: stream, fail: b.fail, skip: b.skip}, nil
+		s := &brokenStream{ClientStream: stream, lost: &b.lost, fail: b.fail, skip: b.skip}
+		if b.opened.Add(1) > b.times {
+			s.fail = func(proto.Message) error { return nil }
+		}
+		return s, nil
 	})}}
 }
 
 type brokenStream struct {
 	grpc.ClientStream
+	lost *atomic.Int64
 	fail func(received proto.Message) error
 	skip int
 	// sending guards SendMsg and CloseSend.
 	sending sync.Mutex
+	closed  bool
 }
 
+// SendMsg returns io.EOF once the stream is closed, as if the service had ended it. The stream below would reset itself
+// instead, which can fail writes of the official emulator.
 func (s *brokenStream) SendMsg(m any) error {
 	s.sending.Lock()
 	defer s.sending.Unlock()
+	if s.closed {
+		return io.EOF
+	}
 	return s.ClientStream.SendMsg(m)
 }
 
 func (s *brokenStream) CloseSend() error {
 	s.sending.Lock()
 	defer s.sending.Unlock()
+	s.closed = true
 	return s.ClientStream.CloseSend()
 }
 
 func (s *brokenStream) RecvMsg(m any) error {
 	if err := s.ClientStream.RecvMsg(m); err != nil {
+		s.sending.Lock()
+		defer s.sending.Unlock()
+		if !s.closed {
+			s.lost.Add(1)
+		}
 		return err
 	}
 	if s.skip--; s.skip >= 0 {

@@ -74,7 +74,8 @@ func (c *Client) commit(ctx context.Context, b *batch) (version string, err erro
 		return versionOf(results[0].UpdateTime), nil
 	case codes.FailedPrecondition, codes.NotFound, codes.AlreadyExists, codes.Aborted:
 		return "", &undecided{cause: err}
-	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Internal, codes.Unknown:
+	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Internal, codes.Unknown,
+		codes.Canceled: // also when the service itself gave up
 		return "", &undecided{cause: err, unknown: true}
 	default:
 		return "", faultOf("commit", err)

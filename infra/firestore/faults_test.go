@@ -143,7 +143,8 @@ func TestOperations_AreAtomicUnderFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			forEachFault(func(f *injectedFault) bool { return checkOperationWithFault(t, c, op, f) },
-				codes.Unavailable, codes.DeadlineExceeded, codes.Aborted, codes.ResourceExhausted, codes.Internal)
+				codes.Unavailable, codes.DeadlineExceeded, codes.Aborted, codes.ResourceExhausted, codes.Internal,
+				codes.Canceled)
 		})
 	}
 }
