@@ -87,34 +87,49 @@ type measure struct {
 	name string
 	rows []string
 	run  func(context.Context, *environment) (Report, error)
+	// cluster says that it needs the local Kubernetes cluster, and timed that it only measures times or memory. It is
+	// left out where these are.
+	cluster, timed bool
 	// long says that it takes many minutes. It is measured only if one of its rows is chosen.
 	long bool
 }
 
 func measures() []measure {
 	return []measure{
-		{name: "reads with an API key", rows: []string{"P1", "P11"}, run: measureReads},
-		{name: "CPU time of reads", rows: []string{"P2"}, run: onEmbeddedFirestore(measureGets)},
+		{name: "reads with an API key", rows: []string{"P1", "P11"}, run: onDeployment(measureReads)},
+		{
+			name: "CPU time of reads", rows: []string{"P2"}, run: onEmbeddedFirestore(onDeployment(measureGets)),
+			timed: true,
+		},
 		{name: "session tokens", rows: []string{"P3"}, run: measureTokens},
-		{name: "creation", rows: []string{"P4"}, run: measureCreation},
-		{name: "secrets", rows: []string{"P4"}, run: measureSecrets},
-		{name: "cold starts", rows: []string{"P5"}, run: onEmbeddedFirestore(measureColdStart)},
-		{name: "provisioning", rows: []string{"P6", "P19"}, run: measureProvisioning},
-		{name: "pace of provisioning", rows: []string{"P7", "P8"}, run: onEmbeddedFirestore(measurePace)},
-		{name: "check for drift", rows: []string{"P9"}, run: onEmbeddedFirestore(measureDrift)},
+		{name: "creation", rows: []string{"P4"}, run: onDeployment(measureCreation)},
+		{name: "secrets", rows: []string{"P4"}, run: onDeployment(measureSecrets)},
+		{name: "cold starts", rows: []string{"P5"}, run: onEmbeddedFirestore(onDeployment(measureColdStart))},
+		{name: "provisioning", rows: []string{"P6", "P19"}, run: onDeployment(measureProvisioning), cluster: true},
+		{
+			name: "pace of provisioning", rows: []string{"P7", "P8"}, cluster: true, timed: true,
+			run: onEmbeddedFirestore(onDeployment(measurePace)),
+		},
+		{
+			name: "check for drift", rows: []string{"P9"}, cluster: true, timed: true,
+			run: onEmbeddedFirestore(onDeployment(measureDrift)),
+		},
 		{name: "collection of metrics", rows: []string{"P10"}, run: measureCycles},
 		{name: "a request to an agent", rows: []string{"P13"}, run: measureRouter},
 		{name: "lookups of agents", rows: []string{"P13"}, run: measureLookups},
 		{name: "a request to a container", rows: []string{"P13"}, run: measureFront},
-		{name: "waits", rows: []string{"P18"}, run: onEmbeddedFirestore(measureWaits)},
-		{name: "streams of waits", rows: []string{"P18"}, run: measureWaitStreams},
+		{name: "waits", rows: []string{"P18"}, run: onEmbeddedFirestore(onDeployment(measureWaits)), timed: true},
+		{name: "streams of waits", rows: []string{"P18"}, run: onDeployment(measureWaitStreams)},
 		{name: "first start", rows: []string{"P14"}, run: measureFirstStart, long: true},
 		{name: "tests", rows: []string{"P15"}, run: measureTests, long: true},
-		{name: "console", rows: []string{"P16"}, run: measureConsole},
+		{name: "console", rows: []string{"P16"}, run: onDeployment(measureConsole)},
 		{name: "command line tool", rows: []string{"P17"}, run: measureTool},
-		{name: "a large fleet", rows: []string{"P20"}, run: onEmbeddedFirestore(measureLarge), long: true},
+		{
+			name: "a large fleet", rows: []string{"P20"}, run: onEmbeddedFirestore(measureLarge),
+			cluster: true, long: true,
+		},
 		{name: "memory of routes", rows: []string{"P12"}, run: onEmbeddedFirestore(measureMemory), long: true},
-		{name: "a month", rows: []string{"P11", "P12"}, run: measureMonth},
+		{name: "a month", rows: []string{"P11", "P12"}, run: onDeployment(measureMonth)},
 	}
 }
 
@@ -132,6 +147,19 @@ func selected(rows []string) ([]measure, error) {
 		}
 		return !slices.ContainsFunc(m.rows, func(row string) bool { return slices.Contains(rows, row) })
 	}), nil
+}
+
+// onDeployment makes a measure use a separate deployment.
+func onDeployment(run func(context.Context, *environment, *deployment) (Report, error)) func(context.Context,
+	*environment) (Report, error) {
+	return func(ctx context.Context, l *environment) (_ Report, err error) {
+		d, err := l.deploy(ctx)
+		if err != nil {
+			return Report{}, err
+		}
+		defer func() { err = closeDeployment(err, d) }()
+		return run(ctx, l, d)
+	}
 }
 
 // onEmbeddedFirestore makes a measure use a separate, embedded Firestore. Times include the emulator, which runs on the
@@ -177,6 +205,9 @@ func Run(ctx context.Context, o Options) (_ Report, err error) {
 	}
 	var all Report
 	for _, m := range chosen {
+		if m.cluster && o.NoCluster || m.timed && o.Provisions == 0 {
+			continue
+		}
 		began := time.Now()
 		found, err := m.run(ctx, l)
 		if err != nil {

@@ -23,12 +23,7 @@ const (
 var consoleFiles = regexp.MustCompile(`(?:src|href)="(console/[^"]*)"`)
 
 // measureConsole counts P16: the bytes that a browser gets until the console shows its first view.
-func measureConsole(ctx context.Context, l *environment) (_ Report, err error) {
-	d, err := l.deploy(ctx)
-	if err != nil {
-		return Report{}, err
-	}
-	defer func() { err = closeDeployment(err, d) }()
+func measureConsole(ctx context.Context, l *environment, d *deployment) (Report, error) {
 	page, err := d.download(ctx, "/console")
 	if err != nil {
 		return Report{}, err

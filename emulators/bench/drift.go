@@ -24,15 +24,7 @@ const (
 
 // measureDrift measures P9: the calls of a check of converged agents do not depend on their number, and it costs the
 // API server at most a hundredth of applying their objects again.
-func measureDrift(ctx context.Context, l *environment) (_ Report, err error) {
-	if l.noCluster || l.provisions == 0 {
-		return Report{}, nil
-	}
-	d, err := l.deploy(ctx)
-	if err != nil {
-		return Report{}, err
-	}
-	defer func() { err = closeDeployment(err, d) }()
+func measureDrift(ctx context.Context, l *environment, d *deployment) (Report, error) {
 	p, err := newPace(ctx, l, d)
 	if err != nil {
 		return Report{}, err

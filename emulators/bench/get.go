@@ -29,15 +29,7 @@ const (
 
 // measureGets measures P2: the CPU time of a process for reading an agent, compared with functions-framework and a
 // handler that reads one document. The clients are in this process, so only the server's time counts.
-func measureGets(ctx context.Context, l *environment) (_ Report, err error) {
-	if l.provisions == 0 {
-		return Report{}, nil
-	}
-	d, err := l.deploy(ctx)
-	if err != nil {
-		return Report{}, err
-	}
-	defer func() { err = closeDeployment(err, d) }()
+func measureGets(ctx context.Context, l *environment, d *deployment) (Report, error) {
 	agents, err := d.createAgents(ctx, 1)
 	if err != nil {
 		return Report{}, err

@@ -112,12 +112,7 @@ func runsOfMonth(schedule string) (int64, error) {
 
 // measureMonth counts P11: a month of running agents without requests, from what each run of each scheduled worker
 // costs.
-func measureMonth(ctx context.Context, l *environment) (_ Report, err error) {
-	d, err := l.deploy(ctx)
-	if err != nil {
-		return Report{}, err
-	}
-	defer func() { err = closeDeployment(err, d) }()
+func measureMonth(ctx context.Context, l *environment, d *deployment) (Report, error) {
 	agents, err := d.createAgents(ctx, l.agents)
 	if err != nil {
 		return Report{}, err

@@ -43,15 +43,7 @@ type pace struct {
 // measurePace measures P7 and P8: how fast the worker provisions, and how soon an agent runs, compared with client-go
 // that applies the same objects to the same API server. Both sides take turns, so that the load of the machine affects
 // them alike.
-func measurePace(ctx context.Context, l *environment) (_ Report, err error) {
-	if l.noCluster || l.provisions == 0 {
-		return Report{}, nil
-	}
-	d, err := l.deploy(ctx)
-	if err != nil {
-		return Report{}, err
-	}
-	defer func() { err = closeDeployment(err, d) }()
+func measurePace(ctx context.Context, l *environment, d *deployment) (Report, error) {
 	p, err := newPace(ctx, l, d)
 	if err != nil {
 		return Report{}, err

@@ -29,15 +29,7 @@ import (
 )
 
 // measureProvisioning counts P6: first provisioning writes each object once; a repeated message writes none.
-func measureProvisioning(ctx context.Context, l *environment) (_ Report, err error) {
-	if l.noCluster {
-		return Report{}, nil
-	}
-	d, err := l.deploy(ctx)
-	if err != nil {
-		return Report{}, err
-	}
-	defer func() { err = closeDeployment(err, d) }()
+func measureProvisioning(ctx context.Context, l *environment, d *deployment) (Report, error) {
 	writes, err := d.attachCluster(ctx, l)
 	if err != nil {
 		return Report{}, err

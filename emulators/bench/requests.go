@@ -13,12 +13,7 @@ func newID() string { return uuid.NewString() }
 
 // measureReads counts P1: reading an agent with an API key is one Firestore call. It checks that a revoked key fails
 // with the next request.
-func measureReads(ctx context.Context, l *environment) (_ Report, err error) {
-	d, err := l.deploy(ctx)
-	if err != nil {
-		return Report{}, err
-	}
-	defer func() { err = closeDeployment(err, d) }()
+func measureReads(ctx context.Context, l *environment, d *deployment) (Report, error) {
 	_, key, err := d.createOrganization(ctx)
 	if err != nil {
 		return Report{}, err
@@ -95,12 +90,7 @@ func (d *deployment) createAgent(ctx context.Context, key string) (string, error
 }
 
 // measureCreation counts P4: creating an agent is one read, one commit and one message, after authentication.
-func measureCreation(ctx context.Context, l *environment) (_ Report, err error) {
-	d, err := l.deploy(ctx)
-	if err != nil {
-		return Report{}, err
-	}
-	defer func() { err = closeDeployment(err, d) }()
+func measureCreation(ctx context.Context, l *environment, d *deployment) (Report, error) {
 	_, key, err := d.createOrganization(ctx)
 	if err != nil {
 		return Report{}, err

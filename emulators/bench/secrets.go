@@ -15,12 +15,7 @@ const (
 )
 
 // measureSecrets counts the calls of Secret Manager for a request that sets new secrets.
-func measureSecrets(ctx context.Context, l *environment) (_ Report, err error) {
-	d, err := l.deploy(ctx)
-	if err != nil {
-		return Report{}, err
-	}
-	defer func() { err = closeDeployment(err, d) }()
+func measureSecrets(ctx context.Context, l *environment, d *deployment) (Report, error) {
 	_, key, err := d.createOrganization(ctx)
 	if err != nil {
 		return Report{}, err

@@ -35,15 +35,7 @@ const (
 
 // measureWaits measures P18: the memory of a process that holds waits for agents. A deployed process gets at most
 // as many requests as an instance serves concurrently; here its limits are raised.
-func measureWaits(ctx context.Context, l *environment) (_ Report, err error) {
-	if l.provisions == 0 {
-		return Report{}, nil
-	}
-	d, err := l.deploy(ctx)
-	if err != nil {
-		return Report{}, err
-	}
-	defer func() { err = closeDeployment(err, d) }()
+func measureWaits(ctx context.Context, l *environment, d *deployment) (Report, error) {
 	dir, err := dataplane.BuildPackages(ctx, "agents.example/controlplane/functions/cmd/api",
 		"agents.example/controlplane/emulators/bench/helloget")
 	if err != nil {
@@ -91,12 +83,7 @@ func (s starter) memoryOfWaits(ctx context.Context, p coldStart, all []waiting) 
 }
 
 // measureWaitStreams counts the streams of P18's waits.
-func measureWaitStreams(ctx context.Context, l *environment) (_ Report, err error) {
-	d, err := l.deploy(ctx)
-	if err != nil {
-		return Report{}, err
-	}
-	defer func() { err = closeDeployment(err, d) }()
+func measureWaitStreams(ctx context.Context, l *environment, d *deployment) (Report, error) {
 	of, _, err := d.createOrganization(ctx)
 	if err != nil {
 		return Report{}, err

@@ -107,11 +107,11 @@ func testInvalidInput(t *testing.T, d deployment) {
 	d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+agent, "")
 }
 
-// mostRepeats is how often a request is repeated that a slow database did not answer in time.
+// mostRepeats is how often a request is repeated while the database is unavailable.
 const mostRepeats = 2
 
 // checkRefused sends an invalid request and checks its response. It repeats a request while the response says to, like
-// every client: the API gives up on a database that takes over 10 seconds, as it may on a busy machine.
+// every client: on a busy machine, the database may answer too late.
 func (d deployment) checkRefused(t *testing.T, c badRequest) {
 	t.Helper()
 	a := d.call(t, d.Ready.APIKey, c.method, c.path, c.body)

@@ -127,7 +127,8 @@ func get(ctx context.Context, agents agent.Store, slots *ratelimit.Slots, in get
 	return a, false, err
 }
 
-// read reads the agent. answered means that it needs no wait.
+// read reads the agent. answered means that it needs no wait. It is separate so that its copy of the agent is not on
+// the stack of a wait.
 func read(ctx context.Context, agents agent.Store, in getInput) (_ *agent.Agent, answered bool, err error) {
 	a, err := agents.Get(ctx, in.id())
 	return &a, in.Query.Wait == 0 || a.Status.IsSteady(), err

@@ -1,6 +1,6 @@
 // Command helloget is the least program that answers a request from Firestore: functions-framework and one handler that
-// reads one document. At /signed it also makes one signature, and at /wait
-// it waits for the client to give up. The CPU time of a GET and the memory of a wait are compared with it.
+// reads one document. At /signed it also makes one signature, and at /wait it waits for the client to give up. The CPU
+// time of a GET and the memory of a wait are compared with it.
 package main
 
 import (
