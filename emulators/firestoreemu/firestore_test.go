@@ -3,8 +3,10 @@
 package firestoreemu_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -158,6 +160,51 @@ func TestListen_ReportsCurrentState(t *testing.T) {
 			t.Fatal(err)
 		}
 		next("other document after a write", other, int64(7))
+	})
+}
+
+// TestListen_ReportsTheResultsOfAQuery: a listener receives the results, and those that a commit adds or takes away.
+func TestListen_ReportsTheResultsOfAQuery(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, host string) {
+		c := client(t, host, "p-"+uuid.NewString(), "dev")
+		set := func(id string, kind string) {
+			t.Helper()
+			if _, err := c.Doc("listened/"+id).Set(t.Context(), map[string]any{"kind": kind}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		set("a", "wanted")
+		set("b", "other")
+		results := c.Collection("listened").Where("kind", "==", "wanted").Snapshots(t.Context())
+		defer results.Stop()
+		wantNext := func(step string, want ...string) {
+			t.Helper()
+			got, err := results.Next()
+			if err != nil {
+				t.Fatalf("%s: %v", step, err)
+			}
+			var ids []string
+			for _, change := range got.Changes {
+				ids = append(ids, fmt.Sprint(change.Kind, change.Doc.Ref.ID))
+			}
+			if !slices.Equal(ids, want) {
+				t.Errorf("%s: changes %v, want %v", step, ids, want)
+			}
+		}
+		added, removed := fmt.Sprint(firestoreclient.DocumentAdded), fmt.Sprint(firestoreclient.DocumentRemoved)
+		wantNext("at first", added+"a")
+		set("c", "other")
+		set("d", "wanted")
+		wantNext("after two writes, one of a result", added+"d")
+		set("b", "wanted")
+		wantNext("after a change into a result", added+"b")
+		set("a", "other")
+		wantNext("after a change out of the results", removed+"a")
+		if _, err := c.Doc("listened/d").Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantNext("after a deletion", removed+"d")
 	})
 }
 

@@ -235,25 +235,6 @@ func TestEmbedded_NamesUnimplementedFeatures(t *testing.T) {
 			})
 			return err
 		},
-		"listening to a query": func(ctx context.Context) error {
-			stream, err := service.Listen(ctx)
-			if err != nil {
-				return err
-			}
-			if err := stream.Send(&firestorepb.ListenRequest{
-				Database: database,
-				TargetChange: &firestorepb.ListenRequest_AddTarget{
-					AddTarget: &firestorepb.Target{
-						TargetId:   1,
-						TargetType: &firestorepb.Target_Query{Query: &firestorepb.Target_QueryTarget{}},
-					},
-				},
-			}); err != nil {
-				return err
-			}
-			_, err = stream.Recv()
-			return err
-		},
 		"Maximum": func(ctx context.Context) error {
 			_, err := service.Commit(ctx, &firestorepb.CommitRequest{Database: database, Writes: []*firestorepb.Write{{
 				Operation: &firestorepb.Write_Update{Update: &firestorepb.Document{Name: parent + "/c/d"}},

@@ -11,9 +11,10 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"agents.example/controlplane/emulators/firestoreemu/embedded/store"
+	"agents.example/controlplane/emulators/firestoreemu/embedded/structuredquery"
 )
 
-// Listen implements firestorepb.FirestoreServer for documents. A client that resumes receives the current state, which
+// Listen implements firestorepb.FirestoreServer for documents and queries. A client that resumes receives the current state, which
 // is a valid answer to "what has changed since". Several changes in quick succession may be sent as one.
 func (s *service) Listen(stream firestorepb.Firestore_ListenServer) error {
 	ctx := stream.Context()
@@ -66,10 +67,13 @@ type listener struct {
 	targets map[int32]*target
 }
 
-// target is a set of documents that a client listens to.
+// target is what a client listens to: documents, or the results of a query.
 type target struct {
 	database *store.Database
 	names    []string
+	// query is nil for documents. Its documents are in collection.
+	query      *structuredquery.Query
+	collection string
 	// sent maps names to the documents that the client received last. A missing key means that the client has received
 	// nothing for that name yet.
 	sent map[string]*firestorepb.Document
@@ -90,21 +94,17 @@ func (s *service) handleRequest(l *listener, r *firestorepb.ListenRequest) error
 	}
 	add := r.GetAddTarget()
 	switch {
-	case add.GetDocuments() == nil:
-		return unimplemented("listening to a query")
 	case add.GetOnce():
 		return unimplemented("a target that ends once it is current")
 	case l.targets[add.GetTargetId()] != nil || add.GetTargetId() == 0:
 		return status.Errorf(codes.InvalidArgument, "target id %d: want an unused id other than 0",
 			add.GetTargetId())
 	}
-	for _, name := range add.GetDocuments().GetDocuments() {
-		if err := store.CheckDocument(d.Name(), name); err != nil {
-			return invalid(err)
-		}
+	t, err := s.newTarget(d, add)
+	if err != nil {
+		return err
 	}
-	t := &target{database: d, names: add.GetDocuments().GetDocuments(), sent: map[string]*firestorepb.Document{}}
-	t.stop = d.Watch(t.names, l.changed)
+	t.stop = d.Watch(t.watched(), l.changed)
 	l.targets[add.GetTargetId()] = t
 	if err := l.sendTargetChange(firestorepb.TargetChange_ADD, nil, add.GetTargetId()); err != nil {
 		return err
@@ -119,31 +119,86 @@ func (s *service) handleRequest(l *listener, r *firestorepb.ListenRequest) error
 	return l.sendTargetChange(firestorepb.TargetChange_NO_CHANGE, at)
 }
 
-// sendChanges sends the changes of all targets, then marks them complete.
+// newTarget makes the target that a client adds.
+func (s *service) newTarget(d *store.Database, add *firestorepb.Target) (*target, error) {
+	t := &target{database: d, names: add.GetDocuments().GetDocuments(), sent: map[string]*firestorepb.Document{}}
+	if add.GetDocuments() != nil {
+		for _, name := range t.names {
+			if err := store.CheckDocument(d.Name(), name); err != nil {
+				return nil, invalid(err)
+			}
+		}
+		return t, nil
+	}
+	var err error
+	t.query, err = s.parseQuery(d.Name(), add.GetQuery().GetParent(), add.GetQuery().GetStructuredQuery())
+	if err == nil {
+		t.collection = add.GetQuery().GetParent() + "/" + t.query.Collection
+	}
+	return t, err
+}
+
+// watched are the names whose changes concern the target.
+func (t *target) watched() []string {
+	if t.query != nil {
+		return []string{t.collection}
+	}
+	return t.names
+}
+
+// read reads what the target consists of. A document that does not exist is nil.
+func (t *target) read(ctx context.Context) (now map[string]*firestorepb.Document, order []string,
+	at *timestamppb.Timestamp, err error,
+) {
+	var documents []*firestorepb.Document
+	order = t.names
+	if t.query == nil {
+		documents, at, err = t.database.Get(ctx, t.names...)
+	} else {
+		documents, at, err = t.database.Scan(t.collection, t.query.Choose)
+		for _, d := range documents {
+			order = append(order, d.GetName())
+		}
+	}
+	now = make(map[string]*firestorepb.Document, len(documents))
+	for i, d := range documents {
+		now[order[i]] = d
+	}
+	for name, d := range t.sent {
+		if _, known := now[name]; !known && d != nil {
+			now[name], order = nil, append(order, name)
+		}
+	}
+	return now, order, at, err
+}
+
+// sendChanges sends the changes of all targets, then marks them complete as of the time at which the first was read.
 func (l *listener) sendChanges() error {
-	var latest *timestamppb.Timestamp
+	var earliest *timestamppb.Timestamp
 	for id, t := range l.targets {
 		at, err := l.sendChangesOf(id, t)
 		if err != nil {
 			return err
 		}
-		latest = at
+		if earliest == nil {
+			earliest = at
+		}
 	}
-	if latest == nil {
+	if earliest == nil {
 		return nil
 	}
-	return l.sendTargetChange(firestorepb.TargetChange_NO_CHANGE, latest)
+	return l.sendTargetChange(firestorepb.TargetChange_NO_CHANGE, earliest)
 }
 
 // sendChangesOf sends the documents that differ from what the client received last. It returns the time at which they
 // were read.
 func (l *listener) sendChangesOf(id int32, t *target) (*timestamppb.Timestamp, error) {
-	documents, at, err := t.database.Get(l.stream.Context(), t.names...)
+	documents, names, at, err := t.read(l.stream.Context())
 	if err != nil {
 		return nil, err
 	}
-	for i, name := range t.names {
-		document := documents[i]
+	for _, name := range names {
+		document := documents[name]
 		if before, known := t.sent[name]; known && before == document {
 			continue
 		}

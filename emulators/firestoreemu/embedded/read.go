@@ -92,27 +92,36 @@ type queryResult struct {
 	begun     []byte
 }
 
-// runQuery runs a query against the state that the request selects.
-func (s *service) runQuery(parent string, q *firestorepb.StructuredQuery, r selector) (queryResult, error) {
-	name, err := store.DatabaseOf(parent)
-	if err == nil {
-		err = store.CheckParent(name, parent)
-	}
-	if err != nil {
-		return queryResult{}, invalid(err)
-	}
+// parseQuery parses a query of documents below parent in a database. It refuses a query that no index serves.
+func (s *service) parseQuery(database, parent string, q *firestorepb.StructuredQuery) (*structuredquery.Query, error) {
 	if q == nil {
-		return queryResult{}, unimplemented("a query that is not structured")
+		return nil, unimplemented("a query that is not structured")
+	}
+	if err := store.CheckParent(database, parent); err != nil {
+		return nil, invalid(err)
 	}
 	parsed, err := structuredquery.Parse(q)
 	if err == nil {
 		err = store.CheckID(parsed.Collection)
 	}
 	if err != nil {
-		return queryResult{}, invalid(err)
+		return nil, invalid(err)
 	}
 	if missing := s.indexes.Missing(parsed); missing != nil {
-		return queryResult{}, missing.Error(name)
+		return nil, missing.Error(database)
+	}
+	return parsed, nil
+}
+
+// runQuery runs a query against the state that the request selects.
+func (s *service) runQuery(parent string, q *firestorepb.StructuredQuery, r selector) (queryResult, error) {
+	name, err := store.DatabaseOf(parent)
+	if err != nil {
+		return queryResult{}, invalid(err)
+	}
+	parsed, err := s.parseQuery(name, parent, q)
+	if err != nil {
+		return queryResult{}, err
 	}
 	d, err := s.database(name)
 	if err != nil {

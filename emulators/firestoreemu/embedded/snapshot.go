@@ -43,6 +43,23 @@ func (s *Server) Export(project, database, path string) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
+// Documents returns all documents of a database by their names, each in an encoding that is equal for equal documents.
+func (s *Server) Documents(project, database string) (map[string]string, error) {
+	d, err := s.service.database(fmt.Sprintf("projects/%s/databases/%s", project, database))
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]string{}
+	for _, document := range d.All() {
+		encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(document)
+		if err != nil {
+			return nil, err
+		}
+		found[document.GetName()] = string(encoded)
+	}
+	return found, nil
+}
+
 // snapshot is the documents of an exported file. Every project gets them in its database of the same id.
 type snapshot struct {
 	database  string // the id

@@ -31,7 +31,8 @@ type Database struct {
 	open        map[string]*Transaction
 	turns       map[string]*turn
 	// aged are the documents with old versions that only open transactions still need.
-	aged     map[string]struct{}
+	aged map[string]struct{}
+	// watchers are the channels to send to, by the name of a document or a collection.
 	watchers map[string]map[chan<- struct{}]int
 }
 
@@ -128,8 +129,8 @@ func (d *Database) All() []*firestorepb.Document {
 	return all
 }
 
-// Watch makes every commit that changes one of the documents send to changed, until stop is called. A send to a full
-// channel is dropped. A channel may be given several times for one document.
+// Watch makes every commit that changes one of the documents, or a document of one of the collections, send to changed,
+// until stop is called. A send to a full channel is dropped. A channel may be given several times for one name.
 func (d *Database) Watch(names []string, changed chan<- struct{}) (stop func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -192,10 +193,12 @@ func (d *Database) install(name string, document *firestorepb.Document, at int64
 	} else {
 		d.dropOldVersions(name)
 	}
-	for changed := range d.watchers[name] {
-		select {
-		case changed <- struct{}{}:
-		default:
+	for _, watched := range []string{name, collection} {
+		for changed := range d.watchers[watched] {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
 		}
 	}
 }
