@@ -1,0 +1,104 @@
+package publicnet_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"agents.example/controlplane/infra/publicnet"
+)
+
+func TestPublic_RefusesSpecialAddresses(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"0.0.0.0", "0.1.2.3", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.127.255.254", "127.0.0.1", "127.1.2.3",
+		"169.254.0.1",
+		"169.254.169.254", "169.254.169.252", "169.254.20.10", "172.16.0.1", "172.31.255.255", "192.0.0.1",
+		"192.0.0.192", "192.0.2.1", "192.88.99.1",
+		"192.168.0.1", "198.18.0.1", "198.19.255.255", "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.255.255.255",
+		"240.0.0.1", "255.255.255.255",
+		"::", "::1", "::7f00:1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254", "::ffff:0.0.0.0",
+		"64:ff9b::a9fe:a9fe", "64:ff9b::808:808",
+		"64:ff9b:1::1", "100::1", "2001::1", "2001:10::1", "2001:db8::1", "2002:7f00:1::", "2002:a9fe:a9fe::1",
+		"fc00::1",
+		"fd00:ec2::254", "fd20:ce::254", "fe80::1",
+		"fe80::1%eth0", "2600:1901::1%eth0", "fec0::1", "ff02::1", "ff0e::1", "5f00::1", "3fff::1", "4000::1",
+	} {
+		if publicnet.Public(netip.MustParseAddr(text)) {
+			t.Errorf("%s counts as public", text)
+		}
+	}
+	for _, text := range []string{
+		"8.8.8.8", "34.117.59.81", "35.191.0.1", "100.63.0.1", "172.32.0.1", "192.169.0.1",
+		"2600:1901::1", "2001:4860:4860::8888", "::ffff:8.8.8.8",
+	} {
+		if !publicnet.Public(netip.MustParseAddr(text)) {
+			t.Errorf("%s does not count as public", text)
+		}
+	}
+}
+
+// errDialed ends every attempt to connect, after it was noted.
+var errDialed = errors.New("dialed")
+
+// An attacker may answer a second lookup with another address (DNS rebinding).
+func TestDial_ConnectsOnlyToTheCheckedAddress(t *testing.T) {
+	t.Parallel()
+	loopback := func(a netip.Addr) bool { return a.IsLoopback() }
+	for name, test := range map[string]struct {
+		answers [][]string
+		allow   func(netip.Addr) bool
+		dialed  string // "" is none
+	}{
+		"public":             {answers: [][]string{{"34.117.59.81"}}, dialed: "34.117.59.81:443"},
+		"rebound":            {answers: [][]string{{"34.117.59.81"}, {"169.254.169.254"}}, dialed: "34.117.59.81:443"},
+		"inside":             {answers: [][]string{{"10.0.0.1"}}},
+		"one of two inside":  {answers: [][]string{{"34.117.59.81", "10.0.0.1"}}},
+		"IPv4 first":         {answers: [][]string{{"2600:1901::1", "34.117.59.81"}}, dialed: "34.117.59.81:443"},
+		"IPv4 in IPv6":       {answers: [][]string{{"::ffff:34.117.59.81"}}, dialed: "34.117.59.81:443"},
+		"IPv6 only":          {answers: [][]string{{"2600:1901::1"}}, dialed: "[2600:1901::1]:443"},
+		"metadata in IPv6":   {answers: [][]string{{"::ffff:169.254.169.254"}}},
+		"metadata by NAT64":  {answers: [][]string{{"64:ff9b::a9fe:a9fe"}}},
+		"loopback, and then": {answers: [][]string{{"127.0.0.1"}, {"34.117.59.81"}}},
+		"allowed loopback":   {answers: [][]string{{"127.0.0.1"}}, allow: loopback, dialed: "127.0.0.1:443"},
+		"loopback in IPv6":   {answers: [][]string{{"::ffff:127.0.0.1"}}, allow: loopback, dialed: "127.0.0.1:443"},
+		"allowed, and not":   {answers: [][]string{{"127.0.0.1", "10.0.0.1"}}, allow: loopback},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var lookups atomic.Int32
+			dialed := ""
+			d := publicnet.Dialer{
+				Allow: test.allow,
+				Find: func(context.Context, string, string) ([]netip.Addr, error) {
+					n := int(lookups.Add(1))
+					var found []netip.Addr
+					for _, text := range test.answers[min(n, len(test.answers))-1] {
+						found = append(found, netip.MustParseAddr(text))
+					}
+					return found, nil
+				},
+			}
+			d.Control = func(_, address string, _ syscall.RawConn) error {
+				dialed = address
+				return errDialed
+			}
+			_, err := d.DialContext(t.Context(), "tcp", "research.agents.test:443")
+			if dialed != test.dialed || lookups.Load() != 1 {
+				t.Errorf("dialed %q after %d look-ups, want %q after one", dialed, lookups.Load(), test.dialed)
+			}
+			want := errDialed
+			if test.dialed == "" {
+				want = publicnet.ErrNotPublic
+			}
+			var unreachable *net.OpError
+			if !errors.Is(err, want) && (test.dialed == "" || !errors.As(err, &unreachable)) {
+				t.Errorf("error %v, want %v", err, want)
+			}
+		})
+	}
+}
