@@ -1,0 +1,279 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"agents.example/controlplane/shared/event"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/parallel"
+)
+
+// run is one run of a webhook.
+type run struct {
+	*Deliverer
+	holder   string
+	deadline time.Time
+	secret   Secret
+	// served are the requests that were attempted.
+	served map[string]bool
+
+	// mu guards what follows while attempts are made concurrently.
+	mu sync.Mutex
+	w  Webhook
+	// failures counts failures in a row.
+	failures int
+	// succeeded is true once an attempt succeeded.
+	succeeded bool
+	// giveUp is true once the webhook has failed for too long.
+	giveUp bool
+}
+
+func (r *run) outOfTime() bool { return !r.Now().Before(r.deadline) }
+
+// receiverDown reports whether further attempts are pointless for now: several failed in a row, or nothing succeeded
+// in all the time of the run.
+func (r *run) receiverDown() bool {
+	late := r.outOfTime()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failures >= maxFailures || r.giveUp || late && r.failures > 0 && !r.succeeded
+}
+
+func (r *run) stopped(ctx context.Context) bool {
+	return ctx.Err() != nil || r.outOfTime() || r.receiverDown()
+}
+
+// send sends an event once. at is when it began.
+func (r *run) send(ctx context.Context, e event.Event) (result Result, at time.Time, err error) {
+	body, err := json.Marshal(e.Show())
+	if err != nil {
+		return Result{}, time.Time{}, err
+	}
+	at = r.Now()
+	return r.Sender.Send(ctx, Message{URL: r.w.URL, ID: string(e.ID), At: at, Body: body, Secret: r.secret}), at, nil
+}
+
+// attempt sends an event once and records the result. tried is false if the attempt was cut short by ctx.
+func (r *run) attempt(ctx context.Context, e event.Event) (result Result, at time.Time, tried bool, err error) {
+	result, at, err = r.send(ctx, e)
+	if err != nil {
+		return Result{}, time.Time{}, false, err
+	}
+	if ctx.Err() != nil && !result.OK() {
+		return Result{}, at, false, ctx.Err()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case result.OK():
+		r.failures, r.succeeded, r.w.FailingSince = 0, true, time.Time{}
+	case r.w.FailingSince.IsZero():
+		r.failures++
+		r.w.FailingSince = at
+	default:
+		r.failures++
+		r.giveUp = r.giveUp || at.Sub(r.w.FailingSince) >= maxFailing
+	}
+	return result, at, true, nil
+}
+
+// serveRequests attempts the deliveries that clients asked for, once each. They say nothing about the receiver's health
+// for other events.
+func (r *run) serveRequests(ctx context.Context) error {
+	if len(r.w.Requests) == 0 {
+		return nil
+	}
+	found, err := r.Store.LoadDeliveries(ctx, r.w.Requests...)
+	if err != nil {
+		return err
+	}
+	r.served = map[string]bool{}
+	var done Done
+	errs := parallel.ForEach(slices.Clone(r.w.Requests), maxConcurrent, func(id string) error {
+		delivery, ok := found[id]
+		if ok {
+			if r.outOfTime() {
+				return nil
+			}
+			if err := r.serve(ctx, &delivery); err != nil {
+				return err
+			}
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.served[id] = true
+		if ok {
+			done.Deliveries = append(done.Deliveries, delivery)
+		}
+		return nil
+	})
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return r.commit(ctx, done, nil)
+}
+
+// serve attempts one requested delivery.
+func (r *run) serve(ctx context.Context, d *Delivery) error {
+	e := event.Event{
+		ID: d.EventID, Type: d.EventType, CreatedAt: d.CreatedAt, OrganizationID: r.w.OrganizationID,
+		Data: json.RawMessage(`{"webhook_id":"` + r.w.ID + `"}`),
+	}
+	if d.EventType != event.WebhookTest {
+		var err error
+		if e, err = r.Events.Get(ctx, r.w.OrganizationID, d.EventID); fault.Is(err, fault.NotFound) {
+			d.add(Result{Reason: ReasonExpired}, r.Now(), time.Time{})
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	result, at, err := r.send(ctx, e)
+	if err != nil {
+		return err
+	}
+	d.add(result, at, time.Time{})
+	return ctx.Err()
+}
+
+// retryLanes attempts the heads of the lanes that are due, and drains the lanes that succeed. One success shows that
+// the receiver is back, so all other lanes are tried, too.
+func (r *run) retryLanes(ctx context.Context) error {
+	tried := map[string]bool{}
+	for {
+		now := r.Now()
+		var due []Lane
+		for _, l := range r.w.Lanes {
+			if !l.NextAttemptAt.After(now) || r.succeeded && !tried[l.AgentID] {
+				due = append(due, l)
+			}
+		}
+		if len(due) == 0 || r.stopped(ctx) {
+			return ctx.Err()
+		}
+		slices.SortFunc(due, func(a, b Lane) int {
+			return cmp.Or(a.NextAttemptAt.Compare(b.NextAttemptAt), cmp.Compare(a.AgentID, b.AgentID))
+		})
+		due = due[:min(len(due), maxConcurrent)]
+		if err := r.drainSome(ctx, due); err != nil {
+			return err
+		}
+		for _, l := range due {
+			tried[l.AgentID] = true
+		}
+	}
+}
+
+// drainSome delivers a page of events of each lane, and commits the result.
+func (r *run) drainSome(ctx context.Context, lanes []Lane) error {
+	var done Done
+	errs := parallel.ForEach(lanes, maxConcurrent, func(l Lane) error {
+		drained, deliveries, err := r.drain(ctx, &l)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		done.Deliveries = append(done.Deliveries, deliveries...)
+		at := slices.IndexFunc(r.w.Lanes, func(other Lane) bool { return other.AgentID == l.AgentID })
+		if drained {
+			r.w.Lanes = slices.Delete(slices.Clone(r.w.Lanes), at, at+1)
+		} else {
+			r.w.Lanes = slices.Clone(r.w.Lanes)
+			r.w.Lanes[at] = l
+		}
+		return err
+	})
+	done.Events = r.disabledEvents()
+	// What was delivered is recorded even if another lane could not be read.
+	if err := r.commit(ctx, done, nil); err != nil {
+		return err
+	}
+	return errors.Join(errs...)
+}
+
+// drain delivers a page of a lane's events, in order, until one fails. drained is true if none is left.
+func (r *run) drain(ctx context.Context, l *Lane) (drained bool, done []Delivery, err error) {
+	w := r.webhook()
+	b, err := r.Events.List(ctx, w.OrganizationID, event.Filter{AgentID: l.AgentID}, r.from(l.After), pageSize)
+	if err != nil {
+		return false, nil, err
+	}
+	for _, e := range b.Events {
+		switch {
+		case e.ID > w.Position:
+			return true, done, nil
+		case e.AgentID != l.AgentID || !w.Wants(e.Type):
+			l.After = e.ID
+			continue
+		}
+		if e.ID != l.Head {
+			l.Head, l.Attempts, l.FirstAt, l.NextAttemptAt = e.ID, 0, time.Time{}, r.Now()
+		}
+		if r.stopped(ctx) {
+			return false, done, nil
+		}
+		delivery, passed, err := r.deliver(ctx, l, e)
+		if err != nil {
+			return false, done, err
+		}
+		done = append(done, delivery)
+		if !passed {
+			return false, done, nil
+		}
+	}
+	l.After = max(l.After, b.Next)
+	return !b.More || b.Next >= w.Position, done, nil
+}
+
+// deliver attempts the head of a lane. passed is true if the lane goes on: the event was delivered or given up.
+func (r *run) deliver(ctx context.Context, l *Lane, e event.Event) (delivery Delivery, passed bool, err error) {
+	delivery = newDelivery(r.webhook(), e, r.Now())
+	if l.Attempts > 0 {
+		found, err := r.Store.LoadDeliveries(ctx, delivery.ID)
+		if err != nil {
+			return delivery, false, err
+		}
+		if known, ok := found[delivery.ID]; ok {
+			delivery = known
+		}
+	}
+	result, at, tried, err := r.attempt(ctx, e)
+	if !tried {
+		return delivery, false, err
+	}
+	l.Attempts++
+	if l.FirstAt.IsZero() {
+		l.FirstAt = at
+	}
+	next, again := nextAttempt(l.Attempts, at, r.Random())
+	if passed = result.OK() || !again; passed {
+		*l = Lane{AgentID: l.AgentID, After: e.ID, NextAttemptAt: at}
+	} else {
+		l.NextAttemptAt = next
+	}
+	delivery.add(result, at, next)
+	return delivery, passed, nil
+}
+
+// webhook returns the webhook as the attempts of the run have left it until now.
+func (r *run) webhook() Webhook {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.w
+}
+
+// disabledEvents returns the event of a webhook that failed for too long.
+func (r *run) disabledEvents() []event.Draft {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.giveUp || r.w.Status != Enabled {
+		return nil
+	}
+	return []event.Draft{event.New(event.WebhookDisabled, map[string]any{
+		"webhook_id": r.w.ID, "reason": DisabledFailing, "failing_since": r.w.FailingSince.UTC(),
+	})}
+}

@@ -1,0 +1,103 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"agents.example/controlplane/shared/event"
+	"agents.example/controlplane/shared/parallel"
+)
+
+// scan delivers the events after the webhook's position, page by page: concurrently among agents, and in order for each
+// agent. Events of an agent with a lane belong to the lane, without an attempt. Each event of a page that is neither
+// delivered nor given up opens a lane for its agent, so the position always passes the whole page.
+func (r *run) scan(ctx context.Context) error {
+	for !r.stopped(ctx) {
+		from := r.from(r.w.Position)
+		b, err := r.Events.List(ctx, r.w.OrganizationID, event.Filter{}, from, pageSize)
+		if err != nil {
+			return err
+		}
+		if len(b.Events) == 0 { // the release records the position
+			r.w.Position = max(from, b.Next)
+		} else if err := r.deliverPage(ctx, from, b); err != nil {
+			return err
+		}
+		if !b.More {
+			return nil
+		}
+	}
+	return ctx.Err()
+}
+
+// queue is the events of one agent in a page. Each has the cursor right before it.
+type queue struct {
+	lane   Lane
+	events []event.Event
+	before []event.ID
+}
+
+// queues sorts a page's events by agent. It leaves out agents with lanes, and types that the webhook does not want.
+func (r *run) queues(from event.ID, b event.Batch) []*queue {
+	skip := map[string]bool{}
+	for _, l := range r.w.Lanes {
+		skip[l.AgentID] = true
+	}
+	byAgent, all := map[string]*queue{}, []*queue{}
+	for _, e := range b.Events {
+		if !skip[e.AgentID] && r.w.Wants(e.Type) {
+			q := byAgent[e.AgentID]
+			if q == nil {
+				q = &queue{lane: Lane{AgentID: e.AgentID}}
+				byAgent[e.AgentID], all = q, append(all, q)
+			}
+			q.events, q.before = append(q.events, e), append(q.before, from)
+		}
+		from = e.ID
+	}
+	return all
+}
+
+// deliverPage delivers a page, and commits the result.
+func (r *run) deliverPage(ctx context.Context, from event.ID, b event.Batch) error {
+	var done Done
+	var opened []Lane
+	errs := parallel.ForEach(r.queues(from, b), maxConcurrent, func(q *queue) error {
+		deliveries, left, err := r.deliverQueue(ctx, q)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		done.Deliveries = append(done.Deliveries, deliveries...)
+		if left {
+			opened = append(opened, q.lane)
+		}
+		return err
+	})
+	r.w.Lanes = append(r.w.Lanes[:len(r.w.Lanes):len(r.w.Lanes)], opened...)
+	r.w.Position = max(from, b.Next)
+	done.Events = r.disabledEvents()
+	if err := r.commit(ctx, done, nil); err != nil {
+		return err
+	}
+	return errors.Join(errs...)
+}
+
+// deliverQueue delivers events of one agent until one fails. left is true if the rest needs a lane.
+func (r *run) deliverQueue(ctx context.Context, q *queue) (done []Delivery, left bool, err error) {
+	for i, e := range q.events {
+		l := &q.lane
+		l.After, l.Head, l.Attempts, l.FirstAt, l.NextAttemptAt = q.before[i], e.ID, 0, time.Time{}, r.Now()
+		if r.stopped(ctx) {
+			return done, true, nil
+		}
+		delivery, passed, err := r.deliver(ctx, l, e)
+		if err != nil {
+			return done, true, err
+		}
+		done = append(done, delivery)
+		if !passed {
+			return done, true, nil
+		}
+	}
+	return done, false, nil
+}

@@ -1,0 +1,57 @@
+package webhook_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/shared/webhook"
+)
+
+func TestSweep_NudgesWhatIsDue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := &webhook.Sweeper{Store: w, Nudger: w, Now: w.clock}
+	if err := s.Sweep(t.Context()); err != nil || len(w.nudged) != 0 {
+		t.Errorf("nudged %v (%v), want none: no webhook is due", w.nudged, err)
+	}
+	w.deliver() // a run says when the webhook is due again
+	w.wait(14 * time.Minute)
+	if err := s.Sweep(t.Context()); err != nil || len(w.nudged) != 0 {
+		t.Errorf("nudged %v (%v) after 14 minutes, want none", w.nudged, err)
+	}
+	// An event whose nudge was lost is delivered with the heartbeat.
+	w.happen("a")
+	w.wait(time.Minute)
+	if err := s.Sweep(t.Context()); err != nil || !slices.Equal(w.nudged, []string{hookID}) {
+		t.Errorf("nudged %v (%v) after 15 minutes, want the webhook", w.nudged, err)
+	}
+	w.deliver()
+	w.wantAllInOrder("a")
+}
+
+func TestNotifier_NudgesTheOrganizationsEnabledWebhooks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := &webhook.Notifier{Store: w, Nudger: w, Now: w.clock}
+	n.EventCommitted(t.Context(), "another organization")
+	if len(w.nudged) != 0 {
+		t.Errorf("nudged %v for another organization", w.nudged)
+	}
+	n.EventCommitted(t.Context(), org)
+	if !slices.Equal(w.nudged, []string{hookID}) {
+		t.Errorf("nudged %v, want the webhook", w.nudged)
+	}
+	r := w.record()
+	r.Disable(webhook.DisabledByRequest)
+	w.records[hookID] = r
+	n.EventCommitted(t.Context(), org)
+	if len(w.nudged) != 2 {
+		t.Error("the look-up was not remembered")
+	}
+	w.wait(30 * time.Second)
+	n.EventCommitted(t.Context(), org)
+	if len(w.nudged) != 2 {
+		t.Error("a disabled webhook was nudged after 30 seconds")
+	}
+}

@@ -1,0 +1,136 @@
+// Package webhook sends an organization's events to the URLs that it registered, by the Standard Webhooks
+// specification: at least once, and in order for each agent. It does not write events (package event) and does not
+// make requests itself (package webhooksender).
+package webhook
+
+import (
+	"slices"
+	"time"
+
+	"agents.example/controlplane/shared/event"
+	"agents.example/controlplane/shared/fault"
+)
+
+// Status says whether events are delivered.
+type Status string
+
+// The statuses.
+const (
+	Enabled  Status = "enabled"
+	Disabled Status = "disabled"
+)
+
+// Values lists the statuses.
+func (Status) Values() []string { return []string{string(Enabled), string(Disabled)} }
+
+// Why a webhook is disabled.
+const (
+	// DisabledByRequest: a client disabled it.
+	DisabledByRequest = "requested"
+	// DisabledFailing: no delivery succeeded for three days.
+	DisabledFailing = "failing"
+)
+
+// Webhook is the record of a webhook.
+type Webhook struct {
+	ID             string
+	OrganizationID string
+	URL            string
+	// Types are the types of the events to deliver; empty for all.
+	Types       []event.Type
+	Description string
+	Status      Status
+	// DisabledReason is why the webhook is disabled; empty if it is enabled.
+	DisabledReason string
+	// SecretVersion counts the secrets that the webhook has had.
+	SecretVersion int64
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
+	CreatedBy     string
+
+	// Position is the cursor up to which every event was delivered, was given up, or is in a lane.
+	Position event.ID
+	// Lanes are the agents whose events are not delivered up to Position. So the record is bounded by the number of
+	// agents, however long the receiver is down.
+	Lanes []Lane
+	// Requests are the ids of deliveries that clients asked for: tests, and repeats of earlier deliveries.
+	Requests []string
+	// FailingSince is the first failure since the last success; zero if the last attempt succeeded.
+	FailingSince time.Time
+	// DueAt is when a worker must look at the webhook, whether or not there is a nudge; zero for never.
+	DueAt time.Time
+	// LeaseHolder is the run that works on the webhook until LeaseUntil.
+	LeaseHolder string
+	LeaseUntil  time.Time
+
+	// Version identifies the record's state for the store.
+	Version string
+}
+
+// Lane says that the events of an agent that follow After, up to the webhook's Position, are not delivered. An empty
+// AgentID stands for the events that are about no agent.
+type Lane struct {
+	AgentID string
+	After   event.ID
+	// Head is the event that was attempted Attempts times.
+	Head          event.ID
+	Attempts      int
+	FirstAt       time.Time
+	NextAttemptAt time.Time
+}
+
+// MaxRequests bounds the deliveries that clients asked for and that were not attempted yet.
+const MaxRequests = 20
+
+// Wants reports whether the webhook delivers events of a type.
+func (w Webhook) Wants(t event.Type) bool { return len(w.Types) == 0 || slices.Contains(w.Types, t) }
+
+// leased reports whether another run than holder works on the webhook.
+func (w Webhook) leased(holder string, now time.Time) bool {
+	return w.LeaseHolder != holder && w.LeaseUntil.After(now)
+}
+
+// Enable makes the webhook deliver again. It continues where it stopped, as far as events are kept.
+func (w *Webhook) Enable(now time.Time) {
+	if w.Status == Enabled {
+		return
+	}
+	w.Status, w.DisabledReason, w.FailingSince, w.DueAt = Enabled, "", time.Time{}, now
+	for i := range w.Lanes {
+		w.Lanes[i].Attempts, w.Lanes[i].NextAttemptAt = 0, now
+	}
+}
+
+// Disable stops the deliveries. Position and Lanes stay, for Enable.
+func (w *Webhook) Disable(reason string) {
+	if w.Status == Disabled {
+		return
+	}
+	w.Status, w.DisabledReason = Disabled, reason
+	if len(w.Requests) == 0 {
+		w.DueAt = time.Time{}
+	}
+}
+
+// Request adds a delivery that a client asked for. Errors: Conflict.
+func (w *Webhook) Request(deliveryID string, now time.Time) error {
+	if slices.Contains(w.Requests, deliveryID) {
+		return nil
+	}
+	if len(w.Requests) >= MaxRequests {
+		return fault.New(fault.Conflict, "too_many_deliveries_requested",
+			"%d requested deliveries of the webhook are waiting. Retry when they were attempted.", len(w.Requests))
+	}
+	w.Requests, w.DueAt = append(slices.Clone(w.Requests), deliveryID), now
+	return nil
+}
+
+// NotFound is the error for a webhook that does not exist or belongs to another organization.
+func NotFound() *fault.Error {
+	return fault.New(fault.NotFound, "webhook_not_found", "Webhook not found.")
+}
+
+// DeliveryNotFound is the error for a delivery that does not exist, or not any more, or belongs to another webhook.
+func DeliveryNotFound() *fault.Error {
+	return fault.New(fault.NotFound, "delivery_not_found", "Delivery not found. Deliveries are kept for 30 days.")
+}
