@@ -1,0 +1,76 @@
+package seal
+
+import (
+	"context"
+	"iter"
+	"time"
+)
+
+// Log is a log with its seals. An iterator ends after its first error, which is Unavailable.
+type Log interface {
+	// Seals iterates over an organization's seals that have not expired, the oldest first.
+	Seals(ctx context.Context, organizationID string) iter.Seq2[Seal, error]
+	// Entries iterates over an organization's entries that have not expired and were created at or after from and
+	// before to, the oldest first. A zero time sets no bound.
+	Entries(ctx context.Context, organizationID string, from, to time.Time) iter.Seq2[Entry, error]
+}
+
+// Store is a Log to which a Sealer adds seals.
+type Store interface {
+	Log
+	// Organizations lists at most limit ids of organizations whose plan lets them read their log, in order, starting
+	// after the given id. Errors: Unavailable.
+	Organizations(ctx context.Context, after string, limit int) ([]string, error)
+	// LatestSeals iterates over an organization's seals, the newest first, with those that have expired.
+	LatestSeals(ctx context.Context, organizationID string) iter.Seq2[Seal, error]
+	// Create stores a seal. created is false if there is another seal with its sequence. Errors: Unavailable.
+	Create(ctx context.Context, s Seal) (created bool, err error)
+}
+
+// Verify compares an organization's log with its seals. It holds the leaves of about Lateness and one seal in memory.
+// anchor may be nil. Errors: Unavailable, ErrUnknownFormat.
+func Verify(
+	ctx context.Context, log Log, organizationID string, now func() time.Time, anchor *Anchor,
+) (Report, error) {
+	v := NewVerifier(now, anchor)
+	next, stop := iter.Pull2(log.Seals(ctx, organizationID))
+	defer stop()
+	for e, err := range log.Entries(ctx, organizationID, time.Time{}, time.Time{}) {
+		if err != nil {
+			return Report{}, err
+		}
+		for v.mayFollow(e.CreatedAt) {
+			s, err, more := next()
+			if err != nil {
+				return Report{}, err
+			}
+			if !more {
+				break
+			}
+			v.AddSeal(s)
+			v.closeBefore(e.CreatedAt)
+		}
+		if err := v.AddEntry(e); err != nil {
+			return Report{}, err
+		}
+	}
+	for {
+		s, err, more := next()
+		if err != nil {
+			return Report{}, err
+		}
+		if !more {
+			return v.Finish(), nil
+		}
+		v.AddSeal(s)
+		for len(v.open) > 0 { // there are no more entries
+			v.closeFirst()
+		}
+	}
+}
+
+// mayFollow reports whether a seal that was not added may have an entry of time t.
+func (v *Verifier) mayFollow(t time.Time) bool {
+	newest := v.report.Newest
+	return newest == nil || !t.Before(newest.SealedUntil.Add(-Lateness))
+}
