@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -53,7 +54,7 @@ func (a *accessTest) parameters() map[string]map[string]string {
 	}
 	unknown := map[string]string{"key": "UNKNOWN_KEY", "user_id": "unknown", "asset": "unknown"}
 	malformed := map[string]string{"key": "-", "user_id": "-", "asset": "-"}
-	for _, name := range []string{"agent_id", "operation_id", "key_id"} {
+	for _, name := range []string{"agent_id", "operation_id", "key_id", "webhook_id", "delivery_id"} {
 		unknown[name], malformed[name] = unknownID, "nope"
 	}
 	all["unknown"], all["malformed"] = unknown, malformed
@@ -77,7 +78,8 @@ func (a *accessTest) call(t *testing.T, path map[string]string, as ...functionte
 
 // createKey stores an API key that expires, or has expired, and returns its secret. The route that creates keys only
 // makes keys that are good for days.
-func (s *samples) createKey(t *testing.T, organizationID string, expiresAt time.Time) (secret string) {
+func (s *samples) createKey(t *testing.T, organizationID string, r identity.Role, expiresAt time.Time,
+) (secret string) {
 	t.Helper()
 	secret = apikey.Generate()
 	ctx := identity.With(t.Context(),
@@ -86,7 +88,7 @@ func (s *samples) createKey(t *testing.T, organizationID string, expiresAt time.
 			Role: identity.RoleAdmin,
 		})
 	_, err := s.Keys.Create(ctx, apikey.Key{
-		ID: uuid.NewString(), OrganizationID: organizationID, Name: "test", Purpose: apikey.DefaultPurpose,
+		ID: uuid.NewString(), OrganizationID: organizationID, Name: "test", Purpose: apikey.DefaultPurpose, Role: r,
 		Prefix: secret[:apikey.PrefixLength], Hash: apikey.Hash(s.Pepper, secret), CreatedBy: unknownID,
 		CreatedAt: time.Now().AddDate(0, 0, -2), ExpiresAt: expiresAt,
 	})
@@ -94,6 +96,12 @@ func (s *samples) createKey(t *testing.T, organizationID string, expiresAt time.
 		t.Fatal(err)
 	}
 	return secret
+}
+
+// createMemberKey stores an API key that may only read, and returns its secret.
+func (s *samples) createMemberKey(t *testing.T, organizationID string) (secret string) {
+	t.Helper()
+	return s.createKey(t, organizationID, identity.RoleMember, time.Now().Add(time.Hour))
 }
 
 // revokedKey returns the secret of an API key that was good.
@@ -123,7 +131,7 @@ func (a *accessTest) refusedCallers(t *testing.T) map[string]refused {
 		"password":    {functiontest.Header("Authorization", "Basic YTpi"), http.StatusUnauthorized, "invalid_token"},
 		"empty token": invalid(""), "garbage": invalid("garbage"), "malformed key": invalid("so_garbage"),
 		"unknown key": invalid(apikey.Generate()), "revoked key": invalid(a.revokedKey(t)),
-		"expired key": invalid(a.createKey(t, org, time.Now().Add(-time.Second))),
+		"expired key": invalid(a.createKey(t, org, identity.RoleAdmin, time.Now().Add(-time.Second))),
 	}
 	if a.route.Access != function.User && a.route.Access != function.Bearer {
 		callers["session without an organization"] = refused{
@@ -133,6 +141,9 @@ func (a *accessTest) refusedCallers(t *testing.T) map[string]refused {
 	}
 	if a.route.Access == function.Admin {
 		callers["member"] = refused{functiontest.AsMember(org), http.StatusForbidden, "role_required"}
+		callers["member key"] = refused{
+			functiontest.WithToken(a.createMemberKey(t, org)), http.StatusForbidden, "role_required",
+		}
 	}
 	if a.route.Feature != "" {
 		callers["admin on a plan without "+a.route.Feature] = refused{
@@ -149,10 +160,11 @@ func (a *accessTest) admittedCallers(t *testing.T) map[string]functiontest.Optio
 	if a.route.Access == function.Public {
 		return map[string]functiontest.Option{"no token": func(*functiontest.Request) {}}
 	}
-	key := a.createKey(t, org, time.Now().Add(time.Hour))
+	key := a.createKey(t, org, identity.RoleAdmin, time.Now().Add(time.Hour))
 	callers := map[string]functiontest.Option{"admin": functiontest.AsAdmin(org), "key": functiontest.WithToken(key)}
 	if a.route.Access != function.Admin {
 		callers["member"] = functiontest.AsMember(org)
+		callers["member key"] = functiontest.WithToken(a.createMemberKey(t, org))
 	}
 	if a.route.Access == function.User || a.route.Access == function.Bearer {
 		callers["session without an organization"] = functiontest.AsUser()
@@ -247,7 +259,7 @@ func checkIDs(t *testing.T, a *accessTest) {
 	if len(paths) == 1 {
 		return
 	}
-	otherKey := a.createKey(t, otherOrg, time.Now().Add(time.Hour))
+	otherKey := a.createKey(t, otherOrg, identity.RoleAdmin, time.Now().Add(time.Hour))
 	for who, as := range map[string]functiontest.Option{
 		"other organization's admin": functiontest.AsAdmin(otherOrg),
 		"other organization's key":   functiontest.WithToken(otherKey),
@@ -265,6 +277,33 @@ func checkIDs(t *testing.T, a *accessTest) {
 		if res := a.call(t, paths["malformed"], as); res.Status != http.StatusUnprocessableEntity ||
 			!strings.Contains(string(res.Body), `"loc":["path",`) {
 			t.Errorf("%s with malformed ids: answer %d %s, want 422 for the path", who, res.Status, res.Body)
+		}
+	}
+}
+
+// TestAccess_MemberKeysReadWhatMembersRead compares the answers to a member's session and to a member key, and checks
+// that they hide what only admins see.
+func TestAccess_MemberKeysReadWhatMembersRead(t *testing.T) {
+	t.Parallel()
+	s := newSamples(t)
+	member, key := functiontest.AsMember(org), functiontest.WithToken(s.createMemberKey(t, org))
+	for _, r := range functions.Routes(s.Dependencies) {
+		if r.Access != function.Member || r.Name == "GetDashboardReachability" { // which measures times
+			continue
+		}
+		ask := func(as functiontest.Option) string {
+			return string(s.Call(t, r, append(s.requestAbout(t, r, s.path), as)...).Want(t, r.Status, "").Body)
+		}
+		if got, want := ask(key), ask(member); got != want {
+			t.Errorf("%s answers a member key %s\nwant the answer to a member, %s", r.Name, got, want)
+		}
+	}
+	view := s.CallNamed(t, "GetAgent", key, functiontest.Path("agent_id", s.agentID))
+	for name, want := range map[string]any{
+		"dashboard_username": nil, "dashboard_handoff_url": nil, "env_vars": map[string]any{},
+	} {
+		if got := view.JSON[name]; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s of an agent for a member key = %v, want %v", name, got, want)
 		}
 	}
 }

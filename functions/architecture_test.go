@@ -92,8 +92,8 @@ func TestImports_PointAtShared(t *testing.T) {
 			instead: "define a small port in shared and implement it in infra",
 		},
 		{
-			// lazyconn serves the clients of all services, and knows none.
-			of: []string{"infra"}, own: []string{"shared", "infra/lazyconn"}, sdks: true,
+			// lazyconn and publicnet serve clients of several services, and know none.
+			of: []string{"infra"}, own: []string{"shared", "infra/lazyconn", "infra/publicnet"}, sdks: true,
 			instead: "let the two technologies meet in functions/cmd, through ports of shared",
 		},
 		{

@@ -4,6 +4,7 @@ package functions
 
 import (
 	_ "embed"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"agents.example/controlplane/functions/auditlog"
 	"agents.example/controlplane/functions/console"
 	"agents.example/controlplane/functions/credentials"
+	"agents.example/controlplane/functions/events"
 	"agents.example/controlplane/functions/mcp/mcproute"
 	"agents.example/controlplane/functions/me"
 	"agents.example/controlplane/functions/members"
@@ -21,13 +23,16 @@ import (
 	"agents.example/controlplane/functions/secrets"
 	"agents.example/controlplane/functions/subscriptions"
 	"agents.example/controlplane/functions/system"
+	"agents.example/controlplane/functions/webhooks"
 	"agents.example/controlplane/functions/workers"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agentlog"
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/audit/seal"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/handoff"
 	"agents.example/controlplane/shared/member"
@@ -37,29 +42,37 @@ import (
 	"agents.example/controlplane/shared/ratelimit"
 	"agents.example/controlplane/shared/secret"
 	"agents.example/controlplane/shared/secretwrite"
+	"agents.example/controlplane/shared/webhook"
 )
 
 // Dependencies are the ports that functions use. The tag of a field names its need: a function gets the fields of the
 // needs that it declares, and zero values for the others.
 type Dependencies struct {
 	Agents             agent.Store            `need:"firestore"`
+	Deletions          agent.Deletions        `need:"firestore"`
 	WorkerStore        agent.WorkerStore      `need:"firestore"`
 	RecordIndex        agent.RecordIndex      `need:"firestore_read"`
 	Keys               apikey.Store           `need:"firestore"`
 	Directory          organization.Directory `need:"firestore"`
 	Counts             organization.Counts    `need:"firestore"`
 	Audit              audit.Log              `need:"firestore"`
+	AuditSeals         seal.Store             `need:"firestore"`
 	Accounts           billing.Store          `need:"firestore"`
+	Events             event.Log              `need:"firestore"`
 	MemberRecords      member.Records         `need:"firestore"`
 	Metrics            metrics.Store          `need:"firestore"`
 	MetricsWorkerStore metrics.WorkerStore    `need:"firestore"`
 	Operations         secret.Operations      `need:"firestore"`
 	SecretBudget       secretwrite.Budget     `need:"firestore"`
+	Webhooks           webhook.Store          `need:"firestore"`
+	WebhookWorkerStore webhook.WorkerStore    `need:"firestore"`
+	WebhookEvents      webhook.Events         `need:"firestore"`
 
 	CleanupBudget provisioning.CleanupBudget `need:"firestore"`
 	Checks        []system.Check             `need:"firestore_read"`
 	// Nudger is for workers. Agents publishes its own nudges if the function has the need.
 	Nudger        agent.Nudger                 `need:"publish"`
+	WebhookNudger webhook.Nudger               `need:"publish"`
 	SecretStore   credential.SecretStore       `need:"secret_manage"`
 	SecretLister  provisioning.SecretLister    `need:"secret_collect"`
 	SecretWriter  credential.SecretWriter      `need:"secret_add"`
@@ -75,6 +88,9 @@ type Dependencies struct {
 	MetricsSource metrics.Source               `need:"monitoring"`
 	// Handoff is nil if the operator configured no key.
 	Handoff *handoff.Signer `need:"handoff_sign"`
+	// WebhookSecrets derives the signing secrets of webhooks.
+	WebhookSecrets webhook.SecretSource `need:"webhook_sign"`
+	WebhookSender  webhook.Sender       `need:"webhook_send"`
 
 	Settings
 }
@@ -93,17 +109,23 @@ type Settings struct {
 	SignIn system.SignIn
 	// API is how the tools of the Model Context Protocol call the API.
 	API mcproute.API
+	// WebhookURLs says which URLs webhooks may have.
+	WebhookURLs webhook.URLPolicy
 	// BillingClock decides when the grace period of a failed payment ends; nil is time.Now.
 	BillingClock func() time.Time
+	// WebhookClock is the clock of deliveries to webhooks; nil is time.Now.
+	WebhookClock func() time.Time
 	// Slots bound the answers that this process holds open; nil for no bound.
 	Slots *ratelimit.Slots
 }
 
-func (s Settings) billingClock() func() time.Time {
-	if s.BillingClock == nil {
+func (s Settings) billingClock() func() time.Time { return clock(s.BillingClock) }
+
+func clock(configured func() time.Time) func() time.Time {
+	if configured == nil {
 		return time.Now
 	}
-	return s.BillingClock
+	return configured
 }
 
 func (s Settings) consoleOptions() console.Options {
@@ -121,15 +143,27 @@ var description []byte
 
 // Routes lists every route. To add a route, write one file next to its siblings and add one line here.
 func Routes(d Dependencies) []function.Route {
+	routes := slices.Concat(agentRoutes(d), organizationRoutes(d), system.Live(), system.Ready(d.Checks),
+		system.Docs(description), []function.Route{system.Keys(d.HandoffKeys)}, system.ProtectedResources(d.SignIn),
+		console.Routes(d.consoleOptions()))
+	for i := range routes {
+		routes[i] = withDefaults(routes[i])
+	}
+	return routes
+}
+
+// agentRoutes lists the routes of agents.
+func agentRoutes(d Dependencies) []function.Route {
 	writer := secretwrite.Service{Agents: d.Agents, Secrets: d.SecretWriter, Budget: d.SecretBudget, Now: time.Now}
-	memberService := &member.Service{Provider: d.Members, Records: d.MemberRecords, Audit: d.Audit}
-	routes := []function.Route{
+	return []function.Route{
 		agents.List(d.Agents, d.Addresses),
 		agents.Create(writer, d.Cells, d.Addresses),
 		agents.Get(d.Agents, d.Handoff, d.Addresses, d.Slots),
 		agents.Reachability(d.Agents, d.Prober, d.Addresses),
+		agents.Diagnosis(d.Agents, d.Accounts),
 		agents.Update(d.Agents, d.Addresses),
 		agents.Delete(d.Agents, d.Addresses),
+		agents.Deletion(d.Deletions, d.Handoff),
 		agents.Restart(d.Agents, d.Addresses),
 		agents.Pause(d.Agents, d.Addresses),
 		agents.Resume(d.Agents, d.Addresses),
@@ -138,18 +172,28 @@ func Routes(d Dependencies) []function.Route {
 		agents.MigrateSandbox(d.Agents, d.Addresses),
 		agentmetrics.Get(d.Agents, d.Metrics),
 		agentlogs.Get(d.Agents, d.Logs, d.Slots),
-		apikeys.List(d.Keys),
-		apikeys.Create(d.Keys, d.Pepper),
-		apikeys.Revoke(d.Keys),
 		secrets.List(d.Agents),
-		secrets.Put(writer),
-		secrets.Delete(writer),
+		secrets.Put(writer, d.Addresses),
+		secrets.Delete(writer, d.Addresses),
 		secrets.ListOperations(d.Agents, d.Operations),
 		secrets.GetOperation(d.Agents, d.Operations),
-		secrets.Reconcile(writer, d.Operations),
+		secrets.Reconcile(writer, d.Operations, d.Addresses),
 		credentials.Reveal(d.Agents, d.Credentials),
 		credentials.Rotate(writer, d.Addresses),
 		mcproute.Route(d.API),
+	}
+}
+
+// organizationRoutes lists the routes of organizations, their members and what they share.
+func organizationRoutes(d Dependencies) []function.Route {
+	memberService := &member.Service{Provider: d.Members, Records: d.MemberRecords, Audit: d.Audit}
+	hooks := webhooks.Service{
+		Store: d.Webhooks, Nudger: d.WebhookNudger, Secrets: d.WebhookSecrets, Policy: d.WebhookURLs,
+	}
+	return []function.Route{
+		apikeys.List(d.Keys),
+		apikeys.Create(d.Keys, d.Pepper),
+		apikeys.Revoke(d.Keys),
 		me.Get(d.Directory),
 		organizations.Current(d.Accounts),
 		members.List(memberService),
@@ -157,6 +201,18 @@ func Routes(d Dependencies) []function.Route {
 		members.Remove(memberService),
 		auditlog.List(d.Audit),
 		auditlog.ExportAll(d.Audit),
+		auditlog.Verify(d.AuditSeals, d.Handoff),
+		auditlog.ExportSeals(d.AuditSeals),
+		events.List(d.Events),
+		events.Stream(d.Events, d.Slots),
+		webhooks.List(hooks),
+		webhooks.Create(hooks),
+		webhooks.Get(hooks),
+		webhooks.Update(hooks),
+		webhooks.Delete(hooks),
+		webhooks.Test(hooks),
+		webhooks.Deliveries(hooks),
+		webhooks.Redeliver(hooks),
 		subscriptions.Plans(),
 		subscriptions.Subscription(d.Accounts, d.Payments),
 		subscriptions.Checkout(d.Accounts, d.Agents, d.Payments),
@@ -166,16 +222,6 @@ func Routes(d Dependencies) []function.Route {
 			Now: d.billingClock(),
 		}, d.Payments),
 	}
-	routes = append(routes, system.Live()...)
-	routes = append(routes, system.Ready(d.Checks)...)
-	routes = append(routes, system.Docs(description)...)
-	routes = append(routes, system.Keys(d.HandoffKeys))
-	routes = append(routes, system.ProtectedResources(d.SignIn)...)
-	routes = append(routes, console.Routes(d.consoleOptions())...)
-	for i := range routes {
-		routes[i] = withDefaults(routes[i])
-	}
-	return routes
 }
 
 // withDefaults fills in what most routes share: the role, and the need for Firestore, where the guard looks up the
@@ -198,7 +244,13 @@ func Workers(d Dependencies) []function.Worker {
 			Records: d.WorkerStore, Cluster: d.Cluster, Secrets: d.SecretStore, Prober: d.Prober,
 			Cleanup: d.CleanupBudget, Now: time.Now,
 		}),
-		workers.Sweep(sweeper),
+		workers.Sweep(sweeper, &webhook.Sweeper{
+			Store: d.WebhookWorkerStore, Nudger: d.WebhookNudger, Now: time.Now,
+		}),
+		workers.Deliver(&webhook.Deliverer{
+			Store: d.WebhookWorkerStore, Events: d.WebhookEvents, Sender: d.WebhookSender, Secrets: d.WebhookSecrets,
+			Nudger: d.WebhookNudger, Now: clock(d.WebhookClock), Random: rand.Float64,
+		}),
 		workers.DeadLetter(sweeper),
 		workers.Observe(&provisioning.HealthController{
 			Records: d.WorkerStore, Pods: d.Pods, Prober: d.Prober, Nudger: d.Nudger, Now: time.Now,
@@ -207,6 +259,7 @@ func Workers(d Dependencies) []function.Worker {
 			Records: d.WorkerStore, Objects: d.Objects, Nudger: d.Nudger, Now: time.Now,
 		}),
 		workers.Recount(d.Counts),
+		workers.Seal(&seal.Sealer{Store: d.AuditSeals, Now: time.Now}),
 		workers.Bill(&billing.Enforcer{
 			Store: d.Accounts, Payments: d.Payments, Agents: d.Agents, Now: d.billingClock(),
 		}),

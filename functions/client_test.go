@@ -22,6 +22,7 @@ import (
 
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/shared/audit/seal"
 	"agents.example/controlplane/shared/client"
 	"agents.example/controlplane/shared/function"
 )
@@ -123,6 +124,10 @@ func (o clientOperation) callMethod(t *testing.T, c *client.Client, path map[str
 			args = append(args, body.Elem())
 		}
 	}
+	isDryRun := func(p *openapi3.Parameter) bool { return p.Name == "dry_run" }
+	if filled && slices.ContainsFunc(o.queryParameters(), isDryRun) {
+		args = append(args, reflect.ValueOf(client.DryRun(&client.Rehearsal{}))) // an option and no parameter
+	}
 	if len(ids) > 0 {
 		t.Errorf("the method does not take %d of the path parameters", len(ids))
 	}
@@ -146,6 +151,8 @@ func (o clientOperation) fill(t *testing.T, params reflect.Value) {
 			field.SetBool(true)
 		case len(p.Schema.Value.Enum) > 0:
 			field.SetString(p.Schema.Value.Enum[0].(string)) //nolint:forcetypeassert // the field is a string
+		case p.Name == "seal":
+			field.SetString(seal.Anchor{Sequence: 1, Hash: seal.NoHash}.String())
 		default:
 			field.SetString("a b&c")
 		}
@@ -177,7 +184,7 @@ func TestClient_SendsWhatTheDescriptionSays(t *testing.T) {
 	t.Parallel()
 	operations, router := clientOperations(t)
 	path := map[string]string{"key": "OPENAI_API_KEY", "user_id": userID}
-	for _, id := range []string{"agent_id", "operation_id", "key_id"} {
+	for _, id := range []string{"agent_id", "operation_id", "key_id", "webhook_id", "delivery_id"} {
 		path[id] = unknownID
 	}
 	for id, o := range operations {

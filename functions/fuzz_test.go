@@ -21,6 +21,7 @@ import (
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/member"
 	"agents.example/controlplane/shared/page"
+	"agents.example/controlplane/shared/webhook"
 )
 
 // errReached is the answer of every port below: the request was valid.
@@ -75,6 +76,8 @@ type (
 	reachedAccounts struct{ billing.Store }
 	reachedPayments struct{ billing.Payments }
 	reachedMembers  struct{ member.Provider }
+	reachedWebhooks struct{ webhook.Store }
+	reachedSecrets  struct{}
 	// noSecrets is never reached: the record of the agent comes first.
 	noSecrets struct{ credential.SecretWriter }
 )
@@ -93,6 +96,14 @@ func (reachedPayments) Event([]byte, string) (billing.Event, error) {
 
 func (reachedMembers) People(context.Context, []string) ([]member.Person, error) {
 	return nil, errReached
+}
+
+func (reachedSecrets) Of(webhook.Webhook) (webhook.Secret, error) { return nil, errReached }
+
+func (reachedWebhooks) Change(context.Context, string, func(*webhook.Webhook) (*webhook.Delivery, error)) (
+	webhook.Webhook, error,
+) {
+	return webhook.Webhook{}, errReached
 }
 
 // acceptingAPI accepts every token. A message of the Model Context Protocol reaches it before it is read.
@@ -115,14 +126,15 @@ func newBodyTest(f *testing.F) bodyTest {
 	f.Helper()
 	d := functions.Dependencies{
 		Agents: reachedAgents{}, Keys: reachedKeys{}, SecretWriter: noSecrets{}, Accounts: reachedAccounts{},
-		Payments: reachedPayments{}, Members: reachedMembers{},
+		Payments: reachedPayments{}, Members: reachedMembers{}, Webhooks: reachedWebhooks{},
+		WebhookSecrets: reachedSecrets{},
 		Settings: functions.Settings{
 			Cells: agent.Cells{{Name: "a", Region: agent.DefaultRegion}},
 			API:   mcproute.API{BaseURL: "https://api.test", Transport: acceptingAPI{}, Open: mcp.New},
 		},
 	}
 	b := bodyTest{handler: handlerOf(f, d)}
-	parameters := strings.NewReplacer("{agent_id}", unknownID, "{user_id}", userID)
+	parameters := strings.NewReplacer("{agent_id}", unknownID, "{user_id}", userID, "{webhook_id}", unknownID)
 	for _, r := range functions.Routes(d) {
 		takes, err := functiontest.TakesBody(r)
 		if err != nil {

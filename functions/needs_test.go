@@ -11,6 +11,7 @@ import (
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/audit/seal"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/provisioning"
@@ -104,6 +105,26 @@ func checkNeeds(t *testing.T, name string, declared []function.Need, used []stri
 	}
 }
 
+// removedAgent deletes the samples' agent, of which a worker then observes everything gone.
+func removedAgent(t *testing.T, s *samples) {
+	t.Helper()
+	now := time.Now()
+	a, err := s.WorkerStore.Update(t.Context(), s.Agent(t, s.agentID), func(a *agent.Agent) {
+		_ = a.RequestDeletion("user_1", now)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := a.Deletion
+	d.RequestCluster(now)
+	d.ObserveCluster(true, true, now)
+	d.RequestSecrets(now)
+	d.ObserveSecretsGone(now)
+	if err := s.WorkerStore.Remove(t.Context(), a, d); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // routeCases prepare what the examples of some routes are about; other routes take the samples as they are.
 func routeCases() map[string]func(t *testing.T, s *samples) {
 	pressed := func(action string) func(*testing.T, *samples) {
@@ -115,6 +136,14 @@ func routeCases() map[string]func(t *testing.T, s *samples) {
 		"StartAgent":               pressed("StopAgent"),
 		"ResumeAgent":              pressed("PauseAgent"),
 		"ReconcileSecretOperation": func(t *testing.T, s *samples) { s.reopenOperation(t) },
+		"GetDeletion":              removedAgent,
+		"VerifyAuditLog": func(t *testing.T, s *samples) {
+			later := time.Now().Add(time.Hour)
+			sealer := &seal.Sealer{Store: s.AuditSeals, Now: func() time.Time { return later }}
+			if err := sealer.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		},
 		"GetConsoleAsset": func(t *testing.T, s *samples) {
 			page := s.CallNamed(t, "GetConsole").Want(t, 200, "")
 			s.path["asset"] = string(regexp.MustCompile(`main-\w+\.js`).Find(page.Body))
@@ -138,7 +167,9 @@ func TestRoutes_DeclareWhatTheyUse(t *testing.T) {
 				t.Errorf("%s answers its example with %d %s, want %d", r.Name, res.Status, res.Body, r.Status)
 			}
 			used := s.Uses()
-			if strings.Contains(string(res.Body), "/handoff?token=") {
+			if strings.Contains(string(res.Body), "/handoff?token=") ||
+				strings.Contains(string(res.Body), `"statement":"`) ||
+				strings.Contains(string(res.Body), `"receipt":"`) {
 				used = append(used, "Handoff")
 			}
 			if r.Access == function.Bearer {
@@ -193,12 +224,25 @@ func workerCases() map[string]func(t *testing.T, s *samples) function.Message {
 			s.BillingClock = func() time.Time { return time.Now().Add(2 * billing.Grace) }
 			return function.Message{}
 		},
+		// The receiver takes longer than a run may.
+		"DeliverWebhook": func(t *testing.T, s *samples) function.Message {
+			s.CallNamed(t, "TestWebhook", s.asAdmin("webhook_id")...).Want(t, 202, "")
+			begun := time.Now()
+			s.WebhookClock = func() time.Time {
+				if slices.Contains(s.Uses(), "WebhookSender") {
+					return begun.Add(time.Minute)
+				}
+				return begun
+			}
+			return s.webhookNudge()
+		},
 		"CollectMetrics": func(*testing.T, *samples) function.Message { return function.Message{} },
 		"CollectOrphans": func(_ *testing.T, s *samples) function.Message {
 			s.Kubernetes.Orphans = []string{unknownID}
 			return function.Message{}
 		},
-		"RecountUsage": func(*testing.T, *samples) function.Message { return function.Message{} },
+		"RecountUsage":  func(*testing.T, *samples) function.Message { return function.Message{} },
+		"SealAuditLogs": func(*testing.T, *samples) function.Message { return function.Message{} },
 	}
 }
 

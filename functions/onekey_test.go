@@ -14,7 +14,9 @@ import (
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/member"
+	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/secret"
+	"agents.example/controlplane/shared/webhook"
 )
 
 const (
@@ -166,6 +168,8 @@ func oneKeyRounds() map[string]round {
 		"ReconcileSecretOperation": reconcileRound, "RotateCredentials": rotateRound,
 		"SetMember": memberRound(identity.RoleAdmin), "RemoveMember": memberRound(identity.RoleMember),
 		"CreateCheckoutSession": paymentRound, "CreatePortalSession": paymentRound,
+		"CreateWebhook": createWebhookRound, "UpdateWebhook": updateWebhookRound,
+		"DeleteWebhook": deleteWebhookRound, "TestWebhook": requestRound, "RedeliverWebhookDelivery": requestRound,
 	}
 	for name, status := range map[string]agent.Status{
 		"RestartAgent": agent.Running, "PauseAgent": agent.Running, "ResumeAgent": agent.Paused,
@@ -190,7 +194,7 @@ func createAgentRound(t *testing.T, s *samples, n int) ([]functiontest.Option, f
 		if latest, err := s.SecretWriter.LatestVersion(ctx, a.ID, otherKey); err != nil || latest != 1 {
 			t.Errorf("round %d: the secret of the new agent has version %d, %v, want 1", n-1, latest, err)
 		}
-		if err := s.WorkerStore.Remove(ctx, s.Agent(t, a.ID)); err != nil {
+		if err := s.WorkerStore.Remove(ctx, s.Agent(t, a.ID), agent.Deletion{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -280,4 +284,50 @@ func memberRound(role identity.Role) round {
 func paymentRound(_ *testing.T, s *samples, _ int) ([]functiontest.Option, func() int) {
 	order := map[string]string{"plan": "startup", "interval": "month"}
 	return []functiontest.Option{functiontest.Body(order)}, s.Stripe.Pages
+}
+
+func (s *samples) webhooks(t *testing.T) []webhook.Webhook {
+	t.Helper()
+	all, err := s.Webhooks.List(identity.With(t.Context(), identity.Caller{OrganizationID: org}), page.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all.Items
+}
+
+// createWebhookRound removes the webhooks of former rounds, so that the plan has room.
+func createWebhookRound(t *testing.T, s *samples, _ int) ([]functiontest.Option, func() int) {
+	for _, w := range s.webhooks(t) {
+		s.CallNamed(t, "DeleteWebhook", functiontest.AsAdmin(org), functiontest.Path("webhook_id", w.ID)).
+			Want(t, 204, "")
+	}
+	return []functiontest.Option{functiontest.Body(map[string]string{"url": "https://hooks.example.com/"})},
+		func() int { return len(s.webhooks(t)) }
+}
+
+func deleteWebhookRound(t *testing.T, s *samples, _ int) ([]functiontest.Option, func() int) {
+	return []functiontest.Option{functiontest.Path("webhook_id", s.newWebhook(t))},
+		func() int { return len(s.webhooks(t)) }
+}
+
+// updateWebhookRound disables the webhook in one round, and enables it in the next one.
+func updateWebhookRound(t *testing.T, s *samples, n int) ([]functiontest.Option, func() int) {
+	return []functiontest.Option{
+		functiontest.Path("webhook_id", s.path["webhook_id"]),
+		functiontest.Body(map[string]bool{"enabled": n%2 == 1}),
+	}, func() int {
+		if s.webhooks(t)[0].Status == webhook.Enabled {
+			return 1
+		}
+		return 0
+	}
+}
+
+// requestRound asks for a delivery, after those of former rounds were made.
+func requestRound(t *testing.T, s *samples, _ int) ([]functiontest.Option, func() int) {
+	s.deliver(t)
+	return []functiontest.Option{
+		functiontest.Path("webhook_id", s.path["webhook_id"]),
+		functiontest.Path("delivery_id", s.path["delivery_id"]),
+	}, func() int { return len(s.webhooks(t)[0].Requests) }
 }

@@ -7,6 +7,7 @@ import (
 
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/idempotency"
 )
@@ -103,7 +104,7 @@ func TestRoutes_HonorIdempotencyKeys(t *testing.T) {
 // removeEverything removes the agent, the member and the secret store of the samples.
 func (s *samples) removeEverything(t *testing.T) {
 	t.Helper()
-	if err := s.WorkerStore.Remove(t.Context(), s.Agent(t, s.agentID)); err != nil {
+	if err := s.WorkerStore.Remove(t.Context(), s.Agent(t, s.agentID), agent.Deletion{}); err != nil {
 		t.Fatal(err)
 	}
 	delete(s.Firebase.Persons, userID)

@@ -28,16 +28,19 @@ func routeRights() map[string]function.Access {
 			"GetMe",
 		},
 		function.Member: {
-			"GetAgent", "GetAgentMetrics", "GetCurrentOrganization", "GetDashboardReachability",
-			"GetSubscription", "ListAgents", "ListMembers", "ListPlans",
+			"DiagnoseAgent", "GetAgent", "GetAgentMetrics", "GetCurrentOrganization", "GetDashboardReachability",
+			"GetSubscription", "ListAgents", "ListEvents", "ListMembers", "ListPlans", "StreamEvents",
 		},
 		function.Admin: {
 			"CreateAPIKey", "CreateAgent", "CreateCheckoutSession", "CreatePortalSession", "DeleteAgent",
-			"DeleteSecret", "ExportAuditLog", "GetAgentLogs", "GetSecretOperation", "ListAPIKeys",
+			"DeleteSecret", "ExportAuditLog", "ExportAuditSeals", "GetAgentLogs", "GetDeletion",
+			"GetSecretOperation", "ListAPIKeys",
 			"ListAuditLog", "ListSecretOperations", "ListSecrets", "MigrateAgentSandbox", "PauseAgent",
 			"PutSecrets", "ReconcileSecretOperation", "RemoveMember", "RestartAgent", "ResumeAgent",
 			"RevealCredentials", "RevokeAPIKey", "RotateCredentials", "SetMember", "StartAgent", "StopAgent",
-			"UpdateAgent",
+			"UpdateAgent", "VerifyAuditLog",
+			"CreateWebhook", "DeleteWebhook", "GetWebhook", "ListWebhookDeliveries", "ListWebhooks",
+			"RedeliverWebhookDelivery", "TestWebhook", "UpdateWebhook",
 		},
 	} {
 		for _, name := range names {
@@ -81,7 +84,7 @@ func TestWorkers_RunAtTheseTimes(t *testing.T) {
 	want, got := map[string]string{
 		"SweepAgents": "* * * * *", "ObserveAgents": "* * * * *", "CollectMetrics": "* * * * *",
 		"KeepAccounts": "* * * * *", "CheckDrift": "*/10 * * * *", "CollectOrphans": "17 * * * *",
-		"RecountUsage": "41 3 * * *",
+		"RecountUsage": "41 3 * * *", "SealAuditLogs": "29 * * * *",
 	}, map[string]string{}
 	for _, w := range functions.Workers(functions.Dependencies{}) {
 		if w.Schedule != "" {

@@ -1,13 +1,17 @@
 package functions_test
 
 import (
+	"context"
+	"iter"
 	"net/http"
 	"testing"
 	"time"
 
+	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/member"
@@ -24,12 +28,27 @@ const (
 )
 
 // samples is a backend with one of everything that a path can name: a running agent with a secret, an operation, an API
-// key, a member and a subscription.
+// key, a member, a subscription, and a webhook with a delivery.
 type samples struct {
 	*functiontest.Backend
 	agentID string
 	// path has the values of path parameters by their names.
 	path map[string]string
+}
+
+// briefLog ends streams of events when they have begun. Others go on for minutes.
+type briefLog struct{ event.Log }
+
+// Follow implements event.Log.
+func (l briefLog) Follow(
+	ctx context.Context, organizationID string, f event.Filter, after event.ID, idle time.Duration,
+) iter.Seq2[event.Batch, error] {
+	return func(yield func(event.Batch, error) bool) {
+		for b, err := range l.Log.Follow(ctx, organizationID, f, after, idle) {
+			yield(b, err)
+			return
+		}
+	}
 }
 
 func newSamples(t *testing.T) *samples {
@@ -40,6 +59,7 @@ func newSamples(t *testing.T) *samples {
 func newSamplesWith(t *testing.T, o functiontest.Options) *samples {
 	t.Helper()
 	s := &samples{Backend: functiontest.NewWith(t, o)}
+	s.Events = briefLog{s.Events}
 	s.SetPlan(t, org, plan.Enterprise)
 	s.receiveSubscription(t, billing.Active)
 	s.agentID = s.RunningAgent(t, org, map[string]string{"OPENAI_API_KEY": "value"}).ID
@@ -56,7 +76,44 @@ func newSamplesWith(t *testing.T, o functiontest.Options) *samples {
 		"agent_id": s.agentID, "operation_id": operations[0].ID, "key": "OPENAI_API_KEY", "key_id": keyID,
 		"user_id": userID, "asset": "start.js",
 	}
+	s.path["webhook_id"] = s.newWebhook(t)
+	s.path["delivery_id"] = s.CallNamed(t, "TestWebhook", s.asAdmin("webhook_id")...).
+		Want(t, http.StatusAccepted, "").Text("id")
+	s.deliver(t)
 	return s
+}
+
+// asAdmin is a call of an admin with the values of path parameters.
+func (s *samples) asAdmin(names ...string) []functiontest.Option {
+	options := []functiontest.Option{functiontest.AsAdmin(org)}
+	for _, name := range names {
+		options = append(options, functiontest.Path(name, s.path[name]))
+	}
+	return options
+}
+
+// newWebhook creates a webhook.
+func (s *samples) newWebhook(t *testing.T) string {
+	t.Helper()
+	return s.CallNamed(t, "CreateWebhook", functiontest.AsAdmin(org),
+		functiontest.Body(map[string]any{"url": "https://hooks.example.com/"})).Want(t, http.StatusCreated, "").Text("id")
+}
+
+// deliver runs the worker on the webhook of the samples.
+func (s *samples) deliver(t *testing.T) {
+	t.Helper()
+	for _, w := range functions.Workers(s.Dependencies) {
+		if w.Name != "DeliverWebhook" {
+			continue
+		}
+		if err := w.Handle(t.Context(), s.webhookNudge()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (s *samples) webhookNudge() function.Message {
+	return function.Message{Data: []byte(`{"webhook_id": "` + s.path["webhook_id"] + `"}`)}
 }
 
 // request is the example of a route with the ids of the samples.

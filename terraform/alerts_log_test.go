@@ -268,7 +268,8 @@ func failingRun(context.Context, function.Message) error { return errors.New("th
 func TestRareRuns_RaiseAnAlertAndFrequentOnesDoNot(t *testing.T) { //nolint:paralleltest // see above
 	filter := alertModule(t).logFilters(t)["rare_run_failed"]
 	for worker, want := range map[string]bool{
-		"RecountUsage": true, "CollectOrphans": true, "CheckDrift": false, "SweepAgents": false, "KeepAccounts": false,
+		"RecountUsage": true, "SealAuditLogs": true, "CollectOrphans": true, "CheckDrift": false, "SweepAgents": false,
+		"KeepAccounts": false,
 	} {
 		written := failedRunOf(t, worker)
 		if got := fromFunction(t, "prod-worker", written).matches(t, filter); got != want {

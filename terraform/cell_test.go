@@ -220,7 +220,7 @@ func TestCell_GivesEveryCallerExactlyTheRightsItNeeds(t *testing.T) {
 	}
 	clustertest.Eventually(t, func(ctx context.Context) error {
 		gone, err := reconciles.CheckGone(ctx, a)
-		if err == nil && !gone {
+		if err == nil && !gone.All() {
 			err = errors.New("the agent's objects still exist")
 		}
 		return err

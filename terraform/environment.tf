@@ -19,6 +19,7 @@ locals {
     ENVIRONMENT                 = local.prefix
     FIRESTORE_DATABASE          = local.database
     NUDGE_TOPIC                 = local.topics[local.nudge_topic]
+    WEBHOOK_TOPIC               = local.topics[local.webhook_topic]
     SECRET_REGIONS              = join(",", var.secret_regions)
     RATE_LIMIT_FACTOR           = tostring(var.rate_limit_factor)
     LOG_DEBUG                   = tostring(var.debug)
@@ -87,6 +88,7 @@ locals {
   secret_environments = {
     for service, s in local.services : service => merge(
       contains([for name in s.members : !contains(["public", "bearer"], try(local.routes[name].access, "public"))], true) ? { API_KEY_PEPPER = local.secrets.pepper } : {},
+      contains(local.needs_of[service], "webhook_sign") ? { WEBHOOK_SIGNING_KEY = local.secrets.webhooks } : {},
       var.domain != "" && s.public ? { EDGE_SECRETS = local.secrets.edge } : {},
       {
         for name, need in local.optional_secrets : name => local.optional_secret_ids[name]

@@ -21,6 +21,9 @@ func secretsOf(access function.Access, needs []function.Need) map[string]string 
 		// Terraform generates it: the version is known once it is written.
 		held["API_KEY_PEPPER"] = "secret prod-api-key-pepper at (unknown)"
 	}
+	if slices.Contains(needs, function.WebhookSign) {
+		held["WEBHOOK_SIGNING_KEY"] = "secret prod-webhook-signing-key at (unknown)"
+	}
 	if slices.Contains(needs, function.HandoffSign) {
 		held["HANDOFF_SIGNING_KEY"] = "secret prod-handoff-signing-key at latest"
 	}
@@ -94,7 +97,7 @@ func TestEnvironment_EqualsConfiguration(t *testing.T) {
 	// Variables that Cloud Run sets, and variables for networks other than Google's.
 	notSet := []string{
 		"PORT", "LISTEN_HOST", "AGENT_SCHEME", "AGENT_URL_PORT", "AGENT_RESOLVERS",
-		"AGENT_ROUTER_ADDRESS", "PUSH_ISSUER", "STRIPE_URL",
+		"AGENT_ROUTER_ADDRESS", "PUSH_ISSUER", "STRIPE_URL", "WEBHOOK_ALLOW_LOOPBACK",
 	}
 	everyTopology(t, func(t *testing.T, m *module) {
 		secret := m.local(t, "secret_environments").AsValueMap()
@@ -105,6 +108,7 @@ func TestEnvironment_EqualsConfiguration(t *testing.T) {
 		maps.Copy(settable, m.local(t, "console_environment").AsValueMap())
 		maps.Copy(settable, m.local(t, "client_environment").AsValueMap())
 		settable["API_KEY_PEPPER"] = m.local(t, "secrets").GetAttr("pepper")
+		settable["WEBHOOK_SIGNING_KEY"] = m.local(t, "secrets").GetAttr("webhooks")
 		settable["EDGE_SECRETS"] = m.local(t, "secrets").GetAttr("edge")
 		for service, env := range m.local(t, "environments").AsValueMap() {
 			binary := m.local(t, "services").GetAttr(service).GetAttr("binary").AsString()

@@ -4,7 +4,13 @@ locals {
   database = var.database == "" ? "agents-${local.prefix}" : var.database
   declared = jsondecode(file("${path.module}/../infra/firestore/indexes.json"))
 
-  indexes   = { for i in local.declared.indexes : "${i.collectionGroup} ${join(" ", [for f in i.fields : f.fieldPath])}" => i }
+  # An index is named after its fields. Of two with the same fields, the second one is named after its order, too.
+  indexes_by_fields = { for i in local.declared.indexes : "${i.collectionGroup} ${join(" ", [for f in i.fields : f.fieldPath])}" => i... }
+
+  indexes = merge([for name, same in local.indexes_by_fields : {
+    for n, i in same : n == 0 ? name : "${name} ${i.fields[length(i.fields) - 1].order}" => i
+  }]...)
+
   overrides = { for o in local.declared.fieldOverrides : "${o.collectionGroup} ${o.fieldPath}" => o }
 }
 
@@ -28,10 +34,16 @@ resource "google_firestore_index" "this" {
   dynamic "fields" {
     for_each = each.value.fields
     content {
-      field_path = fields.value.fieldPath
-      order      = fields.value.order
+      field_path   = fields.value.fieldPath
+      order        = try(fields.value.order, null)
+      array_config = try(fields.value.arrayConfig, null)
     }
   }
+}
+
+moved {
+  from = google_firestore_index.this["api_keys organization_id expires_at __name__"]
+  to   = google_firestore_index.this["api_keys organization_id expires_at __name__ ascending"]
 }
 
 resource "google_firestore_field" "this" {

@@ -58,7 +58,9 @@ func TestDatabase_CanBeRestored(t *testing.T) {
 func TestFields_OfExpiringDocumentsAreTTLs(t *testing.T) {
 	t.Parallel()
 	want := []string{
-		"audit_log expires_at", "billing_events expires_at", "idempotency expires_at", "secret_operations expires_at",
+		"audit_log expires_at", "audit_seals expires_at", "billing_events expires_at", "deletions expires_at",
+		"events expires_at",
+		"idempotency expires_at", "secret_operations expires_at", "webhook_deliveries expires_at",
 	}
 	var got []string
 	for _, f := range load(t, nil).resources(t, "google_firestore_field") {
@@ -79,7 +81,13 @@ func TestIndexes_AreThoseOfTheCode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	type order struct{ FieldPath, Order, QueryScope string }
+	type order struct{ FieldPath, Order, ArrayConfig, QueryScope string }
+	orNone := func(text string) string {
+		if text == "" {
+			return "(none)"
+		}
+		return text
+	}
 	var declared struct {
 		Indexes []struct {
 			CollectionGroup, QueryScope string
@@ -97,7 +105,7 @@ func TestIndexes_AreThoseOfTheCode(t *testing.T) {
 	for _, i := range declared.Indexes {
 		line := i.CollectionGroup + " " + i.QueryScope
 		for _, f := range i.Fields {
-			line += " " + f.FieldPath + " " + f.Order
+			line += " " + f.FieldPath + " " + orNone(f.Order) + " " + orNone(f.ArrayConfig)
 		}
 		want = append(want, line)
 	}
@@ -111,7 +119,7 @@ func TestIndexes_AreThoseOfTheCode(t *testing.T) {
 	m := load(t, nil)
 	for _, i := range m.resources(t, "google_firestore_index") {
 		got = append(got, strings.Join(append([]string{text(t, i, "collection"), text(t, i, "query_scope")},
-			blocks(t, i, "fields", "field_path", "order")...), " "))
+			blocks(t, i, "fields", "field_path", "order", "array_config")...), " "))
 	}
 	for _, f := range m.resources(t, "google_firestore_field") {
 		exempt := find(t, f, "index_config.0")

@@ -44,7 +44,7 @@ func TestGrants_AreTheNarrowest(t *testing.T) {
 		"pod_logs":        {custom("cluster_caller"): "cells"},
 		"monitoring":      {custom("metric_reader"): "cells"},
 		"members":         {},
-		"handoff_sign":    {}, "payments": {}, "gateway_access": {},
+		"handoff_sign":    {}, "payments": {}, "gateway_access": {}, "webhook_sign": {}, "webhook_send": {},
 	}
 	for issuer, members := range map[string]conditions{
 		"https://issuer.example":                             {},

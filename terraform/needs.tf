@@ -10,11 +10,11 @@ locals {
   agent_secrets = "projects/${var.project_number}/secrets/${local.prefix}-agent-"
   version_of    = "resource.name.extract(\"/secrets/{name}/versions/\")"
 
-  # What a role is granted on: the project, that of the cells, or the topic of nudges. where is an IAM condition on a grant on the project; empty means none.
+  # What a role is granted on: the project, that of the cells, or the topics of nudges. where is an IAM condition on a grant on the project; empty means none.
   places = {
     project = { on = "project", where = "", scope = "the project" }
     cells   = { on = "cells", where = "", scope = "the project of the cells" }
-    nudges  = { on = "nudges", where = "", scope = "the topic of nudges" }
+    nudges  = { on = "nudges", where = "", scope = "the topics of nudges" }
     database = {
       on    = "project"
       where = "resource.name == \"projects/${var.project_id}/databases/${local.database}\""
@@ -103,7 +103,18 @@ locals {
 
     # The signing key is a secret of the control plane; secrets.tf grants it to the services that have it in their environment.
     handoff_sign = {
-      why   = "It signs links to dashboards."
+      why   = "It signs links to dashboards, and what the newest seal of an audit log is."
+      roles = {}
+    }
+
+    # The key is a secret of the control plane; secrets.tf grants it to the services that have it in their environment.
+    webhook_sign = {
+      why   = "It derives the signing secrets of webhooks."
+      roles = {}
+    }
+
+    webhook_send = {
+      why   = "It calls the receivers of webhooks, at public addresses only."
       roles = {}
     }
 
@@ -159,6 +170,16 @@ resource "google_pubsub_topic_iam_member" "service" {
 
   project = var.project_id
   topic   = google_pubsub_topic.this[local.nudge_topic].name
+  role    = each.value.role
+  member  = google_service_account.service[each.value.service].member
+}
+
+# Whoever changes an agent publishes a nudge for the organization's webhooks, too.
+resource "google_pubsub_topic_iam_member" "webhooks" {
+  for_each = { for key, g in local.service_grants : key => g if g.on == "nudges" }
+
+  project = var.project_id
+  topic   = google_pubsub_topic.this[local.webhook_topic].name
   role    = each.value.role
   member  = google_service_account.service[each.value.service].member
 }

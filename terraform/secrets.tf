@@ -1,7 +1,11 @@
 # Secrets of the control plane. Functions create agents' secrets at run time.
 
 locals {
-  secrets = { pepper = "${local.prefix}-api-key-pepper", edge = "${local.prefix}-edge-secrets" }
+  secrets = {
+    pepper   = "${local.prefix}-api-key-pepper"
+    edge     = "${local.prefix}-edge-secrets"
+    webhooks = "${local.prefix}-webhook-signing-key"
+  }
 
   # Secrets that an operator may provide, by environment variable, with the need of the functions that read them. They are created without
   # a value; provided_secrets names those that have one.
@@ -56,10 +60,10 @@ resource "google_secret_manager_secret" "this" {
   }
 }
 
-# Terraform generates the pepper and never stores it: a write-only argument appears in no plan and no state, and it is written only when
-# its version changes. A new pepper invalidates every API key.
+# Terraform generates the pepper and the key of webhooks' secrets and never stores them: a write-only argument appears in no plan and no state,
+# and it is written only when its version changes. A new pepper invalidates every API key, and a new key every webhook's signing secret.
 resource "google_secret_manager_secret_version" "generated" {
-  for_each = toset([local.secrets.pepper])
+  for_each = toset([local.secrets.pepper, local.secrets.webhooks])
 
   secret                 = google_secret_manager_secret.this[each.value].id
   secret_data_wo         = base64sha256("${uuid()}${uuid()}") # 244 random bits, as 32 bytes in base64

@@ -34,8 +34,8 @@ func TestSecrets_AreProtected(t *testing.T) {
 	}
 	versions := m.resources(t, "google_secret_manager_secret_version")
 	if diff := cmp.Diff(want, arguments(t, versions[`generated["prod-api-key-pepper"]`], want)); diff != "" ||
-		len(versions) != 2 {
-		t.Errorf("%d versions, want two (-want +got):\n%s", len(versions), diff)
+		len(versions) != 3 {
+		t.Errorf("%d versions, want three (-want +got):\n%s", len(versions), diff)
 	}
 }
 
@@ -79,8 +79,9 @@ func TestSecrets_AreReadByTheirHoldersOnly(t *testing.T) {
 				}
 				id, version, _ := strings.Cut(secret, " at ")
 				want[account+" reads "+id] = "roles/secretmanager.secretAccessor"
-				if id == "prod-api-key-pepper" == (version == "latest") {
-					t.Errorf("%s reads %s at %s: want the generated version of the pepper, and others at latest",
+				generated := id == "prod-api-key-pepper" || id == "prod-webhook-signing-key"
+				if generated == (version == "latest") {
+					t.Errorf("%s reads %s at %s: want generated secrets at their version, and others at latest",
 						address, name, version)
 				}
 			}

@@ -3,16 +3,17 @@
 locals {
   # One topic for each that a worker consumes. Messages that were delivered too often go to the topic with the suffix -dead, if a worker
   # consumes that.
-  topics       = { for topic in distinct([for w in local.workers : w.topic]) : topic => "${local.prefix}-${topic}" }
-  nudge_topic  = local.catalogue.nudge_topic
-  dead_letters = { for name, w in local.workers : name => "${w.topic}-dead" if contains(keys(local.topics), "${w.topic}-dead") }
+  topics        = { for topic in distinct([for w in local.workers : w.topic]) : topic => "${local.prefix}-${topic}" }
+  nudge_topic   = local.catalogue.nudge_topic
+  webhook_topic = local.catalogue.webhook_topic
+  dead_letters  = { for name, w in local.workers : name => "${w.topic}-dead" if contains(keys(local.topics), "${w.topic}-dead") }
 
   pubsub_agent = "service-${var.project_number}@gcp-sa-pubsub.iam.gserviceaccount.com"
 
   # Newer ticks replace a tick that is an hour old. Nudges are kept for Pub/Sub's default retention.
   retention = { for name, _ in local.workers : name => contains(keys(local.scheduled), name) ? "3600s" : "604800s" }
 
-  # A push about one agent ends after ten seconds; the rest of the deadline is for a cold start. A tick may take as long as a push can.
+  # A push about one agent or webhook ends after ten seconds, or with the attempt that it makes then, which takes 15 at most; the rest of the deadline is for a cold start. A tick may take as long as a push can.
   ack_deadlines = { for name, _ in local.workers : name => contains(keys(local.scheduled), name) ? 600 : 30 }
 }
 

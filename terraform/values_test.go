@@ -29,6 +29,8 @@ func TestEnvironment_HasTheOperatorsSettings(t *testing.T) {
 		"CELLS":                 "(unknown)", // it has the endpoints of clusters; see below
 		"STRIPE_API_KEY":        "secret prod-stripe-api-key at latest",
 		"STRIPE_WEBHOOK_SECRET": "secret prod-stripe-webhook-secret at latest",
+		"WEBHOOK_SIGNING_KEY":   "secret prod-webhook-signing-key at (unknown)",
+		"WEBHOOK_TOPIC":         "prod-webhook-nudges",
 	}
 	for service, own := range map[string]map[string]string{
 		"routes": {

@@ -15,7 +15,6 @@ import (
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/ratelimit"
 )
 
@@ -81,25 +80,6 @@ func (in getInput) options(now time.Time) (agentlog.Options, error) {
 	return o, nil
 }
 
-// retryFollow is when a client should ask again to follow a log if it found no free slot.
-const retryFollow = 10 * time.Second
-
-// hold takes a slot for an answer that follows a log, until release is called or ctx ends. The server ends the context
-// of a request with its answer, also if no body is written. Errors: RateLimited.
-func hold(ctx context.Context, slots *ratelimit.Slots) (release func(), err error) {
-	caller := identity.From(ctx)
-	release, ok := slots.Acquire(caller.OrganizationID, caller.Key())
-	if !ok {
-		refusal := fault.New(fault.RateLimited, "too_many_followers",
-			"Too many answers follow logs or wait for agents. End one of them, or retry in %g s.",
-			retryFollow.Seconds())
-		refusal.RetryAfter = retryFollow
-		return nil, refusal
-	}
-	context.AfterFunc(ctx, release)
-	return release, nil
-}
-
 // Get reads an agent's log from its cell, and follows it if asked to. An answer that follows a log holds one of the
 // slots.
 func Get(agents agent.Store, logs agentlog.Source, slots *ratelimit.Slots) function.Route {
@@ -122,7 +102,7 @@ func Get(agents agent.Store, logs agentlog.Source, slots *ratelimit.Slots) funct
 			}
 			release := func() {}
 			if o.Follow {
-				if release, err = hold(ctx, slots); err != nil {
+				if release, err = function.HoldSlot(ctx, slots); err != nil {
 					return Log{}, err
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/rehearsal"
 )
 
 // Restart replaces the agent's pod, or provisions an agent in error again.
@@ -41,6 +42,7 @@ func action(agents agent.Store, d agent.Addresses, trigger agent.Trigger, name, 
 		Name: name, Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/" + string(trigger),
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish},
 		Status: http.StatusOK, Summary: summary, Errors: refusals(trigger),
+		Rehearsal: function.Rehearse(rehearsal.Of(d)),
 		Handle: function.Handle(func(ctx context.Context, in change) (agent.View, error) {
 			return act(ctx, agents, d, in, trigger)
 		}),

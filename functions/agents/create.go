@@ -12,6 +12,7 @@ import (
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/rehearsal"
 	"agents.example/controlplane/shared/secretwrite"
 )
 
@@ -59,7 +60,8 @@ func Create(writer secretwrite.Service, cells agent.Cells, d agent.Addresses) fu
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd},
 		Status: http.StatusCreated, Summary: "Create an agent",
 		// Conflict: a call with the same Idempotency-Key is still running.
-		Errors: []fault.Kind{fault.PaymentRequired, fault.Conflict},
+		Errors:    []fault.Kind{fault.PaymentRequired, fault.Conflict},
+		Rehearsal: function.Rehearse(rehearsal.Of(d)),
 		Handle: function.Handle(func(ctx context.Context, in createInput) (agent.Created, error) {
 			a, err := create(in, cells)
 			if err != nil {

@@ -3,9 +3,12 @@ package agents
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/rehearsal"
 )
 
 // Delete begins the deletion of an agent in any status. The agent is visible with the status deleting until all of its
@@ -15,8 +18,13 @@ func Delete(agents agent.Store, d agent.Addresses) function.Route {
 		Name: "DeleteAgent", Method: http.MethodDelete, Path: "/api/v1/agents/{agent_id}",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish},
 		Status: http.StatusAccepted, Summary: "Delete an agent",
-		Handle: function.Handle(func(ctx context.Context, in change) (agent.View, error) {
-			return act(ctx, agents, d, in, agent.Delete)
+		Rehearsal: function.Rehearse(rehearsal.Of(d)),
+		Handle: function.Handle(func(ctx context.Context, in change) (agent.DeletionAccepted, error) {
+			now := time.Now().UTC()
+			a, err := agents.Change(ctx, in.id(), in.unlessChanged(func(a *agent.Agent) error {
+				return a.RequestDeletion(identity.From(ctx).ID, now)
+			}))
+			return agent.DeletionAccepted{View: show(ctx, a, d)}, err
 		}),
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/rehearsal"
 )
 
 type migrateInput struct {
@@ -47,6 +48,7 @@ func MigrateSandbox(agents agent.Store, d agent.Addresses) function.Route {
 		Name: "MigrateAgentSandbox", Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/migrate-sandbox",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish},
 		Status: http.StatusOK, Summary: "Turn an agent's sandbox on or off", Errors: []fault.Kind{fault.Conflict},
+		Rehearsal: function.Rehearse(rehearsal.Of(d)),
 		Handle: function.Handle(func(ctx context.Context, in migrateInput) (agent.View, error) {
 			now, enabled := time.Now().UTC(), !in.Body.Enabled.off
 			a, err := agents.Change(ctx, in.id(),

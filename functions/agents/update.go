@@ -8,6 +8,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/rehearsal"
 )
 
 type updateInput struct {
@@ -44,6 +45,7 @@ func Update(agents agent.Store, d agent.Addresses) function.Route {
 		Name: "UpdateAgent", Method: http.MethodPatch, Path: "/api/v1/agents/{agent_id}",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish},
 		Status: http.StatusOK, Summary: "Update an agent", Errors: []fault.Kind{fault.Conflict},
+		Rehearsal: function.Rehearse(rehearsal.Of(d)),
 		Handle: function.Handle(func(ctx context.Context, in updateInput) (agent.View, error) {
 			now, patch := time.Now().UTC(), in.patch()
 			a, err := agents.Change(ctx, in.id(),

@@ -3,6 +3,7 @@
 package apikeys
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -16,6 +17,7 @@ import (
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/page"
+	"agents.example/controlplane/shared/role"
 )
 
 // name is a key's display name.
@@ -33,7 +35,8 @@ func (days) JSONSchema() *jsonschema.Schema { return function.Integer(1, 365, ni
 type createInput struct {
 	Body struct {
 		Name          name           `json:"name" jsonschema:"A name for people, such as the key's user."`
-		Purpose       apikey.Purpose `json:"purpose,omitempty" jsonschema:"What the key is for; other by default."`
+		Purpose       apikey.Purpose `json:"purpose,omitempty" jsonschema:"What the key is for; script by default."`
+		Role          role.Role      `json:"role,omitempty" jsonschema:"What the key may do: admin, everything that admins may, which is the default; member, only read."`
 		ExpiresInDays *days          `json:"expires_in_days,omitempty" jsonschema:"Null for a key that does not expire. A key that is created with an API key expires with that key at the latest, whatever is requested; expires_at has the result."`
 	} `json:"body"`
 }
@@ -51,12 +54,9 @@ func (in createInput) key(caller identity.Caller, pepper []byte, now time.Time) 
 	secret := apikey.Generate()
 	k := apikey.Key{
 		ID: uuid.NewString(), OrganizationID: caller.OrganizationID, Name: string(in.Body.Name),
-		Purpose: in.Body.Purpose,
-		Prefix:  secret[:apikey.PrefixLength], Hash: apikey.Hash(pepper, secret), CreatedBy: caller.ID, CreatedAt: now,
+		Prefix: secret[:apikey.PrefixLength], Hash: apikey.Hash(pepper, secret), CreatedBy: caller.ID, CreatedAt: now,
 	}
-	if k.Purpose == "" {
-		k.Purpose = apikey.DefaultPurpose
-	}
+	k.Purpose, k.Role = cmp.Or(in.Body.Purpose, apikey.DefaultPurpose), cmp.Or(in.Body.Role, apikey.DefaultRole)
 	if in.Body.ExpiresInDays != nil {
 		k.ExpiresAt = now.AddDate(0, 0, int(*in.Body.ExpiresInDays))
 	}

@@ -73,6 +73,43 @@ func TestCreate_MakesAKeyThatAuthenticates(t *testing.T) {
 	}
 }
 
+func TestCreate_MakesAnAdminKeyUnlessToldOtherwise(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	for _, c := range []struct {
+		body map[string]any
+		want string
+	}{
+		{map[string]any{"name": "CI"}, "admin"},
+		{map[string]any{"name": "CI", "role": "admin"}, "admin"},
+		{map[string]any{"name": "CI", "role": "member"}, "member"},
+	} {
+		res := create(t, b, c.body).Want(t, http.StatusCreated, "")
+		if got := res.Text("role"); got != c.want {
+			t.Errorf("%v: role = %q, want %q", c.body, got, c.want)
+		}
+		if keys := list(t, b, functiontest.AsAdmin("org-1")); string(keys[0].Role) != c.want {
+			t.Errorf("%v: the list has the role %q, want %q", c.body, keys[0].Role, c.want)
+		}
+		b.Call(t, apikeys.Revoke(b.Keys), functiontest.AsAdmin("org-1"), functiontest.Path("key_id", res.Text("id")))
+	}
+	create(t, b, map[string]any{"name": "CI", "role": "owner"}).
+		Want(t, http.StatusUnprocessableEntity, "validation_error")
+}
+
+// TestCreate_RepeatsTheRole repeats the creation of a member key, whose answer is stored.
+func TestCreate_RepeatsTheRole(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	for range 2 {
+		res := create(t, b, map[string]any{"name": "CI", "role": "member"},
+			functiontest.Header(idempotency.Header, "once")).Want(t, http.StatusCreated, "")
+		if got := res.Text("role"); got != "member" {
+			t.Errorf("role = %q, want member", got)
+		}
+	}
+}
+
 func TestCreate_RepeatedWithAnIdempotencyKeyHidesTheSecret(t *testing.T) {
 	t.Parallel()
 	b := functiontest.New(t)

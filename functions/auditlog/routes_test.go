@@ -74,9 +74,20 @@ const (
 // read sends a request to the routes over a log.
 func read(t *testing.T, log audit.Log, method, path string, options ...functiontest.Option) functiontest.Response {
 	t.Helper()
+	return send(t, method, path, options, auditlog.List(log), auditlog.ExportAll(log))
+}
+
+// send sends a request to some routes.
+func send(
+	t *testing.T, method, path string, options []functiontest.Option, routes ...function.Route,
+) functiontest.Response {
+	t.Helper()
 	guard := functiontest.NewGuard()
 	guard.Organizations = planNamed{}
-	served := []function.Served{auditlog.List(log).Served(guard), auditlog.ExportAll(log).Served(guard)}
+	var served []function.Served
+	for _, r := range routes {
+		served = append(served, r.Served(guard))
+	}
 	return functiontest.Send(t, function.Mux(served), method, path, options...)
 }
 

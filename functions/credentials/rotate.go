@@ -9,6 +9,7 @@ import (
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/rehearsal"
 	"agents.example/controlplane/shared/secretwrite"
 )
 
@@ -20,6 +21,7 @@ func Rotate(writer secretwrite.Service, addresses agent.Addresses) function.Rout
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd},
 		Reads:  func(path func(string) string) document.Ref { return agent.Document(path("agent_id")) },
 		Status: http.StatusOK, Summary: "Rotate an agent's credentials", Errors: []fault.Kind{fault.Conflict},
+		Rehearsal: function.Rehearse(rehearsal.Of(addresses)),
 		Handle: function.Handle(func(ctx context.Context, in path) (agent.View, error) {
 			a, err := writer.Rotate(ctx, string(in.Path.AgentID))
 			return a.Show(identity.From(ctx), addresses), err

@@ -11,6 +11,7 @@ import (
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
 )
@@ -46,7 +47,19 @@ func (b *Backend) SetPlan(t testing.TB, organizationID string, p plan.ID) {
 // CreateKey creates an API key of an organization and returns its id and its secret.
 func (b *Backend) CreateKey(t testing.TB, organizationID string) (id, secret string) {
 	t.Helper()
-	created := b.CallNamed(t, "CreateAPIKey", AsAdmin(organizationID), Body(map[string]string{"name": "test"})).
+	return b.createKey(t, organizationID, identity.RoleAdmin)
+}
+
+// CreateMemberKey creates an API key that may only read.
+func (b *Backend) CreateMemberKey(t testing.TB, organizationID string) (id, secret string) {
+	t.Helper()
+	return b.createKey(t, organizationID, identity.RoleMember)
+}
+
+func (b *Backend) createKey(t testing.TB, organizationID string, r identity.Role) (id, secret string) {
+	t.Helper()
+	created := b.CallNamed(t, "CreateAPIKey", AsAdmin(organizationID),
+		Body(map[string]string{"name": "test", "role": string(r)})).
 		Want(t, http.StatusCreated, "")
 	return created.Text("id"), created.Text("secret")
 }
@@ -108,4 +121,14 @@ func (b *Backend) UpdateAgent(t testing.TB, id string, change func(*agent.Agent)
 		t.Fatal(err)
 	}
 	return a
+}
+
+// Documents returns all documents in the Firestore that the backend started, by their names.
+func (b *Backend) Documents(t testing.TB) map[string]string {
+	t.Helper()
+	documents, err := b.firestore.Documents(b.ProjectID, "(default)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return documents
 }

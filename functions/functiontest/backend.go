@@ -1,6 +1,7 @@
 package functiontest
 
 import (
+	"bytes"
 	"reflect"
 	"slices"
 	"testing"
@@ -23,6 +24,7 @@ import (
 	"agents.example/controlplane/shared/handoff"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/member"
+	"agents.example/controlplane/shared/webhook"
 )
 
 // Backend is every dependency of the catalogue in this process. Records and secrets are in the real stores, on embedded
@@ -46,6 +48,7 @@ type Backend struct {
 	described      descriptions
 	nudger         agent.Nudger
 	records, reads *firestore.Client
+	firestore      *embedded.Server // nil if the backend did not start it
 }
 
 // Options change what NewWith opens.
@@ -89,6 +92,8 @@ func NewWith(t testing.TB, o Options) *Backend {
 	b.Nudger, b.Prober, b.MetricsSource = b.nudger, prober{used}, metricsSource{used}
 	b.Cluster, b.Namespaces, b.Pods, b.Objects = b.Kubernetes, b.Kubernetes, b.Kubernetes, b.Kubernetes
 	b.Logs = logSource{used, b.LogCell}
+	b.WebhookNudger, b.WebhookSender = webhookNudger{used}, webhookSender{used}
+	b.WebhookSecrets = webhookSecrets{used, newSecrets(t)}
 	b.Payments, b.Members, b.Handoff = b.Stripe, b.Firebase, handoff.NewSigner(key)
 	return b
 }
@@ -103,7 +108,7 @@ func (b *Backend) openRecords(t testing.TB, host string) {
 			t.Fatal(err)
 		}
 		closeLater(t, server.Close)
-		host = server.Addr
+		host, b.firestore = server.Addr, server
 	}
 	b.ProjectID = "test-" + uuid.NewString()
 	open := func(observe func(method string)) *firestore.Client {
@@ -119,6 +124,7 @@ func (b *Backend) openRecords(t testing.TB, host string) {
 	b.records = open(func(string) { b.uses.add(Records) })
 	b.reads = open(func(method string) { b.uses.add(readOf(method)) })
 	b.fillRecords(&b.Dependencies, b.nudger)
+	b.Events = b.records.EventLog()
 	guard := open(nil)
 	b.Guard = function.Guard{
 		Authenticator: &identity.Authenticator{
@@ -136,7 +142,9 @@ func (b *Backend) fillRecords(d *functions.Dependencies, n agent.Nudger) {
 	d.Keys, d.Directory = c.Keys(), c.Directory()
 	d.Counts, d.Audit, d.Accounts, d.MemberRecords = c.Counts(), c.AuditLog(), c.Accounts(), c.Members()
 	d.Metrics, d.MetricsWorkerStore, d.Operations = c.Metrics(), c.Metrics(), c.Operations()
+	d.AuditSeals, d.Deletions = c.AuditSeals(), c.Deletions()
 	d.SecretBudget, d.CleanupBudget = c.SecretBudget(), c.SecretBudget()
+	d.Webhooks, d.WebhookWorkerStore, d.WebhookEvents = c.Webhooks(), c.WebhookWorkerStore(), c.EventLog()
 	d.RecordIndex = b.reads.WorkerStore()
 	d.Checks = []system.Check{{Name: "firestore", Run: b.reads.Ping}}
 }
@@ -166,6 +174,15 @@ func (b *Backend) openSecrets(t testing.TB, quotas secretmanageremu.Quotas) {
 	b.SecretStore, b.SecretWriter = secretStore{b.uses, store}, secretWriter{b.uses, store}
 	b.SecretLister = secretLister{b.uses, store}
 	b.Credentials = credentialReader{b.uses, store}
+}
+
+func newSecrets(t testing.TB) webhook.Secrets {
+	t.Helper()
+	s, err := webhook.NewSecrets(bytes.Repeat([]byte("k"), webhook.MinKeyBytes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func closeLater(t testing.TB, closer func() error) {

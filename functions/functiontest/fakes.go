@@ -56,9 +56,9 @@ func (c *Cluster) Delete(context.Context, agent.Agent) error {
 }
 
 // CheckGone implements provisioning.Cluster.
-func (c *Cluster) CheckGone(context.Context, agent.Agent) (bool, error) {
+func (c *Cluster) CheckGone(context.Context, agent.Agent) (provisioning.Gone, error) {
 	c.add("Cluster")
-	return true, nil
+	return provisioning.Gone{Namespace: true, Volume: true}, nil
 }
 
 // Namespaces implements provisioning.NamespaceLister.

@@ -9,6 +9,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/webhook"
 )
 
 // uses records which dependencies the functions of a backend used: every port below calls add with the name of its
@@ -64,6 +65,42 @@ func (n nudger) Nudge(ctx context.Context, agentID string) error {
 		return nil
 	}
 	return n.to.Nudge(ctx, agentID)
+}
+
+// webhookNudger drops nudges.
+type webhookNudger struct{ *uses }
+
+var _ webhook.Nudger = webhookNudger{}
+
+// NudgeWebhook implements webhook.Nudger.
+func (n webhookNudger) NudgeWebhook(context.Context, string) error {
+	n.add("WebhookNudger")
+	return nil
+}
+
+// webhookSecrets records the use of secrets.
+type webhookSecrets struct {
+	*uses
+	secrets webhook.Secrets
+}
+
+var _ webhook.SecretSource = webhookSecrets{}
+
+// Of implements webhook.SecretSource.
+func (s webhookSecrets) Of(w webhook.Webhook) (webhook.Secret, error) {
+	s.add("WebhookSecrets")
+	return s.secrets.Of(w)
+}
+
+// webhookSender is a receiver that takes every message.
+type webhookSender struct{ *uses }
+
+var _ webhook.Sender = webhookSender{}
+
+// Send implements webhook.Sender.
+func (s webhookSender) Send(context.Context, webhook.Message) webhook.Result {
+	s.add("WebhookSender")
+	return webhook.Result{HTTPStatus: 204}
 }
 
 // secretStore records the use of a real secret store.

@@ -1,6 +1,7 @@
 // Command generate writes the files derived from the catalogue: terraform/functions.json, which Terraform deploys from,
 // functions/openapi.json, the description of the API, functions/agentctl/REFERENCE.md, the commands of the command line
-// tool, and the TypeScript types of the API and the rule of what looks like a secret for the console.
+// tool, and for the console the TypeScript types of the API, the rule of what looks like a secret, and the texts of
+// codes.
 package main
 
 import (
@@ -62,6 +63,9 @@ func generate(root string) error {
 	if err := writeSecretRule(filepath.Join(app, "agents", "secret-rule.ts")); err != nil {
 		return err
 	}
+	if err := writeCauseTexts(filepath.Join(app, "agent", "cause-texts.ts")); err != nil {
+		return err
+	}
 	if err := writeReference(filepath.Join(root, "functions", "agentctl", "REFERENCE.md")); err != nil {
 		return err
 	}
@@ -99,10 +103,12 @@ func writeFunctions(path string) error {
 	var list struct {
 		// NudgeTopic is the topic that functions publish to.
 		NudgeTopic function.Topic `json:"nudge_topic"`
-		Routes     []deployed     `json:"routes"`
-		Workers    []deployed     `json:"workers"`
+		// WebhookTopic is the topic of nudges of webhooks.
+		WebhookTopic function.Topic `json:"webhook_topic"`
+		Routes       []deployed     `json:"routes"`
+		Workers      []deployed     `json:"workers"`
 	}
-	list.NudgeTopic = function.AgentNudges
+	list.NudgeTopic, list.WebhookTopic = function.AgentNudges, function.WebhookNudges
 	for _, r := range functions.Routes(functions.Dependencies{}) {
 		list.Routes = append(list.Routes, deployed{
 			Name: r.Name, Role: string(r.Role), Method: r.Method, Path: r.Path, Access: string(r.Access),

@@ -10,7 +10,8 @@ func TestGeneratedFiles_AreCurrent(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	for _, dir := range []string{
-		"functions/console/app/api", "functions/console/app/agents", "functions/agentctl", "terraform",
+		"functions/console/app/api", "functions/console/app/agents", "functions/console/app/agent",
+		"functions/agentctl", "terraform",
 	} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			t.Fatal(err)

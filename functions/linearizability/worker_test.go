@@ -33,7 +33,7 @@ func (c *client) workOn(id string) {
 		if c.random.IntN(4) > 0 { // leave some agents in deletion
 			return
 		}
-		err = c.store.Remove(ctx, a)
+		err = c.store.Remove(ctx, a, a.Deletion)
 	case a.Status == agent.Running && c.random.IntN(8) == 0:
 		o.kind = breakDown
 		a, err = c.store.Update(ctx, a, func(a *agent.Agent) {

@@ -53,6 +53,18 @@ func TestGet_ShowsASessionWithoutAnOrganization(t *testing.T) {
 	}
 }
 
+func TestGet_ShowsTheRoleOfAnAPIKey(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	_, admin := b.CreateKey(t, "org-1")
+	_, member := b.CreateMemberKey(t, "org-1")
+	for secret, want := range map[string]identity.Role{admin: identity.RoleAdmin, member: identity.RoleMember} {
+		if v := get(t, b, functiontest.WithToken(secret)); v.Role == nil || *v.Role != want {
+			t.Errorf("role = %v, want %s", v.Role, want)
+		}
+	}
+}
+
 func TestGet_ShowsAnAPIKey(t *testing.T) {
 	t.Parallel()
 	b := functiontest.New(t)

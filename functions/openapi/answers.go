@@ -49,7 +49,7 @@ func requestErrors() map[fault.Kind]errorResponse {
 		fault.Forbidden: {
 			text: "The caller is authenticated, but lacks the role, the plan feature or the active organization.",
 			example: fault.New(fault.Forbidden, "role_required",
-				"This operation requires the role org:admin. Members are read-only."),
+				"This operation requires the role admin. Members and API keys with the role member are read-only."),
 		},
 		fault.NotFound: {
 			text:    "The object does not exist or belongs to another organization; both get the same response.",

@@ -44,7 +44,7 @@ func kinds(r function.Route, in input) []fault.Kind {
 	if in.body != nil {
 		k = append(k, fault.BadRequest, fault.RequestTimeout, fault.TooLarge, fault.UnsupportedMedia)
 	}
-	if in.body != nil || in.refusable {
+	if in.body != nil || in.refusable || r.Rehearsal != nil {
 		k = append(k, fault.Invalid)
 	}
 	if repeatable(r) {

@@ -17,7 +17,7 @@ type group struct {
 // groups lists the tags in their order in the document.
 func groups() []group {
 	return []group{
-		{"Agents", "Agents and their lifecycle.", []string{"agents"}},
+		{"Agents", "Agents and their lifecycle.", []string{"agents", "deletions"}},
 		{
 			"Secrets", "An agent's secret values, and the operations that apply them.",
 			[]string{"secrets", "secret-operations"},
@@ -28,6 +28,8 @@ func groups() []group {
 			[]string{"credentials"},
 		},
 		{"API keys", "Keys that scripts and services use to call the control plane.", []string{"api-keys"}},
+		{"Events", "What happened in the organization, in pages and as a stream.", []string{"events"}},
+		{"Webhooks", "URLs that receive the organization's events, and what was delivered.", []string{"webhooks"}},
 		{"Audit log", "Who changed what in the organization.", []string{"audit-log"}},
 		{
 			"Members", "The members of the organization, if Firebase Authentication is the identity provider.",
@@ -37,7 +39,7 @@ func groups() []group {
 			"Organizations", "The active organization: its plan, its limits and its usage.",
 			[]string{"organizations"},
 		},
-		{"Billing", "Plans and subscriptions.", []string{"billing"}},
+		{"Billing", "Plans and subscriptions.", []string{"billing", "stripe"}},
 		{"Users", "The current user.", []string{"me"}},
 		{"Assistants", "The Model Context Protocol: agents as tools of an assistant.", []string{"mcp"}},
 		{

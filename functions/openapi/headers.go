@@ -1,11 +1,13 @@
 package openapi
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/idempotency"
 )
 
@@ -19,10 +21,11 @@ func headers() map[string]header {
 			"The id of the request in logs and in the audit log. A valid id from the client is kept.", true, text(),
 		},
 
-		"Location":                 {"The path of the created object.", true, text()},
+		"Location":                 {"The path of the created object, or of what is known of a deletion.", true, text()},
 		"ETag":                     {"The version of the returned content, for `If-None-Match`.", true, text()},
 		"Cache-Control":            {"Who may cache the response, and for how long.", true, text()},
 		"Link":                     {"Related URLs. `rel=\"next\"` is the next page of a list.", false, text()},
+		"X-Event-Cursor":           {"The cursor after the returned events, for the next poll.", true, text()},
 		"X-Next-Cursor":            {"The cursor of the next page; absent on the last page.", false, text()},
 		idempotency.ReplayedHeader: {"`true` if the response replays an earlier one.", false, text()},
 
@@ -77,6 +80,12 @@ func parameters() map[string]parameter {
 			Name: ifNoneMatch, In: "header", Schema: text(),
 			Description: "The `ETag` of the version that the client has. " +
 				"If it is still current, the response is 304 without a body.",
+		},
+		function.DryRun: {
+			Name: function.DryRun, In: "query",
+			Schema: &jsonschema.Schema{Type: "boolean", Default: json.RawMessage("false")},
+			Description: "Rehearses the call: all checks run, and nothing is changed. The answer is 200 with what the " +
+				"call would do, or the error that the call would get. An `Idempotency-Key` is not used up.",
 		},
 		idempotency.Header: {
 			Name: idempotency.Header, In: "header",

@@ -56,6 +56,12 @@ func (d *describer) operation(r function.Route) (*operation, error) {
 	if repeatable(r) {
 		op.Parameters = append(op.Parameters, d.reference(parameterPrefix, idempotency.Header))
 	}
+	if r.Rehearsal != nil {
+		op.Parameters = append(op.Parameters, d.reference(parameterPrefix, function.DryRun))
+		if err := d.addRehearsal(op, r, out); err != nil {
+			return nil, err
+		}
+	}
 	for _, k := range kinds(r, in) {
 		op.Responses[strconv.Itoa(k.Status())] = d.reference(responsePrefix, responseName(k))
 	}
@@ -73,8 +79,8 @@ func isClientError(status string) bool { return status[0] == anyClientError[0] }
 // explain describes a route's access and limits in words.
 func explain(r function.Route, in input) string {
 	said := map[function.Access]string{
-		function.Admin:  "Requires the role `org:admin` or an API key.",
-		function.Member: "Allowed for every member of the organization and for API keys.",
+		function.Admin:  "Requires the role `admin`, of a session or of an API key.",
+		function.Member: "Allowed for every member of the organization and for every API key.",
 		function.User:   "Allowed for every valid token, even without an active organization.",
 		function.Bearer: "Requires a token. Each call that the request carries is checked as if it were sent alone.",
 		function.Public: "Requires no token.",

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -173,4 +174,31 @@ func contentOf(contentType string) map[string]mediaType {
 	default:
 		return map[string]mediaType{media: {}}
 	}
+}
+
+// addRehearsal describes the answer to a rehearsed call. It shares the status 200 with the answer of many real calls.
+func (d *describer) addRehearsal(op *operation, r function.Route, real success) error {
+	shared := r.Status == http.StatusOK
+	r.Status, r.Handle.Output = http.StatusOK, r.Rehearsal.Output
+	rehearsed, err := d.success(r)
+	if err != nil {
+		return err
+	}
+	rehearsed.response.Description = "The answer to a rehearsal"
+	delete(rehearsed.response.Headers, idempotency.ReplayedHeader)
+	if !shared {
+		op.Responses[strconv.Itoa(http.StatusOK)] = rehearsed.response
+		return nil
+	}
+	media := real.response.Content[jsonMedia]
+	media.Schema = &jsonschema.Schema{
+		AnyOf: []*jsonschema.Schema{media.Schema, rehearsed.response.Content[jsonMedia].Schema},
+	}
+	real.response.Content[jsonMedia] = media
+	for name, h := range rehearsed.response.Headers {
+		if real.response.Headers[name] == nil {
+			real.response.Headers[name] = h
+		}
+	}
+	return nil
 }

@@ -154,7 +154,7 @@ func nameOf(t reflect.Type) string {
 	own := strings.TrimSuffix(t.Name(), "View")
 	noun := strings.ToUpper(pkg[:1]) + pkg[1:]
 	switch pkg {
-	case "function", "identity", "system":
+	case "function", "identity", "role", "system":
 		return own
 	case "agentlog":
 		noun = "AgentLog"
@@ -176,11 +176,21 @@ func nameOf(t reflect.Type) string {
 func publicNames() map[string]string {
 	return map[string]string{
 		"agent.Trigger":                  "AgentAction",
+		"agent.DeletionView":             "Deletion",
+		"agent.DeletedResource":          "DeletedResource",
+		"agent.DeletionStatus":           "DeletionStatus",
+		"agent.ResourceName":             "DeletedResourceName",
 		"agents.Reachable":               "DashboardReachability",
 		"agents.Reason":                  "DashboardReachabilityReason",
 		"audit.View":                     "AuditEntry",
 		"billing.Status":                 "SubscriptionStatus",
 		"members.View":                   "Member",
+		"seal.Code":                      "AuditProblemCode",
+		"seal.Leaf":                      "AuditSealLeaf",
+		"seal.Name":                      "AuditSealName",
+		"seal.ProblemView":               "AuditProblem",
+		"seal.Seal":                      "AuditSeal",
+		"seal.View":                      "AuditVerification",
 		"metrics.Curves":                 "MetricsSeries",
 		"secret.Action":                  "SecretOperationAction",
 		"secret.Stage":                   "SecretOperationStage",

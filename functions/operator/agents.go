@@ -10,6 +10,8 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/diagnosis"
+	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/page"
 )
 
@@ -35,7 +37,7 @@ func nudge(ctx context.Context, d Commands, o options) error {
 // maxEntries bounds the audit entries in the history of an agent. The newest are shown.
 const maxEntries = page.MaxLimit
 
-// describe prints the history of an agent, what it waits for, and what may help.
+// describe prints the history of an agent, its diagnosis, and what the workers do about it.
 func describe(ctx context.Context, d Commands, o options) error {
 	a, err := d.Records.Load(ctx, o.agent)
 	if err != nil {
@@ -49,15 +51,29 @@ func describe(ctx context.Context, d Commands, o options) error {
 	if err != nil {
 		return err
 	}
-	now := d.Now()
+	facts := diagnosis.Facts{Agent: a, Caller: identity.From(on), Now: d.Now()}
+	if diagnosis.NeedsAccount(a) {
+		account, err := d.Accounts.Account(on, a.OrganizationID)
+		if err != nil {
+			return err
+		}
+		facts.Account = &account
+	}
+	v := diagnosis.Of(facts)
 	d.printf("Agent %s (%q) of %s, %s in %s on cell %s\n", a.ID, a.Name, a.OrganizationID, a.Plan, a.Region, a.Cell)
 	d.printf("Status %s%s, generation %d, observed generation %d, attempts %d\n\n", a.Status, reason(a), a.Generation,
 		a.ObservedGeneration, a.Attempts)
-	for _, h := range history(a, entries.Items) {
+	for _, h := range history(v.Timeline, entries.Items) {
 		d.printf("  %s  %s\n", moment(h.at), h.what)
 	}
-	d.printf("\n")
-	for _, line := range diagnose(a, now) {
+	d.printf("\n%s\n", v.Summary)
+	for _, c := range v.Causes {
+		d.printf("%s: %s (%s)\n", c.Code, c.Message, strings.Join(c.Evidence, ", "))
+	}
+	if v.WaitingFor != nil {
+		d.printf("It waits for: %s\n", *v.WaitingFor)
+	}
+	for _, line := range work(a, facts.Now) {
 		d.printf("%s\n", line)
 	}
 	return nil
@@ -76,9 +92,12 @@ type historyEvent struct {
 	what string
 }
 
-// history merges audit entries and stages in order of time.
-func history(a agent.Agent, entries []audit.Entry) []historyEvent {
-	events := []historyEvent{{a.CreatedAt, "created"}}
+// history merges audit entries into the timeline of the record, in order of time.
+func history(timeline []diagnosis.Moment, entries []audit.Entry) []historyEvent {
+	var events []historyEvent
+	for _, m := range timeline {
+		events = append(events, historyEvent{m.At, m.Message})
+	}
 	for _, e := range entries {
 		what := fmt.Sprintf("%s by %s %s: %s", e.Action, e.Actor.Type, e.Actor.ID, e.Outcome)
 		for _, c := range e.Changes {
@@ -86,37 +105,18 @@ func history(a agent.Agent, entries []audit.Entry) []historyEvent {
 		}
 		events = append(events, historyEvent{e.CreatedAt, what})
 	}
-	for _, s := range a.Stages {
-		if !s.StartedAt.IsZero() {
-			events = append(events, historyEvent{
-				s.StartedAt,
-				fmt.Sprintf("stage %s began (attempt %d)", s.Name, s.Attempt),
-			})
-		}
-		if !s.FinishedAt.IsZero() {
-			what := fmt.Sprintf("stage %s %s", s.Name, s.Status)
-			if s.ErrorCode != "" {
-				what += ": " + s.ErrorCode + ": " + s.Message
-			}
-			events = append(events, historyEvent{s.FinishedAt, what})
-		}
-	}
 	slices.SortStableFunc(events, func(x, y historyEvent) int { return x.at.Compare(y.at) })
 	return events
 }
 
-// diagnose returns what an agent waits for and what may help.
-func diagnose(a agent.Agent, now time.Time) []string {
+// work says what the workers do about an agent. Only operators see that; what is wrong is in the diagnosis.
+func work(a agent.Agent, now time.Time) []string {
 	var lines []string
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	if f := a.Failure; f != nil {
-		add("Last problem: %s at %s: %s", f.Code, cmp.Or(string(f.Stage), "run time"), f.Message)
-	}
 	if a.Converged() {
 		add("No work is left: the agent has reached its desired state.")
 		if a.StatusReason == agent.Billing {
-			add("It was paused because of its organization's account; see: operator show -organization %s",
-				a.OrganizationID)
+			add("See its organization's account: operator show -organization %s", a.OrganizationID)
 		}
 		return lines
 	}

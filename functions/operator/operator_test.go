@@ -197,8 +197,9 @@ func TestDescribe_ShowsHistoryAndDiagnosis(t *testing.T) {
 	}
 	output := f.run("describe -agent "+a.ID, "pending", "attempts 3", "CreateAgent by session ada: succeeded",
 		"stage namespace succeeded",
-		"stage policy failed: cluster_unreachable", "Last problem: cluster_unreachable at policy",
-		"Stages left: policy", "the sweep nudges it", "No deadline runs")
+		"stage policy failed: cluster_unreachable", "cluster_unreachable: The cluster doesn't answer.", "stage: policy",
+		"The region's cluster cannot be reached.", "It waits for: worker", "Stages left: policy",
+		"the sweep nudges it", "No deadline runs")
 	if strings.Index(output, "CreateAgent") > strings.Index(output, "stage policy failed") {
 		t.Errorf("describe = %s, want CreateAgent before the failed stage", output)
 	}

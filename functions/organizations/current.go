@@ -15,13 +15,13 @@ import (
 
 // View is an organization in an answer.
 type View struct {
-	ID          string              `json:"id"`
-	Plan        plan.ID             `json:"plan" jsonschema:"The organization's plan."`
-	Status      organization.Status `json:"status" jsonschema:"Whether the organization's payments are in order."`
-	GraceEndsAt *time.Time          `json:"grace_ends_at" jsonschema:"When running agents are paused because a payment is overdue; null if none is."`
-	Limits      Amounts             `json:"limits" jsonschema:"What all agents and API keys together may take up."`
-	Usage       Amounts             `json:"usage" jsonschema:"What all agents and API keys together take up."`
-	CreatedAt   time.Time           `json:"created_at"`
+	ID          string               `json:"id"`
+	Plan        plan.ID              `json:"plan" jsonschema:"The organization's plan."`
+	Status      organization.Status  `json:"status" jsonschema:"Whether the organization's payments are in order."`
+	GraceEndsAt *time.Time           `json:"grace_ends_at" jsonschema:"When running agents are paused because a payment is overdue; null if none is."`
+	Limits      organization.Amounts `json:"limits" jsonschema:"What all agents and API keys together may take up."`
+	Usage       organization.Amounts `json:"usage" jsonschema:"What all agents and API keys together take up."`
+	CreatedAt   time.Time            `json:"created_at"`
 }
 
 // Example implements function.Exampler.
@@ -35,29 +35,13 @@ func (View) Example() any {
 
 func view(a billing.Account, limits organization.Usage) View {
 	v := View{
-		ID: a.ID, Plan: a.Plan, Status: a.Status, Limits: amounts(limits), Usage: amounts(a.Usage),
+		ID: a.ID, Plan: a.Plan, Status: a.Status, Limits: limits.Amounts(), Usage: a.Usage.Amounts(),
 		CreatedAt: a.CreatedAt.UTC(),
 	}
 	if ends := a.GraceEndsAt(); !ends.IsZero() {
 		v.GraceEndsAt = new(ends.UTC())
 	}
 	return v
-}
-
-// Amounts is the usage of an organization, or its limits.
-type Amounts struct {
-	Agents       int64   `json:"agents" jsonschema:"The number of agents."`
-	CPUCores     float64 `json:"cpu_cores" jsonschema:"CPU cores of all agents."`
-	MemoryBytes  int64   `json:"memory_bytes" jsonschema:"Memory of all agents."`
-	StorageBytes int64   `json:"storage_bytes" jsonschema:"Volumes of all agents."`
-	APIKeys      int64   `json:"api_keys" jsonschema:"The number of API keys."`
-}
-
-func amounts(u organization.Usage) Amounts {
-	return Amounts{
-		Agents: u.Agents, CPUCores: float64(u.CPUMillis) / 1000, MemoryBytes: u.MemoryBytes,
-		StorageBytes: u.StorageBytes, APIKeys: u.APIKeys,
-	}
 }
 
 // Current reads the caller's organization with its plan, its limits and its usage.

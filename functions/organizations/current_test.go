@@ -36,10 +36,10 @@ func TestCurrent_BeginsOnHobbyWithoutUsage(t *testing.T) {
 	if v.GraceEndsAt != nil {
 		t.Errorf("grace_ends_at = %v without a payment, want null", v.GraceEndsAt)
 	}
-	if v.Usage != (organizations.Amounts{}) {
+	if v.Usage != (organization.Amounts{}) {
 		t.Errorf("usage = %+v, want none", v.Usage)
 	}
-	want := organizations.Amounts{Agents: 1, CPUCores: 0.5, MemoryBytes: 1 << 30, StorageBytes: 5 << 30, APIKeys: 50}
+	want := organization.Amounts{Agents: 1, CPUCores: 0.5, MemoryBytes: 1 << 30, StorageBytes: 5 << 30, APIKeys: 50}
 	if v.Limits != want {
 		t.Errorf("limits = %+v, want %+v", v.Limits, want)
 	}
@@ -51,7 +51,7 @@ func TestCurrent_CountsWhatTheOrganizationHolds(t *testing.T) {
 	b.CreateKey(t, "org-1")
 	b.RunningAgent(t, "org-1", nil)
 	b.CreateKey(t, "org-2")
-	want := organizations.Amounts{Agents: 1, CPUCores: 0.5, MemoryBytes: 1 << 30, StorageBytes: 5 << 30, APIKeys: 1}
+	want := organization.Amounts{Agents: 1, CPUCores: 0.5, MemoryBytes: 1 << 30, StorageBytes: 5 << 30, APIKeys: 1}
 	if got := current(t, b).Usage; got != want {
 		t.Errorf("usage = %+v, want %+v", got, want)
 	}

@@ -9,6 +9,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/rehearsal"
 	"agents.example/controlplane/shared/secret"
 	"agents.example/controlplane/shared/secretwrite"
 )
@@ -32,12 +33,13 @@ type deleteInput struct {
 }
 
 // Delete removes a secret: first from the agent's pod, then all of its versions from the secret store.
-func Delete(writer secretwrite.Service) function.Route {
+func Delete(writer secretwrite.Service, d agent.Addresses) function.Route {
 	return function.Route{
 		Name: "DeleteSecret", Method: http.MethodDelete, Path: "/api/v1/agents/{agent_id}/secrets/{key}",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd},
 		Reads:  readsAgent,
 		Status: http.StatusAccepted, Summary: "Delete an agent's secret", Errors: []fault.Kind{fault.Conflict},
+		Rehearsal: function.Rehearse(rehearsal.Of(d)),
 		Handle: function.Handle(func(ctx context.Context, in deleteInput) (Accepted, error) {
 			name := string(in.Path.Key)
 			a, operations, err := writer.Put(ctx, string(in.Path.AgentID), map[string]*string{name: nil})

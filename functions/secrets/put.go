@@ -13,6 +13,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/rehearsal"
 	"agents.example/controlplane/shared/secretwrite"
 )
 
@@ -56,14 +57,15 @@ func (putInput) Example() any {
 
 // Put sets and deletes secrets. When it answers, each value is in the secret store, or its operation has the error.
 // Workers apply all of them to the agent's pod in one rollout.
-func Put(writer secretwrite.Service) function.Route {
+func Put(writer secretwrite.Service, d agent.Addresses) function.Route {
 	return function.Route{
 		Name: "PutSecrets", Method: http.MethodPut, Path: "/api/v1/agents/{agent_id}/secrets",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd},
 		Reads:     readsAgent,
 		BodyLimit: bodyLimit,
 		Status:    http.StatusAccepted, Summary: "Set and delete an agent's secrets",
-		Errors: []fault.Kind{fault.Conflict},
+		Errors:    []fault.Kind{fault.Conflict},
+		Rehearsal: function.Rehearse(rehearsal.Of(d)),
 		Handle: function.Handle(func(ctx context.Context, in putInput) (Accepted, error) {
 			a, operations, err := writer.Put(ctx, string(in.Path.AgentID), in.Body.Secrets)
 			return accepted(a, operations), err

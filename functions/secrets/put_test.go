@@ -26,7 +26,7 @@ func (reached) Get(context.Context, string) (agent.Agent, error) {
 // TestPut_NamesEveryViolationWithoutValues compares the violations of bodies. No answer holds a value.
 func TestPut_NamesEveryViolationWithoutValues(t *testing.T) {
 	t.Parallel()
-	r := secrets.Put(secretwrite.Service{Agents: reached{}})
+	r := secrets.Put(secretwrite.Service{Agents: reached{}}, agent.Addresses{})
 	keys := func(n int) string {
 		parts := make([]string, n)
 		for i := range parts {

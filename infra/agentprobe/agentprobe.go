@@ -12,12 +12,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"time"
 
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel/propagation"
 
+	"agents.example/controlplane/infra/publicnet"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/provisioning"
@@ -54,11 +54,8 @@ var _ provisioning.AgentProber = (*Prober)(nil)
 // New creates a Prober.
 func New(o Options) *Prober { return newProber(o, net.DefaultResolver.LookupNetIP) }
 
-// lookup finds the addresses of a name, as net.Resolver does.
-type lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
-
-func newProber(o Options, find lookup) *Prober {
-	d := dialer{override: o.DialAddress, find: find}
+func newProber(o Options, find publicnet.Lookup) *Prober {
+	d := dialer{override: o.DialAddress, Dialer: publicnet.Dialer{Find: find}}
 	transport := &http.Transport{
 		DialContext: d.dial, TLSClientConfig: o.TLS.Clone(), MaxResponseHeaderBytes: maxHeaderBytes,
 		// the next probe is of another agent, and is to find out whether a connection can be made
@@ -125,7 +122,7 @@ func explain(err error) error {
 	switch {
 	case errors.As(err, &name) && !name.IsTimeout:
 		return unhealthy("dns", "its hostname does not resolve").WithCause(err)
-	case errors.Is(err, errNotPublic):
+	case errors.Is(err, publicnet.ErrNotPublic):
 		return unhealthy("dns", "its hostname resolves to an address that is not public").WithCause(err)
 	case errors.As(err, &certificate), errors.As(err, &alert), errors.Is(err, http.ErrSchemeMismatch):
 		return unhealthy("tls", "the TLS connection cannot be established").WithCause(err)

@@ -124,6 +124,7 @@ func (s *Accounts) Save(ctx context.Context, a billing.Account, eventID string) 
 		if err := s.saveEvent(b, appliedEvent{a.ID, ch.at, ch.at.Add(eventRetention)}, eventID); err != nil {
 			return err
 		}
+		ch.writeEvents(b, "", billing.Events(before, a))
 		ch.writeEntry(b, organizationState{a.Organization, state.org.snap},
 			audit.Target{Type: "organization", ID: a.ID}, accountChanges(before, a))
 		_, err = ch.commit(ctx, b)
@@ -136,7 +137,7 @@ func (s *Accounts) saveEvent(b *batch, e appliedEvent, eventID string) error {
 	if eventID == "" {
 		return nil
 	}
-	ref, ok := s.client.ref(eventCollection, eventID)
+	ref, ok := s.client.ref(appliedEventCollection, eventID)
 	if !ok {
 		return fmt.Errorf("save the event of an account: %w", errBadID)
 	}
@@ -188,7 +189,7 @@ func (s *Accounts) Postpone(ctx context.Context, a billing.Account, next time.Ti
 
 // Applied implements billing.Store.
 func (s *Accounts) Applied(ctx context.Context, eventID string) (bool, error) {
-	ref, ok := s.client.ref(eventCollection, eventID)
+	ref, ok := s.client.ref(appliedEventCollection, eventID)
 	if !ok {
 		return false, fmt.Errorf("read an event: %w", errBadID)
 	}

@@ -59,6 +59,7 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"storing_until", timestamp(&a.StoringUntil)},
 		{"live", array(&a.Live, liveFields)},
 		{"secret_versions", array(&a.SecretVersions, secretVersionFields)},
+		{"deletion", compactGroup(deletionFields(&a.Deletion))},
 		{"generation", number(&a.Generation)},
 		{"observed_generation", number(&a.ObservedGeneration)},
 		{"attempts", number(&a.Attempts)},
@@ -106,6 +107,18 @@ func failureFields(f *agent.Failure) fields {
 		{"message", text(&f.Message)},
 		{"retryable", flag(&f.Retryable)},
 		{"outage", flag(&f.Outage)},
+		{"observed", compactGroup(observationFields(&f.Observed))},
+	}
+}
+
+func observationFields(o *agent.Observation) fields {
+	return fields{
+		{"reason", text(&o.Reason)},
+		{"exited", flag(&o.Exited)},
+		{"exit_code", number(&o.ExitCode)},
+		{"restarts", number(&o.Restarts)},
+		{"lacks", text(&o.Lacks)},
+		{"since", timestamp(&o.Since)},
 	}
 }
 

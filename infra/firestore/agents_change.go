@@ -1,6 +1,7 @@
 package firestore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"agents.example/controlplane/shared/logevent"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/rehearsal"
 	"agents.example/controlplane/shared/secretwrite"
 )
 
@@ -33,8 +35,7 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 		return agent.Agent{}, fmt.Errorf("create an agent: %w", err)
 	}
 	a.OrganizationID, a.CreatedBy, a.ChangeID = ch.caller.OrganizationID, ch.caller.ID, ch.id
-	doc := encodeAgent(a, ch.id)
-	created, _, err := decodeAgent(a.ID, inMap(doc))
+	created, doc, err := storedAgent(a, ch.id)
 	if err != nil {
 		return agent.Agent{}, err
 	}
@@ -56,19 +57,22 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 		case state.target.Exists():
 			return fault.New(fault.Conflict, "agent_exists", "An agent with this id already exists.")
 		}
-		if err := chargeNewAgent(ch, &state.org, a, size); err != nil {
+		org := state.org
+		if err := chargeNewAgent(ch, &org, a, size); err != nil {
 			return err
 		}
 		b := s.client.batch().Create(ref, doc)
-		if err := s.chargeNewSecrets(ctx, ch, b, &state.org, a); err != nil {
+		if err := s.chargeNewSecrets(ctx, ch, b, &org, a); err != nil {
 			return err
 		}
-		state.org.saveCreation(b)
+		org.saveCreation(b)
 		s.client.createMetrics(b, a)
 		s.client.saveOperations(b, agent.Agent{}, a)
-		ch.writeEntry(b, state.org, agentTarget(a), nil)
+		ch.writeEvents(b, a.ID, agent.Events(agent.Agent{}, a))
+		ch.writeEntry(b, org, agentTarget(a), nil)
 		ch.saveAgentAnswer(b, state.answer, "", a)
-		created.Version, err = ch.commit(ctx, b)
+		created, err = ch.commitAgent(ctx, b, rehearsal.State{Organization: state.org.Organization},
+			rehearsal.State{Agent: created, Organization: org.Organization})
 		return err
 	})
 	if err != nil {
@@ -78,6 +82,13 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 		s.nudge(ctx, a.ID)
 	}
 	return created, nil
+}
+
+// storedAgent encodes an agent, and returns it as a later read does.
+func storedAgent(a agent.Agent, writeID string) (stored agent.Agent, doc map[string]any, err error) {
+	doc = encodeAgent(a, writeID)
+	stored, _, err = decodeAgent(a.ID, inMap(doc))
+	return stored, doc, err
 }
 
 // chargeNewAgent checks that the organization may create the agent, adds the agent to its usage, and counts the
@@ -135,7 +146,7 @@ func (s *Agents) Change(ctx context.Context, id string, apply func(*agent.Agent)
 			nudge = false // the agent was removed since the commit, of which result is the last try
 			return nil
 		}
-		before, err := ownAgent(state.target, ch.caller)
+		before, err := ch.present(state)
 		if err != nil {
 			return err
 		}
@@ -150,7 +161,7 @@ func (s *Agents) Change(ctx context.Context, id string, apply func(*agent.Agent)
 		}
 		if !changed {
 			result = before
-			return ch.commitAgentAnswer(ctx, state.answer, before)
+			return ch.commitAgentAnswer(ctx, state, before)
 		}
 		nudge = needsNudge(before, after, ch.at)
 		result, err = s.saveChange(ctx, ch, state, before, after)
@@ -163,6 +174,20 @@ func (s *Agents) Change(ctx context.Context, id string, apply func(*agent.Agent)
 		s.nudge(ctx, result.ID)
 	}
 	return result, nil
+}
+
+// commitAgent commits the change of an agent, or records it if the call is rehearsed. It returns the agent with its new
+// version. A rehearsed change makes none: the agent keeps the one that it was read with, if it was read.
+func (ch change) commitAgent(ctx context.Context, b *batch, before, after rehearsal.State) (a agent.Agent, err error) {
+	a = after.Agent
+	if ch.rehearsal == nil {
+		a.Version, err = ch.commit(ctx, b)
+		return a, err
+	}
+	a.Version = cmp.Or(before.Agent.Version, versionOf(ch.at))
+	after.Agent = a
+	ch.rehearsal.Record(before, after)
+	return a, nil
 }
 
 // needsNudge reports whether a change leaves work to a worker.
@@ -189,8 +214,7 @@ func (s *Agents) saveChange(ctx context.Context, ch change, state changeState, b
 		return agent.Agent{}, err
 	}
 	after.ChangeID = ch.id
-	doc := encodeAgent(after, ch.id)
-	saved, _, err := decodeAgent(after.ID, inMap(doc))
+	saved, doc, err := storedAgent(after, ch.id)
 	if err != nil {
 		return agent.Agent{}, err
 	}
@@ -201,10 +225,11 @@ func (s *Agents) saveChange(ctx context.Context, ch change, state changeState, b
 		org.saveUsage(b)
 	}
 	s.client.saveOperations(b, before, after)
+	ch.writeEvents(b, after.ID, agent.Events(before, after))
 	ch.writeEntry(b, org, agentTarget(after), agent.Changes(before, after))
 	ch.saveAgentAnswer(b, state.answer, "", after)
-	saved.Version, err = ch.commit(ctx, b)
-	return saved, err
+	return ch.commitAgent(ctx, b, rehearsal.State{Agent: before, Organization: state.org.Organization},
+		rehearsal.State{Agent: saved, Organization: org.Organization})
 }
 
 // chargeChangedAgent checks that the organization may start the agent and move it to its new plan, and adds the
@@ -233,7 +258,7 @@ const nudgeTimeout = 5 * time.Second
 // nudge asks a worker to look at the agent. The change is committed, so neither an error nor a client that went away
 // may fail it.
 func (s *Agents) nudge(ctx context.Context, id string) {
-	if s.nudger == nil { // the function may not publish; the sweep nudges what is due
+	if s.nudger == nil || rehearsal.From(ctx) != nil { // without a nudger, the sweep nudges what is due
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), nudgeTimeout)

@@ -112,7 +112,7 @@ func TestChange_SucceedsIfTheAgentIsGoneBeforeTheRetry(t *testing.T) {
 			return err
 		}
 		must(t, err)
-		must(t, c.WorkerStore().Remove(x.org.Ctx, x.loadAgent(t)))
+		must(t, c.WorkerStore().Remove(x.org.Ctx, x.loadAgent(t), agent.Deletion{}))
 		return status.Error(codes.Unavailable, "the answer is lost")
 	})}})
 	got, err := lossy.Agents(&agenttest.Nudges{}).Change(x.org.Ctx, x.agent.ID, func(a *agent.Agent) error {

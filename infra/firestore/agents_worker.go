@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/logevent"
 	"agents.example/controlplane/shared/organization"
@@ -57,7 +58,7 @@ func (s *WorkerStore) Update(ctx context.Context, a agent.Agent, change func(*ag
 	if !ok {
 		return agent.Agent{}, agent.NotFound()
 	}
-	err := s.client.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
+	err := w.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
 		if again || !w.versioned {
 			if committed, err := w.readState(ctx); committed || err != nil {
 				return err
@@ -82,12 +83,12 @@ func (s *WorkerStore) Update(ctx context.Context, a agent.Agent, change func(*ag
 
 // Remove implements agent.WorkerStore. Further errors: ErrSuperseded when the desired state changed since a was read,
 // because the agent may be wanted again.
-func (s *WorkerStore) Remove(ctx context.Context, a agent.Agent) error {
+func (s *WorkerStore) Remove(ctx context.Context, a agent.Agent, d agent.Deletion) error {
 	w, ok := s.client.beginWorkerWrite(a)
 	if !ok {
 		return nil
 	}
-	return s.client.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
+	return w.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
 		if again || !w.versioned {
 			_, err := w.readState(ctx)
 			if fault.Is(err, fault.NotFound) {
@@ -99,7 +100,11 @@ func (s *WorkerStore) Remove(ctx context.Context, a agent.Agent) error {
 		}
 		b := s.client.batch().Delete(w.ref, gcp.LastUpdateTime(w.read))
 		s.client.deleteMetrics(b, a.ID)
+		if w.agent.Status == agent.Deleting {
+			s.client.saveDeletion(b, agent.NewDeletionRecord(w.agent, d, s.client.now()))
+		}
 		w.chargeUsage(b, organization.Usage{}.Minus(heldUsage(w.agent)))
+		w.writeEvents(b, agent.DeletedEvents(w.agent))
 		_, err := s.client.commit(ctx, b)
 		return err
 	})
@@ -183,7 +188,7 @@ func readableAgents(ctx context.Context, snaps []*gcp.DocumentSnapshot) []agent.
 	agents := make([]agent.Agent, 0, len(snaps))
 	for _, snap := range snaps {
 		if a, err := agentOf(snap); err != nil {
-			reportUnreadable(ctx, snap, err)
+			reportUnreadable(ctx, snap.Ref.Parent.ID, snap.Ref.ID, err)
 		} else {
 			agents = append(agents, a)
 		}
@@ -192,9 +197,9 @@ func readableAgents(ctx context.Context, snaps []*gcp.DocumentSnapshot) []agent.
 }
 
 // reportUnreadable reports a record that can't be decoded.
-func reportUnreadable(ctx context.Context, snap *gcp.DocumentSnapshot, err error) {
+func reportUnreadable(ctx context.Context, collection, id string, err error) {
 	slog.ErrorContext(ctx, "record could not be decoded; repair its document", logevent.Key, logevent.RecordUnreadable,
-		"collection", snap.Ref.Parent.ID, "id", snap.Ref.ID, "error", err)
+		"collection", collection, "id", id, "error", err)
 }
 
 // workerWrite is one write of a worker.
@@ -212,6 +217,8 @@ type workerWrite struct {
 	reread    bool
 	// orphan is true when the agent's organization has no record, and so no usage.
 	orphan bool
+	// hasEvents is true once a commit with events was sent.
+	hasEvents bool
 }
 
 // beginWorkerWrite begins a write of the agent. It is false when no agent can have the id.
@@ -265,6 +272,7 @@ func (w *workerWrite) saveChange(ctx context.Context, change func(*agent.Agent))
 	b := w.client.batch().Update(w.ref, updates(doc), gcp.LastUpdateTime(w.read))
 	w.chargeUsage(b, heldUsage(after).Minus(heldUsage(w.agent)))
 	w.client.saveOperations(b, w.agent, after)
+	w.writeEvents(b, agent.Events(w.agent, after))
 	version, err := w.client.commit(ctx, b)
 	if err != nil {
 		return true, err
@@ -272,6 +280,21 @@ func (w *workerWrite) saveChange(ctx context.Context, change func(*agent.Agent))
 	w.agent, _, err = decodeAgent(after.ID, inMap(doc))
 	w.agent.Version = version
 	return true, err
+}
+
+// writeEvents adds events of the agent to a commit.
+func (w *workerWrite) writeEvents(b *batch, events []event.Draft) {
+	w.client.writeEvents(b, w.agent.OrganizationID, w.agent.ID, events)
+	w.hasEvents = w.hasEvents || len(events) > 0
+}
+
+// retryUntilDecided repeats a write until it is decided, and reports its events.
+func (w *workerWrite) retryUntilDecided(ctx context.Context, try func(ctx context.Context, again bool) error) error {
+	err := w.client.retryUntilDecided(ctx, try)
+	if err == nil && w.hasEvents {
+		w.client.reportEvents(ctx, w.agent.OrganizationID)
+	}
+	return err
 }
 
 // chargeUsage adds to the organization's usage, or subtracts from it. It increments whatever the usage is, so that

@@ -27,6 +27,8 @@ type brokenListener struct {
 	skip int
 	// times is how many listeners fail.
 	times int64
+	// recovered is called when a listener is opened that does not fail; nil calls nothing.
+	recovered func()
 
 	// opened counts all listeners, and lost those that the service ended with an error. The official emulator mixes up
 	// the messages of a stream now and then when many documents change.
@@ -45,6 +47,9 @@ func (b *brokenListener) options() Options {
 		s := &brokenStream{ClientStream: stream, lost: &b.lost, fail: b.fail, skip: b.skip}
 		if b.opened.Add(1) > b.times {
 			s.fail = func(proto.Message) error { return nil }
+			if b.recovered != nil {
+				b.recovered()
+			}
 		}
 		return s, nil
 	})}}
@@ -109,27 +114,27 @@ func TestAwait_ListensAgain(t *testing.T) {
 	aborted := func(proto.Message) error { return status.Error(codes.Aborted, "injected fault") }
 	for name, b := range map[string]*brokenListener{
 		"no content, from the start":   {fail: empty, times: listenTries - 1},
-		"no content, after some":       {fail: empty, times: 1, skip: 4},
+		"no content, after some":       {fail: empty, times: 1, skip: 3},
 		"aborted, from the start":      {fail: aborted, times: listenTries - 1},
-		"aborted, after some messages": {fail: aborted, times: 1, skip: 4},
+		"aborted, after some messages": {fail: aborted, times: 1, skip: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := open(t, "", b.options())
 			org := agentFixture(c).Tenant(t, plan.Enterprise)
 			a := org.Create(plan.Pro)
-			seen := false
-			got, err := c.Agents(nil).Await(org.Ctx, a.ID, func(current agent.Agent) bool {
-				if !seen {
-					seen = true
-					_, err := c.WorkerStore().Update(t.Context(), current, func(a *agent.Agent) { a.Rollout++ })
-					must(t, err)
-				}
-				return current.Rollout > a.Rollout
-			})
-			if err != nil || got.Rollout != a.Rollout+1 {
-				t.Errorf("Await = rollout %d, %v, want %d", got.Rollout, err, a.Rollout+1)
+			recovered, updated := make(chan struct{}), make(chan error, 1)
+			b.recovered = sync.OnceFunc(func() { close(recovered) })
+			go func() {
+				<-recovered
+				_, err := c.WorkerStore().Update(t.Context(), a, func(a *agent.Agent) { a.Name = "another" })
+				updated <- err
+			}()
+			got, err := c.Agents(nil).Await(org.Ctx, a.ID, func(a agent.Agent) bool { return a.Name == "another" })
+			if err != nil || got.Name != "another" {
+				t.Errorf("Await = %v, %v, want the agent with its new name", got, err)
 			}
+			must(t, <-updated)
 			if b.opened.Load() <= b.times {
 				t.Errorf("%d listeners were opened, want more than the %d that fail", b.opened.Load(), b.times)
 			}

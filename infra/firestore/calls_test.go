@@ -68,7 +68,9 @@ func TestCallsPerOperation(t *testing.T) {
 			_, err := c.WorkerStore().ListDue(org.Ctx, agenttest.Now(), 5)
 			must(t, err)
 		}, want: "query"},
-		{name: "remove an agent", do: func() { must(t, c.WorkerStore().Remove(org.Ctx, a)) }, want: "commit"},
+		{name: "remove an agent", do: func() {
+			must(t, c.WorkerStore().Remove(org.Ctx, a, agent.Deletion{}))
+		}, want: "commit"},
 		{name: "revoke a key", do: func() { must(t, c.Keys().Revoke(org.Ctx, key.ID)) }, want: "read query commit"},
 		{name: "ensure new records", do: ensure("Ada"), want: "read commit"},
 		{name: "ensure known records", do: ensure("Ada"), want: ""},

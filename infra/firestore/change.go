@@ -10,20 +10,24 @@ import (
 	gcp "cloud.google.com/go/firestore"
 	"github.com/google/uuid"
 
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/rehearsal"
 )
 
-// A client's change is one atomic commit. The commit of an agent's change writes up to six kinds of documents:
+// A client's change is one atomic commit. The commit of an agent's change writes up to eight kinds of documents:
 //
 //	the agent                      Agents.Create, Agents.saveChange
 //	its organization's usage       organizationState.saveUsage, if the usage changed
 //	the limit of secret requests   change.chargeSecrets, with a new agent that has secrets
 //	its metrics                    createMetrics, with a new agent only
 //	its secret operations          saveOperations, each one that the change began or moved
+//	its events                     change.writeEvents, if clients can see the change
 //	the audit entry of the call    change.writeEntry, and
 //	the idempotent answer          change.saveAgentAnswer, if the request has an idempotency key
 //
@@ -47,8 +51,12 @@ type change struct {
 	// attempt is nil when the change has no idempotency key. answer is the document of the idempotent answer.
 	attempt *idempotency.Attempt
 	answer  *gcp.DocumentRef
+	// rehearsal records the change instead of a commit; nil for a real change.
+	rehearsal *rehearsal.Rehearsal
 	// amends is true for a change that replaces the answer which the call's first change stored.
 	amends bool
+	// hasEvents is true once a commit with events was sent.
+	hasEvents *bool
 }
 
 // beginChange begins a change in the organization of the caller in ctx. Errors: Forbidden without an organization.
@@ -60,7 +68,7 @@ func (c *Client) beginChange(ctx context.Context) (change, error) {
 	ch.trail = audit.CallEntryFrom(ctx)
 	ch.first = sync.OnceValue(ch.trail.Claim)
 	ch.entry, _ = c.ref(auditCollection, cmp.Or(ch.trail.ID(), ch.id))
-	if a := idempotency.From(ctx); a != nil && (!a.Used() || a.Amending()) {
+	if a := idempotency.From(ctx); a != nil && ch.rehearsal == nil && (!a.Used() || a.Amending()) {
 		ch.amends = a.Used()
 		err = ch.useAttempt(a)
 	}
@@ -87,6 +95,7 @@ func (c *Client) beginUnaudited(ctx context.Context) (change, error) {
 	}
 	return change{
 		client: c, id: uuid.NewString(), at: c.now(), caller: caller, request: audit.From(ctx), organization: org,
+		rehearsal: rehearsal.From(ctx), hasEvents: new(bool),
 	}, nil
 }
 
@@ -133,7 +142,19 @@ func (ch change) readState(ctx context.Context, again bool, target *gcp.Document
 		}
 	}
 	s.org, err = ch.organizationStateOf(snaps[0])
+	if rehearsed, ok := ch.rehearsal.Present(); ok {
+		s.org.Organization = rehearsed.Organization
+	}
 	return s, err
+}
+
+// present returns the agent that the change begins from: the stored one, or the outcome of the earlier changes of a
+// rehearsed call. Errors: NotFound.
+func (ch change) present(s changeState) (agent.Agent, error) {
+	if rehearsed, ok := ch.rehearsal.Present(); ok {
+		return owned(rehearsed.Agent, ch.caller)
+	}
+	return ownAgent(s.target, ch.caller)
 }
 
 // commit commits a batch that holds the call's audit entry.
@@ -145,11 +166,21 @@ func (ch change) commit(ctx context.Context, b *batch) (version string, err erro
 	return version, err
 }
 
-// retryUntilDecided repeats a change until it is decided. A change that was carried out uses up its idempotency key.
+// writeEvents adds events to a commit of the change.
+func (ch change) writeEvents(b *batch, agentID string, events []event.Draft) {
+	ch.client.writeEvents(b, ch.organization.ID, agentID, events)
+	*ch.hasEvents = *ch.hasEvents || len(events) > 0
+}
+
+// retryUntilDecided repeats a change until it is decided. A change that was carried out uses up its idempotency key,
+// and its events are reported.
 func (ch change) retryUntilDecided(ctx context.Context, try func(ctx context.Context, again bool) error) error {
 	err := ch.client.retryUntilDecided(ctx, try)
 	if err == nil {
 		ch.attempt.Use()
+	}
+	if err == nil && *ch.hasEvents && ch.rehearsal == nil {
+		ch.client.reportEvents(ctx, ch.organization.ID)
 	}
 	return err
 }

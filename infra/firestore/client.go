@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -38,14 +39,19 @@ const (
 	keyCollection          = "api_keys"
 	userCollection         = "users"
 	auditCollection        = "audit_log"
+	sealCollection         = "audit_seals"
 	idempotencyCollection  = "idempotency"
-	eventCollection        = "billing_events"
+	appliedEventCollection = "billing_events"
+	eventCollection        = "events"
 	membershipCollection   = "memberships"
 	leaseCollection        = "leases"
 	metricsCollection      = "metrics"
 	progressCollection     = "metrics_progress"
 	operationCollection    = "secret_operations"
 	budgetCollection       = "budgets"
+	webhookCollection      = "webhooks"
+	deliveryCollection     = "webhook_deliveries"
+	deletionCollection     = "deletions"
 )
 
 // defaultTimeout is well below the deadlines of callers, so that a call that hangs can still be answered.
@@ -88,6 +94,9 @@ type Client struct {
 	timeout     time.Duration
 	clock       func() time.Time
 	listeners   *listeners
+	feeds       *feeds
+	// onEvents is called after changes that have events; nil calls nothing.
+	onEvents atomic.Pointer[func(ctx context.Context, organizationID string)]
 	// The limits of Options.
 	creations, secretWrites, secretRequests, secretCleanup ratelimit.Limit
 	// ensured remembers the organizations and users whose records agree with their tokens, so that each process
@@ -124,6 +133,7 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 		}),
 		ensured: newKnownRecords(), claimed: newRecentClaims(), background: newBackground(),
 	}
+	c.feeds = &feeds{client: c, feeds: map[string]*feed{}}
 	if c.timeout <= 0 {
 		c.timeout = defaultTimeout
 	}
@@ -174,7 +184,9 @@ func (c *Client) Flush() { c.background.wait.Wait() }
 // Close waits for writes in the background, ends waits and closes the connections.
 func (c *Client) Close() error {
 	c.background.close()
-	if err := errors.Join(c.listeners.close(), c.db.Close()); err != nil {
+	err := errors.Join(c.listeners.close(), c.db.Close())
+	c.feeds.running.Wait()
+	if err != nil {
 		return fmt.Errorf("close firestore: %w", err)
 	}
 	return nil

@@ -58,8 +58,9 @@ func TestOpen_UsesTheEmulatorVariable(t *testing.T) {
 	if err := c.Ping(t.Context()); err != nil {
 		t.Errorf("ping: %v", err)
 	}
-	w := c.listeners.watch(c.setDocument(t, "a", 1), false)
-	wantNumber(t, w, 1)
+	c.addRecord(t, "o", 1)
+	w := c.watchRecords("o")
+	awaitNumber(t, w, 1)
 	w.stop()
 	if err := c.Close(); err != nil {
 		t.Errorf("close: %v", err)

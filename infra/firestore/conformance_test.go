@@ -14,6 +14,8 @@ import (
 	"agents.example/controlplane/shared/apikey/apikeytest"
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/audit/audittest"
+	"agents.example/controlplane/shared/audit/seal"
+	"agents.example/controlplane/shared/audit/seal/sealtest"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/billing/billingtest"
 	"agents.example/controlplane/shared/fault"
@@ -150,7 +152,7 @@ func TestMetrics_Conforms(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				return w.Records.Remove(ctx, a)
+				return w.Records.Remove(ctx, a, a.Deletion)
 			},
 			Forget: c.deleteSnapshot,
 		}
@@ -210,4 +212,23 @@ func (c *Client) readUser(ctx context.Context, id string) (organization.User, er
 	u := organization.User{ID: id}
 	err = decode(snaps[0], userFields(&u))
 	return u, err
+}
+
+func TestAuditSeals_Conform(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]int{"one page": entryPage, "many pages": 3} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sealtest.TestStore(t, func(t *testing.T) sealtest.Fixture {
+				c := open(t, "", Options{})
+				return sealtest.Fixture{
+					Store: func(t *testing.T, now time.Time) seal.Store {
+						at := open(t, c.project(), Options{Now: func() time.Time { return now }})
+						return &AuditSeals{client: at, page: size}
+					},
+					Log: c.AuditLog(), SetPlan: c.setPlan,
+				}
+			})
+		})
+	}
 }

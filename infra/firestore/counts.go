@@ -93,7 +93,7 @@ func (s *Counts) countUsage(ctx context.Context, id string) (organization.Usage,
 	err := s.eachDocument(ctx, agentCollection, id, []string{"plan", "status"}, func(snap *gcp.DocumentSnapshot) error {
 		a, err := agentOf(snap)
 		if err != nil {
-			reportUnreadable(ctx, snap, err)
+			reportUnreadable(ctx, snap.Ref.Parent.ID, snap.Ref.ID, err)
 			return err
 		}
 		sum = sum.Plus(heldUsage(a))

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
@@ -69,7 +70,9 @@ func TestOrganization_KeepsItsRateLimits(t *testing.T) {
 		{name: "session in another process", write: func() error {
 			return other.Directory().Ensure(x.org.Ctx, x.org.ID, organization.User{})
 		}},
-		{name: "removal of an agent", write: func() error { return c.WorkerStore().Remove(x.org.Ctx, x.loadAgent(t)) }},
+		{name: "removal of an agent", write: func() error {
+			return c.WorkerStore().Remove(x.org.Ctx, x.loadAgent(t), agent.Deletion{})
+		}},
 	} {
 		must(t, writer.write())
 		o, err := c.Directory().Organization(x.org.Ctx, x.org.ID)

@@ -10,10 +10,12 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/audit/seal"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/secret"
+	"agents.example/controlplane/shared/webhook"
 )
 
 // storedFields are the fields of the documents of each collection.
@@ -22,17 +24,22 @@ func storedFields() map[string]fields {
 		agentCollection: agentFields(&agent.Agent{}, new(string)),
 		organizationCollection: slices.Concat(organizationFields(&organization.Organization{}),
 			accountFields(&billing.Account{})),
-		keyCollection:         keyFields(&apikey.Key{}),
-		userCollection:        userFields(&organization.User{}),
-		auditCollection:       entryFields(&audit.Entry{}),
-		idempotencyCollection: answerFields(&answer{}),
-		eventCollection:       appliedEventFields(&appliedEvent{}),
-		membershipCollection:  membershipFields(&membership{}),
-		leaseCollection:       leaseFields(&lease{}),
-		metricsCollection:     metricsFields(&metrics.Snapshot{}),
-		progressCollection:    progressFields(&metrics.Progress{}),
-		operationCollection:   historyFields(&secret.Operation{}),
-		budgetCollection:      budgetFields(&budget{}),
+		keyCollection:          keyFields(&apikey.Key{}),
+		userCollection:         userFields(&organization.User{}),
+		auditCollection:        entryFields(&audit.Entry{}),
+		sealCollection:         sealFields(&seal.Seal{}),
+		idempotencyCollection:  answerFields(&answer{}),
+		appliedEventCollection: appliedEventFields(&appliedEvent{}),
+		eventCollection:        eventRecordFields(&eventRecord{}),
+		membershipCollection:   membershipFields(&membership{}),
+		leaseCollection:        leaseFields(&lease{}),
+		metricsCollection:      metricsFields(&metrics.Snapshot{}),
+		progressCollection:     progressFields(&metrics.Progress{}),
+		operationCollection:    historyFields(&secret.Operation{}),
+		budgetCollection:       budgetFields(&budget{}),
+		webhookCollection:      webhookFields(&webhook.Webhook{}),
+		deliveryCollection:     deliveryFields(&webhook.Delivery{}),
+		deletionCollection:     deletionRecordFields(&agent.DeletionRecord{}),
 	}
 }
 

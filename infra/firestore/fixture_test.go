@@ -1,6 +1,7 @@
 package firestore
 
 import (
+	"maps"
 	"testing"
 
 	"agents.example/controlplane/shared/agent"
@@ -11,14 +12,16 @@ import (
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/secret"
+	"agents.example/controlplane/shared/webhook"
 )
 
-// tenantFixture is an organization with one agent and one API key, seen through a client without faults.
+// tenantFixture is an organization with one agent, one API key and one webhook, seen through a client without faults.
 type tenantFixture struct {
-	client *Client
-	org    agenttest.Tenant
-	agent  agent.Agent
-	key    apikey.Key
+	client  *Client
+	org     agenttest.Tenant
+	agent   agent.Agent
+	key     apikey.Key
+	webhook webhook.Webhook
 }
 
 func newTenantFixture(t *testing.T, c *Client) tenantFixture {
@@ -26,6 +29,8 @@ func newTenantFixture(t *testing.T, c *Client) tenantFixture {
 	x := tenantFixture{client: c, org: agentFixture(c).Tenant(t, plan.Enterprise), key: newKey()}
 	x.agent = x.org.Create(plan.Pro)
 	_, err := c.Keys().Create(x.org.Ctx, x.key)
+	must(t, err)
+	x.webhook, err = c.Webhooks().Create(x.org.Ctx, newWebhook())
 	must(t, err)
 	return x
 }
@@ -55,8 +60,8 @@ func (x tenantFixture) listKeys(t *testing.T) []apikey.Key {
 func newKey() apikey.Key {
 	full := apikey.Generate()
 	return apikey.Key{
-		ID: agenttest.ID(), Name: "CI", Prefix: full[:apikey.PrefixLength], Hash: apikey.Hash([]byte("pepper"), full),
-		CreatedAt: agenttest.Now(),
+		ID: agenttest.ID(), Name: "CI", Role: apikey.DefaultRole, Prefix: full[:apikey.PrefixLength],
+		Hash: apikey.Hash([]byte("pepper"), full), CreatedAt: agenttest.Now(),
 	}
 }
 
@@ -80,7 +85,8 @@ type operation struct {
 
 func operations() map[string]operation {
 	countRollouts := func(t *testing.T, x tenantFixture) int { return int(x.loadAgent(t).Rollout) }
-	return map[string]operation{
+	all := webhookOperations()
+	maps.Copy(all, map[string]operation{
 		"create an agent": {
 			run: func(c *Client, x tenantFixture) error {
 				_, err := c.Agents(&agenttest.Nudges{}).Create(x.org.Ctx, agenttest.Draft(plan.Hobby))
@@ -118,7 +124,9 @@ func operations() map[string]operation {
 			timesDone: countRollouts, unaudited: true,
 		},
 		"remove an agent": {
-			run:       func(c *Client, x tenantFixture) error { return c.WorkerStore().Remove(x.org.Ctx, x.agent) },
+			run: func(c *Client, x tenantFixture) error {
+				return c.WorkerStore().Remove(x.org.Ctx, x.agent, agent.Deletion{})
+			},
 			timesDone: func(t *testing.T, x tenantFixture) int { return 1 - len(x.listAgents(t)) },
 			unaudited: true,
 		},
@@ -160,7 +168,8 @@ func operations() map[string]operation {
 			},
 			unaudited: true,
 		},
-	}
+	})
+	return all
 }
 
 func beginSecretOperation(c *Client, x tenantFixture) error {

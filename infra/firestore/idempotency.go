@@ -11,6 +11,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/idempotency"
+	"agents.example/controlplane/shared/rehearsal"
 )
 
 // answer is the answer to a request that had an idempotency key. It is committed with the request's change. So it
@@ -159,7 +160,7 @@ func (ch change) replayKey(s answerState) (k apikey.Key, ok bool, err error) {
 	if !ch.replays(s) {
 		return apikey.Key{}, false, nil
 	}
-	if err = keyFields(&k).decode(inMap(s.record)); err == nil {
+	if k, err = decodeKey("", inMap(s.record)); err == nil {
 		ch.trail.SetTarget(keyTarget(k))
 	}
 	return k, true, err
@@ -198,9 +199,14 @@ func (ch change) saveAgentAnswer(b *batch, s answerState, version string, a agen
 }
 
 // commitAgentAnswer stores the answer to a request that found its agent already as it should be.
-func (ch change) commitAgentAnswer(ctx context.Context, s answerState, a agent.Agent) error {
+func (ch change) commitAgentAnswer(ctx context.Context, s changeState, a agent.Agent) error {
+	if ch.rehearsal != nil {
+		same := rehearsal.State{Agent: a, Organization: s.org.Organization}
+		ch.rehearsal.Record(same, same)
+		return nil
+	}
 	b := ch.client.batch()
-	if !ch.saveAgentAnswer(b, s, a.Version, a) {
+	if !ch.saveAgentAnswer(b, s.answer, a.Version, a) {
 		return nil
 	}
 	_, err := ch.client.commit(ctx, b)

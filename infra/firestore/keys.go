@@ -40,6 +40,7 @@ func keyFields(k *apikey.Key) fields {
 		{"organization_id", text(&k.OrganizationID)},
 		{"name", text(&k.Name)},
 		{"purpose", text(&k.Purpose)},
+		{"role", text(&k.Role)},
 		{"prefix", text(&k.Prefix)},
 		{"created_by", text(&k.CreatedBy)},
 		{"ancestors", texts(&k.Ancestors)},
@@ -49,13 +50,18 @@ func keyFields(k *apikey.Key) fields {
 	}
 }
 
-// keyOf makes the key of a document that exists.
-func keyOf(snap *gcp.DocumentSnapshot) (apikey.Key, error) {
-	k := apikey.Key{Hash: snap.Ref.ID}
-	if err := keyFields(&k).decode(inSnapshot(snap)); err != nil {
+// decodeKey makes the key with a hash of a document. Documents of earlier releases have no role.
+func decodeKey(hash string, find lookup) (apikey.Key, error) {
+	k := apikey.Key{Hash: hash, Role: apikey.DefaultRole}
+	if err := keyFields(&k).decode(find); err != nil {
 		return apikey.Key{}, fmt.Errorf("decode the API key %s: %w", k.ID, err)
 	}
 	return k, nil
+}
+
+// keyOf makes the key of a document that exists.
+func keyOf(snap *gcp.DocumentSnapshot) (apikey.Key, error) {
+	return decodeKey(snap.Ref.ID, inSnapshot(snap))
 }
 
 func keyTarget(k apikey.Key) audit.Target {
@@ -112,29 +118,18 @@ func (s *Keys) Create(ctx context.Context, k apikey.Key) (apikey.Key, error) {
 		}
 		org.Usage.APIKeys++
 		doc := keyFields(&bounded).encode()
-		if created, err = storedKey(k.Hash, doc); err != nil {
+		if created, err = decodeKey(k.Hash, inMap(doc)); err != nil {
 			return err
 		}
 		b := s.client.batch().Create(ref, doc)
 		org.saveUsage(b)
-		ch.writeEntry(b, org, keyTarget(k), nil)
+		ch.writeEvents(b, "", apikey.CreatedEvents(bounded))
+		ch.writeEntry(b, org, keyTarget(k), []audit.Change{{Field: "role", New: string(created.Role)}})
 		ch.saveAnswer(b, state.answer, doc)
 		_, err = ch.commit(ctx, b)
 		return err
 	})
-	if err != nil {
-		return apikey.Key{}, err
-	}
-	return created, nil
-}
-
-// storedKey makes the key of an encoded record: what a later read returns.
-func storedKey(hash string, doc map[string]any) (apikey.Key, error) {
-	k := apikey.Key{Hash: hash}
-	if err := keyFields(&k).decode(inMap(doc)); err != nil {
-		return apikey.Key{}, fmt.Errorf("create an API key: %w", err)
-	}
-	return k, nil
+	return created, err
 }
 
 func errTooManyKeys(current, most int64) error {
@@ -204,6 +199,7 @@ func (s *Keys) Revoke(ctx context.Context, id string) error {
 		if state.org.snap.Exists() {
 			b.Update(ch.organization, incrementUsage(organization.Usage{APIKeys: -1}))
 		}
+		ch.writeEvents(b, "", apikey.RevokedEvents(k))
 		ch.writeEntry(b, state.org, keyTarget(k), nil)
 		ch.saveAnswer(b, state.answer, nil)
 		_, err = ch.commit(ctx, b)

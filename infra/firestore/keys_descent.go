@@ -77,6 +77,7 @@ func (s *Keys) RevokeWithDescendants(ctx context.Context, id string) error {
 			state.org.Usage.APIKeys -= int64(len(revoked))
 			state.org.saveUsage(b)
 		}
+		ch.writeEvents(b, "", apikey.RevokedEvents(revoked...))
 		ch.writeEntry(b, state.org, target, changes)
 		ch.saveAnswer(b, state.answer, nil)
 		_, err = ch.commit(ctx, b)

@@ -188,10 +188,7 @@ func (s *listenStream) remove(w *watch) {
 func (s *listenStream) sendAdd(w *watch) {
 	s.send(&firestorepb.ListenRequest{TargetChange: &firestorepb.ListenRequest_AddTarget{
 		AddTarget: &firestorepb.Target{
-			TargetId: w.id,
-			TargetType: &firestorepb.Target_Documents{
-				Documents: &firestorepb.Target_DocumentsTarget{Documents: []string{w.name}},
-			},
+			TargetId: w.id, TargetType: &firestorepb.Target_Query{Query: w.target(w.from)},
 		},
 	}})
 }

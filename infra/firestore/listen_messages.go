@@ -22,13 +22,12 @@ func (s *listenStream) handle(received *firestorepb.ListenResponse) error {
 			}
 		}
 	case *firestorepb.ListenResponse_DocumentDelete:
-		s.receiveDeletion(r.DocumentDelete.GetDocument(), r.DocumentDelete.GetRemovedTargetIds())
+		s.receiveDeletion(r.DocumentDelete.GetRemovedTargetIds())
 	case *firestorepb.ListenResponse_DocumentRemove:
-		s.receiveDeletion(r.DocumentRemove.GetDocument(), r.DocumentRemove.GetRemovedTargetIds())
+		s.receiveDeletion(r.DocumentRemove.GetRemovedTargetIds())
 	case *firestorepb.ListenResponse_Filter:
-		// The service has one document or none. If the watch has missed a change, its wait watches again.
-		w := s.targets[r.Filter.GetTargetId()]
-		if w != nil && w.exists != (r.Filter.GetCount() == 1) {
+		// The service says how many records it has sent. If the watch has missed one, its feed watches again.
+		if w := s.targets[r.Filter.GetTargetId()]; w != nil && w.count != r.Filter.GetCount() {
 			s.remove(w)
 			w.end(status.Error(codes.Unavailable, "the listener missed a change"))
 		}
@@ -40,11 +39,11 @@ func (s *listenStream) handle(received *firestorepb.ListenResponse) error {
 
 // The caller holds the lock in all methods below.
 
-// receiveDeletion applies to all watches of the document if no targets are named.
-func (s *listenStream) receiveDeletion(name string, ids []int32) {
-	for _, w := range s.named(ids) {
-		if w.name == name {
-			w.receive(nil)
+// receiveDeletion counts a record that the service deleted after its retention.
+func (s *listenStream) receiveDeletion(ids []int32) {
+	for _, id := range ids {
+		if w := s.targets[id]; w != nil {
+			w.count--
 		}
 	}
 }
@@ -58,7 +57,7 @@ func (s *listenStream) handleTargetChange(change *firestorepb.TargetChange) erro
 		case firestorepb.TargetChange_NO_CHANGE:
 			if len(change.GetTargetIds()) == 0 && change.GetReadTime() != nil {
 				s.backoff = reopening()
-				w.deliver()
+				w.deliver(change.GetReadTime().AsTime())
 			}
 		case firestorepb.TargetChange_RESET:
 			w.reset()

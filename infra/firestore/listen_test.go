@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -20,44 +21,55 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/plan"
 )
 
-// setDocument writes a document that only has a number, and returns its name.
-func (c *Client) setDocument(t *testing.T, id string, n int64) string {
+// addRecord commits a record of an organization's events that holds a number.
+func (c *Client) addRecord(t *testing.T, organizationID string, n int64) {
 	t.Helper()
-	ref, _ := c.ref("watched", id)
-	must(t, c.retryUntilDecided(t.Context(), func(ctx context.Context, _ bool) error {
-		_, err := c.commit(ctx, c.batch().Set(ref, map[string]any{"n": n}))
-		return err
-	}))
-	return ref.Path
+	must(t, c.commitEvents(t.Context(), organizationID, "", []event.Draft{event.New("number", n)}))
 }
 
-// wantNumber checks the next state of a watch.
-func wantNumber(t *testing.T, w *watch, want int64) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	doc, err := w.next(ctx)
-	if got := doc.GetFields()["n"].GetIntegerValue(); err != nil || doc == nil || got != want {
-		t.Errorf("watch of %s = %d, %v, want %d", w.name, got, err, want)
-	}
+// watchRecords watches an organization's records from an hour ago on.
+func (c *Client) watchRecords(organizationID string) *watch {
+	f := &feed{feeds: c.feeds, organizationID: organizationID}
+	return c.listeners.watch(f.target, c.now().Add(-time.Hour), false)
 }
 
-// awaitNumber waits for a state of a watch.
-func awaitNumber(t *testing.T, w *watch, want int64) {
+// numbersIn returns the numbers of records.
+func numbersIn(t *testing.T, records []*firestorepb.Document) []int64 {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	for got := int64(0); got != want; {
-		doc, err := w.next(ctx)
+	return numbersOf(t, eventsOf(t.Context(), records))
+}
+
+func numbersOf(t *testing.T, events []event.Event) []int64 {
+	t.Helper()
+	var numbers []int64
+	for _, e := range events {
+		n, err := strconv.ParseInt(string(e.Data), 10, 64)
 		if err != nil {
-			t.Fatalf("watch of %s = %v before it was %d", w.name, err, want)
+			t.Error(err)
 		}
-		got = doc.GetFields()["n"].GetIntegerValue()
+		numbers = append(numbers, n)
 	}
+	return numbers
+}
+
+// awaitNumber waits for a record of a watch, and returns what it received.
+func awaitNumber(t *testing.T, w *watch, want int64) (received []int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for !slices.Contains(received, want) {
+		records, err := w.next(ctx)
+		if err != nil {
+			t.Fatalf("watch = %v before it received %d", err, want)
+		}
+		received = append(received, numbersIn(t, records)...)
+	}
+	return received
 }
 
 // openStreams is how many streams take targets.
@@ -71,22 +83,22 @@ func TestWatch_SharesStreams(t *testing.T) {
 	t.Parallel()
 	recorder := &callRecorder{}
 	c := open(t, "", Options{Observe: recorder.observe})
-	name := c.setDocument(t, "a", 1)
+	c.addRecord(t, "a", 1)
 	var all []*watch
 	calls := recorder.during(func() {
 		for range 2*maxTargets + 1 {
-			all = append(all, c.listeners.watch(name, false))
+			all = append(all, c.watchRecords("a"))
 		}
 		for _, w := range all {
-			wantNumber(t, w, 1)
+			awaitNumber(t, w, 1)
 		}
 	})
 	if want := "Listen Listen Listen"; calls != want {
 		t.Errorf("calls %q for %d watches, want %q", calls, len(all), want)
 	}
 	all[0].stop()
-	again := c.listeners.watch(name, false)
-	wantNumber(t, again, 1)
+	again := c.watchRecords("a")
+	awaitNumber(t, again, 1)
 	if got := c.listeners.openStreams(); got != 3 {
 		t.Errorf("%d streams are open after one watch replaced another, want 3", got)
 	}
@@ -98,31 +110,25 @@ func TestWatch_SharesStreams(t *testing.T) {
 	}
 }
 
-// TestWatch_OutlivesOthersOfItsStream also watches one document twice.
 func TestWatch_OutlivesOthersOfItsStream(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
-	name, other := c.setDocument(t, "a", 1), c.setDocument(t, "b", 1)
-	stays, same := c.listeners.watch(name, false), c.listeners.watch(name, false)
-	another := c.listeners.watch(other, false)
+	c.addRecord(t, "a", 1)
+	c.addRecord(t, "b", 1)
+	stays, same, another := c.watchRecords("a"), c.watchRecords("a"), c.watchRecords("b")
 	defer stays.stop()
 	for _, w := range []*watch{stays, same, another} {
-		wantNumber(t, w, 1)
+		awaitNumber(t, w, 1)
 	}
 	same.stop()
 	another.stop()
 	for n := int64(2); n < 5; n++ {
-		c.setDocument(t, "a", n)
-		wantNumber(t, stays, n)
+		c.addRecord(t, "b", 100+n)
+		c.addRecord(t, "a", n)
+		if got := awaitNumber(t, stays, n); slices.Max(got) > 100 {
+			t.Errorf("received %v, want no record of another organization", got)
+		}
 	}
-	ref, _ := c.ref("watched", "a")
-	_, err := ref.Delete(t.Context())
-	must(t, err)
-	if doc, err := stays.next(t.Context()); doc != nil || err != nil {
-		t.Errorf("watch of a deleted document = %v, %v, want neither", doc, err)
-	}
-	c.setDocument(t, "a", 6)
-	wantNumber(t, stays, 6)
 }
 
 // TestWatch_OutlivesABrokenStream breaks streams with many watches. One stream opens again for all of them, and not one
@@ -138,7 +144,7 @@ func TestWatch_OutlivesABrokenStream(t *testing.T) {
 			return r.GetTargetChange().GetTargetChangeType() == firestorepb.TargetChange_CURRENT
 		}},
 		"at a change": {times: 1, when: func(r *firestorepb.ListenResponse) bool {
-			return r.GetDocumentChange().GetDocument().GetFields()["n"].GetIntegerValue() == 2
+			return r.GetDocumentChange() != nil
 		}},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -156,16 +162,16 @@ func TestWatch_OutlivesABrokenStream(t *testing.T) {
 			c := open(t, "", b.options())
 			var all []*watch
 			for i := range maxTargets / 2 {
-				all = append(all, c.listeners.watch(c.setDocument(t, strconv.Itoa(i), 1), false))
+				all = append(all, c.watchRecords(strconv.Itoa(i)))
 			}
-			leaving := c.listeners.watch(all[0].name, false)
+			leaving := c.watchRecords("0")
 			breakIt = func() *watch {
 				leaving.stop()
-				return c.listeners.watch(leaving.name, false)
+				return c.watchRecords("0")
 			}
 			close(began)
 			for i := range all {
-				c.setDocument(t, strconv.Itoa(i), 2)
+				c.addRecord(t, strconv.Itoa(i), 2)
 			}
 			for range row.times {
 				all = append(all, <-brokeOnce)
@@ -183,13 +189,14 @@ func TestWatch_OutlivesABrokenStream(t *testing.T) {
 	}
 }
 
-// TestAwait_OutlivesAnotherDocumentThatFailsItsStream lets the service end each stream with a target for one document.
-func TestAwait_OutlivesAnotherDocumentThatFailsItsStream(t *testing.T) {
+// TestAwait_OutlivesAnotherOrganizationThatFailsItsStream lets the service end each stream with a record of one
+// organization.
+func TestAwait_OutlivesAnotherOrganizationThatFailsItsStream(t *testing.T) {
 	t.Parallel()
 	var refused atomic.Pointer[string]
 	c := open(t, "", (&brokenListener{times: 1000, fail: func(m proto.Message) error {
-		name := m.(*firestorepb.ListenResponse).GetDocumentChange().GetDocument().GetName()
-		if of := refused.Load(); of != nil && name == *of {
+		fields := m.(*firestorepb.ListenResponse).GetDocumentChange().GetDocument().GetFields()
+		if of := refused.Load(); of != nil && fields["organization_id"].GetStringValue() == *of {
 			return status.Error(codes.InvalidArgument, "injected fault")
 		}
 		return nil
@@ -197,17 +204,16 @@ func TestAwait_OutlivesAnotherDocumentThatFailsItsStream(t *testing.T) {
 	fixture := agentFixture(c)
 	org, other := fixture.Tenant(t, plan.Enterprise), fixture.Tenant(t, plan.Enterprise)
 	a, bad := org.Create(plan.Pro), other.Create(plan.Pro)
-	ref, _ := c.agent(bad.ID)
-	refused.Store(&ref.Path)
+	refused.Store(&other.ID)
 	seen, ended := make(chan struct{}), make(chan error)
 	go func() {
 		var once sync.Once
 		got, err := c.Agents(nil).Await(org.Ctx, a.ID, func(current agent.Agent) bool {
 			once.Do(func() { close(seen) })
-			return current.Rollout > a.Rollout
+			return current.Name != a.Name
 		})
-		if err == nil && got.Rollout != a.Rollout+1 {
-			err = fmt.Errorf("rollout %d, want %d", got.Rollout, a.Rollout+1)
+		if err == nil && got.Name != "another" {
+			err = fmt.Errorf("name %q, want another", got.Name)
 		}
 		ended <- err
 	}()
@@ -215,13 +221,13 @@ func TestAwait_OutlivesAnotherDocumentThatFailsItsStream(t *testing.T) {
 	for range listenTries + 1 {
 		_, err := c.Agents(nil).Await(other.Ctx, bad.ID, func(agent.Agent) bool { return false })
 		if err == nil {
-			t.Error("Await of the document that fails its streams returned no error")
+			t.Error("Await in the organization that fails its streams returned no error")
 		}
 	}
-	_, err := c.WorkerStore().Update(t.Context(), a, func(a *agent.Agent) { a.Rollout++ })
+	_, err := c.WorkerStore().Update(t.Context(), a, func(a *agent.Agent) { a.Name = "another" })
 	must(t, err)
 	if err := <-ended; err != nil {
-		t.Errorf("Await of another document: %v", err)
+		t.Errorf("Await in another organization: %v", err)
 	}
 }
 
@@ -236,13 +242,13 @@ func TestWatch_BeginsWhileOthersEnd(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			c := open(t, "", o)
-			name := c.setDocument(t, "a", 1)
+			c.addRecord(t, "a", 1)
 			var all sync.WaitGroup
 			for range 4 {
 				all.Go(func() {
 					for range 25 {
-						w := c.listeners.watch(name, false)
-						wantNumber(t, w, 1)
+						w := c.watchRecords("a")
+						awaitNumber(t, w, 1)
 						w.stop()
 						w.stop() // has no effect
 					}
@@ -280,29 +286,31 @@ func TestListeners_EndAStreamThatNeverOpens(t *testing.T) {
 	t.Parallel()
 	c, err := Open(t.Context(), Options{ProjectID: "p", EmulatorHost: "127.0.0.1:1"})
 	must(t, err)
-	w := c.listeners.watch("projects/p/databases/(default)/documents/c/d", false)
+	w := c.watchRecords("o")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := w.next(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("next = %v, want the context's error", err)
 	}
 	w.stop()
-	stays := c.listeners.watch(w.name, false)
+	stays := c.watchRecords("o")
 	must(t, c.Close())
 	if _, err := stays.next(t.Context()); codeOf(err) != codes.Canceled {
 		t.Errorf("next after close = %v, want Canceled", err)
 	}
 }
 
+func noTarget(time.Time) *firestorepb.Target_QueryTarget { return nil }
+
 func TestListeners_TellWhyTheyCanNotConnect(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("no credentials")
 	l := newListeners("projects/p/databases/d", func() (*vkit.Client, error) { return nil, refused })
-	if _, err := l.watch("a", false).next(t.Context()); !errors.Is(err, refused) {
+	if _, err := l.watch(noTarget, time.Time{}, false).next(t.Context()); !errors.Is(err, refused) {
 		t.Errorf("next = %v, want the error of connecting", err)
 	}
 	must(t, l.close())
-	if _, err := l.watch("a", false).next(t.Context()); codeOf(err) != codes.Canceled {
+	if _, err := l.watch(noTarget, time.Time{}, false).next(t.Context()); codeOf(err) != codes.Canceled {
 		t.Errorf("next after close = %v, want Canceled", err)
 	}
 }
@@ -319,25 +327,35 @@ func current(ids ...int32) *firestorepb.ListenResponse {
 	return targetChange(firestorepb.TargetChange_CURRENT, ids...)
 }
 
+// completedAt is the time up to which complete says that everything was sent.
+var completedAt = time.Unix(1_000_000_000, 0)
+
 // complete means that everything before it was sent.
 func complete() *firestorepb.ListenResponse {
 	change := targetChange(firestorepb.TargetChange_NO_CHANGE)
-	change.GetTargetChange().ReadTime = timestamppb.New(time.Unix(1, 0))
+	change.GetTargetChange().ReadTime = timestamppb.New(completedAt)
 	return change
 }
 
-func changed(n int64, ids ...int32) *firestorepb.ListenResponse {
-	value := &firestorepb.Value{ValueType: &firestorepb.Value_IntegerValue{IntegerValue: n}}
+// added is a record that holds a number and was committed at that second.
+func added(n int64, ids ...int32) *firestorepb.ListenResponse {
+	r := eventRecord{events: []event.Draft{event.New("number", n)}}
+	draft := map[string]*firestorepb.Value{"data": {ValueType: &firestorepb.Value_StringValue{StringValue: string(r.events[0].Data)}}}
 	return &firestorepb.ListenResponse{ResponseType: &firestorepb.ListenResponse_DocumentChange{
 		DocumentChange: &firestorepb.DocumentChange{TargetIds: ids, Document: &firestorepb.Document{
-			Name: "a", Fields: map[string]*firestorepb.Value{"n": value},
+			Name: "events/" + event.RecordID(0), UpdateTime: timestamppb.New(time.Unix(n, 0)),
+			Fields: map[string]*firestorepb.Value{"events": {ValueType: &firestorepb.Value_ArrayValue{
+				ArrayValue: &firestorepb.ArrayValue{Values: []*firestorepb.Value{
+					{ValueType: &firestorepb.Value_MapValue{MapValue: &firestorepb.MapValue{Fields: draft}}},
+				}},
+			}}},
 		}},
 	}}
 }
 
 func deleted(ids ...int32) *firestorepb.ListenResponse {
 	return &firestorepb.ListenResponse{ResponseType: &firestorepb.ListenResponse_DocumentDelete{
-		DocumentDelete: &firestorepb.DocumentDelete{Document: "a", RemovedTargetIds: ids},
+		DocumentDelete: &firestorepb.DocumentDelete{RemovedTargetIds: ids},
 	}}
 }
 
@@ -353,66 +371,64 @@ func refused(id int32) *firestorepb.ListenResponse {
 	return change
 }
 
-// missing is the state of a document that does not exist, and nothing that there is no new state.
-const missing, nothing = -1, -2
-
 // TestListenStream_FollowsTheProtocol sends messages to a watch with the target 1, which shares its stream with a watch
-// of the same document with the target 2.
+// of the same records with the target 2.
 func TestListenStream_FollowsTheProtocol(t *testing.T) {
 	t.Parallel()
 	type messages = []*firestorepb.ListenResponse
 	for name, c := range map[string]struct {
 		given    messages
-		want     int64
+		want     []int64
 		wantCode codes.Code
 	}{
-		"nothing":                         {want: nothing},
-		"a document":                      {given: messages{changed(1, 1), current(1), complete()}, want: 1},
-		"a document before it is current": {given: messages{changed(1, 1), complete()}, want: nothing},
-		"a document before it is complete": {
-			given: messages{changed(1, 1), current(1)}, want: nothing,
+		"nothing":                       {},
+		"a record":                      {given: messages{added(1, 1), current(1), complete()}, want: []int64{1}},
+		"a record before it is current": {given: messages{added(1, 1), complete()}},
+		"a record before it is complete": {
+			given: messages{added(1, 1), current(1)},
 		},
-		"all targets become current":  {given: messages{changed(1, 1), current(), complete()}, want: 1},
-		"a document of another watch": {given: messages{changed(1, 2), current(2), complete()}, want: nothing},
-		"a document of both watches":  {given: messages{changed(1, 2, 1), current(1, 2), complete()}, want: 1},
-		"a document of an ended watch": {
-			given: messages{changed(1, 9), current(9), complete(), refused(9), counted(1, 9)}, want: nothing,
+		"all targets become current": {given: messages{added(1, 1), current(), complete()}, want: []int64{1}},
+		"a record of another watch":  {given: messages{added(1, 2), current(2), complete()}},
+		"a record of both watches":   {given: messages{added(1, 2, 1), current(1, 2), complete()}, want: []int64{1}},
+		"a record of an ended watch": {
+			given: messages{added(1, 9), current(9), complete(), refused(9), counted(1, 9)},
 		},
-		"only the newest state": {
-			given: messages{changed(1, 1), current(1), complete(), changed(2, 1), complete(), changed(3, 1)}, want: 2,
+		"records of several completions": {
+			given: messages{
+				added(2, 1), added(1, 1), current(1), complete(), added(3, 1), complete(), added(4, 1),
+			},
+			want: []int64{1, 2, 3},
 		},
-		"a deletion": {given: messages{changed(1, 1), current(1), complete(), deleted(1), complete()}, want: missing},
-		"a deletion, and the document again": {
-			given: messages{changed(1, 1), current(1), complete(), deleted(1), changed(2, 1), complete()}, want: 2,
+		"a deletion is no record": {
+			given: messages{added(1, 1), current(1), complete(), deleted(1), complete()}, want: []int64{1},
 		},
-		"a document that never existed":            {given: messages{current(1), complete()}, want: missing},
-		"a document that is reported not to exist": {given: messages{deleted(), current(1), complete()}, want: missing},
+		"no record": {given: messages{current(1), complete()}},
 		"a reset": {
 			given: messages{
-				changed(1, 1), targetChange(firestorepb.TargetChange_RESET, 1), complete(), changed(2, 1), complete(),
+				added(1, 1), targetChange(firestorepb.TargetChange_RESET, 1), complete(), added(2, 1), complete(),
 			},
-			want: nothing,
 		},
-		"a state after a reset": {
+		"records after a reset": {
 			given: messages{
-				changed(1, 1), current(1), targetChange(firestorepb.TargetChange_RESET, 1), changed(2, 1), current(1),
-				complete(),
+				added(1, 1), current(1), targetChange(firestorepb.TargetChange_RESET, 1), added(1, 1), added(2, 1),
+				current(1), complete(),
 			},
-			want: 2,
+			want: []int64{1, 2},
 		},
-		"deleted during a reset": {
-			given: messages{
-				changed(1, 1), current(1), complete(), targetChange(firestorepb.TargetChange_RESET), current(1),
-				complete(),
-			},
-			want: missing,
+		"a count that is right": {
+			given: messages{added(1, 1), current(1), complete(), counted(1, 1)}, want: []int64{1},
 		},
-		"a count that is right": {given: messages{changed(1, 1), current(1), complete(), counted(1, 1)}, want: 1},
+		"a count after a deletion": {
+			given: messages{added(1, 1), added(2, 1), current(1), complete(), deleted(1), counted(1, 1)},
+			want:  []int64{1, 2},
+		},
 		"a count that is wrong": {
-			given: messages{changed(1, 1), current(1), complete(), counted(0, 1)}, wantCode: codes.Unavailable,
+			given: messages{added(1, 1), current(1), complete(), counted(2, 1)}, wantCode: codes.Unavailable,
 		},
-		"refused":            {given: messages{refused(1)}, wantCode: codes.PermissionDenied},
-		"another is refused": {given: messages{refused(2), changed(1, 1), current(1), complete()}, want: 1},
+		"refused": {given: messages{refused(1)}, wantCode: codes.PermissionDenied},
+		"another is refused": {
+			given: messages{refused(2), added(1, 1), current(1), complete()}, want: []int64{1},
+		},
 		"removed without a cause": {
 			given: messages{targetChange(firestorepb.TargetChange_REMOVE, 1)}, wantCode: codes.Internal,
 		},
@@ -423,65 +439,58 @@ func TestListenStream_FollowsTheProtocol(t *testing.T) {
 			for _, message := range c.given {
 				must(t, s.handle(message))
 			}
-			state, err := w.take()
+			records, err := w.take()
 			if status.Code(err) != c.wantCode {
 				t.Fatalf("error %v, want code %s", err, c.wantCode)
 			}
-			if got := numberIn(state); err == nil && got != c.want {
-				t.Errorf("state %d, want %d", got, c.want)
+			if got := numbersIn(t, records); err == nil && !slices.Equal(got, c.want) {
+				t.Errorf("records %v, want %v", got, c.want)
 			}
 		})
 	}
 }
 
-// newOfflineStream returns a stream with two watches of one document, and the first of them.
+// newOfflineStream returns a stream with two watches of the same records, and the first of them.
 func newOfflineStream() (*listenStream, *watch) {
 	l := newListeners("projects/p/databases/d", nil)
 	s := &listenStream{
 		listeners: l, cancel: func() {}, room: maxTargets, queued: make(chan struct{}, 1), targets: map[int32]*watch{},
 	}
 	l.streams[s] = struct{}{}
-	first := l.watch("a", false)
-	l.watch("a", false)
+	first := l.watch(noTarget, time.Time{}, false)
+	l.watch(noTarget, time.Time{}, false)
 	return s, first
 }
 
-// TestListenStream_BeginsAgainAfterABreak: a document that the service does not send again was deleted in between.
+// TestListenStream_BeginsAgainAfterABreak: the watch goes on shortly before the time up to which it was complete, and
+// not where it began.
 func TestListenStream_BeginsAgainAfterABreak(t *testing.T) {
 	t.Parallel()
 	s, w := newOfflineStream()
-	handle := func(messages ...*firestorepb.ListenResponse) int64 {
+	handle := func(messages ...*firestorepb.ListenResponse) []int64 {
 		for _, message := range messages {
 			must(t, s.handle(message))
 		}
-		state, err := w.take()
+		records, err := w.take()
 		must(t, err)
-		return numberIn(state)
+		return numbersIn(t, records)
 	}
-	if got := handle(changed(1, 1), current(1), complete(), changed(2, 1)); got != 1 {
-		t.Errorf("state %d before the break, want 1", got)
+	if got := handle(added(1, 1), current(1), complete(), added(2, 1)); !slices.Equal(got, []int64{1}) {
+		t.Errorf("records %v before the break, want 1", got)
 	}
 	s.takeRequests()
 	s.restart()
 	if got := len(s.takeRequests()); got != 2 {
 		t.Errorf("%d requests after the break, want one for each of 2 targets", got)
 	}
-	if got := handle(complete()); got != nothing {
-		t.Errorf("state %d before the target is current again, want none", got)
+	if got, want := w.reached(), completedAt.Add(-settling-clockSkew); !got.Equal(want) {
+		t.Errorf("the watch goes on at %v, want %v", got, want)
 	}
-	if got := handle(current(1), complete()); got != missing {
-		t.Errorf("state %d, want a missing document", got)
+	if got := handle(complete()); got != nil {
+		t.Errorf("records %v before the target is current again, want none", got)
 	}
-}
-
-func numberIn(s *documentState) int64 {
-	switch {
-	case s == nil:
-		return nothing
-	case s.document == nil:
-		return missing
-	default:
-		return s.document.GetFields()["n"].GetIntegerValue()
+	if got := handle(added(1, 1), added(2, 1), current(1), complete()); !slices.Equal(got, []int64{1, 2}) {
+		t.Errorf("records %v, want 1 and 2", got)
 	}
 }
 
@@ -496,40 +505,13 @@ func TestListenStream_RefusesUnknownMessages(t *testing.T) {
 	}
 }
 
-// TestAgentWait_NeverGoesBack: a listener that replaces another one may begin with an older state.
-func TestAgentWait_NeverGoesBack(t *testing.T) {
-	t.Parallel()
-	c := open(t, "", Options{})
-	x := newTenantFixture(t, c)
-	ref, _ := c.agent(x.agent.ID)
-	watched := c.listeners.watch(ref.Path, false)
-	defer watched.stop()
-	older, err := watched.next(t.Context())
-	must(t, err)
-	_, err = c.WorkerStore().Update(t.Context(), x.agent, func(a *agent.Agent) { a.Rollout++ })
-	must(t, err)
-	newer, err := watched.next(t.Context())
-	must(t, err)
-	var seen []int64
-	w := &agentWait{
-		ref: ref, until: func(a agent.Agent) bool { seen = append(seen, a.Rollout); return false },
-	}
-	w.caller.OrganizationID = x.org.ID
-	for _, doc := range []*firestorepb.Document{older, newer, older, newer} {
-		_, err := w.check(doc)
-		must(t, err)
-	}
-	if want := []int64{x.agent.Rollout, x.agent.Rollout + 1}; !reflect.DeepEqual(seen, want) {
-		t.Errorf("the condition saw the rollouts %v, want %v", seen, want)
-	}
-}
-
 // TestInDocument_AgreesWithTheLibrary compares a document that was received with the same one when it is read.
 func TestInDocument_AgreesWithTheLibrary(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
-	ref, _ := c.ref("watched", "all")
+	ref, _ := c.ref(eventCollection, "all")
 	_, err := ref.Set(t.Context(), map[string]any{
+		"organization_id": "o", requestedField: time.Now(),
 		"null": nil, "flag": true, "number": 7, "fraction": 1.5, "text": "text", "bytes": []byte{1, 2},
 		"time": time.Date(2026, 2, 3, 4, 5, 6, 789_000, time.UTC), "empty": []any{}, "none": map[string]any{},
 		"list": []any{"a", 1, map[string]any{"b": nil}}, "map": map[string]any{"a": map[string]any{"b": []any{false}}},
@@ -537,11 +519,11 @@ func TestInDocument_AgreesWithTheLibrary(t *testing.T) {
 	must(t, err)
 	snap, err := c.readOne(t.Context(), ref)
 	must(t, err)
-	w := c.listeners.watch(ref.Path, false)
+	w := c.watchRecords("o")
 	defer w.stop()
-	doc, err := w.next(t.Context())
+	records, err := w.next(t.Context())
 	must(t, err)
-	find := inDocument(doc)
+	find := inDocument(records[0])
 	for name, want := range snap.Data() {
 		if got, err := find(name); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s = %#v, %v, want %#v", name, got, err, want)

@@ -3,28 +3,28 @@ package firestore
 import (
 	"context"
 	"sync"
+	"time"
 
 	vkit "cloud.google.com/go/firestore/apiv1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
-// maxTargets bounds the waits that share a stream, and so how many one broken stream interrupts.
+// maxTargets bounds the watches that share a stream, and so how many one broken stream interrupts.
 const maxTargets = 100
 
-// errClosed ends the waits of a client that is closed.
+// errClosed ends the watches of a client that is closed.
 var errClosed = status.Error(codes.Canceled, "the client is closed")
 
-// listeners watches documents for waits. Waits share streams, because a stream costs far more memory than a target.
-// Each wait has its own target, also when several waits watch one document: a new target begins with the document's
-// present state, whereas the last state that another wait received may be older than what the caller has read.
+// listeners watches the events of organizations. Watches share streams, because a stream costs far more memory than a
+// target.
 type listeners struct {
 	dial     func() (*vkit.Client, error)
 	database string
 	running  sync.WaitGroup
 
 	dialing sync.Mutex
-	client  *vkit.Client // nil until the first wait
+	client  *vkit.Client // nil until the first watch
 
 	mu      sync.Mutex
 	closed  bool
@@ -65,11 +65,12 @@ func (l *listeners) connection() (*vkit.Client, error) {
 	return client, nil
 }
 
-// watch begins to watch a document. The caller must stop the watch. An alone watch shares its stream with no other.
-func (l *listeners) watch(name string, alone bool) *watch {
+// watch begins to watch the results of a query from a time on. The caller must stop the watch. An alone watch shares
+// its stream with no other.
+func (l *listeners) watch(target targetFunc, from time.Time, alone bool) *watch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	w := &watch{listeners: l, name: name, changed: make(chan struct{}, 1)}
+	w := &watch{listeners: l, target: target, from: from, changed: make(chan struct{}, 1)}
 	switch {
 	case l.closed:
 		w.end(errClosed)

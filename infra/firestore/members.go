@@ -60,7 +60,7 @@ func (s *Members) ListMembers(ctx context.Context, organizationID string) ([]mem
 	}, func(snap *gcp.DocumentSnapshot) error {
 		var m membership
 		if err := decode(snap, membershipFields(&m)); err != nil {
-			reportUnreadable(ctx, snap, err)
+			reportUnreadable(ctx, snap.Ref.Parent.ID, snap.Ref.ID, err)
 			return nil
 		}
 		records = append(records, member.Record{ID: m.subject, RevocationDue: m.revocationDue})

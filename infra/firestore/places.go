@@ -37,39 +37,41 @@ func (p textPlace[S]) decode(name string, value any) error {
 }
 
 // textsPlace stores a slice of strings as an array, or as null when it is empty.
-type textsPlace struct{ at *[]string }
+type textsPlace[S ~string] struct{ at *[]S }
 
-func texts(at *[]string) place { return textsPlace{at} }
+func texts[S ~string](at *[]S) place { return textsPlace[S]{at} }
 
-func (p textsPlace) encode() any {
+func (p textsPlace[S]) encode() any {
 	if len(*p.at) == 0 {
 		return nil
 	}
 	items := make([]any, len(*p.at))
 	for i, s := range *p.at {
-		items[i] = s
+		items[i] = string(s)
 	}
 	return items
 }
 
-func (p textsPlace) decode(name string, value any) error {
+func (p textsPlace[S]) decode(name string, value any) error {
 	values, err := cast[[]any](name, value)
 	if err != nil || len(values) == 0 {
 		return err
 	}
-	items := make([]string, len(values))
+	items := make([]S, len(values))
 	for i, v := range values {
-		if items[i], err = cast[string](name, v); err != nil {
+		s, err := cast[string](name, v)
+		if err != nil {
 			return err
 		}
+		items[i] = S(s)
 	}
 	*p.at = items
 	return nil
 }
 
-type numberPlace[N int | int64] struct{ at *N }
+type numberPlace[N ~int | ~int64] struct{ at *N }
 
-func number[N int | int64](at *N) place { return numberPlace[N]{at} }
+func number[N ~int | ~int64](at *N) place { return numberPlace[N]{at} }
 
 func (p numberPlace[N]) encode() any { return int64(*p.at) }
 
@@ -137,6 +139,23 @@ func (p timePlace) encode() any {
 func (p timePlace) decode(name string, value any) (err error) {
 	*p.at, err = cast[time.Time](name, value)
 	return err
+}
+
+// optionalTimePlace stores a time or null.
+type optionalTimePlace struct{ at **time.Time }
+
+func optionalTimestamp(at **time.Time) place { return optionalTimePlace{at} }
+
+func (p optionalTimePlace) encode() any {
+	if *p.at == nil {
+		return nil
+	}
+	return storedTime(**p.at)
+}
+
+func (p optionalTimePlace) decode(name string, value any) error {
+	*p.at = new(time.Time)
+	return timePlace{*p.at}.decode(name, value)
 }
 
 // storedTime is t as it will be read again: Firestore stores microseconds.

@@ -3,12 +3,8 @@ package firestore
 import (
 	"context"
 	_ "embed" // for indexes.json
-	"encoding/base64"
-	"encoding/binary"
-	"hash/crc32"
+	"iter"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	gcp "cloud.google.com/go/firestore"
@@ -29,6 +25,8 @@ func Indexes() []byte { return slices.Clone(indexesJSON) }
 type query struct {
 	collection string
 	equal      []equality
+	// contains names an array that must contain a value.
+	contains equality
 	// until names a field that must be at or before now, and since one that must be at or after now. Documents with
 	// null in the field don't match.
 	until, since string
@@ -55,6 +53,9 @@ func (c *Client) firestoreQuery(q query) gcp.Query {
 	asked := c.collection(q.collection).Query
 	for _, e := range q.equal {
 		asked = asked.Where(e.field, "==", e.value)
+	}
+	if q.contains.value != "" {
+		asked = asked.Where(q.contains.field, "array-contains", q.contains.value)
 	}
 	if q.until != "" {
 		asked = asked.Where(q.until, "<=", q.now)
@@ -90,24 +91,52 @@ func (c *Client) runQuery(ctx context.Context, q query) ([]*gcp.DocumentSnapshot
 	return snaps, nil
 }
 
+// pages iterates over the records that match a query, which it reads page by page. It reports records that can't be
+// decoded and leaves them out.
+func pages[T any](
+	ctx context.Context, c *Client, q query, decode func(*gcp.DocumentSnapshot) (T, error),
+	position func(*gcp.DocumentSnapshot) []any,
+) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for q := q; ; {
+			snaps, err := c.runQuery(ctx, q)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, snap := range snaps {
+				record, err := decode(snap)
+				if err != nil {
+					reportUnreadable(ctx, snap.Ref.Parent.ID, snap.Ref.ID, err)
+					continue
+				}
+				if !yield(record, nil) {
+					return
+				}
+			}
+			if len(snaps) < q.limit {
+				return
+			}
+			q.after = position(snaps[len(snaps)-1])
+		}
+	}
+}
+
 // eachDocument visits all documents that match a query, ordered by id. It reads q.limit documents in one call.
 func (c *Client) eachDocument(ctx context.Context, q query, visit func(*gcp.DocumentSnapshot) error) error {
 	q.order = []order{{gcp.DocumentID, gcp.Asc}}
-	for {
-		snaps, err := c.runQuery(ctx, q)
+	same := func(snap *gcp.DocumentSnapshot) (*gcp.DocumentSnapshot, error) { return snap, nil }
+	byID := func(snap *gcp.DocumentSnapshot) []any { return []any{snap.Ref.ID} }
+	for snap, err := range pages(ctx, c, q, same, byID) {
+		if err == nil {
+			err = visit(snap)
+		}
 		if err != nil {
 			return err
 		}
-		for _, snap := range snaps {
-			if err := visit(snap); err != nil {
-				return err
-			}
-			q.after = []any{snap.Ref.ID}
-		}
-		if len(snaps) < q.limit {
-			return nil
-		}
 	}
+	return nil
 }
 
 func documentIDs(snaps []*gcp.DocumentSnapshot) []string {
@@ -127,12 +156,6 @@ type listing[T any] struct {
 	position   func(T) position
 	// include is false for items that are left out. Nil includes all.
 	include func(T) bool
-}
-
-// position is the position of an item in a list.
-type position struct {
-	createdAt  time.Time
-	tieBreaker string
 }
 
 // listPage reads a page. It reads one more item than the page has, to know whether there is a next page. A page starts
@@ -178,7 +201,7 @@ func collect[T any](ctx context.Context, c *Client, l listing[T], q query) ([]T,
 			q.after = l.valuesOf(snap)
 			item, err := l.decode(snap)
 			if err != nil {
-				reportUnreadable(ctx, snap, err)
+				reportUnreadable(ctx, snap.Ref.Parent.ID, snap.Ref.ID, err)
 				continue
 			}
 			if l.include == nil || l.include(item) {
@@ -198,45 +221,4 @@ func (l listing[T]) valuesOf(snap *gcp.DocumentSnapshot) []any {
 		return []any{doc["created_at"], snap.Ref.ID}
 	}
 	return []any{doc["created_at"], doc[l.tieBreaker]}
-}
-
-// values are the position's values in the order of a list.
-func (p position) values() []any { return []any{p.createdAt, p.tieBreaker} }
-
-const (
-	// cursorVersion begins every cursor, so that the format can change.
-	cursorVersion = "1"
-	maxCursor     = 512
-)
-
-// cursor encodes a position. A cursor is bound to its list, but not to the filters, and contains only what the client
-// may see. The checksum detects a cursor that was cut or mistyped, which would silently lead to another position. It
-// does not prevent forgery.
-func (p position) cursor(collection string) string {
-	text := strings.Join([]string{
-		cursorVersion, collection, strconv.FormatInt(p.createdAt.UnixNano(), 10),
-		p.tieBreaker,
-	}, " ")
-	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32([]byte(text),
-		crc32.ChecksumIEEE([]byte(text))))
-}
-
-func parseCursor(collection, cursor string) (position, bool) {
-	if len(cursor) > maxCursor {
-		return position{}, false
-	}
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
-	if err != nil || len(raw) < crc32.Size {
-		return position{}, false
-	}
-	text, sum := raw[:len(raw)-crc32.Size], raw[len(raw)-crc32.Size:]
-	parts := strings.SplitN(string(text), " ", 4)
-	if crc32.ChecksumIEEE(text) != binary.BigEndian.Uint32(sum) || len(parts) != 4 {
-		return position{}, false
-	}
-	nanos, err := strconv.ParseInt(parts[2], 10, 64)
-	if err != nil || nanos < 0 || parts[0] != cursorVersion || parts[1] != collection || !validID(parts[3]) {
-		return position{}, false
-	}
-	return position{time.Unix(0, nanos).UTC(), parts[3]}, true
 }

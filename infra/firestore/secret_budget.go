@@ -73,6 +73,9 @@ func (s *SecretBudget) Charge(ctx context.Context, c secretwrite.Cost) (kept boo
 		if err := ch.chargeSecrets(ctx, b, &org, snaps[1], c); err != nil {
 			return err
 		}
+		if ch.rehearsal != nil {
+			return nil
+		}
 		org.save(b, []gcp.Update{setSecretWrites(org.Organization)})
 		_, err = s.client.commit(ctx, b)
 		return err
@@ -142,7 +145,7 @@ func (c *Client) beginCharge(ctx context.Context) (change, error) {
 	if err != nil {
 		return change{}, err
 	}
-	if a := idempotency.From(ctx); a != nil && !a.Used() {
+	if a := idempotency.From(ctx); a != nil && ch.rehearsal == nil && !a.Used() {
 		err = ch.useAttempt(a)
 	}
 	return ch, err

@@ -11,6 +11,7 @@ import (
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/ratelimit"
+	"agents.example/controlplane/shared/rehearsal"
 	"agents.example/controlplane/shared/secret"
 	"agents.example/controlplane/shared/secretwrite"
 )
@@ -67,6 +68,30 @@ func TestCharge_ChargesTheOrganizationAndTheServiceOrNeither(t *testing.T) {
 		if got := charge(step.ctx, t, c, step.cost); got != step.wantRefuse {
 			t.Errorf("step %d, %s: refused by %q, want %q", i, step.about, got, step.wantRefuse)
 		}
+	}
+}
+
+// TestCharge_OfARehearsalRefusesAndCountsNothing rehearses as often as real calls would use up the limit.
+func TestCharge_OfARehearsalRefusesAndCountsNothing(t *testing.T) {
+	t.Parallel()
+	now := agenttest.Now()
+	c := open(t, "", limitedSecrets(func() time.Time { return now }))
+	ctx := agentFixture(c).Tenant(t, plan.Hobby).Ctx
+	rehearsed, _ := rehearsal.With(ctx)
+	whole := secretwrite.Cost{Secrets: 10, Calls: 15}
+	for range 2 {
+		if got := charge(rehearsed, t, c, whole); got != "" {
+			t.Fatalf("a rehearsal is refused by %q, want no refusal", got)
+		}
+	}
+	if got := charge(ctx, t, c, whole); got != "" {
+		t.Errorf("the real charge after rehearsals is refused by %q, want no refusal", got)
+	}
+	if got := charge(rehearsed, t, c, secretwrite.Cost{Secrets: 1}); got != "organization" {
+		t.Errorf("a rehearsal over the limit is refused by %q, want the organization's", got)
+	}
+	if got := charge(rehearsed, t, c, secretwrite.Cost{Calls: 1}); got != "service" {
+		t.Errorf("a rehearsal over the limit is refused by %q, want the service's", got)
 	}
 }
 

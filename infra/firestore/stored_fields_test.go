@@ -11,10 +11,12 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/audit/seal"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/secret"
+	"agents.example/controlplane/shared/webhook"
 )
 
 // TestStoredFields_KeepTheirNames compares the fields of every document with testdata/stored_fields.txt, which names
@@ -62,22 +64,28 @@ func storedRecords() map[string]storedRecord {
 	o := &billing.Account{}
 	given, event, m, l := &answer{}, &appliedEvent{}, &membership{}, &lease{}
 	s, p, operation, shown := &metrics.Snapshot{}, &metrics.Progress{}, &secret.Operation{}, &agentAnswer{}
-	limit := &budget{}
+	limit, sealed, events := &budget{}, &seal.Seal{}, &eventRecord{}
+	hook, delivery, deletion := &webhook.Webhook{}, &webhook.Delivery{}, &agent.DeletionRecord{}
 	return map[string]storedRecord{
 		agentCollection:                   {a, agentFields(a, new(string))},
 		organizationCollection:            {o, slices.Concat(organizationFields(&o.Organization), accountFields(o))},
 		keyCollection:                     {k, keyFields(k)},
 		userCollection:                    {u, userFields(u)},
 		auditCollection:                   {e, entryFields(e)},
+		sealCollection:                    {sealed, sealFields(sealed)},
 		idempotencyCollection:             {given, answerFields(given)},
 		idempotencyCollection + " answer": {shown, agentAnswerFields(shown)},
-		eventCollection:                   {event, appliedEventFields(event)},
+		eventCollection:                   {events, eventRecordFields(events)},
+		appliedEventCollection:            {event, appliedEventFields(event)},
 		membershipCollection:              {m, membershipFields(m)},
 		leaseCollection:                   {l, leaseFields(l)},
 		metricsCollection:                 {s, metricsFields(s)},
 		progressCollection:                {p, progressFields(p)},
 		operationCollection:               {operation, historyFields(operation)},
 		budgetCollection:                  {limit, budgetFields(limit)},
+		webhookCollection:                 {hook, webhookFields(hook)},
+		deliveryCollection:                {delivery, deliveryFields(delivery)},
+		deletionCollection:                {deletion, deletionRecordFields(deletion)},
 	}
 }
 

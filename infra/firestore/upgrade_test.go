@@ -16,6 +16,7 @@ import (
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/page"
+	"agents.example/controlplane/shared/role"
 )
 
 // Functions of different releases work on the same documents. testdata/documents holds documents as former releases
@@ -91,6 +92,7 @@ func TestDocumentsOfOtherReleases(t *testing.T) {
 			ctx := fixtureContext(t)
 			checkAgentReads(ctx, t, c)
 			checkOtherReads(ctx, t, c)
+			checkKeyRole(t, c, filepath.Base(file))
 			before := readFixtureAgent(ctx, t, c)
 			changed, err := c.Agents(&agenttest.Nudges{}).Change(ctx, fixtureAgent, func(a *agent.Agent) error {
 				return a.Act(agent.Stop, agent.Manual, time.Now())
@@ -168,6 +170,18 @@ func checkOtherReads(ctx context.Context, t *testing.T, c *Client) {
 	}
 	if entries, err := c.AuditLog().List(ctx, audit.Filter{}, page.Request{}); err != nil || len(entries.Items) != 1 {
 		t.Errorf("listed the audit entries %+v (%v), want 1", entries, err)
+	}
+}
+
+// checkKeyRole checks that a key of a release without roles is an admin's.
+func checkKeyRole(t *testing.T, c *Client, file string) {
+	t.Helper()
+	want := role.Admin
+	if file == "2026-11-key-roles.json" {
+		want = role.Member
+	}
+	if _, key, err := c.Keys().Find(t.Context(), "old-hash", document.Ref{}); err != nil || key.Role != want {
+		t.Errorf("the key has the role %q (%v), want %s", key.Role, err, want)
 	}
 }
 

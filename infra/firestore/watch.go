@@ -2,57 +2,64 @@ package firestore
 
 import (
 	"context"
+	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 )
 
-// watch is one wait's view of one document.
+// watch is a view of the records of an organization's events that are committed from some time on. The records never
+// change, so only new ones matter.
 type watch struct {
 	listeners *listeners
-	name      string
-	changed   chan struct{} // receives when latest or err was set
+	target    targetFunc
+	changed   chan struct{} // receives when records or err was set
 
 	// The lock of listeners guards the rest.
 	stream *listenStream // nil if it never had one
 	id     int32
+	// from is the time for target when the watch begins again.
+	from time.Time
 	// current is true once the service has sent the state from when the target was added.
 	current bool
-	// exists is whether the last message was about a document that exists.
-	exists bool
-	// pending is the state from messages that are not complete yet, and latest is the one for the wait.
-	pending, latest *documentState
-	err             error
+	// count is how many records the service has sent of those that it has.
+	count int32
+	// pending are records from messages that are not complete yet, and complete are those for the reader.
+	pending, complete []*firestorepb.Document
+	err               error
 }
 
-// documentState is a document, which is nil if it does not exist.
-type documentState struct{ document *firestorepb.Document }
+// targetFunc returns the query of the records that were requested at or after a time.
+type targetFunc func(from time.Time) *firestorepb.Target_QueryTarget
 
-// next waits for a newer state of the document. It returns nil if the document does not exist, and skips states that
-// have been replaced. After an error the watch is over.
-func (w *watch) next(ctx context.Context) (*firestorepb.Document, error) {
+// next waits for records. They have no order, but all were committed after those that it returned before. A record may
+// be returned again after the stream broke. After an error the watch is over.
+func (w *watch) next(ctx context.Context) ([]*firestorepb.Document, error) {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-w.changed:
 		}
-		state, err := w.take()
-		if err != nil {
-			return nil, err
-		}
-		if state != nil {
-			return state.document, nil
+		if records, err := w.take(); err != nil || len(records) > 0 {
+			return records, err
 		}
 	}
 }
 
-// take returns the latest state, if the wait has not received it.
-func (w *watch) take() (*documentState, error) {
+// take returns the records that the reader has not received.
+func (w *watch) take() ([]*firestorepb.Document, error) {
 	w.listeners.mu.Lock()
 	defer w.listeners.mu.Unlock()
-	state := w.latest
-	w.latest = nil
-	return state, w.err
+	records := w.complete
+	w.complete = nil
+	return records, w.err
+}
+
+// reached is the time from which another watch must begin to continue this one.
+func (w *watch) reached() time.Time {
+	w.listeners.mu.Lock()
+	defer w.listeners.mu.Unlock()
+	return w.from
 }
 
 // stop ends the watch.
@@ -66,23 +73,25 @@ func (w *watch) stop() {
 
 // The caller holds the lock in all methods below.
 
-// reset forgets what was received of a target, whose state the service sends again. A document that it does not send
-// does not exist.
+// reset forgets what was received of a target, which the service sends again.
 func (w *watch) reset() {
-	w.current = false
-	w.receive(nil)
+	w.current, w.count, w.pending = false, 0, nil
 }
 
 func (w *watch) receive(d *firestorepb.Document) {
-	w.pending, w.exists = &documentState{d}, d != nil
+	w.pending, w.count = append(w.pending, d), w.count+1
 }
 
-// deliver hands the pending state to the wait.
-func (w *watch) deliver() {
-	if !w.current || w.pending == nil {
+// deliver hands the pending records to the reader. They are all that were committed until now.
+func (w *watch) deliver(now time.Time) {
+	if !w.current {
 		return
 	}
-	w.latest, w.pending = w.pending, nil
+	w.from = now.Add(-settling - clockSkew)
+	if len(w.pending) == 0 {
+		return
+	}
+	w.complete, w.pending = append(w.complete, w.pending...), nil
 	notify(w.changed)
 }
 

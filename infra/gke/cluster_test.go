@@ -129,7 +129,7 @@ func (w *world) awaitGone(t *testing.T, a agent.Agent) {
 	t.Helper()
 	clustertest.Eventually(t, func(ctx context.Context) error {
 		gone, err := w.CheckGone(ctx, a)
-		if err == nil && !gone {
+		if err == nil && !gone.All() {
 			err = errors.New("the agent's objects still exist")
 		}
 		return err

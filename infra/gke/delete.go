@@ -59,10 +59,13 @@ func isOurs(namespace metav1.Object, agentID string) bool {
 // CheckGone implements provisioning.Cluster. A volume outlives its namespace by moments, or for as long as its storage
 // cannot be reached. By then the claim that names the volume is gone, and volumes cannot be selected by the namespace
 // of their claim. Therefore CheckGone lists the volumes of the cell once the namespace is gone.
-func (c *Clusters) CheckGone(ctx context.Context, a agent.Agent) (bool, error) {
+//
+// The provisioner's finalizer keeps a volume until the disk is deleted. A volume whose class retains its disk is never
+// deleted, so it is never reported gone.
+func (c *Clusters) CheckGone(ctx context.Context, a agent.Agent) (provisioning.Gone, error) {
 	client, err := c.client(a.Cell)
 	if err != nil {
-		return false, err
+		return provisioning.Gone{}, err
 	}
 	t := core("Namespace", "", a.Namespace())
 	var namespace corev1.Namespace
@@ -71,12 +74,12 @@ func (c *Clusters) CheckGone(ctx context.Context, a agent.Agent) (bool, error) {
 	case err == nil:
 		slog.DebugContext(ctx, "the agent's objects are being deleted", "agent_id", a.ID, "cell", a.Cell,
 			"left", t.String()+remains(&namespace))
-		return false, nil
+		return provisioning.Gone{}, nil
 	case !apierrors.IsNotFound(err):
-		return false, explain(err, t)
+		return provisioning.Gone{}, explain(err, t)
 	}
 	volumes, err := client.volumesOf(ctx, a.Namespace())
-	return len(volumes) == 0, err
+	return provisioning.Gone{Namespace: true, Volume: err == nil && len(volumes) == 0}, err
 }
 
 // volumesOf lists the volumes that were claimed in a namespace.

@@ -23,8 +23,8 @@ func TestDelete_RemovesNamespaceAndVolume(t *testing.T) {
 	w.apply(t, a, testRuntimeInput())
 	w.awaitReady(t, a)
 	volume := w.volume(t, a)
-	if gone, err := w.CheckGone(t.Context(), a); gone || err != nil {
-		t.Errorf("CheckGone of a running agent = %t, %v, want false", gone, err)
+	if gone, err := w.CheckGone(t.Context(), a); gone != (provisioning.Gone{}) || err != nil {
+		t.Errorf("CheckGone of a running agent = %+v, %v, want nothing gone", gone, err)
 	}
 	for range 2 {
 		if err := w.Delete(t.Context(), a); err != nil {
@@ -76,8 +76,8 @@ func TestCheckGone_ReportsAVolumeThatIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.awaitNamespaceGone(t, a)
-	if gone, err := w.CheckGone(t.Context(), a); gone || err != nil {
-		t.Errorf("CheckGone while the volume exists = %t, %v, want false", gone, err)
+	if gone, err := w.CheckGone(t.Context(), a); gone != (provisioning.Gone{Namespace: true}) || err != nil {
+		t.Errorf("CheckGone while the volume exists = %+v, %v, want only the namespace gone", gone, err)
 	}
 	finalizers(func([]string) []string { return nil })
 	w.awaitGone(t, a)

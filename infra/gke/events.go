@@ -43,6 +43,7 @@ func (c *client) trouble(ctx context.Context, namespace string, pod types.UID) (
 				continue
 			}
 			if f := explainEvent(e.Reason, e.Message); f != nil {
+				f.Observed.Reason = e.Reason
 				newest, told = e, &verdict{failure: f, silent: true, said: e.Reason + ": " + e.Message}
 			}
 		}

@@ -2,6 +2,9 @@ package gke
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -78,6 +81,7 @@ func (d desired) judge(pod *corev1.Pod) verdict {
 			Code: codeUnschedulable,
 			Message: "No node in the region has room for the agent yet. " +
 				"Nodes are added automatically; retry in a few minutes.",
+			Observed: agent.Observation{Reason: scheduled.Reason, Lacks: lacking(scheduled.Message)},
 		}
 		return v
 	}
@@ -115,6 +119,7 @@ func statusOf(statuses []corev1.ContainerStatus, name string) *corev1.ContainerS
 func (d desired) judgeContainer(v verdict, status *corev1.ContainerStatus, demand string) verdict {
 	if w := status.State.Waiting; w != nil {
 		if f := notStarted(w.Reason); f != nil {
+			f.Observed = agent.Observation{Reason: w.Reason, Restarts: int(status.RestartCount)}
 			v.failure, v.said = f, w.Reason+": "+w.Message
 			return v
 		}
@@ -128,6 +133,7 @@ func (d desired) judgeContainer(v verdict, status *corev1.ContainerStatus, deman
 		v.failure, v.said = d.crashed(status, exit), exit.Reason
 	case status.State.Running != nil:
 		v.failure = waiting("The agent is running but did not %s in time.", demand)
+		v.failure.Observed = agent.Observation{Reason: reasonUnready, Restarts: int(status.RestartCount)}
 	default:
 		v.silent, v.failure = true, waiting("The agent's container did not start in time.")
 	}
@@ -170,6 +176,9 @@ func (d desired) crashed(status *corev1.ContainerStatus,
 	}
 	f := &provisioning.PodFailure{
 		Code: codeCrashLoop,
+		Observed: agent.Observation{
+			Reason: exit.Reason, Exited: true, ExitCode: int(exit.ExitCode), Restarts: int(status.RestartCount),
+		},
 		Message: fmt.Sprintf("The agent exits soon after it starts: exit code %d%s, %s. "+
 			"Check its environment variables and secrets, then restart it.",
 			exit.ExitCode, exitHint(exit.ExitCode), times(crashes)),
@@ -184,6 +193,31 @@ func (d desired) crashed(status *corev1.ContainerStatus,
 		f.Permanent = status.RestartCount >= crashesUntilCertain
 	}
 	return f
+}
+
+// reasonUnready is the kubelet's reason for a pod whose containers run and are not ready.
+const reasonUnready = "ContainersNotReady"
+
+// shortage matches what the scheduler says that a machine lacks. The rest of its text describes the cluster's machines.
+var shortage = regexp.MustCompile(`Insufficient (cpu|memory|ephemeral-storage)|(volume node affinity conflict)`)
+
+// volumeZone stands for a machine in the zone of the agent's volume.
+const volumeZone = "room in the zone of the agent's volume"
+
+// lacking names what no machine has enough of, by the scheduler's message; "" if that does not say.
+func lacking(message string) string {
+	var names []string
+	for _, found := range shortage.FindAllStringSubmatch(message, -1) {
+		name := found[1]
+		if found[2] != "" {
+			name = volumeZone
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }
 
 func exitHint(code int32) string {

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/provisioning"
 )
@@ -17,6 +18,7 @@ func judgeFront(status *corev1.ContainerStatus) (f *provisioning.PodFailure, sai
 		if f := notStarted(w.Reason); f != nil {
 			f.Message = "The platform's front container in the agent's pod cannot be started. " + contactSupport
 			f.Permanent = false // another release may correct it
+			f.Observed = agent.Observation{Reason: w.Reason, Restarts: int(status.RestartCount)}
 			return f, frontName + ": " + w.Reason + ": " + w.Message
 		}
 		exit = status.LastTerminationState.Terminated
@@ -28,6 +30,9 @@ func judgeFront(status *corev1.ContainerStatus) (f *provisioning.PodFailure, sai
 		Code: codeNoStart,
 		Message: fmt.Sprintf("The platform's front container in the agent's pod exits: exit code %d%s, %s. %s",
 			exit.ExitCode, exitHint(exit.ExitCode), times(status.RestartCount+1), contactSupport),
+		Observed: agent.Observation{
+			Reason: exit.Reason, Exited: true, ExitCode: int(exit.ExitCode), Restarts: int(status.RestartCount),
+		},
 	}, frontName + ": " + exit.Reason
 }
 

@@ -270,3 +270,16 @@ func TestExplainEvent_ExplainsKnownEvents(t *testing.T) {
 		wantFailure(t, f, test.code, test.permanent)
 	}
 }
+
+func TestLacking_NamesOnlyWhatMachinesLack(t *testing.T) {
+	t.Parallel()
+	for message, want := range map[string]string{
+		"0/3 nodes are available: 2 Insufficient memory, 3 Insufficient cpu, 1 Insufficient cpu.": "cpu, memory",
+		"0/2 nodes are available: 2 node(s) had volume node affinity conflict.":                   volumeZone,
+		"0/1 nodes are available: node gke-tenants-7f had taint {secret: x}.":                     "",
+	} {
+		if got := lacking(message); got != want {
+			t.Errorf("lacking(%q) = %q, want %q", message, got, want)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/diagnosis"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/provisioning"
 )
@@ -44,12 +46,30 @@ func TestPods_ReportsTheSameFailuresAsCheckReady(t *testing.T) {
 		code      string
 		permanent bool
 		message   string
+		// evidence and title are of the diagnosis.
+		evidence []string
+		title    string
 	}{
-		{fault: cluster.CrashLoop, code: codeCrashLoop, permanent: true, message: "exit code 1"},
-		{fault: cluster.OutOfMemory, code: codeOutOfMemory, permanent: true, message: "memory limit of 2 GiB"},
-		{fault: cluster.ImagePull, code: codeImagePull, permanent: false, message: "cannot pull the agent's image"},
-		{fault: cluster.Unschedulable, code: codeUnschedulable, permanent: false, message: "room"},
-		{fault: cluster.NotReady, code: codeTimeout, permanent: false, message: "connections on $PORT (3000)"},
+		{
+			fault: cluster.CrashLoop, code: codeCrashLoop, permanent: true, message: "exit code 1",
+			evidence: []string{"reason: Error", "exit code: 1"}, title: "exits soon",
+		},
+		{
+			fault: cluster.OutOfMemory, code: codeOutOfMemory, permanent: true, message: "memory limit of 2 GiB",
+			evidence: []string{"reason: OOMKilled", "exit code: 137"}, title: "more memory",
+		},
+		{
+			fault: cluster.ImagePull, code: codeImagePull, permanent: false, message: "cannot pull the agent's image",
+			evidence: []string{"reason: ImagePullBackOff"}, title: "cannot get the agent's image",
+		},
+		{
+			fault: cluster.Unschedulable, code: codeUnschedulable, permanent: false, message: "room",
+			evidence: []string{"reason: Unschedulable"}, title: "no room",
+		},
+		{
+			fault: cluster.NotReady, code: codeTimeout, permanent: false, message: "connections on $PORT (3000)",
+			evidence: []string{"reason: ContainersNotReady"}, title: "did not become ready in time",
+		},
 	} {
 		t.Run(string(c.fault), func(t *testing.T) {
 			t.Parallel()
@@ -67,6 +87,17 @@ func TestPods_ReportsTheSameFailuresAsCheckReady(t *testing.T) {
 					!strings.Contains(f.Message, c.message) {
 					return fmt.Errorf("the pod fails with %w, permanent %t; want %s, permanent %t, and %q", f,
 						f.Permanent, c.code, c.permanent, c.message)
+				}
+				told := diagnosis.Of(diagnosis.Facts{Agent: agent.Agent{Status: agent.Error, Failure: &agent.Failure{
+					Code: pods[0].Failure.Code, Message: pods[0].Failure.Message, Observed: pods[0].Failure.Observed,
+				}}})
+				for _, fact := range c.evidence {
+					if !slices.Contains(told.Causes[0].Evidence, fact) {
+						return fmt.Errorf("the evidence of the diagnosis is %q, want %q", told.Causes[0].Evidence, fact)
+					}
+				}
+				if !strings.Contains(told.Summary, c.title) {
+					t.Errorf("the diagnosis says %q, want %q in it", told.Summary, c.title)
 				}
 				return nil
 			})

@@ -24,6 +24,7 @@ import (
 	"agents.example/controlplane/infra/lazyconn"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/webhook"
 )
 
 const (
@@ -40,15 +41,18 @@ type Options struct {
 	ProjectID string
 	// Topic is the topic's id, without its project.
 	Topic string
+	// WebhookTopic is the id of the topic of webhooks' nudges. Empty if the process publishes none.
+	WebhookTopic string
 	// EmulatorHost is the host:port of a local Pub/Sub emulator, called without encryption or credentials. Empty means
 	// Google's service.
 	EmulatorHost string
 }
 
-// Publisher implements agent.Nudger.
+// Publisher implements agent.Nudger and webhook.Nudger.
 type Publisher struct {
 	client *apiv1.TopicAdminClient
-	topic  string // projects/ID/topics/ID
+	// The names of the topics, as projects/ID/topics/ID.
+	topic, webhookTopic string
 
 	mu     sync.Mutex
 	closed bool
@@ -72,8 +76,16 @@ func Open(ctx context.Context, o Options) (*Publisher, error) {
 		return nil, fmt.Errorf("open the pubsub client: %w", err)
 	}
 	client.CallOptions = &apiv1.TopicAdminCallOptions{Publish: []gax.CallOption{gax.WithRetry(newRetryer)}}
-	return &Publisher{client: client, topic: "projects/" + o.ProjectID + "/topics/" + o.Topic}, nil
+	p := &Publisher{client: client, topic: topicName(o.ProjectID, o.Topic)}
+	if o.WebhookTopic != "" {
+		p.webhookTopic = topicName(o.ProjectID, o.WebhookTopic)
+	}
+	return p, nil
 }
+
+func topicName(projectID, id string) string { return "projects/" + projectID + "/topics/" + id }
+
+var _ webhook.Nudger = (*Publisher)(nil)
 
 // newRetryer returns a retryer for transient errors.
 func newRetryer() gax.Retryer {
@@ -87,7 +99,19 @@ func (p *Publisher) Nudge(ctx context.Context, agentID string) error {
 	if agentID == "" {
 		return errors.New("pubsub: a nudge needs an agent id")
 	}
-	data, err := json.Marshal(function.AgentNudge{AgentID: agentID})
+	return p.publish(ctx, p.topic, function.AgentNudge{AgentID: agentID})
+}
+
+// NudgeWebhook implements webhook.Nudger, as Nudge does.
+func (p *Publisher) NudgeWebhook(ctx context.Context, id string) error {
+	if id == "" || p.webhookTopic == "" {
+		return errors.New("pubsub: a nudge of a webhook needs an id, and a topic")
+	}
+	return p.publish(ctx, p.webhookTopic, function.WebhookNudge{WebhookID: id})
+}
+
+func (p *Publisher) publish(ctx context.Context, topic string, nudge any) error {
+	data, err := json.Marshal(nudge)
 	if err != nil {
 		return fmt.Errorf("encode a nudge: %w", err)
 	}
@@ -97,11 +121,11 @@ func (p *Publisher) Nudge(ctx context.Context, agentID string) error {
 	defer p.inFlight.Done()
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
-	_, err = p.client.Publish(ctx, &pubsubpb.PublishRequest{Topic: p.topic, Messages: []*pubsubpb.PubsubMessage{{
+	_, err = p.client.Publish(ctx, &pubsubpb.PublishRequest{Topic: topic, Messages: []*pubsubpb.PubsubMessage{{
 		Data: data, Attributes: function.TraceAttributes(ctx),
 	}}})
 	if err != nil {
-		return unavailable(fmt.Errorf("publish a nudge to %s: %w", p.topic, err))
+		return unavailable(fmt.Errorf("publish a nudge to %s: %w", topic, err))
 	}
 	return nil
 }

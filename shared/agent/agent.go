@@ -72,6 +72,9 @@ type Agent struct {
 	// by key. Lists of the secret store may be hours old; these numbers are not.
 	SecretVersions []VersionRange
 
+	// Deletion is zero unless the agent is being deleted.
+	Deletion Deletion
+
 	// Generation rises with every change of the desired state.
 	Generation int64
 	// ObservedGeneration is the generation that a worker last completed. The agent has converged when the two are
@@ -137,6 +140,8 @@ type Failure struct {
 	// Outage is true if the control plane could not reach what it depends on. That says nothing about the agent, so it
 	// never ends in error because of it.
 	Outage bool `json:"-"`
+	// Observed is what the cluster reported about the pod. Diagnoses show it.
+	Observed Observation `json:"-"`
 }
 
 // EnvVar is one environment variable of the agent.

@@ -13,12 +13,16 @@ import (
 
 // Store is the port through which routes use agents. Every method is scoped to the organization of the caller in ctx:
 // another organization's agent is NotFound, exactly like one that never existed.
+//
+// With a rehearsal.Rehearsal in ctx, Create and Change return what they would return, record it there, and write and
+// nudge nothing. A later Change of the same ctx begins from the recorded agent.
 type Store interface {
 	// Get reads one agent. Errors: NotFound, Unavailable.
 	Get(ctx context.Context, id string) (Agent, error)
-	// Await returns the agent once the condition until holds, which it checks again on every change. If ctx ends first,
-	// it returns the agent's present state. It returns a pointer, because the goroutines that wait would have room for
-	// agents on their stacks, which would be most of their memory. Errors: NotFound, Unavailable.
+	// Await returns the agent once the condition until holds, which it checks again after every change that has an
+	// event. If ctx ends first, it returns the agent as it was last checked. It returns a pointer, because the
+	// goroutines that wait would have room for agents on their stacks, which would be most of their memory. Errors:
+	// NotFound, Unavailable.
 	Await(ctx context.Context, id string, until func(Agent) bool) (*Agent, error)
 	// List reads a page of agents, newest first. Errors: BadRequest for a bad cursor, Unavailable.
 	List(ctx context.Context, filter Filter, p page.Request) (page.Page[Agent], error)
@@ -49,9 +53,10 @@ type WorkerStore interface {
 	// Update runs a pure closure on the present record and writes the result if the generation is still a's. Otherwise
 	// it returns ErrSuperseded and the present record. The same transaction updates the organization's usage.
 	Update(ctx context.Context, a Agent, change func(*Agent)) (Agent, error)
-	// Remove deletes the record of an agent that is observed gone. A deleting agent holds no usage; Remove frees the
+	// Remove deletes the record of an agent that is observed gone, and stores the record of its deletion in the same
+	// transaction. d is what the worker observed; a need not have it. A deleting agent holds no usage; Remove frees the
 	// usage of any other. A second removal succeeds.
-	Remove(ctx context.Context, a Agent) error
+	Remove(ctx context.Context, a Agent, d Deletion) error
 	// ListDue lists at most limit agents whose work is overdue, the longest overdue first. It reports a record that it
 	// cannot read, and lists the next one in its place.
 	ListDue(ctx context.Context, now time.Time, limit int) ([]Agent, error)

@@ -94,9 +94,10 @@ func (a *Agent) AwaitReady(f *Failure, latest, now time.Time) {
 	if f == nil && a.Status == Error {
 		f = a.Failure // until the agent runs again
 	}
-	if (f == nil) != (a.Failure == nil) || f != nil && *f != *a.Failure {
-		a.Failure, a.UpdatedAt = f, now
+	if !sameFailure(f, a.Failure) {
+		a.UpdatedAt = now
 	}
+	a.Failure = f
 	a.wait(now)
 	if latest.After(now) && latest.Before(a.WorkDueAt) {
 		a.WorkDueAt = latest

@@ -136,6 +136,7 @@ func (a *Agent) Act(t Trigger, reason StatusReason, now time.Time) error {
 		a.Warming = false
 		if to == Deleting {
 			a.StatusReason = ""
+			a.Deletion = Deletion{RequestedAt: now}
 			a.cancelOperations(now)
 		}
 	}

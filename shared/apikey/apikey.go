@@ -11,6 +11,7 @@ import (
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/page"
+	"agents.example/controlplane/shared/role"
 )
 
 // Purpose says what a key is used for.
@@ -24,13 +25,18 @@ func (Purpose) Values() []string {
 // DefaultPurpose is the purpose of a key whose creator named none.
 const DefaultPurpose Purpose = "script"
 
+// DefaultRole is the role of a key whose creator named none, and of a key from a release before keys had roles.
+const DefaultRole = role.Admin
+
 // Key is the record of a key. It holds the key's hash, not the key.
 type Key struct {
 	ID             string
 	OrganizationID string
 	Name           string
 	Purpose        Purpose
-	Prefix         string
+	// Role is what the key may do. It never changes.
+	Role   role.Role
+	Prefix string
 	// Hash is the keyed hash of the key, and the id of its document.
 	Hash      string
 	CreatedBy string
@@ -53,6 +59,7 @@ type View struct {
 	ID         string     `json:"id"`
 	Name       string     `json:"name"`
 	Purpose    Purpose    `json:"purpose"`
+	Role       role.Role  `json:"role" jsonschema:"What the key may do: everything that admins may, or only read, as members may."`
 	KeyPrefix  string     `json:"key_prefix" jsonschema:"The leading part of the key."`
 	CreatedAt  time.Time  `json:"created_at"`
 	LastUsedAt *time.Time `json:"last_used_at" jsonschema:"Updated at most once in five minutes; null before the first use."`
@@ -69,7 +76,7 @@ func (View) AmendSchema(s *jsonschema.Schema) {
 func (View) Example() any {
 	created := time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC)
 	return Key{
-		ID: "7d9f1c66-1a3b-4b6e-8f60-3d0c5f2a9e11", Name: "Deployments", Purpose: "ci",
+		ID: "7d9f1c66-1a3b-4b6e-8f60-3d0c5f2a9e11", Name: "Deployments", Purpose: "ci", Role: DefaultRole,
 		Prefix:    exampleKey[:PrefixLength],
 		CreatedBy: "c1f6a9f2-52f8-5a8e-9d5b-6f0a7b3c2d10", CreatedAt: created, LastUsedAt: created.AddDate(0, 0, 7),
 	}.Show()
@@ -96,8 +103,8 @@ func (CreatedView) Example() any {
 // Show renders the record for a client.
 func (k Key) Show() View {
 	v := View{
-		ID: k.ID, Name: k.Name, Purpose: k.Purpose, KeyPrefix: k.Prefix, CreatedAt: k.CreatedAt.UTC(),
-		CreatedBy: k.CreatedBy,
+		ID: k.ID, Name: k.Name, Purpose: k.Purpose, Role: k.Role, KeyPrefix: k.Prefix,
+		CreatedAt: k.CreatedAt.UTC(), CreatedBy: k.CreatedBy,
 	}
 	if !k.LastUsedAt.IsZero() {
 		t := k.LastUsedAt.UTC()

@@ -4,14 +4,20 @@ import (
 	"slices"
 
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/role"
 )
 
 // MaxAncestors bounds the stored ancestors of a key.
 const MaxAncestors = 1000
 
 // MadeWith returns the new key k as a request that authenticates with the key parent may create it: it expires with its
-// parent at the latest. Errors: Conflict if the parent has too many ancestors.
+// parent at the latest. Errors: Forbidden if it had more rights than its parent, Conflict if the parent has too many
+// ancestors.
 func (k Key) MadeWith(parent Key) (Key, error) {
+	if k.Role == role.Admin && parent.Role != role.Admin {
+		return k, fault.New(fault.Forbidden, "role_required",
+			"An API key cannot create a key with more rights than it has. Create the key in an admin's session.")
+	}
 	if len(parent.Ancestors) >= MaxAncestors {
 		return k, fault.New(fault.Conflict, "api_key_chain_too_long",
 			"The API key was created by a chain of %d API keys and cannot create another one. "+

@@ -8,6 +8,7 @@ import (
 
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/role"
 )
 
 func TestMadeWith_CapsTheExpiryAtTheCreators(t *testing.T) {
@@ -25,6 +26,26 @@ func TestMadeWith_CapsTheExpiryAtTheCreators(t *testing.T) {
 		k, err := apikey.Key{ExpiresAt: c.requested}.MadeWith(apikey.Key{ID: "parent", ExpiresAt: c.creator})
 		if err != nil || !k.ExpiresAt.Equal(c.want) {
 			t.Errorf("%s: expires at %v (%v), want %v", name, k.ExpiresAt, err, c.want)
+		}
+	}
+}
+
+func TestMadeWith_GivesNoMoreRightsThanTheCreators(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		requested, creator role.Role
+		want               string
+	}{
+		{requested: role.Admin, creator: role.Admin},
+		{requested: role.Member, creator: role.Admin},
+		{requested: role.Member, creator: role.Member},
+		{requested: role.Admin, creator: role.Member, want: "role_required"},
+		{requested: role.Admin, creator: "of a later release", want: "role_required"},
+	} {
+		k, err := apikey.Key{Role: c.requested}.MadeWith(apikey.Key{ID: "parent", Role: c.creator})
+		if fault.Code(err) != c.want || k.Role != c.requested {
+			t.Errorf("a key with the role %s creates one with %s: role %s, error %v, want code %q",
+				c.creator, c.requested, k.Role, err, c.want)
 		}
 	}
 }

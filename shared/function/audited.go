@@ -24,12 +24,12 @@ var errPanicked = errors.New("panic")
 
 // withAuditEntry runs handle and makes sure that a mutating call of an organization has exactly one audit entry. A
 // change writes the entry in its own commit. For all other calls (refused, failed, nothing to change) withAuditEntry
-// writes it before the response, so a client that has its response also finds the entry.
+// writes it before the response, so a client that has its response also finds the entry. A rehearsed call has none.
 func (g Guard) withAuditEntry(
 	ctx context.Context, r Route, req *http.Request, handle func(context.Context) (any, error),
 ) (out any, err error) {
 	caller := identity.From(ctx)
-	if g.Audit == nil || !r.Mutates() || caller.OrganizationID == "" {
+	if g.Audit == nil || !r.Mutates() || caller.OrganizationID == "" || r.rehearsed(req) {
 		return handle(ctx)
 	}
 	ctx, pending := audit.WithCallEntry(ctx)

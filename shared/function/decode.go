@@ -49,6 +49,7 @@ func (r Route) decode(w http.ResponseWriter, req *http.Request) ([]byte, error) 
 			found = append(found, invalidUTF8(part.name, values)...)
 		}
 	}
+	found = append(found, r.dryRunViolations(req)...)
 	relax(schema.description, document)
 	if found = append(found, schema.violations(document)...); len(found) > 0 {
 		return nil, fault.Validation(found...)

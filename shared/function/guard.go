@@ -114,7 +114,7 @@ func (a Access) check(c identity.Caller) error {
 			"The session has no active organization. Select one at the identity provider and use the new token.")
 	case a == Admin && !c.Admin():
 		return fault.New(fault.Forbidden, "role_required",
-			"This operation requires the role org:admin. Members are read-only.")
+			"This operation requires the role admin. Members and API keys with the role member are read-only.")
 	default:
 		return nil
 	}

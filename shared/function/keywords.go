@@ -23,7 +23,7 @@ func enforce(s *infer.Schema, patterns map[string]*regexp.Regexp) error {
 	rest.Type, rest.Types, rest.Enum, rest.Format, rest.Pattern = "", nil, nil, "", ""
 	rest.MinLength, rest.MaxLength, rest.Minimum, rest.Maximum = nil, nil, nil, nil
 	rest.MinProperties, rest.MaxProperties, rest.Required = nil, nil, nil
-	rest.Properties, rest.AdditionalProperties = nil, nil
+	rest.Properties, rest.AdditionalProperties, rest.Items = nil, nil, nil
 	if !reflect.ValueOf(rest).IsZero() {
 		return fmt.Errorf("a keyword is not validated: %v", &rest)
 	}
@@ -47,10 +47,15 @@ func enforce(s *infer.Schema, patterns map[string]*regexp.Regexp) error {
 			return err
 		}
 	}
-	if s.AdditionalProperties == nil {
-		return nil
+	for _, inner := range []*infer.Schema{s.AdditionalProperties, s.Items} {
+		if inner == nil {
+			continue
+		}
+		if err := enforce(inner, patterns); err != nil {
+			return err
+		}
 	}
-	return enforce(s.AdditionalProperties, patterns)
+	return nil
 }
 
 // format is a format of texts, and the violation of a text that does not have it.

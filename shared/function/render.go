@@ -50,6 +50,9 @@ func (f Formats) preferred(req *http.Request) Raw {
 // render writes a success. It encodes the body before it sends the first byte, so an encoding error becomes a 500. Only
 // a Raw.Stream body is sent while it is written.
 func (r Route) render(w http.ResponseWriter, req *http.Request, out any) error {
+	if r.rehearsed(req) {
+		r.Status = http.StatusOK
+	}
 	body := out
 	if reply, ok := out.(Reply); ok {
 		body = reply.Reply(w.Header())

@@ -18,9 +18,9 @@ type Access string
 
 // The kinds of access, narrowest first.
 const (
-	// Admin: an API key, or a session with the role org:admin.
+	// Admin: a session or an API key with the role admin.
 	Admin Access = "admin"
-	// Member: an API key, or any session with an active organization.
+	// Member: any API key, or any session with an active organization.
 	Member Access = "member"
 	// User: any valid token, even without an organization.
 	User Access = "user"
@@ -56,6 +56,8 @@ const (
 	Members        Need = "members"         // manage users at the identity provider
 	Monitoring     Need = "monitoring"      // read the metrics of the cells
 	HandoffSign    Need = "handoff_sign"    // the key that signs links to dashboards
+	WebhookSign    Need = "webhook_sign"    // the key from which webhooks' signing secrets derive
+	WebhookSend    Need = "webhook_send"    // call the receivers of webhooks
 )
 
 // Role names the binary that a function is linked into. Separate binaries keep one function's libraries out of
@@ -108,6 +110,8 @@ type Route struct {
 	// ResourceMetadata is the URL of the document that says how to get a token (RFC 9728), for clients that follow it
 	// from a 401. Empty for none.
 	ResourceMetadata string
+	// Rehearsal answers calls with dry_run=true; nil for a route that takes no such calls.
+	Rehearsal *Rehearsal
 	// Target returns what the call acts on, for its audit entry, given the path parameters. Nil derives it from the
 	// path.
 	Target func(path func(name string) string) audit.Target

@@ -25,7 +25,7 @@ import (
 //	 7. idempotency key             Route.withAttempt
 //	 8. body                        Route.decode: Route.decodeBody
 //	 9. validation                  Route.decode: relax, inputSchema.violations
-//	10. handler                     Guard.callHandler: Endpoint.call, or the kept answer of a repeated call
+//	10. handler                     Guard.answer: Endpoint.call, its rehearsal, or the kept answer of a repeated call
 //	11. audit entry                 Guard.withAuditEntry, unless the handler's change already wrote it
 //	12. response                    Route.render, or WriteError for an error
 //	13. log line                    callLine.log
@@ -53,7 +53,7 @@ func (r Route) Handler(g Guard) http.Handler {
 			if err != nil {
 				return nil, err
 			}
-			out, err := g.callHandler(ctx, r, input)
+			out, err := g.answer(ctx, r, req, input)
 			if settle != nil {
 				settle(w.Header(), err)
 			}
@@ -70,6 +70,14 @@ func (r Route) Handler(g Guard) http.Handler {
 		setReplayed(ctx, w.Header())
 		return ctx, r.render(w, req, out)
 	})
+}
+
+// answer runs the handler, or rehearses it.
+func (g Guard) answer(ctx context.Context, r Route, req *http.Request, input []byte) (any, error) {
+	if r.rehearsed(req) {
+		return r.rehearse(ctx, input)
+	}
+	return g.callHandler(ctx, r, input)
 }
 
 // handler writes the response, or returns the error to render. The returned context carries what the call has learned

@@ -60,6 +60,12 @@ func (v *validation) check(s *infer.Schema, loc []any, value any) {
 		v.checkNumber(s, loc, value)
 	case map[string]any:
 		v.checkObject(s, loc, value)
+	case []any:
+		for i, element := range value {
+			if s.Items != nil {
+				v.check(s.Items, append(loc[:len(loc):len(loc)], i), element)
+			}
+		}
 	}
 }
 

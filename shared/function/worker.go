@@ -42,8 +42,10 @@ const (
 	AgentNudges Topic = "agent-nudges"
 	// AgentNudgesDead carries the nudges that reached the limit of deliveries.
 	AgentNudgesDead Topic = "agent-nudges-dead"
-	// SweepTicks, ObserveTicks, DriftTicks, OrphanTicks, RecountTicks, CollectTicks and BillingTicks carry the ticks of
-	// Cloud Scheduler.
+	// WebhookNudges carries the ids of webhooks with events to deliver.
+	WebhookNudges Topic = "webhook-nudges"
+	// SweepTicks, ObserveTicks, DriftTicks, OrphanTicks, RecountTicks, CollectTicks, BillingTicks and SealTicks carry
+	// the ticks of Cloud Scheduler.
 	SweepTicks   Topic = "sweep-ticks"
 	ObserveTicks Topic = "observe-ticks"
 	DriftTicks   Topic = "drift-ticks"
@@ -51,6 +53,7 @@ const (
 	RecountTicks Topic = "recount-ticks"
 	BillingTicks Topic = "billing-ticks"
 	CollectTicks Topic = "collect-ticks"
+	SealTicks    Topic = "seal-ticks"
 )
 
 // Path is the path that receives the worker's pushes.
@@ -69,6 +72,11 @@ type Message struct {
 // AgentNudge is the body of a message on AgentNudges. It names the agent and carries no state.
 type AgentNudge struct {
 	AgentID string `json:"agent_id"`
+}
+
+// WebhookNudge is the body of a message on WebhookNudges.
+type WebhookNudge struct {
+	WebhookID string `json:"webhook_id"`
 }
 
 // PushVerifier verifies the token that Pub/Sub sends with a push.

@@ -1,8 +1,10 @@
 // Package handoff makes signed links with which an admin of an organization opens an agent's dashboard without its
-// password. It does not verify links; Claims documents what an agent must check.
+// password, signed statements about audit logs, and receipts of deletions. It does not verify links; Claims documents
+// what an agent must check.
 package handoff
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/url"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/audit/seal"
 	"agents.example/controlplane/shared/identity"
 )
 
@@ -33,9 +36,11 @@ type Claims struct {
 	OrganizationID string `json:"organization_id"`
 }
 
-// Signer makes links. A nil Signer makes none: Link returns nil.
+// Signer makes links and statements. A nil Signer makes none: its methods return nil.
 type Signer struct {
 	signer jose.Signer
+	// statements and receipts sign tokens of other types, which are no links.
+	statements, receipts jose.Signer
 	// err says why there is no signer. EnvDecode accepts only keys that have one.
 	err error
 }
@@ -45,9 +50,11 @@ func NewSigner(key Key) *Signer {
 	if key.jwk == nil {
 		return nil
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: *key.jwk},
-		(&jose.SignerOptions{}).WithType("JWT"))
-	return &Signer{signer, err}
+	signing := jose.SigningKey{Algorithm: jose.ES256, Key: *key.jwk}
+	signer, err := jose.NewSigner(signing, (&jose.SignerOptions{}).WithType("JWT"))
+	statements, statementsErr := jose.NewSigner(signing, (&jose.SignerOptions{}).WithType(SealType))
+	receipts, receiptsErr := jose.NewSigner(signing, (&jose.SignerOptions{}).WithType(ReceiptType))
+	return &Signer{signer, statements, receipts, cmp.Or(err, statementsErr, receiptsErr)}
 }
 
 // Link returns a link to the dashboard of a running agent for an admin's session, and nil for any other agent or
@@ -69,14 +76,58 @@ func (s *Signer) Link(a agent.Agent, caller identity.Caller, d agent.Addresses, 
 	if err != nil {
 		return nil, err
 	}
-	signed, err := s.signer.Sign(claims) // jwt.Signed would encode the claims three times
-	if err != nil {
-		return nil, err
-	}
-	token, err := signed.CompactSerialize()
+	token, err := sign(s.signer, claims)
 	if err != nil {
 		return nil, err
 	}
 	link := a.URL(d, "/handoff") + "?" + url.Values{"token": {token}}.Encode()
 	return &link, nil
+}
+
+// sign makes a token. jwt.Signed would encode the claims three times.
+func sign(signer jose.Signer, claims []byte) (string, error) {
+	signed, err := signer.Sign(claims)
+	if err != nil {
+		return "", err
+	}
+	return signed.CompactSerialize()
+}
+
+// SealType is the type of a statement's token.
+const SealType = "audit-seal+jwt"
+
+// SealClaims holds the claims of a statement: at iat, the seal was the newest of the organization's audit log. The
+// statement has no audience, so no agent accepts it as a link.
+type SealClaims struct {
+	jwt.Claims
+	OrganizationID string `json:"organization_id"`
+	Sequence       int64  `json:"sequence"`
+	Hash           string `json:"hash"`
+}
+
+// SealStatement states what the newest seal of an organization's audit log is.
+func (s *Signer) SealStatement(organizationID string, newest seal.Anchor, now time.Time) (*string, error) {
+	if s == nil {
+		return nil, nil
+	}
+	return s.state(s.statements, SealClaims{
+		Claims:         jwt.Claims{Issuer: Issuer, IssuedAt: jwt.NewNumericDate(now)},
+		OrganizationID: organizationID, Sequence: newest.Sequence, Hash: newest.Hash,
+	})
+}
+
+// state signs claims that are no link.
+func (s *Signer) state(signer jose.Signer, statement any) (*string, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	claims, err := json.Marshal(statement)
+	if err != nil {
+		return nil, err
+	}
+	token, err := sign(signer, claims)
+	if err != nil {
+		return nil, err
+	}
+	return &token, nil
 }

@@ -101,7 +101,7 @@ func (a *Authenticator) authenticateKey(ctx context.Context, t Attempt) (context
 	a.RecentKeys.Add(t.Token)
 	a.Keys.Touch(ctx, k)
 	c := Caller{
-		Type: APIKey, ID: k.ID, Name: k.Name, OrganizationID: k.OrganizationID, Role: RoleAdmin, KeyPrefix: k.Prefix,
+		Type: APIKey, ID: k.ID, Name: k.Name, OrganizationID: k.OrganizationID, Role: k.Role, KeyPrefix: k.Prefix,
 	}
 	return fetched, c, nil
 }

@@ -65,7 +65,7 @@ func TestAuthenticator_IdentifiesCallers(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	pepper := []byte("pepper")
-	valid, expired, unknown := apikey.Generate(), apikey.Generate(), apikey.Generate()
+	valid, member, expired, unknown := apikey.Generate(), apikey.Generate(), apikey.Generate(), apikey.Generate()
 	agent := document.Ref{Collection: "agents", ID: "a"}
 	for name, c := range map[string]struct {
 		token      string
@@ -80,6 +80,9 @@ func TestAuthenticator_IdentifiesCallers(t *testing.T) {
 		"invalid session": {token: "other", wantCode: "invalid_token"},
 		"key": {token: valid, wantFinds: 1, wantCaller: identity.Caller{
 			Type: identity.APIKey, ID: "k1", OrganizationID: "o2", Role: identity.RoleAdmin, KeyPrefix: valid[:11],
+		}},
+		"member key": {token: member, wantFinds: 1, wantCaller: identity.Caller{
+			Type: identity.APIKey, ID: "k3", OrganizationID: "o2", Role: identity.RoleMember, KeyPrefix: member[:11],
 		}},
 		"expired key":                 {token: expired, wantCode: "invalid_token", wantFinds: 1},
 		"unknown key":                 {token: unknown, wantCode: "invalid_token", wantFinds: 1},
@@ -96,8 +99,11 @@ func TestAuthenticator_IdentifiesCallers(t *testing.T) {
 				},
 				keys: map[string]apikey.Key{
 					apikey.Hash(pepper, valid): {
-						ID: "k1", OrganizationID: "o2", Prefix: valid[:11],
+						ID: "k1", OrganizationID: "o2", Prefix: valid[:11], Role: identity.RoleAdmin,
 						ExpiresAt: now.Add(time.Second),
+					},
+					apikey.Hash(pepper, member): {
+						ID: "k3", OrganizationID: "o2", Prefix: member[:11], Role: identity.RoleMember,
 					},
 					apikey.Hash(pepper, expired): {ID: "k2", OrganizationID: "o2", ExpiresAt: now},
 				},

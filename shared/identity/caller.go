@@ -2,7 +2,11 @@
 // token. It does not verify the signatures of session tokens (infra/oidc) or store API keys (package apikey).
 package identity
 
-import "context"
+import (
+	"context"
+
+	"agents.example/controlplane/shared/role"
+)
 
 // AuthType is the kind of token that a caller sent.
 type AuthType string
@@ -24,17 +28,14 @@ const (
 // Values lists the kinds of token, without Operator and System.
 func (AuthType) Values() []string { return []string{string(Session), string(APIKey)} }
 
-// Role is what a caller may do in the organization.
-type Role string
+// Role is what a caller may do in the organization. API keys have a role, too, and this package reads API keys.
+type Role = role.Role
 
 // The roles. Members are read-only.
 const (
-	RoleAdmin  Role = "admin"
-	RoleMember Role = "member"
+	RoleAdmin  = role.Admin
+	RoleMember = role.Member
 )
-
-// Values lists the roles.
-func (Role) Values() []string { return []string{string(RoleAdmin), string(RoleMember)} }
 
 // Caller is the sender of a request. The zero value is an unauthenticated caller.
 type Caller struct {

@@ -108,6 +108,12 @@ func (o Organization) Limits() (Usage, error) {
 	}, nil
 }
 
+// MaxWebhooks is how many webhooks the organization's plan allows.
+func (o Organization) MaxWebhooks() (int, error) {
+	p, err := plan.Get(o.Plan)
+	return p.MaxWebhooks, err
+}
+
 // CheckFits checks that the organization's plan allows an agent of this size. The error is PaymentRequired.
 func (o Organization) CheckFits(size plan.Plan) error {
 	p, err := plan.Get(o.Plan)

@@ -58,6 +58,7 @@ type Plan struct {
 	StorageGiB           int64    `json:"storage_gib"`
 	MaxAgents            int64    `json:"max_agents"`
 	MaxAPIKeys           int64    `json:"max_api_keys"`
+	MaxWebhooks          int      `json:"max_webhooks"`
 	PriceUSDMonth        *float64 `json:"price_usd_month"` // nil: by contract
 	AuditRetentionDays   int      `json:"audit_retention_days"`
 	Features             []string `json:"features"`

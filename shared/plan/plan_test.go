@@ -19,16 +19,20 @@ func TestPlans_EnforceTheDocumentedFigures(t *testing.T) {
 		cpu                float64
 		memoryGiB, diskGiB int64
 		agents             int64
+		webhooks           int
 		priceUSD           float64
 		features           []string
 	}{
-		{id: plan.Hobby, cpu: 0.5, memoryGiB: 1, diskGiB: 5, agents: 1, priceUSD: 0},
-		{id: plan.Starter, cpu: 1, memoryGiB: 2, diskGiB: 10, agents: 3, priceUSD: 49, features: ports},
-		{id: plan.Startup, cpu: 2, memoryGiB: 4, diskGiB: 20, agents: 5, priceUSD: 109, features: ports},
-		{id: plan.Pro, cpu: 2, memoryGiB: 8, diskGiB: 40, agents: 10, priceUSD: 599, features: ports},
-		{id: plan.Business, cpu: 4, memoryGiB: 16, diskGiB: 80, agents: 25, priceUSD: 2999, features: backups},
+		{id: plan.Hobby, cpu: 0.5, memoryGiB: 1, diskGiB: 5, agents: 1, webhooks: 5, priceUSD: 0},
+		{id: plan.Starter, cpu: 1, memoryGiB: 2, diskGiB: 10, agents: 3, webhooks: 5, priceUSD: 49, features: ports},
+		{id: plan.Startup, cpu: 2, memoryGiB: 4, diskGiB: 20, agents: 5, webhooks: 5, priceUSD: 109, features: ports},
+		{id: plan.Pro, cpu: 2, memoryGiB: 8, diskGiB: 40, agents: 10, webhooks: 5, priceUSD: 599, features: ports},
 		{
-			id: plan.Enterprise, cpu: 8, memoryGiB: 32, diskGiB: 200, agents: 100, priceUSD: byContract,
+			id: plan.Business, cpu: 4, memoryGiB: 16, diskGiB: 80, agents: 25, webhooks: 20, priceUSD: 2999,
+			features: backups,
+		},
+		{
+			id: plan.Enterprise, cpu: 8, memoryGiB: 32, diskGiB: 200, agents: 100, webhooks: 20, priceUSD: byContract,
 			features: append(slices.Clone(backups), "audit_log"),
 		},
 	}
@@ -53,6 +57,7 @@ func TestPlans_EnforceTheDocumentedFigures(t *testing.T) {
 		equal(t, w.id, "MemoryBytes", p.MemoryBytes(), w.memoryGiB<<30)
 		equal(t, w.id, "StorageBytes", p.StorageBytes(), w.diskGiB<<30)
 		equal(t, w.id, "MaxAgents", p.MaxAgents, w.agents)
+		equal(t, w.id, "MaxWebhooks", p.MaxWebhooks, w.webhooks)
 		equal(t, w.id, "PriceUSDMonth", price, w.priceUSD)
 		equal(t, w.id, "features", strings.Join(p.Features, " "), strings.Join(w.features, " "))
 		equal(t, w.id, "Has(AuditLog)", p.Has(plan.AuditLog), slices.Contains(w.features, "audit_log"))

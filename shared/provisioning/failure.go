@@ -75,8 +75,9 @@ func describe(a agent.Agent, stage agent.StageName, cause error, now time.Time) 
 	case errors.As(cause, &refused):
 		return agent.Failure{Code: refused.Code, Stage: stage, Message: refused.Message}, true
 	case errors.As(cause, &pod):
-		return agent.Failure{Code: pod.Code, Stage: stage, Message: pod.Message, Retryable: !pod.Permanent},
-			pod.Permanent || pod.overdue(a, now)
+		return agent.Failure{
+			Code: pod.Code, Stage: stage, Message: pod.Message, Retryable: !pod.Permanent, Observed: pod.observation(),
+		}, pod.Permanent || pod.overdue(a, now)
 	case fault.Code(cause) == CodeNamespaceMissing && a.LastReadyIsolation != "":
 		return volumeLost(stage), true
 	default:

@@ -149,7 +149,11 @@ func (o *HealthController) breakAgent(ctx context.Context, s podSnapshot, cell, 
 	if a.Cell != cell || a.Status != agent.Running || !s.covers(a) {
 		return nil
 	}
-	return o.recordFailure(ctx, a, agent.Failure{Code: f.Code, Message: f.Message, Retryable: !f.Permanent})
+	observed := f.Observed
+	observed.Since = s.cells[cell][id].Since
+	return o.recordFailure(ctx, a, agent.Failure{
+		Code: f.Code, Message: f.Message, Retryable: !f.Permanent, Observed: observed,
+	})
 }
 
 func (o *HealthController) recordFailure(ctx context.Context, a agent.Agent, f agent.Failure) error {

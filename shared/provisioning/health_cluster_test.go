@@ -91,7 +91,9 @@ func (s *healthFixture) change(id string, change func(*agent.Agent)) {
 	_, _ = s.records().Update(context.Background(), s.find(id), change)
 }
 
-func (s *healthFixture) remove(id string) { _ = s.records().Remove(context.Background(), s.find(id)) }
+func (s *healthFixture) remove(id string) {
+	_ = s.records().Remove(context.Background(), s.find(id), agent.Deletion{})
+}
 
 func (s *healthFixture) controller() *provisioning.HealthController {
 	return &provisioning.HealthController{
@@ -166,7 +168,10 @@ func readyPod(id string, since time.Duration) provisioning.Pod {
 func brokenPod(code string, permanent bool, since, lastRun time.Duration) provisioning.Pod {
 	p := readyPod(own, since)
 	p.LastRun = lastRun
-	p.Failure = &provisioning.PodFailure{Code: code, Permanent: permanent, Message: "What happened, and what to do."}
+	p.Failure = &provisioning.PodFailure{
+		Code: code, Permanent: permanent, Message: "What happened, and what to do.",
+		Observed: agent.Observation{Reason: "Reported"},
+	}
 	return p
 }
 
@@ -202,7 +207,7 @@ func (s fixtureRecords) Update(ctx context.Context, a agent.Agent, change func(*
 	return present, err
 }
 
-func (fixtureRecords) Remove(context.Context, agent.Agent) error {
+func (fixtureRecords) Remove(context.Context, agent.Agent, agent.Deletion) error {
 	return errors.New("a HealthController must not remove agents")
 }
 

@@ -84,6 +84,10 @@ func broke(permanent bool) func(agent.Agent) string {
 		if f.Stage != "" || f.Retryable == permanent || f.Message == "" {
 			return fmt.Sprintf("failure %+v, want one without a stage, with a message and Retryable %t", f, !permanent)
 		}
+		known := f.Observed.Reason == "Reported" && !f.Observed.Since.IsZero()
+		if f.Code != provisioning.CodeNamespaceMissing && !known {
+			return fmt.Sprintf("observation %+v, want that of the pod", f.Observed)
+		}
 		if !a.Converged() || !a.WorkDueAt.IsZero() {
 			return fmt.Sprintf("generation %d observed %d, work due at %v, want no work", a.Generation,
 				a.ObservedGeneration, a.WorkDueAt)

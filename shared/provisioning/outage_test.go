@@ -254,8 +254,8 @@ func (c slowCluster) CheckReady(ctx context.Context, a agent.Agent) error {
 	return cmp.Or(c.hang(ctx, agent.StageReady), c.objects.CheckReady(ctx, a))
 }
 
-func (c slowCluster) CheckGone(ctx context.Context, a agent.Agent) (bool, error) {
-	return false, c.hang(ctx, agent.StageReady)
+func (c slowCluster) CheckGone(ctx context.Context, _ agent.Agent) (provisioning.Gone, error) {
+	return provisioning.Gone{}, c.hang(ctx, agent.StageReady)
 }
 
 // Whatever hangs, and whatever a push waits for.

@@ -9,9 +9,9 @@ import (
 const (
 	// disturbance is how long a pod of a running agent may lack its image.
 	disturbance = 30 * time.Second
-	// relocation is how long a pod of a running agent may wait for a machine: the cluster first adds one. The agent
+	// Relocation is how long a pod of a running agent may wait for a machine: the cluster first adds one. The agent
 	// shows that its dashboard is warming up.
-	relocation = 5 * time.Minute
+	Relocation = 5 * time.Minute
 	// steadyTime is how long a pod must be Ready to count as recovered: three checks of its readiness.
 	steadyTime = 15 * time.Second
 	// loopTime is the run time above which a container's end is not part of a crash loop: the kubelet then resets its
@@ -35,7 +35,7 @@ func (p Pod) broken(now time.Time) *PodFailure {
 	case p.Failure.Code == CodeImagePull:
 		limit = disturbance
 	case p.Failure.Code == agent.CodeUnschedulable:
-		limit = relocation
+		limit = Relocation
 	}
 	if now.Sub(p.Since) < limit {
 		return nil
@@ -59,7 +59,7 @@ func (f *PodFailure) relocationEnds(a agent.Agent) time.Time {
 	if a.Status != agent.Running || f.Code != agent.CodeUnschedulable || f.Since.IsZero() {
 		return time.Time{}
 	}
-	return f.Since.Add(relocation)
+	return f.Since.Add(Relocation)
 }
 
 // steady reports whether the pod has been Ready long enough to count as recovered. A crash-looping pod is Ready between

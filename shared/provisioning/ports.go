@@ -34,9 +34,20 @@ type Cluster interface {
 	Prune(ctx context.Context, a agent.Agent) error
 	// Delete begins the deletion of all objects of the agent. It succeeds if they are gone.
 	Delete(ctx context.Context, a agent.Agent) error
-	// CheckGone looks once and reports whether the namespace and the volume are observed gone. Errors: Unavailable.
-	CheckGone(ctx context.Context, a agent.Agent) (bool, error)
+	// CheckGone looks once and reports what is observed gone. Errors: Unavailable.
+	CheckGone(ctx context.Context, a agent.Agent) (Gone, error)
 }
+
+// Gone says what of an agent a cluster no longer has.
+type Gone struct {
+	// Namespace is true if the namespace is gone, and so are all objects in it, among them the route.
+	Namespace bool
+	// Volume is true if no volume that was claimed in the namespace is left.
+	Volume bool
+}
+
+// All reports whether the cluster has nothing of the agent.
+func (g Gone) All() bool { return g.Namespace && g.Volume }
 
 // AgentProber asks a running agent through its hostname.
 type AgentProber interface {
@@ -171,11 +182,20 @@ type PodFailure struct {
 	Message string
 	// Since is when the pod became not Ready, or was created; zero if there is none.
 	Since time.Time
+	// Observed is what the cluster reported, without the time.
+	Observed agent.Observation
 	// Permanent is true if waiting does not help.
 	Permanent bool
 	// Repairable is true if applying the agent's objects again may help: the desired pod does not exist, or it lacks
 	// objects that its container needs.
 	Repairable bool
+}
+
+// observation is what the record keeps of the pod.
+func (f *PodFailure) observation() agent.Observation {
+	o := f.Observed
+	o.Since = f.Since
+	return o
 }
 
 // Error implements error.

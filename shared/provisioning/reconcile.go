@@ -215,29 +215,43 @@ func (w *run) scaleDown(ctx context.Context, a agent.Agent) (agent.Agent, error)
 // tearDown deletes all objects of an agent. The record is removed only once they are observed gone. A deletion that
 // takes longer is no failure: the message is acknowledged, and the record says when a worker looks again.
 func (w *run) tearDown(ctx context.Context, a agent.Agent) error {
+	d := a.Deletion
 	if err := w.Cluster.Delete(ctx, a); err != nil {
 		return w.failed(ctx, a, "", err)
 	}
+	w.learn(&d, (*agent.Deletion).RequestCluster)
 	gone, err := w.Cluster.CheckGone(ctx, a)
-	switch {
-	case err != nil:
+	if err != nil {
 		return w.failed(ctx, a, "", err)
-	case !gone:
+	}
+	w.learn(&d, func(d *agent.Deletion, at time.Time) { d.ObserveCluster(gone.Namespace, gone.Volume, at) })
+	switch {
+	case !gone.All():
 		return w.awaitDeletion(ctx, a, time.Time{})
 	case w.Now().Before(a.StoringUntil):
 		// A value that a request adds after the secrets are destroyed would stay forever.
 		return w.awaitDeletion(ctx, a, a.StoringUntil)
 	}
+	w.learn(&d, (*agent.Deletion).RequestSecrets)
 	if err := w.Secrets.Destroy(ctx, a.ID, a.SecretKeys()); err != nil {
 		return w.failed(ctx, a, "", err)
 	}
-	return w.Records.Remove(ctx, a)
+	w.learn(&d, (*agent.Deletion).ObserveSecretsGone)
+	return w.Records.Remove(ctx, a, d)
+}
+
+// learn adds what the run just observed to d, and to the record with its next write. The removal stores d, so a
+// deletion needs no other write for what a worker observes.
+func (w *run) learn(d *agent.Deletion, observed func(*agent.Deletion, time.Time)) {
+	at := w.Now()
+	observed(d, at)
+	w.unrecorded = append(w.unrecorded, func(a *agent.Agent) { observed(&a.Deletion, at) })
 }
 
 // awaitDeletion records when a worker looks at a deletion again.
 func (w *run) awaitDeletion(ctx context.Context, a agent.Agent, latest time.Time) error {
 	last, cancel := w.record(ctx)
 	defer cancel()
-	_, err := w.Records.Update(last, a, func(a *agent.Agent) { a.AwaitDeletion(latest, w.Now()) })
+	_, err := w.progress(last, a, func(a *agent.Agent) { a.AwaitDeletion(latest, w.Now()) })
 	return err
 }

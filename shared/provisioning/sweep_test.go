@@ -262,7 +262,7 @@ func TestDeadLetter_GivesUpOnlyAfterManyAttempts(t *testing.T) {
 			if len(n.ids) != c.wantNudges {
 				t.Errorf("nudges = %d, want %d", len(n.ids), c.wantNudges)
 			}
-			if err := w.records().Remove(t.Context(), w.record()); err != nil {
+			if err := w.records().Remove(t.Context(), w.record(), agent.Deletion{}); err != nil {
 				t.Fatal(err)
 			}
 			if err := s.DeadLetter(t.Context(), w.id); err != nil {

@@ -166,9 +166,12 @@ func (c timelineCluster) CheckReady(ctx context.Context, a agent.Agent) error {
 	return &provisioning.PodFailure{Code: notReady, Message: "It does not answer."}
 }
 
-func (c timelineCluster) CheckGone(ctx context.Context, a agent.Agent) (bool, error) {
+func (c timelineCluster) CheckGone(ctx context.Context, a agent.Agent) (provisioning.Gone, error) {
 	stuck := false
 	c.timeline.count(func() { stuck = c.timeline.stuck })
 	gone, err := c.objects.CheckGone(ctx, a)
-	return gone && !stuck, err
+	if stuck {
+		return provisioning.Gone{}, err
+	}
+	return gone, err
 }

@@ -134,6 +134,7 @@ func TestReconcile_GivesAPodFiveMinutesToFindAMachine(t *testing.T) {
 		begun := time.Now()
 		r.Cluster = &pendingCluster{w.objects(), provisioning.PodFailure{
 			Code: agent.CodeUnschedulable, Message: "No room.", Since: begun,
+			Observed: agent.Observation{Reason: "Unschedulable", Lacks: "cpu"},
 		}}
 		for w.record().Status == agent.Running {
 			if err := r.Reconcile(t.Context(), w.id); err != nil {
@@ -150,8 +151,9 @@ func TestReconcile_GivesAPodFiveMinutesToFindAMachine(t *testing.T) {
 		if took := time.Since(begun); took != 5*time.Minute {
 			t.Errorf("in error after %v, want after 5 minutes", took)
 		}
-		if f := w.record().Failure; f == nil || f.Code != agent.CodeUnschedulable {
-			t.Errorf("failure = %+v, want %s", f, agent.CodeUnschedulable)
+		want := agent.Observation{Reason: "Unschedulable", Lacks: "cpu", Since: begun}
+		if f := w.record().Failure; f == nil || f.Code != agent.CodeUnschedulable || f.Observed != want {
+			t.Errorf("failure = %+v, want %s with the observation %+v", f, agent.CodeUnschedulable, want)
 		}
 	})
 }

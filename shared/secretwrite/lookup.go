@@ -6,6 +6,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/idempotency"
+	"agents.example/controlplane/shared/rehearsal"
 	"agents.example/controlplane/shared/secret"
 )
 
@@ -48,6 +49,9 @@ func (d Service) lookUp(ctx context.Context, a agent.Agent, requested []secret.O
 	}
 	for _, i := range missing {
 		done[requested[i].Key] = a
+	}
+	if rehearsal.From(ctx) != nil {
+		return nil // nothing was charged for these calls, and no rule depends on what they find
 	}
 	return forEach(len(missing), func(i int) error {
 		return d.lookUpLatest(ctx, a, &requested[missing[i]])

@@ -103,7 +103,10 @@ func (o *operation) hasQuery(name string) bool {
 }
 
 // paged reports whether the operation returns a list in pages.
-func (o *operation) paged() bool { return o.hasQuery("cursor") }
+func (o *operation) paged() bool {
+	_, shape := o.answer()
+	return shape != stream && o.hasQuery("cursor")
+}
 
 // body returns the example of the body and its schema; nil if the operation takes none.
 func (o *operation) body() (json.RawMessage, *schema) {
@@ -114,16 +117,21 @@ func (o *operation) body() (json.RawMessage, *schema) {
 // answer returns the schema of what the operation returns, and how: as one object, a list or a stream of them. The
 // schema is nil if it returns nothing.
 func (o *operation) answer() (s *schema, shape shape) {
-	for status, r := range o.Responses {
+	// A rehearsal is answered with 200, the real call with that or a higher status.
+	for _, status := range slices.Backward(slices.Sorted(maps.Keys(o.Responses))) {
 		if !strings.HasPrefix(status, "2") {
 			continue
 		}
+		r := o.Responses[status]
 		for _, media := range r.Content {
 			if media.Schema != nil && media.Schema.ContentSchema != nil {
 				return media.Schema.ContentSchema.Items, stream
 			}
 		}
 		s := r.Content["application/json"].Schema
+		if s != nil && len(s.AnyOf) > 0 {
+			s = s.AnyOf[0] // the other alternative is a rehearsal
+		}
 		if s != nil && s.Items != nil {
 			return s.Items, list
 		}

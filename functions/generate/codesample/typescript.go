@@ -61,7 +61,10 @@ func typeScriptInit(o *operation) string {
 
 // typeScriptStream returns a loop over a stream, which the client has a method for.
 func typeScriptStream(o *operation, item *schema) (string, error) {
-	method, ok := map[string]string{"GetAgentLogs": "logs", "ExportAuditLog": "exportAuditLog"}[o.ID]
+	method, ok := map[string]string{
+		"GetAgentLogs": "logs", "ExportAuditLog": "exportAuditLog", "ExportAuditSeals": "exportAuditSeals",
+		"StreamEvents": "streamEvents",
+	}[o.ID]
 	if !ok {
 		return "", fmt.Errorf("the TypeScript client has no method for the stream: name it here")
 	}

@@ -2,6 +2,7 @@ package agenttest
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"time"
 
@@ -109,7 +110,7 @@ func awaitRemoval(t testing.TB, w Fixture) {
 	holds, calls := watchCalls(isPaused)
 	answered := org.startAwait(org.Ctx, a.ID, holds)
 	<-calls
-	if err := w.Records.Remove(org.Ctx, a); err != nil {
+	if err := w.Records.Remove(org.Ctx, a, agent.Deletion{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-answered; !fault.Is(got.err, fault.NotFound) {
@@ -131,7 +132,8 @@ func awaitTenancy(t testing.TB, w Fixture) {
 	}
 }
 
-// awaitEveryState wants the condition to see states in the order of their commits, each at most once.
+// awaitEveryState wants the condition to see states in the order of their commits, each at most once. The changes are
+// visible to clients, because others may go unnoticed.
 func awaitEveryState(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Hobby)
@@ -143,7 +145,11 @@ func awaitEveryState(t testing.TB, w Fixture) {
 		return a.Generation >= 10
 	})
 	for org.load(a.ID).Generation < 10 {
-		org.change(a.ID, func(a *agent.Agent) error { a.Generation++; return nil })
+		org.change(a.ID, func(a *agent.Agent) error {
+			a.Generation++
+			a.Name = strconv.FormatInt(a.Generation, 10)
+			return nil
+		})
 	}
 	if got := <-answered; got.err != nil || got.agent.Generation != 10 {
 		t.Fatalf("Await = generation %d, error %v, want generation 10", got.agent.Generation, got.err)

@@ -34,7 +34,7 @@ func createBeyondPlan(t testing.TB, w Fixture) {
 	equal(t, "usage after the deletion was accepted", org.Usage(), organization.Usage{})
 	next := org.Create(plan.Hobby)
 	equal(t, "usage of the next agent", org.Usage(), sum(t, next))
-	if err := w.Records.Remove(t.Context(), deleted); err != nil {
+	if err := w.Records.Remove(t.Context(), deleted, agent.Deletion{}); err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "usage after the deleted agent was removed", org.Usage(), sum(t, next))
@@ -137,7 +137,7 @@ func randomOperations(t testing.TB, w Fixture) {
 	left := listAll(t, w.Store, org.Ctx, agent.Filter{}, 100)
 	equal(t, fmt.Sprintf("usage of %d agents", len(left)), org.Usage(), sum(t, left...))
 	for _, a := range left {
-		if err := w.Records.Remove(t.Context(), a); err != nil {
+		if err := w.Records.Remove(t.Context(), a, agent.Deletion{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -160,7 +160,7 @@ func operateRandomly(w Fixture, org Tenant, random *rand.Rand) error {
 	case n < len(triggers):
 		_, err = w.Store.Change(org.Ctx, a.ID, act(triggers[n]))
 	case a.Status == agent.Deleting:
-		err = w.Records.Remove(org.Ctx, a)
+		err = w.Records.Remove(org.Ctx, a, agent.Deletion{})
 	default:
 		_, err = w.Records.Update(org.Ctx, a, func(a *agent.Agent) {
 			if a.Status == agent.Provisioning {

@@ -204,7 +204,7 @@ func changesKeepCreations(t testing.TB, w Fixture) {
 	org.change(agents[0].ID, act(agent.Stop))
 	org.change(agents[0].ID, act(agent.Start))
 	org.change(agents[1].ID, act(agent.Delete))
-	if err := w.Records.Remove(t.Context(), agents[2]); err != nil {
+	if err := w.Records.Remove(t.Context(), agents[2], agent.Deletion{}); err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "usage", org.Usage(), sum(t, agents[0]))

@@ -25,9 +25,15 @@ func FullAgent(at time.Time) agent.Agent {
 			Name: agent.StageReady, Status: agent.StageFailed, Attempt: 3, StartedAt: at,
 			FinishedAt: at.Add(time.Microsecond), ErrorCode: "e", Message: "m",
 		}},
-		Failure:      &agent.Failure{Code: "f", Stage: agent.StageReady, Message: "m", Retryable: true, Outage: true},
-		RevertReason: &agent.Failure{Code: "u", Stage: agent.StageRuntime, Message: "n", Retryable: true, Outage: true},
-		Warming:      true, RotationPending: true, Routed: true,
+		Failure: &agent.Failure{
+			Code: "f", Stage: agent.StageReady, Message: "m", Retryable: true, Outage: true,
+			Observed: observation(at.Add(11 * time.Second)),
+		},
+		RevertReason: &agent.Failure{
+			Code: "u", Stage: agent.StageRuntime, Message: "n", Retryable: true, Outage: true,
+			Observed: observation(at.Add(12 * time.Second)),
+		},
+		Warming: true, RotationPending: true, Routed: true,
 		CredentialVersion: 4, FormerCredential: 3, RevealedAt: at.Add(6 * time.Second),
 		Rollout: 5, Generation: 6, ObservedGeneration: 7, Attempts: 8,
 		Lease:     agent.Lease{Holder: "h", Until: at.Add(time.Second)},
@@ -35,6 +41,7 @@ func FullAgent(at time.Time) agent.Agent {
 		AppliedAt: at.Add(9 * time.Second), WaitingSince: at.Add(10 * time.Second),
 		CreatedAt: at.Add(4 * time.Second), UpdatedAt: at.Add(5 * time.Second), CreatedBy: "b",
 		SecretsRevision: 9, StoringUntil: at.Add(7 * time.Second),
+		Deletion:       fullDeletion(at),
 		Live:           []agent.LiveVersion{{Key: "B", Version: 1}},
 		SecretVersions: []agent.VersionRange{{Key: "B", Highest: 2, DestroyedBefore: 1}},
 	}
@@ -46,6 +53,10 @@ func FullAgent(at time.Time) agent.Agent {
 	return a
 }
 
+func observation(since time.Time) agent.Observation {
+	return agent.Observation{Reason: "r", Exited: true, ExitCode: 1, Restarts: 2, Lacks: "cpu", Since: since}
+}
+
 // zeroFields names the fields of a struct that have their zero value.
 func zeroFields(record any) (names []string) {
 	v := reflect.ValueOf(record)
@@ -55,4 +66,12 @@ func zeroFields(record any) (names []string) {
 		}
 	}
 	return names
+}
+
+func fullDeletion(at time.Time) agent.Deletion {
+	after := func(seconds int) time.Time { return at.Add(time.Duration(seconds) * time.Second) }
+	return agent.Deletion{
+		RequestedAt: after(1), RequestedBy: "x", ClusterRequestedAt: after(2), NamespaceGoneAt: after(3),
+		VolumeGoneAt: after(4), SecretsRequestedAt: after(5), SecretsGoneAt: after(6),
+	}
 }

@@ -109,7 +109,7 @@ func listWhileOthersCreate(t testing.TB, w Fixture) {
 		}
 		// Create one newer agent and one in the middle, and remove one that was listed.
 		createAt(t, w, org, 60, 30)
-		if err := w.Records.Remove(t.Context(), p.Items[0]); err != nil {
+		if err := w.Records.Remove(t.Context(), p.Items[0], agent.Deletion{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -144,7 +144,7 @@ func concurrentUpdates(t testing.TB, w Fixture) {
 func updateRemoved(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
-	if err := w.Records.Remove(t.Context(), a); err != nil {
+	if err := w.Records.Remove(t.Context(), a, agent.Deletion{}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := w.Records.Update(t.Context(), a, func(a *agent.Agent) { a.Attempts++ })
@@ -161,11 +161,11 @@ func remove(t testing.TB, w Fixture) {
 	kept, a := org.Create(plan.Pro), org.Create(plan.Pro)
 	a = org.change(a.ID, act(agent.Delete))
 	for range 2 {
-		if err := w.Records.Remove(t.Context(), a); err != nil {
+		if err := w.Records.Remove(t.Context(), a, agent.Deletion{}); err != nil {
 			t.Errorf("Remove: %v, want success, also the second time", err)
 		}
 	}
-	if err := w.Records.Remove(t.Context(), agent.Agent{ID: ID()}); err != nil {
+	if err := w.Records.Remove(t.Context(), agent.Agent{ID: ID()}, agent.Deletion{}); err != nil {
 		t.Errorf("Remove of an agent that never existed: %v, want success", err)
 	}
 	if _, err := w.Store.Get(org.Ctx, a.ID); !fault.Is(err, fault.NotFound) {
@@ -178,7 +178,7 @@ func removeChanged(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Pro)
 	org.change(a.ID, act(agent.Stop))
-	if err := w.Records.Remove(t.Context(), a); !errors.Is(err, agent.ErrSuperseded) {
+	if err := w.Records.Remove(t.Context(), a, agent.Deletion{}); !errors.Is(err, agent.ErrSuperseded) {
 		t.Errorf("Remove of an agent whose desired state changed: %v, want ErrSuperseded", err)
 	}
 	// A change that leaves the generation does not prevent the removal.
@@ -186,7 +186,7 @@ func removeChanged(t testing.TB, w Fixture) {
 	if _, err := w.Records.Update(t.Context(), b, func(b *agent.Agent) { b.Status = agent.Stopped }); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Records.Remove(t.Context(), b); err != nil {
+	if err := w.Records.Remove(t.Context(), b, agent.Deletion{}); err != nil {
 		t.Errorf("Remove of an agent whose status changed: %v", err)
 	}
 	equal(t, "usage", org.Usage(), sum(t, org.load(a.ID)))
@@ -198,7 +198,7 @@ func concurrentRemovals(t testing.TB, w Fixture) {
 	errs := make([]error, 8)
 	var all sync.WaitGroup
 	for i := range errs {
-		all.Go(func() { errs[i] = w.Records.Remove(t.Context(), a) })
+		all.Go(func() { errs[i] = w.Records.Remove(t.Context(), a, agent.Deletion{}) })
 	}
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {

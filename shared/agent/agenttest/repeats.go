@@ -83,7 +83,7 @@ func repeatAfterRemoval(t testing.TB, w Fixture) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Records.Remove(org.Ctx, first); err != nil {
+	if err := w.Records.Remove(org.Ctx, first, agent.Deletion{}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, attempt := org.Attempt("k", "delete")

@@ -45,6 +45,7 @@ func TestStore(t *testing.T, open func(*testing.T) Fixture) {
 	maps.Copy(tests, awaitTests())
 	maps.Copy(tests, callEntryTests())
 	maps.Copy(tests, creationTests())
+	maps.Copy(tests, rehearsalTests())
 	runEach(t, tests, open)
 }
 

@@ -13,6 +13,7 @@ import (
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/page"
+	"agents.example/controlplane/shared/role"
 )
 
 // Test tests that an apikey.Store and an apikey.Finder keep their contracts. open makes an empty fixture.
@@ -48,7 +49,7 @@ func createdKeyIsFound(t *testing.T, w Fixture) {
 	k := org.create(func(k *apikey.Key) {
 		k.ExpiresAt, k.LastUsedAt, k.Ancestors = now().Add(time.Hour), now(), []string{"key_1", "key_2"}
 	})
-	expired := org.create(func(k *apikey.Key) { k.ExpiresAt = now().Add(-time.Hour) })
+	expired := org.create(func(k *apikey.Key) { k.Role, k.ExpiresAt = role.Member, now().Add(-time.Hour) })
 	for _, want := range []apikey.Key{k, expired} {
 		_, got, err := w.Finder.Find(t.Context(), want.Hash, document.Ref{})
 		if err != nil || !reflect.DeepEqual(got, want) {

@@ -2,6 +2,7 @@ package apikeytest
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"agents.example/controlplane/shared/apikey"
@@ -29,9 +30,13 @@ func changesWriteAuditEntries(t *testing.T, w Fixture) {
 		do       func(context.Context) error
 		wantCode string
 		// wantTarget is the id of the entry's target; empty if the step must not write an entry.
-		wantTarget string
+		wantTarget  string
+		wantChanges []audit.Change
 	}{
-		{name: "create", org: org, do: create(k), wantCode: "", wantTarget: k.ID},
+		{
+			name: "create", org: org, do: create(k), wantCode: "", wantTarget: k.ID,
+			wantChanges: []audit.Change{{Field: "role", New: "admin"}},
+		},
 		{
 			name: "create above the limit", org: org, do: create(newKey()), wantCode: "api_key_limit_reached",
 			wantTarget: "",
@@ -65,6 +70,9 @@ func changesWriteAuditEntries(t *testing.T, w Fixture) {
 			continue
 		}
 		checkEntry(t, step.name, added[0], entry.ID(), audit.Target{Type: "api_key", ID: step.wantTarget, Name: "CI"})
+		if !slices.Equal(added[0].Changes, step.wantChanges) {
+			t.Errorf("apikeytest: %s: changes = %+v, want %+v", step.name, added[0].Changes, step.wantChanges)
+		}
 	}
 }
 

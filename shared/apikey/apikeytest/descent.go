@@ -13,12 +13,14 @@ import (
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/role"
 )
 
 // descentTests are the tests of keys that keys create.
 func descentTests() map[string]func(*testing.T, Fixture) {
 	return map[string]func(*testing.T, Fixture){
 		"a key's key is bounded by it":                  keysKeyIsBounded,
+		"a member key creates no admin key":             memberKeyCreatesNoAdminKey,
 		"a revoked key creates no key":                  revokedKeyCreatesNone,
 		"revocation includes descendants":               revocationIncludesDescendants,
 		"revocation of a revoked key's descendants":     revocationAfterRevocation,
@@ -77,6 +79,16 @@ func keysKeyIsBounded(t *testing.T, w Fixture) {
 	if want := []string{parent.ID, child.ID}; !slices.Equal(grandchild.Ancestors, want) {
 		t.Errorf("apikeytest: ancestors = %v, want %v", grandchild.Ancestors, want)
 	}
+}
+
+// memberKeyCreatesNoAdminKey checks that the stored role of the creating key decides, not that of the call.
+func memberKeyCreatesNoAdminKey(t *testing.T, w Fixture) {
+	org := w.tenant(t)
+	parent := org.create(func(k *apikey.Key) { k.Role = role.Member })
+	if _, err := w.Store.Create(org.as(parent).ctx, newKey()); fault.Code(err) != "role_required" {
+		t.Errorf("apikeytest: create an admin key with a member key: %v, want role_required", err)
+	}
+	org.wantKeys(1)
 }
 
 func revokedKeyCreatesNone(t *testing.T, w Fixture) {

@@ -248,7 +248,7 @@ func agentsOnDeletedPlanAreCounted(t *testing.T, w CountsFixture) {
 		Recorded: held.Plus(organization.Usage{Agents: 1}),
 	},
 		held)
-	if err := w.Records.Remove(n.ctx, a); err != nil {
+	if err := w.Records.Remove(n.ctx, a, agent.Deletion{}); err != nil {
 		t.Fatalf("organizationtest: remove an agent: %v", err)
 	}
 	n.recountWants(nil, held)

@@ -60,7 +60,7 @@ func (n tenant) changeEverything() error {
 			return err
 		}
 	}
-	return errors.Join(n.fixture.Records.Remove(n.ctx, a), n.fixture.Keys.Revoke(n.ctx, k.ID))
+	return errors.Join(n.fixture.Records.Remove(n.ctx, a, agent.Deletion{}), n.fixture.Keys.Revoke(n.ctx, k.ID))
 }
 
 func (n tenant) eachAgent(visit func(agent.Agent)) {
@@ -145,7 +145,7 @@ func changesAfterRepair(t *testing.T, w CountsFixture) {
 	if _, found, err := w.Counts.Recount(n.ctx, n.id); err != nil || !found {
 		t.Fatalf("organizationtest: recount found a drift = %t, %v; want true", found, err)
 	}
-	if err := w.Records.Remove(n.ctx, a); err != nil {
+	if err := w.Records.Remove(n.ctx, a, agent.Deletion{}); err != nil {
 		t.Fatalf("organizationtest: remove an agent: %v", err)
 	}
 	n.recountWants(nil, held)

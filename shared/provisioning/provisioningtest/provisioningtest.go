@@ -133,7 +133,7 @@ func (w Fixture) awaitGone(t *testing.T, a agent.Agent) {
 	t.Helper()
 	w.eventually(t, func(ctx context.Context) error {
 		gone, err := w.Cluster.CheckGone(ctx, a)
-		if err == nil && !gone {
+		if err == nil && !gone.All() {
 			err = errors.New("the agent's objects still exist")
 		}
 		return err

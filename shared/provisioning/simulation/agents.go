@@ -17,6 +17,7 @@ import (
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/ratelimit"
+	"agents.example/controlplane/shared/rehearsal"
 )
 
 // Agents is one process's client of the database. It implements agent.Store.
@@ -149,8 +150,13 @@ func (s Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 		case read.exists:
 			return fault.New(fault.Conflict, "agent_exists", "An agent with this id already exists.")
 		}
+		before := rehearsal.State{Organization: read.org.Organization}
 		if err := chargeNew(c, &read, a, size, s.Creations); err != nil {
 			return err
+		}
+		if c.rehearsal != nil {
+			created = c.rehearse(before, cloneAgent(a), read)
+			return nil
 		}
 		var saved agent.Agent // a late effect must not change what the call returned
 		c.first()             // claims when the commit is sent, not when it lands
@@ -167,7 +173,7 @@ func (s Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 		return agent.Agent{}, err
 	}
 	c.attempt.Use()
-	if !c.attempt.Replayed() && !a.StoringSecrets(c.at) {
+	if c.rehearsal == nil && !c.attempt.Replayed() && !a.StoringSecrets(c.at) {
 		s.nudge(ctx, a.ID)
 	}
 	return created, nil
@@ -190,7 +196,7 @@ func (s Agents) Change(ctx context.Context, id string, apply func(*agent.Agent) 
 			result, nudge = answered, read.own
 			return nil
 		}
-		before, err := own(read.target, read.exists, c.caller)
+		before, err := c.present(read)
 		if err != nil {
 			return err
 		}
@@ -203,8 +209,12 @@ func (s Agents) Change(ctx context.Context, id string, apply func(*agent.Agent) 
 		if err != nil {
 			return err
 		}
+		found := rehearsal.State{Agent: before, Organization: read.org.Organization}
 		if !changed {
 			result, nudge = before, false
+			if c.rehearsal != nil {
+				c.rehearsal.Record(found, found)
+			}
 			return s.keepAnswer(ctx, c, read, before)
 		}
 		nudge = needsNudge(before, after, c.at)
@@ -212,15 +222,17 @@ func (s Agents) Change(ctx context.Context, id string, apply func(*agent.Agent) 
 			return err
 		}
 		after.ChangeID = c.id
+		if c.rehearsal != nil {
+			result, nudge = c.rehearse(found, after, read), false
+			return nil
+		}
 		var saved agent.Agent // a late effect must not change what the call returned
 		c.first()             // claims when the commit is sent, not when it lands
 		err = s.Process.Step(ctx, DatabaseService, "commit change", func() (err error) {
 			saved, err = s.Database.commitAgent(c, read, before, after, false)
 			return err
 		})
-		if err == nil {
-			result = saved
-		}
+		result = saved // of no use after an error
 		return err
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/ratelimit"
+	"agents.example/controlplane/shared/rehearsal"
 	"agents.example/controlplane/shared/secret"
 )
 
@@ -128,4 +129,19 @@ func (s Agents) nudge(ctx context.Context, id string) {
 	if s.Nudger != nil {
 		_ = s.Nudger.Nudge(context.WithoutCancel(ctx), id) // the sweep makes up for it
 	}
+}
+
+// present returns the agent that the change begins from: the stored one, or the outcome of the earlier changes of a
+// rehearsed call. Errors: NotFound.
+func (c change) present(s state) (agent.Agent, error) {
+	if rehearsed, ok := c.rehearsal.Present(); ok {
+		return rehearsed.Agent, nil
+	}
+	return own(s.target, s.exists, c.caller)
+}
+
+// rehearse records a change of a rehearsed call in place of its commit, and returns the agent as it would be.
+func (c change) rehearse(before rehearsal.State, after agent.Agent, charged state) agent.Agent {
+	c.rehearsal.Record(before, rehearsal.State{Agent: after, Organization: charged.org.Organization})
+	return after
 }

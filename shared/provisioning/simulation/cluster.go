@@ -17,6 +17,8 @@ type Cluster struct {
 	now        func() time.Time
 	elapsed    func() time.Duration
 	namespaces map[string]*namespace
+	// removed holds the agents whose namespace ended once.
+	removed map[string]bool
 	// order lists the agents with a namespace, and changes counts.
 	order   []string
 	changes int64
@@ -61,6 +63,7 @@ const cell = "cell-1"
 func NewCluster(now func() time.Time, elapsed func() time.Duration) *Cluster {
 	return &Cluster{
 		now: now, elapsed: elapsed, namespaces: map[string]*namespace{},
+		removed:   map[string]bool{},
 		troubles:  map[string]trouble{},
 		deletedBy: map[string][]string{},
 	}
@@ -195,6 +198,7 @@ func (c *Cluster) put(id string, n *namespace) {
 // remove removes a namespace.
 func (c *Cluster) remove(id string) {
 	delete(c.namespaces, id)
+	c.removed[id] = true
 	c.order = slices.Sorted(maps.Keys(c.namespaces))
 	c.notify()
 }

@@ -13,6 +13,7 @@ import (
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/rehearsal"
 	"agents.example/controlplane/shared/secret"
 )
 
@@ -28,18 +29,20 @@ type change struct {
 	attempt *idempotency.Attempt
 	amends  bool
 	call    string
+	// rehearsal records the change instead of a commit; nil for a real change.
+	rehearsal *rehearsal.Rehearsal
 }
 
 func (d *Database) beginChange(ctx context.Context, id string, at time.Time) change {
 	c := change{
 		id: id, at: at, caller: identity.From(ctx), request: audit.From(ctx), trail: audit.CallEntryFrom(ctx),
-		entryID: id, call: callFrom(ctx),
+		entryID: id, call: callFrom(ctx), rehearsal: rehearsal.From(ctx),
 	}
 	c.first = sync.OnceValue(c.trail.Claim)
 	if c.trail.ID() != "" {
 		c.entryID = c.trail.ID()
 	}
-	if a := idempotency.From(ctx); a != nil && (!a.Used() || a.Amending()) {
+	if a := idempotency.From(ctx); a != nil && c.rehearsal == nil && (!a.Used() || a.Amending()) {
 		c.attempt, c.amends = a, a.Used()
 	}
 	return c
@@ -60,6 +63,9 @@ func (d *Database) readState(c change, agentID string) (state, error) {
 	s := state{org: d.organizations[c.caller.OrganizationID]}
 	if s.org.ID == "" {
 		s.org.Organization = organization.New(c.caller.OrganizationID, c.at)
+	}
+	if rehearsed, ok := c.rehearsal.Present(); ok {
+		s.org.Organization = rehearsed.Organization
 	}
 	s.target, s.exists = d.agents[agentID]
 	s.committed = slices.Contains(d.Entries[c.entryID].Commits, c.id)
@@ -123,6 +129,7 @@ func (d *Database) commitAgent(c change, s state, before, after agent.Agent, isN
 		d.organizations[s.org.ID] = s.org
 	}
 	d.saveOperations(before, after, c.call)
+	d.report(after.ID, agent.Events(before, after))
 	var changes []audit.Change
 	if !isNew {
 		changes = agent.Changes(before, after)

@@ -26,8 +26,8 @@ type Database struct {
 	Entries    map[string]Entry
 	// Rules are what the database and its adapter guarantee.
 	Rules DatabaseRules
-	// Removed is told of each agent whose record is removed.
-	Removed func(id string)
+	// Removed is told of each agent whose record is removed, with what is stored of its deletion.
+	Removed func(id string, d agent.Deletion)
 	// Started is told of each agent whose provisioning a change starts.
 	Started func(id string)
 	// events holds the payment provider's events that were applied.
@@ -38,6 +38,8 @@ type Database struct {
 	Calls map[string]string
 	// Order lists the operations as they were recorded.
 	Order []string
+	// reported is what the events say of each agent.
+	reported map[string]*reported
 	// Commits counts the commits that wrote.
 	Commits int64
 }
@@ -52,6 +54,8 @@ type DatabaseRules struct {
 	FirstOutcome bool
 	// LoseUsage does not count what an agent frees.
 	LoseUsage bool
+	// LoseEvents loses the events of some commits.
+	LoseEvents bool
 }
 
 // document is an agent's record and the id of its last write.
@@ -88,7 +92,7 @@ func NewDatabase() *Database {
 	return &Database{
 		agents: map[string]document{}, organizations: map[string]organizationDocument{}, answers: map[string]answer{},
 		Operations: map[string]secret.Operation{}, Entries: map[string]Entry{}, Calls: map[string]string{},
-		gone: map[string]bool{}, events: map[string]bool{},
+		gone: map[string]bool{}, events: map[string]bool{}, reported: map[string]*reported{},
 	}
 }
 
@@ -176,6 +180,11 @@ func (d *Database) Clone() *Database {
 	maps.Copy(next.Operations, d.Operations)
 	maps.Copy(next.Entries, d.Entries)
 	maps.Copy(next.Calls, d.Calls)
+	for id, r := range d.reported {
+		copied := *r
+		copied.stages, copied.operations = maps.Clone(r.stages), maps.Clone(r.operations)
+		next.reported[id] = &copied
+	}
 	next.Order, next.Commits = slices.Clone(d.Order), d.Commits
 	return next
 }

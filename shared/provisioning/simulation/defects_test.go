@@ -56,6 +56,7 @@ func outsideDefects() []defect {
 			DatabaseRules{FirstOutcome: true})},
 		{"torn history", "operations and record in one commit", database(DatabaseRules{TornHistory: true})},
 		{"usage not freed", "usage and record in one commit", database(DatabaseRules{LoseUsage: true})},
+		{"events lost", "events and record in one commit", database(DatabaseRules{LoseEvents: true})},
 	}
 }
 
@@ -91,6 +92,17 @@ func domainDefects() []defect {
 					giveUp(a, "provisioning_timeout")
 				}
 			})},
+		{"deletion assumed", "a deletion has only what was observed", afterWorker("worker",
+			func(_ *World, _ agent.Agent, a *agent.Agent) {
+				if a.Status == agent.Deleting {
+					a.Deletion.ObserveCluster(true, true, a.UpdatedAt)
+				}
+			})},
+		{"deletion forgotten", "the removal stores what was observed", Plant{
+			Records: func(_ *World, _ string, inner agent.WorkerStore) agent.WorkerStore {
+				return forgetfulRemoval{inner}
+			},
+		}},
 		{"deadline not enforced", "work on a broken pod ends in time", workerWrites("worker", hideDeadline)},
 		{"credentials without a fence", "deletion waits for the first credentials", focused(
 			lateCalls(SecretService, "create", "delete"), afterWorker("worker",

@@ -26,7 +26,9 @@ func (w *World) check() {
 	for id, d := range w.Database.agents {
 		used = used.Plus(held(d.agent))
 		w.checkRecord(d.agent)
+		w.checkDeletion(d.agent)
 		w.checkCredentials(d.agent)
+		w.checkEvents(d.agent)
 		if n := w.Cluster.namespaces[id]; n != nil && n.terminating && d.agent.Status != agent.Deleting &&
 			!w.deletedByHand[id] {
 			w.violate("namespaces", "the namespace of agent %s, which is %s, was deleted by %v", short(id),
@@ -130,6 +132,7 @@ func (w *World) checkOperations() {
 	owners := map[string]string{}
 	for _, id := range w.Database.Order {
 		o := w.Database.Operations[id]
+		w.checkOperationEvents(o)
 		if o.Version == 0 {
 			continue
 		}

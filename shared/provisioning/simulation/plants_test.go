@@ -300,3 +300,10 @@ func lonelySecrets() Plant {
 
 // soonest makes the sweep nudge an agent in a minute.
 func soonest(w *World, a *agent.Agent) { a.WorkDueAt = w.Now().Add(agent.NudgeGrace) }
+
+// forgetfulRemoval is a store of workers that forgets what they observed of a deletion.
+type forgetfulRemoval struct{ agent.WorkerStore }
+
+func (o forgetfulRemoval) Remove(ctx context.Context, a agent.Agent, _ agent.Deletion) error {
+	return o.WorkerStore.Remove(ctx, a, agent.Deletion{})
+}

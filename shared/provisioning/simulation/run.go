@@ -36,7 +36,8 @@ func (w *World) arrange() {
 		}
 	}
 	w.Database.Started = func(id string) { delete(w.lostVolume, id) }
-	w.Database.Removed = func(id string) {
+	w.Database.Removed = func(id string, d agent.Deletion) {
+		w.checkReceipt(id, d)
 		if n := w.Cluster.namespaces[id]; n != nil && n.terminating {
 			w.violate("removed early", "the record of agent %s was removed before its namespace was gone", short(id))
 		}

@@ -54,13 +54,14 @@ func (c ClusterClient) Delete(ctx context.Context, a agent.Agent) error {
 }
 
 // CheckGone implements provisioning.Cluster.
-func (c ClusterClient) CheckGone(ctx context.Context, a agent.Agent) (gone bool, err error) {
+func (c ClusterClient) CheckGone(ctx context.Context, a agent.Agent) (found provisioning.Gone, err error) {
 	err = c.look(ctx, a, "get namespace", func() error {
 		n := c.Cluster.namespaces[a.ID]
-		gone = n == nil || c.Cluster.Rules.KeepNamespace || c.Cluster.Rules.GoneAtOnce
+		gone := n == nil || c.Cluster.Rules.KeepNamespace || c.Cluster.Rules.GoneAtOnce
+		found = provisioning.Gone{Namespace: gone, Volume: gone}
 		return nil
 	})
-	return gone, err
+	return found, err
 }
 
 // PodClient is one process's client for lists of the cluster. It implements provisioning.PodLister and

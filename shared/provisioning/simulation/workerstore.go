@@ -93,6 +93,7 @@ func (d *Database) commitUpdate(before, after agent.Agent, changed bool, writeID
 	d.agents[before.ID] = document{agent: after, writeID: writeID, version: d.Commits}
 	d.charge(before.OrganizationID, held(after).Minus(held(before)))
 	d.saveOperations(before, after, "")
+	d.report(after.ID, agent.Events(before, after))
 	return d.agents[before.ID].read(), nil
 }
 
@@ -107,7 +108,7 @@ func (d *Database) charge(id string, moved organization.Usage) {
 }
 
 // Remove implements agent.WorkerStore.
-func (s WorkerStore) Remove(ctx context.Context, a agent.Agent) error {
+func (s WorkerStore) Remove(ctx context.Context, a agent.Agent, d agent.Deletion) error {
 	generation, fresh := a.Generation, a.Version != ""
 	return attempts(ctx, func(again bool) error {
 		gone := false
@@ -137,8 +138,9 @@ func (s WorkerStore) Remove(ctx context.Context, a agent.Agent) error {
 			s.Database.Commits++
 			delete(s.Database.agents, before.ID)
 			s.Database.gone[before.ID] = true
+			s.Database.report(before.ID, agent.DeletedEvents(before))
 			if s.Database.Removed != nil {
-				s.Database.Removed(before.ID)
+				s.Database.Removed(before.ID, d)
 			}
 			s.Database.charge(before.OrganizationID, organization.Usage{}.Minus(held(before)))
 			return nil

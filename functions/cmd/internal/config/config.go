@@ -10,6 +10,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/handoff"
+	"agents.example/controlplane/shared/webhook"
 )
 
 // Common is the configuration of every role.
@@ -28,6 +29,8 @@ type Common struct {
 	Database string `env:"FIRESTORE_DATABASE, default=(default)"`
 	// NudgeTopic is the Pub/Sub topic of nudges.
 	NudgeTopic string `env:"NUDGE_TOPIC, default=agent-nudges"`
+	// WebhookTopic is the Pub/Sub topic of nudges of webhooks.
+	WebhookTopic string `env:"WEBHOOK_TOPIC, default=webhook-nudges"`
 	// SecretRegions are the regions that store secrets. If empty, replication is automatic.
 	SecretRegions []string `env:"SECRET_REGIONS"`
 	// RateLimitFactor multiplies the documented rate limits.
@@ -58,6 +61,9 @@ type Common struct {
 	HandoffKey handoff.Key `env:"HANDOFF_SIGNING_KEY"`
 	// HandoffKeys are the public keys of all links that are still valid, as a JSON Web Key Set.
 	HandoffKeys handoff.KeySet `env:"HANDOFF_PUBLIC_KEYS"`
+	// WebhookKey is the key from which the signing secrets of webhooks derive: at least 32 bytes, in base64. Another
+	// key changes the secrets of all webhooks.
+	WebhookKey webhook.Secrets `env:"WEBHOOK_SIGNING_KEY"`
 	// Cells lists the clusters that host agents, as a JSON array.
 	Cells Cells `env:"CELLS, required"`
 
@@ -70,6 +76,8 @@ type Local struct {
 	PubSubEmulator    string `env:"PUBSUB_EMULATOR_HOST"`
 	SecretManager     string `env:"SECRET_MANAGER_ENDPOINT"`
 	Monitoring        string `env:"MONITORING_ENDPOINT"`
+	// AllowLoopbackWebhooks lets webhooks have receivers on this machine.
+	AllowLoopbackWebhooks bool `env:"WEBHOOK_ALLOW_LOOPBACK"`
 }
 
 // Routes is the configuration of every role that serves routes.

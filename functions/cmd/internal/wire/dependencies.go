@@ -9,8 +9,10 @@ import (
 	"agents.example/controlplane/functions/mcp/mcproute"
 	"agents.example/controlplane/functions/system"
 	"agents.example/controlplane/infra/agentprobe"
+	"agents.example/controlplane/infra/webhooksender"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/handoff"
+	"agents.example/controlplane/shared/webhook"
 )
 
 // fill sets the fields of Dependencies that belong to one need. needs are all needs of the function.
@@ -35,6 +37,8 @@ func fills() map[function.Need]fill {
 		function.Members:        fillMembers,
 		function.Monitoring:     fillMetricsSource,
 		function.HandoffSign:    fillHandoff,
+		function.WebhookSign:    fillWebhookSecrets,
+		function.WebhookSend:    fillWebhookSender,
 	}
 }
 
@@ -51,6 +55,7 @@ func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 			BaseURL: o.settings.APIBaseURL, Issuer: o.config.Issuer, ClientID: o.settings.CLIClientID,
 			Scopes: o.settings.CLIScopes,
 		},
+		WebhookURLs: o.webhookURLs(),
 		Console: console.Options{
 			Issuer: o.config.Issuer, ClientID: o.settings.ConsoleClientID, Scopes: o.settings.ConsoleScopes,
 		},
@@ -82,9 +87,13 @@ func fillFirestore(o *Clients, d *functions.Dependencies, needs []function.Need)
 	d.Agents, d.WorkerStore = client.Agents(d.Nudger), client.WorkerStore()
 	d.Keys, d.Directory = client.Keys(), client.Directory()
 	d.Counts, d.Audit, d.Operations = client.Counts(), client.AuditLog(), client.Operations()
+	d.Deletions = client.Deletions()
+	d.AuditSeals, d.Events = client.AuditSeals(), client.EventLog()
 	d.SecretBudget, d.CleanupBudget = client.SecretBudget(), client.SecretBudget()
 	d.Accounts, d.MemberRecords = client.Accounts(), client.Members()
 	d.Metrics, d.MetricsWorkerStore = client.Metrics(), client.Metrics()
+	d.Webhooks, d.WebhookWorkerStore = client.Webhooks(), client.WebhookWorkerStore()
+	d.WebhookEvents = client.EventLog()
 	return nil
 }
 
@@ -100,10 +109,11 @@ func fillFirestoreReads(o *Clients, d *functions.Dependencies, _ []function.Need
 
 func fillPublish(o *Clients, d *functions.Dependencies, _ []function.Need) error {
 	publisher, err := o.publisher()
-	if err == nil {
-		d.Nudger = publisher
+	if err != nil {
+		return err
 	}
-	return err
+	d.Nudger, d.WebhookNudger = publisher, publisher
+	return o.reportEvents()
 }
 
 func fillSecretStore(o *Clients, d *functions.Dependencies, _ []function.Need) error {
@@ -193,5 +203,20 @@ func fillMetricsSource(o *Clients, d *functions.Dependencies, _ []function.Need)
 
 func fillHandoff(o *Clients, d *functions.Dependencies, _ []function.Need) error {
 	d.Handoff = handoff.NewSigner(o.config.HandoffKey)
+	return nil
+}
+
+// webhookURLs says which URLs webhooks may have.
+func (o *Clients) webhookURLs() webhook.URLPolicy {
+	return webhook.URLPolicy{AllowLoopback: o.config.Local.AllowLoopbackWebhooks}
+}
+
+func fillWebhookSecrets(o *Clients, d *functions.Dependencies, _ []function.Need) error {
+	d.WebhookSecrets = o.config.WebhookKey
+	return nil
+}
+
+func fillWebhookSender(o *Clients, d *functions.Dependencies, _ []function.Need) error {
+	d.WebhookSender = webhooksender.New(webhooksender.Options{Policy: o.webhookURLs()})
 	return nil
 }

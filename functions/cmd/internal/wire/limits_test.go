@@ -73,8 +73,8 @@ func (d deployment) createTenant(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := d.records.Keys().Create(ctx, apikey.Key{
-		ID: "11111111-1111-4111-8111-111111111111", Name: "test", Prefix: d.token[:apikey.PrefixLength],
-		Hash: apikey.Hash(d.pepper, d.token), CreatedAt: time.Now(),
+		ID: "11111111-1111-4111-8111-111111111111", Name: "test", Role: apikey.DefaultRole,
+		Prefix: d.token[:apikey.PrefixLength], Hash: apikey.Hash(d.pepper, d.token), CreatedAt: time.Now(),
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,7 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 	"agents.example/controlplane/shared/ratelimit"
 	"agents.example/controlplane/shared/secretwrite"
+	"agents.example/controlplane/shared/webhook"
 )
 
 // Clusters is the client for the cells.
@@ -88,6 +89,9 @@ type Clients struct {
 	payments      func() (billing.Payments, error)
 	members       func() (member.Provider, error)
 
+	// reportEvents makes changes of records nudge the webhooks of their organization.
+	reportEvents func() error
+
 	mu     sync.Mutex
 	closes []func() error
 }
@@ -109,9 +113,22 @@ func New(ctx context.Context, c config.Common, s Settings) *Clients {
 	})
 	o.publisher = lazy(o, "Pub/Sub", func(ctx context.Context) (*pubsub.Publisher, error) {
 		return pubsub.Open(ctx, pubsub.Options{
-			ProjectID: c.ProjectID, Topic: c.NudgeTopic,
+			ProjectID: c.ProjectID, Topic: c.NudgeTopic, WebhookTopic: c.WebhookTopic,
 			EmulatorHost: c.Local.PubSubEmulator,
 		})
+	})
+	o.reportEvents = sync.OnceValue(func() error {
+		records, err := o.firestore()
+		if err != nil {
+			return err
+		}
+		publisher, err := o.publisher()
+		if err != nil {
+			return err
+		}
+		notifier := &webhook.Notifier{Store: records.WebhookWorkerStore(), Nudger: publisher, Now: time.Now}
+		records.OnEvents(notifier.EventCommitted)
+		return nil
 	})
 	o.secrets = lazy(o, "Secret Manager", func(ctx context.Context) (*secretmanager.Store, error) {
 		return secretmanager.Open(ctx, secretmanager.Options{

@@ -1,0 +1,38 @@
+package agents
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/diagnosis"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
+)
+
+// Diagnosis explains an agent from its record. It reads the organization's account only for an agent that is paused
+// because of it.
+func Diagnosis(agents agent.Store, accounts billing.Store) function.Route {
+	return function.Route{
+		Name: "DiagnoseAgent", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}/diagnosis",
+		Access: function.Member, Needs: []function.Need{function.Firestore}, Reads: readsAgent,
+		Status: http.StatusOK, Summary: "Explain why an agent does not run",
+		Handle: function.Handle(func(ctx context.Context, in path) (diagnosis.View, error) {
+			a, err := agents.Get(ctx, in.id())
+			if err != nil {
+				return diagnosis.View{}, err
+			}
+			f := diagnosis.Facts{Agent: a, Caller: identity.From(ctx), Now: time.Now().UTC()}
+			if diagnosis.NeedsAccount(a) {
+				account, err := accounts.Account(ctx, a.OrganizationID)
+				if err != nil {
+					return diagnosis.View{}, err
+				}
+				f.Account = &account
+			}
+			return diagnosis.Of(f), nil
+		}),
+	}
+}

@@ -1,0 +1,327 @@
+package functions_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"agents.example/controlplane/emulators/secretmanageremu"
+	"agents.example/controlplane/functions"
+	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/secret"
+)
+
+// TestRehearsals_CoverEveryChangeOfAnAgent finds the route of an agent that someone adds without a rehearsal.
+func TestRehearsals_CoverEveryChangeOfAnAgent(t *testing.T) {
+	t.Parallel()
+	exempt := map[string]string{
+		"RevealCredentials": "it changes nothing but the audit log, which has to show who has seen the credentials",
+	}
+	rehearsed := 0
+	for _, r := range functions.Routes(functions.Dependencies{}) {
+		ofAgent := r.Mutates() && strings.HasPrefix(r.Path, "/api/v1/agents")
+		_, isExempt := exempt[r.Name]
+		if got, want := r.Rehearsal != nil, ofAgent && !isExempt; got != want {
+			t.Errorf("%s can be rehearsed: %t, want %t", r.Name, got, want)
+		}
+		if r.Rehearsal != nil {
+			rehearsed++
+		}
+	}
+	if want := 13; rehearsed < want {
+		t.Errorf("%d routes can be rehearsed, want at least %d", rehearsed, want)
+	}
+}
+
+// rehearsalCase is one agent, in one organization, and one request about it.
+type rehearsalCase struct {
+	organization string
+	agent        string
+	route        string
+	options      []functiontest.Option
+	// atRest is true if the agent runs and no worker has work on it.
+	atRest bool
+}
+
+// TestRehearsals_TellWhatTheRealCallDoes rehearses random requests in random states and then makes them.
+func TestRehearsals_TellWhatTheRealCallDoes(t *testing.T) {
+	t.Parallel()
+	// The cases take seconds, in which they make more calls of the secret store than a project may make in a minute.
+	const unlimited = 1_000_000
+	b := functiontest.NewWith(t, functiontest.Options{SecretQuotas: secretmanageremu.Quotas{
+		Reads: unlimited, Writes: unlimited, Accesses: unlimited,
+	}})
+	var refused, accepted int
+	rapid.Check(t, func(r *rapid.T) {
+		c := drawCase(t, r, b)
+		before, record := b.Documents(t), b.Agent(t, c.agent)
+		b.ForgetUses()
+		rehearsal := b.CallNamed(t, c.route, append(slices.Clip(c.options),
+			functiontest.Query(url.Values{"dry_run": {"true"}}))...)
+		if diff := cmp.Diff(before, b.Documents(t)); diff != "" {
+			r.Fatalf("%s wrote documents (-before +after):\n%s", c.route, diff)
+		}
+		// The reconciliation of an operation reads the secret store, to find out whether the value is there.
+		forbidden := []string{"Nudger", "SecretWriter"}
+		if c.route == "ReconcileSecretOperation" {
+			forbidden = forbidden[:1]
+		}
+		used := b.Uses()
+		if slices.ContainsFunc(used, func(name string) bool { return slices.Contains(forbidden, name) }) {
+			r.Fatalf("the rehearsal of %s used %v, want none of %v", c.route, used, forbidden)
+		}
+		usage := usageOf(t, b, c.organization)
+		real := b.CallNamed(t, c.route, c.options...)
+		if real.Status >= http.StatusBadRequest {
+			refused++
+			wantSameRefusal(r, c, rehearsal, real)
+			return
+		}
+		accepted++
+		would, _ := rehearsal.JSON["would"].(map[string]any)
+		if rehearsal.Status != http.StatusOK || would == nil {
+			r.Fatalf("%s: the rehearsal answers %d %s, the real call %d", c.route, rehearsal.Status, rehearsal.Body,
+				real.Status)
+		}
+		shown := agentAfter(t, b, c, real)
+		if diff := cmp.Diff(comparable(shown, c), comparable(rehearsal.JSON["agent"], c)); diff != "" {
+			r.Fatalf("%s: the agent after the real call and the rehearsal (-real +rehearsal):\n%s", c.route, diff)
+		}
+		want := map[string]any{
+			"status": shown["status"], "usage_before": usage, "usage_after": usageOf(t, b, c.organization),
+		}
+		for field, value := range want {
+			if !reflect.DeepEqual(would[field], value) {
+				r.Fatalf("%s: would.%s = %v, want %v", c.route, field, would[field], value)
+			}
+		}
+		if c.atRest && c.route != "CreateAgent" {
+			if replaced := podReplaced(t, b, record); would["restarts"] != replaced {
+				r.Fatalf("%s: would.restarts = %v, but the pod was replaced: %t", c.route, would["restarts"], replaced)
+			}
+		}
+	})
+	t.Logf("%d requests refused, %d accepted", refused, accepted)
+	if refused == 0 || accepted == 0 {
+		t.Errorf("%d requests refused, %d accepted: want some of each", refused, accepted)
+	}
+}
+
+// wantSameRefusal compares two errors apart from their request ids.
+func wantSameRefusal(r *rapid.T, c rehearsalCase, rehearsal, real functiontest.Response) {
+	delete(rehearsal.JSON, "request_id")
+	delete(real.JSON, "request_id")
+	if rehearsal.Status != real.Status || !reflect.DeepEqual(rehearsal.JSON, real.JSON) {
+		r.Fatalf("%s: the rehearsal answers %d %v, the real call %d %v", c.route, rehearsal.Status, rehearsal.JSON,
+			real.Status, real.JSON)
+	}
+}
+
+// usageOf reads the usage of an organization as its members see it.
+func usageOf(t *testing.T, b *functiontest.Backend, organization string) any {
+	return b.CallNamed(t, "GetCurrentOrganization", functiontest.AsMember(organization)).
+		Want(t, http.StatusOK, "").JSON["usage"]
+}
+
+// agentAfter returns the agent as the answer to a change shows it, or as it is read afterwards.
+func agentAfter(t *testing.T, b *functiontest.Backend, c rehearsalCase, real functiontest.Response) map[string]any {
+	if real.Text("namespace") != "" {
+		return real.JSON
+	}
+	return b.CallNamed(t, "GetAgent", functiontest.AsAdmin(c.organization), functiontest.Path("agent_id", c.agent)).
+		Want(t, http.StatusOK, "").JSON
+}
+
+// comparable returns a shown agent without its times and without what differs between two readings. A new agent has
+// another id.
+func comparable(shown any, c rehearsalCase) map[string]any {
+	a, _ := shown.(map[string]any)
+	delete(a, "updated_at")
+	delete(a, "dashboard_handoff_url")
+	if c.route == "CreateAgent" {
+		delete(a, "id")
+		delete(a, "namespace")
+		delete(a, "created_at")
+	}
+	return a
+}
+
+// podReplaced lets a worker apply the change, and reports whether the agent has another pod.
+func podReplaced(t *testing.T, b *functiontest.Backend, before agent.Agent) bool {
+	after := b.Agent(t, before.ID)
+	if !after.WantsPod() {
+		return false
+	}
+	b.Reconcile(t, before.ID)
+	after = b.Agent(t, before.ID)
+	type pod struct {
+		env                 []agent.EnvVar
+		rollout, credential int64
+		sandbox             bool
+	}
+	of := func(a agent.Agent) pod {
+		env := slices.Clone(a.Env)
+		for i := range env {
+			env[i].SetAt = time.Time{}
+		}
+		return pod{env: env, rollout: a.Rollout, credential: a.CredentialVersion, sandbox: a.Sandbox}
+	}
+	return !reflect.DeepEqual(of(before), of(after))
+}
+
+// drawCase makes an organization in a random state with an agent in a random state, and draws a request.
+func drawCase(t *testing.T, r *rapid.T, b *functiontest.Backend) rehearsalCase {
+	c := rehearsalCase{organization: "org-" + uuid.NewString()}
+	roomy := rapid.Bool().Draw(r, "roomy")
+	if roomy {
+		b.SetPlan(t, c.organization, plan.Startup)
+	}
+	c.agent = b.RunningAgent(t, c.organization, map[string]string{"LEVEL": "info", "API_TOKEN": "value"}).ID
+	c.atRest = true
+	if roomy {
+		drawAccount(t, r, b, c.organization)
+	}
+	if rapid.Bool().Draw(r, "moved") {
+		c.atRest = false
+		drawRecord(t, r, b, c.agent)
+	}
+	drawRequest(t, r, b, &c)
+	return c
+}
+
+// drawAccount brings an organization into a random billing state.
+func drawAccount(t *testing.T, r *rapid.T, b *functiontest.Backend, organization string) {
+	switch rapid.SampledFrom([]string{"paid", "paid", "past due", "shrunk"}).Draw(r, "account") {
+	case "past due":
+		b.Stripe.Subscriptions["sub_"+organization] = billing.State{
+			OrganizationID: organization, Subscription: billing.Subscription{
+				Provider: billing.Stripe, ID: "sub_" + organization, CustomerID: "cus_" + organization,
+				Status: billing.PastDue, Plan: plan.Startup, Interval: billing.Month, StartedAt: time.Now(),
+			},
+		}
+		b.CallNamed(t, "ReceiveStripeEvent", functiontest.Body(map[string]any{
+			"id": "evt_" + organization, "data": map[string]any{"object": map[string]any{"id": "sub_" + organization}},
+		})).Want(t, http.StatusOK, "")
+	case "shrunk":
+		b.RunningAgent(t, organization, nil)
+		b.SetPlan(t, organization, plan.Hobby)
+	}
+}
+
+// drawRecord brings an agent into a random state.
+func drawRecord(t *testing.T, r *rapid.T, b *functiontest.Backend, id string) {
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	status := rapid.SampledFrom(agent.Status("").Values()).Draw(r, "status")
+	warming, ahead := rapid.Bool().Draw(r, "warming"), rapid.Bool().Draw(r, "ahead")
+	failed := rapid.Bool().Draw(r, "failed")
+	var operation *secret.Operation
+	if rapid.Bool().Draw(r, "operation") {
+		o := secret.New(secret.Operation{
+			ID: uuid.NewString(), AgentID: id,
+			Key:    rapid.SampledFrom([]string{"OPEN_TOKEN", "API_TOKEN"}).Draw(r, "key"),
+			Action: secret.Set, Bytes: 5, LatestBefore: 1, Version: 2,
+		}, now)
+		o.Stage = rapid.SampledFrom([]secret.Stage{
+			secret.Store, secret.Bind, secret.Sync, secret.Rollout, secret.Complete,
+		}).Draw(r, "stage")
+		o.Status = rapid.SampledFrom([]secret.Status{secret.Pending, secret.Failed}).Draw(r, "operation status")
+		o.StoringUntil = now.Add(-time.Minute)
+		operation = &o
+	}
+	b.UpdateAgent(t, id, func(a *agent.Agent) {
+		a.Status, a.Warming = agent.Status(status), warming
+		if ahead {
+			a.Generation++
+		}
+		if failed {
+			a.Failure = &agent.Failure{Code: "crash_loop", Message: "The container ends.", Retryable: true}
+		}
+		if operation != nil {
+			a.Operations = append(a.Operations, *operation)
+		}
+	})
+}
+
+// drawRequest draws a request about the case's agent.
+func drawRequest(t *testing.T, r *rapid.T, b *functiontest.Backend, c *rehearsalCase) {
+	c.route = rapid.SampledFrom([]string{
+		"CreateAgent", "UpdateAgent", "DeleteAgent", "RestartAgent", "PauseAgent", "ResumeAgent", "StopAgent",
+		"StartAgent", "MigrateAgentSandbox", "PutSecrets", "DeleteSecret", "ReconcileSecretOperation",
+		"RotateCredentials",
+	}).Draw(r, "route")
+	as := functiontest.AsAdmin(c.organization)
+	switch caller := rapid.IntRange(0, 19).Draw(r, "caller"); {
+	case caller == 0:
+		as = functiontest.AsMember(c.organization)
+	case caller == 1 && c.route != "CreateAgent":
+		as = functiontest.AsAdmin("org-other")
+	}
+	b.CallNamed(t, "GetCurrentOrganization", as) // the first call of a user records the user
+	c.options = []functiontest.Option{as}
+	if c.route != "CreateAgent" {
+		c.options = append(c.options, functiontest.Path("agent_id", c.agent))
+	}
+	switch rapid.IntRange(0, 5).Draw(r, "condition") {
+	case 0:
+		c.options = append(c.options, functiontest.Header("If-Match", `"another"`))
+	case 1:
+		c.options = append(c.options, functiontest.Header("If-Match", b.Agent(t, c.agent).EntityTag()))
+	}
+	c.options = append(c.options, functiontest.Header("Idempotency-Key", uuid.NewString()))
+	if body := drawBody(r, c.route); body != nil {
+		c.options = append(c.options, functiontest.Body(body))
+	}
+	switch c.route {
+	case "DeleteSecret":
+		key := rapid.SampledFrom([]string{"API_TOKEN", "OPEN_TOKEN", "NONE"}).Draw(r, "deleted")
+		c.options = append(c.options, functiontest.Path("key", key))
+	case "ReconcileSecretOperation":
+		id := uuid.NewString()
+		if open := b.Agent(t, c.agent).Operations; len(open) > 0 {
+			id = open[0].ID
+		}
+		c.options = append(c.options, functiontest.Path("operation_id", id))
+	}
+}
+
+// drawBody draws the body of a request; nil for a route without one.
+func drawBody(r *rapid.T, route string) any {
+	pick := func(bodies ...string) any {
+		return rapid.Map(rapid.SampledFrom(bodies), func(text string) rawJSON { return rawJSON(text) }).Draw(r, "body")
+	}
+	switch route {
+	case "CreateAgent":
+		return pick(`{"name":"new","resource_plan":"hobby"}`, `{"name":"new","resource_plan":"startup"}`,
+			`{"name":"new","resource_plan":"enterprise"}`, `{"name":"","resource_plan":"hobby"}`,
+			`{"name":"new","resource_plan":"hobby","env_vars":{"NEW_TOKEN":"value"}}`)
+	case "UpdateAgent":
+		return pick(`{"name":"renamed"}`, `{"env_vars":{"LEVEL":"debug"}}`, `{"env_vars":{"LEVEL":"info"}}`,
+			`{"env_vars":{"API_TOKEN":"x"}}`, `{"config":{"team":"a"}}`, `{"config":null}`)
+	case "MigrateAgentSandbox":
+		return pick(`{"enabled":true}`, `{"enabled":false}`, `{"enabled":null}`)
+	case "PutSecrets":
+		return pick(`{"secrets":{"API_TOKEN":"other"}}`, `{"secrets":{"NEW_TOKEN":"value","API_TOKEN":null}}`,
+			`{"secrets":{"NONE":null}}`, `{"secrets":{"OPEN_TOKEN":"value"}}`,
+			fmt.Sprintf(`{"secrets":{"LARGE":%q}}`, strings.Repeat("x", 65537)))
+	default:
+		return nil
+	}
+}
+
+// rawJSON is a body that is written as it is.
+type rawJSON string
+
+// MarshalJSON implements json.Marshaler.
+func (j rawJSON) MarshalJSON() ([]byte, error) { return []byte(j), nil }

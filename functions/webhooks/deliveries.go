@@ -1,0 +1,105 @@
+package webhooks
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"time"
+
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/page"
+	"agents.example/controlplane/shared/webhook"
+)
+
+// Test asks for the delivery of a test event. A worker makes one attempt, also if the webhook is disabled.
+func Test(s Service) function.Route {
+	return function.Route{
+		Name: "TestWebhook", Method: http.MethodPost, Path: prefix + "/{webhook_id}/test",
+		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish},
+		// Conflict: too many requested deliveries wait.
+		Status: http.StatusAccepted, Summary: "Send a test event", Errors: []fault.Kind{fault.Conflict},
+		Handle: function.Handle(func(ctx context.Context, in webhookInput) (webhook.DeliveryView, error) {
+			random := rand.Uint64() //nolint:gosec // names a delivery, protects nothing
+			return s.request(ctx, in.Path, func(w *webhook.Webhook, now time.Time) (webhook.Delivery, error) {
+				return webhook.NewTest(*w, random, now), nil
+			})
+		}),
+	}
+}
+
+// request records a delivery that a client asked for, and nudges the webhook.
+func (s Service) request(ctx context.Context, p path,
+	make func(w *webhook.Webhook, now time.Time) (webhook.Delivery, error),
+) (webhook.DeliveryView, error) {
+	now := time.Now().UTC()
+	w, err := s.change(ctx, p, func(w *webhook.Webhook) (*webhook.Delivery, error) {
+		requested, err := make(w, now)
+		if err != nil {
+			return nil, err
+		}
+		requested.Again(now)
+		return &requested, w.Request(requested.ID, now)
+	})
+	if err != nil {
+		return webhook.DeliveryView{}, err
+	}
+	// The delivery at the end is that of this request, or that of the first one with the same Idempotency-Key.
+	requested, err := s.Store.Delivery(ctx, w.ID, w.Requests[len(w.Requests)-1])
+	return requested.Show(), err
+}
+
+type deliveriesInput struct {
+	Path  path       `json:"path"`
+	Query page.Query `json:"query"`
+}
+
+// Deliveries reads a page of a webhook's deliveries, newest first.
+func Deliveries(s Service) function.Route {
+	return function.Route{
+		Name: "ListWebhookDeliveries", Method: http.MethodGet, Path: prefix + "/{webhook_id}/deliveries",
+		Access: function.Admin, Needs: []function.Need{function.Firestore},
+		// BadRequest: a cursor of another list.
+		Status: http.StatusOK, Summary: "List the deliveries of a webhook", Errors: []fault.Kind{fault.BadRequest},
+		Handle: function.Handle(func(ctx context.Context, in deliveriesInput) (page.Page[webhook.DeliveryView], error) {
+			found, err := s.Store.Deliveries(ctx, string(in.Path.WebhookID), in.Query.Request())
+			found.Self = &url.URL{
+				Path: prefix + "/" + string(in.Path.WebhookID) + "/deliveries", RawQuery: in.Query.Values().Encode(),
+			}
+			return page.Map(found, webhook.Delivery.Show), err
+		}),
+	}
+}
+
+type deliveryInput struct {
+	Path struct {
+		WebhookID  function.UUID `json:"webhook_id" jsonschema:"The webhook's id."`
+		DeliveryID function.UUID `json:"delivery_id" jsonschema:"The delivery's id."`
+	} `json:"path"`
+}
+
+// Redeliver asks for one more attempt of a delivery that has ended.
+func Redeliver(s Service) function.Route {
+	return function.Route{
+		Name: "RedeliverWebhookDelivery", Method: http.MethodPost,
+		Path:   prefix + "/{webhook_id}/deliveries/{delivery_id}/redeliver",
+		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish},
+		// Conflict: the delivery will be attempted anyway, or too many requested deliveries wait.
+		Status: http.StatusAccepted, Summary: "Repeat a delivery", Errors: []fault.Kind{fault.Conflict},
+		Handle: function.Handle(func(ctx context.Context, in deliveryInput) (webhook.DeliveryView, error) {
+			id := string(in.Path.WebhookID)
+			d, err := s.Store.Delivery(ctx, id, string(in.Path.DeliveryID))
+			if err != nil {
+				return webhook.DeliveryView{}, err
+			}
+			return s.request(ctx, path{in.Path.WebhookID}, func(*webhook.Webhook, time.Time) (webhook.Delivery, error) {
+				if d.Status == webhook.Pending {
+					return d, fault.New(fault.Conflict, "delivery_pending",
+						"The delivery is pending and will be attempted without a request.")
+				}
+				return d, nil
+			})
+		}),
+	}
+}

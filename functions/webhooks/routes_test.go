@@ -1,0 +1,198 @@
+package webhooks_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/functions/webhooks"
+	"agents.example/controlplane/functions/workers"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/webhook"
+)
+
+const unknownID = "00000000-0000-4000-8000-000000000000"
+
+// service is what the catalogue gives the routes.
+func service(b *functiontest.Backend) webhooks.Service {
+	return webhooks.Service{
+		Store: b.Webhooks, Nudger: b.WebhookNudger, Secrets: b.WebhookSecrets, Policy: b.WebhookURLs,
+	}
+}
+
+func create(t *testing.T, b *functiontest.Backend, options ...functiontest.Option) functiontest.Response {
+	t.Helper()
+	body := map[string]any{"url": "https://hooks.example.com/x", "description": " Incidents "}
+	options = append([]functiontest.Option{functiontest.AsAdmin("org-1"), functiontest.Body(body)}, options...)
+	return b.Call(t, webhooks.Create(service(b)), options...)
+}
+
+// call calls a route of one webhook.
+func call(t *testing.T, b *functiontest.Backend, r function.Route, id string, options ...functiontest.Option,
+) functiontest.Response {
+	t.Helper()
+	options = append([]functiontest.Option{
+		functiontest.AsAdmin("org-1"), functiontest.Path("webhook_id", id),
+	}, options...)
+	return b.Call(t, r, options...)
+}
+
+// deliver runs the worker on a webhook.
+func deliver(t *testing.T, b *functiontest.Backend, id string) {
+	t.Helper()
+	w := workers.Deliver(&webhook.Deliverer{
+		Store: b.WebhookWorkerStore, Events: b.WebhookEvents, Sender: b.WebhookSender, Secrets: b.WebhookSecrets,
+		Nudger: b.WebhookNudger, Now: time.Now, Random: rand.Float64,
+	})
+	if err := w.Handle(t.Context(), function.Message{Data: []byte(`{"webhook_id": "` + id + `"}`)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRoutes_AreForAdmins(t *testing.T) {
+	t.Parallel()
+	var s webhooks.Service
+	for _, r := range []function.Route{
+		webhooks.List(s), webhooks.Create(s), webhooks.Get(s), webhooks.Update(s), webhooks.Delete(s),
+		webhooks.Test(s), webhooks.Deliveries(s), webhooks.Redeliver(s),
+	} {
+		functiontest.CheckRefusals(t, r, function.Admin, functiontest.Path("webhook_id", unknownID),
+			functiontest.Path("delivery_id", unknownID))
+	}
+}
+
+func TestCreate_ShowsTheSecretOnce(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	key := functiontest.Header("Idempotency-Key", "once")
+	res := create(t, b, key).Want(t, http.StatusCreated, "")
+	secret := res.Text("secret")
+	if !strings.HasPrefix(secret, "whsec_") || len(secret) != len("whsec_")+44 {
+		t.Errorf("the secret has the wrong form (%d characters)", len(secret))
+	}
+	if res.Text("description") != "Incidents" || res.Text("status") != "enabled" {
+		t.Errorf("the answer is %s", res.Body)
+	}
+	again := create(t, b, key).Want(t, http.StatusCreated, "")
+	if again.JSON["secret"] != nil || again.Text("id") != res.Text("id") {
+		t.Errorf("the repeated request answers %s, want the same webhook without its secret", again.Body)
+	}
+	shown := call(t, b, webhooks.Get(service(b)), res.Text("id")).Want(t, http.StatusOK, "")
+	listed := b.Call(t, webhooks.List(service(b)), functiontest.AsAdmin("org-1"))
+	if strings.Contains(string(shown.Body)+string(listed.Body), secret) {
+		t.Error("a later answer shows the secret")
+	}
+}
+
+func TestCreate_RefusesURLsThatAreNotPublic(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	for _, raw := range []string{"http://hooks.example.com/", "https://169.254.169.254/", "https://localhost/"} {
+		res := create(t, b, functiontest.Body(map[string]any{"url": raw})).
+			Want(t, http.StatusUnprocessableEntity, "validation_error")
+		if !strings.Contains(string(res.Body), `"url"`) {
+			t.Errorf("%s: the answer is %s, want an entry for url", raw, res.Body)
+		}
+		id := create(t, b).Text("id")
+		call(t, b, webhooks.Update(service(b)), id, functiontest.Body(map[string]any{"url": raw})).
+			Want(t, http.StatusUnprocessableEntity, "validation_error")
+		call(t, b, webhooks.Delete(service(b)), id).Want(t, http.StatusNoContent, "")
+	}
+	unknown := map[string]any{"url": "https://a.example.com/", "types": []string{"agent.error", "agent.exploded"}}
+	res := create(t, b, functiontest.Body(unknown)).Want(t, http.StatusUnprocessableEntity, "validation_error")
+	if !strings.Contains(string(res.Body), `["body","types",1]`) {
+		t.Errorf("the answer is %s, want an entry for the second type", res.Body)
+	}
+}
+
+func TestCreate_StopsAtTheLimitOfThePlan(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	for range 5 {
+		create(t, b).Want(t, http.StatusCreated, "")
+	}
+	res := create(t, b).Want(t, http.StatusConflict, "webhook_limit_reached")
+	if got := fmt.Sprint(res.JSON["meta"]); got != "map[current:5 max:5]" {
+		t.Errorf("meta = %s, want current and max 5", got)
+	}
+}
+
+func TestUpdate_ChangesOnlyWhatTheBodyNames(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	id := create(t, b).Text("id")
+	update := func(body map[string]any) functiontest.Response {
+		return call(t, b, webhooks.Update(service(b)), id, functiontest.Body(body)).Want(t, http.StatusOK, "")
+	}
+	res := update(map[string]any{"enabled": false, "types": []string{"agent.error"}})
+	if res.Text("status") != "disabled" || res.Text("disabled_reason") != "requested" ||
+		res.Text("url") != "https://hooks.example.com/x" || fmt.Sprint(res.JSON["types"]) != "[agent.error]" {
+		t.Errorf("after the first change: %s", res.Body)
+	}
+	res = update(map[string]any{"enabled": true, "url": "https://other.example.com/"})
+	if res.Text("status") != "enabled" || res.JSON["disabled_reason"] != nil ||
+		res.Text("url") != "https://other.example.com/" || fmt.Sprint(res.JSON["types"]) != "[agent.error]" {
+		t.Errorf("after the second change: %s", res.Body)
+	}
+}
+
+func TestDelete_RemovesTheWebhook(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	id := create(t, b).Text("id")
+	call(t, b, webhooks.Delete(service(b)), id).Want(t, http.StatusNoContent, "")
+	call(t, b, webhooks.Get(service(b)), id).Want(t, http.StatusNotFound, "webhook_not_found")
+	call(t, b, webhooks.Delete(service(b)), id).Want(t, http.StatusNotFound, "webhook_not_found")
+	deliver(t, b, id) // a late nudge has no effect
+}
+
+func TestRoutes_HideTheWebhooksOfOtherOrganizations(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	s, id := service(b), create(t, b).Text("id")
+	delivery := call(t, b, webhooks.Test(s), id).Want(t, http.StatusAccepted, "").Text("id")
+	for _, r := range []function.Route{
+		webhooks.Get(s), webhooks.Update(s), webhooks.Delete(s), webhooks.Test(s), webhooks.Deliveries(s),
+		webhooks.Redeliver(s),
+	} {
+		options := []functiontest.Option{functiontest.AsAdmin("org-2")}
+		if strings.Contains(r.Path, "{delivery_id}") {
+			options = append(options, functiontest.Path("delivery_id", delivery))
+		}
+		if r.Method == http.MethodPatch {
+			options = append(options, functiontest.Body(map[string]any{"enabled": false}))
+		}
+		if res := call(t, b, r, id, options...); res.Status != http.StatusNotFound {
+			t.Errorf("%s answers %d to another organization, want 404", r.Name, res.Status)
+		}
+	}
+}
+
+func TestTest_DeliversATestEventThatCanBeRepeated(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	s, id := service(b), create(t, b).Text("id")
+	requested := call(t, b, webhooks.Test(s), id).Want(t, http.StatusAccepted, "")
+	if requested.Text("status") != "pending" || requested.Text("event_type") != "webhook.test" {
+		t.Errorf("the answer is %s, want a pending test", requested.Body)
+	}
+	delivery := functiontest.Path("delivery_id", requested.Text("id"))
+	call(t, b, webhooks.Redeliver(s), id, delivery).Want(t, http.StatusConflict, "delivery_pending")
+	for attempts := 1; attempts <= 2; attempts++ {
+		deliver(t, b, id)
+		var listed []webhook.DeliveryView
+		call(t, b, webhooks.Deliveries(s), id).Want(t, http.StatusOK, "").Decode(t, &listed)
+		if len(listed) != 1 || listed[0].Status != webhook.Succeeded || len(listed[0].Attempts) != attempts {
+			t.Fatalf("deliveries %+v, want one with %d attempts that succeeded", listed, attempts)
+		}
+		if attempts == 1 {
+			call(t, b, webhooks.Redeliver(s), id, delivery).Want(t, http.StatusAccepted, "")
+		}
+	}
+	call(t, b, webhooks.Redeliver(s), id, functiontest.Path("delivery_id", unknownID)).
+		Want(t, http.StatusNotFound, "delivery_not_found")
+}

@@ -1,0 +1,147 @@
+package firestore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	gcp "cloud.google.com/go/firestore"
+
+	"agents.example/controlplane/shared/event"
+)
+
+func eventQuery(organizationID string, f event.Filter) query {
+	q := query{collection: eventCollection, equal: []equality{{"organization_id", organizationID}}}
+	if f.AgentID != "" {
+		q.equal = append(q.equal, equality{"agent_id", f.AgentID})
+	}
+	if f.Type != "" {
+		q.contains = equality{"types", string(f.Type)}
+	}
+	return q
+}
+
+// List implements event.Log.
+func (l *EventLog) List(ctx context.Context, organizationID string, f event.Filter, after event.ID, limit int) (
+	event.Batch, error,
+) {
+	if _, ok := l.client.ref(organizationCollection, organizationID); !ok {
+		return event.Batch{Next: after}, nil
+	}
+	if after == "" {
+		return l.newest(ctx, organizationID, f, limit)
+	}
+	if after != event.Start && l.client.now().Sub(after.Time()) > event.Retention {
+		return event.Batch{}, event.CursorExpired()
+	}
+	s := eventScan{
+		log: l, filter: f, after: after, limit: limit, query: eventQuery(organizationID, f),
+	}
+	s.query.since, s.query.now = requestedField, after.Time().Add(-settling)
+	s.query.order = []order{{requestedField, gcp.Asc}, {gcp.DocumentID, gcp.Asc}}
+	s.query.limit = l.page
+	return s.run(ctx)
+}
+
+// newest reads the newest events. It leaves out those that were committed much later than they were requested: the
+// reader goes on after the latest commit.
+func (l *EventLog) newest(ctx context.Context, organizationID string, f event.Filter, limit int) (event.Batch, error) {
+	q := eventQuery(organizationID, f)
+	q.order = []order{{requestedField, gcp.Desc}, {gcp.DocumentID, gcp.Desc}}
+	q.limit = limit + 10
+	var events []event.Event
+	for enough := false; !enough; {
+		snaps, err := l.client.runQuery(ctx, q)
+		if err != nil {
+			return event.Batch{}, err
+		}
+		for _, e := range readableEvents(ctx, snaps) {
+			if f.Matches(e) {
+				events = append(events, e)
+			}
+		}
+		slices.SortFunc(events, compareEvents)
+		if enough = len(snaps) < q.limit; !enough {
+			q.after = requestedAt(snaps[len(snaps)-1])
+			earliest, _ := q.after[0].(time.Time)
+			enough = len(events) >= limit && earliest.Before(events[len(events)-limit].CreatedAt.Add(-clockSkew))
+		}
+	}
+	if len(events) == 0 {
+		return event.Batch{Next: event.Start}, nil
+	}
+	events = events[max(0, len(events)-limit):]
+	return event.Batch{Events: events, Next: events[len(events)-1].ID}, nil
+}
+
+// requestedAt is the place of a record in a query by request times.
+func requestedAt(snap *gcp.DocumentSnapshot) []any {
+	return []any{snap.Data()[requestedField], snap.Ref.ID}
+}
+
+// eventScan reads the events after a cursor.
+type eventScan struct {
+	log    *EventLog
+	filter event.Filter
+	after  event.ID
+	limit  int
+	query  query
+	// horizon is when the first page was read. What was committed later may be missing in that page.
+	horizon time.Time
+	found   []event.Event
+	// later is true if an event after the horizon was found.
+	later bool
+}
+
+// run reads pages until it has as many events as it may return of which it is known that no earlier one is missing.
+func (s *eventScan) run(ctx context.Context) (event.Batch, error) {
+	for {
+		snaps, err := s.log.client.runQuery(ctx, s.query)
+		if err != nil {
+			return event.Batch{}, err
+		}
+		s.add(ctx, snaps)
+		if len(snaps) < s.query.limit {
+			return s.result(len(s.found), false), nil
+		}
+		// Records of later pages were requested later, and so committed later.
+		s.query.after = requestedAt(snaps[len(snaps)-1])
+		last, _ := s.query.after[0].(time.Time)
+		complete, _ := slices.BinarySearchFunc(s.found, last.Add(-clockSkew),
+			func(e event.Event, t time.Time) int { return e.CreatedAt.Compare(t) })
+		if complete >= s.limit {
+			return s.result(complete, true), nil
+		}
+	}
+}
+
+// add adds the events of a page in their order.
+func (s *eventScan) add(ctx context.Context, snaps []*gcp.DocumentSnapshot) {
+	for _, e := range readableEvents(ctx, snaps) {
+		if s.horizon.IsZero() {
+			s.horizon = snaps[0].ReadTime
+		}
+		switch {
+		case e.ID <= s.after || !s.filter.Matches(e):
+		case e.CreatedAt.After(s.horizon):
+			s.later = true
+		default:
+			s.found = append(s.found, e)
+		}
+	}
+	slices.SortFunc(s.found, compareEvents)
+}
+
+// result returns the first events of those that are complete.
+func (s *eventScan) result(complete int, more bool) event.Batch {
+	n := min(complete, s.limit)
+	b := event.Batch{Events: s.found[:n], Next: s.after, More: more || s.later || n < len(s.found)}
+	switch idle := event.After(s.log.client.now().Add(-settling)); {
+	case n > 0:
+		b.Next = s.found[n-1].ID
+	case idle > s.after && s.after != event.Start:
+		// The cursor of a reader in an organization where nothing happens would expire.
+		b.Next = idle
+	}
+	return b
+}

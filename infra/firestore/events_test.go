@@ -1,0 +1,178 @@
+package firestore
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/agent/agenttest"
+	"agents.example/controlplane/shared/event"
+	"agents.example/controlplane/shared/event/eventtest"
+	"agents.example/controlplane/shared/plan"
+)
+
+func TestEventLog_Conforms(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]int{"one page": eventPage, "many pages": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eventtest.Test(t, func(t *testing.T) eventtest.Fixture {
+				c := open(t, "", Options{})
+				log := c.EventLog()
+				log.page = size
+				return eventtest.Fixture{Log: log, Commit: c.commitEvents}
+			})
+		})
+	}
+}
+
+// TestEventLog_FindsLateCommits commits records that were requested long before, after a reader has read events that
+// were requested later.
+func TestEventLog_FindsLateCommits(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	log := c.EventLog()
+	log.page = 3
+	followed := make(chan int64, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	var following sync.WaitGroup
+	defer following.Wait()
+	defer cancel()
+	following.Go(func() {
+		for b, err := range log.Follow(ctx, "o", event.Filter{}, event.Start, time.Minute) {
+			if err != nil {
+				t.Error(err)
+			}
+			for _, n := range numbersOf(t, b.Events) {
+				followed <- n
+			}
+		}
+	})
+	var want, got []int64
+	after := event.Start
+	for n := range int64(12) {
+		c.commitLate(t, n, time.Duration(n*7%5)*time.Minute)
+		want = append(want, n)
+		if f := <-followed; f != n {
+			t.Errorf("the follower received %d, want %d", f, n)
+		}
+		if n%4 != 3 {
+			continue
+		}
+		for more := true; more; {
+			b, err := log.List(t.Context(), "o", event.Filter{}, after, 2)
+			must(t, err)
+			got, after, more = append(got, numbersOf(t, b.Events)...), b.Next, b.More
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("the reader has %v, want %v", got, want)
+		}
+	}
+}
+
+// TestEventLog_SkipsNothingBetweenPages commits two records between the two queries of a list: one that the first query
+// would have found, and a later one that the second query finds.
+func TestEventLog_SkipsNothingBetweenPages(t *testing.T) {
+	t.Parallel()
+	other := open(t, "", Options{})
+	queries := 0
+	c := open(t, other.project(), Options{Observe: func(method string) {
+		if !strings.HasSuffix(method, "/RunQuery") {
+			return
+		}
+		if queries++; queries == 2 {
+			other.commitLate(t, 4, 4*time.Minute)
+			other.commitLate(t, 5, 0)
+		}
+	}})
+	log := c.EventLog()
+	log.page = 3
+	for n := range int64(3) {
+		other.commitLate(t, n+1, 2*time.Minute)
+	}
+	first, err := log.List(t.Context(), "o", event.Filter{}, event.Start, 10)
+	must(t, err)
+	second, err := log.List(t.Context(), "o", event.Filter{}, first.Next, 10)
+	must(t, err)
+	got := numbersOf(t, slices.Concat(first.Events, second.Events))
+	if want := []int64{1, 2, 3, 4, 5}; !slices.Equal(got, want) || !first.More {
+		t.Errorf("events %v, more after the first part %t, want %v and true", got, first.More, want)
+	}
+}
+
+// commitLate commits a record of the organization o with a number, which was requested some time ago.
+func (c *Client) commitLate(t *testing.T, n int64, ago time.Duration) {
+	t.Helper()
+	r := eventRecord{organizationID: "o", events: []event.Draft{event.New("number", n)}}
+	doc := eventRecordFields(&r).encode()
+	doc[requestedField] = time.Now().Add(-ago)
+	_, err := c.commit(t.Context(),
+		c.batch().Create(c.collection(eventCollection).Doc(event.RecordID(rand.Uint64())), doc))
+	must(t, err)
+}
+
+func TestOnEvents_IsCalledAfterChangesThatHaveEvents(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	x := newTenantFixture(t, c)
+	var mu sync.Mutex
+	reports := 0
+	c.OnEvents(func(_ context.Context, organizationID string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if reports++; organizationID != x.org.ID {
+			t.Errorf("reported the organization %q, want %q", organizationID, x.org.ID)
+		}
+	})
+	agents, records := c.Agents(&agenttest.Nudges{}), c.WorkerStore()
+	change := func(apply func(*agent.Agent) error) func() error {
+		return func() error {
+			_, err := agents.Change(x.org.Ctx, x.agent.ID, apply)
+			return err
+		}
+	}
+	update := func(apply func(*agent.Agent)) func() error {
+		return func() error {
+			_, err := records.Update(t.Context(), x.loadAgent(t), apply)
+			return err
+		}
+	}
+	for _, row := range []struct {
+		name string
+		run  func() error
+		want int
+	}{
+		{"a creation", func() error { _, err := agents.Create(x.org.Ctx, agenttest.Draft(plan.Hobby)); return err }, 1},
+		{"a change that clients see", change(func(a *agent.Agent) error { a.Name = "another"; return nil }), 1},
+		{"no change", change(changeNothing), 0},
+		{"a write that clients see", update(func(a *agent.Agent) { a.Warming = !a.Warming }), 1},
+		{"a write that they do not see", update(func(a *agent.Agent) { a.Lease.Holder = "h" }), 0},
+		{"a key", func() error { _, err := c.Keys().Create(x.org.Ctx, newKey()); return err }, 1},
+		{"a revocation", func() error { return c.Keys().Revoke(x.org.Ctx, x.key.ID) }, 1},
+		{"a removal", func() error { return records.Remove(t.Context(), x.loadAgent(t), agent.Deletion{}) }, 1},
+	} {
+		must(t, row.run())
+		c.Flush()
+		mu.Lock()
+		if reports != row.want {
+			t.Errorf("%s: %d reports, want %d", row.name, reports, row.want)
+		}
+		reports = 0
+		mu.Unlock()
+	}
+}
+
+// commitEvents commits events in one commit.
+func (c *Client) commitEvents(ctx context.Context, organizationID, agentID string, events []event.Draft) error {
+	return c.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
+		b := c.batch()
+		c.writeEvents(b, organizationID, agentID, events)
+		_, err := c.commit(ctx, b)
+		return err
+	})
+}

@@ -1,0 +1,222 @@
+package firestore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"agents.example/controlplane/shared/event"
+)
+
+// feeds are the feeds that have readers.
+type feeds struct {
+	client  *Client
+	running sync.WaitGroup
+
+	mu    sync.Mutex
+	feeds map[string]*feed // by organization
+}
+
+// feed is the events of one organization as they are committed. All readers of the process share it, and with it one
+// target of a listener.
+type feed struct {
+	feeds          *feeds
+	organizationID string
+	cancel         context.CancelFunc
+	readers        int // guarded by the lock of feeds
+
+	mu sync.Mutex
+	// recent are the newest events, and end is how many the feed has had.
+	recent []event.Event
+	end    int
+	// changed is closed at the next change.
+	changed chan struct{}
+	err     error
+}
+
+const (
+	// maxRecent is how many events a feed keeps for slow readers. A slower one reads the log.
+	maxRecent = 1000
+	// listenTries is how often in a row a listener may fail before it has worked.
+	listenTries = 3
+)
+
+// join returns the feed of an organization. Every event that is committed from now on will be in it. The caller must
+// leave it.
+func (f *feeds) join(organizationID string) *feed {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	joined := f.feeds[organizationID]
+	if joined == nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		joined = &feed{
+			feeds: f, organizationID: organizationID, cancel: cancel, changed: make(chan struct{}),
+		}
+		f.feeds[organizationID] = joined
+		f.running.Go(func() { joined.run(ctx) })
+	}
+	joined.readers++
+	return joined
+}
+
+// leave ends a reader's use of the feed. The feed ends with its last reader.
+func (f *feed) leave() {
+	f.feeds.mu.Lock()
+	defer f.feeds.mu.Unlock()
+	if f.readers--; f.readers == 0 {
+		f.removeLocked()
+	}
+}
+
+// removeLocked makes the next reader begin another feed. The caller holds the lock of feeds.
+func (f *feed) removeLocked() {
+	f.cancel()
+	if f.feeds.feeds[f.organizationID] == f {
+		delete(f.feeds.feeds, f.organizationID)
+	}
+}
+
+// position is the place after the newest event.
+func (f *feed) position() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.end
+}
+
+// after returns the events after a place, and the place after them. missed means that the feed no longer has them all.
+// changed is closed when there are more.
+func (f *feed) after(place int) (events []event.Event, end int, missed bool, changed <-chan struct{}, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	first := f.end - len(f.recent)
+	if missed = place < first; !missed {
+		events = f.recent[place-first:]
+	}
+	return events, f.end, missed, f.changed, f.err
+}
+
+// add appends events that were committed after those that the feed has. It leaves out those that it has, and repeats:
+// listeners receive records again.
+func (f *feed) add(events []event.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var last event.ID
+	if len(f.recent) > 0 {
+		last = f.recent[len(f.recent)-1].ID
+	}
+	before := len(f.recent)
+	for _, e := range events {
+		if e.ID > last {
+			f.recent, last = append(f.recent, e), e.ID
+		}
+	}
+	f.end += len(f.recent) - before
+	if len(f.recent) > 2*maxRecent {
+		f.recent = append([]event.Event(nil), f.recent[len(f.recent)-maxRecent:]...) // readers may have the former
+	}
+	f.notifyLocked()
+}
+
+func (f *feed) notifyLocked() {
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// fail ends the feed for its readers.
+func (f *feed) fail(err error) {
+	f.mu.Lock()
+	f.err = err
+	f.notifyLocked()
+	f.mu.Unlock()
+	f.feeds.mu.Lock()
+	defer f.feeds.mu.Unlock()
+	f.removeLocked()
+}
+
+// run listens until ctx ends. Where a listener fails, it listens again, on a separate stream, so that a target which
+// fails its stream ends no other feed.
+func (f *feed) run(ctx context.Context) {
+	from := f.feeds.client.now().Add(-settling - clockSkew)
+	for failures := 0; ; {
+		w := f.feeds.client.listeners.watch(f.target, from, failures > 0)
+		reached, err := f.listen(ctx, w)
+		if ctx.Err() != nil {
+			return
+		}
+		if failures++; reached.After(from) {
+			failures, from = 1, reached
+		}
+		if failures == listenTries || errors.Is(err, errClosed) || !pause(ctx, failures) {
+			f.fail(faultOf("listen", err))
+			return
+		}
+	}
+}
+
+// listen adds the events of a watch until that fails. It returns the time from which another watch must begin.
+func (f *feed) listen(ctx context.Context, w *watch) (reached time.Time, err error) {
+	defer w.stop()
+	for {
+		records, err := w.next(ctx)
+		if err != nil {
+			return w.reached(), err
+		}
+		f.add(eventsOf(ctx, records))
+	}
+}
+
+// eventsOf returns the events of records in their order. It reports records that can't be decoded and leaves them out.
+func eventsOf(ctx context.Context, records []*firestorepb.Document) []event.Event {
+	var events []event.Event
+	for _, r := range records {
+		id := r.GetName()[strings.LastIndexByte(r.GetName(), '/')+1:]
+		found, err := eventsIn(id, inDocument(r), r.GetUpdateTime().AsTime())
+		if err != nil {
+			reportUnreadable(ctx, eventCollection, id, err)
+		}
+		events = append(events, found...)
+	}
+	slices.SortFunc(events, compareEvents)
+	return events
+}
+
+// target is the query of the organization's records that were requested from a time on.
+func (f *feed) target(from time.Time) *firestorepb.Target_QueryTarget {
+	is := func(field string, op firestorepb.StructuredQuery_FieldFilter_Operator, v *firestorepb.Value,
+	) *firestorepb.StructuredQuery_Filter {
+		return &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_FieldFilter{
+			FieldFilter: &firestorepb.StructuredQuery_FieldFilter{
+				Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: field}, Op: op, Value: v,
+			},
+		}}
+	}
+	return &firestorepb.Target_QueryTarget{
+		Parent: f.feeds.client.listeners.database + "/documents",
+		QueryType: &firestorepb.Target_QueryTarget_StructuredQuery{StructuredQuery: &firestorepb.StructuredQuery{
+			From: []*firestorepb.StructuredQuery_CollectionSelector{{CollectionId: eventCollection}},
+			Where: &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_CompositeFilter{
+				CompositeFilter: &firestorepb.StructuredQuery_CompositeFilter{
+					Op: firestorepb.StructuredQuery_CompositeFilter_AND,
+					Filters: []*firestorepb.StructuredQuery_Filter{
+						is("organization_id", firestorepb.StructuredQuery_FieldFilter_EQUAL,
+							&firestorepb.Value{ValueType: &firestorepb.Value_StringValue{StringValue: f.organizationID}}),
+						is(requestedField, firestorepb.StructuredQuery_FieldFilter_GREATER_THAN_OR_EQUAL,
+							&firestorepb.Value{ValueType: &firestorepb.Value_TimestampValue{
+								TimestampValue: timestamppb.New(from),
+							}}),
+					},
+				},
+			}},
+			OrderBy: []*firestorepb.StructuredQuery_Order{{
+				Field:     &firestorepb.StructuredQuery_FieldReference{FieldPath: requestedField},
+				Direction: firestorepb.StructuredQuery_ASCENDING,
+			}},
+		}},
+	}
+}

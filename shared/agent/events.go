@@ -1,0 +1,177 @@
+package agent
+
+import (
+	"bytes"
+	"slices"
+
+	"agents.example/controlplane/shared/event"
+	"agents.example/controlplane/shared/secret"
+)
+
+// Events lists the events of a commit that takes an agent from one state to another. before is the zero agent if the
+// commit creates the agent. Every change that clients can see in an agent, except for its times and the return of
+// stages to pending, has an event.
+func Events(before, after Agent) []event.Draft {
+	if before.ID == "" {
+		return append([]event.Draft{event.New(event.AgentCreated, createdData{
+			Name: after.Name, Status: after.Status, ResourcePlan: string(after.Plan), Region: after.Region,
+		})}, operationEvents(before, after)...)
+	}
+	events := slices.Concat(stageEvents(before, after), operationEvents(before, after))
+	if before.RotationPending && !after.RotationPending {
+		events = append(events, event.New(event.CredentialsRotated, rotatedData{after.CredentialVersion}))
+	}
+	if after.Status != before.Status {
+		events = append(events, event.New(statusEvent(before.Status, after.Status), statusData{
+			Status: after.Status, PreviousStatus: before.Status, StatusReason: optional(after.StatusReason),
+			Error: after.Failure,
+		}))
+	}
+	if changed := changedFields(before, after); len(changed) > 0 {
+		events = append(events, event.New(event.AgentUpdated, updatedData{changed}))
+	}
+	return events
+}
+
+// DeletedEvents lists the events of the commit that removes an agent's record.
+func DeletedEvents(a Agent) []event.Draft {
+	return []event.Draft{event.New(event.AgentDeleted, deletedData{a.Name})}
+}
+
+type createdData struct {
+	Name         string `json:"name"`
+	Status       Status `json:"status"`
+	ResourcePlan string `json:"resource_plan"`
+	Region       string `json:"region"`
+}
+
+type statusData struct {
+	Status         Status        `json:"status"`
+	PreviousStatus Status        `json:"previous_status"`
+	StatusReason   *StatusReason `json:"status_reason"`
+	Error          *Failure      `json:"error"`
+}
+
+type updatedData struct {
+	// Changes names the fields of the agent that changed.
+	Changes []string `json:"changes"`
+}
+
+type stageData struct {
+	Stage          StageName   `json:"stage"`
+	Status         StageStatus `json:"status"`
+	PreviousStatus StageStatus `json:"previous_status"`
+	Attempt        int         `json:"attempt"`
+	ErrorCode      *string     `json:"error_code"`
+	Message        *string     `json:"message"`
+}
+
+type operationData struct {
+	OperationID string        `json:"operation_id"`
+	Key         string        `json:"key"`
+	Action      secret.Action `json:"action"`
+	Stage       secret.Stage  `json:"stage"`
+	ErrorCode   *string       `json:"error_code"`
+}
+
+type rotatedData struct {
+	CredentialVersion int64 `json:"credential_version"`
+}
+
+type deletedData struct {
+	Name string `json:"name"`
+}
+
+// statusEvent is the type of an event about a new status.
+func statusEvent(before, after Status) event.Type {
+	if before == Error && after == Running {
+		return event.AgentRecovered
+	}
+	return event.Type("agent." + string(after))
+}
+
+// stageEvents lists the stages that began, ended or failed.
+func stageEvents(before, after Agent) []event.Draft {
+	var events []event.Draft
+	for _, s := range after.Stages {
+		var former Stage
+		if i := slices.IndexFunc(before.Stages, func(f Stage) bool { return f.Name == s.Name }); i >= 0 {
+			former = before.Stages[i]
+		}
+		same := s.Status == former.Status && s.Attempt == former.Attempt && s.ErrorCode == former.ErrorCode &&
+			s.Message == former.Message
+		if same || s.Status == StagePending {
+			continue
+		}
+		events = append(events, event.New(event.AgentStageChanged, stageData{
+			Stage: s.Name, Status: s.Status, PreviousStatus: former.Status, Attempt: s.Attempt,
+			ErrorCode: optional(s.ErrorCode), Message: optional(s.Message),
+		}))
+	}
+	return events
+}
+
+// operationEvents lists the secret operations whose value was stored, and those that ended or failed.
+func operationEvents(before, after Agent) []event.Draft {
+	var events []event.Draft
+	for _, o := range after.Operations {
+		former := secret.Operation{Stage: secret.Store, Status: secret.Pending}
+		if i := slices.IndexFunc(before.Operations, func(f secret.Operation) bool { return f.ID == o.ID }); i >= 0 {
+			former = before.Operations[i]
+		} else if o.Action == secret.Delete {
+			former.Stage = secret.Bind // a deletion has no value to store
+		}
+		if t, ok := operationEvent(former, o); ok {
+			events = append(events, event.New(t, operationData{
+				OperationID: o.ID, Key: o.Key, Action: o.Action, Stage: o.Stage, ErrorCode: optional(o.ErrorCode),
+			}))
+		}
+	}
+	return events
+}
+
+// operationEvent is the type of the event about a changed operation.
+func operationEvent(former, o secret.Operation) (_ event.Type, ok bool) {
+	if o.Status != former.Status {
+		switch o.Status {
+		case secret.Succeeded:
+			return event.SecretSucceeded, true
+		case secret.Failed:
+			return event.SecretFailed, true
+		case secret.Superseded:
+			return event.SecretSuperseded, true
+		case secret.Canceled:
+			return event.SecretCanceled, true
+		case secret.Pending, secret.Running:
+		}
+	}
+	return event.SecretStored, former.Stage == secret.Store && o.Stage != secret.Store
+}
+
+// changedFields names the fields that agent.updated reports. What an event about the status reports or implies is left
+// out if there is one.
+func changedFields(before, after Agent) []string {
+	var names []string
+	for _, f := range []struct {
+		name    string
+		changed bool
+		implied bool
+	}{
+		{name: "name", changed: before.Name != after.Name},
+		{name: "resource_plan", changed: before.Plan != after.Plan},
+		{name: "config", changed: !bytes.Equal(before.Config, after.Config)},
+		{name: "config.sandbox_enabled", changed: before.Sandbox != after.Sandbox},
+		{name: "env_vars", changed: !slices.Equal(before.Env, after.Env)},
+		{name: "dashboard_username", changed: (before.CredentialVersion > 0) != (after.CredentialVersion > 0)},
+		{name: "hostname", changed: before.Routed != after.Routed},
+		{name: "config.error", changed: !sameFailure(before.Failure, after.Failure), implied: true},
+		{name: "config.status_reason", changed: before.StatusReason != after.StatusReason, implied: true},
+		{name: "dashboard_warming", changed: before.Warming != after.Warming, implied: true},
+		{name: "credential_rotation_pending", changed: before.RotationPending != after.RotationPending},
+	} {
+		if f.changed && (before.Status == after.Status || !f.implied) {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}

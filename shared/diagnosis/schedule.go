@@ -1,0 +1,129 @@
+package diagnosis
+
+import (
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/provisioning"
+	"agents.example/controlplane/shared/secret"
+)
+
+// working reports whether a worker has work that the agent's user waits for.
+func (f Facts) working() bool {
+	a := f.Agent
+	return a.ApplyDue() || len(a.OperationsAt(secret.Bind)) > 0
+}
+
+// waitingFor returns who acts next.
+func (f Facts) waitingFor(causes []cause) Party {
+	a := f.Agent
+	switch {
+	case f.working() && a.Leased("", f.Now):
+		return Worker
+	case len(causes) > 0 && causes[0].party != "":
+		return causes[0].party
+	case a.Waits(), a.Warming:
+		return Cluster
+	case f.working():
+		return Worker
+	}
+	for _, c := range causes {
+		if c.party != "" {
+			return c.party
+		}
+	}
+	return ""
+}
+
+// nextAttempt returns when a worker acts next, if that is in the future.
+func (f Facts) nextAttempt() *time.Time {
+	a := f.Agent
+	due := a.WorkDueAt
+	if a.RetryAt.After(due) {
+		due = a.RetryAt
+	}
+	if !f.working() && !a.OperationsDue() || a.Leased("", f.Now) || !due.After(f.Now) {
+		return nil
+	}
+	return optional(due)
+}
+
+// givesUp returns when the agent ends in error unless it runs. An outage ends no agent.
+func (f Facts) givesUp() *time.Time {
+	a := f.Agent
+	if !a.WantsPod() || !a.ApplyDue() || a.Failure != nil && a.Failure.Outage {
+		return nil
+	}
+	at := a.Deadline
+	if moves := a.Failure; a.Status == agent.Running && moves != nil && moves.Code == agent.CodeUnschedulable &&
+		!moves.Observed.Since.IsZero() {
+		if ends := moves.Observed.Since.Add(provisioning.Relocation); at.IsZero() || ends.Before(at) {
+			at = ends
+		}
+	}
+	return optional(at)
+}
+
+// since returns when the present situation began. A change of a resting agent's name moves it, because the record has
+// no other time.
+func (f Facts) since() time.Time {
+	a := f.Agent
+	switch {
+	case a.Failure != nil && !a.Failure.Observed.Since.IsZero():
+		return a.Failure.Observed.Since.UTC()
+	case a.ApplyDue() && !a.WaitingSince.IsZero():
+		return a.WaitingSince.UTC()
+	case a.BeingProvisioned():
+		return f.startedAt().UTC()
+	}
+	return a.UpdatedAt.UTC()
+}
+
+// startedAt returns when the agent's present start began.
+func (f Facts) startedAt() time.Time {
+	for _, s := range f.Agent.Stages {
+		if !s.StartedAt.IsZero() {
+			return s.StartedAt
+		}
+	}
+	return f.Agent.UpdatedAt
+}
+
+// summary says what the agent does, what is wrong, and what it waits for.
+func (f Facts) summary(causes []cause) string {
+	if len(causes) > 0 {
+		return causes[0].headline
+	}
+	a := f.Agent
+	switch {
+	case a.BeingProvisioned():
+		return "The agent is being provisioned. " + f.goal()
+	case a.RotationPending && a.Warming:
+		return "The agent is getting new credentials. The old ones work until it has the new ones."
+	case a.RotationPending:
+		return "The agent does not have its new credentials yet. The old ones work until it has them."
+	case a.Warming:
+		return "The pod is being replaced. The dashboard may not answer for some seconds."
+	case a.ApplyDue():
+		return "The agent is running. A change is being applied."
+	}
+	return "The agent is running. No problem was found."
+}
+
+// goal says what the present stage waits for.
+func (f Facts) goal() string {
+	goals := map[agent.StageName]string{
+		agent.StageNamespace: "Its place in the cluster is being made.",
+		agent.StagePolicy:    "Its quota and its network policy are being set.",
+		agent.StageIdentity:  "Its credentials are being made.",
+		agent.StageSecrets:   "Its secrets are on their way to the cluster.",
+		agent.StageStorage:   "Its volume is being made.",
+		agent.StageRuntime:   "Its pod is being made.",
+		agent.StageRoute:     "Its address is being set.",
+		agent.StageReady:     "Its pod must become ready and answer.",
+	}
+	for _, s := range f.Agent.Unfinished() {
+		return goals[s]
+	}
+	return "It must answer on its address."
+}

@@ -1,0 +1,96 @@
+package function_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"agents.example/controlplane/shared/function"
+)
+
+// serveRehearsals serves a route that can be rehearsed at /api/v1/things, one that cannot at /api/v1/others, and counts
+// real calls.
+func serveRehearsals(g function.Guard, real *int) http.Handler {
+	type rehearsing struct{}
+	route := function.Route{
+		Name: "ChangeThing", Method: http.MethodPost, Path: "/api/v1/things", Access: function.Admin,
+		Status: http.StatusAccepted,
+		Rehearsal: function.Rehearse(func(ctx context.Context, handle func(context.Context) error) (echo, error) {
+			return echo{"rehearsed"}, handle(context.WithValue(ctx, rehearsing{}, true))
+		}),
+		Handle: function.Handle(func(ctx context.Context, in echoInput) (echo, error) {
+			if ctx.Value(rehearsing{}) == nil {
+				*real++
+			}
+			return echo{in.Body.Text}, nil
+		}),
+	}
+	other := route
+	other.Name, other.Path, other.Rehearsal = "ChangeOther", "/api/v1/others", nil
+	return serveRoutes(g, route, other)
+}
+
+// TestRehearsal_NeverTakesAParameterForARealCall sends what clients may write for true and false.
+func TestRehearsal_NeverTakesAParameterForARealCall(t *testing.T) {
+	t.Parallel()
+	for query, want := range map[string]struct {
+		status  int
+		code    string
+		real    int
+		entries int
+	}{
+		"":                            {status: http.StatusAccepted, real: 1, entries: 1},
+		"dry_run=true":                {status: http.StatusOK},
+		"dry_run=True":                {status: http.StatusOK},
+		"dry_run=1":                   {status: http.StatusOK},
+		"dry_run=yes":                 {status: http.StatusOK},
+		"dry_run=false":               {status: http.StatusAccepted, real: 1, entries: 1},
+		"dry_run=false&dry_run=true":  {status: http.StatusOK},
+		"dry_run=":                    {status: http.StatusUnprocessableEntity, code: "validation_error", entries: 1},
+		"dry_run=maybe":               {status: http.StatusUnprocessableEntity, code: "validation_error", entries: 1},
+		"dry_run=true&dry_run=":       {status: http.StatusUnprocessableEntity, code: "validation_error", entries: 1},
+		"dry_run=%ff":                 {status: http.StatusUnprocessableEntity, code: "validation_error", entries: 1},
+		"dry_run=true;a=b":            {status: http.StatusUnprocessableEntity, code: "validation_error", entries: 1},
+		"dry_run=%zz":                 {status: http.StatusUnprocessableEntity, code: "validation_error", entries: 1},
+		"a=%zz":                       {status: http.StatusAccepted, real: 1, entries: 1},
+		"dry_run=true&other=ignored":  {status: http.StatusOK},
+		"dry_run=%74rue":              {status: http.StatusOK},
+		"DRY_RUN=true&dry_run=no&a=b": {status: http.StatusAccepted, real: 1, entries: 1},
+	} {
+		t.Run(query, func(t *testing.T) {
+			t.Parallel()
+			log, real := &fakeAuditLog{}, 0
+			h := serveRehearsals(function.Guard{Audit: log}, &real)
+			call(t, h, newRequest(http.MethodPost, "/api/v1/things?"+query, "admin", `{"text":"a"}`)).
+				check(t, want.status, want.code)
+			if real != want.real || len(log.entries) != want.entries {
+				t.Errorf("%d real calls and %d audit entries, want %d and %d", real, len(log.entries), want.real,
+					want.entries)
+			}
+		})
+	}
+}
+
+func TestRehearsal_IsNoParameterOfOtherRoutes(t *testing.T) {
+	t.Parallel()
+	real := 0
+	h := serveRehearsals(function.Guard{}, &real)
+	for _, query := range []string{"dry_run=true", "dry_run=maybe"} {
+		call(t, h, newRequest(http.MethodPost, "/api/v1/others?"+query, "admin", `{"text":"a"}`)).
+			check(t, http.StatusAccepted, "")
+	}
+	if real != 2 {
+		t.Errorf("%d real calls, want 2", real)
+	}
+}
+
+func TestRehearsal_OfAMemberIsRefusedAndNotAudited(t *testing.T) {
+	t.Parallel()
+	log, real := &fakeAuditLog{}, 0
+	h := serveRehearsals(function.Guard{Audit: log}, &real)
+	call(t, h, newRequest(http.MethodPost, "/api/v1/things?dry_run=true", "member", `{"text":"a"}`)).
+		check(t, http.StatusForbidden, "role_required")
+	if len(log.entries) != 0 {
+		t.Errorf("%d audit entries, want none", len(log.entries))
+	}
+}

@@ -1,0 +1,18 @@
+package organization
+
+// Amounts is the usage of an organization, or its limits, in answers.
+type Amounts struct {
+	Agents       int64   `json:"agents" jsonschema:"The number of agents."`
+	CPUCores     float64 `json:"cpu_cores" jsonschema:"CPU cores of all agents."`
+	MemoryBytes  int64   `json:"memory_bytes" jsonschema:"Memory of all agents."`
+	StorageBytes int64   `json:"storage_bytes" jsonschema:"Volumes of all agents."`
+	APIKeys      int64   `json:"api_keys" jsonschema:"The number of API keys."`
+}
+
+// Amounts renders the usage.
+func (u Usage) Amounts() Amounts {
+	return Amounts{
+		Agents: u.Agents, CPUCores: float64(u.CPUMillis) / 1000, MemoryBytes: u.MemoryBytes,
+		StorageBytes: u.StorageBytes, APIKeys: u.APIKeys,
+	}
+}

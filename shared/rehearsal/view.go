@@ -1,0 +1,105 @@
+package rehearsal
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/plan"
+)
+
+// View is the answer to a rehearsed call.
+type View struct {
+	Would Would      `json:"would"`
+	Agent agent.View `json:"agent" jsonschema:"The agent as the call would leave it. A new agent would get another id and the names that follow from it."`
+
+	entityTag string
+}
+
+// Would is what a call would change.
+type Would struct {
+	Status             agent.Status         `json:"status" jsonschema:"The agent's status after the call."`
+	Restarts           bool                 `json:"restarts" jsonschema:"Whether the call replaces the pod of an agent that runs or is in error."`
+	DowntimeSeconds    *int64               `json:"downtime_seconds_estimate" jsonschema:"How long the agent does not answer because of the call: 0 if the call touches no running pod; if the call replaces the pod, as long as the last start of the agent waited for its pod; null if that is unknown or if the pod is removed."`
+	UsageBefore        organization.Amounts `json:"usage_before" jsonschema:"What the organization takes up now."`
+	UsageAfter         organization.Amounts `json:"usage_after" jsonschema:"What the organization takes up after the call."`
+	MonthlyPriceChange *float64             `json:"monthly_price_change_usd" jsonschema:"The change of the price per month. The organization pays for its plan, which a change of an agent leaves as it is: 0, or null for a plan whose price is agreed by contract."`
+}
+
+// errNotRecorded means that a route which can be rehearsed changes no agent.
+var errNotRecorded = errors.New("the rehearsed call changed no agent")
+
+// Of returns a function that rehearses calls and renders the outcome. handle runs the handler of the call.
+func Of(d agent.Addresses) func(ctx context.Context, handle func(context.Context) error) (View, error) {
+	return func(ctx context.Context, handle func(context.Context) error) (View, error) {
+		ctx, r := With(ctx)
+		if err := handle(ctx); err != nil {
+			return View{}, err
+		}
+		if !r.recorded {
+			return View{}, errNotRecorded
+		}
+		return r.show(identity.From(ctx), d), nil
+	}
+}
+
+// show renders the rehearsal for a caller.
+func (r *Rehearsal) show(caller identity.Caller, d agent.Addresses) View {
+	v := View{
+		Agent: r.after.Agent.Show(caller, d),
+		Would: Would{
+			Status:             r.after.Agent.Status,
+			Restarts:           r.after.Agent.Restarts(r.before.Agent),
+			UsageBefore:        r.before.Organization.Usage.Amounts(),
+			UsageAfter:         r.after.Organization.Usage.Amounts(),
+			MonthlyPriceChange: priceChange(r.before.Organization.Plan, r.after.Organization.Plan),
+		},
+	}
+	if downtime, ok := r.after.Agent.Downtime(r.before.Agent); ok {
+		v.Would.DowntimeSeconds = new(int64((downtime + time.Second - 1) / time.Second))
+	}
+	if r.before.Agent.ID != "" {
+		v.entityTag = r.before.Agent.EntityTag()
+	}
+	return v
+}
+
+// priceChange is the difference between the monthly prices of two plans; nil if one of them is agreed by contract.
+func priceChange(before, after plan.ID) *float64 {
+	from, err := plan.Get(before)
+	if err != nil || from.PriceUSDMonth == nil {
+		return nil
+	}
+	to, err := plan.Get(after)
+	if err != nil || to.PriceUSDMonth == nil {
+		return nil
+	}
+	return new(*to.PriceUSDMonth - *from.PriceUSDMonth)
+}
+
+// Reply implements function.Reply. The entity tag is that of the version which the call would change: a real call that
+// sends it as If-Match changes the agent that was rehearsed on, or fails.
+func (v View) Reply(h http.Header) any {
+	if v.entityTag != "" {
+		h.Set("ETag", v.entityTag)
+	}
+	return v
+}
+
+// Example implements function.Exampler: an agent whose environment would change.
+func (View) Example() any {
+	shown, _ := agent.View{}.Example().(agent.View)
+	shown.DashboardWarming = true
+	usage := organization.Amounts{Agents: 1, CPUCores: 2, MemoryBytes: 4 << 30, StorageBytes: 20 << 30, APIKeys: 1}
+	return View{
+		Agent: shown, entityTag: `"1"`,
+		Would: Would{
+			Status: shown.Status, Restarts: true, DowntimeSeconds: new(int64(3)), UsageBefore: usage, UsageAfter: usage,
+			MonthlyPriceChange: new(0.0),
+		},
+	}
+}
