@@ -43,7 +43,7 @@ func (t *tool) agentAction(
 			if err != nil {
 				return err
 			}
-			return t.finish(ctx, api, a, change.wait, target)
+			return t.finish(ctx, api, a, &change, target)
 		})
 	c.Example = "  agentctl agents " + name + " my-agent --wait --timeout 5m"
 	if target == client.AgentStatusStopped {
@@ -64,7 +64,7 @@ func (t *tool) migrateSandbox() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return t.finish(ctx, api, a, change.wait, "")
+			return t.finish(ctx, api, a, &change, "")
 		})
 	c.Example = "  agentctl agents migrate-sandbox my-agent --wait\n" +
 		"  agentctl agents migrate-sandbox my-agent --enabled=false --wait"
@@ -78,12 +78,15 @@ func (t *tool) deleteAgent() *cobra.Command {
 	var yes bool
 	c := t.agentCommand("delete", "Delete an agent with its volume and secrets", "DeleteAgent",
 		func(ctx context.Context, api *client.Client, a *client.Agent) error {
-			if err := t.confirmName(yes, a); err != nil {
+			if err := t.confirmName(yes || change.dryRun.on, a); err != nil {
 				return err
 			}
 			deleted, err := api.DeleteAgent(ctx, a.ID, change.options()...)
 			if err != nil {
 				return err
+			}
+			if change.dryRun.on {
+				return t.showRehearsal(&change.dryRun.answer)
 			}
 			if !change.wait {
 				if err := t.show(t.agentView(deleted)); err != nil {

@@ -13,12 +13,14 @@ import (
 // changeFlags are the flags of commands that change an agent.
 type changeFlags struct {
 	wait              bool
+	dryRun            rehearsalFlag
 	idempotency, etag string
 }
 
 // add defines the flags. A new agent has no version to match.
 func (f *changeFlags) add(c *cobra.Command, wait string, existing bool) {
 	c.Flags().BoolVar(&f.wait, "wait", false, wait)
+	f.dryRun.add(c)
 	c.Flags().Var((*keyValue)(&f.idempotency), "idempotency-key",
 		"a `KEY` that makes it safe to run the same command again within 24 hours")
 	if existing {
@@ -48,7 +50,7 @@ func (v *keyValue) Set(value string) error {
 
 // options returns what the flags add to a call.
 func (f *changeFlags) options() []client.CallOption {
-	var options []client.CallOption
+	options := f.dryRun.options()
 	if f.idempotency != "" {
 		options = append(options, client.IdempotencyKey(f.idempotency))
 	}
@@ -94,7 +96,7 @@ func (t *tool) createAgent() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return t.finish(cmd.Context(), api, a, change.wait, client.AgentStatusRunning)
+			return t.finish(cmd.Context(), api, a, &change, client.AgentStatusRunning)
 		},
 	}
 	c.Flags().StringVar(&plan, "plan", "hobby", "the agent's plan, which sets its size")
@@ -142,7 +144,7 @@ func (t *tool) updateAgent() *cobra.Command {
 		if a, err = api.UpdateAgent(ctx, a.ID, body, change.options()...); err != nil {
 			return err
 		}
-		return t.finish(ctx, api, a, change.wait, "")
+		return t.finish(ctx, api, a, &change, "")
 	})
 	c.Flags().StringVar(&name, "name", "", "the new name")
 	c.Flags().StringSliceVar(&unset, "unset-env", nil, "remove the variable `KEY`; can be repeated")

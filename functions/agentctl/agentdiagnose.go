@@ -1,6 +1,7 @@
 package agentctl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,27 +13,28 @@ import (
 )
 
 func (t *tool) diagnoseAgent() *cobra.Command {
-	c := t.agentCommand("diagnose", "Explain why an agent does not run, and what to do", "GetAgent",
+	c := t.agentCommand("diagnose", "Explain why an agent does not run, and what to do", "DiagnoseAgent",
 		func(ctx context.Context, api *client.Client, a *client.Agent) error {
 			d, err := diagnosis.Collect(ctx, api, a.ID)
 			if err != nil {
 				return err
 			}
 			return t.show(result{value: d, names: []string{a.ID}, table: func(w io.Writer) error {
-				printDiagnosis(asScreen(w), d)
+				t.printDiagnosis(asScreen(w), d)
 				return nil
 			}})
 		})
-	c.Long = "Explain why an agent does not run as it should, and what to do. The command reads the agent, its " +
-		"secret operations and the end of its log, and changes nothing."
+	c.Long = "Explain why an agent does not run as it should, and what to do. The command shows the service's " +
+		"diagnosis, checks whether the agent answers, reads the end of its log, and changes nothing."
 	c.Example = "  agentctl agents diagnose my-agent\n" +
 		"  agentctl agents diagnose my-agent -o jsonpath='{.causes[*].code}'"
 	return c
 }
 
 // printDiagnosis prints the summary, the causes and the evidence.
-func printDiagnosis(s screen, d diagnosis.Diagnosis) {
+func (t *tool) printDiagnosis(s screen, d diagnosis.Diagnosis) {
 	fmt.Fprintln(s, s.in(bold, harmless(d.Summary)))
+	t.printSchedule(s, d)
 	for _, c := range d.Causes {
 		fmt.Fprintf(s, "\n%s %s\n", s.in(red, harmless(c.Code)+":"), harmless(c.Message))
 		for _, e := range c.Evidence {
@@ -44,8 +46,8 @@ func printDiagnosis(s screen, d diagnosis.Diagnosis) {
 				fmt.Fprintf(s, "            %s\n", command)
 			}
 		}
-		if c.WeWill != "" {
-			fmt.Fprintf(s, "  %s%s\n", s.in(dim, "we will   "), harmless(c.WeWill))
+		if c.WeWill != nil {
+			fmt.Fprintf(s, "  %s%s\n", s.in(dim, "we will   "), harmless(*c.WeWill))
 		}
 	}
 	if d.Log != nil && len(d.Log.Lines) > 0 {
@@ -63,34 +65,61 @@ func printDiagnosis(s screen, d diagnosis.Diagnosis) {
 	}
 }
 
+// printSchedule prints who acts next, and when.
+func (t *tool) printSchedule(s screen, d diagnosis.Diagnosis) {
+	if d.WaitingFor == nil {
+		return
+	}
+	who := map[client.DiagnosisParty]string{
+		client.DiagnosisPartyWorker: "the service", client.DiagnosisPartyCluster: "the agent's cluster",
+		client.DiagnosisPartyAgent: "the agent's program", client.DiagnosisPartyUser: "you",
+		client.DiagnosisPartyBilling: "the organization's payments", client.DiagnosisPartySupport: "support",
+	}[*d.WaitingFor]
+	line := "Next: " + cmp.Or(who, harmless(string(*d.WaitingFor)))
+	if d.NextAttemptAt != nil {
+		line += ", again at " + t.moment(*d.NextAttemptAt)
+	}
+	if d.GivesUpAt != nil {
+		line += ", gives up at " + t.moment(*d.GivesUpAt)
+	}
+	fmt.Fprintln(s, s.in(dim, line+"."))
+}
+
 // commandOf returns the command for a step of a diagnosis; empty if there is none.
-func commandOf(action diagnosis.Action, d diagnosis.Diagnosis) string {
+func commandOf(action client.DiagnosisAction, d diagnosis.Diagnosis) string {
 	agents := "agentctl agents "
 	switch action {
-	case diagnosis.Wait:
+	case client.DiagnosisActionWait:
 		return agents + "wait " + d.AgentID
-	case diagnosis.ReadLogs:
-		if d.Log != nil && d.Log.Previous {
-			return agents + "logs " + d.AgentID + " --previous"
-		}
+	case client.DiagnosisActionReadPreviousLogs:
+		return agents + "logs " + d.AgentID + " --previous"
+	case client.DiagnosisActionReadLogs:
 		return agents + "logs " + d.AgentID
-	case diagnosis.Restart:
+	case client.DiagnosisActionRestart:
 		return agents + "restart " + d.AgentID + " --wait"
-	case diagnosis.Start:
+	case client.DiagnosisActionStart:
 		return agents + "start " + d.AgentID + " --wait"
-	case diagnosis.Resume:
+	case client.DiagnosisActionResume:
 		return agents + "resume " + d.AgentID + " --wait"
-	case diagnosis.Update:
+	case client.DiagnosisActionUpdate:
 		return agents + "update " + d.AgentID + " --env KEY=VALUE --wait"
-	case diagnosis.SetSecret:
+	case client.DiagnosisActionSetSecret:
 		return "agentctl secrets set " + d.AgentID + " KEY --wait"
-	case diagnosis.Reconcile:
+	case client.DiagnosisActionReconcile:
 		return "agentctl secrets operations " + d.AgentID
-	case diagnosis.CreateLarger:
+	case client.DiagnosisActionStop:
+		return agents + "stop " + d.AgentID + " --wait"
+	case client.DiagnosisActionViewMetrics:
+		return agents + "metrics " + d.AgentID
+	case client.DiagnosisActionMoveOutOfSandbox:
+		return agents + "migrate-sandbox " + d.AgentID + " --enabled=false --wait"
+	case client.DiagnosisActionComparePlans:
+		return "agentctl billing plans"
+	case client.DiagnosisActionCreateLarger:
 		return agents + "create NAME --plan PLAN"
-	case diagnosis.ManageBilling:
+	case client.DiagnosisActionManageBilling:
 		return "agentctl billing subscription"
-	case diagnosis.ContactSupport:
+	case client.DiagnosisActionContactSupport:
 	}
 	return ""
 }

@@ -26,7 +26,7 @@ func (t *tool) agentLogs() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := t.printLine(line, timestamps); err != nil {
+				if err := t.printItem(line, "", func() string { return t.lineText(line, timestamps) }); err != nil {
 					return err
 				}
 				if line.Truncated != nil && *line.Truncated && line.Time != nil {
@@ -50,16 +50,8 @@ func (t *tool) agentLogs() *cobra.Command {
 	return c
 }
 
-// printLine prints one line of a log.
-func (t *tool) printLine(line client.AgentLogLine, timestamps bool) error {
-	switch t.output.kind {
-	case formatJSON:
-		return t.printJSON(line, "")
-	case formatJSONPath:
-		return t.printJSONPath(line)
-	case formatYAML:
-		return t.printYAML("---\n", line)
-	}
+// lineText shows one line of a log.
+func (t *tool) lineText(line client.AgentLogLine, timestamps bool) string {
 	text := line.Message
 	if t.app.Terminal.Out {
 		text = harmless(regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(text, ""))
@@ -71,5 +63,5 @@ func (t *tool) printLine(line client.AgentLogLine, timestamps bool) error {
 		}
 		text = at + " " + text
 	}
-	return t.printText(text)
+	return text
 }

@@ -30,9 +30,9 @@ func (t *tool) waitAgent() *cobra.Command {
 				}
 				return t.awaitDeletion(ctx, api, a)
 			case forSettled:
-				return t.finish(ctx, api, a, true, "")
+				return t.finish(ctx, api, a, &changeFlags{wait: true}, "")
 			case "running", "paused", "stopped":
-				return t.finish(ctx, api, a, true, client.AgentStatus(target))
+				return t.finish(ctx, api, a, &changeFlags{wait: true}, client.AgentStatus(target))
 			}
 			return usagef("--for must be settled, running, paused, stopped or deleted, not %q", target)
 		})
@@ -48,9 +48,12 @@ func (t *tool) waitAgent() *cobra.Command {
 // finish shows an agent that a command has changed, after waiting for it if the user wants that. An empty target is any
 // status but error.
 func (t *tool) finish(
-	ctx context.Context, api *client.Client, a *client.Agent, wait bool, target client.AgentStatus,
+	ctx context.Context, api *client.Client, a *client.Agent, change *changeFlags, target client.AgentStatus,
 ) error {
-	if !wait {
+	if change.dryRun.on {
+		return t.showRehearsal(&change.dryRun.answer)
+	}
+	if !change.wait {
 		err := t.show(t.agentView(a))
 		if !a.Status.IsSettled() || a.DashboardWarming {
 			t.next("To follow it: agentctl agents wait %s", a.ID)

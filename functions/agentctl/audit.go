@@ -11,8 +11,8 @@ import (
 
 // auditCommand is the family of commands for the audit log.
 func (t *tool) auditCommand() *cobra.Command {
-	c := &cobra.Command{Use: "audit", Short: "Read the organization's audit log (Enterprise plan)"}
-	c.AddCommand(t.listAudit(), t.exportAudit())
+	c := &cobra.Command{Use: "audit", Short: "Read and verify the organization's audit log (Enterprise plan)"}
+	c.AddCommand(t.listAudit(), t.exportAudit(), t.verifyAudit())
 	return c
 }
 
@@ -117,20 +117,32 @@ func auditColumns() []column[client.AuditEntry] {
 
 func (t *tool) exportAudit() *cobra.Command {
 	var filter auditFilter
+	withSeals := false
 	c := &cobra.Command{
 		Use: "export", Short: "Write all matching audit log entries as JSON lines", Args: cobra.NoArgs,
 		Long: "Write every matching entry to standard output, newest first, one JSON object a line, as they arrive. " +
-			"The flag --output has no effect.",
-		Example:     "  agentctl audit export --from 2026-03-01 --to 2026-04-01 | gzip > audit-2026-03.ndjson.gz",
+			"The flag --output has no effect. With --with-seals, the export begins with the seals of the log, so " +
+			"that agentctl audit verify can check the file later, without the API.",
+		Example: "  agentctl audit export --from 2026-03-01 --to 2026-04-01 | gzip > audit-2026-03.ndjson.gz\n" +
+			"  agentctl audit export --with-seals > audit.ndjson",
 		Annotations: sends("ExportAuditLog"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, err := filter.params(t.app.Now())
 			if err != nil {
 				return err
 			}
+			if withSeals && filter != (auditFilter{}) {
+				return usagef("--with-seals exports the whole log, so that missing entries show: leave out the flags " +
+					"that choose entries")
+			}
 			api, err := t.client()
 			if err != nil {
 				return err
+			}
+			if withSeals {
+				if err := t.exportSeals(cmd, api); err != nil {
+					return err
+				}
 			}
 			for entry, err := range api.ExportAuditLog(cmd.Context(), p) {
 				if err == nil {
@@ -144,5 +156,6 @@ func (t *tool) exportAudit() *cobra.Command {
 		},
 	}
 	filter.define(c.Flags())
+	c.Flags().BoolVar(&withSeals, "with-seals", false, "begin with the seals of the log; needs the whole log")
 	return c
 }

@@ -14,6 +14,7 @@ func TestCompletion_KnowsAgentsAndKeys(t *testing.T) {
 		{"test\trunning\n:4\n", []string{"secrets", "list", ""}},
 		{"TOKEN\n:4\n", []string{"secrets", "unset", "test", ""}},
 		{"script\nci\nsdk\nmcp\nplayground\nother\n:4\n", []string{"keys", "create", "--purpose", ""}},
+		{"admin\nmember\n:4\n", []string{"keys", "create", "--role", ""}},
 		{"table\njson\nyaml\nname\njsonpath=\n:4\n", []string{"agents", "list", "-o", ""}},
 		{"auto\nalways\nnever\n:4\n", []string{"agents", "list", "--color", ""}},
 		{

@@ -60,6 +60,7 @@ func (t *tool) revealCredentials() *cobra.Command {
 
 func (t *tool) rotateCredentials() *cobra.Command {
 	var wait bool
+	var dryRun rehearsalFlag
 	c := &cobra.Command{
 		Use: "rotate AGENT", Short: "Replace the credentials of an agent's dashboard and API", Args: cobra.ExactArgs(1),
 		Long: "Replace the credentials of the agent's dashboard and API. The rotation is pending until the agent " +
@@ -77,8 +78,11 @@ func (t *tool) rotateCredentials() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a, err = api.RotateCredentials(cmd.Context(), a.ID); err != nil {
+			if a, err = api.RotateCredentials(cmd.Context(), a.ID, dryRun.options()...); err != nil {
 				return err
+			}
+			if dryRun.on {
+				return t.showRehearsal(&dryRun.answer)
 			}
 			if wait {
 				if a, err = t.awaitRotation(cmd.Context(), api, a); err != nil {
@@ -91,6 +95,7 @@ func (t *tool) rotateCredentials() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&wait, "wait", false, "wait until the agent accepts the new credentials and refuses the old ones")
+	dryRun.add(c)
 	c.ValidArgsFunction = t.completeAgents
 	return c
 }

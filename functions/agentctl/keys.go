@@ -41,6 +41,7 @@ func (t *tool) listKeys() *cobra.Command {
 				{"NAME", func(k client.APIKey) string { return k.Name }},
 				{"PREFIX", func(k client.APIKey) string { return k.KeyPrefix }},
 				{"PURPOSE", func(k client.APIKey) string { return string(k.Purpose) }},
+				{"ROLE", func(k client.APIKey) string { return string(k.Role) }},
 				{"CREATED", func(k client.APIKey) string { return t.since(&k.CreatedAt, "") }},
 				{"LAST USED", func(k client.APIKey) string { return t.since(k.LastUsedAt, "never") }},
 				{"EXPIRES", func(k client.APIKey) string { return day(k.ExpiresAt, "never") }},
@@ -51,7 +52,7 @@ func (t *tool) listKeys() *cobra.Command {
 
 func (t *tool) createKey() *cobra.Command {
 	var body client.CreateAPIKeyRequest
-	var purpose string
+	var purpose, role string
 	var days int64
 	c := &cobra.Command{
 		Use: "create NAME", Short: "Create an API key and print its secret once", Args: cobra.ExactArgs(1),
@@ -59,6 +60,7 @@ func (t *tool) createKey() *cobra.Command {
 			"it is needed. The secret is shown only this once. A key that is created with an API key expires with " +
 			"that key at the latest.",
 		Example: "  agentctl keys create deploy --purpose ci --expires-in-days 90 | gh secret set AGENTS_API_KEY\n" +
+			"  agentctl keys create status-page --role member\n" +
 			"  agentctl keys create laptop -o json | jq -r .secret",
 		Annotations: sends("CreateAPIKey"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -69,6 +71,9 @@ func (t *tool) createKey() *cobra.Command {
 			body.Name = args[0]
 			if purpose != "" {
 				body.Purpose = new(client.APIKeyPurpose(purpose))
+			}
+			if role != "" {
+				body.Role = new(client.Role(role))
 			}
 			if cmd.Flags().Changed("expires-in-days") {
 				body.ExpiresInDays = &days
@@ -83,6 +88,8 @@ func (t *tool) createKey() *cobra.Command {
 	c.Flags().StringVar(&purpose, "purpose", "", "what the key is for: script, ci, sdk, mcp, playground or other")
 	c.Flags().Int64Var(&days, "expires-in-days", 0, "revoke the key after this many days, 1 to 365; otherwise never")
 	completeWith(c, "purpose", "script", "ci", "sdk", "mcp", "playground", "other")
+	c.Flags().StringVar(&role, "role", "", "what the key may do: admin, everything; or member, only read")
+	completeWith(c, "role", "admin", "member")
 	return c
 }
 
@@ -120,8 +127,8 @@ func (t *tool) showNewKey(k *client.CreatedAPIKey) error {
 	}
 	switch t.output.kind {
 	case formatTable:
-		t.note("Created the key %s (%s), which expires: %s. Store the secret now; it is not shown again.",
-			k.Name, k.ID, day(k.ExpiresAt, "never"))
+		t.note("Created the %s key %s (%s), which expires: %s. Store the secret now; it is not shown again.",
+			k.Role, k.Name, k.ID, day(k.ExpiresAt, "never"))
 	case formatName:
 		t.note("The key's secret was not printed, because -o name prints the id only. It is not shown again.")
 	}

@@ -33,6 +33,23 @@ func TestKeys_CreatePrintsTheSecretOnce(t *testing.T) {
 	}
 }
 
+func TestKeys_CreateAKeyThatMayOnlyRead(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	created := a.admin().run(t, "keys", "create", "status", "--role", "member").ok(t)
+	if !strings.Contains(created.Stderr, "Created the member key status") {
+		t.Errorf("stderr = %q, want the role of the key", normal(created.Stderr))
+	}
+	if listed := a.admin().run(t, "keys", "list").ok(t).Stdout; !strings.Contains(listed, "member") {
+		t.Errorf("keys list lacks the role:\n%s", listed)
+	}
+	reader := a.as(strings.TrimSpace(created.Stdout))
+	reader.run(t, "agents", "list").ok(t)
+	if got := reader.run(t, "keys", "create", "more"); got.Code != agentctl.ExitNotAllowed {
+		t.Errorf("a member key that creates a key exits with %d, want %d", got.Code, agentctl.ExitNotAllowed)
+	}
+}
+
 func TestKeys_ListNames(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -43,16 +60,15 @@ func TestKeys_ListNames(t *testing.T) {
 	}
 }
 
-// TestKeys_CreateAfterALostAnswer loses the first answer, so that the repeat has no secret.
-func TestKeys_CreateAfterALostAnswer(t *testing.T) {
-	t.Parallel()
-	a := serve(t)
+// losingAnAnswer returns a tool of an admin that loses the first answer to a POST, after it has taken effect.
+func (a *api) losingAnAnswer(t *testing.T) (c tool, lost *atomic.Bool) {
+	t.Helper()
 	target, err := url.Parse(a.url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	proxy := httputil.NewSingleHostReverseProxy(target)
-	var lost atomic.Bool
+	lost = new(atomic.Bool)
 	server := functiontest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost && lost.CompareAndSwap(false, true) {
 			proxy.ServeHTTP(httptest.NewRecorder(), r)
@@ -61,8 +77,16 @@ func TestKeys_CreateAfterALostAnswer(t *testing.T) {
 		}
 		proxy.ServeHTTP(w, r)
 	}))
-	c := a.admin()
+	c = a.admin()
 	c.url = server.URL
+	return c, lost
+}
+
+// TestKeys_CreateAfterALostAnswer loses the first answer, so that the repeat has no secret.
+func TestKeys_CreateAfterALostAnswer(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	c, lost := a.losingAnAnswer(t)
 	secret := strings.TrimSpace(c.run(t, "keys", "create", "deploy").ok(t).Stdout)
 	names := a.as(secret).run(t, "keys", "list", "-o", "name").ok(t).Stdout
 	if got := strings.Count(names, "\n"); got != 1 || !lost.Load() {

@@ -118,6 +118,21 @@ func (t *tool) printEscaped(text string) error {
 	return err
 }
 
+// printItem prints one item of a stream in the format that the user chose. Its text is for people.
+func (t *tool) printItem(item any, name string, text func() string) error {
+	switch t.output.kind {
+	case formatJSON:
+		return t.printJSON(item, "")
+	case formatJSONPath:
+		return t.printJSONPath(item)
+	case formatYAML:
+		return t.printYAML("---\n", item)
+	case formatName:
+		return t.printText(name)
+	}
+	return t.printText(text())
+}
+
 // printText prints a text. Programs get it as it is.
 func (t *tool) printText(text string) error {
 	if t.app.Terminal.Out {

@@ -78,7 +78,7 @@ func amount(limit string, value any) string {
 func forbiddenRemedies(code string) []string {
 	switch code {
 	case "role_required":
-		return []string{"Ask an admin of the organization, or use an API key."}
+		return []string{"Ask an admin of the organization, or use an API key with the role admin."}
 	case "organization_required":
 		return []string{"The session has no active organization. Run: agentctl login"}
 	case "plan_feature_required":

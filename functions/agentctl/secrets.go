@@ -83,6 +83,7 @@ func (t *tool) clientAndAgent(ctx context.Context, nameOrID string) (*client.Cli
 func (t *tool) setSecret() *cobra.Command {
 	var source valueSource
 	var wait bool
+	var dryRun rehearsalFlag
 	c := &cobra.Command{
 		Use: "set AGENT KEY", Short: "Set a secret of an agent", Args: keyArgs(2, 2),
 		Long: "Set a secret. The value comes from standard input if something is piped to the command, from a file, " +
@@ -107,9 +108,12 @@ func (t *tool) setSecret() *cobra.Command {
 			}
 			changes, err := api.PutSecrets(cmd.Context(), a.ID, client.PutSecretsRequest{
 				Secrets: map[string]*string{args[1]: &value},
-			})
+			}, dryRun.options()...)
 			if err != nil {
 				return err
+			}
+			if dryRun.on {
+				return t.showRehearsal(&dryRun.answer)
 			}
 			return t.followChanges(cmd.Context(), api, changes, wait)
 		},
@@ -117,6 +121,7 @@ func (t *tool) setSecret() *cobra.Command {
 	c.Flags().StringVar(&source.file, "from-file", "", "read the value from this `FILE`")
 	c.Flags().StringVar(&source.variable, "from-env", "", "take the value of the environment variable `NAME`")
 	waitFlag(c, &wait)
+	dryRun.add(c)
 	return c
 }
 

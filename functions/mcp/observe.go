@@ -133,12 +133,16 @@ func diagnose(ctx context.Context, c *call, in agentID) (diagnosisView, string, 
 }
 
 // toolOf names the tool for a step of a diagnosis, or says that there is none.
-func toolOf(a diagnosis.Action) string {
-	tools := map[diagnosis.Action]string{
-		diagnosis.Wait: waitTool, diagnosis.ReadLogs: "get_agent_logs", diagnosis.Restart: "restart_agent",
-		diagnosis.Start: "start_agent", diagnosis.Resume: "resume_agent", diagnosis.Update: "update_agent",
-		diagnosis.SetSecret: "set_secrets", diagnosis.Reconcile: "reconcile_secret_operation",
-		diagnosis.CreateLarger: "create_agent",
+func toolOf(a client.DiagnosisAction) string {
+	tools := map[client.DiagnosisAction]string{
+		client.DiagnosisActionWait: waitTool, client.DiagnosisActionReadLogs: "get_agent_logs",
+		client.DiagnosisActionReadPreviousLogs: "get_agent_logs",
+		client.DiagnosisActionViewMetrics:      "get_agent_metrics",
+		client.DiagnosisActionRestart:          "restart_agent", client.DiagnosisActionStart: "start_agent",
+		client.DiagnosisActionResume: "resume_agent", client.DiagnosisActionStop: "stop_agent",
+		client.DiagnosisActionUpdate: "update_agent", client.DiagnosisActionSetSecret: "set_secrets",
+		client.DiagnosisActionReconcile:    "reconcile_secret_operation",
+		client.DiagnosisActionCreateLarger: "create_agent",
 	}
 	if name, known := tools[a]; known {
 		return name

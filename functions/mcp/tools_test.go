@@ -181,6 +181,8 @@ func TestErrors_SayWhatToDoNext(t *testing.T) {
 	a := s.RunningAgent(t, org, nil)
 	admin := s.connect(t, functiontest.AdminToken(org), "")
 	member := s.connect(t, functiontest.MemberToken(org), "")
+	_, key := s.CreateMemberKey(t, org)
+	memberKey := s.connect(t, key, "")
 	other := s.connect(t, functiontest.AdminToken("org-2"), "")
 	of := map[string]any{"agent_id": a.ID}
 	invalid := wantError(t, admin, "create_agent",
@@ -198,7 +200,9 @@ func TestErrors_SayWhatToDoNext(t *testing.T) {
 	}
 	for _, name := range []string{"restart_agent", "stop_agent", "pause_agent"} {
 		wantError(t, member, name, of, "role_required")
+		wantError(t, memberKey, name, of, "role_required")
 	}
+	want(t, memberKey, "get_agent", of)
 	wantError(t, member, "delete_agent", map[string]any{"agent_id": a.ID, "name": "test"}, "role_required")
 	wantError(t, member, "get_agent_logs", of, "role_required")
 	want(t, member, "get_agent", of)
@@ -224,7 +228,7 @@ func TestDiagnose_NamesTheCauseAndTheTool(t *testing.T) {
 		"admin": functiontest.AdminToken(org), "member": functiontest.MemberToken(org),
 	} {
 		got := want(t, s.connect(t, token, ""), "diagnose_agent", map[string]any{"agent_id": a.ID})
-		for _, text := range []string{"exits soon", "(get_agent_logs)", "(restart_agent)", "(set_secrets)"} {
+		for _, text := range []string{"exits soon", "(get_agent_logs)", "(start_agent)", "(set_secrets)"} {
 			if !strings.Contains(got.text, text) {
 				t.Errorf("%s: the diagnosis %q lacks %q", name, got.text, text)
 			}

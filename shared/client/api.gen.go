@@ -87,6 +87,15 @@ const (
 	AuditActorTypeSystem   AuditActorType = "system"
 )
 
+// Defines values for AuditProblemCode.
+const (
+	AuditProblemCodeEntryAdded     AuditProblemCode = "entry_added"
+	AuditProblemCodeEntryChanged   AuditProblemCode = "entry_changed"
+	AuditProblemCodeEntryMissing   AuditProblemCode = "entry_missing"
+	AuditProblemCodeEntryReordered AuditProblemCode = "entry_reordered"
+	AuditProblemCodeSealBroken     AuditProblemCode = "seal_broken"
+)
+
 // Defines values for AuthType.
 const (
 	AuthTypeAPIKey  AuthType = "api_key"
@@ -115,6 +124,81 @@ const (
 	DashboardReachabilityReasonTLS        DashboardReachabilityReason = "tls"
 	DashboardReachabilityReasonTimeout    DashboardReachabilityReason = "timeout"
 	DashboardReachabilityReasonWarming    DashboardReachabilityReason = "warming"
+)
+
+// Defines values for DeletedResourceName.
+const (
+	DeletedResourceNameNamespace DeletedResourceName = "namespace"
+	DeletedResourceNameRecord    DeletedResourceName = "record"
+	DeletedResourceNameRoute     DeletedResourceName = "route"
+	DeletedResourceNameSecrets   DeletedResourceName = "secrets"
+	DeletedResourceNameVolume    DeletedResourceName = "volume"
+)
+
+// Defines values for DeletionStatus.
+const (
+	DeletionStatusDeleted  DeletionStatus = "deleted"
+	DeletionStatusDeleting DeletionStatus = "deleting"
+)
+
+// Defines values for DiagnosisAction.
+const (
+	DiagnosisActionComparePlans     DiagnosisAction = "compare_plans"
+	DiagnosisActionContactSupport   DiagnosisAction = "contact_support"
+	DiagnosisActionCreateLarger     DiagnosisAction = "create_larger"
+	DiagnosisActionManageBilling    DiagnosisAction = "manage_billing"
+	DiagnosisActionMoveOutOfSandbox DiagnosisAction = "move_out_of_sandbox"
+	DiagnosisActionReadLogs         DiagnosisAction = "read_logs"
+	DiagnosisActionReadPreviousLogs DiagnosisAction = "read_previous_logs"
+	DiagnosisActionReconcile        DiagnosisAction = "reconcile"
+	DiagnosisActionRestart          DiagnosisAction = "restart"
+	DiagnosisActionResume           DiagnosisAction = "resume"
+	DiagnosisActionSetSecret        DiagnosisAction = "set_secret"
+	DiagnosisActionStart            DiagnosisAction = "start"
+	DiagnosisActionStop             DiagnosisAction = "stop"
+	DiagnosisActionUpdate           DiagnosisAction = "update"
+	DiagnosisActionViewMetrics      DiagnosisAction = "view_metrics"
+	DiagnosisActionWait             DiagnosisAction = "wait"
+)
+
+// Defines values for DiagnosisParty.
+const (
+	DiagnosisPartyAgent   DiagnosisParty = "agent"
+	DiagnosisPartyBilling DiagnosisParty = "billing"
+	DiagnosisPartyCluster DiagnosisParty = "cluster"
+	DiagnosisPartySupport DiagnosisParty = "support"
+	DiagnosisPartyUser    DiagnosisParty = "user"
+	DiagnosisPartyWorker  DiagnosisParty = "worker"
+)
+
+// Defines values for EventType.
+const (
+	EventTypeAPIKeyCreated             EventType = "api_key.created"
+	EventTypeAPIKeyRevoked             EventType = "api_key.revoked"
+	EventTypeAgentCreated              EventType = "agent.created"
+	EventTypeAgentDeleted              EventType = "agent.deleted"
+	EventTypeAgentDeleting             EventType = "agent.deleting"
+	EventTypeAgentError                EventType = "agent.error"
+	EventTypeAgentPaused               EventType = "agent.paused"
+	EventTypeAgentPending              EventType = "agent.pending"
+	EventTypeAgentProvisioning         EventType = "agent.provisioning"
+	EventTypeAgentRecovered            EventType = "agent.recovered"
+	EventTypeAgentRunning              EventType = "agent.running"
+	EventTypeAgentStageChanged         EventType = "agent.stage_changed"
+	EventTypeAgentStopped              EventType = "agent.stopped"
+	EventTypeAgentUpdated              EventType = "agent.updated"
+	EventTypeCredentialsRotated        EventType = "credentials.rotated"
+	EventTypeOrganizationActive        EventType = "organization.active"
+	EventTypeOrganizationPastDue       EventType = "organization.past_due"
+	EventTypeOrganizationPlanChanged   EventType = "organization.plan_changed"
+	EventTypeOrganizationSuspended     EventType = "organization.suspended"
+	EventTypeSecretOperationCanceled   EventType = "secret_operation.canceled"
+	EventTypeSecretOperationFailed     EventType = "secret_operation.failed"
+	EventTypeSecretOperationStored     EventType = "secret_operation.stored"
+	EventTypeSecretOperationSucceeded  EventType = "secret_operation.succeeded"
+	EventTypeSecretOperationSuperseded EventType = "secret_operation.superseded"
+	EventTypeWebhookDisabled           EventType = "webhook.disabled"
+	EventTypeWebhookTest               EventType = "webhook.test"
 )
 
 // Defines values for MetricsWindow.
@@ -183,6 +267,31 @@ const (
 	SubscriptionStatusTrialing SubscriptionStatus = "trialing"
 )
 
+// Defines values for WebhookDeliveryStatus.
+const (
+	WebhookDeliveryStatusFailed    WebhookDeliveryStatus = "failed"
+	WebhookDeliveryStatusPending   WebhookDeliveryStatus = "pending"
+	WebhookDeliveryStatusSucceeded WebhookDeliveryStatus = "succeeded"
+)
+
+// Defines values for WebhookReason.
+const (
+	WebhookReasonBadStatus    WebhookReason = "bad_status"
+	WebhookReasonConnect      WebhookReason = "connect"
+	WebhookReasonDNS          WebhookReason = "dns"
+	WebhookReasonEventExpired WebhookReason = "event_expired"
+	WebhookReasonNotPublic    WebhookReason = "not_public"
+	WebhookReasonTLS          WebhookReason = "tls"
+	WebhookReasonTimeout      WebhookReason = "timeout"
+	WebhookReasonURL          WebhookReason = "url"
+)
+
+// Defines values for WebhookStatus.
+const (
+	WebhookStatusDisabled WebhookStatus = "disabled"
+	WebhookStatusEnabled  WebhookStatus = "enabled"
+)
+
 // APIKey defines model for APIKey.
 type APIKey struct {
 	CreatedAt time.Time `json:"created_at"`
@@ -201,6 +310,7 @@ type APIKey struct {
 	LastUsedAt *time.Time    `json:"last_used_at"`
 	Name       string        `json:"name"`
 	Purpose    APIKeyPurpose `json:"purpose"`
+	Role       Role          `json:"role"`
 }
 
 // APIKeyPurpose defines model for APIKeyPurpose.
@@ -431,6 +541,83 @@ type AuditEntry struct {
 	UserAgent string `json:"user_agent"`
 }
 
+// AuditProblem defines model for AuditProblem.
+type AuditProblem struct {
+	Code AuditProblemCode `json:"code"`
+
+	// EntryID The id of the entry; null for a seal.
+	EntryID *string `json:"entry_id"`
+
+	// Sequence The sequence of the seal; null for an entry in no seal.
+	Sequence *int64 `json:"sequence"`
+}
+
+// AuditProblemCode defines model for AuditProblemCode.
+type AuditProblemCode string
+
+// AuditSeal defines model for AuditSeal.
+type AuditSeal struct {
+	// Count The number of leaves. It is 0 if no entry was added since the seal before.
+	Count int64 `json:"count"`
+
+	// ExpiresAt The time from which the seal is not shown: when all entries of this seal and of those before it have expired.
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// Hash The SHA-256 of the byte 2 and the seal without hash and leaves as canonical JSON (RFC 8785), in hexadecimal digits.
+	Hash string `json:"hash"`
+
+	// Leaves The entries of this seal, the oldest first.
+	Leaves []AuditSealLeaf `json:"leaves"`
+
+	// OrganizationID The organization whose log it seals.
+	OrganizationID string `json:"organization_id"`
+
+	// PreviousExpiresAt The expires_at of the seal before; null for the first.
+	PreviousExpiresAt *time.Time `json:"previous_expires_at"`
+
+	// PreviousHash The hash of the seal before; 64 zeros for the first.
+	PreviousHash string `json:"previous_hash"`
+
+	// Root The root of the Merkle tree of RFC 6962 over the leaves, each as canonical JSON (RFC 8785), in hexadecimal digits.
+	Root string `json:"root"`
+
+	// SealedFrom The sealed_until of the seal before; null for the first.
+	SealedFrom *time.Time `json:"sealed_from"`
+
+	// SealedUntil This seal and those before it have all entries until this time, except for those of the last half hour before it that were written late.
+	SealedUntil time.Time `json:"sealed_until"`
+
+	// Sequence Counts the seals of the organization from 1.
+	Sequence int64 `json:"sequence"`
+}
+
+// AuditSealLeaf defines model for AuditSealLeaf.
+type AuditSealLeaf struct {
+	// CreatedAt The time of the entry.
+	CreatedAt time.Time `json:"created_at"`
+
+	// ExpiresAt The end of the entry's retention. Later the entry is not in the log.
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// Format The number of the list of fields that the hash covers.
+	Format int64 `json:"format"`
+
+	// Hash The SHA-256 of these fields of the entry as canonical JSON (RFC 8785), in hexadecimal digits.
+	Hash string `json:"hash"`
+
+	// ID The id of the entry.
+	ID string `json:"id"`
+}
+
+// AuditSealName defines model for AuditSealName.
+type AuditSealName struct {
+	// Hash The hash of the seal, in hexadecimal digits.
+	Hash string `json:"hash"`
+
+	// Sequence Counts the seals of the organization from 1.
+	Sequence int64 `json:"sequence"`
+}
+
 // AuditTarget defines model for AuditTarget.
 type AuditTarget struct {
 	// ID Null if the call named no object. The object of a refused call may not exist.
@@ -441,6 +628,42 @@ type AuditTarget struct {
 
 	// Type The kind of object, such as agent or api_key.
 	Type string `json:"type"`
+}
+
+// AuditVerification defines model for AuditVerification.
+type AuditVerification struct {
+	// Entries The number of entries in the log.
+	Entries int64 `json:"entries"`
+
+	// Expired The number of sealed entries whose retention has ended.
+	Expired int64 `json:"expired"`
+
+	// NewestSeal The newest seal; null if there is none. Keep it outside of the control plane, and send it later as the parameter seal.
+	NewestSeal *AuditSealName `json:"newest_seal"`
+
+	// ProblemCount The number of problems.
+	ProblemCount int64 `json:"problem_count"`
+
+	// Problems The first 100 problems.
+	Problems []AuditProblem `json:"problems"`
+
+	// SealFound Whether the log has the seal of the parameter seal. It does not once that seal has expired. Null without the parameter.
+	SealFound *bool `json:"seal_found"`
+
+	// SealedUntil The sealed_until of the newest seal; null if there is none.
+	SealedUntil *time.Time `json:"sealed_until"`
+
+	// Seals The number of seals.
+	Seals int64 `json:"seals"`
+
+	// Statement The organization, the sequence, the hash and the time of this answer, as a JWT that a key of /.well-known/jwks.json signs; null if there is no seal or no key.
+	Statement *string `json:"statement"`
+
+	// Unsealed The number of these that are in no seal yet. Entries are sealed once an hour, 20 minutes after they were written at the earliest.
+	Unsealed int64 `json:"unsealed"`
+
+	// Verified True if no problem was found.
+	Verified bool `json:"verified"`
 }
 
 // AuthType defines model for AuthType.
@@ -469,6 +692,7 @@ type CreateAPIKeyRequest struct {
 	// Name A name for people, such as the key's user.
 	Name    string         `json:"name"`
 	Purpose *APIKeyPurpose `json:"purpose,omitempty"`
+	Role    *Role          `json:"role,omitempty"`
 }
 
 // CreateAgentRequest defines model for CreateAgentRequest.
@@ -495,6 +719,18 @@ type CreateCheckoutSessionRequest struct {
 	Plan     PlanID           `json:"plan"`
 }
 
+// CreateWebhookRequest defines model for CreateWebhookRequest.
+type CreateWebhookRequest struct {
+	// Description A text for people.
+	Description *string `json:"description,omitempty"`
+
+	// Types The types of the events to deliver; all by default.
+	Types []EventType `json:"types,omitempty"`
+
+	// URL The receiver: an https URL with a public host name. Redirects are not followed.
+	URL string `json:"url"`
+}
+
 // CreatedAPIKey defines model for CreatedAPIKey.
 type CreatedAPIKey struct {
 	CreatedAt time.Time `json:"created_at"`
@@ -513,9 +749,39 @@ type CreatedAPIKey struct {
 	LastUsedAt *time.Time    `json:"last_used_at"`
 	Name       string        `json:"name"`
 	Purpose    APIKeyPurpose `json:"purpose"`
+	Role       Role          `json:"role"`
 
 	// Secret The full key. It is shown only once; null if the response is a replay.
 	Secret *string `json:"secret"`
+}
+
+// CreatedWebhook defines model for CreatedWebhook.
+type CreatedWebhook struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy The id of the user or API key that created the webhook.
+	CreatedBy string `json:"created_by"`
+
+	// Description A text for people.
+	Description string `json:"description"`
+
+	// DisabledReason Why the webhook is disabled: requested, or failing if nothing could be delivered for three days. Null if it is enabled.
+	DisabledReason *string `json:"disabled_reason"`
+
+	// FailingSince The first failure since the last success; null if the latest attempt succeeded.
+	FailingSince *time.Time `json:"failing_since"`
+	ID           string     `json:"id"`
+
+	// Secret The signing secret, for the libraries of Standard Webhooks. It is shown only once; null if the response is a replay.
+	Secret *string       `json:"secret"`
+	Status WebhookStatus `json:"status"`
+
+	// Types The types of the events that are delivered; empty for all.
+	Types     []EventType `json:"types"`
+	UpdatedAt time.Time   `json:"updated_at"`
+
+	// URL The receiver.
+	URL string `json:"url"`
 }
 
 // Credentials defines model for Credentials.
@@ -572,6 +838,140 @@ type DashboardReachability struct {
 
 // DashboardReachabilityReason defines model for DashboardReachabilityReason.
 type DashboardReachabilityReason string
+
+// DeletedResource defines model for DeletedResource.
+type DeletedResource struct {
+	Name DeletedResourceName `json:"name"`
+
+	// ObservedGoneAt When the service observed that the resource was gone; null before that.
+	ObservedGoneAt *time.Time `json:"observed_gone_at"`
+
+	// RequestedAt When the service had requested the deletion; null before that.
+	RequestedAt *time.Time `json:"requested_at"`
+}
+
+// DeletedResourceName defines model for DeletedResourceName.
+type DeletedResourceName string
+
+// Deletion defines model for Deletion.
+type Deletion struct {
+	// AgentID The agent's id.
+	AgentID string `json:"agent_id"`
+
+	// CompletedAt When the agent's record was removed, after everything else; null before that.
+	CompletedAt *time.Time `json:"completed_at"`
+
+	// Name The agent's name.
+	Name string `json:"name"`
+
+	// Receipt A JSON Web Signature of these facts, signed with a key of /.well-known/jwks.json. Null until everything is observed gone, and if the service has no signing key.
+	Receipt *string `json:"receipt"`
+
+	// RequestedAt When a client requested the deletion; null if an older release took the request.
+	RequestedAt *time.Time `json:"requested_at"`
+
+	// RequestedBy The id of the user or API key that requested it; null if an older release took the request.
+	RequestedBy *string `json:"requested_by"`
+
+	// Resources What the agent consisted of.
+	Resources []DeletedResource `json:"resources"`
+	Status    DeletionStatus    `json:"status"`
+}
+
+// DeletionStatus defines model for DeletionStatus.
+type DeletionStatus string
+
+// Diagnosis defines model for Diagnosis.
+type Diagnosis struct {
+	// AgentID The agent's id.
+	AgentID string `json:"agent_id"`
+
+	// Causes The problems, the most important one first; empty without a problem.
+	Causes []DiagnosisCause `json:"causes"`
+
+	// GivesUpAt When the agent ends in error unless it runs; null if no deadline is set.
+	GivesUpAt *time.Time `json:"gives_up_at"`
+
+	// NextAttemptAt When the control plane acts next. Null if it has nothing to do, and while it acts or is about to.
+	NextAttemptAt *time.Time `json:"next_attempt_at"`
+
+	// Since When the present situation began, as far as the record says.
+	Since  time.Time   `json:"since"`
+	Status AgentStatus `json:"status"`
+
+	// Summary The answer in a few sentences, for people.
+	Summary string `json:"summary"`
+
+	// Timeline What happened to the agent, the oldest first. A stage has the times of its last attempt.
+	Timeline []DiagnosisMoment `json:"timeline"`
+
+	// WaitingFor Who acts next; null if nothing is left to do.
+	WaitingFor *DiagnosisParty `json:"waiting_for"`
+}
+
+// DiagnosisAction defines model for DiagnosisAction.
+type DiagnosisAction string
+
+// DiagnosisCause defines model for DiagnosisCause.
+type DiagnosisCause struct {
+	// Code Names the problem for programs, such as pod_crash_loop. New codes may be added.
+	Code string `json:"code"`
+
+	// Evidence The facts from which the problem follows.
+	Evidence []string `json:"evidence"`
+
+	// Message What is wrong, for people.
+	Message string `json:"message"`
+
+	// WeWill What the service does without the user; null if it does nothing.
+	WeWill *string `json:"we_will"`
+
+	// YouCan What a user can do, the best step first. Every action is possible in the agent's status.
+	YouCan []DiagnosisStep `json:"you_can"`
+}
+
+// DiagnosisMoment defines model for DiagnosisMoment.
+type DiagnosisMoment struct {
+	// At When it happened.
+	At time.Time `json:"at"`
+
+	// Message What happened, for people.
+	Message string    `json:"message"`
+	Type    EventType `json:"type"`
+}
+
+// DiagnosisParty defines model for DiagnosisParty.
+type DiagnosisParty string
+
+// DiagnosisStep defines model for DiagnosisStep.
+type DiagnosisStep struct {
+	Action DiagnosisAction `json:"action"`
+
+	// Text The step in a sentence.
+	Text string `json:"text"`
+}
+
+// Event defines model for Event.
+type Event struct {
+	// AgentID The agent that the event is about; null if it is about none.
+	AgentID *string `json:"agent_id"`
+
+	// CreatedAt When the change was committed.
+	CreatedAt time.Time `json:"created_at"`
+
+	// Data What changed. The keys depend on the type; new keys may be added.
+	Data map[string]interface{} `json:"data"`
+
+	// ID Rises with every event of the organization. It is the cursor of the event, and the webhook-id of its deliveries.
+	ID string `json:"id"`
+
+	// OrganizationID The organization in which it happened.
+	OrganizationID string    `json:"organization_id"`
+	Type           EventType `json:"type"`
+}
+
+// EventType defines model for EventType.
+type EventType string
 
 // Health defines model for Health.
 type Health struct {
@@ -781,6 +1181,27 @@ type PutSecretsRequest struct {
 	Secrets map[string]*string `json:"secrets"`
 }
 
+// Rehearsal defines model for Rehearsal.
+type Rehearsal struct {
+	Agent Agent          `json:"agent"`
+	Would RehearsalWould `json:"would"`
+}
+
+// RehearsalWould defines model for RehearsalWould.
+type RehearsalWould struct {
+	// DowntimeSecondsEstimate How long the agent does not answer because of the call: 0 if the call touches no running pod; if the call replaces the pod, as long as the last start of the agent waited for its pod; null if that is unknown or if the pod is removed.
+	DowntimeSecondsEstimate *int64 `json:"downtime_seconds_estimate"`
+
+	// MonthlyPriceChangeUsd The change of the price per month. The organization pays for its plan, which a change of an agent leaves as it is: 0, or null for a plan whose price is agreed by contract.
+	MonthlyPriceChangeUsd *float64 `json:"monthly_price_change_usd"`
+
+	// Restarts Whether the call replaces the pod of an agent that runs or is in error.
+	Restarts    bool                `json:"restarts"`
+	Status      AgentStatus         `json:"status"`
+	UsageAfter  OrganizationAmounts `json:"usage_after"`
+	UsageBefore OrganizationAmounts `json:"usage_before"`
+}
+
 // Role defines model for Role.
 type Role string
 
@@ -890,6 +1311,96 @@ type UpdateAgentRequest struct {
 	Name *string `json:"name,omitempty"`
 }
 
+// UpdateWebhookRequest defines model for UpdateWebhookRequest.
+type UpdateWebhookRequest struct {
+	// Description A text for people.
+	Description *string `json:"description,omitempty"`
+
+	// Enabled False stops the deliveries. True continues with the first event that was not delivered, as far as events are kept: 30 days.
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// Types The types of the events to deliver; empty for all.
+	Types []EventType `json:"types,omitempty"`
+
+	// URL The receiver: an https URL with a public host name.
+	URL *string `json:"url,omitempty"`
+}
+
+// Webhook defines model for Webhook.
+type Webhook struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy The id of the user or API key that created the webhook.
+	CreatedBy string `json:"created_by"`
+
+	// Description A text for people.
+	Description string `json:"description"`
+
+	// DisabledReason Why the webhook is disabled: requested, or failing if nothing could be delivered for three days. Null if it is enabled.
+	DisabledReason *string `json:"disabled_reason"`
+
+	// FailingSince The first failure since the last success; null if the latest attempt succeeded.
+	FailingSince *time.Time    `json:"failing_since"`
+	ID           string        `json:"id"`
+	Status       WebhookStatus `json:"status"`
+
+	// Types The types of the events that are delivered; empty for all.
+	Types     []EventType `json:"types"`
+	UpdatedAt time.Time   `json:"updated_at"`
+
+	// URL The receiver.
+	URL string `json:"url"`
+}
+
+// WebhookAttempt defines model for WebhookAttempt.
+type WebhookAttempt struct {
+	// At When the request was sent.
+	At time.Time `json:"at"`
+
+	// Error Why the attempt failed; null if it succeeded.
+	Error *WebhookReason `json:"error"`
+
+	// HTTPStatus What the receiver answered with; null without an answer.
+	HTTPStatus *int64 `json:"http_status"`
+
+	// LatencyMs How long the receiver took to answer.
+	LatencyMs int64 `json:"latency_ms"`
+}
+
+// WebhookDelivery defines model for WebhookDelivery.
+type WebhookDelivery struct {
+	// AgentID The agent that the event is about; null if it is about none.
+	AgentID *string `json:"agent_id"`
+
+	// Attempts The latest attempts, oldest first.
+	Attempts []WebhookAttempt `json:"attempts"`
+
+	// CompletedAt Null while the delivery is pending.
+	CompletedAt *time.Time `json:"completed_at"`
+	CreatedAt   time.Time  `json:"created_at"`
+
+	// EventID The webhook-id header of the delivery.
+	EventID   string    `json:"event_id"`
+	EventType EventType `json:"event_type"`
+	ID        string    `json:"id"`
+
+	// NextAttemptAt When the next attempt is planned; null if none is.
+	NextAttemptAt *time.Time            `json:"next_attempt_at"`
+	Status        WebhookDeliveryStatus `json:"status"`
+
+	// WebhookID The webhook's id.
+	WebhookID string `json:"webhook_id"`
+}
+
+// WebhookDeliveryStatus defines model for WebhookDeliveryStatus.
+type WebhookDeliveryStatus string
+
+// WebhookReason defines model for WebhookReason.
+type WebhookReason string
+
+// WebhookStatus defines model for WebhookStatus.
+type WebhookStatus string
+
 // ListAgentsParams are the parameters of ListAgents. A parameter with its zero value is left out.
 type ListAgentsParams struct {
 	// The maximum number of items on the page.
@@ -952,6 +1463,28 @@ type RevokeAPIKeyParams struct {
 	Descendants bool
 }
 
+// ListEventsParams are the parameters of ListEvents. A parameter with its zero value is left out.
+type ListEventsParams struct {
+	// The maximum number of items on the page.
+	Limit int64
+	// The id of the last event that the client has, or the X-Event-Cursor of a former answer. Without it, the newest events are returned.
+	Cursor string
+	// Only events about this agent, which may be deleted.
+	AgentID string
+	// Only events of this type.
+	Type EventType
+}
+
+// StreamEventsParams are the parameters of StreamEvents. A parameter with its zero value is left out.
+type StreamEventsParams struct {
+	// The id of the last event that the client has. Without it and Last-Event-ID, the stream begins with the next event.
+	Cursor string
+	// Only events about this agent, which may be deleted.
+	AgentID string
+	// Only events of this type.
+	Type EventType
+}
+
 // ListAuditLogParams are the parameters of ListAuditLog. A parameter with its zero value is left out.
 type ListAuditLogParams struct {
 	// The maximum number of items on the page.
@@ -988,6 +1521,28 @@ type ExportAuditLogParams struct {
 	Outcome string
 }
 
+// VerifyAuditLogParams are the parameters of VerifyAuditLog. A parameter with its zero value is left out.
+type VerifyAuditLogParams struct {
+	// The sequence and the hash of a seal that you kept, as in 12:9f86d081..., to find out whether the log is still the one that it sealed.
+	Seal string
+}
+
+// ListWebhooksParams are the parameters of ListWebhooks. A parameter with its zero value is left out.
+type ListWebhooksParams struct {
+	// The maximum number of items on the page.
+	Limit int64
+	// The X-Next-Cursor of the previous page; absent for the first page.
+	Cursor string
+}
+
+// ListWebhookDeliveriesParams are the parameters of ListWebhookDeliveries. A parameter with its zero value is left out.
+type ListWebhookDeliveriesParams struct {
+	// The maximum number of items on the page.
+	Limit int64
+	// The X-Next-Cursor of the previous page; absent for the first page.
+	Cursor string
+}
+
 // UnmarshalJSON implements json.Unmarshaler. It keeps the fields that have no name here in AdditionalProperties.
 func (a *AgentConfig) UnmarshalJSON(b []byte) error {
 	type fields AgentConfig
@@ -1018,7 +1573,7 @@ func (c *Client) GetMCPProtectedResource(ctx context.Context, options ...CallOpt
 
 // ListAgents sends GET /api/v1/agents: list agents.
 //
-// Allowed for every member of the organization and for API keys.
+// Allowed for every member of the organization and for every API key.
 func (c *Client) ListAgents(params ListAgentsParams, options ...CallOption) Pager[Agent] {
 	query := url.Values{}
 	setParam(query, "limit", params.Limit)
@@ -1033,7 +1588,7 @@ func (c *Client) ListAgents(params ListAgentsParams, options ...CallOption) Page
 
 // CreateAgent sends POST /api/v1/agents: create an agent.
 //
-// Requires the role `org:admin` or an API key. The body must not exceed 256 KiB.
+// Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
 func (c *Client) CreateAgent(ctx context.Context, body CreateAgentRequest, options ...CallOption) (*Agent, error) {
 	r := call{method: http.MethodPost, path: "/api/v1/agents", body: body}
 	return sendFor[Agent](ctx, c, r, options)
@@ -1041,7 +1596,7 @@ func (c *Client) CreateAgent(ctx context.Context, body CreateAgentRequest, optio
 
 // DeleteAgent sends DELETE /api/v1/agents/{agent_id}: delete an agent.
 //
-// Requires the role `org:admin` or an API key.
+// Requires the role `admin`, of a session or of an API key.
 func (c *Client) DeleteAgent(ctx context.Context, agentID string, options ...CallOption) (*Agent, error) {
 	r := call{method: http.MethodDelete, path: "/api/v1/agents/%s", args: []string{agentID}}
 	return sendFor[Agent](ctx, c, r, options)
@@ -1049,7 +1604,7 @@ func (c *Client) DeleteAgent(ctx context.Context, agentID string, options ...Cal
 
 // GetAgent sends GET /api/v1/agents/{agent_id}: get an agent.
 //
-// Allowed for every member of the organization and for API keys.
+// Allowed for every member of the organization and for every API key.
 func (c *Client) GetAgent(ctx context.Context, agentID string, params GetAgentParams, options ...CallOption) (*Agent, error) {
 	query := url.Values{}
 	setParam(query, "wait", params.Wait)
@@ -1059,7 +1614,7 @@ func (c *Client) GetAgent(ctx context.Context, agentID string, params GetAgentPa
 
 // UpdateAgent sends PATCH /api/v1/agents/{agent_id}: update an agent.
 //
-// Requires the role `org:admin` or an API key. The body must not exceed 256 KiB.
+// Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
 func (c *Client) UpdateAgent(ctx context.Context, agentID string, body UpdateAgentRequest, options ...CallOption) (*Agent, error) {
 	r := call{method: http.MethodPatch, path: "/api/v1/agents/%s", args: []string{agentID}, body: body}
 	return sendFor[Agent](ctx, c, r, options)
@@ -1067,7 +1622,7 @@ func (c *Client) UpdateAgent(ctx context.Context, agentID string, body UpdateAge
 
 // RevealCredentials sends POST /api/v1/agents/{agent_id}/credentials/reveal: reveal an agent's credentials.
 //
-// Requires the role `org:admin` or an API key.
+// Requires the role `admin`, of a session or of an API key.
 func (c *Client) RevealCredentials(ctx context.Context, agentID string, options ...CallOption) (*Credentials, error) {
 	r := call{method: http.MethodPost, path: "/api/v1/agents/%s/credentials/reveal", args: []string{agentID}}
 	return sendFor[Credentials](ctx, c, r, options)
@@ -1075,7 +1630,7 @@ func (c *Client) RevealCredentials(ctx context.Context, agentID string, options 
 
 // RotateCredentials sends POST /api/v1/agents/{agent_id}/credentials/rotate: rotate an agent's credentials.
 //
-// Requires the role `org:admin` or an API key.
+// Requires the role `admin`, of a session or of an API key.
 func (c *Client) RotateCredentials(ctx context.Context, agentID string, options ...CallOption) (*Agent, error) {
 	r := call{method: http.MethodPost, path: "/api/v1/agents/%s/credentials/rotate", args: []string{agentID}}
 	return sendFor[Agent](ctx, c, r, options)
@@ -1083,15 +1638,23 @@ func (c *Client) RotateCredentials(ctx context.Context, agentID string, options 
 
 // GetDashboardReachability sends GET /api/v1/agents/{agent_id}/dashboard-reachability: check whether an agent's dashboard is reachable.
 //
-// Allowed for every member of the organization and for API keys.
+// Allowed for every member of the organization and for every API key.
 func (c *Client) GetDashboardReachability(ctx context.Context, agentID string, options ...CallOption) (*DashboardReachability, error) {
 	r := call{method: http.MethodGet, path: "/api/v1/agents/%s/dashboard-reachability", args: []string{agentID}}
 	return sendFor[DashboardReachability](ctx, c, r, options)
 }
 
+// DiagnoseAgent sends GET /api/v1/agents/{agent_id}/diagnosis: explain why an agent does not run.
+//
+// Allowed for every member of the organization and for every API key.
+func (c *Client) DiagnoseAgent(ctx context.Context, agentID string, options ...CallOption) (*Diagnosis, error) {
+	r := call{method: http.MethodGet, path: "/api/v1/agents/%s/diagnosis", args: []string{agentID}}
+	return sendFor[Diagnosis](ctx, c, r, options)
+}
+
 // GetAgentLogs sends GET /api/v1/agents/{agent_id}/logs: get an agent's log.
 //
-// Requires the role `org:admin` or an API key.
+// Requires the role `admin`, of a session or of an API key.
 func (c *Client) GetAgentLogs(ctx context.Context, agentID string, params GetAgentLogsParams, options ...CallOption) iter.Seq2[AgentLogLine, error] {
 	query := url.Values{}
 	setParam(query, "tail", params.Tail)
@@ -1104,7 +1667,7 @@ func (c *Client) GetAgentLogs(ctx context.Context, agentID string, params GetAge
 
 // GetAgentMetrics sends GET /api/v1/agents/{agent_id}/metrics: get an agent's metrics.
 //
-// Allowed for every member of the organization and for API keys.
+// Allowed for every member of the organization and for every API key.
 func (c *Client) GetAgentMetrics(ctx context.Context, agentID string, params GetAgentMetricsParams, options ...CallOption) (*Metrics, error) {
 	query := url.Values{}
 	setParam(query, "window", params.Window)
@@ -1114,7 +1677,7 @@ func (c *Client) GetAgentMetrics(ctx context.Context, agentID string, params Get
 
 // MigrateAgentSandbox sends POST /api/v1/agents/{agent_id}/migrate-sandbox: turn an agent's sandbox on or off.
 //
-// Requires the role `org:admin` or an API key. The body must not exceed 256 KiB.
+// Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
 func (c *Client) MigrateAgentSandbox(ctx context.Context, agentID string, body MigrateAgentSandboxRequest, options ...CallOption) (*Agent, error) {
 	r := call{method: http.MethodPost, path: "/api/v1/agents/%s/migrate-sandbox", args: []string{agentID}, body: body}
 	return sendFor[Agent](ctx, c, r, options)
@@ -1122,7 +1685,7 @@ func (c *Client) MigrateAgentSandbox(ctx context.Context, agentID string, body M
 
 // PauseAgent sends POST /api/v1/agents/{agent_id}/pause: pause an agent.
 //
-// Requires the role `org:admin` or an API key.
+// Requires the role `admin`, of a session or of an API key.
 func (c *Client) PauseAgent(ctx context.Context, agentID string, options ...CallOption) (*Agent, error) {
 	r := call{method: http.MethodPost, path: "/api/v1/agents/%s/pause", args: []string{agentID}}
 	return sendFor[Agent](ctx, c, r, options)
@@ -1130,7 +1693,7 @@ func (c *Client) PauseAgent(ctx context.Context, agentID string, options ...Call
 
 // RestartAgent sends POST /api/v1/agents/{agent_id}/restart: restart an agent.
 //
-// Requires the role `org:admin` or an API key.
+// Requires the role `admin`, of a session or of an API key.
 func (c *Client) RestartAgent(ctx context.Context, agentID string, options ...CallOption) (*Agent, error) {
 	r := call{method: http.MethodPost, path: "/api/v1/agents/%s/restart", args: []string{agentID}}
 	return sendFor[Agent](ctx, c, r, options)
@@ -1138,7 +1701,7 @@ func (c *Client) RestartAgent(ctx context.Context, agentID string, options ...Ca
 
 // ResumeAgent sends POST /api/v1/agents/{agent_id}/resume: resume a paused agent.
 //
-// Requires the role `org:admin` or an API key.
+// Requires the role `admin`, of a session or of an API key.
 func (c *Client) ResumeAgent(ctx context.Context, agentID string, options ...CallOption) (*Agent, error) {
 	r := call{method: http.MethodPost, path: "/api/v1/agents/%s/resume", args: []string{agentID}}
 	return sendFor[Agent](ctx, c, r, options)
@@ -1146,7 +1709,7 @@ func (c *Client) ResumeAgent(ctx context.Context, agentID string, options ...Cal
 
 // ListSecretOperations sends GET /api/v1/agents/{agent_id}/secret-operations: list an agent's secret operations.
 //
-// Requires the role `org:admin` or an API key.
+// Requires the role `admin`, of a session or of an API key.
 func (c *Client) ListSecretOperations(agentID string, params ListSecretOperationsParams, options ...CallOption) Pager[SecretOperation] {
 	query := url.Values{}
 	setParam(query, "limit", params.Limit)
@@ -1157,7 +1720,7 @@ func (c *Client) ListSecretOperations(agentID string, params ListSecretOperation
 
 // GetSecretOperation sends GET /api/v1/agents/{agent_id}/secret-operations/{operation_id}: get a secret operation.
 //
-// Requires the role `org:admin` or an API key.
+// Requires the role `admin`, of a session or of an API key.
 func (c *Client) GetSecretOperation(ctx context.Context, agentID string, operationID string, options ...CallOption) (*SecretOperation, error) {
 	r := call{method: http.MethodGet, path: "/api/v1/agents/%s/secret-operations/%s", args: []string{agentID, operationID}}
 	return sendFor[SecretOperation](ctx, c, r, options)
@@ -1165,7 +1728,7 @@ func (c *Client) GetSecretOperation(ctx context.Context, agentID string, operati
 
 // ReconcileSecretOperation sends POST /api/v1/agents/{agent_id}/secret-operations/{operation_id}/reconcile: retry the persisted stage of a secret operation.
 //
-// Requires the role `org:admin` or an API key.
+// Requires the role `admin`, of a session or of an API key.
 func (c *Client) ReconcileSecretOperation(ctx context.Context, agentID string, operationID string, options ...CallOption) (*SecretOperation, error) {
 	r := call{method: http.MethodPost, path: "/api/v1/agents/%s/secret-operations/%s/reconcile", args: []string{agentID, operationID}}
 	return sendFor[SecretOperation](ctx, c, r, options)
@@ -1173,7 +1736,7 @@ func (c *Client) ReconcileSecretOperation(ctx context.Context, agentID string, o
 
 // ListSecrets sends GET /api/v1/agents/{agent_id}/secrets: list an agent's secrets.
 //
-// Requires the role `org:admin` or an API key.
+// Requires the role `admin`, of a session or of an API key.
 func (c *Client) ListSecrets(ctx context.Context, agentID string, options ...CallOption) ([]Secret, error) {
 	r := call{method: http.MethodGet, path: "/api/v1/agents/%s/secrets", args: []string{agentID}}
 	return sendForList[Secret](ctx, c, r, options)
@@ -1181,7 +1744,7 @@ func (c *Client) ListSecrets(ctx context.Context, agentID string, options ...Cal
 
 // PutSecrets sends PUT /api/v1/agents/{agent_id}/secrets: set and delete an agent's secrets.
 //
-// Requires the role `org:admin` or an API key. The body must not exceed 512 KiB.
+// Requires the role `admin`, of a session or of an API key. The body must not exceed 512 KiB.
 func (c *Client) PutSecrets(ctx context.Context, agentID string, body PutSecretsRequest, options ...CallOption) (*SecretChanges, error) {
 	r := call{method: http.MethodPut, path: "/api/v1/agents/%s/secrets", args: []string{agentID}, body: body}
 	return sendFor[SecretChanges](ctx, c, r, options)
@@ -1189,7 +1752,7 @@ func (c *Client) PutSecrets(ctx context.Context, agentID string, body PutSecrets
 
 // DeleteSecret sends DELETE /api/v1/agents/{agent_id}/secrets/{key}: delete an agent's secret.
 //
-// Requires the role `org:admin` or an API key.
+// Requires the role `admin`, of a session or of an API key.
 func (c *Client) DeleteSecret(ctx context.Context, agentID string, key string, options ...CallOption) (*SecretChanges, error) {
 	r := call{method: http.MethodDelete, path: "/api/v1/agents/%s/secrets/%s", args: []string{agentID, key}}
 	return sendFor[SecretChanges](ctx, c, r, options)
@@ -1197,7 +1760,7 @@ func (c *Client) DeleteSecret(ctx context.Context, agentID string, key string, o
 
 // StartAgent sends POST /api/v1/agents/{agent_id}/start: start an agent.
 //
-// Requires the role `org:admin` or an API key.
+// Requires the role `admin`, of a session or of an API key.
 func (c *Client) StartAgent(ctx context.Context, agentID string, options ...CallOption) (*Agent, error) {
 	r := call{method: http.MethodPost, path: "/api/v1/agents/%s/start", args: []string{agentID}}
 	return sendFor[Agent](ctx, c, r, options)
@@ -1205,7 +1768,7 @@ func (c *Client) StartAgent(ctx context.Context, agentID string, options ...Call
 
 // StopAgent sends POST /api/v1/agents/{agent_id}/stop: stop an agent.
 //
-// Requires the role `org:admin` or an API key.
+// Requires the role `admin`, of a session or of an API key.
 func (c *Client) StopAgent(ctx context.Context, agentID string, options ...CallOption) (*Agent, error) {
 	r := call{method: http.MethodPost, path: "/api/v1/agents/%s/stop", args: []string{agentID}}
 	return sendFor[Agent](ctx, c, r, options)
@@ -1213,7 +1776,7 @@ func (c *Client) StopAgent(ctx context.Context, agentID string, options ...CallO
 
 // ListAPIKeys sends GET /api/v1/api-keys: list API keys.
 //
-// Requires the role `org:admin` or an API key.
+// Requires the role `admin`, of a session or of an API key.
 func (c *Client) ListAPIKeys(params ListAPIKeysParams, options ...CallOption) Pager[APIKey] {
 	query := url.Values{}
 	setParam(query, "limit", params.Limit)
@@ -1224,7 +1787,7 @@ func (c *Client) ListAPIKeys(params ListAPIKeysParams, options ...CallOption) Pa
 
 // CreateAPIKey sends POST /api/v1/api-keys: create an API key.
 //
-// Requires the role `org:admin` or an API key. The body must not exceed 256 KiB.
+// Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
 func (c *Client) CreateAPIKey(ctx context.Context, body CreateAPIKeyRequest, options ...CallOption) (*CreatedAPIKey, error) {
 	r := call{method: http.MethodPost, path: "/api/v1/api-keys", body: body}
 	return sendFor[CreatedAPIKey](ctx, c, r, options)
@@ -1232,7 +1795,7 @@ func (c *Client) CreateAPIKey(ctx context.Context, body CreateAPIKeyRequest, opt
 
 // RevokeAPIKey sends DELETE /api/v1/api-keys/{key_id}: revoke an API key.
 //
-// Requires the role `org:admin` or an API key.
+// Requires the role `admin`, of a session or of an API key.
 func (c *Client) RevokeAPIKey(ctx context.Context, keyID string, params RevokeAPIKeyParams, options ...CallOption) error {
 	query := url.Values{}
 	setParam(query, "descendants", params.Descendants)
@@ -1242,7 +1805,7 @@ func (c *Client) RevokeAPIKey(ctx context.Context, keyID string, params RevokeAP
 
 // CreateCheckoutSession sends POST /api/v1/billing/checkout-session: buy or change a plan.
 //
-// Requires the role `org:admin` or an API key. The body must not exceed 256 KiB.
+// Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
 func (c *Client) CreateCheckoutSession(ctx context.Context, body CreateCheckoutSessionRequest, options ...CallOption) (*BillingSession, error) {
 	r := call{method: http.MethodPost, path: "/api/v1/billing/checkout-session", body: body}
 	return sendFor[BillingSession](ctx, c, r, options)
@@ -1250,7 +1813,7 @@ func (c *Client) CreateCheckoutSession(ctx context.Context, body CreateCheckoutS
 
 // ListPlans sends GET /api/v1/billing/plans: list the plans.
 //
-// Allowed for every member of the organization and for API keys.
+// Allowed for every member of the organization and for every API key.
 func (c *Client) ListPlans(ctx context.Context, options ...CallOption) ([]Plan, error) {
 	r := call{method: http.MethodGet, path: "/api/v1/billing/plans"}
 	return sendForList[Plan](ctx, c, r, options)
@@ -1258,7 +1821,7 @@ func (c *Client) ListPlans(ctx context.Context, options ...CallOption) ([]Plan, 
 
 // CreatePortalSession sends POST /api/v1/billing/portal-session: open the billing portal.
 //
-// Requires the role `org:admin` or an API key.
+// Requires the role `admin`, of a session or of an API key.
 func (c *Client) CreatePortalSession(ctx context.Context, options ...CallOption) (*BillingSession, error) {
 	r := call{method: http.MethodPost, path: "/api/v1/billing/portal-session"}
 	return sendFor[BillingSession](ctx, c, r, options)
@@ -1266,10 +1829,43 @@ func (c *Client) CreatePortalSession(ctx context.Context, options ...CallOption)
 
 // GetSubscription sends GET /api/v1/billing/subscription: get the subscription.
 //
-// Allowed for every member of the organization and for API keys.
+// Allowed for every member of the organization and for every API key.
 func (c *Client) GetSubscription(ctx context.Context, options ...CallOption) (*Subscription, error) {
 	r := call{method: http.MethodGet, path: "/api/v1/billing/subscription"}
 	return sendFor[Subscription](ctx, c, r, options)
+}
+
+// GetDeletion sends GET /api/v1/deletions/{agent_id}: get the receipt of an agent's deletion.
+//
+// Requires the role `admin`, of a session or of an API key.
+func (c *Client) GetDeletion(ctx context.Context, agentID string, options ...CallOption) (*Deletion, error) {
+	r := call{method: http.MethodGet, path: "/api/v1/deletions/%s", args: []string{agentID}}
+	return sendFor[Deletion](ctx, c, r, options)
+}
+
+// ListEvents sends GET /api/v1/events: list events.
+//
+// Allowed for every member of the organization and for every API key.
+func (c *Client) ListEvents(params ListEventsParams, options ...CallOption) Pager[Event] {
+	query := url.Values{}
+	setParam(query, "limit", params.Limit)
+	setParam(query, "cursor", params.Cursor)
+	setParam(query, "agent_id", params.AgentID)
+	setParam(query, "type", params.Type)
+	r := call{method: http.MethodGet, path: "/api/v1/events", query: query}
+	return Pager[Event]{client: c, call: r, options: options}
+}
+
+// StreamEvents sends GET /api/v1/events/stream: stream events.
+//
+// Allowed for every member of the organization and for every API key.
+func (c *Client) StreamEvents(ctx context.Context, params StreamEventsParams, options ...CallOption) iter.Seq2[Event, error] {
+	query := url.Values{}
+	setParam(query, "cursor", params.Cursor)
+	setParam(query, "agent_id", params.AgentID)
+	setParam(query, "type", params.Type)
+	r := call{method: http.MethodGet, path: "/api/v1/events/stream", query: query}
+	return lines[Event](ctx, c, r, options)
 }
 
 // GetMe sends GET /api/v1/me: get the current user.
@@ -1282,7 +1878,7 @@ func (c *Client) GetMe(ctx context.Context, options ...CallOption) (*Me, error) 
 
 // GetCurrentOrganization sends GET /api/v1/organizations/current: get the active organization.
 //
-// Allowed for every member of the organization and for API keys.
+// Allowed for every member of the organization and for every API key.
 func (c *Client) GetCurrentOrganization(ctx context.Context, options ...CallOption) (*Organization, error) {
 	r := call{method: http.MethodGet, path: "/api/v1/organizations/current"}
 	return sendFor[Organization](ctx, c, r, options)
@@ -1290,7 +1886,7 @@ func (c *Client) GetCurrentOrganization(ctx context.Context, options ...CallOpti
 
 // ListAuditLog sends GET /api/v1/organizations/current/audit-log: list audit log entries (Enterprise plan).
 //
-// Requires the role `org:admin` or an API key.
+// Requires the role `admin`, of a session or of an API key.
 func (c *Client) ListAuditLog(params ListAuditLogParams, options ...CallOption) Pager[AuditEntry] {
 	query := url.Values{}
 	setParam(query, "limit", params.Limit)
@@ -1307,7 +1903,7 @@ func (c *Client) ListAuditLog(params ListAuditLogParams, options ...CallOption) 
 
 // ExportAuditLog sends GET /api/v1/organizations/current/audit-log/export: export the audit log as JSON lines (Enterprise plan).
 //
-// Requires the role `org:admin` or an API key.
+// Requires the role `admin`, of a session or of an API key.
 func (c *Client) ExportAuditLog(ctx context.Context, params ExportAuditLogParams, options ...CallOption) iter.Seq2[AuditEntry, error] {
 	query := url.Values{}
 	setParam(query, "from", params.From)
@@ -1320,9 +1916,27 @@ func (c *Client) ExportAuditLog(ctx context.Context, params ExportAuditLogParams
 	return lines[AuditEntry](ctx, c, r, options)
 }
 
+// ExportAuditSeals sends GET /api/v1/organizations/current/audit-log/seals: export the seals of the audit log as JSON lines (Enterprise plan).
+//
+// Requires the role `admin`, of a session or of an API key.
+func (c *Client) ExportAuditSeals(ctx context.Context, options ...CallOption) iter.Seq2[AuditSeal, error] {
+	r := call{method: http.MethodGet, path: "/api/v1/organizations/current/audit-log/seals"}
+	return lines[AuditSeal](ctx, c, r, options)
+}
+
+// VerifyAuditLog sends GET /api/v1/organizations/current/audit-log/verify: verify the audit log (Enterprise plan).
+//
+// Requires the role `admin`, of a session or of an API key.
+func (c *Client) VerifyAuditLog(ctx context.Context, params VerifyAuditLogParams, options ...CallOption) (*AuditVerification, error) {
+	query := url.Values{}
+	setParam(query, "seal", params.Seal)
+	r := call{method: http.MethodGet, path: "/api/v1/organizations/current/audit-log/verify", query: query}
+	return sendFor[AuditVerification](ctx, c, r, options)
+}
+
 // ListMembers sends GET /api/v1/organizations/current/members: list the members of the organization.
 //
-// Allowed for every member of the organization and for API keys.
+// Allowed for every member of the organization and for every API key.
 func (c *Client) ListMembers(ctx context.Context, options ...CallOption) ([]Member, error) {
 	r := call{method: http.MethodGet, path: "/api/v1/organizations/current/members"}
 	return sendForList[Member](ctx, c, r, options)
@@ -1330,7 +1944,7 @@ func (c *Client) ListMembers(ctx context.Context, options ...CallOption) ([]Memb
 
 // RemoveMember sends DELETE /api/v1/organizations/current/members/{user_id}: remove a member.
 //
-// Requires the role `org:admin` or an API key.
+// Requires the role `admin`, of a session or of an API key.
 func (c *Client) RemoveMember(ctx context.Context, userID string, options ...CallOption) error {
 	r := call{method: http.MethodDelete, path: "/api/v1/organizations/current/members/%s", args: []string{userID}}
 	return c.send(ctx, r, nil, options)
@@ -1338,10 +1952,80 @@ func (c *Client) RemoveMember(ctx context.Context, userID string, options ...Cal
 
 // SetMember sends PUT /api/v1/organizations/current/members/{user_id}: set a member's role.
 //
-// Requires the role `org:admin` or an API key. The body must not exceed 256 KiB.
+// Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
 func (c *Client) SetMember(ctx context.Context, userID string, body SetMemberRequest, options ...CallOption) (*Member, error) {
 	r := call{method: http.MethodPut, path: "/api/v1/organizations/current/members/%s", args: []string{userID}, body: body}
 	return sendFor[Member](ctx, c, r, options)
+}
+
+// ListWebhooks sends GET /api/v1/webhooks: list webhooks.
+//
+// Requires the role `admin`, of a session or of an API key.
+func (c *Client) ListWebhooks(params ListWebhooksParams, options ...CallOption) Pager[Webhook] {
+	query := url.Values{}
+	setParam(query, "limit", params.Limit)
+	setParam(query, "cursor", params.Cursor)
+	r := call{method: http.MethodGet, path: "/api/v1/webhooks", query: query}
+	return Pager[Webhook]{client: c, call: r, options: options}
+}
+
+// CreateWebhook sends POST /api/v1/webhooks: create a webhook.
+//
+// Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
+func (c *Client) CreateWebhook(ctx context.Context, body CreateWebhookRequest, options ...CallOption) (*CreatedWebhook, error) {
+	r := call{method: http.MethodPost, path: "/api/v1/webhooks", body: body}
+	return sendFor[CreatedWebhook](ctx, c, r, options)
+}
+
+// DeleteWebhook sends DELETE /api/v1/webhooks/{webhook_id}: delete a webhook.
+//
+// Requires the role `admin`, of a session or of an API key.
+func (c *Client) DeleteWebhook(ctx context.Context, webhookID string, options ...CallOption) error {
+	r := call{method: http.MethodDelete, path: "/api/v1/webhooks/%s", args: []string{webhookID}}
+	return c.send(ctx, r, nil, options)
+}
+
+// GetWebhook sends GET /api/v1/webhooks/{webhook_id}: get a webhook.
+//
+// Requires the role `admin`, of a session or of an API key.
+func (c *Client) GetWebhook(ctx context.Context, webhookID string, options ...CallOption) (*Webhook, error) {
+	r := call{method: http.MethodGet, path: "/api/v1/webhooks/%s", args: []string{webhookID}}
+	return sendFor[Webhook](ctx, c, r, options)
+}
+
+// UpdateWebhook sends PATCH /api/v1/webhooks/{webhook_id}: update a webhook.
+//
+// Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
+func (c *Client) UpdateWebhook(ctx context.Context, webhookID string, body UpdateWebhookRequest, options ...CallOption) (*Webhook, error) {
+	r := call{method: http.MethodPatch, path: "/api/v1/webhooks/%s", args: []string{webhookID}, body: body}
+	return sendFor[Webhook](ctx, c, r, options)
+}
+
+// ListWebhookDeliveries sends GET /api/v1/webhooks/{webhook_id}/deliveries: list the deliveries of a webhook.
+//
+// Requires the role `admin`, of a session or of an API key.
+func (c *Client) ListWebhookDeliveries(webhookID string, params ListWebhookDeliveriesParams, options ...CallOption) Pager[WebhookDelivery] {
+	query := url.Values{}
+	setParam(query, "limit", params.Limit)
+	setParam(query, "cursor", params.Cursor)
+	r := call{method: http.MethodGet, path: "/api/v1/webhooks/%s/deliveries", args: []string{webhookID}, query: query}
+	return Pager[WebhookDelivery]{client: c, call: r, options: options}
+}
+
+// RedeliverWebhookDelivery sends POST /api/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver: repeat a delivery.
+//
+// Requires the role `admin`, of a session or of an API key.
+func (c *Client) RedeliverWebhookDelivery(ctx context.Context, webhookID string, deliveryID string, options ...CallOption) (*WebhookDelivery, error) {
+	r := call{method: http.MethodPost, path: "/api/v1/webhooks/%s/deliveries/%s/redeliver", args: []string{webhookID, deliveryID}}
+	return sendFor[WebhookDelivery](ctx, c, r, options)
+}
+
+// TestWebhook sends POST /api/v1/webhooks/{webhook_id}/test: send a test event.
+//
+// Requires the role `admin`, of a session or of an API key.
+func (c *Client) TestWebhook(ctx context.Context, webhookID string, options ...CallOption) (*WebhookDelivery, error) {
+	r := call{method: http.MethodPost, path: "/api/v1/webhooks/%s/test", args: []string{webhookID}}
+	return sendFor[WebhookDelivery](ctx, c, r, options)
 }
 
 // GetHealth sends GET /health: check whether the service answers.

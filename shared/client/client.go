@@ -125,6 +125,7 @@ type CallOption func(*callOptions)
 type callOptions struct {
 	header         http.Header
 	responseHeader *http.Header
+	rehearsal      *Rehearsal
 }
 
 // IdempotencyKey makes a call that changes something safe to repeat with the same key for 24 hours, also by another
@@ -146,6 +147,20 @@ func IfMatch(etag string) CallOption {
 // ResponseHeader stores the header of a successful response, such as ETag and X-Request-Id.
 func ResponseHeader(h *http.Header) CallOption {
 	return func(o *callOptions) { o.responseHeader = h }
+}
+
+// DryRun rehearses a call that creates or changes an agent: the API checks everything and changes nothing. It stores in
+// r what the call would do, and the method returns an empty object. Any other call with this option fails without being
+// sent, because the API would carry it out.
+func DryRun(r *Rehearsal) CallOption {
+	return func(o *callOptions) { o.rehearsal = r }
+}
+
+// canBeRehearsed reports whether the API rehearses a call. It rehearses every call that creates or changes an agent,
+// but does not reveal credentials that way.
+func canBeRehearsed(method, path string) bool {
+	return method != http.MethodGet && method != http.MethodHead && !strings.HasSuffix(path, "/credentials/reveal") &&
+		(path == "/api/v1/agents" || strings.HasPrefix(path, "/api/v1/agents/"))
 }
 
 // sleep waits until d has passed or ctx ends.

@@ -41,25 +41,139 @@ func (c *Client) FollowAgentLogs(
 	setParam(query, "since", params.Since)
 	setParam(query, "previous", params.Previous)
 	return func(yield func(AgentLogLine, error) bool) {
-		f := follower{
-			client: c, agentID: agentID, options: options, yield: yield, pause: followPause,
-			call: call{method: http.MethodGet, path: "/api/v1/agents/%s/logs", args: []string{agentID}, query: query},
+		l := logFollower{
+			follower: follower{
+				client: c, options: options, pause: followPause,
+				call: call{
+					method: http.MethodGet, path: "/api/v1/agents/%s/logs", args: []string{agentID}, query: query,
+				},
+			},
+			agentID: agentID,
 		}
-		if err := f.run(ctx); err != nil && !f.stopped {
+		l.ended = l.logEnded
+		l.pass = func(e event) (bool, error) {
+			if e.name != "" && e.name != "message" {
+				return true, nil // for later versions of the API
+			}
+			return passTo(yield, e)
+		}
+		if err := l.run(ctx); err != nil && !l.stopped {
 			yield(AgentLogLine{}, err)
 		}
 	}
 }
 
-// follower follows one log over many streams.
+// logFollower follows the log of an agent.
+type logFollower struct {
+	follower
+	agentID string
+}
+
+// logEnded is the follower's function ended. A log ends when its agent gets no other pod by itself.
+func (l *logFollower) logEnded(ctx context.Context, err error) (ended bool, failed error) {
+	e := AsError(err)
+	switch {
+	case err == nil:
+		return false, nil
+	case l.lastOpen.IsZero():
+		return false, err
+	case e != nil && e.Status == http.StatusNotFound:
+		return true, nil
+	case e != nil && e.Code == "agent_not_running":
+		l.lastAnswer = time.Now()
+		if l.hasStopped(ctx) {
+			return true, nil
+		}
+		if time.Since(l.lastOpen) > podPatience {
+			return false, err
+		}
+	case !mayPass(ctx, err) || time.Since(l.lastAnswer) > outagePatience:
+		return false, err
+	}
+	return false, nil
+}
+
+// hasStopped reports whether the agent gets no other pod by itself.
+func (l *logFollower) hasStopped(ctx context.Context) bool {
+	a, err := l.client.GetAgent(ctx, l.agentID, GetAgentParams{})
+	if err != nil {
+		return IsNotFound(err)
+	}
+	return a.Status.IsSettled() && a.Status != AgentStatusRunning || a.Status == AgentStatusDeleting
+}
+
+// FollowEvents returns the organization's events after params.Cursor, and those that are committed from then on.
+// Without a cursor, it begins with the first event after the iteration began. It continues after the end of an answer,
+// a lost connection and an outage of the API, without losing or repeating an event.
+//
+// The iteration ends with an error: that of ctx if ctx has ended, that of the first stream if it cannot be opened, or
+// one that a repeat would meet again. Examples are cursor_expired, after an outage longer than the API keeps events,
+// and invalid_token.
+//
+// The id of the last event is the cursor with which another call continues.
+func (c *Client) FollowEvents(
+	ctx context.Context, params StreamEventsParams, options ...CallOption,
+) iter.Seq2[Event, error] {
+	query := url.Values{}
+	setParam(query, "agent_id", params.AgentID)
+	setParam(query, "type", params.Type)
+	return func(yield func(Event, error) bool) {
+		f := follower{
+			client: c, options: options, pause: followPause, lastID: params.Cursor,
+			call: call{method: http.MethodGet, path: "/api/v1/events/stream", query: query},
+			pass: func(e event) (bool, error) { return passTo(yield, e) },
+		}
+		f.ended = func(ctx context.Context, err error) (bool, error) {
+			if err != nil && (f.lastOpen.IsZero() || !mayPass(ctx, err)) {
+				return false, err
+			}
+			return false, nil
+		}
+		err := f.startEvents(ctx)
+		if err == nil {
+			err = f.run(ctx)
+		}
+		if err != nil && !f.stopped {
+			yield(Event{}, err)
+		}
+	}
+}
+
+// startEvents reads the cursor after the newest event, if the caller gave none. A stream also begins there, but it can
+// break off before it has sent its first cursor.
+func (f *follower) startEvents(ctx context.Context) error {
+	if f.lastID != "" {
+		return nil
+	}
+	var header http.Header
+	options := append(f.options[:len(f.options):len(f.options)], ResponseHeader(&header))
+	newest := f.client.ListEvents(ListEventsParams{Limit: 1}).call
+	_, err := sendForList[Event](ctx, f.client, newest, options)
+	f.lastID = header.Get("X-Event-Cursor")
+	return err
+}
+
+// passTo decodes what an event has, and passes it on. It returns false if the caller wants no further one.
+func passTo[T any](yield func(T, error) bool, e event) (bool, error) {
+	var item T
+	if err := json.Unmarshal(e.data, &item); err != nil {
+		return false, permanentError{fmt.Errorf("an event of the stream cannot be read: %w", err)}
+	}
+	return yield(item, nil), nil
+}
+
+// follower follows a log, or the events of an organization, over many streams.
 type follower struct {
 	client  *Client
-	agentID string
 	call    call
 	options []CallOption
-	yield   func(AgentLogLine, error) bool
+	// pass passes an event on. It returns false if the caller wants no further one.
+	pass func(e event) (bool, error)
+	// ended decides whether there is nothing more to follow after a stream ended, or could not be opened, with err.
+	// Otherwise, another stream continues.
+	ended func(ctx context.Context, err error) (ended bool, failed error)
 
-	// lastID is the id of the last event that was passed on.
+	// lastID is the id after which the next stream continues.
 	lastID string
 	// pause is the pause before the next stream. It doubles while none can be opened.
 	pause time.Duration
@@ -67,11 +181,11 @@ type follower struct {
 	lastOpen time.Time
 	// lastAnswer is when the API opened a stream, or said that the agent has no pod.
 	lastAnswer time.Time
-	// stopped is true once the caller wants no further line.
+	// stopped is true once the caller wants nothing further.
 	stopped bool
 }
 
-// run passes on lines until the log has ended, and returns nil, or the follower must give up.
+// run passes events on until ended reports the end, and returns nil, or the follower must give up.
 func (f *follower) run(ctx context.Context) error {
 	for {
 		err := f.read(ctx)
@@ -90,41 +204,7 @@ func (f *follower) run(ctx context.Context) error {
 	}
 }
 
-// ended decides whether the log has ended after a stream did, or could not be opened, with err. Otherwise, the log goes
-// on in another stream.
-func (f *follower) ended(ctx context.Context, err error) (ended bool, failed error) {
-	e := AsError(err)
-	switch {
-	case err == nil:
-		return false, nil
-	case f.lastOpen.IsZero():
-		return false, err
-	case e != nil && e.Status == http.StatusNotFound:
-		return true, nil
-	case e != nil && e.Code == "agent_not_running":
-		f.lastAnswer = time.Now()
-		if f.hasStopped(ctx) {
-			return true, nil
-		}
-		if time.Since(f.lastOpen) > podPatience {
-			return false, err
-		}
-	case !mayPass(ctx, err) || time.Since(f.lastAnswer) > outagePatience:
-		return false, err
-	}
-	return false, nil
-}
-
-// hasStopped reports whether the agent gets no other pod by itself.
-func (f *follower) hasStopped(ctx context.Context) bool {
-	a, err := f.client.GetAgent(ctx, f.agentID, GetAgentParams{})
-	if err != nil {
-		return IsNotFound(err)
-	}
-	return a.Status.IsSettled() && a.Status != AgentStatusRunning || a.Status == AgentStatusDeleting
-}
-
-// read passes on the lines of one stream. It returns nil when the API has ended the stream.
+// read passes on the events of one stream. It returns nil when the API has ended the stream.
 func (f *follower) read(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -146,6 +226,7 @@ func (f *follower) read(ctx context.Context) error {
 	events := newEventReader(watched{res.Body, dead}, f.lastID)
 	for {
 		e, err := events.next()
+		f.lastID = events.lastID // an id without an event also moves the cursor on
 		if events.reconnect > 0 {
 			f.pause = min(events.reconnect, maxFollowPause)
 		}
@@ -155,24 +236,15 @@ func (f *follower) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := f.pass(e); err != nil || f.stopped {
+		more, err := f.pass(e)
+		if err != nil {
 			return err
 		}
-		f.lastID = events.lastID
+		if !more {
+			f.stopped = true
+			return nil
+		}
 	}
-}
-
-// pass passes on the line of an event. Events with a name are for later versions of the API.
-func (f *follower) pass(e event) error {
-	if e.name != "" && e.name != "message" {
-		return nil
-	}
-	var line AgentLogLine
-	if err := json.Unmarshal(e.data, &line); err != nil {
-		return permanentError{fmt.Errorf("an event of the log cannot be read: %w", err)}
-	}
-	f.stopped = !f.yield(line, nil)
-	return nil
 }
 
 // watched is a stream that is dead when it sends nothing for some time.

@@ -63,6 +63,9 @@ func (c *Client) send(ctx context.Context, r call, out any, options []CallOption
 		return err
 	}
 	text, err := retry(ctx, c.retry, func() ([]byte, error) { return c.fetch(ctx, q) })
+	if q.rehearsal != nil {
+		out = q.rehearsal
+	}
 	if err != nil || out == nil {
 		return err
 	}
@@ -87,6 +90,8 @@ type request struct {
 	method, target string
 	body           []byte
 	header         http.Header
+	// rehearsal gets the answer in place of the call's result; nil for a real call.
+	rehearsal *Rehearsal
 	// answered gets the header of the answer; nil if the caller does not need it.
 	answered *http.Header
 	// refreshed is true once the token was replaced for this call.
@@ -128,8 +133,15 @@ func (c *Client) request(method, path string, body []byte, options []CallOption)
 			return nil, fmt.Errorf("the header %s has a character that headers cannot have, such as a line break", name)
 		}
 	}
+	if o.rehearsal != nil {
+		if !canBeRehearsed(method, path) {
+			return nil, fmt.Errorf("%s %s cannot be rehearsed, so it was not sent", method, path)
+		}
+		path += "?dry_run=true"
+	}
 	return &request{
 		method: method, target: c.base.String() + path, body: body, header: o.header, answered: o.responseHeader,
+		rehearsal: o.rehearsal,
 	}, nil
 }
 

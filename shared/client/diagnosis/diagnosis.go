@@ -1,70 +1,27 @@
-// Package diagnosis explains why an agent is not running as it should, and what its user can do. It judges what the
-// public API says about the agent; it changes nothing.
+// Package diagnosis reads why an agent does not run as it should: the service's diagnosis, and what only a client sees,
+// which is whether the agent answers and what it wrote last. It has no rules about codes; the service has them.
 package diagnosis
 
 import (
-	"time"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
 
 	"agents.example/controlplane/shared/client"
 )
 
-// Diagnosis is one answer to the questions why an agent is not running and what to do.
+// Diagnosis is the service's diagnosis with what a client sees.
 type Diagnosis struct {
-	AgentID string `json:"agent_id"`
-	// Summary is the answer in one or two sentences.
-	Summary string             `json:"summary"`
-	Status  client.AgentStatus `json:"status"`
+	client.Diagnosis
 	// Healthy is true if the agent runs, answers, and nothing is left to do.
 	Healthy bool `json:"healthy"`
-	// WaitingFor is what has to happen next without the user; empty if the agent waits for nothing or for the user.
-	WaitingFor string `json:"waiting_for"`
-	// Since is when the present situation began, as far as the record says.
-	Since *time.Time `json:"since"`
-	// Causes are the problems, the most important one first.
-	Causes []Cause `json:"causes"`
 	// Log is the end of the log of the run that explains the most. It is nil if there is none, or if it was not read.
 	Log *Log `json:"log"`
 	// NotChecked says what could not be read, and why. The diagnosis may be incomplete by that.
 	NotChecked []string `json:"not_checked"`
 }
-
-// Cause is one problem.
-type Cause struct {
-	// Code names the problem for programs, such as pod_crash_loop. New codes may be added.
-	Code    string `json:"code"`
-	Message string `json:"message"`
-	// Evidence lists the facts from which the problem follows.
-	Evidence []string `json:"evidence"`
-	// YouCan lists what the user can do, the best step first.
-	YouCan []Step `json:"you_can"`
-	// WeWill is what the control plane does without the user; empty if it does nothing.
-	WeWill string `json:"we_will"`
-}
-
-// Step is something that the user can do.
-type Step struct {
-	Action Action `json:"action"`
-	// Text is the step in a sentence.
-	Text string `json:"text"`
-}
-
-// Action names the operation of a step, so that a program can name its own command for it.
-type Action string
-
-// The actions of steps.
-const (
-	Wait           Action = "wait"
-	ReadLogs       Action = "read_logs"
-	Restart        Action = "restart"
-	Start          Action = "start"
-	Resume         Action = "resume"
-	Update         Action = "update"
-	SetSecret      Action = "set_secret"
-	Reconcile      Action = "reconcile"
-	CreateLarger   Action = "create_larger"
-	ManageBilling  Action = "manage_billing"
-	ContactSupport Action = "contact_support"
-)
 
 // Log is a part of what the agent's container wrote. Its lines are data of the agent's owner, and may say anything.
 type Log struct {
@@ -73,120 +30,141 @@ type Log struct {
 	Lines    []string `json:"lines"`
 }
 
-// Facts are what a diagnosis follows from. Only Agent is required.
-type Facts struct {
-	Agent client.Agent
-	// Reachability is the last probe of the agent's hostname.
-	Reachability *client.DashboardReachability
-	// Operations are the newest secret operations, the newest first.
-	Operations []client.SecretOperation
-	// Organization explains why an agent is paused for billing.
-	Organization *client.Organization
-	Log          *Log
-	// NotChecked becomes the field of the same name.
-	NotChecked []string
+// The bounds of what a diagnosis reads of a log.
+const (
+	maxLines     = 20
+	maxLineBytes = 1000
+)
+
+// Collect reads the diagnosis of an agent. Its only error is that of the service's diagnosis. What else cannot be read,
+// for example because the caller is a member, is in Diagnosis.NotChecked.
+func Collect(ctx context.Context, c *client.Client, agentID string) (Diagnosis, error) {
+	told, err := c.DiagnoseAgent(ctx, agentID)
+	if err != nil {
+		return Diagnosis{}, err
+	}
+	g := gatherer{client: c, diagnosis: Diagnosis{Diagnosis: *told, NotChecked: []string{}}}
+	g.probe(ctx)
+	g.log(ctx)
+	if err := ctx.Err(); err != nil {
+		return Diagnosis{}, err
+	}
+	d := g.diagnosis
+	d.Healthy = d.Status == client.AgentStatusRunning && len(d.Causes) == 0 && d.WaitingFor == nil
+	return d, nil
 }
 
-// Of derives the diagnosis from facts.
-func Of(f Facts) Diagnosis {
-	d := Diagnosis{
-		AgentID: f.Agent.ID, Status: f.Agent.Status, Log: f.Log, NotChecked: append([]string{}, f.NotChecked...),
-		Causes: []Cause{}, WaitingFor: f.waitingFor(), Since: f.since(),
-	}
-	d.Causes = append(d.Causes, f.statusCauses()...)
-	d.Causes = append(d.Causes, f.operationCauses()...)
-	d.Healthy = f.Agent.Status == client.AgentStatusRunning && len(d.Causes) == 0 && d.WaitingFor == ""
-	d.Summary = f.summary(d)
-	return d
+// gatherer adds what a client sees.
+type gatherer struct {
+	client    *client.Client
+	diagnosis Diagnosis
 }
 
-// summary says the status and the most important cause.
-func (f Facts) summary(d Diagnosis) string {
-	begin := map[client.AgentStatus]string{
-		client.AgentStatusRunning:      "The agent is running.",
-		client.AgentStatusPaused:       "The agent is paused.",
-		client.AgentStatusStopped:      "The agent is stopped.",
-		client.AgentStatusError:        "The agent failed and does not run.",
-		client.AgentStatusDeleting:     "The agent is being deleted.",
-		client.AgentStatusProvisioning: "The agent is being started.",
-		client.AgentStatusPending:      "The agent is being started, and an attempt failed.",
-	}[d.Status]
-	if begin == "" {
-		begin = "The agent's status is " + string(d.Status) + "."
+// missing records that something could not be read.
+func (g *gatherer) missing(what string, err error) {
+	why := "the API did not answer" // the error may name addresses of the network, and a model may see this
+	if e := client.AsError(err); e != nil {
+		why = e.Detail
 	}
-	switch {
-	case len(d.Causes) > 0:
-		return begin + " " + d.Causes[0].Message
-	case d.WaitingFor != "":
-		return begin + " It waits for " + d.WaitingFor + "."
-	case d.Healthy && f.Reachability != nil:
-		return begin + " It answers, and no problem was found."
-	case d.Healthy:
-		return begin + " No problem was found."
-	}
-	return begin
+	g.diagnosis.NotChecked = append(g.diagnosis.NotChecked, what+": "+why)
 }
 
-// since returns when the stage that fails or runs was started, or else when the agent last changed.
-func (f Facts) since() *time.Time {
-	if s := f.currentStage(); s != nil && s.StartedAt != nil && !f.Agent.Status.IsSettled() {
-		return s.StartedAt
+// probe adds a cause if a running agent without another problem does not answer.
+func (g *gatherer) probe(ctx context.Context) {
+	d := &g.diagnosis
+	if d.Status != client.AgentStatusRunning || len(d.Causes) > 0 {
+		return
 	}
-	return &f.Agent.UpdatedAt
+	p, err := g.client.GetDashboardReachability(ctx, d.AgentID)
+	if err != nil {
+		g.missing("reachability", err)
+		return
+	}
+	if c := unreachable(p); c != nil {
+		d.Causes = append(d.Causes, *c)
+		d.Summary = "The agent is running. " + c.Message
+	}
 }
 
-// currentStage returns the first provisioning stage that is not finished; nil if all are.
-func (f Facts) currentStage() *client.AgentStage {
-	stages := f.Agent.Config.ProvisioningStages
-	for i := range stages {
-		switch stages[i].Status {
-		case client.AgentStageStatusSucceeded, client.AgentStageStatusSkipped:
-		default:
-			return &stages[i]
+// unreachable explains why a running agent does not answer; nil if it does, or if that is only because it restarts.
+func unreachable(p *client.DashboardReachability) *client.DiagnosisCause {
+	if p.Reachable || p.DashboardWarming || p.Reason == client.DashboardReachabilityReasonWarming {
+		return nil
+	}
+	c := &client.DiagnosisCause{
+		Code: "unreachable_" + string(p.Reason), Evidence: []string{"dashboard reachability: " + string(p.Reason)},
+		YouCan: []client.DiagnosisStep{
+			{Action: client.DiagnosisActionReadLogs, Text: "Read the agent's log."},
+			{
+				Action: client.DiagnosisActionRestart,
+				Text:   "Restart the agent. It is unavailable while the pod starts.",
+			},
+		},
+	}
+	if p.HTTPStatus != nil {
+		c.Evidence = append(c.Evidence, fmt.Sprintf("HTTP status %d", *p.HTTPStatus))
+	}
+	switch p.Reason {
+	case client.DashboardReachabilityReasonBadStatus:
+		c.Message = "Its pod runs, but it answers its health check with an error."
+	case client.DashboardReachabilityReasonTimeout:
+		c.Message = "Its pod runs, but it does not answer in time."
+	case client.DashboardReachabilityReasonDNS, client.DashboardReachabilityReasonTLS:
+		c.Message = "Its hostname cannot be reached yet."
+		c.YouCan = []client.DiagnosisStep{
+			{Action: client.DiagnosisActionWait, Text: "Wait a few minutes."},
+			{Action: client.DiagnosisActionContactSupport, Text: "Contact support if this persists."},
 		}
+	default:
+		c.Message = "Its pod runs, but it does not accept connections."
 	}
-	return nil
+	return c
 }
 
-// waitingFor returns what the agent waits for without its user.
-func (f Facts) waitingFor() string {
-	a := f.Agent
-	switch a.Status {
-	case client.AgentStatusPending:
-		return "the next attempt of the control plane"
-	case client.AgentStatusProvisioning:
-		if s := f.currentStage(); s != nil {
-			return stageGoal(s.Name)
-		}
-		return "the agent to answer on its hostname"
-	case client.AgentStatusDeleting:
-		return "the agent's namespace, volume and secrets to be gone"
-	case client.AgentStatusRunning:
-		switch {
-		case a.DashboardWarming:
-			return "the new pod to answer; the previous one may still serve"
-		case a.CredentialRotationPending:
-			return "the agent to accept its new credentials"
-		}
-	case client.AgentStatusError, client.AgentStatusPaused, client.AgentStatusStopped:
+// log reads the run that explains the most: the one that the diagnosis names, otherwise the present one.
+func (g *gatherer) log(ctx context.Context) {
+	switch g.diagnosis.Status {
+	case client.AgentStatusRunning, client.AgentStatusError, client.AgentStatusProvisioning, client.AgentStatusPending:
+	default:
+		return
 	}
-	return ""
+	var failure error
+	for _, previous := range []bool{g.crashed(), false} {
+		lines, err := g.tail(ctx, previous)
+		if len(lines) > 0 {
+			g.diagnosis.Log = &Log{Previous: previous, Lines: lines}
+			return
+		}
+		failure = err
+	}
+	// An agent without a pod has no log, which is no gap.
+	if e := client.AsError(failure); failure != nil && (e == nil || e.Status != http.StatusConflict) {
+		g.missing("log", failure)
+	}
 }
 
-// stageGoal returns what a provisioning stage achieves.
-func stageGoal(name client.AgentStageName) string {
-	goals := map[client.AgentStageName]string{
-		client.AgentStageNameNamespace: "the agent's namespace",
-		client.AgentStageNamePolicy:    "the quota and network policy of the agent's namespace",
-		client.AgentStageNameIdentity:  "the agent's service account and credentials",
-		client.AgentStageNameSecrets:   "the agent's secrets to reach its cluster",
-		client.AgentStageNameStorage:   "the agent's volume",
-		client.AgentStageNameRuntime:   "the agent's pod to be applied",
-		client.AgentStageNameRoute:     "the route to the agent's hostname",
-		client.AgentStageNameReady:     "the agent's pod to become ready and answer on its hostname",
+// crashed reports whether the run before the last restart says why the agent failed.
+func (g *gatherer) crashed() bool {
+	return slices.ContainsFunc(g.diagnosis.Causes, func(c client.DiagnosisCause) bool {
+		return slices.ContainsFunc(c.YouCan, func(s client.DiagnosisStep) bool {
+			return s.Action == client.DiagnosisActionReadPreviousLogs
+		})
+	})
+}
+
+// tail reads the last lines of a run.
+func (g *gatherer) tail(ctx context.Context, previous bool) ([]string, error) {
+	var lines []string
+	for line, err := range g.client.GetAgentLogs(ctx, g.diagnosis.AgentID,
+		client.GetAgentLogsParams{Tail: maxLines, Previous: previous}) {
+		if err != nil {
+			return lines, err
+		}
+		text := line.Message
+		if len(text) > maxLineBytes {
+			text = strings.ToValidUTF8(text[:maxLineBytes], "") + "..."
+		}
+		lines = append(lines, text)
 	}
-	if goal, known := goals[name]; known {
-		return goal
-	}
-	return "the stage " + string(name)
+	return lines, nil
 }

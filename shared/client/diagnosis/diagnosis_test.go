@@ -1,177 +1,146 @@
 package diagnosis_test
 
 import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"agents.example/controlplane/shared/client"
 	"agents.example/controlplane/shared/client/diagnosis"
 )
 
-// row is an agent in a situation, and what its diagnosis has to say.
-type row struct {
-	facts       diagnosis.Facts
-	wantCodes   []string
-	wantFirst   diagnosis.Action
-	wantSummary string
-	wantWaiting string
-	wantHealthy bool
-}
+const id = "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90"
 
-// agent returns an agent in a status that allows some actions.
-func agent(status client.AgentStatus, failure string, allowed ...client.AgentAction) client.Agent {
-	a := client.Agent{ID: "a", Status: status, UpdatedAt: time.Unix(100, 0)}
-	a.Config.AllowedActions = allowed
-	if failure != "" {
-		a.Config.Error = &client.AgentFailure{Code: failure, Message: "It failed with " + failure + ".", Stage: "ready"}
+// service answers with the values of paths below the agent's; a path without a value is forbidden.
+func service(t *testing.T, answers map[string]any) *client.Client {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := strings.TrimPrefix(r.URL.Path, "/api/v1/agents/"+id)
+		if r.URL.Query().Get("previous") == "true" {
+			path += "?previous"
+		}
+		answer, known := answers[path]
+		if !known {
+			w.WriteHeader(http.StatusForbidden)
+			answer = map[string]any{"code": "role_required", "detail": "Members are read-only.", "status": 403}
+		}
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	c, err := client.New(server.URL, client.StaticToken("so_x"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	return a
+	return c
 }
 
-func withReason(a client.Agent, r client.AgentStatusReason) client.Agent {
-	a.Config.StatusReason = &r
-	return a
+func told(status client.AgentStatus, causes ...client.DiagnosisCause) client.Diagnosis {
+	return client.Diagnosis{AgentID: id, Status: status, Summary: "Told.", Causes: causes}
 }
 
-func starting() client.Agent {
-	a := agent(client.AgentStatusProvisioning, "", client.AgentActionStop)
-	at := time.Unix(50, 0)
-	a.Config.ProvisioningStages = []client.AgentStage{
-		{Name: client.AgentStageNameNamespace, Status: client.AgentStageStatusSucceeded},
-		{Name: client.AgentStageNameSecrets, Status: client.AgentStageStatusSkipped},
-		{Name: client.AgentStageNameReady, Status: client.AgentStageStatusRunning, StartedAt: &at},
-	}
-	return a
+func crash() client.DiagnosisCause {
+	return client.DiagnosisCause{Code: "pod_crash_loop", Message: "It exits.", YouCan: []client.DiagnosisStep{
+		{Action: client.DiagnosisActionReadPreviousLogs, Text: "Read."},
+	}}
 }
 
-func operation(key string, status client.SecretOperationStatus, code string) client.SecretOperation {
-	return client.SecretOperation{
-		ID: "o-" + key, Key: key, Action: client.SecretOperationActionSet, Status: status,
-		Stage: client.SecretOperationStageStore, ErrorCode: &code,
-	}
-}
-
-func rows() map[string]row {
-	running := agent(client.AgentStatusRunning, "", client.AgentActionRestart)
-	warming := running
-	warming.DashboardWarming = true
-	failed := client.SecretOperationStatusFailed
-	return map[string]row{
-		"runs": {
-			facts: diagnosis.Facts{Agent: running, Reachability: &client.DashboardReachability{Reachable: true}},
-
-			wantHealthy: true, wantSummary: "It answers, and no problem was found.",
-		},
-		"runs, not probed": {facts: diagnosis.Facts{Agent: running}, wantHealthy: true, wantSummary: "No problem"},
-		"restarts": {facts: diagnosis.Facts{
-			Agent: warming,
-			Reachability: &client.DashboardReachability{
-				Reason: client.DashboardReachabilityReasonConnect, DashboardWarming: true,
-			},
-		}, wantWaiting: "the new pod to answer", wantSummary: "It waits for the new pod"},
-		"does not answer": {facts: diagnosis.Facts{
-			Agent:        running,
-			Reachability: &client.DashboardReachability{Reason: client.DashboardReachabilityReasonConnect},
-		}, wantCodes: []string{"unreachable_connect"}, wantFirst: diagnosis.ReadLogs, wantSummary: "does not accept"},
-		"crashes": {
-			facts: diagnosis.Facts{
-				Agent: agent(client.AgentStatusError, "pod_crash_loop", client.AgentActionRestart),
-			},
-			wantCodes: []string{"pod_crash_loop"}, wantFirst: diagnosis.ReadLogs,
-			wantSummary: "The agent failed and does not run. It failed with pod_crash_loop.",
-		},
-		"retries": {
-			facts:     diagnosis.Facts{Agent: agent(client.AgentStatusPending, "cluster_unavailable")},
-			wantCodes: []string{"cluster_unavailable"}, wantFirst: diagnosis.Wait, wantWaiting: "the next attempt",
-		},
-		"starts": {facts: diagnosis.Facts{Agent: starting()}, wantWaiting: "the agent's pod to become ready"},
-		"paused": {
-			facts:     diagnosis.Facts{Agent: agent(client.AgentStatusPaused, "", client.AgentActionResume)},
-			wantCodes: []string{"agent_paused"}, wantFirst: diagnosis.Resume,
-		},
-		"stopped": {
-			facts:     diagnosis.Facts{Agent: agent(client.AgentStatusStopped, "", client.AgentActionStart)},
-			wantCodes: []string{"agent_stopped"}, wantFirst: diagnosis.Start,
-		},
-		"payment overdue": {facts: diagnosis.Facts{
-			Agent:        withReason(agent(client.AgentStatusPaused, ""), client.AgentStatusReasonBilling),
-			Organization: &client.Organization{Status: client.OrganizationStatusPastDue},
-		}, wantCodes: []string{"subscription_past_due"}, wantFirst: diagnosis.ManageBilling},
-		"too large for the plan": {facts: diagnosis.Facts{
-			Agent:        withReason(agent(client.AgentStatusPaused, ""), client.AgentStatusReasonBilling),
-			Organization: &client.Organization{Status: client.OrganizationStatusActive},
-		}, wantCodes: []string{"plan_capacity_exceeded"}, wantFirst: diagnosis.ManageBilling},
-		"deleted": {
-			facts:     diagnosis.Facts{Agent: agent(client.AgentStatusDeleting, "")},
-			wantCodes: []string{"agent_deleting"}, wantFirst: diagnosis.Wait, wantWaiting: "to be gone",
-		},
-		"secret lost": {facts: diagnosis.Facts{Agent: running, Operations: []client.SecretOperation{
-			operation("TOKEN", failed, "secret_value_unavailable"),
-		}}, wantCodes: []string{"secret_operation_failed"}, wantFirst: diagnosis.SetSecret},
-		"secret not synced": {facts: diagnosis.Facts{Agent: running, Operations: []client.SecretOperation{
-			operation("TOKEN", failed, "cluster_unreachable"), operation("TOKEN", failed, "internal_error"),
-		}}, wantCodes: []string{"secret_operation_failed"}, wantFirst: diagnosis.Reconcile},
-		"secret waits for the start": {facts: diagnosis.Facts{
-			Agent: agent(client.AgentStatusStopped, "", client.AgentActionStart),
-			Operations: []client.SecretOperation{
-				operation("TOKEN", client.SecretOperationStatusPending, "agent_not_running"),
-			},
-		}, wantCodes: []string{"agent_stopped"}, wantFirst: diagnosis.Start},
-	}
-}
-
-// TestOf_NamesTheCauseAndWhatToDo covers each situation that an agent can be in.
-func TestOf_NamesTheCauseAndWhatToDo(t *testing.T) {
+// TestCollect_AddsWhatAClientSees collects diagnoses of a service that knows more or less.
+func TestCollect_AddsWhatAClientSees(t *testing.T) {
 	t.Parallel()
-	for name, row := range rows() {
+	running, line := client.AgentStatusRunning, map[string]any{"time": nil, "message": "why", "stream": "combined"}
+	answers := map[string]any{"reachable": true, "reason": "ok"}
+	silent := func(reason string) map[string]any { return map[string]any{"reachable": false, "reason": reason} }
+	for name, c := range map[string]struct {
+		answers     map[string]any
+		wantCodes   []string
+		wantFirst   client.DiagnosisAction
+		wantSummary string
+		wantHealthy bool
+		wantLog     *diagnosis.Log
+		wantGaps    int
+	}{
+		"runs and answers": {
+			answers: map[string]any{
+				"/diagnosis": told(running), "/dashboard-reachability": answers, "/logs": line,
+			},
+			wantSummary: "Told.", wantHealthy: true, wantLog: &diagnosis.Log{Lines: []string{"why"}},
+		},
+		"does not answer": {
+			answers: map[string]any{
+				"/diagnosis": told(running), "/dashboard-reachability": silent("connect"), "/logs": line,
+			},
+			wantCodes: []string{"unreachable_connect"}, wantFirst: client.DiagnosisActionReadLogs,
+			wantSummary: "does not accept", wantLog: &diagnosis.Log{Lines: []string{"why"}},
+		},
+		"has no address yet": {
+			answers: map[string]any{
+				"/diagnosis": told(running), "/dashboard-reachability": silent("dns"), "/logs": line,
+			},
+			wantCodes: []string{"unreachable_dns"}, wantFirst: client.DiagnosisActionWait,
+			wantSummary: "cannot be reached yet", wantLog: &diagnosis.Log{Lines: []string{"why"}},
+		},
+		"restarts": {
+			answers: map[string]any{
+				"/diagnosis": told(running), "/dashboard-reachability": silent("warming"), "/logs": line,
+			},
+			wantSummary: "Told.", wantHealthy: true, wantLog: &diagnosis.Log{Lines: []string{"why"}},
+		},
+		"crashed": {
+			answers: map[string]any{
+				"/diagnosis": told(client.AgentStatusError, crash()), "/logs": map[string]any{}, "/logs?previous": line,
+			},
+			wantCodes: []string{"pod_crash_loop"}, wantFirst: client.DiagnosisActionReadPreviousLogs,
+			wantSummary: "Told.", wantLog: &diagnosis.Log{Previous: true, Lines: []string{"why"}},
+		},
+		"paused": {
+			answers: map[string]any{"/diagnosis": told(client.AgentStatusPaused)}, wantSummary: "Told.",
+		},
+		"for a member": {
+			answers:   map[string]any{"/diagnosis": told(client.AgentStatusError, crash())},
+			wantCodes: []string{"pod_crash_loop"}, wantFirst: client.DiagnosisActionReadPreviousLogs,
+			wantSummary: "Told.", wantGaps: 1,
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := diagnosis.Of(row.facts)
+			d, err := diagnosis.Collect(t.Context(), service(t, c.answers), id)
+			if err != nil {
+				t.Fatal(err)
+			}
 			var codes []string
-			for _, c := range d.Causes {
-				codes = append(codes, c.Code)
-				if c.Message == "" || len(c.Evidence) == 0 || len(c.YouCan) == 0 {
-					t.Errorf("incomplete cause %+v", c)
-				}
+			for _, cause := range d.Causes {
+				codes = append(codes, cause.Code)
 			}
-			if !slices.Equal(codes, row.wantCodes) {
-				t.Fatalf("causes = %q, want %q", codes, row.wantCodes)
+			if !slices.Equal(codes, c.wantCodes) {
+				t.Fatalf("causes = %q, want %q", codes, c.wantCodes)
 			}
-			if len(d.Causes) > 0 && d.Causes[0].YouCan[0].Action != row.wantFirst {
-				t.Errorf("first step = %q, want %q", d.Causes[0].YouCan[0].Action, row.wantFirst)
+			if len(d.Causes) > 0 && d.Causes[0].YouCan[0].Action != c.wantFirst {
+				t.Errorf("first step = %q, want %q", d.Causes[0].YouCan[0].Action, c.wantFirst)
 			}
-			if !strings.Contains(d.Summary, row.wantSummary) {
-				t.Errorf("summary = %q, want %q in it", d.Summary, row.wantSummary)
+			if !strings.Contains(d.Summary, c.wantSummary) || d.Healthy != c.wantHealthy {
+				t.Errorf("summary %q, healthy %t; want %q in it, healthy %t", d.Summary, d.Healthy, c.wantSummary,
+					c.wantHealthy)
 			}
-			if (d.WaitingFor == "") != (row.wantWaiting == "") || !strings.Contains(d.WaitingFor, row.wantWaiting) {
-				t.Errorf("waiting for %q, want %q", d.WaitingFor, row.wantWaiting)
+			if (d.Log == nil) != (c.wantLog == nil) || d.Log != nil &&
+				(d.Log.Previous != c.wantLog.Previous || !slices.Equal(d.Log.Lines, c.wantLog.Lines)) {
+				t.Errorf("log = %+v, want %+v", d.Log, c.wantLog)
 			}
-			if d.Healthy != row.wantHealthy {
-				t.Errorf("healthy = %t, want %t", d.Healthy, row.wantHealthy)
+			if len(d.NotChecked) != c.wantGaps {
+				t.Errorf("not checked = %q, want %d gaps", d.NotChecked, c.wantGaps)
 			}
 		})
 	}
 }
 
-// TestOf_OffersNoActionThatTheStatusRefuses diagnoses every failure in a status that allows nothing.
-func TestOf_OffersNoActionThatTheStatusRefuses(t *testing.T) {
+// TestCollect_FailsWithoutTheServicesDiagnosis asks about an agent that the caller may not read.
+func TestCollect_FailsWithoutTheServicesDiagnosis(t *testing.T) {
 	t.Parallel()
-	for _, code := range []string{"pod_crash_loop", "namespace_missing", "readiness_timeout", "of a later release"} {
-		d := diagnosis.Of(diagnosis.Facts{Agent: agent(client.AgentStatusPending, code)})
-		for _, s := range d.Causes[0].YouCan {
-			if s.Action == diagnosis.Restart || s.Action == diagnosis.Start || s.Action == diagnosis.Resume {
-				t.Errorf("%s: the step %q is offered, which the status refuses", code, s.Text)
-			}
-		}
-	}
-}
-
-// TestOf_SaysSinceWhenAnAgentStarts takes the time from the stage that runs.
-func TestOf_SaysSinceWhenAnAgentStarts(t *testing.T) {
-	t.Parallel()
-	if got := diagnosis.Of(diagnosis.Facts{Agent: starting()}).Since; got == nil || !got.Equal(time.Unix(50, 0)) {
-		t.Errorf("since = %v, want the start of the stage", got)
+	if _, err := diagnosis.Collect(t.Context(), service(t, nil), id); err == nil {
+		t.Error("Collect succeeds, want the error of the service")
 	}
 }

@@ -1,169 +1,158 @@
-import type { Agent, AgentFailure, DashboardReachability } from "../api/types";
+import type { Agent, DashboardReachability, Diagnosis, DiagnosisAction } from "../api/types";
 import type { Tone } from "../ui/tone";
-import { type Advice, adviceFor } from "./advice";
-import { spanOf } from "./span";
 import { stageText } from "./stage-text";
 
-/** An answer to "what is it doing now, why does it not run, and what can I do?". */
-export interface Diagnosis extends Advice {
+/** What a person can do about a problem. The page shows each as a button or a link. */
+export type Remedy =
+  | "previous-logs"
+  | "logs"
+  | "metrics"
+  | "variables"
+  | "start"
+  | "restart"
+  | "resume"
+  | "plans"
+  | "billing"
+  | "settings"
+  | "credentials"
+  | "another-agent";
+
+/** The service's answer to "what is it doing, why does it not run, and what can I do?", as the page shows it. */
+export interface Shown {
   tone: Tone;
+  title: string;
   /** What the service knows, in its own words. */
-  evidence: string;
+  text: string;
   code: string;
   /** Where it failed. */
   stage: string;
+  /** The facts from which the problem follows. */
+  evidence: string[];
+  /** The other problems. */
+  others: string[];
+  youCan: string[];
+  weWill: string;
+  remedies: Remedy[];
 }
 
-const plain = (tone: Tone, title: string, evidence: string, rest: Partial<Diagnosis> = {}): Diagnosis => ({
+const shown = (tone: Tone, title: string, text = "", rest: Partial<Shown> = {}): Shown => ({
   tone,
   title,
-  evidence,
+  text,
   code: "",
   stage: "",
+  evidence: [],
+  others: [],
   youCan: [],
+  weWill: "",
   remedies: [],
   ...rest,
 });
 
-function failed(tone: Tone, failure: AgentFailure): Diagnosis {
-  const stage = failure.stage === "" ? "" : stageText(failure.stage).title;
-  return { ...adviceFor(failure.code, failure.retryable), tone, evidence: failure.message, code: failure.code, stage };
+const remedyOf: Partial<Record<DiagnosisAction, Remedy>> = {
+  read_previous_logs: "previous-logs",
+  read_logs: "logs",
+  view_metrics: "metrics",
+  update: "variables",
+  set_secret: "variables",
+  reconcile: "variables",
+  start: "start",
+  restart: "restart",
+  resume: "resume",
+  create_larger: "another-agent",
+  compare_plans: "plans",
+  manage_billing: "billing",
+  move_out_of_sandbox: "settings",
+};
+
+/** Situations that a person chose. They are no problems. */
+const chosen = ["agent_paused", "agent_stopped"];
+
+/** Shows the service's diagnosis of an agent, with the last check of its address. */
+export function show(agent: Agent, told: Diagnosis | undefined, reachable?: DashboardReachability): Shown {
+  // The diagnosis and the agent are read separately: one of another status is about the past.
+  if (told === undefined || told.status !== agent.status) {
+    return early(agent);
+  }
+  const [first, ...others] = told.causes;
+  if (first === undefined) {
+    return unproblematic(agent, told, reachable);
+  }
+  const remedies = first.you_can.flatMap(({ action }) => remedyOf[action] ?? []);
+  const rotates = agent.credential_rotation_pending ? (["credentials"] as const) : [];
+  const stage = agent.config.error?.stage ?? "";
+  const rests = chosen.includes(first.code) || first.code === "agent_deleting";
+  const text = first.message === told.summary ? atStage(agent) : first.message;
+  return shown(toneOf(agent, first.code), sentence(told.summary), text, {
+    code: rests ? "" : first.code,
+    stage: stage === "" ? "" : stageText(stage).title,
+    evidence: rests ? [] : first.evidence.filter((fact) => !/^(status|stage):/.test(fact)),
+    others: others.map((cause) => cause.message),
+    youCan: first.you_can.map(({ text }) => text),
+    weWill: first.we_will ?? "",
+    remedies: [...new Set<Remedy>([...rotates, ...remedies])],
+  });
 }
 
-/** What is known about an agent in addition to its record. */
-export interface Known {
-  /** Whether its dashboard answers. */
-  reachable?: DashboardReachability | undefined;
-  /** Whether new credentials are on their way to it. */
-  rotates?: boolean;
-  /** The status of its organization. */
-  organization?: string | undefined;
-  now: number;
-}
-
-/** Says what an agent is doing, from its record and from what else is known. */
-export function diagnose(agent: Agent, known: Known): Diagnosis {
-  const { organization, now } = known;
-  const failure = agent.config.error;
-  switch (agent.status) {
-    case "deleting":
-      return plain("busy", "The agent is being deleted", "This page says so when all of it is gone.", {
-        weWill: "The pod, the volume, the secrets and the address are removed, and each removal is checked. " +
-          "The service tries again until it succeeds.",
-      });
-    case "error":
-      return failure === null
-        ? plain("bad", "The agent does not run", agent.error_message ?? "", { remedies: ["logs", "start"] })
-        : failed("bad", failure);
-    case "pending":
-    case "provisioning":
-      return provisioning(agent, failure, now);
-    case "paused":
-    case "stopped":
-      return resting(agent, organization);
-    case "running":
-      return running(agent, failure, known);
+function toneOf(agent: Agent, code: string): Tone {
+  switch (true) {
+    case chosen.includes(code):
+      return "idle";
+    case agent.status === "error":
+      return "bad";
+    case agent.status === "deleting":
+      return "busy";
     default:
-      return plain("idle", `The agent is “${agent.status}”`, agent.error_message ?? "");
+      return "warn";
   }
 }
 
-/** Most agents run after this time. */
-const usual = 60_000;
+/** The first sentence, without its full stop. */
+const sentence = (text: string): string => (text.split(". ")[0] ?? text).replace(/\.$/, "");
 
-function provisioning(agent: Agent, failure: AgentFailure | null, now: number): Diagnosis {
-  if (failure !== null) {
-    const diagnosis = failed("warn", failure);
-    diagnosis.weWill ??= "The service tries again by itself, and gives up after 15 minutes.";
-    return { ...diagnosis, remedies: diagnosis.remedies.filter((remedy) => remedy !== "start") };
-  }
+/** What follows the first sentence. */
+const rest = (text: string): string => text.split(". ").slice(1).join(". ");
+
+/** Where the start of an agent is; "" if it does not start. */
+function atStage(agent: Agent): string {
   const current = agent.config.provisioning_stages.find((stage) => stage.status === "running");
-  const text = current === undefined ? undefined : stageText(current.name);
-  const evidence =
-    text === undefined ? "The next stage begins in a moment." : `It is at the stage “${text.title}”. ${text.about}`;
-  const { begin = now } = spanOf(agent.config.provisioning_stages, true);
-  if (now - begin > usual) {
-    return plain("warn", "Provisioning takes longer than usual", evidence, {
-      youCan: ["Read the log, if the pod runs already: it may still load something, or wait for another service."],
-      weWill: "The service keeps trying, and gives up after 15 minutes. It then says here what the problem is.",
-      remedies: ["logs"],
-    });
+  if (current === undefined || agent.status !== "provisioning") {
+    return "";
   }
-  return plain(
-    "busy",
-    "The agent is being provisioned",
-    evidence,
-    { weWill: "This page changes by itself when the agent runs. Most agents need less than a minute." },
-  );
+  const { title, about } = stageText(current.name);
+  return `It is at the stage “${title}”. ${about}`;
 }
 
-function resting(agent: Agent, organization: string | undefined): Diagnosis {
-  if (agent.config.status_reason === "billing") {
-    return withheld(agent, organization);
-  }
-  return agent.status === "paused"
-    ? plain("idle", "The agent is paused", "Its CPU and memory stay reserved, and its files stay.", {
-        youCan: ["Resume it. That never fails for lack of capacity."],
-        remedies: ["resume"],
-      })
-    : plain("idle", "The agent is stopped", "It uses no CPU and memory. Its files and its slot stay.", {
-        youCan: ["Start it. The plan must have room for its CPU and memory."],
-        remedies: ["start"],
-      });
+const titles: Record<string, [Tone, string]> = {
+  running: ["good", "The agent is running"],
+  paused: ["idle", "The agent is paused"],
+  stopped: ["idle", "The agent is stopped"],
+  error: ["bad", "The agent does not run"],
+  deleting: ["busy", "The agent is being deleted"],
+  pending: ["busy", "The agent is being provisioned"],
+  provisioning: ["busy", "The agent is being provisioned"],
+};
+
+/** What the record alone says, until the diagnosis is there. */
+function early(agent: Agent): Shown {
+  const [tone, title] = titles[agent.status] ?? ["idle", `The agent is “${agent.status}”`];
+  return shown(tone, title, agent.error_message ?? "", { code: agent.config.error?.code ?? "" });
 }
 
-/** An agent that the service itself has paused. It resumes the agent when the reason is gone. */
-function withheld(agent: Agent, organization: string | undefined): Diagnosis {
-  const kept = "It keeps its volume, address and credentials.";
-  const because = (reason: string, rest: Partial<Diagnosis>) =>
-    plain("warn", `The agent is ${agent.status} because ${reason}`, kept, rest);
-  switch (organization) {
-    case "suspended":
-      return because("the organization is suspended", { youCan: ["Contact support."] });
-    case "past_due":
-      return because("a payment is overdue", {
-        youCan: ["Pay the open amount."],
-        weWill: "Once the payment succeeds, the service resumes the agent.",
-        remedies: ["billing"],
-      });
-    case "active":
-      return because("it does not fit into the plan", {
-        youCan: ["Stop or delete other agents, or choose a larger plan."],
-        weWill: "Once the agent fits, the service resumes it within some minutes.",
-        remedies: ["plans", "resume"],
-      });
-    default:
-      return because("of the organization’s plan or payments", { remedies: ["billing"] });
+function unproblematic(agent: Agent, told: Diagnosis, reachable?: DashboardReachability): Shown {
+  if (agent.status === "running" && told.waiting_for === null && reachable !== undefined) {
+    return probed(reachable);
   }
-}
-
-function running(agent: Agent, failure: AgentFailure | null, { reachable, rotates = false }: Known): Diagnosis {
-  if (failure !== null) {
-    return failed("warn", failure);
+  const rotates = agent.credential_rotation_pending;
+  const remedies: Remedy[] = rotates ? ["credentials"] : agent.dashboard_warming ? ["logs"] : [];
+  if (agent.status === "running" && told.waiting_for === null) {
+    return shown(rotates ? "warn" : "good", sentence(told.summary), "", { remedies });
   }
-  if (agent.credential_rotation_pending) {
-    return rotating(rotates);
-  }
-  if (agent.dashboard_warming) {
-    return plain("busy", "The pod is being replaced", "The dashboard may not answer for some seconds.", {
-      weWill: "This page changes by itself when the new pod answers.",
-      remedies: ["logs"],
-    });
-  }
-  return reachable === undefined ? plain("good", "The agent is running", "") : probed(reachable);
-}
-
-function rotating(moves: boolean): Diagnosis {
-  if (moves) {
-    const what = "The old ones work until the agent has the new ones.";
-    return plain("busy", "The agent is getting new credentials", what, {
-      weWill: "The pod is replaced. The service then checks that the new ones are accepted and the old ones refused.",
-      remedies: ["credentials"],
-    });
-  }
-  return plain("warn", "The agent does not have its new credentials yet", "The old ones work until it has them.", {
-    youCan: ["Look at the rotation. It says why it waits, and how to go on."],
-    remedies: ["credentials"],
+  return shown("busy", sentence(told.summary), atStage(agent) || rest(told.summary), {
+    weWill: agent.status === "running"
+      ? "This page changes by itself when the agent answers."
+      : "This page changes by itself when the agent runs. Most agents need less than a minute.",
+    remedies,
   });
 }
 
@@ -184,18 +173,18 @@ const unreachable: Record<string, { title: string; youCan: string[] }> = {
   },
 };
 
-/** A running agent, as an outside check sees it. */
-function probed(reachable: DashboardReachability): Diagnosis {
+/** A running agent, as an outside check sees it. The service's diagnosis does not ask the agent. */
+function probed(reachable: DashboardReachability): Shown {
   if (reachable.reachable || reachable.reason === "ok") {
     const latency = reachable.latency_ms === null ? "" : ` in ${Math.round(reachable.latency_ms)} ms`;
-    return plain("good", "The agent is running", `Its address answers${latency}.`);
+    return shown("good", "The agent is running", `Its address answers${latency}.`);
   }
   const known = unreachable[reachable.reason];
   if (known === undefined) {
-    return plain("warn", "The agent is running, but does not answer yet", `The check reports “${reachable.reason}”.`);
+    return shown("warn", "The agent is running, but does not answer yet", `The check reports “${reachable.reason}”.`);
   }
   const status = reachable.http_status === null ? "" : ` The status is ${reachable.http_status}.`;
-  return plain("warn", known.title, `The agent is running, but its health check fails.${status}`, {
+  return shown("warn", known.title, `The agent is running, but its health check fails.${status}`, {
     code: reachable.reason,
     youCan: known.youCan,
     weWill: "The check is repeated every few seconds.",

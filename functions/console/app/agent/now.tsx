@@ -1,23 +1,21 @@
-import { useReadOnly } from "../account";
+import { useEffect } from "preact/hooks";
 import { type Live, useLive } from "../api/live";
-import type { Agent, DashboardReachability, Organization } from "../api/types";
-import { organizationPath } from "../organization/paths";
+import type { Agent, DashboardReachability, Diagnosis } from "../api/types";
 import { href } from "../router";
 import { LinkButton } from "../ui/button";
 import { Stale } from "../ui/feedback";
 import { Icon, type IconName } from "../ui/icons";
-import { Time, useNow } from "../ui/time";
+import { Time } from "../ui/time";
 import { toneIcons } from "../ui/tone";
 import { ActionButton } from "./actions";
-import type { Remedy } from "./advice";
-import { type Diagnosis, diagnose } from "./diagnosis";
+import { type Remedy, show, type Shown } from "./diagnosis";
 import { agentPath, type TabName, tabHref } from "./paths";
-import { rotationMoves, rotationOf, useOperations } from "./use-rotation";
 
 const every = 15_000;
 /** While the pod is being replaced. The service itself remembers a check for two seconds. */
 const everyWhileWarming = 2_500;
-const everyOrganization = 30_000;
+/** With what else the page reads of the agent, this stays below the number of reads that the service allows. */
+const quick = 1_500;
 
 /** What the agent is doing now, why it does not run, and what one can do. */
 export function Now({ agent }: { agent: Agent }) {
@@ -25,23 +23,23 @@ export function Now({ agent }: { agent: Agent }) {
 }
 
 function RunningNow({ agent }: { agent: Agent }) {
-  const readOnly = useReadOnly() !== undefined;
   const live = useLive<DashboardReachability>(`${agentPath(agent.id)}/dashboard-reachability`, {
     every: agent.dashboard_warming || agent.credential_rotation_pending ? everyWhileWarming : every,
   });
   // A check from before the pod was replaced says nothing about the new one.
   const current = live.data?.dashboard_warming === agent.dashboard_warming ? live.data : undefined;
-  return agent.credential_rotation_pending && !readOnly ? (
-    <RotatingNow agent={agent} reachable={current} check={live} />
-  ) : (
-    <Panel agent={agent} reachable={current} check={live} rotates={agent.dashboard_warming} />
-  );
+  return <Panel agent={agent} reachable={current} check={live} />;
 }
 
-/** Only admins may read whether a rotation goes on. */
-function RotatingNow(props: PanelProps) {
-  const rotates = rotationMoves(props.agent, rotationOf(useOperations(props.agent).data));
-  return <Panel {...props} rotates={rotates} />;
+/** Follows the service's diagnosis, and reads it again whenever the agent has changed. */
+function useDiagnosis(agent: Agent): Diagnosis | undefined {
+  const live = useLive<Diagnosis>(`${agentPath(agent.id)}/diagnosis`, {
+    every,
+    quick,
+    changing: ({ waiting_for }) => waiting_for === "worker" || waiting_for === "cluster",
+  });
+  useEffect(live.refresh, [agent.updated_at, agent.status]);
+  return live.data;
 }
 
 interface PanelProps {
@@ -49,13 +47,12 @@ interface PanelProps {
   reachable?: DashboardReachability | undefined;
   /** The checks of the agent's address. */
   check?: Live<DashboardReachability>;
-  rotates?: boolean;
 }
 
-function Panel({ agent, reachable, check, rotates = false }: PanelProps) {
-  const organization = useLive<Organization>(organizationPath, { every: everyOrganization }).data?.status;
-  const diagnosis = diagnose(agent, { reachable, rotates, organization, now: useNow() });
-  const { tone, title, evidence, code, stage } = diagnosis;
+function Panel({ agent, reachable, check }: PanelProps) {
+  const told = useDiagnosis(agent);
+  const what = show(agent, told, reachable);
+  const { tone, title, text, code, stage, evidence, others } = what;
   return (
     <section class={`card now tone-${tone}`} aria-label="What the agent is doing now">
       <span class="mark">
@@ -63,7 +60,10 @@ function Panel({ agent, reachable, check, rotates = false }: PanelProps) {
       </span>
       <div class="what">
         <h2>{title}</h2>
-        {evidence === "" ? null : <p>{evidence}</p>}
+        {text === "" ? null : <p>{text}</p>}
+        {others.map((other) => (
+          <p key={other}>{other}</p>
+        ))}
         <p class="small quiet facts-line">
           {code === "" ? null : (
             <span>
@@ -71,6 +71,19 @@ function Panel({ agent, reachable, check, rotates = false }: PanelProps) {
             </span>
           )}
           {stage === "" ? null : <span>Stage: {stage}</span>}
+          {evidence.map((fact) => (
+            <span key={fact}>{fact}</span>
+          ))}
+          {told === undefined || told.next_attempt_at === null ? null : (
+            <span>
+              Next attempt <Time value={told.next_attempt_at} />
+            </span>
+          )}
+          {told === undefined || told.gives_up_at === null ? null : (
+            <span>
+              Gives up <Time value={told.gives_up_at} />
+            </span>
+          )}
           {reachable === undefined ? null : (
             <span>
               Checked <Time value={reachable.checked_at} />
@@ -83,14 +96,14 @@ function Panel({ agent, reachable, check, rotates = false }: PanelProps) {
           )}
         </p>
         {check === undefined ? null : <Stale live={check} missing="The agent’s address could not be checked." />}
-        <NextSteps agent={agent} diagnosis={diagnosis} />
+        <NextSteps agent={agent} what={what} />
       </div>
     </section>
   );
 }
 
-function NextSteps({ agent, diagnosis }: { agent: Agent; diagnosis: Diagnosis }) {
-  const { youCan, weWill = "", remedies, code } = diagnosis;
+function NextSteps({ agent, what }: { agent: Agent; what: Shown }) {
+  const { youCan, weWill, remedies, code } = what;
   return (
     <>
       {youCan.length === 0 ? null : (

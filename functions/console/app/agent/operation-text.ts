@@ -1,6 +1,6 @@
 import type { Agent, SecretOperation } from "../api/types";
 import type { Appearance } from "../ui/badge";
-import { adviceFor } from "./advice";
+import { causeText } from "./cause-text";
 
 /** The key under which the service lists rotations of an agent's credentials. */
 export const credentialsKey = "DASHBOARD_CREDENTIALS";
@@ -48,7 +48,7 @@ export function operationAppearance(operation: SecretOperation): Appearance {
 
 /** Why an operation failed or waits; undefined if it has no problem. */
 export function operationProblem(operation: SecretOperation): { title: string; youCan: string } | undefined {
-  const { action, error_code: code, stage, status } = operation;
+  const { action, error_code: code, stage } = operation;
   if (code === null) {
     return undefined;
   }
@@ -63,14 +63,14 @@ export function operationProblem(operation: SecretOperation): { title: string; y
   }
   if (stage === "store") {
     return {
-      title: adviceFor(code, true).title,
+      title: causeText(code).title,
       youCan:
         action === "rotate"
           ? "The new credentials may not be stored. Rotate again; the retry only looks whether they arrived."
           : "The value may not be stored. Set it again; the retry only looks whether the value arrived.",
     };
   }
-  const { title, youCan } = adviceFor(code, status !== "failed");
+  const { title, youCan } = causeText(code);
   return { title, youCan: youCan.join(" ") };
 }
 

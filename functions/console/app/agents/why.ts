@@ -1,4 +1,4 @@
-import { adviceFor } from "../agent/advice";
+import { causeText } from "../agent/cause-text";
 import { stageText } from "../agent/stage-text";
 import type { Agent } from "../api/types";
 
@@ -18,7 +18,7 @@ export function whyOf(agent: Agent): Why | undefined {
       return undefined;
     case failure !== null:
       return {
-        text: adviceFor(failure?.code ?? "", failure?.retryable ?? false).title,
+        text: causeText(failure?.code ?? "").title,
         detail: failure?.message ?? "",
       };
     case agent.error_message !== null && agent.error_message !== "":

@@ -5,6 +5,8 @@ export interface APIKey {
   id: string;
   name: string;
   purpose: APIKeyPurpose;
+  /** What the key may do: everything that admins may, or only read, as members may. */
+  role: Role;
   /** The leading part of the key. */
   key_prefix: string;
   created_at: string;
@@ -212,6 +214,78 @@ export interface AuditEntry {
   changes: AuditChange[];
 }
 
+export interface AuditProblem {
+  /**
+   * What was found: an entry that differs from what was sealed, is gone before its retention ended, was added to a time
+   * that had been sealed, or has another time; or a seal that was changed or is missing.
+   */
+  code: AuditProblemCode;
+  /** The id of the entry; null for a seal. */
+  entry_id: string | null;
+  /** The sequence of the seal; null for an entry in no seal. */
+  sequence: number | null;
+}
+
+export type AuditProblemCode =
+  | "entry_changed"
+  | "entry_missing"
+  | "entry_added"
+  | "entry_reordered"
+  | "seal_broken"
+  | (string & {});
+
+export interface AuditSeal {
+  /** The organization whose log it seals. */
+  organization_id: string;
+  /** Counts the seals of the organization from 1. */
+  sequence: number;
+  /** The sealed_until of the seal before; null for the first. */
+  sealed_from: string | null;
+  /**
+   * This seal and those before it have all entries until this time, except for those of the last half hour before it
+   * that were written late.
+   */
+  sealed_until: string;
+  /** The time from which the seal is not shown: when all entries of this seal and of those before it have expired. */
+  expires_at: string;
+  /** The hash of the seal before; 64 zeros for the first. */
+  previous_hash: string;
+  /** The expires_at of the seal before; null for the first. */
+  previous_expires_at: string | null;
+  /** The number of leaves. It is 0 if no entry was added since the seal before. */
+  count: number;
+  /**
+   * The root of the Merkle tree of RFC 6962 over the leaves, each as canonical JSON (RFC 8785), in hexadecimal digits.
+   */
+  root: string;
+  /**
+   * The SHA-256 of the byte 2 and the seal without hash and leaves as canonical JSON (RFC 8785), in hexadecimal digits.
+   */
+  hash: string;
+  /** The entries of this seal, the oldest first. */
+  leaves: AuditSealLeaf[];
+}
+
+export interface AuditSealLeaf {
+  /** The time of the entry. */
+  created_at: string;
+  /** The end of the entry's retention. Later the entry is not in the log. */
+  expires_at: string;
+  /** The number of the list of fields that the hash covers. */
+  format: number;
+  /** The SHA-256 of these fields of the entry as canonical JSON (RFC 8785), in hexadecimal digits. */
+  hash: string;
+  /** The id of the entry. */
+  id: string;
+}
+
+export interface AuditSealName {
+  /** Counts the seals of the organization from 1. */
+  sequence: number;
+  /** The hash of the seal, in hexadecimal digits. */
+  hash: string;
+}
+
 export interface AuditTarget {
   /** The kind of object, such as agent or api_key. */
   type: string;
@@ -219,6 +293,43 @@ export interface AuditTarget {
   id: string | null;
   /** The name at the time of the call; null if the call was refused before the name was known. */
   name: string | null;
+}
+
+export interface AuditVerification {
+  /** True if no problem was found. */
+  verified: boolean;
+  /** The number of entries in the log. */
+  entries: number;
+  /**
+   * The number of these that are in no seal yet. Entries are sealed once an hour, 20 minutes after they were written at
+   * the earliest.
+   */
+  unsealed: number;
+  /** The number of sealed entries whose retention has ended. */
+  expired: number;
+  /** The number of seals. */
+  seals: number;
+  /** The sealed_until of the newest seal; null if there is none. */
+  sealed_until: string | null;
+  /**
+   * The newest seal; null if there is none. Keep it outside of the control plane, and send it later as the parameter
+   * seal.
+   */
+  newest_seal: AuditSealName | null;
+  /**
+   * The organization, the sequence, the hash and the time of this answer, as a JWT that a key of /.well-known/jwks.json
+   * signs; null if there is no seal or no key.
+   */
+  statement: string | null;
+  /**
+   * Whether the log has the seal of the parameter seal. It does not once that seal has expired. Null without the
+   * parameter.
+   */
+  seal_found: boolean | null;
+  /** The number of problems. */
+  problem_count: number;
+  /** The first 100 problems. */
+  problems: AuditProblem[];
 }
 
 export type AuthType = "session" | "api_key" | (string & {});
@@ -240,8 +351,10 @@ export type CallMCPRequest = unknown;
 export interface CreateAPIKeyRequest {
   /** A name for people, such as the key's user. */
   name: string;
-  /** What the key is for; other by default. */
+  /** What the key is for; script by default. */
   purpose?: APIKeyPurpose;
+  /** What the key may do: admin, everything that admins may, which is the default; member, only read. */
+  role?: Role;
   /**
    * Null for a key that does not expire. A key that is created with an API key expires with that key at the latest,
    * whatever is requested; expires_at has the result.
@@ -273,10 +386,21 @@ export interface CreateCheckoutSessionRequest {
   interval?: BillingInterval;
 }
 
+export interface CreateWebhookRequest {
+  /** The receiver: an https URL with a public host name. Redirects are not followed. */
+  url: string;
+  /** The types of the events to deliver; all by default. */
+  types?: EventType[];
+  /** A text for people. */
+  description?: string;
+}
+
 export interface CreatedAPIKey {
   id: string;
   name: string;
   purpose: APIKeyPurpose;
+  /** What the key may do: everything that admins may, or only read, as members may. */
+  role: Role;
   /** The leading part of the key. */
   key_prefix: string;
   created_at: string;
@@ -287,6 +411,34 @@ export interface CreatedAPIKey {
   /** The id of the user or API key that created the key. */
   created_by: string;
   /** The full key. It is shown only once; null if the response is a replay. */
+  secret: string | null;
+}
+
+export interface CreatedWebhook {
+  id: string;
+  /** The receiver. */
+  url: string;
+  /** The types of the events that are delivered; empty for all. */
+  types: EventType[];
+  /** A text for people. */
+  description: string;
+  /** Whether events are delivered. */
+  status: WebhookStatus;
+  /**
+   * Why the webhook is disabled: requested, or failing if nothing could be delivered for three days. Null if it is
+   * enabled.
+   */
+  disabled_reason: string | null;
+  /** The first failure since the last success; null if the latest attempt succeeded. */
+  failing_since: string | null;
+  created_at: string;
+  updated_at: string;
+  /** The id of the user or API key that created the webhook. */
+  created_by: string;
+  /**
+   * The signing secret, for the libraries of Standard Webhooks. It is shown only once; null if the response is a
+   * replay.
+   */
   secret: string | null;
 }
 
@@ -337,6 +489,155 @@ export type DashboardReachabilityReason =
   | "connect"
   | "timeout"
   | "bad_status"
+  | (string & {});
+
+export interface DeletedResource {
+  name: DeletedResourceName;
+  /** When the service had requested the deletion; null before that. */
+  requested_at: string | null;
+  /** When the service observed that the resource was gone; null before that. */
+  observed_gone_at: string | null;
+}
+
+export type DeletedResourceName = "namespace" | "volume" | "secrets" | "route" | "record" | (string & {});
+
+export interface Deletion {
+  /** The agent's id. */
+  agent_id: string;
+  /** The agent's name. */
+  name: string;
+  status: DeletionStatus;
+  /** When a client requested the deletion; null if an older release took the request. */
+  requested_at: string | null;
+  /** The id of the user or API key that requested it; null if an older release took the request. */
+  requested_by: string | null;
+  /** When the agent's record was removed, after everything else; null before that. */
+  completed_at: string | null;
+  /** What the agent consisted of. */
+  resources: DeletedResource[];
+  /**
+   * A JSON Web Signature of these facts, signed with a key of /.well-known/jwks.json. Null until everything is observed
+   * gone, and if the service has no signing key.
+   */
+  receipt: string | null;
+}
+
+export type DeletionStatus = "deleting" | "deleted" | (string & {});
+
+export interface Diagnosis {
+  /** The agent's id. */
+  agent_id: string;
+  /** The answer in a few sentences, for people. */
+  summary: string;
+  status: AgentStatus;
+  /** Who acts next; null if nothing is left to do. */
+  waiting_for: DiagnosisParty | null;
+  /** When the present situation began, as far as the record says. */
+  since: string;
+  /** When the control plane acts next. Null if it has nothing to do, and while it acts or is about to. */
+  next_attempt_at: string | null;
+  /** When the agent ends in error unless it runs; null if no deadline is set. */
+  gives_up_at: string | null;
+  /** The problems, the most important one first; empty without a problem. */
+  causes: DiagnosisCause[];
+  /** What happened to the agent, the oldest first. A stage has the times of its last attempt. */
+  timeline: DiagnosisMoment[];
+}
+
+export type DiagnosisAction =
+  | "wait"
+  | "read_logs"
+  | "read_previous_logs"
+  | "view_metrics"
+  | "restart"
+  | "start"
+  | "resume"
+  | "stop"
+  | "update"
+  | "set_secret"
+  | "reconcile"
+  | "move_out_of_sandbox"
+  | "create_larger"
+  | "compare_plans"
+  | "manage_billing"
+  | "contact_support"
+  | (string & {});
+
+export interface DiagnosisCause {
+  /** Names the problem for programs, such as pod_crash_loop. New codes may be added. */
+  code: string;
+  /** What is wrong, for people. */
+  message: string;
+  /** The facts from which the problem follows. */
+  evidence: string[];
+  /** What a user can do, the best step first. Every action is possible in the agent's status. */
+  you_can: DiagnosisStep[];
+  /** What the service does without the user; null if it does nothing. */
+  we_will: string | null;
+}
+
+export interface DiagnosisMoment {
+  /** When it happened. */
+  at: string;
+  /** What happened, as the type of an event. New types may be added. */
+  type: EventType;
+  /** What happened, for people. */
+  message: string;
+}
+
+export type DiagnosisParty = "worker" | "cluster" | "agent" | "user" | "billing" | "support" | (string & {});
+
+export interface DiagnosisStep {
+  /** Names the step for programs. New actions may be added. */
+  action: DiagnosisAction;
+  /** The step in a sentence. */
+  text: string;
+}
+
+export interface Event {
+  /**
+   * Rises with every event of the organization. It is the cursor of the event, and the webhook-id of its deliveries.
+   */
+  id: string;
+  /** What happened. New types may be added. */
+  type: EventType;
+  /** When the change was committed. */
+  created_at: string;
+  /** The organization in which it happened. */
+  organization_id: string;
+  /** The agent that the event is about; null if it is about none. */
+  agent_id: string | null;
+  /** What changed. The keys depend on the type; new keys may be added. */
+  data: Record<string, unknown>;
+}
+
+export type EventType =
+  | "agent.created"
+  | "agent.pending"
+  | "agent.provisioning"
+  | "agent.running"
+  | "agent.paused"
+  | "agent.stopped"
+  | "agent.error"
+  | "agent.recovered"
+  | "agent.deleting"
+  | "agent.deleted"
+  | "agent.updated"
+  | "agent.stage_changed"
+  | "secret_operation.stored"
+  | "secret_operation.succeeded"
+  | "secret_operation.failed"
+  | "secret_operation.superseded"
+  | "secret_operation.canceled"
+  | "credentials.rotated"
+  | "api_key.created"
+  | "api_key.revoked"
+  | "organization.active"
+  | "organization.past_due"
+  | "organization.plan_changed"
+  | "organization.suspended"
+  | "webhook.disabled"
+  | "webhook.test"
   | (string & {});
 
 /** The body of a validation error. */
@@ -551,6 +852,34 @@ export interface PutSecretsRequest {
 /** The raw body, read byte for byte. */
 export type ReceiveStripeEventRequest = unknown;
 
+export interface Rehearsal {
+  would: RehearsalWould;
+  /** The agent as the call would leave it. A new agent would get another id and the names that follow from it. */
+  agent: Agent;
+}
+
+export interface RehearsalWould {
+  /** The agent's status after the call. */
+  status: AgentStatus;
+  /** Whether the call replaces the pod of an agent that runs or is in error. */
+  restarts: boolean;
+  /**
+   * How long the agent does not answer because of the call: 0 if the call touches no running pod; if the call replaces
+   * the pod, as long as the last start of the agent waited for its pod; null if that is unknown or if the pod is
+   * removed.
+   */
+  downtime_seconds_estimate: number | null;
+  /** What the organization takes up now. */
+  usage_before: OrganizationAmounts;
+  /** What the organization takes up after the call. */
+  usage_after: OrganizationAmounts;
+  /**
+   * The change of the price per month. The organization pays for its plan, which a change of an agent leaves as it is:
+   * 0, or null for a plan whose price is agreed by contract.
+   */
+  monthly_price_change_usd: number | null;
+}
+
 export type Role = "admin" | "member" | (string & {});
 
 export interface Secret {
@@ -646,6 +975,20 @@ export interface UpdateAgentRequest {
   config?: Record<string, unknown> | null;
 }
 
+export interface UpdateWebhookRequest {
+  /** The receiver: an https URL with a public host name. */
+  url?: string | null;
+  /** The types of the events to deliver; empty for all. */
+  types?: EventType[];
+  /** A text for people. */
+  description?: string | null;
+  /**
+   * False stops the deliveries. True continues with the first event that was not delivered, as far as events are kept:
+   * 30 days.
+   */
+  enabled?: boolean | null;
+}
+
 export interface ValidationError {
   /** Where the violation is: a part of the request, and the path to the value in it. */
   loc: (string | number)[];
@@ -657,7 +1000,76 @@ export interface ValidationError {
   ctx?: Record<string, unknown>;
 }
 
+export interface Webhook {
+  id: string;
+  /** The receiver. */
+  url: string;
+  /** The types of the events that are delivered; empty for all. */
+  types: EventType[];
+  /** A text for people. */
+  description: string;
+  /** Whether events are delivered. */
+  status: WebhookStatus;
+  /**
+   * Why the webhook is disabled: requested, or failing if nothing could be delivered for three days. Null if it is
+   * enabled.
+   */
+  disabled_reason: string | null;
+  /** The first failure since the last success; null if the latest attempt succeeded. */
+  failing_since: string | null;
+  created_at: string;
+  updated_at: string;
+  /** The id of the user or API key that created the webhook. */
+  created_by: string;
+}
+
+export interface WebhookAttempt {
+  /** When the request was sent. */
+  at: string;
+  /** What the receiver answered with; null without an answer. */
+  http_status: number | null;
+  /** How long the receiver took to answer. */
+  latency_ms: number;
+  /** Why the attempt failed; null if it succeeded. */
+  error: WebhookReason | null;
+}
+
+export interface WebhookDelivery {
+  id: string;
+  /** The webhook's id. */
+  webhook_id: string;
+  /** The webhook-id header of the delivery. */
+  event_id: string;
+  event_type: EventType;
+  /** The agent that the event is about; null if it is about none. */
+  agent_id: string | null;
+  /** pending if another attempt follows, and failed if none does. */
+  status: WebhookDeliveryStatus;
+  /** The latest attempts, oldest first. */
+  attempts: WebhookAttempt[];
+  /** When the next attempt is planned; null if none is. */
+  next_attempt_at: string | null;
+  created_at: string;
+  /** Null while the delivery is pending. */
+  completed_at: string | null;
+}
+
+export type WebhookDeliveryStatus = "pending" | "succeeded" | "failed" | (string & {});
+
+export type WebhookReason =
+  | "url"
+  | "dns"
+  | "not_public"
+  | "connect"
+  | "tls"
+  | "timeout"
+  | "bad_status"
+  | "event_expired"
+  | (string & {});
+
 export interface WebhookReceipt {
   /** Always true. */
   received: boolean;
 }
+
+export type WebhookStatus = "enabled" | "disabled" | (string & {});

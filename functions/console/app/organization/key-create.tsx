@@ -8,7 +8,7 @@ import { Dialog } from "../ui/dialog";
 import { Failure, Notice } from "../ui/feedback";
 import { Select, TextField } from "../ui/field";
 import { CreatedKey } from "./key-created";
-import { lifetimes, purposes } from "./key-purpose";
+import { lifetimes, purposes, roles } from "./key-purpose";
 import { useSubmit } from "../api/submit";
 import { keysPath } from "./paths";
 
@@ -37,6 +37,7 @@ export function CreateKey({ onChange, onClose }: { onChange: () => void; onClose
 function KeyForm({ onCreated, onClose }: { onCreated: (key: CreatedAPIKey) => void; onClose: () => void }) {
   const [name, setName] = useState("");
   const [purpose, setPurpose] = useState("script");
+  const [role, setRole] = useState("admin");
   const [lifetime, setLifetime] = useState(usualLifetime);
   const [missing, setMissing] = useState(false);
   const withKey = useMe().api_key !== null;
@@ -48,7 +49,7 @@ function KeyForm({ onCreated, onClose }: { onCreated: (key: CreatedAPIKey) => vo
     setMissing(trimmed === "");
     if (trimmed !== "") {
       const days = lifetime === "" ? null : Number(lifetime);
-      await creation.send({ name: trimmed, purpose, expires_in_days: days });
+      await creation.send({ name: trimmed, purpose, role, expires_in_days: days });
     }
   };
   const wrong = (field: string): string[] => violationsAt(creation.error, field).map((violation) => violation.msg);
@@ -77,6 +78,14 @@ function KeyForm({ onCreated, onClose }: { onCreated: (key: CreatedAPIKey) => vo
       />
       <Select label="Purpose" value={purpose} options={purposes} onChange={setPurpose} wrong={wrong("purpose")} />
       <Select
+        label="Role"
+        value={role}
+        options={roles}
+        onChange={setRole}
+        wrong={wrong("role")}
+        hint="A program that only watches needs a key that may only read. The role of a key cannot be changed."
+      />
+      <Select
         label="Expires after"
         value={lifetime}
         options={lifetimes}
@@ -101,4 +110,4 @@ function KeyForm({ onCreated, onClose }: { onCreated: (key: CreatedAPIKey) => vo
 
 /** Whether a violation is shown at its field. */
 const isShown = (violation: Violation): boolean =>
-  ["name", "purpose", "expires_in_days"].some((field) => describe(violation).startsWith(`${field}:`));
+  ["name", "purpose", "role", "expires_in_days"].some((field) => describe(violation).startsWith(`${field}:`));

@@ -13,6 +13,15 @@ export const purposes: Option[] = [
 export const purposeText = (purpose: string): string =>
   purpose === "other" ? "Other purpose" : (purposes.find((known) => known.value === purpose)?.label ?? purpose);
 
+/** What keys may do. */
+export const roles: Option[] = [
+  { value: "admin", label: "Admin: everything" },
+  { value: "member", label: "Member: only read" },
+];
+
+export const roleText = (role: string): string =>
+  role === "admin" ? "Admin" : role === "member" ? "Member, only reads" : role;
+
 /** How long keys last, in days; "" is forever. */
 export const lifetimes: Option[] = [
   { value: "7", label: "7 days" },

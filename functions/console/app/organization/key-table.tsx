@@ -3,7 +3,7 @@ import { Badge } from "../ui/badge";
 import { Button } from "../ui/button";
 import { Icon } from "../ui/icons";
 import { Time, useNow } from "../ui/time";
-import { purposeText } from "./key-purpose";
+import { purposeText, roleText } from "./key-purpose";
 import { RecordTable, type Column } from "./table";
 
 /** A key that expires within this time is marked. */
@@ -13,6 +13,7 @@ export function KeyTable(props: { keys: APIKey[]; me: Me; onRevoke: (key: APIKey
   const { keys, me, onRevoke } = props;
   const columns: Column<APIKey>[] = [
     { head: "Name", cell: (key) => <KeyName apiKey={key} own={key.id === me.api_key?.id} /> },
+    { head: "Role", cell: (key) => roleText(key.role) },
     { head: "Begins with", cell: (key) => <code class="nowrap">{key.key_prefix}…</code> },
     { head: "Created", cell: (key) => <Created apiKey={key} keys={keys} me={me} /> },
     {

@@ -29,8 +29,8 @@ export function KeysPage() {
         </span>
       </div>
       <p class="quiet lead">
-        Programs sign in with a key. A key acts as an admin of the organization: keep it where you keep passwords, and
-        give each program one.
+        Programs sign in with a key. A key with the role admin may do everything that you may; one with the role member
+        may only read. Keep keys where you keep passwords, and give each program one.
       </p>
       {readOnly === undefined ? <Keys creating={creating > 0} onCreated={() => setCreating(0)} /> : <NotForMembers />}
     </>
@@ -41,7 +41,7 @@ function NotForMembers() {
   return (
     <Notice tone="idle" title="Only admins can see and create API keys">
       <p>
-        A key has the rights of an admin, so members cannot list them. Ask an admin for a key, or to{" "}
+        A key can have the rights of an admin, so members cannot list them. Ask an admin for a key, or to{" "}
         <a href={href(["members"])}>change your role</a>.
       </p>
     </Notice>

@@ -73,13 +73,13 @@ export interface paths {
         };
         /**
          * List agents
-         * @description Allowed for every member of the organization and for API keys.
+         * @description Allowed for every member of the organization and for every API key.
          */
         get: operations["ListAgents"];
         put?: never;
         /**
          * Create an agent
-         * @description Requires the role `org:admin` or an API key. The body must not exceed 256 KiB.
+         * @description Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
          */
         post: operations["CreateAgent"];
         delete?: never;
@@ -97,21 +97,21 @@ export interface paths {
         };
         /**
          * Get an agent
-         * @description Allowed for every member of the organization and for API keys.
+         * @description Allowed for every member of the organization and for every API key.
          */
         get: operations["GetAgent"];
         put?: never;
         post?: never;
         /**
          * Delete an agent
-         * @description Requires the role `org:admin` or an API key.
+         * @description Requires the role `admin`, of a session or of an API key.
          */
         delete: operations["DeleteAgent"];
         options?: never;
         head?: never;
         /**
          * Update an agent
-         * @description Requires the role `org:admin` or an API key. The body must not exceed 256 KiB.
+         * @description Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
          */
         patch: operations["UpdateAgent"];
         trace?: never;
@@ -127,7 +127,7 @@ export interface paths {
         put?: never;
         /**
          * Reveal an agent's credentials
-         * @description Requires the role `org:admin` or an API key.
+         * @description Requires the role `admin`, of a session or of an API key.
          */
         post: operations["RevealCredentials"];
         delete?: never;
@@ -147,7 +147,7 @@ export interface paths {
         put?: never;
         /**
          * Rotate an agent's credentials
-         * @description Requires the role `org:admin` or an API key.
+         * @description Requires the role `admin`, of a session or of an API key.
          */
         post: operations["RotateCredentials"];
         delete?: never;
@@ -165,9 +165,29 @@ export interface paths {
         };
         /**
          * Check whether an agent's dashboard is reachable
-         * @description Allowed for every member of the organization and for API keys.
+         * @description Allowed for every member of the organization and for every API key.
          */
         get: operations["GetDashboardReachability"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/agents/{agent_id}/diagnosis": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Explain why an agent does not run
+         * @description Allowed for every member of the organization and for every API key.
+         */
+        get: operations["DiagnoseAgent"];
         put?: never;
         post?: never;
         delete?: never;
@@ -185,7 +205,7 @@ export interface paths {
         };
         /**
          * Get an agent's log
-         * @description Requires the role `org:admin` or an API key.
+         * @description Requires the role `admin`, of a session or of an API key.
          */
         get: operations["GetAgentLogs"];
         put?: never;
@@ -205,7 +225,7 @@ export interface paths {
         };
         /**
          * Get an agent's metrics
-         * @description Allowed for every member of the organization and for API keys.
+         * @description Allowed for every member of the organization and for every API key.
          */
         get: operations["GetAgentMetrics"];
         put?: never;
@@ -227,7 +247,7 @@ export interface paths {
         put?: never;
         /**
          * Turn an agent's sandbox on or off
-         * @description Requires the role `org:admin` or an API key. The body must not exceed 256 KiB.
+         * @description Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
          */
         post: operations["MigrateAgentSandbox"];
         delete?: never;
@@ -247,7 +267,7 @@ export interface paths {
         put?: never;
         /**
          * Pause an agent
-         * @description Requires the role `org:admin` or an API key.
+         * @description Requires the role `admin`, of a session or of an API key.
          */
         post: operations["PauseAgent"];
         delete?: never;
@@ -267,7 +287,7 @@ export interface paths {
         put?: never;
         /**
          * Restart an agent
-         * @description Requires the role `org:admin` or an API key.
+         * @description Requires the role `admin`, of a session or of an API key.
          */
         post: operations["RestartAgent"];
         delete?: never;
@@ -287,7 +307,7 @@ export interface paths {
         put?: never;
         /**
          * Resume a paused agent
-         * @description Requires the role `org:admin` or an API key.
+         * @description Requires the role `admin`, of a session or of an API key.
          */
         post: operations["ResumeAgent"];
         delete?: never;
@@ -305,7 +325,7 @@ export interface paths {
         };
         /**
          * List an agent's secret operations
-         * @description Requires the role `org:admin` or an API key.
+         * @description Requires the role `admin`, of a session or of an API key.
          */
         get: operations["ListSecretOperations"];
         put?: never;
@@ -325,7 +345,7 @@ export interface paths {
         };
         /**
          * Get a secret operation
-         * @description Requires the role `org:admin` or an API key.
+         * @description Requires the role `admin`, of a session or of an API key.
          */
         get: operations["GetSecretOperation"];
         put?: never;
@@ -347,7 +367,7 @@ export interface paths {
         put?: never;
         /**
          * Retry the persisted stage of a secret operation
-         * @description Requires the role `org:admin` or an API key.
+         * @description Requires the role `admin`, of a session or of an API key.
          */
         post: operations["ReconcileSecretOperation"];
         delete?: never;
@@ -365,12 +385,12 @@ export interface paths {
         };
         /**
          * List an agent's secrets
-         * @description Requires the role `org:admin` or an API key.
+         * @description Requires the role `admin`, of a session or of an API key.
          */
         get: operations["ListSecrets"];
         /**
          * Set and delete an agent's secrets
-         * @description Requires the role `org:admin` or an API key. The body must not exceed 512 KiB.
+         * @description Requires the role `admin`, of a session or of an API key. The body must not exceed 512 KiB.
          */
         put: operations["PutSecrets"];
         post?: never;
@@ -392,7 +412,7 @@ export interface paths {
         post?: never;
         /**
          * Delete an agent's secret
-         * @description Requires the role `org:admin` or an API key.
+         * @description Requires the role `admin`, of a session or of an API key.
          */
         delete: operations["DeleteSecret"];
         options?: never;
@@ -411,7 +431,7 @@ export interface paths {
         put?: never;
         /**
          * Start an agent
-         * @description Requires the role `org:admin` or an API key.
+         * @description Requires the role `admin`, of a session or of an API key.
          */
         post: operations["StartAgent"];
         delete?: never;
@@ -431,7 +451,7 @@ export interface paths {
         put?: never;
         /**
          * Stop an agent
-         * @description Requires the role `org:admin` or an API key.
+         * @description Requires the role `admin`, of a session or of an API key.
          */
         post: operations["StopAgent"];
         delete?: never;
@@ -449,13 +469,13 @@ export interface paths {
         };
         /**
          * List API keys
-         * @description Requires the role `org:admin` or an API key.
+         * @description Requires the role `admin`, of a session or of an API key.
          */
         get: operations["ListAPIKeys"];
         put?: never;
         /**
          * Create an API key
-         * @description Requires the role `org:admin` or an API key. The body must not exceed 256 KiB.
+         * @description Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
          */
         post: operations["CreateAPIKey"];
         delete?: never;
@@ -476,7 +496,7 @@ export interface paths {
         post?: never;
         /**
          * Revoke an API key
-         * @description Requires the role `org:admin` or an API key.
+         * @description Requires the role `admin`, of a session or of an API key.
          */
         delete: operations["RevokeAPIKey"];
         options?: never;
@@ -495,7 +515,7 @@ export interface paths {
         put?: never;
         /**
          * Buy or change a plan
-         * @description Requires the role `org:admin` or an API key. The body must not exceed 256 KiB.
+         * @description Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
          */
         post: operations["CreateCheckoutSession"];
         delete?: never;
@@ -513,7 +533,7 @@ export interface paths {
         };
         /**
          * List the plans
-         * @description Allowed for every member of the organization and for API keys.
+         * @description Allowed for every member of the organization and for every API key.
          */
         get: operations["ListPlans"];
         put?: never;
@@ -535,7 +555,7 @@ export interface paths {
         put?: never;
         /**
          * Open the billing portal
-         * @description Requires the role `org:admin` or an API key.
+         * @description Requires the role `admin`, of a session or of an API key.
          */
         post: operations["CreatePortalSession"];
         delete?: never;
@@ -553,7 +573,7 @@ export interface paths {
         };
         /**
          * Get the subscription
-         * @description Allowed for every member of the organization and for API keys.
+         * @description Allowed for every member of the organization and for every API key.
          */
         get: operations["GetSubscription"];
         put?: never;
@@ -578,6 +598,66 @@ export interface paths {
          * @description Requires no token. The body must not exceed 256 KiB.
          */
         post: operations["ReceiveStripeEvent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/deletions/{agent_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the receipt of an agent's deletion
+         * @description Requires the role `admin`, of a session or of an API key.
+         */
+        get: operations["GetDeletion"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List events
+         * @description Allowed for every member of the organization and for every API key.
+         */
+        get: operations["ListEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/events/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Stream events
+         * @description Allowed for every member of the organization and for every API key.
+         */
+        get: operations["StreamEvents"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -673,7 +753,7 @@ export interface paths {
         };
         /**
          * Get the active organization
-         * @description Allowed for every member of the organization and for API keys.
+         * @description Allowed for every member of the organization and for every API key.
          */
         get: operations["GetCurrentOrganization"];
         put?: never;
@@ -693,7 +773,7 @@ export interface paths {
         };
         /**
          * List audit log entries (Enterprise plan)
-         * @description Requires the role `org:admin` or an API key.
+         * @description Requires the role `admin`, of a session or of an API key.
          */
         get: operations["ListAuditLog"];
         put?: never;
@@ -713,9 +793,49 @@ export interface paths {
         };
         /**
          * Export the audit log as JSON lines (Enterprise plan)
-         * @description Requires the role `org:admin` or an API key.
+         * @description Requires the role `admin`, of a session or of an API key.
          */
         get: operations["ExportAuditLog"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/organizations/current/audit-log/seals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export the seals of the audit log as JSON lines (Enterprise plan)
+         * @description Requires the role `admin`, of a session or of an API key.
+         */
+        get: operations["ExportAuditSeals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/organizations/current/audit-log/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Verify the audit log (Enterprise plan)
+         * @description Requires the role `admin`, of a session or of an API key.
+         */
+        get: operations["VerifyAuditLog"];
         put?: never;
         post?: never;
         delete?: never;
@@ -733,7 +853,7 @@ export interface paths {
         };
         /**
          * List the members of the organization
-         * @description Allowed for every member of the organization and for API keys.
+         * @description Allowed for every member of the organization and for every API key.
          */
         get: operations["ListMembers"];
         put?: never;
@@ -754,15 +874,127 @@ export interface paths {
         get?: never;
         /**
          * Set a member's role
-         * @description Requires the role `org:admin` or an API key. The body must not exceed 256 KiB.
+         * @description Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
          */
         put: operations["SetMember"];
         post?: never;
         /**
          * Remove a member
-         * @description Requires the role `org:admin` or an API key.
+         * @description Requires the role `admin`, of a session or of an API key.
          */
         delete: operations["RemoveMember"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List webhooks
+         * @description Requires the role `admin`, of a session or of an API key.
+         */
+        get: operations["ListWebhooks"];
+        put?: never;
+        /**
+         * Create a webhook
+         * @description Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
+         */
+        post: operations["CreateWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a webhook
+         * @description Requires the role `admin`, of a session or of an API key.
+         */
+        get: operations["GetWebhook"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a webhook
+         * @description Requires the role `admin`, of a session or of an API key.
+         */
+        delete: operations["DeleteWebhook"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a webhook
+         * @description Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
+         */
+        patch: operations["UpdateWebhook"];
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the deliveries of a webhook
+         * @description Requires the role `admin`, of a session or of an API key.
+         */
+        get: operations["ListWebhookDeliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Repeat a delivery
+         * @description Requires the role `admin`, of a session or of an API key.
+         */
+        post: operations["RedeliverWebhookDelivery"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a test event
+         * @description Requires the role `admin`, of a session or of an API key.
+         */
+        post: operations["TestWebhook"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -957,6 +1189,8 @@ export interface components {
             id: string;
             name: string;
             purpose: components["schemas"]["APIKeyPurpose"];
+            /** @description What the key may do: everything that admins may, or only read, as members may. */
+            role: components["schemas"]["Role"];
             /** @description The leading part of the key. */
             key_prefix: string;
             /** Format: date-time */
@@ -1166,6 +1400,76 @@ export interface components {
             /** @description The fields that changed; empty if none did. Secret values are never shown. */
             changes: components["schemas"]["AuditChange"][];
         };
+        AuditProblem: {
+            /** @description What was found: an entry that differs from what was sealed, is gone before its retention ended, was added to a time that had been sealed, or has another time; or a seal that was changed or is missing. */
+            code: components["schemas"]["AuditProblemCode"];
+            /** @description The id of the entry; null for a seal. */
+            entry_id: string | null;
+            /** @description The sequence of the seal; null for an entry in no seal. */
+            sequence: number | null;
+        };
+        /** @enum {string} */
+        AuditProblemCode: "entry_changed" | "entry_missing" | "entry_added" | "entry_reordered" | "seal_broken";
+        AuditSeal: {
+            /** @description The organization whose log it seals. */
+            organization_id: string;
+            /** @description Counts the seals of the organization from 1. */
+            sequence: number;
+            /**
+             * Format: date-time
+             * @description The sealed_until of the seal before; null for the first.
+             */
+            sealed_from: string | null;
+            /**
+             * Format: date-time
+             * @description This seal and those before it have all entries until this time, except for those of the last half hour before it that were written late.
+             */
+            sealed_until: string;
+            /**
+             * Format: date-time
+             * @description The time from which the seal is not shown: when all entries of this seal and of those before it have expired.
+             */
+            expires_at: string;
+            /** @description The hash of the seal before; 64 zeros for the first. */
+            previous_hash: string;
+            /**
+             * Format: date-time
+             * @description The expires_at of the seal before; null for the first.
+             */
+            previous_expires_at: string | null;
+            /** @description The number of leaves. It is 0 if no entry was added since the seal before. */
+            count: number;
+            /** @description The root of the Merkle tree of RFC 6962 over the leaves, each as canonical JSON (RFC 8785), in hexadecimal digits. */
+            root: string;
+            /** @description The SHA-256 of the byte 2 and the seal without hash and leaves as canonical JSON (RFC 8785), in hexadecimal digits. */
+            hash: string;
+            /** @description The entries of this seal, the oldest first. */
+            leaves: components["schemas"]["AuditSealLeaf"][];
+        };
+        AuditSealLeaf: {
+            /**
+             * Format: date-time
+             * @description The time of the entry.
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description The end of the entry's retention. Later the entry is not in the log.
+             */
+            expires_at: string;
+            /** @description The number of the list of fields that the hash covers. */
+            format: number;
+            /** @description The SHA-256 of these fields of the entry as canonical JSON (RFC 8785), in hexadecimal digits. */
+            hash: string;
+            /** @description The id of the entry. */
+            id: string;
+        };
+        AuditSealName: {
+            /** @description Counts the seals of the organization from 1. */
+            sequence: number;
+            /** @description The hash of the seal, in hexadecimal digits. */
+            hash: string;
+        };
         AuditTarget: {
             /** @description The kind of object, such as agent or api_key. */
             type: string;
@@ -1173,6 +1477,33 @@ export interface components {
             id: string | null;
             /** @description The name at the time of the call; null if the call was refused before the name was known. */
             name: string | null;
+        };
+        AuditVerification: {
+            /** @description True if no problem was found. */
+            verified: boolean;
+            /** @description The number of entries in the log. */
+            entries: number;
+            /** @description The number of these that are in no seal yet. Entries are sealed once an hour, 20 minutes after they were written at the earliest. */
+            unsealed: number;
+            /** @description The number of sealed entries whose retention has ended. */
+            expired: number;
+            /** @description The number of seals. */
+            seals: number;
+            /**
+             * Format: date-time
+             * @description The sealed_until of the newest seal; null if there is none.
+             */
+            sealed_until: string | null;
+            /** @description The newest seal; null if there is none. Keep it outside of the control plane, and send it later as the parameter seal. */
+            newest_seal: components["schemas"]["AuditSealName"] | null;
+            /** @description The organization, the sequence, the hash and the time of this answer, as a JWT that a key of /.well-known/jwks.json signs; null if there is no seal or no key. */
+            statement: string | null;
+            /** @description Whether the log has the seal of the parameter seal. It does not once that seal has expired. Null without the parameter. */
+            seal_found: boolean | null;
+            /** @description The number of problems. */
+            problem_count: number;
+            /** @description The first 100 problems. */
+            problems: components["schemas"]["AuditProblem"][];
         };
         /** @enum {string} */
         AuthType: "session" | "api_key";
@@ -1194,8 +1525,10 @@ export interface components {
         CreateAPIKeyRequest: {
             /** @description A name for people, such as the key's user. */
             name: string;
-            /** @description What the key is for; other by default. */
+            /** @description What the key is for; script by default. */
             purpose?: components["schemas"]["APIKeyPurpose"];
+            /** @description What the key may do: admin, everything that admins may, which is the default; member, only read. */
+            role?: components["schemas"]["Role"];
             /** @description Null for a key that does not expire. A key that is created with an API key expires with that key at the latest, whatever is requested; expires_at has the result. */
             expires_in_days?: number | null;
         };
@@ -1222,11 +1555,21 @@ export interface components {
             /** @description The billing interval; month by default. */
             interval?: components["schemas"]["BillingInterval"];
         };
+        CreateWebhookRequest: {
+            /** @description The receiver: an https URL with a public host name. Redirects are not followed. */
+            url: string;
+            /** @description The types of the events to deliver; all by default. */
+            types?: components["schemas"]["EventType"][];
+            /** @description A text for people. */
+            description?: string;
+        };
         CreatedAPIKey: {
             /** Format: uuid */
             id: string;
             name: string;
             purpose: components["schemas"]["APIKeyPurpose"];
+            /** @description What the key may do: everything that admins may, or only read, as members may. */
+            role: components["schemas"]["Role"];
             /** @description The leading part of the key. */
             key_prefix: string;
             /** Format: date-time */
@@ -1247,6 +1590,39 @@ export interface components {
              */
             created_by: string;
             /** @description The full key. It is shown only once; null if the response is a replay. */
+            secret: string | null;
+        };
+        CreatedWebhook: {
+            /** Format: uuid */
+            id: string;
+            /**
+             * Format: uri
+             * @description The receiver.
+             */
+            url: string;
+            /** @description The types of the events that are delivered; empty for all. */
+            types: components["schemas"]["EventType"][];
+            /** @description A text for people. */
+            description: string;
+            /** @description Whether events are delivered. */
+            status: components["schemas"]["WebhookStatus"];
+            /** @description Why the webhook is disabled: requested, or failing if nothing could be delivered for three days. Null if it is enabled. */
+            disabled_reason: string | null;
+            /**
+             * Format: date-time
+             * @description The first failure since the last success; null if the latest attempt succeeded.
+             */
+            failing_since: string | null;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+            /**
+             * Format: uuid
+             * @description The id of the user or API key that created the webhook.
+             */
+            created_by: string;
+            /** @description The signing secret, for the libraries of Standard Webhooks. It is shown only once; null if the response is a replay. */
             secret: string | null;
         };
         Credentials: {
@@ -1299,6 +1675,132 @@ export interface components {
         };
         /** @enum {string} */
         DashboardReachabilityReason: "ok" | "warming" | "not_running" | "dns" | "tls" | "connect" | "timeout" | "bad_status";
+        DeletedResource: {
+            name: components["schemas"]["DeletedResourceName"];
+            /**
+             * Format: date-time
+             * @description When the service had requested the deletion; null before that.
+             */
+            requested_at: string | null;
+            /**
+             * Format: date-time
+             * @description When the service observed that the resource was gone; null before that.
+             */
+            observed_gone_at: string | null;
+        };
+        /** @enum {string} */
+        DeletedResourceName: "namespace" | "volume" | "secrets" | "route" | "record";
+        Deletion: {
+            /** @description The agent's id. */
+            agent_id: string;
+            /** @description The agent's name. */
+            name: string;
+            status: components["schemas"]["DeletionStatus"];
+            /**
+             * Format: date-time
+             * @description When a client requested the deletion; null if an older release took the request.
+             */
+            requested_at: string | null;
+            /** @description The id of the user or API key that requested it; null if an older release took the request. */
+            requested_by: string | null;
+            /**
+             * Format: date-time
+             * @description When the agent's record was removed, after everything else; null before that.
+             */
+            completed_at: string | null;
+            /** @description What the agent consisted of. */
+            resources: components["schemas"]["DeletedResource"][];
+            /** @description A JSON Web Signature of these facts, signed with a key of /.well-known/jwks.json. Null until everything is observed gone, and if the service has no signing key. */
+            receipt: string | null;
+        };
+        /** @enum {string} */
+        DeletionStatus: "deleting" | "deleted";
+        Diagnosis: {
+            /**
+             * Format: uuid
+             * @description The agent's id.
+             */
+            agent_id: string;
+            /** @description The answer in a few sentences, for people. */
+            summary: string;
+            status: components["schemas"]["AgentStatus"];
+            /** @description Who acts next; null if nothing is left to do. */
+            waiting_for: components["schemas"]["DiagnosisParty"] | null;
+            /**
+             * Format: date-time
+             * @description When the present situation began, as far as the record says.
+             */
+            since: string;
+            /**
+             * Format: date-time
+             * @description When the control plane acts next. Null if it has nothing to do, and while it acts or is about to.
+             */
+            next_attempt_at: string | null;
+            /**
+             * Format: date-time
+             * @description When the agent ends in error unless it runs; null if no deadline is set.
+             */
+            gives_up_at: string | null;
+            /** @description The problems, the most important one first; empty without a problem. */
+            causes: components["schemas"]["DiagnosisCause"][];
+            /** @description What happened to the agent, the oldest first. A stage has the times of its last attempt. */
+            timeline: components["schemas"]["DiagnosisMoment"][];
+        };
+        /** @enum {string} */
+        DiagnosisAction: "wait" | "read_logs" | "read_previous_logs" | "view_metrics" | "restart" | "start" | "resume" | "stop" | "update" | "set_secret" | "reconcile" | "move_out_of_sandbox" | "create_larger" | "compare_plans" | "manage_billing" | "contact_support";
+        DiagnosisCause: {
+            /** @description Names the problem for programs, such as pod_crash_loop. New codes may be added. */
+            code: string;
+            /** @description What is wrong, for people. */
+            message: string;
+            /** @description The facts from which the problem follows. */
+            evidence: string[];
+            /** @description What a user can do, the best step first. Every action is possible in the agent's status. */
+            you_can: components["schemas"]["DiagnosisStep"][];
+            /** @description What the service does without the user; null if it does nothing. */
+            we_will: string | null;
+        };
+        DiagnosisMoment: {
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            at: string;
+            /** @description What happened, as the type of an event. New types may be added. */
+            type: components["schemas"]["EventType"];
+            /** @description What happened, for people. */
+            message: string;
+        };
+        /** @enum {string} */
+        DiagnosisParty: "worker" | "cluster" | "agent" | "user" | "billing" | "support";
+        DiagnosisStep: {
+            /** @description Names the step for programs. New actions may be added. */
+            action: components["schemas"]["DiagnosisAction"];
+            /** @description The step in a sentence. */
+            text: string;
+        };
+        Event: {
+            /** @description Rises with every event of the organization. It is the cursor of the event, and the webhook-id of its deliveries. */
+            id: string;
+            /** @description What happened. New types may be added. */
+            type: components["schemas"]["EventType"];
+            /**
+             * Format: date-time
+             * @description When the change was committed.
+             */
+            created_at: string;
+            /** @description The organization in which it happened. */
+            organization_id: string;
+            /**
+             * Format: uuid
+             * @description The agent that the event is about; null if it is about none.
+             */
+            agent_id: string | null;
+            /** @description What changed. The keys depend on the type; new keys may be added. */
+            data: Record<string, never>;
+        };
+        /** @enum {string} */
+        EventType: "agent.created" | "agent.pending" | "agent.provisioning" | "agent.running" | "agent.paused" | "agent.stopped" | "agent.error" | "agent.recovered" | "agent.deleting" | "agent.deleted" | "agent.updated" | "agent.stage_changed" | "secret_operation.stored" | "secret_operation.succeeded" | "secret_operation.failed" | "secret_operation.superseded" | "secret_operation.canceled" | "credentials.rotated" | "api_key.created" | "api_key.revoked" | "organization.active" | "organization.past_due" | "organization.plan_changed" | "organization.suspended" | "webhook.disabled" | "webhook.test";
         /** @description The body of a validation error. */
         HTTPValidationError: {
             /** @description Every violation in the request. */
@@ -1502,6 +2004,25 @@ export interface components {
         };
         /** @description The raw body, read byte for byte. */
         ReceiveStripeEventRequest: unknown;
+        Rehearsal: {
+            would: components["schemas"]["RehearsalWould"];
+            /** @description The agent as the call would leave it. A new agent would get another id and the names that follow from it. */
+            agent: components["schemas"]["Agent"];
+        };
+        RehearsalWould: {
+            /** @description The agent's status after the call. */
+            status: components["schemas"]["AgentStatus"];
+            /** @description Whether the call replaces the pod of an agent that runs or is in error. */
+            restarts: boolean;
+            /** @description How long the agent does not answer because of the call: 0 if the call touches no running pod; if the call replaces the pod, as long as the last start of the agent waited for its pod; null if that is unknown or if the pod is removed. */
+            downtime_seconds_estimate: number | null;
+            /** @description What the organization takes up now. */
+            usage_before: components["schemas"]["OrganizationAmounts"];
+            /** @description What the organization takes up after the call. */
+            usage_after: components["schemas"]["OrganizationAmounts"];
+            /** @description The change of the price per month. The organization pays for its plan, which a change of an agent leaves as it is: 0, or null for a plan whose price is agreed by contract. */
+            monthly_price_change_usd: number | null;
+        };
         /** @enum {string} */
         Role: "admin" | "member";
         Secret: {
@@ -1601,6 +2122,16 @@ export interface components {
                 [key: string]: unknown;
             } | null;
         };
+        UpdateWebhookRequest: {
+            /** @description The receiver: an https URL with a public host name. */
+            url?: string | null;
+            /** @description The types of the events to deliver; empty for all. */
+            types?: components["schemas"]["EventType"][];
+            /** @description A text for people. */
+            description?: string | null;
+            /** @description False stops the deliveries. True continues with the first event that was not delivered, as far as events are kept: 30 days. */
+            enabled?: boolean | null;
+        };
         ValidationError: {
             /** @description Where the violation is: a part of the request, and the path to the value in it. */
             loc: (string | number)[];
@@ -1613,10 +2144,93 @@ export interface components {
                 [key: string]: unknown;
             };
         };
+        Webhook: {
+            /** Format: uuid */
+            id: string;
+            /**
+             * Format: uri
+             * @description The receiver.
+             */
+            url: string;
+            /** @description The types of the events that are delivered; empty for all. */
+            types: components["schemas"]["EventType"][];
+            /** @description A text for people. */
+            description: string;
+            /** @description Whether events are delivered. */
+            status: components["schemas"]["WebhookStatus"];
+            /** @description Why the webhook is disabled: requested, or failing if nothing could be delivered for three days. Null if it is enabled. */
+            disabled_reason: string | null;
+            /**
+             * Format: date-time
+             * @description The first failure since the last success; null if the latest attempt succeeded.
+             */
+            failing_since: string | null;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+            /**
+             * Format: uuid
+             * @description The id of the user or API key that created the webhook.
+             */
+            created_by: string;
+        };
+        WebhookAttempt: {
+            /**
+             * Format: date-time
+             * @description When the request was sent.
+             */
+            at: string;
+            /** @description What the receiver answered with; null without an answer. */
+            http_status: number | null;
+            /** @description How long the receiver took to answer. */
+            latency_ms: number;
+            /** @description Why the attempt failed; null if it succeeded. */
+            error: components["schemas"]["WebhookReason"] | null;
+        };
+        WebhookDelivery: {
+            /** Format: uuid */
+            id: string;
+            /**
+             * Format: uuid
+             * @description The webhook's id.
+             */
+            webhook_id: string;
+            /** @description The webhook-id header of the delivery. */
+            event_id: string;
+            event_type: components["schemas"]["EventType"];
+            /**
+             * Format: uuid
+             * @description The agent that the event is about; null if it is about none.
+             */
+            agent_id: string | null;
+            /** @description pending if another attempt follows, and failed if none does. */
+            status: components["schemas"]["WebhookDeliveryStatus"];
+            /** @description The latest attempts, oldest first. */
+            attempts: components["schemas"]["WebhookAttempt"][];
+            /**
+             * Format: date-time
+             * @description When the next attempt is planned; null if none is.
+             */
+            next_attempt_at: string | null;
+            /** Format: date-time */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description Null while the delivery is pending.
+             */
+            completed_at: string | null;
+        };
+        /** @enum {string} */
+        WebhookDeliveryStatus: "pending" | "succeeded" | "failed";
+        /** @enum {string} */
+        WebhookReason: "url" | "dns" | "not_public" | "connect" | "tls" | "timeout" | "bad_status" | "event_expired";
         WebhookReceipt: {
             /** @description Always true. */
             received: boolean;
         };
+        /** @enum {string} */
+        WebhookStatus: "enabled" | "disabled";
     };
     responses: {
         /** @description The request is well-formed but cannot be processed. */
@@ -1685,7 +2299,7 @@ export interface components {
             content: {
                 /**
                  * @example {
-                 *       "detail": "This operation requires the role org:admin. Members are read-only.",
+                 *       "detail": "This operation requires the role admin. Members and API keys with the role member are read-only.",
                  *       "code": "role_required",
                  *       "status": 403,
                  *       "title": "Forbidden",
@@ -1983,6 +2597,8 @@ export interface components {
         "Idempotency-Key": string;
         /** @description The `ETag` of the version that the client has. If it is still current, the response is 304 without a body. */
         "If-None-Match": string;
+        /** @description Rehearses the call: all checks run, and nothing is changed. The answer is 200 with what the call would do, or the error that the call would get. An `Idempotency-Key` is not used up. */
+        dry_run: boolean;
     };
     requestBodies: never;
     headers: {
@@ -1998,7 +2614,7 @@ export interface components {
         "Idempotency-Replayed": string;
         /** @description Related URLs. `rel="next"` is the next page of a list. */
         Link: string;
-        /** @description The path of the created object. */
+        /** @description The path of the created object, or of what is known of a deletion. */
         Location: string;
         /** @description The features of the browser that the page does not use. */
         "Permissions-Policy": string;
@@ -2018,6 +2634,8 @@ export interface components {
         "WWW-Authenticate": string;
         /** @description The declared media type applies. Clients must not guess. */
         "X-Content-Type-Options": string;
+        /** @description The cursor after the returned events, for the next poll. */
+        "X-Event-Cursor": string;
         /** @description The cursor of the next page; absent on the last page. */
         "X-Next-Cursor": string;
         /** @description The id of the request in logs and in the audit log. A valid id from the client is kept. */
@@ -2045,7 +2663,13 @@ export type AuditActor = components['schemas']['AuditActor'];
 export type AuditActorType = components['schemas']['AuditActorType'];
 export type AuditChange = components['schemas']['AuditChange'];
 export type AuditEntry = components['schemas']['AuditEntry'];
+export type AuditProblem = components['schemas']['AuditProblem'];
+export type AuditProblemCode = components['schemas']['AuditProblemCode'];
+export type AuditSeal = components['schemas']['AuditSeal'];
+export type AuditSealLeaf = components['schemas']['AuditSealLeaf'];
+export type AuditSealName = components['schemas']['AuditSealName'];
 export type AuditTarget = components['schemas']['AuditTarget'];
+export type AuditVerification = components['schemas']['AuditVerification'];
 export type AuthType = components['schemas']['AuthType'];
 export type BillingInterval = components['schemas']['BillingInterval'];
 export type BillingProvider = components['schemas']['BillingProvider'];
@@ -2054,10 +2678,24 @@ export type CallMCPRequest = components['schemas']['CallMCPRequest'];
 export type CreateAPIKeyRequest = components['schemas']['CreateAPIKeyRequest'];
 export type CreateAgentRequest = components['schemas']['CreateAgentRequest'];
 export type CreateCheckoutSessionRequest = components['schemas']['CreateCheckoutSessionRequest'];
+export type CreateWebhookRequest = components['schemas']['CreateWebhookRequest'];
 export type CreatedAPIKey = components['schemas']['CreatedAPIKey'];
+export type CreatedWebhook = components['schemas']['CreatedWebhook'];
 export type Credentials = components['schemas']['Credentials'];
 export type DashboardReachability = components['schemas']['DashboardReachability'];
 export type DashboardReachabilityReason = components['schemas']['DashboardReachabilityReason'];
+export type DeletedResource = components['schemas']['DeletedResource'];
+export type DeletedResourceName = components['schemas']['DeletedResourceName'];
+export type Deletion = components['schemas']['Deletion'];
+export type DeletionStatus = components['schemas']['DeletionStatus'];
+export type Diagnosis = components['schemas']['Diagnosis'];
+export type DiagnosisAction = components['schemas']['DiagnosisAction'];
+export type DiagnosisCause = components['schemas']['DiagnosisCause'];
+export type DiagnosisMoment = components['schemas']['DiagnosisMoment'];
+export type DiagnosisParty = components['schemas']['DiagnosisParty'];
+export type DiagnosisStep = components['schemas']['DiagnosisStep'];
+export type Event = components['schemas']['Event'];
+export type EventType = components['schemas']['EventType'];
 export type HTTPValidationError = components['schemas']['HTTPValidationError'];
 export type Health = components['schemas']['Health'];
 export type KeySet = components['schemas']['KeySet'];
@@ -2079,6 +2717,8 @@ export type Problem = components['schemas']['Problem'];
 export type ProtectedResource = components['schemas']['ProtectedResource'];
 export type PutSecretsRequest = components['schemas']['PutSecretsRequest'];
 export type ReceiveStripeEventRequest = components['schemas']['ReceiveStripeEventRequest'];
+export type Rehearsal = components['schemas']['Rehearsal'];
+export type RehearsalWould = components['schemas']['RehearsalWould'];
 export type Role = components['schemas']['Role'];
 export type Secret = components['schemas']['Secret'];
 export type SecretChanges = components['schemas']['SecretChanges'];
@@ -2090,8 +2730,15 @@ export type SetMemberRequest = components['schemas']['SetMemberRequest'];
 export type Subscription = components['schemas']['Subscription'];
 export type SubscriptionStatus = components['schemas']['SubscriptionStatus'];
 export type UpdateAgentRequest = components['schemas']['UpdateAgentRequest'];
+export type UpdateWebhookRequest = components['schemas']['UpdateWebhookRequest'];
 export type ValidationError = components['schemas']['ValidationError'];
+export type Webhook = components['schemas']['Webhook'];
+export type WebhookAttempt = components['schemas']['WebhookAttempt'];
+export type WebhookDelivery = components['schemas']['WebhookDelivery'];
+export type WebhookDeliveryStatus = components['schemas']['WebhookDeliveryStatus'];
+export type WebhookReason = components['schemas']['WebhookReason'];
 export type WebhookReceipt = components['schemas']['WebhookReceipt'];
+export type WebhookStatus = components['schemas']['WebhookStatus'];
 export type ResponseBadRequest = components['responses']['BadRequest'];
 export type ResponseConflict = components['responses']['Conflict'];
 export type ResponseForbidden = components['responses']['Forbidden'];
@@ -2110,6 +2757,7 @@ export type ResponseUnprocessableEntity = components['responses']['Unprocessable
 export type ResponseUnsupportedMediaType = components['responses']['UnsupportedMediaType'];
 export type ParameterIdempotencyKey = components['parameters']['Idempotency-Key'];
 export type ParameterIfNoneMatch = components['parameters']['If-None-Match'];
+export type ParameterDryRun = components['parameters']['dry_run'];
 export type HeaderCacheControl = components['headers']['Cache-Control'];
 export type HeaderContentSecurityPolicy = components['headers']['Content-Security-Policy'];
 export type HeaderCrossOriginOpenerPolicy = components['headers']['Cross-Origin-Opener-Policy'];
@@ -2126,6 +2774,7 @@ export type HeaderStrictTransportSecurity = components['headers']['Strict-Transp
 export type HeaderVary = components['headers']['Vary'];
 export type HeaderWwwAuthenticate = components['headers']['WWW-Authenticate'];
 export type HeaderXContentTypeOptions = components['headers']['X-Content-Type-Options'];
+export type HeaderXEventCursor = components['headers']['X-Event-Cursor'];
 export type HeaderXNextCursor = components['headers']['X-Next-Cursor'];
 export type HeaderXRequestId = components['headers']['X-Request-Id'];
 export type $defs = Record<string, never>;
@@ -2434,7 +3083,10 @@ export interface operations {
     };
     CreateAgent: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Rehearses the call: all checks run, and nothing is changed. The answer is 200 with what the call would do, or the error that the call would get. An `Idempotency-Key` is not used up. */
+                dry_run?: components["parameters"]["dry_run"];
+            };
             header?: {
                 /** @description Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a different request with the key is refused with 422. */
                 "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
@@ -2462,6 +3114,161 @@ export interface operations {
             };
         };
         responses: {
+            /** @description The answer to a rehearsal */
+            200: {
+                headers: {
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    /** @description The version of the returned content, for `If-None-Match`. */
+                    ETag?: string;
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Strict-Transport-Security": components["headers"]["Strict-Transport-Security"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "would": {
+                     *         "status": "running",
+                     *         "restarts": true,
+                     *         "downtime_seconds_estimate": 3,
+                     *         "usage_before": {
+                     *           "agents": 1,
+                     *           "cpu_cores": 2,
+                     *           "memory_bytes": 4294967296,
+                     *           "storage_bytes": 21474836480,
+                     *           "api_keys": 1
+                     *         },
+                     *         "usage_after": {
+                     *           "agents": 1,
+                     *           "cpu_cores": 2,
+                     *           "memory_bytes": 4294967296,
+                     *           "storage_bytes": 21474836480,
+                     *           "api_keys": 1
+                     *         },
+                     *         "monthly_price_change_usd": 0
+                     *       },
+                     *       "agent": {
+                     *         "id": "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90",
+                     *         "name": "Support Assistant",
+                     *         "status": "running",
+                     *         "namespace": "agent-0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90",
+                     *         "resource_plan": "startup",
+                     *         "config": {
+                     *           "allowed_actions": [
+                     *             "restart",
+                     *             "pause",
+                     *             "stop",
+                     *             "delete"
+                     *           ],
+                     *           "error": null,
+                     *           "plan_limits": {
+                     *             "cpu_cores": 2,
+                     *             "memory_bytes": 4294967296,
+                     *             "storage_bytes": 21474836480
+                     *           },
+                     *           "provisioning_stages": [
+                     *             {
+                     *               "name": "namespace",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:00Z",
+                     *               "finished_at": "2026-03-02T09:30:03Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "policy",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:03Z",
+                     *               "finished_at": "2026-03-02T09:30:06Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "identity",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:06Z",
+                     *               "finished_at": "2026-03-02T09:30:09Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "secrets",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:09Z",
+                     *               "finished_at": "2026-03-02T09:30:12Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "storage",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:12Z",
+                     *               "finished_at": "2026-03-02T09:30:15Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "runtime",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:15Z",
+                     *               "finished_at": "2026-03-02T09:30:18Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "route",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:18Z",
+                     *               "finished_at": "2026-03-02T09:30:21Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "ready",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:21Z",
+                     *               "finished_at": "2026-03-02T09:30:24Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             }
+                     *           ],
+                     *           "sandbox_enabled": false,
+                     *           "status_reason": null,
+                     *           "team": "support"
+                     *         },
+                     *         "created_at": "2026-03-02T09:30:00Z",
+                     *         "updated_at": "2026-03-02T09:30:24Z",
+                     *         "cloud": "gcp",
+                     *         "region": "us-central1",
+                     *         "env_vars": {
+                     *           "LOG_LEVEL": "configured",
+                     *           "OPENAI_API_KEY": "gsm"
+                     *         },
+                     *         "error_message": null,
+                     *         "dashboard_url": "https://support-assistant-bn6cuvdpdvgq5ha3f5wtvds3sa.us-central1-1.agents.example.com/",
+                     *         "api_url": "https://support-assistant-bn6cuvdpdvgq5ha3f5wtvds3sa.us-central1-1.agents.example.com/v1",
+                     *         "dashboard_handoff_url": null,
+                     *         "dashboard_username": "admin",
+                     *         "hostname": "support-assistant-bn6cuvdpdvgq5ha3f5wtvds3sa.us-central1-1.agents.example.com",
+                     *         "dashboard_warming": true,
+                     *         "credential_rotation_pending": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Rehearsal"];
+                };
+            };
             /** @description Created */
             201: {
                 headers: {
@@ -2772,7 +3579,10 @@ export interface operations {
     };
     DeleteAgent: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Rehearses the call: all checks run, and nothing is changed. The answer is 200 with what the call would do, or the error that the call would get. An `Idempotency-Key` is not used up. */
+                dry_run?: components["parameters"]["dry_run"];
+            };
             header?: {
                 /** @description The ETag of the version to change. If the agent has another version, the call fails with 412. */
                 "If-Match"?: string;
@@ -2787,12 +3597,168 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description The answer to a rehearsal */
+            200: {
+                headers: {
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    /** @description The version of the returned content, for `If-None-Match`. */
+                    ETag?: string;
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Strict-Transport-Security": components["headers"]["Strict-Transport-Security"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "would": {
+                     *         "status": "running",
+                     *         "restarts": true,
+                     *         "downtime_seconds_estimate": 3,
+                     *         "usage_before": {
+                     *           "agents": 1,
+                     *           "cpu_cores": 2,
+                     *           "memory_bytes": 4294967296,
+                     *           "storage_bytes": 21474836480,
+                     *           "api_keys": 1
+                     *         },
+                     *         "usage_after": {
+                     *           "agents": 1,
+                     *           "cpu_cores": 2,
+                     *           "memory_bytes": 4294967296,
+                     *           "storage_bytes": 21474836480,
+                     *           "api_keys": 1
+                     *         },
+                     *         "monthly_price_change_usd": 0
+                     *       },
+                     *       "agent": {
+                     *         "id": "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90",
+                     *         "name": "Support Assistant",
+                     *         "status": "running",
+                     *         "namespace": "agent-0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90",
+                     *         "resource_plan": "startup",
+                     *         "config": {
+                     *           "allowed_actions": [
+                     *             "restart",
+                     *             "pause",
+                     *             "stop",
+                     *             "delete"
+                     *           ],
+                     *           "error": null,
+                     *           "plan_limits": {
+                     *             "cpu_cores": 2,
+                     *             "memory_bytes": 4294967296,
+                     *             "storage_bytes": 21474836480
+                     *           },
+                     *           "provisioning_stages": [
+                     *             {
+                     *               "name": "namespace",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:00Z",
+                     *               "finished_at": "2026-03-02T09:30:03Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "policy",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:03Z",
+                     *               "finished_at": "2026-03-02T09:30:06Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "identity",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:06Z",
+                     *               "finished_at": "2026-03-02T09:30:09Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "secrets",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:09Z",
+                     *               "finished_at": "2026-03-02T09:30:12Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "storage",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:12Z",
+                     *               "finished_at": "2026-03-02T09:30:15Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "runtime",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:15Z",
+                     *               "finished_at": "2026-03-02T09:30:18Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "route",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:18Z",
+                     *               "finished_at": "2026-03-02T09:30:21Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "ready",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:21Z",
+                     *               "finished_at": "2026-03-02T09:30:24Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             }
+                     *           ],
+                     *           "sandbox_enabled": false,
+                     *           "status_reason": null,
+                     *           "team": "support"
+                     *         },
+                     *         "created_at": "2026-03-02T09:30:00Z",
+                     *         "updated_at": "2026-03-02T09:30:24Z",
+                     *         "cloud": "gcp",
+                     *         "region": "us-central1",
+                     *         "env_vars": {
+                     *           "LOG_LEVEL": "configured",
+                     *           "OPENAI_API_KEY": "gsm"
+                     *         },
+                     *         "error_message": null,
+                     *         "dashboard_url": "https://support-assistant-bn6cuvdpdvgq5ha3f5wtvds3sa.us-central1-1.agents.example.com/",
+                     *         "api_url": "https://support-assistant-bn6cuvdpdvgq5ha3f5wtvds3sa.us-central1-1.agents.example.com/v1",
+                     *         "dashboard_handoff_url": null,
+                     *         "dashboard_username": "admin",
+                     *         "hostname": "support-assistant-bn6cuvdpdvgq5ha3f5wtvds3sa.us-central1-1.agents.example.com",
+                     *         "dashboard_warming": true,
+                     *         "credential_rotation_pending": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Rehearsal"];
+                };
+            };
             /** @description Accepted */
             202: {
                 headers: {
                     "Cache-Control": components["headers"]["Cache-Control"];
                     ETag: components["headers"]["ETag"];
                     "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    Location: components["headers"]["Location"];
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                     "Strict-Transport-Security": components["headers"]["Strict-Transport-Security"];
@@ -2935,7 +3901,10 @@ export interface operations {
     };
     UpdateAgent: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Rehearses the call: all checks run, and nothing is changed. The answer is 200 with what the call would do, or the error that the call would get. An `Idempotency-Key` is not used up. */
+                dry_run?: components["parameters"]["dry_run"];
+            };
             header?: {
                 /** @description The ETag of the version to change. If the agent has another version, the call fails with 412. */
                 "If-Match"?: string;
@@ -3093,7 +4062,7 @@ export interface operations {
                      *       "credential_rotation_pending": false
                      *     }
                      */
-                    "application/json": components["schemas"]["Agent"];
+                    "application/json": components["schemas"]["Agent"] | components["schemas"]["Rehearsal"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -3167,7 +4136,10 @@ export interface operations {
     };
     RotateCredentials: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Rehearses the call: all checks run, and nothing is changed. The answer is 200 with what the call would do, or the error that the call would get. An `Idempotency-Key` is not used up. */
+                dry_run?: components["parameters"]["dry_run"];
+            };
             header?: {
                 /** @description Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a different request with the key is refused with 422. */
                 "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
@@ -3310,7 +4282,7 @@ export interface operations {
                      *       "credential_rotation_pending": false
                      *     }
                      */
-                    "application/json": components["schemas"]["Agent"];
+                    "application/json": components["schemas"]["Agent"] | components["schemas"]["Rehearsal"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -3365,6 +4337,97 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["DashboardReachability"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    DiagnoseAgent: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The agent's id. */
+                agent_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Strict-Transport-Security": components["headers"]["Strict-Transport-Security"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "agent_id": "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90",
+                     *       "summary": "The agent exits soon after it starts.",
+                     *       "status": "error",
+                     *       "waiting_for": "user",
+                     *       "since": "2026-03-02T09:40:00Z",
+                     *       "next_attempt_at": null,
+                     *       "gives_up_at": null,
+                     *       "causes": [
+                     *         {
+                     *           "code": "pod_crash_loop",
+                     *           "message": "The agent exits soon after it starts: exit code 1, 4 times. Check its variables and secrets.",
+                     *           "evidence": [
+                     *             "status: error",
+                     *             "stage: ready",
+                     *             "reason: Error",
+                     *             "exit code: 1",
+                     *             "restarts: 4"
+                     *           ],
+                     *           "you_can": [
+                     *             {
+                     *               "action": "read_previous_logs",
+                     *               "text": "Read the last lines that it wrote before it exited. They usually say why."
+                     *             },
+                     *             {
+                     *               "action": "update",
+                     *               "text": "Check that its variables are complete and correct."
+                     *             },
+                     *             {
+                     *               "action": "set_secret",
+                     *               "text": "Set the secrets that are missing or wrong."
+                     *             },
+                     *             {
+                     *               "action": "start",
+                     *               "text": "Then start it again, so that it does not wait for the cluster's next attempt."
+                     *             }
+                     *           ],
+                     *           "we_will": "No further attempt is made."
+                     *         }
+                     *       ],
+                     *       "timeline": [
+                     *         {
+                     *           "at": "2026-03-02T09:30:00Z",
+                     *           "type": "agent.created",
+                     *           "message": "The agent was created."
+                     *         },
+                     *         {
+                     *           "at": "2026-03-02T09:40:00Z",
+                     *           "type": "agent.stage_changed",
+                     *           "message": "The stage ready failed: pod_crash_loop: The agent exits soon after it starts: exit code 1, 4 times. Check its variables and secrets."
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Diagnosis"];
                 };
             };
             401: components["responses"]["Unauthorized"];
@@ -3511,7 +4574,10 @@ export interface operations {
     };
     MigrateAgentSandbox: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Rehearses the call: all checks run, and nothing is changed. The answer is 200 with what the call would do, or the error that the call would get. An `Idempotency-Key` is not used up. */
+                dry_run?: components["parameters"]["dry_run"];
+            };
             header?: {
                 /** @description The ETag of the version to change. If the agent has another version, the call fails with 412. */
                 "If-Match"?: string;
@@ -3665,7 +4731,7 @@ export interface operations {
                      *       "credential_rotation_pending": false
                      *     }
                      */
-                    "application/json": components["schemas"]["Agent"];
+                    "application/json": components["schemas"]["Agent"] | components["schemas"]["Rehearsal"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -3685,7 +4751,10 @@ export interface operations {
     };
     PauseAgent: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Rehearses the call: all checks run, and nothing is changed. The answer is 200 with what the call would do, or the error that the call would get. An `Idempotency-Key` is not used up. */
+                dry_run?: components["parameters"]["dry_run"];
+            };
             header?: {
                 /** @description The ETag of the version to change. If the agent has another version, the call fails with 412. */
                 "If-Match"?: string;
@@ -3830,7 +4899,7 @@ export interface operations {
                      *       "credential_rotation_pending": false
                      *     }
                      */
-                    "application/json": components["schemas"]["Agent"];
+                    "application/json": components["schemas"]["Agent"] | components["schemas"]["Rehearsal"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -3849,7 +4918,10 @@ export interface operations {
     };
     RestartAgent: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Rehearses the call: all checks run, and nothing is changed. The answer is 200 with what the call would do, or the error that the call would get. An `Idempotency-Key` is not used up. */
+                dry_run?: components["parameters"]["dry_run"];
+            };
             header?: {
                 /** @description The ETag of the version to change. If the agent has another version, the call fails with 412. */
                 "If-Match"?: string;
@@ -3994,7 +5066,7 @@ export interface operations {
                      *       "credential_rotation_pending": false
                      *     }
                      */
-                    "application/json": components["schemas"]["Agent"];
+                    "application/json": components["schemas"]["Agent"] | components["schemas"]["Rehearsal"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -4014,7 +5086,10 @@ export interface operations {
     };
     ResumeAgent: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Rehearses the call: all checks run, and nothing is changed. The answer is 200 with what the call would do, or the error that the call would get. An `Idempotency-Key` is not used up. */
+                dry_run?: components["parameters"]["dry_run"];
+            };
             header?: {
                 /** @description The ETag of the version to change. If the agent has another version, the call fails with 412. */
                 "If-Match"?: string;
@@ -4159,7 +5234,7 @@ export interface operations {
                      *       "credential_rotation_pending": false
                      *     }
                      */
-                    "application/json": components["schemas"]["Agent"];
+                    "application/json": components["schemas"]["Agent"] | components["schemas"]["Rehearsal"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -4293,7 +5368,10 @@ export interface operations {
     };
     ReconcileSecretOperation: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Rehearses the call: all checks run, and nothing is changed. The answer is 200 with what the call would do, or the error that the call would get. An `Idempotency-Key` is not used up. */
+                dry_run?: components["parameters"]["dry_run"];
+            };
             header?: {
                 /** @description Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a different request with the key is refused with 422. */
                 "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
@@ -4312,6 +5390,8 @@ export interface operations {
             200: {
                 headers: {
                     "Cache-Control": components["headers"]["Cache-Control"];
+                    /** @description The version of the returned content, for `If-None-Match`. */
+                    ETag?: string;
                     "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
@@ -4336,7 +5416,7 @@ export interface operations {
                      *       "updated_at": "2026-03-02T09:30:01Z"
                      *     }
                      */
-                    "application/json": components["schemas"]["SecretOperation"];
+                    "application/json": components["schemas"]["SecretOperation"] | components["schemas"]["Rehearsal"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -4403,7 +5483,10 @@ export interface operations {
     };
     PutSecrets: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Rehearses the call: all checks run, and nothing is changed. The answer is 200 with what the call would do, or the error that the call would get. An `Idempotency-Key` is not used up. */
+                dry_run?: components["parameters"]["dry_run"];
+            };
             header?: {
                 /** @description Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a different request with the key is refused with 422. */
                 "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
@@ -4428,6 +5511,161 @@ export interface operations {
             };
         };
         responses: {
+            /** @description The answer to a rehearsal */
+            200: {
+                headers: {
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    /** @description The version of the returned content, for `If-None-Match`. */
+                    ETag?: string;
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Strict-Transport-Security": components["headers"]["Strict-Transport-Security"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "would": {
+                     *         "status": "running",
+                     *         "restarts": true,
+                     *         "downtime_seconds_estimate": 3,
+                     *         "usage_before": {
+                     *           "agents": 1,
+                     *           "cpu_cores": 2,
+                     *           "memory_bytes": 4294967296,
+                     *           "storage_bytes": 21474836480,
+                     *           "api_keys": 1
+                     *         },
+                     *         "usage_after": {
+                     *           "agents": 1,
+                     *           "cpu_cores": 2,
+                     *           "memory_bytes": 4294967296,
+                     *           "storage_bytes": 21474836480,
+                     *           "api_keys": 1
+                     *         },
+                     *         "monthly_price_change_usd": 0
+                     *       },
+                     *       "agent": {
+                     *         "id": "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90",
+                     *         "name": "Support Assistant",
+                     *         "status": "running",
+                     *         "namespace": "agent-0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90",
+                     *         "resource_plan": "startup",
+                     *         "config": {
+                     *           "allowed_actions": [
+                     *             "restart",
+                     *             "pause",
+                     *             "stop",
+                     *             "delete"
+                     *           ],
+                     *           "error": null,
+                     *           "plan_limits": {
+                     *             "cpu_cores": 2,
+                     *             "memory_bytes": 4294967296,
+                     *             "storage_bytes": 21474836480
+                     *           },
+                     *           "provisioning_stages": [
+                     *             {
+                     *               "name": "namespace",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:00Z",
+                     *               "finished_at": "2026-03-02T09:30:03Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "policy",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:03Z",
+                     *               "finished_at": "2026-03-02T09:30:06Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "identity",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:06Z",
+                     *               "finished_at": "2026-03-02T09:30:09Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "secrets",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:09Z",
+                     *               "finished_at": "2026-03-02T09:30:12Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "storage",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:12Z",
+                     *               "finished_at": "2026-03-02T09:30:15Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "runtime",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:15Z",
+                     *               "finished_at": "2026-03-02T09:30:18Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "route",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:18Z",
+                     *               "finished_at": "2026-03-02T09:30:21Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "ready",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:21Z",
+                     *               "finished_at": "2026-03-02T09:30:24Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             }
+                     *           ],
+                     *           "sandbox_enabled": false,
+                     *           "status_reason": null,
+                     *           "team": "support"
+                     *         },
+                     *         "created_at": "2026-03-02T09:30:00Z",
+                     *         "updated_at": "2026-03-02T09:30:24Z",
+                     *         "cloud": "gcp",
+                     *         "region": "us-central1",
+                     *         "env_vars": {
+                     *           "LOG_LEVEL": "configured",
+                     *           "OPENAI_API_KEY": "gsm"
+                     *         },
+                     *         "error_message": null,
+                     *         "dashboard_url": "https://support-assistant-bn6cuvdpdvgq5ha3f5wtvds3sa.us-central1-1.agents.example.com/",
+                     *         "api_url": "https://support-assistant-bn6cuvdpdvgq5ha3f5wtvds3sa.us-central1-1.agents.example.com/v1",
+                     *         "dashboard_handoff_url": null,
+                     *         "dashboard_username": "admin",
+                     *         "hostname": "support-assistant-bn6cuvdpdvgq5ha3f5wtvds3sa.us-central1-1.agents.example.com",
+                     *         "dashboard_warming": true,
+                     *         "credential_rotation_pending": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Rehearsal"];
+                };
+            };
             /** @description Accepted */
             202: {
                 headers: {
@@ -4481,7 +5719,10 @@ export interface operations {
     };
     DeleteSecret: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Rehearses the call: all checks run, and nothing is changed. The answer is 200 with what the call would do, or the error that the call would get. An `Idempotency-Key` is not used up. */
+                dry_run?: components["parameters"]["dry_run"];
+            };
             header?: {
                 /** @description Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a different request with the key is refused with 422. */
                 "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
@@ -4496,6 +5737,161 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description The answer to a rehearsal */
+            200: {
+                headers: {
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    /** @description The version of the returned content, for `If-None-Match`. */
+                    ETag?: string;
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Strict-Transport-Security": components["headers"]["Strict-Transport-Security"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "would": {
+                     *         "status": "running",
+                     *         "restarts": true,
+                     *         "downtime_seconds_estimate": 3,
+                     *         "usage_before": {
+                     *           "agents": 1,
+                     *           "cpu_cores": 2,
+                     *           "memory_bytes": 4294967296,
+                     *           "storage_bytes": 21474836480,
+                     *           "api_keys": 1
+                     *         },
+                     *         "usage_after": {
+                     *           "agents": 1,
+                     *           "cpu_cores": 2,
+                     *           "memory_bytes": 4294967296,
+                     *           "storage_bytes": 21474836480,
+                     *           "api_keys": 1
+                     *         },
+                     *         "monthly_price_change_usd": 0
+                     *       },
+                     *       "agent": {
+                     *         "id": "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90",
+                     *         "name": "Support Assistant",
+                     *         "status": "running",
+                     *         "namespace": "agent-0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90",
+                     *         "resource_plan": "startup",
+                     *         "config": {
+                     *           "allowed_actions": [
+                     *             "restart",
+                     *             "pause",
+                     *             "stop",
+                     *             "delete"
+                     *           ],
+                     *           "error": null,
+                     *           "plan_limits": {
+                     *             "cpu_cores": 2,
+                     *             "memory_bytes": 4294967296,
+                     *             "storage_bytes": 21474836480
+                     *           },
+                     *           "provisioning_stages": [
+                     *             {
+                     *               "name": "namespace",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:00Z",
+                     *               "finished_at": "2026-03-02T09:30:03Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "policy",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:03Z",
+                     *               "finished_at": "2026-03-02T09:30:06Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "identity",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:06Z",
+                     *               "finished_at": "2026-03-02T09:30:09Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "secrets",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:09Z",
+                     *               "finished_at": "2026-03-02T09:30:12Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "storage",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:12Z",
+                     *               "finished_at": "2026-03-02T09:30:15Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "runtime",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:15Z",
+                     *               "finished_at": "2026-03-02T09:30:18Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "route",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:18Z",
+                     *               "finished_at": "2026-03-02T09:30:21Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             },
+                     *             {
+                     *               "name": "ready",
+                     *               "status": "succeeded",
+                     *               "attempt": 1,
+                     *               "started_at": "2026-03-02T09:30:21Z",
+                     *               "finished_at": "2026-03-02T09:30:24Z",
+                     *               "error_code": null,
+                     *               "message": null
+                     *             }
+                     *           ],
+                     *           "sandbox_enabled": false,
+                     *           "status_reason": null,
+                     *           "team": "support"
+                     *         },
+                     *         "created_at": "2026-03-02T09:30:00Z",
+                     *         "updated_at": "2026-03-02T09:30:24Z",
+                     *         "cloud": "gcp",
+                     *         "region": "us-central1",
+                     *         "env_vars": {
+                     *           "LOG_LEVEL": "configured",
+                     *           "OPENAI_API_KEY": "gsm"
+                     *         },
+                     *         "error_message": null,
+                     *         "dashboard_url": "https://support-assistant-bn6cuvdpdvgq5ha3f5wtvds3sa.us-central1-1.agents.example.com/",
+                     *         "api_url": "https://support-assistant-bn6cuvdpdvgq5ha3f5wtvds3sa.us-central1-1.agents.example.com/v1",
+                     *         "dashboard_handoff_url": null,
+                     *         "dashboard_username": "admin",
+                     *         "hostname": "support-assistant-bn6cuvdpdvgq5ha3f5wtvds3sa.us-central1-1.agents.example.com",
+                     *         "dashboard_warming": true,
+                     *         "credential_rotation_pending": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Rehearsal"];
+                };
+            };
             /** @description Accepted */
             202: {
                 headers: {
@@ -4548,7 +5944,10 @@ export interface operations {
     };
     StartAgent: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Rehearses the call: all checks run, and nothing is changed. The answer is 200 with what the call would do, or the error that the call would get. An `Idempotency-Key` is not used up. */
+                dry_run?: components["parameters"]["dry_run"];
+            };
             header?: {
                 /** @description The ETag of the version to change. If the agent has another version, the call fails with 412. */
                 "If-Match"?: string;
@@ -4693,7 +6092,7 @@ export interface operations {
                      *       "credential_rotation_pending": false
                      *     }
                      */
-                    "application/json": components["schemas"]["Agent"];
+                    "application/json": components["schemas"]["Agent"] | components["schemas"]["Rehearsal"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -4713,7 +6112,10 @@ export interface operations {
     };
     StopAgent: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Rehearses the call: all checks run, and nothing is changed. The answer is 200 with what the call would do, or the error that the call would get. An `Idempotency-Key` is not used up. */
+                dry_run?: components["parameters"]["dry_run"];
+            };
             header?: {
                 /** @description The ETag of the version to change. If the agent has another version, the call fails with 412. */
                 "If-Match"?: string;
@@ -4858,7 +6260,7 @@ export interface operations {
                      *       "credential_rotation_pending": false
                      *     }
                      */
-                    "application/json": components["schemas"]["Agent"];
+                    "application/json": components["schemas"]["Agent"] | components["schemas"]["Rehearsal"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -4909,6 +6311,7 @@ export interface operations {
                      *         "id": "7d9f1c66-1a3b-4b6e-8f60-3d0c5f2a9e11",
                      *         "name": "Deployments",
                      *         "purpose": "ci",
+                     *         "role": "admin",
                      *         "key_prefix": "so_ExampleE",
                      *         "created_at": "2026-03-02T09:30:00Z",
                      *         "last_used_at": "2026-03-09T09:30:00Z",
@@ -4970,6 +6373,7 @@ export interface operations {
                      *       "id": "7d9f1c66-1a3b-4b6e-8f60-3d0c5f2a9e11",
                      *       "name": "Deployments",
                      *       "purpose": "ci",
+                     *       "role": "admin",
                      *       "key_prefix": "so_ExampleE",
                      *       "created_at": "2026-03-02T09:30:00Z",
                      *       "last_used_at": null,
@@ -5285,6 +6689,185 @@ export interface operations {
             413: components["responses"]["RequestEntityTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["UnprocessableEntity"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    GetDeletion: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The agent's id. */
+                agent_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Strict-Transport-Security": components["headers"]["Strict-Transport-Security"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "agent_id": "3fa85f64-5717-4562-b3fc-2c963f66afa6",
+                     *       "name": "support-bot",
+                     *       "status": "deleted",
+                     *       "requested_at": "2026-01-15T09:30:00Z",
+                     *       "requested_by": "user_2a",
+                     *       "completed_at": "2026-01-15T09:30:33Z",
+                     *       "resources": [
+                     *         {
+                     *           "name": "namespace",
+                     *           "requested_at": "2026-01-15T09:30:01Z",
+                     *           "observed_gone_at": "2026-01-15T09:30:31Z"
+                     *         },
+                     *         {
+                     *           "name": "volume",
+                     *           "requested_at": "2026-01-15T09:30:01Z",
+                     *           "observed_gone_at": "2026-01-15T09:30:31Z"
+                     *         },
+                     *         {
+                     *           "name": "secrets",
+                     *           "requested_at": "2026-01-15T09:30:31Z",
+                     *           "observed_gone_at": "2026-01-15T09:30:32Z"
+                     *         },
+                     *         {
+                     *           "name": "route",
+                     *           "requested_at": "2026-01-15T09:30:01Z",
+                     *           "observed_gone_at": "2026-01-15T09:30:31Z"
+                     *         },
+                     *         {
+                     *           "name": "record",
+                     *           "requested_at": "2026-01-15T09:30:00Z",
+                     *           "observed_gone_at": "2026-01-15T09:30:33Z"
+                     *         }
+                     *       ],
+                     *       "receipt": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Deletion"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    ListEvents: {
+        parameters: {
+            query?: {
+                /** @description The maximum number of items on the page. */
+                limit?: number;
+                /** @description The id of the last event that the client has, or the X-Event-Cursor of a former answer. Without it, the newest events are returned. */
+                cursor?: string;
+                /** @description Only events about this agent, which may be deleted. */
+                agent_id?: string;
+                /** @description Only events of this type. */
+                type?: components["schemas"]["EventType"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    Link: components["headers"]["Link"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Strict-Transport-Security": components["headers"]["Strict-Transport-Security"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "X-Event-Cursor": components["headers"]["X-Event-Cursor"];
+                    "X-Next-Cursor": components["headers"]["X-Next-Cursor"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "evt_1ic0suolgmg0k3v9c2m7q1t00",
+                     *         "type": "agent.running",
+                     *         "created_at": "2026-03-02T09:30:41.25Z",
+                     *         "organization_id": "org_2mNfQ4",
+                     *         "agent_id": "3f0c9a52-8a54-4a8e-b7f6-2f4f6f0b7c11",
+                     *         "data": {
+                     *           "status": "running",
+                     *           "previous_status": "provisioning"
+                     *         }
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["Event"][];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    StreamEvents: {
+        parameters: {
+            query?: {
+                /** @description The id of the last event that the client has. Without it and Last-Event-ID, the stream begins with the next event. */
+                cursor?: string;
+                /** @description Only events about this agent, which may be deleted. */
+                agent_id?: string;
+                /** @description Only events of this type. */
+                type?: components["schemas"]["EventType"];
+            };
+            header?: {
+                /** @description The id of the last event that the client has. Clients of Server-Sent Events send it when they connect again; it takes precedence over cursor. */
+                "Last-Event-ID"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Strict-Transport-Security": components["headers"]["Strict-Transport-Security"];
+                    Vary: components["headers"]["Vary"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": string;
+                    "text/event-stream": string;
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
         };
@@ -5609,6 +7192,90 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
+    ExportAuditSeals: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Strict-Transport-Security": components["headers"]["Strict-Transport-Security"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": string;
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    VerifyAuditLog: {
+        parameters: {
+            query?: {
+                /** @description The sequence and the hash of a seal that you kept, as in 12:9f86d081..., to find out whether the log is still the one that it sealed. */
+                seal?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Strict-Transport-Security": components["headers"]["Strict-Transport-Security"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "verified": true,
+                     *       "entries": 420,
+                     *       "unsealed": 3,
+                     *       "expired": 0,
+                     *       "seals": 12,
+                     *       "sealed_until": "2026-03-02T09:00:00Z",
+                     *       "newest_seal": {
+                     *         "sequence": 12,
+                     *         "hash": "0000000000000000000000000000000000000000000000000000000000000000"
+                     *       },
+                     *       "statement": null,
+                     *       "seal_found": null,
+                     *       "problem_count": 0,
+                     *       "problems": []
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AuditVerification"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
     ListMembers: {
         parameters: {
             query?: never;
@@ -5741,6 +7408,515 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    ListWebhooks: {
+        parameters: {
+            query?: {
+                /** @description The maximum number of items on the page. */
+                limit?: number;
+                /** @description The X-Next-Cursor of the previous page; absent for the first page. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    Link: components["headers"]["Link"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Strict-Transport-Security": components["headers"]["Strict-Transport-Security"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "X-Next-Cursor": components["headers"]["X-Next-Cursor"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "5d0e4a8e-3c1b-4f5e-9b5a-0c7d2e9f6a41",
+                     *         "url": "https://hooks.example.com/agents",
+                     *         "types": [
+                     *           "agent.running",
+                     *           "agent.error"
+                     *         ],
+                     *         "description": "Incidents",
+                     *         "status": "enabled",
+                     *         "disabled_reason": null,
+                     *         "failing_since": null,
+                     *         "created_at": "2026-03-02T09:30:00Z",
+                     *         "updated_at": "2026-03-02T09:30:00Z",
+                     *         "created_by": "c1f6a9f2-52f8-5a8e-9d5b-6f0a7b3c2d10"
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["Webhook"][];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    CreateWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a different request with the key is refused with 422. */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "url": "https://hooks.example.com/agents",
+                 *       "description": "Incidents"
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateWebhookRequest"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Strict-Transport-Security": components["headers"]["Strict-Transport-Security"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "5d0e4a8e-3c1b-4f5e-9b5a-0c7d2e9f6a41",
+                     *       "url": "https://hooks.example.com/agents",
+                     *       "types": [
+                     *         "agent.running",
+                     *         "agent.error"
+                     *       ],
+                     *       "description": "Incidents",
+                     *       "status": "enabled",
+                     *       "disabled_reason": null,
+                     *       "failing_since": null,
+                     *       "created_at": "2026-03-02T09:30:00Z",
+                     *       "updated_at": "2026-03-02T09:30:00Z",
+                     *       "created_by": "c1f6a9f2-52f8-5a8e-9d5b-6f0a7b3c2d10",
+                     *       "secret": "whsec_(a secret of 44 characters)"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CreatedWebhook"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    GetWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The webhook's id. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Strict-Transport-Security": components["headers"]["Strict-Transport-Security"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "5d0e4a8e-3c1b-4f5e-9b5a-0c7d2e9f6a41",
+                     *       "url": "https://hooks.example.com/agents",
+                     *       "types": [
+                     *         "agent.running",
+                     *         "agent.error"
+                     *       ],
+                     *       "description": "Incidents",
+                     *       "status": "enabled",
+                     *       "disabled_reason": null,
+                     *       "failing_since": null,
+                     *       "created_at": "2026-03-02T09:30:00Z",
+                     *       "updated_at": "2026-03-02T09:30:00Z",
+                     *       "created_by": "c1f6a9f2-52f8-5a8e-9d5b-6f0a7b3c2d10"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    DeleteWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a different request with the key is refused with 422. */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+            };
+            path: {
+                /** @description The webhook's id. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Strict-Transport-Security": components["headers"]["Strict-Transport-Security"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    UpdateWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a different request with the key is refused with 422. */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+            };
+            path: {
+                /** @description The webhook's id. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "enabled": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["UpdateWebhookRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Strict-Transport-Security": components["headers"]["Strict-Transport-Security"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "5d0e4a8e-3c1b-4f5e-9b5a-0c7d2e9f6a41",
+                     *       "url": "https://hooks.example.com/agents",
+                     *       "types": [
+                     *         "agent.running",
+                     *         "agent.error"
+                     *       ],
+                     *       "description": "Incidents",
+                     *       "status": "enabled",
+                     *       "disabled_reason": null,
+                     *       "failing_since": null,
+                     *       "created_at": "2026-03-02T09:30:00Z",
+                     *       "updated_at": "2026-03-02T09:30:00Z",
+                     *       "created_by": "c1f6a9f2-52f8-5a8e-9d5b-6f0a7b3c2d10"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    ListWebhookDeliveries: {
+        parameters: {
+            query?: {
+                /** @description The maximum number of items on the page. */
+                limit?: number;
+                /** @description The X-Next-Cursor of the previous page; absent for the first page. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The webhook's id. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    Link: components["headers"]["Link"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Strict-Transport-Security": components["headers"]["Strict-Transport-Security"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "X-Next-Cursor": components["headers"]["X-Next-Cursor"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "0f6f5a0e-9f0f-5d3c-8a57-1d5d1c5a7b10",
+                     *         "webhook_id": "5d0e4a8e-3c1b-4f5e-9b5a-0c7d2e9f6a41",
+                     *         "event_id": "evt_1ic0sthalg00k3v9c2m7q1t00",
+                     *         "event_type": "agent.running",
+                     *         "agent_id": "3f0c9a52-8a54-4a8e-b7f6-2f4f6f0b7c11",
+                     *         "status": "succeeded",
+                     *         "attempts": [
+                     *           {
+                     *             "at": "2026-03-02T09:30:00Z",
+                     *             "http_status": 503,
+                     *             "latency_ms": 84,
+                     *             "error": "bad_status"
+                     *           },
+                     *           {
+                     *             "at": "2026-03-02T09:30:31Z",
+                     *             "http_status": 204,
+                     *             "latency_ms": 61,
+                     *             "error": null
+                     *           }
+                     *         ],
+                     *         "next_attempt_at": null,
+                     *         "created_at": "2026-03-02T09:30:00Z",
+                     *         "completed_at": "2026-03-02T09:30:31Z"
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["WebhookDelivery"][];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    RedeliverWebhookDelivery: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a different request with the key is refused with 422. */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+            };
+            path: {
+                /** @description The webhook's id. */
+                webhook_id: string;
+                /** @description The delivery's id. */
+                delivery_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Strict-Transport-Security": components["headers"]["Strict-Transport-Security"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "0f6f5a0e-9f0f-5d3c-8a57-1d5d1c5a7b10",
+                     *       "webhook_id": "5d0e4a8e-3c1b-4f5e-9b5a-0c7d2e9f6a41",
+                     *       "event_id": "evt_1ic0sthalg00k3v9c2m7q1t00",
+                     *       "event_type": "agent.running",
+                     *       "agent_id": "3f0c9a52-8a54-4a8e-b7f6-2f4f6f0b7c11",
+                     *       "status": "succeeded",
+                     *       "attempts": [
+                     *         {
+                     *           "at": "2026-03-02T09:30:00Z",
+                     *           "http_status": 503,
+                     *           "latency_ms": 84,
+                     *           "error": "bad_status"
+                     *         },
+                     *         {
+                     *           "at": "2026-03-02T09:30:31Z",
+                     *           "http_status": 204,
+                     *           "latency_ms": 61,
+                     *           "error": null
+                     *         }
+                     *       ],
+                     *       "next_attempt_at": null,
+                     *       "created_at": "2026-03-02T09:30:00Z",
+                     *       "completed_at": "2026-03-02T09:30:31Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookDelivery"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    TestWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a different request with the key is refused with 422. */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+            };
+            path: {
+                /** @description The webhook's id. */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Strict-Transport-Security": components["headers"]["Strict-Transport-Security"];
+                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "0f6f5a0e-9f0f-5d3c-8a57-1d5d1c5a7b10",
+                     *       "webhook_id": "5d0e4a8e-3c1b-4f5e-9b5a-0c7d2e9f6a41",
+                     *       "event_id": "evt_1ic0sthalg00k3v9c2m7q1t00",
+                     *       "event_type": "agent.running",
+                     *       "agent_id": "3f0c9a52-8a54-4a8e-b7f6-2f4f6f0b7c11",
+                     *       "status": "succeeded",
+                     *       "attempts": [
+                     *         {
+                     *           "at": "2026-03-02T09:30:00Z",
+                     *           "http_status": 503,
+                     *           "latency_ms": 84,
+                     *           "error": "bad_status"
+                     *         },
+                     *         {
+                     *           "at": "2026-03-02T09:30:31Z",
+                     *           "http_status": 204,
+                     *           "latency_ms": 61,
+                     *           "error": null
+                     *         }
+                     *       ],
+                     *       "next_attempt_at": null,
+                     *       "created_at": "2026-03-02T09:30:00Z",
+                     *       "completed_at": "2026-03-02T09:30:31Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookDelivery"];
+                };
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];

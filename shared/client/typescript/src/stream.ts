@@ -1,10 +1,11 @@
 import type { AnyInit, Transport } from "./client.js";
 import { APIError, ConnectionError } from "./error.js";
 import { mayPass } from "./retry.js";
-import type { Agent, AgentLogLine, AuditEntry, operations } from "./schema.js";
+import type { Agent, AgentLogLine, AuditEntry, AuditSeal, Event, operations } from "./schema.js";
 import { isSettled } from "./wait.js";
 
 type LogQuery = NonNullable<operations["GetAgentLogs"]["parameters"]["query"]>;
+type EventQuery = NonNullable<operations["StreamEvents"]["parameters"]["query"]>;
 type AuditQuery = NonNullable<operations["ExportAuditLog"]["parameters"]["query"]>;
 
 /** Options of logs: which lines. */
@@ -37,12 +38,24 @@ export interface Streaming {
     query?: AuditQuery,
     options?: { signal?: AbortSignal | undefined },
   ): AsyncGenerator<AuditEntry, void, void>;
+  /** Yields the seals of the organization's audit log, the oldest first. */
+  exportAuditSeals(options?: { signal?: AbortSignal | undefined }): AsyncGenerator<AuditSeal, void, void>;
+  /**
+   * Yields the organization's events after a cursor, and those that are committed then, for at most 10 minutes. The id
+   * of the last event is the cursor with which to continue.
+   */
+  streamEvents(
+    query?: EventQuery,
+    options?: { signal?: AbortSignal | undefined },
+  ): AsyncGenerator<Event, void, void>;
 }
 
 const agentPath = "/api/v1/agents/{agent_id}";
 const accept = "text/event-stream";
 const logPath = "/api/v1/agents/{agent_id}/logs";
 const auditPath = "/api/v1/organizations/current/audit-log/export";
+const eventPath = "/api/v1/events/stream";
+const sealPath = "/api/v1/organizations/current/audit-log/seals";
 
 export function streamsOf(transport: Transport): Streaming {
   return {
@@ -51,6 +64,8 @@ export function streamsOf(transport: Transport): Streaming {
     followLogs: (id, options = {}) => follow(transport, id, options),
     exportAuditLog: (query = {}, { signal } = {}) =>
       jsonLines<AuditEntry>(transport, auditPath, { params: { query }, signal }),
+    streamEvents: (query = {}, { signal } = {}) => jsonLines<Event>(transport, eventPath, { params: { query }, signal }),
+    exportAuditSeals: ({ signal } = {}) => jsonLines<AuditSeal>(transport, sealPath, { signal }),
   };
 }
 

@@ -1,6 +1,6 @@
 import type { ParamsOption, RequestBodyOption } from "openapi-fetch";
 
-import type { paths } from "./schema.js";
+import type { paths, Rehearsal } from "./schema.js";
 
 /** The methods of the API. */
 export type Method = "get" | "post" | "put" | "patch" | "delete";
@@ -8,7 +8,7 @@ export type Method = "get" | "post" | "put" | "patch" | "delete";
 type Success = 200 | 201 | 202 | 204;
 
 type JSONOf<Response> = Response extends { content: { "application/json": infer Body } }
-  ? Body
+  ? Exclude<Body, Rehearsal>
   : Response extends { content?: never }
     ? undefined
     : never;

@@ -1,0 +1,124 @@
+package agentctl_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/functions/agentctl"
+	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/shared/event"
+)
+
+func TestEvents_ListShowsAndFiltersThem(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	id := a.RunningAgent(t, org, nil).ID
+	a.CreateKey(t, org)
+	all := a.admin().run(t, "events", "list").ok(t).Stdout
+	for _, text := range []string{"TIME", "AGENT ID", "agent.created", "agent.running", "api_key.created", id, "evt_"} {
+		if !strings.Contains(all, text) {
+			t.Errorf("events list has no %q:\n%s", text, all)
+		}
+	}
+	for _, agent := range []string{id, "test"} {
+		got := a.admin().run(t, "events", "list", "--agent", agent, "--type", "agent.running", "-o", "json").ok(t)
+		var found []struct{ Type, AgentID string }
+		err := json.Unmarshal([]byte(strings.ReplaceAll(got.Stdout, "agent_id", "AgentID")), &found)
+		if err != nil || len(found) != 1 || found[0].Type != "agent.running" || found[0].AgentID != id {
+			t.Errorf("events of the agent %s are %s (%v), want agent.running", agent, got.Stdout, err)
+		}
+	}
+}
+
+func TestEvents_ListContinuesAfterACursor(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	a.RunningAgent(t, org, nil)
+	all := strings.Fields(a.admin().run(t, "events", "list", "-o", "name").ok(t).Stdout)
+	if len(all) < 3 {
+		t.Fatalf("the agent has only %d events", len(all))
+	}
+	rest := a.admin().run(t, "events", "list", "--cursor", all[0], "--limit", "0", "-o", "name").ok(t).Stdout
+	if got := strings.Fields(rest); !slices.Equal(got, all[1:]) {
+		t.Errorf("events after the first are %q, want %q", got, all[1:])
+	}
+	page := a.admin().run(t, "events", "list", "--cursor", all[0], "--limit", "1").ok(t)
+	if want := "Continue with --cursor " + all[1] + "\n"; !strings.HasSuffix(page.Stderr, want) {
+		t.Errorf("standard error is %q, want the next cursor", page.Stderr)
+	}
+	a.admin().run(t, "events", "list", "--cursor", "x").wantCode(t, agentctl.ExitInvalid, "cursor")
+	a.admin().run(t, "events", "list", "--limit", "0").wantCode(t, agentctl.ExitUsage, "from 1 to 100 without --cursor")
+	a.admin().run(t, "events", "list", "--limit", "-1").wantCode(t, agentctl.ExitUsage, "0 or more")
+}
+
+// follow runs events follow until it has printed a text, and interrupts it as Ctrl-C does.
+func follow(t *testing.T, a *api, until string, args ...string) output {
+	t.Helper()
+	ctx, interrupt := context.WithTimeout(t.Context(), patience)
+	defer interrupt()
+	stdout := &interruptingWriter{text: until, interrupt: interrupt}
+	var stderr bytes.Buffer
+	app := &agentctl.App{
+		Stdin: strings.NewReader(""), Stdout: stdout, Stderr: &stderr, Now: time.Now, ConfigDir: t.TempDir(),
+		Lookup: func(name string) (string, bool) {
+			value, ok := map[string]string{"AGENTS_BASE_URL": a.url, "AGENTS_API_KEY": a.admin().token}[name]
+			return value, ok
+		},
+	}
+	code := app.Run(ctx, append([]string{"events", "follow"}, args...))
+	return output{code, stdout.String(), stderr.String()}
+}
+
+func TestEvents_FollowPrintsALineForEachUntilCtrlC(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	id := a.RunningAgent(t, org, nil).ID
+	newest, _, _ := strings.Cut(a.admin().run(t, "events", "list", "-o", "name").ok(t).Stdout, "\n")
+	a.CreateKey(t, org)
+	table := follow(t, a, "api_key.created", "--since-cursor", newest).ok(t)
+	if !strings.Contains(table.Stdout, "  agent.running  "+id+"  ") || table.Stderr != "" {
+		t.Errorf("follow prints %q and %q, want a line for each event", table.Stdout, table.Stderr)
+	}
+	lines := strings.Count(table.Stdout, "\n")
+	got := follow(t, a, "api_key.created", "--since-cursor", newest, "-o", "json").ok(t).Stdout
+	if strings.Count(got, "\n") != lines {
+		t.Errorf("-o json prints %d lines, want %d", strings.Count(got, "\n"), lines)
+	}
+	for line := range strings.Lines(got) {
+		var e struct{ ID, Type string }
+		if err := json.Unmarshal([]byte(line), &e); err != nil || e.ID == "" || e.Type == "" {
+			t.Errorf("the line %q is not an event: %v", line, err)
+		}
+	}
+}
+
+func TestEvents_FollowEndsWithAnError(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	a.admin().run(t, "events", "follow", "--since-cursor", "x").wantCode(t, agentctl.ExitInvalid, "cursor")
+	a.admin().run(t, "events", "follow", "--timeout", "100ms").wantCode(t, agentctl.ExitTimeout, "time limit")
+	a.as("so_wrong").run(t, "events", "follow").wantCode(t, agentctl.ExitNoSession, "")
+	a.as(functiontest.MemberToken(org)).run(t, "events", "list").ok(t)
+}
+
+func TestCompletion_KnowsTheTypesOfEvents(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	a.RunningAgent(t, org, nil)
+	got := strings.Fields(a.admin().run(t, "__complete", "events", "list", "--type", "").ok(t).Stdout)
+	want := append(event.Type("").Values(), ":4")
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("completion of --type = %q, want %q", got, want)
+	}
+	agents := a.admin().run(t, "__complete", "events", "follow", "--agent", "").ok(t).Stdout
+	if agents != "test\trunning\n:4\n" {
+		t.Errorf("completion of --agent = %q, want the agent", agents)
+	}
+}

@@ -1,0 +1,59 @@
+package agentctl
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"agents.example/controlplane/shared/client"
+)
+
+// rehearsalFlag is the flag --dry-run of commands that change an agent, and the answer to the rehearsal.
+type rehearsalFlag struct {
+	on     bool
+	answer client.Rehearsal
+}
+
+// add defines the flag. The command must have --wait already, which a rehearsal has no use for.
+func (f *rehearsalFlag) add(c *cobra.Command) {
+	c.Flags().BoolVar(&f.on, "dry-run", false, "show what would happen, and change nothing")
+	c.MarkFlagsMutuallyExclusive("dry-run", "wait")
+}
+
+// options returns what the flag adds to a call.
+func (f *rehearsalFlag) options() []client.CallOption {
+	if !f.on {
+		return nil
+	}
+	return []client.CallOption{client.DryRun(&f.answer)}
+}
+
+// showRehearsal prints what a command would do.
+func (t *tool) showRehearsal(r *client.Rehearsal) error {
+	would := r.Would
+	downtime, price := "unknown, or until the agent is started again", "by contract"
+	if seconds := would.DowntimeSecondsEstimate; seconds != nil {
+		downtime = fmt.Sprintf("about %d s", *seconds)
+		if *seconds == 0 {
+			downtime = "none"
+		}
+	}
+	if would.MonthlyPriceChangeUsd != nil {
+		price = fmt.Sprintf("%+.2f USD a month", *would.MonthlyPriceChangeUsd)
+	}
+	err := t.show(object(r, r.Agent.ID, []field{
+		{"Agent", r.Agent.Name},
+		{"Status", string(would.Status)},
+		{"Restarts", yesNo(would.Restarts)},
+		{"Downtime", downtime},
+		{"Agents", fmt.Sprintf("%d -> %d", would.UsageBefore.Agents, would.UsageAfter.Agents)},
+		{"CPU", short(would.UsageBefore.CPUCores) + " -> " + short(would.UsageAfter.CPUCores)},
+		{"Memory", bytesText(float64(would.UsageBefore.MemoryBytes)) + " -> " +
+			bytesText(float64(would.UsageAfter.MemoryBytes))},
+		{"Storage", bytesText(float64(would.UsageBefore.StorageBytes)) + " -> " +
+			bytesText(float64(would.UsageAfter.StorageBytes))},
+		{"Price", price},
+	}))
+	t.next("This was a rehearsal: nothing was changed.")
+	return err
+}

@@ -1,0 +1,47 @@
+package client_test
+
+import (
+	"net/http"
+	"testing"
+
+	"agents.example/controlplane/shared/client"
+)
+
+// TestDryRun_RehearsesTheCall also checks that the answer of a rehearsal is not taken for an agent.
+func TestDryRun_RehearsesTheCall(t *testing.T) {
+	t.Parallel()
+	s := &schedule{answers: []answer{{body: `{"would": {"status": "stopped", "restarts": false,
+		"downtime_seconds_estimate": null}, "agent": {"id": "a", "status": "stopped"}}`}}}
+	var rehearsal client.Rehearsal
+	a, err := serve(t, s).StopAgent(t.Context(), "a", client.DryRun(&rehearsal))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.ID != "" {
+		t.Errorf("the method returns the agent %q, want an empty one", a.ID)
+	}
+	if got := s.requests[0].URL.RawQuery; got != "dry_run=true" {
+		t.Errorf("the query is %q, want dry_run=true", got)
+	}
+	if rehearsal.Would.Status != client.AgentStatusStopped || rehearsal.Agent.ID != "a" {
+		t.Errorf("the rehearsal is %+v, want that of a stopped agent", rehearsal)
+	}
+}
+
+func TestDryRun_SendsNoCallThatTheAPIWouldCarryOut(t *testing.T) {
+	t.Parallel()
+	s := &schedule{answers: []answer{{}}}
+	c, dry := serve(t, s), client.DryRun(&client.Rehearsal{})
+	_, reveal := c.RevealCredentials(t.Context(), "a", dry)
+	for what, err := range map[string]error{
+		"RevealCredentials": reveal,
+		"RevokeAPIKey":      c.RevokeAPIKey(t.Context(), "k", client.RevokeAPIKeyParams{}, dry),
+	} {
+		if err == nil {
+			t.Errorf("%s with DryRun returns no error", what)
+		}
+	}
+	if len(s.requests) > 0 {
+		t.Errorf("%s %s was sent", http.MethodPost, s.requests[0].URL)
+	}
+}
