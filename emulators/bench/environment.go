@@ -110,9 +110,11 @@ func (d *deployment) connect(ctx context.Context) error {
 	d.deps = functions.Dependencies{
 		Agents: d.records.Agents(nudger), WorkerStore: d.records.WorkerStore(),
 		RecordIndex: d.records.WorkerStore(), Keys: d.records.Keys(), Directory: d.records.Directory(),
-		Counts: d.records.Counts(), Audit: d.records.AuditLog(), Metrics: d.records.Metrics(),
+		Counts: d.records.Counts(), Audit: d.records.AuditLog(), AuditSeals: d.records.AuditSeals(),
+		Events: d.records.EventLog(), Metrics: d.records.Metrics(),
 		MetricsWorkerStore: d.records.Metrics(),
 		Accounts:           d.records.Accounts(), MemberRecords: d.records.Members(),
+		Webhooks: d.records.Webhooks(), WebhookWorkerStore: d.records.WebhookWorkerStore(), WebhookNudger: nudger,
 		Operations: d.records.Operations(), SecretBudget: d.records.SecretBudget(),
 		Payments: billing.NoProvider{},
 		Nudger:   nudger, SecretStore: secrets, SecretLister: secrets, SecretWriter: secrets,
@@ -158,6 +160,9 @@ func (p countedNudger) Nudge(context.Context, string) error {
 	return nil
 }
 
+// NudgeWebhook implements webhook.Nudger.
+func (p countedNudger) NudgeWebhook(ctx context.Context, id string) error { return p.Nudge(ctx, id) }
+
 // countedSource counts reads of Cloud Monitoring.
 type countedSource struct {
 	metrics.Source
@@ -179,7 +184,8 @@ func (d *deployment) createOrganization(ctx context.Context) (context.Context, s
 		Role: identity.RoleAdmin,
 	})
 	_, err := d.records.Keys().Create(ctx, apikey.Key{
-		ID: uuid.NewString(), OrganizationID: id, Name: "bench", Prefix: key[:apikey.PrefixLength],
+		ID: uuid.NewString(), OrganizationID: id, Name: "bench", Role: apikey.DefaultRole,
+		Prefix:    key[:apikey.PrefixLength],
 		Hash:      apikey.Hash(d.deps.Pepper, key),
 		CreatedAt: time.Now(), LastUsedAt: time.Now(),
 	})

@@ -11,8 +11,9 @@ import (
 
 // Tally counts billed operations.
 type Tally struct {
-	// Calls counts calls of Firestore. Reads, Writes and Deletes count billed documents.
-	Calls, Reads, Writes, Deletes int64
+	// Calls counts calls of Firestore, and Listens those of them that listen. Reads, Writes and Deletes count billed
+	// documents.
+	Calls, Listens, Reads, Writes, Deletes int64
 	// Messages counts published messages.
 	Messages int64
 	// MonitoringCalls counts requests to Cloud Monitoring, and Series the time series in their responses.
@@ -24,16 +25,16 @@ type Tally struct {
 // times multiplies a tally.
 func (t Tally) times(n int64) Tally {
 	return Tally{
-		t.Calls * n, t.Reads * n, t.Writes * n, t.Deletes * n, t.Messages * n, t.MonitoringCalls * n, t.Series * n,
-		t.Requests * n,
+		t.Calls * n, t.Listens * n, t.Reads * n, t.Writes * n, t.Deletes * n, t.Messages * n, t.MonitoringCalls * n,
+		t.Series * n, t.Requests * n,
 	}
 }
 
 // plus adds two tallies.
 func (t Tally) plus(u Tally) Tally {
 	return Tally{
-		t.Calls + u.Calls, t.Reads + u.Reads, t.Writes + u.Writes, t.Deletes + u.Deletes, t.Messages + u.Messages,
-		t.MonitoringCalls + u.MonitoringCalls, t.Series + u.Series, t.Requests + u.Requests,
+		t.Calls + u.Calls, t.Listens + u.Listens, t.Reads + u.Reads, t.Writes + u.Writes, t.Deletes + u.Deletes,
+		t.Messages + u.Messages, t.MonitoringCalls + u.MonitoringCalls, t.Series + u.Series, t.Requests + u.Requests,
 	}
 }
 
@@ -82,8 +83,11 @@ func (c *counter) dialOptions() []grpc.DialOption {
 		opts ...grpc.CallOption,
 	) (grpc.ClientStream, error) {
 		t := Tally{Calls: 1}
-		if path.Base(method) == "RunQuery" {
+		switch path.Base(method) {
+		case "RunQuery":
 			t.Reads = 1
+		case "Listen":
+			t.Listens = 1
 		}
 		c.add(t)
 		s, err := open(ctx, desc, cc, method, opts...)
@@ -115,6 +119,10 @@ func (a *countedStream) RecvMsg(m any) error {
 			if a.found++; a.found > 1 {
 				a.counter.add(Tally{Reads: 1})
 			}
+		}
+	case *firestorepb.ListenResponse:
+		if answer.GetDocumentChange() != nil {
+			a.counter.add(Tally{Reads: 1})
 		}
 	}
 	return nil

@@ -101,6 +101,7 @@ type Cloud struct {
 
 	options    Options
 	pepper     []byte
+	webhookKey []byte
 	binaries   dataplane.Binaries // of separate processes
 	env        map[string]string  // of the functions
 	listener   net.Listener
@@ -117,8 +118,9 @@ func Start(ctx context.Context, o Options) (_ *Cloud, err error) {
 	if o.Wrap == nil {
 		o.Wrap = func(functions http.Handler) http.Handler { return functions }
 	}
-	c := &Cloud{options: o, pepper: make([]byte, 32), died: make(chan error, 1)}
+	c := &Cloud{options: o, pepper: make([]byte, 32), webhookKey: make([]byte, 32), died: make(chan error, 1)}
 	_, _ = rand.Read(c.pepper) // crypto/rand never returns an error
+	_, _ = rand.Read(c.webhookKey)
 	c.Ready.ProjectID = "local-" + uuid.NewString()[:8]
 	defer func() {
 		if err != nil {

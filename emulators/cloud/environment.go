@@ -64,6 +64,8 @@ func (c *Cloud) environment() (map[string]string, error) {
 		"CONSOLE_CLIENT_ID":       issuer.DefaultClientID,
 		"API_BASE_URL":            c.Ready.BaseURL,
 		"CLI_CLIENT_ID":           issuer.CLIClientID,
+		"WEBHOOK_SIGNING_KEY":     base64.StdEncoding.EncodeToString(c.webhookKey),
+		"WEBHOOK_ALLOW_LOOPBACK":  "true",
 		pepperVariable:            base64.StdEncoding.EncodeToString(c.pepper),
 		"AGENT_DOMAIN":            AgentDomain,
 		"AGENT_SCHEME":            "http",

@@ -65,6 +65,8 @@ func testDeployment(t *testing.T, d deployment) {
 		{"subscription is bought, unpaid, paid and canceled", testSubscriptionLifecycle},
 		{"payments during creations keep usage exact", testPaymentsDuringCreations},
 
+		{"webhook catches up with the event log", testWebhook},
+
 		{"requests are idempotent", testIdempotency},
 		{"audit log has every call", testAuditLog},
 		{"organizations are isolated", testTenantIsolation},

@@ -20,7 +20,7 @@ const rememberCopies = `(() => {
 })()`
 
 // createKey creates a key on the page of the keys, and returns its secret, as copied from the dialog.
-func createKey(t *testing.T, p *consoletest.Page, name string) string {
+func createKey(t *testing.T, p *consoletest.Page, name, role string) string {
 	t.Helper()
 	p.Click("button", "Create a key")
 	form := p.Within("dialog", "Create an API key")
@@ -29,6 +29,7 @@ func createKey(t *testing.T, p *consoletest.Page, name string) string {
 	checkFocus(t, p, "textbox", "Name")
 	form.Fill("Name", name)
 	form.Select("Purpose", "Continuous integration")
+	form.Select("Role", role)
 	form.Select("Expires after", "30 days")
 	form.Click("button", "Create the key")
 	created := p.Within("dialog", "Save the key “"+name+"” now")
@@ -57,7 +58,7 @@ func TestAPIKeys_LiveFromCreationToRevocation(t *testing.T) {
 	admin := suite.Admin(t, plan.Starter)
 	p := admin.Page(t)
 	p.Open("/console#/api-keys")
-	secret := createKey(t, p, "Deployments")
+	secret := createKey(t, p, "Deployments", "Admin: everything")
 	row := p.Containing("row", "Deployments")
 	row.WaitText("Never")
 	if strings.Contains(p.Text(), secret) || strings.Contains(consoletest.Eval[string](p, storage), secret) {
@@ -75,6 +76,22 @@ func TestAPIKeys_LiveFromCreationToRevocation(t *testing.T) {
 	p.WaitText("The key Deployments is revoked.")
 	p.WaitGone("button", "Revoke Deployments")
 	program.Call(http.MethodGet, "/api/v1/agents", "", http.StatusUnauthorized)
+}
+
+// TestAPIKeys_CreateAKeyThatMayOnlyRead creates a member key, sees its role, and uses the console with it.
+func TestAPIKeys_CreateAKeyThatMayOnlyRead(t *testing.T) {
+	t.Parallel()
+	admin := suite.Admin(t, plan.Starter)
+	p := admin.Page(t)
+	p.Open("/console#/api-keys")
+	program := *admin
+	program.Token = createKey(t, p, "Watcher", "Member: only read")
+	p.Containing("row", "Watcher").WaitText("Member, only reads")
+	program.Call(http.MethodGet, "/api/v1/agents", "", http.StatusOK)
+	program.Call(http.MethodPost, "/api/v1/agents", `{"name": "a", "resource_plan": "hobby"}`, http.StatusForbidden)
+	reader := program.Page(t)
+	reader.Open("/console#/api-keys")
+	reader.WaitText("Only admins can see and create API keys")
 }
 
 // storage is all that the page stores.

@@ -9,9 +9,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/consoletest"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/diagnosis"
+	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
 )
 
@@ -175,14 +180,12 @@ func TestRename_EndsAfterALostAnswer(t *testing.T) {
 func TestPausedByTheService_SaysWhy(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Starter)
-	agent := admin.RunningAgent("withheld")
-	paused := admin.AwaitAgent(agent, "running")
+	id := admin.RunningAgent("withheld")
+	paused := admin.AwaitAgent(id, "running")
 	config, _ := paused["config"].(map[string]any)
 	paused["status"], config["status_reason"] = "paused", "billing"
 	config["allowed_actions"] = []string{"stop", "delete"}
-	path := "/api/v1/organizations/current"
-	organization := admin.Call(http.MethodGet, path, "", http.StatusOK)
-	respond := func(p *consoletest.Page, path string, body consoletest.Object) {
+	respond := func(p *consoletest.Page, path string, body any) {
 		text, err := json.Marshal(body)
 		if err != nil {
 			t.Fatal(err)
@@ -190,15 +193,21 @@ func TestPausedByTheService_SaysWhy(t *testing.T) {
 		p.Respond("GET", path, consoletest.Response{Status: http.StatusOK, Body: string(text)})
 	}
 	p := admin.Page(t)
-	respond(p, "/api/v1/agents/"+agent, paused)
-	p.Open("/console#/agents/" + agent)
-	for _, c := range []struct{ status, title, advice string }{
+	respond(p, "/api/v1/agents/"+id, paused)
+	p.Open("/console#/agents/" + id)
+	record := agent.Agent{ID: id, Status: agent.Paused, StatusReason: agent.Billing}
+	for _, c := range []struct {
+		status        organization.Status
+		title, advice string
+	}{
 		{"past_due", "The agent is paused because a payment is overdue", "Pay the open amount."},
 		{"suspended", "The agent is paused because the organization is suspended", "Contact support."},
 		{"active", "The agent is paused because it does not fit into the plan", "Stop or delete other agents"},
 	} {
-		organization["status"] = c.status
-		respond(p, path, organization)
+		respond(p, "/api/v1/agents/"+id+"/diagnosis", diagnosis.Of(diagnosis.Facts{
+			Agent:   record,
+			Account: &billing.Account{Organization: organization.Organization{Status: c.status}}, Now: time.Now(),
+		}))
 		p.Reload()
 		p.WaitFor("heading", c.title)
 		p.Within("region", "What the agent is doing now").WaitText(c.advice)
