@@ -107,7 +107,7 @@ func (t *tool) awaitDeletion(ctx context.Context, api *client.Client, a *client.
 	if t.output.kind != formatTable {
 		return t.show(t.agentView(last))
 	}
-	t.note("%s is deleted. Nothing of it is left.", a.Name)
+	t.note("%s is deleted. Nothing of it is left.\nThe signed receipt: agentctl agents receipt %s", a.Name, a.ID)
 	return nil
 }
 

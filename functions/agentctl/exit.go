@@ -77,12 +77,19 @@ type notFoundError struct{ error }
 // Unwrap returns the error inside.
 func (e notFoundError) Unwrap() error { return e.error }
 
+// stateError is an object whose present state does not allow the command.
+type stateError struct{ error }
+
+// Unwrap returns the error inside.
+func (e stateError) Unwrap() error { return e.error }
+
 // exitCode returns the exit code of a command that ended with err.
 func exitCode(err error) int {
 	var usage usageError
 	var unknown *profile.UnknownError
 	var failed failedError
 	var missing notFoundError
+	var state stateError
 	var invalid invalidError
 	switch e := client.AsError(err); {
 	case err == nil:
@@ -93,6 +100,8 @@ func exitCode(err error) int {
 		return ExitUnsettled
 	case errors.As(err, &missing):
 		return ExitNotFound
+	case errors.As(err, &state):
+		return ExitConflict
 	case errors.As(err, &invalid):
 		return ExitInvalid
 	case errors.Is(err, context.DeadlineExceeded):

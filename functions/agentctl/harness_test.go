@@ -45,8 +45,15 @@ func (n *nudges) Nudge(_ context.Context, agentID string) error {
 // serve starts the API with an organization on the largest plan. No worker runs: tests call Reconcile, or work.
 func serve(t *testing.T) *api {
 	t.Helper()
+	return serveWith(t, func(*functiontest.Backend) {})
+}
+
+// serveWith is serve with a change of the backend.
+func serveWith(t *testing.T, change func(*functiontest.Backend)) *api {
+	t.Helper()
 	queue := &nudges{ids: make(chan string, 1000)}
 	b := functiontest.NewWith(t, functiontest.Options{Nudger: queue})
+	change(b)
 	b.SetPlan(t, org, plan.Enterprise)
 	handler, err := functions.Handler(functions.Selection{}, b.Open,
 		functions.Guards{Guard: b.Guard, Push: func(function.Worker) function.PushVerifier { return nil }})

@@ -49,18 +49,26 @@ func (s *KeySet) EnvDecode(value string) error {
 	if value == "" {
 		return nil
 	}
+	parsed, err := ParseKeySet(value)
+	if err == nil {
+		*s = parsed
+	}
+	return err
+}
+
+// ParseKeySet parses a key set, such as the published one. It refuses private keys.
+func ParseKeySet(text string) (KeySet, error) {
 	var parsed jose.JSONWebKeySet
-	if json.Unmarshal([]byte(value), &parsed) != nil {
-		return errors.New(`want a JSON Web Key Set: {"keys": [...]}`)
+	if json.Unmarshal([]byte(text), &parsed) != nil || parsed.Keys == nil {
+		return KeySet{}, errors.New(`want a JSON Web Key Set: {"keys": [...]}`)
 	}
 	for i, key := range parsed.Keys {
 		if !key.IsPublic() || !key.Valid() || key.KeyID == "" {
-			return fmt.Errorf("key %d of the set is not a valid public key with a kid", i)
+			return KeySet{}, fmt.Errorf("key %d of the set is not a valid public key with a kid", i)
 		}
 		parsed.Keys[i].Use, parsed.Keys[i].Algorithm = "sig", string(jose.ES256)
 	}
-	s.set = parsed
-	return nil
+	return KeySet{parsed}, nil
 }
 
 // MarshalJSON implements json.Marshaler with the published form of the set.

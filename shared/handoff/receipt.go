@@ -34,28 +34,33 @@ func (s *Signer) DeletionReceipt(r agent.DeletionRecord, now time.Time) (*string
 	})
 }
 
-// VerifyReceipt verifies a receipt with the published keys and returns its claims.
+// VerifyReceipt verifies a receipt with the published keys and returns its claims. It accepts no other token that these
+// keys sign.
 func VerifyReceipt(receipt string, keys KeySet) (ReceiptClaims, error) {
-	var claims ReceiptClaims
 	token, err := jwt.ParseSigned(receipt, []jose.SignatureAlgorithm{jose.ES256})
 	if err != nil {
-		return claims, fmt.Errorf("it is not a receipt: %w", err)
+		return ReceiptClaims{}, fmt.Errorf("it is not a token that is signed with ES256: %w", err)
 	}
 	header := token.Headers[0]
-	if kind := header.ExtraHeaders[jose.HeaderType]; kind != ReceiptType {
-		return claims, fmt.Errorf("it is not a receipt: its type is %v, not %s", kind, ReceiptType)
+	if kind, _ := header.ExtraHeaders[jose.HeaderType].(string); kind != ReceiptType {
+		return ReceiptClaims{}, fmt.Errorf("its type is %q, not %q", kind, ReceiptType)
 	}
 	known := keys.set.Key(header.KeyID)
 	if len(known) == 0 {
-		return claims, fmt.Errorf("the key set has no key %q, which signed the receipt", header.KeyID)
+		return ReceiptClaims{}, fmt.Errorf("the key set has no key %q, which signed it", header.KeyID)
 	}
+	var claims ReceiptClaims
 	if err := token.Claims(known[0].Key, &claims); err != nil {
-		return ReceiptClaims{}, fmt.Errorf("the signature is wrong: %w", err)
+		return ReceiptClaims{}, fmt.Errorf("its signature is wrong: %w", err)
 	}
-	if claims.Issuer != Issuer || len(claims.Audience) > 0 {
-		return ReceiptClaims{}, fmt.Errorf("the issuer is %q, want %q", claims.Issuer, Issuer)
-	}
-	if !claims.AllGone() {
+	switch {
+	case claims.Issuer != Issuer:
+		return ReceiptClaims{}, fmt.Errorf("its issuer is %q, not %q", claims.Issuer, Issuer)
+	case len(claims.Audience) > 0:
+		return ReceiptClaims{}, fmt.Errorf("it has the audience %q, and a receipt has none", claims.Audience)
+	case claims.IssuedAt == nil:
+		return ReceiptClaims{}, errors.New("it does not say when it was signed")
+	case !claims.AllGone():
 		return ReceiptClaims{}, errors.New("it says of a resource that it was not observed gone")
 	}
 	return claims, nil

@@ -1,0 +1,168 @@
+package agentctl_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"agents.example/controlplane/functions/agentctl"
+	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/handoff"
+)
+
+// deleteAgent creates and deletes an agent, of which everything is then gone, and returns its id.
+func deleteAgent(t *testing.T, a *api) string {
+	t.Helper()
+	id := a.RunningAgent(t, org, nil).ID
+	a.admin().run(t, "agents", "delete", id, "--yes").ok(t)
+	a.Reconcile(t, id)
+	return id
+}
+
+// writeText writes a file and returns its name.
+func writeText(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// publishedKeys writes the keys that the API publishes to a file.
+func publishedKeys(t *testing.T, a *api) string {
+	t.Helper()
+	return writeText(t, a.admin().run(t, "api", "GET", "/.well-known/jwks.json").ok(t).Stdout)
+}
+
+func TestReceipt_ShowsWhatWasObservedAndIsVerifiedOffline(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	id := deleteAgent(t, a)
+	shown := a.admin().run(t, "agents", "receipt", id).ok(t).Stdout
+	const facts = "ID:  ID\nName:  test\nRequested:  TIME UTC (AGE ago) by ID\nCompleted:  TIME UTC (AGE ago)\n"
+	const resources = "\nRESOURCE  REQUESTED  OBSERVED GONE\nnamespace  TIME UTC (AGE ago)  TIME UTC (AGE ago)\n" +
+		"volume  TIME UTC (AGE ago)  TIME UTC (AGE ago)\nsecrets  TIME UTC (AGE ago)  TIME UTC (AGE ago)\n" +
+		"route  TIME UTC (AGE ago)  TIME UTC (AGE ago)\nrecord  TIME UTC (AGE ago)  TIME UTC (AGE ago)\n"
+	if text := normal(shown); !strings.HasPrefix(text, facts+resources+"\ney") {
+		t.Errorf("the receipt is\n%s\nwant\n%s%s", text, facts, resources)
+	}
+	a.admin().run(t, "agents", "receipt", id, "-o", "name").want(t, output{0, "ID\n", ""})
+	answer := a.admin().run(t, "agents", "receipt", id, "-o", "json").ok(t).Stdout
+	alone := a.admin().run(t, "agents", "receipt", id, "-o", "jsonpath={.receipt}").ok(t).Stdout
+	keys := publishedKeys(t, a)
+	want := "The receipt is valid.\n" + facts + "Organization:  org-1\nSigned:  TIME UTC (AGE ago)\n" + resources
+	for name, verified := range map[string]output{
+		"the answer in a file":     offline.run(t, "verify", writeText(t, answer), "--jwks", keys),
+		"the answer in a pipe":     offline.with(answer).run(t, "verify", "-", "--jwks", keys),
+		"the receipt alone":        offline.with(alone).run(t, "verify", "-", "--jwks", keys),
+		"the keys of the API":      a.admin().with(alone).run(t, "verify", "-"),
+		"without an API key":       a.as("").with(alone).run(t, "verify", "-"),
+		"with a wrong API key":     a.as("so_wrong").with(alone).run(t, "verify", "-"),
+		"without an API, by flags": tool{}.with(alone).run(t, "verify", "-", "--jwks", keys),
+	} {
+		if text := normal(verified.ok(t).Stdout); text != want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, text, want)
+		}
+	}
+	var claims handoff.ReceiptClaims
+	out := offline.with(answer).run(t, "verify", "-", "--jwks", keys, "-o", "json").ok(t)
+	if err := json.Unmarshal([]byte(out.Stdout), &claims); err != nil || claims.AgentID != id ||
+		claims.OrganizationID != org || claims.Issuer != handoff.Issuer || len(claims.Resources) != 5 {
+		t.Errorf("claims %+v (%v) of\n%s", claims, err, out.Stdout)
+	}
+}
+
+func TestReceipt_SaysWhyThereIsNone(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	running, unrecorded := a.RunningAgent(t, org, nil).ID, a.RunningAgent(t, org, nil).ID
+	deleted := deleteAgent(t, a)
+	begun := strings.TrimSpace(a.admin().run(t, "agents", "create", "leaving", "-o", "name").ok(t).Stdout)
+	a.admin().run(t, "agents", "delete", begun, "--yes").ok(t)
+	a.admin().run(t, "agents", "delete", unrecorded, "--yes").ok(t)
+	if err := a.WorkerStore.Remove(t.Context(), a.Agent(t, unrecorded), agent.Deletion{}); err != nil {
+		t.Fatal(err)
+	}
+	keyless := serveWith(t, func(b *functiontest.Backend) { b.Handoff = nil })
+	for name, c := range map[string]struct {
+		as   tool
+		of   string
+		code int
+		say  []string
+	}{
+		"during the deletion": {
+			a.admin(), "leaving", agentctl.ExitConflict,
+			[]string{"Not observed gone yet: namespace, volume, secrets, route, record", begun + " --for deleted"},
+		},
+		"of a running agent": {a.admin(), running, agentctl.ExitNotFound, []string{"is not being deleted"}},
+		"by the former name": {a.admin(), "gone", agentctl.ExitNotFound, []string{"known by its id only"}},
+		"of another organization": {
+			a.as(functiontest.AdminToken("org-2")), deleted, agentctl.ExitNotFound, []string{"deletion_not_found"},
+		},
+		"for a member": {
+			a.as(functiontest.MemberToken(org)), deleted, agentctl.ExitNotAllowed, []string{"Ask an admin"},
+		},
+		"without observations": {
+			a.admin(), unrecorded, agentctl.ExitFailed, []string{"did not record", "namespace, volume, secrets, route"},
+		},
+		"without a key": {
+			keyless.admin(), deleteAgent(t, keyless), agentctl.ExitFailed,
+			[]string{"no signing key", "agentctl api GET"},
+		},
+	} {
+		got := c.as.run(t, "agents", "receipt", c.of)
+		if got.wantCode(t, c.code, append(c.say, "Error: ")...); got.Stdout != "" {
+			t.Errorf("%s: standard output has %q, want nothing", name, got.Stdout)
+		}
+	}
+}
+
+func TestVerify_RefusesWhatTheServiceDidNotSign(t *testing.T) {
+	t.Parallel()
+	a, other := serve(t), serve(t)
+	answer := a.admin().run(t, "agents", "receipt", deleteAgent(t, a), "-o", "json").ok(t).Stdout
+	var d struct{ Receipt string }
+	if err := json.Unmarshal([]byte(answer), &d); err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.Split(d.Receipt, ".")
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts[1] = base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(payload), `"test"`, `"best"`, 1)))
+	private, _, err := handoff.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, otherKeys := publishedKeys(t, a), publishedKeys(t, other)
+	for name, c := range map[string]struct {
+		text, keys string
+		code       int
+		say        string
+	}{
+		"changed":            {strings.Join(parts, "."), keys, agentctl.ExitFailed, "signature is wrong"},
+		"changed around":     {strings.Replace(answer, `"test"`, `"best"`, 1), keys, agentctl.ExitFailed, "something else"},
+		"of another service": {d.Receipt, otherKeys, agentctl.ExitFailed, "has no key"},
+		"of no service":      {"x.y.z", keys, agentctl.ExitFailed, "is not valid"},
+		"empty":              {"", keys, agentctl.ExitFailed, "is not valid"},
+		"not signed yet":     {`{"receipt": null}`, keys, agentctl.ExitFailed, "agentctl agents receipt"},
+		"broken JSON":        {"{", keys, agentctl.ExitInvalid, "neither a receipt nor"},
+		"private keys":       {d.Receipt, writeText(t, `{"keys": [`+private+`]}`), agentctl.ExitInvalid, "public key"},
+		"no keys":            {d.Receipt, writeText(t, "{}"), agentctl.ExitInvalid, "JSON Web Key Set"},
+		"no file of keys":    {d.Receipt, keys + "x", agentctl.ExitUsage, "no such file"},
+	} {
+		got := offline.with(c.text).run(t, "verify", "-", "--jwks", c.keys)
+		if got.wantCode(t, c.code, c.say); got.Stdout != "" {
+			t.Errorf("%s: standard output has %q, want nothing", name, got.Stdout)
+		}
+	}
+	offline.with(d.Receipt).run(t, "verify", "-").wantCode(t, agentctl.ExitUnavailable, "refuses connections")
+	tool{}.with(d.Receipt).run(t, "verify", "-").wantCode(t, agentctl.ExitNoSession, "--jwks FILE")
+	offline.run(t, "verify", keys+"x").wantCode(t, agentctl.ExitUsage, "FILE cannot be opened: no such file")
+}
