@@ -1,10 +1,11 @@
 export { createClient } from "./client.js";
 export type { Client, ClientOptions } from "./client.js";
 export { APIError, ConnectionError, violationPath } from "./error.js";
+export type { FollowEventsOptions, FollowOptions } from "./follow.js";
 export type { Listing } from "./page.js";
 export type { Token } from "./retry.js";
 export type * from "./schema.js";
-export type { FollowOptions, LogOptions, Streaming } from "./stream.js";
+export type { LogOptions, Streaming } from "./stream.js";
 export type { Call, CallOptions, Data, Init, Item, ListPath, PathWith } from "./types.js";
 export { OperationError, isSettled } from "./wait.js";
 export type { WaitOptions, Waiting } from "./wait.js";

@@ -70,3 +70,15 @@ export function problem(response: ServerResponse, status: number, code: string, 
 export function agent(status: string, stage = "running") {
   return { id: "a", name: "A", status, config: { provisioning_stages: [{ name: "runtime", status: stage }] } };
 }
+
+/** Begins a stream of server-sent events. */
+export function stream(response: ServerResponse, text: string): ServerResponse {
+  response.writeHead(200, { "Content-Type": "text/event-stream" }).write(text);
+  return response;
+}
+
+/** Returns options of a client that sends each request once, and whose pauses advance the clock. */
+export function virtualTime(t: TestContext): Partial<ClientOptions> {
+  t.mock.timers.enable({ apis: ["Date"] });
+  return { attempts: 1, sleep: async (milliseconds) => t.mock.timers.tick(Math.round(milliseconds)) };
+}

@@ -22,6 +22,8 @@ test("an agent is created, gets a secret, is followed, listed and deleted", opti
   });
 
   const name = `TypeScript ${crypto.randomUUID()}`;
+  let cursor = "";
+  await client.GET("/api/v1/events", { onResponse: ({ headers }) => (cursor = headers.get("X-Event-Cursor") ?? "") });
   const created = await client.POST("/api/v1/agents", { body: { name, resource_plan: "hobby" } });
   const id = created.id;
   const params = { path: { agent_id: id } };
@@ -96,6 +98,21 @@ test("an agent is created, gets a secret, is followed, listed and deleted", opti
     await client.DELETE("/api/v1/agents/{agent_id}", { params });
     await client.waitUntilDeleted(id);
     await assert.rejects(client.GET("/api/v1/agents/{agent_id}", { params }), { status: 404, code: "agent_not_found" });
+  });
+
+  await t.test("the events tell its life in order", async () => {
+    const types: string[] = [];
+    for await (const { type } of client.followEvents({ cursor, agent_id: id })) {
+      types.push(type);
+      if (type === "agent.deleted") {
+        break;
+      }
+    }
+    const want = ["agent.created", "agent.running", "agent.deleting", "agent.deleted"];
+    assert.deepEqual(
+      types.filter((type) => want.includes(type)),
+      want,
+    );
   });
 
   await t.test("the audit log has the calls", async () => {

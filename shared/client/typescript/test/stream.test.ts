@@ -2,20 +2,14 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import { test } from "node:test";
-import type { TestContext } from "node:test";
 
 import { ConnectionError } from "../src/index.js";
-import type { AgentLogLine, ClientOptions } from "../src/index.js";
-import { agent, json, problem, serve } from "./server.js";
+import type { AgentLogLine } from "../src/index.js";
+import { agent, json, problem, serve, stream, virtualTime } from "./server.js";
 import type { Seen } from "./server.js";
 
 const line = (message: string) => JSON.stringify({ time: null, message, stream: "combined" });
 const event = (id: string, message: string) => `id: ${id}\ndata: ${line(message)}\n\n`;
-
-function stream(response: ServerResponse, text: string): ServerResponse {
-  response.writeHead(200, { "Content-Type": "text/event-stream" }).write(text);
-  return response;
-}
 
 async function messages(lines: AsyncIterable<AgentLogLine>): Promise<string[]> {
   const all: string[] = [];
@@ -83,6 +77,17 @@ test("a follower continues after the last event until the agent has stopped", as
   assert.equal(pauses[0], 7);
 });
 
+test("a follower without onEvent repeats no line", async (t) => {
+  const { client, seen } = await serve(t, (response, n) => {
+    return n <= 2 ? stream(response, event(`${n}`, `${n}`)).end() : problem(response, 404, "agent_not_found");
+  });
+  assert.deepEqual(await messages(client.followLogs("a")), ["1", "2"]);
+  assert.deepEqual(
+    seen.map((s) => s.headers["last-event-id"]),
+    [undefined, "1", "2"],
+  );
+});
+
 test("a follower that never was connected throws the error", async (t) => {
   const { client, seen } = await serve(t, (response) => problem(response, 409, "agent_not_running"));
   await assert.rejects(messages(client.followLogs("a")), { code: "agent_not_running" });
@@ -103,12 +108,6 @@ test("a follower of a quiet log outlives many cut connections", async (t) => {
   assert.deepEqual(await messages(client.followLogs("a")), ["one"]);
   assert.equal(seen.length, 22);
 });
-
-// The follower's clock, which its pauses advance.
-function virtualTime(t: TestContext): Partial<ClientOptions> {
-  t.mock.timers.enable({ apis: ["Date"] });
-  return { attempts: 1, sleep: async (milliseconds) => t.mock.timers.tick(Math.round(milliseconds)) };
-}
 
 // The n-th stream is opened if opens(n); otherwise, the agent has no pod and the given status.
 const podless = (opens: (n: number) => boolean, status: string) => {
