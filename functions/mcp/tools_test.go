@@ -134,6 +134,12 @@ func TestTools_ManageAnAgent(t *testing.T) {
 	if deleted["status"] != "deleting" {
 		t.Errorf("delete_agent = %v, want deleting", deleted)
 	}
+	s.Reconcile(t, id)
+	receipt := s.CallNamed(t, "GetDeletion", functiontest.AsAdmin(org), functiontest.Path("agent_id", id))
+	if receipt.Want(t, http.StatusOK, ""); receipt.Text("status") != "deleted" || receipt.Text("receipt") == "" ||
+		receipt.Text("requested_by") == "" {
+		t.Errorf("the deletion by delete_agent is %s, want a receipt", receipt.Body)
+	}
 }
 
 // TestSecrets_NeverAppearInAnswers sets a secret in every form, good and bad, and searches all answers for its value.
