@@ -21,8 +21,8 @@ func deleteAgent(
 	t *testing.T, b *functiontest.Backend, id string, options ...functiontest.Option,
 ) functiontest.Response {
 	t.Helper()
-	options = append([]functiontest.Option{functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", id)}, options...)
-	return b.CallNamed(t, "DeleteAgent", options...)
+	of := []functiontest.Option{functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", id)}
+	return b.CallNamed(t, "DeleteAgent", append(of, options...)...)
 }
 
 // getDeletion calls the route of a deletion.
@@ -108,8 +108,11 @@ func TestDeletion_IsSignedOnceEverythingIsGone(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the published keys do not verify the receipt: %v", err)
 	}
-	if diff := cmp.Diff(d.DeletionFacts, claims.DeletionFacts); diff != "" || claims.OrganizationID != "org-1" {
-		t.Errorf("the receipt is of %s and differs from the answer (-answer +receipt):\n%s", claims.OrganizationID, diff)
+	if diff := cmp.Diff(d.DeletionFacts, claims.DeletionFacts); diff != "" {
+		t.Errorf("the receipt differs from the answer (-answer +receipt):\n%s", diff)
+	}
+	if claims.OrganizationID != "org-1" {
+		t.Errorf("the receipt is for %s, want org-1", claims.OrganizationID)
 	}
 	var names []string
 	for _, r := range d.Resources {

@@ -1,6 +1,6 @@
 // Package handoff makes signed links with which an admin of an organization opens an agent's dashboard without its
-// password, signed statements about audit logs, and receipts of deletions. It does not verify links; Claims documents
-// what an agent must check.
+// password, signed statements about audit logs, and receipts of deletions, which it also verifies. It does not verify
+// links; Claims documents what an agent must check.
 package handoff
 
 import (

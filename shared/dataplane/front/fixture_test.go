@@ -220,7 +220,19 @@ func claims(now time.Time, id string) map[string]any {
 
 func sign(t *testing.T, algorithm jose.SignatureAlgorithm, key jose.JSONWebKey, claims any) string {
 	t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, nil)
+	return signAs(t, "JWT", algorithm, key, claims)
+}
+
+// signAs is sign for tokens of another type; empty for none.
+func signAs(
+	t *testing.T, kind jose.ContentType, algorithm jose.SignatureAlgorithm, key jose.JSONWebKey, claims any,
+) string {
+	t.Helper()
+	var options jose.SignerOptions
+	if kind != "" {
+		options.WithType(kind)
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, &options)
 	if err != nil {
 		t.Fatal(err)
 	}

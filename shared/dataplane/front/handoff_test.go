@@ -2,6 +2,7 @@ package front_test
 
 import (
 	"crypto/ecdsa"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/dataplane/front"
 	"agents.example/controlplane/shared/handoff"
 )
@@ -119,6 +121,46 @@ func TestHandoff_RefusesWhatIsNoValidLink(t *testing.T) {
 	for _, token := range []string{"", "x", "eyJhbGciOiJub25lIn0.e30.", strings.Repeat("x", 10_000)} {
 		if got, _ := f.get(t, "/handoff?token="+token); got != http.StatusUnauthorized {
 			t.Errorf("token %.20q: status %d, want 401", token, got)
+		}
+	}
+}
+
+// TestHandoff_RefusesOtherTokensOfTheControlPlane sends what the control plane's key signed for other purposes, even if
+// its claims were those of a link.
+func TestHandoff_RefusesOtherTokensOfTheControlPlane(t *testing.T) {
+	t.Parallel()
+	f, i := startWithLinks(t, refusingPort(t))
+	private, err := json.Marshal(i.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var key handoff.Key
+	if err := key.EnvDecode(string(private)); err != nil {
+		t.Fatal(err)
+	}
+	now := f.clock.now()
+	receipt, err := handoff.NewSigner(key).DeletionReceipt(agent.DeletionRecord{
+		Deletion:    agent.Deletion{NamespaceGoneAt: now, VolumeGoneAt: now, SecretsGoneAt: now},
+		CompletedAt: now,
+	}, now)
+	if err != nil || receipt == nil {
+		t.Fatalf("receipt %v, %v", receipt, err)
+	}
+	for name, token := range map[string]string{
+		"receipt": *receipt,
+		"receipt with the claims of a link": signAs(t, handoff.ReceiptType, jose.ES256, i.key,
+			claims(now, "receipt")),
+		"statement with the claims of a link": signAs(t, handoff.SealType, jose.ES256, i.key, claims(now, "seal")),
+	} {
+		if got, _ := f.get(t, "/handoff?token="+token); got != http.StatusUnauthorized {
+			t.Errorf("a %s: status %d, want 401", name, got)
+		}
+	}
+	for i, token := range []string{
+		signAs(t, "", jose.ES256, i.key, claims(now, "plain")), sign(t, jose.ES256, i.key, claims(now, "link")),
+	} {
+		if got, _ := f.get(t, "/handoff?token="+token); got != http.StatusSeeOther {
+			t.Errorf("link %d: status %d, want 303", i, got)
 		}
 	}
 }

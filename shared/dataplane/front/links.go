@@ -13,6 +13,8 @@ import (
 const (
 	// linkIssuer is the iss claim of the control plane's links.
 	linkIssuer = "agent-control-plane"
+	// linkType is the type of a link's token. The same keys sign statements and receipts, which have other types.
+	linkType = "JWT"
 	// linkLeeway is the difference of two clocks that is allowed.
 	linkLeeway = 5 * time.Second
 	// maxLinkTime is the longest accepted time between iat and exp. It bounds how long a redeemed link is remembered.
@@ -55,6 +57,9 @@ func (l *links) redeem(ctx context.Context, token string) (user string, err erro
 	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256})
 	if err != nil {
 		return "", errors.New("its token is not signed with ES256")
+	}
+	if kind, ok := parsed.Headers[0].ExtraHeaders[jose.HeaderType]; ok && kind != linkType {
+		return "", errors.New("its token is not that of a link")
 	}
 	key, err := l.keys.find(ctx, parsed.Headers[0].KeyID)
 	if err != nil {
