@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"time"
 
 	"agents.example/controlplane/shared/event"
+	"agents.example/controlplane/shared/eventstream"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
@@ -141,18 +141,15 @@ func write(to encoder, b event.Batch) error {
 type serverSent struct{ w io.Writer }
 
 func (s serverSent) begin() error {
-	_, err := fmt.Fprintf(s.w, "retry: %d\n\n", reconnect.Milliseconds())
-	return err
+	return eventstream.Write(s.w, eventstream.Event{Retry: reconnect})
 }
 
 func (s serverSent) event(e event.Event, data []byte) error {
-	_, err := fmt.Fprintf(s.w, "id: %s\nevent: %s\ndata: %s\n\n", e.ID, e.Type, data)
-	return err
+	return eventstream.Write(s.w, eventstream.Event{ID: string(e.ID), Type: string(e.Type), Data: data})
 }
 
 func (s serverSent) idle(cursor event.ID) error {
-	_, err := fmt.Fprintf(s.w, ": heartbeat\nid: %s\n\n", cursor)
-	return err
+	return eventstream.Write(s.w, eventstream.Event{Comment: "heartbeat", ID: string(cursor)})
 }
 
 // lines writes lines of JSON. An empty line is a heartbeat.

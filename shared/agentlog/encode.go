@@ -3,10 +3,10 @@ package agentlog
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
-	"strings"
 	"time"
+
+	"agents.example/controlplane/shared/eventstream"
 )
 
 // LineView is a line as clients see it.
@@ -104,10 +104,7 @@ type events struct{ w io.Writer }
 const reconnect = 2 * time.Second
 
 // Begin implements Encoder.
-func (e events) Begin() error {
-	_, err := fmt.Fprintf(e.w, "retry: %d\n\n", reconnect.Milliseconds())
-	return err
-}
+func (e events) Begin() error { return eventstream.Write(e.w, eventstream.Event{Retry: reconnect}) }
 
 // Line implements Encoder.
 func (e events) Line(l Line, after Position) error {
@@ -115,17 +112,14 @@ func (e events) Line(l Line, after Position) error {
 	if err != nil {
 		return err
 	}
+	sent := eventstream.Event{Data: b}
 	if after.Occurrence > 0 {
-		_, err = fmt.Fprintf(e.w, "id: %s\n", after)
+		sent.ID = after.String()
 	}
-	if err == nil {
-		_, err = fmt.Fprintf(e.w, "data: %s\n\n", b)
-	}
-	return err
+	return eventstream.Write(e.w, sent)
 }
 
 // Heartbeat implements Encoder.
 func (e events) Heartbeat() error {
-	_, err := strings.NewReader(": heartbeat\n\n").WriteTo(e.w)
-	return err
+	return eventstream.Write(e.w, eventstream.Event{Comment: "heartbeat"})
 }
