@@ -160,7 +160,7 @@ func agentRoutes(d Dependencies) []function.Route {
 		agents.Create(writer, d.Cells, d.Addresses),
 		agents.Get(d.Agents, d.Handoff, d.Addresses, d.Slots),
 		agents.Reachability(d.Agents, d.Prober, d.Addresses),
-		agents.Diagnosis(d.Agents, d.Accounts),
+		agents.Diagnosis(d.Agents, d.Events, d.Accounts),
 		agents.Update(d.Agents, d.Addresses),
 		agents.Delete(d.Agents, d.Addresses),
 		agents.Deletion(d.Deletions, d.Handoff),

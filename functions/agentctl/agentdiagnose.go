@@ -50,6 +50,7 @@ func (t *tool) printDiagnosis(s screen, d diagnosis.Diagnosis) {
 			fmt.Fprintf(s, "  %s%s\n", s.in(dim, "we will   "), harmless(*c.WeWill))
 		}
 	}
+	t.printTimeline(s, d)
 	if d.Log != nil && len(d.Log.Lines) > 0 {
 		title := "The end of the log:"
 		if d.Log.Previous {
@@ -83,6 +84,21 @@ func (t *tool) printSchedule(s screen, d diagnosis.Diagnosis) {
 		line += ", gives up at " + t.moment(*d.GivesUpAt)
 	}
 	fmt.Fprintln(s, s.in(dim, line+"."))
+}
+
+// maxMoments is how many moments of the timeline are printed. -o json has all.
+const maxMoments = 10
+
+// printTimeline prints what happened last.
+func (t *tool) printTimeline(s screen, d diagnosis.Diagnosis) {
+	moments := d.Timeline[max(0, len(d.Timeline)-maxMoments):]
+	if len(moments) == 0 {
+		return
+	}
+	fmt.Fprintf(s, "\n%s\n", s.in(bold, "What happened:"))
+	for _, m := range moments {
+		fmt.Fprintf(s, "  %s  %s\n", s.in(dim, t.moment(m.At)), harmless(m.Message))
+	}
 }
 
 // commandOf returns the command for a step of a diagnosis; empty if there is none.

@@ -8,13 +8,14 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/diagnosis"
+	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 )
 
-// Diagnosis explains an agent from its record. It reads the organization's account only for an agent that is paused
-// because of it.
-func Diagnosis(agents agent.Store, accounts billing.Store) function.Route {
+// Diagnosis explains an agent from its record and its events. It reads the organization's account only for an agent
+// that is paused because of it.
+func Diagnosis(agents agent.Store, events event.Log, accounts billing.Store) function.Route {
 	return function.Route{
 		Name: "DiagnoseAgent", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}/diagnosis",
 		Access: function.Member, Needs: []function.Need{function.Firestore}, Reads: readsAgent,
@@ -24,7 +25,13 @@ func Diagnosis(agents agent.Store, accounts billing.Store) function.Route {
 			if err != nil {
 				return diagnosis.View{}, err
 			}
-			f := diagnosis.Facts{Agent: a, Caller: identity.From(ctx), Now: time.Now().UTC()}
+			caller := identity.From(ctx)
+			happened, err := events.List(ctx, a.OrganizationID, diagnosis.EventFilter(a.ID, caller), "",
+				diagnosis.MaxEvents)
+			if err != nil {
+				return diagnosis.View{}, err
+			}
+			f := diagnosis.Facts{Agent: a, Events: happened.Events, Caller: caller, Now: time.Now().UTC()}
 			if diagnosis.NeedsAccount(a) {
 				account, err := accounts.Account(ctx, a.OrganizationID)
 				if err != nil {

@@ -3,6 +3,7 @@ package agents_test
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/diagnosis"
+	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/secret"
 )
 
@@ -63,6 +65,31 @@ func TestDiagnosis_ExplainsTheRecord(t *testing.T) {
 		if got := strings.Contains(string(text), "TOKEN"); got != c.names {
 			t.Errorf("%s: the answer names the secret = %t, want %t", name, got, c.names)
 		}
+	}
+}
+
+// TestDiagnosis_ListsWhatHappened breaks an agent, recovers it and breaks it again.
+func TestDiagnosis_ListsWhatHappened(t *testing.T) {
+	t.Parallel()
+	b := functiontest.New(t)
+	a, other := b.RunningAgent(t, "org-1", nil), b.RunningAgent(t, "org-2", nil)
+	crash := agent.Failure{Code: "pod_crash_loop", Message: "It exits."}
+	for _, id := range []string{a.ID, other.ID} {
+		b.UpdateAgent(t, id, func(a *agent.Agent) { a.Break(crash, time.Now()) })
+	}
+	b.UpdateAgent(t, a.ID, func(a *agent.Agent) { a.Recover(time.Now()) })
+	b.UpdateAgent(t, a.ID, func(a *agent.Agent) { a.Break(crash, time.Now()) })
+	var got []event.Type
+	for _, m := range diagnose(t, b, a.ID, functiontest.AsMember("org-1")).Timeline {
+		if m.Type != event.AgentStageChanged && m.Type != event.AgentUpdated {
+			got = append(got, m.Type)
+		}
+	}
+	want := []event.Type{
+		event.AgentCreated, event.AgentRunning, event.AgentError, event.AgentRecovered, event.AgentError,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("timeline = %v, want %v", got, want)
 	}
 }
 

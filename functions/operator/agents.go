@@ -51,13 +51,9 @@ func describe(ctx context.Context, d Commands, o options) error {
 	if err != nil {
 		return err
 	}
-	facts := diagnosis.Facts{Agent: a, Caller: identity.From(on), Now: d.Now()}
-	if diagnosis.NeedsAccount(a) {
-		account, err := d.Accounts.Account(on, a.OrganizationID)
-		if err != nil {
-			return err
-		}
-		facts.Account = &account
+	facts, err := d.facts(on, a)
+	if err != nil {
+		return err
 	}
 	v := diagnosis.Of(facts)
 	d.printf("Agent %s (%q) of %s, %s in %s on cell %s\n", a.ID, a.Name, a.OrganizationID, a.Plan, a.Region, a.Cell)
@@ -79,6 +75,25 @@ func describe(ctx context.Context, d Commands, o options) error {
 	return nil
 }
 
+// facts reads what the diagnosis of an agent needs.
+func (d Commands) facts(ctx context.Context, a agent.Agent) (diagnosis.Facts, error) {
+	f := diagnosis.Facts{Agent: a, Caller: identity.From(ctx), Now: d.Now()}
+	wanted := diagnosis.EventFilter(a.ID, f.Caller)
+	happened, err := d.Events.List(ctx, a.OrganizationID, wanted, "", diagnosis.MaxEvents)
+	if err != nil {
+		return diagnosis.Facts{}, err
+	}
+	f.Events = happened.Events
+	if diagnosis.NeedsAccount(a) {
+		account, err := d.Accounts.Account(ctx, a.OrganizationID)
+		if err != nil {
+			return diagnosis.Facts{}, err
+		}
+		f.Account = &account
+	}
+	return f, nil
+}
+
 func reason(a agent.Agent) string {
 	if a.StatusReason == "" {
 		return ""
@@ -92,7 +107,7 @@ type historyEvent struct {
 	what string
 }
 
-// history merges audit entries into the timeline of the record, in order of time.
+// history merges audit entries into the timeline of the diagnosis, in order of time.
 func history(timeline []diagnosis.Moment, entries []audit.Entry) []historyEvent {
 	var events []historyEvent
 	for _, m := range timeline {

@@ -19,6 +19,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 )
@@ -31,6 +32,7 @@ type Commands struct {
 	Records  agent.WorkerStore
 	Nudger   agent.Nudger
 	Audit    audit.Log
+	Events   event.Log
 	// Name is the verified identity of the operator, the actor in audit log entries. Note is what the operator adds.
 	Name, Note string
 	// Now is the clock.

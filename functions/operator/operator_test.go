@@ -82,7 +82,7 @@ func newFixture(t *testing.T) fixture {
 	f := fixture{t: t, client: c, out: &bytes.Buffer{}, warnings: &bytes.Buffer{}, nudges: &agenttest.Nudges{}}
 	f.commands = operator.Commands{
 		Accounts: c.Accounts(), Counts: c.Counts(), Agents: c.Agents(f.nudges), Records: c.WorkerStore(),
-		Nudger: f.nudges, Audit: c.AuditLog(),
+		Nudger: f.nudges, Audit: c.AuditLog(), Events: c.EventLog(),
 		Name: "grace", Note: "on call", Now: time.Now, Out: f.out, Err: f.warnings,
 	}
 	f.admin = identity.With(t.Context(),
@@ -200,6 +200,9 @@ func TestDescribe_ShowsHistoryAndDiagnosis(t *testing.T) {
 		"stage policy failed: cluster_unreachable", "cluster_unreachable: The cluster doesn't answer.", "stage: policy",
 		"The region's cluster cannot be reached.", "It waits for: worker", "Stages left: policy",
 		"the sweep nudges it", "No deadline runs")
+	f.wantWords("describe", output, []string{
+		"An attempt to start the agent failed, and the service tries again: cluster_unreachable",
+	})
 	if strings.Index(output, "CreateAgent") > strings.Index(output, "stage policy failed") {
 		t.Errorf("describe = %s, want CreateAgent before the failed stage", output)
 	}

@@ -902,7 +902,7 @@ type Diagnosis struct {
 	// Summary The answer in a few sentences, for people.
 	Summary string `json:"summary"`
 
-	// Timeline What happened to the agent, the oldest first. A stage has the times of its last attempt.
+	// Timeline What happened to the agent, the oldest first: its newest 50 events, and before them what its record remembers. Events are kept for 30 days.
 	Timeline []DiagnosisMoment `json:"timeline"`
 
 	// WaitingFor Who acts next; null if nothing is left to do.

@@ -1,5 +1,5 @@
 // Package diagnosis explains why an agent does not run as it should, what its user can do, and what the control plane
-// does and when. It judges the agent's record; it reads nothing and changes nothing.
+// does and when. It judges the agent's record and events; it reads nothing and changes nothing.
 package diagnosis
 
 import (
@@ -10,6 +10,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
 )
@@ -24,7 +25,7 @@ type View struct {
 	NextAttemptAt *time.Time   `json:"next_attempt_at" jsonschema:"When the control plane acts next. Null if it has nothing to do, and while it acts or is about to."`
 	GivesUpAt     *time.Time   `json:"gives_up_at" jsonschema:"When the agent ends in error unless it runs; null if no deadline is set."`
 	Causes        []Cause      `json:"causes" jsonschema:"The problems, the most important one first; empty without a problem."`
-	Timeline      []Moment     `json:"timeline" jsonschema:"What happened to the agent, the oldest first. A stage has the times of its last attempt."`
+	Timeline      []Moment     `json:"timeline" jsonschema:"What happened to the agent, the oldest first: its newest 50 events, and before them what its record remembers. Events are kept for 30 days."`
 }
 
 // AmendSchema adds formats that the types of the fields do not imply.
@@ -66,11 +67,18 @@ func (Party) Values() []string {
 // Facts are what a diagnosis follows from.
 type Facts struct {
 	Agent agent.Agent
+	// Events are the newest events about the agent, the oldest first. See EventFilter.
+	Events []event.Event
 	// Account explains why an agent is paused for billing; nil if it was not read.
 	Account *billing.Account
 	// Caller decides what is shown: members see no names of secrets.
 	Caller identity.Caller
 	Now    time.Time
+}
+
+// EventFilter is the filter of the events that the diagnosis of an agent needs: the newest MaxEvents of them.
+func EventFilter(agentID string, caller identity.Caller) event.Filter {
+	return event.Filter{AgentID: agentID, MembersOnly: !caller.Admin()}
 }
 
 // NeedsAccount reports whether the diagnosis of an agent needs the organization's account.
@@ -83,7 +91,7 @@ func Of(f Facts) View {
 	causes := f.causes()
 	v := View{
 		AgentID: f.Agent.ID, Status: f.Agent.Status, Since: f.since(), NextAttemptAt: f.nextAttempt(),
-		GivesUpAt: f.givesUp(), Causes: make([]Cause, len(causes)), Timeline: timeline(f.Agent, f.Caller.Admin()),
+		GivesUpAt: f.givesUp(), Causes: make([]Cause, len(causes)), Timeline: f.timeline(),
 	}
 	if waits := f.waitingFor(causes); waits != "" {
 		v.WaitingFor = &waits

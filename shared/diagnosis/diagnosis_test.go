@@ -10,6 +10,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/diagnosis"
+	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
@@ -341,6 +342,96 @@ func TestOf_ShowsMembersNoNamesOfSecrets(t *testing.T) {
 					name, role, got, shown, text)
 			}
 		}
+	}
+}
+
+// history returns the events of an agent that failed, recovered and failed again, and its last state.
+func history(t *testing.T) (agent.Agent, []event.Event) {
+	t.Helper()
+	a, events := agent.Agent{}, []event.Event(nil)
+	commit := func(at time.Duration, next agent.Agent) {
+		for i, d := range agent.Events(a, next) {
+			events = append(events, event.Event{
+				ID: event.NewID(after(at), event.RecordID(1), i), Type: d.Type, Data: d.Data, CreatedAt: after(at),
+				OrganizationID: "o", AgentID: next.ID,
+			})
+		}
+		a = next
+	}
+	copied := func(change func(*agent.Agent)) agent.Agent {
+		next := a
+		next.Stages = slices.Clone(a.Stages)
+		return with(next, change)
+	}
+	commit(0, starting())
+	commit(2*time.Second, running())
+	commit(time.Minute, copied(func(a *agent.Agent) { a.Break(crash(), after(time.Minute)) }))
+	commit(2*time.Minute, copied(func(a *agent.Agent) { a.Recover(after(2 * time.Minute)) }))
+	lost := agent.Failure{Code: "secret_value_unavailable", Message: "The store may not have the value of TOKEN."}
+	commit(3*time.Minute, copied(func(a *agent.Agent) { a.Break(lost, after(3*time.Minute)) }))
+	commit(4*time.Minute, changed(a, secret.Failed, "sync_conflict"))
+	return a, events
+}
+
+// diagnosed returns the messages of a timeline. Messages about stages are left out.
+func diagnosed(f diagnosis.Facts) []string {
+	var messages []string
+	for _, m := range diagnosis.Of(f).Timeline {
+		if m.Type != event.AgentStageChanged {
+			messages = append(messages, m.Message)
+		}
+	}
+	return messages
+}
+
+// TestTimeline_ShowsEveryFailure diagnoses an agent that failed, recovered and failed again. Its record has only the
+// last failure.
+func TestTimeline_ShowsEveryFailure(t *testing.T) {
+	t.Parallel()
+	a, events := history(t)
+	member := []string{
+		"The agent was created.", "The agent started and runs.", "The agent failed: pod_crash_loop: It exits.",
+		"The agent recovered and runs.",
+		"The agent failed: secret_value_unavailable: The value of a secret is missing.",
+	}
+	admin := slices.Clone(member)
+	admin[4] = "The agent failed: secret_value_unavailable: The store may not have the value of TOKEN."
+	admin = append(admin, "The change of TOKEN failed at the stage rollout: sync_conflict.")
+	for role, want := range map[identity.Role][]string{identity.RoleMember: member, identity.RoleAdmin: admin} {
+		f := diagnosis.Facts{
+			Agent: a, Events: events, Now: after(time.Hour), Caller: identity.Caller{OrganizationID: "o", Role: role},
+		}
+		got := slices.DeleteFunc(diagnosed(f), func(m string) bool { return strings.HasPrefix(m, "The agent changed") })
+		if !slices.Equal(got, want) {
+			t.Errorf("the timeline for the role %s is\n%q\nwant\n%q", role, got, want)
+		}
+		moments := diagnosis.Of(f).Timeline
+		if !slices.IsSortedFunc(moments, func(x, y diagnosis.Moment) int { return x.At.Compare(y.At) }) {
+			t.Errorf("timeline = %+v, want it in order", moments)
+		}
+	}
+}
+
+// TestTimeline_IsBounded diagnoses an agent with more events than a timeline may have, and one whose events are
+// expired.
+func TestTimeline_IsBounded(t *testing.T) {
+	t.Parallel()
+	a, events := history(t)
+	last := events[len(events)-1]
+	for len(events) < 2*diagnosis.MaxEvents {
+		events = append(events, last)
+	}
+	f := diagnosis.Facts{
+		Agent: a, Now: after(time.Hour), Caller: identity.Caller{OrganizationID: "o", Role: identity.RoleAdmin},
+	}
+	record := len(diagnosis.Of(f).Timeline)
+	f.Events = events
+	if n := len(diagnosis.Of(f).Timeline); n > record+diagnosis.MaxEvents {
+		t.Errorf("the timeline has %d moments, want at most those of the record and %d events", n, diagnosis.MaxEvents)
+	}
+	f.Now = after(time.Hour + event.Retention)
+	if n := len(diagnosis.Of(f).Timeline); n != record {
+		t.Errorf("after the events have expired, the timeline has %d moments, want the %d of the record", n, record)
 	}
 }
 

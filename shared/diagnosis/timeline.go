@@ -10,6 +10,9 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
+// MaxEvents is how many events of an agent a timeline has at most.
+const MaxEvents = 50
+
 // Moment is one thing that happened to an agent.
 type Moment struct {
 	At      time.Time  `json:"at" jsonschema:"When it happened."`
@@ -17,29 +20,60 @@ type Moment struct {
 	Message string     `json:"message" jsonschema:"What happened, for people."`
 }
 
-// timeline lists what the record says about the agent's past, the oldest first.
-func timeline(a agent.Agent, admin bool) []Moment {
-	moments := []Moment{{a.CreatedAt.UTC(), event.AgentCreated, "The agent was created."}}
-	add := func(at time.Time, of event.Type, format string, args ...any) {
+// timeline lists the agent's newest events, the oldest first. What the record says stands before them: it remembers the
+// creation and the last start longer than events are kept. The store may delete expired events late, so they are left
+// out.
+func (f Facts) timeline() []Moment {
+	var events []Moment
+	for _, e := range f.Events[max(0, len(f.Events)-MaxEvents):] {
+		if f.Now.Sub(e.CreatedAt) < event.Retention && (f.Caller.Admin() || e.Type.ForMembers()) {
+			events = append(events, f.momentOf(e))
+		}
+	}
+	moments := recorded(f.Agent, f.Caller.Admin())
+	if len(events) > 0 {
+		moments = slices.DeleteFunc(moments, func(m Moment) bool {
+			return !m.At.Before(events[0].At) || slices.ContainsFunc(events, m.same)
+		})
+	}
+	return append(moments, events...)
+}
+
+// same reports whether two moments are one, as the record and an event tell it. The record is written before the event.
+func (m Moment) same(event Moment) bool { return m.Type == event.Type && m.Message == event.Message }
+
+// recorded lists what the record says about the agent's past, the oldest first.
+func recorded(a agent.Agent, admin bool) []Moment {
+	moments := []Moment{{a.CreatedAt.UTC(), event.AgentCreated, created}}
+	add := func(at time.Time, of event.Type, message string) {
 		if !at.IsZero() && (admin || of.ForMembers()) {
-			moments = append(moments, Moment{at.UTC(), of, fmt.Sprintf(format, args...)})
+			moments = append(moments, Moment{at.UTC(), of, message})
 		}
 	}
 	for _, s := range a.Stages {
-		add(s.StartedAt, event.AgentStageChanged, "The stage %s began (attempt %d).", s.Name, s.Attempt)
-		if s.ErrorCode != "" {
-			add(s.FinishedAt, event.AgentStageChanged, "The stage %s %s: %s: %s", s.Name, s.Status, s.ErrorCode,
-				publicMessage(s.ErrorCode, s.Message, admin))
-		} else {
-			add(s.FinishedAt, event.AgentStageChanged, "The stage %s %s.", s.Name, s.Status)
-		}
+		add(s.StartedAt, event.AgentStageChanged, stageBegan(s.Name, s.Attempt))
+		add(s.FinishedAt, event.AgentStageChanged, stageEnded(s, admin))
 	}
 	for _, o := range a.Operations {
 		if o.Status == secret.Failed {
-			add(o.UpdatedAt, event.SecretFailed, "The change of %s failed at the stage %s: %s.", o.Key, o.Stage,
-				o.ErrorCode)
+			add(o.UpdatedAt, event.SecretFailed, fmt.Sprintf("The change of %s failed at the stage %s: %s.", o.Key,
+				o.Stage, o.ErrorCode))
 		}
 	}
 	slices.SortStableFunc(moments, func(x, y Moment) int { return x.At.Compare(y.At) })
 	return moments
+}
+
+const created = "The agent was created."
+
+func stageBegan(name agent.StageName, attempt int) string {
+	return fmt.Sprintf("The stage %s began (attempt %d).", name, attempt)
+}
+
+func stageEnded(s agent.Stage, admin bool) string {
+	if s.ErrorCode == "" {
+		return fmt.Sprintf("The stage %s %s.", s.Name, s.Status)
+	}
+	return fmt.Sprintf("The stage %s %s: %s: %s", s.Name, s.Status, s.ErrorCode,
+		publicMessage(s.ErrorCode, s.Message, admin))
 }

@@ -61,7 +61,8 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	return operator.Commands{
 		Accounts: records.Accounts(), Counts: records.Counts(), Agents: records.Agents(nudges),
 		Records: records.WorkerStore(),
-		Nudger:  nudges, Audit: records.AuditLog(), Name: name, Note: c.Note, Now: time.Now, Out: out, Err: os.Stderr,
+		Nudger:  nudges, Audit: records.AuditLog(), Events: records.EventLog(),
+		Name: name, Note: c.Note, Now: time.Now, Out: out, Err: os.Stderr,
 	}.Run(ctx, flags.Args())
 }
 

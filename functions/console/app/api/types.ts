@@ -540,7 +540,10 @@ export interface Diagnosis {
   gives_up_at: string | null;
   /** The problems, the most important one first; empty without a problem. */
   causes: DiagnosisCause[];
-  /** What happened to the agent, the oldest first. A stage has the times of its last attempt. */
+  /**
+   * What happened to the agent, the oldest first: its newest 50 events, and before them what its record remembers.
+   * Events are kept for 30 days.
+   */
   timeline: DiagnosisMoment[];
 }
 

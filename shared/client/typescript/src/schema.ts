@@ -1743,7 +1743,7 @@ export interface components {
             gives_up_at: string | null;
             /** @description The problems, the most important one first; empty without a problem. */
             causes: components["schemas"]["DiagnosisCause"][];
-            /** @description What happened to the agent, the oldest first. A stage has the times of its last attempt. */
+            /** @description What happened to the agent, the oldest first: its newest 50 events, and before them what its record remembers. Events are kept for 30 days. */
             timeline: components["schemas"]["DiagnosisMoment"][];
         };
         /** @enum {string} */

@@ -1,0 +1,117 @@
+package diagnosis
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/event"
+	"agents.example/controlplane/shared/secret"
+)
+
+// eventData has the fields of all events about agents. Each type has some of them.
+type eventData struct {
+	StatusReason      agent.StatusReason `json:"status_reason"`
+	Error             *agent.Failure     `json:"error"`
+	Changes           []string           `json:"changes"`
+	Stage             string             `json:"stage"`
+	Status            agent.StageStatus  `json:"status"`
+	Attempt           int                `json:"attempt"`
+	ErrorCode         string             `json:"error_code"`
+	Message           string             `json:"message"`
+	Key               string             `json:"key"`
+	Action            secret.Action      `json:"action"`
+	CredentialVersion int64              `json:"credential_version"`
+}
+
+// momentOf says what an event is about. An event that it cannot read, such as one of a later release, has its type as
+// the message.
+func (f Facts) momentOf(e event.Event) Moment {
+	m := Moment{At: e.CreatedAt.UTC(), Type: e.Type, Message: string(e.Type)}
+	var d eventData
+	if json.Unmarshal(e.Data, &d) != nil {
+		return m
+	}
+	if text := f.statusMessage(e.Type, d); text != "" {
+		m.Message = text
+		return m
+	}
+	switch e.Type {
+	case event.AgentStageChanged:
+		s := agent.Stage{
+			Name: agent.StageName(d.Stage), Status: d.Status, ErrorCode: d.ErrorCode, Message: d.Message,
+		}
+		m.Message = stageEnded(s, f.Caller.Admin())
+		if d.Status == agent.StageRunning && d.ErrorCode == "" {
+			m.Message = stageBegan(s.Name, d.Attempt)
+		}
+	case event.AgentUpdated:
+		m.Message = fmt.Sprintf("The agent changed: %s.", strings.Join(d.Changes, ", "))
+	case event.CredentialsRotated:
+		m.Message = fmt.Sprintf("The credentials were rotated: the agent uses version %d.", d.CredentialVersion)
+	case event.SecretStored, event.SecretSucceeded, event.SecretFailed, event.SecretSuperseded, event.SecretCanceled:
+		m.Message = secretMessage(e.Type, d)
+	default:
+	}
+	return m
+}
+
+// statusMessage says what an event about the agent's status means; "" for other events.
+func (f Facts) statusMessage(t event.Type, d eventData) string {
+	switch t {
+	case event.AgentCreated:
+		return created
+	case event.AgentPending:
+		return "An attempt to start the agent failed, and the service tries again" + f.because(d.Error)
+	case event.AgentProvisioning:
+		return "The start of the agent began."
+	case event.AgentRunning:
+		return "The agent started and runs."
+	case event.AgentRecovered:
+		return "The agent recovered and runs."
+	case event.AgentError:
+		return "The agent failed" + f.because(d.Error)
+	case event.AgentPaused:
+		if d.StatusReason == agent.Billing {
+			return "The service paused the agent because of the organization's plan or payments."
+		}
+		return "The agent was paused."
+	case event.AgentStopped:
+		return "The agent was stopped."
+	case event.AgentDeleting:
+		return "The deletion of the agent was requested."
+	case event.AgentDeleted:
+		return "The agent was deleted."
+	default:
+		return ""
+	}
+}
+
+// because is the end of a sentence about a failure.
+func (f Facts) because(failure *agent.Failure) string {
+	if failure == nil {
+		return "."
+	}
+	return ": " + failure.Code + ": " + publicMessage(failure.Code, failure.Message, f.Caller.Admin())
+}
+
+// secretMessage says what happened to a secret operation. Only admins receive such events.
+func secretMessage(t event.Type, d eventData) string {
+	what := "change of " + d.Key
+	if d.Action == secret.Rotate {
+		what = "rotation of the credentials"
+	}
+	switch t {
+	case event.SecretStored:
+		return fmt.Sprintf("The new value for the %s was stored.", what)
+	case event.SecretFailed:
+		return fmt.Sprintf("The %s failed at the stage %s: %s.", what, d.Stage, d.ErrorCode)
+	case event.SecretSuperseded:
+		return fmt.Sprintf("The %s was replaced by a newer one.", what)
+	case event.SecretCanceled:
+		return fmt.Sprintf("The %s was canceled.", what)
+	default:
+		return fmt.Sprintf("The %s succeeded.", what)
+	}
+}
