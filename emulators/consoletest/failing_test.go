@@ -49,6 +49,8 @@ func TestFailingAgent_IsExplainedUntilItRuns(t *testing.T) {
 	p.WaitFor("heading", "The agent exits soon after it starts")
 	p.WaitText("Read the last lines that it wrote before it exited.")
 	p.WaitText("pod_crash_loop")
+	p.WaitText("The agent failed: pod_crash_loop")
+	p.WaitText("The agent started and runs.")
 	checkActions(t, p, admin.AwaitAgent(agent, "error"))
 	p.Review("agent-error")
 	member := admin.Colleague("member").Page(t)

@@ -179,7 +179,7 @@ func TestKeyboard_RenamesAndNavigates(t *testing.T) {
 	p.Press("Escape")
 	p.WaitGone("dialog", "Turn the sandbox on?")
 	checkFocus(t, p, "button", "Turn the sandbox on")
-	for _, name := range []string{"Usage", "API keys", "Members", "Billing", "Audit log", "Agents"} {
+	for _, name := range []string{"Usage", "API keys", "Webhooks", "Members", "Billing", "Audit log", "Agents"} {
 		p.Focus("link", name)
 		p.Press("Enter")
 		checkFocus(t, p, "heading", name)

@@ -19,6 +19,7 @@ import { lazy } from "./ui/lazy";
 const AgentPage = lazy(() => import("./agent/page").then((module) => module.AgentPage));
 const UsagePage = lazy(() => import("./organization/usage").then((module) => module.UsagePage));
 const KeysPage = lazy(() => import("./organization/keys").then((module) => module.KeysPage));
+const WebhooksPage = lazy(() => import("./organization/webhooks").then((module) => module.WebhooksPage));
 const MembersPage = lazy(() => import("./organization/members").then((module) => module.MembersPage));
 const BillingPage = lazy(() => import("./organization/billing").then((module) => module.BillingPage));
 const AuditPage = lazy(() => import("./organization/audit").then((module) => module.AuditPage));
@@ -125,6 +126,8 @@ function Page() {
       return <UsagePage />;
     case "api-keys":
       return <KeysPage />;
+    case "webhooks":
+      return <WebhooksPage />;
     case "members":
       return <MembersPage />;
     case "billing":

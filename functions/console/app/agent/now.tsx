@@ -9,6 +9,7 @@ import { Time } from "../ui/time";
 import { toneIcons } from "../ui/tone";
 import { ActionButton } from "./actions";
 import { type Remedy, show, type Shown } from "./diagnosis";
+import { Moments } from "./moments";
 import { agentPath, type TabName, tabHref } from "./paths";
 
 const every = 15_000;
@@ -97,6 +98,9 @@ function Panel({ agent, reachable, check }: PanelProps) {
         </p>
         {check === undefined ? null : <Stale live={check} missing="The agent’s address could not be checked." />}
         <NextSteps agent={agent} what={what} />
+        {told === undefined ? null : (
+          <Moments agentID={agent.id} moments={told.timeline} open={tone === "bad" || tone === "warn"} />
+        )}
       </div>
     </section>
   );

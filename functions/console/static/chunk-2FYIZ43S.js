@@ -1,0 +1,1 @@
+var t="/api/v1/organizations/current",s=`${t}/members`,a=`${t}/audit-log`,i="/api/v1/api-keys",n="/api/v1/webhooks",e=o=>`${n}/${encodeURIComponent(o)}`,p="/api/v1/billing/plans",r="/api/v1/billing/subscription";export{t as a,s as b,a as c,i as d,n as e,e as f,p as g,r as h};

@@ -1,1 +1,0 @@
-var t="/api/v1/organizations/current",a=`${t}/members`,i=`${t}/audit-log`,o="/api/v1/api-keys",n="/api/v1/billing/plans",s="/api/v1/billing/subscription";export{t as a,a as b,i as c,o as d,n as e,s as f};
