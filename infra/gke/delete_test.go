@@ -5,7 +5,9 @@ package gke
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -81,6 +83,82 @@ func TestCheckGone_ReportsAVolumeThatIsLeft(t *testing.T) {
 	}
 	finalizers(func([]string) []string { return nil })
 	w.awaitGone(t, a)
+}
+
+// TestCheckGone_GivesADeletionItsTimes needs no cluster: the test answers for the API server. A deletion learns from
+// each look.
+func TestCheckGone_GivesADeletionItsTimes(t *testing.T) {
+	t.Parallel()
+	a, s := testAgent(), testSettings()
+	s.Cells = []Cell{{Name: a.Cell, Kubeconfig: "testdata/kubeconfig.yaml"}}
+	c := testClusters(t, s)
+	var namespace, volumes responder
+	c.wrapTransports(func(http.RoundTripper) http.RoundTripper {
+		return way{calls: &calls{breaks: func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+			if r.URL.Path == "/api/v1/persistentvolumes" {
+				return volumes()
+			}
+			return namespace()
+		}}}
+	})
+	at := func(minute int) time.Time { return time.Date(2026, 1, 15, 9, minute, 0, 0, time.UTC) }
+	exists := func() (*http.Response, error) {
+		return answerObject(corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}})
+	}
+	missing := func() (*http.Response, error) {
+		return answer(http.StatusNotFound, metav1.StatusReasonNotFound, "none"), nil
+	}
+	fails := func() (*http.Response, error) {
+		return answer(http.StatusInternalServerError, metav1.StatusReasonInternalError, "no"), nil
+	}
+	var d agent.Deletion
+	for i, look := range []struct {
+		name               string
+		namespace, volumes responder
+		wantErr            bool
+		want               agent.Deletion
+	}{
+		{name: "the namespace is terminating", namespace: exists},
+		{name: "volumes cannot be listed", namespace: missing, volumes: fails, wantErr: true},
+		{
+			name: "its volume is left", namespace: missing, volumes: volumeOf(a.Namespace()),
+			want: agent.Deletion{NamespaceGoneAt: at(2)},
+		},
+		{
+			name: "the namespace cannot be read", namespace: fails, wantErr: true,
+			want: agent.Deletion{NamespaceGoneAt: at(2)},
+		},
+		{
+			name: "only another agent's volume is left", namespace: missing, volumes: volumeOf("another"),
+			want: agent.Deletion{NamespaceGoneAt: at(2), VolumeGoneAt: at(4)},
+		},
+		{name: "a slower worker made the namespace again", namespace: exists},
+	} {
+		namespace, volumes = look.namespace, look.volumes
+		gone, err := c.CheckGone(t.Context(), a)
+		if (err != nil) != look.wantErr {
+			t.Errorf("%s: error %v, want one: %t", look.name, err, look.wantErr)
+		}
+		if err == nil {
+			d.ObserveCluster(gone.Namespace, gone.Volume, at(i))
+		}
+		if d != look.want {
+			t.Errorf("%s: deletion %+v, want %+v", look.name, d, look.want)
+		}
+	}
+}
+
+// responder answers a request instead of the API server.
+type responder func() (*http.Response, error)
+
+// volumeOf answers with a volume that was claimed in a namespace.
+func volumeOf(namespace string) responder {
+	list := corev1.PersistentVolumeList{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeList"},
+		Items:    make([]corev1.PersistentVolume, 1),
+	}
+	list.Items[0].Spec.ClaimRef = &corev1.ObjectReference{Namespace: namespace, Name: volumeName}
+	return func() (*http.Response, error) { return answerObject(list) }
 }
 
 func (w *world) awaitNamespaceGone(t *testing.T, a agent.Agent) {
