@@ -100,6 +100,9 @@ func (a *App) tool() (*tool, *cobra.Command) {
 		SilenceErrors: true, SilenceUsage: true, Version: version(),
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			t.limitTime(cmd)
+			if err := cmd.ValidateFlagGroups(); err != nil {
+				return usageError{err} // cobra's own check comes later, and its error is no usageError
+			}
 			return t.checkColor()
 		},
 	}

@@ -3,7 +3,6 @@ package agentctl
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -142,8 +141,7 @@ func (t *tool) followEvents() *cobra.Command {
 	c := &cobra.Command{
 		Use: "follow", Short: "Print events when they happen", Args: cobra.NoArgs,
 		Long: "Print each event in one line when it is committed, without losing or repeating one when the " +
-			"connection is lost. With -o json, each line is a JSON object. Ctrl-C ends the command with " +
-			"the exit code 0.",
+			"connection is lost. With -o json, each line is a JSON object. The command runs until Ctrl-C.",
 		Example: "  agentctl events follow --agent my-agent\n" +
 			"  agentctl events follow --since-cursor \"$LAST_EVENT_ID\" -o json | " +
 			"jq -r 'select(.type == \"agent.error\").agent_id'",
@@ -160,9 +158,6 @@ func (t *tool) followEvents() *cobra.Command {
 			for e, err := range api.FollowEvents(cmd.Context(), client.StreamEventsParams{
 				Cursor: cursor, AgentID: agentID, Type: client.EventType(filter.typ),
 			}) {
-				if errors.Is(cmd.Context().Err(), context.Canceled) {
-					return nil // the only way in which a user ends the command
-				}
 				if err == nil {
 					err = t.printItem(e, e.ID, func() string { return eventLine(e) })
 				}

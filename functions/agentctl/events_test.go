@@ -56,8 +56,8 @@ func TestEvents_ListContinuesAfterACursor(t *testing.T) {
 	a.admin().run(t, "events", "list", "--limit", "-1").wantCode(t, agentctl.ExitUsage, "0 or more")
 }
 
-// follow runs events follow until it has printed a text, and interrupts it as Ctrl-C does.
-func follow(t *testing.T, a *api, until string, args ...string) output {
+// runUntil runs a command until it has printed a text, and interrupts it as Ctrl-C does.
+func runUntil(t *testing.T, a *api, until string, args ...string) output {
 	t.Helper()
 	ctx, interrupt := context.WithTimeout(t.Context(), patience)
 	defer interrupt()
@@ -70,7 +70,7 @@ func follow(t *testing.T, a *api, until string, args ...string) output {
 			return value, ok
 		},
 	}
-	code := app.Run(ctx, append([]string{"events", "follow"}, args...))
+	code := app.Run(ctx, args)
 	return output{code, stdout.String(), stderr.String()}
 }
 
@@ -80,12 +80,13 @@ func TestEvents_FollowPrintsALineForEachUntilCtrlC(t *testing.T) {
 	id := a.RunningAgent(t, org, nil).ID
 	newest, _, _ := strings.Cut(a.admin().run(t, "events", "list", "-o", "name").ok(t).Stdout, "\n")
 	a.CreateKey(t, org)
-	table := follow(t, a, "api_key.created", "--since-cursor", newest).ok(t)
-	if !strings.Contains(table.Stdout, "  agent.running  "+id+"  ") || table.Stderr != "" {
-		t.Errorf("follow prints %q and %q, want a line for each event", table.Stdout, table.Stderr)
+	command := []string{"events", "follow", "--since-cursor", newest}
+	table := runUntil(t, a, "api_key.created", command...)
+	if !strings.Contains(table.Stdout, "  agent.running  "+id+"  ") {
+		t.Errorf("follow prints %q, want a line for each event", table.Stdout)
 	}
 	lines := strings.Count(table.Stdout, "\n")
-	got := follow(t, a, "api_key.created", "--since-cursor", newest, "-o", "json").ok(t).Stdout
+	got := runUntil(t, a, "api_key.created", append(command, "-o", "json")...).Stdout
 	if strings.Count(got, "\n") != lines {
 		t.Errorf("-o json prints %d lines, want %d", strings.Count(got, "\n"), lines)
 	}
@@ -93,6 +94,23 @@ func TestEvents_FollowPrintsALineForEachUntilCtrlC(t *testing.T) {
 		var e struct{ ID, Type string }
 		if err := json.Unmarshal([]byte(line), &e); err != nil || e.ID == "" || e.Type == "" {
 			t.Errorf("the line %q is not an event: %v", line, err)
+		}
+	}
+}
+
+// TestFollow_EndsAlikeWithCtrlC wants the exit code that a shell reports for kubectl logs -f.
+func TestFollow_EndsAlikeWithCtrlC(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	id := a.RunningAgent(t, org, nil).ID
+	newest, _, _ := strings.Cut(a.admin().run(t, "events", "list", "-o", "name").ok(t).Stdout, "\n")
+	a.LogCell.Start(id).Write(time.Now(), "listening")
+	for until, args := range map[string][]string{
+		"agent.running": {"events", "follow", "--since-cursor", newest}, "listening": {"agents", "logs", "-f", id},
+	} {
+		got := runUntil(t, a, until, args...)
+		if got.Code != agentctl.ExitInterrupted || got.Stderr != "Interrupted.\n" {
+			t.Errorf("%v ends with %d and %q, want %d", args, got.Code, got.Stderr, agentctl.ExitInterrupted)
 		}
 	}
 }

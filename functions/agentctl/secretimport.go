@@ -20,7 +20,8 @@ const (
 )
 
 func (t *tool) importSecrets() *cobra.Command {
-	var wait, dryRun bool
+	var wait bool
+	var dryRun rehearsalFlag
 	c := &cobra.Command{
 		Use: "import AGENT FILE", Short: "Set the secrets in a .env file", Args: cobra.ExactArgs(2),
 		Long: "Set every variable of a .env file as a secret of an agent; - reads standard input. Lines look like " +
@@ -35,15 +36,12 @@ func (t *tool) importSecrets() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if dryRun {
-				return t.show(list(entries, func(e envEntry) string { return e.key }, []column[envEntry]{
-					{"KEY", func(e envEntry) string { return e.key }},
-					{"LINE", func(e envEntry) string { return fmt.Sprint(e.line) }},
-				}))
-			}
 			api, a, err := t.clientAndAgent(cmd.Context(), args[0])
 			if err != nil {
 				return err
+			}
+			if dryRun.on {
+				return t.rehearseAll(cmd.Context(), api, a.ID, entries)
 			}
 			changes, err := t.putAll(cmd.Context(), api, a.ID, entries)
 			if err != nil {
@@ -52,8 +50,8 @@ func (t *tool) importSecrets() *cobra.Command {
 			return t.followChanges(cmd.Context(), api, changes, wait)
 		},
 	}
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "show the keys of the file, and send nothing")
 	waitFlag(c, &wait)
+	dryRun.add(c)
 	return c
 }
 
@@ -65,11 +63,6 @@ func (t *tool) completeImport(
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	return t.completeAgents(cmd, args, typed)
-}
-
-// MarshalJSON implements json.Marshaler. It leaves the value out.
-func (e envEntry) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]any{"key": e.key, "line": e.line})
 }
 
 // readEnvFile reads and checks a .env file.
@@ -111,14 +104,7 @@ func (t *tool) putAll(
 	all := &client.SecretChanges{AgentID: agentID, Operations: []client.SecretOperation{}}
 	for done := 0; done < len(entries); {
 		batch := nextBatch(entries[done:])
-		body := client.PutSecretsRequest{Secrets: map[string]*string{}}
-		for _, e := range batch {
-			body.Secrets[e.key] = nil
-			if e.value != "" {
-				body.Secrets[e.key] = &e.value
-			}
-		}
-		changes, err := api.PutSecrets(ctx, agentID, body)
+		changes, err := api.PutSecrets(ctx, agentID, putRequest(batch))
 		if err != nil {
 			return nil, partial(err, entries, done)
 		}
@@ -130,6 +116,36 @@ func (t *tool) putAll(
 		}
 	}
 	return all, nil
+}
+
+// putRequest returns the request that sets secrets, and removes those without a value.
+func putRequest(batch []envEntry) client.PutSecretsRequest {
+	body := client.PutSecretsRequest{Secrets: map[string]*string{}}
+	for _, e := range batch {
+		body.Secrets[e.key] = nil
+		if e.value != "" {
+			body.Secrets[e.key] = &e.value
+		}
+	}
+	return body
+}
+
+// rehearseAll shows what putAll would do. It rehearses each of its requests against the agent's present state, so it
+// does not count the keys of the requests before.
+func (t *tool) rehearseAll(ctx context.Context, api *client.Client, agentID string, entries []envEntry) error {
+	var all client.Rehearsal
+	for done := 0; done < len(entries); {
+		batch := nextBatch(entries[done:])
+		var one client.Rehearsal
+		if _, err := api.PutSecrets(ctx, agentID, putRequest(batch), client.DryRun(&one)); err != nil {
+			return err
+		}
+		if done == 0 || one.Would.Restarts {
+			all = one
+		}
+		done += len(batch)
+	}
+	return t.showRehearsal(&all)
 }
 
 // nextBatch returns the entries that fit into the next request.

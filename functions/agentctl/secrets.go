@@ -132,6 +132,7 @@ func waitFlag(c *cobra.Command, wait *bool) {
 
 func (t *tool) unsetSecrets() *cobra.Command {
 	var wait bool
+	var dryRun rehearsalFlag
 	c := &cobra.Command{
 		Use: "unset AGENT KEY...", Short: "Remove secrets of an agent", Args: keyArgs(2, math.MaxInt),
 		Long: "Remove secrets from an agent and destroy their values. Keys that the agent does not have are " +
@@ -147,6 +148,9 @@ func (t *tool) unsetSecrets() *cobra.Command {
 			for i, key := range args[1:] {
 				removed[i].key = key
 			}
+			if dryRun.on {
+				return t.rehearseAll(cmd.Context(), api, a.ID, removed)
+			}
 			changes, err := t.putAll(cmd.Context(), api, a.ID, removed)
 			if err != nil {
 				return err
@@ -155,6 +159,7 @@ func (t *tool) unsetSecrets() *cobra.Command {
 		},
 	}
 	waitFlag(c, &wait)
+	dryRun.add(c)
 	return c
 }
 

@@ -65,3 +65,13 @@ func TestUsage_SaysWhatWouldBeRight(t *testing.T) {
 	tool{}.run(t, "help", "agents", "list").ok(t)
 	tool{}.run(t, "help").ok(t)
 }
+
+func TestUsage_RefusesFlagsThatExcludeEachOther(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{
+		"agents logs x --follow --previous", "agents stop x --dry-run --wait", "secrets import x - --dry-run --wait",
+		"secrets unset x KEY --dry-run --wait", "webhooks update x --type agent.error --all-types",
+	} {
+		tool{}.run(t, strings.Fields(line)...).wantCode(t, agentctl.ExitUsage, "none of the others can be")
+	}
+}

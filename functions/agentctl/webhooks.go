@@ -201,12 +201,16 @@ func (t *tool) showNewWebhook(w *client.CreatedWebhook) error {
 func (t *tool) updateWebhook() *cobra.Command {
 	var types []string
 	var address, description string
-	var enabled bool
+	var enabled, allTypes bool
 	var c *cobra.Command
 	c = t.webhookCommand("update WEBHOOK_ID", "Change a webhook", "UpdateWebhook",
 		func(ctx context.Context, api *client.Client, args []string) error {
-			body := client.UpdateWebhookRequest{Types: toEventTypes(types)}
+			var body client.UpdateWebhookRequest
 			changed := c.Flags().Changed
+			if allTypes || len(types) > 0 {
+				chosen := toEventTypes(types) // an empty list stands for all types
+				body.Types = &chosen
+			}
 			if changed("url") {
 				body.URL = &address
 			}
@@ -216,8 +220,8 @@ func (t *tool) updateWebhook() *cobra.Command {
 			if changed("enabled") {
 				body.Enabled = &enabled
 			}
-			if len(types) == 0 && !changed("url") && !changed("description") && !changed("enabled") {
-				return usagef("nothing to change: use --url, --type, --description or --enabled")
+			if body == (client.UpdateWebhookRequest{}) {
+				return usagef("nothing to change: use --url, --type, --all-types, --description or --enabled")
 			}
 			w, err := api.UpdateWebhook(ctx, args[0], body)
 			if err != nil {
@@ -231,6 +235,8 @@ func (t *tool) updateWebhook() *cobra.Command {
 		"  agentctl webhooks update 0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90 --type agent.error --type agent.recovered"
 	c.Flags().StringVar(&address, "url", "", "send events to this https `URL`")
 	c.Flags().StringArrayVar(&types, "type", nil, "deliver only events of this type; can be repeated")
+	c.Flags().BoolVar(&allTypes, "all-types", false, "deliver events of all types")
+	c.MarkFlagsMutuallyExclusive("type", "all-types")
 	completeWith(c, "type", eventTypes()...)
 	c.Flags().StringVar(&description, "description", "", "a text for people")
 	c.Flags().BoolVar(&enabled, "enabled", false, "send events; --enabled=false stops that")

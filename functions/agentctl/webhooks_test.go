@@ -51,6 +51,11 @@ func TestWebhooks_ChangeTestAndDelete(t *testing.T) {
 	if got := status("webhooks", "update", id, "--enabled"); !strings.HasPrefix(got, "enabled agent.error ") {
 		t.Errorf("the enabled webhook is %q, want its other fields as before", got)
 	}
+	if got := status("webhooks", "update", id, "--all-types"); !strings.HasPrefix(got, "enabled  "+receiver) {
+		t.Errorf("the webhook for all types is %q, want no types", got)
+	}
+	a.admin().run(t, "webhooks", "update", id, "--all-types", "--type", "agent.error").
+		wantCode(t, agentctl.ExitUsage, "all-types")
 	if got := a.admin().run(t, "webhooks", "get", id).ok(t).Stdout; !strings.Contains(got, receiver+"/2") {
 		t.Errorf("webhooks get has no URL:\n%s", got)
 	}

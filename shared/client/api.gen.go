@@ -1320,7 +1320,7 @@ type UpdateWebhookRequest struct {
 	Enabled *bool `json:"enabled,omitempty"`
 
 	// Types The types of the events to deliver; empty for all.
-	Types []EventType `json:"types,omitempty"`
+	Types *[]EventType `json:"types,omitempty"`
 
 	// URL The receiver: an https URL with a public host name.
 	URL *string `json:"url,omitempty"`
