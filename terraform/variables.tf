@@ -228,7 +228,7 @@ variable "monthly_budget" {
 variable "handoff_public_keys" {
   type        = string
   default     = ""
-  description = "JSON Web Key Set of the public keys that verify dashboard links. The private P-256 key is the optional secret HANDOFF_SIGNING_KEY, a JSON Web Key. Empty: no dashboard links."
+  description = "JSON Web Key Set of the public keys that verify dashboard links, statements about audit logs and receipts of deletions. The private P-256 key is the optional secret HANDOFF_SIGNING_KEY, a JSON Web Key. Keep a replaced key in the set for as long as clients verify receipts that it signed. Empty: no links, statements and receipts."
 
   validation {
     condition     = var.handoff_public_keys == "" || can(jsondecode(var.handoff_public_keys).keys)

@@ -31,11 +31,12 @@ func (s KeySet) Reply(h http.Header) any {
 	return s
 }
 
-// Keys publishes the keys with which agents verify links to their dashboards.
+// Keys publishes the keys with which agents verify links to their dashboards, and clients verify statements about audit
+// logs and receipts of deletions.
 func Keys(keys handoff.KeySet) function.Route {
 	return function.Route{
 		Name: "GetHandoffKeys", Method: http.MethodGet, Path: "/.well-known/jwks.json", Access: function.Public,
-		Status: http.StatusOK, Summary: "Get the public keys of dashboard links",
+		Status: http.StatusOK, Summary: "Get the public keys of signed links and receipts",
 		Handle: function.Handle(func(context.Context, function.Empty) (KeySet, error) {
 			published := KeySet{Keys: []map[string]any{}}
 			b, err := json.Marshal(keys)

@@ -12,7 +12,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the public keys of dashboard links
+         * Get the public keys of signed links and receipts
          * @description Requires no token.
          */
         get: operations["GetHandoffKeys"];
