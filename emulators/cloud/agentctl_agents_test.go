@@ -3,6 +3,8 @@ package cloud_test
 import (
 	"bytes"
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -54,4 +56,14 @@ func testAgentCommands(t *testing.T, d deployment) {
 	check(agentctl.ExitOK, "running", "agents", "restart", name, "--wait")
 	check(agentctl.ExitOK, "Nothing of it is left", "agents", "delete", name, "--yes", "--wait")
 	check(agentctl.ExitNotFound, "", "agents", "get", name)
+
+	code, receipt, stderr := run("agents", "receipt", id, "-o", "json")
+	if code != agentctl.ExitOK {
+		t.Fatalf("agents receipt: exit code %d:\n%s", code, stderr)
+	}
+	file := filepath.Join(t.TempDir(), "receipt.json")
+	if err := os.WriteFile(file, []byte(receipt), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check(agentctl.ExitOK, "The receipt is valid.", "verify", file)
 }
