@@ -93,8 +93,8 @@ func createAgent(ctx context.Context, c *call, in createInput) (agentView, strin
 	if in.Region != "" {
 		body.Region = &in.Region
 	}
-	var options []client.CallOption
-	if in.Key != "" {
+	options := c.options()
+	if in.Key != "" && c.rehearsal == nil {
 		options = append(options, client.IdempotencyKey(in.Key))
 	}
 	return shown(c.CreateAgent(ctx, body, options...))
@@ -109,7 +109,7 @@ type updateInput struct {
 
 func updateAgent(ctx context.Context, c *call, in updateInput) (agentView, string, error) {
 	body := client.UpdateAgentRequest{Name: in.Name, EnvVars: in.Env, Config: in.Config}
-	return shown(c.UpdateAgent(ctx, in.ID, body))
+	return shown(c.UpdateAgent(ctx, in.ID, body, c.options()...))
 }
 
 // action makes a tool of an action that needs nothing but the agent.
@@ -190,7 +190,7 @@ func deleteAgent(ctx context.Context, c *call, in deleteInput) (agentView, strin
 	if a.Name != strings.TrimSpace(in.Name) {
 		return agentView{}, "", invalid("name", "The agent with this id has another name. It was not deleted")
 	}
-	return shown(c.DeleteAgent(ctx, in.ID))
+	return shown(c.DeleteAgent(ctx, in.ID, c.options()...))
 }
 
 // prices describes the plans and what they cost, from the data that the API enforces.

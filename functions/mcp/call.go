@@ -23,6 +23,8 @@ type call struct {
 	service *service
 	// caller names the token without revealing it.
 	caller string
+	// rehearsal is what the API answers to a rehearsal; nil if the tool's call is carried out.
+	rehearsal *client.Rehearsal
 	// What the API said about the token in any call so far.
 	accepted, refused atomic.Bool
 }

@@ -46,7 +46,7 @@ func operationOf(o *client.SecretOperation) operationView {
 }
 
 func setSecrets(ctx context.Context, c *call, in setSecretsInput) (operationList, string, error) {
-	changes, err := c.PutSecrets(ctx, in.ID, client.PutSecretsRequest{Secrets: in.Secrets})
+	changes, err := c.PutSecrets(ctx, in.ID, client.PutSecretsRequest{Secrets: in.Secrets}, c.options()...)
 	if err != nil {
 		return operationList{}, "", err
 	}
@@ -104,7 +104,7 @@ type reconcileInput struct {
 }
 
 func reconcileOperation(ctx context.Context, c *call, in reconcileInput) (operationView, string, error) {
-	o, err := c.ReconcileSecretOperation(ctx, in.ID, in.Operation)
+	o, err := c.ReconcileSecretOperation(ctx, in.ID, in.Operation, c.options()...)
 	if err != nil {
 		return operationView{}, "", err
 	}

@@ -95,7 +95,10 @@ type registry struct {
 func add[In, Out any](r *registry, t tool, do func(ctx context.Context, c *call, in In) (Out, string, error)) {
 	input, err := schemaOf[In]()
 	output, outErr := schemaOf[Out]()
-	if err = errors.Join(err, outErr); err != nil {
+	if err = errors.Join(err, outErr); err == nil && t.effect != reads {
+		output, err = describeRehearsals(input, output)
+	}
+	if err != nil {
 		r.err = errors.Join(r.err, fmt.Errorf("tool %s: %w", t.name, err))
 		return
 	}
@@ -105,7 +108,7 @@ func add[In, Out any](r *registry, t tool, do func(ctx context.Context, c *call,
 	}
 	r.server.AddTool(described, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		c := callFrom(ctx)
-		in, err := decode[In](req.Params.Arguments, input.Required)
+		in, err := prepare[In](c, t, req.Params.Arguments, input.Required)
 		if err != nil {
 			return failed(err), nil
 		}
@@ -125,8 +128,34 @@ func add[In, Out any](r *registry, t tool, do func(ctx context.Context, c *call,
 			}
 			return failed(err), nil
 		}
-		return succeeded(text, out)
+		return result(c, text, out)
 	})
+}
+
+// prepare reads the arguments of a tool, and whether the call is a rehearsal.
+func prepare[In any](c *call, t tool, arguments json.RawMessage, required []string) (in In, err error) {
+	if t.effect != reads {
+		var rehearse bool
+		if arguments, rehearse, err = takeDryRun(arguments); err != nil {
+			return in, err
+		}
+		if rehearse {
+			c.rehearsal = &client.Rehearsal{}
+		}
+	}
+	return decode[In](arguments, required)
+}
+
+// result is the result of a tool that succeeded, or of its rehearsal.
+func result(c *call, text string, out any) (*mcp.CallToolResult, error) {
+	if c.rehearsal == nil {
+		return succeeded(text, out)
+	}
+	view, text, err := rehearsed(c.rehearsal)
+	if err != nil {
+		return nil, err
+	}
+	return succeeded(text, view)
 }
 
 // extraTime returns how much longer than others a tool may take.

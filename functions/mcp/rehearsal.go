@@ -1,0 +1,110 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"agents.example/controlplane/shared/client"
+)
+
+// dryRun is the argument that makes the call of a tool a rehearsal. Every tool that changes something has it.
+const dryRun = "dry_run"
+
+// rehearsalView is the result of a rehearsal.
+type rehearsalView struct {
+	Would wouldView `json:"would" jsonschema:"What the call would do."`
+	Agent agentView `json:"agent" jsonschema:"The agent as it would be."`
+}
+
+type wouldView struct {
+	Status      client.AgentStatus `json:"status"`
+	Restarts    bool               `json:"restarts" jsonschema:"Whether the pod of a running agent is replaced."`
+	Downtime    *int64             `json:"downtime_seconds_estimate" jsonschema:"How long the agent does not answer; null if that is unknown, or until it is started again."`
+	UsageBefore amountsView        `json:"usage_before" jsonschema:"What the organization uses of its plan now."`
+	UsageAfter  amountsView        `json:"usage_after" jsonschema:"What it would use."`
+	PriceChange *float64           `json:"monthly_price_change_usd" jsonschema:"Null for a price by contract."`
+}
+
+type amountsView struct {
+	Agents       int64   `json:"agents"`
+	CPUCores     float64 `json:"cpu_cores"`
+	MemoryBytes  int64   `json:"memory_bytes"`
+	StorageBytes int64   `json:"storage_bytes"`
+}
+
+func amountsOf(a client.OrganizationAmounts) amountsView {
+	return amountsView{
+		Agents: a.Agents, CPUCores: a.CPUCores, MemoryBytes: a.MemoryBytes, StorageBytes: a.StorageBytes,
+	}
+}
+
+// describeRehearsals adds to the schemas of a tool that it can be rehearsed.
+func describeRehearsals(input, output *jsonschema.Schema) (*jsonschema.Schema, error) {
+	input.Properties[dryRun] = &jsonschema.Schema{
+		Type: "boolean",
+		Description: "True shows what the call would do, after all checks, and changes nothing. Use it to tell the " +
+			"user what will happen.",
+	}
+	rehearsed, err := schemaOf[rehearsalView]()
+	return &jsonschema.Schema{
+		Type: "object", AnyOf: []*jsonschema.Schema{output, rehearsed},
+		Description: "What the tool did, or with dry_run what it would do.",
+	}, err
+}
+
+// takeDryRun removes the argument dry_run. A value that is no boolean is refused, and never taken for a real call.
+func takeDryRun(arguments json.RawMessage) (rest json.RawMessage, on bool, err error) {
+	var given map[string]json.RawMessage
+	if len(arguments) > 0 && json.Unmarshal(arguments, &given) != nil {
+		return nil, false, invalid("arguments", "Input should be an object")
+	}
+	value, present := given[dryRun]
+	if !present {
+		return arguments, false, nil
+	}
+	if on = bytes.Equal(value, []byte("true")); !on && !bytes.Equal(value, []byte("false")) {
+		return nil, false, invalid(dryRun, "Input should be true or false")
+	}
+	delete(given, dryRun)
+	rest, err = json.Marshal(given)
+	return rest, on, err
+}
+
+// options returns what a change adds to the calls that carry it out.
+func (c *call) options() []client.CallOption {
+	if c.rehearsal == nil {
+		return nil
+	}
+	return []client.CallOption{client.DryRun(c.rehearsal)}
+}
+
+// rehearsed returns the result of a rehearsal and one sentence about it.
+func rehearsed(r *client.Rehearsal) (rehearsalView, string, error) {
+	if r.Agent.ID == "" {
+		return rehearsalView{}, "", errors.New("the API has not rehearsed the call")
+	}
+	w := r.Would
+	text := fmt.Sprintf("Nothing was changed. %q would be %s", r.Agent.Name, w.Status)
+	if w.Restarts {
+		text += " after a restart"
+	}
+	switch {
+	case w.DowntimeSecondsEstimate == nil:
+		text += ", and would not answer for an unknown time."
+	case *w.DowntimeSecondsEstimate == 0:
+		text += ", without downtime."
+	default:
+		text += fmt.Sprintf(", and would not answer for about %d s.", *w.DowntimeSecondsEstimate)
+	}
+	return rehearsalView{
+		Agent: viewOf(&r.Agent), Would: wouldView{
+			Status: w.Status, Restarts: w.Restarts, Downtime: w.DowntimeSecondsEstimate,
+			PriceChange: w.MonthlyPriceChangeUsd,
+			UsageBefore: amountsOf(w.UsageBefore), UsageAfter: amountsOf(w.UsageAfter),
+		},
+	}, text + " To do it, call the tool again without dry_run.", nil
+}
