@@ -1,15 +1,23 @@
+import { useEffect, useState } from "preact/hooks";
 import { useMe, useReadOnly } from "../account";
-import type { Agent, AuditEntry, SecretOperation } from "../api/types";
+import { useLive } from "../api/live";
+import type { Agent, AuditEntry, Event, SecretOperation } from "../api/types";
 import { type Pages, usePages } from "../api/pages";
 import { href } from "../router";
 import { Button, LinkButton } from "../ui/button";
 import { Failure, Notice, Waiting } from "../ui/feedback";
+import { Checkbox } from "../ui/field";
 import { Icon } from "../ui/icons";
 import { Time } from "../ui/time";
 import { auditEntry, type Entry, operationEntry, recordEntries } from "./history-entry";
+import { eventEntry, isOperation, isStep } from "./history-event";
 import { agentPath } from "./paths";
 
 const every = 10_000;
+const quick = 1_500;
+
+/** How many events are read: as many as one page of them may have. */
+const newest = 100;
 
 /** What happened to the agent, newest first. */
 export function HistoryTab({ agent }: { agent: Agent }) {
@@ -36,11 +44,18 @@ const useOperations = (agent: Agent): Source => {
   return { pages, entries: (pages.data ?? []).map(operationEntry) };
 };
 
+/** The newest events of the agent, which are read again whenever the agent has changed. */
+function useEvents(agent: Agent): { events: Event[]; pages: Pages<unknown> } {
+  const live = useLive<Event[]>(`/api/v1/events?agent_id=${agent.id}&limit=${newest}`, { every, quick });
+  useEffect(live.refresh, [agent.updated_at, agent.status]);
+  return { events: live.data ?? [], pages: { ...live, more: false, loading: false, loadMore: live.refresh } };
+}
+
 function WithAuditLog({ agent }: { agent: Agent }) {
   const query = { target_id: agent.id };
   const audits = usePages<AuditEntry>("/api/v1/organizations/current/audit-log", { query, every });
   const sources = [useOperations(agent), { pages: audits, entries: (audits.data ?? []).map(auditEntry) }];
-  return <Entries sources={sources} record={recordEntries(agent, false)} />;
+  return <Entries agent={agent} sources={sources} record={recordEntries(agent, false)} />;
 }
 
 function WithoutAuditLog({ agent }: { agent: Agent }) {
@@ -54,10 +69,10 @@ function WithoutAuditLog({ agent }: { agent: Agent }) {
     <div class="stack">
       <Notice tone="idle" title="The Enterprise plan also shows who did what" actions={compare}>
         The service writes an audit log on every plan and keeps it for 30 days, but only organizations on the Enterprise
-        plan can read it. Below is what there is without it: the operations on secrets, and what the agent’s record
-        remembers.
+        plan can read it. Below is what there is without it: the events of the last 30 days, and the operations on
+        secrets.
       </Notice>
-      <Entries sources={sources} record={recordEntries(agent, true)} />
+      <Entries agent={agent} sources={sources} record={recordEntries(agent, true)} />
     </div>
   );
 }
@@ -68,12 +83,17 @@ function OfMember({ agent }: { agent: Agent }) {
       <Notice tone="idle" title="You see a part of the history">
         Only admins see the operations on secrets, and who did what.
       </Notice>
-      <Entries sources={[]} record={recordEntries(agent, true)} />
+      <Entries agent={agent} sources={[]} record={recordEntries(agent, true)} />
     </div>
   );
 }
 
-function Entries({ sources, record }: { sources: Source[]; record: Entry[] }) {
+function Entries(props: { agent: Agent; sources: Source[]; record: Entry[] }) {
+  const { events, pages } = useEvents(props.agent);
+  const [steps, setSteps] = useState(false);
+  const told = events.filter((event) => !isOperation(event) && (steps || !isStep(event)));
+  const sources = [...props.sources, { pages, entries: told.toReversed().map(eventEntry) }];
+  const record = withoutEvents(props.record, events);
   const failed = sources.filter(({ pages }) => pages.error !== undefined);
   if (sources.some(({ pages }) => pages.data === undefined)) {
     return failed.length > 0 ? <Failures sources={failed} /> : <Waiting what="the history" />;
@@ -87,7 +107,12 @@ function Entries({ sources, record }: { sources: Source[]; record: Entry[] }) {
     <>
       <Failures sources={failed} />
       <section class="card" aria-label="What happened">
-        <h2 class="visually-hidden">What happened</h2>
+        <div class="head">
+          <h2>What happened</h2>
+          <span class="actions">
+            <Checkbox label="Show each stage of a start" checked={steps} onChange={setSteps} />
+          </span>
+        </div>
         {shown.length === 0 ? <p class="body quiet">Nothing is recorded yet.</p> : null}
         <ol class="history">
           {shown.map((entry) => (
@@ -104,6 +129,15 @@ function Entries({ sources, record }: { sources: Source[]; record: Entry[] }) {
       </section>
     </>
   );
+}
+
+/** What the record remembers from before the events that are read. */
+function withoutEvents(record: Entry[], events: Event[]): Entry[] {
+  const [first] = events;
+  if (first === undefined) {
+    return record;
+  }
+  return first.type === "agent.created" ? [] : record.filter(({ at }) => at < Date.parse(first.created_at));
 }
 
 /** From when on a list is complete. */

@@ -1,17 +1,21 @@
+import { useReadOnly } from "../account";
 import type { Agent } from "../api/types";
 import { CopyButton } from "../ui/copy";
 import { formatBytes, formatCores, planName } from "../ui/format";
 import { Time } from "../ui/time";
 import { Health } from "./health";
 import { Now } from "./now";
+import { Receipt } from "./receipt";
 import { Timeline } from "./timeline";
 
 /** What the agent is doing now, how it got there, and where it is. */
 export function Overview({ agent }: { agent: Agent }) {
+  const admin = useReadOnly() === undefined;
   return (
     <div class="overview">
       <div class="stack">
         <Now agent={agent} />
+        {agent.status === "deleting" && admin ? <Receipt id={agent.id} /> : null}
         {agent.status === "running" || agent.status === "error" ? <Health agent={agent} /> : null}
         <Timeline agent={agent} />
       </div>

@@ -1,10 +1,12 @@
 import { useEffect, useRef } from "preact/hooks";
+import { useReadOnly } from "../account";
 import type { Live } from "../api/live";
 import type { Agent } from "../api/types";
 import { href, useRoute, useTitle } from "../router";
 import { LinkButton } from "../ui/button";
 import { Following } from "../ui/feedback";
 import { AgentHeader } from "./header";
+import { Receipt, useDeletion } from "./receipt";
 import { TabBar, tabs } from "./tabs";
 import { isGone, useAgent } from "./use-agent";
 
@@ -16,7 +18,7 @@ export function AgentPage({ id }: { id: string }) {
   useTitle([isGone(live) ? "No agent" : (live.data?.name ?? "Agent"), segment === "" ? "" : tab?.name]
     .filter(Boolean).join(" · "));
   if (isGone(live)) {
-    return <Gone live={live} />;
+    return <Gone id={id} live={live} />;
   }
   const Content = tab?.content;
   return (
@@ -45,15 +47,33 @@ function UnknownTab() {
 }
 
 /** Stands for an agent that was deleted while the page was open, or that never existed. */
-function Gone({ live }: { live: Live<Agent> }) {
-  const { data } = live;
+function Gone({ id, live }: { id: string; live: Live<Agent> }) {
+  return useReadOnly() === undefined ? (
+    <GoneForAdmin id={id} name={live.data?.name} />
+  ) : (
+    <Deleted name={live.data?.name} />
+  );
+}
+
+/** Also shows the receipt, which is kept longer than the agent. */
+function GoneForAdmin({ id, name }: { id: string; name: string | undefined }) {
+  const deletion = useDeletion(id);
+  return (
+    <div class="stack">
+      <Deleted name={name ?? deletion.data?.name} />
+      <Receipt id={id} />
+    </div>
+  );
+}
+
+function Deleted({ name }: { name: string | undefined }) {
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => heading.current?.focus(), []); // what had focus is gone
   return (
     <div class="card empty">
-      <h1 ref={heading} tabIndex={-1}>{data === undefined ? "There is no such agent" : `“${data.name}” is deleted`}</h1>
+      <h1 ref={heading} tabIndex={-1}>{name === undefined ? "There is no such agent" : `“${name}” is deleted`}</h1>
       <p class="quiet">
-        {data === undefined
+        {name === undefined
           ? "It was deleted, or it belongs to another organization, or the address is mistyped."
           : "Its pod, volume, secrets and address are gone, and it no longer counts against your plan."}
       </p>

@@ -1,0 +1,81 @@
+import type { Event } from "../api/types";
+import { eventTitle } from "../events/event-text";
+import type { IconName } from "../ui/icons";
+import type { Tone } from "../ui/tone";
+import type { Entry } from "./history-entry";
+import { stageText } from "./stage-text";
+
+const looks: Record<string, [IconName, Tone]> = {
+  "agent.created": ["plus", "good"],
+  "agent.pending": ["waiting", "warn"],
+  "agent.provisioning": ["play", "busy"],
+  "agent.running": ["running", "good"],
+  "agent.recovered": ["running", "good"],
+  "agent.paused": ["paused", "idle"],
+  "agent.stopped": ["stopped", "idle"],
+  "agent.error": ["error", "bad"],
+  "agent.deleting": ["trash", "busy"],
+  "agent.updated": ["pencil", "idle"],
+  "credentials.rotated": ["key", "good"],
+};
+
+/** What an event says about the agent. Its data depends on its type, and may have more in a later release. */
+export function eventEntry({ id, type, created_at, data }: Event): Entry {
+  const [icon, tone] = looks[type] ?? ["info", "idle"];
+  const entry: Entry = {
+    id: `event ${id}`,
+    at: Date.parse(created_at),
+    icon,
+    tone,
+    title: eventTitle(type),
+    outcome: "",
+    details: [],
+  };
+  switch (type) {
+    case "agent.stage_changed":
+      return { ...entry, ...stageEntry(data) };
+    case "agent.updated":
+      return { ...entry, details: [`Changed: ${list(data["changes"]).join(", ")}`] };
+    default:
+      return { ...entry, details: reasonsOf(data) };
+  }
+}
+
+/** Whether an event is a step of a start that went as it should. The overview shows these steps with their times. */
+export const isStep = ({ type, data }: Event): boolean => type === "agent.stage_changed" && data["status"] !== "failed";
+
+/** Whether an operation on a secret says the same as the event, and more. */
+export const isOperation = ({ type }: Event): boolean => type.startsWith("secret_operation.");
+
+const outcomes: Record<string, [IconName, Tone, string]> = {
+  running: ["busy", "busy", "Began"],
+  succeeded: ["check", "good", "Done"],
+  skipped: ["check", "idle", "Nothing to do"],
+  failed: ["error", "bad", "Failed"],
+};
+
+function stageEntry(data: Event["data"]): Partial<Entry> {
+  const status = text(data["status"]);
+  const [icon, tone, outcome] = outcomes[status] ?? ["info", "idle", status];
+  const attempt = Number(data["attempt"]);
+  return {
+    icon: icon === "busy" ? "play" : icon,
+    tone,
+    outcome,
+    title: `Stage “${stageText(text(data["stage"])).title}”`,
+    details: [attempt > 1 ? `Attempt ${attempt}` : "", failure(data["error_code"], data["message"])].filter(Boolean),
+  };
+}
+
+function reasonsOf(data: Event["data"]): string[] {
+  const { code, message } = (data["error"] ?? {}) as Record<string, unknown>;
+  const billing = data["status_reason"] === "billing" ? "Because of the organization’s plan or payments" : "";
+  return [billing, failure(code, message)].filter(Boolean);
+}
+
+const failure = (code: unknown, message: unknown): string =>
+  text(code) === "" ? "" : `${text(message)} Code ${text(code)}`.trim();
+
+const text = (value: unknown): string => (typeof value === "string" ? value : "");
+
+const list = (value: unknown): string[] => (Array.isArray(value) ? value.map(String) : []);
