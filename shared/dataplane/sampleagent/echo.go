@@ -3,10 +3,11 @@ package sampleagent
 import (
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
+
+	"agents.example/controlplane/shared/eventstream"
 )
 
 // echoModel is the model of an agent without a model provider.
@@ -110,8 +111,9 @@ func (a *Agent) streamEcho(w http.ResponseWriter, req *http.Request, chunk compl
 	send := func(choices ...choice) {
 		chunk.Choices = choices
 		b, _ := json.Marshal(chunk) // has no value that cannot be encoded
-		fmt.Fprintf(w, "data: %s\n\n", b)
-		_ = out.Flush() // fails if the client left, which the context says, too
+		// Both fail if the client left, which the context says, too.
+		_ = eventstream.Write(w, eventstream.Event{Data: b})
+		_ = out.Flush()
 	}
 	send(choice{Delta: &spoken{Role: "assistant"}})
 	pause := time.NewTicker(max(a.options.EchoPause, time.Nanosecond))
@@ -129,5 +131,5 @@ func (a *Agent) streamEcho(w http.ResponseWriter, req *http.Request, chunk compl
 		chunk.Usage = &e.usage
 		send([]choice{}...)
 	}
-	fmt.Fprint(w, "data: [DONE]\n\n")
+	_ = eventstream.Write(w, eventstream.Event{Data: []byte("[DONE]")})
 }

@@ -45,6 +45,7 @@ export interface AnyInit extends CallOptions {
   params?: { path?: object; query?: object; header?: object };
   body?: unknown;
   accept?: string;
+  dryRun?: boolean;
 }
 
 /** What the parts of the client use. */
@@ -89,8 +90,12 @@ function newTransport(options: ClientOptions): Transport {
   return {
     attempts,
     sleep: (milliseconds, signal) => pause(milliseconds, signal ?? new AbortController().signal),
-    call: async (method, path, { accept = "application/json", onResponse, signal, ...init } = {}) => {
+    call: async (method, path, { accept = "application/json", dryRun, onResponse, signal, ...init } = {}) => {
       checkPathParameters(method, path, init.params?.path);
+      if (dryRun) {
+        checkRehearsal(method, path);
+        init.params = { ...init.params, query: { ...init.params?.query, dry_run: true } };
+      }
       const { data, response } = await send(method, path, {
         ...init,
         headers: { Accept: accept, ...(method !== "get" && { "Idempotency-Key": crypto.randomUUID() }) },
@@ -125,6 +130,13 @@ function checkPathParameters(method: Method, path: string, values: object = {}):
     if (typeof value !== "string" || value === "" || value === "." || value === "..") {
       throw new TypeError(`${method.toUpperCase()} ${path}: ${name} must be an id, not ${JSON.stringify(value)}.`);
     }
+  }
+}
+
+// The API would carry out a call that it cannot rehearse.
+function checkRehearsal(method: Method, path: string): void {
+  if (method === "get" || !/^\/api\/v1\/agents($|\/)/.test(path) || path.endsWith("/credentials/reveal")) {
+    throw new TypeError(`${method.toUpperCase()} ${path} cannot be rehearsed. It was not sent.`);
   }
 }
 

@@ -48,14 +48,42 @@ export interface CallOptions {
   onResponse?: ((response: Response) => void) | undefined;
 }
 
+type QueryOf<Operation> = Operation extends { parameters: { query?: infer Q } } ? NonNullable<Q> : never;
+
+type CanBeRehearsed<Operation> = [QueryOf<Operation>] extends [never]
+  ? false
+  : "dry_run" extends keyof QueryOf<Operation>
+    ? true
+    : false;
+
+/** An operation whose parameters do not have dry_run, which is an option instead: it changes what a call returns. */
+type WithoutDryRun<Operation> =
+  CanBeRehearsed<Operation> extends true
+    ? Operation extends { parameters: infer Parameters }
+      ? Omit<Operation, "parameters"> & {
+          parameters: Omit<Parameters, "query"> & { query?: Omit<QueryOf<Operation>, "dry_run"> & { dry_run?: never } };
+        }
+      : never
+    : Operation;
+
+/** Rehearses a call: the API checks everything and changes nothing. The call returns what it would do. */
+export interface DryRun {
+  dryRun: true;
+}
+
+/** The paths that have an operation with a method which can be rehearsed. */
+export type RehearsablePath<M extends Method> = {
+  [P in PathWith<M>]: CanBeRehearsed<OperationOf<P, M>> extends true ? P : never;
+}[PathWith<M>];
+
 /** The parameters, the body and the options of a call. */
-export type Init<Operation> = ParamsOption<Operation> & RequestBodyOption<Operation> & CallOptions;
+export type Init<Operation> = ParamsOption<WithoutDryRun<Operation>> & RequestBodyOption<Operation> & CallOptions;
 
 /** The arguments after the path: optional unless the operation requires a parameter or a body. */
 export type Arguments<Operation> = {} extends Init<Operation> ? [init?: Init<Operation>] : [init: Init<Operation>];
 
-/** Calls the operation of a path. */
-export type Call<M extends Method> = <P extends PathWith<M>>(
-  path: P,
-  ...init: Arguments<OperationOf<P, M>>
-) => Promise<Data<OperationOf<P, M>>>;
+/** Calls the operation of a path, or rehearses it. */
+export interface Call<M extends Method> {
+  <P extends RehearsablePath<M>>(path: P, init: Init<OperationOf<P, M>> & DryRun): Promise<Rehearsal>;
+  <P extends PathWith<M>>(path: P, ...init: Arguments<OperationOf<P, M>>): Promise<Data<OperationOf<P, M>>>;
+}

@@ -82,6 +82,13 @@ test("an agent is created, gets a secret, is followed, listed and deleted", opti
     assert.equal(new Set(found).size, found.length);
   });
 
+  await t.test("a rehearsal changes nothing", async () => {
+    const { would } = await client.POST("/api/v1/agents/{agent_id}/stop", { params, dryRun: true });
+    assert.equal(would.status, "stopped");
+    const agent = await client.GET("/api/v1/agents/{agent_id}", { params });
+    assert.equal(agent.status, "running");
+  });
+
   await t.test("a change of another version is refused", async () => {
     let etag: string | null = null;
     const onResponse = (response: Response) => (etag = response.headers.get("ETag"));

@@ -1,6 +1,6 @@
 // This file is only compiled. A line after @ts-expect-error must not compile.
 import { createClient } from "../src/index.js";
-import type { Agent, APIKey, SecretOperation } from "../src/index.js";
+import type { Agent, APIKey, Rehearsal, SecretOperation } from "../src/index.js";
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 const is = <_ extends true>() => {};
@@ -24,6 +24,31 @@ export async function types() {
   const maybe: AbortSignal | undefined = undefined;
   await client.POST("/api/v1/agents", { body: { name: "A", resource_plan: "starter" }, signal: maybe });
 
+  const body = { name: "A", resource_plan: "starter" } as const;
+  const created = await client.POST("/api/v1/agents", { body });
+  is<Equal<typeof created, Agent>>();
+  const rehearsal = await client.POST("/api/v1/agents", { body, dryRun: true });
+  is<Equal<typeof rehearsal, Rehearsal>>();
+  const stop = await client.POST("/api/v1/agents/{agent_id}/stop", { params, dryRun: true });
+  is<Equal<typeof stop, Rehearsal>>();
+  const removal = await client.DELETE("/api/v1/agents/{agent_id}/secrets/{key}", {
+    params: { path: { agent_id: "a", key: "K" } },
+    dryRun: true,
+  });
+  is<Equal<typeof removal, Rehearsal>>();
+  const changed = await client.PATCH("/api/v1/agents/{agent_id}", { params, body: { name: "B" } });
+  is<Equal<typeof changed, Agent>>();
+
+  // @ts-expect-error: an operation that cannot be rehearsed
+  await client.POST("/api/v1/api-keys", { body: { name: "K" }, dryRun: true });
+  // @ts-expect-error: an operation that cannot be rehearsed
+  await client.POST("/api/v1/agents/{agent_id}/credentials/reveal", { params, dryRun: true });
+  // @ts-expect-error: a read
+  await client.GET("/api/v1/agents", { dryRun: true });
+  // @ts-expect-error: the parameter changes the type of the answer, so it is an option
+  await client.POST("/api/v1/agents", { body, params: { query: { dry_run: true } } });
+  // @ts-expect-error: the body of a rehearsal is missing
+  await client.POST("/api/v1/agents", { dryRun: true });
   // @ts-expect-error: a path that does not exist
   await client.GET("/api/v1/agent");
   // @ts-expect-error: a method that the path does not have
