@@ -8,6 +8,7 @@ import { Notice } from "../ui/feedback";
 import { statusText } from "../ui/status";
 import { actionText } from "./action-text";
 import { agentPath } from "./paths";
+import { Forecast } from "./rehearsal";
 import { useSubmit } from "../api/submit";
 import { SubmitFailure } from "../ui/submit-failure";
 
@@ -52,6 +53,9 @@ export function ActionDialog(props: { agent: Agent; action: AgentAction; onClose
         <dt>What stays, and what counts</dt>
         <dd>{keeps}</dd>
       </dl>
+      {allowed && !submit.busy ? (
+        <Forecast change={{ path: `${agentPath(agent.id)}/${action}`, method: "POST", status: agent.status }} />
+      ) : null}
       {allowed || submit.busy ? null : (
         <Notice tone="warn" live>
           The agent is “{statusText(agent.status).toLowerCase()}” now, and its status does not allow this any more.

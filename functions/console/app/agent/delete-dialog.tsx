@@ -8,6 +8,7 @@ import { Dialog } from "../ui/dialog";
 import { TextField } from "../ui/field";
 import { formatBytes, planName } from "../ui/format";
 import { agentPath } from "./paths";
+import { Forecast } from "./rehearsal";
 import { useSubmit } from "../api/submit";
 import { SubmitFailure } from "../ui/submit-failure";
 
@@ -57,6 +58,7 @@ export function DeleteDialog({ agent, onClose }: { agent: Agent; onClose: () => 
         </li>
       </ul>
       <p>Its place in your plan becomes free immediately.</p>
+      <Forecast change={{ path: agentPath(agent.id), method: "DELETE", status: agent.status }} />
       <TextField
         label={
           <>

@@ -8,6 +8,7 @@ import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { ActionButton } from "./actions";
 import { agentPath } from "./paths";
+import { Forecast } from "./rehearsal";
 import { useSubmit } from "../api/submit";
 import { SubmitFailure } from "../ui/submit-failure";
 
@@ -66,8 +67,8 @@ function Sandbox({ agent }: { agent: Agent }) {
 function SandboxDialog(props: { agent: Agent; enabled: boolean; onClose: () => void }) {
   const { agent, onClose } = props;
   const [enabled] = useState(props.enabled); // what the person was asked, also if the agent changes in between
+  const path = `${agentPath(agent.id)}/migrate-sandbox`;
   const submit = useSubmit(async (intent) => {
-    const path = `${agentPath(agent.id)}/migrate-sandbox`;
     const answer = await call<Agent>(path, { method: "POST", body: { enabled }, intent });
     putLive(agentPath(agent.id), answer.data);
     toast(enabled ? "The sandbox is on." : "The sandbox is off.");
@@ -106,6 +107,7 @@ function SandboxDialog(props: { agent: Agent; enabled: boolean; onClose: () => v
         <dt>What stays</dt>
         <dd>The volume, the address, the credentials and the price stay.</dd>
       </dl>
+      {submit.busy ? null : <Forecast change={{ path, method: "POST", body: { enabled }, status: agent.status }} />}
       <SubmitFailure submit={submit} title="The sandbox was not changed" />
     </Dialog>
   );

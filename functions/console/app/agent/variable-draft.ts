@@ -5,6 +5,7 @@ import type { Agent, SecretChanges } from "../api/types";
 import { isSecret } from "../agents/secretlike";
 import { sentenceOf } from "../agents/wrong";
 import { agentPath } from "./paths";
+import type { Change } from "./rehearsal";
 
 /** A variable that a person sets. Its value is only in memory, and only until the service has it. */
 export interface Row {
@@ -102,6 +103,22 @@ export async function save(
     await setSecrets(agent.id, valuesOf(some), `${intent}-${some[0]?.id ?? 0}`);
     onSaved(some);
   }
+}
+
+/** Stands for the values in a rehearsal, so that what a person types leaves the page only when they save it. */
+const placeholder = "rehearsal";
+
+/** What to rehearse before rows are saved: one of their requests, because all have the same effect on the agent. */
+export function rehearsed(agent: Agent, rows: Row[]): Change | undefined {
+  const wanted = filled(rows);
+  const plain = wanted.filter((row) => !isSecretRow(agent, row));
+  const values = (some: Row[]) => Object.fromEntries(some.slice(0, maxSecrets).map(({ key }) => [key, placeholder]));
+  const { status } = agent;
+  if (plain.length > 0) {
+    return { path: agentPath(agent.id), method: "PATCH", body: { env_vars: values(plain) }, status };
+  }
+  const path = `${agentPath(agent.id)}/secrets`;
+  return wanted.length === 0 ? undefined : { path, method: "PUT", body: { secrets: values(wanted) }, status };
 }
 
 const valuesOf = (rows: Row[]): Record<string, string> =>

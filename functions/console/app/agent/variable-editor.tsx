@@ -8,10 +8,11 @@ import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { plural } from "../ui/format";
 import { agentPath } from "./paths";
+import { Forecast } from "./rehearsal";
 import { useSubmit } from "../api/submit";
 import { SubmitFailure } from "../ui/submit-failure";
 import { acceptedText, costOf } from "./variable-cost";
-import { check, filled, isSecretRow, refused, type Row, save, withoutShown } from "./variable-draft";
+import { check, filled, isSecretRow, refused, rehearsed, type Row, save, withoutShown } from "./variable-draft";
 import { VariableRow } from "./variable-row";
 
 /** The row that is there from the start. */
@@ -116,6 +117,7 @@ export function VariableEditor({ agent, name, onClose }: { agent: Agent; name?: 
         <dt>Downtime</dt>
         <dd>{costOf(agent)}</dd>
       </dl>
+      {submit.busy || check(agent, rows).size > 0 ? null : <Forecast change={rehearsed(agent, rows)} />}
       <SubmitFailure
         submit={{ ...submit, error: submit.error && withoutShown(submit.error, rows) }}
         title="Not everything was saved"

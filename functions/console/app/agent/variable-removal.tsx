@@ -5,6 +5,7 @@ import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { agentPath } from "./paths";
+import { Forecast } from "./rehearsal";
 import { useSubmit } from "../api/submit";
 import { SubmitFailure } from "../ui/submit-failure";
 import { costOf } from "./variable-cost";
@@ -13,9 +14,10 @@ import { setPlain } from "./variable-draft";
 /** Asks before a variable or a secret is deleted. */
 export function RemoveVariable(props: { agent: Agent; name: string; secret: boolean; onClose: () => void }) {
   const { agent, name, secret, onClose } = props;
+  const path = `${agentPath(agent.id)}/secrets/${encodeURIComponent(name)}`;
+  const status = agent.status;
   const submit = useSubmit(async (intent) => {
     if (secret) {
-      const path = `${agentPath(agent.id)}/secrets/${encodeURIComponent(name)}`;
       await call<SecretChanges>(path, { method: "DELETE", intent });
     } else {
       await setPlain(agent.id, { [name]: null }, intent);
@@ -50,6 +52,15 @@ export function RemoveVariable(props: { agent: Agent; name: string; secret: bool
         <dt>Downtime</dt>
         <dd>{costOf(agent)}</dd>
       </dl>
+      {submit.busy ? null : (
+        <Forecast
+          change={
+            secret
+              ? { path, method: "DELETE", status }
+              : { path: agentPath(agent.id), method: "PATCH", body: { env_vars: { [name]: null } }, status }
+          }
+        />
+      )}
       <SubmitFailure submit={submit} title={`${name} was not deleted`} />
     </Dialog>
   );

@@ -1,0 +1,48 @@
+import type { OrganizationAmounts, RehearsalWould } from "../api/types";
+import { formatBytes, formatNumber, formatPrice } from "../ui/format";
+import { formatDuration } from "../ui/time";
+
+/** Whether the pod is replaced. */
+export const restartText = ({ restarts }: RehearsalWould): string =>
+  restarts ? "Yes, the pod is replaced." : "No pod is replaced.";
+
+/** For how long the agent does not answer. The service gives no figure if it is unknown, or if the pod is removed. */
+export function downtimeText({ downtime_seconds_estimate: seconds, status }: RehearsalWould): string {
+  if (seconds !== null) {
+    return seconds === 0 ? "None" : `About ${formatDuration(seconds * 1_000)}, as at the last start`;
+  }
+  return ["paused", "stopped"].includes(status)
+    ? "Until the agent runs again"
+    : status === "deleting"
+      ? "For good"
+      : "Not known yet";
+}
+
+type Format = [name: string, amount: (amounts: OrganizationAmounts) => number, format: (value: number) => string];
+
+const formats: Format[] = [
+  ["agents", ({ agents }) => agents, formatNumber],
+  ["cores", ({ cpu_cores }) => cpu_cores, formatNumber],
+  ["memory", ({ memory_bytes }) => memory_bytes, formatBytes],
+  ["storage", ({ storage_bytes }) => storage_bytes, formatBytes],
+];
+
+/** What changes in what the organization takes up, such as "cores 1.5 → 1". */
+export function usageText({ usage_before: before, usage_after: after }: RehearsalWould): string {
+  const changes = formats
+    .filter(([, amount]) => amount(before) !== amount(after))
+    .map(([name, amount, format]) => `${name} ${format(amount(before))} → ${format(amount(after))}`);
+  return changes.length === 0 ? "The same as now" : changes.join(", ");
+}
+
+/** How the price of the organization changes. */
+export function priceText({ monthly_price_change_usd: change }: RehearsalWould): string {
+  switch (change) {
+    case null:
+      return "By contract";
+    case 0:
+      return "The same as now";
+    default:
+      return `${formatPrice(Math.abs(change))} ${change > 0 ? "more" : "less"}`;
+  }
+}

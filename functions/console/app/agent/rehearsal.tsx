@@ -1,0 +1,98 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Call, call } from "../api/client";
+import { type APIError, asError } from "../api/errors";
+import type { Rehearsal } from "../api/types";
+import { href } from "../router";
+import { Notice } from "../ui/feedback";
+import { downtimeText, priceText, restartText, usageText } from "./rehearsal-text";
+
+/** A change that a dialog asks about. */
+export interface Change {
+  path: string;
+  method: NonNullable<Call["method"]>;
+  body?: unknown;
+  /** The agent's status: after a change of it, the service is asked again. */
+  status: string;
+}
+
+interface Outcome {
+  /** The change that was rehearsed. */
+  of: string;
+  told?: Rehearsal;
+  error?: APIError;
+}
+
+/** How long a change must stay as it is before it is rehearsed: a person may be typing. The first one does not wait. */
+const calm = 600;
+
+/** Asks the service what a change would do, without making it. Nothing is asked without a change. */
+function useRehearsal(change: Change | undefined): Outcome | undefined {
+  const [outcome, setOutcome] = useState<Outcome>();
+  const of = change === undefined ? "" : JSON.stringify(change);
+  const asked = useRef(false);
+  useEffect(() => {
+    if (change === undefined) {
+      return;
+    }
+    const { path, method, body } = change;
+    const stop = new AbortController();
+    const ask = () =>
+      call<Rehearsal>(path, { method, body, query: { dry_run: true }, signal: stop.signal })
+        .then(({ data }) => setOutcome({ of, told: data }))
+        .catch((error: unknown) => {
+          if (!stop.signal.aborted) {
+            setOutcome({ of, error: asError(error) });
+          }
+        });
+    const timer = setTimeout(() => void ask(), asked.current ? calm : 0);
+    asked.current = true;
+    return () => {
+      clearTimeout(timer);
+      stop.abort();
+    };
+  }, [of]);
+  return outcome?.of === of ? outcome : undefined;
+}
+
+/** What the service says that a change would do now: a rehearsal has all checks of the real call. */
+export function Forecast({ change }: { change: Change | undefined }) {
+  const outcome = useRehearsal(change);
+  if (change === undefined) {
+    return null;
+  }
+  if (outcome?.error !== undefined) {
+    return <Refusal error={outcome.error} />;
+  }
+  const would = outcome?.told?.would;
+  return (
+    <section class="forecast" aria-label="What the service expects" aria-busy={would === undefined}>
+      <dl class="facts">
+        <dt>Restart</dt>
+        <dd>{would === undefined ? "…" : restartText(would)}</dd>
+        <dt>Expected downtime</dt>
+        <dd>{would === undefined ? "…" : downtimeText(would)}</dd>
+        <dt>In use afterwards</dt>
+        <dd>{would === undefined ? "…" : usageText(would)}</dd>
+        <dt>Price</dt>
+        <dd>{would === undefined ? "…" : priceText(would)}</dd>
+      </dl>
+    </section>
+  );
+}
+
+/** The real call would fail as the rehearsal did, unless the reason passes. */
+function Refusal({ error }: { error: APIError }) {
+  if (error.status === 422) {
+    return null; // the fields say so when the change is sent, and a name may be half typed
+  }
+  if (error.temporary || error.status === 401) {
+    return <p class="small quiet">The service could not say in advance what the change does: {error.message}</p>;
+  }
+  return (
+    <Notice tone="warn" live title="The service would refuse this now">
+      <p>
+        {error.message} {error.status === 402 ? <a href={href(["billing"])}>See plan and payment.</a> : null}
+      </p>
+    </Notice>
+  );
+}
