@@ -63,7 +63,9 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	r.t.Logf("%s up: accepts %s", time.Now().Format("15:04:05.000"), event.Type)
-	r.ids = append(r.ids, event.ID)
+	if event.Type != "webhook.test" { // which is in no log
+		r.ids = append(r.ids, event.ID)
+	}
 }
 
 // state returns how many deliveries were refused, and the accepted events.
@@ -79,8 +81,8 @@ func (r *receiver) set(verifier *standardwebhooks.Webhook, down bool) {
 	r.verifier, r.down = verifier, down
 }
 
-// testWebhook creates an agent while the receiver of a webhook is down. When it is up again, it receives every event of
-// the agent in the order of the event log.
+// testWebhook creates an agent while the receiver of a webhook is down. When it is up again, its owner sends a test,
+// and the receiver gets every event of the agent in the order of the event log.
 func testWebhook(t *testing.T, d deployment) {
 	c, r := d.customer(t), newReceiver(t)
 	c.call(http.MethodGet, "/api/v1/me", "", http.StatusOK, "")
@@ -95,6 +97,8 @@ func testWebhook(t *testing.T, d deployment) {
 	c.await(id, "running", "")
 	r.wait("a refused delivery", func(refused int, _ []string) bool { return refused > 0 })
 	r.set(verifier, false)
+	webhookID, _ := hook.body["id"].(string)
+	c.call(http.MethodPost, "/api/v1/webhooks/"+webhookID+"/test", "", http.StatusAccepted, "")
 
 	want := c.eventIDs("?agent_id=" + id + "&limit=100")
 	r.wait("all events of the agent", func(_ int, ids []string) bool { return len(ids) >= len(want) })
@@ -104,20 +108,23 @@ func testWebhook(t *testing.T, d deployment) {
 	if got := c.followEvents(id, len(want)); !slices.Equal(got, want) {
 		t.Errorf("the stream has %v, want the events of the log, %v", got, want)
 	}
-	webhookID, _ := hook.body["id"].(string)
 	log := c.call(http.MethodGet, "/api/v1/webhooks/"+webhookID+"/deliveries?limit=100", "", http.StatusOK, "")
 	var deliveries []struct {
-		EventID  string `json:"event_id"`
-		Status   string `json:"status"`
-		Attempts []struct {
+		EventID   string `json:"event_id"`
+		EventType string `json:"event_type"`
+		Status    string `json:"status"`
+		Attempts  []struct {
 			HTTPStatus *int `json:"http_status"`
 		} `json:"attempts"`
 	}
 	if err := json.Unmarshal([]byte(log.text), &deliveries); err != nil {
 		t.Fatal(err)
 	}
-	failed := 0
+	failed, tests := 0, 0
 	for _, delivery := range deliveries {
+		if delivery.EventType == "webhook.test" {
+			tests++
+		}
 		if delivery.Status != "succeeded" {
 			t.Errorf("the delivery of %s is %s, want succeeded", delivery.EventID, delivery.Status)
 		}
@@ -127,9 +134,9 @@ func testWebhook(t *testing.T, d deployment) {
 			}
 		}
 	}
-	if refused, _ := r.state(); len(deliveries) != len(want) || failed != refused {
-		t.Errorf("the log has %d deliveries with %d refused attempts, want %d with %d", len(deliveries), failed,
-			len(want), refused)
+	if refused, _ := r.state(); len(deliveries) != len(want)+1 || tests != 1 || failed != refused {
+		t.Errorf("the log has %d deliveries (%d tests) with %d refused attempts, want %d (1) with %d", len(deliveries),
+			tests, failed, len(want)+1, refused)
 	}
 }
 

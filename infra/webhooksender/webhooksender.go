@@ -109,8 +109,20 @@ func (s *Sender) Send(ctx context.Context, m webhook.Message) webhook.Result {
 	result := webhook.Result{HTTPStatus: response.StatusCode, Latency: s.now().Sub(start)}
 	if response.StatusCode < 200 || response.StatusCode > 299 {
 		result.Reason = webhook.ReasonStatus
+		result.RetryAfter = retryAfter(response.Header.Get("Retry-After"), s.now())
 	}
 	return result
+}
+
+// retryAfter reads a Retry-After header, which has seconds or a date. It is 0 for anything else.
+func retryAfter(header string, now time.Time) time.Duration {
+	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second //nolint:gosec // it has 31 bits
+	}
+	if at, err := http.ParseTime(header); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
 }
 
 // reasonOf tells how far a request came. The error itself is not kept, because it may quote the receiver's answer.

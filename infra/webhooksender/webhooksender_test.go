@@ -110,10 +110,26 @@ func TestSend_ReportsWhyAnAttemptFailed(t *testing.T) {
 	status := func(code int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
 	}
+	busy := func(retryAfter string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", retryAfter)
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	}
 	for name, c := range map[string]struct {
 		handler http.HandlerFunc
 		want    webhook.Result
 	}{
+		"asks for two minutes": {handler: busy("120"), want: webhook.Result{
+			HTTPStatus: 429, Reason: webhook.ReasonStatus, RetryAfter: 2 * time.Minute,
+		}},
+		"asks for a time that is over": {
+			handler: busy("Fri, 31 Dec 1999 23:59:59 GMT"),
+			want:    webhook.Result{HTTPStatus: 429, Reason: webhook.ReasonStatus},
+		},
+		"asks for nonsense": {
+			handler: busy("-5"), want: webhook.Result{HTTPStatus: 429, Reason: webhook.ReasonStatus},
+		},
 		"accepted":   {handler: status(202), want: webhook.Result{HTTPStatus: 202}},
 		"no content": {handler: status(204), want: webhook.Result{HTTPStatus: 204}},
 		"not found":  {handler: status(404), want: webhook.Result{HTTPStatus: 404, Reason: webhook.ReasonStatus}},
@@ -270,5 +286,13 @@ func TestSend_UsesNoProxy(t *testing.T) {
 	case <-proxied:
 		t.Error("the request went through the proxy")
 	default:
+	}
+}
+
+func TestRetryAfter_ReadsADate(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	if got := retryAfter("Mon, 23 Nov 2026 12:10:00 GMT", now); got != 10*time.Minute {
+		t.Errorf("retryAfter = %v, want 10m", got)
 	}
 }

@@ -22,6 +22,8 @@ type Deliverer struct {
 	Nudger  Nudger
 	// Now is the clock.
 	Now func() time.Time
+	// Wait waits, or returns the error of ctx. Nil means that it waits as long in real time.
+	Wait func(ctx context.Context, d time.Duration) error
 	// Random spreads the attempts; it returns numbers from 0 up to 1.
 	Random func() float64
 }
@@ -48,27 +50,49 @@ const (
 // Deliver runs a webhook: it repeats what is due and delivers the events after its position. It has no effect on a
 // webhook that another run works on: that one looks for events once more after it has released its lease, and so finds
 // the events of this nudge.
+//
+// It waits for the second attempt of an event, which is due after seconds; later ones are left to the sweep.
 func (d *Deliverer) Deliver(ctx context.Context, id string) error {
-	for start := d.Now(); ; {
-		again, err := d.run(ctx, id, start.Add(runBudget))
+	deadline := d.Now().Add(runBudget)
+	for {
+		next, err := d.run(ctx, id, deadline)
 		switch {
 		case errors.Is(err, ErrLeaseLost), fault.Is(err, fault.NotFound):
 			return nil
 		case err != nil:
 			return fmt.Errorf("deliver the events of webhook %s: %w", id, err)
-		case !again:
+		}
+		switch now := d.Now(); {
+		case next.IsZero() || next.After(now) && next.After(deadline):
 			return nil
-		case d.Now().Sub(start) >= runBudget:
+		case !now.Before(deadline):
 			return d.Nudger.NudgeWebhook(ctx, id)
+		default:
+			if err := d.wait(ctx, next.Sub(now)); err != nil {
+				return err
+			}
 		}
 	}
 }
 
-// run works on a webhook once, and starts no attempt after the deadline. again is true if there is more to do now.
-func (d *Deliverer) run(ctx context.Context, id string, deadline time.Time) (again bool, err error) {
+func (d *Deliverer) wait(ctx context.Context, long time.Duration) error {
+	if d.Wait != nil {
+		return d.Wait(ctx, long)
+	}
+	select {
+	case <-time.After(long):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// run works on a webhook once, and starts no attempt after the deadline. next is when there is more to do; zero for
+// never.
+func (d *Deliverer) run(ctx context.Context, id string, deadline time.Time) (next time.Time, err error) {
 	w, err := d.Store.Load(ctx, id)
 	if err != nil || w.Status != Enabled && len(w.Requests) == 0 {
-		return false, err
+		return time.Time{}, err
 	}
 	r := &run{Deliverer: d, holder: uuid.NewString(), deadline: deadline}
 	r.w, err = d.Store.Update(ctx, w, Done{}, func(w *Webhook) error {
@@ -81,29 +105,40 @@ func (d *Deliverer) run(ctx context.Context, id string, deadline time.Time) (aga
 		return nil
 	})
 	if err != nil {
-		return false, err
+		return time.Time{}, err
 	}
 	r.secret, err = d.Secrets.Of(r.w)
 	if err == nil {
 		err = r.work(ctx)
 	}
 	if errors.Is(err, ErrLeaseLost) {
-		return false, err
+		return time.Time{}, err
 	}
 	if releaseErr := r.release(ctx, err != nil); releaseErr != nil || err != nil {
-		return false, errors.Join(err, releaseErr)
+		return time.Time{}, errors.Join(err, releaseErr)
 	}
 	switch {
 	case r.receiverDown():
-		return false, nil
-	case r.outOfTime():
-		return true, nil
+		return r.retryAt(), nil
+	case r.outOfTime(), len(r.w.Requests) > 0:
+		return d.Now(), nil
 	case r.w.Status != Enabled:
-		return len(r.w.Requests) > 0, nil
-	case len(r.w.Requests) > 0:
-		return true, nil
+		return time.Time{}, nil
 	}
-	return d.behind(ctx, r.w)
+	behind, err := d.behind(ctx, r.w)
+	if behind {
+		return d.Now(), err
+	}
+	return r.retryAt(), err
+}
+
+// retryAt returns when a run should look at what it could not deliver. Only the run that made a first attempt waits for
+// the second: if every nudge of a receiver that is down waited, they would hold the pushes of others.
+func (r *run) retryAt() time.Time {
+	if !r.opened {
+		return time.Time{}
+	}
+	return r.w.DueAt
 }
 
 // behind reports whether there are events after the webhook's position.
@@ -156,7 +191,7 @@ func (r *run) dueAt(w Webhook, failed bool) time.Time {
 	}
 	if r.receiverDown() {
 		// Lanes that were due and not tried stay due. They come first in the next run.
-		first, _ := nextAttempt(1, now, r.Random())
+		first, _ := nextAttempt(1, now, 0, r.Random())
 		due = later(due, first)
 	}
 	return due
@@ -179,8 +214,8 @@ func (r *run) commit(ctx context.Context, done Done, also func(*Webhook)) error 
 		}
 		w.Position, w.Lanes, w.FailingSince = r.w.Position, slices.Clone(r.w.Lanes), r.w.FailingSince
 		w.Requests = slices.DeleteFunc(slices.Clone(w.Requests), func(id string) bool { return r.served[id] })
-		if r.giveUp && w.Status == Enabled {
-			w.Disable(DisabledFailing)
+		if r.disable != "" {
+			w.Disable(r.disable)
 		}
 		if also != nil {
 			also(w)

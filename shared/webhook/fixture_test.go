@@ -57,6 +57,7 @@ func (w *world) deliverer() *webhook.Deliverer {
 	return &webhook.Deliverer{
 		Store: w, Events: w, Sender: w, Secrets: secretsOf(w.t, "k"), Nudger: w, Now: w.clock,
 		Random: func() float64 { return 0.5 },
+		Wait:   func(_ context.Context, long time.Duration) error { w.wait(long); return nil },
 	}
 }
 

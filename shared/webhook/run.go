@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -30,8 +31,10 @@ type run struct {
 	failures int
 	// succeeded is true once an attempt succeeded.
 	succeeded bool
-	// giveUp is true once the webhook has failed for too long.
-	giveUp bool
+	// opened is true once the first attempt of an event failed.
+	opened bool
+	// disable is why the run disables the webhook; empty if it does not.
+	disable string
 }
 
 func (r *run) outOfTime() bool { return !r.Now().Before(r.deadline) }
@@ -42,7 +45,7 @@ func (r *run) receiverDown() bool {
 	late := r.outOfTime()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.failures >= maxFailures || r.giveUp || late && r.failures > 0 && !r.succeeded
+	return r.failures >= maxFailures || r.disable != "" || late && r.failures > 0 && !r.succeeded
 }
 
 func (r *run) stopped(ctx context.Context) bool {
@@ -73,18 +76,23 @@ func (r *run) attempt(ctx context.Context, e event.Event) (result Result, at tim
 	switch {
 	case result.OK():
 		r.failures, r.succeeded, r.w.FailingSince = 0, true, time.Time{}
+	case result.HTTPStatus == http.StatusGone:
+		r.failures++
+		r.disable = DisabledGone
 	case r.w.FailingSince.IsZero():
 		r.failures++
 		r.w.FailingSince = at
 	default:
 		r.failures++
-		r.giveUp = r.giveUp || at.Sub(r.w.FailingSince) >= maxFailing
+		if at.Sub(r.w.FailingSince) >= maxFailing {
+			r.disable = cmp.Or(r.disable, DisabledFailing)
+		}
 	}
 	return result, at, true, nil
 }
 
-// serveRequests attempts the deliveries that clients asked for, once each. They say nothing about the receiver's health
-// for other events.
+// serveRequests attempts the deliveries that clients asked for, once each. A failure says nothing about the receiver's
+// health for other events. A success shows that it is back.
 func (r *run) serveRequests(ctx context.Context) error {
 	if len(r.w.Requests) == 0 {
 		return nil
@@ -139,11 +147,14 @@ func (r *run) serve(ctx context.Context, d *Delivery) error {
 		return err
 	}
 	d.add(result, at, time.Time{})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.succeeded = r.succeeded || result.OK()
 	return ctx.Err()
 }
 
 // retryLanes attempts the heads of the lanes that are due, and drains the lanes that succeed. One success shows that
-// the receiver is back, so all other lanes are tried, too.
+// the receiver is back, so all other lanes are tried early.
 func (r *run) retryLanes(ctx context.Context) error {
 	tried := map[string]bool{}
 	for {
@@ -229,7 +240,9 @@ func (r *run) drain(ctx context.Context, l *Lane) (drained bool, done []Delivery
 	return !b.More || b.Next >= w.Position, done, nil
 }
 
-// deliver attempts the head of a lane. passed is true if the lane goes on: the event was delivered or given up.
+// deliver attempts the head of a lane. passed is true if the lane goes on: the event was delivered or given up. An
+// attempt before its time is none of those after which an event is given up, so a receiver that refuses one event, and
+// takes others, still has 33 hours for it.
 func (r *run) deliver(ctx context.Context, l *Lane, e event.Event) (delivery Delivery, passed bool, err error) {
 	delivery = newDelivery(r.webhook(), e, r.Now())
 	if l.Attempts > 0 {
@@ -240,23 +253,39 @@ func (r *run) deliver(ctx context.Context, l *Lane, e event.Event) (delivery Del
 		if known, ok := found[delivery.ID]; ok {
 			delivery = known
 		}
+		if delivery.Status == Succeeded { // a client asked for it meanwhile
+			*l = Lane{AgentID: l.AgentID, After: e.ID, NextAttemptAt: r.Now()}
+			return delivery, true, nil
+		}
 	}
+	early := l.NextAttemptAt.After(r.Now())
 	result, at, tried, err := r.attempt(ctx, e)
 	if !tried {
 		return delivery, false, err
+	}
+	if early && !result.OK() {
+		delivery.add(result, at, l.NextAttemptAt)
+		return delivery, false, nil
 	}
 	l.Attempts++
 	if l.FirstAt.IsZero() {
 		l.FirstAt = at
 	}
-	next, again := nextAttempt(l.Attempts, at, r.Random())
+	next, again := nextAttempt(l.Attempts, at, result.RetryAfter, r.Random())
 	if passed = result.OK() || !again; passed {
 		*l = Lane{AgentID: l.AgentID, After: e.ID, NextAttemptAt: at}
 	} else {
 		l.NextAttemptAt = next
+		r.firstFailed(l.Attempts == 1)
 	}
 	delivery.add(result, at, next)
 	return delivery, passed, nil
+}
+
+func (r *run) firstFailed(first bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.opened = r.opened || first
 }
 
 // webhook returns the webhook as the attempts of the run have left it until now.
@@ -266,14 +295,16 @@ func (r *run) webhook() Webhook {
 	return r.w
 }
 
-// disabledEvents returns the event of a webhook that failed for too long.
+// disabledEvents returns the event of a webhook that the run disables.
 func (r *run) disabledEvents() []event.Draft {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.giveUp || r.w.Status != Enabled {
+	if r.disable == "" || r.w.Status != Enabled {
 		return nil
 	}
-	return []event.Draft{event.New(event.WebhookDisabled, map[string]any{
-		"webhook_id": r.w.ID, "reason": DisabledFailing, "failing_since": r.w.FailingSince.UTC(),
-	})}
+	data := map[string]any{"webhook_id": r.w.ID, "reason": r.disable, "failing_since": nil}
+	if !r.w.FailingSince.IsZero() {
+		data["failing_since"] = r.w.FailingSince.UTC()
+	}
+	return []event.Draft{event.New(event.WebhookDisabled, data)}
 }

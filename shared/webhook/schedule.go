@@ -14,13 +14,17 @@ func delays() []time.Duration {
 // repeated together.
 const jitter = 0.1
 
-// nextAttempt returns when to try a delivery again after a number of failed attempts. It is false if the delivery is
-// given up. random is from 0 up to 1.
-func nextAttempt(attempts int, now time.Time, random float64) (time.Time, bool) {
+// maxRetryAfter bounds how long a receiver may put off the next attempt.
+const maxRetryAfter = time.Hour
+
+// nextAttempt returns when to try a delivery again after a number of failed attempts: not before the receiver asked for
+// it. It is false if the delivery is given up. random is from 0 up to 1.
+func nextAttempt(attempts int, now time.Time, retryAfter time.Duration, random float64) (time.Time, bool) {
 	waits := delays()
 	if attempts > len(waits) {
 		return time.Time{}, false
 	}
 	wait := waits[attempts-1]
-	return now.Add(wait + time.Duration((2*random-1)*jitter*float64(wait))), true
+	wait += time.Duration((2*random - 1) * jitter * float64(wait))
+	return now.Add(max(wait, min(retryAfter, maxRetryAfter))), true
 }

@@ -14,7 +14,7 @@ func TestNextAttempt_TriesEightTimesOver33Hours(t *testing.T) {
 		1:   {36 * time.Hour, 37 * time.Hour},
 	} {
 		at, attempts := start, 1
-		for next, ok := nextAttempt(attempts, at, random); ok; next, ok = nextAttempt(attempts, at, random) {
+		for next, ok := nextAttempt(attempts, at, 0, random); ok; next, ok = nextAttempt(attempts, at, 0, random) {
 			if !next.After(at) {
 				t.Fatalf("attempt %d follows at %v, which is not after %v", attempts+1, next, at)
 			}
@@ -36,8 +36,20 @@ func TestNextAttempt_FirstDelayIsFiveSecondsWithJitter(t *testing.T) {
 	for random, want := range map[float64]time.Duration{
 		0: 4500 * time.Millisecond, 0.5: 5 * time.Second, 1: 5500 * time.Millisecond,
 	} {
-		if next, ok := nextAttempt(1, now, random); !ok || next.Sub(now) != want {
+		if next, ok := nextAttempt(1, now, 0, random); !ok || next.Sub(now) != want {
 			t.Errorf("random %v: the second attempt follows after %v, want %v", random, next.Sub(now), want)
+		}
+	}
+}
+
+func TestNextAttempt_WaitsAsTheReceiverAsks(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for asked, want := range map[time.Duration]time.Duration{
+		time.Second: 5 * time.Second, time.Minute: time.Minute, 10 * time.Hour: time.Hour,
+	} {
+		if next, ok := nextAttempt(1, now, asked, 0.5); !ok || next.Sub(now) != want {
+			t.Errorf("after Retry-After %v the second attempt follows after %v, want %v", asked, next.Sub(now), want)
 		}
 	}
 }

@@ -27,6 +27,8 @@ type Result struct {
 	// HTTPStatus is the status that the receiver answered with; 0 if there was no answer.
 	HTTPStatus int
 	Latency    time.Duration
+	// RetryAfter is how long a receiver that refused the message asks to wait; 0 if it does not ask.
+	RetryAfter time.Duration
 	// Reason is why the attempt failed; "" if it succeeded.
 	Reason Reason
 }

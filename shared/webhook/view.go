@@ -15,7 +15,7 @@ type View struct {
 	Types          []event.Type `json:"types" jsonschema:"The types of the events that are delivered; empty for all."`
 	Description    string       `json:"description" jsonschema:"A text for people."`
 	Status         Status       `json:"status" jsonschema:"Whether events are delivered."`
-	DisabledReason *string      `json:"disabled_reason" jsonschema:"Why the webhook is disabled: requested, or failing if nothing could be delivered for three days. Null if it is enabled."`
+	DisabledReason *string      `json:"disabled_reason" jsonschema:"Why the webhook is disabled: requested; failing if nothing could be delivered for three days; gone if the receiver answered 410. Null if it is enabled."`
 	FailingSince   *time.Time   `json:"failing_since" jsonschema:"The first failure since the last success; null if the latest attempt succeeded."`
 	CreatedAt      time.Time    `json:"created_at"`
 	UpdatedAt      time.Time    `json:"updated_at"`

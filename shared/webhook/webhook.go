@@ -29,6 +29,8 @@ const (
 	DisabledByRequest = "requested"
 	// DisabledFailing: no delivery succeeded for three days.
 	DisabledFailing = "failing"
+	// DisabledGone: the receiver answered 410 Gone, by which Standard Webhooks lets it end the deliveries.
+	DisabledGone = "gone"
 )
 
 // Webhook is the record of a webhook.

@@ -1,0 +1,169 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/shared/event"
+	"agents.example/controlplane/shared/webhook"
+)
+
+// A receiver that restarts does not make its customer wait for the sweep.
+func TestDeliver_WaitsForTheSecondAttempt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.answer = func(event.View) webhook.Result {
+		if len(w.attempted) == 1 {
+			return webhook.Result{HTTPStatus: 503, Reason: webhook.ReasonStatus}
+		}
+		return webhook.Result{HTTPStatus: 200}
+	}
+	w.happen("a")
+	start := w.clock()
+	w.nudge()
+	w.wantAllInOrder("a")
+	if took := w.clock().Sub(start); took != 5*time.Second {
+		t.Errorf("the event was delivered after %v, want 5s", took)
+	}
+}
+
+// Only the nudge that made a first attempt waits. The others would hold the pushes of other webhooks.
+func TestDeliver_NudgesOfAReceiverThatIsDownDoNotWait(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.answer = down
+	w.happen("a")
+	d := w.deliverer()
+	waits := 0
+	d.Wait = func(_ context.Context, long time.Duration) error {
+		if waits++; waits > 1 {
+			return nil
+		}
+		for range 10 {
+			w.happen("a")
+			if err := d.Deliver(t.Context(), hookID); err != nil {
+				t.Error(err)
+			}
+		}
+		w.wait(long)
+		return nil
+	}
+	if err := d.Deliver(t.Context(), hookID); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(w.attempted); waits != 1 || n != 2 {
+		t.Errorf("%d waits and %d attempts, want 1 wait and 2 attempts", waits, n)
+	}
+}
+
+func TestDeliver_EndsAWaitWithItsContext(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.answer = down
+	w.happen("a")
+	ctx, cancel := context.WithCancel(t.Context())
+	d := w.deliverer()
+	d.Wait = nil
+	w.beforeUpdate = func(_ webhook.Webhook, done webhook.Done) error {
+		if len(done.Deliveries) > 0 {
+			cancel()
+		}
+		return nil
+	}
+	if err := d.Deliver(ctx, hookID); !errors.Is(err, context.Canceled) {
+		t.Errorf("Deliver = %v, want it canceled", err)
+	}
+	if r := w.record(); r.LeaseHolder != "" || len(r.Lanes) != 1 {
+		t.Errorf("the record is %+v, want one lane and no lease", r)
+	}
+}
+
+// A client that asks for a delivery, and gets it, has shown that its receiver is back.
+func TestDeliver_ASuccessfulTestDeliversWhatWaits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.answer = down
+	w.happen("a")
+	w.happen("b")
+	w.happen("a")
+	w.deliver()
+	w.answer = nil
+	r := w.record()
+	probe := webhook.NewTest(r, 7, w.clock())
+	w.deliveries[probe.ID] = probe
+	if err := r.Request(probe.ID, w.clock()); err != nil {
+		t.Fatal(err)
+	}
+	w.records[hookID] = r
+	w.deliver()
+	w.wantAllInOrder("a", "b")
+}
+
+// A receiver that refuses one event, and takes others, has as much time for it as one that is down.
+func TestDeliver_EarlyAttemptsAreNoneOfTheEight(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.answer = downFor("a")
+	refused := w.happen("a")
+	w.deliver()
+	id := webhook.DeliveryID(hookID, refused)
+	before := w.deliveries[id]
+	for range 20 {
+		r := w.record()
+		probe := webhook.NewTest(r, 7, w.clock())
+		w.deliveries[probe.ID] = probe
+		if err := r.Request(probe.ID, w.clock()); err != nil {
+			t.Fatal(err)
+		}
+		w.records[hookID] = r
+		w.deliver()
+	}
+	d := w.deliveries[id]
+	if d.Status != webhook.Pending || !d.NextAttemptAt.Equal(before.NextAttemptAt) {
+		t.Errorf("the delivery is %s until %v, want pending until %v", d.Status, d.NextAttemptAt, before.NextAttemptAt)
+	}
+	if n := w.record().Lanes[0].Attempts; n != 2 {
+		t.Errorf("%d attempts counted, want the 2 of the schedule", n)
+	}
+	if len(d.Attempts) <= 2 {
+		t.Error("the early attempts are not in the log")
+	}
+}
+
+func TestDeliver_DisablesAReceiverThatIsGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.answer = func(event.View) webhook.Result {
+		return webhook.Result{HTTPStatus: 410, Reason: webhook.ReasonStatus}
+	}
+	w.happen("a")
+	w.deliver()
+	r := w.record()
+	if r.Status != webhook.Disabled || r.DisabledReason != webhook.DisabledGone || !r.DueAt.IsZero() {
+		t.Errorf("the webhook is %s (%q) and due at %v, want disabled: gone", r.Status, r.DisabledReason, r.DueAt)
+	}
+	if len(w.attempted) != 1 || len(w.written) != 1 || w.written[0].Type != event.WebhookDisabled {
+		t.Errorf("%d attempts and the events %v, want one each", len(w.attempted), w.written)
+	}
+	// The event waits for a client that enables the webhook again.
+	w.answer = nil
+	r.Enable(w.clock())
+	w.records[hookID] = r
+	w.deliver()
+	w.wantAllInOrder("a")
+}
+
+func TestDeliver_WaitsAsLongAsTheReceiverAsks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.answer = func(event.View) webhook.Result {
+		return webhook.Result{HTTPStatus: 429, Reason: webhook.ReasonStatus, RetryAfter: 20 * time.Minute}
+	}
+	w.happen("a")
+	w.deliver()
+	if l := w.record().Lanes[0]; len(w.attempted) != 1 || l.NextAttemptAt.Sub(w.clock()) != 20*time.Minute {
+		t.Errorf("%d attempts, the next one in %v, want 1 and 20m", len(w.attempted), l.NextAttemptAt.Sub(w.clock()))
+	}
+}
