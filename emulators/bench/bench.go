@@ -119,6 +119,14 @@ func measures() []measure {
 		{name: "lookups of agents", rows: []string{"P13"}, run: measureLookups},
 		{name: "a request to a container", rows: []string{"P13"}, run: measureFront},
 		{name: "waits", rows: []string{"P18"}, run: onEmbeddedFirestore(onDeployment(measureWaits)), timed: true},
+		{
+			name: "streams of events", rows: []string{"P18"}, run: onEmbeddedFirestore(onDeployment(measureStreams)),
+			timed: true,
+		},
+		{
+			name: "deliveries to webhooks", rows: []string{"P21"}, run: onEmbeddedFirestore(onDeployment(measureDeliveries)),
+			timed: true,
+		},
 		{name: "streams of waits", rows: []string{"P18"}, run: onDeployment(measureWaitStreams)},
 		{name: "first start", rows: []string{"P14"}, run: measureFirstStart, long: true},
 		{name: "tests", rows: []string{"P15"}, run: measureTests, long: true},

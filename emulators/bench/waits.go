@@ -24,9 +24,9 @@ const (
 	// waitMemory is the target of P18: how much the process grows, compared with the least program that holds as many
 	// requests. Most of that are the buffers of net/http and the stacks of its goroutines.
 	waitMemory = 1.5
-	// waitHeap is the limit of Go's memory in the process. It is so low that the process grows by what the waits need,
-	// and not by garbage.
-	waitHeap = "48MiB"
+	// waitHeap is the limit of Go's memory in the process whose memory is measured. It is so low that the process grows
+	// by what the waits need, and not by garbage. Collecting garbage so often needs CPU time.
+	waitHeap = "GOMEMLIMIT=48MiB"
 	// waitTimeout bounds how long the waits take to begin. They end after 55 s.
 	waitTimeout = 45 * time.Second
 )
@@ -46,38 +46,61 @@ func measureWaits(ctx context.Context, l *environment, d *deployment) (Report, e
 	}
 	s := starter{deployment: d, dir: dir, logs: l.dir, key: d.key, host: l.host}
 	last := all[n-1].path // its organization has the key of s
-	least, err := s.memoryOfWaits(ctx, coldStart{
+	least, err := s.hold(ctx, coldStart{
 		binary: "helloget", target: "Hello", path: "/",
 		env: []string{"DOCUMENT=" + strings.TrimPrefix(last, "/api/v1/")},
-	}, slices.Repeat([]waiting{{path: "/wait"}}, n))
+	}, slices.Repeat([]held{{path: "/wait"}}, n), 0)
 	if err != nil {
 		return Report{}, err
 	}
-	ours, err := s.memoryOfWaits(ctx, coldStart{
-		binary: "api", target: "GetAgent", path: last,
-		env: []string{"RATE_LIMIT_FACTOR=100000", fmt.Sprintf("MAX_HELD_ANSWERS=%d", 100*n)},
-	}, all)
-	return Report{Rows: []Row{{
-		ID: "P18", What: fmt.Sprintf("memory of %d waits", n), Ours: ours, Limit: least, Unit: "KiB",
-		Most: waitMemory, Timed: true,
-		Note: fmt.Sprintf("%.0f KiB each; limit: functions-framework and handlers that wait", ours/float64(n)),
-	}}}, err
+	ours, err := s.hold(ctx, coldStart{
+		binary: "api", target: "GetAgent", path: last, env: unlimited(n),
+	}, onAll(all, "?wait=55"), 0)
+	return Report{Rows: []Row{memoryRow(n, "waits", ours, least)}}, err
 }
 
-// memoryOfWaits starts a program, and returns by how many KiB it grows for the waits.
-func (s starter) memoryOfWaits(ctx context.Context, p coldStart, all []waiting) (float64, error) {
-	p.method, p.want, p.env = http.MethodGet, http.StatusOK, append(p.env, "GOMEMLIMIT="+waitHeap)
+// unlimited raises the limits of requests that are held.
+func unlimited(n int) []string {
+	return []string{"RATE_LIMIT_FACTOR=100000", fmt.Sprintf("MAX_HELD_ANSWERS=%d", 100*n)}
+}
+
+// memoryRow compares the memory of held requests.
+func memoryRow(n int, what string, ours, least holding) Row {
+	return Row{
+		ID: "P18", What: fmt.Sprintf("memory of %d %s", n, what), Ours: ours.memory, Limit: least.memory, Unit: "KiB",
+		Most: waitMemory, Timed: true,
+		Note: fmt.Sprintf("%.0f KiB each; limit: functions-framework and handlers that do the same",
+			ours.memory/float64(n)),
+	}
+}
+
+// holding is what it costs a program to hold requests.
+type holding struct {
+	// memory is by how many KiB it grows.
+	memory float64
+	// cpu is its CPU time while nothing happens.
+	cpu time.Duration
+}
+
+// hold starts a program and sends the requests. It measures the program's memory, and its CPU time if there is a time
+// for that, in which nothing happens.
+func (s starter) hold(ctx context.Context, p coldStart, all []held, idle time.Duration) (holding, error) {
+	p.method, p.want = http.MethodGet, http.StatusOK
+	if idle == 0 {
+		p.env = append(slices.Clone(p.env), waitHeap)
+	}
 	program, err := s.serve(ctx, p)
 	if err != nil {
-		return 0, err
+		return holding{}, err
 	}
 	before, err := residentKiB(program.Pid())
 	if err != nil {
-		return 0, err
+		return holding{}, err
 	}
 	program.url = strings.TrimSuffix(program.url, p.path)
-	after, err := program.residentWhileWaiting(ctx, all)
-	return after - before, err
+	cost, err := program.whileHeld(ctx, all, idle)
+	cost.memory -= before
+	return cost, err
 }
 
 // measureWaitStreams counts the streams of waits in one organization.
@@ -127,8 +150,17 @@ func measureWaitStreams(ctx context.Context, l *environment, d *deployment) (Rep
 	}}}, all.Wait()
 }
 
-// waiting is a request for an agent that is not steady.
-type waiting struct{ path, key string }
+// held is a request that is not answered, or not to its end, for as long as it is measured.
+type held struct{ path, key string }
+
+// onAll adds a query to requests.
+func onAll(all []held, query string) []held {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].path += query
+	}
+	return all
+}
 
 // createRecord creates an agent that no worker provisions, in the organization of the context.
 func (d *deployment) createRecord(of context.Context) (agent.Agent, error) {
@@ -136,9 +168,9 @@ func (d *deployment) createRecord(of context.Context) (agent.Agent, error) {
 	return d.deps.Agents.Create(of, agent.New(newID(), cell, draft, time.Now()))
 }
 
-// createWaiting creates agents that are not steady.
-func (d *deployment) createWaiting(ctx context.Context, n int) ([]waiting, error) {
-	var all []waiting
+// createWaiting creates agents that are not steady, and returns a request for each.
+func (d *deployment) createWaiting(ctx context.Context, n int) ([]held, error) {
+	var all []held
 	for range waitOrganizations {
 		of, key, err := d.createOrganization(ctx)
 		if err != nil {
@@ -150,31 +182,49 @@ func (d *deployment) createWaiting(ctx context.Context, n int) ([]waiting, error
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, waiting{"/api/v1/agents/" + a.ID, key})
+			all = append(all, held{"/api/v1/agents/" + a.ID, key})
 		}
 	}
 	return all, nil
 }
 
-// residentWhileWaiting sends all waits and returns the program's memory once it is idle.
-func (s *served) residentWhileWaiting(ctx context.Context, all []waiting) (resident float64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
+// whileHeld sends all requests, and measures the program once it is idle: its whole memory, and its CPU time.
+func (s *served) whileHeld(ctx context.Context, all []held, idle time.Duration) (cost holding, err error) {
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout+idle)
 	requests, waitCtx := errgroup.WithContext(ctx)
 	for _, w := range all {
 		requests.Go(func() error {
-			err := s.get(waitCtx, w.path+"?wait=55", w.key)
+			err := s.get(waitCtx, w.path, w.key)
 			if ctx.Err() != nil {
 				return nil //nolint:nilerr // the measurement is over
 			}
-			return cmp.Or(err, errors.New("a wait ended early"))
+			return cmp.Or(err, errors.New("a held request ended early"))
 		})
 	}
 	err = s.awaitIdle(waitCtx)
 	if err == nil {
-		resident, err = residentKiB(s.Pid())
+		cost.memory, err = residentKiB(s.Pid())
+	}
+	if err == nil && idle > 0 {
+		cost.cpu, err = s.cpuFor(waitCtx, idle)
 	}
 	cancel()
-	return resident, errors.Join(err, requests.Wait())
+	return cost, errors.Join(err, requests.Wait())
+}
+
+// cpuFor returns the program's CPU time of a time.
+func (s *served) cpuFor(ctx context.Context, long time.Duration) (time.Duration, error) {
+	before, err := childCPU(s.Pid())
+	if err != nil {
+		return 0, err
+	}
+	select {
+	case <-time.After(long):
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+	after, err := childCPU(s.Pid())
+	return after - before, err
 }
 
 // awaitIdle waits until the program uses no more CPU time than what wakes up by itself.

@@ -13,6 +13,7 @@ import (
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/handoff"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/parallel"
 	"agents.example/controlplane/shared/ratelimit"
 )
 
@@ -109,8 +110,12 @@ func showWithLink(ctx context.Context, a *agent.Agent, links *handoff.Signer, d 
 func get(ctx context.Context, agents agent.Store, slots *ratelimit.Slots, in getInput) (
 	_ *agent.Agent, early bool, err error,
 ) {
-	a, answered, err := read(ctx, agents, in)
-	if err != nil || answered {
+	if in.Query.Wait == 0 {
+		a, err := read(ctx, agents, in)
+		return a, false, err
+	}
+	a, err := parallel.Apart(func() (*agent.Agent, error) { return read(ctx, agents, in) })
+	if err != nil || a.Status.IsSteady() {
 		return a, false, err
 	}
 	caller := identity.From(ctx)
@@ -127,9 +132,8 @@ func get(ctx context.Context, agents agent.Store, slots *ratelimit.Slots, in get
 	return a, false, err
 }
 
-// read reads the agent. answered means that it needs no wait. It is separate so that its copy of the agent is not on
-// the stack of a wait.
-func read(ctx context.Context, agents agent.Store, in getInput) (_ *agent.Agent, answered bool, err error) {
+// read reads the agent. It is separate so that its copy of the agent is not on the stack of a wait.
+func read(ctx context.Context, agents agent.Store, in getInput) (*agent.Agent, error) {
 	a, err := agents.Get(ctx, in.id())
-	return &a, in.Query.Wait == 0 || a.Status.IsSteady(), err
+	return &a, err
 }

@@ -9,6 +9,7 @@ import (
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/parallel"
 )
 
 // agentWait is a call of Await. It hands agents on by pointer, because copies of them would be most of the stack of
@@ -72,14 +73,16 @@ func (w *agentWait) concerns(events []event.Event) bool {
 
 // check reads the agent, and reports whether the condition holds for it.
 func (w *agentWait) check(ctx context.Context) (done bool, err error) {
-	a, err := w.agents.Get(ctx, w.ref.ID)
-	if err != nil {
-		w.last = nil
-		return false, err
-	}
-	if w.last != nil && w.last.Version == a.Version {
-		return false, nil
-	}
-	w.last = &a
-	return w.until(a), nil
+	return parallel.Apart(func() (done bool, err error) {
+		a, err := w.agents.Get(ctx, w.ref.ID)
+		if err != nil {
+			w.last = nil
+			return false, err
+		}
+		if w.last != nil && w.last.Version == a.Version {
+			return false, nil
+		}
+		w.last = &a
+		return w.until(a), nil
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/event"
+	"agents.example/controlplane/shared/parallel"
 )
 
 // Follow implements event.Log.
@@ -57,14 +58,14 @@ func (r *eventReader) hand(b event.Batch) error {
 // catchUp reads the log until its end.
 func (r *eventReader) catchUp(ctx context.Context) error {
 	if r.after == "" {
-		newest, err := r.log.List(ctx, r.feed.organizationID, r.filter, "", 1)
+		newest, err := r.list(ctx, 1)
 		if err != nil {
 			return err
 		}
 		return r.hand(event.Batch{Next: newest.Next})
 	}
 	for {
-		b, err := r.log.List(ctx, r.feed.organizationID, r.filter, r.after, r.log.page)
+		b, err := r.list(ctx, r.log.page)
 		if err != nil {
 			return err
 		}
@@ -72,6 +73,13 @@ func (r *eventReader) catchUp(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// list reads events after the cursor; the newest ones if there is none.
+func (r *eventReader) list(ctx context.Context, limit int) (event.Batch, error) {
+	return parallel.Apart(func() (event.Batch, error) {
+		return r.log.List(ctx, r.feed.organizationID, r.filter, r.after, limit)
+	})
 }
 
 // follow hands on the events of the feed after a place, until the feed no longer has them all or ctx ends.

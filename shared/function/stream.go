@@ -7,8 +7,13 @@ import (
 	"time"
 )
 
-// streamChunk is the number of bytes that a stream buffers before it sends them.
-const streamChunk = 16 << 10
+const (
+	// streamChunk is the number of bytes that a stream buffers before it sends them.
+	streamChunk = 16 << 10
+	// followChunk is that number after the first Flush. A stream that flushes follows something, perhaps for minutes, and
+	// a process holds a buffer for each.
+	followChunk = 1 << 10
+)
 
 // stream writes a body in chunks. If Stream fails or panics before the first chunk is sent, the client gets an error
 // response. After that, stream breaks the connection, because a client takes a body that ends normally for complete.
@@ -26,7 +31,7 @@ func (b Raw) stream(w http.ResponseWriter, req *http.Request, status int) error 
 			_ = s.control.SetWriteDeadline(time.Unix(1, 0))
 		}
 	}()
-	buffer := streamWriter{bufio.NewWriterSize(s, streamChunk), s}
+	buffer := &streamWriter{Writer: bufio.NewWriterSize(s, streamChunk), sender: s}
 	if err := b.Stream(buffer); err != nil {
 		return err
 	}
@@ -41,7 +46,7 @@ func (b Raw) stream(w http.ResponseWriter, req *http.Request, status int) error 
 // Flush sends what the writer of a Raw.Stream holds to the client, and at least the response's header. It does nothing
 // for other writers.
 func Flush(w io.Writer) error {
-	if s, ok := w.(streamWriter); ok {
+	if s, ok := w.(*streamWriter); ok {
 		return s.Flush()
 	}
 	return nil
@@ -54,9 +59,15 @@ type streamWriter struct {
 }
 
 // Flush sends the buffered bytes, or the header if there are none.
-func (s streamWriter) Flush() error {
-	if err := s.Writer.Flush(); err != nil || s.sender.wroteHeader {
+func (s *streamWriter) Flush() error {
+	if err := s.Writer.Flush(); err != nil {
 		return err
+	}
+	if s.Size() > followChunk {
+		s.Writer = bufio.NewWriterSize(s.sender, followChunk)
+	}
+	if s.sender.wroteHeader {
+		return nil
 	}
 	s.sender.writeHeader()
 	return s.sender.control.Flush()

@@ -31,6 +31,23 @@ func ForEach[T any](items []T, limit int, do func(T) error) []error {
 	return errs
 }
 
+// Apart calls do in a new goroutine and waits for it. A panic of do becomes the error.
+//
+// Calls of a service need deep stacks, and the stack of a goroutine that then waits stays as large until garbage is
+// collected. So many goroutines that wait for long need less memory if they make their calls apart.
+func Apart[T any](do func() (T, error)) (result T, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = Recover(func() (err error) {
+			result, err = do()
+			return err
+		})
+	}()
+	<-done
+	return result, err
+}
+
 // Recover calls do. A panic of do becomes the error. The error names the panic's type and stack, but not its value,
 // which may be a secret.
 //

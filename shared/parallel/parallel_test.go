@@ -90,3 +90,14 @@ func TestForEach_TurnsAPanicIntoAnErrorWithoutItsValue(t *testing.T) {
 		}
 	}
 }
+
+func TestApart_ReturnsTheResultAndAPanicAsAnError(t *testing.T) {
+	t.Parallel()
+	if got, err := parallel.Apart(func() (int, error) { return 7, nil }); got != 7 || err != nil {
+		t.Errorf("Apart = %d, %v, want 7", got, err)
+	}
+	_, err := parallel.Apart(func() (int, error) { panic("secret") })
+	if err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("Apart = %v, want an error without the panic's value", err)
+	}
+}

@@ -33,8 +33,10 @@ const (
 	runBudget = 10 * time.Second
 	// leaseTime outlives a run: its budget, the last attempt and the commits.
 	leaseTime = 45 * time.Second
-	// pageSize is how many events are read, and of one agent delivered, between two commits.
+	// pageSize is how many events are delivered between two commits; of a lane, how many are read, too.
 	pageSize = 40
+	// scanSize is how many events are read with one call.
+	scanSize = 25 * pageSize
 	// maxConcurrent is how many attempts of one webhook are made concurrently.
 	maxConcurrent = 8
 	// maxFailures in a row without a success mean that the receiver is down.

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"agents.example/controlplane/shared/event"
@@ -12,18 +13,26 @@ import (
 // scan delivers the events after the webhook's position, page by page: concurrently among agents, and in order for each
 // agent. Events of an agent with a lane belong to the lane, without an attempt. Each event of a page that is neither
 // delivered nor given up opens a lane for its agent, so the position always passes the whole page.
+//
+// It reads many pages with one call: each call also reads the events of the minutes before the position again, because
+// one that was requested then may have been committed after it.
 func (r *run) scan(ctx context.Context) error {
 	for !r.stopped(ctx) {
 		from := r.from(r.w.Position)
-		b, err := r.Events.List(ctx, r.w.OrganizationID, event.Filter{}, from, pageSize)
+		b, err := r.Events.List(ctx, r.w.OrganizationID, event.Filter{}, from, scanSize)
 		if err != nil {
 			return err
 		}
-		if len(b.Events) == 0 { // the release records the position
-			r.w.Position = max(from, b.Next)
-		} else if err := r.deliverPage(ctx, from, b); err != nil {
-			return err
+		for events := range slices.Chunk(b.Events, pageSize) {
+			if r.stopped(ctx) {
+				return ctx.Err()
+			}
+			if err := r.deliverPage(ctx, from, events); err != nil {
+				return err
+			}
+			from = r.w.Position
 		}
+		r.w.Position = max(from, b.Next) // the release records it
 		if !b.More {
 			return nil
 		}
@@ -39,13 +48,13 @@ type queue struct {
 }
 
 // queues sorts a page's events by agent. It leaves out agents with lanes, and types that the webhook does not want.
-func (r *run) queues(from event.ID, b event.Batch) []*queue {
+func (r *run) queues(from event.ID, events []event.Event) []*queue {
 	skip := map[string]bool{}
 	for _, l := range r.w.Lanes {
 		skip[l.AgentID] = true
 	}
 	byAgent, all := map[string]*queue{}, []*queue{}
-	for _, e := range b.Events {
+	for _, e := range events {
 		if !skip[e.AgentID] && r.w.Wants(e.Type) {
 			q := byAgent[e.AgentID]
 			if q == nil {
@@ -60,10 +69,10 @@ func (r *run) queues(from event.ID, b event.Batch) []*queue {
 }
 
 // deliverPage delivers a page, and commits the result.
-func (r *run) deliverPage(ctx context.Context, from event.ID, b event.Batch) error {
+func (r *run) deliverPage(ctx context.Context, from event.ID, events []event.Event) error {
 	var done Done
 	var opened []Lane
-	errs := parallel.ForEach(r.queues(from, b), maxConcurrent, func(q *queue) error {
+	errs := parallel.ForEach(r.queues(from, events), maxConcurrent, func(q *queue) error {
 		deliveries, left, err := r.deliverQueue(ctx, q)
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -74,7 +83,7 @@ func (r *run) deliverPage(ctx context.Context, from event.ID, b event.Batch) err
 		return err
 	})
 	r.w.Lanes = append(r.w.Lanes[:len(r.w.Lanes):len(r.w.Lanes)], opened...)
-	r.w.Position = max(from, b.Next)
+	r.w.Position = events[len(events)-1].ID
 	done.Events = r.disabledEvents()
 	if err := r.commit(ctx, done, nil); err != nil {
 		return err

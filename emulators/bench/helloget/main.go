@@ -1,6 +1,7 @@
 // Command helloget is the least program that answers a request from Firestore: functions-framework and one handler that
-// reads one document. At /signed it also makes one signature, and at /wait it waits for the client to give up. The CPU
-// time of a GET and the memory of a wait are compared with it.
+// reads one document. At /signed it also makes one signature. At /wait it waits for the client to give up, and at /stream
+// it sends a heartbeat from time to time until then. The CPU time of a GET, and what a wait and a stream cost, are
+// compared with it.
 package main
 
 import (
@@ -13,6 +14,7 @@ import (
 	"log"
 	"net/http"
 	"os"
+	"time"
 
 	"cloud.google.com/go/firestore"
 	"github.com/GoogleCloudPlatform/functions-framework-go/funcframework"
@@ -30,6 +32,10 @@ func main() {
 	}
 	document := client.Doc(os.Getenv("DOCUMENT"))
 	functions.HTTP("Hello", func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Path == "/stream" {
+			stream(w, req)
+			return
+		}
 		if _, err := document.Get(req.Context()); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -49,5 +55,23 @@ func main() {
 	})
 	if err := funcframework.StartHostPort("127.0.0.1", os.Getenv("PORT")); err != nil {
 		log.Fatal(err)
+	}
+}
+
+// stream sends a heartbeat every 15 seconds.
+func stream(w http.ResponseWriter, req *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	tick := time.NewTicker(15 * time.Second)
+	defer tick.Stop()
+	answer := http.NewResponseController(w)
+	for {
+		if _, err := io.WriteString(w, ": heartbeat\n\n"); err != nil || answer.Flush() != nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-req.Context().Done():
+			return
+		}
 	}
 }

@@ -1,0 +1,63 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"agents.example/controlplane/emulators/dataplane"
+)
+
+const (
+	// idleStreams is how long idle streams are measured at most. In this time each sends two heartbeats.
+	idleStreams = 30 * time.Second
+	// streamCPU is the target for the CPU time of idle streams, compared with the least program that sends as many
+	// heartbeats.
+	streamCPU = 1.5
+)
+
+// measureStreams measures the other half of P18: what a process that holds streams of events costs while nothing
+// happens.
+func measureStreams(ctx context.Context, l *environment, d *deployment) (Report, error) {
+	dir, err := dataplane.BuildPackages(ctx, "agents.example/controlplane/functions/cmd/accounts",
+		"agents.example/controlplane/emulators/bench/helloget")
+	if err != nil {
+		return Report{}, err
+	}
+	n := min(waits, 20*l.provisions)
+	var all []held
+	for range waitOrganizations {
+		_, key, err := d.createOrganization(ctx)
+		if err != nil {
+			return Report{}, err
+		}
+		d.key = key
+		all = append(all, slices.Repeat([]held{{"/api/v1/events/stream", key}}, n/waitOrganizations)...)
+	}
+	s := starter{deployment: d, dir: dir, logs: l.dir, key: d.key, host: l.host}
+	var ours, least [2]holding
+	measured := min(idleStreams, time.Duration(l.provisions)*time.Second)
+	for i, idle := range []time.Duration{0, measured} {
+		least[i], err = s.hold(ctx, coldStart{
+			binary: "helloget", target: "Hello", path: "/stream", env: []string{"DOCUMENT=events/none"},
+		}, slices.Repeat([]held{{path: "/stream"}}, n), idle)
+		if err != nil {
+			return Report{}, err
+		}
+		ours[i], err = s.hold(ctx, coldStart{
+			binary: "accounts", path: "/api/v1/events", env: unlimited(n),
+		}, all, idle)
+		if err != nil {
+			return Report{}, err
+		}
+	}
+	return Report{Rows: []Row{
+		memoryRow(n, "idle streams of events", ours[0], least[0]),
+		{
+			ID: "P18", What: fmt.Sprintf("%d idle streams of events for %s", n, measured),
+			Ours: milliseconds(ours[1].cpu), Limit: milliseconds(least[1].cpu), Unit: "ms of CPU", Most: streamCPU,
+			Timed: true, Note: "limit: functions-framework and handlers that write as many heartbeats",
+		},
+	}}, nil
+}
