@@ -21,7 +21,7 @@ func headers() map[string]header {
 			"The id of the request in logs and in the audit log. A valid id from the client is kept.", true, text(),
 		},
 
-		"Location":                 {"The path of the created object, or of what is known of a deletion.", true, text()},
+		"Location":                 {"The path of the created object, or of the receipt of a deletion.", true, text()},
 		"ETag":                     {"The version of the returned content, for `If-None-Match`.", true, text()},
 		"Cache-Control":            {"Who may cache the response, and for how long.", true, text()},
 		"Link":                     {"Related URLs. `rel=\"next\"` is the next page of a list.", false, text()},
@@ -84,8 +84,8 @@ func parameters() map[string]parameter {
 		function.DryRun: {
 			Name: function.DryRun, In: "query",
 			Schema: &jsonschema.Schema{Type: "boolean", Default: json.RawMessage("false")},
-			Description: "Rehearses the call: all checks run, and nothing is changed. The answer is 200 with what the " +
-				"call would do, or the error that the call would get. An `Idempotency-Key` is not used up.",
+			Description: "Rehearses the call: all checks run, and nothing is changed. The answer is 200 with what " +
+				"the call would do, or the error that the call would get. An `Idempotency-Key` is not used up.",
 		},
 		idempotency.Header: {
 			Name: idempotency.Header, In: "header",

@@ -765,7 +765,7 @@ type CreatedWebhook struct {
 	// Description A text for people.
 	Description string `json:"description"`
 
-	// DisabledReason Why the webhook is disabled: requested, or failing if nothing could be delivered for three days. Null if it is enabled.
+	// DisabledReason Why the webhook is disabled: requested; failing if nothing could be delivered for three days; gone if the receiver answered 410. Null if it is enabled.
 	DisabledReason *string `json:"disabled_reason"`
 
 	// FailingSince The first failure since the last success; null if the latest attempt succeeded.
@@ -1336,7 +1336,7 @@ type Webhook struct {
 	// Description A text for people.
 	Description string `json:"description"`
 
-	// DisabledReason Why the webhook is disabled: requested, or failing if nothing could be delivered for three days. Null if it is enabled.
+	// DisabledReason Why the webhook is disabled: requested; failing if nothing could be delivered for three days; gone if the receiver answered 410. Null if it is enabled.
 	DisabledReason *string `json:"disabled_reason"`
 
 	// FailingSince The first failure since the last success; null if the latest attempt succeeded.

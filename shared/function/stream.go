@@ -10,8 +10,8 @@ import (
 const (
 	// streamChunk is the number of bytes that a stream buffers before it sends them.
 	streamChunk = 16 << 10
-	// followChunk is that number after the first Flush. A stream that flushes follows something, perhaps for minutes, and
-	// a process holds a buffer for each.
+	// followChunk is that number after the first Flush. A stream that flushes follows something, perhaps for minutes,
+	// and a process holds a buffer for each.
 	followChunk = 1 << 10
 )
 

@@ -1,7 +1,7 @@
 // Command helloget is the least program that answers a request from Firestore: functions-framework and one handler that
-// reads one document. At /signed it also makes one signature. At /wait it waits for the client to give up, and at /stream
-// it sends a heartbeat from time to time until then. The CPU time of a GET, and what a wait and a stream cost, are
-// compared with it.
+// reads one document. At /signed it also makes one signature. At /wait it waits for the client to give up, and at
+// /stream it sends a heartbeat from time to time until then. The CPU time of a GET, and what a wait and a stream cost,
+// are compared with it.
 package main
 
 import (

@@ -425,8 +425,8 @@ export interface CreatedWebhook {
   /** Whether events are delivered. */
   status: WebhookStatus;
   /**
-   * Why the webhook is disabled: requested, or failing if nothing could be delivered for three days. Null if it is
-   * enabled.
+   * Why the webhook is disabled: requested; failing if nothing could be delivered for three days; gone if the receiver
+   * answered 410. Null if it is enabled.
    */
   disabled_reason: string | null;
   /** The first failure since the last success; null if the latest attempt succeeded. */
@@ -1014,8 +1014,8 @@ export interface Webhook {
   /** Whether events are delivered. */
   status: WebhookStatus;
   /**
-   * Why the webhook is disabled: requested, or failing if nothing could be delivered for three days. Null if it is
-   * enabled.
+   * Why the webhook is disabled: requested; failing if nothing could be delivered for three days; gone if the receiver
+   * answered 410. Null if it is enabled.
    */
   disabled_reason: string | null;
   /** The first failure since the last success; null if the latest attempt succeeded. */

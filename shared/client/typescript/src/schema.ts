@@ -1606,7 +1606,7 @@ export interface components {
             description: string;
             /** @description Whether events are delivered. */
             status: components["schemas"]["WebhookStatus"];
-            /** @description Why the webhook is disabled: requested, or failing if nothing could be delivered for three days. Null if it is enabled. */
+            /** @description Why the webhook is disabled: requested; failing if nothing could be delivered for three days; gone if the receiver answered 410. Null if it is enabled. */
             disabled_reason: string | null;
             /**
              * Format: date-time
@@ -2158,7 +2158,7 @@ export interface components {
             description: string;
             /** @description Whether events are delivered. */
             status: components["schemas"]["WebhookStatus"];
-            /** @description Why the webhook is disabled: requested, or failing if nothing could be delivered for three days. Null if it is enabled. */
+            /** @description Why the webhook is disabled: requested; failing if nothing could be delivered for three days; gone if the receiver answered 410. Null if it is enabled. */
             disabled_reason: string | null;
             /**
              * Format: date-time
@@ -2614,7 +2614,7 @@ export interface components {
         "Idempotency-Replayed": string;
         /** @description Related URLs. `rel="next"` is the next page of a list. */
         Link: string;
-        /** @description The path of the created object, or of what is known of a deletion. */
+        /** @description The path of the created object, or of the receipt of a deletion. */
         Location: string;
         /** @description The features of the browser that the page does not use. */
         "Permissions-Policy": string;
