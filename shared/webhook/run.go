@@ -253,7 +253,7 @@ func (r *run) deliver(ctx context.Context, l *Lane, e event.Event) (delivery Del
 		if known, ok := found[delivery.ID]; ok {
 			delivery = known
 		}
-		if delivery.Status == Succeeded { // a client asked for it meanwhile
+		if delivery.Status == Succeeded { // a client asked for it between two attempts
 			*l = Lane{AgentID: l.AgentID, After: e.ID, NextAttemptAt: r.Now()}
 			return delivery, true, nil
 		}
