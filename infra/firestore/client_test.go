@@ -60,7 +60,7 @@ func TestOpen_UsesTheEmulatorVariable(t *testing.T) {
 	}
 	c.addRecord(t, "o", 1)
 	w := c.watchRecords("o")
-	awaitNumber(t, w, 1)
+	awaitRecord(t, w)
 	w.stop()
 	if err := c.Close(); err != nil {
 		t.Errorf("close: %v", err)

@@ -6,8 +6,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/protobuf/proto"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
@@ -18,7 +22,7 @@ import (
 
 func TestEventLog_Conforms(t *testing.T) {
 	t.Parallel()
-	for name, size := range map[string]int{"one page": eventPage, "many pages": 2} {
+	for name, size := range map[string]int{"one page": eventPage, "many pages": 5} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			eventtest.Test(t, func(t *testing.T) eventtest.Fixture {
@@ -175,4 +179,34 @@ func (c *Client) commitEvents(ctx context.Context, organizationID, agentID strin
 		_, err := c.commit(ctx, b)
 		return err
 	})
+}
+
+// A listener may leave a record out until its count of records tells. Readers get the record before those that were
+// committed later.
+func TestFollow_HasWhatTheListenerLeftOut(t *testing.T) {
+	t.Parallel()
+	var left atomic.Bool
+	b := &brokenListener{times: 100, fail: func(m proto.Message) error {
+		if r := m.(*firestorepb.ListenResponse); r.GetDocumentChange() != nil && left.CompareAndSwap(false, true) {
+			r.ResponseType = &firestorepb.ListenResponse_TargetChange{TargetChange: &firestorepb.TargetChange{}}
+		}
+		return nil
+	}}
+	c := open(t, "", b.options())
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var got []int64
+	for batch, err := range c.EventLog().Follow(ctx, "o", event.Filter{}, "", time.Minute) {
+		must(t, err)
+		if len(batch.Events) == 0 { // the reader has reached the end of the log
+			c.addRecord(t, "o", 1)
+			c.addRecord(t, "o", 2)
+		}
+		if got = append(got, numbersOf(t, batch.Events)...); len(got) >= 2 {
+			break
+		}
+	}
+	if want := []int64{1, 2}; !slices.Equal(got, want) || !left.Load() {
+		t.Errorf("the reader got %v, want %v; a record was left out: %t", got, want, left.Load())
+	}
 }

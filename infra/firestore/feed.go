@@ -3,8 +3,6 @@ package firestore
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +28,8 @@ type feed struct {
 	organizationID string
 	cancel         context.CancelFunc
 	readers        int // guarded by the lock of feeds
+	// cursor is the place in the log after which run reads.
+	cursor event.ID
 
 	mu sync.Mutex
 	// recent are the newest events, and end is how many the feed has had.
@@ -57,6 +57,7 @@ func (f *feeds) join(organizationID string) *feed {
 		ctx, cancel := context.WithCancel(context.Background())
 		joined = &feed{
 			feeds: f, organizationID: organizationID, cancel: cancel, changed: make(chan struct{}),
+			cursor: event.After(f.client.now().Add(-settling - clockSkew)),
 		}
 		f.feeds[organizationID] = joined
 		f.running.Go(func() { joined.run(ctx) })
@@ -101,22 +102,14 @@ func (f *feed) after(place int) (events []event.Event, end int, missed bool, cha
 	return events, f.end, missed, f.changed, f.err
 }
 
-// add appends events that were committed after those that the feed has. It leaves out those that it has, and repeats:
-// listeners receive records again.
+// add appends events that were committed after those that the feed has.
 func (f *feed) add(events []event.Event) {
+	if len(events) == 0 {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var last event.ID
-	if len(f.recent) > 0 {
-		last = f.recent[len(f.recent)-1].ID
-	}
-	before := len(f.recent)
-	for _, e := range events {
-		if e.ID > last {
-			f.recent, last = append(f.recent, e), e.ID
-		}
-	}
-	f.end += len(f.recent) - before
+	f.recent, f.end = append(f.recent, events...), f.end+len(events)
 	if len(f.recent) > 2*maxRecent {
 		f.recent = append([]event.Event(nil), f.recent[len(f.recent)-maxRecent:]...) // readers may have the former
 	}
@@ -159,31 +152,36 @@ func (f *feed) run(ctx context.Context) {
 	}
 }
 
-// listen adds the events of a watch until that fails. It returns the time from which another watch must begin.
+// listen adds the events that were committed when a watch has records, until that fails. It returns the time from which
+// another watch must begin.
+//
+// The events are read from the log. A listener may send a record late, and its count of records tells that only
+// afterwards, when readers have the events that were committed later.
 func (f *feed) listen(ctx context.Context, w *watch) (reached time.Time, err error) {
 	defer w.stop()
 	for {
-		records, err := w.next(ctx)
-		if err != nil {
+		if err := w.next(ctx); err != nil {
 			return w.reached(), err
 		}
-		f.add(eventsOf(ctx, records))
+		if err := f.read(ctx); err != nil {
+			return w.reached(), err
+		}
 	}
 }
 
-// eventsOf returns the events of records in their order. It reports records that can't be decoded and leaves them out.
-func eventsOf(ctx context.Context, records []*firestorepb.Document) []event.Event {
-	var events []event.Event
-	for _, r := range records {
-		id := r.GetName()[strings.LastIndexByte(r.GetName(), '/')+1:]
-		found, err := eventsIn(id, inDocument(r), r.GetUpdateTime().AsTime())
+// read adds the events of the log after those that the feed has.
+func (f *feed) read(ctx context.Context) error {
+	log := f.feeds.client.EventLog()
+	for {
+		b, err := log.List(ctx, f.organizationID, event.Filter{}, f.cursor, maxRecent)
 		if err != nil {
-			reportUnreadable(ctx, eventCollection, id, err)
+			return err
 		}
-		events = append(events, found...)
+		f.add(b.Events)
+		if f.cursor = b.Next; !b.More {
+			return nil
+		}
 	}
-	slices.SortFunc(events, compareEvents)
-	return events
 }
 
 // target is the query of the organization's records that were requested from a time on.

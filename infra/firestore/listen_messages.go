@@ -18,7 +18,7 @@ func (s *listenStream) handle(received *firestorepb.ListenResponse) error {
 	case *firestorepb.ListenResponse_DocumentChange:
 		for _, id := range r.DocumentChange.GetTargetIds() {
 			if w := s.targets[id]; w != nil {
-				w.receive(r.DocumentChange.GetDocument())
+				w.receive()
 			}
 		}
 	case *firestorepb.ListenResponse_DocumentDelete:
@@ -57,7 +57,7 @@ func (s *listenStream) handleTargetChange(change *firestorepb.TargetChange) erro
 		case firestorepb.TargetChange_NO_CHANGE:
 			if len(change.GetTargetIds()) == 0 && change.GetReadTime() != nil {
 				s.backoff = reopening()
-				w.deliver(change.GetReadTime().AsTime())
+				w.complete(change.GetReadTime().AsTime())
 			}
 		case firestorepb.TargetChange_RESET:
 			w.reset()

@@ -7,8 +7,8 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 )
 
-// watch is a view of the records of an organization's events that are committed from some time on. The records never
-// change, so only new ones matter.
+// watch tells that records of an organization's events were committed. The records never change, so only new ones
+// matter.
 type watch struct {
 	listeners *listeners
 	target    targetFunc
@@ -23,36 +23,24 @@ type watch struct {
 	current bool
 	// count is how many records the service has sent of those that it has.
 	count int32
-	// pending are records from messages that are not complete yet, and complete are those for the reader.
-	pending, complete []*firestorepb.Document
-	err               error
+	// pending is true if the service has sent a record since the last complete state.
+	pending bool
+	err     error
 }
 
 // targetFunc returns the query of the records that were requested at or after a time.
 type targetFunc func(from time.Time) *firestorepb.Target_QueryTarget
 
-// next waits for records. They have no order, but all were committed after those that it returned before. A record may
-// be returned again after the stream broke. After an error the watch is over.
-func (w *watch) next(ctx context.Context) ([]*firestorepb.Document, error) {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-w.changed:
-		}
-		if records, err := w.take(); err != nil || len(records) > 0 {
-			return records, err
-		}
+// next waits until records were committed. After an error the watch is over.
+func (w *watch) next(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.changed:
 	}
-}
-
-// take returns the records that the reader has not received.
-func (w *watch) take() ([]*firestorepb.Document, error) {
 	w.listeners.mu.Lock()
 	defer w.listeners.mu.Unlock()
-	records := w.complete
-	w.complete = nil
-	return records, w.err
+	return w.err
 }
 
 // reached is the time from which another watch must begin to continue this one.
@@ -75,24 +63,23 @@ func (w *watch) stop() {
 
 // reset forgets what was received of a target, which the service sends again.
 func (w *watch) reset() {
-	w.current, w.count, w.pending = false, 0, nil
+	w.current, w.count, w.pending = false, 0, false
 }
 
-func (w *watch) receive(d *firestorepb.Document) {
-	w.pending, w.count = append(w.pending, d), w.count+1
+func (w *watch) receive() {
+	w.pending, w.count = true, w.count+1
 }
 
-// deliver hands the pending records to the reader. They are all that were committed until now.
-func (w *watch) deliver(now time.Time) {
+// complete tells the reader that records are pending. They are all that were committed until now.
+func (w *watch) complete(now time.Time) {
 	if !w.current {
 		return
 	}
 	w.from = now.Add(-settling - clockSkew)
-	if len(w.pending) == 0 {
-		return
+	if w.pending {
+		w.pending = false
+		notify(w.changed)
 	}
-	w.complete, w.pending = append(w.complete, w.pending...), nil
-	notify(w.changed)
 }
 
 func (w *watch) end(err error) {
