@@ -232,7 +232,9 @@ func (s Agents) Change(ctx context.Context, id string, apply func(*agent.Agent) 
 			saved, err = s.Database.commitAgent(c, read, before, after, false)
 			return err
 		})
-		result = saved // of no use after an error
+		if err == nil { // otherwise the effect may happen while the call goes on
+			result = saved
+		}
 		return err
 	})
 	if err != nil {
