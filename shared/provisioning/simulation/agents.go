@@ -158,15 +158,7 @@ func (s Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 			created = c.rehearse(before, cloneAgent(a), read)
 			return nil
 		}
-		var saved agent.Agent // a late effect must not change what the call returned
-		c.first()             // claims when the commit is sent, not when it lands
-		err := s.Process.Step(ctx, DatabaseService, "commit create", func() (err error) {
-			saved, err = s.Database.commitAgent(c, read, agent.Agent{}, cloneAgent(a), true)
-			return err
-		})
-		if err == nil {
-			created = saved
-		}
+		created, err = s.commit(ctx, c, read, agent.Agent{}, cloneAgent(a))
 		return err
 	})
 	if err != nil {
@@ -226,15 +218,7 @@ func (s Agents) Change(ctx context.Context, id string, apply func(*agent.Agent) 
 			result, nudge = c.rehearse(found, after, read), false
 			return nil
 		}
-		var saved agent.Agent // a late effect must not change what the call returned
-		c.first()             // claims when the commit is sent, not when it lands
-		err = s.Process.Step(ctx, DatabaseService, "commit change", func() (err error) {
-			saved, err = s.Database.commitAgent(c, read, before, after, false)
-			return err
-		})
-		if err == nil { // otherwise the effect may happen while the call goes on
-			result = saved
-		}
+		result, err = s.commit(ctx, c, read, before, after)
 		return err
 	})
 	if err != nil {

@@ -145,3 +145,21 @@ func (c change) rehearse(before rehearsal.State, after agent.Agent, charged stat
 	c.rehearsal.Record(before, rehearsal.State{Agent: after, Organization: charged.org.Organization})
 	return after
 }
+
+// commit commits a new or changed agent. A commit that fails may still take effect later, while the call goes on: it
+// saves nothing that the caller reads.
+func (s Agents) commit(ctx context.Context, c change, read state, before, after agent.Agent) (agent.Agent, error) {
+	var saved agent.Agent
+	isNew, step := before.ID == "", "commit change"
+	if isNew {
+		step = "commit create"
+	}
+	c.first() // claims when the commit is sent, not when it lands
+	if err := s.Process.Step(ctx, DatabaseService, step, func() (err error) {
+		saved, err = s.Database.commitAgent(c, read, before, after, isNew)
+		return err
+	}); err != nil {
+		return agent.Agent{}, err
+	}
+	return saved, nil
+}
