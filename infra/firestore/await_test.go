@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -25,7 +26,7 @@ type brokenListener struct {
 	// fail replaces what a listener received after skip messages.
 	fail func(received proto.Message) error
 	skip int
-	// times is how many listeners fail.
+	// times is how many listeners fail, in addition to those that the service ends.
 	times int64
 	// recovered is called when a listener is opened that does not fail; nil calls nothing.
 	recovered func()
@@ -45,7 +46,7 @@ func (b *brokenListener) options() Options {
 			return stream, err
 		}
 		s := &brokenStream{ClientStream: stream, lost: &b.lost, fail: b.fail, skip: b.skip}
-		if b.opened.Add(1) > b.times {
+		if b.opened.Add(1)-b.lost.Load() > b.times {
 			s.fail = func(proto.Message) error { return nil }
 			if b.recovered != nil {
 				b.recovered()
@@ -60,7 +61,7 @@ type brokenStream struct {
 	lost *atomic.Int64
 	fail func(received proto.Message) error
 	skip int
-	// sending guards SendMsg and CloseSend.
+	// sending guards SendMsg, CloseSend and closed.
 	sending sync.Mutex
 	closed  bool
 }
@@ -73,7 +74,16 @@ func (s *brokenStream) SendMsg(m any) error {
 	if s.closed {
 		return io.EOF
 	}
-	return s.ClientStream.SendMsg(m)
+	return s.ended(s.ClientStream.SendMsg(m))
+}
+
+// ended counts the stream as lost after an error, unless it was closed before. The caller holds the lock.
+func (s *brokenStream) ended(err error) error {
+	if err != nil && !s.closed {
+		s.closed = true
+		s.lost.Add(1)
+	}
+	return err
 }
 
 func (s *brokenStream) CloseSend() error {
@@ -83,14 +93,14 @@ func (s *brokenStream) CloseSend() error {
 	return s.ClientStream.CloseSend()
 }
 
+// RecvMsg ignores the message without content that the official emulator may send before it ends a stream.
 func (s *brokenStream) RecvMsg(m any) error {
-	if err := s.ClientStream.RecvMsg(m); err != nil {
-		s.sending.Lock()
-		defer s.sending.Unlock()
-		if !s.closed {
-			s.lost.Add(1)
+	for ignored := true; ignored; ignored = m.(*firestorepb.ListenResponse).GetResponseType() == nil {
+		if err := s.ClientStream.RecvMsg(m); err != nil {
+			s.sending.Lock()
+			defer s.sending.Unlock()
+			return s.ended(err)
 		}
-		return err
 	}
 	if s.skip--; s.skip >= 0 {
 		return nil

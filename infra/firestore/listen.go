@@ -52,7 +52,8 @@ func (s *listenStream) run(ctx context.Context) {
 	}
 }
 
-// isTransient reports whether an error of a stream is one after which Google's libraries open it again.
+// isTransient reports whether an error of a stream is one after which Google's libraries open it again. Canceled comes
+// from the service: a stream that ends here is closed first.
 func isTransient(err error) bool {
 	if errors.Is(err, io.EOF) {
 		return true
@@ -62,8 +63,8 @@ func isTransient(err error) bool {
 		return false
 	}
 	switch known.Code() {
-	case codes.Unknown, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Internal, codes.Unavailable,
-		codes.Unauthenticated:
+	case codes.Canceled, codes.Unknown, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Internal,
+		codes.Unavailable, codes.Unauthenticated:
 		return true
 	default:
 		return false

@@ -49,10 +49,13 @@ func numbersOf(t *testing.T, events []event.Event) []int64 {
 	return numbers
 }
 
+// recordTimeout is far longer than it takes until a listener tells of a record.
+const recordTimeout = 20 * time.Second
+
 // awaitRecord waits until a watch tells of a record.
 func awaitRecord(t *testing.T, w *watch) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), recordTimeout)
 	defer cancel()
 	if err := w.next(ctx); err != nil {
 		t.Fatalf("watch = %v before it told of a record", err)
@@ -132,13 +135,16 @@ func TestWatch_OutlivesABrokenStream(t *testing.T) {
 	t.Parallel()
 	for what, row := range map[string]struct {
 		times int64
+		with  codes.Code
 		when  func(*firestorepb.ListenResponse) bool
 	}{
-		"at the first message": {times: 4, when: func(*firestorepb.ListenResponse) bool { return true }},
-		"before a target is current": {times: 2, when: func(r *firestorepb.ListenResponse) bool {
+		"at the first message": {times: 4, with: codes.Unavailable, when: func(*firestorepb.ListenResponse) bool {
+			return true
+		}},
+		"before a target is current": {times: 2, with: codes.Internal, when: func(r *firestorepb.ListenResponse) bool {
 			return r.GetTargetChange().GetTargetChangeType() == firestorepb.TargetChange_CURRENT
 		}},
-		"at a change": {times: 1, when: func(r *firestorepb.ListenResponse) bool {
+		"at a change": {times: 1, with: codes.Canceled, when: func(r *firestorepb.ListenResponse) bool {
 			return r.GetDocumentChange() != nil
 		}},
 	} {
@@ -152,7 +158,7 @@ func TestWatch_OutlivesABrokenStream(t *testing.T) {
 					return nil
 				}
 				brokeOnce <- breakIt()
-				return status.Error(codes.Unavailable, "injected fault")
+				return status.Error(row.with, "injected fault")
 			}}
 			c := open(t, "", b.options())
 			var all []*watch
@@ -169,7 +175,12 @@ func TestWatch_OutlivesABrokenStream(t *testing.T) {
 				c.addRecord(t, strconv.Itoa(i), 2)
 			}
 			for range row.times {
-				all = append(all, <-brokeOnce)
+				select {
+				case w := <-brokeOnce:
+					all = append(all, w)
+				case <-time.After(recordTimeout):
+					t.Fatalf("no stream broke in %s", recordTimeout)
+				}
 			}
 			for _, w := range all {
 				awaitRecord(t, w)
