@@ -6,7 +6,6 @@ import (
 	_ "github.com/google/go-containerregistry/pkg/v1/layout"
 	_ "github.com/google/go-containerregistry/pkg/v1/tarball"
 	_ "github.com/google/nftables"
-	_ "github.com/miekg/dns"
 	_ "github.com/vishvananda/netlink"
 	_ "k8s.io/client-go/kubernetes"
 	_ "sigs.k8s.io/kube-network-policies/pkg/networkpolicy"
