@@ -47,6 +47,10 @@ type Options struct {
 	// "entrypoint". Needs Linux. The package comment of emulators/kubernetes/podworker says what differs from a
 	// container.
 	Images map[string]string
+	// NodeSocket is the Unix socket of an HTTP CONNECT proxy into the network of the node real-0, which runs containers
+	// in addition to the simulated nodes. It need not exist yet. Pods go to that node, except those of Images, of
+	// kube-system and of namespaces with a fault. NodeFiles returns what the node needs.
+	NodeSocket string
 	// NoGVisor leaves out the RuntimeClass gvisor, to test pods that need it.
 	NoGVisor bool
 	// Progress receives the progress of a build, if one is needed; nil is standard error.
@@ -59,6 +63,7 @@ type Cluster struct {
 	Kubeconfig string
 
 	process *process.Process
+	dir     string
 }
 
 // Start builds the cluster if its binary is missing, and returns when the cluster can be used: nodes are ready, a
@@ -82,7 +87,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the local Kubernetes cluster: %w", err)
 	}
-	c := &Cluster{}
+	c := &Cluster{dir: o.Dir}
 	log := filepath.Join(o.Dir, "cluster.log")
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("timed out after %s", startTimeout))
 	defer cancel()
@@ -106,6 +111,9 @@ func (o *Options) args(crds []string, fence string) []string {
 	}
 	if o.Nodes != 0 {
 		args = append(args, "-nodes", strconv.Itoa(o.Nodes))
+	}
+	if o.NodeSocket != "" {
+		args = append(args, "-node-socket", o.NodeSocket)
 	}
 	if o.NoGVisor {
 		args = append(args, "-no-gvisor")
@@ -133,6 +141,11 @@ func readyLine(log string) (kubeconfig string, err error) {
 	}
 	return "", errors.New("the cluster is not ready yet")
 }
+
+// NodeFiles returns the directory of the files for the node of Options.NodeSocket: kubeconfig, kubelet.crt and
+// kubelet.key of its kubelet, client-ca.crt for the kubelet's clients, and network.kubeconfig for the program that
+// enforces network policies. The kubeconfigs name the API server https://127.0.0.1:6443. The next start replaces them.
+func (c *Cluster) NodeFiles() string { return filepath.Join(c.dir, "real-node") }
 
 // Pid is the cluster's process: API server, etcd and controllers.
 func (c *Cluster) Pid() int { return c.process.Pid() }

@@ -41,6 +41,8 @@ func command(args []string, stdin *os.File) error {
 		"state `directory`: certificates, etcd's data, kubeconfig, log; a later run goes on from it")
 	flags.StringVar(&s.addr, "addr", "127.0.0.1:0", "loopback `address` of the API server; port 0 picks a free one")
 	flags.IntVar(&s.nodes, "nodes", 3, "`number` of simulated nodes")
+	flags.StringVar(&s.nodeSocket, "node-socket", "", "Unix `socket` of an HTTP CONNECT proxy into the network of a node "+
+		"that runs containers, in addition to the simulated nodes; see package realnode")
 	flags.BoolVar(&s.noGVisor, "no-gvisor", false, "leave out the RuntimeClass gvisor")
 	flags.StringVar(&s.fence, "fence", "",
 		"YAML `file` of the admission policy that refuses lower generations, enforced before the cluster is ready")

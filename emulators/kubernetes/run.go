@@ -21,19 +21,21 @@ import (
 	"agents.example/controlplane/emulators/kubernetes/controllers"
 	"agents.example/controlplane/emulators/kubernetes/kubeletserver"
 	"agents.example/controlplane/emulators/kubernetes/pki"
+	"agents.example/controlplane/emulators/kubernetes/realnode"
 	"agents.example/controlplane/emulators/kubernetes/simulator"
 )
 
 // settings is the command line.
 type settings struct {
-	dir       string
-	addr      string
-	nodes     int
-	crds      []string
-	images    map[string]string // directories of programs by image
-	noGVisor  bool
-	fence     string
-	verbosity int
+	dir        string
+	addr       string
+	nodes      int
+	nodeSocket string // of the node that runs containers; empty without one
+	crds       []string
+	images     map[string]string // directories of programs by image
+	noGVisor   bool
+	fence      string
+	verbosity  int
 }
 
 // run starts the cluster, reports on stdout that it is ready, and stops it when ctx ends.
@@ -56,8 +58,13 @@ func run(ctx context.Context, s settings, stdout io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	server, err := apiserver.Start(ctx,
-		apiserver.Options{Dir: dir, Addr: s.addr, PKI: files, Kubelet: kubeletFiles})
+	serverOptions := apiserver.Options{Dir: dir, Addr: s.addr, PKI: files, ClientCA: files.CA, Kubelet: kubeletFiles}
+	egress, err := addRealNode(ctx, &serverOptions, s.nodeSocket)
+	if err != nil {
+		return err
+	}
+	defer egress.Close()
+	server, err := apiserver.Start(ctx, serverOptions)
 	if ctx.Err() != nil && server == nil {
 		return nil // told to stop early, which is no failure
 	}
@@ -65,31 +72,22 @@ func run(ctx context.Context, s settings, stdout io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Stop()) }()
-	client, err := kubernetes.NewForConfig(server.Config)
-	if err != nil {
-		return fmt.Errorf("make the simulator's client: %w", err)
-	}
-
 	parts := newGroup(ctx)
 	// runs before the API server stops: the parts need it to stop cleanly
 	defer func() { err = errors.Join(err, parts.stop()) }()
-	sim, err := simulator.New(client, simulator.Options{
-		Dir: dir, Images: s.images, Kubelets: kubelets.Address, Block: kubelets.Block,
-	})
+	parts.run("proxy to the node that runs containers", egress.Serve)
+	sim, err := runSimulator(parts, s, server, kubelets, kubeletFiles)
 	if err != nil {
 		return err
 	}
-	parts.run("simulator", sim.Run)
-	parts.run("kubelets' API", func(ctx context.Context) error {
-		return kubeletserver.Serve(ctx, kubelets.Listener, kubeletFiles, sim)
-	})
 	runControllers(parts, server, files, controllers.SchedulerOptions{
 		Dir: dir, Kubeconfig: server.Kubeconfig, Filters: sim.SchedulerFilters(),
 	})
 	err = sim.EnsureNodes(parts.ctx, s.nodes)
 	if err == nil {
-		err = bootstrap.Run(parts.ctx, server.Config,
-			bootstrap.Options{CRDs: s.crds, GVisor: !s.noGVisor, Fence: s.fence})
+		err = bootstrap.Run(parts.ctx, server.Config, bootstrap.Options{
+			CRDs: s.crds, GVisor: !s.noGVisor, Fence: s.fence, RealNode: s.nodeSocket != "",
+		})
 	}
 	if err != nil {
 		if parts.ctx.Err() != nil {
@@ -102,6 +100,40 @@ func run(ctx context.Context, s settings, stdout io.Writer) (err error) {
 	}
 	<-parts.ctx.Done()
 	return nil
+}
+
+// addRealNode makes the API server trust and reach the node that runs containers, if there is one.
+func addRealNode(ctx context.Context, o *apiserver.Options, nodeSocket string) (*realnode.Proxy, error) {
+	if nodeSocket == "" {
+		return nil, nil //nolint:nilnil // without a node, there is nothing to serve
+	}
+	trust, err := realnode.WriteFiles(o.Dir, o.PKI, o.Kubelet)
+	if err != nil {
+		return nil, err
+	}
+	o.ClientCA, o.Kubelet.CA, o.Egress = trust.ClientCA, trust.KubeletCA, egressSocket
+	return realnode.Listen(ctx, egressSocket, nodeSocket)
+}
+
+// runSimulator runs the simulated nodes and their kubelets' API.
+func runSimulator(parts *group, s settings, server *apiserver.Server, kubelets kubeletserver.Endpoint,
+	files pki.KubeletFiles,
+) (*simulator.Simulator, error) {
+	client, err := kubernetes.NewForConfig(server.Config)
+	if err != nil {
+		return nil, fmt.Errorf("make the simulator's client: %w", err)
+	}
+	sim, err := simulator.New(client, simulator.Options{
+		Dir: s.dir, Images: s.images, Kubelets: kubelets.Address, Block: kubelets.Block, NodeSocket: s.nodeSocket,
+	})
+	if err != nil {
+		return nil, err
+	}
+	parts.run("simulator", sim.Run)
+	parts.run("kubelets' API", func(ctx context.Context) error {
+		return kubeletserver.Serve(ctx, kubelets.Listener, files, sim)
+	})
+	return sim, nil
 }
 
 // runControllers runs the controllers and the scheduler.
@@ -124,6 +156,25 @@ func (s *settings) addImage(text string) error {
 	return nil
 }
 
+const (
+	// egressSocket is where the API server finds the proxy to the node that runs containers, in the state directory.
+	egressSocket = "egress.sock"
+	// maxSocketPath is shorter than the longest path of a Unix socket on any system.
+	maxSocketPath = 100
+)
+
+// socketPath returns the path of a Unix socket as seen from the state directory dir.
+func socketPath(dir, socket string) (string, error) {
+	path, err := filepath.Abs(socket)
+	if err == nil && len(path) > maxSocketPath {
+		path, err = filepath.Rel(dir, path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("resolve the node's socket %s: %w", socket, err)
+	}
+	return path, nil
+}
+
 // enter changes to the state directory, because the path of a Unix socket is limited to about 100 bytes and relative
 // paths are short. It first makes the paths of the command line absolute. It also redirects the parts' log to a file
 // there.
@@ -131,6 +182,7 @@ func enter(s *settings) (dir string, closeLog func(), err error) {
 	if dir, err = filepath.Abs(s.dir); err != nil {
 		return "", nil, fmt.Errorf("resolve state directory %s: %w", s.dir, err)
 	}
+	s.dir = dir
 	for i, file := range s.crds {
 		if s.crds[i], err = filepath.Abs(file); err != nil {
 			return "", nil, fmt.Errorf("resolve CRD file %s: %w", file, err)
@@ -144,6 +196,11 @@ func enter(s *settings) (dir string, closeLog func(), err error) {
 	for image, programs := range s.images {
 		if s.images[image], err = filepath.Abs(programs); err != nil {
 			return "", nil, fmt.Errorf("resolve the directory of image %s: %w", image, err)
+		}
+	}
+	if s.nodeSocket != "" {
+		if s.nodeSocket, err = socketPath(dir, s.nodeSocket); err != nil {
+			return "", nil, err
 		}
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {

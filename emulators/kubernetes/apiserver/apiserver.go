@@ -15,20 +15,24 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
 	"agents.example/controlplane/emulators/kubernetes/component"
+	"agents.example/controlplane/emulators/kubernetes/kubeconfig"
 	"agents.example/controlplane/emulators/kubernetes/pki"
 )
 
-// Options configure Start; all are required.
+// Options configure Start; all but Egress are required.
 type Options struct {
-	Dir     string           // state: etcd's data, kubeconfig
-	Addr    string           // loopback host:port to listen on; port 0 picks a free one
-	PKI     pki.Files        // certificates and keys
-	Kubelet pki.KubeletFiles // to read logs from the kubelets
+	Dir      string           // state: etcd's data, kubeconfig
+	Addr     string           // loopback host:port to listen on; port 0 picks a free one
+	PKI      pki.Files        // certificates and keys
+	ClientCA string           // file of the certificate authorities of clients
+	Kubelet  pki.KubeletFiles // to read logs from the kubelets
+	// Egress is the Unix socket of an HTTP CONNECT proxy, through which the API server then connects to kubelets,
+	// webhooks and other servers of the cluster.
+	Egress string
 }
 
 // Server is a running API server.
@@ -62,7 +66,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 		return nil, errors.Join(err, listener.Close())
 	}
 	s := &Server{Kubeconfig: filepath.Join(o.Dir, "kubeconfig")}
-	if s.Config, err = writeKubeconfig(s.Kubeconfig, "https://"+listener.Addr().String(), o.PKI); err != nil {
+	if s.Config, err = connect(s.Kubeconfig, "https://"+listener.Addr().String(), o.PKI); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
 
@@ -100,28 +104,12 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 }
 
 func complete(ctx context.Context, o Options, etcd string, listener net.Listener) (options.CompletedOptions, error) {
-	s := options.NewServerRunOptions()
-	err := component.Parse("kube-apiserver", s.Flags(), []string{
-		"--etcd-servers=" + etcd,
-		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
-		// The reconciler of the kubernetes Service's endpoints refuses a loopback address and delays the stop.
-		"--endpoint-reconciler-type=none",
-		"--service-cluster-ip-range=10.96.0.0/16",
-		"--tls-cert-file=" + o.PKI.ServingCert, "--tls-private-key-file=" + o.PKI.ServingKey, "--client-ca-file=" +
-			o.PKI.CA,
-		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file=" + o.PKI.ServiceAccountKey, "--service-account-signing-key-file=" +
-			o.PKI.ServiceAccountKey,
-		"--kubelet-certificate-authority=" + o.Kubelet.CA, "--kubelet-preferred-address-types=InternalIP",
-		"--kubelet-client-certificate=" + o.Kubelet.ClientCert, "--kubelet-client-key=" + o.Kubelet.ClientKey,
-		withoutEndpointSlices,
-		"--authorization-mode=Node,RBAC", "--allow-privileged=true", "--profiling=false",
-		// No load balancer needs time to notice the shutdown.
-		"--shutdown-delay-duration=0s",
-		// Tests of many concurrent agents must measure the control plane, not this server's queues.
-		"--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000",
-	})
+	args, err := arguments(o, etcd)
 	if err != nil {
+		return options.CompletedOptions{}, err
+	}
+	s := options.NewServerRunOptions()
+	if err := component.Parse("kube-apiserver", s.Flags(), args); err != nil {
 		return options.CompletedOptions{}, err
 	}
 	s.SecureServing.Listener = listener
@@ -139,20 +127,43 @@ func complete(ctx context.Context, o Options, etcd string, listener net.Listener
 	return completed, nil
 }
 
-// writeKubeconfig writes the administrator's kubeconfig, self-contained so that it may be copied, and returns the same
-// for this process.
-func writeKubeconfig(path, host string, files pki.Files) (*rest.Config, error) {
-	const name = "local"
-	k := clientcmdapi.NewConfig()
-	k.CurrentContext = name
-	k.Clusters[name] = &clientcmdapi.Cluster{Server: host, CertificateAuthority: files.CA}
-	k.AuthInfos[name] = &clientcmdapi.AuthInfo{ClientCertificate: files.AdminCert, ClientKey: files.AdminKey}
-	k.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
-	if err := clientcmdapi.FlattenConfig(k); err != nil {
-		return nil, fmt.Errorf("read the certificates for the kubeconfig: %w", err)
+// arguments returns the command line of kube-apiserver.
+func arguments(o Options, etcd string) ([]string, error) {
+	args := []string{
+		"--etcd-servers=" + etcd,
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
+		// The reconciler of the kubernetes Service's endpoints refuses a loopback address and delays the stop.
+		"--endpoint-reconciler-type=none",
+		"--service-cluster-ip-range=10.96.0.0/16",
+		"--tls-cert-file=" + o.PKI.ServingCert, "--tls-private-key-file=" + o.PKI.ServingKey,
+		"--client-ca-file=" + o.ClientCA,
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + o.PKI.ServiceAccountKey,
+		"--service-account-signing-key-file=" + o.PKI.ServiceAccountKey,
+		"--kubelet-certificate-authority=" + o.Kubelet.CA, "--kubelet-preferred-address-types=InternalIP",
+		"--kubelet-client-certificate=" + o.Kubelet.ClientCert, "--kubelet-client-key=" + o.Kubelet.ClientKey,
+		withoutEndpointSlices,
+		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
+		"--allow-privileged=true", "--profiling=false",
+		// No load balancer needs time to notice the shutdown.
+		"--shutdown-delay-duration=0s",
+		// Tests of many concurrent agents must measure the control plane, not this server's queues.
+		"--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000",
 	}
-	if err := clientcmd.WriteToFile(*k, path); err != nil {
-		return nil, fmt.Errorf("write the kubeconfig: %w", err)
+	if o.Egress == "" {
+		return args, nil
+	}
+	file, err := writeEgress(o.Dir, o.Egress)
+	return append(args, "--egress-selector-config-file="+file), err
+}
+
+// connect writes the administrator's kubeconfig, and returns the same for this process.
+func connect(path, host string, files pki.Files) (*rest.Config, error) {
+	k, err := kubeconfig.Write(path, kubeconfig.Access{
+		Server: host, CA: files.CA, ClientCert: files.AdminCert, ClientKey: files.AdminKey,
+	})
+	if err != nil {
+		return nil, err
 	}
 	config, err := clientcmd.NewDefaultClientConfig(*k, nil).ClientConfig()
 	if err != nil {

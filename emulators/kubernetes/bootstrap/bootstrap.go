@@ -27,10 +27,12 @@ type Options struct {
 	CRDs   []string // YAML files of one CustomResourceDefinition each
 	GVisor bool     // make the RuntimeClass gvisor
 	Fence  string   // YAML file of the admission policy that refuses lower generations; empty for none
+	// RealNode is true if there is a node that runs containers.
+	RealNode bool
 }
 
-// Run returns when all objects exist, the custom resources are served, the fence is enforced, and a pod has become ready, which exercises the
-// API server, the service account controller, the scheduler and the simulator.
+// Run returns when all objects exist, the custom resources are served, the fence is enforced, and a pod has become
+// ready, which exercises the API server, the service account controller, the scheduler and the simulator.
 func Run(ctx context.Context, config *rest.Config, o Options) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -48,6 +50,11 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 			return ignoreExists(err)
 		})
 		if err != nil {
+			return err
+		}
+	}
+	if o.RealNode {
+		if err := grantNetwork(ctx, client); err != nil {
 			return err
 		}
 	}

@@ -78,6 +78,8 @@ type Options struct {
 	Images   map[string]string // directories of programs by image
 	Kubelets netip.AddrPort    // where the kubelets of all nodes listen
 	Block    netip.Prefix      // the addresses of pods that run as processes
+	// NodeSocket is the socket of the node that runs containers; empty without one.
+	NodeSocket string
 }
 
 // New makes a simulator of the cluster that client, an administrator's and without a rate limit, talks to. Nothing
