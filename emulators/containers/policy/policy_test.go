@@ -1,0 +1,203 @@
+package policy_test
+
+import (
+	"maps"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// attempt is a connection, or a packet and its answer. The port of ICMP is 0.
+type attempt struct {
+	name, protocol, from, to string
+	want                     bool
+}
+
+func check(t *testing.T, e *enforced, attempts []attempt) {
+	t.Helper()
+	for _, a := range attempts {
+		t.Run(a.name, func(t *testing.T) {
+			if got := e.allows(t, a.protocol, a.from, a.to); got != a.want {
+				t.Errorf("%s: got allowed %t, want %t", flow(a.protocol, a.from, a.to), got, a.want)
+			}
+		})
+	}
+	for _, a := range attempts { // a verdict must be what the kernel does
+		if !a.want && e.reached(a.protocol, a.from, a.to) {
+			t.Errorf("%s: reached its server", flow(a.protocol, a.from, a.to))
+		}
+	}
+}
+
+// Pods of clients.
+const (
+	web      = "10.77.0.11" // alpha, app=web
+	batch    = "10.77.0.12" // alpha, app=batch
+	betaWeb  = "10.77.0.13" // beta, app=web
+	locked   = "10.77.0.14" // alpha, sends nothing
+	limited  = "10.77.0.15" // alpha, sends to the internet and to DNS
+	reused   = "10.77.0.16" // beta; an ended pod of alpha with app=web had the address
+	stranger = "10.77.0.17" // not in the cluster
+)
+
+// Pods of servers.
+const (
+	unselected  = "10.77.0.21"
+	byPod       = "10.77.0.22"
+	byNamespace = "10.77.0.23"
+	byBoth      = "10.77.0.24"
+	byBlock     = "10.77.0.25"
+	closed      = "10.77.0.26"
+)
+
+func TestRun_DecidesByPolicies(t *testing.T) {
+	t.Parallel()
+	check(t, enforce(t, cluster()...), []attempt{
+		{"no policy", "tcp", batch, unselected + ":8080", true},
+		{"no policy, UDP", "udp", batch, unselected + ":53", true},
+		{"no policy, ICMP", "icmp", batch, unselected + ":0", true},
+		{"no policy, from outside", "tcp", "203.0.113.10", unselected + ":8080", true},
+
+		{"pod selected", "tcp", web, byPod + ":8080", true},
+		{"another pod", "tcp", batch, byPod + ":8080", false},
+		{"pod selected, of another namespace", "tcp", betaWeb, byPod + ":8080", false},
+		{"pod selected, another port", "tcp", web, byPod + ":9090", false},
+		{"pod selected, another protocol", "udp", web, byPod + ":8080", false},
+		{"pod selected, ICMP in addition to ports", "icmp", web, byPod + ":0", false},
+		{"pod selected by the address of a pod that has ended", "tcp", reused, byPod + ":8080", false},
+		{"no pod of the cluster", "tcp", stranger, unselected + ":8080", false},
+
+		{"namespace selected, port by name", "tcp", betaWeb, byNamespace + ":8080", true},
+		{"another namespace", "tcp", web, byNamespace + ":8080", false},
+		{"namespace selected, port of no name", "tcp", betaWeb, byNamespace + ":9090", false},
+
+		{"namespace and pod selected", "udp", betaWeb, byBoth + ":53", true},
+		{"pod selected only", "udp", web, byBoth + ":53", false},
+		{"namespace selected only", "udp", reused, byBoth + ":53", false},
+		{"namespace and pod selected, TCP", "tcp", betaWeb, byBoth + ":53", false},
+
+		{"block", "tcp", "203.0.113.10", byBlock + ":8080", true},
+		{"block, ICMP without ports", "icmp", "203.0.113.10", byBlock + ":0", true},
+		{"block, except", "tcp", "203.0.113.20", byBlock + ":8080", false},
+		{"another block", "tcp", "35.191.0.10", byBlock + ":8080", false},
+		{"pod outside the block", "tcp", web, byBlock + ":8080", false},
+
+		{"default deny of ingress, TCP", "tcp", web, closed + ":8080", false},
+		{"default deny of ingress, UDP", "udp", web, closed + ":53", false},
+		{"default deny of ingress, ICMP", "icmp", web, closed + ":0", false},
+		{"default deny of ingress, from outside", "tcp", "35.191.0.10", closed + ":8080", false},
+		{"default deny of egress, to a pod", "tcp", locked, unselected + ":8080", false},
+		{"default deny of egress, to the internet", "tcp", locked, "203.0.113.10:443", false},
+		{"default deny of egress, to the node", "tcp", locked, nodeAddress + ":10250", false},
+		{"default deny of egress, to DNS", "udp", locked, nodeDNS + ":53", false},
+
+		{"egress to a block", "tcp", limited, "203.0.113.10:443", true},
+		{"egress to a block, another port", "tcp", limited, "203.0.113.10:25", false},
+		{"egress, except", "tcp", limited, "10.99.0.10:443", false},
+		{"egress, except the metadata server", "tcp", limited, "169.254.169.254:443", false},
+		{"egress, except the node", "tcp", limited, nodeAddress + ":443", false},
+		{"egress to DNS on the node", "udp", limited, nodeDNS + ":53", true},
+		{"egress to DNS on the node, TCP", "tcp", limited, nodeDNS + ":53", false},
+
+		{"the node to a pod that accepts nothing", "tcp", gateway, closed + ":8080", true},
+		{"the node to a pod that sends nothing", "udp", nodeAddress, locked + ":53", true},
+		{"the node to itself", "tcp", gateway, gateway + ":80", true},
+	})
+}
+
+func cluster() []runtime.Object {
+	tcp, udp := corev1.ProtocolTCP, corev1.ProtocolUDP
+	ended := pod("alpha", "ended", "web", reused)
+	ended.Status.Phase = corev1.PodSucceeded
+	return []runtime.Object{
+		namespace("alpha", nil), namespace("beta", nil), ended,
+		pod("alpha", "web", "web", web), pod("alpha", "batch", "batch", batch), pod("beta", "web", "web", betaWeb),
+		pod("alpha", "locked", "locked", locked), pod("alpha", "limited", "limited", limited),
+		pod("beta", "reused", "other", reused),
+		pod("alpha", "unselected", "unselected", unselected), pod("alpha", "by-pod", "by-pod", byPod),
+		pod("alpha", "by-namespace", "by-namespace", byNamespace), pod("alpha", "by-both", "by-both", byBoth),
+		pod("alpha", "by-block", "by-block", byBlock), pod("alpha", "closed", "closed", closed),
+
+		ingress("by-pod", ports(tcp, intstr.FromInt32(8080)), networkingv1.NetworkPolicyPeer{PodSelector: app("web")}),
+		ingress("by-namespace", ports(tcp, intstr.FromString("http")),
+			networkingv1.NetworkPolicyPeer{NamespaceSelector: named("beta")}),
+		ingress("by-both", ports(udp, intstr.FromInt32(53)),
+			networkingv1.NetworkPolicyPeer{NamespaceSelector: named("beta"), PodSelector: app("web")}),
+		ingress("by-block", nil, networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{
+			CIDR: "203.0.113.0/24", Except: []string{"203.0.113.20/32"},
+		}}),
+		networkPolicy("closed", networkingv1.NetworkPolicySpec{
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+		}),
+		networkPolicy("locked", networkingv1.NetworkPolicySpec{
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress},
+		}),
+		networkPolicy("limited", networkingv1.NetworkPolicySpec{
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress},
+			Egress: []networkingv1.NetworkPolicyEgressRule{
+				{Ports: ports(tcp, intstr.FromInt32(443)), To: []networkingv1.NetworkPolicyPeer{{
+					IPBlock: &networkingv1.IPBlock{CIDR: "0.0.0.0/0", Except: []string{"10.0.0.0/8", "169.254.0.0/16"}},
+				}}},
+				{Ports: ports(udp, intstr.FromInt32(53)), To: []networkingv1.NetworkPolicyPeer{{
+					IPBlock: &networkingv1.IPBlock{CIDR: nodeDNS + "/32"},
+				}}},
+			},
+		}),
+	}
+}
+
+func namespace(name string, labels map[string]string) *corev1.Namespace {
+	labels = maps.Clone(labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[corev1.LabelMetadataName] = name
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+}
+
+func pod(namespace, name, app, addr string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name, Labels: map[string]string{"app": app, "app.kubernetes.io/name": app},
+		},
+		Spec: corev1.PodSpec{NodeName: nodeName, Containers: []corev1.Container{{
+			Name: "main", Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080, Protocol: corev1.ProtocolTCP}},
+		}}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIPs: []corev1.PodIP{{IP: addr}}},
+	}
+}
+
+// networkPolicy selects the pods of namespace alpha whose label app is its name.
+func networkPolicy(name string, spec networkingv1.NetworkPolicySpec) *networkingv1.NetworkPolicy {
+	spec.PodSelector = *app(name)
+	return &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "alpha", Name: name}, Spec: spec}
+}
+
+func ingress(
+	name string, ports []networkingv1.NetworkPolicyPort, from networkingv1.NetworkPolicyPeer,
+) *networkingv1.NetworkPolicy {
+	return networkPolicy(name, networkingv1.NetworkPolicySpec{
+		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+		Ingress: []networkingv1.NetworkPolicyIngressRule{{
+			Ports: ports, From: []networkingv1.NetworkPolicyPeer{from},
+		}},
+	})
+}
+
+func ports(protocol corev1.Protocol, port intstr.IntOrString) []networkingv1.NetworkPolicyPort {
+	return []networkingv1.NetworkPolicyPort{{Protocol: &protocol, Port: &port}}
+}
+
+func app(name string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
+}
+
+func named(namespace string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+		Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: []string{namespace},
+	}}}
+}

@@ -1,0 +1,270 @@
+package policy_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"agents.example/controlplane/emulators/containers/policy"
+)
+
+const server = byPod + ":8080"
+
+// A process that enforces policies, for the test that kills it.
+const childVariable = "POLICY_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) == "" {
+		os.Exit(m.Run())
+	}
+	err := policy.Run(context.Background(), policy.Options{
+		Client: fake.NewSimpleClientset(cluster()...), Node: nodeName, Pods: podPrefix, Queue: queue,
+		Ready: func() { _, _ = os.Stdout.WriteString("ready\n") },
+	})
+	_, _ = os.Stderr.WriteString(err.Error())
+	os.Exit(1)
+}
+
+func TestRun_ChangeOfPolicyRefusesNewConnectionsOnly(t *testing.T) {
+	t.Parallel()
+	e := enforce(t, cluster()...)
+	e.serve(t, "tcp", server)
+	conn, err := e.dial(t.Context(), "tcp", web, server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	deny := networkPolicy("by-pod", networkingv1.NetworkPolicySpec{
+		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+	})
+	policies := e.client.NetworkingV1().NetworkPolicies("alpha")
+	if _, err := policies.Update(t.Context(), deny, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.until(t, web, server, false)
+	if err := echo(conn, "tcp"); err != nil {
+		t.Errorf("the connection from before the change ended: %v", err)
+	}
+	if err := policies.Delete(t.Context(), "by-pod", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.until(t, batch, server, true)
+}
+
+func TestRun_HoldsFirstPacketsUntilTheirPodIsKnown(t *testing.T) {
+	t.Parallel()
+	e := enforce(t, cluster()...)
+	for _, test := range []struct {
+		name, app, from, to string
+		want                bool
+	}{
+		{name: "allowed", app: "other", from: "10.77.0.18", to: unselected + ":53", want: true},
+		{name: "denied by the policies of the pod", app: "locked", from: "10.77.0.19", to: unselected + ":53"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			queued := e.queued(t)
+			answered := make(chan bool, 1)
+			go func() { answered <- e.allows(t, "udp", test.from, test.to) }() // one packet, which is not repeated
+			eventually(t, "a packet in the queue", func() bool { return e.queued(t) > queued })
+			late := pod("alpha", "late-"+test.app, test.app, test.from)
+			if _, err := e.client.CoreV1().Pods("alpha").Create(t.Context(), late, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if got := <-answered; got != test.want {
+				t.Errorf("got allowed %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
+// The kernel judges the source address before the queue does, so a pod cannot speak for another one.
+func TestRun_DropsSpoofedAndMalformedPacketsAndIPv6(t *testing.T) {
+	t.Parallel()
+	e := &enforced{testNetwork: newNetwork(t)}
+	const outside, another, inside = "192.0.2.7", "10.77.0.31", "fd00::2"
+	e.node.must(t, func() error { return addIPv6("clients", "fd00::1/64") })
+	e.clients.must(t, func() error { return addIPv6("eth0", inside+"/64") })
+	e.clients.must(t, func() error {
+		lo, err := netlink.LinkByName("lo")
+		if err != nil {
+			return err
+		}
+		return errors.Join(netlink.AddrAdd(lo, &netlink.Addr{IPNet: host(outside)}),
+			netlink.AddrAdd(lo, &netlink.Addr{IPNet: host(another)}))
+	})
+	e.places["fd00::1"] = e.node
+	sends := []struct{ from, to string }{{outside, nodeDNS}, {another, nodeDNS}, {inside, "[fd00::1]"}}
+	for _, s := range sends { // without policies, they arrive
+		e.serve(t, "udp", s.to+":53")
+		e.serve(t, "udp", s.to+":54")
+		eventually(t, flow("udp", s.from, s.to), func() bool {
+			e.send(t, s.from, s.to+":54")
+			return e.reached("udp", s.from, s.to+":54")
+		})
+	}
+	e.start(t, append(cluster(), pod("alpha", "another", "another", another))...)
+	for _, s := range sends {
+		e.send(t, s.from, s.to+":53")
+	}
+	e.clients.must(t, func() error { return sendShort(t.Context(), web, unselected) })
+	for _, to := range []string{nodeDNS + ":53", unselected + ":53"} { // later packets of the same interface
+		if !e.allows(t, "udp", web, to) {
+			t.Errorf("%s is denied", flow("udp", web, to))
+		}
+	}
+	for _, s := range sends {
+		if e.reached("udp", s.from, s.to+":53") {
+			t.Errorf("%s arrived", flow("udp", s.from, s.to+":53"))
+		}
+	}
+}
+
+func TestRun_RemovesItsRulesAtTheEnd(t *testing.T) {
+	t.Parallel()
+	e := enforce(t, cluster()...)
+	if e.allows(t, "tcp", web, closed+":8080") {
+		t.Fatal("the policy is not enforced")
+	}
+	e.end()
+	e.node.must(t, func() error {
+		c, err := nftables.New()
+		if err != nil {
+			return err
+		}
+		tables, err := c.ListTables()
+		if len(tables) > 0 {
+			t.Errorf("the table %s is left", tables[0].Name)
+		}
+		return err
+	})
+	if !e.allows(t, "tcp", web, closed+":8080") {
+		t.Error("denied without rules")
+	}
+}
+
+func TestRun_LetsNoNewConnectionBeginAfterItsProcessDied(t *testing.T) {
+	t.Parallel()
+	e := &enforced{testNetwork: newNetwork(t)}
+	e.serve(t, "tcp", server)
+	child := exec.CommandContext(t.Context(), os.Args[0])
+	child.Env = append(os.Environ(), childVariable+"=1")
+	child.Stderr = os.Stderr
+	output, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.node.must(t, child.Start)
+	if line, err := bufio.NewReader(output).ReadString('\n'); line != "ready\n" {
+		_ = child.Wait()
+		t.Skipf("the program did not start: %v", err)
+	}
+	conn, err := e.dial(t.Context(), "tcp", web, server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, output)
+	_ = child.Wait()
+	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond) // TCP repeats its first packet once
+	defer cancel()
+	var timeout net.Error
+	if err := e.exchange(ctx, "tcp", web, server); !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Errorf("got %v from a connection without the program, want a timeout", err)
+	}
+	if err := echo(conn, "tcp"); err != nil {
+		t.Errorf("a connection that existed ended: %v", err)
+	}
+	e.start(t, cluster()...) // replaces the rules that are left
+	if !e.allows(t, "tcp", web, server) || e.allows(t, "tcp", batch, server) {
+		t.Error("the next process does not enforce the policies")
+	}
+}
+
+// until tries new connections until they are allowed, or denied.
+func (e *enforced) until(t *testing.T, from, to string, want bool) {
+	t.Helper()
+	eventually(t, flow("tcp", from, to), func() bool { return e.allows(t, "tcp", from, to) == want })
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !holds(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("timed out after %s waiting for: %s", patience, what)
+		}
+	}
+}
+
+// queued returns the number of the last packet that the kernel queued.
+func (e *enforced) queued(t *testing.T) (number int) {
+	t.Helper()
+	e.node.must(t, func() error {
+		b, err := os.ReadFile("/proc/thread-self/net/netfilter/nfnetlink_queue")
+		if err != nil {
+			return err
+		}
+		const column = 7 // id_sequence
+		number, err = strconv.Atoi(strings.Fields(string(b))[column])
+		return err
+	})
+	return number
+}
+
+// send sends one packet and does not wait for an answer.
+func (e *enforced) send(t *testing.T, from, to string) {
+	t.Helper()
+	var conn net.Conn
+	e.clients.must(t, func() (err error) {
+		source := netip.AddrPortFrom(netip.MustParseAddr(from), 0)
+		dialer := net.Dialer{LocalAddr: net.UDPAddrFromAddrPort(source)}
+		conn, err = dialer.DialContext(t.Context(), "udp", to)
+		return err
+	})
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.Write([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sendShort sends a packet of TCP without the end of its header, which the library's parser cannot read.
+func sendShort(ctx context.Context, from, to string) error {
+	dialer := net.Dialer{LocalAddr: &net.IPAddr{IP: net.ParseIP(from)}}
+	conn, err := dialer.DialContext(ctx, "ip4:tcp", to)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Write([]byte{0, 80, 0, 80})
+	return errors.Join(err, conn.Close())
+}
+
+func addIPv6(name, prefix string) error {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	addr, err := netlink.ParseAddr(prefix)
+	if err != nil {
+		return err
+	}
+	addr.Flags = unix.IFA_F_NODAD // usable without a wait
+	return netlink.AddrAdd(link, addr)
+}
