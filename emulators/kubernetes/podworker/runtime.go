@@ -237,6 +237,14 @@ func (r *Runtime) volume(ctx context.Context, namespace, claim string) (string, 
 	if c.Spec.VolumeName == "" {
 		return "", fmt.Errorf("persistentvolumeclaim %q is not bound", claim)
 	}
-	dir := filepath.Join(r.volumes(), c.Spec.VolumeName)
-	return dir, os.MkdirAll(dir, 0o700)
+	return r.MakeVolume(c.Spec.VolumeName)
+}
+
+// MakeVolume makes the directory of a PersistentVolume, if it does not exist.
+func (r *Runtime) MakeVolume(name string) (dir string, err error) {
+	dir = filepath.Join(r.volumes(), name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("make the directory of volume %s: %w", name, err)
+	}
+	return dir, nil
 }

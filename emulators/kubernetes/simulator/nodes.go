@@ -2,19 +2,14 @@ package simulator
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-base/version"
-	fwk "k8s.io/kube-scheduler/framework"
-	schedulerruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 )
 
 func nodeName(i int) string { return fmt.Sprintf("node-%d", i) }
@@ -77,57 +72,6 @@ func (s *Simulator) ensureNode(ctx context.Context, i int) error {
 	_, err = s.client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, []byte(`{"spec":{"taints":null}}`),
 		metav1.PatchOptions{})
 	return err
-}
-
-// schedulerFilter makes the real scheduler find no node for pods of a namespace with the fault unschedulable.
-type schedulerFilter struct{ faults *faults }
-
-var (
-	_ fwk.FilterPlugin      = schedulerFilter{}
-	_ fwk.EnqueueExtensions = schedulerFilter{}
-)
-
-const schedulerFilterName = "SimulatedFaults"
-
-// SchedulerFilters returns the plugins for the scheduler. Without them, the fault unschedulable has no effect.
-func (s *Simulator) SchedulerFilters() schedulerruntime.Registry {
-	return schedulerruntime.Registry{schedulerFilterName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin,
-		error,
-	) {
-		return schedulerFilter{s.faults}, nil
-	}}
-}
-
-// Name returns the plugin's name in the scheduler's configuration.
-func (schedulerFilter) Name() string { return schedulerFilterName }
-
-// Filter refuses every node for a reason that preemption cannot resolve.
-func (f schedulerFilter) Filter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ fwk.NodeInfo) *fwk.Status {
-	if f.faults.of(pod.Namespace).Unschedulable() {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) had no room (simulated fault)")
-	}
-	return nil
-}
-
-// EventsToRegister declares that only wakeScheduler can change the result of Filter.
-func (schedulerFilter) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
-	return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{
-		Resource:   fwk.Node,
-		ActionType: fwk.UpdateNodeAnnotation,
-	}}}, nil
-}
-
-// wakeScheduler annotates a node. The scheduler retries an unschedulable pod only when an object that it watches
-// changes, and it does not watch faults.
-func (s *Simulator) wakeScheduler(ctx context.Context, node string) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{
-		domain + "/faults-changed": time.Now().Format(time.RFC3339Nano),
-	}}})
-	if err != nil {
-		return err
-	}
-	_, err = s.client.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{})
-	return ignoreGone(err)
 }
 
 // ignoreGone drops the errors for objects that changed or disappeared in between: their next event is on the way.

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +18,7 @@ import (
 
 	"agents.example/controlplane/emulators/kubernetes/kubelet"
 	"agents.example/controlplane/emulators/kubernetes/podworker"
+	"agents.example/controlplane/emulators/kubernetes/realnode"
 )
 
 // clock holds the times of one pod, because the API's timestamps have whole seconds only.
@@ -49,6 +51,8 @@ func (s *Simulator) syncPod(ctx context.Context, key string) error {
 	switch {
 	case pod.Spec.NodeName == "":
 		return nil
+	case pod.Spec.NodeName == realnode.Name:
+		return s.syncContainers(ctx, pod)
 	case pod.DeletionTimestamp != nil && s.runtime.Runs(pod):
 		return s.stepProcesses(ctx, pod, s.faults.of(namespace))
 	case pod.DeletionTimestamp != nil:
@@ -58,9 +62,8 @@ func (s *Simulator) syncPod(ctx context.Context, key string) error {
 		return nil
 	}
 	told := s.faults.of(namespace)
-	if told.Unschedulable() {
-		evict := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
-		return ignoreGone(s.client.CoreV1().Pods(namespace).Delete(ctx, name, evict))
+	if told.Unschedulable() || s.needsContainers(pod) {
+		return s.evict(ctx, pod)
 	}
 	if s.runtime.Runs(pod) {
 		return s.stepProcesses(ctx, pod, told)
@@ -146,12 +149,15 @@ func (s *Simulator) remove(ctx context.Context, pod *corev1.Pod) error {
 	}))
 }
 
-// Pod returns a pod by name with the status that its kubelet reported last. The watch of the API server may not have
-// shown it to the simulator yet, but clients may know it already.
+// Pod returns a pod of a simulated node by name, with the status that its kubelet reported last. The watch of the API
+// server may not have shown it to the simulator yet, but clients may know it already.
 func (s *Simulator) Pod(name types.NamespacedName) (*corev1.Pod, error) {
 	pod, err := s.pods.Pods(name.Namespace).Get(name.Name)
 	if err != nil {
 		return nil, err
+	}
+	if pod.Spec.NodeName == realnode.Name {
+		return nil, apierrors.NewNotFound(corev1.Resource("pods"), name.Name)
 	}
 	if last, ok := s.reports.Load(name.String()); ok && last.(reported).uid == pod.UID {
 		pod = pod.DeepCopy()

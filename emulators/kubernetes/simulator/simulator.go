@@ -118,18 +118,22 @@ func (s *Simulator) Run(ctx context.Context) error {
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, FaultsConfigMap).String()
 		}))
+	realNode := s.newRealNodeInformers()
 	defer s.factory.Shutdown()
 	defer listed.Shutdown()
+	defer realNode.Shutdown()
 	defer cancel() // before the factories wait for their informers
 
 	core := s.factory.Core().V1()
 	claimQueue, volumeQueue := newQueue("claim", s.syncClaim), newQueue("volume", s.syncVolume)
+	realNodeQueue := newQueue("node", s.syncRealNode)
 	for informer, handler := range map[cache.SharedIndexInformer]cache.ResourceEventHandler{
 		core.Pods().Informer():                     s.podQueue,
 		core.PersistentVolumeClaims().Informer():   claimQueue,
 		core.PersistentVolumes().Informer():        volumeQueue,
 		core.Namespaces().Informer():               s.watchNamespaces(),
 		listed.Core().V1().ConfigMaps().Informer(): s.watchFaultsConfigMap(),
+		realNode.Core().V1().Nodes().Informer():    realNodeQueue,
 	} {
 		if _, err := informer.AddEventHandler(handler); err != nil {
 			return fmt.Errorf("watch: %w", err)
@@ -137,6 +141,7 @@ func (s *Simulator) Run(ctx context.Context) error {
 	}
 	s.factory.Start(ctx.Done())
 	listed.Start(ctx.Done())
+	realNode.Start(ctx.Done())
 	s.factory.WaitForCacheSync(ctx.Done())
 	listed.WaitForCacheSync(ctx.Done())
 	if err := s.addresses.skipUsed(s.pods); err != nil {
@@ -145,8 +150,13 @@ func (s *Simulator) Run(ctx context.Context) error {
 	if err := s.pruneVolumes(); err != nil {
 		return err
 	}
-	for q, count := range map[*queue]int{s.podQueue: 16, claimQueue: 8, volumeQueue: 8, s.nodeQueue: 1} {
+	for q, count := range map[*queue]int{
+		s.podQueue: 16, claimQueue: 8, volumeQueue: 8, s.nodeQueue: 1, realNodeQueue: 1,
+	} {
 		q.run(ctx, &workers, count)
+	}
+	if s.options.NodeSocket != "" {
+		workers.Go(func() { s.watchRealNode(ctx, realNodeQueue) })
 	}
 	<-ctx.Done()
 	return nil

@@ -53,7 +53,13 @@ func (s *Simulator) syncClaim(ctx context.Context, key string) error {
 	case claim.DeletionTimestamp != nil || claim.Annotations[annotationProvisioner] != provisioner:
 		return nil
 	case claim.Spec.VolumeName == "":
-		_, err := s.client.CoreV1().PersistentVolumes().Create(ctx, volumeOf(claim), metav1.CreateOptions{})
+		volume := volumeOf(claim)
+		if s.options.NodeSocket != "" {
+			if err := s.makeLocal(volume); err != nil {
+				return err
+			}
+		}
+		_, err := s.client.CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
 			return nil
 		}
@@ -89,6 +95,23 @@ func volumeOf(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 		volume.Spec.StorageClassName = *claim.Spec.StorageClassName
 	}
 	return volume
+}
+
+// makeLocal makes a volume one that containers can mount: the directory that pods which run as processes use. A
+// kubelet applies fsGroup to a local volume, but not to one of hostPath; neither enforces the size. A local volume must
+// have an affinity. Any node may use this one, so that a pod keeps its data when a fault moves it to a simulated node.
+func (s *Simulator) makeLocal(volume *corev1.PersistentVolume) error {
+	dir, err := s.runtime.MakeVolume(volume.Name)
+	if err != nil {
+		return err
+	}
+	volume.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: dir}}
+	volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{
+			Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpExists,
+		}}}},
+	}}
+	return nil
 }
 
 // expand acts as a resizer and the kubelet: it expands the volume first, then the capacity of the claim.
