@@ -4,7 +4,8 @@
 //
 // It starts the program in a separate process group, sends its output to a file, waits until it is ready and ends the
 // whole group. On Linux the kernel kills the child when this process dies; on other Unix systems a small shell that
-// watches a pipe does. It does not know what the program does.
+// watches a pipe does. A program that ends with its input is left to do so. The package does not know what the program
+// does.
 package process
 
 import (
@@ -46,6 +47,9 @@ type Options struct {
 	Ready func(ctx context.Context) error
 	// Grace is the time between SIGTERM and SIGKILL in Close; 0 means 5 s.
 	Grace time.Duration
+	// EndsWithInput says that the program ends by itself when its standard input does, and has to clean up then. When
+	// this process dies, the program is not killed, but sees the end of its input.
+	EndsWithInput bool
 	// bind ties the child's life to this process; nil is the best way of the operating system. Tests use both ways.
 	bind func(*exec.Cmd) (release func(), err error)
 }
@@ -71,6 +75,9 @@ func Start(ctx context.Context, options Options) (*Process, error) {
 	}
 	if options.bind == nil {
 		options.bind = bindToParent
+		if options.EndsWithInput {
+			options.bind = bindByInput
+		}
 	}
 	p := &Process{options: options, done: make(chan struct{}), stopped: make(chan struct{})}
 	if err := p.launch(); err != nil {
@@ -144,6 +151,17 @@ func (p *Process) launch() error {
 		close(p.done)
 	}()
 	return <-started
+}
+
+// bindByInput makes the child's standard input a pipe whose other end only this process holds.
+func bindByInput(cmd *exec.Cmd) (release func(), err error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("create the child's input: %w", err)
+	}
+	cmd.Stdin = read
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return func() { _ = read.Close(); _ = write.Close() }, nil
 }
 
 // start runs in the goroutine that is locked to its thread. The returned function releases what guards the child.

@@ -35,16 +35,23 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// inputRole makes the parent start a child that cleans up when its input ends.
+const inputRole = "input"
+
 // guards returns the two ways to tie a child to its parent. They are the same except on Linux.
 func guards() map[string]func(*exec.Cmd) (func(), error) {
 	return map[string]func(*exec.Cmd) (func(), error){"system": bindToParent, "shell": wrapInShell}
 }
 
 func runParent(role, dir string) int {
+	script := "exec 9>\"$1\"; exec sleep 600"
+	if role == inputRole {
+		script = "exec 9>\"$1\"; cat; echo >\"$2\""
+	}
 	_, err := Start(context.Background(), Options{
 		Name: "sleeper", Path: "sh",
-		Args:    []string{"-c", "exec 9>\"$1\"; exec sleep 600", "sh", filepath.Join(dir, "alive")},
-		LogFile: filepath.Join(dir, "log"), bind: guards()[role],
+		Args:    []string{"-c", script, "sh", filepath.Join(dir, "alive"), filepath.Join(dir, "cleaned")},
+		LogFile: filepath.Join(dir, "log"), bind: guards()[role], EndsWithInput: role == inputRole,
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -84,29 +91,44 @@ func TestStart_ChildDiesWithAKilledParent(t *testing.T) {
 	for role := range guards() {
 		t.Run(role, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			path := lifeline(t, dir)
-			parent := exec.Command(os.Args[0], dir)
-			parent.Env = append(os.Environ(), parentRole+"="+role)
-			parent.Stderr = os.Stderr
-			output, err := parent.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := parent.Start(); err != nil {
-				t.Fatal(err)
-			}
-			if line, err := bufio.NewReader(output).ReadString('\n'); line != "started\n" {
-				t.Fatalf("the parent did not start its child: %q, %v", line, err)
-			}
-			awaitDeath(t, path, func() {
-				if err := parent.Process.Kill(); err != nil {
-					t.Fatal(err)
-				}
-				_ = parent.Wait()
-			})
+			killParent(t, role, t.TempDir())
 		})
 	}
+}
+
+// TestStart_ChildCleansUpAfterAKilledParent kills the parent of a program that ends with its input.
+func TestStart_ChildCleansUpAfterAKilledParent(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	killParent(t, inputRole, dir)
+	if _, err := os.Stat(filepath.Join(dir, "cleaned")); err != nil {
+		t.Errorf("the child did not clean up: %v", err)
+	}
+}
+
+// killParent starts a parent, kills it when its child runs, and waits until the child has ended.
+func killParent(t *testing.T, role, dir string) {
+	t.Helper()
+	path := lifeline(t, dir)
+	parent := exec.Command(os.Args[0], dir)
+	parent.Env = append(os.Environ(), parentRole+"="+role)
+	parent.Stderr = os.Stderr
+	output, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(output).ReadString('\n'); line != "started\n" {
+		t.Fatalf("the parent did not start its child: %q, %v", line, err)
+	}
+	awaitDeath(t, path, func() {
+		if err := parent.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = parent.Wait()
+	})
 }
 
 func TestClose_EndsTheWholeGroup(t *testing.T) {
