@@ -49,6 +49,21 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
+// Check returns an error if the kernel lacks what Run needs. Use it in a network namespace that is of no further use.
+func Check(ctx context.Context, pods netip.Prefix) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	f := &filter{}
+	if _, err := f.open(ctx); err != nil {
+		return fmt.Errorf("policy: open a queue of packets: %w", err)
+	}
+	defer f.close()
+	if err := replaceRules(pods, enqueue(f.Queue)); err != nil {
+		return fmt.Errorf("policy: queue packets: %w", err)
+	}
+	return nil
+}
+
 func enforce(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	factory := informers.NewSharedInformerFactory(o.Client, 0)
