@@ -37,8 +37,23 @@ const (
 	wave                    = 10 * time.Minute
 )
 
-// kubeletSamples returns what a kubelet reports. requests is how many requests the agent has served.
-func (p observation) kubeletSamples(m *meter, requests int64) []monitoringemu.Sample {
+// compute returns the usage of a container that uses nothing.
+func (p observation) compute(m *meter, requests int64) (usage, bool) {
+	limits := p.pod.Spec.Containers[0].Resources.Limits
+	cores, bytes := limits.Cpu().AsApproximateFloat64(), limits.Memory().AsApproximateFloat64()
+	m.seconds += cores*p.swing(idleCPU, swingCPU)*p.now.Sub(m.measured).Seconds() +
+		cpuOfRequest*float64(max(0, requests-m.requests))
+	m.measured, m.requests = p.now, requests
+	return usage{
+		seconds: m.seconds, working: int64(bytes * p.swing(idleMemory, swingMemory)), cache: int64(bytes * idleCPU),
+	}, true
+}
+
+// kubeletSamples returns what a kubelet reports. requests is how many requests the agent has served. used returns the
+// usage of the pod's container, if it is known.
+func (p observation) kubeletSamples(m *meter, requests int64,
+	used func(*meter, int64) (usage, bool),
+) []monitoringemu.Sample {
 	status, since, runs := firstContainer(p.pod)
 	var samples []monitoringemu.Sample
 	if began := p.pod.CreationTimestamp.Time; began.Before(p.now) && status.Name != "" {
@@ -51,21 +66,18 @@ func (p observation) kubeletSamples(m *meter, requests int64) []monitoringemu.Sa
 	if !m.since.Equal(since) {
 		*m = meter{since: since, measured: since, requests: requests}
 	}
-	limits := p.pod.Spec.Containers[0].Resources.Limits
-	cores, bytes := limits.Cpu().AsApproximateFloat64(), limits.Memory().AsApproximateFloat64()
-	m.seconds += cores*p.swing(idleCPU, swingCPU)*p.now.Sub(m.measured).Seconds() +
-		cpuOfRequest*float64(max(0, requests-m.requests))
-	m.measured, m.requests = p.now, requests
-	if !p.sandboxed() { // GKE does not measure the memory of sandboxed containers
-		memory := p.gauge("kubernetes.io/container/memory/used_bytes", int64(bytes*p.swing(idleMemory, swingMemory)))
+	u, known := used(m, requests)
+	if known && !p.sandboxed() { // GKE does not measure the memory of sandboxed containers
+		memory := p.gauge("kubernetes.io/container/memory/used_bytes", u.working)
 		memory.MetricLabels = map[string]string{"memory_type": "non-evictable"}
-		cache := p.gauge("kubernetes.io/container/memory/used_bytes", int64(bytes*idleCPU))
+		cache := p.gauge("kubernetes.io/container/memory/used_bytes", u.cache)
 		cache.MetricLabels = map[string]string{"memory_type": "evictable"}
 		samples = append(samples, memory, cache)
 	}
-	samples = append(samples,
-		p.cumulative("kubernetes.io/container/cpu/core_usage_time", since, m.seconds),
-		p.gauge("kubernetes.io/container/uptime", p.now.Sub(since).Seconds()))
+	if known {
+		samples = append(samples, p.cumulative("kubernetes.io/container/cpu/core_usage_time", since, u.seconds))
+	}
+	samples = append(samples, p.gauge("kubernetes.io/container/uptime", p.now.Sub(since).Seconds()))
 	for _, v := range p.pod.Spec.Volumes {
 		if v.PersistentVolumeClaim == nil {
 			continue

@@ -82,7 +82,8 @@ func TestSamples_FollowTheContainer(t *testing.T) {
 	m, o := &meter{}, Options{Project: "p", Location: "l", Cluster: "c"}
 	measure := func(p *corev1.Pod, after time.Duration, requests int64) map[string]float64 {
 		t.Helper()
-		samples := observation{o, p, began().Add(after)}.kubeletSamples(m, requests)
+		seen := observation{o, p, began().Add(after)}
+		samples := seen.kubeletSamples(m, requests, seen.compute)
 		if err := server.Feed(o.Project, samples...); err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +125,8 @@ func TestSamples_LeaveOutTheMemoryOfSandboxedContainers(t *testing.T) {
 	t.Parallel()
 	p := pod(began(), 0)
 	p.Spec.RuntimeClassName = new("gvisor")
-	got := values(t, observation{Options{}, p, began().Add(time.Minute)}.kubeletSamples(&meter{}, 0))
+	seen := observation{Options{}, p, began().Add(time.Minute)}
+	got := values(t, seen.kubeletSamples(&meter{}, 0, seen.compute))
 	if _, found := got["kubernetes.io/container/memory/used_bytesnon-evictable"]; found {
 		t.Error("a sandboxed container has a memory series, want none")
 	}

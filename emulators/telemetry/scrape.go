@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/common/model"
 	"google.golang.org/genproto/googleapis/api/distribution"
 	"google.golang.org/genproto/googleapis/api/metric"
+	corev1 "k8s.io/api/core/v1"
 
 	"agents.example/controlplane/emulators/monitoringemu"
 )
@@ -164,7 +166,13 @@ func (t *Telemetry) scrapeFront(ctx context.Context, p observation) []monitoring
 	if p.pod.Status.PodIP == "" {
 		return nil
 	}
-	families, err := scrape(ctx, "http://"+net.JoinHostPort(p.pod.Status.PodIP, frontMetricsPort)+"/metrics")
+	var families map[string]*dto.MetricFamily
+	var err error
+	if t.onRealNode(p.pod) {
+		families, err = t.scrapePod(ctx, p.pod)
+	} else {
+		families, err = scrape(ctx, "http://"+net.JoinHostPort(p.pod.Status.PodIP, frontMetricsPort)+"/metrics")
+	}
 	if err != nil {
 		return nil // the pod starts or stops
 	}
@@ -174,6 +182,17 @@ func (t *Telemetry) scrapeFront(ctx context.Context, p observation) []monitoring
 			p.now, m.GetGauge().GetValue()))
 	}
 	return samples
+}
+
+// scrapePod reads the metrics of a pod's front by way of the API server, which reaches the networks of all nodes.
+func (t *Telemetry) scrapePod(ctx context.Context, pod *corev1.Pod) (map[string]*dto.MetricFamily, error) {
+	path := "/api/v1/namespaces/" + pod.Namespace + "/pods/" + pod.Name + ":" + frontMetricsPort + "/proxy/metrics"
+	b, err := t.proxied(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	return parser.TextToMetricFamilies(bytes.NewReader(b))
 }
 
 // counted returns a point of a counter of the router.

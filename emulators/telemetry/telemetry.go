@@ -2,8 +2,9 @@
 // and Managed Prometheus, which scrapes the router and the fronts of sandboxed agents. It reads the cluster and scrapes
 // them, and writes the same metrics with the same labels.
 //
-// Start times, restarts and requests are real. Simulated nodes use no CPU, memory or disk, so those values are computed
-// from the pod's limits, the time and the requests. It does not know the control plane.
+// Start times, restarts and requests are real. A real node measures its pods' CPU and memory. Simulated nodes use none,
+// so those values are computed from the pod's limits, the time and the requests. So is the use of volumes: they are
+// directories, and kubelets measure the whole file system around them. It does not know the control plane.
 package telemetry
 
 import (
@@ -30,6 +31,8 @@ type Options struct {
 	Selector string
 	// Router is the URL of the metrics of the cell's router, and RouterNamespace the namespace that labels them.
 	Router, RouterNamespace string
+	// RealNode is the name of a node that runs containers; empty if there is none.
+	RealNode string
 	// NamespaceOf returns the namespace of the agent that a host belongs to. Requests cost the agent CPU.
 	NamespaceOf func(host string) (namespace string, ok bool)
 	// Feed writes points.
@@ -103,6 +106,10 @@ func (t *Telemetry) reportAll(ctx context.Context, now time.Time) error {
 	if err != nil { // as when a scrape fails: there are no points of this time
 		slog.WarnContext(ctx, "the router could not be scraped", "error", err)
 	}
+	real, err := t.measure(ctx)
+	if err != nil { // as when a kubelet does not answer
+		slog.WarnContext(ctx, "the real node's pods could not be measured", "error", err)
+	}
 	known := t.meters
 	t.meters = map[types.UID]*meter{}
 	for i := range pods.Items {
@@ -113,7 +120,11 @@ func (t *Telemetry) reportAll(ctx context.Context, now time.Time) error {
 		}
 		t.meters[pod.UID] = m
 		p := observation{t.options, pod, now}
-		samples = append(samples, p.kubeletSamples(m, t.counters.requests[pod.Namespace])...)
+		source := p.compute
+		if t.onRealNode(pod) {
+			source = real.of(pod)
+		}
+		samples = append(samples, p.kubeletSamples(m, t.counters.requests[pod.Namespace], source)...)
 		if p.sandboxed() {
 			samples = append(samples, t.scrapeFront(ctx, p)...)
 		}
