@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	patience = 20 * time.Second
+	patience = 10 * time.Second
 	queue    = 7
 	nodeName = "real-0"
 )
@@ -100,8 +100,7 @@ func (e *enforced) allows(t testing.TB, protocol, from, to string) bool {
 		case p := <-e.denied:
 			if p.SrcIP.String() == from && p.DstIP.String() == addrOf(to) && p.DstPort == portOf(to) {
 				cancel()
-				_ = <-answered // canceled
-				return false
+				return <-answered == nil
 			}
 		}
 	}

@@ -38,8 +38,7 @@ func replaceRules(pods netip.Prefix, verdict expr.Any) error {
 			append(isLocal(), accept()),
 			append(isIPv6(), drop()),
 			append(isSpoofed(), drop()),
-			append(hasState(expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED), accept()),
-			append(hasState(expr.CtStateBitINVALID), drop()),
+			append(isOfConnection(), accept()),
 			append(hasAddress(sourceOffset, pods), verdict),
 			append(hasAddress(destinationOffset, pods), verdict),
 		} {
@@ -95,13 +94,11 @@ func isSpoofed() []expr.Any {
 	}
 }
 
-func hasState(states uint32) []expr.Any {
+func isOfConnection() []expr.Any {
+	states := binaryutil.NativeEndian.PutUint32(expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED)
 	return []expr.Any{
 		&expr.Ct{Key: expr.CtKeySTATE, Register: 1},
-		&expr.Bitwise{
-			SourceRegister: 1, DestRegister: 1, Len: 4,
-			Mask: binaryutil.NativeEndian.PutUint32(states), Xor: make([]byte, 4),
-		},
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: states, Xor: make([]byte, 4)},
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: make([]byte, 4)},
 	}
 }

@@ -70,18 +70,24 @@ func TestRun_ChangeOfPolicyRefusesNewConnectionsOnly(t *testing.T) {
 func TestRun_HoldsFirstPacketsUntilTheirPodIsKnown(t *testing.T) {
 	t.Parallel()
 	e := enforce(t, cluster()...)
+	const to = unselected + ":53"
+	e.serve(t, "udp", to)
 	for _, test := range []struct {
-		name, app, from, to string
-		want                bool
+		name, app, from string
+		want            bool
 	}{
-		{name: "allowed", app: "other", from: "10.77.0.18", to: unselected + ":53", want: true},
-		{name: "denied by the policies of the pod", app: "locked", from: "10.77.0.19", to: unselected + ":53"},
+		{name: "allowed", app: "other", from: "10.77.0.18", want: true},
+		{name: "denied by the policies of the pod", app: "locked", from: "10.77.0.19"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			queued := e.queued(t)
 			answered := make(chan bool, 1)
-			go func() { answered <- e.allows(t, "udp", test.from, test.to) }() // one packet, which is not repeated
+			go func() { answered <- e.allows(t, "udp", test.from, to) }() // one packet, which is not repeated
 			eventually(t, "a packet in the queue", func() bool { return e.queued(t) > queued })
+			// When a later packet has its verdict, the program has looked for the pod of the first one.
+			if err := e.exchange(t.Context(), "udp", web, to); err != nil {
+				t.Fatal(err)
+			}
 			late := pod("alpha", "late-"+test.app, test.app, test.from)
 			if _, err := e.client.CoreV1().Pods("alpha").Create(t.Context(), late, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
