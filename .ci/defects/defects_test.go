@@ -109,6 +109,30 @@ func TestRun_ReportsWhatBecameOfADefect(t *testing.T) {
 	}
 }
 
+func TestModuleOf_FindsNestedModules(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "outer", "inner", "pkg"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"go.mod", "outer/inner/go.mod"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct{ pkg, wantModule, wantInside string }{
+		{".", ".", "."},
+		{"./outer", ".", "./outer"},
+		{"./outer/inner", "outer/inner", "."},
+		{"./outer/inner/pkg", "outer/inner", "./pkg"},
+	} {
+		module, inside := moduleOf(dir, test.pkg)
+		if want := filepath.Join(dir, test.wantModule); module != want || inside != test.wantInside {
+			t.Errorf("%s: got %s in %s, want %s in %s", test.pkg, inside, module, test.wantInside, want)
+		}
+	}
+}
+
 func TestTree_IsACopyOfTheWorkingTree(t *testing.T) {
 	t.Parallel()
 	source := sample(t)

@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,14 +27,15 @@ type Result struct {
 	Output string
 }
 
-// goTest runs tests of a package below dir.
+// goTest runs tests of a package below dir, in the package's module.
 func goTest(ctx context.Context, dir, pkg string, tests []string, full bool) (Result, error) {
+	module, pkg := moduleOf(dir, pkg)
 	args := []string{"test", "-json", "-count=1", "-vet=off", "-timeout=10m", "-run", testPattern(tests)}
 	if !full {
 		args = append(args, "-short")
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
-	cmd.Dir = dir
+	cmd.Dir = module
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	stdout, err := cmd.StdoutPipe()
@@ -52,6 +55,16 @@ func goTest(ctx context.Context, dir, pkg string, tests []string, full bool) (Re
 		return result, waited
 	}
 	return result, err
+}
+
+// moduleOf returns the directory of a package's module, which may be nested, and the package's path in it.
+func moduleOf(dir, pkg string) (module, inside string) {
+	for folder := path.Clean(pkg); folder != "."; folder = path.Dir(folder) {
+		if _, err := os.Stat(filepath.Join(dir, folder, "go.mod")); err == nil {
+			return filepath.Join(dir, folder), "." + strings.TrimPrefix(path.Clean(pkg), folder)
+		}
+	}
+	return dir, pkg
 }
 
 // testPattern is the argument of -run for tests by their full names. The elements of subtests are matched one by one.
