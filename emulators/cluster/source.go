@@ -4,77 +4,24 @@ package cluster
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 
+	"agents.example/controlplane/emulators/buildcache"
 	"agents.example/controlplane/emulators/gobuild"
 )
 
 // moduleDir is the path of the nested module in the repository.
 const moduleDir = "emulators/kubernetes"
 
-// findModule finds the nested module in the working directory or above. Tests run in the directory of their package and
-// `go run` in the directory of its user, which both are within the repository.
-func findModule() (string, error) {
-	work, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("find the working directory: %w", err)
-	}
-	for dir := work; ; dir = filepath.Dir(dir) {
-		module := filepath.Join(dir, filepath.FromSlash(moduleDir))
-		if _, err := os.Stat(filepath.Join(module, "go.mod")); err == nil {
-			return module, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("%s is in no repository with %s: run this within the repository, "+
-				"because the cluster is built from source", work, moduleDir)
-		}
-	}
-}
-
-// sourceHash identifies everything that determines a module's binary: its sources, the compiler and the flags.
-func sourceHash(module string, flags []string) (string, error) {
-	sum := sha256.New()
-	_, _ = fmt.Fprintln(sum, runtime.Version(), runtime.GOOS, runtime.GOARCH, flags)
-	err := filepath.WalkDir(module, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !isSource(entry.Name()) {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		relative, err := filepath.Rel(module, path)
-		if err != nil {
-			return err
-		}
-		_, _ = fmt.Fprintln(sum, filepath.ToSlash(relative), len(text))
-		_, _ = sum.Write(text)
-		return nil
-	})
-	if err != nil {
-		return "", fmt.Errorf("read the cluster's sources: %w", err)
-	}
-	return hex.EncodeToString(sum.Sum(nil))[:16], nil
-}
-
-func isSource(name string) bool {
-	return name == "go.mod" || name == "go.sum" || strings.HasSuffix(name, ".go") &&
-		!strings.HasSuffix(name, "_test.go")
-}
-
 // fenceFile returns the admission policy that deployments apply to their clusters.
 func fenceFile() (string, error) {
-	nested, err := findModule()
+	nested, err := buildcache.FindModule(moduleDir)
 	if err != nil {
 		return "", err
 	}
@@ -91,7 +38,7 @@ const gatewayModule = "sigs.k8s.io/gateway-api"
 
 // gatewayCRDs returns the files that define an HTTPRoute and what it needs, in the standard channel.
 func gatewayCRDs(ctx context.Context) ([]string, error) {
-	nested, err := findModule()
+	nested, err := buildcache.FindModule(moduleDir)
 	if err != nil {
 		return nil, err
 	}

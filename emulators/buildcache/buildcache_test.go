@@ -1,6 +1,6 @@
 //go:build unix
 
-package cluster
+package buildcache
 
 import (
 	"bytes"
@@ -21,12 +21,15 @@ import (
 )
 
 // newSmallBuilder returns a builder of a small program that prints text.
-func newSmallBuilder(t *testing.T, text string) *builder {
+func newSmallBuilder(t *testing.T, text string) *Builder {
 	t.Helper()
 	module := t.TempDir()
 	write(t, module, "go.mod", "module example.test/small\n\ngo 1.26\n")
 	write(t, module, "main.go", fmt.Sprintf("package main\n\nfunc main() { print(%s) }\n", text))
-	return &builder{module: module, cache: t.TempDir(), progress: gobuild.NewProgress(io.Discard)}
+	return &Builder{
+		Name: "the sample", Prefix: "sample-", Programs: []Program{{Module: module, Package: "."}}, Cache: t.TempDir(),
+		ColdCPU: 24 * time.Minute, Progress: gobuild.NewProgress(io.Discard),
+	}
 }
 
 func write(t *testing.T, dir, name, text string) {
@@ -45,9 +48,9 @@ func TestBuild_OnceForConcurrentBuilders(t *testing.T) {
 	for i := range builders {
 		all.Go(func() {
 			b := *first
-			b.progress = gobuild.NewProgress(&outputs[i])
+			b.Progress = gobuild.NewProgress(&outputs[i])
 			var err error
-			if binaries[i], err = b.build(t.Context()); err != nil {
+			if binaries[i], err = b.Build(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -74,18 +77,18 @@ func TestBuild_FollowsItsSources(t *testing.T) {
 	b := newSmallBuilder(t, `"one"`)
 	build := func() string {
 		t.Helper()
-		binary, err := b.build(t.Context())
+		binary, err := b.Build(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		return binary
 	}
 	one := build()
-	write(t, b.module, "main_test.go", "package main\n")
+	write(t, b.Programs[0].Module, "main_test.go", "package main\n")
 	if again := build(); again != one {
 		t.Errorf("binary after adding a test file = %s, want %s as before", again, one)
 	}
-	write(t, b.module, "other.go", "package main\n")
+	write(t, b.Programs[0].Module, "other.go", "package main\n")
 	two := build()
 	if two == one {
 		t.Error("the binary after adding a source file is the same, want another")
@@ -97,7 +100,7 @@ func TestBuild_FollowsItsSources(t *testing.T) {
 		t.Error("the binary of the former sources was removed, want it kept")
 	}
 	setAge(t, one, time.Hour)
-	write(t, b.module, "third.go", "package main\n")
+	write(t, b.Programs[0].Module, "third.go", "package main\n")
 	three := build()
 	for name, test := range map[string]struct {
 		binary string
@@ -115,23 +118,23 @@ func TestBuild_KeepsPackagesOnlyOfChangedSources(t *testing.T) {
 		t.Skip("left out with -short: compiles parts of the standard library")
 	}
 	b := newSmallBuilder(t, "undefinedName")
-	b.firstCache = filepath.Join(b.cache, "go-build")
-	if _, err := b.build(t.Context()); err == nil {
+	b.FirstCache = filepath.Join(b.Cache, "go-build")
+	if _, err := b.Build(t.Context()); err == nil {
 		t.Fatal("a broken program was built")
 	}
-	if _, err := os.Stat(b.firstCache); err != nil {
+	if _, err := os.Stat(b.FirstCache); err != nil {
 		t.Errorf("the packages of a build that failed: %v, want them kept for the next", err)
 	}
-	write(t, b.module, "main.go", "package main\n\nfunc main() {}\n")
-	if _, err := b.build(t.Context()); err != nil {
+	write(t, b.Programs[0].Module, "main.go", "package main\n\nfunc main() {}\n")
+	if _, err := b.Build(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(b.firstCache); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(b.FirstCache); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the packages of the first build: error = %v, want them removed", err)
 	}
-	b.firstCache = filepath.Join(os.DevNull, "unusable")
-	write(t, b.module, "other.go", "package main\n")
-	if _, err := b.build(t.Context()); err != nil {
+	b.FirstCache = filepath.Join(os.DevNull, "unusable")
+	write(t, b.Programs[0].Module, "other.go", "package main\n")
+	if _, err := b.Build(t.Context()); err != nil {
 		t.Errorf("a build of changed sources: %v, want it to use the user's cache", err)
 	}
 }
@@ -147,7 +150,7 @@ func setAge(t *testing.T, path string, age time.Duration) {
 func TestBuild_ErrorQuotesTheCompiler(t *testing.T) {
 	t.Parallel()
 	b := newSmallBuilder(t, "undefinedName")
-	_, err := b.build(t.Context())
+	_, err := b.Build(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "undefined: undefinedName") ||
 		!strings.Contains(err.Error(), "main.go:3") {
 		t.Errorf("build of a broken program: error = %v, want it to quote the compiler", err)
@@ -176,8 +179,8 @@ func TestBuild_WaitsForAnotherBuilderUntilItsContextEnds(t *testing.T) {
 	defer unlock()
 	ctx, cancel := context.WithCancel(t.Context())
 	progress := &canceller{cancel: cancel}
-	b.progress = gobuild.NewProgress(progress)
-	if _, err := b.build(ctx); !errors.Is(err, context.Canceled) {
+	b.Progress = gobuild.NewProgress(progress)
+	if _, err := b.Build(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("build while another holds the lock: error = %v, want context.Canceled", err)
 	}
 	if !strings.Contains(progress.String(), "Waiting for another process") {
@@ -196,30 +199,30 @@ func TestEstimate_DependsOnTheCache(t *testing.T) {
 		}
 		return d
 	}
-	if got := estimate(2); got != coldBuildCPU/2 {
-		t.Errorf("an empty cache on 2 CPUs: %s, want %s", got, coldBuildCPU/2)
+	if got := estimate(2); got != b.ColdCPU/2 {
+		t.Errorf("an empty cache on 2 CPUs: %s, want %s", got, b.ColdCPU/2)
 	}
 	if got := estimate(1000); got != warmBuild {
 		t.Errorf("an empty cache on 1000 CPUs: %s, want %s", got, warmBuild)
 	}
-	write(t, b.cache, binaryPrefix+"0123"+partSuffix, "")
-	if got := estimate(2); got != coldBuildCPU/2 {
-		t.Errorf("after an interrupted build: %s, want %s", got, coldBuildCPU/2)
+	write(t, b.Cache, b.Prefix+"0123"+partSuffix, "")
+	if got := estimate(2); got != b.ColdCPU/2 {
+		t.Errorf("after an interrupted build: %s, want %s", got, b.ColdCPU/2)
 	}
-	if _, err := b.build(t.Context()); err != nil {
+	if _, err := b.Build(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := estimate(2); got != 0 {
 		t.Errorf("after a build: %s, want 0", got)
 	}
-	write(t, b.module, "other.go", "package main\n")
-	if got := estimate(2); got != coldBuildCPU/2 {
-		t.Errorf("after the first change of the sources: %s, want %s", got, coldBuildCPU/2)
+	write(t, b.Programs[0].Module, "other.go", "package main\n")
+	if got := estimate(2); got != b.ColdCPU/2 {
+		t.Errorf("after the first change of the sources: %s, want %s", got, b.ColdCPU/2)
 	}
-	if _, err := b.build(t.Context()); err != nil {
+	if _, err := b.Build(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	write(t, b.module, "third.go", "package main\n")
+	write(t, b.Programs[0].Module, "third.go", "package main\n")
 	if got := estimate(2); got != warmBuild {
 		t.Errorf("after a change of the sources: %s, want %s", got, warmBuild)
 	}

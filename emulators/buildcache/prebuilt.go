@@ -1,6 +1,6 @@
 //go:build unix
 
-package cluster
+package buildcache
 
 import (
 	"bufio"
@@ -12,35 +12,26 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 )
 
-const (
-	// urlVariable is the environment variable with the URL of a directory of binaries, which have the names that they
-	// have in the cache.
-	urlVariable = "AGENTS_KUBERNETES_URL"
-	// checksumFile is the file of the nested module with the checksums of prebuilt binaries, as sha256sum prints them.
-	// The repository is trusted; the server is not.
-	checksumFile = "prebuilt.sha256"
-	// downloadTimeout is when compiling would have been as quick.
-	downloadTimeout = 10 * time.Minute
-)
+// downloadTimeout is when compiling would have been as quick.
+const downloadTimeout = 10 * time.Minute
 
 // errNotPrebuilt means that there is no prebuilt binary to ask for.
-var errNotPrebuilt = errors.New("no binary was published for these sources: " + checksumFile + " does not name it")
+var errNotPrebuilt = errors.New("no binary was published for these sources: the repository has no checksum of it")
 
 // download downloads the binary of the present sources to target.
-func (b *builder) download(ctx context.Context, name, target string) error {
+func (b *Builder) download(ctx context.Context, name, target string) error {
 	want, err := b.checksum(name)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, downloadTimeout, fmt.Errorf("timed out after %s", downloadTimeout))
 	defer cancel()
-	url := strings.TrimSuffix(b.url, "/") + "/" + name
-	b.progress.WriteLine("Downloading the local Kubernetes cluster from " + url + "...")
+	url := strings.TrimSuffix(b.URL, "/") + "/" + name
+	b.Progress.WriteLine("Downloading " + b.Name + " from " + url + "...")
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
@@ -63,14 +54,14 @@ func (b *builder) download(ctx context.Context, name, target string) error {
 		return fmt.Errorf("download %s: %w", url, err)
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != want {
-		return fmt.Errorf("%s has the checksum %s, but %s says %s", url, got, checksumFile, want)
+		return fmt.Errorf("%s has the checksum %s, but %s says %s", url, got, b.Checksums, want)
 	}
 	return nil
 }
 
 // checksum returns the checksum of the prebuilt binary with a name.
-func (b *builder) checksum(name string) (string, error) {
-	file, err := os.Open(filepath.Join(b.module, checksumFile))
+func (b *Builder) checksum(name string) (string, error) {
+	file, err := os.Open(b.Checksums)
 	if errors.Is(err, os.ErrNotExist) {
 		return "", errNotPrebuilt
 	}
@@ -89,7 +80,7 @@ func (b *builder) checksum(name string) (string, error) {
 
 // counter shows how much was downloaded.
 type counter struct {
-	b        *builder
+	b        *Builder
 	done, of int64
 }
 
@@ -99,6 +90,6 @@ func (c *counter) Write(p []byte) (int, error) {
 	if c.of > 0 {
 		status += fmt.Sprintf(" of %d MB", c.of>>20)
 	}
-	c.b.progress.Update(status)
+	c.b.Progress.Update(status)
 	return len(p), nil
 }

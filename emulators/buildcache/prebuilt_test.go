@@ -1,6 +1,6 @@
 //go:build unix
 
-package cluster
+package buildcache
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,31 +24,31 @@ import (
 const prebuilt = "#!/bin/sh\nprintf prebuilt >&2\n"
 
 // offer makes a builder download from a server. The repository has the checksum of published.
-func offer(t *testing.T, b *builder, published string, server http.HandlerFunc) *bytes.Buffer {
+func offer(t *testing.T, b *Builder, published string, server http.HandlerFunc) *bytes.Buffer {
 	t.Helper()
 	s := httptest.NewServer(server)
 	t.Cleanup(s.Close)
-	b.url = s.URL + "/binaries/"
-	write(t, b.module, checksumFile, fmt.Sprintf("%x  kubernetes-other\n%x  %s\n", sha256.Sum256([]byte("other")),
-		sha256.Sum256([]byte(published)), nameOf(t, b)))
+	b.URL, b.Checksums = s.URL+"/binaries/", filepath.Join(b.Programs[0].Module, "prebuilt.sha256")
+	write(t, b.Programs[0].Module, "prebuilt.sha256", fmt.Sprintf("%x  sample-other\n%x  %s\n",
+		sha256.Sum256([]byte("other")), sha256.Sum256([]byte(published)), nameOf(t, b)))
 	var output bytes.Buffer
-	b.progress = gobuild.NewProgress(&output)
+	b.Progress = gobuild.NewProgress(&output)
 	return &output
 }
 
-func nameOf(t *testing.T, b *builder) string {
+func nameOf(t *testing.T, b *Builder) string {
 	t.Helper()
-	hash, err := sourceHash(b.module, b.flags)
+	result, err := b.result()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return binaryPrefix + hash
+	return filepath.Base(result)
 }
 
 // run builds and returns what the binary prints.
-func run(t *testing.T, b *builder) string {
+func run(t *testing.T, b *Builder) string {
 	t.Helper()
-	binary, err := b.build(t.Context())
+	binary, err := b.Build(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,9 +118,9 @@ func TestBuild_CompilesWithoutAnIntactDownload(t *testing.T) {
 
 func TestBuild_AsksForNothingUnpublished(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*builder){
-		"changed sources": func(b *builder) { write(t, b.module, "other.go", "package main\n") },
-		"no checksums":    func(b *builder) { _ = os.Remove(b.module + "/" + checksumFile) },
+	for name, change := range map[string]func(*Builder){
+		"changed sources": func(b *Builder) { write(t, b.Programs[0].Module, "other.go", "package main\n") },
+		"no checksums":    func(b *Builder) { _ = os.Remove(b.Checksums) },
 	} {
 		b := newSmallBuilder(t, `"compiled"`)
 		offer(t, b, prebuilt, func(http.ResponseWriter, *http.Request) { t.Errorf("%s: the server was asked", name) })
@@ -138,7 +139,7 @@ func TestBuild_EndsADownloadWithItsContext(t *testing.T) {
 		cancel()
 		<-r.Context().Done()
 	})
-	if _, err := b.build(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := b.Build(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("error = %v, want context.Canceled", err)
 	}
 	if strings.Contains(output.String(), "compiled instead") {
