@@ -141,13 +141,14 @@ func (c config) announce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	this := metav1.ListOptions{FieldSelector: "metadata.name=" + nodeName}
 	err = await(ctx, func() error {
-		node, err := client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+		nodes, err := client.CoreV1().Nodes().List(ctx, this)
 		if err != nil {
 			return err
 		}
-		for _, condition := range node.Status.Conditions {
-			if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue && len(node.Spec.Taints) == 0 {
+		for i := range nodes.Items {
+			if takesPods(&nodes.Items[i]) {
 				return nil
 			}
 		}
@@ -158,6 +159,15 @@ func (c config) announce(ctx context.Context) error {
 	}
 	_, err = fmt.Println("ready")
 	return err
+}
+
+func takesPods(node *corev1.Node) bool {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition.Status == corev1.ConditionTrue && len(node.Spec.Taints) == 0
+		}
+	}
+	return false
 }
 
 func dials(network, address string) error {
