@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -34,16 +35,25 @@ func Require(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: needs the local Kubernetes cluster")
 	}
-	needed, err := cluster.BuildTime()
+	RequireBuilt(t, cluster.BuildTime, cluster.Build)
+}
+
+// RequireBuilt builds what a test runs if it is not there: needed estimates how long that takes. It fails the test
+// immediately when the build would take longer than go test gives the package.
+func RequireBuilt(t *testing.T, needed func() (time.Duration, error),
+	build func(context.Context, io.Writer) (string, error),
+) {
+	t.Helper()
+	estimate, err := needed()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if needed == 0 {
+	if estimate == 0 {
 		return
 	}
 	ctx := t.Context()
 	if deadline, ok := t.Deadline(); ok {
-		if err := checkTime(needed, time.Until(deadline)); err != nil {
+		if err := checkTime(estimate, time.Until(deadline)); err != nil {
 			t.Fatal(err)
 		}
 		var cancel context.CancelFunc
@@ -51,7 +61,7 @@ func Require(t *testing.T) {
 			errors.New("the build took too long: "+advice))
 		defer cancel()
 	}
-	if _, err := cluster.Build(ctx, nil); err != nil {
+	if _, err := build(ctx, nil); err != nil {
 		t.Fatal(err)
 	}
 }

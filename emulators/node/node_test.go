@@ -1,0 +1,321 @@
+//go:build unix
+
+package node_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/remotecommand"
+
+	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/emulators/clustertest"
+	"agents.example/controlplane/emulators/dataplane"
+	"agents.example/controlplane/emulators/node"
+	"agents.example/controlplane/emulators/nodetest"
+)
+
+// parentVariable makes the test binary start a cluster with a node below the directory that it names, and wait until it
+// is killed.
+const parentVariable = "NODE_TEST_PARENT"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(parentVariable); dir != "" {
+		os.Exit(runParent(dir))
+	}
+	clustertest.SaveCPU()
+	goleak.VerifyTestMain(m)
+}
+
+func runParent(dir string) int {
+	ctx := context.Background()
+	nodeDir := filepath.Join(dir, "node")
+	c, err := cluster.Start(ctx, cluster.Options{
+		Dir: filepath.Join(dir, "cluster"), NodeSocket: node.Socket(nodeDir),
+	})
+	if err == nil {
+		_, err = node.Start(ctx, node.Options{Dir: nodeDir, Cluster: c})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Println(c.Kubeconfig)
+	select {}
+}
+
+// fixture is a cluster with a node, and an administrator's clients.
+type fixture struct {
+	node   *node.Node
+	config *rest.Config
+	client kubernetes.Interface
+}
+
+// probeImage is the name of the image of testdata/probe.
+const probeImage = "probe"
+
+func start(t *testing.T, o node.Options) fixture {
+	t.Helper()
+	nodetest.Require(t)
+	programs, err := dataplane.BuildPackages(t.Context(), "agents.example/controlplane/emulators/node/testdata/probe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Images = map[string]node.Image{probeImage: {Program: filepath.Join(programs, "probe")}}
+	c, n := nodetest.Start(t, o)
+	return fixture{n, clustertest.Config(t, c.Kubeconfig), clustertest.Client(t, c.Kubeconfig)}
+}
+
+// run runs a pod of the probe until it is ready.
+func (f fixture) run(t *testing.T, namespace string, change func(*corev1.Pod)) *corev1.Pod {
+	t.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "pod", Namespace: namespace},
+		Spec: corev1.PodSpec{
+			TerminationGracePeriodSeconds: new(int64),
+			Containers: []corev1.Container{{
+				Name: "main", Image: f.node.Images[probeImage], Env: []corev1.EnvVar{{Name: "PORT", Value: "8080"}},
+			}},
+		},
+	}
+	if change != nil {
+		change(pod)
+	}
+	clustertest.Eventually(t, func(ctx context.Context) error { // refused until the namespace has a service account
+		_, err := f.client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
+		return err
+	})
+	var running *corev1.Pod
+	clustertest.Eventually(t, func(ctx context.Context) (err error) {
+		running, err = f.client.CoreV1().Pods(namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, c := range running.Status.Conditions {
+			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+				return nil
+			}
+		}
+		return fmt.Errorf("pod %s/%s is not ready: %+v", namespace, pod.Name, running.Status.ContainerStatuses)
+	})
+	return running
+}
+
+// exec runs a program in a pod's first container, as `kubectl exec` does, and returns what it printed.
+func (f fixture) exec(t *testing.T, pod *corev1.Pod, command ...string) (string, error) {
+	t.Helper()
+	req := f.client.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).
+		SubResource("exec").VersionedParams(&corev1.PodExecOptions{Command: command, Stdout: true, Stderr: true},
+		scheme.ParameterCodec)
+	executor, err := remotecommand.NewWebSocketExecutor(f.config, "GET", req.URL().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	err = executor.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: &stdout, Stderr: &stderr})
+	return stdout.String() + stderr.String(), err
+}
+
+// startParent starts a process that starts a node below dir. The process is killed with the test, or by kill.
+func startParent(t *testing.T, dir string) (kubeconfig string, kill func()) {
+	t.Helper()
+	parent := exec.Command(os.Args[0]) //nolint:noctx // it is killed
+	parent.Env = append(os.Environ(), parentVariable+"="+dir)
+	parent.Stderr = os.Stderr
+	output, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill = sync.OnceFunc(func() {
+		_ = parent.Process.Kill()
+		_ = parent.Wait()
+	})
+	t.Cleanup(kill)
+	line, err := bufio.NewReader(output).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the parent did not start a node: %q, %v", line, err)
+	}
+	return strings.TrimSpace(line), kill
+}
+
+// TestNode_LeavesNothing kills the process that started a node. The host was not changed while the node ran, and nothing
+// of the node is left.
+func TestNode_LeavesNothing(t *testing.T) {
+	nodetest.Require(t)
+	dir := nodetest.Dir(t)
+	before := host(t)
+	_, kill := startParent(t, dir)
+	checkHost(t, "while the node runs", before)
+	groups := groupsOf(t, processesOf(t, dir))
+	if len(groups) == 0 {
+		t.Fatal("a node that runs has no control groups, so this test would not see them")
+	}
+	kill()
+	began := time.Now()
+	clustertest.Eventually(t, func(context.Context) error {
+		if left := processesOf(t, dir); len(left) > 0 {
+			return fmt.Errorf("processes are left: %v", left)
+		}
+		for _, group := range groups {
+			if _, err := os.Stat(group); !errors.Is(err, os.ErrNotExist) {
+				return fmt.Errorf("control group %s is left: %w", group, err)
+			}
+		}
+		return nil
+	})
+	t.Logf("nothing is left %s after the kill", time.Since(began).Round(time.Millisecond))
+	checkHost(t, "after the node", before)
+}
+
+func checkHost(t *testing.T, when string, want map[string]string) {
+	t.Helper()
+	for what, got := range host(t) {
+		if got != want[what] {
+			t.Errorf("%s, the host's %s are\n%s\nwant as before:\n%s", when, what, got, want[what])
+		}
+	}
+}
+
+// host returns what a node could change on the host.
+func host(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for what, file := range map[string]string{
+		"mounts": "/proc/self/mountinfo", "routes": "/proc/net/route", "network interfaces": "/proc/net/dev",
+		"sockets of netfilter's queues": "/proc/net/netfilter/nfnetlink_queue", "modules": "/proc/modules",
+		"setting net.ipv4.ip_forward": "/proc/sys/net/ipv4/ip_forward",
+	} {
+		text, err := os.ReadFile(file)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		all[what] = string(text)
+	}
+	var names []string // the counters change
+	for line := range strings.Lines(all["network interfaces"]) {
+		name, _, _ := strings.Cut(line, ":")
+		names = append(names, strings.TrimSpace(name))
+	}
+	all["network interfaces"] = strings.Join(names, " ")
+	return all
+}
+
+// groupsOf returns the control groups of nodes that processes are in.
+func groupsOf(t *testing.T, pids map[int]string) (groups []string) {
+	t.Helper()
+	for pid := range pids {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+		if err != nil {
+			continue // it ended
+		}
+		for line := range strings.Lines(string(text)) {
+			parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+			before, after, ok := strings.Cut(parts[2], "agents-node-")
+			if !ok {
+				continue
+			}
+			name, _, _ := strings.Cut(after, "/")
+			group := filepath.Join("/sys/fs/cgroup", strings.TrimPrefix(parts[1], "name="), before, "agents-node-"+name)
+			if !slices.Contains(groups, group) {
+				groups = append(groups, group)
+			}
+		}
+	}
+	return groups
+}
+
+// processesOf returns the command lines that name a directory, by process.
+func processesOf(t *testing.T, dir string) map[int]string {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[int]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it ended
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if line := strings.ReplaceAll(string(text), "\x00", " "); strings.Contains(line, dir) {
+			found[pid] = line
+		}
+	}
+	return found
+}
+
+// TestNode_RunsPodsInTheirRuntime reads the version of the kernel in a container, as `kubectl exec` and `kubectl logs`
+// show it.
+func TestNode_RunsPodsInTheirRuntime(t *testing.T) {
+	nodetest.Require(t)
+	f := start(t, node.Options{Runc: nodetest.Runc(t)})
+	var host syscall.Utsname
+	if err := syscall.Uname(&host); err != nil {
+		t.Fatal(err)
+	}
+	for runtime, test := range map[string]struct {
+		class *string
+		want  string
+	}{
+		"runc":   {nil, text(host.Release[:])},
+		"gVisor": {new("gvisor"), "4.19.0-gvisor"},
+	} {
+		t.Run(runtime, func(t *testing.T) {
+			t.Parallel()
+			pod := f.run(t, "default", func(pod *corev1.Pod) {
+				pod.Name, pod.Spec.RuntimeClassName = strings.ToLower(runtime), test.class
+			})
+			if pod.Spec.NodeName != node.Name {
+				t.Errorf("the pod runs on node %s", pod.Spec.NodeName)
+			}
+			if got, err := f.exec(t, pod, "/probe", "kernel"); err != nil || got != test.want+"\n" {
+				t.Errorf("kernel = %q, %v; want %s", got, err, test.want)
+			}
+			if got, err := f.exec(t, pod, "/nothing"); err == nil {
+				t.Errorf("a program that does not exist ran and printed %q", got)
+			}
+			log, err := f.client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(t.Context())
+			if err != nil || !strings.Contains(string(log), "the probe runs") {
+				t.Errorf("log = %q, %v", log, err)
+			}
+		})
+	}
+}
+
+// text returns a string of C.
+func text(chars []int8) string {
+	var b strings.Builder
+	for _, c := range chars {
+		if c == 0 {
+			break
+		}
+		b.WriteByte(byte(c))
+	}
+	return b.String()
+}

@@ -1,0 +1,75 @@
+//go:build unix
+
+// Package nodetest starts a local Kubernetes cluster with a real node for tests.
+//
+// It skips with -short, and where a node cannot run. It does not call the cluster.
+package nodetest
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/emulators/clustertest"
+	"agents.example/controlplane/emulators/node"
+)
+
+// Require skips a test where a real node cannot run, and builds the node's programs if they are not there.
+func Require(t *testing.T) {
+	t.Helper()
+	clustertest.Require(t)
+	clustertest.RequireBuilt(t, node.BuildTime, node.Build)
+	if err := node.Supported(t.Context()); errors.Is(err, node.ErrUnsupported) {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Runc returns the path of runc, or skips a test where it is not installed.
+func Runc(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("runc")
+	if err != nil {
+		t.Skip("runc is not installed")
+	}
+	return path
+}
+
+// Dir returns a directory for a node, whose path is short enough for Unix sockets. It is removed with the test.
+func Dir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "node-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// Start starts a cluster and its node for one test, and closes both with the test. The options need neither a directory
+// nor a cluster.
+func Start(t *testing.T, o node.Options) (*cluster.Cluster, *node.Node) {
+	t.Helper()
+	Require(t)
+	o.Dir = filepath.Join(Dir(t), "node")
+	c := clustertest.Start(t, cluster.Options{NodeSocket: node.Socket(o.Dir)})
+	o.Cluster = c
+	n, err := node.Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c, n
+}
