@@ -44,6 +44,7 @@ func readConfig(file string) (config, error) {
 const (
 	nodeName        = "real-0"
 	kubeletPort     = "10250"
+	leastCPUs       = "64" // for the scheduler; agents that wait need none
 	apiServer       = "127.0.0.1:6443"
 	registry        = "127.0.0.1:5000"
 	registryName    = "agents.localhost"

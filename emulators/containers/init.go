@@ -69,7 +69,7 @@ func initialize(ctx context.Context, c config, file string) error {
 	err = s.start("kubelet", c.program("kubelet"), []string{
 		"--config", c.file("kubelet.yaml"), "--kubeconfig", filepath.Join(c.Cluster, "kubeconfig"),
 		"--root-dir", filepath.Join(c.Dir, "kubelet"), "--cert-dir", filepath.Join(c.Dir, "kubelet"),
-		"--hostname-override", nodeName, "--node-ip", nodeAddress.String(), "-v", "2",
+		"--hostname-override", nodeName, "--node-ip", nodeAddress.String(), "--least-cpus", leastCPUs,
 	}, 0)
 	if err != nil {
 		return err

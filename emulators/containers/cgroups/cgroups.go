@@ -66,7 +66,7 @@ func parents() (map[string]string, error) {
 	for line := range strings.Lines(string(text)) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(parts) != 3 || parts[1] == "" {
-			continue // version 2, which has no controllers beside version 1
+			continue // version 2, which has no controllers where version 1 has them
 		}
 		dir := filepath.Join(root, strings.TrimPrefix(parts[1], "name="), parts[2])
 		if _, err := os.Stat(dir); err == nil {

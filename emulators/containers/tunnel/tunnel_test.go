@@ -118,7 +118,7 @@ func TestForward_JoinsConnections(t *testing.T) {
 	}
 }
 
-func TestForward_ClosesWhatNobodyServes(t *testing.T) {
+func TestForward_ClosesWhatHasNoListener(t *testing.T) {
 	t.Parallel()
 	path, _ := serve(t, func(ctx context.Context, l net.Listener) error {
 		return tunnel.Forward(ctx, l, tunnel.To("unix", "/nowhere"))
@@ -165,7 +165,7 @@ func TestConnect(t *testing.T) {
 			"127.8.8.8 sent text",
 		},
 		"from no address": {"CONNECT " + address + " HTTP/1.1\r\nX-Source: here\r\n\r\n", 502, ""},
-		"nobody listens":  {"CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n", 502, ""},
+		"no listener":     {"CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n", 502, ""},
 		"no port":         {"CONNECT node HTTP/1.1\r\n\r\n", 502, ""},
 		"another method":  {"GET http://node/ HTTP/1.1\r\nHost: node\r\n\r\n", 405, ""},
 	} {
