@@ -70,6 +70,7 @@ func initialize(ctx context.Context, c config, file string) error {
 		"--config", c.file("kubelet.yaml"), "--kubeconfig", filepath.Join(c.Cluster, "kubeconfig"),
 		"--root-dir", filepath.Join(c.Dir, "kubelet"), "--cert-dir", filepath.Join(c.Dir, "kubelet"),
 		"--hostname-override", nodeName, "--node-ip", nodeAddress.String(), "--least-cpus", leastCPUs,
+		"--node-labels", "topology.kubernetes.io/region=local,topology.kubernetes.io/zone=local-a",
 	}, 0)
 	if err != nil {
 		return err

@@ -17,8 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"agents.example/controlplane/infra/gke/informers"
@@ -57,13 +55,6 @@ func StartRouterPod(ctx context.Context, o RouterPodOptions) (*Router, error) {
 		return nil, err
 	}
 	config.QPS = -1
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the cluster: %w", err)
-	}
-	if err := labelZones(ctx, client); err != nil {
-		return nil, err
-	}
 	values := cell.Values{Domain: o.Domain, Environment: Environment, Image: o.Image}
 	if err := applyCell(ctx, o.Kubeconfig, values, runsRouter); err != nil {
 		return nil, err
@@ -74,7 +65,7 @@ func StartRouterPod(ctx context.Context, o RouterPodOptions) (*Router, error) {
 	}
 	r, err := b.start(ctx, config)
 	if err != nil {
-		return nil, errors.Join(err, explainRouter(ctx, client))
+		return nil, errors.Join(err, explainRouter(ctx, config))
 	}
 	return r, nil
 }
@@ -93,33 +84,20 @@ func runsRouter(o *unstructured.Unstructured) bool {
 	}
 }
 
-// zone is of nodes that have none. In Google Cloud a controller labels nodes with their zone, over which the router's
-// pods are spread: they are not scheduled to nodes without the label.
-const zone = "local-a"
-
-func labelZones(ctx context.Context, client kubernetes.Interface) error {
-	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: "!" + corev1.LabelTopologyZone})
-	if err != nil {
-		return fmt.Errorf("list nodes without a zone: %w", err)
-	}
-	patch := []byte(`{"metadata":{"labels":{"` + corev1.LabelTopologyZone + `":"` + zone + `"}}}`)
-	for _, n := range nodes.Items {
-		_, err := client.CoreV1().Nodes().Patch(ctx, n.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-		if err != nil {
-			return fmt.Errorf("label node %s with a zone: %w", n.Name, err)
-		}
-	}
-	return nil
-}
-
 // explainTime bounds the request that explains why a start took too long.
 const explainTime = 5 * time.Second
 
 // explainRouter says why no pod of the router is ready.
-func explainRouter(ctx context.Context, client kubernetes.Interface) error {
+func explainRouter(ctx context.Context, config *rest.Config) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainTime)
 	defer cancel()
-	pods, err := client.CoreV1().Pods(cell.GatewayNamespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	var pods corev1.PodList
+	client, err := informers.Client(config, routerName,
+		informers.Group{Version: corev1.SchemeGroupVersion, Register: corev1.AddToScheme})
+	if err == nil {
+		err = client.Get().Namespace(cell.GatewayNamespace).Resource("pods").
+			VersionedParams(&metav1.ListOptions{LabelSelector: selector}, metav1.ParameterCodec).Do(ctx).Into(&pods)
+	}
 	if err != nil {
 		return fmt.Errorf("list the router's pods: %w", err)
 	}
