@@ -19,10 +19,12 @@ import (
 
 	"github.com/google/uuid"
 
+	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/dataplane"
 	"agents.example/controlplane/emulators/gcloud"
 	"agents.example/controlplane/emulators/issuer"
 	"agents.example/controlplane/emulators/monitoringemu"
+	"agents.example/controlplane/emulators/node"
 	"agents.example/controlplane/emulators/pubsubemu"
 	"agents.example/controlplane/emulators/secretmanageremu"
 	"agents.example/controlplane/emulators/stripeemu"
@@ -38,6 +40,9 @@ type Options struct {
 	// Kubeconfig gives access to a cluster to use instead of a local one. Its pods must be reachable from this machine,
 	// and Environment must set PLATFORM_IMAGE to an image that its nodes can pull.
 	Kubeconfig string
+	// Node runs pods as containers of a real node, and the router as one of them. It needs Linux and root. Otherwise
+	// nodes are simulated, and pods run as processes. Pods of Images do so with a real node, too.
+	Node *NodeOptions
 	// Emulators chooses between official and embedded emulators of Firestore and Pub/Sub.
 	Emulators gcloud.Choice
 	// AttachFirestore and AttachPubSub are the addresses of running emulators to use.
@@ -94,6 +99,8 @@ type Cloud struct {
 	Stripe *stripeemu.Server
 	// Router serves the agents' hostnames.
 	Router *dataplane.Router
+	// Node is the real node; nil if nodes are simulated.
+	Node *node.Node
 	// Client is an HTTP client that resolves agents' hostnames to this machine, as browsers do.
 	Client *http.Client
 	// Functions are the processes of separate functions; nil if they run in this process.
@@ -105,6 +112,7 @@ type Cloud struct {
 	binaries   dataplane.Binaries // of separate processes
 	env        map[string]string  // of the functions
 	listener   net.Listener
+	cluster    *cluster.Cluster // nil with a kubeconfig
 	dispatcher *pubsubemu.Dispatcher
 	died       chan error
 	closers    []func() error
@@ -112,6 +120,9 @@ type Cloud struct {
 
 // Start starts every part and returns when the deployment serves. ctx bounds only the start.
 func Start(ctx context.Context, o Options) (_ *Cloud, err error) {
+	if err := o.checkNode(); err != nil {
+		return nil, err
+	}
 	if o.Progress == nil {
 		o.Progress = io.Discard
 	}
@@ -140,7 +151,7 @@ func Start(ctx context.Context, o Options) (_ *Cloud, err error) {
 	c.closeLater(func() error { return ignoreClosed(c.listener.Close()) })
 	c.Ready.BaseURL = "http://" + c.listener.Addr().String()
 	for _, step := range []func(context.Context) error{
-		c.startParts, c.buildBinaries, c.grantAccess, c.startRouter, c.startTelemetry, c.serve,
+		c.startParts, c.startNode, c.buildBinaries, c.grantAccess, c.startRouter, c.startTelemetry, c.serve,
 		c.startDispatcher, c.startNotifier, c.startScheduler, c.seedOrganizations,
 	} {
 		if err := step(ctx); err != nil {

@@ -65,15 +65,11 @@ func (c *Cloud) grantAccess(ctx context.Context) error {
 
 // startRouter runs after grantAccess, because the router lists the agents' endpoints before it serves.
 func (c *Cloud) startRouter(ctx context.Context) error {
-	kubeconfig, err := dataplane.Impersonate(c.Ready.Kubeconfig, dataplane.RouterAccount,
-		filepath.Join(c.options.Dir, "kubeconfig-router"))
-	if err != nil {
-		return err
+	start := c.startLocalRouter
+	if c.Node != nil {
+		start = c.startRouterPod
 	}
-	r, err := dataplane.StartRouter(ctx, dataplane.RouterOptions{
-		Binaries: c.binaries, Kubeconfig: kubeconfig, Domain: cellDomain,
-		Timeouts: c.options.RouterTimeouts,
-	})
+	r, err := start(ctx)
 	if err != nil {
 		return err
 	}
@@ -87,6 +83,19 @@ func (c *Cloud) startRouter(ctx context.Context) error {
 	}
 	c.progress("  %-18s %s", "Agent router", "*."+cellDomain+":"+port)
 	return nil
+}
+
+// startLocalRouter starts the router in this process or as a process of this machine.
+func (c *Cloud) startLocalRouter(ctx context.Context) (*dataplane.Router, error) {
+	kubeconfig, err := dataplane.Impersonate(c.Ready.Kubeconfig, dataplane.RouterAccount,
+		filepath.Join(c.options.Dir, "kubeconfig-router"))
+	if err != nil {
+		return nil, err
+	}
+	return dataplane.StartRouter(ctx, dataplane.RouterOptions{
+		Binaries: c.binaries, Kubeconfig: kubeconfig, Domain: cellDomain,
+		Timeouts: c.options.RouterTimeouts,
+	})
 }
 
 // startNotifier runs after startDispatcher, which creates the topic.

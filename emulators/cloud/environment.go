@@ -83,6 +83,7 @@ func (c *Cloud) environment() (map[string]string, error) {
 
 		"SECRET_MANAGER_WRITES_PER_MINUTE": strconv.Itoa(secretManagerWrites * c.limitFactor()),
 	}
+	c.useNode(env)
 	if c.Stripe != nil {
 		env["STRIPE_API_KEY"], env["STRIPE_WEBHOOK_SECRET"], env["STRIPE_URL"] = c.Stripe.Key, c.Stripe.WebhookSecret,
 			c.Stripe.URL

@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"agents.example/controlplane/emulators/firestoreemu"
 	"agents.example/controlplane/emulators/issuer"
 	"agents.example/controlplane/emulators/monitoringemu"
+	"agents.example/controlplane/emulators/node"
 	"agents.example/controlplane/emulators/pubsubemu"
 	"agents.example/controlplane/emulators/secretmanageremu"
 	"agents.example/controlplane/emulators/stripeemu"
@@ -94,23 +96,29 @@ func (c *Cloud) startCluster(ctx context.Context) (part, error) {
 		c.Ready.Kubeconfig = c.options.Kubeconfig
 		return part{name: "Kubernetes", where: "attached"}, nil
 	}
-	platform := c.options.Binaries
-	if platform == "" {
-		var err error
-		if platform, err = dataplane.Build(ctx); err != nil {
-			return part{}, err
-		}
+	o := cluster.Options{
+		Dir: filepath.Join(c.options.Dir, "kubernetes"), Images: map[string]string{}, Progress: c.options.Progress,
 	}
-	images := map[string]string{dataplane.Image: platform}
-	maps.Copy(images, c.options.Images)
-	k, err := cluster.Start(ctx, cluster.Options{
-		Dir: filepath.Join(c.options.Dir, "kubernetes"), Images: images, Progress: c.options.Progress,
-	})
+	maps.Copy(o.Images, c.options.Images)
+	where := "real API, pods as processes"
+	if c.options.Node != nil {
+		o.NodeSocket, where = node.Socket(c.nodeDir()), "real API, pods as containers"
+	} else {
+		platform := c.options.Binaries
+		if platform == "" {
+			var err error
+			if platform, err = dataplane.Build(ctx); err != nil {
+				return part{}, err
+			}
+		}
+		o.Images[dataplane.Image] = cmp.Or(c.options.Images[dataplane.Image], platform)
+	}
+	k, err := cluster.Start(ctx, o)
 	if err != nil {
 		return part{}, err
 	}
-	c.Ready.Kubeconfig = k.Kubeconfig
-	return part{"Kubernetes", "real API, pods as processes", k.Close, k.Done()}, nil
+	c.cluster, c.Ready.Kubeconfig = k, k.Kubeconfig
+	return part{"Kubernetes", where, k.Close, k.Done()}, nil
 }
 
 func (c *Cloud) startIssuer(ctx context.Context) (part, error) {
@@ -173,7 +181,12 @@ const measureEvery = 10 * time.Second
 
 // startTelemetry runs after startRouter, which it reads from.
 func (c *Cloud) startTelemetry(ctx context.Context) error {
+	real := ""
+	if c.Node != nil {
+		real = node.Name
+	}
 	t, err := telemetry.Start(ctx, telemetry.Options{
+		RealNode:   real,
 		Kubeconfig: c.Ready.Kubeconfig,
 		Selector:   "app.kubernetes.io/managed-by=agent-control-plane,app.kubernetes.io/name=agent",
 		Router:     c.Router.Metrics, RouterNamespace: cell.GatewayNamespace,

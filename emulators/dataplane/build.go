@@ -20,6 +20,12 @@ func Build(ctx context.Context) (dir string, err error) {
 	return BuildPackages(ctx, commands+"front", commands+"sampleagent")
 }
 
+// BuildImage builds the programs of the control plane's image that pods run, the router among them, and returns their
+// directory in the user's cache. They are linked statically.
+func BuildImage(ctx context.Context) (dir string, err error) {
+	return BuildPackages(ctx, commands+"front", commands+"sampleagent", commands+"router")
+}
+
 // BuildPackages builds programs of this module into a directory of the user's cache, which can be an image of
 // cluster.Options.
 func BuildPackages(ctx context.Context, packages ...string) (dir string, err error) {

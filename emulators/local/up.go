@@ -29,6 +29,7 @@ type settings struct {
 	limits     bool
 	delivery   bool
 	payments   bool
+	node       *cloud.NodeOptions // nil if nodes are simulated
 }
 
 func parse(args []string) (settings, error) {
@@ -52,6 +53,7 @@ func parse(args []string) (settings, error) {
 		"wait after failed deliveries as Pub/Sub does, up to 10 minutes; without this flag at most 10 seconds")
 	flags.BoolVar(&s.payments, "payments", false,
 		"take payments through a local Stripe; visiting its checkout page pays")
+	readNode := nodeFlags(flags)
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
@@ -59,7 +61,9 @@ func parse(args []string) (settings, error) {
 		return s, fmt.Errorf("unknown command %q; want build, console, open, token, bench, load or no command",
 			flags.Arg(0))
 	}
-	return s, nil
+	var err error
+	s.node, err = readNode(s.kubeconfig)
+	return s, err
 }
 
 // up starts the cloud, runs the demo and stays up.
@@ -70,6 +74,11 @@ func up(ctx context.Context, args []string) (err error) {
 	}
 	if s.kubeconfig == "" {
 		if _, err := cluster.Build(ctx, os.Stdout); err != nil { // cloud.Start shows no status line
+			return err
+		}
+	}
+	if s.node != nil {
+		if err := buildNode(ctx, os.Stdout); err != nil {
 			return err
 		}
 	}
@@ -89,6 +98,7 @@ func up(ctx context.Context, args []string) (err error) {
 		ProductionDelivery: s.delivery,
 		Emulators:          s.emulators,
 		Payments:           s.payments,
+		Node:               s.node,
 		AttachFirestore:    os.Getenv("FIRESTORE_EMULATOR_HOST"), AttachPubSub: os.Getenv("PUBSUB_EMULATOR_HOST"),
 	})
 	if err != nil {

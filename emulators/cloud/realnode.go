@@ -1,0 +1,114 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"time"
+
+	"agents.example/controlplane/emulators/dataplane"
+	"agents.example/controlplane/emulators/node"
+)
+
+// NodeOptions configure a node that runs pods as containers.
+type NodeOptions struct {
+	// AgentImage is the image of agents; nil is the sample agent of the control plane's image.
+	AgentImage *node.Image
+	// Registry is the host and port of a registry without TLS. References without a host are of this registry.
+	Registry string
+	// Runc is the path of runc, which then runs the pods that need no sandbox. Otherwise gVisor runs all.
+	Runc string
+}
+
+// Names of images in the node's registry.
+const (
+	platformImage = "platform"
+	agentImage    = "agent"
+)
+
+// The API's name and address in the network of a real node. Fronts fetch keys from there, and their network policy
+// admits addresses of the internet only.
+const (
+	apiName    = "control-plane.example"
+	apiAddress = "203.0.113.20"
+)
+
+// routerTime bounds the start of the router's pod. It takes seconds.
+const routerTime = 2 * time.Minute
+
+// nodeDir is the directory of the node's state. It has a short name: paths of Unix sockets have a limit.
+func (c *Cloud) nodeDir() string { return filepath.Join(c.options.Dir, "node") }
+
+// checkNode refuses options that a real node cannot have.
+func (o Options) checkNode() error {
+	switch {
+	case o.Node == nil:
+		return nil
+	case o.Kubeconfig != "":
+		return errors.New("a real node joins the local cluster only: leave out the kubeconfig")
+	case o.Binaries != "":
+		return errors.New("a real node needs programs that are linked statically: leave out the binaries")
+	default:
+		return nil
+	}
+}
+
+// startNode starts the real node, if there is one.
+func (c *Cloud) startNode(ctx context.Context) error {
+	o := c.options.Node
+	if o == nil {
+		return nil
+	}
+	programs, err := dataplane.BuildImage(ctx)
+	if err != nil {
+		return err
+	}
+	images := map[string]node.Image{platformImage: {Programs: programs}}
+	if o.AgentImage != nil {
+		images[agentImage] = *o.AgentImage
+	}
+	n, err := node.Start(ctx, node.Options{
+		Dir: c.nodeDir(), Cluster: c.cluster, Images: images, Insecure: o.Registry, Runc: o.Runc,
+		Hosts: map[string]string{net.JoinHostPort(apiAddress, "80"): c.listener.Addr().String()},
+		Names: map[string]string{apiName: apiAddress},
+	})
+	if err != nil {
+		return err
+	}
+	c.Node = n
+	c.closeLater(n.Close)
+	c.watchPart("The node "+node.Name, n.Done())
+	runtimes := "gVisor"
+	if o.Runc != "" {
+		runtimes = "runc and gVisor"
+	}
+	c.progress("  %-18s %s", "Node", node.Name+", containers in "+runtimes)
+	for _, w := range n.Warnings {
+		c.progress("  Warning: %s", w)
+	}
+	return nil
+}
+
+// useNode changes the environment of functions to that of a cluster with a real node.
+func (c *Cloud) useNode(env map[string]string) {
+	if c.Node == nil {
+		return
+	}
+	env["PLATFORM_IMAGE"] = c.Node.Images[platformImage]
+	if image := c.Node.Images[agentImage]; image != "" {
+		env["AGENT_IMAGE"] = image
+	}
+	env["JWKS_URL"] = "http://" + apiName + "/.well-known/jwks.json"
+}
+
+// startRouterPod starts the router as a pod of the real node.
+func (c *Cloud) startRouterPod(ctx context.Context) (*dataplane.Router, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, routerTime, fmt.Errorf("timed out after %s", routerTime))
+	defer cancel()
+	return dataplane.StartRouterPod(ctx, dataplane.RouterPodOptions{
+		Kubeconfig: c.Ready.Kubeconfig, Domain: cellDomain, Image: c.Node.Images[platformImage],
+		Dial: c.Node.DialContext,
+	})
+}

@@ -1,0 +1,63 @@
+package cloud_test
+
+import (
+	"os/exec"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"agents.example/controlplane/emulators/cloud"
+	"agents.example/controlplane/emulators/node"
+	"agents.example/controlplane/emulators/nodetest"
+)
+
+// TestStoryOnARealNode tests a cloud whose pods are containers behind network policies.
+func TestStoryOnARealNode(t *testing.T) {
+	t.Parallel()
+	nodetest.Require(t)
+	d := start(t, false, func(o *cloud.Options) {
+		runc, _ := exec.LookPath("runc") // where it is not installed, gVisor runs all pods
+		o.Dir, o.Binaries, o.Node = nodetest.Dir(t), "", &cloud.NodeOptions{Runc: runc}
+	})
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, deployment)
+	}{
+		{"agent is created, runs and is deleted", testAgentLifecycle},
+		{"agent pauses, stops and starts again", testPauseAndStop},
+		{"agent is measured", testMetrics},
+		{"dashboard opens by a one-time link", testDashboardLink},
+		{"credentials are rotated", testCredentialRotation},
+		{"router and agents run on the node", testPlaces},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, d)
+		})
+	}
+}
+
+// testPlaces checks that the pods are on the real node. The others of this test would pass on simulated nodes as well.
+func testPlaces(t *testing.T, d deployment) {
+	id := d.create(t, `{"name": "placed", "resource_plan": "hobby"}`)
+	d.awaitStatus(t, id, "running")
+	for _, namespace := range []string{"agent-" + id, "agent-gateway"} {
+		pods, err := d.cluster.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(pods.Items) != 1 {
+			t.Fatalf("pods of %s = %v, %v; want one", namespace, pods, err)
+		}
+		checkEqual(t, "node of "+namespace, pods.Items[0].Spec.NodeName, node.Name)
+	}
+}
+
+func TestStart_RefusesARealNodeInAnotherCluster(t *testing.T) {
+	t.Parallel()
+	for given, o := range map[string]cloud.Options{
+		"a kubeconfig": {Dir: t.TempDir(), Node: &cloud.NodeOptions{}, Kubeconfig: "config"},
+		"binaries":     {Dir: t.TempDir(), Node: &cloud.NodeOptions{}, Binaries: "bin"},
+	} {
+		if _, err := cloud.Start(t.Context(), o); err == nil {
+			t.Errorf("a cloud with a real node and %s started, want an error", given)
+		}
+	}
+}
