@@ -319,3 +319,30 @@ func text(chars []int8) string {
 	}
 	return b.String()
 }
+
+// TestNode_ConnectsPodsWithoutPolicies shows that nothing but policies refuses the connections that agents' policies
+// must refuse.
+func TestNode_ConnectsPodsWithoutPolicies(t *testing.T) {
+	nodetest.Require(t)
+	f := start(t, node.Options{})
+	other := f.run(t, "default", func(pod *corev1.Pod) { pod.Name = "other" })
+	pod := f.run(t, "default", nil)
+	out, err := f.exec(t, pod, "/probe", "dial", "203.0.113.10:80", "169.254.169.254:80", "10.99.0.10:80",
+		"10.96.0.1:443", "10.77.255.1:10250", "169.254.20.10:53", other.Status.PodIP+":8080")
+	if err != nil || strings.Count(out, "\n") != 7 {
+		t.Fatalf("dial printed %q, %v", out, err)
+	}
+	for line := range strings.Lines(out) {
+		if address, text, _ := strings.Cut(strings.TrimSpace(line), " "); text != "" {
+			t.Errorf("a pod without policies -> %s: %s", address, text)
+		}
+	}
+	for _, source := range []string{"35.191.0.10", "203.0.113.10", "10.99.0.10"} {
+		conn, err := f.node.DialFrom(t.Context(), source, "tcp", pod.Status.PodIP+":8080")
+		if err != nil {
+			t.Errorf("%s -> a pod without policies: %v", source, err)
+			continue
+		}
+		_ = conn.Close()
+	}
+}

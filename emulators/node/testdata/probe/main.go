@@ -13,7 +13,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,8 +20,8 @@ import (
 )
 
 func main() {
-	if slices.Contains(os.Args, "kernel") {
-		fmt.Println(kernel())
+	if len(os.Args) > 1 {
+		command(os.Args[1], os.Args[2:])
 		return
 	}
 	if os.Getenv("MODE") == "crash" {
@@ -37,6 +36,17 @@ func main() {
 	go func() { log.Fatal(http.ListenAndServe(address, routes())) }()
 	log.Print("the probe runs")
 	<-stop
+}
+
+// command prints an answer for `kubectl exec`.
+func command(name string, addresses []string) {
+	if name == "kernel" {
+		fmt.Println(kernel())
+		return
+	}
+	for _, address := range addresses {
+		fmt.Println(address, dial("tcp", address)["error"])
+	}
 }
 
 func routes() http.Handler {

@@ -1,0 +1,496 @@
+package cloud_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"agents.example/controlplane/emulators/cloud"
+	"agents.example/controlplane/emulators/dataplane"
+	"agents.example/controlplane/emulators/node"
+	"agents.example/controlplane/emulators/nodetest"
+)
+
+// startOnNode starts a cloud whose agents run as containers. agent is their image; nil is the sample agent.
+func startOnNode(t *testing.T, agent *node.Image) deployment {
+	t.Helper()
+	nodetest.Require(t)
+	runc, _ := exec.LookPath("runc") // else gVisor runs all
+	return start(t, false, func(o *cloud.Options) {
+		o.Node = &cloud.NodeOptions{AgentImage: agent, Runc: runc}
+	})
+}
+
+// TestRealNode_Story takes the sample agent through its life, as containers.
+func TestRealNode_Story(t *testing.T) {
+	t.Parallel()
+	d := startOnNode(t, nil)
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, deployment)
+	}{
+		{"agent is created, runs and is deleted", testAgentLifecycle},
+		{"agent pauses, stops and starts again", testPauseAndStop},
+		{"dashboard opens by a one-time link", testDashboardLink},
+		{"credentials are rotated", testCredentialRotation},
+		{"secrets are set, delivered and deleted", testSecretLifecycle},
+		{"secrets of a stopped agent wait for its start", testSecretsOfStoppedAgent},
+		{"agent is measured", testMetrics},
+		{"twenty agents start concurrently", testTwentyAgents},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, d)
+		})
+	}
+}
+
+// testTwentyAgents creates 20 agents concurrently, and deletes them.
+func testTwentyAgents(t *testing.T, d deployment) {
+	const agents = 20
+	var ids []string
+	for i := range agents {
+		ids = append(ids, d.create(t, fmt.Sprintf(`{"name": "one of many %d", "resource_plan": "hobby"}`, i)))
+	}
+	for _, id := range ids {
+		d.awaitStatus(t, id, "running")
+	}
+	for _, id := range ids {
+		d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+	}
+	for _, id := range ids {
+		d.await(t, id, "gone", func(a answer) bool { return a.status == http.StatusNotFound })
+	}
+}
+
+// TestRealNode_Probe runs agents that report how they run.
+func TestRealNode_Probe(t *testing.T) {
+	t.Parallel()
+	nodetest.Require(t)
+	programs, err := dataplane.BuildPackages(t.Context(), "agents.example/controlplane/emulators/node/testdata/probe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := startOnNode(t, &node.Image{Program: filepath.Join(programs, "probe")})
+	_, noRunc := exec.LookPath("runc")
+	for _, sandboxed := range []bool{false, true} {
+		runtime := "runc"
+		if sandboxed {
+			runtime = "gVisor"
+		} else if noRunc != nil {
+			continue // gVisor runs agents that need no sandbox, too
+		}
+		t.Run(runtime, func(t *testing.T) {
+			t.Parallel()
+			a := d.probe(t, runtime, sandboxed)
+			t.Run("the process has the pod's security context", a.testSecurityContext)
+			t.Run("connections follow the network policies", a.testConnections)
+			t.Run("files survive a restart and a stop", a.testFiles)
+			t.Run("a container that is killed starts again", a.testKill)
+			t.Run("a container that needs too much memory starts again", a.testOutOfMemory)
+			t.Run("deletion leaves nothing", a.testDeletion)
+		})
+	}
+	for name, test := range map[string]func(*testing.T, deployment){
+		"an agent that crashes ends in error":               testRealCrash,
+		"an agent whose image is gone ends in error":        testRealImageGone,
+		"an agent that is never ready ends at its deadline": testRealUnready,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, d)
+		})
+	}
+}
+
+// probed is an agent that runs the probe.
+type probed struct {
+	deployment
+	hosted
+	runtime string
+}
+
+func (d deployment) probe(t *testing.T, name string, sandboxed bool) probed {
+	t.Helper()
+	h := d.host(t, fmt.Sprintf(`{"name": %q, "resource_plan": "hobby"}`, "probe in "+name))
+	if sandboxed {
+		d.must(t, http.StatusOK, http.MethodPost, "/agents/"+h.id+"/migrate-sandbox", `{"enabled": true}`)
+		d.await(t, h.id, "sandboxed", func(a answer) bool { return a.body["dashboard_warming"] == false })
+	}
+	return probed{d, h, name}
+}
+
+// ask calls the probe's API, and decodes what it answers.
+func (p probed) ask(t *testing.T, method, path, body string) (fields map[string]any) {
+	t.Helper()
+	status, text := p.request(t, method, path, body)
+	if status != http.StatusOK {
+		t.Fatalf("%s %s: status %d: %s", method, path, status, text)
+	}
+	if err := json.Unmarshal([]byte(text), &fields); err != nil {
+		t.Fatalf("%s %s: %v in %q", method, path, err, text)
+	}
+	return fields
+}
+
+func (p probed) request(t *testing.T, method, path, body string) (status int, text string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, strings.TrimSuffix(p.api, "/")+path,
+		strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.useKey(req)
+	res, err := p.Client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close() //nolint:errcheck // reading is over
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(b)
+}
+
+func (p probed) testSecurityContext(t *testing.T) {
+	got := p.ask(t, http.MethodGet, "/process", "")
+	t.Logf("kernel %v", got["kernel"])
+	want := map[string]any{
+		"Uid": "65532 65532 65532 65532", "Gid": "0 0 0 0", "Groups": "0 65532",
+		"CapEff": "0000000000000000", "CapBnd": "0000000000000000", "data": "dgrwxrwx--- 0:65532",
+		"write data": "", "write tmp": "", "setuid": syscall.EPERM.Error(), "mount": syscall.EPERM.Error(),
+	}
+	if p.runtime == "gVisor" { // its kernel is the sandbox, which filters the calls of the host's
+		want["Seccomp"] = "0"
+	} else {
+		want["Seccomp"], want["NoNewPrivs"] = "2", "1"
+	}
+	for field, value := range want {
+		checkEqual(t, field, got[field], value)
+	}
+	checkEqual(t, "kernel is gVisor's", strings.HasSuffix(fmt.Sprint(got["kernel"]), "-gvisor"), p.runtime == "gVisor")
+	if got["write root"] == "" {
+		t.Error("the process can write to its root file system")
+	}
+}
+
+// testConnections connects the agent with everything around it.
+func (p probed) testConnections(t *testing.T) {
+	other := p.host(t, `{"name": "neighbor", "resource_plan": "hobby"}`)
+	address := func(id string) string {
+		pod, err := p.cluster.CoreV1().Pods("agent-"+id).Get(t.Context(), "agent-0", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pod.Status.PodIP
+	}
+	own, neighbor := address(p.id), address(other.id)
+	var table strings.Builder
+	defer func() { t.Logf("in %s:\n%s", p.runtime, table.String()) }()
+	check := func(from, to string, err string, allowed bool) {
+		t.Helper()
+		result := "allowed"
+		if err != "" {
+			result = "refused: " + err
+		}
+		fmt.Fprintf(&table, "%-22s -> %-44s %s\n", from, to, result)
+		if (err == "") != allowed {
+			t.Errorf("%s -> %s: %s; want allowed = %t", from, to, result, allowed)
+		}
+	}
+	rows := []struct {
+		what, address string
+		allowed       bool
+	}{
+		{"the internet", "203.0.113.10:80", true},
+		{"the control plane's API", "control-plane.example:80", true},
+		{"the resolver of names", "169.254.20.10:53", true},
+		{"another port of the resolver's address", "169.254.20.10:10250", false},
+		{"the metadata server", "169.254.169.254:80", false},
+		{"a host of the VPC", "10.99.0.10:80", false},
+		{"the API server", "10.96.0.1:443", false},
+		{"the kubelet", "10.77.255.1:10250", false},
+		{"the front of another agent", neighbor + ":8080", false},
+		{"the container of another agent", neighbor + ":3000", false},
+	}
+	results := make([]string, len(rows))
+	var dials sync.WaitGroup
+	for i, row := range rows {
+		dials.Go(func() {
+			_, text := p.request(t, http.MethodGet, "/dial?network=tcp&address="+url.QueryEscape(row.address), "")
+			results[i] = text
+		})
+	}
+	dials.Wait()
+	for i, row := range rows {
+		var got struct{ Error string }
+		if err := json.Unmarshal([]byte(results[i]), &got); err != nil {
+			t.Fatalf("dial %s: %v in %q", row.address, err, results[i])
+		}
+		check("the agent", row.what+" "+row.address, got.Error, row.allowed)
+	}
+	for _, row := range []struct {
+		what, source, port string
+		allowed            bool
+	}{
+		{"Google's front end", "35.191.0.10", "8080", false},
+		{"Google's front end", "35.191.0.10", "3000", false},
+		{"the internet", "203.0.113.10", "8080", false},
+		{"a host of the VPC", "10.99.0.10", "8080", false},
+		{"a host of the VPC", "10.99.0.10", "9091", false},
+	} {
+		conn, err := p.Node.DialFrom(t.Context(), row.source, "tcp", own+":"+row.port)
+		text := ""
+		if err != nil {
+			text = err.Error()
+		} else {
+			_ = conn.Close()
+		}
+		check(row.what, "the agent's port "+row.port, text, row.allowed)
+	}
+	status, text := p.request(t, http.MethodGet, "/variable?name=PORT", "")
+	check("the router", "the agent's port 8080", map[bool]string{false: text}[status == http.StatusOK], true)
+	p.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+other.id, "")
+}
+
+func (p probed) testFiles(t *testing.T) {
+	if got := p.ask(t, http.MethodPut, "/file?name=kept", "content"); got["error"] != "" {
+		t.Fatalf("write a file: %v", got["error"])
+	}
+	for _, change := range [][]string{{"restart"}, {"stop", "start"}} {
+		before := p.podUID(t, p.id)
+		for _, action := range change {
+			p.must(t, http.StatusOK, http.MethodPost, "/agents/"+p.id+"/"+action, "")
+			if action == "stop" {
+				p.await(t, p.id, "without a pod", func(answer) bool {
+					pods, err := p.cluster.CoreV1().Pods("agent-"+p.id).List(t.Context(), metav1.ListOptions{})
+					return err == nil && len(pods.Items) == 0
+				})
+			}
+		}
+		p.await(t, p.id, "running again", func(a answer) bool {
+			return a.body["status"] == "running" && a.body["dashboard_warming"] == false
+		})
+		if p.podUID(t, p.id) == before {
+			t.Fatalf("after %v, the pod is the same", change)
+		}
+		status, text := p.request(t, http.MethodGet, "/file?name=kept", "")
+		if status != http.StatusOK || text != "content" {
+			t.Errorf("the file after %v: status %d, %q", change, status, text)
+		}
+	}
+}
+
+// pod returns the agent's pod.
+func (p probed) pod(t *testing.T) *corev1.Pod {
+	t.Helper()
+	pod, err := p.cluster.CoreV1().Pods("agent-"+p.id).Get(t.Context(), "agent-0", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
+
+// container returns the status of the agent's container.
+func container(pod *corev1.Pod) corev1.ContainerStatus {
+	if len(pod.Status.ContainerStatuses) == 0 {
+		return corev1.ContainerStatus{}
+	}
+	return pod.Status.ContainerStatuses[0]
+}
+
+// awaitRestart waits until the agent's container runs again after restarts restarts, and returns how the former run
+// ended.
+func (p probed) awaitRestart(t *testing.T, restarts int32) *corev1.ContainerStateTerminated {
+	t.Helper()
+	var last *corev1.ContainerStateTerminated
+	p.await(t, p.id, "ready after a restart of its container", func(answer) bool {
+		pod := p.pod(t)
+		c := container(pod)
+		last = c.LastTerminationState.Terminated
+		return c.RestartCount > restarts && c.Ready && last != nil
+	})
+	return last
+}
+
+// testKill kills the container's process with SIGKILL, or its sandbox.
+func (p probed) testKill(t *testing.T) {
+	before := container(p.pod(t)).RestartCount
+	name := "probe"
+	if p.runtime == "gVisor" {
+		name = "runsc-sandbox"
+	}
+	if killed := p.killProcesses(t, name); killed == 0 {
+		t.Fatalf("the pod has no process %s", name)
+	}
+	last := p.awaitRestart(t, before)
+	t.Logf("after SIGKILL: reason %s, exit code %d", last.Reason, last.ExitCode)
+	if want := map[string]int32{"runc": 137, "gVisor": 137}[p.runtime]; last.ExitCode != want {
+		t.Errorf("exit code after SIGKILL = %d, want %d", last.ExitCode, want)
+	}
+	checkEqual(t, "status of the agent", p.awaitStatus(t, p.id, "running").body["status"], "running")
+}
+
+// testOutOfMemory makes the container need more memory than its limit.
+func (p probed) testOutOfMemory(t *testing.T) {
+	before := container(p.pod(t)).RestartCount
+	_, _ = p.request(t, http.MethodPost, "/exhaust", "") // ends with the process
+	last := p.awaitRestart(t, before)
+	t.Logf("out of memory: reason %s, exit code %d", last.Reason, last.ExitCode)
+	want := corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}
+	if p.runtime == "gVisor" {
+		want.ExitCode = 128
+	}
+	if last.Reason != want.Reason || last.ExitCode != want.ExitCode {
+		t.Errorf("the container ended with %s/%d, want %s/%d", last.Reason, last.ExitCode, want.Reason, want.ExitCode)
+	}
+}
+
+// testDeletion looks for what a deleted agent leaves on the node and on the host.
+func (p probed) testDeletion(t *testing.T) {
+	pod := p.pod(t)
+	claim, err := p.cluster.CoreV1().PersistentVolumeClaims(pod.Namespace).Get(t.Context(), "data", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{string(pod.UID), claim.Spec.VolumeName}
+	for _, name := range names {
+		if len(p.traces(t, name)) == 0 {
+			t.Errorf("an agent that runs has no trace of %s, so this test would not see one", name)
+		}
+	}
+	p.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+p.id, "")
+	p.await(t, p.id, "gone", func(a answer) bool { return a.status == http.StatusNotFound })
+	for _, name := range names {
+		var left []string
+		p.await(t, p.id, "gone without a trace", func(answer) bool {
+			left = p.traces(t, name)
+			return len(left) == 0
+		})
+	}
+}
+
+// traces returns the mounts, control groups, processes and directories of the node that have a name.
+func (p probed) traces(t *testing.T, name string) (found []string) {
+	t.Helper()
+	for _, pid := range nodeProcesses(t, p.dir) {
+		for _, file := range []string{"mountinfo", "cgroup", "cmdline"} {
+			text, err := os.ReadFile(filepath.Join("/proc", pid, file))
+			if err == nil && strings.Contains(string(text), name) {
+				found = append(found, file+" of process "+pid)
+			}
+		}
+	}
+	for _, root := range []string{p.dir, "/sys/fs/cgroup"} {
+		err := filepath.WalkDir(root, func(path string, _ os.DirEntry, err error) error {
+			if err == nil && strings.Contains(filepath.Base(path), name) && !strings.Contains(path, "/pods/") {
+				found = append(found, path)
+			}
+			return nil // what disappears in between is no trace
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return found
+}
+
+// nodeProcesses returns the processes in the mount namespaces of a node whose state is below a directory.
+func nodeProcesses(t *testing.T, dir string) (pids []string) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, process := range all {
+		text, err := os.ReadFile(filepath.Join(process, "cgroup"))
+		if err == nil && strings.Contains(string(text), "agents-node-") {
+			pids = append(pids, filepath.Base(process))
+		}
+	}
+	return pids
+}
+
+// killProcesses kills the processes of the agent's pod whose command line begins with a name, and returns their number.
+func (p probed) killProcesses(t *testing.T, name string) (killed int) {
+	t.Helper()
+	uid := string(p.pod(t).UID)
+	for _, pid := range nodeProcesses(t, p.dir) {
+		group, _ := os.ReadFile(filepath.Join("/proc", pid, "cgroup"))
+		command, _ := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
+		program, _, _ := strings.Cut(string(command), "\x00")
+		if strings.Contains(string(group), uid) && filepath.Base(program) == name {
+			if err := exec.CommandContext(t.Context(), "kill", "-KILL", pid).Run(); err != nil {
+				t.Fatal(err)
+			}
+			killed++
+		}
+	}
+	return killed
+}
+
+func testRealCrash(t *testing.T, d deployment) {
+	id := d.create(t, `{"name": "crashes", "resource_plan": "hobby", "env_vars": {"MODE": "crash"}}`)
+	checkFailure(t, d.awaitStatus(t, id, "error"), "pod_crash_loop")
+	d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+}
+
+// testRealImageGone changes the image of a running pod to one that the registry does not have. A restart mends it.
+func testRealImageGone(t *testing.T, d deployment) {
+	id := d.create(t, `{"name": "without an image", "resource_plan": "hobby"}`)
+	d.awaitStatus(t, id, "running")
+	patch := []byte(`{"spec": {"containers": [{"name": "agent", "image": "agents.localhost/agent@sha256:` +
+		strings.Repeat("0", 64) + `"}]}}`)
+	_, err := d.cluster.CoreV1().Pods("agent-"+id).Patch(t.Context(), "agent-0", types.StrategicMergePatchType, patch,
+		metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkFailure(t, d.awaitStatus(t, id, "error"), "image_pull_failed")
+	d.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/restart", "")
+	d.awaitStatus(t, id, "running")
+	d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+}
+
+// testRealUnready moves the deadline of an agent that is never ready, instead of waiting ten minutes.
+func testRealUnready(t *testing.T, d deployment) {
+	id := d.create(t, `{"name": "never ready", "resource_plan": "hobby", "env_vars": {"MODE": "unready"}}`)
+	d.await(t, id, "started", func(a answer) bool {
+		pod, err := d.cluster.CoreV1().Pods("agent-"+id).Get(t.Context(), "agent-0", metav1.GetOptions{})
+		return err == nil && container(pod).State.Running != nil && stages(a)["ready"] == "running"
+	})
+	openRecords(t, d.Cloud).expire(t, id)
+	a := d.awaitStatus(t, id, "error")
+	config, _ := a.body["config"].(map[string]any)
+	t.Logf("error: %v", config["error"])
+	d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+}
+
+// expire lets the time run out that an agent has to become ready.
+func (r records) expire(t *testing.T, id string) {
+	t.Helper()
+	now := time.Now()
+	_, err := r.db.Collection("agents").Doc(id).Update(t.Context(), []firestore.Update{
+		{Path: "deadline", Value: now}, {Path: "work_due_at", Value: now},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
