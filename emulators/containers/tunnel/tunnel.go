@@ -142,10 +142,10 @@ func serve(ctx context.Context, l net.Listener, handle func(net.Conn)) error {
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
 	for {
 		in, err := l.Accept()
-		if ctx.Err() != nil {
-			return nil
-		}
 		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
 			return fmt.Errorf("accept at %s: %w", l.Addr(), err)
 		}
 		open.Go(func() {
