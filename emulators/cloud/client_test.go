@@ -99,7 +99,7 @@ func start(t *testing.T, separate bool, change ...func(*cloud.Options)) deployme
 	d := deployment{
 		Cloud: c, cluster: cluster, clock: accounts, client: &http.Client{Transport: transport},
 		secretStore: openSecretStore(t, c),
-		dir:         dir,
+		dir:         o.Dir,
 	}
 	d.client.Transport = openapitest.Transport{
 		Base: transport, Document: d.fetchDescription(t), Report: func(err error) { t.Error(err) },
@@ -225,7 +225,11 @@ func (d deployment) await(t *testing.T, id, what string, holds func(a answer) bo
 		if time.Now().After(deadline) {
 			t.Fatalf("timed out after %s waiting for agent %s to be %s: %s", patience, id, what, a.text)
 		}
-		<-tick.C
+		select {
+		case err := <-d.Died():
+			t.Fatal(err)
+		case <-tick.C:
+		}
 	}
 }
 

@@ -27,38 +27,16 @@ import (
 	"agents.example/controlplane/emulators/nodetest"
 )
 
-// startOnNode starts a cloud whose agents run as containers. agent is their image; nil is the sample agent.
+// startOnNode starts a cloud whose agents run as containers. agent is their image; nil is the sample agent. Where runc is
+// not installed, gVisor runs all agents.
 func startOnNode(t *testing.T, agent *node.Image) deployment {
 	t.Helper()
 	nodetest.Require(t)
-	runc, _ := exec.LookPath("runc") // else gVisor runs all
+	runc, _ := exec.LookPath("runc")
 	return start(t, false, func(o *cloud.Options) {
+		o.Dir, o.Binaries = nodetest.Dir(t), ""
 		o.Node = &cloud.NodeOptions{AgentImage: agent, Runc: runc}
 	})
-}
-
-// TestRealNode_Story takes the sample agent through its life, as containers.
-func TestRealNode_Story(t *testing.T) {
-	t.Parallel()
-	d := startOnNode(t, nil)
-	for _, test := range []struct {
-		name string
-		run  func(*testing.T, deployment)
-	}{
-		{"agent is created, runs and is deleted", testAgentLifecycle},
-		{"agent pauses, stops and starts again", testPauseAndStop},
-		{"dashboard opens by a one-time link", testDashboardLink},
-		{"credentials are rotated", testCredentialRotation},
-		{"secrets are set, delivered and deleted", testSecretLifecycle},
-		{"secrets of a stopped agent wait for its start", testSecretsOfStoppedAgent},
-		{"agent is measured", testMetrics},
-		{"twenty agents start concurrently", testTwentyAgents},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			test.run(t, d)
-		})
-	}
 }
 
 // testTwentyAgents creates 20 agents concurrently, and deletes them.

@@ -1,24 +1,18 @@
 package cloud_test
 
 import (
-	"os/exec"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"agents.example/controlplane/emulators/cloud"
 	"agents.example/controlplane/emulators/node"
-	"agents.example/controlplane/emulators/nodetest"
 )
 
 // TestStoryOnARealNode tests a cloud whose pods are containers behind network policies.
 func TestStoryOnARealNode(t *testing.T) {
 	t.Parallel()
-	nodetest.Require(t)
-	d := start(t, false, func(o *cloud.Options) {
-		runc, _ := exec.LookPath("runc") // where it is not installed, gVisor runs all pods
-		o.Dir, o.Binaries, o.Node = nodetest.Dir(t), "", &cloud.NodeOptions{Runc: runc}
-	})
+	d := startOnNode(t, nil)
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, deployment)
@@ -28,7 +22,10 @@ func TestStoryOnARealNode(t *testing.T) {
 		{"agent is measured", testMetrics},
 		{"dashboard opens by a one-time link", testDashboardLink},
 		{"credentials are rotated", testCredentialRotation},
+		{"secrets are set, delivered and deleted", testSecretLifecycle},
+		{"secrets of a stopped agent wait for its start", testSecretsOfStoppedAgent},
 		{"router and agents run on the node", testPlaces},
+		{"twenty agents run concurrently", testTwentyAgents},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -274,3 +274,39 @@ func addIPv6(name, prefix string) error {
 	addr.Flags = unix.IFA_F_NODAD // usable without a wait
 	return netlink.AddrAdd(link, addr)
 }
+
+// TestRun_OutlivesPodsThatDisappear deletes the network interface of a pod whose packet waits for the pod to be known.
+// The verdict then finds no packet.
+func TestRun_OutlivesPodsThatDisappear(t *testing.T) {
+	t.Parallel()
+	e := enforce(t, cluster()...)
+	const unknown = "10.77.0.39"
+	conn, err := e.dial(t.Context(), "udp", unknown, "203.0.113.10:53")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close() //nolint:errcheck // it is UDP
+	queued := e.queued(t)
+	if _, err := conn.Write([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a packet in the queue", func() bool { return e.queued(t) > queued })
+	e.node.must(t, func() error {
+		link, err := netlink.LinkByName("others")
+		if err != nil {
+			return err
+		}
+		return netlink.LinkDel(link)
+	})
+	select {
+	case p := <-e.denied:
+		if p.SrcIP.String() != unknown {
+			t.Errorf("a packet of %s was denied, want one of %s", p.SrcIP, unknown)
+		}
+	case <-time.After(patience):
+		t.Fatal("timed out waiting for the verdict")
+	}
+	if !e.allows(t, "tcp", web, server) {
+		t.Error("after the verdict, an allowed connection is refused")
+	}
+}
