@@ -28,8 +28,8 @@ import (
 	"agents.example/controlplane/emulators/nodetest"
 )
 
-// startOnNode starts a cloud whose agents run as containers. agent is their image; nil is the sample agent. Where runc is
-// not installed, gVisor runs all agents.
+// startOnNode starts a cloud whose agents run as containers. agent is their image; nil is the sample agent. Where runc
+// is not installed, gVisor runs all agents.
 func startOnNode(t *testing.T, agent *node.Image) deployment {
 	t.Helper()
 	nodetest.Require(t)

@@ -61,8 +61,8 @@ type Options struct {
 	Images map[string]Image
 	// Insecure is the host and port of a registry without TLS. References without a host are of this registry.
 	Insecure string
-	// Hosts maps addresses that pods can connect to, such as 203.0.113.20:80, to addresses of this machine. Pods resolve
-	// Names.
+	// Hosts maps addresses that pods can connect to, such as 203.0.113.20:80, to addresses of this machine. Pods
+	// resolve Names.
 	Hosts, Names map[string]string
 	// Runc is the path of runc, which then runs the pods that need no sandbox. Otherwise gVisor runs all.
 	Runc string
@@ -83,8 +83,8 @@ type Node struct {
 // dir. It exists when the node runs.
 func Socket(dir string) string { return filepath.Join(dir, "node.sock") }
 
-// Start builds the node's programs if they are missing, and returns when the node takes pods. ctx bounds only the start.
-// The node cannot outlive this process, even if this process is killed. Close ends it.
+// Start builds the node's programs if they are missing, and returns when the node takes pods. ctx bounds only the
+// start. The node cannot outlive this process, even if this process is killed. Close ends it.
 func Start(ctx context.Context, o Options) (*Node, error) {
 	programs, err := Build(ctx, nil)
 	if err != nil {
@@ -196,7 +196,7 @@ func (n *Node) DialFrom(ctx context.Context, source, _, address string) (net.Con
 	_, err = conn.Write([]byte(req + "\r\n"))
 	var res *http.Response
 	if err == nil {
-		res, err = http.ReadResponse(r, &http.Request{Method: http.MethodConnect})
+		res, err = http.ReadResponse(r, &http.Request{Method: http.MethodConnect}) //nolint:bodyclose // no body
 	}
 	if err == nil && res.StatusCode != http.StatusOK {
 		err = fmt.Errorf("the node's network refuses the connection: %s", res.Status)

@@ -138,7 +138,7 @@ func (f fixture) exec(t *testing.T, pod *corev1.Pod, command ...string) (string,
 // startParent starts a process that starts a node below dir. The process is killed with the test, or by kill.
 func startParent(t *testing.T, dir string) (kubeconfig string, kill func()) {
 	t.Helper()
-	parent := exec.Command(os.Args[0]) //nolint:noctx // it is killed
+	parent := exec.Command(os.Args[0])
 	parent.Env = append(os.Environ(), parentVariable+"="+dir)
 	parent.Stderr = os.Stderr
 	output, err := parent.StdoutPipe()

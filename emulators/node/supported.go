@@ -16,8 +16,8 @@ import (
 // ErrUnsupported is wrapped by errors that say what this system lacks to run a node.
 var ErrUnsupported = errors.New("a real node cannot run here")
 
-// Supported returns an error that wraps ErrUnsupported if this system cannot run a node. It tries what a node does, with
-// the node's programs, which it builds if they are missing.
+// Supported returns an error that wraps ErrUnsupported if this system cannot run a node. It tries what a node does,
+// with the node's programs, which it builds if they are missing.
 func Supported(ctx context.Context) error {
 	if runtime.GOOS != "linux" {
 		return fmt.Errorf("%w: it needs Linux, and this is %s", ErrUnsupported, runtime.GOOS)
