@@ -19,7 +19,7 @@ import (
 
 // check says what this system lacks to run a node. It tries what a node does in namespaces that are gone afterwards,
 // because kernels lack parts in too many ways to ask for each.
-func check(ctx context.Context, c config, file string) (err error) {
+func check(ctx context.Context, file string) (err error) {
 	if os.Geteuid() != 0 {
 		return errors.New("a real node needs root")
 	}

@@ -54,18 +54,19 @@ const (
 	worldInterface  = "world"
 	nodeInterface   = "uplink"
 	resolverAddress = "169.254.20.10" // of the cache on every node of GKE Autopilot
+	nodeAddress     = "10.77.255.1"
+	apiService      = "10.96.0.1"
+	nodeUplink      = "198.51.100.1"
+	worldUplink     = "198.51.100.2"
+	uplinkBits      = 30
+	loadBalancer    = "35.191.0.10"
 )
 
-var (
-	nodeAddress  = netip.MustParseAddr("10.77.255.1")
-	apiService   = netip.MustParseAddr("10.96.0.1")
-	nodeUplink   = netip.MustParsePrefix("198.51.100.1/30")
-	worldUplink  = netip.MustParsePrefix("198.51.100.2/30")
-	internet     = netip.MustParseAddr("203.0.113.10")
-	metadata     = netip.MustParseAddr("169.254.169.254")
-	privateHost  = netip.MustParseAddr("10.99.0.10") // in a VPC
-	loadBalancer = netip.MustParseAddr("35.191.0.10")
-)
+// greeters are hosts of the world that answer requests: one of the internet, the metadata server, one of a VPC, and a
+// front end of Google's.
+func greeters() []string {
+	return []string{"203.0.113.10", "169.254.169.254", "10.99.0.10", loadBalancer}
+}
 
 // socket returns the path of one of the node's Unix sockets.
 func (c config) socket(name string) string { return filepath.Join(c.Dir, name+".sock") }

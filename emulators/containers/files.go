@@ -33,7 +33,7 @@ func writeFiles(c config) error {
 	values := map[string]any{
 		"Config": c, "Etc": c.file(""), "Socket": containerdSocket, "Pause": string(pause), "Node": nodeAddress,
 		"Pods": podRange, "Port": kubeletPort, "Resolver": resolverAddress, "Domain": clusterDomain,
-		"Registry": registry, "Uplink": worldUplink.Addr(),
+		"Registry": registry, "Uplink": worldUplink,
 	}
 	for name, at := range map[string]string{
 		"containerd.toml": "containerd.toml", "kubelet.yaml": "kubelet.yaml", "runsc.toml": "runsc.toml",

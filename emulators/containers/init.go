@@ -44,7 +44,8 @@ func initialize(ctx context.Context, c config, file string) error {
 		return fmt.Errorf("name the node: %w", err)
 	}
 	// Runtimes and shims look for programs there.
-	if err := os.Setenv("PATH", c.Programs+":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"); err != nil {
+	path := c.Programs + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	if err := os.Setenv("PATH", path); err != nil {
 		return err
 	}
 	s := newSupervisor(c.Dir)
@@ -60,7 +61,8 @@ func initialize(ctx context.Context, c config, file string) error {
 	if err := writeFiles(c); err != nil {
 		return err
 	}
-	if err := s.start("containerd", c.program("containerd"), []string{"--config", c.file("containerd.toml")}, 0); err != nil {
+	err = s.start("containerd", c.program("containerd"), []string{"--config", c.file("containerd.toml")}, 0)
+	if err != nil {
 		return err
 	}
 	if err := await(ctx, func() error { return dials("unix", containerdSocket) }); err != nil {
@@ -69,7 +71,7 @@ func initialize(ctx context.Context, c config, file string) error {
 	err = s.start("kubelet", c.program("kubelet"), []string{
 		"--config", c.file("kubelet.yaml"), "--kubeconfig", filepath.Join(c.Cluster, "kubeconfig"),
 		"--root-dir", filepath.Join(c.Dir, "kubelet"), "--cert-dir", filepath.Join(c.Dir, "kubelet"),
-		"--hostname-override", nodeName, "--node-ip", nodeAddress.String(), "--least-cpus", leastCPUs,
+		"--hostname-override", nodeName, "--node-ip", nodeAddress, "--least-cpus", leastCPUs,
 		"--node-labels", "topology.kubernetes.io/region=local,topology.kubernetes.io/zone=local-a",
 	}, 0)
 	if err != nil {
@@ -87,7 +89,7 @@ func initialize(ctx context.Context, c config, file string) error {
 // network policies, and names.
 func (c config) serve(ctx context.Context, s *supervisor) error {
 	for at, to := range map[string]string{
-		apiServer: "api", netip.AddrPortFrom(nodeAddress, apiServicePort).String(): "api", registry: "registry",
+		apiServer: "api", net.JoinHostPort(nodeAddress, strconv.Itoa(apiServicePort)): "api", registry: "registry",
 	} {
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", at)
 		if err != nil {
@@ -100,7 +102,7 @@ func (c config) serve(ctx context.Context, s *supervisor) error {
 		return err
 	}
 	s.run("way to the kubelet", func() error {
-		return tunnel.Connect(ctx, l, map[string]netip.Addr{nodeName: nodeAddress}, netip.Addr{})
+		return tunnel.Connect(ctx, l, map[string]netip.Addr{nodeName: netip.MustParseAddr(nodeAddress)}, netip.Addr{})
 	})
 	client, err := c.networkClient()
 	if err != nil {
@@ -114,8 +116,8 @@ func (c config) serve(ctx context.Context, s *supervisor) error {
 	})
 	s.run("names", func() error {
 		return resolver.Run(ctx, resolver.Options{
-			Addr: netip.AddrPortFrom(netip.MustParseAddr(resolverAddress), resolverPort), Names: c.Names, Client: client,
-			Domain: clusterDomain,
+			Addr:  netip.AddrPortFrom(netip.MustParseAddr(resolverAddress), resolverPort),
+			Names: c.Names, Client: client, Domain: clusterDomain,
 		})
 	})
 	select {
@@ -207,10 +209,11 @@ func newSupervisor(logs string) *supervisor {
 
 // run runs a part in this process.
 func (s *supervisor) run(name string, part func() error) {
-	go func() { s.fail(fmt.Errorf("%s: %w", name, cmpError(part()))) }()
+	go func() { s.fail(fmt.Errorf("%s: %w", name, endError(part()))) }()
 }
 
-func cmpError(err error) error {
+// endError returns why a part ended.
+func endError(err error) error {
 	if err == nil {
 		return errors.New("ended")
 	}

@@ -61,7 +61,7 @@ func command(args []string) error {
 	case "up":
 		return up(ctx, c, *config)
 	case "check":
-		return check(ctx, c, *config)
+		return check(ctx, *config)
 	case "try":
 		return try(ctx, c)
 	case "enter":

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"strconv"
 	"sync"
 
 	"github.com/google/nftables"
@@ -21,7 +20,7 @@ import (
 
 // connectWorld makes the node's addresses and its only link, whose other end the process of the world gets.
 func connectWorld(pid int) error {
-	if err := setUp("lo", netip.PrefixFrom(nodeAddress, 32), netip.PrefixFrom(netip.MustParseAddr(resolverAddress), 32)); err != nil {
+	if err := setUp("lo", hostBits, nodeAddress, resolverAddress); err != nil {
 		return err
 	}
 	attributes := netlink.NewLinkAttrs()
@@ -32,10 +31,10 @@ func connectWorld(pid int) error {
 	if err != nil {
 		return fmt.Errorf("link the node and its world: %w", err)
 	}
-	if err := setUp(nodeInterface, nodeUplink); err != nil {
+	if err := setUp(nodeInterface, uplinkBits, nodeUplink); err != nil {
 		return err
 	}
-	if err := routeAll(nodeInterface, worldUplink.Addr()); err != nil {
+	if err := routeAll(nodeInterface, worldUplink); err != nil {
 		return err
 	}
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
@@ -44,14 +43,19 @@ func connectWorld(pid int) error {
 	return serviceToNode()
 }
 
-// setUp gives a link addresses and turns it on.
-func setUp(name string, addresses ...netip.Prefix) error {
+// hostBits are the bits of the network of one address.
+const hostBits = 32
+
+// setUp gives a link addresses in networks of a size, and turns it on.
+func setUp(name string, bits int, addresses ...string) error {
 	link, err := netlink.LinkByName(name)
 	if err != nil {
 		return fmt.Errorf("find link %s: %w", name, err)
 	}
 	for _, a := range addresses {
-		if err := netlink.AddrAdd(link, &netlink.Addr{IPNet: ipNet(a)}); err != nil {
+		if err := netlink.AddrAdd(link, &netlink.Addr{
+			IPNet: &net.IPNet{IP: net.ParseIP(a), Mask: net.CIDRMask(bits, hostBits)},
+		}); err != nil {
 			return fmt.Errorf("give %s the address %s: %w", name, a, err)
 		}
 	}
@@ -61,15 +65,11 @@ func setUp(name string, addresses ...netip.Prefix) error {
 	return nil
 }
 
-func ipNet(p netip.Prefix) *net.IPNet {
-	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
-}
-
 // routeAll sends what has no other route to a gateway.
-func routeAll(name string, gateway netip.Addr) error {
+func routeAll(name, gateway string) error {
 	link, err := netlink.LinkByName(name)
 	if err == nil {
-		err = netlink.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Gw: gateway.AsSlice()})
+		err = netlink.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Gw: net.ParseIP(gateway)})
 	}
 	if err != nil {
 		return fmt.Errorf("route by %s: %w", name, err)
@@ -92,12 +92,12 @@ func serviceToNode() error {
 	const destination, length = 16, 4 // of an address in the header of IPv4
 	c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: destination, Len: length},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: apiService.AsSlice()},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: netip.MustParseAddr(apiService).AsSlice()},
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.IPPROTO_TCP}},
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.BigEndian.PutUint16(apiServicePort)},
-		&expr.Immediate{Register: 1, Data: nodeAddress.AsSlice()},
+		&expr.Immediate{Register: 1, Data: netip.MustParseAddr(nodeAddress).AsSlice()},
 		&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1},
 	}})
 	if err := c.Flush(); err != nil {
@@ -108,21 +108,17 @@ func serviceToNode() error {
 
 // world plays what is beyond the node's network, in a network namespace behind the node's link.
 func world(ctx context.Context, c config) error {
-	addresses := []netip.Addr{internet, metadata, privateHost, loadBalancer}
+	addresses := greeters()
 	for at := range c.Hosts {
-		addresses = append(addresses, at.Addr())
+		addresses = append(addresses, at.Addr().String())
 	}
-	if err := await(ctx, func() error { return setUp(worldInterface, worldUplink) }); err != nil {
+	if err := await(ctx, func() error { return setUp(worldInterface, uplinkBits, worldUplink) }); err != nil {
 		return err
 	}
-	if err := routeAll(worldInterface, nodeUplink.Addr()); err != nil {
+	if err := routeAll(worldInterface, nodeUplink); err != nil {
 		return err
 	}
-	prefixes := make([]netip.Prefix, len(addresses))
-	for i, a := range addresses {
-		prefixes[i] = netip.PrefixFrom(a, a.BitLen())
-	}
-	if err := setUp("lo", prefixes...); err != nil {
+	if err := setUp("lo", hostBits, addresses...); err != nil {
 		return err
 	}
 	gateway, err := tunnel.Listen(ctx, c.socket("gateway"))
@@ -130,8 +126,8 @@ func world(ctx context.Context, c config) error {
 		return err
 	}
 	var serving sync.WaitGroup
-	serving.Go(func() { _ = tunnel.Connect(ctx, gateway, nil, loadBalancer) })
-	for _, a := range addresses[:4] {
+	serving.Go(func() { _ = tunnel.Connect(ctx, gateway, nil, netip.MustParseAddr(loadBalancer)) })
+	for _, a := range greeters() {
 		if err := greet(ctx, &serving, a); err != nil {
 			return err
 		}
@@ -150,9 +146,8 @@ func world(ctx context.Context, c config) error {
 }
 
 // greet answers every request to an address of the world with that address.
-func greet(ctx context.Context, serving *sync.WaitGroup, a netip.Addr) error {
-	const port = 80
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(a.String(), strconv.Itoa(port)))
+func greet(ctx context.Context, serving *sync.WaitGroup, a string) error {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(a, "80"))
 	if err != nil {
 		return err
 	}

@@ -86,15 +86,14 @@ func runInit(ctx context.Context, group *cgroups.Group, file string) error {
 	cmd.Env = append(os.Environ(), groupVariable+"="+string(text))
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces, Pdeathsig: syscall.SIGKILL}
-	err = cmd.Run()
-	if ctx.Err() != nil {
-		return nil // told to end
+	if err := cmd.Run(); ctx.Err() == nil { // not told to end
+		return fmt.Errorf("the node ended: %w", endError(err))
 	}
-	return fmt.Errorf("the node ended: %w", err)
+	return nil
 }
 
 // init keeps main on the first thread. Only that one is killed with its parent, in enter and after its exec.
-func init() { runtime.LockOSThread() }
+func init() { runtime.LockOSThread() } //nolint:gochecknoinits // main may begin on another thread
 
 // enter enters the node's control groups, makes them the root of all that the node sees, and becomes init.
 func enter(file string) error {
@@ -131,7 +130,9 @@ func (c config) serveImages(ctx context.Context) (*images.Registry, error) {
 	}
 	all := map[string]images.Source{pauseImage: {Program: c.program(pauseImage)}}
 	maps.Copy(all, c.Images)
-	r, err := images.Serve(ctx, l, images.Options{Dir: filepath.Join(c.Dir, "images"), Insecure: c.Insecure, Images: all})
+	r, err := images.Serve(ctx, l, images.Options{
+		Dir: filepath.Join(c.Dir, "images"), Insecure: c.Insecure, Images: all,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -160,8 +160,8 @@ func startParent(t *testing.T, dir string) (kubeconfig string, kill func()) {
 	return strings.TrimSpace(line), kill
 }
 
-// TestNode_LeavesNothing kills the process that started a node. The host was not changed while the node ran, and nothing
-// of the node is left.
+// TestNode_LeavesNothing kills the process that started a node. The host was not changed while the node ran, and
+// nothing of the node is left.
 func TestNode_LeavesNothing(t *testing.T) {
 	nodetest.Require(t)
 	dir := nodetest.Dir(t)

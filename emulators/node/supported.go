@@ -23,7 +23,7 @@ func Supported(ctx context.Context) error {
 		return fmt.Errorf("%w: it needs Linux, and this is %s", ErrUnsupported, runtime.GOOS)
 	}
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("%w: it needs root, to make control groups, namespaces and network interfaces", ErrUnsupported)
+		return fmt.Errorf("%w: it needs root, for control groups, namespaces and network interfaces", ErrUnsupported)
 	}
 	programs, err := Build(ctx, nil)
 	if err != nil {

@@ -3,6 +3,7 @@
 package cgroups
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,7 +28,7 @@ const (
 )
 
 // needed are the controllers that a kubelet needs.
-var needed = []string{"cpu", "cpuset", "memory", "pids"}
+func needed() []string { return []string{"cpu", "cpuset", "memory", "pids"} }
 
 // Group is a group in every hierarchy.
 type Group struct {
@@ -81,7 +82,7 @@ func parents() (map[string]string, error) {
 		}
 		dirs[""], found = root, strings.Fields(string(text))
 	}
-	for _, controller := range needed {
+	for _, controller := range needed() {
 		if !slices.Contains(found, controller) {
 			return nil, fmt.Errorf("this system does not let its control groups use the controller %q", controller)
 		}
@@ -133,8 +134,8 @@ func write(dir, name, text string) error {
 	return os.WriteFile(filepath.Join(dir, name), []byte(text), 0)
 }
 
-// Mount mounts the hierarchies of the group at the usual place. This process must be in the group, in a cgroup namespace
-// and a mount namespace that were made for the node, so that the group looks like the whole system.
+// Mount mounts the hierarchies of the group at the usual place. This process must be in the group, in a cgroup
+// namespace and a mount namespace that were made for the node, so that the group looks like the whole system.
 func (g *Group) Mount() error {
 	if _, unified := g.Hierarchies[""]; unified {
 		return mountUnified()
@@ -174,7 +175,7 @@ func mountUnified() error {
 	if err := write(dir, "cgroup.procs", strconv.Itoa(os.Getpid())); err != nil {
 		return err
 	}
-	controllers := "+" + strings.Join(needed, " +")
+	controllers := "+" + strings.Join(needed(), " +")
 	if err := write(root, "cgroup.subtree_control", controllers); err != nil {
 		return fmt.Errorf("use the controllers %s: %w", controllers, err)
 	}
@@ -184,15 +185,29 @@ func mountUnified() error {
 // Remove removes the group and all below it, whose processes end.
 func (g *Group) Remove() error {
 	var errs []error
-	deadline := time.Now().Add(removeTime)
+	ctx, cancel := context.WithTimeout(context.Background(), removeTime)
+	defer cancel()
 	for _, dir := range g.Hierarchies {
-		err := removeTree(dir)
-		for ; err != nil && time.Now().Before(deadline); err = removeTree(dir) {
-			time.Sleep(removePoll)
-		}
-		errs = append(errs, err)
+		errs = append(errs, await(ctx, func() error { return removeTree(dir) }))
 	}
 	return errors.Join(errs...)
+}
+
+// await tries until that succeeds or ctx ends.
+func await(ctx context.Context, try func() error) error {
+	tick := time.NewTicker(removePoll)
+	defer tick.Stop()
+	for {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // removeTree removes a group and those in it. Their files need not be removed.

@@ -58,8 +58,8 @@ func (f *filter) open(ctx context.Context) (<-chan error, error) {
 	}, func(err error) int {
 		// A full buffer costs packets. A packet that waits goes with the network interface of its pod, and its verdict
 		// then finds none. A deadline is how the library ends reading.
-		timeout := net.Error(nil)
-		if errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.ENOENT) || errors.As(err, &timeout) && timeout.Timeout() {
+		timeout, harmless := net.Error(nil), errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.ENOENT)
+		if harmless || errors.As(err, &timeout) && timeout.Timeout() {
 			return 0
 		}
 		failed <- err

@@ -96,7 +96,8 @@ func dial(ctx context.Context, req *http.Request, names map[string]netip.Addr, s
 }
 
 func answer(w io.Writer, status int) {
-	_, _ = fmt.Fprintf(w, "HTTP/1.1 %d %s\r\n\r\n", status, http.StatusText(status)) // a client that is gone reads nothing
+	// A client that is gone reads nothing.
+	_, _ = fmt.Fprintf(w, "HTTP/1.1 %d %s\r\n\r\n", status, http.StatusText(status))
 }
 
 // buffered is a connection of which a reader has read ahead.
