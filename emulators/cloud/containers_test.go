@@ -454,7 +454,7 @@ func testRealCrash(t *testing.T, d deployment) {
 	d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
 }
 
-// testRealImageGone changes the image of a running pod to one that the registry does not have. A restart mends it.
+// testRealImageGone changes the image of a running pod to one that the registry does not have. A restart repairs it.
 func testRealImageGone(t *testing.T, d deployment) {
 	id := d.create(t, `{"name": "without an image", "resource_plan": "hobby"}`)
 	d.awaitStatus(t, id, "running")
