@@ -9,8 +9,30 @@ import (
 
 	"agents.example/controlplane/emulators/bench"
 	"agents.example/controlplane/emulators/gcloud"
+	"agents.example/controlplane/emulators/nodebench"
 	"agents.example/controlplane/emulators/terminal"
 )
+
+// nodeAgents is how many agents of each kind a benchmark of a real node creates.
+const nodeAgents = 10
+
+// measureNode measures agents on a real node and prints the figures.
+func measureNode(ctx context.Context, dir string) error {
+	if err := buildNode(ctx, os.Stdout); err != nil {
+		return err
+	}
+	logs, err := logTo(dir + "/functions.log")
+	if err != nil {
+		return err
+	}
+	all, err := nodebench.Run(ctx, nodebench.Options{
+		Dir: dir, Runc: findRunc(), Agents: nodeAgents, Progress: terminal.New(os.Stdout),
+	})
+	if err = errors.Join(err, logs.Close()); err != nil {
+		return err
+	}
+	return nodebench.Print(os.Stdout, all)
+}
 
 // countCosts counts what the system spends and prints it.
 func countCosts(ctx context.Context, args []string) error {
@@ -24,6 +46,7 @@ func countCosts(ctx context.Context, args []string) error {
 	rows := flags.String("rows", "", "measure these rows only, such as `P2,P7`")
 	profile := flags.String("profile", "", "write a CPU profile of reading an agent into this `directory`")
 	lenient := flags.Bool("lenient", false, "succeed if only times and memory miss their targets, as on a busy machine")
+	pods := flags.String("node", simulatedNode, "`where` pods run: real measures containers instead; needs Linux and root")
 	without := flags.Bool("without-cluster", false, "leave out the figures that need the local Kubernetes cluster")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -31,6 +54,13 @@ func countCosts(ctx context.Context, args []string) error {
 	dir, err := os.MkdirTemp("", "agents-bench-")
 	if err != nil {
 		return err
+	}
+	switch *pods {
+	case simulatedNode:
+	case realNode:
+		return errors.Join(measureNode(ctx, dir), os.RemoveAll(dir))
+	default:
+		return fmt.Errorf("unknown value %q of -node; want simulated or real", *pods)
 	}
 	logs, err := logTo(dir + "/functions.log")
 	if err != nil {
