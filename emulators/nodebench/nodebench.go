@@ -34,8 +34,8 @@ type Options struct {
 type Figures struct {
 	// Kind says what runs the pods.
 	Kind string
-	// Running is the time from the request of an agent until it runs, and Deleted from the request of its deletion until
-	// it is gone. Both are sorted.
+	// Running is the time from the request of an agent until it runs, and Deleted from the request of its deletion
+	// until it is gone. Both are sorted.
 	Running, Deleted []time.Duration
 	// Memory is the working set of an agent's pod in bytes, with its sandbox; 0 is not measured.
 	Memory float64
