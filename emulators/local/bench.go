@@ -9,6 +9,7 @@ import (
 
 	"agents.example/controlplane/emulators/bench"
 	"agents.example/controlplane/emulators/gcloud"
+	"agents.example/controlplane/emulators/node"
 	"agents.example/controlplane/emulators/nodebench"
 	"agents.example/controlplane/emulators/terminal"
 )
@@ -18,7 +19,7 @@ const nodeAgents = 10
 
 // measureNode measures agents on a real node and prints the figures.
 func measureNode(ctx context.Context, dir string) error {
-	if err := buildNode(ctx, os.Stdout); err != nil {
+	if err := node.Supported(ctx, os.Stdout); err != nil {
 		return err
 	}
 	logs, err := logTo(dir + "/functions.log")

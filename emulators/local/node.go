@@ -1,11 +1,9 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -90,12 +88,4 @@ func readImage(image string) (*node.Image, error) {
 func looksLikeFile(image string) bool {
 	return strings.HasPrefix(image, "/") || strings.HasPrefix(image, ".") || strings.HasSuffix(image, ".tar") ||
 		strings.HasSuffix(image, ".tar.gz") || strings.HasSuffix(image, ".tgz")
-}
-
-// buildNode builds the programs of a real node, where one can run.
-func buildNode(ctx context.Context, progress io.Writer) error {
-	if _, err := node.Build(ctx, progress); err != nil {
-		return err
-	}
-	return node.Supported(ctx)
 }

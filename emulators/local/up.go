@@ -14,6 +14,7 @@ import (
 	"agents.example/controlplane/emulators/cloud"
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/gcloud"
+	"agents.example/controlplane/emulators/node"
 	"agents.example/controlplane/emulators/terminal"
 	"agents.example/controlplane/shared/client"
 	"agents.example/controlplane/shared/function"
@@ -72,13 +73,13 @@ func up(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.kubeconfig == "" {
-		if _, err := cluster.Build(ctx, os.Stdout); err != nil { // cloud.Start shows no status line
+	if s.node != nil { // before the cluster, which then finds most of its packages compiled
+		if err := node.Supported(ctx, os.Stdout); err != nil {
 			return err
 		}
 	}
-	if s.node != nil {
-		if err := buildNode(ctx, os.Stdout); err != nil {
+	if s.kubeconfig == "" {
+		if _, err := cluster.Build(ctx, os.Stdout); err != nil { // cloud.Start shows no status line
 			return err
 		}
 	}

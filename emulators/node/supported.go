@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,16 +17,25 @@ import (
 // ErrUnsupported is wrapped by errors that say what this system lacks to run a node.
 var ErrUnsupported = errors.New("a real node cannot run here")
 
-// Supported returns an error that wraps ErrUnsupported if this system cannot run a node. It tries what a node does,
-// with the node's programs, which it builds if they are missing.
-func Supported(ctx context.Context) error {
+// CheckUser returns an error that wraps ErrUnsupported unless this is Linux and the user is root. It does not look for
+// more; Supported does.
+func CheckUser() error {
 	if runtime.GOOS != "linux" {
 		return fmt.Errorf("%w: it needs Linux, and this is %s", ErrUnsupported, runtime.GOOS)
 	}
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("%w: it needs root, for control groups, namespaces and network interfaces", ErrUnsupported)
 	}
-	programs, err := Build(ctx, nil)
+	return nil
+}
+
+// Supported returns an error that wraps ErrUnsupported if this system cannot run a node. It tries what a node does,
+// with the node's programs, which it builds if they are missing, and reports that to progress.
+func Supported(ctx context.Context, progress io.Writer) error {
+	if err := CheckUser(); err != nil {
+		return err
+	}
+	programs, err := Build(ctx, progress)
 	if err != nil {
 		return err
 	}

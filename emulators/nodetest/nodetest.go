@@ -20,9 +20,15 @@ import (
 // Require skips a test where a real node cannot run, and builds the node's programs if they are not there.
 func Require(t *testing.T) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("left out with -short: needs a real node")
+	}
+	if err := node.CheckUser(); err != nil {
+		t.Skip(err)
+	}
+	clustertest.RequireBuilt(t, node.BuildTime, node.Build) // before the cluster, which has packages in common
 	clustertest.Require(t)
-	clustertest.RequireBuilt(t, node.BuildTime, node.Build)
-	if err := node.Supported(t.Context()); errors.Is(err, node.ErrUnsupported) {
+	if err := node.Supported(t.Context(), nil); errors.Is(err, node.ErrUnsupported) {
 		t.Skip(err)
 	} else if err != nil {
 		t.Fatal(err)
