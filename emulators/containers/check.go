@@ -32,7 +32,11 @@ func check(ctx context.Context, file string) (err error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: namespaces | syscall.CLONE_NEWCGROUP, Pdeathsig: syscall.SIGKILL,
 	}
-	if out, err := cmd.CombinedOutput(); err != nil {
+	out, err := cmd.CombinedOutput()
+	if cmd.Process == nil {
+		return fmt.Errorf("make namespaces: %w", err)
+	}
+	if err != nil {
 		return fmt.Errorf("%s (%w)", strings.TrimPrefix(strings.TrimSpace(string(out)), "node: "), err)
 	}
 	return nil
