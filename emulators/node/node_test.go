@@ -204,8 +204,8 @@ func host(t *testing.T) map[string]string {
 	all := map[string]string{}
 	for what, file := range map[string]string{
 		"mounts": "/proc/self/mountinfo", "routes": "/proc/net/route", "network interfaces": "/proc/net/dev",
-		"sockets of netfilter's queues": "/proc/net/netfilter/nfnetlink_queue", "modules": "/proc/modules",
-		"setting net.ipv4.ip_forward": "/proc/sys/net/ipv4/ip_forward",
+		"sockets of netfilter's queues": "/proc/net/netfilter/nfnetlink_queue",
+		"setting net.ipv4.ip_forward":   "/proc/sys/net/ipv4/ip_forward",
 	} {
 		text, err := os.ReadFile(file)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -137,7 +137,7 @@ func kernel() string {
 
 // dial tries to connect, or to exchange a datagram.
 func dial(network, address string) map[string]any {
-	const timeout = 3 * time.Second
+	const timeout = 5 * time.Second
 	began := time.Now()
 	conn, err := net.DialTimeout(network, address, timeout)
 	if err == nil {
