@@ -1,0 +1,135 @@
+// Package admission decides which writes the embedded Kubernetes accepts, and completes objects, as the admission
+// plugins of an API server do: namespace lifecycle, service accounts, runtime classes, priorities, Pod Security,
+// validating admission policies and quotas.
+package admission
+
+import (
+	"fmt"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"agents.example/controlplane/emulators/kubernetesemu/kinds"
+	"agents.example/controlplane/emulators/kubernetesemu/store"
+)
+
+// Operation is what a request does to an object.
+type Operation string
+
+// The operations, by the names that policies know.
+const (
+	Create Operation = "CREATE"
+	Update Operation = "UPDATE"
+	Delete Operation = "DELETE"
+)
+
+// Attributes are what admission decides by.
+type Attributes struct {
+	Operation   Operation
+	User        authenticationv1.UserInfo
+	Kind        *kinds.Kind
+	Key         store.Key
+	Subresource string
+	DryRun      bool
+	Object      runtime.Object // nil for a deletion
+	Old         runtime.Object // nil for a creation
+	Warn        func(string)
+}
+
+func (a *Attributes) forbidden(format string, args ...any) *apierrors.StatusError {
+	return apierrors.NewForbidden(a.Kind.Resource(), a.Key.Name, fmt.Errorf(format, args...))
+}
+
+// Admission decides by the objects of a store. The callers of its methods hold the store's lock.
+type Admission struct {
+	store    *store.Store
+	catalog  *kinds.Catalog
+	policies map[string]*policy // compiled, by name
+}
+
+// New returns the admission of a store.
+func New(s *store.Store, catalog *kinds.Catalog) *Admission {
+	return &Admission{store: s, catalog: catalog, policies: map[string]*policy{}}
+}
+
+// Mutate completes the object of a request. It refuses objects that cannot be completed.
+func (a *Admission) Mutate(r Attributes) error {
+	if r.Operation != Create {
+		return nil
+	}
+	if r.Kind.Namespaced {
+		if err := a.checkNamespace(&r); err != nil {
+			return err
+		}
+	}
+	switch o := r.Object.(type) {
+	case *corev1.Pod:
+		return a.completePod(&r, o)
+	case *corev1.PersistentVolumeClaim:
+		protect(o, "kubernetes.io/pvc-protection")
+	case *corev1.PersistentVolume:
+		protect(o, "kubernetes.io/pv-protection")
+	}
+	return nil
+}
+
+// Validate refuses what policies and quotas forbid.
+func (a *Admission) Validate(r Attributes) error {
+	if err := a.checkPolicies(&r); err != nil {
+		return err
+	}
+	if r.Operation == Delete {
+		return checkUndeletable(&r)
+	}
+	if pod, ok := r.Object.(*corev1.Pod); ok && r.Operation == Create {
+		if err := a.checkPodSecurity(&r, pod); err != nil {
+			return err
+		}
+	}
+	if r.Subresource == "" {
+		return a.checkQuotas(&r)
+	}
+	return nil
+}
+
+// checkNamespace refuses new objects of a namespace that does not exist or is being deleted.
+func (a *Admission) checkNamespace(r *Attributes) error {
+	n, ok := a.store.Get(a.catalog.Core("Namespace"), store.Key{Name: r.Key.Namespace}).(*corev1.Namespace)
+	if !ok {
+		return apierrors.NewNotFound(corev1.Resource("namespaces"), r.Key.Namespace)
+	}
+	if n.DeletionTimestamp == nil {
+		return nil
+	}
+	err := r.forbidden("unable to create new content in namespace %s because it is being terminated", n.Name)
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
+		Type: corev1.NamespaceTerminatingCause, Message: fmt.Sprintf("namespace %s is being terminated", n.Name),
+		Field: "metadata.namespace",
+	})
+	return err
+}
+
+// checkUndeletable protects the namespaces that every cluster has.
+func checkUndeletable(r *Attributes) error {
+	if r.Kind.Group != "" || r.Kind.Kind != "Namespace" {
+		return nil
+	}
+	switch r.Key.Name {
+	case metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic:
+		return r.forbidden("this namespace may not be deleted")
+	}
+	return nil
+}
+
+// protect keeps an object until the controller of the finalizer has found that no object uses it.
+func protect(o metav1.Object, finalizer string) {
+	for _, f := range o.GetFinalizers() {
+		if f == finalizer {
+			return
+		}
+	}
+	o.SetFinalizers(append(o.GetFinalizers(), finalizer))
+}

@@ -1,0 +1,151 @@
+// Package apiserver serves the API of the embedded Kubernetes over HTTP, in the formats and with the errors of
+// Kubernetes' API server. It does not decide what is stored; package registry does.
+package apiserver
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"fmt"
+	"io"
+	"net/http"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"agents.example/controlplane/emulators/kubernetesemu/kinds"
+	"agents.example/controlplane/emulators/kubernetesemu/registry"
+)
+
+// Options configure New; all are required.
+type Options struct {
+	Catalog  *kinds.Catalog
+	Registry *registry.Registry
+	// Kubelets reaches the kubelets of nodes as the API server.
+	Kubelets http.RoundTripper
+	// AccountKey signs the tokens of service accounts.
+	AccountKey *ecdsa.PrivateKey
+	// Stopping ends watches and streams.
+	Stopping context.Context //nolint:containedctx // it is the server's life
+}
+
+// Server is an http.Handler.
+type Server struct {
+	catalog  *kinds.Catalog
+	registry *registry.Registry
+	kubelets http.RoundTripper
+	tokens   *tokens
+	pages    *pages
+	stopping context.Context //nolint:containedctx // see Options
+}
+
+// New returns a server.
+func New(o Options) (*Server, error) {
+	t, err := newTokens(o.AccountKey)
+	if err != nil {
+		return nil, err
+	}
+	return &Server{
+		catalog: o.Catalog, registry: o.Registry, kubelets: o.Kubelets, tokens: t, pages: newPages(), stopping: o.Stopping,
+	}, nil
+}
+
+// call is a request to the API.
+type call struct {
+	*http.Request
+	w      http.ResponseWriter
+	accept accept
+	user   authenticationv1.UserInfo
+	target target
+	verb   string
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := &call{Request: r, w: w, accept: s.negotiate(r)}
+	w.Header().Set("Cache-Control", "no-cache, private")
+	if err := s.serve(c); err != nil {
+		c.accept.writeError(w, err)
+	}
+}
+
+func (s *Server) serve(c *call) (err error) {
+	if c.user, err = s.authenticate(c.Request); err != nil {
+		return err
+	}
+	t, isResource := s.parseTarget(c.URL.Path)
+	c.target = t
+	if !isResource {
+		return s.serveOther(c)
+	}
+	c.verb = t.verb(c.Request)
+	if !s.allows(&c.user, attributesOf(t, c.verb)) {
+		return forbid(c)
+	}
+	if t.kind == nil {
+		return s.serveReview(c)
+	}
+	return s.serveObjects(c)
+}
+
+// serveOther serves what is not about objects.
+func (s *Server) serveOther(c *call) error {
+	if !s.allowsPath(&c.user, c.Method, c.URL.Path) {
+		return apierrors.NewForbidden(metav1.SchemeGroupVersion.WithResource("").GroupResource(), "",
+			fmt.Errorf("User %q cannot %s path %q", c.user.Username, verbOfPath(c.Method), c.URL.Path))
+	}
+	switch c.URL.Path {
+	case "/readyz", "/healthz", "/livez":
+		c.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = io.WriteString(c.w, "ok")
+		return nil
+	}
+	return s.discover(c)
+}
+
+// serveObjects serves a request about stored objects.
+func (s *Server) serveObjects(c *call) error {
+	if serve, ok := s.subresource(c); ok {
+		return serve(c)
+	}
+	switch c.target.subresource {
+	case "":
+	case "status":
+		if !c.target.kind.Status {
+			return errNoPath()
+		}
+	case "scale":
+		if !c.target.kind.Scale {
+			return errNoPath()
+		}
+	default:
+		return errNoPath()
+	}
+	switch c.verb {
+	case "get":
+		return s.get(c)
+	case "list":
+		return s.list(c)
+	case "watch":
+		return s.watch(c)
+	case "create":
+		return s.create(c)
+	case "update":
+		return s.update(c)
+	case "patch":
+		return s.patch(c)
+	case "delete":
+		return s.delete(c)
+	case "deletecollection":
+		return s.deleteCollection(c)
+	}
+	return apierrors.NewMethodNotSupported(c.target.resource, c.Method)
+}
+
+// errNoPath is the answer for paths that the API does not have.
+func errNoPath() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+		Message: "the server could not find the requested resource", Details: &metav1.StatusDetails{},
+	}}
+}

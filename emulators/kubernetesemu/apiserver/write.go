@@ -1,0 +1,254 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	kubejson "k8s.io/apimachinery/pkg/util/json"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+
+	"agents.example/controlplane/emulators/kubernetesemu/registry"
+)
+
+// maxBody is the longest body of a request.
+const maxBody = 3 << 20
+
+func (s *Server) create(c *call) error {
+	if c.target.key.Name != "" {
+		return apierrors.NewMethodNotSupported(c.target.resource, c.Method)
+	}
+	q, body, err := c.writeRequest()
+	if err != nil {
+		return err
+	}
+	o, err := s.decode(c, c.target.kind.New(), body)
+	if err != nil {
+		return err
+	}
+	if o, err = s.registry.Create(q, o); err != nil {
+		return err
+	}
+	return c.answer(http.StatusCreated, o)
+}
+
+func (s *Server) update(c *call) error {
+	if c.target.subresource == "scale" {
+		return s.updateScale(c)
+	}
+	q, body, err := c.writeRequest()
+	if err != nil {
+		return err
+	}
+	o, err := s.decode(c, c.target.kind.New(), body)
+	if err != nil {
+		return err
+	}
+	o, err = s.registry.Update(q, func(runtime.Object) (runtime.Object, error) { return o, nil })
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusOK, o)
+}
+
+func (s *Server) patch(c *call) error {
+	kind, err := patchType(c.Request)
+	if err != nil {
+		return err
+	}
+	q, body, err := c.writeRequest()
+	if err != nil {
+		return err
+	}
+	if err := checkPatchOptions(c, kind); err != nil {
+		return err
+	}
+	if kind == types.ApplyPatchType {
+		return s.apply(c, q, body)
+	}
+	if c.target.subresource == "scale" {
+		return s.patchScale(c, q, kind, body)
+	}
+	o, err := s.registry.Update(q, func(live runtime.Object) (runtime.Object, error) {
+		text, err := registry.Patched(kind, live, body)
+		if err != nil {
+			return nil, err
+		}
+		return s.decode(c, c.target.kind.New(), text)
+	})
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusOK, o)
+}
+
+func patchType(r *http.Request) (types.PatchType, error) {
+	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	switch kind := types.PatchType(media); kind {
+	case types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType, types.ApplyPatchType:
+		return kind, nil
+	default:
+		return "", errMediaType([]string{
+			string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType),
+			string(types.ApplyPatchType),
+		})
+	}
+}
+
+// checkPatchOptions refuses options that do not belong to a type of patch.
+func checkPatchOptions(c *call, kind types.PatchType) error {
+	query := c.URL.Query()
+	var err *field.Error
+	switch {
+	case kind == types.ApplyPatchType && query.Get("fieldManager") == "":
+		err = field.Required(field.NewPath("fieldManager"), "is required for apply patch")
+	case kind != types.ApplyPatchType && query.Has("force"):
+		err = field.Forbidden(field.NewPath("force"), "may not be specified for non-apply patch")
+	default:
+		return nil
+	}
+	return apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("PatchOptions").GroupKind(), "", field.ErrorList{err})
+}
+
+func (s *Server) apply(c *call, q registry.Request, body []byte) error {
+	text, err := yaml.YAMLToJSON(body)
+	if err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
+	}
+	var fields map[string]any
+	if err := kubejson.Unmarshal(text, &fields); err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
+	}
+	if c.target.subresource == "scale" {
+		if fields, err = scaledFields(c.target.kind, fields); err != nil {
+			return err
+		}
+	}
+	o, created, err := s.registry.Apply(q, fields)
+	switch {
+	case err != nil:
+		return err
+	case c.target.subresource == "scale":
+		return c.answer(http.StatusOK, scaleOf(o))
+	case created:
+		return c.answer(http.StatusCreated, o)
+	}
+	return c.answer(http.StatusOK, o)
+}
+
+func (s *Server) delete(c *call) error {
+	q, body, err := c.writeRequest()
+	if err != nil {
+		return err
+	}
+	options, err := s.deleteOptions(c, body)
+	if err != nil {
+		return err
+	}
+	q.DryRun = q.DryRun || len(options.DryRun) > 0
+	last, gone, err := s.registry.Delete(q, *options)
+	if err != nil {
+		return err
+	}
+	if !gone || c.accept.as != "" || c.target.kind == s.catalog.Core("Pod") {
+		return c.answer(http.StatusOK, last)
+	}
+	return c.answer(http.StatusOK, deletedStatus(c, last))
+}
+
+func deletedStatus(c *call, last runtime.Object) *metav1.Status {
+	status := &metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: metav1.SchemeGroupVersion.Version},
+		Status:   metav1.StatusSuccess,
+		Details: &metav1.StatusDetails{
+			Name: c.target.key.Name, Group: c.target.kind.Group, Kind: c.target.kind.Plural,
+		},
+	}
+	if m, ok := last.(metav1.Object); ok {
+		status.Details.UID = m.GetUID()
+	}
+	return status
+}
+
+func (s *Server) deleteCollection(c *call) error {
+	match, err := selection(c)
+	if err != nil {
+		return err
+	}
+	q, body, err := c.writeRequest()
+	if err != nil {
+		return err
+	}
+	options, err := s.deleteOptions(c, body)
+	if err != nil {
+		return err
+	}
+	q.DryRun = q.DryRun || len(options.DryRun) > 0
+	deleted, err := s.registry.DeleteCollection(q, *options, match)
+	if err != nil {
+		return err
+	}
+	list, err := newList(c.target.kind, deleted, metav1.ListMeta{})
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusOK, list)
+}
+
+// deleteOptions returns the options of a deletion, from the body or the query.
+func (s *Server) deleteOptions(c *call, body []byte) (*metav1.DeleteOptions, error) {
+	options := &metav1.DeleteOptions{}
+	if len(body) > 0 {
+		// The kind belongs to each group, but its fields are the same in all.
+		if err := json.Unmarshal(body, options); err != nil {
+			gvk := metav1.SchemeGroupVersion.WithKind("DeleteOptions")
+			if _, _, err := s.catalog.Codecs.UniversalDeserializer().Decode(body, &gvk, options); err != nil {
+				return nil, apierrors.NewBadRequest(err.Error())
+			}
+		}
+		return options, nil
+	}
+	query := c.URL.Query()
+	if err := metav1.Convert_url_Values_To_v1_DeleteOptions(&query, options, nil); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return options, nil
+}
+
+// writeRequest reads the options and the body of a request that changes something.
+func (c *call) writeRequest() (q registry.Request, body []byte, err error) {
+	query := c.URL.Query()
+	q = registry.Request{
+		User: c.user, Kind: c.target.kind, Key: c.target.key, Subresource: c.target.subresource,
+		Manager: query.Get("fieldManager"), Force: isTrue(query.Get("force")), Warn: c.warn,
+	}
+	if q.Manager == "" {
+		q.Manager, _, _ = strings.Cut(c.UserAgent(), "/")
+	}
+	for _, value := range query["dryRun"] {
+		if q.DryRun = value == metav1.DryRunAll; !q.DryRun {
+			return q, nil, apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("CreateOptions").GroupKind(), "",
+				field.ErrorList{field.NotSupported(field.NewPath("dryRun"), value, []string{metav1.DryRunAll})})
+		}
+	}
+	body, err = io.ReadAll(http.MaxBytesReader(c.w, c.Body, maxBody))
+	if err != nil {
+		return q, nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxBody))
+	}
+	return q, body, nil
+}
+
+// warn adds a warning to the answer of a call.
+func (c *call) warn(text string) {
+	if header, err := utilnet.NewWarningHeader(299, "-", text); err == nil {
+		c.w.Header().Add("Warning", header)
+	}
+}

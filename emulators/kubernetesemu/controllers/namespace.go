@@ -1,0 +1,84 @@
+package controllers
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"agents.example/controlplane/emulators/kubernetesemu/store"
+)
+
+// The objects that every namespace has.
+const (
+	defaultAccount = "default"
+	rootCA         = "kube-root-ca.crt"
+)
+
+// syncNamespace gives a namespace the objects that all have, or removes what is left of a deleted one.
+func (c *Controllers) syncNamespace(name string) error {
+	n, ok := read[*corev1.Namespace](c, store.Key{Name: name})
+	switch {
+	case !ok:
+		return nil
+	case n.DeletionTimestamp != nil:
+		return c.emptyNamespace(n)
+	}
+	meta := metav1.ObjectMeta{Namespace: name}
+	if meta.Name = defaultAccount; !c.has("ServiceAccount", meta) {
+		if err := create(c, namespaces, &corev1.ServiceAccount{ObjectMeta: meta}); err != nil {
+			return err
+		}
+	}
+	if meta.Name = rootCA; c.has("ConfigMap", meta) {
+		return nil
+	}
+	return create(c, namespaces, &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"ca.crt": c.options.CA}})
+}
+
+func (c *Controllers) has(kind string, m metav1.ObjectMeta) bool {
+	_, err := c.registry.Get(c.catalog.Core(kind), store.Key{Namespace: m.Namespace, Name: m.Name})
+	return err == nil
+}
+
+// emptyNamespace begins the deletion of all objects of a deleted namespace, and releases it when none is left. The end
+// of each object brings it back.
+func (c *Controllers) emptyNamespace(n *corev1.Namespace) error {
+	left := 0
+	for _, k := range c.catalog.Kinds {
+		if !k.Namespaced {
+			continue
+		}
+		c.registry.Store.RLock()
+		objects := c.registry.Store.List(k, n.Name)
+		c.registry.Store.RUnlock()
+		for _, o := range objects {
+			if store.Meta(o).GetDeletionTimestamp() != nil {
+				left++
+				continue
+			}
+			if err := remove(c, namespaces, o, metav1.DeleteOptions{}); err != nil {
+				return err
+			}
+			if _, err := c.registry.Get(k, store.Key{Namespace: n.Name, Name: store.Meta(o).GetName()}); err == nil {
+				left++
+			}
+		}
+	}
+	if left > 0 {
+		return nil
+	}
+	return change(c, namespaces, n, "finalize", func(live *corev1.Namespace) {
+		live.Spec.Finalizers = slices.DeleteFunc(live.Spec.Finalizers,
+			func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
+	})
+}
+
+// withoutFinalizer removes a finalizer from an object.
+func (c *Controllers) withoutFinalizer(name controller, o runtime.Object, finalizer string) error {
+	return change(c, name, o, "", func(live runtime.Object) {
+		m := store.Meta(live)
+		m.SetFinalizers(slices.DeleteFunc(m.GetFinalizers(), func(f string) bool { return f == finalizer }))
+	})
+}

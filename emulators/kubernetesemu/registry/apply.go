@@ -1,0 +1,82 @@
+package registry
+
+import (
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"agents.example/controlplane/emulators/kubernetesemu/store"
+)
+
+// Apply merges fields into an object, which it creates if there is none, and returns it as it is stored.
+func (r *Registry) Apply(q Request, fields map[string]any) (o runtime.Object, created bool, err error) {
+	r.Store.Lock()
+	defer r.Store.Unlock()
+	applied, err := identifyApplied(&q, fields)
+	if err != nil {
+		return nil, false, err
+	}
+	live := r.Store.Get(q.Kind, q.Key)
+	if live == nil {
+		o, err = r.applyNew(&q, applied)
+		return o, true, err
+	}
+	if uid := applied.GetUID(); uid != "" && uid != store.Meta(live).GetUID() {
+		return nil, false, conflict(&q, "Precondition failed: UID in precondition: %v, UID in object meta: %v", uid,
+			store.Meta(live).GetUID())
+	}
+	if version := applied.GetResourceVersion(); version != "" && version != store.Meta(live).GetResourceVersion() {
+		return nil, false, conflict(&q, modified)
+	}
+	next, err := q.Kind.Apply(live, applied, q.Subresource, q.Manager, q.Force)
+	if err != nil {
+		return nil, false, err
+	}
+	if err := r.prepareUpdate(&q, next, live); err != nil {
+		return nil, false, err
+	}
+	return r.put(&q, next, live), false, nil
+}
+
+func (r *Registry) applyNew(q *Request, applied *unstructured.Unstructured) (runtime.Object, error) {
+	if q.Subresource != "" {
+		return nil, q.notFound()
+	}
+	if uid := applied.GetUID(); uid != "" {
+		return nil, conflict(q, "uid mismatch: the provided object specified uid %s, and no existing object was found", uid)
+	}
+	if applied.GetResourceVersion() != "" {
+		return nil, q.notFound()
+	}
+	next, err := q.Kind.Apply(q.Kind.New(), applied, "", q.Manager, q.Force)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.prepareCreate(q, next); err != nil {
+		return nil, err
+	}
+	return r.put(q, next, nil), nil
+}
+
+// identifyApplied returns fields as an object that has the identity that the request names.
+func identifyApplied(q *Request, fields map[string]any) (*unstructured.Unstructured, error) {
+	applied := &unstructured.Unstructured{Object: fields}
+	if gvk := applied.GroupVersionKind(); gvk.GroupVersion() != q.Kind.GroupVersion() || gvk.Kind != q.Kind.Kind {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the object is a %s, and %s is expected", gvk,
+			q.Kind.GroupVersionKind))
+	}
+	if name := applied.GetName(); name != "" && name != q.Key.Name {
+		return nil, apierrors.NewBadRequest("the name of the object (" + name + ") does not match the name on the URL (" +
+			q.Key.Name + ")")
+	}
+	if n := applied.GetNamespace(); n != "" && n != q.Key.Namespace {
+		return nil, apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	applied.SetName(q.Key.Name)
+	if q.Kind.Namespaced {
+		applied.SetNamespace(q.Key.Namespace)
+	}
+	return applied, nil
+}

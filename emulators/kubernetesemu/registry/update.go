@@ -1,0 +1,90 @@
+package registry
+
+import (
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"agents.example/controlplane/emulators/kubernetesemu/admission"
+	"agents.example/controlplane/emulators/kubernetesemu/store"
+)
+
+// Update replaces an object by what change makes of a copy of it, and returns it as it is stored.
+func (r *Registry) Update(q Request, change func(live runtime.Object) (runtime.Object, error)) (runtime.Object, error) {
+	r.Store.Lock()
+	defer r.Store.Unlock()
+	live := r.Store.Get(q.Kind, q.Key)
+	if live == nil {
+		return nil, q.notFound()
+	}
+	next, err := change(live.DeepCopyObject())
+	if err != nil {
+		return nil, err
+	}
+	if err := r.prepareUpdate(&q, next, live); err != nil {
+		return nil, err
+	}
+	return r.put(&q, q.Kind.Update(live, next, q.Subresource, q.Manager), live), nil
+}
+
+// prepareUpdate completes a changed object and checks everything. The caller holds the store's lock.
+func (r *Registry) prepareUpdate(q *Request, next, live runtime.Object) error {
+	if err := checkIdentity(q, next, live); err != nil {
+		return err
+	}
+	next.GetObjectKind().SetGroupVersionKind(q.Kind.GroupVersionKind)
+	m, old := store.Meta(next), store.Meta(live)
+	m.SetName(q.Key.Name)
+	m.SetNamespace(q.Key.Namespace)
+	m.SetUID(old.GetUID())
+	m.SetCreationTimestamp(old.GetCreationTimestamp())
+	m.SetDeletionTimestamp(old.GetDeletionTimestamp())
+	m.SetDeletionGracePeriodSeconds(old.GetDeletionGracePeriodSeconds())
+	m.SetGenerateName(old.GetGenerateName())
+	m.SetGeneration(old.GetGeneration())
+	m.SetResourceVersion(old.GetResourceVersion())
+	keepOtherPart(q, next, live)
+	r.setDefaults(next, live)
+	attributes := q.attributes(admission.Update, next, live)
+	if err := r.Admission.Mutate(attributes); err != nil {
+		return err
+	}
+	if errs := validate(q, next, live); len(errs) > 0 {
+		return apierrors.NewInvalid(q.Kind.GroupVersionKind.GroupKind(), m.GetName(), errs)
+	}
+	if q.Kind.Generation && q.Subresource != "status" && specificationChanged(next, live) {
+		m.SetGeneration(old.GetGeneration() + 1)
+	}
+	return r.Admission.Validate(attributes)
+}
+
+// keepOtherPart undoes the changes that a request may not make: those of the status, or all others.
+func keepOtherPart(q *Request, next, live runtime.Object) {
+	m, old := store.Meta(next), store.Meta(live)
+	switch {
+	case q.Subresource == "status":
+		keepField(next, live, "Spec")
+		m.SetLabels(old.GetLabels())
+		m.SetAnnotations(old.GetAnnotations())
+		m.SetFinalizers(old.GetFinalizers())
+		m.SetOwnerReferences(old.GetOwnerReferences())
+	case q.Subresource == "" && q.Kind.Status:
+		keepField(next, live, "Status")
+	}
+}
+
+// checkIdentity refuses a changed object that is another one, or one that has changed in between.
+func checkIdentity(q *Request, next, live runtime.Object) error {
+	m, old := store.Meta(next), store.Meta(live)
+	switch {
+	case m.GetName() != q.Key.Name:
+		return apierrors.NewBadRequest("the name of the object (" + m.GetName() + ") does not match the name on the URL (" +
+			q.Key.Name + ")")
+	case q.Kind.Namespaced && m.GetNamespace() != "" && m.GetNamespace() != q.Key.Namespace:
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	case m.GetUID() != "" && m.GetUID() != old.GetUID():
+		return conflict(q, "Precondition failed: UID in precondition: %v, UID in object meta: %v", m.GetUID(), old.GetUID())
+	case m.GetResourceVersion() != "" && m.GetResourceVersion() != old.GetResourceVersion():
+		return conflict(q, modified)
+	}
+	return nil
+}

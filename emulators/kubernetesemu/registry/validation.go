@@ -1,0 +1,322 @@
+package registry
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"agents.example/controlplane/emulators/kubernetesemu/store"
+)
+
+// validate returns what Kubernetes would not accept of an object: all of its metadata, and of its specification what
+// names, limits or freezes the kinds that agents have. old is the object before a change, or nil.
+func validate(q *Request, o, old runtime.Object) field.ErrorList {
+	m, metadata := store.Meta(o), field.NewPath("metadata")
+	errs := apivalidation.ValidateObjectMetaAccessor(m, q.Kind.Namespaced, nameRule(q), metadata)
+	errs = append(errs, metavalidation.ValidateLabels(m.GetLabels(), metadata.Child("labels"))...)
+	if old != nil {
+		errs = append(errs, apivalidation.ValidateObjectMetaAccessorUpdate(m, store.Meta(old), metadata)...)
+	}
+	if q.Subresource != "status" {
+		errs = append(errs, validateSpecification(q, o, old)...)
+	}
+	return deduplicated(errs)
+}
+
+// nameRule returns what names the objects of a kind may have.
+func nameRule(q *Request) apivalidation.ValidateNameFunc {
+	switch {
+	case q.Kind.Group == rbacv1.GroupName:
+		return path.ValidatePathSegmentName
+	case q.Kind.Group == "" && (q.Kind.Kind == "Namespace" || q.Kind.Kind == "Service"):
+		return apivalidation.NameIsDNSLabel
+	}
+	return apivalidation.NameIsDNSSubdomain
+}
+
+// deduplicated drops errors that two rules found.
+func deduplicated(errs field.ErrorList) field.ErrorList {
+	seen := map[string]bool{}
+	var rest field.ErrorList
+	for _, err := range errs {
+		if text := err.Error(); !seen[text] {
+			seen[text], rest = true, append(rest, err)
+		}
+	}
+	return rest
+}
+
+func validateSpecification(q *Request, o, old runtime.Object) field.ErrorList {
+	switch o := o.(type) {
+	case *corev1.ConfigMap:
+		before, _ := old.(*corev1.ConfigMap)
+		return validateConfigMap(o, before)
+	case *corev1.Secret:
+		before, _ := old.(*corev1.Secret)
+		return validateSecret(o, before)
+	case *corev1.PersistentVolumeClaim:
+		before, _ := old.(*corev1.PersistentVolumeClaim)
+		return validateClaim(o, before)
+	case *corev1.Service:
+		before, _ := old.(*corev1.Service)
+		return validateService(o, before)
+	case *corev1.Pod:
+		before, _ := old.(*corev1.Pod)
+		return validatePod(q, o, before)
+	case *appsv1.StatefulSet:
+		before, _ := old.(*appsv1.StatefulSet)
+		return validateStatefulSet(o, before)
+	case *appsv1.Deployment:
+		errs := validateTemplate(o.Spec.Selector, &o.Spec.Template)
+		if before, ok := old.(*appsv1.Deployment); ok {
+			errs = append(errs, apivalidation.ValidateImmutableField(o.Spec.Selector, before.Spec.Selector,
+				field.NewPath("spec", "selector"))...)
+		}
+		return errs
+	}
+	return nil
+}
+
+// data collects the sizes and wrong names of entries.
+type data struct {
+	size int
+	errs field.ErrorList
+}
+
+func (d *data) add(path *field.Path, name string, size int) {
+	d.size += size
+	for _, text := range validation.IsConfigMapKey(name) {
+		d.errs = append(d.errs, field.Invalid(path.Key(name), name, text))
+	}
+}
+
+func (d *data) all(path *field.Path) field.ErrorList {
+	if d.size > corev1.MaxSecretSize {
+		d.errs = append(d.errs, field.TooLong(path, "", corev1.MaxSecretSize))
+	}
+	return d.errs
+}
+
+const frozen = "field is immutable when `immutable` is set"
+
+func validateConfigMap(o, old *corev1.ConfigMap) field.ErrorList {
+	var d data
+	for name, value := range o.Data {
+		d.add(field.NewPath("data"), name, len(value))
+	}
+	for name, value := range o.BinaryData {
+		d.add(field.NewPath("binaryData"), name, len(value))
+	}
+	errs := d.all(field.NewPath(""))
+	if old == nil || old.Immutable == nil || !*old.Immutable {
+		return errs
+	}
+	if o.Immutable == nil || !*o.Immutable {
+		errs = append(errs, field.Forbidden(field.NewPath("immutable"), frozen))
+	}
+	if !equality.Semantic.DeepEqual(o.Data, old.Data) {
+		errs = append(errs, field.Forbidden(field.NewPath("data"), frozen))
+	}
+	if !equality.Semantic.DeepEqual(o.BinaryData, old.BinaryData) {
+		errs = append(errs, field.Forbidden(field.NewPath("binaryData"), frozen))
+	}
+	return errs
+}
+
+func validateSecret(o, old *corev1.Secret) field.ErrorList {
+	var d data
+	for name, value := range o.Data {
+		d.add(field.NewPath("data"), name, len(value))
+	}
+	errs := d.all(field.NewPath("data"))
+	if old == nil {
+		return errs
+	}
+	errs = append(errs, apivalidation.ValidateImmutableField(o.Type, old.Type, field.NewPath("type"))...)
+	if old.Immutable == nil || !*old.Immutable {
+		return errs
+	}
+	if o.Immutable == nil || !*o.Immutable {
+		errs = append(errs, field.Forbidden(field.NewPath("immutable"), frozen))
+	}
+	if !equality.Semantic.DeepEqual(o.Data, old.Data) {
+		errs = append(errs, field.Forbidden(field.NewPath("data"), frozen))
+	}
+	return errs
+}
+
+func validateClaim(o, old *corev1.PersistentVolumeClaim) field.ErrorList {
+	spec := field.NewPath("spec")
+	var errs field.ErrorList
+	if len(o.Spec.AccessModes) == 0 {
+		errs = append(errs, field.Required(spec.Child("accessModes"), "at least 1 access mode is required"))
+	}
+	storage, ok := o.Spec.Resources.Requests[corev1.ResourceStorage]
+	if path := spec.Child("resources").Key(string(corev1.ResourceStorage)); !ok {
+		errs = append(errs, field.Required(path, ""))
+	} else if storage.Sign() <= 0 {
+		errs = append(errs, field.Invalid(path, storage.String(), "must be greater than zero"))
+	}
+	if old == nil {
+		return errs
+	}
+	if before := old.Status.Capacity[corev1.ResourceStorage]; storage.Cmp(old.Spec.Resources.Requests[corev1.ResourceStorage]) < 0 &&
+		storage.Cmp(before) < 0 || storage.Cmp(old.Spec.Resources.Requests[corev1.ResourceStorage]) < 0 && before.IsZero() {
+		errs = append(errs, field.Forbidden(spec.Child("resources", "requests", "storage"),
+			"field can not be less than status.capacity"))
+	}
+	changed, was := o.Spec.DeepCopy(), old.Spec.DeepCopy()
+	changed.Resources, was.Resources = corev1.VolumeResourceRequirements{}, corev1.VolumeResourceRequirements{}
+	if was.VolumeName == "" {
+		changed.VolumeName = ""
+	}
+	if !equality.Semantic.DeepEqual(changed, was) {
+		errs = append(errs, field.Forbidden(spec, "spec is immutable after creation except resources.requests and "+
+			"volumeAttributesClassName for bound claims"))
+	}
+	return errs
+}
+
+func validateService(o, old *corev1.Service) field.ErrorList {
+	spec := field.NewPath("spec")
+	var errs field.ErrorList
+	for i := range o.Spec.Ports {
+		at := spec.Child("ports").Index(i)
+		for _, text := range validation.IsValidPortNum(int(o.Spec.Ports[i].Port)) {
+			errs = append(errs, field.Invalid(at.Child("port"), o.Spec.Ports[i].Port, text))
+		}
+		if len(o.Spec.Ports) > 1 && o.Spec.Ports[i].Name == "" {
+			errs = append(errs, field.Required(at.Child("name"), ""))
+		}
+	}
+	if len(o.Spec.Ports) == 0 && o.Spec.ClusterIP != corev1.ClusterIPNone && o.Spec.Type != corev1.ServiceTypeExternalName {
+		errs = append(errs, field.Required(spec.Child("ports"), ""))
+	}
+	if old != nil && old.Spec.ClusterIP != "" && o.Spec.Type != corev1.ServiceTypeExternalName &&
+		o.Spec.ClusterIP != old.Spec.ClusterIP {
+		errs = append(errs, field.Invalid(spec.Child("clusterIPs").Index(0), []string{o.Spec.ClusterIP},
+			"may not change once set"))
+	}
+	return errs
+}
+
+func validateStatefulSet(o, old *appsv1.StatefulSet) field.ErrorList {
+	errs := validateTemplate(o.Spec.Selector, &o.Spec.Template)
+	if old == nil {
+		return errs
+	}
+	changed, was := o.Spec.DeepCopy(), old.Spec.DeepCopy()
+	for _, spec := range []*appsv1.StatefulSetSpec{changed, was} {
+		spec.Replicas, spec.Template, spec.UpdateStrategy = nil, corev1.PodTemplateSpec{}, appsv1.StatefulSetUpdateStrategy{}
+		spec.MinReadySeconds, spec.PersistentVolumeClaimRetentionPolicy, spec.Ordinals, spec.RevisionHistoryLimit = 0, nil, nil, nil
+	}
+	if !equality.Semantic.DeepEqual(changed, was) {
+		errs = append(errs, field.Forbidden(field.NewPath("spec"), "updates to statefulset spec for fields other than "+
+			"'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', "+
+			"'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"))
+	}
+	return errs
+}
+
+// validateTemplate checks that a workload selects the pods of its template.
+func validateTemplate(selector *metav1.LabelSelector, template *corev1.PodTemplateSpec) field.ErrorList {
+	spec := field.NewPath("spec")
+	matches, err := metav1.LabelSelectorAsSelector(selector)
+	switch {
+	case selector == nil:
+		return field.ErrorList{field.Required(spec.Child("selector"), "")}
+	case err != nil:
+		return field.ErrorList{field.Invalid(spec.Child("selector"), selector, err.Error())}
+	case matches.Empty():
+		return field.ErrorList{field.Invalid(spec.Child("selector"), selector, "empty selector is invalid")}
+	case !matches.Matches(labels.Set(template.Labels)):
+		return field.ErrorList{field.Invalid(spec.Child("template", "metadata", "labels"), template.Labels,
+			"`selector` does not match template `labels`")}
+	}
+	return validatePodSpec(&template.Spec, spec.Child("template", "spec"))
+}
+
+func validatePod(q *Request, o, old *corev1.Pod) field.ErrorList {
+	errs := validatePodSpec(&o.Spec, field.NewPath("spec"))
+	if old == nil || q.Subresource == "binding" {
+		return errs
+	}
+	changed, was := o.Spec.DeepCopy(), old.Spec.DeepCopy()
+	for i := range min(len(changed.Containers), len(was.Containers)) {
+		changed.Containers[i].Image = was.Containers[i].Image
+	}
+	for i := range min(len(changed.InitContainers), len(was.InitContainers)) {
+		changed.InitContainers[i].Image = was.InitContainers[i].Image
+	}
+	changed.ActiveDeadlineSeconds, changed.Tolerations = was.ActiveDeadlineSeconds, was.Tolerations
+	if !equality.Semantic.DeepEqual(changed, was) {
+		errs = append(errs, field.Forbidden(field.NewPath("spec"), "pod updates may not change fields other than "+
+			"`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` "+
+			"(only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if "+
+			"it was previously negative)"))
+	}
+	return errs
+}
+
+func validatePodSpec(p *corev1.PodSpec, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if len(p.Containers) == 0 {
+		errs = append(errs, field.Required(at.Child("containers"), ""))
+	}
+	volumes, names := map[string]bool{}, map[string]bool{}
+	for i := range p.Volumes {
+		volumes[p.Volumes[i].Name] = true
+	}
+	check := func(c *corev1.Container, at *field.Path) {
+		for _, text := range validation.IsDNS1123Label(c.Name) {
+			errs = append(errs, field.Invalid(at.Child("name"), c.Name, text))
+		}
+		if names[c.Name] {
+			errs = append(errs, field.Duplicate(at.Child("name"), c.Name))
+		}
+		names[c.Name] = true
+		if c.Image == "" {
+			errs = append(errs, field.Required(at.Child("image"), ""))
+		}
+		for i := range c.Env {
+			for _, text := range validation.IsRelaxedEnvVarName(c.Env[i].Name) {
+				errs = append(errs, field.Invalid(at.Child("env").Index(i).Child("name"), c.Env[i].Name, text))
+			}
+		}
+		for i := range c.VolumeMounts {
+			if name := c.VolumeMounts[i].Name; !volumes[name] {
+				errs = append(errs, field.NotFound(at.Child("volumeMounts").Index(i).Child("name"), name))
+			}
+		}
+		errs = append(errs, validateResources(&c.Resources, at.Child("resources"))...)
+	}
+	for i := range p.InitContainers {
+		check(&p.InitContainers[i], at.Child("initContainers").Index(i))
+	}
+	for i := range p.Containers {
+		check(&p.Containers[i], at.Child("containers").Index(i))
+	}
+	return errs
+}
+
+func validateResources(r *corev1.ResourceRequirements, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for name, request := range r.Requests {
+		if limit, ok := r.Limits[name]; ok && request.Cmp(limit) > 0 {
+			errs = append(errs, field.Invalid(at.Child("requests"), request.String(),
+				fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String())))
+		}
+	}
+	return errs
+}
