@@ -33,6 +33,10 @@ func Run(t *testing.T, s Server) {
 		{name: "options", cases: optionCases()},
 		{name: "writes", cases: writeCases()},
 		{name: "apply", cases: applyCases()},
+		{name: "deletions", cases: deleteCases()},
+		{name: "watches", cases: watchCases()},
+		{name: "namespaces", cases: namespaceCases()},
+		{name: "controllers", cases: controllerCases()},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()

@@ -114,7 +114,7 @@ func testApplyAgent(s *space) {
 		"networking.k8s.io/networkpolicies/agent": "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, " + meta +
 			"spec: {podSelector: {}, policyTypes: [Ingress, Egress], egress: [{ports: [{port: 53, protocol: UDP}], to: " +
 			"[{namespaceSelector: {matchExpressions: [{key: a, operator: In, values: [b]}]}}, {ipBlock: {cidr: 0.0.0.0/0, " +
-			"except: [10.0.0.0/8]}}]}], ingress: []}}",
+			"except: [10.0.0.0/8]}}]}], ingress: [{ports: [{port: 8080, protocol: TCP}]}]}}",
 		"services/agent": "{apiVersion: v1, kind: Service, " + meta + "spec: {clusterIP: None, type: ClusterIP, " +
 			"publishNotReadyAddresses: false, selector: {app.kubernetes.io/name: agent}, ports: [{name: http, port: 8080, " +
 			"protocol: TCP, targetPort: http}]}}",
@@ -134,7 +134,6 @@ func testApplyAgent(s *space) {
 	for path, body := range objects {
 		s.apply("agents", path, body)
 		again := s.apply("agents", path, body)
-		s.Log(path, string(again.body))
 		s.want(s.apply("agents", path, body), map[string]any{
 			"/kind": again.at("/kind"), "/metadata/generation": again.at("/metadata/generation"), "/spec": again.at("/spec"),
 		})

@@ -188,7 +188,8 @@ func immutableFields() map[string]refused {
 		},
 		"UID of an object by a patch": {
 			given: map[string]string{"configmaps": "metadata: {name: a}"},
-			call:  merge("configmaps/a", "metadata: {uid: 00000000-0000-0000-0000-000000000000}"), want: invalid(),
+			call:  merge("configmaps/a", "metadata: {uid: 00000000-0000-0000-0000-000000000000}"),
+			want:  invalid("FieldValueInvalid metadata.uid"),
 		},
 		"UID of an object": {
 			given: map[string]string{"configmaps": "metadata: {name: a}"},

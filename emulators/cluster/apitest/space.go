@@ -203,6 +203,7 @@ func (s *space) refuses(r call, want refusal) answer {
 	return a
 }
 
+// causes returns the causes of a Status without those that repeat the one before.
 func causes(status metav1.Status) []string {
 	var list []string
 	if status.Details != nil {
@@ -210,7 +211,7 @@ func causes(status metav1.Status) []string {
 			list = append(list, strings.TrimSpace(string(cause.Type)+" "+cause.Field))
 		}
 	}
-	return list
+	return slices.Compact(list)
 }
 
 // embeddedSkips skips a case that the embedded server does not pass, with the reason.
