@@ -1,0 +1,31 @@
+package schema
+
+// Kinds returns the names of the types that the API server serves, and of the two types that stand for unknown ones.
+// The schema has the types of their fields, too.
+func Kinds() []string {
+	groups := []struct {
+		name  string
+		kinds []string
+	}{
+		{name: "admissionregistration", kinds: []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}},
+		{name: "apps", kinds: []string{"Deployment", "ReplicaSet", "StatefulSet"}},
+		{name: "autoscaling", kinds: []string{"Scale"}},
+		{name: "core", kinds: []string{
+			"ConfigMap", "Event", "LimitRange", "Namespace", "Node", "PersistentVolume", "PersistentVolumeClaim", "Pod",
+			"ResourceQuota", "Secret", "Service", "ServiceAccount",
+		}},
+		{name: "discovery", kinds: []string{"EndpointSlice"}},
+		{name: "networking", kinds: []string{"NetworkPolicy"}},
+		{name: "node", kinds: []string{"RuntimeClass"}},
+		{name: "rbac", kinds: []string{"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}},
+		{name: "scheduling", kinds: []string{"PriorityClass"}},
+		{name: "storage", kinds: []string{"StorageClass"}},
+	}
+	names := []string{"__untyped_atomic_", "__untyped_deduced_"}
+	for _, g := range groups {
+		for _, kind := range g.kinds {
+			names = append(names, "io.k8s.api."+g.name+".v1."+kind)
+		}
+	}
+	return names
+}
