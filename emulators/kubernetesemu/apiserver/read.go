@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"agents.example/controlplane/emulators/kubernetesemu/kinds"
 	"agents.example/controlplane/emulators/kubernetesemu/store"
@@ -36,6 +37,9 @@ func (s *Server) list(c *call) error {
 		return err
 	}
 	query := c.URL.Query()
+	if err := checkListOptions(query, false); err != nil {
+		return err
+	}
 	limit, err := strconv.Atoi(query.Get("limit"))
 	if err != nil && query.Get("limit") != "" {
 		return apierrors.NewBadRequest("limit is not a number")
@@ -87,7 +91,7 @@ func newList(k *kinds.Kind, items []runtime.Object, m metav1.ListMeta) (runtime.
 		return nil, fmt.Errorf("list %s: %w", k.Plural, err)
 	}
 	if err := meta.EachListItem(list, func(item runtime.Object) error { // a copy of what is stored
-		item.GetObjectKind().SetGroupVersionKind(item.GetObjectKind().GroupVersionKind().GroupVersion().WithKind(""))
+		item.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 		return nil
 	}); err != nil {
 		return nil, err
@@ -110,7 +114,7 @@ func checkVersion(requested, match string, version uint64) error {
 	v, err := strconv.ParseUint(requested, 10, 64)
 	switch {
 	case err != nil:
-		return apierrors.NewBadRequest(fmt.Sprintf("resourceVersion: Invalid value: %q: must be a number", requested))
+		return apierrors.NewInternalError(fmt.Errorf("resourceVersion: Invalid value: %q: must be a number", requested))
 	case v > version:
 		err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", v, version), 1)
 		err.ErrStatus.Details.Causes = []metav1.StatusCause{{

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"agents.example/controlplane/emulators/kubernetesemu/store"
@@ -80,7 +82,7 @@ func (s *Server) watch(c *call) error {
 func (w *watcher) begin() (initial []runtime.Object, err error) {
 	query := w.URL.Query()
 	requested, sendInitial := query.Get("resourceVersion"), query.Get("sendInitialEvents")
-	if err := checkInitialEvents(query.Get("resourceVersionMatch"), sendInitial); err != nil {
+	if err := checkListOptions(query, true); err != nil {
 		return nil, err
 	}
 	objects := w.server.registry.Store
@@ -106,19 +108,26 @@ func (w *watcher) begin() (initial []runtime.Object, err error) {
 	return initial, nil
 }
 
-// checkInitialEvents refuses combinations of options that a client could misunderstand.
-func checkInitialEvents(match, sendInitial string) error {
-	invalid := func(field, text string) error {
-		return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", metav1.SchemeGroupVersion.WithResource("").
-			GroupResource(), "", fmt.Sprintf("ListOptions.meta.k8s.io \"\" is invalid: %s: Forbidden: %s", field, text), 0, true)
-	}
+// checkListOptions refuses combinations of options that a client could misunderstand.
+func checkListOptions(query url.Values, watches bool) error {
+	match, initial := query.Get("resourceVersionMatch"), query.Get("sendInitialEvents")
+	var err *field.Error
 	switch {
-	case match != "" && sendInitial == "":
-		return invalid("resourceVersionMatch", "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
-	case isTrue(sendInitial) && match != string(metav1.ResourceVersionMatchNotOlderThan):
-		return invalid("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+	case initial != "" && !watches:
+		err = field.Forbidden(field.NewPath("sendInitialEvents"), "sendInitialEvents is forbidden for list")
+	case match != "" && initial == "" && watches:
+		err = field.Forbidden(field.NewPath("resourceVersionMatch"),
+			"resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+	case initial != "" && match != string(metav1.ResourceVersionMatchNotOlderThan):
+		err = field.Forbidden(field.NewPath("resourceVersionMatch"),
+			"sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+	case match != "" && query.Get("resourceVersion") == "" && !watches:
+		err = field.Forbidden(field.NewPath("resourceVersionMatch"),
+			"resourceVersionMatch is forbidden unless resourceVersion is provided")
+	default:
+		return nil
 	}
-	return nil
+	return apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("ListOptions").GroupKind(), "", field.ErrorList{err})
 }
 
 // run sends changes until ctx ends.

@@ -24,7 +24,7 @@ const maxBody = 3 << 20
 
 func (s *Server) create(c *call) error {
 	if c.target.key.Name != "" {
-		return apierrors.NewMethodNotSupported(c.target.resource, c.Method)
+		return apierrors.NewMethodNotSupported(c.target.resource, c.verb)
 	}
 	q, body, err := c.writeRequest()
 	if err != nil {
@@ -179,6 +179,9 @@ func deletedStatus(c *call, last runtime.Object) *metav1.Status {
 }
 
 func (s *Server) deleteCollection(c *call) error {
+	if c.target.kind == s.catalog.Core("Namespace") {
+		return apierrors.NewMethodNotSupported(c.target.resource, c.verb)
+	}
 	match, err := selection(c)
 	if err != nil {
 		return err

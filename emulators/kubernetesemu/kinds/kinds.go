@@ -121,7 +121,7 @@ func defineAll() []*Kind {
 		define[corev1.Node, corev1.NodeList](core, "no", status),
 		define[corev1.PersistentVolume, corev1.PersistentVolumeList](core, "pv", status),
 		define[nodev1.RuntimeClass, nodev1.RuntimeClassList](nodev1.SchemeGroupVersion, "", 0),
-		define[schedulingv1.PriorityClass, schedulingv1.PriorityClassList](schedulingv1.SchemeGroupVersion, "pc", 0),
+		define[schedulingv1.PriorityClass, schedulingv1.PriorityClassList](schedulingv1.SchemeGroupVersion, "pc", generation),
 		define[storagev1.StorageClass, storagev1.StorageClassList](storagev1.SchemeGroupVersion, "sc", 0),
 		define[rbacv1.ClusterRole, rbacv1.ClusterRoleList](rbac, "", 0),
 		define[rbacv1.ClusterRoleBinding, rbacv1.ClusterRoleBindingList](rbac, "", 0),

@@ -1,6 +1,9 @@
 package registry
 
 import (
+	"fmt"
+	"strings"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -83,6 +86,8 @@ func checkIdentity(q *Request, next, live runtime.Object) error {
 		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	case m.GetUID() != "" && m.GetUID() != old.GetUID():
 		return conflict(q, "Precondition failed: UID in precondition: %v, UID in object meta: %v", m.GetUID(), old.GetUID())
+	case m.GetResourceVersion() != "" && strings.Trim(m.GetResourceVersion(), "0123456789") != "":
+		return apierrors.NewInternalError(fmt.Errorf("resourceVersion: Invalid value: %q: must be a number", m.GetResourceVersion()))
 	case m.GetResourceVersion() != "" && m.GetResourceVersion() != old.GetResourceVersion():
 		return conflict(q, modified)
 	}

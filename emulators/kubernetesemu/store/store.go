@@ -16,8 +16,13 @@ import (
 	"agents.example/controlplane/emulators/kubernetesemu/kinds"
 )
 
-// keptChanges is how many changes of a kind a watch can resume from.
-const keptChanges = 4096
+const (
+	// keptChanges is how many changes of a kind a watch can resume from.
+	keptChanges = 4096
+	// firstVersion is the version of an empty store. It is not the least one, so that an ancient version, as of another
+	// cluster, is refused.
+	firstVersion = 100
+)
 
 // Key names an object of a kind. Namespace is empty for objects that are in none.
 type Key struct{ Namespace, Name string }
@@ -52,9 +57,11 @@ type table struct {
 
 // New returns an empty store of all kinds. observe is called for each change while the store is locked; it may be nil.
 func New(all []*kinds.Kind, observe func(Change)) *Store {
-	s := &Store{version: 1, tables: map[*kinds.Kind]*table{}, observe: observe}
+	s := &Store{version: firstVersion, tables: map[*kinds.Kind]*table{}, observe: observe}
 	for _, k := range all {
-		s.tables[k] = &table{objects: map[string]map[string]runtime.Object{}, changed: make(chan struct{})}
+		s.tables[k] = &table{
+			objects: map[string]map[string]runtime.Object{}, dropped: firstVersion, changed: make(chan struct{}),
+		}
 	}
 	return s
 }
