@@ -2,17 +2,21 @@
 
 package cluster
 
-import "time"
+import (
+	"time"
+
+	"agents.example/controlplane/emulators/simulator"
+)
 
 // FaultAnnotation on a Namespace makes all its pods suffer the Fault in its value. Setting it breaks running pods
 // immediately; removing it heals them.
-const FaultAnnotation = "simulator.agents.example/fault"
+const FaultAnnotation = simulator.FaultAnnotation
 
 // The ConfigMap that declares faults of namespaces that do not exist yet. Its data maps names of namespaces to faults.
 // Patch single entries, so that tests do not disturb each other. FaultAnnotation takes precedence.
 const (
 	FaultsNamespace = "kube-system"
-	FaultsConfigMap = "simulator-faults"
+	FaultsConfigMap = simulator.FaultsConfigMap
 )
 
 // Fault is a failure of all pods of a namespace.

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 
 // runParent starts a cluster, prints the path of its kubeconfig, and waits until it is killed.
 func runParent(dir string) int {
-	c, err := cluster.Start(context.Background(), cluster.Options{Dir: dir})
+	c, err := cluster.Start(context.Background(), cluster.Options{Dir: dir, Kind: clustertest.Kind()})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

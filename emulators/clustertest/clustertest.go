@@ -2,7 +2,9 @@
 
 // Package clustertest starts a local Kubernetes cluster for tests: one for a test, or one that a package shares.
 //
-// It skips with -short, and never lets the build of the cluster use up a test's time. It does not call the cluster.
+// The environment variable EMULATORS chooses the control plane: official is the real one, everything else the embedded
+// one. Tests of the real one skip with -short, and its build never uses up a test's time. The package does not call the
+// cluster.
 package clustertest
 
 import (
@@ -23,17 +25,36 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/emulators/gcloud"
+	"agents.example/controlplane/emulators/gcloud/gcloudtest"
 )
 
 // afterBuild is the time that a build must leave for the tests themselves.
 const afterBuild = 2 * time.Minute
 
-// Require skips a test with -short, and builds the cluster's binary if it is not there. It fails the test immediately
-// when the build would take longer than go test gives the package.
+// Kind returns the kind of the clusters of tests. gcloudtest refuses unknown values of the variable.
+func Kind() cluster.Kind {
+	if choice, err := gcloudtest.Choice(); err == nil && choice == gcloud.Official {
+		return cluster.Real
+	}
+	return cluster.Embedded
+}
+
+// Require skips a test with -short if clusters are real ones, and builds their binary if it is not there. It fails the
+// test immediately when the build would take longer than go test gives the package. It does nothing for embedded ones.
 func Require(t *testing.T) {
 	t.Helper()
+	RequireKind(t, Kind())
+}
+
+// RequireKind is Require for a test that needs clusters of one kind.
+func RequireKind(t *testing.T, kind cluster.Kind) {
+	t.Helper()
+	if kind != cluster.Real {
+		return
+	}
 	if testing.Short() {
-		t.Skip("left out with -short: needs the local Kubernetes cluster")
+		t.Skip("left out with -short: needs a real control plane of Kubernetes")
 	}
 	RequireBuilt(t, cluster.BuildTime, cluster.Build)
 }
@@ -77,10 +98,14 @@ func checkTime(needed, left time.Duration) error {
 		needed.Round(time.Minute), left.Round(time.Second), advice)
 }
 
-// Start starts a cluster for one test and closes it with the test. An empty o.Dir is a directory of the test.
+// Start starts a cluster for one test and closes it with the test. An empty o.Dir is a directory of the test, an empty
+// o.Kind is that of Kind.
 func Start(t *testing.T, o cluster.Options) *cluster.Cluster {
 	t.Helper()
-	Require(t)
+	if o.Kind == "" {
+		o.Kind = Kind()
+	}
+	RequireKind(t, o.Kind)
 	if o.Dir == "" {
 		o.Dir = t.TempDir()
 	}
@@ -190,7 +215,7 @@ func (s *Shared) start() (err error) {
 	if s.dir, err = os.MkdirTemp("", "cluster-test-"); err != nil {
 		return err
 	}
-	s.cluster, err = cluster.Start(context.Background(), cluster.Options{Dir: s.dir})
+	s.cluster, err = cluster.Start(context.Background(), cluster.Options{Dir: s.dir, Kind: Kind()})
 	return err
 }
 

@@ -1,12 +1,12 @@
-// Command kubernetes runs a complete Kubernetes cluster without containers in one process: etcd, the API server, the
-// controller manager, the scheduler, and a simulator of the nodes' kubelets and the volume provisioner. With
-// -image, pods of that image run as processes of this machine.
+// Command kubernetes runs the control plane of a Kubernetes cluster in one process: etcd, the API server, the controller
+// manager and the scheduler. It has no nodes: its parent simulates them as a client of the API. It does not build itself
+// and makes no certificates; package cluster does.
 //
 // It ends on SIGINT or SIGTERM. If its standard input is a pipe, it also ends at the end of input, so that it does not
-// outlive its parent. It does not build itself; package cluster does.
+// outlive its parent.
 //
-// It writes one line to standard output, "ready kubeconfig=<path>", once everything that tests rely on exists. Errors
-// go to standard error and the parts' log to kubernetes.log in the state directory. A process runs only one cluster
+// It inherits the socket of the API server and writes the line "ready" to standard output when it answers. Errors go to
+// standard error and the parts' log to kubernetes.log in the state directory. A process runs only one control plane
 // because the parts have global state.
 package main
 
@@ -35,25 +35,18 @@ func main() {
 
 // command parses args and runs the cluster until a signal arrives or stdin ends.
 func command(args []string, stdin *os.File) error {
-	s := settings{images: map[string]string{}}
+	s := settings{}
 	flags := flag.NewFlagSet("kubernetes", flag.ContinueOnError)
-	flags.StringVar(&s.dir, "dir", "",
-		"state `directory`: certificates, etcd's data, kubeconfig, log; a later run goes on from it")
-	flags.StringVar(&s.addr, "addr", "127.0.0.1:0", "loopback `address` of the API server; port 0 picks a free one")
-	flags.IntVar(&s.nodes, "nodes", 3, "`number` of simulated nodes")
-	flags.StringVar(&s.nodeSocket, "node-socket", "", "Unix `socket` of an HTTP CONNECT proxy into the network of a node "+
-		"that runs containers, in addition to the simulated nodes; see package realnode")
-	flags.BoolVar(&s.noGVisor, "no-gvisor", false, "leave out the RuntimeClass gvisor")
-	flags.StringVar(&s.fence, "fence", "",
-		"YAML `file` of the admission policy that refuses lower generations, enforced before the cluster is ready")
-	flags.Func("image", "`NAME=DIR`: pods of this image run as processes, whose programs are in the directory; may be "+
-		"repeated", s.addImage)
+	flags.StringVar(&s.dir, "dir", "", "absolute state `directory`, which has the certificates and the kubeconfig: "+
+		"etcd's data and the log are added; a later run goes on from it")
+	flags.IntVar(&s.socket, "socket", 3, "`number` of the open file that is the API server's socket")
+	flags.StringVar(&s.clientCA, "client-ca", "ca.crt", "`file` of the certificate authorities of clients")
+	flags.StringVar(&s.kubeletCA, "kubelet-ca", "kubelet-ca.crt",
+		"`file` of the certificate authorities of kubelets")
+	flags.StringVar(&s.egress, "egress", "", "Unix `socket` of an HTTP CONNECT proxy, through which the API server "+
+		"connects to kubelets and webhooks")
+	flags.StringVar(&s.extender, "scheduler-extender", "", "`URL` of an extender that filters nodes by name")
 	flags.IntVar(&s.verbosity, "v", 0, "verbosity `level` of kubernetes.log")
-	flags.Func("crd", "YAML `file` of a CustomResourceDefinition to establish before the cluster is ready; may be "+
-		"repeated", func(file string) error {
-		s.crds = append(s.crds, file)
-		return nil
-	})
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return nil
 	} else if err != nil {

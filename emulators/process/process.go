@@ -40,6 +40,8 @@ type Options struct {
 	Env []string
 	// Dir is the child's working directory; empty is this process's.
 	Dir string
+	// Files are open in the child, too, with the numbers from 3 on. There are at most five.
+	Files []*os.File
 	// LogFile receives the child's standard output and error. Start creates its directory and empties the file.
 	// Required: errors quote its last lines.
 	LogFile string
@@ -170,6 +172,7 @@ func (p *Process) start(log *os.File) (func(), error) {
 	p.cmd.Env = append(os.Environ(), p.options.Env...)      // passed on, not read
 	p.cmd.Dir = p.options.Dir
 	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.ExtraFiles = p.options.Files
 	guard, err := p.options.bind(p.cmd)
 	if err != nil {
 		return nil, err

@@ -11,15 +11,15 @@ import (
 
 // guardScript runs its arguments, and kills the whole group when its standard input ends: a pipe whose other end only
 // this process holds. On SIGTERM, which the whole group gets, the shell stays until the program has exited, so that a
-// wait for the shell is a wait for the program.
+// wait for the shell is a wait for the program. The numbers from 3 on are those of Options.Files.
 const guardScript = `
-exec 3<&0 </dev/null
+exec 9<&0 </dev/null
 trap : TERM
-"$@" 3<&- &
+"$@" 9<&- &
 child=$!
-{ cat <&3 >/dev/null; kill -KILL 0; } >/dev/null 2>&1 &
+{ cat <&9 >/dev/null; kill -KILL 0; } >/dev/null 2>&1 &
 watcher=$!
-exec 3<&-
+exec 9<&-
 wait "$child"; code=$?
 while kill -0 "$child" 2>/dev/null; do wait "$child"; code=$?; done
 kill -KILL "$watcher" 2>/dev/null

@@ -1,5 +1,5 @@
 // Package apiserver runs a real kube-apiserver over an embedded etcd in this process, both configured for one local
-// user. It does not run controllers or nodes.
+// user. It uses certificates and a kubeconfig that package cluster made. It does not run controllers or nodes.
 package apiserver
 
 import (
@@ -19,17 +19,14 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
 	"agents.example/controlplane/emulators/kubernetes/component"
-	"agents.example/controlplane/emulators/kubernetes/kubeconfig"
-	"agents.example/controlplane/emulators/kubernetes/pki"
 )
 
 // Options configure Start; all but Egress are required.
 type Options struct {
-	Dir      string           // state: etcd's data, kubeconfig
-	Addr     string           // loopback host:port to listen on; port 0 picks a free one
-	PKI      pki.Files        // certificates and keys
-	ClientCA string           // file of the certificate authorities of clients
-	Kubelet  pki.KubeletFiles // to read logs from the kubelets
+	Dir      string       // state: certificates, keys, kubeconfig, etcd's data; the working directory
+	Listener net.Listener // of a loopback address
+	// ClientCA and KubeletCA are the files of the certificate authorities of clients and of kubelets.
+	ClientCA, KubeletCA string
 	// Egress is the Unix socket of an HTTP CONNECT proxy, through which the API server then connects to kubelets,
 	// webhooks and other servers of the cluster.
 	Egress string
@@ -56,19 +53,16 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 			etcd.Close()
 		}
 	}()
-	listener, err := listen(ctx, o.Addr)
-	if err != nil {
-		return nil, err
-	}
 	allowLoopbackEndpoints()
-	completed, err := complete(ctx, o, endpoint, listener)
+	completed, err := complete(ctx, o, endpoint)
 	if err != nil {
-		return nil, errors.Join(err, listener.Close())
+		return nil, errors.Join(err, o.Listener.Close())
 	}
 	s := &Server{Kubeconfig: filepath.Join(o.Dir, "kubeconfig")}
-	if s.Config, err = connect(s.Kubeconfig, "https://"+listener.Addr().String(), o.PKI); err != nil {
-		return nil, errors.Join(err, listener.Close())
+	if s.Config, err = clientcmd.BuildConfigFromFlags("", s.Kubeconfig); err != nil {
+		return nil, errors.Join(fmt.Errorf("make a client of the kubeconfig: %w", err), o.Listener.Close())
 	}
+	s.Config.QPS = -1 // the server's own limits answer 429; a second limit in the client only slows everything down
 
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error, 1)
@@ -89,21 +83,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	return s, nil
 }
 
-// listen refuses addresses other than loopback: the serving certificate is for loopback only, and a test cluster must
-// not be reachable from elsewhere.
-func listen(ctx context.Context, addr string) (net.Listener, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("listen for the API server: %w", err)
-	}
-	if tcp, ok := listener.Addr().(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
-		return nil, errors.Join(fmt.Errorf("listen address %s is not a loopback address; use 127.0.0.1", addr),
-			listener.Close())
-	}
-	return listener, nil
-}
-
-func complete(ctx context.Context, o Options, etcd string, listener net.Listener) (options.CompletedOptions, error) {
+func complete(ctx context.Context, o Options, etcd string) (options.CompletedOptions, error) {
 	args, err := arguments(o, etcd)
 	if err != nil {
 		return options.CompletedOptions{}, err
@@ -112,8 +92,8 @@ func complete(ctx context.Context, o Options, etcd string, listener net.Listener
 	if err := component.Parse("kube-apiserver", s.Flags(), args); err != nil {
 		return options.CompletedOptions{}, err
 	}
-	s.SecureServing.Listener = listener
-	s.SecureServing.BindPort = listener.Addr().(*net.TCPAddr).Port
+	s.SecureServing.Listener = o.Listener
+	s.SecureServing.BindPort = o.Listener.Addr().(*net.TCPAddr).Port
 	if err := s.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
 		return options.CompletedOptions{}, fmt.Errorf("set feature gates: %w", err)
 	}
@@ -129,19 +109,21 @@ func complete(ctx context.Context, o Options, etcd string, listener net.Listener
 
 // arguments returns the command line of kube-apiserver.
 func arguments(o Options, etcd string) ([]string, error) {
+	in := func(name string) string { return filepath.Join(o.Dir, name) }
 	args := []string{
 		"--etcd-servers=" + etcd,
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
 		// The reconciler of the kubernetes Service's endpoints refuses a loopback address and delays the stop.
 		"--endpoint-reconciler-type=none",
 		"--service-cluster-ip-range=10.96.0.0/16",
-		"--tls-cert-file=" + o.PKI.ServingCert, "--tls-private-key-file=" + o.PKI.ServingKey,
+		"--tls-cert-file=" + in("apiserver.crt"), "--tls-private-key-file=" + in("apiserver.key"),
 		"--client-ca-file=" + o.ClientCA,
 		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file=" + o.PKI.ServiceAccountKey,
-		"--service-account-signing-key-file=" + o.PKI.ServiceAccountKey,
-		"--kubelet-certificate-authority=" + o.Kubelet.CA, "--kubelet-preferred-address-types=InternalIP",
-		"--kubelet-client-certificate=" + o.Kubelet.ClientCert, "--kubelet-client-key=" + o.Kubelet.ClientKey,
+		"--service-account-key-file=" + in("service-account.key"),
+		"--service-account-signing-key-file=" + in("service-account.key"),
+		"--kubelet-certificate-authority=" + o.KubeletCA, "--kubelet-preferred-address-types=InternalIP",
+		"--kubelet-client-certificate=" + in("kubelet-client.crt"),
+		"--kubelet-client-key=" + in("kubelet-client.key"),
 		withoutEndpointSlices,
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
 		"--allow-privileged=true", "--profiling=false",
@@ -155,22 +137,6 @@ func arguments(o Options, etcd string) ([]string, error) {
 	}
 	file, err := writeEgress(o.Dir, o.Egress)
 	return append(args, "--egress-selector-config-file="+file), err
-}
-
-// connect writes the administrator's kubeconfig, and returns the same for this process.
-func connect(path, host string, files pki.Files) (*rest.Config, error) {
-	k, err := kubeconfig.Write(path, kubeconfig.Access{
-		Server: host, CA: files.CA, ClientCert: files.AdminCert, ClientKey: files.AdminKey,
-	})
-	if err != nil {
-		return nil, err
-	}
-	config, err := clientcmd.NewDefaultClientConfig(*k, nil).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("make a client of the kubeconfig: %w", err)
-	}
-	config.QPS = -1 // the server's own limits answer 429; a second limit in the client only slows everything down
-	return config, nil
 }
 
 func (s *Server) ready(ctx context.Context, done <-chan error) error {

@@ -6,19 +6,18 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	kcm "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	kcmoptions "k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
 
 	"agents.example/controlplane/emulators/kubernetes/component"
-	"agents.example/controlplane/emulators/kubernetes/pki"
 )
 
 // ManagerOptions configure RunManager; all are required.
 type ManagerOptions struct {
-	Kubeconfig string    // an administrator's
-	PKI        pki.Files // to sign service account tokens and to publish the certificate authority
+	Kubeconfig string // an administrator's, next to the key of service accounts and the certificate authority
 }
 
 // RunManager runs kube-controller-manager until ctx ends. klog.OsExit must not end the process: it is called when a
@@ -31,9 +30,11 @@ func RunManager(ctx context.Context, o ManagerOptions) error {
 	all, disabled, aliases := kcm.KnownControllers(), kcm.ControllersDisabledByDefault(), kcm.ControllerAliases()
 	sets := s.Flags(all, disabled, aliases)
 	s.ParsedFlags = &sets
+	dir := filepath.Dir(o.Kubeconfig)
 	err = component.Parse("kube-controller-manager", sets, []string{
 		"--kubeconfig=" + o.Kubeconfig, "--leader-elect=false", "--secure-port=0",
-		"--service-account-private-key-file=" + o.PKI.ServiceAccountKey, "--root-ca-file=" + o.PKI.CA,
+		"--service-account-private-key-file=" + filepath.Join(dir, "service-account.key"),
+		"--root-ca-file=" + filepath.Join(dir, "ca.crt"),
 		"--controllers=" + strings.Join(enabled(), ","),
 		"--kube-api-qps=-1", "--kube-api-content-type=application/vnd.kubernetes.protobuf",
 		"--concurrent-statefulset-syncs=10", "--concurrent-resource-quota-syncs=10",

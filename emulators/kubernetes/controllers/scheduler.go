@@ -4,24 +4,21 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"k8s.io/component-base/configz"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
-	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"agents.example/controlplane/emulators/kubernetes/component"
 )
 
 // SchedulerOptions configure RunScheduler; all are required.
 type SchedulerOptions struct {
-	Dir        string           // where the scheduler's configuration file is written
-	Kubeconfig string           // an administrator's
-	Filters    runtime.Registry // filter plugins in addition to the scheduler's own
+	Dir        string // where the scheduler's configuration file is written
+	Kubeconfig string // an administrator's
+	Extender   string // URL of an extender that filters nodes by name
 }
 
 // RunScheduler runs kube-scheduler until ctx ends.
@@ -40,8 +37,7 @@ func RunScheduler(ctx context.Context, o SchedulerOptions) error {
 	// kube-scheduler registers its configuration under this name and fails if the name is taken, for example by an
 	// earlier scheduler.
 	configz.Delete("componentconfig")
-	config, scheduler, err := app.Setup(ctx, s,
-		func(registry runtime.Registry) error { return registry.Merge(o.Filters) })
+	config, scheduler, err := app.Setup(ctx, s)
 	if err != nil {
 		return fmt.Errorf("configure kube-scheduler: %w", err)
 	}
@@ -53,19 +49,14 @@ func RunScheduler(ctx context.Context, o SchedulerOptions) error {
 
 func writeSchedulerConfig(o SchedulerOptions) (string, error) {
 	type object = map[string]any
-	var filters []object
-	for _, name := range slices.Sorted(maps.Keys(o.Filters)) {
-		filters = append(filters, object{"name": name})
-	}
 	config, err := json.Marshal(object{
 		"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
 		"clientConnection": object{"kubeconfig": o.Kubeconfig, "qps": -1},
 		"leaderElection":   object{"leaderElect": false},
 		// Short, so that a pod is retried soon after the obstacle to scheduling is gone.
 		"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 2,
-		"profiles": []object{{
-			"schedulerName": "default-scheduler",
-			"plugins":       object{"filter": object{"enabled": filters}},
+		"extenders": []object{{
+			"urlPrefix": o.Extender, "filterVerb": "filter", "nodeCacheCapable": true, "httpTimeout": "10s",
 		}},
 	})
 	if err != nil {
