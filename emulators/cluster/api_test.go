@@ -12,6 +12,8 @@ import (
 
 func TestCluster_ServesTheAPI(t *testing.T) {
 	t.Parallel()
-	kubeconfig := clustertest.Start(t, cluster.Options{}).Kubeconfig
-	apitest.Run(t, apitest.Server{Config: clustertest.Config(t, kubeconfig), Kubeconfig: kubeconfig})
+	c := clustertest.Start(t, cluster.Options{})
+	apitest.Run(t, apitest.Server{
+		Config: clustertest.Config(t, c.Kubeconfig), Kubeconfig: c.Kubeconfig, Embedded: clustertest.Kind() == cluster.Embedded,
+	})
 }

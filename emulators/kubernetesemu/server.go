@@ -91,7 +91,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	s.parts.Go(func() { loops.Run(running) })
 	s.parts.Go(func() {
 		defer close(s.done)
-		if err := s.http.ServeTLS(o.Listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.http.ServeTLS(o.Listener, "", ""); !errors.Is(err, http.ErrServerClosed) && running.Err() == nil {
 			slog.Error("the embedded API server ended", "error", err)
 		}
 	})

@@ -76,9 +76,11 @@ func validateSpecification(q *Request, o, old runtime.Object) field.ErrorList {
 		return validatePod(q, o, before)
 	case *appsv1.StatefulSet:
 		before, _ := old.(*appsv1.StatefulSet)
-		return validateStatefulSet(o, before)
+		return append(validateReplicas(o.Spec.Replicas), validateStatefulSet(o, before)...)
+	case *appsv1.ReplicaSet:
+		return append(validateReplicas(o.Spec.Replicas), validateTemplate(o.Spec.Selector, &o.Spec.Template)...)
 	case *appsv1.Deployment:
-		errs := validateTemplate(o.Spec.Selector, &o.Spec.Template)
+		errs := append(validateReplicas(o.Spec.Replicas), validateTemplate(o.Spec.Selector, &o.Spec.Template)...)
 		if before, ok := old.(*appsv1.Deployment); ok {
 			errs = append(errs, apivalidation.ValidateImmutableField(o.Spec.Selector, before.Spec.Selector,
 				field.NewPath("spec", "selector"))...)
@@ -229,6 +231,10 @@ func validateStatefulSet(o, old *appsv1.StatefulSet) field.ErrorList {
 	return errs
 }
 
+func validateReplicas(replicas *int32) field.ErrorList {
+	return apivalidation.ValidateNonnegativeField(int64(*replicas), field.NewPath("spec", "replicas"))
+}
+
 // validateTemplate checks that a workload selects the pods of its template.
 func validateTemplate(selector *metav1.LabelSelector, template *corev1.PodTemplateSpec) field.ErrorList {
 	spec := field.NewPath("spec")
@@ -248,7 +254,7 @@ func validateTemplate(selector *metav1.LabelSelector, template *corev1.PodTempla
 }
 
 func validatePod(q *Request, o, old *corev1.Pod) field.ErrorList {
-	errs := validatePodSpec(&o.Spec, field.NewPath("spec"))
+	errs := append(validatePodSpec(&o.Spec, field.NewPath("spec")), validateMounts(&o.Spec)...)
 	if old == nil || q.Subresource == "binding" {
 		return errs
 	}
@@ -269,15 +275,32 @@ func validatePod(q *Request, o, old *corev1.Pod) field.ErrorList {
 	return errs
 }
 
+// validateMounts checks that the volumes of a pod exist. Those of a template may come from claims.
+func validateMounts(p *corev1.PodSpec) field.ErrorList {
+	volumes := map[string]bool{}
+	for i := range p.Volumes {
+		volumes[p.Volumes[i].Name] = true
+	}
+	var errs field.ErrorList
+	for name, containers := range map[string][]corev1.Container{"initContainers": p.InitContainers, "containers": p.Containers} {
+		for i := range containers {
+			at := field.NewPath("spec", name).Index(i).Child("volumeMounts")
+			for j, mount := range containers[i].VolumeMounts {
+				if !volumes[mount.Name] {
+					errs = append(errs, field.NotFound(at.Index(j).Child("name"), mount.Name))
+				}
+			}
+		}
+	}
+	return errs
+}
+
 func validatePodSpec(p *corev1.PodSpec, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(p.Containers) == 0 {
 		errs = append(errs, field.Required(at.Child("containers"), ""))
 	}
-	volumes, names := map[string]bool{}, map[string]bool{}
-	for i := range p.Volumes {
-		volumes[p.Volumes[i].Name] = true
-	}
+	names := map[string]bool{}
 	check := func(c *corev1.Container, at *field.Path) {
 		for _, text := range validation.IsDNS1123Label(c.Name) {
 			errs = append(errs, field.Invalid(at.Child("name"), c.Name, text))
@@ -292,11 +315,6 @@ func validatePodSpec(p *corev1.PodSpec, at *field.Path) field.ErrorList {
 		for i := range c.Env {
 			for _, text := range validation.IsRelaxedEnvVarName(c.Env[i].Name) {
 				errs = append(errs, field.Invalid(at.Child("env").Index(i).Child("name"), c.Env[i].Name, text))
-			}
-		}
-		for i := range c.VolumeMounts {
-			if name := c.VolumeMounts[i].Name; !volumes[name] {
-				errs = append(errs, field.NotFound(at.Child("volumeMounts").Index(i).Child("name"), name))
 			}
 		}
 		errs = append(errs, validateResources(&c.Resources, at.Child("resources"))...)
