@@ -68,7 +68,7 @@ func (c *call) reportUnknown(unknown []error) error {
 	switch c.URL.Query().Get("fieldValidation") {
 	case metav1.FieldValidationIgnore:
 	case metav1.FieldValidationStrict:
-		return apierrors.NewBadRequest("strict decoding error: " + strings.Join(texts, ", "))
+		return &strictError{"strict decoding error: " + strings.Join(texts, ", ")}
 	default:
 		for _, text := range texts {
 			c.warn(text)

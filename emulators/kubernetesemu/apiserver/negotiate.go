@@ -22,8 +22,9 @@ type accept struct {
 	as         string // PartialObjectMetadata, PartialObjectMetadataList, Table, APIGroupDiscoveryList or empty
 }
 
-// negotiate returns the first format of a request that the server has, or else JSON.
-func (s *Server) negotiate(r *http.Request) accept {
+// negotiate returns the first format of a request that the server has. Otherwise it returns JSON, and false if the
+// client wants none.
+func (s *Server) negotiate(r *http.Request) (a accept, ok bool) {
 	known := s.catalog.Codecs.SupportedMediaTypes()
 	for format := range strings.SplitSeq(r.Header.Get("Accept"), ",") {
 		kind, parameters, err := mime.ParseMediaType(strings.TrimSpace(format))
@@ -34,11 +35,21 @@ func (s *Server) negotiate(r *http.Request) accept {
 			kind = runtime.ContentTypeJSON
 		}
 		if info, ok := runtime.SerializerInfoForMediaType(known, kind); ok {
-			return accept{serializer: info, as: parameters["as"]}
+			return accept{serializer: info, as: parameters["as"]}, true
 		}
 	}
 	info, _ := runtime.SerializerInfoForMediaType(known, runtime.ContentTypeJSON)
-	return accept{serializer: info}
+	return accept{serializer: info}, r.Header.Get("Accept") == ""
+}
+
+// errNotAcceptable is the answer to a client that wants a format which the server does not have.
+func errNotAcceptable() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
+		Message: "only the following media types are accepted: " + strings.Join([]string{
+			runtime.ContentTypeJSON, runtime.ContentTypeYAML, runtime.ContentTypeProtobuf,
+		}, ", "),
+	}}
 }
 
 // shape returns an object as the client wants it.
@@ -91,10 +102,15 @@ func (a accept) write(w http.ResponseWriter, code int, o runtime.Object) {
 // writeError writes an error as a Status.
 func (a accept) writeError(w http.ResponseWriter, err error) {
 	var known apierrors.APIStatus
-	if !errors.As(err, &known) {
-		known = apierrors.NewInternalError(err)
+	var status metav1.Status
+	switch {
+	case errors.As(err, &known):
+		status = known.Status()
+	case isStrict(err):
+		status = apierrors.NewBadRequest(err.Error()).Status()
+	default: // the real server gives no reason, either
+		status = metav1.Status{Status: metav1.StatusFailure, Message: err.Error()}
 	}
-	status := known.Status()
 	status.Kind, status.APIVersion = "Status", metav1.SchemeGroupVersion.Version
 	if status.Code == 0 {
 		status.Code = http.StatusInternalServerError

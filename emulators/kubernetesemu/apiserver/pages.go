@@ -41,11 +41,16 @@ func (p *pages) keep(rest page) (token string) {
 }
 
 // take returns the rest of a list. A client may repeat a request, so the rest is kept.
-func (p *pages) take(token string) (page, bool) {
+func (p *pages) take(token string) (page, error) {
+	if _, err := uuid.Parse(token); err != nil {
+		return page{}, apierrors.NewBadRequest("continue key is not valid: it was not issued by this server")
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	rest, ok := p.byToken[token]
-	return rest, ok
+	if rest, ok := p.byToken[token]; ok {
+		return rest, nil
+	}
+	return page{}, errExpiredPage()
 }
 
 // errExpiredPage tells a client to begin its list again.

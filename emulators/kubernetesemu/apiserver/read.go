@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -32,38 +33,51 @@ func (s *Server) get(c *call) error {
 
 // list answers with the objects that a client selects, or with a page of them.
 func (s *Server) list(c *call) error {
-	match, err := selection(c)
+	options, err := listOptions(c.URL.Query())
 	if err != nil {
 		return err
 	}
-	query := c.URL.Query()
-	if err := checkListOptions(query, false); err != nil {
+	match, err := selection(c.target, options)
+	if err != nil {
 		return err
 	}
-	limit, err := strconv.Atoi(query.Get("limit"))
-	if err != nil && query.Get("limit") != "" {
-		return apierrors.NewBadRequest("limit is not a number")
-	}
-	if token := query.Get("continue"); token != "" {
-		if p, ok := s.pages.take(token); ok {
-			return s.answerList(c, p, limit)
+	if options.Continue != "" {
+		p, err := s.pages.take(options.Continue)
+		if err != nil {
+			return err
 		}
-		return errExpiredPage()
+		return s.answerList(c, p, int(options.Limit))
 	}
-	objects := s.registry.Store
-	objects.RLock()
-	version, all := objects.Version(), objects.List(c.target.kind, c.target.key.Namespace)
-	objects.RUnlock()
-	if err := checkVersion(query.Get("resourceVersion"), query.Get("resourceVersionMatch"), version); err != nil {
+	version, all, err := s.objectsAt(c.target, options)
+	if err != nil {
 		return err
 	}
-	p := page{version: version, counted: query.Get("labelSelector") == "" && query.Get("fieldSelector") == ""}
+	p := page{version: version, counted: options.LabelSelector.Empty() && options.FieldSelector.Empty()}
 	for _, o := range all {
 		if match(o) {
 			p.rest = append(p.rest, o)
 		}
 	}
-	return s.answerList(c, p, limit)
+	return s.answerList(c, p, int(options.Limit))
+}
+
+// objectsAt returns the objects that a list is about, of the version that it asks for, or of the present one.
+func (s *Server) objectsAt(t target, o *internalversion.ListOptions) (version uint64, all []runtime.Object, err error) {
+	objects := s.registry.Store
+	objects.RLock()
+	defer objects.RUnlock()
+	requested, err := parseVersion(o.ResourceVersion, objects.Version())
+	if err != nil {
+		return 0, nil, err
+	}
+	if o.ResourceVersionMatch != metav1.ResourceVersionMatchExact {
+		return objects.Version(), objects.List(t.kind, t.key.Namespace), nil
+	}
+	all, ok := objects.ListAt(t.kind, t.key.Namespace, requested)
+	if !ok {
+		return 0, nil, apierrors.NewResourceExpired("The provided resource version is too old.")
+	}
+	return requested, all, nil
 }
 
 // answerList answers with the first objects of a page, and keeps the others for the next request.
@@ -106,49 +120,44 @@ func newList(k *kinds.Kind, items []runtime.Object, m metav1.ListMeta) (runtime.
 	return list, nil
 }
 
-// checkVersion refuses a list of a version that the server cannot have: only the present one is there.
-func checkVersion(requested, match string, version uint64) error {
+// parseVersion parses the version that a client asks for. It refuses versions that do not exist yet.
+func parseVersion(requested string, present uint64) (uint64, error) {
 	if requested == "" {
-		return nil
+		return 0, nil
 	}
 	v, err := strconv.ParseUint(requested, 10, 64)
 	switch {
 	case err != nil:
-		return apierrors.NewInternalError(fmt.Errorf("resourceVersion: Invalid value: %q: must be a number", requested))
-	case v > version:
-		err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", v, version), 1)
+		return 0, apierrors.NewBadRequest(fmt.Sprintf("resourceVersion: Invalid value: %q: must be a number", requested))
+	case v > present:
+		err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", v, present), 1)
 		err.ErrStatus.Details.Causes = []metav1.StatusCause{{
 			Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version",
 		}}
-		return err
-	case match == string(metav1.ResourceVersionMatchExact) && v != version:
-		return apierrors.NewResourceExpired("The provided resource version is too old: only the present one is kept")
+		return 0, err
 	}
-	return nil
+	return v, nil
 }
 
 // selection returns what a list or a watch selects.
-func selection(c *call) (func(runtime.Object) bool, error) {
-	query := c.URL.Query()
-	byLabel, err := labels.Parse(query.Get("labelSelector"))
-	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
+func selection(t target, o *internalversion.ListOptions) (func(runtime.Object) bool, error) {
+	if o.LabelSelector == nil {
+		o.LabelSelector = labels.Everything()
 	}
-	byField, err := fields.ParseSelector(query.Get("fieldSelector"))
-	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
+	if o.FieldSelector == nil {
+		o.FieldSelector = fields.Everything()
 	}
-	known := selectableFields(c.target.kind.New())
-	for _, r := range byField.Requirements() {
+	known := selectableFields(t.kind.New())
+	for _, r := range o.FieldSelector.Requirements() {
 		if !known.Has(r.Field) {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("field label not supported: %s", r.Field))
 		}
 	}
-	key := c.target.key
-	return func(o runtime.Object) bool {
-		m := store.Meta(o)
-		return (key.Namespace == "" || m.GetNamespace() == key.Namespace) && (key.Name == "" || m.GetName() == key.Name) &&
-			byLabel.Matches(labels.Set(m.GetLabels())) && (byField.Empty() || byField.Matches(selectableFields(o)))
+	return func(object runtime.Object) bool {
+		m := store.Meta(object)
+		return (t.key.Namespace == "" || m.GetNamespace() == t.key.Namespace) &&
+			(t.key.Name == "" || m.GetName() == t.key.Name) && o.LabelSelector.Matches(labels.Set(m.GetLabels())) &&
+			(o.FieldSelector.Empty() || o.FieldSelector.Matches(selectableFields(object)))
 	}, nil
 }
 

@@ -53,16 +53,18 @@ func New(o Options) (*Server, error) {
 // call is a request to the API.
 type call struct {
 	*http.Request
-	w      http.ResponseWriter
-	accept accept
-	user   authenticationv1.UserInfo
-	target target
-	verb   string
+	w          http.ResponseWriter
+	accept     accept
+	acceptable bool // the client reads the format of accept
+	user       authenticationv1.UserInfo
+	target     target
+	verb       string
 }
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{Request: r, w: w, accept: s.negotiate(r)}
+	c := &call{Request: r, w: w}
+	c.accept, c.acceptable = s.negotiate(r)
 	w.Header().Set("Cache-Control", "no-cache, private")
 	if err := s.serve(c); err != nil {
 		c.accept.writeError(w, err)
@@ -105,11 +107,17 @@ func (s *Server) serveOther(c *call) error {
 
 // serveObjects serves a request about stored objects.
 func (s *Server) serveObjects(c *call) error {
+	if !c.acceptable && c.target.subresource != "log" {
+		return errNotAcceptable()
+	}
 	if serve, ok := s.subresource(c); ok {
 		return serve(c)
 	}
 	switch c.target.subresource {
 	case "":
+		if c.target.key.Name == "" && (c.verb == "update" || c.verb == "patch") {
+			return apierrors.NewMethodNotSupported(c.target.resource, c.verb)
+		}
 	case "status":
 		if !c.target.kind.Status {
 			return errNoPath()

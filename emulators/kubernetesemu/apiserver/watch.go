@@ -3,17 +3,17 @@ package apiserver
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"agents.example/controlplane/emulators/kubernetesemu/store"
@@ -39,23 +39,27 @@ type watcher struct {
 
 // watch sends changes until the client goes, its time is over, or the server stops.
 func (s *Server) watch(c *call) error {
-	match, err := selection(c)
+	options, err := listOptions(c.URL.Query())
 	if err != nil {
 		return err
 	}
-	query := c.URL.Query()
+	match, err := selection(c.target, options)
+	if err != nil {
+		return err
+	}
 	timeout := watchTimeout
-	if seconds, _ := strconv.Atoi(query.Get("timeoutSeconds")); seconds > 0 {
-		timeout = time.Duration(seconds) * time.Second
+	if options.TimeoutSeconds != nil && *options.TimeoutSeconds > 0 {
+		timeout = time.Duration(*options.TimeoutSeconds) * time.Second
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), timeout)
 	defer cancel()
 	defer context.AfterFunc(s.stopping, cancel)()
 	w := &watcher{
 		call: c, server: s, match: match, flush: http.NewResponseController(c.w),
-		bookmarks: isTrue(query.Get("allowWatchBookmarks")),
+		bookmarks: options.AllowWatchBookmarks,
 	}
-	initial, err := w.begin()
+	sendInitial := options.SendInitialEvents != nil && *options.SendInitialEvents
+	initial, err := w.begin(options)
 	if err != nil {
 		return err
 	}
@@ -70,7 +74,7 @@ func (s *Server) watch(c *call) error {
 			return nil
 		}
 	}
-	if isTrue(query.Get("sendInitialEvents")) && w.bookmark(true) != nil {
+	if sendInitial && w.bookmark(true) != nil {
 		return nil
 	}
 	_ = w.flush.Flush()
@@ -79,55 +83,29 @@ func (s *Server) watch(c *call) error {
 }
 
 // begin finds out from which version the client wants changes, and returns the objects that it wants before.
-func (w *watcher) begin() (initial []runtime.Object, err error) {
-	query := w.URL.Query()
-	requested, sendInitial := query.Get("resourceVersion"), query.Get("sendInitialEvents")
-	if err := checkListOptions(query, true); err != nil {
-		return nil, err
-	}
+func (w *watcher) begin(o *internalversion.ListOptions) (initial []runtime.Object, err error) {
 	objects := w.server.registry.Store
 	objects.RLock()
 	defer objects.RUnlock()
-	if err := checkVersion(requested, "", objects.Version()); err != nil {
+	if w.version, err = parseVersion(o.ResourceVersion, objects.Version()); err != nil {
+		if apierrors.IsBadRequest(err) {
+			err = errors.New(err.Error()) // the real server does not say whose fault it is, either
+		}
 		return nil, err
 	}
-	fromNow := requested == "" || requested == "0"
-	if w.version, err = strconv.ParseUint("0"+requested, 10, 64); err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	if isTrue(sendInitial) || fromNow && sendInitial == "" {
+	fromNow := w.version == 0
+	if o.SendInitialEvents != nil && *o.SendInitialEvents || fromNow && o.SendInitialEvents == nil {
 		for _, o := range objects.List(w.target.kind, w.target.key.Namespace) {
 			if w.match(o) {
 				initial = append(initial, o)
 			}
 		}
-		w.version = objects.Version()
-	} else if fromNow {
+		fromNow = true
+	}
+	if fromNow {
 		w.version = objects.Version()
 	}
 	return initial, nil
-}
-
-// checkListOptions refuses combinations of options that a client could misunderstand.
-func checkListOptions(query url.Values, watches bool) error {
-	match, initial := query.Get("resourceVersionMatch"), query.Get("sendInitialEvents")
-	var err *field.Error
-	switch {
-	case initial != "" && !watches:
-		err = field.Forbidden(field.NewPath("sendInitialEvents"), "sendInitialEvents is forbidden for list")
-	case match != "" && initial == "" && watches:
-		err = field.Forbidden(field.NewPath("resourceVersionMatch"),
-			"resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
-	case initial != "" && match != string(metav1.ResourceVersionMatchNotOlderThan):
-		err = field.Forbidden(field.NewPath("resourceVersionMatch"),
-			"sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
-	case match != "" && query.Get("resourceVersion") == "" && !watches:
-		err = field.Forbidden(field.NewPath("resourceVersionMatch"),
-			"resourceVersionMatch is forbidden unless resourceVersion is provided")
-	default:
-		return nil
-	}
-	return apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("ListOptions").GroupKind(), "", field.ErrorList{err})
 }
 
 // run sends changes until ctx ends.

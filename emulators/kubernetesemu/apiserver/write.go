@@ -9,7 +9,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	kubejson "k8s.io/apimachinery/pkg/util/json"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -17,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"agents.example/controlplane/emulators/kubernetesemu/registry"
+	"agents.example/controlplane/emulators/kubernetesemu/store"
 )
 
 // maxBody is the longest body of a request.
@@ -52,7 +55,14 @@ func (s *Server) update(c *call) error {
 	if err != nil {
 		return err
 	}
-	o, err = s.registry.Update(q, func(runtime.Object) (runtime.Object, error) { return o, nil })
+	o, err = s.registry.Update(q, func(live runtime.Object) (runtime.Object, error) {
+		wanted, has := store.Meta(o).GetUID(), store.Meta(live).GetUID()
+		if wanted != "" && wanted != has {
+			return nil, apierrors.NewConflict(c.target.resource, c.target.key.Name, fmt.Errorf(
+				"Precondition failed: UID in precondition: %v, UID in object meta: %v", wanted, has))
+		}
+		return o, nil
+	})
 	if err != nil {
 		return err
 	}
@@ -64,11 +74,8 @@ func (s *Server) patch(c *call) error {
 	if err != nil {
 		return err
 	}
-	q, body, err := c.writeRequest()
+	q, body, err := c.writeRequestOf(kind)
 	if err != nil {
-		return err
-	}
-	if err := checkPatchOptions(c, kind); err != nil {
 		return err
 	}
 	if kind == types.ApplyPatchType {
@@ -82,7 +89,12 @@ func (s *Server) patch(c *call) error {
 		if err != nil {
 			return nil, err
 		}
-		return s.decode(c, c.target.kind.New(), text)
+		o, err := s.decode(c, c.target.kind.New(), text)
+		if isStrict(err) {
+			return nil, apierrors.NewInvalid(schema.GroupKind{}, "",
+				field.ErrorList{field.Invalid(field.NewPath("patch"), string(body), err.Error())})
+		}
+		return o, err
 	})
 	if err != nil {
 		return err
@@ -101,21 +113,6 @@ func patchType(r *http.Request) (types.PatchType, error) {
 			string(types.ApplyPatchType),
 		})
 	}
-}
-
-// checkPatchOptions refuses options that do not belong to a type of patch.
-func checkPatchOptions(c *call, kind types.PatchType) error {
-	query := c.URL.Query()
-	var err *field.Error
-	switch {
-	case kind == types.ApplyPatchType && query.Get("fieldManager") == "":
-		err = field.Required(field.NewPath("fieldManager"), "is required for apply patch")
-	case kind != types.ApplyPatchType && query.Has("force"):
-		err = field.Forbidden(field.NewPath("force"), "may not be specified for non-apply patch")
-	default:
-		return nil
-	}
-	return apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("PatchOptions").GroupKind(), "", field.ErrorList{err})
 }
 
 func (s *Server) apply(c *call, q registry.Request, body []byte) error {
@@ -182,7 +179,11 @@ func (s *Server) deleteCollection(c *call) error {
 	if c.target.kind == s.catalog.Core("Namespace") {
 		return apierrors.NewMethodNotSupported(c.target.resource, c.verb)
 	}
-	match, err := selection(c)
+	selected, err := listOptions(c.URL.Query())
+	if err != nil {
+		return err
+	}
+	match, err := selection(c.target, selected)
 	if err != nil {
 		return err
 	}
@@ -217,18 +218,26 @@ func (s *Server) deleteOptions(c *call, body []byte) (*metav1.DeleteOptions, err
 				return nil, apierrors.NewBadRequest(err.Error())
 			}
 		}
-		return options, nil
+	} else {
+		query := c.URL.Query()
+		if err := metav1.Convert_url_Values_To_v1_DeleteOptions(&query, options, nil); err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
 	}
-	query := c.URL.Query()
-	if err := metav1.Convert_url_Values_To_v1_DeleteOptions(&query, options, nil); err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	return options, nil
+	return options, optionsError("DeleteOptions", nil, validation.ValidateDeleteOptions(options))
 }
 
 // writeRequest reads the options and the body of a request that changes something.
 func (c *call) writeRequest() (q registry.Request, body []byte, err error) {
+	return c.writeRequestOf("")
+}
+
+// writeRequestOf does what writeRequest does, for a type of patch.
+func (c *call) writeRequestOf(patch types.PatchType) (q registry.Request, body []byte, err error) {
 	query := c.URL.Query()
+	if err := checkWriteOptions(c, patch); err != nil {
+		return q, nil, err
+	}
 	q = registry.Request{
 		User: c.user, Kind: c.target.kind, Key: c.target.key, Subresource: c.target.subresource,
 		Manager: query.Get("fieldManager"), Force: isTrue(query.Get("force")), Warn: c.warn,
@@ -236,12 +245,7 @@ func (c *call) writeRequest() (q registry.Request, body []byte, err error) {
 	if q.Manager == "" {
 		q.Manager, _, _ = strings.Cut(c.UserAgent(), "/")
 	}
-	for _, value := range query["dryRun"] {
-		if q.DryRun = value == metav1.DryRunAll; !q.DryRun {
-			return q, nil, apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("CreateOptions").GroupKind(), "",
-				field.ErrorList{field.NotSupported(field.NewPath("dryRun"), value, []string{metav1.DryRunAll})})
-		}
-	}
+	q.DryRun = len(query["dryRun"]) > 0
 	body, err = io.ReadAll(http.MaxBytesReader(c.w, c.Body, maxBody))
 	if err != nil {
 		return q, nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxBody))

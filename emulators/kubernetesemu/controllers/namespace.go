@@ -1,7 +1,10 @@
 package controllers
 
 import (
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,7 +48,7 @@ func (c *Controllers) has(kind string, m metav1.ObjectMeta) bool {
 // emptyNamespace begins the deletion of all objects of a deleted namespace, and releases it when none is left. The end
 // of each object brings it back.
 func (c *Controllers) emptyNamespace(n *corev1.Namespace) error {
-	left := 0
+	var left []runtime.Object
 	for _, k := range c.catalog.Kinds {
 		if !k.Namespaced {
 			continue
@@ -54,25 +57,63 @@ func (c *Controllers) emptyNamespace(n *corev1.Namespace) error {
 		objects := c.registry.Store.List(k, n.Name)
 		c.registry.Store.RUnlock()
 		for _, o := range objects {
-			if store.Meta(o).GetDeletionTimestamp() != nil {
-				left++
-				continue
+			if store.Meta(o).GetDeletionTimestamp() == nil {
+				if err := remove(c, namespaces, o, metav1.DeleteOptions{}); err != nil {
+					return err
+				}
 			}
-			if err := remove(c, namespaces, o, metav1.DeleteOptions{}); err != nil {
-				return err
-			}
-			if _, err := c.registry.Get(k, store.Key{Namespace: n.Name, Name: store.Meta(o).GetName()}); err == nil {
-				left++
+			if live, err := c.registry.Get(k, store.Key{Namespace: n.Name, Name: store.Meta(o).GetName()}); err == nil {
+				left = append(left, live)
 			}
 		}
 	}
-	if left > 0 {
-		return nil
+	if len(left) > 0 {
+		return c.explainNamespace(n, left)
 	}
 	return change(c, namespaces, n, "finalize", func(live *corev1.Namespace) {
 		live.Spec.Finalizers = slices.DeleteFunc(live.Spec.Finalizers,
 			func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
 	})
+}
+
+// explainNamespace says in the status of a deleted namespace which objects and finalizers keep it.
+func (c *Controllers) explainNamespace(n *corev1.Namespace, left []runtime.Object) error {
+	resources, finalizers := map[string]int{}, map[string]int{}
+	for _, o := range left {
+		resources[c.catalog.Of(o).Resource().String()]++
+		for _, f := range store.Meta(o).GetFinalizers() {
+			finalizers[f]++
+		}
+	}
+	conditions := []corev1.NamespaceCondition{{
+		Type: corev1.NamespaceContentRemaining, Status: corev1.ConditionTrue, Reason: "SomeResourcesRemain",
+		Message: "Some resources are remaining: " + countsOf(resources, "%s has %d resource instances"),
+	}}
+	if len(finalizers) > 0 {
+		conditions = append(conditions, corev1.NamespaceCondition{
+			Type: corev1.NamespaceFinalizersRemaining, Status: corev1.ConditionTrue, Reason: "SomeFinalizersRemain",
+			Message: "Some content in the namespace has finalizers remaining: " + countsOf(finalizers, "%s in %d resource instances"),
+		})
+	}
+	return change(c, namespaces, n, "status", func(live *corev1.Namespace) {
+		for i := range conditions {
+			conditions[i].LastTransitionTime = metav1.Now()
+			for _, old := range live.Status.Conditions {
+				if old.Type == conditions[i].Type {
+					conditions[i].LastTransitionTime = old.LastTransitionTime
+				}
+			}
+		}
+		live.Status.Conditions = conditions
+	})
+}
+
+func countsOf(counts map[string]int, format string) string {
+	texts := make([]string, 0, len(counts))
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		texts = append(texts, fmt.Sprintf(format, name, counts[name]))
+	}
+	return strings.Join(texts, ", ")
 }
 
 // withoutFinalizer removes a finalizer from an object.

@@ -91,7 +91,7 @@ func (c *Controllers) stepStatefulSet(set *appsv1.StatefulSet, revision string, 
 func (c *Controllers) createPodOf(set *appsv1.StatefulSet, ordinal int, revision string) error {
 	name := fmt.Sprintf("%s-%d", set.Name, ordinal)
 	pod := newPod(&set.Spec.Template, metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet")))
-	pod.Name, pod.Namespace = name, set.Namespace
+	pod.Name, pod.GenerateName, pod.Namespace = name, set.Name+"-", set.Namespace
 	pod.Labels[appsv1.ControllerRevisionHashLabelKey], pod.Labels[appsv1.StatefulSetPodNameLabel] = revision, name
 	pod.Labels[appsv1.PodIndexLabel] = strconv.Itoa(ordinal)
 	pod.Spec.Hostname, pod.Spec.Subdomain = name, set.Spec.ServiceName

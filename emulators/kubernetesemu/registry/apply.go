@@ -6,8 +6,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-
-	"agents.example/controlplane/emulators/kubernetesemu/store"
 )
 
 // Apply merges fields into an object, which it creates if there is none, and returns it as it is stored.
@@ -23,18 +21,11 @@ func (r *Registry) Apply(q Request, fields map[string]any) (o runtime.Object, cr
 		o, err = r.applyNew(&q, applied)
 		return o, true, err
 	}
-	if uid := applied.GetUID(); uid != "" && uid != store.Meta(live).GetUID() {
-		return nil, false, conflict(&q, "Precondition failed: UID in precondition: %v, UID in object meta: %v", uid,
-			store.Meta(live).GetUID())
-	}
-	if version := applied.GetResourceVersion(); version != "" && version != store.Meta(live).GetResourceVersion() {
-		return nil, false, conflict(&q, modified)
-	}
 	next, err := q.Kind.Apply(live, applied, q.Subresource, q.Manager, q.Force)
 	if err != nil {
 		return nil, false, err
 	}
-	if err := r.prepareUpdate(&q, next, live); err != nil {
+	if next, err = r.prepareUpdate(&q, next, live, false); err != nil {
 		return nil, false, err
 	}
 	return r.put(&q, next, live), false, nil
@@ -47,14 +38,11 @@ func (r *Registry) applyNew(q *Request, applied *unstructured.Unstructured) (run
 	if uid := applied.GetUID(); uid != "" {
 		return nil, conflict(q, "uid mismatch: the provided object specified uid %s, and no existing object was found", uid)
 	}
-	if applied.GetResourceVersion() != "" {
-		return nil, q.notFound()
-	}
 	next, err := q.Kind.Apply(q.Kind.New(), applied, "", q.Manager, q.Force)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.prepareCreate(q, next); err != nil {
+	if next, err = r.prepareCreate(q, next, false); err != nil {
 		return nil, err
 	}
 	return r.put(q, next, nil), nil

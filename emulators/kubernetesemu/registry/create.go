@@ -1,9 +1,11 @@
 package registry
 
 import (
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,13 +26,25 @@ func (r *Registry) Create(q Request, o runtime.Object) (runtime.Object, error) {
 	if err := r.identify(&q, o); err != nil {
 		return nil, err
 	}
-	if r.Store.Get(q.Kind, q.Key) != nil {
-		return nil, apierrors.NewAlreadyExists(q.Kind.Resource(), q.Key.Name)
+	if live := r.Store.Get(q.Kind, q.Key); live != nil {
+		return nil, alreadyExists(&q, live)
 	}
-	if err := r.prepareCreate(&q, o); err != nil {
+	if store.Meta(o).GetResourceVersion() != "" {
+		return nil, errors.New("resourceVersion should not be set on objects to be created")
+	}
+	o, err := r.prepareCreate(&q, o, true)
+	if err != nil {
 		return nil, err
 	}
-	return r.put(&q, q.Kind.Update(q.Kind.New(), o, q.Subresource, q.Manager), nil), nil
+	return r.put(&q, o, nil), nil
+}
+
+func alreadyExists(q *Request, live runtime.Object) error {
+	err := apierrors.NewAlreadyExists(q.Kind.Resource(), q.Key.Name)
+	if store.Meta(live).GetDeletionTimestamp() != nil {
+		err.ErrStatus.Message = "object is being deleted: " + err.ErrStatus.Message
+	}
+	return err
 }
 
 // identify completes the name of a new object, and of the request.
@@ -53,12 +67,11 @@ func (r *Registry) identify(q *Request, o runtime.Object) error {
 	return nil
 }
 
-// prepareCreate completes a new object and checks everything. The caller holds the store's lock.
-func (r *Registry) prepareCreate(q *Request, o runtime.Object) error {
+// prepareCreate completes a new object and checks everything. The manager of an object that is not applied manages all
+// its fields. The caller holds the store's lock.
+func (r *Registry) prepareCreate(q *Request, o runtime.Object, manage bool) (runtime.Object, error) {
 	m := store.Meta(o)
-	if m.GetResourceVersion() != "" {
-		return apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
-	}
+	m.SetResourceVersion("")
 	o.GetObjectKind().SetGroupVersionKind(q.Kind.GroupVersionKind)
 	m.SetUID(types.UID(uuid.NewString()))
 	m.SetCreationTimestamp(metav1.NewTime(time.Now().Truncate(time.Second)))
@@ -72,12 +85,19 @@ func (r *Registry) prepareCreate(q *Request, o runtime.Object) error {
 		clearStatus(o)
 	}
 	r.setDefaults(o, nil)
+	if manage {
+		o = q.Kind.Update(q.Kind.New(), o, "", q.Manager)
+	}
 	attributes := q.attributes(admission.Create, o, nil)
 	if err := r.Admission.Mutate(attributes); err != nil {
-		return err
+		return nil, err
 	}
-	if errs := validate(q, o, nil); len(errs) > 0 {
-		return apierrors.NewInvalid(q.Kind.GroupVersionKind.GroupKind(), m.GetName(), errs)
+	errs := validate(q, o, nil)
+	if service, ok := o.(*corev1.Service); ok {
+		errs = append(errs, r.validateClusterIP(service)...)
 	}
-	return r.Admission.Validate(attributes)
+	if len(errs) > 0 {
+		return nil, apierrors.NewInvalid(q.Kind.GroupVersionKind.GroupKind(), m.GetName(), errs)
+	}
+	return o, r.Admission.Validate(attributes)
 }

@@ -3,6 +3,7 @@ package registry
 import (
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"agents.example/controlplane/emulators/kubernetesemu/store"
 )
@@ -73,8 +75,8 @@ func defaultNamespace(o *corev1.Namespace, isNew bool) {
 		o.Labels = map[string]string{}
 	}
 	o.Labels[corev1.LabelMetadataName] = o.Name
-	if isNew {
-		o.Spec.Finalizers = []corev1.FinalizerName{corev1.FinalizerKubernetes}
+	if isNew && !slices.Contains(o.Spec.Finalizers, corev1.FinalizerKubernetes) {
+		o.Spec.Finalizers = append(o.Spec.Finalizers, corev1.FinalizerKubernetes)
 	}
 	set(&o.Status.Phase, corev1.NamespaceActive)
 }
@@ -145,16 +147,32 @@ func (r *Registry) defaultService(o, old *corev1.Service) {
 
 // freeClusterIP returns an address from 10.96.0.0/16 that no service has.
 func (r *Registry) freeClusterIP() string {
-	used := map[string]bool{}
-	for _, o := range r.Store.List(r.Catalog.Core("Service"), "") {
-		used[o.(*corev1.Service).Spec.ClusterIP] = true
-	}
+	used := r.clusterIPs()
 	for {
 		address := netip.AddrFrom4([4]byte{10, 96, byte(rand.IntN(256)), byte(2 + rand.IntN(252))}).String()
-		if !used[address] {
+		if _, taken := used[address]; !taken {
 			return address
 		}
 	}
+}
+
+// clusterIPs returns the services by their addresses.
+func (r *Registry) clusterIPs() map[string]*corev1.Service {
+	used := map[string]*corev1.Service{}
+	for _, o := range r.Store.List(r.Catalog.Core("Service"), "") {
+		service := o.(*corev1.Service)
+		used[service.Spec.ClusterIP] = service
+	}
+	return used
+}
+
+// validateClusterIP refuses a new service with the address of another one.
+func (r *Registry) validateClusterIP(o *corev1.Service) field.ErrorList {
+	if _, taken := r.clusterIPs()[o.Spec.ClusterIP]; !taken || o.Spec.ClusterIP == corev1.ClusterIPNone {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("spec", "clusterIPs"), o.Spec.ClusterIPs,
+		"failed to allocate IP "+o.Spec.ClusterIP+": provided IP is already allocated")}
 }
 
 const annotationDefaultClass = "storageclass.kubernetes.io/is-default-class"

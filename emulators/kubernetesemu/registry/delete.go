@@ -78,10 +78,11 @@ func checkPreconditions(q *Request, p *metav1.Preconditions, live runtime.Object
 	switch {
 	case p == nil:
 	case p.UID != nil && *p.UID != m.GetUID():
-		return conflict(q, "Precondition failed: UID in precondition: %v, UID in object meta: %v", *p.UID, m.GetUID())
+		return conflict(q, "the UID in the precondition (%s) does not match the UID in record (%s). The object might have been "+
+			"deleted and then recreated", *p.UID, m.GetUID())
 	case p.ResourceVersion != nil && *p.ResourceVersion != m.GetResourceVersion():
-		return conflict(q, "Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v",
-			*p.ResourceVersion, m.GetResourceVersion())
+		return conflict(q, "the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). "+
+			"The object might have been modified", *p.ResourceVersion, m.GetResourceVersion())
 	}
 	return nil
 }
@@ -97,7 +98,9 @@ func gracePeriod(live runtime.Object, requested *int64) int64 {
 		grace = *pod.Spec.TerminationGracePeriodSeconds
 	}
 	if requested != nil {
-		grace = max(*requested, 0)
+		if grace = *requested; grace < 0 {
+			grace = 1
+		}
 	}
 	if pod.DeletionGracePeriodSeconds != nil {
 		grace = min(grace, *pod.DeletionGracePeriodSeconds) // it never becomes longer

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -23,22 +24,25 @@ func (r *Registry) Update(q Request, change func(live runtime.Object) (runtime.O
 	if err != nil {
 		return nil, err
 	}
-	if err := r.prepareUpdate(&q, next, live); err != nil {
+	if next, err = r.prepareUpdate(&q, next, live, true); err != nil {
 		return nil, err
 	}
-	return r.put(&q, q.Kind.Update(live, next, q.Subresource, q.Manager), live), nil
+	return r.put(&q, next, live), nil
 }
 
-// prepareUpdate completes a changed object and checks everything. The caller holds the store's lock.
-func (r *Registry) prepareUpdate(q *Request, next, live runtime.Object) error {
+// prepareUpdate completes a changed object and checks everything. The manager of an object that is not applied manages
+// the fields that changed. The caller holds the store's lock.
+func (r *Registry) prepareUpdate(q *Request, next, live runtime.Object, manage bool) (runtime.Object, error) {
 	if err := checkIdentity(q, next, live); err != nil {
-		return err
+		return nil, err
 	}
 	next.GetObjectKind().SetGroupVersionKind(q.Kind.GroupVersionKind)
 	m, old := store.Meta(next), store.Meta(live)
 	m.SetName(q.Key.Name)
 	m.SetNamespace(q.Key.Namespace)
-	m.SetUID(old.GetUID())
+	if m.GetUID() == "" {
+		m.SetUID(old.GetUID())
+	}
 	m.SetCreationTimestamp(old.GetCreationTimestamp())
 	m.SetDeletionTimestamp(old.GetDeletionTimestamp())
 	m.SetDeletionGracePeriodSeconds(old.GetDeletionGracePeriodSeconds())
@@ -47,22 +51,28 @@ func (r *Registry) prepareUpdate(q *Request, next, live runtime.Object) error {
 	m.SetResourceVersion(old.GetResourceVersion())
 	keepOtherPart(q, next, live)
 	r.setDefaults(next, live)
+	if manage {
+		next = q.Kind.Update(live, next, q.Subresource, q.Manager)
+	}
 	attributes := q.attributes(admission.Update, next, live)
 	if err := r.Admission.Mutate(attributes); err != nil {
-		return err
+		return nil, err
 	}
 	if errs := validate(q, next, live); len(errs) > 0 {
-		return apierrors.NewInvalid(q.Kind.GroupVersionKind.GroupKind(), m.GetName(), errs)
+		return nil, apierrors.NewInvalid(q.Kind.GroupVersionKind.GroupKind(), m.GetName(), errs)
 	}
 	if q.Kind.Generation && q.Subresource != "status" && specificationChanged(next, live) {
 		m.SetGeneration(old.GetGeneration() + 1)
 	}
-	return r.Admission.Validate(attributes)
+	return next, r.Admission.Validate(attributes)
 }
 
 // keepOtherPart undoes the changes that a request may not make: those of the status, or all others.
 func keepOtherPart(q *Request, next, live runtime.Object) {
 	m, old := store.Meta(next), store.Meta(live)
+	if n, ok := next.(*corev1.Namespace); ok && q.Subresource != "finalize" {
+		n.Spec.Finalizers = live.(*corev1.Namespace).Spec.Finalizers
+	}
 	switch {
 	case q.Subresource == "status":
 		keepField(next, live, "Spec")
@@ -84,10 +94,8 @@ func checkIdentity(q *Request, next, live runtime.Object) error {
 			q.Key.Name + ")")
 	case q.Kind.Namespaced && m.GetNamespace() != "" && m.GetNamespace() != q.Key.Namespace:
 		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
-	case m.GetUID() != "" && m.GetUID() != old.GetUID():
-		return conflict(q, "Precondition failed: UID in precondition: %v, UID in object meta: %v", m.GetUID(), old.GetUID())
 	case m.GetResourceVersion() != "" && strings.Trim(m.GetResourceVersion(), "0123456789") != "":
-		return apierrors.NewInternalError(fmt.Errorf("resourceVersion: Invalid value: %q: must be a number", m.GetResourceVersion()))
+		return fmt.Errorf("resourceVersion: Invalid value: %q: must be a number", m.GetResourceVersion())
 	case m.GetResourceVersion() != "" && m.GetResourceVersion() != old.GetResourceVersion():
 		return conflict(q, modified)
 	}

@@ -5,6 +5,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -79,6 +80,22 @@ func validateSpecification(q *Request, o, old runtime.Object) field.ErrorList {
 		return append(validateReplicas(o.Spec.Replicas), validateStatefulSet(o, before)...)
 	case *appsv1.ReplicaSet:
 		return append(validateReplicas(o.Spec.Replicas), validateTemplate(o.Spec.Selector, &o.Spec.Template)...)
+	case *corev1.ResourceQuota:
+		return validateQuota(o)
+	case *networkingv1.NetworkPolicy:
+		return validateNetworkPolicy(o)
+	case *rbacv1.RoleBinding:
+		before, _ := old.(*rbacv1.RoleBinding)
+		if before == nil {
+			return validateRole(o.RoleRef, nil, "Role", "ClusterRole")
+		}
+		return validateRole(o.RoleRef, &before.RoleRef, "Role", "ClusterRole")
+	case *rbacv1.ClusterRoleBinding:
+		before, _ := old.(*rbacv1.ClusterRoleBinding)
+		if before == nil {
+			return validateRole(o.RoleRef, nil, "ClusterRole")
+		}
+		return validateRole(o.RoleRef, &before.RoleRef, "ClusterRole")
 	case *appsv1.Deployment:
 		errs := append(validateReplicas(o.Spec.Replicas), validateTemplate(o.Spec.Selector, &o.Spec.Template)...)
 		if before, ok := old.(*appsv1.Deployment); ok {
@@ -180,6 +197,9 @@ func validateClaim(o, old *corev1.PersistentVolumeClaim) field.ErrorList {
 	}
 	changed, was := o.Spec.DeepCopy(), old.Spec.DeepCopy()
 	changed.Resources, was.Resources = corev1.VolumeResourceRequirements{}, corev1.VolumeResourceRequirements{}
+	if old.Status.Phase != corev1.ClaimBound {
+		changed.Resources, was.Resources = o.Spec.Resources, old.Spec.Resources
+	}
 	if was.VolumeName == "" {
 		changed.VolumeName = ""
 	}
@@ -250,7 +270,12 @@ func validateTemplate(selector *metav1.LabelSelector, template *corev1.PodTempla
 		return field.ErrorList{field.Invalid(spec.Child("template", "metadata", "labels"), template.Labels,
 			"`selector` does not match template `labels`")}
 	}
-	return validatePodSpec(&template.Spec, spec.Child("template", "spec"))
+	at := spec.Child("template", "spec")
+	errs := validatePodSpec(&template.Spec, at)
+	if p := template.Spec.RestartPolicy; p != corev1.RestartPolicyAlways {
+		errs = append(errs, field.NotSupported(at.Child("restartPolicy"), p, []corev1.RestartPolicy{corev1.RestartPolicyAlways}))
+	}
+	return errs
 }
 
 func validatePod(q *Request, o, old *corev1.Pod) field.ErrorList {
@@ -312,18 +337,38 @@ func validatePodSpec(p *corev1.PodSpec, at *field.Path) field.ErrorList {
 		if c.Image == "" {
 			errs = append(errs, field.Required(at.Child("image"), ""))
 		}
-		for i := range c.Env {
-			for _, text := range validation.IsRelaxedEnvVarName(c.Env[i].Name) {
-				errs = append(errs, field.Invalid(at.Child("env").Index(i).Child("name"), c.Env[i].Name, text))
-			}
-		}
-		errs = append(errs, validateResources(&c.Resources, at.Child("resources"))...)
+		errs = append(errs, validateContainer(c, at)...)
 	}
 	for i := range p.InitContainers {
 		check(&p.InitContainers[i], at.Child("initContainers").Index(i))
 	}
 	for i := range p.Containers {
 		check(&p.Containers[i], at.Child("containers").Index(i))
+	}
+	return errs
+}
+
+func validateContainer(c *corev1.Container, at *field.Path) field.ErrorList {
+	errs := validateResources(&c.Resources, at.Child("resources"))
+	for i := range c.Env {
+		name := at.Child("env").Index(i).Child("name")
+		if c.Env[i].Name == "" {
+			errs = append(errs, field.Required(name, ""))
+			continue
+		}
+		for _, text := range validation.IsRelaxedEnvVarName(c.Env[i].Name) {
+			errs = append(errs, field.Invalid(name, c.Env[i].Name, text))
+		}
+	}
+	for i := range c.Ports {
+		for _, text := range validation.IsValidPortNum(int(c.Ports[i].ContainerPort)) {
+			errs = append(errs, field.Invalid(at.Child("ports").Index(i).Child("containerPort"), c.Ports[i].ContainerPort, text))
+		}
+	}
+	if s := c.SecurityContext; s != nil && s.Privileged != nil && *s.Privileged && s.AllowPrivilegeEscalation != nil &&
+		!*s.AllowPrivilegeEscalation {
+		errs = append(errs, field.Invalid(at.Child("securityContext"), s,
+			"cannot set `allowPrivilegeEscalation` to false and `privileged` to true"))
 	}
 	return errs
 }

@@ -90,6 +90,35 @@ func (s *Store) List(k *kinds.Kind, namespace string) []runtime.Object {
 	return all
 }
 
+// ListAt returns what List returned at a version. It reports false if the store no longer knows.
+func (s *Store) ListAt(k *kinds.Kind, namespace string, version uint64) ([]runtime.Object, bool) {
+	changes, _, complete := s.Since(k, version)
+	if !complete {
+		return nil, false
+	}
+	then := map[Key]runtime.Object{}
+	for _, o := range s.List(k, namespace) {
+		then[Key{Meta(o).GetNamespace(), Meta(o).GetName()}] = o
+	}
+	for _, c := range slices.Backward(changes) {
+		switch {
+		case namespace != "" && c.Key.Namespace != namespace:
+		case c.Before == nil:
+			delete(then, c.Key)
+		default:
+			then[c.Key] = c.Before
+		}
+	}
+	keys := slices.SortedFunc(maps.Keys(then), func(a, b Key) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	all := make([]runtime.Object, 0, len(keys))
+	for _, key := range keys {
+		all = append(all, then[key])
+	}
+	return all, true
+}
+
 // Put stores an object, which gets the next version and must not change afterwards.
 func (s *Store) Put(k *kinds.Kind, key Key, o runtime.Object) {
 	t := s.tables[k]
