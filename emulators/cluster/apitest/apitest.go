@@ -37,6 +37,8 @@ func Run(t *testing.T, s Server) {
 		{name: "watches", cases: watchCases()},
 		{name: "namespaces", cases: namespaceCases()},
 		{name: "controllers", cases: controllerCases()},
+		{name: "admission", cases: admissionCases()},
+		{name: "policies", cases: policyCases()},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()
