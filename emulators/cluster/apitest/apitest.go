@@ -39,6 +39,10 @@ func Run(t *testing.T, s Server) {
 		{name: "controllers", cases: controllerCases()},
 		{name: "admission", cases: admissionCases()},
 		{name: "policies", cases: policyCases()},
+		{name: "access", cases: accessCases()},
+		{name: "discovery", cases: discoveryCases()},
+		{name: "clients", cases: clientCases()},
+		{name: "kubectl", cases: kubectlCases()},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()
