@@ -37,6 +37,12 @@ func Run(t *testing.T, s Server) {
 		{name: "watches", cases: watchCases()},
 		{name: "namespaces", cases: namespaceCases()},
 		{name: "controllers", cases: controllerCases()},
+		{name: "admission", cases: admissionCases()},
+		{name: "policies", cases: policyCases()},
+		{name: "access", cases: accessCases()},
+		{name: "discovery", cases: discoveryCases()},
+		{name: "clients", cases: clientCases()},
+		{name: "kubectl", cases: kubectlCases()},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()

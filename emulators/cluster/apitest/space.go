@@ -112,14 +112,18 @@ func (s *space) eventually(what string, check func(context.Context) error) {
 	defer cancel()
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
+	var last error
 	for {
 		err := check(ctx)
 		if err == nil {
 			return
 		}
+		if last == nil || ctx.Err() == nil { // an attempt that the end interrupts says nothing
+			last = err
+		}
 		select {
 		case <-ctx.Done():
-			s.Fatalf("after %s it does not hold that %s: %v", patience, what, err)
+			s.Fatalf("after %s it does not hold that %s: %v", patience, what, last)
 		case <-tick.C:
 		}
 	}

@@ -32,8 +32,8 @@ func watchCases() map[string]func(*space) {
 	}
 }
 
-// watch is an open watch.
-type watch struct {
+// watching is an open watch.
+type watching struct {
 	*space
 	events chan watchEvent
 }
@@ -55,7 +55,7 @@ func (e watchEvent) String() string {
 }
 
 // watch opens a watch of a path, which ends with the test.
-func (s *space) watch(path, query string, header map[string]string) *watch {
+func (s *space) watch(path, query string, header map[string]string) *watching {
 	s.Helper()
 	response, err := s.admin.open(s.Context(), s.namespace, call{path: path, query: "watch=true&" + query, header: header})
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *space) watch(path, query string, header map[string]string) *watch {
 		_ = response.Body.Close()
 		s.Fatalf("watch of %s?%s: answer %d", path, query, response.StatusCode)
 	}
-	w := &watch{space: s, events: make(chan watchEvent)}
+	w := &watching{space: s, events: make(chan watchEvent)}
 	ctx, cancel := context.WithCancel(s.Context())
 	done := make(chan struct{})
 	go func() {
@@ -92,7 +92,7 @@ func (s *space) watch(path, query string, header map[string]string) *watch {
 }
 
 // next returns the next event. It ends the test if that takes too long or the watch has ended.
-func (w *watch) next() watchEvent {
+func (w *watching) next() watchEvent {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.Context(), patience)
 	defer cancel()
@@ -109,7 +109,7 @@ func (w *watch) next() watchEvent {
 }
 
 // wants checks the next events as "TYPE name".
-func (w *watch) wants(want ...string) watchEvent {
+func (w *watching) wants(want ...string) watchEvent {
 	w.Helper()
 	var last watchEvent
 	for i := range want {
@@ -121,7 +121,7 @@ func (w *watch) wants(want ...string) watchEvent {
 }
 
 // ended waits until the server has ended the watch.
-func (w *watch) ended() {
+func (w *watching) ended() {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.Context(), patience)
 	defer cancel()
