@@ -102,7 +102,7 @@ func (c *Cloud) startCluster(ctx context.Context) (part, error) {
 	maps.Copy(o.Images, c.options.Images)
 	where := "real API, pods as processes"
 	if c.options.Node != nil {
-		o.NodeSocket, where = node.Socket(c.nodeDir()), "real API, pods as containers"
+		o.Kind, o.NodeSocket, where = cluster.Real, node.Socket(c.nodeDir()), "real API, pods as containers"
 	} else {
 		platform := c.options.Binaries
 		if platform == "" {

@@ -163,7 +163,7 @@ func (s *standIn) runPod(t *testing.T, namespace, name string) {
 func TestCluster_LetsANodeRunContainers(t *testing.T) {
 	t.Parallel()
 	socket, dir := filepath.Join(t.TempDir(), "node"), t.TempDir()
-	started := clustertest.Start(t, cluster.Options{Dir: dir, NodeSocket: socket, Nodes: 1})
+	started := clustertest.Start(t, cluster.Options{Kind: cluster.Real, Dir: dir, NodeSocket: socket, Nodes: 1})
 	c, node := connect(t, started.Kubeconfig), startStandIn(t, started, socket)
 	const namespace = "contained"
 	c.namespace(t, namespace, nil)

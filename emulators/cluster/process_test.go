@@ -36,6 +36,8 @@ func TestCluster_RunsImagesAsProcesses(t *testing.T) {
 			"faults break and heal processes":               testProcessFaults,
 			"logs are read through the API server":          testLogs,
 			"logs are followed":                             testFollow,
+			"commands run in containers":                    testExec,
+			"ports are forwarded":                           testPortForward,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

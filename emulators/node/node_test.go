@@ -50,7 +50,7 @@ func runParent(dir string) int {
 	ctx := context.Background()
 	nodeDir := filepath.Join(dir, "node")
 	c, err := cluster.Start(ctx, cluster.Options{
-		Dir: filepath.Join(dir, "cluster"), NodeSocket: node.Socket(nodeDir),
+		Kind: cluster.Real, Dir: filepath.Join(dir, "cluster"), NodeSocket: node.Socket(nodeDir),
 	})
 	if err == nil {
 		_, err = node.Start(ctx, node.Options{Dir: nodeDir, Cluster: c})

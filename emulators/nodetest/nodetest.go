@@ -66,7 +66,7 @@ func Start(t *testing.T, o node.Options) (*cluster.Cluster, *node.Node) {
 	t.Helper()
 	Require(t)
 	o.Dir = filepath.Join(Dir(t), "node")
-	c := clustertest.Start(t, cluster.Options{NodeSocket: node.Socket(o.Dir)})
+	c := clustertest.Start(t, cluster.Options{Kind: cluster.Real, NodeSocket: node.Socket(o.Dir)})
 	o.Cluster = c
 	n, err := node.Start(t.Context(), o)
 	if err != nil {

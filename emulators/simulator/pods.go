@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"context"
+	"net"
 	"net/netip"
 	"sync"
 	"time"
@@ -163,6 +164,18 @@ func (s *Simulator) Pod(name types.NamespacedName) (*corev1.Pod, error) {
 // Log returns the log of one run of a container, unless it is only simulated.
 func (s *Simulator) Log(name types.NamespacedName, containerID string) (podworker.Log, bool) {
 	return s.runtime.Log(name, containerID)
+}
+
+// Exec runs a command in a container that runs as a process, and returns the exit code.
+func (s *Simulator) Exec(ctx context.Context, pod types.NamespacedName, container string, c podworker.Command) (int,
+	error,
+) {
+	return s.runtime.Exec(ctx, pod, container, c)
+}
+
+// Dial connects to a port of a pod that runs as processes.
+func (s *Simulator) Dial(ctx context.Context, pod types.NamespacedName, port int) (net.Conn, error) {
+	return s.runtime.Dial(ctx, pod, port)
 }
 
 // podKeys returns the queue keys of all pods of a namespace.

@@ -47,8 +47,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"agents.example/controlplane/emulators/kubeclient"
-	"agents.example/controlplane/emulators/simulator/realnode"
 	"agents.example/controlplane/emulators/simulator/podworker"
+	"agents.example/controlplane/emulators/simulator/realnode"
 )
 
 // domain is the namespace of the names that the simulator gives.

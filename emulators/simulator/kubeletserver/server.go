@@ -1,9 +1,9 @@
-// Package kubeletserver serves the part of the kubelets' HTTPS API that kubectl logs needs, for all nodes of the
-// cluster at one address. Clients need a certificate of the API server. It does not serve exec, attach, port-forward or
+// Package kubeletserver serves the part of the kubelets' HTTPS API that kubectl's logs, exec, attach and port-forward
+// need, for all nodes of the cluster at one address. Clients need a certificate of the API server. It does not serve
 // metrics.
 //
-// Containers that run as processes have the logs of their current and their previous run. A container that is only
-// simulated has a log of one line that says so.
+// Containers that run as processes have the logs of their current and their previous run, and run commands, which have
+// no terminal. A container that is only simulated has a log of one line that says so, and refuses everything else.
 package kubeletserver
 
 import (
@@ -35,6 +35,10 @@ type Pods interface {
 	Pod(name types.NamespacedName) (*corev1.Pod, error)
 	// Log returns the log of one run of a container, unless it is only simulated.
 	Log(name types.NamespacedName, containerID string) (podworker.Log, bool)
+	// Exec runs a command in a container that runs as a process, and returns the exit code.
+	Exec(ctx context.Context, pod types.NamespacedName, container string, c podworker.Command) (int, error)
+	// Dial connects to a port of a pod that runs as processes.
+	Dial(ctx context.Context, pod types.NamespacedName, port int) (net.Conn, error)
 }
 
 // Options configure Serve; all are required.
@@ -53,7 +57,12 @@ func Serve(ctx context.Context, listener net.Listener, o Options) error {
 	server := &http.Server{
 		Handler: handler(o), TLSConfig: config, ReadHeaderTimeout: 10 * time.Second,
 		BaseContext: func(net.Listener) context.Context { return ctx }, // ends the streams of logs, too
-		ErrorLog:    slog.NewLogLogger(o.Log.Handler(), slog.LevelInfo),
+		ConnState: func(c net.Conn, state http.ConnState) {
+			if state == http.StateHijacked { // by a stream, which the server does not end
+				context.AfterFunc(ctx, func() { _ = c.Close() })
+			}
+		},
+		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelInfo),
 	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
@@ -87,6 +96,18 @@ func handler(o Options) http.Handler {
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", func(w http.ResponseWriter, r *http.Request) {
 		serveLog(w, r, o)
 	})
+	streams := streams{o}
+	for path, serve := range map[string]http.HandlerFunc{
+		"/exec/{namespace}/{pod}/{container}":         streams.exec,
+		"/exec/{namespace}/{pod}/{uid}/{container}":   streams.exec,
+		"/attach/{namespace}/{pod}/{container}":       streams.attach,
+		"/attach/{namespace}/{pod}/{uid}/{container}": streams.attach,
+		"/portForward/{namespace}/{pod}":              streams.portForward,
+		"/portForward/{namespace}/{pod}/{uid}":        streams.portForward,
+	} {
+		mux.HandleFunc("GET "+path, serve)
+		mux.HandleFunc("POST "+path, serve)
+	}
 	return mux
 }
 

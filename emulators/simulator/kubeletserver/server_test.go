@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -37,6 +38,16 @@ func (o onePod) Pod(name types.NamespacedName) (*corev1.Pod, error) {
 
 // Log returns no log.
 func (onePod) Log(types.NamespacedName, string) (podworker.Log, bool) { return podworker.Log{}, false }
+
+// Exec runs nothing.
+func (onePod) Exec(context.Context, types.NamespacedName, string, podworker.Command) (int, error) {
+	return 0, errors.New("simulated")
+}
+
+// Dial connects to nothing.
+func (onePod) Dial(context.Context, types.NamespacedName, int) (net.Conn, error) {
+	return nil, errors.New("simulated")
+}
 
 func running() corev1.ContainerStatus {
 	return corev1.ContainerStatus{
@@ -113,7 +124,8 @@ func TestServe_NeedsTheAPIServersCertificate(t *testing.T) {
 		"/containerLogs/n/p/main?previous=true": {status: 400, body: `previous terminated container "main"`},
 		"/containerLogs/n/p/other":              {status: 400, body: `container "other" in pod "p" is not available`},
 		"/containerLogs/n/q/main":               {status: 404, body: `pod "q" does not exist`},
-		"/exec/n/p/main":                        {status: 404},
+		"/exec/n/p/main":                        {status: 400, body: "is simulated"},
+		"/portForward/n/p":                      {status: 400, body: "is simulated"},
 	} {
 		status, body, err := get(t, url+path, config)
 		if err != nil || status != want.status || !strings.Contains(body, want.body) {

@@ -37,6 +37,7 @@ type container struct {
 	status corev1.ContainerStatus
 
 	process   *process.Process // nil unless it runs
+	program   program          // of the process
 	probes    *probes          // of the process
 	startedAt time.Time
 	stopping  bool

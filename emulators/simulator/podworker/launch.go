@@ -62,7 +62,7 @@ func (c *container) launch(p program) error {
 		_, _ = stdout.Close(), stderr.Close()
 		return err
 	}
-	c.process = run
+	c.process, c.program = run, p
 	c.probes = startProbes(c)
 	c.keepLog(runLog{containerID: c.status.ContainerID, path: path, done: run.Done()})
 	wake, name := w.runtime.options.Wake, w.name()

@@ -76,8 +76,11 @@ type Runtime struct {
 	addresses *addresses
 	ports     *ports
 
+	commands sync.WaitGroup // that Exec runs
+
 	mu      sync.Mutex
 	workers map[types.NamespacedName]*worker
+	closed  bool // no more commands
 }
 
 // New makes a runtime. It removes what an earlier one left of pods, whose processes ended with it.
@@ -175,6 +178,7 @@ func (r *Runtime) Forget(name types.NamespacedName) {
 // Close ends all processes: SIGTERM, then SIGKILL. No Step may run or follow.
 func (r *Runtime) Close() {
 	r.mu.Lock()
+	r.closed = true
 	workers := slices.Collect(maps.Values(r.workers))
 	r.mu.Unlock()
 	for _, w := range workers {
@@ -189,6 +193,7 @@ func (r *Runtime) Close() {
 		w.awaitExit()
 	}
 	grace.Stop()
+	r.commands.Wait()
 }
 
 // Log is the log of one run of a container, in the format of the container runtime interface.

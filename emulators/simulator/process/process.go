@@ -27,6 +27,7 @@ type Command struct {
 	Args           []string // without the program's name
 	Env            []string // complete, as KEY=value
 	Dir            string
+	Stdin          io.Reader // nil for an empty input
 	Stdout, Stderr io.WriteCloser
 }
 
@@ -86,9 +87,23 @@ func (p *Process) start(c Command) (drain func(), err error) {
 		readers, writers = append(readers, read), append(writers, write)
 	}
 	p.cmd.Stdout, p.cmd.Stderr = writers[0], writers[1]
+	var input *os.File
+	if c.Stdin != nil {
+		read, write, err := os.Pipe()
+		if err != nil {
+			closeAll(readers)
+			return nil, fmt.Errorf("create a pipe: %w", err)
+		}
+		writers, input = append(writers, read), write
+		p.cmd.Stdin = read
+	}
 	if err := p.cmd.Start(); err != nil {
+		_ = input.Close() // nothing happens if there is none
 		closeAll(readers)
 		return nil, err
+	}
+	if input != nil {
+		go feed(input, c.Stdin)
 	}
 	for i, to := range []io.WriteCloser{c.Stdout, c.Stderr} {
 		p.copies.Go(func() {
@@ -103,6 +118,13 @@ func (p *Process) start(c Command) (drain func(), err error) {
 		p.copies.Wait()
 		closeAll(readers)
 	}, nil
+}
+
+// feed passes the input on until it ends or the program reads no more. Nobody waits for it: only the owner of the input
+// can end it.
+func feed(to *os.File, input io.Reader) {
+	_, _ = io.Copy(to, input)
+	_ = to.Close()
 }
 
 // exitCode returns the code that a container runtime reports: 128 and the signal's number for a killed program.

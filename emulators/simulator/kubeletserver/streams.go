@@ -1,0 +1,172 @@
+package kubeletserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cri-streaming/pkg/streaming/portforward"
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+	utilexec "k8s.io/utils/exec"
+
+	"agents.example/controlplane/emulators/simulator/containerlog"
+	"agents.example/controlplane/emulators/simulator/podworker"
+)
+
+const (
+	// streamIdle is how long a connection without traffic stays open, as with a kubelet.
+	streamIdle = 4 * time.Hour
+	// streamCreation bounds the time until the client has opened its streams.
+	streamCreation = 30 * time.Second
+)
+
+// streams serves the requests that take over their connection.
+type streams struct{ options Options }
+
+// target returns the pod of a request and the status of its container, or answers the request.
+func (s streams) target(w http.ResponseWriter, r *http.Request) (name types.NamespacedName,
+	status *corev1.ContainerStatus, ok bool,
+) {
+	name = types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("pod")}
+	pod, err := s.options.Pods.Pod(name)
+	if err != nil {
+		http.Error(w, fmt.Sprintf("pod %q does not exist", name.Name), http.StatusNotFound)
+		return name, nil, false
+	}
+	container := r.PathValue("container")
+	if container == "" && len(pod.Status.ContainerStatuses) > 0 { // of a whole pod
+		container = pod.Status.ContainerStatuses[0].Name
+	}
+	status, ok = statusOf(pod, container)
+	switch {
+	case !ok || status.ContainerID == "":
+		http.Error(w, fmt.Sprintf("container %q in pod %q is not available", container, name.Name),
+			http.StatusBadRequest)
+	case strings.HasPrefix(status.ContainerID, "simulated://"):
+		http.Error(w, fmt.Sprintf("container %q in pod %q is simulated: no process runs that could answer", container,
+			name.Name), http.StatusBadRequest)
+	default:
+		return name, status, true
+	}
+	return name, nil, false
+}
+
+func (s streams) exec(w http.ResponseWriter, r *http.Request) {
+	name, status, ok := s.target(w, r)
+	if !ok {
+		return
+	}
+	command := r.URL.Query()["command"]
+	options, err := remotecommand.NewOptions(r)
+	if err == nil && len(command) == 0 {
+		err = errors.New("you must specify a command")
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	remotecommand.ServeExec(w, r, executor{s.options.Pods, name}, name.Name, "", status.Name, command, options,
+		streamIdle, streamCreation, remotecommand.SupportedStreamingProtocols)
+}
+
+// executor runs commands in containers of a pod.
+type executor struct {
+	pods Pods
+	name types.NamespacedName
+}
+
+// ExecInContainer implements remotecommand.Executor.
+func (e executor) ExecInContainer(ctx context.Context, _, _, container string, command []string, in io.Reader, //nolint:revive // the library's signature
+	out, errs io.WriteCloser, _ bool, _ <-chan remotecommand.TerminalSize, _ time.Duration,
+) error {
+	c := podworker.Command{Args: command, Stdin: in, Stdout: out, Stderr: errs}
+	if errs == nil { // a terminal shows both
+		c.Stderr = out
+	}
+	code, err := e.pods.Exec(ctx, e.name, container, c)
+	if err == nil && code != 0 {
+		err = utilexec.CodeExitError{Err: fmt.Errorf("exit status %d", code), Code: code}
+	}
+	return err
+}
+
+func (s streams) attach(w http.ResponseWriter, r *http.Request) {
+	name, status, ok := s.target(w, r)
+	if !ok {
+		return
+	}
+	options, err := remotecommand.NewOptions(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	log, ok := s.options.Pods.Log(name, status.ContainerID)
+	if !ok {
+		http.Error(w, fmt.Sprintf("container %q in pod %q has no output", status.Name, name.Name), http.StatusNotFound)
+		return
+	}
+	remotecommand.ServeAttach(w, r, attacher(log), name.Name, "", status.Name, options, streamIdle, streamCreation,
+		remotecommand.SupportedStreamingProtocols)
+}
+
+// attacher shows the output of a container, whose input is empty.
+type attacher podworker.Log
+
+// AttachContainer implements remotecommand.Attacher.
+func (a attacher) AttachContainer(ctx context.Context, _, _, _ string, _ io.Reader, out, errs io.WriteCloser, //nolint:revive // the library's signature
+	_ bool, _ <-chan remotecommand.TerminalSize,
+) error {
+	o := containerlog.ReadOptions{Follow: true, Done: a.Done, Tail: 0, Limit: -1}
+	if out != nil {
+		o.Stdout, o.Stderr = out, out // a terminal shows both
+	}
+	if errs != nil {
+		o.Stderr = errs
+	}
+	return containerlog.Read(ctx, a.Path, o)
+}
+
+func (s streams) portForward(w http.ResponseWriter, r *http.Request) {
+	name, _, ok := s.target(w, r)
+	if !ok {
+		return
+	}
+	options, err := portforward.NewV4Options(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	portforward.ServePortForward(w, r, forwarder{s.options.Pods, name}, name.Name, "", options, streamIdle,
+		streamCreation, portforward.SupportedProtocols)
+}
+
+// forwarder connects to ports of a pod.
+type forwarder struct {
+	pods Pods
+	name types.NamespacedName
+}
+
+// PortForward implements portforward.PortForwarder.
+func (f forwarder) PortForward(ctx context.Context, _, _ string, port int32, stream io.ReadWriteCloser) error {
+	connection, err := f.pods.Dial(ctx, f.name, int(port))
+	if err != nil {
+		return fmt.Errorf("connect to port %d of pod %s: %w", port, f.name, err)
+	}
+	defer func() { _ = connection.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = connection.Close() })()
+	go func() { // ends with the stream, which the caller closes
+		_, _ = io.Copy(connection, stream)
+		if tcp, ok := connection.(*net.TCPConn); ok {
+			_ = tcp.CloseWrite() // the server may still answer
+		}
+	}()
+	_, err = io.Copy(stream, connection)
+	return err
+}

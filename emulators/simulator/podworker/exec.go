@@ -1,0 +1,123 @@
+package podworker
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"agents.example/controlplane/emulators/simulator/process"
+)
+
+// Command is a program to run in a container, with its arguments. It has no terminal.
+type Command struct {
+	Args           []string
+	Stdin          io.Reader // nil for none
+	Stdout, Stderr io.Writer // nil discards
+}
+
+// Exec runs a command in a container that runs, with the environment and the directory of its program, and returns the
+// exit code. The command is looked up in the image, then on the machine. It is killed when the container's program
+// exits, when ctx ends, and when its output cannot be passed on.
+func (r *Runtime) Exec(ctx context.Context, pod types.NamespacedName, container string, c Command) (int, error) {
+	p, done, err := r.running(pod, container)
+	if err != nil {
+		return 0, err
+	}
+	defer r.commands.Done()
+	path, err := p.lookUp(c.Args[0])
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	run, err := process.Start(process.Command{
+		Path: path, Args: c.Args[1:], Env: p.env, Dir: p.dir, Stdin: c.Stdin,
+		Stdout: output{c.Stdout, cancel}, Stderr: output{c.Stderr, cancel},
+	})
+	if err != nil {
+		return 0, fmt.Errorf("start %s: %w", c.Args[0], err)
+	}
+	select {
+	case <-run.Done():
+	case <-done:
+		run.Signal(syscall.SIGKILL)
+	case <-ctx.Done():
+		run.Signal(syscall.SIGKILL)
+	}
+	<-run.Done()
+	return run.ExitCode(), nil
+}
+
+// running returns what a container runs, and the end of its program, and counts a command.
+func (r *Runtime) running(pod types.NamespacedName, name string) (program, <-chan struct{}, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := r.workers[pod]
+	if w == nil || r.closed {
+		return program{}, nil, fmt.Errorf("pod %s runs no processes", pod)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := w.containers()
+	i := slices.IndexFunc(all, func(c *container) bool { return c.spec.Name == name })
+	if i < 0 || all[i].process == nil {
+		return program{}, nil, fmt.Errorf("container %s of pod %s does not run", name, pod)
+	}
+	r.commands.Add(1)
+	return all[i].program, all[i].process.Done(), nil
+}
+
+// lookUp returns the path of a command: a program of the image or, if it has none of this name, of the machine.
+func (p program) lookUp(name string) (string, error) {
+	inImage := filepath.Join(filepath.Dir(p.path), filepath.Base(name))
+	if info, err := os.Stat(inImage); err == nil && info.Mode().IsRegular() {
+		return inImage, nil
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("the image has no program %s, and neither has the machine: %w", filepath.Base(name), err)
+	}
+	return path, nil
+}
+
+// output passes a command's output on, and cancels it when that fails.
+type output struct {
+	to     io.Writer
+	cancel func()
+}
+
+// Write implements io.Writer.
+func (o output) Write(text []byte) (int, error) {
+	if o.to == nil {
+		return len(text), nil
+	}
+	n, err := o.to.Write(text)
+	if err != nil {
+		o.cancel()
+	}
+	return n, err
+}
+
+// Close does nothing: the owner of the writer closes it.
+func (output) Close() error { return nil }
+
+// Dial connects to a port of a pod, as the pod declares it.
+func (r *Runtime) Dial(ctx context.Context, pod types.NamespacedName, port int) (net.Conn, error) {
+	r.mu.Lock()
+	w := r.workers[pod]
+	r.mu.Unlock()
+	if w == nil {
+		return nil, fmt.Errorf("pod %s runs no processes", pod)
+	}
+	address := net.JoinHostPort(w.address.String(), strconv.Itoa(w.port.of(port)))
+	return new(net.Dialer).DialContext(ctx, "tcp", address)
+}
