@@ -31,6 +31,7 @@ func Run(t *testing.T, s Server) {
 		{name: "verbs", cases: verbCases()},
 		{name: "refused", cases: refusedCases()},
 		{name: "options", cases: optionCases()},
+		{name: "defaults", cases: defaultCases()},
 		{name: "writes", cases: writeCases()},
 		{name: "apply", cases: applyCases()},
 		{name: "deletions", cases: deleteCases()},

@@ -228,12 +228,12 @@ func testPodTable(s *space) {
 	if _, one := s.table("pods/a", "includeObject=Metadata"); len(one) != 1 {
 		s.Errorf("table of one pod: %v", one)
 	}
-	s.must(call{verb: "MERGE", path: "pods/a", body: "metadata: {finalizers: [example.test/wait]}"})
-	s.must(call{verb: "DELETE", path: "pods/a", query: "gracePeriodSeconds=0"})
-	if _, rows := s.table("pods", ""); rows["a"]["Status"] != "Terminating" {
-		s.Errorf("status of a pod that is being deleted: %v", rows["a"]["Status"])
+	s.must(call{verb: "MERGE", path: "pods/b", body: "metadata: {finalizers: [example.test/wait]}"})
+	s.must(call{verb: "DELETE", path: "pods/b"})
+	if _, rows := s.table("pods", ""); rows["b"]["Status"] != "Terminating" {
+		s.Errorf("status of a pod that is being deleted: %v", rows["b"]["Status"])
 	}
-	s.must(call{verb: "MERGE", path: "pods/a", body: "metadata: {finalizers: null}"})
+	s.must(call{verb: "MERGE", path: "pods/b", body: "metadata: {finalizers: null}"})
 }
 
 func testTables(s *space) {
