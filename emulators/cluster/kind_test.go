@@ -13,7 +13,9 @@ import (
 
 func TestKind_RoundTripsAsText(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]cluster.Kind{"": cluster.Embedded, "embedded": cluster.Embedded, "real": cluster.Real} {
+	for text, want := range map[string]cluster.Kind{
+		"": cluster.Embedded, "embedded": cluster.Embedded, "real": cluster.Real,
+	} {
 		var kind cluster.Kind
 		if err := kind.UnmarshalText([]byte(text)); err != nil || kind != want {
 			t.Errorf("kind of %q = %q, %v; want %q", text, kind, err, want)

@@ -1,6 +1,6 @@
-// Package kubeclient is a typed client of the kinds of Kubernetes objects that the local cloud and tests use. client-go's
-// clientset would link the types and clients of all API groups, most of which nothing here uses. It does not retry or
-// limit requests.
+// Package kubeclient is a typed client of the kinds of Kubernetes objects that the local cloud and tests use. The
+// clientset of client-go would link the types and clients of all API groups, most of which have no users here. It does
+// not retry or limit requests.
 package kubeclient
 
 import (

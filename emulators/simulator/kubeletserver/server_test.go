@@ -124,8 +124,7 @@ func TestServe_NeedsTheAPIServersCertificate(t *testing.T) {
 		"/containerLogs/n/p/main?previous=true": {status: 400, body: `previous terminated container "main"`},
 		"/containerLogs/n/p/other":              {status: 400, body: `container "other" in pod "p" is not available`},
 		"/containerLogs/n/q/main":               {status: 404, body: `pod "q" does not exist`},
-		"/exec/n/p/main":                        {status: 400, body: "is simulated"},
-		"/portForward/n/p":                      {status: 400, body: "is simulated"},
+		"/exec/n/p/main":                        {status: 400, body: "you must specify"},
 	} {
 		status, body, err := get(t, url+path, config)
 		if err != nil || status != want.status || !strings.Contains(body, want.body) {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,17 +44,12 @@ func (s streams) target(w http.ResponseWriter, r *http.Request) (name types.Name
 		container = pod.Status.ContainerStatuses[0].Name
 	}
 	status, ok = statusOf(pod, container)
-	switch {
-	case !ok || status.ContainerID == "":
+	if !ok || status.ContainerID == "" {
 		http.Error(w, fmt.Sprintf("container %q in pod %q is not available", container, name.Name),
 			http.StatusBadRequest)
-	case strings.HasPrefix(status.ContainerID, "simulated://"):
-		http.Error(w, fmt.Sprintf("container %q in pod %q is simulated: no process runs that could answer", container,
-			name.Name), http.StatusBadRequest)
-	default:
-		return name, status, true
+		return name, nil, false
 	}
-	return name, nil, false
+	return name, status, true
 }
 
 func (s streams) exec(w http.ResponseWriter, r *http.Request) {
@@ -107,11 +101,7 @@ func (s streams) attach(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	log, ok := s.options.Pods.Log(name, status.ContainerID)
-	if !ok {
-		http.Error(w, fmt.Sprintf("container %q in pod %q has no output", status.Name, name.Name), http.StatusNotFound)
-		return
-	}
+	log, _ := s.options.Pods.Log(name, status.ContainerID) // the stream has the error: the API server drops others
 	remotecommand.ServeAttach(w, r, attacher(log), name.Name, "", status.Name, options, streamIdle, streamCreation,
 		remotecommand.SupportedStreamingProtocols)
 }
@@ -123,6 +113,9 @@ type attacher podworker.Log
 func (a attacher) AttachContainer(ctx context.Context, _, _, _ string, _ io.Reader, out, errs io.WriteCloser, //nolint:revive // the library's signature
 	_ bool, _ <-chan remotecommand.TerminalSize,
 ) error {
+	if a.Path == "" {
+		return errors.New("the container is simulated: no process runs that has output")
+	}
 	o := containerlog.ReadOptions{Follow: true, Done: a.Done, Tail: 0, Limit: -1}
 	if out != nil {
 		o.Stdout, o.Stderr = out, out // a terminal shows both

@@ -63,7 +63,7 @@ func (r *Runtime) running(pod types.NamespacedName, name string) (program, <-cha
 	defer r.mu.Unlock()
 	w := r.workers[pod]
 	if w == nil || r.closed {
-		return program{}, nil, fmt.Errorf("pod %s runs no processes", pod)
+		return program{}, nil, fmt.Errorf("pod %s is simulated: no process runs that could answer", pod)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,7 +116,7 @@ func (r *Runtime) Dial(ctx context.Context, pod types.NamespacedName, port int) 
 	w := r.workers[pod]
 	r.mu.Unlock()
 	if w == nil {
-		return nil, fmt.Errorf("pod %s runs no processes", pod)
+		return nil, fmt.Errorf("pod %s is simulated: no process runs that could answer", pod)
 	}
 	address := net.JoinHostPort(w.address.String(), strconv.Itoa(w.port.of(port)))
 	return new(net.Dialer).DialContext(ctx, "tcp", address)

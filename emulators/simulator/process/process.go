@@ -120,8 +120,8 @@ func (p *Process) start(c Command) (drain func(), err error) {
 	}, nil
 }
 
-// feed passes the input on until it ends or the program reads no more. Nobody waits for it: only the owner of the input
-// can end it.
+// feed passes the input on until it ends or the program reads no more. It may outlive the program: only the owner of
+// the input can end it.
 func feed(to *os.File, input io.Reader) {
 	_, _ = io.Copy(to, input)
 	_ = to.Close()
