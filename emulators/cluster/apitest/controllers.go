@@ -74,6 +74,7 @@ func testStatefulSet(s *space) {
 		"/spec/capacity/storage": "1Gi", "/status/phase": "Bound", "/spec/persistentVolumeReclaimPolicy": "Delete",
 		"/spec/storageClassName": claim.at("/spec/storageClassName"),
 	})
+	s.embeddedSkips("revisions of workloads")
 	revisions := s.get("apps/controllerrevisions")
 	s.want(revisions, map[string]any{"/items/0/metadata/name": revision, "/items/0/revision": 1, "/items/1": nil})
 }

@@ -6,6 +6,7 @@ package admission
 import (
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -84,10 +85,17 @@ func (a *Admission) Validate(r Attributes) error {
 	if r.Operation == Delete {
 		return checkUndeletable(&r)
 	}
-	if pod, ok := r.Object.(*corev1.Pod); ok && r.Operation == Create {
-		if err := a.checkPodSecurity(&r, pod); err != nil {
-			return err
+	switch o := r.Object.(type) {
+	case *corev1.Pod:
+		if r.Operation == Create {
+			if err := a.checkPodSecurity(&r, &o.ObjectMeta, &o.Spec); err != nil {
+				return err
+			}
 		}
+	case *appsv1.StatefulSet:
+		a.warnTemplate(&r, &o.Spec.Template)
+	case *appsv1.Deployment:
+		a.warnTemplate(&r, &o.Spec.Template)
 	}
 	if r.Subresource == "" {
 		return a.checkQuotas(&r)

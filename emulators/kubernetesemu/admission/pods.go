@@ -7,6 +7,7 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/pod-security-admission/api"
 	podsecurity "k8s.io/pod-security-admission/policy"
 
@@ -16,17 +17,20 @@ import (
 // notReadySeconds is how long pods stay on a node that is not ready, unless they say something else.
 const notReadySeconds = 300
 
-// completePod does what the plugins ServiceAccount, RuntimeClass, Priority and DefaultTolerationSeconds do. Tokens of
-// service accounts are not mounted: no container of this cluster has files.
+// completePod does what the plugins ServiceAccount, RuntimeClass, Priority and DefaultTolerationSeconds do.
 func (a *Admission) completePod(r *Attributes, pod *corev1.Pod) error {
 	if pod.Spec.ServiceAccountName == "" {
 		pod.Spec.ServiceAccountName = "default"
 	}
 	pod.Spec.DeprecatedServiceAccount = pod.Spec.ServiceAccountName
 	account := store.Key{Namespace: r.Key.Namespace, Name: pod.Spec.ServiceAccountName}
-	if a.store.Get(a.catalog.Core("ServiceAccount"), account) == nil {
+	o, ok := a.store.Get(a.catalog.Core("ServiceAccount"), account).(*corev1.ServiceAccount)
+	if !ok {
 		return r.forbidden("error looking up service account %s/%s: serviceaccount %q not found", account.Namespace,
 			account.Name, account.Name)
+	}
+	if mountsToken(pod, o) {
+		mountToken(pod)
 	}
 	if class := pod.Spec.RuntimeClassName; class != nil {
 		kind := a.catalog.Kind(nodev1.SchemeGroupVersion.WithKind("RuntimeClass"))
@@ -88,26 +92,45 @@ var evaluator = sync.OnceValues(func() (podsecurity.Evaluator, error) {
 })
 
 // checkPodSecurity refuses a pod that violates the standard that its namespace enforces.
-func (a *Admission) checkPodSecurity(r *Attributes, pod *corev1.Pod) error {
-	namespace := store.Meta(a.store.Get(a.catalog.Core("Namespace"), store.Key{Name: r.Key.Namespace}))
-	privileged := api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}
-	standard, errs := api.PolicyToEvaluate(namespace.GetLabels(),
-		api.Policy{Enforce: privileged, Warn: privileged, Audit: privileged})
-	if len(errs) > 0 {
-		return apierrors.NewInternalError(errs.ToAggregate())
-	}
-	checks, err := evaluator()
+func (a *Admission) checkPodSecurity(r *Attributes, meta *metav1.ObjectMeta, spec *corev1.PodSpec) error {
+	standard, checks, err := a.standardOf(r.Key.Namespace)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	evaluate := func(level api.LevelVersion) podsecurity.AggregateCheckResult {
-		return podsecurity.AggregateCheckResults(checks.EvaluatePod(level, &pod.ObjectMeta, &pod.Spec))
-	}
-	if result := evaluate(standard.Enforce); !result.Allowed {
+	result := podsecurity.AggregateCheckResults(checks.EvaluatePod(standard.Enforce, meta, spec))
+	if !result.Allowed {
 		return r.forbidden("violates PodSecurity %q: %s", standard.Enforce.String(), result.ForbiddenDetail())
 	}
-	if result := evaluate(standard.Warn); !result.Allowed {
-		r.Warn("would violate PodSecurity \"" + standard.Warn.String() + "\": " + result.ForbiddenDetail())
-	}
+	warnPod(r, checks, standard.Warn, meta, spec)
 	return nil
+}
+
+// warnTemplate warns of a workload whose pods will violate the standard of the namespace.
+func (a *Admission) warnTemplate(r *Attributes, template *corev1.PodTemplateSpec) {
+	if standard, checks, err := a.standardOf(r.Key.Namespace); err == nil && r.Subresource == "" {
+		warnPod(r, checks, standard.Warn, &template.ObjectMeta, &template.Spec)
+	}
+}
+
+func warnPod(r *Attributes, checks podsecurity.Evaluator, level api.LevelVersion, meta *metav1.ObjectMeta,
+	spec *corev1.PodSpec,
+) {
+	if result := podsecurity.AggregateCheckResults(checks.EvaluatePod(level, meta, spec)); !result.Allowed {
+		r.Warn("would violate PodSecurity \"" + level.String() + "\": " + result.ForbiddenDetail())
+	}
+}
+
+// standardOf returns what a namespace demands of pods.
+func (a *Admission) standardOf(namespace string) (api.Policy, podsecurity.Evaluator, error) {
+	checks, err := evaluator()
+	if err != nil {
+		return api.Policy{}, nil, err
+	}
+	var labels map[string]string
+	if o := a.store.Get(a.catalog.Core("Namespace"), store.Key{Name: namespace}); o != nil {
+		labels = store.Meta(o).GetLabels()
+	}
+	privileged := api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}
+	standard, errs := api.PolicyToEvaluate(labels, api.Policy{Enforce: privileged, Warn: privileged, Audit: privileged})
+	return standard, checks, errs.ToAggregate()
 }

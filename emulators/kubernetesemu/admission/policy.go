@@ -10,6 +10,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // costLimit bounds the evaluation of an expression, in units of its library.
@@ -20,7 +21,7 @@ type policy struct {
 	uid         types.UID
 	generation  int64
 	ignore      bool // errors
-	conditions  []cel.Program
+	conditions  []expression
 	variables   []variable
 	validations []validation
 	err         error // of compilation
@@ -31,8 +32,14 @@ type variable struct {
 	value cel.Program
 }
 
+// expression is a compiled condition.
+type expression struct {
+	text    string
+	program cel.Program
+}
+
 type validation struct {
-	check   cel.Program
+	check   expression
 	message cel.Program // may be nil
 	text    string      // without message
 	reason  metav1.StatusReason
@@ -64,13 +71,13 @@ func compile(p *admissionregistrationv1.ValidatingAdmissionPolicy) *policy {
 		ignore: p.Spec.FailurePolicy != nil && *p.Spec.FailurePolicy == admissionregistrationv1.Ignore,
 	}
 	for _, m := range p.Spec.MatchConditions {
-		c.conditions = append(c.conditions, c.program(m.Expression))
+		c.conditions = append(c.conditions, expression{m.Expression, c.program(m.Expression)})
 	}
 	for _, v := range p.Spec.Variables {
 		c.variables = append(c.variables, variable{v.Name, c.program(v.Expression)})
 	}
 	for _, v := range p.Spec.Validations {
-		made := validation{check: c.program(v.Expression), text: v.Message, reason: metav1.StatusReasonInvalid}
+		made := validation{check: expression{v.Expression, c.program(v.Expression)}, text: v.Message, reason: metav1.StatusReasonInvalid}
 		if v.MessageExpression != "" {
 			made.message = c.program(v.MessageExpression)
 		}
@@ -85,21 +92,49 @@ func compile(p *admissionregistrationv1.ValidatingAdmissionPolicy) *policy {
 	return c
 }
 
-func (c *policy) program(expression string) cel.Program {
-	env, err := environment()
-	if err == nil {
-		ast, issues := env.Compile(expression)
-		if err = issues.Err(); err == nil {
-			var program cel.Program
-			if program, err = env.Program(ast, cel.CostLimit(costLimit)); err == nil {
-				return program
-			}
-		}
-	}
-	if c.err == nil {
+func (c *policy) program(text string) cel.Program {
+	program, err := compileExpression(text)
+	if err != nil && c.err == nil {
 		c.err = fmt.Errorf("compilation error: %w", err)
 	}
-	return nil
+	return program
+}
+
+func compileExpression(text string) (cel.Program, error) {
+	env, err := environment()
+	if err != nil {
+		return nil, err
+	}
+	ast, issues := env.Compile(text)
+	if err := issues.Err(); err != nil {
+		return nil, err
+	}
+	return env.Program(ast, cel.CostLimit(costLimit))
+}
+
+// ValidatePolicy returns the expressions of a policy that cannot be compiled.
+func ValidatePolicy(p *admissionregistrationv1.ValidatingAdmissionPolicy) field.ErrorList {
+	spec := field.NewPath("spec")
+	var errs field.ErrorList
+	check := func(at *field.Path, text string) {
+		if _, err := compileExpression(text); err != nil {
+			errs = append(errs, field.Invalid(at, text, "compilation failed: "+err.Error()))
+		}
+	}
+	for i, m := range p.Spec.MatchConditions {
+		check(spec.Child("matchConditions").Index(i).Child("expression"), m.Expression)
+	}
+	for i, v := range p.Spec.Variables {
+		check(spec.Child("variables").Index(i).Child("expression"), v.Expression)
+	}
+	for i, v := range p.Spec.Validations {
+		at := spec.Child("validations").Index(i)
+		check(at.Child("expression"), v.Expression)
+		if v.MessageExpression != "" {
+			check(at.Child("messageExpression"), v.MessageExpression)
+		}
+	}
+	return errs
 }
 
 // evaluate returns how a request violates the policy. input gets the policy's variables.
@@ -164,10 +199,10 @@ func (v *validation) describe(input map[string]any) string {
 	return v.text
 }
 
-func isTrue(program cel.Program, input map[string]any) (bool, error) {
-	value, _, err := program.Eval(input)
+func isTrue(e expression, input map[string]any) (bool, error) {
+	value, _, err := e.program.Eval(input)
 	if err != nil {
-		return false, fmt.Errorf("expression resulted in error: %w", err)
+		return false, fmt.Errorf("expression '%s' resulted in error: %w", e.text, err)
 	}
 	return value.Value() == true, nil
 }

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -21,7 +22,7 @@ type attributes struct {
 }
 
 func attributesOf(t target, verb string) attributes {
-	a := attributes{verb, t.resource.Group, t.resource.Resource, t.subresource, t.key.Namespace, t.key.Name}
+	a := attributes{verb, t.resource.Group, t.resource.Resource, t.subresource, t.key.Namespace, cmp.Or(t.key.Name, t.named)}
 	if t.resource.Group == "" && t.resource.Resource == "namespaces" {
 		a.namespace = t.key.Name // roles in a namespace are about the namespace itself, too
 	}
@@ -49,7 +50,16 @@ func forbid(c *call) error {
 
 // allows reports whether a role of the user allows a request.
 func (s *Server) allows(user *authenticationv1.UserInfo, a attributes) bool {
-	return slices.ContainsFunc(s.rulesOf(user, a.namespace), func(rule rbacv1.PolicyRule) bool {
+	return a.allowedBy(s.rulesOf(user, a.namespace))
+}
+
+// allowsLocked does what allows does for the user of a call; the store is locked.
+func (s *Server) allowsLocked(c *call, a attributes) bool {
+	return a.allowedBy(s.rulesLocked(&c.user, a.namespace))
+}
+
+func (a attributes) allowedBy(rules []rbacv1.PolicyRule) bool {
+	return slices.ContainsFunc(rules, func(rule rbacv1.PolicyRule) bool {
 		return has(rule.Verbs, a.verb) && has(rule.APIGroups, a.group) && hasResource(rule.Resources, a) &&
 			(len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, a.name))
 	})
@@ -82,6 +92,13 @@ func verbOfPath(method string) string {
 
 // rulesOf returns the rules of all roles that a user has in a namespace, or in the cluster where that is empty.
 func (s *Server) rulesOf(user *authenticationv1.UserInfo, namespace string) []rbacv1.PolicyRule {
+	s.registry.Store.RLock()
+	defer s.registry.Store.RUnlock()
+	return s.rulesLocked(user, namespace)
+}
+
+// rulesLocked does what rulesOf does; the store is locked.
+func (s *Server) rulesLocked(user *authenticationv1.UserInfo, namespace string) []rbacv1.PolicyRule {
 	if slices.Contains(user.Groups, groupMasters) {
 		return []rbacv1.PolicyRule{
 			{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}},
@@ -89,30 +106,12 @@ func (s *Server) rulesOf(user *authenticationv1.UserInfo, namespace string) []rb
 		}
 	}
 	rules := commonRules(user)
-	objects := s.registry.Store
-	objects.RLock()
-	defer objects.RUnlock()
-	rbac := rbacv1.SchemeGroupVersion
 	list := func(kind, namespace string) []runtime.Object {
-		return objects.List(s.catalog.Kind(rbac.WithKind(kind)), namespace)
-	}
-	roleRules := func(ref rbacv1.RoleRef, namespace string) []rbacv1.PolicyRule {
-		switch ref.Kind {
-		case "ClusterRole":
-			if r, ok := objects.Get(s.catalog.Kind(rbac.WithKind("ClusterRole")), store.Key{Name: ref.Name}).(*rbacv1.ClusterRole); ok {
-				return r.Rules
-			}
-		case "Role":
-			key := store.Key{Namespace: namespace, Name: ref.Name}
-			if r, ok := objects.Get(s.catalog.Kind(rbac.WithKind("Role")), key).(*rbacv1.Role); ok {
-				return r.Rules
-			}
-		}
-		return nil
+		return s.registry.Store.List(s.catalog.Kind(rbacv1.SchemeGroupVersion.WithKind(kind)), namespace)
 	}
 	for _, o := range list("ClusterRoleBinding", "") {
 		if b := o.(*rbacv1.ClusterRoleBinding); isSubject(b.Subjects, user, "") {
-			rules = append(rules, roleRules(b.RoleRef, "")...)
+			rules = append(rules, s.roleRules(b.RoleRef, "")...)
 		}
 	}
 	if namespace == "" {
@@ -120,10 +119,29 @@ func (s *Server) rulesOf(user *authenticationv1.UserInfo, namespace string) []rb
 	}
 	for _, o := range list("RoleBinding", namespace) {
 		if b := o.(*rbacv1.RoleBinding); isSubject(b.Subjects, user, namespace) {
-			rules = append(rules, roleRules(b.RoleRef, namespace)...)
+			rules = append(rules, s.roleRules(b.RoleRef, namespace)...)
 		}
 	}
 	return rules
+}
+
+// roleRules returns the rules of a role; the store is locked.
+func (s *Server) roleRules(ref rbacv1.RoleRef, namespace string) []rbacv1.PolicyRule {
+	kind := s.catalog.Kind(rbacv1.SchemeGroupVersion.WithKind(ref.Kind))
+	if kind == nil {
+		return nil
+	}
+	key := store.Key{Name: ref.Name}
+	if kind.Namespaced {
+		key.Namespace = namespace
+	}
+	switch role := s.registry.Store.Get(kind, key).(type) {
+	case *rbacv1.ClusterRole:
+		return role.Rules
+	case *rbacv1.Role:
+		return role.Rules
+	}
+	return nil
 }
 
 func isSubject(subjects []rbacv1.Subject, user *authenticationv1.UserInfo, namespace string) bool {

@@ -42,13 +42,13 @@ func (s *Server) discover(c *call) error {
 			}
 		}
 	case len(parts) == 2 && parts[0] == "api":
-		o = s.resources(schema.GroupVersion{Version: parts[1]})
+		o = s.resourceList(schema.GroupVersion{Version: parts[1]})
 	case len(parts) == 3 && parts[0] == "apis":
-		o = s.resources(schema.GroupVersion{Group: parts[1], Version: parts[2]})
+		o = s.resourceList(schema.GroupVersion{Group: parts[1], Version: parts[2]})
 	case parts[0] == "openapi":
 		o = s.openAPI(parts[1:])
 	}
-	if list, ok := o.(*metav1.APIResourceList); o == nil || ok && len(list.APIResources) == 0 {
+	if o == nil {
 		return errNoPath()
 	}
 	c.w.Header().Set("Content-Type", "application/json")
@@ -85,8 +85,12 @@ func (s *Server) groups() *metav1.APIGroupList {
 	return list
 }
 
-func (s *Server) resources(gv schema.GroupVersion) *metav1.APIResourceList {
-	list := &metav1.APIResourceList{TypeMeta: typeOf("APIResourceList"), GroupVersion: gv.String()}
+// resourceList returns the resources of a version of a group, or nil if there is none.
+func (s *Server) resourceList(gv schema.GroupVersion) any {
+	if !slices.Contains(s.groupVersions(), gv) {
+		return nil
+	}
+	list := &metav1.APIResourceList{TypeMeta: typeOf("APIResourceList"), GroupVersion: gv.String(), APIResources: []metav1.APIResource{}}
 	for _, k := range s.catalog.Kinds {
 		if k.GroupVersion() == gv {
 			list.APIResources = append(list.APIResources, resourcesOf(k)...)
@@ -108,6 +112,9 @@ func resourcesOf(k *kinds.Kind) []metav1.APIResource {
 	r := metav1.APIResource{
 		Name: k.Plural, SingularName: strings.ToLower(k.Kind), Namespaced: k.Namespaced, Kind: k.Kind,
 		Verbs: metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
+	}
+	if k.Group == "" && k.Kind == "Namespace" {
+		r.Verbs = slices.DeleteFunc(r.Verbs, func(verb string) bool { return verb == "deletecollection" })
 	}
 	if k.ShortName != "" {
 		r.ShortNames = []string{k.ShortName}

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"agents.example/controlplane/emulators/kubernetesemu/store"
 )
@@ -25,7 +26,26 @@ func (s *Server) serveLog(c *call) error {
 	if err != nil {
 		return err
 	}
+	if err := checkLogOptions(c.URL.Query()); err != nil {
+		return err
+	}
+	if pod.Spec.NodeName == "" {
+		c.w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
 	return s.proxy(c, pod, "/containerLogs/"+pod.Namespace+"/"+pod.Name+"/"+container)
+}
+
+// checkLogOptions refuses sizes and times that are negative.
+func checkLogOptions(query url.Values) error {
+	var errs field.ErrorList
+	for _, name := range []string{"tailLines", "sinceSeconds", "limitBytes"} {
+		value, err := strconv.ParseInt(query.Get(name), 10, 64)
+		if query.Has(name) && (err != nil || value < 0 || value == 0 && name != "tailLines") {
+			errs = append(errs, field.Invalid(field.NewPath(name), query.Get(name), "must be greater than or equal to 0"))
+		}
+	}
+	return optionsError("PodLogOptions", nil, errs)
 }
 
 // connect passes a stream on to the kubelet of a pod: exec, attach or portForward.

@@ -17,6 +17,7 @@ type target struct {
 	version     string
 	key         store.Key
 	subresource string
+	named       string // the only name that a list or a watch selects; may be empty
 }
 
 // parseTarget returns what a path names. It reports false for paths that are not about objects.

@@ -12,6 +12,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"agents.example/controlplane/emulators/kubernetesemu/kinds"
 	"agents.example/controlplane/emulators/kubernetesemu/registry"
@@ -59,6 +60,7 @@ type call struct {
 	user       authenticationv1.UserInfo
 	target     target
 	verb       string
+	check      func(o, old runtime.Object) error // whether the user may write an object
 }
 
 // ServeHTTP answers one request.
@@ -81,6 +83,11 @@ func (s *Server) serve(c *call) (err error) {
 		return s.serveOther(c)
 	}
 	c.verb = t.verb(c.Request)
+	c.check = func(o, old runtime.Object) error { return s.checkRights(c, o, old) }
+	if t.key.Name == "" && c.verb != "create" { // a rule about one name covers a list of that name
+		c.target.named, _ = onlyName(c.URL.Query().Get("fieldSelector"))
+		t = c.target
+	}
 	if !s.allows(&c.user, attributesOf(t, c.verb)) {
 		return forbid(c)
 	}

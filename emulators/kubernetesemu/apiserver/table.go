@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -88,7 +89,9 @@ func columnsOf(o runtime.Object) []column {
 	case *corev1.Pod, *corev1.PodList:
 		return podColumns(name, age)
 	case *appsv1.StatefulSet, *appsv1.StatefulSetList:
-		own = []column{show("Ready", func(o *appsv1.StatefulSet) any { return ratio(o.Status.ReadyReplicas, o.Spec.Replicas) })}
+		return append([]column{
+			name, show("Ready", func(o *appsv1.StatefulSet) any { return ratio(o.Status.ReadyReplicas, o.Spec.Replicas) }), age,
+		}, templateColumns(func(o *appsv1.StatefulSet) []corev1.Container { return o.Spec.Template.Spec.Containers })...)
 	case *appsv1.Deployment, *appsv1.DeploymentList:
 		own = []column{
 			show("Ready", func(o *appsv1.Deployment) any { return ratio(o.Status.ReadyReplicas, o.Spec.Replicas) }),
@@ -103,15 +106,15 @@ func columnsOf(o runtime.Object) []column {
 			show("Version", func(o *corev1.Node) any { return o.Status.NodeInfo.KubeletVersion }),
 		}
 	case *corev1.Service, *corev1.ServiceList:
-		own = serviceColumns()
+		return serviceColumns(name, age)
 	case *corev1.PersistentVolumeClaim, *corev1.PersistentVolumeClaimList:
 		own = claimColumns()
 	case *corev1.ConfigMap, *corev1.ConfigMapList:
-		own = []column{show("Data", func(o *corev1.ConfigMap) any { return fmt.Sprint(len(o.Data) + len(o.BinaryData)) })}
+		own = []column{show("Data", func(o *corev1.ConfigMap) any { return int64(len(o.Data) + len(o.BinaryData)) })}
 	case *corev1.Secret, *corev1.SecretList:
 		own = []column{
 			show("Type", func(o *corev1.Secret) any { return string(o.Type) }),
-			show("Data", func(o *corev1.Secret) any { return fmt.Sprint(len(o.Data)) }),
+			show("Data", func(o *corev1.Secret) any { return int64(len(o.Data)) }),
 		}
 	}
 	return append(append([]column{name}, own...), age)
@@ -126,6 +129,25 @@ func podColumns(name, age column) []column {
 		age,
 		wide(show("IP", func(o *corev1.Pod) any { return orNone(o.Status.PodIP) })),
 		wide(show("Node", func(o *corev1.Pod) any { return orNone(o.Spec.NodeName) })),
+		wide(show("Nominated Node", func(o *corev1.Pod) any { return orNone(o.Status.NominatedNodeName) })),
+		wide(show("Readiness Gates", func(*corev1.Pod) any { return orNone("") })),
+	}
+}
+
+// templateColumns name the containers of a workload and their images.
+func templateColumns[T runtime.Object](of func(T) []corev1.Container) []column {
+	each := func(field func(*corev1.Container) string) func(T) any {
+		return func(o T) any {
+			var texts []string
+			for _, c := range of(o) {
+				texts = append(texts, field(&c))
+			}
+			return strings.Join(texts, ",")
+		}
+	}
+	return []column{
+		wide(show("Containers", each(func(c *corev1.Container) string { return c.Name }))),
+		wide(show("Images", each(func(c *corev1.Container) string { return c.Image }))),
 	}
 }
 
@@ -182,10 +204,12 @@ func nodeStatus(o *corev1.Node) string {
 	return "NotReady"
 }
 
-func serviceColumns() []column {
+func serviceColumns(name, age column) []column {
 	return []column{
+		name,
 		show("Type", func(o *corev1.Service) any { return string(o.Spec.Type) }),
 		show("Cluster-IP", func(o *corev1.Service) any { return orNone(o.Spec.ClusterIP) }),
+		show("External-IP", func(o *corev1.Service) any { return orNone(strings.Join(o.Spec.ExternalIPs, ",")) }),
 		show("Port(s)", func(o *corev1.Service) any {
 			var ports []string
 			for _, p := range o.Spec.Ports {
@@ -193,6 +217,8 @@ func serviceColumns() []column {
 			}
 			return orNone(strings.Join(ports, ","))
 		}),
+		age,
+		wide(show("Selector", func(o *corev1.Service) any { return orNone(labels.FormatLabels(o.Spec.Selector)) })),
 	}
 }
 

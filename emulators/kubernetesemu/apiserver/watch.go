@@ -35,6 +35,7 @@ type watcher struct {
 	flush     *http.ResponseController
 	version   uint64 // of the last change that the client knows
 	bookmarks bool
+	described bool // the client knows the columns of its table
 }
 
 // watch sends changes until the client goes, its time is over, or the server stops.
@@ -171,7 +172,14 @@ func (w *watcher) sendChange(c *store.Change) error {
 
 func (w *watcher) send(kind watch.EventType, o runtime.Object) error {
 	var object, event bytes.Buffer
-	if err := w.accept.serializer.Serializer.Encode(w.accept.shape(o), &object); err != nil {
+	shaped := w.accept.shape(o)
+	if table, ok := shaped.(*metav1.Table); ok {
+		if w.described {
+			table.ColumnDefinitions = nil
+		}
+		w.described = true
+	}
+	if err := w.accept.serializer.Serializer.Encode(shaped, &object); err != nil {
 		return err
 	}
 	e := &metav1.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: bytes.TrimRight(object.Bytes(), "\n")}}

@@ -240,7 +240,7 @@ func (c *call) writeRequestOf(patch types.PatchType) (q registry.Request, body [
 	}
 	q = registry.Request{
 		User: c.user, Kind: c.target.kind, Key: c.target.key, Subresource: c.target.subresource,
-		Manager: query.Get("fieldManager"), Force: isTrue(query.Get("force")), Warn: c.warn,
+		Manager: query.Get("fieldManager"), Force: isTrue(query.Get("force")), Warn: c.warn, Check: c.check,
 	}
 	if q.Manager == "" {
 		q.Manager, _, _ = strings.Cut(c.UserAgent(), "/")

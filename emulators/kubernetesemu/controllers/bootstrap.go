@@ -23,6 +23,17 @@ func (c *Controllers) Bootstrap() error {
 	if err != nil {
 		return err
 	}
+	view := []string{"get", "list", "watch"}
+	err = create(c, namespaces, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "view"}, Rules: []rbacv1.PolicyRule{
+		{Verbs: view, APIGroups: []string{""}, Resources: []string{
+			"configmaps", "endpoints", "events", "limitranges", "namespaces", "persistentvolumeclaims", "pods", "pods/log", "pods/status",
+			"resourcequotas", "serviceaccounts", "services",
+		}},
+		{Verbs: view, APIGroups: []string{"apps", "discovery.k8s.io", "networking.k8s.io"}, Resources: []string{"*"}},
+	}})
+	if err != nil {
+		return err
+	}
 	return create(c, namespaces, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: admin,
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: admin.Name},

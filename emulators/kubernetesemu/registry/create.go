@@ -99,5 +99,8 @@ func (r *Registry) prepareCreate(q *Request, o runtime.Object, manage bool) (run
 	if len(errs) > 0 {
 		return nil, apierrors.NewInvalid(q.Kind.GroupVersionKind.GroupKind(), m.GetName(), errs)
 	}
+	if err := q.check(o, nil); err != nil {
+		return nil, err
+	}
 	return o, r.Admission.Validate(attributes)
 }

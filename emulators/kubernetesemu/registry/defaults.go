@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -60,6 +61,11 @@ func (r *Registry) setDefaults(o, old runtime.Object) {
 		defaultSecret(o)
 	case *networkingv1.NetworkPolicy:
 		defaultNetworkPolicy(o)
+	case *discoveryv1.EndpointSlice:
+		for i := range o.Ports {
+			setPointer(&o.Ports[i].Name, "")
+			setPointer(&o.Ports[i].Protocol, corev1.ProtocolTCP)
+		}
 	case *storagev1.StorageClass:
 		setPointer(&o.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete)
 		setPointer(&o.VolumeBindingMode, storagev1.VolumeBindingImmediate)

@@ -34,6 +34,8 @@ type Request struct {
 	DryRun      bool   // check everything and store nothing
 	Force       bool   // take over the fields of other managers when applying
 	Warn        func(string)
+	// Check refuses an object that the user may not write, with the old one or nil; it may be nil.
+	Check func(o, old runtime.Object) error
 }
 
 // attributes are what admission decides by.
@@ -48,6 +50,13 @@ func (q *Request) warn(text string) {
 	if q.Warn != nil {
 		q.Warn(text)
 	}
+}
+
+func (q *Request) check(o, old runtime.Object) error {
+	if q.Check == nil {
+		return nil
+	}
+	return q.Check(o, old)
 }
 
 func (q *Request) notFound() error { return apierrors.NewNotFound(q.Kind.Resource(), q.Key.Name) }

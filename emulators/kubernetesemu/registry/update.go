@@ -64,6 +64,9 @@ func (r *Registry) prepareUpdate(q *Request, next, live runtime.Object, manage b
 	if q.Kind.Generation && q.Subresource != "status" && specificationChanged(next, live) {
 		m.SetGeneration(old.GetGeneration() + 1)
 	}
+	if err := q.check(next, live); err != nil {
+		return nil, err
+	}
 	return next, r.Admission.Validate(attributes)
 }
 

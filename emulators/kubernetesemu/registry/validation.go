@@ -3,6 +3,7 @@ package registry
 import (
 	"fmt"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"agents.example/controlplane/emulators/kubernetesemu/admission"
 	"agents.example/controlplane/emulators/kubernetesemu/store"
 )
 
@@ -82,6 +84,8 @@ func validateSpecification(q *Request, o, old runtime.Object) field.ErrorList {
 		return append(validateReplicas(o.Spec.Replicas), validateTemplate(o.Spec.Selector, &o.Spec.Template)...)
 	case *corev1.ResourceQuota:
 		return validateQuota(o)
+	case *admissionregistrationv1.ValidatingAdmissionPolicy:
+		return admission.ValidatePolicy(o)
 	case *networkingv1.NetworkPolicy:
 		return validateNetworkPolicy(o)
 	case *rbacv1.RoleBinding:
