@@ -261,6 +261,21 @@ func TestEmulators_LinkLittle(t *testing.T) {
 	}
 }
 
+// TestLocalCloud_LinksOnlyWhatItsStartNeeds keeps out of the first start what only measurements and tests need.
+func TestLocalCloud_LinksOnlyWhatItsStartNeeds(t *testing.T) {
+	t.Parallel()
+	deps := imports(t, true, "./emulators/local")["emulators/local"]
+	if len(deps) == 0 {
+		t.Fatal("emulators/local links nothing: it was not found")
+	}
+	for _, d := range deps {
+		if under(d, module+"emulators/bench", module+"emulators/load", module+"emulators/nodebench", "net/http/httptest",
+			"github.com/stripe") {
+			t.Errorf("emulators/local links %s: use it in a program that is compiled on demand", d)
+		}
+	}
+}
+
 // TestClient_LinksOnlyTheStandardLibrary keeps the client cheap to take into other programs.
 func TestClient_LinksOnlyTheStandardLibrary(t *testing.T) {
 	t.Parallel()

@@ -8,8 +8,6 @@
 //	go run ./emulators console                print a link that signs in to the web console
 //	go run ./emulators open                   print a link that opens the agent's dashboard in a browser
 //	go run ./emulators token ...              print a session token for the running cloud
-//	go run ./emulators bench                  count what operations cost, and price a month
-//	go run ./emulators load                   measure what hostile clients take from others
 package main
 
 import (
@@ -65,10 +63,6 @@ func command(ctx context.Context, args []string) error {
 		return open(ctx, args[1:])
 	case "token":
 		return token(ctx, args[1:])
-	case "bench":
-		return countCosts(ctx, args[1:])
-	case "load":
-		return measureLoad(ctx, args[1:])
 	default:
 		return up(ctx, args)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 
 	"agents.example/controlplane/emulators/bench"
@@ -12,6 +13,12 @@ import (
 	"agents.example/controlplane/emulators/node"
 	"agents.example/controlplane/emulators/nodebench"
 	"agents.example/controlplane/emulators/terminal"
+)
+
+// The values of the flag -node.
+const (
+	simulatedNode = "simulated"
+	realNode      = "real"
 )
 
 // nodeAgents is how many agents of each kind a benchmark of a real node creates.
@@ -26,8 +33,9 @@ func measureNode(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
+	runc, _ := exec.LookPath("runc") // empty where it is not installed
 	all, err := nodebench.Run(ctx, nodebench.Options{
-		Dir: dir, Runc: findRunc(), Agents: nodeAgents, Progress: terminal.New(os.Stdout),
+		Dir: dir, Runc: runc, Agents: nodeAgents, Progress: terminal.New(os.Stdout),
 	})
 	if err = errors.Join(err, logs.Close()); err != nil {
 		return err
