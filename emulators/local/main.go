@@ -3,7 +3,7 @@
 //
 //	go run ./emulators                        start, create an agent, stay up until Ctrl-C
 //	go run ./emulators -once                  start, create an agent, delete it, exit
-//	go run ./emulators -emulators embedded    start without the emulators of the Google Cloud SDK
+//	go run ./emulators -emulators official    start with the emulators of the Google Cloud SDK
 //	go run ./emulators build                  build the local Kubernetes cluster ahead of time
 //	go run ./emulators console                print a link that signs in to the web console
 //	go run ./emulators open                   print a link that opens the agent's dashboard in a browser

@@ -49,8 +49,8 @@ func countCosts(ctx context.Context, args []string) error {
 		"times provisioning and proxies.")
 	agents := flags.Int("agents", 1000, "price a month of this `number` of running agents")
 	var emulators gcloud.Choice
-	flags.TextVar(&emulators, "emulators", gcloud.Auto,
-		"`which` Firestore emulator to use: official, embedded or auto (official if it is installed)")
+	flags.TextVar(&emulators, "emulators", gcloud.Embedded,
+		"`which` Firestore emulator to use: embedded, official or auto (official if it is installed)")
 	provisions := flags.Int("provisions", 200, "time the provisioning of this `number` of agents; 0 times none")
 	rows := flags.String("rows", "", "measure these rows only, such as `P2,P7`")
 	profile := flags.String("profile", "", "write a CPU profile of reading an agent into this `directory`")
