@@ -4,7 +4,7 @@
 // it. Its arguments are those of that program. The commands bench and load are those of the program emulators/measure.
 //
 // `go run` shows nothing while it compiles. So it compiles this small program, which shows the progress of the rest, and
-// compiles with the same flags as the local Kubernetes cluster, so that no package is compiled twice.
+// compiles it as go test does, so that no package is compiled twice.
 package main
 
 import (

@@ -245,7 +245,7 @@ func TestImports_NoClientset(t *testing.T) {
 }
 
 // TestEmulators_LinkLittle keeps small what the go command compiles before the first start can show its progress, and
-// free of the packages that are compiled differently where there is a C compiler.
+// free of the packages for which it may run a C compiler.
 func TestEmulators_LinkLittle(t *testing.T) {
 	t.Parallel()
 	deps := imports(t, true, "./emulators")["emulators"]
