@@ -138,7 +138,6 @@ func TestImports_KeepEachSDKInOnePackage(t *testing.T) {
 		"cloud.google.com/go/monitoring":    "infra/monitoring",
 		"k8s.io/client-go":                  "infra/gke", "github.com/coreos/go-oidc/v3": "infra/oidc",
 		"github.com/GoogleCloudPlatform/opentelemetry-operations-go": "infra/tracing",
-		"github.com/stripe/stripe-go/v84":                            "infra/stripe",
 		"firebase.google.com/go/v4":                                  "infra/firebase",
 	}
 	for pkg, imported := range imports(t, false, "./shared/...", "./infra/...", "./functions/...") {
@@ -158,7 +157,7 @@ func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 	denied := map[string][]string{
 		"api": {
 			"cloud.google.com/go/monitoring", "k8s.io", "sigs.k8s.io", "firebase.google.com/go",
-			"github.com/stripe", "github.com/modelcontextprotocol", module + "emulators",
+			module + "infra/stripe", "github.com/modelcontextprotocol", module + "emulators",
 		},
 		// Firebase's library links Cloud Storage's, and that one Cloud Monitoring's. Only infra's package is denied.
 		// It sends plain requests for logs to API servers; client-go configures the connection.
@@ -174,12 +173,12 @@ func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 		},
 		"notifier": {
 			"cloud.google.com/go/firestore", "cloud.google.com/go/monitoring", "firebase.google.com/go",
-			"github.com/stripe", module + "emulators",
+			module + "infra/stripe", module + "emulators",
 		},
 		// They run in agents' pods, or in the place of one, where every byte of memory counts.
 		"front": podBinaries(), "sampleagent": podBinaries(), "placeholder": podBinaries(),
 		"router": {
-			"cloud.google.com/go", "firebase.google.com/go", "github.com/stripe", "google.golang.org/grpc",
+			"cloud.google.com/go", "firebase.google.com/go", module + "infra/stripe", "google.golang.org/grpc",
 			module + "emulators", module + "infra/firestore",
 		},
 		// Users wait for it at every command. It calls only the public API.
@@ -189,8 +188,8 @@ func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 			"go.opentelemetry.io", module + "infra", module + "emulators", module + "shared/function",
 		},
 		"operator": {
-			"k8s.io", "sigs.k8s.io", "firebase.google.com/go", "github.com/stripe", "github.com/modelcontextprotocol",
-			module + "emulators",
+			"k8s.io", "sigs.k8s.io", "firebase.google.com/go", "github.com/modelcontextprotocol",
+			module + "infra/stripe", module + "emulators",
 		},
 	}
 	everyRole := []string{
@@ -246,7 +245,7 @@ func TestImports_NoClientset(t *testing.T) {
 }
 
 // TestEmulators_LinkLittle keeps small what the go command compiles before the first start can show its progress, and
-// free of the packages that are compiled differently where there is a C compiler.
+// free of the packages for which it may run a C compiler.
 func TestEmulators_LinkLittle(t *testing.T) {
 	t.Parallel()
 	deps := imports(t, true, "./emulators")["emulators"]
@@ -258,6 +257,21 @@ func TestEmulators_LinkLittle(t *testing.T) {
 		foreign := strings.Contains(first, ".") && d != module+"emulators/gobuild"
 		if foreign || under(d, "net", "os/user", "runtime/cgo") {
 			t.Errorf("emulators links %s: use it in emulators/local", d)
+		}
+	}
+}
+
+// TestLocalCloud_LinksOnlyWhatItsStartNeeds keeps out of the first start what only measurements and tests need.
+func TestLocalCloud_LinksOnlyWhatItsStartNeeds(t *testing.T) {
+	t.Parallel()
+	deps := imports(t, true, "./emulators/local")["emulators/local"]
+	if len(deps) == 0 {
+		t.Fatal("emulators/local links nothing: it was not found")
+	}
+	for _, d := range deps {
+		if under(d, module+"emulators/bench", module+"emulators/load", module+"emulators/nodebench", "net/http/httptest",
+			"github.com/stripe") {
+			t.Errorf("emulators/local links %s: use it in a program that is compiled on demand", d)
 		}
 	}
 }

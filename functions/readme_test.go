@@ -251,8 +251,8 @@ func checkRun(t *testing.T, folder string, args []string) string {
 	switch {
 	case strings.HasSuffix(folder, "/operator"):
 		source += goSource(t, "functions/operator", false)
-	case filepath.Base(folder) == "emulators": // it becomes another program
-		source = goSource(t, "emulators/local", false)
+	case filepath.Base(folder) == "emulators": // it becomes one of two other programs
+		source = goSource(t, "emulators/local", false) + goSource(t, "emulators/measure", false)
 	}
 	for i, arg := range args {
 		flag, isFlag := strings.CutPrefix(arg, "-")

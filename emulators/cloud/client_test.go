@@ -47,8 +47,8 @@ type deployment struct {
 	binaries string
 }
 
-// chooseEmulators makes every run test both kinds of emulators: the functions in one process use the embedded ones, the
-// separate functions the official ones if they are installed.
+// chooseEmulators makes a run with auto test both kinds of emulators: the functions in one process use the embedded
+// ones, the separate functions the official ones if they are installed.
 func chooseEmulators(t *testing.T, separate bool) gcloud.Choice {
 	t.Helper()
 	choice, err := gcloudtest.Choice()

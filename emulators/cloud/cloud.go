@@ -43,7 +43,7 @@ type Options struct {
 	// Node runs pods as containers of a real node, and the router as one of them. It needs Linux and root. Otherwise
 	// nodes are simulated, and pods run as processes. Pods of Images do so with a real node, too.
 	Node *NodeOptions
-	// Emulators chooses between official and embedded emulators of Firestore and Pub/Sub.
+	// Emulators chooses between embedded and official emulators of Firestore and Pub/Sub.
 	Emulators gcloud.Choice
 	// AttachFirestore and AttachPubSub are the addresses of running emulators to use.
 	AttachFirestore string

@@ -59,7 +59,8 @@ func testTwentyAgents(t *testing.T, d deployment) {
 func TestRealNode_Probe(t *testing.T) {
 	t.Parallel()
 	nodetest.Require(t)
-	programs, err := dataplane.BuildPackages(t.Context(), "agents.example/controlplane/emulators/node/testdata/probe")
+	programs, err := dataplane.BuildImagePackages(t.Context(),
+		"agents.example/controlplane/emulators/node/testdata/probe")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,12 @@ func Build(ctx context.Context) (dir string, err error) {
 // BuildImage builds the programs of the control plane's image that pods run, the router among them, and returns their
 // directory in the user's cache. They are linked statically.
 func BuildImage(ctx context.Context) (dir string, err error) {
-	return BuildPackages(ctx, commands+"front", commands+"sampleagent", commands+"router")
+	return BuildImagePackages(ctx, commands+"front", commands+"sampleagent", commands+"router")
+}
+
+// BuildImagePackages is like BuildPackages for images of a real node. The programs are linked statically.
+func BuildImagePackages(ctx context.Context, packages ...string) (dir string, err error) {
+	return gobuild.StaticPrograms(ctx, io.Discard, "the programs of images", packages...)
 }
 
 // BuildPackages builds programs of this module into a directory of the user's cache, which can be an image of

@@ -10,7 +10,7 @@ import (
 
 func TestChoice_TextForms(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]Choice{"": Auto, "auto": Auto, "official": Official, "embedded": Embedded} {
+	for text, want := range map[string]Choice{"": Embedded, "auto": Auto, "official": Official, "embedded": Embedded} {
 		var c Choice
 		if err := c.UnmarshalText([]byte(text)); err != nil || c != want {
 			t.Errorf("UnmarshalText(%q) = %q, %v; want %q", text, c, err, want)
@@ -20,8 +20,8 @@ func TestChoice_TextForms(t *testing.T) {
 	if err := c.UnmarshalText([]byte("java")); err == nil {
 		t.Error(`UnmarshalText("java") succeeds, want an error`)
 	}
-	if text, err := c.MarshalText(); err != nil || string(text) != "auto" {
-		t.Errorf(`MarshalText of the zero value = %q, %v; want "auto"`, text, err)
+	if text, err := c.MarshalText(); err != nil || string(text) != "embedded" {
+		t.Errorf(`MarshalText of the zero value = %q, %v; want "embedded"`, text, err)
 	}
 }
 
@@ -37,7 +37,7 @@ func TestOrEmbedded(t *testing.T) {
 		{choice: Auto, official: nil, want: "official", err: nil},
 		{choice: Auto, official: missing, want: "embedded", err: nil},
 		{choice: Auto, official: broken, want: "", err: broken},
-		{choice: "", official: missing, want: "embedded", err: nil},
+		{choice: "", official: nil, want: "embedded", err: nil},
 		{choice: Official, official: missing, want: "", err: missing},
 		{choice: Embedded, official: nil, want: "embedded", err: nil},
 	} {

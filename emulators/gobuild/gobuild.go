@@ -32,17 +32,16 @@ type Build struct {
 	Flags []string
 	// Cache is the directory of compiled packages; empty is the user's.
 	Cache string
+	// LikeTests uses C where go test does, so that both share compiled packages: half of them depend on package net,
+	// which is another one with C. Otherwise the programs are linked statically.
+	LikeTests bool
 	// Cold says that most packages were not compiled before. The progress then says how many are left.
 	Cold     bool
 	Progress *Progress
 }
 
-// Flags are for all programs, so that no package is compiled twice. The compiler leaves out what a debugger needs,
-// which takes an eighth of its time. It does not for the standard library, of which the go command has compiled some
-// for the program that imports this package.
-func Flags() []string {
-	return []string{"-buildvcs=false", "-gcflags=all=-dwarf=false", "-gcflags=std="}
-}
+// Flags are for all programs. None changes how packages are compiled, so that go test does not compile them again.
+func Flags() []string { return []string{"-buildvcs=false"} }
 
 // Run compiles what is not up to date.
 func (b Build) Run(ctx context.Context) error {
@@ -101,10 +100,7 @@ func (b Build) run(ctx context.Context, command string, args []string, each func
 	args = append(append([]string{command}, args...), b.Flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, b.Packages...)...)
 	cmd.Dir = b.Dir
-	cmd.Env = Environment()
-	if b.Cache != "" {
-		cmd.Env = append(cmd.Env, "GOCACHE="+b.Cache)
-	}
+	cmd.Env = b.environment()
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it removes its temporary files then
 	cmd.WaitDelay = 10 * time.Second
@@ -118,10 +114,24 @@ func (b Build) run(ctx context.Context, command string, args []string, each func
 	return nil
 }
 
-// Environment makes the go command independent of the surrounding build's settings and of a C compiler. A compiler that
-// collects its garbage less often takes a fifth less CPU, and below 1.5 GB of memory.
-func Environment() []string {
-	return append(os.Environ(), "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0", "GOOS=", "GOARCH=", "GOGC=800")
+// Environment makes the go command independent of the surrounding build's settings and of a C compiler.
+func Environment() []string { return append(environment(), "CGO_ENABLED=0") }
+
+// environment leaves the use of C to the user. A compiler that collects its garbage less often takes a fifth less CPU,
+// and below 1.5 GB of memory.
+func environment() []string {
+	return append(os.Environ(), "GOWORK=off", "GOFLAGS=", "GOOS=", "GOARCH=", "GOGC=800")
+}
+
+func (b Build) environment() []string {
+	env := Environment()
+	if b.LikeTests {
+		env = environment()
+	}
+	if b.Cache != "" {
+		env = append(env, "GOCACHE="+b.Cache)
+	}
+	return env
 }
 
 // lineWriter calls each for every complete line that is written to it, without the line's end.

@@ -5,6 +5,7 @@ package gobuild
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -68,6 +69,27 @@ func TestRun_ShowsWhatIsLeft(t *testing.T) {
 	}
 	if b.Progress.show(); !strings.Contains(output.String(), " of at most ") {
 		t.Errorf("output while a package was compiled = %q, want how many are left", output)
+	}
+}
+
+// TestRun_SharesPackagesWithTests compares the compiled packages with those of the plain go command. Package net is one of
+// those that depend on a C compiler.
+func TestRun_SharesPackagesWithTests(t *testing.T) {
+	t.Parallel()
+	b, _ := newBuild(t, "package main\n\nimport _ \"net\"\n\nfunc main() {}\n")
+	b.LikeTests = true
+	compiled := func(env []string, flags ...string) string {
+		list := exec.CommandContext(t.Context(), "go", append([]string{"list", "-deps", "-export", "-f", "{{.Export}}"},
+			flags...)...)
+		list.Dir, list.Env = b.Dir, env
+		out, err := list.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	if got, want := compiled(b.environment(), b.Flags...), compiled(append(os.Environ(), "GOFLAGS=")); got != want {
+		t.Errorf("the packages are those of\n%s\nwant those of go test:\n%s", got, want)
 	}
 }
 

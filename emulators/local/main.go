@@ -3,13 +3,11 @@
 //
 //	go run ./emulators                        start, create an agent, stay up until Ctrl-C
 //	go run ./emulators -once                  start, create an agent, delete it, exit
-//	go run ./emulators -emulators embedded    start without the emulators of the Google Cloud SDK
+//	go run ./emulators -emulators official    start with the emulators of the Google Cloud SDK
 //	go run ./emulators build                  build the local Kubernetes cluster ahead of time
 //	go run ./emulators console                print a link that signs in to the web console
 //	go run ./emulators open                   print a link that opens the agent's dashboard in a browser
 //	go run ./emulators token ...              print a session token for the running cloud
-//	go run ./emulators bench                  count what operations cost, and price a month
-//	go run ./emulators load                   measure what hostile clients take from others
 package main
 
 import (
@@ -65,10 +63,6 @@ func command(ctx context.Context, args []string) error {
 		return open(ctx, args[1:])
 	case "token":
 		return token(ctx, args[1:])
-	case "bench":
-		return countCosts(ctx, args[1:])
-	case "load":
-		return measureLoad(ctx, args[1:])
 	default:
 		return up(ctx, args)
 	}

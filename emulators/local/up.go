@@ -42,9 +42,9 @@ func parse(args []string) (settings, error) {
 	}
 	flags.StringVar(&s.addr, "addr", "", "serve the API at this `address` (default: a free port on 127.0.0.1)")
 	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "use the cluster of this kubeconfig `file` instead of a local one")
-	flags.TextVar(&s.emulators, "emulators", gcloud.Auto,
-		"`which` Firestore and Pub/Sub emulators to use: official, embedded (part of this program),\n"+
-			"or auto (official if they are installed)")
+	flags.TextVar(&s.emulators, "emulators", gcloud.Embedded,
+		"`which` Firestore and Pub/Sub emulators to use: embedded (part of this program), official (Google's, which\n"+
+			"need Java), or auto (official if they are installed)")
 	flags.StringVar(&s.ready, "ready", "",
 		"write addresses and credentials to this `file` as JSON, once everything serves")
 	flags.BoolVar(&s.once, "once", false, "create an agent, delete it and exit")

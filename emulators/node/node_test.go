@@ -76,7 +76,8 @@ const probeImage = "probe"
 func start(t *testing.T, o node.Options) fixture {
 	t.Helper()
 	nodetest.Require(t)
-	programs, err := dataplane.BuildPackages(t.Context(), "agents.example/controlplane/emulators/node/testdata/probe")
+	programs, err := dataplane.BuildImagePackages(t.Context(),
+		"agents.example/controlplane/emulators/node/testdata/probe")
 	if err != nil {
 		t.Fatal(err)
 	}

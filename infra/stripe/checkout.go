@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/url"
 	"time"
-
-	api "github.com/stripe/stripe-go/v84"
 
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/fault"
@@ -33,11 +33,9 @@ func (p *Payments) Checkout(ctx context.Context, o billing.Order) (billing.Sessi
 			return billing.Session{}, fault.New(fault.Forbidden, "plan_feature_required",
 				"The operator set the organization's plan without a subscription. Contact support to change it.")
 		}
-		return p.createPortalSession(ctx, o.Present.CustomerID, &api.BillingPortalSessionCreateFlowDataParams{
-			Type: api.String("subscription_cancel"),
-			SubscriptionCancel: &api.BillingPortalSessionCreateFlowDataSubscriptionCancelParams{
-				Subscription: api.String(o.Present.ID),
-			},
+		return p.createPortalSession(ctx, o.Present.CustomerID, url.Values{
+			"flow_data[type]": {"subscription_cancel"},
+			"flow_data[subscription_cancel][subscription]": {o.Present.ID},
 		})
 	}
 	price, err := p.findPrice(ctx, o.Plan, o.Interval)
@@ -53,13 +51,18 @@ func (p *Payments) Checkout(ctx context.Context, o billing.Order) (billing.Sessi
 // findPrice returns the id of a plan's active price.
 func (p *Payments) findPrice(ctx context.Context, to plan.ID, interval billing.Interval) (string, error) {
 	key := fmt.Sprintf("%s_%s", to, interval)
-	params := &api.PriceListParams{Active: api.Bool(true), LookupKeys: []*string{api.String(key)}}
-	params.Single = true
-	for found, err := range p.client.V1Prices.List(ctx, params) {
-		if err != nil {
-			return "", faultOf("look up a price", err)
-		}
-		return found.ID, nil
+	var found struct {
+		Data []price `json:"data"`
+	}
+	_, err := p.client.do(ctx, call{
+		method: http.MethodGet, path: "/v1/prices",
+		form: url.Values{"active": {"true"}, "lookup_keys[0]": {key}},
+	}, &found)
+	if err != nil {
+		return "", faultOf("look up a price", err)
+	}
+	if len(found.Data) > 0 {
+		return found.Data[0].ID, nil
 	}
 	return "", fmt.Errorf("stripe: no active price has the lookup key %q; create one with the metadata plan=%s", key,
 		to)
@@ -67,48 +70,38 @@ func (p *Payments) findPrice(ctx context.Context, to plan.ID, interval billing.I
 
 // createCheckoutSession creates a page that sells a subscription.
 func (p *Payments) createCheckoutSession(ctx context.Context, o billing.Order, price string) (billing.Session, error) {
-	metadata := map[string]string{organizationKey: o.OrganizationID}
-	params := &api.CheckoutSessionCreateParams{
-		Mode: api.String(string(api.CheckoutSessionModeSubscription)), ClientReferenceID: api.String(o.OrganizationID),
-		LineItems: []*api.CheckoutSessionCreateLineItemParams{{
-			Price:    api.String(price),
-			Quantity: api.Int64(1),
-		}},
-		SubscriptionData: &api.CheckoutSessionCreateSubscriptionDataParams{Metadata: metadata},
-		SuccessURL:       api.String(p.returnURL), CancelURL: api.String(p.returnURL),
+	form := url.Values{
+		"mode": {"subscription"}, "client_reference_id": {o.OrganizationID},
+		"line_items[0][price]": {price}, "line_items[0][quantity]": {"1"},
+		"subscription_data[metadata][" + organizationKey + "]": {o.OrganizationID},
+		"success_url": {p.returnURL}, "cancel_url": {p.returnURL},
 	}
 	if o.Present.CustomerID != "" {
-		params.Customer = api.String(o.Present.CustomerID)
+		form.Set("customer", o.Present.CustomerID)
 	}
-	attempt := setIdempotencyKey(ctx, &params.Params)
-	s, err := p.client.V1CheckoutSessions.Create(ctx, params)
-	if err != nil {
-		return billing.Session{}, sessionFailure(attempt, "create a checkout session", err)
-	}
-	noteAnswer(attempt, s.LastResponse)
-	return billing.Session{URL: s.URL, ExpiresAt: timeOf(s.ExpiresAt)}, nil
+	s, err := p.createSession(ctx, "create a checkout session", "/v1/checkout/sessions", form)
+	return billing.Session{URL: s.URL, ExpiresAt: timeOf(s.ExpiresAt)}, err
 }
 
 // createPriceChangeSession creates a portal page that moves a subscription to another price.
 func (p *Payments) createPriceChangeSession(ctx context.Context, o billing.Order,
 	price string,
 ) (billing.Session, error) {
-	present, err := p.client.V1Subscriptions.Retrieve(ctx, o.Present.ID, nil)
+	present, err := p.retrieve(ctx, o.Present.ID)
 	if err != nil {
-		return billing.Session{}, faultOf("fetch a subscription", err)
+		return billing.Session{}, err
 	}
 	item, err := onlyItemOf(present)
 	if err != nil {
 		return billing.Session{}, err
 	}
-	return p.createPortalSession(ctx, o.Present.CustomerID, &api.BillingPortalSessionCreateFlowDataParams{
-		Type: api.String("subscription_update_confirm"),
-		SubscriptionUpdateConfirm: &api.BillingPortalSessionCreateFlowDataSubscriptionUpdateConfirmParams{
-			Subscription: api.String(o.Present.ID),
-			Items: []*api.BillingPortalSessionCreateFlowDataSubscriptionUpdateConfirmItemParams{{
-				ID: api.String(item.ID), Price: api.String(price), Quantity: api.Int64(1),
-			}},
-		},
+	const confirm = "flow_data[subscription_update_confirm]"
+	return p.createPortalSession(ctx, o.Present.CustomerID, url.Values{
+		"flow_data[type]":                {"subscription_update_confirm"},
+		confirm + "[subscription]":       {o.Present.ID},
+		confirm + "[items][0][id]":       {item.ID},
+		confirm + "[items][0][price]":    {price},
+		confirm + "[items][0][quantity]": {"1"},
 	})
 }
 
@@ -119,51 +112,59 @@ func (p *Payments) Portal(ctx context.Context, customerID string) (billing.Sessi
 	return p.createPortalSession(ctx, customerID, nil)
 }
 
+// createPortalSession creates a portal page. The flow is what the page is for; without one, it is the customer's
+// overview.
 func (p *Payments) createPortalSession(ctx context.Context, customerID string,
-	flow *api.BillingPortalSessionCreateFlowDataParams,
+	flow url.Values,
 ) (billing.Session, error) {
-	params := &api.BillingPortalSessionCreateParams{
-		Customer: api.String(customerID), ReturnURL: api.String(p.returnURL), FlowData: flow,
-	}
-	attempt := setIdempotencyKey(ctx, &params.Params)
-	s, err := p.client.V1BillingPortalSessions.Create(ctx, params)
+	form := url.Values{"customer": {customerID}, "return_url": {p.returnURL}}
+	maps.Copy(form, flow)
+	s, err := p.createSession(ctx, "create a portal session", "/v1/billing_portal/sessions", form)
 	if err != nil {
-		return billing.Session{}, sessionFailure(attempt, "create a portal session", err)
+		return billing.Session{}, err
 	}
-	noteAnswer(attempt, s.LastResponse)
 	return billing.Session{URL: s.URL, ExpiresAt: timeOf(s.Created).Add(portalSessionLifetime)}, nil
 }
 
-// setIdempotencyKey sends the call's idempotency key to Stripe, which stores the answer. The key's id is unique across
-// organizations. It returns nil if the call has no key or has already used it.
-func setIdempotencyKey(ctx context.Context, params *api.Params) *idempotency.Attempt {
+// session is what this package reads of Stripe's checkout and portal sessions.
+type session struct {
+	URL       string `json:"url"`
+	Created   int64  `json:"created"`
+	ExpiresAt int64  `json:"expires_at"`
+}
+
+// createSession creates a page under the idempotency key of the request. Stripe stores the answer. The key's id is
+// unique across organizations.
+func (p *Payments) createSession(ctx context.Context, action, path string, form url.Values) (session, error) {
+	made := call{method: http.MethodPost, path: path, form: form}
 	attempt := idempotency.From(ctx)
-	if attempt == nil || attempt.Used() {
-		return nil
+	if attempt.Used() { // by an earlier call of this request
+		attempt = nil
 	}
-	params.IdempotencyKey = api.String(attempt.ID)
-	return attempt
+	if attempt != nil {
+		made.idempotencyKey = attempt.ID
+	}
+	var s session
+	header, err := p.client.do(ctx, made, &s)
+	if err != nil {
+		return session{}, sessionFailure(attempt, action, err)
+	}
+	if attempt != nil {
+		attempt.Use()
+		if header.Get("Idempotent-Replayed") == "true" {
+			attempt.Replay()
+		}
+	}
+	return s, nil
 }
 
 // sessionFailure maps the error of creating a session to a fault.
 func sessionFailure(attempt *idempotency.Attempt, action string, err error) error {
-	var e *api.Error
-	if attempt != nil && errors.As(err, &e) && e.Type == api.ErrorTypeIdempotency &&
-		e.HTTPStatusCode == http.StatusBadRequest {
+	var e *apiError
+	if attempt != nil && errors.As(err, &e) && e.Type == "idempotency_error" && e.status == http.StatusBadRequest {
 		return idempotency.Reused()
 	}
 	return faultOf(action, err)
-}
-
-// noteAnswer records that the attempt used its key, and whether Stripe replayed the answer of an earlier call.
-func noteAnswer(attempt *idempotency.Attempt, r *api.APIResponse) {
-	if attempt == nil {
-		return
-	}
-	attempt.Use()
-	if r != nil && r.Header.Get("Idempotent-Replayed") == "true" {
-		attempt.Replay()
-	}
 }
 
 func timeOf(unix int64) time.Time {

@@ -9,12 +9,12 @@
 package stripe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
-
-	api "github.com/stripe/stripe-go/v84"
 
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/fault"
@@ -34,16 +34,11 @@ type Options struct {
 	Timeout time.Duration
 }
 
-const (
-	defaultTimeout = 8 * time.Second
-	// maxRetries is how often the library retries a call. All tries share one idempotency key.
-	maxRetries = 2
-)
+const defaultTimeout = 8 * time.Second
 
 // Payments implements billing.Payments.
 type Payments struct {
-	client        *api.Client
-	http          *http.Client
+	client        *client
 	webhookSecret string
 	returnURL     string
 	timeout       time.Duration
@@ -60,42 +55,35 @@ func Open(o Options) (*Payments, error) {
 	if p.timeout <= 0 {
 		p.timeout = defaultTimeout
 	}
-	p.http = &http.Client{Timeout: p.timeout, Transport: http.DefaultTransport.(*http.Transport).Clone()}
-	config := &api.BackendConfig{
-		HTTPClient: p.http, MaxNetworkRetries: api.Int64(maxRetries), EnableTelemetry: api.Bool(false),
-		// The library's log would contain parts of requests and answers.
-		LeveledLogger: &api.LeveledLogger{Level: api.LevelNull},
+	p.client = &client{
+		http: &http.Client{Timeout: p.timeout, Transport: http.DefaultTransport.(*http.Transport).Clone()},
+		url:  strings.TrimSuffix(cmp.Or(o.URL, stripeURL), "/"), key: o.Key,
 	}
-	if o.URL != "" {
-		config.URL = api.String(o.URL)
-	}
-	p.client = api.NewClient(o.Key, api.WithBackends(api.NewBackendsWithConfig(config)))
 	return p, nil
 }
 
 // Close closes idle connections.
 func (p *Payments) Close() error {
-	p.http.CloseIdleConnections()
+	p.client.http.CloseIdleConnections()
 	return nil
 }
 
 // Provider implements billing.Payments.
 func (*Payments) Provider() billing.Provider { return billing.Stripe }
 
-// faultOf maps Stripe's errors to faults. It omits Stripe's messages because they quote the request.
+// faultOf maps the errors of calls to faults.
 func faultOf(action string, err error) error {
-	var e *api.Error
+	cause := fmt.Errorf("stripe: %s: %w", action, err)
+	var e *apiError
 	if !errors.As(err, &e) {
-		return unavailable(fmt.Errorf("stripe: %s: %w", action, err))
+		return unavailable(cause)
 	}
-	cause := fmt.Errorf("stripe: %s: status %d, type %s, code %s, parameter %s, request %s", action, e.HTTPStatusCode,
-		e.Type, e.Code, e.Param, e.RequestID)
 	switch {
-	case e.HTTPStatusCode == http.StatusNotFound:
+	case e.status == http.StatusNotFound:
 		return fault.New(fault.NotFound, "not_found",
 			"The subscription does not exist at the payment provider.").WithCause(cause)
-	case e.HTTPStatusCode == http.StatusTooManyRequests, e.HTTPStatusCode == http.StatusConflict,
-		e.HTTPStatusCode >= http.StatusInternalServerError:
+	case e.status == http.StatusTooManyRequests, e.status == http.StatusConflict,
+		e.status >= http.StatusInternalServerError:
 		return unavailable(cause)
 	default:
 		return cause

@@ -3,23 +3,59 @@ package stripe
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/url"
 	"strings"
-
-	api "github.com/stripe/stripe-go/v84"
 
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/plan"
 )
 
+// subscription, item, schedule and price are what this package reads of Stripe's objects.
+type subscription struct {
+	ID                string            `json:"id"`
+	Status            string            `json:"status"`
+	Customer          string            `json:"customer"`
+	Metadata          map[string]string `json:"metadata"`
+	Created           int64             `json:"created"`
+	CancelAt          int64             `json:"cancel_at"`
+	CancelAtPeriodEnd bool              `json:"cancel_at_period_end"`
+	Items             struct {
+		Data []item `json:"data"`
+	} `json:"items"`
+	Schedule *schedule `json:"schedule"`
+}
+
+type item struct {
+	ID                 string `json:"id"`
+	Price              *price `json:"price"`
+	CurrentPeriodStart int64  `json:"current_period_start"`
+	CurrentPeriodEnd   int64  `json:"current_period_end"`
+}
+
+type schedule struct {
+	Phases []struct {
+		StartDate int64  `json:"start_date"`
+		Items     []item `json:"items"`
+	} `json:"phases"`
+}
+
+type price struct {
+	ID        string            `json:"id"`
+	LookupKey string            `json:"lookup_key"`
+	Metadata  map[string]string `json:"metadata"`
+	Recurring struct {
+		Interval string `json:"interval"`
+	} `json:"recurring"`
+}
+
 // Fetch implements billing.Payments.
 func (p *Payments) Fetch(ctx context.Context, subscriptionID string) (billing.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	s, err := p.client.V1Subscriptions.Retrieve(ctx, subscriptionID, &api.SubscriptionRetrieveParams{
-		Expand: []*string{api.String("schedule.phases.items.price")},
-	})
+	s, err := p.retrieve(ctx, subscriptionID)
 	if err != nil {
-		return billing.State{}, faultOf("fetch a subscription", err)
+		return billing.State{}, err
 	}
 	state := billing.State{OrganizationID: s.Metadata[organizationKey]}
 	if state.OrganizationID == "" {
@@ -29,8 +65,21 @@ func (p *Payments) Fetch(ctx context.Context, subscriptionID string) (billing.St
 	return state, err
 }
 
+// retrieve returns Stripe's subscription. Without the expansion, it would have the ids of the schedule and its prices.
+func (p *Payments) retrieve(ctx context.Context, id string) (*subscription, error) {
+	var s subscription
+	_, err := p.client.do(ctx, call{
+		method: http.MethodGet, path: "/v1/subscriptions/" + url.PathEscape(id),
+		form: url.Values{"expand[0]": {"schedule.phases.items.price"}},
+	}, &s)
+	if err != nil {
+		return nil, faultOf("fetch a subscription", err)
+	}
+	return &s, nil
+}
+
 // subscriptionOf converts Stripe's subscription to ours.
-func subscriptionOf(s *api.Subscription) (billing.Subscription, error) {
+func subscriptionOf(s *subscription) (billing.Subscription, error) {
 	item, err := onlyItemOf(s)
 	if err != nil {
 		return billing.Subscription{}, err
@@ -39,14 +88,9 @@ func subscriptionOf(s *api.Subscription) (billing.Subscription, error) {
 		Provider: billing.Stripe, ID: s.ID, Status: statusOf(s.Status), Plan: planOf(item.Price),
 		StartedAt:   timeOf(s.Created),
 		PeriodStart: timeOf(item.CurrentPeriodStart), PeriodEnd: timeOf(item.CurrentPeriodEnd),
+		CustomerID: s.Customer, Interval: billing.Interval(item.Price.Recurring.Interval),
 		// With flexible billing, Stripe sets CancelAt instead of CancelAtPeriodEnd.
 		CancelAtPeriodEnd: s.CancelAtPeriodEnd || s.CancelAt != 0 && s.CancelAt <= item.CurrentPeriodEnd,
-	}
-	if s.Customer != nil {
-		ours.CustomerID = s.Customer.ID
-	}
-	if item.Price.Recurring != nil {
-		ours.Interval = billing.Interval(item.Price.Recurring.Interval)
 	}
 	if _, err := plan.Get(ours.Plan); err != nil && ours.Live() {
 		return ours, fmt.Errorf("stripe: the price %s of a subscription names no plan; add the metadata plan to the "+
@@ -65,15 +109,15 @@ func subscriptionOf(s *api.Subscription) (billing.Subscription, error) {
 }
 
 // onlyItemOf returns the subscription's only item. Any other number of items is an error.
-func onlyItemOf(s *api.Subscription) (*api.SubscriptionItem, error) {
-	if s.Items == nil || len(s.Items.Data) != 1 || s.Items.Data[0].Price == nil {
+func onlyItemOf(s *subscription) (*item, error) {
+	if len(s.Items.Data) != 1 || s.Items.Data[0].Price == nil {
 		return nil, fmt.Errorf("stripe: the subscription %s has not exactly one item with a price", s.ID)
 	}
-	return s.Items.Data[0], nil
+	return &s.Items.Data[0], nil
 }
 
 // planOf returns the plan that a price sells.
-func planOf(p *api.Price) plan.ID {
+func planOf(p *price) plan.ID {
 	if named := p.Metadata["plan"]; named != "" {
 		return plan.ID(named)
 	}
@@ -82,7 +126,7 @@ func planOf(p *api.Price) plan.ID {
 }
 
 // pendingPlanOf returns the plan that a schedule changes to at the end of the period. It is empty if the plan stays.
-func pendingPlanOf(s *api.SubscriptionSchedule, end int64, present plan.ID) plan.ID {
+func pendingPlanOf(s *schedule, end int64, present plan.ID) plan.ID {
 	if s == nil {
 		return ""
 	}
@@ -100,15 +144,15 @@ func pendingPlanOf(s *api.SubscriptionSchedule, end int64, present plan.ID) plan
 
 // statusOf converts Stripe's status to ours. A customer who stopped paying is past due until the subscription is paid
 // or ends. A customer who has not paid yet has no subscription.
-func statusOf(s api.SubscriptionStatus) billing.Status {
+func statusOf(s string) billing.Status {
 	switch s {
-	case api.SubscriptionStatusTrialing:
+	case "trialing":
 		return billing.Trialing
-	case api.SubscriptionStatusActive:
+	case "active":
 		return billing.Active
-	case api.SubscriptionStatusPastDue, api.SubscriptionStatusUnpaid, api.SubscriptionStatusPaused:
+	case "past_due", "unpaid", "paused":
 		return billing.PastDue
-	case api.SubscriptionStatusCanceled:
+	case "canceled":
 		return billing.Canceled
 	default: // incomplete, incomplete_expired
 		return billing.None

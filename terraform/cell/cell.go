@@ -3,18 +3,13 @@
 package cell
 
 import (
-	"bytes"
 	"cmp"
 	"embed"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
-	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/function"
-	"github.com/zclconf/go-cty/cty/function/stdlib"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
@@ -80,16 +75,12 @@ func render(name string, v Values) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
-	template, diags := hclsyntax.ParseTemplate(b, name, hcl.InitialPos)
-	if diags.HasErrors() {
-		return nil, fmt.Errorf("parse %s: %w", name, diags)
-	}
-	text, diags := template.Value(v.context())
-	if diags.HasErrors() {
-		return nil, fmt.Errorf("render %s: %w", name, diags)
+	text, err := renderText(name, string(b), v.context())
+	if err != nil {
+		return nil, err
 	}
 	var objects []*unstructured.Unstructured
-	for d := yaml.NewYAMLOrJSONDecoder(bytes.NewBufferString(text.AsString()), 4096); ; {
+	for d := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096); ; {
 		o := &unstructured.Unstructured{}
 		if err := d.Decode(&o.Object); errors.Is(err, io.EOF) {
 			return objects, nil
@@ -102,43 +93,25 @@ func render(name string, v Values) ([]*unstructured.Unstructured, error) {
 
 // context holds the names that the templates use. A template sees no others, so a name that cell.tf does not pass fails
 // here, too.
-func (v Values) context() *hcl.EvalContext {
-	callers := map[string]cty.Value{}
+func (v Values) context() map[string]any {
+	callers := map[string][]string{}
 	for _, need := range []string{"cluster_apply", "cluster_look", "cluster_collect", "pod_logs"} {
-		users := []cty.Value{}
-		for _, user := range v.Callers[need] {
-			users = append(users, cty.StringVal(user))
-		}
-		callers[need] = cty.TupleVal(users)
+		callers[need] = v.Callers[need]
 	}
 	agentImage := cmp.Or(v.AgentImage, v.Image)
-	images := []cty.Value{cty.StringVal(v.Image), cty.StringVal(agentImage)}
+	images := []string{v.Image, agentImage}
 	if agentImage == v.Image {
 		images = images[:1]
 	}
-	return &hcl.EvalContext{
-		Functions: map[string]function.Function{
-			"distinct": stdlib.DistinctFunc, "flatten": stdlib.FlattenFunc, "join": stdlib.JoinFunc,
-			"jsonencode": stdlib.JSONEncodeFunc, "values": stdlib.ValuesFunc,
-		},
-		Variables: map[string]cty.Value{
-			"gateway": cty.ObjectVal(map[string]cty.Value{
-				"namespace": cty.StringVal(GatewayNamespace), "name": cty.StringVal(GatewayName),
-			}),
-			"canary": cty.ObjectVal(map[string]cty.Value{
-				"namespace": cty.StringVal(CanaryNamespace), "slug": cty.StringVal(CanarySlug),
-				"label": cty.StringVal(CanaryLabel),
-			}),
-			"cell_domain": cty.StringVal(v.Domain), "address": cty.StringVal(v.Address),
-			"certificate_map": cty.StringVal(v.CertificateMap), "callers": cty.ObjectVal(callers),
-			"ssl_policy": cty.StringVal(v.SSLPolicy), "security_policy": cty.StringVal(v.SecurityPolicy),
-			"project": cty.StringVal(v.Project), "nudge_topic": cty.StringVal(v.NudgeTopic),
-			"image": cty.StringVal(v.Image), "images": cty.ListVal(images),
-			"notifier_account": cty.StringVal(NotifierAccount(v.Environment)),
-			"warm": cty.ObjectVal(map[string]cty.Value{
-				"agents": cty.NumberIntVal(v.WarmAgents), "image": cty.StringVal(agentImage),
-				"cpu": cty.NumberIntVal(v.WarmMillicores), "memory": cty.NumberIntVal(v.WarmMiB),
-			}),
+	return map[string]any{
+		"gateway":     map[string]any{"namespace": GatewayNamespace, "name": GatewayName},
+		"canary":      map[string]any{"namespace": CanaryNamespace, "slug": CanarySlug, "label": CanaryLabel},
+		"cell_domain": v.Domain, "address": v.Address, "certificate_map": v.CertificateMap, "callers": callers,
+		"ssl_policy": v.SSLPolicy, "security_policy": v.SecurityPolicy, "project": v.Project,
+		"nudge_topic": v.NudgeTopic, "image": v.Image, "images": images,
+		"notifier_account": NotifierAccount(v.Environment),
+		"warm": map[string]any{
+			"agents": v.WarmAgents, "image": agentImage, "cpu": v.WarmMillicores, "memory": v.WarmMiB,
 		},
 	}
 }

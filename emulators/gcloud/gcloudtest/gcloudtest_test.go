@@ -18,7 +18,7 @@ func TestChoose_ShortUsesEmbeddedUnlessToldOtherwise(t *testing.T) {
 		short       bool
 		want        gcloud.Choice
 	}{
-		{environment: "", want: gcloud.Auto},
+		{environment: "", want: gcloud.Embedded},
 		{environment: "auto", want: gcloud.Auto},
 		{environment: "embedded", want: gcloud.Embedded},
 		{environment: "official", want: gcloud.Official},

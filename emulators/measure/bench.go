@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 
 	"agents.example/controlplane/emulators/bench"
@@ -12,6 +13,12 @@ import (
 	"agents.example/controlplane/emulators/node"
 	"agents.example/controlplane/emulators/nodebench"
 	"agents.example/controlplane/emulators/terminal"
+)
+
+// The values of the flag -node.
+const (
+	simulatedNode = "simulated"
+	realNode      = "real"
 )
 
 // nodeAgents is how many agents of each kind a benchmark of a real node creates.
@@ -26,8 +33,9 @@ func measureNode(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
+	runc, _ := exec.LookPath("runc") // empty where it is not installed
 	all, err := nodebench.Run(ctx, nodebench.Options{
-		Dir: dir, Runc: findRunc(), Agents: nodeAgents, Progress: terminal.New(os.Stdout),
+		Dir: dir, Runc: runc, Agents: nodeAgents, Progress: terminal.New(os.Stdout),
 	})
 	if err = errors.Join(err, logs.Close()); err != nil {
 		return err
@@ -41,8 +49,8 @@ func countCosts(ctx context.Context, args []string) error {
 		"times provisioning and proxies.")
 	agents := flags.Int("agents", 1000, "price a month of this `number` of running agents")
 	var emulators gcloud.Choice
-	flags.TextVar(&emulators, "emulators", gcloud.Auto,
-		"`which` Firestore emulator to use: official, embedded or auto (official if it is installed)")
+	flags.TextVar(&emulators, "emulators", gcloud.Embedded,
+		"`which` Firestore emulator to use: embedded, official or auto (official if it is installed)")
 	provisions := flags.Int("provisions", 200, "time the provisioning of this `number` of agents; 0 times none")
 	rows := flags.String("rows", "", "measure these rows only, such as `P2,P7`")
 	profile := flags.String("profile", "", "write a CPU profile of reading an agent into this `directory`")

@@ -24,8 +24,8 @@ func measureLoad(ctx context.Context, args []string) error {
 	flags.IntVar(&o.Repeats, "repeat", 1, "measure an attack that has an effect this `number` of times again")
 	flags.StringVar(&o.Binaries, "binaries", "", "measure the binaries in this `directory`, such as those of an earlier "+
 		"version (default: build them)")
-	flags.TextVar(&o.Emulators, "emulators", gcloud.Auto,
-		"`which` Firestore and Pub/Sub emulators to use: official, embedded or auto (official if they are installed)")
+	flags.TextVar(&o.Emulators, "emulators", gcloud.Embedded,
+		"`which` Firestore and Pub/Sub emulators to use: embedded, official or auto (official if they are installed)")
 	err := flags.Parse(args)
 	if err != nil {
 		return err

@@ -1,0 +1,137 @@
+package stripe
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agents.example/controlplane/emulators/stripeemu"
+)
+
+// answer is an answer to a try of a call.
+type answer struct {
+	status      int
+	shouldRetry string // the header Stripe-Should-Retry
+	body        string
+}
+
+// transport answers tries in turn, and keeps their requests. Without an answer, the connection breaks.
+type transport struct {
+	answers  []answer
+	requests []*http.Request
+}
+
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	t.requests = append(t.requests, req)
+	if len(t.answers) == 0 {
+		return nil, errors.New("the connection is broken")
+	}
+	next := t.answers[0]
+	t.answers = t.answers[1:]
+	return &http.Response{
+		StatusCode: next.status, Header: http.Header{"Stripe-Should-Retry": {next.shouldRetry}},
+		Body: io.NopCloser(strings.NewReader(next.body)), Request: req,
+	}, nil
+}
+
+// post makes a call that creates something.
+func post(t *testing.T, transport *transport) error {
+	t.Helper()
+	c := &client{http: &http.Client{Transport: transport}, url: "https://stripe.example", key: "sk_test_1"}
+	var out session
+	made := call{method: http.MethodPost, path: "/v1/things", form: url.Values{"a[b]": {"c d"}}}
+	_, err := c.do(t.Context(), made, &out)
+	return err
+}
+
+func refusal(code string) string { return `{"error": {"type": "api_error", "code": "` + code + `"}}` }
+
+func TestDo_RetriesWhatMaySucceed(t *testing.T) {
+	t.Parallel()
+	good := answer{status: 200, body: `{}`}
+	for name, c := range map[string]struct {
+		answers   []answer
+		wantTries int
+		wantError bool
+	}{
+		"a success":          {answers: []answer{good}, wantTries: 1},
+		"an error of Stripe": {answers: []answer{{status: 500, body: refusal("")}, good}, wantTries: 2},
+		"a proxy's answer":   {answers: []answer{{status: 502, body: "<html>"}, good}, wantTries: 2},
+		"a concurrent call":  {answers: []answer{{status: 409, body: refusal("")}, good}, wantTries: 2},
+		"a lock":             {answers: []answer{{status: 429, body: refusal("lock_timeout")}, good}, wantTries: 2},
+		"three errors": {
+			answers: []answer{{status: 503}, {status: 503}, {status: 503}, good}, wantTries: 3, wantError: true,
+		},
+		"a broken connection": {wantTries: 3, wantError: true},
+		"a rate limit": {
+			answers: []answer{{status: 429, body: refusal("rate_limit")}}, wantTries: 1, wantError: true,
+		},
+		"an invalid call": {answers: []answer{{status: 400, body: refusal("")}}, wantTries: 1, wantError: true},
+		"Stripe says to retry": {
+			answers: []answer{{status: 400, shouldRetry: "true", body: refusal("")}, good}, wantTries: 2,
+		},
+		"Stripe says not to retry": {
+			answers: []answer{{status: 500, shouldRetry: "false", body: refusal("")}}, wantTries: 1, wantError: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				stripe := &transport{answers: c.answers}
+				if err := post(t, stripe); (err != nil) != c.wantError {
+					t.Errorf("error = %v, want one: %t", err, c.wantError)
+				}
+				if len(stripe.requests) != c.wantTries {
+					t.Errorf("%d tries, want %d", len(stripe.requests), c.wantTries)
+				}
+			})
+		})
+	}
+}
+
+func TestDo_SendsOneIdempotencyKeyWithAllTries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		first, second := &transport{}, &transport{}
+		_, _ = post(t, first), post(t, second)
+		key := first.requests[0].Header.Get("Idempotency-Key")
+		for i, r := range first.requests {
+			if got := r.Header.Get("Idempotency-Key"); got == "" || got != key {
+				t.Errorf("try %d has the key %q, want that of the first, %q", i+1, got, key)
+			}
+			if body, err := io.ReadAll(r.Body); err != nil || string(body) != "a%5Bb%5D=c+d" {
+				t.Errorf("try %d has the body %q (%v), want the form", i+1, body, err)
+			}
+			if got := r.Header.Get("Stripe-Version"); got != apiVersion {
+				t.Errorf("try %d has the version %q, want %q", i+1, got, apiVersion)
+			}
+		}
+		if other := second.requests[0].Header.Get("Idempotency-Key"); other == key {
+			t.Errorf("two calls have the key %q, want different ones", key)
+		}
+	})
+}
+
+func TestVerifySignature_AcceptsOneOfSeveral(t *testing.T) {
+	t.Parallel()
+	body, now := []byte(`{}`), time.Now()
+	_, old, _ := strings.Cut(stripeemu.Signature("whsec_old", body, now), ",")
+	current := stripeemu.Signature("whsec_new", body, now)
+	for name, header := range map[string]string{
+		"after another":            fmt.Sprintf("t=%d,%s,%s", now.Unix(), old, strings.SplitN(current, ",", 2)[1]),
+		"before another":           current + "," + old,
+		"before one of no scheme":  current + ",v0=00",
+		"before one that is text":  current + ",v1=text",
+		"before one that is empty": current + ",v1=",
+	} {
+		if err := verifySignature(body, header, "whsec_new"); err != nil {
+			t.Errorf("%s: error = %v, want none", name, err)
+		}
+	}
+}
