@@ -20,14 +20,27 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/client-go/util/exec"
+	streaming "k8s.io/streaming/pkg/httpstream"
+
+	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/emulators/clustertest"
 )
 
-// testExec runs commands in a container, as kubectl exec does with both of its protocols.
+// testExec runs commands in a container, as kubectl exec does with both of its protocols. Where the server has no
+// WebSocket, kubectl takes the other one.
 func testExec(t *testing.T, a *processAgent) {
 	a.create(t)
 	for protocol, connect := range map[string]func(*url.URL) (remotecommand.Executor, error){
 		"WebSocket": func(u *url.URL) (remotecommand.Executor, error) {
-			return remotecommand.NewWebSocketExecutor(a.config, http.MethodGet, u.String())
+			first, err := remotecommand.NewWebSocketExecutor(a.config, http.MethodGet, u.String())
+			if err != nil || clustertest.Kind() == cluster.Real {
+				return first, err
+			}
+			second, err := remotecommand.NewSPDYExecutor(a.config, http.MethodPost, u)
+			if err != nil {
+				return nil, err
+			}
+			return remotecommand.NewFallbackExecutor(first, second, streaming.IsUpgradeFailure)
 		},
 		"SPDY": func(u *url.URL) (remotecommand.Executor, error) {
 			return remotecommand.NewSPDYExecutor(a.config, http.MethodPost, u)
@@ -66,10 +79,11 @@ func testPortForward(t *testing.T, a *processAgent) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for protocol, dialer := range map[string]httpstream.Dialer{
-		"WebSocket": webSocket,
-		"SPDY":      spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, u),
-	} {
+	overSPDY := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, u)
+	if clustertest.Kind() == cluster.Embedded { // as kubectl does
+		webSocket = portforward.NewFallbackDialer(webSocket, overSPDY, streaming.IsUpgradeFailure)
+	}
+	for protocol, dialer := range map[string]httpstream.Dialer{"WebSocket": webSocket, "SPDY": overSPDY} {
 		if err := forward(t, dialer); err != nil {
 			t.Errorf("%s: %v", protocol, err)
 		}

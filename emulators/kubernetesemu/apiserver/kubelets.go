@@ -51,6 +51,9 @@ func checkLogOptions(query url.Values) error {
 // connect passes a stream on to the kubelet of a pod: exec, attach or portForward.
 func (s *Server) connect(what string) func(*call) error {
 	return func(c *call) error {
+		if strings.EqualFold(c.Header.Get("Upgrade"), "websocket") {
+			return apierrors.NewBadRequest("streams over WebSocket are not served: use SPDY, as kubectl does then")
+		}
 		if what == "portForward" {
 			o, err := s.registry.Get(c.target.kind, c.target.key)
 			if err != nil {
