@@ -1,66 +1,46 @@
 // Package embedded provides an in-process Pub/Sub server for machines without the official emulator. Google's client
 // library connects to it.
 //
-// Topics, subscriptions, messages and leases come from Google's fake, pstest. This package adds what pull subscriptions
-// of the official emulator have and pstest lacks: a pull that waits for messages, delivery counts per subscription,
-// back-off, and dead letters. It does not implement push, which the Dispatcher of package pubsubemu does, nor streaming
-// pull, nor storage. A message that is not pulled for ten minutes is dropped. It does not interpret messages.
+// It has what pull subscriptions of the official emulator have: a pull that waits for messages, leases, delivery counts
+// per subscription, back-off, and dead letters. It does not implement push, which the Dispatcher of package pubsubemu
+// does, nor streaming pull, nor storage. A message stays until it is acknowledged. It does not interpret messages.
 package embedded
 
 import (
+	"container/list"
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
-	"cloud.google.com/go/pubsub/v2/pstest"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"agents.example/controlplane/emulators/rpc"
 )
 
 // Server is a running Pub/Sub.
-type Server struct {
-	*rpc.Server
-	broker *broker
-	fake   *pstest.Server
-	ended  sync.Once
-	err    error
-}
+type Server struct{ *rpc.Server }
 
 // Start serves a Pub/Sub without topics on a free port of 127.0.0.1. ctx only bounds the start.
 func Start(ctx context.Context) (*Server, error) {
-	fake := pstest.NewServerWithAddress("127.0.0.1:0") // its listener is not used
-	b := &broker{GServer: &fake.GServer, subscriptions: map[string]*subscription{}, changed: make(chan struct{})}
+	b := &broker{topics: map[string]*pubsubpb.Topic{}, subscriptions: map[string]*subscription{}}
 	server, err := rpc.Start(ctx, "", func(r grpc.ServiceRegistrar) {
 		pubsubpb.RegisterPublisherServer(r, b)
 		pubsubpb.RegisterSubscriberServer(r, b)
 	}, resourceOf)
 	if err != nil {
-		_ = fake.Close()
 		return nil, fmt.Errorf("start the embedded Pub/Sub: %w", err)
 	}
-	return &Server{Server: server, broker: b, fake: fake}, nil
+	return &Server{server}, nil
 }
 
 // Done returns nil, a channel that never becomes ready: the server lives as long as this process.
 func (s *Server) Done() <-chan struct{} { return nil }
-
-// Close stops the server and its calls, and waits until they have returned. It may be called again.
-func (s *Server) Close() error {
-	s.ended.Do(func() {
-		s.err = s.Server.Close()
-		s.broker.stop()
-		if err := s.fake.Close(); s.err == nil {
-			s.err = err
-		}
-		s.fake.Wait()
-	})
-	return s.err
-}
 
 // resourceOf returns the topic or subscription named in a request.
 func resourceOf(request any) string {
@@ -76,61 +56,95 @@ func resourceOf(request any) string {
 	}
 }
 
-// broker extends pstest. All calls that touch messages go through it, one at a time, because pstest modifies messages
-// that are in use.
+// broker has all topics and subscriptions. Methods that it does not implement fail with Unimplemented.
 type broker struct {
-	*pstest.GServer
+	pubsubpb.UnimplementedPublisherServer
+	pubsubpb.UnimplementedSubscriberServer
 
 	mu            sync.Mutex
+	topics        map[string]*pubsubpb.Topic
 	subscriptions map[string]*subscription
+	published     int
+}
+
+// subscription is one with its messages.
+type subscription struct {
+	settings *pubsubpb.Subscription
+	// messages are of type *message, in the order of their publication; byID has their elements.
+	messages *list.List
+	byID     map[string]*list.Element
 	// changed is closed when there may be messages to pull.
 	changed chan struct{}
-	stopped bool
 }
 
-// subscription is the additional state of a subscription.
-type subscription struct {
-	deadLetter *pubsubpb.DeadLetterPolicy
-	retry      *pubsubpb.RetryPolicy
-	// deliveries maps the ids of unacknowledged messages to their deliveries.
-	deliveries map[string]*delivery
-}
-
-// delivery is the number of deliveries of a message, and the newest one.
-type delivery struct {
+// message is an unacknowledged message of a subscription.
+type message struct {
+	*pubsubpb.PubsubMessage
 	attempts int32
-	ackID    string
-	message  *pubsubpb.PubsubMessage
-	// wait, if set, ends the back-off.
-	wait *time.Timer
+	// ackID is that of the newest delivery.
+	ackID string
+	// until is when the lease or the back-off ends; before the first delivery it is zero.
+	until time.Time
 }
 
 // wakePulls makes pulls check for messages again. The caller holds the lock.
-func (b *broker) wakePulls() {
-	close(b.changed)
-	b.changed = make(chan struct{})
+func (s *subscription) wakePulls() {
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
-// stop ends all back-offs.
-func (b *broker) stop() {
+// CreateTopic implements pubsubpb.PublisherServer.
+func (b *broker) CreateTopic(_ context.Context, r *pubsubpb.Topic) (*pubsubpb.Topic, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.stopped = true
-	for _, s := range b.subscriptions {
-		for _, d := range s.deliveries {
-			if d.wait != nil {
-				d.wait.Stop()
-			}
-		}
+	if b.topics[r.GetName()] != nil {
+		return nil, status.Errorf(codes.AlreadyExists, "topic %s exists", r.GetName())
 	}
+	b.topics[r.GetName()] = r
+	return r, nil
+}
+
+// GetTopic implements pubsubpb.PublisherServer.
+func (b *broker) GetTopic(_ context.Context, r *pubsubpb.GetTopicRequest) (*pubsubpb.Topic, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.topic(r.GetTopic())
+}
+
+// topic returns a topic. The caller holds the lock.
+func (b *broker) topic(name string) (*pubsubpb.Topic, error) {
+	topic := b.topics[name]
+	if topic == nil {
+		return nil, status.Errorf(codes.NotFound, "topic %q does not exist", name)
+	}
+	return topic, nil
 }
 
 // Publish implements pubsubpb.PublisherServer.
-func (b *broker) Publish(ctx context.Context, r *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
+func (b *broker) Publish(_ context.Context, r *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	defer b.wakePulls()
-	return b.GServer.Publish(ctx, r)
+	if _, err := b.topic(r.GetTopic()); err != nil {
+		return nil, err
+	}
+	ids := make([]string, 0, len(r.GetMessages()))
+	for _, m := range r.GetMessages() {
+		ids = append(ids, b.publish(r.GetTopic(), m))
+	}
+	return &pubsubpb.PublishResponse{MessageIds: ids}, nil
+}
+
+// publish adds a message to all subscriptions of a topic. None of them changes it. The caller holds the lock.
+func (b *broker) publish(topic string, m *pubsubpb.PubsubMessage) (id string) {
+	b.published++
+	m.MessageId, m.PublishTime = strconv.Itoa(b.published), timestamppb.Now()
+	for _, s := range b.subscriptions {
+		if s.settings.GetTopic() == topic {
+			s.byID[m.GetMessageId()] = s.messages.PushBack(&message{PubsubMessage: m})
+			s.wakePulls()
+		}
+	}
+	return m.GetMessageId()
 }
 
 // StreamingPull implements pubsubpb.SubscriberServer.

@@ -303,6 +303,10 @@ func TestServer_RefusesUnsupportedRequests(t *testing.T) {
 			change: func(s *pubsubpb.Subscription) { s.EnableExactlyOnceDelivery = true },
 			want:   codes.Unimplemented,
 		},
+		"malformed name": {
+			change: func(s *pubsubpb.Subscription) { s.Name = "s" },
+			want:   codes.InvalidArgument,
+		},
 		"unknown topic": {
 			change: func(s *pubsubpb.Subscription) { s.Topic = "projects/p/topics/none" },
 			want:   codes.NotFound,

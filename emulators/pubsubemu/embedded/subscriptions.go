@@ -1,47 +1,47 @@
 package embedded
 
 import (
+	"container/list"
 	"context"
-	"slices"
+	"strings"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
-	"google.golang.org/protobuf/types/known/fieldmaskpb"
 )
 
-// The subscription fields that pstest does not get.
+// The limits of acknowledgment deadlines, in seconds.
 const (
-	deadLetterField = "dead_letter_policy"
-	retryField      = "retry_policy"
+	minDeadline = 10
+	maxDeadline = 600
 )
 
-// CreateSubscription implements pubsubpb.SubscriberServer. pstest gets no policies, because it counts deliveries for
-// all subscriptions together.
-func (b *broker) CreateSubscription(ctx context.Context, r *pubsubpb.Subscription) (*pubsubpb.Subscription, error) {
+// CreateSubscription implements pubsubpb.SubscriberServer.
+func (b *broker) CreateSubscription(_ context.Context, r *pubsubpb.Subscription) (*pubsubpb.Subscription, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.checkPolicies(ctx, r); err != nil {
+	if strings.Count(r.GetName(), "/") != 3 {
+		return nil, status.Errorf(codes.InvalidArgument, "name is %q: want projects/P/subscriptions/S", r.GetName())
+	}
+	if b.subscriptions[r.GetName()] != nil {
+		return nil, status.Errorf(codes.AlreadyExists, "subscription %s exists", r.GetName())
+	}
+	if r.GetAckDeadlineSeconds() == 0 {
+		r.AckDeadlineSeconds = minDeadline
+	}
+	if err := b.check(r); err != nil {
 		return nil, err
 	}
-	bare := proto.CloneOf(r)
-	bare.DeadLetterPolicy, bare.RetryPolicy = nil, nil
-	made, err := b.GServer.CreateSubscription(ctx, bare)
-	if err != nil {
-		return nil, err
+	b.subscriptions[r.GetName()] = &subscription{
+		settings: r, messages: list.New(), byID: map[string]*list.Element{}, changed: make(chan struct{}),
 	}
-	s := &subscription{
-		deadLetter: r.GetDeadLetterPolicy(), retry: r.GetRetryPolicy(),
-		deliveries: map[string]*delivery{},
-	}
-	b.subscriptions[r.GetName()] = s
-	return s.withPolicies(made), nil
+	return r, nil
 }
 
-// checkPolicies checks the policies of a subscription.
-func (b *broker) checkPolicies(ctx context.Context, r *pubsubpb.Subscription) error {
+// check checks the settings of a subscription. The caller holds the lock.
+func (b *broker) check(r *pubsubpb.Subscription) error {
 	if r.GetPushConfig().GetPushEndpoint() != "" {
 		return status.Error(codes.Unimplemented,
 			"the embedded Pub/Sub has no push: the dispatcher pulls, and pushes by itself")
@@ -50,6 +50,12 @@ func (b *broker) checkPolicies(ctx context.Context, r *pubsubpb.Subscription) er
 		return status.Error(codes.Unimplemented,
 			"the embedded Pub/Sub has no filters, order or exactly-once delivery: use the official emulator for them")
 	}
+	if n := r.GetAckDeadlineSeconds(); n < minDeadline || n > maxDeadline {
+		return status.Errorf(codes.InvalidArgument, "ack_deadline_seconds is %d: want 10 to 600", n)
+	}
+	if _, err := b.topic(r.GetTopic()); err != nil {
+		return err
+	}
 	policy := r.GetDeadLetterPolicy()
 	if policy == nil {
 		return nil
@@ -57,73 +63,72 @@ func (b *broker) checkPolicies(ctx context.Context, r *pubsubpb.Subscription) er
 	if n := policy.GetMaxDeliveryAttempts(); n < 5 || n > 100 {
 		return status.Errorf(codes.InvalidArgument, "max_delivery_attempts is %d: want 5 to 100", n)
 	}
-	_, err := b.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: policy.GetDeadLetterTopic()})
+	_, err := b.topic(policy.GetDeadLetterTopic())
 	return err
 }
 
 // GetSubscription implements pubsubpb.SubscriberServer.
-func (b *broker) GetSubscription(ctx context.Context, r *pubsubpb.GetSubscriptionRequest) (*pubsubpb.Subscription,
+func (b *broker) GetSubscription(_ context.Context, r *pubsubpb.GetSubscriptionRequest) (*pubsubpb.Subscription,
 	error,
 ) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	found, err := b.GServer.GetSubscription(ctx, r)
+	s, err := b.subscription(r.GetSubscription())
 	if err != nil {
 		return nil, err
 	}
-	return b.subscriptions[r.GetSubscription()].withPolicies(found), nil
+	return s.settings, nil
+}
+
+// subscription returns a subscription. The caller holds the lock.
+func (b *broker) subscription(name string) (*subscription, error) {
+	s := b.subscriptions[name]
+	if s == nil {
+		return nil, status.Errorf(codes.NotFound, "subscription %q does not exist", name)
+	}
+	return s, nil
 }
 
 // UpdateSubscription implements pubsubpb.SubscriberServer.
-func (b *broker) UpdateSubscription(ctx context.Context, r *pubsubpb.UpdateSubscriptionRequest) (*pubsubpb.Subscription,
+func (b *broker) UpdateSubscription(_ context.Context, r *pubsubpb.UpdateSubscriptionRequest) (*pubsubpb.Subscription,
 	error,
 ) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.checkPolicies(ctx, r.GetSubscription()); err != nil {
-		return nil, err
-	}
-	paths := r.GetUpdateMask().GetPaths()
-	kept := func(path string) bool { return path == deadLetterField || path == retryField }
-	updated, err := b.GServer.UpdateSubscription(ctx, &pubsubpb.UpdateSubscriptionRequest{
-		Subscription: proto.CloneOf(r.GetSubscription()),
-		UpdateMask:   &fieldmaskpb.FieldMask{Paths: slices.DeleteFunc(slices.Clone(paths), kept)},
-	})
+	wanted := r.GetSubscription()
+	s, err := b.subscription(wanted.GetName())
 	if err != nil {
 		return nil, err
 	}
-	s := b.subscriptions[r.GetSubscription().GetName()]
-	if slices.Contains(paths, deadLetterField) {
-		s.deadLetter = r.GetSubscription().GetDeadLetterPolicy()
+	settings := proto.CloneOf(s.settings) // responses have the old ones
+	for _, path := range r.GetUpdateMask().GetPaths() {
+		switch path {
+		case "ack_deadline_seconds":
+			settings.AckDeadlineSeconds = wanted.GetAckDeadlineSeconds()
+		case "dead_letter_policy":
+			settings.DeadLetterPolicy = wanted.GetDeadLetterPolicy()
+		case "retry_policy":
+			settings.RetryPolicy = wanted.GetRetryPolicy()
+		default:
+			return nil, status.Errorf(codes.Unimplemented, "the embedded Pub/Sub does not update %s", path)
+		}
 	}
-	if slices.Contains(paths, retryField) {
-		s.retry = r.GetSubscription().GetRetryPolicy()
+	if err := b.check(settings); err != nil {
+		return nil, err
 	}
-	return s.withPolicies(updated), nil
+	s.settings = settings
+	return settings, nil
 }
 
 // DeleteSubscription implements pubsubpb.SubscriberServer. Waiting pulls fail.
-func (b *broker) DeleteSubscription(ctx context.Context, r *pubsubpb.DeleteSubscriptionRequest) (*emptypb.Empty,
-	error,
-) {
+func (b *broker) DeleteSubscription(_ context.Context, r *pubsubpb.DeleteSubscriptionRequest) (*emptypb.Empty, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	defer b.wakePulls()
+	s, err := b.subscription(r.GetSubscription())
+	if err != nil {
+		return nil, err
+	}
 	delete(b.subscriptions, r.GetSubscription())
-	return b.GServer.DeleteSubscription(ctx, r)
-}
-
-// ListSubscriptions implements pubsubpb.SubscriberServer.
-func (b *broker) ListSubscriptions(context.Context,
-	*pubsubpb.ListSubscriptionsRequest,
-) (*pubsubpb.ListSubscriptionsResponse, error) {
-	return nil, status.Error(codes.Unimplemented,
-		"the embedded Pub/Sub has no ListSubscriptions: use the official emulator for it")
-}
-
-// withPolicies returns a subscription of pstest with its policies.
-func (s *subscription) withPolicies(bare *pubsubpb.Subscription) *pubsubpb.Subscription {
-	whole := proto.CloneOf(bare)
-	whole.DeadLetterPolicy, whole.RetryPolicy = s.deadLetter, s.retry
-	return whole
+	s.wakePulls()
+	return &emptypb.Empty{}, nil
 }
