@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"agents.example/controlplane/emulators/cloud"
+	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/emulators/gcloud"
 	"agents.example/controlplane/emulators/gcloud/gcloudtest"
@@ -61,14 +62,29 @@ func chooseEmulators(t *testing.T, separate bool) gcloud.Choice {
 	return choice
 }
 
+// chooseCluster makes a run with auto test both kinds of API servers, too.
+func chooseCluster(t *testing.T, separate bool) cluster.Kind {
+	t.Helper()
+	choice, err := gcloudtest.Choice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind := clustertest.Kind()
+	if choice == gcloud.Auto && separate {
+		kind = cluster.Real
+	}
+	clustertest.RequireKind(t, kind)
+	return kind
+}
+
 func start(t *testing.T, separate bool, change ...func(*cloud.Options)) deployment {
 	t.Helper()
-	clustertest.Require(t)
+	kind := chooseCluster(t, separate)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
 	o := cloud.Options{
-		Dir: dir, Separate: separate, Binaries: *binaries, Emulators: chooseEmulators(t, separate),
+		Dir: dir, Separate: separate, Binaries: *binaries, Emulators: chooseEmulators(t, separate), Cluster: kind,
 		Payments: true, Progress: progress{t},
 	}
 	var accounts *clock
@@ -92,12 +108,12 @@ func start(t *testing.T, separate bool, change ...func(*cloud.Options)) deployme
 		}
 	})
 	config := clustertest.Config(t, c.Ready.Kubeconfig)
-	cluster, err := kubernetes.NewForConfig(config)
+	admin, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := deployment{
-		Cloud: c, cluster: cluster, clock: accounts, client: &http.Client{Transport: transport},
+		Cloud: c, cluster: admin, clock: accounts, client: &http.Client{Transport: transport},
 		secretStore: openSecretStore(t, c),
 		dir:         o.Dir,
 	}

@@ -1,4 +1,4 @@
-// Package cloud runs the whole deployment on one machine: emulators of Google Cloud, a real Kubernetes API whose pods
+// Package cloud runs the whole deployment on one machine: emulators of Google Cloud, a Kubernetes cluster whose pods
 // run as processes, the data plane of one cell, and every function of the catalogue. It starts the parts and configures
 // the functions with their addresses. It does not know how any part works.
 package cloud
@@ -40,6 +40,8 @@ type Options struct {
 	// Kubeconfig gives access to a cluster to use instead of a local one. Its pods must be reachable from this machine,
 	// and Environment must set PLATFORM_IMAGE to an image that its nodes can pull.
 	Kubeconfig string
+	// Cluster is the kind of the local cluster's control plane; empty means embedded, or real with a Node.
+	Cluster cluster.Kind
 	// Node runs pods as containers of a real node, and the router as one of them. It needs Linux and root. Otherwise
 	// nodes are simulated, and pods run as processes. Pods of Images do so with a real node, too.
 	Node *NodeOptions

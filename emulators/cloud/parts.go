@@ -97,12 +97,13 @@ func (c *Cloud) startCluster(ctx context.Context) (part, error) {
 		return part{name: "Kubernetes", where: "attached"}, nil
 	}
 	o := cluster.Options{
-		Dir: filepath.Join(c.options.Dir, "kubernetes"), Images: map[string]string{}, Progress: c.options.Progress,
+		Dir: filepath.Join(c.options.Dir, "kubernetes"), Kind: c.options.Cluster, Images: map[string]string{},
+		Progress: c.options.Progress,
 	}
 	maps.Copy(o.Images, c.options.Images)
-	where := "real API, pods as processes"
+	where := string(cmp.Or(o.Kind, cluster.Embedded)) + ", pods as processes"
 	if c.options.Node != nil {
-		o.Kind, o.NodeSocket, where = cluster.Real, node.Socket(c.nodeDir()), "real API, pods as containers"
+		o.Kind, o.NodeSocket, where = cluster.Real, node.Socket(c.nodeDir()), "real, pods as containers"
 	} else {
 		platform := c.options.Binaries
 		if platform == "" {

@@ -49,7 +49,7 @@ func newBuilder(progress io.Writer) (*buildcache.Builder, error) {
 		return nil, err
 	}
 	b := &buildcache.Builder{
-		Name: "the local Kubernetes cluster", Prefix: "kubernetes-", ColdCPU: coldBuildCPU,
+		Name: "the real Kubernetes API server", Prefix: "kubernetes-", ColdCPU: coldBuildCPU,
 		Programs: []buildcache.Program{{Module: module, Package: ".", Flags: buildcache.KubernetesFlags()}},
 		URL:      os.Getenv(urlVariable), Checksums: filepath.Join(module, checksumFile),
 	}

@@ -40,8 +40,8 @@ func Kind() cluster.Kind {
 	return cluster.Embedded
 }
 
-// Require skips a test with -short if clusters are real ones, and builds their binary if it is not there. It fails the
-// test immediately when the build would take longer than go test gives the package. It does nothing for embedded ones.
+// Require skips a test with -short. If clusters are real ones, it builds their binary if it is not there, and fails the
+// test immediately when the build would take longer than go test gives the package.
 func Require(t *testing.T) {
 	t.Helper()
 	RequireKind(t, Kind())
@@ -50,11 +50,11 @@ func Require(t *testing.T) {
 // RequireKind is Require for a test that needs clusters of one kind.
 func RequireKind(t *testing.T, kind cluster.Kind) {
 	t.Helper()
-	if kind != cluster.Real {
-		return
-	}
 	if testing.Short() {
-		t.Skip("left out with -short: needs a real control plane of Kubernetes")
+		t.Skip("left out with -short: needs a local Kubernetes cluster")
+	}
+	if kind == cluster.Embedded {
+		return
 	}
 	RequireBuilt(t, cluster.BuildTime, cluster.Build)
 }
@@ -94,7 +94,7 @@ func checkTime(needed, left time.Duration) error {
 	if needed+afterBuild <= left {
 		return nil
 	}
-	return fmt.Errorf("the local Kubernetes cluster is not built, which takes up to %s, and this test ends in %s: %s",
+	return fmt.Errorf("the real Kubernetes API server is not built, which takes up to %s, and this test ends in %s: %s",
 		needed.Round(time.Minute), left.Round(time.Second), advice)
 }
 

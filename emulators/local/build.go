@@ -19,8 +19,8 @@ type part struct {
 	build func(context.Context, io.Writer) (path string, err error)
 }
 
-// build builds the local Kubernetes cluster ahead of time, for machines on which the first start or test should be
-// quick, and a real node's programs on request.
+// build builds the real Kubernetes API server ahead of time, for machines on which the first start or test with it
+// should be quick, and a real node's programs on request.
 func build(ctx context.Context, args []string) error {
 	parts, err := partsToBuild(args)
 	if err != nil {
@@ -49,8 +49,8 @@ func build(ctx context.Context, args []string) error {
 func partsToBuild(args []string) ([]part, error) {
 	flags := flag.NewFlagSet("build", flag.ContinueOnError)
 	flags.Usage = func() {
-		fmt.Fprintln(flags.Output(), "Usage: go run ./emulators build [-node real]\n\nBuilds the local Kubernetes",
-			"cluster. Otherwise the first start, or the first test that needs it, does.")
+		fmt.Fprintln(flags.Output(), "Usage: go run ./emulators build [-node real]\n\nBuilds the real Kubernetes API server.",
+			"Otherwise the first start with -cluster real, or the first\ntest that needs it, does.")
 		flags.PrintDefaults()
 	}
 	kind := flags.String("node", "simulated", "build for this `kind` of nodes: simulated, or real, which needs Linux")
@@ -60,7 +60,7 @@ func partsToBuild(args []string) ([]part, error) {
 	if flags.NArg() > 0 {
 		return nil, fmt.Errorf("build takes no arguments, not %q", flags.Arg(0))
 	}
-	kubernetes := part{"The local Kubernetes cluster", cluster.BuildTime, cluster.Build}
+	kubernetes := part{"The real Kubernetes API server", cluster.BuildTime, cluster.Build}
 	switch *kind {
 	case "simulated":
 		return []part{kubernetes}, nil

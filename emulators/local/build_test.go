@@ -8,9 +8,9 @@ import (
 func TestPartsToBuild_FollowTheKindOfNodes(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"":                "The local Kubernetes cluster",
-		"-node=simulated": "The local Kubernetes cluster",
-		"-node=real":      "The real Kubernetes node, The local Kubernetes cluster",
+		"":                "The real Kubernetes API server",
+		"-node=simulated": "The real Kubernetes API server",
+		"-node=real":      "The real Kubernetes node, The real Kubernetes API server",
 	} {
 		parts, err := partsToBuild(strings.Fields(args))
 		var names []string

@@ -25,6 +25,7 @@ type settings struct {
 	addr       string
 	kubeconfig string
 	ready      string
+	cluster    cluster.Kind
 	emulators  gcloud.Choice
 	once       bool
 	limits     bool
@@ -42,6 +43,9 @@ func parse(args []string) (settings, error) {
 	}
 	flags.StringVar(&s.addr, "addr", "", "serve the API at this `address` (default: a free port on 127.0.0.1)")
 	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "use the cluster of this kubeconfig `file` instead of a local one")
+	flags.TextVar(&s.cluster, "cluster", cluster.Embedded,
+		"`which` Kubernetes API server to run: embedded (part of this program) or real (etcd, API server,\n"+
+			"controllers and scheduler, compiled from source)")
 	flags.TextVar(&s.emulators, "emulators", gcloud.Embedded,
 		"`which` Firestore and Pub/Sub emulators to use: embedded (part of this program), official (Google's, which\n"+
 			"need Java), or auto (official if they are installed)")
@@ -63,8 +67,16 @@ func parse(args []string) (settings, error) {
 			flags.Arg(0))
 	}
 	var err error
-	s.node, err = readNode(s.kubeconfig)
-	return s, err
+	if s.node, err = readNode(s.kubeconfig); err != nil {
+		return s, err
+	}
+	switch {
+	case s.kubeconfig != "" && s.cluster == cluster.Real:
+		return s, errors.New("-cluster real and -kubeconfig exclude each other")
+	case s.node != nil:
+		s.cluster = cluster.Real // whose API a kubelet needs
+	}
+	return s, nil
 }
 
 // up starts the cloud, runs the demo and stays up.
@@ -78,7 +90,7 @@ func up(ctx context.Context, args []string) (err error) {
 			return err
 		}
 	}
-	if s.kubeconfig == "" {
+	if s.cluster == cluster.Real {
 		if _, err := cluster.Build(ctx, os.Stdout); err != nil { // cloud.Start shows no status line
 			return err
 		}
@@ -99,6 +111,7 @@ func up(ctx context.Context, args []string) (err error) {
 		ProductionDelivery: s.delivery,
 		Emulators:          s.emulators,
 		Payments:           s.payments,
+		Cluster:            s.cluster,
 		Node:               s.node,
 		AttachFirestore:    os.Getenv("FIRESTORE_EMULATOR_HOST"), AttachPubSub: os.Getenv("PUBSUB_EMULATOR_HOST"),
 	})
