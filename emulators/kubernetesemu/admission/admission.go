@@ -25,6 +25,8 @@ const (
 	Create Operation = "CREATE"
 	Update Operation = "UPDATE"
 	Delete Operation = "DELETE"
+	// Connect opens a stream to an object, such as that of a command in a pod.
+	Connect Operation = "CONNECT"
 )
 
 // Attributes are what admission decides by.
@@ -82,8 +84,12 @@ func (a *Admission) Validate(r Attributes) error {
 	if err := a.checkPolicies(&r); err != nil {
 		return err
 	}
-	if r.Operation == Delete {
+	switch r.Operation {
+	case Delete:
 		return checkUndeletable(&r)
+	case Connect:
+		return nil
+	case Create, Update:
 	}
 	switch o := r.Object.(type) {
 	case *corev1.Pod:

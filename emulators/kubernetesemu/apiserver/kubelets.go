@@ -12,8 +12,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"agents.example/controlplane/emulators/kubernetesemu/admission"
 	"agents.example/controlplane/emulators/kubernetesemu/store"
 )
 
@@ -54,6 +56,9 @@ func (s *Server) connect(what string) func(*call) error {
 		if strings.EqualFold(c.Header.Get("Upgrade"), "websocket") {
 			return apierrors.NewBadRequest("streams over WebSocket are not served: use SPDY, as kubectl does then")
 		}
+		if err := s.admitStream(c); err != nil {
+			return err
+		}
 		if what == "portForward" {
 			o, err := s.registry.Get(c.target.kind, c.target.key)
 			if err != nil {
@@ -68,6 +73,30 @@ func (s *Server) connect(what string) func(*call) error {
 		}
 		return s.proxy(c, pod, "/"+what+"/"+pod.Namespace+"/"+pod.Name+"/"+container)
 	}
+}
+
+// admitStream refuses a stream that an admission policy forbids.
+func (s *Server) admitStream(c *call) error {
+	var options runtime.Object
+	switch c.target.subresource {
+	case "exec":
+		options = &corev1.PodExecOptions{}
+	case "attach":
+		options = &corev1.PodAttachOptions{}
+	default:
+		options = &corev1.PodPortForwardOptions{}
+	}
+	err := runtime.NewParameterCodec(s.catalog.Scheme).DecodeParameters(c.URL.Query(), corev1.SchemeGroupVersion, options)
+	if err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	objects := s.registry.Store
+	objects.Lock() // policies are compiled when they are used first
+	defer objects.Unlock()
+	return s.registry.Admission.Validate(admission.Attributes{
+		Operation: admission.Connect, User: c.user, Kind: c.target.kind, Key: c.target.key, Subresource: c.target.subresource,
+		Object: options, Warn: c.warn,
+	})
 }
 
 // podOf returns the pod and the container that a request names.

@@ -10,10 +10,12 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	nodev1 "k8s.io/api/node/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -110,6 +112,10 @@ func defineAll() []*Kind {
 		define[corev1.Secret, corev1.SecretList](core, "", namespaced),
 		define[networkingv1.NetworkPolicy, networkingv1.NetworkPolicyList](
 			networkingv1.SchemeGroupVersion, "netpol", namespaced|generation),
+		define[autoscalingv2.HorizontalPodAutoscaler, autoscalingv2.HorizontalPodAutoscalerList](
+			autoscalingv2.SchemeGroupVersion, "hpa", namespaced|status),
+		define[policyv1.PodDisruptionBudget, policyv1.PodDisruptionBudgetList](
+			policyv1.SchemeGroupVersion, "pdb", namespaced|status|generation),
 		define[corev1.ResourceQuota, corev1.ResourceQuotaList](core, "quota", namespaced|status),
 		define[corev1.LimitRange, corev1.LimitRangeList](core, "limits", namespaced),
 		define[rbacv1.RoleBinding, rbacv1.RoleBindingList](rbac, "", namespaced),
