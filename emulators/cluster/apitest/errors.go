@@ -5,6 +5,7 @@ package apitest
 import (
 	"net/http"
 	"strings"
+	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -18,11 +19,19 @@ type refused struct {
 	want  refusal
 }
 
-// refusedCases returns a case for each row of the tables.
+// refusedCases returns a case for each row of the tables with objects, and one for all others, which leave nothing.
 func refusedCases() map[string]func(*space) {
-	cases := map[string]func(*space){}
+	cases := map[string]func(*space){
+		"request above the limit":            testLargeRequest,
+		"object above the limit of its kind": testLargeConfig,
+	}
+	alone := map[string]refused{}
 	for _, table := range []map[string]refused{unknownCalls(), malformedCalls(), invalidObjects(), immutableFields()} {
 		for name, row := range table {
+			if row.given == nil {
+				alone[name] = row
+				continue
+			}
 			cases[name] = func(s *space) {
 				for path, body := range row.given {
 					s.create(path, body)
@@ -31,8 +40,15 @@ func refusedCases() map[string]func(*space) {
 			}
 		}
 	}
-	cases["request above the limit"] = testLargeRequest
-	cases["object above the limit of its kind"] = testLargeConfig
+	cases["without objects"] = func(s *space) {
+		for name, row := range alone {
+			s.Run(name, func(t *testing.T) {
+				one := *s
+				one.T = t
+				one.refuses(row.call, row.want)
+			})
+		}
+	}
 	return cases
 }
 
