@@ -17,12 +17,12 @@ type Server struct {
 	Config *rest.Config
 	// Kubeconfig is the path of the same configuration as a file. Without it, the cases of kubectl are skipped.
 	Kubeconfig string
-	// Embedded marks the embedded server, which skips the cases that it says it does not serve.
-	Embedded bool
+	// Skipped are the cases that the server cannot pass, as "group/name", with the reasons.
+	Skipped map[string]string
 }
 
-// width is how many cases run concurrently. They wait for the server most of the time, and -parallel, which is the number
-// of processors by default, is for tests that compute.
+// width is how many cases run concurrently. They wait for the server most of the time, while -parallel, which is the
+// number of processors by default, is for tests that compute.
 const width = 12
 
 // Run runs all cases. Each uses a namespace that no other case uses.
@@ -34,7 +34,12 @@ func Run(t *testing.T, s Server) {
 	for group, cases := range groups() {
 		for name, run := range cases {
 			running.Go(func() error {
-				t.Run(group+"/"+name, func(t *testing.T) { run(newSpace(t, s, admin)) })
+				t.Run(group+"/"+name, func(t *testing.T) {
+					if reason, ok := s.Skipped[group+"/"+name]; ok {
+						t.Skip(reason)
+					}
+					run(newSpace(t, s, admin))
+				})
 				return nil
 			})
 		}

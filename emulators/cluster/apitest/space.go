@@ -213,10 +213,3 @@ func causes(status metav1.Status) []string {
 	}
 	return slices.Compact(list)
 }
-
-// embeddedSkips skips a case that the embedded server does not pass, with the reason.
-func (s *space) embeddedSkips(reason string) {
-	if s.server.Embedded {
-		s.Skip("the embedded server does not serve this: " + reason)
-	}
-}

@@ -7,7 +7,10 @@ func Kinds() []string {
 		name  string
 		kinds []string
 	}{
-		{name: "admissionregistration", kinds: []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}},
+		{name: "admissionregistration", kinds: []string{
+			"ValidatingAdmissionPolicy",
+			"ValidatingAdmissionPolicyBinding",
+		}},
 		{name: "apps", kinds: []string{"Deployment", "ReplicaSet", "StatefulSet"}},
 		{name: "autoscaling", kinds: []string{"Scale"}},
 		{name: "core", kinds: []string{
