@@ -39,7 +39,8 @@ const rbacGroup = "rbac.authorization.k8s.io"
 func (s *space) grant(name, subject, rules string) {
 	s.Helper()
 	s.create(rbacGroup+"/roles", "metadata: {name: "+name+"}\nrules: "+rules)
-	s.create(rbacGroup+"/rolebindings", "metadata: {name: "+name+"}\nroleRef: {apiGroup: "+rbacGroup+", kind: Role, name: "+name+
+	s.create(rbacGroup+"/rolebindings", "metadata: {name: "+name+"}\nroleRef: {apiGroup: "+rbacGroup+", kind: "+
+		"Role, name: "+name+
 		"}\nsubjects: [{"+subject+"}]")
 }
 
@@ -102,11 +103,18 @@ func testRole(s *space) {
 		refusal{code: 403, reason: metav1.StatusReasonForbidden})
 	user.refuses(call{path: "/api/v1/configmaps"}, refusal{code: 403, reason: metav1.StatusReasonForbidden})
 	// An apply is a patch, and of a new object a creation, too.
-	user.refuses(call{verb: "APPLY", path: "configmaps/b", query: "fieldManager=m", body: strings.Replace(config("{}"), "name: a", "name: b", 1)},
+	user.refuses(call{
+		verb: "APPLY", path: "configmaps/b", query: "fieldManager=m",
+		body: strings.Replace(config("{}"), "name: a", "name: b", 1),
+	},
 		s.forbidden("patch", "configmaps", ""))
-	s.must(call{verb: "MERGE", path: rbacGroup + "/roles/r", body: "rules: [{apiGroups: [''], resources: [configmaps], verbs: [patch]}]"})
+	s.must(call{verb: "MERGE", path: rbacGroup + "/roles/r", body: "rules: [{apiGroups: [''], resources: " +
+		"[configmaps], verbs: [patch]}]"})
 	user.awaitRight(call{verb: "MERGE", path: "configmaps/a", body: "data: {a: b}"})
-	user.refuses(call{verb: "APPLY", path: "configmaps/b", query: "fieldManager=m", body: strings.Replace(config("{}"), "name: a", "name: b", 1)},
+	user.refuses(call{
+		verb: "APPLY", path: "configmaps/b", query: "fieldManager=m",
+		body: strings.Replace(config("{}"), "name: a", "name: b", 1),
+	},
 		s.forbidden("create", "configmaps", ""))
 	s.must(call{verb: "DELETE", path: rbacGroup + "/rolebindings/r"})
 	s.eventually("the right is gone", func(ctx context.Context) error {
@@ -116,15 +124,18 @@ func testRole(s *space) {
 
 func testResourceNames(s *space) {
 	user, subject := s.user()
-	s.grant("r", subject, "[{apiGroups: [''], resources: [configmaps], resourceNames: [a], verbs: [get, list, create, delete]}]")
+	s.grant("r", subject, "[{apiGroups: [''], resources: [configmaps], resourceNames: [a], verbs: [get, list, "+
+		"create, delete]}]")
 	s.create("configmaps", "metadata: {name: a}", "metadata: {name: b}")
 	user.awaitRight(call{path: "configmaps/a"})
 	user.refuses(call{path: "configmaps/b"}, s.forbidden("get", "configmaps", ""))
 	user.refuses(call{path: "configmaps"}, s.forbidden("list", "configmaps", ""))
 	user.must(call{path: "configmaps", query: "fieldSelector=metadata.name%3Da"}) // a list of one name
-	user.refuses(call{path: "configmaps", query: "fieldSelector=metadata.name%3Db"}, s.forbidden("list", "configmaps", ""))
+	user.refuses(call{path: "configmaps", query: "fieldSelector=metadata.name%3Db"}, s.forbidden("list",
+		"configmaps", ""))
 	user.must(call{verb: "DELETE", path: "configmaps/a"})
-	user.refuses(post("configmaps", "metadata: {name: a}"), s.forbidden("create", "configmaps", "")) // the name is in the body
+	user.refuses(post("configmaps", "metadata: {name: a}"), s.forbidden("create", "configmaps",
+		"")) // the name is in the body
 }
 
 func testSubresources(s *space) {
@@ -140,7 +151,8 @@ func testSubresources(s *space) {
 
 func testClusterRoleInNamespace(s *space) {
 	user, subject := s.user()
-	s.create(rbacGroup+"/rolebindings", "metadata: {name: r}\nroleRef: {apiGroup: "+rbacGroup+", kind: ClusterRole, name: view}\n"+
+	s.create(rbacGroup+"/rolebindings", "metadata: {name: r}\nroleRef: {apiGroup: "+rbacGroup+", kind: "+
+		"ClusterRole, name: view}\n"+
 		"subjects: [{"+subject+"}]")
 	user.awaitRight(call{path: "configmaps"})
 	user.get("pods")
@@ -154,7 +166,8 @@ func (s *space) grantEverywhere(subject, rules string) {
 	s.Helper()
 	for path, body := range map[string]string{
 		"clusterroles": "rules: " + rules,
-		"clusterrolebindings": "roleRef: {apiGroup: " + rbacGroup + ", kind: ClusterRole, name: " + s.namespace + "}\n" +
+		"clusterrolebindings": "roleRef: {apiGroup: " + rbacGroup + ", kind: ClusterRole, name: " +
+			"" + s.namespace + "}\n" +
 			"subjects: [{" + subject + "}]",
 	} {
 		path = "/apis/" + rbacGroup + "/v1/" + path
@@ -171,7 +184,10 @@ func testClusterRole(s *space) {
 		"{apiGroups: ['*'], resources: ['*'], verbs: [watch]}, {nonResourceURLs: [/metrics], verbs: [get]}]")
 	user.awaitRight(call{path: "/api/v1/namespaces"})
 	user.get("/api/v1/namespaces/{ns}")
-	user.refuses(call{verb: "MERGE", path: "/api/v1/namespaces/{ns}", body: "{}"}, refusal{code: 403, reason: metav1.StatusReasonForbidden})
+	user.refuses(call{verb: "MERGE", path: "/api/v1/namespaces/{ns}", body: "{}"}, refusal{
+		code:   403,
+		reason: metav1.StatusReasonForbidden,
+	})
 	user.must(call{path: "secrets", query: "watch=true&timeoutSeconds=1"})
 	user.refuses(call{path: "secrets"}, s.forbidden("list", "secrets", ""))
 }
@@ -194,7 +210,8 @@ func testReviews(s *space) {
 			"spec: {resourceAttributes: {namespace: "+s.namespace+", "+attributes+"}}"))
 	}
 	s.eventually("the right is granted", func(context.Context) error {
-		return differences(review("group: apps, resource: statefulsets, subresource: scale, name: a, verb: patch"), map[string]any{
+		return differences(review("group: apps, resource: statefulsets, subresource: scale, name: a, verb: "+
+			"patch"), map[string]any{
 			"/status/allowed": true, "/kind": "SelfSubjectAccessReview",
 		})
 	})
@@ -206,14 +223,17 @@ func testReviews(s *space) {
 	} {
 		s.want(review(attributes), map[string]any{"/status/allowed": false})
 	}
-	admin := s.must(post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "spec: {resourceAttributes: {verb: '*', resource: '*'}}"))
+	admin := s.must(post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "spec: {resourceAttributes: "+
+		"{verb: '*', resource: '*'}}"))
 	s.want(admin, map[string]any{"/status/allowed": true})
 }
 
 func testSubjectReview(s *space) {
-	s.grant("r", "apiGroup: "+rbacGroup+", kind: Group, name: g", "[{apiGroups: [''], resources: [pods], verbs: [get]}]")
+	s.grant("r", "apiGroup: "+rbacGroup+", kind: Group, name: g", "[{apiGroups: [''], resources: [pods], verbs: "+
+		"[get]}]")
 	review := func(group string) answer {
-		return s.must(post("/apis/authorization.k8s.io/v1/subjectaccessreviews", "spec: {user: a, groups: ["+group+"], "+
+		return s.must(post("/apis/authorization.k8s.io/v1/subjectaccessreviews", "spec: {user: a, groups: "+
+			"["+group+"], "+
 			"resourceAttributes: {namespace: "+s.namespace+", resource: pods, verb: get}}"))
 	}
 	s.eventually("the right is granted", func(context.Context) error {
@@ -239,8 +259,11 @@ func testRulesReview(s *space) {
 // testEscalation checks that nobody grants rights that they do not have.
 func testEscalation(s *space) {
 	user, subject := s.user()
-	s.grant("r", subject, "[{apiGroups: ["+rbacGroup+"], resources: [roles, rolebindings], verbs: [get, list, create, update]}]")
+	s.grant("r", subject, "[{apiGroups: ["+rbacGroup+"], resources: [roles, rolebindings], verbs: [get, list, "+
+		"create, update]}]")
 	user.awaitRight(call{path: rbacGroup + "/roles"})
-	user.refuses(post(rbacGroup+"/roles", "metadata: {name: more}\nrules: [{apiGroups: [''], resources: [secrets], verbs: [get]}]"),
-		refusal{code: 403, reason: metav1.StatusReasonForbidden, message: "is attempting to grant RBAC permissions not currently held"})
+	user.refuses(post(rbacGroup+"/roles", "metadata: {name: more}\nrules: [{apiGroups: [''], resources: [secrets], "+
+		"verbs: [get]}]"),
+		refusal{code: 403, reason: metav1.StatusReasonForbidden, message: "is attempting to grant RBAC permissions " +
+			"not currently held"})
 }

@@ -7,6 +7,7 @@ package apitest
 import (
 	"testing"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 )
 
@@ -16,43 +17,54 @@ type Server struct {
 	Config *rest.Config
 	// Kubeconfig is the path of the same configuration as a file. Without it, the cases of kubectl are skipped.
 	Kubeconfig string
-	// Embedded marks the embedded server, which skips the cases that it says it does not serve.
-	Embedded bool
+	// Skipped are the cases that the server cannot pass, as "group/name", with the reasons.
+	Skipped map[string]string
 }
 
-// Run runs all cases concurrently. Each uses a namespace that no other case uses.
+// width is how many cases run concurrently. They wait for the server most of the time, while -parallel, which is the
+// number of processors by default, is for tests that compute.
+const width = 12
+
+// Run runs all cases. Each uses a namespace that no other case uses.
 func Run(t *testing.T, s Server) {
 	t.Helper()
 	admin := newClient(t, s.Config)
-	for _, group := range []struct {
-		name  string
-		cases map[string]func(*space)
-	}{
-		{name: "verbs", cases: verbCases()},
-		{name: "refused", cases: refusedCases()},
-		{name: "options", cases: optionCases()},
-		{name: "defaults", cases: defaultCases()},
-		{name: "writes", cases: writeCases()},
-		{name: "apply", cases: applyCases()},
-		{name: "deletions", cases: deleteCases()},
-		{name: "watches", cases: watchCases()},
-		{name: "namespaces", cases: namespaceCases()},
-		{name: "controllers", cases: controllerCases()},
-		{name: "admission", cases: admissionCases()},
-		{name: "policies", cases: policyCases()},
-		{name: "access", cases: accessCases()},
-		{name: "discovery", cases: discoveryCases()},
-		{name: "clients", cases: clientCases()},
-		{name: "kubectl", cases: kubectlCases()},
-	} {
-		t.Run(group.name, func(t *testing.T) {
-			t.Parallel()
-			for name, run := range group.cases {
-				t.Run(name, func(t *testing.T) {
-					t.Parallel()
+	var running errgroup.Group
+	running.SetLimit(width)
+	for group, cases := range groups() {
+		for name, run := range cases {
+			running.Go(func() error {
+				t.Run(group+"/"+name, func(t *testing.T) {
+					if reason, ok := s.Skipped[group+"/"+name]; ok {
+						t.Skip(reason)
+					}
 					run(newSpace(t, s, admin))
 				})
-			}
-		})
+				return nil
+			})
+		}
+	}
+	_ = running.Wait() // the cases report their failures themselves
+}
+
+// groups returns the cases by what they are about.
+func groups() map[string]map[string]func(*space) {
+	return map[string]map[string]func(*space){
+		"verbs":       verbCases(),
+		"refused":     refusedCases(),
+		"options":     optionCases(),
+		"defaults":    defaultCases(),
+		"writes":      writeCases(),
+		"apply":       applyCases(),
+		"deletions":   deleteCases(),
+		"watches":     watchCases(),
+		"namespaces":  namespaceCases(),
+		"controllers": controllerCases(),
+		"admission":   admissionCases(),
+		"policies":    policyCases(),
+		"access":      accessCases(),
+		"discovery":   discoveryCases(),
+		"clients":     clientCases(),
+		"kubectl":     kubectlCases(),
 	}
 }

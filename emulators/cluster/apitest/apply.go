@@ -77,27 +77,34 @@ func testApplyCreates(s *space) {
 func testApplyRepeats(s *space) {
 	a := s.apply("one", "configmaps/a", config("{a: b}"))
 	s.want(s.apply("one", "configmaps/a", config("{a: b}")), map[string]any{
-		"/metadata/resourceVersion": a.at("/metadata/resourceVersion"), "/metadata/managedFields": a.at("/metadata/managedFields"),
+		"/metadata/resourceVersion": a.at("/metadata/resourceVersion"),
+		"/metadata/managedFields":   a.at("/metadata/managedFields"),
 	})
 }
 
 func testApplyConflict(s *space) {
 	s.apply("one", "configmaps/a", config("{a: b, c: d}"))
-	s.refuses(call{verb: "APPLY", path: "configmaps/a", query: "fieldManager=two", body: config("{a: x, e: f}")}, refusal{
-		code: http.StatusConflict, reason: metav1.StatusReasonConflict,
-		message: `Apply failed with 1 conflict: conflict with "one": .data.a`, causes: []string{"FieldManagerConflict .data.a"},
-	})
-	s.refuses(call{verb: "APPLY", path: "configmaps/a", query: "fieldManager=two", body: config("{a: x, c: x}")}, refusal{
-		code: http.StatusConflict, reason: metav1.StatusReasonConflict,
-		message: "Apply failed with 2 conflicts: conflicts with \"one\":\n- .data.a\n- .data.c",
-		causes:  []string{"FieldManagerConflict .data.a", "FieldManagerConflict .data.c"},
-	})
+	s.refuses(call{verb: "APPLY", path: "configmaps/a", query: "fieldManager=two", body: config("{a: x, e: f}")},
+		refusal{
+			code: http.StatusConflict, reason: metav1.StatusReasonConflict,
+			message: `Apply failed with 1 conflict: conflict with "one": .data.a`, causes: []string{"FieldManagerConflict .data.a"},
+		})
+	s.refuses(call{verb: "APPLY", path: "configmaps/a", query: "fieldManager=two", body: config("{a: x, c: x}")},
+		refusal{
+			code: http.StatusConflict, reason: metav1.StatusReasonConflict,
+			message: "Apply failed with 2 conflicts: conflicts with \"one\":\n- .data.a\n- .data.c",
+			causes:  []string{"FieldManagerConflict .data.a", "FieldManagerConflict .data.c"},
+		})
 	s.want(s.get("configmaps/a"), map[string]any{"/data": map[string]string{"a": "b", "c": "d"}})
-	forced := s.must(call{verb: "APPLY", path: "configmaps/a", query: "fieldManager=two&force=true", body: config("{a: x}")})
-	s.want(forced, map[string]any{"/data": map[string]string{"a": "x", "c": "d"}})
-	s.refuses(call{verb: "APPLY", path: "configmaps/a", query: "fieldManager=one", body: config("{a: b, c: d}")}, refusal{
-		code: http.StatusConflict, reason: metav1.StatusReasonConflict, message: `conflict with "two"`,
+	forced := s.must(call{
+		verb: "APPLY", path: "configmaps/a", query: "fieldManager=two&force=true",
+		body: config("{a: x}"),
 	})
+	s.want(forced, map[string]any{"/data": map[string]string{"a": "x", "c": "d"}})
+	s.refuses(call{verb: "APPLY", path: "configmaps/a", query: "fieldManager=one", body: config("{a: b, c: d}")},
+		refusal{
+			code: http.StatusConflict, reason: metav1.StatusReasonConflict, message: `conflict with "two"`,
+		})
 }
 
 func testApplyAgainstUpdate(s *space) {
@@ -108,7 +115,10 @@ func testApplyAgainstUpdate(s *space) {
 		code: http.StatusConflict, reason: metav1.StatusReasonConflict, message: `conflict with "two" using v1: .data.a`,
 		causes: []string{"FieldManagerConflict .data.a"},
 	})
-	forced := s.must(call{verb: "APPLY", path: "configmaps/a", query: "fieldManager=one&force=true", body: config("{a: b}")})
+	forced := s.must(call{
+		verb: "APPLY", path: "configmaps/a", query: "fieldManager=one&force=true",
+		body: config("{a: b}"),
+	})
 	s.want(forced, map[string]any{"/data": map[string]string{"a": "b", "d": "e"}})
 	s.wantManagers(forced, "one Apply", "two Update")
 }
@@ -125,7 +135,8 @@ func testApplyShares(s *space) {
 func testApplyPrunes(s *space) {
 	s.apply("one", "configmaps/a", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {a: b}, "+
 		"annotations: {a: b}}, data: {a: b, c: d}}")
-	s.must(call{verb: "MERGE", path: "configmaps/a", query: "fieldManager=two", body: "{metadata: {labels: {c: d}}, data: {e: f}}"})
+	s.must(call{verb: "MERGE", path: "configmaps/a", query: "fieldManager=two", body: "{metadata: {labels: {c: " +
+		"d}}, data: {e: f}}"})
 	a := s.apply("one", "configmaps/a", config("{a: b}"))
 	s.want(a, map[string]any{
 		"/data": map[string]string{"a": "b", "e": "f"}, "/metadata/labels": map[string]string{"c": "d"},
@@ -136,7 +147,8 @@ func testApplyPrunes(s *space) {
 // workload returns YAML to apply a StatefulSet with fields of its container.
 func workload(fields string) string {
 	return "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a}, spec: {replicas: 0, selector: " +
-		"{matchLabels: {app: a}}, template: {metadata: {labels: {app: a}}, spec: {containers: [{name: b, image: i, " + fields + "}]}}}}"
+		"{matchLabels: {app: a}}, template: {metadata: {labels: {app: a}}, spec: {containers: [{name: b, image: i, " +
+		"" + fields + "}]}}}}"
 }
 
 func testApplyLists(s *space) {
@@ -166,7 +178,8 @@ func testApplyLists(s *space) {
 		causes: []string{`FieldManagerConflict .spec.template.spec.containers[name="b"].env[name="B"].value`},
 	})
 	s.refuses(call{
-		verb: "APPLY", path: path, query: "fieldManager=one", body: workload("env: [{name: B, value: x}, {name: B, value: y}]"),
+		verb: "APPLY", path: path, query: "fieldManager=one", body: workload("env: [{name: B, value: x}, {name: B, " +
+			"value: y}]"),
 	}, refusal{code: 500, message: "duplicate entries for key"})
 }
 

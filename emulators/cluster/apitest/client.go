@@ -127,7 +127,8 @@ func (c *client) send(ctx context.Context, namespace string, r call) (answer, er
 		return answer{}, err
 	}
 	body, err := io.ReadAll(response.Body)
-	return answer{code: response.StatusCode, header: response.Header, body: body}, errors.Join(err, response.Body.Close())
+	return answer{code: response.StatusCode, header: response.Header, body: body}, errors.Join(err,
+		response.Body.Close())
 }
 
 // err returns the error that client-go makes of an answer, or nil.

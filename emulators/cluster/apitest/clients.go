@@ -83,7 +83,8 @@ func testProtobuf(s *space) {
 		s.Errorf("read of a deleted object: %v", err)
 	}
 	a := s.send(call{path: "configmaps/a", header: accept(runtime.ContentTypeProtobuf)})
-	if a.code != http.StatusNotFound || a.header.Get("Content-Type") != runtime.ContentTypeProtobuf || string(a.body[:4]) != "k8s\x00" {
+	if a.code != http.StatusNotFound || a.header.Get("Content-Type") != runtime.ContentTypeProtobuf ||
+		string(a.body[:4]) != "k8s\x00" {
 		s.Errorf("refusal as protobuf: %d %q", a.code, a.header.Get("Content-Type"))
 	}
 }
@@ -128,7 +129,8 @@ func testMetadataClient(s *space) {
 		s.Fatal(err)
 	}
 	defer events.Stop()
-	if err := configs.DeleteCollection(s.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "list"}); err != nil {
+	if err := configs.DeleteCollection(s.Context(), metav1.DeleteOptions{},
+		metav1.ListOptions{LabelSelector: "list"}); err != nil {
 		s.Error(err)
 	}
 	for range 3 {
@@ -148,7 +150,8 @@ func testDynamicClient(s *space) {
 	}
 	sets := client.Resource(appsv1.SchemeGroupVersion.WithResource("statefulsets")).Namespace(s.namespace)
 	object := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}, "data": map[string]any{"a": "b"},
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"},
+		"data": map[string]any{"a": "b"},
 	}}
 	configs := client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(s.namespace)
 	if _, err := configs.Apply(s.Context(), "a", object, metav1.ApplyOptions{FieldManager: "one"}); err != nil {

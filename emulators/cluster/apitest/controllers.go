@@ -14,7 +14,7 @@ import (
 // controllerCases are about what controllers make of objects.
 func controllerCases() map[string]func(*space) {
 	return map[string]func(*space){
-		"stateful set":             testStatefulSet,
+		"stateful set": testStatefulSet, "revisions of a stateful set": testRevisions,
 		"replacement of a pod":     testRollingUpdate,
 		"scale to zero":            testScaleToZero,
 		"claims of a stateful set": testClaimsStay,
@@ -31,7 +31,7 @@ func controllerCases() map[string]func(*space) {
 }
 
 func testStatefulSet(s *space) {
-	s.create("apps/statefulsets", agentSet("a", "replicas: 2, "))
+	s.create("apps/statefulsets", agentSet("replicas: 2, "))
 	set := s.await("apps/statefulsets/a", map[string]any{
 		"/status/replicas": 2, "/status/readyReplicas": 2, "/status/availableReplicas": 2, "/status/currentReplicas": 2,
 		"/status/updatedReplicas": 2, "/status/observedGeneration": 1, "/status/collisionCount": 0,
@@ -54,7 +54,10 @@ func testStatefulSet(s *space) {
 		"/status/containerStatuses/0/restartCount": 0, "/status/containerStatuses/0/image": image,
 		"/spec/serviceAccountName": "default", "/spec/tolerations/0/key": "node.kubernetes.io/not-ready",
 	})
-	for _, field := range []string{"/status/podIP", "/status/hostIP", "/status/startTime", "/spec/nodeName", "/status/podIPs/0/ip"} {
+	for _, field := range []string{
+		"/status/podIP", "/status/hostIP", "/status/startTime", "/spec/nodeName",
+		"/status/podIPs/0/ip",
+	} {
 		if pod.text(field) == "" {
 			s.Errorf("a ready pod has no %s", field)
 		}
@@ -70,11 +73,16 @@ func testStatefulSet(s *space) {
 		"/metadata/labels": map[string]string{"app": "a"}, "/metadata/ownerReferences": nil,
 	})
 	s.want(s.get("/api/v1/persistentvolumes/"+claim.text("/spec/volumeName")), map[string]any{
-		"/spec/claimRef/namespace": s.namespace, "/spec/claimRef/name": "data-a-0", "/spec/claimRef/uid": claim.at("/metadata/uid"),
+		"/spec/claimRef/namespace": s.namespace, "/spec/claimRef/name": "data-a-0",
+		"/spec/claimRef/uid":     claim.at("/metadata/uid"),
 		"/spec/capacity/storage": "1Gi", "/status/phase": "Bound", "/spec/persistentVolumeReclaimPolicy": "Delete",
 		"/spec/storageClassName": claim.at("/spec/storageClassName"),
 	})
-	s.embeddedSkips("revisions of workloads")
+}
+
+func testRevisions(s *space) {
+	s.create("apps/statefulsets", agentSet("replicas: 1, "))
+	revision := s.await("apps/statefulsets/a", map[string]any{"/status/observedGeneration": 1}).text("/status/updateRevision")
 	revisions := s.get("apps/controllerrevisions")
 	s.want(revisions, map[string]any{"/items/0/metadata/name": revision, "/items/0/revision": 1, "/items/1": nil})
 }
@@ -97,18 +105,20 @@ func conditionOf(a answer, name string) string {
 
 // testRollingUpdate changes a template: the pod is replaced, with its name and volume.
 func testRollingUpdate(s *space) {
-	s.create("apps/statefulsets", agentSet("a", ""))
+	s.create("apps/statefulsets", agentSet(""))
 	before := s.await("pods/a-0", ready())
-	changed := s.must(call{verb: "STRATEGIC", path: "apps/statefulsets/a", body: "spec: {template: {spec: {containers: " +
+	changed := s.must(call{verb: "STRATEGIC", path: "apps/statefulsets/a", body: "spec: {template: {spec: " +
+		"{containers: " +
 		"[{name: main, env: [{name: A, value: b}]}]}}}"})
 	s.want(changed, map[string]any{"/metadata/generation": 2})
 	s.await("apps/statefulsets/a", map[string]any{
-		"/status/observedGeneration": 2, "/status/readyReplicas": 1, "/status/updatedReplicas": 1, "/status/currentReplicas": 1,
+		"/status/observedGeneration": 2, "/status/readyReplicas": 1, "/status/updatedReplicas": 1,
+		"/status/currentReplicas": 1,
 	})
 	after := s.await("pods/a-0", ready())
 	s.want(after, map[string]any{
-		"/spec/containers/0/env/0/value": "b", "/metadata/labels/controller-revision-hash": s.get("apps/statefulsets/a").
-							at("/status/currentRevision"),
+		"/spec/containers/0/env/0/value":            "b",
+		"/metadata/labels/controller-revision-hash": s.get("apps/statefulsets/a").at("/status/currentRevision"),
 	})
 	if after.text("/metadata/uid") == before.text("/metadata/uid") {
 		s.Error("the pod was not replaced")
@@ -128,7 +138,7 @@ func testRollingUpdate(s *space) {
 }
 
 func testScaleToZero(s *space) {
-	s.create("apps/statefulsets", agentSet("a", ""))
+	s.create("apps/statefulsets", agentSet(""))
 	s.await("pods/a-0", ready())
 	s.must(call{verb: "MERGE", path: "apps/statefulsets/a/scale", body: "spec: {replicas: 0}"})
 	s.awaitGone("pods/a-0")
@@ -140,7 +150,7 @@ func testScaleToZero(s *space) {
 
 // testClaimsStay deletes a StatefulSet: its pods go, its claims stay.
 func testClaimsStay(s *space) {
-	s.create("apps/statefulsets", agentSet("a", ""))
+	s.create("apps/statefulsets", agentSet(""))
 	s.await("pods/a-0", ready())
 	s.must(call{verb: "DELETE", path: "apps/statefulsets/a"})
 	s.awaitGone("pods/a-0")
@@ -148,18 +158,22 @@ func testClaimsStay(s *space) {
 }
 
 func testDeployment(s *space) {
-	s.create("apps/deployments", "metadata: {name: a}\nspec: {replicas: 2, selector: {matchLabels: {app: a}}, template: "+
+	s.create("apps/deployments", "metadata: {name: a}\nspec: {replicas: 2, selector: {matchLabels: {app: a}}, "+
+		"template: "+
 		"{metadata: {labels: {app: a}}, spec: {containers: [{name: main, image: '"+image+"'}]}}}")
 	d := s.await("apps/deployments/a", map[string]any{
-		"/status/readyReplicas": 2, "/status/updatedReplicas": 2, "/status/availableReplicas": 2, "/status/observedGeneration": 1,
+		"/status/readyReplicas": 2, "/status/updatedReplicas": 2, "/status/availableReplicas": 2,
+		"/status/observedGeneration": 1,
 	})
 	sets := s.get("apps/replicasets")
 	s.want(sets, map[string]any{
-		"/items/1": nil, "/items/0/metadata/ownerReferences/0/uid": d.at("/metadata/uid"), "/items/0/status/readyReplicas": 2,
+		"/items/1": nil, "/items/0/metadata/ownerReferences/0/uid": d.at("/metadata/uid"),
+		"/items/0/status/readyReplicas": 2,
 	})
 	s.must(call{verb: "MERGE", path: "apps/deployments/a", body: "spec: {template: {metadata: {annotations: {a: b}}}}"})
 	s.await("apps/deployments/a", map[string]any{
-		"/status/observedGeneration": 2, "/status/updatedReplicas": 2, "/status/readyReplicas": 2, "/status/replicas": 2,
+		"/status/observedGeneration": 2, "/status/updatedReplicas": 2, "/status/readyReplicas": 2,
+		"/status/replicas": 2,
 	})
 	s.must(call{verb: "DELETE", path: "apps/deployments/a", query: "propagationPolicy=Background"})
 	s.eventually("the pods are gone", func(ctx context.Context) error {
@@ -209,10 +223,12 @@ func testUnschedulable(s *space) {
 func testScheduling(s *space) {
 	node := s.must(call{path: "/api/v1/nodes"}).names()[0]
 	pod := func(name, fields string) string {
-		return "metadata: {name: " + name + "}\nspec: {" + fields + "containers: [{name: main, image: i, resources: {requests: {cpu: '%s'}}}]}"
+		return "metadata: {name: " + name + "}\nspec: {" + fields + "containers: [{name: main, image: i, " +
+			"resources: {requests: {cpu: '%s'}}}]}"
 	}
 	s.create("pods", fmt.Sprintf(pod("chosen", "nodeSelector: {kubernetes.io/hostname: "+node+"}, "), "1"))
-	s.create("pods", fmt.Sprintf(pod("large", ""), "100000"), fmt.Sprintf(pod("nowhere", "nodeSelector: {none: none}, "), "1"))
+	s.create("pods", fmt.Sprintf(pod("large", ""), "100000"), fmt.Sprintf(pod("nowhere", "nodeSelector: {none: "+
+		"none}, "), "1"))
 	s.want(s.await("pods/chosen", ready()), map[string]any{"/spec/nodeName": node})
 	for _, name := range []string{"large", "nowhere"} {
 		s.eventually(name+" is unschedulable", func(ctx context.Context) error {

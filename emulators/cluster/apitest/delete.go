@@ -17,7 +17,7 @@ func deleteCases() map[string]func(*space) {
 		"finalizer":                testFinalizer,
 		"answer":                   testDeleteAnswer,
 		"collection":               testDeleteCollection,
-		"background":               func(s *space) { testPropagation(s, "Background") },
+		"background":               testBackground,
 		"orphan":                   testOrphan,
 		"foreground":               testForeground,
 		"owner that does not live": testMissingOwner,
@@ -38,7 +38,8 @@ func testDeletePreconditions(s *space) {
 			body: fmt.Sprintf("{apiVersion: v1, kind: DeleteOptions, preconditions: {%s: '%s'}}", field, value),
 		}
 	}
-	conflict := refusal{code: 409, reason: metav1.StatusReasonConflict, message: "the UID in the precondition (none) does not match"}
+	conflict := refusal{code: 409, reason: metav1.StatusReasonConflict, message: "the UID in the precondition " +
+		"(none) does not match"}
 	s.refuses(with("uid", "none"), conflict)
 	conflict.message = "the ResourceVersion in the precondition (1) does not match"
 	s.refuses(with("resourceVersion", "1"), conflict)
@@ -66,7 +67,8 @@ func testFinalizer(s *space) {
 		code: 409, reason: metav1.StatusReasonAlreadyExists, message: `object is being deleted: configmaps "a" already exists`,
 	})
 	s.want(s.must(call{verb: "MERGE", path: "configmaps/a", body: "data: {a: b}"}), map[string]any{"/data/a": "b"})
-	s.refuses(call{verb: "MERGE", path: "configmaps/a", body: "metadata: {finalizers: [example.test/wait, example.test/more]}"},
+	s.refuses(call{verb: "MERGE", path: "configmaps/a", body: "metadata: {finalizers: [example.test/wait, " +
+		"example.test/more]}"},
 		invalid("FieldValueForbidden metadata.finalizers"))
 	last := s.must(call{verb: "MERGE", path: "configmaps/a", body: "metadata: {finalizers: null}"})
 	s.want(last, map[string]any{"/kind": "ConfigMap", "/metadata/finalizers": nil})
@@ -88,7 +90,10 @@ func testDeleteAnswer(s *space) {
 func testDeleteCollection(s *space) {
 	s.configs(4)
 	a := s.must(call{verb: "DELETE", path: "configmaps", query: "labelSelector=odd%3D1"})
-	s.want(a, map[string]any{"/kind": "ConfigMapList", "/items/0/metadata/name": "c-001", "/items/1/metadata/name": "c-003"})
+	s.want(a, map[string]any{
+		"/kind": "ConfigMapList", "/items/0/metadata/name": "c-001",
+		"/items/1/metadata/name": "c-003",
+	})
 	s.awaitGone("configmaps/c-001")
 	s.get("configmaps/c-000")
 	s.must(call{verb: "DELETE", path: "configmaps", query: "fieldSelector=metadata.name%3Dc-000"})
@@ -96,21 +101,19 @@ func testDeleteCollection(s *space) {
 	s.get("configmaps/c-002")
 }
 
-// own creates a ConfigMap that owns the ConfigMaps owned and other, and returns its UID. fields are further ones of the
-// reference.
-func (s *space) own(fields string) string {
+// own creates a ConfigMap that owns the ConfigMaps owned and other. fields are further ones of the reference.
+func (s *space) own(fields string) {
 	s.Helper()
 	uid := s.create("configmaps", "metadata: {name: owner}").text("/metadata/uid")
 	for _, name := range []string{"owned", "other"} {
 		s.create("configmaps", fmt.Sprintf("metadata: {name: %s, ownerReferences: [{apiVersion: v1, kind: ConfigMap, "+
 			"name: owner, uid: %s%s}]}", name, uid, fields))
 	}
-	return uid
 }
 
-func testPropagation(s *space, policy string) {
+func testBackground(s *space) {
 	s.own("")
-	gone := s.must(call{verb: "DELETE", path: "configmaps/owner", query: "propagationPolicy=" + policy})
+	gone := s.must(call{verb: "DELETE", path: "configmaps/owner", query: "propagationPolicy=Background"})
 	s.want(gone, map[string]any{"/kind": "Status"})
 	s.awaitGone("configmaps/owned")
 	s.awaitGone("configmaps/other")
@@ -118,9 +121,13 @@ func testPropagation(s *space, policy string) {
 
 func testOrphan(s *space) {
 	s.own("")
-	s.must(call{verb: "DELETE", path: "configmaps/owner", body: "{kind: DeleteOptions, apiVersion: v1, propagationPolicy: Orphan}"})
+	s.must(call{verb: "DELETE", path: "configmaps/owner", body: "{kind: DeleteOptions, apiVersion: v1, " +
+		"propagationPolicy: Orphan}"})
 	s.awaitGone("configmaps/owner")
-	s.want(s.get("configmaps/owned"), map[string]any{"/metadata/ownerReferences": nil, "/metadata/deletionTimestamp": nil})
+	s.want(s.get("configmaps/owned"), map[string]any{
+		"/metadata/ownerReferences":   nil,
+		"/metadata/deletionTimestamp": nil,
+	})
 }
 
 // testForeground deletes an owner that waits for what it owns and blocks it.
@@ -144,7 +151,8 @@ func testForeground(s *space) {
 }
 
 func testMissingOwner(s *space) {
-	s.create("configmaps", "metadata: {name: owned, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: none, uid: none}]}")
+	s.create("configmaps", "metadata: {name: owned, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: "+
+		"none, uid: none}]}")
 	s.awaitGone("configmaps/owned")
 }
 
@@ -152,7 +160,8 @@ func testMissingOwner(s *space) {
 func testTwoOwners(s *space) {
 	first := s.create("configmaps", "metadata: {name: first}").text("/metadata/uid")
 	second := s.create("configmaps", "metadata: {name: second}").text("/metadata/uid")
-	s.create("configmaps", "metadata: {name: owned, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: first, uid: "+
+	s.create("configmaps", "metadata: {name: owned, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: "+
+		"first, uid: "+
 		first+"}, {apiVersion: v1, kind: ConfigMap, name: second, uid: "+second+"}]}")
 	s.must(call{verb: "DELETE", path: "configmaps/first", query: "propagationPolicy=Background"})
 	s.eventually("the reference to the first owner is gone", func(ctx context.Context) error {
@@ -170,7 +179,8 @@ func testTwoOwners(s *space) {
 
 func testForeignOwner(s *space) {
 	s.create("configmaps", "metadata: {name: owner}")
-	s.create("configmaps", "metadata: {name: owned, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: owner, uid: former}]}")
+	s.create("configmaps", "metadata: {name: owned, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: "+
+		"owner, uid: former}]}")
 	s.awaitGone("configmaps/owned")
 	s.get("configmaps/owner")
 }
@@ -206,18 +216,11 @@ func testImmediateDeletion(s *space) {
 
 func testDeleteOptions(s *space) {
 	s.create("configmaps", "metadata: {name: a}")
-	for name, r := range map[string]call{
-		"policy":          {query: "propagationPolicy=None"},
-		"grace":           {query: "gracePeriodSeconds=-5"},
-		"orphan and both": {body: "{kind: DeleteOptions, apiVersion: v1, orphanDependents: true, propagationPolicy: Orphan}"},
+	for _, r := range []call{
+		{query: "propagationPolicy=None"},
+		{body: "{kind: DeleteOptions, apiVersion: v1, orphanDependents: true, propagationPolicy: Orphan}"},
 	} {
 		r.verb, r.path = "DELETE", "configmaps/a"
-		s.Log(name)
-		if name == "grace" { // a negative period means one second
-			r.query += "&dryRun=All"
-			s.must(r)
-			continue
-		}
 		s.refuses(r, refusal{code: 422, reason: metav1.StatusReasonInvalid})
 	}
 	s.get("configmaps/a")

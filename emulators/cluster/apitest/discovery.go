@@ -84,14 +84,16 @@ func testResources(s *space) {
 	core, apps := s.resourcesOf("/api/v1"), s.resourcesOf("/apis/apps/v1")
 	for name, kind := range map[string]string{
 		"pods/log": "Pod", "pods/status": "Pod", "pods/binding": "Binding", "pods/exec": "PodExecOptions",
-		"pods/portforward": "PodPortForwardOptions", "namespaces/finalize": "Namespace", "serviceaccounts/token": "TokenRequest",
+		"pods/portforward": "PodPortForwardOptions", "namespaces/finalize": "Namespace",
+		"serviceaccounts/token":         "TokenRequest",
 		"persistentvolumeclaims/status": "PersistentVolumeClaim",
 	} {
 		if core[name].Kind != kind {
 			s.Errorf("subresource %s is %+v", name, core[name])
 		}
 	}
-	if scale := apps["statefulsets/scale"]; scale.Kind != "Scale" || scale.Group != "autoscaling" || scale.Version != "v1" {
+	scale := apps["statefulsets/scale"]
+	if scale.Kind != "Scale" || scale.Group != "autoscaling" || scale.Version != "v1" {
 		s.Errorf("subresource scale is %+v", scale)
 	}
 	if pods := core["pods"]; !slices.Equal(pods.ShortNames, []string{"po"}) || pods.SingularName != "pod" ||
@@ -101,7 +103,6 @@ func testResources(s *space) {
 }
 
 func testAggregatedDiscovery(s *space) {
-	s.embeddedSkips("aggregated discovery; clients ask for each group instead")
 	const form = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 	for path, group := range map[string]string{"/api": "", "/apis": "apps"} {
 		a := s.must(call{path: path, header: accept(form + ",application/json")})
@@ -125,7 +126,8 @@ func testHealth(s *space) {
 		}
 	}
 	version := s.get("/version")
-	if version.text("/major") != "1" || !strings.HasPrefix(version.text("/gitVersion"), "v1.") || version.text("/minor") == "" {
+	if version.text("/major") != "1" || !strings.HasPrefix(version.text("/gitVersion"),
+		"v1.") || version.text("/minor") == "" {
 		s.Errorf("version %s", version.body)
 	}
 }
@@ -161,12 +163,12 @@ func testOpenAPI(s *space) {
 			s.Errorf("%s has no schemas", document)
 		}
 	}
-	s.embeddedSkips("the types of fields in OpenAPI")
 	v2 := s.must(call{path: "/openapi/v2"})
 	if v2.at("/definitions/io.k8s.api.core.v1.Pod") == nil {
 		s.Error("OpenAPI v2 does not define Pod")
 	}
-	binary := s.must(call{path: "/openapi/v2", header: accept("application/com.github.proto-openapi.spec.v2@v1.0+protobuf")})
+	const protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+	binary := s.must(call{path: "/openapi/v2", header: accept(protobuf)})
 	if len(binary.body) == 0 || binary.body[0] == '{' {
 		s.Errorf("OpenAPI v2 as protobuf is %.40q", binary.body)
 	}
@@ -215,7 +217,10 @@ func testPodTable(s *space) {
 		s.Errorf("columns of pods %q, want %q", columns, want)
 	}
 	for name, cells := range map[string]map[string]any{
-		"a": {"Name": "a", "Ready": "1/1", "Status": "Running", "Restarts": "0", "IP": pod.text("/status/podIP"), "Node": pod.text("/spec/nodeName")},
+		"a": {
+			"Name": "a", "Ready": "1/1", "Status": "Running", "Restarts": "0", "IP": pod.text("/status/podIP"),
+			"Node": pod.text("/spec/nodeName"),
+		},
 		"b": {"Name": "b", "Ready": "0/1", "Status": "Pending", "Restarts": "0", "IP": "<none>", "Node": "<none>"},
 	} {
 		for column, cell := range cells {
@@ -253,7 +258,10 @@ func testTables(s *space) {
 		},
 		"services": {
 			columns: []string{"Name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age", "Selector"},
-			cells:   map[string]any{"Type": "ClusterIP", "Cluster-IP": "None", "External-IP": "<none>", "Port(s)": "80/TCP"},
+			cells: map[string]any{
+				"Type": "ClusterIP", "Cluster-IP": "None", "External-IP": "<none>",
+				"Port(s)": "80/TCP",
+			},
 		},
 	} {
 		columns, rows := s.table(path, "")
@@ -277,7 +285,8 @@ func testTableWatch(s *space) {
 	s.create("configmaps", "metadata: {name: a}")
 	event := w.next()
 	s.want(event.answer(), map[string]any{
-		"/kind": "Table", "/columnDefinitions/0/name": "Name", "/rows/0/cells/0": "a", "/rows/0/object/metadata/name": "a",
+		"/kind": "Table", "/columnDefinitions/0/name": "Name", "/rows/0/cells/0": "a",
+		"/rows/0/object/metadata/name": "a",
 	})
 	s.must(call{verb: "DELETE", path: "configmaps/a"})
 	event = w.next()

@@ -5,6 +5,7 @@ package apitest
 import (
 	"net/http"
 	"strings"
+	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -18,11 +19,19 @@ type refused struct {
 	want  refusal
 }
 
-// refusedCases returns a case for each row of the tables.
+// refusedCases returns a case for each row of the tables with objects, and one for all others, which leave nothing.
 func refusedCases() map[string]func(*space) {
-	cases := map[string]func(*space){}
+	cases := map[string]func(*space){
+		"request above the limit":            testLargeRequest,
+		"object above the limit of its kind": testLargeConfig,
+	}
+	alone := map[string]refused{}
 	for _, table := range []map[string]refused{unknownCalls(), malformedCalls(), invalidObjects(), immutableFields()} {
 		for name, row := range table {
+			if row.given == nil {
+				alone[name] = row
+				continue
+			}
 			cases[name] = func(s *space) {
 				for path, body := range row.given {
 					s.create(path, body)
@@ -31,8 +40,15 @@ func refusedCases() map[string]func(*space) {
 			}
 		}
 	}
-	cases["request above the limit"] = testLargeRequest
-	cases["object above the limit of its kind"] = testLargeConfig
+	cases["without objects"] = func(s *space) {
+		for name, row := range alone {
+			s.Run(name, func(t *testing.T) {
+				one := *s
+				one.T = t
+				one.refuses(row.call, row.want)
+			})
+		}
+	}
 	return cases
 }
 
@@ -66,7 +82,8 @@ func unknownCalls() map[string]refused {
 			call: call{verb: "STRATEGIC", path: "configmaps/none", body: "data: {a: b}"}, want: notFound,
 		},
 		"unknown object of a scale": {
-			call: call{verb: "MERGE", path: "apps/statefulsets/none/scale", body: "spec: {replicas: 0}"}, want: notFound,
+			call: call{verb: "MERGE", path: "apps/statefulsets/none/scale", body: "spec: {replicas: 0}"},
+			want: notFound,
 		},
 		"log of an unknown pod": {
 			call: call{path: "pods/none/log"},
@@ -93,18 +110,25 @@ func malformedCalls() map[string]refused {
 	wrongName.message = "the name of the object (b) does not match the name on the URL (a)"
 	post := func(body string) call { return call{verb: "POST", path: "configmaps", body: body} }
 	raw := func(contentType, body string) call {
-		return call{verb: "POST", path: "configmaps", body: body, header: map[string]string{"Content-Type": contentType}}
+		return call{
+			verb: "POST", path: "configmaps", body: body,
+			header: map[string]string{"Content-Type": contentType},
+		}
 	}
 	config := map[string]string{"configmaps": "metadata: {name: a}"}
 	return map[string]refused{
-		"body that is no JSON":  {call: raw("application/json", "{"), want: badRequest},
-		"body of another kind":  {call: post("{apiVersion: v1, kind: Secret, metadata: {name: a}}"), want: badRequest},
-		"body of another group": {call: post("{apiVersion: apps/v1, kind: ConfigMap, metadata: {name: a}}"), want: badRequest},
+		"body that is no JSON": {call: raw("application/json", "{"), want: badRequest},
+		"body of another kind": {call: post("{apiVersion: v1, kind: Secret, metadata: {name: a}}"), want: badRequest},
+		"body of another group": {
+			call: post("{apiVersion: apps/v1, kind: ConfigMap, metadata: {name: a}}"),
+			want: badRequest,
+		},
 		"field of another type": {call: post("{metadata: {name: a}, data: [1]}"), want: badRequest},
 		"body for another namespace": {
 			call: post("metadata: {name: a, namespace: default}"),
 			want: refusal{
-				code: 400, reason: metav1.StatusReasonBadRequest, message: "the namespace of the provided object does not match",
+				code: 400, reason: metav1.StatusReasonBadRequest, message: "the namespace of the provided object " +
+					"does not match",
 			},
 		},
 		"update for another name": {
@@ -118,8 +142,10 @@ func malformedCalls() map[string]refused {
 			want: badRequest,
 		},
 		"apply without a manager": {
-			call: call{verb: "APPLY", path: "configmaps/a", body: "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}"},
-			want: refusal{code: 422, reason: metav1.StatusReasonInvalid, causes: []string{"FieldValueRequired fieldManager"}},
+			call: call{verb: "APPLY", path: "configmaps/a", body: "{apiVersion: v1, kind: ConfigMap, metadata: " +
+				"{name: a}}"},
+			want: refusal{code: 422, reason: metav1.StatusReasonInvalid, causes: []string{"FieldValueRequired " +
+				"fieldManager"}},
 		},
 		"apply without a kind": {
 			call: call{verb: "APPLY", path: "configmaps/a", query: "fieldManager=m", body: "metadata: {name: a}"},
@@ -131,7 +157,8 @@ func malformedCalls() map[string]refused {
 		},
 		"media type of a patch": {
 			call: call{
-				verb: "PATCH", path: "configmaps/a", body: "{}", header: map[string]string{"Content-Type": "application/json"},
+				verb: "PATCH", path: "configmaps/a", body: "{}",
+				header: map[string]string{"Content-Type": "application/json"},
 			},
 			given: config,
 			want:  refusal{code: http.StatusUnsupportedMediaType, reason: metav1.StatusReasonUnsupportedMediaType},
@@ -155,11 +182,13 @@ func malformedCalls() map[string]refused {
 		"field selector": {call: call{path: "configmaps", query: "fieldSelector=data.a%3Db"}, want: badRequest},
 		"unknown option of field validation": {
 			call: call{verb: "POST", path: "configmaps", query: "fieldValidation=None", body: "metadata: {name: a}"},
-			want: refusal{code: 422, reason: metav1.StatusReasonInvalid, causes: []string{"FieldValueNotSupported fieldValidation"}},
+			want: refusal{code: 422, reason: metav1.StatusReasonInvalid, causes: []string{"FieldValueNotSupported " +
+				"fieldValidation"}},
 		},
 		"unknown option of dry run": {
 			call: call{verb: "POST", path: "configmaps", query: "dryRun=None", body: "metadata: {name: a}"},
-			want: refusal{code: 422, reason: metav1.StatusReasonInvalid, causes: []string{"FieldValueNotSupported dryRun"}},
+			want: refusal{code: 422, reason: metav1.StatusReasonInvalid, causes: []string{"FieldValueNotSupported " +
+				"dryRun"}},
 		},
 	}
 }

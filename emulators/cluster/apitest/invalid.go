@@ -16,10 +16,12 @@ func invalidObjects() map[string]refused {
 		return post("pods", "metadata: {name: a}\nspec: {containers: [{name: main, image: i, "+fields+"}]}")
 	}
 	return map[string]refused{
-		"no name":        {call: post("configmaps", "data: {}"), want: invalid("FieldValueRequired metadata.name")},
-		"malformed name": {call: post("configmaps", "metadata: {name: A_b}"), want: invalid("FieldValueInvalid metadata.name")},
+		"no name": {call: post("configmaps", "data: {}"), want: invalid("FieldValueRequired metadata.name")},
+		"malformed name": {call: post("configmaps", "metadata: {name: A_b}"), want: invalid("FieldValueInvalid " +
+			"metadata.name")},
 		"long name of a namespace": {
-			call: post("/api/v1/namespaces", "metadata: {name: a123456789-123456789-123456789-123456789-123456789-123456789-123}"),
+			call: post("/api/v1/namespaces", "metadata: {name: "+
+				"a123456789-123456789-123456789-123456789-123456789-123456789-123}"),
 			want: invalid("FieldValueInvalid metadata.name", "FieldValueInvalid metadata.labels"),
 		},
 		"dot in a namespace's name": {
@@ -42,14 +44,17 @@ func invalidObjects() map[string]refused {
 			want: invalid("FieldValueInvalid metadata.annotations"),
 		},
 		"malformed key of a ConfigMap": {
-			call: post("configmaps", "metadata: {name: a}\ndata: {'a b': c}"), want: invalid("FieldValueInvalid data[a b]"),
+			call: post("configmaps", "metadata: {name: a}\ndata: {'a b': c}"), want: invalid("FieldValueInvalid " +
+				"data[a b]"),
 		},
 		"owner without a UID": {
-			call: post("configmaps", "metadata: {name: a, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: b, uid: ''}]}"),
+			call: post("configmaps", "metadata: {name: a, ownerReferences: [{apiVersion: v1, kind: ConfigMap, "+
+				"name: b, uid: ''}]}"),
 			want: invalid(), // releases name different fields
 		},
 		"pod without containers": {
-			call: post("pods", "metadata: {name: a}\nspec: {containers: []}"), want: invalid("FieldValueRequired spec.containers"),
+			call: post("pods", "metadata: {name: a}\nspec: {containers: []}"), want: invalid("FieldValueRequired " +
+				"spec.containers"),
 		},
 		"container without an image": {
 			call: post("pods", "metadata: {name: a}\nspec: {containers: [{name: main}]}"),
@@ -68,7 +73,8 @@ func invalidObjects() map[string]refused {
 			want: invalid("FieldValueNotFound spec.containers[0].volumeMounts[0].name"),
 		},
 		"malformed variable": {
-			call: pod("env: [{name: '', value: a}]"), want: invalid("FieldValueRequired spec.containers[0].env[0].name"),
+			call: pod("env: [{name: '', value: a}]"), want: invalid("FieldValueRequired " +
+				"spec.containers[0].env[0].name"),
 		},
 		"two containers of a name": {
 			call: post("pods", "metadata: {name: a}\nspec: {containers: [{name: b, image: i}, {name: b, image: i}]}"),
@@ -79,13 +85,15 @@ func invalidObjects() map[string]refused {
 			want: invalid("FieldValueInvalid spec.containers[0].securityContext"),
 		},
 		"selector that does not match the template": {
-			call: post("apps/statefulsets", "metadata: {name: a}\nspec: {serviceName: a, selector: {matchLabels: {app: b}}, "+
+			call: post("apps/statefulsets", "metadata: {name: a}\nspec: {serviceName: a, selector: {matchLabels: "+
+				"{app: b}}, "+
 				"template: {metadata: {labels: {app: a}}, "+podSpec+"}}"),
 			want: invalid("FieldValueInvalid spec.template.metadata.labels"),
 		},
 		"template that does not restart": {
 			call: post("apps/statefulsets", "metadata: {name: a}\nspec: {selector: {matchLabels: {app: a}}, "+
-				"template: {metadata: {labels: {app: a}}, spec: {restartPolicy: Never, containers: [{name: b, image: i}]}}}"),
+				"template: {metadata: {labels: {app: a}}, spec: {restartPolicy: Never, containers: [{name: b, "+
+				"image: i}]}}}"),
 			want: invalid("FieldValueNotSupported spec.template.spec.restartPolicy"),
 		},
 		"claim without a size": {
@@ -125,13 +133,16 @@ func invalidObjects() map[string]refused {
 // immutableFields has updates of what may not change.
 func immutableFields() map[string]refused {
 	merge := func(path, body string) call { return call{verb: "MERGE", path: path, body: body} }
-	set := map[string]string{"apps/statefulsets": "metadata: {name: a}\nspec: {replicas: 0, serviceName: a, " + template + "}"}
-	claim := map[string]string{"persistentvolumeclaims": "metadata: {name: a}\n" + kinds()["persistentvolumeclaims"].spec}
+	set := map[string]string{"apps/statefulsets": "metadata: {name: a}\nspec: {replicas: 0, serviceName: a, " +
+		template + "}"}
+	claim := map[string]string{"persistentvolumeclaims": "metadata: {name: a}\n" +
+		kinds()["persistentvolumeclaims"].spec}
 	pod := map[string]string{"pods": "metadata: {name: a}\n" + podSpec}
 	frozen := "immutable: true\nmetadata: {name: a}\n"
 	return map[string]refused{
 		"data of an immutable ConfigMap": {
-			given: map[string]string{"configmaps": frozen + "data: {a: b}"}, call: merge("configmaps/a", "data: {a: c}"),
+			given: map[string]string{"configmaps": frozen + "data: {a: b}"}, call: merge("configmaps/a", "data: "+
+				"{a: c}"),
 			want: invalid("FieldValueForbidden data"),
 		},
 		"mark of an immutable ConfigMap": {
@@ -139,15 +150,18 @@ func immutableFields() map[string]refused {
 			want: invalid("FieldValueForbidden immutable"),
 		},
 		"data of an immutable Secret": {
-			given: map[string]string{"secrets": frozen + "data: {a: Yg==}"}, call: merge("secrets/a", "data: {a: Yw==}"),
+			given: map[string]string{"secrets": frozen + "data: {a: Yg==}"}, call: merge("secrets/a", "data: {a: "+
+				"Yw==}"),
 			want: invalid("FieldValueForbidden data"),
 		},
 		"type of a Secret": {
-			given: map[string]string{"secrets": "metadata: {name: a}"}, call: merge("secrets/a", "type: example.test/other"),
+			given: map[string]string{"secrets": "metadata: {name: a}"}, call: merge("secrets/a", "type: "+
+				"example.test/other"),
 			want: invalid("FieldValueInvalid type"),
 		},
 		"service of a StatefulSet": {
-			given: set, call: merge("apps/statefulsets/a", "spec: {serviceName: b}"), want: invalid("FieldValueForbidden spec"),
+			given: set, call: merge("apps/statefulsets/a", "spec: {serviceName: b}"),
+			want: invalid("FieldValueForbidden spec"),
 		},
 		"selector of a StatefulSet": {
 			given: set, call: merge("apps/statefulsets/a",
@@ -155,7 +169,8 @@ func immutableFields() map[string]refused {
 			want: invalid("FieldValueForbidden spec"),
 		},
 		"volume claims of a StatefulSet": {
-			given: set, call: merge("apps/statefulsets/a", "spec: {volumeClaimTemplates: [{metadata: {name: data}, spec: "+
+			given: set, call: merge("apps/statefulsets/a", "spec: {volumeClaimTemplates: [{metadata: {name: data}, "+
+				"spec: "+
 				"{accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]}"),
 			want: invalid("FieldValueForbidden spec"),
 		},
@@ -172,7 +187,8 @@ func immutableFields() map[string]refused {
 			want: invalid("FieldValueForbidden spec"),
 		},
 		"environment of a pod": {
-			given: pod, call: merge("pods/a", "spec: {containers: [{name: main, image: i, env: [{name: A, value: b}]}]}"),
+			given: pod, call: merge("pods/a", "spec: {containers: [{name: main, image: i, env: [{name: A, value: "+
+				"b}]}]}"),
 			want: invalid("FieldValueForbidden spec"),
 		},
 		"address of a Service": {
@@ -194,9 +210,11 @@ func immutableFields() map[string]refused {
 		"UID of an object": {
 			given: map[string]string{"configmaps": "metadata: {name: a}"},
 			call: call{
-				verb: "PUT", path: "configmaps/a", body: "metadata: {name: a, uid: 00000000-0000-0000-0000-000000000000}",
+				verb: "PUT", path: "configmaps/a", body: "metadata: {name: a, uid: " +
+					"00000000-0000-0000-0000-000000000000}",
 			},
-			want: refusal{code: 409, reason: metav1.StatusReasonConflict, message: "Precondition failed: UID in precondition"},
+			want: refusal{code: 409, reason: metav1.StatusReasonConflict, message: "Precondition failed: UID in " +
+				"precondition"},
 		},
 	}
 }

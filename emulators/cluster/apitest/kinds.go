@@ -25,7 +25,8 @@ func kinds() map[string]kind {
 		"configmaps": {collection: "configmaps", apiVersion: "v1", kind: "ConfigMap", spec: "data: {a: b}"},
 		"secrets":    {collection: "secrets", apiVersion: "v1", kind: "Secret", spec: "data: {a: Yg==}\ntype: Opaque"},
 		"serviceaccounts": {
-			collection: "serviceaccounts", apiVersion: "v1", kind: "ServiceAccount", spec: "automountServiceAccountToken: false",
+			collection: "serviceaccounts", apiVersion: "v1", kind: "ServiceAccount",
+			spec: "automountServiceAccountToken: false",
 		},
 		"services": {
 			collection: "services", apiVersion: "v1", kind: "Service",
@@ -37,7 +38,8 @@ func kinds() map[string]kind {
 			spec:      "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}",
 			finalizer: "kubernetes.io/pvc-protection",
 		},
-		"resourcequotas": {collection: "resourcequotas", apiVersion: "v1", kind: "ResourceQuota", spec: "spec: {hard: {pods: '2'}}"},
+		"resourcequotas": {collection: "resourcequotas", apiVersion: "v1", kind: "ResourceQuota", spec: "spec: " +
+			"{hard: {pods: '2'}}"},
 		"events": {
 			collection: "events", apiVersion: "v1", kind: "Event",
 			spec: "involvedObject: {kind: Pod, namespace: '{ns}', name: a}\nreason: Test\nmessage: m\ntype: Normal",
@@ -71,10 +73,12 @@ func kinds() map[string]kind {
 			collection: "/api/v1/namespaces", apiVersion: "v1", kind: "Namespace", spec: "spec: {}",
 		},
 		"clusterroles": {
-			collection: "/apis/" + rbac + "/v1/clusterroles", apiVersion: rbac + "/v1", kind: "ClusterRole", spec: "rules: []",
+			collection: "/apis/" + rbac + "/v1/clusterroles", apiVersion: rbac + "/v1", kind: "ClusterRole",
+			spec: "rules: []",
 		},
 		"clusterrolebindings": {
-			collection: "/apis/" + rbac + "/v1/clusterrolebindings", apiVersion: rbac + "/v1", kind: "ClusterRoleBinding",
+			collection: "/apis/" + rbac + "/v1/clusterrolebindings", apiVersion: rbac + "/v1",
+			kind: "ClusterRoleBinding",
 			spec: "roleRef: {apiGroup: " + rbac + ", kind: ClusterRole, name: none}\nsubjects: []",
 		},
 		"runtimeclasses": {
@@ -82,7 +86,8 @@ func kinds() map[string]kind {
 			spec: "handler: a",
 		},
 		"priorityclasses": {
-			collection: "/apis/scheduling.k8s.io/v1/priorityclasses", apiVersion: "scheduling.k8s.io/v1", kind: "PriorityClass",
+			collection: "/apis/scheduling.k8s.io/v1/priorityclasses", apiVersion: "scheduling.k8s.io/v1",
+			kind: "PriorityClass",
 			spec: "value: 7", generation: 1,
 		},
 		"storageclasses": {

@@ -43,13 +43,17 @@ func testNewNamespace(s *space) {
 
 // testNamespaceDeletion deletes a namespace with a running workload, its volume, and other objects.
 func testNamespaceDeletion(s *space) {
-	s.create("apps/statefulsets", agentSet("a", ""))
+	s.create("apps/statefulsets", agentSet(""))
 	s.create("configmaps", "metadata: {name: a}")
 	s.create("secrets", "metadata: {name: a}")
 	s.await("pods/a-0", ready())
-	volume := s.await("persistentvolumeclaims/data-a-0", map[string]any{"/status/phase": "Bound"}).text("/spec/volumeName")
+	claim := s.await("persistentvolumeclaims/data-a-0", map[string]any{"/status/phase": "Bound"})
+	volume := claim.text("/spec/volumeName")
 	a := s.must(call{verb: "DELETE", path: "/api/v1/namespaces/{ns}"})
-	s.want(a, map[string]any{"/kind": "Namespace", "/status/phase": "Terminating", "/spec/finalizers": []string{"kubernetes"}})
+	s.want(a, map[string]any{
+		"/kind": "Namespace", "/status/phase": "Terminating",
+		"/spec/finalizers": []string{"kubernetes"},
+	})
 	s.awaitGone("/api/v1/namespaces/{ns}")
 	s.awaitGone("/api/v1/persistentvolumes/" + volume)
 	for _, path := range []string{"pods", "configmaps", "secrets", "persistentvolumeclaims", "apps/statefulsets"} {
@@ -69,12 +73,14 @@ func testTerminating(s *space) {
 	s.create("configmaps", "metadata: {name: a, finalizers: [example.test/wait]}", "metadata: {name: b}")
 	s.must(call{verb: "DELETE", path: "/api/v1/namespaces/{ns}"})
 	terminating := refusal{
-		code: http.StatusForbidden, reason: metav1.StatusReasonForbidden, causes: []string{"NamespaceTerminating metadata.namespace"},
+		code: http.StatusForbidden, reason: metav1.StatusReasonForbidden, causes: []string{"NamespaceTerminating " +
+			"metadata.namespace"},
 		message: "because it is being terminated",
 	}
 	s.refuses(call{verb: "POST", path: "configmaps", body: "metadata: {name: c}"}, terminating)
 	s.refuses(call{
-		verb: "APPLY", path: "configmaps/c", query: "fieldManager=m", body: "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}",
+		verb: "APPLY", path: "configmaps/c", query: "fieldManager=m", body: "{apiVersion: v1, kind: ConfigMap, " +
+			"metadata: {name: c}}",
 	}, terminating)
 	s.awaitGone("configmaps/b")
 	s.must(call{verb: "MERGE", path: "configmaps/a", body: "data: {a: b}"}) // what exists can be changed
@@ -93,7 +99,8 @@ func testTerminating(s *space) {
 			conditions[a.text(at+"/type")] = a.text(at+"/status") + " " + a.text(at+"/reason")
 		}
 		for name, want := range map[string]string{
-			"NamespaceContentRemaining": "True SomeResourcesRemain", "NamespaceFinalizersRemaining": "True SomeFinalizersRemain",
+			"NamespaceContentRemaining": "True SomeResourcesRemain", "NamespaceFinalizersRemaining": "True " +
+				"SomeFinalizersRemain",
 		} {
 			if conditions[name] != want {
 				return fmt.Errorf("condition %s is %q, want %q", name, conditions[name], want)
@@ -128,7 +135,8 @@ func testFinalize(s *space) {
 
 func testNamespacePreconditions(s *space) {
 	r := call{
-		verb: "DELETE", path: "/api/v1/namespaces/{ns}", body: "{apiVersion: v1, kind: DeleteOptions, preconditions: {uid: none}}",
+		verb: "DELETE", path: "/api/v1/namespaces/{ns}", body: "{apiVersion: v1, kind: DeleteOptions, " +
+			"preconditions: {uid: none}}",
 	}
 	s.refuses(r, refusal{code: 409, reason: metav1.StatusReasonConflict})
 	s.want(s.get("/api/v1/namespaces/{ns}"), map[string]any{"/status/phase": "Active"})
@@ -146,10 +154,11 @@ func testServiceAccountReturns(s *space) {
 	})
 }
 
-// agentSet returns YAML of a StatefulSet of one pod with a volume claim. spec has further fields, and ends with a comma.
-func agentSet(name, spec string) string {
-	return "metadata: {name: " + name + "}\nspec: {" + spec + "serviceName: " + name + ", selector: {matchLabels: {app: " + name +
-		"}}, template: {metadata: {labels: {app: " + name + "}}, spec: {containers: [{name: main, image: '" + image +
-		"', volumeMounts: [{name: data, mountPath: /data}]}]}}, volumeClaimTemplates: [{metadata: {name: data}, spec: " +
+// agentSet returns YAML of a StatefulSet a of one pod with a volume claim. spec has further fields, and ends with a
+// comma.
+func agentSet(spec string) string {
+	return "metadata: {name: a}\nspec: {" + spec + "serviceName: a, selector: {matchLabels: {app: a}}, template: " +
+		"{metadata: {labels: {app: a}}, spec: {containers: [{name: main, image: '" + image + "', volumeMounts: " +
+		"[{name: data, mountPath: /data}]}]}}, volumeClaimTemplates: [{metadata: {name: data}, spec: " +
 		"{accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]}"
 }

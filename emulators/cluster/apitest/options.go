@@ -50,7 +50,8 @@ func testPages(s *space) {
 	var rest []string
 	for page := first; page.text("/metadata/continue") != ""; {
 		page = s.must(call{
-			path: "configmaps", query: "limit=2&labelSelector=list&continue=" + url.QueryEscape(page.text("/metadata/continue")),
+			path:  "configmaps",
+			query: "limit=2&labelSelector=list&continue=" + url.QueryEscape(page.text("/metadata/continue")),
 		})
 		rest = append(rest, page.names()...)
 		s.want(page, map[string]any{"/metadata/resourceVersion": first.at("/metadata/resourceVersion")})
@@ -70,7 +71,8 @@ func testMalformedPages(s *space) {
 	s.refuses(call{path: "configmaps", query: "limit=1&continue=none"}, badRequest)
 	page := s.must(call{path: "configmaps", query: "limit=1"}).text("/metadata/continue")
 	version := s.must(call{path: "configmaps", query: "limit=1"}).text("/metadata/resourceVersion")
-	s.refuses(call{path: "configmaps", query: "limit=1&resourceVersion=" + version + "&continue=" + url.QueryEscape(page)},
+	s.refuses(call{path: "configmaps", query: "limit=1&resourceVersion=" + version + "&continue=" +
+		url.QueryEscape(page)},
 		badRequest)
 	s.refuses(call{path: "configmaps", query: "resourceVersion=none"}, badRequest)
 	s.refuses(call{path: "configmaps", query: "resourceVersionMatch=Exact"},
@@ -167,7 +169,10 @@ func testFieldValidation(s *space) {
 	if got := warned.header.Get("Warning"); got != `299 - "unknown field \"spec\""` {
 		s.Errorf("warning %q", got)
 	}
-	if got := s.must(call{verb: "PUT", path: "configmaps/a", body: unknown}).header.Get("Warning"); !strings.Contains(got, "unknown field") {
+	if got := s.must(call{
+		verb: "PUT", path: "configmaps/a",
+		body: unknown,
+	}).header.Get("Warning"); !strings.Contains(got, "unknown field") {
 		s.Errorf("warning of an update without the parameter: %q", got)
 	}
 	for _, verb := range []string{"MERGE", "STRATEGIC"} {
@@ -215,7 +220,8 @@ func testServerFields(s *space) {
 	a := s.create("pods", "metadata: {name: a, generation: 7, uid: x, creationTimestamp: '2001-01-01T00:00:00Z', "+
 		"deletionTimestamp: '2001-01-01T00:00:00Z', selfLink: /a}\n"+podSpec+"\nstatus: {phase: Running}")
 	s.want(a, map[string]any{
-		"/metadata/generation": 1, "/metadata/deletionTimestamp": nil, "/metadata/selfLink": nil, "/status/phase": "Pending",
+		"/metadata/generation": 1, "/metadata/deletionTimestamp": nil, "/metadata/selfLink": nil,
+		"/status/phase":    "Pending",
 		"/status/qosClass": "BestEffort",
 	})
 	if a.text("/metadata/uid") == "x" || strings.HasPrefix(a.text("/metadata/creationTimestamp"), "2001") {
@@ -225,6 +231,7 @@ func testServerFields(s *space) {
 		code: 500, message: "resourceVersion should not be set on objects to be created",
 	})
 	b := s.create("configmaps", "metadata: {name: b}")
-	again := s.must(call{verb: "MERGE", path: "configmaps/b", body: "metadata: {creationTimestamp: null, generation: 9}"})
+	again := s.must(call{verb: "MERGE", path: "configmaps/b", body: "metadata: {creationTimestamp: null, " +
+		"generation: 9}"})
 	s.want(again, map[string]any{"/metadata/creationTimestamp": b.at("/metadata/creationTimestamp")})
 }

@@ -56,9 +56,12 @@ func (s *space) enforce(p policy, probe call, want refusal) {
 		return "  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ") + "\n"
 	}
 	for path, body := range map[string]string{
-		policies: "metadata: {name: " + name + "}\nspec:\n  failurePolicy: Fail\n  matchConstraints: {resourceRules: [{apiGroups: ['" +
-			group + "'], apiVersions: [v1], operations: " + p.operations + ", resources: [" + resource + "]}]}\n" + indent(p.spec),
-		strings.TrimSuffix(policies, "ies") + "ybindings": "metadata: {name: " + name + "}\nspec:\n  policyName: " + name +
+		policies: "metadata: {name: " + name + "}\nspec:\n  failurePolicy: Fail\n  matchConstraints: " +
+			"{resourceRules: [{apiGroups: ['" +
+			group + "'], apiVersions: [v1], operations: " + p.operations + ", resources: " +
+			"[" + resource + "]}]}\n" + indent(p.spec),
+		strings.TrimSuffix(policies, "ies") + "ybindings": "metadata: {name: " + name + "}\nspec:\n  policyName: " +
+			"" + name +
 			"\n  validationActions: " + p.actions + "\n  matchResources: {namespaceSelector: {matchLabels: " +
 			"{kubernetes.io/metadata.name: " + name + "}}}\n" + indent(p.binding),
 	} {
@@ -82,7 +85,8 @@ func (s *space) enforce(p policy, probe call, want refusal) {
 func (s *space) denied(code int, reason metav1.StatusReason, message string) refusal {
 	return refusal{
 		code: code, reason: reason,
-		message: fmt.Sprintf("ValidatingAdmissionPolicy '%s' with binding '%s' denied request: %s", s.namespace, s.namespace, message),
+		message: fmt.Sprintf("ValidatingAdmissionPolicy '%s' with binding '%s' denied request: %s", s.namespace,
+			s.namespace, message),
 	}
 }
 
@@ -102,7 +106,8 @@ validations:
 - expression: variables.a != 'worst'
 `}, dryConfig("{a: bad}"), s.denied(403, metav1.StatusReasonForbidden, "the value bad is refused"))
 	s.refuses(dryConfig("{a: worse}"), s.denied(422, metav1.StatusReasonInvalid, "plain"))
-	s.refuses(dryConfig("{a: worst}"), s.denied(422, metav1.StatusReasonInvalid, "failed expression: variables.a != 'worst'"))
+	s.refuses(dryConfig("{a: worst}"), s.denied(422, metav1.StatusReasonInvalid, "failed expression: variables.a "+
+		"!= 'worst'"))
 	s.must(dryConfig("{a: good}"))
 	s.must(dryConfig("{}"))
 	s.refuses(call{
@@ -114,12 +119,15 @@ validations:
 func testPolicyOldObject(s *space) {
 	s.create("configmaps", "metadata: {name: a, annotations: {g: '5'}}", "metadata: {name: none}")
 	set := func(name, generation string) call {
-		return call{verb: "MERGE", path: "configmaps/" + name, query: "dryRun=All", body: "metadata: {annotations: {g: '" + generation + "'}}"}
+		return call{verb: "MERGE", path: "configmaps/" + name, query: "dryRun=All", body: "metadata: {annotations: " +
+			"{g: '" + generation + "'}}"}
 	}
 	s.enforce(policy{resource: " configmaps", operations: "[UPDATE]", spec: `
 matchConditions:
 - name: generations
-  expression: "[oldObject, object].all(o, has(o.metadata.annotations) && 'g' in o.metadata.annotations && o.metadata.annotations['g'].matches('^[0-9]{1,18}$'))"
+  expression: >-
+    [oldObject, object].all(o, has(o.metadata.annotations) && 'g' in o.metadata.annotations
+    && o.metadata.annotations['g'].matches('^[0-9]{1,18}$'))
 validations:
 - expression: int(object.metadata.annotations['g']) >= int(oldObject.metadata.annotations['g'])
   messageExpression: "'stale: ' + oldObject.metadata.annotations['g']"
@@ -148,8 +156,12 @@ func testPolicyParameters(s *space) {
 	s.enforce(policy{resource: "apps statefulsets", operations: "[CREATE, UPDATE]", spec: `
 paramKind: {apiVersion: v1, kind: ConfigMap}
 variables:
-- {name: images, expression: "['deployed', 'next'].map(key, has(params.data) && key in params.data ? params.data[key] : '').join(' ').split(' ')"}
-- {name: unknown, expression: "object.spec.template.spec.containers.map(c, c.image).filter(i, !(i in variables.images))"}
+- name: images
+  expression: >-
+    ['deployed', 'next'].map(key, has(params.data) && key in params.data ? params.data[key] : '')
+    .join(' ').split(' ')
+- name: unknown
+  expression: object.spec.template.spec.containers.map(c, c.image).filter(i, !(i in variables.images))
 validations:
 - expression: variables.unknown.size() == 0
   messageExpression: "'unknown: ' + variables.unknown.join(', ')"
@@ -184,25 +196,40 @@ func testPolicyRequest(s *space) {
 	spec := `
 matchConditions: [{name: user, expression: "request.userInfo.username in ['worker']"}]
 variables:
-- {name: resource, expression: "[request.resource.group, request.resource.resource, has(request.subResource) ? request.subResource : ''].filter(part, part != '').join('/')"}
+- name: resource
+  expression: >-
+    [request.resource.group, request.resource.resource, has(request.subResource) ? request.subResource : '']
+    .filter(part, part != '').join('/')
 validations:
-- {expression: "'none' == variables.resource", reason: Forbidden, messageExpression: "request.operation + ' ' + variables.resource + ' ' + request.name + ' ' + request.namespace + ' ' + string(request.dryRun) + ' ' + request.kind.kind"}
+- expression: "'none' == variables.resource"
+  reason: Forbidden
+  messageExpression: >-
+    request.operation + ' ' + variables.resource + ' ' + request.name + ' ' + request.namespace + ' '
+    + string(request.dryRun) + ' ' + request.kind.kind
 `
 	s.enforce(policy{resource: " configmaps", operations: "[CREATE]", spec: spec}, call{}, refusal{})
 	s.eventually("the policy is enforced", func(ctx context.Context) error { return user.is(ctx, probe, 403) })
-	user.refuses(probe, s.denied(403, metav1.StatusReasonForbidden, "CREATE configmaps a "+s.namespace+" true ConfigMap"))
+	user.refuses(probe, s.denied(403, metav1.StatusReasonForbidden, "CREATE configmaps a "+s.namespace+" true "+
+		"ConfigMap"))
 	s.must(probe)
 }
 
 func testPolicyOperations(s *space) {
 	s.create("apps/statefulsets", "metadata: {name: a}\nspec: {replicas: 0, "+template+"}")
 	scale := func(n int) call {
-		return call{verb: "MERGE", path: "apps/statefulsets/a/scale", query: "dryRun=All", body: fmt.Sprintf("spec: {replicas: %d}", n)}
+		return call{
+			verb: "MERGE", path: "apps/statefulsets/a/scale", query: "dryRun=All",
+			body: fmt.Sprintf("spec: {replicas: %d}", n),
+		}
 	}
 	s.enforce(policy{resource: "apps statefulsets, statefulsets/scale", operations: "[UPDATE, DELETE]", spec: `
 validations:
 - {expression: "request.operation != 'DELETE' || oldObject.metadata.name != 'a'", reason: Forbidden, message: kept}
-- {expression: "!has(request.subResource) || request.subResource != 'scale' || !has(object.spec.replicas) || has(oldObject.spec.replicas) && object.spec.replicas <= oldObject.spec.replicas", reason: Forbidden, message: not more}
+- expression: >-
+    !has(request.subResource) || request.subResource != 'scale' || !has(object.spec.replicas)
+    || has(oldObject.spec.replicas) && object.spec.replicas <= oldObject.spec.replicas
+  reason: Forbidden
+  message: not more
 `}, scale(1),
 		s.denied(403, metav1.StatusReasonForbidden, "not more"))
 	s.must(scale(0))
@@ -219,16 +246,21 @@ variables:
 - {name: labels, expression: "has(object.metadata.labels) ? object.metadata.labels : {}"}
 - {name: version, expression: "variables.labels[?'version'].orValue('v1.1')"}
 validations:
-- {expression: "variables.fixed.all(name, name in variables.hard && string(variables.hard[name]) == variables.fixed[name])", message: fixed}
-- {expression: "variables.version.matches('^v1[.][0-9]{1,3}$') && int(variables.version.substring(3)) < 35", message: version}
-- {expression: "!has(object.spec.scopes) && [1, 2].exists(i, i == 2) && ['a', 'b'].exists_one(i, i == 'a')", message: scopes}
+- expression: >-
+    variables.fixed.all(name, name in variables.hard && string(variables.hard[name]) == variables.fixed[name])
+  message: fixed
+- expression: variables.version.matches('^v1[.][0-9]{1,3}$') && int(variables.version.substring(3)) < 35
+  message: version
+- expression: "!has(object.spec.scopes) && [1, 2].exists(i, i == 2) && ['a', 'b'].exists_one(i, i == 'a')"
+  message: scopes
 - {expression: "!has(object.spec.selector) && {'a': 'b'} == {'a': 'b'} && object.spec.hard.size() == 2", message: size}
 `}, call{verb: "POST", path: "resourcequotas", query: "dryRun=All", body: "metadata: {name: a}\nspec: {hard: {pods: '3', services.nodeports: '0'}}"},
 		s.denied(422, metav1.StatusReasonInvalid, "fixed"))
 	quota := func(labels, hard string) call {
 		return call{
 			verb: "POST", path: "resourcequotas", query: "dryRun=All",
-			body: "metadata: {name: a, labels: " + labels + "}\nspec: {hard: {pods: '2', services.nodeports: '0'" + hard + "}}",
+			body: "metadata: {name: a, labels: " + labels + "}\nspec: {hard: {pods: '2', services.nodeports: " +
+				"'0'" + hard + "}}",
 		}
 	}
 	s.must(quota("{}", ""))
@@ -241,7 +273,8 @@ validations:
 // testPolicyFails has an expression that fails, which refuses the request.
 func testPolicyFails(s *space) {
 	s.enforce(policy{
-		resource: " configmaps", operations: "[CREATE]", spec: "validations: [{expression: \"object.data['none'] == 'a'\"}]",
+		resource: " configmaps", operations: "[CREATE]", spec: "validations: [{expression: \"object.data['none'] " +
+			"== 'a'\"}]",
 	}, dryConfig("{a: b}"), refusal{
 		code: 422, reason: metav1.StatusReasonInvalid,
 		message: "denied request: expression 'object.data['none'] == 'a'' resulted in error: no such key: none",
@@ -265,7 +298,8 @@ func testPolicyWarns(s *space) {
 
 func testPolicyMalformed(s *space) {
 	s.refuses(call{
-		verb: "POST", path: policies, query: "dryRun=All", body: "metadata: {name: " + s.namespace + "}\nspec: {matchConstraints: " +
+		verb: "POST", path: policies, query: "dryRun=All", body: "metadata: {name: " + s.namespace + "}\nspec: " +
+			"{matchConstraints: " +
 			"{resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}, " +
 			"validations: [{expression: 'object.('}]}",
 	}, invalid("FieldValueInvalid spec.validations[0].expression"))

@@ -38,7 +38,8 @@ func (s *space) quota(hard string, used map[string]any) {
 
 // exceeded is the refusal of what has no room in the quota.
 func exceeded(message string) refusal {
-	return refusal{code: http.StatusForbidden, reason: metav1.StatusReasonForbidden, message: "exceeded quota: plan, " + message}
+	return refusal{code: http.StatusForbidden, reason: metav1.StatusReasonForbidden, message: "exceeded quota: " +
+		"plan, " + message}
 }
 
 func post(path, body string) call { return call{verb: "POST", path: path, body: body} }
@@ -47,7 +48,8 @@ func testQuotaOfPods(s *space) {
 	s.quota("{pods: '1'}", map[string]any{"/status/hard/pods": "1", "/status/used/pods": "0"})
 	s.create("pods", "metadata: {name: a}\n"+podSpec)
 	s.await("resourcequotas/plan", map[string]any{"/status/used/pods": "1"})
-	s.refuses(post("pods", "metadata: {name: b}\n"+podSpec), exceeded("requested: pods=1, used: pods=1, limited: pods=1"))
+	s.refuses(post("pods", "metadata: {name: b}\n"+podSpec), exceeded("requested: pods=1, used: pods=1, limited: "+
+		"pods=1"))
 	s.must(call{verb: "DELETE", path: "pods/a", query: "gracePeriodSeconds=0"})
 	s.await("resourcequotas/plan", map[string]any{"/status/used/pods": "0"})
 	s.create("pods", "metadata: {name: b}\n"+podSpec)
@@ -59,11 +61,13 @@ func testQuotaOfPods(s *space) {
 func testQuotaOfResources(s *space) {
 	s.quota("{requests.cpu: '1', limits.memory: 1Gi}", map[string]any{"/status/used/requests.cpu": "0"})
 	pod := func(name, resources string) call {
-		return post("pods", "metadata: {name: "+name+"}\nspec: {nodeSelector: {none: none}, containers: [{name: main, image: i, "+
+		return post("pods", "metadata: {name: "+name+"}\nspec: {nodeSelector: {none: none}, containers: [{name: "+
+			"main, image: i, "+
 			"resources: {"+resources+"}}]}")
 	}
 	s.refuses(pod("a", "requests: {cpu: '1'}"), refusal{
-		code: 403, reason: metav1.StatusReasonForbidden, message: "failed quota: plan: must specify limits.memory for: main",
+		code: 403, reason: metav1.StatusReasonForbidden, message: "failed quota: plan: must specify limits.memory " +
+			"for: main",
 	})
 	s.must(pod("a", "limits: {memory: 512Mi}, requests: {cpu: 600m}"))
 	s.await("resourcequotas/plan", map[string]any{
@@ -75,7 +79,8 @@ func testQuotaOfResources(s *space) {
 }
 
 func testQuotaOfClaims(s *space) {
-	s.quota("{persistentvolumeclaims: '2', requests.storage: 2Gi}", map[string]any{"/status/used/persistentvolumeclaims": "0"})
+	s.quota("{persistentvolumeclaims: '2', requests.storage: 2Gi}",
+		map[string]any{"/status/used/persistentvolumeclaims": "0"})
 	s.create("persistentvolumeclaims", claim("a"))
 	s.await("resourcequotas/plan", map[string]any{
 		"/status/used": map[string]string{"persistentvolumeclaims": "1", "requests.storage": "1Gi"},
@@ -84,7 +89,8 @@ func testQuotaOfClaims(s *space) {
 	s.refuses(post("persistentvolumeclaims", large),
 		exceeded("requested: requests.storage=1025Mi, used: requests.storage=1Gi, limited: requests.storage=2Gi"))
 	s.create("persistentvolumeclaims", claim("b"))
-	s.refuses(post("persistentvolumeclaims", claim("c")), exceeded("requested: persistentvolumeclaims=1,requests.storage=1Gi"))
+	s.refuses(post("persistentvolumeclaims", claim("c")), exceeded("requested: "+
+		"persistentvolumeclaims=1,requests.storage=1Gi"))
 }
 
 // testQuotaRace creates pods concurrently, of which the quota admits some only.
@@ -98,13 +104,14 @@ func testQuotaRace(s *space) {
 		defer mu.Unlock()
 		codes[a.code]++
 	})
-	if codes[http.StatusCreated] > 3 || codes[http.StatusCreated]+codes[http.StatusForbidden]+codes[http.StatusConflict] != 10 {
+	created := codes[http.StatusCreated]
+	if created > 3 || created+codes[http.StatusForbidden]+codes[http.StatusConflict] != 10 {
 		s.Errorf("answers to 10 creations with room for 3: %v", codes)
 	}
-	if pods := s.get("pods").names(); len(pods) != codes[http.StatusCreated] {
+	if pods := s.get("pods").names(); len(pods) != created {
 		s.Errorf("pods %q after %v", pods, codes)
 	}
-	s.await("resourcequotas/plan", map[string]any{"/status/used/pods": fmt.Sprint(codes[http.StatusCreated])})
+	s.await("resourcequotas/plan", map[string]any{"/status/used/pods": fmt.Sprint(created)})
 }
 
 // testQuotaOfController checks that a controller reports a refusal by an event.
@@ -127,7 +134,8 @@ func testQuotaOfController(s *space) {
 }
 
 func testQuotaOfServices(s *space) {
-	s.quota("{services.nodeports: '0', services.loadbalancers: '0'}", map[string]any{"/status/used/services.nodeports": "0"})
+	s.quota("{services.nodeports: '0', services.loadbalancers: '0'}",
+		map[string]any{"/status/used/services.nodeports": "0"})
 	s.create("services", "metadata: {name: a}\nspec: {ports: [{port: 80}]}")
 	s.refuses(post("services", "metadata: {name: b}\nspec: {type: NodePort, ports: [{port: 80}]}"),
 		exceeded("requested: services.nodeports=1, used: services.nodeports=0, limited: services.nodeports=0"))
@@ -161,8 +169,9 @@ func testPodSecurity(s *space) {
 				`securityContext.runAsNonRoot=true), seccompProfile (pod or container "main" must set ` +
 				`securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost")`,
 		},
-		"root":       {pod: restricted("a", ", runAsUser: 0"), message: "runAsUser=0"},
-		"capability": {pod: strings.Replace(restricted("a", ""), "ALL", "KILL", 1), message: "unrestricted capabilities"},
+		"root": {pod: restricted("a", ", runAsUser: 0"), message: "runAsUser=0"},
+		"capability": {pod: strings.Replace(restricted("a", ""), "ALL", "KILL", 1), message: "unrestricted " +
+			"capabilities"},
 	} {
 		s.Log(name)
 		s.refuses(post("pods", row.pod), refusal{code: 403, reason: metav1.StatusReasonForbidden, message: row.message})
@@ -174,7 +183,8 @@ func testPodSecurity(s *space) {
 func testPodSecurityWarnings(s *space) {
 	s.restrict("warn")
 	for path, body := range map[string]string{
-		"pods": "metadata: {name: a}\n" + podSpec, "apps/statefulsets": "metadata: {name: a}\nspec: {replicas: 0, " + template + "}",
+		"pods": "metadata: {name: a}\n" + podSpec, "apps/statefulsets": "metadata: {name: a}\nspec: {replicas: 0, " +
+			"" + template + "}",
 	} {
 		a := s.create(path, body)
 		const want = `299 - "would violate PodSecurity \"restricted:v1.35\": allowPrivilegeEscalation != false`
@@ -186,7 +196,8 @@ func testPodSecurityWarnings(s *space) {
 
 func testRuntimeClass(s *space) {
 	pod := func(name, class string) call {
-		return post("pods", "metadata: {name: "+name+"}\nspec: {runtimeClassName: "+class+", containers: [{name: main, image: '"+image+"'}]}")
+		return post("pods", "metadata: {name: "+name+"}\nspec: {runtimeClassName: "+class+", containers: [{name: "+
+			"main, image: '"+image+"'}]}")
 	}
 	s.must(pod("a", "gvisor"))
 	s.refuses(pod("b", "none"), refusal{
@@ -197,12 +208,17 @@ func testRuntimeClass(s *space) {
 
 func testPriorityClass(s *space) {
 	name := s.namespace + "-high"
-	s.create("/apis/scheduling.k8s.io/v1/priorityclasses", "metadata: {name: "+name+"}\nvalue: 7\npreemptionPolicy: Never")
+	s.create("/apis/scheduling.k8s.io/v1/priorityclasses", "metadata: {name: "+name+"}\nvalue: "+
+		"7\npreemptionPolicy: Never")
 	s.Cleanup(func() {
-		_, _ = s.admin.send(context.Background(), "", call{verb: "DELETE", path: "/apis/scheduling.k8s.io/v1/priorityclasses/" + name})
+		_, _ = s.admin.send(context.Background(), "", call{
+			verb: "DELETE",
+			path: "/apis/scheduling.k8s.io/v1/priorityclasses/" + name,
+		})
 	})
 	pod := func(name, class string) call {
-		return post("pods", "metadata: {name: "+name+"}\nspec: {priorityClassName: '"+class+"', nodeSelector: {none: none}, "+
+		return post("pods", "metadata: {name: "+name+"}\nspec: {priorityClassName: '"+class+"', nodeSelector: "+
+			"{none: none}, "+
 			"containers: [{name: main, image: i}]}")
 	}
 	s.eventually("the server knows the class", func(ctx context.Context) error {
@@ -219,9 +235,11 @@ func testPriorityClass(s *space) {
 }
 
 func testPodServiceAccount(s *space) {
-	s.refuses(post("pods", "metadata: {name: a}\nspec: {serviceAccountName: none, containers: [{name: main, image: i}]}"), refusal{
+	s.refuses(post("pods", "metadata: {name: a}\nspec: {serviceAccountName: none, containers: [{name: main, image: "+
+		"i}]}"), refusal{
 		code: 403, reason: metav1.StatusReasonForbidden,
-		message: fmt.Sprintf("error looking up service account %s/none: serviceaccount \"none\" not found", s.namespace),
+		message: fmt.Sprintf("error looking up service account %s/none: serviceaccount \"none\" not found",
+			s.namespace),
 	})
 	with := s.create("pods", "metadata: {name: a}\n"+podSpec)
 	s.want(with, map[string]any{
@@ -232,7 +250,11 @@ func testPodServiceAccount(s *space) {
 	if with.at("/spec/volumes/0/projected/sources/2") == nil {
 		s.Errorf("the pod has no volume with a token: %s", with.body)
 	}
-	without := s.create("pods", "metadata: {name: b}\nspec: {automountServiceAccountToken: false, nodeSelector: {none: none}, "+
+	without := s.create("pods", "metadata: {name: b}\nspec: {automountServiceAccountToken: false, nodeSelector: "+
+		"{none: none}, "+
 		"containers: [{name: main, image: i}]}")
-	s.want(without, map[string]any{"/spec/volumes": nil, "/spec/containers/0/volumeMounts": nil, "/spec/serviceAccountName": "default"})
+	s.want(without, map[string]any{
+		"/spec/volumes": nil, "/spec/containers/0/volumeMounts": nil,
+		"/spec/serviceAccountName": "default",
+	})
 }

@@ -27,16 +27,12 @@ type space struct {
 	namespace string
 }
 
-// newSpace creates a namespace, and waits until pods can be created there. The name is not a default of the case, so
-// that a server may be used for several runs.
+// newSpace creates a namespace, and waits until pods can be created there. The name is random, so that a server may be
+// used for several runs. The namespace stays: its deletion costs the server more than most cases.
 func newSpace(t *testing.T, server Server, admin *client) *space {
 	t.Helper()
 	s := &space{T: t, server: server, admin: admin, namespace: fmt.Sprintf("case-%012x", rand.Uint64()>>16)}
 	s.must(call{verb: "POST", path: "/api/v1/namespaces", body: "metadata: {name: " + s.namespace + "}"})
-	s.Cleanup(func() {
-		// The context of the test has ended. A namespace that is left does no harm.
-		_, _ = admin.send(context.Background(), s.namespace, call{verb: "DELETE", path: "/api/v1/namespaces/{ns}"})
-	})
 	s.eventually("the default service account exists", func(ctx context.Context) error {
 		return s.is(ctx, call{path: "serviceaccounts/default"}, http.StatusOK)
 	})
@@ -216,11 +212,4 @@ func causes(status metav1.Status) []string {
 		}
 	}
 	return slices.Compact(list)
-}
-
-// embeddedSkips skips a case that the embedded server does not pass, with the reason.
-func (s *space) embeddedSkips(reason string) {
-	if s.server.Embedded {
-		s.Skip("the embedded server does not serve this: " + reason)
-	}
 }

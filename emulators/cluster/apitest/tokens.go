@@ -13,7 +13,8 @@ import (
 func testServiceAccount(s *space) {
 	s.create("serviceaccounts", "metadata: {name: robot}")
 	name := "system:serviceaccount:" + s.namespace + ":robot"
-	s.grant("r", "kind: ServiceAccount, name: robot, namespace: "+s.namespace, "[{apiGroups: [''], resources: [pods], verbs: [list]}]")
+	s.grant("r", "kind: ServiceAccount, name: robot, namespace: "+s.namespace, "[{apiGroups: [''], resources: "+
+		"[pods], verbs: [list]}]")
 	robot := s.as(rest.ImpersonationConfig{UserName: name})
 	robot.awaitRight(call{path: "pods"})
 	robot.refuses(call{path: "secrets"}, refusal{code: 403, reason: metav1.StatusReasonForbidden, message: `User "` + name + `" cannot list`})
@@ -26,7 +27,8 @@ func testServiceAccount(s *space) {
 // withToken returns the space with a client that has a token of a service account.
 func (s *space) withToken(account string) *space {
 	s.Helper()
-	a := s.send(post("serviceaccounts/"+account+"/token", "{apiVersion: authentication.k8s.io/v1, kind: TokenRequest, spec: {expirationSeconds: 600}}"))
+	a := s.send(post("serviceaccounts/"+account+"/token", "{apiVersion: authentication.k8s.io/v1, kind: "+
+		"TokenRequest, spec: {expirationSeconds: 600}}"))
 	s.want(a, map[string]any{"/kind": "TokenRequest", "/spec/expirationSeconds": 600})
 	if a.code != http.StatusCreated || a.text("/status/expirationTimestamp") == "" {
 		s.Errorf("request of a token is answered %d: %s", a.code, a.body)
@@ -46,7 +48,8 @@ func (s *space) bearing(token string) *space {
 
 func testToken(s *space) {
 	s.create("serviceaccounts", "metadata: {name: robot}")
-	s.grant("r", "kind: ServiceAccount, name: robot, namespace: "+s.namespace, "[{apiGroups: [''], resources: [pods], verbs: [list]}]")
+	s.grant("r", "kind: ServiceAccount, name: robot, namespace: "+s.namespace, "[{apiGroups: [''], resources: "+
+		"[pods], verbs: [list]}]")
 	robot := s.withToken("robot")
 	robot.awaitRight(call{path: "pods"})
 	robot.refuses(call{path: "secrets"}, refusal{code: 403, reason: metav1.StatusReasonForbidden})

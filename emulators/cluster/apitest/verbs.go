@@ -82,7 +82,10 @@ func testReads(s *space, k kind, name string) {
 	for query, found := range selectors {
 		for _, path := range []string{k.collection, k.everywhere()} {
 			list := s.must(call{path: path, query: query})
-			s.want(list, map[string]any{"/kind": k.kind + "List", "/apiVersion": k.apiVersion, "/metadata/continue": nil})
+			s.want(list, map[string]any{
+				"/kind": k.kind + "List", "/apiVersion": k.apiVersion,
+				"/metadata/continue": nil,
+			})
 			if list.text("/metadata/resourceVersion") == "" {
 				s.Error("a list has no resourceVersion")
 			}
@@ -100,7 +103,8 @@ func testReads(s *space, k kind, name string) {
 		"/data": nil,
 	})
 	list := s.must(call{
-		path: k.collection, query: "labelSelector=case%3D" + s.namespace, header: accept(as + "List;g=meta.k8s.io;v=v1"),
+		path: k.collection, query: "labelSelector=case%3D" + s.namespace, header: accept(as +
+			"List;g=meta.k8s.io;v=v1"),
 	})
 	s.want(list, map[string]any{"/kind": "PartialObjectMetadataList", "/items/0/metadata/name": name})
 }

@@ -48,12 +48,14 @@ func testClaimGrows(s *space) {
 	s.await("persistentvolumeclaims/a", map[string]any{"/status/phase": "Bound"})
 	size := func(storage string) call {
 		return call{
-			verb: "MERGE", path: "persistentvolumeclaims/a", body: "spec: {resources: {requests: {storage: " + storage + "}}}",
+			verb: "MERGE", path: "persistentvolumeclaims/a", body: "spec: {resources: {requests: {storage: " +
+				"" + storage + "}}}",
 		}
 	}
 	s.must(size("3Gi"))
 	grown := s.await("persistentvolumeclaims/a", map[string]any{"/status/capacity/storage": "3Gi"})
-	s.want(s.get("/api/v1/persistentvolumes/"+grown.text("/spec/volumeName")), map[string]any{"/spec/capacity/storage": "3Gi"})
+	s.want(s.get("/api/v1/persistentvolumes/"+grown.text("/spec/volumeName")),
+		map[string]any{"/spec/capacity/storage": "3Gi"})
 	s.refuses(size("2Gi"), invalid("FieldValueForbidden spec.resources.requests.storage"))
 }
 
@@ -63,7 +65,10 @@ func testClaimInUse(s *space) {
 	s.create("pods", claimingPod("a", "a"))
 	s.await("pods/a", ready())
 	deleted := s.must(call{verb: "DELETE", path: "persistentvolumeclaims/a"})
-	s.want(deleted, map[string]any{"/kind": "PersistentVolumeClaim", "/metadata/finalizers": []string{"kubernetes.io/pvc-protection"}})
+	s.want(deleted, map[string]any{
+		"/kind":                "PersistentVolumeClaim",
+		"/metadata/finalizers": []string{"kubernetes.io/pvc-protection"},
+	})
 	s.get("persistentvolumeclaims/a")
 	s.must(call{verb: "DELETE", path: "pods/a"})
 	s.awaitGone("persistentvolumeclaims/a")
@@ -90,8 +95,10 @@ func testServiceAddresses(s *space) {
 		a := s.create("services", "metadata: {name: "+name+"}\nspec: {selector: {a: b}, ports: [{port: 80}]}")
 		s.want(a, map[string]any{
 			"/spec/type": "ClusterIP", "/spec/sessionAffinity": "None", "/spec/ports/0/targetPort": 80,
-			"/spec/ports/0/protocol": "TCP", "/spec/clusterIPs/0": a.at("/spec/clusterIP"), "/spec/ipFamilies": []string{"IPv4"},
-			"/spec/ipFamilyPolicy": "SingleStack", "/spec/internalTrafficPolicy": "Cluster", "/status/loadBalancer": map[string]any{},
+			"/spec/ports/0/protocol": "TCP", "/spec/clusterIPs/0": a.at("/spec/clusterIP"),
+			"/spec/ipFamilies":     []string{"IPv4"},
+			"/spec/ipFamilyPolicy": "SingleStack", "/spec/internalTrafficPolicy": "Cluster",
+			"/status/loadBalancer": map[string]any{},
 		})
 		ip, err := netip.ParseAddr(a.text("/spec/clusterIP"))
 		if err != nil || !ip.Is4() || seen[ip.String()] {
@@ -108,16 +115,19 @@ func testServiceAddresses(s *space) {
 	}, invalid("FieldValueInvalid spec.clusterIPs"))
 	// An update without the address keeps it.
 	before := s.get("services/a").text("/spec/clusterIP")
-	s.want(s.must(call{verb: "PUT", path: "services/a", body: "metadata: {name: a}\nspec: {ports: [{port: 81}]}"}), map[string]any{
+	s.want(s.must(call{verb: "PUT", path: "services/a", body: "metadata: {name: a}\nspec: {ports: [{port: " +
+		"81}]}"}), map[string]any{
 		"/spec/clusterIP": before, "/spec/ports/0/port": 81, "/spec/selector": nil,
 	})
 }
 
 // testEndpoints follows the slices of a headless Service while its pods come, fail and go.
 func testEndpoints(s *space) {
-	s.create("services", "metadata: {name: a, labels: {owner: test}, annotations: {note: a}}\nspec: {clusterIP: None, selector: "+
+	s.create("services", "metadata: {name: a, labels: {owner: test}, annotations: {note: a}}\nspec: {clusterIP: "+
+		"None, selector: "+
 		"{app: a}, ports: [{name: http, port: 80, targetPort: main}]}")
-	s.create("pods", "metadata: {name: a, labels: {app: a}}\nspec: {hostname: h, subdomain: a, containers: [{name: main, image: '"+
+	s.create("pods", "metadata: {name: a, labels: {app: a}}\nspec: {hostname: h, subdomain: a, containers: [{name: "+
+		"main, image: '"+
 		image+"', ports: [{name: main, containerPort: 8080}]}]}")
 	pod := s.await("pods/a", ready())
 	slice := s.awaitEndpoint(true)
@@ -142,7 +152,10 @@ func testEndpoints(s *space) {
 	s.awaitEndpoint(true)
 	s.must(call{verb: "DELETE", path: "pods/a"})
 	s.eventually("there is no endpoint", func(ctx context.Context) error {
-		list, err := s.admin.send(ctx, s.namespace, call{path: "discovery.k8s.io/endpointslices", query: "labelSelector=owner%3Dtest"})
+		list, err := s.admin.send(ctx, s.namespace, call{
+			path:  "discovery.k8s.io/endpointslices",
+			query: "labelSelector=owner%3Dtest",
+		})
 		if err == nil && (len(list.names()) != 1 || list.at("/items/0/endpoints/0") != nil) {
 			err = fmt.Errorf("slices %s", list.body)
 		}
@@ -158,7 +171,10 @@ func (s *space) awaitEndpoint(ready bool) answer {
 	var list answer
 	s.eventually(fmt.Sprintf("the endpoint is ready: %t", ready), func(ctx context.Context) error {
 		var err error
-		list, err = s.admin.send(ctx, s.namespace, call{path: "discovery.k8s.io/endpointslices", query: "labelSelector=owner%3Dtest"})
+		list, err = s.admin.send(ctx, s.namespace, call{
+			path:  "discovery.k8s.io/endpointslices",
+			query: "labelSelector=owner%3Dtest",
+		})
 		if err != nil {
 			return err
 		}

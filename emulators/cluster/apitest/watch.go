@@ -36,7 +36,8 @@ func (e watchEvent) String() string {
 // watch opens a watch of a path, which ends with the test.
 func (s *space) watch(path, query string, header map[string]string) *watching {
 	s.Helper()
-	response, err := s.admin.open(s.Context(), s.namespace, call{path: path, query: "watch=true&" + query, header: header})
+	r := call{path: path, query: "watch=true&" + query, header: header}
+	response, err := s.admin.open(s.Context(), s.namespace, r) //nolint:bodyclose // the goroutine below closes it
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -9,7 +9,10 @@ func Kinds() []string {
 		name  string // with a version, unless it is v1
 		kinds []string
 	}{
-		{name: "admissionregistration", kinds: []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}},
+		{name: "admissionregistration", kinds: []string{
+			"ValidatingAdmissionPolicy",
+			"ValidatingAdmissionPolicyBinding",
+		}},
 		{name: "apps", kinds: []string{"Deployment", "ReplicaSet", "StatefulSet"}},
 		{name: "autoscaling", kinds: []string{"Scale"}},
 		{name: "autoscaling.v2", kinds: []string{"HorizontalPodAutoscaler"}},

@@ -17,7 +17,8 @@ import (
 //go:embed schema.yaml
 var text string
 
-// Parser reads the schema. It skips the validation of typed.NewParser, which takes longer than reading does: a test does it.
+// Parser reads the schema. It skips the validation of typed.NewParser, which takes longer than reading does: a test
+// does it.
 func Parser() (*typed.Parser, error) {
 	p := &typed.Parser{}
 	if err := yaml.UnmarshalStrict([]byte(text), &p.Schema); err != nil {

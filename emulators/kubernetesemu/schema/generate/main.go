@@ -2,6 +2,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -29,7 +30,8 @@ func main() {
 }
 
 func run(file string) error {
-	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/client-go").Output()
+	list := exec.CommandContext(context.Background(), "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/client-go")
+	dir, err := list.Output()
 	if err != nil {
 		return fmt.Errorf("find client-go: %w", err)
 	}
@@ -129,7 +131,7 @@ func references(names []string, part any) []string {
 	return names
 }
 
-// scale returns the types of the subresource scale, which client-go's schema lacks: clients have no apply method for it.
+// scale returns the types of the subresource scale, which client-go lacks: clients have no apply method for it.
 func scale() []map[string]any {
 	const group, meta = "io.k8s.api.autoscaling.v1.", "io.k8s.apimachinery.pkg.apis.meta.v1."
 	scalar := func(kind string) map[string]any { return map[string]any{"scalar": kind} }
