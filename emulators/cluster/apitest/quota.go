@@ -52,10 +52,19 @@ func testQuotaOfPods(s *space) {
 		"pods=1"))
 	s.must(call{verb: "DELETE", path: "pods/a", query: "gracePeriodSeconds=0"})
 	s.await("resourcequotas/plan", map[string]any{"/status/used/pods": "0"})
-	s.create("pods", "metadata: {name: b}\n"+podSpec)
+	s.awaitRoom("b")
 	s.must(call{verb: "MERGE", path: "resourcequotas/plan", body: "spec: {hard: {pods: '2'}}"})
 	s.await("resourcequotas/plan", map[string]any{"/status/hard/pods": "2", "/status/used/pods": "1"})
-	s.create("pods", "metadata: {name: c}\n"+podSpec)
+	s.awaitRoom("c")
+}
+
+// awaitRoom creates a pod as soon as the quota admits it: admission learns of the room later than readers of the quota.
+func (s *space) awaitRoom(pod string) {
+	s.Helper()
+	s.eventually("the quota has room", func(ctx context.Context) error {
+		a, err := s.admin.send(ctx, s.namespace, post("pods", "metadata: {name: "+pod+"}\n"+podSpec))
+		return errorOf(a, err)
+	})
 }
 
 func testQuotaOfResources(s *space) {
