@@ -4,6 +4,7 @@ package apitest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -150,12 +151,21 @@ func testQuotaOfServices(s *space) {
 		exceeded("requested: services.nodeports=1, used: services.nodeports=0, limited: services.nodeports=0"))
 }
 
-// restrict makes a namespace admit restricted pods only.
+// restrict makes a namespace refuse pods that are not restricted, or warn about them, and waits until the server does.
 func (s *space) restrict(mode string) {
 	s.Helper()
 	s.must(call{
 		verb: "MERGE", path: "/api/v1/namespaces/{ns}", body: "metadata: {labels: {pod-security.kubernetes.io/" + mode +
 			": restricted, pod-security.kubernetes.io/" + mode + "-version: v1.35}}",
+	})
+	s.eventually("the server knows the label", func(ctx context.Context) error {
+		probe := post("pods", "metadata: {name: probe}\n"+podSpec)
+		probe.query = "dryRun=All"
+		a, err := s.admin.send(ctx, s.namespace, probe)
+		if err == nil && a.code == http.StatusCreated && a.header.Get("Warning") == "" {
+			err = errors.New("it does not know it yet")
+		}
+		return err
 	})
 }
 
