@@ -4,6 +4,7 @@ package apitest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -52,10 +53,19 @@ func testQuotaOfPods(s *space) {
 		"pods=1"))
 	s.must(call{verb: "DELETE", path: "pods/a", query: "gracePeriodSeconds=0"})
 	s.await("resourcequotas/plan", map[string]any{"/status/used/pods": "0"})
-	s.create("pods", "metadata: {name: b}\n"+podSpec)
+	s.awaitRoom("b")
 	s.must(call{verb: "MERGE", path: "resourcequotas/plan", body: "spec: {hard: {pods: '2'}}"})
 	s.await("resourcequotas/plan", map[string]any{"/status/hard/pods": "2", "/status/used/pods": "1"})
-	s.create("pods", "metadata: {name: c}\n"+podSpec)
+	s.awaitRoom("c")
+}
+
+// awaitRoom creates a pod as soon as the quota admits it: admission learns of the room later than readers of the quota.
+func (s *space) awaitRoom(pod string) {
+	s.Helper()
+	s.eventually("the quota has room", func(ctx context.Context) error {
+		a, err := s.admin.send(ctx, s.namespace, post("pods", "metadata: {name: "+pod+"}\n"+podSpec))
+		return errorOf(a, err)
+	})
 }
 
 func testQuotaOfResources(s *space) {
@@ -141,12 +151,21 @@ func testQuotaOfServices(s *space) {
 		exceeded("requested: services.nodeports=1, used: services.nodeports=0, limited: services.nodeports=0"))
 }
 
-// restrict makes a namespace admit restricted pods only.
+// restrict makes a namespace refuse pods that are not restricted, or warn about them, and waits until the server does.
 func (s *space) restrict(mode string) {
 	s.Helper()
 	s.must(call{
 		verb: "MERGE", path: "/api/v1/namespaces/{ns}", body: "metadata: {labels: {pod-security.kubernetes.io/" + mode +
 			": restricted, pod-security.kubernetes.io/" + mode + "-version: v1.35}}",
+	})
+	s.eventually("the server knows the label", func(ctx context.Context) error {
+		probe := post("pods", "metadata: {name: probe}\n"+podSpec)
+		probe.query = "dryRun=All"
+		a, err := s.admin.send(ctx, s.namespace, probe)
+		if err == nil && a.code == http.StatusCreated && a.header.Get("Warning") == "" {
+			err = errors.New("it does not know it yet")
+		}
+		return err
 	})
 }
 

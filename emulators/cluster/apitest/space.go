@@ -27,15 +27,18 @@ type space struct {
 	namespace string
 }
 
-// newSpace creates a namespace, and waits until pods can be created there. The name is random, so that a server may be
+// newSpace creates a namespace, and waits until the server has put its objects there: pods need the service
+// account, and lists of ConfigMaps have one more. The name is random, so that a server may be
 // used for several runs. The namespace stays: its deletion costs the server more than most cases.
 func newSpace(t *testing.T, server Server, admin *client) *space {
 	t.Helper()
 	s := &space{T: t, server: server, admin: admin, namespace: fmt.Sprintf("case-%012x", rand.Uint64()>>16)}
 	s.must(call{verb: "POST", path: "/api/v1/namespaces", body: "metadata: {name: " + s.namespace + "}"})
-	s.eventually("the default service account exists", func(ctx context.Context) error {
-		return s.is(ctx, call{path: "serviceaccounts/default"}, http.StatusOK)
-	})
+	for _, path := range []string{"serviceaccounts/default", "configmaps/kube-root-ca.crt"} {
+		s.eventually(path+" exists", func(ctx context.Context) error {
+			return s.is(ctx, call{path: path}, http.StatusOK)
+		})
+	}
 	return s
 }
 

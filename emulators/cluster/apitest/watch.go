@@ -71,21 +71,26 @@ func (s *space) watch(path, query string, header map[string]string) *watching {
 	return w
 }
 
-// next returns the next event. It ends the test if that takes too long or the watch has ended.
+// next returns the next event, but no bookmark in between, which a server may send at any time. It ends the test if
+// that takes too long or the watch has ended.
 func (w *watching) next() watchEvent {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.Context(), patience)
 	defer cancel()
-	select {
-	case e, open := <-w.events:
-		if !open {
-			w.Fatal("the watch has ended")
+	for {
+		select {
+		case e, open := <-w.events:
+			if !open {
+				w.Fatal("the watch has ended")
+			}
+			if e.Type == "BOOKMARK" && e.answer().at("/metadata/annotations") == nil {
+				continue
+			}
+			return e
+		case <-ctx.Done():
+			w.Fatal("there is no event")
 		}
-		return e
-	case <-ctx.Done():
-		w.Fatal("there is no event")
 	}
-	return watchEvent{}
 }
 
 // wants checks the next events as "TYPE name".
