@@ -104,6 +104,7 @@ func measures() []measure {
 		{name: "session tokens", rows: []string{"P3"}, run: measureTokens},
 		{name: "creation", rows: []string{"P4"}, run: onDeployment(measureCreation)},
 		{name: "secrets", rows: []string{"P4"}, run: onDeployment(measureSecrets)},
+		{name: "packages of the first start", rows: []string{"P14"}, run: countPackages},
 		{name: "cold starts", rows: []string{"P5"}, run: onEmbeddedFirestore(onDeployment(measureColdStart))},
 		{name: "provisioning", rows: []string{"P6", "P19"}, run: onDeployment(measureProvisioning), cluster: true},
 		{
@@ -115,9 +116,9 @@ func measures() []measure {
 			run: onEmbeddedFirestore(onDeployment(measureDrift)),
 		},
 		{name: "collection of metrics", rows: []string{"P10"}, run: measureCycles},
-		{name: "a request to an agent", rows: []string{"P13"}, run: measureRouter},
-		{name: "lookups of agents", rows: []string{"P13"}, run: measureLookups},
-		{name: "a request to a container", rows: []string{"P13"}, run: measureFront},
+		{name: "a request to an agent", rows: []string{"P13"}, run: measureRouter, timed: true},
+		{name: "lookups of agents", rows: []string{"P13"}, run: measureLookups, timed: true},
+		{name: "a request to a container", rows: []string{"P13"}, run: measureFront, timed: true},
 		{name: "waits", rows: []string{"P18"}, run: onEmbeddedFirestore(onDeployment(measureWaits)), timed: true},
 		{
 			name: "streams of events", rows: []string{"P18"}, run: onEmbeddedFirestore(onDeployment(measureStreams)),
@@ -130,8 +131,9 @@ func measures() []measure {
 		{name: "streams of waits", rows: []string{"P18"}, run: onDeployment(measureWaitStreams)},
 		{name: "first start", rows: []string{"P14"}, run: measureFirstStart, long: true},
 		{name: "tests", rows: []string{"P15"}, run: measureTests, long: true},
+		{name: "idle local cloud", rows: []string{"P22"}, run: measureIdle, long: true},
 		{name: "console", rows: []string{"P16"}, run: onDeployment(measureConsole)},
-		{name: "command line tool", rows: []string{"P17"}, run: measureTool},
+		{name: "command line tool", rows: []string{"P17"}, run: measureTool, timed: true},
 		{
 			name: "a large fleet", rows: []string{"P20"}, run: onEmbeddedFirestore(measureLarge),
 			cluster: true, long: true,

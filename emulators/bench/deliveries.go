@@ -36,8 +36,6 @@ const (
 	// deliveryTime and backlogTime are the targets of a delivery and of a backlog, compared with the least that can be
 	// done: a message that makes a worker send one request, and as many requests without a record of any.
 	deliveryTime, backlogTime = 3, 3
-	// deliveryTimeout bounds one delivery, and the whole backlog.
-	deliveryTimeout = 5 * time.Minute
 	// leastSenders is how many requests of the comparison are sent concurrently, as many as a webhook sends.
 	leastSenders = 8
 )
@@ -248,7 +246,7 @@ func (m *deliveries) arrival(ctx context.Context, change func() error) (float64,
 
 // await returns when the receiver got the last of n requests.
 func (m *deliveries) await(ctx context.Context, n int) (last time.Time, err error) {
-	ctx, cancel := context.WithTimeout(ctx, deliveryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for i := range n {
 		select {

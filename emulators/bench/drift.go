@@ -73,7 +73,7 @@ func (p *pace) converge(ctx context.Context, ids []string) error {
 			if err != nil {
 				return err
 			}
-			_, err = p.deliverUntilRunning(groupCtx, id, nudge)
+			_, _, err = p.deliverUntilRunning(groupCtx, id, nudge)
 			return err
 		})
 	}

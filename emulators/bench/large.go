@@ -275,7 +275,7 @@ func (f *largeFleet) provision(ctx context.Context, agents []agent.Agent) error 
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(groupCtx, paceTimeout)
+			ctx, cancel := context.WithTimeout(groupCtx, patience)
 			defer cancel()
 			for {
 				if err := f.push(ctx, "ReconcileAgent", nudge); err != nil {

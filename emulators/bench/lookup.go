@@ -29,12 +29,11 @@ const (
 	lookups       = 1 << 20 // in a round
 	lookupAgents  = 5000
 	lookupChanges = 1000 // a second
-	lookupTimeout = time.Minute
 )
 
 // measureLookups compares the 99th percentile of the router's lookups while endpoints change with that while none does.
 func measureLookups(ctx context.Context, _ *environment) (_ Report, err error) {
-	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	api := newSliceAPI(lookupAgents)
 	server := httptest.NewServer(api)
 	defer server.Close()

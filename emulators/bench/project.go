@@ -14,12 +14,17 @@ import (
 )
 
 const (
-	firstStartCPU  = 900 // seconds
-	firstStartDisk = 3e9 // bytes
-	warmStart      = 6   // seconds
-	suiteCPU       = 600 // seconds
-	fastSuite      = 60  // seconds
+	firstStart         = 180   // seconds until an agent runs
+	firstStartCPU      = 300   // seconds
+	firstStartDisk     = 1.6e9 // bytes
+	firstStartPackages = 1200
+	warmStart          = 4   // seconds
+	suiteCPU           = 600 // seconds
+	fastSuite          = 60  // seconds
 )
+
+// agentRuns is in the line that the local cloud prints when its agent runs.
+const agentRuns = "The agent is running"
 
 // measureFirstStart measures P14: what the first command of a new user costs, from empty caches until an agent has run.
 func measureFirstStart(ctx context.Context, l *environment) (_ Report, err error) {
@@ -27,7 +32,7 @@ func measureFirstStart(ctx context.Context, l *environment) (_ Report, err error
 	if err != nil {
 		return Report{}, err
 	}
-	first, err := l.runGo(ctx, home, "", "run", "./emulators", "-once")
+	first, err := l.runGo(ctx, home, agentRuns, "run", "./emulators", "-once")
 	if err != nil {
 		return Report{}, err
 	}
@@ -35,11 +40,15 @@ func measureFirstStart(ctx context.Context, l *environment) (_ Report, err error
 	if err != nil {
 		return Report{}, err
 	}
-	warm, err := l.runGo(ctx, home, "The agent is running", "run", "./emulators", "-once")
+	warm, err := l.runGo(ctx, home, agentRuns, "run", "./emulators", "-once")
 	if err != nil {
 		return Report{}, err
 	}
 	return Report{Rows: []Row{
+		{
+			ID: "P14", What: "first start, from empty caches until an agent runs", Ours: first.seen.Seconds(),
+			Limit: firstStart, Unit: "s", Most: 1, Timed: true, Note: "on two cores that do nothing else",
+		},
 		{
 			ID: "P14", What: "first start, from empty caches", Ours: first.cpu.Seconds(), Limit: firstStartCPU,
 			Unit: "s of CPU", Most: 1, Timed: true, Note: fmt.Sprintf("took %s", first.total.Round(time.Second)),
@@ -53,6 +62,18 @@ func measureFirstStart(ctx context.Context, l *environment) (_ Report, err error
 			Most: 1, Timed: true,
 		},
 	}}, nil
+}
+
+// countPackages counts the packages of P14, which the first command compiles. They are what its time depends on.
+func countPackages(ctx context.Context, _ *environment) (Report, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-deps", localProgram).Output()
+	if err != nil {
+		return Report{}, fmt.Errorf("list the packages of the local cloud: %w", err)
+	}
+	return Report{Rows: []Row{{
+		ID: "P14", What: "packages of the local cloud", Ours: float64(len(strings.Fields(string(out)))),
+		Limit: firstStartPackages, Unit: "packages", Most: 1,
+	}}}, nil
 }
 
 // measureTests measures P15: what the tests cost once they are compiled. Linking them is part of it, because the go

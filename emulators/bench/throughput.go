@@ -54,7 +54,7 @@ type spent struct{ wall, cpu time.Duration }
 // next batch down.
 func (p *pace) batch(ctx context.Context, ids []string, provision func(context.Context, string) error) (spent, error) {
 	watches := make([]func() error, len(ids))
-	ctx, cancel := context.WithTimeout(ctx, paceTimeout)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for i, id := range ids {
 		w, err := p.raw.watchPods(ctx, id)
@@ -119,7 +119,7 @@ func (p *pace) measureStart(ctx context.Context, starts int) (Row, error) {
 }
 
 func (p *pace) start(ctx context.Context, key string) (took float64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, paceTimeout)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for len(p.running) > 0 {
 		<-p.running // agents of before
@@ -145,7 +145,7 @@ func (p *pace) start(ctx context.Context, key string) (took float64, err error) 
 }
 
 func (p *pace) startRaw(ctx context.Context) (took float64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, paceTimeout)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	id := newID()
 	began := time.Now()

@@ -114,7 +114,7 @@ func measureWaitStreams(ctx context.Context, l *environment, d *deployment) (Rep
 		return Report{}, err
 	}
 	d.drain()
-	of, cancel := context.WithTimeout(of, waitTimeout)
+	of, cancel := context.WithTimeout(of, patience)
 	defer cancel()
 	all, of := errgroup.WithContext(of)
 	seen := make(chan struct{}, waits)

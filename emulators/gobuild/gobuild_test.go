@@ -72,8 +72,8 @@ func TestRun_ShowsWhatIsLeft(t *testing.T) {
 	}
 }
 
-// TestRun_SharesPackagesWithTests compares the compiled packages with those of the plain go command. Package net is one of
-// those that depend on a C compiler.
+// TestRun_SharesPackagesWithTests compares the compiled packages with those of the plain go command. Package net is one
+// of those that depend on a C compiler.
 func TestRun_SharesPackagesWithTests(t *testing.T) {
 	t.Parallel()
 	b, _ := newBuild(t, "package main\n\nimport _ \"net\"\n\nfunc main() {}\n")

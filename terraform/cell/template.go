@@ -13,7 +13,7 @@ import (
 )
 
 // renderText renders a template of Terraform. It knows the parts of the language that the templates use, and refuses
-// others. A test compares it with Terraform's own library, which is left out because every first start would compile it.
+// others. A test compares it with Terraform's own library, which every first start would have to compile.
 func renderText(name, source string, values map[string]any) (string, error) {
 	translated, err := translate(source)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 // Variable is the environment variable that chooses the emulators of tests: embedded, official or auto.
 const Variable = "EMULATORS"
 
-// Choice returns the emulators that tests use: those that the environment names, or the embedded ones. With -short, auto
-// means the embedded ones, because such tests must not start Java. TestMain may call it before it parses flags.
+// Choice returns the emulators that tests use: those that the environment names, or the embedded ones. With -short,
+// auto means the embedded ones, because such tests must not start Java. TestMain may call it before it parses flags.
 func Choice() (gcloud.Choice, error) {
 	if !flag.Parsed() {
 		flag.Parse()
