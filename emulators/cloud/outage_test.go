@@ -100,6 +100,11 @@ func (s *scene) play(t *testing.T, o outage) {
 	if o.noSecrets {
 		checkEqual(t, "status of a write of a secret", write().status, http.StatusServiceUnavailable)
 	}
+	if o.service == monitoringService { // agents are provisioned, and may not take an hour
+		for _, id := range s.created {
+			s.awaitStatus(t, id, "running")
+		}
+	}
 	s.age(t, outageTime)
 	defer s.tickAll(t, o.retries)()
 	if after := s.observe(t, s.bystander); after != before && !o.noSecrets {
