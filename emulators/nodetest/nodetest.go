@@ -14,20 +14,30 @@ import (
 
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/clustertest"
+	"agents.example/controlplane/emulators/gcloud"
+	"agents.example/controlplane/emulators/gcloud/gcloudtest"
 	"agents.example/controlplane/emulators/node"
 )
 
-// Require skips a test where a real node cannot run, and builds the node's programs if they are not there.
+// Require skips a test where a real node cannot run, or where the environment chooses embedded emulators, as it does
+// unless it says something else. It builds the node's programs and the real API server if they are not there.
 func Require(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("left out with -short: needs a real node")
 	}
+	choice, err := gcloudtest.Choice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if choice == gcloud.Embedded {
+		t.Skip("needs a real node: set " + gcloudtest.Variable + " to auto or official")
+	}
 	if err := node.CheckUser(); err != nil {
 		t.Skip(err)
 	}
 	clustertest.RequireBuilt(t, node.BuildTime, node.Build) // before the cluster, which has packages in common
-	clustertest.Require(t)
+	clustertest.RequireKind(t, cluster.Real)
 	if err := node.Supported(t.Context(), nil); errors.Is(err, node.ErrUnsupported) {
 		t.Skip(err)
 	} else if err != nil {
