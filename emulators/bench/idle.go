@@ -22,7 +22,7 @@ const (
 	idleFor      = time.Minute
 )
 
-// measureIdle measures P22: what the local cloud with one agent takes while nobody uses it, in all of its processes.
+// measureIdle measures P22: what the local cloud with one agent takes while it is idle, in all of its processes.
 func measureIdle(ctx context.Context, l *environment) (_ Report, err error) {
 	dir, err := gobuild.Programs(ctx, io.Discard, "the local cloud", localProgram)
 	if err != nil {

@@ -5,6 +5,7 @@ package cluster_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,7 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/apimachinery/pkg/util/httpstream" //nolint:staticcheck // client-go's dialers have its types
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
@@ -57,7 +58,7 @@ func testExec(t *testing.T, a *processAgent) {
 		err = executor.StreamWithContext(t.Context(), remotecommand.StreamOptions{
 			Stdin: strings.NewReader("hello\n"), Stdout: &stdout, Stderr: &stderr,
 		})
-		if exit, ok := err.(exec.CodeExitError); !ok || exit.Code != 3 {
+		if exit, ok := errors.AsType[exec.CodeExitError](err); !ok || exit.Code != 3 {
 			t.Errorf("%s: error = %v, want exit code 3", protocol, err)
 		}
 		want := "hello in " + a.environment(t)["DATA_DIR"] + "\n"
@@ -105,7 +106,7 @@ func forward(t *testing.T, dialer httpstream.Dialer) error {
 	case err := <-done:
 		return fmt.Errorf("forwarding ended: %w", err)
 	}
-	defer func() { close(stop); <-done }()
+	defer func() { close(stop); <-done }() //nolint:errcheck // it ends because the test is over
 	ports, err := forwarder.GetPorts()
 	if err != nil {
 		return err

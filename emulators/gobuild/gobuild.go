@@ -41,8 +41,8 @@ type Build struct {
 }
 
 // Flags are for all programs. Almost none changes how packages are compiled, so that go test does not compile them
-// again: the tag leaves 139 packages of gRPC out, which Cloud Storage's client would use within Google Cloud. Firebase's
-// library imports that client, and this project does not.
+// again: the tag leaves out 139 packages of gRPC, which Cloud Storage's client would use within Google Cloud.
+// Firebase's library imports that client, and this project does not.
 func Flags() []string { return []string{"-buildvcs=false", "-tags=disable_grpc_modules"} }
 
 // Run compiles what is not up to date.

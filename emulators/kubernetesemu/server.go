@@ -123,7 +123,8 @@ func newHTTPServer(running context.Context, o Options, objects *registry.Registr
 		return nil, errors.New("the file of the certificate authority has no certificate")
 	}
 	return &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second,
+		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
 		TLSConfig: &tls.Config{
 			MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate}, ClientCAs: clients,

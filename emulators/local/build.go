@@ -49,7 +49,8 @@ func build(ctx context.Context, args []string) error {
 func partsToBuild(args []string) ([]part, error) {
 	flags := flag.NewFlagSet("build", flag.ContinueOnError)
 	flags.Usage = func() {
-		fmt.Fprintln(flags.Output(), "Usage: go run ./emulators build [-node real]\n\nBuilds the real Kubernetes API server.",
+		fmt.Fprintln(flags.Output(), "Usage: go run ./emulators build [-node real]\n\nBuilds the real Kubernetes "+
+			"API server.",
 			"Otherwise the first start with -cluster real, or the first\ntest that needs it, does.")
 		flags.PrintDefaults()
 	}

@@ -1,4 +1,4 @@
-// Command measure measures the system. It is a program of its own, so that the local cloud starts without compiling it.
+// Command measure measures the system. It is a separate program, so that the local cloud starts without compiling it.
 // The command emulators compiles and runs it:
 //
 //	go run ./emulators bench    count what operations cost, and price a month

@@ -21,7 +21,8 @@ type queue struct {
 
 func (s *Simulator) newQueue(kind string, sync func(ctx context.Context, key string) error) *queue {
 	q := &queue{log: s.options.Log.With("kind", kind), sync: sync}
-	q.keys = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](10*time.Millisecond, 5*time.Second))
+	limit := workqueue.NewTypedItemExponentialFailureRateLimiter[string](10*time.Millisecond, 5*time.Second)
+	q.keys = workqueue.NewTypedRateLimitingQueue(limit)
 	add := func(object any) {
 		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
 			q.keys.Add(key)

@@ -21,10 +21,12 @@
 // every cluster, maps the names of namespaces to faults. The annotation wins. Setting a fault breaks pods that run,
 // removing it heals them, both immediately.
 //
-//	image-pull      containers cannot start: ErrImagePull, then ImagePullBackOff; those that run lose their image and stop
+//	image-pull      containers cannot start: ErrImagePull, then ImagePullBackOff; those that run lose their image and
+//	                stop
 //	crash-loop      containers exit with code 1 soon after each start: CrashLoopBackOff, restartCount rises
 //	oom             the same with OOMKilled and exit code 137
-//	unschedulable   no node takes a new pod: the scheduler reports Unschedulable; pods that run are evicted, as from a node that is drained
+//	unschedulable   no node takes a new pod: the scheduler reports Unschedulable; pods that run are evicted, as from a
+//	                node that is drained
 //	not-ready       containers run and never become ready
 //	slow=<duration> containers become ready that long (a Go duration such as 5s) after they started
 //

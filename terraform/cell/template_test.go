@@ -28,7 +28,7 @@ func renderAsTerraform(t *testing.T, name, source string, values map[string]any)
 		t.Fatal(err)
 	}
 	rendered, diags := template.Value(&hcl.EvalContext{
-		Variables: simple.Value.AsValueMap(),
+		Variables: simple.AsValueMap(),
 		Functions: map[string]function.Function{
 			"distinct": stdlib.DistinctFunc, "flatten": stdlib.FlattenFunc, "join": stdlib.JoinFunc,
 			"jsonencode": stdlib.JSONEncodeFunc, "values": stdlib.ValuesFunc,
@@ -48,7 +48,8 @@ func TestRenderText_RendersAsTerraformDoes(t *testing.T) {
 	}
 	full := Values{
 		Domain: "cell.example.com", Image: "image@sha256:1", AgentImage: "agent:1", Callers: callers,
-		Project: "project", NudgeTopic: "nudges", Environment: "prod", WarmAgents: 2, WarmMillicores: 110, WarmMiB: 1_000_032,
+		Project: "project", NudgeTopic: "nudges", Environment: "prod", WarmAgents: 2, WarmMillicores: 110,
+		WarmMiB: 1_000_032,
 		Address: "address", CertificateMap: "map", SSLPolicy: "policy", SecurityPolicy: "armor",
 	}
 	least := full

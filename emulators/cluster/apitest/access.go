@@ -256,7 +256,7 @@ func testRulesReview(s *space) {
 	})
 }
 
-// testEscalation checks that nobody grants rights that they do not have.
+// testEscalation checks that a user cannot grant rights that they do not have.
 func testEscalation(s *space) {
 	user, subject := s.user()
 	s.grant("r", subject, "[{apiGroups: ["+rbacGroup+"], resources: [roles, rolebindings], verbs: [get, list, "+

@@ -53,7 +53,7 @@ type call struct {
 	// absolute path is sent as it is. In both, {ns} stands for the namespace.
 	path  string
 	query string
-	// body is YAML, which is sent as JSON. With a content type of its own, it is sent as it is.
+	// body is YAML, which is sent as JSON. With a content type in header, it is sent as it is.
 	body   string
 	header map[string]string
 }

@@ -82,7 +82,8 @@ func testStatefulSet(s *space) {
 
 func testRevisions(s *space) {
 	s.create("apps/statefulsets", agentSet("replicas: 1, "))
-	revision := s.await("apps/statefulsets/a", map[string]any{"/status/observedGeneration": 1}).text("/status/updateRevision")
+	revision := s.await("apps/statefulsets/a",
+		map[string]any{"/status/observedGeneration": 1}).text("/status/updateRevision")
 	revisions := s.get("apps/controllerrevisions")
 	s.want(revisions, map[string]any{"/items/0/metadata/name": revision, "/items/0/revision": 1, "/items/1": nil})
 }

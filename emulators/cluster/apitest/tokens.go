@@ -74,11 +74,11 @@ func testWrongToken(s *space) {
 }
 
 func testAnonymous(s *space) {
-	nobody := s.bearing("")
-	nobody.refuses(call{path: "pods"}, refusal{
+	anonymous := s.bearing("")
+	anonymous.refuses(call{path: "pods"}, refusal{
 		code: http.StatusForbidden, reason: metav1.StatusReasonForbidden, message: `User "system:anonymous" cannot list resource "pods"`,
 	})
 	for _, path := range []string{"/version", "/readyz", "/livez", "/healthz"} {
-		nobody.get(path)
+		anonymous.get(path)
 	}
 }

@@ -150,7 +150,8 @@ func (a *Admission) selects(m *admissionregistrationv1.MatchResources, r *Attrib
 	if m.ObjectSelector != nil && !match(m.ObjectSelector, r.Object) && !match(m.ObjectSelector, r.Old) {
 		return false
 	}
-	if m.NamespaceSelector == nil || len(m.NamespaceSelector.MatchLabels)+len(m.NamespaceSelector.MatchExpressions) == 0 {
+	if m.NamespaceSelector == nil ||
+		len(m.NamespaceSelector.MatchLabels)+len(m.NamespaceSelector.MatchExpressions) == 0 {
 		return true
 	}
 	switch {
@@ -185,7 +186,8 @@ func matchesRule(rule *admissionregistrationv1.NamedRuleWithOperations, r *Attri
 
 // input returns the variables of expressions about a request.
 func (a *Admission) input(r *Attributes) map[string]any {
-	input := map[string]any{"object": fieldsOf(r.Object), "oldObject": fieldsOf(r.Old), "request": requestOf(r, a.catalog)}
+	input := map[string]any{"object": fieldsOf(r.Object), "oldObject": fieldsOf(r.Old), "request": requestOf(r,
+		a.catalog)}
 	namespace := a.store.Get(a.catalog.Core("Namespace"), store.Key{Name: r.Key.Namespace})
 	input["namespaceObject"] = fieldsOf(namespace)
 	return input

@@ -93,8 +93,10 @@ func (s *Server) mayImpersonate(user, other *authenticationv1.UserInfo) error {
 		if s.allows(user, a) {
 			return nil
 		}
+		//nolint:staticcheck // Kubernetes' text
 		return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, name,
-			fmt.Errorf("User %q cannot impersonate resource %q in API group \"\" at the cluster scope", user.Username, resource))
+			fmt.Errorf("User %q cannot impersonate resource %q in API group \"\" at the cluster scope",
+				user.Username, resource))
 	}
 	errs := make([]error, 0, 1+len(other.Groups))
 	if rest, ok := strings.CutPrefix(other.Username, accountPrefix); ok {

@@ -22,7 +22,8 @@ type attributes struct {
 }
 
 func attributesOf(t target, verb string) attributes {
-	a := attributes{verb, t.resource.Group, t.resource.Resource, t.subresource, t.key.Namespace, cmp.Or(t.key.Name, t.named)}
+	a := attributes{verb, t.resource.Group, t.resource.Resource, t.subresource, t.key.Namespace, cmp.Or(t.key.Name,
+		t.named)}
 	if t.resource.Group == "" && t.resource.Resource == "namespaces" {
 		a.namespace = t.key.Name // roles in a namespace are about the namespace itself, too
 	}
@@ -44,6 +45,7 @@ func forbid(c *call) error {
 	if a.namespace != "" {
 		where = fmt.Sprintf("in the namespace %q", a.namespace)
 	}
+	//nolint:staticcheck // Kubernetes' text
 	return apierrors.NewForbidden(c.target.resource, c.target.key.Name, fmt.Errorf(
 		"User %q cannot %s resource %q in API group %q %s", c.user.Username, a.verb, a.path(), a.group, where))
 }
@@ -172,7 +174,10 @@ func commonRules(user *authenticationv1.UserInfo) []rbacv1.PolicyRule {
 	}
 	return []rbacv1.PolicyRule{
 		public,
-		{Verbs: []string{"get"}, NonResourceURLs: []string{"/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"}},
+		{Verbs: []string{"get"}, NonResourceURLs: []string{
+			"/api", "/api/*", "/apis", "/apis/*", "/openapi",
+			"/openapi/*",
+		}},
 		{
 			Verbs: []string{"create"}, APIGroups: []string{authorizationv1.GroupName},
 			Resources: []string{"selfsubjectaccessreviews", "selfsubjectrulesreviews"},

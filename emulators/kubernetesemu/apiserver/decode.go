@@ -78,7 +78,8 @@ func (c *call) reportUnknown(unknown []error) error {
 }
 
 func errKind(want, got string) error {
-	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): it is %s", want, got))
+	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): it is %s",
+		want, got))
 }
 
 // errMediaType is the answer to a body in a format that the API does not read.

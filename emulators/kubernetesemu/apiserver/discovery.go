@@ -27,7 +27,8 @@ func (s *Server) discover(c *call) error {
 		return errNoPath()
 	case len(parts) == 1 && parts[0] == "version":
 		o = version.Info{
-			Major: "1", Minor: "35", GitVersion: release + "-embedded", GoVersion: runtime.Version(), Compiler: runtime.Compiler,
+			Major: "1", Minor: "35", GitVersion: release + "-embedded", GoVersion: runtime.Version(),
+			Compiler: runtime.Compiler,
 			Platform: runtime.GOOS + "/" + runtime.GOARCH,
 		}
 	case len(parts) == 1 && parts[0] == "api":
@@ -126,7 +127,8 @@ func resourcesOf(k *kinds.Kind) []metav1.APIResource {
 	all := []metav1.APIResource{r}
 	add := func(name, group, version, kind string, verbs ...string) {
 		all = append(all, metav1.APIResource{
-			Name: k.Plural + "/" + name, Namespaced: k.Namespaced, Group: group, Version: version, Kind: kind, Verbs: verbs,
+			Name: k.Plural + "/" + name, Namespaced: k.Namespaced, Group: group, Version: version, Kind: kind,
+			Verbs: verbs,
 		})
 	}
 	if k.Status {

@@ -44,7 +44,8 @@ func checkLogOptions(query url.Values) error {
 	for _, name := range []string{"tailLines", "sinceSeconds", "limitBytes"} {
 		value, err := strconv.ParseInt(query.Get(name), 10, 64)
 		if query.Has(name) && (err != nil || value < 0 || value == 0 && name != "tailLines") {
-			errs = append(errs, field.Invalid(field.NewPath(name), query.Get(name), "must be greater than or equal to 0"))
+			errs = append(errs, field.Invalid(field.NewPath(name), query.Get(name),
+				"must be greater than or equal to 0"))
 		}
 	}
 	return optionsError("PodLogOptions", nil, errs)
@@ -94,8 +95,9 @@ func (s *Server) admitStream(c *call) error {
 	objects.Lock() // policies are compiled when they are used first
 	defer objects.Unlock()
 	return s.registry.Admission.Validate(admission.Attributes{
-		Operation: admission.Connect, User: c.user, Kind: c.target.kind, Key: c.target.key, Subresource: c.target.subresource,
-		Object: options, Warn: c.warn,
+		Operation: admission.Connect, User: c.user, Kind: c.target.kind, Key: c.target.key,
+		Subresource: c.target.subresource,
+		Object:      options, Warn: c.warn,
 	})
 }
 
@@ -122,7 +124,8 @@ func (s *Server) podOf(c *call) (*corev1.Pod, string, error) {
 	case name == "" && pod.Annotations["kubectl.kubernetes.io/default-container"] != "":
 		return pod, pod.Annotations["kubectl.kubernetes.io/default-container"], nil
 	case name == "":
-		return nil, "", apierrors.NewBadRequest(fmt.Sprintf("a container name must be specified for pod %s, choose one of: %v",
+		return nil, "", apierrors.NewBadRequest(fmt.Sprintf("a container name must be specified for pod %s, choose "+
+			"one of: %v",
 			pod.Name, all))
 	}
 	return nil, "", apierrors.NewBadRequest(fmt.Sprintf("container %s is not valid for pod %s", name, pod.Name))
@@ -163,7 +166,10 @@ func (s *Server) proxy(c *call, pod *corev1.Pod, path string) error {
 
 // kubeletQuery returns a query as kubelets read it.
 func kubeletQuery(query url.Values) url.Values {
-	for api, kubelet := range map[string]string{"stdin": "input", "stdout": "output", "stderr": "error", "ports": "port"} {
+	for api, kubelet := range map[string]string{
+		"stdin": "input", "stdout": "output", "stderr": "error",
+		"ports": "port",
+	} {
 		if values, ok := query[api]; ok {
 			delete(query, api)
 			for i, value := range values {

@@ -23,7 +23,7 @@ type target struct {
 // parseTarget returns what a path names. It reports false for paths that are not about objects.
 func (s *Server) parseTarget(path string) (t target, ok bool) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
-	gv := schema.GroupVersion{}
+	var gv schema.GroupVersion
 	switch {
 	case len(parts) >= 3 && parts[0] == "api":
 		gv, parts = schema.GroupVersion{Version: parts[1]}, parts[2:]

@@ -128,7 +128,8 @@ func parseVersion(requested string, present uint64) (uint64, error) {
 	v, err := strconv.ParseUint(requested, 10, 64)
 	switch {
 	case err != nil:
-		return 0, apierrors.NewBadRequest(fmt.Sprintf("resourceVersion: Invalid value: %q: must be a number", requested))
+		return 0, apierrors.NewBadRequest(fmt.Sprintf("resourceVersion: Invalid value: %q: must be a number",
+			requested))
 	case v > present:
 		err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", v, present), 1)
 		err.ErrStatus.Details.Causes = []metav1.StatusCause{{
@@ -176,7 +177,8 @@ func selectableFields(o runtime.Object) fields.Set {
 		about := &o.InvolvedObject
 		set["involvedObject.kind"], set["involvedObject.namespace"] = about.Kind, about.Namespace
 		set["involvedObject.name"], set["involvedObject.uid"] = about.Name, string(about.UID)
-		set["involvedObject.apiVersion"], set["involvedObject.resourceVersion"] = about.APIVersion, about.ResourceVersion
+		set["involvedObject.apiVersion"] = about.APIVersion
+		set["involvedObject.resourceVersion"] = about.ResourceVersion
 		set["involvedObject.fieldPath"] = about.FieldPath
 	case *corev1.Namespace:
 		set["status.phase"] = string(o.Status.Phase)

@@ -47,7 +47,8 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	return &Server{
-		catalog: o.Catalog, registry: o.Registry, kubelets: o.Kubelets, tokens: t, pages: newPages(), stopping: o.Stopping,
+		catalog: o.Catalog, registry: o.Registry, kubelets: o.Kubelets, tokens: t, pages: newPages(),
+		stopping: o.Stopping,
 	}, nil
 }
 
@@ -101,6 +102,7 @@ func (s *Server) serve(c *call) (err error) {
 func (s *Server) serveOther(c *call) error {
 	if !s.allowsPath(&c.user, c.Method, c.URL.Path) {
 		return apierrors.NewForbidden(metav1.SchemeGroupVersion.WithResource("").GroupResource(), "",
+			//nolint:staticcheck // Kubernetes' text
 			fmt.Errorf("User %q cannot %s path %q", c.user.Username, verbOfPath(c.Method), c.URL.Path))
 	}
 	switch c.URL.Path {

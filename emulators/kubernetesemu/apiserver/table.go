@@ -30,7 +30,8 @@ func tableOf(o runtime.Object) runtime.Object {
 		items, _ = meta.ExtractList(o) // a list of the catalog has items
 		if l, err := meta.ListAccessor(o); err == nil {
 			list = metav1.ListMeta{
-				ResourceVersion: l.GetResourceVersion(), Continue: l.GetContinue(), RemainingItemCount: l.GetRemainingItemCount(),
+				ResourceVersion: l.GetResourceVersion(), Continue: l.GetContinue(),
+				RemainingItemCount: l.GetRemainingItemCount(),
 			}
 		}
 	} else if m, err := meta.Accessor(o); err == nil {

@@ -101,7 +101,10 @@ func (s *Server) userOfToken(token string, audiences []string) (user authenticat
 		return user, err
 	}
 	of := claims.Kubernetes
-	o, err := s.registry.Get(s.catalog.Core("ServiceAccount"), store.Key{Namespace: of.Namespace, Name: of.ServiceAccount.Name})
+	o, err := s.registry.Get(s.catalog.Core("ServiceAccount"), store.Key{
+		Namespace: of.Namespace,
+		Name:      of.ServiceAccount.Name,
+	})
 	if err != nil {
 		return user, err
 	}

@@ -186,7 +186,7 @@ func (w *watcher) send(kind watch.EventType, o runtime.Object) error {
 	if w.accept.serializer.MediaType == runtime.ContentTypeProtobuf {
 		e.Object.Raw = object.Bytes()
 	}
-	if err := w.accept.serializer.StreamSerializer.Serializer.Encode(e, &event); err != nil {
+	if err := w.accept.serializer.StreamSerializer.Encode(e, &event); err != nil {
 		return err
 	}
 	_, err := w.frames.Write(event.Bytes())

@@ -58,6 +58,7 @@ func (s *Server) update(c *call) error {
 	o, err = s.registry.Update(q, func(live runtime.Object) (runtime.Object, error) {
 		wanted, has := store.Meta(o).GetUID(), store.Meta(live).GetUID()
 		if wanted != "" && wanted != has {
+			//nolint:staticcheck // Kubernetes' text
 			return nil, apierrors.NewConflict(c.target.resource, c.target.key.Name, fmt.Errorf(
 				"Precondition failed: UID in precondition: %v, UID in object meta: %v", wanted, has))
 		}

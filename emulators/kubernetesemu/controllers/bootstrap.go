@@ -26,7 +26,8 @@ func (c *Controllers) Bootstrap() error {
 	view := []string{"get", "list", "watch"}
 	err = create(c, namespaces, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "view"}, Rules: []rbacv1.PolicyRule{
 		{Verbs: view, APIGroups: []string{""}, Resources: []string{
-			"configmaps", "endpoints", "events", "limitranges", "namespaces", "persistentvolumeclaims", "pods", "pods/log", "pods/status",
+			"configmaps", "endpoints", "events", "limitranges", "namespaces", "persistentvolumeclaims", "pods",
+			"pods/log", "pods/status",
 			"resourcequotas", "serviceaccounts", "services",
 		}},
 		{Verbs: view, APIGroups: []string{"apps", "discovery.k8s.io", "networking.k8s.io"}, Resources: []string{"*"}},

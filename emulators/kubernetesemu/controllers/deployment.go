@@ -57,7 +57,8 @@ func surges(d *appsv1.Deployment) bool {
 	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType || d.Spec.Strategy.RollingUpdate == nil {
 		return false
 	}
-	surge, err := intstr.GetScaledValueFromIntOrPercent(d.Spec.Strategy.RollingUpdate.MaxSurge, int(*d.Spec.Replicas), true)
+	surge, err := intstr.GetScaledValueFromIntOrPercent(d.Spec.Strategy.RollingUpdate.MaxSurge,
+		int(*d.Spec.Replicas), true)
 	return err == nil && surge > 0
 }
 

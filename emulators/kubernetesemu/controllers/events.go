@@ -41,7 +41,8 @@ func (c *Controllers) warn(about runtime.Object, reason, message string) {
 	_ = create(c, source, &corev1.Event{ // an event may get lost, as in Kubernetes
 		ObjectMeta: metav1.ObjectMeta{Name: key.Name, Namespace: key.Namespace},
 		InvolvedObject: corev1.ObjectReference{
-			APIVersion: k.GroupVersion().String(), Kind: k.Kind, Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUID(),
+			APIVersion: k.GroupVersion().String(), Kind: k.Kind, Namespace: m.GetNamespace(), Name: m.GetName(),
+			UID:             m.GetUID(),
 			ResourceVersion: m.GetResourceVersion(),
 		},
 		Type: corev1.EventTypeWarning, Reason: reason, Message: message, Count: 1, FirstTimestamp: now, LastTimestamp: now,

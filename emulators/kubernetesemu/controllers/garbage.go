@@ -53,8 +53,9 @@ func (c *Controllers) observeOwners(change store.Change) {
 		(hasFinalizer(change.Last, metav1.FinalizerDeleteDependents) || hasFinalizer(change.Last, metav1.FinalizerOrphanDependents)) {
 		c.queue.Add(task{garbage, change.Kind, change.Key})
 	}
-	if change.After == nil || change.Before != nil && len(store.Meta(change.Before).GetOwnerReferences()) > len(m.GetOwnerReferences()) {
-		for _, ref := range store.Meta(change.Last).GetOwnerReferences() { // an owner may wait for the end of this object
+	if change.After == nil || change.Before != nil &&
+		len(store.Meta(change.Before).GetOwnerReferences()) > len(m.GetOwnerReferences()) {
+		for _, ref := range store.Meta(change.Last).GetOwnerReferences() { // whom its end may release
 			if k := c.ownerKind(ref); k != nil {
 				c.queue.Add(task{garbage, k, ownerKey(k, change.Key.Namespace, ref)})
 			}

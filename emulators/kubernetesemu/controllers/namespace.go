@@ -92,7 +92,8 @@ func (c *Controllers) explainNamespace(n *corev1.Namespace, left []runtime.Objec
 	if len(finalizers) > 0 {
 		conditions = append(conditions, corev1.NamespaceCondition{
 			Type: corev1.NamespaceFinalizersRemaining, Status: corev1.ConditionTrue, Reason: "SomeFinalizersRemain",
-			Message: "Some content in the namespace has finalizers remaining: " + countsOf(finalizers, "%s in %d resource instances"),
+			Message: "Some content in the namespace has finalizers remaining: " + countsOf(finalizers,
+				"%s in %d resource instances"),
 		})
 	}
 	return change(c, namespaces, n, "status", func(live *corev1.Namespace) {

@@ -109,13 +109,15 @@ func (c *Controllers) createPodOf(set *appsv1.StatefulSet, ordinal int, revision
 		pod.Spec.Volumes = append(slices.DeleteFunc(pod.Spec.Volumes,
 			func(v corev1.Volume) bool { return v.Name == volume.Name }), volume)
 		if err := create(c, statefulSets, claim); err != nil {
-			c.warn(set, "FailedCreate", fmt.Sprintf("Create Claim %s for Pod %s in StatefulSet %s failed error: %v", claim.Name,
+			c.warn(set, "FailedCreate", fmt.Sprintf("Create Claim %s for Pod %s in StatefulSet %s failed error: %v",
+				claim.Name,
 				name, set.Name, err))
 			return err
 		}
 	}
 	if err := create(c, statefulSets, pod); err != nil {
-		c.warn(set, "FailedCreate", fmt.Sprintf("Create Pod %s in StatefulSet %s failed error: %v", name, set.Name, err))
+		c.warn(set, "FailedCreate", fmt.Sprintf("Create Pod %s in StatefulSet %s failed error: %v", name, set.Name,
+			err))
 		return err
 	}
 	return nil

@@ -69,7 +69,8 @@ func (c *Catalog) newManagers() error {
 			reset["scale"] = []string{"status"}
 		}
 		for subresource, fields := range reset {
-			k.managers[subresource], err = managedfields.NewDefaultFieldManager(types, unconverted{c.Scheme}, undefaulted{},
+			k.managers[subresource], err = managedfields.NewDefaultFieldManager(types, unconverted{c.Scheme},
+				undefaulted{},
 				creator{k}, k.GroupVersionKind, k.GroupVersion(), subresource, without(k, fields))
 			if err != nil {
 				return fmt.Errorf("manage the fields of %s: %w", k.Kind, err)

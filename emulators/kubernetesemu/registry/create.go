@@ -59,7 +59,8 @@ func (r *Registry) identify(q *Request, o runtime.Object) error {
 	case !q.Kind.Namespaced:
 		m.SetNamespace("")
 	case m.GetNamespace() != "" && m.GetNamespace() != q.Key.Namespace:
-		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on " +
+			"the request")
 	default:
 		m.SetNamespace(q.Key.Namespace)
 	}
@@ -97,7 +98,7 @@ func (r *Registry) prepareCreate(q *Request, o runtime.Object, manage bool) (run
 		errs = append(errs, r.validateClusterIP(service)...)
 	}
 	if len(errs) > 0 {
-		return nil, apierrors.NewInvalid(q.Kind.GroupVersionKind.GroupKind(), m.GetName(), errs)
+		return nil, apierrors.NewInvalid(q.Kind.GroupKind(), m.GetName(), errs)
 	}
 	if err := q.check(o, nil); err != nil {
 		return nil, err

@@ -17,14 +17,15 @@ func Patched(kind types.PatchType, object any, patch []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch kind { //nolint:exhaustive // patches of other types are refused before
+	switch kind {
 	case types.JSONPatchType:
 		var operations jsonpatch.Patch
 		if operations, err = jsonpatch.DecodePatch(patch); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 		if text, err = operations.Apply(text); err != nil {
-			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "",
+			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "",
+				schema.GroupResource{}, "",
 				err.Error(), 0, false)
 		}
 	case types.MergePatchType:

@@ -59,7 +59,7 @@ func (r *Registry) prepareUpdate(q *Request, next, live runtime.Object, manage b
 		return nil, err
 	}
 	if errs := validate(q, next, live); len(errs) > 0 {
-		return nil, apierrors.NewInvalid(q.Kind.GroupVersionKind.GroupKind(), m.GetName(), errs)
+		return nil, apierrors.NewInvalid(q.Kind.GroupKind(), m.GetName(), errs)
 	}
 	if q.Kind.Generation && q.Subresource != "status" && specificationChanged(next, live) {
 		m.SetGeneration(old.GetGeneration() + 1)
@@ -93,10 +93,12 @@ func checkIdentity(q *Request, next, live runtime.Object) error {
 	m, old := store.Meta(next), store.Meta(live)
 	switch {
 	case m.GetName() != q.Key.Name:
-		return apierrors.NewBadRequest("the name of the object (" + m.GetName() + ") does not match the name on the URL (" +
+		return apierrors.NewBadRequest("the name of the object (" + m.GetName() +
+			") does not match the name on the URL (" +
 			q.Key.Name + ")")
 	case q.Kind.Namespaced && m.GetNamespace() != "" && m.GetNamespace() != q.Key.Namespace:
-		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on " +
+			"the request")
 	case m.GetResourceVersion() != "" && strings.Trim(m.GetResourceVersion(), "0123456789") != "":
 		return fmt.Errorf("resourceVersion: Invalid value: %q: must be a number", m.GetResourceVersion())
 	case m.GetResourceVersion() != "" && m.GetResourceVersion() != old.GetResourceVersion():

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"fmt"
+	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -10,7 +11,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/labels"
@@ -41,11 +41,19 @@ func validate(q *Request, o, old runtime.Object) field.ErrorList {
 func nameRule(q *Request) apivalidation.ValidateNameFunc {
 	switch {
 	case q.Kind.Group == rbacv1.GroupName:
-		return path.ValidatePathSegmentName
+		return validatePathSegment
 	case q.Kind.Group == "" && (q.Kind.Kind == "Namespace" || q.Kind.Kind == "Service"):
 		return apivalidation.NameIsDNSLabel
 	}
 	return apivalidation.NameIsDNSSubdomain
+}
+
+// validatePathSegment refuses names that cannot stand in the path of a URL.
+func validatePathSegment(name string, _ bool) []string {
+	if name == "." || name == ".." || strings.ContainsAny(name, "/%") {
+		return []string{"may not be '.' or '..', and may not contain '/' or '%'"}
+	}
+	return nil
 }
 
 // deduplicated drops errors that two rules found.
@@ -245,7 +253,8 @@ func validateStatefulSet(o, old *appsv1.StatefulSet) field.ErrorList {
 	changed, was := o.Spec.DeepCopy(), old.Spec.DeepCopy()
 	for _, spec := range []*appsv1.StatefulSetSpec{changed, was} {
 		spec.Replicas, spec.Template, spec.UpdateStrategy = nil, corev1.PodTemplateSpec{}, appsv1.StatefulSetUpdateStrategy{}
-		spec.MinReadySeconds, spec.PersistentVolumeClaimRetentionPolicy, spec.Ordinals, spec.RevisionHistoryLimit = 0, nil, nil, nil
+		spec.MinReadySeconds, spec.PersistentVolumeClaimRetentionPolicy = 0, nil
+		spec.Ordinals, spec.RevisionHistoryLimit = nil, nil
 	}
 	if !equality.Semantic.DeepEqual(changed, was) {
 		errs = append(errs, field.Forbidden(field.NewPath("spec"), "updates to statefulset spec for fields other than "+
@@ -366,7 +375,8 @@ func validateContainer(c *corev1.Container, at *field.Path) field.ErrorList {
 	}
 	for i := range c.Ports {
 		for _, text := range validation.IsValidPortNum(int(c.Ports[i].ContainerPort)) {
-			errs = append(errs, field.Invalid(at.Child("ports").Index(i).Child("containerPort"), c.Ports[i].ContainerPort, text))
+			errs = append(errs, field.Invalid(at.Child("ports").Index(i).Child("containerPort"),
+				c.Ports[i].ContainerPort, text))
 		}
 	}
 	if s := c.SecurityContext; s != nil && s.Privileged != nil && *s.Privileged && s.AllowPrivilegeEscalation != nil &&

@@ -67,7 +67,8 @@ func TestListAt_IsWhatListWas(t *testing.T) {
 		for namespace, want := range map[string][]string{"": then.all, "one": then.inOne} {
 			got, ok := s.ListAt(k, namespace, then.version)
 			if !ok || !slices.Equal(describe(got), want) {
-				t.Errorf("objects of %q at version %d = %q, %t, want %q", namespace, then.version, describe(got), ok, want)
+				t.Errorf("objects of %q at version %d = %q, %t, want %q", namespace, then.version, describe(got),
+					ok, want)
 			}
 		}
 	}
@@ -112,7 +113,8 @@ func TestRestore_ContinuesWithWhatWasSaved(t *testing.T) {
 		t.Errorf("objects = %q, want %q", got, want)
 	}
 	was, is := before.Get(k, Key{"one", "a"}), after.Get(k, Key{"one", "a"})
-	if got, want := Meta(is).GetResourceVersion(), Meta(was).GetResourceVersion(); got != want || after.Version() != before.Version() {
+	if got, want := Meta(is).GetResourceVersion(), Meta(was).GetResourceVersion(); got != want ||
+		after.Version() != before.Version() {
 		t.Errorf("version %s of %d, want %s of %d", got, after.Version(), want, before.Version())
 	}
 	if _, _, complete := after.Since(k, before.Version()-1); complete {

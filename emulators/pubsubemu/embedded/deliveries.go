@@ -54,7 +54,7 @@ func (b *broker) pull(r *pubsubpb.PullRequest, end time.Time) (messages []*pubsu
 	}
 	now, next := time.Now(), end
 	for e := s.messages.Front(); e != nil && len(messages) < int(r.GetMaxMessages()); {
-		m, following := e.Value.(*message), e.Next() //nolint:errcheck // all are messages
+		m, following := e.Value.(*message), e.Next()
 		switch {
 		case m.until.After(now):
 			if m.until.Before(next) {
@@ -131,7 +131,7 @@ func (s *subscription) newestDelivery(ackID string) (*list.Element, *message) {
 	if e == nil {
 		return nil, nil
 	}
-	m := e.Value.(*message) //nolint:errcheck // all are messages
+	m := e.Value.(*message)
 	if m.ackID != ackID {
 		return nil, nil
 	}
@@ -140,7 +140,7 @@ func (s *subscription) newestDelivery(ackID string) (*list.Element, *message) {
 
 // remove removes a message.
 func (s *subscription) remove(e *list.Element) {
-	m := s.messages.Remove(e).(*message) //nolint:errcheck // all are messages
+	m := s.messages.Remove(e).(*message)
 	delete(s.byID, m.GetMessageId())
 }
 
@@ -164,7 +164,7 @@ func (b *broker) moveToDeadLetter(s *subscription, e *list.Element) bool {
 	if b.topics[topic] == nil {
 		return false
 	}
-	m := e.Value.(*message) //nolint:errcheck // all are messages
+	m := e.Value.(*message)
 	attributes := maps.Clone(m.GetAttributes())
 	if attributes == nil {
 		attributes = map[string]string{}

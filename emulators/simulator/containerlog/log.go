@@ -1,4 +1,5 @@
-// Package containerlog writes and reads the log file of one container, in the format of the container runtime interface.
+// Package containerlog writes and reads the log file of one container, in the format of the container runtime
+// interface.
 // It does not know which container the log is of.
 package containerlog
 

@@ -27,10 +27,10 @@ func (f Fault) PullFails() bool { return f.kind == imagePull }
 
 // Crash returns the exit that containers suffer and how long after their start, or ok = false.
 func (f Fault) Crash() (code int32, reason string, after time.Duration, ok bool) {
-	switch {
-	case f.kind == crashLoop:
+	switch f.kind { //nolint:exhaustive // the other faults end no container
+	case crashLoop:
 		return exitCodeCrash, "Error", crashTime, true
-	case f.kind == oom:
+	case oom:
 		return exitCodeKill, "OOMKilled", crashTime, true
 	}
 	return 0, "", 0, false

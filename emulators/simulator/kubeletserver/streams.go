@@ -77,7 +77,9 @@ type executor struct {
 }
 
 // ExecInContainer implements remotecommand.Executor.
-func (e executor) ExecInContainer(ctx context.Context, _, _, container string, command []string, in io.Reader, //nolint:revive // the library's signature
+//
+//nolint:revive // the library's signature
+func (e executor) ExecInContainer(ctx context.Context, _, _, container string, command []string, in io.Reader,
 	out, errs io.WriteCloser, _ bool, _ <-chan remotecommand.TerminalSize, _ time.Duration,
 ) error {
 	c := podworker.Command{Args: command, Stdin: in, Stdout: out, Stderr: errs}
@@ -110,7 +112,9 @@ func (s streams) attach(w http.ResponseWriter, r *http.Request) {
 type attacher podworker.Log
 
 // AttachContainer implements remotecommand.Attacher.
-func (a attacher) AttachContainer(ctx context.Context, _, _, _ string, _ io.Reader, out, errs io.WriteCloser, //nolint:revive // the library's signature
+//
+//nolint:revive // the library's signature
+func (a attacher) AttachContainer(ctx context.Context, _, _, _ string, _ io.Reader, out, errs io.WriteCloser,
 	_ bool, _ <-chan remotecommand.TerminalSize,
 ) error {
 	if a.Path == "" {

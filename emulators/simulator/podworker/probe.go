@@ -31,8 +31,8 @@ func portNumber(port intstr.IntOrString, c *corev1.Container) int {
 	return number
 }
 
-// probeHTTP runs an httpGet probe once, as a kubelet does: any certificate is trusted, every status from 200 to 399 is a
-// success, and a redirect to another host is not followed.
+// probeHTTP runs an httpGet probe once, as a kubelet does: any certificate is trusted, every status from 200 to 399 is
+// a success, and a redirect to another host is not followed.
 func probeHTTP(ctx context.Context, action *corev1.HTTPGetAction, address string) bool {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, probeURL(action, address), http.NoBody)
 	if err != nil {

@@ -27,7 +27,8 @@ func TestFieldOf_ReadsWhatPodsMayRefer(t *testing.T) {
 		Name: "p", UID: "u", Labels: map[string]string{"b/c": "2", "a": "1"}, Annotations: map[string]string{"x": "y"},
 	}}
 	for path, want := range map[string]string{
-		"metadata.name": "p", "metadata.uid": "u", "metadata.labels": "a=\"1\"\nb/c=\"2\"", "metadata.labels['b/c']": "2",
+		"metadata.name": "p", "metadata.uid": "u", "metadata.labels": "a=\"1\"\nb/c=\"2\"",
+		"metadata.labels['b/c']":  "2",
 		"metadata.labels['none']": "", "metadata.annotations['x']": "y",
 	} {
 		if got, err := fieldOf(pod, path); err != nil || got != want {
