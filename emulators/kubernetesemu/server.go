@@ -186,6 +186,9 @@ func (s *Server) end() error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.http.Close()
 	}
+	if errors.Is(err, net.ErrClosed) { // by the owner of the listener
+		err = nil
+	}
 	s.parts.Wait()
 	s.store.RLock()
 	defer s.store.RUnlock()

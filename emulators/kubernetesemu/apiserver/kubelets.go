@@ -78,18 +78,19 @@ func (s *Server) connect(what string) func(*call) error {
 
 // admitStream refuses a stream that an admission policy forbids.
 func (s *Server) admitStream(c *call) error {
-	var options runtime.Object
+	query := c.URL.Query()
+	stdin, stdout, stderr := isTrue(query.Get("stdin")), isTrue(query.Get("stdout")), isTrue(query.Get("stderr"))
+	var options runtime.Object = &corev1.PodPortForwardOptions{}
 	switch c.target.subresource {
 	case "exec":
-		options = &corev1.PodExecOptions{}
+		options = &corev1.PodExecOptions{
+			Stdin: stdin, Stdout: stdout, Stderr: stderr, TTY: isTrue(query.Get("tty")), Container: query.Get("container"),
+			Command: query["command"],
+		}
 	case "attach":
-		options = &corev1.PodAttachOptions{}
-	default:
-		options = &corev1.PodPortForwardOptions{}
-	}
-	err := runtime.NewParameterCodec(s.catalog.Scheme).DecodeParameters(c.URL.Query(), corev1.SchemeGroupVersion, options)
-	if err != nil {
-		return apierrors.NewBadRequest(err.Error())
+		options = &corev1.PodAttachOptions{
+			Stdin: stdin, Stdout: stdout, Stderr: stderr, TTY: isTrue(query.Get("tty")), Container: query.Get("container"),
+		}
 	}
 	objects := s.registry.Store
 	objects.Lock() // policies are compiled when they are used first
