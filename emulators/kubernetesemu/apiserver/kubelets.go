@@ -84,12 +84,13 @@ func (s *Server) admitStream(c *call) error {
 	switch c.target.subresource {
 	case "exec":
 		options = &corev1.PodExecOptions{
-			Stdin: stdin, Stdout: stdout, Stderr: stderr, TTY: isTrue(query.Get("tty")), Container: query.Get("container"),
-			Command: query["command"],
+			Stdin: stdin, Stdout: stdout, Stderr: stderr, TTY: isTrue(query.Get("tty")),
+			Container: query.Get("container"), Command: query["command"],
 		}
 	case "attach":
 		options = &corev1.PodAttachOptions{
-			Stdin: stdin, Stdout: stdout, Stderr: stderr, TTY: isTrue(query.Get("tty")), Container: query.Get("container"),
+			Stdin: stdin, Stdout: stdout, Stderr: stderr, TTY: isTrue(query.Get("tty")),
+			Container: query.Get("container"),
 		}
 	}
 	objects := s.registry.Store
