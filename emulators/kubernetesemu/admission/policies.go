@@ -186,11 +186,11 @@ func matchesRule(rule *admissionregistrationv1.NamedRuleWithOperations, r *Attri
 
 // input returns the variables of expressions about a request.
 func (a *Admission) input(r *Attributes) map[string]any {
-	input := map[string]any{"object": fieldsOf(r.Object), "oldObject": fieldsOf(r.Old), "request": requestOf(r,
-		a.catalog)}
 	namespace := a.store.Get(a.catalog.Core("Namespace"), store.Key{Name: r.Key.Namespace})
-	input["namespaceObject"] = fieldsOf(namespace)
-	return input
+	return map[string]any{
+		"object": fieldsOf(r.Object), "oldObject": fieldsOf(r.Old), "request": requestOf(r, a.catalog),
+		"namespaceObject": fieldsOf(namespace),
+	}
 }
 
 func requestOf(r *Attributes, catalog *kinds.Catalog) map[string]any {

@@ -22,8 +22,10 @@ type attributes struct {
 }
 
 func attributesOf(t target, verb string) attributes {
-	a := attributes{verb, t.resource.Group, t.resource.Resource, t.subresource, t.key.Namespace, cmp.Or(t.key.Name,
-		t.named)}
+	a := attributes{
+		verb: verb, group: t.resource.Group, resource: t.resource.Resource, subresource: t.subresource,
+		namespace: t.key.Namespace, name: cmp.Or(t.key.Name, t.named),
+	}
 	if t.resource.Group == "" && t.resource.Resource == "namespaces" {
 		a.namespace = t.key.Name // roles in a namespace are about the namespace itself, too
 	}
@@ -175,8 +177,7 @@ func commonRules(user *authenticationv1.UserInfo) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		public,
 		{Verbs: []string{"get"}, NonResourceURLs: []string{
-			"/api", "/api/*", "/apis", "/apis/*", "/openapi",
-			"/openapi/*",
+			"/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*",
 		}},
 		{
 			Verbs: []string{"create"}, APIGroups: []string{authorizationv1.GroupName},

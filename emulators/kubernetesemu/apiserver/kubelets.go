@@ -98,8 +98,7 @@ func (s *Server) admitStream(c *call) error {
 	defer objects.Unlock()
 	return s.registry.Admission.Validate(admission.Attributes{
 		Operation: admission.Connect, User: c.user, Kind: c.target.kind, Key: c.target.key,
-		Subresource: c.target.subresource,
-		Object:      options, Warn: c.warn,
+		Subresource: c.target.subresource, Object: options, Warn: c.warn,
 	})
 }
 
@@ -127,8 +126,7 @@ func (s *Server) podOf(c *call) (*corev1.Pod, string, error) {
 		return pod, pod.Annotations["kubectl.kubernetes.io/default-container"], nil
 	case name == "":
 		return nil, "", apierrors.NewBadRequest(fmt.Sprintf("a container name must be specified for pod %s, choose "+
-			"one of: %v",
-			pod.Name, all))
+			"one of: %v", pod.Name, all))
 	}
 	return nil, "", apierrors.NewBadRequest(fmt.Sprintf("container %s is not valid for pod %s", name, pod.Name))
 }
@@ -169,8 +167,7 @@ func (s *Server) proxy(c *call, pod *corev1.Pod, path string) error {
 // kubeletQuery returns a query as kubelets read it.
 func kubeletQuery(query url.Values) url.Values {
 	for api, kubelet := range map[string]string{
-		"stdin": "input", "stdout": "output", "stderr": "error",
-		"ports": "port",
+		"stdin": "input", "stdout": "output", "stderr": "error", "ports": "port",
 	} {
 		if values, ok := query[api]; ok {
 			delete(query, api)

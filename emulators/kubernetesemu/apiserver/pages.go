@@ -56,6 +56,5 @@ func (p *pages) take(token string) (page, error) {
 // errExpiredPage tells a client to begin its list again.
 func errExpiredPage() error {
 	return apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list " +
-		"result. " +
-		"You must start a new list without the continue parameter.")
+		"result. You must start a new list without the continue parameter.")
 }

@@ -56,9 +56,8 @@ func (s *Server) checkRights(c *call, o, old runtime.Object) error {
 	}
 	if covered, missing := validation.Covers(s.rulesLocked(&c.user, store.Meta(o).GetNamespace()), granted); !covered {
 		return apierrors.NewForbidden(c.target.resource, c.target.key.Name, fmt.Errorf(
-			"user %q (groups=%q) is attempting to grant RBAC permissions not currently "+
-				"held:\n%v", c.user.Username, c.user.Groups,
-			missing))
+			"user %q (groups=%q) is attempting to grant RBAC permissions not currently held:\n%v",
+			c.user.Username, c.user.Groups, missing))
 	}
 	return nil
 }

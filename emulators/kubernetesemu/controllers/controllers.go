@@ -107,9 +107,8 @@ func (c *Controllers) next(ctx context.Context) bool {
 		c.queue.Forget(t)
 	default:
 		if !apierrors.IsConflict(err) {
-			slog.Debug("controller retries", "controller", t.controller, "namespace", t.key.Namespace, "name",
-				t.key.Name,
-				"error", err)
+			slog.Debug("controller retries", "controller", t.controller, "namespace", t.key.Namespace,
+				"name", t.key.Name, "error", err)
 		}
 		c.queue.AddRateLimited(t)
 	}

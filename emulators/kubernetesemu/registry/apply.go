@@ -36,8 +36,8 @@ func (r *Registry) applyNew(q *Request, applied *unstructured.Unstructured) (run
 		return nil, q.notFound()
 	}
 	if uid := applied.GetUID(); uid != "" {
-		return nil, conflict(q, "uid mismatch: the provided object specified uid %s, and no existing object was "+
-			"found", uid)
+		return nil, conflict(q, "uid mismatch: the provided object specified uid %s, and no existing object was found",
+			uid)
 	}
 	next, err := q.Kind.Apply(q.Kind.New(), applied, "", q.Manager, q.Force)
 	if err != nil {
@@ -57,13 +57,10 @@ func identifyApplied(q *Request, fields map[string]any) (*unstructured.Unstructu
 			q.Kind.GroupVersionKind))
 	}
 	if name := applied.GetName(); name != "" && name != q.Key.Name {
-		return nil, apierrors.NewBadRequest("the name of the object (" + name +
-			") does not match the name on the URL (" +
-			q.Key.Name + ")")
+		return nil, errOtherName(q, name)
 	}
 	if n := applied.GetNamespace(); n != "" && n != q.Key.Namespace {
-		return nil, apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent " +
-			"on the request")
+		return nil, apierrors.NewBadRequest(otherNamespace)
 	}
 	applied.SetName(q.Key.Name)
 	if q.Kind.Namespaced {

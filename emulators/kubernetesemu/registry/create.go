@@ -55,12 +55,11 @@ func (r *Registry) identify(q *Request, o runtime.Object) error {
 	}
 	switch {
 	case q.Key.Name != "" && m.GetName() != q.Key.Name:
-		return apierrors.NewBadRequest("the name of the object does not match the name on the URL")
+		return errOtherName(q, m.GetName())
 	case !q.Kind.Namespaced:
 		m.SetNamespace("")
 	case m.GetNamespace() != "" && m.GetNamespace() != q.Key.Namespace:
-		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on " +
-			"the request")
+		return apierrors.NewBadRequest(otherNamespace)
 	default:
 		m.SetNamespace(q.Key.Namespace)
 	}

@@ -79,12 +79,10 @@ func checkPreconditions(q *Request, p *metav1.Preconditions, live runtime.Object
 	case p == nil:
 	case p.UID != nil && *p.UID != m.GetUID():
 		return conflict(q, "the UID in the precondition (%s) does not match the UID in record (%s). The object "+
-			"might have been "+
-			"deleted and then recreated", *p.UID, m.GetUID())
+			"might have been deleted and then recreated", *p.UID, m.GetUID())
 	case p.ResourceVersion != nil && *p.ResourceVersion != m.GetResourceVersion():
 		return conflict(q, "the ResourceVersion in the precondition (%s) does not match the ResourceVersion in "+
-			"record (%s). "+
-			"The object might have been modified", *p.ResourceVersion, m.GetResourceVersion())
+			"record (%s). The object might have been modified", *p.ResourceVersion, m.GetResourceVersion())
 	}
 	return nil
 }

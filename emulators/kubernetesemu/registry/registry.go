@@ -145,5 +145,14 @@ func conflict(q *Request, format string, args ...any) error {
 	return apierrors.NewConflict(q.Kind.Resource(), q.Key.Name, fmt.Errorf(format, args...))
 }
 
+// otherNamespace is what is wrong with an object of another namespace than that of its path.
+const otherNamespace = "the namespace of the provided object does not match the namespace sent on the request"
+
+// errOtherName says that an object has another name than its path.
+func errOtherName(q *Request, name string) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)",
+		name, q.Key.Name))
+}
+
 // modified is the text of a conflict of resource versions.
 const modified = "the object has been modified; please apply your changes to the latest version and try again"

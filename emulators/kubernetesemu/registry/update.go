@@ -93,12 +93,9 @@ func checkIdentity(q *Request, next, live runtime.Object) error {
 	m, old := store.Meta(next), store.Meta(live)
 	switch {
 	case m.GetName() != q.Key.Name:
-		return apierrors.NewBadRequest("the name of the object (" + m.GetName() +
-			") does not match the name on the URL (" +
-			q.Key.Name + ")")
+		return errOtherName(q, m.GetName())
 	case q.Kind.Namespaced && m.GetNamespace() != "" && m.GetNamespace() != q.Key.Namespace:
-		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on " +
-			"the request")
+		return apierrors.NewBadRequest(otherNamespace)
 	case m.GetResourceVersion() != "" && strings.Trim(m.GetResourceVersion(), "0123456789") != "":
 		return fmt.Errorf("resourceVersion: Invalid value: %q: must be a number", m.GetResourceVersion())
 	case m.GetResourceVersion() != "" && m.GetResourceVersion() != old.GetResourceVersion():

@@ -45,8 +45,7 @@ func validatePeers(peers []networkingv1.NetworkPolicyPeer, at *field.Path) field
 		all, err := netip.ParsePrefix(block.CIDR)
 		if err != nil {
 			errs = append(errs, field.Invalid(at.Child("cidr"), block.CIDR,
-				"must be a valid CIDR value, (e.g. 10.9.8.0/24 or "+
-					"2001:db8::/64)"))
+				"must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"))
 			continue
 		}
 		for j, text := range block.Except {

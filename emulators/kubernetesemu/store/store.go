@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sort"
 	"strconv"
 	"sync"
 
@@ -166,11 +167,7 @@ func (s *Store) record(t *table, c Change) {
 // if the store no longer has all of them.
 func (s *Store) Since(k *kinds.Kind, version uint64) (changes []Change, changed <-chan struct{}, complete bool) {
 	t := s.tables[k]
-	i, _ := slices.BinarySearchFunc(t.changes, version+1, func(c Change,
-		v uint64,
-	) int {
-		return cmp.Compare(c.Version, v)
-	})
+	i := sort.Search(len(t.changes), func(i int) bool { return t.changes[i].Version > version })
 	return t.changes[i:len(t.changes):len(t.changes)], t.changed, version >= t.dropped
 }
 
