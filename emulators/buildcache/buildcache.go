@@ -1,7 +1,7 @@
 //go:build unix
 
 // Package buildcache builds programs of this repository's nested modules once for each state of their sources, and
-// keeps them in the user's cache directory. It can download them instead. It does not start them.
+// keeps them in the user's cache directory. It does not start them.
 package buildcache
 
 import (
@@ -53,12 +53,8 @@ type Builder struct {
 	// KeepFirstCache reports whether another build needs the packages in FirstCache; nil means no.
 	KeepFirstCache func() (bool, error)
 	// ColdCPU is the CPU time that a build from nothing takes on a busy machine.
-	ColdCPU time.Duration
-	// URL is a directory of prebuilt results, which have the names that they have in the cache, or empty. Only files
-	// can be downloaded. Checksums is the file with their checksums, as sha256sum prints them: the repository is
-	// trusted; the server is not.
-	URL, Checksums string
-	Progress       *gobuild.Progress
+	ColdCPU  time.Duration
+	Progress *gobuild.Progress
 }
 
 // warmBuild is how long a build takes with the packages of an earlier one in Go's build cache: a few packages and the
@@ -110,7 +106,7 @@ func (b *Builder) Build(ctx context.Context) (string, error) {
 	if markUsed(result) { // another process has built it
 		return result, nil
 	}
-	if err := b.fetch(ctx, filepath.Base(result), result+partSuffix); err != nil {
+	if err := b.compileFirst(ctx, result+partSuffix); err != nil {
 		return "", err
 	}
 	if err := os.Rename(result+partSuffix, result); err != nil {
@@ -123,18 +119,8 @@ func (b *Builder) Build(ctx context.Context) (string, error) {
 	return result, nil
 }
 
-// fetch downloads the result to target, or compiles it.
-func (b *Builder) fetch(ctx context.Context, name, target string) error {
-	if b.URL != "" {
-		err := b.download(ctx, name, target)
-		if err == nil || ctx.Err() != nil {
-			return errors.Join(err, context.Cause(ctx))
-		}
-		b.Progress.WriteLine(capitalized(b.Name) + " could not be downloaded, and is compiled instead: " + err.Error())
-		if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove an incomplete download: %w", err)
-		}
-	}
+// compileFirst compiles the result to target. It removes the compiler's cache of a first build.
+func (b *Builder) compileFirst(ctx context.Context, target string) error {
 	var cache string
 	if b.builtBefore() == 0 {
 		cache = b.FirstCache
@@ -212,9 +198,6 @@ func (b *Builder) reuse(p Program, hash, target string) (bool, error) {
 	}
 	return false, nil
 }
-
-// capitalized returns a name as the first word of a sentence.
-func capitalized(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
 
 // markUsed reports whether a result exists. It sets the file's time, so that prune keeps it.
 func markUsed(result string) bool {

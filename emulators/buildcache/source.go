@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 )
 
@@ -105,5 +104,5 @@ func isModule(dir string) bool {
 // isSource reports whether a file may be part of a program, which may embed files of any kind.
 func isSource(name string) bool {
 	return !strings.HasSuffix(name, "_test.go") && !strings.HasPrefix(name, ".") &&
-		!slices.Contains([]string{".md", ".sha256"}, filepath.Ext(name))
+		filepath.Ext(name) != ".md"
 }

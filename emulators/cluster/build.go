@@ -5,22 +5,13 @@ package cluster
 import (
 	"context"
 	"io"
-	"os"
-	"path/filepath"
 	"time"
 
 	"agents.example/controlplane/emulators/buildcache"
 )
 
-const (
-	// urlVariable is the environment variable with the URL of a directory of binaries, which have the names that they
-	// have in the cache.
-	urlVariable = "AGENTS_KUBERNETES_URL"
-	// checksumFile is the file of the nested module with the checksums of prebuilt binaries.
-	checksumFile = "prebuilt.sha256"
-	// coldBuildCPU is about twice the 14 CPU minutes that an idle machine needs.
-	coldBuildCPU = 24 * time.Minute
-)
+// coldBuildCPU is about twice the 14 CPU minutes that an idle machine needs.
+const coldBuildCPU = 24 * time.Minute
 
 // Build returns the path of the cluster's binary in the user's cache directory and builds it if it is not there. It
 // compiles once for each state of the sources: about 7 minutes on 2 cores the first time, again after the first change
@@ -51,7 +42,6 @@ func newBuilder(progress io.Writer) (*buildcache.Builder, error) {
 	b := &buildcache.Builder{
 		Name: "the real Kubernetes API server", Prefix: "kubernetes-", ColdCPU: coldBuildCPU,
 		Programs: []buildcache.Program{{Module: module, Package: ".", Flags: buildcache.KubernetesFlags()}},
-		URL:      os.Getenv(urlVariable), Checksums: filepath.Join(module, checksumFile),
 	}
 	return b, b.UserCache(progress)
 }
