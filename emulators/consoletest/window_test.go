@@ -69,7 +69,7 @@ const hops = `<!doctype html><html lang="en"><link rel="icon" href="data:,"><tit
 // commands that are under way then with an error.
 func TestPage_FollowsNewWindowsThatNavigate(t *testing.T) {
 	t.Parallel()
-	server := site(t, `<a href="/file/hops#20" target="_blank" rel="noopener">Dashboard</a>`, "",
+	server := site(t, `<a href="/file/hops#6" target="_blank" rel="noopener">Dashboard</a>`, "",
 		map[string]string{"/file/hops": hops})
 	p := suite.NewPage(t, server.URL, strings.Replace(server.URL, "127.0.0.1", "localhost", 1))
 	p.Open("/")
