@@ -85,7 +85,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := loops.Bootstrap(); err != nil {
 		return nil, err
 	}
-	if s.http, err = newHTTPServer(running, o, objects, ca); err != nil {
+	if s.http, err = newHTTPServer(running, o, objects); err != nil {
 		return nil, err
 	}
 	s.parts.Go(func() { loops.Run(running) })
@@ -99,7 +99,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 }
 
 // newHTTPServer returns the server of the API.
-func newHTTPServer(running context.Context, o Options, objects *registry.Registry, ca []byte) (*http.Server, error) {
+func newHTTPServer(running context.Context, o Options, objects *registry.Registry) (*http.Server, error) {
 	key, err := readKey(o.Certificates.ServiceAccountKey)
 	if err != nil {
 		return nil, err
@@ -114,13 +114,10 @@ func newHTTPServer(running context.Context, o Options, objects *registry.Registr
 	if err != nil {
 		return nil, err
 	}
-	certificate, err := tls.LoadX509KeyPair(o.Certificates.ServingCert, o.Certificates.ServingKey)
+	files := o.Certificates
+	certificate, clients, err := pki.Read(files.ServingCert, files.ServingKey, files.CA)
 	if err != nil {
-		return nil, fmt.Errorf("read the API server's certificate: %w", err)
-	}
-	clients := x509.NewCertPool()
-	if !clients.AppendCertsFromPEM(ca) {
-		return nil, errors.New("the file of the certificate authority has no certificate")
+		return nil, fmt.Errorf("serve the API: %w", err)
 	}
 	return &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second,
@@ -135,17 +132,9 @@ func newHTTPServer(running context.Context, o Options, objects *registry.Registr
 
 // kubeletTransport reaches kubelets as the API server. Their streams need HTTP/1.1.
 func kubeletTransport(files pki.KubeletFiles) (http.RoundTripper, error) {
-	certificate, err := tls.LoadX509KeyPair(files.ClientCert, files.ClientKey)
+	certificate, roots, err := pki.Read(files.ClientCert, files.ClientKey, files.CA)
 	if err != nil {
-		return nil, fmt.Errorf("read the certificate for kubelets: %w", err)
-	}
-	ca, err := os.ReadFile(files.CA)
-	if err != nil {
-		return nil, fmt.Errorf("read the kubelets' certificate authority: %w", err)
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(ca) {
-		return nil, errors.New("the file of the kubelets' certificate authority has no certificate")
+		return nil, fmt.Errorf("connect to kubelets: %w", err)
 	}
 	return &http.Transport{
 		TLSClientConfig: &tls.Config{

@@ -1,11 +1,13 @@
 package pki
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
 )
 
@@ -45,4 +47,21 @@ func (f KubeletFiles) create(address netip.Addr) error {
 		Subject:     pkix.Name{CommonName: "kube-apiserver-kubelet-client", Organization: []string{"system:masters"}},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
+}
+
+// Read returns a certificate with its key, and the pool of the authorities in a file.
+func Read(certFile, keyFile, caFile string) (tls.Certificate, *x509.CertPool, error) {
+	certificate, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		return tls.Certificate{}, nil, fmt.Errorf("read the certificate %s: %w", certFile, err)
+	}
+	ca, err := os.ReadFile(caFile)
+	if err != nil {
+		return tls.Certificate{}, nil, fmt.Errorf("read the certificate authority: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(ca) {
+		return tls.Certificate{}, nil, fmt.Errorf("%s has no certificate of an authority", caFile)
+	}
+	return certificate, pool, nil
 }

@@ -9,14 +9,12 @@ package kubeletserver
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -73,17 +71,9 @@ func Serve(ctx context.Context, listener net.Listener, o Options) error {
 }
 
 func tlsConfig(files pki.KubeletFiles) (*tls.Config, error) {
-	certificate, err := tls.LoadX509KeyPair(files.ServingCert, files.ServingKey)
+	certificate, clients, err := pki.Read(files.ServingCert, files.ServingKey, files.CA)
 	if err != nil {
-		return nil, fmt.Errorf("read the kubelets' certificate: %w", err)
-	}
-	ca, err := os.ReadFile(files.CA)
-	if err != nil {
-		return nil, fmt.Errorf("read the kubelets' certificate authority: %w", err)
-	}
-	clients := x509.NewCertPool()
-	if !clients.AppendCertsFromPEM(ca) {
-		return nil, errors.New("the file of the kubelets' certificate authority has no certificate")
+		return nil, fmt.Errorf("serve the kubelets' API: %w", err)
 	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate},
