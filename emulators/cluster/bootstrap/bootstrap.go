@@ -78,18 +78,16 @@ func runPod(ctx context.Context, client *kubeclient.Client) error {
 		ObjectMeta: metav1.ObjectMeta{Name: "readiness-probe"},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "probe", Image: "registry.k8s.io/pause"}}},
 	}
-	// refused until the namespace has its service account
-	err := until(ctx, "a pod to run", func(ctx context.Context) error {
-		_, err := pods.Create(ctx, pod, metav1.CreateOptions{})
-		return ignoreExists(err)
-	})
-	if err != nil {
-		return err
-	}
-	err = until(ctx, "a pod to become ready", func(ctx context.Context) error {
+	err := until(ctx, "a pod to become ready", func(ctx context.Context) error {
 		probe, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
-		if err != nil {
+		switch {
+		case apierrors.IsNotFound(err): // the one of an earlier run may end in between
+			_, err = pods.Create(ctx, pod, metav1.CreateOptions{}) // refused until the namespace has its service account
+			return errors.Join(errors.New("the pod was not there"), err)
+		case err != nil:
 			return err
+		case probe.DeletionTimestamp != nil:
+			return errors.New("the pod of an earlier run still ends")
 		}
 		for _, c := range probe.Status.Conditions {
 			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
