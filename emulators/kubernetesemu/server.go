@@ -63,12 +63,17 @@ type Server struct {
 }
 
 // Start returns when the server accepts requests. ctx bounds only the start.
-func Start(ctx context.Context, o Options) (*Server, error) {
+func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	catalog, err := kinds.Load()
 	if err != nil {
 		return nil, err
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer func() {
+		if err != nil {
+			stop()
+		}
+	}()
 	s := &Server{dir: o.Dir, stop: stop, done: make(chan struct{})}
 	s.close = sync.OnceValue(s.end)
 	var loops *controllers.Controllers

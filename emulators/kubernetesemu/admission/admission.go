@@ -5,6 +5,7 @@ package admission
 
 import (
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -27,6 +28,12 @@ const (
 	Delete Operation = "DELETE"
 	// Connect opens a stream to an object, such as that of a command in a pod.
 	Connect Operation = "CONNECT"
+)
+
+// The finalizers that keep claims and volumes while they are used.
+const (
+	FinalizerClaim  = "kubernetes.io/pvc-protection"
+	FinalizerVolume = "kubernetes.io/pv-protection"
 )
 
 // Attributes are what admission decides by.
@@ -72,9 +79,9 @@ func (a *Admission) Mutate(r Attributes) error {
 	case *corev1.Pod:
 		return a.completePod(&r, o)
 	case *corev1.PersistentVolumeClaim:
-		protect(o, "kubernetes.io/pvc-protection")
+		protect(o, FinalizerClaim)
 	case *corev1.PersistentVolume:
-		protect(o, "kubernetes.io/pv-protection")
+		protect(o, FinalizerVolume)
 	}
 	return nil
 }
@@ -140,10 +147,7 @@ func checkUndeletable(r *Attributes) error {
 
 // protect keeps an object until the controller of the finalizer has found that no object uses it.
 func protect(o metav1.Object, finalizer string) {
-	for _, f := range o.GetFinalizers() {
-		if f == finalizer {
-			return
-		}
+	if !slices.Contains(o.GetFinalizers(), finalizer) {
+		o.SetFinalizers(append(o.GetFinalizers(), finalizer))
 	}
-	o.SetFinalizers(append(o.GetFinalizers(), finalizer))
 }

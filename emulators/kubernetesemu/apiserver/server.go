@@ -78,21 +78,19 @@ func (s *Server) serve(c *call) (err error) {
 	if c.user, err = s.authenticate(c.Request); err != nil {
 		return err
 	}
-	t, isResource := s.parseTarget(c.URL.Path)
-	c.target = t
-	if !isResource {
+	var isResource bool
+	if c.target, isResource = s.parseTarget(c.URL.Path); !isResource {
 		return s.serveOther(c)
 	}
-	c.verb = t.verb(c.Request)
+	c.verb = c.target.verb(c.Request)
 	c.check = func(o, old runtime.Object) error { return s.checkRights(c, o, old) }
-	if t.key.Name == "" && c.verb != "create" { // a rule about one name covers a list of that name
+	if c.target.key.Name == "" && c.verb != "create" { // a rule about one name covers a list of that name
 		c.target.named, _ = onlyName(c.URL.Query().Get("fieldSelector"))
-		t = c.target
 	}
-	if !s.allows(&c.user, attributesOf(t, c.verb)) {
+	if !s.allows(&c.user, attributesOf(c.target, c.verb)) {
 		return forbid(c)
 	}
-	if t.kind == nil {
+	if c.target.kind == nil {
 		return s.serveReview(c)
 	}
 	return s.serveObjects(c)

@@ -6,17 +6,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"agents.example/controlplane/emulators/kubernetesemu/admission"
 	"agents.example/controlplane/emulators/kubernetesemu/store"
 )
 
-// The annotations and finalizers by which claims get volumes, and keep them while they are used.
+// The annotations by which claims get volumes.
 const (
 	annotationProvisioner  = "volume.kubernetes.io/storage-provisioner"
 	annotationSelectedNode = "volume.kubernetes.io/selected-node"
 	annotationBound        = "pv.kubernetes.io/bind-completed"
 	annotationByController = "pv.kubernetes.io/bound-by-controller"
-	finalizerClaim         = "kubernetes.io/pvc-protection"
-	finalizerVolume        = "kubernetes.io/pv-protection"
 )
 
 // syncClaim asks for a volume, binds a claim to the volume that was made for it, or releases a deleted claim that no
@@ -81,7 +80,7 @@ func (c *Controllers) bindClaim(claim *corev1.PersistentVolumeClaim, v *corev1.P
 
 // releaseClaim lets a deleted claim go, unless a pod uses it.
 func (c *Controllers) releaseClaim(claim *corev1.PersistentVolumeClaim) error {
-	if !hasFinalizer(claim, finalizerClaim) {
+	if !hasFinalizer(claim, admission.FinalizerClaim) {
 		return nil
 	}
 	for _, pod := range list[*corev1.Pod](c, claim.Namespace) {
@@ -89,7 +88,7 @@ func (c *Controllers) releaseClaim(claim *corev1.PersistentVolumeClaim) error {
 			return nil // the end of the pod comes back here
 		}
 	}
-	return c.withoutFinalizer(claims, claim, finalizerClaim)
+	return c.withoutFinalizer(claims, claim, admission.FinalizerClaim)
 }
 
 // syncVolume releases a volume whose claim is gone, and lets a deleted volume go that has no claim.
@@ -107,7 +106,7 @@ func (c *Controllers) syncVolume(key store.Key) error {
 	case claimed:
 		return nil
 	case v.DeletionTimestamp != nil:
-		return c.withoutFinalizer(volumes, v, finalizerVolume)
+		return c.withoutFinalizer(volumes, v, admission.FinalizerVolume)
 	}
 	phase := corev1.VolumeReleased
 	if v.Spec.ClaimRef == nil {

@@ -1,6 +1,8 @@
 package controllers
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -110,10 +112,5 @@ func claimsOf(pod *corev1.Pod) []string {
 
 // hasFinalizer reports whether an object has a finalizer.
 func hasFinalizer(o runtime.Object, finalizer string) bool {
-	for _, f := range store.Meta(o).GetFinalizers() {
-		if f == finalizer {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(store.Meta(o).GetFinalizers(), finalizer)
 }

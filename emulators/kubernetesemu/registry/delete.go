@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"agents.example/controlplane/emulators/kubernetesemu/admission"
@@ -131,9 +130,4 @@ func released(o runtime.Object) bool {
 	}
 	grace := m.GetDeletionGracePeriodSeconds()
 	return len(m.GetFinalizers()) == 0 && (grace == nil || *grace == 0)
-}
-
-// Matching returns a filter of objects by labels.
-func Matching(selector labels.Selector) func(runtime.Object) bool {
-	return func(o runtime.Object) bool { return selector.Matches(labels.Set(store.Meta(o).GetLabels())) }
 }
