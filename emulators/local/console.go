@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"net/http"
 
+	"agents.example/controlplane/emulators/command"
 	"agents.example/controlplane/emulators/issuer"
 )
 
 // console prints a link that signs in to the web console.
 func console(ctx context.Context, args []string) error {
-	flags := newFlags("console", "Prints a link that signs a browser in to the web console, once, within 10 minutes.")
+	flags := command.NewFlags("console", "Prints a link that signs a browser in to the web console, once, within 10 "+
+		"minutes.")
 	ready := readyFlag(flags)
 	organization := flags.String("organization", "", "`id` of the organization (default: the one with the first agent)")
 	role := flags.String("role", "admin", "`role` in the organization: admin or member")

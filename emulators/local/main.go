@@ -12,26 +12,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
+
+	"agents.example/controlplane/emulators/command"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := command(ctx, os.Args[1:])
-	stop()
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		os.Exit(2)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "emulators:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main(run) }
 
 // usage is the help of the command without a subcommand, above its flags.
 const usage = `Usage: go run ./emulators [flags]
@@ -50,7 +37,7 @@ Commands:
 Flags:
 `
 
-func command(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		return up(ctx, args)
 	}
@@ -66,16 +53,6 @@ func command(ctx context.Context, args []string) error {
 	default:
 		return up(ctx, args)
 	}
-}
-
-// newFlags makes the flags of a command, whose help begins with a sentence about it.
-func newFlags(command, about string) *flag.FlagSet {
-	flags := flag.NewFlagSet(command, flag.ContinueOnError)
-	flags.Usage = func() {
-		fmt.Fprintf(flags.Output(), "Usage: go run ./emulators %s [flags]\n\n%s\n\nFlags:\n", command, about)
-		flags.PrintDefaults()
-	}
-	return flags
 }
 
 // readyFlag adds the flag by which a command finds a running cloud. Its value is for readFacts.

@@ -5,13 +5,14 @@ import (
 	"fmt"
 
 	"agents.example/controlplane/emulators/cloud"
+	"agents.example/controlplane/emulators/command"
 	"agents.example/controlplane/shared/client"
 )
 
 // open prints a link that opens an agent's dashboard in a browser.
 func open(ctx context.Context, args []string) error {
-	flags := newFlags("open [agent id]", "Prints a link that opens an agent's dashboard in a browser, once, within "+
-		"60 s. Without an id, it is the agent created last.")
+	flags := command.NewFlags("open [agent id]", "Prints a link that opens an agent's dashboard in a browser, once, "+
+		"within 60 s. Without an id, it is the agent created last.")
 	ready := readyFlag(flags)
 	if err := flags.Parse(args); err != nil {
 		return err

@@ -10,12 +10,13 @@ import (
 	"os"
 	"path/filepath"
 
+	"agents.example/controlplane/emulators/command"
 	"agents.example/controlplane/emulators/issuer"
 )
 
 // token prints a session token of a running cloud.
 func token(ctx context.Context, args []string) error {
-	flags := newFlags("token", "Prints a session token for a running local cloud.")
+	flags := command.NewFlags("token", "Prints a session token for a running local cloud.")
 	ready := readyFlag(flags)
 	organization := flags.String("organization", "", "`id` of the active organization; empty for a session without one")
 	role := flags.String("role", "member", "`role` in the organization: admin or member")

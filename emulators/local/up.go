@@ -5,19 +5,17 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
 
 	"agents.example/controlplane/emulators/cloud"
 	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/emulators/command"
 	"agents.example/controlplane/emulators/gcloud"
 	"agents.example/controlplane/emulators/node"
 	"agents.example/controlplane/emulators/terminal"
 	"agents.example/controlplane/shared/client"
-	"agents.example/controlplane/shared/function"
 )
 
 // settings are the flags of the command.
@@ -99,7 +97,7 @@ func up(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	logs, err := logTo(filepath.Join(dir, "functions.log"))
+	logs, err := command.LogTo(filepath.Join(dir, "functions.log"))
 	if err != nil {
 		return err
 	}
@@ -174,16 +172,6 @@ func writeReadyFiles(s settings, facts cloud.Ready) error {
 		err = facts.WriteFile(s.ready)
 	}
 	return err
-}
-
-// logTo sends the functions' log lines to a file, so that the terminal shows only progress.
-func logTo(path string) (io.Closer, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	slog.SetDefault(function.NewLogger(f, slog.LevelInfo, ""))
-	return f, nil
 }
 
 // printConsole prints where to begin, before the demo.

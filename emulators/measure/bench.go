@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"agents.example/controlplane/emulators/bench"
+	"agents.example/controlplane/emulators/command"
 	"agents.example/controlplane/emulators/gcloud"
 	"agents.example/controlplane/emulators/node"
 	"agents.example/controlplane/emulators/nodebench"
@@ -29,7 +30,7 @@ func measureNode(ctx context.Context, dir string) error {
 	if err := node.Supported(ctx, os.Stdout); err != nil {
 		return err
 	}
-	logs, err := logTo(dir + "/functions.log")
+	logs, err := command.LogTo(dir + "/functions.log")
 	if err != nil {
 		return err
 	}
@@ -45,8 +46,8 @@ func measureNode(ctx context.Context, dir string) error {
 
 // countCosts counts what the system spends and prints it.
 func countCosts(ctx context.Context, args []string) error {
-	flags := newFlags("bench", "Counts what operations of the control plane cost in Google Cloud, prices a month, and "+
-		"times provisioning and proxies.")
+	flags := command.NewFlags("bench", "Counts what operations of the control plane cost in Google Cloud, prices a "+
+		"month, and times provisioning and proxies.")
 	agents := flags.Int("agents", 1000, "price a month of this `number` of running agents")
 	var emulators gcloud.Choice
 	flags.TextVar(&emulators, "emulators", gcloud.Embedded,
@@ -71,7 +72,7 @@ func countCosts(ctx context.Context, args []string) error {
 	default:
 		return fmt.Errorf("unknown value %q of -node; want simulated or real", *pods)
 	}
-	logs, err := logTo(dir + "/functions.log")
+	logs, err := command.LogTo(dir + "/functions.log")
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 
+	"agents.example/controlplane/emulators/command"
 	"agents.example/controlplane/emulators/gcloud"
 	"agents.example/controlplane/emulators/load"
 	"agents.example/controlplane/emulators/terminal"
@@ -15,8 +16,8 @@ import (
 // measureLoad measures what hostile clients take from others and prints it.
 func measureLoad(ctx context.Context, args []string) error {
 	o := load.Options{}
-	flags := newFlags("load", "Measures what good clients of the API see without and with a hostile client, in turns, "+
-		"on the deployed binaries.\nIt fails if an attack adds errors, or makes the 99th percentile 1.5 times longer. "+
+	flags := command.NewFlags("load", "Measures what good clients of the API see without and with a hostile client, "+
+		"in turns, on the deployed binaries.\nIt fails if an attack adds errors, or makes the 99th percentile 1.5 times longer. "+
 		"Times are noisy on a busy machine.\nAttacks: "+load.Attacks())
 	only := flags.String("run", "", "measure only the attacks that match this `regexp`")
 	flags.IntVar(&o.Rounds, "rounds", 3, "alternate this `number` of times between without and with")
@@ -36,7 +37,7 @@ func measureLoad(ctx context.Context, args []string) error {
 	if o.Dir, err = os.MkdirTemp("", "agents-load-"); err != nil {
 		return err
 	}
-	logs, err := logTo(o.Dir + "/functions.log")
+	logs, err := command.LogTo(o.Dir + "/functions.log")
 	if err != nil {
 		return err
 	}

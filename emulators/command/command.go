@@ -1,0 +1,51 @@
+// Package command has what the programs of the local cloud have in common as commands: signals, flags and a log. It
+// does not know what they do.
+package command
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"agents.example/controlplane/shared/function"
+)
+
+// Main runs a program with its arguments until it ends or is interrupted, and exits if it fails.
+func Main(run func(ctx context.Context, args []string) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		os.Exit(2)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "emulators:", err)
+		os.Exit(1)
+	}
+}
+
+// NewFlags makes the flags of a command, whose help begins with a sentence about it.
+func NewFlags(command, about string) *flag.FlagSet {
+	flags := flag.NewFlagSet(command, flag.ContinueOnError)
+	flags.Usage = func() {
+		fmt.Fprintf(flags.Output(), "Usage: go run ./emulators %s [flags]\n\n%s\n\nFlags:\n", command, about)
+		flags.PrintDefaults()
+	}
+	return flags
+}
+
+// LogTo sends the functions' log lines to a file, so that the terminal shows only progress.
+func LogTo(path string) (io.Closer, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	slog.SetDefault(function.NewLogger(f, slog.LevelInfo, ""))
+	return f, nil
+}
