@@ -17,7 +17,8 @@ import (
 func measureLoad(ctx context.Context, args []string) error {
 	o := load.Options{}
 	flags := command.NewFlags("load", "Measures what good clients of the API see without and with a hostile client, "+
-		"in turns, on the deployed binaries.\nIt fails if an attack adds errors, or makes the 99th percentile 1.5 times longer. "+
+		"in turns, on the deployed binaries.\nIt fails if an attack adds errors, or makes the 99th percentile "+
+		"1.5 times longer. "+
 		"Times are noisy on a busy machine.\nAttacks: "+load.Attacks())
 	only := flags.String("run", "", "measure only the attacks that match this `regexp`")
 	flags.IntVar(&o.Rounds, "rounds", 3, "alternate this `number` of times between without and with")
