@@ -1,6 +1,7 @@
 package cgroups_test
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,7 +11,7 @@ import (
 	"agents.example/controlplane/emulators/containers/cgroups"
 )
 
-// child makes the test binary make a group, and wait until it is killed.
+// child makes the test binary make a group, and wait until it is killed or its input ends.
 const child = "CGROUPS_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -19,7 +20,9 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		_, _ = os.Stdout.WriteString("made\n")
-		select {}
+		// Without other goroutines, select {} is a deadlock, which ends the process.
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return
 	}
 	os.Exit(m.Run())
 }
@@ -75,6 +78,9 @@ func TestMake_RemovesGroupsOfDeadProcesses(t *testing.T) {
 	defer g.Remove() //nolint:errcheck // fails in the test of that name
 	other := exec.CommandContext(t.Context(), os.Args[0])
 	other.Env = append(os.Environ(), child+"=1")
+	if _, err := other.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
 	out, err := other.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
