@@ -30,6 +30,7 @@ func accessCases() map[string]func(*space) {
 		"review of another user":     testSubjectReview,
 		"rules of a user":            testRulesReview,
 		"rights of a role's creator": testEscalation,
+		"right to write any role":    testEscalate,
 	}
 }
 
@@ -256,14 +257,49 @@ func testRulesReview(s *space) {
 	})
 }
 
-// testEscalation checks that a user cannot grant rights that they do not have.
+// testEscalation checks that a user cannot grant rights that they do not have, unless they have the right to do so:
+// "escalate" is about writing roles, and "bind" about a role that others get.
 func testEscalation(s *space) {
 	user, subject := s.user()
+	s.create(rbacGroup+"/roles", "metadata: {name: secrets}\nrules: [{apiGroups: [''], resources: [secrets], verbs: "+
+		"[get]}]")
 	s.grant("r", subject, "[{apiGroups: ["+rbacGroup+"], resources: [roles, rolebindings], verbs: [get, list, "+
 		"create, update]}]")
 	user.awaitRight(call{path: rbacGroup + "/roles"})
-	user.refuses(post(rbacGroup+"/roles", "metadata: {name: more}\nrules: [{apiGroups: [''], resources: [secrets], "+
-		"verbs: [get]}]"),
-		refusal{code: 403, reason: metav1.StatusReasonForbidden, message: "is attempting to grant RBAC permissions " +
-			"not currently held"})
+	role := func(name string) call {
+		return post(rbacGroup+"/roles", "metadata: {name: "+name+"}\nrules: [{apiGroups: [''], resources: "+
+			"[secrets], verbs: [get]}]")
+	}
+	binding := func(name, of string) call {
+		return post(rbacGroup+"/rolebindings", "metadata: {name: "+name+"}\nroleRef: {apiGroup: "+rbacGroup+
+			", kind: Role, name: "+of+"}\nsubjects: [{"+subject+"}]")
+	}
+	refused := refusal{
+		code: 403, reason: metav1.StatusReasonForbidden,
+		message: "is attempting to grant RBAC permissions not currently held",
+	}
+	user.refuses(role("more"), refused)
+	user.refuses(binding("more", "secrets"), refused)
+	user.must(binding("same", "r"))
+
+	s.grant("bind", subject, "[{apiGroups: ["+rbacGroup+"], resources: [roles], resourceNames: [secrets], verbs: [bind]}]")
+	user.awaitRight(binding("bound", "secrets"))
+	s.create(rbacGroup+"/roles", "metadata: {name: others}\nrules: [{apiGroups: [''], resources: [pods], verbs: "+
+		"[delete]}]")
+	user.refuses(binding("more", "others"), refused)
+}
+
+// testEscalate checks that the right to write any role is no right to bind it.
+func testEscalate(s *space) {
+	user, subject := s.user()
+	s.grant("r", subject, "[{apiGroups: ["+rbacGroup+"], resources: [roles, rolebindings], verbs: [create, "+
+		"escalate]}]")
+	user.awaitRight(post(rbacGroup+"/roles", "metadata: {name: more}\nrules: [{apiGroups: [''], resources: "+
+		"[secrets], verbs: [get]}]"))
+	user.refuses(post(rbacGroup+"/rolebindings", "metadata: {name: more}\nroleRef: {apiGroup: "+rbacGroup+
+		", kind: Role, name: more}\nsubjects: [{"+subject+"}]"),
+		refusal{
+			code: 403, reason: metav1.StatusReasonForbidden,
+			message: "is attempting to grant RBAC permissions not currently held",
+		})
 }

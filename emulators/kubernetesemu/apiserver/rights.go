@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"fmt"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -32,26 +33,8 @@ func (s *Server) checkRights(c *call, o, old runtime.Object) error {
 			return forbid(&create)
 		}
 	}
-	var granted []rbacv1.PolicyRule
-	switch o := o.(type) {
-	case *rbacv1.Role:
-		if before, ok := old.(*rbacv1.Role); ok && equality.Semantic.DeepEqual(before.Rules, o.Rules) {
-			return nil
-		}
-		granted = o.Rules
-	case *rbacv1.ClusterRole:
-		if before, ok := old.(*rbacv1.ClusterRole); ok && equality.Semantic.DeepEqual(before.Rules, o.Rules) {
-			return nil
-		}
-		granted = o.Rules
-	case *rbacv1.RoleBinding:
-		granted = s.roleRules(o.RoleRef, o.Namespace)
-	case *rbacv1.ClusterRoleBinding:
-		granted = s.roleRules(o.RoleRef, "")
-	default:
-		return nil
-	}
-	if s.allowsLocked(c, attributesOf(c.target, "escalate")) || s.allowsLocked(c, attributesOf(c.target, "bind")) {
+	granted, anyway, ok := s.granted(c, o, old)
+	if !ok || s.allowsLocked(c, anyway) {
 		return nil
 	}
 	if covered, missing := validation.Covers(s.rulesLocked(&c.user, store.Meta(o).GetNamespace()), granted); !covered {
@@ -60,4 +43,33 @@ func (s *Server) checkRights(c *call, o, old runtime.Object) error {
 			c.user.Username, c.user.Groups, missing))
 	}
 	return nil
+}
+
+// granted returns the rights that writing an object grants, and the right that allows to grant them without having
+// them. It reports false where nothing new is granted.
+func (s *Server) granted(c *call, o, old runtime.Object) (granted []rbacv1.PolicyRule, anyway attributes, ok bool) {
+	switch o := o.(type) {
+	case *rbacv1.Role:
+		before, unchanged := old.(*rbacv1.Role)
+		unchanged = unchanged && equality.Semantic.DeepEqual(before.Rules, o.Rules)
+		return o.Rules, attributesOf(c.target, "escalate"), !unchanged
+	case *rbacv1.ClusterRole:
+		before, unchanged := old.(*rbacv1.ClusterRole)
+		unchanged = unchanged && equality.Semantic.DeepEqual(before.Rules, o.Rules)
+		return o.Rules, attributesOf(c.target, "escalate"), !unchanged
+	case *rbacv1.RoleBinding:
+		return s.roleRules(o.RoleRef, o.Namespace), bind(o.RoleRef, o.Namespace), true
+	case *rbacv1.ClusterRoleBinding:
+		return s.roleRules(o.RoleRef, ""), bind(o.RoleRef, ""), true
+	default:
+		return nil, attributes{}, false
+	}
+}
+
+// bind is the right to give others the rights of a role, in a namespace or everywhere.
+func bind(role rbacv1.RoleRef, namespace string) attributes {
+	return attributes{
+		verb: "bind", group: role.APIGroup, resource: strings.ToLower(role.Kind) + "s",
+		namespace: namespace, name: role.Name,
+	}
 }
