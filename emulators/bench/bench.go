@@ -16,6 +16,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/firestoreemu"
 	"agents.example/controlplane/emulators/gcloud"
 	"agents.example/controlplane/infra/firestore"
@@ -76,7 +77,9 @@ type Options struct {
 	Rows []string
 	// Profile is a directory for CPU profiles of what P2 measures; empty writes none.
 	Profile string
-	// NoCluster leaves out the figures that need the local Kubernetes cluster, whose first build takes minutes.
+	// Cluster is the kind of the local Kubernetes cluster; empty means embedded.
+	Cluster cluster.Kind
+	// NoCluster leaves out the figures that need a cluster.
 	NoCluster bool
 	// Progress receives a line for each group of figures; it may be nil.
 	Progress io.Writer
@@ -105,6 +108,7 @@ func measures() []measure {
 		{name: "creation", rows: []string{"P4"}, run: onDeployment(measureCreation)},
 		{name: "secrets", rows: []string{"P4"}, run: onDeployment(measureSecrets)},
 		{name: "packages of the first start", rows: []string{"P14"}, run: countPackages},
+		{name: "start of a cluster", rows: []string{"P14"}, run: measureClusterStart, cluster: true, timed: true},
 		{name: "cold starts", rows: []string{"P5"}, run: onEmbeddedFirestore(onDeployment(measureColdStart))},
 		{name: "provisioning", rows: []string{"P6", "P19"}, run: onDeployment(measureProvisioning), cluster: true},
 		{
@@ -131,7 +135,7 @@ func measures() []measure {
 		{name: "streams of waits", rows: []string{"P18"}, run: onDeployment(measureWaitStreams)},
 		{name: "first start", rows: []string{"P14"}, run: measureFirstStart, long: true},
 		{name: "tests", rows: []string{"P15"}, run: measureTests, long: true},
-		{name: "idle local cloud", rows: []string{"P22"}, run: measureIdle, long: true},
+		{name: "idle local cloud", rows: []string{"P14"}, run: measureIdle, long: true},
 		{name: "console", rows: []string{"P16"}, run: onDeployment(measureConsole)},
 		{name: "command line tool", rows: []string{"P17"}, run: measureTool, timed: true},
 		{
@@ -210,8 +214,8 @@ func Run(ctx context.Context, o Options) (_ Report, err error) {
 	}
 	defer func() { err = errors.Join(err, emulator.Close()) }()
 	l := &environment{
-		host: emulator.Host, agents: o.Agents, provisions: o.Provisions, dir: o.Dir, noCluster: o.NoCluster,
-		profile: o.Profile, progress: o.Progress,
+		host: emulator.Host, agents: o.Agents, provisions: o.Provisions, dir: o.Dir, cluster: o.Cluster,
+		noCluster: o.NoCluster, profile: o.Profile, progress: o.Progress,
 	}
 	var all Report
 	for _, m := range chosen {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/monitoringemu"
 	"agents.example/controlplane/emulators/secretmanageremu"
 	"agents.example/controlplane/functions"
@@ -33,6 +34,7 @@ type environment struct {
 	agents     int
 	provisions int
 	dir        string
+	cluster    cluster.Kind
 	noCluster  bool
 	profile    string
 	progress   io.Writer

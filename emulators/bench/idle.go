@@ -22,7 +22,7 @@ const (
 	idleFor      = time.Minute
 )
 
-// measureIdle measures P22: what the local cloud with one agent takes while it is idle, in all of its processes.
+// measureIdle measures P14: what the local cloud with one agent takes while it is idle, in all of its processes.
 func measureIdle(ctx context.Context, l *environment) (_ Report, err error) {
 	dir, err := gobuild.Programs(ctx, io.Discard, "the local cloud", localProgram)
 	if err != nil {
@@ -60,11 +60,11 @@ func measureIdle(ctx context.Context, l *environment) (_ Report, err error) {
 	}
 	return Report{Rows: []Row{
 		{
-			ID: "P22", What: "CPU of the idle local cloud", Ours: 100 * float64(after-before) / float64(idleFor),
+			ID: "P14", What: "CPU of the idle local cloud", Ours: 100 * float64(after-before) / float64(idleFor),
 			Limit: idleCPU, Unit: "% of a core", Most: 1, Timed: true,
 		},
 		{
-			ID: "P22", What: "memory of the idle local cloud", Ours: memory, Limit: idleMemory, Unit: "KiB", Most: 1,
+			ID: "P14", What: "memory of the idle local cloud", Ours: memory, Limit: idleMemory, Unit: "KiB", Most: 1,
 			Timed: true, Note: "all processes, those of the agent's pod among them",
 		},
 	}}, nil

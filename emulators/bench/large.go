@@ -59,7 +59,9 @@ type large struct {
 
 // measureLarge measures P20: what an agent costs the worker in a large fleet, compared with a small one.
 func measureLarge(ctx context.Context, l *environment) (_ Report, err error) {
-	k, err := cluster.Start(ctx, cluster.Options{Dir: filepath.Join(l.dir, "kubernetes-large"), Progress: l.progress})
+	k, err := cluster.Start(ctx, cluster.Options{
+		Kind: l.cluster, Dir: filepath.Join(l.dir, "kubernetes-large"), Progress: l.progress,
+	})
 	if err != nil {
 		return Report{}, err
 	}

@@ -63,7 +63,9 @@ func measurePace(ctx context.Context, l *environment, d *deployment) (Report, er
 }
 
 func newPace(ctx context.Context, l *environment, d *deployment) (*pace, error) {
-	k, err := cluster.Start(ctx, cluster.Options{Dir: filepath.Join(l.dir, "kubernetes-pace"), Progress: l.progress})
+	k, err := cluster.Start(ctx, cluster.Options{
+		Kind: l.cluster, Dir: filepath.Join(l.dir, "kubernetes-pace"), Progress: l.progress,
+	})
 	if err != nil {
 		return nil, err
 	}

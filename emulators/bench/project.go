@@ -11,13 +11,15 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"agents.example/controlplane/emulators/gobuild"
 )
 
 const (
 	firstStart         = 180   // seconds until an agent runs
 	firstStartCPU      = 300   // seconds
 	firstStartDisk     = 1.6e9 // bytes
-	firstStartPackages = 1200
+	firstStartPackages = 1060
 	warmStart          = 4   // seconds
 	suiteCPU           = 600 // seconds
 	fastSuite          = 60  // seconds
@@ -66,7 +68,8 @@ func measureFirstStart(ctx context.Context, l *environment) (_ Report, err error
 
 // countPackages counts the packages of P14, which the first command compiles. They are what its time depends on.
 func countPackages(ctx context.Context, _ *environment) (Report, error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-deps", localProgram).Output()
+	args := append([]string{"list", "-deps"}, gobuild.Flags()...)
+	out, err := exec.CommandContext(ctx, "go", append(args, localProgram)...).Output()
 	if err != nil {
 		return Report{}, fmt.Errorf("list the packages of the local cloud: %w", err)
 	}

@@ -135,7 +135,7 @@ func (d *deployment) attachCluster(ctx context.Context, l *environment) (*writeC
 		return nil, err
 	}
 	k, err := cluster.Start(ctx, cluster.Options{
-		Dir: filepath.Join(l.dir, "kubernetes"), Progress: l.progress,
+		Kind: l.cluster, Dir: filepath.Join(l.dir, "kubernetes"), Progress: l.progress,
 		Images: map[string]string{dataplane.Image: platform},
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"agents.example/controlplane/emulators/bench"
+	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/command"
 	"agents.example/controlplane/emulators/gcloud"
 	"agents.example/controlplane/emulators/node"
@@ -52,6 +53,8 @@ func countCosts(ctx context.Context, args []string) error {
 	var emulators gcloud.Choice
 	flags.TextVar(&emulators, "emulators", gcloud.Embedded,
 		"`which` Firestore emulator to use: embedded, official or auto (official if it is installed)")
+	var kind cluster.Kind
+	flags.TextVar(&kind, "cluster", cluster.Embedded, "`which` API server and controllers to use: embedded or real")
 	provisions := flags.Int("provisions", 200, "time the provisioning of this `number` of agents; 0 times none")
 	rows := flags.String("rows", "", "measure these rows only, such as `P2,P7`")
 	profile := flags.String("profile", "", "write a CPU profile of reading an agent into this `directory`")
@@ -81,7 +84,7 @@ func countCosts(ctx context.Context, args []string) error {
 	report, err := bench.Run(ctx, bench.Options{
 		Dir: dir, Emulators: emulators, AttachFirestore: os.Getenv("FIRESTORE_EMULATOR_HOST"), Agents: *agents,
 		Provisions: *provisions, Rows: strings.FieldsFunc(*rows, func(r rune) bool { return r == ',' }),
-		NoCluster: *without, Profile: *profile, Progress: out,
+		Cluster: kind, NoCluster: *without, Profile: *profile, Progress: out,
 	})
 	if err = errors.Join(err, logs.Close()); err != nil {
 		return err
