@@ -292,6 +292,7 @@ func testEscalation(s *space) {
 // testEscalate checks that the right to write any role is no right to bind it.
 func testEscalate(s *space) {
 	user, subject := s.user()
+	// The right is about bindings, too, where Kubernetes gives it no meaning.
 	s.grant("r", subject, "[{apiGroups: ["+rbacGroup+"], resources: [roles, rolebindings], verbs: [create, "+
 		"escalate]}]")
 	user.awaitRight(post(rbacGroup+"/roles", "metadata: {name: more}\nrules: [{apiGroups: [''], resources: "+
