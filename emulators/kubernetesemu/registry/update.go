@@ -49,7 +49,7 @@ func (r *Registry) prepareUpdate(q *Request, next, live runtime.Object, manage b
 	m.SetGenerateName(old.GetGenerateName())
 	m.SetGeneration(old.GetGeneration())
 	m.SetResourceVersion(old.GetResourceVersion())
-	keepOtherPart(q, next, live)
+	keepOtherPart(q, next, live.DeepCopyObject()) // readers have the live one, and defaults are set in what is kept
 	r.setDefaults(next, live)
 	if manage {
 		next = q.Kind.Update(live, next, q.Subresource, q.Manager)
