@@ -152,6 +152,7 @@ func (s *Store) record(t *table, c Change) {
 	s.version++
 	c.Version = s.version
 	Meta(c.Last).SetResourceVersion(strconv.FormatUint(s.version, 10))
+	settle(c.Last)
 	if t.changes = append(t.changes, c); len(t.changes) > 2*keptChanges {
 		t.dropped = t.changes[keptChanges-1].Version
 		t.changes = slices.Clone(t.changes[keptChanges:])
@@ -160,6 +161,14 @@ func (s *Store) record(t *table, c Change) {
 	t.changed = make(chan struct{})
 	if s.observe != nil {
 		s.observe(c)
+	}
+}
+
+// settle makes an object one that many may read at the same time. A quantity keeps its text when it is first encoded,
+// which changes an object that points to the quantity.
+func settle(o runtime.Object) {
+	if message, ok := o.(interface{ Size() int }); ok {
+		message.Size() // makes the text of each quantity
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -130,5 +131,22 @@ func TestRestore_BeginsEmptyWithoutAFile(t *testing.T) {
 	s, catalog := newStore(t)
 	if err := s.Restore(filepath.Join(t.TempDir(), "none"), catalog); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestPut_StoresObjectsThatReadersDoNotChange(t *testing.T) {
+	t.Parallel()
+	s, catalog := newStore(t)
+	limit := resource.NewQuantity(1<<30, resource.BinarySI)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "one", Name: "a"},
+		Spec: corev1.PodSpec{Volumes: []corev1.Volume{{
+			VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: limit}},
+		}}},
+	}
+	s.Put(catalog.Core("Pod"), Key{"one", "a"}, pod)
+	stored := *limit
+	if text := limit.String(); *limit != stored {
+		t.Errorf("formatting the quantity %s changed it from %#v to %#v", text, stored, *limit)
 	}
 }
