@@ -101,8 +101,8 @@ func (s *scene) play(t *testing.T, o outage) {
 		checkEqual(t, "status of a write of a secret", write().status, http.StatusServiceUnavailable)
 	}
 	if o.service == monitoringService { // agents are provisioned, and may not take an hour
-		for _, id := range s.created {
-			s.awaitStatus(t, id, "running")
+		for _, id := range append([]string{s.patched, s.stopped}, s.created...) {
+			s.await(t, id, "as its owner wants it", func(answer) bool { return s.records.converged(t, id) })
 		}
 	}
 	s.age(t, outageTime)

@@ -144,6 +144,16 @@ func older(value any, by time.Duration) (_ any, has bool) {
 	return value, has
 }
 
+// converged reports whether the workers have done everything that was asked of an agent.
+func (r records) converged(t *testing.T, id string) bool {
+	t.Helper()
+	a, err := r.agent(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a != nil && a["observed_generation"] == a["generation"] && a["work_due_at"] == nil
+}
+
 // checkIdle checks that no worker has anything left to do for an agent.
 func (r records) checkIdle(t *testing.T, id string) {
 	t.Helper()
