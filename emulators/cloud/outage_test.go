@@ -213,8 +213,8 @@ func (s *scene) checkRecovery(t *testing.T, o outage) {
 	})
 	s.settle(t)
 	s.checkHealthy(t, s.awaitStatus(t, s.patched, "running"))
-	// The nudge of a pod that became ready is lost if the notifier had not connected again. A sweep finds that work, and
-	// the next one what the router did not reach yet.
+	// The nudge of a pod that became ready is lost if the notifier had not connected again. A sweep finds that work,
+	// and the next one what the router did not reach yet.
 	all := append([]string{s.bystander, s.patched, s.stopped}, s.created...)
 	waiting := func(id string) bool { return !s.records.converged(t, id) }
 	for sweeps := 0; sweeps < 3 && slices.ContainsFunc(all, waiting); sweeps++ {

@@ -282,7 +282,8 @@ func testEscalation(s *space) {
 	user.refuses(binding("more", "secrets"), refused)
 	user.must(binding("same", "r"))
 
-	s.grant("bind", subject, "[{apiGroups: ["+rbacGroup+"], resources: [roles], resourceNames: [secrets], verbs: [bind]}]")
+	s.grant("bind", subject, "[{apiGroups: ["+rbacGroup+"], resources: [roles], resourceNames: [secrets], "+
+		"verbs: [bind]}]")
 	user.awaitRight(binding("bound", "secrets"))
 	s.create(rbacGroup+"/roles", "metadata: {name: others}\nrules: [{apiGroups: [''], resources: [pods], verbs: "+
 		"[delete]}]")
