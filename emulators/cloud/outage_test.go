@@ -69,6 +69,10 @@ type scene struct {
 	created                     []string
 }
 
+func (s *scene) agents() []string {
+	return append([]string{s.bystander, s.patched, s.stopped}, s.created...)
+}
+
 // outageTime is longer than every deadline.
 const outageTime = time.Hour
 
@@ -101,7 +105,7 @@ func (s *scene) play(t *testing.T, o outage) {
 		checkEqual(t, "status of a write of a secret", write().status, http.StatusServiceUnavailable)
 	}
 	if o.service == monitoringService { // agents are provisioned, and may not take an hour
-		for _, id := range append([]string{s.patched, s.stopped}, s.created...) {
+		for _, id := range s.agents() {
 			s.await(t, id, "as its owner wants it", func(answer) bool { return s.records.converged(t, id) })
 		}
 	}
@@ -190,7 +194,7 @@ func (s *scene) checkRefusals(t *testing.T) {
 func (s *scene) checkReads(t *testing.T) {
 	t.Helper()
 	list := s.must(t, http.StatusOK, http.MethodGet, "/api/v1/agents?limit=100", "")
-	for _, id := range append([]string{s.bystander, s.patched, s.stopped}, s.created...) {
+	for _, id := range s.agents() {
 		if !strings.Contains(list.text, `"`+id+`"`) {
 			t.Errorf("the list lacks agent %s", id)
 		}
@@ -215,7 +219,7 @@ func (s *scene) checkRecovery(t *testing.T, o outage) {
 	s.checkHealthy(t, s.awaitStatus(t, s.patched, "running"))
 	// The nudge of a pod that became ready is lost if the notifier had not connected again. A sweep finds that work,
 	// and the next one what the router did not reach yet.
-	all := append([]string{s.bystander, s.patched, s.stopped}, s.created...)
+	all := s.agents()
 	waiting := func(id string) bool { return !s.records.converged(t, id) }
 	for sweeps := 0; sweeps < 3 && slices.ContainsFunc(all, waiting); sweeps++ {
 		s.age(t, sweepPause)
