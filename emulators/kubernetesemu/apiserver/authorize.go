@@ -139,7 +139,12 @@ func (s *Server) roleRules(ref rbacv1.RoleRef, namespace string) []rbacv1.Policy
 	if kind.Namespaced {
 		key.Namespace = namespace
 	}
-	switch role := s.registry.Store.Get(kind, key).(type) {
+	return rulesOf(s.registry.Store.Get(kind, key))
+}
+
+// rulesOf returns the rules of a role of either kind; none without a role.
+func rulesOf(role runtime.Object) []rbacv1.PolicyRule {
+	switch role := role.(type) {
 	case *rbacv1.ClusterRole:
 		return role.Rules
 	case *rbacv1.Role:

@@ -49,14 +49,9 @@ func (s *Server) checkRights(c *call, o, old runtime.Object) error {
 // them. It reports false where nothing new is granted.
 func (s *Server) granted(c *call, o, old runtime.Object) (granted []rbacv1.PolicyRule, anyway attributes, ok bool) {
 	switch o := o.(type) {
-	case *rbacv1.Role:
-		before, unchanged := old.(*rbacv1.Role)
-		unchanged = unchanged && equality.Semantic.DeepEqual(before.Rules, o.Rules)
-		return o.Rules, attributesOf(c.target, "escalate"), !unchanged
-	case *rbacv1.ClusterRole:
-		before, unchanged := old.(*rbacv1.ClusterRole)
-		unchanged = unchanged && equality.Semantic.DeepEqual(before.Rules, o.Rules)
-		return o.Rules, attributesOf(c.target, "escalate"), !unchanged
+	case *rbacv1.Role, *rbacv1.ClusterRole:
+		granted = rulesOf(o)
+		return granted, attributesOf(c.target, "escalate"), !equality.Semantic.DeepEqual(rulesOf(old), granted)
 	case *rbacv1.RoleBinding:
 		return s.roleRules(o.RoleRef, o.Namespace), bind(o.RoleRef, o.Namespace), true
 	case *rbacv1.ClusterRoleBinding:
