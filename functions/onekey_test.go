@@ -16,13 +16,13 @@ import (
 	"agents.example/controlplane/shared/member"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/secret"
+	"agents.example/controlplane/shared/testtier"
 	"agents.example/controlplane/shared/webhook"
 )
 
 const (
-	// roundsPerRoute makes more than 1,000 rounds over all mutating routes.
-	roundsPerRoute      = 52
-	roundsPerRouteShort = 3
+	// roundsPerRoute makes more than 1,000 rounds over all mutating routes, in the full tier.
+	roundsPerRoute = 52
 	// otherKey is a secret that the rounds set and delete.
 	otherKey = "API_TOKEN"
 )
@@ -47,11 +47,7 @@ func TestRoutes_OneKeyHasOneEffect(t *testing.T) {
 			t.Parallel()
 			s := newSamplesWith(t, functiontest.Options{SecretQuotas: manyReads})
 			s.SecretManager.SetLag(0) // the counters read the present versions
-			total := roundsPerRoute
-			if testing.Short() {
-				total = roundsPerRouteShort
-			}
-			for n := range total {
+			for n := range testtier.Count(t, 3, 3, roundsPerRoute) {
 				request, effect := prepare(t, s, n)
 				c := keyedCall{s, r.Name, request}
 				before := effect()

@@ -10,14 +10,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"agents.example/controlplane/shared/testtier"
 )
 
 // TestBuilds_KnowTheCommandsOfGcloud checks every command of the scripts with the parser of the real gcloud.
 func TestBuilds_KnowTheCommandsOfGcloud(t *testing.T) {
 	t.Parallel()
+	testtier.RequireFull(t, "runs gcloud")
 	gcloud, err := exec.LookPath("gcloud")
-	if err != nil || testing.Short() {
-		t.Skip("gcloud is not installed, or short tests run")
+	if err != nil {
+		t.Skip("gcloud is not installed")
 	}
 	p := newDeployment(t)
 	bootstrap, _ := p.succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")

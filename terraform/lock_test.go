@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"agents.example/controlplane/shared/testtier"
 )
 
 // registry answers as a registry of images does, with a digest for each tag.
@@ -30,9 +32,7 @@ func registry(w http.ResponseWriter, req *http.Request) {
 // TestLock_PinsImagesAndProvider runs the script with a registry, and with a Terraform that writes its arguments.
 func TestLock_PinsImagesAndProvider(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("it builds the tool that reads digests")
-	}
+	testtier.RequireFull(t, "builds the tool that reads digests")
 	server := httptest.NewServer(http.HandlerFunc(registry))
 	t.Cleanup(server.Close)
 	host := strings.TrimPrefix(server.URL, "http://")

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/emulators/gobuild"
+	"agents.example/controlplane/shared/testtier"
 )
 
 // newSmallBuilder returns a builder of a small program that prints text.
@@ -114,9 +115,7 @@ func TestBuild_FollowsItsSources(t *testing.T) {
 
 func TestBuild_KeepsPackagesOnlyOfChangedSources(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("left out with -short: compiles parts of the standard library")
-	}
+	testtier.RequireFull(t, "compiles parts of the standard library")
 	b := newSmallBuilder(t, "undefinedName")
 	b.FirstCache = filepath.Join(b.Cache, "go-build")
 	if _, err := b.Build(t.Context()); err == nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"agents.example/controlplane/emulators/gobuild"
+	"agents.example/controlplane/shared/testtier"
 )
 
 // newPair returns a builder of two programs of one module, each made of one directory, which print their sources.
@@ -134,9 +135,7 @@ func TestResult_IgnoresOtherSources(t *testing.T) {
 
 func TestBuild_KeepsThePackagesThatAnotherBuildNeeds(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("left out with -short: compiles parts of the standard library")
-	}
+	testtier.RequireFull(t, "compiles parts of the standard library")
 	for _, keep := range []bool{true, false} {
 		b := newSmallBuilder(t, `"hello"`)
 		b.FirstCache = filepath.Join(b.Cache, "go-build")

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"agents.example/controlplane/emulators/gcloud"
 	"agents.example/controlplane/emulators/gcloud/gcloudtest"
 	"agents.example/controlplane/functions/openapi/openapitest"
+	"agents.example/controlplane/shared/testtier"
 )
 
 // binaries lets the test of the image run the image's binaries.
@@ -48,44 +50,30 @@ type deployment struct {
 	binaries string
 }
 
-// chooseEmulators makes a run with auto test both kinds of emulators: the functions in one process use the embedded
-// ones, the separate functions the official ones if they are installed.
-func chooseEmulators(t *testing.T, separate bool) gcloud.Choice {
+// choose returns the emulators and the cluster of a deployment. In the full tier, separate functions use what is
+// official and real; functions in one process use what is embedded, in every tier.
+func choose(t *testing.T, separate bool) (gcloud.Choice, cluster.Kind) {
 	t.Helper()
+	if !separate {
+		clustertest.RequireKind(t, cluster.Embedded)
+		return gcloud.Embedded, cluster.Embedded
+	}
 	choice, err := gcloudtest.Choice()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if choice == gcloud.Auto && !separate {
-		return gcloud.Embedded
-	}
-	return choice
-}
-
-// chooseCluster makes a run with auto test both kinds of API servers, too.
-func chooseCluster(t *testing.T, separate bool) cluster.Kind {
-	t.Helper()
-	choice, err := gcloudtest.Choice()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kind := clustertest.Kind()
-	if choice == gcloud.Auto && separate {
-		kind = cluster.Real
-	}
-	clustertest.RequireKind(t, kind)
-	return kind
+	clustertest.Require(t)
+	return choice, clustertest.Kind()
 }
 
 func start(t *testing.T, separate bool, change ...func(*cloud.Options)) deployment {
 	t.Helper()
-	kind := chooseCluster(t, separate)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
+	emulators, kind := choose(t, separate)
 	dir := t.TempDir()
 	o := cloud.Options{
-		Dir: dir, Separate: separate, Binaries: *binaries, Emulators: chooseEmulators(t, separate), Cluster: kind,
-		Payments: true, Progress: progress{t},
+		Dir: dir, Separate: separate, Binaries: *binaries, Emulators: emulators, Cluster: kind,
+		AttachFirestore: os.Getenv("FIRESTORE_EMULATOR_HOST"), AttachPubSub: os.Getenv("PUBSUB_EMULATOR_HOST"),
+		Payments: testtier.IsFull(t), Progress: progress{t},
 	}
 	var accounts *clock
 	if !separate {
@@ -95,7 +83,7 @@ func start(t *testing.T, separate bool, change ...func(*cloud.Options)) deployme
 	for _, f := range change {
 		f(&o)
 	}
-	c, err := cloud.Start(ctx, o)
+	c, err := cloud.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

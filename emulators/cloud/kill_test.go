@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/secret"
+	"agents.example/controlplane/shared/testtier"
 )
 
 // everyEffect makes TestKill kill the processes at each of their changes, which takes minutes.
@@ -29,6 +30,7 @@ const (
 // end as without the kill.
 func TestKill(t *testing.T) {
 	t.Parallel()
+	testtier.RequireFull(t, "kills processes")
 	l := startLanes(t)
 	open := make([]*lane, laneCount)
 	for i := range open {

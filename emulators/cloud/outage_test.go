@@ -11,6 +11,7 @@ import (
 
 	"agents.example/controlplane/emulators/proxy"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/testtier"
 )
 
 // outage is an interruption of one service.
@@ -34,6 +35,7 @@ func (o outage) retries(w function.Worker) bool {
 // object is deleted, the API refuses with 503 what it cannot do, and two sweeps after the end all work is done.
 func TestOutage(t *testing.T) {
 	t.Parallel()
+	testtier.RequireFull(t, "interrupts services for minutes of their clock")
 	f := startFragile(t)
 	s := &scene{fragile: f}
 	s.bystander = f.create(t, `{"name": "bystander", "resource_plan": "hobby", "env_vars": {"TOKEN": "first"}}`)

@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"agents.example/controlplane/shared/testtier"
 )
 
 // TestStoryInOneProcess tests a cloud whose functions all run in this process.
@@ -19,6 +21,7 @@ func TestStoryInOneProcess(t *testing.T) {
 	t.Run("creation of an agent is one trace", func(t *testing.T) { testTrace(t, d) })
 	t.Run("TypeScript client passes its tests", func(t *testing.T) {
 		t.Parallel()
+		testtier.RequireFull(t, "installs packages of npm")
 		testTypeScriptClient(t, d)
 	})
 }
@@ -26,6 +29,7 @@ func TestStoryInOneProcess(t *testing.T) {
 // TestStoryAsDeployed tests a cloud that runs every function in a separate process, and kills some of them.
 func TestStoryAsDeployed(t *testing.T) {
 	t.Parallel()
+	testtier.RequireFull(t, "compiles every function's program")
 	d := start(t, true)
 	testDeployment(t, d)
 	t.Run("worker killed while it provisions", func(t *testing.T) { testWorkerKilledWhileProvisioning(t, d) })
@@ -35,51 +39,69 @@ func TestStoryAsDeployed(t *testing.T) {
 // testDeployment tests what holds for a deployment of either kind. The tests run concurrently on one cloud.
 func testDeployment(t *testing.T, d deployment) {
 	t.Helper()
-	for _, test := range []struct {
-		name string
-		run  func(*testing.T, deployment)
-	}{
+	tests := core()
+	if testtier.IsFull(t) {
+		tests = append(tests, thorough()...)
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, d)
+		})
+	}
+}
+
+// storyTest is a test of a running cloud, beside which others run.
+type storyTest struct {
+	name string
+	run  func(*testing.T, deployment)
+}
+
+// core tests each part of the cloud once, and what clients must not see or do.
+func core() []storyTest {
+	return []storyTest{
 		{"agent is created, runs and is deleted", testAgentLifecycle},
 		{"agent pauses, stops and starts again", testPauseAndStop},
-		{"crashing agent ends in error and can be restarted", testCrashEndsInError},
-		{"agent that crashed recovers by itself", testRecoveryFromCrash},
-		{"agent moves into the sandbox and out again", testSandboxMigration},
-		{"agent is measured", testMetrics},
 		{"dashboard opens by a one-time link", testDashboardLink},
-		{"log is read and followed", testLogs},
 		{"credentials are rotated", testCredentialRotation},
 		{"secrets and credentials change from a command line", testCommandLine},
-		{"agent is created, repaired and deleted from a command line", testAgentCommands},
 
 		{"secrets are set, delivered and deleted", testSecretLifecycle},
-		{"lost response of the secret store adds no second version", testLostSecretStoreResponses},
-		{"concurrent writes of one secret take turns", testConcurrentSecretWrites},
 		{"secret of a stopped agent waits for its start", testSecretsOfStoppedAgent},
-		{"secret reaches its agent after every failure", testSecretDeliveryFailures},
 		{"agent waits for the secrets it was created with", testAgentWaitsForItsSecrets},
-		{"deletion during a secret write leaves no secret", testDeletionDuringSecretWrite},
-		{"secret values do not leak", testSecretValuesDoNotLeak},
 		{"assistant repairs an agent", testAssistant},
-		{"Go client takes an agent through its life", testGoClient},
-
-		{"subscription is bought, unpaid, paid and canceled", testSubscriptionLifecycle},
-		{"payments during creations keep usage exact", testPaymentsDuringCreations},
-
-		{"webhook catches up with the event log", testWebhook},
 
 		{"requests are idempotent", testIdempotency},
 		{"audit log has every call", testAuditLog},
 		{"organizations are isolated", testTenantIsolation},
 		{"creations are refused", testRefusedCreations},
 		{"API keys are created and revoked", testAPIKeys},
-		{"invalid input is refused", testInvalidInput},
 		{"who may call what", matrix},
 		{"caller, organization, plans and health", testCallerAndHealth},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			test.run(t, d)
-		})
+	}
+}
+
+// thorough tests what takes a cloud long: failures and what repairs them, watches, scans and payments.
+func thorough() []storyTest {
+	return []storyTest{
+		{"crashing agent ends in error and can be restarted", testCrashEndsInError},
+		{"agent that crashed recovers by itself", testRecoveryFromCrash},
+		{"agent moves into the sandbox and out again", testSandboxMigration},
+		{"agent is measured", testMetrics},
+		{"log is read and followed", testLogs},
+		{"agent is created, repaired and deleted from a command line", testAgentCommands},
+
+		{"lost response of the secret store adds no second version", testLostSecretStoreResponses},
+		{"concurrent writes of one secret take turns", testConcurrentSecretWrites},
+		{"secret reaches its agent after every failure", testSecretDeliveryFailures},
+		{"deletion during a secret write leaves no secret", testDeletionDuringSecretWrite},
+		{"secret values do not leak", testSecretValuesDoNotLeak},
+		{"Go client takes an agent through its life", testGoClient},
+
+		{"subscription is bought, unpaid, paid and canceled", testSubscriptionLifecycle},
+		{"payments during creations keep usage exact", testPaymentsDuringCreations},
+		{"webhook catches up with the event log", testWebhook},
+		{"invalid input is refused", testInvalidInput},
 	}
 }
 

@@ -19,9 +19,9 @@ import (
 	"golang.org/x/net/websocket"
 
 	"agents.example/controlplane/emulators/cloud"
-	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/emulators/dataplane"
 	"agents.example/controlplane/shared/dataplane/router"
+	"agents.example/controlplane/shared/testtier"
 )
 
 // webServerImage is the image of a web server that knows nothing of this project.
@@ -36,7 +36,7 @@ func shortTimeouts() router.Timeouts {
 // TestAnyWebServerIsAnAgent hosts a web server that only listens on $PORT. The platform adds what makes it an agent.
 func TestAnyWebServerIsAnAgent(t *testing.T) {
 	t.Parallel()
-	clustertest.Require(t)
+	testtier.RequireFull(t, "compiles a program")
 	dir, err := dataplane.BuildPackages(t.Context(),
 		"agents.example/controlplane/emulators/cloud/testdata/webserver/entrypoint")
 	if err != nil {

@@ -2,9 +2,8 @@
 
 // Package clustertest starts a local Kubernetes cluster for tests: one for a test, or one that a package shares.
 //
-// The environment variable EMULATORS chooses the control plane: official is the real one, everything else the embedded
-// one. Tests of the real one skip with -short, and its build never uses up a test's time. The package does not call the
-// cluster.
+// The control plane is the embedded one, and in the full tier of tests the real one, whose build never uses up a test's
+// time. Tests with a cluster skip with -short. The package does not call the cluster.
 package clustertest
 
 import (
@@ -25,16 +24,15 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"agents.example/controlplane/emulators/cluster"
-	"agents.example/controlplane/emulators/gcloud"
-	"agents.example/controlplane/emulators/gcloud/gcloudtest"
+	"agents.example/controlplane/shared/testtier"
 )
 
 // afterBuild is the time that a build must leave for the tests themselves.
 const afterBuild = 2 * time.Minute
 
-// Kind returns the kind of the clusters of tests. gcloudtest refuses unknown values of the variable.
+// Kind returns the kind of the clusters of tests. Require refuses unknown tiers.
 func Kind() cluster.Kind {
-	if choice, err := gcloudtest.Choice(); err == nil && choice == gcloud.Official {
+	if tier, err := testtier.Current(); err == nil && tier != testtier.Embedded {
 		return cluster.Real
 	}
 	return cluster.Embedded
@@ -47,7 +45,7 @@ func Require(t *testing.T) {
 	RequireKind(t, Kind())
 }
 
-// RequireKind is Require for a test that needs clusters of one kind.
+// RequireKind is Require for a test that needs clusters of one kind. Real ones are for the full tier.
 func RequireKind(t *testing.T, kind cluster.Kind) {
 	t.Helper()
 	if testing.Short() {
@@ -56,6 +54,7 @@ func RequireKind(t *testing.T, kind cluster.Kind) {
 	if kind == cluster.Embedded {
 		return
 	}
+	testtier.RequireFull(t, "needs a real Kubernetes API server")
 	RequireBuilt(t, cluster.BuildTime, cluster.Build)
 }
 

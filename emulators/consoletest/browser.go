@@ -16,6 +16,8 @@ import (
 	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/chromedp"
+
+	"agents.example/controlplane/shared/testtier"
 )
 
 // errNoBrowser means that this machine has no Chromium.
@@ -46,18 +48,16 @@ type sharedBrowser struct {
 	err   error
 }
 
-// RequireBrowser starts the browser unless it runs. It skips the test with -short and without a browser.
+// RequireBrowser starts the browser unless it runs. It skips the test outside the full tier and without a browser.
 func (s *Suite) RequireBrowser(t testing.TB) {
 	t.Helper()
 	s.browser.require(t)
 }
 
-// require returns the running browser. It skips the test with -short and without a browser.
+// require returns the running browser. It skips the test outside the full tier and without a browser.
 func (b *sharedBrowser) require(t testing.TB) context.Context {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("left out with -short: needs a browser")
-	}
+	testtier.RequireFull(t, "needs a browser")
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ctx == nil && b.err == nil {

@@ -13,6 +13,7 @@ import (
 
 	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/emulators/gcloud"
+	"agents.example/controlplane/shared/testtier"
 )
 
 func TestMain(m *testing.M) {
@@ -25,9 +26,7 @@ func TestMain(m *testing.M) {
 // does not judge times, because other tests use the machine, too.
 func TestRun_GoodClientsAreServedDuringAttacks(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts the local cloud")
-	}
+	testtier.RequireFull(t, "attacks the processes of a cloud for seconds")
 	clustertest.Require(t)
 	r, err := Run(t.Context(), Options{
 		Dir: t.TempDir(), Emulators: gcloud.Embedded, Rounds: 1, Lead: 2 * time.Second, Phase: 3 * time.Second,

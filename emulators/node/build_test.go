@@ -10,13 +10,12 @@ import (
 
 	"agents.example/controlplane/emulators/buildcache"
 	"agents.example/controlplane/emulators/gobuild"
+	"agents.example/controlplane/shared/testtier"
 )
 
 func TestPrograms_AreMainPackagesOfTheirModules(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("left out with -short: downloads the modules of the node's programs")
-	}
+	testtier.RequireFull(t, "downloads the modules of the node's programs")
 	all, err := programs()
 	if err != nil {
 		t.Fatal(err)

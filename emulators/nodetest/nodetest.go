@@ -14,25 +14,14 @@ import (
 
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/clustertest"
-	"agents.example/controlplane/emulators/gcloud"
-	"agents.example/controlplane/emulators/gcloud/gcloudtest"
 	"agents.example/controlplane/emulators/node"
+	"agents.example/controlplane/shared/testtier"
 )
 
-// Require skips a test where a real node cannot run, or where the environment chooses embedded emulators, as it does
-// unless it says something else. It builds the node's programs and the real API server if they are not there.
+// Require skips a test where a real node cannot run, and outside the full tier. It builds the node's programs and the real API server if they are not there.
 func Require(t *testing.T) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("left out with -short: needs a real node")
-	}
-	choice, err := gcloudtest.Choice()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if choice == gcloud.Embedded {
-		t.Skip("needs a real node: set " + gcloudtest.Variable + " to auto or official")
-	}
+	testtier.RequireFull(t, "needs a real node")
 	if err := node.CheckUser(); err != nil {
 		t.Skip(err)
 	}

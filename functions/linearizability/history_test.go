@@ -18,6 +18,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/testtier"
 )
 
 const (
@@ -190,9 +191,9 @@ func (c *client) replace(oldest string) {
 func TestAgents_AreLinearizable(t *testing.T) {
 	t.Parallel()
 	for name, w := range map[string]world{
-		"without workers": {count: operations(5000)},
-		"with workers":    {count: operations(1500), workers: true},
-		"with faults":     {count: operations(2000), faults: true},
+		"without workers": {count: operations(t, 5000)},
+		"with workers":    {count: operations(t, 1500), workers: true},
+		"with faults":     {count: operations(t, 2000), faults: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -200,7 +201,7 @@ func TestAgents_AreLinearizable(t *testing.T) {
 			began := time.Now()
 			result, info := h.check()
 			t.Logf("%d operations on %d agents: checked in %v", len(h.operations), len(h.agents), time.Since(began))
-			if missing := h.unseen(); len(missing) > 0 && !testing.Short() {
+			if missing := h.unseen(); len(missing) > 0 && testtier.IsFull(t) {
 				t.Errorf("no operation was answered with %v", missing)
 			}
 			if result != porcupine.Ok {
@@ -224,10 +225,8 @@ func (h *history) unseen() []int {
 	})
 }
 
-// operations is the number of operations of a test. With -short it is a few hundred.
-func operations(n int) int {
-	if testing.Short() {
-		return min(n, 300)
-	}
-	return n
+// operations is the number of operations of a test. Outside the full tier it is a few hundred.
+func operations(t *testing.T, n int) int {
+	t.Helper()
+	return testtier.Count(t, 300, 600, n)
 }

@@ -6,13 +6,15 @@ import (
 	"testing/synctest"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/testtier"
 )
 
-// scripts are changes of one agent, each with a message. With -short they are shorter.
-func scripts() map[string][]string {
+// scripts are changes of one agent, each with a message. Outside the full tier they are shorter.
+func scripts(t *testing.T) map[string][]string {
+	t.Helper()
 	starts := []string{"update", "stop", "update", "start", "update"}
 	updates := []string{"update", "update", "update", "update", "update"}
-	if testing.Short() {
+	if !testtier.IsFull(t) {
 		starts, updates = []string{"update", "stop", "start"}, updates[:3]
 	}
 	with := func(begin []string, last agent.Trigger) []string {
@@ -28,7 +30,7 @@ func scripts() map[string][]string {
 // their first effect on the workload. Then they continue one after another, in every order.
 func TestReconcile_OlderGenerationOverwritesNoNewer(t *testing.T) {
 	t.Parallel()
-	for name, changes := range scripts() {
+	for name, changes := range scripts(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -123,7 +125,7 @@ func (w *world) settle(changes []string, failed int) error {
 // in the end: messages that are late, reordered and doubled.
 func TestReconcile_AnyNumberOfDeliveriesAfterEachChange(t *testing.T) {
 	t.Parallel()
-	for name, changes := range scripts() {
+	for name, changes := range scripts(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {

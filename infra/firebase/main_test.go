@@ -9,7 +9,9 @@ import (
 
 	"agents.example/controlplane/emulators/firebaseemu"
 	"agents.example/controlplane/emulators/firestoreemu"
+	"agents.example/controlplane/emulators/gcloud"
 	"agents.example/controlplane/emulators/gcloud/gcloudtest"
+	"agents.example/controlplane/shared/testtier"
 )
 
 // records is the host of the Firestore emulator; missing says why there is no Firebase Authentication emulator, where
@@ -36,10 +38,10 @@ func run(m *testing.M) int {
 	records = f.Host
 	var e *firebaseemu.Emulator
 	attach := os.Getenv(firebaseemu.HostVariable)
-	if short := testing.Short() && attach == ""; !short {
+	if choice != gcloud.Embedded || attach != "" {
 		e, err = firebaseemu.Start(context.Background(), attach)
 	} else {
-		missing = "left out with -short: the Firebase Authentication emulator needs Node.js"
+		missing = fmt.Sprintf("the Firebase Authentication emulator needs Node.js: set %s=%s", testtier.Variable, testtier.Both)
 	}
 	switch {
 	case missing != "":

@@ -13,29 +13,28 @@ import (
 	"go.uber.org/goleak"
 
 	"agents.example/controlplane/emulators/gcloud"
+	"agents.example/controlplane/shared/testtier"
 )
 
-// Variable is the environment variable that chooses the emulators of tests: embedded, official or auto.
-const Variable = "EMULATORS"
-
-// Choice returns the emulators that tests use: those that the environment names, or the embedded ones. With -short,
-// auto means the embedded ones, because such tests must not start Java. TestMain may call it before it parses flags.
+// Choice returns the emulators that tests use: those of the tier, and with -short the embedded ones, because such tests
+// must not start Java. Auto stands for both kinds. TestMain may call it before it parses flags.
 func Choice() (gcloud.Choice, error) {
 	if !flag.Parsed() {
 		flag.Parse()
 	}
-	return choose(os.Getenv(Variable), testing.Short())
+	tier, err := testtier.Current()
+	return choose(tier, testing.Short()), err
 }
 
-func choose(environment string, short bool) (gcloud.Choice, error) {
-	var c gcloud.Choice
-	if err := c.UnmarshalText([]byte(environment)); err != nil {
-		return "", fmt.Errorf("%s: %w", Variable, err)
+func choose(tier testtier.Tier, short bool) gcloud.Choice {
+	switch {
+	case short || tier == testtier.Embedded:
+		return gcloud.Embedded
+	case tier == testtier.Both:
+		return gcloud.Auto
+	default:
+		return gcloud.Official
 	}
-	if c == gcloud.Auto && short {
-		return gcloud.Embedded, nil
-	}
-	return c, nil
 }
 
 // Emulator is a running emulator. Its String names it.

@@ -9,29 +9,20 @@ import (
 	"testing"
 
 	"agents.example/controlplane/emulators/gcloud"
+	"agents.example/controlplane/shared/testtier"
 )
 
-func TestChoose_ShortUsesEmbeddedUnlessToldOtherwise(t *testing.T) {
+func TestChoose_ShortUsesEmbedded(t *testing.T) {
 	t.Parallel()
-	for _, row := range []struct {
-		environment string
-		short       bool
-		want        gcloud.Choice
-	}{
-		{environment: "", want: gcloud.Embedded},
-		{environment: "auto", want: gcloud.Auto},
-		{environment: "embedded", want: gcloud.Embedded},
-		{environment: "official", want: gcloud.Official},
-		{environment: "", short: true, want: gcloud.Embedded},
-		{environment: "auto", short: true, want: gcloud.Embedded},
-		{environment: "official", short: true, want: gcloud.Official},
+	for tier, want := range map[testtier.Tier]gcloud.Choice{
+		testtier.Embedded: gcloud.Embedded, testtier.Official: gcloud.Official, testtier.Both: gcloud.Auto,
 	} {
-		if got, err := choose(row.environment, row.short); err != nil || got != row.want {
-			t.Errorf("choose(%q, %t) = %q, %v; want %q", row.environment, row.short, got, err, row.want)
+		if got := choose(tier, false); got != want {
+			t.Errorf("choose(%q, false) = %q, want %q", tier, got, want)
 		}
-	}
-	if got, err := choose("java", false); err == nil {
-		t.Errorf(`choose("java", false) = %q, want an error`, got)
+		if got := choose(tier, true); got != gcloud.Embedded {
+			t.Errorf("choose(%q, true) = %q, want %q", tier, got, gcloud.Embedded)
+		}
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strconv"
 	"testing"
+
+	"agents.example/controlplane/shared/testtier"
 )
 
 // maxInitAllocations is a little above what the packages of the tool allocate before main. Shell completion runs the
@@ -16,9 +18,7 @@ const maxInitAllocations = 1250
 // TestStart_AllocatesLittleBeforeMain counts instead of measuring time, so that the result is exact on a busy machine.
 func TestStart_AllocatesLittleBeforeMain(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("builds the tool")
-	}
+	testtier.RequireFull(t, "builds the tool")
 	binary := filepath.Join(t.TempDir(), "agentctl")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)

@@ -19,13 +19,16 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"agents.example/controlplane/shared/testtier"
 )
 
 // TestFront_StaysWithinItsMemory runs the binary with the limits of the pod template, 256 streams, and SIGTERM.
 func TestFront_StaysWithinItsMemory(t *testing.T) {
 	t.Parallel()
-	if testing.Short() || runtime.GOOS != "linux" {
-		t.Skip("builds and runs the binary, and reads /proc")
+	testtier.RequireFull(t, "builds and runs the binary")
+	if runtime.GOOS != "linux" {
+		t.Skip("reads /proc")
 	}
 	binary := filepath.Join(t.TempDir(), "front")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {

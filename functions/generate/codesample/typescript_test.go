@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"agents.example/controlplane/shared/testtier"
 )
 
 const typeScriptHeader = `import { createClient } from "@agents.example/client";
@@ -22,9 +24,7 @@ const operations = {
 // TestSamples_OfTypeScriptCompile checks the samples against the sources of the TypeScript client.
 func TestSamples_OfTypeScriptCompile(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("the compiler is built first")
-	}
+	testtier.RequireFull(t, "builds the compiler")
 	dir := t.TempDir()
 	here, err := filepath.Abs(".")
 	if err != nil {

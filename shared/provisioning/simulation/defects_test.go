@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/testtier"
 )
 
 // defect is a planted defect: a guard that is undone.
@@ -213,8 +214,9 @@ const maxSeeds = 60_000
 
 func TestSimulation_FindsPlantedDefects(t *testing.T) {
 	t.Parallel()
-	if testing.Short() || raceDetector {
-		t.Skip("the full test searches for all planted defects")
+	testtier.RequireFull(t, "searches for all planted defects")
+	if raceDetector {
+		t.Skip("schedules take ten times as long with the race detector")
 	}
 	for _, d := range defects() {
 		t.Run(d.name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/testtier"
 )
 
 // scope is a client's action, all of whose schedules with few deviations from the plainest one are run.
@@ -148,9 +149,9 @@ func TestSimulation_HoldsItsPromisesUnderEverySmallSchedule(t *testing.T) {
 	if *replay != 0 || *schedules > 0 {
 		t.Skip("only random schedules")
 	}
-	deviations, promised := 2, 172_000
-	if testing.Short() || raceDetector {
-		deviations, promised = 1, 1_100
+	deviations, promised := 1, 1_100
+	if testtier.IsFull(t) && !raceDetector {
+		deviations, promised = 2, 172_000
 	}
 	began := time.Now()
 	all := scopes(deviations)

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"agents.example/controlplane/shared/testtier"
 )
 
 var (
@@ -99,8 +101,9 @@ func TestSimulation_HoldsItsPromisesUnderEverySchedule(t *testing.T) {
 		t.Logf("%s\nviolation: %s", result.Trace, result.Violation)
 		return
 	}
-	n := 29_000 // with the small schedules, more than 200,000 distinct ones
-	if testing.Short() || raceDetector {
+	// In the full tier, with the small schedules, more than 200,000 distinct ones.
+	n := testtier.Count(t, 2_000, 4_000, 29_000)
+	if raceDetector {
 		n = 2_000
 	}
 	if *schedules > 0 {
