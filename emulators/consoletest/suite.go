@@ -28,7 +28,7 @@
 // that did not load, and requests to other hosts. Page.Expect names the ones that a story wants. Responses with an
 // error status to fetch are no faults: the console shows them.
 //
-// Tests are skipped with -short and where no Chromium is installed.
+// Tests are skipped outside the full tier and where no Chromium is installed.
 package consoletest
 
 import (

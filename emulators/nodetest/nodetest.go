@@ -2,7 +2,7 @@
 
 // Package nodetest starts a local Kubernetes cluster with a real node for tests.
 //
-// It skips with -short, and where a node cannot run. It does not call the cluster.
+// It skips outside the full tier of tests, and where a node cannot run. It does not call the cluster.
 package nodetest
 
 import (
