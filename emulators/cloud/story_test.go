@@ -51,7 +51,7 @@ func testDeployment(t *testing.T, d deployment) {
 	}
 }
 
-// storyTest is a test of a running cloud, beside which others run.
+// storyTest is a test of a cloud on which others run concurrently.
 type storyTest struct {
 	name string
 	run  func(*testing.T, deployment)

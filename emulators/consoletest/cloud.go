@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,9 +38,6 @@ type sharedCloud struct {
 	clients []*http.Client
 	err     error
 }
-
-// startTimeout is many times what a start takes on a busy machine.
-const startTimeout = 5 * time.Minute
 
 // Cloud returns the running cloud, with payments through the emulated Stripe. It skips the test with -short.
 func (s *Suite) Cloud(t *testing.T) *cloud.Cloud {
@@ -71,9 +67,7 @@ func (c *sharedCloud) start(t *testing.T) (err error) {
 	}
 	c.log = file
 	slog.SetDefault(function.NewLogger(file, slog.LevelInfo, ""))
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
-	c.cloud, err = cloud.Start(ctx, cloud.Options{Dir: c.dir, Emulators: gcloud.Embedded, Payments: true})
+	c.cloud, err = cloud.Start(context.Background(), cloud.Options{Dir: c.dir, Emulators: gcloud.Embedded, Payments: true})
 	if err != nil {
 		return fmt.Errorf("start the local cloud (logs: %s): %w", c.dir, err)
 	}

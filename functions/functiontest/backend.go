@@ -45,7 +45,6 @@ type Backend struct {
 	LogCell *agentlogtest.Cell
 
 	uses           *uses
-	described      descriptions
 	nudger         agent.Nudger
 	records, reads *firestore.Client
 	firestore      *embedded.Server // nil if the backend did not start it
@@ -241,6 +240,6 @@ func (b *Backend) ForgetUses() {
 func (b *Backend) Call(t testing.TB, route function.Route, options ...Option) Response {
 	t.Helper()
 	res := Call(t, route, append([]Option{WithGuard(b.Guard)}, options...)...)
-	b.described.check(t, route, res)
+	checkDescribed(t, route, res)
 	return res
 }

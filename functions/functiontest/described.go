@@ -1,6 +1,7 @@
 package functiontest
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 
@@ -9,17 +10,18 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// descriptions holds the description of each route that a backend has called.
-type descriptions struct {
-	mu      sync.Mutex
-	ofRoute map[string]*openapitest.Document
-}
+// described holds the descriptions of routes by what they say. A package's backends share them, because a description
+// takes longer than a call.
+var described = struct { //nolint:gochecknoglobals // a cache, which holds what its keys say
+	mu sync.Mutex
+	by map[string]*openapitest.Document
+}{by: map[string]*openapitest.Document{}}
 
-// check fails the test if the route's description in OpenAPI has no such answer: every test of a route finds an answer
-// that clients cannot know.
-func (d *descriptions) check(t testing.TB, route function.Route, res Response) {
+// checkDescribed fails the test if the route's description in OpenAPI has no such answer: every test of a route finds
+// an answer that clients cannot know.
+func checkDescribed(t testing.TB, route function.Route, res Response) {
 	t.Helper()
-	document, err := d.of(route)
+	document, err := describe(route)
 	if err != nil {
 		t.Errorf("%s cannot be described: %v", route.Name, err)
 		return
@@ -31,44 +33,28 @@ func (d *descriptions) check(t testing.TB, route function.Route, res Response) {
 	}
 }
 
-func (d *descriptions) of(route function.Route) (*openapitest.Document, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if known := d.ofRoute[route.Name]; known != nil {
+func describe(route function.Route) (*openapitest.Document, error) {
+	key := plain(route)
+	described.mu.Lock()
+	defer described.mu.Unlock()
+	if known := described.by[key]; known != nil {
 		return known, nil
 	}
 	text, err := openapi.Describe([]function.Route{route}, openapi.Options{Title: "test"})
 	if err != nil {
 		return nil, err
 	}
-	document, err := parse(text)
-	if err != nil {
-		return nil, err
-	}
-	if d.ofRoute == nil {
-		d.ofRoute = map[string]*openapitest.Document{}
-	}
-	d.ofRoute[route.Name] = document
-	return document, nil
-}
-
-// parsed holds the documents of all backends by their text. They compile each schema once for the whole package.
-var parsed = struct { //nolint:gochecknoglobals // a cache, which holds what its keys say
-	mu     sync.Mutex
-	byText map[string]*openapitest.Document
-}{byText: map[string]*openapitest.Document{}}
-
-// parse returns the document of a text.
-func parse(text []byte) (*openapitest.Document, error) {
-	parsed.mu.Lock()
-	defer parsed.mu.Unlock()
-	if known := parsed.byText[string(text)]; known != nil {
-		return known, nil
-	}
 	document, err := openapitest.Parse(text)
 	if err != nil {
 		return nil, err
 	}
-	parsed.byText[string(text)] = document
+	described.by[key] = document
 	return document, nil
+}
+
+// plain is a text of all that a description says of a route: its fields without functions, and its types.
+func plain(r function.Route) string {
+	types := fmt.Sprint(r.Handle.Input, " ", r.Handle.Output, " ", r.Rehearsal != nil)
+	r.Reads, r.Target, r.Rehearsal, r.Handle = nil, nil, nil, function.Endpoint{}
+	return fmt.Sprintf("%+v %s", r, types)
 }
