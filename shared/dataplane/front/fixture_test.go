@@ -86,7 +86,7 @@ func start(t *testing.T, port int, change func(*front.Options)) *fixture {
 	t.Helper()
 	f := &fixture{clock: new(clock)}
 	o := front.Options{
-		Hostname: hostname, Port: port, Now: f.clock.now, DrainTime: 5 * time.Second,
+		Hostname: hostname, Port: port, Now: f.clock.now, DrainTime: patience,
 		Credentials: front.Credentials{Username: user, Password: password, APIKey: apiKey},
 	}
 	if change != nil {
