@@ -10,10 +10,13 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"agents.example/controlplane/shared/dataplane/front"
+	"agents.example/controlplane/shared/nettest"
 )
 
 // flush sends what was written.
@@ -308,44 +311,50 @@ func TestServe_RefusesConnectionsBeyondItsBound(t *testing.T) {
 	})
 }
 
+// TestServe_FinishesRequestsInFlight ends a front in virtual time: it accepts connections only for lingerTime.
 func TestServe_FinishesRequestsInFlight(t *testing.T) {
 	t.Parallel()
-	arrived, release := make(chan struct{}), make(chan struct{})
-	f := start(t, serveContainer(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/slow" {
-			return
+	synctest.Test(t, func(t *testing.T) {
+		arrived, released := make(chan struct{}), make(chan struct{})
+		release := sync.OnceFunc(func() { close(released) })
+		defer release()
+		container := nettest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/slow" {
+				return
+			}
+			close(arrived)
+			<-released
+			_, _ = io.WriteString(w, "complete")
+		}))
+		l := nettest.Listen()
+		f := startOn(t, l, l.Dial, 1, func(o *front.Options) { o.HealthPath, o.DrainTime = "/", patience })
+		f.front.DialContainer(container.DialContext)
+		answered := make(chan string, 1)
+		go func() {
+			_, body := f.get(t, "/slow", basic)
+			answered <- body
+		}()
+		<-arrived
+		ended := make(chan error, 1)
+		go func() { ended <- f.end() }()
+		synctest.Wait()
+		if res := f.request(t, http.MethodGet, "/health/ready"); res.StatusCode != http.StatusServiceUnavailable ||
+			res.Header.Get("Retry-After") == "" {
+			t.Errorf("readiness at the end: status %d, Retry-After %q; want 503 and a time", res.StatusCode,
+				res.Header.Get("Retry-After"))
 		}
-		close(arrived)
-		<-release
-		_, _ = io.WriteString(w, "complete")
-	}), nil)
-	answered := make(chan string, 1)
-	go func() {
-		_, body := f.get(t, "/slow", basic)
-		answered <- body
-	}()
-	<-arrived
-	ended := make(chan error, 1)
-	go func() { ended <- f.end() }()
-	waitUntil(t, "readiness fails", func() bool {
-		res, err := f.client.Get(f.url + "/health/ready")
-		if err != nil {
-			return errors.Is(err, net.ErrClosed)
+		if res := f.request(t, http.MethodGet, "/", basic); res.StatusCode != http.StatusOK || !res.Close {
+			t.Errorf("a request while readiness fails: status %d, closes %t; want 200 on a connection that ends",
+				res.StatusCode, res.Close)
 		}
-		_ = res.Body.Close()
-		return res.StatusCode == http.StatusServiceUnavailable && res.Header.Get("Retry-After") != ""
+		release()
+		if got := <-answered; got != "complete" {
+			t.Errorf("the request in flight got %q", got)
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
 	})
-	if res := f.request(t, http.MethodGet, "/", basic); res.StatusCode != http.StatusOK || !res.Close {
-		t.Errorf("a request while readiness fails: status %d, closes %t; want 200 on a connection that ends",
-			res.StatusCode, res.Close)
-	}
-	close(release)
-	if got := <-answered; got != "complete" {
-		t.Errorf("the request in flight got %q", got)
-	}
-	if err := <-ended; err != nil {
-		t.Errorf("Serve: %v", err)
-	}
 }
 
 func TestServe_EndsStreamsAfterTheDrainTime(t *testing.T) {

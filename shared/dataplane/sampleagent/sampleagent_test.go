@@ -345,7 +345,7 @@ func TestServe_CutsStreamsImmediately(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer res.Body.Close() //nolint:errcheck // read only
+		defer res.Body.Close()           //nolint:errcheck // read only
 		go io.Copy(io.Discard, res.Body) //nolint:errcheck // connections in memory have no buffer
 		began := time.Now()
 		cancel()
