@@ -10,10 +10,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"cloud.google.com/go/trace/apiv2/tracepb"
 	"go.opentelemetry.io/otel"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -26,16 +28,11 @@ import (
 // fakeCloudTrace stores the spans it receives.
 type fakeCloudTrace struct {
 	tracepb.UnimplementedTraceServiceServer
-	// hang delays answers until it is closed, if it is set.
-	hang  chan struct{}
 	mu    sync.Mutex
 	spans []*tracepb.Span
 }
 
 func (s *fakeCloudTrace) BatchWriteSpans(_ context.Context, r *tracepb.BatchWriteSpansRequest) (*emptypb.Empty, error) {
-	if s.hang != nil {
-		<-s.hang
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.spans = append(s.spans, r.Spans...)
@@ -181,25 +178,34 @@ func TestStart_SendsTheSpansOfARequestBeforeItsAnswerEnds(t *testing.T) { //noli
 	}
 }
 
+// hangingExporter sends no spans until hang is closed.
+type hangingExporter struct{ hang chan struct{} }
+
+func (e hangingExporter) ExportSpans(context.Context, []sdk.ReadOnlySpan) error { <-e.hang; return nil }
+
+func (hangingExporter) Shutdown(context.Context) error { return nil }
+
 // An outage of Cloud Trace delays a traced request by flushTimeout and fails none.
 func TestStart_AnswersWhileCloudTraceHangs(t *testing.T) { //nolint:paralleltest // see above
-	s, stop := startTracing(t, 1)
-	s.hang = make(chan struct{})
-	h := function.Route{
-		Name: "Get", Method: http.MethodGet, Path: "/", Access: function.Public, Status: http.StatusOK,
-		Handle: function.Handle(func(context.Context, function.Empty) (function.None, error) {
-			return function.None{}, nil
-		}),
-	}.Handler(function.Guard{})
-	began, answer := time.Now(), httptest.NewRecorder()
-	h.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/", nil))
-	if took := time.Since(began); answer.Code != http.StatusOK || took < flushTimeout || took > 20*flushTimeout {
-		t.Errorf("answered %d after %s, want 200 after %s", answer.Code, took, flushTimeout)
-	}
-	close(s.hang)
-	if err := stop(); err != nil {
-		t.Errorf("stop: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		e := hangingExporter{make(chan struct{})}
+		stop := installProvider(e, 1)
+		h := function.Route{
+			Name: "Get", Method: http.MethodGet, Path: "/", Access: function.Public, Status: http.StatusOK,
+			Handle: function.Handle(func(context.Context, function.Empty) (function.None, error) {
+				return function.None{}, nil
+			}),
+		}.Handler(function.Guard{})
+		began, answer := time.Now(), httptest.NewRecorder()
+		h.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/", nil))
+		if took := time.Since(began); answer.Code != http.StatusOK || took != flushTimeout {
+			t.Errorf("answered %d after %s, want 200 after %s", answer.Code, took, flushTimeout)
+		}
+		close(e.hang)
+		if err := stop(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+	})
 }
 
 func TestStart_RefusesInvalidRatios(t *testing.T) {

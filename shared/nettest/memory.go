@@ -2,10 +2,10 @@ package nettest
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/http"
 	"sync/atomic"
+	"syscall"
 	"testing"
 )
 
@@ -19,7 +19,7 @@ type Memory struct {
 // Serve starts a server that ends with the test. Every address leads to it.
 func Serve(t *testing.T, handler http.Handler) Memory {
 	t.Helper()
-	listener := pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+	listener := Listen()
 	server := &http.Server{Handler: handler} //nolint:gosec // a test needs no time limit for headers
 	done := make(chan struct{})
 	go func() {
@@ -29,7 +29,7 @@ func Serve(t *testing.T, handler http.Handler) Memory {
 	m := Memory{opened: new(atomic.Int32)}
 	m.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		m.opened.Add(1)
-		return listener.dial(ctx)
+		return listener.Dial(ctx)
 	}}
 	t.Cleanup(func() {
 		m.CloseIdleConnections()
@@ -42,39 +42,43 @@ func Serve(t *testing.T, handler http.Handler) Memory {
 // Connections returns how many connections clients have opened.
 func (m Memory) Connections() int { return int(m.opened.Load()) }
 
-// pipes is a listener of connections in memory.
-type pipes struct {
+// Listener is a listener of connections in memory. They have no buffer: a write waits until it is read.
+type Listener struct {
 	conns  chan net.Conn
 	closed chan struct{}
 }
 
-func (p pipes) dial(ctx context.Context) (net.Conn, error) {
+// Listen returns a new Listener.
+func Listen() Listener { return Listener{conns: make(chan net.Conn), closed: make(chan struct{})} }
+
+// Dial opens a connection. It waits until the connection is accepted.
+func (l Listener) Dial(ctx context.Context) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {
-	case p.conns <- theirs:
+	case l.conns <- theirs:
 		return ours, nil
-	case <-p.closed:
-		return nil, errors.New("the server is closed")
+	case <-l.closed:
+		return nil, &net.OpError{Op: "dial", Net: "pipe", Err: syscall.ECONNREFUSED}
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
 // Accept implements net.Listener.
-func (p pipes) Accept() (net.Conn, error) {
+func (l Listener) Accept() (net.Conn, error) {
 	select {
-	case c := <-p.conns:
+	case c := <-l.conns:
 		return c, nil
-	case <-p.closed:
+	case <-l.closed:
 		return nil, net.ErrClosed
 	}
 }
 
 // Close implements net.Listener.
-func (p pipes) Close() error {
-	close(p.closed)
+func (l Listener) Close() error {
+	close(l.closed)
 	return nil
 }
 
 // Addr implements net.Listener.
-func (pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+func (Listener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }

@@ -1,16 +1,18 @@
 package duplex_test
 
 import (
+	"bufio"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"agents.example/controlplane/shared/dataplane/duplex"
+	"agents.example/controlplane/shared/nettest"
 )
 
 // TestEnable_KeepsTheBodyOpenDuringTheAnswer: http.Transport reads a body again after its last byte, to see that it
@@ -62,59 +64,61 @@ func TestEnable_KeepsTheBodyOpenDuringTheAnswer(t *testing.T) {
 // TestFinish_EndsAReadInFlight: a transport may wait for the rest of a body when the handler returns.
 func TestFinish_EndsAReadInFlight(t *testing.T) {
 	t.Parallel()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		answer, req := duplex.Enable(w, req)
-		reading, ended := make(chan struct{}), make(chan error, 1)
-		go func() {
-			_, _ = req.Body.Read(make([]byte, 1))
-			close(reading)
-			_, err := io.ReadAll(req.Body)
-			ended <- err
-		}()
-		<-reading
-		answer.WriteHeader(http.StatusNoContent)
-		answer.Finish()
-		select {
-		case err := <-ended:
-			if err == nil {
-				t.Error("the read reached the end of a body that the client withheld")
+	handler := func(t *testing.T) http.HandlerFunc {
+		return func(w http.ResponseWriter, req *http.Request) {
+			answer, req := duplex.Enable(w, req)
+			reading, ended := make(chan struct{}), make(chan error, 1)
+			go func() {
+				_, _ = req.Body.Read(make([]byte, 1))
+				close(reading)
+				_, err := io.ReadAll(req.Body)
+				ended <- err
+			}()
+			<-reading
+			answer.WriteHeader(http.StatusNoContent)
+			answer.Finish()
+			select {
+			case err := <-ended:
+				if err == nil {
+					t.Error("the read reached the end of a body that the client withheld")
+				}
+			case <-time.After(time.Millisecond):
+				t.Error("after Finish, a read waits for the client")
 			}
-		case <-time.After(5 * time.Second):
-			t.Error("after Finish, a read waits for the client")
+			if n, err := req.Body.Read(make([]byte, 1)); n != 0 || !errors.Is(err, http.ErrBodyReadAfterClose) {
+				t.Errorf("after Finish, the body gives %d bytes, %v", n, err)
+			}
 		}
-		if n, err := req.Body.Read(make([]byte, 1)); n != 0 || !errors.Is(err, http.ErrBodyReadAfterClose) {
-			t.Errorf("after Finish, the body gives %d bytes, %v", n, err)
-		}
-	}))
-	t.Cleanup(s.Close)
+	}
 	for name, row := range map[string]struct {
-		rest  string
-		least time.Duration // until the connection ends
+		rest string
+		want time.Duration // until the connection ends
 	}{
 		"sends the rest":     {rest: "2"},
-		"withholds the rest": {least: time.Second},
+		"withholds the rest": {want: 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			conn, err := net.Dial("tcp", s.Listener.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close() //nolint:errcheck // the test is over
-			_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
-			began := time.Now()
-			_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: agent\r\nContent-Length: 2\r\n\r\n1")
-			answer := make([]byte, len("HTTP/1.1 204"))
-			if _, err := io.ReadFull(conn, answer); string(answer) != "HTTP/1.1 204" || err != nil {
-				t.Fatalf("got %q, %v; want 204", answer, err)
-			}
-			_, _ = io.WriteString(conn, row.rest)
-			if _, err := io.ReadAll(conn); err != nil {
-				t.Errorf("the connection did not end: %v", err)
-			}
-			if took := time.Since(began); took < row.least {
-				t.Errorf("the connection ended after %s, want at least %s", took, row.least)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				conn, err := nettest.Serve(t, handler(t)).DialContext(t.Context(), "", "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close() //nolint:errcheck // the test is over
+				began := time.Now()
+				_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: agent\r\nContent-Length: 2\r\n\r\n1")
+				in := bufio.NewReader(conn)
+				if answer, err := in.ReadString('\n'); err != nil || !strings.HasPrefix(answer, "HTTP/1.1 204") {
+					t.Fatalf("got %q, %v; want 204", answer, err)
+				}
+				_, _ = io.WriteString(conn, row.rest)
+				if _, err := io.ReadAll(in); err != nil {
+					t.Errorf("the connection did not end: %v", err)
+				}
+				if took := time.Since(began); took != row.want {
+					t.Errorf("the connection ended after %s, want %s", took, row.want)
+				}
+			})
 		})
 	}
 }

@@ -84,9 +84,27 @@ func serveContainer(t *testing.T, h http.HandlerFunc) (port int) {
 // start starts a front for a container on a port.
 func start(t *testing.T, port int, change func(*front.Options)) *fixture {
 	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	f := startOn(t, l, func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", addr)
+	}, port, change)
+	f.addr = addr
+	return f
+}
+
+// startOn is start for another listener and its connections. Only start sets addr.
+func startOn(
+	t *testing.T, l net.Listener, dial func(context.Context) (net.Conn, error), port int, change func(*front.Options),
+) *fixture {
+	t.Helper()
 	f := &fixture{clock: new(clock)}
 	o := front.Options{
-		Hostname: hostname, Port: port, Now: f.clock.now, DrainTime: 5 * time.Second,
+		Hostname: hostname, Port: port, Now: f.clock.now,
+		DrainTime:   time.Nanosecond, // tests of the end have another
 		Credentials: front.Credentials{Username: user, Password: password, APIKey: apiKey},
 	}
 	if change != nil {
@@ -96,21 +114,18 @@ func start(t *testing.T, port int, change func(*front.Options)) *fixture {
 	if f.front, err = front.New(o); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.addr = l.Addr().String()
 	f.url = "http://" + hostname
 	ctx, cancel := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- f.front.Serve(ctx, l) }()
-	f.end = sync.OnceValue(func() error { cancel(); return <-served })
+	ended := make(chan struct{})
+	var served error
+	go func() {
+		defer close(ended)
+		served = f.front.Serve(ctx, l)
+	}()
+	f.end = func() error { cancel(); <-ended; return served }
 	transport := &http.Transport{
 		MaxIdleConnsPerHost: 64,
-		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, f.addr)
-		},
+		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 	}
 	f.client = &http.Client{
 		Transport:     transport,

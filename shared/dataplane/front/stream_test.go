@@ -10,8 +10,13 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"agents.example/controlplane/shared/dataplane/front"
+	"agents.example/controlplane/shared/nettest"
 )
 
 // flush sends what was written.
@@ -100,6 +105,7 @@ func TestForward_PassesLargeBodiesInBothDirections(t *testing.T) {
 // TestForward_BuffersNoUpload sends more than buffers hold to a container that does not read.
 func TestForward_BuffersNoUpload(t *testing.T) {
 	t.Parallel()
+	const most = 64 << 20
 	read := make(chan struct{})
 	f := start(t, serveContainer(t, func(http.ResponseWriter, *http.Request) { <-read }), nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -117,11 +123,17 @@ func TestForward_BuffersNoUpload(t *testing.T) {
 		}
 		done <- err
 	}()
-	waitUntil(t, "the upload stalls", func() bool { return sent.stalled(200 * time.Millisecond) })
+	waitUntil(t, "the upload stalls", func() bool {
+		before := sent.n.Load()
+		for range 50 { // the front serves others while it takes nothing
+			f.get(t, "/health/ready")
+		}
+		return before > most || before > 0 && sent.n.Load() == before
+	})
 	cancel()
 	<-done //nolint:errcheck // it fails, because the client left
 	close(read)
-	if n := sent.n.Load(); n > 64<<20 {
+	if n := sent.n.Load(); n > most {
 		t.Errorf("%d bytes were taken for a container that reads none", n)
 	}
 }
@@ -299,48 +311,55 @@ func TestServe_RefusesConnectionsBeyondItsBound(t *testing.T) {
 	})
 }
 
+// TestServe_FinishesRequestsInFlight ends a front in virtual time: it accepts connections only for lingerTime.
 func TestServe_FinishesRequestsInFlight(t *testing.T) {
 	t.Parallel()
-	arrived, release := make(chan struct{}), make(chan struct{})
-	f := start(t, serveContainer(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/slow" {
-			return
+	synctest.Test(t, func(t *testing.T) {
+		arrived, released := make(chan struct{}), make(chan struct{})
+		release := sync.OnceFunc(func() { close(released) })
+		defer release()
+		container := nettest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/slow" {
+				return
+			}
+			close(arrived)
+			<-released
+			_, _ = io.WriteString(w, "complete")
+		}))
+		l := nettest.Listen()
+		f := startOn(t, l, l.Dial, 1, func(o *front.Options) { o.HealthPath, o.DrainTime = "/", patience })
+		f.front.DialContainer(container.DialContext)
+		answered := make(chan string, 1)
+		go func() {
+			_, body := f.get(t, "/slow", basic)
+			answered <- body
+		}()
+		<-arrived
+		ended := make(chan error, 1)
+		go func() { ended <- f.end() }()
+		synctest.Wait()
+		if res := f.request(t, http.MethodGet, "/health/ready"); res.StatusCode != http.StatusServiceUnavailable ||
+			res.Header.Get("Retry-After") == "" {
+			t.Errorf("readiness at the end: status %d, Retry-After %q; want 503 and a time", res.StatusCode,
+				res.Header.Get("Retry-After"))
 		}
-		close(arrived)
-		<-release
-		_, _ = io.WriteString(w, "complete")
-	}), nil)
-	answered := make(chan string, 1)
-	go func() {
-		_, body := f.get(t, "/slow", basic)
-		answered <- body
-	}()
-	<-arrived
-	ended := make(chan error, 1)
-	go func() { ended <- f.end() }()
-	waitUntil(t, "readiness fails", func() bool {
-		res, err := f.client.Get(f.url + "/health/ready")
-		if err != nil {
-			return errors.Is(err, net.ErrClosed)
+		if res := f.request(t, http.MethodGet, "/", basic); res.StatusCode != http.StatusOK || !res.Close {
+			t.Errorf("a request while readiness fails: status %d, closes %t; want 200 on a connection that ends",
+				res.StatusCode, res.Close)
 		}
-		_ = res.Body.Close()
-		return res.StatusCode == http.StatusServiceUnavailable && res.Header.Get("Retry-After") != ""
+		release()
+		if got := <-answered; got != "complete" {
+			t.Errorf("the request in flight got %q", got)
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
 	})
-	if res := f.request(t, http.MethodGet, "/", basic); res.StatusCode != http.StatusOK || !res.Close {
-		t.Errorf("a request while readiness fails: status %d, closes %t; want 200 on a connection that ends",
-			res.StatusCode, res.Close)
-	}
-	close(release)
-	if got := <-answered; got != "complete" {
-		t.Errorf("the request in flight got %q", got)
-	}
-	if err := <-ended; err != nil {
-		t.Errorf("Serve: %v", err)
-	}
 }
 
 func TestServe_EndsStreamsAfterTheDrainTime(t *testing.T) {
 	t.Parallel()
+	const drain = 1200 * time.Millisecond
 	f := start(t, serveContainer(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") != "" {
 			echoSocket(w, r)
@@ -348,15 +367,11 @@ func TestServe_EndsStreamsAfterTheDrainTime(t *testing.T) {
 		}
 		flush(w)
 		<-r.Context().Done()
-	}), shortDrain)
+	}), func(o *front.Options) { o.DrainTime = drain })
 	res := f.request(t, http.MethodGet, "/", basic)
 	_, socket := f.dialSocket(t)
-	began := time.Now()
-	if err := f.end(); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Serve: %v, want an error that says what was still in flight", err)
-	}
-	if took := time.Since(began); took > 3*time.Second {
-		t.Errorf("the end took %v", took)
+	if err := f.end(); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), drain.String()) {
+		t.Errorf("Serve: %v, want an error that says what was still in flight after %s", err, drain)
 	}
 	if _, err := io.ReadAll(res.Body); err == nil {
 		t.Error("the cut stream looks complete")

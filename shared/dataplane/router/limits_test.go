@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"agents.example/controlplane/shared/nettest"
@@ -96,32 +97,42 @@ func TestRouter_CountsWebSocketsAgainstTheLimit(t *testing.T) {
 
 func TestRouter_LimitsConnections(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(o *router.Options) { o.Limits.Connections = 1 })
-	first := w.raw()
-	first.send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-	first.status(200)
-	second := w.raw()
-	second.send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-	if err := second.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := second.r.Peek(1); err == nil {
-		t.Error("the second connection was served next to the first, want it to wait")
-	}
-	_ = first.Close()
-	_ = second.SetReadDeadline(time.Time{})
-	second.r.Reset(second.Conn)
-	second.status(200)
+	synctest.Test(t, func(t *testing.T) {
+		w := newMemoryWorld(t, func(o *router.Options) { o.Limits.Connections = 1 })
+		first := w.raw()
+		first.send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+		first.status(200)
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			second := w.raw()
+			second.send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+			second.status(200)
+		}()
+		synctest.Wait()
+		select {
+		case <-served:
+			t.Error("the second connection was served next to the first, want it to wait")
+		default:
+		}
+		_ = first.Close()
+		<-served
+	})
 }
 
 func TestRouter_EndsConnectionsThatSendNoHeader(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(o *router.Options) { o.Timeouts.Header = 30 * time.Millisecond })
-	c := w.raw()
-	c.send("GET / HTTP/1.1\r\nHost: ")
-	if answer, err := io.ReadAll(c); err != nil || strings.Contains(string(answer), " 200 ") {
-		t.Errorf("a half header got %q, %v, want the end of the connection", answer, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 10 * time.Second
+		w := newMemoryWorld(t, func(o *router.Options) { o.Timeouts.Header = limit })
+		began, c := time.Now(), w.raw()
+		c.send("GET / HTTP/1.1\r\nHost: ")
+		answer, err := io.ReadAll(c)
+		if err != nil || strings.Contains(string(answer), " 200 ") || time.Since(began) != limit {
+			t.Errorf("a half header got %q, %v after %s, want the end of the connection after %s", answer, err,
+				time.Since(began), limit)
+		}
+	})
 }
 
 func TestRouter_RefusesLargeHeaders(t *testing.T) {
@@ -151,7 +162,7 @@ type raw struct {
 
 func (w *world) raw() *raw {
 	w.t.Helper()
-	c, err := net.Dial("tcp", w.address)
+	c, err := w.dial(w.t.Context())
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -297,49 +308,45 @@ func TestRouter_AnswersEveryRequestWhileAnAgentRestarts(t *testing.T) {
 
 func TestRouter_DrainsWithoutLosingRequests(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(o *router.Options) {
-		o.Timeouts.DrainDelay, o.Timeouts.TunnelIdle = 200*time.Millisecond, 50*time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		const delay = 10 * time.Second
+		w := newMemoryWorld(t, func(o *router.Options) {
+			o.Timeouts.DrainDelay, o.Timeouts.TunnelIdle = delay, time.Second
+		})
+		busy := w.occupy(2)
+		release := sync.OnceFunc(func() { close(busy.release) })
+		defer release()
+		socket := w.dialSocket(hostname(w.start("echo", echo)))
+		say(t, socket, "hello")
+		health := w.raw()
+		health.send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+		health.status(200)
+		slow := w.raw()
+		slow.send("GET / HTTP/1.1\r\nHost: " + hostname(busy.Agent) + "\r\n\r\n")
+		<-busy.begun
+		w.stop()
+		synctest.Wait()
+		draining := w.raw()
+		draining.send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+		draining.status(http.StatusServiceUnavailable)
+		late := w.raw() // the load balancer has not noticed yet
+		late.send("GET / HTTP/1.1\r\nHost: " + hostname(busy.Agent) + "\r\n\r\n")
+		<-busy.begun
+		if _, _, err := socket.Read(t.Context()); err == nil {
+			t.Error("the idle WebSocket stayed open")
+		}
+		<-time.After(delay)
+		synctest.Wait()
+		if c, err := w.dial(t.Context()); err == nil {
+			_ = c.Close()
+			t.Error("connections are accepted after the delay, want them refused")
+		}
+		release()
+		slow.status(http.StatusNoContent)
+		if !late.status(http.StatusNoContent) {
+			t.Error("the connection stays open, want it closed, so that the next request goes to another replica")
+		}
 	})
-	busy := w.occupy(2)
-	socket := w.dialSocket(hostname(w.start("echo", echo)))
-	say(t, socket, "hello")
-	health := w.raw()
-	health.send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-	health.status(200)
-	slow := w.raw()
-	slow.send("GET / HTTP/1.1\r\nHost: " + hostname(busy.Agent) + "\r\n\r\n")
-	<-busy.begun
-	w.stop()
-	for { // the drain begins concurrently
-		c := w.raw()
-		c.send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-		res, err := http.ReadResponse(c.r, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = res.Body.Close()
-		if res.StatusCode == http.StatusServiceUnavailable {
-			break
-		}
-	}
-	late := w.raw() // the load balancer has not noticed yet
-	late.send("GET / HTTP/1.1\r\nHost: " + hostname(busy.Agent) + "\r\n\r\n")
-	<-busy.begun
-	if _, _, err := socket.Read(t.Context()); err == nil {
-		t.Error("the idle WebSocket stayed open")
-	}
-	for {
-		c, err := net.Dial("tcp", w.address)
-		if err != nil {
-			break // connections are refused
-		}
-		_ = c.Close()
-	}
-	close(busy.release)
-	slow.status(http.StatusNoContent)
-	if !late.status(http.StatusNoContent) {
-		t.Error("the connection stays open, want it closed, so that the next request goes to another replica")
-	}
 }
 
 func TestRouter_EndsWhatOutlastsTheDrain(t *testing.T) {

@@ -67,7 +67,7 @@ func TestRouter_AnnouncesTheEndOfAConnection(t *testing.T) {
 			next := "GET /next HTTP/1.1\r\nHost: " + hostname(other) + "\r\n\r\n"
 			body := strings.Repeat(next, row.length/len(next)+1)[:row.length]
 			c := w.raw()
-			_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+			_ = c.SetDeadline(time.Now().Add(patience))
 			began := time.Now()
 			c.send("POST / HTTP/1.1\r\nHost: " + hostname(a) + "\r\n" + row.header +
 				"Content-Length: " + strconv.Itoa(row.length) + "\r\n\r\n")

@@ -9,23 +9,14 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coder/websocket"
-
-	"agents.example/controlplane/shared/dataplane/router"
 )
 
-// brief are timeouts that every stream of these tests outlives.
-func brief(o *router.Options) {
-	o.Timeouts = router.Timeouts{
-		Header: 50 * time.Millisecond, Idle: 50 * time.Millisecond, Dial: 50 * time.Millisecond,
-		AgentIdle: 50 * time.Millisecond, TunnelIdle: time.Millisecond,
-	}
-}
-
-// outlive waits for longer than every timeout of brief.
-func outlive() { <-time.After(120 * time.Millisecond) }
+// outlive waits for longer than every timeout. It is for tests in virtual time.
+func outlive() { <-time.After(time.Hour) }
 
 // h2 makes a client speak HTTP/2 without TLS.
 func h2(c *http.Client) *http.Client {
@@ -43,38 +34,40 @@ func TestRouter_PassesEachEventOfASlowStream(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, brief)
-			next := make(chan struct{})
-			a := w.start("a", func(w http.ResponseWriter, req *http.Request) {
-				outlive() // before the header, too
-				w.Header().Set("Content-Type", "text/event-stream")
-				for i := range 4 {
-					fmt.Fprintf(w, "data: %d\n", i)
-					_ = http.NewResponseController(w).Flush()
-					select {
-					case <-next:
-					case <-req.Context().Done():
-						return
+			synctest.Test(t, func(t *testing.T) {
+				w := newMemoryWorld(t)
+				next := make(chan struct{})
+				a := w.start("a", func(w http.ResponseWriter, req *http.Request) {
+					outlive() // before the header, too
+					w.Header().Set("Content-Type", "text/event-stream")
+					for i := range 4 {
+						fmt.Fprintf(w, "data: %d\n", i)
+						_ = http.NewResponseController(w).Flush()
+						select {
+						case <-next:
+						case <-req.Context().Done():
+							return
+						}
 					}
+				})
+				req := w.request(http.MethodGet, hostname(a), "/events", nil)
+				res, err := client(w.client()).Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = res.Body.Close() }()
+				lines := bufio.NewScanner(res.Body)
+				for i := range 4 {
+					if !lines.Scan() || lines.Text() != fmt.Sprintf("data: %d", i) {
+						t.Fatalf("line %d = %q, %v", i, lines.Text(), lines.Err())
+					}
+					outlive()
+					next <- struct{}{}
+				}
+				if lines.Scan() || lines.Err() != nil {
+					t.Errorf("after the stream: %q, %v, want its end", lines.Text(), lines.Err())
 				}
 			})
-			req := w.request(http.MethodGet, hostname(a), "/events", nil)
-			res, err := client(w.client()).Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = res.Body.Close() }()
-			lines := bufio.NewScanner(res.Body)
-			for i := range 4 {
-				if !lines.Scan() || lines.Text() != fmt.Sprintf("data: %d", i) {
-					t.Fatalf("line %d = %q, %v", i, lines.Text(), lines.Err())
-				}
-				outlive()
-				next <- struct{}{}
-			}
-			if lines.Scan() || lines.Err() != nil {
-				t.Errorf("after the stream: %q, %v, want its end", lines.Text(), lines.Err())
-			}
 		})
 	}
 }
@@ -119,16 +112,18 @@ func say(t *testing.T, c *websocket.Conn, message string) {
 
 func TestRouter_KeepsWebSocketsOpen(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, brief)
-	c := w.dialSocket(hostname(w.start("a", echo)))
-	for i := range 3 {
-		say(t, c, fmt.Sprint("message ", i))
-		outlive()
-	}
-	say(t, c, strings.Repeat("x", 30_000))
-	if err := c.Close(websocket.StatusNormalClosure, "done"); err != nil {
-		t.Errorf("Close = %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newMemoryWorld(t)
+		c := w.dialSocket(hostname(w.start("a", echo)))
+		for i := range 3 {
+			say(t, c, fmt.Sprint("message ", i))
+			outlive()
+		}
+		say(t, c, strings.Repeat("x", 30_000))
+		if err := c.Close(websocket.StatusNormalClosure, "done"); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+	})
 }
 
 // TestRouter_OpensNoOtherTunnelThanAWebSocket: requests inside another protocol would pass the front unseen.
