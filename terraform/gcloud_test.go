@@ -77,6 +77,7 @@ func TestBuilds_KnowTheCommandsOfGcloud(t *testing.T) {
 // TestBuilds_PackSettingsAndLocks holds that gcloud uploads what the builds need, although some of it is not committed.
 func TestBuilds_PackSettingsAndLocks(t *testing.T) {
 	t.Parallel()
+	testtier.RequireFull(t, "runs gcloud")
 	gcloud, err := exec.LookPath("gcloud")
 	if err != nil {
 		t.Skip("gcloud is not installed")
