@@ -1,7 +1,6 @@
 package firestore
 
 import (
-	"bytes"
 	"context"
 	stdflag "flag"
 	"log/slog"
@@ -26,7 +25,11 @@ func TestMain(m *testing.M) {
 	const variable = "FIRESTORE_EMULATOR_HOST"
 	attach := os.Getenv(variable)
 	_ = os.Unsetenv(variable) // tests pass the host to Open, as a process with two databases does
-	if stdflag.Parse(); testing.Short() {
+	stdflag.Parse()
+	if !testing.Verbose() { // many tests provoke warnings and errors
+		slog.SetDefault(slog.New(slog.DiscardHandler))
+	}
+	if testing.Short() {
 		_ = stdflag.Set("test.parallel", "8") // these tests mostly wait for back-off
 	}
 	os.Exit(gcloudtest.Run(attach,
@@ -36,20 +39,8 @@ func TestMain(m *testing.M) {
 		},
 		func(e *firestoreemu.Emulator) int {
 			emulatorHost = e.Host
-			return runQuietly(m)
+			return m.Run()
 		}) + gcloudtest.CheckGoroutines())
-}
-
-// runQuietly runs the tests and prints their log only if one of them fails. Many tests provoke warnings and errors.
-func runQuietly(m *testing.M) (code int) {
-	var log bytes.Buffer
-	former := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-	defer slog.SetDefault(former)
-	if code = m.Run(); code != 0 {
-		_, _ = log.WriteTo(os.Stderr)
-	}
-	return code
 }
 
 // open opens the database of a project, or of a new project if project is empty.
