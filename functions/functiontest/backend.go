@@ -2,6 +2,8 @@ package functiontest
 
 import (
 	"bytes"
+	"cmp"
+	"os"
 	"reflect"
 	"slices"
 	"testing"
@@ -52,8 +54,8 @@ type Backend struct {
 
 // Options change what NewWith opens.
 type Options struct {
-	// FirestoreHost is the address of a running Firestore emulator. The backend uses a new project there. If empty, the
-	// backend starts an embedded one.
+	// FirestoreHost is the address of a running Firestore emulator. The backend uses a new project there. If empty, it is
+	// FIRESTORE_EMULATOR_HOST, and without that the backend starts an embedded one.
 	FirestoreHost string
 	// Nudger takes the nudges of routes and workers. If nil, nudges have no effect.
 	Nudger agent.Nudger
@@ -86,7 +88,7 @@ func NewWith(t testing.TB, o Options) *Backend {
 		SignIn:      system.SignIn{BaseURL: "https://api.example.com", Issuer: "https://issuer.example.com"},
 		API:         mcproute.API{BaseURL: "https://api.test", Transport: inProcess{b}, Open: mcp.New},
 	}
-	b.openRecords(t, o.FirestoreHost)
+	b.openRecords(t, cmp.Or(o.FirestoreHost, os.Getenv("FIRESTORE_EMULATOR_HOST")))
 	b.openSecrets(t, o.SecretQuotas)
 	b.Nudger, b.Prober, b.MetricsSource = b.nudger, prober{used}, metricsSource{used}
 	b.Cluster, b.Namespaces, b.Pods, b.Objects = b.Kubernetes, b.Kubernetes, b.Kubernetes, b.Kubernetes
