@@ -67,7 +67,8 @@ func (c *sharedCloud) start(t *testing.T) (err error) {
 	}
 	c.log = file
 	slog.SetDefault(function.NewLogger(file, slog.LevelInfo, ""))
-	c.cloud, err = cloud.Start(context.Background(), cloud.Options{Dir: c.dir, Emulators: gcloud.Embedded, Payments: true})
+	c.cloud, err = cloud.Start(context.Background(),
+		cloud.Options{Dir: c.dir, Emulators: gcloud.Embedded, Payments: true})
 	if err != nil {
 		return fmt.Errorf("start the local cloud (logs: %s): %w", c.dir, err)
 	}

@@ -18,7 +18,8 @@ import (
 	"agents.example/controlplane/shared/testtier"
 )
 
-// Require skips a test where a real node cannot run, and outside the full tier. It builds the node's programs and the real API server if they are not there.
+// Require skips a test where a real node cannot run, and outside the full tier. It builds the node's programs and the
+// real API server if they are not there.
 func Require(t *testing.T) {
 	t.Helper()
 	testtier.RequireFull(t, "needs a real node")

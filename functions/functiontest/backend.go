@@ -54,8 +54,8 @@ type Backend struct {
 
 // Options change what NewWith opens.
 type Options struct {
-	// FirestoreHost is the address of a running Firestore emulator. The backend uses a new project there. If empty, it is
-	// FIRESTORE_EMULATOR_HOST, and without that the backend starts an embedded one.
+	// FirestoreHost is the address of a running Firestore emulator, in which the backend uses a new project. If empty,
+	// it is FIRESTORE_EMULATOR_HOST, and without that the backend starts an embedded one.
 	FirestoreHost string
 	// Nudger takes the nudges of routes and workers. If nil, nudges have no effect.
 	Nudger agent.Nudger

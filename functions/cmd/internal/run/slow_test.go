@@ -52,7 +52,8 @@ func (c slowClient) attack(addr string) error {
 		}
 	}()
 	line, err := bufio.NewReader(conn).ReadString('\n')
-	if !strings.HasPrefix(line, c.answer) || (err == nil) != (c.answer != "") || errors.Is(err, os.ErrDeadlineExceeded) {
+	if !strings.HasPrefix(line, c.answer) || (err == nil) != (c.answer != "") ||
+		errors.Is(err, os.ErrDeadlineExceeded) {
 		return fmt.Errorf("answer %q, %w; want %q", line, err, c.answer)
 	}
 	return nil
@@ -108,7 +109,8 @@ func TestMain_ServesDuringAttacks(t *testing.T) {
 		select {
 		case <-ended:
 			if undisturbed == 0 {
-				t.Errorf("each of %d requests was served only when an attack ended, want them served during attacks", served)
+				t.Errorf("each of %d requests was served only when an attack ended, want them served during attacks",
+					served)
 			}
 			return
 		case <-time.After(10 * time.Millisecond):
