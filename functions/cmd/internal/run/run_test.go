@@ -5,39 +5,37 @@ package run
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"agents.example/controlplane/emulators/process"
 	"agents.example/controlplane/shared/function"
 )
 
 // asProcess is set in the environment of a child process that runs the service instead of the tests.
-const asProcess = "RUN_TEST_PORT"
+const asProcess = "RUN_TEST_AS_PROCESS"
 
 // patience bounds every wait. Only a failing test reaches it.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 func TestMain(m *testing.M) {
-	if port := os.Getenv(asProcess); port != "" {
-		Main(func(context.Context) (Service, error) { return slowService(port), nil })
+	if os.Getenv(asProcess) != "" {
+		Main(func(context.Context) (Service, error) { return slowService(), nil })
 	}
 	os.Exit(m.Run())
 }
 
 // slowService answers at /quick and, when it has read the body, at /body. It prints a line when a
 // request at /slow has arrived, answers it after a line on standard input, and prints a line when it closes.
-func slowService(port string) Service {
+func slowService() Service {
 	stdin := bufio.NewReader(os.Stdin)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/quick", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "quick") })
@@ -64,7 +62,7 @@ func slowService(port string) Service {
 			}
 			mux.ServeHTTP(w, req)
 		}),
-		Host: "127.0.0.1", Port: port,
+		Host: "127.0.0.1", Port: "0",
 		Close: func() error { fmt.Println("closed"); return nil },
 	}
 }
@@ -79,14 +77,8 @@ type child struct {
 
 func start(t *testing.T) *child {
 	t.Helper()
-	free, err := process.FreePort() // the system gives it to no parallel test that listens on port 0
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := strconv.Itoa(free)
-	addr := net.JoinHostPort("127.0.0.1", port)
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), asProcess+"="+port)
+	cmd.Env = append(os.Environ(), asProcess+"=1")
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -95,13 +87,30 @@ func start(t *testing.T) *child {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	p := &child{cmd, addr, stdin, bufio.NewScanner(stdout)}
-	waitFor(t, "the process to serve", func() bool { _, err := p.get(t.Context(), "/quick"); return err == nil })
-	return p
+	return &child{cmd, servingAddress(t, stderr), stdin, bufio.NewScanner(stdout)}
+}
+
+// servingAddress reads the log of a process until it serves.
+func servingAddress(t *testing.T, log io.Reader) string {
+	t.Helper()
+	var lines strings.Builder
+	for scanner := bufio.NewScanner(io.TeeReader(log, &lines)); scanner.Scan(); {
+		var entry struct{ Message, Address string }
+		if json.Unmarshal(scanner.Bytes(), &entry) == nil && entry.Message == "serving" {
+			go io.Copy(io.Discard, log) //nolint:errcheck // it ends with the process
+			return entry.Address
+		}
+	}
+	t.Fatalf("the process does not serve:\n%s", &lines)
+	return ""
 }
 
 func (p *child) get(ctx context.Context, path string) (string, error) {
