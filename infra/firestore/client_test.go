@@ -7,8 +7,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -69,8 +71,12 @@ func TestOpen_UsesTheEmulatorVariable(t *testing.T) {
 
 func TestStores_AreUnavailableWhileTheDatabaseIsDown(t *testing.T) {
 	t.Parallel()
-	// No server listens on port 1. A port of a closed listener would not do: a parallel test may listen on it next.
-	c, err := Open(t.Context(), Options{ProjectID: "p", EmulatorHost: "127.0.0.1:1", Timeout: 200 * time.Millisecond})
+	synctest.Test(t, testStoresWhileTheDatabaseIsDown)
+}
+
+func testStoresWhileTheDatabaseIsDown(t *testing.T) {
+	t.Helper()
+	c, err := Open(t.Context(), Options{ProjectID: "p", EmulatorHost: "never-dialed", DialOptions: refuseCalls()})
 	must(t, err)
 	defer func() { _ = c.Close() }()
 	ctx := identity.With(t.Context(), identity.Caller{ID: "u", OrganizationID: "o", Role: identity.RoleAdmin})
@@ -98,6 +104,23 @@ func TestStores_AreUnavailableWhileTheDatabaseIsDown(t *testing.T) {
 		}
 	}
 	c.Keys().Touch(ctx, newKey()) // returns no error, and Close waits for it
+}
+
+// refuseCalls makes every call fail as without a connection.
+func refuseCalls() []grpc.DialOption {
+	refused := status.Error(codes.Unavailable, "connection refused")
+	return []grpc.DialOption{
+		grpc.WithChainUnaryInterceptor(func(context.Context, string, any, any, *grpc.ClientConn, grpc.UnaryInvoker,
+			...grpc.CallOption,
+		) error {
+			return refused
+		}),
+		grpc.WithChainStreamInterceptor(func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, grpc.Streamer,
+			...grpc.CallOption,
+		) (grpc.ClientStream, error) {
+			return nil, refused
+		}),
+	}
 }
 
 func TestFaultOf(t *testing.T) {

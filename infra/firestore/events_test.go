@@ -193,10 +193,8 @@ func TestFollow_HasWhatTheListenerLeftOut(t *testing.T) {
 		return nil
 	}}
 	c := open(t, "", b.options())
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
 	var got []int64
-	for batch, err := range c.EventLog().Follow(ctx, "o", event.Filter{}, "", time.Minute) {
+	for batch, err := range c.EventLog().Follow(t.Context(), "o", event.Filter{}, "", time.Minute) {
 		must(t, err)
 		if len(batch.Events) == 0 { // the reader has reached the end of the log
 			c.addRecord(t, "o", 1)

@@ -16,6 +16,9 @@ import (
 	"agents.example/controlplane/shared/ratelimit"
 )
 
+// maxRetries is how often an operation may repeat a call that fails permanently. The operation's own limit is a time.
+const maxRetries = 4
+
 // injectedFault makes one of a client's calls fail, or all calls from one on.
 type injectedFault struct {
 	// call is the call that fails, from 1 on.
@@ -23,7 +26,7 @@ type injectedFault struct {
 	code codes.Code
 	// loseAnswer carries the call out and loses its answer. Otherwise the call fails before it does anything.
 	loseAnswer bool
-	// permanent also fails all later calls, before they do anything.
+	// permanent also fails all later calls, before they do anything. After maxRetries, they are canceled.
 	permanent bool
 
 	mu    sync.Mutex
@@ -51,6 +54,8 @@ func (f *injectedFault) nextCall() (before, after error) {
 	switch {
 	case f.calls == f.call && f.loseAnswer:
 		return nil, err
+	case f.permanent && f.calls > f.call+maxRetries:
+		return status.Error(codes.Canceled, "injected end of the caller's patience"), nil
 	case f.calls == f.call, f.calls > f.call && f.permanent:
 		return err, nil
 	default:
@@ -68,11 +73,7 @@ func (f *injectedFault) reached() bool {
 // options are those of a client with the fault.
 func (f *injectedFault) options() Options {
 	// The limit refuses a creation that counts twice.
-	o := Options{DialOptions: f.interceptors(), Creations: ratelimit.Limit{Quota: 1, Window: time.Hour}}
-	if f.permanent {
-		o.Timeout = 400 * time.Millisecond // retries can't help
-	}
-	return o
+	return Options{DialOptions: f.interceptors(), Creations: ratelimit.Limit{Quota: 1, Window: time.Hour}}
 }
 
 func (f *injectedFault) interceptors() []grpc.DialOption {

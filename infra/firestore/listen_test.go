@@ -49,8 +49,8 @@ func numbersOf(t *testing.T, events []event.Event) []int64 {
 	return numbers
 }
 
-// recordTimeout is far longer than it takes until a listener tells of a record.
-const recordTimeout = 20 * time.Second
+// recordTimeout bounds the wait until a listener tells of a record. Only a failing test reaches it.
+const recordTimeout = 2 * time.Minute
 
 // awaitRecord waits until a watch tells of a record.
 func awaitRecord(t *testing.T, w *watch) {

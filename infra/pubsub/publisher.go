@@ -75,12 +75,16 @@ func Open(ctx context.Context, o Options) (*Publisher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the pubsub client: %w", err)
 	}
+	return newPublisher(client, o), nil
+}
+
+func newPublisher(client *apiv1.TopicAdminClient, o Options) *Publisher {
 	client.CallOptions = &apiv1.TopicAdminCallOptions{Publish: []gax.CallOption{gax.WithRetry(newRetryer)}}
 	p := &Publisher{client: client, topic: topicName(o.ProjectID, o.Topic)}
 	if o.WebhookTopic != "" {
 		p.webhookTopic = topicName(o.ProjectID, o.WebhookTopic)
 	}
-	return p, nil
+	return p
 }
 
 func topicName(projectID, id string) string { return "projects/" + projectID + "/topics/" + id }

@@ -4,11 +4,11 @@ package run
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -22,13 +22,16 @@ type slowClient struct {
 	header string
 	// answer begins the answer; empty if the connection ends without one.
 	answer string
+	// brief means that the answer comes immediately.
+	brief bool
 }
 
 const slowInterval = 500 * time.Millisecond
 
-// attack connects, and returns when the process has answered or ended the connection.
-func (c slowClient) attack(addr string) error {
+// attack connects, calls began, and returns when the process has answered or ended the connection.
+func (c slowClient) attack(addr string, began func()) error {
 	conn, err := net.Dial("tcp", addr)
+	began()
 	if err != nil {
 		return err
 	}
@@ -65,7 +68,7 @@ func slowClients() map[string]slowClient {
 		return "POST " + path + " HTTP/1.1\r\nHost: h\r\nContent-Length: 200000\r\n\r\n"
 	}
 	return map[string]slowClient{
-		"slow body, not needed": {header: post("/quick"), answer: "HTTP/1.1 200"},
+		"slow body, not needed": {header: post("/quick"), answer: "HTTP/1.1 200", brief: true},
 		"slow body":             {header: post("/body"), answer: "HTTP/1.1 408"},
 		"slow header":           {header: "GET /quick HTTP/1.1\r\nHost: h\r\nX: "},
 	}
@@ -74,7 +77,7 @@ func slowClients() map[string]slowClient {
 // TestMain_AnswersWithoutTheBody: the process serves with the limits of function.NewServer.
 func TestMain_AnswersWithoutTheBody(t *testing.T) {
 	t.Parallel()
-	if err := slowClients()["slow body, not needed"].attack(start(t).addr); err != nil {
+	if err := slowClients()["slow body, not needed"].attack(start(t).addr, func() {}); err != nil {
 		t.Error(err)
 	}
 }
@@ -88,44 +91,41 @@ func TestMain_ServesDuringAttacks(t *testing.T) {
 	}
 	const connections = 300
 	p := start(t)
-	var attacks sync.WaitGroup
-	var endedAttacks atomic.Int32
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var connecting, attacks sync.WaitGroup
+	var ended atomic.Int32 // how many attacks have ended
 	for name, c := range slowClients() {
+		connecting.Add(connections)
 		for range connections {
 			attacks.Go(func() {
-				if err := c.attack(p.addr); err != nil {
-					t.Errorf("%s: %v", name, err)
+				for began := connecting.Done; ; began = func() {} {
+					if err := c.attack(p.addr, began); err != nil {
+						t.Errorf("%s: %v", name, err)
+						return
+					}
+					if c.brief || ctx.Err() != nil {
+						return
+					}
+					ended.Add(1) // and another one takes its place
 				}
-				endedAttacks.Add(1)
 			})
 		}
 	}
-	ended := make(chan struct{})
-	go func() { attacks.Wait(); close(ended) }()
-	var client http.Client
-	defer client.CloseIdleConnections()
-	undisturbed := 0 // requests during which no attack ended
-	for served := 0; ; served++ {
-		select {
-		case <-ended:
-			if undisturbed == 0 {
-				t.Errorf("each of %d requests was served only when an attack ended, want them served during attacks",
-					served)
-			}
-			return
-		case <-time.After(10 * time.Millisecond):
+	connecting.Wait()
+	end := time.Now().Add(patience)
+	for served, before := 0, ended.Load(); served < 10; served++ {
+		if time.Now().After(end) {
+			t.Fatal("requests are served only when attacks end, want 10 in a row without an end")
 		}
-		before := endedAttacks.Load()
-		res, err := client.Post("http://"+p.addr+"/body", "application/json", strings.NewReader("{}"))
-		if err != nil {
-			t.Fatalf("request %d: %v", served, err)
+		res, err := p.get(ctx, "/quick")
+		if err != nil || res != "quick" {
+			t.Fatalf("request %d during the attacks: %q, %v", served, res, err)
 		}
-		_ = res.Body.Close()
-		if res.StatusCode != http.StatusOK {
-			t.Fatalf("request %d: status = %d, want 200", served, res.StatusCode)
-		}
-		if endedAttacks.Load() == before && before < 3*connections {
-			undisturbed++
+		if now := ended.Load(); now != before {
+			served, before = -1, now // it may have got the connection of an attack
 		}
 	}
+	stop()
+	attacks.Wait()
 }
