@@ -14,7 +14,7 @@ import (
 // agent has no ready pod. The values are in immutable objects, which the pod names.
 func (d deployment) environmentOf(t *testing.T, id string) (map[string]string, bool) {
 	t.Helper()
-	pod, err := d.cluster.CoreV1().Pods("agent-"+id).Get(t.Context(), "agent-0", metav1.GetOptions{})
+	pod, err := d.cluster.Pods("agent-"+id).Get(t.Context(), "agent-0", metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, false
 	}
@@ -44,7 +44,7 @@ func (d deployment) environmentOf(t *testing.T, id string) (map[string]string, b
 
 func (d deployment) configOf(t *testing.T, namespace, name string) map[string]string {
 	t.Helper()
-	m, err := d.cluster.CoreV1().ConfigMaps(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	m, err := d.cluster.ConfigMaps(namespace).Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		t.Errorf("read what the pod of %s was started with: %v", namespace, err)
 		return nil
@@ -57,7 +57,7 @@ func (d deployment) configOf(t *testing.T, namespace, name string) map[string]st
 
 func (d deployment) secretOf(t *testing.T, namespace string, ref corev1.SecretKeySelector) string {
 	t.Helper()
-	s, err := d.cluster.CoreV1().Secrets(namespace).Get(t.Context(), ref.Name, metav1.GetOptions{})
+	s, err := d.cluster.Secrets(namespace).Get(t.Context(), ref.Name, metav1.GetOptions{})
 	if err != nil {
 		t.Errorf("read what the pod of %s was started with: %v", namespace, err)
 		return ""
@@ -86,7 +86,7 @@ func (d deployment) callAgent(t *testing.T, method, url string, change func(*htt
 // podUID returns the UID of an agent's pod.
 func (d deployment) podUID(t *testing.T, id string) types.UID {
 	t.Helper()
-	pod, err := d.cluster.CoreV1().Pods("agent-"+id).Get(t.Context(), "agent-0", metav1.GetOptions{})
+	pod, err := d.cluster.Pods("agent-"+id).Get(t.Context(), "agent-0", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -183,40 +183,59 @@ func (d deployment) clusterText(t *testing.T, namespace string) (all []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lists, err := d.cluster.Discovery().ServerPreferredResources()
-	if err != nil {
-		t.Fatal(err)
-	}
 	secrets := 0
-	for _, list := range lists {
-		group, err := schema.ParseGroupVersion(list.GroupVersion)
+	for _, r := range d.namespacedResources(t) {
+		found, err := client.Resource(r).Namespace(namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, r := range list.APIResources {
-			if !r.Namespaced || !slices.Contains(r.Verbs, "list") {
-				continue
+		for _, o := range found.Items {
+			if r.Resource == "secrets" {
+				secrets++
+				unstructured.RemoveNestedField(o.Object, "data")
 			}
-			found, err := client.Resource(group.WithResource(r.Name)).Namespace(namespace).List(t.Context(),
-				metav1.ListOptions{})
+			text, err := o.MarshalJSON()
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, o := range found.Items {
-				if r.Name == "secrets" {
-					secrets++
-					unstructured.RemoveNestedField(o.Object, "data")
-				}
-				text, err := o.MarshalJSON()
-				if err != nil {
-					t.Fatal(err)
-				}
-				all = append(all, text...)
-			}
+			all = append(all, text...)
 		}
 	}
 	if secrets == 0 {
 		t.Errorf("namespace %s has no Secret, so the search is in the wrong place", namespace)
+	}
+	return all
+}
+
+// namespacedResources returns what the API server can list in a namespace, in each of its versions. The library's
+// discovery client would link the types of all API groups.
+func (d deployment) namespacedResources(t *testing.T) (all []schema.GroupVersionResource) {
+	t.Helper()
+	read := func(path string, into any) {
+		text, err := d.cluster.REST().Get().AbsPath(path).SetHeader("Accept", "application/json").DoRaw(t.Context())
+		if err == nil {
+			err = json.Unmarshal(text, into)
+		}
+		if err != nil {
+			t.Fatalf("read %s: %v", path, err)
+		}
+	}
+	var list metav1.APIGroupList
+	read("/apis", &list)
+	groups := map[string]schema.GroupVersion{"/api/v1": {Version: "v1"}}
+	for _, g := range list.Groups {
+		for _, v := range g.Versions {
+			groups["/apis/"+v.GroupVersion] = schema.GroupVersion{Group: g.Name, Version: v.Version}
+		}
+	}
+	for path, group := range groups {
+		var resources metav1.APIResourceList
+		read(path, &resources)
+		for _, r := range resources.APIResources {
+			if r.Namespaced && slices.Contains(r.Verbs, "list") {
+				all = append(all, group.WithResource(r.Name))
+			}
+		}
 	}
 	return all
 }

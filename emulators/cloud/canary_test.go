@@ -196,7 +196,7 @@ func checkPlantedValuesAreFound(t *testing.T, d deployment, c *canaries, id stri
 	}
 	slog.Info("planted", "url", "https://example.com/?q="+url.QueryEscape(value))
 	patch := `{"metadata": {"annotations": {"planted": "` + value + `"}}}`
-	if _, err := d.cluster.CoreV1().Services("agent-"+id).Patch(t.Context(), "agent", types.MergePatchType,
+	if _, err := d.cluster.Services("agent-"+id).Patch(t.Context(), "agent", types.MergePatchType,
 		[]byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -12,13 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
-
 	"agents.example/controlplane/emulators/cloud"
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/emulators/gcloud"
 	"agents.example/controlplane/emulators/gcloud/gcloudtest"
+	"agents.example/controlplane/emulators/kubeclient"
 	"agents.example/controlplane/functions/openapi/openapitest"
 	"agents.example/controlplane/shared/testtier"
 )
@@ -38,7 +37,7 @@ const pollInterval = 100 * time.Millisecond
 // deployment is a running cloud, with clients of its parts.
 type deployment struct {
 	*cloud.Cloud
-	cluster kubernetes.Interface
+	cluster *kubeclient.Client
 	// clock is the clock of accounts; nil when they run in another process.
 	clock *clock
 	// client checks every response against the OpenAPI description that the cloud serves.
@@ -95,13 +94,9 @@ func start(t *testing.T, separate bool, change ...func(*cloud.Options)) deployme
 			t.Error(err)
 		}
 	})
-	config := clustertest.Config(t, c.Ready.Kubeconfig)
-	admin, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
 	d := deployment{
-		Cloud: c, cluster: admin, clock: accounts, client: &http.Client{Transport: transport},
+		Cloud: c, cluster: clustertest.Client(t, c.Ready.Kubeconfig),
+		clock: accounts, client: &http.Client{Transport: transport},
 		secretStore: openSecretStore(t, c),
 		dir:         o.Dir,
 	}

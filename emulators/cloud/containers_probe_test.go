@@ -25,7 +25,7 @@ func (p probed) testFiles(t *testing.T) {
 			p.must(t, http.StatusOK, http.MethodPost, "/agents/"+p.id+"/"+action, "")
 			if action == "stop" {
 				p.await(t, p.id, "without a pod", func(answer) bool {
-					pods, err := p.cluster.CoreV1().Pods("agent-"+p.id).List(t.Context(), metav1.ListOptions{})
+					pods, err := p.cluster.Pods("agent-"+p.id).List(t.Context(), metav1.ListOptions{})
 					return err == nil && len(pods.Items) == 0
 				})
 			}
@@ -46,7 +46,7 @@ func (p probed) testFiles(t *testing.T) {
 // pod returns the agent's pod.
 func (p probed) pod(t *testing.T) *corev1.Pod {
 	t.Helper()
-	pod, err := p.cluster.CoreV1().Pods("agent-"+p.id).Get(t.Context(), "agent-0", metav1.GetOptions{})
+	pod, err := p.cluster.Pods("agent-"+p.id).Get(t.Context(), "agent-0", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func (p probed) exhaust(t *testing.T) {
 // testDeletion looks for what a deleted agent leaves on the node and on the host.
 func (p probed) testDeletion(t *testing.T) {
 	pod := p.pod(t)
-	claim, err := p.cluster.CoreV1().PersistentVolumeClaims(pod.Namespace).Get(t.Context(), "data", metav1.GetOptions{})
+	claim, err := p.cluster.PersistentVolumeClaims(pod.Namespace).Get(t.Context(), "data", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -172,7 +172,7 @@ func (p probed) testSecurityContext(t *testing.T) {
 func (p probed) testConnections(t *testing.T) {
 	other := p.host(t, `{"name": "neighbor", "resource_plan": "hobby"}`)
 	address := func(id string) string {
-		pod, err := p.cluster.CoreV1().Pods("agent-"+id).Get(t.Context(), "agent-0", metav1.GetOptions{})
+		pod, err := p.cluster.Pods("agent-"+id).Get(t.Context(), "agent-0", metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -265,7 +265,7 @@ func testRealImageGone(t *testing.T, d deployment) {
 	d.awaitStatus(t, id, "running")
 	patch := []byte(`{"spec": {"containers": [{"name": "agent", "image": "agents.localhost/agent@sha256:` +
 		strings.Repeat("0", 64) + `"}]}}`)
-	_, err := d.cluster.CoreV1().Pods("agent-"+id).Patch(t.Context(), "agent-0", types.StrategicMergePatchType, patch,
+	_, err := d.cluster.Pods("agent-"+id).Patch(t.Context(), "agent-0", types.StrategicMergePatchType, patch,
 		metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -280,7 +280,7 @@ func testRealImageGone(t *testing.T, d deployment) {
 func testRealUnready(t *testing.T, d deployment) {
 	id := d.create(t, `{"name": "never ready", "resource_plan": "hobby", "env_vars": {"MODE": "unready"}}`)
 	d.await(t, id, "started", func(a answer) bool {
-		pod, err := d.cluster.CoreV1().Pods("agent-"+id).Get(t.Context(), "agent-0", metav1.GetOptions{})
+		pod, err := d.cluster.Pods("agent-"+id).Get(t.Context(), "agent-0", metav1.GetOptions{})
 		return err == nil && container(pod).State.Running != nil && stages(a)["ready"] == "running"
 	})
 	openRecords(t, d.Cloud).expire(t, id)

@@ -18,7 +18,7 @@ func injectPodFault(t *testing.T, d deployment, id string, fault cluster.Fault) 
 	if fault == "" {
 		patch = fmt.Sprintf(`{"data": {"agent-%s": null}}`, id)
 	}
-	_, err := d.cluster.CoreV1().ConfigMaps(cluster.FaultsNamespace).Patch(t.Context(), cluster.FaultsConfigMap,
+	_, err := d.cluster.ConfigMaps(cluster.FaultsNamespace).Patch(t.Context(), cluster.FaultsConfigMap,
 		types.MergePatchType,
 		[]byte(patch), metav1.PatchOptions{})
 	if err != nil {
@@ -68,7 +68,7 @@ func testSandboxMigration(t *testing.T, d deployment) {
 	d.awaitStatus(t, id, "running")
 	volume := func() types.UID {
 		t.Helper()
-		claims, err := d.cluster.CoreV1().PersistentVolumeClaims(namespace).List(t.Context(), metav1.ListOptions{})
+		claims, err := d.cluster.PersistentVolumeClaims(namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(claims.Items) != 1 {
 			t.Fatalf("volume claims = %v, %v; want one", claims, err)
 		}
@@ -84,7 +84,7 @@ func testSandboxMigration(t *testing.T, d deployment) {
 		config, _ := a.body["config"].(map[string]any)
 		checkEqual(t, fmt.Sprintf("sandbox_enabled after enabled=%t", enabled), config["sandbox_enabled"], want)
 		checkEqual(t, "status after the migration", a.body["status"], "running")
-		pods, err := d.cluster.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+		pods, err := d.cluster.Pods(namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(pods.Items) != 1 {
 			t.Fatalf("pods = %v, %v; want one", pods, err)
 		}
@@ -93,7 +93,7 @@ func testSandboxMigration(t *testing.T, d deployment) {
 	}
 	migrate(true, true)
 	migrate(false, false)
-	if err := d.cluster.NodeV1().RuntimeClasses().Delete(t.Context(), "gvisor", metav1.DeleteOptions{}); err != nil {
+	if err := d.cluster.RuntimeClasses().Delete(t.Context(), "gvisor", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	checkFailure(t, migrate(true, false), "sandbox_unschedulable")
@@ -131,7 +131,7 @@ func testWorkerKilledWhileProvisioning(t *testing.T, d deployment) {
 				t.Fatal(err)
 			}
 			d.awaitStatus(t, id, "running")
-			sets, err := d.cluster.AppsV1().StatefulSets("agent-"+id).List(t.Context(), metav1.ListOptions{})
+			sets, err := d.cluster.StatefulSets("agent-"+id).List(t.Context(), metav1.ListOptions{})
 			if err != nil || len(sets.Items) != 1 {
 				t.Errorf("stateful sets = %v, %v; want one", sets, err)
 			}

@@ -82,7 +82,7 @@ func checkCreation(t *testing.T, n *lane, id string, _ []string) {
 		t.Errorf("the organization has %d agents (%v), want 1", len(agents), err)
 	}
 	checkEqual(t, "namespaces of the agent", n.countNamespaces(t, id), 1)
-	sets, err := n.cluster.AppsV1().StatefulSets("agent-"+id).List(t.Context(), metav1.ListOptions{})
+	sets, err := n.cluster.StatefulSets("agent-"+id).List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(sets.Items) != 1 {
 		t.Errorf("stateful sets = %v, %v; want one", sets, err)
 	}
@@ -131,7 +131,7 @@ func checkStop(t *testing.T, n *lane, id string, _ []string) {
 
 func checkDeletion(t *testing.T, n *lane, id string, _ []string) {
 	t.Helper()
-	_, err := n.cluster.CoreV1().Namespaces().Get(t.Context(), "agent-"+id, metav1.GetOptions{})
+	_, err := n.cluster.Namespaces().Get(t.Context(), "agent-"+id, metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("the agent is gone, but its namespace is not: %v", err)
 	}
@@ -150,7 +150,7 @@ func (n *lane) usage(t *testing.T) map[string]any {
 
 func (d deployment) countPods(t *testing.T, id string) int {
 	t.Helper()
-	pods, err := d.cluster.CoreV1().Pods("agent-"+id).List(t.Context(), metav1.ListOptions{})
+	pods, err := d.cluster.Pods("agent-"+id).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func (d deployment) countNamespaces(t *testing.T, id string) int {
 	if id != "" {
 		selector += "=" + id
 	}
-	found, err := d.cluster.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{LabelSelector: selector})
+	found, err := d.cluster.Namespaces().List(t.Context(), metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -132,7 +132,7 @@ func (f *fragile) observe(t *testing.T, id string) (b bystander) {
 	}
 	maps.DeleteFunc(stored, func(_ string, value any) bool { _, aging := older(value, 1); return aging })
 	b.record = text(t, stored)
-	pods, err := f.cluster.CoreV1().Pods("agent-"+id).List(t.Context(), metav1.ListOptions{})
+	pods, err := f.cluster.Pods("agent-"+id).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ type objects map[string]bool
 func (f *fragile) listObjects(t *testing.T) objects {
 	t.Helper()
 	all := objects{}
-	namespaces, err := f.cluster.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
+	namespaces, err := f.cluster.Namespaces().List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

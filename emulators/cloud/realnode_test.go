@@ -39,7 +39,7 @@ func testPlaces(t *testing.T, d deployment) {
 	id := d.create(t, `{"name": "placed", "resource_plan": "hobby"}`)
 	d.awaitStatus(t, id, "running")
 	for _, namespace := range []string{"agent-" + id, "agent-gateway"} {
-		pods, err := d.cluster.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+		pods, err := d.cluster.Pods(namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(pods.Items) != 1 {
 			t.Fatalf("pods of %s = %v, %v; want one", namespace, pods, err)
 		}

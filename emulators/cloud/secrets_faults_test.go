@@ -211,7 +211,7 @@ func testSecretDeliveryFailures(t *testing.T, d deployment) {
 	d.awaitStatus(t, id, "running")
 	d.checkEnv(t, id, "TOKEN", "two")
 
-	if err := d.cluster.CoreV1().Namespaces().Delete(t.Context(), "agent-"+id, metav1.DeleteOptions{}); err != nil {
+	if err := d.cluster.Namespaces().Delete(t.Context(), "agent-"+id, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	homeless := d.putSecrets(t, id, `{"TOKEN": "three"}`)[0]

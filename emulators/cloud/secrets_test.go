@@ -122,7 +122,7 @@ func (d deployment) checkEnv(t *testing.T, id, key, want string) {
 // countRollouts counts the changes of the agent's pod template.
 func (d deployment) countRollouts(t *testing.T, id string) int64 {
 	t.Helper()
-	s, err := d.cluster.AppsV1().StatefulSets("agent-"+id).Get(t.Context(), "agent", metav1.GetOptions{})
+	s, err := d.cluster.StatefulSets("agent-"+id).Get(t.Context(), "agent", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -129,7 +129,7 @@ func testAgentLifecycle(t *testing.T, d deployment) {
 		}
 		return a.status == http.StatusNotFound
 	})
-	if _, err := d.cluster.CoreV1().Namespaces().Get(t.Context(), "agent-"+id,
+	if _, err := d.cluster.Namespaces().Get(t.Context(), "agent-"+id,
 		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the agent is gone, but its namespace is not: %v", err)
 	}
@@ -184,28 +184,28 @@ func checkAgentCredentials(t *testing.T, d deployment, a answer) {
 func checkNamespace(t *testing.T, d deployment, namespace string) {
 	t.Helper()
 	ctx := t.Context()
-	ns, err := d.cluster.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+	ns, err := d.cluster.Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	checkEqual(t, "pod security", ns.Labels["pod-security.kubernetes.io/enforce"], "restricted")
-	sets, err := d.cluster.AppsV1().StatefulSets(namespace).List(ctx, metav1.ListOptions{})
+	sets, err := d.cluster.StatefulSets(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil || len(sets.Items) != 1 {
 		t.Errorf("stateful sets = %v, %v; want one", sets, err)
 	} else {
 		checkEqual(t, "ready replicas", sets.Items[0].Status.ReadyReplicas, int32(1))
 	}
-	claims, err := d.cluster.CoreV1().PersistentVolumeClaims(namespace).List(ctx, metav1.ListOptions{})
+	claims, err := d.cluster.PersistentVolumeClaims(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil || len(claims.Items) != 1 {
 		t.Errorf("volume claims = %v, %v; want one", claims, err)
 	} else {
 		checkEqual(t, "phase of the volume claim", claims.Items[0].Status.Phase, corev1.ClaimBound)
 	}
-	policies, err := d.cluster.NetworkingV1().NetworkPolicies(namespace).List(ctx, metav1.ListOptions{})
+	policies, err := d.cluster.NetworkPolicies(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil || len(policies.Items) != 1 {
 		t.Errorf("network policies = %v, %v; want one", policies, err)
 	}
-	quotas, err := d.cluster.CoreV1().ResourceQuotas(namespace).List(ctx, metav1.ListOptions{})
+	quotas, err := d.cluster.ResourceQuotas(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil || len(quotas.Items) != 1 {
 		t.Errorf("quotas = %v, %v; want one", quotas, err)
 	}
@@ -241,7 +241,7 @@ func checkAdmission(t *testing.T, d deployment, namespace string) {
 		"privileged": pod("bad", true, small),
 		"over quota": pod("big", false, resource.MustParse("64")),
 	} {
-		_, err := d.cluster.CoreV1().Pods(namespace).Create(t.Context(), p,
+		_, err := d.cluster.Pods(namespace).Create(t.Context(), p,
 			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("creation of a pod that is %s: error %v, want Forbidden", name, err)
@@ -266,7 +266,7 @@ func testPauseAndStop(t *testing.T, d deployment) {
 		checkEqual(t, "status after "+move.away, a.body["status"], move.status)
 		d.must(t, http.StatusOK, http.MethodPost, path+move.away, "") // changes nothing
 		d.await(t, id, "without a pod", func(answer) bool {
-			pods, err := d.cluster.CoreV1().Pods("agent-"+id).List(t.Context(), metav1.ListOptions{})
+			pods, err := d.cluster.Pods("agent-"+id).List(t.Context(), metav1.ListOptions{})
 			return err == nil && len(pods.Items) == 0
 		})
 		a = d.must(t, http.StatusConflict, http.MethodPost, path+"restart", "")

@@ -53,7 +53,7 @@ func (c *testCluster) createAgent(t *testing.T, namespace string) {
 			}},
 		},
 	}
-	if _, err := c.client.AppsV1().StatefulSets(namespace).Create(t.Context(), set,
+	if _, err := c.client.StatefulSets(namespace).Create(t.Context(), set,
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func (c *testCluster) createAgent(t *testing.T, namespace string) {
 func (c *testCluster) awaitPod(t *testing.T, namespace, state string, reached func(*corev1.PodStatus) bool) {
 	t.Helper()
 	clustertest.Eventually(t, func(ctx context.Context) error {
-		pod, err := c.client.CoreV1().Pods(namespace).Get(ctx, "agent-0", metav1.GetOptions{})
+		pod, err := c.client.Pods(namespace).Get(ctx, "agent-0", metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -94,34 +94,34 @@ func testAgent(t *testing.T, c *testCluster) {
 		ObjectMeta: metav1.ObjectMeta{Name: "plan"},
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}},
 	}
-	if _, err := c.client.CoreV1().ResourceQuotas(namespace).Create(t.Context(), quota,
+	if _, err := c.client.ResourceQuotas(namespace).Create(t.Context(), quota,
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	c.createAgent(t, namespace)
 	c.awaitPod(t, namespace, "ready", ready)
-	claim, err := c.client.CoreV1().PersistentVolumeClaims(namespace).Get(t.Context(), "data-agent-0",
+	claim, err := c.client.PersistentVolumeClaims(namespace).Get(t.Context(), "data-agent-0",
 		metav1.GetOptions{})
 	if err != nil || claim.Status.Phase != corev1.ClaimBound {
 		t.Errorf("phase of the volume claim = %s, %v; want Bound", claim.Status.Phase, err)
 	}
 
 	second := podOf(corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example/agent:v1"}}})
-	_, err = c.client.CoreV1().Pods(namespace).Create(t.Context(), second, metav1.CreateOptions{})
+	_, err = c.client.Pods(namespace).Create(t.Context(), second, metav1.CreateOptions{})
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota") {
 		t.Errorf("creation of a second pod: error = %v, want Forbidden by the quota", err)
 	}
 
-	if err := c.client.CoreV1().Namespaces().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
+	if err := c.client.Namespaces().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for what, get := range map[string]func(ctx context.Context) error{
 		"namespace": func(ctx context.Context) error {
-			_, err := c.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+			_, err := c.client.Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 			return err
 		},
 		"volume": func(ctx context.Context) error {
-			_, err := c.client.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
+			_, err := c.client.PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
 			return err
 		},
 	} {
@@ -139,7 +139,7 @@ func testVolumeExpands(t *testing.T, c *testCluster) {
 	c.namespace(t, namespace, nil)
 	c.createAgent(t, namespace)
 	c.awaitPod(t, namespace, "ready", ready)
-	claims, patch := c.client.CoreV1().PersistentVolumeClaims(namespace),
+	claims, patch := c.client.PersistentVolumeClaims(namespace),
 		[]byte(`{"spec":{"resources":{"requests":{"storage":"5Gi"}}}}`)
 	if _, err := claims.Patch(t.Context(), "data-agent-0", types.MergePatchType, patch,
 		metav1.PatchOptions{}); err != nil {
@@ -165,7 +165,7 @@ func (c *testCluster) setFault(t *testing.T, namespace string, fault cluster.Fau
 		value = fmt.Sprintf("%q", fault)
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, cluster.FaultAnnotation, value)
-	if _, err := c.client.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, patch,
+	if _, err := c.client.Namespaces().Patch(t.Context(), namespace, types.MergePatchType, patch,
 		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func testFaultBeforeNamespace(t *testing.T, c *testCluster) {
 	list := func(value string) {
 		t.Helper()
 		patch := fmt.Appendf(nil, `{"data":{%q:%s}}`, namespace, value)
-		_, err := c.client.CoreV1().ConfigMaps(cluster.FaultsNamespace).Patch(t.Context(), cluster.FaultsConfigMap,
+		_, err := c.client.ConfigMaps(cluster.FaultsNamespace).Patch(t.Context(), cluster.FaultsConfigMap,
 			types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil {
 			t.Fatal(err)

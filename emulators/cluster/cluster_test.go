@@ -16,40 +16,36 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
-	gateway "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/clustertest"
+	"agents.example/controlplane/emulators/kubeclient"
 )
 
 // testCluster is a running cluster with an administrator's client. Each test uses a separate namespace.
 type testCluster struct {
 	config *rest.Config
-	client kubernetes.Interface
+	client *kubeclient.Client
 }
 
 // connect connects to the cluster of a kubeconfig.
 func connect(t *testing.T, kubeconfig string) *testCluster {
 	t.Helper()
-	config := clustertest.Config(t, kubeconfig)
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &testCluster{config: config, client: client}
+	return &testCluster{config: clustertest.Config(t, kubeconfig), client: clustertest.Client(t, kubeconfig)}
 }
 
 func (c *testCluster) namespace(t *testing.T, name string, labels map[string]string) {
 	t.Helper()
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
-	if _, err := c.client.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+	if _, err := c.client.Namespaces().Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	clustertest.Eventually(t, func(ctx context.Context) error { // pods need the service account
-		_, err := c.client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
+		_, err := c.client.ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})
 }
@@ -79,7 +75,7 @@ func testPodSecurity(t *testing.T, c *testCluster) {
 	pod := podOf(corev1.PodSpec{Containers: []corev1.Container{{
 		Name: "main", Image: "example/agent:v1", SecurityContext: &corev1.SecurityContext{Privileged: new(true)},
 	}}})
-	_, err := c.client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{})
+	_, err := c.client.Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{})
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "PodSecurity") {
 		t.Errorf("creation of a privileged pod: error = %v, want Forbidden by Pod Security", err)
 	}
@@ -91,23 +87,25 @@ func testGateway(t *testing.T, c *testCluster) {
 	if clustertest.Kind() == cluster.Embedded {
 		t.Skip("the embedded API server has no custom resources")
 	}
-	client, err := gateway.NewForConfig(c.config)
+	client, err := dynamic.NewForConfig(c.config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	route := &gatewayv1.HTTPRoute{
-		ObjectMeta: metav1.ObjectMeta{Name: "agent"},
-		Spec: gatewayv1.HTTPRouteSpec{
-			CommonRouteSpec: gatewayv1.CommonRouteSpec{ParentRefs: []gatewayv1.ParentReference{{Name: "edge"}}},
-			Hostnames:       []gatewayv1.Hostname{"agent.example.test"},
-		},
+	version := schema.GroupVersion{Group: "gateway.networking.k8s.io", Version: "v1"}
+	routes := client.Resource(version.WithResource("httproutes")).Namespace(namespace)
+	create := func(name, host string) error {
+		route := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+			"parentRefs": []any{map[string]any{"name": "edge"}}, "hostnames": []any{host},
+		}}}
+		route.SetGroupVersionKind(version.WithKind("HTTPRoute"))
+		route.SetName(name)
+		_, err := routes.Create(t.Context(), route, metav1.CreateOptions{})
+		return err
 	}
-	routes := client.GatewayV1().HTTPRoutes(namespace)
-	if _, err := routes.Create(t.Context(), route, metav1.CreateOptions{}); err != nil {
+	if err := create("agent", "agent.example.test"); err != nil {
 		t.Fatal(err)
 	}
-	route.Name, route.Spec.Hostnames = "wrong", []gatewayv1.Hostname{"not a host"}
-	if _, err := routes.Create(t.Context(), route, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
+	if err := create("wrong", "not a host"); !apierrors.IsInvalid(err) {
 		t.Errorf("creation of a route with an invalid host: error = %v, want Invalid", err)
 	}
 }
@@ -119,7 +117,7 @@ func testRuntimeClass(t *testing.T, c *testCluster) {
 	for class, known := range map[string]bool{"gvisor": true, "kata": false} {
 		pod := podOf(spec)
 		pod.Name, pod.Spec.RuntimeClassName = class, &class
-		if _, err := c.client.CoreV1().Pods(namespace).Create(t.Context(), pod,
+		if _, err := c.client.Pods(namespace).Create(t.Context(), pod,
 			metav1.CreateOptions{}); (err == nil) != known {
 			t.Errorf("creation of a pod with RuntimeClass %s: error = %v, want success: %t", class, err, known)
 		}
@@ -135,7 +133,7 @@ func TestClose_KeepsState(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := connect(t, clustertest.Start(t, cluster.Options{Dir: dir}).Kubeconfig)
-	if _, err := after.client.CoreV1().Namespaces().Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
+	if _, err := after.client.Namespaces().Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
 }

@@ -21,11 +21,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/clustertest"
+	"agents.example/controlplane/emulators/kubeclient"
 )
 
 // realNode is the node's name.
@@ -34,8 +33,8 @@ const realNode = "real-0"
 // standIn stands for a node that runs containers: it registers itself as a kubelet does, and serves a kubelet's API
 // through a CONNECT proxy. No container runs.
 type standIn struct {
-	client  kubernetes.Interface // the kubelet's
-	network kubernetes.Interface
+	client  *kubeclient.Client // the kubelet's
+	network *kubeclient.Client
 	socket  net.Listener
 }
 
@@ -75,19 +74,15 @@ func startStandIn(t *testing.T, c *cluster.Cluster, socket string) *standIn {
 }
 
 // userOf returns the client of a kubeconfig of the node, which reaches the API server at its real address.
-func userOf(t *testing.T, c *cluster.Cluster, kubeconfig string) kubernetes.Interface {
+func userOf(t *testing.T, c *cluster.Cluster, kubeconfig string) *kubeclient.Client {
 	t.Helper()
 	config := clustertest.Config(t, filepath.Join(c.NodeFiles(), kubeconfig))
 	config.Host = clustertest.Config(t, c.Kubeconfig).Host
-	transport, err := rest.HTTPClientFor(config)
+	client, err := kubeclient.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(transport.CloseIdleConnections)
-	client, err := kubernetes.NewForConfigAndClient(config, transport)
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Cleanup(client.Close)
 	return client
 }
 
@@ -123,7 +118,7 @@ func (s *standIn) serve(kubelet string) {
 // register creates the node as a kubelet does.
 func (s *standIn) register(t *testing.T) {
 	t.Helper()
-	nodes := s.client.CoreV1().Nodes()
+	nodes := s.client.Nodes()
 	node, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: realNode, Labels: map[string]string{corev1.LabelHostname: realNode},
 	}}, metav1.CreateOptions{})
@@ -146,7 +141,7 @@ func (s *standIn) register(t *testing.T) {
 // runPod reports a pod as a kubelet does when its containers run.
 func (s *standIn) runPod(t *testing.T, namespace, name string) {
 	t.Helper()
-	pod, err := s.client.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	pod, err := s.client.Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +150,7 @@ func (s *standIn) runPod(t *testing.T, namespace, name string) {
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 		Name: "main", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 	}}
-	if _, err := s.client.CoreV1().Pods(namespace).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
+	if _, err := s.client.Pods(namespace).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -171,11 +166,11 @@ func TestCluster_LetsANodeRunContainers(t *testing.T) {
 	c.awaitNode(t, namespace, realNode)
 	node.runPod(t, namespace, "agent-0")
 
-	logs := c.client.CoreV1().Pods(namespace).GetLogs("agent-0", &corev1.PodLogOptions{})
+	logs := c.client.Subresource(namespace, "agent-0", "log", &corev1.PodLogOptions{})
 	if log, err := logs.DoRaw(t.Context()); string(log) != "log of /containerLogs/contained/agent-0/main" {
 		t.Errorf("log of the pod = %q (%v), want the one of the node's kubelet", log, err)
 	}
-	volumes, err := c.client.CoreV1().PersistentVolumes().List(t.Context(), metav1.ListOptions{})
+	volumes, err := c.client.PersistentVolumes().List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(volumes.Items) != 1 || volumes.Items[0].Spec.Local == nil {
 		t.Fatalf("volumes = %+v (%v), want a local one", volumes, err)
 	}
@@ -201,11 +196,11 @@ func TestCluster_LetsANodeRunContainers(t *testing.T) {
 	}
 	c.awaitPod(t, namespace, "not ready without its node", func(s *corev1.PodStatus) bool { return !ready(s) })
 	clustertest.Eventually(t, func(ctx context.Context) error { return c.checkUnknown(ctx) })
-	if err := c.client.CoreV1().Namespaces().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
+	if err := c.client.Namespaces().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	clustertest.Eventually(t, func(ctx context.Context) error {
-		_, err := c.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+		_, err := c.client.Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("namespace of a node that is gone: error = %w, want not found", err)
 		}
@@ -220,18 +215,18 @@ func TestCluster_LetsANodeRunContainers(t *testing.T) {
 func (c *testCluster) endPod(t *testing.T, node *standIn, namespace string) {
 	t.Helper()
 	clustertest.Eventually(t, func(ctx context.Context) error {
-		pod, err := c.client.CoreV1().Pods(namespace).Get(ctx, "agent-0", metav1.GetOptions{})
+		pod, err := c.client.Pods(namespace).Get(ctx, "agent-0", metav1.GetOptions{})
 		if err != nil || pod.DeletionTimestamp == nil {
 			return errors.Join(errors.New("the pod is not deleted"), err)
 		}
-		return node.client.CoreV1().Pods(namespace).Delete(ctx, "agent-0",
+		return node.client.Pods(namespace).Delete(ctx, "agent-0",
 			metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 	})
 }
 
 func (c *testCluster) annotate(t *testing.T, namespace, patch string) {
 	t.Helper()
-	_, err := c.client.CoreV1().Namespaces().Patch(t.Context(), namespace, "application/merge-patch+json",
+	_, err := c.client.Namespaces().Patch(t.Context(), namespace, "application/merge-patch+json",
 		[]byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -242,7 +237,7 @@ func (c *testCluster) annotate(t *testing.T, namespace, patch string) {
 func (c *testCluster) awaitNode(t *testing.T, namespace, node string) {
 	t.Helper()
 	clustertest.Eventually(t, func(ctx context.Context) error {
-		pod, err := c.client.CoreV1().Pods(namespace).Get(ctx, "agent-0", metav1.GetOptions{})
+		pod, err := c.client.Pods(namespace).Get(ctx, "agent-0", metav1.GetOptions{})
 		if err == nil && pod.Spec.NodeName != node {
 			err = fmt.Errorf("the pod is on node %q, want %s: %+v", pod.Spec.NodeName, node, pod.Status.Conditions)
 		}
@@ -252,7 +247,7 @@ func (c *testCluster) awaitNode(t *testing.T, namespace, node string) {
 
 // checkUnknown checks that the node is reported as gone, and takes no pods.
 func (c *testCluster) checkUnknown(ctx context.Context) error {
-	node, err := c.client.CoreV1().Nodes().Get(ctx, realNode, metav1.GetOptions{})
+	node, err := c.client.Nodes().Get(ctx, realNode, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -268,20 +263,20 @@ func (c *testCluster) checkUnknown(ctx context.Context) error {
 // testNodeRights checks what the node's users may do.
 func testNodeRights(t *testing.T, node *standIn) {
 	read, all, user := metav1.ListOptions{}, metav1.NamespaceAll, node.network
-	_, pods := user.CoreV1().Pods(all).List(t.Context(), read)
-	_, nodes := user.CoreV1().Nodes().List(t.Context(), read)
-	_, namespaces := user.CoreV1().Namespaces().List(t.Context(), read)
-	_, services := user.CoreV1().Services(all).List(t.Context(), read)
-	_, slices := user.DiscoveryV1().EndpointSlices(all).List(t.Context(), read)
-	_, policies := user.NetworkingV1().NetworkPolicies(all).List(t.Context(), read)
+	_, pods := user.Pods(all).List(t.Context(), read)
+	_, nodes := user.Nodes().List(t.Context(), read)
+	_, namespaces := user.Namespaces().List(t.Context(), read)
+	_, services := user.Services(all).List(t.Context(), read)
+	_, slices := user.EndpointSlices(all).List(t.Context(), read)
+	_, policies := user.NetworkPolicies(all).List(t.Context(), read)
 	if err := errors.Join(pods, nodes, namespaces, services, slices, policies); err != nil {
 		t.Errorf("the user of the network cannot read what the network depends on: %v", err)
 	}
-	_, secrets := user.CoreV1().Secrets(all).List(t.Context(), read)
-	deletion := user.CoreV1().Pods("contained").Delete(t.Context(), "agent-0",
+	_, secrets := user.Secrets(all).List(t.Context(), read)
+	deletion := user.Pods("contained").Delete(t.Context(), "agent-0",
 		metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
-	_, kubeletSecrets := node.client.CoreV1().Secrets(all).List(t.Context(), read)
-	_, otherNode := node.client.CoreV1().Nodes().Patch(t.Context(), "node-0", "application/merge-patch+json",
+	_, kubeletSecrets := node.client.Secrets(all).List(t.Context(), read)
+	_, otherNode := node.client.Nodes().Patch(t.Context(), "node-0", "application/merge-patch+json",
 		[]byte(`{"metadata":{"labels":{"example.com/taken":"over"}}}`), metav1.PatchOptions{})
 	for name, err := range map[string]error{
 		"the user of the network lists secrets": secrets, "the user of the network deletes a pod": deletion,

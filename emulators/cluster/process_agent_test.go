@@ -105,11 +105,11 @@ func (a *processAgent) apply(t *testing.T) {
 			Ports: []corev1.ServicePort{{Name: "http", Port: 8080, Protocol: corev1.ProtocolTCP}},
 		},
 	}
-	_, err := a.client.CoreV1().Services(a.namespace).Create(t.Context(), service, metav1.CreateOptions{})
+	_, err := a.client.Services(a.namespace).Create(t.Context(), service, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.client.AppsV1().StatefulSets(a.namespace).Create(t.Context(), a.set,
+	if _, err := a.client.StatefulSets(a.namespace).Create(t.Context(), a.set,
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func (a *processAgent) awaitReady(t *testing.T) { a.awaitPod(t, a.namespace, "re
 
 func (a *processAgent) pod(t *testing.T) *corev1.Pod {
 	t.Helper()
-	pod, err := a.client.CoreV1().Pods(a.namespace).Get(t.Context(), "agent-0", metav1.GetOptions{})
+	pod, err := a.client.Pods(a.namespace).Get(t.Context(), "agent-0", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func (a *processAgent) pod(t *testing.T) *corev1.Pod {
 // log returns the log of a container.
 func (a *processAgent) log(t *testing.T, o corev1.PodLogOptions) string {
 	t.Helper()
-	text, err := a.client.CoreV1().Pods(a.namespace).GetLogs("agent-0", &o).DoRaw(t.Context())
+	text, err := a.client.Subresource(a.namespace, "agent-0", "log", &o).DoRaw(t.Context())
 	if err != nil {
 		t.Errorf("logs with options %+v: %v", o, err)
 	}
@@ -197,7 +197,7 @@ func (a *processAgent) recorded(t *testing.T) []string {
 func (a *processAgent) awaitEndpoint(t *testing.T, ready bool) {
 	t.Helper()
 	clustertest.Eventually(t, func(ctx context.Context) error {
-		slices, err := a.client.DiscoveryV1().EndpointSlices(a.namespace).List(ctx,
+		slices, err := a.client.EndpointSlices(a.namespace).List(ctx,
 			metav1.ListOptions{LabelSelector: "owner=test"})
 		if err != nil {
 			return err
@@ -215,7 +215,7 @@ func (a *processAgent) awaitEndpoint(t *testing.T, ready bool) {
 
 func (a *processAgent) delete(t *testing.T) {
 	t.Helper()
-	if err := a.client.CoreV1().Pods(a.namespace).Delete(t.Context(), "agent-0", metav1.DeleteOptions{}); err != nil {
+	if err := a.client.Pods(a.namespace).Delete(t.Context(), "agent-0", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -26,11 +26,11 @@ import (
 func testEnvironment(t *testing.T, a *processAgent) {
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Data: map[string]string{"PLAIN": "p"}}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Data: map[string][]byte{"key": []byte("k")}}
-	if _, err := a.client.CoreV1().ConfigMaps(a.namespace).Create(t.Context(), config,
+	if _, err := a.client.ConfigMaps(a.namespace).Create(t.Context(), config,
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.client.CoreV1().Secrets(a.namespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+	if _, err := a.client.Secrets(a.namespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	a.container().EnvFrom = []corev1.EnvFromSource{
@@ -78,7 +78,7 @@ func testMissingReference(t *testing.T, a *processAgent) {
 		return isWaiting("CreateContainerConfigError")(status) && containerOf(status, "front").State.Running != nil
 	})
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "late"}, Data: map[string][]byte{"key": []byte("k")}}
-	if _, err := a.client.CoreV1().Secrets(a.namespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+	if _, err := a.client.Secrets(a.namespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	a.awaitReady(t)
@@ -140,7 +140,7 @@ func testReplacement(t *testing.T, a *processAgent) {
 	}
 	a.delete(t)
 	clustertest.Eventually(t, func(ctx context.Context) error {
-		pod, err := a.client.CoreV1().Pods(a.namespace).Get(ctx, "agent-0", metav1.GetOptions{})
+		pod, err := a.client.Pods(a.namespace).Get(ctx, "agent-0", metav1.GetOptions{})
 		if err == nil && (pod.UID == before.UID || !ready(&pod.Status)) {
 			err = errors.New("the pod is not replaced yet")
 		}
@@ -155,7 +155,7 @@ func testReplacement(t *testing.T, a *processAgent) {
 	if _, err := os.Stat(note); err != nil {
 		t.Error(err)
 	}
-	if err := a.client.CoreV1().Namespaces().Delete(t.Context(), a.namespace, metav1.DeleteOptions{}); err != nil {
+	if err := a.client.Namespaces().Delete(t.Context(), a.namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	clustertest.Eventually(t, func(context.Context) error {
@@ -171,7 +171,7 @@ func testOrder(t *testing.T, a *processAgent) {
 	uid := a.pod(t).UID
 	a.delete(t)
 	clustertest.Eventually(t, func(ctx context.Context) error {
-		pod, err := a.client.CoreV1().Pods(a.namespace).Get(ctx, "agent-0", metav1.GetOptions{})
+		pod, err := a.client.Pods(a.namespace).Get(ctx, "agent-0", metav1.GetOptions{})
 		if err == nil && pod.UID == uid {
 			return errors.New("the pod still exists")
 		}

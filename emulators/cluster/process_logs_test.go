@@ -44,7 +44,7 @@ func testLogs(t *testing.T, a *processAgent) {
 	if _, err := time.Parse(time.RFC3339Nano, stamp); err != nil || strings.Count(line, "\n") != 1 {
 		t.Errorf("last line with time %q: %v", line, err)
 	}
-	_, err := a.client.CoreV1().Pods(a.namespace).GetLogs("agent-0",
+	_, err := a.client.Subresource(a.namespace, "agent-0", "log",
 		&corev1.PodLogOptions{Container: "front", Previous: true}).Stream(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "previous terminated container") {
 		t.Errorf("log of a run that was not: %v, want an error that says so", err)
@@ -53,7 +53,7 @@ func testLogs(t *testing.T, a *processAgent) {
 
 func testFollow(t *testing.T, a *processAgent) {
 	a.create(t)
-	stream, err := a.client.CoreV1().Pods(a.namespace).GetLogs("agent-0",
+	stream, err := a.client.Subresource(a.namespace, "agent-0", "log",
 		&corev1.PodLogOptions{Container: "agent", Follow: true}).Stream(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/httpstream" //nolint:staticcheck // client-go's dialers have its types
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/transport/spdy"
@@ -134,6 +133,5 @@ func getHealth(ctx context.Context, port uint16) error {
 
 // subresource returns the URL of a subresource of the agent's pod.
 func (a *processAgent) subresource(name string, options runtime.Object) *url.URL {
-	return a.client.CoreV1().RESTClient().Post().Namespace(a.namespace).Resource("pods").Name("agent-0").
-		SubResource(name).VersionedParams(options, scheme.ParameterCodec).URL()
+	return a.client.Subresource(a.namespace, "agent-0", name, options).URL()
 }

@@ -19,11 +19,11 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/emulators/kubeclient"
 	"agents.example/controlplane/shared/testtier"
 )
 
@@ -132,18 +132,13 @@ func Config(t *testing.T, kubeconfig string) *rest.Config {
 }
 
 // Client returns an administrator's client for the cluster of a kubeconfig. Its connections close with the test.
-func Client(t *testing.T, kubeconfig string) kubernetes.Interface {
+func Client(t *testing.T, kubeconfig string) *kubeclient.Client {
 	t.Helper()
-	config := Config(t, kubeconfig)
-	transport, err := rest.HTTPClientFor(config)
+	client, err := kubeclient.New(Config(t, kubeconfig))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(transport.CloseIdleConnections)
-	client, err := kubernetes.NewForConfigAndClient(config, transport)
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Cleanup(client.Close)
 	return client
 }
 

@@ -19,11 +19,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/emulators/dataplane"
+	"agents.example/controlplane/emulators/kubeclient"
 )
 
 func TestMain(m *testing.M) {
@@ -75,8 +75,8 @@ func (p *pods) last() string {
 }
 
 // routerPod returns the only pod of the router that is not being deleted.
-func routerPod(ctx context.Context, c kubernetes.Interface) (*corev1.Pod, error) {
-	all, err := c.CoreV1().Pods(gateway).List(ctx, metav1.ListOptions{LabelSelector: ofRouters})
+func routerPod(ctx context.Context, c *kubeclient.Client) (*corev1.Pod, error) {
+	all, err := c.Pods(gateway).List(ctx, metav1.ListOptions{LabelSelector: ofRouters})
 	if err != nil {
 		return nil, err
 	}
@@ -117,10 +117,10 @@ func TestStartRouterPod(t *testing.T) {
 }
 
 // The faults follow each other without a pod that is ready, so that every start waits.
-func testReasons(t *testing.T, k *cluster.Cluster, c kubernetes.Interface) {
+func testReasons(t *testing.T, k *cluster.Cluster, c *kubeclient.Client) {
 	declare := func(fault string) {
 		t.Helper()
-		_, err := c.CoreV1().ConfigMaps(cluster.FaultsNamespace).Patch(context.WithoutCancel(t.Context()),
+		_, err := c.ConfigMaps(cluster.FaultsNamespace).Patch(context.WithoutCancel(t.Context()),
 			cluster.FaultsConfigMap, types.MergePatchType, []byte(`{"data":{"`+gateway+`":`+fault+`}}`),
 			metav1.PatchOptions{})
 		if err != nil {
@@ -149,7 +149,7 @@ func testReasons(t *testing.T, k *cluster.Cluster, c kubernetes.Interface) {
 	}
 }
 
-func testForwarding(t *testing.T, k *cluster.Cluster, c kubernetes.Interface) {
+func testForwarding(t *testing.T, k *cluster.Cluster, c *kubeclient.Client) {
 	network := newPods(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -174,7 +174,7 @@ func testForwarding(t *testing.T, k *cluster.Cluster, c kubernetes.Interface) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.CoreV1().Pods(gateway).Delete(ctx, first.Name, metav1.DeleteOptions{}); err != nil {
+	if err := c.Pods(gateway).Delete(ctx, first.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	clustertest.Eventually(t, answers)
@@ -188,7 +188,7 @@ func testForwarding(t *testing.T, k *cluster.Cluster, c kubernetes.Interface) {
 }
 
 // checkAnswer checks that a request to the router is answered by its pod.
-func checkAnswer(ctx context.Context, c kubernetes.Interface, network *pods, r *dataplane.Router) error {
+func checkAnswer(ctx context.Context, c *kubeclient.Client, network *pods, r *dataplane.Router) error {
 	pod, err := routerPod(ctx, c)
 	if err != nil {
 		return err
@@ -207,9 +207,9 @@ func checkAnswer(ctx context.Context, c kubernetes.Interface, network *pods, r *
 }
 
 // checkObjects checks that the pod is the one of a real cell, behind its network policies.
-func checkObjects(t *testing.T, c kubernetes.Interface) {
+func checkObjects(t *testing.T, c *kubeclient.Client) {
 	t.Helper()
-	deployed, err := c.AppsV1().Deployments(gateway).Get(t.Context(), "agent-router", metav1.GetOptions{})
+	deployed, err := c.Deployments(gateway).Get(t.Context(), "agent-router", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,12 +218,12 @@ func checkObjects(t *testing.T, c kubernetes.Interface) {
 		t.Errorf("image %s and account %s, want %s and agent-router", got, pod.ServiceAccountName, image)
 	}
 	for _, policy := range []string{"default-deny", "agent-router", "dns"} {
-		_, err := c.NetworkingV1().NetworkPolicies(gateway).Get(t.Context(), policy, metav1.GetOptions{})
+		_, err := c.NetworkPolicies(gateway).Get(t.Context(), policy, metav1.GetOptions{})
 		if err != nil {
 			t.Error(err)
 		}
 	}
-	notifier, err := c.AppsV1().Deployments(gateway).List(t.Context(),
+	notifier, err := c.Deployments(gateway).List(t.Context(),
 		metav1.ListOptions{FieldSelector: "metadata.name!=agent-router"})
 	if err != nil {
 		t.Fatal(err)

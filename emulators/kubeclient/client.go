@@ -97,9 +97,9 @@ func (c *Client) Close() {
 // REST returns the client of requests that no kind has, such as /readyz.
 func (c *Client) REST() rest.Interface { return c.groups[corev1.SchemeGroupVersion] }
 
-// Logs returns a request for the log of a pod's container.
-func (c *Client) Logs(namespace, pod string, o *corev1.PodLogOptions) *rest.Request {
-	return c.REST().Get().Namespace(namespace).Resource("pods").Name(pod).SubResource("log").
+// Subresource returns a request for a subresource of a pod, such as its log.
+func (c *Client) Subresource(namespace, pod, name string, o runtime.Object) *rest.Request {
+	return c.REST().Get().Namespace(namespace).Resource("pods").Name(pod).SubResource(name).
 		VersionedParams(o, c.parameters)
 }
 

@@ -22,14 +22,13 @@ import (
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
 
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/emulators/dataplane"
+	"agents.example/controlplane/emulators/kubeclient"
 	"agents.example/controlplane/emulators/node"
 	"agents.example/controlplane/emulators/nodetest"
 )
@@ -67,7 +66,7 @@ func runParent(dir string) int {
 type fixture struct {
 	node   *node.Node
 	config *rest.Config
-	client kubernetes.Interface
+	client *kubeclient.Client
 }
 
 // probeImage is the name of the image of testdata/probe.
@@ -102,12 +101,12 @@ func (f fixture) run(t *testing.T, namespace string, change func(*corev1.Pod)) *
 		change(pod)
 	}
 	clustertest.Eventually(t, func(ctx context.Context) error { // refused until the namespace has a service account
-		_, err := f.client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
+		_, err := f.client.Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
 		return err
 	})
 	var running *corev1.Pod
 	clustertest.Eventually(t, func(ctx context.Context) (err error) {
-		running, err = f.client.CoreV1().Pods(namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+		running, err = f.client.Pods(namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -124,9 +123,8 @@ func (f fixture) run(t *testing.T, namespace string, change func(*corev1.Pod)) *
 // exec runs a program in a pod's first container, as `kubectl exec` does, and returns what it printed.
 func (f fixture) exec(t *testing.T, pod *corev1.Pod, command ...string) (string, error) {
 	t.Helper()
-	req := f.client.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).
-		SubResource("exec").VersionedParams(&corev1.PodExecOptions{Command: command, Stdout: true, Stderr: true},
-		scheme.ParameterCodec)
+	req := f.client.Subresource(pod.Namespace, pod.Name, "exec",
+		&corev1.PodExecOptions{Command: command, Stdout: true, Stderr: true})
 	executor, err := remotecommand.NewWebSocketExecutor(f.config, "GET", req.URL().String())
 	if err != nil {
 		t.Fatal(err)
@@ -301,7 +299,7 @@ func TestNode_RunsPodsInTheirRuntime(t *testing.T) {
 			if got, err := f.exec(t, pod, "/nothing"); err == nil {
 				t.Errorf("a program that does not exist ran and printed %q", got)
 			}
-			log, err := f.client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(t.Context())
+			log, err := f.client.Subresource(pod.Namespace, pod.Name, "log", &corev1.PodLogOptions{}).DoRaw(t.Context())
 			if err != nil || !strings.Contains(string(log), "the probe runs") {
 				t.Errorf("log = %q, %v", log, err)
 			}

@@ -77,7 +77,7 @@ func TestApply_ATerminatingNamespaceIsUnavailable(t *testing.T) {
 	w := newWorld(t)
 	a := w.newAgent(t)
 	w.apply(t, a, testRuntimeInput(), agent.StageNamespace, agent.StageRoute)
-	services := w.admin.CoreV1().Services(a.Namespace())
+	services := w.admin.Services(a.Namespace())
 	held, err := services.Get(t.Context(), agentName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestApply_KeepsTheStorageClassOfAnExistingVolume(t *testing.T) {
 	a := w.newAgent(t)
 	w.apply(t, a, testRuntimeInput())
 	w.awaitReady(t, a)
-	claims := w.admin.CoreV1().PersistentVolumeClaims(a.Namespace())
+	claims := w.admin.PersistentVolumeClaims(a.Namespace())
 	before, err := claims.Get(t.Context(), volumeName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func TestApply_RestoresOurFieldsAndKeepsForeignOnes(t *testing.T) {
 	w := newWorld(t)
 	a := w.newAgent(t)
 	w.apply(t, a, testRuntimeInput(), agent.StageNamespace, agent.StagePolicy)
-	quotas := w.admin.CoreV1().ResourceQuotas(a.Namespace())
+	quotas := w.admin.ResourceQuotas(a.Namespace())
 	other := `{"apiVersion":"v1","kind":"ResourceQuota","metadata":{"labels":{"added":"yes"}},"spec":{"hard":{"pods":"50"}}}`
 	_, err := quotas.Patch(t.Context(), agentName, types.ApplyPatchType, []byte(other),
 		metav1.PatchOptions{FieldManager: "another-manager", Force: new(true)})

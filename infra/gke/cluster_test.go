@@ -14,10 +14,10 @@ import (
 	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/clustertest"
+	"agents.example/controlplane/emulators/kubeclient"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/provisioning"
 )
@@ -31,7 +31,7 @@ var shared clustertest.Shared
 // world is one test's access to the cluster: its Clusters, and an administrator's client.
 type world struct {
 	*Clusters
-	admin kubernetes.Interface
+	admin *kubeclient.Client
 	calls *calls
 }
 
@@ -101,7 +101,7 @@ func (w *world) newAgent(t *testing.T) agent.Agent {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		_ = w.admin.CoreV1().Namespaces().Delete(ctx, a.Namespace(), metav1.DeleteOptions{})
+		_ = w.admin.Namespaces().Delete(ctx, a.Namespace(), metav1.DeleteOptions{})
 	})
 	return a
 }
@@ -140,7 +140,7 @@ func (w *world) awaitGone(t *testing.T, a agent.Agent) {
 func (w *world) suffer(t *testing.T, a agent.Agent, f cluster.Fault) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, cluster.FaultAnnotation, f)
-	_, err := w.admin.CoreV1().Namespaces().Patch(t.Context(), a.Namespace(), types.MergePatchType, []byte(patch),
+	_, err := w.admin.Namespaces().Patch(t.Context(), a.Namespace(), types.MergePatchType, []byte(patch),
 		metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)

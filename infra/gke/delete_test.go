@@ -33,11 +33,11 @@ func TestDelete_RemovesNamespaceAndVolume(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.awaitGone(t, a)
-		if _, err := w.admin.CoreV1().Namespaces().Get(t.Context(), a.Namespace(),
+		if _, err := w.admin.Namespaces().Get(t.Context(), a.Namespace(),
 			metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("namespace: error %v, want it gone", err)
 		}
-		if _, err := w.admin.CoreV1().PersistentVolumes().Get(t.Context(), volume,
+		if _, err := w.admin.PersistentVolumes().Get(t.Context(), volume,
 			metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("volume: error %v, want it gone", err)
 		}
@@ -46,7 +46,7 @@ func TestDelete_RemovesNamespaceAndVolume(t *testing.T) {
 
 func (w *world) volume(t *testing.T, a agent.Agent) string {
 	t.Helper()
-	claim, err := w.admin.CoreV1().PersistentVolumeClaims(a.Namespace()).Get(t.Context(), volumeName,
+	claim, err := w.admin.PersistentVolumeClaims(a.Namespace()).Get(t.Context(), volumeName,
 		metav1.GetOptions{})
 	if err != nil || claim.Spec.VolumeName == "" {
 		t.Fatalf("the claim is bound to %q (%v)", claim.Spec.VolumeName, err)
@@ -60,7 +60,7 @@ func TestCheckGone_ReportsAVolumeThatIsLeft(t *testing.T) {
 	a := w.newAgent(t)
 	w.apply(t, a, testRuntimeInput())
 	w.awaitReady(t, a)
-	volumes, name := w.admin.CoreV1().PersistentVolumes(), w.volume(t, a)
+	volumes, name := w.admin.PersistentVolumes(), w.volume(t, a)
 	finalizers := func(change func([]string) []string) {
 		t.Helper()
 		clustertest.Eventually(t, func(ctx context.Context) error {
@@ -164,7 +164,7 @@ func volumeOf(namespace string) responder {
 func (w *world) awaitNamespaceGone(t *testing.T, a agent.Agent) {
 	t.Helper()
 	clustertest.Eventually(t, func(ctx context.Context) error {
-		_, err := w.admin.CoreV1().Namespaces().Get(ctx, a.Namespace(), metav1.GetOptions{})
+		_, err := w.admin.Namespaces().Get(ctx, a.Namespace(), metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
@@ -183,14 +183,14 @@ func TestDelete_RefusesForeignNamespaces(t *testing.T) {
 	} {
 		a := w.newAgent(t)
 		n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.Namespace(), Labels: labels}}
-		made, err := w.admin.CoreV1().Namespaces().Create(t.Context(), n, metav1.CreateOptions{})
+		made, err := w.admin.Namespaces().Create(t.Context(), n, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		wantPermanent(t, w.Delete(t.Context(), a), "namespace_not_owned")
 		wantPermanent(t, w.DeleteNamespace(t.Context(),
 			provisioning.Placement{Cell: "local", AgentID: a.ID, UID: string(made.UID)}), "namespace_not_owned")
-		there, err := w.admin.CoreV1().Namespaces().Get(t.Context(), a.Namespace(), metav1.GetOptions{})
+		there, err := w.admin.Namespaces().Get(t.Context(), a.Namespace(), metav1.GetOptions{})
 		if err != nil || there.DeletionTimestamp != nil {
 			t.Errorf("%s: the namespace is deleted (%v)", name, err)
 		}

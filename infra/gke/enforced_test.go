@@ -19,11 +19,10 @@ func TestNamespace_PoliciesAreEnforced(t *testing.T) {
 	a := w.newAgent(t)
 	w.apply(t, a, testRuntimeInput())
 	w.awaitReady(t, a)
-	client := w.admin.CoreV1()
 
 	// The agent's own pod, under another name, is accepted: so it is the change that is refused, and not something
 	// else.
-	own, err := client.Pods(a.Namespace()).Get(t.Context(), podName, metav1.GetOptions{})
+	own, err := w.admin.Pods(a.Namespace()).Get(t.Context(), podName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +66,7 @@ func TestNamespace_PoliciesAreEnforced(t *testing.T) {
 		{name: "second", want: "", change: func(*corev1.PodSpec) {}},
 		{name: "third", want: "exceeded quota", change: func(*corev1.PodSpec) {}},
 	} {
-		_, err := client.Pods(a.Namespace()).Create(t.Context(), pod(test.name, test.change), metav1.CreateOptions{})
+		_, err := w.admin.Pods(a.Namespace()).Create(t.Context(), pod(test.name, test.change), metav1.CreateOptions{})
 		if test.want == "" && err != nil {
 			t.Fatalf("%s: %v", test.name, err)
 		}
@@ -79,7 +78,7 @@ func TestNamespace_PoliciesAreEnforced(t *testing.T) {
 		len(own.Spec.Volumes) != 2 {
 		t.Errorf("the pod has volumes %v, want the agent's two and no token", own.Spec.Volumes)
 	}
-	quota, err := client.ResourceQuotas(a.Namespace()).Get(t.Context(), agentName, metav1.GetOptions{})
+	quota, err := w.admin.ResourceQuotas(a.Namespace()).Get(t.Context(), agentName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +92,7 @@ func TestNamespace_PoliciesAreEnforced(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "way-in"},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
 	}
-	if _, err := client.Services(a.Namespace()).Create(t.Context(), balancer,
+	if _, err := w.admin.Services(a.Namespace()).Create(t.Context(), balancer,
 		metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("a load balancer: error %v, want it forbidden", err)
 	}

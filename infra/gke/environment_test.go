@@ -15,9 +15,9 @@ import (
 // environmentOf reads the environment of a container as a kubelet does: single variables win over whole objects.
 func (w *world) environmentOf(t *testing.T, pod *corev1.Pod, c corev1.Container) map[string]string {
 	t.Helper()
-	core, env := w.admin.CoreV1(), map[string]string{}
+	env := map[string]string{}
 	for _, source := range c.EnvFrom {
-		plain, err := core.ConfigMaps(pod.Namespace).Get(t.Context(), source.ConfigMapRef.Name, metav1.GetOptions{})
+		plain, err := w.admin.ConfigMaps(pod.Namespace).Get(t.Context(), source.ConfigMapRef.Name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func (w *world) environmentOf(t *testing.T, pod *corev1.Pod, c corev1.Container)
 			continue
 		}
 		ref := e.ValueFrom.SecretKeyRef
-		secret, err := core.Secrets(pod.Namespace).Get(t.Context(), ref.Name, metav1.GetOptions{})
+		secret, err := w.admin.Secrets(pod.Namespace).Get(t.Context(), ref.Name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +51,7 @@ func TestPod_ContainersGetTheirEnvironments(t *testing.T) {
 	a.Env = append(a.Env, agent.EnvVar{Key: "MODEL_API_KEY", SecretVersion: 1})
 	w.apply(t, a, testRuntimeInput("MODEL_API_KEY"))
 	w.awaitReady(t, a)
-	pod, err := w.admin.CoreV1().Pods(a.Namespace()).Get(t.Context(), podName, metav1.GetOptions{})
+	pod, err := w.admin.Pods(a.Namespace()).Get(t.Context(), podName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func TestCheckReady_ExplainsRefusedPods(t *testing.T) {
 			}
 			// As if the templates of this package were wrong.
 			patch := fmt.Sprintf(`{"spec":{"replicas":1,"template":{"spec":%s}}}`, test.template)
-			sets := w.admin.AppsV1().StatefulSets(a.Namespace())
+			sets := w.admin.StatefulSets(a.Namespace())
 			if _, err := sets.Patch(t.Context(), agentName, types.StrategicMergePatchType, []byte(patch),
 				metav1.PatchOptions{}); err != nil {
 				t.Fatal(err)
@@ -57,7 +57,7 @@ func TestCheckReady_ExplainsRefusedPods(t *testing.T) {
 // count too few for a moment.
 func (w *world) fill(t *testing.T, a agent.Agent) {
 	t.Helper()
-	quotas := w.admin.CoreV1().ResourceQuotas(a.Namespace())
+	quotas := w.admin.ResourceQuotas(a.Namespace())
 	none := []byte(`{"spec":{"hard":{"pods":"0"}}}`)
 	if _, err := quotas.Patch(t.Context(), agentName, types.StrategicMergePatchType, none,
 		metav1.PatchOptions{}); err != nil {
@@ -82,7 +82,7 @@ func TestCheckReady_IgnoresEventsBeforeTheLastChange(t *testing.T) {
 	stopped := a
 	stopped.Status = agent.Stopped
 	w.apply(t, stopped, testRuntimeInput())
-	set, err := w.admin.AppsV1().StatefulSets(a.Namespace()).Get(t.Context(), agentName, metav1.GetOptions{})
+	set, err := w.admin.StatefulSets(a.Namespace()).Get(t.Context(), agentName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestCheckReady_IgnoresEventsBeforeTheLastChange(t *testing.T) {
 			Type: corev1.EventTypeWarning, Reason: "FailedCreate", FirstTimestamp: at, LastTimestamp: at,
 			Message: `create Pod agent-0 in StatefulSet agent failed error: pods "agent-0" is forbidden: pod rejected: RuntimeClass "gvisor" not found`,
 		}
-		if _, err := w.admin.CoreV1().Events(a.Namespace()).Create(t.Context(), event,
+		if _, err := w.admin.Events(a.Namespace()).Create(t.Context(), event,
 			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -53,7 +53,7 @@ func (w *world) set(t *testing.T, a agent.Agent) *appsv1.StatefulSet {
 
 func (w *world) wantImages(t *testing.T, a agent.Agent, front, container string) {
 	t.Helper()
-	set, err := w.admin.AppsV1().StatefulSets(a.Namespace()).Get(t.Context(), agentName, metav1.GetOptions{})
+	set, err := w.admin.StatefulSets(a.Namespace()).Get(t.Context(), agentName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

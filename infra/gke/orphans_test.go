@@ -75,7 +75,7 @@ func TestNamespaces_ListsAllPagesAndDeletesOnlyTheListedUID(t *testing.T) {
 	if err := w.DeleteNamespace(t.Context(), other); err != nil {
 		t.Errorf("a namespace that was replaced: %v", err)
 	}
-	there, err := w.admin.CoreV1().Namespaces().Get(t.Context(), agents[0].Namespace(), metav1.GetOptions{})
+	there, err := w.admin.Namespaces().Get(t.Context(), agents[0].Namespace(), metav1.GetOptions{})
 	if err != nil || there.DeletionTimestamp != nil {
 		t.Fatalf("a namespace with another uid was deleted (%v)", err)
 	}
@@ -95,7 +95,7 @@ func TestNamespaces_ListsOnlyItsOwnDatabase(t *testing.T) {
 	w.apply(t, own, testRuntimeInput(), agent.StageNamespace)
 	other.apply(t, foreign, testRuntimeInput(), agent.StageNamespace)
 	w.apply(t, unlabeled, testRuntimeInput(), agent.StageNamespace)
-	_, err := w.admin.CoreV1().Namespaces().Patch(t.Context(), unlabeled.Namespace(), types.MergePatchType,
+	_, err := w.admin.Namespaces().Patch(t.Context(), unlabeled.Namespace(), types.MergePatchType,
 		[]byte(`{"metadata":{"labels":{"agents.example/database":null}}}`), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)

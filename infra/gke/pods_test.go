@@ -145,7 +145,7 @@ func (w *world) createImpostorPod(t *testing.T, a agent.Agent) {
 	t.Helper()
 	home := w.newAgent(t)
 	w.apply(t, home, testRuntimeInput(), agent.StageNamespace, agent.StagePolicy, agent.StageIdentity)
-	model, err := w.admin.CoreV1().Pods(a.Namespace()).Get(t.Context(), podName, metav1.GetOptions{})
+	model, err := w.admin.Pods(a.Namespace()).Get(t.Context(), podName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func (w *world) createImpostorPod(t *testing.T, a agent.Agent) {
 		Annotations: model.Annotations,
 	}, Spec: model.Spec}
 	fake.Spec.NodeName = ""
-	if _, err := w.admin.CoreV1().Pods(home.Namespace()).Create(t.Context(), fake, metav1.CreateOptions{}); err != nil {
+	if _, err := w.admin.Pods(home.Namespace()).Create(t.Context(), fake, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -223,7 +223,7 @@ func TestExistence_TerminatingNamespaceCountsAsGone(t *testing.T) {
 	a := w.newAgent(t)
 	w.apply(t, a, testRuntimeInput())
 	w.awaitReady(t, a)
-	pods := w.admin.CoreV1().Pods(a.Namespace())
+	pods := w.admin.Pods(a.Namespace())
 	hold := func(patch string) {
 		t.Helper()
 		if _, err := pods.Patch(t.Context(), podName, types.MergePatchType, []byte(patch),
@@ -232,7 +232,7 @@ func TestExistence_TerminatingNamespaceCountsAsGone(t *testing.T) {
 		}
 	}
 	hold(`{"metadata":{"finalizers":["example.com/hold"]}}`)
-	if err := w.admin.CoreV1().Namespaces().Delete(t.Context(), a.Namespace(), metav1.DeleteOptions{}); err != nil {
+	if err := w.admin.Namespaces().Delete(t.Context(), a.Namespace(), metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if p, err := w.Existence(t.Context(), a); err != nil || p != (provisioning.Existence{}) {

@@ -26,14 +26,14 @@ import (
 func (w *world) environments(t *testing.T, a agent.Agent) (names []string) {
 	t.Helper()
 	selected := metav1.ListOptions{LabelSelector: ours}
-	secrets, err := w.admin.CoreV1().Secrets(a.Namespace()).List(t.Context(), selected)
+	secrets, err := w.admin.Secrets(a.Namespace()).List(t.Context(), selected)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range secrets.Items {
 		names = append(names, "Secret "+secrets.Items[i].Name)
 	}
-	maps, err := w.admin.CoreV1().ConfigMaps(a.Namespace()).List(t.Context(), selected)
+	maps, err := w.admin.ConfigMaps(a.Namespace()).List(t.Context(), selected)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestEnvironment_CannotBeChanged(t *testing.T) {
 	w := newWorld(t)
 	a := w.newAgent(t)
 	w.apply(t, a, testRuntimeInput())
-	secrets := w.admin.CoreV1().Secrets(a.Namespace())
+	secrets := w.admin.Secrets(a.Namespace())
 	secret, err := secrets.Get(t.Context(), environmentName(a), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -159,12 +159,12 @@ func TestPrune_DeletesTheEnvironmentOfEarlierReleases(t *testing.T) {
 	meta := metav1.ObjectMeta{Name: environmentPrefix, Labels: labels}
 	foreign := metav1.ObjectMeta{Name: "agent-env-notes"}
 	for _, m := range []metav1.ObjectMeta{meta, foreign} {
-		_, err := w.admin.CoreV1().Secrets(a.Namespace()).Create(t.Context(), &corev1.Secret{ObjectMeta: m},
+		_, err := w.admin.Secrets(a.Namespace()).Create(t.Context(), &corev1.Secret{ObjectMeta: m},
 			metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = w.admin.CoreV1().ConfigMaps(a.Namespace()).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: m},
+		_, err = w.admin.ConfigMaps(a.Namespace()).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: m},
 			metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -174,7 +174,7 @@ func TestPrune_DeletesTheEnvironmentOfEarlierReleases(t *testing.T) {
 	w.wantEnvironments(t, a, environmentPrefix, environmentName(a))
 	w.prune(t, a)
 	w.wantEnvironments(t, a, environmentName(a))
-	if _, err := w.admin.CoreV1().ConfigMaps(a.Namespace()).Get(t.Context(), foreign.Name,
+	if _, err := w.admin.ConfigMaps(a.Namespace()).Get(t.Context(), foreign.Name,
 		metav1.GetOptions{}); err != nil {
 		t.Errorf("the foreign ConfigMap: %v, want it kept", err)
 	}
@@ -186,11 +186,11 @@ func TestEnvironment_ADeletedSecretTakesItsConfigMapAlong(t *testing.T) {
 	w := newWorld(t)
 	a := w.newAgent(t)
 	w.apply(t, a, testRuntimeInput())
-	if err := w.admin.CoreV1().Secrets(a.Namespace()).Delete(t.Context(), environmentName(a),
+	if err := w.admin.Secrets(a.Namespace()).Delete(t.Context(), environmentName(a),
 		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	maps := w.admin.CoreV1().ConfigMaps(a.Namespace())
+	maps := w.admin.ConfigMaps(a.Namespace())
 	clustertest.Eventually(t, func(ctx context.Context) error {
 		if _, err := maps.Get(ctx, environmentName(a), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the ConfigMap is still there: %w", err)

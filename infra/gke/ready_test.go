@@ -92,7 +92,7 @@ func TestApply_ReplacesAPodThatIsNeverReady(t *testing.T) {
 	hashes := func(want string) {
 		t.Helper()
 		clustertest.Eventually(t, func(ctx context.Context) error {
-			pod, err := w.admin.CoreV1().Pods(a.Namespace()).Get(ctx, podName, metav1.GetOptions{})
+			pod, err := w.admin.Pods(a.Namespace()).Get(ctx, podName, metav1.GetOptions{})
 			if err == nil && pod.Annotations[annotationConfig] != want {
 				err = fmt.Errorf("the pod has hash %q, want %q", pod.Annotations[annotationConfig], want)
 			}
@@ -125,14 +125,14 @@ func TestApply_StopAndStartKeepsTheVolume(t *testing.T) {
 	a := w.newAgent(t)
 	w.apply(t, a, testRuntimeInput())
 	w.awaitReady(t, a)
-	pods := w.admin.CoreV1().Pods(a.Namespace())
+	pods := w.admin.Pods(a.Namespace())
 	before, err := pods.Get(t.Context(), podName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	volume := func() string {
 		t.Helper()
-		claim, err := w.admin.CoreV1().PersistentVolumeClaims(a.Namespace()).Get(t.Context(), volumeName,
+		claim, err := w.admin.PersistentVolumeClaims(a.Namespace()).Get(t.Context(), volumeName,
 			metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)

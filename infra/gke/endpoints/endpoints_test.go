@@ -16,10 +16,10 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"agents.example/controlplane/emulators/clustertest"
+	"agents.example/controlplane/emulators/kubeclient"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/dataplane/router"
@@ -27,7 +27,7 @@ import (
 
 // world is a cluster, an administrator's client, and one agent's namespace.
 type world struct {
-	kubernetes.Interface
+	*kubeclient.Client
 	config *rest.Config
 	id     string
 }
@@ -36,7 +36,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	c := shared.Start(t)
 	w := &world{
-		Interface: clustertest.Client(t, c.Kubeconfig), config: clustertest.Config(t, c.Kubeconfig),
+		Client: clustertest.Client(t, c.Kubeconfig), config: clustertest.Config(t, c.Kubeconfig),
 		id: uuid.NewString(),
 	}
 	w.createNamespace(t, w.namespace())
@@ -54,7 +54,7 @@ func (w *world) meta(name string) metav1.ObjectMeta {
 
 func (w *world) createNamespace(t *testing.T, name string) {
 	t.Helper()
-	_, err := w.CoreV1().Namespaces().Create(t.Context(),
+	_, err := w.Namespaces().Create(t.Context(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func (w *world) createNamespace(t *testing.T, name string) {
 // createService creates the Service of an agent.
 func (w *world) createService(t *testing.T, namespace, name string) {
 	t.Helper()
-	_, err := w.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
+	_, err := w.Services(namespace).Create(t.Context(), &corev1.Service{
 		ObjectMeta: w.meta(name),
 		Spec: corev1.ServiceSpec{
 			ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"agents.example/agent-id": w.id},
@@ -79,7 +79,7 @@ func (w *world) createService(t *testing.T, namespace, name string) {
 // createPod creates a pod that the simulated node starts.
 func (w *world) createPod(t *testing.T, namespace string) {
 	t.Helper()
-	_, err := w.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{
+	_, err := w.Pods(namespace).Create(t.Context(), &corev1.Pod{
 		ObjectMeta: w.meta("agent-0"),
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "agent.example/image:1"}}},
 	}, metav1.CreateOptions{})
@@ -90,7 +90,7 @@ func (w *world) createPod(t *testing.T, namespace string) {
 
 func (w *world) deletePod(t *testing.T) {
 	t.Helper()
-	err := w.CoreV1().Pods(w.namespace()).Delete(t.Context(), "agent-0", metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+	err := w.Pods(w.namespace()).Delete(t.Context(), "agent-0", metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestEndpoints_FollowTheLifeOfAnAgent(t *testing.T) {
 	}
 	w.createPod(t, w.namespace())
 	ready := e.await(t, w.namespace(), router.Ready)
-	pod, err := w.CoreV1().Pods(w.namespace()).Get(t.Context(), "agent-0", metav1.GetOptions{})
+	pod, err := w.Pods(w.namespace()).Get(t.Context(), "agent-0", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestEndpoints_FollowTheLifeOfAnAgent(t *testing.T) {
 	}
 	w.deletePod(t)
 	e.await(t, w.namespace(), router.NotReady)
-	if err := w.CoreV1().Namespaces().Delete(t.Context(), w.namespace(), metav1.DeleteOptions{}); err != nil {
+	if err := w.Namespaces().Delete(t.Context(), w.namespace(), metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	e.await(t, w.namespace(), router.Unknown)
@@ -172,7 +172,7 @@ func TestEndpoints_IgnoreWhatIsNoAgent(t *testing.T) {
 	last.createService(t, last.namespace(), service)
 	clustertest.Eventually(t, func(ctx context.Context) error {
 		for _, namespace := range []string{foreign, odd, w.namespace()} {
-			slices, err := w.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{})
+			slices, err := w.EndpointSlices(namespace).List(ctx, metav1.ListOptions{})
 			if err != nil || len(slices.Items) == 0 {
 				return fmt.Errorf("%s has no slice: %w", namespace, err)
 			}
@@ -192,7 +192,7 @@ func TestEndpoints_NeedNoOtherRight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	name := "router-" + w.id
-	_, err := w.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
+	_, err := w.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Rules: []rbacv1.PolicyRule{{
 			APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"},
@@ -202,7 +202,7 @@ func TestEndpoints_NeedNoOtherRight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+	_, err = w.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: name},
 		Subjects:   []rbacv1.Subject{{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: name}},
@@ -268,11 +268,11 @@ func TestEndpoints_SurviveAnOutageOfTheAPI(t *testing.T) {
 	was := e.Lookup(w.namespace())
 	c.cut()
 	w.deletePod(t)
-	if err := gone.CoreV1().Services(gone.namespace()).Delete(t.Context(), service, metav1.DeleteOptions{}); err != nil {
+	if err := gone.Services(gone.namespace()).Delete(t.Context(), service, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	clustertest.Eventually(t, func(ctx context.Context) error {
-		slices, err := gone.DiscoveryV1().EndpointSlices(gone.namespace()).List(ctx, metav1.ListOptions{})
+		slices, err := gone.EndpointSlices(gone.namespace()).List(ctx, metav1.ListOptions{})
 		if err != nil || len(slices.Items) > 0 {
 			return fmt.Errorf("the slices are not gone: %w", err)
 		}

@@ -17,10 +17,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/clustertest"
+	"agents.example/controlplane/emulators/kubeclient"
 	"agents.example/controlplane/infra/gke/connect"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agentlog/agentlogtest"
@@ -61,20 +61,20 @@ func TestLogs_KeepThePromisesOfTheirPortInACluster(t *testing.T) {
 // pods is the pod of an agent in a cluster.
 type pods struct {
 	t         *testing.T
-	client    kubernetes.Interface
+	client    *kubeclient.Client
 	namespace string
 	dir       string
 }
 
 func (p *pods) start() {
 	p.t.Helper()
-	ctx, all := p.t.Context(), p.client.CoreV1().Pods(p.namespace)
+	ctx, all := p.t.Context(), p.client.Pods(p.namespace)
 	now := int64(0)
 	err := all.Delete(ctx, podName, metav1.DeleteOptions{GracePeriodSeconds: &now})
 	if err != nil && !apierrors.IsNotFound(err) {
 		p.t.Fatal(err)
 	}
-	_, err = p.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{
+	_, err = p.client.Namespaces().Create(ctx, &corev1.Namespace{
 		ObjectMeta: metav1.ObjectMeta{Name: p.namespace},
 	}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -94,7 +94,7 @@ func (p *pods) start() {
 func (p *pods) await(holds func(*corev1.Pod, corev1.ContainerStatus) bool) {
 	p.t.Helper()
 	clustertest.Eventually(p.t, func(ctx context.Context) error {
-		pod, err := p.client.CoreV1().Pods(p.namespace).Get(ctx, podName, metav1.GetOptions{})
+		pod, err := p.client.Pods(p.namespace).Get(ctx, podName, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func (p *pods) await(holds func(*corev1.Pod, corev1.ContainerStatus) bool) {
 // files returns the directory of the pod and the log file of its container.
 func (p *pods) files() (dir, log string, restarts int32) {
 	p.t.Helper()
-	pod, err := p.client.CoreV1().Pods(p.namespace).Get(p.t.Context(), podName, metav1.GetOptions{})
+	pod, err := p.client.Pods(p.namespace).Get(p.t.Context(), podName, metav1.GetOptions{})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func (p *pods) Restart() {
 // End implements agentlogtest.Running. A container that cannot get its image does not start again.
 func (p *pods) End() {
 	patch := fmt.Sprintf(`{"metadata": {"annotations": {%q: %q}}}`, cluster.FaultAnnotation, cluster.ImagePull)
-	_, err := p.client.CoreV1().Namespaces().Patch(p.t.Context(), p.namespace, types.MergePatchType, []byte(patch),
+	_, err := p.client.Namespaces().Patch(p.t.Context(), p.namespace, types.MergePatchType, []byte(patch),
 		metav1.PatchOptions{})
 	if err != nil {
 		p.t.Error(err)

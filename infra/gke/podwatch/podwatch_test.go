@@ -17,10 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"agents.example/controlplane/emulators/clustertest"
+	"agents.example/controlplane/emulators/kubeclient"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/dataplane/notifier"
 )
@@ -65,7 +65,7 @@ func describe(p notifier.Pod) string {
 
 // world is a cluster, an administrator's client, and one agent's namespace.
 type world struct {
-	kubernetes.Interface
+	*kubeclient.Client
 	config *rest.Config
 	id     string
 }
@@ -74,10 +74,10 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	c := shared.Start(t)
 	w := &world{
-		Interface: clustertest.Client(t, c.Kubeconfig), config: clustertest.Config(t, c.Kubeconfig),
+		Client: clustertest.Client(t, c.Kubeconfig), config: clustertest.Config(t, c.Kubeconfig),
 		id: uuid.NewString(),
 	}
-	_, err := w.CoreV1().Namespaces().Create(t.Context(),
+	_, err := w.Namespaces().Create(t.Context(),
 		&corev1.Namespace{ObjectMeta: w.meta(w.namespace())}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func (w *world) meta(name string) metav1.ObjectMeta {
 // createPod creates a pod that the simulated node starts.
 func (w *world) createPod(t *testing.T) {
 	t.Helper()
-	_, err := w.CoreV1().Pods(w.namespace()).Create(t.Context(), &corev1.Pod{
+	_, err := w.Pods(w.namespace()).Create(t.Context(), &corev1.Pod{
 		ObjectMeta: w.meta("agent-0"),
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "agent.example/image:1"}}},
 	}, metav1.CreateOptions{})
@@ -149,13 +149,13 @@ func TestWatch_ReportsTheLifeOfAnAgent(t *testing.T) {
 	if got := r.of(w.id)[0]; got != "added not ready" {
 		t.Errorf("first record = %q, want the pod that starts", got)
 	}
-	err := w.CoreV1().Pods(w.namespace()).Delete(t.Context(), "agent-0", metav1.DeleteOptions{})
+	err := w.Pods(w.namespace()).Delete(t.Context(), "agent-0", metav1.DeleteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.eventually(t, w.id, "gone")
 	before := len(r.of(w.id))
-	if err := w.CoreV1().Namespaces().Delete(t.Context(), w.namespace(), metav1.DeleteOptions{}); err != nil {
+	if err := w.Namespaces().Delete(t.Context(), w.namespace(), metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	clustertest.Eventually(t, func(context.Context) error {
@@ -174,7 +174,7 @@ func TestWatch_ReportsTheEndOfAnAgentsVolumesOnly(t *testing.T) {
 	for name, namespace := range map[string]string{
 		"pv-" + w.id: w.namespace(), "pv-foreign-" + w.id: "kube-system", "pv-odd-" + w.id: agent.Namespace(foreign),
 	} {
-		_, err := w.CoreV1().PersistentVolumes().Create(t.Context(), &corev1.PersistentVolume{
+		_, err := w.PersistentVolumes().Create(t.Context(), &corev1.PersistentVolume{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: corev1.PersistentVolumeSpec{
 				Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
@@ -186,7 +186,7 @@ func TestWatch_ReportsTheEndOfAnAgentsVolumesOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = w.CoreV1().PersistentVolumes().Delete(t.Context(), name, metav1.DeleteOptions{})
+		err = w.PersistentVolumes().Delete(t.Context(), name, metav1.DeleteOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,13 +206,13 @@ func TestWatch_IgnoresForeignPodsWithOurLabels(t *testing.T) {
 	w, r := newWorld(t), &records{}
 	w.watch(t, r, nil)
 	name := "tenant-" + w.id
-	_, err := w.CoreV1().Namespaces().Create(t.Context(),
+	_, err := w.Namespaces().Create(t.Context(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	copied := w.meta("agent-0")
-	_, err = w.CoreV1().Pods(name).Create(t.Context(), &corev1.Pod{
+	_, err = w.Pods(name).Create(t.Context(), &corev1.Pod{
 		ObjectMeta: copied,
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "agent.example/image:1"}}},
 	}, metav1.CreateOptions{})
@@ -274,7 +274,7 @@ func TestWatch_RestartsWithoutRepeatingWhatItReported(t *testing.T) {
 		return nil
 	})
 	// The pod's end, which the watch may have missed, is the next thing that is reported.
-	err := w.CoreV1().Pods(w.namespace()).Delete(t.Context(), "agent-0", metav1.DeleteOptions{})
+	err := w.Pods(w.namespace()).Delete(t.Context(), "agent-0", metav1.DeleteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
