@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +22,7 @@ import (
 // after its own back-off, and gives it up after its last attempt.
 type queue struct {
 	retry    retryPolicy
+	hold     time.Duration // of a lease; 0 has no end
 	mu       sync.Mutex
 	messages []*queued
 	changed  chan struct{}
@@ -29,6 +31,7 @@ type queue struct {
 type queued struct {
 	id                         string
 	published, ready, finished time.Time
+	leasedAt                   time.Time
 	leased, dead               bool
 	deliveries                 []time.Time
 }
@@ -100,6 +103,9 @@ func (q *queue) lease(most int) (messages []*pubsubpb.ReceivedMessage, next time
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, m := range q.messages {
+		if m.leased && q.hold > 0 && time.Since(m.leasedAt) > q.hold {
+			m.leased = false
+		}
 		until := time.Until(m.ready)
 		switch {
 		case m.leased || m.dead || !m.finished.IsZero():
@@ -108,7 +114,7 @@ func (q *queue) lease(most int) (messages []*pubsubpb.ReceivedMessage, next time
 				next = until
 			}
 		case len(messages) < most:
-			m.leased = true
+			m.leased, m.leasedAt = true, time.Now()
 			m.deliveries = append(m.deliveries, time.Now())
 			messages = append(messages, &pubsubpb.ReceivedMessage{
 				AckId: m.id, Message: &pubsubpb.PubsubMessage{MessageId: m.id},
@@ -182,6 +188,44 @@ func play(t *testing.T, endpoint pushed, script func(*queue)) (q *queue, began [
 		running.Wait()
 	})
 	return q, began
+}
+
+// TestPuller_LeasesNoMessageThatWaits: more work than fits into a lease is done one request at a time, and no message is
+// delivered twice.
+func TestPuller_LeasesNoMessageThatWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const messages, took, lease = 40, 300 * time.Millisecond, 10 * time.Second
+		var inFlight atomic.Int32
+		q := &queue{hold: lease, changed: make(chan struct{})}
+		p := puller{
+			client: q, lease: lease, window: newWindow(1, 1, maxPushBackoff),
+			handle: func(*pubsubpb.ReceivedMessage) bool {
+				if now := inFlight.Add(1); now > 1 {
+					t.Errorf("%d requests are in flight, want one at a time", now)
+				}
+				defer inFlight.Add(-1)
+				pass(took)
+				return true
+			},
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		q.publish(ids(messages)...)
+		done := make(chan error, 1)
+		go func() { done <- p.run(ctx) }()
+		pass(messages * took)
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		for _, m := range q.messages {
+			if len(m.deliveries) != 1 || m.finished.IsZero() {
+				t.Errorf("message %s was delivered %d times, finished %t; want once", m.id, len(m.deliveries),
+					!m.finished.IsZero())
+			}
+		}
+	})
 }
 
 // pass lets virtual time pass.

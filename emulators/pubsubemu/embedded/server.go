@@ -28,7 +28,7 @@ type Server struct{ *rpc.Server }
 
 // Start serves a Pub/Sub without topics on a free port of 127.0.0.1. ctx only bounds the start.
 func Start(ctx context.Context) (*Server, error) {
-	b := &broker{topics: map[string]*pubsubpb.Topic{}, subscriptions: map[string]*subscription{}}
+	b := newBroker()
 	server, err := rpc.Start(ctx, "", func(r grpc.ServiceRegistrar) {
 		pubsubpb.RegisterPublisherServer(r, b)
 		pubsubpb.RegisterSubscriberServer(r, b)
@@ -65,6 +65,10 @@ type broker struct {
 	topics        map[string]*pubsubpb.Topic
 	subscriptions map[string]*subscription
 	published     int
+}
+
+func newBroker() *broker {
+	return &broker{topics: map[string]*pubsubpb.Topic{}, subscriptions: map[string]*subscription{}}
 }
 
 // subscription is one with its messages.
