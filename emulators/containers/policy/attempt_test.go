@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	patience = 10 * time.Second
+	patience = 2 * time.Minute // bounds every wait; only a failing test reaches it
 	queue    = 7
 	nodeName = "real-0"
 )
