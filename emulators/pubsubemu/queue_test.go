@@ -190,8 +190,8 @@ func play(t *testing.T, endpoint pushed, script func(*queue)) (q *queue, began [
 	return q, began
 }
 
-// TestPuller_LeasesNoMessageThatWaits: more work than fits into a lease is done one request at a time, and no message is
-// delivered twice.
+// TestPuller_LeasesNoMessageThatWaits: more work than fits into a lease is done one request at a time, and no message
+// is delivered twice.
 func TestPuller_LeasesNoMessageThatWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

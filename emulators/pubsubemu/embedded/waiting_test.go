@@ -14,8 +14,8 @@ import (
 
 const waitingSubscription = "projects/p/subscriptions/s"
 
-// newWaitingBroker returns a broker with a subscription, and with a message. Tests call it without a connection, so that
-// they wait in virtual time.
+// newWaitingBroker returns a broker with a subscription, and with messages. Tests call it without a connection, so
+// that they wait in virtual time.
 func newWaitingBroker(t *testing.T, retry *pubsubpb.RetryPolicy, messages ...*pubsubpb.PubsubMessage) *broker {
 	t.Helper()
 	const topic = "projects/p/topics/t"
