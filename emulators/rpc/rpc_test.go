@@ -50,7 +50,7 @@ func TestInject_AppliesFaults(t *testing.T) {
 	tests := map[string]struct {
 		fault   rpc.Fault
 		service string
-		within  time.Duration
+		cancel  bool
 		want    codes.Code
 	}{
 		"no fault": {want: codes.OK},
@@ -67,28 +67,24 @@ func TestInject_AppliesFaults(t *testing.T) {
 			fault: rpc.Fault{After: lost}, service: "unknown",
 			want: codes.NotFound,
 		},
-		"delayed": {fault: rpc.Fault{Delay: 10 * time.Millisecond}, want: codes.OK},
-		"delayed beyond the deadline": {
-			fault: rpc.Fault{Delay: time.Hour}, within: 50 * time.Millisecond,
-			want: codes.DeadlineExceeded,
-		},
-		"error without a gRPC status": {fault: rpc.Fault{Before: errors.New("plain")}, want: codes.Unknown},
+		"delayed":                          {fault: rpc.Fault{Delay: 10 * time.Millisecond}, want: codes.OK},
+		"delayed until the caller cancels": {fault: rpc.Fault{Delay: time.Hour}, cancel: true, want: codes.Canceled},
+		"error without a gRPC status":      {fault: rpc.Fault{Before: errors.New("plain")}, want: codes.Unknown},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server, client := start(t)
 			seen := make(chan [2]string, 1)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
 			server.Inject(func(method, resource string) rpc.Fault {
 				seen <- [2]string{method, resource}
+				if test.cancel {
+					cancel()
+				}
 				return test.fault
 			})
-			ctx := t.Context()
-			if test.within > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, test.within)
-				defer cancel()
-			}
 			_, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: test.service})
 			if got := status.Code(err); got != test.want {
 				t.Errorf("error = %v, want %v", err, test.want)

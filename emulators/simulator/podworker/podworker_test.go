@@ -65,6 +65,7 @@ type node struct {
 	wakes   chan struct{}
 	pod     *corev1.Pod
 	fault   kubelet.Fault
+	now     time.Time // moves only while a step holds the pod
 }
 
 func newNode(t *testing.T, container corev1.Container) *node {
@@ -79,7 +80,7 @@ func newNode(t *testing.T, container corev1.Container) *node {
 			t.Fatal(err)
 		}
 	}
-	n := &node{wakes: make(chan struct{}, 1)}
+	n := &node{wakes: make(chan struct{}, 1), now: time.Now()}
 	n.runtime, err = New(Options{
 		Images: map[string]string{image: programs}, Dir: t.TempDir(), Objects: noObjects{},
 		Block: netip.MustParsePrefix("127.99.0.0/16"), HostIP: "127.99.0.1",
@@ -105,9 +106,9 @@ func newNode(t *testing.T, container corev1.Container) *node {
 // until steps until the pod is in a state.
 func (n *node) until(t *testing.T, state string, reached func(Report) bool) Report {
 	t.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(2 * time.Minute)
 	for {
-		report, err := n.runtime.Step(t.Context(), n.pod, kubelet.Moment{Fault: n.fault, Now: time.Now()})
+		report, err := n.runtime.Step(t.Context(), n.pod, kubelet.Moment{Fault: n.fault, Now: n.now})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,12 +117,9 @@ func (n *node) until(t *testing.T, state string, reached func(Report) bool) Repo
 		if reached(report) {
 			return report
 		}
-		hold := report.Hold
-		if hold == 0 {
-			hold = time.Second // what a test waits for need not wake the node
-		}
 		select {
-		case <-time.After(hold):
+		case <-time.After(10 * time.Millisecond): // what a test waits for need not wake the node
+			n.now = n.now.Add(report.Hold)
 		case <-n.wakes:
 		case <-limit:
 			t.Fatalf("the pod is not %s: %+v", state, report.Status.ContainerStatuses)
@@ -150,7 +148,7 @@ func ready(r Report) bool { return r.Status.ContainerStatuses[0].Ready }
 func listening() corev1.Container {
 	return corev1.Container{
 		Env: []corev1.EnvVar{{Name: "PORT", Value: "3000"}},
-		ReadinessProbe: &corev1.Probe{PeriodSeconds: 60, ProbeHandler: corev1.ProbeHandler{
+		ReadinessProbe: &corev1.Probe{PeriodSeconds: 3600, ProbeHandler: corev1.ProbeHandler{
 			TCPSocket: &corev1.TCPSocketAction{Port: portOf(3000)},
 		}},
 	}
@@ -170,10 +168,10 @@ func TestStep_KillsAfterTheGracePeriod(t *testing.T) {
 	n := newNode(t, corev1.Container{Command: []string{"stubborn"}})
 	n.until(t, "running", func(r Report) bool { return r.Status.ContainerStatuses[0].State.Running != nil })
 	n.until(t, "deaf to SIGTERM", func(Report) bool { return strings.Contains(n.log(t), "ignores SIGTERM") })
-	n.pod.DeletionTimestamp, n.pod.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now()}, new(int64(1))
-	begin := time.Now()
+	n.pod.DeletionTimestamp, n.pod.DeletionGracePeriodSeconds = &metav1.Time{Time: n.now}, new(int64(1))
+	begin := n.now
 	n.until(t, "ended", func(r Report) bool { return r.Ended })
-	if took := time.Since(begin); took < time.Second {
+	if took := n.now.Sub(begin); took < time.Second {
 		t.Errorf("the pod ended after %s, want a grace period of a second", took)
 	}
 	if got := n.status().State.Terminated; got == nil || got.ExitCode != exitCodeKilled {

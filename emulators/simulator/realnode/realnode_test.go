@@ -88,9 +88,9 @@ func (s state) user(t *testing.T, kubeconfig string) tls.Certificate {
 // handshake connects a client to a server, and returns the first error.
 func handshake(server, client *tls.Config) error {
 	here, there := net.Pipe()
-	defer here.Close()                           //nolint:errcheck // it is memory
-	defer there.Close()                          //nolint:errcheck // it is memory
-	deadline := time.Now().Add(10 * time.Second) // both sides may write when one refuses the other
+	defer here.Close()                      //nolint:errcheck // it is memory
+	defer there.Close()                     //nolint:errcheck // it is memory
+	deadline := time.Now().Add(time.Minute) // both sides may write when one refuses the other
 	_, _ = here.SetDeadline(deadline), there.SetDeadline(deadline)
 	done := make(chan error, 1)
 	go func() {
