@@ -4,7 +4,6 @@ package gke
 
 import (
 	"testing"
-	"time"
 
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/shared/agent"
@@ -19,7 +18,7 @@ func TestClusters_Conformance(t *testing.T) {
 		provisioningtest.CrashLoop: cluster.CrashLoop,
 	}
 	provisioningtest.Run(t, provisioningtest.Fixture{
-		Cluster: w, Namespaces: w, Pods: w, Agent: w.newAgent, Patience: patience, Moment: 2 * time.Second,
+		Cluster: w, Namespaces: w, Pods: w, Agent: w.newAgent,
 		Suffer: func(t *testing.T, a agent.Agent, trouble provisioningtest.Trouble) {
 			t.Helper()
 			w.suffer(t, a, faults[trouble])

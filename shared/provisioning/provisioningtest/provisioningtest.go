@@ -36,10 +36,6 @@ type Fixture struct {
 	Agent func(t *testing.T) agent.Agent
 	// Suffer sets the trouble of the agent's pods. The agent's namespace exists.
 	Suffer func(t *testing.T, a agent.Agent, trouble Trouble)
-	// Patience is how long an expected event may take.
-	Patience time.Duration
-	// Moment is long enough for the trouble of a pod to show.
-	Moment time.Duration
 }
 
 // Run runs the suite. Its tests run in parallel, independent of each other and of other agents on the cluster.
@@ -95,13 +91,17 @@ func (w Fixture) awaitReady(t *testing.T, a agent.Agent) {
 	w.eventually(t, func(ctx context.Context) error { return w.Cluster.CheckReady(ctx, a) })
 }
 
-// pollInterval is how often the suite looks.
-const pollInterval = 20 * time.Millisecond
+const (
+	// pollInterval is how often the suite looks.
+	pollInterval = 20 * time.Millisecond
+	// patience bounds the wait for an expected event. Only a failing test reaches it.
+	patience = 2 * time.Minute
+)
 
 // eventually looks until check returns no error. It ends the test if that takes too long.
 func (w Fixture) eventually(t *testing.T, check func(ctx context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), w.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
 		err := check(ctx)
@@ -110,22 +110,19 @@ func (w Fixture) eventually(t *testing.T, check func(ctx context.Context) error)
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("timed out after %s: %v", w.Patience, err)
+			t.Fatalf("timed out after %s: %v", patience, err)
 		case <-time.After(pollInterval):
 		}
 	}
 }
 
-// wantNotReady wants a PodFailure that is not permanent, for a moment.
+// wantNotReady wants a PodFailure that is not permanent.
 func (w Fixture) wantNotReady(t *testing.T, a agent.Agent) {
 	t.Helper()
-	for begun := time.Now(); time.Since(begun) < w.Moment; time.Sleep(pollInterval) { //nolint:forbidigo // of a cluster
-		err := w.Cluster.CheckReady(t.Context(), a)
-		var failure *provisioning.PodFailure
-		if !errors.As(err, &failure) || failure.Permanent || failure.Code == "" || failure.Message == "" {
-			t.Errorf("CheckReady = %v, want a PodFailure that is not permanent", err)
-			return
-		}
+	err := w.Cluster.CheckReady(t.Context(), a)
+	var failure *provisioning.PodFailure
+	if !errors.As(err, &failure) || failure.Permanent || failure.Code == "" || failure.Message == "" {
+		t.Errorf("CheckReady = %v, want a PodFailure that is not permanent", err)
 	}
 }
 

@@ -64,6 +64,10 @@ func testNeverReady(t *testing.T, w Fixture) {
 	w.Suffer(t, a, NeverReady)
 	w.apply(t, a)
 	w.wantNotReady(t, a)
+	later := w.Agent(t)
+	w.apply(t, later)
+	w.awaitReady(t, later) // by then, a pod without trouble would be ready
+	w.wantNotReady(t, a)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	err := w.Cluster.CheckReady(ctx, a)

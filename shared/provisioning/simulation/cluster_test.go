@@ -34,6 +34,5 @@ func TestClusterClient_Conforms(t *testing.T) {
 				t.Error(err)
 			}
 		},
-		Patience: 10 * time.Second, Moment: 20 * time.Millisecond,
 	})
 }
