@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -25,8 +26,15 @@ import (
 	"agents.example/controlplane/terraform/cell"
 )
 
-// shared is the cluster of the tests of admission policies.
-var shared clustertest.Shared
+// shared is the cluster of the tests of admission policies. It gets the objects of a cell once: to apply them again would
+// take back the images that another test admits.
+var (
+	shared   clustertest.Shared
+	prepared struct {
+		sync.Mutex
+		done bool
+	}
+)
 
 func TestMain(m *testing.M) {
 	clustertest.SaveCPU()
@@ -39,6 +47,18 @@ func policyCell(t *testing.T) cellFixture {
 	t.Helper()
 	kubeconfig := shared.Start(t).Kubeconfig
 	f := cellFixture{kubeconfig: kubeconfig, admin: client(t, kubeconfig)}
+	prepared.Lock()
+	defer prepared.Unlock()
+	if !prepared.done {
+		f.preparePolicies(t)
+		prepared.done = true
+	}
+	return f
+}
+
+// preparePolicies applies the objects of a cell, and waits until their policies are enforced.
+func (f cellFixture) preparePolicies(t *testing.T) {
+	t.Helper()
 	all := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
 		"metadata": map[string]any{"name": "unbound"},
@@ -54,7 +74,6 @@ func policyCell(t *testing.T) cellFixture {
 		}
 	}
 	f.awaitPolicies(t)
-	return f
 }
 
 // awaitPolicies waits until the API server enforces the last policy of the cell, which takes a moment.

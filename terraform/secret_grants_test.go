@@ -96,7 +96,6 @@ type owners struct{ fresh, existing string }
 // grants allow each call, and grant nothing that no call uses.
 func TestSecretGrants_AllowWhatTheirPortsCall(t *testing.T) {
 	t.Parallel()
-	m := load(t, map[string]cty.Value{"environment": cty.StringVal("staging")})
 	for name, call := range map[string]func(context.Context, *secretmanager.Store, owners) error{
 		"secret_add": addSecrets, "secret_read": readSecrets, "secret_manage": manageSecrets,
 		"secret_collect": collectSecrets,
@@ -111,7 +110,8 @@ func TestSecretGrants_AllowWhatTheirPortsCall(t *testing.T) {
 			if _, err := s.Put(t.Context(), agents.existing, "TOKEN", []byte("value")); err != nil {
 				t.Fatal(err)
 			}
-			n := needNamed(t, m, name)
+			// A module evaluates one expression at a time.
+			n := needNamed(t, load(t, map[string]cty.Value{"environment": cty.StringVal("staging")}), name)
 			server.Inject(n.authorize(t))
 			if err := call(t.Context(), s, agents); err != nil {
 				t.Errorf("with the grants of %s: %v", name, err)
