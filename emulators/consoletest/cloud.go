@@ -39,11 +39,11 @@ type sharedCloud struct {
 	err     error
 }
 
-// Cloud returns the running cloud, with payments through the emulated Stripe. It skips the test with -short.
+// Cloud returns the running cloud, with payments through the emulated Stripe. It skips as
+// RequireBrowser does.
 func (s *Suite) Cloud(t *testing.T) *cloud.Cloud {
 	t.Helper()
 	s.RequireBrowser(t) // a test without a browser needs no cloud
-	clustertest.Require(t)
 	c := &s.cloud
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,7 +11,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/emulators/gcloud"
 	"agents.example/controlplane/shared/testtier"
 )
@@ -27,7 +26,6 @@ func TestMain(m *testing.M) {
 func TestRun_GoodClientsAreServedDuringAttacks(t *testing.T) {
 	t.Parallel()
 	testtier.RequireFull(t, "attacks the processes of a cloud for seconds")
-	clustertest.Require(t)
 	r, err := Run(t.Context(), Options{
 		Dir: t.TempDir(), Emulators: gcloud.Embedded, Rounds: 1, Lead: 2 * time.Second, Phase: 3 * time.Second,
 		Attacks: regexp.MustCompile("^(slow bodies|bad tokens)$"),

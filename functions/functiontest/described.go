@@ -54,7 +54,7 @@ func describe(route function.Route) (*openapitest.Document, error) {
 
 // plain is a text of all that a description says of a route: its fields without functions, and its types.
 func plain(r function.Route) string {
-	types := fmt.Sprint(r.Handle.Input, " ", r.Handle.Output, " ", r.Rehearsal != nil)
-	r.Reads, r.Target, r.Rehearsal, r.Handle = nil, nil, nil, function.Endpoint{}
-	return fmt.Sprintf("%+v %s", r, types)
+	rest := fmt.Sprint(r.Handle.Input, r.Handle.Output, r.Rehearsal != nil, r.Deprecated)
+	r.Reads, r.Target, r.Rehearsal, r.Deprecated, r.Handle = nil, nil, nil, nil, function.Endpoint{}
+	return fmt.Sprintf("%+v %s", r, rest)
 }

@@ -41,8 +41,7 @@ func run(m *testing.M) int {
 	if choice != gcloud.Embedded || attach != "" {
 		e, err = firebaseemu.Start(context.Background(), attach)
 	} else {
-		missing = fmt.Sprintf("the Firebase Authentication emulator needs Node.js: set %s=%s", testtier.Variable,
-			testtier.Both)
+		missing = testtier.Skipped("needs Node.js for the Firebase Authentication emulator")
 	}
 	switch {
 	case missing != "":

@@ -21,7 +21,7 @@ const (
 	Embedded Tier = "embedded"
 	// Official is the full tier, on official emulators and the real API server instead of the embedded ones.
 	Official Tier = "official"
-	// Both is the full tier, in which tests run on the embedded parts, too.
+	// Both is the full tier, on the official emulators that are installed and on the embedded ones.
 	Both Tier = "both"
 )
 
@@ -48,12 +48,17 @@ func IsFull(t testing.TB) bool {
 	return tier != Embedded && !testing.Short()
 }
 
-// RequireFull skips a test of the full tier in the others. The reason says what the test needs.
+// RequireFull skips a test of the full tier in the others. The reason says what the test does.
 func RequireFull(t testing.TB, reason string) {
 	t.Helper()
 	if !IsFull(t) {
-		t.Skipf("%s: set %s=%s", reason, Variable, Both)
+		t.Skip(Skipped(reason))
 	}
+}
+
+// Skipped says why a test of the full tier is skipped, and how to run it.
+func Skipped(reason string) string {
+	return fmt.Sprintf("%s: set %s=%s, without -short", reason, Variable, Both)
 }
 
 // Count returns how often a test repeats something: short with -short, full in the full tier, and usual otherwise.
