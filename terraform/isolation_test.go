@@ -26,8 +26,8 @@ import (
 	"agents.example/controlplane/terraform/cell"
 )
 
-// shared is the cluster of the tests of admission policies. It gets the objects of a cell once: to apply them again would
-// take back the images that another test admits.
+// shared is the cluster of the tests of admission policies. It gets the objects of a cell once: to apply them again
+// would take back the images that another test admits.
 var (
 	shared   clustertest.Shared
 	prepared struct {
