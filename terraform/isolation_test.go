@@ -37,7 +37,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	clustertest.SaveCPU()
+	clustertest.Prepare()
 	os.Exit(shared.Run(m).Run())
 }
 

@@ -96,7 +96,13 @@ func (p probed) testKill(t *testing.T) {
 // testOutOfMemory makes the container need more memory than its limit.
 func (p probed) testOutOfMemory(t *testing.T) {
 	before := container(p.pod(t)).RestartCount
-	p.exhaust(t)
+	p.await(t, p.id, "out of memory", func(answer) bool {
+		if container(p.pod(t)).RestartCount > before {
+			return true
+		}
+		p.exhaust(t) // the container may not serve yet
+		return false
+	})
 	last := p.awaitRestart(t, before)
 	t.Logf("out of memory: reason %s, exit code %d", last.Reason, last.ExitCode)
 	want := corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}

@@ -13,10 +13,7 @@ import (
 func TestStoryOnARealNode(t *testing.T) {
 	t.Parallel()
 	d := startOnNode(t, nil)
-	for _, test := range []struct {
-		name string
-		run  func(*testing.T, deployment)
-	}{
+	d.tell(t, []storyTest{
 		{"agent is created, runs and is deleted", testAgentLifecycle},
 		{"agent pauses, stops and starts again", testPauseAndStop},
 		{"agent is measured", testMetrics},
@@ -26,12 +23,7 @@ func TestStoryOnARealNode(t *testing.T) {
 		{"secrets of a stopped agent wait for its start", testSecretsOfStoppedAgent},
 		{"router and agents run on the node", testPlaces},
 		{"twenty agents run concurrently", testTwentyAgents},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			test.run(t, d)
-		})
-	}
+	})
 }
 
 // testPlaces checks that the pods are on the real node. The others of this test would pass on simulated nodes as well.

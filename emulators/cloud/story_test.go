@@ -17,7 +17,11 @@ import (
 func TestStoryInOneProcess(t *testing.T) {
 	t.Parallel()
 	d := start(t, false)
-	testDeployment(t, d)
+	tests := core()
+	if testtier.IsFull(t) {
+		tests = append(tests, thorough()...)
+	}
+	d.tell(t, tests)
 	t.Run("creation of an agent is one trace", func(t *testing.T) { testTrace(t, d) })
 	t.Run("TypeScript client passes its tests", func(t *testing.T) {
 		t.Parallel()
@@ -31,18 +35,14 @@ func TestStoryAsDeployed(t *testing.T) {
 	t.Parallel()
 	testtier.RequireFull(t, "compiles every function's program")
 	d := start(t, true)
-	testDeployment(t, d)
+	d.tell(t, append(core(), deployed()...))
 	t.Run("worker killed while it provisions", func(t *testing.T) { testWorkerKilledWhileProvisioning(t, d) })
 	t.Run("worker killed while it applies a secret", func(t *testing.T) { testWorkerKilledWhileApplyingSecrets(t, d) })
 }
 
-// testDeployment tests what holds for a deployment of either kind. The tests run concurrently on one cloud.
-func testDeployment(t *testing.T, d deployment) {
+// tell runs tests concurrently on one cloud.
+func (d deployment) tell(t *testing.T, tests []storyTest) {
 	t.Helper()
-	tests := core()
-	if testtier.IsFull(t) {
-		tests = append(tests, thorough()...)
-	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -81,26 +81,37 @@ func core() []storyTest {
 	}
 }
 
-// thorough tests what takes a cloud long: failures and what repairs them, watches, scans and payments.
-func thorough() []storyTest {
+// deployed tests what depends on the API server, on official emulators or on the processes of functions: failures and
+// what repairs them, watches and scans.
+func deployed() []storyTest {
 	return []storyTest{
 		{"crashing agent ends in error and can be restarted", testCrashEndsInError},
 		{"agent that crashed recovers by itself", testRecoveryFromCrash},
 		{"agent moves into the sandbox and out again", testSandboxMigration},
 		{"agent is measured", testMetrics},
 		{"log is read and followed", testLogs},
-		{"agent is created, repaired and deleted from a command line", testAgentCommands},
 
-		{"lost response of the secret store adds no second version", testLostSecretStoreResponses},
 		{"concurrent writes of one secret take turns", testConcurrentSecretWrites},
 		{"secret reaches its agent after every failure", testSecretDeliveryFailures},
 		{"deletion during a secret write leaves no secret", testDeletionDuringSecretWrite},
 		{"secret values do not leak", testSecretValuesDoNotLeak},
+
+		{"webhook catches up with the event log", testWebhook},
+		{"subscription is bought, unpaid, paid and canceled", testSubscriptionLifecycle},
+	}
+}
+
+// thorough tests what takes a cloud long, and what needs the clock or the traces of this process.
+func thorough() []storyTest {
+	return []storyTest{
+		{"agent is created, repaired and deleted from a command line", testAgentCommands},
 		{"Go client takes an agent through its life", testGoClient},
+
+		{"lost response of the secret store adds no second version", testLostSecretStoreResponses},
+		{"secret values do not leak", testSecretValuesDoNotLeak},
 
 		{"subscription is bought, unpaid, paid and canceled", testSubscriptionLifecycle},
 		{"payments during creations keep usage exact", testPaymentsDuringCreations},
-		{"webhook catches up with the event log", testWebhook},
 		{"invalid input is refused", testInvalidInput},
 	}
 }

@@ -50,22 +50,14 @@ func TestAnyWebServerIsAnAgent(t *testing.T) {
 			return nil
 		}
 	})
-	for _, test := range []struct {
-		name string
-		run  func(*testing.T, deployment)
-	}{
+	d.tell(t, []storyTest{
 		{"its dashboard and API want credentials that it never sees", testWebServerAuthentication},
 		{"its variables and secrets are set", testWebServerEnvironment},
 		{"its requests are measured", testWebServerMetrics},
 		{"an answer may take longer than any timeout", testSlowStream},
 		{"WebSockets pass", testWebSocket},
 		{"no request is lost while it restarts", testRestartUnderLoad},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			test.run(t, d)
-		})
-	}
+	})
 }
 
 // hosted is a running agent with its credentials.

@@ -9,6 +9,7 @@ package clustertest
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -142,12 +143,19 @@ func Client(t *testing.T, kubeconfig string) *kubeclient.Client {
 	return client
 }
 
-// heapGrowth is how much a heap grows between two garbage collections, in percent of what is live; the default is 100.
-const heapGrowth = 400
+const (
+	// heapGrowth is how much a heap grows between two garbage collections, in percent of what is live; the default is
+	// 100.
+	heapGrowth = 400
+	// concurrentTests is how many parallel tests run at the same time. The default is the number of CPUs.
+	concurrentTests = 6
+)
 
-// SaveCPU makes this process and its later children, such as the cluster, collect garbage less often. Tests are short,
-// and a machine that runs a cluster has memory to spare. TestMain calls it.
-func SaveCPU() {
+// Prepare suits go test to tests with a cluster. They mostly wait, so that more of them run concurrently, unless
+// -parallel says how many. They are short, and a machine that runs a cluster has memory to spare: this process and its
+// later children collect garbage less often. TestMain calls it.
+func Prepare() {
+	_ = flag.Set("test.parallel", strconv.Itoa(concurrentTests)) // fails only outside a test
 	debug.SetGCPercent(heapGrowth)
 	_ = os.Setenv("GOGC", strconv.Itoa(heapGrowth)) // fails only for a malformed name
 }

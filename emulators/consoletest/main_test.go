@@ -5,8 +5,6 @@ package consoletest_test
 import (
 	"flag"
 	"log/slog"
-	"runtime"
-	"strconv"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -18,18 +16,12 @@ import (
 // suite has the browser and the cloud of this package's tests.
 var suite consoletest.Suite
 
-// tabs is how many tests one browser can serve at the same time.
-const tabs = 8
-
 func TestMain(m *testing.M) {
-	clustertest.SaveCPU()
+	clustertest.Prepare()
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // the cloud logs to a file
 	flag.StringVar(&suite.Screenshots, "screenshots", "",
 		"`directory` of screenshots, also of what tests review; empty is console-screenshots below the temporary directory, "+
 			"without reviews")
-	if runtime.GOMAXPROCS(0) > tabs {
-		_ = flag.Set("test.parallel", strconv.Itoa(tabs)) // -parallel goes before it
-	}
 	// A dependency of the Google libraries starts this goroutine.
 	goleak.VerifyTestMain(suite.Run(m), goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }

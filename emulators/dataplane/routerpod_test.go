@@ -27,7 +27,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	clustertest.SaveCPU()
+	clustertest.Prepare()
 	os.Exit(m.Run())
 }
 

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(parentVariable); dir != "" {
 		os.Exit(runParent(dir))
 	}
-	clustertest.SaveCPU()
+	clustertest.Prepare()
 	goleak.VerifyTestMain(m)
 }
 

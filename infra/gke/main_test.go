@@ -11,7 +11,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	clustertest.SaveCPU()
+	clustertest.Prepare()
 	discardLogs()
 	goleak.VerifyTestMain(shared.Run(m))
 }
