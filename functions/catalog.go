@@ -11,14 +11,11 @@ import (
 	"agents.example/controlplane/functions/agentlogs"
 	"agents.example/controlplane/functions/agentmetrics"
 	"agents.example/controlplane/functions/agents"
-	"agents.example/controlplane/functions/apikeys"
 	"agents.example/controlplane/functions/auditlog"
 	"agents.example/controlplane/functions/console"
 	"agents.example/controlplane/functions/credentials"
 	"agents.example/controlplane/functions/events"
 	"agents.example/controlplane/functions/mcp/mcproute"
-	"agents.example/controlplane/functions/me"
-	"agents.example/controlplane/functions/members"
 	"agents.example/controlplane/functions/organizations"
 	"agents.example/controlplane/functions/secrets"
 	"agents.example/controlplane/functions/subscriptions"
@@ -191,14 +188,14 @@ func organizationRoutes(d Dependencies) []function.Route {
 		Store: d.Webhooks, Nudger: d.WebhookNudger, Secrets: d.WebhookSecrets, Policy: d.WebhookURLs,
 	}
 	return []function.Route{
-		apikeys.List(d.Keys),
-		apikeys.Create(d.Keys, d.Pepper),
-		apikeys.Revoke(d.Keys),
-		me.Get(d.Directory),
+		organizations.ListAPIKeys(d.Keys),
+		organizations.CreateAPIKey(d.Keys, d.Pepper),
+		organizations.RevokeAPIKey(d.Keys),
+		organizations.Me(d.Directory),
 		organizations.Current(d.Accounts),
-		members.List(memberService),
-		members.Set(memberService),
-		members.Remove(memberService),
+		organizations.ListMembers(memberService),
+		organizations.SetMember(memberService),
+		organizations.RemoveMember(memberService),
 		auditlog.List(d.Audit),
 		auditlog.ExportAll(d.Audit),
 		auditlog.Verify(d.AuditSeals, d.Handoff),

@@ -1,5 +1,4 @@
-// Package members has the routes of an organization's members. It does not have their rules; package member does.
-package members
+package organizations
 
 import (
 	"context"
@@ -17,10 +16,10 @@ import (
 	"agents.example/controlplane/shared/ratelimit"
 )
 
-const path = "/api/v1/organizations/current/members"
+const membersPath = "/api/v1/organizations/current/members"
 
-// View is a member in an answer.
-type View struct {
+// MemberView is a member in an answer.
+type MemberView struct {
 	UserID string        `json:"user_id" jsonschema:"The user's id at the identity provider, which is the sub claim of their tokens."`
 	Email  *string       `json:"email" jsonschema:"Null if the identity provider does not know it."`
 	Name   *string       `json:"name" jsonschema:"Null if the identity provider does not know it."`
@@ -28,19 +27,13 @@ type View struct {
 }
 
 // Example implements function.Exampler.
-func (View) Example() any {
-	return view(member.Person{ID: "kG7x2mQ0dVfU", Email: "ada@example.com", Name: "Ada", Role: identity.RoleAdmin})
+func (MemberView) Example() any {
+	ada := member.Person{ID: "kG7x2mQ0dVfU", Email: "ada@example.com", Name: "Ada", Role: identity.RoleAdmin}
+	return memberView(ada)
 }
 
-func view(p member.Person) View {
-	return View{UserID: p.ID, Email: nullable(p.Email), Name: nullable(p.Name), Role: p.Role}
-}
-
-func nullable(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
+func memberView(p member.Person) MemberView {
+	return MemberView{UserID: p.ID, Email: optional(p.Email), Name: optional(p.Name), Role: p.Role}
 }
 
 // userID is the identity provider's id of a user.
@@ -56,27 +49,27 @@ func (userID) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Pattern: userIDs().String()}
 }
 
-func needs() []function.Need { return []function.Need{function.Firestore, function.Members} }
+func memberNeeds() []function.Need { return []function.Need{function.Firestore, function.Members} }
 
-// List lists the members of the caller's organization.
-func List(service *member.Service) function.Route {
+// ListMembers lists the members of the caller's organization.
+func ListMembers(service *member.Service) function.Route {
 	return function.Route{
-		Name: "ListMembers", Method: http.MethodGet, Path: path, Role: function.RoleAccounts,
-		Access: function.Member, Needs: needs(),
+		Name: "ListMembers", Method: http.MethodGet, Path: membersPath, Role: function.RoleAccounts,
+		Access: function.Member, Needs: memberNeeds(),
 		// NotFound: the identity provider manages members itself.
 		Status: http.StatusOK, Summary: "List the members of the organization", Errors: []fault.Kind{fault.NotFound},
-		Handle: function.Handle(func(ctx context.Context, _ function.Empty) ([]View, error) {
+		Handle: function.Handle(func(ctx context.Context, _ function.Empty) ([]MemberView, error) {
 			people, err := service.List(ctx)
-			views := make([]View, len(people))
+			views := make([]MemberView, len(people))
 			for i, p := range people {
-				views[i] = view(p)
+				views[i] = memberView(p)
 			}
 			return views, err
 		}),
 	}
 }
 
-type setInput struct {
+type setMemberInput struct {
 	Path struct {
 		UserID userID `json:"user_id" jsonschema:"The user's id at the identity provider."`
 	} `json:"path"`
@@ -86,14 +79,14 @@ type setInput struct {
 }
 
 // Example implements function.Exampler.
-func (setInput) Example() any {
-	var in setInput
+func (setMemberInput) Example() any {
+	var in setMemberInput
 	in.Path.UserID, in.Body.Role = "kG7x2mQ0dVfU", identity.RoleMember
 	return in
 }
 
-// target is the member that the path names, if it names one.
-func target(path func(string) string) audit.Target {
+// memberTarget is the member that the path names, if it names one.
+func memberTarget(path func(string) string) audit.Target {
 	t := audit.Target{Type: "member"}
 	if id := path("user_id"); userIDs().MatchString(id) {
 		t.ID = id
@@ -101,39 +94,39 @@ func target(path func(string) string) audit.Target {
 	return t
 }
 
-// Set sets a member's role, or makes a user without an organization a member. A lower role ends the member's sessions;
-// a token that was issued before is valid until it expires.
-func Set(service *member.Service) function.Route {
+// SetMember sets a member's role, or makes a user without an organization a member. A lower role ends the member's
+// sessions; a token that was issued before is valid until it expires.
+func SetMember(service *member.Service) function.Route {
 	return function.Route{
-		Name: "SetMember", Method: http.MethodPut, Path: path + "/{user_id}", Role: function.RoleAccounts,
-		Access: function.Admin, Needs: needs(),
+		Name: "SetMember", Method: http.MethodPut, Path: membersPath + "/{user_id}", Role: function.RoleAccounts,
+		Access: function.Admin, Needs: memberNeeds(),
 		Limit:      ratelimit.Members,
-		KeepAnswer: true, Target: target,
+		KeepAnswer: true, Target: memberTarget,
 		// Conflict: the last admin
 		Status: http.StatusOK, Summary: "Set a member's role", Errors: []fault.Kind{fault.Conflict},
-		Handle: function.Handle(func(ctx context.Context, in setInput) (View, error) {
+		Handle: function.Handle(func(ctx context.Context, in setMemberInput) (MemberView, error) {
 			p, err := service.Set(ctx, string(in.Path.UserID), in.Body.Role)
-			return view(p), err
+			return memberView(p), err
 		}),
 	}
 }
 
-type removeInput struct {
+type removeMemberInput struct {
 	Path struct {
 		UserID userID `json:"user_id" jsonschema:"The user's id at the identity provider."`
 	} `json:"path"`
 }
 
-// Remove ends a membership, and the member's sessions.
-func Remove(service *member.Service) function.Route {
+// RemoveMember ends a membership, and the member's sessions.
+func RemoveMember(service *member.Service) function.Route {
 	return function.Route{
-		Name: "RemoveMember", Method: http.MethodDelete, Path: path + "/{user_id}", Role: function.RoleAccounts,
-		Access: function.Admin, Needs: needs(),
+		Name: "RemoveMember", Method: http.MethodDelete, Path: membersPath + "/{user_id}", Role: function.RoleAccounts,
+		Access: function.Admin, Needs: memberNeeds(),
 		Limit:      ratelimit.Members,
-		KeepAnswer: true, Target: target,
+		KeepAnswer: true, Target: memberTarget,
 		// Conflict: the last admin.
 		Status: http.StatusNoContent, Summary: "Remove a member", Errors: []fault.Kind{fault.Conflict},
-		Handle: function.Handle(func(ctx context.Context, in removeInput) (function.None, error) {
+		Handle: function.Handle(func(ctx context.Context, in removeMemberInput) (function.None, error) {
 			return function.None{}, service.Remove(ctx, string(in.Path.UserID))
 		}),
 	}

@@ -1,33 +1,33 @@
-package me_test
+package organizations_test
 
 import (
 	"net/http"
 	"testing"
 
 	"agents.example/controlplane/functions/functiontest"
-	"agents.example/controlplane/functions/me"
+	"agents.example/controlplane/functions/organizations"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
 )
 
-func get(t *testing.T, b *functiontest.Backend, as functiontest.Option) me.View {
+func getMe(t *testing.T, b *functiontest.Backend, as functiontest.Option) organizations.MeView {
 	t.Helper()
-	var v me.View
-	b.Call(t, me.Get(b.Directory), as).Want(t, http.StatusOK, "").Decode(t, &v)
+	var v organizations.MeView
+	b.Call(t, organizations.Me(b.Directory), as).Want(t, http.StatusOK, "").Decode(t, &v)
 	return v
 }
 
-func TestGet_IsForEveryUser(t *testing.T) {
+func TestMe_IsForEveryUser(t *testing.T) {
 	t.Parallel()
-	functiontest.CheckRefusals(t, me.Get(nil), function.User)
+	functiontest.CheckRefusals(t, organizations.Me(nil), function.User)
 }
 
-func TestGet_ShowsASession(t *testing.T) {
+func TestMe_ShowsASession(t *testing.T) {
 	t.Parallel()
 	b := functiontest.New(t)
 	b.SetPlan(t, "org-1", plan.Pro)
-	v := get(t, b, functiontest.AsMember("org-1"))
+	v := getMe(t, b, functiontest.AsMember("org-1"))
 	if v.AuthType != identity.Session || v.APIKey != nil {
 		t.Errorf("auth_type = %s, api_key = %v, want a session without a key", v.AuthType, v.APIKey)
 	}
@@ -37,14 +37,15 @@ func TestGet_ShowsASession(t *testing.T) {
 	if v.Role == nil || *v.Role != identity.RoleMember {
 		t.Errorf("role = %v, want member", v.Role)
 	}
-	if want := (me.Organization{ID: "org-1", Plan: plan.Pro}); v.Organization == nil || *v.Organization != want {
+	want := organizations.MeOrganization{ID: "org-1", Plan: plan.Pro}
+	if v.Organization == nil || *v.Organization != want {
 		t.Errorf("organization = %+v, want %+v", v.Organization, want)
 	}
 }
 
-func TestGet_ShowsASessionWithoutAnOrganization(t *testing.T) {
+func TestMe_ShowsASessionWithoutAnOrganization(t *testing.T) {
 	t.Parallel()
-	v := get(t, functiontest.New(t), functiontest.AsUser())
+	v := getMe(t, functiontest.New(t), functiontest.AsUser())
 	if v.Organization != nil || v.Role != nil {
 		t.Errorf("organization = %+v, role = %v, want null", v.Organization, v.Role)
 	}
@@ -53,23 +54,23 @@ func TestGet_ShowsASessionWithoutAnOrganization(t *testing.T) {
 	}
 }
 
-func TestGet_ShowsTheRoleOfAnAPIKey(t *testing.T) {
+func TestMe_ShowsTheRoleOfAnAPIKey(t *testing.T) {
 	t.Parallel()
 	b := functiontest.New(t)
 	_, admin := b.CreateKey(t, "org-1")
 	_, member := b.CreateMemberKey(t, "org-1")
 	for secret, want := range map[string]identity.Role{admin: identity.RoleAdmin, member: identity.RoleMember} {
-		if v := get(t, b, functiontest.WithToken(secret)); v.Role == nil || *v.Role != want {
+		if v := getMe(t, b, functiontest.WithToken(secret)); v.Role == nil || *v.Role != want {
 			t.Errorf("role = %v, want %s", v.Role, want)
 		}
 	}
 }
 
-func TestGet_ShowsAnAPIKey(t *testing.T) {
+func TestMe_ShowsAnAPIKey(t *testing.T) {
 	t.Parallel()
 	b := functiontest.New(t)
 	id, secret := b.CreateKey(t, "org-1")
-	v := get(t, b, functiontest.WithToken(secret))
+	v := getMe(t, b, functiontest.WithToken(secret))
 	if v.AuthType != identity.APIKey || v.ID != id {
 		t.Errorf("auth_type = %s, id = %s, want api_key, %s", v.AuthType, v.ID, id)
 	}

@@ -1,6 +1,4 @@
-// Package apikeys has the routes of the control plane's API keys. It does not authenticate with them; package identity
-// does.
-package apikeys
+package organizations
 
 import (
 	"cmp"
@@ -20,37 +18,37 @@ import (
 	"agents.example/controlplane/shared/role"
 )
 
-// name is a key's display name.
-type name string
+// keyName is a key's display name.
+type keyName string
 
 // JSONSchema implements function.Schemer.
-func (name) JSONSchema() *jsonschema.Schema { return function.Trimmed(1, 80) }
+func (keyName) JSONSchema() *jsonschema.Schema { return function.Trimmed(1, 80) }
 
-// days is the lifetime of a key.
-type days int
+// keyDays is the lifetime of a key.
+type keyDays int
 
 // JSONSchema implements function.Schemer.
-func (days) JSONSchema() *jsonschema.Schema { return function.Integer(1, 365, nil) }
+func (keyDays) JSONSchema() *jsonschema.Schema { return function.Integer(1, 365, nil) }
 
-type createInput struct {
+type createAPIKeyInput struct {
 	Body struct {
-		Name          name           `json:"name" jsonschema:"A name for people, such as the key's user."`
+		Name          keyName        `json:"name" jsonschema:"A name for people, such as the key's user."`
 		Purpose       apikey.Purpose `json:"purpose,omitempty" jsonschema:"What the key is for; script by default."`
 		Role          role.Role      `json:"role,omitempty" jsonschema:"What the key may do: admin, everything that admins may, which is the default; member, only read."`
-		ExpiresInDays *days          `json:"expires_in_days,omitempty" jsonschema:"Null for a key that does not expire. A key that is created with an API key expires with that key at the latest, whatever is requested; expires_at has the result."`
+		ExpiresInDays *keyDays       `json:"expires_in_days,omitempty" jsonschema:"Null for a key that does not expire. A key that is created with an API key expires with that key at the latest, whatever is requested; expires_at has the result."`
 	} `json:"body"`
 }
 
 // Example implements function.Exampler.
-func (createInput) Example() any {
-	var in createInput
-	lifetime := days(90)
+func (createAPIKeyInput) Example() any {
+	var in createAPIKeyInput
+	lifetime := keyDays(90)
 	in.Body.Name, in.Body.Purpose, in.Body.ExpiresInDays = "Deployments", "ci", &lifetime
 	return in
 }
 
 // key returns the record of a new key, and its secret.
-func (in createInput) key(caller identity.Caller, pepper []byte, now time.Time) (apikey.Key, string) {
+func (in createAPIKeyInput) key(caller identity.Caller, pepper []byte, now time.Time) (apikey.Key, string) {
 	secret := apikey.Generate()
 	k := apikey.Key{
 		ID: uuid.NewString(), OrganizationID: caller.OrganizationID, Name: string(in.Body.Name),
@@ -63,14 +61,14 @@ func (in createInput) key(caller identity.Caller, pepper []byte, now time.Time) 
 	return k, secret
 }
 
-// Create creates a key. Its answer is the only one that shows the secret.
-func Create(keys apikey.Store, pepper []byte) function.Route {
+// CreateAPIKey creates a key. Its answer is the only one that shows the secret.
+func CreateAPIKey(keys apikey.Store, pepper []byte) function.Route {
 	return function.Route{
 		Name: "CreateAPIKey", Method: http.MethodPost, Path: "/api/v1/api-keys",
 		Access: function.Admin, Needs: []function.Need{function.Firestore},
 		// Conflict: the plan has no room for another key, or the creating key has too many ancestors.
 		Status: http.StatusCreated, Summary: "Create an API key", Errors: []fault.Kind{fault.Conflict},
-		Handle: function.Handle(func(ctx context.Context, in createInput) (apikey.CreatedView, error) {
+		Handle: function.Handle(func(ctx context.Context, in createAPIKeyInput) (apikey.CreatedView, error) {
 			k, secret := in.key(identity.From(ctx), pepper, time.Now().UTC())
 			created, err := keys.Create(ctx, k)
 			if err != nil {
@@ -86,18 +84,18 @@ func Create(keys apikey.Store, pepper []byte) function.Route {
 	}
 }
 
-type listInput struct {
+type listAPIKeysInput struct {
 	Query page.Query `json:"query"`
 }
 
-// List reads a page of the organization's keys, newest first.
-func List(keys apikey.Store) function.Route {
+// ListAPIKeys reads a page of the organization's keys, newest first.
+func ListAPIKeys(keys apikey.Store) function.Route {
 	return function.Route{
 		Name: "ListAPIKeys", Method: http.MethodGet, Path: "/api/v1/api-keys",
 		Access: function.Admin, Needs: []function.Need{function.Firestore},
 		// BadRequest: a cursor of another list.
 		Status: http.StatusOK, Summary: "List API keys", Errors: []fault.Kind{fault.BadRequest},
-		Handle: function.Handle(func(ctx context.Context, in listInput) (page.Page[apikey.View], error) {
+		Handle: function.Handle(func(ctx context.Context, in listAPIKeysInput) (page.Page[apikey.View], error) {
 			found, err := keys.List(ctx, in.Query.Request())
 			found.Self = &url.URL{Path: "/api/v1/api-keys", RawQuery: in.Query.Values().Encode()}
 			return page.Map(found, apikey.Key.Show), err
@@ -105,7 +103,7 @@ func List(keys apikey.Store) function.Route {
 	}
 }
 
-type revokeInput struct {
+type revokeAPIKeyInput struct {
 	Path struct {
 		KeyID function.UUID `json:"key_id" jsonschema:"The API key's id."`
 	} `json:"path"`
@@ -114,14 +112,14 @@ type revokeInput struct {
 	} `json:"query"`
 }
 
-// Revoke ends a key immediately: every request that begins after the answer is refused. It can end the keys that were
-// created with it, too.
-func Revoke(keys apikey.Store) function.Route {
+// RevokeAPIKey ends a key immediately: every request that begins after the answer is refused. It can end the keys that
+// were created with it, too.
+func RevokeAPIKey(keys apikey.Store) function.Route {
 	return function.Route{
 		Name: "RevokeAPIKey", Method: http.MethodDelete, Path: "/api/v1/api-keys/{key_id}",
 		Access: function.Admin, Needs: []function.Need{function.Firestore},
 		Status: http.StatusNoContent, Summary: "Revoke an API key",
-		Handle: function.Handle(func(ctx context.Context, in revokeInput) (function.None, error) {
+		Handle: function.Handle(func(ctx context.Context, in revokeAPIKeyInput) (function.None, error) {
 			if in.Query.Descendants {
 				return function.None{}, keys.RevokeWithDescendants(ctx, string(in.Path.KeyID))
 			}

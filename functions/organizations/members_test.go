@@ -1,4 +1,4 @@
-package members_test
+package organizations_test
 
 import (
 	"net/http"
@@ -6,19 +6,20 @@ import (
 	"testing"
 
 	"agents.example/controlplane/functions/functiontest"
-	"agents.example/controlplane/functions/members"
+	"agents.example/controlplane/functions/organizations"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/member"
 )
 
-// fixture is an organization with the admin ada and the member bob. The users eve and zoe are of org-2 and of none.
-type fixture struct {
+// memberFixture is an organization with the admin ada and the member bob. The users eve and zoe are of org-2 and of
+// none.
+type memberFixture struct {
 	*functiontest.Backend
 	service *member.Service
 }
 
-func newFixture(t *testing.T) fixture {
+func newMemberFixture(t *testing.T) memberFixture {
 	t.Helper()
 	b := functiontest.New(t)
 	for _, p := range []member.Person{
@@ -35,32 +36,34 @@ func newFixture(t *testing.T) fixture {
 			t.Fatal(err)
 		}
 	}
-	return fixture{b, &member.Service{Provider: b.Members, Records: b.MemberRecords, Audit: b.Audit}}
+	return memberFixture{b, &member.Service{Provider: b.Members, Records: b.MemberRecords, Audit: b.Audit}}
 }
 
-func (f fixture) set(t *testing.T, user string, role identity.Role) functiontest.Response {
+func (f memberFixture) set(t *testing.T, user string, role identity.Role) functiontest.Response {
 	t.Helper()
-	return f.Call(t, members.Set(f.service), functiontest.AsAdmin("org-1"), functiontest.Path("user_id", user),
-		functiontest.Body(map[string]identity.Role{"role": role}))
+	return f.Call(t, organizations.SetMember(f.service), functiontest.AsAdmin("org-1"),
+		functiontest.Path("user_id", user), functiontest.Body(map[string]identity.Role{"role": role}))
 }
 
-func (f fixture) remove(t *testing.T, user string) functiontest.Response {
+func (f memberFixture) remove(t *testing.T, user string) functiontest.Response {
 	t.Helper()
-	return f.Call(t, members.Remove(f.service), functiontest.AsAdmin("org-1"), functiontest.Path("user_id", user))
+	return f.Call(t, organizations.RemoveMember(f.service), functiontest.AsAdmin("org-1"),
+		functiontest.Path("user_id", user))
 }
 
-func TestRoutes_CheckTheirCallers(t *testing.T) {
+func TestMembers_CheckTheirCallers(t *testing.T) {
 	t.Parallel()
-	functiontest.CheckRefusals(t, members.List(nil), function.Member)
-	functiontest.CheckRefusals(t, members.Set(nil), function.Admin, functiontest.Path("user_id", "bob"))
-	functiontest.CheckRefusals(t, members.Remove(nil), function.Admin, functiontest.Path("user_id", "bob"))
+	functiontest.CheckRefusals(t, organizations.ListMembers(nil), function.Member)
+	functiontest.CheckRefusals(t, organizations.SetMember(nil), function.Admin, functiontest.Path("user_id", "bob"))
+	functiontest.CheckRefusals(t, organizations.RemoveMember(nil), function.Admin, functiontest.Path("user_id", "bob"))
 }
 
-func TestList_ShowsAdminsFirst(t *testing.T) {
+func TestListMembers_ShowsAdminsFirst(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	var views []members.View
-	f.Call(t, members.List(f.service), functiontest.AsMember("org-1")).Want(t, http.StatusOK, "").Decode(t, &views)
+	f := newMemberFixture(t)
+	var views []organizations.MemberView
+	f.Call(t, organizations.ListMembers(f.service), functiontest.AsMember("org-1")).Want(t, http.StatusOK, "").
+		Decode(t, &views)
 	if len(views) != 2 || views[0].UserID != "ada" || views[1].UserID != "bob" {
 		t.Fatalf("members = %+v, want ada and bob", views)
 	}
@@ -72,17 +75,17 @@ func TestList_ShowsAdminsFirst(t *testing.T) {
 	}
 }
 
-func TestList_NamesTheProviderThatManagesMembers(t *testing.T) {
+func TestListMembers_NamesTheProviderThatManagesMembers(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := newMemberFixture(t)
 	f.service.Provider = member.ManagedExternally{Issuer: "https://issuer.test"}
-	f.Call(t, members.List(f.service), functiontest.AsMember("org-1")).
+	f.Call(t, organizations.ListMembers(f.service), functiontest.AsMember("org-1")).
 		Want(t, http.StatusNotFound, "members_managed_elsewhere")
 }
 
-func TestSet_ChangesRolesAndAddsUsers(t *testing.T) {
+func TestSetMember_ChangesRolesAndAddsUsers(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := newMemberFixture(t)
 	if got := f.set(t, "bob", identity.RoleAdmin).Want(t, http.StatusOK, "").Text("role"); got != "admin" {
 		t.Errorf("role = %s, want admin", got)
 	}
@@ -95,9 +98,9 @@ func TestSet_ChangesRolesAndAddsUsers(t *testing.T) {
 	}
 }
 
-func TestSet_EndsTheSessionsOfAFormerAdmin(t *testing.T) {
+func TestSetMember_EndsTheSessionsOfAFormerAdmin(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := newMemberFixture(t)
 	f.set(t, "bob", identity.RoleAdmin).Want(t, http.StatusOK, "")
 	f.set(t, "ada", identity.RoleMember).Want(t, http.StatusOK, "")
 	if !slices.Equal(f.Firebase.Revoked, []string{"ada"}) {
@@ -105,30 +108,30 @@ func TestSet_EndsTheSessionsOfAFormerAdmin(t *testing.T) {
 	}
 }
 
-func TestRoutes_KeepTheLastAdmin(t *testing.T) {
+func TestMembers_KeepTheLastAdmin(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := newMemberFixture(t)
 	f.set(t, "ada", identity.RoleMember).Want(t, http.StatusConflict, "last_admin")
 	f.remove(t, "ada").Want(t, http.StatusConflict, "last_admin")
 }
 
-func TestRoutes_DoNotFindUsersOfOtherOrganizations(t *testing.T) {
+func TestMembers_DoNotFindUsersOfOtherOrganizations(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := newMemberFixture(t)
 	for _, user := range []string{"eve", "unknown"} {
 		f.set(t, user, identity.RoleMember).Want(t, http.StatusNotFound, "member_not_found")
 		f.remove(t, user).Want(t, http.StatusNotFound, "member_not_found")
 	}
 }
 
-func TestSet_RefusesAnUnknownRole(t *testing.T) {
+func TestSetMember_RefusesAnUnknownRole(t *testing.T) {
 	t.Parallel()
-	newFixture(t).set(t, "bob", "owner").Want(t, http.StatusUnprocessableEntity, "validation_error")
+	newMemberFixture(t).set(t, "bob", "owner").Want(t, http.StatusUnprocessableEntity, "validation_error")
 }
 
-func TestRemove_EndsTheMembershipAndItsSessions(t *testing.T) {
+func TestRemoveMember_EndsTheMembershipAndItsSessions(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := newMemberFixture(t)
 	f.remove(t, "bob").Want(t, http.StatusNoContent, "")
 	if got := f.Firebase.Persons["bob"].OrganizationID; got != "" {
 		t.Errorf("bob is in %q, want no organization", got)
