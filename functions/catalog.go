@@ -8,12 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"agents.example/controlplane/functions/agentlogs"
-	"agents.example/controlplane/functions/agentmetrics"
 	"agents.example/controlplane/functions/agents"
 	"agents.example/controlplane/functions/auditlog"
 	"agents.example/controlplane/functions/console"
-	"agents.example/controlplane/functions/credentials"
 	"agents.example/controlplane/functions/events"
 	"agents.example/controlplane/functions/mcp/mcproute"
 	"agents.example/controlplane/functions/organizations"
@@ -167,16 +164,16 @@ func agentRoutes(d Dependencies) []function.Route {
 		agents.Stop(d.Agents, d.Addresses),
 		agents.Start(d.Agents, d.Addresses),
 		agents.MigrateSandbox(d.Agents, d.Addresses),
-		agentmetrics.Get(d.Agents, d.Metrics),
-		agentlogs.Get(d.Agents, d.Logs, d.Slots),
+		agents.Metrics(d.Agents, d.Metrics),
+		agents.Log(d.Agents, d.Logs, d.Slots),
 		secrets.List(d.Agents),
 		secrets.Put(writer, d.Addresses),
 		secrets.Delete(writer, d.Addresses),
 		secrets.ListOperations(d.Agents, d.Operations),
 		secrets.GetOperation(d.Agents, d.Operations),
 		secrets.Reconcile(writer, d.Operations, d.Addresses),
-		credentials.Reveal(d.Agents, d.Credentials),
-		credentials.Rotate(writer, d.Addresses),
+		agents.RevealCredentials(d.Agents, d.Credentials),
+		agents.RotateCredentials(writer, d.Addresses),
 		mcproute.Route(d.API),
 	}
 }

@@ -1,5 +1,5 @@
 // Package agents has the routes of agents, one file for a route or a family of similar routes. It does not have their
-// rules; package agent does.
+// rules: package agent does, and packages credential, metrics and agentlog do for what belongs to an agent.
 package agents
 
 import (

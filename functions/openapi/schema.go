@@ -179,6 +179,7 @@ func publicNames() map[string]string {
 		"agent.DeletedResource":          "DeletedResource",
 		"agent.DeletionStatus":           "DeletionStatus",
 		"agent.ResourceName":             "DeletedResourceName",
+		"agents.CredentialsView":         "Credentials",
 		"agents.Reachable":               "DashboardReachability",
 		"agents.Reason":                  "DashboardReachabilityReason",
 		"audit.View":                     "AuditEntry",

@@ -1,4 +1,4 @@
-package agentlogs_test
+package agents_test
 
 import (
 	"fmt"
@@ -15,13 +15,13 @@ import (
 	"agents.example/controlplane/shared/nettest"
 )
 
-// TestFollow_TheGoClientLosesAndRepeatsNoLine follows a log for 25 minutes over connections that break off at random
+// TestFollowLog_TheGoClientLosesAndRepeatsNoLine follows a log for 25 minutes over connections that break off at random
 // places. The answers have a limit of 10 minutes, the container restarts, and the agent gets another pod.
-func TestFollow_TheGoClientLosesAndRepeatsNoLine(t *testing.T) {
+func TestFollowLog_TheGoClientLosesAndRepeatsNoLine(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
-			f := newFixture()
+			f := newLogFixture()
 			const lines = 1500
 			go func() {
 				p := f.cell.Start(f.agent.ID)

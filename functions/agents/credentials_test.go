@@ -1,11 +1,11 @@
-package credentials_test
+package agents_test
 
 import (
 	"net/http"
 	"testing"
 	"time"
 
-	"agents.example/controlplane/functions/credentials"
+	"agents.example/controlplane/functions/agents"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
@@ -19,38 +19,38 @@ import (
 
 const unknownID = "00000000-0000-4000-8000-000000000000"
 
-func reveal(t *testing.T, b *functiontest.Backend, as functiontest.Option, id string) functiontest.Response {
+func revealCredentials(t *testing.T, b *functiontest.Backend, as functiontest.Option, id string) functiontest.Response {
 	t.Helper()
-	return b.Call(t, credentials.Reveal(b.Agents, b.Credentials), as, functiontest.Path("agent_id", id))
+	return b.Call(t, agents.RevealCredentials(b.Agents, b.Credentials), as, functiontest.Path("agent_id", id))
 }
 
-func rotate(t *testing.T, b *functiontest.Backend, as functiontest.Option, id string) functiontest.Response {
+func rotateCredentials(t *testing.T, b *functiontest.Backend, as functiontest.Option, id string) functiontest.Response {
 	t.Helper()
 	writer := secretwrite.Service{Agents: b.Agents, Secrets: b.SecretWriter, Now: time.Now}
-	return b.Call(t, credentials.Rotate(writer, b.Addresses), as, functiontest.Path("agent_id", id))
+	return b.Call(t, agents.RotateCredentials(writer, b.Addresses), as, functiontest.Path("agent_id", id))
 }
 
-func TestRoutes_AreForAdmins(t *testing.T) {
+func TestCredentials_AreForAdmins(t *testing.T) {
 	t.Parallel()
 	for _, r := range []function.Route{
-		credentials.Reveal(nil, nil), credentials.Rotate(secretwrite.Service{}, agent.Addresses{}),
+		agents.RevealCredentials(nil, nil), agents.RotateCredentials(secretwrite.Service{}, agent.Addresses{}),
 	} {
 		functiontest.CheckRefusals(t, r, function.Admin, functiontest.Path("agent_id", unknownID))
 	}
 }
 
-func TestReveal_ShowsTheCredentialsInForce(t *testing.T) {
+func TestRevealCredentials_ShowsTheCredentialsInForce(t *testing.T) {
 	t.Parallel()
 	b := functiontest.New(t)
 	a := b.RunningAgent(t, "org-1", nil)
-	var v credentials.View
-	res := reveal(t, b, functiontest.AsAdmin("org-1"), a.ID).Want(t, http.StatusOK, "")
+	var v agents.CredentialsView
+	res := revealCredentials(t, b, functiontest.AsAdmin("org-1"), a.ID).Want(t, http.StatusOK, "")
 	res.Decode(t, &v)
 	inForce, err := b.Credentials.GetCredentials(t.Context(), a.ID, a.CredentialVersion)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := credentials.View{
+	want := agents.CredentialsView{
 		AgentID: a.ID, DashboardUsername: inForce.DashboardUsername,
 		DashboardPassword: inForce.DashboardPassword, TenantAPIKey: inForce.APIKey,
 		CredentialVersion: a.CredentialVersion,
@@ -64,12 +64,12 @@ func TestReveal_ShowsTheCredentialsInForce(t *testing.T) {
 	}
 }
 
-func TestReveal_WritesAnAuditEntryEachTime(t *testing.T) {
+func TestRevealCredentials_WritesAnAuditEntryEachTime(t *testing.T) {
 	t.Parallel()
 	b := functiontest.New(t)
 	a := b.RunningAgent(t, "org-1", nil)
 	for range 2 {
-		reveal(t, b, functiontest.AsAdmin("org-1"), a.ID).Want(t, http.StatusOK, "")
+		revealCredentials(t, b, functiontest.AsAdmin("org-1"), a.ID).Want(t, http.StatusOK, "")
 	}
 	wantReveals(t, b, 2)
 }
@@ -93,12 +93,12 @@ func wantReveals(t *testing.T, b *functiontest.Backend, want int) {
 }
 
 // A kept answer would hold secrets, so a repeated request reads the credentials again.
-func TestReveal_RepeatedWithAKeyWritesAnotherAuditEntry(t *testing.T) {
+func TestRevealCredentials_RepeatedWithAKeyWritesAnotherAuditEntry(t *testing.T) {
 	t.Parallel()
 	b := functiontest.New(t)
 	a := b.RunningAgent(t, "org-1", nil)
 	for range 2 {
-		res := b.Call(t, credentials.Reveal(b.Agents, b.Credentials), functiontest.AsAdmin("org-1"),
+		res := b.Call(t, agents.RevealCredentials(b.Agents, b.Credentials), functiontest.AsAdmin("org-1"),
 			functiontest.Path("agent_id", a.ID), functiontest.Header(idempotency.Header, "once"))
 		if res.Want(t, http.StatusOK, "").Text("dashboard_password") == "" {
 			t.Error("the answer has no password")
@@ -107,20 +107,20 @@ func TestReveal_RepeatedWithAKeyWritesAnotherAuditEntry(t *testing.T) {
 	wantReveals(t, b, 2)
 }
 
-func TestReveal_RefusesAnAgentWithoutCredentials(t *testing.T) {
+func TestRevealCredentials_RefusesAnAgentWithoutCredentials(t *testing.T) {
 	t.Parallel()
 	b := functiontest.New(t)
 	id := b.CallNamed(t, "CreateAgent", functiontest.AsAdmin("org-1"),
 		functiontest.Body(map[string]string{"name": "new", "resource_plan": "hobby"})).Text("id")
-	reveal(t, b, functiontest.AsAdmin("org-1"), id).Want(t, http.StatusConflict, "credentials_not_ready")
+	revealCredentials(t, b, functiontest.AsAdmin("org-1"), id).Want(t, http.StatusConflict, "credentials_not_ready")
 }
 
-func TestRotate_IsPendingUntilAWorkerProvesIt(t *testing.T) {
+func TestRotateCredentials_IsPendingUntilAWorkerProvesIt(t *testing.T) {
 	t.Parallel()
 	b := functiontest.New(t)
 	a := b.RunningAgent(t, "org-1", nil)
 	for range 2 { // a second request joins the rotation
-		res := rotate(t, b, functiontest.AsAdmin("org-1"), a.ID).Want(t, http.StatusOK, "")
+		res := rotateCredentials(t, b, functiontest.AsAdmin("org-1"), a.ID).Want(t, http.StatusOK, "")
 		if got := res.JSON["credential_rotation_pending"]; got != true {
 			t.Errorf("credential_rotation_pending = %v, want true", got)
 		}
@@ -132,12 +132,12 @@ func TestRotate_IsPendingUntilAWorkerProvesIt(t *testing.T) {
 	}
 }
 
-func TestRoutes_DoNotFindAgentsOfOtherOrganizations(t *testing.T) {
+func TestCredentials_DoNotFindAgentsOfOtherOrganizations(t *testing.T) {
 	t.Parallel()
 	b := functiontest.New(t)
 	a := b.RunningAgent(t, "org-1", nil)
 	for _, call := range []func(*testing.T, *functiontest.Backend, functiontest.Option, string) functiontest.Response{
-		reveal, rotate,
+		revealCredentials, rotateCredentials,
 	} {
 		call(t, b, functiontest.AsAdmin("org-2"), a.ID).Want(t, http.StatusNotFound, "agent_not_found")
 		call(t, b, functiontest.AsAdmin("org-1"), unknownID).Want(t, http.StatusNotFound, "agent_not_found")

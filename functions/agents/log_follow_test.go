@@ -1,4 +1,4 @@
-package agentlogs_test
+package agents_test
 
 import (
 	"bufio"
@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"agents.example/controlplane/functions/agentlogs"
+	"agents.example/controlplane/functions/agents"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agentlog"
@@ -24,7 +24,7 @@ import (
 const events = "text/event-stream"
 
 // answerOf calls the route in the background. The answer arrives when the call has ended.
-func (f fixture) answerOf(t *testing.T, query string, options ...functiontest.Option) <-chan functiontest.Response {
+func (f logFixture) answerOf(t *testing.T, query string, options ...functiontest.Option) <-chan functiontest.Response {
 	t.Helper()
 	answer := make(chan functiontest.Response, 1)
 	go func() { answer <- f.get(t, query, options...) }()
@@ -32,16 +32,16 @@ func (f fixture) answerOf(t *testing.T, query string, options ...functiontest.Op
 	return answer
 }
 
-// event is a server-sent event.
-type event struct {
+// sentEvent is a server-sent event.
+type sentEvent struct {
 	id, message string
 }
 
 // parseEvents returns the events of a body, and the number of its comments.
-func parseEvents(t *testing.T, body []byte) (found []event, comments int) {
+func parseEvents(t *testing.T, body []byte) (found []sentEvent, comments int) {
 	t.Helper()
 	for block := range strings.SplitSeq(strings.TrimSuffix(string(body), "\n\n"), "\n\n") {
-		var e event
+		var e sentEvent
 		for field := range strings.Lines(block) {
 			name, value, _ := strings.Cut(strings.TrimSuffix(field, "\n"), ": ")
 			switch name {
@@ -61,13 +61,13 @@ func parseEvents(t *testing.T, body []byte) (found []event, comments int) {
 	return found, comments
 }
 
-func TestFollow_EndsAfterTenMinutes(t *testing.T) {
+func TestFollowLog_EndsAfterTenMinutes(t *testing.T) {
 	t.Parallel()
 	for accept, contentType := range map[string]string{
 		"": "application/x-ndjson", "*/*": "application/x-ndjson", events: events, "text/*": events,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			f := newFixture()
+			f := newLogFixture()
 			p := f.cell.Start(f.agent.ID)
 			p.Write(time.Now(), "0")
 			begun := time.Now()
@@ -105,12 +105,12 @@ func TestFollow_EndsAfterTenMinutes(t *testing.T) {
 	}
 }
 
-// TestFollow_ResumesAfterEveryEvent breaks the stream off after each event. Lines share times, and the container
+// TestFollowLog_ResumesAfterEveryEvent breaks the stream off after each event. Lines share times, and the container
 // restarts.
-func TestFollow_ResumesAfterEveryEvent(t *testing.T) {
+func TestFollowLog_ResumesAfterEveryEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture()
+		f := newLogFixture()
 		p := f.cell.Start(f.agent.ID)
 		at := time.Now()
 		p.Write(at, "a", "a", "b", "a", "c")
@@ -141,10 +141,10 @@ func TestFollow_ResumesAfterEveryEvent(t *testing.T) {
 	})
 }
 
-func TestFollow_GoesOnInTheNextContainer(t *testing.T) {
+func TestFollowLog_GoesOnInTheNextContainer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture()
+		f := newLogFixture()
 		p := f.cell.Start(f.agent.ID)
 		p.Write(time.Now(), "1")
 		answer := f.answerOf(t, "follow=true")
@@ -171,7 +171,7 @@ func TestFollow_GoesOnInTheNextContainer(t *testing.T) {
 	})
 }
 
-func TestFollow_EndsWithoutWaitingIfTheAgentGetsNoPod(t *testing.T) {
+func TestFollowLog_EndsWithoutWaitingIfTheAgentGetsNoPod(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		status  agent.Status
@@ -183,7 +183,7 @@ func TestFollow_EndsWithoutWaitingIfTheAgentGetsNoPod(t *testing.T) {
 		"running": {status: agent.Running, patient: true}, "in error": {status: agent.Error, patient: true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			f := newFixture()
+			f := newLogFixture()
 			p := f.cell.Start(f.agent.ID)
 			p.Write(time.Now(), "1")
 			answer := f.answerOf(t, "follow=true")
@@ -204,14 +204,14 @@ func TestFollow_EndsWithoutWaitingIfTheAgentGetsNoPod(t *testing.T) {
 	}
 }
 
-func TestFollow_EndsAtAShutdownAndWithItsClient(t *testing.T) {
+func TestFollowLog_EndsAtAShutdownAndWithItsClient(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(shutdown, cancel func()){
 		"shutdown":             func(shutdown, _ func()) { shutdown() },
 		"the client goes away": func(_, cancel func()) { cancel() },
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			f := newFixture()
+			f := newLogFixture()
 			f.cell.Start(f.agent.ID).Write(time.Now(), "1")
 			ending, shutdown := context.WithCancel(context.Background())
 			defer shutdown()
@@ -234,16 +234,16 @@ func TestFollow_EndsAtAShutdownAndWithItsClient(t *testing.T) {
 	}
 }
 
-// TestFollow_LimitsTheAnswersOfACaller also ends the answers in every way, after which others may follow.
-func TestFollow_LimitsTheAnswersOfACaller(t *testing.T) {
+// TestFollowLog_LimitsTheAnswersOfACaller also ends the answers in every way, after which others may follow.
+func TestFollowLog_LimitsTheAnswersOfACaller(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(f fixture, cancel, shutdown func()){
-		"the client goes away": func(_ fixture, cancel, _ func()) { cancel() },
-		"shutdown":             func(_ fixture, _, shutdown func()) { shutdown() },
-		"no pod":               func(f fixture, _, _ func()) { f.cell.Remove(f.agent.ID) },
+	for name, end := range map[string]func(f logFixture, cancel, shutdown func()){
+		"the client goes away": func(_ logFixture, cancel, _ func()) { cancel() },
+		"shutdown":             func(_ logFixture, _, shutdown func()) { shutdown() },
+		"no pod":               func(f logFixture, _, _ func()) { f.cell.Remove(f.agent.ID) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			f := newFixture()
+			f := newLogFixture()
 			f.cell.Start(f.agent.ID)
 			ending, shutdown := context.WithCancel(context.Background())
 			defer shutdown()
@@ -270,14 +270,14 @@ func TestFollow_LimitsTheAnswersOfACaller(t *testing.T) {
 	}
 }
 
-func TestFollow_HoldsNoSlotAfterAFailure(t *testing.T) {
+func TestFollowLog_HoldsNoSlotAfterAFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture()
+		f := newLogFixture()
 		for range 10 {
 			f.get(t, "follow=true").Want(t, http.StatusConflict, "agent_not_running")
 		}
-		broken := agentlogs.Get(f.store, panickingSource{}, f.slots)
+		broken := agents.Log(f.store, panickingSource{}, f.slots)
 		ctx, cancel := context.WithCancel(t.Context())
 		functiontest.Call(t, broken, functiontest.AsAdmin(org), functiontest.Path("agent_id", f.agent.ID),
 			functiontest.Query(url.Values{"follow": {"true"}}), functiontest.WithContext(ctx)).
@@ -298,11 +298,11 @@ func (panickingSource) Open(context.Context, agent.Agent, agentlog.Options) (age
 	panic("a defect")
 }
 
-// TestFollow_SendsLinesImmediately uses a real connection, because a recorder does not show when bytes are sent.
-func TestFollow_SendsLinesImmediately(t *testing.T) {
+// TestFollowLog_SendsLinesImmediately uses a real connection, because a recorder does not show when bytes are sent.
+func TestFollowLog_SendsLinesImmediately(t *testing.T) {
 	t.Parallel()
 	for _, accept := range []string{"application/x-ndjson", events} {
-		f := newFixture()
+		f := newLogFixture()
 		p := f.cell.Start(f.agent.ID)
 		server := functiontest.Serve(t, function.Mux([]function.Served{f.route.Served(functiontest.NewGuard())}))
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

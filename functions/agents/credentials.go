@@ -1,6 +1,4 @@
-// Package credentials has the routes of the credentials of an agent's own dashboard and API. It does not generate them;
-// package credential does.
-package credentials
+package agents
 
 import (
 	"context"
@@ -16,16 +14,12 @@ import (
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/ratelimit"
+	"agents.example/controlplane/shared/rehearsal"
+	"agents.example/controlplane/shared/secretwrite"
 )
 
-type path struct {
-	Path struct {
-		AgentID function.UUID `json:"agent_id" jsonschema:"The agent's id."`
-	} `json:"path"`
-}
-
-// View is an agent's credentials in an answer.
-type View struct {
+// CredentialsView is an agent's credentials in an answer.
+type CredentialsView struct {
 	AgentID           string `json:"agent_id" jsonschema:"The agent's id."`
 	DashboardUsername string `json:"dashboard_username" jsonschema:"The user name of the agent's dashboard."`
 	DashboardPassword string `json:"dashboard_password" jsonschema:"The password of the agent's dashboard."`
@@ -35,40 +29,56 @@ type View struct {
 }
 
 // AmendSchema adds formats that the types of the fields do not imply.
-func (View) AmendSchema(s *jsonschema.Schema) { s.Properties["agent_id"].Format = "uuid" }
+func (CredentialsView) AmendSchema(s *jsonschema.Schema) { s.Properties["agent_id"].Format = "uuid" }
 
 // Example implements function.Exampler.
-func (View) Example() any {
-	return View{
+func (CredentialsView) Example() any {
+	return CredentialsView{
 		AgentID: "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90", DashboardUsername: agent.DashboardUsername,
 		DashboardPassword: "(a password)", TenantAPIKey: "(a key)", CredentialVersion: 1,
 	}
 }
 
-// Reveal shows the password of an agent's dashboard and the key of its API. It writes the time to the agent's record,
-// so that the same commit writes an audit entry.
-func Reveal(agents agent.Store, secrets credential.Reader) function.Route {
+// RevealCredentials shows the password of an agent's dashboard and the key of its API. It writes the time to the
+// agent's record, so that the same commit writes an audit entry.
+func RevealCredentials(agents agent.Store, secrets credential.Reader) function.Route {
 	return function.Route{
 		Name: "RevealCredentials", Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/credentials/reveal",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.SecretRead},
 		Limit:  ratelimit.Reveals,
 		Status: http.StatusOK, Summary: "Reveal an agent's credentials", Errors: []fault.Kind{fault.Conflict},
-		Handle: function.Handle(func(ctx context.Context, in path) (View, error) {
+		Handle: function.Handle(func(ctx context.Context, in path) (CredentialsView, error) {
 			// A repeated request gets no stored answer: it would hold secrets, and the repeat would have no audit
 			// entry.
 			idempotency.DiscardAnswer(ctx)
 			audit.CallEntryFrom(ctx).Begin() // the credentials are read after the commit
 			now := time.Now().UTC()
-			a, err := agents.Change(ctx, string(in.Path.AgentID), func(a *agent.Agent) error { return a.Reveal(now) })
+			a, err := agents.Change(ctx, in.id(), func(a *agent.Agent) error { return a.Reveal(now) })
 			if err != nil {
-				return View{}, err
+				return CredentialsView{}, err
 			}
 			c, err := secrets.GetCredentials(ctx, a.ID, a.CredentialVersion)
-			return View{
+			return CredentialsView{
 				AgentID: a.ID, DashboardUsername: c.DashboardUsername, DashboardPassword: c.DashboardPassword,
 				TenantAPIKey:      c.APIKey,
 				CredentialVersion: a.CredentialVersion, RotationPending: a.RotationPending,
 			}, err
+		}),
+	}
+}
+
+// RotateCredentials replaces an agent's credentials. The rotation is pending until the agent accepts the new
+// credentials and refuses the old ones.
+func RotateCredentials(writer secretwrite.Service, d agent.Addresses) function.Route {
+	return function.Route{
+		Name: "RotateCredentials", Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/credentials/rotate",
+		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd},
+		Reads:  readsAgent,
+		Status: http.StatusOK, Summary: "Rotate an agent's credentials", Errors: []fault.Kind{fault.Conflict},
+		Rehearsal: function.Rehearse(rehearsal.Of(d)),
+		Handle: function.Handle(func(ctx context.Context, in path) (agent.View, error) {
+			a, err := writer.Rotate(ctx, in.id())
+			return show(ctx, a, d), err
 		}),
 	}
 }

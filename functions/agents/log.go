@@ -1,6 +1,4 @@
-// Package agentlogs has the route that reads an agent's log. It does not read logs from cells; package agentlog defines
-// how that is done.
-package agentlogs
+package agents
 
 import (
 	"context"
@@ -12,7 +10,6 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agentlog"
-	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/ratelimit"
@@ -46,10 +43,8 @@ func (p *position) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-type getInput struct {
-	Path struct {
-		AgentID function.UUID `json:"agent_id" jsonschema:"The agent's id."`
-	} `json:"path"`
+type logInput struct {
+	path
 	Query struct {
 		Tail     tail           `json:"tail,omitempty"`
 		Since    function.Since `json:"since,omitzero" jsonschema:"The time of the oldest line, or a duration such as 10m before now."`
@@ -61,7 +56,7 @@ type getInput struct {
 	} `json:"header"`
 }
 
-func (in getInput) options(now time.Time) (agentlog.Options, error) {
+func (in logInput) options(now time.Time) (agentlog.Options, error) {
 	q := in.Query
 	if q.Previous && q.Follow {
 		const why = "a previous container writes no further lines; leave out follow or previous"
@@ -80,46 +75,46 @@ func (in getInput) options(now time.Time) (agentlog.Options, error) {
 	return o, nil
 }
 
-// Get reads an agent's log from its cell, and follows it if asked to. An answer that follows a log holds one of the
+// Log reads an agent's log from its cell, and follows it if asked to. An answer that follows a log holds one of the
 // slots.
-func Get(agents agent.Store, logs agentlog.Source, slots *ratelimit.Slots) function.Route {
+func Log(agents agent.Store, logs agentlog.Source, slots *ratelimit.Slots) function.Route {
 	return function.Route{
 		Name: "GetAgentLogs", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}/logs",
 		Role: function.RoleAccounts, Access: function.Admin,
 		Needs:  []function.Need{function.Firestore, function.PodLogs},
-		Reads:  func(path func(string) string) document.Ref { return agent.Document(path("agent_id")) },
+		Reads:  readsAgent,
 		Status: http.StatusOK, Summary: "Get an agent's log",
 		// Conflict: no container, or no previous one. Invalid: previous and follow together.
 		Errors: []fault.Kind{fault.Conflict, fault.Invalid},
-		Handle: function.Handle(func(ctx context.Context, in getInput) (Log, error) {
+		Handle: function.Handle(func(ctx context.Context, in logInput) (openLog, error) {
 			o, err := in.options(time.Now())
 			if err != nil {
-				return Log{}, err
+				return openLog{}, err
 			}
-			a, err := agents.Get(ctx, string(in.Path.AgentID))
+			a, err := agents.Get(ctx, in.id())
 			if err != nil {
-				return Log{}, err
+				return openLog{}, err
 			}
 			release := func() {}
 			if o.Follow {
 				if release, err = function.HoldSlot(ctx, slots); err != nil {
-					return Log{}, err
+					return openLog{}, err
 				}
 			}
 			s, err := logs.Open(ctx, a, o)
 			if err != nil {
 				release()
-				return Log{}, err
+				return openLog{}, err
 			}
-			return Log{
+			return openLog{
 				ctx: ctx, agents: agents, source: logs, agent: a, stream: s, follow: o.Follow, release: release,
 			}, nil
 		}),
 	}
 }
 
-// Log is an open log. The end of the request closes it, also if no body is written.
-type Log struct {
+// openLog is an open log. The end of the request closes it, also if no body is written.
+type openLog struct {
 	ctx    context.Context // of the request
 	agents agent.Store
 	source agentlog.Source
@@ -134,7 +129,7 @@ type Log struct {
 const linesType = "application/x-ndjson"
 
 // Reply implements function.Reply.
-func (l Log) Reply(h http.Header) any {
+func (l openLog) Reply(h http.Header) any {
 	if l.stream != nil && !l.follow {
 		h.Set("Vary", "Accept") // as for an answer that follows
 		return function.Raw{ContentType: linesType, Stream: l.copy, Item: agentlog.LineView{}}
@@ -151,12 +146,12 @@ func (l Log) Reply(h http.Header) any {
 	}
 }
 
-func (l Log) copy(w io.Writer) error {
+func (l openLog) copy(w io.Writer) error {
 	defer func() { _ = l.stream.Close() }()
 	return agentlog.Copy(w, l.stream)
 }
 
-func (l Log) send(w io.Writer, e agentlog.Encoder) error {
+func (l openLog) send(w io.Writer, e agentlog.Encoder) error {
 	defer l.release()
 	f := agentlog.Follower{
 		Source: l.source, Agent: l.agent, GetsPod: l.getsPod, Shutdown: function.Shutdown(l.ctx),
@@ -166,7 +161,7 @@ func (l Log) send(w io.Writer, e agentlog.Encoder) error {
 }
 
 // getsPod reports whether the agent still wants a pod. If its record cannot be read, it may.
-func (l Log) getsPod(ctx context.Context) bool {
+func (l openLog) getsPod(ctx context.Context) bool {
 	a, err := l.agents.Get(ctx, l.agent.ID)
 	if err != nil {
 		return !fault.Is(err, fault.NotFound)

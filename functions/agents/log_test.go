@@ -1,4 +1,4 @@
-package agentlogs_test
+package agents_test
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"agents.example/controlplane/functions/agentlogs"
+	"agents.example/controlplane/functions/agents"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agentlog"
@@ -59,8 +59,8 @@ func (s *oneAgent) Get(ctx context.Context, id string) (agent.Agent, error) {
 	return s.agent, nil
 }
 
-// fixture is the route over a simulated cell.
-type fixture struct {
+// logFixture is the route over a simulated cell.
+type logFixture struct {
 	cell  *agentlogtest.Cell
 	store *oneAgent
 	agent agent.Agent
@@ -68,19 +68,19 @@ type fixture struct {
 	slots *ratelimit.Slots
 }
 
-func newFixture() fixture {
-	f := fixture{
+func newLogFixture() logFixture {
+	f := logFixture{
 		cell:  agentlogtest.NewCell(),
 		agent: agent.Agent{ID: uuid.NewString(), OrganizationID: org, Cell: "cell-1", Status: agent.Running},
 	}
 	f.store = &oneAgent{agent: f.agent}
 	f.slots = ratelimit.NewSlots(ratelimit.StandardSlots(1, 40))
-	f.route = agentlogs.Get(f.store, f.cell, f.slots)
+	f.route = agents.Log(f.store, f.cell, f.slots)
 	return f
 }
 
 // get calls the route as an admin.
-func (f fixture) get(t *testing.T, query string, options ...functiontest.Option) functiontest.Response {
+func (f logFixture) get(t *testing.T, query string, options ...functiontest.Option) functiontest.Response {
 	t.Helper()
 	values, err := url.ParseQuery(query)
 	if err != nil {
@@ -121,9 +121,9 @@ func messages(lines []line) string {
 	return strings.Join(all, " ")
 }
 
-func TestGet_WritesOneLineOfJSONPerLine(t *testing.T) {
+func TestLog_WritesOneLineOfJSONPerLine(t *testing.T) {
 	t.Parallel()
-	f := newFixture()
+	f := newLogFixture()
 	at := time.Date(2026, time.March, 2, 9, 30, 0, 5, time.UTC)
 	p := f.cell.Start(f.agent.ID)
 	p.Write(at, "<b> & \"quoted\"\u2028")
@@ -143,9 +143,9 @@ func TestGet_WritesOneLineOfJSONPerLine(t *testing.T) {
 	}
 }
 
-func TestGet_ChoosesLines(t *testing.T) {
+func TestLog_ChoosesLines(t *testing.T) {
 	t.Parallel()
-	f := newFixture()
+	f := newLogFixture()
 	p := f.cell.Start(f.agent.ID)
 	p.Write(time.Now().Add(-time.Hour), "former")
 	p.Restart()
@@ -177,9 +177,9 @@ func TestGet_ChoosesLines(t *testing.T) {
 	}
 }
 
-func TestGet_RefusesInvalidParameters(t *testing.T) {
+func TestLog_RefusesInvalidParameters(t *testing.T) {
 	t.Parallel()
-	f := newFixture()
+	f := newLogFixture()
 	f.cell.Start(f.agent.ID)
 	for query, where := range map[string]string{
 		"tail=0": "tail", "tail=5001": "tail", "tail=-1": "tail", "tail=x": "tail", "since=yesterday": "since",
@@ -194,16 +194,17 @@ func TestGet_RefusesInvalidParameters(t *testing.T) {
 		}
 	}
 	res := f.get(t, "follow=true", functiontest.Header("Last-Event-ID", "1"))
-	if res.Status != http.StatusUnprocessableEntity || !strings.Contains(string(res.Body), `["header","Last-Event-ID"]`) {
+	if res.Status != http.StatusUnprocessableEntity ||
+		!strings.Contains(string(res.Body), `["header","Last-Event-ID"]`) {
 		t.Errorf("a bad Last-Event-ID: answer %d %s, want 422 for it", res.Status, res.Body)
 	}
 }
 
-func TestGet_ExplainsWhyThereIsNoLog(t *testing.T) {
+func TestLog_ExplainsWhyThereIsNoLog(t *testing.T) {
 	t.Parallel()
 	down := fault.New(fault.Unavailable, "cluster_unavailable", "Retry.")
 	for name, c := range map[string]struct {
-		prepare    func(f fixture)
+		prepare    func(f logFixture)
 		query      string
 		as         functiontest.Option
 		wantStatus int
@@ -215,22 +216,22 @@ func TestGet_ExplainsWhyThereIsNoLog(t *testing.T) {
 			query: "follow=true", wantStatus: 409, wantCode: "agent_not_running",
 		},
 		"no previous container": {
-			prepare: func(f fixture) { f.cell.Start(f.agent.ID) },
+			prepare: func(f logFixture) { f.cell.Start(f.agent.ID) },
 			query:   "previous=true", wantStatus: 409, wantCode: "agent_not_restarted",
 		},
 		"the cluster does not answer": {
-			prepare: func(f fixture) { f.cell.Fail = func() error { return down } }, wantStatus: 503,
+			prepare: func(f logFixture) { f.cell.Fail = func() error { return down } }, wantStatus: 503,
 			wantCode: "cluster_unavailable", wantRetry: true,
 		},
 		"another organization": {
-			prepare: func(f fixture) { f.cell.Start(f.agent.ID) }, as: functiontest.AsAdmin("org-2"), wantStatus: 404,
-			wantCode: "agent_not_found",
+			prepare: func(f logFixture) { f.cell.Start(f.agent.ID) },
+			as:      functiontest.AsAdmin("org-2"), wantStatus: 404, wantCode: "agent_not_found",
 		},
 		"a member": {as: functiontest.AsMember(org), wantStatus: 403, wantCode: "role_required"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFixture()
+			f := newLogFixture()
 			if c.prepare != nil {
 				c.prepare(f)
 			}
@@ -246,9 +247,9 @@ func TestGet_ExplainsWhyThereIsNoLog(t *testing.T) {
 	}
 }
 
-func TestGet_CutsLinesAndTruncatesAnswers(t *testing.T) {
+func TestLog_CutsLinesAndTruncatesAnswers(t *testing.T) {
 	t.Parallel()
-	f := newFixture()
+	f := newLogFixture()
 	p := f.cell.Start(f.agent.ID)
 	long := strings.Repeat("\x01", 2*agentlog.MaxMessage) // six bytes each in JSON
 	for range 60 {
@@ -274,9 +275,9 @@ func TestGet_CutsLinesAndTruncatesAnswers(t *testing.T) {
 	}
 }
 
-func TestGet_AnswersHeadWithoutReadingTheLog(t *testing.T) {
+func TestLog_AnswersHeadWithoutReadingTheLog(t *testing.T) {
 	t.Parallel()
-	f := newFixture()
+	f := newLogFixture()
 	f.cell.Start(f.agent.ID).Write(time.Now(), "a")
 	f.route.Method = http.MethodHead
 	for _, query := range []string{"", "follow=true"} {
@@ -286,20 +287,20 @@ func TestGet_AnswersHeadWithoutReadingTheLog(t *testing.T) {
 	}
 }
 
-// TestGet_KeepsLinesOutOfOurLog checks the log lines of calls that succeed, that fail and that are broken off.
-func TestGet_KeepsLinesOutOfOurLog(t *testing.T) { //nolint:paralleltest // captures the process's logger
+// TestLog_KeepsLinesOutOfOurLog checks the log lines of calls that succeed, that fail and that are broken off.
+func TestLog_KeepsLinesOutOfOurLog(t *testing.T) { //nolint:paralleltest // captures the process's logger
 	var logged bytes.Buffer
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewJSONHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	defer slog.SetDefault(before)
-	f := newFixture()
+	f := newLogFixture()
 	p := f.cell.Start(f.agent.ID)
 	p.Write(time.Now(), strings.Repeat("CANARY", 10_000), "CANARY")
 	f.get(t, "").Want(t, http.StatusOK, "")
 	ended, end := context.WithCancel(t.Context())
 	end()
 	f.get(t, "follow=true", functiontest.WithContext(ended))
-	failing := agentlogs.Get(f.store, brokenSource{}, f.slots)
+	failing := agents.Log(f.store, brokenSource{}, f.slots)
 	functiontest.Call(t, failing, functiontest.AsAdmin(org), functiontest.Path("agent_id", f.agent.ID)).
 		Want(t, http.StatusServiceUnavailable, "cluster_unavailable")
 	if n := strings.Count(logged.String(), "GetAgentLogs"); n != 3 || strings.Contains(logged.String(), "CANARY") {

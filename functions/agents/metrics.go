@@ -1,5 +1,4 @@
-// Package agentmetrics has the route that reads an agent's metrics. It does not collect them; package metrics does.
-package agentmetrics
+package agents
 
 import (
 	"context"
@@ -13,25 +12,23 @@ import (
 	"agents.example/controlplane/shared/metrics"
 )
 
-type getInput struct {
-	Path struct {
-		AgentID function.UUID `json:"agent_id" jsonschema:"The agent's id."`
-	} `json:"path"`
+type metricsInput struct {
+	path
 	Query struct {
 		Window metrics.Window `json:"window,omitempty" jsonschema:"How far back the series go; 24h by default."`
 	} `json:"query"`
 }
 
-// Get reads an agent's metrics as they were last collected. A client that prefers text gets the current figures in the
-// format of Prometheus.
-func Get(agents agent.Store, snapshots metrics.Store) function.Route {
+// Metrics reads an agent's metrics as they were last collected. A client that prefers text gets the current figures in
+// the format of Prometheus.
+func Metrics(agents agent.Store, snapshots metrics.Store) function.Route {
 	return function.Route{
 		Name: "GetAgentMetrics", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}/metrics",
 		Access: function.Member, Needs: []function.Need{function.Firestore},
 		Reads:  func(path func(string) string) document.Ref { return metrics.Document(path("agent_id")) },
 		Status: http.StatusOK, Summary: "Get an agent's metrics",
-		Handle: function.Handle(func(ctx context.Context, in getInput) (metrics.View, error) {
-			s, err := get(ctx, agents, snapshots, string(in.Path.AgentID))
+		Handle: function.Handle(func(ctx context.Context, in metricsInput) (metrics.View, error) {
+			s, err := readMetrics(ctx, agents, snapshots, in.id())
 			if err != nil {
 				return metrics.View{}, err
 			}
@@ -41,8 +38,11 @@ func Get(agents agent.Store, snapshots metrics.Store) function.Route {
 	}
 }
 
-// get reads the agent's snapshot. An agent from before snapshots existed has an empty one until its first collection.
-func get(ctx context.Context, agents agent.Store, snapshots metrics.Store, id string) (metrics.Snapshot, error) {
+// readMetrics reads the agent's snapshot. An agent from before snapshots existed has an empty one until its first
+// collection.
+func readMetrics(
+	ctx context.Context, agents agent.Store, snapshots metrics.Store, id string,
+) (metrics.Snapshot, error) {
 	s, err := snapshots.Get(ctx, id)
 	if !fault.Is(err, fault.NotFound) {
 		return s, err
