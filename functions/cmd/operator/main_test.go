@@ -13,7 +13,7 @@ import (
 
 	"agents.example/controlplane/emulators/firestoreemu"
 	"agents.example/controlplane/emulators/gcloud/gcloudtest"
-	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"

@@ -11,7 +11,7 @@ import (
 
 	"github.com/sethvargo/go-envconfig"
 
-	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/functions/operator"
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/infra/googleidentity"

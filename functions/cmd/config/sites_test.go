@@ -7,7 +7,7 @@ import (
 
 	"github.com/sethvargo/go-envconfig"
 
-	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/functions/cmd/config"
 )
 
 // readers read the configuration of each role, by the variables of URLs that it has.
