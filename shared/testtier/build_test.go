@@ -1,6 +1,4 @@
-//go:build unix
-
-package clustertest
+package testtier
 
 import (
 	"strings"
@@ -29,12 +27,5 @@ func TestCheckTime_FailsBeforeABuildThatDoesNotFit(t *testing.T) {
 				t.Errorf("the error %q does not say what to do", err)
 			}
 		})
-	}
-}
-
-func TestShared_CloseWithoutStart(t *testing.T) {
-	t.Parallel()
-	if err := new(Shared).Close(); err != nil {
-		t.Errorf("Close of a cluster that no test started: %v", err)
 	}
 }
