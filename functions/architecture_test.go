@@ -268,8 +268,8 @@ func TestLocalCloud_LinksOnlyWhatItsStartNeeds(t *testing.T) {
 		t.Fatal("emulators/local links nothing: it was not found")
 	}
 	for _, d := range deps {
-		if under(d, module+"emulators/bench", module+"emulators/load", module+"emulators/nodebench",
-			"net/http/httptest", "github.com/stripe", "github.com/hashicorp", "testing") {
+		if under(d, module+"emulators/bench", module+"emulators/load", "net/http/httptest", "github.com/stripe",
+			"github.com/hashicorp", "testing") {
 			t.Errorf("emulators/local links %s: use it in a program that is compiled on demand", d)
 		}
 	}

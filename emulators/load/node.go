@@ -1,8 +1,4 @@
-//go:build unix
-
-// Package nodebench measures agents whose pods are containers, in gVisor and in runc, next to agents whose pods are
-// processes. It uses a local cloud of each kind, one after the other. It does not know how any part works.
-package nodebench
+package load
 
 import (
 	"context"
@@ -11,15 +7,14 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"agents.example/controlplane/emulators/cloud"
 	"agents.example/controlplane/shared/client"
 )
 
-// Options configure Run.
-type Options struct {
+// NodeOptions configure MeasureNodes.
+type NodeOptions struct {
 	// Dir holds the clouds' logs.
 	Dir string
 	// Runc is the path of runc; empty leaves it out.
@@ -30,17 +25,17 @@ type Options struct {
 	Progress io.Writer
 }
 
-// Figures are what was measured of one kind of pods.
-type Figures struct {
+// NodeFigures are what was measured of one kind of pods.
+type NodeFigures struct {
 	// Kind says what runs the pods.
 	Kind string
 	// Running is the time from the request of an agent until it runs, and Deleted from the request of its deletion
-	// until it is gone. Both are sorted.
+	// until it is gone.
 	Running, Deleted []time.Duration
 	// Memory is the working set of an agent's pod in bytes, with its sandbox; 0 is not measured.
 	Memory float64
 	// Front is the time of a request that the front answers, and Agent of one that the agent answers, one after the
-	// other through the router. Both are sorted.
+	// other through the router.
 	Front, Agent []time.Duration
 	// Rate is the number of requests that the agent answers in a second, for concurrent clients, and Slow the time that
 	// 99 of 100 of them take at most.
@@ -48,8 +43,9 @@ type Figures struct {
 	Slow time.Duration
 }
 
-// Run measures every kind. It needs what a real node needs.
-func Run(ctx context.Context, o Options) (all []Figures, err error) {
+// MeasureNodes measures agents whose pods are containers, in gVisor and in runc, next to agents whose pods are
+// processes. It uses a local cloud of each kind, one after the other, and needs what a real node needs.
+func MeasureNodes(ctx context.Context, o NodeOptions) (all []NodeFigures, err error) {
 	kinds := []struct {
 		name string
 		node *cloud.NodeOptions
@@ -75,7 +71,7 @@ func Run(ctx context.Context, o Options) (all []Figures, err error) {
 }
 
 // measure measures the agents of one cloud.
-func (o Options) measure(ctx context.Context, options cloud.Options) (f Figures, err error) {
+func (o NodeOptions) measure(ctx context.Context, options cloud.Options) (f NodeFigures, err error) {
 	c, err := cloud.Start(ctx, options)
 	if err != nil {
 		return f, err
@@ -87,7 +83,7 @@ func (o Options) measure(ctx context.Context, options cloud.Options) (f Figures,
 	}
 	var ids []string
 	for range o.Agents {
-		id, took, err := create(ctx, api)
+		id, took, err := createAgent(ctx, api)
 		if err != nil {
 			return f, err
 		}
@@ -111,13 +107,11 @@ func (o Options) measure(ctx context.Context, options cloud.Options) (f Figures,
 		}
 		f.Deleted = append(f.Deleted, time.Since(began))
 	}
-	slices.Sort(f.Running)
-	slices.Sort(f.Deleted)
 	return f, nil
 }
 
-// create creates an agent, and returns how long it took until it ran.
-func create(ctx context.Context, api *client.Client) (id string, took time.Duration, err error) {
+// createAgent creates an agent, and returns how long it took until it ran.
+func createAgent(ctx context.Context, api *client.Client) (id string, took time.Duration, err error) {
 	began := time.Now()
 	a, err := api.CreateAgent(ctx, client.CreateAgentRequest{Name: "measured", ResourcePlan: client.PlanIDHobby})
 	if err == nil {
@@ -132,43 +126,34 @@ func create(ctx context.Context, api *client.Client) (id string, took time.Durat
 	return a.ID, time.Since(began), nil
 }
 
-// percentile returns the value that a share of sorted values is not above.
-func percentile(sorted []time.Duration, share float64) time.Duration {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[min(int(share*float64(len(sorted))), len(sorted)-1)]
-}
-
-// Print prints the figures as a table.
-func Print(out io.Writer, all []Figures) error {
-	const median, slow = 0.5, 0.99
+// PrintNodes prints the figures as a table.
+func PrintNodes(out io.Writer, all []NodeFigures) error {
 	w := newTable(out, all)
-	w.times("creation until the agent runs, median", seconds, func(f Figures) time.Duration {
-		return percentile(f.Running, median)
+	w.times("creation until the agent runs, median", seconds, func(f NodeFigures) time.Duration {
+		return percentile(f.Running, 50)
 	})
-	w.times("creation until the agent runs, longest", seconds, func(f Figures) time.Duration {
-		return percentile(f.Running, 1)
+	w.times("creation until the agent runs, longest", seconds, func(f NodeFigures) time.Duration {
+		return percentile(f.Running, 100)
 	})
-	w.times("deletion until it is gone, median", seconds, func(f Figures) time.Duration {
-		return percentile(f.Deleted, median)
+	w.times("deletion until it is gone, median", seconds, func(f NodeFigures) time.Duration {
+		return percentile(f.Deleted, 50)
 	})
 	w.row("memory of a pod", mebibytes)
-	w.times("request that the front answers, median", exact, func(f Figures) time.Duration {
-		return percentile(f.Front, median)
+	w.times("request that the front answers, median", exact, func(f NodeFigures) time.Duration {
+		return percentile(f.Front, 50)
 	})
-	w.times("request that the agent answers, median", exact, func(f Figures) time.Duration {
-		return percentile(f.Agent, median)
+	w.times("request that the agent answers, median", exact, func(f NodeFigures) time.Duration {
+		return percentile(f.Agent, 50)
 	})
-	w.times("the same, 99 of 100", exact, func(f Figures) time.Duration { return percentile(f.Agent, slow) })
-	w.row(fmt.Sprintf("requests of %d clients", clients), func(f Figures) string {
+	w.times("the same, 99 of 100", exact, func(f NodeFigures) time.Duration { return percentile(f.Agent, 99) })
+	w.row(fmt.Sprintf("requests of %d clients", nodeClients), func(f NodeFigures) string {
 		return fmt.Sprintf("%.0f/s, %.2f x", f.Rate, f.Rate/all[0].Rate)
 	})
-	w.times("the same, 99 of 100", exact, func(f Figures) time.Duration { return f.Slow })
+	w.times("the same, 99 of 100", exact, func(f NodeFigures) time.Duration { return f.Slow })
 	return w.flush()
 }
 
-func mebibytes(f Figures) string {
+func mebibytes(f NodeFigures) string {
 	if f.Memory == 0 {
 		return "-"
 	}
@@ -180,5 +165,5 @@ func exact(d time.Duration) string   { return d.Round(10 * time.Microsecond).Str
 
 // httpClient returns a client that connects to the router for every host, with a connection for each of the clients.
 func httpClient(router string) *http.Client {
-	return &http.Client{Transport: &http.Transport{DialContext: dialTo(router), MaxIdleConnsPerHost: clients}}
+	return &http.Client{Transport: &http.Transport{DialContext: dialTo(router), MaxIdleConnsPerHost: nodeClients}}
 }

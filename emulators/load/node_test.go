@@ -1,6 +1,4 @@
-//go:build unix
-
-package nodebench
+package load
 
 import (
 	"strings"
@@ -10,24 +8,20 @@ import (
 
 func TestPercentile(t *testing.T) {
 	t.Parallel()
-	sorted := []time.Duration{1, 2, 3, 4}
-	for _, test := range []struct {
-		share float64
-		want  time.Duration
-	}{{0, 1}, {0.5, 3}, {0.99, 4}, {1, 4}} {
-		if got := percentile(sorted, test.share); got != test.want {
-			t.Errorf("percentile(%v) = %d, want %d", test.share, got, test.want)
+	for p, want := range map[int]time.Duration{0: 1, 50: 2, 99: 4, 100: 4} {
+		if got := percentile([]time.Duration{4, 2, 3, 1}, p); got != want {
+			t.Errorf("percentile %d = %d, want %d", p, got, want)
 		}
 	}
-	if got := percentile(nil, 0.5); got != 0 {
+	if got := percentile(nil, 50); got != 0 {
 		t.Errorf("percentile of nothing = %d, want 0", got)
 	}
 }
 
-func TestPrint_ComparesWithTheFirstKind(t *testing.T) {
+func TestPrintNodes_ComparesWithTheFirstKind(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	err := Print(&out, []Figures{
+	err := PrintNodes(&out, []NodeFigures{
 		{Kind: "processes", Rate: 200, Running: []time.Duration{time.Second}},
 		{Kind: "gVisor", Rate: 50, Memory: 3 << 20, Running: []time.Duration{2 * time.Second, 3 * time.Second}},
 	})

@@ -1,6 +1,4 @@
-//go:build unix
-
-package nodebench
+package load
 
 import (
 	"context"
@@ -26,9 +24,9 @@ import (
 )
 
 const (
-	clients    = 16
-	sequential = 500             // requests of each path, one after the other
-	loadTime   = 5 * time.Second // of concurrent requests
+	nodeClients = 16
+	sequential  = 500             // requests of each path, one after the other
+	loadTime    = 5 * time.Second // of concurrent requests
 )
 
 func dialTo(address string) func(context.Context, string, string) (net.Conn, error) {
@@ -68,7 +66,7 @@ func (c caller) get(ctx context.Context, path string, want int) (time.Duration, 
 }
 
 // measureRequests measures requests through the router. The front answers some itself, and forwards the others.
-func (f *Figures) measureRequests(ctx context.Context, c *cloud.Cloud, api *client.Client, id string) error {
+func (f *NodeFigures) measureRequests(ctx context.Context, c *cloud.Cloud, api *client.Client, id string) error {
 	a, err := api.GetAgent(ctx, id, client.GetAgentParams{})
 	if err != nil {
 		return err
@@ -92,13 +90,11 @@ func (f *Figures) measureRequests(ctx context.Context, c *cloud.Cloud, api *clie
 		}
 		f.Front, f.Agent = append(f.Front, front), append(f.Agent, whole)
 	}
-	slices.Sort(f.Front)
-	slices.Sort(f.Agent)
 	return f.measureLoad(ctx, agent)
 }
 
 // measureLoad sends requests from concurrent clients.
-func (f *Figures) measureLoad(ctx context.Context, agent caller) error {
+func (f *NodeFigures) measureLoad(ctx context.Context, agent caller) error {
 	var (
 		mu     sync.Mutex
 		all    []time.Duration
@@ -106,7 +102,7 @@ func (f *Figures) measureLoad(ctx context.Context, agent caller) error {
 		load   sync.WaitGroup
 	)
 	began := time.Now()
-	for range clients {
+	for range nodeClients {
 		load.Go(func() {
 			var own []time.Duration
 			var err error
@@ -122,9 +118,7 @@ func (f *Figures) measureLoad(ctx context.Context, agent caller) error {
 		})
 	}
 	load.Wait()
-	slices.Sort(all)
-	const slow = 0.99
-	f.Rate, f.Slow = float64(len(all))/time.Since(began).Seconds(), percentile(all, slow)
+	f.Rate, f.Slow = float64(len(all))/time.Since(began).Seconds(), percentile(all, 99)
 	return failed
 }
 
@@ -173,16 +167,16 @@ func memoryOf(ctx context.Context, kubeconfig string, ids []string) (float64, er
 // table has a column for each kind of pods.
 type table struct {
 	w   *tabwriter.Writer
-	all []Figures
+	all []NodeFigures
 }
 
-func newTable(out io.Writer, all []Figures) table {
+func newTable(out io.Writer, all []NodeFigures) table {
 	t := table{tabwriter.NewWriter(out, 0, 0, 2, ' ', 0), all}
-	t.row("pods in", func(f Figures) string { return f.Kind })
+	t.row("pods in", func(f NodeFigures) string { return f.Kind })
 	return t
 }
 
-func (t table) row(what string, value func(Figures) string) {
+func (t table) row(what string, value func(NodeFigures) string) {
 	_, _ = io.WriteString(t.w, what) // flush returns the error
 	for _, f := range t.all {
 		_, _ = io.WriteString(t.w, "\t"+value(f))
@@ -190,8 +184,8 @@ func (t table) row(what string, value func(Figures) string) {
 	_, _ = io.WriteString(t.w, "\n")
 }
 
-func (t table) times(what string, format func(time.Duration) string, of func(Figures) time.Duration) {
-	t.row(what, func(f Figures) string { return format(of(f)) })
+func (t table) times(what string, format func(time.Duration) string, of func(NodeFigures) time.Duration) {
+	t.row(what, func(f NodeFigures) string { return format(of(f)) })
 }
 
 func (t table) flush() error { return t.w.Flush() }
