@@ -1,4 +1,4 @@
-package operator
+package main
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 	"agents.example/controlplane/shared/page"
 )
 
-func nudge(ctx context.Context, d Commands, o options) error {
+func nudge(ctx context.Context, d operator, o options) error {
 	a, err := d.Records.Load(ctx, o.agent)
 	if err != nil {
 		return err
@@ -38,7 +38,7 @@ func nudge(ctx context.Context, d Commands, o options) error {
 const maxEntries = page.MaxLimit
 
 // describe prints the history of an agent, its diagnosis, and what the workers do about it.
-func describe(ctx context.Context, d Commands, o options) error {
+func describe(ctx context.Context, d operator, o options) error {
 	a, err := d.Records.Load(ctx, o.agent)
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func describe(ctx context.Context, d Commands, o options) error {
 }
 
 // facts reads what the diagnosis of an agent needs.
-func (d Commands) facts(ctx context.Context, a agent.Agent) (diagnosis.Facts, error) {
+func (d operator) facts(ctx context.Context, a agent.Agent) (diagnosis.Facts, error) {
 	f := diagnosis.Facts{Agent: a, Caller: identity.From(ctx), Now: d.Now()}
 	wanted := diagnosis.EventFilter(a.ID, f.Caller)
 	happened, err := d.Events.List(ctx, a.OrganizationID, wanted, "", diagnosis.MaxEvents)

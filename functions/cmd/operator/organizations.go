@@ -1,4 +1,4 @@
-package operator
+package main
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 const listPage = 200
 
 // list prints one line per organization.
-func list(ctx context.Context, d Commands, _ options) error {
+func list(ctx context.Context, d operator, _ options) error {
 	table := tabwriter.NewWriter(d.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ORGANIZATION\tPLAN\tSTATUS\tSUBSCRIPTION\tAGENTS\tSINCE")
 	for after := ""; ; {
@@ -51,7 +51,7 @@ func subscription(a billing.Account) string {
 }
 
 // show prints an organization with its usage and limits.
-func show(ctx context.Context, d Commands, o options) error {
+func show(ctx context.Context, d operator, o options) error {
 	a, err := d.Accounts.Account(ctx, o.organization)
 	if err != nil {
 		return err
@@ -96,11 +96,11 @@ func show(ctx context.Context, d Commands, o options) error {
 func target(a billing.Account) audit.Target { return audit.Target{Type: "organization", ID: a.ID} }
 
 // accounts returns the service that changes accounts.
-func (d Commands) accounts() *billing.Service {
+func (d operator) accounts() *billing.Service {
 	return &billing.Service{Store: d.Accounts, Payments: billing.NoProvider{}, Agents: d.Agents, Now: d.Now}
 }
 
-func setPlan(ctx context.Context, d Commands, o options) error {
+func setPlan(ctx context.Context, d operator, o options) error {
 	to, err := plan.Get(plan.ID(o.plan))
 	if err != nil {
 		return fmt.Errorf("%w; want one of %v", err, plan.ID("").Values())
@@ -129,7 +129,7 @@ func explain(err error) error {
 	return fmt.Errorf("%w%s\nuse -force to set the plan anyway; agents over the limits are paused", err, text)
 }
 
-func suspend(ctx context.Context, d Commands, o options) error {
+func suspend(ctx context.Context, d operator, o options) error {
 	if err := d.accounts().Suspend(d.on(ctx, o.organization, "SuspendOrganization"), o.organization, true); err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func suspend(ctx context.Context, d Commands, o options) error {
 	return nil
 }
 
-func resume(ctx context.Context, d Commands, o options) error {
+func resume(ctx context.Context, d operator, o options) error {
 	if err := d.accounts().Suspend(d.on(ctx, o.organization, "ResumeOrganization"), o.organization, false); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package operator_test
+package main
 
 import (
 	"bytes"
@@ -14,7 +14,6 @@ import (
 
 	"agents.example/controlplane/emulators/firestoreemu"
 	"agents.example/controlplane/emulators/gcloud/gcloudtest"
-	"agents.example/controlplane/functions/operator"
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
@@ -28,9 +27,9 @@ import (
 // host is the address of the emulator that all tests share; every test uses its own project.
 var host string
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
-func run(m *testing.M) int {
+func runTests(m *testing.M) int {
 	choice, err := gcloudtest.Choice()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -56,7 +55,7 @@ func run(m *testing.M) int {
 type fixture struct {
 	t        *testing.T
 	client   *firestore.Client
-	commands operator.Commands
+	operator operator
 	out      *bytes.Buffer
 	warnings *bytes.Buffer
 	nudges   *agenttest.Nudges
@@ -80,7 +79,7 @@ func newFixture(t *testing.T) fixture {
 		t.Fatal(err)
 	}
 	f := fixture{t: t, client: c, out: &bytes.Buffer{}, warnings: &bytes.Buffer{}, nudges: &agenttest.Nudges{}}
-	f.commands = operator.Commands{
+	f.operator = operator{
 		Accounts: c.Accounts(), Counts: c.Counts(), Agents: c.Agents(f.nudges), Records: c.WorkerStore(),
 		Nudger: f.nudges, Audit: c.AuditLog(), Events: c.EventLog(),
 		Name: "grace", Note: "on call", Now: time.Now, Out: f.out, Err: f.warnings,
@@ -95,7 +94,7 @@ func newFixture(t *testing.T) fixture {
 func (f fixture) run(command string, words ...string) string {
 	f.t.Helper()
 	f.out.Reset()
-	if err := f.commands.Run(f.t.Context(), strings.Fields(command)); err != nil {
+	if err := f.operator.run(f.t.Context(), strings.Fields(command)); err != nil {
 		f.t.Fatalf("%s: %v", command, err)
 	}
 	f.wantWords(command, f.out.String(), words)
@@ -105,7 +104,7 @@ func (f fixture) run(command string, words ...string) string {
 // fail runs a command that must fail with an error that contains all words.
 func (f fixture) fail(command string, words ...string) {
 	f.t.Helper()
-	err := f.commands.Run(f.t.Context(), strings.Fields(command))
+	err := f.operator.run(f.t.Context(), strings.Fields(command))
 	if err == nil {
 		f.t.Fatalf("%s succeeded, want an error with %q", command, words)
 	}
@@ -214,7 +213,7 @@ func TestDescribe_ShowsHistoryAndDiagnosis(t *testing.T) {
 	if got, want := f.auditedActions(), []string{"ShowAgentStory", "NudgeAgent"}; !slices.Equal(got, want) {
 		t.Errorf("audited actions = %v, want %v", got, want)
 	}
-	f.commands.Now = func() time.Time { return time.Now().Add(time.Hour) }
+	f.operator.Now = func() time.Time { return time.Now().Add(time.Hour) }
 	f.run("describe -agent "+a.ID, "the sweep should have nudged it")
 	stuck, err = f.client.WorkerStore().Update(t.Context(), stuck, func(a *agent.Agent) {
 		a.Applied(at)
@@ -228,7 +227,7 @@ func TestDescribe_ShowsHistoryAndDiagnosis(t *testing.T) {
 	if again, err := f.client.WorkerStore().Load(t.Context(), a.ID); err != nil || !again.RetryAt.IsZero() {
 		t.Errorf("a nudged agent waits until %v (%v), want no wait", again.RetryAt, err)
 	}
-	f.commands.Now = time.Now
+	f.operator.Now = time.Now
 	f.run("describe -agent "+a.ID, "The pod must be Ready at")
 	if _, err := f.client.WorkerStore().Update(t.Context(), stuck,
 		func(a *agent.Agent) { a.MarkObserved(time.Now()) }); err != nil {

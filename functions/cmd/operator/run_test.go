@@ -11,8 +11,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"agents.example/controlplane/emulators/firestoreemu"
-	"agents.example/controlplane/emulators/gcloud/gcloudtest"
 	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/shared/organization"
@@ -21,18 +19,8 @@ import (
 
 func TestRun_UsesTheLocalCloudOfTheReadyFile(t *testing.T) {
 	t.Parallel()
-	choice, err := gcloudtest.Choice()
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := firestoreemu.Start(t.Context(), firestoreemu.Options{
-		Choice: choice, Attach: os.Getenv("FIRESTORE_EMULATOR_HOST"), Indexes: firestore.Indexes(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	project := "test-" + uuid.NewString()
-	records, err := firestore.Open(t.Context(), firestore.Options{ProjectID: project, EmulatorHost: e.Host})
+	records, err := firestore.Open(t.Context(), firestore.Options{ProjectID: project, EmulatorHost: host})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,15 +28,12 @@ func TestRun_UsesTheLocalCloudOfTheReadyFile(t *testing.T) {
 		if err := records.Close(); err != nil {
 			t.Error(err)
 		}
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
 	})
 	if err := records.Directory().Ensure(t.Context(), "org_1", organization.User{}); err != nil {
 		t.Fatal(err)
 	}
 	ready := filepath.Join(t.TempDir(), "ready.json")
-	facts := `{"project_id": "` + project + `", "firestore_emulator_host": "` + e.Host +
+	facts := `{"project_id": "` + project + `", "firestore_emulator_host": "` + host +
 		`", "pubsub_emulator_host": "127.0.0.1:1", "api_key": "x"}`
 	if err := os.WriteFile(ready, []byte(facts), 0o600); err != nil {
 		t.Fatal(err)

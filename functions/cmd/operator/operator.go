@@ -1,9 +1,4 @@
-// Package operator implements the commands of the service's operator: list organizations, set plans, suspend and
-// resume, and find out why an agent is stuck. It does not authorize them: everybody with access to the database can run
-// them.
-//
-// Every command about an organization, reading or writing, adds an entry to that organization's audit log.
-package operator
+package main
 
 import (
 	"context"
@@ -24,8 +19,8 @@ import (
 	"agents.example/controlplane/shared/organization"
 )
 
-// Commands runs the commands.
-type Commands struct {
+// operator runs the commands.
+type operator struct {
 	Accounts billing.Store
 	Counts   organization.Counts
 	Agents   agent.Store
@@ -48,7 +43,7 @@ type command struct {
 	name    string
 	usage   string
 	summary string
-	run     func(ctx context.Context, d Commands, o options) error
+	run     func(ctx context.Context, d operator, o options) error
 }
 
 // options are the flags of all commands. Each command accepts those in its usage.
@@ -92,15 +87,15 @@ func commandNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Usage prints the commands.
-func Usage(w io.Writer) {
+// printCommands prints the commands.
+func printCommands(w io.Writer) {
 	for _, c := range commands() {
 		fmt.Fprintf(w, "  %-9s %s\n            %s\n", c.name, c.usage, c.summary)
 	}
 }
 
-// Run runs one command with its flags.
-func (d Commands) Run(ctx context.Context, args []string) error {
+// run runs one command with its flags.
+func (d operator) run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		return fmt.Errorf("command missing; want one of %s", commandNames())
 	}
@@ -157,7 +152,7 @@ func (c command) parse(args []string) (options, error) {
 }
 
 // on returns a context with the operator as the caller in an organization.
-func (d Commands) on(ctx context.Context, organizationID, action string) context.Context {
+func (d operator) on(ctx context.Context, organizationID, action string) context.Context {
 	ctx = identity.With(ctx, identity.Caller{
 		Type: identity.Operator, ID: d.Name, OrganizationID: organizationID, Role: identity.RoleAdmin,
 	})
@@ -167,7 +162,7 @@ func (d Commands) on(ctx context.Context, organizationID, action string) context
 }
 
 // record adds the audit entry of a command that changes no record.
-func (d Commands) record(ctx context.Context, target audit.Target) error {
+func (d operator) record(ctx context.Context, target audit.Target) error {
 	caller, request := identity.From(ctx), audit.From(ctx)
 	return d.Audit.Append(ctx, audit.Entry{
 		ID: uuid.NewString(), OrganizationID: caller.OrganizationID, Actor: caller, Action: request.Action,
@@ -176,4 +171,4 @@ func (d Commands) record(ctx context.Context, target audit.Target) error {
 	})
 }
 
-func (d Commands) printf(format string, args ...any) { fmt.Fprintf(d.Out, format, args...) }
+func (d operator) printf(format string, args ...any) { fmt.Fprintf(d.Out, format, args...) }
