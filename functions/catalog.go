@@ -14,7 +14,6 @@ import (
 	"agents.example/controlplane/functions/events"
 	"agents.example/controlplane/functions/mcp/mcproute"
 	"agents.example/controlplane/functions/organizations"
-	"agents.example/controlplane/functions/secrets"
 	"agents.example/controlplane/functions/subscriptions"
 	"agents.example/controlplane/functions/system"
 	"agents.example/controlplane/functions/webhooks"
@@ -166,12 +165,12 @@ func agentRoutes(d Dependencies) []function.Route {
 		agents.MigrateSandbox(d.Agents, d.Addresses),
 		agents.Metrics(d.Agents, d.Metrics),
 		agents.Log(d.Agents, d.Logs, d.Slots),
-		secrets.List(d.Agents),
-		secrets.Put(writer, d.Addresses),
-		secrets.Delete(writer, d.Addresses),
-		secrets.ListOperations(d.Agents, d.Operations),
-		secrets.GetOperation(d.Agents, d.Operations),
-		secrets.Reconcile(writer, d.Operations, d.Addresses),
+		agents.ListSecrets(d.Agents),
+		agents.PutSecrets(writer, d.Addresses),
+		agents.DeleteSecret(writer, d.Addresses),
+		agents.ListSecretOperations(d.Agents, d.Operations),
+		agents.GetSecretOperation(d.Agents, d.Operations),
+		agents.ReconcileSecretOperation(writer, d.Operations, d.Addresses),
 		agents.RevealCredentials(d.Agents, d.Credentials),
 		agents.RotateCredentials(writer, d.Addresses),
 		mcproute.Route(d.API),

@@ -1,4 +1,4 @@
-package secrets_test
+package agents_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package secrets_test
+package agents_test
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ import (
 )
 
 // TOKEN has version 1, which no list shows when a PUT begins. The PUT's value never arrives.
-func TestReconcile_DoesNotAdoptTheFormerVersion(t *testing.T) {
+func TestReconcileSecret_DoesNotAdoptTheFormerVersion(t *testing.T) {
 	t.Parallel()
 	s := newStores(t)
 	id := s.RunningAgent(t, org, map[string]string{"TOKEN": "first"}).ID
@@ -41,7 +41,7 @@ func TestReconcile_DoesNotAdoptTheFormerVersion(t *testing.T) {
 }
 
 // The value of a PUT arrives, and its answer is lost. Once the version can be looked up, it is adopted.
-func TestReconcile_AdoptsTheVersionOfALostAnswer(t *testing.T) {
+func TestReconcileSecret_AdoptsTheVersionOfALostAnswer(t *testing.T) {
 	t.Parallel()
 	s := newStores(t)
 	id := s.RunningAgent(t, org, map[string]string{"TOKEN": "first"}).ID
@@ -69,7 +69,7 @@ func TestReconcile_AdoptsTheVersionOfALostAnswer(t *testing.T) {
 }
 
 // The value of a PUT lands after the next PUT began, whose own value never arrives.
-func TestReconcile_DoesNotAdoptALateVersionOfAnotherOperation(t *testing.T) {
+func TestReconcileSecret_DoesNotAdoptALateVersionOfAnotherOperation(t *testing.T) {
 	t.Parallel()
 	for name, lag := range map[string]time.Duration{"old metadata": time.Hour, "present metadata": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestReconcile_DoesNotAdoptALateVersionOfAnotherOperation(t *testing.T) {
 }
 
 // It is unknown whether the value of a PUT arrives. The next PUT begins as soon as it can't arrive any more.
-func TestPut_WaitsWhileAFormerValueMayLand(t *testing.T) {
+func TestPutSecrets_WaitsWhileAFormerValueMayLand(t *testing.T) {
 	t.Parallel()
 	s := newStores(t)
 	id := s.RunningAgent(t, org, nil).ID
@@ -134,7 +134,7 @@ func TestPut_WaitsWhileAFormerValueMayLand(t *testing.T) {
 }
 
 // Requests with an API key read the agent together with the key. They must not take that state for the present one.
-func TestPut_ConcurrentRequestsTakeTurns(t *testing.T) {
+func TestPutSecrets_ConcurrentRequestsTakeTurns(t *testing.T) {
 	t.Parallel()
 	s := newStores(t)
 	id := s.RunningAgent(t, org, nil).ID
@@ -161,7 +161,7 @@ func TestPut_ConcurrentRequestsTakeTurns(t *testing.T) {
 }
 
 // A secret is deleted within minutes: no list shows its versions.
-func TestPut_DeletionDestroysVersionsThatAreNotListed(t *testing.T) {
+func TestPutSecrets_DeletionDestroysVersionsThatAreNotListed(t *testing.T) {
 	t.Parallel()
 	s := newStores(t)
 	id := s.RunningAgent(t, org, map[string]string{"TOKEN": "first"}).ID
@@ -183,7 +183,7 @@ func TestPut_DeletionDestroysVersionsThatAreNotListed(t *testing.T) {
 
 // The value of a PUT lands late, and the client deletes the secret instead. The version can be looked up, but is not
 // listed.
-func TestPut_DeletionDestroysAVersionThatLandedLate(t *testing.T) {
+func TestPutSecrets_DeletionDestroysAVersionThatLandedLate(t *testing.T) {
 	t.Parallel()
 	s := newStores(t)
 	s.SecretManager.SetLag(0)

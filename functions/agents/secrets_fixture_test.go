@@ -1,4 +1,4 @@
-package secrets_test
+package agents_test
 
 import (
 	"context"
@@ -24,8 +24,6 @@ import (
 	"agents.example/controlplane/shared/secret"
 	"agents.example/controlplane/shared/secretwrite"
 )
-
-const org = "org-1"
 
 // stores is a backend with a clock that the test moves, for the control plane and for the secret store. The lists of
 // the secret store are older than the test.

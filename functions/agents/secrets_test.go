@@ -1,4 +1,4 @@
-package secrets_test
+package agents_test
 
 import (
 	"context"
@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"agents.example/controlplane/functions/agents"
 	"agents.example/controlplane/functions/functiontest"
-	"agents.example/controlplane/functions/secrets"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
@@ -23,10 +23,10 @@ func (reached) Get(context.Context, string) (agent.Agent, error) {
 	return agent.Agent{}, fault.New(fault.Conflict, "reached", "The request was valid.")
 }
 
-// TestPut_NamesEveryViolationWithoutValues compares the violations of bodies. No answer holds a value.
-func TestPut_NamesEveryViolationWithoutValues(t *testing.T) {
+// TestPutSecrets_NamesEveryViolationWithoutValues compares the violations of bodies. No answer holds a value.
+func TestPutSecrets_NamesEveryViolationWithoutValues(t *testing.T) {
 	t.Parallel()
-	r := secrets.Put(secretwrite.Service{Agents: reached{}}, agent.Addresses{})
+	r := agents.PutSecrets(secretwrite.Service{Agents: reached{}}, agent.Addresses{})
 	keys := func(n int) string {
 		parts := make([]string, n)
 		for i := range parts {
