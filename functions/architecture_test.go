@@ -98,12 +98,12 @@ func TestImports_PointAtShared(t *testing.T) {
 		},
 		{
 			of:      []string{"functions"},
-			except:  []string{"functions", "functions/cmd", "functions/generate", "functions/functiontest"},
+			except:  []string{"functions", "functions/cmd", "functions/generate", "functions/backendtest"},
 			own:     []string{"shared"},
 			instead: "take a port of shared as a parameter, and move what siblings share into shared",
 		},
 		{
-			of: []string{"functions/functiontest"}, own: []string{"emulators", "functions", "infra", "shared"},
+			of: []string{"functions/backendtest"}, own: []string{"emulators", "functions", "infra", "shared"},
 			instead: "keep the harness of route tests to parts that run in this process",
 		},
 		{

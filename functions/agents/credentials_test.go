@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/functions/agents"
+	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
@@ -19,12 +20,12 @@ import (
 
 const unknownID = "00000000-0000-4000-8000-000000000000"
 
-func revealCredentials(t *testing.T, b *functiontest.Backend, as functiontest.Option, id string) functiontest.Response {
+func revealCredentials(t *testing.T, b *backendtest.Backend, as functiontest.Option, id string) functiontest.Response {
 	t.Helper()
 	return b.Call(t, agents.RevealCredentials(b.Agents, b.Credentials), as, functiontest.Path("agent_id", id))
 }
 
-func rotateCredentials(t *testing.T, b *functiontest.Backend, as functiontest.Option, id string) functiontest.Response {
+func rotateCredentials(t *testing.T, b *backendtest.Backend, as functiontest.Option, id string) functiontest.Response {
 	t.Helper()
 	writer := secretwrite.Service{Agents: b.Agents, Secrets: b.SecretWriter, Now: time.Now}
 	return b.Call(t, agents.RotateCredentials(writer, b.Addresses), as, functiontest.Path("agent_id", id))
@@ -41,7 +42,7 @@ func TestCredentials_AreForAdmins(t *testing.T) {
 
 func TestRevealCredentials_ShowsTheCredentialsInForce(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	a := b.RunningAgent(t, "org-1", nil)
 	var v agents.CredentialsView
 	res := revealCredentials(t, b, functiontest.AsAdmin("org-1"), a.ID).Want(t, http.StatusOK, "")
@@ -66,7 +67,7 @@ func TestRevealCredentials_ShowsTheCredentialsInForce(t *testing.T) {
 
 func TestRevealCredentials_WritesAnAuditEntryEachTime(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	a := b.RunningAgent(t, "org-1", nil)
 	for range 2 {
 		revealCredentials(t, b, functiontest.AsAdmin("org-1"), a.ID).Want(t, http.StatusOK, "")
@@ -75,7 +76,7 @@ func TestRevealCredentials_WritesAnAuditEntryEachTime(t *testing.T) {
 }
 
 // wantReveals counts the audit entries of org-1's reveals.
-func wantReveals(t *testing.T, b *functiontest.Backend, want int) {
+func wantReveals(t *testing.T, b *backendtest.Backend, want int) {
 	t.Helper()
 	ctx := identity.With(t.Context(), identity.Caller{OrganizationID: "org-1"})
 	found, err := b.Audit.List(ctx, audit.Filter{Action: "RevealCredentials"}, page.Request{Limit: 10})
@@ -95,7 +96,7 @@ func wantReveals(t *testing.T, b *functiontest.Backend, want int) {
 // A kept answer would hold secrets, so a repeated request reads the credentials again.
 func TestRevealCredentials_RepeatedWithAKeyWritesAnotherAuditEntry(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	a := b.RunningAgent(t, "org-1", nil)
 	for range 2 {
 		res := b.Call(t, agents.RevealCredentials(b.Agents, b.Credentials), functiontest.AsAdmin("org-1"),
@@ -109,7 +110,7 @@ func TestRevealCredentials_RepeatedWithAKeyWritesAnotherAuditEntry(t *testing.T)
 
 func TestRevealCredentials_RefusesAnAgentWithoutCredentials(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	id := b.CallNamed(t, "CreateAgent", functiontest.AsAdmin("org-1"),
 		functiontest.Body(map[string]string{"name": "new", "resource_plan": "hobby"})).Text("id")
 	revealCredentials(t, b, functiontest.AsAdmin("org-1"), id).Want(t, http.StatusConflict, "credentials_not_ready")
@@ -117,7 +118,7 @@ func TestRevealCredentials_RefusesAnAgentWithoutCredentials(t *testing.T) {
 
 func TestRotateCredentials_IsPendingUntilAWorkerProvesIt(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	a := b.RunningAgent(t, "org-1", nil)
 	for range 2 { // a second request joins the rotation
 		res := rotateCredentials(t, b, functiontest.AsAdmin("org-1"), a.ID).Want(t, http.StatusOK, "")
@@ -134,9 +135,9 @@ func TestRotateCredentials_IsPendingUntilAWorkerProvesIt(t *testing.T) {
 
 func TestCredentials_DoNotFindAgentsOfOtherOrganizations(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	a := b.RunningAgent(t, "org-1", nil)
-	for _, call := range []func(*testing.T, *functiontest.Backend, functiontest.Option, string) functiontest.Response{
+	for _, call := range []func(*testing.T, *backendtest.Backend, functiontest.Option, string) functiontest.Response{
 		revealCredentials, rotateCredentials,
 	} {
 		call(t, b, functiontest.AsAdmin("org-2"), a.ID).Want(t, http.StatusNotFound, "agent_not_found")

@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"agents.example/controlplane/functions/agents"
+	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/function"
 )
 
 func getMetrics(
-	t *testing.T, b *functiontest.Backend, id string, options ...functiontest.Option,
+	t *testing.T, b *backendtest.Backend, id string, options ...functiontest.Option,
 ) functiontest.Response {
 	t.Helper()
 	options = append([]functiontest.Option{functiontest.AsMember("org-1"), functiontest.Path("agent_id", id)},
@@ -27,7 +28,7 @@ func TestMetrics_IsForMembers(t *testing.T) {
 
 func TestMetrics_ShowsNullsBeforeTheFirstCollection(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	res := getMetrics(t, b, b.RunningAgent(t, "org-1", nil).ID).Want(t, http.StatusOK, "")
 	for _, field := range []string{"cpu_pct", "mem_pct", "collected_at"} {
 		if value, shown := res.JSON[field]; !shown || value != nil {
@@ -41,7 +42,7 @@ func TestMetrics_ShowsNullsBeforeTheFirstCollection(t *testing.T) {
 
 func TestMetrics_AnswersPrometheusInText(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	res := getMetrics(t, b, b.RunningAgent(t, "org-1", nil).ID, functiontest.Header("Accept", "text/plain")).
 		Want(t, http.StatusOK, "")
 	if got := res.Header.Get("Content-Type"); !strings.HasPrefix(got, "text/plain; version=0.0.4") {
@@ -54,7 +55,7 @@ func TestMetrics_AnswersPrometheusInText(t *testing.T) {
 
 func TestMetrics_RefusesAnUnknownWindow(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	for _, window := range []string{"1h", "6h", "24h"} {
 		getMetrics(t, b, unknownID, functiontest.Query(url.Values{"window": {window}})).
 			Want(t, http.StatusNotFound, "agent_not_found")
@@ -65,7 +66,7 @@ func TestMetrics_RefusesAnUnknownWindow(t *testing.T) {
 
 func TestMetrics_DoesNotFindAgentsOfOtherOrganizations(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	id := b.RunningAgent(t, "org-2", nil).ID
 	getMetrics(t, b, id).Want(t, http.StatusNotFound, "agent_not_found")
 }

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"agents.example/controlplane/emulators/rpc"
-	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/credential"
@@ -28,13 +28,13 @@ import (
 // stores is a backend with a clock that the test moves, for the control plane and for the secret store. The lists of
 // the secret store are older than the test.
 type stores struct {
-	*functiontest.Backend
+	*backendtest.Backend
 	ahead time.Duration
 }
 
 func newStores(t *testing.T) *stores {
 	t.Helper()
-	s := &stores{Backend: functiontest.New(t)}
+	s := &stores{Backend: backendtest.New(t)}
 	s.SetPlan(t, org, plan.Enterprise)
 	return s
 }

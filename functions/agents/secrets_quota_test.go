@@ -13,7 +13,7 @@ import (
 
 	"agents.example/controlplane/emulators/firestoreemu/embedded"
 	"agents.example/controlplane/emulators/secretmanageremu"
-	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/infra/secretmanager"
 	"agents.example/controlplane/shared/agent"
@@ -71,7 +71,7 @@ func newMarket(t *testing.T) *market {
 	})
 	must(t, err)
 	t.Cleanup(func() { must(t, store.Close()) })
-	backend, budget := functiontest.New(t), m.records.SecretBudget()
+	backend, budget := backendtest.New(t), m.records.SecretBudget()
 	m.writer = secretwrite.Service{Agents: m.records.Agents(nil), Secrets: store, Budget: budget, Now: m.now}
 	m.worker = provisioning.Reconciler{
 		Records: m.records.WorkerStore(), Cluster: backend.Cluster, Secrets: store, Prober: backend.Prober,

@@ -1,23 +1,19 @@
 package console_test
 
 import (
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path"
 	"regexp"
 	"strings"
 	"testing"
 
 	"agents.example/controlplane/functions/console"
+	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/function"
 )
 
-func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // the routes log every call
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { functiontest.Main(m) }
 
 func options() console.Options {
 	return console.Options{

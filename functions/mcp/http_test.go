@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/functions/mcp/mcproute"
 	"agents.example/controlplane/shared/apikey"
@@ -120,7 +121,7 @@ func TestRoute_FailsWithoutServer(t *testing.T) {
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, mcproute.Path, strings.NewReader("{}"))
 	req.Header.Set("Authorization", "Bearer token")
 	w := httptest.NewRecorder()
-	mcproute.Route(mcproute.API{}).Served(functiontest.New(t).Guard).Handler.ServeHTTP(w, req)
+	mcproute.Route(mcproute.API{}).Served(backendtest.New(t).Guard).Handler.ServeHTTP(w, req)
 	if w.Code != http.StatusInternalServerError {
 		t.Errorf("status %d, want %d", w.Code, http.StatusInternalServerError)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/functions/organizations"
 	"agents.example/controlplane/shared/apikey"
@@ -16,14 +17,14 @@ import (
 const unknownID = "00000000-0000-4000-8000-000000000000"
 
 // createAPIKey creates a key and returns the answer.
-func createAPIKey(t *testing.T, b *functiontest.Backend, body map[string]any, options ...functiontest.Option,
+func createAPIKey(t *testing.T, b *backendtest.Backend, body map[string]any, options ...functiontest.Option,
 ) functiontest.Response {
 	t.Helper()
 	options = append([]functiontest.Option{functiontest.AsAdmin("org-1"), functiontest.Body(body)}, options...)
 	return b.Call(t, organizations.CreateAPIKey(b.Keys, b.Pepper), options...)
 }
 
-func listAPIKeys(t *testing.T, b *functiontest.Backend, as functiontest.Option) []apikey.View {
+func listAPIKeys(t *testing.T, b *backendtest.Backend, as functiontest.Option) []apikey.View {
 	t.Helper()
 	var views []apikey.View
 	b.Call(t, organizations.ListAPIKeys(b.Keys), as).Want(t, http.StatusOK, "").Decode(t, &views)
@@ -41,7 +42,7 @@ func TestAPIKeys_AreForAdmins(t *testing.T) {
 
 func TestCreateAPIKey_ShowsTheSecretOnce(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	res := createAPIKey(t, b, map[string]any{"name": " CI ", "purpose": "ci", "expires_in_days": 30}).
 		Want(t, http.StatusCreated, "")
 	secret := res.Text("secret")
@@ -66,7 +67,7 @@ func TestCreateAPIKey_ShowsTheSecretOnce(t *testing.T) {
 
 func TestCreateAPIKey_MakesAKeyThatAuthenticates(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	secret := createAPIKey(t, b, map[string]any{"name": "CI"}).Text("secret")
 	res := b.Call(t, organizations.Me(b.Directory), functiontest.WithToken(secret)).Want(t, http.StatusOK, "")
 	if got := res.Text("auth_type"); got != "api_key" {
@@ -76,7 +77,7 @@ func TestCreateAPIKey_MakesAKeyThatAuthenticates(t *testing.T) {
 
 func TestCreateAPIKey_MakesAnAdminKeyUnlessToldOtherwise(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	for _, c := range []struct {
 		body map[string]any
 		want string
@@ -102,7 +103,7 @@ func TestCreateAPIKey_MakesAnAdminKeyUnlessToldOtherwise(t *testing.T) {
 // TestCreateAPIKey_RepeatsTheRole repeats the creation of a member key, whose answer is stored.
 func TestCreateAPIKey_RepeatsTheRole(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	for range 2 {
 		res := createAPIKey(t, b, map[string]any{"name": "CI", "role": "member"},
 			functiontest.Header(idempotency.Header, "once")).Want(t, http.StatusCreated, "")
@@ -114,7 +115,7 @@ func TestCreateAPIKey_RepeatsTheRole(t *testing.T) {
 
 func TestCreateAPIKey_RepeatedWithAnIdempotencyKeyHidesTheSecret(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	key := functiontest.Header(idempotency.Header, "once")
 	first := createAPIKey(t, b, map[string]any{"name": "CI"}, key).Want(t, http.StatusCreated, "")
 	again := createAPIKey(t, b, map[string]any{"name": "CI"}, key).Want(t, http.StatusCreated, "")
@@ -128,7 +129,7 @@ func TestCreateAPIKey_RepeatedWithAnIdempotencyKeyHidesTheSecret(t *testing.T) {
 
 func TestCreateAPIKey_WithAKeyExpiresWithThatKeyAtTheLatest(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	parent := createAPIKey(t, b, map[string]any{"name": "CI", "expires_in_days": 1}).Want(t, http.StatusCreated, "")
 	with := functiontest.WithToken(parent.Text("secret"))
 	for name, body := range map[string]map[string]any{
@@ -151,7 +152,7 @@ func TestCreateAPIKey_WithAKeyExpiresWithThatKeyAtTheLatest(t *testing.T) {
 
 func TestRevokeAPIKey_EndsDescendantsIfAsked(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	id, secret := b.CreateKey(t, "org-1")
 	child := b.Call(t, organizations.CreateAPIKey(b.Keys, b.Pepper), functiontest.WithToken(secret),
 		functiontest.Body(map[string]any{"name": "child"})).Want(t, http.StatusCreated, "").Text("secret")
@@ -179,7 +180,7 @@ func TestRevokeAPIKey_EndsDescendantsIfAsked(t *testing.T) {
 
 func TestCreateAPIKey_RefusesMoreKeysThanThePlanHas(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	hobby, err := plan.Get(plan.Hobby)
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +193,7 @@ func TestCreateAPIKey_RefusesMoreKeysThanThePlanHas(t *testing.T) {
 
 func TestListAPIKeys_RefusesTheCursorOfAnotherList(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	b.Call(t, organizations.ListAPIKeys(b.Keys), functiontest.AsAdmin("org-1"),
 		functiontest.Query(map[string][]string{"cursor": {"x"}})).
 		Want(t, http.StatusBadRequest, "invalid_cursor")
@@ -200,7 +201,7 @@ func TestListAPIKeys_RefusesTheCursorOfAnotherList(t *testing.T) {
 
 func TestListAPIKeys_ShowsTheOwnOrganizationOnly(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	b.CreateKey(t, "org-1")
 	if keys := listAPIKeys(t, b, functiontest.AsAdmin("org-2")); len(keys) != 0 {
 		t.Errorf("org-2 lists %+v, want none", keys)
@@ -209,7 +210,7 @@ func TestListAPIKeys_ShowsTheOwnOrganizationOnly(t *testing.T) {
 
 func TestRevokeAPIKey_EndsAKeyImmediately(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	id, secret := b.CreateKey(t, "org-1")
 	revoke := func(as functiontest.Option, id string) functiontest.Response {
 		return b.Call(t, organizations.RevokeAPIKey(b.Keys), as, functiontest.Path("key_id", id))

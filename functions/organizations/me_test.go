@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"testing"
 
+	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/functions/organizations"
 	"agents.example/controlplane/shared/function"
@@ -11,7 +12,7 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-func getMe(t *testing.T, b *functiontest.Backend, as functiontest.Option) organizations.MeView {
+func getMe(t *testing.T, b *backendtest.Backend, as functiontest.Option) organizations.MeView {
 	t.Helper()
 	var v organizations.MeView
 	b.Call(t, organizations.Me(b.Directory), as).Want(t, http.StatusOK, "").Decode(t, &v)
@@ -25,7 +26,7 @@ func TestMe_IsForEveryUser(t *testing.T) {
 
 func TestMe_ShowsASession(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	b.SetPlan(t, "org-1", plan.Pro)
 	v := getMe(t, b, functiontest.AsMember("org-1"))
 	if v.AuthType != identity.Session || v.APIKey != nil {
@@ -45,7 +46,7 @@ func TestMe_ShowsASession(t *testing.T) {
 
 func TestMe_ShowsASessionWithoutAnOrganization(t *testing.T) {
 	t.Parallel()
-	v := getMe(t, functiontest.New(t), functiontest.AsUser())
+	v := getMe(t, backendtest.New(t), functiontest.AsUser())
 	if v.Organization != nil || v.Role != nil {
 		t.Errorf("organization = %+v, role = %v, want null", v.Organization, v.Role)
 	}
@@ -56,7 +57,7 @@ func TestMe_ShowsASessionWithoutAnOrganization(t *testing.T) {
 
 func TestMe_ShowsTheRoleOfAnAPIKey(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	_, admin := b.CreateKey(t, "org-1")
 	_, member := b.CreateMemberKey(t, "org-1")
 	for secret, want := range map[string]identity.Role{admin: identity.RoleAdmin, member: identity.RoleMember} {
@@ -68,7 +69,7 @@ func TestMe_ShowsTheRoleOfAnAPIKey(t *testing.T) {
 
 func TestMe_ShowsAnAPIKey(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	id, secret := b.CreateKey(t, "org-1")
 	v := getMe(t, b, functiontest.WithToken(secret))
 	if v.AuthType != identity.APIKey || v.ID != id {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/functions/organizations"
 	"agents.example/controlplane/shared/function"
@@ -15,13 +16,13 @@ import (
 // memberFixture is an organization with the admin ada and the member bob. The users eve and zoe are of org-2 and of
 // none.
 type memberFixture struct {
-	*functiontest.Backend
+	*backendtest.Backend
 	service *member.Service
 }
 
 func newMemberFixture(t *testing.T) memberFixture {
 	t.Helper()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	for _, p := range []member.Person{
 		{ID: "ada", Email: "ada@example.com", Name: "Ada", OrganizationID: "org-1", Role: identity.RoleAdmin},
 		{ID: "bob", OrganizationID: "org-1", Role: identity.RoleMember},

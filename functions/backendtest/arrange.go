@@ -1,4 +1,4 @@
-package functiontest
+package backendtest
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/functions"
+	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
@@ -17,7 +18,7 @@ import (
 )
 
 // CallNamed calls a route of the catalogue with all dependencies.
-func (b *Backend) CallNamed(t testing.TB, name string, options ...Option) Response {
+func (b *Backend) CallNamed(t testing.TB, name string, options ...functiontest.Option) functiontest.Response {
 	t.Helper()
 	for _, r := range functions.Routes(b.Dependencies) {
 		if r.Name == name {
@@ -25,7 +26,7 @@ func (b *Backend) CallNamed(t testing.TB, name string, options ...Option) Respon
 		}
 	}
 	t.Fatalf("the catalogue has no route %q", name)
-	return Response{}
+	return functiontest.Response{}
 }
 
 // SetPlan puts an organization on a plan. The organization may be new.
@@ -58,8 +59,8 @@ func (b *Backend) CreateMemberKey(t testing.TB, organizationID string) (id, secr
 
 func (b *Backend) createKey(t testing.TB, organizationID string, r identity.Role) (id, secret string) {
 	t.Helper()
-	created := b.CallNamed(t, "CreateAPIKey", AsAdmin(organizationID),
-		Body(map[string]string{"name": "test", "role": string(r)})).
+	created := b.CallNamed(t, "CreateAPIKey", functiontest.AsAdmin(organizationID),
+		functiontest.Body(map[string]string{"name": "test", "role": string(r)})).
 		Want(t, http.StatusCreated, "")
 	return created.Text("id"), created.Text("secret")
 }
@@ -71,7 +72,8 @@ func (b *Backend) RunningAgent(t testing.TB, organizationID string, env map[stri
 	if env != nil {
 		body["env_vars"] = env
 	}
-	id := b.CallNamed(t, "CreateAgent", AsAdmin(organizationID), Body(body)).Want(t, http.StatusCreated, "").Text("id")
+	id := b.CallNamed(t, "CreateAgent", functiontest.AsAdmin(organizationID), functiontest.Body(body)).
+		Want(t, http.StatusCreated, "").Text("id")
 	b.Reconcile(t, id)
 	a := b.Agent(t, id)
 	if a.Status != agent.Running {

@@ -1,4 +1,4 @@
-package functiontest
+package backendtest
 
 import (
 	"context"

@@ -1,4 +1,6 @@
-package functiontest
+// Package backendtest opens a backend for the tests of routes: every dependency of the catalogue in this process, on an
+// embedded Firestore and an embedded Secret Manager. It does not start a cluster or a server; emulators/cloud does.
+package backendtest
 
 import (
 	"bytes"
@@ -14,6 +16,7 @@ import (
 	"agents.example/controlplane/emulators/firestoreemu/embedded"
 	"agents.example/controlplane/emulators/secretmanageremu"
 	"agents.example/controlplane/functions"
+	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/functions/mcp"
 	"agents.example/controlplane/functions/mcp/mcproute"
 	"agents.example/controlplane/functions/system"
@@ -129,7 +132,7 @@ func (b *Backend) openRecords(t testing.TB, host string) {
 	guard := open(nil)
 	b.Guard = function.Guard{
 		Authenticator: &identity.Authenticator{
-			Sessions: sessions{}, Keys: guard.Keys(), Directory: guard.Directory(),
+			Sessions: functiontest.Sessions{}, Keys: guard.Keys(), Directory: guard.Directory(),
 			Pepper: b.Pepper, Now: time.Now,
 		},
 		Audit: guard.AuditLog(), Answers: guard.Answers(), Organizations: guard.Directory(),
@@ -239,9 +242,9 @@ func (b *Backend) ForgetUses() {
 }
 
 // Call calls a route behind the backend's guard. The answer must be one that the route describes.
-func (b *Backend) Call(t testing.TB, route function.Route, options ...Option) Response {
+func (b *Backend) Call(t testing.TB, route function.Route, options ...functiontest.Option) functiontest.Response {
 	t.Helper()
-	res := Call(t, route, append([]Option{WithGuard(b.Guard)}, options...)...)
+	res := functiontest.Call(t, route, append([]functiontest.Option{functiontest.WithGuard(b.Guard)}, options...)...)
 	checkDescribed(t, route, res)
 	return res
 }

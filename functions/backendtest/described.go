@@ -1,10 +1,11 @@
-package functiontest
+package backendtest
 
 import (
 	"fmt"
 	"sync"
 	"testing"
 
+	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/functions/openapi"
 	"agents.example/controlplane/functions/openapi/openapitest"
 	"agents.example/controlplane/shared/function"
@@ -19,7 +20,7 @@ var described = struct { //nolint:gochecknoglobals // a cache, which holds what 
 
 // checkDescribed fails the test if the route's description in OpenAPI has no such answer: every test of a route finds
 // an answer that clients cannot know.
-func checkDescribed(t testing.TB, route function.Route, res Response) {
+func checkDescribed(t testing.TB, route function.Route, res functiontest.Response) {
 	t.Helper()
 	document, err := describe(route)
 	if err != nil {
