@@ -98,12 +98,12 @@ func TestImports_PointAtShared(t *testing.T) {
 		},
 		{
 			of:      []string{"functions"},
-			except:  []string{"functions", "functions/cmd", "functions/generate", "functions/functiontest"},
+			except:  []string{"functions", "functions/cmd", "functions/generate", "functions/backendtest"},
 			own:     []string{"shared"},
 			instead: "take a port of shared as a parameter, and move what siblings share into shared",
 		},
 		{
-			of: []string{"functions/functiontest"}, own: []string{"emulators", "functions", "infra", "shared"},
+			of: []string{"functions/backendtest"}, own: []string{"emulators", "functions", "infra", "shared"},
 			instead: "keep the harness of route tests to parts that run in this process",
 		},
 		{
@@ -268,8 +268,8 @@ func TestLocalCloud_LinksOnlyWhatItsStartNeeds(t *testing.T) {
 		t.Fatal("emulators/local links nothing: it was not found")
 	}
 	for _, d := range deps {
-		if under(d, module+"emulators/bench", module+"emulators/load", module+"emulators/nodebench",
-			"net/http/httptest", "github.com/stripe", "github.com/hashicorp", "testing") {
+		if under(d, module+"emulators/bench", module+"emulators/load", "net/http/httptest", "github.com/stripe",
+			"github.com/hashicorp", "testing") {
 			t.Errorf("emulators/local links %s: use it in a program that is compiled on demand", d)
 		}
 	}

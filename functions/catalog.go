@@ -8,19 +8,12 @@ import (
 	"slices"
 	"time"
 
-	"agents.example/controlplane/functions/agentlogs"
-	"agents.example/controlplane/functions/agentmetrics"
 	"agents.example/controlplane/functions/agents"
-	"agents.example/controlplane/functions/apikeys"
 	"agents.example/controlplane/functions/auditlog"
 	"agents.example/controlplane/functions/console"
-	"agents.example/controlplane/functions/credentials"
 	"agents.example/controlplane/functions/events"
 	"agents.example/controlplane/functions/mcp/mcproute"
-	"agents.example/controlplane/functions/me"
-	"agents.example/controlplane/functions/members"
 	"agents.example/controlplane/functions/organizations"
-	"agents.example/controlplane/functions/secrets"
 	"agents.example/controlplane/functions/subscriptions"
 	"agents.example/controlplane/functions/system"
 	"agents.example/controlplane/functions/webhooks"
@@ -170,16 +163,16 @@ func agentRoutes(d Dependencies) []function.Route {
 		agents.Stop(d.Agents, d.Addresses),
 		agents.Start(d.Agents, d.Addresses),
 		agents.MigrateSandbox(d.Agents, d.Addresses),
-		agentmetrics.Get(d.Agents, d.Metrics),
-		agentlogs.Get(d.Agents, d.Logs, d.Slots),
-		secrets.List(d.Agents),
-		secrets.Put(writer, d.Addresses),
-		secrets.Delete(writer, d.Addresses),
-		secrets.ListOperations(d.Agents, d.Operations),
-		secrets.GetOperation(d.Agents, d.Operations),
-		secrets.Reconcile(writer, d.Operations, d.Addresses),
-		credentials.Reveal(d.Agents, d.Credentials),
-		credentials.Rotate(writer, d.Addresses),
+		agents.Metrics(d.Agents, d.Metrics),
+		agents.Log(d.Agents, d.Logs, d.Slots),
+		agents.ListSecrets(d.Agents),
+		agents.PutSecrets(writer, d.Addresses),
+		agents.DeleteSecret(writer, d.Addresses),
+		agents.ListSecretOperations(d.Agents, d.Operations),
+		agents.GetSecretOperation(d.Agents, d.Operations),
+		agents.ReconcileSecretOperation(writer, d.Operations, d.Addresses),
+		agents.RevealCredentials(d.Agents, d.Credentials),
+		agents.RotateCredentials(writer, d.Addresses),
 		mcproute.Route(d.API),
 	}
 }
@@ -191,14 +184,14 @@ func organizationRoutes(d Dependencies) []function.Route {
 		Store: d.Webhooks, Nudger: d.WebhookNudger, Secrets: d.WebhookSecrets, Policy: d.WebhookURLs,
 	}
 	return []function.Route{
-		apikeys.List(d.Keys),
-		apikeys.Create(d.Keys, d.Pepper),
-		apikeys.Revoke(d.Keys),
-		me.Get(d.Directory),
+		organizations.ListAPIKeys(d.Keys),
+		organizations.CreateAPIKey(d.Keys, d.Pepper),
+		organizations.RevokeAPIKey(d.Keys),
+		organizations.Me(d.Directory),
 		organizations.Current(d.Accounts),
-		members.List(memberService),
-		members.Set(memberService),
-		members.Remove(memberService),
+		organizations.ListMembers(memberService),
+		organizations.SetMember(memberService),
+		organizations.RemoveMember(memberService),
 		auditlog.List(d.Audit),
 		auditlog.ExportAll(d.Audit),
 		auditlog.Verify(d.AuditSeals, d.Handoff),

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/functions"
+	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit/seal"
@@ -41,9 +42,9 @@ func dependencyFields(t *testing.T) map[string]function.Need {
 		case need == "":
 			t.Errorf("Dependencies.%s has no need: add a tag such as `need:%q`", f.Name, function.Firestore)
 		case need == function.Firestore:
-			fields[functiontest.Records] = need
+			fields[backendtest.Records] = need
 		case need == function.FirestoreRead:
-			fields[functiontest.RecordReads] = need
+			fields[backendtest.RecordReads] = need
 		default:
 			fields[f.Name] = need
 		}
@@ -54,10 +55,10 @@ func dependencyFields(t *testing.T) map[string]function.Need {
 // TestBackend_HasEveryDependency fails for a new field of Dependencies that the tests below would call as nil.
 func TestBackend_HasEveryDependency(t *testing.T) {
 	t.Parallel()
-	d := reflect.ValueOf(functiontest.New(t).Dependencies)
+	d := reflect.ValueOf(backendtest.New(t).Dependencies)
 	for i := range d.NumField() {
 		if f := d.Type().Field(i); f.Name != "Settings" && d.Field(i).IsZero() {
-			t.Errorf("functiontest.New sets no Dependencies.%s: add a port that records its use", f.Name)
+			t.Errorf("backendtest.New sets no Dependencies.%s: add a port that records its use", f.Name)
 		}
 	}
 }
@@ -65,9 +66,9 @@ func TestBackend_HasEveryDependency(t *testing.T) {
 // describeField names what a function used, for an advice.
 func describeField(field string) string {
 	switch field {
-	case functiontest.Records:
+	case backendtest.Records:
 		return "a port of Dependencies that is stored in Firestore"
-	case functiontest.RecordReads:
+	case backendtest.RecordReads:
 		return "a port of Dependencies that reads Firestore"
 	default:
 		return "Dependencies." + field
@@ -175,8 +176,8 @@ func TestRoutes_DeclareWhatTheyUse(t *testing.T) {
 			if r.Access == function.Bearer {
 				used = nil // by the routes that it called; TestAccess calls it without their dependencies
 			}
-			if r.Access.Authenticates() && !slices.Contains(used, functiontest.Records) {
-				used = append(used, functiontest.Records) // by the guard
+			if r.Access.Authenticates() && !slices.Contains(used, backendtest.Records) {
+				used = append(used, backendtest.Records) // by the guard
 			}
 			checkNeeds(t, r.Name, r.Needs, used)
 		})
@@ -188,10 +189,10 @@ func workerCases() map[string]func(t *testing.T, s *samples) function.Message {
 	past := time.Now().Add(-time.Hour)
 	return map[string]func(*testing.T, *samples) function.Message{
 		"ReconcileAgent": func(t *testing.T, s *samples) function.Message {
-			return functiontest.Nudge(t, s.newAgent(t))
+			return backendtest.Nudge(t, s.newAgent(t))
 		},
 		"DeadLetterAgent": func(t *testing.T, s *samples) function.Message {
-			return functiontest.Nudge(t, s.newAgent(t))
+			return backendtest.Nudge(t, s.newAgent(t))
 		},
 		"SweepAgents": func(t *testing.T, s *samples) function.Message {
 			s.UpdateAgent(t, s.newAgent(t), func(a *agent.Agent) { a.WorkDueAt = past })

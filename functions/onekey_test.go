@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"agents.example/controlplane/emulators/secretmanageremu"
+	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
@@ -45,7 +46,7 @@ func TestRoutes_OneKeyHasOneEffect(t *testing.T) {
 		}
 		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			s := newSamplesWith(t, functiontest.Options{SecretQuotas: manyReads})
+			s := newSamplesWith(t, backendtest.Options{SecretQuotas: manyReads})
 			s.SecretManager.SetLag(0) // the counters read the present versions
 			for n := range testtier.Count(t, 3, 3, roundsPerRoute) {
 				request, effect := prepare(t, s, n)

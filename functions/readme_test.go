@@ -248,10 +248,7 @@ func checkRun(t *testing.T, folder string, args []string) string {
 	if !strings.Contains(source, "package main\n") {
 		return folder + " is not a command"
 	}
-	switch {
-	case strings.HasSuffix(folder, "/operator"):
-		source += goSource(t, "functions/operator", false)
-	case filepath.Base(folder) == "emulators": // it becomes one of two other programs
+	if filepath.Base(folder) == "emulators" { // it becomes one of two other programs
 		source = goSource(t, "emulators/local", false) + goSource(t, "emulators/measure", false)
 	}
 	for i, arg := range args {

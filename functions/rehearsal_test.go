@@ -16,6 +16,7 @@ import (
 
 	"agents.example/controlplane/emulators/secretmanageremu"
 	"agents.example/controlplane/functions"
+	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/billing"
@@ -60,7 +61,7 @@ func TestRehearsals_TellWhatTheRealCallDoes(t *testing.T) {
 	t.Parallel()
 	// The cases take seconds, in which they make more calls of the secret store than a project may make in a minute.
 	const unlimited = 1_000_000
-	b := functiontest.NewWith(t, functiontest.Options{SecretQuotas: secretmanageremu.Quotas{
+	b := backendtest.NewWith(t, backendtest.Options{SecretQuotas: secretmanageremu.Quotas{
 		Reads: unlimited, Writes: unlimited, Accesses: unlimited,
 	}})
 	var refused, accepted int
@@ -130,13 +131,13 @@ func wantSameRefusal(r *rapid.T, c rehearsalCase, rehearsal, real functiontest.R
 }
 
 // usageOf reads the usage of an organization as its members see it.
-func usageOf(t *testing.T, b *functiontest.Backend, organization string) any {
+func usageOf(t *testing.T, b *backendtest.Backend, organization string) any {
 	return b.CallNamed(t, "GetCurrentOrganization", functiontest.AsMember(organization)).
 		Want(t, http.StatusOK, "").JSON["usage"]
 }
 
 // agentAfter returns the agent as the answer to a change shows it, or as it is read afterwards.
-func agentAfter(t *testing.T, b *functiontest.Backend, c rehearsalCase, real functiontest.Response) map[string]any {
+func agentAfter(t *testing.T, b *backendtest.Backend, c rehearsalCase, real functiontest.Response) map[string]any {
 	if real.Text("namespace") != "" {
 		return real.JSON
 	}
@@ -159,7 +160,7 @@ func comparable(shown any, c rehearsalCase) map[string]any {
 }
 
 // podReplaced lets a worker apply the change, and reports whether the agent has another pod.
-func podReplaced(t *testing.T, b *functiontest.Backend, before agent.Agent) bool {
+func podReplaced(t *testing.T, b *backendtest.Backend, before agent.Agent) bool {
 	after := b.Agent(t, before.ID)
 	if !after.WantsPod() {
 		return false
@@ -182,7 +183,7 @@ func podReplaced(t *testing.T, b *functiontest.Backend, before agent.Agent) bool
 }
 
 // drawCase makes an organization in a random state with an agent in a random state, and draws a request.
-func drawCase(t *testing.T, r *rapid.T, b *functiontest.Backend) rehearsalCase {
+func drawCase(t *testing.T, r *rapid.T, b *backendtest.Backend) rehearsalCase {
 	c := rehearsalCase{organization: "org-" + uuid.NewString()}
 	roomy := rapid.Bool().Draw(r, "roomy")
 	if roomy {
@@ -202,7 +203,7 @@ func drawCase(t *testing.T, r *rapid.T, b *functiontest.Backend) rehearsalCase {
 }
 
 // drawAccount brings an organization into a random billing state.
-func drawAccount(t *testing.T, r *rapid.T, b *functiontest.Backend, organization string) {
+func drawAccount(t *testing.T, r *rapid.T, b *backendtest.Backend, organization string) {
 	switch rapid.SampledFrom([]string{"paid", "paid", "past due", "shrunk"}).Draw(r, "account") {
 	case "past due":
 		b.Stripe.Subscriptions["sub_"+organization] = billing.State{
@@ -221,7 +222,7 @@ func drawAccount(t *testing.T, r *rapid.T, b *functiontest.Backend, organization
 }
 
 // drawRecord brings an agent into a random state.
-func drawRecord(t *testing.T, r *rapid.T, b *functiontest.Backend, id string) {
+func drawRecord(t *testing.T, r *rapid.T, b *backendtest.Backend, id string) {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	status := rapid.SampledFrom(agent.Status("").Values()).Draw(r, "status")
 	warming, ahead := rapid.Bool().Draw(r, "warming"), rapid.Bool().Draw(r, "ahead")
@@ -255,7 +256,7 @@ func drawRecord(t *testing.T, r *rapid.T, b *functiontest.Backend, id string) {
 }
 
 // drawRequest draws a request about the case's agent.
-func drawRequest(t *testing.T, r *rapid.T, b *functiontest.Backend, c *rehearsalCase) {
+func drawRequest(t *testing.T, r *rapid.T, b *backendtest.Backend, c *rehearsalCase) {
 	c.route = rapid.SampledFrom([]string{
 		"CreateAgent", "UpdateAgent", "DeleteAgent", "RestartAgent", "PauseAgent", "ResumeAgent", "StopAgent",
 		"StartAgent", "MigrateAgentSandbox", "PutSecrets", "DeleteSecret", "ReconcileSecretOperation",

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/functions"
+	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/billing"
@@ -30,7 +31,7 @@ const (
 // samples is a backend with one of everything that a path can name: a running agent with a secret, an operation, an API
 // key, a member, a subscription, and a webhook with a delivery.
 type samples struct {
-	*functiontest.Backend
+	*backendtest.Backend
 	agentID string
 	// path has the values of path parameters by their names.
 	path map[string]string
@@ -53,12 +54,12 @@ func (l briefLog) Follow(
 
 func newSamples(t *testing.T) *samples {
 	t.Helper()
-	return newSamplesWith(t, functiontest.Options{})
+	return newSamplesWith(t, backendtest.Options{})
 }
 
-func newSamplesWith(t *testing.T, o functiontest.Options) *samples {
+func newSamplesWith(t *testing.T, o backendtest.Options) *samples {
 	t.Helper()
-	s := &samples{Backend: functiontest.NewWith(t, o)}
+	s := &samples{Backend: backendtest.NewWith(t, o)}
 	s.Events = briefLog{s.Events}
 	s.SetPlan(t, org, plan.Enterprise)
 	s.receiveSubscription(t, billing.Active)

@@ -1,4 +1,4 @@
-# The environment of each service: exactly what functions/cmd/internal/config reads for its binary. A test compares the two.
+# The environment of each service: exactly what functions/cmd/config reads for its binary. A test compares the two.
 
 locals {
   cells = [

@@ -10,7 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"agents.example/controlplane/functions"
-	"agents.example/controlplane/functions/cmd/inprocess"
+	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/shared/function"
 )
 
@@ -112,7 +112,7 @@ func TestEnvironment_EqualsConfiguration(t *testing.T) {
 		settable["EDGE_SECRETS"] = m.local(t, "secrets").GetAttr("edge")
 		for service, env := range m.local(t, "environments").AsValueMap() {
 			binary := m.local(t, "services").GetAttr(service).GetAttr("binary").AsString()
-			read := inprocess.Variables(binary)
+			read := config.Variables(binary)
 			set := env.AsValueMap()
 			maps.Copy(set, secret[service].AsValueMap())
 			for name := range set {
@@ -134,7 +134,7 @@ func TestEnvironment_EqualsConfiguration(t *testing.T) {
 				_, can := settable[name]
 				_, is := set[name]
 				if !can && !is && !slices.Contains(notSet, name) && name != "FUNCTION_TARGET" {
-					t.Errorf("functions/cmd/internal/config reads %s, which Terraform never sets: add it to "+
+					t.Errorf("functions/cmd/config reads %s, which Terraform never sets: add it to "+
 						"terraform/environment.tf", name)
 				}
 			}

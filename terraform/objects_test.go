@@ -24,7 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
-	"agents.example/controlplane/functions/cmd/inprocess"
+	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/terraform/cell"
 )
@@ -197,7 +197,7 @@ func TestDeployments_HaveTheEnvironmentOfTheirBinaries(t *testing.T) {
 		if want := "/ko-app/" + binary; container.Command[0] != want {
 			t.Errorf("%s runs %s, want %s", deployment, container.Command[0], want)
 		}
-		read, set := inprocess.Variables(binary), map[string]bool{}
+		read, set := config.Variables(binary), map[string]bool{}
 		for _, e := range container.Env {
 			set[e.Name] = true
 			if _, is := read[e.Name]; !is && e.Name != "GOMEMLIMIT" {

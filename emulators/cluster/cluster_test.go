@@ -182,3 +182,10 @@ func dial(ctx context.Context, address string) error {
 	}
 	return connection.Close()
 }
+
+func TestShared_ClosesWithoutStart(t *testing.T) {
+	t.Parallel()
+	if err := new(clustertest.Shared).Close(); err != nil {
+		t.Errorf("Close of a cluster that no test started: %v", err)
+	}
+}

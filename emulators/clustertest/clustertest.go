@@ -11,7 +11,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -27,9 +26,6 @@ import (
 	"agents.example/controlplane/emulators/kubeclient"
 	"agents.example/controlplane/shared/testtier"
 )
-
-// afterBuild is the time that a build must leave for the tests themselves.
-const afterBuild = 2 * time.Minute
 
 // Kind returns the kind of the clusters of tests. Require refuses unknown tiers.
 func Kind() cluster.Kind {
@@ -56,46 +52,7 @@ func RequireKind(t *testing.T, kind cluster.Kind) {
 		return
 	}
 	testtier.RequireFull(t, "needs a real Kubernetes API server")
-	RequireBuilt(t, cluster.BuildTime, cluster.Build)
-}
-
-// RequireBuilt builds what a test runs if it is not there: needed estimates how long that takes. It fails the test
-// immediately when the build would take longer than go test gives the package.
-func RequireBuilt(t *testing.T, needed func() (time.Duration, error),
-	build func(context.Context, io.Writer) (string, error),
-) {
-	t.Helper()
-	estimate, err := needed()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if estimate == 0 {
-		return
-	}
-	ctx := t.Context()
-	if deadline, ok := t.Deadline(); ok {
-		if err := checkTime(estimate, time.Until(deadline)); err != nil {
-			t.Fatal(err)
-		}
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, deadline.Add(-afterBuild),
-			errors.New("the build took too long: "+advice))
-		defer cancel()
-	}
-	if _, err := build(ctx, nil); err != nil {
-		t.Fatal(err)
-	}
-}
-
-const advice = "build it once with `go run ./emulators build`, or raise go test's -timeout (to 40m, say)"
-
-// checkTime returns an error if a build that takes about needed does not fit into what is left of a test's time.
-func checkTime(needed, left time.Duration) error {
-	if needed+afterBuild <= left {
-		return nil
-	}
-	return fmt.Errorf("the real Kubernetes API server is not built, which takes up to %s, and this test ends in %s: %s",
-		needed.Round(time.Minute), left.Round(time.Second), advice)
+	testtier.RequireBuilt(t, cluster.BuildTime, cluster.Build)
 }
 
 // Start starts a cluster for one test and closes it with the test. An empty o.Dir is a directory of the test, an empty

@@ -21,7 +21,6 @@ import (
 	"agents.example/controlplane/functions/agents"
 	"agents.example/controlplane/functions/console"
 	"agents.example/controlplane/functions/functiontest"
-	"agents.example/controlplane/functions/me"
 	"agents.example/controlplane/functions/organizations"
 	"agents.example/controlplane/functions/subscriptions"
 	"agents.example/controlplane/shared/agent"
@@ -194,7 +193,7 @@ func (c *crowd) serve(t *testing.T) string {
 	addresses := agent.Addresses{Domain: "agents.test", Scheme: "https"}
 	routes := append(console.Routes(console.Options{Regions: []string{"us-central1", "europe-west4"}}),
 		agents.List(c, addresses), agents.Get(c, nil, addresses, ratelimit.NewSlots(ratelimit.StandardSlots(1, 40))),
-		me.Get(c), organizations.Current(crowdAccounts{crowd: c}), subscriptions.Plans())
+		organizations.Me(c), organizations.Current(crowdAccounts{crowd: c}), subscriptions.Plans())
 	served := make([]function.Served, 0, len(routes)+1)
 	for _, r := range routes {
 		served = append(served, r.Served(functiontest.NewGuard()))

@@ -26,7 +26,7 @@ type attack struct {
 
 // attacker is the hostile client of a phase.
 type attacker struct {
-	*client
+	*apiClient
 	*tenant
 	from  string // its address
 	api   string // address of the instance that serves agents

@@ -18,18 +18,18 @@ const patience = 10 * time.Second
 // idleConnections is how many connections a client keeps, so that none waits for a connection.
 const idleConnections = 500
 
-// client sends requests from one address.
-type client struct {
+// apiClient sends requests from one address.
+type apiClient struct {
 	base      string
 	transport *http.Transport
 	http      http.Client
 }
 
-func newClient(base, from string) *client {
+func newAPIClient(base, from string) *apiClient {
 	t := &http.Transport{
 		DialContext: dialer(from).DialContext, MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: time.Minute,
 	}
-	return &client{base: base, transport: t, http: http.Client{Transport: t}}
+	return &apiClient{base: base, transport: t, http: http.Client{Transport: t}}
 }
 
 // dialer connects from an address. Where the operating system does not have all addresses of the loopback network,
@@ -45,7 +45,7 @@ func dialer(from string) *net.Dialer {
 	return d
 }
 
-func (c *client) close() { c.transport.CloseIdleConnections() }
+func (c *apiClient) close() { c.transport.CloseIdleConnections() }
 
 // call is a request of the API.
 type call struct{ token, method, path, body, etag string }
@@ -79,7 +79,7 @@ func reason(a answer, err error) string {
 }
 
 // send sends a request and reads its answer.
-func (c *client) send(ctx context.Context, r call) (answer, error) {
+func (c *apiClient) send(ctx context.Context, r call) (answer, error) {
 	req, err := http.NewRequestWithContext(ctx, r.method, c.base+r.path, strings.NewReader(r.body))
 	if err != nil {
 		return answer{}, err

@@ -1,7 +1,9 @@
-// Package load measures what a hostile client takes from the others. It runs the deployed binaries as one instance of
-// each service on the local cloud, with production limits, and measures the requests of well-behaved clients with and
-// without each attack, in turns. It does not know how any function works, and simulates no load balancer: Cloud Armor
-// would refuse a part of each attack.
+// Package load measures running local clouds. It does not know how any function works.
+//
+// Run measures what a hostile client takes from the others. It runs the deployed binaries as one instance of each
+// service, with production limits, and measures the requests of well-behaved clients with and without each attack, in
+// turns. It simulates no load balancer: Cloud Armor would refuse a part of each attack. MeasureNodes measures agents on
+// a real node.
 package load
 
 import (
@@ -142,13 +144,13 @@ func (r *runner) phase(parent context.Context, a attack, into *tally, hits *scor
 		if hits == nil || a.begin == nil {
 			return
 		}
-		c := newClient(r.cloud.Ready.BaseURL, from)
+		c := newAPIClient(r.cloud.Ready.BaseURL, from)
 		defer c.close()
 		a.begin(&attacker{
-			client: c, tenant: r.hostile, from: from, api: r.cloud.Functions.Addr("api"), score: hits,
+			apiClient: c, tenant: r.hostile, from: from, api: r.cloud.Functions.Addr("api"), score: hits,
 		}, ctx)
 	}()
-	c := newClient(r.cloud.Ready.BaseURL, from)
+	c := newAPIClient(r.cloud.Ready.BaseURL, from)
 	defer c.close()
 	r.runGoodClients(ctx, c, into)
 	end() // the attack lasts until the last good client has its answer

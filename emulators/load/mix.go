@@ -37,7 +37,7 @@ const startPatience = 30 * time.Second
 
 // goodClient is the clients of one organization during a phase.
 type goodClient struct {
-	*client
+	*apiClient
 	*tenant
 	record func(outcome) // counts outcomes of the measurement
 	etag   atomic.Pointer[string]
@@ -45,11 +45,11 @@ type goodClient struct {
 }
 
 // runGoodClients runs the clients of all organizations until the phase is over and each request has ended.
-func (r *runner) runGoodClients(ctx context.Context, c *client, into *tally) {
+func (r *runner) runGoodClients(ctx context.Context, c *apiClient, into *tally) {
 	var running sync.WaitGroup
 	begin := time.Now()
 	for i, t := range r.good {
-		s := &goodClient{client: c, tenant: t, record: func(o outcome) {
+		s := &goodClient{apiClient: c, tenant: t, record: func(o outcome) {
 			if time.Now().Add(-o.took).After(begin.Add(r.Lead)) {
 				into.add(o)
 			}

@@ -60,7 +60,7 @@ func (r *runner) addTenant(ctx context.Context, t *tenant) (err error) {
 	if t.session, t.key, err = r.cloud.AddOrganization(ctx, t.organization, plan.Startup); err != nil {
 		return err
 	}
-	c := newClient(r.cloud.Ready.BaseURL, r.nextAddress())
+	c := newAPIClient(r.cloud.Ready.BaseURL, r.nextAddress())
 	defer c.close()
 	if t.running, err = c.startAgent(ctx, t); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (r *runner) addTenant(ctx context.Context, t *tenant) (err error) {
 
 // holdAgent gives the tenant an agent whose deletion does not end. Tenants have other ways to such an agent, such as
 // pods that crash.
-func (r *runner) holdAgent(ctx context.Context, c *client, t *tenant) (err error) {
+func (r *runner) holdAgent(ctx context.Context, c *apiClient, t *tenant) (err error) {
 	if t.held, err = c.startAgent(ctx, t); err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (r *runner) holdAgent(ctx context.Context, c *client, t *tenant) (err error
 func agentPath(id string) string { return "/api/v1/agents/" + id }
 
 // expect sends a request that must be served.
-func (c *client) expect(ctx context.Context, r call) error {
+func (c *apiClient) expect(ctx context.Context, r call) error {
 	a, err := c.send(ctx, r)
 	if err == nil && a.status >= http.StatusBadRequest {
 		err = fmt.Errorf("%s %s: %d %s", r.method, r.path, a.status, a.body)
@@ -115,7 +115,7 @@ func (c *client) expect(ctx context.Context, r call) error {
 const newAgent = `{"name": "load", "resource_plan": "hobby", "env_vars": {"SAMPLE_TOKEN": "sample", "MODE": "load"}}`
 
 // startAgent creates an agent and waits until it runs.
-func (c *client) startAgent(ctx context.Context, t *tenant) (id string, err error) {
+func (c *apiClient) startAgent(ctx context.Context, t *tenant) (id string, err error) {
 	a, err := c.send(ctx, call{t.key, http.MethodPost, "/api/v1/agents", newAgent, ""})
 	if err != nil {
 		return "", err
@@ -141,7 +141,7 @@ var errNotRunning = errors.New("the agent does not run")
 const waitPause = 250 * time.Millisecond
 
 // awaitRunning waits until an agent runs. The API may answer earlier.
-func (c *client) awaitRunning(ctx context.Context, t *tenant, id string) error {
+func (c *apiClient) awaitRunning(ctx context.Context, t *tenant, id string) error {
 	for {
 		a, err := c.send(ctx, call{t.key, http.MethodGet, agentPath(id) + "?wait=20", "", ""})
 		if err != nil {
@@ -171,7 +171,7 @@ func (t *tenant) leave(id string) {
 
 // removeLeftovers deletes agents that the clients of an earlier phase could not delete.
 func (r *runner) removeLeftovers(ctx context.Context) {
-	c := newClient(r.cloud.Ready.BaseURL, r.nextAddress())
+	c := newAPIClient(r.cloud.Ready.BaseURL, r.nextAddress())
 	defer c.close()
 	for _, t := range r.good {
 		t.mu.Lock()

@@ -12,8 +12,8 @@ import (
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/command"
 	"agents.example/controlplane/emulators/gcloud"
+	"agents.example/controlplane/emulators/load"
 	"agents.example/controlplane/emulators/node"
-	"agents.example/controlplane/emulators/nodebench"
 	"agents.example/controlplane/emulators/terminal"
 )
 
@@ -36,13 +36,13 @@ func measureNode(ctx context.Context, dir string) error {
 		return err
 	}
 	runc, _ := exec.LookPath("runc") // empty where it is not installed
-	all, err := nodebench.Run(ctx, nodebench.Options{
+	all, err := load.MeasureNodes(ctx, load.NodeOptions{
 		Dir: dir, Runc: runc, Agents: nodeAgents, Progress: terminal.New(os.Stdout),
 	})
 	if err = errors.Join(err, logs.Close()); err != nil {
 		return err
 	}
-	return nodebench.Print(os.Stdout, all)
+	return load.PrintNodes(os.Stdout, all)
 }
 
 // countCosts counts what the system spends and prints it.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,7 +28,7 @@ import (
 
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/clustertest"
-	"agents.example/controlplane/emulators/dataplane"
+	"agents.example/controlplane/emulators/gobuild"
 	"agents.example/controlplane/emulators/kubeclient"
 	"agents.example/controlplane/emulators/node"
 	"agents.example/controlplane/emulators/nodetest"
@@ -75,7 +76,7 @@ const probeImage = "probe"
 func start(t *testing.T, o node.Options) fixture {
 	t.Helper()
 	nodetest.Require(t)
-	programs, err := dataplane.BuildImagePackages(t.Context(),
+	programs, err := gobuild.StaticPrograms(t.Context(), io.Discard, "the probe",
 		"agents.example/controlplane/emulators/node/testdata/probe")
 	if err != nil {
 		t.Fatal(err)

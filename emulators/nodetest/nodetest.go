@@ -26,7 +26,7 @@ func Require(t *testing.T) {
 	if err := node.CheckUser(); err != nil {
 		t.Skip(err)
 	}
-	clustertest.RequireBuilt(t, node.BuildTime, node.Build) // before the cluster, which has packages in common
+	testtier.RequireBuilt(t, node.BuildTime, node.Build) // before the cluster, which has packages in common
 	clustertest.RequireKind(t, cluster.Real)
 	if err := node.Supported(t.Context(), nil); errors.Is(err, node.ErrUnsupported) {
 		t.Skip(err)

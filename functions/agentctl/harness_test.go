@@ -15,6 +15,7 @@ import (
 
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/agentctl"
+	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/plan"
@@ -25,7 +26,7 @@ const org = "org-1"
 
 // api serves the real routes in this process, on embedded stores.
 type api struct {
-	*functiontest.Backend
+	*backendtest.Backend
 	url   string
 	queue *nudges
 }
@@ -45,14 +46,14 @@ func (n *nudges) Nudge(_ context.Context, agentID string) error {
 // serve starts the API with an organization on the largest plan. No worker runs: tests call Reconcile, or work.
 func serve(t *testing.T) *api {
 	t.Helper()
-	return serveWith(t, func(*functiontest.Backend) {})
+	return serveWith(t, func(*backendtest.Backend) {})
 }
 
 // serveWith is serve with a change of the backend.
-func serveWith(t *testing.T, change func(*functiontest.Backend)) *api {
+func serveWith(t *testing.T, change func(*backendtest.Backend)) *api {
 	t.Helper()
 	queue := &nudges{ids: make(chan string, 1000)}
-	b := functiontest.NewWith(t, functiontest.Options{Nudger: queue})
+	b := backendtest.NewWith(t, backendtest.Options{Nudger: queue})
 	change(b)
 	b.SetPlan(t, org, plan.Enterprise)
 	handler, err := functions.Handler(functions.Selection{}, b.Open,

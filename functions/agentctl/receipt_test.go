@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"agents.example/controlplane/functions/agentctl"
+	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/handoff"
@@ -88,7 +89,7 @@ func TestReceipt_SaysWhyThereIsNone(t *testing.T) {
 	if err := a.WorkerStore.Remove(t.Context(), a.Agent(t, unrecorded), agent.Deletion{}); err != nil {
 		t.Fatal(err)
 	}
-	keyless := serveWith(t, func(b *functiontest.Backend) { b.Handoff = nil })
+	keyless := serveWith(t, func(b *backendtest.Backend) { b.Handoff = nil })
 	for name, c := range map[string]struct {
 		as   tool
 		of   string

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/handoff"
@@ -18,7 +19,7 @@ import (
 
 // deleteAgent requests the deletion of an agent of org-1.
 func deleteAgent(
-	t *testing.T, b *functiontest.Backend, id string, options ...functiontest.Option,
+	t *testing.T, b *backendtest.Backend, id string, options ...functiontest.Option,
 ) functiontest.Response {
 	t.Helper()
 	of := []functiontest.Option{functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", id)}
@@ -26,13 +27,13 @@ func deleteAgent(
 }
 
 // getDeletion calls the route of a deletion.
-func getDeletion(t *testing.T, b *functiontest.Backend, id string, as functiontest.Option) functiontest.Response {
+func getDeletion(t *testing.T, b *backendtest.Backend, id string, as functiontest.Option) functiontest.Response {
 	t.Helper()
 	return b.CallNamed(t, "GetDeletion", as, functiontest.Path("agent_id", id))
 }
 
 // readDeletion reads a deletion as an admin of org-1.
-func readDeletion(t *testing.T, b *functiontest.Backend, id string) agent.DeletionView {
+func readDeletion(t *testing.T, b *backendtest.Backend, id string) agent.DeletionView {
 	t.Helper()
 	var v agent.DeletionView
 	getDeletion(t, b, id, functiontest.AsAdmin("org-1")).Want(t, http.StatusOK, "").Decode(t, &v)
@@ -40,7 +41,7 @@ func readDeletion(t *testing.T, b *functiontest.Backend, id string) agent.Deleti
 }
 
 // publishedKeys returns the keys at the public route.
-func publishedKeys(t *testing.T, b *functiontest.Backend) handoff.KeySet {
+func publishedKeys(t *testing.T, b *backendtest.Backend) handoff.KeySet {
 	t.Helper()
 	keys, err := handoff.ParseKeySet(string(b.CallNamed(t, "GetHandoffKeys").Want(t, http.StatusOK, "").Body))
 	if err != nil {
@@ -51,7 +52,7 @@ func publishedKeys(t *testing.T, b *functiontest.Backend) handoff.KeySet {
 
 func TestDelete_LocatesTheDeletion(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	id, key := b.RunningAgent(t, "org-1", nil).ID, functiontest.Header("Idempotency-Key", uuid.NewString())
 	rehearsed := deleteAgent(t, b, id, functiontest.Query(url.Values{"dry_run": {"true"}})).Want(t, http.StatusOK, "")
 	if got, exists := rehearsed.Header["Location"]; exists {
@@ -72,7 +73,7 @@ func TestDelete_LocatesTheDeletion(t *testing.T) {
 // A repeat neither moves the time of the request nor takes the place of the first caller.
 func TestDelete_KeepsWhoRequestedItFirst(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	id := b.RunningAgent(t, "org-1", nil).ID
 	keyID, key := b.CreateKey(t, "org-1")
 	before := time.Now().Truncate(time.Microsecond) // as the store keeps times
@@ -92,7 +93,7 @@ func TestDelete_KeepsWhoRequestedItFirst(t *testing.T) {
 
 func TestDeletion_IsSignedOnceEverythingIsGone(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	id := b.RunningAgent(t, "org-1", map[string]string{"API_KEY": "a secret"}).ID
 	deleteAgent(t, b, id).Want(t, http.StatusAccepted, "")
 	d := readDeletion(t, b, id)
@@ -130,7 +131,7 @@ func TestDeletion_IsSignedOnceEverythingIsGone(t *testing.T) {
 
 func TestDeletion_IsOnlyForAdminsOfTheOrganization(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	id := b.RunningAgent(t, "org-1", nil).ID
 	_, memberKey := b.CreateMemberKey(t, "org-1")
 	_, strangerKey := b.CreateKey(t, "org-2")
@@ -163,7 +164,7 @@ func TestDeletion_IsOnlyForAdminsOfTheOrganization(t *testing.T) {
 
 func TestDeletion_HasNoReceiptWithoutAKey(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	b.Handoff = nil
 	id := b.RunningAgent(t, "org-1", nil).ID
 	deleteAgent(t, b, id).Want(t, http.StatusAccepted, "")

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/diagnosis"
@@ -15,7 +16,7 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-func diagnose(t *testing.T, b *functiontest.Backend, id string, as functiontest.Option) diagnosis.View {
+func diagnose(t *testing.T, b *backendtest.Backend, id string, as functiontest.Option) diagnosis.View {
 	t.Helper()
 	var v diagnosis.View
 	b.CallNamed(t, "DiagnoseAgent", as, functiontest.Path("agent_id", id)).Want(t, http.StatusOK, "").Decode(t, &v)
@@ -25,7 +26,7 @@ func diagnose(t *testing.T, b *functiontest.Backend, id string, as functiontest.
 // TestDiagnosis_ExplainsTheRecord breaks an agent whose secret change failed, and asks as an admin and as a member.
 func TestDiagnosis_ExplainsTheRecord(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	a := b.RunningAgent(t, "org-1", nil)
 	if v := diagnose(t, b, a.ID, functiontest.AsMember("org-1")); v.WaitingFor != nil || len(v.Causes) > 0 {
 		t.Errorf("diagnosis of a running agent = %+v, want no cause and no wait", v)
@@ -71,7 +72,7 @@ func TestDiagnosis_ExplainsTheRecord(t *testing.T) {
 // TestDiagnosis_ListsWhatHappened breaks an agent, recovers it and breaks it again.
 func TestDiagnosis_ListsWhatHappened(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	a, other := b.RunningAgent(t, "org-1", nil), b.RunningAgent(t, "org-2", nil)
 	crash := agent.Failure{Code: "pod_crash_loop", Message: "It exits."}
 	for _, id := range []string{a.ID, other.ID} {
@@ -96,7 +97,7 @@ func TestDiagnosis_ListsWhatHappened(t *testing.T) {
 // TestDiagnosis_ExplainsTheAccount asks about an agent that was paused because it does not fit into the plan.
 func TestDiagnosis_ExplainsTheAccount(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	a := b.RunningAgent(t, "org-1", nil)
 	b.UpdateAgent(t, a.ID, func(a *agent.Agent) {
 		if err := a.Act(agent.Withhold, agent.Billing, time.Now()); err != nil {

@@ -19,14 +19,6 @@ import (
 
 const agentID = "5b9f8c0a-7d1e-4c53-9a8e-2f64d1a7c3b9"
 
-// oneAgent is a store of one agent.
-type oneAgent struct {
-	agent.Store
-	agent agent.Agent
-}
-
-func (s oneAgent) Get(context.Context, string) (agent.Agent, error) { return s.agent, nil }
-
 // fakeProber answers probes and counts them.
 type fakeProber struct {
 	provisioning.AgentProber
@@ -53,7 +45,7 @@ type view struct {
 }
 
 func reachability(a agent.Agent, p *fakeProber) function.Route {
-	return agents.Reachability(oneAgent{agent: a}, p, agent.Addresses{Domain: "agents.test", Scheme: "https"})
+	return agents.Reachability(&oneAgent{agent: a}, p, agent.Addresses{Domain: "agents.test", Scheme: "https"})
 }
 
 func getReachability(t *testing.T, r function.Route) view {
@@ -168,7 +160,8 @@ func TestReachability_ProbesOnceInTwoSeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := &fakeProber{delay: 500 * time.Millisecond}
-		r := reachability(agent.Agent{ID: agentID, Slug: "a", Status: agent.Running, Routed: true}, p)
+		a := agent.Agent{ID: agentID, OrganizationID: "org-1", Slug: "a", Status: agent.Running, Routed: true}
+		r := reachability(a, p)
 		requestTwentyTimes := func(wantProbes int32) {
 			t.Helper()
 			var all sync.WaitGroup

@@ -1,5 +1,6 @@
-// Package agents has the routes of agents, one file for a route or a family of similar routes. It does not have their
-// rules; package agent does.
+// Package agents has the routes of agents and of what belongs to one, such as its secrets and its log: one file for a
+// route or a family of similar routes. It does not have their rules: packages agent, secretwrite, credential, metrics
+// and agentlog do.
 package agents
 
 import (

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/events"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/client"
@@ -78,7 +79,7 @@ func followUntil(ctx context.Context, c *client.Client, params client.StreamEven
 // streams that break off.
 func TestFollowEvents_LosesAndRepeatsNoEventOfTheRoutes(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	_, key := b.CreateKey(t, "org-1")
 	lastKey, _ := b.CreateKey(t, "org-1")
 	server := functiontest.Serve(t, function.Mux([]function.Served{

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/events"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/event"
@@ -28,7 +29,7 @@ func TestRoutes_AreForMembers(t *testing.T) {
 }
 
 // list reads a page of events.
-func list(t *testing.T, b *functiontest.Backend, as functiontest.Option, query url.Values) (
+func list(t *testing.T, b *backendtest.Backend, as functiontest.Option, query url.Values) (
 	functiontest.Response, []event.View,
 ) {
 	t.Helper()
@@ -49,7 +50,7 @@ func typesOf(found []event.View) []event.Type {
 // TestList_TellsTheLifeOfAnAgent polls in small pages while an agent is created, runs, is stopped and is deleted.
 func TestList_TellsTheLifeOfAnAgent(t *testing.T) {
 	t.Parallel()
-	b, admin := functiontest.New(t), functiontest.AsAdmin("org-1")
+	b, admin := backendtest.New(t), functiontest.AsAdmin("org-1")
 	res, found := list(t, b, admin, nil)
 	if len(found) > 0 {
 		t.Fatalf("a new organization has the events %v", typesOf(found))
@@ -91,7 +92,7 @@ func TestList_TellsTheLifeOfAnAgent(t *testing.T) {
 
 func TestList_ShowsMembersNoKeys(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	b.CreateKey(t, "org-1")
 	_, asAdmin := list(t, b, functiontest.AsAdmin("org-1"), nil)
 	_, asMember := list(t, b, functiontest.AsMember("org-1"), nil)
@@ -106,7 +107,7 @@ func TestList_ShowsMembersNoKeys(t *testing.T) {
 
 func TestRoutes_RefuseBadCursors(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	old := string(event.After(time.Now().Add(-31 * 24 * time.Hour)))
 	for cursor, code := range map[string]string{"evt_1": "invalid_cursor", old: "cursor_expired"} {
 		query := functiontest.Query(url.Values{"cursor": {cursor}})
@@ -231,7 +232,7 @@ func TestStream_HoldsASlot(t *testing.T) {
 // TestStream_FollowsTheLog reads a stream of the real log over HTTP while a key is created.
 func TestStream_FollowsTheLog(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	_, key := b.CreateKey(t, "org-1")
 	server := functiontest.Serve(t, function.Mux([]function.Served{events.Stream(b.Events, nil).Served(b.Guard)}))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -1,6 +1,5 @@
-// Package functiontest calls routes in tests. Call runs one route with a caller and a body. New opens a backend: every
-// dependency of the catalogue in this process, on an embedded Firestore and an embedded Secret Manager. It does not
-// start a cluster or a server; emulators/cloud does.
+// Package functiontest calls routes in tests. Call runs one route with a caller and a body. The package does not open
+// what routes depend on; package backendtest does.
 package functiontest
 
 import (

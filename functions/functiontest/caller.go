@@ -45,14 +45,14 @@ func sessionToken(organizationID string, role identity.Role) string {
 	return sessionScheme + organizationID + ":" + string(role)
 }
 
-// sessions verifies session tokens by their form alone. The subject of a session is its whole text, so that every
+// Sessions verifies session tokens by their form alone. The subject of a session is its whole text, so that every
 // organization and role has its own user.
-type sessions struct{}
+type Sessions struct{}
 
-var _ identity.Sessions = sessions{}
+var _ identity.Sessions = Sessions{}
 
 // Verify implements identity.Sessions.
-func (sessions) Verify(_ context.Context, token string) (identity.Claims, error) {
+func (Sessions) Verify(_ context.Context, token string) (identity.Claims, error) {
 	rest, isSession := strings.CutPrefix(token, sessionScheme)
 	organizationID, role, _ := strings.Cut(rest, ":")
 	if !isSession {
@@ -74,7 +74,7 @@ func Subject(organizationID string, role identity.Role) string {
 func NewGuard() function.Guard {
 	return function.Guard{
 		Authenticator: &identity.Authenticator{
-			Sessions: sessions{}, Keys: noKeys{}, Directory: anyOrganization{}, Now: time.Now,
+			Sessions: Sessions{}, Keys: noKeys{}, Directory: anyOrganization{}, Now: time.Now,
 		},
 		Organizations: anyOrganization{},
 	}

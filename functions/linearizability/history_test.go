@@ -14,6 +14,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"agents.example/controlplane/functions"
+	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/function"
@@ -96,7 +97,7 @@ type world struct {
 func (w world) run(t *testing.T) *history {
 	t.Helper()
 	queue := newQueue()
-	b := functiontest.NewWith(t, functiontest.Options{FirestoreHost: firestoreHost, Nudger: queue})
+	b := backendtest.NewWith(t, backendtest.Options{FirestoreHost: firestoreHost, Nudger: queue})
 	b.SetPlan(t, organization, plan.Enterprise)
 	h := &history{
 		t: t, spec: specification{workers: w.workers, late: w.faults}, token: functiontest.AdminToken(organization),

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/functions"
-	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
@@ -88,7 +88,7 @@ func (q *queue) Nudge(_ context.Context, agentID string) error {
 }
 
 // work starts workers, and returns a function that stops them.
-func (q *queue) work(t *testing.T, b *functiontest.Backend) (stop func()) {
+func (q *queue) work(t *testing.T, b *backendtest.Backend) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for range 3 {
@@ -111,10 +111,10 @@ func (q *queue) work(t *testing.T, b *functiontest.Backend) (stop func()) {
 	}
 }
 
-func reconcile(ctx context.Context, t *testing.T, b *functiontest.Backend, agentID string) error {
+func reconcile(ctx context.Context, t *testing.T, b *backendtest.Backend, agentID string) error {
 	for _, w := range functions.Workers(b.Dependencies) {
 		if w.Topic == function.AgentNudges {
-			return w.Handle(ctx, functiontest.Nudge(t, agentID))
+			return w.Handle(ctx, backendtest.Nudge(t, agentID))
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agents.example/controlplane/functions"
+	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
 	tools "agents.example/controlplane/functions/mcp"
 	"agents.example/controlplane/functions/mcp/mcproute"
@@ -26,16 +27,16 @@ const edgeSecret = "secret-of-the-edge-0123456789abcdef"
 
 // service is the whole catalogue, served over TCP.
 type service struct {
-	*functiontest.Backend
+	*backendtest.Backend
 	url string
 	// setAPI changes the address at which the tools call the API, and how many requests are served at the same time.
 	setAPI func(url string, requests int)
 }
 
 // start serves all routes on an embedded backend. The tools call the same address.
-func start(t *testing.T, change ...func(*functiontest.Backend)) *service {
+func start(t *testing.T, change ...func(*backendtest.Backend)) *service {
 	t.Helper()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	for _, f := range change {
 		f(b)
 	}

@@ -145,7 +145,8 @@ func (s *schemas) tidy(schema *jsonschema.Schema) {
 }
 
 // nameOf returns the schema name of a type, which generated clients use: publicNames has it, or else it is the noun of
-// the type's package, followed by the type's own name without View. Infrastructure packages add no noun.
+// the type's package, followed by the type's own name without View. Packages of infrastructure or of several
+// subjects add no noun.
 func nameOf(t reflect.Type) string {
 	pkg := path.Base(t.PkgPath())
 	if name, ok := publicNames()[pkg+"."+t.Name()]; ok {
@@ -154,14 +155,12 @@ func nameOf(t reflect.Type) string {
 	own := strings.TrimSuffix(t.Name(), "View")
 	noun := strings.ToUpper(pkg[:1]) + pkg[1:]
 	switch pkg {
-	case "function", "identity", "role", "system":
+	case "function", "identity", "organizations", "role", "system":
 		return own
 	case "agentlog":
 		noun = "AgentLog"
 	case "apikey":
 		noun = "APIKey"
-	case "organizations":
-		noun = "Organization"
 	case "subscriptions":
 		noun = "Billing"
 	}
@@ -180,11 +179,13 @@ func publicNames() map[string]string {
 		"agent.DeletedResource":          "DeletedResource",
 		"agent.DeletionStatus":           "DeletionStatus",
 		"agent.ResourceName":             "DeletedResourceName",
+		"agents.CredentialsView":         "Credentials",
 		"agents.Reachable":               "DashboardReachability",
 		"agents.Reason":                  "DashboardReachabilityReason",
+		"agents.SecretChanges":           "SecretChanges",
 		"audit.View":                     "AuditEntry",
 		"billing.Status":                 "SubscriptionStatus",
-		"members.View":                   "Member",
+		"organizations.View":             "Organization",
 		"seal.Code":                      "AuditProblemCode",
 		"seal.Leaf":                      "AuditSealLeaf",
 		"seal.Name":                      "AuditSealName",
@@ -197,7 +198,6 @@ func publicNames() map[string]string {
 		"secret.Status":                  "SecretOperationStatus",
 		"secret.Summary":                 "Secret",
 		"secret.View":                    "SecretOperation",
-		"secrets.Accepted":               "SecretChanges",
 		"subscriptions.Received":         "WebhookReceipt",
 		"subscriptions.Size":             "AgentSize",
 		"subscriptions.PlanView":         "Plan",

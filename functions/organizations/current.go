@@ -1,4 +1,5 @@
-// Package organizations has the route of the caller's organization.
+// Package organizations has the routes of the caller, of their organization, and of its members and API keys. It does
+// not have the rules of members, which package member has, and does not authenticate with keys; package identity does.
 package organizations
 
 import (

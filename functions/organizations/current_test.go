@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/functions/organizations"
 	"agents.example/controlplane/shared/billing"
@@ -14,7 +15,7 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-func current(t *testing.T, b *functiontest.Backend) organizations.View {
+func current(t *testing.T, b *backendtest.Backend) organizations.View {
 	t.Helper()
 	var v organizations.View
 	b.Call(t, organizations.Current(b.Accounts), functiontest.AsMember("org-1")).Want(t, http.StatusOK, "").Decode(t,
@@ -29,7 +30,7 @@ func TestCurrent_IsForMembers(t *testing.T) {
 
 func TestCurrent_BeginsOnHobbyWithoutUsage(t *testing.T) {
 	t.Parallel()
-	v := current(t, functiontest.New(t))
+	v := current(t, backendtest.New(t))
 	if v.ID != "org-1" || v.Plan != plan.Hobby || v.Status != organization.Active {
 		t.Errorf("organization %s is on %s and %s, want org-1 on hobby and active", v.ID, v.Plan, v.Status)
 	}
@@ -47,7 +48,7 @@ func TestCurrent_BeginsOnHobbyWithoutUsage(t *testing.T) {
 
 func TestCurrent_CountsWhatTheOrganizationHolds(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	b.CreateKey(t, "org-1")
 	b.RunningAgent(t, "org-1", nil)
 	b.CreateKey(t, "org-2")
@@ -59,7 +60,7 @@ func TestCurrent_CountsWhatTheOrganizationHolds(t *testing.T) {
 
 func TestCurrent_SaysWhenAgentsArePaused(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	b.SetPlan(t, "org-1", plan.Hobby)
 	for i, row := range []struct {
 		reported   billing.Status

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/functions/subscriptions"
 	"agents.example/controlplane/shared/billing"
@@ -13,18 +14,18 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-func checkout(t *testing.T, b *functiontest.Backend, body map[string]any) functiontest.Response {
+func checkout(t *testing.T, b *backendtest.Backend, body map[string]any) functiontest.Response {
 	t.Helper()
 	return b.Call(t, subscriptions.Checkout(b.Accounts, b.Agents, b.Payments), functiontest.AsAdmin("org-1"),
 		functiontest.Body(body))
 }
 
-func portal(t *testing.T, b *functiontest.Backend) functiontest.Response {
+func portal(t *testing.T, b *backendtest.Backend) functiontest.Response {
 	t.Helper()
 	return b.Call(t, subscriptions.Portal(b.Accounts, b.Payments), functiontest.AsAdmin("org-1"))
 }
 
-func subscription(t *testing.T, b *functiontest.Backend) subscriptions.SubscriptionView {
+func subscription(t *testing.T, b *backendtest.Backend) subscriptions.SubscriptionView {
 	t.Helper()
 	var v subscriptions.SubscriptionView
 	b.Call(t, subscriptions.Subscription(b.Accounts, b.Payments), functiontest.AsMember("org-1")).
@@ -33,7 +34,7 @@ func subscription(t *testing.T, b *functiontest.Backend) subscriptions.Subscript
 }
 
 // receive delivers an event about a subscription.
-func receive(t *testing.T, b *functiontest.Backend, event, subscriptionID, signature string) functiontest.Response {
+func receive(t *testing.T, b *backendtest.Backend, event, subscriptionID, signature string) functiontest.Response {
 	t.Helper()
 	service := &billing.Service{Store: b.Accounts, Payments: b.Payments, Agents: b.Agents, Now: time.Now}
 	return b.Call(t, subscriptions.Webhook(service, b.Payments), functiontest.Header("Stripe-Signature", signature),
@@ -44,7 +45,7 @@ func receive(t *testing.T, b *functiontest.Backend, event, subscriptionID, signa
 }
 
 // subscribe makes org-1 an organization that pays for a plan by the month.
-func subscribe(t *testing.T, b *functiontest.Backend, p plan.ID) {
+func subscribe(t *testing.T, b *backendtest.Backend, p plan.ID) {
 	t.Helper()
 	b.SetPlan(t, "org-1", plan.Hobby)
 	b.Stripe.Subscriptions["sub_1"] = billing.State{OrganizationID: "org-1", Subscription: billing.Subscription{
@@ -87,7 +88,7 @@ func TestPlans_ListsThemFromTheSmallest(t *testing.T) {
 
 func TestSubscription_OfANewOrganization(t *testing.T) {
 	t.Parallel()
-	v := subscription(t, functiontest.New(t))
+	v := subscription(t, backendtest.New(t))
 	want := subscriptions.SubscriptionView{Plan: plan.Hobby, Status: billing.None, Provider: billing.Stripe}
 	if v != want {
 		t.Errorf("subscription = %+v, want %+v", v, want)
@@ -96,7 +97,7 @@ func TestSubscription_OfANewOrganization(t *testing.T) {
 
 func TestCheckout_OrdersAPlanByTheMonthUnlessToldOtherwise(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	res := checkout(t, b, map[string]any{"plan": "pro"}).Want(t, http.StatusOK, "")
 	if got, want := res.Text("url"), "https://pay.test/pro"; got != want {
 		t.Errorf("url = %q, want %q", got, want)
@@ -110,7 +111,7 @@ func TestCheckout_OrdersAPlanByTheMonthUnlessToldOtherwise(t *testing.T) {
 
 func TestCheckout_RefusesPlansThatItCannotSell(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	checkout(t, b, map[string]any{"plan": "enterprise"}).Want(t, http.StatusForbidden, "plan_feature_required")
 	checkout(t, b, map[string]any{"plan": "hobby"}).Want(t, http.StatusConflict, "plan_unchanged")
 	checkout(t, b, map[string]any{"plan": "gold"}).Want(t, http.StatusUnprocessableEntity, "validation_error")
@@ -121,7 +122,7 @@ func TestCheckout_RefusesPlansThatItCannotSell(t *testing.T) {
 
 func TestCheckout_RefusesAPlanThatTheAgentsDoNotFit(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	subscribe(t, b, plan.Pro)
 	for range 2 {
 		b.RunningAgent(t, "org-1", nil)
@@ -131,7 +132,7 @@ func TestCheckout_RefusesAPlanThatTheAgentsDoNotFit(t *testing.T) {
 
 func TestPortal_IsForOrganizationsThatSubscribed(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	portal(t, b).Want(t, http.StatusConflict, "no_subscription")
 	subscribe(t, b, plan.Starter)
 	if got, want := portal(t, b).Want(t, http.StatusOK, "").Text("url"), "https://pay.test/cus_1"; got != want {
@@ -141,7 +142,7 @@ func TestPortal_IsForOrganizationsThatSubscribed(t *testing.T) {
 
 func TestWebhook_AppliesTheSubscription(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	subscribe(t, b, plan.Pro)
 	v := subscription(t, b)
 	if v.Plan != plan.Pro || v.Status != billing.Active || v.Interval == nil || *v.Interval != billing.Month {
@@ -151,14 +152,14 @@ func TestWebhook_AppliesTheSubscription(t *testing.T) {
 
 func TestWebhook_RefusesAForgedEvent(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
-	receive(t, b, "evt_1", "sub_1", functiontest.ForgedSignature).
+	b := backendtest.New(t)
+	receive(t, b, "evt_1", "sub_1", backendtest.ForgedSignature).
 		Want(t, http.StatusBadRequest, "invalid_signature")
 }
 
 func TestWebhook_AcceptsEventsAboutOtherSubscriptions(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	res := receive(t, b, "evt_1", "sub_of_another_service", "good").Want(t, http.StatusOK, "")
 	if res.JSON["received"] != true {
 		t.Errorf("received = %v, want true", res.JSON["received"])

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/functions/webhooks"
 	"agents.example/controlplane/functions/workers"
@@ -18,13 +19,13 @@ import (
 const unknownID = "00000000-0000-4000-8000-000000000000"
 
 // service is what the catalogue gives the routes.
-func service(b *functiontest.Backend) webhooks.Service {
+func service(b *backendtest.Backend) webhooks.Service {
 	return webhooks.Service{
 		Store: b.Webhooks, Nudger: b.WebhookNudger, Secrets: b.WebhookSecrets, Policy: b.WebhookURLs,
 	}
 }
 
-func create(t *testing.T, b *functiontest.Backend, options ...functiontest.Option) functiontest.Response {
+func create(t *testing.T, b *backendtest.Backend, options ...functiontest.Option) functiontest.Response {
 	t.Helper()
 	body := map[string]any{"url": "https://hooks.example.com/x", "description": " Incidents "}
 	options = append([]functiontest.Option{functiontest.AsAdmin("org-1"), functiontest.Body(body)}, options...)
@@ -32,7 +33,7 @@ func create(t *testing.T, b *functiontest.Backend, options ...functiontest.Optio
 }
 
 // call calls a route of one webhook.
-func call(t *testing.T, b *functiontest.Backend, r function.Route, id string, options ...functiontest.Option,
+func call(t *testing.T, b *backendtest.Backend, r function.Route, id string, options ...functiontest.Option,
 ) functiontest.Response {
 	t.Helper()
 	options = append([]functiontest.Option{
@@ -42,7 +43,7 @@ func call(t *testing.T, b *functiontest.Backend, r function.Route, id string, op
 }
 
 // deliver runs the worker on a webhook.
-func deliver(t *testing.T, b *functiontest.Backend, id string) {
+func deliver(t *testing.T, b *backendtest.Backend, id string) {
 	t.Helper()
 	w := workers.Deliver(&webhook.Deliverer{
 		Store: b.WebhookWorkerStore, Events: b.WebhookEvents, Sender: b.WebhookSender, Secrets: b.WebhookSecrets,
@@ -67,7 +68,7 @@ func TestRoutes_AreForAdmins(t *testing.T) {
 
 func TestCreate_ShowsTheSecretOnce(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	key := functiontest.Header("Idempotency-Key", "once")
 	res := create(t, b, key).Want(t, http.StatusCreated, "")
 	secret := res.Text("secret")
@@ -90,7 +91,7 @@ func TestCreate_ShowsTheSecretOnce(t *testing.T) {
 
 func TestCreate_RefusesURLsThatAreNotPublic(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	for _, raw := range []string{"http://hooks.example.com/", "https://169.254.169.254/", "https://localhost/"} {
 		res := create(t, b, functiontest.Body(map[string]any{"url": raw})).
 			Want(t, http.StatusUnprocessableEntity, "validation_error")
@@ -111,7 +112,7 @@ func TestCreate_RefusesURLsThatAreNotPublic(t *testing.T) {
 
 func TestCreate_StopsAtTheLimitOfThePlan(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	for range 5 {
 		create(t, b).Want(t, http.StatusCreated, "")
 	}
@@ -123,7 +124,7 @@ func TestCreate_StopsAtTheLimitOfThePlan(t *testing.T) {
 
 func TestUpdate_ChangesOnlyWhatTheBodyNames(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	id := create(t, b).Text("id")
 	update := func(body map[string]any) functiontest.Response {
 		return call(t, b, webhooks.Update(service(b)), id, functiontest.Body(body)).Want(t, http.StatusOK, "")
@@ -142,7 +143,7 @@ func TestUpdate_ChangesOnlyWhatTheBodyNames(t *testing.T) {
 
 func TestDelete_RemovesTheWebhook(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	id := create(t, b).Text("id")
 	call(t, b, webhooks.Delete(service(b)), id).Want(t, http.StatusNoContent, "")
 	call(t, b, webhooks.Get(service(b)), id).Want(t, http.StatusNotFound, "webhook_not_found")
@@ -152,7 +153,7 @@ func TestDelete_RemovesTheWebhook(t *testing.T) {
 
 func TestRoutes_HideTheWebhooksOfOtherOrganizations(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	s, id := service(b), create(t, b).Text("id")
 	delivery := call(t, b, webhooks.Test(s), id).Want(t, http.StatusAccepted, "").Text("id")
 	for _, r := range []function.Route{
@@ -174,7 +175,7 @@ func TestRoutes_HideTheWebhooksOfOtherOrganizations(t *testing.T) {
 
 func TestTest_DeliversATestEventThatCanBeRepeated(t *testing.T) {
 	t.Parallel()
-	b := functiontest.New(t)
+	b := backendtest.New(t)
 	s, id := service(b), create(t, b).Text("id")
 	requested := call(t, b, webhooks.Test(s), id).Want(t, http.StatusAccepted, "")
 	if requested.Text("status") != "pending" || requested.Text("event_type") != "webhook.test" {

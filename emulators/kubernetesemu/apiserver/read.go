@@ -42,7 +42,7 @@ func (s *Server) list(c *call) error {
 		return err
 	}
 	if options.Continue != "" {
-		p, err := s.pages.take(options.Continue)
+		p, err := s.pages.Take(options.Continue)
 		if err != nil {
 			return err
 		}
@@ -52,10 +52,10 @@ func (s *Server) list(c *call) error {
 	if err != nil {
 		return err
 	}
-	p := page{version: version, counted: options.LabelSelector.Empty() && options.FieldSelector.Empty()}
+	p := store.Page{Version: version, Counted: options.LabelSelector.Empty() && options.FieldSelector.Empty()}
 	for _, o := range all {
 		if match(o) {
-			p.rest = append(p.rest, o)
+			p.Rest = append(p.Rest, o)
 		}
 	}
 	return s.answerList(c, p, int(options.Limit))
@@ -81,13 +81,13 @@ func (s *Server) objectsAt(t target, o *internalversion.ListOptions) (version ui
 }
 
 // answerList answers with the first objects of a page, and keeps the others for the next request.
-func (s *Server) answerList(c *call, p page, limit int) error {
-	items, listMeta := p.rest, metav1.ListMeta{ResourceVersion: strconv.FormatUint(p.version, 10)}
-	if limit > 0 && len(p.rest) > limit {
-		items, p.rest = p.rest[:limit], p.rest[limit:]
-		listMeta.Continue = s.pages.keep(p)
-		if p.counted {
-			remaining := int64(len(p.rest))
+func (s *Server) answerList(c *call, p store.Page, limit int) error {
+	items, listMeta := p.Rest, metav1.ListMeta{ResourceVersion: strconv.FormatUint(p.Version, 10)}
+	if limit > 0 && len(p.Rest) > limit {
+		items, p.Rest = p.Rest[:limit], p.Rest[limit:]
+		listMeta.Continue = s.pages.Keep(p)
+		if p.Counted {
+			remaining := int64(len(p.Rest))
 			listMeta.RemainingItemCount = &remaining
 		}
 	}

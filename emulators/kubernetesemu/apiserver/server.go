@@ -16,6 +16,7 @@ import (
 
 	"agents.example/controlplane/emulators/kubernetesemu/kinds"
 	"agents.example/controlplane/emulators/kubernetesemu/registry"
+	"agents.example/controlplane/emulators/kubernetesemu/store"
 )
 
 // Options configure New; all are required.
@@ -36,7 +37,7 @@ type Server struct {
 	registry *registry.Registry
 	kubelets http.RoundTripper
 	tokens   *tokens
-	pages    *pages
+	pages    *store.Pages
 	stopping context.Context //nolint:containedctx // see Options
 }
 
@@ -47,7 +48,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	return &Server{
-		catalog: o.Catalog, registry: o.Registry, kubelets: o.Kubelets, tokens: t, pages: newPages(),
+		catalog: o.Catalog, registry: o.Registry, kubelets: o.Kubelets, tokens: t, pages: store.NewPages(),
 		stopping: o.Stopping,
 	}, nil
 }

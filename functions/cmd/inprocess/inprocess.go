@@ -9,7 +9,7 @@ import (
 
 	"github.com/sethvargo/go-envconfig"
 
-	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/functions/cmd/internal/wire"
 	"agents.example/controlplane/functions/cmd/internal/wire/cells"
 	"agents.example/controlplane/functions/cmd/internal/wire/logs"
@@ -53,6 +53,3 @@ func Open(ctx context.Context, environment map[string]string, o Options) (Servic
 	})
 	return Service{Handler: s.Handler, Close: s.Close}, err
 }
-
-// Variables lists the environment variables that a binary reads in production, and whether each is required.
-func Variables(binary string) map[string]bool { return config.Variables(binary) }

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/functions/cmd/config"
 )
 
 func status(h http.Handler, path string) int {

@@ -1,7 +1,10 @@
-// Command operator runs the operator's commands, which customers cannot run. It uses the database that its environment
-// names, or a local cloud:
+// Command operator runs the commands of the service's operator: list organizations, set plans, suspend and resume, and
+// find out why an agent is stuck. It uses the database that its environment names, or a local cloud:
 //
 //	operator [-ready FILE] [-as NOTE] COMMAND [FLAGS]
+//
+// It does not authorize them: everybody with access to the database can run them. Every command about an organization,
+// reading or writing, adds an entry to that organization's audit log.
 package main
 
 import (

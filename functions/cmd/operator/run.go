@@ -11,8 +11,7 @@ import (
 
 	"github.com/sethvargo/go-envconfig"
 
-	"agents.example/controlplane/functions/cmd/internal/config"
-	"agents.example/controlplane/functions/operator"
+	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/infra/googleidentity"
 	"agents.example/controlplane/infra/pubsub"
@@ -20,7 +19,7 @@ import (
 
 func usage(w io.Writer) {
 	fmt.Fprintln(w, "operator [-ready FILE] [-as NOTE] COMMAND [FLAGS]")
-	operator.Usage(w)
+	printCommands(w)
 	fmt.Fprintln(w, "  -ready    the ready file of a local cloud; by default the environment names the database")
 	fmt.Fprintln(w, "  -as       a note for the audit log, such as your name; by default OPERATOR. The log's actor is")
 	fmt.Fprintln(w, "            the email address of your Google credentials, and with a local cloud the note")
@@ -58,12 +57,12 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, nudges.Close()) }()
-	return operator.Commands{
+	return operator{
 		Accounts: records.Accounts(), Counts: records.Counts(), Agents: records.Agents(nudges),
 		Records: records.WorkerStore(),
 		Nudger:  nudges, Audit: records.AuditLog(), Events: records.EventLog(),
 		Name: name, Note: c.Note, Now: time.Now, Out: out, Err: os.Stderr,
-	}.Run(ctx, flags.Args())
+	}.run(ctx, flags.Args())
 }
 
 // actor returns who runs the command: the owner of the Google credentials, so that an operator can't sign with another

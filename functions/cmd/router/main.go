@@ -16,7 +16,7 @@ import (
 
 	"github.com/sethvargo/go-envconfig"
 
-	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/infra/gke/endpoints"
 	"agents.example/controlplane/infra/gke/informers"
 	"agents.example/controlplane/shared/dataplane/router"

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"agents.example/controlplane/functions"
-	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/shared/agentlog"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/function"

@@ -15,7 +15,7 @@ import (
 
 	"agents.example/controlplane/emulators/firestoreemu/embedded"
 	"agents.example/controlplane/functions"
-	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/apikey"

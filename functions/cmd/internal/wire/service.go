@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"agents.example/controlplane/functions"
-	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/functions/cmd/internal/run"
 	"agents.example/controlplane/infra/oidc"
 	"agents.example/controlplane/infra/tracing"

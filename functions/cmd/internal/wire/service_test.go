@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"agents.example/controlplane/functions"
-	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/shared/clientip"
 	"agents.example/controlplane/shared/function"
 )

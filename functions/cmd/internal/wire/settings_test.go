@@ -14,7 +14,7 @@ import (
 	"agents.example/controlplane/emulators/firestoreemu/embedded"
 	"agents.example/controlplane/emulators/issuer"
 	"agents.example/controlplane/emulators/secretmanageremu"
-	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/functions/mcp/mcproute"
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/infra/oidc"

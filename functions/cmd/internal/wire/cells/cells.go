@@ -6,7 +6,7 @@ import (
 	"cmp"
 	"context"
 
-	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/functions/cmd/internal/wire"
 	"agents.example/controlplane/infra/gke"
 	"agents.example/controlplane/infra/monitoring"

@@ -5,7 +5,7 @@ package logs
 import (
 	"context"
 
-	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/infra/gke/connect"
 	"agents.example/controlplane/infra/gke/podlogs"
 	"agents.example/controlplane/shared/agentlog"

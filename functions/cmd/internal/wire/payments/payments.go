@@ -3,7 +3,7 @@
 package payments
 
 import (
-	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/infra/stripe"
 	"agents.example/controlplane/shared/billing"
 )

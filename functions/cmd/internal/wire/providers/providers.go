@@ -5,7 +5,7 @@ package providers
 import (
 	"context"
 
-	"agents.example/controlplane/functions/cmd/internal/config"
+	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/functions/cmd/internal/wire"
 	"agents.example/controlplane/functions/cmd/internal/wire/payments"
 	"agents.example/controlplane/infra/firebase"

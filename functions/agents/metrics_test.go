@@ -1,0 +1,72 @@
+package agents_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"agents.example/controlplane/functions/agents"
+	"agents.example/controlplane/functions/backendtest"
+	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/shared/function"
+)
+
+func getMetrics(
+	t *testing.T, b *backendtest.Backend, id string, options ...functiontest.Option,
+) functiontest.Response {
+	t.Helper()
+	options = append([]functiontest.Option{functiontest.AsMember("org-1"), functiontest.Path("agent_id", id)},
+		options...)
+	return b.Call(t, agents.Metrics(b.Agents, b.Metrics), options...)
+}
+
+func TestMetrics_IsForMembers(t *testing.T) {
+	t.Parallel()
+	functiontest.CheckRefusals(t, agents.Metrics(nil, nil), function.Member, functiontest.Path("agent_id", unknownID))
+}
+
+func TestMetrics_ShowsNullsBeforeTheFirstCollection(t *testing.T) {
+	t.Parallel()
+	b := backendtest.New(t)
+	res := getMetrics(t, b, b.RunningAgent(t, "org-1", nil).ID).Want(t, http.StatusOK, "")
+	for _, field := range []string{"cpu_pct", "mem_pct", "collected_at"} {
+		if value, shown := res.JSON[field]; !shown || value != nil {
+			t.Errorf("%s = %v, want null", field, value)
+		}
+	}
+	if series, _ := res.JSON["series"].(map[string]any); len(series) != 4 {
+		t.Errorf("series = %v, want four", res.JSON["series"])
+	}
+}
+
+func TestMetrics_AnswersPrometheusInText(t *testing.T) {
+	t.Parallel()
+	b := backendtest.New(t)
+	res := getMetrics(t, b, b.RunningAgent(t, "org-1", nil).ID, functiontest.Header("Accept", "text/plain")).
+		Want(t, http.StatusOK, "")
+	if got := res.Header.Get("Content-Type"); !strings.HasPrefix(got, "text/plain; version=0.0.4") {
+		t.Errorf("Content-Type = %q, want the text format of Prometheus", got)
+	}
+	if !strings.Contains(string(res.Body), "# TYPE ") {
+		t.Errorf("the answer has no metric: %s", res.Body)
+	}
+}
+
+func TestMetrics_RefusesAnUnknownWindow(t *testing.T) {
+	t.Parallel()
+	b := backendtest.New(t)
+	for _, window := range []string{"1h", "6h", "24h"} {
+		getMetrics(t, b, unknownID, functiontest.Query(url.Values{"window": {window}})).
+			Want(t, http.StatusNotFound, "agent_not_found")
+	}
+	getMetrics(t, b, unknownID, functiontest.Query(url.Values{"window": {"1w"}})).
+		Want(t, http.StatusUnprocessableEntity, "validation_error")
+}
+
+func TestMetrics_DoesNotFindAgentsOfOtherOrganizations(t *testing.T) {
+	t.Parallel()
+	b := backendtest.New(t)
+	id := b.RunningAgent(t, "org-2", nil).ID
+	getMetrics(t, b, id).Want(t, http.StatusNotFound, "agent_not_found")
+}

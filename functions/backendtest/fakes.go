@@ -1,0 +1,178 @@
+package backendtest
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/agentlog"
+	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/metrics"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+// Cluster is a cluster that reaches every desired state immediately.
+type Cluster struct {
+	*uses
+	cells []string
+	// Healthy are the agents whose pods are ready, and have been for a day.
+	Healthy []string
+	// Drifted are the agents whose objects differ from their records.
+	Drifted map[string]provisioning.Problem
+	// Orphans are the agents of namespaces that are a day old.
+	Orphans []string
+}
+
+var (
+	_ provisioning.Cluster         = (*Cluster)(nil)
+	_ provisioning.NamespaceLister = (*Cluster)(nil)
+	_ provisioning.PodLister       = (*Cluster)(nil)
+	_ provisioning.ObjectLister    = (*Cluster)(nil)
+)
+
+// Apply implements provisioning.Cluster.
+func (c *Cluster) Apply(context.Context, agent.Agent, agent.StageName, provisioning.RuntimeInput) error {
+	c.add("Cluster")
+	return nil
+}
+
+// CheckReady implements provisioning.Cluster.
+func (c *Cluster) CheckReady(context.Context, agent.Agent) error {
+	c.add("Cluster")
+	return nil
+}
+
+// Prune implements provisioning.Cluster.
+func (c *Cluster) Prune(context.Context, agent.Agent) error {
+	c.add("Cluster")
+	return nil
+}
+
+// Delete implements provisioning.Cluster.
+func (c *Cluster) Delete(context.Context, agent.Agent) error {
+	c.add("Cluster")
+	return nil
+}
+
+// CheckGone implements provisioning.Cluster.
+func (c *Cluster) CheckGone(context.Context, agent.Agent) (provisioning.Gone, error) {
+	c.add("Cluster")
+	return provisioning.Gone{Namespace: true, Volume: true}, nil
+}
+
+// Namespaces implements provisioning.NamespaceLister.
+func (c *Cluster) Namespaces(context.Context) ([]provisioning.Placement, error) {
+	c.add("Namespaces")
+	var all []provisioning.Placement
+	for _, id := range c.Orphans {
+		all = append(all, provisioning.Placement{
+			Cell: c.cells[0], AgentID: id, UID: id,
+			CreatedAt: time.Now().AddDate(0, 0, -1),
+		})
+	}
+	return all, nil
+}
+
+// MarkNamespace implements provisioning.NamespaceLister.
+func (c *Cluster) MarkNamespace(context.Context, provisioning.Placement, time.Time) error {
+	c.add("Namespaces")
+	return nil
+}
+
+// DeleteNamespace implements provisioning.NamespaceLister.
+func (c *Cluster) DeleteNamespace(_ context.Context, p provisioning.Placement) error {
+	c.add("Namespaces")
+	c.Orphans = slices.DeleteFunc(c.Orphans, func(id string) bool { return id == p.AgentID })
+	return nil
+}
+
+// Cells implements provisioning.PodLister.
+func (c *Cluster) Cells() []string {
+	c.add("Pods")
+	return c.cells
+}
+
+// Pods implements provisioning.PodLister.
+func (c *Cluster) Pods(_ context.Context, cell string) ([]provisioning.Pod, error) {
+	c.add("Pods")
+	if cell != c.cells[0] {
+		return nil, nil
+	}
+	var pods []provisioning.Pod
+	for _, id := range c.Healthy {
+		pods = append(pods, provisioning.Pod{AgentID: id, Since: time.Now().AddDate(0, 0, -1)})
+	}
+	return pods, nil
+}
+
+// Objects implements provisioning.ObjectLister.
+func (c *Cluster) Objects(context.Context, string) (provisioning.Snapshot, error) {
+	c.add("Objects")
+	return objects(c.Drifted), nil
+}
+
+// objects implements provisioning.Snapshot.
+type objects map[string]provisioning.Problem
+
+// Differences implements provisioning.Snapshot.
+func (o objects) Differences(a agent.Agent) []provisioning.Difference {
+	if o[a.ID] == "" {
+		return nil
+	}
+	return []provisioning.Difference{{Object: "NetworkPolicy agent", Problem: o[a.ID]}}
+}
+
+// Current implements provisioning.PodLister.
+func (c *Cluster) Current(agent.Agent, provisioning.Pod) bool {
+	c.add("Pods")
+	return true
+}
+
+// Existence implements provisioning.PodLister.
+func (c *Cluster) Existence(_ context.Context, a agent.Agent) (provisioning.Existence, error) {
+	c.add("Pods")
+	return provisioning.Existence{Namespace: true, Pod: slices.Contains(c.Healthy, a.ID)}, nil
+}
+
+// prober reaches every agent.
+type prober struct{ *uses }
+
+var _ provisioning.AgentProber = prober{}
+
+// Probe implements provisioning.AgentProber.
+func (p prober) Probe(context.Context, agent.Agent) error {
+	p.add("Prober")
+	return nil
+}
+
+// Accepts implements provisioning.AgentProber.
+func (p prober) Accepts(context.Context, agent.Agent, credential.Credentials) (provisioning.Verdict, error) {
+	p.add("Prober")
+	return provisioning.Accepted, nil
+}
+
+// logSource records the use of a source of logs.
+type logSource struct {
+	*uses
+	source agentlog.Source
+}
+
+var _ agentlog.Source = logSource{}
+
+// Open implements agentlog.Source.
+func (s logSource) Open(ctx context.Context, a agent.Agent, o agentlog.Options) (agentlog.Stream, error) {
+	s.add("Logs")
+	return s.source.Open(ctx, a, o)
+}
+
+// metricsSource has no samples.
+type metricsSource struct{ *uses }
+
+var _ metrics.Source = metricsSource{}
+
+// Read implements metrics.Source.
+func (s metricsSource) Read(context.Context, metrics.Query, func(metrics.Sample)) (metrics.Usage, error) {
+	s.add("MetricsSource")
+	return metrics.Usage{Calls: 1}, nil
+}

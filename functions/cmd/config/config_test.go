@@ -1,0 +1,223 @@
+package config_test
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sethvargo/go-envconfig"
+
+	"agents.example/controlplane/functions/cmd/config"
+)
+
+// TestMain discards the warnings about former names.
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	os.Exit(m.Run())
+}
+
+// everything has the variables of all roles.
+type everything struct {
+	config.Worker
+	Routes struct {
+		Pepper config.Pepper      `env:"API_KEY_PEPPER"`
+		Edge   config.EdgeSecrets `env:"EDGE_SECRETS"`
+	}
+}
+
+func environment() map[string]string {
+	return map[string]string{
+		"GOOGLE_CLOUD_PROJECT": "p", "ENVIRONMENT": "test", "IDENTITY_ISSUER": "https://issuer.example", "AGENT_DOMAIN": "agents.example.com",
+		"API_KEY_PEPPER": "c2VjcmV0LXBlcHBlci1vZi0zMi1ieXRlcy1hdC1sZWFzdC4=",
+		"CELLS":          `[{"name": "c1", "region": "us-central1", "endpoint": "https://c1.example"}]`,
+		"PLATFORM_IMAGE": "image@sha256:0", "PUSH_SERVICE_ACCOUNT": "push@example",
+		"PUSH_AUDIENCE": "https://api.example",
+	}
+}
+
+func TestRead_Defaults(t *testing.T) {
+	t.Parallel()
+	c, err := config.Read[config.Worker](t.Context(), envconfig.MapLookuper(environment()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, row := range map[string]struct{ got, want any }{
+		"Database":            {got: c.Database, want: "(default)"},
+		"Port":                {got: c.Port, want: "8080"},
+		"AgentScheme":         {got: c.AgentScheme, want: "https"},
+		"RateLimitFactor":     {got: c.RateLimitFactor, want: 1},
+		"SecretManagerWrites": {got: c.SecretManagerWrites, want: config.SecretManagerWrites(600)},
+		"AgentImage":          {got: c.AgentImage, want: ""},
+		"AgentPort":           {got: c.AgentPort, want: config.AgentPort(3000)},
+		"AgentAPIPort":        {got: c.AgentAPIPort, want: config.AgentPort(0)},
+		"AgentHealthPath":     {got: c.AgentHealthPath, want: config.HealthPath("")},
+		"AgentAuth":           {got: c.AgentAuth, want: config.AgentAuth("front")},
+		"RouterNamespace":     {got: c.RouterNamespace, want: "agent-gateway"},
+		"PushIssuer":          {got: c.PushIssuer, want: "https://accounts.google.com"},
+		"number of cells":     {got: len(c.Cells), want: 1},
+		"Local":               {got: c.Local, want: config.Local{}},
+	} {
+		if row.got != row.want {
+			t.Errorf("%s = %v, want %v", name, row.got, row.want)
+		}
+	}
+}
+
+func TestPepper_IsRedacted(t *testing.T) {
+	t.Parallel()
+	c, err := config.Read[config.Routes](t.Context(), envconfig.MapLookuper(environment()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(c.Pepper); !strings.HasPrefix(got, "secret") {
+		t.Errorf("the pepper is %q, want that of the environment", got)
+	}
+	if strings.Contains(fmt.Sprintf("%v %+v %#v", c, c, c.Pepper), "secret") {
+		t.Error("the printed configuration contains the pepper")
+	}
+}
+
+func TestConsole_AsksForTheUsualScopes(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"": "openid profile email offline_access", "openid": "openid",
+	} {
+		env := environment()
+		if given != "" {
+			env["CONSOLE_SCOPES"] = given
+		}
+		c, err := config.Read[config.Routes](t.Context(), envconfig.MapLookuper(env))
+		if err != nil || c.ConsoleScopes != want || c.ConsoleClientID != "" {
+			t.Errorf("scopes %q: %q with client %q, %v; want %q without a client", given, c.ConsoleScopes,
+				c.ConsoleClientID, err, want)
+		}
+	}
+}
+
+// TestPepper_IsNotReadByWorkers compares the binaries: only those that serve routes read the pepper, and none needs it
+// to read its configuration.
+func TestPepper_IsNotReadByWorkers(t *testing.T) {
+	t.Parallel()
+	for binary, want := range map[string]bool{
+		"api": true, "accounts": true, "worker": false, "router": false, "notifier": false,
+	} {
+		if required, got := config.Variables(binary)["API_KEY_PEPPER"]; got != want || required {
+			t.Errorf("%s reads the pepper: %t, required: %t; want %t and not required", binary, got, required, want)
+		}
+	}
+}
+
+// TestEdgeSecrets_AreReadByRoutesOnly also holds that they are redacted.
+func TestEdgeSecrets_AreReadByRoutesOnly(t *testing.T) {
+	t.Parallel()
+	for binary, want := range map[string]bool{
+		"api": true, "accounts": true, "worker": false, "router": false, "notifier": false,
+	} {
+		if required, got := config.Variables(binary)["EDGE_SECRETS"]; got != want || required {
+			t.Errorf("%s reads the edge's secrets: %t, required: %t; want %t and not required", binary, got, required,
+				want)
+		}
+	}
+	present, previous := strings.Repeat("canary-1", 4), strings.Repeat("canary-2", 4)
+	for value, want := range map[string]config.EdgeSecrets{
+		"": nil, present: {present}, present + "," + previous: {present, previous},
+	} {
+		env := environment()
+		env["EDGE_SECRETS"] = value
+		c, err := config.Read[config.Routes](t.Context(), envconfig.MapLookuper(env))
+		if err != nil || !slices.Equal(c.EdgeSecrets, want) {
+			t.Errorf("%d characters: %d secrets, %v; want %d", len(value), len(c.EdgeSecrets), err, len(want))
+		}
+		if strings.Contains(fmt.Sprintf("%v %+v %#v %s", c, c, c, c.EdgeSecrets), "canary") {
+			t.Error("the printed configuration contains a secret")
+		}
+	}
+}
+
+func TestRead_NamesTheVariableOfABadValue(t *testing.T) {
+	t.Parallel()
+	const cells = "configuration: CELLS is invalid: "
+	for name, c := range map[string]struct{ key, value, want string }{
+		"no project": {
+			key: "GOOGLE_CLOUD_PROJECT", value: "",
+			want: "configuration: GOOGLE_CLOUD_PROJECT is required",
+		},
+		"no environment": {key: "ENVIRONMENT", value: "", want: "configuration: ENVIRONMENT is required"},
+		"no issuer":      {key: "IDENTITY_ISSUER", value: "", want: "configuration: IDENTITY_ISSUER is required"},
+		"no image":       {key: "PLATFORM_IMAGE", value: "", want: "configuration: PLATFORM_IMAGE is required"},
+		"short pepper": {
+			key: "API_KEY_PEPPER", value: "c2hvcnQ=",
+			want: "configuration: API_KEY_PEPPER is invalid: want at least 32 bytes in standard base64",
+		},
+		"pepper is not base64": {
+			key: "API_KEY_PEPPER", value: "secret!",
+			want: "configuration: API_KEY_PEPPER is invalid: want at least 32 bytes in standard base64",
+		},
+		"short edge secret": {
+			key: "EDGE_SECRETS", value: "secret!",
+			want: "configuration: EDGE_SECRETS is invalid: want values of at least 32 characters",
+		},
+		"edge secret with a space": {
+			key: "EDGE_SECRETS", value: "secret!" + strings.Repeat("x", 32) + ", ",
+			want: "configuration: EDGE_SECRETS is invalid: want values of at least 32 characters",
+		},
+		"three edge secrets": {
+			key: "EDGE_SECRETS", value: strings.Repeat("x", 32) + strings.Repeat(",secret!"+strings.Repeat("x", 32), 2),
+			want: "configuration: EDGE_SECRETS is invalid: want at most 2 values",
+		},
+		"cells are not JSON": {key: "CELLS", value: "c1", want: cells + "want a JSON array"},
+		"cell without region": {
+			key: "CELLS", value: `[{"name": "c1", "endpoint": "https://c1"}]`,
+			want: cells + "cell 0: name, region",
+		},
+		"cell with endpoint and kubeconfig": {
+			key:   "CELLS",
+			value: `[{"name": "c1", "region": "r", "endpoint": "https://c1", "kubeconfig": "f"}]`,
+			want:  cells + "cell 0: name, region and either",
+		},
+		"smaller quota than Google's": {
+			key: "SECRET_MANAGER_WRITES_PER_MINUTE", value: "599",
+			want: "configuration: SECRET_MANAGER_WRITES_PER_MINUTE is invalid: want a whole number of at least 600",
+		},
+		"not a number": {
+			key: "RATE_LIMIT_FACTOR", value: "many",
+			want: "configuration: RATE_LIMIT_FACTOR is invalid: ",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := maps.Clone(environment())
+			env[c.key] = c.value
+			if c.value == "" {
+				delete(env, c.key)
+			}
+			_, err := config.Read[everything](t.Context(), envconfig.MapLookuper(env))
+			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+				t.Errorf("error = %v, want it to begin with %q", err, c.want)
+			}
+			if err != nil && strings.Contains(err.Error(), "secret!") {
+				t.Errorf("error = %v, want one without the value", err)
+			}
+		})
+	}
+}
+
+func TestSecret_IsRedacted(t *testing.T) {
+	t.Parallel()
+	env := environment()
+	env["STRIPE_API_KEY"], env["STRIPE_WEBHOOK_SECRET"] = "sk_secret", "whsec_secret"
+	c, err := config.Read[config.Accounts](t.Context(), envconfig.MapLookuper(env))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.StripeKey.Reveal(); got != "sk_secret" {
+		t.Errorf("Reveal = %q, want sk_secret", got)
+	}
+	if strings.Contains(fmt.Sprintf("%v %+v %#v %s %q", c, c, c, c.StripeKey, c.StripeWebhookSecret), "_secret") {
+		t.Error("the printed configuration contains a secret")
+	}
+}

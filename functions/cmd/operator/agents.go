@@ -1,0 +1,172 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/diagnosis"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/page"
+)
+
+func nudge(ctx context.Context, d operator, o options) error {
+	a, err := d.Records.Load(ctx, o.agent)
+	if err != nil {
+		return err
+	}
+	if err := d.record(d.on(ctx, a.OrganizationID, "NudgeAgent"),
+		audit.Target{Type: "agent", ID: a.ID, Name: a.Name}); err != nil {
+		return err
+	}
+	if a, err = d.Records.Update(ctx, a, func(a *agent.Agent) { a.RetryAt = time.Time{} }); err != nil {
+		return err
+	}
+	if err := d.Nudger.Nudge(ctx, a.ID); err != nil {
+		return err
+	}
+	d.printf("Agent %s was nudged; a worker will reconcile it.\n", a.ID)
+	return nil
+}
+
+// maxEntries bounds the audit entries in the history of an agent. The newest are shown.
+const maxEntries = page.MaxLimit
+
+// describe prints the history of an agent, its diagnosis, and what the workers do about it.
+func describe(ctx context.Context, d operator, o options) error {
+	a, err := d.Records.Load(ctx, o.agent)
+	if err != nil {
+		return err
+	}
+	on := d.on(ctx, a.OrganizationID, "ShowAgentStory")
+	if err := d.record(on, audit.Target{Type: "agent", ID: a.ID, Name: a.Name}); err != nil {
+		return err
+	}
+	entries, err := d.Audit.List(on, audit.Filter{TargetID: a.ID}, page.Request{Limit: maxEntries})
+	if err != nil {
+		return err
+	}
+	facts, err := d.facts(on, a)
+	if err != nil {
+		return err
+	}
+	v := diagnosis.Of(facts)
+	d.printf("Agent %s (%q) of %s, %s in %s on cell %s\n", a.ID, a.Name, a.OrganizationID, a.Plan, a.Region, a.Cell)
+	d.printf("Status %s%s, generation %d, observed generation %d, attempts %d\n\n", a.Status, reason(a), a.Generation,
+		a.ObservedGeneration, a.Attempts)
+	for _, h := range history(v.Timeline, entries.Items) {
+		d.printf("  %s  %s\n", moment(h.at), h.what)
+	}
+	d.printf("\n%s\n", v.Summary)
+	for _, c := range v.Causes {
+		d.printf("%s: %s (%s)\n", c.Code, c.Message, strings.Join(c.Evidence, ", "))
+	}
+	if v.WaitingFor != nil {
+		d.printf("It waits for: %s\n", *v.WaitingFor)
+	}
+	for _, line := range work(a, facts.Now) {
+		d.printf("%s\n", line)
+	}
+	return nil
+}
+
+// facts reads what the diagnosis of an agent needs.
+func (d operator) facts(ctx context.Context, a agent.Agent) (diagnosis.Facts, error) {
+	f := diagnosis.Facts{Agent: a, Caller: identity.From(ctx), Now: d.Now()}
+	wanted := diagnosis.EventFilter(a.ID, f.Caller)
+	happened, err := d.Events.List(ctx, a.OrganizationID, wanted, "", diagnosis.MaxEvents)
+	if err != nil {
+		return diagnosis.Facts{}, err
+	}
+	f.Events = happened.Events
+	if diagnosis.NeedsAccount(a) {
+		account, err := d.Accounts.Account(ctx, a.OrganizationID)
+		if err != nil {
+			return diagnosis.Facts{}, err
+		}
+		f.Account = &account
+	}
+	return f, nil
+}
+
+func reason(a agent.Agent) string {
+	if a.StatusReason == "" {
+		return ""
+	}
+	return " (" + string(a.StatusReason) + ")"
+}
+
+// historyEvent is one line of an agent's history.
+type historyEvent struct {
+	at   time.Time
+	what string
+}
+
+// history merges audit entries into the timeline of the diagnosis, in order of time.
+func history(timeline []diagnosis.Moment, entries []audit.Entry) []historyEvent {
+	var events []historyEvent
+	for _, m := range timeline {
+		events = append(events, historyEvent{m.At, m.Message})
+	}
+	for _, e := range entries {
+		what := fmt.Sprintf("%s by %s %s: %s", e.Action, e.Actor.Type, e.Actor.ID, e.Outcome)
+		for _, c := range e.Changes {
+			what += fmt.Sprintf(", %s %s → %s", c.Field, cmp.Or(c.Old, "-"), cmp.Or(c.New, "-"))
+		}
+		events = append(events, historyEvent{e.CreatedAt, what})
+	}
+	slices.SortStableFunc(events, func(x, y historyEvent) int { return x.at.Compare(y.at) })
+	return events
+}
+
+// work says what the workers do about an agent. Only operators see that; what is wrong is in the diagnosis.
+func work(a agent.Agent, now time.Time) []string {
+	var lines []string
+	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	if a.Converged() {
+		add("No work is left: the agent has reached its desired state.")
+		if a.StatusReason == agent.Billing {
+			add("See its organization's account: operator show -organization %s", a.OrganizationID)
+		}
+		return lines
+	}
+	if left := a.Unfinished(); len(left) > 0 && a.WantsPod() {
+		names := make([]string, len(left))
+		for i, s := range left {
+			names[i] = string(s)
+		}
+		add("Stages left: %s", strings.Join(names, ", "))
+	}
+	switch {
+	case a.Lease.Holder != "" && now.Before(a.Lease.Until):
+		add("A worker is processing it: %s, until %s at least.", a.Lease.Holder, moment(a.Lease.Until))
+	case now.Before(a.RetryAt):
+		add("The next attempt starts after %s. Nudge it to start one now.", moment(a.RetryAt))
+	case !a.WaitingSince.IsZero() && now.Before(a.WorkDueAt):
+		add("It has waited since %s; a worker looks again at %s, or when a nudge reports a change.",
+			moment(a.WaitingSince), moment(a.WorkDueAt))
+	case a.WorkDueAt.IsZero():
+		add("No worker will process it: no work is due, although the desired state is not reached. Nudge it.")
+	case now.Before(a.WorkDueAt):
+		add("No worker is processing it; the sweep nudges it at %s.", moment(a.WorkDueAt))
+	default:
+		add("No worker is processing it, and the sweep should have nudged it at %s: check that SweepAgents runs. "+
+			"Nudge it.",
+			moment(a.WorkDueAt))
+	}
+	switch {
+	case a.Deadline.IsZero():
+		add("No deadline runs: the pod's objects are not applied.")
+	case a.Expired(now):
+		add("The pod should have been Ready at %s; the next attempt decides: check that SweepAgents runs.",
+			moment(a.Deadline))
+	default:
+		add("The pod must be Ready at %s.", moment(a.Deadline))
+	}
+	return lines
+}

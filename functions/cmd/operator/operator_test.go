@@ -1,0 +1,277 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agents.example/controlplane/emulators/firestoreemu"
+	"agents.example/controlplane/emulators/gcloud/gcloudtest"
+	"agents.example/controlplane/infra/firestore"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/agent/agenttest"
+	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/page"
+	"agents.example/controlplane/shared/plan"
+)
+
+// host is the address of the emulator that all tests share; every test uses its own project.
+var host string
+
+func TestMain(m *testing.M) { os.Exit(runTests(m)) }
+
+func runTests(m *testing.M) int {
+	choice, err := gcloudtest.Choice()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	e, err := firestoreemu.Start(context.Background(), firestoreemu.Options{
+		Choice: choice, Attach: os.Getenv("FIRESTORE_EMULATOR_HOST"), Indexes: firestore.Indexes(),
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	host = e.Host
+	code := m.Run()
+	if err := e.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// fixture is a database with one organization, and the operator's commands on it.
+type fixture struct {
+	t        *testing.T
+	client   *firestore.Client
+	operator operator
+	out      *bytes.Buffer
+	warnings *bytes.Buffer
+	nudges   *agenttest.Nudges
+	admin    context.Context
+}
+
+const org = "org_1"
+
+func newFixture(t *testing.T) fixture {
+	t.Helper()
+	c, err := firestore.Open(t.Context(), firestore.Options{ProjectID: "test-" + uuid.NewString(), EmulatorHost: host})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := c.Directory().Ensure(t.Context(), org, organization.User{}); err != nil {
+		t.Fatal(err)
+	}
+	f := fixture{t: t, client: c, out: &bytes.Buffer{}, warnings: &bytes.Buffer{}, nudges: &agenttest.Nudges{}}
+	f.operator = operator{
+		Accounts: c.Accounts(), Counts: c.Counts(), Agents: c.Agents(f.nudges), Records: c.WorkerStore(),
+		Nudger: f.nudges, Audit: c.AuditLog(), Events: c.EventLog(),
+		Name: "grace", Note: "on call", Now: time.Now, Out: f.out, Err: f.warnings,
+	}
+	f.admin = identity.With(t.Context(),
+		identity.Caller{Type: identity.Session, ID: "ada", OrganizationID: org, Role: identity.RoleAdmin})
+	f.admin = audit.With(f.admin, audit.Request{Action: "CreateAgent"})
+	return f
+}
+
+// run runs a command that must succeed and print all words. It returns the output.
+func (f fixture) run(command string, words ...string) string {
+	f.t.Helper()
+	f.out.Reset()
+	if err := f.operator.run(f.t.Context(), strings.Fields(command)); err != nil {
+		f.t.Fatalf("%s: %v", command, err)
+	}
+	f.wantWords(command, f.out.String(), words)
+	return f.out.String()
+}
+
+// fail runs a command that must fail with an error that contains all words.
+func (f fixture) fail(command string, words ...string) {
+	f.t.Helper()
+	err := f.operator.run(f.t.Context(), strings.Fields(command))
+	if err == nil {
+		f.t.Fatalf("%s succeeded, want an error with %q", command, words)
+	}
+	f.wantWords(command, err.Error(), words)
+}
+
+func (f fixture) wantWords(command, got string, words []string) {
+	f.t.Helper()
+	for _, word := range words {
+		if !strings.Contains(got, word) {
+			f.t.Errorf("%s: got %q, want it to contain %q", command, got, word)
+		}
+	}
+}
+
+func (f fixture) create(size plan.ID) agent.Agent {
+	f.t.Helper()
+	a, err := f.client.Agents(f.nudges).Create(f.admin, agenttest.Draft(size))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return a
+}
+
+// auditedActions returns the operator's actions in the organization's audit log, oldest first.
+func (f fixture) auditedActions() []string {
+	f.t.Helper()
+	entries, err := f.client.AuditLog().List(f.admin, audit.Filter{ActorID: "grace"}, page.Request{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var acts []string
+	for _, e := range slices.Backward(entries.Items) {
+		if e.Actor.Type != identity.Operator {
+			f.t.Errorf("entry %s: actor type = %s, want operator", e.Action, e.Actor.Type)
+		}
+		if e.Request.UserAgent != "operator (on call)" {
+			f.t.Errorf("entry %s: user agent = %q, want the note", e.Action, e.Request.UserAgent)
+		}
+		if e.Request.RequestID == "" {
+			f.t.Errorf("entry %s: request id is empty", e.Action)
+		}
+		acts = append(acts, e.Action)
+	}
+	return acts
+}
+
+func TestOrganizationCommands_ChangeAndAudit(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run("list", org, "hobby", "none")
+	f.run("set-plan -organization org_1 -plan startup", "org_1 is on the startup plan")
+	large := f.create(plan.Startup)
+	f.run("show -organization org_1", "startup", "active (manual)", "1 of 5", "2 of 10 cores",
+		"4096 of 20480 MiB", "20 of 100 GiB")
+	f.fail("set-plan -organization org_1 -plan hobby", "usage_over_plan", "cpu_cores: 2 of at most 0.5", large.ID,
+		"-force")
+	f.run("set-plan -organization org_1 -plan hobby -force", "org_1 is on the hobby plan")
+	f.run("suspend -organization org_1", "is suspended")
+	f.run("list", "suspended")
+	f.run("resume -organization org_1", "is not suspended")
+	f.run("show -organization org_1", "active")
+	want := []string{
+		"SetPlan", "ShowOrganization", "SetPlan", "SuspendOrganization", "ResumeOrganization",
+		"ShowOrganization",
+	}
+	if got := f.auditedActions(); !slices.Equal(got, want) {
+		t.Errorf("audited actions = %v, want %v", got, want)
+	}
+}
+
+func TestDescribe_ShowsHistoryAndDiagnosis(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	a := f.create(plan.Hobby)
+	at := time.Now()
+	stuck, err := f.client.WorkerStore().Update(t.Context(), a, func(a *agent.Agent) {
+		a.Attempts = 3
+		a.BeginStage(agent.StageNamespace, at)
+		a.EndStage(agent.StageNamespace, agent.StageSucceeded, at)
+		a.BeginStage(agent.StagePolicy, at.Add(time.Second))
+		a.Retry(agent.Failure{
+			Code: "cluster_unreachable", Stage: agent.StagePolicy,
+			Message: "The cluster doesn't answer.", Retryable: true,
+		}, at.Add(2*time.Second))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	output := f.run("describe -agent "+a.ID, "pending", "attempts 3", "CreateAgent by session ada: succeeded",
+		"stage namespace succeeded",
+		"stage policy failed: cluster_unreachable", "cluster_unreachable: The cluster doesn't answer.", "stage: policy",
+		"The region's cluster cannot be reached.", "It waits for: worker", "Stages left: policy",
+		"the sweep nudges it", "No deadline runs")
+	f.wantWords("describe", output, []string{
+		"An attempt to start the agent failed, and the service tries again: cluster_unreachable",
+	})
+	if strings.Index(output, "CreateAgent") > strings.Index(output, "stage policy failed") {
+		t.Errorf("describe = %s, want CreateAgent before the failed stage", output)
+	}
+	before := f.nudges.Count(a.ID)
+	f.run("nudge -agent "+a.ID, a.ID)
+	if n := f.nudges.Count(a.ID); n != before+1 {
+		t.Errorf("nudges = %d, want %d", n, before+1)
+	}
+	if got, want := f.auditedActions(), []string{"ShowAgentStory", "NudgeAgent"}; !slices.Equal(got, want) {
+		t.Errorf("audited actions = %v, want %v", got, want)
+	}
+	f.operator.Now = func() time.Time { return time.Now().Add(time.Hour) }
+	f.run("describe -agent "+a.ID, "the sweep should have nudged it")
+	stuck, err = f.client.WorkerStore().Update(t.Context(), stuck, func(a *agent.Agent) {
+		a.Applied(at)
+		a.RetryAt = at.Add(2 * time.Hour)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.run("describe -agent "+a.ID, "The next attempt starts after", "The pod should have been Ready at")
+	f.run("nudge -agent "+a.ID, a.ID)
+	if again, err := f.client.WorkerStore().Load(t.Context(), a.ID); err != nil || !again.RetryAt.IsZero() {
+		t.Errorf("a nudged agent waits until %v (%v), want no wait", again.RetryAt, err)
+	}
+	f.operator.Now = time.Now
+	f.run("describe -agent "+a.ID, "The pod must be Ready at")
+	if _, err := f.client.WorkerStore().Update(t.Context(), stuck,
+		func(a *agent.Agent) { a.MarkObserved(time.Now()) }); err != nil {
+		t.Fatal(err)
+	}
+	f.run("describe -agent "+a.ID, "No work is left")
+}
+
+func TestRun_RefusesInvalidCommands(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for command, want := range map[string]string{
+		"": "command missing; want one of list, show, set-plan, suspend, resume, nudge, " +
+			"describe",
+		"dance":                    `unknown command "dance"; want one of list, show, set-plan, suspend, resume, nudge, describe`,
+		"show":                     "-organization is missing",
+		"show -organization o -x":  "usage: show -organization ORG",
+		"show -organization o p":   `"p" is not a flag`,
+		"list -organization org_1": "usage: list",
+		"set-plan -organization org_1 -plan golden":        "want one of [hobby",
+		"set-plan -organization org_nowhere -plan pro":     "not found",
+		"show -organization org_nowhere":                   "not found",
+		"suspend -organization org_nowhere":                "not found",
+		"describe -agent 00000000-0000-4000-8000-00000000": "not found",
+		"nudge -agent " + uuid.NewString():                 "not found",
+	} {
+		f.fail(command, want)
+	}
+	if got := f.auditedActions(); len(got) > 0 {
+		t.Errorf("audited actions = %v, want none", got)
+	}
+}
+
+func TestRun_FormerNameOfDescribeWarns(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	a := f.create(plan.Hobby)
+	f.run("story -agent "+a.ID, "Status provisioning")
+	if got, want := f.warnings.String(), `"story" is deprecated`; !strings.Contains(got, want) {
+		t.Errorf("warnings = %q, want them to contain %q", got, want)
+	}
+	f.warnings.Reset()
+	f.run("describe -agent "+a.ID, "Status provisioning")
+	if got := f.warnings.String(); got != "" {
+		t.Errorf("warnings of describe = %q, want none", got)
+	}
+}
