@@ -8,8 +8,8 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 const (
@@ -17,26 +17,32 @@ const (
 	tailBytes = 8 << 10
 )
 
-// The range of FreePorts. Operating systems take no outgoing ports from it, so a port stays free until its user
-// listens.
+// The range of FreePorts. Operating systems take no port from it for a connection or for a server that leaves the choice
+// to them.
 const (
 	firstPort = 10_000
 	lastPort  = 32_000
-	portTries = 100
 )
 
-// FreePorts returns n different random TCP ports that are free on 127.0.0.1. Another process may take one before the
-// caller listens, but that is unlikely.
+// lastTried counts the ports that FreePorts has tried, from a random one on.
+var lastTried atomic.Uint32
+
+func init() { lastTried.Store(rand.Uint32N(lastPort - firstPort)) }
+
+// FreePorts returns n TCP ports of 127.0.0.1 that it has not returned before. On Linux, they are reserved until this
+// process ends: another process gets none of them, but a server can listen that sets SO_REUSEADDR, as servers do. On
+// other systems, another process may take one before the caller listens, but that is unlikely.
 func FreePorts(n int) (ports []int, err error) {
-	for range n {
-		listener, err := listenAnywhere()
-		if err != nil {
-			return nil, err
+	for range lastPort - firstPort {
+		if len(ports) == n {
+			return ports, nil
 		}
-		defer func() { _ = listener.Close() }() // not before all ports are chosen, so that none is chosen twice
-		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
+		port := firstPort + int(lastTried.Add(1)%(lastPort-firstPort))
+		if err = reserve(port); err == nil {
+			ports = append(ports, port)
+		}
 	}
-	return ports, nil
+	return nil, fmt.Errorf("find %d free ports: %w", n, err)
 }
 
 // FreePort returns one port, as FreePorts does.
@@ -46,18 +52,6 @@ func FreePort() (int, error) {
 		return 0, err
 	}
 	return ports[0], nil
-}
-
-// listenAnywhere listens on a random port of the range.
-func listenAnywhere() (listener net.Listener, err error) {
-	for range portTries {
-		port := firstPort + rand.IntN(lastPort-firstPort)
-		listener, err = net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port)) //nolint:noctx // returns immediately
-		if err == nil {
-			return listener, nil
-		}
-	}
-	return nil, fmt.Errorf("find a free port: %w", err)
 }
 
 // Listening returns a readiness check that succeeds when address (host:port) accepts TCP connections.
