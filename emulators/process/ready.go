@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"strings"
-	"sync/atomic"
 )
 
 const (
@@ -17,32 +16,27 @@ const (
 	tailBytes = 8 << 10
 )
 
-// The range of FreePorts. Operating systems take no port from it for a connection or for a server that leaves the choice
-// to them.
+// The range of FreePorts. Operating systems take no port from it for a connection, or for a server that leaves the
+// choice to them.
 const (
 	firstPort = 10_000
 	lastPort  = 32_000
+	portTries = 100
 )
 
-// lastTried counts the ports that FreePorts has tried, from a random one on.
-var lastTried atomic.Uint32
-
-func init() { lastTried.Store(rand.Uint32N(lastPort - firstPort)) }
-
-// FreePorts returns n TCP ports of 127.0.0.1 that it has not returned before. On Linux, they are reserved until this
+// FreePorts returns n different random TCP ports that are free on 127.0.0.1. On Linux, they are reserved until this
 // process ends: another process gets none of them, but a server can listen that sets SO_REUSEADDR, as servers do. On
 // other systems, another process may take one before the caller listens, but that is unlikely.
 func FreePorts(n int) (ports []int, err error) {
-	for range lastPort - firstPort {
-		if len(ports) == n {
-			return ports, nil
+	for range n {
+		port, release, err := reserveAny()
+		if err != nil {
+			return nil, err
 		}
-		port := firstPort + int(lastTried.Add(1)%(lastPort-firstPort))
-		if err = reserve(port); err == nil {
-			ports = append(ports, port)
-		}
+		defer release() // not before all ports are chosen, so that none is chosen twice
+		ports = append(ports, port)
 	}
-	return nil, fmt.Errorf("find %d free ports: %w", n, err)
+	return ports, nil
 }
 
 // FreePort returns one port, as FreePorts does.
@@ -52,6 +46,17 @@ func FreePort() (int, error) {
 		return 0, err
 	}
 	return ports[0], nil
+}
+
+// reserveAny reserves a random port of the range.
+func reserveAny() (port int, release func(), err error) {
+	for range portTries {
+		port = firstPort + rand.IntN(lastPort-firstPort)
+		if release, err = reserve(port); err == nil {
+			return port, release, nil
+		}
+	}
+	return 0, nil, fmt.Errorf("find a free port: %w", err)
 }
 
 // Listening returns a readiness check that succeeds when address (host:port) accepts TCP connections.
