@@ -3,7 +3,6 @@ package bench
 import (
 	"bytes"
 	"fmt"
-	"log/slog"
 	"math"
 	"os"
 	"slices"
@@ -13,10 +12,11 @@ import (
 	"go.uber.org/goleak"
 
 	"agents.example/controlplane/emulators/gcloud/gcloudtest"
+	"agents.example/controlplane/shared/testtier"
 )
 
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.DiscardHandler))
+	testtier.SilenceLogs()
 	// A library of the clients starts this one when it is loaded, and never ends it.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }

@@ -140,7 +140,7 @@ func (d deployment) listenToNudges(t *testing.T) {
 }
 
 // quiet is how long a pull waits for another message before it counts as the last.
-const quiet = 2 * time.Second
+const quiet = 10 * time.Second
 
 // pullNudges returns every nudge since the last call.
 func (d deployment) pullNudges(t *testing.T) (all []byte) {

@@ -117,7 +117,7 @@ func (p probed) testOutOfMemory(t *testing.T) {
 // exhaust makes the container use memory until it is killed, which ends the request.
 func (p probed) exhaust(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(p.api, "/")+"/exhaust", nil)
 	if err != nil {

@@ -52,7 +52,7 @@ func (c *Cloud) listen(server *http.Server) error {
 		}
 	})
 	c.closeLater(func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		err := server.Shutdown(ctx)
 		if err != nil {

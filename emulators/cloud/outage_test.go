@@ -223,7 +223,7 @@ func (s *scene) checkRecovery(t *testing.T, o outage) {
 	// and the next one what the router did not reach yet.
 	all := s.agents()
 	waiting := func(id string) bool { return !s.records.converged(t, id) }
-	for sweeps := 0; sweeps < 3 && slices.ContainsFunc(all, waiting); sweeps++ {
+	for end := time.Now().Add(patience); slices.ContainsFunc(all, waiting) && time.Now().Before(end); {
 		s.age(t, sweepPause)
 		s.tick(t, "SweepAgents")
 		s.settle(t)

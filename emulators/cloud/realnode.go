@@ -36,7 +36,7 @@ const (
 )
 
 // routerTime bounds the start of the router's pod. It takes seconds.
-const routerTime = 2 * time.Minute
+const routerTime = 5 * time.Minute
 
 // nodeDir is the directory of the node's state. It has a short name: paths of Unix sockets have a limit.
 func (c *Cloud) nodeDir() string { return filepath.Join(c.options.Dir, "node") }

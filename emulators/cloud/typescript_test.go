@@ -21,7 +21,7 @@ func testTypeScriptClient(t *testing.T, d deployment) {
 	}
 	dir := filepath.Join(t.TempDir(), "typescript")
 	copyPackage(t, "../../shared/client/typescript", dir)
-	if out, err := d.npm(t, dir, "ci"); err != nil {
+	if out, err := d.npm(t, dir, "ci", "--prefer-offline"); err != nil {
 		if strings.Contains(out, "EUSAGE") || strings.Contains(out, "EINTEGRITY") {
 			t.Fatalf("the lock file does not fit the package: %v\n%s", err, out)
 		}

@@ -30,7 +30,8 @@ const webServerImage = "images.example/webserver@sha256:" +
 
 // shortTimeouts are the router's timeouts in a test that shows that they do not bound answers.
 func shortTimeouts() router.Timeouts {
-	return router.Timeouts{Header: time.Second, Idle: time.Second, AgentIdle: time.Second}
+	const short = 3 * time.Second
+	return router.Timeouts{Header: short, Idle: short, AgentIdle: short}
 }
 
 // TestAnyWebServerIsAnAgent hosts a web server that only listens on $PORT. The platform adds what makes it an agent.
@@ -170,32 +171,21 @@ func lastValue(points []any) float64 {
 	return v
 }
 
-// testSlowStream reads events for several times the router's timeouts. Each event arrives when it was sent.
+// testSlowStream reads an endless stream of events for several times the router's timeouts.
 func testSlowStream(t *testing.T, d deployment) {
-	const events = 12
-	const every = 300 * time.Millisecond
 	h := d.host(t, `{"name": "streams", "resource_plan": "hobby"}`)
-	res := d.callAgent(t, http.MethodGet,
-		h.dashboard+"events?every="+every.String()+"&n="+strconv.Itoa(events), h.signIn)
-	defer res.Body.Close() //nolint:errcheck // reading is over
-	began := time.Now()
-	var first time.Duration
+	res := d.callAgent(t, http.MethodGet, h.dashboard+"events?every=300ms", h.signIn)
+	defer res.Body.Close() //nolint:errcheck // the stream does not end
 	seen := 0
-	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
-		if lines.Text() != "data: "+strconv.Itoa(seen) {
-			continue
+	lines := bufio.NewScanner(res.Body)
+	for end := time.Now().Add(3 * shortTimeouts().Idle); time.Now().Before(end); {
+		if !lines.Scan() {
+			t.Fatalf("the stream ended after %d events: %v", seen, lines.Err())
 		}
-		if seen++; seen == 1 {
-			first = time.Since(began)
+		if text := lines.Text(); text != "" {
+			checkEqual(t, "event", text, "data: "+strconv.Itoa(seen))
+			seen++
 		}
-	}
-	took := time.Since(began)
-	checkEqual(t, "events", seen, events)
-	if longest := shortTimeouts().Idle; took < 3*longest {
-		t.Errorf("the stream took %s, want more than three times the timeouts of %s", took, longest)
-	}
-	if first > took/2 {
-		t.Errorf("the first event arrived after %s of %s, want it when it was sent", first, took)
 	}
 }
 

@@ -22,6 +22,9 @@ func Build(ctx context.Context, progress io.Writer) (binary string, err error) {
 	if err != nil {
 		return "", err
 	}
+	if _, err := gatewayCRDs(ctx); err != nil { // downloads them before the time of a start begins
+		return "", err
+	}
 	return b.Build(ctx)
 }
 

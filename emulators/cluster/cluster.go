@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// startTimeout is ten times what a start takes on a busy machine.
-	startTimeout = 2 * time.Minute
+	// startTimeout bounds what takes seconds on an idle machine.
+	startTimeout = 5 * time.Minute
 	defaultNodes = 3
 )
 

@@ -119,7 +119,7 @@ func Prepare() {
 
 const (
 	// patience is how long a test waits for a condition that takes a second on an idle machine.
-	patience = time.Minute
+	patience = 3 * time.Minute
 	// pollInterval is how often a test checks a condition. A check may be several requests, and many tests wait
 	// concurrently.
 	pollInterval = 100 * time.Millisecond

@@ -125,7 +125,7 @@ func (b *sharedBrowser) start(t testing.TB) error {
 const closeTimeout = 20 * time.Second
 
 // groupTimeout bounds the wait for the end of killed processes.
-const groupTimeout = 5 * time.Second
+const groupTimeout = time.Minute
 
 // close ends the browser and waits until its process has ended and its directory is removed.
 func (b *sharedBrowser) close() error {

@@ -103,7 +103,7 @@ func TestRenewal_ReadsTheCallerOnce(t *testing.T) {
 	t.Parallel()
 	p := signedIn(t, suite.Admin(t, plan.Hobby))
 	before := sessionOf(p)
-	expireSoon(t, p, 0)
+	expire(t, p)
 	waitRenewed(p, before)
 	const calls = `performance.getEntriesByType("resource").filter(e => e.name.includes(%q)).length`
 	p.WaitTrue(fmt.Sprintf(calls, "/api/v1/agents") + " >= 3") // one each 5 s

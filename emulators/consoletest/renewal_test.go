@@ -5,7 +5,6 @@ package consoletest_test
 import (
 	"net/http"
 	"testing"
-	"time"
 
 	"agents.example/controlplane/emulators/consoletest"
 	"agents.example/controlplane/shared/plan"
@@ -13,14 +12,14 @@ import (
 
 const tokenEndpoint = "/token"
 
-// expireSoon makes the token of a tab expire after a time.
-func expireSoon(t *testing.T, p *consoletest.Page, after time.Duration) {
+// expire makes the token of a tab expire, and loads the page again.
+func expire(t *testing.T, p *consoletest.Page) {
 	t.Helper()
-	replaceSession(t, p, func(s *storedSession) { s.Expires = float64(time.Now().Add(after).UnixMilli()) })
+	replaceSession(t, p, func(s *storedSession) { s.Expires = 1 })
 }
 
-// renewalDue is true when the console renews the token before the next call.
-const renewalDue = `JSON.parse(sessionStorage.getItem("console.session")).expires - Date.now() < 5000`
+// passDay moves the clock of a page, so that its next call needs another token.
+const passDay = `(() => { const now = Date.now; Date.now = () => now() + 86_400_000; return 0 })()`
 
 // TestRenewal_WaitsForTheIssuer makes the issuer fail for a while when a token expires.
 func TestRenewal_WaitsForTheIssuer(t *testing.T) {
@@ -43,7 +42,7 @@ func TestRenewal_WaitsForTheIssuer(t *testing.T) {
 	} {
 		p.Respond(http.MethodPost, tokenEndpoint, outage.response)
 		before := sessionOf(p)
-		expireSoon(t, p, 0)
+		expire(t, p)
 		p.WaitText(outage.message)
 		if len(p.All("dialog", endedTitle)) > 0 {
 			t.Errorf("%s: the console asks to sign in again", name)
@@ -63,12 +62,11 @@ func TestRenewal_SendsNothingInAnotherOrganization(t *testing.T) {
 	admin, other := suite.Admin(t, plan.Hobby), suite.Admin(t, plan.Hobby)
 	p := signedIn(t, admin)
 	p.Open("/console#/agents/new")
-	expireSoon(t, p, 15*time.Second)
 	p.Fill("Name", "typed once")
 	endAtIssuer(t, p)
 	release := make(chan struct{})
 	p.Respond(http.MethodPost, tokenEndpoint, consoletest.Response{Hold: release, Times: 1})
-	p.WaitTrue(renewalDue)
+	consoletest.Eval[int](p, passDay)
 	p.Click("button", "Create the agent")
 	close(release)
 	dialog := p.Within("dialog", endedTitle)
@@ -101,11 +99,12 @@ func TestSignOut_WinsOverARenewal(t *testing.T) {
 		Body: `{"issuer": "` + issuer + `", "token_endpoint": "` + issuer + `/token",
 			"authorization_endpoint": "` + issuer + `/authorize"}`,
 	})
-	expireSoon(t, p, 15*time.Second)
+	p.Reload()
 	p.WaitFor("heading", "Agents")
 	consoletest.Eval[int](p, recordTokens)
 	release := make(chan struct{})
 	p.Respond(http.MethodPost, tokenEndpoint, consoletest.Response{Hold: release, Times: 1})
+	consoletest.Eval[int](p, passDay)
 	p.WaitTrue("window.renewing")
 	openAccount(t, p)
 	p.Click("button", "Sign out")

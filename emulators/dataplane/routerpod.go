@@ -85,7 +85,7 @@ func runsRouter(o *unstructured.Unstructured) bool {
 }
 
 // explainTime bounds the request that explains why a start took too long.
-const explainTime = 5 * time.Second
+const explainTime = 30 * time.Second
 
 // explainRouter says why no pod of the router is ready.
 func explainRouter(ctx context.Context, config *rest.Config) error {

@@ -28,7 +28,7 @@ const HostVariable = "FIREBASE_AUTH_EMULATOR_HOST"
 const (
 	toolsPackage = "firebase-tools"
 	toolsVersion = "13.35.1"
-	startTimeout = 2 * time.Minute
+	startTimeout = 5 * time.Minute
 	portAttempts = 3
 )
 

@@ -18,7 +18,7 @@ import (
 )
 
 // callTimeout bounds every call. Only a failing test reaches it.
-const callTimeout = 60 * time.Second
+const callTimeout = 3 * time.Minute
 
 // step is one step of a program. run returns a result that must be the same on all emulators.
 type step interface {

@@ -25,7 +25,7 @@ import (
 const (
 	// portAttempts is how many ports Start tries if other processes take them first.
 	portAttempts = 3
-	startTimeout = 90 * time.Second
+	startTimeout = 5 * time.Minute
 )
 
 // errPortTaken means that another process took the port before the emulator listened on it.

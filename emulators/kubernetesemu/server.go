@@ -96,7 +96,8 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	s.parts.Go(func() { loops.Run(running) })
 	s.parts.Go(func() {
 		defer close(s.done)
-		if err := s.http.ServeTLS(o.Listener, "", ""); !errors.Is(err, http.ErrServerClosed) && running.Err() == nil {
+		err := s.http.ServeTLS(o.Listener, "", "")
+		if !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) { // by the owner of the listener
 			slog.Error("the embedded API server ended", "error", err)
 		}
 	})

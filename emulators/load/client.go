@@ -13,7 +13,7 @@ import (
 )
 
 // patience is how long a client waits for an answer. Requests that wait for an agent have maxWait in addition.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // idleConnections is how many connections a client keeps, so that none waits for a connection.
 const idleConnections = 500

@@ -2,7 +2,6 @@ package load
 
 import (
 	"bytes"
-	"log/slog"
 	"os"
 	"regexp"
 	"strings"
@@ -16,7 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.DiscardHandler))
+	testtier.SilenceLogs()
 	// A library of the clients starts this one when it is loaded, and never ends it.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }

@@ -33,7 +33,7 @@ func operations() []operation {
 }
 
 // startPatience is how long a client waits until a new agent runs.
-const startPatience = 30 * time.Second
+const startPatience = 2 * time.Minute
 
 // goodClient is the clients of one organization during a phase.
 type goodClient struct {

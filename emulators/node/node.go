@@ -27,8 +27,8 @@ import (
 )
 
 const (
-	// startTimeout is ten times what a start takes on a busy machine.
-	startTimeout = 2 * time.Minute
+	// startTimeout bounds what takes seconds on an idle machine.
+	startTimeout = 5 * time.Minute
 	// stopGrace is longer than the node takes to end and to remove its control groups.
 	stopGrace = 15 * time.Second
 	// maxSocketPath is the longest path of a Unix socket that every Linux accepts.

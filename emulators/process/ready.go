@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"strconv"
 	"strings"
 )
 
@@ -17,24 +16,25 @@ const (
 	tailBytes = 8 << 10
 )
 
-// The range of FreePorts. Operating systems take no outgoing ports from it, so a port stays free until its user
-// listens.
+// The range of FreePorts. Operating systems take no port from it for a connection, or for a server that leaves the
+// choice to them.
 const (
 	firstPort = 10_000
 	lastPort  = 32_000
 	portTries = 100
 )
 
-// FreePorts returns n different random TCP ports that are free on 127.0.0.1. Another process may take one before the
-// caller listens, but that is unlikely.
+// FreePorts returns n different random TCP ports that are free on 127.0.0.1. On Linux, they are reserved until this
+// process ends: another process gets none of them, but a server can listen that sets SO_REUSEADDR, as servers do. On
+// other systems, another process may take one before the caller listens, but that is unlikely.
 func FreePorts(n int) (ports []int, err error) {
 	for range n {
-		listener, err := listenAnywhere()
+		port, release, err := reserveAny()
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = listener.Close() }() // not before all ports are chosen, so that none is chosen twice
-		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
+		defer release() // not before all ports are chosen, so that none is chosen twice
+		ports = append(ports, port)
 	}
 	return ports, nil
 }
@@ -48,16 +48,15 @@ func FreePort() (int, error) {
 	return ports[0], nil
 }
 
-// listenAnywhere listens on a random port of the range.
-func listenAnywhere() (listener net.Listener, err error) {
+// reserveAny reserves a random port of the range.
+func reserveAny() (port int, release func(), err error) {
 	for range portTries {
-		port := firstPort + rand.IntN(lastPort-firstPort)
-		listener, err = net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port)) //nolint:noctx // returns immediately
-		if err == nil {
-			return listener, nil
+		port = firstPort + rand.IntN(lastPort-firstPort)
+		if release, err = reserve(port); err == nil {
+			return port, release, nil
 		}
 	}
-	return nil, fmt.Errorf("find a free port: %w", err)
+	return 0, nil, fmt.Errorf("find a free port: %w", err)
 }
 
 // Listening returns a readiness check that succeeds when address (host:port) accepts TCP connections.

@@ -3,11 +3,15 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"agents.example/controlplane/shared/nettest"
@@ -41,6 +45,31 @@ func TestFreePorts_AreDifferent(t *testing.T) {
 	}
 	if len(seen) != n {
 		t.Errorf("%d different ports, want %d", len(seen), n)
+	}
+}
+
+// TestFreePorts_AreReserved tests that a server can listen on a port, one after the other, and that no process can
+// reserve it in between.
+func TestFreePorts_AreReserved(t *testing.T) {
+	t.Parallel()
+	port, err := FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"127.0.0.1", ""} {
+		if _, err := reserve(port); !errors.Is(err, syscall.EADDRINUSE) && runtime.GOOS == "linux" {
+			t.Errorf("reserve(port of FreePort) = %v, want that it is in use", err)
+		}
+		server, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+		if err != nil {
+			t.Fatalf("listen on a port of FreePort: %v", err)
+		}
+		if err := Listening(server.Addr().String())(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

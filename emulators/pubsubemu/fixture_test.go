@@ -19,7 +19,7 @@ import (
 )
 
 // patience bounds every wait. Only a failing test reaches it.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // push is a request that the endpoint received.
 type push struct {

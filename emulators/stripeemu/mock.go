@@ -29,7 +29,7 @@ type Mock struct {
 const (
 	mockModule  = "emulators/stripeemu/mock"
 	mockPackage = "github.com/stripe/stripe-mock"
-	mockStart   = 30 * time.Second
+	mockStart   = 5 * time.Minute
 )
 
 // StartMock builds stripe-mock if necessary, which takes seconds, and starts it on a free port. Its log goes to dir, or

@@ -305,7 +305,7 @@ func TestFollowLog_SendsLinesImmediately(t *testing.T) {
 		f := newLogFixture()
 		p := f.cell.Start(f.agent.ID)
 		server := functiontest.Serve(t, function.Mux([]function.Served{f.route.Served(functiontest.NewGuard())}))
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		res := request(t, ctx, server.URL+"/agents/"+f.agent.ID+"/logs?follow=true", accept)
 		body := bufio.NewReader(res.Body)
 		for _, text := range []string{"first", "second"} {

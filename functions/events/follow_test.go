@@ -86,7 +86,7 @@ func TestFollowEvents_LosesAndRepeatsNoEventOfTheRoutes(t *testing.T) {
 		events.List(b.Events).Served(b.Guard), events.Stream(b.Events, nil).Served(b.Guard),
 	}))
 	before, _ := list(t, b, functiontest.AsAdmin("org-1"), nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 
 	var ended, writing sync.WaitGroup

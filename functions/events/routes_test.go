@@ -235,7 +235,7 @@ func TestStream_FollowsTheLog(t *testing.T) {
 	b := backendtest.New(t)
 	_, key := b.CreateKey(t, "org-1")
 	server := functiontest.Serve(t, function.Mux([]function.Served{events.Stream(b.Events, nil).Served(b.Guard)}))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/api/v1/events/stream", nil)
 	if err != nil {

@@ -7,8 +7,6 @@ package linearizability_test
 
 import (
 	"context"
-	"io"
-	"log/slog"
 	"os"
 	"runtime/debug"
 	"testing"
@@ -17,14 +15,15 @@ import (
 	"agents.example/controlplane/emulators/gcloud"
 	"agents.example/controlplane/emulators/gcloud/gcloudtest"
 	"agents.example/controlplane/infra/firestore"
+	"agents.example/controlplane/shared/testtier"
 )
 
 // firestoreHost is the address of the emulator that all tests share. Each test has its own project.
 var firestoreHost string
 
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(400)                                         // the tests leave much garbage and little else
-	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil))) // clients that disconnect leave many lines
+	debug.SetGCPercent(400) // the tests leave much garbage and little else
+	testtier.SilenceLogs()
 	const variable = "FIRESTORE_EMULATOR_HOST"
 	attach := os.Getenv(variable)
 	_ = os.Unsetenv(variable) // backends pass the host to their clients

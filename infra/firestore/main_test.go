@@ -3,7 +3,6 @@ package firestore
 import (
 	"context"
 	stdflag "flag"
-	"log/slog"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"agents.example/controlplane/emulators/firestoreemu"
 	"agents.example/controlplane/emulators/gcloud"
 	"agents.example/controlplane/emulators/gcloud/gcloudtest"
+	"agents.example/controlplane/shared/testtier"
 )
 
 // emulatorHost is the address of the emulator that all tests share. Each test has its own project.
@@ -25,10 +25,7 @@ func TestMain(m *testing.M) {
 	const variable = "FIRESTORE_EMULATOR_HOST"
 	attach := os.Getenv(variable)
 	_ = os.Unsetenv(variable) // tests pass the host to Open, as a process with two databases does
-	stdflag.Parse()
-	if !testing.Verbose() { // many tests provoke warnings and errors
-		slog.SetDefault(slog.New(slog.DiscardHandler))
-	}
+	testtier.SilenceLogs()
 	if testing.Short() {
 		_ = stdflag.Set("test.parallel", "8") // these tests mostly wait for back-off
 	}

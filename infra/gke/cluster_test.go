@@ -23,7 +23,7 @@ import (
 )
 
 // patience is how long a test waits for what takes a second on an idle machine.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // shared is the one real cluster of the package's tests. The first test that needs it starts it.
 var shared clustertest.Shared

@@ -8,10 +8,11 @@ import (
 	"go.uber.org/goleak"
 
 	"agents.example/controlplane/emulators/clustertest"
+	"agents.example/controlplane/shared/testtier"
 )
 
 func TestMain(m *testing.M) {
 	clustertest.Prepare()
-	discardLogs()
+	testtier.SilenceLogs()
 	goleak.VerifyTestMain(shared.Run(m))
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -23,9 +22,6 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/provisioning"
 )
-
-// discardLogs silences the warnings about the pods that tests break.
-func discardLogs() { slog.SetDefault(slog.New(slog.DiscardHandler)) }
 
 // eventuallyFails waits until CheckReady returns a failure. The pod goes through other states first, some of which have
 // the same code.

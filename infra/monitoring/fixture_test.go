@@ -1,7 +1,6 @@
 package monitoring_test
 
 import (
-	"log/slog"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"agents.example/controlplane/infra/monitoring"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/metrics"
+	"agents.example/controlplane/shared/testtier"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.DiscardHandler))
+	testtier.SilenceLogs()
 	// A library of the client starts this goroutine when it is loaded and never stops it.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }

@@ -90,7 +90,7 @@ func TestPublisher_DeliversNudges(t *testing.T) {
 		})
 	}
 	nudges.Wait()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	var got []string
 	for len(got) < len(want) {

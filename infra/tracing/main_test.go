@@ -1,13 +1,14 @@
 package tracing
 
 import (
-	"log/slog"
 	"os"
 	"testing"
+
+	"agents.example/controlplane/shared/testtier"
 )
 
 // TestMain silences the log of the functions that tests call.
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.DiscardHandler))
+	testtier.SilenceLogs()
 	os.Exit(m.Run())
 }

@@ -244,7 +244,7 @@ func TestSend_EndsWithItsContext(t *testing.T) {
 		close(asked)
 		waitForEnd(r)
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	go func() {
 		<-asked

@@ -48,7 +48,7 @@ func TestFormats_SendsThePreferredOneWhenItIsFlushed(t *testing.T) {
 		release := make(chan struct{})
 		answer := func(context.Context, function.Empty) (twoFormats, error) { return twoFormats{release}, nil }
 		server := serveTCP(t, servePublic(http.MethodGet, function.Handle(answer)))
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/test", nil)
 		if err != nil {
 			t.Fatal(err)

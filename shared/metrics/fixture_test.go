@@ -2,7 +2,6 @@ package metrics_test
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/metrics/metricstest"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/testtier"
 )
 
 // fakeSource is a metrics.Source in which every known agent uses half a core in every minute that it is up.
@@ -73,7 +73,7 @@ type collectorFixture struct {
 }
 
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.DiscardHandler))
+	testtier.SilenceLogs()
 	m.Run()
 }
 

@@ -3,8 +3,6 @@ package provisioning_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"log/slog"
 	"maps"
 	"os"
 	"strings"
@@ -15,10 +13,11 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/provisioning"
+	"agents.example/controlplane/shared/testtier"
 )
 
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	testtier.SilenceLogs()
 	os.Exit(m.Run())
 }
 

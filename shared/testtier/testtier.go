@@ -1,10 +1,14 @@
 // Package testtier says how much a run of the tests proves. The default tier needs Go alone: what is real elsewhere is
 // embedded. The full tier also uses Google's emulators, a real API server, a real node, a browser, separate processes
 // that die, and more schedules; emulators/README.md lists what is in which.
+//
+// It also keeps the tests silent.
 package testtier
 
 import (
+	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"testing"
 )
@@ -71,5 +75,14 @@ func Count(t testing.TB, short, usual, full int) int {
 		return short
 	default:
 		return usual
+	}
+}
+
+// SilenceLogs discards what the process logs, unless go test -v shows it: tests provoke warnings and errors. TestMain
+// calls it when the flags of the package are defined.
+func SilenceLogs() {
+	flag.Parse()
+	if !testing.Verbose() {
+		slog.SetDefault(slog.New(slog.DiscardHandler))
 	}
 }

@@ -24,7 +24,7 @@ import (
 
 const (
 	// patience bounds the wait for what takes a second on an idle machine.
-	patience = 90 * time.Second
+	patience = 3 * time.Minute
 	// pollInterval is the time between two checks of a condition.
 	pollInterval = 50 * time.Millisecond
 )

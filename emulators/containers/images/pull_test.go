@@ -3,7 +3,6 @@ package images_test
 import (
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -77,14 +76,7 @@ func TestServe_SaysWhyAnImageCannotBePulled(t *testing.T) {
 	t.Parallel()
 	addr := upstream(t, nil)
 	push(t, addr+"/foreign:dev", platformImage(t, otherArch(), v1.Config{User: "1000"}))
-	closed, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := closed.Close(); err != nil {
-		t.Fatal(err)
-	}
-	gone := closed.Addr().String()
+	const gone = "127.0.0.1:1" // no program listens on a port of the system
 	broken := upstream(t, func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 	})

@@ -1,13 +1,11 @@
 package podworker
 
 import (
-	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/netip"
-	"strconv"
 	"sync"
+
+	"agents.example/controlplane/emulators/process"
 )
 
 // addresses are the addresses of pods. An address is taken again as late as possible.
@@ -51,44 +49,31 @@ func (a *addresses) release(address netip.Addr) {
 	delete(a.taken, address)
 }
 
-// The range of pods' ports. Operating systems take no outgoing ports from it, so a port stays free until its user
-// listens.
-const (
-	firstPort = 10_000
-	lastPort  = 32_000
-	portTries = 1000
-)
-
-// ports are the ports that pods have in place of those that they declare.
+// ports are the ports that pods have in place of those that they declare. One is taken again late: a server may listen
+// at all addresses, also at that of the pod before.
 type ports struct {
-	mu    sync.Mutex
-	taken map[int]bool
+	mu   sync.Mutex
+	free []int // of pods that ended
 }
 
-func newPorts() *ports { return &ports{taken: map[int]bool{}} }
+// resting is how many ports of pods that ended no pod takes.
+const resting = 100
 
-// take returns a random port that no process listens on. Another process may take it before the pod listens, but that
-// is unlikely.
-func (p *ports) take() (int, error) {
+func (p *ports) take() (port int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for range portTries {
-		port := firstPort + rand.IntN(lastPort-firstPort)
-		if p.taken[port] {
-			continue
-		}
-		listener, err := net.Listen("tcp", ":"+strconv.Itoa(port)) //nolint:noctx // returns immediately
-		if err != nil {
-			continue
-		}
-		p.taken[port] = true
-		return port, listener.Close()
+	if len(p.free) <= resting {
+		return process.FreePort()
 	}
-	return 0, errors.New("found no free port for a pod")
+	port, p.free = p.free[0], p.free[1:]
+	return port, nil
 }
 
+// release gives back a port, unless it is 0.
 func (p *ports) release(port int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.taken, port)
+	if port != 0 {
+		p.free = append(p.free, port)
+	}
 }

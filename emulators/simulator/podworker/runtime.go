@@ -89,7 +89,7 @@ func New(o Options) (*Runtime, error) {
 		return nil, fmt.Errorf("remove the files of earlier pods: %w", err)
 	}
 	return &Runtime{
-		options: o, addresses: newAddresses(o.Block), ports: newPorts(),
+		options: o, addresses: newAddresses(o.Block), ports: &ports{},
 		workers: map[types.NamespacedName]*worker{},
 	}, nil
 }

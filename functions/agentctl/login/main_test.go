@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"html"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -26,10 +25,10 @@ import (
 	"agents.example/controlplane/functions/agentctl/profile"
 	"agents.example/controlplane/functions/system"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/testtier"
 )
 
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // the API logs its calls
 	if path := os.Getenv(renewingProcess); path != "" {
 		if err := renew(context.Background(), path); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -37,6 +36,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	testtier.SilenceLogs()
 	goleak.VerifyTestMain(m)
 }
 

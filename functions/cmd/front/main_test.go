@@ -83,7 +83,7 @@ func awaitListener(t *testing.T, address string) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
 		if conn, err := new(net.Dialer).DialContext(ctx, "tcp", address); err == nil {

@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -25,10 +24,11 @@ import (
 	"go.uber.org/goleak"
 
 	"agents.example/controlplane/shared/dataplane/front"
+	"agents.example/controlplane/shared/testtier"
 )
 
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.DiscardHandler))
+	testtier.SilenceLogs()
 	goleak.VerifyTestMain(m)
 }
 

@@ -3,7 +3,6 @@ package notifier
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"strconv"
 	"sync"
@@ -12,10 +11,12 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"agents.example/controlplane/shared/testtier"
 )
 
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.DiscardHandler))
+	testtier.SilenceLogs()
 	goleak.VerifyTestMain(m)
 }
 

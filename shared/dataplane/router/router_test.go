@@ -21,6 +21,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/dataplane/router"
 	"agents.example/controlplane/shared/nettest"
+	"agents.example/controlplane/shared/testtier"
 )
 
 func TestMain(m *testing.M) {
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 		crowd(address, os.Getenv(crowdHost))
 		return
 	}
-	slog.SetDefault(slog.New(slog.DiscardHandler))
+	testtier.SilenceLogs()
 	goleak.VerifyTestMain(m)
 }
 

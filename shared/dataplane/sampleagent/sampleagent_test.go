@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -23,10 +22,11 @@ import (
 
 	"agents.example/controlplane/shared/dataplane/sampleagent"
 	"agents.example/controlplane/shared/nettest"
+	"agents.example/controlplane/shared/testtier"
 )
 
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.DiscardHandler))
+	testtier.SilenceLogs()
 	goleak.VerifyTestMain(m)
 }
 

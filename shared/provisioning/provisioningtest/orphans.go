@@ -22,7 +22,7 @@ func testMarkNamespace(t *testing.T, w Fixture) {
 		w.mark(t, *w.placement(t, a), since)
 		w.wantMark(t, a, since)
 	}
-	w.wantNotReady(t, a)
+	w.awaitNotReady(t, a)
 	// The agent came back: applying it starts its pod, and only MarkNamespace removes the mark.
 	w.apply(t, a)
 	w.awaitReady(t, a)

@@ -5,6 +5,7 @@ package provisioningtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -116,14 +117,17 @@ func (w Fixture) eventually(t *testing.T, check func(ctx context.Context) error)
 	}
 }
 
-// wantNotReady wants a PodFailure that is not permanent.
-func (w Fixture) wantNotReady(t *testing.T, a agent.Agent) {
+// awaitNotReady waits until CheckReady returns a PodFailure that is not permanent.
+func (w Fixture) awaitNotReady(t *testing.T, a agent.Agent) {
 	t.Helper()
-	err := w.Cluster.CheckReady(t.Context(), a)
-	var failure *provisioning.PodFailure
-	if !errors.As(err, &failure) || failure.Permanent || failure.Code == "" || failure.Message == "" {
-		t.Errorf("CheckReady = %v, want a PodFailure that is not permanent", err)
-	}
+	w.eventually(t, func(ctx context.Context) error {
+		err := w.Cluster.CheckReady(ctx, a)
+		var failure *provisioning.PodFailure
+		if !errors.As(err, &failure) || failure.Permanent || failure.Code == "" || failure.Message == "" {
+			return fmt.Errorf("CheckReady = %w, want a PodFailure that is not permanent", err)
+		}
+		return nil
+	})
 }
 
 func (w Fixture) awaitGone(t *testing.T, a agent.Agent) {

@@ -30,7 +30,7 @@ func testDesiredPod(t *testing.T, w Fixture) {
 	} {
 		next := a
 		change(&next)
-		w.wantNotReady(t, next)
+		w.awaitNotReady(t, next)
 		w.apply(t, next, agent.StageSecrets, agent.StageRuntime)
 		w.awaitReady(t, next)
 		if t.Failed() {
@@ -52,7 +52,7 @@ func testStopAndStart(t *testing.T, w Fixture) {
 		}
 		a.Status = agent.Provisioning
 		a.Rollout++
-		w.wantNotReady(t, a)
+		w.awaitNotReady(t, a)
 		w.apply(t, a)
 		w.awaitReady(t, a)
 	}
@@ -63,11 +63,11 @@ func testNeverReady(t *testing.T, w Fixture) {
 	w.apply(t, a, agent.StageNamespace)
 	w.Suffer(t, a, NeverReady)
 	w.apply(t, a)
-	w.wantNotReady(t, a)
+	w.awaitNotReady(t, a)
 	later := w.Agent(t)
 	w.apply(t, later)
 	w.awaitReady(t, later) // by then, a pod without trouble would be ready
-	w.wantNotReady(t, a)
+	w.awaitNotReady(t, a)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	err := w.Cluster.CheckReady(ctx, a)

@@ -3,8 +3,6 @@ package simulation
 import (
 	"flag"
 	"fmt"
-	"io"
-	"log/slog"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -23,7 +21,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.Level(100)})))
+	testtier.SilenceLogs()
 	debug.SetGCPercent(1600) // a schedule leaves much garbage and little else
 	os.Exit(m.Run())
 }

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -56,11 +55,10 @@ func routes() http.Handler {
 	return mux
 }
 
-// events sends a number of events, with a pause after each.
+// events sends events until the client ends the request, with a pause after each.
 func events(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
-	n, _ := strconv.Atoi(req.URL.Query().Get("n"))
-	for i := range n {
+	for i := 0; ; i++ {
 		fmt.Fprintf(w, "data: %d\n\n", i)
 		if http.NewResponseController(w).Flush() != nil {
 			return
