@@ -1,44 +1,72 @@
 package functions_test
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
 const module = "agents.example/controlplane/"
 
-// imports maps packages of the module to the packages that they import or, with deps, link.
-func imports(t *testing.T, deps bool, patterns ...string) map[string][]string {
-	t.Helper()
-	fields := "-json=ImportPath,Imports"
-	if deps {
-		fields = "-json=ImportPath,Deps"
-	}
-	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", fields}, patterns...)...)
+// listed is what the go command says about a package: what it imports and, with all that they import, links.
+type listed struct{ Imports, Deps []string }
+
+// list lists the packages of the module and their tests by path, once for all tests.
+var list = sync.OnceValues(func() (map[string]listed, error) {
+	cmd := exec.CommandContext(context.Background(), "go", "list", "-json=ImportPath,Imports,Deps", "-test", "./...")
 	cmd.Dir = ".."
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("go list: %v", err)
+		return nil, fmt.Errorf("go list: %w", err)
 	}
-	found := map[string][]string{}
-	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+	found := map[string]listed{}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p struct {
-			ImportPath    string
-			Imports, Deps []string
+			ImportPath string
+			listed
 		}
 		if err := d.Decode(&p); errors.Is(err, io.EOF) {
-			return found
+			return found, nil
 		} else if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
-		found[strings.TrimPrefix(p.ImportPath, module)] = append(p.Imports, p.Deps...)
+		found[strings.TrimPrefix(p.ImportPath, module)] = p.listed
 	}
+})
+
+// packages returns the packages below some directories, without their tests.
+func packages(t *testing.T, dirs ...string) map[string]listed {
+	t.Helper()
+	all, err := list()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]listed{}
+	for path, p := range all {
+		if under(path, dirs...) && !strings.HasSuffix(path, ".test") && !strings.HasSuffix(path, "]") {
+			found[path] = p
+		}
+	}
+	return found
+}
+
+// links returns what a package links. It is not empty.
+func links(t *testing.T, pkg string) []string {
+	t.Helper()
+	deps := packages(t, pkg)[pkg].Deps
+	if len(deps) == 0 {
+		t.Fatalf("%s links nothing: it was not found", pkg)
+	}
+	return deps
 }
 
 // family is the directory of a technology or of a subject, such as infra/gke, whose packages may import each other.
@@ -111,12 +139,12 @@ func TestImports_PointAtShared(t *testing.T) {
 			instead: "keep code that only the local cloud needs in emulators",
 		},
 	}
-	for pkg, imported := range imports(t, false, "./shared/...", "./infra/...", "./functions/...") {
+	for pkg, p := range packages(t, "shared", "infra", "functions") {
 		for _, r := range rules {
 			if !under(pkg, r.of...) || pkg == "functions" || (len(r.except) > 0 && under(pkg, r.except[1:]...)) {
 				continue
 			}
-			for _, i := range imported {
+			for _, i := range p.Imports {
 				own, isOwn := strings.CutPrefix(i, module)
 				if isOwn && !under(own, r.own...) && !under(own, family(pkg)) {
 					t.Errorf("%s imports %s: %s", pkg, own, r.instead)
@@ -140,8 +168,8 @@ func TestImports_KeepEachSDKInOnePackage(t *testing.T) {
 		"github.com/GoogleCloudPlatform/opentelemetry-operations-go": "infra/tracing",
 		"firebase.google.com/go/v4":                                  "infra/firebase",
 	}
-	for pkg, imported := range imports(t, false, "./shared/...", "./infra/...", "./functions/...") {
-		for _, i := range imported {
+	for pkg, p := range packages(t, "shared", "infra", "functions") {
+		for _, i := range p.Imports {
 			for sdk, home := range homes {
 				if under(i, sdk) && !under(pkg, home) && !under(i, outputFormats()...) {
 					t.Errorf("%s imports %s, which only %s may import: use a port that it implements", pkg, i, home)
@@ -198,7 +226,7 @@ func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 		"github.com/santhosh-tekuri", // it compiles the metaschemas of JSON Schema before main
 	}
 	mains := 0
-	for pkg := range imports(t, false, "./functions/cmd/...") {
+	for pkg := range packages(t, "functions/cmd") {
 		role := strings.TrimPrefix(pkg, "functions/cmd/")
 		if _, err := os.Stat("cmd/" + role + "/main.go"); err != nil {
 			continue
@@ -210,14 +238,12 @@ func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 	if mains == 0 {
 		t.Error("found no binary in functions/cmd")
 	}
-	for role, list := range denied {
-		list = append(list, everyRole...)
-		for _, deps := range imports(t, true, "./functions/cmd/"+role) {
-			for _, d := range deps {
-				if under(d, list...) {
-					t.Errorf("the %s binary links %s, which slows its cold start: open it in a package that only the "+
-						"roles that need it import", role, d)
-				}
+	for role, refused := range denied {
+		refused = append(refused, everyRole...)
+		for _, d := range links(t, "functions/cmd/"+role) {
+			if under(d, refused...) {
+				t.Errorf("the %s binary links %s, which slows its cold start: open it in a package that only the "+
+					"roles that need it import", role, d)
 			}
 		}
 	}
@@ -227,18 +253,21 @@ func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 // are about 160 packages, which take more than a minute of CPU to compile, and time in each link.
 func TestImports_NoClientset(t *testing.T) {
 	t.Parallel()
-	linked := imports(t, true, "-test", "./...")
+	all, err := list()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, pkg := range []string{"emulators/local", "emulators/cluster.test"} {
-		if linked[pkg] == nil {
+		if all[pkg].Deps == nil {
 			t.Fatalf("%s was not found", pkg)
 		}
 	}
-	for pkg, deps := range linked {
-		i := slices.IndexFunc(deps, func(d string) bool {
+	for pkg, p := range all {
+		i := slices.IndexFunc(p.Deps, func(d string) bool {
 			return under(d, "k8s.io/client-go/kubernetes", "k8s.io/client-go/informers")
 		})
 		if i >= 0 {
-			t.Errorf("%s links %s: use emulators/kubeclient, or a client of package metadata or dynamic", pkg, deps[i])
+			t.Errorf("%s links %s: use emulators/kubeclient, or a client of package metadata or dynamic", pkg, p.Deps[i])
 		}
 	}
 }
@@ -247,11 +276,7 @@ func TestImports_NoClientset(t *testing.T) {
 // free of the packages for which it may run a C compiler.
 func TestEmulators_LinkLittle(t *testing.T) {
 	t.Parallel()
-	deps := imports(t, true, "./emulators")["emulators"]
-	if len(deps) == 0 {
-		t.Fatal("emulators links nothing: it was not found")
-	}
-	for _, d := range deps {
+	for _, d := range links(t, "emulators") {
 		first, _, _ := strings.Cut(d, "/")
 		foreign := strings.Contains(first, ".") && d != module+"emulators/gobuild"
 		if foreign || under(d, "net", "os/user", "runtime/cgo") {
@@ -263,11 +288,7 @@ func TestEmulators_LinkLittle(t *testing.T) {
 // TestLocalCloud_LinksOnlyWhatItsStartNeeds keeps out of the first start what only measurements and tests need.
 func TestLocalCloud_LinksOnlyWhatItsStartNeeds(t *testing.T) {
 	t.Parallel()
-	deps := imports(t, true, "./emulators/local")["emulators/local"]
-	if len(deps) == 0 {
-		t.Fatal("emulators/local links nothing: it was not found")
-	}
-	for _, d := range deps {
+	for _, d := range links(t, "emulators/local") {
 		if under(d, module+"emulators/bench", module+"emulators/load", "net/http/httptest", "github.com/stripe",
 			"github.com/hashicorp", "testing") {
 			t.Errorf("emulators/local links %s: use it in a program that is compiled on demand", d)
@@ -278,11 +299,7 @@ func TestLocalCloud_LinksOnlyWhatItsStartNeeds(t *testing.T) {
 // TestClient_LinksOnlyTheStandardLibrary keeps the client cheap to take into other programs.
 func TestClient_LinksOnlyTheStandardLibrary(t *testing.T) {
 	t.Parallel()
-	deps := imports(t, true, "./shared/client")["shared/client"]
-	if len(deps) == 0 {
-		t.Fatal("shared/client links nothing: it was not found")
-	}
-	for _, d := range deps {
+	for _, d := range links(t, "shared/client") {
 		// A path of the standard library has no dot in its first element, and some begin with vendor.
 		if first, _, _ := strings.Cut(d, "/"); strings.Contains(first, ".") {
 			t.Errorf("shared/client links %s: programs that import the client must not download anything else", d)

@@ -67,10 +67,9 @@ func TestApplyCells_AdmitsImagesBeforeServicesStart(t *testing.T) {
 				record = `{"kind":"ConfigMap","data":` + row.present + `}`
 			}
 			p.answer(t, "record.json", record)
-			p.write(t, filepath.Join(p.bin, "gcloud"), `#!/bin/sh -e
-[ "$4" != "test-`+row.broken+`" ]
-echo "${4#test-}" >"$GCLOUD_STATE/cell"
-`, 0o755)
+			p.write(t, filepath.Join(p.bin, "gcloud.bash"), `
+gcloud() { [ "$4" != "test-`+row.broken+`" ] && echo "${4#test-}" >"$GCLOUD_STATE/cell"; }
+`, 0o600)
 			p.write(t, filepath.Join(p.bin, "kubectl"), `#!/bin/sh -e
 case "$*" in
 	"get configmap agent-images --namespace=agent-gateway --ignore-not-found --output=json")

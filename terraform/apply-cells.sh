@@ -16,20 +16,18 @@ images=''
 [ $# -eq 2 ] || { echo "usage: $0 [--admit=IMAGES] OUTPUTS PROJECT_ID" >&2; exit 2; }
 outputs=$1 project=$2
 attempts=30 # a new cluster serves Google's custom resources only after some minutes
-
-value() { python3 -c 'import json, sys
-v = json.load(open(sys.argv[1]))
-for key in sys.argv[2:]: v = v[key]
-print("\n".join(v) if isinstance(v, dict) else v)' "$outputs" "$@"; }
+[ -z "$images" ] || [ "$(cat "$outputs")" != "{}" ] || { echo "no cell exists yet"; exit 0; }
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export KUBECONFIG=$work/kubeconfig
 
-connect() {
-	gcloud container clusters get-credentials "$(value clusters value "$1" name)" \
-		--project="$(value clusters value "$1" project 2>/dev/null || echo "$project")" --region="$(value clusters value "$1" region)" --dns-endpoint
-}
+# Each line of this file has the name, the cluster, the region and the project of a cell.
+python3 -c 'import json, sys
+for name, c in json.load(open(sys.argv[1]))["clusters"]["value"].items():
+	print(name, c["name"], c["region"], c.get("project", sys.argv[2]))' "$outputs" "$project" >"$work/cells"
+
+connect() { gcloud container clusters get-credentials "$cluster" --project="$place" --region="$region" --dns-endpoint; }
 
 # admitted prints what the cell's record of images is to have: the present images of the deployment as the previous ones, and the next ones.
 # A deployment that failed leaves its images among the next ones, because its services may run. Deploying twice keeps the previous ones.
@@ -42,24 +40,24 @@ print(json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": 
 	"data": {"previous": previous, "next": " ".join(dict.fromkeys(data.get("next", "").split() + new))}}))' "$images" "$1"; }
 
 admit() {
-	connect "$1" && kubectl get configmap agent-images --namespace=agent-gateway --ignore-not-found --output=json >"$work/images" &&
+	connect && kubectl get configmap agent-images --namespace=agent-gateway --ignore-not-found --output=json >"$work/images" &&
 		admitted "$1" <"$work/images" >"$work/admitted" &&
 		kubectl apply --server-side --force-conflicts --field-manager=release -f "$work/admitted"
 }
 
 if [ -n "$images" ]; then
-	[ "$(cat "$outputs")" != "{}" ] || { echo "no cell exists yet"; exit 0; }
-	for cell in $(value clusters value); do
+	while read -r -u 3 cell cluster region place; do
 		echo "cell $cell"
 		admit "$cell" || echo "cell $cell admits the next images only with its objects" >&2
-	done
+	done 3<"$work/cells"
 	exit 0
 fi
 
-for cell in $(value clusters value); do
+while read -r -u 3 cell cluster region place; do
 	echo "cell $cell"
-	connect "$cell"
-	value cell_objects value "$cell" >"$work/$cell.yaml"
+	connect
+	python3 -c 'import json, sys
+print(json.load(open(sys.argv[1]))["cell_objects"]["value"][sys.argv[2]])' "$outputs" "$cell" >"$work/$cell.yaml"
 	for ((attempt = 1; ; attempt++)); do
 		kubectl apply --server-side --force-conflicts --field-manager=deployment -f "$work/$cell.yaml" && break
 		[ "$attempt" -lt "$attempts" ] || { echo "cell $cell refused its objects; see the errors above" >&2; exit 1; }
@@ -70,4 +68,4 @@ for cell in $(value clusters value); do
 		kubectl rollout status --namespace=agent-gateway --timeout=15m "deployment/$deployment"
 	done
 	kubectl wait --namespace=agent-gateway --for=condition=Programmed --timeout=15m gateway/agents
-done
+done 3<"$work/cells"

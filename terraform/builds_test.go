@@ -139,7 +139,7 @@ func TestDeployBuild_RunsNoProjectCode(t *testing.T) {
 	// The first word of each command of the scripts.
 	commands := regexp.MustCompile(`(?m)(?:^|\$\(|&& |\|\| |do |until |then )\s*([a-z][\w./-]*)(?: |$)`)
 	allowed := strings.Fields("cd terraform attempt until echo sleep done mkdir do exit set for break trap export " +
-		"gcloud kubectl value local printf mktemp import v print python3 then fi if connect admit admitted new data " +
+		"gcloud kubectl while local printf mktemp import print python3 then fi if connect admit admitted new data " +
 		"deployed previous cat shift")
 	for name, text := range map[string]string{
 		"step images": b.script(t, "images", "/workspace", nil),

@@ -3,6 +3,7 @@ package terraform_test
 import (
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/zclconf/go-cty/cty"
@@ -32,7 +33,18 @@ func load(t *testing.T, given map[string]cty.Value) *module {
 	for name, v := range given {
 		all[name] = v
 	}
-	m, err := evaluate.Load(".", all)
+	return loadExactly(t, all)
+}
+
+// modules has a function that loads a module for each set of variables: most tests evaluate the same ones.
+var modules sync.Map
+
+// loadExactly reads the module with the given variables. Tests share the result.
+func loadExactly(t *testing.T, given map[string]cty.Value) *module {
+	t.Helper()
+	read, _ := modules.LoadOrStore(cty.ObjectVal(given).GoString(),
+		sync.OnceValues(func() (*evaluate.Module, error) { return evaluate.Load(".", given) }))
+	m, err := read.(func() (*evaluate.Module, error))()
 	if err != nil {
 		t.Fatal(err)
 	}

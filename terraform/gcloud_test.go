@@ -113,7 +113,7 @@ func TestScripts_PassShellcheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names = append(names, "testdata/gcloud", "../.ci/image/build")
+	names = append(names, "testdata/gcloud.bash", "../.ci/image/build")
 	if out, err := exec.CommandContext(t.Context(), shellcheck, names...).CombinedOutput(); err != nil {
 		t.Errorf("%s", out)
 	}

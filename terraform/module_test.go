@@ -61,7 +61,7 @@ func everything() map[string]cty.Value {
 func TestModule_EvaluatesInEveryTopology(t *testing.T) {
 	t.Parallel()
 	for name, settings := range map[string]map[string]cty.Value{
-		"one cell": {"cells": cells("a1")}, "two cells": {"cells": cells("a1", "b1")}, "every setting": everything(),
+		"one cell": nil, "two cells": {"cells": cells("a1", "b1")}, "every setting": everything(),
 		"a project of the cells": separateCells(),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,8 +13,13 @@ func TestOutputs_TellDeploymentsWhatToTest(t *testing.T) {
 	t.Parallel()
 	blocks := load(t, nil).Blocks()
 	for _, file := range []string{"build/deploy.yaml", "apply-cells.sh"} {
-		for _, m := range regexp.MustCompile(`(?:output -raw|value) ([a-z_]+)`).FindAllStringSubmatch(read(t, file), -1) {
-			if name := m[1]; name != "value" && blocks["output."+name] == nil {
+		outputs := regexp.MustCompile(`output -raw ([a-z_]+)|\["([a-z_]+)"\]\["value"\]`).FindAllStringSubmatch(
+			read(t, file), -1)
+		if len(outputs) == 0 {
+			t.Errorf("%s reads no output", file)
+		}
+		for _, m := range outputs {
+			if name := m[1] + m[2]; blocks["output."+name] == nil {
 				t.Errorf("%s reads the output %s, which does not exist", file, name)
 			}
 		}

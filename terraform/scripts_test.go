@@ -28,7 +28,7 @@ func newProject(t *testing.T, room int) project {
 	for _, name := range append(names, "quotas.csv", "build/images") {
 		p.write(t, filepath.Join(p.root, "terraform", name), read(t, name), 0o755)
 	}
-	p.write(t, filepath.Join(p.bin, "gcloud"), read(t, "testdata/gcloud"), 0o755)
+	p.write(t, filepath.Join(p.bin, "gcloud.bash"), read(t, "testdata/gcloud.bash"), 0o600)
 	p.write(t, filepath.Join(p.bin, "sleep"), "#!/bin/sh\necho slept $1\n", 0o755)
 	p.answer(t, "quotas-project", "")
 	p.answer(t, "quotas-region", "")
@@ -94,7 +94,8 @@ func (p project) run(ctx context.Context, t *testing.T, script string, args ...s
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(p.root, "terraform", script), args...)
-	cmd.Env = append(os.Environ(), "PATH="+p.bin+":"+os.Getenv("PATH"), "GCLOUD_STATE="+p.state)
+	cmd.Env = append(os.Environ(), "PATH="+p.bin+":"+os.Getenv("PATH"), "GCLOUD_STATE="+p.state,
+		"BASH_ENV="+filepath.Join(p.bin, "gcloud.bash"))
 	b, err := cmd.CombinedOutput()
 	recorded, readErr := os.ReadFile(filepath.Join(p.state, "calls"))
 	if readErr != nil && !os.IsNotExist(readErr) {

@@ -10,8 +10,6 @@ import (
 	"github.com/hashicorp/hcl/v2/hclparse"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
-
-	"agents.example/controlplane/terraform/evaluate"
 )
 
 // TestTerraformTests_Hold evaluates the assertions in tests/, which terraform test evaluates with Google's provider.
@@ -68,10 +66,7 @@ func checkRun(t *testing.T, run *hclsyntax.Block, given map[string]cty.Value) {
 			conditions = append(conditions, b.Body.Attributes["condition"].Expr)
 		}
 	}
-	m, err := evaluate.Load(".", given)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := loadExactly(t, given)
 	var expected []string
 	if a := run.Body.Attributes["expect_failures"]; a != nil {
 		for _, ref := range a.Expr.Variables() {

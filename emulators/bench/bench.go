@@ -81,6 +81,8 @@ type Options struct {
 	Cluster cluster.Kind
 	// NoCluster leaves out the figures that need a cluster.
 	NoCluster bool
+	// NoPrograms leaves out the figures of the programs of a deployment, which take long to link.
+	NoPrograms bool
 	// Progress receives a line for each group of figures; it may be nil.
 	Progress io.Writer
 }
@@ -93,6 +95,8 @@ type measure struct {
 	// cluster says that it needs the local Kubernetes cluster, and timed that it only measures times or memory. It is
 	// left out where these are.
 	cluster, timed bool
+	// programs says that it links the programs of a deployment.
+	programs bool
 	// long says that it takes many minutes. It is measured only if one of its rows is chosen.
 	long bool
 }
@@ -109,7 +113,10 @@ func measures() []measure {
 		{name: "secrets", rows: []string{"P4"}, run: onDeployment(measureSecrets)},
 		{name: "packages of the first start", rows: []string{"P14"}, run: countPackages},
 		{name: "start of a cluster", rows: []string{"P14"}, run: measureClusterStart, cluster: true, timed: true},
-		{name: "cold starts", rows: []string{"P5"}, run: onEmbeddedFirestore(onDeployment(measureColdStart))},
+		{
+			name: "cold starts", rows: []string{"P5"}, run: onEmbeddedFirestore(onDeployment(measureColdStart)),
+			programs: true,
+		},
 		{name: "provisioning", rows: []string{"P6", "P19"}, run: onDeployment(measureProvisioning), cluster: true},
 		{
 			name: "pace of provisioning", rows: []string{"P7", "P8"}, cluster: true, timed: true,
@@ -219,7 +226,7 @@ func Run(ctx context.Context, o Options) (_ Report, err error) {
 	}
 	var all Report
 	for _, m := range chosen {
-		if m.cluster && o.NoCluster || m.timed && o.Provisions == 0 {
+		if m.cluster && o.NoCluster || m.programs && o.NoPrograms || m.timed && o.Provisions == 0 {
 			continue
 		}
 		began := time.Now()

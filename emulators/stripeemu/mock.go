@@ -6,13 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"time"
 
+	"agents.example/controlplane/emulators/gobuild"
 	"agents.example/controlplane/emulators/process"
 )
 
@@ -89,8 +90,8 @@ func listening(log string) (url string, err error) {
 	return "http://" + string(found[1]), nil
 }
 
-// build compiles stripe-mock from the nested module into the user's cache. The go command's cache makes repetitions
-// cheap. The binary is moved into place in one step, so concurrent builds do not conflict.
+// build compiles stripe-mock from the nested module into the user's cache. It shares the compiled standard library with
+// tests, which is most of the work. The binary is moved into place in one step, so concurrent builds do not conflict.
 func build(ctx context.Context) (binary string, err error) {
 	module, err := findModule()
 	if err != nil {
@@ -123,11 +124,11 @@ func build(ctx context.Context) (binary string, err error) {
 		return "", fmt.Errorf("create a cache directory for stripe-mock: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", filepath.Join(dir, "stripe-mock"), mockPackage)
-	cmd.Dir = module
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0", "GOOS=", "GOARCH=")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build stripe-mock in %s: %w\n%s", module, err, out)
+	if err := (gobuild.Build{
+		Name: "stripe-mock", Dir: module, Packages: []string{mockPackage}, Target: filepath.Join(dir, "stripe-mock"),
+		Flags: gobuild.Flags(), LikeTests: true, Progress: gobuild.NewProgress(io.Discard),
+	}).Run(ctx); err != nil {
+		return "", err
 	}
 	if err := os.Rename(filepath.Join(dir, "stripe-mock"), binary); err != nil {
 		return "", fmt.Errorf("move stripe-mock into place: %w", err)

@@ -37,10 +37,13 @@ func TestCheck_FindsPlantedDefects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w.count = 800
-			if result, _ := w.run(t).check(); result != porcupine.Illegal {
-				t.Errorf("the check is %q, want %q", result, porcupine.Illegal)
+			var result porcupine.CheckResult
+			for _, w.count = range []int{300, 800} { // a short history nearly always has the defect
+				if result, _ = w.run(t).check(); result == porcupine.Illegal {
+					return
+				}
 			}
+			t.Errorf("the check is %q, want %q", result, porcupine.Illegal)
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,9 +22,11 @@ import (
 // The official emulator answers every query. The service and the embedded emulator only answer queries that an index
 // serves. So the tests check every query that they send against the declared indexes.
 
+var parsedIndexes = sync.OnceValues(func() (index.Declared, error) { return index.Parse(indexesJSON) })
+
 func declaredIndexes(t *testing.T) index.Declared {
 	t.Helper()
-	d, err := index.Parse(indexesJSON)
+	d, err := parsedIndexes()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -353,7 +353,7 @@ func TestObjects_ListsEachKindOnceWhateverTheNumberOfAgents(t *testing.T) {
 		requests := 0
 		w.calls.breaks = func(*http.Request, http.RoundTripper) (*http.Response, error) {
 			if requests++; requests > broken {
-				return nil, errors.New("connection reset by peer")
+				return nil, errors.New("no route to host") // which client-go does not retry
 			}
 			return nil, nil
 		}

@@ -3,6 +3,8 @@
 package gke
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -10,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"agents.example/controlplane/emulators/clustertest"
 )
 
 // The real API server refuses what the namespace's policies forbid.
@@ -78,16 +82,19 @@ func TestNamespace_PoliciesAreEnforced(t *testing.T) {
 		len(own.Spec.Volumes) != 2 {
 		t.Errorf("the pod has volumes %v, want the agent's two and no token", own.Spec.Volumes)
 	}
-	quota, err := w.admin.ResourceQuotas(a.Namespace()).Get(t.Context(), agentName, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, hard := range quota.Status.Hard { // the namespace is full
-		used := quota.Status.Used[name]
-		if strings.HasPrefix(string(name), "limits.") && used.Cmp(hard) != 0 {
-			t.Errorf("two pods take %s of %s %s, want all", used.String(), hard.String(), name)
+	clustertest.Eventually(t, func(ctx context.Context) error { // a controller writes the status
+		quota, err := w.admin.ResourceQuotas(a.Namespace()).Get(ctx, agentName, metav1.GetOptions{})
+		if err != nil {
+			return err
 		}
-	}
+		for name, hard := range quota.Status.Hard { // the namespace is full
+			used := quota.Status.Used[name]
+			if strings.HasPrefix(string(name), "limits.") && used.Cmp(hard) != 0 {
+				return fmt.Errorf("two pods take %s of %s %s, want all", used.String(), hard.String(), name)
+			}
+		}
+		return nil
+	})
 	balancer := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "way-in"},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},

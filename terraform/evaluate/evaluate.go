@@ -21,15 +21,16 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 )
 
-// Module is a module with values for its variables. It caches results and must not be used concurrently.
+// Module is a module with values for its variables. It caches results.
 type Module struct {
+	mu        sync.Mutex // of results, expanded and running
 	dir       string
 	files     map[string]*hclsyntax.Body
 	locals    map[string]hclsyntax.Expression
 	blocks    map[string]*hclsyntax.Block
 	given     map[string]cty.Value
 	functions map[string]function.Function
-	computed  []string // attributes of resources that references name
+	computed  []string // attributes of resources that references name, sorted
 	results   map[string]cty.Value
 	expanded  map[*hclsyntax.Block][]instance
 	running   map[string]bool
@@ -129,6 +130,8 @@ func (m *Module) Locals() []string { return slices.Sorted(maps.Keys(m.locals)) }
 
 // Local evaluates a local value.
 func (m *Module) Local(name string) (cty.Value, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	v, err := m.local(name)
 	return unmarked(v), err
 }
@@ -143,6 +146,8 @@ func (m *Module) local(name string) (cty.Value, error) {
 
 // Output evaluates an output.
 func (m *Module) Output(name string) (cty.Value, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	v, err := m.output(name)
 	return unmarked(v), err
 }
@@ -157,6 +162,8 @@ func (m *Module) output(name string) (cty.Value, error) {
 
 // Evaluate evaluates an expression in the module. As in Terraform's tests, it may refer to outputs.
 func (m *Module) Evaluate(expr hclsyntax.Expression) (cty.Value, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	v, err := m.eval(expr, nil)
 	return unmarked(v), err
 }
@@ -232,7 +239,7 @@ func (m *Module) reference(root, field string) (cty.Value, error) {
 	case "local":
 		return m.local(field)
 	case "var":
-		return m.Variable(field)
+		return m.variable(field)
 	case "output":
 		return m.output(field)
 	default:

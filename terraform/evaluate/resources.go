@@ -25,6 +25,8 @@ func standIns() []string {
 // Resources returns the instances of a type of resource by address without the type, such as this["key"]. Arguments
 // that are not set are absent. A nested block is a tuple of objects under the name of its type.
 func (m *Module) Resources(typ string) (map[string]cty.Value, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	found := map[string]cty.Value{}
 	for address, b := range m.blocks {
 		if b.Type != "resource" || b.Labels[0] != typ {
@@ -84,7 +86,8 @@ func (m *Module) resource(typ, name string) (cty.Value, error) {
 	})
 }
 
-// complete adds the stand-ins of attributes that references name and the configuration does not set.
+// complete adds the stand-ins of attributes that references name and the configuration does not set. A reference reaches
+// a nested block by the name of its type, so blocks that no reference names stay as they are.
 func (m *Module) complete(address string, v cty.Value, body *hclsyntax.Body) cty.Value {
 	attributes := v.AsValueMap()
 	if attributes == nil {
@@ -108,7 +111,8 @@ func (m *Module) complete(address string, v cty.Value, body *hclsyntax.Body) cty
 			name, content = b.Labels[0], b.Body.Blocks[0].Body
 		}
 		blocks, ok := attributes[name]
-		if !ok || !blocks.IsKnown() { // two dynamic blocks of one type have different contents
+		_, named := slices.BinarySearch(m.computed, name)
+		if !ok || !named || !blocks.IsKnown() { // two dynamic blocks of one type have different contents
 			continue
 		}
 		var nested []cty.Value

@@ -14,10 +14,17 @@ import (
 
 // Variable returns the given value of a variable, or its default, converted to the variable's type.
 func (m *Module) Variable(name string) (cty.Value, error) {
-	return m.once("var."+name, func() (cty.Value, error) { return m.variable(name) })
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.variable(name)
 }
 
 func (m *Module) variable(name string) (cty.Value, error) {
+	return m.once("var."+name, func() (cty.Value, error) { return m.convert(name) })
+}
+
+// convert converts the value of a variable to its type.
+func (m *Module) convert(name string) (cty.Value, error) {
 	b := m.blocks["var."+name]
 	if b == nil {
 		return cty.DynamicVal, fmt.Errorf("var.%s is not declared", name)
@@ -51,6 +58,8 @@ func (m *Module) variable(name string) (cty.Value, error) {
 
 // Invalid returns the names of the variables whose value a validation rule refuses.
 func (m *Module) Invalid() ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	var invalid []string
 	for _, address := range slices.Sorted(maps.Keys(m.blocks)) {
 		name, ok := strings.CutPrefix(address, "var.")
@@ -87,6 +96,8 @@ func (m *Module) holds(b *hclsyntax.Block, s scope) (bool, error) {
 
 // Refused returns the addresses of the resources, such as google_house.this, of which a precondition is false.
 func (m *Module) Refused() ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	var refused []string
 	for _, address := range slices.Sorted(maps.Keys(m.blocks)) {
 		b := m.blocks[address]

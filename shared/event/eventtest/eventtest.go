@@ -15,6 +15,7 @@ import (
 
 	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/testtier"
 )
 
 // Fixture is an empty log.
@@ -154,19 +155,17 @@ func newestWithoutCursor(t *testing.T, w Fixture) {
 	o.want("after a commit", o.list(event.Filter{}, newest.Next, 3), 5)
 }
 
-const (
-	writers = 6
-	commits = 25
-)
+const writers = 6
 
 // readersAmongWriters reads while several writers commit: in pages, with followers from the beginning, and with
 // followers that end after some events and resume. All must see the same events in the same order.
 func readersAmongWriters(t *testing.T, w Fixture) {
 	o := newOrganization(t, w)
+	commits := testtier.Count(t, 10, 10, 25) // readers do work in proportion to the square of it
 	total := 0
 	var writing, reading sync.WaitGroup
 	for writer := range writers {
-		total += commits + commits/3 + 1
+		total += commits + (commits+2)/3
 		writing.Go(func() {
 			for n := range commits {
 				events := []event.Draft{draft(event.AgentUpdated, writer*1000+n)}

@@ -161,13 +161,13 @@ func (q *Query) Project(d *firestorepb.Document) *firestorepb.Document {
 }
 
 func (q *Query) matches(d *firestorepb.Document) bool {
-	for _, o := range q.Orders {
-		if field(d, o.Path) == nil {
+	for _, f := range q.Filters { // before orders, because they exclude most documents
+		if v := field(d, f.Path); v == nil || !f.matches(v) {
 			return false
 		}
 	}
-	for _, f := range q.Filters {
-		if v := field(d, f.Path); v == nil || !f.matches(v) {
+	for _, o := range q.Orders {
+		if !o.IsName() && field(d, o.Path) == nil {
 			return false
 		}
 	}
