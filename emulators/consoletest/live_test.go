@@ -12,8 +12,8 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// quickOnly stops the clock of a page, and all of its timers. The page sets those again that end within half a second, so
-// it asks only for what it asks for often.
+// quickOnly stops the clock of a page, and all of its timers. The page sets those again that end within half a second,
+// so it asks only for what it asks for often.
 const quickOnly = `(() => {
 	const wait = window.setTimeout, now = Date.now();
 	window.setTimeout = (f, ms = 0, ...args) => ms > 500 ? 0 : wait(f, ms, ...args);
