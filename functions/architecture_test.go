@@ -267,7 +267,8 @@ func TestImports_NoClientset(t *testing.T) {
 			return under(d, "k8s.io/client-go/kubernetes", "k8s.io/client-go/informers")
 		})
 		if i >= 0 {
-			t.Errorf("%s links %s: use emulators/kubeclient, or a client of package metadata or dynamic", pkg, p.Deps[i])
+			t.Errorf("%s links %s: use emulators/kubeclient, or a client of package metadata or dynamic", pkg,
+				p.Deps[i])
 		}
 	}
 }

@@ -95,9 +95,12 @@ func Start(ctx context.Context, options Options) (*Issuer, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &Issuer{options: options, served: make(chan error, 1), pages: pages, signIns: newSignIns(options)}
-	if err := i.Rotate(); err != nil {
-		return nil, err
+	first, err := firstKey()
+	if err != nil {
+		return nil, fmt.Errorf("create a signing key: %w", err)
+	}
+	i := &Issuer{
+		options: options, keys: []key{first}, served: make(chan error, 1), pages: pages, signIns: newSignIns(options),
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", options.Address)
 	if err != nil {

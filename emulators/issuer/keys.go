@@ -6,6 +6,7 @@ import (
 	"crypto/rsa"
 	"encoding/base64"
 	"fmt"
+	"sync"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
@@ -22,6 +23,9 @@ type key struct {
 	public jose.JSONWebKey
 	signer jose.Signer
 }
+
+// firstKey is the first key of all issuers of this process: tests start many, and a key takes a tenth of a second.
+var firstKey = sync.OnceValues(newKey) //nolint:gochecknoglobals // it only saves work
 
 // Rotate creates a new signing key. Tokens of the previous key stay valid until the next rotation; older ones become
 // invalid.

@@ -86,8 +86,8 @@ func (m *Module) resource(typ, name string) (cty.Value, error) {
 	})
 }
 
-// complete adds the stand-ins of attributes that references name and the configuration does not set. A reference reaches
-// a nested block by the name of its type, so blocks that no reference names stay as they are.
+// complete adds the stand-ins of attributes that references name and the configuration does not set. A reference
+// reaches a nested block by the name of its type, so blocks that no reference names stay as they are.
 func (m *Module) complete(address string, v cty.Value, body *hclsyntax.Body) cty.Value {
 	attributes := v.AsValueMap()
 	if attributes == nil {
