@@ -2,6 +2,7 @@ package podworker
 
 import (
 	"context"
+	"os"
 	"syscall"
 	"time"
 
@@ -157,17 +158,30 @@ func (c *container) supervise() {
 			return
 		}
 		ran := w.now.Sub(c.startedAt)
-		if code, reason, after, ok := w.fault.Crash(); ok && ran >= after {
+		if code, reason, after, ok := w.fault.Crash(); ok && ran >= after && (c.hasLogged() || ran >= silentTime) {
 			c.kill(exit{code, reason})
 			return
 		} else if ok {
-			w.after(after - ran)
+			w.after(max(after-ran, logPoll))
 		}
 	}
 	c.observe(true)
 	if c.stopping || c.probes.failed() {
 		c.stop(w.now.Add(c.grace()))
 	}
+}
+
+const (
+	// silentTime is how long a program that is to crash may take to write to its log, as one does that really crashes.
+	// Some programs never do.
+	silentTime = 5 * time.Second
+	logPoll    = 50 * time.Millisecond
+)
+
+// hasLogged reports whether the program that runs has written to its log.
+func (c *container) hasLogged() bool {
+	log, err := os.Stat(c.logs[len(c.logs)-1].path)
+	return err == nil && log.Size() > 0
 }
 
 // exitCodeKilled is 128 + SIGKILL.
