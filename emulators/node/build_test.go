@@ -3,6 +3,7 @@
 package node
 
 import (
+	"bytes"
 	"os/exec"
 	"slices"
 	"strings"
@@ -29,8 +30,10 @@ func TestPrograms_AreMainPackagesOfTheirModules(t *testing.T) {
 		files = append(files, p.File)
 		list := exec.CommandContext(t.Context(), "go", "list", "-find", "-f", "{{.Name}}", p.Package)
 		list.Dir, list.Env = p.Module, gobuild.Environment()
-		if name, err := list.CombinedOutput(); err != nil || strings.TrimSpace(string(name)) != "main" {
-			t.Errorf("package of %s = %q (%v), want a main package", p.File, name, err)
+		var progress bytes.Buffer // says which modules it downloads
+		list.Stderr = &progress
+		if name, err := list.Output(); err != nil || strings.TrimSpace(string(name)) != "main" {
+			t.Errorf("package of %s = %q (%v), want a main package\n%s", p.File, name, err, &progress)
 		}
 	}
 	if slices.Sort(files); !slices.Equal(files, want) {
