@@ -25,7 +25,7 @@ type key struct {
 }
 
 // firstKey is the first key of all issuers of this process: tests start many, and a key takes a tenth of a second.
-var firstKey = sync.OnceValues(newKey) //nolint:gochecknoglobals // it only saves work
+var firstKey = sync.OnceValues(newKey)
 
 // Rotate creates a new signing key. Tokens of the previous key stay valid until the next rotation; older ones become
 // invalid.
