@@ -23,6 +23,7 @@ func controllerCases() map[string]func(*space) {
 		"claim without a pod":      testUnusedClaim,
 		"claim grows":              testClaimGrows,
 		"claim in use":             testClaimInUse,
+		"claim ends unbound":       testClaimEndsUnbound,
 		"addresses of services":    testServiceAddresses,
 		"unschedulable":            testUnschedulable,
 		"scheduling":               testScheduling,

@@ -74,6 +74,23 @@ func testClaimInUse(s *space) {
 	s.awaitGone("persistentvolumeclaims/a")
 }
 
+// testClaimEndsUnbound deletes a claim before it is bound to the volume that was made for it.
+func testClaimEndsUnbound(s *space) {
+	const name = "persistentvolumeclaims/a"
+	uid := s.create("persistentvolumeclaims", claim("a")).text("/metadata/uid")
+	s.must(call{verb: "MERGE", path: name, body: "metadata: {finalizers: [example.test/wait]}"})
+	s.must(call{verb: "DELETE", path: name})
+	volume := "/api/v1/persistentvolumes/" + s.namespace
+	s.create("/api/v1/persistentvolumes", "metadata: {name: "+s.namespace+"}\n"+
+		"spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], persistentVolumeReclaimPolicy: Retain, "+
+		"hostPath: {path: /tmp}, claimRef: {namespace: "+s.namespace+", name: a, uid: "+uid+"}}")
+	s.must(call{verb: "MERGE", path: name, body: "metadata: {finalizers: null}"})
+	s.awaitGone(name)
+	s.await(volume, map[string]any{"/status/phase": "Released"})
+	s.must(call{verb: "DELETE", path: volume})
+	s.awaitGone(volume)
+}
+
 // testMissingClaim creates the claim after the pod.
 func testMissingClaim(s *space) {
 	s.create("pods", claimingPod("a", "late"))

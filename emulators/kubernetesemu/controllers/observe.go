@@ -35,8 +35,8 @@ func (c *Controllers) Observe(change store.Change) {
 		c.observePod(change, o)
 	case *corev1.PersistentVolumeClaim:
 		c.add(claims, change.Key)
-		if o.Spec.VolumeName != "" {
-			c.add(volumes, store.Key{Name: o.Spec.VolumeName})
+		if change.After == nil {
+			c.observeReleased(change.Key)
 		}
 		c.retryPending()
 	case *corev1.PersistentVolume:
@@ -89,6 +89,16 @@ func (c *Controllers) observePod(change store.Change, pod *corev1.Pod) {
 	}
 	if pod.Spec.NodeName == "" {
 		c.add(scheduler, change.Key)
+	}
+}
+
+// observeReleased takes note of the volumes that were made for a claim that is gone, which need not be bound to it yet.
+func (c *Controllers) observeReleased(claim store.Key) {
+	for _, o := range c.registry.Store.List(c.catalog.Core("PersistentVolume"), "") {
+		v, _ := o.(*corev1.PersistentVolume)
+		if ref := v.Spec.ClaimRef; ref != nil && ref.Namespace == claim.Namespace && ref.Name == claim.Name {
+			c.add(volumes, store.Key{Name: v.Name})
+		}
 	}
 }
 
