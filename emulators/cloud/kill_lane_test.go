@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"agents.example/controlplane/emulators/cloud"
-	"agents.example/controlplane/emulators/issuer"
-	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/plan"
@@ -86,7 +84,11 @@ func startLanes(t *testing.T) *lanes {
 func (l *lanes) openLane(t *testing.T, organization string) *lane {
 	t.Helper()
 	own := *l.Cloud
-	own.Ready.OrganizationID, own.Ready.APIKey = organization, l.addOrganization(t, organization)
+	_, key, err := l.AddOrganization(t.Context(), organization, plan.Enterprise)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own.Ready.OrganizationID, own.Ready.APIKey = organization, key
 	n := &lane{deployment: l.deployment, deliveries: newDeliveries(), records: l.records, t: t}
 	n.Cloud = &own
 	n.worker = startVictim(t, l.deployment, string(function.RoleWorker), "ReconcileAgent")
@@ -98,33 +100,6 @@ func (l *lanes) openLane(t *testing.T, organization string) *lane {
 	defer l.mu.Unlock()
 	l.of[organization] = n
 	return n
-}
-
-// addOrganization creates an organization on the largest plan and returns an API key of it.
-func (d deployment) addOrganization(t *testing.T, organization string) (key string) {
-	t.Helper()
-	token, err := d.Issuer.Session(issuer.Session{
-		Subject: "user_of_" + organization, Organization: organization, Role: "admin",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := d.call(t, token, http.MethodPost, "/api/v1/api-keys", `{"name": "lane"}`)
-	if a.status != http.StatusCreated {
-		t.Fatalf("create an API key: %d %s", a.status, a.text)
-	}
-	key, _ = a.body["secret"].(string)
-	opened, err := firestore.Open(t.Context(), firestore.Options{
-		ProjectID: d.Ready.ProjectID, EmulatorHost: d.Ready.FirestoreEmulatorHost,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer opened.Close() //nolint:errcheck // the plan is stored
-	if err := opened.Directory().SetPlan(t.Context(), organization, plan.Enterprise); err != nil {
-		t.Fatal(err)
-	}
-	return key
 }
 
 // route passes the pushes about agents of lanes to the lane's worker.

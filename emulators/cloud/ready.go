@@ -1,18 +1,16 @@
 package cloud
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 
 	"agents.example/controlplane/emulators/issuer"
 	"agents.example/controlplane/infra/firestore"
+	"agents.example/controlplane/shared/client"
 	"agents.example/controlplane/shared/plan"
 )
 
@@ -136,28 +134,16 @@ func (c *Cloud) createOrganization(ctx context.Context, organization string) (to
 	if err != nil {
 		return "", "", err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.Ready.BaseURL+"/api/v1/api-keys",
-		bytes.NewReader([]byte(`{"name": "local development"}`)))
+	api, err := client.New(c.Ready.BaseURL, client.StaticToken(token))
 	if err != nil {
 		return "", "", err
 	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(req)
+	created, err := api.CreateAPIKey(ctx, client.CreateAPIKeyRequest{Name: "local development"})
 	if err != nil {
 		return "", "", fmt.Errorf("create an API key: %w", err)
 	}
-	defer res.Body.Close() //nolint:errcheck // reading is over
-	var created struct {
-		Secret string `json:"secret"`
+	if created.Secret == nil { // as after an answer that was lost
+		return "", "", errors.New("create an API key: the answer to the repeated request has no secret")
 	}
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		return "", "", fmt.Errorf("create an API key: %w", err)
-	}
-	if res.StatusCode != http.StatusCreated {
-		return "", "", fmt.Errorf("create an API key: status %d: %s", res.StatusCode, body)
-	}
-	err = json.Unmarshal(body, &created)
-	return token, created.Secret, err
+	return token, *created.Secret, nil
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -263,8 +264,11 @@ func checkAdmission(t *testing.T, d deployment, namespace string) {
 func testPauseAndStop(t *testing.T, d deployment) {
 	id := d.create(t, `{"name": "rests", "resource_plan": "hobby"}`)
 	a := d.must(t, http.StatusOK, http.MethodGet, "/agents/"+id+"?wait=99", "")
+	for end := time.Now().Add(patience); a.body["status"] == "provisioning" && time.Now().Before(end); {
+		a = d.must(t, http.StatusOK, http.MethodGet, "/agents/"+id+"?wait=99", "") // waits as long as it may
+	}
 	if a.body["status"] != "running" {
-		t.Fatalf("status after a waiting read = %v, want running: %s", a.body["status"], a.text)
+		t.Fatalf("status after waiting reads = %v, want running: %s", a.body["status"], a.text)
 	}
 	path := "/api/v1/agents/" + id + "/"
 	checkIfMatch(t, d, id)

@@ -5,6 +5,7 @@ package cluster_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -137,15 +138,18 @@ func (a *processAgent) log(t *testing.T, o corev1.PodLogOptions) string {
 }
 
 // address is where the agent's container listens. The first line of its log says its port.
-func (a *processAgent) address(t *testing.T) string {
+func (a *processAgent) address(t *testing.T) (address string) {
 	t.Helper()
-	for line := range strings.Lines(a.log(t, corev1.PodLogOptions{Container: "agent"})) {
-		if port, ok := strings.CutPrefix(strings.TrimSpace(line), "entrypoint starts with on "); ok {
-			return a.pod(t).Status.PodIP + ":" + port
+	clustertest.Eventually(t, func(context.Context) error {
+		for line := range strings.Lines(a.log(t, corev1.PodLogOptions{Container: "agent"})) {
+			if port, ok := strings.CutPrefix(strings.TrimSpace(line), "entrypoint starts with on "); ok {
+				address = a.pod(t).Status.PodIP + ":" + port
+				return nil
+			}
 		}
-	}
-	t.Fatal("the agent does not say its port")
-	return ""
+		return errors.New("the agent does not say its port")
+	})
+	return address
 }
 
 // call sends a request to the agent's container, which may die of it.

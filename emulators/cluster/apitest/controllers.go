@@ -202,6 +202,11 @@ func testUnschedulable(s *space) {
 	s.create("pods", runningPod("a"))
 	s.eventually("the pod is unschedulable", func(ctx context.Context) error {
 		pod, err := s.admin.send(ctx, s.namespace, call{path: "pods/a"})
+		if err == nil && pod.text("/spec/nodeName") != "" { // the nodes did not know of the fault yet
+			s.must(call{verb: "DELETE", path: "pods/a", query: "gracePeriodSeconds=0"})
+			s.awaitGone("pods/a")
+			s.create("pods", runningPod("a"))
+		}
 		if got := conditionOf(pod, "PodScheduled"); err == nil && got != "False Unschedulable" {
 			err = fmt.Errorf("condition PodScheduled is %q", got)
 		}
