@@ -47,7 +47,7 @@ func testLogs(t *testing.T, d deployment) {
 	resumed := d.follow(t, path+"?follow=true&tail=1", "text/event-stream", events.ids[1])
 	checkEqual(t, "first chat after the event of chat 1", chatIn(resumed.next(t)), 2)
 
-	// The fault ends the container once. A container of a crash loop may end before its program has written a line.
+	// The fault ends the container once, so that the previous log is the one of the chats.
 	injectPodFault(t, d, id, cluster.ImagePull)
 	var previous answer
 	d.await(t, id, "interrupted", func(answer) bool {

@@ -35,7 +35,7 @@ func ListSecretOperations(agents agent.Store, operations secret.Operations) func
 		// BadRequest: a cursor of another list.
 		Status: http.StatusOK, Summary: "List an agent's secret operations", Errors: []fault.Kind{fault.BadRequest},
 		Handle: function.Handle(func(ctx context.Context, in secretOperationsInput) (page.Page[secret.View], error) {
-			a, err := agents.Get(ctx, string(in.Path.AgentID))
+			a, err := agents.Get(ctx, in.id())
 			if err != nil {
 				return page.Page[secret.View]{}, err
 			}
