@@ -18,6 +18,7 @@ import (
 	"agents.example/controlplane/functions/openapi"
 	"agents.example/controlplane/functions/openapi/openapitest"
 	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 )
@@ -82,7 +83,7 @@ func (s *samples) createKey(t *testing.T, organizationID string, r identity.Role
 ) (secret string) {
 	t.Helper()
 	secret = apikey.Generate()
-	ctx := identity.With(t.Context(),
+	ctx := call.As(t.Context(),
 		identity.Caller{
 			Type: identity.Session, ID: unknownID, OrganizationID: organizationID,
 			Role: identity.RoleAdmin,

@@ -11,6 +11,7 @@ import (
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/identity"
@@ -179,7 +180,7 @@ func oneKeyRounds() map[string]round {
 
 // createAgentRound creates an agent with a secret. It removes the agents of former rounds, so that the plan has room.
 func createAgentRound(t *testing.T, s *samples, n int) ([]functiontest.Option, func() int) {
-	ctx := identity.With(t.Context(), identity.Caller{OrganizationID: org})
+	ctx := call.As(t.Context(), identity.Caller{OrganizationID: org})
 	all, err := agent.ListAll(ctx, s.Agents)
 	if err != nil {
 		t.Fatal(err)
@@ -285,7 +286,7 @@ func paymentRound(_ *testing.T, s *samples, _ int) ([]functiontest.Option, func(
 
 func (s *samples) webhooks(t *testing.T) []webhook.Webhook {
 	t.Helper()
-	all, err := s.Webhooks.List(identity.With(t.Context(), identity.Caller{OrganizationID: org}), page.Request{})
+	all, err := s.Webhooks.List(call.As(t.Context(), identity.Caller{OrganizationID: org}), page.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/idempotency"
@@ -25,7 +26,7 @@ func (s *samples) auditEntries(t *testing.T, action string) []audit.Entry {
 // lastAuditEntries lists at most limit of the newest entries of an action, oldest first.
 func (s *samples) lastAuditEntries(t *testing.T, action string, limit int) []audit.Entry {
 	t.Helper()
-	ctx := identity.With(t.Context(), identity.Caller{OrganizationID: org})
+	ctx := call.As(t.Context(), identity.Caller{OrganizationID: org})
 	found, err := s.Audit.List(ctx, audit.Filter{Action: action}, page.Request{Limit: limit})
 	if err != nil {
 		t.Fatal(err)

@@ -22,6 +22,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/metrics"
@@ -181,7 +182,7 @@ func (r countedSource) Read(ctx context.Context, q metrics.Query, visit func(met
 // createOrganization creates an organization on the largest plan, and an API key.
 func (d *deployment) createOrganization(ctx context.Context) (context.Context, string, error) {
 	id, key := "org_"+uuid.NewString(), apikey.Generate()
-	ctx = identity.With(ctx, identity.Caller{
+	ctx = call.As(ctx, identity.Caller{
 		Type: identity.Session, ID: "user", OrganizationID: id,
 		Role: identity.RoleAdmin,
 	})

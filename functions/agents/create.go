@@ -8,9 +8,9 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/rehearsal"
 	"agents.example/controlplane/shared/secretwrite"
@@ -68,7 +68,7 @@ func Create(writer secretwrite.Service, cells agent.Cells, d agent.Addresses) fu
 				return agent.Created{}, err
 			}
 			created, err := writer.Create(ctx, a, agent.SecretEnv(in.Body.Env))
-			return agent.Created{View: created.Show(identity.From(ctx), d)}, err
+			return agent.Created{View: created.Show(call.From(ctx).Caller, d)}, err
 		}, agent.CreateViolations, cells.RegionViolations),
 	}
 }

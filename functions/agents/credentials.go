@@ -8,11 +8,10 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
-	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/ratelimit"
 	"agents.example/controlplane/shared/rehearsal"
 	"agents.example/controlplane/shared/secretwrite"
@@ -50,8 +49,8 @@ func RevealCredentials(agents agent.Store, secrets credential.Reader) function.R
 		Handle: function.Handle(func(ctx context.Context, in path) (CredentialsView, error) {
 			// A repeated request gets no stored answer: it would hold secrets, and the repeat would have no audit
 			// entry.
-			idempotency.DiscardAnswer(ctx)
-			audit.CallEntryFrom(ctx).Begin() // the credentials are read after the commit
+			call.From(ctx).Attempt.DiscardAnswer()
+			call.From(ctx).Entry.Begin() // the credentials are read after the commit
 			now := time.Now().UTC()
 			a, err := agents.Change(ctx, in.id(), func(a *agent.Agent) error { return a.Reveal(now) })
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/identity"
@@ -78,7 +79,7 @@ func TestRevealCredentials_WritesAnAuditEntryEachTime(t *testing.T) {
 // wantReveals counts the audit entries of org-1's reveals.
 func wantReveals(t *testing.T, b *backendtest.Backend, want int) {
 	t.Helper()
-	ctx := identity.With(t.Context(), identity.Caller{OrganizationID: "org-1"})
+	ctx := call.As(t.Context(), identity.Caller{OrganizationID: "org-1"})
 	found, err := b.Audit.List(ctx, audit.Filter{Action: "RevealCredentials"}, page.Request{Limit: 10})
 	if err != nil {
 		t.Fatal(err)

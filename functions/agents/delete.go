@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/function"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/rehearsal"
 )
 
@@ -22,7 +22,7 @@ func Delete(agents agent.Store, d agent.Addresses) function.Route {
 		Handle: function.Handle(func(ctx context.Context, in change) (agent.DeletionAccepted, error) {
 			now := time.Now().UTC()
 			a, err := agents.Change(ctx, in.id(), in.unlessChanged(func(a *agent.Agent) error {
-				return a.RequestDeletion(identity.From(ctx).ID, now)
+				return a.RequestDeletion(call.From(ctx).Caller.ID, now)
 			}))
 			return agent.DeletionAccepted{View: show(ctx, a, d)}, err
 		}),

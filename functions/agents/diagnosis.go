@@ -7,10 +7,10 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/diagnosis"
 	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/function"
-	"agents.example/controlplane/shared/identity"
 )
 
 // Diagnosis explains an agent from its record and its events. It reads the organization's account only for an agent
@@ -25,7 +25,7 @@ func Diagnosis(agents agent.Store, events event.Log, accounts billing.Store) fun
 			if err != nil {
 				return diagnosis.View{}, err
 			}
-			caller := identity.From(ctx)
+			caller := call.From(ctx).Caller
 			happened, err := events.List(ctx, a.OrganizationID, diagnosis.EventFilter(a.ID, caller), "",
 				diagnosis.MaxEvents)
 			if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/handoff"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/parallel"
 	"agents.example/controlplane/shared/ratelimit"
 )
@@ -101,7 +101,7 @@ func Get(agents agent.Store, links *handoff.Signer, d agent.Addresses, slots *ra
 func showWithLink(ctx context.Context, a *agent.Agent, links *handoff.Signer, d agent.Addresses) (*agent.View, error) {
 	v := show(ctx, *a, d)
 	var err error
-	v.DashboardHandoff, err = links.Link(*a, identity.From(ctx), d, time.Now())
+	v.DashboardHandoff, err = links.Link(*a, call.From(ctx).Caller, d, time.Now())
 	return &v, err
 }
 
@@ -118,7 +118,7 @@ func get(ctx context.Context, agents agent.Store, slots *ratelimit.Slots, in get
 	if err != nil || a.Status.IsSteady() {
 		return a, false, err
 	}
-	caller := identity.From(ctx)
+	caller := call.From(ctx).Caller
 	release, ok := slots.Acquire(caller.OrganizationID, caller.Key())
 	if !ok {
 		return a, true, nil

@@ -9,9 +9,9 @@ import (
 	"net/url"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
 )
@@ -89,7 +89,7 @@ func List(agents agent.Store, d agent.Addresses) function.Route {
 			found.Self = in.self()
 			return listed{
 				Page:      page.Map(found, func(a agent.Agent) agent.View { return show(ctx, a, d) }),
-				entityTag: entityTagOf(found, identity.From(ctx).Admin()),
+				entityTag: entityTagOf(found, call.From(ctx).Caller.Admin()),
 			}, nil
 		}),
 	}

@@ -20,9 +20,9 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agentlog"
 	"agents.example/controlplane/shared/agentlog/agentlogtest"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/ratelimit"
 )
 
@@ -53,7 +53,7 @@ func (s *oneAgent) remove() {
 func (s *oneAgent) Get(ctx context.Context, id string) (agent.Agent, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if id != s.agent.ID || identity.From(ctx).OrganizationID != s.agent.OrganizationID {
+	if id != s.agent.ID || call.From(ctx).Caller.OrganizationID != s.agent.OrganizationID {
 		return agent.Agent{}, agent.NotFound()
 	}
 	return s.agent, nil

@@ -9,6 +9,7 @@ import (
 
 	"agents.example/controlplane/functions/agents"
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 )
@@ -26,10 +27,8 @@ func (s *singleAgentStore) Change(_ context.Context, _ string, change func(*agen
 
 type adminAuthenticator struct{}
 
-func (adminAuthenticator) Authenticate(
-	ctx context.Context, _ identity.Attempt,
-) (context.Context, identity.Caller, error) {
-	return ctx, identity.Caller{ID: "u", OrganizationID: "org_1", Role: identity.RoleAdmin}, nil
+func (adminAuthenticator) Authenticate(context.Context, identity.Attempt) (identity.Caller, *document.Fetched, error) {
+	return identity.Caller{ID: "u", OrganizationID: "org_1", Role: identity.RoleAdmin}, nil, nil
 }
 
 func TestMigrateSandbox_EnabledIsTrueUnlessItIsFalse(t *testing.T) {

@@ -7,9 +7,9 @@ import (
 	"context"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/function"
-	"agents.example/controlplane/shared/identity"
 )
 
 // path is the input of routes that take only an agent's id.
@@ -46,5 +46,5 @@ func readsAgent(path func(string) string) document.Ref {
 
 // show renders an agent for the caller in ctx.
 func show(ctx context.Context, a agent.Agent, d agent.Addresses) agent.View {
-	return a.Show(identity.From(ctx), d)
+	return a.Show(call.From(ctx).Caller, d)
 }

@@ -15,6 +15,7 @@ import (
 	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/idempotency"
@@ -54,14 +55,14 @@ func (s *stores) service() secretwrite.Service {
 // caller is the context of an admin's request. With a key, requests are idempotent.
 func caller(t *testing.T, key string) context.Context {
 	t.Helper()
-	ctx := identity.With(t.Context(), identity.Caller{
-		ID: "user", Type: identity.Session, OrganizationID: org, Role: identity.RoleAdmin,
-	})
-	ctx, _ = audit.WithCallEntry(ctx)
-	if key == "" {
-		return ctx
+	c := &call.Call{
+		Caller: identity.Caller{ID: "user", Type: identity.Session, OrganizationID: org, Role: identity.RoleAdmin},
+		Entry:  audit.NewCallEntry(),
 	}
-	return idempotency.With(ctx, idempotency.New(org, key, idempotency.Request{Method: "PUT", Path: "/"}))
+	if key != "" {
+		c.Attempt = idempotency.New(org, key, idempotency.Request{Method: "PUT", Path: "/"})
+	}
+	return call.With(t.Context(), c)
 }
 
 // put sets TOKEN, or deletes it if the value is empty.

@@ -17,6 +17,7 @@ import (
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/infra/secretmanager"
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
@@ -90,7 +91,7 @@ func must(t *testing.T, err error) {
 // tenant is an admin of a new organization.
 func (m *market) tenant(t *testing.T, org string) context.Context {
 	t.Helper()
-	ctx := identity.With(t.Context(), identity.Caller{
+	ctx := call.As(t.Context(), identity.Caller{
 		ID: "user", Type: identity.Session, OrganizationID: org, Role: identity.RoleAdmin,
 	})
 	must(t, m.records.Directory().Ensure(ctx, org, organization.User{}))

@@ -11,9 +11,9 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"agents.example/controlplane/shared/audit/seal"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/handoff"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
 )
 
@@ -50,7 +50,7 @@ func Verify(seals seal.Log, signer *handoff.Signer) function.Route {
 			if in.Query.Seal.Sequence != 0 {
 				kept = &in.Query.Seal.Anchor
 			}
-			organizationID := identity.From(ctx).OrganizationID
+			organizationID := call.From(ctx).Caller.OrganizationID
 			report, err := seal.Verify(ctx, seals, organizationID, time.Now, kept)
 			if err != nil || report.Newest == nil {
 				return report.Show(kept, nil), err
@@ -87,7 +87,7 @@ func ExportSeals(seals seal.Log) function.Route {
 		Access: function.Admin, Feature: plan.AuditLog, Needs: []function.Need{function.Firestore},
 		Status: http.StatusOK, Summary: "Export the seals of the audit log as JSON lines (Enterprise plan)",
 		Handle: function.Handle(func(ctx context.Context, _ struct{}) (sealLines, error) {
-			return sealLines{seals.Seals(ctx, identity.From(ctx).OrganizationID)}, nil
+			return sealLines{seals.Seals(ctx, call.From(ctx).Caller.OrganizationID)}, nil
 		}),
 	}
 }

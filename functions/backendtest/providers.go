@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
-	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/member"
 )
@@ -55,7 +55,7 @@ func (p *PaymentProvider) Pages() int {
 func (p *PaymentProvider) openPage(ctx context.Context, name string, effect func()) billing.Session {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	attempt := idempotency.From(ctx)
+	attempt := call.From(ctx).Attempt
 	if attempt != nil {
 		if page, ok := p.pages[attempt.ID]; ok {
 			return page

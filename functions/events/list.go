@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
@@ -80,7 +81,7 @@ func List(log event.Log) function.Route {
 			if err != nil {
 				return listed{}, err
 			}
-			caller := identity.From(ctx)
+			caller := call.From(ctx).Caller
 			limit := page.Query{Limit: in.Query.Limit}.Request().Limit
 			found, err := log.List(ctx, caller.OrganizationID, in.Query.event(caller), after, limit)
 			if err != nil {

@@ -8,11 +8,11 @@ import (
 	"net/http"
 	"time"
 
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/eventstream"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/ratelimit"
 )
 
@@ -52,7 +52,7 @@ func Stream(log event.Log, slots *ratelimit.Slots) function.Route {
 			if err != nil {
 				return stream{}, err
 			}
-			caller := identity.From(ctx)
+			caller := call.From(ctx).Caller
 			release, err := function.HoldSlot(ctx, slots)
 			if err != nil {
 				return stream{}, err

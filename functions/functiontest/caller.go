@@ -85,8 +85,8 @@ type noKeys struct{}
 var _ apikey.Finder = noKeys{}
 
 // Find implements apikey.Finder.
-func (noKeys) Find(ctx context.Context, _ string, _ document.Ref) (context.Context, apikey.Key, error) {
-	return ctx, apikey.Key{}, apikey.NotFound()
+func (noKeys) Find(context.Context, string, document.Ref) (apikey.Key, *document.Fetched, error) {
+	return apikey.Key{}, nil, apikey.NotFound()
 }
 
 // Touch implements apikey.Finder.

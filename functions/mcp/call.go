@@ -8,10 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"agents.example/controlplane/shared/audit"
+	apicall "agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/client"
 	"agents.example/controlplane/shared/fault"
-	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 )
 
@@ -48,10 +47,11 @@ func (s *service) newCall(ctx context.Context) (*call, error) {
 		return nil, fault.New(fault.Unavailable, "mcp_not_configured",
 			"The operator has not configured the address of the API (API_BASE_URL), which the tools call.")
 	}
-	token := function.Token(ctx)
+	made := apicall.From(ctx)
+	token := made.Token
 	hash := sha256.Sum256([]byte(token))
 	c := &call{ctx: ctx, service: s, caller: hex.EncodeToString(hash[:])}
-	program := audit.From(ctx).UserAgent
+	program := made.Request.UserAgent
 	if program == "" {
 		program = "unknown"
 	}
@@ -69,7 +69,7 @@ type forwarder struct{ call *call }
 
 // RoundTrip implements http.RoundTripper.
 func (f forwarder) RoundTrip(req *http.Request) (*http.Response, error) {
-	api, facts := f.call.service.api, audit.From(f.call.ctx)
+	api, facts := f.call.service.api, apicall.From(f.call.ctx).Request
 	req = req.Clone(req.Context())
 	req.Header.Set("X-Request-Id", facts.RequestID)
 	if api.Vouch != nil {

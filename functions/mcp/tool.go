@@ -14,7 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/audit"
+	apicall "agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/client"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/parallel"
@@ -123,7 +123,7 @@ func add[In, Out any](r *registry, t tool, do func(ctx context.Context, c *call,
 		})
 		if err != nil {
 			if known(err) == nil {
-				slog.WarnContext(ctx, "tool failed", "tool", t.name, "request_id", audit.From(c.ctx).RequestID,
+				slog.WarnContext(ctx, "tool failed", "tool", t.name, "request_id", apicall.From(c.ctx).Request.RequestID,
 					"error", err)
 			}
 			return failed(err), nil

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
@@ -69,7 +70,7 @@ func CreateAPIKey(keys apikey.Store, pepper []byte) function.Route {
 		// Conflict: the plan has no room for another key, or the creating key has too many ancestors.
 		Status: http.StatusCreated, Summary: "Create an API key", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in createAPIKeyInput) (apikey.CreatedView, error) {
-			k, secret := in.key(identity.From(ctx), pepper, time.Now().UTC())
+			k, secret := in.key(call.From(ctx).Caller, pepper, time.Now().UTC())
 			created, err := keys.Create(ctx, k)
 			if err != nil {
 				return apikey.CreatedView{}, err

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/function"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
 )
@@ -53,7 +53,7 @@ func Current(accounts billing.Store) function.Route {
 		Access: function.Member, Needs: []function.Need{function.Firestore},
 		Status: http.StatusOK, Summary: "Get the active organization",
 		Handle: function.Handle(func(ctx context.Context, _ function.Empty) (View, error) {
-			a, err := accounts.Account(ctx, identity.From(ctx).OrganizationID)
+			a, err := accounts.Account(ctx, call.From(ctx).Caller.OrganizationID)
 			if err != nil {
 				return View{}, err
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
@@ -59,7 +60,7 @@ func Me(directory organization.Directory) function.Route {
 		Access: function.User, Needs: []function.Need{function.Firestore},
 		Status: http.StatusOK, Summary: "Get the current user",
 		Handle: function.Handle(func(ctx context.Context, _ function.Empty) (MeView, error) {
-			return describe(ctx, identity.From(ctx), directory)
+			return describe(ctx, call.From(ctx).Caller, directory)
 		}),
 	}
 }

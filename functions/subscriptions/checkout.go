@@ -7,10 +7,9 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
-	"agents.example/controlplane/shared/idempotency"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/ratelimit"
 )
@@ -53,11 +52,11 @@ func Checkout(accounts billing.Store, agents agent.Store, payments billing.Payme
 		Handle: function.Handle(func(ctx context.Context, in checkoutInput) (SessionView, error) {
 			// A repeated call asks the provider again, which answers the same key with the same page. The page is a
 			// secret of the organization, so it is not kept here.
-			idempotency.DiscardAnswer(ctx)
+			call.From(ctx).Attempt.DiscardAnswer()
 			if in.Body.Interval == "" {
 				in.Body.Interval = billing.Month
 			}
-			a, err := accounts.Account(ctx, identity.From(ctx).OrganizationID)
+			a, err := accounts.Account(ctx, call.From(ctx).Caller.OrganizationID)
 			if err != nil {
 				return SessionView{}, err
 			}

@@ -5,10 +5,9 @@ import (
 	"net/http"
 
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
-	"agents.example/controlplane/shared/idempotency"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/ratelimit"
 )
 
@@ -23,8 +22,8 @@ func Portal(accounts billing.Store, payments billing.Payments) function.Route {
 		Handle: function.Handle(func(ctx context.Context, _ function.Empty) (SessionView, error) {
 			// A repeated call asks the provider again, which answers the same key with the same page. The page is a
 			// secret of the organization, so it is not kept here.
-			idempotency.DiscardAnswer(ctx)
-			a, err := accounts.Account(ctx, identity.From(ctx).OrganizationID)
+			call.From(ctx).Attempt.DiscardAnswer()
+			a, err := accounts.Account(ctx, call.From(ctx).Caller.OrganizationID)
 			if err != nil {
 				return SessionView{}, err
 			}

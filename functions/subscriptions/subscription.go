@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/function"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
 )
 
@@ -65,7 +65,7 @@ func Subscription(accounts billing.Store, payments billing.Payments) function.Ro
 		Access: function.Member, Needs: []function.Need{function.Firestore, function.Payments},
 		Status: http.StatusOK, Summary: "Get the subscription",
 		Handle: function.Handle(func(ctx context.Context, _ function.Empty) (SubscriptionView, error) {
-			a, err := accounts.Account(ctx, identity.From(ctx).OrganizationID)
+			a, err := accounts.Account(ctx, call.From(ctx).Caller.OrganizationID)
 			if err != nil {
 				return SubscriptionView{}, err
 			}

@@ -13,10 +13,10 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/google/uuid"
 
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/logevent"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/webhook"
@@ -74,7 +74,7 @@ func Create(s Service) function.Route {
 			w := webhook.Webhook{
 				ID: uuid.NewString(), URL: string(in.Body.URL), Types: distinct(in.Body.Types),
 				Description: string(in.Body.Description), Status: webhook.Enabled, SecretVersion: 1,
-				CreatedAt: now, UpdatedAt: now, CreatedBy: identity.From(ctx).ID,
+				CreatedAt: now, UpdatedAt: now, CreatedBy: call.From(ctx).Caller.ID,
 				Position: event.After(now), DueAt: now,
 			}
 			secret, err := s.Secrets.Of(w)

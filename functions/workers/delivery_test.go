@@ -11,6 +11,7 @@ import (
 	"agents.example/controlplane/functions/workers"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
@@ -44,7 +45,7 @@ func newWorld(t *testing.T, plant func(*world)) *world {
 	t.Helper()
 	w := &world{
 		database: simulation.NewDatabase(), nudges: &agenttest.Nudges{},
-		ctx: identity.With(t.Context(), identity.Caller{
+		ctx: call.As(t.Context(), identity.Caller{
 			Type: identity.Session, ID: "user", OrganizationID: organization, Role: identity.RoleAdmin,
 		}),
 	}

@@ -20,6 +20,7 @@ import (
 	"agents.example/controlplane/emulators/firebaseemu"
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/member"
@@ -62,9 +63,9 @@ func newFixture(t *testing.T) fixture {
 		t: t, project: project, members: m, store: c,
 		service: &member.Service{Provider: m, Records: c.Members(), Audit: c.AuditLog()},
 	}
-	f.admin = identity.With(t.Context(),
+	f.admin = call.As(t.Context(),
 		identity.Caller{Type: identity.Session, ID: "caller", OrganizationID: org, Role: identity.RoleAdmin})
-	f.admin = audit.With(f.admin, audit.Request{Action: "SetMember", RequestID: "request_1"})
+	f.admin = call.WithRequest(f.admin, audit.Request{Action: "SetMember", RequestID: "request_1"})
 	return f
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
-	"agents.example/controlplane/shared/idempotency"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
@@ -227,22 +227,23 @@ func (s *Agents) Get(ctx context.Context, id string) (agent.Agent, error) {
 	if !ok {
 		return agent.Agent{}, agent.NotFound()
 	}
-	if attempt := idempotency.From(ctx); attempt.Replaying() {
-		if a, ok, err := s.keptAgent(ctx, attempt, ref.ID); ok || err != nil {
+	c := call.From(ctx)
+	if c.Attempt.Replaying() {
+		if a, ok, err := s.keptAgent(ctx, c.Attempt, ref.ID); ok || err != nil {
 			return a, err
 		}
 	}
-	snap, err := s.client.readFetched(ctx, ref, agent.Document(id))
+	snap, err := s.client.readUnlessFetched(ctx, ref, c.Fetched.Snapshot(agent.Document(id)))
 	if err != nil {
 		return agent.Agent{}, err
 	}
-	return ownAgent(snap, identity.From(ctx))
+	return ownAgent(snap, c.Caller)
 }
 
 // List implements agent.Store.
 func (s *Agents) List(ctx context.Context, f agent.Filter, p page.Request) (page.Page[agent.Agent], error) {
 	return listPage(ctx, s.client, listing[agent.Agent]{
-		query:      agentQuery(identity.From(ctx).OrganizationID, f),
+		query:      agentQuery(call.From(ctx).Caller.OrganizationID, f),
 		tieBreaker: gcp.DocumentID,
 		decode:     agentOf,
 		position:   func(a agent.Agent) position { return position{a.CreatedAt, a.ID} },

@@ -11,6 +11,7 @@ import (
 	gcp "cloud.google.com/go/firestore"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/logevent"
 	"agents.example/controlplane/shared/organization"
@@ -34,7 +35,7 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 	if err != nil {
 		return agent.Agent{}, fmt.Errorf("create an agent: %w", err)
 	}
-	a.OrganizationID, a.CreatedBy, a.ChangeID = ch.caller.OrganizationID, ch.caller.ID, ch.id
+	a.OrganizationID, a.CreatedBy, a.ChangeID = ch.call.Caller.OrganizationID, ch.call.Caller.ID, ch.id
 	created, doc, err := storedAgent(a, ch.id)
 	if err != nil {
 		return agent.Agent{}, err
@@ -78,7 +79,7 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 	if err != nil {
 		return agent.Agent{}, err
 	}
-	if !ch.attempt.Replayed() && !a.StoringSecrets(ch.at) {
+	if !ch.call.Attempt.Replayed() && !a.StoringSecrets(ch.at) {
 		s.nudge(ctx, a.ID)
 	}
 	return created, nil
@@ -93,7 +94,7 @@ func storedAgent(a agent.Agent, writeID string) (stored agent.Agent, doc map[str
 
 // chargeNewAgent checks that the organization may create the agent, adds the agent to its usage, and counts the
 // creation. The rate limit comes last: waiting does not help an organization whose plan has no room.
-func chargeNewAgent(ch change, org *organizationState, a agent.Agent, size plan.Plan) error {
+func chargeNewAgent(ch *change, org *organizationState, a agent.Agent, size plan.Plan) error {
 	if err := ch.checkMayStart(*org); err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func chargeNewAgent(ch change, org *organizationState, a agent.Agent, size plan.
 
 // chargeNewSecrets charges for the secrets that an agent is created with.
 func (s *Agents) chargeNewSecrets(
-	ctx context.Context, ch change, b *batch, org *organizationState, a agent.Agent,
+	ctx context.Context, ch *change, b *batch, org *organizationState, a agent.Agent,
 ) error {
 	cost := secretwrite.CreationCost(a)
 	if cost == (secretwrite.Cost{}) {
@@ -150,7 +151,7 @@ func (s *Agents) Change(ctx context.Context, id string, apply func(*agent.Agent)
 		if err != nil {
 			return err
 		}
-		ch.trail.SetTarget(agentTarget(before))
+		ch.call.Entry.SetTarget(agentTarget(before))
 		if state.committed {
 			result, nudge = before, true
 			return nil
@@ -178,15 +179,15 @@ func (s *Agents) Change(ctx context.Context, id string, apply func(*agent.Agent)
 
 // commitAgent commits the change of an agent, or records it if the call is rehearsed. It returns the agent with its new
 // version. A rehearsed change makes none: the agent keeps the one that it was read with, if it was read.
-func (ch change) commitAgent(ctx context.Context, b *batch, before, after rehearsal.State) (a agent.Agent, err error) {
+func (ch *change) commitAgent(ctx context.Context, b *batch, before, after rehearsal.State) (a agent.Agent, err error) {
 	a = after.Agent
-	if ch.rehearsal == nil {
+	if ch.call.Rehearsal == nil {
 		a.Version, err = ch.commit(ctx, b)
 		return a, err
 	}
 	a.Version = cmp.Or(before.Agent.Version, versionOf(ch.at))
 	after.Agent = a
-	ch.rehearsal.Record(before, after)
+	ch.call.Rehearsal.Record(before, after)
 	return a, nil
 }
 
@@ -201,7 +202,7 @@ func needsNudge(before, after agent.Agent, now time.Time) bool {
 
 // saveChange commits a changed agent. The commit fails when another one wrote the agent since it was read, or the
 // organization, if the agent starts or its usage changes.
-func (s *Agents) saveChange(ctx context.Context, ch change, state changeState, before, after agent.Agent) (agent.Agent,
+func (s *Agents) saveChange(ctx context.Context, ch *change, state changeState, before, after agent.Agent) (agent.Agent,
 	error,
 ) {
 	org := state.org
@@ -234,7 +235,7 @@ func (s *Agents) saveChange(ctx context.Context, ch change, state changeState, b
 
 // chargeChangedAgent checks that the organization may start the agent and move it to its new plan, and adds the
 // difference to the organization's usage.
-func chargeChangedAgent(ch change, org *organizationState, before, after agent.Agent, moved organization.Usage) error {
+func chargeChangedAgent(ch *change, org *organizationState, before, after agent.Agent, moved organization.Usage) error {
 	if after.Started(before) {
 		if err := ch.checkMayStart(*org); err != nil {
 			return err
@@ -258,7 +259,7 @@ const nudgeTimeout = 5 * time.Second
 // nudge asks a worker to look at the agent. The change is committed, so neither an error nor a client that went away
 // may fail it.
 func (s *Agents) nudge(ctx context.Context, id string) {
-	if s.nudger == nil || rehearsal.From(ctx) != nil { // without a nudger, the sweep nudges what is due
+	if s.nudger == nil || call.From(ctx).Rehearsal != nil { // without a nudger, the sweep nudges what is due
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), nudgeTimeout)

@@ -50,9 +50,8 @@ func TestGet_UsesTheDocumentFetchedWithTheKey(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, _, err := c.Keys().Find(row.caller.Ctx, key.Hash,
-				document.Ref{Collection: agentCollection, ID: row.fetched})
-			must(t, err)
+			ctx := fetchedWithKey(row.caller.Ctx, t, c, key, document.Ref{Collection: agentCollection, ID: row.fetched})
+			var err error
 			var got agent.Agent
 			calls := recorder.during(func() { got, err = w.Store.Get(ctx, row.requested) })
 			if calls != row.wantCalls {
@@ -80,8 +79,7 @@ func TestChange_ReadsTheAgentAgain(t *testing.T) {
 	a, key := org.Create(plan.Hobby), newKey()
 	_, err := c.Keys().Create(org.Ctx, key)
 	must(t, err)
-	ctx, _, err := c.Keys().Find(org.Ctx, key.Hash, document.Ref{Collection: agentCollection, ID: a.ID})
-	must(t, err)
+	ctx := fetchedWithKey(org.Ctx, t, c, key, document.Ref{Collection: agentCollection, ID: a.ID})
 	_, err = w.Store.Change(org.Ctx, a.ID, stop)
 	must(t, err)
 	got, err := w.Store.Change(ctx, a.ID, changeNothing)
@@ -281,7 +279,7 @@ func TestFindKey_RefusesMalformedFields(t *testing.T) {
 	ref, _ := c.ref(keyCollection, key.Hash)
 	_, err = ref.Update(t.Context(), []gcp.Update{{Path: "expires_at", Value: "never"}})
 	must(t, err)
-	if _, got, err := c.Keys().Find(t.Context(), key.Hash, document.Ref{}); err == nil {
+	if got, _, err := c.Keys().Find(t.Context(), key.Hash, document.Ref{}); err == nil {
 		t.Errorf("the malformed key was read as %+v", got)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
 
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/idempotency"
-	"agents.example/controlplane/shared/identity"
 )
 
 // Answers implements idempotency.Answers. It keeps its answers next to those that changes commit, so a key that one
@@ -31,11 +31,7 @@ func keptAnswerFields(k *keptAnswer) fields { return fields{{"body", text(&k.bod
 
 // Kept implements idempotency.Answers.
 func (s *Answers) Kept(ctx context.Context, a *idempotency.Attempt) (bool, error) {
-	ref, ok := s.client.ref(idempotencyCollection, a.ID)
-	if !ok {
-		return false, fmt.Errorf("read the answer to a request: %w", errBadID)
-	}
-	snap, err := s.client.readOne(ctx, ref)
+	snap, err := s.client.readOne(ctx, s.client.answerRef(a))
 	if err != nil {
 		return false, err
 	}
@@ -45,11 +41,7 @@ func (s *Answers) Kept(ctx context.Context, a *idempotency.Attempt) (bool, error
 
 // Claim implements idempotency.Answers.
 func (s *Answers) Claim(ctx context.Context, a *idempotency.Attempt) (claim idempotency.Claim, err error) {
-	ref, ok := s.client.ref(idempotencyCollection, a.ID)
-	if !ok {
-		return claim, fmt.Errorf("claim an idempotency key: %w", errBadID)
-	}
-	id := uuid.NewString()
+	ref, id := s.client.answerRef(a), uuid.NewString()
 	err = s.client.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
 		snap, err := s.client.readOne(ctx, ref)
 		if err != nil {
@@ -73,7 +65,7 @@ func (s *Answers) Claim(ctx context.Context, a *idempotency.Attempt) (claim idem
 			return err
 		}
 		doc := answerFields(&answer{
-			organizationID: identity.From(ctx).OrganizationID, fingerprint: a.Fingerprint, changeID: id,
+			organizationID: call.From(ctx).Caller.OrganizationID, fingerprint: a.Fingerprint, changeID: id,
 			createdAt: now, expiresAt: now.Add(idempotency.Retention), claimedUntil: now.Add(idempotency.ClaimTime),
 		}).encode()
 		b := s.client.batch()
@@ -112,10 +104,10 @@ func (s *Answers) endClaim(
 	ctx context.Context, a *idempotency.Attempt, c idempotency.Claim,
 	write func(*batch, *gcp.DocumentRef, gcp.Precondition),
 ) error {
-	ref, ok := s.client.ref(idempotencyCollection, a.ID)
+	ref := s.client.answerRef(a)
 	claimed, err := updateTimeOf(c.Version)
-	if !ok || err != nil {
-		return fmt.Errorf("end the claim of an idempotency key: %w", errors.Join(err, errBadID))
+	if err != nil {
+		return fmt.Errorf("end the claim of an idempotency key: %w", err)
 	}
 	return s.client.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
 		b := s.client.batch()

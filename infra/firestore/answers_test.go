@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"agents.example/controlplane/shared/agent/agenttest"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/plan"
@@ -69,7 +70,7 @@ func TestAnswers_ClaimIsExclusiveUntilItEnds(t *testing.T) {
 	if last.Kept {
 		t.Error("Claim after the retention returns the old answer")
 	}
-	idempotency.DiscardAnswer(ctx)
+	call.From(ctx).Attempt.DiscardAnswer()
 	must(t, answers.Keep(ctx, a, last, []byte("secret")))
 	if got := claim("after a discarded answer", ""); got.Kept {
 		t.Errorf("Claim after a discarded answer = %+v, want a claim", got)

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"agents.example/controlplane/shared/audit"
-	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
 )
@@ -160,7 +160,7 @@ func encodeEntry(e audit.Entry, changeIDs ...any) map[string]any {
 func (l *AuditLog) List(ctx context.Context, f audit.Filter, p page.Request) (page.Page[audit.Entry], error) {
 	now := l.client.now()
 	return listPage(ctx, l.client, listing[audit.Entry]{
-		query:      auditQuery(identity.From(ctx).OrganizationID, f),
+		query:      auditQuery(call.From(ctx).Caller.OrganizationID, f),
 		tieBreaker: gcp.DocumentID,
 		decode:     entryOf,
 		position:   func(e audit.Entry) position { return position{e.CreatedAt, e.ID} },
@@ -204,10 +204,10 @@ func auditQuery(organizationID string, f audit.Filter) query {
 
 // writeEntry adds the call's audit entry to a commit of the change. All changes of a call share one entry: later ones
 // add their changes to it.
-func (ch change) writeEntry(b *batch, org organizationState, target audit.Target, changes []audit.Change) {
+func (ch *change) writeEntry(b *batch, org organizationState, target audit.Target, changes []audit.Change) {
 	doc := encodeEntry(audit.Entry{
-		OrganizationID: ch.caller.OrganizationID, CreatedAt: ch.at, ExpiresAt: retainedUntil(org.Plan, ch.at),
-		Actor: ch.caller, Action: ch.request.Action, Target: target, Outcome: ch.trail.Outcome(), Request: ch.request,
+		OrganizationID: ch.call.Caller.OrganizationID, CreatedAt: ch.at, ExpiresAt: retainedUntil(org.Plan, ch.at),
+		Actor: ch.call.Caller, Action: ch.call.Request.Action, Target: target, Outcome: ch.call.Entry.Outcome(), Request: ch.call.Request,
 		Changes: changes,
 	}, ch.id)
 	if ch.first() {
@@ -216,7 +216,7 @@ func (ch change) writeEntry(b *batch, org organizationState, target audit.Target
 	}
 	// The entry may not exist, if the commit of the first change was refused. If it exists, its outcome stays: this
 	// commit may land after the server has written the one that the client was told.
-	if ch.trail.Written() {
+	if ch.call.Entry.Written() {
 		delete(doc, "outcome")
 	}
 	added, _ := doc["changes"].([]any)
@@ -225,7 +225,7 @@ func (ch change) writeEntry(b *batch, org organizationState, target audit.Target
 }
 
 // committedIn reports whether a commit of the change wrote the entry.
-func (ch change) committedIn(entry *gcp.DocumentSnapshot) bool {
+func (ch *change) committedIn(entry *gcp.DocumentSnapshot) bool {
 	if !entry.Exists() {
 		return false
 	}
@@ -233,6 +233,6 @@ func (ch change) committedIn(entry *gcp.DocumentSnapshot) bool {
 	if !slices.Contains(commits, any(ch.id)) {
 		return false
 	}
-	ch.trail.MarkWritten()
+	ch.call.Entry.MarkWritten()
 	return true
 }

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
-	"agents.example/controlplane/shared/identity"
 )
 
 // TestAuditLog_HasOneEntryPerCallUnderFaults fails every call of every audited operation. If no change reports that it
@@ -46,7 +46,7 @@ func checkEntryWithFault(t *testing.T, c *Client, op operation, f *injectedFault
 			outcome = fault.From(err).Code
 		}
 		must(t, c.AuditLog().Append(t.Context(), audit.Entry{
-			ID: trail.ID(), OrganizationID: tenant.org.ID, Actor: identity.From(tenant.org.Ctx), Action: "TestAgent",
+			ID: trail.ID(), OrganizationID: tenant.org.ID, Actor: call.From(tenant.org.Ctx).Caller, Action: "TestAgent",
 			Outcome: outcome,
 		}))
 	}

@@ -6,9 +6,8 @@ import (
 	gcp "cloud.google.com/go/firestore"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/document"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/event"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/parallel"
 )
 
@@ -28,9 +27,10 @@ func (s *Agents) Await(ctx context.Context, id string, until func(agent.Agent) b
 	if !ok {
 		return nil, agent.NotFound()
 	}
-	document.Forget(ctx)
+	c := call.From(ctx)
+	c.Fetched.Forget()
 	w := &agentWait{agents: s, ref: ref, until: until}
-	f := s.client.feeds.join(identity.From(ctx).OrganizationID)
+	f := s.client.feeds.join(c.Caller.OrganizationID)
 	defer f.leave()
 	if err := w.follow(ctx, f); err != nil {
 		return nil, err

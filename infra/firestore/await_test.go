@@ -15,9 +15,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/document"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
 )
 
@@ -170,17 +169,15 @@ func TestAwait_ForgetsTheFetchedDocument(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
 	x := newTenantFixture(t, c)
-	ctx, k, err := c.Keys().Find(t.Context(), x.key.Hash, agent.Document(x.agent.ID))
-	must(t, err)
-	ctx, cancel := context.WithCancel(identity.With(ctx, identity.Caller{OrganizationID: k.OrganizationID}))
-	_, err = c.WorkerStore().Update(t.Context(), x.agent, func(a *agent.Agent) { a.Rollout++ })
+	ctx, cancel := context.WithCancel(fetchedWithKey(t.Context(), t, c, x.key, agent.Document(x.agent.ID)))
+	_, err := c.WorkerStore().Update(t.Context(), x.agent, func(a *agent.Agent) { a.Rollout++ })
 	must(t, err)
 	cancel()
 	got, err := c.Agents(nil).Await(ctx, x.agent.ID, func(agent.Agent) bool { return false })
 	if err != nil || got.Rollout != x.agent.Rollout+1 {
 		t.Errorf("Await = rollout %d, %v, want the present %d", got.Rollout, err, x.agent.Rollout+1)
 	}
-	if _, ok := document.Fetched(ctx, agent.Document(x.agent.ID)); ok {
-		t.Error("the context still carries the document")
+	if call.From(ctx).Fetched.Snapshot(agent.Document(x.agent.ID)) != nil {
+		t.Error("the call still has the document")
 	}
 }

@@ -1,6 +1,7 @@
 package firestore
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -11,8 +12,9 @@ import (
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
+	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
@@ -101,12 +103,23 @@ func createOverLimit(t *testing.T, org agenttest.Tenant, store agent.Store) {
 	}
 }
 
+// fetchedWithKey returns the context of a request with an API key, which was read together with a document.
+func fetchedWithKey(ctx context.Context, t *testing.T, c *Client, key apikey.Key, ref document.Ref) context.Context {
+	t.Helper()
+	k, fetched, err := c.Keys().Find(ctx, key.Hash, ref)
+	must(t, err)
+	return call.Derive(ctx, func(made *call.Call) {
+		made.Fetched = fetched
+		if made.Caller.OrganizationID == "" {
+			made.Caller.OrganizationID = k.OrganizationID
+		}
+	})
+}
+
 // getAgentWithKey reads an agent as a request with an API key does.
 func getAgentWithKey(t *testing.T, c *Client, key apikey.Key, id string) {
 	t.Helper()
-	ctx, k, err := c.Keys().Find(t.Context(), key.Hash, agent.Document(id))
-	must(t, err)
-	a, err := c.Agents(nil).Get(identity.With(ctx, identity.Caller{OrganizationID: k.OrganizationID}), id)
+	a, err := c.Agents(nil).Get(fetchedWithKey(t.Context(), t, c, key, agent.Document(id)), id)
 	must(t, err)
 	if a.ID != id {
 		t.Errorf("got agent %s, want %s", a.ID, id)

@@ -3,7 +3,6 @@ package firestore
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -11,13 +10,12 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
-	"agents.example/controlplane/shared/rehearsal"
 )
 
 // A client's change is one atomic commit. The commit of an agent's change writes up to eight kinds of documents:
@@ -36,67 +34,46 @@ import (
 // A change's id is chosen before its first commit, and the audit entry names it. So when the answer to a commit is
 // lost, reading the entry shows whether the commit was carried out, even if other changes followed.
 
-// change is one change that a client makes in its organization.
+// change is one change that a call makes in its caller's organization.
 type change struct {
 	client       *Client
 	id           string
 	at           time.Time
-	caller       identity.Caller
-	request      audit.Request
+	call         *call.Call
 	organization *gcp.DocumentRef
-	entry        *gcp.DocumentRef
-	trail        *audit.CallEntry
+	// entry is the document of the call's audit entry.
+	entry *gcp.DocumentRef
+	// answer is the document of the idempotent answer; nil for a change that its call's key does not cover.
+	answer *gcp.DocumentRef
 	// first reports whether the change is the first of the call that sends a commit, which creates the entry.
 	first func() bool
-	// attempt is nil when the change has no idempotency key. answer is the document of the idempotent answer.
-	attempt *idempotency.Attempt
-	answer  *gcp.DocumentRef
-	// rehearsal records the change instead of a commit; nil for a real change.
-	rehearsal *rehearsal.Rehearsal
-	// amends is true for a change that replaces the answer which the call's first change stored.
-	amends bool
 	// hasEvents is true once a commit with events was sent.
-	hasEvents *bool
+	hasEvents bool
 }
 
 // beginChange begins a change in the organization of the caller in ctx. Errors: Forbidden without an organization.
-func (c *Client) beginChange(ctx context.Context) (change, error) {
+func (c *Client) beginChange(ctx context.Context) (*change, error) {
 	ch, err := c.beginUnaudited(ctx)
 	if err != nil {
-		return change{}, err
+		return nil, err
 	}
-	ch.trail = audit.CallEntryFrom(ctx)
-	ch.first = sync.OnceValue(ch.trail.Claim)
-	ch.entry, _ = c.ref(auditCollection, cmp.Or(ch.trail.ID(), ch.id))
-	if a := idempotency.From(ctx); a != nil && ch.rehearsal == nil && (!a.Used() || a.Amending()) {
-		ch.amends = a.Used()
-		err = ch.useAttempt(a)
+	ch.first = sync.OnceValue(ch.call.Entry.Claim)
+	ch.entry, _ = c.ref(auditCollection, cmp.Or(ch.call.Entry.ID(), ch.id))
+	if ch.call.Rehearsal == nil && ch.call.Attempt.Covers() {
+		ch.answer = c.answerRef(ch.call.Attempt)
 	}
-	return ch, err
-}
-
-// useAttempt makes the change use an idempotency key.
-func (ch *change) useAttempt(a *idempotency.Attempt) error {
-	ref, ok := ch.client.ref(idempotencyCollection, a.ID)
-	if !ok {
-		return fmt.Errorf("begin a change with an idempotency key: %w", errBadID)
-	}
-	ch.attempt, ch.answer = a, ref
-	return nil
+	return ch, nil
 }
 
 // beginUnaudited begins a change that has no audit entry. Errors: Forbidden without an organization.
-func (c *Client) beginUnaudited(ctx context.Context) (change, error) {
-	caller := identity.From(ctx)
-	org, ok := c.ref(organizationCollection, caller.OrganizationID)
+func (c *Client) beginUnaudited(ctx context.Context) (*change, error) {
+	made := call.From(ctx)
+	org, ok := c.ref(organizationCollection, made.Caller.OrganizationID)
 	if !ok {
-		return change{}, fault.New(fault.Forbidden, "organization_required",
+		return nil, fault.New(fault.Forbidden, "organization_required",
 			"The caller has no active organization. Select one first.")
 	}
-	return change{
-		client: c, id: uuid.NewString(), at: c.now(), caller: caller, request: audit.From(ctx), organization: org,
-		rehearsal: rehearsal.From(ctx), hasEvents: new(bool),
-	}, nil
+	return &change{client: c, id: uuid.NewString(), at: c.now(), call: made, organization: org}, nil
 }
 
 // changeState is what a change read before it decides.
@@ -113,7 +90,7 @@ type changeState struct {
 // readState reads the organization, the target (which may be nil) and the idempotent answer in one call. When again is
 // true, it also reads whether the change has been committed. Errors: Invalid when the idempotency key was used for
 // another request, Conflict when a call that replays the answer finds none, so that it changes nothing.
-func (ch change) readState(ctx context.Context, again bool, target *gcp.DocumentRef) (changeState, error) {
+func (ch *change) readState(ctx context.Context, again bool, target *gcp.DocumentRef) (changeState, error) {
 	refs := []*gcp.DocumentRef{ch.organization}
 	if target != nil {
 		refs = append(refs, target)
@@ -134,15 +111,15 @@ func (ch change) readState(ctx context.Context, again bool, target *gcp.Document
 		s.target, rest = rest[0], rest[1:]
 	}
 	if ch.answer != nil {
-		if s.answer, err = ch.answerOf(rest[0]); err != nil {
+		if s.answer, err = ch.readAnswer(rest[0]); err != nil {
 			return changeState{}, err
 		}
-		if ch.attempt.Replaying() && !s.answer.valid {
+		if ch.call.Attempt.Replaying() && !s.answer.valid {
 			return changeState{}, idempotency.InProgress()
 		}
 	}
 	s.org, err = ch.organizationStateOf(snaps[0])
-	if rehearsed, ok := ch.rehearsal.Present(); ok {
+	if rehearsed, ok := ch.call.Rehearsal.Present(); ok {
 		s.org.Organization = rehearsed.Organization
 	}
 	return s, err
@@ -150,45 +127,45 @@ func (ch change) readState(ctx context.Context, again bool, target *gcp.Document
 
 // present returns the agent that the change begins from: the stored one, or the outcome of the earlier changes of a
 // rehearsed call. Errors: NotFound.
-func (ch change) present(s changeState) (agent.Agent, error) {
-	if rehearsed, ok := ch.rehearsal.Present(); ok {
-		return owned(rehearsed.Agent, ch.caller)
+func (ch *change) present(s changeState) (agent.Agent, error) {
+	if rehearsed, ok := ch.call.Rehearsal.Present(); ok {
+		return owned(rehearsed.Agent, ch.call.Caller)
 	}
-	return ownAgent(s.target, ch.caller)
+	return ownAgent(s.target, ch.call.Caller)
 }
 
 // commit commits a batch that holds the call's audit entry.
-func (ch change) commit(ctx context.Context, b *batch) (version string, err error) {
+func (ch *change) commit(ctx context.Context, b *batch) (version string, err error) {
 	version, err = ch.client.commit(ctx, b)
 	if err == nil {
-		ch.trail.MarkWritten()
+		ch.call.Entry.MarkWritten()
 	}
 	return version, err
 }
 
 // writeEvents adds events to a commit of the change.
-func (ch change) writeEvents(b *batch, agentID string, events []event.Draft) {
+func (ch *change) writeEvents(b *batch, agentID string, events []event.Draft) {
 	ch.client.writeEvents(b, ch.organization.ID, agentID, events)
-	*ch.hasEvents = *ch.hasEvents || len(events) > 0
+	ch.hasEvents = ch.hasEvents || len(events) > 0
 }
 
 // retryUntilDecided repeats a change until it is decided. A change that was carried out uses up its idempotency key,
 // and its events are reported.
-func (ch change) retryUntilDecided(ctx context.Context, try func(ctx context.Context, again bool) error) error {
-	err := ch.client.retryUntilDecided(ctx, try)
-	if err == nil {
-		ch.attempt.Use()
+func (ch *change) retryUntilDecided(ctx context.Context, try func(ctx context.Context, again bool) error) error {
+	if err := ch.client.retryUntilDecided(ctx, try); err != nil || ch.call.Rehearsal != nil {
+		return err
 	}
-	if err == nil && *ch.hasEvents && ch.rehearsal == nil {
+	ch.call.Attempt.Use()
+	if ch.hasEvents {
 		ch.client.reportEvents(ctx, ch.organization.ID)
 	}
-	return err
+	return nil
 }
 
 // checkMayStart checks that the organization may start an agent. It does not check the control plane's own changes,
 // which only restart what was allowed before.
-func (ch change) checkMayStart(org organizationState) error {
-	if ch.caller.Type == identity.System {
+func (ch *change) checkMayStart(org organizationState) error {
+	if ch.call.Caller.Type == identity.System {
 		return nil
 	}
 	return org.CheckMayStart()
@@ -201,7 +178,7 @@ type organizationState struct {
 }
 
 // organizationStateOf makes the state of the organization. An organization without a record gets a new one.
-func (ch change) organizationStateOf(snap *gcp.DocumentSnapshot) (organizationState, error) {
+func (ch *change) organizationStateOf(snap *gcp.DocumentSnapshot) (organizationState, error) {
 	if !snap.Exists() {
 		return organizationState{organization.New(ch.organization.ID, ch.at), snap}, nil
 	}

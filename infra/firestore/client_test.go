@@ -16,6 +16,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
@@ -79,7 +80,7 @@ func testStoresWhileTheDatabaseIsDown(t *testing.T) {
 	c, err := Open(t.Context(), Options{ProjectID: "p", EmulatorHost: "never-dialed", DialOptions: refuseCalls()})
 	must(t, err)
 	defer func() { _ = c.Close() }()
-	ctx := identity.With(t.Context(), identity.Caller{ID: "u", OrganizationID: "o", Role: identity.RoleAdmin})
+	ctx := call.As(t.Context(), identity.Caller{ID: "u", OrganizationID: "o", Role: identity.RoleAdmin})
 	for name, call := range map[string]func() error{
 		"ping":         func() error { return c.Ping(ctx) },
 		"get an agent": func() error { _, err := c.Agents(nil).Get(ctx, agenttest.ID()); return err },

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
 )
 
@@ -45,10 +44,12 @@ func (c *Client) readOne(ctx context.Context, ref *gcp.DocumentRef) (*gcp.Docume
 	return snaps[0], nil
 }
 
-// readFetched returns the document that was read together with the caller's API key, or reads it.
-func (c *Client) readFetched(ctx context.Context, ref *gcp.DocumentRef, d document.Ref) (*gcp.DocumentSnapshot, error) {
-	fetched, _ := document.Fetched(ctx, d)
-	if snap, _ := fetched.(*gcp.DocumentSnapshot); snap != nil {
+// readUnlessFetched returns the snapshot that was fetched together with the caller's API key. If that is nil, it reads the
+// document.
+func (c *Client) readUnlessFetched(ctx context.Context, ref *gcp.DocumentRef, fetched any) (*gcp.DocumentSnapshot,
+	error,
+) {
+	if snap, ok := fetched.(*gcp.DocumentSnapshot); ok {
 		return snap, nil
 	}
 	return c.readOne(ctx, ref)

@@ -18,8 +18,8 @@ import (
 	"agents.example/controlplane/shared/audit/seal/sealtest"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/billing/billingtest"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/metrics/metricstest"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/organization/organizationtest"
@@ -138,7 +138,7 @@ func TestMetrics_Conforms(t *testing.T) {
 		return metricstest.Fixture{
 			Store: c.Metrics(), Records: c.Metrics(), Flush: c.Flush,
 			Create: func(ctx context.Context) (agent.Agent, error) {
-				if err := w.SetPlan(ctx, identity.From(ctx).OrganizationID, plan.Enterprise); err != nil {
+				if err := w.SetPlan(ctx, call.From(ctx).Caller.OrganizationID, plan.Enterprise); err != nil {
 					return agent.Agent{}, err
 				}
 				return w.Store.Create(ctx, agenttest.Draft(plan.Hobby))

@@ -6,6 +6,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
@@ -29,7 +30,7 @@ func TestOrganization_KeepsItsRateLimits(t *testing.T) {
 		t.Fatalf("the limits are %v and %v after a creation and a charge, want both set", reached.CreationsFullAt,
 			reached.SecretWritesFullAt)
 	}
-	system := identity.With(x.org.Ctx, identity.Caller{Type: identity.System, ID: "operator", OrganizationID: x.org.ID})
+	system := call.As(x.org.Ctx, identity.Caller{Type: identity.System, ID: "operator", OrganizationID: x.org.ID})
 	other := open(t, c.project(), Options{})
 	for _, writer := range []struct {
 		name  string

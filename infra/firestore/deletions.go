@@ -7,7 +7,7 @@ import (
 	gcp "cloud.google.com/go/firestore"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/call"
 )
 
 // Deletions implements agent.Deletions. While an agent is being deleted, its own record has what is known of the
@@ -87,7 +87,7 @@ func (s *Deletions) Get(ctx context.Context, agentID string) (agent.DeletionReco
 			return agent.DeletionRecord{}, agent.DeletionNotFound()
 		}
 	}
-	if caller := identity.From(ctx); caller.OrganizationID == "" || r.OrganizationID != caller.OrganizationID {
+	if caller := call.From(ctx).Caller; caller.OrganizationID == "" || r.OrganizationID != caller.OrganizationID {
 		return agent.DeletionRecord{}, agent.DeletionNotFound()
 	}
 	return r, nil

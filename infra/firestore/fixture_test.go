@@ -7,6 +7,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
@@ -143,9 +144,9 @@ func operations() map[string]operation {
 		},
 		"create a key with a key": {
 			run: func(c *Client, x tenantFixture) error {
-				caller := identity.From(x.org.Ctx)
+				caller := call.From(x.org.Ctx).Caller
 				caller.Type, caller.ID = identity.APIKey, x.key.ID
-				_, err := c.Keys().Create(identity.With(x.org.Ctx, caller), newKey())
+				_, err := c.Keys().Create(call.As(x.org.Ctx, caller), newKey())
 				return err
 			},
 			timesDone: func(t *testing.T, x tenantFixture) int { return len(x.listKeys(t)) - 1 },

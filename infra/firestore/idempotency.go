@@ -87,10 +87,16 @@ func readAnswer(snap *gcp.DocumentSnapshot, now time.Time, attempt *idempotency.
 	return a, true, nil
 }
 
-// answerOf reads the answer under the change's key. Errors: Invalid when the key was used for another request.
-func (ch change) answerOf(snap *gcp.DocumentSnapshot) (answerState, error) {
+// answerRef names the document of the answer to an attempt's request.
+func (c *Client) answerRef(a *idempotency.Attempt) *gcp.DocumentRef {
+	ref, _ := c.ref(idempotencyCollection, a.ID) // a hash is a valid id
+	return ref
+}
+
+// readAnswer reads the answer under the change's key. Errors: Invalid when the key was used for another request.
+func (ch *change) readAnswer(snap *gcp.DocumentSnapshot) (answerState, error) {
 	s := answerState{snap: snap}
-	a, valid, err := readAnswer(snap, ch.at, ch.attempt)
+	a, valid, err := readAnswer(snap, ch.at, ch.call.Attempt)
 	if err != nil || !valid {
 		return s, err
 	}
@@ -100,24 +106,25 @@ func (ch change) answerOf(snap *gcp.DocumentSnapshot) (answerState, error) {
 
 // replays reports whether the change is answered with the stored answer. It is not when there is none, or when the
 // request must be carried out again.
-func (ch change) replays(s answerState) bool {
-	if !s.valid || ch.amends && !s.own {
+func (ch *change) replays(s answerState) bool {
+	attempt := ch.call.Attempt
+	if !s.valid || attempt.Amending() && !s.own {
 		return false
 	}
 	if !s.own {
-		ch.attempt.Replay()
+		attempt.Replay()
 	}
-	return !ch.attempt.DiscardsAnswer()
+	return !attempt.DiscardsAnswer()
 }
 
 // replayAgent returns the agent of the stored answer, if that answers the change.
-func (ch change) replayAgent(s answerState) (a agent.Agent, ok bool, err error) {
+func (ch *change) replayAgent(s answerState) (a agent.Agent, ok bool, err error) {
 	if !ch.replays(s) {
 		return agent.Agent{}, false, nil
 	}
 	a, err = answeredAgent(s.snap, s.record)
 	if err == nil {
-		ch.trail.SetTarget(agentTarget(a))
+		ch.call.Entry.SetTarget(agentTarget(a))
 	}
 	return a, true, err
 }
@@ -139,11 +146,7 @@ func answeredAgent(snap *gcp.DocumentSnapshot, record map[string]any) (agent.Age
 func (s *Agents) keptAgent(ctx context.Context, attempt *idempotency.Attempt, id string) (a agent.Agent, ok bool,
 	err error,
 ) {
-	ref, known := s.client.ref(idempotencyCollection, attempt.ID)
-	if !known {
-		return a, false, nil
-	}
-	snap, err := s.client.readOne(ctx, ref)
+	snap, err := s.client.readOne(ctx, s.client.answerRef(attempt))
 	if err != nil {
 		return a, false, err
 	}
@@ -156,27 +159,28 @@ func (s *Agents) keptAgent(ctx context.Context, attempt *idempotency.Attempt, id
 }
 
 // replayKey returns the API key of the stored answer, if that answers the change. It does not have the key's hash.
-func (ch change) replayKey(s answerState) (k apikey.Key, ok bool, err error) {
+func (ch *change) replayKey(s answerState) (k apikey.Key, ok bool, err error) {
 	if !ch.replays(s) {
 		return apikey.Key{}, false, nil
 	}
 	if k, err = decodeKey("", inMap(s.record)); err == nil {
-		ch.trail.SetTarget(keyTarget(k))
+		ch.call.Entry.SetTarget(keyTarget(k))
 	}
 	return k, true, err
 }
 
 // saveAnswer stores the record as the change's answer. It does nothing, and is false, for a change without an
 // idempotency key and when the answer is stored already.
-func (ch change) saveAnswer(b *batch, s answerState, record map[string]any) bool {
-	if ch.attempt == nil || s.valid && !ch.amends {
+func (ch *change) saveAnswer(b *batch, s answerState, record map[string]any) bool {
+	attempt := ch.call.Attempt
+	if ch.answer == nil || s.valid && !attempt.Amending() {
 		return false
 	}
-	if ch.attempt.DiscardsAnswer() {
+	if attempt.DiscardsAnswer() {
 		record = nil
 	}
 	doc := answerFields(&answer{
-		organizationID: ch.caller.OrganizationID, fingerprint: ch.attempt.Fingerprint, changeID: ch.id,
+		organizationID: ch.call.Caller.OrganizationID, fingerprint: attempt.Fingerprint, changeID: ch.id,
 		createdAt: ch.at, expiresAt: ch.at.Add(idempotency.Retention), record: record,
 	}).encode()
 	if s.snap.Exists() {
@@ -189,7 +193,7 @@ func (ch change) saveAnswer(b *batch, s answerState, record map[string]any) bool
 
 // saveAgentAnswer stores an agent as the change's answer. version is empty when the same commit writes the agent. Plain
 // values of the environment are left out: no answer shows them, and they would outlive their removal from the agent.
-func (ch change) saveAgentAnswer(b *batch, s answerState, version string, a agent.Agent) bool {
+func (ch *change) saveAgentAnswer(b *batch, s answerState, version string, a agent.Agent) bool {
 	a.Env = slices.Clone(a.Env)
 	for i := range a.Env {
 		a.Env[i].Value = ""
@@ -199,10 +203,10 @@ func (ch change) saveAgentAnswer(b *batch, s answerState, version string, a agen
 }
 
 // commitAgentAnswer stores the answer to a request that found its agent already as it should be.
-func (ch change) commitAgentAnswer(ctx context.Context, s changeState, a agent.Agent) error {
-	if ch.rehearsal != nil {
+func (ch *change) commitAgentAnswer(ctx context.Context, s changeState, a agent.Agent) error {
+	if ch.call.Rehearsal != nil {
 		same := rehearsal.State{Agent: a, Organization: s.org.Organization}
-		ch.rehearsal.Record(same, same)
+		ch.call.Rehearsal.Record(same, same)
 		return nil
 	}
 	b := ch.client.batch()

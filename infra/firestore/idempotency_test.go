@@ -15,6 +15,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/plan"
@@ -55,7 +56,7 @@ func TestIdempotency_CallsPerRequest(t *testing.T) {
 		{
 			name: "a change that each request carries out",
 			send: func(ctx context.Context) error {
-				idempotency.DiscardAnswer(ctx)
+				call.From(ctx).Attempt.DiscardAnswer()
 				_, err := w.Store.Change(ctx, a.ID, restart)
 				return err
 			},

@@ -13,9 +13,9 @@ import (
 
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
 )
@@ -79,7 +79,7 @@ func (s *Keys) Create(ctx context.Context, k apikey.Key) (apikey.Key, error) {
 	if !ok {
 		return apikey.Key{}, fmt.Errorf("create an API key: %w", errBadID)
 	}
-	k.OrganizationID = ch.caller.OrganizationID
+	k.OrganizationID = ch.call.Caller.OrganizationID
 	var created apikey.Key
 	noneExpired := false
 	err = ch.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
@@ -142,9 +142,9 @@ func errTooManyKeys(current, most int64) error {
 const maxExpired = 200
 
 // deleteExpired deletes the organization's expired keys. none is true when there are none.
-func (s *Keys) deleteExpired(ctx context.Context, ch change) (none bool, err error) {
+func (s *Keys) deleteExpired(ctx context.Context, ch *change) (none bool, err error) {
 	expired, err := s.client.runQuery(ctx, query{
-		collection: keyCollection, equal: []equality{{"organization_id", ch.caller.OrganizationID}},
+		collection: keyCollection, equal: []equality{{"organization_id", ch.call.Caller.OrganizationID}},
 		until: "expires_at", now: ch.at, order: []order{{"expires_at", gcp.Asc}}, limit: maxExpired,
 	})
 	if err != nil || len(expired) == 0 {
@@ -163,7 +163,7 @@ func (s *Keys) deleteExpired(ctx context.Context, ch change) (none bool, err err
 func (s *Keys) List(ctx context.Context, p page.Request) (page.Page[apikey.Key], error) {
 	return listPage(ctx, s.client, listing[apikey.Key]{
 		query: query{
-			collection: keyCollection, equal: []equality{{"organization_id", identity.From(ctx).OrganizationID}},
+			collection: keyCollection, equal: []equality{{"organization_id", call.From(ctx).Caller.OrganizationID}},
 		},
 		// The document's id is the hash, which a cursor must not show.
 		tieBreaker: "id",
@@ -208,10 +208,10 @@ func (s *Keys) Revoke(ctx context.Context, id string) error {
 }
 
 // Find implements apikey.Finder.
-func (s *Keys) Find(ctx context.Context, hash string, also document.Ref) (context.Context, apikey.Key, error) {
+func (s *Keys) Find(ctx context.Context, hash string, also document.Ref) (apikey.Key, *document.Fetched, error) {
 	ref, ok := s.client.ref(keyCollection, hash)
 	if !ok {
-		return ctx, apikey.Key{}, apikey.NotFound()
+		return apikey.Key{}, nil, apikey.NotFound()
 	}
 	refs := []*gcp.DocumentRef{ref}
 	if other, ok := s.client.ref(also.Collection, also.ID); ok && also.Collection != "" {
@@ -219,19 +219,19 @@ func (s *Keys) Find(ctx context.Context, hash string, also document.Ref) (contex
 	}
 	snaps, err := s.client.read(ctx, refs...)
 	if err != nil {
-		return ctx, apikey.Key{}, err
+		return apikey.Key{}, nil, err
 	}
 	if !snaps[0].Exists() {
-		return ctx, apikey.Key{}, apikey.NotFound()
+		return apikey.Key{}, nil, apikey.NotFound()
 	}
 	k, err := keyOf(snaps[0])
 	if err != nil {
-		return ctx, apikey.Key{}, err
+		return apikey.Key{}, nil, err
 	}
-	if len(snaps) > 1 {
-		ctx = document.WithFetched(ctx, also, ownerOf(snaps[1]), snaps[1])
+	if len(snaps) == 1 {
+		return k, nil, nil
 	}
-	return ctx, k, nil
+	return k, document.NewFetched(also, ownerOf(snaps[1]), snaps[1]), nil
 }
 
 // ownerOf returns the organization of a document, without decoding the rest. It is empty for a document that does not

@@ -14,11 +14,11 @@ import (
 // read the organization before, and its commit must fail if the organization has changed since: a revocation changes
 // it, so a key that is revoked in between creates none. Errors: Unauthenticated if the creator is revoked; those of
 // apikey.Key.MadeWith.
-func (s *Keys) boundByCreator(ctx context.Context, ch change, k apikey.Key) (apikey.Key, error) {
-	if ch.caller.Type != identity.APIKey {
+func (s *Keys) boundByCreator(ctx context.Context, ch *change, k apikey.Key) (apikey.Key, error) {
+	if ch.call.Caller.Type != identity.APIKey {
 		return k, nil
 	}
-	found, err := s.query(ctx, ch, ch.caller.ID)
+	found, err := s.query(ctx, ch, ch.call.Caller.ID)
 	if err != nil {
 		return k, err
 	}
@@ -33,10 +33,10 @@ func (s *Keys) boundByCreator(ctx context.Context, ch change, k apikey.Key) (api
 }
 
 // query finds the key with an id in the organization of a change.
-func (s *Keys) query(ctx context.Context, ch change, id string) ([]*gcp.DocumentSnapshot, error) {
+func (s *Keys) query(ctx context.Context, ch *change, id string) ([]*gcp.DocumentSnapshot, error) {
 	return s.client.runQuery(ctx, query{
 		collection: keyCollection, limit: 1,
-		equal: []equality{{"organization_id", ch.caller.OrganizationID}, {"id", id}},
+		equal: []equality{{"organization_id", ch.call.Caller.OrganizationID}, {"id", id}},
 	})
 }
 
@@ -89,10 +89,10 @@ func (s *Keys) RevokeWithDescendants(ctx context.Context, id string) error {
 const keyPage = 100
 
 // all reads the keys of the organization of a change.
-func (s *Keys) all(ctx context.Context, ch change) ([]apikey.Key, error) {
+func (s *Keys) all(ctx context.Context, ch *change) ([]apikey.Key, error) {
 	var keys []apikey.Key
 	err := s.client.eachDocument(ctx, query{
-		collection: keyCollection, equal: []equality{{"organization_id", ch.caller.OrganizationID}}, limit: keyPage,
+		collection: keyCollection, equal: []equality{{"organization_id", ch.call.Caller.OrganizationID}}, limit: keyPage,
 	}, func(snap *gcp.DocumentSnapshot) error {
 		k, err := keyOf(snap)
 		keys = append(keys, k)

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/page"
@@ -18,9 +19,9 @@ func TestKeys_NoDescendantSurvivesARevocationInBetween(t *testing.T) {
 	t.Parallel()
 	type operation func(ctx context.Context, keys *Keys, x tenantFixture) error
 	create := func(ctx context.Context, keys *Keys, x tenantFixture) error {
-		caller := identity.From(ctx)
+		caller := call.From(ctx).Caller
 		caller.Type, caller.ID = identity.APIKey, x.key.ID
-		_, err := keys.Create(identity.With(ctx, caller), newKey())
+		_, err := keys.Create(call.As(ctx, caller), newKey())
 		return err
 	}
 	revoke := func(ctx context.Context, keys *Keys, x tenantFixture) error { return keys.Revoke(ctx, x.key.ID) }

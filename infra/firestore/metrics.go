@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/metrics"
 )
 
@@ -128,7 +128,8 @@ func (m *Metrics) Get(ctx context.Context, agentID string) (metrics.Snapshot, er
 	if !ok || d.Collection == "" {
 		return metrics.Snapshot{}, metrics.NotFound()
 	}
-	snap, err := m.client.readFetched(ctx, ref, d)
+	c := call.From(ctx)
+	snap, err := m.client.readUnlessFetched(ctx, ref, c.Fetched.Snapshot(d))
 	if err != nil {
 		return metrics.Snapshot{}, err
 	}
@@ -136,7 +137,7 @@ func (m *Metrics) Get(ctx context.Context, agentID string) (metrics.Snapshot, er
 		return metrics.Snapshot{}, metrics.NotFound()
 	}
 	s := snapshotOf(ctx, snap)
-	if caller := identity.From(ctx); s.OrganizationID != caller.OrganizationID || caller.OrganizationID == "" {
+	if own := c.Caller.OrganizationID; s.OrganizationID != own || own == "" {
 		return metrics.Snapshot{}, metrics.NotFound()
 	}
 	return s, nil

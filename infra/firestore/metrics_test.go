@@ -12,7 +12,6 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/plan"
 )
@@ -33,9 +32,7 @@ func TestMetrics_CallsPerOperation(t *testing.T) {
 		want string
 	}{
 		{name: "get with a key", do: func() {
-			ctx, k, err := c.Keys().Find(t.Context(), key.Hash, metrics.Document(a.ID))
-			must(t, err)
-			s, err = c.Metrics().Get(identity.With(ctx, identity.Caller{OrganizationID: k.OrganizationID}), a.ID)
+			s, err = c.Metrics().Get(fetchedWithKey(t.Context(), t, c, key, metrics.Document(a.ID)), a.ID)
 			must(t, err)
 		}, want: "read"},
 		{name: "load two snapshots", do: func() {

@@ -8,7 +8,7 @@ import (
 	gcp "cloud.google.com/go/firestore"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/secret"
 )
@@ -119,7 +119,7 @@ func (s *Operations) Get(ctx context.Context, agentID, id string) (secret.Operat
 	if err != nil {
 		return secret.Operation{}, err
 	}
-	if own := identity.From(ctx).OrganizationID; o.AgentID != agentID || o.OrganizationID != own || own == "" {
+	if own := call.From(ctx).Caller.OrganizationID; o.AgentID != agentID || o.OrganizationID != own || own == "" {
 		return secret.Operation{}, secret.NotFound()
 	}
 	return o, nil
@@ -130,7 +130,7 @@ func (s *Operations) List(ctx context.Context, agentID string, p page.Request) (
 	now := s.client.now()
 	return listPage(ctx, s.client, listing[secret.Operation]{
 		query: query{collection: operationCollection, equal: []equality{
-			{"organization_id", identity.From(ctx).OrganizationID}, {"agent_id", agentID},
+			{"organization_id", call.From(ctx).Caller.OrganizationID}, {"agent_id", agentID},
 		}},
 		tieBreaker: gcp.DocumentID,
 		decode:     historyEntryOf,

@@ -8,7 +8,6 @@ import (
 
 	gcp "cloud.google.com/go/firestore"
 
-	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/logevent"
 	"agents.example/controlplane/shared/provisioning"
 	"agents.example/controlplane/shared/ratelimit"
@@ -61,7 +60,7 @@ func (s *SecretBudget) Charge(ctx context.Context, c secretwrite.Cost) (kept boo
 			return err
 		}
 		if ch.answer != nil {
-			if _, kept, err = readAnswer(snaps[2], ch.at, ch.attempt); kept || err != nil {
+			if _, kept, err = readAnswer(snaps[2], ch.at, ch.call.Attempt); kept || err != nil {
 				return err
 			}
 		}
@@ -73,7 +72,7 @@ func (s *SecretBudget) Charge(ctx context.Context, c secretwrite.Cost) (kept boo
 		if err := ch.chargeSecrets(ctx, b, &org, snaps[1], c); err != nil {
 			return err
 		}
-		if ch.rehearsal != nil {
+		if ch.call.Rehearsal != nil {
 			return nil
 		}
 		org.save(b, []gcp.Update{setSecretWrites(org.Organization)})
@@ -140,20 +139,20 @@ func (c *Client) requestBudget() *gcp.DocumentRef {
 }
 
 // beginCharge begins a change that only charges: it claims no audit entry, and no later change is part of it.
-func (c *Client) beginCharge(ctx context.Context) (change, error) {
+func (c *Client) beginCharge(ctx context.Context) (*change, error) {
 	ch, err := c.beginUnaudited(ctx)
 	if err != nil {
-		return change{}, err
+		return nil, err
 	}
-	if a := idempotency.From(ctx); a != nil && ch.rehearsal == nil && !a.Used() {
-		err = ch.useAttempt(a)
+	if attempt := ch.call.Attempt; ch.call.Rehearsal == nil && attempt.Covers() && !attempt.Amending() {
+		ch.answer = c.answerRef(attempt)
 	}
-	return ch, err
+	return ch, nil
 }
 
 // chargeSecrets counts secret writes against the limits of the organization and of the service. It adds the state of
 // the latter to a batch, which must also save the organization's. Errors: RateLimited, Unavailable.
-func (ch change) chargeSecrets(ctx context.Context, b *batch, org *organizationState, service *gcp.DocumentSnapshot,
+func (ch *change) chargeSecrets(ctx context.Context, b *batch, org *organizationState, service *gcp.DocumentSnapshot,
 	c secretwrite.Cost,
 ) error {
 	if err := org.CountSecretWrites(ch.client.secretWrites, c.Secrets, ch.at); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/ratelimit"
@@ -77,7 +78,7 @@ func TestCharge_OfARehearsalRefusesAndCountsNothing(t *testing.T) {
 	now := agenttest.Now()
 	c := open(t, "", limitedSecrets(func() time.Time { return now }))
 	ctx := agentFixture(c).Tenant(t, plan.Hobby).Ctx
-	rehearsed, _ := rehearsal.With(ctx)
+	rehearsed := call.Derive(ctx, func(c *call.Call) { c.Rehearsal = &rehearsal.Rehearsal{} })
 	whole := secretwrite.Cost{Secrets: 10, Calls: 15}
 	for range 2 {
 		if got := charge(rehearsed, t, c, whole); got != "" {

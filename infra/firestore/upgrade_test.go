@@ -13,6 +13,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/page"
@@ -29,7 +30,7 @@ const (
 
 // fixtureContext is the context of a caller in the fixture's organization.
 func fixtureContext(t *testing.T) context.Context {
-	return identity.With(t.Context(), identity.Caller{
+	return call.As(t.Context(), identity.Caller{
 		Type: identity.APIKey, ID: "k", OrganizationID: fixtureOrganization, Role: identity.RoleAdmin,
 	})
 }
@@ -150,7 +151,7 @@ func checkAgentReads(ctx context.Context, t *testing.T, c *Client) {
 // checkShown checks that clients can be shown the agent.
 func checkShown(ctx context.Context, t *testing.T, a agent.Agent) {
 	t.Helper()
-	if _, err := json.Marshal(a.Show(identity.From(ctx), agent.Addresses{Domain: "d", Scheme: "https"})); err != nil {
+	if _, err := json.Marshal(a.Show(call.From(ctx).Caller, agent.Addresses{Domain: "d", Scheme: "https"})); err != nil {
 		t.Errorf("show the agent: %v", err)
 	}
 }
@@ -158,7 +159,7 @@ func checkShown(ctx context.Context, t *testing.T, a agent.Agent) {
 // checkOtherReads reads the fixture's other documents.
 func checkOtherReads(ctx context.Context, t *testing.T, c *Client) {
 	t.Helper()
-	_, key, err := c.Keys().Find(ctx, "old-hash", document.Ref{})
+	key, _, err := c.Keys().Find(ctx, "old-hash", document.Ref{})
 	if err != nil || key.OrganizationID != fixtureOrganization {
 		t.Errorf("found the key %+v (%v), want one of %s", key, err, fixtureOrganization)
 	}
@@ -180,7 +181,7 @@ func checkKeyRole(t *testing.T, c *Client, file string) {
 	if file == "2026-11-key-roles.json" {
 		want = role.Member
 	}
-	if _, key, err := c.Keys().Find(t.Context(), "old-hash", document.Ref{}); err != nil || key.Role != want {
+	if key, _, err := c.Keys().Find(t.Context(), "old-hash", document.Ref{}); err != nil || key.Role != want {
 		t.Errorf("the key has the role %q (%v), want %s", key.Role, err, want)
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	gcp "cloud.google.com/go/firestore"
 
-	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/webhook"
 )
@@ -71,7 +71,7 @@ func (s *Webhooks) Delivery(ctx context.Context, webhookID, deliveryID string) (
 	if err != nil {
 		return webhook.Delivery{}, err
 	}
-	if own := identity.From(ctx).OrganizationID; own == "" || d.OrganizationID != own || d.WebhookID != webhookID {
+	if own := call.From(ctx).Caller.OrganizationID; own == "" || d.OrganizationID != own || d.WebhookID != webhookID {
 		return webhook.Delivery{}, webhook.DeliveryNotFound()
 	}
 	return d, nil

@@ -8,8 +8,8 @@ import (
 	gcp "cloud.google.com/go/firestore"
 
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/webhook"
 )
@@ -83,7 +83,7 @@ func (s *Webhooks) Create(ctx context.Context, w webhook.Webhook) (webhook.Webho
 	if !ok {
 		return webhook.Webhook{}, fmt.Errorf("create a webhook: %w", errBadID)
 	}
-	w.OrganizationID = ch.caller.OrganizationID
+	w.OrganizationID = ch.call.Caller.OrganizationID
 	err = ch.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
 		state, err := ch.readState(ctx, again, nil)
 		if err != nil || state.committed {
@@ -91,7 +91,7 @@ func (s *Webhooks) Create(ctx context.Context, w webhook.Webhook) (webhook.Webho
 		}
 		if ch.replays(state.answer) {
 			w, err = answeredWebhook(state.answer.record)
-			ch.trail.SetTarget(webhookTarget(w))
+			ch.call.Entry.SetTarget(webhookTarget(w))
 			return err
 		}
 		if err := s.checkRoom(ctx, state.org); err != nil {
@@ -181,7 +181,7 @@ func ownWebhook(ctx context.Context, w webhook.Webhook, err error) (webhook.Webh
 	if err != nil {
 		return webhook.Webhook{}, err
 	}
-	if own := identity.From(ctx).OrganizationID; own == "" || w.OrganizationID != own {
+	if own := call.From(ctx).Caller.OrganizationID; own == "" || w.OrganizationID != own {
 		return webhook.Webhook{}, webhook.NotFound()
 	}
 	return w, nil
@@ -197,7 +197,7 @@ func (s *Webhooks) Get(ctx context.Context, id string) (webhook.Webhook, error) 
 func (s *Webhooks) List(ctx context.Context, p page.Request) (page.Page[webhook.Webhook], error) {
 	return listPage(ctx, s.client, listing[webhook.Webhook]{
 		query: query{
-			collection: webhookCollection, equal: []equality{{"organization_id", identity.From(ctx).OrganizationID}},
+			collection: webhookCollection, equal: []equality{{"organization_id", call.From(ctx).Caller.OrganizationID}},
 		},
 		tieBreaker: gcp.DocumentID,
 		decode:     webhookOf,

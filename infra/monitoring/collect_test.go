@@ -10,6 +10,7 @@ import (
 
 	"agents.example/controlplane/emulators/monitoringemu"
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/metrics/metricstest"
@@ -141,7 +142,7 @@ func (f fixture) collectAndShow(p plan.ID, raw func(fixture, string) []monitorin
 	if err := c.Collect(f.Context()); err != nil {
 		f.Fatal(err)
 	}
-	s, err := store.Get(identity.With(f.Context(), identity.Caller{OrganizationID: "o"}), a.ID)
+	s, err := store.Get(call.As(f.Context(), identity.Caller{OrganizationID: "o"}), a.ID)
 	if err != nil {
 		f.Fatal(err)
 	}

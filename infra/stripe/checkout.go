@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/billing"
+	apicall "agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/plan"
@@ -137,7 +138,7 @@ type session struct {
 // unique across organizations.
 func (p *Payments) createSession(ctx context.Context, action, path string, form url.Values) (session, error) {
 	made := call{method: http.MethodPost, path: path, form: form}
-	attempt := idempotency.From(ctx)
+	attempt := apicall.From(ctx).Attempt
 	if attempt.Used() { // by an earlier call of this request
 		attempt = nil
 	}
@@ -149,12 +150,10 @@ func (p *Payments) createSession(ctx context.Context, action, path string, form 
 	if err != nil {
 		return session{}, sessionFailure(attempt, action, err)
 	}
-	if attempt != nil {
-		attempt.Use()
-		if header.Get("Idempotent-Replayed") == "true" {
-			attempt.Replay()
-		}
+	if header.Get("Idempotent-Replayed") == "true" {
+		attempt.Replay()
 	}
+	attempt.Use()
 	return s, nil
 }
 

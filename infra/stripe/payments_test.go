@@ -12,6 +12,7 @@ import (
 
 	"agents.example/controlplane/emulators/stripeemu"
 	"agents.example/controlplane/shared/billing"
+	apicall "agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/plan"
@@ -237,7 +238,7 @@ func TestCheckout_IsIdempotentPerKey(t *testing.T) {
 	run := uuid.NewString() + "-" // the server remembers the keys of earlier runs
 	checkout := func(key string, to plan.ID) (billing.Session, *idempotency.Attempt, error) {
 		a := idempotency.New("org_1", run+key, idempotency.Request{})
-		s, err := p.Checkout(idempotency.With(t.Context(), a),
+		s, err := p.Checkout(apicall.With(t.Context(), &apicall.Call{Attempt: a}),
 			billing.Order{OrganizationID: "org_1", Plan: to, Interval: billing.Month})
 		return s, a, err
 	}

@@ -14,7 +14,7 @@ import (
 // Store is the port through which routes use agents. Every method is scoped to the organization of the caller in ctx:
 // another organization's agent is NotFound, exactly like one that never existed.
 //
-// With a rehearsal.Rehearsal in ctx, Create and Change return what they would return, record it there, and write and
+// In a rehearsed call, Create and Change return what they would return, record it there, and write and
 // nudge nothing. A later Change of the same ctx begins from the recorded agent.
 type Store interface {
 	// Get reads one agent. Errors: NotFound, Unavailable.

@@ -137,9 +137,9 @@ type Store interface {
 
 // Finder looks up keys to authenticate requests.
 type Finder interface {
-	// Find reads the key with the hash and, in the same round trip, the document that the route needs. The returned
-	// context carries that document. Errors: NotFound for an unknown key, Unavailable.
-	Find(ctx context.Context, hash string, also document.Ref) (context.Context, Key, error)
+	// Find reads the key with the hash and, in the same round trip, the document that the route needs; none for the
+	// zero Ref. Errors: NotFound for an unknown key, Unavailable.
+	Find(ctx context.Context, hash string, also document.Ref) (Key, *document.Fetched, error)
 	// Touch records a use of the key in the background, at most once in TouchInterval. It never fails a request.
 	Touch(ctx context.Context, k Key)
 }

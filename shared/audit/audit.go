@@ -3,7 +3,6 @@
 package audit
 
 import (
-	"context"
 	"strings"
 	"time"
 
@@ -53,13 +52,11 @@ type Request struct {
 	UserAgent string
 }
 
-type requestKey struct{}
-
-// With returns a context that carries the facts about a call. It makes the text of client headers valid UTF-8 and
-// limits its length: a store may refuse other bytes and unbounded entries.
-func With(ctx context.Context, r Request) context.Context {
+// Printable returns the facts with the text of client headers as valid UTF-8 of limited length: a store may refuse other
+// bytes and unbounded entries.
+func (r Request) Printable() Request {
 	r.IP, r.UserAgent = printable(r.IP), printable(r.UserAgent)
-	return context.WithValue(ctx, requestKey{}, r)
+	return r
 }
 
 // maxText limits the bytes kept of a header. No browser sends more.
@@ -70,12 +67,6 @@ func printable(s string) string {
 		s = s[:maxText]
 	}
 	return strings.ToValidUTF8(s, "\uFFFD")
-}
-
-// From returns the facts about the call in ctx.
-func From(ctx context.Context) Request {
-	r, _ := ctx.Value(requestKey{}).(Request)
-	return r
 }
 
 // The outcomes, in addition to the codes of errors.

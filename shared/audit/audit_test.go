@@ -11,11 +11,8 @@ import (
 	"agents.example/controlplane/shared/identity"
 )
 
-func TestWith_KeepsTheFactsAndSanitizesHeaders(t *testing.T) {
+func TestPrintable_KeepsTheFactsAndSanitizesHeaders(t *testing.T) {
 	t.Parallel()
-	if got := audit.From(t.Context()); got != (audit.Request{}) {
-		t.Errorf("From(empty context) = %+v, want the zero value", got)
-	}
 	for name, c := range map[string]struct{ given, want string }{
 		"plain":          {given: "curl/8.5", want: "curl/8.5"},
 		"empty":          {given: "", want: ""},
@@ -26,10 +23,9 @@ func TestWith_KeepsTheFactsAndSanitizesHeaders(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := audit.From(audit.With(t.Context(),
-				audit.Request{Action: "A", RequestID: "r", IP: c.given, UserAgent: c.given}))
+			got := audit.Request{Action: "A", RequestID: "r", IP: c.given, UserAgent: c.given}.Printable()
 			if want := (audit.Request{Action: "A", RequestID: "r", IP: c.want, UserAgent: c.want}); got != want {
-				t.Errorf("From(With(%q)) = %+v, want %+v", c.given, got, want)
+				t.Errorf("Printable of %q = %+v, want %+v", c.given, got, want)
 			}
 			if !utf8.ValidString(got.UserAgent) {
 				t.Errorf("UserAgent = %q, want valid UTF-8", got.UserAgent)
@@ -38,16 +34,9 @@ func TestWith_KeepsTheFactsAndSanitizesHeaders(t *testing.T) {
 	}
 }
 
-func TestWithCallEntry_CarriesANewEntry(t *testing.T) {
+func TestNewCallEntry_HasAnIDAndIsNotWritten(t *testing.T) {
 	t.Parallel()
-	ctx, entry := audit.WithCallEntry(t.Context())
-	_, other := audit.WithCallEntry(t.Context())
-	if got := audit.CallEntryFrom(ctx); got != entry {
-		t.Errorf("CallEntryFrom = %p, want the entry of the context, %p", got, entry)
-	}
-	if got := audit.CallEntryFrom(t.Context()); got != nil {
-		t.Errorf("CallEntryFrom(context without an entry) = %+v, want nil", got)
-	}
+	entry, other := audit.NewCallEntry(), audit.NewCallEntry()
 	if entry.ID() == "" || entry.ID() == other.ID() {
 		t.Errorf("two entries have the ids %q and %q, want different ones", entry.ID(), other.ID())
 	}
@@ -61,7 +50,7 @@ func TestWithCallEntry_CarriesANewEntry(t *testing.T) {
 
 func TestCallEntry_RemembersItsTargetAndThatItWasWritten(t *testing.T) {
 	t.Parallel()
-	_, entry := audit.WithCallEntry(t.Context())
+	entry := audit.NewCallEntry()
 	target := audit.Target{Type: "agent", ID: "a", Name: "Bot"}
 	entry.SetTarget(target)
 	entry.MarkWritten()
@@ -75,7 +64,7 @@ func TestCallEntry_RemembersItsTargetAndThatItWasWritten(t *testing.T) {
 
 func TestCallEntry_OnlyOneConcurrentClaimIsFirst(t *testing.T) {
 	t.Parallel()
-	_, entry := audit.WithCallEntry(t.Context())
+	entry := audit.NewCallEntry()
 	claims := make(chan bool, 8)
 	var all sync.WaitGroup
 	for range cap(claims) {

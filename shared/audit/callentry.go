@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"context"
 	"sync"
 
 	"github.com/google/uuid"
@@ -27,19 +26,8 @@ type CallEntry struct {
 	target   Target
 }
 
-type callEntryKey struct{}
-
-// WithCallEntry returns a context that carries a new pending entry, and the entry.
-func WithCallEntry(ctx context.Context) (context.Context, *CallEntry) {
-	e := &CallEntry{id: uuid.NewString()}
-	return context.WithValue(ctx, callEntryKey{}, e), e
-}
-
-// CallEntryFrom returns the pending entry in ctx, or nil.
-func CallEntryFrom(ctx context.Context) *CallEntry {
-	e, _ := ctx.Value(callEntryKey{}).(*CallEntry)
-	return e
-}
+// NewCallEntry returns the pending entry of a call.
+func NewCallEntry() *CallEntry { return &CallEntry{id: uuid.NewString()} }
 
 // ID is the id of the entry; "" for nil.
 func (e *CallEntry) ID() string {

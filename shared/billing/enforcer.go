@@ -11,6 +11,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/logevent"
 )
@@ -112,7 +113,7 @@ func (e *Enforcer) fetchSubscription(ctx context.Context, a Account, fetches *in
 	}
 	slog.WarnContext(ctx, "subscription changed at the provider without an event", "organization_id", a.ID,
 		"status", a.Subscription.Status, "plan", a.Subscription.Plan)
-	ctx = audit.With(asSystem(ctx, string(e.Payments.Provider()), a.ID),
+	ctx = call.WithRequest(asSystem(ctx, string(e.Payments.Provider()), a.ID),
 		audit.Request{Action: "ChangeSubscription", RequestID: uuid.NewString()})
 	if err := e.Store.Save(ctx, a, ""); err != nil {
 		return before, err
@@ -125,8 +126,8 @@ func (e *Enforcer) applyActions(ctx context.Context, actions []Action) error {
 	var errs []error
 	for _, a := range actions {
 		name := map[agent.Trigger]string{agent.Withhold: "PauseAgent", agent.Resume: "ResumeAgent"}[a.Trigger]
-		call := audit.With(ctx, audit.Request{Action: name, RequestID: uuid.NewString()})
-		_, err := e.Agents.Change(call, a.AgentID, func(g *agent.Agent) error { return a.Apply(g, e.Now()) })
+		ctx := call.WithRequest(ctx, audit.Request{Action: name, RequestID: uuid.NewString()})
+		_, err := e.Agents.Change(ctx, a.AgentID, func(g *agent.Agent) error { return a.Apply(g, e.Now()) })
 		if err != nil && !fault.Is(err, fault.NotFound) {
 			errs = append(errs, fmt.Errorf("%s agent %s: %w", a.Trigger, a.AgentID, err))
 		}

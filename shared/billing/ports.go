@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
@@ -83,7 +84,7 @@ type State struct {
 
 // asSystem returns a context in which the control plane itself acts on an organization.
 func asSystem(ctx context.Context, actor, organizationID string) context.Context {
-	return identity.With(ctx,
+	return call.As(ctx,
 		identity.Caller{Type: identity.System, ID: actor, OrganizationID: organizationID, Role: identity.RoleAdmin})
 }
 

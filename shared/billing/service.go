@@ -8,6 +8,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/plan"
 )
@@ -41,7 +42,7 @@ func (s *Service) HandleEvent(ctx context.Context, e Event) error {
 	if err != nil {
 		return err
 	}
-	ctx = audit.With(asSystem(ctx, string(s.Payments.Provider()), owner.OrganizationID),
+	ctx = call.WithRequest(asSystem(ctx, string(s.Payments.Provider()), owner.OrganizationID),
 		requestWithAction(ctx, "ChangeSubscription"))
 	err = s.updateAccount(ctx, owner.OrganizationID, e.ID, func(a *Account) error {
 		// Fetch again between reading the account and committing it. The commit fails if the account was written in
@@ -123,7 +124,7 @@ func (s *Service) updateAccount(ctx context.Context, organizationID, eventID str
 
 // requestWithAction returns the facts about the call in ctx under another action.
 func requestWithAction(ctx context.Context, action string) audit.Request {
-	r := audit.From(ctx)
+	r := call.From(ctx).Request
 	r.Action = action
 	return r
 }

@@ -35,7 +35,7 @@ func TestRoute_CountsFailuresOfWhatOneClientHas(t *testing.T) {
 			for _, chain := range row.chains {
 				req := newRequest("GET", "/agents", "garbage", "")
 				req.Header.Set("X-Forwarded-For", chain)
-				got = call(t, h, req).status
+				got = send(t, h, req).status
 			}
 			if got != row.wantStatus {
 				t.Errorf("status of the last call = %d, want %d", got, row.wantStatus)

@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/logevent"
 )
 
@@ -26,21 +26,21 @@ var errPanicked = errors.New("panic")
 // change writes the entry in its own commit. For all other calls (refused, failed, nothing to change) withAuditEntry
 // writes it before the response, so a client that has its response also finds the entry. A rehearsed call has none.
 func (g Guard) withAuditEntry(
-	ctx context.Context, r Route, req *http.Request, handle func(context.Context) (any, error),
+	ctx context.Context, r Route, req *http.Request, handle func() (any, error),
 ) (out any, err error) {
-	caller := identity.From(ctx)
-	if g.Audit == nil || !r.Mutates() || caller.OrganizationID == "" || r.rehearsed(req) {
-		return handle(ctx)
+	c := call.From(ctx)
+	if g.Audit == nil || !r.Mutates() || c.Caller.OrganizationID == "" || r.rehearsed(req) {
+		return handle()
 	}
-	ctx, pending := audit.WithCallEntry(ctx)
+	c.Entry = audit.NewCallEntry()
 	err = errPanicked // remains set if handle panics
 	defer func() {
-		g.writeEntry(ctx, pending, audit.Entry{
-			ID: pending.ID(), OrganizationID: caller.OrganizationID, Actor: caller, Action: r.Name,
-			Target: r.target(req.PathValue), Request: audit.From(ctx),
+		g.writeEntry(ctx, c.Entry, audit.Entry{
+			ID: c.Entry.ID(), OrganizationID: c.Caller.OrganizationID, Actor: c.Caller, Action: r.Name,
+			Target: r.target(req.PathValue), Request: c.Request,
 		}, err)
 	}()
-	out, err = handle(ctx)
+	out, err = handle()
 	return out, err
 }
 

@@ -11,10 +11,9 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
-	"agents.example/controlplane/shared/idempotency"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
@@ -118,7 +117,7 @@ func TestRoute_WritesOneAuditEntryPerMutatingCall(t *testing.T) {
 	namedTarget := audit.Target{Type: "agent", ID: agentID, Name: "Bot"}
 	succeed := func(context.Context) error { return nil }
 	fail := func(err error) func(context.Context) error { return func(context.Context) error { return err } }
-	change := func(ctx context.Context) error { audit.CallEntryFrom(ctx).MarkWritten(); return nil }
+	change := func(ctx context.Context) error { call.From(ctx).Entry.MarkWritten(); return nil }
 	post := func(path, token, body string, keys ...string) *http.Request {
 		return newRequest("POST", path, token, body, keys...)
 	}
@@ -138,13 +137,13 @@ func TestRoute_WritesOneAuditEntryPerMutatingCall(t *testing.T) {
 		"change": {req: valid(), do: change, wantStatus: 200},
 		"change that continues": {
 			req:        valid(),
-			do:         func(ctx context.Context) error { audit.CallEntryFrom(ctx).Begin(); return change(ctx) },
+			do:         func(ctx context.Context) error { call.From(ctx).Entry.Begin(); return change(ctx) },
 			wantStatus: 200, wantFinished: audit.Succeeded,
 		},
 		"change that continues and fails": {
 			req: valid(),
 			do: func(ctx context.Context) error {
-				audit.CallEntryFrom(ctx).Begin()
+				call.From(ctx).Entry.Begin()
 				_ = change(ctx)
 				return fault.New(fault.Unavailable, "secret_store_unavailable", "Later.")
 			},
@@ -163,12 +162,12 @@ func TestRoute_WritesOneAuditEntryPerMutatingCall(t *testing.T) {
 		},
 		"nothing to change, but handler found the target": {
 			req:        valid(),
-			do:         func(ctx context.Context) error { audit.CallEntryFrom(ctx).SetTarget(namedTarget); return nil },
+			do:         func(ctx context.Context) error { call.From(ctx).Entry.SetTarget(namedTarget); return nil },
 			wantStatus: 200, wantOutcome: audit.Succeeded, wantTarget: namedTarget,
 		},
 		"replayed answer": {
 			req:        post(actPath, "admin", validBody, "k"),
-			do:         func(ctx context.Context) error { idempotency.From(ctx).Replay(); return nil },
+			do:         func(ctx context.Context) error { call.From(ctx).Attempt.Replay(); return nil },
 			wantStatus: 200, wantOutcome: audit.Succeeded, wantTarget: agentTarget,
 		},
 		"role refused": {
@@ -346,7 +345,7 @@ func TestRoute_RateLimitedCallsHaveNoAuditEntry(t *testing.T) {
 			if i >= quota {
 				want = http.StatusTooManyRequests
 			}
-			if r := call(t, h, newRequest("POST", actPath, token, validBody)); r.status != want {
+			if r := send(t, h, newRequest("POST", actPath, token, validBody)); r.status != want {
 				t.Errorf("%s, call %d: status = %d, want %d", token, i, r.status, want)
 			}
 		}
@@ -377,7 +376,7 @@ func TestRoute_AnswersAndLogsWhenAuditLogFails(t *testing.T) {
 			h := serveAuditedRoutes(function.Guard{Audit: &fakeAuditLog{onAppend: c.onAppend}},
 				// the client is gone when the entry is written
 				func(context.Context) error { disconnect(); return nil })
-			r := call(t, h, newRequest("POST", actPath, "admin", validBody).WithContext(ctx))
+			r := send(t, h, newRequest("POST", actPath, "admin", validBody).WithContext(ctx))
 			if r.status != 200 || r.body["text"] != "x" {
 				t.Errorf("%s: response = %d %v, want 200 with the echo", name, r.status, r.body)
 			}
@@ -398,13 +397,13 @@ func TestRoute_AnswersAndLogsWhenAuditLogFails(t *testing.T) {
 func TestRoute_WithoutAuditLogCarriesNoPendingEntry(t *testing.T) {
 	t.Parallel()
 	h := serveAuditedRoutes(function.Guard{}, func(ctx context.Context) error {
-		if entry := audit.CallEntryFrom(ctx); entry != nil {
+		if entry := call.From(ctx).Entry; entry != nil {
 			t.Errorf("context carries the entry %+v, want none", entry)
 		}
-		if id := identity.From(ctx).ID; id != "u1" {
+		if id := call.From(ctx).Caller.ID; id != "u1" {
 			t.Errorf("caller = %q, want u1", id)
 		}
 		return nil
 	})
-	call(t, h, newRequest("POST", actPath, "admin", validBody)).check(t, 200, "")
+	send(t, h, newRequest("POST", actPath, "admin", validBody)).check(t, 200, "")
 }

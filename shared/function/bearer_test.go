@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/function"
 )
 
@@ -17,7 +18,7 @@ func TestBearer_PassesTheTokenOnWithoutReadingCallers(t *testing.T) {
 	handler := function.Route{
 		Name: "Forward", Method: http.MethodPost, Path: "/forward", Access: function.Bearer, Status: http.StatusOK,
 		Handle: function.Handle(func(ctx context.Context, _ function.Empty) (function.Raw, error) {
-			got = function.Token(ctx)
+			got = call.From(ctx).Token
 			return function.Raw{ContentType: "text/plain", Status: http.StatusAccepted}, nil
 		}),
 	}.Handler(function.Guard{})

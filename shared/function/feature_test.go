@@ -119,7 +119,7 @@ func TestRoute_RequiresPlanFeature(t *testing.T) {
 			if c.noOrganizations {
 				organizations = nil
 			}
-			r := call(t, serveFeatureRoutes(organizations), newRequest("GET", c.path, c.token, ""))
+			r := send(t, serveFeatureRoutes(organizations), newRequest("GET", c.path, c.token, ""))
 			r.check(t, c.wantStatus, c.wantCode)
 			if got := r.header.Get("Retry-After"); (got != "") != (c.wantStatus == 503) {
 				t.Errorf("Retry-After = %q with status %d", got, r.status)
@@ -133,7 +133,7 @@ func TestRoute_RequiresPlanFeature(t *testing.T) {
 
 func TestRoute_NamesThePlanToUpgradeTo(t *testing.T) {
 	t.Parallel()
-	r := call(t, serveFeatureRoutes(&fakeOrganizations{}), newRequest("GET", auditLogPath, "admin", ""))
+	r := send(t, serveFeatureRoutes(&fakeOrganizations{}), newRequest("GET", auditLogPath, "admin", ""))
 	want := map[string]any{"feature": "audit_log", "plan": "hobby", "upgrade_to": "enterprise"}
 	if got := r.body["meta"]; !reflect.DeepEqual(got, want) {
 		t.Errorf("meta = %v, want %v", got, want)

@@ -72,7 +72,7 @@ func TestRoute_ChecksAccess(t *testing.T) {
 	h := serveAccessRoutes(nil)
 	for authorization, want := range wantStatuses {
 		for i, path := range paths {
-			r := call(t, h, postJSON(path, authorization, `{}`))
+			r := send(t, h, postJSON(path, authorization, `{}`))
 			if r.status != want[i] {
 				t.Errorf("%q on %s: status = %d, want %d", authorization, path, r.status, want[i])
 			}
@@ -99,7 +99,7 @@ func TestRoute_RefusesBeforeReadingTheBody(t *testing.T) {
 	for authorization, want := range map[string]int{"": 401, "Bearer garbage": 401, "Bearer member": 403} {
 		req := httptest.NewRequest(http.MethodPost, "/api/v1/admin", unreadableBody{t})
 		req.Header.Set("Authorization", authorization)
-		if r := call(t, serveAccessRoutes(nil), req); r.status != want {
+		if r := send(t, serveAccessRoutes(nil), req); r.status != want {
 			t.Errorf("%q: status = %d, want %d", authorization, r.status, want)
 		}
 	}
@@ -163,7 +163,7 @@ func TestMux_AnswersWithStatusAndCode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := call(t, serveAccessRoutes(c.handlerErr), c.req)
+			r := send(t, serveAccessRoutes(c.handlerErr), c.req)
 			r.check(t, c.wantStatus, c.wantCode)
 			id := r.header.Get("X-Request-Id")
 			if id == "" {
@@ -189,7 +189,7 @@ func TestRoute_ReplacesUnsafeRequestIDs(t *testing.T) {
 	} {
 		req := postJSON("/api/v1/user", "Bearer admin", validBody)
 		req.Header.Set("X-Request-Id", id)
-		got := call(t, serveAccessRoutes(nil), req).header.Get("X-Request-Id")
+		got := send(t, serveAccessRoutes(nil), req).header.Get("X-Request-Id")
 		if got == "" {
 			t.Errorf("request id %q: response has none", id)
 		}
@@ -208,7 +208,7 @@ func TestRoute_LogsNoValueOfAPanic(t *testing.T) { //nolint:paralleltest // capt
 			panic(errors.New("hunter2"))
 		}),
 	}
-	r := call(t, route.Handler(function.Guard{}), httptest.NewRequest(http.MethodGet, "/r", nil))
+	r := send(t, route.Handler(function.Guard{}), httptest.NewRequest(http.MethodGet, "/r", nil))
 	if r.status != http.StatusInternalServerError {
 		t.Errorf("status = %d, want 500", r.status)
 	}
@@ -222,7 +222,7 @@ func TestRoute_LogsOneLineWithoutSecrets(t *testing.T) { //nolint:paralleltest /
 	req := postJSON("/api/v1/admin?token=secret-in-query", "Bearer admin", `{"text": "secret in the body"}`)
 	req.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	err := fault.New(fault.Unavailable, "store_unavailable", "Later.").WithCause(errors.New("the cause"))
-	call(t, serveAccessRoutes(err), req)
+	send(t, serveAccessRoutes(err), req)
 	if n := strings.Count(logs.String(), "\n"); n != 1 {
 		t.Fatalf("logged %d lines, want 1: %s", n, logs)
 	}
@@ -346,7 +346,7 @@ func TestWorker_AcknowledgesFailedTicks(t *testing.T) { //nolint:paralleltest //
 		worker.Handle = func(context.Context, function.Message) error {
 			return c.handle()
 		}
-		r := call(t, worker.Handler(fakePushVerifier{}), postJSON(worker.Path(), "Bearer t", tick))
+		r := send(t, worker.Handler(fakePushVerifier{}), postJSON(worker.Path(), "Bearer t", tick))
 		if r.status != c.wantStatus {
 			t.Errorf("%s: status = %d, want %d; body %v", name, r.status, c.wantStatus, r.body)
 		}
@@ -400,7 +400,7 @@ func TestWorker_AnswersPushes(t *testing.T) {
 				}
 				return c.handlerErr
 			}}
-			r := call(t, worker.Handler(fakePushVerifier{c.verifyErr}),
+			r := send(t, worker.Handler(fakePushVerifier{c.verifyErr}),
 				postJSON(worker.Path(), c.authorization, c.body))
 			if r.status != c.wantStatus {
 				t.Errorf("status = %d, want %d; body %v", r.status, c.wantStatus, r.body)

@@ -7,7 +7,9 @@ import (
 
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/clientip"
+	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/identity"
@@ -17,9 +19,9 @@ import (
 // Authenticator identifies the caller behind a bearer token.
 type Authenticator interface {
 	// Authenticate verifies a token. If that reads an API key from the store, the same round trip fetches the document
-	// that the route reads, and the returned context carries it. Errors: Unauthenticated; RateLimited for the look-up
-	// of a key from an address with too many invalid ones; Unavailable.
-	Authenticate(ctx context.Context, t identity.Attempt) (context.Context, identity.Caller, error)
+	// that the route reads. Errors: Unauthenticated; RateLimited for the look-up of a key from an address with too many
+	// invalid ones; Unavailable.
+	Authenticate(ctx context.Context, t identity.Attempt) (identity.Caller, *document.Fetched, error)
 }
 
 // Guard decides which calls a route accepts, and writes the audit entries of mutating calls.
@@ -37,42 +39,32 @@ type Guard struct {
 }
 
 // admit authenticates the caller and checks access, rate limits and the plan. It does not read the body, and its errors
-// do not reveal whether the object in the path exists. The caller passes the outcome of the handler to the settlement,
-// unless it is nil.
-func (g Guard) admit(r Route, w http.ResponseWriter, req *http.Request) (context.Context, settlement, error) {
-	ctx := req.Context()
+// do not reveal whether the object in the path exists. It records in c who calls, and what was fetched. The caller of
+// admit passes the outcome of the handler to the settlement, unless it is nil.
+func (g Guard) admit(c *call.Call, r Route, w http.ResponseWriter, req *http.Request) (settlement, error) {
+	var err error
 	switch r.Access {
 	case Public:
-		return ctx, nil, nil
+		return nil, nil
 	case Bearer:
-		token, err := bearerToken(req.Header)
-		if strings.HasPrefix(token, apikey.Scheme) && !apikey.WellFormed(token) {
+		c.Token, err = bearerToken(req.Header)
+		if strings.HasPrefix(c.Token, apikey.Scheme) && !apikey.WellFormed(c.Token) {
 			err = identity.InvalidToken() // a mistyped key is refused without a call
 		}
-		return context.WithValue(ctx, tokenKey{}, token), nil, err
+		return nil, err
 	case Admin, Member, User:
 	}
-	ctx, caller, err := g.authenticate(r, req)
+	if c.Caller, c.Fetched, err = g.authenticate(c.Request, r, req); err != nil {
+		return nil, err
+	}
+	if err := r.Access.check(c.Caller); err != nil {
+		return nil, g.countRefusal(r, c.Caller, err)
+	}
+	settle, err := g.countCall(c, r, w, req)
 	if err != nil {
-		return ctx, nil, err
+		return nil, err
 	}
-	ctx = identity.With(ctx, caller)
-	if err := r.Access.check(caller); err != nil {
-		return ctx, nil, g.countRefusal(r, caller, err)
-	}
-	settle, err := g.countCall(ctx, r, caller, w, req)
-	if err != nil {
-		return ctx, nil, err
-	}
-	return ctx, settle, g.checkFeature(ctx, r, caller)
-}
-
-type tokenKey struct{}
-
-// Token returns the token of a call of a route with access Bearer; empty for other routes.
-func Token(ctx context.Context) string {
-	token, _ := ctx.Value(tokenKey{}).(string)
-	return token
+	return settle, g.checkFeature(req.Context(), r, c.Caller)
 }
 
 // countRefusal counts a mutating call that access control refused, because it costs an audit entry. It returns the
@@ -91,17 +83,18 @@ func (g Guard) countRefusal(r Route, c identity.Caller, refusal error) error {
 }
 
 // authenticate identifies the caller.
-func (g Guard) authenticate(r Route, req *http.Request) (context.Context, identity.Caller, error) {
-	ctx := req.Context()
+func (g Guard) authenticate(facts audit.Request, r Route, req *http.Request) (identity.Caller, *document.Fetched,
+	error,
+) {
 	token, err := bearerToken(req.Header)
 	if err != nil {
-		return ctx, identity.Caller{}, err
+		return identity.Caller{}, nil, err
 	}
-	t := identity.Attempt{Token: token, Address: clientip.Bucket(audit.From(ctx).IP)}
+	t := identity.Attempt{Token: token, Address: clientip.Bucket(facts.IP)}
 	if r.Reads != nil {
 		t.Reads = r.Reads(req.PathValue)
 	}
-	return g.Authenticator.Authenticate(ctx, t)
+	return g.Authenticator.Authenticate(req.Context(), t)
 }
 
 // check returns Forbidden unless the caller has this access.

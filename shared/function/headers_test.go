@@ -52,7 +52,7 @@ func TestHandler_ForbidsCaching(t *testing.T) {
 			t.Parallel()
 			req := newRequest(http.MethodGet, c.path, c.token, "")
 			req.Header.Set("If-None-Match", c.knows)
-			res := call(t, h, req)
+			res := send(t, h, req)
 			if res.status != c.status {
 				t.Errorf("status = %d, want %d", res.status, c.status)
 			}
@@ -81,7 +81,7 @@ func TestHandler_SetsSecurityHeaders(t *testing.T) {
 			t.Parallel()
 			req := newRequest(http.MethodPost, c.path, c.token, validBody)
 			req.Header.Set("X-Forwarded-Proto", c.scheme)
-			res := call(t, slowRoutes(), req)
+			res := send(t, slowRoutes(), req)
 			checkHeader(t, res.header, "X-Content-Type-Options", "nosniff")
 			checkHeader(t, res.header, "Strict-Transport-Security", c.hsts)
 		})

@@ -39,30 +39,30 @@ func captureLogs(t *testing.T, project string) *bytes.Buffer {
 type fakeAuthenticator struct{ limiter *ratelimit.Limiter }
 
 func (f fakeAuthenticator) Authenticate(
-	ctx context.Context, t identity.Attempt,
-) (context.Context, identity.Caller, error) {
+	_ context.Context, t identity.Attempt,
+) (identity.Caller, *document.Fetched, error) {
 	switch t.Token {
 	case "key": // fetches the document with the caller; o1 owns the agent agentID
 		owners := map[string]string{agentID: "o1", otherAgentID: "o2"}
-		return document.WithFetched(ctx, t.Reads, owners[t.Reads.ID], nil),
-			identity.Caller{Type: identity.APIKey, ID: "k1", OrganizationID: "o1", Role: identity.RoleAdmin}, nil
+		return identity.Caller{Type: identity.APIKey, ID: "k1", OrganizationID: "o1", Role: identity.RoleAdmin},
+			document.NewFetched(t.Reads, owners[t.Reads.ID], nil), nil
 	case "admin":
-		return ctx, identity.Caller{ID: "u1", OrganizationID: "o1", Role: identity.RoleAdmin}, nil
+		return identity.Caller{ID: "u1", OrganizationID: "o1", Role: identity.RoleAdmin}, nil, nil
 	case "member":
-		return ctx, identity.Caller{ID: "u2", OrganizationID: "o1", Role: identity.RoleMember}, nil
+		return identity.Caller{ID: "u2", OrganizationID: "o1", Role: identity.RoleMember}, nil, nil
 	case "no-organization":
-		return ctx, identity.Caller{ID: "u3"}, nil
+		return identity.Caller{ID: "u3"}, nil, nil
 	case "other-admin": // of another organization
-		return ctx, identity.Caller{ID: "u4", OrganizationID: "o2", Role: identity.RoleAdmin}, nil
+		return identity.Caller{ID: "u4", OrganizationID: "o2", Role: identity.RoleAdmin}, nil, nil
 	case "outage":
-		return ctx, identity.Caller{}, fault.New(fault.Unavailable, "identity_provider_unavailable", "Down.")
+		return identity.Caller{}, nil, fault.New(fault.Unavailable, "identity_provider_unavailable", "Down.")
 	default:
 		if f.limiter != nil {
 			if err := f.limiter.Take(ratelimit.Authentication, t.Address).Err(); err != nil {
-				return ctx, identity.Caller{}, err
+				return identity.Caller{}, nil, err
 			}
 		}
-		return ctx, identity.Caller{}, identity.InvalidToken()
+		return identity.Caller{}, nil, identity.InvalidToken()
 	}
 }
 
@@ -125,8 +125,8 @@ type response struct {
 	body   map[string]any
 }
 
-// call sends a request to a handler.
-func call(t *testing.T, h http.Handler, req *http.Request) response {
+// send sends a request to a handler.
+func send(t *testing.T, h http.Handler, req *http.Request) response {
 	t.Helper()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, req)

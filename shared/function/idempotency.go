@@ -9,34 +9,34 @@ import (
 	"net/url"
 	"time"
 
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/idempotency"
-	"agents.example/controlplane/shared/identity"
 )
 
-// withAttempt returns a context that carries the idempotency.Attempt of a call with an Idempotency-Key. The store that
-// commits the change replays the first answer when it finds the key again.
+// setAttempt gives a call with an Idempotency-Key its attempt. The store that commits the change replays the first answer
+// when it finds the key again.
 //
-// withAttempt reads the body, because the key stands for the whole request, and replaces it so that decode can read it
+// setAttempt reads the body, because the key stands for the whole request, and replaces it so that decode can read it
 // again. It ignores the key of a call that changes nothing or has no organization. Errors: BadRequest for a bad key,
 // TooLarge.
-func (r Route) withAttempt(ctx context.Context, w http.ResponseWriter, req *http.Request) (context.Context, error) {
-	caller := identity.From(ctx)
-	if !r.Mutates() || caller.OrganizationID == "" {
-		return ctx, nil
+func (r Route) setAttempt(c *call.Call, w http.ResponseWriter, req *http.Request) error {
+	if !r.Mutates() || c.Caller.OrganizationID == "" {
+		return nil
 	}
 	key, err := idempotency.Parse(req.Header.Values(idempotency.Header))
 	if err != nil || key == "" {
-		return ctx, err
+		return err
 	}
 	body, err := readBody(w, req, r.bodyLimit())
 	if err != nil {
-		return ctx, err
+		return err
 	}
 	req.Body = io.NopCloser(bytes.NewReader(body))
-	return idempotency.With(ctx, idempotency.New(caller.OrganizationID, key, idempotency.Request{
+	c.Attempt = idempotency.New(c.Caller.OrganizationID, key, idempotency.Request{
 		Method: r.Method, Path: target(req.URL), Body: body,
-	})), nil
+	})
+	return nil
 }
 
 // target returns the path and the query of a request, without the order of the parameters.
@@ -52,7 +52,7 @@ func target(u *url.URL) string {
 //
 // It looks the answer up after a failure only, because the commit of a change finds the answer without another call.
 func (g Guard) callHandler(ctx context.Context, r Route, input []byte) (any, error) {
-	attempt := idempotency.From(ctx)
+	attempt := call.From(ctx).Attempt
 	if attempt == nil || g.Answers == nil {
 		return r.Handle.call(ctx, input)
 	}
@@ -123,8 +123,8 @@ func keptOutput(body []byte) any {
 }
 
 // setReplayed sets the response header if the store replayed an earlier answer.
-func setReplayed(ctx context.Context, h http.Header) {
-	if idempotency.From(ctx).Replayed() {
+func setReplayed(c *call.Call, h http.Header) {
+	if c.Attempt.Replayed() {
 		h.Set(idempotency.ReplayedHeader, "true")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/idempotency"
@@ -60,7 +61,7 @@ func (a *attemptRecorder) serve() http.Handler {
 }
 
 func (a *attemptRecorder) record(ctx context.Context) error {
-	a.attempt = idempotency.From(ctx)
+	a.attempt = call.From(ctx).Attempt
 	if a.replay {
 		a.attempt.Replay()
 	}
@@ -149,7 +150,7 @@ func TestRoute_ChecksIdempotencyKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var a attemptRecorder
-			r := call(t, a.serve(), c.req)
+			r := send(t, a.serve(), c.req)
 			r.check(t, c.wantStatus, c.wantCode)
 			if got := a.attempt != nil; got != c.wantAttempt {
 				t.Errorf("handler has an attempt = %t, want %t", got, c.wantAttempt)
@@ -164,7 +165,7 @@ func TestRoute_AttemptIdentifiesKeyAndRequest(t *testing.T) {
 	attemptOf := func(req *http.Request) idempotency.Attempt {
 		t.Helper()
 		var a attemptRecorder
-		r := call(t, a.serve(), req)
+		r := send(t, a.serve(), req)
 		if r.status >= 300 || a.attempt == nil {
 			t.Fatalf("%s %s: status %d, attempt %+v, want a success with an attempt", req.Method, req.URL, r.status,
 				a.attempt)
@@ -212,12 +213,12 @@ func TestRoute_AttemptIdentifiesKeyAndRequest(t *testing.T) {
 func TestRoute_MarksReplayedSuccesses(t *testing.T) {
 	t.Parallel()
 	a := attemptRecorder{replay: true}
-	replayed := call(t, a.serve(), newRequest("POST", "/agents", "admin", validBody, "k"))
+	replayed := send(t, a.serve(), newRequest("POST", "/agents", "admin", validBody, "k"))
 	replayed.check(t, 201, "")
 	checkHeader(t, replayed.header, "Idempotency-Replayed", "true")
 
 	a.err = fault.New(fault.Unavailable, "secret_store_unavailable", "Later.").WithCause(errors.New("why"))
-	failed := call(t, a.serve(), newRequest("POST", "/agents", "admin", validBody, "k"))
+	failed := send(t, a.serve(), newRequest("POST", "/agents", "admin", validBody, "k"))
 	failed.check(t, 503, "secret_store_unavailable")
 	checkHeader(t, failed.header, "Idempotency-Replayed", "")
 }

@@ -1,10 +1,9 @@
 package function
 
 import (
-	"context"
 	"net/http"
 
-	"agents.example/controlplane/shared/document"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/ratelimit"
@@ -20,18 +19,16 @@ type settlement func(h http.Header, outcome error)
 //
 // The agent is known if it was fetched with the caller's API key, or if the caller has read it before. Otherwise the
 // call counts as a read until the handler has found the agent.
-func (g Guard) countRead(ctx context.Context, r Route, c identity.Caller, req *http.Request) (
-	ratelimit.Decision, settlement,
-) {
-	who := c.Key()
+func (g Guard) countRead(c *call.Call, r Route, req *http.Request) (ratelimit.Decision, settlement) {
+	who := c.Caller.Key()
 	if r.Reads == nil {
 		return g.Limiter.Take(ratelimit.Reads, who), nil
 	}
 	ref := r.Reads(req.PathValue)
 	agent := who + " " + ref.ID
-	owner, fetched := document.Owner(ctx, ref)
+	owner, fetched := c.Fetched.Owner(ref)
 	switch {
-	case fetched && owner == c.OrganizationID:
+	case fetched && owner == c.Caller.OrganizationID:
 		return g.Limiter.Take(ratelimit.Polling, agent), nil
 	case fetched:
 		return g.Limiter.Take(ratelimit.Reads, who), nil
@@ -72,26 +69,24 @@ func (r Route) extraBucket(c identity.Caller, req *http.Request) (class ratelimi
 }
 
 // countCall counts a call and sets the RateLimit headers. The error is RateLimited.
-func (g Guard) countCall(ctx context.Context, r Route, c identity.Caller, w http.ResponseWriter, req *http.Request) (
-	settlement, error,
-) {
+func (g Guard) countCall(c *call.Call, r Route, w http.ResponseWriter, req *http.Request) (settlement, error) {
 	if g.Limiter == nil || r.Access == Public {
 		return nil, nil
 	}
 	var d ratelimit.Decision
 	var settle settlement
 	if r.Mutates() {
-		d = g.Limiter.Take(ratelimit.Mutations, c.Key())
+		d = g.Limiter.Take(ratelimit.Mutations, c.Caller.Key())
 	} else {
-		d, settle = g.countRead(ctx, r, c, req)
+		d, settle = g.countRead(c, r, req)
 	}
-	if extra, key, ok := r.extraBucket(c, req); ok && d.Allowed {
+	if extra, key, ok := r.extraBucket(c.Caller, req); ok && d.Allowed {
 		if e := g.Limiter.Take(extra, key); !e.Allowed {
 			d = e
 		}
 	}
 	if d.Allowed {
-		if o := g.countOrganization(r, c); !o.Allowed {
+		if o := g.countOrganization(r, c.Caller); !o.Allowed {
 			d = o
 		}
 	}

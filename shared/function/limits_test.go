@@ -228,7 +228,7 @@ func TestRoute_CountsCallsPerBucket(t *testing.T) {
 			h := serveLimitedRoutes(&handlerErr)
 			for i, c := range calls {
 				handlerErr = c.handlerErr
-				r := call(t, h, newRequest(c.method, c.path, c.token, ""))
+				r := send(t, h, newRequest(c.method, c.path, c.token, ""))
 				if r.status != c.wantStatus {
 					t.Errorf("call %d: status = %d, want %d; body %v", i, r.status, c.wantStatus, r.body)
 				}
@@ -308,7 +308,7 @@ func TestRoute_TakesAddressFromPlatformProxy(t *testing.T) {
 		if c.forwardedFor != "" {
 			req.Header.Set("X-Forwarded-For", c.forwardedFor)
 		}
-		call(t, serveAuditedRoutes(function.Guard{Audit: log}, nil), req)
+		send(t, serveAuditedRoutes(function.Guard{Audit: log}, nil), req)
 		if len(log.entries) != 1 {
 			t.Errorf("%s: got %d entries, want 1", name, len(log.entries))
 			continue
@@ -348,7 +348,7 @@ func TestRoute_BoundsAllCallersOfAnOrganization(t *testing.T) {
 		for _, token := range c.tokens {
 			firstRefusal = ""
 			for range 10 {
-				r := call(t, h, newRequest(c.method, c.path, token, ""))
+				r := send(t, h, newRequest(c.method, c.path, token, ""))
 				answers[r.status]++
 				if r.status == http.StatusTooManyRequests && firstRefusal == "" {
 					firstRefusal = r.body["meta"].(map[string]any)["limit"].(string)
@@ -361,7 +361,7 @@ func TestRoute_BoundsAllCallersOfAnOrganization(t *testing.T) {
 		if firstRefusal != c.wantLimit {
 			t.Errorf("%s: the limit %q refused, want %q", name, firstRefusal, c.wantLimit)
 		}
-		if r := call(t, h, newRequest(c.method, c.path, "other-admin", "")); r.status != 204 {
+		if r := send(t, h, newRequest(c.method, c.path, "other-admin", "")); r.status != 204 {
 			t.Errorf("%s: another organization got %d, want 204", name, r.status)
 		}
 	}

@@ -11,9 +11,8 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
-	"agents.example/controlplane/shared/identity"
 )
 
 // NewLogger returns a logger that writes JSON with the field names of Cloud Logging. project is the Google Cloud
@@ -110,7 +109,8 @@ func (c callLine) log(ctx context.Context) {
 		status < http.StatusBadRequest && c.err != nil: // a stream that failed after its first bytes
 		level = slog.LevelWarn
 	}
-	r, caller := audit.From(ctx), identity.From(ctx)
+	made := call.From(ctx)
+	r, caller := made.Request, made.Caller
 	attrs := []slog.Attr{
 		slog.String("function", c.function), slog.String("request_id", r.RequestID),
 		slog.GroupAttrs("httpRequest",

@@ -6,6 +6,10 @@ import (
 	"net/url"
 	"reflect"
 	"strings"
+
+	"agents.example/controlplane/shared/call"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/rehearsal"
 )
 
 // DryRun is the query parameter that makes a call a rehearsal.
@@ -17,16 +21,15 @@ type Rehearsal struct {
 	// Output is the type of the answer.
 	Output reflect.Type
 
-	run func(ctx context.Context, handle func(context.Context) error) (any, error)
+	show func(*rehearsal.Rehearsal, identity.Caller) (any, error)
 }
 
-// Rehearse makes a Rehearsal. run calls handle, which runs the route's handler, with a context in which nothing is
-// committed, and returns what would have been.
-func Rehearse[Out any](run func(ctx context.Context, handle func(context.Context) error) (Out, error)) *Rehearsal {
+// Rehearse makes a Rehearsal. show renders what a call recorded, for its caller.
+func Rehearse[Out any](show func(*rehearsal.Rehearsal, identity.Caller) (Out, error)) *Rehearsal {
 	return &Rehearsal{
 		Output: reflect.TypeFor[Out](),
-		run: func(ctx context.Context, handle func(context.Context) error) (any, error) {
-			return run(ctx, handle)
+		show: func(recorded *rehearsal.Rehearsal, caller identity.Caller) (any, error) {
+			return show(recorded, caller)
 		},
 	}
 }
@@ -57,10 +60,12 @@ func (r Route) dryRunViolations(req *http.Request) []Violation {
 	return []Violation{{Loc: loc, Type: typ, Msg: msg}}
 }
 
-// rehearse runs the handler of a route without its effects.
+// rehearse runs the handler of a route without its effects, and shows what it would have changed.
 func (r Route) rehearse(ctx context.Context, input []byte) (any, error) {
-	return r.Rehearsal.run(ctx, func(ctx context.Context) error {
-		_, err := r.Handle.call(ctx, input)
-		return err
-	})
+	c := call.From(ctx)
+	c.Rehearsal = &rehearsal.Rehearsal{}
+	if _, err := r.Handle.call(ctx, input); err != nil {
+		return nil, err
+	}
+	return r.Rehearsal.show(c.Rehearsal, c.Caller)
 }

@@ -5,21 +5,23 @@ import (
 	"net/http"
 	"testing"
 
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/rehearsal"
 )
 
 // serveRehearsals serves a route that can be rehearsed at /api/v1/things, one that cannot at /api/v1/others, and counts
 // real calls.
 func serveRehearsals(g function.Guard, real *int) http.Handler {
-	type rehearsing struct{}
 	route := function.Route{
 		Name: "ChangeThing", Method: http.MethodPost, Path: "/api/v1/things", Access: function.Admin,
 		Status: http.StatusAccepted,
-		Rehearsal: function.Rehearse(func(ctx context.Context, handle func(context.Context) error) (echo, error) {
-			return echo{"rehearsed"}, handle(context.WithValue(ctx, rehearsing{}, true))
+		Rehearsal: function.Rehearse(func(*rehearsal.Rehearsal, identity.Caller) (echo, error) {
+			return echo{"rehearsed"}, nil
 		}),
 		Handle: function.Handle(func(ctx context.Context, in echoInput) (echo, error) {
-			if ctx.Value(rehearsing{}) == nil {
+			if call.From(ctx).Rehearsal == nil {
 				*real++
 			}
 			return echo{in.Body.Text}, nil
@@ -61,7 +63,7 @@ func TestRehearsal_NeverTakesAParameterForARealCall(t *testing.T) {
 			t.Parallel()
 			log, real := &fakeAuditLog{}, 0
 			h := serveRehearsals(function.Guard{Audit: log}, &real)
-			call(t, h, newRequest(http.MethodPost, "/api/v1/things?"+query, "admin", `{"text":"a"}`)).
+			send(t, h, newRequest(http.MethodPost, "/api/v1/things?"+query, "admin", `{"text":"a"}`)).
 				check(t, want.status, want.code)
 			if real != want.real || len(log.entries) != want.entries {
 				t.Errorf("%d real calls and %d audit entries, want %d and %d", real, len(log.entries), want.real,
@@ -76,7 +78,7 @@ func TestRehearsal_IsNoParameterOfOtherRoutes(t *testing.T) {
 	real := 0
 	h := serveRehearsals(function.Guard{}, &real)
 	for _, query := range []string{"dry_run=true", "dry_run=maybe"} {
-		call(t, h, newRequest(http.MethodPost, "/api/v1/others?"+query, "admin", `{"text":"a"}`)).
+		send(t, h, newRequest(http.MethodPost, "/api/v1/others?"+query, "admin", `{"text":"a"}`)).
 			check(t, http.StatusAccepted, "")
 	}
 	if real != 2 {
@@ -88,7 +90,7 @@ func TestRehearsal_OfAMemberIsRefusedAndNotAudited(t *testing.T) {
 	t.Parallel()
 	log, real := &fakeAuditLog{}, 0
 	h := serveRehearsals(function.Guard{Audit: log}, &real)
-	call(t, h, newRequest(http.MethodPost, "/api/v1/things?dry_run=true", "member", `{"text":"a"}`)).
+	send(t, h, newRequest(http.MethodPost, "/api/v1/things?dry_run=true", "member", `{"text":"a"}`)).
 		check(t, http.StatusForbidden, "role_required")
 	if len(log.entries) != 0 {
 		t.Errorf("%d audit entries, want none", len(log.entries))

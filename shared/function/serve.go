@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/clientip"
-	"agents.example/controlplane/shared/idempotency"
 )
 
 // A request to a route passes these steps, in this order. If a step fails, the request continues at step 11.
@@ -22,7 +22,7 @@ import (
 //	 4. access                      Guard.admit: Access.check
 //	 5. rate limits                 Guard.admit: Guard.countCall
 //	 6. plan feature                Guard.admit: Guard.checkFeature
-//	 7. idempotency key             Route.withAttempt
+//	 7. idempotency key             Route.setAttempt
 //	 8. body                        Route.decode: Route.decodeBody
 //	 9. validation                  Route.decode: relax, inputSchema.violations
 //	10. handler                     Guard.answer: Endpoint.call, its rehearsal, or the kept answer of a repeated call
@@ -41,12 +41,14 @@ func (r Route) Handler(g Guard) http.Handler {
 		if r.Access != Public {
 			forbidCaching(w.Header())
 		}
-		ctx, settle, refusal := g.admit(r, w, req)
-		out, err := g.withAuditEntry(ctx, r, req, func(audited context.Context) (_ any, err error) {
+		ctx := req.Context()
+		c := call.From(ctx)
+		settle, refusal := g.admit(c, r, w, req)
+		out, err := g.withAuditEntry(ctx, r, req, func() (any, error) {
 			if refusal != nil {
 				return nil, refusal
 			}
-			if ctx, err = r.withAttempt(audited, w, req); err != nil {
+			if err := r.setAttempt(c, w, req); err != nil {
 				return nil, err
 			}
 			input, err := decode(w, req)
@@ -58,8 +60,8 @@ func (r Route) Handler(g Guard) http.Handler {
 				settle(w.Header(), err)
 			}
 			showRefusal(w.Header(), err)
-			if a := idempotency.From(ctx); a.Replayed() && !a.DiscardsAnswer() {
-				audit.CallEntryFrom(ctx).MarkReplayed()
+			if c.Attempt.Replayed() && !c.Attempt.DiscardsAnswer() {
+				c.Entry.MarkReplayed()
 			}
 			return out, err
 		})
@@ -67,7 +69,7 @@ func (r Route) Handler(g Guard) http.Handler {
 			r.challenge(w.Header(), err)
 			return ctx, err
 		}
-		setReplayed(ctx, w.Header())
+		setReplayed(c, w.Header())
 		return ctx, r.render(w, req, out)
 	})
 }
@@ -80,8 +82,7 @@ func (g Guard) answer(ctx context.Context, r Route, req *http.Request, input []b
 	return g.callHandler(ctx, r, input)
 }
 
-// handler writes the response, or returns the error to render. The returned context carries what the call has learned
-// so far, such as the caller, for its log line.
+// handler writes the response, or returns the error to render. The returned context has the span of the call's log line.
 type handler func(w http.ResponseWriter, req *http.Request) (context.Context, error)
 
 // instrument wraps the handler of a route or worker with a request id, a trace span, recovery from panics, the
@@ -91,8 +92,8 @@ func instrument(name string, handle handler) http.Handler {
 		began := time.Now()
 		facts := audit.Request{
 			Action: name, RequestID: requestID(req.Header), IP: clientip.Of(req), UserAgent: req.UserAgent(),
-		}
-		req, span := startSpan(req.WithContext(audit.With(req.Context(), facts)), name)
+		}.Printable()
+		req, span := startSpan(req.WithContext(call.With(req.Context(), &call.Call{Request: facts})), name)
 		w.Header().Set("X-Request-Id", facts.RequestID)
 		setSecurityHeaders(w.Header(), req)
 		rec := &statusRecorder{ResponseWriter: w}

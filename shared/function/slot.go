@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/ratelimit"
 )
 
@@ -16,7 +16,7 @@ const retrySlot = 10 * time.Second
 // release is called or ctx ends. The server ends the context of a request with its answer, also if no body is written.
 // Errors: RateLimited.
 func HoldSlot(ctx context.Context, slots *ratelimit.Slots) (release func(), err error) {
-	caller := identity.From(ctx)
+	caller := call.From(ctx).Caller
 	release, ok := slots.Acquire(caller.OrganizationID, caller.Key())
 	if !ok {
 		refusal := fault.New(fault.RateLimited, "too_many_followers",

@@ -48,5 +48,5 @@ func TestVerbatim_IsLimited(t *testing.T) {
 	t.Parallel()
 	var got string
 	req := httptest.NewRequest(http.MethodPost, "/test", strings.NewReader(strings.Repeat("x", 101)))
-	call(t, serveVerbatim(&got), req).check(t, http.StatusRequestEntityTooLarge, "body_too_large")
+	send(t, serveVerbatim(&got), req).check(t, http.StatusRequestEntityTooLarge, "body_too_large")
 }

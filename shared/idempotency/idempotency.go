@@ -9,7 +9,6 @@
 package idempotency
 
 import (
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -80,15 +79,40 @@ type Request struct {
 // without a key.
 //
 // A key covers one change: the first that the call makes. Later changes of the same call ignore the key, unless they
-// amend the answer.
+// amend the answer or replay it.
 type Attempt struct {
 	// ID identifies the key across all organizations without revealing it.
 	ID string
 	// Fingerprint is equal for equal requests. It reveals nothing about the body without the key.
 	Fingerprint string
 
-	discardsAnswer, used, replayed, replaying, amending bool
+	state  state
+	policy policy
 }
+
+// state is how far an attempt has come.
+type state int
+
+// A call begins unused. Its first change uses the key, unless the store finds the answer of an earlier request: then the
+// call is replayed.
+const (
+	unused state = iota
+	used
+	replayed
+	// replaying: the call runs again, only to render the kept answer.
+	replaying
+)
+
+// policy is what becomes of the answer that the call's first change stores.
+type policy int
+
+const (
+	keeps policy = iota
+	// amends: later changes of the call replace the answer. Until then, repeats get InProgress.
+	amends
+	// discards: the store keeps the key without the answer.
+	discards
+)
 
 // New returns the attempt for a request with a key in an organization.
 func New(organizationID, key string, r Request) *Attempt {
@@ -104,22 +128,28 @@ func New(organizationID, key string, r Request) *Attempt {
 
 // Amend makes later changes of the call replace the answer that its first change stored. Until then, repeats get
 // InProgress.
-func Amend(ctx context.Context) {
-	if a := From(ctx); a != nil {
-		a.amending = true
+func (a *Attempt) Amend() {
+	if a != nil {
+		a.policy = amends
 	}
 }
 
 // Resume makes a repeat take over from the first request, whose process ended before its last change. The repeat's
 // changes amend the answer, as those of the first request would have, and it is no replay any more.
-func Resume(ctx context.Context) {
-	if a := From(ctx); a != nil {
-		a.replayed, a.amending = false, true
+func (a *Attempt) Resume() {
+	if a != nil {
+		a.state, a.policy = used, amends
 	}
 }
 
 // Amending reports whether the next change replaces the answer of the call's first change.
-func (a *Attempt) Amending() bool { return a != nil && a.used && a.amending && !a.replayed }
+func (a *Attempt) Amending() bool { return a != nil && a.state == used && a.policy == amends }
+
+// Covers reports whether the next change uses the key: it is the call's first, or amends the answer. It is false for a
+// call without a key.
+func (a *Attempt) Covers() bool {
+	return a != nil && (a.state == unused || a.state == replaying) || a.Amending()
+}
 
 // InProgress returns the error for a repeat that arrives while the first request is still running.
 func InProgress() *fault.Error {
@@ -134,53 +164,44 @@ func IsInProgress(err error) bool { return fault.Code(err) == codeInProgress }
 
 const codeInProgress = "idempotency_in_progress"
 
-// Use records that a change used the key.
+// Use records that a change was decided, so that the key is used.
 func (a *Attempt) Use() {
-	if a != nil {
-		a.used = true
+	if a != nil && a.state == unused {
+		a.state = used
 	}
 }
 
 // Used reports whether a change used the key.
-func (a *Attempt) Used() bool { return a != nil && a.used }
+func (a *Attempt) Used() bool { return a != nil && a.state != unused }
 
-// Replay records that the store replayed an earlier answer.
+// Replay records that the store found the answer of an earlier request.
 func (a *Attempt) Replay() {
-	if a != nil {
-		a.replayed = true
+	if a != nil && a.state == unused {
+		a.state = replayed
 	}
 }
 
-// Replayed reports whether the store replayed an earlier answer.
-func (a *Attempt) Replayed() bool { return a != nil && a.replayed }
+// Replayed reports whether the call gets, or repeats, what an earlier request was answered.
+func (a *Attempt) Replayed() bool { return a != nil && (a.state == replayed || a.state == replaying) }
 
 // BeginReplaying makes the call run again for the answer of the first request, which is kept.
-func (a *Attempt) BeginReplaying() { a.replaying = true }
+func (a *Attempt) BeginReplaying() {
+	if a != nil {
+		a.state = replaying
+	}
+}
 
 // Replaying reports whether the call runs again only to render the kept answer. Reads then return what the first
 // request left, and the call must not depend on other systems or on the present state.
-func (a *Attempt) Replaying() bool { return a != nil && a.replaying }
-
-// DiscardsAnswer reports whether the store must not keep the answer, so that a repeat runs again.
-func (a *Attempt) DiscardsAnswer() bool { return a != nil && a.discardsAnswer }
-
-type attemptKey struct{}
-
-// With returns a context that carries an attempt.
-func With(ctx context.Context, a *Attempt) context.Context {
-	return context.WithValue(ctx, attemptKey{}, a)
-}
-
-// From returns the attempt in ctx, or nil.
-func From(ctx context.Context) *Attempt {
-	a, _ := ctx.Value(attemptKey{}).(*Attempt)
-	return a
-}
+func (a *Attempt) Replaying() bool { return a != nil && a.state == replaying }
 
 // DiscardAnswer makes the store keep the key without the answer, which must not be stored. A repeat runs again, and the
 // key is still refused for other requests.
-func DiscardAnswer(ctx context.Context) {
-	if a := From(ctx); a != nil {
-		a.discardsAnswer = true
+func (a *Attempt) DiscardAnswer() {
+	if a != nil {
+		a.policy = discards
 	}
 }
+
+// DiscardsAnswer reports whether the store must not keep the answer, so that a repeat runs again.
+func (a *Attempt) DiscardsAnswer() bool { return a != nil && a.policy == discards }

@@ -109,20 +109,56 @@ func TestNew_HashesTheKey(t *testing.T) {
 
 func TestAttempt_NilIgnoresEverything(t *testing.T) {
 	t.Parallel()
-	a := idempotency.From(t.Context())
-	if a != nil {
-		t.Fatalf("From = %+v, want nil", a)
-	}
-	idempotency.DiscardAnswer(t.Context())
+	var a *idempotency.Attempt
+	a.DiscardAnswer()
+	a.Amend()
+	a.Resume()
 	a.Use()
 	a.Replay()
-	if a.Used() {
-		t.Error("Used = true, want false")
+	a.BeginReplaying()
+	for name, got := range map[string]bool{
+		"Covers": a.Covers(), "Used": a.Used(), "Replayed": a.Replayed(), "Replaying": a.Replaying(),
+		"Amending": a.Amending(), "DiscardsAnswer": a.DiscardsAnswer(),
+	} {
+		if got {
+			t.Errorf("%s = true, want false", name)
+		}
 	}
-	if a.Replayed() {
-		t.Error("Replayed = true, want false")
-	}
-	if a.DiscardsAnswer() {
-		t.Error("DiscardsAnswer() = true, want false")
+}
+
+// TestAttempt_CoversTheFirstChangeAndThoseThatAmend follows calls through their changes.
+func TestAttempt_CoversTheFirstChangeAndThoseThatAmend(t *testing.T) {
+	t.Parallel()
+	type attempt = *idempotency.Attempt
+	for name, c := range map[string]struct {
+		steps                                 []func(attempt)
+		covers, replayed, replaying, amending bool
+	}{
+		"new":                        {covers: true},
+		"after a change":             {steps: []func(attempt){attempt.Use}},
+		"after a change, amends":     {steps: []func(attempt){attempt.Amend, attempt.Use}, covers: true, amending: true},
+		"before a change, amends":    {steps: []func(attempt){attempt.Amend}, covers: true},
+		"replayed":                   {steps: []func(attempt){attempt.Replay, attempt.Use}, replayed: true},
+		"replayed, amends":           {steps: []func(attempt){attempt.Amend, attempt.Replay, attempt.Use}, replayed: true},
+		"used, then found":           {steps: []func(attempt){attempt.Use, attempt.Replay}},
+		"resumed":                    {steps: []func(attempt){attempt.Replay, attempt.Resume}, covers: true, amending: true},
+		"runs again for the answer":  {steps: []func(attempt){attempt.BeginReplaying}, covers: true, replayed: true, replaying: true},
+		"runs again, after a change": {steps: []func(attempt){attempt.BeginReplaying, attempt.Replay, attempt.Use}, covers: true, replayed: true, replaying: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := idempotency.New("org", "key", idempotency.Request{})
+			for _, step := range c.steps {
+				step(a)
+			}
+			for method, row := range map[string]struct{ got, want bool }{
+				"Covers": {a.Covers(), c.covers}, "Replayed": {a.Replayed(), c.replayed},
+				"Replaying": {a.Replaying(), c.replaying}, "Amending": {a.Amending(), c.amending},
+			} {
+				if row.got != row.want {
+					t.Errorf("%s = %t, want %t", method, row.got, row.want)
+				}
+			}
+		})
 	}
 }

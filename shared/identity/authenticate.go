@@ -54,13 +54,13 @@ type Attempt struct {
 // Authenticate implements function.Authenticator. What can be checked without the store is checked first: the form and
 // the checksum of a key, and the signature and the claims of a session. A refusal there costs little and counts for no
 // address, so that garbage does not shut out the other callers behind its address.
-func (a *Authenticator) Authenticate(ctx context.Context, t Attempt) (context.Context, Caller, error) {
+func (a *Authenticator) Authenticate(ctx context.Context, t Attempt) (Caller, *document.Fetched, error) {
 	if strings.HasPrefix(t.Token, apikey.Scheme) {
 		return a.authenticateKey(ctx, t)
 	}
 	claims, err := a.Sessions.Verify(ctx, t.Token)
 	if err != nil {
-		return ctx, Caller{}, err
+		return Caller{}, nil, err
 	}
 	c := Caller{
 		Type: Session, ID: userID(claims), Subject: claims.Subject, Email: claims.Email, Name: claims.Name,
@@ -68,9 +68,9 @@ func (a *Authenticator) Authenticate(ctx context.Context, t Attempt) (context.Co
 	}
 	user := organization.User{ID: c.ID, Subject: c.Subject, Email: c.Email, Name: c.Name, CreatedAt: a.Now()}
 	if err := a.Directory.Ensure(ctx, c.OrganizationID, user); err != nil {
-		return ctx, Caller{}, err
+		return Caller{}, nil, err
 	}
-	return ctx, c, nil
+	return c, nil, nil
 }
 
 // userID derives the user's id from issuer and subject, so that concurrent requests create the same record.
@@ -81,29 +81,29 @@ func userID(c Claims) string {
 // authenticateKey identifies the caller behind an API key and records the key's use. An address with too many look-ups
 // of invalid keys gets no look-up of a further key, unless that was valid lately. The store decides about every key in
 // each call, so that a revoked key is refused immediately.
-func (a *Authenticator) authenticateKey(ctx context.Context, t Attempt) (context.Context, Caller, error) {
+func (a *Authenticator) authenticateKey(ctx context.Context, t Attempt) (Caller, *document.Fetched, error) {
 	if !apikey.WellFormed(t.Token) {
-		return ctx, Caller{}, InvalidToken()
+		return Caller{}, nil, InvalidToken()
 	}
 	if err := a.checkAddress(t); err != nil {
-		return ctx, Caller{}, err
+		return Caller{}, nil, err
 	}
-	fetched, k, err := a.Keys.Find(ctx, apikey.Hash(a.Pepper, t.Token), t.Reads)
+	k, fetched, err := a.Keys.Find(ctx, apikey.Hash(a.Pepper, t.Token), t.Reads)
 	switch {
 	case fault.Is(err, fault.NotFound):
-		return ctx, Caller{}, a.refuseKey(t)
+		return Caller{}, nil, a.refuseKey(t)
 	case err != nil:
-		return ctx, Caller{}, err
+		return Caller{}, nil, err
 	case k.Expired(a.Now()):
 		slog.DebugContext(ctx, "expired API key refused", "key_prefix", k.Prefix)
-		return ctx, Caller{}, a.refuseKey(t)
+		return Caller{}, nil, a.refuseKey(t)
 	}
 	a.RecentKeys.Add(t.Token)
 	a.Keys.Touch(ctx, k)
 	c := Caller{
 		Type: APIKey, ID: k.ID, Name: k.Name, OrganizationID: k.OrganizationID, Role: k.Role, KeyPrefix: k.Prefix,
 	}
-	return fetched, c, nil
+	return c, fetched, nil
 }
 
 // checkAddress returns RateLimited for a key that was not valid lately, from an address with too many look-ups of

@@ -34,16 +34,16 @@ func (f *fakeStores) Verify(_ context.Context, token string) (identity.Claims, e
 	return claims, nil
 }
 
-func (f *fakeStores) Find(ctx context.Context, hash string, also document.Ref) (context.Context, apikey.Key, error) {
+func (f *fakeStores) Find(_ context.Context, hash string, also document.Ref) (apikey.Key, *document.Fetched, error) {
 	f.finds++
 	k, ok := f.keys[hash]
 	switch {
 	case f.down:
-		return ctx, k, errDown
+		return k, nil, errDown
 	case !ok:
-		return ctx, k, apikey.NotFound()
+		return k, nil, apikey.NotFound()
 	default:
-		return document.WithFetched(ctx, also, k.OrganizationID, "fetched"), k, nil
+		return k, document.NewFetched(also, k.OrganizationID, "fetched"), nil
 	}
 }
 
@@ -112,7 +112,7 @@ func TestAuthenticator_IdentifiesCallers(t *testing.T) {
 				Sessions: stores, Keys: stores, Directory: stores, Pepper: pepper,
 				Now: func() time.Time { return now },
 			}
-			ctx, got, err := a.Authenticate(t.Context(), identity.Attempt{Token: c.token, Reads: agent})
+			got, fetched, err := a.Authenticate(t.Context(), identity.Attempt{Token: c.token, Reads: agent})
 			if code := fault.Code(err); code != c.wantCode {
 				t.Fatalf("error = %v, want code %q", err, c.wantCode)
 			}
@@ -131,8 +131,8 @@ func TestAuthenticator_IdentifiesCallers(t *testing.T) {
 				}
 				got.ID = ""
 			} else {
-				if _, ok := document.Fetched(ctx, agent); !ok {
-					t.Error("context does not carry the fetched document")
+				if fetched.Snapshot(agent) != "fetched" {
+					t.Errorf("fetched %+v, want the document that was asked for", fetched)
 				}
 				if stores.touches != 1 {
 					t.Errorf("recorded %d uses of the key, want 1", stores.touches)

@@ -2,11 +2,7 @@
 // token. It does not verify the signatures of session tokens (infra/oidc) or store API keys (package apikey).
 package identity
 
-import (
-	"context"
-
-	"agents.example/controlplane/shared/role"
-)
+import "agents.example/controlplane/shared/role"
 
 // AuthType is the kind of token that a caller sent.
 type AuthType string
@@ -58,16 +54,3 @@ func (c Caller) Key() string { return string(c.Type) + " " + c.ID }
 
 // Admin reports whether the caller may change things in its organization.
 func (c Caller) Admin() bool { return c.OrganizationID != "" && c.Role == RoleAdmin }
-
-type callerKey struct{}
-
-// With returns a context that carries the caller.
-func With(ctx context.Context, c Caller) context.Context {
-	return context.WithValue(ctx, callerKey{}, c)
-}
-
-// From returns the caller in ctx, or the zero Caller.
-func From(ctx context.Context) Caller {
-	c, _ := ctx.Value(callerKey{}).(Caller)
-	return c
-}

@@ -21,7 +21,7 @@ func TestAuthenticator_UserIDIsOfIssuerAndSubject(t *testing.T) {
 		"bob":           "f72cb0a7-ad63-57b1-8984-6af39ba2328b",
 		"ada elsewhere": "98646ca6-3148-514c-94fc-dfe044a58be2",
 	} {
-		_, got, err := a.Authenticate(t.Context(), identity.Attempt{Token: token})
+		got, _, err := a.Authenticate(t.Context(), identity.Attempt{Token: token})
 		if err != nil {
 			t.Fatal(err)
 		}

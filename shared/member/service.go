@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 )
@@ -21,7 +22,7 @@ type Service struct {
 // List lists the members, admins first. A member who was added at the identity provider is listed from their first
 // session on. Errors: NotFound when members are managed externally, Unavailable.
 func (s *Service) List(ctx context.Context) ([]Person, error) {
-	people, _, err := s.members(ctx, identity.From(ctx).OrganizationID)
+	people, _, err := s.members(ctx, call.From(ctx).Caller.OrganizationID)
 	return people, err
 }
 
@@ -65,7 +66,7 @@ func (s *Service) Set(ctx context.Context, id string, role identity.Role) (Perso
 	var updated Person
 	err := s.changeMember(ctx, id, func(ctx context.Context, c candidate) error {
 		updated = c.Person
-		updated.OrganizationID, updated.Role = identity.From(ctx).OrganizationID, role
+		updated.OrganizationID, updated.Role = call.From(ctx).Caller.OrganizationID, role
 		if updated == c.Person {
 			return s.endSessions(ctx, c)
 		}
@@ -106,7 +107,7 @@ type candidate struct {
 // It records the user first, so that a member can always be listed, and a user whose sessions must end is known, even
 // if this process dies now.
 func (s *Service) assign(ctx context.Context, c candidate, updated Person) error {
-	organizationID := identity.From(ctx).OrganizationID
+	organizationID := call.From(ctx).Caller.OrganizationID
 	record := s.Records.RecordMember
 	if updated.OrganizationID == "" || c.Role == identity.RoleAdmin {
 		c.revocationDue = true
@@ -121,7 +122,7 @@ func (s *Service) assign(ctx context.Context, c candidate, updated Person) error
 		return err
 	}
 	if c.revocationDue {
-		audit.CallEntryFrom(ctx).Begin()
+		call.From(ctx).Entry.Begin()
 	}
 	s.record(ctx, c.Person, audit.Change{Field: "role", Old: string(c.Role), New: string(updated.Role)})
 	return s.endSessions(ctx, c)
@@ -135,13 +136,13 @@ func (s *Service) endSessions(ctx context.Context, c candidate) error {
 	if err := s.Provider.Revoke(ctx, c.ID); err != nil {
 		return err
 	}
-	return s.Records.SetRevocationDue(ctx, identity.From(ctx).OrganizationID, c.ID, false)
+	return s.Records.SetRevocationDue(ctx, call.From(ctx).Caller.OrganizationID, c.ID, false)
 }
 
 // changeMember looks up a user and applies a change to the membership. It holds the organization's lock: if two admins
 // remove each other concurrently, one remains.
 func (s *Service) changeMember(ctx context.Context, id string, apply func(context.Context, candidate) error) error {
-	organizationID := identity.From(ctx).OrganizationID
+	organizationID := call.From(ctx).Caller.OrganizationID
 	// If members are managed externally, fail with that error for any id.
 	if _, err := s.Provider.People(ctx, nil); err != nil {
 		return err
@@ -156,7 +157,7 @@ func (s *Service) changeMember(ctx context.Context, id string, apply func(contex
 			return NotFound()
 		}
 		p := members[i]
-		audit.CallEntryFrom(ctx).SetTarget(target(p))
+		call.From(ctx).Entry.SetTarget(target(p))
 		return apply(ctx, candidate{
 			p, p.Role == identity.RoleAdmin && lastAdmin(members, id), slices.Contains(revocationDue, id),
 		})
@@ -178,7 +179,8 @@ func errLastAdmin(action string) error {
 // record writes the call's audit entry. The change is already made, so a failure is not an error: the server tries
 // again because the entry is not marked as written.
 func (s *Service) record(ctx context.Context, p Person, change audit.Change) {
-	entry, caller, request := audit.CallEntryFrom(ctx), identity.From(ctx), audit.From(ctx)
+	made := call.From(ctx)
+	entry, caller, request := made.Entry, made.Caller, made.Request
 	id := entry.ID()
 	if id == "" {
 		id = uuid.NewString()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/metrics/metricstest"
@@ -117,7 +118,7 @@ func (f *collectorFixture) advance(minutes int) {
 
 func (f *collectorFixture) show(id string) metrics.View {
 	f.Helper()
-	s, err := f.Get(identity.With(f.Context(), identity.Caller{OrganizationID: "o"}), id)
+	s, err := f.Get(call.As(f.Context(), identity.Caller{OrganizationID: "o"}), id)
 	if err != nil {
 		f.Fatalf("get the snapshot of agent %s: %v", id, err)
 	}

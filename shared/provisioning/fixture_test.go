@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
@@ -39,7 +40,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, database: simulation.NewDatabase(), secrets: simulation.NewSecretStore(time.Now),
 		applied: map[agent.StageName]int64{},
-		client: identity.With(t.Context(), identity.Caller{
+		client: call.As(t.Context(), identity.Caller{
 			Type: identity.Session, ID: "user", OrganizationID: organization, Role: identity.RoleAdmin,
 		}),
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/page"
@@ -70,7 +71,7 @@ func (s *healthFixture) add(a agent.Agent) {
 	if s.find(a.ID).ID != "" {
 		s.remove(a.ID)
 	}
-	ctx := identity.With(context.Background(), identity.Caller{Type: identity.System, OrganizationID: a.ID})
+	ctx := call.As(context.Background(), identity.Caller{Type: identity.System, OrganizationID: a.ID})
 	s.database.SetPlan(a.ID, plan.Pro)
 	if _, err := (simulation.Agents{Database: s.database, Process: s.process}).Create(ctx, a); err != nil {
 		panic(err) // the fixture is wrong

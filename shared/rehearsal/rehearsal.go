@@ -1,11 +1,8 @@
-// Package rehearsal carries the outcome of a rehearsed call through its context. A rehearsed call runs the same code as
-// the real one up to the commits: a store that finds a Rehearsal in the context records in it what it would commit, and
-// commits nothing. The package does not decide which calls can be rehearsed; routes do.
+// Package rehearsal records the outcome of a rehearsed call. Such a call runs the same code as the real one up to the
+// commits: a store that finds a Rehearsal in the call records in it what it would commit, and commits nothing. The package does not decide which calls can be rehearsed; routes do.
 package rehearsal
 
 import (
-	"context"
-
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/organization"
 )
@@ -22,20 +19,6 @@ type Rehearsal struct {
 type State struct {
 	Agent        agent.Agent
 	Organization organization.Organization
-}
-
-type rehearsalKey struct{}
-
-// With returns a context that makes stores rehearse, and the rehearsal.
-func With(ctx context.Context) (context.Context, *Rehearsal) {
-	r := &Rehearsal{}
-	return context.WithValue(ctx, rehearsalKey{}, r), r
-}
-
-// From returns the rehearsal in ctx, or nil for a real call.
-func From(ctx context.Context) *Rehearsal {
-	r, _ := ctx.Value(rehearsalKey{}).(*Rehearsal)
-	return r
 }
 
 // Record records a change in place of its commit. A call may change one agent several times: each change begins from

@@ -1,7 +1,6 @@
 package rehearsal
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -33,17 +32,13 @@ type Would struct {
 // errNotRecorded means that a route which can be rehearsed changes no agent.
 var errNotRecorded = errors.New("the rehearsed call changed no agent")
 
-// Of returns a function that rehearses calls and renders the outcome. handle runs the handler of the call.
-func Of(d agent.Addresses) func(ctx context.Context, handle func(context.Context) error) (View, error) {
-	return func(ctx context.Context, handle func(context.Context) error) (View, error) {
-		ctx, r := With(ctx)
-		if err := handle(ctx); err != nil {
-			return View{}, err
-		}
+// Of returns a function that renders what a call recorded, for its caller.
+func Of(d agent.Addresses) func(*Rehearsal, identity.Caller) (View, error) {
+	return func(r *Rehearsal, caller identity.Caller) (View, error) {
 		if !r.recorded {
 			return View{}, errNotRecorded
 		}
-		return r.show(identity.From(ctx), d), nil
+		return r.show(caller, d), nil
 	}
 }
 

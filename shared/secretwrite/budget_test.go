@@ -9,6 +9,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/identity"
@@ -43,7 +44,7 @@ func (c *counted) Charge(ctx context.Context, cost secretwrite.Cost) (bool, erro
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.kept && !idempotency.From(ctx).Used():
+	case c.kept && !call.From(ctx).Attempt.Used():
 		return true, nil
 	case c.refuse == nil:
 		c.charged = c.charged.Plus(cost)
@@ -87,7 +88,7 @@ type scene struct {
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{ctx: identity.With(t.Context(), identity.Caller{
+	s := &scene{ctx: call.As(t.Context(), identity.Caller{
 		Type: identity.Session, ID: "user", OrganizationID: "org", Role: identity.RoleAdmin,
 	})}
 	o, d := &simulation.Direct{}, simulation.NewDatabase()
@@ -248,7 +249,9 @@ func TestPut_RepeatIsChargedForWhatItStores(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	request := func() context.Context {
-		return idempotency.With(s.ctx, idempotency.New("org", "k", idempotency.Request{Method: "PUT", Path: "/"}))
+		return call.Derive(s.ctx, func(c *call.Call) {
+			c.Attempt = idempotency.New("org", "k", idempotency.Request{Method: "PUT", Path: "/"})
+		})
 	}
 	put := func() error {
 		value := "value"

@@ -5,8 +5,7 @@ import (
 	"slices"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/idempotency"
-	"agents.example/controlplane/shared/rehearsal"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/secret"
 )
 
@@ -29,7 +28,7 @@ func (l lookups) cover(operations []secret.Operation) bool {
 // store. It skips operations that the record refuses or that are already satisfied, and keys that were looked up since
 // the record of the key changed.
 func (d Service) lookUp(ctx context.Context, a agent.Agent, requested []secret.Operation, done lookups) error {
-	if idempotency.From(ctx).Replaying() {
+	if call.From(ctx).Attempt.Replaying() {
 		return nil // the answer is kept, so nothing is recorded
 	}
 	planned, err := a.PlanOperations(requested, d.now())
@@ -50,7 +49,7 @@ func (d Service) lookUp(ctx context.Context, a agent.Agent, requested []secret.O
 	for _, i := range missing {
 		done[requested[i].Key] = a
 	}
-	if rehearsal.From(ctx) != nil {
+	if call.From(ctx).Rehearsal != nil {
 		return nil // nothing was charged for these calls, and no rule depends on what they find
 	}
 	return forEach(len(missing), func(i int) error {

@@ -7,6 +7,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
@@ -40,7 +41,7 @@ type raceFixture struct {
 
 func newRaceFixture(t *testing.T) *raceFixture {
 	t.Helper()
-	f := &raceFixture{admin: identity.With(t.Context(), identity.Caller{
+	f := &raceFixture{admin: call.As(t.Context(), identity.Caller{
 		Type: identity.Session, ID: "user", OrganizationID: "org", Role: identity.RoleAdmin,
 	})}
 	o, d := &simulation.Direct{}, simulation.NewDatabase()

@@ -1,10 +1,12 @@
 package secretwrite_test
 
 import (
+	"context"
 	"testing"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/rehearsal"
 	"agents.example/controlplane/shared/secret"
@@ -12,6 +14,11 @@ import (
 
 // TestPut_RehearsedCallsNoSecretStore also checks that a rehearsal ends where the real request ends: with all values
 // stored.
+// rehearsing is the context of a rehearsed call.
+func (s *scene) rehearsing() context.Context {
+	return call.Derive(s.ctx, func(c *call.Call) { c.Rehearsal = &rehearsal.Rehearsal{} })
+}
+
 func TestPut_RehearsedCallsNoSecretStore(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -19,7 +26,7 @@ func TestPut_RehearsedCallsNoSecretStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.spent()
-	ctx, _ := rehearsal.With(s.ctx)
+	ctx := s.rehearsing()
 	value := "value"
 	after, operations, err := s.service.Put(ctx, s.id, map[string]*string{"NEW": &value, "OLD": &value})
 	if err != nil {
@@ -50,7 +57,7 @@ func TestPut_RehearsedCallsNoSecretStore(t *testing.T) {
 func TestCreate_RehearsedCallsNoSecretStore(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	ctx, _ := rehearsal.With(s.ctx)
+	ctx := s.rehearsing()
 	a, err := s.service.Create(ctx,
 		agent.New(agenttest.ID(), "cell-1", agent.Draft{Name: "b", Plan: plan.Hobby}, s.service.Now()),
 		map[string]string{"TOKEN": "value"})

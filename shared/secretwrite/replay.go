@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/secret"
@@ -20,7 +21,7 @@ func (d Service) replay(ctx context.Context, answered agent.Agent, batch string,
 	if len(atStore(operations)) == 0 {
 		return answered, operations, nil
 	}
-	if idempotency.From(ctx).Replaying() {
+	if call.From(ctx).Attempt.Replaying() {
 		return answered, nil, idempotency.InProgress() // the kept answer is not the last one
 	}
 	a, err := d.reload(ctx, answered.ID)
@@ -46,7 +47,7 @@ func (d Service) replay(ctx context.Context, answered agent.Agent, batch string,
 	if _, err := d.charge(ctx, total); err != nil {
 		return a, nil, err
 	}
-	idempotency.Resume(ctx)
+	call.From(ctx).Attempt.Resume()
 	return d.resume(ctx, a, batch, values)
 }
 
@@ -55,7 +56,7 @@ func (d Service) replay(ctx context.Context, answered agent.Agent, batch string,
 func (d Service) rereadAnswer(ctx context.Context, answered agent.Agent, batch string) (agent.Agent, []secret.Operation,
 	error,
 ) {
-	idempotency.From(ctx).BeginReplaying()
+	call.From(ctx).Attempt.BeginReplaying()
 	if kept, err := d.Agents.Get(ctx, answered.ID); err == nil {
 		answered = kept
 	}

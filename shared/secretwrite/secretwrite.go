@@ -21,7 +21,7 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/idempotency"
@@ -73,8 +73,8 @@ func (d Service) Create(ctx context.Context, a agent.Agent, values map[string]st
 	if len(values) == 0 {
 		return d.Agents.Create(ctx, a)
 	}
-	idempotency.Amend(ctx)
-	audit.CallEntryFrom(ctx).Begin()
+	call.From(ctx).Attempt.Amend()
+	call.From(ctx).Entry.Begin()
 	var requested []secret.Operation
 	bytes := map[string][]byte{}
 	for key, value := range values {
@@ -92,7 +92,7 @@ func (d Service) Create(ctx context.Context, a agent.Agent, values map[string]st
 		return created, err
 	}
 	var stored agent.Agent
-	if idempotency.From(ctx).Replayed() {
+	if call.From(ctx).Attempt.Replayed() {
 		stored, _, err = d.replay(ctx, created, requested[0].Batch, bytes)
 		if idempotency.IsInProgress(err) || fault.Is(err, fault.RateLimited) {
 			return created, err // only a later repeat knows whether the first request stored the values
@@ -110,16 +110,16 @@ func (d Service) Create(ctx context.Context, a agent.Agent, values map[string]st
 func (d Service) run(
 	ctx context.Context, agentID string, requested []secret.Operation, values map[string][]byte,
 ) (agent.Agent, []secret.Operation, error) {
-	idempotency.Amend(ctx)
+	call.From(ctx).Attempt.Amend()
 	if slices.ContainsFunc(requested, func(o secret.Operation) bool { return o.Action != secret.Delete }) {
-		audit.CallEntryFrom(ctx).Begin() // the values are stored after the first commit
+		call.From(ctx).Entry.Begin() // the values are stored after the first commit
 	}
 	requested = assignIDs(ctx, agentID, requested)
 	a, begun, err := d.recordOperations(ctx, agentID, requested)
 	if err != nil {
 		return a, nil, err
 	}
-	if idempotency.From(ctx).Replayed() {
+	if call.From(ctx).Attempt.Replayed() {
 		return d.replay(ctx, a, requested[0].Batch, values)
 	}
 	if !slices.ContainsFunc(begun, func(o secret.Operation) bool { return o.Stage == secret.Store }) {
@@ -131,7 +131,7 @@ func (d Service) run(
 // assignIDs sorts operations by key and gives them ids.
 func assignIDs(ctx context.Context, agentID string, requested []secret.Operation) []secret.Operation {
 	batch := uuid.NewString()
-	if attempt := idempotency.From(ctx); attempt != nil {
+	if attempt := call.From(ctx).Attempt; attempt != nil {
 		batch = attempt.ID
 	}
 	slices.SortFunc(requested, func(x, y secret.Operation) int { return cmp.Compare(x.Key, y.Key) })

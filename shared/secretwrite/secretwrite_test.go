@@ -6,6 +6,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
@@ -34,7 +35,7 @@ func (f failing) Put(ctx context.Context, id, key string, value []byte) (int64, 
 // putTwo sets FIRST and SECOND of a new agent.
 func putTwo(t *testing.T, add map[string]func() error) ([]secret.Operation, error) {
 	t.Helper()
-	ctx := identity.With(t.Context(), identity.Caller{
+	ctx := call.As(t.Context(), identity.Caller{
 		Type: identity.Session, ID: "user", OrganizationID: "org", Role: identity.RoleAdmin,
 	})
 	o, d := &simulation.Direct{}, simulation.NewDatabase()

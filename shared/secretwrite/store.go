@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/fault"
-	"agents.example/controlplane/shared/rehearsal"
 	"agents.example/controlplane/shared/secret"
 )
 
@@ -67,7 +67,7 @@ func (d Service) addValues(
 // addValue adds the value of an operation. A rehearsed call adds none: its version is the one that would follow.
 func (d Service) addValue(ctx context.Context, o secret.Operation, value []byte) (version int64, err error) {
 	switch {
-	case rehearsal.From(ctx) != nil:
+	case call.From(ctx).Rehearsal != nil:
 		return o.LatestBefore + 1, nil
 	case o.Action == secret.Rotate:
 		return d.Secrets.AddCredentials(ctx, o.AgentID, agent.DashboardUsername)

@@ -10,8 +10,8 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/diagnosis"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/page"
 )
 
@@ -77,7 +77,7 @@ func describe(ctx context.Context, d operator, o options) error {
 
 // facts reads what the diagnosis of an agent needs.
 func (d operator) facts(ctx context.Context, a agent.Agent) (diagnosis.Facts, error) {
-	f := diagnosis.Facts{Agent: a, Caller: identity.From(ctx), Now: d.Now()}
+	f := diagnosis.Facts{Agent: a, Caller: call.From(ctx).Caller, Now: d.Now()}
 	wanted := diagnosis.EventFilter(a.ID, f.Caller)
 	happened, err := d.Events.List(ctx, a.OrganizationID, wanted, "", diagnosis.MaxEvents)
 	if err != nil {

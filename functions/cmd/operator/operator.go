@@ -14,6 +14,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
@@ -153,17 +154,18 @@ func (c command) parse(args []string) (options, error) {
 
 // on returns a context with the operator as the caller in an organization.
 func (d operator) on(ctx context.Context, organizationID, action string) context.Context {
-	ctx = identity.With(ctx, identity.Caller{
+	ctx = call.As(ctx, identity.Caller{
 		Type: identity.Operator, ID: d.Name, OrganizationID: organizationID, Role: identity.RoleAdmin,
 	})
-	return audit.With(ctx, audit.Request{
+	return call.WithRequest(ctx, audit.Request{
 		Action: action, RequestID: uuid.NewString(), UserAgent: "operator (" + d.Note + ")",
 	})
 }
 
 // record adds the audit entry of a command that changes no record.
 func (d operator) record(ctx context.Context, target audit.Target) error {
-	caller, request := identity.From(ctx), audit.From(ctx)
+	made := call.From(ctx)
+	caller, request := made.Caller, made.Request
 	return d.Audit.Append(ctx, audit.Entry{
 		ID: uuid.NewString(), OrganizationID: caller.OrganizationID, Actor: caller, Action: request.Action,
 		Target:  target,

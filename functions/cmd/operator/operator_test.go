@@ -18,6 +18,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
@@ -84,9 +85,9 @@ func newFixture(t *testing.T) fixture {
 		Nudger: f.nudges, Audit: c.AuditLog(), Events: c.EventLog(),
 		Name: "grace", Note: "on call", Now: time.Now, Out: f.out, Err: f.warnings,
 	}
-	f.admin = identity.With(t.Context(),
+	f.admin = call.As(t.Context(),
 		identity.Caller{Type: identity.Session, ID: "ada", OrganizationID: org, Role: identity.RoleAdmin})
-	f.admin = audit.With(f.admin, audit.Request{Action: "CreateAgent"})
+	f.admin = call.WithRequest(f.admin, audit.Request{Action: "CreateAgent"})
 	return f
 }
 

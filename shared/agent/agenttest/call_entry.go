@@ -9,6 +9,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/plan"
 )
@@ -26,7 +27,10 @@ func callEntryTests() map[string]func(testing.TB, Fixture) {
 }
 
 // Call makes the context of one call, and its audit entry.
-func (n Tenant) Call() (context.Context, *audit.CallEntry) { return audit.WithCallEntry(n.Ctx) }
+func (n Tenant) Call() (context.Context, *audit.CallEntry) {
+	entry := audit.NewCallEntry()
+	return call.Derive(n.Ctx, func(c *call.Call) { c.Entry = entry }), entry
+}
 
 // entriesAddedBy lists the audit entries that f adds.
 func (n Tenant) entriesAddedBy(f func()) []audit.Entry {

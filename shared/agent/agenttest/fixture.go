@@ -18,6 +18,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
@@ -160,7 +161,7 @@ func (w Fixture) tenantWithoutRecord(t testing.TB, id string) Tenant {
 		Type: identity.Session, ID: "user_" + ID(), Email: "ada@example.com", OrganizationID: id,
 		Role: identity.RoleAdmin,
 	}
-	return Tenant{t, w, id, audit.With(identity.With(t.Context(), caller), audit.Request{
+	return Tenant{t, w, id, call.WithRequest(call.As(t.Context(), caller), audit.Request{
 		Action: "TestAgent", RequestID: "request-1", IP: "192.0.2.1", UserAgent: "suite",
 	})}
 }

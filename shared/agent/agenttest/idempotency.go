@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/plan"
@@ -36,7 +37,7 @@ func idempotencyTests() map[string]func(testing.TB, Fixture) {
 // Attempt makes the context and the attempt of a request with a key. Two requests with the same body are repeats.
 func (n Tenant) Attempt(key, body string) (context.Context, *idempotency.Attempt) {
 	a := idempotency.New(n.ID, key, idempotency.Request{Method: "POST", Path: "/test", Body: []byte(body)})
-	return idempotency.With(n.Ctx, a), a
+	return call.Derive(n.Ctx, func(c *call.Call) { c.Attempt = a }), a
 }
 
 // withoutValues is the record without the values that a stored answer does not hold.

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
-	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/rehearsal"
 )
@@ -25,6 +25,12 @@ func rehearsalTests() map[string]func(testing.TB, Fixture) {
 	}
 }
 
+// rehearsing returns the context of a rehearsed call, and what it records.
+func (n Tenant) rehearsing() (context.Context, *rehearsal.Rehearsal) {
+	r := &rehearsal.Rehearsal{}
+	return call.Derive(n.Ctx, func(c *call.Call) { c.Rehearsal = r }), r
+}
+
 // wantUnwritten runs rehearse and reports what it wrote.
 func (n Tenant) wantUnwritten(id string, rehearse func(context.Context, *rehearsal.Rehearsal)) {
 	n.t.Helper()
@@ -37,7 +43,7 @@ func (n Tenant) wantUnwritten(id string, rehearse func(context.Context, *rehears
 	}
 	before, existed := record()
 	usage, entries, nudges := n.Usage(), len(n.Entries()), n.fixture.Nudges.Count(id)
-	rehearse(rehearsal.With(n.Ctx))
+	rehearse(n.rehearsing())
 	after, exists := record()
 	equal(n.t, "the agent has a record after the rehearsal", exists, existed)
 	sameRecord(n.t, "the record after the rehearsal", after, before)
@@ -139,7 +145,7 @@ func rehearsedCreationsDoNotCount(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Enterprise)
 	store := w.limitedStore(t, Now())
 	rehearse := func() error {
-		ctx, _ := rehearsal.With(org.Ctx)
+		ctx, _ := org.rehearsing()
 		_, err := store.Create(ctx, Draft(plan.Hobby))
 		return err
 	}
@@ -158,8 +164,9 @@ func rehearsedKey(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Pro)
 	a := org.Create(plan.Starter)
 	org.wantUnwritten(a.ID, func(ctx context.Context, _ *rehearsal.Rehearsal) {
-		keyed, attempt := org.Attempt("k", "rehearsed")
-		if _, err := w.Store.Change(idempotency.With(ctx, idempotency.From(keyed)), a.ID, stop); err != nil {
+		_, attempt := org.Attempt("k", "rehearsed")
+		ctx = call.Derive(ctx, func(c *call.Call) { c.Attempt = attempt })
+		if _, err := w.Store.Change(ctx, a.ID, stop); err != nil {
 			t.Fatal(err)
 		}
 		equal(t, "the key is used", attempt.Used(), false)

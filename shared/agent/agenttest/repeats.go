@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
-	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/plan"
 )
 
@@ -17,7 +17,7 @@ func unstoredAnswer(t testing.TB, w Fixture) {
 	a := org.Create(plan.Hobby)
 	for want := range 3 {
 		ctx, attempt := org.Attempt("k", "reveal")
-		idempotency.DiscardAnswer(ctx)
+		call.From(ctx).Attempt.DiscardAnswer()
 		got, err := w.Store.Change(ctx, a.ID, func(a *agent.Agent) error {
 			a.Rollout++
 			return nil
@@ -35,13 +35,13 @@ func unstoredAnswer(t testing.TB, w Fixture) {
 		"stop":    act(agent.Stop),
 	} {
 		ctx, _ := org.Attempt("k", "reveal another")
-		idempotency.DiscardAnswer(ctx)
+		call.From(ctx).Attempt.DiscardAnswer()
 		if _, err := w.Store.Change(ctx, a.ID, apply); fault.Code(err) != "idempotency_key_reused" {
 			t.Errorf("%s with another request's key = %v, want idempotency_key_reused", name, err)
 		}
 	}
 	ctx, attempt := org.Attempt("k", "reveal")
-	idempotency.DiscardAnswer(ctx)
+	call.From(ctx).Attempt.DiscardAnswer()
 	got, err := w.Store.Change(ctx, a.ID, func(*agent.Agent) error { return nil })
 	if err != nil {
 		t.Errorf("repeat with an empty change: %v", err)

@@ -11,6 +11,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/plan"
 )
@@ -78,7 +79,7 @@ func create(t testing.TB, w Fixture) {
 	equal(t, "the entry's outcome", e.Outcome, audit.Succeeded)
 	equal(t, "the entry's target", e.Target, audit.Target{Type: "agent", ID: draft.ID, Name: draft.Name})
 	equal(t, "the entry's actor", e.Actor.ID, got.CreatedBy)
-	equal(t, "the entry's request", e.Request, audit.From(org.Ctx))
+	equal(t, "the entry's request", e.Request, call.From(org.Ctx).Request)
 	equal(t, "time that the entry is kept", e.ExpiresAt.Sub(e.CreatedAt), 30*24*time.Hour)
 }
 

@@ -51,7 +51,7 @@ func createdKeyIsFound(t *testing.T, w Fixture) {
 	})
 	expired := org.create(func(k *apikey.Key) { k.Role, k.ExpiresAt = role.Member, now().Add(-time.Hour) })
 	for _, want := range []apikey.Key{k, expired} {
-		_, got, err := w.Finder.Find(t.Context(), want.Hash, document.Ref{})
+		got, _, err := w.Finder.Find(t.Context(), want.Hash, document.Ref{})
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("apikeytest: Find = %+v, %v\nwant %+v", got, err, want)
 		}
@@ -196,7 +196,7 @@ func touchRecordsUse(t *testing.T, w Fixture) {
 		"used long ago": {key: long, wantRecorded: true},
 		"just used":     {key: recent, wantRecorded: false},
 	} {
-		_, got, err := w.Finder.Find(t.Context(), c.key.Hash, document.Ref{})
+		got, _, err := w.Finder.Find(t.Context(), c.key.Hash, document.Ref{})
 		if err != nil {
 			t.Fatalf("apikeytest: find the key %s: %v", name, err)
 		}

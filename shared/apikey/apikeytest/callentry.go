@@ -50,7 +50,7 @@ func changesWriteAuditEntries(t *testing.T, w Fixture) {
 		{name: "revoke another key", org: org, do: revoke(last.ID), wantCode: "", wantTarget: last.ID},
 	} {
 		before := len(step.org.entries())
-		ctx, entry := audit.WithCallEntry(step.org.ctx)
+		ctx, entry := step.org.call()
 		err := step.do(ctx)
 		added := step.org.entries()[before:]
 		if got := fault.Code(err); got != step.wantCode {
@@ -94,7 +94,7 @@ func checkEntry(t *testing.T, step string, got audit.Entry, wantID string, wantT
 
 func changesOfOneCallShareEntry(t *testing.T, w Fixture) {
 	org := w.tenant(t)
-	ctx, entry := audit.WithCallEntry(org.ctx)
+	ctx, entry := org.call()
 	k := newKey()
 	if _, err := w.Store.Create(ctx, k); err != nil {
 		t.Fatalf("apikeytest: create a key: %v", err)

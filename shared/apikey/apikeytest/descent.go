@@ -10,6 +10,7 @@ import (
 
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
@@ -32,7 +33,7 @@ func descentTests() map[string]func(*testing.T, Fixture) {
 // as is the tenant with requests that authenticate with a key.
 func (n tenant) as(k apikey.Key) tenant {
 	caller := identity.Caller{Type: identity.APIKey, ID: k.ID, OrganizationID: n.id, Role: identity.RoleAdmin}
-	n.ctx = audit.With(identity.With(n.t.Context(), caller), audit.Request{Action: "TestKey"})
+	n.ctx = call.WithRequest(call.As(n.t.Context(), caller), audit.Request{Action: "TestKey"})
 	return n
 }
 
@@ -53,7 +54,7 @@ func (n tenant) live(keys ...apikey.Key) []string {
 	n.t.Helper()
 	var ids []string
 	for _, k := range keys {
-		_, found, err := n.fixture.Finder.Find(n.ctx, k.Hash, document.Ref{})
+		found, _, err := n.fixture.Finder.Find(n.ctx, k.Hash, document.Ref{})
 		switch {
 		case err == nil:
 			ids = append(ids, found.ID)
@@ -69,7 +70,7 @@ func keysKeyIsBounded(t *testing.T, w Fixture) {
 	parent := org.create(func(k *apikey.Key) { k.ExpiresAt = now().Add(time.Hour) })
 	child := org.makeWith(parent)
 	grandchild := org.makeWith(child)
-	_, stored, err := w.Finder.Find(t.Context(), grandchild.Hash, document.Ref{})
+	stored, _, err := w.Finder.Find(t.Context(), grandchild.Hash, document.Ref{})
 	if err != nil || !reflect.DeepEqual(stored, grandchild) {
 		t.Errorf("apikeytest: Find = %+v, %v\nwant what Create returned, %+v", stored, err, grandchild)
 	}
@@ -112,7 +113,7 @@ func revocationIncludesDescendants(t *testing.T, w Fixture) {
 		t.Errorf("apikeytest: revoke another organization's key: %v, want not found", err)
 	}
 	before := len(org.entries())
-	ctx, entry := audit.WithCallEntry(org.ctx)
+	ctx, entry := org.call()
 	if err := w.Store.RevokeWithDescendants(ctx, parent.ID); err != nil {
 		t.Fatalf("apikeytest: revoke with descendants: %v", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
@@ -42,7 +43,7 @@ type tenant struct {
 func (w Fixture) tenant(t *testing.T) tenant {
 	id := "org_" + random()
 	caller := identity.Caller{Type: identity.Session, ID: "user_1", OrganizationID: id, Role: identity.RoleAdmin}
-	return tenant{t, w, id, audit.With(identity.With(t.Context(), caller), audit.Request{Action: "TestKey"})}
+	return tenant{t, w, id, call.WithRequest(call.As(t.Context(), caller), audit.Request{Action: "TestKey"})}
 }
 
 func random() string {

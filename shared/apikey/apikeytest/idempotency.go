@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/idempotency"
 )
@@ -26,7 +28,13 @@ func idempotencyTests() map[string]func(*testing.T, Fixture) {
 // attempt makes the context of a request with an idempotency key and a body, and the request's attempt.
 func (n tenant) attempt(key, body string) (context.Context, *idempotency.Attempt) {
 	a := idempotency.New(n.id, key, idempotency.Request{Method: "POST", Path: "/test", Body: []byte(body)})
-	return idempotency.With(n.ctx, a), a
+	return call.Derive(n.ctx, func(c *call.Call) { c.Attempt = a }), a
+}
+
+// call makes the context of an audited request, and its pending entry.
+func (n tenant) call() (context.Context, *audit.CallEntry) {
+	entry := audit.NewCallEntry()
+	return call.Derive(n.ctx, func(c *call.Call) { c.Entry = entry }), entry
 }
 
 func repeatedCreation(t *testing.T, w Fixture) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
@@ -45,7 +46,7 @@ type tenant struct {
 func (w Fixture) tenant(t *testing.T, p plan.ID) tenant {
 	t.Helper()
 	n := tenant{t: t, fixture: w, log: w.Log(t, now), id: "org_" + random()}
-	n.ctx = identity.With(t.Context(), identity.Caller{ID: "user_1", OrganizationID: n.id, Role: identity.RoleAdmin})
+	n.ctx = call.As(t.Context(), identity.Caller{ID: "user_1", OrganizationID: n.id, Role: identity.RoleAdmin})
 	if p != "" {
 		n.setPlan(p)
 	}

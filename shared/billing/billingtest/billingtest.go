@@ -15,6 +15,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
@@ -62,9 +63,9 @@ func (w Fixture) tenant(t *testing.T) (id string, ctx context.Context) {
 	if err := w.Directory.Ensure(t.Context(), id, organization.User{}); err != nil {
 		t.Fatalf("billingtest: create an organization: %v", err)
 	}
-	ctx = identity.With(t.Context(),
+	ctx = call.As(t.Context(),
 		identity.Caller{Type: identity.System, ID: "stripe", OrganizationID: id, Role: identity.RoleAdmin})
-	return id, audit.With(ctx, audit.Request{Action: "ChangeSubscription", RequestID: "request_1"})
+	return id, call.WithRequest(ctx, audit.Request{Action: "ChangeSubscription", RequestID: "request_1"})
 }
 
 func (w Fixture) account(t *testing.T, id string) billing.Account {

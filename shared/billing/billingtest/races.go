@@ -9,6 +9,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
@@ -60,9 +61,9 @@ func (w Fixture) act(ctx context.Context, agentID string, trigger agent.Trigger)
 // startNeedsPayment checks that an organization that owes payment can't create or start agents, but can do all else.
 func startNeedsPayment(t *testing.T, w Fixture) {
 	id, system := w.tenant(t)
-	admin := identity.With(system,
+	admin := call.As(system,
 		identity.Caller{Type: identity.Session, ID: "user_1", OrganizationID: id, Role: identity.RoleAdmin})
-	key := identity.With(system,
+	key := call.As(system,
 		identity.Caller{Type: identity.APIKey, ID: "key_1", OrganizationID: id, Role: identity.RoleAdmin})
 	setAccount := func(status billing.Status, on plan.ID, suspended bool) {
 		t.Helper()
@@ -131,7 +132,7 @@ func suspensionRefusesStart(t *testing.T, w Fixture) {
 		"start from error":   {trigger: agent.Start},
 	} {
 		id, system := w.tenant(t)
-		admin := identity.With(system,
+		admin := call.As(system,
 			identity.Caller{Type: identity.Session, ID: "user_1", OrganizationID: id, Role: identity.RoleAdmin})
 		g, err := w.Agents.Create(admin, agenttest.Draft(plan.Hobby))
 		if err != nil {

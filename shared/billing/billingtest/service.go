@@ -11,6 +11,7 @@ import (
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
@@ -153,11 +154,11 @@ func eventFailsWithProvider(t *testing.T, w Fixture) {
 
 // asOperator is the context of an operator's command on an organization.
 func asOperator(ctx context.Context, id string) context.Context {
-	ctx = identity.With(ctx, identity.Caller{
+	ctx = call.As(ctx, identity.Caller{
 		Type: identity.Operator, ID: "ops", OrganizationID: id,
 		Role: identity.RoleAdmin,
 	})
-	return audit.With(ctx, audit.Request{Action: "SetPlan", RequestID: "request_1"})
+	return call.WithRequest(ctx, audit.Request{Action: "SetPlan", RequestID: "request_1"})
 }
 
 // wantEntry checks that the audit log of an organization has an entry.

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/page"
 )
@@ -110,7 +110,7 @@ func (m *Memory) Get(ctx context.Context, id string) (metrics.Snapshot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s, ok := m.snapshots[id]
-	if organization := identity.From(ctx).OrganizationID; !ok || organization == "" ||
+	if organization := call.From(ctx).Caller.OrganizationID; !ok || organization == "" ||
 		s.OrganizationID != organization {
 		return metrics.Snapshot{}, metrics.NotFound()
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/metrics/metricstest"
 )
 
@@ -16,10 +16,10 @@ func TestMemory_KeepsTheStoreContract(t *testing.T) {
 		return metricstest.Fixture{
 			Store: m, Records: m, Flush: func() {},
 			Create: func(ctx context.Context) (agent.Agent, error) {
-				return m.Put(agent.Agent{OrganizationID: identity.From(ctx).OrganizationID}), nil
+				return m.Put(agent.Agent{OrganizationID: call.From(ctx).Caller.OrganizationID}), nil
 			},
 			Change: func(ctx context.Context, id string) error {
-				m.Put(agent.Agent{ID: id, OrganizationID: identity.From(ctx).OrganizationID})
+				m.Put(agent.Agent{ID: id, OrganizationID: call.From(ctx).Caller.OrganizationID})
 				return nil
 			},
 			Remove: func(_ context.Context, id string) error { m.Delete(id); return nil },

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/metrics"
@@ -70,7 +71,7 @@ func random() string {
 
 // asMember is the context of a caller of an organization.
 func asMember(ctx context.Context, organization string) context.Context {
-	return identity.With(ctx,
+	return call.As(ctx,
 		identity.Caller{Type: identity.APIKey, ID: "key", OrganizationID: organization, Role: identity.RoleAdmin})
 }
 

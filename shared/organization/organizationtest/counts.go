@@ -12,6 +12,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
@@ -66,7 +67,7 @@ func (w CountsFixture) tenant(t *testing.T) tenant {
 	if err := w.SetPlan(t.Context(), id, plan.Enterprise); err != nil {
 		t.Fatalf("organizationtest: set the plan: %v", err)
 	}
-	return tenant{t, w, id, identity.With(t.Context(),
+	return tenant{t, w, id, call.As(t.Context(),
 		identity.Caller{ID: "u", OrganizationID: id, Role: identity.RoleAdmin})}
 }
 

@@ -66,7 +66,7 @@ func (s Accounts) Save(ctx context.Context, a billing.Account, eventID string) e
 }
 
 // commitAccount commits an account with its audit entry and its event.
-func (d *Database) commitAccount(c change, a billing.Account, eventID string) error {
+func (d *Database) commitAccount(c *change, a billing.Account, eventID string) error {
 	o, ok := d.organizations[a.ID]
 	switch {
 	case !ok:

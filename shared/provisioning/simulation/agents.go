@@ -12,6 +12,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
+	apicall "agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/page"
@@ -51,7 +52,7 @@ func own(d document, exists bool, caller identity.Caller) (agent.Agent, error) {
 func (s Agents) Get(ctx context.Context, id string) (a agent.Agent, err error) {
 	err = s.Process.Look(ctx, DatabaseService, "get agent", func() (err error) {
 		found, ok := s.Database.agents[id]
-		a, err = own(found, ok, identity.From(ctx))
+		a, err = own(found, ok, apicall.From(ctx).Caller)
 		return err
 	})
 	return a, read(err)
@@ -85,7 +86,7 @@ func (s Agents) List(ctx context.Context, f agent.Filter, p page.Request) (found
 	err = s.Process.Look(ctx, DatabaseService, "list agents", func() error {
 		var all []agent.Agent
 		for _, a := range s.Database.Agents() {
-			if a.OrganizationID == identity.From(ctx).OrganizationID && matches(a, f) {
+			if a.OrganizationID == apicall.From(ctx).Caller.OrganizationID && matches(a, f) {
 				all = append(all, a)
 			}
 		}
@@ -129,7 +130,7 @@ func (s Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 		return agent.Agent{}, err
 	}
 	c := s.Database.beginChange(ctx, uuid.NewString(), s.Process.Now())
-	a.OrganizationID, a.CreatedBy, a.ChangeID = c.caller.OrganizationID, c.caller.ID, c.id
+	a.OrganizationID, a.CreatedBy, a.ChangeID = c.call.Caller.OrganizationID, c.call.Caller.ID, c.id
 	var created agent.Agent
 	err = attempts(ctx, func(bool) error {
 		var read state
@@ -154,7 +155,7 @@ func (s Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 		if err := chargeNew(c, &read, a, size, s.Creations); err != nil {
 			return err
 		}
-		if c.rehearsal != nil {
+		if c.call.Rehearsal != nil {
 			created = c.rehearse(before, cloneAgent(a), read)
 			return nil
 		}
@@ -164,8 +165,8 @@ func (s Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 	if err != nil {
 		return agent.Agent{}, err
 	}
-	c.attempt.Use()
-	if c.rehearsal == nil && !c.attempt.Replayed() && !a.StoringSecrets(c.at) {
+	c.use()
+	if c.call.Rehearsal == nil && !c.call.Attempt.Replayed() && !a.StoringSecrets(c.at) {
 		s.nudge(ctx, a.ID)
 	}
 	return created, nil
@@ -192,7 +193,7 @@ func (s Agents) Change(ctx context.Context, id string, apply func(*agent.Agent) 
 		if err != nil {
 			return err
 		}
-		c.trail.SetTarget(audit.Target{Type: "agent", ID: before.ID, Name: before.Name})
+		c.call.Entry.SetTarget(audit.Target{Type: "agent", ID: before.ID, Name: before.Name})
 		if read.committed {
 			result, nudge = before, true
 			return nil
@@ -204,8 +205,8 @@ func (s Agents) Change(ctx context.Context, id string, apply func(*agent.Agent) 
 		found := rehearsal.State{Agent: before, Organization: read.org.Organization}
 		if !changed {
 			result, nudge = before, false
-			if c.rehearsal != nil {
-				c.rehearsal.Record(found, found)
+			if c.call.Rehearsal != nil {
+				c.call.Rehearsal.Record(found, found)
 			}
 			return s.keepAnswer(ctx, c, read, before)
 		}
@@ -214,7 +215,7 @@ func (s Agents) Change(ctx context.Context, id string, apply func(*agent.Agent) 
 			return err
 		}
 		after.ChangeID = c.id
-		if c.rehearsal != nil {
+		if c.call.Rehearsal != nil {
 			result, nudge = c.rehearse(found, after, read), false
 			return nil
 		}
@@ -224,7 +225,7 @@ func (s Agents) Change(ctx context.Context, id string, apply func(*agent.Agent) 
 	if err != nil {
 		return agent.Agent{}, err
 	}
-	c.attempt.Use()
+	c.use()
 	if nudge {
 		s.nudge(ctx, result.ID)
 	}

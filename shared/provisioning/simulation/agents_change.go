@@ -40,8 +40,8 @@ func attempts(ctx context.Context, try func(again bool) error) error {
 	}
 }
 
-func chargeNew(c change, s *state, a agent.Agent, size plan.Plan, limit ratelimit.Limit) error {
-	if c.caller.Type != identity.System {
+func chargeNew(c *change, s *state, a agent.Agent, size plan.Plan, limit ratelimit.Limit) error {
+	if c.call.Caller.Type != identity.System {
 		if err := s.org.CheckMayStart(); err != nil {
 			return err
 		}
@@ -56,12 +56,12 @@ func chargeNew(c change, s *state, a agent.Agent, size plan.Plan, limit ratelimi
 }
 
 // keepAnswer stores the answer to a request that found its agent already as it should be.
-func (s Agents) keepAnswer(ctx context.Context, c change, read state, a agent.Agent) error {
-	if c.attempt == nil || read.answered && !c.amends {
+func (s Agents) keepAnswer(ctx context.Context, c *change, read state, a agent.Agent) error {
+	if !c.keyed || read.answered && !c.call.Attempt.Amending() {
 		return nil
 	}
 	return s.Process.Step(ctx, DatabaseService, "commit answer", func() error {
-		if s.Database.answers[c.attempt.ID].version != read.answer.version {
+		if s.Database.answers[c.call.Attempt.ID].version != read.answer.version {
 			return errConflict
 		}
 		s.Database.Commits++
@@ -88,8 +88,8 @@ func applied(before agent.Agent, apply func(*agent.Agent) error) (after agent.Ag
 	return after, !sameRecord(before, after), nil
 }
 
-func chargeChanged(c change, s *state, before, after agent.Agent) error {
-	if after.Started(before) && c.caller.Type != identity.System {
+func chargeChanged(c *change, s *state, before, after agent.Agent) error {
+	if after.Started(before) && c.call.Caller.Type != identity.System {
 		if err := s.org.CheckMayStart(); err != nil {
 			return err
 		}
@@ -133,22 +133,22 @@ func (s Agents) nudge(ctx context.Context, id string) {
 
 // present returns the agent that the change begins from: the stored one, or the outcome of the earlier changes of a
 // rehearsed call. Errors: NotFound.
-func (c change) present(s state) (agent.Agent, error) {
-	if rehearsed, ok := c.rehearsal.Present(); ok {
+func (c *change) present(s state) (agent.Agent, error) {
+	if rehearsed, ok := c.call.Rehearsal.Present(); ok {
 		return rehearsed.Agent, nil
 	}
-	return own(s.target, s.exists, c.caller)
+	return own(s.target, s.exists, c.call.Caller)
 }
 
 // rehearse records a change of a rehearsed call in place of its commit, and returns the agent as it would be.
-func (c change) rehearse(before rehearsal.State, after agent.Agent, charged state) agent.Agent {
-	c.rehearsal.Record(before, rehearsal.State{Agent: after, Organization: charged.org.Organization})
+func (c *change) rehearse(before rehearsal.State, after agent.Agent, charged state) agent.Agent {
+	c.call.Rehearsal.Record(before, rehearsal.State{Agent: after, Organization: charged.org.Organization})
 	return after
 }
 
 // commit commits a new or changed agent. A commit that fails may still take effect later, while the call goes on: it
 // saves nothing that the caller reads.
-func (s Agents) commit(ctx context.Context, c change, read state, before, after agent.Agent) (agent.Agent, error) {
+func (s Agents) commit(ctx context.Context, c *change, read state, before, after agent.Agent) (agent.Agent, error) {
 	var saved agent.Agent
 	isNew, step := before.ID == "", "commit change"
 	if isNew {

@@ -7,9 +7,9 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
+	apicall "agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/idempotency"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/secret"
 )
@@ -82,11 +82,12 @@ func (w *World) request(c *call) {
 	c.running, c.answered, c.err = true, false, nil
 	c.attempts++
 	w.start(c.action, func(ctx context.Context, p *Process) error {
-		ctx = context.WithValue(identity.With(ctx, caller()), callKey{}, c.name)
-		ctx = audit.With(ctx, audit.Request{Action: c.action, RequestID: c.name})
-		ctx, pending := audit.WithCallEntry(ctx)
-		ctx = idempotency.With(ctx, idempotency.New(organizationID, c.name,
-			idempotency.Request{Method: c.action, Path: "agents", Body: []byte(c.name)}))
+		pending := audit.NewCallEntry()
+		ctx = apicall.With(ctx, &apicall.Call{
+			Caller: caller(), Request: audit.Request{Action: c.action, RequestID: c.name}, Entry: pending,
+			Attempt: idempotency.New(organizationID, c.name,
+				idempotency.Request{Method: c.action, Path: "agents", Body: []byte(c.name)}),
+		})
 		err := w.handle(ctx, p, c)
 		if err == nil && c.undisturbed {
 			w.checkStored(c)

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,11 +10,10 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
+	apicall "agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/idempotency"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
-	"agents.example/controlplane/shared/rehearsal"
 	"agents.example/controlplane/shared/secret"
 )
 
@@ -21,31 +21,26 @@ import (
 type change struct {
 	id      string
 	at      time.Time
-	caller  identity.Caller
-	request audit.Request
-	trail   *audit.CallEntry
+	call    *apicall.Call
 	entryID string
 	first   func() bool // whether this is the first change of the call that sends a commit
-	attempt *idempotency.Attempt
-	amends  bool
-	call    string
-	// rehearsal records the change instead of a commit; nil for a real change.
-	rehearsal *rehearsal.Rehearsal
+	// keyed: the call's idempotency key covers the change.
+	keyed bool
 }
 
-func (d *Database) beginChange(ctx context.Context, id string, at time.Time) change {
-	c := change{
-		id: id, at: at, caller: identity.From(ctx), request: audit.From(ctx), trail: audit.CallEntryFrom(ctx),
-		entryID: id, call: callFrom(ctx), rehearsal: rehearsal.From(ctx),
+func (d *Database) beginChange(ctx context.Context, id string, at time.Time) *change {
+	made := apicall.From(ctx)
+	return &change{
+		id: id, at: at, call: made, entryID: cmp.Or(made.Entry.ID(), id), first: sync.OnceValue(made.Entry.Claim),
+		keyed: made.Rehearsal == nil && made.Attempt.Covers(),
 	}
-	c.first = sync.OnceValue(c.trail.Claim)
-	if c.trail.ID() != "" {
-		c.entryID = c.trail.ID()
+}
+
+// use records that the change was decided.
+func (c *change) use() {
+	if c.keyed {
+		c.call.Attempt.Use()
 	}
-	if a := idempotency.From(ctx); a != nil && c.rehearsal == nil && (!a.Used() || a.Amending()) {
-		c.attempt, c.amends = a, a.Used()
-	}
-	return c
 }
 
 // state is what a change reads before it decides.
@@ -59,23 +54,23 @@ type state struct {
 	committed bool
 }
 
-func (d *Database) readState(c change, agentID string) (state, error) {
-	s := state{org: d.organizations[c.caller.OrganizationID]}
+func (d *Database) readState(c *change, agentID string) (state, error) {
+	s := state{org: d.organizations[c.call.Caller.OrganizationID]}
 	if s.org.ID == "" {
-		s.org.Organization = organization.New(c.caller.OrganizationID, c.at)
+		s.org.Organization = organization.New(c.call.Caller.OrganizationID, c.at)
 	}
-	if rehearsed, ok := c.rehearsal.Present(); ok {
+	if rehearsed, ok := c.call.Rehearsal.Present(); ok {
 		s.org.Organization = rehearsed.Organization
 	}
 	s.target, s.exists = d.agents[agentID]
 	s.committed = slices.Contains(d.Entries[c.entryID].Commits, c.id)
 	if s.committed {
-		c.trail.MarkWritten()
+		c.call.Entry.MarkWritten()
 	}
-	if c.attempt != nil {
-		s.answer, s.answered = d.answers[c.attempt.ID]
+	if c.keyed {
+		s.answer, s.answered = d.answers[c.call.Attempt.ID]
 		s.answered = s.answered && c.at.Before(s.answer.expiresAt)
-		if s.answered && s.answer.fingerprint != c.attempt.Fingerprint {
+		if s.answered && s.answer.fingerprint != c.call.Attempt.Fingerprint {
 			return s, idempotency.Reused()
 		}
 		s.own = s.answered && s.answer.changeID == c.id
@@ -84,14 +79,14 @@ func (d *Database) readState(c change, agentID string) (state, error) {
 }
 
 // replay returns the stored answer, if that answers the change.
-func (c change) replay(s state) (a agent.Agent, ok bool) {
-	if !s.answered || c.amends && !s.own {
+func (c *change) replay(s state) (a agent.Agent, ok bool) {
+	if !s.answered || c.call.Attempt.Amending() && !s.own {
 		return agent.Agent{}, false
 	}
 	if !s.own {
-		c.attempt.Replay()
+		c.call.Attempt.Replay()
 	}
-	if c.attempt.DiscardsAnswer() || s.answer.record == nil {
+	if c.call.Attempt.DiscardsAnswer() || s.answer.record == nil {
 		return agent.Agent{}, false
 	}
 	a = cloneAgent(*s.answer.record)
@@ -102,7 +97,7 @@ func (c change) replay(s state) (a agent.Agent, ok bool) {
 var errConflict = fmt.Errorf("a document was written since it was read")
 
 // commitAgent commits a changed or new agent with everything that belongs to it.
-func (d *Database) commitAgent(c change, s state, before, after agent.Agent, isNew bool) (agent.Agent, error) {
+func (d *Database) commitAgent(c *change, s state, before, after agent.Agent, isNew bool) (agent.Agent, error) {
 	present, exists := d.agents[after.ID]
 	entry, hasEntry := d.Entries[c.entryID]
 	moved := held(after).Minus(held(before))
@@ -115,7 +110,7 @@ func (d *Database) commitAgent(c change, s state, before, after agent.Agent, isN
 		return agent.Agent{}, errConflict
 	case c.first() && hasEntry:
 		return agent.Agent{}, errConflict
-	case c.attempt != nil && (!s.answered || c.amends) && d.answers[c.attempt.ID].version != s.answer.version:
+	case c.keyed && (!s.answered || c.call.Attempt.Amending()) && d.answers[c.call.Attempt.ID].version != s.answer.version:
 		return agent.Agent{}, errConflict
 	}
 	if d.Started != nil && after.Status == agent.Provisioning && before.Status != agent.Provisioning {
@@ -128,7 +123,7 @@ func (d *Database) commitAgent(c change, s state, before, after agent.Agent, isN
 		s.org.version = d.Commits
 		d.organizations[s.org.ID] = s.org
 	}
-	d.saveOperations(before, after, c.call)
+	d.saveOperations(before, after, c.call.Request.RequestID)
 	d.report(after.ID, agent.Events(before, after))
 	var changes []audit.Change
 	if !isNew {
@@ -137,16 +132,16 @@ func (d *Database) commitAgent(c change, s state, before, after agent.Agent, isN
 	d.writeEntry(c, entry, audit.Target{Type: "agent", ID: after.ID, Name: after.Name}, changes)
 	result := saved.read()
 	d.saveAnswer(c, s, result)
-	c.trail.MarkWritten()
+	c.call.Entry.MarkWritten()
 	return result, nil
 }
 
-func (d *Database) writeEntry(c change, entry Entry, target audit.Target, changes []audit.Change) {
+func (d *Database) writeEntry(c *change, entry Entry, target audit.Target, changes []audit.Change) {
 	if len(entry.Commits) == 0 {
 		entry.Creations++
 		entry.Entry = audit.Entry{
-			ID: c.entryID, OrganizationID: c.caller.OrganizationID, CreatedAt: c.at, Actor: c.caller,
-			Action: c.request.Action, Target: target, Outcome: d.outcome(c), Request: c.request,
+			ID: c.entryID, OrganizationID: c.call.Caller.OrganizationID, CreatedAt: c.at, Actor: c.call.Caller,
+			Action: c.call.Request.Action, Target: target, Outcome: d.outcome(c), Request: c.call.Request,
 			ExpiresAt: d.expiry(c),
 		}
 	}
@@ -156,38 +151,38 @@ func (d *Database) writeEntry(c change, entry Entry, target audit.Target, change
 }
 
 // outcome is what a change writes into its audit entry.
-func (d *Database) outcome(c change) string {
+func (d *Database) outcome(c *change) string {
 	if d.Rules.FirstOutcome {
 		return audit.Succeeded
 	}
-	return c.trail.Outcome()
+	return c.call.Entry.Outcome()
 }
 
 // expiry is when the retention of a change's audit entry ends.
-func (d *Database) expiry(c change) time.Time {
-	p, err := plan.Get(d.organizations[c.caller.OrganizationID].Plan)
+func (d *Database) expiry(c *change) time.Time {
+	p, err := plan.Get(d.organizations[c.call.Caller.OrganizationID].Plan)
 	if err != nil {
 		return c.at
 	}
 	return c.at.AddDate(0, 0, p.AuditRetentionDays)
 }
 
-func (d *Database) saveAnswer(c change, s state, record agent.Agent) {
-	if c.attempt == nil || s.answered && !c.amends {
+func (d *Database) saveAnswer(c *change, s state, record agent.Agent) {
+	if !c.keyed || s.answered && !c.call.Attempt.Amending() {
 		return
 	}
 	kept := answer{
-		fingerprint: c.attempt.Fingerprint, changeID: c.id, expiresAt: c.at.Add(idempotency.Retention),
+		fingerprint: c.call.Attempt.Fingerprint, changeID: c.id, expiresAt: c.at.Add(idempotency.Retention),
 		version: d.Commits,
 	}
-	if !c.attempt.DiscardsAnswer() {
+	if !c.call.Attempt.DiscardsAnswer() {
 		record = cloneAgent(record)
 		for i := range record.Env {
 			record.Env[i].Value = ""
 		}
 		kept.record = &record
 	}
-	d.answers[c.attempt.ID] = kept
+	d.answers[c.call.Attempt.ID] = kept
 }
 
 func (d *Database) saveOperations(before, after agent.Agent, call string) {

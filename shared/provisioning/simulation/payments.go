@@ -9,6 +9,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/billing"
+	apicall "agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
@@ -123,9 +124,12 @@ func (w *World) pay(p payment) {
 		s.Plan = unknownPlan
 	case suspend, unsuspend:
 		w.start("operator", func(ctx context.Context, p2 *Process) error {
-			ctx = audit.With(identity.With(ctx, identity.Caller{
-				Type: identity.System, ID: "operator", OrganizationID: organizationID, Role: identity.RoleAdmin,
-			}), audit.Request{Action: "Suspend", RequestID: "operator"})
+			ctx = apicall.With(ctx, &apicall.Call{
+				Caller: identity.Caller{
+					Type: identity.System, ID: "operator", OrganizationID: organizationID, Role: identity.RoleAdmin,
+				},
+				Request: audit.Request{Action: "Suspend", RequestID: "operator"},
+			})
 			return w.billing(p2).Suspend(ctx, organizationID, p == suspend)
 		})
 		return

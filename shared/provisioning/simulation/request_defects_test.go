@@ -6,7 +6,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/billing"
-	"agents.example/controlplane/shared/idempotency"
+	apicall "agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
 )
@@ -81,7 +81,7 @@ type withholding struct{ agent.Store }
 
 func (s withholding) Change(ctx context.Context, id string, change func(*agent.Agent) error) (agent.Agent, error) {
 	return s.Store.Change(ctx, id, func(a *agent.Agent) error {
-		if identity.From(ctx).Type == identity.System && a.Status == agent.Error {
+		if apicall.From(ctx).Caller.Type == identity.System && a.Status == agent.Error {
 			return nil
 		}
 		return change(a)
@@ -93,7 +93,7 @@ type stingy struct{ agent.Store }
 
 func (s stingy) Change(ctx context.Context, id string, change func(*agent.Agent) error) (agent.Agent, error) {
 	return s.Store.Change(ctx, id, func(a *agent.Agent) error {
-		if identity.From(ctx).Type == identity.System && a.Status == agent.Paused {
+		if apicall.From(ctx).Caller.Type == identity.System && a.Status == agent.Paused {
 			return nil
 		}
 		return change(a)
@@ -113,7 +113,7 @@ type oblivious struct{ agent.Store }
 
 func (s oblivious) Create(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	a, err := s.Store.Create(ctx, a)
-	if idempotency.From(ctx).Replayed() {
+	if apicall.From(ctx).Attempt.Replayed() {
 		a.Operations = nil
 	}
 	return a, err

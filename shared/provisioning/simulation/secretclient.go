@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	apicall "agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/secret"
 )
@@ -131,7 +132,7 @@ func (c SecretClient) PutFirst(ctx context.Context, id, key string, value []byte
 func (c SecretClient) AddCredentials(ctx context.Context, id, username string) (int64, error) {
 	return c.put(ctx, id, secret.CredentialsKey, func() secretVersion {
 		made := c.Store.generate(username)
-		return secretVersion{credentials: made, value: callFrom(ctx)}
+		return secretVersion{credentials: made, value: apicall.From(ctx).Request.RequestID}
 	})
 }
 
@@ -179,15 +180,6 @@ func (c SecretClient) VersionCreated(ctx context.Context, id, key string, number
 		return nil
 	})
 	return created, found, err
-}
-
-// callKey carries the name of a client's call.
-type callKey struct{}
-
-// callFrom returns the name of the client's call in ctx, or "".
-func callFrom(ctx context.Context) string {
-	name, _ := ctx.Value(callKey{}).(string)
-	return name
 }
 
 // addError is the error of adding a version: it says whether the version was certainly not added.

@@ -10,8 +10,8 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
-	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/secret"
@@ -207,7 +207,7 @@ func auditKeys(t *testing.T, w Fixture) {
 func repeatGetsLastAnswer(t *testing.T, w Fixture) {
 	s := w.scene(t)
 	ctx, first := s.org.Attempt("k", "put")
-	idempotency.Amend(ctx)
+	call.From(ctx).Attempt.Amend()
 	inner := s
 	inner.org.Ctx = ctx
 	id := inner.begin("TOKEN")

@@ -19,6 +19,7 @@ import (
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
@@ -63,7 +64,7 @@ func newDeployment(t *testing.T, factor int) deployment {
 func (d deployment) createTenant(t *testing.T) {
 	t.Helper()
 	const org = "org_1"
-	ctx := identity.With(t.Context(), identity.Caller{
+	ctx := call.As(t.Context(), identity.Caller{
 		Type: identity.Session, ID: "user_1", OrganizationID: org, Role: identity.RoleAdmin,
 	})
 	if err := d.records.Directory().Ensure(ctx, org, organization.User{}); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
@@ -61,7 +62,7 @@ func TestLimits_CountReadsOfAgentsThatAreNotTheCallersAsReads(t *testing.T) {
 // createAgent creates an agent of an organization.
 func (d deployment) createAgent(t *testing.T, org string) (id string) {
 	t.Helper()
-	ctx := identity.With(t.Context(), identity.Caller{
+	ctx := call.As(t.Context(), identity.Caller{
 		Type: identity.Session, ID: "user of " + org, OrganizationID: org, Role: identity.RoleAdmin,
 	})
 	if err := d.records.Directory().Ensure(ctx, org, organization.User{}); err != nil {
