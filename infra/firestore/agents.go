@@ -3,7 +3,6 @@ package firestore
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"time"
 
 	gcp "cloud.google.com/go/firestore"
@@ -12,7 +11,6 @@ import (
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/identity"
-	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
 )
 
@@ -139,7 +137,7 @@ func secretVersionFields(r *agent.VersionRange) fields {
 
 // encodeAgent makes the document of an agent. Of its operations it stores those that are open.
 func encodeAgent(a agent.Agent, writeID string) map[string]any {
-	a.Operations = openOperations(a)
+	a.Operations = a.OpenOperations()
 	return agentFields(&a, &writeID).encode()
 }
 
@@ -188,33 +186,6 @@ func owned(a agent.Agent, caller identity.Caller) (agent.Agent, error) {
 		return agent.Agent{}, agent.NotFound()
 	}
 	return a, nil
-}
-
-// applyChange runs apply on a copy of an agent and reports whether that changed the document. apply can't change the
-// agent's identity.
-func applyChange(before agent.Agent, apply func(*agent.Agent) error) (after agent.Agent, changed bool, err error) {
-	doc := encodeAgent(before, "")
-	after, _, err = decodeAgent(before.ID, inMap(doc))
-	if err != nil {
-		return before, false, err
-	}
-	after.Version = before.Version
-	if err := apply(&after); err != nil {
-		return before, false, err
-	}
-	after.ID, after.OrganizationID, after.ChangeID, after.Version = before.ID, before.OrganizationID, before.ChangeID,
-		before.Version
-	return after, !reflect.DeepEqual(encodeAgent(after, ""), doc), nil
-}
-
-// heldUsage is what an agent takes of its organization's plan. It is zero for an agent on a plan that no longer exists,
-// so that such an agent can still be stopped and deleted. The recount then corrects the organization's usage.
-func heldUsage(a agent.Agent) organization.Usage {
-	u, err := a.HeldUsage()
-	if err != nil {
-		return organization.Usage{}
-	}
-	return u
 }
 
 func agentTarget(a agent.Agent) audit.Target {

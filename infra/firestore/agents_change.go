@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"time"
 
 	gcp "cloud.google.com/go/firestore"
@@ -14,8 +13,6 @@ import (
 	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/logevent"
-	"agents.example/controlplane/shared/organization"
-	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/rehearsal"
 	"agents.example/controlplane/shared/secretwrite"
 )
@@ -30,10 +27,6 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 	ref, ok := s.client.agent(a.ID)
 	if !ok || ref.ID != a.ID {
 		return agent.Agent{}, fmt.Errorf("create an agent: %w", errBadID)
-	}
-	size, err := plan.Get(a.Plan)
-	if err != nil {
-		return agent.Agent{}, fmt.Errorf("create an agent: %w", err)
 	}
 	a.OrganizationID, a.CreatedBy, a.ChangeID = ch.call.Caller.OrganizationID, ch.call.Caller.ID, ch.id
 	created, doc, err := storedAgent(a, ch.id)
@@ -59,7 +52,7 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 			return fault.New(fault.Conflict, "agent_exists", "An agent with this id already exists.")
 		}
 		org := state.org
-		if err := chargeNewAgent(ch, &org, a, size); err != nil {
+		if err := a.ChargeCreation(&org.Organization, ch.call.Caller.Type, s.client.creations, ch.at); err != nil {
 			return err
 		}
 		b := s.client.batch().Create(ref, doc)
@@ -90,21 +83,6 @@ func storedAgent(a agent.Agent, writeID string) (stored agent.Agent, doc map[str
 	doc = encodeAgent(a, writeID)
 	stored, _, err = decodeAgent(a.ID, inMap(doc))
 	return stored, doc, err
-}
-
-// chargeNewAgent checks that the organization may create the agent, adds the agent to its usage, and counts the
-// creation. The rate limit comes last: waiting does not help an organization whose plan has no room.
-func chargeNewAgent(ch *change, org *organizationState, a agent.Agent, size plan.Plan) error {
-	if err := ch.checkMayStart(*org); err != nil {
-		return err
-	}
-	if err := org.CheckFits(size); err != nil {
-		return err
-	}
-	if err := org.chargeUsage(heldUsage(a)); err != nil {
-		return err
-	}
-	return org.CountCreation(ch.client.creations, ch.at)
 }
 
 // chargeNewSecrets charges for the secrets that an agent is created with.
@@ -156,7 +134,7 @@ func (s *Agents) Change(ctx context.Context, id string, apply func(*agent.Agent)
 			result, nudge = before, true
 			return nil
 		}
-		after, changed, err := applyChange(before, apply)
+		after, changed, err := before.Edit(apply)
 		if err != nil {
 			return err
 		}
@@ -164,7 +142,7 @@ func (s *Agents) Change(ctx context.Context, id string, apply func(*agent.Agent)
 			result = before
 			return ch.commitAgentAnswer(ctx, state, before)
 		}
-		nudge = needsNudge(before, after, ch.at)
+		nudge = after.NeedsNudge(before, ch.at)
 		result, err = s.saveChange(ctx, ch, state, before, after)
 		return err
 	})
@@ -191,23 +169,14 @@ func (ch *change) commitAgent(ctx context.Context, b *batch, before, after rehea
 	return a, nil
 }
 
-// needsNudge reports whether a change leaves work to a worker.
-func needsNudge(before, after agent.Agent, now time.Time) bool {
-	// An agent whose secrets are still being stored was not nudged for when it was created.
-	storedSecrets := before.StoringSecrets(now) && !after.StoringSecrets(now)
-	sameOperations := reflect.DeepEqual(encodeAgent(after, "")["operations"], encodeAgent(before, "")["operations"])
-	return after.Generation != before.Generation || after.OperationsDue() && !sameOperations ||
-		storedSecrets && !after.Converged()
-}
-
 // saveChange commits a changed agent. The commit fails when another one wrote the agent since it was read, or the
 // organization, if the agent starts or its usage changes.
 func (s *Agents) saveChange(ctx context.Context, ch *change, state changeState, before, after agent.Agent) (agent.Agent,
 	error,
 ) {
 	org := state.org
-	moved := heldUsage(after).Minus(heldUsage(before))
-	if err := chargeChangedAgent(ch, &org, before, after, moved); err != nil {
+	depends, err := after.ChargeChange(&org.Organization, ch.call.Caller.Type, before)
+	if err != nil {
 		return agent.Agent{}, err
 	}
 	read, err := updateTimeOf(before.Version)
@@ -221,8 +190,7 @@ func (s *Agents) saveChange(ctx context.Context, ch *change, state changeState, 
 	}
 	ref, _ := s.client.agent(after.ID)
 	b := s.client.batch().Update(ref, updates(doc), gcp.LastUpdateTime(read))
-	// A start also depends on the organization's account: the commit must fail if that changed since it was read.
-	if moved != (organization.Usage{}) || after.Started(before) {
+	if depends {
 		org.saveUsage(b)
 	}
 	s.client.saveOperations(b, before, after)
@@ -231,26 +199,6 @@ func (s *Agents) saveChange(ctx context.Context, ch *change, state changeState, 
 	ch.saveAgentAnswer(b, state.answer, "", after)
 	return ch.commitAgent(ctx, b, rehearsal.State{Agent: before, Organization: state.org.Organization},
 		rehearsal.State{Agent: saved, Organization: org.Organization})
-}
-
-// chargeChangedAgent checks that the organization may start the agent and move it to its new plan, and adds the
-// difference to the organization's usage.
-func chargeChangedAgent(ch *change, org *organizationState, before, after agent.Agent, moved organization.Usage) error {
-	if after.Started(before) {
-		if err := ch.checkMayStart(*org); err != nil {
-			return err
-		}
-	}
-	if after.Plan != before.Plan {
-		size, err := plan.Get(after.Plan)
-		if err != nil {
-			return fmt.Errorf("change an agent's plan: %w", err)
-		}
-		if err := org.CheckFits(size); err != nil {
-			return err
-		}
-	}
-	return org.chargeUsage(moved)
 }
 
 // nudgeTimeout keeps a slow queue from delaying an answer. The sweep makes up for a lost nudge.

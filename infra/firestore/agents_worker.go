@@ -103,7 +103,7 @@ func (s *WorkerStore) Remove(ctx context.Context, a agent.Agent, d agent.Deletio
 		if w.agent.Status == agent.Deleting {
 			s.client.saveDeletion(b, agent.NewDeletionRecord(w.agent, d, s.client.now()))
 		}
-		w.chargeUsage(b, organization.Usage{}.Minus(heldUsage(w.agent)))
+		w.chargeUsage(b, organization.Usage{}.Minus(w.agent.HeldUsage()))
 		w.writeEvents(b, agent.DeletedEvents(w.agent))
 		_, err := s.client.commit(ctx, b)
 		return err
@@ -261,7 +261,7 @@ func (w *workerWrite) readState(ctx context.Context) (committed bool, err error)
 
 // saveChange applies change to the agent and commits the result, unless nothing changed.
 func (w *workerWrite) saveChange(ctx context.Context, change func(*agent.Agent)) (changed bool, err error) {
-	after, changed, err := applyChange(w.agent, func(a *agent.Agent) error {
+	after, changed, err := w.agent.Edit(func(a *agent.Agent) error {
 		change(a)
 		return nil
 	})
@@ -270,7 +270,7 @@ func (w *workerWrite) saveChange(ctx context.Context, change func(*agent.Agent))
 	}
 	doc := encodeAgent(after, w.id)
 	b := w.client.batch().Update(w.ref, updates(doc), gcp.LastUpdateTime(w.read))
-	w.chargeUsage(b, heldUsage(after).Minus(heldUsage(w.agent)))
+	w.chargeUsage(b, after.HeldUsage().Minus(w.agent.HeldUsage()))
 	w.client.saveOperations(b, w.agent, after)
 	w.writeEvents(b, agent.Events(w.agent, after))
 	version, err := w.client.commit(ctx, b)

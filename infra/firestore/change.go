@@ -14,7 +14,6 @@ import (
 	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/idempotency"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 )
 
@@ -162,15 +161,6 @@ func (ch *change) retryUntilDecided(ctx context.Context, try func(ctx context.Co
 	return nil
 }
 
-// checkMayStart checks that the organization may start an agent. It does not check the control plane's own changes,
-// which only restart what was allowed before.
-func (ch *change) checkMayStart(org organizationState) error {
-	if ch.call.Caller.Type == identity.System {
-		return nil
-	}
-	return org.CheckMayStart()
-}
-
 // organizationState is the organization as a change read it.
 type organizationState struct {
 	organization.Organization
@@ -184,15 +174,6 @@ func (ch *change) organizationStateOf(snap *gcp.DocumentSnapshot) (organizationS
 	}
 	o, err := organizationOf(snap)
 	return organizationState{o, snap}, err
-}
-
-// chargeUsage adds to the usage, or subtracts from it. Subtracting succeeds even on a plan that no longer exists.
-func (o *organizationState) chargeUsage(moved organization.Usage) error {
-	if moved.Agents <= 0 && moved.CPUMillis <= 0 && moved.MemoryBytes <= 0 && moved.StorageBytes <= 0 {
-		o.Usage = o.Usage.Plus(moved)
-		return nil
-	}
-	return o.AddUsage(moved)
 }
 
 // saveUsage writes the organization's usage. The commit fails when another one wrote the organization since it was

@@ -96,7 +96,7 @@ func (s *Counts) countUsage(ctx context.Context, id string) (organization.Usage,
 			reportUnreadable(ctx, snap.Ref.Parent.ID, snap.Ref.ID, err)
 			return err
 		}
-		sum = sum.Plus(heldUsage(a))
+		sum = sum.Plus(a.HeldUsage())
 		return nil
 	})
 	if err != nil {

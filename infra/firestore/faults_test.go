@@ -194,7 +194,7 @@ func (x tenantFixture) heldUsage(t *testing.T) organization.Usage {
 	t.Helper()
 	var sum organization.Usage
 	for _, a := range x.listAgents(t) {
-		sum = sum.Plus(heldUsage(a))
+		sum = sum.Plus(a.HeldUsage())
 	}
 	sum.APIKeys = int64(len(x.listKeys(t)))
 	return sum

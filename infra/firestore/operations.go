@@ -2,7 +2,6 @@ package firestore
 
 import (
 	"context"
-	"reflect"
 	"time"
 
 	gcp "cloud.google.com/go/firestore"
@@ -72,33 +71,12 @@ func historyEntryOf(snap *gcp.DocumentSnapshot) (secret.Operation, error) {
 	return o, err
 }
 
-// openOperations lists the operations that an agent's document stores.
-func openOperations(a agent.Agent) []secret.Operation {
-	var open []secret.Operation
-	for _, o := range a.Operations {
-		if o.Open() {
-			open = append(open, o)
-		}
-	}
-	return open
-}
-
 // saveOperations writes the history of the operations that differ between two states of an agent.
 func (c *Client) saveOperations(b *batch, before, after agent.Agent) {
-	known := map[string]map[string]any{}
-	for _, o := range before.Operations {
-		known[o.ID] = operationFields(&o).encode()
-	}
-	for _, o := range after.Operations {
-		if reflect.DeepEqual(known[o.ID], operationFields(&o).encode()) {
-			continue
+	for _, o := range after.ChangedOperations(before) {
+		if ref, ok := c.ref(operationCollection, o.ID); ok { // ids are made by the control plane
+			b.Set(ref, historyFields(&o).encode())
 		}
-		ref, ok := c.ref(operationCollection, o.ID)
-		if !ok {
-			continue // ids are made by the control plane
-		}
-		o.AgentID, o.OrganizationID = after.ID, after.OrganizationID
-		b.Set(ref, historyFields(&o).encode())
 	}
 }
 

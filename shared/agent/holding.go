@@ -5,18 +5,18 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// HeldUsage is the part of its organization's plan that an agent holds in its present status. An organization's usage
+// HeldUsage is the part of its organization's plan that an agent holds in its present status. It is zero for an agent on a
+// plan that no longer exists, so that such an agent can still be stopped and deleted. An organization's usage
 // is always the sum over its agents: every change of an agent changes the usage by the difference.
 //
 // A paused agent keeps its CPU and memory, so that resuming never fails for capacity. A stopped agent keeps its slot
 // and storage. A deleting agent keeps nothing, although its volume is still being deleted: a client need not wait
 // for our deletion before it creates another agent.
-func (a Agent) HeldUsage() (organization.Usage, error) {
+func (a Agent) HeldUsage() (u organization.Usage) {
 	p, err := plan.Get(a.Plan)
 	if err != nil {
-		return organization.Usage{}, err
+		return u
 	}
-	var u organization.Usage
 	if !a.Status.has(freesStorage) {
 		u.StorageBytes = p.StorageBytes()
 	}
@@ -26,7 +26,7 @@ func (a Agent) HeldUsage() (organization.Usage, error) {
 	if !a.Status.has(freesCompute) {
 		u.CPUMillis, u.MemoryBytes = p.CPULimitMillicores, p.MemoryBytes()
 	}
-	return u, nil
+	return u
 }
 
 // Started reports whether a change starts an agent that was down. A restart of an agent in error does, too.

@@ -81,9 +81,9 @@ func (a Account) agentsWithinLimits(agents []agent.Agent, now time.Time) (allowe
 	}
 	var used organization.Usage
 	for _, g := range inOrderOfClaims(agents) {
-		held, err := g.HeldUsage()
-		size, sizeErr := plan.Get(g.Plan)
-		if err != nil || sizeErr != nil || a.CheckFits(size) != nil || len(used.Plus(held).Excesses(limits)) > 0 {
+		held := g.HeldUsage()
+		size, err := plan.Get(g.Plan)
+		if err != nil || a.CheckFits(size) != nil || len(used.Plus(held).Excesses(limits)) > 0 {
 			excess = true
 			continue
 		}

@@ -155,8 +155,12 @@ func (o Organization) CheckMayStart() error {
 }
 
 // AddUsage adds a change to the usage. If an increase would exceed the plan, the usage stays the same and the error is
-// PaymentRequired with the limit. A decrease always succeeds.
+// PaymentRequired with the limit. A decrease always succeeds, even on a plan that no longer exists.
 func (o *Organization) AddUsage(change Usage) error {
+	if change.Agents <= 0 && change.CPUMillis <= 0 && change.MemoryBytes <= 0 && change.StorageBytes <= 0 {
+		o.Usage = o.Usage.Plus(change)
+		return nil
+	}
 	limits, err := o.Limits()
 	if err != nil {
 		return err

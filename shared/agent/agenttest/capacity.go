@@ -33,11 +33,11 @@ func createBeyondPlan(t testing.TB, w Fixture) {
 	deleted := org.change(a.ID, act(agent.Delete))
 	equal(t, "usage after the deletion was accepted", org.Usage(), organization.Usage{})
 	next := org.Create(plan.Hobby)
-	equal(t, "usage of the next agent", org.Usage(), sum(t, next))
+	equal(t, "usage of the next agent", org.Usage(), sum(next))
 	if err := w.Records.Remove(t.Context(), deleted, agent.Deletion{}); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "usage after the deleted agent was removed", org.Usage(), sum(t, next))
+	equal(t, "usage after the deleted agent was removed", org.Usage(), sum(next))
 }
 
 // agentLargerThanPlan wants an agent of a larger plan than the organization's to be refused, even where its size fits.
@@ -58,7 +58,7 @@ func agentLargerThanPlan(t testing.TB, w Fixture) {
 		a.Plan = plan.Startup
 		return nil
 	})
-	equal(t, "usage", org.Usage(), sum(t, a))
+	equal(t, "usage", org.Usage(), sum(a))
 }
 
 func stoppedFreesCompute(t testing.TB, w Fixture) {
@@ -114,7 +114,7 @@ func concurrentCreations(t testing.TB, w Fixture) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatalf("concurrent creations: %v", err)
 	}
-	equal(t, "usage", org.Usage(), sum(t, agents...))
+	equal(t, "usage", org.Usage(), sum(agents...))
 	equal(t, "number of audit entries", len(org.Entries()), creators)
 }
 
@@ -135,7 +135,7 @@ func randomOperations(t testing.TB, w Fixture) {
 	}
 	all.Wait()
 	left := listAll(t, w.Store, org.Ctx, agent.Filter{}, 100)
-	equal(t, fmt.Sprintf("usage of %d agents", len(left)), org.Usage(), sum(t, left...))
+	equal(t, fmt.Sprintf("usage of %d agents", len(left)), org.Usage(), sum(left...))
 	for _, a := range left {
 		if err := w.Records.Remove(t.Context(), a, agent.Deletion{}); err != nil {
 			t.Fatal(err)

@@ -25,7 +25,7 @@ func changeIsKept(t testing.TB, w Fixture) {
 	if stopped.ChangeID == a.ChangeID {
 		t.Errorf("change id %q did not change", stopped.ChangeID)
 	}
-	equal(t, "usage", org.Usage(), sum(t, stopped))
+	equal(t, "usage", org.Usage(), sum(stopped))
 }
 
 func emptyChange(t testing.TB, w Fixture) {

@@ -207,6 +207,6 @@ func changesKeepCreations(t testing.TB, w Fixture) {
 	if err := w.Records.Remove(t.Context(), agents[2], agent.Deletion{}); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "usage", org.Usage(), sum(t, agents[0]))
+	equal(t, "usage", org.Usage(), sum(agents[0]))
 	equal(t, "wait for the next creation", store.wantCreations(org.Ctx, t, "after the changes", 0), 20*time.Second)
 }

@@ -77,7 +77,7 @@ func repeatedCreation(t testing.TB, w Fixture) {
 	}
 	agents := listAll(t, w.Store, org.Ctx, agent.Filter{}, 10)
 	equal(t, "number of agents", len(agents), 1)
-	equal(t, "usage", org.Usage(), sum(t, agents...))
+	equal(t, "usage", org.Usage(), sum(agents...))
 	equal(t, "audit entries (of the creation and the change)", len(org.Entries()), 2)
 	equal(t, "nudges (of the creation and the change)", w.Nudges.Count(first.ID), 2)
 }
@@ -230,6 +230,6 @@ func raceForKey(t testing.TB, w Fixture) {
 		name := fmt.Sprintf("round %d: ", round)
 		equal(t, name+"requests that were not replays", len(firsts), 1)
 		equal(t, name+"number of agents", len(agents), round+1)
-		equal(t, name+"usage", org.Usage(), sum(t, agents...))
+		equal(t, name+"usage", org.Usage(), sum(agents...))
 	}
 }

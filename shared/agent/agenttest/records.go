@@ -121,7 +121,7 @@ func updateMovesUsage(t testing.TB, w Fixture) {
 		if a, err = w.Records.Update(t.Context(), a, func(a *agent.Agent) { a.Status = status }); err != nil {
 			t.Fatal(err)
 		}
-		equal(t, fmt.Sprintf("usage with status %s", status), org.Usage(), sum(t, a))
+		equal(t, fmt.Sprintf("usage with status %s", status), org.Usage(), sum(a))
 	}
 }
 
@@ -171,7 +171,7 @@ func remove(t testing.TB, w Fixture) {
 	if _, err := w.Store.Get(org.Ctx, a.ID); !fault.Is(err, fault.NotFound) {
 		t.Errorf("Get of the removed agent: %v, want NotFound", err)
 	}
-	equal(t, "usage", org.Usage(), sum(t, kept))
+	equal(t, "usage", org.Usage(), sum(kept))
 }
 
 func removeChanged(t testing.TB, w Fixture) {
@@ -189,7 +189,7 @@ func removeChanged(t testing.TB, w Fixture) {
 	if err := w.Records.Remove(t.Context(), b, agent.Deletion{}); err != nil {
 		t.Errorf("Remove of an agent whose status changed: %v", err)
 	}
-	equal(t, "usage", org.Usage(), sum(t, org.load(a.ID)))
+	equal(t, "usage", org.Usage(), sum(org.load(a.ID)))
 }
 
 func concurrentRemovals(t testing.TB, w Fixture) {

@@ -65,7 +65,7 @@ func rehearsedCreation(t testing.TB, w Fixture) {
 		equal(t, "the rehearsal has an outcome", ok, true)
 		sameRecord(t, "the recorded agent", after.Agent, created)
 		equal(t, "usage before", r.Before().Organization.Usage, org.Usage())
-		equal(t, "usage after", after.Organization.Usage, sum(t, created))
+		equal(t, "usage after", after.Organization.Usage, sum(created))
 	})
 }
 
@@ -84,8 +84,8 @@ func rehearsedChange(t testing.TB, w Fixture) {
 		after, _ := r.Present()
 		sameRecord(t, "the recorded agent", after.Agent, stopped)
 		sameRecord(t, "the agent before", r.Before().Agent, a)
-		equal(t, "usage before", r.Before().Organization.Usage, sum(t, a))
-		equal(t, "usage after", after.Organization.Usage, sum(t, stopped))
+		equal(t, "usage before", r.Before().Organization.Usage, sum(a))
+		equal(t, "usage after", after.Organization.Usage, sum(stopped))
 	})
 }
 
@@ -99,7 +99,7 @@ func rehearsedEmptyChange(t testing.TB, w Fixture) {
 		after, ok := r.Present()
 		equal(t, "the rehearsal has an outcome", ok, true)
 		sameRecord(t, "the recorded agent", after.Agent, a)
-		equal(t, "usage after", after.Organization.Usage, sum(t, a))
+		equal(t, "usage after", after.Organization.Usage, sum(a))
 	})
 }
 
@@ -120,7 +120,7 @@ func rehearsedChanges(t testing.TB, w Fixture) {
 		after, _ := r.Present()
 		equal(t, "status after both changes", after.Agent.Status, agent.Stopped)
 		equal(t, "name after both changes", after.Agent.Name, "Renamed")
-		equal(t, "usage after", after.Organization.Usage, sum(t, after.Agent))
+		equal(t, "usage after", after.Organization.Usage, sum(after.Agent))
 		sameRecord(t, "the agent before the creation", r.Before().Agent, agent.Agent{})
 	})
 }

@@ -68,7 +68,7 @@ func create(t testing.TB, w Fixture) {
 	equal(t, "Version is set", got.Version != "", true)
 	equal(t, "ChangeID is set", got.ChangeID != "", true)
 	equal(t, "CreatedBy names a user", strings.HasPrefix(got.CreatedBy, "user_"), true)
-	equal(t, "usage", org.Usage(), sum(t, created))
+	equal(t, "usage", org.Usage(), sum(created))
 	equal(t, "number of nudges", w.Nudges.Count(draft.ID), 1)
 	entries := org.Entries()
 	if len(entries) != 1 {
@@ -86,7 +86,7 @@ func create(t testing.TB, w Fixture) {
 func createForNewOrganization(t testing.TB, w Fixture) {
 	org := w.tenantWithoutRecord(t, "org_"+ID())
 	a := org.Create(plan.Hobby)
-	equal(t, "usage", org.Usage(), sum(t, a))
+	equal(t, "usage", org.Usage(), sum(a))
 	o, err := w.Organization(org.Ctx, org.ID)
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func createTwice(t testing.TB, w Fixture) {
 	if _, err := w.Store.Create(org.Ctx, a); !fault.Is(err, fault.Conflict) {
 		t.Errorf("Create with a taken id: %v, want Conflict", err)
 	}
-	equal(t, "usage", org.Usage(), sum(t, a))
+	equal(t, "usage", org.Usage(), sum(a))
 }
 
 // everyField fails for a field of the record that the store does not keep.

@@ -37,7 +37,7 @@ func (d directory) Recount(_ context.Context, id string) (drift organization.Dri
 	var used organization.Usage
 	for _, found := range d.d.agents {
 		if found.agent.OrganizationID == id {
-			used = used.Plus(held(found.agent))
+			used = used.Plus(found.agent.HeldUsage())
 		}
 	}
 	return drift, used != d.d.organizations[id].Usage, nil

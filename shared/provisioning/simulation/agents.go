@@ -16,7 +16,6 @@ import (
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/page"
-	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/ratelimit"
 	"agents.example/controlplane/shared/rehearsal"
 )
@@ -125,14 +124,10 @@ func matches(a agent.Agent, f agent.Filter) bool {
 
 // Create implements agent.Store.
 func (s Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error) {
-	size, err := plan.Get(a.Plan)
-	if err != nil {
-		return agent.Agent{}, err
-	}
 	c := s.Database.beginChange(ctx, uuid.NewString(), s.Process.Now())
 	a.OrganizationID, a.CreatedBy, a.ChangeID = c.call.Caller.OrganizationID, c.call.Caller.ID, c.id
 	var created agent.Agent
-	err = attempts(ctx, func(bool) error {
+	err := attempts(ctx, func(bool) (err error) {
 		var read state
 		if err := s.Process.Look(ctx, DatabaseService, "read before create", func() (err error) {
 			read, err = s.Database.readState(c, a.ID)
@@ -152,14 +147,15 @@ func (s Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 			return fault.New(fault.Conflict, "agent_exists", "An agent with this id already exists.")
 		}
 		before := rehearsal.State{Organization: read.org.Organization}
-		if err := chargeNew(c, &read, a, size, s.Creations); err != nil {
+		if err := a.ChargeCreation(&read.org.Organization, c.call.Caller.Type, s.Creations, c.at); err != nil {
 			return err
 		}
+		read.depends = true
 		if c.call.Rehearsal != nil {
-			created = c.rehearse(before, cloneAgent(a), read)
+			created = c.rehearse(before, a.Clone(), read)
 			return nil
 		}
-		created, err = s.commit(ctx, c, read, agent.Agent{}, cloneAgent(a))
+		created, err = s.commit(ctx, c, read, agent.Agent{}, a.Clone())
 		return err
 	})
 	if err != nil {
@@ -198,7 +194,7 @@ func (s Agents) Change(ctx context.Context, id string, apply func(*agent.Agent) 
 			result, nudge = before, true
 			return nil
 		}
-		after, changed, err := applied(before, apply)
+		after, changed, err := before.Edit(apply)
 		if err != nil {
 			return err
 		}
@@ -210,8 +206,9 @@ func (s Agents) Change(ctx context.Context, id string, apply func(*agent.Agent) 
 			}
 			return s.keepAnswer(ctx, c, read, before)
 		}
-		nudge = needsNudge(before, after, c.at)
-		if err := chargeChanged(c, &read, before, after); err != nil {
+		nudge = after.NeedsNudge(before, c.at)
+		read.depends, err = after.ChargeChange(&read.org.Organization, c.call.Caller.Type, before)
+		if err != nil {
 			return err
 		}
 		after.ChangeID = c.id

@@ -3,15 +3,9 @@ package simulation
 import (
 	"context"
 	"errors"
-	"slices"
-	"time"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/identity"
-	"agents.example/controlplane/shared/plan"
-	"agents.example/controlplane/shared/ratelimit"
 	"agents.example/controlplane/shared/rehearsal"
-	"agents.example/controlplane/shared/secret"
 )
 
 // maxTries bounds the commits whose outcome is unknown, as in the adapter of the real database.
@@ -40,21 +34,6 @@ func attempts(ctx context.Context, try func(again bool) error) error {
 	}
 }
 
-func chargeNew(c *change, s *state, a agent.Agent, size plan.Plan, limit ratelimit.Limit) error {
-	if c.call.Caller.Type != identity.System {
-		if err := s.org.CheckMayStart(); err != nil {
-			return err
-		}
-	}
-	if err := s.org.CheckFits(size); err != nil {
-		return err
-	}
-	if err := s.org.AddUsage(held(a)); err != nil {
-		return err
-	}
-	return s.org.CountCreation(limit, c.at)
-}
-
 // keepAnswer stores the answer to a request that found its agent already as it should be.
 func (s Agents) keepAnswer(ctx context.Context, c *change, read state, a agent.Agent) error {
 	if !c.keyed || read.answered && !c.call.Attempt.Amending() {
@@ -68,61 +47,6 @@ func (s Agents) keepAnswer(ctx context.Context, c *change, read state, a agent.A
 		s.Database.saveAnswer(c, read, a)
 		return nil
 	})
-}
-
-// applied runs a closure on a copy of the agent, and reports whether that changed the record.
-func applied(before agent.Agent, apply func(*agent.Agent) error) (after agent.Agent, changed bool, err error) {
-	after = cloneAgent(before)
-	if err := apply(&after); err != nil {
-		return before, false, err
-	}
-	after.ID, after.OrganizationID, after.ChangeID, after.Version = before.ID, before.OrganizationID, before.ChangeID,
-		before.Version
-	for _, t := range []*time.Time{
-		&after.CreatedAt, &after.UpdatedAt, &after.WorkDueAt, &after.RetryAt, &after.Deadline, &after.Lease.Until,
-		&after.StoringUntil,
-		&after.RevealedAt,
-	} {
-		*t = t.UTC() // the database stores no zone
-	}
-	return after, !sameRecord(before, after), nil
-}
-
-func chargeChanged(c *change, s *state, before, after agent.Agent) error {
-	if after.Started(before) && c.call.Caller.Type != identity.System {
-		if err := s.org.CheckMayStart(); err != nil {
-			return err
-		}
-	}
-	if after.Plan != before.Plan {
-		size, err := plan.Get(after.Plan)
-		if err != nil {
-			return err
-		}
-		if err := s.org.CheckFits(size); err != nil {
-			return err
-		}
-	}
-	moved := held(after).Minus(held(before))
-	if moved.Agents <= 0 && moved.CPUMillis <= 0 && moved.MemoryBytes <= 0 && moved.StorageBytes <= 0 {
-		s.org.Usage = s.org.Usage.Plus(moved)
-		return nil
-	}
-	return s.org.AddUsage(moved)
-}
-
-func needsNudge(before, after agent.Agent, now time.Time) bool {
-	stored := before.StoringSecrets(now) && !after.StoringSecrets(now)
-	return after.Generation != before.Generation ||
-		after.OperationsDue() && !slices.Equal(open(before), open(after)) || stored && !after.Converged()
-}
-
-// open returns the open operations of an agent.
-func open(a agent.Agent) []secret.Operation {
-	if !slices.ContainsFunc(a.Operations, func(o secret.Operation) bool { return !o.Open() }) {
-		return a.Operations
-	}
-	return slices.DeleteFunc(slices.Clone(a.Operations), func(o secret.Operation) bool { return !o.Open() })
 }
 
 func (s Agents) nudge(ctx context.Context, id string) {

@@ -14,7 +14,6 @@ import (
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
-	"agents.example/controlplane/shared/secret"
 )
 
 // change is a change of a client, as it is committed.
@@ -52,6 +51,8 @@ type state struct {
 	answered  bool
 	own       bool
 	committed bool
+	// depends: the commit fails if another one wrote the organization since it was read.
+	depends bool
 }
 
 func (d *Database) readState(c *change, agentID string) (state, error) {
@@ -89,7 +90,7 @@ func (c *change) replay(s state) (a agent.Agent, ok bool) {
 	if c.call.Attempt.DiscardsAnswer() || s.answer.record == nil {
 		return agent.Agent{}, false
 	}
-	a = cloneAgent(*s.answer.record)
+	a = s.answer.record.Clone()
 	return a, true
 }
 
@@ -100,13 +101,11 @@ var errConflict = fmt.Errorf("a document was written since it was read")
 func (d *Database) commitAgent(c *change, s state, before, after agent.Agent, isNew bool) (agent.Agent, error) {
 	present, exists := d.agents[after.ID]
 	entry, hasEntry := d.Entries[c.entryID]
-	moved := held(after).Minus(held(before))
 	switch {
 	case d.Rules.NoPreconditions:
 	case isNew && exists, !isNew && (!exists || present.version != s.target.version):
 		return agent.Agent{}, errConflict
-	case (moved != (organization.Usage{}) || after.Started(before)) &&
-		d.organizations[s.org.ID].version != s.org.version:
+	case s.depends && d.organizations[s.org.ID].version != s.org.version:
 		return agent.Agent{}, errConflict
 	case c.first() && hasEntry:
 		return agent.Agent{}, errConflict
@@ -119,7 +118,9 @@ func (d *Database) commitAgent(c *change, s state, before, after agent.Agent, is
 	d.Commits++
 	saved := document{agent: after, writeID: c.id, version: d.Commits}
 	d.agents[after.ID] = saved
-	if (moved != (organization.Usage{}) || isNew) && (!d.Rules.LoseUsage || moved.Agents >= 0) {
+	// As in Firestore, a write that changes nothing leaves the version.
+	writes := s.depends && s.org.Organization != d.organizations[s.org.ID].Organization
+	if writes && (!d.Rules.LoseUsage || after.Status != agent.Deleting) {
 		s.org.version = d.Commits
 		d.organizations[s.org.ID] = s.org
 	}
@@ -176,7 +177,7 @@ func (d *Database) saveAnswer(c *change, s state, record agent.Agent) {
 		version: d.Commits,
 	}
 	if !c.call.Attempt.DiscardsAnswer() {
-		record = cloneAgent(record)
+		record = record.Clone()
 		for i := range record.Env {
 			record.Env[i].Value = ""
 		}
@@ -186,29 +187,13 @@ func (d *Database) saveAnswer(c *change, s state, record agent.Agent) {
 }
 
 func (d *Database) saveOperations(before, after agent.Agent, call string) {
-	for _, o := range after.Operations {
-		i := slices.IndexFunc(before.Operations, func(old secret.Operation) bool { return old.ID == o.ID })
-		if i >= 0 && before.Operations[i] == o {
-			continue
-		}
+	for _, o := range after.ChangedOperations(before) {
 		if d.Rules.TornHistory && !o.Open() {
 			continue
 		}
-		o.AgentID, o.OrganizationID = after.ID, after.OrganizationID
 		if _, known := d.Operations[o.ID]; !known {
 			d.Calls[o.ID], d.Order = call, append(d.Order, o.ID)
 		}
 		d.Operations[o.ID] = o
 	}
-}
-
-func held(a agent.Agent) organization.Usage {
-	if a.ID == "" {
-		return organization.Usage{}
-	}
-	u, err := a.HeldUsage()
-	if err != nil {
-		return organization.Usage{}
-	}
-	return u
 }

@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 	"time"
@@ -133,35 +132,10 @@ func (d *Database) SetPlan(id string, p plan.ID) {
 
 // read returns the agent as a client of the database reads it: without memory in common, and with its open operations.
 func (d document) read() agent.Agent {
-	a := cloneAgent(d.agent)
-	a.Operations = slices.DeleteFunc(a.Operations, func(o secret.Operation) bool { return !o.Open() })
+	a := d.agent.Clone()
+	a.Operations = a.OpenOperations()
 	a.Version = strconv.FormatInt(d.version, 36)
 	return a
-}
-
-func cloneAgent(a agent.Agent) agent.Agent {
-	a.Stages, a.Env = slices.Clone(a.Stages), slices.Clone(a.Env)
-	a.Operations, a.Live = slices.Clone(a.Operations), slices.Clone(a.Live)
-	a.SecretVersions = slices.Clone(a.SecretVersions)
-	a.Failure, a.RevertReason = cloneFailure(a.Failure), cloneFailure(a.RevertReason)
-	return a
-}
-
-func cloneFailure(f *agent.Failure) *agent.Failure {
-	if f == nil {
-		return nil
-	}
-	c := *f
-	return &c
-}
-
-// sameRecord reports whether two states of an agent have the same document.
-func sameRecord(x, y agent.Agent) bool {
-	if !slices.Equal(open(x), open(y)) || !slices.Equal(x.Stages, y.Stages) {
-		return false
-	}
-	x.Operations, y.Operations, x.Stages, y.Stages = nil, nil, nil, nil
-	return reflect.DeepEqual(&x, &y)
 }
 
 func unavailable() error {
@@ -172,7 +146,7 @@ func unavailable() error {
 func (d *Database) Clone() *Database {
 	next := NewDatabase()
 	for id, found := range d.agents {
-		found.agent = cloneAgent(found.agent)
+		found.agent = found.agent.Clone()
 		next.agents[id] = found
 	}
 	maps.Copy(next.organizations, d.organizations)

@@ -24,7 +24,7 @@ func (w *World) check() {
 	w.checked = changes
 	var used organization.Usage
 	for id, d := range w.Database.agents {
-		used = used.Plus(held(d.agent))
+		used = used.Plus(d.agent.HeldUsage())
 		w.checkRecord(d.agent)
 		w.checkDeletion(d.agent)
 		w.checkCredentials(d.agent)

@@ -230,7 +230,7 @@ func (w *World) checkFit(on organization.Organization) {
 	var used organization.Usage
 	for _, a := range w.Database.Agents() {
 		if a.WantsPod() {
-			used = used.Plus(held(a))
+			used = used.Plus(a.HeldUsage())
 		}
 	}
 	if err == nil && len(used.Excesses(limits)) > 0 {
@@ -247,7 +247,7 @@ func (w *World) checkFit(on organization.Organization) {
 			w.violate("billing", "agent %s runs, and is too large for the plan %s", short(a.ID), on.Plan)
 		case paused && err != nil:
 			w.violate("billing", "billing paused agent %s because of a plan that it does not know", short(a.ID))
-		case paused && fits && len(used.Plus(held(resumed)).Excesses(limits)) == 0:
+		case paused && fits && len(used.Plus(resumed.HeldUsage()).Excesses(limits)) == 0:
 			w.violate("billing", "billing paused agent %s, which fits the plan %s", short(a.ID), on.Plan)
 		}
 	}

@@ -36,7 +36,7 @@ func workerWrites(kind string, wrap func(w *World, change func(*agent.Agent)) fu
 func afterWorker(kind string, also func(w *World, before agent.Agent, a *agent.Agent)) Plant {
 	return workerWrites(kind, func(w *World, change func(*agent.Agent)) func(*agent.Agent) {
 		return func(a *agent.Agent) {
-			before := cloneAgent(*a)
+			before := a.Clone()
 			change(a)
 			also(w, before, a)
 		}
@@ -51,7 +51,7 @@ type requests struct {
 
 func (r requests) Change(ctx context.Context, id string, change func(*agent.Agent) error) (agent.Agent, error) {
 	return r.Store.Change(ctx, id, func(a *agent.Agent) error {
-		before := cloneAgent(*a)
+		before := a.Clone()
 		err := change(a)
 		if err == nil {
 			r.also(before, a)
@@ -203,7 +203,7 @@ type hoarder struct {
 }
 
 func (h *hoarder) Update(ctx context.Context, a agent.Agent, change func(*agent.Agent)) (agent.Agent, error) {
-	present := cloneAgent(a)
+	present := a.Clone()
 	if change(&present); h.held == nil && a.CredentialVersion == 0 && present.CredentialVersion > 0 {
 		h.held = change
 		return present, nil

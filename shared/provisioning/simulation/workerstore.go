@@ -57,7 +57,7 @@ func (s WorkerStore) Update(ctx context.Context, a agent.Agent, apply func(*agen
 			}
 			fresh = true
 		}
-		after, changed, _ := applied(a, func(a *agent.Agent) error { apply(a); return nil })
+		after, changed, _ := a.Edit(func(a *agent.Agent) error { apply(a); return nil })
 		if !changed && again {
 			return nil
 		}
@@ -91,7 +91,7 @@ func (d *Database) commitUpdate(before, after agent.Agent, changed bool, writeID
 	}
 	d.Commits++
 	d.agents[before.ID] = document{agent: after, writeID: writeID, version: d.Commits}
-	d.charge(before.OrganizationID, held(after).Minus(held(before)))
+	d.charge(before.OrganizationID, after.HeldUsage().Minus(before.HeldUsage()))
 	d.saveOperations(before, after, "")
 	d.report(after.ID, agent.Events(before, after))
 	return d.agents[before.ID].read(), nil
@@ -142,7 +142,7 @@ func (s WorkerStore) Remove(ctx context.Context, a agent.Agent, d agent.Deletion
 			if s.Database.Removed != nil {
 				s.Database.Removed(before.ID, d)
 			}
-			s.Database.charge(before.OrganizationID, organization.Usage{}.Minus(held(before)))
+			s.Database.charge(before.OrganizationID, organization.Usage{}.Minus(before.HeldUsage()))
 			return nil
 		})
 	})

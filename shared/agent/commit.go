@@ -1,0 +1,80 @@
+package agent
+
+import (
+	"slices"
+	"time"
+
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/ratelimit"
+	"agents.example/controlplane/shared/secret"
+)
+
+// These functions say what the commit of a change contains, apart from events (Events) and the audit entry (Changes).
+// Every store calls them.
+
+// Edit runs apply on a copy of the agent, and reports whether that changed the record. apply can't change the agent's
+// identity.
+func (a Agent) Edit(apply func(*Agent) error) (after Agent, changed bool, err error) {
+	after = a.Clone()
+	if err := apply(&after); err != nil {
+		return a, false, err
+	}
+	after.ID, after.OrganizationID, after.ChangeID, after.Version = a.ID, a.OrganizationID, a.ChangeID, a.Version
+	return after, !after.Equal(a), nil
+}
+
+// ChargeCreation checks that a caller may create the agent in its organization, adds the agent to the usage, and counts
+// the creation. The rate limit comes last: waiting does not help an organization whose plan has no room.
+func (a Agent) ChargeCreation(o *organization.Organization, by identity.AuthType, creations ratelimit.Limit,
+	now time.Time,
+) error {
+	if _, err := a.ChargeChange(o, by, Agent{}); err != nil {
+		return err
+	}
+	return o.CountCreation(creations, now)
+}
+
+// ChargeChange checks that a caller may start the agent and move it to its plan, and adds what the change takes to its
+// organization's usage. before is the zero Agent for a new agent. depends reports whether the commit must fail if
+// another one wrote the organization since it was read: the change writes it, or was allowed because of its account.
+func (a Agent) ChargeChange(o *organization.Organization, by identity.AuthType, before Agent) (depends bool, err error) {
+	starts := a.Started(before)
+	if starts && by != identity.System { // which only starts what was allowed before
+		if err := o.CheckMayStart(); err != nil {
+			return false, err
+		}
+	}
+	if a.Plan != before.Plan {
+		size, err := plan.Get(a.Plan)
+		if err != nil {
+			return false, err
+		}
+		if err := o.CheckFits(size); err != nil {
+			return false, err
+		}
+	}
+	moved := a.HeldUsage().Minus(before.HeldUsage())
+	return starts || moved != organization.Usage{}, o.AddUsage(moved)
+}
+
+// NeedsNudge reports whether a change leaves work to a worker.
+func (a Agent) NeedsNudge(before Agent, now time.Time) bool {
+	// An agent whose secrets are still being stored was not nudged for when it was created.
+	stored := before.StoringSecrets(now) && !a.StoringSecrets(now)
+	return a.Generation != before.Generation || stored && !a.Converged() ||
+		a.OperationsDue() && !slices.Equal(a.OpenOperations(), before.OpenOperations())
+}
+
+// ChangedOperations returns the secret operations that a change began, moved or ended: those whose history is written.
+func (a Agent) ChangedOperations(before Agent) []secret.Operation {
+	var changed []secret.Operation
+	for _, o := range a.Operations {
+		if !slices.Contains(before.Operations, o) {
+			o.AgentID, o.OrganizationID = a.ID, a.OrganizationID
+			changed = append(changed, o)
+		}
+	}
+	return changed
+}

@@ -1,0 +1,77 @@
+package agent
+
+import (
+	"reflect"
+	"slices"
+	"time"
+
+	"agents.example/controlplane/shared/secret"
+)
+
+// Clone returns a copy that shares no memory with the agent.
+func (a Agent) Clone() Agent {
+	a.Config, a.Env, a.Stages = slices.Clone(a.Config), slices.Clone(a.Env), slices.Clone(a.Stages)
+	a.Operations, a.Live = slices.Clone(a.Operations), slices.Clone(a.Live)
+	a.SecretVersions = slices.Clone(a.SecretVersions)
+	a.Failure, a.RevertReason = clone(a.Failure), clone(a.RevertReason)
+	return a
+}
+
+func clone[T any](v *T) *T {
+	if v == nil {
+		return nil
+	}
+	return new(*v)
+}
+
+// Equal reports whether two states of an agent have the same record: all fields but Version, and of the operations those
+// that are open.
+func (a Agent) Equal(b Agent) bool {
+	a.Version, b.Version = "", ""
+	a.Operations, b.Operations = a.OpenOperations(), b.OpenOperations()
+	return equal(reflect.ValueOf(&a).Elem(), reflect.ValueOf(&b).Elem())
+}
+
+// equal is reflect.DeepEqual for records: two times are equal if they are the same instant, and an empty list is as good
+// as none.
+func equal(x, y reflect.Value) bool {
+	switch x.Kind() { //nolint:exhaustive // what records are made of
+	case reflect.Struct:
+		if at, ok := reflect.TypeAssert[time.Time](x); ok {
+			other, _ := reflect.TypeAssert[time.Time](y)
+			return at.Equal(other)
+		}
+		for i := range x.NumField() {
+			if !equal(x.Field(i), y.Field(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Slice:
+		if x.Len() != y.Len() {
+			return false
+		}
+		for i := range x.Len() {
+			if !equal(x.Index(i), y.Index(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Pointer:
+		if x.IsNil() || y.IsNil() {
+			return x.IsNil() == y.IsNil()
+		}
+		return equal(x.Elem(), y.Elem())
+	default:
+		return x.Equal(y)
+	}
+}
+
+// OpenOperations returns the operations that the record keeps: those that are open.
+func (a Agent) OpenOperations() []secret.Operation {
+	ended := func(o secret.Operation) bool { return !o.Open() }
+	if !slices.ContainsFunc(a.Operations, ended) {
+		return a.Operations
+	}
+	return slices.DeleteFunc(slices.Clone(a.Operations), ended)
+}
