@@ -123,8 +123,8 @@ func add[In, Out any](r *registry, t tool, do func(ctx context.Context, c *call,
 		})
 		if err != nil {
 			if known(err) == nil {
-				slog.WarnContext(ctx, "tool failed", "tool", t.name, "request_id", apicall.From(c.ctx).Request.RequestID,
-					"error", err)
+				slog.WarnContext(ctx, "tool failed", "tool", t.name, "request_id",
+					apicall.From(c.ctx).Request.RequestID, "error", err)
 			}
 			return failed(err), nil
 		}

@@ -205,9 +205,10 @@ func auditQuery(organizationID string, f audit.Filter) query {
 // writeEntry adds the call's audit entry to a commit of the change. All changes of a call share one entry: later ones
 // add their changes to it.
 func (ch *change) writeEntry(b *batch, org organizationState, target audit.Target, changes []audit.Change) {
+	c := ch.call
 	doc := encodeEntry(audit.Entry{
-		OrganizationID: ch.call.Caller.OrganizationID, CreatedAt: ch.at, ExpiresAt: retainedUntil(org.Plan, ch.at),
-		Actor: ch.call.Caller, Action: ch.call.Request.Action, Target: target, Outcome: ch.call.Entry.Outcome(), Request: ch.call.Request,
+		OrganizationID: c.Caller.OrganizationID, CreatedAt: ch.at, ExpiresAt: retainedUntil(org.Plan, ch.at),
+		Actor: c.Caller, Action: c.Request.Action, Target: target, Outcome: c.Entry.Outcome(), Request: c.Request,
 		Changes: changes,
 	}, ch.id)
 	if ch.first() {

@@ -44,8 +44,8 @@ func (c *Client) readOne(ctx context.Context, ref *gcp.DocumentRef) (*gcp.Docume
 	return snaps[0], nil
 }
 
-// readUnlessFetched returns the snapshot that was fetched together with the caller's API key. If that is nil, it reads the
-// document.
+// readUnlessFetched returns the snapshot that was fetched together with the caller's API key. If that is nil, it reads
+// the document.
 func (c *Client) readUnlessFetched(ctx context.Context, ref *gcp.DocumentRef, fetched any) (*gcp.DocumentSnapshot,
 	error,
 ) {

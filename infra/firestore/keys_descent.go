@@ -92,7 +92,8 @@ const keyPage = 100
 func (s *Keys) all(ctx context.Context, ch *change) ([]apikey.Key, error) {
 	var keys []apikey.Key
 	err := s.client.eachDocument(ctx, query{
-		collection: keyCollection, equal: []equality{{"organization_id", ch.call.Caller.OrganizationID}}, limit: keyPage,
+		collection: keyCollection, limit: keyPage,
+		equal: []equality{{"organization_id", ch.call.Caller.OrganizationID}},
 	}, func(snap *gcp.DocumentSnapshot) error {
 		k, err := keyOf(snap)
 		keys = append(keys, k)

@@ -151,7 +151,8 @@ func checkAgentReads(ctx context.Context, t *testing.T, c *Client) {
 // checkShown checks that clients can be shown the agent.
 func checkShown(ctx context.Context, t *testing.T, a agent.Agent) {
 	t.Helper()
-	if _, err := json.Marshal(a.Show(call.From(ctx).Caller, agent.Addresses{Domain: "d", Scheme: "https"})); err != nil {
+	shown := a.Show(call.From(ctx).Caller, agent.Addresses{Domain: "d", Scheme: "https"})
+	if _, err := json.Marshal(shown); err != nil {
 		t.Errorf("show the agent: %v", err)
 	}
 }

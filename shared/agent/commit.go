@@ -39,7 +39,9 @@ func (a Agent) ChargeCreation(o *organization.Organization, by identity.AuthType
 // ChargeChange checks that a caller may start the agent and move it to its plan, and adds what the change takes to its
 // organization's usage. before is the zero Agent for a new agent. depends reports whether the commit must fail if
 // another one wrote the organization since it was read: the change writes it, or was allowed because of its account.
-func (a Agent) ChargeChange(o *organization.Organization, by identity.AuthType, before Agent) (depends bool, err error) {
+func (a Agent) ChargeChange(o *organization.Organization, by identity.AuthType, before Agent) (depends bool,
+	err error,
+) {
 	starts := a.Started(before)
 	if starts && by != identity.System { // which only starts what was allowed before
 		if err := o.CheckMayStart(); err != nil {

@@ -5,9 +5,9 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// HeldUsage is the part of its organization's plan that an agent holds in its present status. It is zero for an agent on a
-// plan that no longer exists, so that such an agent can still be stopped and deleted. An organization's usage
-// is always the sum over its agents: every change of an agent changes the usage by the difference.
+// HeldUsage is the part of its organization's plan that an agent holds in its present status. It is zero for an agent
+// on a plan that no longer exists, so that such an agent can still be stopped and deleted. An organization's usage is
+// always the sum over its agents: every change of an agent changes the usage by the difference.
 //
 // A paused agent keeps its CPU and memory, so that resuming never fails for capacity. A stopped agent keeps its slot
 // and storage. A deleting agent keeps nothing, although its volume is still being deleted: a client need not wait

@@ -24,18 +24,18 @@ func clone[T any](v *T) *T {
 	return new(*v)
 }
 
-// Equal reports whether two states of an agent have the same record: all fields but Version, and of the operations those
-// that are open.
+// Equal reports whether two states of an agent have the same record: all fields but Version, and of the operations
+// those that are open.
 func (a Agent) Equal(b Agent) bool {
 	a.Version, b.Version = "", ""
 	a.Operations, b.Operations = a.OpenOperations(), b.OpenOperations()
 	return equal(reflect.ValueOf(&a).Elem(), reflect.ValueOf(&b).Elem())
 }
 
-// equal is reflect.DeepEqual for records: two times are equal if they are the same instant, and an empty list is as good
-// as none.
+// equal is reflect.DeepEqual for records: two times are equal if they are the same instant, and an empty list is as
+// good as none.
 func equal(x, y reflect.Value) bool {
-	switch x.Kind() { //nolint:exhaustive // what records are made of
+	switch x.Kind() {
 	case reflect.Struct:
 		if at, ok := reflect.TypeAssert[time.Time](x); ok {
 			other, _ := reflect.TypeAssert[time.Time](y)

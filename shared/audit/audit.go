@@ -52,8 +52,8 @@ type Request struct {
 	UserAgent string
 }
 
-// Printable returns the facts with the text of client headers as valid UTF-8 of limited length: a store may refuse other
-// bytes and unbounded entries.
+// Printable returns the facts with the text of client headers as valid UTF-8 of limited length: a store may refuse
+// other bytes and unbounded entries.
 func (r Request) Printable() Request {
 	r.IP, r.UserAgent = printable(r.IP), printable(r.UserAgent)
 	return r

@@ -8,8 +8,8 @@ type Ref struct {
 	ID         string
 }
 
-// Fetched is a document as the store read it, for reads only: a change must read the document again. A nil Fetched holds
-// no document.
+// Fetched is a document as the store read it, for reads only: a change must read the document again. A nil Fetched
+// holds no document.
 type Fetched struct {
 	ref Ref
 	// owner is the organization that owns the document; empty for a document that does not exist.

@@ -14,8 +14,8 @@ import (
 	"agents.example/controlplane/shared/idempotency"
 )
 
-// setAttempt gives a call with an Idempotency-Key its attempt. The store that commits the change replays the first answer
-// when it finds the key again.
+// setAttempt gives a call with an Idempotency-Key its attempt. The store that commits the change replays the first
+// answer when it finds the key again.
 //
 // setAttempt reads the body, because the key stands for the whole request, and replaces it so that decode can read it
 // again. It ignores the key of a call that changes nothing or has no organization. Errors: BadRequest for a bad key,

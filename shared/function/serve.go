@@ -82,7 +82,8 @@ func (g Guard) answer(ctx context.Context, r Route, req *http.Request, input []b
 	return g.callHandler(ctx, r, input)
 }
 
-// handler writes the response, or returns the error to render. The returned context has the span of the call's log line.
+// handler writes the response, or returns the error to render. The returned context has the span of the call's log
+// line.
 type handler func(w http.ResponseWriter, req *http.Request) (context.Context, error)
 
 // instrument wraps the handler of a route or worker with a request id, a trace span, recovery from panics, the

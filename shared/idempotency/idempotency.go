@@ -93,8 +93,8 @@ type Attempt struct {
 // state is how far an attempt has come.
 type state int
 
-// A call begins unused. Its first change uses the key, unless the store finds the answer of an earlier request: then the
-// call is replayed.
+// A call begins unused. Its first change uses the key, unless the store finds the answer of an earlier request: then
+// the call is replayed.
 const (
 	unused state = iota
 	used
@@ -103,13 +103,12 @@ const (
 	replaying
 )
 
-// policy is what becomes of the answer that the call's first change stores.
+// policy is what becomes of the answer that the call's first change stores. The zero value keeps it.
 type policy int
 
 const (
-	keeps policy = iota
 	// amends: later changes of the call replace the answer. Until then, repeats get InProgress.
-	amends
+	amends policy = iota + 1
 	// discards: the store keeps the key without the answer.
 	discards
 )

@@ -129,27 +129,33 @@ func TestAttempt_NilIgnoresEverything(t *testing.T) {
 // TestAttempt_CoversTheFirstChangeAndThoseThatAmend follows calls through their changes.
 func TestAttempt_CoversTheFirstChangeAndThoseThatAmend(t *testing.T) {
 	t.Parallel()
-	type attempt = *idempotency.Attempt
+	const use, replay, amend, resume, again = "use", "replay", "amend", "resume", "run again"
+	steps := map[string]func(*idempotency.Attempt){
+		use: (*idempotency.Attempt).Use, replay: (*idempotency.Attempt).Replay, amend: (*idempotency.Attempt).Amend,
+		resume: (*idempotency.Attempt).Resume, again: (*idempotency.Attempt).BeginReplaying,
+	}
 	for name, c := range map[string]struct {
-		steps                                 []func(attempt)
+		steps                                 []string
 		covers, replayed, replaying, amending bool
 	}{
-		"new":                        {covers: true},
-		"after a change":             {steps: []func(attempt){attempt.Use}},
-		"after a change, amends":     {steps: []func(attempt){attempt.Amend, attempt.Use}, covers: true, amending: true},
-		"before a change, amends":    {steps: []func(attempt){attempt.Amend}, covers: true},
-		"replayed":                   {steps: []func(attempt){attempt.Replay, attempt.Use}, replayed: true},
-		"replayed, amends":           {steps: []func(attempt){attempt.Amend, attempt.Replay, attempt.Use}, replayed: true},
-		"used, then found":           {steps: []func(attempt){attempt.Use, attempt.Replay}},
-		"resumed":                    {steps: []func(attempt){attempt.Replay, attempt.Resume}, covers: true, amending: true},
-		"runs again for the answer":  {steps: []func(attempt){attempt.BeginReplaying}, covers: true, replayed: true, replaying: true},
-		"runs again, after a change": {steps: []func(attempt){attempt.BeginReplaying, attempt.Replay, attempt.Use}, covers: true, replayed: true, replaying: true},
+		"new":                     {covers: true},
+		"before a change, amends": {steps: []string{amend}, covers: true},
+		"after a change":          {steps: []string{use}},
+		"after a change, amends":  {steps: []string{amend, use}, covers: true, amending: true},
+		"replayed":                {steps: []string{replay, use}, replayed: true},
+		"replayed, amends":        {steps: []string{amend, replay, use}, replayed: true},
+		"used, then found":        {steps: []string{use, replay}},
+		"resumed":                 {steps: []string{replay, use, resume}, covers: true, amending: true},
+		"runs again":              {steps: []string{again}, covers: true, replayed: true, replaying: true},
+		"ran again": {
+			steps: []string{again, replay, use}, covers: true, replayed: true, replaying: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := idempotency.New("org", "key", idempotency.Request{})
 			for _, step := range c.steps {
-				step(a)
+				steps[step](a)
 			}
 			for method, row := range map[string]struct{ got, want bool }{
 				"Covers": {a.Covers(), c.covers}, "Replayed": {a.Replayed(), c.replayed},

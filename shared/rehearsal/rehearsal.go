@@ -1,5 +1,6 @@
 // Package rehearsal records the outcome of a rehearsed call. Such a call runs the same code as the real one up to the
-// commits: a store that finds a Rehearsal in the call records in it what it would commit, and commits nothing. The package does not decide which calls can be rehearsed; routes do.
+// commits: a store that finds a Rehearsal in the call records in it what it would commit, and commits nothing. The
+// package does not decide which calls can be rehearsed; routes do.
 package rehearsal
 
 import (

@@ -36,7 +36,7 @@ func attempts(ctx context.Context, try func(again bool) error) error {
 
 // keepAnswer stores the answer to a request that found its agent already as it should be.
 func (s Agents) keepAnswer(ctx context.Context, c *change, read state, a agent.Agent) error {
-	if !c.keyed || read.answered && !c.call.Attempt.Amending() {
+	if !c.saves(read) {
 		return nil
 	}
 	return s.Process.Step(ctx, DatabaseService, "commit answer", func() error {

@@ -42,6 +42,9 @@ func (c *change) use() {
 	}
 }
 
+// saves reports whether the change stores its answer.
+func (c *change) saves(s state) bool { return c.keyed && (!s.answered || c.call.Attempt.Amending()) }
+
 // state is what a change reads before it decides.
 type state struct {
 	org       organizationDocument
@@ -109,7 +112,7 @@ func (d *Database) commitAgent(c *change, s state, before, after agent.Agent, is
 		return agent.Agent{}, errConflict
 	case c.first() && hasEntry:
 		return agent.Agent{}, errConflict
-	case c.keyed && (!s.answered || c.call.Attempt.Amending()) && d.answers[c.call.Attempt.ID].version != s.answer.version:
+	case c.saves(s) && d.answers[c.call.Attempt.ID].version != s.answer.version:
 		return agent.Agent{}, errConflict
 	}
 	if d.Started != nil && after.Status == agent.Provisioning && before.Status != agent.Provisioning {
@@ -169,7 +172,7 @@ func (d *Database) expiry(c *change) time.Time {
 }
 
 func (d *Database) saveAnswer(c *change, s state, record agent.Agent) {
-	if !c.keyed || s.answered && !c.call.Attempt.Amending() {
+	if !c.saves(s) {
 		return
 	}
 	kept := answer{
