@@ -116,12 +116,11 @@ func removedAgent(t *testing.T, s *samples) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := a.Deletion
-	d.RequestCluster(now)
-	d.ObserveCluster(true, true, now)
-	d.RequestSecrets(now)
-	d.ObserveSecretsGone(now)
-	if err := s.WorkerStore.Remove(t.Context(), a, d); err != nil {
+	seen := a
+	seen.Learn(agent.ClusterDeletionRequested{At: now},
+		agent.ClusterDeletionSeen{NamespaceGone: true, VolumeGone: true, At: now},
+		agent.SecretsDeletionRequested{At: now}, agent.SecretsGone{At: now})
+	if err := s.WorkerStore.Remove(t.Context(), a, seen.Deletion); err != nil {
 		t.Fatal(err)
 	}
 }

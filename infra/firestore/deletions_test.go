@@ -49,7 +49,7 @@ func TestDeletions_FollowTheAgentFromItsRecordToTheirOwn(t *testing.T) {
 	a := x.requestDeletion(t, c)
 	requested := a.Deletion.RequestedAt
 	a, err := c.WorkerStore().Update(x.org.Ctx, a, func(a *agent.Agent) {
-		a.Deletion.ObserveCluster(true, false, requested.Add(2*time.Second))
+		a.Learn(agent.ClusterDeletionSeen{NamespaceGone: true, At: requested.Add(2 * time.Second)})
 	})
 	must(t, err)
 	got, err := c.Deletions().Get(x.org.Ctx, a.ID)

@@ -111,7 +111,6 @@ func TestCheckGone_GivesADeletionItsTimes(t *testing.T) {
 	fails := func() (*http.Response, error) {
 		return answer(http.StatusInternalServerError, metav1.StatusReasonInternalError, "no"), nil
 	}
-	var d agent.Deletion
 	for i, look := range []struct {
 		name               string
 		namespace, volumes responder
@@ -140,10 +139,10 @@ func TestCheckGone_GivesADeletionItsTimes(t *testing.T) {
 			t.Errorf("%s: error %v, want one: %t", look.name, err, look.wantErr)
 		}
 		if err == nil {
-			d.ObserveCluster(gone.Namespace, gone.Volume, at(i))
+			a.Learn(agent.ClusterDeletionSeen{NamespaceGone: gone.Namespace, VolumeGone: gone.Volume, At: at(i)})
 		}
-		if d != look.want {
-			t.Errorf("%s: deletion %+v, want %+v", look.name, d, look.want)
+		if a.Deletion != look.want {
+			t.Errorf("%s: deletion %+v, want %+v", look.name, a.Deletion, look.want)
 		}
 	}
 }

@@ -39,36 +39,6 @@ func (a *Agent) RequestDeletion(by string, now time.Time) error {
 	return err
 }
 
-// RequestCluster records that the cluster accepted the deletion of the agent's objects.
-func (d *Deletion) RequestCluster(at time.Time) { setOnce(&d.ClusterRequestedAt, at) }
-
-// ObserveCluster records what a look at the cluster found. What exists again is not gone: a slower worker may have
-// applied it in between.
-func (d *Deletion) ObserveCluster(namespaceGone, volumeGone bool, at time.Time) {
-	observe(&d.NamespaceGoneAt, namespaceGone, at)
-	observe(&d.VolumeGoneAt, volumeGone, at)
-}
-
-// RequestSecrets records that a worker begins to delete the agent's secrets.
-func (d *Deletion) RequestSecrets(at time.Time) { setOnce(&d.SecretsRequestedAt, at) }
-
-// ObserveSecretsGone records that no secret of the agent exists.
-func (d *Deletion) ObserveSecretsGone(at time.Time) { setOnce(&d.SecretsGoneAt, at) }
-
-func setOnce(t *time.Time, at time.Time) {
-	if t.IsZero() {
-		*t = at
-	}
-}
-
-func observe(t *time.Time, gone bool, at time.Time) {
-	if !gone {
-		*t = time.Time{}
-		return
-	}
-	setOnce(t, at)
-}
-
 // DeletionRetention is how long the record of a deletion is kept after the agent is gone.
 const DeletionRetention = 30 * 24 * time.Hour
 

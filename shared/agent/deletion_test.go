@@ -22,38 +22,33 @@ func TestRequestDeletion_KeepsTheFirstRequest(t *testing.T) {
 
 func TestDeletion_HasOnlyWhatWasObserved(t *testing.T) {
 	t.Parallel()
+	requested := agent.Deletion{ClusterRequestedAt: at(0)}
 	steps := []struct {
-		name  string
-		apply func(*agent.Deletion, time.Time)
-		want  agent.Deletion
+		name    string
+		finding agent.Finding
+		want    agent.Deletion
 	}{
-		{"requested", (*agent.Deletion).RequestCluster, agent.Deletion{ClusterRequestedAt: at(0)}},
-		{"requested again", (*agent.Deletion).RequestCluster, agent.Deletion{ClusterRequestedAt: at(0)}},
+		{name: "requested", finding: agent.ClusterDeletionRequested{At: at(0)}, want: requested},
+		{name: "requested again", finding: agent.ClusterDeletionRequested{At: at(1)}, want: requested},
+		{name: "nothing gone", finding: agent.ClusterDeletionSeen{At: at(2)}, want: requested},
 		{
-			"nothing gone", func(d *agent.Deletion, t time.Time) { d.ObserveCluster(false, false, t) },
-			agent.Deletion{ClusterRequestedAt: at(0)},
+			name: "namespace gone", finding: agent.ClusterDeletionSeen{NamespaceGone: true, At: at(3)},
+			want: agent.Deletion{ClusterRequestedAt: at(0), NamespaceGoneAt: at(3)},
 		},
 		{
-			"namespace gone", func(d *agent.Deletion, t time.Time) { d.ObserveCluster(true, false, t) },
-			agent.Deletion{ClusterRequestedAt: at(0), NamespaceGoneAt: at(3)},
+			name: "volume gone, too", finding: agent.ClusterDeletionSeen{NamespaceGone: true, VolumeGone: true, At: at(4)},
+			want: agent.Deletion{ClusterRequestedAt: at(0), NamespaceGoneAt: at(3), VolumeGoneAt: at(4)},
 		},
+		{name: "both exist again", finding: agent.ClusterDeletionSeen{At: at(5)}, want: requested},
 		{
-			"volume gone, too", func(d *agent.Deletion, t time.Time) { d.ObserveCluster(true, true, t) },
-			agent.Deletion{ClusterRequestedAt: at(0), NamespaceGoneAt: at(3), VolumeGoneAt: at(4)},
-		},
-		{
-			"both exist again", func(d *agent.Deletion, t time.Time) { d.ObserveCluster(false, false, t) },
-			agent.Deletion{ClusterRequestedAt: at(0)},
-		},
-		{
-			"both gone again", func(d *agent.Deletion, t time.Time) { d.ObserveCluster(true, true, t) },
-			agent.Deletion{ClusterRequestedAt: at(0), NamespaceGoneAt: at(6), VolumeGoneAt: at(6)},
+			name: "both gone again", finding: agent.ClusterDeletionSeen{NamespaceGone: true, VolumeGone: true, At: at(6)},
+			want: agent.Deletion{ClusterRequestedAt: at(0), NamespaceGoneAt: at(6), VolumeGoneAt: at(6)},
 		},
 	}
-	var d agent.Deletion
-	for i, s := range steps {
-		if s.apply(&d, at(i)); d != s.want {
-			t.Fatalf("%s: %+v, want %+v", s.name, d, s.want)
+	var a agent.Agent
+	for _, s := range steps {
+		if a.Learn(s.finding); a.Deletion != s.want {
+			t.Fatalf("%s: %+v, want %+v", s.name, a.Deletion, s.want)
 		}
 	}
 }

@@ -67,7 +67,7 @@ func (w *run) bringUp(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	var fence agent.StoringFence
 	a, err := w.begin(ctx, a, func(a *agent.Agent) {
 		for _, c := range slices.Concat(groups[:min(1, len(groups))]...) {
-			beginStage(a, c[0], w.Now())
+			a.Learn(agent.StageBegan{Stage: c[0], At: w.Now()})
 		}
 		if a.CredentialVersion == 0 {
 			fence = a.FenceStoring(until)
@@ -79,26 +79,19 @@ func (w *run) bringUp(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	for i, group := range groups {
 		var failed *outcome
 		if a, failed = w.applyGroup(ctx, a, group, i == 0, fence); failed != nil {
-			w.unrecorded = append(w.unrecorded, func(a *agent.Agent) { a.RepeatStage(failed.stage, failed.since) })
+			w.learn(agent.StageTried{Stage: failed.stage, Since: failed.since})
 			return a, w.failed(ctx, a, failed.stage, failed.err)
 		}
 	}
-	w.unrecorded = append(w.unrecorded, func(a *agent.Agent) { a.Applied(w.Now()) })
+	w.learn(agent.ObjectsApplied{At: w.Now()})
 	return w.look(ctx, a)
-}
-
-// beginStage records that a worker began a stage that is shown as unfinished.
-func beginStage(a *agent.Agent, stage agent.StageName, now time.Time) {
-	if a.BeingProvisioned() && slices.Contains(a.Unfinished(), stage) {
-		a.BeginStage(stage, now)
-	}
 }
 
 // outcome is what applying a chain led to.
 type outcome struct {
 	agent agent.Agent
-	// records is what the record of the agent must learn.
-	records []func(*agent.Agent)
+	// findings is what the record of the agent must learn.
+	findings []agent.Finding
 	// stage is the one that failed with err, and since is when it began.
 	stage agent.StageName
 	since time.Time
@@ -121,7 +114,7 @@ func (w *run) applyGroup(ctx context.Context, a agent.Agent, group []chain, begu
 	})
 	present = a
 	for i, o := range outcomes {
-		w.unrecorded = append(w.unrecorded, o.records...)
+		w.learn(o.findings...)
 		if o.agent.CredentialVersion > a.CredentialVersion {
 			present = o.agent
 		}
@@ -144,16 +137,16 @@ func (w *run) applyChain(ctx context.Context, a agent.Agent, stages chain, begun
 	for i, stage := range stages {
 		from := w.Now()
 		if !begun || i > 0 {
-			o.records = append(o.records, func(a *agent.Agent) { beginStage(a, stage, from) })
+			o.findings = append(o.findings, agent.StageBegan{Stage: stage, At: from})
 		}
-		status, learned := agent.StageSucceeded, func(*agent.Agent) {}
+		status := agent.StageSucceeded
 		switch stage {
 		case agent.StageIdentity:
 			if o.agent, o.err = w.fetchCredentials(ctx, o.agent, input, fence); o.err == nil {
 				o.err = w.Cluster.Apply(ctx, o.agent, stage, *input)
 			}
 		case agent.StageSecrets:
-			status, learned, o.err = w.syncSecrets(ctx, o.agent, input)
+			status, o.err = w.syncSecrets(ctx, o.agent, input)
 		default:
 			o.err = w.Cluster.Apply(ctx, o.agent, stage, RuntimeInput{})
 		}
@@ -161,12 +154,7 @@ func (w *run) applyChain(ctx context.Context, a agent.Agent, stages chain, begun
 			o.stage, o.since = stage, from
 			return o
 		}
-		until := w.Now()
-		o.records = append(o.records, func(a *agent.Agent) {
-			learned(a)
-			a.RepeatStage(stage, from)
-			a.EndStage(stage, status, until)
-		})
+		o.findings = append(o.findings, agent.StageEnded{Stage: stage, Status: status, Since: from, At: w.Now()})
 	}
 	return o
 }

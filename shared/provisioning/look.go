@@ -18,9 +18,9 @@ import (
 //
 // If someone deleted objects after they were applied, waiting does not help, so look applies them again.
 func (w *run) look(ctx context.Context, a agent.Agent) (agent.Agent, error) {
-	learned, err := w.checkReady(ctx, a)
+	err := w.checkReady(ctx, a)
 	if err == nil {
-		return w.becameReady(ctx, a, learned)
+		return w.becameReady(ctx, a)
 	}
 	reason := waitReason(err)
 	f, permanent := describe(a, agent.StageReady, err, w.Now())
@@ -43,12 +43,11 @@ func (w *run) look(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 }
 
 // becameReady ends the work on an agent that is ready.
-func (w *run) becameReady(ctx context.Context, a agent.Agent, learned func(*agent.Agent)) (agent.Agent, error) {
+func (w *run) becameReady(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	last, cancel := w.record(ctx)
 	defer cancel()
 	first := a.ObservedGeneration == 0
 	a, err := w.progress(last, a, func(a *agent.Agent) {
-		learned(a)
 		a.EndStage(agent.StageReady, agent.StageSucceeded, w.Now())
 		a.BecameReady(w.Now())
 	})
@@ -96,27 +95,28 @@ func tellsSoon(code string) bool {
 }
 
 // checkReady checks that the pod is Ready and the agent answers on its hostname. After a rotation, the agent must also
-// accept the new credentials. It returns what the record must learn.
-func (w *run) checkReady(ctx context.Context, a agent.Agent) (learned func(*agent.Agent), err error) {
+// accept the new credentials.
+func (w *run) checkReady(ctx context.Context, a agent.Agent) (err error) {
 	if err := w.Cluster.CheckReady(ctx, a); err != nil {
-		return nil, err
+		return err
 	}
-	probe, learned := w.Prober.Probe, func(*agent.Agent) {}
-	if a.Rotating() || w.begun && syncsRotation(a) {
-		prove, err := w.proof(ctx, a)
-		if err != nil {
-			return nil, err
+	probe, rotates := w.Prober.Probe, a.Rotating() || w.begun && syncsRotation(a)
+	if rotates {
+		if probe, err = w.proof(ctx, a); err != nil {
+			return err
 		}
-		probe, learned = prove, func(a *agent.Agent) { a.MarkRotated(w.Now()) }
 	}
 	begun := time.Now()
 	for pause := minProbePause; ; pause = min(2*pause, maxProbePause) {
 		err := probe(ctx, a)
+		if err == nil && rotates {
+			w.learn(agent.RotationProved{At: w.Now()})
+		}
 		if err == nil {
-			return learned, nil
+			return nil
 		}
 		if time.Since(begun) >= probeTime || sleep(ctx, pause) != nil {
-			return nil, unanswered{err}
+			return unanswered{err}
 		}
 	}
 }

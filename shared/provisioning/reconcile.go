@@ -118,7 +118,7 @@ type run struct {
 	// begun is true once the run has recorded that it applies objects.
 	begun bool
 	// unrecorded is what the next write of the record must include.
-	unrecorded []func(*agent.Agent)
+	unrecorded []agent.Finding
 }
 
 // record returns the context of a run's last write, which must take place even if ctx has ended.
@@ -140,9 +140,7 @@ func (w *run) progress(ctx context.Context, a agent.Agent, change func(*agent.Ag
 		if finished = a.ApplyDue() && !present.ApplyDue(); finished {
 			return
 		}
-		for _, record := range w.unrecorded {
-			record(present)
-		}
+		present.Learn(w.unrecorded...)
 		change(present)
 	})
 	switch {
@@ -215,16 +213,15 @@ func (w *run) scaleDown(ctx context.Context, a agent.Agent) (agent.Agent, error)
 // tearDown deletes all objects of an agent. The record is removed only once they are observed gone. A deletion that
 // takes longer is no failure: the message is acknowledged, and the record says when a worker looks again.
 func (w *run) tearDown(ctx context.Context, a agent.Agent) error {
-	d := a.Deletion
 	if err := w.Cluster.Delete(ctx, a); err != nil {
 		return w.failed(ctx, a, "", err)
 	}
-	w.learn(&d, (*agent.Deletion).RequestCluster)
+	w.learn(agent.ClusterDeletionRequested{At: w.Now()})
 	gone, err := w.Cluster.CheckGone(ctx, a)
 	if err != nil {
 		return w.failed(ctx, a, "", err)
 	}
-	w.learn(&d, func(d *agent.Deletion, at time.Time) { d.ObserveCluster(gone.Namespace, gone.Volume, at) })
+	w.learn(agent.ClusterDeletionSeen{NamespaceGone: gone.Namespace, VolumeGone: gone.Volume, At: w.Now()})
 	switch {
 	case !gone.All():
 		return w.awaitDeletion(ctx, a, time.Time{})
@@ -232,21 +229,19 @@ func (w *run) tearDown(ctx context.Context, a agent.Agent) error {
 		// A value that a request adds after the secrets are destroyed would stay forever.
 		return w.awaitDeletion(ctx, a, a.StoringUntil)
 	}
-	w.learn(&d, (*agent.Deletion).RequestSecrets)
+	w.learn(agent.SecretsDeletionRequested{At: w.Now()})
 	if err := w.Secrets.Destroy(ctx, a.ID, a.SecretKeys()); err != nil {
 		return w.failed(ctx, a, "", err)
 	}
-	w.learn(&d, (*agent.Deletion).ObserveSecretsGone)
-	return w.Records.Remove(ctx, a, d)
+	w.learn(agent.SecretsGone{At: w.Now()})
+	seen := a
+	seen.Learn(w.unrecorded...)
+	return w.Records.Remove(ctx, a, seen.Deletion)
 }
 
-// learn adds what the run just observed to d, and to the record with its next write. The removal stores d, so a
-// deletion needs no other write for what a worker observes.
-func (w *run) learn(d *agent.Deletion, observed func(*agent.Deletion, time.Time)) {
-	at := w.Now()
-	observed(d, at)
-	w.unrecorded = append(w.unrecorded, func(a *agent.Agent) { observed(&a.Deletion, at) })
-}
+// learn adds findings to the next write of the record. The removal of an agent stores them as well, so a deletion needs
+// no write for what a worker observes.
+func (w *run) learn(findings ...agent.Finding) { w.unrecorded = append(w.unrecorded, findings...) }
 
 // awaitDeletion records when a worker looks at a deletion again.
 func (w *run) awaitDeletion(ctx context.Context, a agent.Agent, latest time.Time) error {

@@ -18,23 +18,20 @@ func (w *run) bind(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 }
 
 // syncSecrets runs the stage of the secrets. A new agent without secrets skips it, unless its last secret was deleted.
-func (w *run) syncSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) (agent.StageStatus, func(*agent.Agent),
-	error,
-) {
+func (w *run) syncSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) (agent.StageStatus, error) {
 	if key := a.AwaitedSecret(); key != "" {
-		return "", nil, fault.New(fault.Unavailable, codeValueUnavailable,
+		return "", fault.New(fault.Unavailable, codeValueUnavailable,
 			"The secret store may not have the value of %s. "+
 				"Reconcile its secret operation, or set the secret again with PUT secrets.", key)
 	}
-	learned := func(a *agent.Agent) { a.MarkSecretsSynced(w.Now()) }
 	fresh := a.Status == agent.Provisioning || a.Status == agent.Pending
 	if fresh && len(a.OperationsAt(secret.Bind)) > 0 {
-		return "", nil, agent.ErrSuperseded // the value was stored after this run bound its secrets
+		return "", agent.ErrSuperseded // the value was stored after this run bound its secrets
 	}
 	if fresh && !wantsSecrets(a) && len(a.OperationsAt(secret.Sync)) == 0 {
-		return agent.StageSkipped, learned, nil
+		return agent.StageSkipped, nil
 	}
-	return agent.StageSucceeded, learned, w.writeSecrets(ctx, a, m)
+	return agent.StageSucceeded, w.writeSecrets(ctx, a, m)
 }
 
 // fetchCredentials reads the credentials, or generates the first ones. It records the version of new ones immediately:

@@ -96,7 +96,7 @@ func domainDefects() []defect {
 		{"deletion assumed", "a deletion has only what was observed", afterWorker("worker",
 			func(_ *World, _ agent.Agent, a *agent.Agent) {
 				if a.Status == agent.Deleting {
-					a.Deletion.ObserveCluster(true, true, a.UpdatedAt)
+					a.Learn(agent.ClusterDeletionSeen{NamespaceGone: true, VolumeGone: true, At: a.UpdatedAt})
 				}
 			})},
 		{"deletion forgotten", "the removal stores what was observed", Plant{
