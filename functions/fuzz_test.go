@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -183,5 +185,25 @@ func FuzzBodies(f *testing.F) {
 	} {
 		f.Add([]byte(body))
 	}
+	for _, body := range foundBodies(f) {
+		f.Add([]byte(body))
+	}
 	f.Fuzz(b.send)
+}
+
+// foundBodies are bodies that fuzzing found to take new paths through the code, one Go string a line.
+func foundBodies(f *testing.F) (bodies []string) {
+	f.Helper()
+	text, err := os.ReadFile("testdata/bodies.txt")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		body, err := strconv.Unquote(strings.TrimSuffix(line, "\n"))
+		if err != nil {
+			f.Fatalf("testdata/bodies.txt: %v in %s", err, line)
+		}
+		bodies = append(bodies, body)
+	}
+	return bodies
 }
