@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"agents.example/controlplane/shared/testtier"
 )
 
 // build is a configuration of Cloud Build.
@@ -228,5 +230,133 @@ func TestSmokeBuild_RunsWithoutDownloads(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "Only health was tested") {
 		t.Errorf("error = %v, want a test of health only\n%s", err, out)
+	}
+}
+
+const imageOfBuild = "europe-west4-docker.pkg.dev/project-1/test/controlplane@sha256:" +
+	"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+// submission is a build that deploy.sh submitted.
+type submission struct {
+	config, source, ignore, account, staging, region, machine string
+	substitutions                                             map[string]string
+}
+
+// submissions reads the builds from recorded calls.
+func submissions(t *testing.T, calls string) []submission {
+	t.Helper()
+	var all []submission
+	for line := range strings.Lines(calls) {
+		_, args, isBuild := strings.Cut(strings.TrimSpace(line), " builds submit ")
+		if !isBuild {
+			continue
+		}
+		s := submission{substitutions: map[string]string{}}
+		for i, arg := range strings.Fields(strings.ReplaceAll(args, `\,`, ",")) {
+			name, value, _ := strings.Cut(arg, "=")
+			field := map[string]*string{
+				"--config": &s.config, "--service-account": &s.account, "--gcs-source-staging-dir": &s.staging,
+				"--region": &s.region, "--machine-type": &s.machine, "--ignore-file": &s.ignore,
+			}[name]
+			switch {
+			case i == 0:
+				s.source = arg
+			case field != nil:
+				*field = strings.TrimPrefix(value, "projects/project-1/serviceAccounts/")
+			case name == "--substitutions":
+				for pair := range strings.SplitSeq(value, ",") {
+					key, v, _ := strings.Cut(pair, "=")
+					s.substitutions[key] = v
+				}
+			default:
+				t.Errorf("unexpected argument %s", arg)
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// newDeployment is a project with settings, whose builds succeed.
+func newDeployment(t *testing.T) project {
+	t.Helper()
+	p := newProject(t, 100)
+	p.settings(t)
+	p.answer(t, "image", imageOfBuild+"\n")
+	p.answer(t, "deployment", "url https://api.example.com\naddress 192.0.2.1\ncertificate test-api\n")
+	p.answer(t, "next", "Point api.example.com to 192.0.2.1.\n")
+	p.answer(t, "certificate", "ACTIVE\n")
+	return p
+}
+
+func configs(all []submission) []string {
+	var names []string
+	for _, s := range all {
+		names = append(names, s.config)
+	}
+	return names
+}
+
+func equal(a, b submission) bool {
+	names := func(s submission) []string {
+		var all []string
+		for k, v := range s.substitutions {
+			all = append(all, k+"="+v)
+		}
+		slices.Sort(all)
+		return append(all, s.config, s.source, s.ignore, s.account, s.staging, s.region, s.machine)
+	}
+	return slices.Equal(names(a), names(b))
+}
+
+// registry answers as a registry of images does, with a digest for each tag.
+func registry(w http.ResponseWriter, req *http.Request) {
+	digests := map[string]string{"go:1": strings.Repeat("1", 64), "tools/terraform:2": strings.Repeat("2", 64)}
+	name, tag, isManifest := strings.Cut(strings.TrimPrefix(req.URL.Path, "/v2/"), "/manifests/")
+	digest, known := digests[name+":"+tag]
+	if isManifest && !known {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Content-Type", "application/vnd.oci.image.index.v1+json")
+	w.Header().Set("Docker-Content-Digest", "sha256:"+digest)
+	w.Header().Set("Content-Length", "2")
+	if req.Method == http.MethodGet {
+		_, _ = w.Write([]byte("{}")) // the client reports it
+	}
+}
+
+// TestLock_PinsImagesAndProvider runs the script with a registry, and with a Terraform that writes its arguments.
+func TestLock_PinsImagesAndProvider(t *testing.T) {
+	t.Parallel()
+	testtier.RequireFull(t, "builds the tool that reads digests")
+	server := httptest.NewServer(http.HandlerFunc(registry))
+	t.Cleanup(server.Close)
+	host := strings.TrimPrefix(server.URL, "http://")
+	p := newProject(t, 1)
+	p.write(t, filepath.Join(p.bin, "terraform"), "#!/bin/sh\necho \"$@\" >.terraform.lock.hcl\n", 0o755)
+	for _, name := range []string{"go.mod", "go.sum"} {
+		p.write(t, filepath.Join(p.root, ".ci/image", name), read(t, filepath.Join("../.ci/image", name)), 0o600)
+	}
+	p.write(t, filepath.Join(p.root, "go.mod"), "module test\n", 0o600)
+	images := filepath.Join(p.root, "terraform/build/images")
+	lock := filepath.Join(p.root, "terraform/build/images.lock")
+	p.write(t, images, "# a comment\n\n_GO        "+host+"/go:1\n_TERRAFORM "+host+"/tools/terraform:2\n", 0o600)
+	p.succeed(t.Context(), t, "lock.sh")
+	want := "_GO=" + host + "/go:1@sha256:" + strings.Repeat("1", 64) + "\n" +
+		"_TERRAFORM=" + host + "/tools/terraform:2@sha256:" + strings.Repeat("2", 64) + "\n"
+	if got := read(t, lock); got != want {
+		t.Errorf("images.lock is\n%s\nwant\n%s", got, want)
+	}
+	locked := read(t, filepath.Join(p.root, "terraform/.terraform.lock.hcl"))
+	if !strings.HasPrefix(locked, "providers lock ") || !strings.Contains(locked, "-platform=linux_amd64") {
+		t.Errorf("locks the provider with %q", locked)
+	}
+	p.write(t, images, "_GO "+host+"/go:unknown\n", 0o600)
+	if _, out, err := p.run(t.Context(), t, "lock.sh"); err == nil {
+		t.Errorf("an unknown tag ends nothing:\n%s", out)
+	}
+	if got := read(t, lock); got != want {
+		t.Errorf("a failed run leaves\n%s\nwant the former lock", got)
 	}
 }

@@ -1,7 +1,14 @@
 package terraform_test
 
 import (
+	"encoding/csv"
+	"maps"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -144,5 +151,346 @@ func TestCells_HaveSeparateRanges(t *testing.T) {
 	}
 	if len(ranges) != 127 {
 		t.Errorf("%d ranges, want two a cell and one of Services", len(ranges))
+	}
+}
+
+// separateCells places two cells in a project without the control plane.
+func separateCells() map[string]cty.Value {
+	return map[string]cty.Value{
+		"cells": cells("a1", "b1"), "cells_project": cty.StringVal("my-cells"),
+		"cells_project_number": cty.StringVal("210987654321"), "billing_account": cty.StringVal("012345-6789AB-CDEF01"),
+		"alert_emails": cty.ListVal([]cty.Value{cty.StringVal("operator@example.com")}),
+	}
+}
+
+// projectOfResource is the project of a resource: its argument, or the one of the provider.
+func projectOfResource(t *testing.T, v cty.Value) string {
+	t.Helper()
+	if !v.Type().HasAttribute("project") {
+		return "my-project"
+	}
+	return text(t, v, "project")
+}
+
+// TestCellsProject_HasWhatRunsAgents lists the resources of a separate project, and holds that the names of all others
+// stay those of a deployment in one project.
+func TestCellsProject_HasWhatRunsAgents(t *testing.T) {
+	t.Parallel()
+	everyTopologyWith(t, separateCells(), func(t *testing.T, m *module) {
+		want := []string{
+			`compute_firewall.mail`, `compute_global_address.cell["a1"]`, `compute_global_address.cell["b1"]`,
+			`compute_network.cells`, `compute_router.cells["us-central1"]`, `compute_router_nat.cells["us-central1"]`,
+			`compute_ssl_policy.cells["cells"]`, `compute_subnetwork.cell["a1"]`, `compute_subnetwork.cell["b1"]`,
+			`container_cluster.cell["a1"]`, `container_cluster.cell["b1"]`,
+			`certificate_manager_certificate.cell["a1"]`, `certificate_manager_certificate.cell["b1"]`,
+			`certificate_manager_certificate_map.agents`, `certificate_manager_certificate_map_entry.cell["a1"]`,
+			`certificate_manager_certificate_map_entry.cell["b1"]`,
+			`certificate_manager_dns_authorization.cell["a1"]`, `certificate_manager_dns_authorization.cell["b1"]`,
+			`gke_backup_backup_plan.cell["a1"]`, `gke_backup_backup_plan.cell["b1"]`,
+			`gke_backup_restore_plan.cell["a1"]`, `gke_backup_restore_plan.cell["b1"]`,
+			`logging_metric.event["cells nudge_not_published"]`, `logging_project_exclusion.agents`,
+			`monitoring_alert_policy.log["backup_failed"]`,
+			`monitoring_notification_channel.cells_email["operator@example.com"]`,
+			`project_iam_custom_role.this["cluster_caller"]`, `project_iam_custom_role.this["metric_reader"]`,
+			`project_iam_member.nodes["roles/container.defaultNodeServiceAccount"]`,
+			`project_iam_member.nodes["roles/serviceusage.serviceUsageConsumer"]`, `service_account.nodes`,
+		}
+		if m.variable(t, "domain").AsString() != "" {
+			want = append(want, `compute_security_policy.edge["agents"]`)
+		}
+		var got []string
+		for _, typ := range m.Types() {
+			for address, v := range m.resources(t, typ) {
+				in := projectOfResource(t, v) == "my-cells"
+				if in && !strings.HasPrefix(typ+"."+address, "google_project_iam_member.service[") {
+					got = append(got, strings.TrimPrefix(typ, "google_")+"."+address)
+				}
+			}
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("resources of the cells' project (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestCellsProject_AdmitsTheControlPlaneNarrowly lists the rights that services and nodes have in either project.
+func TestCellsProject_AdmitsTheControlPlaneNarrowly(t *testing.T) {
+	t.Parallel()
+	everyTopologyWith(t, separateCells(), func(t *testing.T, m *module) {
+		custom := []string{"projects/my-cells/roles/prod_cluster_caller", "projects/my-cells/roles/prod_metric_reader"}
+		granted := map[string]bool{}
+		for address, v := range m.resources(t, "google_project_iam_member") {
+			in, role := text(t, v, "project") == "my-cells", text(t, v, "role")
+			if strings.HasPrefix(address, "service[") {
+				granted[role] = granted[role] || in
+				if in != slices.Contains(custom, role) {
+					t.Errorf("%s is granted in the project of the cells: %t", address, in)
+				}
+			} else if in == (role == "roles/artifactregistry.reader") {
+				t.Errorf("%s is granted in the project of the cells: %t", address, in)
+			}
+		}
+		for _, role := range custom {
+			if !granted[role] {
+				t.Errorf("%s is granted to no service", role)
+			}
+		}
+		notifier := text(t, m.resources(t, "google_pubsub_topic_iam_member")["notifier"], "member")
+		pool := "/projects/210987654321/locations/global/workloadIdentityPools/my-cells.svc.id.goog/"
+		if !strings.Contains(notifier, pool) {
+			t.Errorf("the notifier is %s, want an identity of the pool %s", notifier, pool)
+		}
+	})
+}
+
+// TestCellsProject_IsObserved holds that metrics, logs and costs of the cells reach the operator.
+func TestCellsProject_IsObserved(t *testing.T) {
+	t.Parallel()
+	m := load(t, separateCells())
+	scope := m.resources(t, "google_monitoring_monitored_project")[`cells["cells"]`]
+	want := map[string]string{"metrics_scope": "my-project", "name": "my-cells"}
+	if diff := cmp.Diff(want, arguments(t, scope, want)); diff != "" {
+		t.Errorf("metrics scope (-want +got):\n%s", diff)
+	}
+	for address, service := range m.resources(t, "google_cloud_run_v2_service") {
+		got, has := variables(t, service)["MONITORING_PROJECT"]
+		if has && got != "my-cells" {
+			t.Errorf("%s reads the metrics of %s", address, got)
+		}
+	}
+	backups := m.resources(t, "google_monitoring_alert_policy")[`log["backup_failed"]`]
+	filter := text(t, backups, "conditions.0.condition_matched_log.0.filter")
+	if want := "projects/my-cells/logs/gkebackup.googleapis.com%2Fbackup_change"; !strings.Contains(filter, want) {
+		t.Errorf("the alert about backups matches %s, want lines of %s", filter, want)
+	}
+	channel := `google_monitoring_notification_channel.cells_email["operator@example.com"].id`
+	if got := text(t, backups, "notification_channels.0"); got != channel {
+		t.Errorf("the alert about backups notifies %s, want %s", got, channel)
+	}
+	events := m.resources(t, "google_logging_metric")
+	one, other := events[`event["nudge_not_published"]`], events[`event["cells nudge_not_published"]`]
+	for _, argument := range []string{"name", "filter", "description"} {
+		if got, want := text(t, other, argument), text(t, one, argument); got != want {
+			t.Errorf("the cells' counter has the %s %s, want %s", argument, got, want)
+		}
+	}
+	budgets := m.resources(t, "google_billing_budget")
+	if got := text(t, budgets[`project["cells"]`], "budget_filter.0.projects.0"); got != "projects/210987654321" {
+		t.Errorf("the cells' budget is of %s, want that of their project", got)
+	}
+	clusters, err := m.Output("clusters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := text(t, clusters, "a1.project"); got != "my-cells" {
+		t.Errorf("the output clusters names the project %s, want my-cells", got)
+	}
+}
+
+// eventsIn are the events that the files of a folder name, as Terraform names them.
+func eventsIn(t *testing.T, folder string) []string {
+	t.Helper()
+	names := map[string]string{}
+	declared := regexp.MustCompile(`(?m)^\t(\w+) +Name = "(\w+)"`)
+	for _, m := range declared.FindAllStringSubmatch(read(t, "../shared/logevent/logevent.go"), -1) {
+		names[m[1]] = m[2]
+	}
+	files, err := filepath.Glob(folder + "/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files in %s, %v", len(files), folder, err)
+	}
+	var found []string
+	for _, file := range files {
+		for _, m := range regexp.MustCompile(`logevent\.(\w+)`).FindAllStringSubmatch(read(t, file), -1) {
+			if name := names[m[1]]; name != "" && !strings.HasSuffix(file, "_test.go") {
+				found = append(found, name)
+			}
+		}
+	}
+	return found
+}
+
+// TestCellsProject_CountsWhatCellsLog holds that Terraform counts the events of programs that run in cells.
+func TestCellsProject_CountsWhatCellsLog(t *testing.T) {
+	t.Parallel()
+	var want []string
+	for _, folder := range []string{"router", "front", "notifier"} {
+		want = append(want, eventsIn(t, "../shared/dataplane/"+folder)...)
+	}
+	slices.Sort(want)
+	got := texts(t, load(t, nil).local(t, "cells_events"))
+	slices.Sort(got)
+	if diff := cmp.Diff(slices.Compact(want), got); diff != "" {
+		t.Errorf("cells_events in signals.tf (-want +got):\n%s", diff)
+	}
+}
+
+// TestCellsProject_DefaultsToOneProject holds that a deployment in one project has nothing of a second one, and that
+// settings that do not fit are refused.
+func TestCellsProject_DefaultsToOneProject(t *testing.T) {
+	t.Parallel()
+	m := load(t, nil)
+	for _, typ := range m.Types() {
+		for address, v := range m.resources(t, typ) {
+			if got := projectOfResource(t, v); got != "my-project" {
+				t.Errorf("%s.%s is in %s, want one project", typ, address, got)
+			}
+		}
+	}
+	for name, row := range map[string]struct {
+		id, number string
+		refused    []string
+	}{
+		"two projects":               {id: "my-cells", number: "210987654321"},
+		"one project":                {},
+		"no number":                  {id: "my-cells", refused: []string{"cells_project_number"}},
+		"a number alone":             {number: "210987654321", refused: []string{"cells_project_number"}},
+		"the control plane's":        {id: "my-project", number: "123456789012", refused: []string{"cells_project"}},
+		"a name instead of an id":    {id: "My cells", number: "210987654321", refused: []string{"cells_project"}},
+		"an id instead of a number:": {id: "my-cells", number: "my-cells", refused: []string{"cells_project_number"}},
+	} {
+		given := separateCells()
+		maps.Copy(given, map[string]cty.Value{
+			"cells_project": cty.StringVal(row.id), "cells_project_number": cty.StringVal(row.number),
+		})
+		if refused, err := load(t, given).Invalid(); err != nil || !slices.Equal(refused, row.refused) {
+			t.Errorf("%s: %q are refused (%v), want %q", name, refused, err, row.refused)
+		}
+	}
+}
+
+// quota is a line of quotas.csv.
+type quota struct {
+	service, metric, scope           string
+	withoutDomain, withDomain, fresh int
+	why, place                       string
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+func readQuotas(t *testing.T) []quota {
+	t.Helper()
+	lines, err := csv.NewReader(strings.NewReader(read(t, "quotas.csv"))).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []quota
+	for _, l := range lines[1:] {
+		q := quota{service: l[0], metric: l[1], scope: l[2], why: l[6], place: l[7]}
+		for i, n := range []*int{&q.withoutDomain, &q.withDomain, &q.fresh} {
+			if *n, err = strconv.Atoi(l[3+i]); err != nil {
+				t.Fatalf("%s: %v", q.metric, err)
+			}
+		}
+		all = append(all, q)
+	}
+	return all
+}
+
+// estimates are what Google decides: the nodes of a cell, and the load balancer that it makes of a Gateway, which has
+// the router's backend and the one that answers 404, each with endpoints in three zones.
+const (
+	nodes, nodeCPUs, nodeDisk, volumes = 2, 4, 100, 50
+	gatewayBackends, zones             = 2, 3
+	bootstrapAccounts, defaultAccounts = 3, 1
+)
+
+// needed computes the needs of the module with its default topology.
+func needed(t *testing.T, domain string) map[string]int {
+	t.Helper()
+	m := load(t, map[string]cty.Value{"domain": cty.StringVal(domain)})
+	count := func(typ string) int { return len(m.resources(t, typ)) }
+	cells := m.variable(t, "cells").LengthInt()
+	rules := 0
+	for _, policy := range m.resources(t, "google_compute_security_policy") {
+		rules += policy.GetAttr("rule").LengthInt()
+	}
+	largest := 0
+	for _, s := range m.resources(t, "google_cloud_run_v2_service") {
+		template := s.GetAttr("template").Index(cty.Zero)
+		instances, _ := template.GetAttr("scaling").Index(cty.Zero).GetAttr("max_instance_count").AsBigFloat().Int64()
+		cpu := template.GetAttr("containers").Index(cty.Zero).GetAttr("resources").Index(cty.Zero).GetAttr("limits").
+			GetAttr("cpu").AsString()
+		cpus, err := strconv.Atoi(cpu)
+		if err != nil {
+			t.Fatal(err)
+		}
+		largest = max(largest, int(instances)*cpus*1000)
+	}
+	backends := count("google_compute_backend_service")
+	return map[string]int{
+		"CPUS_ALL_REGIONS": cells * nodes * nodeCPUs, "CPUS": nodes * nodeCPUs, "INSTANCES": nodes,
+		"SSD_TOTAL_GB": nodes*nodeDisk + volumes, "IN_USE_ADDRESSES": 1,
+		"STATIC_ADDRESSES": count("google_compute_global_address"), "NETWORKS": count("google_compute_network"),
+		"SECURITY_POLICIES":     count("google_compute_security_policy"),
+		"SECURITY_POLICY_RULES": rules, "SSL_POLICIES": count("google_compute_ssl_policy"),
+		"GLOBAL_EXTERNAL_MANAGED_FORWARDING_RULES": count("google_compute_global_forwarding_rule") + cells,
+		"TARGET_HTTPS_PROXIES":                     count("google_compute_target_https_proxy") + cells,
+		"URL_MAPS":                                 count("google_compute_url_map") + cells,
+		"GLOBAL_EXTERNAL_MANAGED_BACKEND_SERVICES": backends + gatewayBackends*cells,
+		"HEALTH_CHECKS":                            gatewayBackends * cells,
+		"NETWORK_ENDPOINT_GROUPS": count("google_compute_region_network_endpoint_group") +
+			gatewayBackends*zones*cells,
+		"run.googleapis.com/cpu_allocation": largest,
+		"iam.googleapis.com/quota/service-account-count": count("google_service_account") + bootstrapAccounts +
+			defaultAccounts,
+	}
+}
+
+// placeOf says which of two projects needs a quota: that of the services, that of the cells, or both.
+func placeOf(metric string) string {
+	switch metric {
+	case "CPUS_ALL_REGIONS", "CPUS", "INSTANCES", "SSD_TOTAL_GB", "IN_USE_ADDRESSES", "NETWORKS", "HEALTH_CHECKS":
+		return "cells"
+	case "run.googleapis.com/cpu_allocation":
+		return "services"
+	default:
+		return "both"
+	}
+}
+
+// TestQuotas_AreThoseOfTheModule computes quotas.csv from the module.
+func TestQuotas_AreThoseOfTheModule(t *testing.T) {
+	t.Parallel()
+	without, with := needed(t, ""), needed(t, "api.example.com")
+	seen := map[string]bool{}
+	for _, q := range readQuotas(t) {
+		seen[q.metric] = true
+		if q.withoutDomain != without[q.metric] || q.withDomain != with[q.metric] {
+			t.Errorf("quotas.csv: %s needs %d without and %d with a domain, want %d and %d: correct the file",
+				q.metric, q.withoutDomain, q.withDomain, without[q.metric], with[q.metric])
+		}
+		if q.scope != "project" && q.scope != "region" || q.why == "" {
+			t.Errorf("quotas.csv: %s has scope %q and reason %q", q.metric, q.scope, q.why)
+		}
+		if want := placeOf(q.metric); q.place != want {
+			t.Errorf("quotas.csv: %s is needed by %q, want %q", q.metric, q.place, want)
+		}
+	}
+	if len(seen) != len(with) {
+		t.Errorf("quotas.csv has %d quotas, want %d", len(seen), len(with))
+	}
+}
+
+// TestQuotas_OfAFreshProjectSuffice holds that a fresh project takes a deployment without a domain, and that only Cloud
+// Armor keeps it from one with a domain.
+func TestQuotas_OfAFreshProjectSuffice(t *testing.T) {
+	t.Parallel()
+	for _, q := range readQuotas(t) {
+		if q.withoutDomain > q.fresh || q.withDomain > q.fresh && !strings.HasPrefix(q.metric, "SECURITY_POLIC") {
+			t.Errorf("%s needs %d without and %d with a domain, and a fresh project has %d", q.metric, q.withoutDomain,
+				q.withDomain, q.fresh)
+		}
 	}
 }

@@ -2,6 +2,8 @@ package terraform_test
 
 import (
 	"encoding/json"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -253,4 +255,227 @@ func mebibytes(t *testing.T, quantity, unit string) int {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// TestDatabase_CanBeRestored holds that the database has point-in-time recovery and backups, and that it cannot be
+// deleted by accident.
+func TestDatabase_CanBeRestored(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		protected bool
+		want      string
+	}{
+		{protected: true, want: "DELETE_PROTECTION_ENABLED"},
+		{protected: false, want: "DELETE_PROTECTION_DISABLED"},
+	} {
+		m := load(t, map[string]cty.Value{"deletion_protection": cty.BoolVal(row.protected)})
+		database := m.resources(t, "google_firestore_database")["records"]
+		backups := m.resources(t, "google_firestore_backup_schedule")
+		want := map[string]string{
+			"name": "agents-prod", "type": "FIRESTORE_NATIVE", "recovery": "POINT_IN_TIME_RECOVERY_ENABLED",
+			"protection": row.want, "schedules": "2",
+			"daily backups kept": "2419200s", "weekly backups kept": "8467200s", "weekly backups on": "SUNDAY",
+			"database of daily backups": "agents-prod", "database of weekly backups": "agents-prod",
+		}
+		got := map[string]string{
+			"name":                       text(t, database, "name"),
+			"type":                       text(t, database, "type"),
+			"recovery":                   text(t, database, "point_in_time_recovery_enablement"),
+			"protection":                 text(t, database, "delete_protection_state"),
+			"schedules":                  strconv.Itoa(len(backups)),
+			"daily backups kept":         text(t, backups["daily"], "retention"),
+			"weekly backups kept":        text(t, backups["weekly"], "retention"),
+			"weekly backups on":          text(t, backups["weekly"], "weekly_recurrence.0.day"),
+			"database of daily backups":  text(t, backups["daily"], "database"),
+			"database of weekly backups": text(t, backups["weekly"], "database"),
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("with protection %t (-want +got):\n%s", row.protected, diff)
+		}
+		if find(t, backups["daily"], "daily_recurrence.0").IsNull() {
+			t.Error("the daily schedule has no daily recurrence")
+		}
+	}
+}
+
+// TestFields_OfExpiringDocumentsAreTTLs holds which documents Firestore deletes some time after their expires_at.
+// A test of infra/firestore holds that these are all documents with that field.
+func TestFields_OfExpiringDocumentsAreTTLs(t *testing.T) {
+	t.Parallel()
+	want := []string{
+		"audit_log expires_at", "audit_seals expires_at", "billing_events expires_at", "deletions expires_at",
+		"events expires_at",
+		"idempotency expires_at", "secret_operations expires_at", "webhook_deliveries expires_at",
+	}
+	var got []string
+	for _, f := range load(t, nil).resources(t, "google_firestore_field") {
+		if find(t, f, "ttl_config").LengthInt() > 0 {
+			got = append(got, text(t, f, "collection")+" "+text(t, f, "field"))
+		}
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("fields with ttl_config (-want +got):\n%s", diff)
+	}
+}
+
+// TestIndexes_AreThoseOfTheCode compares the planned indexes and exemptions with the file that infra/firestore tests.
+func TestIndexes_AreThoseOfTheCode(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("../infra/firestore/indexes.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type order struct{ FieldPath, Order, ArrayConfig, QueryScope string }
+	orNone := func(text string) string {
+		if text == "" {
+			return "(none)"
+		}
+		return text
+	}
+	var declared struct {
+		Indexes []struct {
+			CollectionGroup, QueryScope string
+			Fields                      []order
+		}
+		FieldOverrides []struct {
+			CollectionGroup, FieldPath string
+			Indexes                    []order
+		}
+	}
+	if err := json.Unmarshal(b, &declared); err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	for _, i := range declared.Indexes {
+		line := i.CollectionGroup + " " + i.QueryScope
+		for _, f := range i.Fields {
+			line += " " + f.FieldPath + " " + orNone(f.Order) + " " + orNone(f.ArrayConfig)
+		}
+		want = append(want, line)
+	}
+	for _, o := range declared.FieldOverrides {
+		line := "only " + o.CollectionGroup + " " + o.FieldPath
+		for _, i := range o.Indexes {
+			line += " " + i.Order + " " + i.QueryScope
+		}
+		want = append(want, line)
+	}
+	m := load(t, nil)
+	for _, i := range m.resources(t, "google_firestore_index") {
+		got = append(got, strings.Join(append([]string{text(t, i, "collection"), text(t, i, "query_scope")},
+			blocks(t, i, "fields", "field_path", "order", "array_config")...), " "))
+	}
+	for _, f := range m.resources(t, "google_firestore_field") {
+		exempt := find(t, f, "index_config.0")
+		if exempt.IsNull() {
+			t.Errorf("%s has no index_config, so Google's default applies", text(t, f, "field"))
+			continue
+		}
+		got = append(got, strings.Join(append([]string{"only", text(t, f, "collection"), text(t, f, "field")},
+			blocks(t, exempt, "indexes", "order", "query_scope")...), " "))
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("indexes and exemptions (-want +got):\n%s", diff)
+	}
+}
+
+// blocks returns the named arguments of each nested block of a type, one after the other.
+func blocks(t *testing.T, v cty.Value, typ string, arguments ...string) []string {
+	t.Helper()
+	var all []string
+	for _, b := range find(t, v, typ).AsValueSlice() {
+		for _, a := range arguments {
+			all = append(all, text(t, b, a))
+		}
+	}
+	return all
+}
+
+// TestSecrets_AreProtected holds that the control plane's secrets cannot be deleted by accident, and that the
+// generated pepper is not in the state.
+func TestSecrets_AreProtected(t *testing.T) {
+	t.Parallel()
+	m := load(t, nil)
+	secrets := m.resources(t, "google_secret_manager_secret")
+	for _, id := range []string{
+		"prod-api-key-pepper", "prod-handoff-signing-key", "prod-stripe-api-key", "prod-stripe-webhook-secret",
+		"prod-edge-secrets",
+	} {
+		want := map[string]string{"secret_id": id, "deletion_protection": "true"}
+		s := secrets[`this["`+id+`"]`]
+		if diff := cmp.Diff(want, arguments(t, s, want)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", id, diff)
+		}
+		if find(t, s, "replication.0.auto.0").IsNull() || !find(t, s, "replication.0.user_managed.0").IsNull() {
+			t.Errorf("%s is not replicated automatically", id)
+		}
+	}
+	want := map[string]string{
+		"secret": `google_secret_manager_secret.this["prod-api-key-pepper"].id`, "secret_data": "(none)",
+		"secret_data_wo": "(unknown)", "secret_data_wo_version": "1", "deletion_policy": "ABANDON",
+	}
+	versions := m.resources(t, "google_secret_manager_secret_version")
+	if diff := cmp.Diff(want, arguments(t, versions[`generated["prod-api-key-pepper"]`], want)); diff != "" ||
+		len(versions) != 3 {
+		t.Errorf("%d versions, want three (-want +got):\n%s", len(versions), diff)
+	}
+}
+
+// TestSecrets_StayInTheirRegions holds that secret_regions replaces automatic replication.
+func TestSecrets_StayInTheirRegions(t *testing.T) {
+	t.Parallel()
+	want := []string{"europe-west1", "europe-west4"}
+	m := load(t, map[string]cty.Value{"secret_regions": cty.TupleVal([]cty.Value{
+		cty.StringVal(want[0]), cty.StringVal(want[1]),
+	})})
+	for address, s := range m.resources(t, "google_secret_manager_secret") {
+		managed := find(t, s, "replication.0.user_managed.0")
+		if got := blocks(t, managed, "replicas", "location"); !slices.Equal(got, want) {
+			t.Errorf("%s is replicated to %q, want %q", address, got, want)
+		}
+		if !find(t, s, "replication.0.auto.0").IsNull() {
+			t.Errorf("%s is replicated automatically, too", address)
+		}
+	}
+}
+
+// TestSecrets_AreReadByTheirHoldersOnly compares the environments of services with the rights on secrets: a service
+// reads the secrets in its environment and no others.
+func TestSecrets_AreReadByTheirHoldersOnly(t *testing.T) {
+	t.Parallel()
+	for _, topology := range []string{"route", "group", "single"} {
+		m := load(t, map[string]cty.Value{
+			"topology": cty.StringVal(topology), "app_url": cty.StringVal("https://app.example.com"),
+			"handoff_public_keys": cty.StringVal(`{"keys": []}`),
+			"provided_secrets": cty.SetVal([]cty.Value{
+				cty.StringVal("STRIPE_API_KEY"), cty.StringVal("STRIPE_WEBHOOK_SECRET"),
+			}),
+		})
+		want, got := map[string]string{}, map[string]string{}
+		for address, s := range m.resources(t, "google_cloud_run_v2_service") {
+			account := "google_service_account.service" + strings.TrimPrefix(address, "this") + ".member"
+			for name, value := range variables(t, s) {
+				secret, is := strings.CutPrefix(value, "secret ")
+				if !is {
+					continue
+				}
+				id, version, _ := strings.Cut(secret, " at ")
+				want[account+" reads "+id] = "roles/secretmanager.secretAccessor"
+				generated := id == "prod-api-key-pepper" || id == "prod-webhook-signing-key"
+				if generated == (version == "latest") {
+					t.Errorf("%s reads %s at %s: want generated secrets at their version, and others at latest",
+						address, name, version)
+				}
+			}
+		}
+		for _, member := range m.resources(t, "google_secret_manager_secret_iam_member") {
+			got[text(t, member, "member")+" reads "+text(t, member, "secret_id")] = text(t, member, "role")
+		}
+		if diff := cmp.Diff(want, got); diff != "" || len(want) == 0 {
+			t.Errorf("%s: readers of secrets (-want +got):\n%s", topology, diff)
+		}
+	}
 }

@@ -1,6 +1,9 @@
 package terraform_test
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -9,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/zclconf/go-cty/cty"
 
+	"agents.example/controlplane/shared/clientip"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/ratelimit"
 )
@@ -181,5 +185,160 @@ func TestLoadBalancer_ExistsOnlyWithADomain(t *testing.T) {
 				t.Errorf("%s.%s exists without a domain", typ, address)
 			}
 		}
+	}
+}
+
+// TestAgentDomain_LeadsToEachCell follows an agent's hostname: the zone, the wildcard record and the address of its
+// cell, and the wildcard certificate that the cell's Gateway serves.
+func TestAgentDomain_LeadsToEachCell(t *testing.T) {
+	t.Parallel()
+	m := load(t, map[string]cty.Value{"cells": cells("a1", "b1")})
+	zone := m.resources(t, "google_dns_managed_zone")["agents"]
+	want := map[string]string{
+		"name": "prod-agents", "dns_name": "agents.example.net.", "dnssec_config.0.state": "on",
+		"visibility": "(none)",
+	}
+	if diff := cmp.Diff(want, arguments(t, zone, want)); diff != "" {
+		t.Errorf("zone (-want +got):\n%s", diff)
+	}
+	type edge struct {
+		Record, Type, Zone, Address, Authorization, AuthorizationType, Domain string
+		Certified, By, Hostname, Served, Map                                  string
+	}
+	for _, cell := range []string{"a1", "b1"} {
+		of := func(typ, name string) cty.Value { return m.resources(t, typ)[name+`["`+cell+`"]`] }
+		record, proof := of("google_dns_record_set", "cell"), of("google_dns_record_set", "authorization")
+		certificate := of("google_certificate_manager_certificate", "cell")
+		entry := of("google_certificate_manager_certificate_map_entry", "cell")
+		got := edge{
+			Record: text(t, record, "name"), Type: text(t, record, "type"), Zone: text(t, record, "managed_zone"),
+			Address:       text(t, record, "rrdatas.0"),
+			Authorization: text(t, proof, "name"), AuthorizationType: text(t, proof, "type"),
+			Domain:    text(t, of("google_certificate_manager_dns_authorization", "cell"), "domain"),
+			Certified: text(t, certificate, "managed.0.domains.0"),
+			By:        text(t, certificate, "managed.0.dns_authorizations.0"),
+			Hostname:  text(t, entry, "hostname"), Served: text(t, entry, "certificates.0"), Map: text(t, entry, "map"),
+		}
+		domain := cell + ".agents.example.net"
+		want := edge{
+			Record: "*." + domain + ".", Type: "A", Zone: "prod-agents",
+			Address:       `google_compute_global_address.cell["` + cell + `"].address`,
+			Authorization: "_acme-challenge." + domain + ".", AuthorizationType: "CNAME",
+			Domain: domain, Certified: "*." + domain,
+			By:       `google_certificate_manager_dns_authorization.cell["` + cell + `"].id`,
+			Hostname: "*." + domain, Served: `google_certificate_manager_certificate.cell["` + cell + `"].id`,
+			Map: "prod-agents",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", cell, diff)
+		}
+	}
+}
+
+// edgeSecret is the stand-in of a secret of the load balancer.
+func edgeSecret(number string) string { return `terraform_data.edge_secret["` + number + `"].output` }
+
+// TestLoadBalancer_ReportsItsClients sends a request through each backend: the headers it adds are the ones that the
+// functions read, with the first secret of those that they accept.
+func TestLoadBalancer_ReportsItsClients(t *testing.T) {
+	t.Parallel()
+	for _, topology := range []string{"route", "group", "single"} {
+		given := given(topology, "api.example.com")
+		given["edge_secret_version"] = cty.NumberIntVal(5)
+		m := load(t, given)
+		secrets := text(t, m.resources(t, "google_secret_manager_secret_version")["edge"], "secret_data_wo")
+		edge := clientip.NewEdge(strings.Split(secrets, ","))
+		backends := m.resources(t, "google_compute_backend_service")
+		if len(backends) == 0 {
+			t.Errorf("%s: no backends", topology)
+		}
+		for address, b := range backends {
+			req := httptest.NewRequest(http.MethodGet, "/", nil)
+			for _, header := range texts(t, find(t, b, "custom_request_headers")) {
+				name, value, _ := strings.Cut(header, ":")
+				req.Header.Set(name, strings.ReplaceAll(value, "{client_ip_address}", "198.51.100.1"))
+			}
+			if got, want := req.Header.Get(clientip.SecretHeader), edgeSecret("5"); got != want {
+				t.Errorf("%s: %s sends the secret %s, want %s", topology, address, got, want)
+			}
+			edge.Handler(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+				if got := clientip.Of(req); got != "198.51.100.1" {
+					t.Errorf("%s: the client behind %s is %s, want the address that it reports", topology, address, got)
+				}
+			})).ServeHTTP(httptest.NewRecorder(), req)
+		}
+	}
+}
+
+// TestEdgeSecret_IsReplacedWithoutAnInterruption holds that services accept the present secret and the previous one,
+// and that Terraform generates each once.
+func TestEdgeSecret_IsReplacedWithoutAnInterruption(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[int64][]string{1: {"1"}, 2: {"2", "1"}, 7: {"7", "6"}} {
+		m := load(t, map[string]cty.Value{"edge_secret_version": cty.NumberIntVal(version)})
+		var secrets, addresses []string
+		for _, number := range want {
+			secrets = append(secrets, edgeSecret(number))
+			addresses = append(addresses, `edge_secret["`+number+`"]`)
+		}
+		v := m.resources(t, "google_secret_manager_secret_version")["edge"]
+		if got := text(t, v, "secret_data_wo"); got != strings.Join(secrets, ",") {
+			t.Errorf("version %d: services accept %s, want %s", version, got, secrets)
+		}
+		if got := text(t, v, "secret_data"); got != "(none)" {
+			t.Errorf("version %d: secret_data is %s, want a write-only argument", version, got)
+		}
+		var got []string
+		for address, s := range m.resources(t, "terraform_data") {
+			got = append(got, address)
+			if input := text(t, s, "input"); input != "(unknown)" {
+				t.Errorf("version %d: the secret %s is %s, want a random value", version, address, input)
+			}
+		}
+		slices.Sort(got)
+		slices.Sort(addresses)
+		if diff := cmp.Diff(addresses, got); diff != "" {
+			t.Errorf("version %d: secrets (-want +got):\n%s", version, diff)
+		}
+	}
+}
+
+// TestAgentDomain_IsASeparateSite refuses agents next to the API or the web app.
+func TestAgentDomain_IsASeparateSite(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		agents, api, app, party string
+		refused                 bool
+	}{
+		"separate": {
+			agents: "agents.example.net", api: "api.example.com", app: "https://app.example.com",
+			party: "https://app.example.com",
+		},
+		"no domain":                    {agents: "agents.example.net"},
+		"the API's domain":             {agents: "api.example.com", api: "api.example.com", refused: true},
+		"next to the API":              {agents: "agents.example.com", api: "api.example.com", refused: true},
+		"the parent of the API":        {agents: "example.com", api: "api.example.com", refused: true},
+		"below the API":                {agents: "agents.api.example.com", api: "api.example.com", refused: true},
+		"next to the web app":          {agents: "agents.example.com", app: "https://app.example.com/billing", refused: true},
+		"next to a page with a port":   {agents: "agents.example.com", party: "https://APP.example.com:8443", refused: true},
+		"a page of a laptop":           {agents: "agents.example.com", party: "http://localhost:3000"},
+		"next to the API, long suffix": {agents: "agents.one.co.uk", api: "api.one.co.uk", refused: true},
+		"separate, long suffix":        {agents: "agents.one.co.uk", api: "api.two.co.uk"},
+		"separate, short suffix":       {agents: "agents.one.de", api: "api.two.de"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			given := map[string]cty.Value{
+				"agent_domain": cty.StringVal(row.agents), "domain": cty.StringVal(row.api),
+				"app_url": cty.StringVal(row.app),
+			}
+			if row.party != "" {
+				given["identity_authorized_parties"] = cty.TupleVal([]cty.Value{cty.StringVal(row.party)})
+			}
+			invalid, err := load(t, given).Invalid()
+			if err != nil || slices.Contains(invalid, "agent_domain") != row.refused {
+				t.Errorf("refused %q, %v; want agent_domain to be refused: %t", invalid, err, row.refused)
+			}
+		})
 	}
 }

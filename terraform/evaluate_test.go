@@ -1,6 +1,11 @@
 package terraform_test
 
 import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -145,4 +150,251 @@ func variables(t *testing.T, service cty.Value) map[string]string {
 		}
 	}
 	return all
+}
+
+// cells is a value of the variable cells.
+func cells(names ...string) cty.Value {
+	all := map[string]cty.Value{}
+	for i, name := range names {
+		all[name] = cty.ObjectVal(map[string]cty.Value{
+			"number": cty.NumberIntVal(int64(i + 1)), "region": cty.StringVal("us-central1"),
+		})
+	}
+	return cty.ObjectVal(all)
+}
+
+// everything sets all variables that a default leaves empty.
+func everything() map[string]cty.Value {
+	text := cty.StringVal
+	return map[string]cty.Value{
+		"identity_issuer": text("https://securetoken.google.com/my-project"), "app_url": text("https://app.example.com"),
+		"identity_authorized_parties": cty.TupleVal([]cty.Value{text("https://app.example.com")}),
+		"handoff_public_keys":         text(`{"keys": []}`),
+		"console_client_id":           text("console-1"), "console_scopes": text("openid email"),
+		"cli_client_id": text("agentctl-1"), "cli_scopes": text("openid offline_access"),
+		"provided_secrets": cty.TupleVal([]cty.Value{text("STRIPE_API_KEY"), text("STRIPE_WEBHOOK_SECRET")}),
+		"database":         text("agents-prod-2"), "firestore_location": text("nam5"),
+		"secret_regions":      cty.TupleVal([]cty.Value{text("us-central1"), text("us-east1")}),
+		"alert_emails":        cty.TupleVal([]cty.Value{text("operator@example.com")}),
+		"billing_account":     text("012345-6789AB-CDEF01"),
+		"agent_storage_class": text("premium-rwo"), "agent_api_port": cty.NumberIntVal(3001),
+		"agent_health_path": text("/healthz"), "deletion_protection": cty.False, "trace_ratio": cty.Zero,
+		"cloud_armor": cty.True,
+		"maintenance_exclusions": cty.ObjectVal(map[string]cty.Value{"launch": cty.ObjectVal(map[string]cty.Value{
+			"start_time": text("2026-12-01T00:00:00Z"), "end_time": text("2026-12-08T00:00:00Z"),
+			"scope": text("NO_UPGRADES"),
+		})}),
+		"edge_secret_version": cty.NumberIntVal(2),
+		"scaling": cty.ObjectVal(map[string]cty.Value{
+			"routes": cty.ObjectVal(map[string]cty.Value{"min_instances": cty.NumberIntVal(2)}),
+		}),
+		"cells": cty.ObjectVal(map[string]cty.Value{
+			"a1": cty.ObjectVal(map[string]cty.Value{
+				"number": cty.NumberIntVal(1), "region": text("us-central1"), "closed": cty.True,
+			}),
+			"b1": cty.ObjectVal(map[string]cty.Value{
+				"number": cty.NumberIntVal(63), "region": text("europe-west4"),
+				"image": text("agent@sha256:" + strings.Repeat("1", 64)),
+			}),
+		}),
+	}
+}
+
+// TestModule_EvaluatesInEveryTopology evaluates every resource and output, with one cell, with two, and with every
+// setting.
+func TestModule_EvaluatesInEveryTopology(t *testing.T) {
+	t.Parallel()
+	for name, settings := range map[string]map[string]cty.Value{
+		"one cell": nil, "two cells": {"cells": cells("a1", "b1")}, "every setting": everything(),
+		"a project of the cells": separateCells(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			everyTopologyWith(t, settings, checkModule)
+		})
+	}
+}
+
+// checkModule holds that the module can be planned: every resource and output has a value, and no rule refuses one.
+func checkModule(t *testing.T, m *module) {
+	t.Helper()
+	for _, typ := range m.Types() {
+		m.resources(t, typ)
+	}
+	for address := range m.Blocks() {
+		if name, ok := strings.CutPrefix(address, "output."); ok {
+			if _, err := m.Output(name); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if invalid, err := m.Invalid(); err != nil || len(invalid) > 0 {
+		t.Errorf("variables %q are refused (%v)", invalid, err)
+	}
+	if refused, err := m.Refused(); err != nil || len(refused) > 0 {
+		t.Errorf("resources %q are refused (%v)", refused, err)
+	}
+}
+
+// TestModule_TakesEverySetting holds that everything sets each variable that has a default, except those below.
+func TestModule_TakesEverySetting(t *testing.T) {
+	t.Parallel()
+	set := required()
+	maps.Copy(set, everything())
+	for _, name := range []string{
+		"region", "environment", "topology", "domain", "rate_limit_factor", "debug", "warm_instances", "monthly_budget",
+		"secret_manager_writes_per_minute", "agent_port", "agent_auth", "warm_agents", "warm_plan",
+		"maintenance_window", "backup_schedule",
+		"backup_retention_days", "cells_project", "cells_project_number",
+	} {
+		set[name] = cty.True
+	}
+	for address, b := range load(t, nil).Blocks() {
+		name, ok := strings.CutPrefix(address, "var.")
+		if _, given := set[name]; ok && !given && b.Body.Attributes["default"] != nil {
+			t.Errorf("everything does not set %s: add a value that differs from its default, or name it here", address)
+		}
+	}
+}
+
+// condition evaluates an IAM condition for a resource. The conditions here are also Go expressions: && and !, ==
+// between texts, and the methods startsWith, endsWith and extract of resource.name.
+func condition(t *testing.T, expression, resource string) bool {
+	t.Helper()
+	if expression == "" {
+		return true
+	}
+	parsed, err := parser.ParseExpr(expression)
+	if err != nil {
+		t.Fatalf("condition %s: %v", expression, err)
+	}
+	v, err := evaluateCondition(parsed, resource)
+	holds, ok := v.(bool)
+	if err != nil || !ok {
+		t.Fatalf("condition %s = %v, %v; want true or false", expression, v, err)
+	}
+	return holds
+}
+
+func evaluateCondition(e ast.Expr, resource string) (any, error) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		return strconv.Unquote(e.Value)
+	case *ast.SelectorExpr:
+		if root, ok := e.X.(*ast.Ident); ok && root.Name == "resource" && e.Sel.Name == "name" {
+			return resource, nil
+		}
+	case *ast.UnaryExpr:
+		if v, err := evaluateCondition(e.X, resource); e.Op == token.NOT && err == nil {
+			return v != true, nil
+		}
+	case *ast.BinaryExpr:
+		left, err := evaluateCondition(e.X, resource)
+		right, errRight := evaluateCondition(e.Y, resource)
+		switch {
+		case err != nil || errRight != nil:
+		case e.Op == token.LAND:
+			return left == true && right == true, nil
+		case e.Op == token.EQL:
+			return left == right, nil
+		}
+	case *ast.CallExpr:
+		return callInCondition(e, resource)
+	}
+	return nil, fmt.Errorf("%T is not understood here", e)
+}
+
+// callInCondition calls a method of text with one text.
+func callInCondition(e *ast.CallExpr, resource string) (any, error) {
+	method, ok := e.Fun.(*ast.SelectorExpr)
+	if !ok || len(e.Args) != 1 {
+		return nil, fmt.Errorf("%T is no method with one argument", e.Fun)
+	}
+	receiver, err := evaluateCondition(method.X, resource)
+	if err != nil {
+		return nil, err
+	}
+	argument, err := evaluateCondition(e.Args[0], resource)
+	if err != nil {
+		return nil, err
+	}
+	s, arg := fmt.Sprint(receiver), fmt.Sprint(argument)
+	switch method.Sel.Name {
+	case "startsWith":
+		return strings.HasPrefix(s, arg), nil
+	case "endsWith":
+		return strings.HasSuffix(s, arg), nil
+	case "extract":
+		return extract(s, arg), nil
+	}
+	return nil, fmt.Errorf("the method %s is not understood here", method.Sel.Name)
+}
+
+// extract returns the part of s between the template's text before {name} and the text after it, or "".
+func extract(s, template string) string {
+	before, rest, _ := strings.Cut(template, "{")
+	_, after, _ := strings.Cut(rest, "}")
+	_, found, ok := strings.Cut(s, before)
+	if !ok {
+		return ""
+	}
+	if after == "" {
+		return found
+	}
+	found, _, ok = strings.Cut(found, after)
+	if !ok {
+		return ""
+	}
+	return found
+}
+
+// TestConditions_SelectTheirResources evaluates the condition of each place for names as IAM sees them: with the
+// project's number for secrets, and its id for databases.
+func TestConditions_SelectTheirResources(t *testing.T) {
+	t.Parallel()
+	const id = "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90"
+	const secrets, elsewhere = "projects/123456789012/secrets/", "projects/210987654321/secrets/"
+	m := load(t, nil)
+	places := m.local(t, "places").AsValueMap()
+	for name, row := range map[string]struct {
+		resource string
+		want     []string // places, in addition to those without a condition
+	}{
+		"credentials": {
+			resource: secrets + "prod-agent-" + id + "-credentials/versions/1",
+			want:     []string{"agent_secrets", "agent_credentials"},
+		},
+		"secret of credentials": {
+			resource: secrets + "prod-agent-" + id + "-credentials", want: []string{"agent_secrets"},
+		},
+		"variable": {
+			resource: secrets + "prod-agent-" + id + "-env-API_TOKEN/versions/2", want: []string{"agent_secrets"},
+		},
+		"variable named credentials": {
+			resource: secrets + "prod-agent-" + id + "-env-credentials/versions/1", want: []string{"agent_secrets"},
+		},
+		"variable named like credentials": {
+			resource: secrets + "prod-agent-" + id + "-env-my_credentials/versions/1", want: []string{"agent_secrets"},
+		},
+		"another environment":  {resource: secrets + "staging-agent-" + id + "-credentials/versions/1"},
+		"an environment agent": {resource: secrets + "agent-agent-" + id + "-credentials/versions/1"},
+		"another project":      {resource: elsewhere + "prod-agent-" + id + "-credentials/versions/1"},
+		"pepper":               {resource: secrets + "prod-api-key-pepper/versions/1"},
+		"signing key":          {resource: secrets + "prod-handoff-signing-key/versions/1"},
+		"payments":             {resource: secrets + "prod-stripe-api-key/versions/latest"},
+		"project":              {resource: "projects/123456789012"},
+		"database":             {resource: "projects/my-project/databases/agents-prod", want: []string{"database"}},
+		"another database":     {resource: "projects/my-project/databases/agents-prod-2"},
+	} {
+		want := map[string]bool{"project": true, "cells": true, "nudges": true}
+		for _, place := range row.want {
+			want[place] = true
+		}
+		for place, p := range places {
+			where := p.GetAttr("where").AsString()
+			if got := condition(t, where, row.resource); got != want[place] {
+				t.Errorf("%s: %s is in %s: %t, want %t\n%s", name, row.resource, place, got, want[place], where)
+			}
+		}
+	}
 }

@@ -1,9 +1,13 @@
 package terraform_test
 
 import (
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/zclconf/go-cty/cty"
 
@@ -86,6 +90,304 @@ func TestCells_HaveRecordsOfTheirHostnames(t *testing.T) {
 		hostname := a.Hostname(addresses)
 		if id, ok := agent.IDFromHostname(hostname, domain.AsString()); !ok || id != a.ID {
 			t.Errorf("the hostname %s of an agent in %s is not below %s", hostname, name, domain.AsString())
+		}
+	}
+}
+
+// TestTopology_IsGroupByDefault holds the default to what README.md says.
+func TestTopology_IsGroupByDefault(t *testing.T) {
+	t.Parallel()
+	if got := load(t, nil).variable(t, "topology").AsString(); got != "group" {
+		t.Errorf("the default topology is %s, want group", got)
+	}
+}
+
+// TestScaling_IsWithinWhatServicesCanUse holds the sizes of services. A service that keeps an instance by default is in
+// TestServices_ThatCreateAgentsKeepAnInstance.
+func TestScaling_IsWithinWhatServicesCanUse(t *testing.T) {
+	t.Parallel()
+	want := map[string]int64{
+		"reconcile-agent": 10, "dead-letter-agent": 3, "sweep-agents": 2, "observe-agents": 2, "check-drift": 2,
+		"recount-usage": 2, "seal-audit-logs": 2, "keep-accounts": 2, "collect-orphans": 2, "collect-metrics": 2,
+	}
+	everyTopology(t, func(t *testing.T, m *module) {
+		for address, s := range m.resources(t, "google_cloud_run_v2_service") {
+			service := strings.TrimSuffix(strings.TrimPrefix(address, `this["`), `"]`)
+			least, most := instances(t, s)
+			wantMost := int64(10)
+			if n, known := want[service]; known {
+				wantMost = n
+			}
+			if most != wantMost || least > most {
+				t.Errorf("%s has %d to %d instances, want at most %d", service, least, most, wantMost)
+			}
+		}
+	})
+}
+
+// instances are the limits of a service.
+func instances(t *testing.T, service cty.Value) (least, most int64) {
+	t.Helper()
+	for path, n := range map[string]*int64{"min_instance_count": &least, "max_instance_count": &most} {
+		var err error
+		if *n, err = strconv.ParseInt(text(t, service, "template.0.scaling.0."+path), 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return least, most
+}
+
+// container is what Cloud Run runs for a service.
+type container struct{ Image, Command, Target, CPU, Memory, Idle, Boost, Concurrency, Timeout string }
+
+// TestServices_RunTheBinaryOfTheirRole holds the container of every service. A log is followed for ten minutes, a push
+// about one agent ends within 30 seconds, and a tick may take ten minutes.
+func TestServices_RunTheBinaryOfTheirRole(t *testing.T) {
+	t.Parallel()
+	everyTopology(t, func(t *testing.T, m *module) {
+		topology := m.variable(t, "topology").AsString()
+		image := "image@sha256:" + strings.Repeat("0", 64)
+		row := func(binary, target, timeout string) container {
+			c := container{
+				Image: image, Command: "/ko-app/" + binary, Target: target, CPU: "1", Memory: "256Mi", Idle: "true",
+				Boost: "true", Concurrency: "80", Timeout: timeout,
+			}
+			if binary == "worker" {
+				c.Memory, c.Concurrency = "512Mi", "40"
+			}
+			if topology != "route" {
+				c.Target = "(none)"
+			}
+			return c
+		}
+		want := map[string]container{}
+		service := func(name string) string { return m.local(t, "service_of").GetAttr(name).AsString() }
+		for _, r := range functions.Routes(functions.Dependencies{}) {
+			binary, timeout := string(r.Role), "60s"
+			if r.Name == "GetAgentLogs" {
+				timeout = "660s"
+			}
+			if c, ok := want[service(r.Name)]; !ok || c.Timeout == "60s" {
+				want[service(r.Name)] = row(binary, r.Name, timeout)
+			}
+		}
+		want["routes"] = row("accounts", "(none)", "660s")
+		for _, w := range functions.Workers(functions.Dependencies{}) {
+			timeout := "30s"
+			if w.Schedule != "" {
+				timeout = "600s"
+			}
+			if c, ok := want[service(w.Name)]; !ok || c.Timeout == "30s" {
+				want[service(w.Name)] = row("worker", w.Name, timeout)
+			}
+		}
+		got := map[string]container{}
+		for address, s := range m.resources(t, "google_cloud_run_v2_service") {
+			got[strings.TrimSuffix(strings.TrimPrefix(address, `this["`), `"]`)] = containerOf(t, s)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("containers (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func containerOf(t *testing.T, service cty.Value) container {
+	t.Helper()
+	const first, resources = "template.0.containers.0.", "template.0.containers.0.resources.0."
+	target, ok := variables(t, service)["FUNCTION_TARGET"]
+	if !ok {
+		target = "(none)"
+	}
+	return container{
+		Image: text(t, service, first+"image"), Command: text(t, service, first+"command.0"), Target: target,
+		CPU: text(t, service, resources+"limits.cpu"), Memory: text(t, service, resources+"limits.memory"),
+		Idle: text(t, service, resources+"cpu_idle"), Boost: text(t, service, resources+"startup_cpu_boost"),
+		Concurrency: text(t, service, "template.0.max_instance_request_concurrency"),
+		Timeout:     text(t, service, "template.0.timeout"),
+	}
+}
+
+// reach says who can call a service: the networks that lead to it, whether Cloud Run lets every caller through, and
+// the secret by which the service knows the load balancer.
+type reach struct{ Ingress, Unchecked, Edge string }
+
+// TestServices_AreReachedByTheirCallersOnly holds that the internet reaches routes in one way: through the load
+// balancer or, without a domain, at the service of all routes. Pub/Sub reaches workers, and Cloud Run checks its token.
+func TestServices_AreReachedByTheirCallersOnly(t *testing.T) {
+	t.Parallel()
+	const notSet, secret = "", "secret prod-edge-secrets at (unknown)"
+	everyTopology(t, func(t *testing.T, m *module) {
+		const balanced = "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER"
+		direct := m.variable(t, "domain").AsString() == ""
+		want := map[string]reach{}
+		for _, r := range functions.Routes(functions.Dependencies{}) {
+			service := m.local(t, "service_of").GetAttr(r.Name).AsString()
+			want[service] = reach{Ingress: balanced, Unchecked: "true", Edge: secret}
+			if direct {
+				want[service] = reach{Ingress: balanced, Unchecked: "true", Edge: notSet}
+			}
+		}
+		want["routes"] = reach{Ingress: balanced, Unchecked: "true", Edge: secret}
+		if direct {
+			want["routes"] = reach{Ingress: "INGRESS_TRAFFIC_ALL", Unchecked: "true", Edge: notSet}
+		}
+		for _, w := range functions.Workers(functions.Dependencies{}) {
+			service := m.local(t, "service_of").GetAttr(w.Name).AsString()
+			want[service] = reach{Ingress: "INGRESS_TRAFFIC_INTERNAL_ONLY", Unchecked: "false", Edge: notSet}
+		}
+		got := map[string]reach{}
+		for address, s := range m.resources(t, "google_cloud_run_v2_service") {
+			got[strings.TrimSuffix(strings.TrimPrefix(address, `this["`), `"]`)] = reach{
+				Ingress: text(t, s, "ingress"), Unchecked: text(t, s, "invoker_iam_disabled"),
+				Edge: variables(t, s)["EDGE_SECRETS"],
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("who reaches each service (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestServices_HaveSeparateAccounts holds that no two services share an account.
+func TestServices_HaveSeparateAccounts(t *testing.T) {
+	t.Parallel()
+	everyTopology(t, func(t *testing.T, m *module) {
+		accounts := map[string]string{}
+		for address, s := range m.resources(t, "google_cloud_run_v2_service") {
+			account := text(t, s, "template.0.service_account")
+			if other, taken := accounts[account]; taken {
+				t.Errorf("%s and %s run as %s", address, other, account)
+			}
+			accounts[account] = address
+		}
+	})
+}
+
+// subscription is what a subscription does with messages that a worker does not answer.
+type subscription struct{ Deadline, Retention, Expires, DeadLetters, Attempts, Least, Most string }
+
+// TestSubscriptions_KeepNudgesAndDropOldTicks holds that nudges are kept for a week and moved away after 20 attempts,
+// that ticks are kept for an hour, that no subscription expires, and that repeats slow down to one in ten minutes.
+func TestSubscriptions_KeepNudgesAndDropOldTicks(t *testing.T) {
+	t.Parallel()
+	const week, hour, never, none = "604800s", "3600s", "", "(none)"
+	want := map[string]subscription{}
+	for _, w := range functions.Workers(functions.Dependencies{}) {
+		row := subscription{
+			Deadline: "30", Retention: week, Expires: never, DeadLetters: none, Attempts: none,
+			Least: "10s", Most: "600s",
+		}
+		if w.Schedule != "" {
+			row.Deadline, row.Retention = "600", hour
+		}
+		if w.Topic == function.AgentNudges {
+			row.DeadLetters, row.Attempts = `google_pubsub_topic.this["agent-nudges-dead"].id`, "20"
+		}
+		want[`worker["`+w.Name+`"]`] = row
+	}
+	got := map[string]subscription{}
+	for address, s := range load(t, nil).resources(t, "google_pubsub_subscription") {
+		got[address] = subscription{
+			Deadline: text(t, s, "ack_deadline_seconds"), Retention: text(t, s, "message_retention_duration"),
+			Expires:     text(t, s, "expiration_policy.0.ttl"),
+			DeadLetters: text(t, s, "dead_letter_policy.0.dead_letter_topic"),
+			Attempts:    text(t, s, "dead_letter_policy.0.max_delivery_attempts"),
+			Least:       text(t, s, "retry_policy.0.minimum_backoff"),
+			Most:        text(t, s, "retry_policy.0.maximum_backoff"),
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("subscriptions (-want +got):\n%s", diff)
+	}
+}
+
+// TestSchedules_TickTheirWorkers holds that each scheduled worker has a job that publishes to the worker's topic.
+func TestSchedules_TickTheirWorkers(t *testing.T) {
+	t.Parallel()
+	type job struct{ Schedule, Zone, Topic, Data string }
+	want, got := map[string]job{}, map[string]job{}
+	for _, w := range functions.Workers(functions.Dependencies{}) {
+		if w.Schedule != "" {
+			want[`tick["`+w.Name+`"]`] = job{
+				Schedule: w.Schedule, Zone: "Etc/UTC", Topic: `google_pubsub_topic.this["` + string(w.Topic) + `"].id`,
+				Data: "e30=", // {}
+			}
+		}
+	}
+	for address, j := range load(t, nil).resources(t, "google_cloud_scheduler_job") {
+		got[address] = job{
+			Schedule: text(t, j, "schedule"), Zone: text(t, j, "time_zone"),
+			Topic: text(t, j, "pubsub_target.0.topic_name"), Data: text(t, j, "pubsub_target.0.data"),
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("jobs (-want +got):\n%s", diff)
+	}
+}
+
+// rule is one rule of the load balancer.
+type rule struct{ method, pattern, service string }
+
+func (r rule) matches(method, path string) bool {
+	expression := regexp.MustCompile(`\\\{[^}]*=\\\*\\\}`).ReplaceAllString(regexp.QuoteMeta(r.pattern), `[^/]+`)
+	return r.method == method && regexp.MustCompile("^"+expression+"$").MatchString(path)
+}
+
+func (m *module) rules(t *testing.T) []rule {
+	t.Helper()
+	var rules []rule
+	for _, r := range m.local(t, "rules_of_others").AsValueSlice() {
+		rules = append(rules, rule{
+			r.GetAttr("method").AsString(), r.GetAttr("literal").AsString() + r.GetAttr("template").AsString(),
+			r.GetAttr("service").AsString(),
+		})
+	}
+	return rules
+}
+
+// TestRules_LeadToTheServiceOfEachRoute matches the path of every route against the rules in their order. The first
+// match must lead to the route's service, so no template may hide a literal path.
+func TestRules_LeadToTheServiceOfEachRoute(t *testing.T) {
+	t.Parallel()
+	everyTopology(t, func(t *testing.T, m *module) {
+		rules, service := m.rules(t), m.local(t, "service_of").AsValueMap()
+		for _, r := range functions.Routes(functions.Dependencies{}) {
+			own, deployed := service[r.Name]
+			if !deployed {
+				t.Errorf("functions.json lacks %s: run go generate ./functions", r.Name)
+				continue
+			}
+			paths := []string{regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(r.Path,
+				"3fa85f64-5717-4562-b3fc-2c963f66afa6")}
+			if short := strings.TrimPrefix(paths[0], function.Prefix); strings.HasPrefix(short, "/agents") {
+				paths = append(paths, short)
+			}
+			for _, path := range paths {
+				got := "routes"
+				for _, rule := range rules {
+					if rule.matches(r.Method, path) {
+						got = rule.service
+						break
+					}
+				}
+				if want := own.AsString(); got != want {
+					t.Errorf("%s %s goes to %s, want %s of %s", r.Method, path, got, want, r.Name)
+				}
+			}
+		}
+	})
+}
+
+// TestRulesAreWithinLimits checks the limits of a URL map: 200 rules, and five operators in a template.
+func TestRulesAreWithinLimits(t *testing.T) {
+	t.Parallel()
+	rules := load(t, nil).rules(t)
+	if len(rules) == 0 || len(rules) > 200 {
+		t.Errorf("%d rules: a path matcher takes 200", len(rules))
+	}
+	for _, r := range rules {
+		if strings.Count(r.pattern, "*") > 5 {
+			t.Errorf("%s: a template takes five operators", r.pattern)
 		}
 	}
 }
