@@ -23,6 +23,9 @@ func TestRequestDeletion_KeepsTheFirstRequest(t *testing.T) {
 func TestDeletion_HasOnlyWhatWasObserved(t *testing.T) {
 	t.Parallel()
 	requested := agent.Deletion{ClusterRequestedAt: at(0)}
+	gone := func(minute int) agent.Finding {
+		return agent.ClusterDeletionSeen{NamespaceGone: true, VolumeGone: true, At: at(minute)}
+	}
 	steps := []struct {
 		name    string
 		finding agent.Finding
@@ -36,12 +39,12 @@ func TestDeletion_HasOnlyWhatWasObserved(t *testing.T) {
 			want: agent.Deletion{ClusterRequestedAt: at(0), NamespaceGoneAt: at(3)},
 		},
 		{
-			name: "volume gone, too", finding: agent.ClusterDeletionSeen{NamespaceGone: true, VolumeGone: true, At: at(4)},
+			name: "volume gone, too", finding: gone(4),
 			want: agent.Deletion{ClusterRequestedAt: at(0), NamespaceGoneAt: at(3), VolumeGoneAt: at(4)},
 		},
 		{name: "both exist again", finding: agent.ClusterDeletionSeen{At: at(5)}, want: requested},
 		{
-			name: "both gone again", finding: agent.ClusterDeletionSeen{NamespaceGone: true, VolumeGone: true, At: at(6)},
+			name: "both gone again", finding: gone(6),
 			want: agent.Deletion{ClusterRequestedAt: at(0), NamespaceGoneAt: at(6), VolumeGoneAt: at(6)},
 		},
 	}
