@@ -194,7 +194,7 @@ func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 			"k8s.io/client-go/metadata", "k8s.io/client-go/informers", "k8s.io/client-go/tools/cache",
 			"sigs.k8s.io/gateway-api", module + "emulators",
 		},
-		// Stripe is linked because KeepAccounts fetches subscriptions.
+		// Stripe is linked because EnforceAccounts fetches subscriptions.
 		"worker": {
 			"firebase.google.com/go", "k8s.io/client-go/kubernetes", "k8s.io/client-go/metadata",
 			"github.com/modelcontextprotocol", module + "emulators",

@@ -253,7 +253,7 @@ func Workers(d Dependencies) []function.Worker {
 		}),
 		workers.Recount(d.Counts),
 		workers.Seal(&seal.Sealer{Store: d.AuditSeals, Now: time.Now}),
-		workers.Bill(&billing.Enforcer{
+		workers.EnforceAccounts(&billing.Enforcer{
 			Store: d.Accounts, Payments: d.Payments, Agents: d.Agents, Now: d.billingClock(),
 		}),
 		workers.Collect(&metrics.Collector{

@@ -219,7 +219,7 @@ func workerCases() map[string]func(t *testing.T, s *samples) function.Message {
 			}
 			return function.Message{}
 		},
-		"KeepAccounts": func(t *testing.T, s *samples) function.Message {
+		"EnforceAccounts": func(t *testing.T, s *samples) function.Message {
 			s.receiveSubscription(t, billing.PastDue)
 			s.BillingClock = func() time.Time { return time.Now().Add(2 * billing.Grace) }
 			return function.Message{}

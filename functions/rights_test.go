@@ -83,7 +83,7 @@ func TestWorkers_RunAtTheseTimes(t *testing.T) {
 	t.Parallel()
 	want, got := map[string]string{
 		"SweepAgents": "* * * * *", "ObserveAgents": "* * * * *", "CollectMetrics": "* * * * *",
-		"KeepAccounts": "* * * * *", "CheckDrift": "*/10 * * * *", "CollectOrphans": "17 * * * *",
+		"EnforceAccounts": "* * * * *", "CheckDrift": "*/10 * * * *", "CollectOrphans": "17 * * * *",
 		"RecountUsage": "41 3 * * *", "SealAuditLogs": "29 * * * *",
 	}, map[string]string{}
 	for _, w := range functions.Workers(functions.Dependencies{}) {

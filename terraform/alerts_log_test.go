@@ -272,7 +272,7 @@ func TestRareRuns_RaiseAnAlertAndFrequentOnesDoNot(t *testing.T) { //nolint:para
 	filter := alertModule(t).logFilters(t)["rare_run_failed"]
 	for worker, want := range map[string]bool{
 		"RecountUsage": true, "SealAuditLogs": true, "CollectOrphans": true, "CheckDrift": false, "SweepAgents": false,
-		"KeepAccounts": false,
+		"EnforceAccounts": false,
 	} {
 		written := failedRunOf(t, worker)
 		if got := fromFunction(t, "prod-worker", written).matches(t, filter); got != want {

@@ -108,7 +108,7 @@ func TestScaling_IsWithinWhatServicesCanUse(t *testing.T) {
 	t.Parallel()
 	want := map[string]int64{
 		"reconcile-agent": 10, "dead-letter-agent": 3, "sweep-agents": 2, "observe-agents": 2, "check-drift": 2,
-		"recount-usage": 2, "seal-audit-logs": 2, "keep-accounts": 2, "collect-orphans": 2, "collect-metrics": 2,
+		"recount-usage": 2, "seal-audit-logs": 2, "enforce-accounts": 2, "collect-orphans": 2, "collect-metrics": 2,
 	}
 	everyTopology(t, func(t *testing.T, m *module) {
 		for address, s := range m.resources(t, "google_cloud_run_v2_service") {

@@ -43,7 +43,7 @@ func describe(ctx context.Context, d operator, o options) error {
 	if err != nil {
 		return err
 	}
-	on := d.on(ctx, a.OrganizationID, "ShowAgentStory")
+	on := d.on(ctx, a.OrganizationID, "DescribeAgent")
 	if err := d.record(on, audit.Target{Type: "agent", ID: a.ID, Name: a.Name}); err != nil {
 		return err
 	}

@@ -211,7 +211,7 @@ func TestDescribe_ShowsHistoryAndDiagnosis(t *testing.T) {
 	if n := f.nudges.Count(a.ID); n != before+1 {
 		t.Errorf("nudges = %d, want %d", n, before+1)
 	}
-	if got, want := f.auditedActions(), []string{"ShowAgentStory", "NudgeAgent"}; !slices.Equal(got, want) {
+	if got, want := f.auditedActions(), []string{"DescribeAgent", "NudgeAgent"}; !slices.Equal(got, want) {
 		t.Errorf("audited actions = %v, want %v", got, want)
 	}
 	f.operator.Now = func() time.Time { return time.Now().Add(time.Hour) }
