@@ -8,28 +8,34 @@ import (
 	"os"
 	"time"
 
+	"agents.example/controlplane/emulators/cloud"
 	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/emulators/dataplane"
 	"agents.example/controlplane/emulators/node"
 )
 
 // part is something that is built ahead of time.
 type part struct {
-	name  string
+	name string
+	// time estimates how long the build takes: not at all for what is there. Nil is for what the go command leaves
+	// alone when it is up to date.
 	time  func() (time.Duration, error)
 	build func(context.Context, io.Writer) (path string, err error)
 }
 
-// build builds the real Kubernetes API server ahead of time, for machines on which the first start or test with it
-// should be quick, and a real node's programs on request.
+// build builds ahead of time what takes long to compile, so that no start and no test waits for it: the real Kubernetes
+// API server, the programs that a cloud as deployed and its pods run, and a real node's programs on request.
 func build(ctx context.Context, args []string) error {
 	parts, err := partsToBuild(args)
 	if err != nil {
 		return err
 	}
 	for _, p := range parts {
-		needed, err := p.time()
-		if err != nil {
-			return err
+		needed := time.Nanosecond
+		if p.time != nil {
+			if needed, err = p.time(); err != nil {
+				return err
+			}
 		}
 		path, err := p.build(ctx, os.Stdout)
 		switch {
@@ -50,8 +56,8 @@ func partsToBuild(args []string) ([]part, error) {
 	flags := flag.NewFlagSet("build", flag.ContinueOnError)
 	flags.Usage = func() {
 		fmt.Fprintln(flags.Output(), "Usage: go run ./emulators build [-node real]\n\nBuilds the real Kubernetes "+
-			"API server.",
-			"Otherwise the first start with -cluster real, or the first\ntest that needs it, does.")
+			"API server, and the programs of functions and pods.\nOtherwise the first start with -cluster real, or the "+
+			"first test that needs them, does.")
 		flags.PrintDefaults()
 	}
 	kind := flags.String("node", "simulated", "build for this `kind` of nodes: simulated, or real, which needs Linux")
@@ -61,12 +67,24 @@ func partsToBuild(args []string) ([]part, error) {
 	if flags.NArg() > 0 {
 		return nil, fmt.Errorf("build takes no arguments, not %q", flags.Arg(0))
 	}
-	kubernetes := part{"The real Kubernetes API server", cluster.BuildTime, cluster.Build}
+	parts := []part{
+		{name: "The real Kubernetes API server", time: cluster.BuildTime, build: cluster.Build},
+		programs("functions", cloud.BuildFunctions), programs("pods", dataplane.Build),
+	}
 	switch *kind {
 	case "simulated":
-		return []part{kubernetes}, nil
+		return parts, nil
 	case "real":
-		return []part{{"The real Kubernetes node", node.BuildTime, node.Build}, kubernetes}, nil
+		node := part{name: "The real Kubernetes node", time: node.BuildTime, build: node.Build}
+		return append([]part{node}, append(parts, programs("images", dataplane.BuildImage))...), nil
 	}
 	return nil, fmt.Errorf("unknown kind of nodes %q; want simulated or real", *kind)
+}
+
+// programs is the part of the programs that something runs.
+func programs(of string, build func(context.Context) (string, error)) part {
+	return part{
+		name:  "The folder with the programs of " + of,
+		build: func(ctx context.Context, _ io.Writer) (string, error) { return build(ctx) },
+	}
 }

@@ -7,10 +7,12 @@ import (
 
 func TestPartsToBuild_FollowTheKindOfNodes(t *testing.T) {
 	t.Parallel()
+	const simulated = "The real Kubernetes API server, The folder with the programs of functions, " +
+		"The folder with the programs of pods"
 	for args, want := range map[string]string{
-		"":                "The real Kubernetes API server",
-		"-node=simulated": "The real Kubernetes API server",
-		"-node=real":      "The real Kubernetes node, The real Kubernetes API server",
+		"":                simulated,
+		"-node=simulated": simulated,
+		"-node=real":      "The real Kubernetes node, " + simulated + ", The folder with the programs of images",
 	} {
 		parts, err := partsToBuild(strings.Fields(args))
 		var names []string

@@ -4,7 +4,7 @@
 //	go run ./emulators                        start, create an agent, stay up until Ctrl-C
 //	go run ./emulators -once                  start, create an agent, delete it, exit
 //	go run ./emulators -emulators official    start with the emulators of the Google Cloud SDK
-//	go run ./emulators build                  build the real Kubernetes API server ahead of time
+//	go run ./emulators build                  build the real API server and programs ahead of time
 //	go run ./emulators console                print a link that signs in to the web console
 //	go run ./emulators open                   print a link that opens the agent's dashboard in a browser
 //	go run ./emulators token ...              print a session token for the running cloud
@@ -27,7 +27,7 @@ const usage = `Usage: go run ./emulators [flags]
 Starts the whole control plane on this machine, creates an agent and stays up until Ctrl-C.
 
 Commands:
-  build    build the real Kubernetes API server ahead of time (about 7 minutes on 2 cores, once)
+  build    build the real API server and programs ahead of time (about 7 minutes on 2 cores, once)
   console  print a link that signs in to the web console
   open     print a link that opens an agent's dashboard in a browser
   token    print a session token for the running cloud
