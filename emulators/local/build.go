@@ -56,8 +56,8 @@ func partsToBuild(args []string) ([]part, error) {
 	flags := flag.NewFlagSet("build", flag.ContinueOnError)
 	flags.Usage = func() {
 		fmt.Fprintln(flags.Output(), "Usage: go run ./emulators build [-node real]\n\nBuilds the real Kubernetes "+
-			"API server, and the programs of functions and pods.\nOtherwise the first start with -cluster real, or the "+
-			"first test that needs them, does.")
+			"API server, and the programs of functions and pods.\nOtherwise the first start with -cluster real, or "+
+			"the first test that needs them, does.")
 		flags.PrintDefaults()
 	}
 	kind := flags.String("node", "simulated", "build for this `kind` of nodes: simulated, or real, which needs Linux")
