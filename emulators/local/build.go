@@ -31,21 +31,21 @@ func build(ctx context.Context, args []string) error {
 		return err
 	}
 	for _, p := range parts {
-		needed := time.Nanosecond
+		state := "built"
 		if p.time != nil {
-			if needed, err = p.time(); err != nil {
+			needed, err := p.time()
+			if err != nil {
 				return err
+			}
+			if needed == 0 {
+				state = "already built"
 			}
 		}
 		path, err := p.build(ctx, os.Stdout)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case needed == 0:
-			fmt.Printf("%s is already built: %s\n", p.name, path)
-		default:
-			fmt.Printf("%s is built: %s\n", p.name, path)
 		}
+		fmt.Printf("%s is %s: %s\n", p.name, state, path)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package firestore
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	gcp "cloud.google.com/go/firestore"
@@ -191,14 +190,9 @@ func (ch *change) saveAnswer(b *batch, s answerState, record map[string]any) boo
 	return true
 }
 
-// saveAgentAnswer stores an agent as the change's answer. version is empty when the same commit writes the agent. Plain
-// values of the environment are left out: no answer shows them, and they would outlive their removal from the agent.
+// saveAgentAnswer stores an agent as the change's answer. version is empty when the same commit writes the agent.
 func (ch *change) saveAgentAnswer(b *batch, s answerState, version string, a agent.Agent) bool {
-	a.Env = slices.Clone(a.Env)
-	for i := range a.Env {
-		a.Env[i].Value = ""
-	}
-	record := agentAnswer{a.ID, version, encodeAgent(a, ch.id)}
+	record := agentAnswer{a.ID, version, encodeAgent(a.WithoutValues(), ch.id)}
 	return ch.saveAnswer(b, s, agentAnswerFields(&record).encode())
 }
 

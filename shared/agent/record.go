@@ -24,6 +24,16 @@ func clone[T any](v *T) *T {
 	return new(*v)
 }
 
+// WithoutValues returns the agent without the plain values of its environment, as answers to requests are kept: no
+// answer shows the values, and they would outlive their removal from the agent.
+func (a Agent) WithoutValues() Agent {
+	a.Env = slices.Clone(a.Env)
+	for i := range a.Env {
+		a.Env[i].Value = ""
+	}
+	return a
+}
+
 // Equal reports whether two states of an agent have the same record: all fields but Version, and of the operations
 // those that are open.
 func (a Agent) Equal(b Agent) bool {

@@ -53,9 +53,9 @@ func Derive(ctx context.Context, edit func(*Call)) context.Context {
 	return With(ctx, &c)
 }
 
-// WithRequest returns a context of the same call with other facts about it.
+// WithRequest returns a context of the same call with other facts about it, which are made printable.
 func WithRequest(ctx context.Context, r audit.Request) context.Context {
-	return Derive(ctx, func(c *Call) { c.Request = r })
+	return Derive(ctx, func(c *Call) { c.Request = r.Printable() })
 }
 
 // As returns a context of the same call, made by another caller.

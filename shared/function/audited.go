@@ -26,16 +26,15 @@ var errPanicked = errors.New("panic")
 // change writes the entry in its own commit. For all other calls (refused, failed, nothing to change) withAuditEntry
 // writes it before the response, so a client that has its response also finds the entry. A rehearsed call has none.
 func (g Guard) withAuditEntry(
-	ctx context.Context, r Route, req *http.Request, handle func() (any, error),
+	c *call.Call, r Route, req *http.Request, handle func() (any, error),
 ) (out any, err error) {
-	c := call.From(ctx)
 	if g.Audit == nil || !r.Mutates() || c.Caller.OrganizationID == "" || r.rehearsed(req) {
 		return handle()
 	}
 	c.Entry = audit.NewCallEntry()
 	err = errPanicked // remains set if handle panics
 	defer func() {
-		g.writeEntry(ctx, c.Entry, audit.Entry{
+		g.writeEntry(req.Context(), c.Entry, audit.Entry{
 			ID: c.Entry.ID(), OrganizationID: c.Caller.OrganizationID, Actor: c.Caller, Action: r.Name,
 			Target: r.target(req.PathValue), Request: c.Request,
 		}, err)

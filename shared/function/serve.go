@@ -44,7 +44,7 @@ func (r Route) Handler(g Guard) http.Handler {
 		ctx := req.Context()
 		c := call.From(ctx)
 		settle, refusal := g.admit(c, r, w, req)
-		out, err := g.withAuditEntry(ctx, r, req, func() (any, error) {
+		out, err := g.withAuditEntry(c, r, req, func() (any, error) {
 			if refusal != nil {
 				return nil, refusal
 			}

@@ -1,6 +1,7 @@
 package organization_test
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -14,7 +15,8 @@ func TestOrganization_AddUsageRefusesMoreThanThePlan(t *testing.T) {
 	one := organization.Usage{Agents: 1, CPUMillis: 500, MemoryBytes: 1 << 30, StorageBytes: 5 << 30}
 	for name, c := range map[string]struct {
 		used, change organization.Usage
-		wantLimit    string // the limit that refuses the change; empty if it is accepted
+		plan         plan.ID // empty for that of a new organization
+		wantLimit    string  // the limit that refuses the change; empty if it is accepted
 	}{
 		"first agent": {used: organization.Usage{}, change: one, wantLimit: ""},
 		"second agent": {
@@ -37,11 +39,14 @@ func TestOrganization_AddUsageRefusesMoreThanThePlan(t *testing.T) {
 			used: one.Plus(one).Plus(one), change: organization.Usage{}.Minus(one),
 			wantLimit: "",
 		},
+		"decrease on a plan that no longer exists": {
+			used: one, change: organization.Usage{}.Minus(one), plan: "gone", wantLimit: "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := organization.New("o", time.Now())
-			o.Usage = c.used
+			o.Usage, o.Plan = c.used, cmp.Or(c.plan, o.Plan)
 			err := o.AddUsage(c.change)
 			if c.wantLimit == "" {
 				if err != nil {

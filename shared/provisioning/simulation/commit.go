@@ -180,11 +180,7 @@ func (d *Database) saveAnswer(c *change, s state, record agent.Agent) {
 		version: d.Commits,
 	}
 	if !c.call.Attempt.DiscardsAnswer() {
-		record = record.Clone()
-		for i := range record.Env {
-			record.Env[i].Value = ""
-		}
-		kept.record = &record
+		kept.record = new(record.Clone().WithoutValues())
 	}
 	d.answers[c.call.Attempt.ID] = kept
 }
