@@ -46,7 +46,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	clustertest.Prepare()
+	clustertest.Prepare(6)
 	os.Exit(shared.Run(m).Run())
 }
 

@@ -25,15 +25,22 @@ import (
 	"agents.example/controlplane/emulators/nodetest"
 )
 
-// startOnNode starts a cloud whose agents run as containers. agent is their image; nil is the sample agent. Where runc
-// is not installed, gVisor runs all agents.
-func startOnNode(t *testing.T, agent *node.Image) deployment {
+// startOnNode starts a cloud whose agents run the probe as containers. Where runc is not installed, gVisor runs all
+// agents.
+func startOnNode(t *testing.T) deployment {
 	t.Helper()
 	nodetest.Require(t)
+	programs, err := dataplane.BuildImagePackages(t.Context(),
+		"agents.example/controlplane/emulators/node/testdata/probe")
+	if err != nil {
+		t.Fatal(err)
+	}
 	runc, _ := exec.LookPath("runc")
 	return start(t, false, func(o *cloud.Options) {
 		o.Dir, o.Binaries = nodetest.Dir(t), ""
-		o.Node = &cloud.NodeOptions{AgentImage: agent, Runc: runc}
+		o.Node = &cloud.NodeOptions{
+			AgentImage: &node.Image{Program: filepath.Join(programs, "probe")}, Runc: runc,
+		}
 	})
 }
 
@@ -55,45 +62,15 @@ func testTwentyAgents(t *testing.T, d deployment) {
 	}
 }
 
-// TestRealNode_Probe runs agents that report how they run.
-func TestRealNode_Probe(t *testing.T) {
-	t.Parallel()
-	nodetest.Require(t)
-	programs, err := dataplane.BuildImagePackages(t.Context(),
-		"agents.example/controlplane/emulators/node/testdata/probe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := startOnNode(t, &node.Image{Program: filepath.Join(programs, "probe")})
-	_, noRunc := exec.LookPath("runc")
-	for _, sandboxed := range []bool{false, true} {
-		runtime := "runc"
-		if sandboxed {
-			runtime = "gVisor"
-		} else if noRunc != nil {
-			continue // gVisor runs agents that need no sandbox, too
-		}
-		t.Run(runtime, func(t *testing.T) {
-			t.Parallel()
-			a := d.probe(t, runtime, sandboxed)
-			t.Run("the process has the pod's security context", a.testSecurityContext)
-			t.Run("connections follow the network policies", a.testConnections)
-			t.Run("files survive a restart and a stop", a.testFiles)
-			t.Run("a container that is killed starts again", a.testKill)
-			t.Run("a container that needs too much memory starts again", a.testOutOfMemory)
-			t.Run("deletion leaves nothing", a.testDeletion)
-		})
-	}
-	for name, test := range map[string]func(*testing.T, deployment){
-		"an agent that crashes ends in error":               testRealCrash,
-		"an agent whose image is gone ends in error":        testRealImageGone,
-		"an agent that is never ready ends at its deadline": testRealUnready,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, d)
-		})
-	}
+// testProbe runs an agent in a runtime until it is deleted.
+func testProbe(t *testing.T, d deployment, runtime string) {
+	a := d.probe(t, runtime)
+	t.Run("the process has the pod's security context", a.testSecurityContext)
+	t.Run("connections follow the network policies", a.testConnections)
+	t.Run("files survive a restart and a stop", a.testFiles)
+	t.Run("a container that is killed starts again", a.testKill)
+	t.Run("a container that needs too much memory starts again", a.testOutOfMemory)
+	t.Run("deletion leaves nothing", a.testDeletion)
 }
 
 // probed is an agent that runs the probe.
@@ -103,14 +80,14 @@ type probed struct {
 	runtime string
 }
 
-func (d deployment) probe(t *testing.T, name string, sandboxed bool) probed {
+func (d deployment) probe(t *testing.T, runtime string) probed {
 	t.Helper()
-	h := d.host(t, fmt.Sprintf(`{"name": %q, "resource_plan": "hobby"}`, "probe in "+name))
-	if sandboxed {
+	h := d.host(t, fmt.Sprintf(`{"name": %q, "resource_plan": "hobby"}`, "probe in "+runtime))
+	if runtime == "gVisor" {
 		d.must(t, http.StatusOK, http.MethodPost, "/agents/"+h.id+"/migrate-sandbox", `{"enabled": true}`)
 		d.await(t, h.id, "sandboxed", func(a answer) bool { return a.body["dashboard_warming"] == false })
 	}
-	return probed{d, h, name}
+	return probed{d, h, runtime}
 }
 
 // ask calls the probe's API, and decodes what it answers.

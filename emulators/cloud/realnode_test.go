@@ -1,6 +1,7 @@
 package cloud_test
 
 import (
+	"os/exec"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -9,11 +10,12 @@ import (
 	"agents.example/controlplane/emulators/node"
 )
 
-// TestStoryOnARealNode tests a cloud whose pods are containers behind network policies.
+// TestStoryOnARealNode tests a cloud whose pods are containers behind network policies. Its agents can report how they
+// run.
 func TestStoryOnARealNode(t *testing.T) {
 	t.Parallel()
-	d := startOnNode(t, nil)
-	d.tell(t, []storyTest{
+	d := startOnNode(t)
+	tests := []storyTest{
 		{"agent is created, runs and is deleted", testAgentLifecycle},
 		{"agent pauses, stops and starts again", testPauseAndStop},
 		{"agent is measured", testMetrics},
@@ -23,7 +25,18 @@ func TestStoryOnARealNode(t *testing.T) {
 		{"secrets of a stopped agent wait for its start", testSecretsOfStoppedAgent},
 		{"router and agents run on the node", testPlaces},
 		{"twenty agents run concurrently", testTwentyAgents},
-	})
+
+		{"agent in gVisor reports how it runs", func(t *testing.T, d deployment) { testProbe(t, d, "gVisor") }},
+		{"agent that crashes ends in error", testRealCrash},
+		{"agent whose image is gone ends in error", testRealImageGone},
+		{"agent that is never ready ends at its deadline", testRealUnready},
+	}
+	if _, err := exec.LookPath("runc"); err == nil {
+		tests = append(tests, storyTest{
+			"agent in runc reports how it runs", func(t *testing.T, d deployment) { testProbe(t, d, "runc") },
+		})
+	}
+	d.tell(t, tests)
 }
 
 // testPlaces checks that the pods are on the real node. The others of this test would pass on simulated nodes as well.

@@ -100,19 +100,19 @@ func Client(t *testing.T, kubeconfig string) *kubeclient.Client {
 	return client
 }
 
-const (
-	// heapGrowth is how much a heap grows between two garbage collections, in percent of what is live; the default is
-	// 100.
-	heapGrowth = 400
-	// concurrentTests is how many parallel tests run at the same time. The default is the number of CPUs.
-	concurrentTests = 6
-)
+// heapGrowth is how much a heap grows between two garbage collections, in percent of what is live; the default is 100.
+const heapGrowth = 400
 
-// Prepare suits go test to tests with a cluster. They mostly wait, so that more of them run concurrently, unless
-// -parallel says how many. They are short, and a machine that runs a cluster has memory to spare: this process and its
-// later children collect garbage less often. TestMain calls it.
-func Prepare() {
-	_ = flag.Set("test.parallel", strconv.Itoa(concurrentTests)) // fails only outside a test
+// Prepare suits go test to tests with a cluster. concurrent is how many parallel tests run at the same time, unless
+// -parallel says it: the more they wait, the more. Too many at a time cost more CPU time each. TestMain calls it.
+func Prepare(concurrent int) {
+	_ = flag.Set("test.parallel", strconv.Itoa(concurrent)) // fails only outside a test
+	SpareCPU()
+}
+
+// SpareCPU makes this process and its later children collect garbage less often: tests are short, and a machine that
+// runs a cluster has memory to spare.
+func SpareCPU() {
 	debug.SetGCPercent(heapGrowth)
 	_ = os.Setenv("GOGC", strconv.Itoa(heapGrowth)) // fails only for a malformed name
 }

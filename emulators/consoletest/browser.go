@@ -21,12 +21,14 @@ import (
 )
 
 // errNoBrowser means that this machine has no Chromium.
-var errNoBrowser = errors.New("no Chromium found: install Debian's package with `apt-get install chromium`")
+var errNoBrowser = errors.New("no Chromium found: install Debian's package with " +
+	"`apt-get install chromium-headless-shell`")
 
-// FindBrowser returns the path of the browser. It returns an error if none is installed.
+// FindBrowser returns the path of the browser, first of the one without windows: it takes two thirds of the CPU time.
+// It returns an error if none is installed.
 func FindBrowser() (string, error) {
 	for _, name := range []string{
-		"chromium", "chromium-browser", "google-chrome-stable", "google-chrome",
+		"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome-stable", "google-chrome",
 		"/Applications/Chromium.app/Contents/MacOS/Chromium",
 		"/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
 	} {

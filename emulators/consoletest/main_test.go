@@ -17,7 +17,7 @@ import (
 var suite consoletest.Suite
 
 func TestMain(m *testing.M) {
-	clustertest.Prepare()
+	clustertest.SpareCPU()
 	flag.StringVar(&suite.Screenshots, "screenshots", "",
 		"`directory` of screenshots, also of what tests review; empty is console-screenshots below the temporary directory, "+
 			"without reviews")

@@ -68,7 +68,7 @@ func (s *Suite) NewPage(t testing.TB, base string, allowed ...string) *Page {
 // openTab opens a tab, or attaches to one, as the options say.
 func openTab(parent context.Context, t testing.TB, one *tab, options ...chromedp.ContextOption) *Page {
 	t.Helper()
-	one.theme = Light
+	one.theme, one.reduced = Light, true // a page that moves is drawn sixty times a second
 	p := &Page{t: t, tab: one}
 	cancel, err := p.attach(parent, options)
 	t.Cleanup(func() {
@@ -121,6 +121,10 @@ func (p *Page) prepare() error {
 			Source: reportViolations, WorldName: worldName, RunImmediately: &immediately,
 		})
 	if err != nil {
+		return err
+	}
+	// A browser with a window lets a page write to the clipboard after a click; without one it would ask for ever.
+	if err := p.grant("clipboard-write"); err != nil {
 		return err
 	}
 	return enableDomains(p.tab.ctx)

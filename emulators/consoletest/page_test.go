@@ -101,10 +101,10 @@ func TestPage_FollowsThemeWidthAndMotion(t *testing.T) {
 	query := func(media string) bool { return consoletest.Eval[bool](p, "matchMedia('"+media+"').matches") }
 	p.SetTheme(consoletest.Dark)
 	p.SetViewport(360, 800)
-	p.ReducedMotion(true)
+	p.ReducedMotion(false)
 	p.SetTimezone("America/New_York")
 	for _, media := range []string{
-		"(prefers-color-scheme: dark)", "(prefers-reduced-motion: reduce)", "(width: 360px)", "(height: 800px)",
+		"(prefers-color-scheme: dark)", "(prefers-reduced-motion: no-preference)", "(width: 360px)", "(height: 800px)",
 	} {
 		if !query(media) {
 			t.Errorf("the page does not match %s", media)

@@ -32,7 +32,7 @@ func (p *Page) SetTheme(theme Theme) {
 	p.applyMedia()
 }
 
-// ReducedMotion changes whether the user prefers reduced motion.
+// ReducedMotion changes whether the user prefers reduced motion. At first, the user does.
 func (p *Page) ReducedMotion(reduced bool) {
 	p.t.Helper()
 	p.tab.reduced = reduced

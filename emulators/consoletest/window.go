@@ -95,17 +95,21 @@ func (p *Page) Download(action func()) (name string, content []byte) {
 // it must not run in parallel.
 func (p *Page) Clipboard() string {
 	p.t.Helper()
-	ctx, cancel := p.bounded()
-	defer cancel()
-	_, err := chromedp.CallBrowser(ctx, browser.SetPermission, browser.SetPermissionParams{
-		Permission:       &browser.PermissionDescriptor{Name: "clipboard-read"},
-		Setting:          browser.PermissionSettingGranted,
-		BrowserContextID: chromedp.FromContext(p.tab.ctx).BrowserContextID,
-	})
-	if err != nil {
+	if err := p.grant("clipboard-read"); err != nil {
 		p.fail("read the clipboard", err)
 	}
 	return Eval[string](p, "navigator.clipboard.readText()")
+}
+
+// grant gives a permission to all pages that share the page's cookies.
+func (p *Page) grant(permission string) error {
+	ctx, cancel := p.bounded()
+	defer cancel()
+	_, err := chromedp.CallBrowser(ctx, browser.SetPermission, browser.SetPermissionParams{
+		Permission: &browser.PermissionDescriptor{Name: permission}, Setting: browser.PermissionSettingGranted,
+		BrowserContextID: chromedp.FromContext(p.tab.ctx).BrowserContextID,
+	})
+	return err
 }
 
 // Hide makes the page believe that its tab is in the background, or in front again. Timers keep their pace.

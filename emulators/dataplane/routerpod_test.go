@@ -27,7 +27,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	clustertest.Prepare()
+	clustertest.Prepare(6)
 	os.Exit(m.Run())
 }
 

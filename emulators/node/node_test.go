@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,6 +29,7 @@ import (
 
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/clustertest"
+	"agents.example/controlplane/emulators/dataplane"
 	"agents.example/controlplane/emulators/gobuild"
 	"agents.example/controlplane/emulators/kubeclient"
 	"agents.example/controlplane/emulators/node"
@@ -42,7 +44,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(parentVariable); dir != "" {
 		os.Exit(runParent(dir))
 	}
-	clustertest.Prepare()
+	clustertest.Prepare(6)
 	goleak.VerifyTestMain(m)
 }
 
@@ -70,10 +72,14 @@ type fixture struct {
 	client *kubeclient.Client
 }
 
-// probeImage is the name of the image of testdata/probe.
-const probeImage = "probe"
+const (
+	// probeImage is the name of the image of testdata/probe.
+	probeImage = "probe"
+	// platformImage is the name of the image with the programs of agents' pods.
+	platformImage = "platform"
+)
 
-func start(t *testing.T, o node.Options) fixture {
+func start(t *testing.T) fixture {
 	t.Helper()
 	nodetest.Require(t)
 	programs, err := gobuild.StaticPrograms(t.Context(), io.Discard, "the probe",
@@ -81,8 +87,14 @@ func start(t *testing.T, o node.Options) fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Images = map[string]node.Image{probeImage: {Program: filepath.Join(programs, "probe")}}
-	c, n := nodetest.Start(t, o)
+	platform, err := dataplane.BuildImage(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	runc, _ := exec.LookPath("runc")
+	c, n := nodetest.Start(t, node.Options{Runc: runc, Images: map[string]node.Image{
+		probeImage: {Program: filepath.Join(programs, "probe")}, platformImage: {Programs: platform},
+	}})
 	return fixture{n, clustertest.Config(t, c.Kubeconfig), clustertest.Client(t, c.Kubeconfig)}
 }
 
@@ -270,11 +282,15 @@ func processesOf(t *testing.T, dir string) map[int]string {
 	return found
 }
 
-// TestNode_RunsPodsInTheirRuntime reads the version of the kernel in a container, as `kubectl exec` and `kubectl logs`
-// show it.
-func TestNode_RunsPodsInTheirRuntime(t *testing.T) {
-	nodetest.Require(t)
-	f := start(t, node.Options{Runc: nodetest.Runc(t)})
+func TestNode_RunsPods(t *testing.T) {
+	f := start(t)
+	t.Run("in their runtime", f.testRuntimes)
+	t.Run("without policies, everything is connected", f.testConnections)
+	t.Run("of the platform's image", f.testPlatform)
+}
+
+// testRuntimes reads the version of the kernel in a container, as `kubectl exec` and `kubectl logs` show it.
+func (f fixture) testRuntimes(t *testing.T) {
 	var host syscall.Utsname
 	if err := syscall.Uname(&host); err != nil {
 		t.Fatal(err)
@@ -288,6 +304,9 @@ func TestNode_RunsPodsInTheirRuntime(t *testing.T) {
 	} {
 		t.Run(runtime, func(t *testing.T) {
 			t.Parallel()
+			if runtime == "runc" {
+				nodetest.Runc(t)
+			}
 			pod := f.run(t, "default", func(pod *corev1.Pod) {
 				pod.Name, pod.Spec.RuntimeClassName = strings.ToLower(runtime), test.class
 			})
@@ -320,11 +339,33 @@ func text(chars []int8) string {
 	return b.String()
 }
 
-// TestNode_ConnectsPodsWithoutPolicies shows that nothing but policies refuses the connections that agents' policies
-// must refuse.
-func TestNode_ConnectsPodsWithoutPolicies(t *testing.T) {
-	nodetest.Require(t)
-	f := start(t, node.Options{})
+// testPlatform runs the sample agent, as agents without an image do.
+func (f fixture) testPlatform(t *testing.T) {
+	pod := f.run(t, "default", func(pod *corev1.Pod) {
+		pod.Name = "sample"
+		pod.Spec.Containers[0].Image = f.node.Images[platformImage]
+		pod.Spec.Containers[0].Command = []string{"/ko-app/sampleagent"}
+	})
+	client := &http.Client{Transport: &http.Transport{DialContext: f.node.DialContext}}
+	defer client.CloseIdleConnections()
+	clustertest.Eventually(t, func(ctx context.Context) error { // the pod has no probe that waits until it serves
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+pod.Status.PodIP+":8080/healthz", nil)
+		if err != nil {
+			return err
+		}
+		res, err := client.Do(req)
+		if err == nil && res.StatusCode != http.StatusOK {
+			err = errors.New(res.Status)
+		}
+		if res != nil {
+			err = errors.Join(err, res.Body.Close())
+		}
+		return err
+	})
+}
+
+// testConnections shows that nothing but policies refuses the connections that agents' policies must refuse.
+func (f fixture) testConnections(t *testing.T) {
 	other := f.run(t, "default", func(pod *corev1.Pod) { pod.Name = "other" })
 	pod := f.run(t, "default", nil)
 	out, err := f.exec(t, pod, "/probe", "dial", "203.0.113.10:80", "169.254.169.254:80", "10.99.0.10:80",

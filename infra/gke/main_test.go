@@ -12,7 +12,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	clustertest.Prepare()
+	clustertest.Prepare(6)
 	testtier.SilenceLogs()
 	goleak.VerifyTestMain(shared.Run(m))
 }

@@ -1,4 +1,4 @@
-// Command probe is an agent that reports how it runs: what its process may do, and what it can reach.
+// Command probe is the sample agent, which also reports how it runs: what its process may do, and what it can reach.
 package main
 
 import (
@@ -17,6 +17,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"agents.example/controlplane/shared/dataplane/sampleagent"
 )
 
 func main() {
@@ -33,7 +35,11 @@ func main() {
 	if os.Getenv("MODE") == "unready" {
 		address = ":1025" // not where the probes of the pod look
 	}
-	go func() { log.Fatal(http.ListenAndServe(address, routes())) }()
+	handler, err := routes()
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() { log.Fatal(http.ListenAndServe(address, handler)) }()
 	log.Print("the probe runs")
 	<-stop
 }
@@ -49,9 +55,13 @@ func command(name string, addresses []string) {
 	}
 }
 
-func routes() http.Handler {
+func routes() (http.Handler, error) {
+	sample, err := sampleagent.New(sampleagent.Options{DataDir: "/data"})
+	if err != nil {
+		return nil, err
+	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "a probe\n") })
+	mux.Handle("/", sample)
 	mux.HandleFunc("GET /v1/process", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, process()) })
 	mux.HandleFunc("GET /v1/dial", func(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, dial(r.FormValue("network"), r.FormValue("address")))
@@ -74,7 +84,7 @@ func routes() http.Handler {
 		writeJSON(w, map[string]string{"error": text(err)})
 	})
 	mux.HandleFunc("POST /v1/exhaust", func(http.ResponseWriter, *http.Request) { exhaust() })
-	return mux
+	return mux, nil
 }
 
 func writeJSON(w io.Writer, value any) {
