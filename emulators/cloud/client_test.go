@@ -50,6 +50,9 @@ type deployment struct {
 	dir string
 	// binaries holds the binaries of functions that the test starts itself.
 	binaries string
+	// retry takes the place of the schedule in a cloud that has none, while a test waits for an agent: on a busy
+	// machine, runs of the workers fail so often that only a sweep repeats them. It may be nil.
+	retry func(t *testing.T, id string)
 }
 
 // choose returns the emulators and the cluster of a deployment. In the full tier, separate functions use what is
@@ -247,6 +250,9 @@ func (d deployment) await(t *testing.T, id, what string, holds func(a answer) bo
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("timed out after %s waiting for agent %s to be %s: %s", patience, id, what, a.text)
+		}
+		if d.retry != nil {
+			d.retry(t, id)
 		}
 		select {
 		case err := <-d.Died():

@@ -21,7 +21,6 @@ const reconcilePath = "/workers/ReconcileAgent"
 // push is a delivery of a nudge.
 type push struct {
 	agentID, messageID string
-	attempt            int
 }
 
 // readPush reads a push. Its request can be read again.
@@ -32,8 +31,7 @@ func readPush(r *http.Request) (push, error) {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	var envelope struct {
-		DeliveryAttempt int
-		Message         struct {
+		Message struct {
 			MessageID string
 			Data      []byte
 		}
@@ -43,7 +41,7 @@ func readPush(r *http.Request) (push, error) {
 	}
 	var nudge function.AgentNudge
 	err = json.Unmarshal(envelope.Message.Data, &nudge)
-	return push{nudge.AgentID, envelope.Message.MessageID, envelope.DeliveryAttempt}, err
+	return push{nudge.AgentID, envelope.Message.MessageID}, err
 }
 
 // routeNudges passes the pushes of nudges to handle, and all other requests to the functions.
@@ -62,7 +60,8 @@ func routeNudges(functions http.Handler, handle func(http.ResponseWriter, *http.
 	})
 }
 
-// deliveries counts the deliveries of nudges.
+// deliveries counts the deliveries of nudges. It leaves out those to a worker that a service did not answer in time, as
+// happens on a busy machine.
 type deliveries struct {
 	mu sync.Mutex
 	// open are the messages that were delivered and not acknowledged, with the number of their deliveries.
@@ -87,19 +86,31 @@ func (d *deliveries) countDeliveries() {
 // track passes a push to a worker and records whether the worker acknowledges it.
 func (d *deliveries) track(w http.ResponseWriter, r *http.Request, p push, worker http.HandlerFunc) {
 	d.mu.Lock()
-	d.open[p.messageID] = p.attempt
-	d.most = max(d.most, p.attempt)
+	d.open[p.messageID]++
+	d.most = max(d.most, d.open[p.messageID])
 	d.mu.Unlock()
 	answer := &statusWriter{ResponseWriter: w}
 	worker(answer, r)
-	if answer.status != http.StatusNoContent {
-		return
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.open, p.messageID)
-	close(d.acked)
-	d.acked = make(chan struct{})
+	switch {
+	case answer.status == http.StatusNoContent:
+		delete(d.open, p.messageID)
+		close(d.acked)
+		d.acked = make(chan struct{})
+	case answer.status == http.StatusServiceUnavailable || r.Context().Err() != nil:
+		d.open[p.messageID]--
+	}
+}
+
+// retryBy returns a function that sweeps if nothing but a sweep would repeat the runs for an agent.
+func (d *deliveries) retryBy(r records, sweep func(*testing.T)) func(t *testing.T, id string) {
+	return func(t *testing.T, id string) {
+		t.Helper()
+		if d.idle() && r.retries(t, id) {
+			sweep(t)
+		}
+	}
 }
 
 // idle reports whether every message that was delivered is acknowledged.

@@ -90,7 +90,7 @@ func (l *lanes) openLane(t *testing.T, organization string) *lane {
 	}
 	own.Ready.OrganizationID, own.Ready.APIKey = organization, key
 	n := &lane{deployment: l.deployment, deliveries: newDeliveries(), records: l.records, t: t}
-	n.Cloud = &own
+	n.Cloud, n.retry = &own, n.retryBy(n.records, n.sweep)
 	n.worker = startVictim(t, l.deployment, string(function.RoleWorker), "ReconcileAgent")
 	n.worker.beforeRestart = func(ctx context.Context) error {
 		return n.records.age(ctx, organization, agent.LeaseTime) // the lease of a dead worker ends

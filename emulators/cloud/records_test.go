@@ -154,6 +154,16 @@ func (r records) converged(t *testing.T, id string) bool {
 	return a != nil && a["observed_generation"] == a["generation"] && a["work_due_at"] == nil
 }
 
+// retries reports whether runs for an agent have failed so often that the next one waits for a sweep.
+func (r records) retries(t *testing.T, id string) bool {
+	t.Helper()
+	a, err := r.agent(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a["retry_at"] != nil
+}
+
 // checkIdle checks that no worker has anything left to do for an agent.
 func (r records) checkIdle(t *testing.T, id string) {
 	t.Helper()
