@@ -123,7 +123,7 @@ func (p *Page) prepare() error {
 	if err != nil {
 		return err
 	}
-	// A browser with a window lets a page write to the clipboard after a click; without one it would ask for ever.
+	// A browser with a window lets a page write to the clipboard after a click; without one it would ask forever.
 	if err := p.grant("clipboard-write"); err != nil {
 		return err
 	}
