@@ -11,9 +11,8 @@ import (
 )
 
 // TestStoryOnARealNode tests a cloud whose pods are containers behind network policies. Its agents can report how they
-// run.
+// run. A real API server works all the time, so no other cloud runs next to this one.
 func TestStoryOnARealNode(t *testing.T) {
-	t.Parallel()
 	d := startOnNode(t)
 	tests := []storyTest{
 		{"agent is created, runs and is deleted", testAgentLifecycle},

@@ -31,9 +31,9 @@ func TestStoryInOneProcess(t *testing.T) {
 	})
 }
 
-// TestStoryAsDeployed tests a cloud that runs every function in a separate process, and kills some of them.
+// TestStoryAsDeployed tests a cloud that runs every function in a separate process, and kills some of them. Like
+// TestStoryOnARealNode, it is alone.
 func TestStoryAsDeployed(t *testing.T) {
-	t.Parallel()
 	testtier.RequireFull(t, "compiles every function's program")
 	d := start(t, true)
 	d.tell(t, append(core(), deployed()...))
