@@ -158,10 +158,21 @@ func (p *Page) Reload() { p.t.Helper(); p.do("reload", chromedp.Reload()) }
 
 // Back goes back in the tab's history, as the button of the browser does. It does not wait: the story waits for what
 // the page shows then.
-func (p *Page) Back() { p.t.Helper(); p.evaluate("history.back()") }
+func (p *Page) Back() { p.t.Helper(); p.turn("history.back()") }
 
 // Forward goes forward in the tab's history.
-func (p *Page) Forward() { p.t.Helper(); p.evaluate("history.forward()") }
+func (p *Page) Forward() { p.t.Helper(); p.turn("history.forward()") }
+
+// turn leaves the page, perhaps before it answers.
+func (p *Page) turn(expression string) {
+	p.t.Helper()
+	ctx, cancel := p.bounded()
+	defer cancel()
+	_, err := chromedp.Run(ctx, chromedp.Evaluate[int]("("+expression+", 0)"))
+	if err != nil && !hasNavigated(err) {
+		p.fail(expression, err)
+	}
+}
 
 // URL returns the page's address.
 func (p *Page) URL() (address string) {

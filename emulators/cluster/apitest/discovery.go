@@ -120,11 +120,7 @@ func testAggregatedDiscovery(s *space) {
 }
 
 func testHealth(s *space) {
-	for _, path := range []string{"/readyz", "/livez", "/healthz"} {
-		if a := s.get(path); string(a.body) != "ok" {
-			s.Errorf("%s is %q", path, a.body)
-		}
-	}
+	s.awaitHealth()
 	version := s.get("/version")
 	if version.text("/major") != "1" || !strings.HasPrefix(version.text("/gitVersion"),
 		"v1.") || version.text("/minor") == "" {

@@ -79,6 +79,20 @@ func (s *space) get(path string) answer {
 	return s.must(call{path: path})
 }
 
+// awaitHealth waits until the server says that it is healthy: on a busy machine, its store may answer too late.
+func (s *space) awaitHealth() {
+	s.Helper()
+	for _, path := range []string{"/readyz", "/livez", "/healthz"} {
+		s.eventually(path+" is ok", func(ctx context.Context) error {
+			a, err := s.admin.send(ctx, s.namespace, call{path: path})
+			if err == nil && (a.code != http.StatusOK || string(a.body) != "ok") {
+				err = fmt.Errorf("answer %d: %.300s", a.code, a.body)
+			}
+			return err
+		})
+	}
+}
+
 // create creates objects of a resource.
 func (s *space) create(path string, bodies ...string) answer {
 	s.Helper()
