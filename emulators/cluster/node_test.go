@@ -119,40 +119,47 @@ func (s *standIn) serve(kubelet string) {
 func (s *standIn) register(t *testing.T) {
 	t.Helper()
 	nodes := s.client.Nodes()
-	node, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+	_, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: realNode, Labels: map[string]string{corev1.LabelHostname: realNode},
 	}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	node.Status.Allocatable = corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("4Gi"),
-		corev1.ResourcePods: resource.MustParse("20"),
-	}
-	node.Status.Capacity = node.Status.Allocatable
-	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.77.255.1"}}
-	node.Status.DaemonEndpoints.KubeletEndpoint.Port = 10250
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	if _, err := nodes.UpdateStatus(t.Context(), node, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	clustertest.Eventually(t, func(ctx context.Context) error { // a controller may change the node in between
+		node, err := nodes.Get(ctx, realNode, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		node.Status.Allocatable = corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("4Gi"),
+			corev1.ResourcePods: resource.MustParse("20"),
+		}
+		node.Status.Capacity = node.Status.Allocatable
+		node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.77.255.1"}}
+		node.Status.DaemonEndpoints.KubeletEndpoint.Port = 10250
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		_, err = nodes.UpdateStatus(ctx, node, metav1.UpdateOptions{})
+		return err
+	})
 }
 
-// runPod reports a pod as a kubelet does when its containers run.
+// runPod reports a pod as a kubelet does when its containers run. The server learns a moment after the binding that the
+// kubelet may read the pod.
 func (s *standIn) runPod(t *testing.T, namespace, name string) {
 	t.Helper()
-	pod, err := s.client.Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pod.Status.Phase = corev1.PodRunning
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-		Name: "main", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
-	}}
-	if _, err := s.client.Pods(namespace).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	clustertest.Eventually(t, func(ctx context.Context) error {
+		pod, err := s.client.Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		pod.Status.Phase = corev1.PodRunning
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: "main", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		}}
+		_, err = s.client.Pods(namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+		return err
+	})
 }
 
 func TestCluster_LetsANodeRunContainers(t *testing.T) {

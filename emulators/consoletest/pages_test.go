@@ -21,7 +21,7 @@ func TestPages_OfAnAgentLookRightInEachStatus(t *testing.T) {
 	p.Open("/console#/agents/" + agent)
 	p.WaitText("It is at the stage “Ready”.") // the heading changes after a minute
 	p.Review("agent-provisioning")
-	checkMotion(p)
+	checkMotion(t, p)
 	suite.Break(t, agent, "")
 	p.WaitFor("heading", "The agent is running")
 	p.WaitText("Its address answers")
@@ -45,13 +45,26 @@ func TestPages_OfAnAgentLookRightInEachStatus(t *testing.T) {
 }
 
 // checkMotion checks that a page that moves does not move for a user who prefers reduced motion: what moves ends within
-// a millisecond.
-func checkMotion(p *consoletest.Page) {
+// a millisecond, and colors change at the same moment everywhere. A transition of an inherited color, however short,
+// would go from element to element.
+func checkMotion(t *testing.T, p *consoletest.Page) {
+	t.Helper()
 	const moves = `document.getAnimations().some(a => a.effect.getComputedTiming().endTime > 1)`
 	p.ReducedMotion(false)
 	p.WaitTrue(moves)
 	p.ReducedMotion(true)
 	p.WaitTrue("!" + moves)
+	const recolored = `(page => {
+		const transitions = () => document.getAnimations().filter(a => a instanceof CSSTransition).length;
+		const theme = page.dataset.theme, before = transitions();
+		page.dataset.theme = "dark";
+		const after = transitions();
+		theme ? page.dataset.theme = theme : delete page.dataset.theme;
+		return before + after;
+	})(document.documentElement)`
+	if n := consoletest.Eval[int](p, recolored); n > 0 {
+		t.Errorf("%d colors change slowly although the user prefers reduced motion", n)
+	}
 }
 
 // reviewDialogs reviews the settings of a running agent, and the dialogs of what an admin can do with it.
