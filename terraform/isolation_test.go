@@ -46,7 +46,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	clustertest.Prepare(6)
+	clustertest.Prepare()
 	os.Exit(shared.Run(m).Run())
 }
 

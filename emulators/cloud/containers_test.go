@@ -64,6 +64,9 @@ func testTwentyAgents(t *testing.T, d deployment) {
 
 // testProbe runs an agent in a runtime until it is deleted.
 func testProbe(t *testing.T, d deployment, runtime string) {
+	if runtime == "runc" {
+		nodetest.Runc(t)
+	}
 	a := d.probe(t, runtime)
 	t.Run("the process has the pod's security context", a.testSecurityContext)
 	t.Run("connections follow the network policies", a.testConnections)

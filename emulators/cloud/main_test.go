@@ -17,7 +17,7 @@ import (
 var spans = tracetest.NewSpanRecorder()
 
 func TestMain(m *testing.M) {
-	clustertest.Prepare(6)
+	clustertest.Prepare()
 	slog.SetDefault(function.NewLogger(&logs, slog.LevelDebug, ""))
 	otel.SetTracerProvider(sdk.NewTracerProvider(sdk.WithSpanProcessor(spans),
 		sdk.WithSampler(sdk.ParentBased(sdk.NeverSample()))))

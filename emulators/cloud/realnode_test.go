@@ -1,7 +1,6 @@
 package cloud_test
 
 import (
-	"os/exec"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +13,7 @@ import (
 // run. A real API server works all the time, so no other cloud runs next to this one.
 func TestStoryOnARealNode(t *testing.T) {
 	d := startOnNode(t)
-	tests := []storyTest{
+	d.tell(t, []storyTest{
 		{"agent is created, runs and is deleted", testAgentLifecycle},
 		{"agent pauses, stops and starts again", testPauseAndStop},
 		{"agent is measured", testMetrics},
@@ -25,17 +24,12 @@ func TestStoryOnARealNode(t *testing.T) {
 		{"router and agents run on the node", testPlaces},
 		{"twenty agents run concurrently", testTwentyAgents},
 
+		{"agent in runc reports how it runs", func(t *testing.T, d deployment) { testProbe(t, d, "runc") }},
 		{"agent in gVisor reports how it runs", func(t *testing.T, d deployment) { testProbe(t, d, "gVisor") }},
 		{"agent that crashes ends in error", testRealCrash},
 		{"agent whose image is gone ends in error", testRealImageGone},
 		{"agent that is never ready ends at its deadline", testRealUnready},
-	}
-	if _, err := exec.LookPath("runc"); err == nil {
-		tests = append(tests, storyTest{
-			"agent in runc reports how it runs", func(t *testing.T, d deployment) { testProbe(t, d, "runc") },
-		})
-	}
-	d.tell(t, tests)
+	})
 }
 
 // testPlaces checks that the pods are on the real node. The others of this test would pass on simulated nodes as well.

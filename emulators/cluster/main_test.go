@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(parentVariable); dir != "" {
 		os.Exit(runParent(dir))
 	}
-	clustertest.Prepare(6)
+	clustertest.Prepare()
 	goleak.VerifyTestMain(m)
 }
 

@@ -100,13 +100,18 @@ func Client(t *testing.T, kubeconfig string) *kubeclient.Client {
 	return client
 }
 
-// heapGrowth is how much a heap grows between two garbage collections, in percent of what is live; the default is 100.
-const heapGrowth = 400
+const (
+	// heapGrowth is how much a heap grows between two garbage collections, in percent of what is live; the default is
+	// 100.
+	heapGrowth = 400
+	// concurrentTests is how many parallel tests run at the same time. The default is the number of CPUs.
+	concurrentTests = 6
+)
 
-// Prepare suits go test to tests with a cluster. concurrent is how many parallel tests run at the same time, unless
-// -parallel says it: the more they wait, the more. Too many at a time cost more CPU time each. TestMain calls it.
-func Prepare(concurrent int) {
-	_ = flag.Set("test.parallel", strconv.Itoa(concurrent)) // fails only outside a test
+// Prepare suits go test to tests with a cluster. They mostly wait, so that more of them run concurrently, unless
+// -parallel says how many. TestMain calls it.
+func Prepare() {
+	_ = flag.Set("test.parallel", strconv.Itoa(concurrentTests)) // fails only outside a test
 	SpareCPU()
 }
 

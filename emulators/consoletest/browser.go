@@ -24,8 +24,8 @@ import (
 var errNoBrowser = errors.New("no Chromium found: install Debian's package with " +
 	"`apt-get install chromium-headless-shell`")
 
-// FindBrowser returns the path of the browser, first of the one without windows: it takes two thirds of the CPU time.
-// It returns an error if none is installed.
+// FindBrowser returns the path of the browser, first of the one without windows: its main process takes half of the CPU
+// time. It returns an error if none is installed.
 func FindBrowser() (string, error) {
 	for _, name := range []string{
 		"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome-stable", "google-chrome",

@@ -27,7 +27,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	clustertest.Prepare(6)
+	clustertest.Prepare()
 	os.Exit(m.Run())
 }
 

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -30,7 +29,6 @@ import (
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/emulators/dataplane"
-	"agents.example/controlplane/emulators/gobuild"
 	"agents.example/controlplane/emulators/kubeclient"
 	"agents.example/controlplane/emulators/node"
 	"agents.example/controlplane/emulators/nodetest"
@@ -44,7 +42,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(parentVariable); dir != "" {
 		os.Exit(runParent(dir))
 	}
-	clustertest.Prepare(6)
+	clustertest.Prepare()
 	goleak.VerifyTestMain(m)
 }
 
@@ -82,7 +80,7 @@ const (
 func start(t *testing.T) fixture {
 	t.Helper()
 	nodetest.Require(t)
-	programs, err := gobuild.StaticPrograms(t.Context(), io.Discard, "the probe",
+	programs, err := dataplane.BuildImagePackages(t.Context(),
 		"agents.example/controlplane/emulators/node/testdata/probe")
 	if err != nil {
 		t.Fatal(err)
@@ -110,9 +108,7 @@ func (f fixture) run(t *testing.T, namespace string, change func(*corev1.Pod)) *
 			}},
 		},
 	}
-	if change != nil {
-		change(pod)
-	}
+	change(pod)
 	clustertest.Eventually(t, func(ctx context.Context) error { // refused until the namespace has a service account
 		_, err := f.client.Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
 		return err
@@ -366,8 +362,12 @@ func (f fixture) testPlatform(t *testing.T) {
 
 // testConnections shows that nothing but policies refuses the connections that agents' policies must refuse.
 func (f fixture) testConnections(t *testing.T) {
-	other := f.run(t, "default", func(pod *corev1.Pod) { pod.Name = "other" })
-	pod := f.run(t, "default", nil)
+	sandboxed := func(pod *corev1.Pod) { pod.Spec.RuntimeClassName = new("gvisor") }
+	other := f.run(t, "default", func(pod *corev1.Pod) {
+		pod.Name = "other"
+		sandboxed(pod)
+	})
+	pod := f.run(t, "default", sandboxed)
 	out, err := f.exec(t, pod, "/probe", "dial", "203.0.113.10:80", "169.254.169.254:80", "10.99.0.10:80",
 		"10.96.0.1:443", "10.77.255.1:10250", "169.254.20.10:53", other.Status.PodIP+":8080")
 	if err != nil || strings.Count(out, "\n") != 7 {

@@ -12,7 +12,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	clustertest.Prepare(6)
+	clustertest.Prepare()
 	testtier.SilenceLogs()
 	goleak.VerifyTestMain(shared.Run(m))
 }
