@@ -133,7 +133,7 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 		}),
 		ensured: newKnownRecords(), claimed: newRecentClaims(), background: newBackground(),
 	}
-	c.feeds = &feeds{client: c, feeds: map[string]*feed{}}
+	c.feeds = &feeds{client: c, feeds: map[string]*feed{}, patience: listenPatience}
 	if c.timeout <= 0 {
 		c.timeout = defaultTimeout
 	}

@@ -62,8 +62,13 @@ func TestEventLog_FindsLateCommits(t *testing.T) {
 	for n := range int64(12) {
 		c.commitLate(t, n, time.Duration(n*7%5)*time.Minute)
 		want = append(want, n)
-		if f := <-followed; f != n {
-			t.Errorf("the follower received %d, want %d", f, n)
+		select {
+		case f := <-followed:
+			if f != n {
+				t.Errorf("the follower received %d, want %d", f, n)
+			}
+		case <-time.After(recordTimeout):
+			t.Fatalf("the follower did not receive %d in %s", n, recordTimeout)
 		}
 		if n%4 != 3 {
 			continue
@@ -76,6 +81,34 @@ func TestEventLog_FindsLateCommits(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("the reader has %v, want %v", got, want)
 		}
+	}
+}
+
+// TestFeed_ReplacesAListenerThatMissedAChange has a listener that receives nothing.
+func TestFeed_ReplacesAListenerThatMissedAChange(t *testing.T) {
+	t.Parallel()
+	replaced := make(chan struct{})
+	nothing := func(received proto.Message) error {
+		proto.Reset(received)
+		proto.Merge(received, targetChange(firestorepb.TargetChange_NO_CHANGE, 1))
+		return nil
+	}
+	broken := &brokenListener{fail: nothing, times: 1, recovered: func() { close(replaced) }}
+	c := open(t, "", broken.options())
+	c.feeds.patience = 50 * time.Millisecond
+	f := c.feeds.join("o")
+	defer f.leave()
+	_, _, _, changed, _ := f.after(0)
+	c.addRecord(t, "o", 1)
+	for what, happened := range map[string]<-chan struct{}{"an event": changed, "another listener": replaced} {
+		select {
+		case <-happened:
+		case <-time.After(recordTimeout):
+			t.Errorf("no sign of %s in %s", what, recordTimeout)
+		}
+	}
+	if events, _, _, _, err := f.after(0); err != nil || !slices.Equal(numbersOf(t, events), []int64{1}) {
+		t.Errorf("events %v, %v, want 1", events, err)
 	}
 }
 

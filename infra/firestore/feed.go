@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"agents.example/controlplane/shared/event"
@@ -16,6 +18,8 @@ import (
 type feeds struct {
 	client  *Client
 	running sync.WaitGroup
+	// patience is how long a listener may tell of nothing before its feed reads the log.
+	patience time.Duration
 
 	mu    sync.Mutex
 	feeds map[string]*feed // by organization
@@ -45,7 +49,12 @@ const (
 	maxRecent = 1000
 	// listenTries is how often in a row a listener may fail before it has worked.
 	listenTries = 3
+	// listenPatience bounds how late readers have an event that a listener did not tell of, for one query.
+	listenPatience = time.Minute
 )
+
+// errMissed ends a listener that did not tell of a record.
+var errMissed = status.Error(codes.Unavailable, "the listener missed a change")
 
 // join returns the feed of an organization. Every event that is committed from now on will be in it. The caller must
 // leave it.
@@ -160,26 +169,33 @@ func (f *feed) run(ctx context.Context) {
 func (f *feed) listen(ctx context.Context, w *watch) (reached time.Time, err error) {
 	defer w.stop()
 	for {
-		if err := w.next(ctx); err != nil {
+		told, err := w.next(ctx, f.feeds.patience)
+		if err != nil {
 			return w.reached(), err
 		}
-		if err := f.read(ctx); err != nil {
+		before := f.feeds.client.now()
+		found, err := f.read(ctx)
+		switch {
+		case err != nil:
 			return w.reached(), err
+		case found && !told:
+			return before.Add(-settling - clockSkew), errMissed
 		}
 	}
 }
 
-// read adds the events of the log after those that the feed has.
-func (f *feed) read(ctx context.Context) error {
+// read adds the events of the log after those that the feed has, and reports whether there were any.
+func (f *feed) read(ctx context.Context) (found bool, err error) {
 	log := f.feeds.client.EventLog()
 	for {
 		b, err := log.List(ctx, f.organizationID, event.Filter{}, f.cursor, maxRecent)
 		if err != nil {
-			return err
+			return found, err
 		}
 		f.add(b.Events)
+		found = found || len(b.Events) > 0
 		if f.cursor = b.Next; !b.More {
-			return nil
+			return found, nil
 		}
 	}
 }

@@ -29,7 +29,7 @@ func (s *listenStream) handle(received *firestorepb.ListenResponse) error {
 		// The service says how many records it has sent. If the watch has missed one, its feed watches again.
 		if w := s.targets[r.Filter.GetTargetId()]; w != nil && w.count != r.Filter.GetCount() {
 			s.remove(w)
-			w.end(status.Error(codes.Unavailable, "the listener missed a change"))
+			w.end(errMissed)
 		}
 	default:
 		return fmt.Errorf("unknown message %T of a listener", r)

@@ -55,10 +55,8 @@ const recordTimeout = 2 * time.Minute
 // awaitRecord waits until a watch tells of a record.
 func awaitRecord(t *testing.T, w *watch) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), recordTimeout)
-	defer cancel()
-	if err := w.next(ctx); err != nil {
-		t.Fatalf("watch = %v before it told of a record", err)
+	if told, err := w.next(t.Context(), recordTimeout); err != nil || !told {
+		t.Fatalf("watch = %t, %v, want that it tells of a record", told, err)
 	}
 }
 
@@ -295,13 +293,13 @@ func TestListeners_EndAStreamThatNeverOpens(t *testing.T) {
 	w := c.watchRecords("o")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := w.next(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := w.next(ctx, recordTimeout); !errors.Is(err, context.Canceled) {
 		t.Errorf("next = %v, want the context's error", err)
 	}
 	w.stop()
 	stays := c.watchRecords("o")
 	must(t, c.Close())
-	if err := stays.next(t.Context()); codeOf(err) != codes.Canceled {
+	if _, err := stays.next(t.Context(), recordTimeout); codeOf(err) != codes.Canceled {
 		t.Errorf("next after close = %v, want Canceled", err)
 	}
 }
@@ -312,11 +310,11 @@ func TestListeners_TellWhyTheyCanNotConnect(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("no credentials")
 	l := newListeners("projects/p/databases/d", func() (*vkit.Client, error) { return nil, refused })
-	if err := l.watch(noTarget, time.Time{}, false).next(t.Context()); !errors.Is(err, refused) {
+	if _, err := l.watch(noTarget, time.Time{}, false).next(t.Context(), recordTimeout); !errors.Is(err, refused) {
 		t.Errorf("next = %v, want the error of connecting", err)
 	}
 	must(t, l.close())
-	if err := l.watch(noTarget, time.Time{}, false).next(t.Context()); codeOf(err) != codes.Canceled {
+	if _, err := l.watch(noTarget, time.Time{}, false).next(t.Context(), recordTimeout); codeOf(err) != codes.Canceled {
 		t.Errorf("next after close = %v, want Canceled", err)
 	}
 }

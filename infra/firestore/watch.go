@@ -31,16 +31,21 @@ type watch struct {
 // targetFunc returns the query of the records that were requested at or after a time.
 type targetFunc func(from time.Time) *firestorepb.Target_QueryTarget
 
-// next waits until records were committed. After an error the watch is over.
-func (w *watch) next(ctx context.Context) error {
+// next waits until the service tells that records were committed, for as long as patience. After an error the watch is
+// over.
+func (w *watch) next(ctx context.Context, patience time.Duration) (told bool, err error) {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		return false, ctx.Err()
+	case <-timer.C:
+		return false, nil
 	case <-w.changed:
 	}
 	w.listeners.mu.Lock()
 	defer w.listeners.mu.Unlock()
-	return w.err
+	return true, w.err
 }
 
 // reached is the time from which another watch must begin to continue this one.
