@@ -11,7 +11,6 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
-	"agents.example/controlplane/shared/apikey/apikeytest"
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/audit/audittest"
 	"agents.example/controlplane/shared/audit/seal"
@@ -50,17 +49,6 @@ func TestOperations_Conform(t *testing.T) {
 	secrettest.TestOperations(t, func(t *testing.T) secrettest.Fixture {
 		c := open(t, "", Options{})
 		return secrettest.Fixture{Fixture: agentFixture(c), Operations: c.Operations()}
-	})
-}
-
-func TestKeys_Conform(t *testing.T) {
-	t.Parallel()
-	apikeytest.Test(t, func(t *testing.T) apikeytest.Fixture {
-		c := open(t, "", Options{})
-		return apikeytest.Fixture{
-			Store: c.Keys(), Finder: c.Keys(), Flush: c.Flush, Organization: c.Directory().Organization,
-			Entries: c.readEntries,
-		}
 	})
 }
 

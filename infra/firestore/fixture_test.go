@@ -7,11 +7,10 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/apikey"
-	"agents.example/controlplane/shared/call"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/role"
 	"agents.example/controlplane/shared/secret"
 	"agents.example/controlplane/shared/webhook"
 )
@@ -61,8 +60,8 @@ func (x tenantFixture) listKeys(t *testing.T) []apikey.Key {
 func newKey() apikey.Key {
 	full := apikey.Generate()
 	return apikey.Key{
-		ID: agenttest.ID(), Name: "CI", Role: apikey.DefaultRole, Prefix: full[:apikey.PrefixLength],
-		Hash: apikey.Hash([]byte("pepper"), full), CreatedAt: agenttest.Now(),
+		ID: agenttest.ID(), Name: "CI", Purpose: "ci", Role: role.Admin, Prefix: full[:apikey.PrefixLength],
+		Hash: apikey.Hash([]byte("pepper"), full), CreatedBy: "user_1", CreatedAt: agenttest.Now(),
 	}
 }
 
@@ -144,9 +143,7 @@ func operations() map[string]operation {
 		},
 		"create a key with a key": {
 			run: func(c *Client, x tenantFixture) error {
-				caller := call.From(x.org.Ctx).Caller
-				caller.Type, caller.ID = identity.APIKey, x.key.ID
-				_, err := c.Keys().Create(call.As(x.org.Ctx, caller), newKey())
+				_, err := c.Keys().Create(asKey(x.org.Ctx, x.key), newKey())
 				return err
 			},
 			timesDone: func(t *testing.T, x tenantFixture) int { return len(x.listKeys(t)) - 1 },

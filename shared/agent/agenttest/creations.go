@@ -60,7 +60,7 @@ func (s *limitedStore) wantCreations(ctx context.Context, t testing.TB, what str
 }
 
 func creationsOverLimit(t testing.TB, w Fixture) {
-	org, other := w.tenantWithoutRecord(t, "org_"+ID()), w.Tenant(t, plan.Enterprise)
+	org, other := w.TenantWithoutRecord(t, "org_"+ID()), w.Tenant(t, plan.Enterprise)
 	store := w.limitedStore(t, Now())
 	if _, err := store.Create(org.Ctx, Draft(plan.Hobby)); err != nil {
 		t.Fatalf("the first creation of an organization without record: %v", err)

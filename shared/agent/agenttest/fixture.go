@@ -152,11 +152,11 @@ func (w Fixture) Tenant(t testing.TB, p plan.ID) Tenant {
 	if err := w.SetPlan(t.Context(), id, p); err != nil {
 		t.Fatalf("set the plan: %v", err)
 	}
-	return w.tenantWithoutRecord(t, id)
+	return w.TenantWithoutRecord(t, id)
 }
 
-// tenantWithoutRecord makes an organization that has no record yet.
-func (w Fixture) tenantWithoutRecord(t testing.TB, id string) Tenant {
+// TenantWithoutRecord makes an organization that has no record yet.
+func (w Fixture) TenantWithoutRecord(t testing.TB, id string) Tenant {
 	caller := identity.Caller{
 		Type: identity.Session, ID: "user_" + ID(), Email: "ada@example.com", OrganizationID: id,
 		Role: identity.RoleAdmin,

@@ -84,7 +84,7 @@ func create(t testing.TB, w Fixture) {
 }
 
 func createForNewOrganization(t testing.TB, w Fixture) {
-	org := w.tenantWithoutRecord(t, "org_"+ID())
+	org := w.TenantWithoutRecord(t, "org_"+ID())
 	a := org.Create(plan.Hobby)
 	equal(t, "usage", org.Usage(), sum(a))
 	o, err := w.Organization(org.Ctx, org.ID)
@@ -146,7 +146,7 @@ func everyField(t testing.TB, w Fixture) {
 
 func tenancy(t testing.TB, w Fixture) {
 	owner, other := w.Tenant(t, plan.Pro), w.Tenant(t, plan.Pro)
-	homeless := w.tenantWithoutRecord(t, "") // a caller without an organization
+	homeless := w.TenantWithoutRecord(t, "") // a caller without an organization
 	a := owner.Create(plan.Hobby)
 	for _, id := range []string{a.ID, ID(), "", ".", "..", "__x__", "a/b", "a/b/c", strings.Repeat("x", 2000), "\xff"} {
 		_, got := w.Store.Get(other.Ctx, id)

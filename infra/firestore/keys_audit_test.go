@@ -1,4 +1,4 @@
-package apikeytest
+package firestore
 
 import (
 	"context"
@@ -7,26 +7,28 @@ import (
 
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 )
 
-// changesWriteAuditEntries checks that a change writes its call's audit entry in its own commit, and that a call
-// without a change leaves the entry to the server.
-func changesWriteAuditEntries(t *testing.T, w Fixture) {
-	org, other := w.tenant(t), w.tenant(t)
+// A change writes its call's audit entry in its own commit, and a call without a change leaves the entry to the server.
+func TestKeys_EachCommittedChangeHasAnAuditEntry(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	org, other := newKeyOwner(t, c), newKeyOwner(t, c)
 	k, last := newKey(), apikey.Key{}
 	for range maxKeys - 1 {
-		last = org.create(nil)
+		last = org.createKey(nil)
 	}
 	create := func(k apikey.Key) func(context.Context) error {
-		return func(ctx context.Context) error { _, err := w.Store.Create(ctx, k); return err }
+		return func(ctx context.Context) error { _, err := org.keys.Create(ctx, k); return err }
 	}
 	revoke := func(id string) func(context.Context) error {
-		return func(ctx context.Context) error { return w.Store.Revoke(ctx, id) }
+		return func(ctx context.Context) error { return org.keys.Revoke(ctx, id) }
 	}
 	for _, step := range []struct {
 		name     string
-		org      tenant
+		org      keyOwner
 		do       func(context.Context) error
 		wantCode string
 		// wantTarget is the id of the entry's target; empty if the step must not write an entry.
@@ -49,29 +51,29 @@ func changesWriteAuditEntries(t *testing.T, w Fixture) {
 		{name: "revoke again", org: org, do: revoke(k.ID), wantCode: "api_key_not_found", wantTarget: ""},
 		{name: "revoke another key", org: org, do: revoke(last.ID), wantCode: "", wantTarget: last.ID},
 	} {
-		before := len(step.org.entries())
-		ctx, entry := step.org.call()
+		before := len(step.org.Entries())
+		ctx, entry := step.org.Call()
 		err := step.do(ctx)
-		added := step.org.entries()[before:]
+		added := step.org.Entries()[before:]
 		if got := fault.Code(err); got != step.wantCode {
-			t.Errorf("apikeytest: %s: %v, want code %q", step.name, err, step.wantCode)
+			t.Errorf("%s: %v, want code %q", step.name, err, step.wantCode)
 		}
 		if got, want := entry.Written(), step.wantTarget != ""; got != want {
-			t.Errorf("apikeytest: %s: Written = %t, want %t", step.name, got, want)
+			t.Errorf("%s: Written = %t, want %t", step.name, got, want)
 		}
 		if step.wantTarget == "" {
 			if len(added) != 0 {
-				t.Errorf("apikeytest: %s: audit entries = %+v, want none", step.name, added)
+				t.Errorf("%s: audit entries = %+v, want none", step.name, added)
 			}
 			continue
 		}
 		if len(added) != 1 {
-			t.Errorf("apikeytest: %s: audit entries = %+v, want one", step.name, added)
+			t.Errorf("%s: audit entries = %+v, want one", step.name, added)
 			continue
 		}
 		checkEntry(t, step.name, added[0], entry.ID(), audit.Target{Type: "api_key", ID: step.wantTarget, Name: "CI"})
 		if !slices.Equal(added[0].Changes, step.wantChanges) {
-			t.Errorf("apikeytest: %s: changes = %+v, want %+v", step.name, added[0].Changes, step.wantChanges)
+			t.Errorf("%s: changes = %+v, want %+v", step.name, added[0].Changes, step.wantChanges)
 		}
 	}
 }
@@ -79,34 +81,33 @@ func changesWriteAuditEntries(t *testing.T, w Fixture) {
 func checkEntry(t *testing.T, step string, got audit.Entry, wantID string, wantTarget audit.Target) {
 	t.Helper()
 	if got.ID != wantID {
-		t.Errorf("apikeytest: %s: id of the audit entry = %s, want %s", step, got.ID, wantID)
+		t.Errorf("%s: id of the audit entry = %s, want %s", step, got.ID, wantID)
 	}
 	if got.Target != wantTarget {
-		t.Errorf("apikeytest: %s: target = %+v, want %+v", step, got.Target, wantTarget)
+		t.Errorf("%s: target = %+v, want %+v", step, got.Target, wantTarget)
 	}
 	if got.Outcome != audit.Succeeded {
-		t.Errorf("apikeytest: %s: outcome = %q, want %q", step, got.Outcome, audit.Succeeded)
+		t.Errorf("%s: outcome = %q, want %q", step, got.Outcome, audit.Succeeded)
 	}
 	if got.ExpiresAt.IsZero() {
-		t.Errorf("apikeytest: %s: ExpiresAt is zero", step)
+		t.Errorf("%s: ExpiresAt is zero", step)
 	}
 }
 
-func changesOfOneCallShareEntry(t *testing.T, w Fixture) {
-	org := w.tenant(t)
-	ctx, entry := org.call()
+func TestKeys_ChangesOfOneCallShareAnAuditEntry(t *testing.T) {
+	t.Parallel()
+	org := newKeyOwner(t, open(t, "", Options{}))
+	ctx, entry := org.Call()
 	k := newKey()
-	if _, err := w.Store.Create(ctx, k); err != nil {
-		t.Fatalf("apikeytest: create a key: %v", err)
-	}
-	if err := w.Store.Revoke(ctx, k.ID); err != nil {
-		t.Fatalf("apikeytest: revoke a key: %v", err)
-	}
-	got := org.entries()
+	_, err := org.keys.Create(ctx, k)
+	must(t, err)
+	must(t, org.keys.Revoke(ctx, k.ID))
+	got := org.Entries()
 	if len(got) != 1 {
-		t.Fatalf("apikeytest: audit entries = %+v, want one", got)
+		t.Fatalf("audit entries = %+v, want one", got)
 	}
-	if got[0].ID != entry.ID() || got[0].Target.ID != k.ID || got[0].Actor.ID != "user_1" {
-		t.Errorf("apikeytest: audit entry = %+v, want id %s, target %s and actor user_1", got[0], entry.ID(), k.ID)
+	actor := call.From(ctx).Caller.ID
+	if got[0].ID != entry.ID() || got[0].Target.ID != k.ID || got[0].Actor.ID != actor {
+		t.Errorf("audit entry = %+v, want id %s, target %s and actor %s", got[0], entry.ID(), k.ID, actor)
 	}
 }

@@ -1,0 +1,215 @@
+package firestore
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"agents.example/controlplane/shared/agent/agenttest"
+	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/document"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/page"
+	"agents.example/controlplane/shared/role"
+)
+
+func TestKeys_ChildIsBoundedByItsParent(t *testing.T) {
+	t.Parallel()
+	org := newKeyOwner(t, open(t, "", Options{}))
+	parent := org.createKey(func(k *apikey.Key) { k.ExpiresAt = agenttest.Now().Add(time.Hour) })
+	child := org.createKeyWith(parent)
+	grandchild := org.createKeyWith(child)
+	stored, _, err := org.keys.Find(t.Context(), grandchild.Hash, document.Ref{})
+	if err != nil || !reflect.DeepEqual(stored, grandchild) {
+		t.Errorf("Find = %+v, %v\nwant what Create returned, %+v", stored, err, grandchild)
+	}
+	if !grandchild.ExpiresAt.Equal(parent.ExpiresAt) {
+		t.Errorf("the key's key expires at %v, want %v", grandchild.ExpiresAt, parent.ExpiresAt)
+	}
+	if want := []string{parent.ID, child.ID}; !slices.Equal(grandchild.Ancestors, want) {
+		t.Errorf("ancestors = %v, want %v", grandchild.Ancestors, want)
+	}
+}
+
+// TestKeys_MemberKeyCreatesNoAdminKey checks that the stored role of the creating key decides, not that of the call.
+func TestKeys_MemberKeyCreatesNoAdminKey(t *testing.T) {
+	t.Parallel()
+	org := newKeyOwner(t, open(t, "", Options{}))
+	parent := org.createKey(func(k *apikey.Key) { k.Role = role.Member })
+	if _, err := org.keys.Create(asKey(org.Ctx, parent), newKey()); fault.Code(err) != "role_required" {
+		t.Errorf("create an admin key with a member key: %v, want role_required", err)
+	}
+	org.wantKeys(1)
+}
+
+func TestKeys_RevokedKeyCreatesNone(t *testing.T) {
+	t.Parallel()
+	org := newKeyOwner(t, open(t, "", Options{}))
+	parent := org.createKey(nil)
+	org.revokeKey(parent.ID)
+	if _, err := org.keys.Create(asKey(org.Ctx, parent), newKey()); !fault.Is(err, fault.Unauthenticated) {
+		t.Errorf("create with a revoked key: %v, want Unauthenticated", err)
+	}
+	org.wantKeys(0)
+}
+
+func TestKeys_RevocationIncludesDescendants(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	org, other := newKeyOwner(t, c), newKeyOwner(t, c)
+	grandparent, stranger := org.createKey(nil), org.createKey(nil)
+	parent := org.createKeyWith(grandparent)
+	child := org.createKeyWith(parent)
+	sibling := org.createKeyWith(grandparent)
+	err := other.keys.RevokeWithDescendants(other.Ctx, parent.ID)
+	if !reflect.DeepEqual(fault.From(err), apikey.NotFound()) {
+		t.Errorf("revoke another organization's key: %v, want not found", err)
+	}
+	before := len(org.Entries())
+	ctx, entry := org.Call()
+	must(t, org.keys.RevokeWithDescendants(ctx, parent.ID))
+	want := []string{grandparent.ID, sibling.ID, stranger.ID}
+	if got := org.live(grandparent, parent, child, sibling, stranger); !slices.Equal(got, want) {
+		t.Errorf("live keys = %v, want %v", got, want)
+	}
+	org.wantKeys(3)
+	added := org.Entries()[before:]
+	if len(added) != 1 || !entry.Written() {
+		t.Fatalf("audit entries = %+v, want one", added)
+	}
+	checkEntry(t, "revoke with descendants", added[0], entry.ID(),
+		audit.Target{Type: "api_key", ID: parent.ID, Name: "CI"})
+	if want := []audit.Change{{Field: "descendants", Old: child.ID}}; !slices.Equal(added[0].Changes, want) {
+		t.Errorf("changes of the audit entry = %+v, want %+v", added[0].Changes, want)
+	}
+}
+
+// A key whose ancestors are revoked is still found by them.
+func TestKeys_DescendantsOfARevokedKeyCanBeRevoked(t *testing.T) {
+	t.Parallel()
+	org := newKeyOwner(t, open(t, "", Options{}))
+	leaked := org.createKey(nil)
+	child := org.createKeyWith(leaked)
+	grandchild := org.createKeyWith(child)
+	org.revokeKey(child.ID)
+	org.revokeKey(leaked.ID)
+	if err := org.keys.RevokeWithDescendants(org.Ctx, leaked.ID); err != nil {
+		t.Errorf("revoke the descendants of a revoked key: %v", err)
+	}
+	if got := org.live(grandchild); len(got) != 0 {
+		t.Errorf("live keys = %v, want none", got)
+	}
+	err := org.keys.RevokeWithDescendants(org.Ctx, leaked.ID)
+	if !reflect.DeepEqual(fault.From(err), apikey.NotFound()) {
+		t.Errorf("revoke without a key left: %v, want not found", err)
+	}
+	org.wantKeys(0)
+}
+
+// TestKeys_NoDescendantSurvivesConcurrentRevocations creates keys with a key and with its child while both are revoked.
+func TestKeys_NoDescendantSurvivesConcurrentRevocations(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	const rounds = 2
+	for range rounds {
+		org := newKeyOwner(t, c)
+		root := org.createKey(nil)
+		child := org.createKeyWith(root)
+		var all sync.WaitGroup
+		create := func(ctx context.Context) {
+			all.Go(func() {
+				_, err := org.keys.Create(ctx, newKey())
+				if err != nil && !fault.Is(err, fault.Unauthenticated) {
+					t.Errorf("create during a revocation: %v, want success or Unauthenticated", err)
+				}
+			})
+		}
+		create(asKey(org.Ctx, root))
+		create(asKey(org.Ctx, child))
+		all.Go(func() {
+			if err := org.keys.RevokeWithDescendants(org.Ctx, root.ID); err != nil {
+				t.Errorf("revoke with descendants: %v", err)
+			}
+		})
+		create(asKey(org.Ctx, child))
+		all.Wait()
+		org.wantKeys(0)
+	}
+}
+
+func TestKeys_RepeatedRevocationWithDescendantsSucceeds(t *testing.T) {
+	t.Parallel()
+	org := newKeyOwner(t, open(t, "", Options{}))
+	root := org.createKey(nil)
+	org.createKeyWith(root)
+	for _, repeat := range []bool{false, true} {
+		ctx, attempt := org.Attempt("k", "revoke")
+		err := org.keys.RevokeWithDescendants(ctx, root.ID)
+		if err != nil || attempt.Replayed() != repeat {
+			t.Errorf("revoke: %v, replayed %t; want success, replayed %t", err, attempt.Replayed(), repeat)
+		}
+	}
+	org.wantKeys(0)
+}
+
+// TestKeys_NoDescendantSurvivesARevocationInBetween runs a creation with a key and the revocation of that key with its
+// descendants, one between the reads and the commit of the other.
+func TestKeys_NoDescendantSurvivesARevocationInBetween(t *testing.T) {
+	t.Parallel()
+	type operation func(ctx context.Context, keys *Keys, x tenantFixture) error
+	create := func(ctx context.Context, keys *Keys, x tenantFixture) error {
+		_, err := keys.Create(asKey(ctx, x.key), newKey())
+		return err
+	}
+	revoke := func(ctx context.Context, keys *Keys, x tenantFixture) error { return keys.Revoke(ctx, x.key.ID) }
+	revokeAll := func(ctx context.Context, keys *Keys, x tenantFixture) error {
+		return keys.RevokeWithDescendants(ctx, x.key.ID)
+	}
+	for name, c := range map[string]struct {
+		slow, inBetween operation
+		refused         bool
+	}{
+		"creation in a revocation with descendants": {slow: revokeAll, inBetween: create},
+		"revocation with descendants in a creation": {slow: create, inBetween: revokeAll, refused: true},
+		"revocation in a creation":                  {slow: create, inBetween: revoke, refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plain := open(t, "", Options{})
+			x := newTenantFixture(t, plain)
+			commits := 0
+			slow := open(t, plain.project(), Options{DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(func(
+				ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+				opts ...grpc.CallOption,
+			) error {
+				if strings.HasSuffix(method, "/Commit") {
+					if commits++; commits == 1 {
+						must(t, c.inBetween(x.org.Ctx, plain.Keys(), x))
+					}
+				}
+				return invoke(ctx, method, req, reply, cc, opts...)
+			})}})
+			err := c.slow(x.org.Ctx, slow.Keys(), x)
+			if refused := fault.Is(err, fault.Unauthenticated); refused != c.refused || err != nil && !refused {
+				t.Errorf("error = %v, want Unauthenticated: %t", err, c.refused)
+			}
+			left, err := plain.Keys().List(x.org.Ctx, page.Request{})
+			must(t, err)
+			if len(left.Items) != 0 {
+				t.Errorf("%d keys are left, want 0", len(left.Items))
+			}
+			o, err := plain.Directory().Organization(x.org.Ctx, x.org.ID)
+			must(t, err)
+			if o.Usage.APIKeys != 0 {
+				t.Errorf("the organization counts %d keys, want 0", o.Usage.APIKeys)
+			}
+		})
+	}
+}
