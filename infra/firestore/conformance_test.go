@@ -12,7 +12,6 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/audit"
-	"agents.example/controlplane/shared/audit/audittest"
 	"agents.example/controlplane/shared/audit/seal"
 	"agents.example/controlplane/shared/audit/seal/sealtest"
 	"agents.example/controlplane/shared/billing"
@@ -49,17 +48,6 @@ func TestOperations_Conform(t *testing.T) {
 	secrettest.TestOperations(t, func(t *testing.T) secrettest.Fixture {
 		c := open(t, "", Options{})
 		return secrettest.Fixture{Fixture: agentFixture(c), Operations: c.Operations()}
-	})
-}
-
-func TestAuditLog_Conforms(t *testing.T) {
-	t.Parallel()
-	audittest.TestLog(t, func(t *testing.T) audittest.Fixture {
-		c := open(t, "", Options{})
-		at := func(t *testing.T, now time.Time) audit.Log {
-			return open(t, c.project(), Options{Now: func() time.Time { return now }}).AuditLog()
-		}
-		return audittest.Fixture{Log: at, SetPlan: c.setPlan, Entries: c.readEntries}
 	})
 }
 
@@ -211,8 +199,7 @@ func TestAuditSeals_Conform(t *testing.T) {
 				c := open(t, "", Options{})
 				return sealtest.Fixture{
 					Store: func(t *testing.T, now time.Time) seal.Store {
-						at := open(t, c.project(), Options{Now: func() time.Time { return now }})
-						return &AuditSeals{client: at, page: size}
+						return &AuditSeals{client: openAt(t, c.project(), now), page: size}
 					},
 					Log: c.AuditLog(), SetPlan: c.setPlan,
 				}

@@ -81,7 +81,7 @@ func TestDeletions_FollowTheAgentFromItsRecordToTheirOwn(t *testing.T) {
 		t.Errorf("after the removal (-want +got):\n%s", diff)
 	}
 	wantNoDeletion(stranger.org.Ctx, t, c, "of another organization's agent, after it,", a.ID)
-	later := open(t, c.project(), Options{Now: func() time.Time { return got.ExpiresAt }})
+	later := openAt(t, c.project(), got.ExpiresAt)
 	wantNoDeletion(x.org.Ctx, t, later, "that has expired", a.ID)
 }
 

@@ -104,7 +104,7 @@ func TestIdempotencyKey_ExpiresAfterItsRetention(t *testing.T) {
 		{after: 2*retention - time.Minute, body: "one", wantCode: "idempotency_key_reused"},
 		{after: 2*retention + 2*time.Minute, body: "one"},
 	} {
-		later := open(t, c.project(), Options{Now: func() time.Time { return began.Add(step.after) }})
+		later := openAt(t, c.project(), began.Add(step.after))
 		ctx, attempt := org.Attempt("k", step.body)
 		a, err := later.Agents(&agenttest.Nudges{}).Create(ctx, agenttest.Draft(plan.Hobby))
 		if got := attempt.Replayed(); got != step.wantReplayed {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -58,6 +59,12 @@ func open(t *testing.T, project string, o Options) *Client {
 		}
 	})
 	return c
+}
+
+// openAt is open with a clock that shows now.
+func openAt(t *testing.T, project string, now time.Time) *Client {
+	t.Helper()
+	return open(t, project, Options{Now: func() time.Time { return now }})
 }
 
 // callRecorder records the calls that a client sends.

@@ -113,7 +113,7 @@ func TestVerify_FindsWrittenDocuments(t *testing.T) {
 			t.Parallel()
 			l := newSealedLog(t)
 			must(t, c.write(t, l))
-			at := open(t, l.client.project(), Options{Now: func() time.Time { return l.now }})
+			at := openAt(t, l.client.project(), l.now)
 			report, err := seal.Verify(t.Context(), at.AuditSeals(), l.id, at.now, nil)
 			must(t, err)
 			if got := fmt.Sprint(report.Problems); got != c.want {
