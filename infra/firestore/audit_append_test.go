@@ -99,7 +99,8 @@ func TestAppend_ReplacesTheOutcomeOfABegunEntry(t *testing.T) {
 			t.Errorf("append with an id that may exist: %v, want success", err)
 		}
 	}
-	if got := org.Entries(); len(got) != 1 || got[0].Outcome != end.Outcome || !got[0].CreatedAt.Equal(begun.CreatedAt) {
+	if got := org.Entries(); len(got) != 1 || got[0].Outcome != end.Outcome ||
+		!got[0].CreatedAt.Equal(begun.CreatedAt) {
 		t.Errorf("stored %+v, want only the first entry, with the outcome %s", got, end.Outcome)
 	}
 }

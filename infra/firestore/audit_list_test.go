@@ -196,7 +196,12 @@ func TestEach_VisitsAllEntries(t *testing.T) {
 		all = append(all, e)
 	}
 	all = org.append(all...)
-	for _, f := range []audit.Filter{{}, {TargetID: "1"}, {To: entryTime.Add(-20 * time.Second)}, {ActorID: "unknown"}} {
+	for _, f := range []audit.Filter{
+		{},
+		{TargetID: "1"},
+		{To: entryTime.Add(-20 * time.Second)},
+		{ActorID: "unknown"},
+	} {
 		want := slices.DeleteFunc(slices.Clone(all), func(e audit.Entry) bool { return !matchesFilter(e, f) })
 		var got []audit.Entry
 		err := org.log.Each(org.Ctx, f, func(e audit.Entry) error { got = append(got, e); return nil })
@@ -285,7 +290,10 @@ func TestAuditLog_HidesEntriesOfOtherOrganizations(t *testing.T) {
 	e := owner.appendAged(1)[0]
 	anonymous := other
 	anonymous.Ctx = t.Context()
-	for name, n := range map[string]auditTenant{"another organization": other, "a context without a caller": anonymous} {
+	for name, n := range map[string]auditTenant{
+		"another organization":       other,
+		"a context without a caller": anonymous,
+	} {
 		for _, f := range []audit.Filter{
 			{},
 			{TargetID: e.Target.ID},

@@ -16,24 +16,8 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/event"
-	"agents.example/controlplane/shared/event/eventtest"
 	"agents.example/controlplane/shared/plan"
 )
-
-func TestEventLog_Conforms(t *testing.T) {
-	t.Parallel()
-	for name, size := range map[string]int{"one page": eventPage, "many pages": 5} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			eventtest.Test(t, func(t *testing.T) eventtest.Fixture {
-				c := open(t, "", Options{})
-				log := c.EventLog()
-				log.page = size
-				return eventtest.Fixture{Log: log, Commit: c.commitEvents}
-			})
-		})
-	}
-}
 
 // TestEventLog_FindsLateCommits commits records that were requested long before, after a reader has read events that
 // were requested later.
