@@ -20,10 +20,8 @@ import (
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/metrics/metricstest"
 	"agents.example/controlplane/shared/organization"
-	"agents.example/controlplane/shared/organization/organizationtest"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/ratelimit"
-	"agents.example/controlplane/shared/secret/secrettest"
 )
 
 func TestAgents_Conform(t *testing.T) {
@@ -43,26 +41,6 @@ func TestWorkerStore_Conforms(t *testing.T) {
 	agenttest.TestWorkerStore(t, func(t *testing.T) agenttest.Fixture { return agentFixture(open(t, "", Options{})) })
 }
 
-func TestOperations_Conform(t *testing.T) {
-	t.Parallel()
-	secrettest.TestOperations(t, func(t *testing.T) secrettest.Fixture {
-		c := open(t, "", Options{})
-		return secrettest.Fixture{Fixture: agentFixture(c), Operations: c.Operations()}
-	})
-}
-
-func TestDirectory_Conforms(t *testing.T) {
-	t.Parallel()
-	organizationtest.TestDirectory(t, func(t *testing.T) organizationtest.Fixture {
-		one := open(t, "", Options{})
-		other := open(t, one.project(), Options{})
-		return organizationtest.Fixture{
-			Processes: []organization.Directory{one.Directory(), other.Directory()},
-			User:      one.readUser,
-		}
-	})
-}
-
 func TestAccounts_Conform(t *testing.T) {
 	t.Parallel()
 	billingtest.Test(t, billingFixture)
@@ -79,23 +57,6 @@ func billingFixture(t *testing.T) billingtest.Fixture {
 	return billingtest.Fixture{
 		Processes: []billing.Store{one.Accounts(), other.Accounts()}, Agents: one.Agents(&agenttest.Nudges{}),
 		Directory: one.Directory(), Counts: one.Counts(), Entries: one.readEntries,
-	}
-}
-
-func TestCounts_Conform(t *testing.T) {
-	t.Parallel()
-	for name, size := range map[string]int{"one page": countPage, "many pages": 2} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			organizationtest.TestCounts(t, func(t *testing.T) organizationtest.CountsFixture {
-				c := open(t, "", Options{})
-				return organizationtest.CountsFixture{
-					Counts: &Counts{client: c, page: size}, Directory: c.Directory(),
-					Agents: c.Agents(&agenttest.Nudges{}), Records: c.WorkerStore(),
-					Keys: c.Keys(), SetPlan: c.setPlan, Spoil: c.overwriteUsage,
-				}
-			})
-		})
 	}
 }
 
