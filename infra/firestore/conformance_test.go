@@ -12,8 +12,6 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/audit"
-	"agents.example/controlplane/shared/audit/seal"
-	"agents.example/controlplane/shared/audit/seal/sealtest"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/billing/billingtest"
 	"agents.example/controlplane/shared/call"
@@ -149,22 +147,4 @@ func (c *Client) readUser(ctx context.Context, id string) (organization.User, er
 	u := organization.User{ID: id}
 	err = decode(snaps[0], userFields(&u))
 	return u, err
-}
-
-func TestAuditSeals_Conform(t *testing.T) {
-	t.Parallel()
-	for name, size := range map[string]int{"one page": entryPage, "many pages": 3} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			sealtest.TestStore(t, func(t *testing.T) sealtest.Fixture {
-				c := open(t, "", Options{})
-				return sealtest.Fixture{
-					Store: func(t *testing.T, now time.Time) seal.Store {
-						return &AuditSeals{client: openAt(t, c.project(), now), page: size}
-					},
-					Log: c.AuditLog(), SetPlan: c.setPlan,
-				}
-			})
-		})
-	}
 }

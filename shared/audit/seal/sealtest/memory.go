@@ -1,4 +1,4 @@
-// Package sealtest has a store of seals in memory, and the conformance suite for stores of seals.
+// Package sealtest provides a store of seals in memory for tests. It does not test stores.
 package sealtest
 
 import (
