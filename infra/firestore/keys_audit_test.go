@@ -15,7 +15,7 @@ import (
 func TestKeys_EachCommittedChangeHasAnAuditEntry(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
-	org, other := newKeyOwner(t, c), newKeyOwner(t, c)
+	org, other := newKeyTenant(t, c), newKeyTenant(t, c)
 	k, last := newKey(), apikey.Key{}
 	for range maxKeys - 1 {
 		last = org.createKey(nil)
@@ -28,7 +28,7 @@ func TestKeys_EachCommittedChangeHasAnAuditEntry(t *testing.T) {
 	}
 	for _, step := range []struct {
 		name     string
-		org      keyOwner
+		org      keyTenant
 		do       func(context.Context) error
 		wantCode string
 		// wantTarget is the id of the entry's target; empty if the step must not write an entry.
@@ -96,7 +96,7 @@ func checkEntry(t *testing.T, step string, got audit.Entry, wantID string, wantT
 
 func TestKeys_ChangesOfOneCallShareAnAuditEntry(t *testing.T) {
 	t.Parallel()
-	org := newKeyOwner(t, open(t, "", Options{}))
+	org := newKeyTenant(t, open(t, "", Options{}))
 	ctx, entry := org.Call()
 	k := newKey()
 	_, err := org.keys.Create(ctx, k)

@@ -22,7 +22,7 @@ import (
 
 func TestKeys_ChildIsBoundedByItsParent(t *testing.T) {
 	t.Parallel()
-	org := newKeyOwner(t, open(t, "", Options{}))
+	org := newKeyTenant(t, open(t, "", Options{}))
 	parent := org.createKey(func(k *apikey.Key) { k.ExpiresAt = agenttest.Now().Add(time.Hour) })
 	child := org.createKeyWith(parent)
 	grandchild := org.createKeyWith(child)
@@ -41,7 +41,7 @@ func TestKeys_ChildIsBoundedByItsParent(t *testing.T) {
 // TestKeys_MemberKeyCreatesNoAdminKey checks that the stored role of the creating key decides, not that of the call.
 func TestKeys_MemberKeyCreatesNoAdminKey(t *testing.T) {
 	t.Parallel()
-	org := newKeyOwner(t, open(t, "", Options{}))
+	org := newKeyTenant(t, open(t, "", Options{}))
 	parent := org.createKey(func(k *apikey.Key) { k.Role = role.Member })
 	if _, err := org.keys.Create(asKey(org.Ctx, parent), newKey()); fault.Code(err) != "role_required" {
 		t.Errorf("create an admin key with a member key: %v, want role_required", err)
@@ -51,7 +51,7 @@ func TestKeys_MemberKeyCreatesNoAdminKey(t *testing.T) {
 
 func TestKeys_RevokedKeyCreatesNone(t *testing.T) {
 	t.Parallel()
-	org := newKeyOwner(t, open(t, "", Options{}))
+	org := newKeyTenant(t, open(t, "", Options{}))
 	parent := org.createKey(nil)
 	org.revokeKey(parent.ID)
 	if _, err := org.keys.Create(asKey(org.Ctx, parent), newKey()); !fault.Is(err, fault.Unauthenticated) {
@@ -63,7 +63,7 @@ func TestKeys_RevokedKeyCreatesNone(t *testing.T) {
 func TestKeys_RevocationIncludesDescendants(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
-	org, other := newKeyOwner(t, c), newKeyOwner(t, c)
+	org, other := newKeyTenant(t, c), newKeyTenant(t, c)
 	grandparent, stranger := org.createKey(nil), org.createKey(nil)
 	parent := org.createKeyWith(grandparent)
 	child := org.createKeyWith(parent)
@@ -94,7 +94,7 @@ func TestKeys_RevocationIncludesDescendants(t *testing.T) {
 // A key whose ancestors are revoked is still found by them.
 func TestKeys_DescendantsOfARevokedKeyCanBeRevoked(t *testing.T) {
 	t.Parallel()
-	org := newKeyOwner(t, open(t, "", Options{}))
+	org := newKeyTenant(t, open(t, "", Options{}))
 	leaked := org.createKey(nil)
 	child := org.createKeyWith(leaked)
 	grandchild := org.createKeyWith(child)
@@ -119,7 +119,7 @@ func TestKeys_NoDescendantSurvivesConcurrentRevocations(t *testing.T) {
 	c := open(t, "", Options{})
 	const rounds = 2
 	for range rounds {
-		org := newKeyOwner(t, c)
+		org := newKeyTenant(t, c)
 		root := org.createKey(nil)
 		child := org.createKeyWith(root)
 		var all sync.WaitGroup
@@ -146,7 +146,7 @@ func TestKeys_NoDescendantSurvivesConcurrentRevocations(t *testing.T) {
 
 func TestKeys_RepeatedRevocationWithDescendantsSucceeds(t *testing.T) {
 	t.Parallel()
-	org := newKeyOwner(t, open(t, "", Options{}))
+	org := newKeyTenant(t, open(t, "", Options{}))
 	root := org.createKey(nil)
 	org.createKeyWith(root)
 	for _, repeat := range []bool{false, true} {

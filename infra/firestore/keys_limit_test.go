@@ -17,7 +17,7 @@ const maxKeys = 50
 
 func TestKeys_RefuseCreationAboveTheLimit(t *testing.T) {
 	t.Parallel()
-	org := newKeyOwner(t, open(t, "", Options{}))
+	org := newKeyTenant(t, open(t, "", Options{}))
 	var last apikey.Key
 	for range maxKeys {
 		last = org.createKey(nil)
@@ -35,7 +35,7 @@ func TestKeys_RefuseCreationAboveTheLimit(t *testing.T) {
 
 func TestKeys_ConcurrentCreationsKeepTheLimit(t *testing.T) {
 	t.Parallel()
-	org := newKeyOwner(t, open(t, "", Options{}))
+	org := newKeyTenant(t, open(t, "", Options{}))
 	const creators = 8
 	for range maxKeys - creators/2 {
 		org.createKey(nil)
@@ -64,7 +64,7 @@ func TestKeys_ConcurrentCreationsKeepTheLimit(t *testing.T) {
 // TestKeys_CreationReplacesExpiredKeysAtTheLimit checks that expired keys count until a new key needs their place.
 func TestKeys_CreationReplacesExpiredKeysAtTheLimit(t *testing.T) {
 	t.Parallel()
-	org := newKeyOwner(t, open(t, "", Options{}))
+	org := newKeyTenant(t, open(t, "", Options{}))
 	for i := range maxKeys {
 		org.createKey(func(k *apikey.Key) {
 			switch i % 10 {

@@ -13,7 +13,7 @@ import (
 
 func TestKeys_RepeatedCreationReturnsTheFirstKey(t *testing.T) {
 	t.Parallel()
-	org := newKeyOwner(t, open(t, "", Options{}))
+	org := newKeyTenant(t, open(t, "", Options{}))
 	ctx, attempt := org.Attempt("k", "create")
 	k := newKey()
 	k.ExpiresAt, k.LastUsedAt = agenttest.Now(), agenttest.Now()
@@ -41,7 +41,7 @@ func TestKeys_RepeatedCreationReturnsTheFirstKey(t *testing.T) {
 
 func TestKeys_RepeatedRevocationSucceeds(t *testing.T) {
 	t.Parallel()
-	org := newKeyOwner(t, open(t, "", Options{}))
+	org := newKeyTenant(t, open(t, "", Options{}))
 	k := org.createKey(nil)
 	for _, repeat := range []bool{false, true, true} {
 		ctx, attempt := org.Attempt("k", "revoke")
@@ -61,7 +61,7 @@ func TestKeys_RepeatedRevocationSucceeds(t *testing.T) {
 
 func TestKeys_RefuseAnIdempotencyKeyOfAnotherRequest(t *testing.T) {
 	t.Parallel()
-	org := newKeyOwner(t, open(t, "", Options{}))
+	org := newKeyTenant(t, open(t, "", Options{}))
 	k := org.createKey(nil)
 	ctx, _ := org.Attempt("k", "one")
 	_, err := org.keys.Create(ctx, newKey())
@@ -80,7 +80,7 @@ func TestKeys_RefuseAnIdempotencyKeyOfAnotherRequest(t *testing.T) {
 
 func TestKeys_RefusedCreationFreesItsIdempotencyKey(t *testing.T) {
 	t.Parallel()
-	org := newKeyOwner(t, open(t, "", Options{}))
+	org := newKeyTenant(t, open(t, "", Options{}))
 	for range maxKeys {
 		org.createKey(nil)
 	}
@@ -103,7 +103,7 @@ func TestKeys_RefusedCreationFreesItsIdempotencyKey(t *testing.T) {
 func TestKeys_ConcurrentRepeatsCreateOneKey(t *testing.T) {
 	t.Parallel()
 	const clients = 10
-	org := newKeyOwner(t, open(t, "", Options{}))
+	org := newKeyTenant(t, open(t, "", Options{}))
 	made, got, errs := make([]apikey.Key, clients), make([]apikey.Key, clients), make([]error, clients)
 	var all sync.WaitGroup
 	for i := range clients {

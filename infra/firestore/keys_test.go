@@ -18,7 +18,7 @@ import (
 
 func TestKeys_CreatedKeyIsFound(t *testing.T) {
 	t.Parallel()
-	org := newKeyOwner(t, open(t, "", Options{}))
+	org := newKeyTenant(t, open(t, "", Options{}))
 	k := org.createKey(func(k *apikey.Key) {
 		k.ExpiresAt, k.LastUsedAt = agenttest.Now().Add(time.Hour), agenttest.Now()
 		k.Ancestors = []string{"key_1", "key_2"}
@@ -57,7 +57,7 @@ func TestKeys_UnknownKeyIsNotFound(t *testing.T) {
 func TestKeys_OtherOrganizationsHaveNoAccess(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
-	owner, other := newKeyOwner(t, c), newKeyOwner(t, c)
+	owner, other := newKeyTenant(t, c), newKeyTenant(t, c)
 	k := owner.createKey(nil)
 	for _, id := range []string{k.ID, agenttest.ID(), "", k.Hash} {
 		if err := other.keys.Revoke(other.Ctx, id); !reflect.DeepEqual(fault.From(err), apikey.NotFound()) {
@@ -74,7 +74,7 @@ func TestKeys_OtherOrganizationsHaveNoAccess(t *testing.T) {
 
 func TestKeys_PagesListEachKeyOnce(t *testing.T) {
 	t.Parallel()
-	org := newKeyOwner(t, open(t, "", Options{}))
+	org := newKeyTenant(t, open(t, "", Options{}))
 	var want []apikey.Key
 	for _, seconds := range []int{3, 1, 2, 2, 2, 5} {
 		after := time.Duration(seconds) * time.Second
@@ -102,7 +102,7 @@ func TestKeys_PagesListEachKeyOnce(t *testing.T) {
 
 func TestKeys_RefuseInvalidCursors(t *testing.T) {
 	t.Parallel()
-	org := newKeyOwner(t, open(t, "", Options{}))
+	org := newKeyTenant(t, open(t, "", Options{}))
 	for _, bad := range []string{"x", "null", "%", "e30", strings.Repeat("A", 1000)} {
 		_, err := org.keys.List(org.Ctx, page.Request{Limit: 1, Cursor: bad})
 		if fault.Code(err) != "invalid_cursor" || !fault.Is(err, fault.BadRequest) {
@@ -113,7 +113,7 @@ func TestKeys_RefuseInvalidCursors(t *testing.T) {
 
 func TestKeys_RevokedKeyIsNotFound(t *testing.T) {
 	t.Parallel()
-	org := newKeyOwner(t, open(t, "", Options{}))
+	org := newKeyTenant(t, open(t, "", Options{}))
 	k := org.createKey(nil)
 	org.revokeKey(k.ID)
 	if _, _, err := org.keys.Find(t.Context(), k.Hash, document.Ref{}); !fault.Is(err, fault.NotFound) {
@@ -130,7 +130,7 @@ func TestKeys_RevokedKeyIsNotFound(t *testing.T) {
 
 func TestKeys_OneConcurrentRevocationSucceeds(t *testing.T) {
 	t.Parallel()
-	org := newKeyOwner(t, open(t, "", Options{}))
+	org := newKeyTenant(t, open(t, "", Options{}))
 	org.createKey(nil)
 	k := org.createKey(nil)
 	errs := make([]error, 8)
@@ -156,7 +156,7 @@ func TestKeys_OneConcurrentRevocationSucceeds(t *testing.T) {
 func TestKeys_TouchRecordsAUseOncePerInterval(t *testing.T) {
 	t.Parallel()
 	client := open(t, "", Options{})
-	org := newKeyOwner(t, client)
+	org := newKeyTenant(t, client)
 	never, long, recent := org.createKey(nil),
 		org.createKey(func(k *apikey.Key) { k.LastUsedAt = agenttest.Now().Add(-apikey.TouchInterval) }),
 		org.createKey(func(k *apikey.Key) { k.LastUsedAt = agenttest.Now().Add(-apikey.TouchInterval / 2) })
@@ -192,7 +192,7 @@ func TestKeys_TouchRecordsAUseOncePerInterval(t *testing.T) {
 func TestKeys_TouchDoesNotRestoreARevokedKey(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
-	org := newKeyOwner(t, c)
+	org := newKeyTenant(t, c)
 	k := org.createKey(nil)
 	org.revokeKey(k.ID)
 	org.keys.Touch(t.Context(), k)

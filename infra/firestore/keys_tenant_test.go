@@ -15,16 +15,16 @@ import (
 	"agents.example/controlplane/shared/page"
 )
 
-// keyOwner is an organization whose keys a test creates and revokes. It has no record before its first key.
-type keyOwner struct {
+// keyTenant is an organization whose keys a test creates and revokes. It has no record before its first key.
+type keyTenant struct {
 	agenttest.Tenant
 	t    *testing.T
 	keys *Keys
 }
 
-func newKeyOwner(t *testing.T, c *Client) keyOwner {
+func newKeyTenant(t *testing.T, c *Client) keyTenant {
 	t.Helper()
-	return keyOwner{agentFixture(c).TenantWithoutRecord(t, "org_"+agenttest.ID()), t, c.Keys()}
+	return keyTenant{agentFixture(c).TenantWithoutRecord(t, "org_"+agenttest.ID()), t, c.Keys()}
 }
 
 // asKey makes the context of a request that authenticates with a key.
@@ -35,7 +35,7 @@ func asKey(ctx context.Context, k apikey.Key) context.Context {
 }
 
 // createKey creates a key within the organization's limit, with the changes of edit. It returns the expected record.
-func (n keyOwner) createKey(edit func(*apikey.Key)) apikey.Key {
+func (n keyTenant) createKey(edit func(*apikey.Key)) apikey.Key {
 	n.t.Helper()
 	k := newKey()
 	if edit != nil {
@@ -51,7 +51,7 @@ func (n keyOwner) createKey(edit func(*apikey.Key)) apikey.Key {
 }
 
 // createKeyWith creates a key with another one, as a route does.
-func (n keyOwner) createKeyWith(parent apikey.Key) apikey.Key {
+func (n keyTenant) createKeyWith(parent apikey.Key) apikey.Key {
 	n.t.Helper()
 	k := newKey()
 	k.CreatedBy = parent.ID
@@ -61,13 +61,13 @@ func (n keyOwner) createKeyWith(parent apikey.Key) apikey.Key {
 }
 
 // revokeKey revokes a key that exists.
-func (n keyOwner) revokeKey(id string) {
+func (n keyTenant) revokeKey(id string) {
 	n.t.Helper()
 	must(n.t, n.keys.Revoke(n.Ctx, id))
 }
 
 // listKeys lists all pages.
-func (n keyOwner) listKeys(limit int) []apikey.Key {
+func (n keyTenant) listKeys(limit int) []apikey.Key {
 	n.t.Helper()
 	var all []apikey.Key
 	for cursor := ""; ; {
@@ -81,7 +81,7 @@ func (n keyOwner) listKeys(limit int) []apikey.Key {
 }
 
 // wantKeys checks the number of keys in the list and in the organization's recorded usage.
-func (n keyOwner) wantKeys(want int) {
+func (n keyTenant) wantKeys(want int) {
 	n.t.Helper()
 	if got := len(n.listKeys(100)); got != want {
 		n.t.Errorf("%d keys listed, want %d", got, want)
@@ -90,7 +90,7 @@ func (n keyOwner) wantKeys(want int) {
 }
 
 // wantUsage checks the number of keys in the organization's recorded usage.
-func (n keyOwner) wantUsage(want int) {
+func (n keyTenant) wantUsage(want int) {
 	n.t.Helper()
 	if got := n.Usage().APIKeys; got != int64(want) {
 		n.t.Errorf("the organization counts %d keys, want %d", got, want)
@@ -98,7 +98,7 @@ func (n keyOwner) wantUsage(want int) {
 }
 
 // live returns the ids of those of the keys that are found.
-func (n keyOwner) live(keys ...apikey.Key) []string {
+func (n keyTenant) live(keys ...apikey.Key) []string {
 	n.t.Helper()
 	var ids []string
 	for _, k := range keys {
@@ -114,7 +114,7 @@ func (n keyOwner) live(keys ...apikey.Key) []string {
 }
 
 // auditedActions returns the organization's audit entries as text, such as "TestAgent api_key <id> succeeded".
-func (n keyOwner) auditedActions() []string {
+func (n keyTenant) auditedActions() []string {
 	n.t.Helper()
 	entries := n.Entries()
 	actions := make([]string, len(entries))
