@@ -87,7 +87,7 @@ func (s operationScene) want(id string, stage secret.Stage, status secret.Status
 	return o
 }
 
-func TestOperations_HistoryFollowsEachTransition(t *testing.T) {
+func TestSecretOperations_HistoryFollowsEachTransition(t *testing.T) {
 	t.Parallel()
 	s := newOperationScene(t, open(t, "", Options{}))
 	id := s.begin("TOKEN")
@@ -113,7 +113,7 @@ func TestOperations_HistoryFollowsEachTransition(t *testing.T) {
 	}
 }
 
-func TestOperations_BeginWithTheAgentsCreation(t *testing.T) {
+func TestSecretOperations_BeginWithTheAgentsCreation(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
 	w := agentFixture(c)
@@ -138,7 +138,7 @@ func TestOperations_BeginWithTheAgentsCreation(t *testing.T) {
 	}
 }
 
-func TestOperations_AreCanceledByTheAgentsDeletion(t *testing.T) {
+func TestSecretOperations_AreCanceledByTheAgentsDeletion(t *testing.T) {
 	t.Parallel()
 	s := newOperationScene(t, open(t, "", Options{}))
 	one, two := s.begin("ONE"), s.begin("TWO")
@@ -151,7 +151,7 @@ func TestOperations_AreCanceledByTheAgentsDeletion(t *testing.T) {
 	}
 }
 
-func TestOperations_NewerValueSupersedes(t *testing.T) {
+func TestSecretOperations_NewerValueSupersedes(t *testing.T) {
 	t.Parallel()
 	s := newOperationScene(t, open(t, "", Options{}))
 	one := s.begin("TOKEN")
@@ -163,7 +163,7 @@ func TestOperations_NewerValueSupersedes(t *testing.T) {
 	s.want(two, secret.Bind, secret.Pending)
 }
 
-func TestOperations_HideThoseOfOthers(t *testing.T) {
+func TestSecretOperations_HideThoseOfOthers(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
 	s, other := newOperationScene(t, c), newOperationScene(t, c)
@@ -189,7 +189,7 @@ func TestOperations_HideThoseOfOthers(t *testing.T) {
 	}
 }
 
-func TestOperations_ListInPages(t *testing.T) {
+func TestSecretOperations_ListInPages(t *testing.T) {
 	t.Parallel()
 	s := newOperationScene(t, open(t, "", Options{}))
 	var want []string
@@ -218,7 +218,7 @@ func TestOperations_ListInPages(t *testing.T) {
 	}
 }
 
-func TestOperations_WorkerIsNudgedOnceItCanBegin(t *testing.T) {
+func TestSecretOperations_WorkerIsNudgedOnceItCanBegin(t *testing.T) {
 	t.Parallel()
 	s := newOperationScene(t, open(t, "", Options{}))
 	s.work(func(a *agent.Agent) { a.BecameReady(agenttest.Now()) })
@@ -238,7 +238,7 @@ func TestOperations_WorkerIsNudgedOnceItCanBegin(t *testing.T) {
 	}
 }
 
-func TestOperations_AuditLogNamesKeys(t *testing.T) {
+func TestSecretOperations_AuditLogNamesKeys(t *testing.T) {
 	t.Parallel()
 	s := newOperationScene(t, open(t, "", Options{}))
 	s.stored(s.begin("TOKEN"), 1)
@@ -253,8 +253,9 @@ func TestOperations_AuditLogNamesKeys(t *testing.T) {
 	}
 }
 
-// TestOperations_RepeatGetsTheLastAnswer repeats a request with two changes: its stored answer is that of the second.
-func TestOperations_RepeatGetsTheLastAnswer(t *testing.T) {
+// TestSecretOperations_RepeatGetsTheLastAnswer repeats a request with two changes: its stored answer is that of the
+// second.
+func TestSecretOperations_RepeatGetsTheLastAnswer(t *testing.T) {
 	t.Parallel()
 	s := newOperationScene(t, open(t, "", Options{}))
 	ctx, first := s.org.Attempt("k", "put")
