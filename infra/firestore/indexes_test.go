@@ -206,9 +206,9 @@ func TestIndexes_TheTimesOfRateLimitsHaveNone(t *testing.T) {
 	}
 }
 
-// TestIndexes_AgentFieldsThatNoQueryUsesHaveNone: an index on a growing time limits the writes of all agents together,
+// TestStoredFields_HaveNoIndexUnlessQueried: an index on a growing time limits the writes of all agents together,
 // and every other index makes each write of an agent slower and dearer.
-func TestIndexes_AgentFieldsThatNoQueryUsesHaveNone(t *testing.T) {
+func TestStoredFields_HaveNoIndexUnlessQueried(t *testing.T) {
 	t.Parallel()
 	queried := []string{"organization_id", "name", "plan", "region", "status", "work_due_at", "created_at"}
 	exempt := exemptFields(t, agentCollection)
