@@ -5,7 +5,9 @@ package functions
 import (
 	_ "embed"
 	"math/rand/v2"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"agents.example/controlplane/functions/agents"
@@ -232,7 +234,7 @@ func withDefaults(r function.Route) function.Route {
 // Workers lists every worker.
 func Workers(d Dependencies) []function.Worker {
 	sweeper := &provisioning.Sweeper{Records: d.WorkerStore, Nudger: d.Nudger, Now: time.Now}
-	return []function.Worker{
+	all := []function.Worker{
 		workers.Reconcile(&provisioning.Reconciler{
 			Records: d.WorkerStore, Cluster: d.Cluster, Secrets: d.SecretStore, Prober: d.Prober,
 			Cleanup: d.CleanupBudget, Now: time.Now,
@@ -264,4 +266,17 @@ func Workers(d Dependencies) []function.Worker {
 			Agents: d.RecordIndex, Namespaces: d.Namespaces, Secrets: d.SecretLister, Now: time.Now,
 		}),
 	}
+	for i := range all {
+		if all[i].Schedule != "" {
+			all[i].Topic = ticks(all[i].Name)
+		}
+	}
+	return all
+}
+
+var wordEnd = regexp.MustCompile("([a-z])([A-Z])")
+
+// ticks names the topic on which Cloud Scheduler publishes for a worker, such as sweep-agents-ticks.
+func ticks(worker string) function.Topic {
+	return function.Topic(strings.ToLower(wordEnd.ReplaceAllString(worker, "$1-$2")) + "-ticks")
 }

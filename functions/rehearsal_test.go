@@ -2,6 +2,7 @@ package functions_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -20,6 +21,7 @@ import (
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/secret"
 )
@@ -30,20 +32,31 @@ func TestRehearsals_CoverEveryChangeOfAnAgent(t *testing.T) {
 	exempt := map[string]string{
 		"RevealCredentials": "it changes nothing but the audit log, which has to show who has seen the credentials",
 	}
-	rehearsed := 0
 	for _, r := range functions.Routes(functions.Dependencies{}) {
 		ofAgent := r.Mutates() && strings.HasPrefix(r.Path, "/api/v1/agents")
 		_, isExempt := exempt[r.Name]
-		if got, want := r.Rehearsal != nil, ofAgent && !isExempt; got != want {
-			t.Errorf("%s can be rehearsed: %t, want %t", r.Name, got, want)
+		switch want := ofAgent && !isExempt; {
+		case want && r.Rehearsal == nil:
+			t.Errorf("%s changes an agent and cannot be rehearsed: add to the route\n"+
+				"Rehearsal: function.Rehearse(rehearsal.Of(d)),", r.Name)
+		case !want && r.Rehearsal != nil:
+			t.Errorf("%s can be rehearsed, and changes no agent", r.Name)
 		}
+	}
+	if got, want := len(rehearsedRoutes()), 13; got < want {
+		t.Errorf("%d routes can be rehearsed, want at least %d", got, want)
+	}
+}
+
+// rehearsedRoutes are the routes that can be rehearsed, by name.
+func rehearsedRoutes() map[string]function.Route {
+	routes := map[string]function.Route{}
+	for _, r := range functions.Routes(functions.Dependencies{}) {
 		if r.Rehearsal != nil {
-			rehearsed++
+			routes[r.Name] = r
 		}
 	}
-	if want := 13; rehearsed < want {
-		t.Errorf("%d routes can be rehearsed, want at least %d", rehearsed, want)
-	}
+	return routes
 }
 
 // rehearsalCase is one agent, in one organization, and one request about it.
@@ -257,11 +270,12 @@ func drawRecord(t *testing.T, r *rapid.T, b *backendtest.Backend, id string) {
 
 // drawRequest draws a request about the case's agent.
 func drawRequest(t *testing.T, r *rapid.T, b *backendtest.Backend, c *rehearsalCase) {
-	c.route = rapid.SampledFrom([]string{
-		"CreateAgent", "UpdateAgent", "DeleteAgent", "RestartAgent", "PauseAgent", "ResumeAgent", "StopAgent",
-		"StartAgent", "MigrateAgentSandbox", "PutSecrets", "DeleteSecret", "ReconcileSecretOperation",
-		"RotateCredentials",
-	}).Draw(r, "route")
+	routes := rehearsedRoutes()
+	c.route = rapid.SampledFrom(slices.Sorted(maps.Keys(routes))).Draw(r, "route")
+	example, err := functiontest.Example(routes[c.route])
+	if err != nil {
+		r.Fatal(err)
+	}
 	as := functiontest.AsAdmin(c.organization)
 	switch caller := rapid.IntRange(0, 19).Draw(r, "caller"); {
 	case caller == 0:
@@ -271,6 +285,9 @@ func drawRequest(t *testing.T, r *rapid.T, b *backendtest.Backend, c *rehearsalC
 	}
 	b.CallNamed(t, "GetCurrentOrganization", as) // the first call of a user records the user
 	c.options = []functiontest.Option{as}
+	for name, value := range example.Path {
+		c.options = append(c.options, functiontest.Path(name, value))
+	}
 	if c.route != "CreateAgent" {
 		c.options = append(c.options, functiontest.Path("agent_id", c.agent))
 	}
@@ -281,7 +298,7 @@ func drawRequest(t *testing.T, r *rapid.T, b *backendtest.Backend, c *rehearsalC
 		c.options = append(c.options, functiontest.Header("If-Match", b.Agent(t, c.agent).EntityTag()))
 	}
 	c.options = append(c.options, functiontest.Header("Idempotency-Key", uuid.NewString()))
-	if body := drawBody(r, c.route); body != nil {
+	if body := drawBody(r, c.route, example); body != nil {
 		c.options = append(c.options, functiontest.Body(body))
 	}
 	switch c.route {
@@ -297,8 +314,9 @@ func drawRequest(t *testing.T, r *rapid.T, b *backendtest.Backend, c *rehearsalC
 	}
 }
 
-// drawBody draws the body of a request; nil for a route without one.
-func drawBody(r *rapid.T, route string) any {
+// drawBody draws the body of a request, or takes the example of a route that it does not know; nil for a route without
+// one.
+func drawBody(r *rapid.T, route string, example functiontest.Sample) any {
 	pick := func(bodies ...string) any {
 		return rapid.Map(rapid.SampledFrom(bodies), func(text string) rawJSON { return rawJSON(text) }).Draw(r, "body")
 	}
@@ -317,7 +335,10 @@ func drawBody(r *rapid.T, route string) any {
 			`{"secrets":{"NONE":null}}`, `{"secrets":{"OPEN_TOKEN":"value"}}`,
 			fmt.Sprintf(`{"secrets":{"LARGE":%q}}`, strings.Repeat("x", 65537)))
 	default:
-		return nil
+		if example.Body == "" {
+			return nil
+		}
+		return rawJSON(example.Body)
 	}
 }
 

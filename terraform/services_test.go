@@ -106,20 +106,28 @@ func TestTopology_IsGroupByDefault(t *testing.T) {
 // TestServices_ThatCreateAgentsKeepAnInstance.
 func TestScaling_IsWithinWhatServicesCanUse(t *testing.T) {
 	t.Parallel()
-	want := map[string]int64{
-		"reconcile-agent": 10, "dead-letter-agent": 3, "sweep-agents": 2, "observe-agents": 2, "check-drift": 2,
-		"recount-usage": 2, "seal-audit-logs": 2, "enforce-accounts": 2, "collect-orphans": 2, "collect-metrics": 2,
+	rare := map[string]int64{}
+	for _, w := range functions.Workers(functions.Dependencies{}) {
+		switch {
+		case w.Schedule != "":
+			rare[w.Name] = 2
+		case w.Topic == function.AgentNudgesDead:
+			rare[w.Name] = 3
+		}
 	}
 	everyTopology(t, func(t *testing.T, m *module) {
+		want := map[string]int64{"routes": 10}
+		for name, service := range m.local(t, "service_of").AsValueMap() {
+			n, isRare := rare[name]
+			if !isRare {
+				n = 10
+			}
+			want[service.AsString()] = max(want[service.AsString()], n)
+		}
 		for address, s := range m.resources(t, "google_cloud_run_v2_service") {
 			service := strings.TrimSuffix(strings.TrimPrefix(address, `this["`), `"]`)
-			least, most := instances(t, s)
-			wantMost := int64(10)
-			if n, known := want[service]; known {
-				wantMost = n
-			}
-			if most != wantMost || least > most {
-				t.Errorf("%s has %d to %d instances, want at most %d", service, least, most, wantMost)
+			if least, got := instances(t, s); got != want[service] || least > got {
+				t.Errorf("%s has %d to %d instances, want at most %d", service, least, got, want[service])
 			}
 		}
 	})

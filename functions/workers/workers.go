@@ -79,7 +79,7 @@ func Deliver(deliverer *webhook.Deliverer) function.Worker {
 // Sweep nudges the agents whose work is overdue, and the webhooks that are due.
 func Sweep(agents *provisioning.Sweeper, webhooks *webhook.Sweeper) function.Worker {
 	return function.Worker{
-		Name: "SweepAgents", Topic: function.SweepTicks, Schedule: "* * * * *",
+		Name: "SweepAgents", Schedule: "* * * * *",
 		Summary: "Nudge the agents whose work is overdue, and the webhooks that are due",
 		Needs:   []function.Need{function.Firestore, function.Publish},
 		Handle: func(ctx context.Context, _ function.Message) error {
@@ -91,7 +91,7 @@ func Sweep(agents *provisioning.Sweeper, webhooks *webhook.Sweeper) function.Wor
 // Observe finds running agents that broke, and broken ones that recovered.
 func Observe(controller *provisioning.HealthController) function.Worker {
 	return function.Worker{
-		Name: "ObserveAgents", Topic: function.ObserveTicks, Schedule: "* * * * *",
+		Name: "ObserveAgents", Schedule: "* * * * *",
 		Summary: "Find agents that broke or recovered by themselves",
 		Needs:   []function.Need{function.Firestore, function.Publish, function.ClusterLook, function.GatewayAccess},
 		Handle:  func(ctx context.Context, _ function.Message) error { return controller.CheckHealth(ctx) },
@@ -101,7 +101,7 @@ func Observe(controller *provisioning.HealthController) function.Worker {
 // CheckDrift finds agents whose objects differ from their records.
 func CheckDrift(checker *provisioning.DriftChecker) function.Worker {
 	return function.Worker{
-		Name: "CheckDrift", Topic: function.DriftTicks, Schedule: "*/10 * * * *",
+		Name: "CheckDrift", Schedule: "*/10 * * * *",
 		Summary: "Find and repair objects that differ from their agent's record",
 		Needs:   []function.Need{function.Firestore, function.Publish, function.ClusterLook},
 		Handle:  func(ctx context.Context, _ function.Message) error { return checker.CheckDrift(ctx) },
@@ -111,7 +111,7 @@ func CheckDrift(checker *provisioning.DriftChecker) function.Worker {
 // CollectOrphans deletes namespaces and secrets that belong to no agent.
 func CollectOrphans(collector *provisioning.OrphanCollector) function.Worker {
 	return function.Worker{
-		Name: "CollectOrphans", Topic: function.OrphanTicks, Schedule: "17 * * * *",
+		Name: "CollectOrphans", Schedule: "17 * * * *",
 		Summary: "Delete namespaces and secrets without an agent",
 		Needs:   []function.Need{function.FirestoreRead, function.ClusterCollect, function.SecretCollect},
 		Handle:  func(ctx context.Context, _ function.Message) error { return collector.Collect(ctx) },
@@ -121,7 +121,7 @@ func CollectOrphans(collector *provisioning.OrphanCollector) function.Worker {
 // Collect reads the metrics of agents. It runs every minute; the collector decides what is due.
 func Collect(collector *metrics.Collector) function.Worker {
 	return function.Worker{
-		Name: "CollectMetrics", Topic: function.CollectTicks, Schedule: "* * * * *",
+		Name: "CollectMetrics", Schedule: "* * * * *",
 		Summary: "Read the metrics of agents",
 		Needs:   []function.Need{function.Firestore, function.Monitoring},
 		Handle:  func(ctx context.Context, _ function.Message) error { return collector.Collect(ctx) },
@@ -132,7 +132,7 @@ func Collect(collector *metrics.Collector) function.Worker {
 // when payments resume. It fetches subscriptions whose events may be lost.
 func EnforceAccounts(enforcer *billing.Enforcer) function.Worker {
 	return function.Worker{
-		Name: "EnforceAccounts", Topic: function.BillingTicks, Schedule: "* * * * *",
+		Name: "EnforceAccounts", Schedule: "* * * * *",
 		Summary: "Pause and resume agents as accounts demand",
 		Needs:   []function.Need{function.Firestore, function.Publish, function.Payments},
 		Handle:  func(ctx context.Context, _ function.Message) error { return enforcer.Run(ctx) },
@@ -143,7 +143,7 @@ func EnforceAccounts(enforcer *billing.Enforcer) function.Worker {
 // indicates a bug, because usage changes in the same commit as the resources it counts.
 func Recount(counts organization.Counts) function.Worker {
 	return function.Worker{
-		Name: "RecountUsage", Topic: function.RecountTicks, Schedule: "41 3 * * *",
+		Name: "RecountUsage", Schedule: "41 3 * * *",
 		Summary: "Recount what organizations hold",
 		Needs:   []function.Need{function.Firestore},
 		Handle: func(ctx context.Context, _ function.Message) error {
@@ -158,7 +158,7 @@ func Recount(counts organization.Counts) function.Worker {
 // Seal seals the audit logs of the organizations that may read theirs.
 func Seal(sealer *seal.Sealer) function.Worker {
 	return function.Worker{
-		Name: "SealAuditLogs", Topic: function.SealTicks, Schedule: "29 * * * *",
+		Name: "SealAuditLogs", Schedule: "29 * * * *",
 		Summary: "Seal new entries of audit logs",
 		Needs:   []function.Need{function.Firestore},
 		Handle:  func(ctx context.Context, _ function.Message) error { return sealer.Run(ctx) },

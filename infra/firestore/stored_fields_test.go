@@ -1,6 +1,7 @@
 package firestore
 
 import (
+	stdflag "flag"
 	"maps"
 	"os"
 	"reflect"
@@ -19,12 +20,19 @@ import (
 	"agents.example/controlplane/shared/webhook"
 )
 
+// update adds new fields to the files that list stored fields. It changes and removes none.
+var update = stdflag.Bool("update", false, "add new stored fields to testdata/stored_fields.txt and to indexes.json")
+
+// howToUpdate is the advice of a test that found a new field.
+const howToUpdate = "go test ./infra/firestore -run TestStoredFields -update"
+
 // TestStoredFields_KeepTheirNames compares the fields of every document with testdata/stored_fields.txt, which names
 // the collection, the stored field and the field of the record. Releases read each other's documents, so a line may be
 // added, but no line may change.
 func TestStoredFields_KeepTheirNames(t *testing.T) {
 	t.Parallel()
-	b, err := os.ReadFile("testdata/stored_fields.txt")
+	const file = "testdata/stored_fields.txt"
+	b, err := os.ReadFile(file)
 	must(t, err)
 	want := strings.Split(strings.TrimSpace(string(b)), "\n")
 	var got []string
@@ -36,10 +44,13 @@ func TestStoredFields_KeepTheirNames(t *testing.T) {
 			t.Errorf("documents of other releases have the field %q, which is renamed or gone", line)
 		}
 	}
-	for _, line := range got {
-		if !slices.Contains(want, line) {
-			t.Errorf("if no release stored this field under another name, add to testdata/stored_fields.txt:\n%s", line)
-		}
+	added := slices.DeleteFunc(got, func(line string) bool { return slices.Contains(want, line) })
+	if len(added) > 0 && *update {
+		all := slices.Sorted(slices.Values(slices.Concat(want, added)))
+		must(t, os.WriteFile(file, []byte(strings.Join(all, "\n")+"\n"), 0o600))
+	} else if len(added) > 0 {
+		t.Errorf("new fields: if no release stored them under another name, run %s:\n%s", howToUpdate,
+			strings.Join(added, "\n"))
 	}
 }
 

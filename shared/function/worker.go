@@ -18,7 +18,8 @@ type Worker struct {
 	// Name is the function's name, such as "ReconcileAgent".
 	Name    string
 	Summary string
-	// Topic is the topic whose messages Pub/Sub pushes to the worker.
+	// Topic is the topic whose messages Pub/Sub pushes to the worker. A worker with a Schedule has one for itself, which
+	// package functions names.
 	Topic Topic
 	Needs []Need
 	// Schedule is the cron expression by which Cloud Scheduler publishes to the topic; empty for a topic that other
@@ -44,16 +45,6 @@ const (
 	AgentNudgesDead Topic = "agent-nudges-dead"
 	// WebhookNudges carries the ids of webhooks with events to deliver.
 	WebhookNudges Topic = "webhook-nudges"
-	// SweepTicks, ObserveTicks, DriftTicks, OrphanTicks, RecountTicks, CollectTicks, BillingTicks and SealTicks carry
-	// the ticks of Cloud Scheduler.
-	SweepTicks   Topic = "sweep-ticks"
-	ObserveTicks Topic = "observe-ticks"
-	DriftTicks   Topic = "drift-ticks"
-	OrphanTicks  Topic = "orphan-ticks"
-	RecountTicks Topic = "recount-ticks"
-	BillingTicks Topic = "billing-ticks"
-	CollectTicks Topic = "collect-ticks"
-	SealTicks    Topic = "seal-ticks"
 )
 
 // Path is the path that receives the worker's pushes.
