@@ -7,7 +7,8 @@ import type { Token } from "./retry.js";
 import type { paths } from "./schema.js";
 import { streamsOf } from "./stream.js";
 import type { Streaming } from "./stream.js";
-import type { Call, CallOptions, Method } from "./types.js";
+import type { AnyInit, Transport } from "./transport.js";
+import type { Call, Method } from "./types.js";
 import { waitsOf } from "./wait.js";
 import type { Waiting } from "./wait.js";
 
@@ -38,22 +39,6 @@ export interface Client extends Listing, Waiting, Streaming {
   readonly PUT: Call<"put">;
   readonly PATCH: Call<"patch">;
   readonly DELETE: Call<"delete">;
-}
-
-/** The untyped form of a call, which the parts of the client share. */
-export interface AnyInit extends CallOptions {
-  params?: { path?: object; query?: object; header?: object };
-  body?: unknown;
-  accept?: string;
-  dryRun?: boolean;
-}
-
-/** What the parts of the client use. */
-export interface Transport {
-  attempts: number;
-  sleep: (milliseconds: number, signal?: AbortSignal) => Promise<void>;
-  /** Sends a call and returns the decoded answer, or the stream of its bytes if accept is not JSON. */
-  call: (method: Method, path: string, init?: AnyInit) => Promise<unknown>;
 }
 
 /** Returns a client. */

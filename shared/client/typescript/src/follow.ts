@@ -1,9 +1,9 @@
-import type { AnyInit, Transport } from "./client.js";
 import { APIError } from "./error.js";
 import { eventStream, serverEvents, textLines } from "./lines.js";
 import type { ServerEvent } from "./lines.js";
 import { mayPass } from "./retry.js";
 import type { Agent, AgentLogLine, Event, operations } from "./schema.js";
+import type { AnyInit, Transport } from "./transport.js";
 import { isSettled } from "./wait.js";
 
 type LogQuery = NonNullable<operations["GetAgentLogs"]["parameters"]["query"]>;

@@ -1,5 +1,5 @@
-import type { AnyInit, Transport } from "./client.js";
 import { ConnectionError } from "./error.js";
+import type { AnyInit, Transport } from "./transport.js";
 
 /** The media type of a stream of server-sent events. */
 export const eventStream = "text/event-stream";

@@ -1,8 +1,8 @@
-import type { AnyInit, Transport } from "./client.js";
 import { followEvents, followLogs } from "./follow.js";
 import type { FollowEventsOptions, FollowOptions } from "./follow.js";
 import { textLines } from "./lines.js";
 import type { AgentLogLine, AuditEntry, AuditSeal, Event, operations } from "./schema.js";
+import type { AnyInit, Transport } from "./transport.js";
 
 type LogQuery = NonNullable<operations["GetAgentLogs"]["parameters"]["query"]>;
 type EventQuery = NonNullable<operations["StreamEvents"]["parameters"]["query"]>;
