@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { identityOf, MeProvider, signOut } from "./account";
 import { forgetLive, useLive } from "./api/live";
 import { type APIError, asError } from "./api/errors";
-import type { Me } from "./api/types";
+import type { Me } from "@agents.example/client/schema";
 import { AgentsPage } from "./agents/page";
 import { href, useRoute, useTitle } from "./router";
 import { type Arrival, arrive, goToIssuer } from "./session/return";

@@ -57,7 +57,7 @@ func TestSamples_OfTypeScriptCompile(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "go", "tool", "-modfile=.ci/tools/go.mod", "tsgo", "-p", dir)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("the samples do not compile: %v\n%s\nIf a path is unknown: npm run generate", err,
+		t.Errorf("the samples do not compile: %v\n%s\nIf a path is unknown: go generate ./functions", err,
 			strings.ReplaceAll(string(out), dir, ""))
 	}
 }

@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { useMe, useReadOnly } from "../account";
 import { call } from "../api/client";
 import { type APIError, asError } from "../api/errors";
-import type { Agent } from "../api/types";
+import type { Agent } from "@agents.example/client/schema";
 import { navigate } from "../router";
 import { announce } from "../ui/announce";
 import { Button, LinkButton } from "../ui/button";

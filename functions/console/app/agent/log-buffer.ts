@@ -1,4 +1,4 @@
-import type { AgentLogLine } from "../api/types";
+import type { AgentLogLine } from "@agents.example/client/schema";
 import { Store } from "../store";
 
 /** A line of a log as the console keeps it. */

@@ -2,7 +2,7 @@ import { send } from "../api/client";
 import { APIError, asError } from "../api/errors";
 import { readEvents, readJSONLines } from "../api/ndjson";
 import { pauseAfter } from "../api/pace";
-import type { AgentLogLine } from "../api/types";
+import type { AgentLogLine } from "@agents.example/client/schema";
 import { Store } from "../store";
 import { Attention } from "./attention";
 

@@ -3,7 +3,7 @@ import { useReadOnly } from "../account";
 import { call } from "../api/client";
 import { APIError, asError, violationsAt } from "../api/errors";
 import { putLive } from "../api/live";
-import type { Agent } from "../api/types";
+import type { Agent } from "@agents.example/client/schema";
 import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Failure, Notice } from "../ui/feedback";

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Call, call } from "../api/client";
 import { type APIError, asError } from "../api/errors";
-import type { Rehearsal } from "../api/types";
+import type { Rehearsal } from "@agents.example/client/schema";
 import { href } from "../router";
 import { Notice } from "../ui/feedback";
 import { downtimeText, priceText, restartText, usageText } from "./rehearsal-text";

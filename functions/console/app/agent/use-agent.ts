@@ -2,7 +2,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { call } from "../api/client";
 import { asError } from "../api/errors";
 import { type Live, useLive } from "../api/live";
-import type { Agent } from "../api/types";
+import type { Agent } from "@agents.example/client/schema";
 import { announce } from "../ui/announce";
 import { isChanging, statusText } from "../ui/status";
 import { agentPath } from "./paths";

@@ -1,7 +1,7 @@
 import { APIError, type Violation, violationsAt } from "../api/errors";
 import { call } from "../api/client";
 import { putLive } from "../api/live";
-import type { Agent, SecretChanges } from "../api/types";
+import type { Agent, SecretChanges } from "@agents.example/client/schema";
 import { isSecret } from "../agents/secretlike";
 import { sentenceOf } from "../agents/wrong";
 import { agentPath } from "./paths";

@@ -1,6 +1,6 @@
 import { type APIError, asError } from "../api/errors";
 import { call, newIntent } from "../api/client";
-import type { Agent, CreateAgentRequest } from "../api/types";
+import type { Agent, CreateAgentRequest } from "@agents.example/client/schema";
 import { onSignOut } from "../session/session";
 import { Store } from "../store";
 import { isPasted, nothingPasted, type Pasted } from "./pasted";

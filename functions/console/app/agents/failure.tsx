@@ -1,5 +1,5 @@
 import { APIError } from "../api/errors";
-import type { Agent } from "../api/types";
+import type { Agent } from "@agents.example/client/schema";
 import { href } from "../router";
 import { Failure } from "../ui/feedback";
 import { Status } from "../ui/status";

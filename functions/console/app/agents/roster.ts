@@ -3,7 +3,7 @@ import { serverNow } from "../api/clock";
 import { APIError, asError } from "../api/errors";
 import type { Live } from "../api/live";
 import { alertTime, hiddenPace, pauseAfter, quickPace } from "../api/pace";
-import type { Agent } from "../api/types";
+import type { Agent } from "@agents.example/client/schema";
 import { Store } from "../store";
 import { type Page, Pages } from "./pages";
 import { type Watch, Watches } from "./watches";

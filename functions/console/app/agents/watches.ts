@@ -1,5 +1,5 @@
 import { quickPace } from "../api/pace";
-import type { Agent } from "../api/types";
+import type { Agent } from "@agents.example/client/schema";
 
 /** An agent that is read alone, because it is on its way to another state. */
 export interface Watch {

@@ -1,5 +1,5 @@
 import { type APIError, type Violation, violationsAt } from "../api/errors";
-import type { CreateAgentRequest } from "../api/types";
+import type { CreateAgentRequest } from "@agents.example/client/schema";
 import type { Draft, Variable } from "./draft";
 
 /** What is wrong with a draft, by field. */

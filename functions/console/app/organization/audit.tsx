@@ -1,6 +1,6 @@
 import { useMe, useReadOnly } from "../account";
 import type { APIError } from "../api/errors";
-import type { AuditEntry } from "../api/types";
+import type { AuditEntry } from "@agents.example/client/schema";
 import { href, useTitle } from "../router";
 import { Button, LinkButton } from "../ui/button";
 import { Following, Notice } from "../ui/feedback";

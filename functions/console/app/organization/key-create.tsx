@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { useMe } from "../account";
 import { call } from "../api/client";
 import { describe, type Violation, violationsAt } from "../api/errors";
-import type { CreateAPIKeyRequest, CreatedAPIKey } from "../api/types";
+import type { CreateAPIKeyRequest, CreatedAPIKey } from "@agents.example/client/schema";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { Failure, Notice } from "../ui/feedback";

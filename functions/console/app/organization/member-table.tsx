@@ -1,5 +1,5 @@
 import { useMe } from "../account";
-import type { Member } from "../api/types";
+import type { Member } from "@agents.example/client/schema";
 import { Button } from "../ui/button";
 import { CopyButton } from "../ui/copy";
 import { Icon } from "../ui/icons";

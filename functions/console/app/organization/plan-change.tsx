@@ -2,7 +2,7 @@ import { useEffect } from "preact/hooks";
 import { useMe } from "../account";
 import { call } from "../api/client";
 import type { APIError } from "../api/errors";
-import type { Plan, BillingSession, Subscription, CreateCheckoutSessionRequest } from "../api/types";
+import type { Plan, BillingSession, Subscription, CreateCheckoutSessionRequest } from "@agents.example/client/schema";
 import { href } from "../router";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";

@@ -1,7 +1,7 @@
 import { useMe, useReadOnly } from "../account";
 import { call } from "../api/client";
 import type { APIError } from "../api/errors";
-import type { BillingSession, Subscription } from "../api/types";
+import type { BillingSession, Subscription } from "@agents.example/client/schema";
 import { leaveFor } from "./checkout";
 import { useSubmit } from "../api/submit";
 
