@@ -1,5 +1,5 @@
-import { useLive } from "../api/live";
 import type { Plan, Subscription } from "@agents.example/client/schema";
+import { useLive } from "../api/live";
 import { useTitle } from "../router";
 import { Following } from "../ui/feedback";
 import { CheckoutReturn } from "./checkout-return";

@@ -63,7 +63,8 @@ export function streamsOf(transport: Transport): Streaming {
     followLogs: (id, options = {}) => followLogs(transport, id, options),
     exportAuditLog: (query = {}, { signal } = {}) =>
       jsonLines<AuditEntry>(transport, auditPath, { params: { query }, signal }),
-    streamEvents: (query = {}, { signal } = {}) => jsonLines<Event>(transport, eventPath, { params: { query }, signal }),
+    streamEvents: (query = {}, { signal } = {}) =>
+      jsonLines<Event>(transport, eventPath, { params: { query }, signal }),
     followEvents: (options = {}) => followEvents(transport, options),
     exportAuditSeals: ({ signal } = {}) => jsonLines<AuditSeal>(transport, sealPath, { signal }),
   };
