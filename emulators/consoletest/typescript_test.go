@@ -4,44 +4,19 @@ package consoletest_test
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"agents.example/controlplane/emulators/consoletest"
 	"agents.example/controlplane/shared/plan"
 )
 
-// typeScriptClient returns the bundled TypeScript client for a page, as the variable module. It installs the client's
-// dependency in a copy of its folder.
+// typeScriptClient returns the bundled TypeScript client for a page, as the variable module.
 func typeScriptClient(t *testing.T) string {
 	t.Helper()
-	if _, err := exec.LookPath("npm"); err != nil {
-		t.Skip("the TypeScript client is not tested: npm is not installed")
-	}
-	const from = "../../shared/client/typescript"
-	dir := t.TempDir()
-	if err := os.CopyFS(filepath.Join(dir, "src"), os.DirFS(filepath.Join(from, "src"))); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"package.json", "package-lock.json", ".npmrc"} {
-		b, err := os.ReadFile(filepath.Join(from, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	install := exec.CommandContext(t.Context(), "npm", "ci", "--omit=dev", "--prefer-offline")
-	install.Dir = dir
-	if out, err := install.CombinedOutput(); err != nil {
-		t.Skipf("the TypeScript client is not tested: its dependency cannot be installed: %v\n%s", err, out)
-	}
 	bundle := exec.CommandContext(t.Context(), requireESBuild(t), "src/index.ts", "--bundle", "--format=iife",
 		"--global-name=module")
-	bundle.Dir = dir
+	bundle.Dir = "../../shared/client/typescript"
 	script, err := bundle.Output()
 	if err != nil {
 		t.Fatalf("bundle the TypeScript client: %v", err)

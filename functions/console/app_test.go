@@ -9,11 +9,21 @@ import (
 	"testing"
 )
 
-// sources returns the text of the app's sources by name, except for libraries and the generated types.
+// sources returns the text of the app's sources by name, except for libraries and the generated types. Among them are
+// those of the TypeScript client.
 func sources(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
-	err := filepath.WalkDir("app", func(name string, d fs.DirEntry, err error) error {
+	for _, root := range []string{"app", "../../shared/client/typescript/src"} {
+		readSources(t, root, found)
+	}
+	return found
+}
+
+func readSources(t *testing.T, root string, found map[string]string) {
+	t.Helper()
+	before := len(found)
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -34,10 +44,9 @@ func sources(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(found) == 0 {
-		t.Fatal("found no source of the app")
+	if len(found) == before {
+		t.Fatalf("found no source in %s", root)
 	}
-	return found
 }
 
 // TestApp_UsesNothingThatItsPolicyForbids names the source line. The browser would refuse it only when it runs.

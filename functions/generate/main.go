@@ -1,6 +1,6 @@
 // Command generate writes the files derived from the catalogue: terraform/functions.json, which Terraform deploys from,
 // functions/openapi.json, the description of the API, functions/agentctl/REFERENCE.md, the commands of the command line
-// tool, and for the console the TypeScript types of the API, the rule of what looks like a secret, and the texts of
+// tool, the types of the TypeScript client, and for the console the rule of what looks like a secret and the texts of
 // codes.
 package main
 
@@ -56,10 +56,10 @@ func generate(root string) error {
 	if err := os.WriteFile(filepath.Join(root, "functions", "openapi.json"), document, 0o644); err != nil {
 		return err
 	}
-	app := filepath.Join(root, "functions", "console", "app")
-	if err := writeTypes(filepath.Join(app, "api", "types.ts"), document); err != nil {
+	if err := writeTypes(filepath.Join(root, "shared", "client", "typescript", "src", "schema.ts"), document); err != nil {
 		return err
 	}
+	app := filepath.Join(root, "functions", "console", "app")
 	if err := writeSecretRule(filepath.Join(app, "agents", "secret-rule.ts")); err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ func TestGeneratedFiles_AreCurrent(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	for _, dir := range []string{
-		"functions/console/app/api", "functions/console/app/agents", "functions/console/app/agent",
-		"functions/agentctl", "terraform",
+		"functions/console/app/agents", "functions/console/app/agent", "functions/agentctl",
+		"shared/client/typescript/src", "terraform",
 	} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			t.Fatal(err)
@@ -25,7 +25,7 @@ func TestGeneratedFiles_AreCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{
-		"functions/openapi.json", "functions/console/app/api/types.ts", "functions/console/app/agents/secret-rule.ts",
+		"functions/openapi.json", "shared/client/typescript/src/schema.ts", "functions/console/app/agents/secret-rule.ts",
 		"terraform/functions.json", "functions/agentctl/REFERENCE.md",
 	} {
 		want, err := os.ReadFile(filepath.Join(root, name))

@@ -17,7 +17,7 @@ func TestTypeScript_HasATypeForEachSchema(t *testing.T) {
 		},
 		"an answer may get new values": {
 			given: `{"Answer": {"enum": ["x", "y"]}}`,
-			want:  "export type Answer = \"x\" | \"y\" | (string & {});\n",
+			want:  "export type Answer = \"x\" | \"y\" | NewValue;\n",
 		},
 		"a request may not": {
 			given: `{"S": {"enum": ["x", "y"]}}`,
@@ -49,10 +49,79 @@ func TestTypeScript_HasATypeForEachSchema(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(typesHeader+"\n"+row.want, string(got)); diff != "" {
+			types, _, _ := strings.Cut(string(got), "\n/** What each operation takes")
+			if diff := cmp.Diff(typesHeader+"\n"+row.want, types); diff != "" {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestTypeScript_HasParametersBodyAndSuccessOfEachOperation(t *testing.T) {
+	t.Parallel()
+	got, err := typeScript([]byte(`{"components": {
+		"parameters": {"Key": {"name": "X-Key", "in": "header", "schema": {"type": "string"}}},
+		"responses": {"Refused": {}}
+	}, "paths": {"/things/{id}": {
+		"put": {"operationId": "PutThing", "summary": "Put a thing", "description": "Requires a token.",
+			"parameters": [
+				{"name": "id", "in": "path", "required": true, "schema": {"type": "string"}},
+				{"name": "limit", "in": "query", "description": "How many.", "schema": {"type": "integer"}},
+				{"$ref": "#/components/parameters/Key"}],
+			"requestBody": {"required": true, "content": {"application/json": {"schema": {"$ref": "#/x/Thing"}}}},
+			"responses": {
+				"201": {"content": {"text/plain": {"schema": {"type": "string"}},
+					"application/json": {"schema": {"enum": ["new"]}}}},
+				"204": {"description": "No Content"}, "404": {"$ref": "#/components/responses/Refused"}}},
+		"get": {"operationId": "GetThing", "summary": "Get a thing",
+			"requestBody": {"content": {"application/json": {"schema": {}}}}, "responses": {"200": {}}}
+	}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := typesHeader + `
+/** What each operation takes, and what it returns when it succeeds. */
+export interface operations {
+  /** Get a thing. */
+  GetThing: {
+    parameters: {};
+    requestBody?: { content: { "application/json": unknown } };
+    responses: {
+      200: {};
+    };
+  };
+  /** Put a thing. Requires a token. */
+  PutThing: {
+    parameters: {
+      header?: {
+        "X-Key"?: string;
+      };
+      path: {
+        id: string;
+      };
+      query?: {
+        /** How many. */
+        limit?: number;
+      };
+    };
+    requestBody: { content: { "application/json": Thing } };
+    responses: {
+      201: { content: { "application/json": "new" | NewValue; "text/plain": string } };
+      204: {};
+    };
+  };
+}
+
+/** The operations of each path. */
+export interface paths {
+  "/things/{id}": {
+    get: operations["GetThing"];
+    put: operations["PutThing"];
+  };
+}
+`
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -1,6 +1,6 @@
+import type { Me } from "@agents.example/client/schema";
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
-import type { Me } from "./api/types";
 import { asError } from "./api/errors";
 import { goToIssuer } from "./session/return";
 import { signOutURL } from "./session/oidc";

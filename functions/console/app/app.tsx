@@ -1,8 +1,8 @@
+import type { Me } from "@agents.example/client/schema";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { identityOf, MeProvider, signOut } from "./account";
 import { forgetLive, useLive } from "./api/live";
-import { type APIError, asError } from "./api/errors";
-import type { Me } from "./api/types";
+import { type CallError, asError } from "./api/errors";
 import { AgentsPage } from "./agents/page";
 import { href, useRoute, useTitle } from "./router";
 import { type Arrival, arrive, goToIssuer } from "./session/return";
@@ -102,7 +102,7 @@ function SignedIn() {
 }
 
 /** Shown until the service says who the caller is. */
-function NoCaller({ error, retry }: { error: APIError; retry: () => void }) {
+function NoCaller({ error, retry }: { error: CallError; retry: () => void }) {
   return (
     <div class="card stack">
       <h1>The console could not load</h1>

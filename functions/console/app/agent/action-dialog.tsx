@@ -1,6 +1,6 @@
+import type { Agent, AgentAction } from "@agents.example/client/schema";
 import { call } from "../api/client";
 import { putLive } from "../api/live";
-import type { Agent, AgentAction } from "../api/types";
 import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";

@@ -1,4 +1,4 @@
-import type { Agent, AgentAction } from "../api/types";
+import type { Agent, AgentAction } from "@agents.example/client/schema";
 import type { IconName } from "../ui/icons";
 
 export interface ActionText {

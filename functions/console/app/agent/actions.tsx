@@ -1,6 +1,6 @@
+import type { Agent, AgentAction } from "@agents.example/client/schema";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useReadOnly } from "../account";
-import type { Agent, AgentAction } from "../api/types";
 import { Button } from "../ui/button";
 import { Menu } from "../ui/menu";
 import { actionText } from "./action-text";

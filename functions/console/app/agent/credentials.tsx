@@ -1,5 +1,5 @@
+import type { Agent } from "@agents.example/client/schema";
 import { useReadOnly } from "../account";
-import type { Agent } from "../api/types";
 import { Notice } from "../ui/feedback";
 import { Examples } from "./examples";
 import { Reveal } from "./reveal";

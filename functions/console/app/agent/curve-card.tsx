@@ -1,5 +1,5 @@
+import type { Agent, MetricsPoint } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
-import type { Agent, MetricsPoint } from "../api/types";
 import { lazy } from "../ui/lazy";
 import { type Curve, formatMoment, sentence, summarize } from "./curves";
 

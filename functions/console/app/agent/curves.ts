@@ -1,4 +1,4 @@
-import type { Agent, Metrics, MetricsSeries, MetricsPoint, MetricsWindow } from "../api/types";
+import type { Agent, Metrics, MetricsSeries, MetricsPoint, MetricsWindow } from "@agents.example/client/schema";
 import { formatBytes } from "../ui/format";
 
 /** One of the curves of an agent's metrics. */

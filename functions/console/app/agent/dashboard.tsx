@@ -1,8 +1,8 @@
+import type { Agent } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { useMe, useReadOnly } from "../account";
 import { call } from "../api/client";
-import { type APIError, asError } from "../api/errors";
-import type { Agent } from "../api/types";
+import { type CallError, asError } from "../api/errors";
 import { navigate } from "../router";
 import { announce } from "../ui/announce";
 import { Button, LinkButton } from "../ui/button";
@@ -11,7 +11,7 @@ import { Failure } from "../ui/feedback";
 import { agentPath, tabHref } from "./paths";
 
 type Outcome =
-  | { kind: "failed"; error: APIError }
+  | { kind: "failed"; error: CallError }
   | { kind: "blocked"; url: string }
   /** The caller gets no link that signs in, so the dashboard asks for the user name and password. */
   | { kind: "password"; url: string };

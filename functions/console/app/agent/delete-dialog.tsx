@@ -1,7 +1,7 @@
+import type { Agent, Plan } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { call } from "../api/client";
 import { putLive, useLive } from "../api/live";
-import type { Agent, Plan } from "../api/types";
 import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";

@@ -1,4 +1,4 @@
-import type { Agent, DashboardReachability, Diagnosis, DiagnosisAction } from "../api/types";
+import type { Agent, DashboardReachability, Diagnosis, DiagnosisAction } from "@agents.example/client/schema";
 import type { Tone } from "../ui/tone";
 import { stageText } from "./stage-text";
 

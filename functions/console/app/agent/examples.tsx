@@ -1,4 +1,4 @@
-import type { Agent } from "../api/types";
+import type { Agent } from "@agents.example/client/schema";
 import { CopyButton } from "../ui/copy";
 
 /** How to call the agent. The key is neither in the address nor in the shell's history or the list of processes. */

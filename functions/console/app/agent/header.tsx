@@ -1,5 +1,5 @@
+import type { Agent } from "@agents.example/client/schema";
 import { useReadOnly } from "../account";
-import type { Agent } from "../api/types";
 import { href } from "../router";
 import { CopyButton } from "../ui/copy";
 import { planName } from "../ui/format";

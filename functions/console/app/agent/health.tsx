@@ -1,5 +1,5 @@
+import type { Agent, Metrics } from "@agents.example/client/schema";
 import { useLive } from "../api/live";
-import type { Agent, Metrics } from "../api/types";
 import { formatBytes, formatCores, formatNumber, orMissing, plural } from "../ui/format";
 import { Failure, Stale, Waiting } from "../ui/feedback";
 import { Time } from "../ui/time";

@@ -1,4 +1,4 @@
-import type { Agent, AuditEntry, SecretOperation } from "../api/types";
+import type { Agent, AuditEntry, SecretOperation } from "@agents.example/client/schema";
 import type { IconName } from "../ui/icons";
 import { formatDuration } from "../ui/time";
 import type { Tone } from "../ui/tone";

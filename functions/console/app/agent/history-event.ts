@@ -1,4 +1,4 @@
-import type { Event } from "../api/types";
+import type { Event } from "@agents.example/client/schema";
 import { eventTitle } from "../events/event-text";
 import type { IconName } from "../ui/icons";
 import type { Tone } from "../ui/tone";

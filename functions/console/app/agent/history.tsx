@@ -1,7 +1,7 @@
+import type { Agent, AuditEntry, Event, SecretOperation } from "@agents.example/client/schema";
 import { useEffect, useState } from "preact/hooks";
 import { useMe, useReadOnly } from "../account";
 import { useLive } from "../api/live";
-import type { Agent, AuditEntry, Event, SecretOperation } from "../api/types";
 import { type Pages, usePages } from "../api/pages";
 import { href } from "../router";
 import { Button, LinkButton } from "../ui/button";

@@ -1,4 +1,4 @@
-import type { AgentLogLine } from "../api/types";
+import type { AgentLogLine } from "@agents.example/client/schema";
 import { Store } from "../store";
 
 /** A line of a log as the console keeps it. */
@@ -35,13 +35,11 @@ export class LogBuffer {
   private timer: number | undefined;
   private seq = 0;
 
-  append(lines: AgentLogLine[]): void {
-    for (const line of lines) {
-      this.waiting.push(lineOf(++this.seq, line));
-    }
+  append(line: AgentLogLine): void {
+    this.waiting.push(lineOf(++this.seq, line));
     if (this.waiting.length > 2 * maxLines) {
       this.flush(); // bounds the memory of a hidden tab, whose timers are slow
-    } else if (this.waiting.length > 0) {
+    } else {
       this.timer ??= setTimeout(() => this.flush(), batchTime);
     }
   }

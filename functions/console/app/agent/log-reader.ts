@@ -1,8 +1,8 @@
+import { linesOf, serverEvents } from "@agents.example/client/lines";
+import type { AgentLogLine } from "@agents.example/client/schema";
 import { send } from "../api/client";
-import { APIError, asError } from "../api/errors";
-import { readEvents, readJSONLines } from "../api/ndjson";
+import { CallError, asError, unanswered } from "../api/errors";
 import { pauseAfter } from "../api/pace";
-import type { AgentLogLine } from "../api/types";
 import { Store } from "../store";
 import { Attention } from "./attention";
 
@@ -22,11 +22,11 @@ export type LogState =
   | { kind: "connecting" }
   | { kind: "live" }
   /** It tries again at a time, because of an error or because the answer ended. */
-  | { kind: "waiting"; until: number; error: APIError }
+  | { kind: "waiting"; until: number; error: CallError }
   /** There is no container whose log could be read, or none from before a restart. */
   | { kind: "no_container"; code: string }
   | { kind: "complete"; truncated: boolean }
-  | { kind: "failed"; error: APIError };
+  | { kind: "failed"; error: CallError };
 
 /** The codes of the errors that there is no container, and that there is none from before a restart. */
 export const notRunning = "agent_not_running";
@@ -55,7 +55,7 @@ export class LogReader {
 
   constructor(
     private readonly request: LogRequest,
-    private readonly onLines: (lines: AgentLogLine[]) => void,
+    private readonly onLine: (line: AgentLogLine) => void,
   ) {}
 
   start(): void {
@@ -91,7 +91,7 @@ export class LogReader {
           this.state.set({ kind: "connecting" });
           continue;
         }
-        const error = cause instanceof APIError ? cause : brokenConnection();
+        const error = cause instanceof CallError ? cause : brokenConnection();
         if (hasNoContainer(error)) {
           this.state.set({ kind: "no_container", code: error.code });
           await this.pause(containerPause);
@@ -125,11 +125,13 @@ export class LogReader {
       const query = { follow: true, tail, since };
       const response = await send(path, { query, headers, signal, timeout: followTime });
       this.state.set({ kind: "live" });
-      for await (const events of readEvents<AgentLogLine>(response.body)) {
+      for await (const { id, data } of serverEvents(linesOf(response.body))) {
         heard();
         this.failures = 0;
-        this.position = events.at(-1)?.id || this.position;
-        this.onLines(events.map((event) => event.data));
+        if (data !== undefined) {
+          this.onLine(parse(data));
+        }
+        this.position = id || this.position;
       }
     } finally {
       clearTimeout(timer);
@@ -137,7 +139,7 @@ export class LogReader {
     }
   }
 
-  private async backOff(error: APIError): Promise<void> {
+  private async backOff(error: CallError): Promise<void> {
     this.failures++;
     const pause = pauseAfter(this.failures, error);
     this.state.set({ kind: "waiting", until: Date.now() + pause, error });
@@ -197,26 +199,33 @@ export class LogReader {
     let sameTime = 0;
     let skip = known;
     let added = false;
-    for await (const lines of readJSONLines<AgentLogLine>(response.body)) {
-      const fresh: AgentLogLine[] = [];
-      for (const line of lines) {
-        sameTime = line.time === last?.time ? sameTime + 1 : 1;
-        last = line;
-        if (skip > 0 && line.time === since) {
-          skip--;
-        } else {
-          skip = 0;
-          fresh.push(line);
-        }
+    for await (const text of linesOf(response.body)) {
+      if (text === "") {
+        continue;
       }
-      added ||= fresh.length > 0;
-      this.onLines(fresh);
+      const line = parse(text);
+      sameTime = line.time === last?.time ? sameTime + 1 : 1;
+      last = line;
+      if (skip > 0 && line.time === since) {
+        skip--;
+      } else {
+        skip = 0;
+        added = true;
+        this.onLine(line);
+      }
     }
     return { last, sameTime, added };
   }
 }
 
-const hasNoContainer = ({ code }: APIError): boolean => code === notRunning || code === notRestarted;
+const hasNoContainer = ({ code }: CallError): boolean => code === notRunning || code === notRestarted;
 
-const brokenConnection = (): APIError =>
-  new APIError({ status: 0, code: "unreachable", message: "The connection to the service broke.", requestID: "" });
+const brokenConnection = (): CallError => unanswered("unreachable", "The connection to the service broke.");
+
+function parse(text: string): AgentLogLine {
+  try {
+    return JSON.parse(text) as AgentLogLine;
+  } catch {
+    throw new Error("The service’s answer was cut off. Try again.");
+  }
+}

@@ -1,5 +1,5 @@
+import type { Agent } from "@agents.example/client/schema";
 import { useEffect, useRef } from "preact/hooks";
-import type { Agent } from "../api/types";
 import { announce } from "../ui/announce";
 import { type Appearance, Badge } from "../ui/badge";
 import { Button } from "../ui/button";

@@ -1,6 +1,6 @@
+import type { Agent } from "@agents.example/client/schema";
 import { useEffect, useState } from "preact/hooks";
 import { useReadOnly } from "../account";
-import type { Agent } from "../api/types";
 import { Button } from "../ui/button";
 import { Notice } from "../ui/feedback";
 import type { LogLine } from "./log-buffer";

@@ -1,5 +1,5 @@
+import type { Agent, Metrics } from "@agents.example/client/schema";
 import type { ComponentChildren } from "preact";
-import type { Agent, Metrics } from "../api/types";
 import { Badge } from "../ui/badge";
 import { formatBytes, formatCores, formatNumber } from "../ui/format";
 import { formatShare } from "./curves";

@@ -1,7 +1,7 @@
+import type { Agent, Metrics, MetricsWindow } from "@agents.example/client/schema";
 import { useMemo, useRef } from "preact/hooks";
 import { serverNow } from "../api/clock";
 import { useLive } from "../api/live";
-import type { Agent, Metrics, MetricsWindow } from "../api/types";
 import { navigate, useRoute } from "../router";
 import { Button } from "../ui/button";
 import { Following, Notice } from "../ui/feedback";

@@ -1,4 +1,4 @@
-import type { DiagnosisMoment } from "../api/types";
+import type { DiagnosisMoment } from "@agents.example/client/schema";
 import { Time } from "../ui/time";
 import { tabHref } from "./paths";
 

@@ -1,9 +1,9 @@
+import type { Agent } from "@agents.example/client/schema";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useReadOnly } from "../account";
 import { call } from "../api/client";
-import { APIError, asError, violationsAt } from "../api/errors";
+import { CallError, asError, violationsAt } from "../api/errors";
 import { putLive } from "../api/live";
-import type { Agent } from "../api/types";
 import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Failure, Notice } from "../ui/feedback";
@@ -42,7 +42,7 @@ function NameForm({ agent, onClose }: { agent: Agent; onClose: () => void }) {
   const [typed, setTyped] = useState(agent.name);
   const [seen, setSeen] = useState(agent.name);
   const [conflict, setConflict] = useState<Conflict>();
-  const [error, setError] = useState<APIError>();
+  const [error, setError] = useState<CallError>();
   const [busy, setBusy] = useState(false);
   const form = useRef<HTMLFormElement>(null);
   useEffect(() => {
@@ -140,7 +140,7 @@ async function rename(id: string, seen: string, name: string): Promise<{ agent: 
       const answer = await call<Agent>(agentPath(id), { method: "PATCH", body: { name }, headers });
       return { agent: answer.data };
     } catch (error) {
-      if (!(error instanceof APIError) || error.status !== 412 || tries >= maxTries) {
+      if (!(error instanceof CallError) || error.status !== 412 || tries >= maxTries) {
         throw error;
       }
     }

@@ -1,6 +1,6 @@
+import type { Agent, DashboardReachability, Diagnosis } from "@agents.example/client/schema";
 import { useEffect } from "preact/hooks";
 import { type Live, useLive } from "../api/live";
-import type { Agent, DashboardReachability, Diagnosis } from "../api/types";
 import { href } from "../router";
 import { LinkButton } from "../ui/button";
 import { Stale } from "../ui/feedback";

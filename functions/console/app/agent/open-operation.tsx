@@ -1,9 +1,9 @@
+import type { Agent, SecretOperation } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { call } from "../api/client";
 import { asError } from "../api/errors";
 import { refreshLive } from "../api/live";
 import { useSubmit } from "../api/submit";
-import type { Agent, SecretOperation } from "../api/types";
 import { Badge } from "../ui/badge";
 import { Button } from "../ui/button";
 import { Notice } from "../ui/feedback";

@@ -1,4 +1,4 @@
-import type { Agent, SecretOperation } from "../api/types";
+import type { Agent, SecretOperation } from "@agents.example/client/schema";
 import type { Appearance } from "../ui/badge";
 import { causeText } from "./cause-text";
 

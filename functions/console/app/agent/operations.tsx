@@ -1,5 +1,5 @@
+import type { Agent, SecretOperation } from "@agents.example/client/schema";
 import type { Live } from "../api/live";
-import type { Agent, SecretOperation } from "../api/types";
 import { Following } from "../ui/feedback";
 import { OpenOperation, OperationHead } from "./open-operation";
 import { isOpen } from "./operation-text";

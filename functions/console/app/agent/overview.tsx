@@ -1,5 +1,5 @@
+import type { Agent } from "@agents.example/client/schema";
 import { useReadOnly } from "../account";
-import type { Agent } from "../api/types";
 import { CopyButton } from "../ui/copy";
 import { formatBytes, formatCores, planName } from "../ui/format";
 import { Time } from "../ui/time";

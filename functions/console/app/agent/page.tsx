@@ -1,7 +1,7 @@
+import type { Agent } from "@agents.example/client/schema";
 import { useEffect, useRef } from "preact/hooks";
 import { useReadOnly } from "../account";
 import type { Live } from "../api/live";
-import type { Agent } from "../api/types";
 import { href, useRoute, useTitle } from "../router";
 import { LinkButton } from "../ui/button";
 import { Following } from "../ui/feedback";

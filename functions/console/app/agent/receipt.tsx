@@ -1,5 +1,5 @@
+import type { DeletedResource, Deletion } from "@agents.example/client/schema";
 import { useLive } from "../api/live";
-import type { DeletedResource, Deletion } from "../api/types";
 import { type Column, RecordTable } from "../organization/table";
 import { Button } from "../ui/button";
 import { Failure } from "../ui/feedback";

@@ -1,4 +1,4 @@
-import type { OrganizationAmounts, RehearsalWould } from "../api/types";
+import type { OrganizationAmounts, RehearsalWould } from "@agents.example/client/schema";
 import { formatBytes, formatNumber, formatPrice } from "../ui/format";
 import { formatDuration } from "../ui/time";
 

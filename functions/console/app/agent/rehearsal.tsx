@@ -1,7 +1,7 @@
+import type { Rehearsal } from "@agents.example/client/schema";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Call, call } from "../api/client";
-import { type APIError, asError } from "../api/errors";
-import type { Rehearsal } from "../api/types";
+import { type CallError, asError } from "../api/errors";
 import { href } from "../router";
 import { Notice } from "../ui/feedback";
 import { downtimeText, priceText, restartText, usageText } from "./rehearsal-text";
@@ -19,7 +19,7 @@ interface Outcome {
   /** The change that was rehearsed. */
   of: string;
   told?: Rehearsal;
-  error?: APIError;
+  error?: CallError;
 }
 
 /** How long a change must stay as it is before it is rehearsed: a person may be typing. The first one does not wait. */
@@ -81,7 +81,7 @@ export function Forecast({ change }: { change: Change | undefined }) {
 }
 
 /** The real call would fail as the rehearsal did, unless the reason passes. */
-function Refusal({ error }: { error: APIError }) {
+function Refusal({ error }: { error: CallError }) {
   if (error.status === 422) {
     return null; // the fields say so when the change is sent, and a name may be half typed
   }

@@ -1,7 +1,7 @@
+import type { Agent, Credentials } from "@agents.example/client/schema";
 import { Fragment } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { call } from "../api/client";
-import type { Agent, Credentials } from "../api/types";
 import { announce } from "../ui/announce";
 import { Button } from "../ui/button";
 import { CopyButton } from "../ui/copy";

@@ -1,8 +1,8 @@
+import type { Agent, SecretOperation } from "@agents.example/client/schema";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { call } from "../api/client";
 import { type Live, putLive } from "../api/live";
 import { useSubmit } from "../api/submit";
-import type { Agent, SecretOperation } from "../api/types";
 import { announce, toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";

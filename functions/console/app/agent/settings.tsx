@@ -1,8 +1,8 @@
+import type { Agent } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { useReadOnly } from "../account";
 import { call } from "../api/client";
 import { putLive } from "../api/live";
-import type { Agent } from "../api/types";
 import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";

@@ -1,4 +1,4 @@
-import type { AgentStage } from "../api/types";
+import type { AgentStage } from "@agents.example/client/schema";
 
 /** The time of the stages, in milliseconds since 1970. */
 export interface Span {

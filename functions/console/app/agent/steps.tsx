@@ -1,4 +1,4 @@
-import type { SecretOperation } from "../api/types";
+import type { SecretOperation } from "@agents.example/client/schema";
 import type { Appearance } from "../ui/badge";
 import { Icon } from "../ui/icons";
 

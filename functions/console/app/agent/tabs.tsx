@@ -1,6 +1,6 @@
+import type { Agent } from "@agents.example/client/schema";
 import type { ComponentType } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import type { Agent } from "../api/types";
 import { lazy } from "../ui/lazy";
 import { Overview } from "./overview";
 import { type TabName, tabHref } from "./paths";

@@ -1,5 +1,5 @@
+import type { Agent, AgentStage } from "@agents.example/client/schema";
 import { useEffect, useState } from "preact/hooks";
-import type { Agent, AgentStage } from "../api/types";
 import type { Appearance } from "../ui/badge";
 import { plural } from "../ui/format";
 import { Icon } from "../ui/icons";

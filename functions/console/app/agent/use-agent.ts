@@ -1,8 +1,8 @@
+import type { Agent } from "@agents.example/client/schema";
 import { useEffect, useRef } from "preact/hooks";
 import { call } from "../api/client";
 import { asError } from "../api/errors";
 import { type Live, useLive } from "../api/live";
-import type { Agent } from "../api/types";
 import { announce } from "../ui/announce";
 import { isChanging, statusText } from "../ui/status";
 import { agentPath } from "./paths";
@@ -42,12 +42,12 @@ async function waitAgain(path: string, refresh: () => void, stop: AbortSignal): 
     try {
       const query = { wait: waitSeconds };
       const answer = await call<Agent>(path, { query, timeout: waitTimeout, signal: stop });
-      pause = answer.retryAfter ?? pause;
+      pause = answer.retryAfter * 1_000 || pause;
       if (!isProvisioning(answer.data)) {
         refresh();
       }
     } catch (error) {
-      pause = Math.max(pauseAfterFailure, asError(error).retryAfter ?? 0);
+      pause = Math.max(pauseAfterFailure, asError(error).retryAfter * 1_000);
     }
     await sleep(pause, stop);
   }

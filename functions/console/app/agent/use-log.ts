@@ -15,7 +15,7 @@ export function useLog(request: LogRequest, attempt: number): Log {
   const { path, source, tail, since } = request;
   const { buffer, reader } = useMemo(() => {
     const made = new LogBuffer();
-    return { buffer: made, reader: new LogReader({ path, source, tail, since }, (lines) => made.append(lines)) };
+    return { buffer: made, reader: new LogReader({ path, source, tail, since }, (line) => made.append(line)) };
   }, [path, source, tail, since, attempt]);
   useEffect(() => {
     reader.start();

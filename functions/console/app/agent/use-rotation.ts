@@ -1,6 +1,6 @@
+import type { Agent, SecretOperation } from "@agents.example/client/schema";
 import { useEffect } from "preact/hooks";
 import { type Live, useLive } from "../api/live";
-import type { Agent, SecretOperation } from "../api/types";
 import { credentialsKey, isMoving, isStuck } from "./operation-text";
 import { agentPath } from "./paths";
 

@@ -1,4 +1,4 @@
-import type { Agent } from "../api/types";
+import type { Agent } from "@agents.example/client/schema";
 
 /** Whether the agent has a pod, or is about to get one. */
 const hasPod = (agent: Agent): boolean => ["running", "provisioning", "pending", "error"].includes(agent.status);

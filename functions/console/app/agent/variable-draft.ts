@@ -1,7 +1,7 @@
-import { APIError, type Violation, violationsAt } from "../api/errors";
+import type { Agent, SecretChanges, ValidationError } from "@agents.example/client/schema";
+import { type CallError, violationsAt } from "../api/errors";
 import { call } from "../api/client";
 import { putLive } from "../api/live";
-import type { Agent, SecretChanges } from "../api/types";
 import { isSecret } from "../agents/secretlike";
 import { sentenceOf } from "../agents/wrong";
 import { agentPath } from "./paths";
@@ -55,7 +55,7 @@ export function check(agent: Agent, rows: Row[]): Map<number, string[]> {
 }
 
 /** What the service found wrong, by row. */
-export function refused(error: APIError | undefined, rows: Row[]): Map<number, string[]> {
+export function refused(error: CallError | undefined, rows: Row[]): Map<number, string[]> {
   const wrong = new Map<number, string[]>();
   for (const { id, key } of rows) {
     const found = [...violationsAt(error, "env_vars", key), ...violationsAt(error, "secrets", key)];
@@ -67,17 +67,16 @@ export function refused(error: APIError | undefined, rows: Row[]): Map<number, s
 }
 
 /** An error without the violations that rows show. */
-export function withoutShown(error: APIError, rows: Row[]): APIError {
-  const isShown = ({ loc }: Violation) =>
+export function withoutShown(error: CallError, rows: Row[]): CallError {
+  const isShown = ({ loc }: ValidationError) =>
     ["env_vars", "secrets"].includes(String(loc[1])) && rows.some(({ key }) => key !== "" && key === loc[2]);
   const shown = error.violations.filter(isShown).length;
   if (shown === 0) {
     return error;
   }
-  const { status, code, requestID } = error;
-  const violations = error.violations.filter((violation) => !isShown(violation));
-  const message = shown === 1 ? "One value needs a change." : `${shown} values need a change.`;
-  return new APIError({ status, code, requestID, violations, message });
+  const others = error.violations.filter((violation) => !isShown(violation));
+  const text = shown === 1 ? "One value needs a change." : `${shown} values need a change.`;
+  return error.with(text, others);
 }
 
 /**

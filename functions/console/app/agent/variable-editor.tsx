@@ -1,6 +1,6 @@
+import type { Agent } from "@agents.example/client/schema";
 import { useRef, useState } from "preact/hooks";
 import { refreshLive } from "../api/live";
-import type { Agent } from "../api/types";
 import { EnvPaste } from "../agents/env-paste";
 import { isPasted, keepRest, nothingPasted, refusePasted } from "../agents/pasted";
 import { toast } from "../ui/announce";

@@ -1,6 +1,6 @@
+import type { Agent, Secret } from "@agents.example/client/schema";
 import type { ComponentChildren } from "preact";
 import type { Live } from "../api/live";
-import type { Agent, Secret } from "../api/types";
 import { type Appearance, Badge } from "../ui/badge";
 import { Button } from "../ui/button";
 import { Following } from "../ui/feedback";

@@ -1,6 +1,6 @@
+import type { Agent, SecretChanges } from "@agents.example/client/schema";
 import { call } from "../api/client";
 import { refreshLive } from "../api/live";
-import type { Agent, SecretChanges } from "../api/types";
 import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";

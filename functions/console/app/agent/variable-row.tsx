@@ -1,5 +1,5 @@
+import type { Agent } from "@agents.example/client/schema";
 import { useEffect, useId, useRef } from "preact/hooks";
-import type { Agent } from "../api/types";
 import { looksLikeEnv, parseEnv } from "../agents/env";
 import { ValueInput } from "../agents/value-input";
 import { Wrong } from "../agents/wrong-text";

@@ -1,7 +1,7 @@
+import type { Agent, SecretOperation, Secret } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { useReadOnly } from "../account";
 import { useLive } from "../api/live";
-import type { Agent, SecretOperation, Secret } from "../api/types";
 import { Button } from "../ui/button";
 import { Notice } from "../ui/feedback";
 import { isMoving } from "./operation-text";

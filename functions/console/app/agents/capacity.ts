@@ -1,4 +1,4 @@
-import type { Plan, Organization } from "../api/types";
+import type { Plan, Organization } from "@agents.example/client/schema";
 import { formatBytes, formatCores, formatNumber } from "../ui/format";
 
 /** Whether an agent of a plan can be created now. */

@@ -1,7 +1,7 @@
+import type { Plan, CreateAgentRequest, Organization } from "@agents.example/client/schema";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useReadOnly } from "../account";
 import { putLive, refreshLive, useLive } from "../api/live";
-import type { Plan, CreateAgentRequest, Organization } from "../api/types";
 import { organizationPath, plansPath } from "../organization/paths";
 import { page } from "../page";
 import { href, navigate } from "../router";

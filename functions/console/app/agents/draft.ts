@@ -1,6 +1,6 @@
-import { type APIError, asError } from "../api/errors";
+import type { Agent, CreateAgentRequest } from "@agents.example/client/schema";
+import { type CallError, asError } from "../api/errors";
 import { call, newIntent } from "../api/client";
-import type { Agent, CreateAgentRequest } from "../api/types";
 import { onSignOut } from "../session/session";
 import { Store } from "../store";
 import { isPasted, nothingPasted, type Pasted } from "./pasted";
@@ -22,7 +22,7 @@ export interface Draft {
   pasted: Pasted;
   sending: boolean;
   /** Why the last attempt failed, and what it asked for. */
-  failure: { error: APIError; sent: CreateAgentRequest } | undefined;
+  failure: { error: CallError; sent: CreateAgentRequest } | undefined;
 }
 
 const empty: Draft = {

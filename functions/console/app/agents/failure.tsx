@@ -1,5 +1,5 @@
-import { APIError } from "../api/errors";
-import type { Agent } from "../api/types";
+import type { Agent } from "@agents.example/client/schema";
+import type { CallError } from "../api/errors";
 import { href } from "../router";
 import { Failure } from "../ui/feedback";
 import { Status } from "../ui/status";
@@ -7,7 +7,7 @@ import { useAgents } from "./roster-hook";
 import { elsewhere } from "./wrong";
 
 /** Why the agent was not created, and what to do about it. */
-export function CreationFailure({ error, busy }: { error: APIError; busy: boolean }) {
+export function CreationFailure({ error, busy }: { error: CallError; busy: boolean }) {
   switch (true) {
     case error.status === 402:
       return <NoRoom error={error} busy={busy} />;
@@ -19,15 +19,12 @@ export function CreationFailure({ error, busy }: { error: APIError; busy: boolea
 }
 
 /** A failure whose violations are shown at their fields. */
-const inFields = ({ status, code, requestID, violations }: APIError): APIError =>
-  new APIError({
-    status,
-    code,
-    requestID,
-    message: violations.length === 1 ? "One field needs a change." : `${violations.length} things need a change.`,
-  });
+const inFields = (error: CallError): CallError => {
+  const { length } = error.violations;
+  return error.with(length === 1 ? "One field needs a change." : `${length} things need a change.`);
+};
 
-function NoRoom({ error, busy }: { error: APIError; busy: boolean }) {
+function NoRoom({ error, busy }: { error: CallError; busy: boolean }) {
   const limit = String(error.meta["limit"] ?? "");
   return (
     <>

@@ -1,4 +1,4 @@
-import type { Agent } from "../api/types";
+import type { Agent } from "@agents.example/client/schema";
 import { planOrder } from "../ui/format";
 
 export type SortKey = "name" | "status" | "created";

@@ -1,4 +1,4 @@
-import type { Agent } from "../api/types";
+import type { Agent } from "@agents.example/client/schema";
 
 /** Where an agent is in the service's list: newest first, then by id from the last to the first. */
 export interface Place {

@@ -1,6 +1,6 @@
+import type { Agent } from "@agents.example/client/schema";
 import { useEffect, useMemo } from "preact/hooks";
 import { useReadOnly } from "../account";
-import type { Agent } from "../api/types";
 import { href, navigate, useRoute, useTitle } from "../router";
 import { Button } from "../ui/button";
 import { Following } from "../ui/feedback";

@@ -1,4 +1,4 @@
-import type { Agent } from "../api/types";
+import type { Agent } from "@agents.example/client/schema";
 import { isChanging } from "../ui/status";
 import { comparePlaces, type Place, placeOf } from "./order";
 

@@ -1,5 +1,5 @@
+import type { Plan, Organization } from "@agents.example/client/schema";
 import { useId } from "preact/hooks";
-import type { Plan, Organization } from "../api/types";
 import { Icon } from "../ui/icons";
 import { formatBytes, formatCores, formatNumber, formatPrice, planName, plural } from "../ui/format";
 import { type Room, roomFor } from "./capacity";

@@ -1,9 +1,9 @@
+import type { Agent } from "@agents.example/client/schema";
 import { call, ifChanged } from "../api/client";
 import { serverNow } from "../api/clock";
-import { APIError, asError } from "../api/errors";
+import { CallError, asError } from "../api/errors";
 import type { Live } from "../api/live";
 import { alertTime, hiddenPace, pauseAfter, quickPace } from "../api/pace";
-import type { Agent } from "../api/types";
 import { Store } from "../store";
 import { type Page, Pages } from "./pages";
 import { type Watch, Watches } from "./watches";
@@ -148,7 +148,7 @@ export class Roster {
   private async run(task: Task): Promise<void> {
     const running = new AbortController();
     this.running = running;
-    let failure: APIError | undefined;
+    let failure: CallError | undefined;
     try {
       await ("page" in task ? this.readPage(task.page, running.signal) : this.readAgent(task.watch, running.signal));
       this.failures = 0;
@@ -173,7 +173,7 @@ export class Roster {
         this.pages.replace(page, answer.data, answer.next);
       }
     } catch (error) {
-      if (error instanceof APIError && error.status === 400) {
+      if (error instanceof CallError && error.status === 400) {
         this.pages.restart();
       }
       throw error;
@@ -191,7 +191,7 @@ export class Roster {
       }
       watch.etag = answer.etag;
     } catch (error) {
-      if (error instanceof APIError && error.status === 404) {
+      if (error instanceof CallError && error.status === 404) {
         this.pages.agents.delete(watch.id);
         return;
       }
@@ -199,7 +199,7 @@ export class Roster {
     }
   }
 
-  private publish(error?: APIError): void {
+  private publish(error?: CallError): void {
     const last = this.state.value;
     const complete = last.complete || this.pages.complete;
     if (error !== undefined) {

@@ -1,6 +1,6 @@
+import type { Agent } from "@agents.example/client/schema";
 import { OpenDashboard } from "../agent/dashboard";
 import { putLive } from "../api/live";
-import type { Agent } from "../api/types";
 import { href } from "../router";
 import { Icon } from "../ui/icons";
 import { planName } from "../ui/format";

@@ -1,5 +1,5 @@
+import type { Agent } from "@agents.example/client/schema";
 import { useEffect, useState } from "preact/hooks";
-import type { Agent } from "../api/types";
 import { type Option, Select, TextField } from "../ui/field";
 import { planName } from "../ui/format";
 import { descendsFirst, type Filter, plansOf, regionsOf, type SortKey } from "./filter";

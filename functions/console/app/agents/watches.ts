@@ -1,5 +1,5 @@
+import type { Agent } from "@agents.example/client/schema";
 import { quickPace } from "../api/pace";
-import type { Agent } from "../api/types";
 
 /** An agent that is read alone, because it is on its way to another state. */
 export interface Watch {

@@ -1,6 +1,6 @@
+import type { Agent } from "@agents.example/client/schema";
 import { causeText } from "../agent/cause-text";
 import { stageText } from "../agent/stage-text";
-import type { Agent } from "../api/types";
 
 /** What the status alone does not say. */
 export interface Why {

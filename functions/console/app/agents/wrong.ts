@@ -1,5 +1,5 @@
-import { type APIError, type Violation, violationsAt } from "../api/errors";
-import type { CreateAgentRequest } from "../api/types";
+import type { CreateAgentRequest, ValidationError } from "@agents.example/client/schema";
+import { type CallError, violationsAt } from "../api/errors";
 import type { Draft, Variable } from "./draft";
 
 /** What is wrong with a draft, by field. */
@@ -38,7 +38,7 @@ export function check(draft: Draft, plan: string): Wrong {
 }
 
 /** What the service found wrong in the values that are still there. */
-export function refused(error: APIError, sent: CreateAgentRequest, draft: Draft): Wrong {
+export function refused(error: CallError, sent: CreateAgentRequest, draft: Draft): Wrong {
   const variables = new Map<string | number, string[]>();
   for (const { row, key, value } of draft.variables) {
     const found = sent.env_vars?.[key] === value ? violationsAt(error, "env_vars", key) : [];
@@ -59,11 +59,11 @@ export function refused(error: APIError, sent: CreateAgentRequest, draft: Draft)
 }
 
 /** The violations that belong to no field of the dialog. */
-export const elsewhere = (error: APIError): Violation[] =>
+export const elsewhere = (error: CallError): ValidationError[] =>
   error.violations.filter(({ loc }) => !["name", "resource_plan", "region", "env_vars"].includes(String(loc[1])));
 
 /** A violation as a sentence. */
-export function sentenceOf({ msg }: Violation): string {
+export function sentenceOf({ msg }: ValidationError): string {
   const text = msg.replace(/^Value error, /, "");
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
 }

@@ -1,5 +1,6 @@
+import { retryAfter } from "@agents.example/client/error";
 import { learnTime } from "./clock";
-import { APIError, errorOf, retryAfter } from "./errors";
+import { type CallError, errorOf, unanswered } from "./errors";
 import { isSameCaller } from "../session/oidc";
 import { renewSession, session, tokenForCall } from "../session/session";
 import { toast } from "../ui/announce";
@@ -25,9 +26,8 @@ export interface Answer<T> {
   etag: string | null;
   /** The cursor of the list's next page, or null after the last one. */
   next: string | null;
-  requestID: string;
-  /** When the service asks to repeat the call, in milliseconds from now. */
-  retryAfter: number | undefined;
+  /** How many seconds the service asks to wait before the next call; 0 if it does not say. */
+  retryAfter: number;
 }
 
 const timeout = 30_000;
@@ -42,15 +42,13 @@ export const newIntent = (): string => crypto.randomUUID();
 /** Calls the API with the session's token. An expired session is renewed first, by the person if it must be. */
 export async function call<T>(path: string, options: Call = {}): Promise<Answer<T>> {
   const response = await send(path, options);
-  const requestID = response.headers.get("X-Request-Id") ?? "";
   const empty = response.status === 204 || response.status === 304;
   return {
-    data: (empty ? undefined : await json(response, requestID)) as T,
+    data: (empty ? undefined : await json(response)) as T,
     status: response.status,
     etag: response.headers.get("ETag"),
     next: response.headers.get("X-Next-Cursor"),
-    requestID,
-    retryAfter: retryAfter(response.headers.get("Retry-After")),
+    retryAfter: retryAfter(response.headers),
   };
 }
 
@@ -76,11 +74,11 @@ export async function send(path: string, options: Call = {}): Promise<Response> 
 }
 
 /** A change that one person asked for must not happen in the name of another, or in another organization. */
-function anotherCaller(requestID: string): APIError {
+function anotherCaller(requestID: string): CallError {
   const message =
     "You signed in with another account, key or organization, so nothing was sent. Check it and try again.";
   toast(message, "warn"); // the form with the failure disappears if the new caller sees other things
-  return new APIError({ status: 0, code: "another_caller", message, requestID });
+  return unanswered("another_caller", message, requestID);
 }
 
 async function request(path: string, options: Call, token: string, sentID: string): Promise<Response> {
@@ -117,18 +115,18 @@ async function request(path: string, options: Call, token: string, sentID: strin
   }
 }
 
-function unreachable(requestID: string, late: boolean): APIError {
+function unreachable(requestID: string, late: boolean): CallError {
   const message = late
     ? "The service did not answer within 30 seconds. Try again."
     : "The service could not be reached. Check your connection and try again.";
-  return new APIError({ status: 0, code: late ? "timeout" : "unreachable", message, requestID });
+  return unanswered(late ? "timeout" : "unreachable", message, requestID);
 }
 
-async function json(response: Response, requestID: string): Promise<unknown> {
+async function json(response: Response): Promise<unknown> {
   try {
     return await response.json();
   } catch {
-    const message = "The service’s answer was cut off. Try again.";
-    throw new APIError({ status: 0, code: "incomplete_answer", message, requestID });
+    const requestID = response.headers.get("X-Request-Id") ?? "";
+    throw unanswered("incomplete_answer", "The service’s answer was cut off. Try again.", requestID);
   }
 }

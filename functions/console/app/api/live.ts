@@ -1,7 +1,7 @@
 import { useEffect, useMemo } from "preact/hooks";
 import { call, ifChanged } from "./client";
 import { serverNow } from "./clock";
-import { type APIError, asError } from "./errors";
+import { type CallError, asError } from "./errors";
 import { alertTime, hiddenPace, pauseAfter, quickPace } from "./pace";
 import { onSignOut } from "../session/session";
 import { Store, useStore } from "../store";
@@ -11,7 +11,7 @@ export interface Live<T> {
   /** The last good answer; undefined before the first one. */
   data: T | undefined;
   /** Why the last call failed; undefined after a good one. */
-  error: APIError | undefined;
+  error: CallError | undefined;
   /** When the last good answer came, in milliseconds since 1970. */
   updated: number | undefined;
   /** Asks now, and more often for a while. */

@@ -1,6 +1,6 @@
 // How often the console asks the service.
 
-import type { APIError } from "./errors";
+import type { CallError } from "./errors";
 
 /** The time between calls for what is changing, and for a hidden tab, in milliseconds. */
 export const quickPace = 400;
@@ -12,10 +12,10 @@ export const alertTime = 10_000;
 const longest = 30_000;
 
 /** How long to wait after calls in a row that failed, in milliseconds. What will fail again is asked for seldom. */
-export function pauseAfter(failures: number, error: APIError): number {
+export function pauseAfter(failures: number, error: CallError): number {
   if (!error.temporary) {
     return longest;
   }
   const pause = Math.min(1_000 * 2 ** Math.min(failures - 1, 5), longest);
-  return Math.max(pause, error.retryAfter ?? 0);
+  return Math.max(pause, error.retryAfter * 1_000);
 }

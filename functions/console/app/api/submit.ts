@@ -1,11 +1,11 @@
 import { useRef, useState } from "preact/hooks";
 import { newIntent } from "./client";
-import { type APIError, asError } from "./errors";
+import { type CallError, asError } from "./errors";
 
 /** A change that a person makes: at most one call runs, and its failure stays until the next attempt. */
 export interface Submit<I = void> {
   busy: boolean;
-  error: APIError | undefined;
+  error: CallError | undefined;
   /** Sends the change. A second call while one is under way does nothing. */
   send: (input: I) => Promise<void>;
   /** Says that the person wants something else now, so the next attempt is not a repeat of the last one. */
@@ -15,7 +15,7 @@ export interface Submit<I = void> {
 /** Sends a change that a person wants once. A retry after a lost answer has the same intent, so it cannot double it. */
 export function useSubmit<I = void>(change: (intent: string, input: I) => Promise<void>): Submit<I> {
   const [busy, setBusy] = useState(false);
-  const [error, setError] = useState<APIError>();
+  const [error, setError] = useState<CallError>();
   const last = useRef<{ intent: string; input: string } | undefined>(undefined);
   const running = useRef(false);
   const send = async (input: I) => {
@@ -34,7 +34,7 @@ export function useSubmit<I = void>(change: (intent: string, input: I) => Promis
       setError(undefined);
     } catch (cause) {
       const failure = asError(cause);
-      if (!failure.temporary && failure.retryAfter === undefined) {
+      if (!failure.temporary && failure.retryAfter === 0) {
         last.current = undefined; // the service refused the change, so the next one is another
       }
       setError(failure);

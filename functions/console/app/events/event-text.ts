@@ -1,4 +1,4 @@
-import type { EventType } from "../api/types";
+import type { EventType } from "@agents.example/client/schema";
 
 /** What each type of event is called. A type that the console does not know has its own name. */
 const titles: Record<string, string> = {

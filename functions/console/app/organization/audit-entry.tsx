@@ -1,6 +1,6 @@
+import type { AuditEntry, AuditActor, AuditChange } from "@agents.example/client/schema";
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import type { AuditEntry, AuditActor, AuditChange } from "../api/types";
 import { href } from "../router";
 import { Badge } from "../ui/badge";
 import { CopyButton } from "../ui/copy";

@@ -1,7 +1,7 @@
+import { partsOf } from "@agents.example/client/lines";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { send } from "../api/client";
-import { type APIError, asError } from "../api/errors";
-import { readParts } from "../api/ndjson";
+import { type CallError, asError } from "../api/errors";
 import { announce } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Failure, Notice } from "../ui/feedback";
@@ -17,7 +17,7 @@ const redrawEvery = 200;
 /** Saves the entries that match a filter as a file with one JSON object a line. */
 export function useExport(filter: Filter) {
   const [received, setReceived] = useState<number>();
-  const [error, setError] = useState<APIError>();
+  const [error, setError] = useState<CallError>();
   const running = useRef<AbortController | undefined>(undefined);
   useEffect(() => () => running.current?.abort(), []);
   const start = async () => {
@@ -62,7 +62,7 @@ async function collect(response: Response, progress: (bytes: number) => void): P
   const parts: BlobPart[] = [];
   let bytes = 0;
   let drawn = 0;
-  for await (const part of readParts(response.body)) {
+  for await (const part of partsOf(response.body)) {
     parts.push(part);
     bytes += part.byteLength;
     if (Date.now() - drawn > redrawEvery) {

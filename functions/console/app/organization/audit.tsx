@@ -1,6 +1,6 @@
+import type { AuditEntry } from "@agents.example/client/schema";
 import { useMe, useReadOnly } from "../account";
-import type { APIError } from "../api/errors";
-import type { AuditEntry } from "../api/types";
+import type { CallError } from "../api/errors";
 import { href, useTitle } from "../router";
 import { Button, LinkButton } from "../ui/button";
 import { Following, Notice } from "../ui/feedback";
@@ -83,7 +83,7 @@ function Head(props: { unavailable?: string | undefined; busy?: boolean; onExpor
 }
 
 /** The plan does not include reading the log. */
-function Gate({ error }: { error: APIError }) {
+function Gate({ error }: { error: CallError }) {
   const organization = useMe().organization;
   const upgrade = typeof error.meta["upgrade_to"] === "string" ? planName(error.meta["upgrade_to"]) : "Enterprise";
   return (

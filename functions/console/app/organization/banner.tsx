@@ -1,9 +1,9 @@
+import type { Organization } from "@agents.example/client/schema";
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import { useMe } from "../account";
 import { serverNow } from "../api/clock";
 import { useLive } from "../api/live";
-import type { Organization } from "../api/types";
 import { href, navigate, useRoute } from "../router";
 import { Notice } from "../ui/feedback";
 import { Time } from "../ui/time";

@@ -1,5 +1,5 @@
+import type { Plan, Subscription } from "@agents.example/client/schema";
 import { useLive } from "../api/live";
-import type { Plan, Subscription } from "../api/types";
 import { useTitle } from "../router";
 import { Following } from "../ui/feedback";
 import { CheckoutReturn } from "./checkout-return";

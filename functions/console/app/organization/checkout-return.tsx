@@ -1,7 +1,7 @@
+import type { Subscription } from "@agents.example/client/schema";
 import { useEffect, useState } from "preact/hooks";
 import { useMe } from "../account";
 import { refreshLive } from "../api/live";
-import type { Subscription } from "../api/types";
 import { announce } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Notice } from "../ui/feedback";

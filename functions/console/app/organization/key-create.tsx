@@ -1,8 +1,8 @@
+import type { CreateAPIKeyRequest, CreatedAPIKey, ValidationError } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { useMe } from "../account";
 import { call } from "../api/client";
-import { describe, type Violation, violationsAt } from "../api/errors";
-import type { CreateAPIKeyRequest, CreatedAPIKey } from "../api/types";
+import { describe, violationsAt } from "../api/errors";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { Failure, Notice } from "../ui/feedback";
@@ -109,5 +109,5 @@ function KeyForm({ onCreated, onClose }: { onCreated: (key: CreatedAPIKey) => vo
 }
 
 /** Whether a violation is shown at its field. */
-const isShown = (violation: Violation): boolean =>
+const isShown = (violation: ValidationError): boolean =>
   ["name", "purpose", "role", "expires_in_days"].some((field) => describe(violation).startsWith(`${field}:`));

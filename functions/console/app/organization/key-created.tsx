@@ -1,6 +1,6 @@
+import type { CreatedAPIKey } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { call } from "../api/client";
-import type { CreatedAPIKey } from "../api/types";
 import { Button } from "../ui/button";
 import { CopyButton, SecretValue } from "../ui/copy";
 import { Dialog } from "../ui/dialog";

@@ -1,7 +1,7 @@
+import type { APIKey } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { useMe } from "../account";
 import { call } from "../api/client";
-import type { APIKey } from "../api/types";
 import { endSession } from "../session/session";
 import { toast } from "../ui/announce";
 import { Button } from "../ui/button";

@@ -1,4 +1,4 @@
-import type { APIKey, Me } from "../api/types";
+import type { APIKey, Me } from "@agents.example/client/schema";
 import { Badge } from "../ui/badge";
 import { Button } from "../ui/button";
 import { Icon } from "../ui/icons";

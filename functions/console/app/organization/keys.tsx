@@ -1,7 +1,7 @@
+import type { APIKey, Organization } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { useMe, useReadOnly } from "../account";
 import { refreshLive, useLive } from "../api/live";
-import type { APIKey, Organization } from "../api/types";
 import { href, useTitle } from "../router";
 import { Button } from "../ui/button";
 import { Following, Notice } from "../ui/feedback";

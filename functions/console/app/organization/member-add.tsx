@@ -1,7 +1,7 @@
+import type { Member } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { call } from "../api/client";
 import { refreshLive } from "../api/live";
-import type { Member } from "../api/types";
 import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";

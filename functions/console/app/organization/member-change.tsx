@@ -1,7 +1,7 @@
+import type { Member, SetMemberRequest } from "@agents.example/client/schema";
 import { useMe } from "../account";
 import { call } from "../api/client";
 import { refreshLive } from "../api/live";
-import type { Member, SetMemberRequest } from "../api/types";
 import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";

@@ -1,4 +1,4 @@
-import type { Member } from "../api/types";
+import type { Member } from "@agents.example/client/schema";
 
 /** The name by which people know a member. */
 export const nameOf = (member: Member): string => member.name ?? member.email ?? member.user_id;

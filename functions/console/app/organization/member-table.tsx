@@ -1,5 +1,5 @@
+import type { Member } from "@agents.example/client/schema";
 import { useMe } from "../account";
-import type { Member } from "../api/types";
 import { Button } from "../ui/button";
 import { CopyButton } from "../ui/copy";
 import { Icon } from "../ui/icons";

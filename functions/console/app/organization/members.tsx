@@ -1,7 +1,7 @@
+import type { Member } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { useMe, useReadOnly } from "../account";
 import { useLive } from "../api/live";
-import type { Member } from "../api/types";
 import { useTitle } from "../router";
 import { Button } from "../ui/button";
 import { Failure, Following, Notice } from "../ui/feedback";

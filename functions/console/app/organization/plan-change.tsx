@@ -1,8 +1,8 @@
+import type { Plan, BillingSession, Subscription, CreateCheckoutSessionRequest } from "@agents.example/client/schema";
 import { useEffect } from "preact/hooks";
 import { useMe } from "../account";
 import { call } from "../api/client";
-import type { APIError } from "../api/errors";
-import type { Plan, BillingSession, Subscription, CreateCheckoutSessionRequest } from "../api/types";
+import type { CallError } from "../api/errors";
 import { href } from "../router";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
@@ -115,7 +115,7 @@ const limits: Record<string, [string, (value: number) => string]> = {
 const freedByStop = ["cpu_cores", "memory_bytes"];
 
 /** What must become smaller before the organization fits into a smaller plan. */
-function TooLarge({ error, plan }: { error: APIError; plan: Plan }) {
+function TooLarge({ error, plan }: { error: CallError; plan: Plan }) {
   const over = (Array.isArray(error.meta["over"]) ? error.meta["over"] : []) as Excess[];
   const byStop = over.every(({ limit, agent_id }) => agent_id === undefined && freedByStop.includes(limit));
   return (

@@ -1,6 +1,6 @@
+import type { Plan, Subscription } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { useReadOnly } from "../account";
-import type { Plan, Subscription } from "../api/types";
 import { Badge } from "../ui/badge";
 import { Button } from "../ui/button";
 import { formatBytes, formatCores, formatPrice, planName, plural } from "../ui/format";

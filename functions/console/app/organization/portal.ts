@@ -1,7 +1,7 @@
+import type { BillingSession, Subscription } from "@agents.example/client/schema";
 import { useMe, useReadOnly } from "../account";
 import { call } from "../api/client";
-import type { APIError } from "../api/errors";
-import type { BillingSession, Subscription } from "../api/types";
+import type { CallError } from "../api/errors";
 import { leaveFor } from "./checkout";
 import { useSubmit } from "../api/submit";
 
@@ -9,7 +9,7 @@ import { useSubmit } from "../api/submit";
 export interface Portal {
   open: () => void;
   busy: boolean;
-  error: APIError | undefined;
+  error: CallError | undefined;
   unavailable: string | undefined;
 }
 

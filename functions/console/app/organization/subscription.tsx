@@ -1,5 +1,5 @@
+import type { Subscription } from "@agents.example/client/schema";
 import { type ComponentChildren, Fragment } from "preact";
-import type { Subscription } from "../api/types";
 import { Badge } from "../ui/badge";
 import { Button } from "../ui/button";
 import { Failure, Notice } from "../ui/feedback";

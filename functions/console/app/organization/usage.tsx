@@ -1,5 +1,5 @@
+import type { Plan, Organization } from "@agents.example/client/schema";
 import { useLive } from "../api/live";
-import type { Plan, Organization } from "../api/types";
 import { href, useTitle } from "../router";
 import { LinkButton } from "../ui/button";
 import { CopyButton } from "../ui/copy";

@@ -1,7 +1,7 @@
+import type { CreatedWebhook } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { call } from "../api/client";
 import { useSubmit } from "../api/submit";
-import type { CreatedWebhook } from "../api/types";
 import { Button } from "../ui/button";
 import { SecretValue } from "../ui/copy";
 import { Dialog } from "../ui/dialog";

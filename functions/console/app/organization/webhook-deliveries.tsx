@@ -1,7 +1,7 @@
+import type { Webhook, WebhookDelivery } from "@agents.example/client/schema";
 import { call } from "../api/client";
 import { type Pages, usePages } from "../api/pages";
 import { useSubmit } from "../api/submit";
-import type { Webhook, WebhookDelivery } from "../api/types";
 import { eventTitle } from "../events/event-text";
 import { href } from "../router";
 import { toast } from "../ui/announce";

@@ -1,7 +1,7 @@
+import type { EventType } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { violationsAt } from "../api/errors";
 import type { Submit } from "../api/submit";
-import type { EventType } from "../api/types";
 import { eventTitle, eventTypes } from "../events/event-text";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";

@@ -1,8 +1,8 @@
+import type { Webhook, WebhookDelivery } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { call } from "../api/client";
 import { putLive, useLive } from "../api/live";
 import { useSubmit } from "../api/submit";
-import type { Webhook, WebhookDelivery } from "../api/types";
 import { href, navigate, useTitle } from "../router";
 import { toast } from "../ui/announce";
 import { Badge } from "../ui/badge";

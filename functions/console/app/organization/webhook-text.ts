@@ -1,4 +1,4 @@
-import type { Webhook, WebhookAttempt, WebhookDelivery } from "../api/types";
+import type { Webhook, WebhookAttempt, WebhookDelivery } from "@agents.example/client/schema";
 import { eventTitle } from "../events/event-text";
 import type { Appearance } from "../ui/badge";
 import { formatDuration } from "../ui/time";

@@ -1,7 +1,7 @@
+import type { Webhook } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { useReadOnly } from "../account";
 import { usePages } from "../api/pages";
-import type { Webhook } from "../api/types";
 import { href, useRoute, useTitle } from "../router";
 import { Badge } from "../ui/badge";
 import { Button } from "../ui/button";

@@ -1,5 +1,5 @@
 import { Store } from "../store";
-import { APIError } from "../api/errors";
+import { unanswered } from "../api/errors";
 import { type Grant, finishSignIn, refreshGrant, SignInError } from "./oidc";
 
 /** Who uses the console: a token, and how to renew it. It lives as long as the tab. */
@@ -179,7 +179,7 @@ async function refresh(refreshToken: string): Promise<Grant | undefined> {
       throw error;
     }
     if (error.temporary) {
-      throw new APIError({ status: 0, code: "issuer_unavailable", message: error.message, requestID: "" });
+      throw unanswered("issuer_unavailable", error.message);
     }
     return undefined;
   }

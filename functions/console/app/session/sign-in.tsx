@@ -1,7 +1,7 @@
+import type { Me } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { asError } from "../api/errors";
 import { call } from "../api/client";
-import type { Me } from "../api/types";
 import { page } from "../page";
 import { Button } from "../ui/button";
 import { Notice } from "../ui/feedback";

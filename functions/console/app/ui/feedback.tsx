@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { type APIError, describe } from "../api/errors";
+import { type CallError, describe } from "../api/errors";
 import type { Live } from "../api/live";
 import { Button } from "./button";
 import { CopyButton } from "./copy";
@@ -33,7 +33,7 @@ const triesAgain = "The console tries again by itself.";
 
 /** A request that failed: what happened, what to do, and the number under which support finds it. */
 export function Failure(props: {
-  error: APIError;
+  error: CallError;
   /** Repeats the request; "submit" submits the form around the failure again. */
   retry?: (() => void) | "submit" | undefined;
   title?: string;
@@ -54,10 +54,10 @@ export function Failure(props: {
               Try again
             </Button>
           )}
-          {error.requestID === "" ? null : (
+          {error.requestId === "" ? null : (
             <span class="small quiet row">
-              Request <code>{error.requestID}</code>
-              <CopyButton text={error.requestID} what="request ID" />
+              Request <code>{error.requestId}</code>
+              <CopyButton text={error.requestId} what="request ID" />
             </span>
           )}
         </>
@@ -130,15 +130,15 @@ export function Stale({ live, missing }: {
   );
 }
 
-function RetryAndID({ error, retry }: { error: APIError; retry: () => void }) {
+function RetryAndID({ error, retry }: { error: CallError; retry: () => void }) {
   return (
     <>
       <Button icon="refresh" onClick={retry}>
         Try now
       </Button>
-      {error.requestID === "" ? null : (
+      {error.requestId === "" ? null : (
         <span class="small quiet">
-          Request <code>{error.requestID}</code>
+          Request <code>{error.requestId}</code>
         </span>
       )}
     </>

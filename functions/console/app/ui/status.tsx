@@ -1,4 +1,4 @@
-import type { Agent } from "../api/types";
+import type { Agent } from "@agents.example/client/schema";
 import { type Appearance, Badge } from "./badge";
 
 const appearances: Record<string, Appearance> = {

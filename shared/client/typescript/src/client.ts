@@ -1,13 +1,12 @@
-import createFetchClient from "openapi-fetch";
-
 import { pagesOf } from "./page.js";
 import type { Listing } from "./page.js";
-import { fetchWithRetries, sleep } from "./retry.js";
+import { sleep } from "./retry.js";
 import type { Token } from "./retry.js";
-import type { paths } from "./schema.js";
 import { streamsOf } from "./stream.js";
 import type { Streaming } from "./stream.js";
-import type { Call, CallOptions, Method } from "./types.js";
+import { newTransport } from "./transport.js";
+import type { AnyInit } from "./transport.js";
+import type { Call, Method } from "./types.js";
 import { waitsOf } from "./wait.js";
 import type { Waiting } from "./wait.js";
 
@@ -40,25 +39,16 @@ export interface Client extends Listing, Waiting, Streaming {
   readonly DELETE: Call<"delete">;
 }
 
-/** The untyped form of a call, which the parts of the client share. */
-export interface AnyInit extends CallOptions {
-  params?: { path?: object; query?: object; header?: object };
-  body?: unknown;
-  accept?: string;
-  dryRun?: boolean;
-}
-
-/** What the parts of the client use. */
-export interface Transport {
-  attempts: number;
-  sleep: (milliseconds: number, signal?: AbortSignal) => Promise<void>;
-  /** Sends a call and returns the decoded answer, or the stream of its bytes if accept is not JSON. */
-  call: (method: Method, path: string, init?: AnyInit) => Promise<unknown>;
-}
-
 /** Returns a client. */
 export function createClient(options: ClientOptions): Client {
-  const transport = newTransport(options);
+  const { attempts = 5, sleep: pause = sleep, fetch = (...request) => globalThis.fetch(...request) } = options;
+  const transport = newTransport(options.baseURL, {
+    token: options.token,
+    fetch,
+    attempts,
+    userAgent: [options.userAgent, "agents-typescript"].filter(Boolean).join(" "),
+    sleep: pause,
+  });
   const method = <M extends Method>(name: M) =>
     ((path: string, init?: AnyInit) => transport.call(name, path, init)) as unknown as Call<M>;
   const GET = method("get");
@@ -72,90 +62,4 @@ export function createClient(options: ClientOptions): Client {
     ...waitsOf(transport, GET),
     ...streamsOf(transport),
   };
-}
-
-function newTransport(options: ClientOptions): Transport {
-  const { attempts = 5, sleep: pause = sleep, fetch = (...request) => globalThis.fetch(...request) } = options;
-  const client = createFetchClient<paths>({
-    baseUrl: checkBaseURL(options.baseURL),
-    fetch: fetchWithRetries({
-      token: options.token,
-      fetch,
-      attempts,
-      userAgent: [options.userAgent, "agents-typescript"].filter(Boolean).join(" "),
-      sleep: pause,
-    }),
-  });
-  const send = client.request as unknown as (method: Method, path: string, init: object) => Promise<Answer>;
-  return {
-    attempts,
-    sleep: (milliseconds, signal) => pause(milliseconds, signal ?? new AbortController().signal),
-    call: async (method, path, { accept = "application/json", dryRun, onResponse, signal, ...init } = {}) => {
-      checkPathParameters(method, path, init.params?.path);
-      if (dryRun) {
-        checkRehearsal(method, path);
-        init.params = { ...init.params, query: { ...init.params?.query, dry_run: true } };
-      }
-      const { data, response } = await send(method, path, {
-        ...init,
-        headers: { Accept: accept, ...(method !== "get" && { "Idempotency-Key": crypto.randomUUID() }) },
-        parseAs: accept === "application/json" ? "text" : "stream",
-        ...(signal && { signal }),
-      });
-      const result = typeof data === "string" ? parse(method, path, data) : data;
-      onResponse?.(response);
-      return result;
-    },
-  };
-}
-
-interface Answer {
-  data?: string | ReadableStream<Uint8Array> | null;
-  response: Response;
-}
-
-function parse(method: Method, path: string, text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw new Error(`${method.toUpperCase()} ${path}: the answer is not JSON. Check the base URL.`, { cause });
-  }
-}
-
-// An empty parameter would name another resource.
-function checkPathParameters(method: Method, path: string, values: object = {}): void {
-  const given = new Map<string, unknown>(Object.entries(values));
-  for (const [, name = ""] of path.matchAll(/\{(\w+)\}/g)) {
-    const value = given.get(name);
-    if (typeof value !== "string" || value === "" || value === "." || value === "..") {
-      throw new TypeError(`${method.toUpperCase()} ${path}: ${name} must be an id, not ${JSON.stringify(value)}.`);
-    }
-  }
-}
-
-// The API would carry out a call that it cannot rehearse.
-function checkRehearsal(method: Method, path: string): void {
-  if (method === "get" || !/^\/api\/v1\/agents($|\/)/.test(path) || path.endsWith("/credentials/reveal")) {
-    throw new TypeError(`${method.toUpperCase()} ${path} cannot be rehearsed. It was not sent.`);
-  }
-}
-
-function checkBaseURL(text: string): string {
-  if (!URL.canParse(text)) {
-    throw new TypeError("The API's base URL must look like https://api.example.com.");
-  }
-  const url = new URL(text);
-  if (url.username || url.password || url.search || url.hash || !/^https?:$/.test(url.protocol)) {
-    throw new TypeError("The API's base URL must look like https://api.example.com.");
-  }
-  if (url.protocol === "http:" && !isLoopback(url.hostname)) {
-    throw new TypeError(
-      `The API's base URL must use https, because http shows the token to the network: ${url.origin}.`,
-    );
-  }
-  return url.href;
-}
-
-function isLoopback(host: string): boolean {
-  return /^(.+\.)?localhost$|^127(\.\d+){3}$|^\[::1\]$/.test(host);
 }

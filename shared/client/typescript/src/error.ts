@@ -1,8 +1,7 @@
 import type { HTTPValidationError, Problem, ValidationError } from "./schema.js";
 
-/** An answer of the API that is no success. */
-export class APIError extends Error {
-  override readonly name = "APIError";
+/** What an answer that is no success says. */
+export interface Refusal {
   /** The HTTP status, such as 409. */
   readonly status: number;
   /**
@@ -20,30 +19,19 @@ export class APIError extends Error {
   readonly meta: Readonly<Record<string, unknown>>;
   /** How many seconds the API asks to wait before the next attempt; 0 if it does not say. */
   readonly retryAfter: number;
+}
 
-  constructor(response: Response, body: Partial<Problem | HTTPValidationError>) {
-    const violations = Array.isArray(body.detail) ? body.detail : [];
-    let detail = typeof body.detail === "string" ? body.detail : "The request is invalid.";
-    if (body.detail === undefined) {
-      detail = isRedirect(response)
-        ? "The server answered with a redirect, which is not followed because requests carry a token. " +
-          "Check the base URL."
-        : `The server answered with the status ${response.status}.`;
-    }
-    const requestId = response.headers.get("X-Request-Id") ?? "";
-    const code = body.code ?? "";
-    const text = violations.map((v) => `${violationPath(v)}: ${v.msg}`).join("; ") || detail;
-    const facts = [`${response.status}${code && ` ${code}`}`, requestId && `request ${requestId}`];
-    super(`${text} (${facts.filter(Boolean).join(", ")})`);
-    this.status = response.status;
-    this.code = code;
-    this.detail = detail;
-    this.violations = violations;
-    this.requestId = requestId;
-    this.meta = body.meta ?? {};
-    this.retryAfter = retryAfter(response.headers);
+/** An answer of the API that is no success. */
+export class APIError extends Error {
+  override readonly name = "APIError";
+
+  constructor(message: string, refusal: Refusal) {
+    super(message);
+    Object.assign(this, refusal);
   }
 }
+
+export interface APIError extends Refusal {}
 
 /**
  * The API could not be reached, did not answer within 2 minutes, or the connection broke, as often as the client tried.
@@ -64,13 +52,40 @@ export function violationPath(v: ValidationError): string {
 
 /** Reads the error in an answer that is no success. */
 export function readError(response: Response, text: string): APIError {
-  let body: unknown;
+  const unknown = isRedirect(response)
+    ? "The server answered with a redirect, which is not followed because requests carry a token. Check the base URL."
+    : `The server answered with the status ${response.status}.`;
+  const refusal = refusalOf(response, text, unknown);
+  const { status, code, detail, violations, requestId } = refusal;
+  const what = violations.map((v) => `${violationPath(v)}: ${v.msg}`).join("; ") || detail;
+  const facts = [`${status}${code && ` ${code}`}`, requestId && `request ${requestId}`];
+  return new APIError(`${what} (${facts.filter(Boolean).join(", ")})`, refusal);
+}
+
+/**
+ * Reads an answer that is no success. If the answer did not come from the API, its detail is the unknown one, and the
+ * request has the id with which it was sent.
+ */
+export function refusalOf(response: Response, text: string, unknown: string, sentId = ""): Refusal {
+  const { detail, code, meta, request_id } = parse(text);
+  const violations = Array.isArray(detail) ? detail : [];
+  return {
+    status: response.status,
+    code: code ?? "",
+    detail: typeof detail === "string" ? detail : detail ? "The request is invalid." : unknown,
+    violations,
+    requestId: response.headers.get("X-Request-Id") ?? request_id ?? sentId,
+    meta: meta ?? {},
+    retryAfter: retryAfter(response.headers),
+  };
+}
+
+function parse(text: string): Partial<Problem | HTTPValidationError> {
   try {
-    body = JSON.parse(text);
+    return Object(JSON.parse(text)); // an object also for null
   } catch {
-    // It is not from the API.
+    return {}; // it is not from the API
   }
-  return new APIError(response, typeof body === "object" && body !== null ? body : {});
 }
 
 /** Returns the header Retry-After in seconds, also if it is a date; 0 if there is none. */

@@ -1,9 +1,9 @@
-import type { AnyInit, Transport } from "./client.js";
 import { APIError } from "./error.js";
 import { eventStream, serverEvents, textLines } from "./lines.js";
 import type { ServerEvent } from "./lines.js";
 import { mayPass } from "./retry.js";
 import type { Agent, AgentLogLine, Event, operations } from "./schema.js";
+import type { AnyInit, Transport } from "./transport.js";
 import { isSettled } from "./wait.js";
 
 type LogQuery = NonNullable<operations["GetAgentLogs"]["parameters"]["query"]>;
@@ -32,8 +32,8 @@ const eventPath = "/api/v1/events";
 // The times of a follower, in milliseconds.
 const firstPause = 2000;
 const maxPause = 30_000;
-// How long a running agent may be without a pod. It gets one when it restarts, and after 5 minutes at most when it waits
-// for a node; then the API calls it an error.
+// How long a running agent may be without a pod. It gets one when it restarts, and after 5 minutes at most when it
+// waits for a node; then the API calls it an error.
 const podPatience = 6 * 60_000;
 // How long the API may be out of reach.
 const outagePatience = 2 * 60_000;
@@ -75,8 +75,8 @@ export async function* followEvents(
   });
 }
 
-// newestCursor returns the cursor after the newest event. A stream also begins there, but it can break off before it has
-// sent its first cursor.
+// newestCursor returns the cursor after the newest event. A stream also begins there, but it can break off before it
+// has sent its first cursor.
 async function newestCursor(transport: Transport, signal: AbortSignal | undefined): Promise<string | undefined> {
   let cursor: string | null = null;
   const onResponse = ({ headers }: Response) => (cursor = headers.get("X-Event-Cursor"));

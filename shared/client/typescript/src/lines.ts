@@ -1,5 +1,5 @@
-import type { AnyInit, Transport } from "./client.js";
 import { ConnectionError } from "./error.js";
+import type { AnyInit, Transport } from "./transport.js";
 
 /** The media type of a stream of server-sent events. */
 export const eventStream = "text/event-stream";
@@ -7,48 +7,61 @@ export const eventStream = "text/event-stream";
 // How many milliseconds a stream of events may send nothing. The API sends a comment every 15 seconds.
 const silence = 60_000;
 
-/**
- * Yields the lines of an answer. It cancels the answer when its reader stops, and a stream of events that is silent,
- * because a connection can be lost without an error.
- */
+/** Yields the lines of an answer. A stream of events that is silent ends, because a connection can be lost quietly. */
 export async function* textLines(
   transport: Transport,
   path: string,
   init: AnyInit,
 ): AsyncGenerator<string, void, void> {
-  const body = (await transport.call("get", path, init)) as ReadableStream<Uint8Array> | null | undefined;
-  if (!body) {
-    return;
+  const body = (await transport.call("get", path, init)) as Body;
+  try {
+    yield* linesOf(body, init.accept === eventStream ? silence : undefined);
+  } catch (cause) {
+    init.signal?.throwIfAborted();
+    throw new ConnectionError("GET", path, cause);
   }
-  const reader = body.getReader();
+}
+
+/** Yields the lines of a body as they arrive. It ends the body as partsOf does. */
+export async function* linesOf(body: Body, patience?: number): AsyncGenerator<string, void, void> {
   const decoder = new TextDecoder();
   let rest = "";
+  for await (const part of partsOf(body, patience)) {
+    const lines = (rest + decoder.decode(part, { stream: true })).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) {
+      yield withoutReturn(line);
+    }
+  }
+  rest += decoder.decode();
+  if (rest !== "") {
+    yield withoutReturn(rest); // an empty line would complete an event whose end did not arrive
+  }
+}
+
+type Body = Response["body"] | undefined;
+
+/**
+ * Yields the parts of a body as they arrive. It cancels the body when its reader stops, and after this many
+ * milliseconds without a part. Not every browser can iterate over a body itself.
+ */
+export async function* partsOf(body: Body, patience?: number) {
+  const reader = body?.getReader();
   try {
-    for (;;) {
-      const dead = init.accept === eventStream ? setTimeout(() => void reader.cancel(), silence) : undefined;
-      const { done, value } = await reader
-        .read()
-        .catch((cause: unknown) => {
-          init.signal?.throwIfAborted();
-          throw new ConnectionError("GET", path, cause);
-        })
-        .finally(() => clearTimeout(dead));
-      const lines = (rest + decoder.decode(value, { stream: !done })).split("\n");
-      rest = done ? "" : (lines.pop() ?? "");
-      if (done && lines.at(-1) === "") {
-        lines.pop(); // an empty line would complete an event whose end did not arrive
-      }
-      for (const line of lines) {
-        yield line.endsWith("\r") ? line.slice(0, -1) : line;
-      }
+    while (reader) {
+      const dead = patience === undefined ? undefined : setTimeout(() => void reader.cancel(), patience);
+      const { done, value } = await reader.read().finally(() => clearTimeout(dead));
       if (done) {
         return;
       }
+      yield value;
     }
   } finally {
-    await reader.cancel().catch(() => undefined); // it has ended already
+    await reader?.cancel().catch(() => undefined); // it has ended already
   }
 }
+
+const withoutReturn = (line: string): string => (line.endsWith("\r") ? line.slice(0, -1) : line);
 
 /** A block of a stream of server-sent events. Not every block has data. */
 export interface ServerEvent {

@@ -1,4 +1,4 @@
-import type { AnyInit, Transport } from "./client.js";
+import type { AnyInit, Transport } from "./transport.js";
 import type { Arguments, Item, ListPath, OperationOf } from "./types.js";
 
 /** Reads lists that come in pages. A page is requested when it is needed. */

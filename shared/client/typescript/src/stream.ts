@@ -1,8 +1,8 @@
-import type { AnyInit, Transport } from "./client.js";
 import { followEvents, followLogs } from "./follow.js";
 import type { FollowEventsOptions, FollowOptions } from "./follow.js";
 import { textLines } from "./lines.js";
 import type { AgentLogLine, AuditEntry, AuditSeal, Event, operations } from "./schema.js";
+import type { AnyInit, Transport } from "./transport.js";
 
 type LogQuery = NonNullable<operations["GetAgentLogs"]["parameters"]["query"]>;
 type EventQuery = NonNullable<operations["StreamEvents"]["parameters"]["query"]>;
@@ -63,7 +63,8 @@ export function streamsOf(transport: Transport): Streaming {
     followLogs: (id, options = {}) => followLogs(transport, id, options),
     exportAuditLog: (query = {}, { signal } = {}) =>
       jsonLines<AuditEntry>(transport, auditPath, { params: { query }, signal }),
-    streamEvents: (query = {}, { signal } = {}) => jsonLines<Event>(transport, eventPath, { params: { query }, signal }),
+    streamEvents: (query = {}, { signal } = {}) =>
+      jsonLines<Event>(transport, eventPath, { params: { query }, signal }),
     followEvents: (options = {}) => followEvents(transport, options),
     exportAuditSeals: ({ signal } = {}) => jsonLines<AuditSeal>(transport, sealPath, { signal }),
   };

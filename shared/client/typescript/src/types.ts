@@ -1,5 +1,3 @@
-import type { ParamsOption, RequestBodyOption } from "openapi-fetch";
-
 import type { paths, Rehearsal } from "./schema.js";
 
 /** The methods of the API. */
@@ -76,8 +74,25 @@ export type RehearsablePath<M extends Method> = {
   [P in PathWith<M>]: CanBeRehearsed<OperationOf<P, M>> extends true ? P : never;
 }[PathWith<M>];
 
+/** Parameters, without those of places in a request where an operation has none. */
+type Only<Parameters> = Parameters & { [Place in Exclude<"path" | "query" | "header", keyof Parameters>]?: never };
+
+type ParamsOption<Operation> = Operation extends { parameters: infer P }
+  ? {} extends P
+    ? { params?: Only<P> }
+    : { params: Only<P> }
+  : never;
+
+type JSONBody<Request> = Request extends { content: { "application/json": infer Body } } ? Body : never;
+
+type BodyOption<Operation> = Operation extends { requestBody: infer Request }
+  ? { body: JSONBody<Request> }
+  : Operation extends { requestBody?: infer Request }
+    ? { body?: JSONBody<NonNullable<Request>> }
+    : { body?: never };
+
 /** The parameters, the body and the options of a call. */
-export type Init<Operation> = ParamsOption<WithoutDryRun<Operation>> & RequestBodyOption<Operation> & CallOptions;
+export type Init<Operation> = ParamsOption<WithoutDryRun<Operation>> & BodyOption<Operation> & CallOptions;
 
 /** The arguments after the path: optional unless the operation requires a parameter or a body. */
 export type Arguments<Operation> = {} extends Init<Operation> ? [init?: Init<Operation>] : [init: Init<Operation>];

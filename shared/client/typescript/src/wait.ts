@@ -1,6 +1,6 @@
-import type { Transport } from "./client.js";
 import { APIError, retryAfter } from "./error.js";
 import type { Agent, AgentStatus, SecretOperation } from "./schema.js";
+import type { Transport } from "./transport.js";
 import type { Call } from "./types.js";
 
 /** Options of a wait. */

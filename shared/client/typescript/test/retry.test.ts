@@ -126,6 +126,16 @@ test("the caller's idempotency key is used, and a read has none", async (t) => {
   assert.equal(seen[2]?.url, "/api/v1/agents/a%2Fb");
 });
 
+test("values of a query are encoded, and a body is JSON", async (t) => {
+  const { client, seen } = await serve(t, (response) => json(response, 200, []));
+  await client.GET("/api/v1/agents", { params: { query: { name: "ä b&c=d", limit: 5 } } });
+  await client.POST("/api/v1/agents", { body, params: { header: { "idempotency-key": "any case" } as object } });
+  assert.equal(seen[0]?.url, "/api/v1/agents?name=%C3%A4%20b%26c%3Dd&limit=5");
+  assert.equal(seen[0]?.headers["content-type"], undefined);
+  assert.equal(seen[1]?.headers["content-type"], "application/json");
+  assert.equal(seen[1]?.headers["idempotency-key"], "any case");
+});
+
 test("each attempt has the token of its time, and the user agent", async (t) => {
   let n = 0;
   const { client, seen } = await serve(

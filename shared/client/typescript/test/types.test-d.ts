@@ -61,6 +61,14 @@ export async function types() {
   await client.GET("/api/v1/agents", { params: { query: { page: 1 } } });
   // @ts-expect-error: the body is missing
   await client.POST("/api/v1/agents");
+  // @ts-expect-error: an operation without a body
+  await client.POST("/api/v1/agents/{agent_id}/stop", { params, body: {} });
+  const path = { agent_id: "a" };
+  await client.POST("/api/v1/agents/{agent_id}/migrate-sandbox", { params });
+  await client.POST("/api/v1/agents/{agent_id}/migrate-sandbox", { params, body: {} });
+  const elsewhere = { path, query: { page: 1 } };
+  // @ts-expect-error: an operation without query parameters
+  await client.POST("/api/v1/agents/{agent_id}/credentials/reveal", { params: elsewhere });
   // @ts-expect-error: a plan that does not exist
   await client.POST("/api/v1/agents", { body: { name: "A", resource_plan: "huge" } });
   // @ts-expect-error: an unknown option

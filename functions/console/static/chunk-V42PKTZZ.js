@@ -1,1 +1,0 @@
-import{N as n}from"./chunk-CZ6E3BQB.js";var a=t=>`/api/v1/agents/${encodeURIComponent(t)}`,i=(t,e,r={})=>n(e===""?["agents",t]:["agents",t,e],r);export{a,i as b};
