@@ -13,7 +13,6 @@ import (
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/page"
-	"agents.example/controlplane/shared/role"
 )
 
 // Test tests that an apikey.Store and an apikey.Finder keep their contracts. open makes an empty fixture.
@@ -49,7 +48,7 @@ func createdKeyIsFound(t *testing.T, w Fixture) {
 	k := org.create(func(k *apikey.Key) {
 		k.ExpiresAt, k.LastUsedAt, k.Ancestors = now().Add(time.Hour), now(), []string{"key_1", "key_2"}
 	})
-	expired := org.create(func(k *apikey.Key) { k.Role, k.ExpiresAt = role.Member, now().Add(-time.Hour) })
+	expired := org.create(func(k *apikey.Key) { k.Role, k.ExpiresAt = apikey.RoleMember, now().Add(-time.Hour) })
 	for _, want := range []apikey.Key{k, expired} {
 		got, _, err := w.Finder.Find(t.Context(), want.Hash, document.Ref{})
 		if err != nil || !reflect.DeepEqual(got, want) {

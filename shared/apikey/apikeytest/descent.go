@@ -14,7 +14,6 @@ import (
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
-	"agents.example/controlplane/shared/role"
 )
 
 // descentTests are the tests of keys that keys create.
@@ -85,7 +84,7 @@ func keysKeyIsBounded(t *testing.T, w Fixture) {
 // memberKeyCreatesNoAdminKey checks that the stored role of the creating key decides, not that of the call.
 func memberKeyCreatesNoAdminKey(t *testing.T, w Fixture) {
 	org := w.tenant(t)
-	parent := org.create(func(k *apikey.Key) { k.Role = role.Member })
+	parent := org.create(func(k *apikey.Key) { k.Role = apikey.RoleMember })
 	if _, err := w.Store.Create(org.as(parent).ctx, newKey()); fault.Code(err) != "role_required" {
 		t.Errorf("apikeytest: create an admin key with a member key: %v, want role_required", err)
 	}

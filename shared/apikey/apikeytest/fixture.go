@@ -17,7 +17,6 @@ import (
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
-	"agents.example/controlplane/shared/role"
 )
 
 // Fixture is an empty store, and access to its records for the tests.
@@ -58,7 +57,7 @@ func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 func newKey() apikey.Key {
 	full := apikey.Generate()
 	return apikey.Key{
-		ID: random(), Name: "CI", Purpose: "ci", Role: role.Admin, Prefix: full[:apikey.PrefixLength],
+		ID: random(), Name: "CI", Purpose: "ci", Role: apikey.RoleAdmin, Prefix: full[:apikey.PrefixLength],
 		Hash:      apikey.Hash([]byte("pepper"), full),
 		CreatedBy: "user_1", CreatedAt: now(),
 	}
