@@ -20,16 +20,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"agents.example/controlplane/emulators/cloud"
+	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/emulators/dataplane"
 	"agents.example/controlplane/emulators/node"
-	"agents.example/controlplane/emulators/nodetest"
 )
 
 // startOnNode starts a cloud whose agents run the probe as containers. Where runc is not installed, gVisor runs all
 // agents.
 func startOnNode(t *testing.T) deployment {
 	t.Helper()
-	nodetest.Require(t)
+	clustertest.RequireNode(t)
 	programs, err := dataplane.BuildImagePackages(t.Context(),
 		"agents.example/controlplane/emulators/node/testdata/probe")
 	if err != nil {
@@ -37,7 +37,7 @@ func startOnNode(t *testing.T) deployment {
 	}
 	runc, _ := exec.LookPath("runc")
 	return start(t, false, func(o *cloud.Options) {
-		o.Dir, o.Binaries = nodetest.Dir(t), ""
+		o.Dir, o.Binaries = clustertest.NodeDir(t), ""
 		o.Node = &cloud.NodeOptions{
 			AgentImage: &node.Image{Program: filepath.Join(programs, "probe")}, Runc: runc,
 		}
@@ -65,7 +65,7 @@ func testTwentyAgents(t *testing.T, d deployment) {
 // testProbe runs an agent in a runtime until it is deleted.
 func testProbe(t *testing.T, d deployment, runtime string) {
 	if runtime == "runc" {
-		nodetest.Runc(t)
+		clustertest.Runc(t)
 	}
 	a := d.probe(t, runtime)
 	t.Run("the process has the pod's security context", a.testSecurityContext)
