@@ -85,7 +85,7 @@ func measureColdStart(ctx context.Context, l *environment, d *deployment) (Repor
 func (s starter) compareAll(ctx context.Context, agent string) (Report, error) {
 	return s.compare(ctx, []coldStart{
 		{what: "one handler", binary: "hello", target: "Hello", path: "/"},
-		{what: "one read", binary: "leastread", target: "Hello", path: "/"},
+		{what: "one read", binary: "leastread", target: "Hello", path: "/pair"},
 		{what: "one route of api", binary: "api", target: "GetAgent", path: agent, most: 1.5, against: leastRead},
 		{what: "all routes of api", binary: "api", path: agent, most: 4},
 		{what: "all routes of accounts", binary: "accounts", path: agent, most: 5},

@@ -44,14 +44,14 @@ func measureGets(ctx context.Context, l *environment, d *deployment) (Report, er
 			return Report{}, err
 		}
 	}
-	dir, err := dataplane.BuildPackages(ctx, "agents.example/controlplane/emulators/bench/helloget",
+	dir, err := dataplane.BuildPackages(ctx, "agents.example/controlplane/emulators/bench/leastread",
 		"agents.example/controlplane/functions/cmd/api")
 	if err != nil {
 		return Report{}, err
 	}
 	s := starter{deployment: d, dir: dir, logs: l.dir, key: d.key, host: l.host}
 	limit, err := s.serve(ctx, coldStart{
-		binary: "helloget", target: "Hello", method: http.MethodGet, path: "/", want: http.StatusOK,
+		binary: "leastread", target: "Hello", method: http.MethodGet, path: "/", want: http.StatusOK,
 		env: []string{"DOCUMENT=agents/" + agents[0].ID},
 	})
 	if err != nil {

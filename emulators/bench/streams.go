@@ -21,7 +21,7 @@ const (
 // happens.
 func measureStreams(ctx context.Context, l *environment, d *deployment) (Report, error) {
 	dir, err := dataplane.BuildPackages(ctx, "agents.example/controlplane/functions/cmd/accounts",
-		"agents.example/controlplane/emulators/bench/helloget")
+		"agents.example/controlplane/emulators/bench/leastread")
 	if err != nil {
 		return Report{}, err
 	}
@@ -40,7 +40,7 @@ func measureStreams(ctx context.Context, l *environment, d *deployment) (Report,
 	measured := min(idleStreams, time.Duration(l.provisions)*time.Second)
 	for i, idle := range []time.Duration{0, measured} {
 		least[i], err = s.hold(ctx, coldStart{
-			binary: "helloget", target: "Hello", path: "/stream", env: []string{"DOCUMENT=events/none"},
+			binary: "leastread", target: "Hello", path: "/stream", env: []string{"DOCUMENT=events/none"},
 		}, slices.Repeat([]held{{path: "/stream"}}, n), idle)
 		if err != nil {
 			return Report{}, err
