@@ -65,8 +65,11 @@ func measureGets(ctx context.Context, l *environment, d *deployment) (Report, er
 		return Report{}, err
 	}
 	return compareGets(ctx, min(getRequests, 10*l.provisions), limit, api, []getCaller{
-		{"GET of an agent, API key", d.key, "", "one Get of Firestore"},
-		{"GET of an agent, an admin's session", session, "signed", "one Get and one ES256 signature"},
+		{what: "GET of an agent, API key", token: d.key, does: "one Get of Firestore"},
+		{
+			what: "GET of an agent, an admin's session", token: session, limit: "signed",
+			does: "one Get and one ES256 signature",
+		},
 	})
 }
 
@@ -157,7 +160,7 @@ func (s starter) serve(ctx context.Context, p coldStart) (*served, error) {
 		client.CloseIdleConnections()
 		return started.Close()
 	})
-	return &served{started, url, client}, nil
+	return &served{Process: started, url: url, client: client}, nil
 }
 
 // cpuPerRequest sends requests and returns the program's CPU time of one, in microseconds.
