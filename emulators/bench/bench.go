@@ -1,7 +1,8 @@
 // Package bench counts what operations of the system cost: calls, documents, messages and time series, for one
 // operation and for a month. It runs the real code against the emulators, compares them with targets and prices
 // them. The counts are the same on every machine. Times, of the CPU and of provisioning, are compared with those of
-// other programs that do the same work in the same run. It does not know how any function works.
+// other programs that do the same work in the same run. emulators/README.md has a table of the rows, P1 and so on. The
+// package does not know how any function works.
 package bench
 
 import (
@@ -24,7 +25,7 @@ import (
 
 // Row is one figure and its target.
 type Row struct {
-	// ID and What name the figure.
+	// ID and What name the figure. emulators/README.md says what each ID stands for.
 	ID, What string
 	// Ours is the count, and Limit the least possible count, in the same unit.
 	Ours, Limit float64

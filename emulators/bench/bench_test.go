@@ -157,3 +157,27 @@ func TestReadme_ExplainsEveryRow(t *testing.T) {
 		}
 	}
 }
+
+// TestMeasures_AreInTheReadme compares the rows with the table that says what each measures.
+func TestMeasures_AreInTheReadme(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(b), "| row | what it measures |\n|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var got, want []string
+	for line := range strings.Lines(table) {
+		ids, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " |")
+		got = append(got, strings.Split(ids, ", ")...)
+	}
+	for _, m := range measures() {
+		want = append(want, m.rows...)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if want = slices.Compact(want); !slices.Equal(got, want) {
+		t.Errorf("the table of emulators/README.md has the rows\n%v\nbut there are\n%v", got, want)
+	}
+}

@@ -37,12 +37,20 @@ type coldStart struct {
 	// set.
 	method, path string
 	want         int
-	// most is the target: the largest ratio of its CPU time to that of the program it is compared with.
-	most float64
 	// env is added to the environment of all programs.
 	env []string
-	// against is the index of the program it is compared with.
-	against int
+}
+
+// comparedStart is a start of a role, and what it is compared with.
+type comparedStart struct {
+	coldStart
+	// most is the target: the largest ratio of its CPU time to that of the program it is compared with.
+	most float64
+	// oneRead compares it with the least program that reads Firestore, because a route of agents cannot start with less
+	// CPU time; otherwise that is the least program with one handler.
+	oneRead bool
+	// memory says that its memory is a figure, too.
+	memory bool
 }
 
 // measureColdStart measures P5: the CPU time of each role from its start to its first answer, compared with hello, and
@@ -83,15 +91,19 @@ func measureColdStart(ctx context.Context, l *environment, d *deployment) (Repor
 
 // compareAll compares the starts of the roles, which read an agent, with those of programs that do less.
 func (s starter) compareAll(ctx context.Context, agent string) (Report, error) {
-	return s.compare(ctx, []coldStart{
-		{what: "one handler", binary: "hello", target: "Hello", path: "/"},
-		{what: "one read", binary: "leastread", target: "Hello", path: "/"},
-		{what: "one route of api", binary: "api", target: "GetAgent", path: agent, most: 1.5, against: leastRead},
-		{what: "all routes of api", binary: "api", path: agent, most: 4},
-		{what: "all routes of accounts", binary: "accounts", path: agent, most: 5},
+	return s.compare(ctx, []comparedStart{
 		{
-			what: "all workers", binary: "worker", method: http.MethodPost, path: "/workers/ReconcileAgent",
-			want: http.StatusUnauthorized, most: 4,
+			coldStart: coldStart{what: "one route of api", binary: "api", target: "GetAgent", path: agent},
+			most:      1.5, oneRead: true, memory: true,
+		},
+		{coldStart: coldStart{what: "all routes of api", binary: "api", path: agent}, most: 4},
+		{coldStart: coldStart{what: "all routes of accounts", binary: "accounts", path: agent}, most: 5},
+		{
+			coldStart: coldStart{
+				what: "all workers", binary: "worker", method: http.MethodPost, path: "/workers/ReconcileAgent",
+				want: http.StatusUnauthorized,
+			},
+			most: 4,
 		},
 	})
 }
@@ -102,56 +114,68 @@ type starter struct {
 	dir, logs, key, host string
 }
 
-// leastRead is the index of the program with one read among those that compare starts. A route of agents cannot start
-// with less CPU time.
-const leastRead = 1
-
-// compare starts the programs in turns. The first two are what the others are compared with.
-func (s starter) compare(ctx context.Context, programs []coldStart) (Report, error) {
+// compare starts the programs in turns, each time after those that they are compared with.
+func (s starter) compare(ctx context.Context, programs []comparedStart) (Report, error) {
+	handler := coldStart{what: "one handler", binary: "hello", target: "Hello", path: "/"}
+	read := coldStart{what: "one read", binary: "leastread", target: "Hello", path: "/pair"}
+	var reads rounds // of the least programs
 	cpu := make([]rounds, len(programs))
-	var memory []float64
+	memory := make([][]float64, len(programs))
 	for range startRounds {
-		used := make([]float64, len(programs))
+		handled, _, err := s.start(ctx, handler)
+		if err != nil {
+			return Report{}, err
+		}
+		readOne, _, err := s.start(ctx, read)
+		if err != nil {
+			return Report{}, err
+		}
+		reads.add(readOne, handled)
 		for i, p := range programs {
-			ms, resident, err := s.start(ctx, p)
+			ms, resident, err := s.start(ctx, p.coldStart)
 			if err != nil {
-				return Report{}, fmt.Errorf("start %s: %w", p.what, err)
+				return Report{}, err
 			}
-			if i == leastRead+1 {
-				memory = append(memory, resident)
+			limit := handled
+			if p.oneRead {
+				limit = readOne
 			}
-			used[i] = ms
-			cpu[i].add(ms, used[p.against])
+			cpu[i].add(ms, limit)
+			memory[i] = append(memory[i], resident)
 		}
 	}
-	read, err := cpu[leastRead].row()
+	least, err := reads.row()
 	if err != nil {
 		return Report{}, err
 	}
-	var rows []Row
-	for i, p := range programs[leastRead+1:] {
-		row, err := cpu[leastRead+1+i].row()
+	var starts, memories []Row
+	for i, p := range programs {
+		row, err := cpu[i].row()
 		if err != nil {
 			return Report{}, err
 		}
 		row.ID, row.What, row.Unit, row.Most = "P5", "start of "+p.what, "ms of CPU", p.most
-		row.Note = "limit: functions-framework with " + programs[p.against].what
-		if p.against == leastRead {
-			row.Note += fmt.Sprintf(" of Firestore, which is %.1f times one handler", read.Ratio())
+		row.Note = "limit: functions-framework with " + handler.what
+		if p.oneRead {
+			row.Note = fmt.Sprintf("limit: functions-framework with %s of Firestore, which is %.1f times %s", read.what,
+				least.Ratio(), handler.what)
 		}
-		rows = append(rows, row)
+		starts = append(starts, row)
+		if p.memory {
+			memories = append(memories, Row{
+				ID: "P5", What: "memory of " + p.what, Ours: median(memory[i]), Limit: startMemory, Unit: "KiB",
+				Most: 1, Timed: true,
+			})
+		}
 	}
-	return Report{Rows: append(rows, Row{
-		ID: "P5", What: "memory of " + programs[leastRead+1].what, Ours: median(memory), Limit: startMemory,
-		Unit: "KiB", Most: 1, Timed: true,
-	})}, nil
+	return Report{Rows: slices.Concat(starts, memories)}, nil
 }
 
 // start starts a program, and returns its CPU time in milliseconds and its memory in KiB after the first answer.
 func (s starter) start(ctx context.Context, p coldStart) (cpu, memory float64, err error) {
 	started, _, err := s.launch(ctx, p)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, fmt.Errorf("start %s: %w", p.what, err)
 	}
 	defer func() { err = errors.Join(err, started.Close()) }()
 	used, err := childCPU(started.Pid())

@@ -74,7 +74,7 @@ func usd(t Tally, schedules int64) (float64, error) {
 func perMillion(what string, each Tally) Cost {
 	const n = 1_000_000
 	return Cost{
-		Title: "A million times: " + what, Parts: []Part{{what, n, each}},
+		Title: "A million times: " + what, Parts: []Part{{What: what, Times: n, Each: each}},
 		Limit: Tally{Requests: n, Reads: n}, Of: "a request and one document read",
 	}
 }

@@ -37,25 +37,30 @@ func measureDrift(ctx context.Context, l *environment, d *deployment) (Report, e
 	if err := p.converge(ctx, ids); err != nil {
 		return Report{}, err
 	}
-	var calls [2]int
-	for i, n := range []int{driftFew, driftMany} {
+	callsOf := func(n int) (int, error) {
 		more := make([]string, n-len(ids))
-		for j := range more {
-			if more[j], err = p.createAgent(ctx, p.key); err != nil {
-				return Report{}, err
+		for i := range more {
+			if more[i], err = p.createAgent(ctx, p.key); err != nil {
+				return 0, err
 			}
 		}
 		ids = append(ids, more...)
 		if err := p.converge(ctx, more); err != nil {
-			return Report{}, err
+			return 0, err
 		}
-		if calls[i], err = p.checkDrift(ctx, 1); err != nil {
-			return Report{}, err
-		}
+		return p.checkDrift(ctx, 1)
+	}
+	few, err := callsOf(driftFew)
+	if err != nil {
+		return Report{}, err
+	}
+	many, err := callsOf(driftMany)
+	if err != nil {
+		return Report{}, err
 	}
 	report := Report{Rows: []Row{{
-		ID: "P9", What: fmt.Sprintf("check of %d converged agents", driftMany), Ours: float64(calls[1]),
-		Limit: float64(calls[0]), Unit: "Kubernetes calls", Most: 1,
+		ID: "P9", What: fmt.Sprintf("check of %d converged agents", driftMany), Ours: float64(many),
+		Limit: float64(few), Unit: "Kubernetes calls", Most: 1,
 		Note: fmt.Sprintf("limit: the calls for %d agents, one for each kind of object", driftFew),
 	}}}
 	if l.cluster != cluster.Real {

@@ -44,14 +44,14 @@ func measureGets(ctx context.Context, l *environment, d *deployment) (Report, er
 			return Report{}, err
 		}
 	}
-	dir, err := dataplane.BuildPackages(ctx, "agents.example/controlplane/emulators/bench/helloget",
+	dir, err := dataplane.BuildPackages(ctx, "agents.example/controlplane/emulators/bench/leastread",
 		"agents.example/controlplane/functions/cmd/api")
 	if err != nil {
 		return Report{}, err
 	}
 	s := starter{deployment: d, dir: dir, logs: l.dir, key: d.key, host: l.host}
 	limit, err := s.serve(ctx, coldStart{
-		binary: "helloget", target: "Hello", method: http.MethodGet, path: "/", want: http.StatusOK,
+		binary: "leastread", target: "Hello", method: http.MethodGet, path: "/", want: http.StatusOK,
 		env: []string{"DOCUMENT=agents/" + agents[0].ID},
 	})
 	if err != nil {
@@ -65,8 +65,11 @@ func measureGets(ctx context.Context, l *environment, d *deployment) (Report, er
 		return Report{}, err
 	}
 	return compareGets(ctx, min(getRequests, 10*l.provisions), limit, api, []getCaller{
-		{"GET of an agent, API key", d.key, "", "one Get of Firestore"},
-		{"GET of an agent, an admin's session", session, "signed", "one Get and one ES256 signature"},
+		{what: "GET of an agent, API key", token: d.key, does: "one Get of Firestore"},
+		{
+			what: "GET of an agent, an admin's session", token: session, limit: "signed",
+			does: "one Get and one ES256 signature",
+		},
 	})
 }
 
@@ -157,7 +160,7 @@ func (s starter) serve(ctx context.Context, p coldStart) (*served, error) {
 		client.CloseIdleConnections()
 		return started.Close()
 	})
-	return &served{started, url, client}, nil
+	return &served{Process: started, url: url, client: client}, nil
 }
 
 // cpuPerRequest sends requests and returns the program's CPU time of one, in microseconds.

@@ -20,47 +20,48 @@ func measureMemory(ctx context.Context, l *environment) (Report, error) {
 		{binary: "api", path: "/api/v1/agents?limit=100"},
 		{binary: "accounts", path: "/api/v1/organizations/current"},
 	}
-	resident := make([][2]float64, len(roles))
-	for i, n := range []int{memoryFew, memoryMany} {
-		err := l.withAgents(ctx, n, func(s starter) (err error) {
-			for j, role := range roles {
-				if resident[j][i], err = s.residentAfterRequests(ctx, role); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return Report{}, err
-		}
+	amongFew, err := l.residentAmong(ctx, memoryFew, roles)
+	if err != nil {
+		return Report{}, err
+	}
+	amongMany, err := l.residentAmong(ctx, memoryMany, roles)
+	if err != nil {
+		return Report{}, err
 	}
 	var rows []Row
-	for j, role := range roles {
+	for i, role := range roles {
 		rows = append(rows, Row{
 			ID: "P12", What: fmt.Sprintf("memory of %s, among %d agents", role.binary, memoryMany),
-			Ours: resident[j][1], Limit: resident[j][0], Unit: "KiB", Most: 1.1, Timed: true,
+			Ours: amongMany[i], Limit: amongFew[i], Unit: "KiB", Most: 1.1, Timed: true,
 			Note: fmt.Sprintf("limit: the same among %d agents", memoryFew),
 		})
 	}
 	return Report{Rows: rows}, nil
 }
 
-// withAgents calls use with a deployment that has running agents.
-func (l *environment) withAgents(ctx context.Context, n int, use func(starter) error) (err error) {
+// residentAmong returns the memory of each program after requests, in a deployment that has n running agents.
+func (l *environment) residentAmong(ctx context.Context, n int, roles []coldStart) (resident []float64, err error) {
 	d, err := l.deploy(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = closeDeployment(err, d) }()
 	if _, err := d.createAgents(ctx, n); err != nil {
-		return err
+		return nil, err
 	}
 	dir, err := dataplane.BuildPackages(ctx, "agents.example/controlplane/functions/cmd/api",
 		"agents.example/controlplane/functions/cmd/accounts")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return use(starter{deployment: d, dir: dir, logs: l.dir, key: d.key, host: l.host})
+	s := starter{deployment: d, dir: dir, logs: l.dir, key: d.key, host: l.host}
+	resident = make([]float64, len(roles))
+	for i, role := range roles {
+		if resident[i], err = s.residentAfterRequests(ctx, role); err != nil {
+			return nil, err
+		}
+	}
+	return resident, nil
 }
 
 // residentAfterRequests starts a program, sends requests, and returns its memory. It is the median of several starts.

@@ -137,7 +137,7 @@ func measureMonth(ctx context.Context, l *environment, d *deployment) (Report, e
 		if err != nil {
 			return Report{}, err
 		}
-		cost.Parts = append(cost.Parts, Part{w.Name, runs, t})
+		cost.Parts = append(cost.Parts, Part{What: w.Name, Times: runs, Each: t})
 	}
 	collections := int64(daysOfMonth * 24 * time.Hour / metrics.Cycle)
 	series := int64(len(metrics.Metrics()) - 1) // these agents have no errors
@@ -178,7 +178,7 @@ func (d *deployment) countWatched(ctx context.Context, agentID string, runs int6
 	}
 	return Cost{
 		Title: "In addition: a month of one agent whose metrics are always watched",
-		Parts: []Part{{"CollectMetrics", runs, watched.plus(idle.times(-1))}},
+		Parts: []Part{{What: "CollectMetrics", Times: runs, Each: watched.plus(idle.times(-1))}},
 	}, nil
 }
 
@@ -193,7 +193,7 @@ func (d *deployment) countCollector(ctx context.Context, c *Cost, runs int64) er
 		return err
 	}
 	of := int64(metrics.Cycle / time.Minute)
-	c.Parts = append(c.Parts, Part{"CollectMetrics, collecting", runs / of, cycle},
-		Part{"CollectMetrics, in between", runs - runs/of, idle})
+	c.Parts = append(c.Parts, Part{What: "CollectMetrics, collecting", Times: runs / of, Each: cycle},
+		Part{What: "CollectMetrics, in between", Times: runs - runs/of, Each: idle})
 	return nil
 }

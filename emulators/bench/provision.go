@@ -38,56 +38,61 @@ func measureProvisioning(ctx context.Context, l *environment, d *deployment) (Re
 	if err != nil {
 		return Report{}, err
 	}
-	runs, longest, err := d.provisionTwice(ctx, key, writes)
+	wrote, err := d.provisionTwice(ctx, key, writes)
 	if err != nil {
 		return Report{}, err
 	}
-	objects := float64(len(runs[0]))
+	objects := float64(len(wrote.first))
 	return Report{Rows: []Row{
 		{
-			ID: "P6", What: "first provisioning of an agent", Ours: sum(runs[0]), Limit: objects,
+			ID: "P6", What: "first provisioning of an agent", Ours: sum(wrote.first), Limit: objects,
 			Unit: "Kubernetes writes", Most: (objects + 1) / objects,
 			Note: "least possible: one for each object",
 		},
 		{
-			ID: "P6", What: "the same message, repeated", Ours: sum(runs[1]), Limit: 0, Unit: "Kubernetes writes",
+			ID: "P6", What: "the same message, repeated", Ours: sum(wrote.repeated), Limit: 0, Unit: "Kubernetes writes",
 			Most: 1,
 		},
 		{
-			ID: "P19", What: "longest push of a provisioning", Ours: longest.Seconds(), Limit: 10, Unit: "s", Most: 1,
+			ID: "P19", What: "longest push of a provisioning", Ours: wrote.longest.Seconds(), Limit: 10, Unit: "s", Most: 1,
 			Timed: true,
 		},
 	}}, nil
 }
 
-// provisionTwice provisions an agent, delivers the message once more, and returns what each wrote. An agent whose
-// deliveries failed, as on a busy machine, may have been written more often, and is replaced by another one.
-func (d *deployment) provisionTwice(ctx context.Context, key string, writes *writeCounter) (runs [2]map[string]int,
-	longest time.Duration, err error,
-) {
+// twice is what provisioning an agent wrote, and what the same message wrote when it was repeated.
+type twice struct {
+	first, repeated map[string]int
+	// longest is how long the longest push was held.
+	longest time.Duration
+}
+
+// provisionTwice provisions an agent and delivers the message once more. An agent whose deliveries failed, as on a busy
+// machine, may have been written more often, and is replaced by another one.
+func (d *deployment) provisionTwice(ctx context.Context, key string, writes *writeCounter) (wrote twice, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		id, err := d.createAgent(ctx, key)
 		if err != nil {
-			return runs, longest, err
+			return wrote, err
 		}
 		nudge, err := json.Marshal(function.AgentNudge{AgentID: id})
 		if err != nil {
-			return runs, longest, err
+			return wrote, err
 		}
 		var failed error
-		for i := range runs {
+		for _, into := range []*map[string]int{&wrote.first, &wrote.repeated} {
 			writes.drain()
 			held, failure, err := d.deliverUntilRunning(ctx, id, nudge)
 			if err != nil {
-				return runs, longest, errors.Join(err, failure)
+				return wrote, errors.Join(err, failure)
 			}
-			longest, failed = max(longest, held), errors.Join(failed, failure)
-			runs[i] = writes.drain()
+			wrote.longest, failed = max(wrote.longest, held), errors.Join(failed, failure)
+			*into = writes.drain()
 		}
 		if failed == nil {
-			return runs, longest, nil
+			return wrote, nil
 		}
 	}
 }

@@ -156,6 +156,6 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.applied(write{req.URL.Path, req.URL.RawQuery, body, uid})
+	r.applied(write{path: req.URL.Path, query: req.URL.RawQuery, body: body, uid: uid})
 	return res, nil
 }

@@ -23,16 +23,16 @@ func measureReads(ctx context.Context, l *environment, d *deployment) (Report, e
 		return Report{}, err
 	}
 	var r Report
-	for _, of := range []struct{ id, what, path string }{
-		{"P1", "GET of an agent, API key", "/api/v1/agents/" + id},
-		{"P1", "GET of its metrics, API key", "/api/v1/agents/" + id + "/metrics"},
+	for _, of := range []struct{ what, path string }{
+		{what: "GET of an agent, API key", path: "/api/v1/agents/" + id},
+		{what: "GET of its metrics, API key", path: "/api/v1/agents/" + id + "/metrics"},
 	} {
 		t, err := d.countRead(ctx, key, of.path)
 		if err != nil {
 			return Report{}, err
 		}
 		r.Rows = append(r.Rows, Row{
-			ID: of.id, What: of.what, Ours: float64(t.Calls), Limit: 1, Unit: "Firestore calls", Most: 1,
+			ID: "P1", What: of.what, Ours: float64(t.Calls), Limit: 1, Unit: "Firestore calls", Most: 1,
 			Note: fmt.Sprintf("%d documents; a revoked key is refused immediately", t.Reads),
 		})
 		price := perMillion(of.what, t)
@@ -77,8 +77,8 @@ func (d *deployment) checkRevocation(ctx context.Context, key, agentID string) e
 // createAgent creates an agent through the API and returns its ID.
 func (d *deployment) createAgent(ctx context.Context, key string) (string, error) {
 	body, err := d.call(ctx, request{
-		key, http.MethodPost, "/api/v1/agents",
-		`{"name": "bench", "resource_plan": "starter"}`,
+		key: key, method: http.MethodPost, path: "/api/v1/agents",
+		body: `{"name": "bench", "resource_plan": "starter"}`,
 	}, http.StatusCreated)
 	if err != nil {
 		return "", err

@@ -115,15 +115,20 @@ type comparison struct {
 func (c comparison) run(ctx context.Context) (Row, error) {
 	var r rounds
 	for round := range routerRounds + 1 {
-		var cpu [3]float64
-		var err error
-		for i, address := range []string{c.floor, c.bare, c.ours} {
-			if cpu[i], err = c.cpuPerRequest(ctx, address); err != nil {
-				return Row{}, err
-			}
+		floor, err := c.cpuPerRequest(ctx, c.floor)
+		if err != nil {
+			return Row{}, err
 		}
-		if round > 0 && cpu[1] > cpu[0] { // the first round opens connections
-			r.add(cpu[2]-cpu[0], cpu[1]-cpu[0])
+		bare, err := c.cpuPerRequest(ctx, c.bare)
+		if err != nil {
+			return Row{}, err
+		}
+		ours, err := c.cpuPerRequest(ctx, c.ours)
+		if err != nil {
+			return Row{}, err
+		}
+		if round > 0 && bare > floor { // the first round opens connections
+			r.add(ours-floor, bare-floor)
 		}
 	}
 	row, err := r.row()

@@ -33,8 +33,9 @@ func measureSecrets(ctx context.Context, l *environment, d *deployment) (Report,
 		return Report{}, err
 	}
 	before := d.secrets.Calls()
-	if _, err := d.call(ctx, request{key, http.MethodPut, "/api/v1/agents/" + id + "/secrets", string(body)},
-		http.StatusAccepted); err != nil {
+	if _, err := d.call(ctx, request{
+		key: key, method: http.MethodPut, path: "/api/v1/agents/" + id + "/secrets", body: string(body),
+	}, http.StatusAccepted); err != nil {
 		return Report{}, err
 	}
 	calls := 0

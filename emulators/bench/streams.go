@@ -21,7 +21,7 @@ const (
 // happens.
 func measureStreams(ctx context.Context, l *environment, d *deployment) (Report, error) {
 	dir, err := dataplane.BuildPackages(ctx, "agents.example/controlplane/functions/cmd/accounts",
-		"agents.example/controlplane/emulators/bench/helloget")
+		"agents.example/controlplane/emulators/bench/leastread")
 	if err != nil {
 		return Report{}, err
 	}
@@ -36,27 +36,32 @@ func measureStreams(ctx context.Context, l *environment, d *deployment) (Report,
 		all = append(all, slices.Repeat([]held{{"/api/v1/events/stream", key}}, n/waitOrganizations)...)
 	}
 	s := starter{deployment: d, dir: dir, logs: l.dir, key: d.key, host: l.host}
-	var ours, least [2]holding
-	measured := min(idleStreams, time.Duration(l.provisions)*time.Second)
-	for i, idle := range []time.Duration{0, measured} {
-		least[i], err = s.hold(ctx, coldStart{
-			binary: "helloget", target: "Hello", path: "/stream", env: []string{"DOCUMENT=events/none"},
+	both := func(idle time.Duration) (ours, least holding, err error) {
+		least, err = s.hold(ctx, coldStart{
+			binary: "leastread", target: "Hello", path: "/stream", env: []string{"DOCUMENT=events/none"},
 		}, slices.Repeat([]held{{path: "/stream"}}, n), idle)
 		if err != nil {
-			return Report{}, err
+			return ours, least, err
 		}
-		ours[i], err = s.hold(ctx, coldStart{
+		ours, err = s.hold(ctx, coldStart{
 			binary: "accounts", path: "/api/v1/events", env: unlimited(n),
 		}, all, idle)
-		if err != nil {
-			return Report{}, err
-		}
+		return ours, least, err
+	}
+	ours, least, err := both(0)
+	if err != nil {
+		return Report{}, err
+	}
+	measured := min(idleStreams, time.Duration(l.provisions)*time.Second)
+	oursIdle, leastIdle, err := both(measured)
+	if err != nil {
+		return Report{}, err
 	}
 	return Report{Rows: []Row{
-		memoryRow(n, "idle streams of events", ours[0], least[0]),
+		memoryRow(n, "idle streams of events", ours, least),
 		{
 			ID: "P18", What: fmt.Sprintf("%d idle streams of events for %s", n, measured),
-			Ours: milliseconds(ours[1].cpu), Limit: milliseconds(least[1].cpu), Unit: "ms of CPU", Most: streamCPU,
+			Ours: milliseconds(oursIdle.cpu), Limit: milliseconds(leastIdle.cpu), Unit: "ms of CPU", Most: streamCPU,
 			Timed: true, Note: "limit: functions-framework and handlers that write as many heartbeats",
 		},
 	}}, nil

@@ -25,16 +25,19 @@ type Tally struct {
 // times multiplies a tally.
 func (t Tally) times(n int64) Tally {
 	return Tally{
-		t.Calls * n, t.Listens * n, t.Reads * n, t.Writes * n, t.Deletes * n, t.Messages * n, t.MonitoringCalls * n,
-		t.Series * n, t.Requests * n,
+		Calls: t.Calls * n, Listens: t.Listens * n, Reads: t.Reads * n, Writes: t.Writes * n, Deletes: t.Deletes * n,
+		Messages: t.Messages * n, MonitoringCalls: t.MonitoringCalls * n, Series: t.Series * n,
+		Requests: t.Requests * n,
 	}
 }
 
 // plus adds two tallies.
 func (t Tally) plus(u Tally) Tally {
 	return Tally{
-		t.Calls + u.Calls, t.Listens + u.Listens, t.Reads + u.Reads, t.Writes + u.Writes, t.Deletes + u.Deletes,
-		t.Messages + u.Messages, t.MonitoringCalls + u.MonitoringCalls, t.Series + u.Series, t.Requests + u.Requests,
+		Calls: t.Calls + u.Calls, Listens: t.Listens + u.Listens, Reads: t.Reads + u.Reads,
+		Writes: t.Writes + u.Writes, Deletes: t.Deletes + u.Deletes, Messages: t.Messages + u.Messages,
+		MonitoringCalls: t.MonitoringCalls + u.MonitoringCalls, Series: t.Series + u.Series,
+		Requests: t.Requests + u.Requests,
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // all objects are applied and the worker waits for the pod. Its later look at the Ready pod is part of P8.
 func (p *pace) measureThroughput(ctx context.Context, agents int) (Row, error) {
 	var r rounds
-	var cpu [2]float64
+	var oursCPU, limitCPU float64
 	done := 0
 	for first := true; done < agents; first = false {
 		n := min(paceBatch, agents)
@@ -35,7 +35,7 @@ func (p *pace) measureThroughput(ctx context.Context, agents int) (Row, error) {
 		}
 		if !first { // the first batches warm up
 			r.add(milliseconds(worker.wall)/float64(n), milliseconds(loop.wall)/float64(n))
-			cpu[0], cpu[1] = cpu[0]+milliseconds(worker.cpu), cpu[1]+milliseconds(loop.cpu)
+			oursCPU, limitCPU = oursCPU+milliseconds(worker.cpu), limitCPU+milliseconds(loop.cpu)
 			done += n
 		}
 	}
@@ -43,7 +43,7 @@ func (p *pace) measureThroughput(ctx context.Context, agents int) (Row, error) {
 	row.ID, row.What = "P7", fmt.Sprintf("provisioning %d agents, %d concurrently", done, paceWorkers)
 	row.Unit, row.Most = "ms an agent", 1/0.85
 	row.Note = fmt.Sprintf("limit: client-go applies the same objects; CPU of this process, ours with the emulators "+
-		"of Firestore and Secret Manager: %.1f and %.1f ms", cpu[0]/float64(done), cpu[1]/float64(done))
+		"of Firestore and Secret Manager: %.1f and %.1f ms", oursCPU/float64(done), limitCPU/float64(done))
 	return row, err
 }
 

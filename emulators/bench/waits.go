@@ -35,7 +35,7 @@ const (
 // as many requests as an instance serves concurrently; here its limits are raised.
 func measureWaits(ctx context.Context, l *environment, d *deployment) (Report, error) {
 	dir, err := dataplane.BuildPackages(ctx, "agents.example/controlplane/functions/cmd/api",
-		"agents.example/controlplane/emulators/bench/helloget")
+		"agents.example/controlplane/emulators/bench/leastread")
 	if err != nil {
 		return Report{}, err
 	}
@@ -47,7 +47,7 @@ func measureWaits(ctx context.Context, l *environment, d *deployment) (Report, e
 	s := starter{deployment: d, dir: dir, logs: l.dir, key: d.key, host: l.host}
 	last := all[n-1].path // its organization has the key of s
 	least, err := s.hold(ctx, coldStart{
-		binary: "helloget", target: "Hello", path: "/",
+		binary: "leastread", target: "Hello", path: "/",
 		env: []string{"DOCUMENT=" + strings.TrimPrefix(last, "/api/v1/")},
 	}, slices.Repeat([]held{{path: "/wait"}}, n), 0)
 	if err != nil {

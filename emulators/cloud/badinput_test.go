@@ -89,7 +89,7 @@ func testInvalidInput(t *testing.T, d deployment) {
 		if !ok || r.Access == function.Public {
 			continue
 		}
-		good := ids{agent, agent, agent}.fill(r.Path)
+		good := ids{agent: agent, key: agent, operation: agent}.fill(r.Path)
 		var requests []badRequest
 		for _, p := range o.Parameters {
 			requests = append(requests, parameterRequests(r, p.In, p.Name, api.resolve(p.Schema), good)...)
@@ -137,8 +137,8 @@ func parameterRequests(r function.Route, in, name string, s fieldSchema, good st
 	add := func(what, path, loc string) {
 		requests = append(requests,
 			badRequest{
-				fmt.Sprintf("%s: %s in the %s's %s", r.Name, what, in, name), r.Method, path,
-				samples()[r.Name], loc,
+				name: fmt.Sprintf("%s: %s in the %s's %s", r.Name, what, in, name), method: r.Method, path: path,
+				body: samples()[r.Name], loc: loc,
 			})
 	}
 	loc := fmt.Sprintf("[%s %s]", in, name)
@@ -177,7 +177,9 @@ func (api apiDescription) bodyRequests(r function.Route, body fieldSchema, good 
 	}
 	var requests []badRequest
 	add := func(what, text, loc string) {
-		requests = append(requests, badRequest{r.Name + ": " + what, r.Method, good, text, loc})
+		requests = append(requests, badRequest{
+			name: r.Name + ": " + what, method: r.Method, path: good, body: text, loc: loc,
+		})
 	}
 	for _, text := range []string{"[]", "1", `"x"`, "{", "\xff", "{} {}", strings.Repeat("[", 50_000), `{"a":` +
 		strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000) + "}"} {

@@ -20,16 +20,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"agents.example/controlplane/emulators/cloud"
+	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/emulators/dataplane"
 	"agents.example/controlplane/emulators/node"
-	"agents.example/controlplane/emulators/nodetest"
 )
 
 // startOnNode starts a cloud whose agents run the probe as containers. Where runc is not installed, gVisor runs all
 // agents.
 func startOnNode(t *testing.T) deployment {
 	t.Helper()
-	nodetest.Require(t)
+	clustertest.RequireNode(t)
 	programs, err := dataplane.BuildImagePackages(t.Context(),
 		"agents.example/controlplane/emulators/node/testdata/probe")
 	if err != nil {
@@ -37,7 +37,7 @@ func startOnNode(t *testing.T) deployment {
 	}
 	runc, _ := exec.LookPath("runc")
 	return start(t, false, func(o *cloud.Options) {
-		o.Dir, o.Binaries = nodetest.Dir(t), ""
+		o.Dir, o.Binaries = clustertest.NodeDir(t), ""
 		o.Node = &cloud.NodeOptions{
 			AgentImage: &node.Image{Program: filepath.Join(programs, "probe")}, Runc: runc,
 		}
@@ -65,7 +65,7 @@ func testTwentyAgents(t *testing.T, d deployment) {
 // testProbe runs an agent in a runtime until it is deleted.
 func testProbe(t *testing.T, d deployment, runtime string) {
 	if runtime == "runc" {
-		nodetest.Runc(t)
+		clustertest.Runc(t)
 	}
 	a := d.probe(t, runtime)
 	t.Run("the process has the pod's security context", a.testSecurityContext)
@@ -90,7 +90,7 @@ func (d deployment) probe(t *testing.T, runtime string) probed {
 		d.must(t, http.StatusOK, http.MethodPost, "/agents/"+h.id+"/migrate-sandbox", `{"enabled": true}`)
 		d.await(t, h.id, "sandboxed", func(a answer) bool { return a.body["dashboard_warming"] == false })
 	}
-	return probed{d, h, runtime}
+	return probed{deployment: d, hosted: h, runtime: runtime}
 }
 
 // ask calls the probe's API, and decodes what it answers.
@@ -176,16 +176,16 @@ func (p probed) testConnections(t *testing.T) {
 		what, address string
 		allowed       bool
 	}{
-		{"the internet", "203.0.113.10:80", true},
-		{"the control plane's API", "control-plane.example:80", true},
-		{"the resolver of names", "169.254.20.10:53", true},
-		{"another port of the resolver's address", "169.254.20.10:10250", false},
-		{"the metadata server", "169.254.169.254:80", false},
-		{"a host of the VPC", "10.99.0.10:80", false},
-		{"the API server", "10.96.0.1:443", false},
-		{"the kubelet", "10.77.255.1:10250", false},
-		{"the front of another agent", neighbor + ":8080", false},
-		{"the container of another agent", neighbor + ":3000", false},
+		{what: "the internet", address: "203.0.113.10:80", allowed: true},
+		{what: "the control plane's API", address: "control-plane.example:80", allowed: true},
+		{what: "the resolver of names", address: "169.254.20.10:53", allowed: true},
+		{what: "another port of the resolver's address", address: "169.254.20.10:10250"},
+		{what: "the metadata server", address: "169.254.169.254:80"},
+		{what: "a host of the VPC", address: "10.99.0.10:80"},
+		{what: "the API server", address: "10.96.0.1:443"},
+		{what: "the kubelet", address: "10.77.255.1:10250"},
+		{what: "the front of another agent", address: neighbor + ":8080"},
+		{what: "the container of another agent", address: neighbor + ":3000"},
 	}
 	results := make([]string, len(rows))
 	var dials sync.WaitGroup
@@ -204,11 +204,11 @@ func (p probed) testConnections(t *testing.T) {
 		check("the agent", row.what+" "+row.address, got.Error, row.allowed)
 	}
 	sources := []struct{ what, address, port string }{
-		{"Google's front end", "35.191.0.10", "8080"},
-		{"Google's front end", "35.191.0.10", "3000"},
-		{"the internet", "203.0.113.10", "8080"},
-		{"a host of the VPC", "10.99.0.10", "8080"},
-		{"a host of the VPC", "10.99.0.10", "9091"},
+		{what: "Google's front end", address: "35.191.0.10", port: "8080"},
+		{what: "Google's front end", address: "35.191.0.10", port: "3000"},
+		{what: "the internet", address: "203.0.113.10", port: "8080"},
+		{what: "a host of the VPC", address: "10.99.0.10", port: "8080"},
+		{what: "a host of the VPC", address: "10.99.0.10", port: "9091"},
 	}
 	errs := make([]error, len(sources))
 	for i, row := range sources {

@@ -28,20 +28,26 @@ type chapter struct {
 func chapters() []chapter {
 	return []chapter{
 		{
-			"create", http.MethodPost, "/api/v1/agents",
-			`{"name": "survivor", "resource_plan": "hobby", "env_vars": {"TOKEN": "first"}}`,
-			http.StatusCreated, awaitCreation, checkCreation,
+			name: "create", method: http.MethodPost, path: "/api/v1/agents",
+			body:   `{"name": "survivor", "resource_plan": "hobby", "env_vars": {"TOKEN": "first"}}`,
+			status: http.StatusCreated, await: awaitCreation, check: checkCreation,
 		},
 		{
-			"set", http.MethodPut, "/agents/ID/secrets", `{"secrets": {"TOKEN": "second"}}`,
-			http.StatusAccepted, awaitOperations, checkSecret,
+			name: "set", method: http.MethodPut, path: "/agents/ID/secrets", body: `{"secrets": {"TOKEN": "second"}}`,
+			status: http.StatusAccepted, await: awaitOperations, check: checkSecret,
 		},
 		{
-			"rotate", http.MethodPost, "/agents/ID/credentials/rotate", "",
-			http.StatusOK, awaitOperations, checkRotation,
+			name: "rotate", method: http.MethodPost, path: "/agents/ID/credentials/rotate",
+			status: http.StatusOK, await: awaitOperations, check: checkRotation,
 		},
-		{"stop", http.MethodPost, "/agents/ID/stop", "", http.StatusOK, awaitStop, checkStop},
-		{"delete", http.MethodDelete, "/agents/ID", "", http.StatusAccepted, awaitDeletion, checkDeletion},
+		{
+			name: "stop", method: http.MethodPost, path: "/agents/ID/stop", status: http.StatusOK, await: awaitStop,
+			check: checkStop,
+		},
+		{
+			name: "delete", method: http.MethodDelete, path: "/agents/ID", status: http.StatusAccepted,
+			await: awaitDeletion, check: checkDeletion,
+		},
 	}
 }
 

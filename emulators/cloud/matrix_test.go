@@ -29,7 +29,7 @@ func samples() map[string]string {
 func matrix(t *testing.T, w deployment) {
 	bodies := samples()
 	for _, r := range functions.Routes(functions.Dependencies{}) {
-		path := ids{unknownID, unknownID, unknownID}.fill(r.Path)
+		path := ids{agent: unknownID, key: unknownID, operation: unknownID}.fill(r.Path)
 		want := func(a answer, who string, status int) {
 			t.Helper()
 			if a.status != status {

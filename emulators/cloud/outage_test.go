@@ -187,7 +187,7 @@ func (s *scene) checkRefusals(t *testing.T) {
 		}
 		for who, token := range callers {
 			calls.Go(func() {
-				path := ids{s.bystander, unknownID, unknownID}.fill(r.Path)
+				path := ids{agent: s.bystander, key: unknownID, operation: unknownID}.fill(r.Path)
 				a := s.call(t, token, r.Method, path, bodies[r.Name])
 				if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
 					t.Errorf("%s by %s without the database: got %d %s, want 503 with Retry-After", r.Name, who,

@@ -77,7 +77,7 @@ func (c *Cloud) startFirestore(ctx context.Context) (part, error) {
 		return part{}, err
 	}
 	c.Ready.FirestoreEmulatorHost = e.Host
-	return part{"Firestore", e.Host + " (" + e.Kind + ")", e.Close, e.Done()}, nil
+	return part{name: "Firestore", where: e.Host + " (" + e.Kind + ")", close: e.Close, done: e.Done()}, nil
 }
 
 func (c *Cloud) startPubSub(ctx context.Context) (part, error) {
@@ -88,7 +88,7 @@ func (c *Cloud) startPubSub(ctx context.Context) (part, error) {
 		return part{}, err
 	}
 	c.Ready.PubSubEmulatorHost = e.Host
-	return part{"Pub/Sub", e.Host + " (" + e.Kind + ")", e.Close, e.Done()}, nil
+	return part{name: "Pub/Sub", where: e.Host + " (" + e.Kind + ")", close: e.Close, done: e.Done()}, nil
 }
 
 func (c *Cloud) startCluster(ctx context.Context) (part, error) {
@@ -119,7 +119,7 @@ func (c *Cloud) startCluster(ctx context.Context) (part, error) {
 		return part{}, err
 	}
 	c.cluster, c.Ready.Kubeconfig = k, k.Kubeconfig
-	return part{"Kubernetes", where, k.Close, k.Done()}, nil
+	return part{name: "Kubernetes", where: where, close: k.Close, done: k.Done()}, nil
 }
 
 func (c *Cloud) startIssuer(ctx context.Context) (part, error) {
@@ -174,7 +174,7 @@ func (c *Cloud) startStripe(ctx context.Context) (part, error) {
 	}
 	s.Notify(c.Ready.BaseURL + "/api/v1/billing/webhooks/stripe")
 	c.Stripe, c.Ready.StripeWebhookSecret = s, s.WebhookSecret
-	return part{"Stripe", s.URL, s.Close, s.Done()}, nil
+	return part{name: "Stripe", where: s.URL, close: s.Close, done: s.Done()}, nil
 }
 
 // measureEvery is the interval of measurements. In a real cluster it is a minute.

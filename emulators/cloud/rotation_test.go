@@ -20,8 +20,8 @@ func (d deployment) revealCredentials(t *testing.T, id string) credentials {
 	a := d.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/credentials/reveal", "")
 	text := func(name string) string { s, _ := a.body[name].(string); return s }
 	return credentials{
-		text("dashboard_username"), text("dashboard_password"), text("tenant_api_key"), a.body["credential_version"],
-		a.body["rotation_pending"],
+		user: text("dashboard_username"), password: text("dashboard_password"), key: text("tenant_api_key"),
+		version: a.body["credential_version"], pending: a.body["rotation_pending"],
 	}
 }
 

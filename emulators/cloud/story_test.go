@@ -163,15 +163,21 @@ func checkAgentCredentials(t *testing.T, d deployment, a answer) {
 		authenticate func(*http.Request)
 		want         int
 	}{
-		"dashboard": {dashboard, func(r *http.Request) { r.SetBasicAuth(user, password) }, http.StatusOK},
-		"dashboard, wrong password": {
-			dashboard, func(r *http.Request) { r.SetBasicAuth(user, "wrong") },
-			http.StatusUnauthorized,
+		"dashboard": {
+			url: dashboard, authenticate: func(r *http.Request) { r.SetBasicAuth(user, password) }, want: http.StatusOK,
 		},
-		"API": {api + "/models", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+key) }, http.StatusOK},
+		"dashboard, wrong password": {
+			url: dashboard, authenticate: func(r *http.Request) { r.SetBasicAuth(user, "wrong") },
+			want: http.StatusUnauthorized,
+		},
+		"API": {
+			url: api + "/models", authenticate: func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+key) },
+			want: http.StatusOK,
+		},
 		"API, key of the control plane": {
-			api + "/models", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+d.Ready.APIKey) },
-			http.StatusUnauthorized,
+			url:          api + "/models",
+			authenticate: func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+d.Ready.APIKey) },
+			want:         http.StatusUnauthorized,
 		},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, test.url, nil)

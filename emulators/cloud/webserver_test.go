@@ -74,7 +74,7 @@ func (d deployment) host(t *testing.T, body string) hosted {
 	a := d.awaitStatus(t, id, "running")
 	dashboard, _ := a.body["dashboard_url"].(string)
 	api, _ := a.body["api_url"].(string)
-	return hosted{id, dashboard, api, d.revealCredentials(t, id)}
+	return hosted{id: id, dashboard: dashboard, api: api, credentials: d.revealCredentials(t, id)}
 }
 
 // signIn adds the credentials of the dashboard to a request.
@@ -108,13 +108,16 @@ func testWebServerAuthentication(t *testing.T, d deployment) {
 		as        func(*http.Request)
 		want      int
 	}{
-		{"dashboard", h.dashboard, h.signIn, http.StatusOK},
-		{"dashboard without credentials", h.dashboard, anonymous, http.StatusUnauthorized},
-		{"dashboard with the API's key", h.dashboard, h.useKey, http.StatusUnauthorized},
-		{"API", h.api + "/models", h.useKey, http.StatusOK},
-		{"API without credentials", h.api + "/models", anonymous, http.StatusUnauthorized},
-		{"API with the dashboard's credentials", h.api + "/models", h.signIn, http.StatusUnauthorized},
-		{"check of credentials", h.dashboard + "auth/check", h.signIn, http.StatusNoContent},
+		{what: "dashboard", url: h.dashboard, as: h.signIn, want: http.StatusOK},
+		{what: "dashboard without credentials", url: h.dashboard, as: anonymous, want: http.StatusUnauthorized},
+		{what: "dashboard with the API's key", url: h.dashboard, as: h.useKey, want: http.StatusUnauthorized},
+		{what: "API", url: h.api + "/models", as: h.useKey, want: http.StatusOK},
+		{what: "API without credentials", url: h.api + "/models", as: anonymous, want: http.StatusUnauthorized},
+		{
+			what: "API with the dashboard's credentials", url: h.api + "/models", as: h.signIn,
+			want: http.StatusUnauthorized,
+		},
+		{what: "check of credentials", url: h.dashboard + "auth/check", as: h.signIn, want: http.StatusNoContent},
 	} {
 		status, _ := d.get(t, row.url, row.as)
 		checkEqual(t, "status of the "+row.what, status, row.want)

@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"agents.example/controlplane/emulators/cluster/bootstrap"
-	"agents.example/controlplane/emulators/cluster/kubeconfig"
 	"agents.example/controlplane/emulators/cluster/pki"
 	"agents.example/controlplane/emulators/kubeclient"
 	"agents.example/controlplane/emulators/kubernetesemu"
@@ -121,7 +120,7 @@ func listenLoopback(ctx context.Context, addr string) (*net.TCPListener, error) 
 // connect writes the administrator's kubeconfig and makes a client of it.
 func (s *starting) connect() error {
 	s.kubeconfig = filepath.Join(s.dir, "kubeconfig")
-	k, err := kubeconfig.Write(s.kubeconfig, kubeconfig.Access{
+	k, err := pki.WriteKubeconfig(s.kubeconfig, pki.Access{
 		Server: "https://" + s.listener.Addr().String(), CA: s.certificates.CA,
 		ClientCert: s.certificates.AdminCert, ClientKey: s.certificates.AdminKey,
 	})

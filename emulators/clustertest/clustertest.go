@@ -3,7 +3,8 @@
 // Package clustertest starts a local Kubernetes cluster for tests: one for a test, or one that a package shares.
 //
 // The control plane is the embedded one, and in the full tier of tests the real one, whose build never uses up a test's
-// time. Tests with a cluster skip with -short. The package does not call the cluster.
+// time. Only that one can have a real node. Tests with a cluster skip with -short. The package does not call the
+// cluster.
 package clustertest
 
 import (

@@ -1,5 +1,5 @@
-// Package command has what the programs of the local cloud have in common as commands: signals, flags and a log. It
-// does not know what they do.
+// Package command has what the programs of the local cloud have in common as commands: signals, flags, a log and the
+// progress on a terminal. It does not know what they do.
 package command
 
 import (

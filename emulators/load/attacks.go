@@ -131,7 +131,7 @@ func (a *attacker) badTokens(ctx context.Context) {
 	const unsigned = "eyJhbGciOiJSUzI1NiIsImtpZCI6InVua25vd24ifQ.eyJzdWIiOiJ4In0.AAAA"
 	a.hold(ctx, connections/10, tokenRate, func(ctx context.Context, i int) {
 		tokens := []string{"so_bad", apikey.Generate(), unsigned}
-		a.try(ctx, call{tokens[i%len(tokens)], http.MethodGet, "/api/v1/me", "", ""})
+		a.try(ctx, call{token: tokens[i%len(tokens)], method: http.MethodGet, path: "/api/v1/me"})
 	})
 }
 
@@ -143,7 +143,7 @@ func (a *attacker) secretWrites(ctx context.Context) {
 			pairs = append(pairs, fmt.Sprintf(`"K%d": "%s"`, k, uuid.NewString()))
 		}
 		body := `{"secrets": {` + strings.Join(pairs, ", ") + `}}`
-		a.try(ctx, call{a.token(i), http.MethodPut, agentPath(a.stopped) + "/secrets", body, ""})
+		a.try(ctx, call{token: a.token(i), method: http.MethodPut, path: agentPath(a.stopped) + "/secrets", body: body})
 	})
 }
 
@@ -153,21 +153,21 @@ func (a *attacker) token(i int) string { return []string{a.key, a.session}[i%2] 
 // longWaits waits for an agent that does not settle.
 func (a *attacker) longWaits(ctx context.Context) {
 	a.hold(ctx, connections, waitRate, func(ctx context.Context, i int) {
-		a.try(ctx, call{a.token(i), http.MethodGet, agentPath(a.held) + "?wait=55", "", ""})
+		a.try(ctx, call{token: a.token(i), method: http.MethodGet, path: agentPath(a.held) + "?wait=55"})
 	})
 }
 
 // randomIDs reads agents that do not exist.
 func (a *attacker) randomIDs(ctx context.Context) {
 	a.hold(ctx, connections/10, readRate, func(ctx context.Context, i int) {
-		a.try(ctx, call{a.token(i), http.MethodGet, agentPath(uuid.NewString()), "", ""})
+		a.try(ctx, call{token: a.token(i), method: http.MethodGet, path: agentPath(uuid.NewString())})
 	})
 }
 
 // logFollows follows the log of an agent.
 func (a *attacker) logFollows(ctx context.Context) {
 	a.hold(ctx, connections, waitRate, func(ctx context.Context, i int) {
-		a.try(ctx, call{a.token(i), http.MethodGet, agentPath(a.running) + "/logs?follow=true", "", ""})
+		a.try(ctx, call{token: a.token(i), method: http.MethodGet, path: agentPath(a.running) + "/logs?follow=true"})
 	})
 }
 
@@ -179,6 +179,6 @@ func (a *attacker) largeBodies(ctx context.Context) {
 	body := `{"name": "` + strings.Repeat("x", largeBody) + `", "resource_plan": "hobby"}`
 	a.hold(ctx, connections/10, largeBodyRate, func(ctx context.Context, i int) {
 		token := []string{a.key, a.session, ""}[i%3]
-		a.try(ctx, call{token, http.MethodPost, "/api/v1/agents", body, ""})
+		a.try(ctx, call{token: token, method: http.MethodPost, path: "/api/v1/agents", body: body})
 	})
 }

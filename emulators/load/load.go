@@ -114,7 +114,7 @@ func (r *runner) measureOnce(ctx context.Context, a attack) (Row, error) {
 			name  string
 			into  *tally
 			score *score
-		}{{"without", without, nil}, {"with", with, hits}} {
+		}{{name: "without", into: without}, {name: "with", into: with, score: hits}} {
 			before := arm.into.stats()
 			if err := r.phase(ctx, a, arm.into, arm.score); err != nil {
 				return Row{}, err

@@ -19,16 +19,19 @@ type operation struct {
 // operations is the mix: about eight requests a second in each organization, half of them with a session.
 func operations() []operation {
 	return []operation{
-		{"poll", 400 * time.Millisecond, (*goodClient).poll},
-		{"get", 700 * time.Millisecond, (*goodClient).get},
-		{"list", time.Second, read("list", "/api/v1/agents")},
-		{"metrics", 1100 * time.Millisecond, (*goodClient).metrics},
-		{"me", 1300 * time.Millisecond, read("me", "/api/v1/me")},
-		{"organization", 1700 * time.Millisecond, read("organization", "/api/v1/organizations/current")},
-		{"secrets", 1900 * time.Millisecond, (*goodClient).listSecrets},
-		{"patch", 3 * time.Second, (*goodClient).rename},
-		{"put secret", 5 * time.Second, (*goodClient).putSecret},
-		{start, 16 * time.Second, (*goodClient).startAndDelete},
+		{kind: "poll", every: 400 * time.Millisecond, run: (*goodClient).poll},
+		{kind: "get", every: 700 * time.Millisecond, run: (*goodClient).get},
+		{kind: "list", every: time.Second, run: read("list", "/api/v1/agents")},
+		{kind: "metrics", every: 1100 * time.Millisecond, run: (*goodClient).metrics},
+		{kind: "me", every: 1300 * time.Millisecond, run: read("me", "/api/v1/me")},
+		{
+			kind: "organization", every: 1700 * time.Millisecond,
+			run: read("organization", "/api/v1/organizations/current"),
+		},
+		{kind: "secrets", every: 1900 * time.Millisecond, run: (*goodClient).listSecrets},
+		{kind: "patch", every: 3 * time.Second, run: (*goodClient).rename},
+		{kind: "put secret", every: 5 * time.Second, run: (*goodClient).putSecret},
+		{kind: start, every: 16 * time.Second, run: (*goodClient).startAndDelete},
 	}
 }
 
@@ -102,13 +105,13 @@ func (s *goodClient) do(ctx context.Context, kind string, r call, want ...int) (
 
 func read(kind, path string) func(*goodClient, context.Context) {
 	return func(s *goodClient, ctx context.Context) {
-		s.do(ctx, kind, call{s.session, http.MethodGet, path, "", ""}, http.StatusOK)
+		s.do(ctx, kind, call{token: s.session, method: http.MethodGet, path: path}, http.StatusOK)
 	}
 }
 
 // poll reads an agent with its entity tag.
 func (s *goodClient) poll(ctx context.Context) {
-	r := call{s.key, http.MethodGet, agentPath(s.running), "", ""}
+	r := call{token: s.key, method: http.MethodGet, path: agentPath(s.running)}
 	if etag := s.etag.Load(); etag != nil {
 		r.etag = *etag
 	}
@@ -118,34 +121,42 @@ func (s *goodClient) poll(ctx context.Context) {
 }
 
 func (s *goodClient) get(ctx context.Context) {
-	s.do(ctx, "get", call{s.session, http.MethodGet, agentPath(s.running), "", ""}, http.StatusOK)
+	s.do(ctx, "get", call{token: s.session, method: http.MethodGet, path: agentPath(s.running)}, http.StatusOK)
 }
 
 func (s *goodClient) metrics(ctx context.Context) {
-	s.do(ctx, "metrics", call{s.key, http.MethodGet, agentPath(s.running) + "/metrics", "", ""}, http.StatusOK)
+	s.do(ctx, "metrics", call{
+		token: s.key, method: http.MethodGet, path: agentPath(s.running) + "/metrics",
+	}, http.StatusOK)
 }
 
 func (s *goodClient) listSecrets(ctx context.Context) {
-	s.do(ctx, "secrets", call{s.key, http.MethodGet, agentPath(s.stopped) + "/secrets", "", ""}, http.StatusOK)
+	s.do(ctx, "secrets", call{
+		token: s.key, method: http.MethodGet, path: agentPath(s.stopped) + "/secrets",
+	}, http.StatusOK)
 }
 
 func (s *goodClient) rename(ctx context.Context) {
 	body := fmt.Sprintf(`{"name": "load %d"}`, s.count.Add(1))
-	s.do(ctx, "patch", call{s.key, http.MethodPatch, agentPath(s.running), body, ""}, http.StatusOK)
+	s.do(ctx, "patch", call{
+		token: s.key, method: http.MethodPatch, path: agentPath(s.running), body: body,
+	}, http.StatusOK)
 }
 
 // putSecret writes one of ten secrets of the agent that is stopped, because a write restarts a running one.
 func (s *goodClient) putSecret(ctx context.Context) {
 	n := s.count.Add(1)
 	body := fmt.Sprintf(`{"secrets": {"KEY_%d": "value %d"}}`, n%10, n)
-	r := call{s.key, http.MethodPut, agentPath(s.stopped) + "/secrets", body, ""}
+	r := call{token: s.key, method: http.MethodPut, path: agentPath(s.stopped) + "/secrets", body: body}
 	s.do(ctx, "put secret", r, http.StatusAccepted)
 }
 
 // startAndDelete creates an agent, waits until it runs and deletes it.
 func (s *goodClient) startAndDelete(ctx context.Context) {
 	began := time.Now()
-	a, ok := s.do(ctx, "create", call{s.key, http.MethodPost, "/api/v1/agents", newAgent, ""}, http.StatusCreated)
+	a, ok := s.do(ctx, "create", call{
+		token: s.key, method: http.MethodPost, path: "/api/v1/agents", body: newAgent,
+	}, http.StatusCreated)
 	if !ok {
 		return
 	}
@@ -161,7 +172,7 @@ func (s *goodClient) startAndDelete(ctx context.Context) {
 	}
 	o.took = time.Since(began)
 	s.record(o)
-	_, ok = s.do(ctx, "delete", call{s.key, http.MethodDelete, agentPath(id), "", ""}, http.StatusAccepted)
+	_, ok = s.do(ctx, "delete", call{token: s.key, method: http.MethodDelete, path: agentPath(id)}, http.StatusAccepted)
 	if !ok {
 		s.leave(id)
 	}

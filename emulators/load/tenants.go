@@ -68,7 +68,8 @@ func (r *runner) addTenant(ctx context.Context, t *tenant) (err error) {
 	if t.stopped, err = c.startAgent(ctx, t); err != nil {
 		return err
 	}
-	if err := c.expect(ctx, call{t.key, http.MethodPost, agentPath(t.stopped) + "/stop", "", ""}); err != nil {
+	stop := call{token: t.key, method: http.MethodPost, path: agentPath(t.stopped) + "/stop"}
+	if err := c.expect(ctx, stop); err != nil {
 		return err
 	}
 	if t != r.hostile {
@@ -97,7 +98,7 @@ func (r *runner) holdAgent(ctx context.Context, c *apiClient, t *tenant) (err er
 	if err != nil {
 		return err
 	}
-	return c.expect(ctx, call{t.key, http.MethodDelete, agentPath(t.held), "", ""})
+	return c.expect(ctx, call{token: t.key, method: http.MethodDelete, path: agentPath(t.held)})
 }
 
 func agentPath(id string) string { return "/api/v1/agents/" + id }
@@ -116,7 +117,7 @@ const newAgent = `{"name": "load", "resource_plan": "hobby", "env_vars": {"SAMPL
 
 // startAgent creates an agent and waits until it runs.
 func (c *apiClient) startAgent(ctx context.Context, t *tenant) (id string, err error) {
-	a, err := c.send(ctx, call{t.key, http.MethodPost, "/api/v1/agents", newAgent, ""})
+	a, err := c.send(ctx, call{token: t.key, method: http.MethodPost, path: "/api/v1/agents", body: newAgent})
 	if err != nil {
 		return "", err
 	}
@@ -143,7 +144,7 @@ const waitPause = 250 * time.Millisecond
 // awaitRunning waits until an agent runs. The API may answer earlier.
 func (c *apiClient) awaitRunning(ctx context.Context, t *tenant, id string) error {
 	for {
-		a, err := c.send(ctx, call{t.key, http.MethodGet, agentPath(id) + "?wait=20", "", ""})
+		a, err := c.send(ctx, call{token: t.key, method: http.MethodGet, path: agentPath(id) + "?wait=20"})
 		if err != nil {
 			return err
 		}
@@ -179,7 +180,7 @@ func (r *runner) removeLeftovers(ctx context.Context) {
 		t.leftovers = nil
 		t.mu.Unlock()
 		for _, id := range left {
-			if c.expect(ctx, call{t.key, http.MethodDelete, agentPath(id), "", ""}) != nil {
+			if c.expect(ctx, call{token: t.key, method: http.MethodDelete, path: agentPath(id)}) != nil {
 				t.leave(id)
 			}
 		}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"agents.example/controlplane/emulators/terminal"
+	"agents.example/controlplane/emulators/command"
 	"agents.example/controlplane/shared/client"
 )
 
@@ -22,7 +22,7 @@ import (
 type demo struct {
 	client *client.Client
 	agents *http.Client // resolves the agents' hostnames
-	out    *terminal.Terminal
+	out    *command.Terminal
 }
 
 // A demo that takes longer than demoTimeout has failed.
@@ -52,9 +52,9 @@ func (d demo) run(ctx context.Context) (id string, err error) {
 
 // showProgress shows the provisioning stages.
 func (d demo) showProgress(a *client.Agent) {
-	rows := make([]terminal.Row, len(a.Config.ProvisioningStages))
+	rows := make([]command.Row, len(a.Config.ProvisioningStages))
 	for i, s := range a.Config.ProvisioningStages {
-		rows[i] = terminal.Row{Name: string(s.Name), Status: string(s.Status), Detail: text(s.Message)}
+		rows[i] = command.Row{Name: string(s.Name), Status: string(s.Status), Detail: text(s.Message)}
 		if s.StartedAt != nil && s.FinishedAt != nil && s.Message == nil {
 			rows[i].Detail = s.FinishedAt.Sub(*s.StartedAt).Round(time.Millisecond).String()
 		}

@@ -14,7 +14,6 @@ import (
 	"agents.example/controlplane/emulators/command"
 	"agents.example/controlplane/emulators/gcloud"
 	"agents.example/controlplane/emulators/node"
-	"agents.example/controlplane/emulators/terminal"
 	"agents.example/controlplane/shared/client"
 )
 
@@ -101,7 +100,7 @@ func up(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	out := terminal.New(os.Stdout)
+	out := command.NewTerminal(os.Stdout)
 	began := time.Now()
 	out.Line("Starting the local cloud (logs: %s)", dir)
 	c, err := cloud.Start(ctx, cloud.Options{
@@ -131,7 +130,7 @@ func up(ctx context.Context, args []string) (err error) {
 
 // present prints the link to the console of a running cloud and runs the demo. Unless it runs once, it stays
 // until ctx ends or a part of the cloud dies.
-func present(ctx context.Context, s settings, c *cloud.Cloud, out *terminal.Terminal) error {
+func present(ctx context.Context, s settings, c *cloud.Cloud, out *command.Terminal) error {
 	console := c.Issuer.Ticket(c.Ready.Admin(), c.Ready.ConsoleURL())
 	if !s.once {
 		printConsole(out, console)
@@ -175,7 +174,7 @@ func writeReadyFiles(s settings, facts cloud.Ready) error {
 }
 
 // printConsole prints where to begin, before the demo.
-func printConsole(out *terminal.Terminal, link string) {
+func printConsole(out *command.Terminal, link string) {
 	out.Line("")
 	out.Line("Console: %s", link)
 	out.Line("The link signs you in as an admin. It works once, within 10 minutes.")
@@ -185,7 +184,7 @@ func printConsole(out *terminal.Terminal, link string) {
 
 // printHelp prints how to use the running cloud. It repeats the link to the console, which is above the progress of the
 // demo.
-func printHelp(out *terminal.Terminal, r cloud.Ready, id, dashboard, console string) {
+func printHelp(out *command.Terminal, r cloud.Ready, id, dashboard, console string) {
 	out.Line("")
 	out.Line("Open the agent's dashboard in a browser. The link works once, within 60 s.")
 	out.Line("For a new one: go run ./emulators open")

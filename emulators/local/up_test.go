@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"agents.example/controlplane/emulators/cloud"
+	"agents.example/controlplane/emulators/command"
 	"agents.example/controlplane/emulators/issuer"
-	"agents.example/controlplane/emulators/terminal"
 )
 
 // printed returns the lines that the command prints about a cloud whose service is given, and its error. It stops the
@@ -39,7 +39,7 @@ func printed(t *testing.T, service http.Handler) ([]string, error) {
 			BaseURL: server.URL, OrganizationID: "org_1", Issuer: strings.TrimSuffix(identity.URL(), "/"),
 		}
 		c := &cloud.Cloud{Ready: ready, Issuer: identity, Client: server.Client()}
-		ended <- present(ctx, settings{}, c, terminal.New(write))
+		ended <- present(ctx, settings{}, c, command.NewTerminal(write))
 		_ = write.Close() // the reader then ends
 	}()
 	var lines []string

@@ -14,7 +14,6 @@ import (
 	"agents.example/controlplane/emulators/gcloud"
 	"agents.example/controlplane/emulators/load"
 	"agents.example/controlplane/emulators/node"
-	"agents.example/controlplane/emulators/terminal"
 )
 
 // The values of the flag -node.
@@ -37,7 +36,7 @@ func measureNode(ctx context.Context, dir string) error {
 	}
 	runc, _ := exec.LookPath("runc") // empty where it is not installed
 	all, err := load.MeasureNodes(ctx, load.NodeOptions{
-		Dir: dir, Runc: runc, Agents: nodeAgents, Progress: terminal.New(os.Stdout),
+		Dir: dir, Runc: runc, Agents: nodeAgents, Progress: command.NewTerminal(os.Stdout),
 	})
 	if err = errors.Join(err, logs.Close()); err != nil {
 		return err
@@ -79,7 +78,7 @@ func countCosts(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	out := terminal.New(os.Stdout)
+	out := command.NewTerminal(os.Stdout)
 	out.Line("Counting what operations cost (logs: %s)", dir)
 	report, err := bench.Run(ctx, bench.Options{
 		Dir: dir, Emulators: emulators, AttachFirestore: os.Getenv("FIRESTORE_EMULATOR_HOST"), Agents: *agents,

@@ -10,7 +10,6 @@ import (
 	"agents.example/controlplane/emulators/command"
 	"agents.example/controlplane/emulators/gcloud"
 	"agents.example/controlplane/emulators/load"
-	"agents.example/controlplane/emulators/terminal"
 )
 
 // measureLoad measures what hostile clients take from others and prints it.
@@ -42,7 +41,7 @@ func measureLoad(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	out := terminal.New(os.Stdout)
+	out := command.NewTerminal(os.Stdout)
 	out.Line("Measuring the effect of hostile clients (logs: %s)", o.Dir)
 	o.Progress = out
 	report, err := load.Run(ctx, o)

@@ -31,7 +31,6 @@ import (
 	"agents.example/controlplane/emulators/dataplane"
 	"agents.example/controlplane/emulators/kubeclient"
 	"agents.example/controlplane/emulators/node"
-	"agents.example/controlplane/emulators/nodetest"
 )
 
 // parentVariable makes the test binary start a cluster with a node below the directory that it names, and wait until it
@@ -79,7 +78,7 @@ const (
 
 func start(t *testing.T) fixture {
 	t.Helper()
-	nodetest.Require(t)
+	clustertest.RequireNode(t)
 	programs, err := dataplane.BuildImagePackages(t.Context(),
 		"agents.example/controlplane/emulators/node/testdata/probe")
 	if err != nil {
@@ -90,7 +89,7 @@ func start(t *testing.T) fixture {
 		t.Fatal(err)
 	}
 	runc, _ := exec.LookPath("runc")
-	c, n := nodetest.Start(t, node.Options{Runc: runc, Images: map[string]node.Image{
+	c, n := clustertest.StartNode(t, node.Options{Runc: runc, Images: map[string]node.Image{
 		probeImage: {Program: filepath.Join(programs, "probe")}, platformImage: {Programs: platform},
 	}})
 	return fixture{n, clustertest.Config(t, c.Kubeconfig), clustertest.Client(t, c.Kubeconfig)}
@@ -171,8 +170,8 @@ func startParent(t *testing.T, dir string) (kubeconfig string, kill func()) {
 // TestNode_LeavesNothing kills the process that started a node. The host was not changed while the node ran, and
 // nothing of the node is left.
 func TestNode_LeavesNothing(t *testing.T) {
-	nodetest.Require(t)
-	dir := nodetest.Dir(t)
+	clustertest.RequireNode(t)
+	dir := clustertest.NodeDir(t)
 	before := host(t)
 	_, kill := startParent(t, dir)
 	checkHost(t, "while the node runs", before)
@@ -301,7 +300,7 @@ func (f fixture) testRuntimes(t *testing.T) {
 		t.Run(runtime, func(t *testing.T) {
 			t.Parallel()
 			if runtime == "runc" {
-				nodetest.Runc(t)
+				clustertest.Runc(t)
 			}
 			pod := f.run(t, "default", func(pod *corev1.Pod) {
 				pod.Name, pod.Spec.RuntimeClassName = strings.ToLower(runtime), test.class

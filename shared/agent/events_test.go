@@ -162,24 +162,27 @@ func TestEvents_OfOperations(t *testing.T) {
 	}{
 		"begun": {after: operation(secret.Store, secret.Pending)},
 		"stored": {
-			operation(secret.Store, secret.Pending), operation(secret.Bind, secret.Pending), event.SecretStored,
+			before: operation(secret.Store, secret.Pending), after: operation(secret.Bind, secret.Pending),
+			want: event.SecretStored,
 		},
-		"a stage":  {operation(secret.Bind, secret.Pending), operation(secret.Sync, secret.Running), ""},
-		"the same": {operation(secret.Bind, secret.Failed), operation(secret.Bind, secret.Failed), ""},
+		"a stage":  {before: operation(secret.Bind, secret.Pending), after: operation(secret.Sync, secret.Running)},
+		"the same": {before: operation(secret.Bind, secret.Failed), after: operation(secret.Bind, secret.Failed)},
 		"failed": {
-			operation(secret.Sync, secret.Running), operation(secret.Sync, secret.Failed), event.SecretFailed,
+			before: operation(secret.Sync, secret.Running), after: operation(secret.Sync, secret.Failed),
+			want: event.SecretFailed,
 		},
-		"retried": {operation(secret.Sync, secret.Failed), operation(secret.Sync, secret.Pending), ""},
+		"retried": {before: operation(secret.Sync, secret.Failed), after: operation(secret.Sync, secret.Pending)},
 		"succeeded": {
-			operation(secret.Complete, secret.Running), operation(secret.Complete, secret.Succeeded),
-			event.SecretSucceeded,
+			before: operation(secret.Complete, secret.Running), after: operation(secret.Complete, secret.Succeeded),
+			want: event.SecretSucceeded,
 		},
 		"superseded before it was stored": {
-			operation(secret.Store, secret.Pending), operation(secret.Store, secret.Superseded),
-			event.SecretSuperseded,
+			before: operation(secret.Store, secret.Pending), after: operation(secret.Store, secret.Superseded),
+			want: event.SecretSuperseded,
 		},
 		"canceled": {
-			operation(secret.Bind, secret.Pending), operation(secret.Bind, secret.Canceled), event.SecretCanceled,
+			before: operation(secret.Bind, secret.Pending), after: operation(secret.Bind, secret.Canceled),
+			want: event.SecretCanceled,
 		},
 		"a deletion begins": {after: deletion},
 	} {

@@ -19,18 +19,18 @@ func TestEvents_ReportPlanAndStatus(t *testing.T) {
 		before, after billing.Account
 		want          []string
 	}{
-		{account(plan.Pro, organization.Active), account(plan.Pro, organization.Active), nil},
+		{before: account(plan.Pro, organization.Active), after: account(plan.Pro, organization.Active)},
 		{
-			account(plan.Hobby, organization.Active), account(plan.Pro, organization.Active),
-			[]string{`organization.plan_changed {"plan":"pro","previous_plan":"hobby"}`},
+			before: account(plan.Hobby, organization.Active), after: account(plan.Pro, organization.Active),
+			want: []string{`organization.plan_changed {"plan":"pro","previous_plan":"hobby"}`},
 		},
 		{
-			account(plan.Pro, organization.Active), account(plan.Pro, organization.PastDue),
-			[]string{`organization.past_due {"status":"past_due","previous_status":"active"}`},
+			before: account(plan.Pro, organization.Active), after: account(plan.Pro, organization.PastDue),
+			want: []string{`organization.past_due {"status":"past_due","previous_status":"active"}`},
 		},
 		{
-			account(plan.Pro, organization.PastDue), account(plan.Hobby, organization.Active),
-			[]string{
+			before: account(plan.Pro, organization.PastDue), after: account(plan.Hobby, organization.Active),
+			want: []string{
 				`organization.plan_changed {"plan":"hobby","previous_plan":"pro"}`,
 				`organization.active {"status":"active","previous_status":"past_due"}`,
 			},

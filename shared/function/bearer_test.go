@@ -27,11 +27,11 @@ func TestBearer_PassesTheTokenOnWithoutReadingCallers(t *testing.T) {
 		status        int
 		token         string
 	}{
-		{"", http.StatusUnauthorized, ""},
-		{"Basic YTpi", http.StatusUnauthorized, ""},
-		{"Bearer a b", http.StatusUnauthorized, ""},
-		{"Bearer so_mistyped", http.StatusUnauthorized, ""},
-		{"Bearer abc", http.StatusAccepted, "abc"},
+		{status: http.StatusUnauthorized},
+		{authorization: "Basic YTpi", status: http.StatusUnauthorized},
+		{authorization: "Bearer a b", status: http.StatusUnauthorized},
+		{authorization: "Bearer so_mistyped", status: http.StatusUnauthorized},
+		{authorization: "Bearer abc", status: http.StatusAccepted, token: "abc"},
 	} {
 		got = ""
 		w, req := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/forward", nil)

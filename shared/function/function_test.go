@@ -57,24 +57,27 @@ func postJSON(path, authorization, body string) *http.Request {
 func TestRoute_ChecksAccess(t *testing.T) {
 	t.Parallel()
 	const accepted = 422
-	paths := []string{"/api/v1/admin", "/api/v1/agents/member", "/api/v1/user", "/api/v1/public"}
-	wantStatuses := map[string][4]int{ // by Authorization header, in the order of paths
-		"":                       {401, 401, 401, accepted},
-		"Bearer":                 {401, 401, 401, accepted},
-		"Basic admin":            {401, 401, 401, accepted},
-		"Bearer garbage":         {401, 401, 401, accepted},
-		"Bearer a b":             {401, 401, 401, accepted},
-		"Bearer no-organization": {403, 403, accepted, accepted},
-		"Bearer member":          {403, accepted, accepted, accepted},
-		"bearer admin":           {accepted, accepted, accepted, accepted},
-		"Bearer outage":          {503, 503, 503, accepted},
+	type statuses struct{ admin, member, user, public int } // by the access of the route
+	wantStatuses := map[string]statuses{                    // by Authorization header
+		"":                       {admin: 401, member: 401, user: 401, public: accepted},
+		"Bearer":                 {admin: 401, member: 401, user: 401, public: accepted},
+		"Basic admin":            {admin: 401, member: 401, user: 401, public: accepted},
+		"Bearer garbage":         {admin: 401, member: 401, user: 401, public: accepted},
+		"Bearer a b":             {admin: 401, member: 401, user: 401, public: accepted},
+		"Bearer no-organization": {admin: 403, member: 403, user: accepted, public: accepted},
+		"Bearer member":          {admin: 403, member: accepted, user: accepted, public: accepted},
+		"bearer admin":           {admin: accepted, member: accepted, user: accepted, public: accepted},
+		"Bearer outage":          {admin: 503, member: 503, user: 503, public: accepted},
 	}
 	h := serveAccessRoutes(nil)
 	for authorization, want := range wantStatuses {
-		for i, path := range paths {
+		for path, status := range map[string]int{
+			"/api/v1/admin": want.admin, "/api/v1/agents/member": want.member, "/api/v1/user": want.user,
+			"/api/v1/public": want.public,
+		} {
 			r := send(t, h, postJSON(path, authorization, `{}`))
-			if r.status != want[i] {
-				t.Errorf("%q on %s: status = %d, want %d", authorization, path, r.status, want[i])
+			if r.status != status {
+				t.Errorf("%q on %s: status = %d, want %d", authorization, path, r.status, status)
 			}
 			if got := r.header.Get("WWW-Authenticate"); (got == "Bearer") != (r.status == 401) {
 				t.Errorf("%q on %s: status %d with WWW-Authenticate %q", authorization, path, r.status, got)

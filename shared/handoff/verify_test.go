@@ -84,16 +84,22 @@ func TestVerifyReceipt_RefusesOtherTokens(t *testing.T) {
 		keys  handoff.KeySet
 		want  string
 	}{
-		"no token":          {"x", s.keys, "not a token that is signed with ES256"},
-		"unsigned":          {"eyJhbGciOiJub25lIn0.e30.", s.keys, "not a token that is signed with ES256"},
-		"a link":            {linkToken(t, s.signer), s.keys, `its type is "JWT", not "deletion-receipt+jwt"`},
-		"a statement":       {*statement, s.keys, `its type is "audit-seal+jwt"`},
-		"a wrong type":      {signToken(t, s.private, "JWT", same), s.keys, `its type is "JWT"`},
-		"no type":           {signToken(t, s.private, "", same), s.keys, `its type is ""`},
-		"an unknown key":    {s.receipt, decodeKeys(t, otherPublic), "has no key"},
-		"no keys":           {s.receipt, handoff.KeySet{}, "has no key"},
-		"another key's":     {forged, s.keys, "signature is wrong"},
-		"a changed payload": {withPayload(t, s.receipt, s.claims(t, set("name", "cat"))), s.keys, "signature is wrong"},
+		"no token": {token: "x", keys: s.keys, want: "not a token that is signed with ES256"},
+		"unsigned": {
+			token: "eyJhbGciOiJub25lIn0.e30.", keys: s.keys, want: "not a token that is signed with ES256",
+		},
+		"a link": {
+			token: linkToken(t, s.signer), keys: s.keys, want: `its type is "JWT", not "deletion-receipt+jwt"`,
+		},
+		"a statement":    {token: *statement, keys: s.keys, want: `its type is "audit-seal+jwt"`},
+		"a wrong type":   {token: signToken(t, s.private, "JWT", same), keys: s.keys, want: `its type is "JWT"`},
+		"no type":        {token: signToken(t, s.private, "", same), keys: s.keys, want: `its type is ""`},
+		"an unknown key": {token: s.receipt, keys: decodeKeys(t, otherPublic), want: "has no key"},
+		"no keys":        {token: s.receipt, keys: handoff.KeySet{}, want: "has no key"},
+		"another key's":  {token: forged, keys: s.keys, want: "signature is wrong"},
+		"a changed payload": {
+			token: withPayload(t, s.receipt, s.claims(t, set("name", "cat"))), keys: s.keys, want: "signature is wrong",
+		},
 	} {
 		wantRefused(t, name, c.token, c.keys, c.want)
 	}

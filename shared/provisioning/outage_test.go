@@ -30,8 +30,9 @@ func TestReconcile_EndsNoAgentInErrorBecauseOfAnOutage(t *testing.T) {
 	for _, minutes := range []int{1, 4, 9, 11, 12, 16, 61} {
 		for _, restarted := range []bool{false, true} {
 			name := fmt.Sprintf("for %d minutes, restarted %t", minutes, restarted)
-			rows["cluster down "+name] = row{restarted, cluster, time.Duration(minutes) * time.Minute}
-			rows["database down "+name] = row{restarted, database, time.Duration(minutes) * time.Minute}
+			lasts := time.Duration(minutes) * time.Minute
+			rows["cluster down "+name] = row{restarted: restarted, outage: cluster, lasts: lasts}
+			rows["database down "+name] = row{restarted: restarted, outage: database, lasts: lasts}
 		}
 	}
 	for name, c := range rows {

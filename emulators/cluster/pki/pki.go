@@ -1,6 +1,6 @@
 // Package pki creates the certificates and keys of one local cluster and keeps them in its state directory, so that a
-// kubeconfig and service account tokens of an earlier run stay valid. It never stores the certificate authority's key.
-// It does not use the certificates.
+// kubeconfig and service account tokens of an earlier run stay valid. It writes kubeconfigs, too. It never stores the
+// certificate authority's key, and does not use the certificates.
 package pki
 
 import (

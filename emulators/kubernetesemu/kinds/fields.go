@@ -8,8 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
-
-	kubernetesschema "agents.example/controlplane/emulators/kubernetesemu/schema"
 )
 
 // manager merges the fields of objects and records who manages them.
@@ -53,7 +51,7 @@ func (k *Kind) managerOf(subresource string) manager {
 
 // newManagers makes the field managers of all kinds.
 func (c *Catalog) newManagers() error {
-	parser, err := kubernetesschema.Parser()
+	parser, err := newParser()
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"agents.example/controlplane/emulators/cluster/kubeconfig"
 	"agents.example/controlplane/emulators/cluster/pki"
 )
 
@@ -49,11 +48,11 @@ func WriteFiles(dir string, cluster pki.Files, kubelets pki.KubeletFiles) (Trust
 	if err != nil {
 		return Trust{}, err
 	}
-	for name, a := range map[string]kubeconfig.Access{
+	for name, a := range map[string]pki.Access{
 		"kubeconfig":         {Server: server, CA: cluster.CA, ClientCert: f.ClientCert, ClientKey: f.ClientKey},
 		"network.kubeconfig": {Server: server, CA: cluster.CA, ClientCert: f.NetworkCert, ClientKey: f.NetworkKey},
 	} {
-		if _, err := kubeconfig.Write(filepath.Join(in, name), a); err != nil {
+		if _, err := pki.WriteKubeconfig(filepath.Join(in, name), a); err != nil {
 			return Trust{}, err
 		}
 	}

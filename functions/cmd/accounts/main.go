@@ -10,7 +10,6 @@ import (
 	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/functions/cmd/internal/run"
 	"agents.example/controlplane/functions/cmd/internal/wire"
-	"agents.example/controlplane/functions/cmd/internal/wire/logs"
 	"agents.example/controlplane/functions/cmd/internal/wire/providers"
 	"agents.example/controlplane/functions/mcp"
 )
@@ -21,8 +20,8 @@ func main() {
 		if err != nil {
 			return run.Service{}, err
 		}
-		openers := providers.Openers(c.Common, c.Providers)
-		openers.Logs, openers.MCP = logs.Opener(c.Cells), mcp.New
+		openers := providers.Openers(c.Common, c.Providers, c.Cells)
+		openers.MCP = mcp.New
 		return wire.Accounts(ctx, c.Routes, openers)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"agents.example/controlplane/functions/cmd/internal/environment"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/handoff"
 	"agents.example/controlplane/shared/webhook"
@@ -116,26 +117,14 @@ type Accounts struct {
 // Providers configures the payment provider. Without a key, payments are disabled and the operator sets plans.
 type Providers struct {
 	// StripeKey is the secret or restricted key of Stripe's API.
-	StripeKey Secret `env:"STRIPE_API_KEY"`
+	StripeKey environment.Secret `env:"STRIPE_API_KEY"`
 	// StripeWebhookSecret is the signing secret of the endpoint that Stripe sends events to.
-	StripeWebhookSecret Secret `env:"STRIPE_WEBHOOK_SECRET"`
+	StripeWebhookSecret environment.Secret `env:"STRIPE_WEBHOOK_SECRET"`
 	// StripeURL is the base URL of Stripe's API. If empty, it is the real one.
 	StripeURL string `env:"STRIPE_URL"`
 	// AppURL is the page of the web app to which the provider's pages redirect.
 	AppURL string `env:"APP_URL"`
 }
-
-// Secret is a string that is redacted when printed.
-type Secret string
-
-// Reveal returns the secret.
-func (s Secret) Reveal() string { return string(s) }
-
-// String redacts the secret.
-func (Secret) String() string { return "[redacted]" }
-
-// GoString redacts the secret.
-func (Secret) GoString() string { return "[redacted]" }
 
 // Worker is the configuration of the worker role.
 type Worker struct {

@@ -16,13 +16,12 @@ import (
 	"github.com/sethvargo/go-envconfig"
 
 	"agents.example/controlplane/functions/cmd/internal/environment"
-	"agents.example/controlplane/functions/cmd/internal/podconfig"
 	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/dataplane/front"
 )
 
 func main() {
-	slog.SetDefault(podconfig.Logger(os.Stderr))
+	slog.SetDefault(environment.PodLogger(os.Stderr))
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	if err := run(ctx, envconfig.OsLookuper()); err != nil {
@@ -33,7 +32,7 @@ func main() {
 
 // run serves until ctx ends.
 func run(ctx context.Context, env envconfig.Lookuper) error {
-	c, err := environment.Read[podconfig.Front](ctx, env)
+	c, err := environment.Read[environment.Front](ctx, env)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/functions/cmd/internal/wire"
 	"agents.example/controlplane/functions/cmd/internal/wire/cells"
-	"agents.example/controlplane/functions/cmd/internal/wire/logs"
 	"agents.example/controlplane/functions/cmd/internal/wire/providers"
 	"agents.example/controlplane/functions/mcp"
 )
@@ -42,9 +41,9 @@ func Open(ctx context.Context, environment map[string]string, o Options) (Servic
 	if err != nil {
 		return Service{}, err
 	}
-	openers, external := cells.Openers(worker), providers.Openers(worker.Common, worker.Providers)
-	openers.Payments, openers.Members = external.Payments, external.Members
-	openers.Logs, openers.MCP = logs.Opener(worker.Cells), mcp.New
+	openers, external := cells.Openers(worker), providers.Openers(worker.Common, worker.Providers, worker.Cells)
+	openers.Payments, openers.Members, openers.Logs = external.Payments, external.Members, external.Logs
+	openers.MCP = mcp.New
 	s, err := wire.All(ctx, worker, wire.Settings{
 		Openers: openers, Pepper: routes.Pepper, EdgeSecrets: routes.EdgeSecrets, BillingClock: o.BillingClock,
 		MaxHeldAnswers: routes.MaxHeldAnswers, ConsoleClientID: routes.ConsoleClientID,

@@ -16,7 +16,6 @@ import (
 	"github.com/sethvargo/go-envconfig"
 
 	"agents.example/controlplane/functions/cmd/internal/environment"
-	"agents.example/controlplane/functions/cmd/internal/podconfig"
 	"agents.example/controlplane/shared/dataplane/sampleagent"
 )
 
@@ -24,7 +23,7 @@ import (
 const echoPause = 30 * time.Millisecond
 
 func main() {
-	slog.SetDefault(podconfig.Logger(os.Stdout))
+	slog.SetDefault(environment.PodLogger(os.Stdout))
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	// The dashboard shows the names of all variables, so they cannot be fields of a configuration.
@@ -36,7 +35,7 @@ func main() {
 
 // run serves until ctx ends.
 func run(ctx context.Context, env envconfig.Lookuper, variables []string) error {
-	c, err := environment.Read[podconfig.SampleAgent](ctx, env)
+	c, err := environment.Read[environment.SampleAgent](ctx, env)
 	if err != nil {
 		return err
 	}

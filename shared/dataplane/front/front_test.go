@@ -20,25 +20,33 @@ func TestFront_AcceptsOnlyTheCredentialOfThePath(t *testing.T) {
 		authorization string
 		want          int
 	}{
-		"dashboard, password":       {"/", "", http.StatusOK},
-		"dashboard, none":           {"/", "-", http.StatusUnauthorized},
-		"dashboard, key":            {"/", "Bearer " + apiKey, http.StatusUnauthorized},
-		"below dashboard, key":      {"/v2/x", "Bearer " + apiKey, http.StatusUnauthorized},
-		"like the API, key":         {"/v1x", "Bearer " + apiKey, http.StatusUnauthorized},
-		"dashboard, password alone": {"/", "Basic " + password, http.StatusUnauthorized},
-		"API, key":                  {"/v1", "Bearer " + apiKey, http.StatusOK},
-		"below API, key":            {"/v1/models", "bearer " + apiKey, http.StatusOK},
-		"encoded API, key":          {"/%761/models", "Bearer " + apiKey, http.StatusOK},
-		"encoded slash, key":        {"/v1%2Fmodels", "Bearer " + apiKey, http.StatusOK},
-		"API, none":                 {"/v1/models", "-", http.StatusUnauthorized},
-		"API, password":             {"/v1/models", "", http.StatusUnauthorized},
-		"API, part of key":          {"/v1/models", "Bearer " + apiKey[:8], http.StatusUnauthorized},
-		"API, longer key":           {"/v1/models", "Bearer " + apiKey + "x", http.StatusUnauthorized},
-		"API, empty key":            {"/v1/models", "Bearer ", http.StatusUnauthorized},
-		"check, password":           {"/auth/check", "", http.StatusNoContent},
-		"check, key":                {"/auth/check", "Bearer " + apiKey, http.StatusNoContent},
-		"check, none":               {"/auth/check", "-", http.StatusUnauthorized},
-		"check, other key":          {"/auth/check", "Bearer other", http.StatusUnauthorized},
+		"dashboard, password":       {path: "/", want: http.StatusOK},
+		"dashboard, none":           {path: "/", authorization: "-", want: http.StatusUnauthorized},
+		"dashboard, key":            {path: "/", authorization: "Bearer " + apiKey, want: http.StatusUnauthorized},
+		"below dashboard, key":      {path: "/v2/x", authorization: "Bearer " + apiKey, want: http.StatusUnauthorized},
+		"like the API, key":         {path: "/v1x", authorization: "Bearer " + apiKey, want: http.StatusUnauthorized},
+		"dashboard, password alone": {path: "/", authorization: "Basic " + password, want: http.StatusUnauthorized},
+		"API, key":                  {path: "/v1", authorization: "Bearer " + apiKey, want: http.StatusOK},
+		"below API, key":            {path: "/v1/models", authorization: "bearer " + apiKey, want: http.StatusOK},
+		"encoded API, key":          {path: "/%761/models", authorization: "Bearer " + apiKey, want: http.StatusOK},
+		"encoded slash, key":        {path: "/v1%2Fmodels", authorization: "Bearer " + apiKey, want: http.StatusOK},
+		"API, none":                 {path: "/v1/models", authorization: "-", want: http.StatusUnauthorized},
+		"API, password":             {path: "/v1/models", want: http.StatusUnauthorized},
+		"API, part of key": {
+			path: "/v1/models", authorization: "Bearer " + apiKey[:8], want: http.StatusUnauthorized,
+		},
+		"API, longer key": {
+			path: "/v1/models", authorization: "Bearer " + apiKey + "x", want: http.StatusUnauthorized,
+		},
+		"API, empty key":  {path: "/v1/models", authorization: "Bearer ", want: http.StatusUnauthorized},
+		"check, password": {path: "/auth/check", want: http.StatusNoContent},
+		"check, key": {
+			path: "/auth/check", authorization: "Bearer " + apiKey, want: http.StatusNoContent,
+		},
+		"check, none": {path: "/auth/check", authorization: "-", want: http.StatusUnauthorized},
+		"check, other key": {
+			path: "/auth/check", authorization: "Bearer other", want: http.StatusUnauthorized,
+		},
 	} {
 		res := f.request(t, http.MethodGet, c.path, from("198.51.100."+fmt.Sprint(len(name))), func(r *http.Request) {
 			switch c.authorization {

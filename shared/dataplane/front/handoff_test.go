@@ -307,24 +307,41 @@ func TestFront_RefusesRequestsOfOtherSitesPages(t *testing.T) {
 		with   func(*http.Request)
 		want   int
 	}{
-		"own form":                    {"POST", "/", session, own, none, 200},
-		"program":                     {"POST", "/", session, none, none, 200},
-		"another site's form":         {"POST", "/", session, evil, none, 403},
-		"another site's form, Basic":  {"POST", "/", basic, evil, none, 403},
-		"another agent's page":        {"DELETE", "/", session, sibling, none, 403},
-		"another site's link":         {"GET", "/", session, evil, none, 200},
-		"another agent's link":        {"GET", "/", session, fetch("same-site", "navigate", "document"), none, 200},
-		"another site's link, Basic":  {"GET", "/", basic, fetch("cross-site", "navigate", "document"), none, 200},
-		"another agent's frame":       {"GET", "/", session, fetch("same-site", "navigate", "iframe"), none, 403},
-		"another agent's script":      {"GET", "/", session, fetch("same-site", "no-cors", "script"), none, 403},
-		"another agent's fetch":       {"GET", "/", session, fetch("same-site", "cors", "empty"), none, 403},
-		"another site's image, Basic": {"GET", "/", basic, fetch("cross-site", "no-cors", "image"), none, 403},
-		"own script":                  {"GET", "/", session, fetch("same-origin", "no-cors", "script"), none, 200},
-		"the address bar":             {"GET", "/", session, fetch("none", "navigate", "document"), none, 200},
-		"another site's WebSocket":    {"GET", "/", session, evil, upgrade, 403},
-		"another agent's WebSocket":   {"GET", "/", session, sibling, upgrade, 403},
-		"own WebSocket":               {"GET", "/", session, own, upgrade, 200},
-		"another site's use of a key": {"POST", "/v1/x", bearer, evil, none, 200},
+		"own form":                   {method: "POST", path: "/", as: session, of: own, with: none, want: 200},
+		"program":                    {method: "POST", path: "/", as: session, of: none, with: none, want: 200},
+		"another site's form":        {method: "POST", path: "/", as: session, of: evil, with: none, want: 403},
+		"another site's form, Basic": {method: "POST", path: "/", as: basic, of: evil, with: none, want: 403},
+		"another agent's page":       {method: "DELETE", path: "/", as: session, of: sibling, with: none, want: 403},
+		"another site's link":        {method: "GET", path: "/", as: session, of: evil, with: none, want: 200},
+		"another agent's link": {
+			method: "GET", path: "/", as: session, of: fetch("same-site", "navigate", "document"), with: none,
+			want: 200,
+		},
+		"another site's link, Basic": {
+			method: "GET", path: "/", as: basic, of: fetch("cross-site", "navigate", "document"), with: none, want: 200,
+		},
+		"another agent's frame": {
+			method: "GET", path: "/", as: session, of: fetch("same-site", "navigate", "iframe"), with: none, want: 403,
+		},
+		"another agent's script": {
+			method: "GET", path: "/", as: session, of: fetch("same-site", "no-cors", "script"), with: none, want: 403,
+		},
+		"another agent's fetch": {
+			method: "GET", path: "/", as: session, of: fetch("same-site", "cors", "empty"), with: none, want: 403,
+		},
+		"another site's image, Basic": {
+			method: "GET", path: "/", as: basic, of: fetch("cross-site", "no-cors", "image"), with: none, want: 403,
+		},
+		"own script": {
+			method: "GET", path: "/", as: session, of: fetch("same-origin", "no-cors", "script"), with: none, want: 200,
+		},
+		"the address bar": {
+			method: "GET", path: "/", as: session, of: fetch("none", "navigate", "document"), with: none, want: 200,
+		},
+		"another site's WebSocket":    {method: "GET", path: "/", as: session, of: evil, with: upgrade, want: 403},
+		"another agent's WebSocket":   {method: "GET", path: "/", as: session, of: sibling, with: upgrade, want: 403},
+		"own WebSocket":               {method: "GET", path: "/", as: session, of: own, with: upgrade, want: 200},
+		"another site's use of a key": {method: "POST", path: "/v1/x", as: bearer, of: evil, with: none, want: 200},
 	} {
 		if res := f.request(t, c.method, c.path, c.as, c.of, c.with); res.StatusCode != c.want {
 			t.Errorf("%s: status %d, want %d", name, res.StatusCode, c.want)

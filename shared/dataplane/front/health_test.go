@@ -70,8 +70,11 @@ func TestReady_WithoutAPathMeansThatThePortsAreOpen(t *testing.T) {
 	t.Parallel()
 	open, closed := serveContainer(t, func(http.ResponseWriter, *http.Request) {}), refusingPort(t)
 	for name, c := range map[string]struct{ port, api, want int }{
-		"open": {open, 0, 200}, "closed": {closed, 0, 503}, "API closed": {open, closed, 503},
-		"dashboard closed": {closed, open, 503}, "both open": {open, open, 200},
+		"open":             {port: open, want: 200},
+		"closed":           {port: closed, want: 503},
+		"API closed":       {port: open, api: closed, want: 503},
+		"dashboard closed": {port: closed, api: open, want: 503},
+		"both open":        {port: open, api: open, want: 200},
 	} {
 		f := start(t, c.port, func(o *front.Options) { o.APIPort = c.api })
 		if got, _ := f.get(t, "/health/ready"); got != c.want {

@@ -177,9 +177,15 @@ func TestCompletions_EchoInOpenAIsFormat(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
 	for name, c := range map[string]struct{ body, content, finish string }{
-		"text":  {`{"messages":[{"role":"user","content":"a b"}]}`, "You said: a b", "stop"},
-		"parts": {`{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}]}`, "You said: a", "stop"},
-		"short": {`{"messages":[{"role":"user","content":"a b"}],"max_tokens":3}`, "You said: a", "length"},
+		"text": {body: `{"messages":[{"role":"user","content":"a b"}]}`, content: "You said: a b", finish: "stop"},
+		"parts": {
+			body: `{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}]}`, content: "You said: a",
+			finish: "stop",
+		},
+		"short": {
+			body: `{"messages":[{"role":"user","content":"a b"}],"max_tokens":3}`, content: "You said: a",
+			finish: "length",
+		},
 	} {
 		res, body := do(t, s, http.MethodPost, completions, c.body)
 		var got struct {

@@ -48,10 +48,15 @@ func scopes(deviations int) (all []scope) {
 	}
 	for _, start := range slices.Sorted(maps.Keys(actions)) {
 		for _, action := range actions[start] {
-			all = append(all, scope{start, action, 1, deviations, Outcome, 3 * least},
-				scope{start, action, 2, deviations, Order, least})
+			add := func(workers int, kinds Kind, least int) {
+				all = append(all, scope{
+					start: start, action: action, workers: workers, deviations: deviations, kinds: kinds, least: least,
+				})
+			}
+			add(1, Outcome, 3*least)
+			add(2, Order, least)
 			if deviations > 1 && slices.Contains([]string{"create with secrets", "put", "stop", "delete"}, action) {
-				all = append(all, scope{start, action, 2, deviations, Order | Outcome, 40 * least})
+				add(2, Order|Outcome, 40*least)
 			}
 		}
 	}

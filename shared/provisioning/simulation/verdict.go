@@ -98,14 +98,14 @@ func hash(sum uint64, text string) uint64 {
 func (s *Scheduler) record(process, step string, verdict Verdict) {
 	s.sum = hash(hash(hash(s.sum, process), step), string(verdict))
 	if s.Keep {
-		s.trace = append(s.trace, row{s.Elapsed(), process, step, verdict})
+		s.trace = append(s.trace, row{at: s.Elapsed(), process: process, step: step, verdict: verdict})
 	}
 }
 
 // Note adds a line to the trace that is no part of the schedule.
 func (s *Scheduler) Note(process, format string, args ...any) {
 	if s.Keep {
-		s.trace = append(s.trace, row{s.Elapsed(), process, "→ " + fmt.Sprintf(format, args...), ""})
+		s.trace = append(s.trace, row{at: s.Elapsed(), process: process, step: "→ " + fmt.Sprintf(format, args...)})
 	}
 }
 

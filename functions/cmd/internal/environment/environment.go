@@ -1,5 +1,6 @@
-// Package environment reads environment variables into a struct. It does not know any variable; packages config and
-// podconfig do. It links little, because agents' pods run binaries that read their environment with it.
+// Package environment reads environment variables into a struct. Of variables it knows only those of the binaries that
+// run in agents' pods, whose log it sets up, too; package config defines the control plane's. It links little, because
+// such binaries link it.
 package environment
 
 import (
@@ -26,6 +27,18 @@ func Read[T any](ctx context.Context, from envconfig.Lookuper) (T, error) {
 	}
 	return c, nil
 }
+
+// Secret is a string that is redacted when printed.
+type Secret string
+
+// Reveal returns the secret.
+func (s Secret) Reveal() string { return string(s) }
+
+// String redacts the secret.
+func (Secret) String() string { return "[redacted]" }
+
+// GoString redacts the secret.
+func (Secret) GoString() string { return "[redacted]" }
 
 // lastLookup remembers the last variable that was looked up, because envconfig's errors name the Go field instead.
 type lastLookup struct {

@@ -1,6 +1,4 @@
-// Package podconfig defines the configuration of the binaries that run in agents' pods, and sets up their log. It does
-// not know the control plane's configuration, which package config defines.
-package podconfig
+package environment
 
 import (
 	"errors"
@@ -61,20 +59,8 @@ type SampleAgent struct {
 	OpenAIModel string `env:"OPENAI_MODEL, default=gpt-4o-mini"`
 }
 
-// Secret is a string that is redacted when printed.
-type Secret string
-
-// Reveal returns the secret.
-func (s Secret) Reveal() string { return string(s) }
-
-// String redacts the secret.
-func (Secret) String() string { return "[redacted]" }
-
-// GoString redacts the secret.
-func (Secret) GoString() string { return "[redacted]" }
-
-// Logger writes one JSON object a line, as Cloud Logging reads it.
-func Logger(out io.Writer) *slog.Logger {
+// PodLogger is the log of the binaries in agents' pods. It writes one JSON object a line, as Cloud Logging reads it.
+func PodLogger(out io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		switch a.Key {
 		case slog.LevelKey:

@@ -1,10 +1,10 @@
-package schema
+package kinds
 
 import "strings"
 
-// Kinds returns the names of the types that the API server serves, and of the two types that stand for unknown ones.
-// The schema has the types of their fields, too.
-func Kinds() []string {
+// SchemaTypes returns the names of the types that the API server serves, and of the two types that stand for unknown
+// ones. The schema has the types of their fields, too.
+func SchemaTypes() []string {
 	groups := []struct {
 		name  string // with a version, unless it is v1
 		kinds []string

@@ -1,9 +1,6 @@
 //go:build unix
 
-// Package nodetest starts a local Kubernetes cluster with a real node for tests.
-//
-// It skips outside the full tier of tests, and where a node cannot run. It does not call the cluster.
-package nodetest
+package clustertest
 
 import (
 	"errors"
@@ -13,21 +10,20 @@ import (
 	"testing"
 
 	"agents.example/controlplane/emulators/cluster"
-	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/emulators/node"
 	"agents.example/controlplane/shared/testtier"
 )
 
-// Require skips a test where a real node cannot run, and outside the full tier. It builds the node's programs and the
-// real API server if they are not there.
-func Require(t *testing.T) {
+// RequireNode skips a test where a real node cannot run, and outside the full tier. It builds the node's programs and
+// the real API server if they are not there.
+func RequireNode(t *testing.T) {
 	t.Helper()
 	testtier.RequireFull(t, "needs a real node")
 	if err := node.CheckUser(); err != nil {
 		t.Skip(err)
 	}
 	testtier.RequireBuilt(t, node.BuildTime, node.Build) // before the cluster, which has packages in common
-	clustertest.RequireKind(t, cluster.Real)
+	RequireKind(t, cluster.Real)
 	if err := node.Supported(t.Context(), nil); errors.Is(err, node.ErrUnsupported) {
 		t.Skip(err)
 	} else if err != nil {
@@ -45,8 +41,8 @@ func Runc(t *testing.T) string {
 	return path
 }
 
-// Dir returns a directory for a node, whose path is short enough for Unix sockets. It is removed with the test.
-func Dir(t *testing.T) string {
+// NodeDir returns a directory for a node, whose path is short enough for Unix sockets. It is removed with the test.
+func NodeDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "node-")
 	if err != nil {
@@ -60,13 +56,13 @@ func Dir(t *testing.T) string {
 	return dir
 }
 
-// Start starts a cluster and its node for one test, and closes both with the test. The options need neither a directory
-// nor a cluster.
-func Start(t *testing.T, o node.Options) (*cluster.Cluster, *node.Node) {
+// StartNode starts a cluster and its node for one test, and closes both with the test. The options need neither a
+// directory nor a cluster.
+func StartNode(t *testing.T, o node.Options) (*cluster.Cluster, *node.Node) {
 	t.Helper()
-	Require(t)
-	o.Dir = filepath.Join(Dir(t), "node")
-	c := clustertest.Start(t, cluster.Options{Kind: cluster.Real, NodeSocket: node.Socket(o.Dir)})
+	RequireNode(t)
+	o.Dir = filepath.Join(NodeDir(t), "node")
+	c := Start(t, cluster.Options{Kind: cluster.Real, NodeSocket: node.Socket(o.Dir)})
 	o.Cluster = c
 	n, err := node.Start(t.Context(), o)
 	if err != nil {

@@ -1,6 +1,4 @@
-// Package terminal shows progress: it rewrites a table on a terminal, and writes plain lines to a file. It does not
-// know what it shows.
-package terminal
+package command
 
 import (
 	"bytes"
@@ -13,7 +11,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Terminal writes lines and a table that changes in place. Its methods may be called from any goroutine.
+// Terminal shows progress: lines, and a table that changes in place on a terminal, while a file gets the rows that
+// change. Its methods may be called from any goroutine.
 type Terminal struct {
 	mu   sync.Mutex
 	out  io.Writer
@@ -32,8 +31,8 @@ type Row struct {
 	Detail string
 }
 
-// New returns a terminal that writes to a file.
-func New(out *os.File) *Terminal {
+// NewTerminal returns a terminal that writes to a file.
+func NewTerminal(out *os.File) *Terminal {
 	return &Terminal{out: out, live: term.IsTerminal(int(out.Fd()))}
 }
 

@@ -1,6 +1,4 @@
-// Package kubeconfig writes kubeconfigs that need no other file, so that they may be copied. It does not create the
-// certificates in them.
-package kubeconfig
+package pki
 
 import (
 	"fmt"
@@ -17,8 +15,9 @@ type Access struct {
 	ClientKey  string
 }
 
-// Write writes a kubeconfig to path, and returns the same for this process.
-func Write(path string, a Access) (*clientcmdapi.Config, error) {
+// WriteKubeconfig writes a kubeconfig to path, and returns the same for this process. It needs no other file, so that
+// it may be copied.
+func WriteKubeconfig(path string, a Access) (*clientcmdapi.Config, error) {
 	const name = "local"
 	k := clientcmdapi.NewConfig()
 	k.CurrentContext = name

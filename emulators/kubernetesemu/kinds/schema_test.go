@@ -1,4 +1,4 @@
-package schema
+package kinds
 
 import (
 	"testing"
@@ -8,11 +8,11 @@ import (
 
 func TestParser_KnowsEveryKind(t *testing.T) {
 	t.Parallel()
-	parser, err := Parser()
+	parser, err := newParser()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range Kinds() {
+	for _, name := range SchemaTypes() {
 		if !parser.Type(name).IsValid() {
 			t.Errorf("the schema has no type %s", name)
 		}
@@ -21,7 +21,7 @@ func TestParser_KnowsEveryKind(t *testing.T) {
 
 func TestParser_KnowsKeysAndDefaults(t *testing.T) {
 	t.Parallel()
-	parser, err := Parser()
+	parser, err := newParser()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,10 +46,10 @@ func TestParser_KnowsKeysAndDefaults(t *testing.T) {
 	}
 }
 
-// TestParser_IsValid does what typed.NewParser adds to Parser.
+// TestParser_IsValid does what typed.NewParser adds to newParser.
 func TestParser_IsValid(t *testing.T) {
 	t.Parallel()
-	parser, err := typed.NewParser(typed.YAMLObject(text))
+	parser, err := typed.NewParser(typed.YAMLObject(schemaText))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestParser_IsValid(t *testing.T) {
 
 func BenchmarkParser(b *testing.B) {
 	for b.Loop() {
-		if _, err := Parser(); err != nil {
+		if _, err := newParser(); err != nil {
 			b.Fatal(err)
 		}
 	}
