@@ -56,7 +56,8 @@ func generate(root string) error {
 	if err := os.WriteFile(filepath.Join(root, "functions", "openapi.json"), document, 0o644); err != nil {
 		return err
 	}
-	if err := writeTypes(filepath.Join(root, "shared", "client", "typescript", "src", "schema.ts"), document); err != nil {
+	client := filepath.Join(root, "shared", "client", "typescript", "src")
+	if err := writeTypes(filepath.Join(client, "schema.ts"), document); err != nil {
 		return err
 	}
 	app := filepath.Join(root, "functions", "console", "app")

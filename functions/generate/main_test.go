@@ -25,8 +25,8 @@ func TestGeneratedFiles_AreCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{
-		"functions/openapi.json", "shared/client/typescript/src/schema.ts", "functions/console/app/agents/secret-rule.ts",
-		"terraform/functions.json", "functions/agentctl/REFERENCE.md",
+		"functions/openapi.json", "shared/client/typescript/src/schema.ts",
+		"functions/console/app/agents/secret-rule.ts", "terraform/functions.json", "functions/agentctl/REFERENCE.md",
 	} {
 		want, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {

@@ -85,7 +85,8 @@ func (w *typeWriter) declare(s namedSchema) {
 	fmt.Fprintf(w, "export interface %s {\n", s.name)
 	for _, p := range s.schema.Properties {
 		w.comment("  ", p.schema.Description)
-		fmt.Fprintf(w, "  %s: %s;\n", property(p.name, slices.Contains(s.schema.Required, p.name)), typeOf(p.schema, open))
+		name := property(p.name, slices.Contains(s.schema.Required, p.name))
+		fmt.Fprintf(w, "  %s: %s;\n", name, typeOf(p.schema, open))
 	}
 	if a := s.schema.additional(); a != nil {
 		// A named property must fit the type of the unnamed ones.
