@@ -16,6 +16,7 @@ import (
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/page"
+	"agents.example/controlplane/shared/role"
 )
 
 // keyName is a key's display name.
@@ -34,7 +35,7 @@ type createAPIKeyInput struct {
 	Body struct {
 		Name          keyName        `json:"name" jsonschema:"A name for people, such as the key's user."`
 		Purpose       apikey.Purpose `json:"purpose,omitempty" jsonschema:"What the key is for; script by default."`
-		Role          apikey.Role    `json:"role,omitempty" jsonschema:"What the key may do: admin, everything that admins may, which is the default; member, only read."`
+		Role          role.Role      `json:"role,omitempty" jsonschema:"What the key may do: admin, everything that admins may, which is the default; member, only read."`
 		ExpiresInDays *keyDays       `json:"expires_in_days,omitempty" jsonschema:"Null for a key that does not expire. A key that is created with an API key expires with that key at the latest, whatever is requested; expires_at has the result."`
 	} `json:"body"`
 }

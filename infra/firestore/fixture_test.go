@@ -10,6 +10,7 @@ import (
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/role"
 	"agents.example/controlplane/shared/secret"
 	"agents.example/controlplane/shared/webhook"
 )
@@ -59,7 +60,7 @@ func (x tenantFixture) listKeys(t *testing.T) []apikey.Key {
 func newKey() apikey.Key {
 	full := apikey.Generate()
 	return apikey.Key{
-		ID: agenttest.ID(), Name: "CI", Purpose: "ci", Role: apikey.RoleAdmin, Prefix: full[:apikey.PrefixLength],
+		ID: agenttest.ID(), Name: "CI", Purpose: "ci", Role: role.Admin, Prefix: full[:apikey.PrefixLength],
 		Hash: apikey.Hash([]byte("pepper"), full), CreatedBy: "user_1", CreatedAt: agenttest.Now(),
 	}
 }

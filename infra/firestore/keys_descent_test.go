@@ -17,6 +17,7 @@ import (
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/page"
+	"agents.example/controlplane/shared/role"
 )
 
 func TestKeys_ChildIsBoundedByItsParent(t *testing.T) {
@@ -41,7 +42,7 @@ func TestKeys_ChildIsBoundedByItsParent(t *testing.T) {
 func TestKeys_MemberKeyCreatesNoAdminKey(t *testing.T) {
 	t.Parallel()
 	org := newKeyTenant(t, open(t, "", Options{}))
-	parent := org.createKey(func(k *apikey.Key) { k.Role = apikey.RoleMember })
+	parent := org.createKey(func(k *apikey.Key) { k.Role = role.Member })
 	if _, err := org.keys.Create(asKey(org.Ctx, parent), newKey()); fault.Code(err) != "role_required" {
 		t.Errorf("create an admin key with a member key: %v, want role_required", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/page"
+	"agents.example/controlplane/shared/role"
 )
 
 func TestKeys_CreatedKeyIsFound(t *testing.T) {
@@ -22,7 +23,7 @@ func TestKeys_CreatedKeyIsFound(t *testing.T) {
 		k.ExpiresAt, k.LastUsedAt = agenttest.Now().Add(time.Hour), agenttest.Now()
 		k.Ancestors = []string{"key_1", "key_2"}
 	})
-	expired := org.createKey(func(k *apikey.Key) { k.Role, k.ExpiresAt = apikey.RoleMember, agenttest.Now().Add(-time.Hour) })
+	expired := org.createKey(func(k *apikey.Key) { k.Role, k.ExpiresAt = role.Member, agenttest.Now().Add(-time.Hour) })
 	for _, want := range []apikey.Key{k, expired} {
 		got, _, err := org.keys.Find(t.Context(), want.Hash, document.Ref{})
 		if err != nil || !reflect.DeepEqual(got, want) {

@@ -17,6 +17,7 @@ import (
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/page"
+	"agents.example/controlplane/shared/role"
 )
 
 // Functions of different releases work on the same documents. testdata/documents holds documents as former releases
@@ -177,9 +178,9 @@ func checkOtherReads(ctx context.Context, t *testing.T, c *Client) {
 // checkKeyRole checks that a key of a release without roles is an admin's.
 func checkKeyRole(t *testing.T, c *Client, file string) {
 	t.Helper()
-	want := identity.RoleAdmin
+	want := role.Admin
 	if file == "2026-11-key-roles.json" {
-		want = identity.RoleMember
+		want = role.Member
 	}
 	if key, _, err := c.Keys().Find(t.Context(), "old-hash", document.Ref{}); err != nil || key.Role != want {
 		t.Errorf("the key has the role %q (%v), want %s", key.Role, err, want)

@@ -1,5 +1,5 @@
-// Package apikey defines the control plane's API keys: their format, their record, their roles, which users have, too,
-// and the view that clients get. It does not store them.
+// Package apikey defines the control plane's API keys: their format, their record and the view that clients get. It
+// does not store them.
 package apikey
 
 import (
@@ -11,6 +11,7 @@ import (
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/page"
+	"agents.example/controlplane/shared/role"
 )
 
 // Purpose says what a key is used for.
@@ -25,7 +26,7 @@ func (Purpose) Values() []string {
 const DefaultPurpose Purpose = "script"
 
 // DefaultRole is the role of a key whose creator named none, and of a key from a release before keys had roles.
-const DefaultRole = RoleAdmin
+const DefaultRole = role.Admin
 
 // Key is the record of a key. It holds the key's hash, not the key.
 type Key struct {
@@ -34,7 +35,7 @@ type Key struct {
 	Name           string
 	Purpose        Purpose
 	// Role is what the key may do. It never changes.
-	Role   Role
+	Role   role.Role
 	Prefix string
 	// Hash is the keyed hash of the key, and the id of its document.
 	Hash      string
@@ -58,7 +59,7 @@ type View struct {
 	ID         string     `json:"id"`
 	Name       string     `json:"name"`
 	Purpose    Purpose    `json:"purpose"`
-	Role       Role       `json:"role" jsonschema:"What the key may do: everything that admins may, or only read, as members may."`
+	Role       role.Role  `json:"role" jsonschema:"What the key may do: everything that admins may, or only read, as members may."`
 	KeyPrefix  string     `json:"key_prefix" jsonschema:"The leading part of the key."`
 	CreatedAt  time.Time  `json:"created_at"`
 	LastUsedAt *time.Time `json:"last_used_at" jsonschema:"Updated at most once in five minutes; null before the first use."`

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/role"
 )
 
 // MaxAncestors bounds the stored ancestors of a key.
@@ -13,7 +14,7 @@ const MaxAncestors = 1000
 // parent at the latest. Errors: Forbidden if it had more rights than its parent, Conflict if the parent has too many
 // ancestors.
 func (k Key) MadeWith(parent Key) (Key, error) {
-	if k.Role == RoleAdmin && parent.Role != RoleAdmin {
+	if k.Role == role.Admin && parent.Role != role.Admin {
 		return k, fault.New(fault.Forbidden, "role_required",
 			"An API key cannot create a key with more rights than it has. Create the key in an admin's session.")
 	}

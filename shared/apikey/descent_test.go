@@ -8,6 +8,7 @@ import (
 
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/role"
 )
 
 func TestMadeWith_CapsTheExpiryAtTheCreators(t *testing.T) {
@@ -32,14 +33,14 @@ func TestMadeWith_CapsTheExpiryAtTheCreators(t *testing.T) {
 func TestMadeWith_GivesNoMoreRightsThanTheCreators(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		requested, creator apikey.Role
+		requested, creator role.Role
 		want               string
 	}{
-		{requested: apikey.RoleAdmin, creator: apikey.RoleAdmin},
-		{requested: apikey.RoleMember, creator: apikey.RoleAdmin},
-		{requested: apikey.RoleMember, creator: apikey.RoleMember},
-		{requested: apikey.RoleAdmin, creator: apikey.RoleMember, want: "role_required"},
-		{requested: apikey.RoleAdmin, creator: "of a later release", want: "role_required"},
+		{requested: role.Admin, creator: role.Admin},
+		{requested: role.Member, creator: role.Admin},
+		{requested: role.Member, creator: role.Member},
+		{requested: role.Admin, creator: role.Member, want: "role_required"},
+		{requested: role.Admin, creator: "of a later release", want: "role_required"},
 	} {
 		k, err := apikey.Key{Role: c.requested}.MadeWith(apikey.Key{ID: "parent", Role: c.creator})
 		if fault.Code(err) != c.want || k.Role != c.requested {

@@ -2,14 +2,15 @@ package apikey
 
 import (
 	"agents.example/controlplane/shared/event"
+	"agents.example/controlplane/shared/role"
 )
 
 type keyData struct {
-	ID        string  `json:"id"`
-	Name      string  `json:"name"`
-	Purpose   Purpose `json:"purpose"`
-	Role      Role    `json:"role"`
-	KeyPrefix string  `json:"key_prefix"`
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	Purpose   Purpose   `json:"purpose"`
+	Role      role.Role `json:"role"`
+	KeyPrefix string    `json:"key_prefix"`
 }
 
 func dataOf(k Key) keyData {

@@ -2,7 +2,7 @@
 // token. It does not verify the signatures of session tokens (infra/oidc) or store API keys (package apikey).
 package identity
 
-import "agents.example/controlplane/shared/apikey"
+import "agents.example/controlplane/shared/role"
 
 // AuthType is the kind of token that a caller sent.
 type AuthType string
@@ -24,13 +24,13 @@ const (
 // Values lists the kinds of token, without Operator and System.
 func (AuthType) Values() []string { return []string{string(Session), string(APIKey)} }
 
-// Role is what a caller may do in the organization.
-type Role = apikey.Role
+// Role is what a caller may do in the organization. API keys have a role, too, and this package reads API keys.
+type Role = role.Role
 
 // The roles. Members are read-only.
 const (
-	RoleAdmin  = apikey.RoleAdmin
-	RoleMember = apikey.RoleMember
+	RoleAdmin  = role.Admin
+	RoleMember = role.Member
 )
 
 // Caller is the sender of a request. The zero value is an unauthenticated caller.
