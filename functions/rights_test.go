@@ -53,7 +53,7 @@ func TestRoutes_AreForTheseCallers(t *testing.T) {
 			limits[r.Name] = r.Limit
 		}
 		if want := cmp.Or(wider[r.Name], function.Admin); r.Access != want {
-			t.Errorf("%s is for %q, want %q: if these callers may call it, say so in widerRights", r.Name, r.Access, want)
+			t.Errorf("%s is for %q, want %q: if they may call it, say so in widerRights", r.Name, r.Access, want)
 		}
 		delete(wider, r.Name)
 	}
