@@ -50,12 +50,12 @@ func measureProvisioning(ctx context.Context, l *environment, d *deployment) (Re
 			Note: "least possible: one for each object",
 		},
 		{
-			ID: "P6", What: "the same message, repeated", Ours: sum(wrote.repeated), Limit: 0, Unit: "Kubernetes writes",
-			Most: 1,
+			ID: "P6", What: "the same message, repeated", Ours: sum(wrote.repeated), Limit: 0,
+			Unit: "Kubernetes writes", Most: 1,
 		},
 		{
-			ID: "P19", What: "longest push of a provisioning", Ours: wrote.longest.Seconds(), Limit: 10, Unit: "s", Most: 1,
-			Timed: true,
+			ID: "P19", What: "longest push of a provisioning", Ours: wrote.longest.Seconds(), Limit: 10, Unit: "s",
+			Most: 1, Timed: true,
 		},
 	}}, nil
 }
