@@ -16,7 +16,7 @@ import (
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
-	"agents.example/controlplane/shared/provisioning/simulation"
+	"agents.example/controlplane/shared/simulationtest"
 )
 
 // organization and cell are where the agent of every test is.
@@ -27,10 +27,10 @@ const (
 
 // world is one agent in a simulated database, cluster and secret store.
 type world struct {
-	*simulation.Direct
-	database *simulation.Database
-	cluster  *simulation.Cluster
-	secrets  *simulation.SecretStore
+	*simulationtest.Direct
+	database *simulationtest.Database
+	cluster  *simulationtest.Cluster
+	secrets  *simulationtest.SecretStore
 	nudges   *agenttest.Nudges
 	id       string
 	ctx      context.Context // of an admin
@@ -44,15 +44,15 @@ type world struct {
 func newWorld(t *testing.T, plant func(*world)) *world {
 	t.Helper()
 	w := &world{
-		database: simulation.NewDatabase(), nudges: &agenttest.Nudges{},
+		database: simulationtest.NewDatabase(), nudges: &agenttest.Nudges{},
 		ctx: call.As(t.Context(), identity.Caller{
 			Type: identity.Session, ID: "user", OrganizationID: organization, Role: identity.RoleAdmin,
 		}),
 	}
 	start := time.Now()
-	w.cluster = simulation.NewCluster(time.Now, func() time.Duration { return time.Since(start) })
-	w.Direct = &simulation.Direct{Cluster: w.cluster}
-	w.secrets = simulation.NewSecretStore(time.Now)
+	w.cluster = simulationtest.NewCluster(time.Now, func() time.Duration { return time.Since(start) })
+	w.Direct = &simulationtest.Direct{Cluster: w.cluster}
+	w.secrets = simulationtest.NewSecretStore(time.Now)
 	w.database.SetPlan(organization, plan.Pro)
 	created, err := w.agents().Create(w.ctx, agent.New(agenttest.ID(), cell,
 		agent.Draft{Name: "a", Plan: plan.Hobby, Cloud: agent.DefaultCloud, Region: agent.DefaultRegion}, w.Now()))
@@ -69,8 +69,8 @@ func newWorld(t *testing.T, plant func(*world)) *world {
 	return w
 }
 
-func (w *world) agents() simulation.Agents {
-	return simulation.Agents{Database: w.database, Process: w, Nudger: w.nudges}
+func (w *world) agents() simulationtest.Agents {
+	return simulationtest.Agents{Database: w.database, Process: w, Nudger: w.nudges}
 }
 
 // change makes a client's change with a number, which is published as one message.
@@ -92,14 +92,14 @@ func (w *world) change(t *testing.T, number int, what string) {
 // deliver delivers a message to the worker function. A slow delivery waits in hold before its first effect on the
 // workload.
 func (w *world) deliver(hold func()) error {
-	records := agent.WorkerStore(simulation.WorkerStore{Database: w.database, Process: w})
+	records := agent.WorkerStore(simulationtest.WorkerStore{Database: w.database, Process: w})
 	if w.unguarded {
 		records = unguardedStore{records}
 	}
 	worker := workers.Reconcile(&provisioning.Reconciler{
 		Records: records, Cluster: &slowCluster{w.client(), w, hold}, Now: w.Now,
-		Secrets: simulation.SecretClient{Store: w.secrets, Process: w},
-		Prober:  simulation.Prober{Cluster: w.cluster, Process: w},
+		Secrets: simulationtest.SecretClient{Store: w.secrets, Process: w},
+		Prober:  simulationtest.Prober{Cluster: w.cluster, Process: w},
 	})
 	data, err := json.Marshal(function.AgentNudge{AgentID: w.id})
 	if err != nil {
@@ -108,8 +108,8 @@ func (w *world) deliver(hold func()) error {
 	return worker.Handle(context.Background(), function.Message{Data: data})
 }
 
-func (w *world) client() simulation.ClusterClient {
-	return simulation.ClusterClient{Cluster: w.cluster, Process: w, Name: "worker"}
+func (w *world) client() simulationtest.ClusterClient {
+	return simulationtest.ClusterClient{Cluster: w.cluster, Process: w, Name: "worker"}
 }
 
 // slowCluster calls hold before the first change of the workload, and records the generations that the cluster accepts.
@@ -166,7 +166,7 @@ func (w *world) check(changes []string) error {
 	if !slices.IsSorted(w.applied) {
 		return fmt.Errorf("the cluster accepted the generations %v, want no older one after a newer one", w.applied)
 	}
-	pods := simulation.PodClient(w.client())
+	pods := simulationtest.PodClient(w.client())
 	a, exists := w.database.Agent(w.id)
 	there, err := pods.Existence(w.ctx, agent.Agent{ID: w.id, Cell: cell})
 	if err != nil {
@@ -194,7 +194,7 @@ func (w *world) check(changes []string) error {
 	}
 	found, err := pods.Pods(w.ctx, cell)
 	if err == nil && there.Pod && !pods.Current(a, found[0]) {
-		err = fmt.Errorf("the pod has the configuration %s, want %s", found[0].Config, simulation.Hash(a))
+		err = fmt.Errorf("the pod has the configuration %s, want %s", found[0].Config, simulationtest.Hash(a))
 	}
 	return err
 }

@@ -9,7 +9,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/provisioning"
-	"agents.example/controlplane/shared/provisioning/simulation"
+	"agents.example/controlplane/shared/simulationtest"
 )
 
 // slowDeletion is a cluster that says of an agent what a test wants.
@@ -24,7 +24,7 @@ func (c slowDeletion) CheckGone(context.Context, agent.Agent) (provisioning.Gone
 
 // removals keeps what the removal of an agent's record stores.
 type removals struct {
-	simulation.WorkerStore
+	simulationtest.WorkerStore
 	removed *agent.Deletion
 }
 

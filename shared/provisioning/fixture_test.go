@@ -11,12 +11,12 @@ import (
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
-	"agents.example/controlplane/shared/provisioning/simulation"
+	"agents.example/controlplane/shared/simulationtest"
 )
 
-// world is one agent in the database, the cluster and the secret store of package simulation.
+// world is one agent in the database, the cluster and the secret store of package simulationtest.
 type world struct {
-	*simulation.Direct
+	*simulationtest.Direct
 	t  *testing.T
 	id string
 	// client makes the clients' changes.
@@ -24,9 +24,9 @@ type world struct {
 
 	// Direct's lock guards all below.
 
-	database *simulation.Database
-	cluster  *simulation.Cluster
-	secrets  *simulation.SecretStore
+	database *simulationtest.Database
+	cluster  *simulationtest.Cluster
+	secrets  *simulationtest.SecretStore
 	// applied holds the generation of each stage that was applied last.
 	applied map[agent.StageName]int64
 }
@@ -38,18 +38,18 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	const organization = "9b2ee9a5-7b60-4a51-93a4-1d6a3d4f2c11"
 	w := &world{
-		t: t, database: simulation.NewDatabase(), secrets: simulation.NewSecretStore(time.Now),
+		t: t, database: simulationtest.NewDatabase(), secrets: simulationtest.NewSecretStore(time.Now),
 		applied: map[agent.StageName]int64{},
 		client: call.As(t.Context(), identity.Caller{
 			Type: identity.Session, ID: "user", OrganizationID: organization, Role: identity.RoleAdmin,
 		}),
 	}
 	start := time.Now()
-	w.cluster = simulation.NewCluster(time.Now, func() time.Duration { return time.Since(start) })
-	w.Direct = &simulation.Direct{Cluster: w.cluster, Down: map[simulation.Service]bool{}}
+	w.cluster = simulationtest.NewCluster(time.Now, func() time.Duration { return time.Since(start) })
+	w.Direct = &simulationtest.Direct{Cluster: w.cluster, Down: map[simulationtest.Service]bool{}}
 	w.database.SetPlan(organization, plan.Pro)
 	a := agent.New("3fa85f64-5717-4562-b3fc-2c963f66afa6", "cell-1", agent.Draft{Name: "a", Plan: plan.Pro}, w.Now())
-	if _, err := (simulation.Agents{Database: w.database, Process: w}).Create(w.client, a); err != nil {
+	if _, err := (simulationtest.Agents{Database: w.database, Process: w}).Create(w.client, a); err != nil {
 		t.Fatal(err)
 	}
 	w.id, w.Effects = a.ID, 0
@@ -80,22 +80,22 @@ func act(trigger agent.Trigger) func(*agent.Agent) {
 	return func(a *agent.Agent) { _ = a.Act(trigger, agent.Manual, time.Now()) }
 }
 
-func (w *world) records() simulation.WorkerStore {
-	return simulation.WorkerStore{Database: w.database, Process: w}
+func (w *world) records() simulationtest.WorkerStore {
+	return simulationtest.WorkerStore{Database: w.database, Process: w}
 }
 
-func (w *world) secretClient() simulation.SecretClient {
-	return simulation.SecretClient{Store: w.secrets, Process: w}
+func (w *world) secretClient() simulationtest.SecretClient {
+	return simulationtest.SecretClient{Store: w.secrets, Process: w}
 }
 
 // objects is the cluster of a world. It records which generations are applied.
 type objects struct {
-	simulation.ClusterClient
+	simulationtest.ClusterClient
 	world *world
 }
 
 func (w *world) objects() objects {
-	return objects{simulation.ClusterClient{Cluster: w.cluster, Process: w, Name: "worker"}, w}
+	return objects{simulationtest.ClusterClient{Cluster: w.cluster, Process: w, Name: "worker"}, w}
 }
 
 func (o objects) Apply(ctx context.Context, a agent.Agent, stage agent.StageName,
@@ -121,7 +121,7 @@ func (w *world) loseNamespace() {
 // existence says which objects of the agent exist.
 func (w *world) existence() provisioning.Existence {
 	w.t.Helper()
-	found, err := simulation.PodClient(w.objects().ClusterClient).Existence(w.t.Context(), w.record())
+	found, err := simulationtest.PodClient(w.objects().ClusterClient).Existence(w.t.Context(), w.record())
 	if err != nil {
 		w.t.Error(err)
 	}
@@ -132,7 +132,7 @@ func (w *world) existence() provisioning.Existence {
 func (w *world) reconciler() *provisioning.Reconciler {
 	return &provisioning.Reconciler{
 		Records: w.records(), Cluster: w.objects(), Secrets: w.secretClient(), Now: w.Now,
-		Prober: simulation.Prober{Cluster: w.cluster, Process: w, Failed: func(string) {}},
+		Prober: simulationtest.Prober{Cluster: w.cluster, Process: w, Failed: func(string) {}},
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
-	"agents.example/controlplane/shared/provisioning/simulation"
+	"agents.example/controlplane/shared/simulationtest"
 )
 
 // checkedAt is the time of the health check.
@@ -30,8 +30,8 @@ var errDown = fault.New(fault.Unavailable, "down", "It is down.")
 // healthFixture is what a HealthController reads and writes: the records of a simulated database, and clusters, agents
 // and a queue, which say what a test wants. It records the calls about each agent.
 type healthFixture struct {
-	database *simulation.Database
-	process  *simulation.Direct
+	database *simulationtest.Database
+	process  *simulationtest.Direct
 	mu       sync.Mutex                    // guards all below
 	pods     map[string][]provisioning.Pod // by cell
 	// existence says which objects of an agent exist. For other agents, all of them exist.
@@ -53,7 +53,7 @@ type healthFixture struct {
 // newHealthFixture has two healthy running agents.
 func newHealthFixture() *healthFixture {
 	s := &healthFixture{
-		database: simulation.NewDatabase(), process: &simulation.Direct{},
+		database: simulationtest.NewDatabase(), process: &simulationtest.Direct{},
 		pods:      map[string][]provisioning.Pod{"cell-1": {readyPod(other, time.Hour)}, "cell-2": nil},
 		existence: map[string]provisioning.Existence{}, former: map[string]bool{}, failing: map[string]bool{},
 	}
@@ -62,8 +62,8 @@ func newHealthFixture() *healthFixture {
 	return s
 }
 
-func (s *healthFixture) records() simulation.WorkerStore {
-	return simulation.WorkerStore{Database: s.database, Process: s.process}
+func (s *healthFixture) records() simulationtest.WorkerStore {
+	return simulationtest.WorkerStore{Database: s.database, Process: s.process}
 }
 
 // add adds the record of an agent, or replaces it. Each has a separate organization.
@@ -73,7 +73,7 @@ func (s *healthFixture) add(a agent.Agent) {
 	}
 	ctx := call.As(context.Background(), identity.Caller{Type: identity.System, OrganizationID: a.ID})
 	s.database.SetPlan(a.ID, plan.Pro)
-	if _, err := (simulation.Agents{Database: s.database, Process: s.process}).Create(ctx, a); err != nil {
+	if _, err := (simulationtest.Agents{Database: s.database, Process: s.process}).Create(ctx, a); err != nil {
 		panic(err) // the fixture is wrong
 	}
 }

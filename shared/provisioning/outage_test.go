@@ -11,7 +11,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/provisioning"
-	"agents.example/controlplane/shared/provisioning/simulation"
+	"agents.example/controlplane/shared/simulationtest"
 )
 
 // twoSweeps is the longest time between the end of an outage and the next run.
@@ -25,8 +25,8 @@ func TestReconcile_EndsNoAgentInErrorBecauseOfAnOutage(t *testing.T) {
 		lasts     time.Duration
 	}
 	rows := map[string]row{}
-	cluster := func(l *timeline, down bool) { l.setDown(simulation.ClusterService, down) }
-	database := func(l *timeline, down bool) { l.setDown(simulation.DatabaseService, down) }
+	cluster := func(l *timeline, down bool) { l.setDown(simulationtest.ClusterService, down) }
+	database := func(l *timeline, down bool) { l.setDown(simulationtest.DatabaseService, down) }
 	for _, minutes := range []int{1, 4, 9, 11, 12, 16, 61} {
 		for _, restarted := range []bool{false, true} {
 			name := fmt.Sprintf("for %d minutes, restarted %t", minutes, restarted)
@@ -78,7 +78,7 @@ func TestReconcile_ShowsAnOutage(t *testing.T) {
 		l, stop := newTimeline(t, nil)
 		defer stop()
 		l.await(t, "running", time.Minute, settled)
-		l.setDown(simulation.ClusterService, true)
+		l.setDown(simulationtest.ClusterService, true)
 		l.act(agent.Restart)
 		l.await(t, "showing the outage", time.Second, func(a agent.Agent) bool {
 			return a.Status == agent.Running && a.Failure != nil && a.Failure.Outage
@@ -102,7 +102,7 @@ func TestReconcile_EnforcesTheDeadlineOfThePod(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				breaks := func(l *timeline) {
-					l.setDown(simulation.ClusterService, c.outage > 0)
+					l.setDown(simulationtest.ClusterService, c.outage > 0)
 					l.count(func() { l.neverReady = true })
 				}
 				begin := breaks
@@ -117,7 +117,7 @@ func TestReconcile_EnforcesTheDeadlineOfThePod(t *testing.T) {
 					l.act(agent.Restart)
 				}
 				l.pause(c.outage)
-				l.setDown(simulation.ClusterService, false)
+				l.setDown(simulationtest.ClusterService, false)
 				l.await(t, "watched", twoSweeps, func(a agent.Agent) bool { return !a.Deadline.IsZero() })
 				took := l.await(t, "in error", time.Hour, isStatus(agent.Error))
 				if took < c.want-10*time.Second || took > c.want+agent.NudgeGrace {
@@ -164,13 +164,13 @@ func TestReconcile_LooksAtThePodBeforeItGivesUp(t *testing.T) {
 		defer stop()
 		l.await(t, "watched", time.Minute, func(a agent.Agent) bool { return !a.Deadline.IsZero() })
 		l.pause(5 * time.Minute)
-		l.setDown(simulation.ClusterService, true)
+		l.setDown(simulationtest.ClusterService, true)
 		l.count(func() { l.neverReady = false })
 		l.pause(time.Hour)
 		if a := l.record(); !a.Status.Up() {
 			t.Errorf("status in the outage = %s, want pending or provisioning", a.Status)
 		}
-		l.setDown(simulation.ClusterService, false)
+		l.setDown(simulationtest.ClusterService, false)
 		l.await(t, "running", twoSweeps, settled)
 	})
 }
@@ -213,7 +213,7 @@ func TestReconcile_AddsFewMessagesInAnOutage(t *testing.T) {
 				l, stop := newTimeline(t, nil)
 				defer stop()
 				l.await(t, "running", time.Minute, settled)
-				l.setDown(simulation.ClusterService, true)
+				l.setDown(simulationtest.ClusterService, true)
 				l.count(func() { l.deliveries, l.maxDelivering = 0, 0 })
 				l.act(trigger)
 				l.pause(6 * time.Hour)
@@ -224,7 +224,7 @@ func TestReconcile_AddsFewMessagesInAnOutage(t *testing.T) {
 							"want at most %d, 2 and 0", l.deliveries, l.maxDelivering, l.deadLetters, most)
 					}
 				})
-				l.setDown(simulation.ClusterService, false)
+				l.setDown(simulationtest.ClusterService, false)
 				l.await(t, "at its desired state", twoSweeps, func(a agent.Agent) bool { return a.Converged() })
 			})
 		})

@@ -8,7 +8,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/provisioning"
-	"agents.example/controlplane/shared/provisioning/simulation"
+	"agents.example/controlplane/shared/simulationtest"
 )
 
 // The production values of the queue and the worker.
@@ -102,7 +102,7 @@ func (l *timeline) count(change func()) {
 }
 
 // setDown begins or ends the outage of a service.
-func (l *timeline) setDown(service simulation.Service, down bool) {
+func (l *timeline) setDown(service simulationtest.Service, down bool) {
 	l.count(func() { l.Down[service] = down })
 }
 

@@ -14,14 +14,14 @@ import (
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
-	"agents.example/controlplane/shared/provisioning/simulation"
 	"agents.example/controlplane/shared/secret"
 	"agents.example/controlplane/shared/secretwrite"
+	"agents.example/controlplane/shared/simulationtest"
 )
 
 // counted is a secret store and its budget. It counts what requests spend and what they are charged.
 type counted struct {
-	simulation.SecretClient
+	simulationtest.SecretClient
 	mu      sync.Mutex
 	calls   int
 	charged secretwrite.Cost
@@ -91,9 +91,9 @@ func newScene(t *testing.T) *scene {
 	s := &scene{ctx: call.As(t.Context(), identity.Caller{
 		Type: identity.Session, ID: "user", OrganizationID: "org", Role: identity.RoleAdmin,
 	})}
-	o, d := &simulation.Direct{}, simulation.NewDatabase()
+	o, d := &simulationtest.Direct{}, simulationtest.NewDatabase()
 	d.SetPlan("org", plan.Pro)
-	s.agents = simulation.Agents{Database: d, Process: o}
+	s.agents = simulationtest.Agents{Database: d, Process: o}
 	now := func() time.Time { return o.Now().Add(s.ahead) }
 	a, err := s.agents.Create(s.ctx,
 		agent.New(agenttest.ID(), "cell-1", agent.Draft{Name: "a", Plan: plan.Hobby}, o.Now()))
@@ -101,7 +101,7 @@ func newScene(t *testing.T) *scene {
 		t.Fatal(err)
 	}
 	s.id = a.ID
-	s.store = &counted{SecretClient: simulation.SecretClient{Store: simulation.NewSecretStore(now), Process: o}}
+	s.store = &counted{SecretClient: simulationtest.SecretClient{Store: simulationtest.NewSecretStore(now), Process: o}}
 	s.service = secretwrite.Service{Agents: s.agents, Secrets: s.store, Budget: s.store, Now: now}
 	return s
 }

@@ -11,14 +11,14 @@ import (
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
-	"agents.example/controlplane/shared/provisioning/simulation"
 	"agents.example/controlplane/shared/secret"
 	"agents.example/controlplane/shared/secretwrite"
+	"agents.example/controlplane/shared/simulationtest"
 )
 
 // raced are agents of which something else changes the record right before the first change of a request.
 type raced struct {
-	simulation.Agents
+	simulationtest.Agents
 	before func()
 }
 
@@ -35,7 +35,7 @@ type raceFixture struct {
 	admin  context.Context //nolint:containedctx // of an admin
 	id     string
 	agents *raced
-	store  simulation.SecretClient
+	store  simulationtest.SecretClient
 	ahead  time.Duration
 }
 
@@ -44,10 +44,10 @@ func newRaceFixture(t *testing.T) *raceFixture {
 	f := &raceFixture{admin: call.As(t.Context(), identity.Caller{
 		Type: identity.Session, ID: "user", OrganizationID: "org", Role: identity.RoleAdmin,
 	})}
-	o, d := &simulation.Direct{}, simulation.NewDatabase()
+	o, d := &simulationtest.Direct{}, simulationtest.NewDatabase()
 	d.SetPlan("org", plan.Pro)
-	f.agents = &raced{Agents: simulation.Agents{Database: d, Process: o}}
-	f.store = simulation.SecretClient{Store: simulation.NewSecretStore(f.now), Process: o}
+	f.agents = &raced{Agents: simulationtest.Agents{Database: d, Process: o}}
+	f.store = simulationtest.SecretClient{Store: simulationtest.NewSecretStore(f.now), Process: o}
 	a, err := f.agents.Create(f.admin, agent.New(agenttest.ID(), "cell-1",
 		agent.Draft{Name: "a", Plan: plan.Hobby}, f.now()))
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
-	"agents.example/controlplane/shared/provisioning/simulation"
 	"agents.example/controlplane/shared/secret"
 	"agents.example/controlplane/shared/secretwrite"
+	"agents.example/controlplane/shared/simulationtest"
 )
 
 // failing is a secret store in which adding a value of some keys fails.
 type failing struct {
-	simulation.SecretClient
+	simulationtest.SecretClient
 	add map[string]func() error
 }
 
@@ -38,14 +38,14 @@ func putTwo(t *testing.T, add map[string]func() error) ([]secret.Operation, erro
 	ctx := call.As(t.Context(), identity.Caller{
 		Type: identity.Session, ID: "user", OrganizationID: "org", Role: identity.RoleAdmin,
 	})
-	o, d := &simulation.Direct{}, simulation.NewDatabase()
+	o, d := &simulationtest.Direct{}, simulationtest.NewDatabase()
 	d.SetPlan("org", plan.Pro)
-	agents := simulation.Agents{Database: d, Process: o}
+	agents := simulationtest.Agents{Database: d, Process: o}
 	a, err := agents.Create(ctx, agent.New(agenttest.ID(), "cell-1", agent.Draft{Name: "a", Plan: plan.Hobby}, o.Now()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := simulation.SecretClient{Store: simulation.NewSecretStore(o.Now), Process: o}
+	store := simulationtest.SecretClient{Store: simulationtest.NewSecretStore(o.Now), Process: o}
 	service := secretwrite.Service{Agents: agents, Secrets: failing{store, add}, Now: o.Now}
 	value := "value"
 	_, operations, err := service.Put(ctx, a.ID, map[string]*string{"FIRST": &value, "SECOND": &value})

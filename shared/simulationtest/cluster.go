@@ -1,0 +1,204 @@
+package simulationtest
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+// Cluster is the simulated Kubernetes cluster of the cell: the objects of each agent, and what its controllers and its
+// kubelet make of them.
+type Cluster struct {
+	now        func() time.Time
+	elapsed    func() time.Duration
+	namespaces map[string]*namespace
+	// removed holds the agents whose namespace ended once.
+	removed map[string]bool
+	// order lists the agents with a namespace, and changes counts.
+	order   []string
+	changes int64
+	uids    int
+	// Rules are what the cluster and its adapter guarantee.
+	Rules ClusterRules
+	// troubles says what is wrong with the pods of agents.
+	troubles map[string]trouble
+	// Deleted counts the deletions of namespaces by agent, and deletedBy names the processes.
+	deletedBy map[string][]string
+	volumes   int
+	// observed is told of each change by controllers and the kubelet; nil for none.
+	observed func(id string)
+}
+
+// ClusterRules undo guards of the cluster and its adapter. The zero value has all guards.
+type ClusterRules struct {
+	// FixedNames gives the environment's objects one name, whatever they contain.
+	FixedNames bool
+	// NoFence accepts a workload of an older generation.
+	NoFence bool
+	// RandomNamespace gives each namespace that is applied another name.
+	RandomNamespace bool
+	// KeepNamespace deletes the workload of an agent only.
+	KeepNamespace bool
+	// SilentNamespace creates a missing namespace, with a new volume, whatever is applied.
+	SilentNamespace bool
+	// AnyPod reports a pod of any configuration as the desired one.
+	AnyPod bool
+	// PruneAll prunes the objects of the present configuration, too.
+	PruneAll bool
+	// KeepLeftovers hides objects of former generations from the check of all agents' objects.
+	KeepLeftovers bool
+	// GoneAtOnce reports an agent whose deletion began as gone.
+	GoneAtOnce bool
+}
+
+// cell is the only cell.
+const cell = "cell-1"
+
+// NewCluster returns an empty cluster.
+func NewCluster(now func() time.Time, elapsed func() time.Duration) *Cluster {
+	return &Cluster{
+		now: now, elapsed: elapsed, namespaces: map[string]*namespace{},
+		removed:   map[string]bool{},
+		troubles:  map[string]trouble{},
+		deletedBy: map[string][]string{},
+	}
+}
+
+// notify counts a change, so that the oracle looks.
+func (c *Cluster) notify() { c.changes++ }
+
+// find returns the namespace of an agent that accepts objects.
+func (c *Cluster) find(id string) (*namespace, error) {
+	n := c.namespaces[id]
+	if n == nil && c.Rules.SilentNamespace {
+		if err := c.putNamespace(id); err != nil {
+			return nil, err
+		}
+		n = c.namespaces[id]
+		c.volumes++
+		n.volume = c.volumes
+	}
+	if n == nil || n.terminating {
+		return nil, fault.New(fault.Unavailable, provisioning.CodeNamespaceMissing,
+			"The agent's namespace does not exist. The service retries automatically.")
+	}
+	return n, nil
+}
+
+// putNamespace creates the agent's namespace.
+func (c *Cluster) putNamespace(id string) error {
+	if n := c.namespaces[id]; n != nil {
+		if n.terminating {
+			return fault.New(fault.Unavailable, "namespace_terminating", "The namespace is being deleted.")
+		}
+		if !c.Rules.RandomNamespace {
+			return nil
+		}
+		c.put(id+"?"+strconv.Itoa(c.uids), n)
+	}
+	c.uids++
+	c.put(id, &namespace{
+		name: agent.Namespace(id), uid: strconv.Itoa(c.uids), createdAt: c.now(), stages: map[agent.StageName]bool{},
+		configs: map[string]config{},
+	})
+	return nil
+}
+
+// putConfig writes a Secret or ConfigMap. Its content never changes, unless names are fixed.
+func (c *Cluster) putConfig(id, name string, content config) error {
+	n, err := c.find(id)
+	if err != nil {
+		return err
+	}
+	if old, ok := n.configs[name]; ok && !c.Rules.FixedNames {
+		content.values = old.values
+		content.generation = max(content.generation, old.generation)
+	}
+	n.configs[name] = content
+	return nil
+}
+
+// putSet writes the StatefulSet.
+func (c *Cluster) putSet(a agent.Agent) error {
+	n, err := c.find(a.ID)
+	if err != nil {
+		return err
+	}
+	if n.set != nil && a.Generation < n.set.generation && !c.Rules.NoFence {
+		return stale(n.set.generation)
+	}
+	replicas := 0
+	if a.WantsPod() {
+		replicas = 1
+	}
+	hash := Hash(a)
+	secret, configMap := c.names(hash)
+	appliedAt := c.elapsed()
+	if n.set != nil && n.set.generation == a.Generation {
+		appliedAt = n.set.appliedAt
+	}
+	n.set = &statefulSet{
+		a.Generation, replicas, template{hash, secret, configMap, a.Sandbox}, appliedAt, a.CredentialVersion,
+	}
+	c.notify()
+	return nil
+}
+
+// deleteNamespace begins the deletion of a namespace.
+func (c *Cluster) deleteNamespace(id, uid, process string) {
+	n := c.namespaces[id]
+	if n == nil || n.terminating || uid != "" && n.uid != uid {
+		return
+	}
+	if c.Rules.KeepNamespace {
+		n.set, n.pod = nil, nil
+		return
+	}
+	n.terminating = true
+	c.deletedBy[id] = append(c.deletedBy[id], process)
+	c.notify()
+}
+
+// Clone returns a copy.
+func (c *Cluster) Clone(now func() time.Time, elapsed func() time.Duration) *Cluster {
+	next := NewCluster(now, elapsed)
+	next.uids, next.volumes, next.Rules = c.uids, c.volumes, c.Rules
+	for id, n := range c.namespaces {
+		copied := *n
+		copied.stages, copied.configs = maps.Clone(n.stages), maps.Clone(n.configs)
+		if n.set != nil {
+			set := *n.set
+			copied.set = &set
+		}
+		if n.pod != nil {
+			p := *n.pod
+			copied.pod = &p
+		}
+		next.namespaces[id] = &copied
+	}
+	next.order = slices.Clone(c.order)
+	return next
+}
+
+// ids lists the agents with a namespace, in order.
+func (c *Cluster) ids() []string { return c.order }
+
+// put adds a namespace.
+func (c *Cluster) put(id string, n *namespace) {
+	c.namespaces[id] = n
+	c.order = slices.Sorted(maps.Keys(c.namespaces))
+	c.notify()
+}
+
+// remove removes a namespace.
+func (c *Cluster) remove(id string) {
+	delete(c.namespaces, id)
+	c.removed[id] = true
+	c.order = slices.Sorted(maps.Keys(c.namespaces))
+	c.notify()
+}

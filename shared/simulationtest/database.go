@@ -1,0 +1,164 @@
+package simulationtest
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/secret"
+)
+
+// Database is the simulated database. Its documents change in atomic commits with preconditions, like Firestore's.
+type Database struct {
+	agents        map[string]document
+	organizations map[string]organizationDocument
+	answers       map[string]answer
+	// Operations is the history of secret operations, and Entries the audit log, by id.
+	Operations map[string]secret.Operation
+	Entries    map[string]Entry
+	// Rules are what the database and its adapter guarantee.
+	Rules DatabaseRules
+	// Removed is told of each agent whose record is removed, with what is stored of its deletion.
+	Removed func(id string, d agent.Deletion)
+	// Started is told of each agent whose provisioning a change starts.
+	Started func(id string)
+	// events holds the payment provider's events that were applied.
+	events map[string]bool
+	// gone holds the agents whose record was removed.
+	gone map[string]bool
+	// Calls maps operations to the client's call that requested them.
+	Calls map[string]string
+	// Order lists the operations as they were recorded.
+	Order []string
+	// reported is what the events say of each agent.
+	reported map[string]*reported
+	// Commits counts the commits that wrote.
+	Commits int64
+}
+
+// DatabaseRules undo guards of the database's adapter. The zero value has all guards.
+type DatabaseRules struct {
+	// NoPreconditions commits whatever was written in between.
+	NoPreconditions bool
+	// TornHistory leaves ended operations out of the history.
+	TornHistory bool
+	// FirstOutcome keeps the outcome that the first commit of a call wrote.
+	FirstOutcome bool
+	// LoseUsage does not count what an agent frees.
+	LoseUsage bool
+	// LoseEvents loses the events of some commits.
+	LoseEvents bool
+}
+
+// document is an agent's record and the id of its last write.
+type document struct {
+	agent   agent.Agent
+	writeID string
+	version int64
+}
+
+type organizationDocument struct {
+	organization.Organization
+	account billing.Account
+	version int64
+}
+
+// Entry is an audit entry and the ids of the changes that wrote it.
+type Entry struct {
+	audit.Entry
+	Commits []string
+	// Creations counts how often it was created.
+	Creations int
+}
+
+// answer is the stored answer to a request with an idempotency key.
+type answer struct {
+	fingerprint, changeID string
+	expiresAt             time.Time
+	record                *agent.Agent
+	version               int64
+}
+
+// NewDatabase returns an empty database.
+func NewDatabase() *Database {
+	return &Database{
+		agents: map[string]document{}, organizations: map[string]organizationDocument{}, answers: map[string]answer{},
+		Operations: map[string]secret.Operation{}, Entries: map[string]Entry{}, Calls: map[string]string{},
+		gone: map[string]bool{}, events: map[string]bool{}, reported: map[string]*reported{},
+	}
+}
+
+// Agent returns an agent's present record.
+func (d *Database) Agent(id string) (agent.Agent, bool) {
+	found, ok := d.agents[id]
+	return found.read(), ok
+}
+
+// Agents returns all records, in the order of their ids.
+func (d *Database) Agents() []agent.Agent { return d.filter(func(*agent.Agent) bool { return true }) }
+
+// filter returns the records that match, in the order of their ids.
+func (d *Database) filter(matches func(*agent.Agent) bool) (found []agent.Agent) {
+	for _, id := range slices.Sorted(maps.Keys(d.agents)) {
+		if each := d.agents[id]; matches(&each.agent) {
+			found = append(found, each.read())
+		}
+	}
+	return found
+}
+
+// Organization returns an organization's present record.
+func (d *Database) Organization(id string) organization.Organization {
+	return d.organizations[id].Organization
+}
+
+// SetPlan puts an organization on a plan.
+func (d *Database) SetPlan(id string, p plan.ID) {
+	o, ok := d.organizations[id]
+	if !ok {
+		o.Organization = organization.New(id, time.Now())
+	}
+	d.Commits++
+	o.Plan, o.version = p, d.Commits
+	d.organizations[id] = o
+}
+
+// read returns the agent as a client of the database reads it: without memory in common, and with its open operations.
+func (d document) read() agent.Agent {
+	a := d.agent.Clone()
+	a.Operations = a.OpenOperations()
+	a.Version = strconv.FormatInt(d.version, 36)
+	return a
+}
+
+func unavailable() error {
+	return fault.New(fault.Unavailable, "store_unavailable", "The database is temporarily unavailable. Retry.")
+}
+
+// Clone returns a copy.
+func (d *Database) Clone() *Database {
+	next := NewDatabase()
+	for id, found := range d.agents {
+		found.agent = found.agent.Clone()
+		next.agents[id] = found
+	}
+	maps.Copy(next.organizations, d.organizations)
+	maps.Copy(next.answers, d.answers)
+	maps.Copy(next.Operations, d.Operations)
+	maps.Copy(next.Entries, d.Entries)
+	maps.Copy(next.Calls, d.Calls)
+	for id, r := range d.reported {
+		copied := *r
+		copied.stages, copied.operations = maps.Clone(r.stages), maps.Clone(r.operations)
+		next.reported[id] = &copied
+	}
+	next.Order, next.Commits = slices.Clone(d.Order), d.Commits
+	return next
+}

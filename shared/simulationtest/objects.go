@@ -1,0 +1,138 @@
+package simulationtest
+
+import (
+	"strconv"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+// namespace holds the objects of one agent.
+type namespace struct {
+	name      string
+	uid       string
+	createdAt time.Time
+	// terminating is true once the deletion began. The namespace is not gone before stuckUntil.
+	terminating   bool
+	stuckUntil    time.Duration
+	orphanedSince time.Time
+	stages        map[agent.StageName]bool
+	// configs maps the names of Secrets and ConfigMaps to their content.
+	configs map[string]config
+	volume  int
+	set     *statefulSet
+	pod     *pod
+}
+
+// config is the content of a Secret or a ConfigMap.
+type config struct {
+	generation int64
+	values     map[string]string
+}
+
+// statefulSet is the workload of an agent.
+type statefulSet struct {
+	generation int64
+	replicas   int
+	template   template
+	// appliedAt is when the generation was applied.
+	appliedAt time.Duration
+	// credential is the version of the credentials.
+	credential int64
+}
+
+// template is what a pod is made of.
+type template struct {
+	hash, secret, configMap string
+	sandbox                 bool
+}
+
+// pod is the agent's pod. It has values once its container has started.
+type pod struct {
+	template
+	values    map[string]string
+	started   bool
+	ready     bool
+	createdAt time.Time
+	since     time.Time
+	lastRun   time.Duration
+	ran       time.Time
+}
+
+// trouble is what is wrong with the pods of an agent.
+type trouble string
+
+const (
+	healthy    trouble = ""
+	neverReady trouble = "never ready"
+	crashLoop  trouble = "crash loop"
+)
+
+// Hash stands for everything in an agent's record that a pod is started with.
+func Hash(a agent.Agent) string {
+	b := make([]byte, 0, 64)
+	for _, e := range a.Env {
+		b = append(b, e.Key...)
+		b = append(b, '=')
+		b = append(b, e.Value...)
+		b = strconv.AppendInt(append(b, ':'), e.SecretVersion, 10)
+		b = append(b, ' ')
+	}
+	b = strconv.AppendInt(append(b, 'c'), a.CredentialVersion, 10)
+	b = strconv.AppendInt(append(b, 'r'), a.Rollout, 10)
+	b = strconv.AppendBool(append(b, 's'), a.Sandbox)
+	return string(append(b, a.Plan...))
+}
+
+// names returns the names of the Secret and the ConfigMap of a configuration.
+func (c *Cluster) names(hash string) (secret, configMap string) {
+	if c.Rules.FixedNames {
+		return "secret", "config"
+	}
+	return secretPrefix + hash, configPrefix + hash
+}
+
+// The prefixes of the names of Secrets and ConfigMaps.
+const (
+	secretPrefix = "secret "
+	configPrefix = "config "
+)
+
+// The names of the variables with the credentials.
+const (
+	passwordVariable = "DASHBOARD_PASSWORD" //nolint:gosec // the name of a variable
+	keyVariable      = "API_SERVER_KEY"
+)
+
+func secretValues(in provisioning.RuntimeInput) map[string]string {
+	values := map[string]string{passwordVariable: in.Credentials.DashboardPassword, keyVariable: in.Credentials.APIKey}
+	for key, value := range in.Secrets {
+		values[key] = string(value)
+	}
+	return values
+}
+
+func plainValues(a agent.Agent) map[string]string {
+	values := map[string]string{}
+	for _, e := range a.Env {
+		if !e.Secret() {
+			values[e.Key] = e.Value
+		}
+	}
+	return values
+}
+
+// putStage writes the objects of a stage whose content does not matter here.
+func (c *Cluster) putStage(id string, stage agent.StageName) error {
+	n, err := c.find(id)
+	if err != nil {
+		return err
+	}
+	n.stages[stage] = true
+	if stage == agent.StageStorage && n.volume == 0 {
+		c.volumes++
+		n.volume = c.volumes
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package simulationtest
+
+import (
+	"context"
+	"errors"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+// Prober is one process's way to agents through their hostnames. It implements provisioning.AgentProber.
+type Prober struct {
+	Cluster *Cluster
+	Process Stepper
+	// Failed is told of each agent that did not answer. The fault may be the agent's own.
+	Failed func(id string)
+}
+
+var _ provisioning.AgentProber = Prober{}
+
+func unhealthy() error {
+	return fault.New(fault.Unavailable, "gateway_unhealthy", "The agent does not answer on its hostname yet.")
+}
+
+// serving returns the values of the pod that serves, or nil.
+func (p Prober) serving(id string) map[string]string {
+	n := p.Cluster.namespaces[id]
+	if n == nil || n.pod == nil || !n.pod.ready || !n.stages[agent.StageRoute] {
+		return nil
+	}
+	return n.pod.values
+}
+
+// Probe implements provisioning.AgentProber.
+func (p Prober) Probe(ctx context.Context, a agent.Agent) error {
+	return p.answer(a, p.Process.Look(ctx, ProberService, "probe", func() error {
+		if p.serving(a.ID) == nil {
+			return unhealthy()
+		}
+		return nil
+	}))
+}
+
+// Accepts implements provisioning.AgentProber.
+func (p Prober) Accepts(ctx context.Context, a agent.Agent, c credential.Credentials) (
+	verdict provisioning.Verdict, err error,
+) {
+	err = p.Process.Look(ctx, ProberService, "present credentials", func() error {
+		values := p.serving(a.ID)
+		if values == nil {
+			return unhealthy()
+		}
+		password, key := values[passwordVariable] == c.DashboardPassword, values[keyVariable] == c.APIKey
+		switch {
+		case password && key:
+			verdict = provisioning.Accepted
+		case password || key:
+			verdict = provisioning.Divided
+		default:
+			verdict = provisioning.Refused
+		}
+		return nil
+	})
+	return verdict, p.answer(a, err)
+}
+
+func (p Prober) answer(a agent.Agent, err error) error {
+	var failed *Error
+	if errors.As(err, &failed) && failed.Verdict != CrashesBefore && failed.Verdict != CrashesAfter {
+		p.Failed(a.ID)
+	}
+	return portError(err, unhealthy)
+}

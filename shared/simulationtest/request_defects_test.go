@@ -1,0 +1,120 @@
+package simulationtest
+
+import (
+	"context"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/billing"
+	apicall "agents.example/controlplane/shared/call"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/plan"
+)
+
+// billingDefects undo guards of repeats and of the enforcement of accounts.
+func billingDefects() []defect {
+	accounts := func(change func(w *World, a *billing.Account)) func(*World, billing.Store) billing.Store {
+		return func(w *World, inner billing.Store) billing.Store {
+			return changedAccounts{inner, func(a *billing.Account) { change(w, a) }}
+		}
+	}
+	return []defect{
+		{"a repeat loses its secrets", "a repeat stores what its first request did not", Plant{
+			Focus: func(_ *Scheduler, u *Setup) { *u = crashingCreation() },
+			Agents: func(_ *World, inner agent.Store) agent.Store {
+				return oblivious{inner}
+			},
+		}},
+		{"agents in error are not withheld", "billing pauses agents in every status with a pod", Plant{
+			Focus: func(_ *Scheduler, u *Setup) { *u = unpaid(agent.Running) },
+			Agents: func(_ *World, inner agent.Store) agent.Store {
+				return withholding{inner}
+			},
+		}},
+		{"lost event is never fetched", "subscriptions are fetched daily", Plant{
+			Focus: func(s *Scheduler, u *Setup) { arrangePayments(s, u) },
+			Accounts: accounts(func(w *World, a *billing.Account) {
+				a.FetchedAt, a.Subscription.PeriodEnd = w.Now(), time.Time{}
+			}),
+		}},
+		{"unknown plan pauses", "no action because of a plan of another release", Plant{
+			Focus: func(_ *Scheduler, u *Setup) {
+				u.Payments, u.Unpaid, u.LostEvents, u.BillingTicks = []payment{unknown}, false, 0, 3
+			},
+			Accounts: accounts(func(_ *World, a *billing.Account) {
+				if _, err := plan.Get(a.Plan); err != nil {
+					a.Plan = plan.Hobby
+				}
+			}),
+		}},
+		{"paused forever", "agents that billing paused resume after a payment", Plant{
+			Focus: func(_ *Scheduler, u *Setup) {
+				u.Payments, u.Unpaid, u.BillingTicks = []payment{succeeds}, true, 3
+			},
+			Agents: func(_ *World, inner agent.Store) agent.Store { return stingy{inner} },
+		}},
+	}
+}
+
+// unpaid is a setup of an organization that does not pay and whose agent breaks.
+func unpaid(start agent.Status) Setup {
+	return Setup{
+		Start: start, Scripts: [][]string{{"patch"}}, Workers: 1, Steps: 150, Ticks: 2, Unpaid: true,
+		Trouble: neverReady, TroubleTime: 30 * time.Hour,
+	}
+}
+
+// changedAccounts reads changed accounts.
+type changedAccounts struct {
+	billing.Store
+	change func(*billing.Account)
+}
+
+func (s changedAccounts) Account(ctx context.Context, id string) (billing.Account, error) {
+	a, err := s.Store.Account(ctx, id)
+	s.change(&a)
+	return a, err
+}
+
+// withholding lets billing pause only agents that run.
+type withholding struct{ agent.Store }
+
+func (s withholding) Change(ctx context.Context, id string, change func(*agent.Agent) error) (agent.Agent, error) {
+	return s.Store.Change(ctx, id, func(a *agent.Agent) error {
+		if apicall.From(ctx).Caller.Type == identity.System && a.Status == agent.Error {
+			return nil
+		}
+		return change(a)
+	})
+}
+
+// stingy lets billing resume no agent.
+type stingy struct{ agent.Store }
+
+func (s stingy) Change(ctx context.Context, id string, change func(*agent.Agent) error) (agent.Agent, error) {
+	return s.Store.Change(ctx, id, func(a *agent.Agent) error {
+		if apicall.From(ctx).Caller.Type == identity.System && a.Status == agent.Paused {
+			return nil
+		}
+		return change(a)
+	})
+}
+
+// crashingCreation makes the process of a creation with secrets die.
+func crashingCreation() Setup {
+	return Setup{
+		Scripts: [][]string{{"create with secrets"}}, Workers: 1, Steps: 60, Faults: 1, FaultRate: 0.2,
+		Verdicts: []Verdict{CrashesBefore, CrashesAfter},
+	}
+}
+
+// oblivious shows repeats an answer without open operations.
+type oblivious struct{ agent.Store }
+
+func (s oblivious) Create(ctx context.Context, a agent.Agent) (agent.Agent, error) {
+	a, err := s.Store.Create(ctx, a)
+	if apicall.From(ctx).Attempt.Replayed() {
+		a.Operations = nil
+	}
+	return a, err
+}

@@ -1,0 +1,186 @@
+package simulationtest
+
+import (
+	"slices"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/secret"
+)
+
+// checkRest checks what must hold once nothing is left to do.
+func (w *World) checkRest() {
+	for _, id := range w.agentIDs() {
+		a, _ := w.Database.Agent(id)
+		w.checkRecordAtRest(a)
+		w.checkObjectsAtRest(a)
+		w.checkDriftAtRest(a)
+		w.checkSecretsAtRest(a)
+	}
+	for _, id := range w.Cluster.ids() {
+		if _, ok := w.Database.agents[id]; !ok {
+			w.violate("orphans", "agent %s is gone, and its namespace is not", short(id))
+		}
+	}
+	for _, found := range w.Secrets.secrets {
+		if _, ok := w.Database.agents[found.agentID]; !ok {
+			w.violate("orphans", "agent %s is gone, and its secret %s is not", short(found.agentID), found.key)
+		}
+	}
+	for _, id := range w.Database.Order {
+		o := w.Database.Operations[id]
+		a, _ := w.Database.Agent(o.AgentID)
+		if o.Open() != (a.Operation(id) != nil) {
+			w.violate("history", "an operation of %s is %s in the history, and in the record: %t", o.Key, o.Status,
+				a.Operation(id) != nil)
+		}
+	}
+	w.checkEntries()
+	w.checkBillingAtRest()
+}
+
+func (w *World) checkRecordAtRest(a agent.Agent) {
+	id := short(a.ID)
+	switch {
+	case !a.Status.IsSteady():
+		w.violate("rest", "agent %s stays %s: %s", id, a.Status, w.describe())
+	case !a.Converged():
+		w.violate("rest", "agent %s stays at generation %d of %d", id, a.ObservedGeneration, a.Generation)
+	case !a.WorkDueAt.IsZero() || !a.Deadline.IsZero() || a.Lease != (agent.Lease{}):
+		w.violate("rest", "agent %s is at rest with due %v, deadline %v, lease %+v", id, a.WorkDueAt, a.Deadline,
+			a.Lease)
+	case a.Warming:
+		w.violate("warming", "agent %s stays warming", id)
+	case a.Status == agent.Error && !w.mayFail[a.ID] && !lacksSecret(a):
+		w.violate("error", "agent %s is in error: %+v", id, a.Failure)
+	case a.Status == agent.Error && w.Cluster.troubles[a.ID] == healthy && a.Recoverable() && w.healthyPod(a):
+		w.violate("error", "agent %s stays in error although its pod recovered", id)
+	}
+	for _, o := range a.Operations {
+		switch {
+		case o.Status == secret.Failed, o.Stage == secret.Store && !o.Storing(w.Now()):
+		case o.Stage == secret.Rollout && !a.WantsPod():
+		case a.Status == agent.Error:
+		default:
+			w.violate("rest", "agent %s is at rest with the operation %+v", id, o)
+		}
+	}
+	rotating := slices.ContainsFunc(a.Operations, func(o secret.Operation) bool {
+		return o.Action == secret.Rotate && o.Stage != secret.Store && o.Stage != secret.Complete
+	})
+	if a.RotationPending != rotating {
+		w.violate("rotation", "agent %s has rotation pending %t, and an operation that rotates: %t", id,
+			a.RotationPending, rotating)
+	}
+}
+
+func (w *World) healthyPod(a agent.Agent) bool {
+	n := w.Cluster.namespaces[a.ID]
+	return n != nil && n.pod != nil && n.pod.ready && n.pod.hash == Hash(a)
+}
+
+func (w *World) checkObjectsAtRest(a agent.Agent) {
+	n, id := w.Cluster.namespaces[a.ID], short(a.ID)
+	switch {
+	case a.Status == agent.Running && (n == nil || n.set == nil || n.pod == nil || n.set.replicas != 1):
+		w.violate("objects", "agent %s runs by its record, and has no pod", id)
+	case a.Status == agent.Running && w.Cluster.troubles[a.ID] == healthy && !w.healthyPod(a):
+		w.violate("objects", "agent %s runs by its record, and its pod has another configuration or is not ready: %+v",
+			id, n.pod)
+	case !a.WantsPod() && n != nil && (n.pod != nil || n.set != nil && n.set.replicas > 0):
+		w.violate("objects", "agent %s is %s, and its pod runs", id, a.Status)
+	case a.Status != agent.Running:
+	case n.set.generation > a.Generation:
+		w.violate("objects", "agent %s has generation %d, and its workload %d", id, a.Generation, n.set.generation)
+	default:
+		for _, stage := range []agent.StageName{agent.StagePolicy, agent.StageIdentity, agent.StageRoute} {
+			if !n.stages[stage] {
+				w.violate("objects", "agent %s runs without the objects of %s", id, stage)
+			}
+		}
+	}
+}
+
+// checkSecretsAtRest checks that the store has the versions that the record names, and no others. The value of an
+// operation at the store stage may be there.
+func (w *World) checkSecretsAtRest(a agent.Agent) {
+	for _, ref := range w.sortedSecrets(a.ID) {
+		found := w.Secrets.secrets[ref]
+		for i, v := range found.versions {
+			if v.destroyed || w.named(a, found.key, int64(i)+1) {
+				continue
+			}
+			if bound := boundVersion(a, found.key); !a.WantsPod() && int64(i)+1 < bound {
+				w.violate("superseded versions", "agent %s is %s with version %d of %s, and version %d is left",
+					short(a.ID), a.Status, bound, found.key, i+1)
+			}
+			if found.key == secret.CredentialsKey && v.value == "" && w.Secrets.surplus[a.ID] {
+				continue // surplus first credentials of a worker that died: the next rotation destroys them
+			}
+			if slices.ContainsFunc(a.Operations, func(o secret.Operation) bool { return o.Key == found.key }) {
+				continue
+			}
+			w.violate("surplus versions",
+				"the store has version %d of %s (%q) of agent %s, which no operation needs", i+1,
+				found.key, v.value,
+				short(a.ID))
+		}
+	}
+}
+
+// boundVersion is the version of a variable that the agent's next start needs; 0 for none.
+func boundVersion(a agent.Agent, key string) int64 {
+	for _, e := range a.Env {
+		if e.Key == key {
+			return e.SecretVersion
+		}
+	}
+	return 0
+}
+
+func (w *World) sortedSecrets(id string) []string {
+	var refs []string
+	for ref, found := range w.Secrets.secrets {
+		if found.agentID == id {
+			refs = append(refs, ref)
+		}
+	}
+	slices.Sort(refs)
+	return refs
+}
+
+func (w *World) named(a agent.Agent, key string, version int64) bool {
+	if key == secret.CredentialsKey {
+		return version == a.CredentialVersion || version == a.FormerCredential ||
+			a.CredentialVersion == 0 && version == 1
+	}
+	return slices.ContainsFunc(a.Env, func(e agent.EnvVar) bool { return e.Key == key && e.SecretVersion == version })
+}
+
+// checkEntries checks that each request has one audit entry with its outcome.
+func (w *World) checkEntries() {
+	for _, c := range w.calls {
+		for _, e := range c.entries {
+			if !e.finished {
+				continue
+			}
+			found, ok := w.Database.Entries[e.id]
+			want := audit.Succeeded
+			if e.err != nil {
+				want = fault.From(e.err).Code
+			}
+			switch {
+			case !ok:
+				w.violate("audit", "the request %s of %s has no audit entry", c.action, c.name)
+			case found.Creations != 1:
+				w.violate("audit", "the request %s of %s has %d audit entries", c.action, c.name, found.Creations)
+			case want == "store_unavailable" && found.Outcome == audit.Succeeded && len(found.Commits) > 0:
+				// The server did not learn that the commit took place.
+			case found.Outcome != want:
+				w.violate("audit", "the request %s of %s ended with %s, and its audit entry says %s", c.action, c.name,
+					want, found.Outcome)
+			}
+		}
+	}
+}

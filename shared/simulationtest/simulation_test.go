@@ -1,0 +1,150 @@
+package simulationtest
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agents.example/controlplane/shared/testtier"
+)
+
+var (
+	replay    = flag.Uint64("simulation.seed", 0, "replay the schedule with this seed")
+	schedules = flag.Int("simulation.schedules", 0, "run this many schedules instead of the usual number")
+	planted   = flag.String("simulation.defect", "", "replay the seed with this planted defect")
+)
+
+func TestMain(m *testing.M) {
+	testtier.SilenceLogs()
+	debug.SetGCPercent(1600) // a schedule leaves much garbage and little else
+	os.Exit(m.Run())
+}
+
+// workers is how many goroutines run schedules: one for each core of the build machine.
+const workers = 2
+
+// explore runs the schedules of the seeds from first on, until one violates a promise. It returns the sums of those
+// that did not, and the seed and the result of the first that did.
+func explore(t *testing.T, first uint64, n int, plant Plant) (sums map[uint64]struct{}, seed uint64, bad Result) {
+	t.Helper()
+	sums = map[uint64]struct{}{}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for part := range workers {
+		all.Go(func() {
+			synctest.Test(t, func(t *testing.T) {
+				r := Runner{}
+				mine := map[uint64]struct{}{}
+				for i := part; i < n; i += workers {
+					result, err := r.Run(first+uint64(i), plant, false)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mine[result.Sum] = struct{}{}
+					if result.Violation == "" && i%64 != 0 {
+						continue
+					}
+					mu.Lock()
+					found := bad.Violation != ""
+					if !found && result.Violation != "" {
+						seed, bad = first+uint64(i), result
+					}
+					mu.Unlock()
+					if found || result.Violation != "" {
+						break
+					}
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for sum := range mine {
+					sums[sum] = struct{}{}
+				}
+			})
+		})
+	}
+	all.Wait()
+	return sums, seed, bad
+}
+
+// trace replays a schedule and returns it as a table.
+func trace(t *testing.T, seed uint64, plant Plant) (result Result) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := Runner{}
+		var err error
+		if result, err = r.Run(seed, plant, true); err != nil {
+			t.Error(err)
+		}
+	})
+	return result
+}
+
+func TestSimulation_HoldsItsPromisesUnderEverySchedule(t *testing.T) {
+	t.Parallel()
+	if *replay != 0 {
+		var plant Plant
+		for _, d := range defects() {
+			if d.name == *planted {
+				plant = d.plant
+			}
+		}
+		result := trace(t, *replay, plant)
+		t.Logf("%s\nviolation: %s", result.Trace, result.Violation)
+		return
+	}
+	// In the full tier, with the small schedules, more than 200,000 distinct ones.
+	n := testtier.Count(t, 2_000, 4_000, 29_000)
+	if raceDetector {
+		n = 2_000
+	}
+	if *schedules > 0 {
+		n = *schedules
+	}
+	began := time.Now()
+	sums, seed, bad := explore(t, 1, n, Plant{})
+	if bad.Violation != "" {
+		t.Fatalf("seed %d: %s\nafter %d schedules; replay it with -simulation.seed=%d\n%s", seed,
+			bad.Violation, len(sums), seed,
+			trace(t, seed, Plant{}).Trace)
+	}
+	if promised := n * 97 / 100; len(sums) < promised {
+		t.Errorf("%d distinct schedules, want at least %d", len(sums), promised)
+	}
+	t.Log(fmt.Sprint(len(sums), " distinct schedules in ", time.Since(began).Round(time.Millisecond)))
+}
+
+var survey = flag.Int("simulation.survey", 0, "count the violations of so many schedules by promise")
+
+func TestSurvey(t *testing.T) {
+	if *survey == 0 {
+		t.Skip("only with -simulation.survey")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r := Runner{}
+		counts, examples, steps := map[string]int{}, map[string]string{}, 0
+		for seed := range uint64(*survey) {
+			result, err := r.Run(seed+1, Plant{}, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			steps += result.Steps
+			if promise, text, found := strings.Cut(result.Violation, ": "); found {
+				counts[promise]++
+				if examples[promise] == "" {
+					examples[promise] = fmt.Sprint("seed ", seed+1, ": ", text[:min(len(text), 300)])
+				}
+			}
+		}
+		for promise, n := range counts {
+			t.Logf("%6d %s: %s", n, promise, examples[promise])
+		}
+		t.Logf("%d steps a schedule", steps/(*survey))
+	})
+}

@@ -1,0 +1,281 @@
+package simulationtest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/provisioning"
+	"agents.example/controlplane/shared/secretwrite"
+)
+
+// World is the outside of one schedule, and the control plane's processes in it.
+type World struct {
+	*Scheduler
+	Database *Database
+	Secrets  *SecretStore
+	Cluster  *Cluster
+	Queue    *Queue
+	// Plant is the planted defect.
+	Plant Plant
+	setup Setup
+
+	clients []*client
+	calls   []*call
+	started map[string]int
+	workers int
+	// created counts the agents.
+	created int
+	// prefix begins the names of calls.
+	prefix string
+	// delivered counts the deliveries of the hour by agent.
+	hour      int
+	delivered map[string]int
+	skews     []time.Duration
+	// unnotified: no notifier runs.
+	unnotified bool
+	// looks counts the looks at an agent that waits, while only the sweep causes them.
+	looks map[string]int
+	// mayFail holds the agents whose pods were disturbed, so that the status error is legitimate.
+	mayFail map[string]bool
+	// deletedByHand holds the agents whose namespace a person deleted.
+	deletedByHand map[string]bool
+	// lostVolume holds the volumes that a person deleted, until a client starts the agent again.
+	lostVolume map[string]int
+	quietSince time.Duration
+	quiet      bool
+	swept      time.Duration
+
+	// clocksJumped: records may have times that are minutes ahead.
+	clocksJumped bool
+	// subscription is the organization's, as the payment provider has it; nil without billing.
+	subscription *billing.Subscription
+	events       []*paymentEvent
+	// sent counts the events, and enforced the enforcements at the end.
+	sent, enforced int
+
+	violation string
+	checked   [3]int64
+	actions   []Action
+}
+
+// Plant undoes a guard. Nil functions and zero rules leave the world as it is.
+type Plant struct {
+	// Records wraps the store of workers. process is the kind of process, such as "worker" or "sweep".
+	Records func(w *World, process string, inner agent.WorkerStore) agent.WorkerStore
+	// Agents wraps the store of routes.
+	Agents func(w *World, inner agent.Store) agent.Store
+	// Accounts wraps the store of accounts.
+	Accounts func(w *World, inner billing.Store) billing.Store
+	// Arrange changes the world before the schedule begins.
+	Arrange func(w *World)
+	// Answer changes what a delivery answers the queue.
+	Answer func(w *World, id string, err error) error
+	// Focus changes the setup so that the guard matters more often.
+	Focus func(s *Scheduler, u *Setup)
+	// Ignores names promises that the defect breaks on purpose.
+	Ignores map[string]bool
+	// Collect replaces the collector of orphans.
+	Collect func(ctx context.Context, w *World, p *Process) error
+	// NoDriftCheck leaves out the check of all agents' objects.
+	NoDriftCheck bool
+	Cluster      ClusterRules
+	Secrets      SecretRules
+	Database     DatabaseRules
+}
+
+// The organization and its caller.
+const organizationID = "9b2ee9a5-7b60-4a51-93a4-1d6a3d4f2c11"
+
+// newWorld returns a world without agents.
+func newWorld(s *Scheduler) *World {
+	w := &World{
+		Scheduler: s, Database: NewDatabase(), Queue: &Queue{}, started: map[string]int{}, mayFail: map[string]bool{},
+		deletedByHand: map[string]bool{}, delivered: map[string]int{}, prefix: "call",
+		looks: map[string]int{},
+	}
+	w.Secrets, w.Cluster = NewSecretStore(s.Now), NewCluster(s.Now, s.Elapsed)
+	w.Database.SetPlan(organizationID, plan.Pro)
+	return w
+}
+
+// agentID is the id of the agent with a number.
+func agentID(n int) string {
+	return "3fa85f64-5717-4562-b3fc-" + strconv.FormatInt(0x2c963f66a000+int64(n), 16)
+}
+
+// start starts a process. A panic is a violation.
+func (w *World) start(kind string, run func(ctx context.Context, p *Process) error) {
+	w.started[kind]++
+	name := kind + " " + strconv.Itoa(w.started[kind])
+	if len(w.skews) > 0 {
+		w.skew = w.skews[w.started[kind]%len(w.skews)]
+	}
+	w.Go(name, func(ctx context.Context, p *Process) {
+		defer func() {
+			if v := recover(); v != nil {
+				w.violate("panic", "panic of %s: %v\n%s", name, v, debug.Stack())
+			}
+		}()
+		if err := run(ctx, p); w.Keep {
+			w.mu.Lock()
+			w.Note(name, "ends: %v", err)
+			w.mu.Unlock()
+		}
+	})
+}
+
+// violate records that a promise did not hold.
+func (w *World) violate(promise, format string, args ...any) {
+	if w.Plant.Ignores[promise] {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.violation == "" {
+		w.violation = promise + ": " + fmt.Sprintf(format, args...)
+		if w.Keep {
+			w.Note("oracle", "%s", w.violation)
+		}
+	}
+}
+
+// records is a worker's store.
+func (w *World) records(kind string, p Stepper) agent.WorkerStore {
+	var s agent.WorkerStore = WorkerStore{Database: w.Database, Process: p}
+	if w.Plant.Records != nil {
+		s = w.Plant.Records(w, kind, s)
+	}
+	return s
+}
+
+func (w *World) agents(p Stepper) agent.Store {
+	var s agent.Store = Agents{Database: w.Database, Process: p, Nudger: w.publisher(p)}
+	if w.Plant.Agents != nil {
+		s = w.Plant.Agents(w, s)
+	}
+	return s
+}
+
+func (w *World) publisher(p Stepper) Publisher {
+	return Publisher{Queue: w.Queue, Process: p, Scheduler: w.Scheduler}
+}
+
+func (w *World) clusterClient(p *Process) ClusterClient {
+	return ClusterClient{Cluster: w.Cluster, Process: p, Name: p.Name}
+}
+
+func (w *World) prober(p *Process) Prober {
+	return Prober{Cluster: w.Cluster, Process: p, Failed: func(id string) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.mayFail[id] = true
+	}}
+}
+
+func (w *World) secretClient(p Stepper) SecretClient {
+	return SecretClient{Store: w.Secrets, Process: p}
+}
+
+// reconciler is the worker of a process.
+func (w *World) reconciler(p *Process) *provisioning.Reconciler {
+	return &provisioning.Reconciler{
+		Records: w.records("worker", p), Cluster: w.clusterClient(p), Secrets: w.secretClient(p),
+		Prober: w.prober(p), Now: p.Now,
+	}
+}
+
+func (w *World) sweeper(kind string, p *Process) *provisioning.Sweeper {
+	nudger := w.publisher(p)
+	nudger.Swept = kind == "sweep"
+	return &provisioning.Sweeper{Records: w.records(kind, p), Nudger: nudger, Now: p.Now}
+}
+
+// writer is the secret service of a route.
+func (w *World) writer(p *Process) secretwrite.Service {
+	return secretwrite.Service{Agents: w.agents(p), Secrets: w.secretClient(p), Now: p.Now}
+}
+
+// deliver starts a worker with a message.
+func (w *World) deliver(m *message) {
+	m.delivered, m.since = true, w.Elapsed()
+	if !m.observed {
+		w.checkLoad(m.agentID)
+	}
+	m.attempts++
+	w.Queue.Delivered++
+	w.workers++
+	attempt := m.attempts
+	w.start("worker", func(ctx context.Context, p *Process) error {
+		ctx, cancel := context.WithTimeout(ctx, pushTime)
+		defer cancel()
+		d := w.beginPush(p, m)
+		err := w.reconciler(p).Reconcile(ctx, m.agentID)
+		if w.Plant.Answer != nil {
+			err = w.Plant.Answer(w, m.agentID, err)
+		}
+		d.end(err)
+		if p.crashed {
+			err = &Error{Verdict: CrashesAfter, Step: "delivery"}
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.workers--
+		if m.attempts == attempt || err == nil {
+			w.Queue.end(m, err, w.Elapsed())
+		}
+		return err
+	})
+}
+
+// bury starts the worker of a dead letter.
+func (w *World) bury(m *message) {
+	w.Queue.dead = slices.DeleteFunc(w.Queue.dead, func(other *message) bool { return other == m })
+	w.start("dead letter", func(ctx context.Context, p *Process) error {
+		err := w.sweeper("dead letter", p).DeadLetter(ctx, m.agentID)
+		if err != nil || p.crashed {
+			w.mu.Lock()
+			m.notBefore = w.Elapsed() + minBackOff
+			w.Queue.dead = append(w.Queue.dead, m)
+			w.mu.Unlock()
+		}
+		return err
+	})
+}
+
+// sweep starts the sweep.
+func (w *World) sweep() {
+	w.swept = w.Elapsed()
+	w.start("sweep", func(ctx context.Context, p *Process) error { return w.sweeper("sweep", p).Sweep(ctx) })
+}
+
+// checkHealth starts the health controller.
+func (w *World) checkHealth() {
+	w.start("health", func(ctx context.Context, p *Process) error {
+		return (&provisioning.HealthController{
+			Records: w.records("health", p), Pods: PodClient(w.clusterClient(p)),
+			Prober: w.prober(p), Nudger: w.publisher(p), Now: p.Now,
+		}).CheckHealth(ctx)
+	})
+}
+
+// caller is the client's identity.
+func caller() identity.Caller {
+	return identity.Caller{
+		Type: identity.Session, ID: "user", OrganizationID: organizationID, Role: identity.RoleAdmin,
+	}
+}
+
+// operations lists the open operations of all agents, in order.
+func (w *World) agentIDs() []string { return slices.Sorted(maps.Keys(w.Database.agents)) }
+
+// stamp is the process's time in the precision of the database.
+func (w *World) stamp(p *Process) time.Time { return p.Now().UTC().Truncate(time.Microsecond) }
