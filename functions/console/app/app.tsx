@@ -49,9 +49,9 @@ export function App() {
   }, []);
   switch (true) {
     case arrival === undefined:
-      return <Door text="Signing in …" />;
+      return <StatusPage text="Signing in …" />;
     case arrival?.kind === "done":
-      return <Door text={`${arrival.refused ? "" : "You are signed in. "}You can close this window.`} />;
+      return <StatusPage text={`${arrival.refused ? "" : "You are signed in. "}You can close this window.`} />;
     case !signedIn:
       return <SignIn problem={problem} />;
     default:
@@ -59,7 +59,7 @@ export function App() {
   }
 }
 
-function Door({ text }: { text: string }) {
+function StatusPage({ text }: { text: string }) {
   return (
     <main class="door">
       <p role="status">{text}</p>

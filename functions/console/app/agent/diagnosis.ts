@@ -18,7 +18,7 @@ export type Remedy =
   | "another-agent";
 
 /** The service's answer to "what is it doing, why does it not run, and what can I do?", as the page shows it. */
-export interface Shown {
+export interface Presentation {
   tone: Tone;
   title: string;
   /** What the service knows, in its own words. */
@@ -35,7 +35,7 @@ export interface Shown {
   remedies: Remedy[];
 }
 
-const shown = (tone: Tone, title: string, text = "", rest: Partial<Shown> = {}): Shown => ({
+const shown = (tone: Tone, title: string, text = "", rest: Partial<Presentation> = {}): Presentation => ({
   tone,
   title,
   text,
@@ -69,21 +69,21 @@ const remedyOf: Partial<Record<DiagnosisAction, Remedy>> = {
 const chosen = ["agent_paused", "agent_stopped"];
 
 /** Shows the service's diagnosis of an agent, with the last check of its address. */
-export function show(agent: Agent, told: Diagnosis | undefined, reachable?: DashboardReachability): Shown {
+export function show(agent: Agent, diagnosis: Diagnosis | undefined, reachable?: DashboardReachability): Presentation {
   // The diagnosis and the agent are read separately: one of another status is about the past.
-  if (told === undefined || told.status !== agent.status) {
+  if (diagnosis === undefined || diagnosis.status !== agent.status) {
     return early(agent);
   }
-  const [first, ...others] = told.causes;
+  const [first, ...others] = diagnosis.causes;
   if (first === undefined) {
-    return unproblematic(agent, told, reachable);
+    return unproblematic(agent, diagnosis, reachable);
   }
   const remedies = first.you_can.flatMap(({ action }) => remedyOf[action] ?? []);
   const rotates = agent.credential_rotation_pending ? (["credentials"] as const) : [];
   const stage = agent.config.error?.stage ?? "";
   const rests = chosen.includes(first.code) || first.code === "agent_deleting";
-  const text = first.message === told.summary ? atStage(agent) : first.message;
-  return shown(toneOf(agent, first.code), sentence(told.summary), text, {
+  const text = first.message === diagnosis.summary ? atStage(agent) : first.message;
+  return shown(toneOf(agent, first.code), sentence(diagnosis.summary), text, {
     code: rests ? "" : first.code,
     stage: stage === "" ? "" : stageText(stage).title,
     evidence: rests ? [] : first.evidence.filter((fact) => !/^(status|stage):/.test(fact)),
@@ -134,21 +134,21 @@ const titles: Record<string, [Tone, string]> = {
 };
 
 /** What the record alone says, until the diagnosis is there. */
-function early(agent: Agent): Shown {
+function early(agent: Agent): Presentation {
   const [tone, title] = titles[agent.status] ?? ["idle", `The agent is “${agent.status}”`];
   return shown(tone, title, agent.error_message ?? "", { code: agent.config.error?.code ?? "" });
 }
 
-function unproblematic(agent: Agent, told: Diagnosis, reachable?: DashboardReachability): Shown {
-  if (agent.status === "running" && told.waiting_for === null && reachable !== undefined) {
+function unproblematic(agent: Agent, diagnosis: Diagnosis, reachable?: DashboardReachability): Presentation {
+  if (agent.status === "running" && diagnosis.waiting_for === null && reachable !== undefined) {
     return probed(reachable);
   }
   const rotates = agent.credential_rotation_pending;
   const remedies: Remedy[] = rotates ? ["credentials"] : agent.dashboard_warming ? ["logs"] : [];
-  if (agent.status === "running" && told.waiting_for === null) {
-    return shown(rotates ? "warn" : "good", sentence(told.summary), "", { remedies });
+  if (agent.status === "running" && diagnosis.waiting_for === null) {
+    return shown(rotates ? "warn" : "good", sentence(diagnosis.summary), "", { remedies });
   }
-  return shown("busy", sentence(told.summary), atStage(agent) || rest(told.summary), {
+  return shown("busy", sentence(diagnosis.summary), atStage(agent) || rest(diagnosis.summary), {
     weWill: agent.status === "running"
       ? "This page changes by itself when the agent answers."
       : "This page changes by itself when the agent runs. Most agents need less than a minute.",
@@ -174,7 +174,7 @@ const unreachable: Record<string, { title: string; youCan: string[] }> = {
 };
 
 /** A running agent, as an outside check sees it. The service's diagnosis does not ask the agent. */
-function probed(reachable: DashboardReachability): Shown {
+function probed(reachable: DashboardReachability): Presentation {
   if (reachable.reachable || reachable.reason === "ok") {
     const latency = reachable.latency_ms === null ? "" : ` in ${Math.round(reachable.latency_ms)} ms`;
     return shown("good", "The agent is running", `Its address answers${latency}.`);

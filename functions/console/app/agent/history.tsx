@@ -91,8 +91,8 @@ function OfMember({ agent }: { agent: Agent }) {
 function Entries(props: { agent: Agent; sources: Source[]; record: Entry[] }) {
   const { events, pages } = useEvents(props.agent);
   const [steps, setSteps] = useState(false);
-  const told = events.filter((event) => !isOperation(event) && (steps || !isStep(event)));
-  const sources = [...props.sources, { pages, entries: told.toReversed().map(eventEntry) }];
+  const listed = events.filter((event) => !isOperation(event) && (steps || !isStep(event)));
+  const sources = [...props.sources, { pages, entries: listed.toReversed().map(eventEntry) }];
   const record = withoutEvents(props.record, events);
   const failed = sources.filter(({ pages }) => pages.error !== undefined);
   if (sources.some(({ pages }) => pages.data === undefined)) {

@@ -4,7 +4,7 @@ import { send } from "../api/client";
 import { CallError, asError, unanswered } from "../api/errors";
 import { pauseAfter } from "../api/pace";
 import { Store } from "../store";
-import { Attention } from "./attention";
+import { PageVisibility } from "./page-visibility";
 
 /** Which part of an agent's log to read. */
 export interface LogRequest {
@@ -50,7 +50,7 @@ export class LogReader {
   /** The position after the last line. The service continues there without losing or repeating a line. */
   private position = "";
   private failures = 0;
-  private readonly attention = new Attention();
+  private readonly visibility = new PageVisibility();
   private wake: () => void = () => undefined;
 
   constructor(
@@ -59,13 +59,13 @@ export class LogReader {
   ) {}
 
   start(): void {
-    this.attention.watch();
+    this.visibility.watch();
     void (this.request.source === "live" ? this.follow() : this.read());
   }
 
   stop(): void {
     this.stopping.abort();
-    this.attention.close();
+    this.visibility.close();
     this.wake();
   }
 
@@ -78,7 +78,7 @@ export class LogReader {
     while (!this.stopping.signal.aborted) {
       const begun = Date.now(); // the state stays until the outcome of this attempt is known
       try {
-        await this.attention.wanted(this.stopping.signal);
+        await this.visibility.wanted(this.stopping.signal);
         await this.followOnce();
         if (Date.now() - begun < shortAnswer) {
           await this.pause(shortAnswer);
@@ -87,7 +87,7 @@ export class LogReader {
         if (this.stopping.signal.aborted) {
           return;
         }
-        if (this.attention.isLost) {
+        if (this.visibility.isLost) {
           this.state.set({ kind: "connecting" });
           continue;
         }
@@ -108,7 +108,7 @@ export class LogReader {
   /** Follows the log until the answer ends. It throws if the connection breaks. */
   private async followOnce(): Promise<void> {
     const silent = new AbortController();
-    const unseen = this.attention.lost();
+    const unseen = this.visibility.lost();
     const signal = AbortSignal.any([this.stopping.signal, silent.signal, unseen]);
     let timer: number | undefined;
     const heard = () => {

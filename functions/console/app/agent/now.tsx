@@ -8,7 +8,7 @@ import { Icon, type IconName } from "../ui/icons";
 import { Time } from "../ui/time";
 import { toneIcons } from "../ui/tone";
 import { ActionButton } from "./actions";
-import { type Remedy, show, type Shown } from "./diagnosis";
+import { type Presentation, type Remedy, show } from "./diagnosis";
 import { Moments } from "./moments";
 import { agentPath, type TabName, tabHref } from "./paths";
 
@@ -51,8 +51,8 @@ interface PanelProps {
 }
 
 function Panel({ agent, reachable, check }: PanelProps) {
-  const told = useDiagnosis(agent);
-  const what = show(agent, told, reachable);
+  const diagnosis = useDiagnosis(agent);
+  const what = show(agent, diagnosis, reachable);
   const { tone, title, text, code, stage, evidence, others } = what;
   return (
     <section class={`card now tone-${tone}`} aria-label="What the agent is doing now">
@@ -75,14 +75,14 @@ function Panel({ agent, reachable, check }: PanelProps) {
           {evidence.map((fact) => (
             <span key={fact}>{fact}</span>
           ))}
-          {told === undefined || told.next_attempt_at === null ? null : (
+          {diagnosis === undefined || diagnosis.next_attempt_at === null ? null : (
             <span>
-              Next attempt <Time value={told.next_attempt_at} />
+              Next attempt <Time value={diagnosis.next_attempt_at} />
             </span>
           )}
-          {told === undefined || told.gives_up_at === null ? null : (
+          {diagnosis === undefined || diagnosis.gives_up_at === null ? null : (
             <span>
-              Gives up <Time value={told.gives_up_at} />
+              Gives up <Time value={diagnosis.gives_up_at} />
             </span>
           )}
           {reachable === undefined ? null : (
@@ -98,15 +98,15 @@ function Panel({ agent, reachable, check }: PanelProps) {
         </p>
         {check === undefined ? null : <Stale live={check} missing="The agent’s address could not be checked." />}
         <NextSteps agent={agent} what={what} />
-        {told === undefined ? null : (
-          <Moments agentID={agent.id} moments={told.timeline} open={tone === "bad" || tone === "warn"} />
+        {diagnosis === undefined ? null : (
+          <Moments agentID={agent.id} moments={diagnosis.timeline} open={tone === "bad" || tone === "warn"} />
         )}
       </div>
     </section>
   );
 }
 
-function NextSteps({ agent, what }: { agent: Agent; what: Shown }) {
+function NextSteps({ agent, what }: { agent: Agent; what: Presentation }) {
   const { youCan, weWill, remedies, code } = what;
   return (
     <>

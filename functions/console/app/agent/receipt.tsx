@@ -14,7 +14,7 @@ export const useDeletion = (id: string) =>
     every,
     quick,
     changing: ({ status }) => status === "deleting",
-    mortal: true,
+    endsWhenGone: true,
   });
 
 const names: Record<string, string> = {

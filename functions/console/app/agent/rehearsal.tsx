@@ -18,12 +18,12 @@ export interface Change {
 interface Outcome {
   /** The change that was rehearsed. */
   of: string;
-  told?: Rehearsal;
+  answer?: Rehearsal;
   error?: CallError;
 }
 
 /** How long a change must stay as it is before it is rehearsed: a person may be typing. The first one does not wait. */
-const calm = 600;
+const debounce = 600;
 
 /** Asks the service what a change would do, without making it. Nothing is asked without a change. */
 function useRehearsal(change: Change | undefined): Outcome | undefined {
@@ -38,13 +38,13 @@ function useRehearsal(change: Change | undefined): Outcome | undefined {
     const stop = new AbortController();
     const ask = () =>
       call<Rehearsal>(path, { method, body, query: { dry_run: true }, signal: stop.signal })
-        .then(({ data }) => setOutcome({ of, told: data }))
+        .then(({ data }) => setOutcome({ of, answer: data }))
         .catch((error: unknown) => {
           if (!stop.signal.aborted) {
             setOutcome({ of, error: asError(error) });
           }
         });
-    const timer = setTimeout(() => void ask(), asked.current ? calm : 0);
+    const timer = setTimeout(() => void ask(), asked.current ? debounce : 0);
     asked.current = true;
     return () => {
       clearTimeout(timer);
@@ -63,7 +63,7 @@ export function Forecast({ change }: { change: Change | undefined }) {
   if (outcome?.error !== undefined) {
     return <Refusal error={outcome.error} />;
   }
-  const would = outcome?.told?.would;
+  const would = outcome?.answer?.would;
   return (
     <section class="forecast" aria-label="What the service expects" aria-busy={would === undefined}>
       <dl class="facts">

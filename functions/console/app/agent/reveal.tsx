@@ -14,14 +14,14 @@ import { SubmitFailure } from "../ui/submit-failure";
 /** How long revealed credentials stay on the screen. */
 const shownTime = 60_000;
 
-interface Shown {
+interface Revealed {
   credentials: Credentials;
   until: number;
 }
 
 /** Shows the credentials for a minute. They are only in the memory of this component, and gone when it closes. */
 export function Reveal({ agent }: { agent: Agent }) {
-  const [shown, setShown] = useState<Shown>();
+  const [shown, setShown] = useState<Revealed>();
   const submit = useSubmit(async () => {
     const answer = await call<Credentials>(`${agentPath(agent.id)}/credentials/reveal`, { method: "POST" });
     setShown({ credentials: answer.data, until: Date.now() + shownTime });
@@ -88,7 +88,7 @@ function Dots({ what }: { what: string }) {
   );
 }
 
-function Values({ shown, onEnd }: { shown: Shown; onEnd: () => void }) {
+function Values({ shown, onEnd }: { shown: Revealed; onEnd: () => void }) {
   const { credentials, until } = shown;
   const left = Math.max(0, Math.ceil((until - useLocalNow()) / 1_000));
   useEffect(() => {

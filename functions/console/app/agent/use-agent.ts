@@ -18,7 +18,7 @@ const isProvisioning = (agent: Agent | undefined): boolean =>
 
 /** Follows an agent, and announces each change of its status. */
 export function useAgent(id: string): Live<Agent> {
-  const live = useLive<Agent>(agentPath(id), { changing: isChanging, mortal: true });
+  const live = useLive<Agent>(agentPath(id), { changing: isChanging, endsWhenGone: true });
   useWait(agentPath(id), isProvisioning(live.data) && !isGone(live), live.refresh);
   useStatusAnnouncements(live);
   return live;

@@ -26,10 +26,10 @@ export interface LiveOptions<T> {
   /** How often to ask while it is changing. The service limits how often one agent is read. */
   quick?: number;
   /** Whether the thing never comes back once the service has answered 404, so that it is not asked for again. */
-  mortal?: boolean;
+  endsWhenGone?: boolean;
 }
 
-const calm = 5_000;
+const usualPace = 5_000;
 
 /** Polls one path for all components that follow it. It asks for the body only if it changed. */
 class Poller<T> {
@@ -115,7 +115,7 @@ class Poller<T> {
     }
     if (this.running === running) {
       this.running = undefined;
-      if (this.options.mortal && this.state.value.error?.status === 404) {
+      if (this.options.endsWhenGone && this.state.value.error?.status === 404) {
         return;
       }
       this.timer = setTimeout(() => void this.poll(), this.again ? 0 : this.pause());
@@ -131,7 +131,8 @@ class Poller<T> {
       return hiddenPace;
     }
     const changing = data !== undefined && this.options.changing?.(data);
-    return changing || Date.now() < this.quickUntil ? (this.options.quick ?? quickPace) : (this.options.every ?? calm);
+    const { quick = quickPace, every = usualPace } = this.options;
+    return changing || Date.now() < this.quickUntil ? quick : every;
   }
 }
 

@@ -20,7 +20,7 @@ const every = 10_000;
 
 /** One webhook: what it receives, and its deliveries. */
 export function WebhookPage({ id }: { id: string }) {
-  const live = useLive<Webhook>(webhookPath(id), { every, mortal: true });
+  const live = useLive<Webhook>(webhookPath(id), { every, endsWhenGone: true });
   useTitle("Webhook");
   if (live.error?.status === 404) {
     return (
@@ -35,7 +35,7 @@ export function WebhookPage({ id }: { id: string }) {
     <>
       {live.data === undefined ? <h1 tabIndex={-1}>Webhook</h1> : null}
       <Following live={live} what="the webhook">
-        {(hook) => <Shown hook={hook} />}
+        {(hook) => <Details hook={hook} />}
       </Following>
     </>
   );
@@ -43,7 +43,7 @@ export function WebhookPage({ id }: { id: string }) {
 
 type Asking = "edit" | "delete";
 
-function Shown({ hook }: { hook: Webhook }) {
+function Details({ hook }: { hook: Webhook }) {
   const [asking, setAsking] = useState<Asking>();
   const deliveries = useDeliveries(hook.id);
   const test = useSubmit(async (intent) => {

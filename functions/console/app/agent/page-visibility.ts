@@ -2,7 +2,7 @@
 const patience = 5 * 60_000;
 
 /** Tells whether a person may look at the page, so that a forgotten tab does not keep a connection from others. */
-export class Attention {
+export class PageVisibility {
   private timer: number | undefined;
   private controller = new AbortController();
 
