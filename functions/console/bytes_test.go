@@ -89,6 +89,9 @@ func TestBundle_FollowsTheSources(t *testing.T) {
 	if err := json.Unmarshal(b, &report); err != nil {
 		t.Fatal(err)
 	}
+	if report.Inputs["app/main.tsx"].Bytes == 0 {
+		t.Error("the bundler's report names no sources: run go generate ./functions/console")
+	}
 	for name, input := range report.Inputs {
 		info, err := os.Stat(name)
 		if err != nil {
