@@ -16,8 +16,7 @@ import (
 // elsewhere lists the codes of the scanned packages that no record of an agent has, and why.
 func elsewhere() map[string]string {
 	return map[string]string{
-		"region_full":          "refuses a creation, so there is no agent",
-		"payments_unavailable": "is about the payment provider",
+		"region_full": "refuses a creation, so there is no agent",
 	}
 }
 
