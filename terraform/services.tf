@@ -126,6 +126,12 @@ resource "google_cloud_run_v2_service" "this" {
     }
   }
 
+  # Traffic that was directed to another revision by hand comes back with the next deployment.
+  traffic {
+    type    = "TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST"
+    percent = 100
+  }
+
   lifecycle {
     precondition {
       condition     = local.scaling[each.key].min_instances <= local.scaling[each.key].max_instances
@@ -133,10 +139,13 @@ resource "google_cloud_run_v2_service" "this" {
     }
   }
 
-  # A revision cannot start without its secrets, nor serve without its roles.
+  # A revision cannot start without its secrets, nor serve without its roles and the indexes of its queries.
   depends_on = [
     google_secret_manager_secret_iam_member.service,
     google_project_iam_member.service,
     google_pubsub_topic_iam_member.service,
+    google_pubsub_topic_iam_member.webhooks,
+    google_firestore_index.this,
+    google_firestore_field.this,
   ]
 }

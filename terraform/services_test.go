@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
 	"agents.example/controlplane/functions"
@@ -131,6 +132,45 @@ func TestScaling_IsWithinWhatServicesCanUse(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestServices_ServeWhatWasDeployed: without a declaration, the provider keeps traffic where an operator directed it.
+func TestServices_ServeWhatWasDeployed(t *testing.T) {
+	t.Parallel()
+	everyTopology(t, func(t *testing.T, m *module) {
+		for address, s := range m.resources(t, "google_cloud_run_v2_service") {
+			latest, percent := text(t, s, "traffic.0.type"), text(t, s, "traffic.0.percent")
+			if latest != "TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST" || percent != "100" {
+				t.Errorf("%s sends %s %% of the traffic to %s, want all to the latest revision", address, percent, latest)
+			}
+		}
+	})
+}
+
+// TestServices_WaitForWhatTheyUse holds that a revision serves when its rights are granted and the indexes of its
+// queries are built.
+func TestServices_WaitForWhatTheyUse(t *testing.T) {
+	t.Parallel()
+	blocks := load(t, nil).Blocks()
+	waits := references(blocks["google_cloud_run_v2_service.this"].Body.Attributes["depends_on"])
+	for address, b := range blocks {
+		typ, _, _ := strings.Cut(address, ".")
+		uses := typ == "google_firestore_index" || typ == "google_firestore_field" ||
+			strings.HasSuffix(typ, "_iam_member") &&
+				slices.Contains(references(b.Body.Attributes["member"]), "google_service_account.service")
+		if uses && !slices.Contains(waits, address) {
+			t.Errorf("services do not depend on %s: a revision would serve before it is there", address)
+		}
+	}
+}
+
+// references are the addresses of the resources that an attribute names.
+func references(a *hclsyntax.Attribute) []string {
+	var addresses []string
+	for _, reference := range a.Expr.Variables() {
+		addresses = append(addresses, reference.RootName()+"."+attribute(reference[1]))
+	}
+	return addresses
 }
 
 // instances are the limits of a service.
