@@ -483,6 +483,22 @@ func TestUptimeChecks_FindWhatTheAPIAnswers(t *testing.T) {
 	t.Errorf("no route has the path %s", uptimePath)
 }
 
+// TestBudget_NotifiesFiveAddresses: a budget with more channels fails the apply.
+func TestBudget_NotifiesFiveAddresses(t *testing.T) {
+	t.Parallel()
+	given := everything()
+	given["alert_emails"] = cty.TupleVal([]cty.Value{
+		cty.StringVal("f@example.com"), cty.StringVal("a@example.com"), cty.StringVal("b@example.com"),
+		cty.StringVal("c@example.com"), cty.StringVal("d@example.com"), cty.StringVal("e@example.com"),
+	})
+	for address, budget := range load(t, given).resources(t, "google_billing_budget") {
+		channels := texts(t, find(t, budget, "all_updates_rule.0.monitoring_notification_channels"))
+		if len(channels) != 5 || strings.Contains(channels[4], "f@example.com") {
+			t.Errorf("%s notifies %v, want the first five addresses", address, channels)
+		}
+	}
+}
+
 // TestBudget_OnlyNotifies holds that a budget exists once there is a billing account, and what it notifies of.
 func TestBudget_OnlyNotifies(t *testing.T) {
 	t.Parallel()

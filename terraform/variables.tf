@@ -210,7 +210,7 @@ variable "deletion_protection" {
 variable "alert_emails" {
   type        = list(string)
   default     = []
-  description = "Email addresses that receive alerts."
+  description = "Email addresses that receive alerts. The budget notifies the first five in the order of the alphabet."
 }
 
 variable "billing_account" {
