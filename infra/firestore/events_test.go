@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	"agents.example/controlplane/shared/agent"
@@ -188,12 +189,15 @@ func TestOnEvents_IsCalledAfterChangesThatHaveEvents(t *testing.T) {
 	}
 }
 
-// commitEvents commits events in one commit.
+// commitEvents commits events once. A repeat writes the same document, so it fails if the first try was carried out.
 func (c *Client) commitEvents(ctx context.Context, organizationID, agentID string, events []event.Draft) error {
-	return c.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
-		b := c.batch()
-		c.writeEvents(b, organizationID, agentID, events)
+	b := c.batch()
+	c.writeEvents(b, organizationID, agentID, events)
+	return c.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
 		_, err := c.commit(ctx, b)
+		if again && codeOf(err) == codes.AlreadyExists {
+			return nil
+		}
 		return err
 	})
 }
