@@ -18,8 +18,8 @@ type Worker struct {
 	// Name is the function's name, such as "ReconcileAgent".
 	Name    string
 	Summary string
-	// Topic is the topic whose messages Pub/Sub pushes to the worker. Package functions names the topic of a worker with
-	// a Schedule.
+	// Topic is the topic whose messages Pub/Sub pushes to the worker. Package functions names that of a worker with a
+	// Schedule.
 	Topic Topic
 	Needs []Need
 	// Schedule is the cron expression by which Cloud Scheduler publishes to the topic; empty for a topic that other

@@ -1,6 +1,6 @@
 // Package simulationtest runs the control plane's own code against a simulated outside: in one process, on a virtual
-// clock, with every interleaving, failure and delay chosen by a seed. It implements the ports of the domain. It does not
-// test the adapters in infra; the conformance suites of the ports hold for both.
+// clock, with every interleaving, failure and delay chosen by a seed. It implements the ports of the domain. It does
+// not test the adapters in infra; the conformance suites of the ports hold for both.
 package simulationtest
 
 import (
