@@ -139,9 +139,9 @@ func TestServices_ServeWhatWasDeployed(t *testing.T) {
 	t.Parallel()
 	everyTopology(t, func(t *testing.T, m *module) {
 		for address, s := range m.resources(t, "google_cloud_run_v2_service") {
-			latest, percent := text(t, s, "traffic.0.type"), text(t, s, "traffic.0.percent")
-			if latest != "TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST" || percent != "100" {
-				t.Errorf("%s sends %s %% of the traffic to %s, want all to the latest revision", address, percent, latest)
+			to, percent := text(t, s, "traffic.0.type"), text(t, s, "traffic.0.percent")
+			if to != "TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST" || percent != "100" {
+				t.Errorf("%s sends %s %% of the traffic to %s, want all to the latest revision", address, percent, to)
 			}
 		}
 	})

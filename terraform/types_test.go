@@ -6,14 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 )
 
-// providerTypes is the part of the provider's schema that the module uses. An attribute has its type, and a nested block
-// the types of its attributes and blocks.
+// providerTypes is the part of the provider's schema that the module uses. An attribute has its type, and a nested
+// block the types of its attributes and blocks.
 type providerTypes struct {
 	Version   string                `json:"version"`
 	Resources map[string]blockTypes `json:"resources"`
@@ -39,13 +38,13 @@ func TestProvider_IsThatOfTheTypes(t *testing.T) {
 	t.Parallel()
 	m, p := load(t, nil), readProviderTypes(t)
 	required := m.Blocks()["terraform"].Body.Blocks[0].Body.Attributes["google"].Expr
-	v, err := m.Evaluate(required.(hclsyntax.Expression))
+	v, err := m.Evaluate(required)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, want := text(t, v, "version"), "~> "+p.Version; got != want {
-		t.Errorf("versions.tf pins %q, and testdata/provider.json has the types of %q: bring both to one version, with "+
-			"the types of terraform providers schema -json", got, want)
+		t.Errorf("versions.tf pins %q, and testdata/provider.json has the types of %q: bring both to one version; "+
+			"terraform providers schema -json prints the types", got, want)
 	}
 }
 
