@@ -33,13 +33,10 @@ resource "google_billing_budget" "project" {
   }
 
   all_updates_rule {
-    monitoring_notification_channels = local.budget_channels
-    disable_default_iam_recipients   = false
+    # A budget takes five channels at most.
+    monitoring_notification_channels = slice(
+      [for c in google_monitoring_notification_channel.email : c.id], 0, min(5, length(google_monitoring_notification_channel.email)),
+    )
+    disable_default_iam_recipients = false
   }
-}
-
-locals {
-  # A budget takes five channels at most.
-  email_channels  = [for address in sort(keys(google_monitoring_notification_channel.email)) : google_monitoring_notification_channel.email[address].id]
-  budget_channels = slice(local.email_channels, 0, min(5, length(local.email_channels)))
 }
