@@ -26,6 +26,9 @@ const settling = 5 * time.Minute
 // clockSkew is more than the clocks of Firestore's servers differ.
 const clockSkew = 10 * time.Second
 
+// settled is the time up to which all commits are in the log at a time.
+func settled(at time.Time) time.Time { return at.Add(-settling - clockSkew) }
+
 // EventLog implements event.Log.
 type EventLog struct {
 	client *Client

@@ -66,7 +66,7 @@ func (f *feeds) join(organizationID string) *feed {
 		ctx, cancel := context.WithCancel(context.Background())
 		joined = &feed{
 			feeds: f, organizationID: organizationID, cancel: cancel, changed: make(chan struct{}),
-			cursor: event.After(f.client.now().Add(-settling - clockSkew)),
+			cursor: event.After(settled(f.client.now())),
 		}
 		f.feeds[organizationID] = joined
 		f.running.Go(func() { joined.run(ctx) })
@@ -144,7 +144,7 @@ func (f *feed) fail(err error) {
 // run listens until ctx ends. Where a listener fails, it listens again, on a separate stream, so that a target which
 // fails its stream ends no other feed.
 func (f *feed) run(ctx context.Context) {
-	from := f.feeds.client.now().Add(-settling - clockSkew)
+	from := settled(f.feeds.client.now())
 	for failures := 0; ; {
 		w := f.feeds.client.listeners.watch(f.target, from, failures > 0)
 		reached, err := f.listen(ctx, w)
@@ -179,7 +179,7 @@ func (f *feed) listen(ctx context.Context, w *watch) (reached time.Time, err err
 		case err != nil:
 			return w.reached(), err
 		case found && !told:
-			return before.Add(-settling - clockSkew), errMissed
+			return settled(before), errMissed
 		}
 	}
 }

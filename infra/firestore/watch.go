@@ -80,7 +80,7 @@ func (w *watch) complete(now time.Time) {
 	if !w.current {
 		return
 	}
-	w.from = now.Add(-settling - clockSkew)
+	w.from = settled(now)
 	if w.pending {
 		w.pending = false
 		notify(w.changed)
