@@ -5,10 +5,10 @@ package functions
 import (
 	_ "embed"
 	"math/rand/v2"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"agents.example/controlplane/functions/agents"
 	"agents.example/controlplane/functions/auditlog"
@@ -274,9 +274,15 @@ func Workers(d Dependencies) []function.Worker {
 	return all
 }
 
-var wordEnd = regexp.MustCompile("([a-z])([A-Z])")
-
-// ticks names the topic on which Cloud Scheduler publishes for a worker, such as sweep-agents-ticks.
+// ticks names the topic on which Cloud Scheduler publishes for a worker, such as sweep-agents-ticks. It runs at every
+// start of a worker, which should not compile a regular expression.
 func ticks(worker string) function.Topic {
-	return function.Topic(strings.ToLower(wordEnd.ReplaceAllString(worker, "$1-$2")) + "-ticks")
+	var name strings.Builder
+	for i, r := range worker {
+		if i > 0 && unicode.IsUpper(r) {
+			name.WriteByte('-')
+		}
+		name.WriteRune(unicode.ToLower(r))
+	}
+	return function.Topic(name.String() + "-ticks")
 }

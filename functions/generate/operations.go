@@ -127,9 +127,11 @@ func typeOfContent(c content, open bool) string {
 	return "{ " + strings.Join(types, "; ") + " }"
 }
 
+var identifier = regexp.MustCompile(`^\w+$`)
+
 // property returns the left side of a property's declaration.
 func property(name string, required bool) string {
-	if !regexp.MustCompile(`^\w+$`).MatchString(name) {
+	if !identifier.MatchString(name) {
 		name = fmt.Sprintf("%q", name)
 	}
 	if required {
