@@ -92,6 +92,8 @@ type Dependencies struct {
 
 // Settings is the configuration that functions read. It needs no outside system.
 type Settings struct {
+	// Revision is what runs, by Cloud Run's name.
+	Revision  string
 	Cells     agent.Cells
 	Addresses agent.Addresses
 	// Pepper is the key of the hash under which API keys are stored.
@@ -138,7 +140,7 @@ var description []byte
 
 // Routes lists every route. To add a route, write one file next to its siblings and add one line here.
 func Routes(d Dependencies) []function.Route {
-	routes := slices.Concat(agentRoutes(d), organizationRoutes(d), system.Live(), system.Ready(d.Checks),
+	routes := slices.Concat(agentRoutes(d), organizationRoutes(d), system.Live(d.Revision), system.Ready(d.Checks),
 		system.Docs(description), []function.Route{system.Keys(d.HandoffKeys)}, system.ProtectedResources(d.SignIn),
 		console.Routes(d.consoleOptions()))
 	for i := range routes {

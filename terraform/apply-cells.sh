@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Applies the objects that every cell has before any agent. OUTPUTS is a file with the output of `terraform output -json`. A release
+# Applies the objects that every cell has before any agent, and deletes those that only a former release had. OUTPUTS is a file with the output of `terraform output -json`. A release
 # whose output names no project for a cluster has its cells in PROJECT_ID.
 #
 #   terraform/apply-cells.sh OUTPUTS PROJECT_ID
@@ -53,13 +53,50 @@ if [ -n "$images" ]; then
 	exit 0
 fi
 
+# identities prints a line for each object: its kind with version and group, its name, and its namespace.
+identities() { kubectl create --dry-run=client --validate=false --output=json -f "$1" | python3 -c 'import json, sys
+text, decoder = sys.stdin.read().strip(), json.JSONDecoder()
+while text:
+	o, end = decoder.raw_decode(text)
+	group, _, version = o["apiVersion"].rpartition("/")
+	print(o["kind"] + "." + version + "." + group, o["metadata"]["name"], o["metadata"].get("namespace", ""))
+	text = text[end:].strip()' | sort -u; }
+
+# remember keeps the list of what the deployments have applied in the cell.
+remember() {
+	kubectl create configmap deployed-objects --namespace=agent-gateway --from-file=objects="$1" --dry-run=client --output=json |
+		kubectl apply --server-side --force-conflicts --field-manager=deployment -f -
+}
+
+# replace applies the objects of this release and deletes what only former ones have, such as a policy that refuses what this release
+# writes. The list in the cell has both until that is done, so that a deployment that ends half-way forgets none. Namespaces stay: they may
+# have what nothing can restore.
+replace() {
+	kubectl get configmap deployed-objects --namespace=agent-gateway --ignore-not-found --output='jsonpath={.data.objects}' >"$work/former" &&
+		identities "$1" >"$work/present" || return
+	if [ -s "$work/former" ]; then
+		sort -u "$work/former" "$work/present" >"$work/both"
+		remember "$work/both" || return
+	fi
+	kubectl apply --server-side --force-conflicts --field-manager=deployment -f "$1" || return
+	sort -u "$work/former" | comm -23 - "$work/present" >"$work/left"
+	while read -r kind name namespace; do
+		if [ "${kind%%.*}" = Namespace ]; then
+			echo "the namespace $name is of a former release and stays: delete it by hand if nothing in it is needed"
+			continue
+		fi
+		kubectl delete "$kind" "$name" ${namespace:+"--namespace=$namespace"} --ignore-not-found || return
+	done <"$work/left"
+	remember "$work/present"
+}
+
 while read -r -u 3 cell cluster region place; do
 	echo "cell $cell"
 	connect
 	python3 -c 'import json, sys
 print(json.load(open(sys.argv[1]))["cell_objects"]["value"][sys.argv[2]])' "$outputs" "$cell" >"$work/$cell.yaml"
 	for ((attempt = 1; ; attempt++)); do
-		kubectl apply --server-side --force-conflicts --field-manager=deployment -f "$work/$cell.yaml" && break
+		replace "$work/$cell.yaml" && break
 		[ "$attempt" -lt "$attempts" ] || { echo "cell $cell refused its objects; see the errors above" >&2; exit 1; }
 		sleep 20
 	done

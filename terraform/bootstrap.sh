@@ -26,6 +26,8 @@ project=$1 region=${2:-us-central1} environment=${3:-prod}
 state=$project-$environment-terraform
 builds=$project-$environment-builds
 smoke_key=$environment-smoke-api-key
+[ -e terraform.tfvars ] || ! gcloud --project="$project" --quiet storage cp "gs://$state/settings/terraform.tfvars" . 2>/dev/null ||
+	echo "terraform/terraform.tfvars: those of the last deployment"
 [ -n "$cells" ] || [ ! -e terraform.tfvars ] ||
 	cells=$(sed -n 's/^cells_project[[:space:]]*=[[:space:]]*"\(.*\)".*/\1/p' terraform.tfvars)
 
@@ -98,6 +100,7 @@ gc beta services identity create --service=pubsub.googleapis.com >/dev/null
 # The state bucket also has the source of the deployment. The builder, which runs tests and their libraries, has no access to it.
 bucket "$state"
 gc storage buckets update "gs://$state" --versioning >/dev/null
+has storage objects describe "gs://$state/releases/serving" || printf '{}\n' | gc storage cp - "gs://$state/releases/serving"
 bucket "$builds"
 
 say "image registry: $environment"

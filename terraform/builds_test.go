@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
 	"agents.example/controlplane/shared/testtier"
@@ -40,7 +41,7 @@ type build struct {
 func builds(t *testing.T) map[string]build {
 	t.Helper()
 	all := map[string]build{}
-	for _, name := range []string{"cloudbuild.yaml", "terraform/build/deploy.yaml", "terraform/build/smoke.yaml"} {
+	for _, name := range []string{"cloudbuild.yaml", "terraform/build/deploy.yaml", "terraform/build/smoke.yaml", "terraform/build/serve.yaml"} {
 		var b build
 		if err := yaml.UnmarshalStrict([]byte(withoutUnknown(t, read(t, filepath.Join("..", name)))), &b); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -121,88 +122,44 @@ func TestBuilds_RunImagesByDigest(t *testing.T) {
 	}
 }
 
-// TestDeployBuild_RunsNoProjectCode holds what runs as the account that may change everything.
-func TestDeployBuild_RunsNoProjectCode(t *testing.T) {
+// TestDeployer_RunsNoProjectCode holds what runs as the account that may change everything.
+func TestDeployer_RunsNoProjectCode(t *testing.T) {
 	t.Parallel()
-	b := builds(t)["terraform/build/deploy.yaml"]
-	want := map[string]string{
-		"images": "${_TERRAFORM} sh", "admit": "${_CLOUD_SDK} terraform/apply-cells.sh",
-		"apply": "${_TERRAFORM} sh", "cells": "${_CLOUD_SDK} terraform/apply-cells.sh", "keep": "${_CLOUD_SDK} gcloud",
-	}
-	for _, s := range b.Steps {
-		if got := s.Name + " " + s.Entrypoint; got != want[s.ID] {
-			t.Errorf("step %s runs %s, want %q", s.ID, got, want[s.ID])
+	all := builds(t)
+	for name, want := range map[string]map[string]string{
+		"terraform/build/deploy.yaml": {
+			"fetch": "${_CLOUD_SDK} gcloud", "images": "${_TERRAFORM} sh",
+			"admit": "${_CLOUD_SDK} terraform/apply-cells.sh", "apply": "${_TERRAFORM} terraform/apply.sh",
+			"cells": "${_CLOUD_SDK} terraform/apply-cells.sh", "keep": "${_CLOUD_SDK} gcloud",
+		},
+		"terraform/build/serve.yaml": {"serve": "${_CLOUD_SDK} terraform/serve.sh"},
+	} {
+		got := map[string]string{}
+		for _, s := range all[name].Steps {
+			got[s.ID] = s.Name + " " + s.Entrypoint
 		}
-		delete(want, s.ID)
-	}
-	if len(want) > 0 || len(b.AvailableSecrets.SecretManager) > 0 {
-		t.Errorf("missing steps %v, secrets %v", want, b.AvailableSecrets.SecretManager)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: steps (-want +got):\n%s", name, diff)
+		}
+		if secrets := all[name].AvailableSecrets.SecretManager; len(secrets) > 0 {
+			t.Errorf("%s reads the secrets %v", name, secrets)
+		}
 	}
 	// The first word of each command of the scripts.
-	commands := regexp.MustCompile(`(?m)(?:^|\$\(|&& |\|\| |do |until |then )\s*([a-z][\w./-]*)(?: |$)`)
+	commands := regexp.MustCompile(`(?m)(?:^|\$\(|&& |\|\| |\| |do |until |then )\s*([a-z][\w./-]*)(?: |$)`)
 	allowed := strings.Fields("cd terraform attempt until echo sleep done mkdir do exit set for break trap export " +
 		"gcloud kubectl while local printf mktemp import print python3 then fi if connect admit admitted new data " +
-		"deployed previous cat shift")
+		"deployed previous dirname curl cat shift sort comm continue return remember replace identities text group " +
+		"rm sed check destroyed allowed case esac join value unproven direct xargs gc releases answer")
 	for name, text := range map[string]string{
-		"step images": b.script(t, "images", "/workspace", nil),
-		"step apply":  b.script(t, "apply", "/workspace", nil), "apply-cells.sh": read(t, "apply-cells.sh"),
+		"step images": all["terraform/build/deploy.yaml"].script(t, "images", "/workspace", nil),
+		"apply.sh":    read(t, "apply.sh"), "apply-cells.sh": read(t, "apply-cells.sh"), "serve.sh": read(t, "serve.sh"),
 	} {
 		for _, m := range commands.FindAllStringSubmatch(regexp.MustCompile(`(?m)^\s*#.*$`).ReplaceAllString(text, ""), -1) {
 			if !slices.Contains(allowed, m[1]) {
 				t.Errorf("%s runs %s", name, m[1])
 			}
 		}
-	}
-}
-
-// TestDeployBuild_RepeatsPlanAndApply runs the step with a Terraform that fails some times.
-func TestDeployBuild_RepeatsPlanAndApply(t *testing.T) {
-	t.Parallel()
-	for name, row := range map[string]struct {
-		fails   string
-		applies int
-		ends    bool
-	}{
-		"it succeeds":            {fails: "none", applies: 1},
-		"one apply fails":        {fails: "apply 1", applies: 2},
-		"one plan fails":         {fails: "plan 1", applies: 1},
-		"two applies fail":       {fails: "apply [12]", applies: 3},
-		"every apply fails":      {fails: "apply ?", applies: 3, ends: true},
-		"init fails":             {fails: "init ?", applies: 0, ends: true},
-		"an output is not there": {fails: "output ?", applies: 1, ends: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newProject(t, 1)
-			workspace := t.TempDir()
-			p.write(t, filepath.Join(p.bin, "terraform"), `#!/bin/sh -e
-echo "$1" >>"`+p.state+`/`+`terraform"
-n=$(grep -c "^$1$" "`+p.state+`/terraform")
-case "$1 $n ${2:-}" in `+strings.ReplaceAll(row.fails, " ", `\ `)+`*) exit 1 ;; esac
-[ "$1" != init ] || [ "$2" = -lockfile=readonly ]
-[ "$1" != plan ] || { [ "$2" = "-out=`+workspace+`/plan" ] && touch "`+workspace+`/plan"; }
-[ "$1" != apply ] || rm "$2"
-[ "$1" != output ] || printf %s "${2#-}-${3:-}"
-`, 0o755)
-			text := builds(t)["terraform/build/deploy.yaml"].script(t, "apply", workspace, nil)
-			cmd := exec.CommandContext(t.Context(), "sh", "-ceu", text)
-			cmd.Dir = p.root
-			cmd.Env = append(os.Environ(), "PATH="+p.bin+":"+os.Getenv("PATH"))
-			out, err := cmd.CombinedOutput()
-			if (err != nil) != row.ends {
-				t.Fatalf("error = %v, want one: %t\n%s", err, row.ends, out)
-			}
-			if got := strings.Count(read(t, filepath.Join(p.state, "terraform")), "apply\n"); got != row.applies {
-				t.Errorf("%d applies, want %d\n%s", got, row.applies, out)
-			}
-			if err != nil {
-				return
-			}
-			want := "url raw-base_url\naddress raw-api_address\ncertificate raw-api_certificate\n"
-			if got := read(t, filepath.Join(workspace, "release/deployment")); got != want {
-				t.Errorf("keeps %q, want %q", got, want)
-			}
-		})
 	}
 }
 
@@ -215,7 +172,7 @@ func TestSmokeBuild_RunsWithoutDownloads(t *testing.T) {
 		t.Errorf("reads the secrets %v, want only the API key", got)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(`{"status": "ready"}`)) // the test below fails without an answer
+		_, _ = w.Write([]byte(`{"status": "ok", "revision": "prod-routes-20260102-030405-1"}`)) // the test below fails without an answer
 	}))
 	t.Cleanup(server.Close)
 	dir := t.TempDir()
@@ -226,7 +183,7 @@ func TestSmokeBuild_RunsWithoutDownloads(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-ceuo", "pipefail", b.script(t, "smoke", dir, nil))
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=", "SMOKE_API_KEY=none", "ADDRESS=", "URL="+server.URL)
+	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=", "SMOKE_API_KEY=none", "ADDRESS=", "RELEASE=20260102-030405", "URL="+server.URL)
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "Only health was tested") {
 		t.Errorf("error = %v, want a test of health only\n%s", err, out)
@@ -283,7 +240,10 @@ func newDeployment(t *testing.T) project {
 	p := newProject(t, 100)
 	p.settings(t)
 	p.answer(t, "image", imageOfBuild+"\n")
-	p.answer(t, "deployment", "url https://api.example.com\naddress 192.0.2.1\ncertificate test-api\n")
+	p.answer(t, "deployment", strings.Join([]string{
+		"base_url https://api.example.com", "api_address 192.0.2.1", "api_certificate test-api",
+		"candidate_url https://api.example.com/candidate", "",
+	}, "\n"))
 	p.answer(t, "next", "Point api.example.com to 192.0.2.1.\n")
 	p.answer(t, "certificate", "ACTIVE\n")
 	return p

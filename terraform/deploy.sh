@@ -1,25 +1,35 @@
 #!/usr/bin/env bash
-# Deploys what is in this directory: three builds, each with the rights of one account. The first that fails ends it.
+# Deploys what is in this directory: four builds, each with the rights of one account. The first that fails ends it.
 #
 #   1. cloudbuild.yaml              runs the tests and pushes the image
-#   2. terraform/build/deploy.yaml  plans and applies, in the project and in the clusters
-#   3. terraform/build/smoke.yaml   tests the deployment from outside
+#   2. terraform/build/deploy.yaml  plans and applies, in the project and in the clusters; the former revisions keep the traffic
+#   3. terraform/build/smoke.yaml   tests the new revision from outside
+#   4. terraform/build/serve.yaml   directs the traffic to the new revisions
 #
-#   terraform/deploy.sh [--skip-quotas] [--image=IMAGE | --smoke=RELEASE] PROJECT_ID [REGION] [ENVIRONMENT]
+#   terraform/deploy.sh [OPTION]... PROJECT_ID [REGION] [ENVIRONMENT]
 #
-# --image deploys an image that was built before, and skips the first build. --smoke runs only the third, for a release that is deployed.
+#   --image=IMAGE      deploy an image that was built before, and skip the first build
+#   --smoke=RELEASE    run only the third build and the fourth, for a release that is deployed
+#   --serve=RELEASE    run only the fourth build: go back to a release that was in service
+#   --settings=NUMBER  use settings that differ from those of the last deployment; the difference is printed with its number
+#   --allow=ADDRESS    let Terraform destroy or replace this resource; ADDRESS* stands for all that begin with it
+#   --skip-quotas      do not compare the project's quotas with what the deployment needs
+#
 # BUILD_REGION is where builds run, and BUILD_MACHINE is the machine of the first build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() { echo "usage: terraform/deploy.sh [--skip-quotas] [--image=IMAGE | --smoke=RELEASE] PROJECT_ID [REGION] [ENVIRONMENT]" >&2; exit 2; }
+usage() { { echo usage: && sed -n '/^#   terraform\/deploy/,/^#   --skip/s/^# *//p' terraform/deploy.sh; } >&2; exit 2; }
 fail() { printf '%s\n' "$*" >&2; exit 1; }
 
-image='' release='' skip=''
+image='' release='' skip='' only='' accepted='' allow=()
 while [[ ${1:-} == -* ]]; do
 	case $1 in
 		--image=?*) image=${1#*=} ;;
-		--smoke=?*) release=${1#*=} ;;
+		--smoke=?*) only=smoke release=${1#*=} ;;
+		--serve=?*) only=serve release=${1#*=} ;;
+		--settings=?*) accepted=${1#*=} ;;
+		--allow=?*) allow+=("${1#*=}") ;;
 		--skip-quotas) skip=1 ;;
 		*) usage ;;
 	esac
@@ -45,6 +55,19 @@ setting() { sed -n "s/^$1[[:space:]]*=[[:space:]]*\"\(.*\)\".*/\1/p" terraform/t
 # pinned prints an image of the builds with its digest.
 pinned() { sed -n "s/^$1=//p" terraform/build/images.lock; }
 
+# The settings of the last deployment are in the state bucket. A working copy without settings takes them.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+settings=gs://$state/settings
+generation=$(gc storage objects describe "$settings/terraform.tfvars" --format='value(generation)' 2>/dev/null) || generation=0
+if [ "$generation" != 0 ]; then
+	files=(terraform.tfvars backend.tf .terraform.lock.hcl build/images.lock)
+	base=("${files[@]##*/}")
+	gc storage cp "${base[@]/#/$settings/}" "$work/"
+	for file in "${files[@]}"; do
+		[ -e "terraform/$file" ] || { echo "terraform/$file: taken from $settings"; cp "$work/${file##*/}" "terraform/$file"; }
+	done
+fi
 for file in terraform.tfvars backend.tf; do
 	[ -e "terraform/$file" ] || fail "terraform/$file is missing: run terraform/bootstrap.sh $project $region $environment"
 done
@@ -55,18 +78,27 @@ grep -q "\"$state\"" terraform/backend.tf || fail "terraform/backend.tf does not
 for name in identity_issuer agent_domain; do
 	[ -n "$(setting $name)" ] || fail "set $name in terraform/terraform.tfvars"
 done
+if [ -z "$only" ] && [ "$generation" != 0 ] && ! cmp -s "$work/terraform.tfvars" terraform/terraform.tfvars; then
+	number=$(cat "$work/terraform.tfvars" terraform/terraform.tfvars | cksum | cut -d' ' -f1)
+	if [ "$accepted" != "$number" ]; then
+		diff -U1 -L "last deployment" -L terraform/terraform.tfvars "$work/terraform.tfvars" terraform/terraform.tfvars >&2 || true
+		fail "" "These settings are not those of the last deployment. If all of the difference is yours, deploy with --settings=$number." \
+			"If not, delete terraform/terraform.tfvars, and the next run takes those of the last deployment."
+	fi
+fi
 case $(setting identity_issuer) in
 	https://securetoken.google.com/*) gc services enable identitytoolkit.googleapis.com ;;
 esac
-if [ -z "$skip$release" ]; then
+if [ -z "$skip$only" ]; then
 	echo "quotas"
 	terraform/quotas.sh "$project" "$region" || fail "Raise these quotas, or deploy with --skip-quotas."
 fi
 if [ ! -e terraform/.terraform.lock.hcl ] || [ ! -e terraform/build/images.lock ]; then
+	echo "Versions are not pinned yet: terraform/lock.sh asks the registries for what is current. Commit what it writes."
 	terraform/lock.sh
 fi
 
-if [ -z "$release" ]; then
+if [ -z "$only" ]; then
 	release=$(date -u +%Y%m%d-%H%M%S)
 	if [ -z "$image" ]; then
 		submit cloudbuild.yaml builder "$builds/source" . \
@@ -77,31 +109,39 @@ if [ -z "$release" ]; then
 	# The first build runs libraries of others. What it says becomes an argument of the second one.
 	[[ $image =~ ^$region-docker\.pkg\.dev/$project/$environment/controlplane@sha256:[0-9a-f]{64}$ ]] ||
 		fail "this is no image of the registry $environment by digest: $image"
+	# Of two deployments with different settings, the second one fails here, because the object has another generation.
+	gc storage cp terraform/backend.tf terraform/.terraform.lock.hcl terraform/build/images.lock "$settings/"
+	cmp -s "$work/terraform.tfvars" terraform/terraform.tfvars ||
+		gc storage cp terraform/terraform.tfvars "$settings/terraform.tfvars" --if-generation-match="$generation"
+	printf '%s\n' ${allow[@]+"${allow[@]}"} >"$work/allowed"
+	gc storage cp "$work/allowed" "gs://$state/releases/$release/allowed"
 	submit terraform/build/deploy.yaml deployer "$state/source" . \
 		"_RELEASE=$release,_IMAGE=$image,_TERRAFORM=$(pinned _TERRAFORM),_CLOUD_SDK=$(pinned _CLOUD_SDK)"
 fi
 
-url='' address='' certificate=''
+base_url='' api_address='' api_certificate='' candidate_url=''
 while read -r key value; do
-	case $key in
-		url) url=$value ;;
-		address) address=$value ;;
-		certificate) certificate=$value ;;
-	esac
+	case $key in base_url | api_address | api_certificate | candidate_url) printf -v "$key" %s "$value" ;; esac
 done < <(gc storage cat "gs://$state/releases/$release/deployment")
-[ -n "$url" ] || fail "release $release was not deployed"
+[ -n "$base_url" ] || fail "release $release was not deployed"
 printf '\n== left to do\n'
 gc storage cat "gs://$state/releases/$release/next"
 
-if [ -n "$certificate" ]; then
-	status=$(gc certificate-manager certificates describe "$certificate" --format='value(managed.state)')
+if [ -n "$api_certificate" ] && [ "$only" != serve ]; then
+	status=$(gc certificate-manager certificates describe "$api_certificate" --format='value(managed.state)')
 	if [ "$status" != ACTIVE ]; then
 		printf '\nRelease %s is deployed. It was not tested: the certificate of %s is %s until the records above exist.\n' \
-			"$release" "$url" "${status:-not issued}"
+			"$release" "$base_url" "${status:-not issued}"
 		printf 'Test it then:\n\n  terraform/deploy.sh --smoke=%s %s %s %s\n' "$release" "$project" "$region" "$environment"
 		exit 0
 	fi
 fi
-submit terraform/build/smoke.yaml smoke "$builds/smoke" . "_URL=$url,_GO=$(pinned _GO)${address:+,_ADDRESS=$address}" \
-	--ignore-file=terraform/build/smoke.ignore
-printf '\nRelease %s is deployed and tested: %s\n' "$release" "$url"
+address=${api_address:+,_ADDRESS=$api_address}
+if [ "$only" != serve ]; then
+	submit terraform/build/smoke.yaml smoke "$builds/smoke" . "_RELEASE=$release,_URL=$candidate_url,_GO=$(pinned _GO)$address" \
+		--ignore-file=terraform/build/smoke.ignore ||
+		fail "Release $release failed its test. The former release keeps the traffic, if there is one."
+fi
+submit terraform/build/serve.yaml deployer "$state/source" . \
+	"_RELEASE=$release,_REGION=$region,_URL=$base_url,_CLOUD_SDK=$(pinned _CLOUD_SDK)$address"
+printf '\nRelease %s is in service: %s\n' "$release" "$base_url"

@@ -36,13 +36,13 @@ import (
 	"agents.example/controlplane/terraform/cell"
 )
 
-// TestDeploy_RunsThreeBuildsWithTheRightsOfEach holds what each build is given.
-func TestDeploy_RunsThreeBuildsWithTheRightsOfEach(t *testing.T) {
+// TestDeploy_RunsFourBuildsWithTheRightsOfEach holds what each build is given.
+func TestDeploy_RunsFourBuildsWithTheRightsOfEach(t *testing.T) {
 	t.Parallel()
 	calls, out := newDeployment(t).succeed(t.Context(), t, "deploy.sh", "project-1", "europe-west4", "test")
 	got := submissions(t, calls)
-	if len(got) != 3 {
-		t.Fatalf("builds = %q, want three", configs(got))
+	if len(got) != 4 {
+		t.Fatalf("builds = %q, want four", configs(got))
 	}
 	release := got[0].substitutions["_RELEASE"]
 	if !regexp.MustCompile(`^\d{8}-\d{6}$`).MatchString(release) {
@@ -67,7 +67,16 @@ func TestDeploy_RunsThreeBuildsWithTheRightsOfEach(t *testing.T) {
 			config: "terraform/build/smoke.yaml", source: ".", ignore: "terraform/build/smoke.ignore",
 			account: "test-smoke@project-1.iam.gserviceaccount.com",
 			staging: "gs://project-1-test-builds/smoke", substitutions: map[string]string{
-				"_URL": "https://api.example.com", "_ADDRESS": "192.0.2.1", "_GO": "go@sha256:1",
+				"_URL": "https://api.example.com/candidate", "_ADDRESS": "192.0.2.1", "_GO": "go@sha256:1",
+				"_RELEASE": release,
+			},
+		},
+		{
+			config: "terraform/build/serve.yaml", source: ".",
+			account: "test-deployer@project-1.iam.gserviceaccount.com",
+			staging: "gs://project-1-test-terraform/source", substitutions: map[string]string{
+				"_URL": "https://api.example.com", "_ADDRESS": "192.0.2.1", "_CLOUD_SDK": "sdk@sha256:3",
+				"_RELEASE": release, "_REGION": "europe-west4",
 			},
 		},
 	} {
@@ -78,7 +87,7 @@ func TestDeploy_RunsThreeBuildsWithTheRightsOfEach(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"is deployed and tested: https://api.example.com", "Point api.example.com to 192.0.2.1.",
+		"is in service: https://api.example.com", "Point api.example.com to 192.0.2.1.",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("does not say %q:\n%s", want, out)
@@ -98,6 +107,7 @@ func TestDeploy_RunsThreeBuildsWithTheRightsOfEach(t *testing.T) {
 func TestDeploy_StopsAtTheFirstFailure(t *testing.T) {
 	t.Parallel()
 	first, second, third := "cloudbuild.yaml", "terraform/build/deploy.yaml", "terraform/build/smoke.yaml"
+	fourth := "terraform/build/serve.yaml"
 	args := []string{"project-1", "europe-west4", "test"}
 	tfvars := filepath.Join("terraform", "terraform.tfvars")
 	for name, row := range map[string]struct {
@@ -117,7 +127,18 @@ func TestDeploy_StopsAtTheFirstFailure(t *testing.T) {
 		},
 		"smoke test fails": {
 			prepare: func(t *testing.T, p project) { p.answer(t, "fail-smoke.yaml", "") },
-			args:    args, want: []string{first, second, third},
+			args:    args, want: []string{first, second, third}, says: []string{"The former release keeps the traffic"},
+		},
+		"traffic cannot be directed": {
+			prepare: func(t *testing.T, p project) { p.answer(t, "fail-serve.yaml", "") },
+			args:    args, want: []string{first, second, third, fourth},
+		},
+		"back to a former release": {
+			args: append([]string{"--serve=20260101-000000"}, args...), want: []string{fourth}, succeeds: true,
+			says: []string{"Release 20260101-000000 is in service"},
+		},
+		"smoke test of a release": {
+			args: append([]string{"--smoke=20260101-000000"}, args...), want: []string{third, fourth}, succeeds: true,
 		},
 		"image of elsewhere": {
 			prepare: func(t *testing.T, p project) {
@@ -134,7 +155,7 @@ func TestDeploy_StopsAtTheFirstFailure(t *testing.T) {
 			says: []string{"no image of the registry test"},
 		},
 		"former image": {
-			args: append([]string{"--image=" + imageOfBuild}, args...), want: []string{second, third}, succeeds: true,
+			args: append([]string{"--image=" + imageOfBuild}, args...), want: []string{second, third, fourth}, succeeds: true,
 		},
 		"certificate that is not issued": {
 			prepare: func(t *testing.T, p project) { p.answer(t, "certificate", "PROVISIONING\n") },
@@ -145,9 +166,12 @@ func TestDeploy_StopsAtTheFirstFailure(t *testing.T) {
 		},
 		"no domain": {
 			prepare: func(t *testing.T, p project) {
-				p.answer(t, "deployment", "url https://test-routes-1.europe-west4.run.app\naddress \ncertificate \n")
+				p.answer(t, "deployment", strings.Join([]string{
+					"base_url https://test-routes-1.europe-west4.run.app", "api_address ", "api_certificate ",
+					"candidate_url https://candidate---test-routes-1.europe-west4.run.app", "",
+				}, "\n"))
 			},
-			args: args, want: []string{first, second, third}, succeeds: true, says: []string{"run.app"},
+			args: args, want: []string{first, second, third, fourth}, succeeds: true, says: []string{"run.app"},
 		},
 		"smoke test of no release": {
 			prepare: func(t *testing.T, p project) { p.answer(t, "deployment", "") },
@@ -171,7 +195,7 @@ func TestDeploy_StopsAtTheFirstFailure(t *testing.T) {
 			prepare: func(t *testing.T, p project) {
 				p.setQuota(t, quota{service: "compute.googleapis.com", metric: "NETWORKS", scope: "project"}, 0, 0)
 			},
-			args: append([]string{"--skip-quotas"}, args...), want: []string{first, second, third}, succeeds: true,
+			args: append([]string{"--skip-quotas"}, args...), want: []string{first, second, third, fourth}, succeeds: true,
 		},
 		"no settings": {
 			prepare: func(t *testing.T, p project) { removeFile(t, p, tfvars) },
@@ -229,8 +253,9 @@ func TestDeploy_PrintsTheCommandThatRepeatsTheSmokeTest(t *testing.T) {
 	}
 	p.answer(t, "certificate", "ACTIVE\n")
 	calls, _ := p.succeed(t.Context(), t, "deploy.sh", strings.Fields(printed[1])...)
-	if got := configs(submissions(t, calls)); !slices.Equal(got, []string{"terraform/build/smoke.yaml"}) {
-		t.Errorf("builds = %q, want only the smoke test", got)
+	want := []string{"terraform/build/smoke.yaml", "terraform/build/serve.yaml"}
+	if got := configs(submissions(t, calls)); !slices.Equal(got, want) {
+		t.Errorf("builds = %q, want %q", got, want)
 	}
 }
 
@@ -290,7 +315,7 @@ func TestDeploy_TakesRegionAndMachineOfBuilds(t *testing.T) {
 func TestOutputs_TellDeploymentsWhatToTest(t *testing.T) {
 	t.Parallel()
 	blocks := load(t, nil).Blocks()
-	for _, file := range []string{"build/deploy.yaml", "apply-cells.sh"} {
+	for _, file := range []string{"apply.sh", "apply-cells.sh"} {
 		outputs := regexp.MustCompile(`output -raw ([a-z_]+)|\["([a-z_]+)"\]\["value"\]`).FindAllStringSubmatch(
 			read(t, file), -1)
 		if len(outputs) == 0 {

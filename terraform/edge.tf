@@ -96,10 +96,31 @@ resource "google_compute_region_network_endpoint_group" "service" {
   }
 }
 
-resource "google_compute_backend_service" "service" {
-  for_each = local.edge
+# The newest revision of the service of all routes, for the test of a deployment.
+resource "google_compute_region_network_endpoint_group" "candidate" {
+  for_each = toset(local.door)
 
-  name                  = local.names[each.key]
+  name                  = "${local.prefix}-${local.candidate}"
+  region                = var.region
+  network_endpoint_type = "SERVERLESS"
+
+  cloud_run {
+    service = google_cloud_run_v2_service.this[local.all_routes].name
+    tag     = local.candidate
+  }
+}
+
+locals {
+  backends = merge(
+    { for service, _ in local.edge : service => { name = local.names[service], group = google_compute_region_network_endpoint_group.service[service].id } },
+    { for door in local.door : local.candidate => { name = "${local.prefix}-${local.candidate}", group = google_compute_region_network_endpoint_group.candidate[door].id } },
+  )
+}
+
+resource "google_compute_backend_service" "service" {
+  for_each = local.backends
+
+  name                  = each.value.name
   load_balancing_scheme = "EXTERNAL_MANAGED"
   protocol              = "HTTPS"
   security_policy       = try(google_compute_security_policy.edge["api"].id, null)
@@ -111,7 +132,7 @@ resource "google_compute_backend_service" "service" {
   ]
 
   backend {
-    group = google_compute_region_network_endpoint_group.service[each.key].id
+    group = each.value.group
   }
 
   log_config {

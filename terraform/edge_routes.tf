@@ -37,6 +37,21 @@ resource "google_compute_url_map" "api" {
     # The default service has every route, so it answers 404, 405, HEAD and OPTIONS as documented.
     default_service = google_compute_backend_service.service[local.all_routes].id
 
+    # The test of a deployment asks for the newest revision, before it has the traffic. Anyone may: it has the rights that it will have then.
+    route_rules {
+      priority = 0
+      service  = google_compute_backend_service.service[local.candidate].id
+
+      match_rules {
+        prefix_match = "/"
+
+        header_matches {
+          header_name = "Release-Candidate"
+          exact_match = "true"
+        }
+      }
+    }
+
     dynamic "route_rules" {
       for_each = local.rules_of_others
       iterator = rule

@@ -114,7 +114,7 @@ func TestEnvironment_EqualsConfiguration(t *testing.T) {
 	t.Parallel()
 	// Variables that Cloud Run sets, and variables for networks other than Google's.
 	notSet := []string{
-		"PORT", "LISTEN_HOST", "AGENT_SCHEME", "AGENT_URL_PORT", "AGENT_RESOLVERS",
+		"PORT", "K_REVISION", "LISTEN_HOST", "AGENT_SCHEME", "AGENT_URL_PORT", "AGENT_RESOLVERS",
 		"AGENT_ROUTER_ADDRESS", "PUSH_ISSUER", "STRIPE_URL", "WEBHOOK_ALLOW_LOOPBACK",
 	}
 	everyTopology(t, func(t *testing.T, m *module) {

@@ -184,7 +184,8 @@ func everything() map[string]cty.Value {
 			"start_time": text("2026-12-01T00:00:00Z"), "end_time": text("2026-12-08T00:00:00Z"),
 			"scope": text("NO_UPGRADES"),
 		})}),
-		"edge_secret_version": cty.NumberIntVal(2),
+		"edge_secret_version": cty.NumberIntVal(2), "release": text("20260102-030405-1"),
+		"serving": cty.MapVal(map[string]cty.Value{"prod-routes": text("prod-routes-20260101-030405-1")}),
 		"scaling": cty.ObjectVal(map[string]cty.Value{
 			"routes": cty.ObjectVal(map[string]cty.Value{"min_instances": cty.NumberIntVal(2)}),
 		}),

@@ -43,6 +43,16 @@ output "api_certificate" {
   value       = var.domain == "" ? "" : google_certificate_manager_certificate.api["api"].name
 }
 
+output "revisions" {
+  description = "The revision of each Cloud Run service that this release made, as JSON."
+  value       = jsonencode({ for service, name in local.names : name => local.revisions[service] if local.revisions[service] != null })
+}
+
+output "candidate_url" {
+  description = "Where the newest revision of the service of all routes is called before it has the traffic. With a domain, calls need the header Release-Candidate."
+  value       = var.domain == "" ? replace(local.base_url, "https://", "https://${local.candidate}---") : local.base_url
+}
+
 output "next" {
   description = "Remaining manual steps."
   value = join("", [for step in compact([

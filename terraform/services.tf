@@ -48,6 +48,12 @@ locals {
     }
   }
 
+  # The tag of the newest revision of each service.
+  candidate = "candidate"
+
+  # Every deployment makes a revision of each service, so that instances read secrets that were added since.
+  revisions = { for service, name in local.names : service => var.release == "" ? null : "${name}-${var.release}" }
+
   # Clients reach routes through the load balancer or, without a domain, at the address of the service of all routes. The process itself
   # authenticates them. Only Pub/Sub, which counts as internal, reaches workers.
   ingress = {
@@ -70,6 +76,7 @@ resource "google_cloud_run_v2_service" "this" {
   labels               = { environment = local.prefix, role = each.value.role }
 
   template {
+    revision                         = local.revisions[each.key]
     service_account                  = google_service_account.service[each.key].email
     timeout                          = local.timeouts[each.key]
     max_instance_request_concurrency = local.sizes[each.value.binary].concurrency
@@ -126,10 +133,21 @@ resource "google_cloud_run_v2_service" "this" {
     }
   }
 
-  # Traffic that was directed to another revision by hand comes back with the next deployment.
+  # The new revision has a tag, by which it is tested. Then serve.sh directs the traffic to it. What was directed elsewhere by hand comes
+  # back with the next deployment.
+  dynamic "traffic" {
+    for_each = contains(keys(var.serving), local.names[each.key]) ? [var.serving[local.names[each.key]]] : []
+    content {
+      type     = "TRAFFIC_TARGET_ALLOCATION_TYPE_REVISION"
+      revision = traffic.value
+      percent  = 100
+    }
+  }
+
   traffic {
     type    = "TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST"
-    percent = 100
+    percent = contains(keys(var.serving), local.names[each.key]) ? 0 : 100
+    tag     = local.candidate
   }
 
   lifecycle {

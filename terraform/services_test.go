@@ -134,17 +134,81 @@ func TestScaling_IsWithinWhatServicesCanUse(t *testing.T) {
 	})
 }
 
-// TestServices_ServeWhatWasDeployed: without a declaration, the provider keeps traffic where an operator directed it.
-func TestServices_ServeWhatWasDeployed(t *testing.T) {
+// target is where a service sends a share of its traffic.
+type target struct{ Type, Revision, Percent, Tag string }
+
+// TestServices_DeclareTheirTraffic holds that the newest revision gets the traffic of a service which serves nothing
+// yet, that the present one keeps it otherwise, and that the newest one is reached by its tag in both cases. Without a
+// declaration, the provider keeps traffic where an operator directed it.
+func TestServices_DeclareTheirTraffic(t *testing.T) {
 	t.Parallel()
-	everyTopology(t, func(t *testing.T, m *module) {
+	const former = "prod-routes-20260101-030405-1"
+	settings := map[string]cty.Value{
+		"release": cty.StringVal("20260102-030405-2"),
+		"serving": cty.MapVal(map[string]cty.Value{"prod-routes": cty.StringVal(former)}),
+	}
+	everyTopologyWith(t, settings, func(t *testing.T, m *module) {
+		names := m.local(t, "names")
 		for address, s := range m.resources(t, "google_cloud_run_v2_service") {
-			to, percent := text(t, s, "traffic.0.type"), text(t, s, "traffic.0.percent")
-			if to != "TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST" || percent != "100" {
-				t.Errorf("%s sends %s %% of the traffic to %s, want all to the latest revision", address, percent, to)
+			newest := target{"TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST", "(none)", "100", "candidate"}
+			want := []target{newest}
+			if address == `this["routes"]` {
+				newest.Percent = "0"
+				want = []target{{"TRAFFIC_TARGET_ALLOCATION_TYPE_REVISION", former, "100", "(none)"}, newest}
+			}
+			var got []target
+			for i := range find(t, s, "traffic").LengthInt() {
+				at := "traffic." + itoa(i) + "."
+				got = append(got, target{
+					text(t, s, at+"type"), text(t, s, at+"revision"), text(t, s, at+"percent"), text(t, s, at+"tag"),
+				})
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s sends its traffic to %v, want %v", address, got, want)
+			}
+			revision := text(t, s, "template.0.revision")
+			if name := text(t, s, "name"); revision != name+"-20260102-030405-2" || len(revision) > 63-len("prod") {
+				t.Errorf("the revision of %s is %s", name, revision)
 			}
 		}
+		revisions, err := m.Output("revisions")
+		if err != nil || strings.Count(revisions.AsString(), "-20260102-030405-2") != names.LengthInt() {
+			t.Errorf("the output revisions is %#v (%v), want one of each service", revisions, err)
+		}
 	})
+}
+
+// TestCandidate_IsReachedByAHeader holds how the test of a deployment reaches a revision that has no traffic.
+func TestCandidate_IsReachedByAHeader(t *testing.T) {
+	t.Parallel()
+	for domain, want := range map[string]string{
+		"": "https://candidate---prod-routes-123456789012.us-central1.run.app", "api.example.com": "https://api.example.com",
+	} {
+		m := load(t, map[string]cty.Value{"domain": cty.StringVal(domain)})
+		if url, err := m.Output("candidate_url"); err != nil || url.AsString() != want {
+			t.Errorf("domain %q: the URL is %#v (%v), want %s", domain, url, err, want)
+		}
+		for _, urls := range m.resources(t, "google_compute_url_map") {
+			const rule = "path_matcher.0.route_rules.0."
+			want := map[string]string{
+				"priority": "0", "service": `google_compute_backend_service.service["candidate"].id`,
+				"match_rules.0.prefix_match": "/", "match_rules.0.header_matches.0.header_name": "Release-Candidate",
+				"match_rules.0.header_matches.0.exact_match": "true",
+			}
+			if diff := cmp.Diff(want, arguments(t, find(t, urls, strings.TrimSuffix(rule, ".")), want)); diff != "" {
+				t.Errorf("first rule of the load balancer (-want +got):\n%s", diff)
+			}
+		}
+		for _, group := range m.resources(t, "google_compute_region_network_endpoint_group") {
+			want := "(none)"
+			if text(t, group, "name") == "prod-candidate" {
+				want = "candidate"
+			}
+			if got := text(t, group, "cloud_run.0.tag"); got != want {
+				t.Errorf("%s is of the tag %s, want %s", text(t, group, "name"), got, want)
+			}
+		}
+	}
 }
 
 // TestServices_WaitForWhatTheyUse holds that a revision serves when its rights are granted and the indexes of its

@@ -1,4 +1,5 @@
-# Settings of the control plane. Settings of the clusters are in variables_cells.tf, those of the console in variables_console.tf.
+# Settings of the control plane. Settings of the clusters are in variables_cells.tf, those of the console in variables_console.tf, and what a
+# deployment sets in variables_release.tf.
 
 variable "project_id" {
   type        = string
@@ -39,16 +40,6 @@ variable "environment" {
   validation {
     condition     = can(regex("^[a-z][a-z0-9]{1,7}$", var.environment))
     error_message = "environment must have 2 to 8 lowercase letters and digits and begin with a letter."
-  }
-}
-
-variable "image" {
-  type        = string
-  description = "Container image with the control plane's binaries, by digest. The first build of a deployment builds it."
-
-  validation {
-    condition     = can(regex("@sha256:[0-9a-f]{64}$", var.image))
-    error_message = "image must end in @sha256: and 64 hexadecimal digits: a tag may mean something else tomorrow."
   }
 }
 

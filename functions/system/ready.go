@@ -24,7 +24,7 @@ func Ready(checks []Check) []function.Route {
 		Name: "GetHealthReady", Path: "/health/ready", Summary: "Check whether the service is ready",
 		Needs: []function.Need{function.FirestoreRead},
 		Handle: function.Handle(func(ctx context.Context, _ function.Empty) (Health, error) {
-			return Health{"ok"}, shared.get(ctx)
+			return Health{Status: "ok"}, shared.get(ctx)
 		}),
 	}})
 }

@@ -11,22 +11,22 @@ import (
 
 // Health is the response of a healthy service.
 type Health struct {
-	Status string `json:"status" jsonschema:"Always ok."`
+	Status   string `json:"status" jsonschema:"Always ok."`
+	Revision string `json:"revision,omitempty" jsonschema:"The Cloud Run revision that answers."`
 }
 
 // Example implements function.Exampler.
-func (Health) Example() any { return Health{"ok"} }
+func (Health) Example() any { return Health{Status: "ok", Revision: "prod-routes-20260102-030405-1"} }
 
-// Live succeeds as long as the process serves.
-func Live() []function.Route {
+// Live succeeds as long as the process serves, and names its revision.
+func Live(revision string) []function.Route {
 	routes := []function.Route{
 		{Name: "GetHealth", Path: "/health", Summary: "Check whether the service answers"},
 		{Name: "GetHealthLive", Path: "/health/live", Summary: "Check whether the process serves requests"},
 	}
 	for i := range routes {
 		routes[i].Handle = function.Handle(func(context.Context, function.Empty) (Health, error) {
-			return Health{"ok"},
-				nil
+			return Health{Status: "ok", Revision: revision}, nil
 		})
 	}
 	return public(routes)

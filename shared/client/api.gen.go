@@ -975,6 +975,9 @@ type EventType string
 
 // Health defines model for Health.
 type Health struct {
+	// Revision The Cloud Run revision that answers.
+	Revision *string `json:"revision,omitempty"`
+
 	// Status Always ok.
 	Status string `json:"status"`
 }

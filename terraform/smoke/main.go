@@ -38,6 +38,8 @@ func main() {
 	url := flag.String("url", "", "the API's base URL")
 	address := flag.String("address", "",
 		"IP address of the API's load balancer, which is called if the URL's host does not lead to it yet")
+	release := flag.String("release", "",
+		"the release under test, which may have no traffic yet; if empty, what has the traffic is tested")
 	keyFile := flag.String("key-file", "",
 		`a file with an API key of an organization for tests; "none" in it tests health only`)
 	flag.Parse()
@@ -50,6 +52,9 @@ func main() {
 		if *address != "" {
 			s.client = reach(ctx, s.url, *address, s.out)
 		}
+		if *release != "" {
+			s.release, s.client = *release, candidate(s.client)
+		}
 		err = s.run(ctx)
 	}
 	if err != nil {
@@ -61,6 +66,7 @@ func main() {
 // smoke tests one deployment.
 type smoke struct {
 	url, key string
+	release  string // that must answer; any if empty
 	out      io.Writer
 	client   *http.Client
 	// api is set by run.
@@ -86,6 +92,14 @@ func (s smoke) run(ctx context.Context) (err error) {
 		return err == nil, nil
 	}); err != nil {
 		return err
+	}
+	if s.release != "" {
+		if err := s.until(ctx, "release "+s.release+" answers", func() (bool, error) {
+			h, err := s.api.GetHealthLive(ctx)
+			return err == nil && h.Revision != nil && strings.Contains(*h.Revision, "-"+s.release+"-"), nil
+		}); err != nil {
+			return err
+		}
 	}
 	if s.key == noKey {
 		fmt.Fprintln(s.out, "Only health was tested: the secret has no API key yet. Create one and add it; see "+

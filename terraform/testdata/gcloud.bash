@@ -9,7 +9,7 @@ gcloud() (
 	{ printf '%s' gcloud; printf ' %q' "$@"; echo; } >>"$GCLOUD_STATE/calls"
 
 	words=()
-	for word in "$@"; do [[ $word == -* ]] || words+=("$word"); done
+	for word in "$@"; do [[ $word == -?* ]] || words+=("$word"); done
 	# flag sets value to the value of a flag.
 	flag() {
 		local name=$1 argument
@@ -17,6 +17,24 @@ gcloud() (
 		for argument in "$@"; do [[ $argument != "$name="* ]] || value=${argument#*=}; done
 	}
 	answer() { [ -e "$GCLOUD_STATE/$1" ] && cat "$GCLOUD_STATE/$1"; }
+	# copy copies files and objects. An object has a generation, which a copy to it may require. 0 is that of no object.
+	copy() {
+		local value=any last=$((${#words[@]} - 1)) from to generation
+		flag --if-generation-match "$@"
+		for from in "${words[@]:2:last-2}"; do
+			to=${words[last]}
+			[[ $to != */ && $to != . ]] || to=${to%/}/${from##*/}
+			if [[ $from == gs://* ]]; then
+				cp "$GCLOUD_STATE/objects/${from#gs://}" "$to" || return
+				continue
+			fi
+			to=${to#gs://}
+			generation=$(answer "generations/$to" || echo 0)
+			[ "$value" = any ] || [ "$value" = "$generation" ] || { echo "HTTPError 412: the generation is $generation" >&2; return 1; }
+			mkdir -p "$GCLOUD_STATE/"{objects,generations}"/$(dirname "$to")"
+			cat "$from" >"$GCLOUD_STATE/objects/$to" && echo $((generation + 1)) >"$GCLOUD_STATE/generations/$to"
+		done
+	}
 
 	# Each line of refusals is a part of a command that fails once.
 	if [ -s "$GCLOUD_STATE/refusals" ] && [[ ${words[*]} == *"$(head -1 "$GCLOUD_STATE/refusals")"* ]]; then
@@ -29,7 +47,9 @@ gcloud() (
 		compute\ project-info\ describe) answer quotas-project; exit ;;
 		compute\ regions\ describe*) answer quotas-region; exit ;;
 		beta\ quotas\ info\ list) flag --service "$@"; answer "quotas-$value"; exit ;;
-		storage\ cat*) answer "${words[2]##*/}"; exit ;;
+		storage\ objects\ describe*) answer "generations/${words[3]#gs://}"; exit ;;
+		storage\ cp*) copy "$@"; exit ;;
+		storage\ cat*) answer "objects/${words[2]#gs://}" || answer "${words[2]##*/}"; exit ;;
 		certificate-manager*) answer certificate; exit ;;
 		beta\ builds\ submit*) flag --config "$@"; [ ! -e "$GCLOUD_STATE/fail-${value##*/}" ]; exit ;;
 		*identity\ create*) exit ;;

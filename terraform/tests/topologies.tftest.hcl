@@ -74,16 +74,16 @@ run "every_function_behind_a_domain" {
   }
 
   assert {
-    condition     = length(google_compute_backend_service.service) == length(local.routes) + 1
-    error_message = "want one backend per route and one of all routes"
+    condition     = length(google_compute_backend_service.service) == length(local.routes) + 2
+    error_message = "want one backend per route, one of all routes and one of the newest revision"
   }
 
   assert {
     condition = (
       sort([for r in google_compute_url_map.api["api"].path_matcher[0].route_rules : r.priority])
-      == sort([for i, _ in local.rules : i + 1])
+      == sort(concat([0], [for i, _ in local.rules : i + 1]))
     )
-    error_message = "want one rule per path, with distinct priorities"
+    error_message = "want one rule for the newest revision and one per path, with distinct priorities"
   }
 
   assert {
@@ -114,7 +114,7 @@ run "a_service_a_role_behind_a_domain" {
   }
 
   assert {
-    condition     = toset(keys(google_compute_backend_service.service)) == toset(["accounts", "api", "routes"])
+    condition     = toset(keys(google_compute_backend_service.service)) == toset(["accounts", "api", "candidate", "routes"])
     error_message = "want no backend for workers"
   }
 }
@@ -149,8 +149,8 @@ run "a_service_of_routes_behind_a_domain" {
   }
 
   assert {
-    condition     = length(google_compute_url_map.api["api"].path_matcher[0].route_rules) == 0
-    error_message = "want no rules for a single service"
+    condition     = length(google_compute_url_map.api["api"].path_matcher[0].route_rules) == 1
+    error_message = "want no rules for a single service but that of its newest revision"
   }
 }
 

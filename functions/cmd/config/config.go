@@ -18,6 +18,8 @@ import (
 type Common struct {
 	// Target is the name of the function to serve. If empty, all functions of the role are served.
 	Target string `env:"FUNCTION_TARGET"`
+	// Revision is what Cloud Run runs. It sets the variable.
+	Revision string `env:"K_REVISION"`
 	// Host is the address to listen on. If empty, all addresses.
 	Host string `env:"LISTEN_HOST"`
 	// Port is the port to listen on.

@@ -667,6 +667,8 @@ export interface HTTPValidationError {
 export interface Health {
   /** Always ok. */
   status: string;
+  /** The Cloud Run revision that answers. */
+  revision?: string;
 }
 
 export interface KeySet {
