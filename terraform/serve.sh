@@ -29,7 +29,7 @@ gc storage cp "$work/revisions" "$releases/serving"
 for ((attempt = 1; ; attempt++)); do
 	answer=$(curl --silent --show-error --max-time 10 ${address:+--connect-to "::$address:443"} "$url/health/live" || true)
 	case $answer in *"-$release-"*) break ;; esac
-	[ "$attempt" -lt 30 ] || { echo "$url is not answered by release $release, but says: $answer" >&2; exit 1; }
-	sleep 5
+	[ "$attempt" -lt 15 ] || { echo "$url is not answered by release $release, but says: $answer" >&2; exit 1; }
+	sleep 10
 done
 echo "$url is answered by release $release"

@@ -1,0 +1,418 @@
+//go:build unix
+
+package terraform_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/emulators/clustertest"
+	"agents.example/controlplane/shared/testtier"
+)
+
+// otherCopy returns another working copy of the same deployment, without the settings.
+func (p project) otherCopy(t *testing.T) project {
+	t.Helper()
+	other := newDeployment(t)
+	other.state = p.state
+	for _, name := range []string{"terraform.tfvars", "backend.tf", ".terraform.lock.hcl", "build/images.lock"} {
+		removeFile(t, other, filepath.Join("terraform", name))
+	}
+	return other
+}
+
+// TestDeploy_KeepsSettingsForOtherCopies deploys from three working copies: one without settings takes those of the
+// last deployment, and a difference is shown before it is used.
+func TestDeploy_KeepsSettingsForOtherCopies(t *testing.T) {
+	t.Parallel()
+	args := []string{"--skip-quotas", "project-1", "europe-west4", "test"}
+	first := newDeployment(t)
+	first.succeed(t.Context(), t, "deploy.sh", args...)
+	settings := filepath.Join(first.root, "terraform/terraform.tfvars")
+	deployed := read(t, settings)
+
+	second := first.otherCopy(t)
+	second.succeed(t.Context(), t, "deploy.sh", args...)
+	for _, name := range []string{"terraform.tfvars", "backend.tf", ".terraform.lock.hcl", "build/images.lock"} {
+		got := read(t, filepath.Join(second.root, "terraform", name))
+		if got != read(t, filepath.Join(first.root, "terraform", name)) {
+			t.Errorf("the second copy has another %s: %s", name, got)
+		}
+	}
+	third := first.otherCopy(t)
+	third.succeed(t.Context(), t, "bootstrap.sh", args[1:]...)
+	if got := read(t, filepath.Join(third.root, "terraform/terraform.tfvars")); got != deployed {
+		t.Errorf("bootstrap.sh writes other settings than those of the last deployment:\n%s", got)
+	}
+
+	changed := deployed + "domain = \"api.example.com\"\n"
+	first.write(t, settings, changed, 0o600)
+	number := refusedSettings(t, first, `+domain = "api.example.com"`, args)
+	if calls, _, err := first.run(t.Context(), t, "deploy.sh", append([]string{"--settings=1"}, args...)...); err == nil ||
+		len(submissions(t, calls)) > 0 {
+		t.Errorf("the number of another difference is accepted")
+	}
+	first.succeed(t.Context(), t, "deploy.sh", append([]string{"--settings=" + number}, args...)...)
+	first.succeed(t.Context(), t, "deploy.sh", args...)
+	refusedSettings(t, second, `-domain = "api.example.com"`, args)
+}
+
+// refusedSettings runs a deployment that must end before its first build, and returns the number of the difference.
+func refusedSettings(t *testing.T, p project, says string, args []string) (number string) {
+	t.Helper()
+	calls, out, err := p.run(t.Context(), t, "deploy.sh", args...)
+	if err == nil || len(submissions(t, calls)) > 0 || !strings.Contains(out, says) {
+		t.Fatalf("settings that differ are used without %q (%v):\n%s", says, err, out)
+	}
+	found := regexp.MustCompile(`--settings=(\d+)`).FindStringSubmatch(out)
+	if found == nil {
+		t.Fatalf("prints no number:\n%s", out)
+	}
+	return found[1]
+}
+
+// TestDeploy_RefusesSettingsThatChangedMeanwhile lets another operator deploy while the tests of this one run.
+func TestDeploy_RefusesSettingsThatChangedMeanwhile(t *testing.T) {
+	t.Parallel()
+	args := []string{"--skip-quotas", "project-1", "europe-west4", "test"}
+	p := newDeployment(t)
+	p.succeed(t.Context(), t, "deploy.sh", args...)
+	settings := filepath.Join(p.root, "terraform/terraform.tfvars")
+	p.write(t, settings, read(t, settings)+"debug = true\n", 0o600)
+	number := refusedSettings(t, p, "+debug = true", args)
+	p.write(t, filepath.Join(p.bin, "date"), `#!/bin/sh
+echo 7 >"$GCLOUD_STATE/generations/project-1-test-terraform/settings/terraform.tfvars"
+echo 20260102-030405
+`, 0o755)
+	calls, out, err := p.run(t.Context(), t, "deploy.sh", append([]string{"--settings=" + number}, args...)...)
+	if got := configs(submissions(t, calls)); err == nil || len(got) != 1 || !strings.Contains(out, "412") {
+		t.Errorf("error = %v after the builds %q, want one after the first:\n%s", err, got, out)
+	}
+}
+
+// applying is a workspace of the build, with a Terraform that fails some times and finds that it would destroy things.
+func applying(t *testing.T, fails string, destroyed ...string) (p project, workspace string) {
+	t.Helper()
+	p, workspace = newProject(t, 1), t.TempDir()
+	p.answer(t, "destroyed", strings.Join(append([]string{"<<EOT", "", ""}, append(destroyed, "EOT", "")...), "\n"))
+	p.answer(t, "unproven", `""`)
+	for name, content := range map[string]string{"former.json": "{}", "serving": `{"s": "r"}`, "allowed": "\n"} {
+		p.write(t, filepath.Join(workspace, name), content, 0o600)
+	}
+	p.write(t, filepath.Join(p.bin, "terraform"), `#!/bin/sh -e
+echo "$1" >>"$GCLOUD_STATE/terraform"
+n=$(grep -c "^$1$" "$GCLOUD_STATE/terraform")
+case "$1 $n ${2:-}" in `+strings.ReplaceAll(fails, " ", `\ `)+`*) exit 1 ;; esac
+[ "$1" != init ] || [ "$2" = -lockfile=readonly ]
+case $1 in
+	plan) [ "$2" = "-out=`+workspace+`/plan" ] && echo "$TF_VAR_release $TF_VAR_serving" >"`+workspace+`/plan" ;;
+	show) cat "$3" ;;
+	console) case $PWD in */plan.d) cat "$GCLOUD_STATE/destroyed" ;; *) cat "$GCLOUD_STATE/unproven" ;; esac ;;
+	apply) mv "$2" "$GCLOUD_STATE/applied" ;;
+	output) printf %s "${2#-}-${3:-}" ;;
+esac
+`, 0o755)
+	return p, workspace
+}
+
+// runApply runs the script as the build does.
+func (p project) runApply(t *testing.T, workspace string) (out string, err error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(p.root, "terraform/apply.sh"), workspace)
+	cmd.Env = append(os.Environ(), "PATH="+p.bin+":"+os.Getenv("PATH"), "GCLOUD_STATE="+p.state,
+		"RELEASE=20260102-030405", "TF_VAR_image=image@sha256:1", "TF_CLI_CONFIG_FILE=/dev/null")
+	b, err := cmd.CombinedOutput()
+	return string(b), err
+}
+
+// TestApply_RepeatsPlanAndApply runs the script with a Terraform that fails some times.
+func TestApply_RepeatsPlanAndApply(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		fails   string
+		applies int
+		ends    bool
+		release string
+	}{
+		"it succeeds":            {fails: "none", applies: 1, release: "1"},
+		"one apply fails":        {fails: "apply 1", applies: 2, release: "2"},
+		"one plan fails":         {fails: "plan 1", applies: 1, release: "2"},
+		"two applies fail":       {fails: "apply [12]", applies: 3, release: "3"},
+		"every apply fails":      {fails: "apply ?", applies: 3, ends: true},
+		"init fails":             {fails: "init ?", applies: 0, ends: true},
+		"a plan cannot be read":  {fails: "show ?", applies: 0, ends: true},
+		"cells cannot be read":   {fails: "console 1", applies: 0, ends: true},
+		"no address can be read": {fails: "console 2", applies: 0, ends: true},
+		"an output is not there": {fails: "output 4", applies: 1, ends: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, workspace := applying(t, row.fails)
+			out, err := p.runApply(t, workspace)
+			if (err != nil) != row.ends {
+				t.Fatalf("error = %v, want one: %t\n%s", err, row.ends, out)
+			}
+			if got := strings.Count(read(t, filepath.Join(p.state, "terraform")), "apply\n"); got != row.applies {
+				t.Errorf("%d applies, want %d\n%s", got, row.applies, out)
+			}
+			if err != nil {
+				return
+			}
+			want := "base_url raw-base_url\napi_address raw-api_address\napi_certificate raw-api_certificate\n" +
+				"candidate_url raw-candidate_url\n"
+			if got := read(t, filepath.Join(workspace, "release/deployment")); got != want {
+				t.Errorf("keeps %q, want %q", got, want)
+			}
+			want = "20260102-030405-" + row.release + ` {"s": "r"}` + "\n"
+			if got := read(t, filepath.Join(p.state, "applied")); got != want {
+				t.Errorf("applies the release and the traffic %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// TestApply_DestroysOnlyWhatWasNamed runs the script with plans that destroy things.
+func TestApply_DestroysOnlyWhatWasNamed(t *testing.T) {
+	t.Parallel()
+	const index, topic = `google_firestore_index.this["agents status"]`, `google_pubsub_topic.this["x"]`
+	for name, row := range map[string]struct {
+		allowed, unproven string
+		refused           []string
+	}{
+		"nothing is named":        {allowed: "\n", refused: []string{index, topic}},
+		"one is named":            {allowed: index + "\n", refused: []string{topic}},
+		"all are named":           {allowed: topic + "\n" + index + "\n"},
+		"a prefix is named":       {allowed: "google_firestore_index.*\n", refused: []string{topic}},
+		"everything is named":     {allowed: "*\n"},
+		"a part is named":         {allowed: "google_pubsub_topic.this\n", refused: []string{index, topic}},
+		"an open cell is new":     {allowed: "*\n", unproven: `"b1"`, refused: []string{`"b1"`, "closed = true"}},
+		"a pattern of characters": {allowed: `google_pubsub_topic.this["y"]*` + "\n", refused: []string{index, topic}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, workspace := applying(t, "none", index, topic)
+			p.write(t, filepath.Join(workspace, "allowed"), row.allowed, 0o600)
+			if row.unproven != "" {
+				p.answer(t, "unproven", row.unproven)
+			}
+			out, err := p.runApply(t, workspace)
+			if (err != nil) != (row.refused != nil) {
+				t.Fatalf("error = %v, want one: %t\n%s", err, row.refused != nil, out)
+			}
+			for _, address := range []string{index, topic, `"b1"`, "closed = true"} {
+				want := false
+				for _, refused := range row.refused {
+					want = want || refused == address
+				}
+				if strings.Contains(out, address) != want {
+					t.Errorf("names %s: %t, want %t\n%s", address, !want, want, out)
+				}
+			}
+			if applied := strings.Contains(read(t, filepath.Join(p.state, "terraform")), "apply"); applied == (err != nil) {
+				t.Errorf("applies: %t", applied)
+			}
+		})
+	}
+}
+
+// TestApply_ReadsPlansOfTerraform runs the script with Terraform itself, in a module that needs no provider.
+func TestApply_ReadsPlansOfTerraform(t *testing.T) {
+	t.Parallel()
+	testtier.RequireFull(t, "runs Terraform")
+	if _, err := exec.LookPath("terraform"); err != nil {
+		t.Skip("terraform is not installed")
+	}
+	p, workspace := newProject(t, 1), t.TempDir()
+	module := func(generation, cells string, resources ...string) {
+		text := read(t, "testdata/module.tf.txt")
+		for _, name := range resources {
+			text += "resource \"terraform_data\" \"" + name + "\" {\n  for_each         = toset([\"a b\"])\n" +
+				"  triggers_replace = " + generation + "\n}\n"
+		}
+		p.write(t, filepath.Join(p.root, "terraform/main.tf"), text, 0o600)
+		p.write(t, filepath.Join(p.root, "terraform/terraform.tfvars"), "cells = "+cells+"\n", 0o600)
+	}
+	apply := func(allowed string, refused ...string) {
+		t.Helper()
+		for name, content := range map[string]string{"serving": "{}", "allowed": allowed + "\n"} {
+			p.write(t, filepath.Join(workspace, name), content, 0o600)
+		}
+		if err := os.RemoveAll(filepath.Join(workspace, "release")); err != nil {
+			t.Fatal(err)
+		}
+		out, err := p.runApply(t, workspace)
+		if (err != nil) != (len(refused) > 0) {
+			t.Fatalf("error = %v, want one about %q:\n%s", err, refused, out)
+		}
+		for _, want := range refused {
+			if !strings.Contains(out, want) {
+				t.Errorf("does not say %q:\n%s", want, out)
+			}
+		}
+	}
+	p.write(t, filepath.Join(workspace, "former.json"), "{}", 0o600)
+	module("1", `{ "a1" = {} }`, "kept", "dropped")
+	apply("")
+	p.write(t, filepath.Join(workspace, "former.json"), read(t, filepath.Join(workspace, "outputs.json")), 0o600)
+	apply("") // nothing changes
+	module("2", `{ "a1" = {} }`, "kept")
+	apply("", `--allow='terraform_data.dropped["a b"]'`, `--allow='terraform_data.kept["a b"]'`)
+	apply(`terraform_data.dropped["a b"]`, `--allow='terraform_data.kept["a b"]'`)
+	apply("terraform_data.*")
+	module("2", `{ "a1" = {}, "b1" = {} }`, "kept")
+	apply("", `These cells are new: "b1".`)
+	module("2", `{ "a1" = {}, "b1" = { closed = true } }`, "kept")
+	apply("")
+	if got := read(t, filepath.Join(workspace, "release/revisions")); got != "20260102-030405-1" {
+		t.Errorf("the revisions are of %s", got)
+	}
+}
+
+// TestServe_DirectsTheTraffic runs the script for a release of two services.
+func TestServe_DirectsTheTraffic(t *testing.T) {
+	t.Parallel()
+	const releases = "gs://state/releases"
+	for name, row := range map[string]struct {
+		answers string // what the API answers
+		refuses string // a command of gcloud that fails
+		ends    bool
+		serving bool // the next deployment leaves the traffic there
+	}{
+		"all is well":              {answers: "a-20260102-030405-1", serving: true},
+		"a service has no such":    {answers: "a-20260102-030405-1", refuses: "update-traffic b", ends: true},
+		"another release answers":  {answers: "a-20260101-030405-1", serving: true, ends: true},
+		"nothing answers":          {ends: true, serving: true},
+		"the release is not there": {refuses: "storage cp", ends: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, 1)
+			revisions := `{"a": "a-20260102-030405-1", "b": "b-20260102-030405-1"}`
+			p.write(t, filepath.Join(p.state, "objects/state/releases/20260102-030405/revisions"), revisions, 0o600)
+			p.answer(t, "refusals", row.refuses)
+			p.write(t, filepath.Join(p.bin, "curl"), `#!/bin/sh
+echo "$*" >"$GCLOUD_STATE/curl"
+[ -n "`+row.answers+`" ] && echo '{"status":"ok","revision":"`+row.answers+`"}'
+`, 0o755)
+			calls, out, err := p.run(t.Context(), t, "serve.sh", releases, "project-1", "europe-west4",
+				"20260102-030405", "https://api.example.com", "192.0.2.1")
+			if (err != nil) != row.ends {
+				t.Fatalf("error = %v, want one: %t\n%s", err, row.ends, out)
+			}
+			serving, err := os.ReadFile(filepath.Join(p.state, "objects/state/releases/serving"))
+			if (err == nil) != row.serving || err == nil && string(serving) != revisions {
+				t.Errorf("what serves = %s (%v), want it: %t", serving, err, row.serving)
+			}
+			if row.ends {
+				return
+			}
+			for _, service := range []string{"a", "b"} {
+				want := "run services update-traffic " + service + " --region=europe-west4 --to-revisions=" + service +
+					"-20260102-030405-1=100"
+				if !strings.Contains(calls, want) {
+					t.Errorf("no call %s in:\n%s", want, calls)
+				}
+			}
+			if got := read(t, filepath.Join(p.state, "curl")); !strings.Contains(got, "--connect-to ::192.0.2.1:443") {
+				t.Errorf("calls %s, want the address of the load balancer", got)
+			}
+		})
+	}
+}
+
+// TestApplyCells_LeavesNothingOfAnotherRelease deploys a release with further objects to a cluster, and then the former
+// one again: after a deployment that ended, and after one that died when it had applied all of the objects.
+func TestApplyCells_LeavesNothingOfAnotherRelease(t *testing.T) {
+	t.Parallel()
+	testtier.RequireFull(t, "runs kubectl")
+	kubectl, err := exec.LookPath("kubectl")
+	if err != nil {
+		t.Skip("kubectl is not installed")
+	}
+	c := clustertest.Start(t, cluster.Options{})
+	p := newProject(t, 1)
+	p.write(t, filepath.Join(p.bin, "gcloud.bash"), `gcloud() { cp '`+c.Kubeconfig+`' "$KUBECONFIG"; }`, 0o600)
+	p.write(t, filepath.Join(p.bin, "kubectl"), `#!/bin/sh -e
+case "$1" in rollout | wait) exit ;; esac
+`+kubectl+` "$@"
+case "$*" in apply*/a1.yaml) [ ! -e "$GCLOUD_STATE/dies" ] || kill -9 $PPID ;; esac
+`, 0o755)
+	deploy := func(objects ...string) (out string, err error) {
+		t.Helper()
+		b, err := json.Marshal(map[string]any{
+			"clusters":     map[string]any{"value": map[string]any{"a1": map[string]string{"name": "a1", "region": "r"}}},
+			"cell_objects": map[string]any{"value": map[string]string{"a1": strings.Join(objects, "\n---\n")}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.answer(t, "outputs.json", string(b))
+		_, out, err = p.run(t.Context(), t, "apply-cells.sh", filepath.Join(p.state, "outputs.json"), "project-1")
+		return out, err
+	}
+	const core, rbac = "apiVersion: v1\nkind: ", "apiVersion: rbac.authorization.k8s.io/v1\nkind: "
+	former := []string{
+		core + "Namespace\nmetadata: {name: agent-gateway}",
+		core + "ConfigMap\nmetadata: {name: agent-images, namespace: agent-gateway}",
+		rbac + "ClusterRole\nmetadata: {name: kept}\nrules: []",
+	}
+	next := append(slices.Clone(former),
+		rbac+"ClusterRole\nmetadata: {name: left}\nrules: []",
+		"# A comment.\n"+rbac+"Role\nmetadata: {name: left, namespace: agent-gateway}\nrules: []",
+		core+"Namespace\nmetadata: {name: agent-new}",
+	)
+	for _, dies := range []bool{false, true} {
+		if out, err := deploy(former...); err != nil {
+			t.Fatalf("former release: %v\n%s", err, out)
+		}
+		if dies {
+			p.answer(t, "dies", "")
+		}
+		if out, err := deploy(next...); (err != nil) != dies {
+			t.Fatalf("next release: error = %v, want one: %t\n%s", err, dies, out)
+		}
+		checkObjects(t, c.Kubeconfig, map[string]bool{"clusterroles kept": true, "clusterroles left": true, "roles left": true})
+		if dies {
+			removeFile(t, project{root: p.state}, "dies")
+		}
+		out, err := deploy(former...)
+		if err != nil || !strings.Contains(out, "the namespace agent-new is of a former release and stays") {
+			t.Fatalf("former release again: %v\n%s", err, out)
+		}
+		checkObjects(t, c.Kubeconfig, map[string]bool{
+			"clusterroles kept": true, "clusterroles left": false, "roles left": false, "namespaces agent-new": true,
+		})
+	}
+}
+
+// checkObjects holds which objects a cluster has.
+func checkObjects(t *testing.T, kubeconfig string, want map[string]bool) {
+	t.Helper()
+	admin := client(t, kubeconfig)
+	for object, there := range want {
+		resource, name, _ := strings.Cut(object, " ")
+		kind := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: resource}
+		if resource == "namespaces" {
+			kind.Group = ""
+		}
+		list, err := admin.Resource(kind).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := slices.ContainsFunc(list.Items, func(o unstructured.Unstructured) bool { return o.GetName() == name })
+		if found != there {
+			t.Errorf("%s is there: %t, want %t", object, found, there)
+		}
+	}
+}
