@@ -320,3 +320,26 @@ func TestLock_PinsImagesAndProvider(t *testing.T) {
 		t.Errorf("a failed run leaves\n%s\nwant the former lock", got)
 	}
 }
+
+// TestLocks_PinWhatTheRepositoryNames compares what lock.sh wrote with what it had to pin. Without the files, the first
+// deployment pins what is current on its day.
+func TestLocks_PinWhatTheRepositoryNames(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"build/images.lock", ".terraform.lock.hcl"} {
+		if _, err := os.Stat(name); err != nil {
+			t.Skipf("terraform/%s is missing: run terraform/lock.sh where the internet is, and commit what it writes", name)
+		}
+	}
+	pinned := read(t, "build/images.lock")
+	for line := range strings.Lines(read(t, "build/images")) {
+		name, image, is := strings.Cut(strings.TrimSpace(line), " ")
+		want := regexp.QuoteMeta(name+"="+strings.TrimSpace(image)) + `@sha256:[0-9a-f]{64}`
+		if is && !strings.HasPrefix(name, "#") && !regexp.MustCompile(`(?m)^`+want+`$`).MatchString(pinned) {
+			t.Errorf("images.lock does not pin %s: run terraform/lock.sh", line)
+		}
+	}
+	locked := regexp.MustCompile(`version +=? *"(\d+)\.`).FindStringSubmatch(read(t, ".terraform.lock.hcl"))
+	if major, _, _ := strings.Cut(readProviderTypes(t).Version, "."); locked == nil || locked[1] != major {
+		t.Errorf(".terraform.lock.hcl locks %q, want the major version %s: run terraform/lock.sh", locked, major)
+	}
+}

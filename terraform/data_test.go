@@ -2,6 +2,8 @@ package terraform_test
 
 import (
 	"encoding/json"
+	"flag"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -334,7 +336,7 @@ func TestIndexes_AreThoseOfTheCode(t *testing.T) {
 		return text
 	}
 	var declared struct {
-		Indexes []struct {
+		Indexes, Retired []struct {
 			CollectionGroup, QueryScope string
 			Fields                      []order
 		}
@@ -347,7 +349,7 @@ func TestIndexes_AreThoseOfTheCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want, got []string
-	for _, i := range declared.Indexes {
+	for _, i := range slices.Concat(declared.Indexes, declared.Retired) {
 		line := i.CollectionGroup + " " + i.QueryScope
 		for _, f := range i.Fields {
 			line += " " + f.FieldPath + " " + orNone(f.Order) + " " + orNone(f.ArrayConfig)
@@ -379,6 +381,31 @@ func TestIndexes_AreThoseOfTheCode(t *testing.T) {
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("indexes and exemptions (-want +got):\n%s", diff)
+	}
+}
+
+var update = flag.Bool("update", false, "write testdata/released_indexes.txt, after a release")
+
+// TestIndexes_OutliveTheirLastQueryByARelease compares the indexes with those of the last release, by their names in
+// Terraform. Revisions of that release serve while this one is deployed, and after a roll-back.
+func TestIndexes_OutliveTheirLastQueryByARelease(t *testing.T) {
+	t.Parallel()
+	const file = "testdata/released_indexes.txt"
+	m := load(t, nil)
+	declared := m.local(t, "indexes").AsValueMap()
+	if *update {
+		retired := m.local(t, "declared").GetAttr("retired").AsValueSlice()
+		used := maps.Clone(declared)
+		maps.DeleteFunc(used, func(_ string, i cty.Value) bool { return slices.ContainsFunc(retired, i.RawEquals) })
+		names := strings.Join(slices.Sorted(maps.Keys(used)), "\n") + "\n"
+		if err := os.WriteFile(file, []byte(names), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name := range strings.Lines(read(t, file)) {
+		if _, is := declared[strings.TrimSpace(name)]; !is {
+			t.Errorf("the index %q of the last release is gone: move it to retired in infra/firestore/indexes.json", name)
+		}
 	}
 }
 

@@ -4,8 +4,12 @@ locals {
   database = var.database == "" ? "agents-${local.prefix}" : var.database
   declared = jsondecode(file("${path.module}/../infra/firestore/indexes.json"))
 
+  # Revisions of the former release serve until those of this one are tested, and again after a roll-back. So an index that no query of this
+  # release needs is retired, and is deleted with the next release.
+  kept = concat(local.declared.indexes, local.declared.retired)
+
   # An index is named after its fields. Of two with the same fields, the second one is named after its order, too.
-  indexes_by_fields = { for i in local.declared.indexes : "${i.collectionGroup} ${join(" ", [for f in i.fields : f.fieldPath])}" => i... }
+  indexes_by_fields = { for i in local.kept : "${i.collectionGroup} ${join(" ", [for f in i.fields : f.fieldPath])}" => i... }
 
   indexes = merge([for name, same in local.indexes_by_fields : {
     for n, i in same : n == 0 ? name : "${name} ${i.fields[length(i.fields) - 1].order}" => i
