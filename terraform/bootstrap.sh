@@ -77,7 +77,7 @@ gc services enable \
 	compute.googleapis.com container.googleapis.com
 gc services enable \
 	containerfilesystem.googleapis.com dns.googleapis.com firestore.googleapis.com gkebackup.googleapis.com iam.googleapis.com \
-	iamcredentials.googleapis.com logging.googleapis.com monitoring.googleapis.com pubsub.googleapis.com run.googleapis.com \
+	iamcredentials.googleapis.com logging.googleapis.com monitoring.googleapis.com orgpolicy.googleapis.com pubsub.googleapis.com run.googleapis.com \
 	secretmanager.googleapis.com serviceusage.googleapis.com storage.googleapis.com
 
 [ -z "$cells" ] || gcloud --project="$cells" --quiet services enable \
@@ -93,6 +93,13 @@ CELLS_PROJECT=$cells ./quotas.sh ${free[@]+"${free[@]}"} "$project" "$region" ||
 	echo "Raise these quotas and run this again, or run it with --skip-quotas. Nothing was created." >&2
 	exit 1
 }
+
+# An organization's policy may refuse what a deployment needs. README.md says what each is about.
+say "policies of the organization"
+for constraint in iam.allowedPolicyMemberDomains run.managed.requireInvokerIam run.allowedIngress gcp.resourceLocations; do
+	rules=$(gc org-policies describe "$constraint" --effective --format='value(spec.rules)') || rules=unknown
+	[ -z "$rules" ] || say "LOOK at $constraint: $rules"
+done
 
 say "Pub/Sub service agent"
 gc beta services identity create --service=pubsub.googleapis.com >/dev/null

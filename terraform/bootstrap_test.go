@@ -184,6 +184,18 @@ func grantsOf(calls string) map[string][]string {
 	return found
 }
 
+// TestBootstrap_ReportsPoliciesOfTheOrganization holds that the operator hears of a policy before an apply fails on it.
+func TestBootstrap_ReportsPoliciesOfTheOrganization(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, 100)
+	p.answer(t, "policy-iam.allowedPolicyMemberDomains", "[{'values': {'allowedValues': ['C0123abc']}}]\n")
+	_, out := p.succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
+	if !strings.Contains(out, "LOOK at iam.allowedPolicyMemberDomains: [{'values': {'allowedValues': ['C0123abc']}}]") ||
+		strings.Count(out, "LOOK at") != 1 {
+		t.Errorf("does not report the one policy:\n%s", out)
+	}
+}
+
 // TestBootstrap_GrantsEachBuildOnlyItsRights holds the rights of the accounts that run the builds.
 func TestBootstrap_GrantsEachBuildOnlyItsRights(t *testing.T) {
 	t.Parallel()
@@ -241,7 +253,7 @@ func TestBootstrap_EnablesUsedAPIs(t *testing.T) {
 	// What the nodes, the services, the builds and the scripts call.
 	used := map[string]bool{
 		"artifactregistry": true, "cloudbuild": true, "cloudquotas": true, "cloudtrace": true,
-		"containerfilesystem": true,
+		"containerfilesystem": true, "orgpolicy": true,
 		"iamcredentials":      true, "serviceusage": true, "storage": true,
 	}
 	for address := range load(t, nil).Blocks() {

@@ -141,7 +141,10 @@ func TestBuilds_KnowTheCommandsOfGcloud(t *testing.T) {
 	p := newDeployment(t)
 	bootstrap, _ := p.succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
 	deploy, _ := p.succeed(t.Context(), t, "deploy.sh", "project-1", "europe-west4", "test")
-	commands := strings.Split(strings.TrimSpace(bootstrap+deploy), "\n")
+	p.write(t, filepath.Join(p.state, "objects/state/releases/1/revisions"), `{"a": "a-1-1"}`, 0o600)
+	p.write(t, filepath.Join(p.bin, "curl"), "#!/bin/sh\necho a-1-1\n", 0o755)
+	serve, _ := p.succeed(t.Context(), t, "serve.sh", "gs://state/releases", "project-1", "europe-west4", "1", "https://x")
+	commands := strings.Split(strings.TrimSpace(bootstrap+deploy+serve), "\n")
 	for _, b := range builds(t) {
 		for _, s := range b.Steps {
 			if s.Entrypoint == "gcloud" {

@@ -50,6 +50,7 @@ gcloud() (
 		storage\ objects\ describe*) answer "generations/${words[3]#gs://}"; exit ;;
 		storage\ cp*) copy "$@"; exit ;;
 		storage\ cat*) answer "objects/${words[2]#gs://}" || answer "${words[2]##*/}"; exit ;;
+		org-policies\ describe*) answer "policy-${words[2]}"; exit 0 ;;
 		certificate-manager*) answer certificate; exit ;;
 		beta\ builds\ submit*) flag --config "$@"; [ ! -e "$GCLOUD_STATE/fail-${value##*/}" ]; exit ;;
 		*identity\ create*) exit ;;
