@@ -254,7 +254,7 @@ func TestBootstrap_EnablesUsedAPIs(t *testing.T) {
 	used := map[string]bool{
 		"artifactregistry": true, "cloudbuild": true, "cloudquotas": true, "cloudtrace": true,
 		"containerfilesystem": true, "orgpolicy": true,
-		"iamcredentials":      true, "serviceusage": true, "storage": true,
+		"iamcredentials": true, "serviceusage": true, "storage": true,
 	}
 	for address := range load(t, nil).Blocks() {
 		kind, isResource := strings.CutPrefix(address, "google_")
