@@ -21,7 +21,7 @@ destroyed() {
 	mkdir "$workspace/plan.d"
 	terraform show -json "$workspace/plan" >"$workspace/plan.d/plan.json"
 	(cd "$workspace/plan.d" && terraform console) >"$workspace/destroyed" <<'EXPRESSION'
-join("\n", concat(["", ""], [for r in jsondecode(file("plan.json")).resource_changes : r.address if contains(r.change.actions, "delete") && try(r.action_reason, "") != "replace_because_tainted"]))
+join("\n", concat(["", ""], [for r in try(jsondecode(file("plan.json")).resource_changes, []) : r.address if contains(r.change.actions, "delete") && try(r.action_reason, "") != "replace_because_tainted"]))
 EXPRESSION
 	rm -rf "$workspace/plan.d"
 	sed '/^<<EOT$/d; /^EOT$/d; /^$/d' "$workspace/destroyed"
@@ -55,10 +55,11 @@ check() {
 terraform init -lockfile=readonly
 
 # A new cell has no Gateway and no certificate for a while. Agents must not be placed in it before its canary answers.
-unproven=$(terraform console <<EXPRESSION
+# Warnings come before the value, such as those about settings that another release has.
+terraform console >"$workspace/unproven" <<EXPRESSION
 [for former in [try(jsondecode(file("$workspace/former.json")).clusters.value, {})] : join(" ", [for name, c in var.cells : name if length(former) > 0 && !c.closed && !contains(keys(former), name)])][0]
 EXPRESSION
-)
+unproven=$(tail -n 1 "$workspace/unproven")
 [ "$unproven" = '""' ] || {
 	echo "These cells are new: $unproven. Set closed = true for them, deploy, and open them when their canaries answer." >&2
 	exit 1

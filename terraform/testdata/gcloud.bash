@@ -19,10 +19,15 @@ gcloud() (
 	answer() { [ -e "$GCLOUD_STATE/$1" ] && cat "$GCLOUD_STATE/$1"; }
 	# copy copies files and objects. An object has a generation, which a copy to it may require. 0 is that of no object.
 	copy() {
-		local value=any last=$((${#words[@]} - 1)) from to generation
+		local value=any last=$((${#words[@]} - 1)) from to generation sources=()
 		flag --if-generation-match "$@"
 		for from in "${words[@]:2:last-2}"; do
+			case $from in /*'*') from=("${from%'*'}"*) ;; esac
+			sources+=("${from[@]}")
+		done
+		for from in "${sources[@]}"; do
 			to=${words[last]}
+			[ ! -d "$from" ] || continue
 			[[ $to != */ && $to != . ]] || to=${to%/}/${from##*/}
 			if [[ $from == gs://* ]]; then
 				cp "$GCLOUD_STATE/objects/${from#gs://}" "$to" || return
@@ -52,7 +57,21 @@ gcloud() (
 		storage\ cat*) answer "objects/${words[2]#gs://}" || answer "${words[2]##*/}"; exit ;;
 		org-policies\ describe*) answer "policy-${words[2]}"; exit 0 ;;
 		certificate-manager*) answer certificate; exit ;;
-		beta\ builds\ submit*) flag --config "$@"; [ ! -e "$GCLOUD_STATE/fail-${value##*/}" ]; exit ;;
+		beta\ builds\ submit*)
+			flag --config "$@"
+			[ ! -e "$GCLOUD_STATE/fail-${value##*/}" ] || exit 1
+			[ ! -e "$GCLOUD_STATE/build-${value##*/}" ] || {
+				build=$GCLOUD_STATE/build-${value##*/}
+				flag --substitutions "$@"
+				(IFS=,; env $value "$build")
+			}
+			exit
+			;;
+		run\ services\ update-traffic*)
+			flag --to-revisions "$@"
+			echo "${value%=100}" >"$GCLOUD_STATE/traffic-${words[3]}"
+			exit
+			;;
 		*identity\ create*) exit ;;
 		*versions\ add*) cat >/dev/null; exit ;;
 	esac
