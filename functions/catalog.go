@@ -94,8 +94,8 @@ type Dependencies struct {
 type Settings struct {
 	Cells     agent.Cells
 	Addresses agent.Addresses
-	// Pepper is the key of the hash under which API keys are stored.
-	Pepper []byte
+	// Pepper is the key of the hash under which new API keys are stored.
+	Pepper apikey.Pepper
 	// HandoffKeys are the public keys that verify links to dashboards.
 	HandoffKeys handoff.KeySet
 	// Console is what the web app knows before its user signs in, except for the regions, which follow from Cells.

@@ -45,7 +45,7 @@ func fills() map[function.Need]fill {
 // For implements functions.Opener.
 func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 	d := functions.Dependencies{Settings: functions.Settings{
-		Cells: o.config.Cells.Placement(), Addresses: o.config.Addresses(), Pepper: o.settings.Pepper,
+		Cells: o.config.Cells.Placement(), Addresses: o.config.Addresses(), Pepper: o.settings.Peppers.Present,
 		API: mcproute.API{
 			BaseURL: o.settings.APIBaseURL, Vouch: o.settings.voucher().Vouch, MaxRequests: o.settings.MaxHeldAnswers,
 			Open: o.settings.MCP,

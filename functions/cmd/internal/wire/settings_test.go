@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,8 @@ import (
 	"agents.example/controlplane/emulators/secretmanageremu"
 	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/infra/firestore"
+	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/clientip"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
@@ -47,7 +50,7 @@ func TestSettings_SessionsAreForTheConfiguredParties(t *testing.T) {
 	const app = "https://app.test"
 	c, idp := cloud(t)
 	c.AuthorizedParties = []string{app}
-	o := New(context.WithoutCancel(t.Context()), c, Settings{Pepper: config.Pepper("pepper")})
+	o := New(context.WithoutCancel(t.Context()), c, Settings{Peppers: apikey.Peppers{Present: apikey.Pepper("pepper")}})
 	closeLater(t, o.Close)
 	guard, err := o.Guard()
 	if err != nil {
@@ -172,4 +175,32 @@ func regionsOfSecrets(t *testing.T, server *secretmanageremu.Server) (regions []
 		}
 	}
 	return regions
+}
+
+// TestPeppers_ReachAuthenticationAndVouchers: keys under each of them are accepted, and so are addresses that instances
+// with another one report.
+func TestPeppers_ReachAuthenticationAndVouchers(t *testing.T) {
+	t.Parallel()
+	c, _ := cloud(t)
+	want := apikey.Peppers{Present: apikey.Pepper("2"), Next: apikey.Pepper("3"), Previous: apikey.Pepper("1")}
+	s := routeSettings(config.Routes{Peppers: config.Peppers{
+		Pepper: want.Present, NextPepper: want.Next, PreviousPepper: want.Previous,
+	}}, Openers{})
+	if !reflect.DeepEqual(s.voucher(), clientip.NewVoucher([]byte("2"), []byte("3"), []byte("1"))) {
+		t.Error("the voucher has other secrets than the peppers, the present one first")
+	}
+	o := New(context.WithoutCancel(t.Context()), c, s)
+	t.Cleanup(func() {
+		if err := o.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	guard, err := o.Guard()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, ok := guard.Authenticator.(*identity.Authenticator)
+	if !ok || !reflect.DeepEqual(a.Peppers, want) {
+		t.Error("authentication has other peppers than the configuration")
+	}
 }
