@@ -204,6 +204,7 @@ func organizationRoutes(d Dependencies) []function.Route {
 		webhooks.Create(hooks),
 		webhooks.Get(hooks),
 		webhooks.Update(hooks),
+		webhooks.RotateSecret(hooks),
 		webhooks.Delete(hooks),
 		webhooks.Test(hooks),
 		webhooks.Deliveries(hooks),

@@ -34,6 +34,8 @@ func webhookFields(w *webhook.Webhook) fields {
 		{"status", text(&w.Status)},
 		{"disabled_reason", text(&w.DisabledReason)},
 		{"secret_version", number(&w.SecretVersion)},
+		{"former_secrets", number(&w.FormerSecrets)},
+		{"former_secrets_until", timestamp(&w.FormerSecretsUntil)},
 		{"created_at", timestamp(&w.CreatedAt)},
 		{"updated_at", timestamp(&w.UpdatedAt)},
 		{"created_by", text(&w.CreatedBy)},

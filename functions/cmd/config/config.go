@@ -63,8 +63,10 @@ type Common struct {
 	// HandoffKeys are the public keys of all links that are still valid, as a JSON Web Key Set.
 	HandoffKeys handoff.KeySet `env:"HANDOFF_PUBLIC_KEYS"`
 	// WebhookKey is the key from which the signing secrets of webhooks derive: at least 32 bytes, in base64. Another
-	// key changes the secrets of all webhooks.
-	WebhookKey webhook.Secrets `env:"WEBHOOK_SIGNING_KEY"`
+	// key changes the secrets of all webhooks, so NextWebhookKey and PreviousWebhookKey sign, too, during a change.
+	WebhookKey         webhook.Secrets `env:"WEBHOOK_SIGNING_KEY"`
+	NextWebhookKey     webhook.Secrets `env:"WEBHOOK_SIGNING_KEY_NEXT"`
+	PreviousWebhookKey webhook.Secrets `env:"WEBHOOK_SIGNING_KEY_PREVIOUS"`
 	// Cells lists the clusters that host agents, as a JSON array.
 	Cells Cells `env:"CELLS, required"`
 

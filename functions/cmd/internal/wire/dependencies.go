@@ -212,7 +212,7 @@ func (o *Clients) webhookURLs() webhook.URLPolicy {
 }
 
 func fillWebhookSecrets(o *Clients, d *functions.Dependencies, _ []function.Need) error {
-	d.WebhookSecrets = o.config.WebhookKey
+	d.WebhookSecrets = o.config.WebhookKey.AlsoSigning(o.config.NextWebhookKey, o.config.PreviousWebhookKey)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	gcp "cloud.google.com/go/secretmanager/apiv1"
 	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
@@ -15,6 +16,7 @@ import (
 	"agents.example/controlplane/emulators/firestoreemu/embedded"
 	"agents.example/controlplane/emulators/issuer"
 	"agents.example/controlplane/emulators/secretmanageremu"
+	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/shared/apikey"
@@ -22,6 +24,7 @@ import (
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/webhook"
 )
 
 // These tests hold that a setting reaches the client that it is for. What the setting does is tested with the client.
@@ -202,5 +205,39 @@ func TestPeppers_ReachAuthenticationAndVouchers(t *testing.T) {
 	a, ok := guard.Authenticator.(*identity.Authenticator)
 	if !ok || !reflect.DeepEqual(a.Peppers, want) {
 		t.Error("authentication has other peppers than the configuration")
+	}
+}
+
+// TestWebhookKeys_SignDuringAChange holds that all three keys sign, and that new secrets derive from the present one.
+func TestWebhookKeys_SignDuringAChange(t *testing.T) {
+	t.Parallel()
+	of := func(key string) webhook.Secrets {
+		s, err := webhook.NewSecrets([]byte(strings.Repeat(key, webhook.MinKeyBytes)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	c := config.Common{WebhookKey: of("2"), NextWebhookKey: of("3"), PreviousWebhookKey: of("1")}
+	var d functions.Dependencies
+	if err := fillWebhookSecrets(New(t.Context(), c, Settings{}), &d, nil); err != nil {
+		t.Fatal(err)
+	}
+	w := webhook.Webhook{ID: "w", SecretVersion: 1}
+	got, err := d.WebhookSecrets.Signing(w, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []webhook.Secret
+	for _, key := range []string{"2", "3", "1"} {
+		secret, err := of(key).Of(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, secret)
+	}
+	shown, err := d.WebhookSecrets.Of(w)
+	if err != nil || !reflect.DeepEqual(got, want) || !reflect.DeepEqual(shown, want[0]) {
+		t.Errorf("%d secrets sign (%v), want those of all three keys, and the first one shown", len(got), err)
 	}
 }
