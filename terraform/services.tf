@@ -74,6 +74,12 @@ resource "google_cloud_run_v2_service" "this" {
     timeout                          = local.timeouts[each.key]
     max_instance_request_concurrency = local.sizes[each.value.binary].concurrency
 
+    # Another label makes a new revision, whose instances read the latest version of the secrets that an operator provides.
+    labels = (
+      length(setintersection(values(local.secret_environments[each.key]), values(local.optional_secret_ids))) == 0
+      ? {} : { secrets-epoch = tostring(var.secrets_epoch) }
+    )
+
     scaling {
       min_instance_count = local.scaling[each.key].min_instances
       max_instance_count = local.scaling[each.key].max_instances
@@ -117,7 +123,7 @@ resource "google_cloud_run_v2_service" "this" {
           name = env.key
           value_source {
             secret_key_ref {
-              secret  = google_secret_manager_secret.this[env.value].secret_id
+              secret  = google_secret_manager_secret.this[split(" ", env.value)[0]].secret_id
               version = local.secret_versions[env.value]
             }
           }
