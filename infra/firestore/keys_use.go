@@ -92,3 +92,16 @@ func (s *Keys) Move(ctx context.Context, from string, to apikey.Key) {
 		}
 	})
 }
+
+// EachKey visits the keys of all organizations. A key that is moved in between is visited once, twice or not at all;
+// one that stays where it is, once.
+func (s *Keys) EachKey(ctx context.Context, visit func(apikey.Key) error) error {
+	return s.client.eachDocument(ctx, query{collection: keyCollection, limit: keyPage},
+		func(snap *gcp.DocumentSnapshot) error {
+			k, err := keyOf(snap)
+			if err != nil {
+				return err
+			}
+			return visit(k)
+		})
+}

@@ -195,6 +195,21 @@ func (s *Webhooks) Get(ctx context.Context, id string) (webhook.Webhook, error) 
 	return ownWebhook(ctx, w, err)
 }
 
+// EachWebhook visits the webhooks of all organizations.
+func (s *Webhooks) EachWebhook(ctx context.Context, visit func(webhook.Webhook) error) error {
+	return s.client.eachDocument(ctx, query{collection: webhookCollection, limit: webhookPage},
+		func(snap *gcp.DocumentSnapshot) error {
+			w, err := webhookOf(snap)
+			if err != nil {
+				return err
+			}
+			return visit(w)
+		})
+}
+
+// webhookPage is how many webhooks EachWebhook reads in one call.
+const webhookPage = 200
+
 // List implements webhook.Store.
 func (s *Webhooks) List(ctx context.Context, p page.Request) (page.Page[webhook.Webhook], error) {
 	return listPage(ctx, s.client, listing[webhook.Webhook]{

@@ -145,6 +145,14 @@ func (w *Webhook) RotateSecret(now time.Time) {
 	w.FormerSecretsUntil, w.UpdatedAt = now.Add(formerSecretsLifetime), now
 }
 
+// SecretSince returns when the present secret was made.
+func (w Webhook) SecretSince() time.Time {
+	if w.FormerSecretsUntil.IsZero() {
+		return w.CreatedAt
+	}
+	return w.FormerSecretsUntil.Add(-formerSecretsLifetime)
+}
+
 // formerSecrets returns how many secrets before the present one sign deliveries at a time.
 func (w Webhook) formerSecrets(now time.Time) int64 {
 	if !now.Before(w.FormerSecretsUntil) {
