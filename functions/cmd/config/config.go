@@ -95,8 +95,8 @@ type Peppers struct {
 	PreviousPepper apikey.Pepper `env:"API_KEY_PEPPER_PREVIOUS"`
 }
 
-// Accepted returns the peppers as authentication needs them.
-func (p Peppers) Accepted() apikey.Peppers {
+// AcceptedPeppers returns the peppers as authentication needs them.
+func (p Peppers) AcceptedPeppers() apikey.Peppers {
 	return apikey.Peppers{Present: p.Pepper, Next: p.NextPepper, Previous: p.PreviousPepper}
 }
 

@@ -29,7 +29,7 @@ func Accounts(ctx context.Context, c config.Routes, openers Openers) (run.Servic
 
 func routeSettings(c config.Routes, openers Openers) Settings {
 	return Settings{
-		Openers: openers, Peppers: c.Accepted(), EdgeSecrets: c.EdgeSecrets, MaxHeldAnswers: c.MaxHeldAnswers,
+		Openers: openers, Peppers: c.AcceptedPeppers(), EdgeSecrets: c.EdgeSecrets, MaxHeldAnswers: c.MaxHeldAnswers,
 		ConsoleClientID: c.ConsoleClientID, ConsoleScopes: c.ConsoleScopes,
 		APIBaseURL: string(c.APIBaseURL), CLIClientID: c.CLIClientID, CLIScopes: c.CLIScopes,
 	}
