@@ -96,8 +96,8 @@ type Settings struct {
 	Revision  string
 	Cells     agent.Cells
 	Addresses agent.Addresses
-	// Pepper is the key of the hash under which API keys are stored.
-	Pepper []byte
+	// Pepper is the key of the hash under which new API keys are stored.
+	Pepper apikey.Pepper
 	// HandoffKeys are the public keys that verify links to dashboards.
 	HandoffKeys handoff.KeySet
 	// Console is what the web app knows before its user signs in, except for the regions, which follow from Cells.
@@ -206,6 +206,7 @@ func organizationRoutes(d Dependencies) []function.Route {
 		webhooks.Create(hooks),
 		webhooks.Get(hooks),
 		webhooks.Update(hooks),
+		webhooks.RotateSecret(hooks),
 		webhooks.Delete(hooks),
 		webhooks.Test(hooks),
 		webhooks.Deliveries(hooks),

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/functiontest"
@@ -101,6 +102,10 @@ func (reachedMembers) People(context.Context, []string) ([]member.Person, error)
 }
 
 func (reachedSecrets) Of(webhook.Webhook) (webhook.Secret, error) { return nil, errReached }
+
+func (reachedSecrets) Signing(webhook.Webhook, time.Time) ([]webhook.Secret, error) {
+	return nil, errReached
+}
 
 func (reachedWebhooks) Change(context.Context, string, func(*webhook.Webhook) (*webhook.Delivery, error)) (
 	webhook.Webhook, error,

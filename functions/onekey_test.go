@@ -171,6 +171,7 @@ func oneKeyRounds() map[string]round {
 		"CreateCheckoutSession": paymentRound, "CreatePortalSession": paymentRound,
 		"CreateWebhook": createWebhookRound, "UpdateWebhook": updateWebhookRound,
 		"DeleteWebhook": deleteWebhookRound, "TestWebhook": requestRound, "RedeliverWebhookDelivery": requestRound,
+		"RotateWebhookSecret": rotateWebhookRound,
 	}
 	for name, status := range map[string]agent.Status{
 		"RestartAgent": agent.Running, "PauseAgent": agent.Running, "ResumeAgent": agent.Paused,
@@ -339,6 +340,11 @@ func updateWebhookRound(t *testing.T, s *samples, n int) ([]functiontest.Option,
 		}
 		return 0
 	}
+}
+
+func rotateWebhookRound(t *testing.T, s *samples, _ int) ([]functiontest.Option, func() int) {
+	return []functiontest.Option{functiontest.Path("webhook_id", s.path["webhook_id"])},
+		func() int { return int(s.webhooks(t)[0].SecretVersion) }
 }
 
 // requestRound asks for a delivery, after those of former rounds were made.

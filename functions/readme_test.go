@@ -185,7 +185,7 @@ func checkCommand(t *testing.T, command string) string {
 		if info, err := os.Stat(filepath.Join("..", program)); err != nil || info.Mode()&0o111 == 0 {
 			return "there is no such executable file"
 		}
-	case !slices.Contains([]string{"gcloud", "kubectl", "docker", "mkdir", "printf", "$EDITOR"}, program):
+	case !slices.Contains([]string{"gcloud", "kubectl", "docker", "mkdir", "printf", "export", "$EDITOR"}, program):
 		return "teach checkCommand to check " + program
 	}
 	return ""
@@ -250,6 +250,10 @@ func checkRun(t *testing.T, folder string, args []string) string {
 	}
 	if filepath.Base(folder) == "emulators" { // it becomes one of two other programs
 		source = goSource(t, "emulators/local", false) + goSource(t, "emulators/measure", false)
+	}
+	// The name of a command may have two words.
+	if len(args) > 1 && strings.Contains(source, `"`+args[0]+" "+args[1]+`"`) {
+		args = args[2:]
 	}
 	for i, arg := range args {
 		flag, isFlag := strings.CutPrefix(arg, "-")

@@ -478,7 +478,8 @@ func TestSecrets_AreReadByTheirHoldersOnly(t *testing.T) {
 			"topology": cty.StringVal(topology), "app_url": cty.StringVal("https://app.example.com"),
 			"handoff_public_keys": cty.StringVal(`{"keys": []}`),
 			"provided_secrets": cty.SetVal([]cty.Value{
-				cty.StringVal("STRIPE_API_KEY"), cty.StringVal("STRIPE_WEBHOOK_SECRET"),
+				cty.StringVal("HANDOFF_SIGNING_KEY"), cty.StringVal("STRIPE_API_KEY"),
+				cty.StringVal("STRIPE_WEBHOOK_SECRET"),
 			}),
 		})
 		want, got := map[string]string{}, map[string]string{}

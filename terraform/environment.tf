@@ -83,16 +83,16 @@ locals {
     }
   }
 
-  # Secrets, by environment variable. Behind the load balancer, routes have its secret. Only services that authenticate callers have the pepper: whoever has it and may write records can make
+  # Secrets, by environment variable; local.secret_versions has their versions. Behind the load balancer, routes have its secret. Only services that authenticate callers have the pepper: whoever has it and may write records can make
   # an API key of any organization.
   secret_environments = {
     for service, s in local.services : service => merge(
-      contains([for name in s.members : !contains(["public", "bearer"], try(local.routes[name].access, "public"))], true) ? { API_KEY_PEPPER = local.secrets.pepper } : {},
-      contains(local.needs_of[service], "webhook_sign") ? { WEBHOOK_SIGNING_KEY = local.secrets.webhooks } : {},
+      contains([for name in s.members : !contains(["public", "bearer"], try(local.routes[name].access, "public"))], true) ? local.key_environments.pepper : {},
+      contains(local.needs_of[service], "webhook_sign") ? local.key_environments.webhooks : {},
       var.domain != "" && s.public ? { EDGE_SECRETS = local.secrets.edge } : {},
       {
         for name, need in local.optional_secrets : name => local.optional_secret_ids[name]
-        if contains(local.provided_secrets, name) && contains(local.needs_of[service], need)
+        if contains(var.provided_secrets, name) && contains(local.needs_of[service], need)
       },
     )
   }

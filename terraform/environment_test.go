@@ -58,7 +58,7 @@ func secretsOf(access function.Access, needs []function.Need) map[string]string 
 func TestSecrets_AreHeldByServicesThatNeedThem(t *testing.T) {
 	t.Parallel()
 	everyTopologyWith(t, map[string]cty.Value{
-		"app_url": cty.StringVal("https://app.example.com"),
+		"app_url": cty.StringVal("https://app.example.com"), "handoff_public_keys": cty.StringVal(`{"keys": []}`),
 		"provided_secrets": cty.SetVal([]cty.Value{
 			cty.StringVal("HANDOFF_SIGNING_KEY"), cty.StringVal("STRIPE_API_KEY"),
 			cty.StringVal("STRIPE_WEBHOOK_SECRET"),
@@ -125,8 +125,12 @@ func TestEnvironment_EqualsConfiguration(t *testing.T) {
 		maps.Copy(settable, m.local(t, "payments_environment").AsValueMap())
 		maps.Copy(settable, m.local(t, "console_environment").AsValueMap())
 		maps.Copy(settable, m.local(t, "client_environment").AsValueMap())
-		settable["API_KEY_PEPPER"] = m.local(t, "secrets").GetAttr("pepper")
-		settable["WEBHOOK_SIGNING_KEY"] = m.local(t, "secrets").GetAttr("webhooks")
+		for _, key := range m.local(t, "generated_keys").AsValueMap() {
+			variable := key.GetAttr("variable").AsString()
+			for _, name := range []string{variable, variable + "_NEXT", variable + "_PREVIOUS"} {
+				settable[name] = key
+			}
+		}
 		settable["EDGE_SECRETS"] = m.local(t, "secrets").GetAttr("edge")
 		for service, env := range m.local(t, "environments").AsValueMap() {
 			binary := m.local(t, "services").GetAttr(service).GetAttr("binary").AsString()
@@ -180,15 +184,18 @@ func TestEnvironment_HasTheOperatorsSettings(t *testing.T) {
 		"CELLS":                 "(unknown)", // it has the endpoints of clusters; see below
 		"STRIPE_API_KEY":        "secret prod-stripe-api-key at latest",
 		"STRIPE_WEBHOOK_SECRET": "secret prod-stripe-webhook-secret at latest",
-		"WEBHOOK_SIGNING_KEY":   "secret prod-webhook-signing-key at (unknown)",
 		"WEBHOOK_TOPIC":         "prod-webhook-nudges",
+
+		"WEBHOOK_SIGNING_KEY":      "secret prod-webhook-signing-key at (unknown)",
+		"WEBHOOK_SIGNING_KEY_NEXT": "secret prod-webhook-signing-key at (unknown)",
 	}
 	for service, own := range map[string]map[string]string{
 		"routes": {
 			"GOMEMLIMIT": "200MiB", "GOGC": "400", "EDGE_SECRETS": "secret prod-edge-secrets at (unknown)",
-			"API_KEY_PEPPER":      "secret prod-api-key-pepper at (unknown)",
-			"HANDOFF_SIGNING_KEY": "secret prod-handoff-signing-key at latest",
-			"MAX_HELD_ANSWERS":    "40", "CONSOLE_CLIENT_ID": "console-1", "CONSOLE_SCOPES": "openid email",
+			"API_KEY_PEPPER":          "secret prod-api-key-pepper at (unknown)",
+			"API_KEY_PEPPER_PREVIOUS": "secret prod-api-key-pepper at (unknown)",
+			"HANDOFF_SIGNING_KEY":     "secret prod-handoff-signing-key at latest",
+			"MAX_HELD_ANSWERS":        "40", "CONSOLE_CLIENT_ID": "console-1", "CONSOLE_SCOPES": "openid email",
 			"API_BASE_URL": "https://api.example.com", "CLI_CLIENT_ID": "agentctl-1",
 			"CLI_SCOPES": "openid offline_access",
 		},

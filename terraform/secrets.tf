@@ -7,6 +7,32 @@ locals {
     webhooks = "${local.prefix}-webhook-signing-key"
   }
 
+  # The keys that Terraform generates, each with its secret and its environment variable.
+  generated_keys = {
+    pepper   = { secret = local.secrets.pepper, variable = "API_KEY_PEPPER" }
+    webhooks = { secret = local.secrets.webhooks, variable = "WEBHOOK_SIGNING_KEY" }
+  }
+
+  # Their versions. The first one has the name of its secret, as in the state of earlier releases, and the others a number behind it. A version
+  # that is no longer accepted stays, so that each step of a change can be taken back.
+  generated_versions = merge([
+    for key, k in local.generated_keys : {
+      for number in range(1, var.key_versions[key] + (contains(var.next_keys, key) ? 2 : 1)) :
+      (number == 1 ? k.secret : "${k.secret} ${number}") => { secret = k.secret, number = number }
+    }
+  ]...)
+
+  # The variables of each key, with the version that they have: the present one and, during a change, the one after or before it.
+  key_environments = {
+    for key, k in local.generated_keys : key => {
+      for name, number in {
+        (k.variable)             = var.key_versions[key]
+        "${k.variable}_NEXT"     = contains(var.next_keys, key) ? var.key_versions[key] + 1 : 0
+        "${k.variable}_PREVIOUS" = contains(var.previous_keys, key) ? var.key_versions[key] - 1 : 0
+      } : name => number == 1 ? k.secret : "${k.secret} ${number}" if number > 0
+    }
+  }
+
   # Secrets that an operator may provide, by environment variable, with the need of the functions that read them. They are created without
   # a value; provided_secrets names those that have one.
   optional_secrets = {
@@ -16,12 +42,9 @@ locals {
   }
   optional_secret_ids = { for name, need in local.optional_secrets : name => "${local.prefix}-${lower(replace(name, "_", "-"))}" }
 
-  # Dashboard links are signed once their public key is published.
-  provided_secrets = setunion(var.provided_secrets, var.handoff_public_keys == "" ? [] : ["HANDOFF_SIGNING_KEY"])
-
   # A secret that Terraform generates is read at its version; one that was added by hand is read at latest when an instance starts.
   secret_versions = merge(
-    { for id, v in google_secret_manager_secret_version.generated : id => v.version },
+    { for name, v in google_secret_manager_secret_version.generated : name => v.version },
     { (local.secrets.edge) = google_secret_manager_secret_version.edge.version },
     { for id in values(local.optional_secret_ids) : id => "latest" },
   )
@@ -29,7 +52,8 @@ locals {
   # The services that read each secret.
   secret_readers = merge([
     for service, variables in local.secret_environments : {
-      for id in distinct(values(variables)) : "${service} ${id}" => { service = service, secret = id }
+      for id in distinct([for version in values(variables) : split(" ", version)[0]]) :
+      "${service} ${id}" => { service = service, secret = id }
     }
   ]...)
 }
@@ -61,14 +85,19 @@ resource "google_secret_manager_secret" "this" {
 }
 
 # Terraform generates the pepper and the key of webhooks' secrets and never stores them: a write-only argument appears in no plan and no state,
-# and it is written only when its version changes. A new pepper invalidates every API key, and a new key every webhook's signing secret.
+# and it is written only when the version is made. Versions end with their secret, and never before: a service that still reads one would not
+# start. An operator may disable those that are not accepted any more.
 resource "google_secret_manager_secret_version" "generated" {
-  for_each = toset([local.secrets.pepper, local.secrets.webhooks])
+  for_each = local.generated_versions
 
-  secret                 = google_secret_manager_secret.this[each.value].id
+  secret                 = google_secret_manager_secret.this[each.value.secret].id
   secret_data_wo         = base64sha256("${uuid()}${uuid()}") # 244 random bits, as 32 bytes in base64
-  secret_data_wo_version = "1"
-  deletion_policy        = var.deletion_protection ? "ABANDON" : "DELETE"
+  secret_data_wo_version = tostring(each.value.number)
+  deletion_policy        = "ABANDON"
+
+  lifecycle {
+    ignore_changes = [enabled]
+  }
 }
 
 resource "google_secret_manager_secret_iam_member" "service" {

@@ -124,7 +124,7 @@ resource "google_cloud_run_v2_service" "this" {
           name = env.key
           value_source {
             secret_key_ref {
-              secret  = google_secret_manager_secret.this[env.value].secret_id
+              secret  = google_secret_manager_secret.this[split(" ", env.value)[0]].secret_id
               version = local.secret_versions[env.value]
             }
           }

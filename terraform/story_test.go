@@ -150,7 +150,7 @@ func TestReleases_GoForwardAndBack(t *testing.T) {
 	out, err := run("deploy.sh", append([]string{"--image=" + imageOfBuild}, args...)...)
 	allow := regexp.MustCompile(`--allow='(\S+)'`).FindStringSubmatch(out)
 	if err == nil || allow == nil || allow[1] != "terraform_data.left" {
-		t.Fatalf("the former release destroys what nobody named (%v): %q", err, allow)
+		t.Fatalf("the former release destroys what was not named (%v): %q", err, allow)
 	}
 	if _, err := run("deploy.sh", append([]string{"--image=" + imageOfBuild, "--allow=" + allow[1]}, args...)...); err != nil {
 		t.Fatal(err)

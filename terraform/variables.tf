@@ -130,8 +130,12 @@ variable "secret_regions" {
 variable "provided_secrets" {
   type        = set(string)
   default     = []
-  description = "Optional secrets that have a value, by environment variable; see optional_secrets in secrets.tf."
+  description = "Optional secrets that have a version, by environment variable; see optional_secrets in secrets.tf. Cloud Run starts no service that reads a secret without one."
 
+  validation {
+    condition     = contains(var.provided_secrets, "HANDOFF_SIGNING_KEY") == (var.handoff_public_keys != "")
+    error_message = "Set handoff_public_keys, and HANDOFF_SIGNING_KEY in provided_secrets, together: once the secret has a version. See README.md, \"Rotate\"."
+  }
   validation {
     condition     = alltrue([for name in var.provided_secrets : contains(keys(local.optional_secrets), name)])
     error_message = "provided_secrets must contain only keys of optional_secrets in secrets.tf."

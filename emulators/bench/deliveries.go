@@ -164,7 +164,7 @@ func (m *deliveries) send(ctx context.Context) error {
 		return err
 	}
 	result := m.sender.Send(ctx, webhook.Message{
-		URL: m.url, ID: string(e.ID), At: time.Now(), Body: body, Secret: secret,
+		URL: m.url, ID: string(e.ID), At: time.Now(), Body: body, Secrets: []webhook.Secret{secret},
 	})
 	if !result.OK() {
 		return fmt.Errorf("the receiver answered %+v", result)

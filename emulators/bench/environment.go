@@ -133,7 +133,7 @@ func (d *deployment) connect(ctx context.Context) error {
 	guard := function.Guard{
 		Authenticator: &identity.Authenticator{
 			Keys: d.records.Keys(), Directory: d.deps.Directory,
-			Pepper: d.deps.Pepper, Now: time.Now,
+			Peppers: apikey.Peppers{Present: d.deps.Pepper}, Now: time.Now,
 		},
 		Audit: d.records.AuditLog(), Answers: d.records.Answers(), Organizations: d.deps.Directory,
 	}
@@ -189,9 +189,8 @@ func (d *deployment) createOrganization(ctx context.Context) (context.Context, s
 	_, err := d.records.Keys().Create(ctx, apikey.Key{
 		ID: uuid.NewString(), OrganizationID: id, Name: "bench", Role: apikey.DefaultRole,
 		Prefix:    key[:apikey.PrefixLength],
-		Hash:      apikey.Hash(d.deps.Pepper, key),
 		CreatedAt: time.Now(), LastUsedAt: time.Now(),
-	})
+	}.HashedWith(d.deps.Pepper, key))
 	if err != nil {
 		return ctx, "", err
 	}

@@ -20,7 +20,7 @@ func (t *tool) webhooksCommand() *cobra.Command {
 			"signed as Standard Webhooks (https://www.standardwebhooks.com) says.",
 	}
 	c.AddCommand(t.listWebhooks(), t.createWebhook(), t.getWebhook(), t.updateWebhook(), t.deleteWebhook())
-	c.AddCommand(t.testWebhook(), t.listDeliveries(), t.redeliver())
+	c.AddCommand(t.rotateWebhookSecret(), t.testWebhook(), t.listDeliveries(), t.redeliver())
 	return c
 }
 
@@ -177,12 +177,46 @@ func newWebhook(
 		"deleted. Run the command again when the network is better")
 }
 
+// secretOfWebhook prints the secret alone, or else all of a webhook.
+func secretOfWebhook(webhook any, id, secret string) result {
+	return result{value: webhook, names: []string{id}, table: func(out io.Writer) error {
+		_, err := fmt.Fprintln(out, secret)
+		return err
+	}}
+}
+
+func (t *tool) rotateWebhookSecret() *cobra.Command {
+	c := t.webhookCommand("rotate-secret WEBHOOK_ID", "Give a webhook a new signing secret and print it once",
+		"RotateWebhookSecret", func(ctx context.Context, api *client.Client, args []string) error {
+			for range 3 { // when the answer is lost, its repeat has no secret
+				w, err := api.RotateWebhookSecret(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				if w.Secret == nil {
+					continue
+				}
+				if err := t.show(secretOfWebhook(w, w.ID, *w.Secret)); err != nil {
+					return fmt.Errorf("the new secret could not be printed, and is not shown again. Run the command "+
+						"again: %w", err)
+				}
+				t.note("Give the secret to the receiver now; it is not shown again. Until %s, deliveries are signed "+
+					"with the former secret, too.", t.moment(w.FormerSecretsUntil))
+				return nil
+			}
+			return errors.New("the API's answers were lost three times. Run the command again when the network is " +
+				"better: the receiver's secret stays valid for a day")
+		})
+	c.Long = "Give a webhook a new signing secret. Standard output gets the secret and nothing else, so that it can " +
+		"be piped to where it is needed. For 24 hours deliveries are signed with the former secret, too, so the " +
+		"receiver verifies them before and after it takes the new one."
+	c.Example = "  agentctl webhooks rotate-secret 0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90 | gh secret set WEBHOOK_SECRET"
+	return c
+}
+
 // showNewWebhook prints a webhook with its secret.
 func (t *tool) showNewWebhook(w *client.CreatedWebhook) error {
-	err := t.show(result{value: w, names: []string{w.ID}, table: func(out io.Writer) error {
-		_, err := fmt.Fprintln(out, *w.Secret)
-		return err
-	}})
+	err := t.show(secretOfWebhook(w, w.ID, *w.Secret))
 	if err != nil {
 		return fmt.Errorf("the webhook %s was created, but could not be printed. Run: agentctl webhooks delete %s "+
 			"--yes: %w", w.ID, w.ID, err)

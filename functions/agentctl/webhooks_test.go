@@ -68,6 +68,12 @@ func TestWebhooks_ChangeTestAndDelete(t *testing.T) {
 	if delivery == "" || !strings.Contains(sent.Stdout, delivery) {
 		t.Errorf("the deliveries are %q, want that of the test", delivery)
 	}
+	rotated := a.admin().run(t, "webhooks", "rotate-secret", id).ok(t)
+	if s := strings.TrimSpace(rotated.Stdout); !strings.HasPrefix(s, "whsec_") || strings.Contains(rotated.Stderr, s) ||
+		!strings.Contains(rotated.Stderr, "former secret") {
+		t.Errorf("webhooks rotate-secret prints %d characters and says %q, want the secret alone and how long the "+
+			"former one signs", len(rotated.Stdout), rotated.Stderr)
+	}
 	a.admin().run(t, "webhooks", "deliveries", id, "--limit", "-1").wantCode(t, agentctl.ExitUsage, "0 or more")
 	a.admin().run(t, "webhooks", "redeliver", id, delivery).wantCode(t, agentctl.ExitConflict, "delivery is pending")
 	completed := a.admin().run(t, "__complete", "webhooks", "get", "").ok(t).Stdout

@@ -24,6 +24,7 @@ import (
 	"agents.example/controlplane/infra/secretmanager"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agentlog/agentlogtest"
+	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/handoff"
@@ -133,7 +134,7 @@ func (b *Backend) openRecords(t testing.TB, host string) {
 	b.Guard = function.Guard{
 		Authenticator: &identity.Authenticator{
 			Sessions: functiontest.Sessions{}, Keys: guard.Keys(), Directory: guard.Directory(),
-			Pepper: b.Pepper, Now: time.Now,
+			Peppers: apikey.Peppers{Present: b.Pepper}, Now: time.Now,
 		},
 		Audit: guard.AuditLog(), Answers: guard.Answers(), Organizations: guard.Directory(),
 	}

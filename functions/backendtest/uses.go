@@ -92,6 +92,12 @@ func (s webhookSecrets) Of(w webhook.Webhook) (webhook.Secret, error) {
 	return s.secrets.Of(w)
 }
 
+// Signing implements webhook.SecretSource.
+func (s webhookSecrets) Signing(w webhook.Webhook, now time.Time) ([]webhook.Secret, error) {
+	s.add("WebhookSecrets")
+	return s.secrets.Signing(w, now)
+}
+
 // webhookSender is a receiver that takes every message.
 type webhookSender struct{ *uses }
 

@@ -85,12 +85,15 @@ type noKeys struct{}
 var _ apikey.Finder = noKeys{}
 
 // Find implements apikey.Finder.
-func (noKeys) Find(context.Context, string, document.Ref) (apikey.Key, *document.Fetched, error) {
+func (noKeys) Find(context.Context, string, document.Ref, ...string) (apikey.Key, *document.Fetched, error) {
 	return apikey.Key{}, nil, apikey.NotFound()
 }
 
 // Touch implements apikey.Finder.
 func (noKeys) Touch(context.Context, apikey.Key) {}
+
+// Move implements apikey.Finder.
+func (noKeys) Move(context.Context, string, apikey.Key) {}
 
 type anyOrganization struct{}
 

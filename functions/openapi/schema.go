@@ -183,6 +183,7 @@ func publicNames() map[string]string {
 		"agents.Reachable":               "DashboardReachability",
 		"agents.Reason":                  "DashboardReachabilityReason",
 		"agents.SecretChanges":           "SecretChanges",
+		"webhook.RotatedView":            "RotatedWebhook",
 		"audit.View":                     "AuditEntry",
 		"billing.Status":                 "SubscriptionStatus",
 		"organizations.View":             "Organization",

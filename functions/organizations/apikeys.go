@@ -49,12 +49,12 @@ func (createAPIKeyInput) Example() any {
 }
 
 // key returns the record of a new key, and its secret.
-func (in createAPIKeyInput) key(caller identity.Caller, pepper []byte, now time.Time) (apikey.Key, string) {
+func (in createAPIKeyInput) key(caller identity.Caller, pepper apikey.Pepper, now time.Time) (apikey.Key, string) {
 	secret := apikey.Generate()
 	k := apikey.Key{
 		ID: uuid.NewString(), OrganizationID: caller.OrganizationID, Name: string(in.Body.Name),
-		Prefix: secret[:apikey.PrefixLength], Hash: apikey.Hash(pepper, secret), CreatedBy: caller.ID, CreatedAt: now,
-	}
+		Prefix: secret[:apikey.PrefixLength], CreatedBy: caller.ID, CreatedAt: now,
+	}.HashedWith(pepper, secret)
 	k.Purpose, k.Role = cmp.Or(in.Body.Purpose, apikey.DefaultPurpose), cmp.Or(in.Body.Role, apikey.DefaultRole)
 	if in.Body.ExpiresInDays != nil {
 		k.ExpiresAt = now.AddDate(0, 0, int(*in.Body.ExpiresInDays))
@@ -63,7 +63,7 @@ func (in createAPIKeyInput) key(caller identity.Caller, pepper []byte, now time.
 }
 
 // CreateAPIKey creates a key. Its answer is the only one that shows the secret.
-func CreateAPIKey(keys apikey.Store, pepper []byte) function.Route {
+func CreateAPIKey(keys apikey.Store, pepper apikey.Pepper) function.Route {
 	return function.Route{
 		Name: "CreateAPIKey", Method: http.MethodPost, Path: "/api/v1/api-keys",
 		Access: function.Admin, Needs: []function.Need{function.Firestore},

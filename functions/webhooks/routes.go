@@ -211,6 +211,37 @@ func (s Service) change(ctx context.Context, p path, change func(*webhook.Webhoo
 	return w, nil
 }
 
+// RotateSecret gives a webhook a new secret. Its answer is the only one that shows it.
+func RotateSecret(s Service) function.Route {
+	return function.Route{
+		Name: "RotateWebhookSecret", Method: http.MethodPost, Path: prefix + "/{webhook_id}/rotate-secret",
+		Access: function.Admin, Needs: []function.Need{function.Firestore, function.WebhookSign},
+		Status: http.StatusOK, Summary: "Rotate the secret of a webhook",
+		Handle: function.Handle(func(ctx context.Context, in webhookInput) (webhook.RotatedView, error) {
+			w, err := s.Store.Change(ctx, string(in.Path.WebhookID),
+				func(w *webhook.Webhook) (*webhook.Delivery, error) {
+					w.RotateSecret(time.Now().UTC())
+					return nil, nil
+				})
+			if err != nil {
+				return webhook.RotatedView{}, err
+			}
+			v := webhook.RotatedView{View: w.Show(), FormerSecretsUntil: w.FormerSecretsUntil.UTC()}
+			// The first of repeated requests was shown the secret.
+			if call.From(ctx).Attempt.Replayed() {
+				return v, nil
+			}
+			secret, err := s.Secrets.Of(w)
+			if err != nil {
+				return webhook.RotatedView{}, err
+			}
+			text := secret.Reveal()
+			v.Secret = &text
+			return v, nil
+		}),
+	}
+}
+
 // Delete removes a webhook. Its secret ends with it.
 func Delete(s Service) function.Route {
 	return function.Route{

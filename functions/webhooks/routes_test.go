@@ -59,7 +59,7 @@ func TestRoutes_AreForAdmins(t *testing.T) {
 	var s webhooks.Service
 	for _, r := range []function.Route{
 		webhooks.List(s), webhooks.Create(s), webhooks.Get(s), webhooks.Update(s), webhooks.Delete(s),
-		webhooks.Test(s), webhooks.Deliveries(s), webhooks.Redeliver(s),
+		webhooks.RotateSecret(s), webhooks.Test(s), webhooks.Deliveries(s), webhooks.Redeliver(s),
 	} {
 		functiontest.CheckRefusals(t, r, function.Admin, functiontest.Path("webhook_id", unknownID),
 			functiontest.Path("delivery_id", unknownID))
@@ -87,6 +87,31 @@ func TestCreate_ShowsTheSecretOnce(t *testing.T) {
 	if strings.Contains(string(shown.Body)+string(listed.Body), secret) {
 		t.Error("a later answer shows the secret")
 	}
+}
+
+func TestRotateSecret_ShowsTheNewSecretOnce(t *testing.T) {
+	t.Parallel()
+	b := backendtest.New(t)
+	created := create(t, b)
+	id, key := created.Text("id"), functiontest.Header("Idempotency-Key", "rotate")
+	res := call(t, b, webhooks.RotateSecret(service(b)), id, key).Want(t, http.StatusOK, "")
+	secret := res.Text("secret")
+	if !strings.HasPrefix(secret, "whsec_") || secret == created.Text("secret") || res.Text("id") != id {
+		t.Errorf("the answer has another id, or no new secret: %s of %s", res.Text("id"), id)
+	}
+	until, err := time.Parse(time.RFC3339, res.Text("former_secrets_until"))
+	if left := time.Until(until); err != nil || left < 23*time.Hour || left > 24*time.Hour {
+		t.Errorf("the former secret signs until %s, want for 24 hours", res.Text("former_secrets_until"))
+	}
+	again := call(t, b, webhooks.RotateSecret(service(b)), id, key).Want(t, http.StatusOK, "")
+	if again.JSON["secret"] != nil || again.Text("former_secrets_until") != res.Text("former_secrets_until") {
+		t.Errorf("the repeated request answers %s, want the same without the secret", again.Body)
+	}
+	next := call(t, b, webhooks.RotateSecret(service(b)), id).Want(t, http.StatusOK, "").Text("secret")
+	if next == "" || next == secret {
+		t.Error("another request shows no new secret")
+	}
+	call(t, b, webhooks.RotateSecret(service(b)), unknownID).Want(t, http.StatusNotFound, "webhook_not_found")
 }
 
 func TestCreate_RefusesURLsThatAreNotPublic(t *testing.T) {

@@ -61,8 +61,8 @@ func newKey() apikey.Key {
 	full := apikey.Generate()
 	return apikey.Key{
 		ID: agenttest.ID(), Name: "CI", Purpose: "ci", Role: role.Admin, Prefix: full[:apikey.PrefixLength],
-		Hash: apikey.Hash([]byte("pepper"), full), CreatedBy: "user_1", CreatedAt: agenttest.Now(),
-	}
+		CreatedBy: "user_1", CreatedAt: agenttest.Now(),
+	}.HashedWith([]byte("pepper"), full)
 }
 
 func stop(a *agent.Agent) error { return a.Act(agent.Stop, agent.Manual, agenttest.Now()) }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"time"
 
 	gcp "cloud.google.com/go/firestore"
 	"google.golang.org/grpc/codes"
@@ -42,6 +40,7 @@ func keyFields(k *apikey.Key) fields {
 		{"purpose", text(&k.Purpose)},
 		{"role", text(&k.Role)},
 		{"prefix", text(&k.Prefix)},
+		{"pepper", text(&k.Pepper)},
 		{"created_by", text(&k.CreatedBy)},
 		{"ancestors", texts(&k.Ancestors)},
 		{"created_at", timestamp(&k.CreatedAt)},
@@ -208,7 +207,9 @@ func (s *Keys) Revoke(ctx context.Context, id string) error {
 }
 
 // Find implements apikey.Finder.
-func (s *Keys) Find(ctx context.Context, hash string, also document.Ref) (apikey.Key, *document.Fetched, error) {
+func (s *Keys) Find(ctx context.Context, hash string, also document.Ref, others ...string) (apikey.Key,
+	*document.Fetched, error,
+) {
 	ref, ok := s.client.ref(keyCollection, hash)
 	if !ok {
 		return apikey.Key{}, nil, apikey.NotFound()
@@ -221,10 +222,13 @@ func (s *Keys) Find(ctx context.Context, hash string, also document.Ref) (apikey
 	if err != nil {
 		return apikey.Key{}, nil, err
 	}
-	if !snaps[0].Exists() {
-		return apikey.Key{}, nil, apikey.NotFound()
+	found := snaps[0]
+	if !found.Exists() {
+		if found, err = s.findAny(ctx, ref, others); err != nil {
+			return apikey.Key{}, nil, err
+		}
 	}
-	k, err := keyOf(snaps[0])
+	k, err := keyOf(found)
 	if err != nil {
 		return apikey.Key{}, nil, err
 	}
@@ -244,27 +248,3 @@ func ownerOf(snap *gcp.DocumentSnapshot) string {
 	owner, _ := value.(string)
 	return owner
 }
-
-// Touch implements apikey.Finder. It writes in the background; Flush and Close wait for it.
-func (s *Keys) Touch(ctx context.Context, k apikey.Key) {
-	now := s.client.now()
-	if now.Sub(k.LastUsedAt) < apikey.TouchInterval || !s.client.claimed.claim(k.ID, now, apikey.TouchInterval) {
-		return
-	}
-	ref, ok := s.client.ref(keyCollection, k.Hash)
-	if !ok {
-		return
-	}
-	s.client.background.run(ctx, func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, touchTimeout)
-		defer cancel()
-		// An update never creates a document, so a revoked key stays revoked.
-		_, err := s.client.commit(ctx, s.client.batch().Update(ref, []gcp.Update{{Path: "last_used_at", Value: now}}))
-		if err != nil && codeOf(err) != codes.NotFound {
-			slog.WarnContext(ctx, "last use of an API key could not be recorded", "api_key_id", k.ID, "error", err)
-		}
-	})
-}
-
-// touchTimeout is short, because the process waits for such writes before it ends, and losing one does little harm.
-const touchTimeout = 3 * time.Second

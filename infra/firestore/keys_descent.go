@@ -66,7 +66,7 @@ func (s *Keys) RevokeWithDescendants(ctx context.Context, id string) error {
 			if !ok {
 				return errBadID
 			}
-			b.Delete(ref)
+			b.Delete(ref, gcp.Exists) // a key that is moved in between has another document
 			if k.ID == id {
 				target = keyTarget(k)
 			} else {
@@ -85,8 +85,9 @@ func (s *Keys) RevokeWithDescendants(ctx context.Context, id string) error {
 	})
 }
 
-// keyPage is how many keys are read in one call: more than most organizations have.
-const keyPage = 100
+// keyPage is how many keys are read in one call: more than an organization can have. So one query reads all of them,
+// and a key that is moved between two pages is not missed.
+const keyPage = 200
 
 // all reads the keys of the organization of a change.
 func (s *Keys) all(ctx context.Context, ch *change) ([]apikey.Key, error) {

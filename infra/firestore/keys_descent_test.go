@@ -4,12 +4,9 @@ import (
 	"context"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"google.golang.org/grpc"
 
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/apikey"
@@ -184,18 +181,9 @@ func TestKeys_NoDescendantSurvivesARevocationInBetween(t *testing.T) {
 			t.Parallel()
 			plain := open(t, "", Options{})
 			x := newTenantFixture(t, plain)
-			commits := 0
-			slow := open(t, plain.project(), Options{DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(func(
-				ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
-				opts ...grpc.CallOption,
-			) error {
-				if strings.HasSuffix(method, "/Commit") {
-					if commits++; commits == 1 {
-						must(t, c.inBetween(x.org.Ctx, plain.Keys(), x))
-					}
-				}
-				return invoke(ctx, method, req, reply, cc, opts...)
-			})}})
+			slow := open(t, plain.project(), Options{DialOptions: beforeFirstCommit(func() {
+				must(t, c.inBetween(x.org.Ctx, plain.Keys(), x))
+			})})
 			err := c.slow(x.org.Ctx, slow.Keys(), x)
 			if refused := fault.Is(err, fault.Unauthenticated); refused != c.refused || err != nil && !refused {
 				t.Errorf("error = %v, want Unauthenticated: %t", err, c.refused)

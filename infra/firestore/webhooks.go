@@ -34,6 +34,8 @@ func webhookFields(w *webhook.Webhook) fields {
 		{"status", text(&w.Status)},
 		{"disabled_reason", text(&w.DisabledReason)},
 		{"secret_version", number(&w.SecretVersion)},
+		{"former_secrets", number(&w.FormerSecrets)},
+		{"former_secrets_until", timestamp(&w.FormerSecretsUntil)},
 		{"created_at", timestamp(&w.CreatedAt)},
 		{"updated_at", timestamp(&w.UpdatedAt)},
 		{"created_by", text(&w.CreatedBy)},
@@ -192,6 +194,21 @@ func (s *Webhooks) Get(ctx context.Context, id string) (webhook.Webhook, error) 
 	w, err := s.client.webhook(ctx, id)
 	return ownWebhook(ctx, w, err)
 }
+
+// EachWebhook visits the webhooks of all organizations.
+func (s *Webhooks) EachWebhook(ctx context.Context, visit func(webhook.Webhook) error) error {
+	return s.client.eachDocument(ctx, query{collection: webhookCollection, limit: webhookPage},
+		func(snap *gcp.DocumentSnapshot) error {
+			w, err := webhookOf(snap)
+			if err != nil {
+				return err
+			}
+			return visit(w)
+		})
+}
+
+// webhookPage is how many webhooks EachWebhook reads in one call.
+const webhookPage = 200
 
 // List implements webhook.Store.
 func (s *Webhooks) List(ctx context.Context, p page.Request) (page.Page[webhook.Webhook], error) {

@@ -96,7 +96,7 @@ func (s *Sender) Send(ctx context.Context, m webhook.Message) webhook.Result {
 	request.Header = http.Header{
 		"Content-Type": {"application/json"}, "User-Agent": {userAgent},
 		"Webhook-Id": {m.ID}, "Webhook-Timestamp": {strconv.FormatInt(m.At.Unix(), 10)},
-		"Webhook-Signature": {m.Secret.Sign(m.ID, m.At, m.Body)},
+		"Webhook-Signature": {m.Signature()},
 	}
 	start := s.now()
 	response, err := s.client.Do(request)

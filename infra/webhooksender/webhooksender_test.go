@@ -40,7 +40,8 @@ func secret(t *testing.T) webhook.Secret {
 func message(t *testing.T, to string) webhook.Message {
 	t.Helper()
 	return webhook.Message{
-		URL: to, ID: "event-1", At: time.Now(), Body: []byte(`{"type":"agent.running"}`), Secret: secret(t),
+		URL: to, ID: "event-1", At: time.Now(), Body: []byte(`{"type":"agent.running"}`),
+		Secrets: []webhook.Secret{secret(t)},
 	}
 }
 

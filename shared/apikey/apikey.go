@@ -37,9 +37,10 @@ type Key struct {
 	// Role is what the key may do. It never changes.
 	Role   role.Role
 	Prefix string
-	// Hash is the keyed hash of the key, and the id of its document.
-	Hash      string
-	CreatedBy string
+	// Hash is the keyed hash of the key, and the id of its document. Pepper is the id of the pepper that made it; empty
+	// if an earlier release did.
+	Hash, Pepper string
+	CreatedBy    string
 	// Ancestors are the ids of the keys through which a user's session led to this key, the oldest first. The last one
 	// is CreatedBy. They stay when an ancestor is revoked.
 	Ancestors  []string
@@ -138,10 +139,14 @@ type Store interface {
 // Finder looks up keys to authenticate requests.
 type Finder interface {
 	// Find reads the key with the hash and, in the same round trip, the document that the route needs; none for the
-	// zero Ref. Errors: NotFound for an unknown key, Unavailable.
-	Find(ctx context.Context, hash string, also document.Ref) (Key, *document.Fetched, error)
+	// zero Ref. If no key has the hash, and others are given, it reads once more for a key with any of the hashes.
+	// Errors: NotFound for an unknown key, Unavailable.
+	Find(ctx context.Context, hash string, also document.Ref, others ...string) (Key, *document.Fetched, error)
 	// Touch records a use of the key in the background, at most once in TouchInterval. It never fails a request.
 	Touch(ctx context.Context, k Key)
+	// Move stores a key under another hash and pepper in the background, and records its use. A key that was changed or
+	// revoked in between stays as it is. It never fails a request.
+	Move(ctx context.Context, from string, to Key)
 }
 
 // NotFound is the error for a key that does not exist or belongs to another organization.

@@ -1208,6 +1208,38 @@ type RehearsalWould struct {
 // Role defines model for Role.
 type Role string
 
+// RotatedWebhook defines model for RotatedWebhook.
+type RotatedWebhook struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy The id of the user or API key that created the webhook.
+	CreatedBy string `json:"created_by"`
+
+	// Description A text for people.
+	Description string `json:"description"`
+
+	// DisabledReason Why the webhook is disabled: requested; failing if nothing could be delivered for three days; gone if the receiver answered 410. Null if it is enabled.
+	DisabledReason *string `json:"disabled_reason"`
+
+	// FailingSince The first failure since the last success; null if the latest attempt succeeded.
+	FailingSince *time.Time `json:"failing_since"`
+
+	// FormerSecretsUntil Until then, deliveries are signed with the former secret, too.
+	FormerSecretsUntil time.Time `json:"former_secrets_until"`
+	ID                 string    `json:"id"`
+
+	// Secret The new signing secret, for the libraries of Standard Webhooks. It is shown only once; null if the response is a replay.
+	Secret *string       `json:"secret"`
+	Status WebhookStatus `json:"status"`
+
+	// Types The types of the events that are delivered; empty for all.
+	Types     []EventType `json:"types"`
+	UpdatedAt time.Time   `json:"updated_at"`
+
+	// URL The receiver.
+	URL string `json:"url"`
+}
+
 // Secret defines model for Secret.
 type Secret struct {
 	// InSync Whether the running pod has the newest value.
@@ -2021,6 +2053,14 @@ func (c *Client) ListWebhookDeliveries(webhookID string, params ListWebhookDeliv
 func (c *Client) RedeliverWebhookDelivery(ctx context.Context, webhookID string, deliveryID string, options ...CallOption) (*WebhookDelivery, error) {
 	r := call{method: http.MethodPost, path: "/api/v1/webhooks/%s/deliveries/%s/redeliver", args: []string{webhookID, deliveryID}}
 	return sendFor[WebhookDelivery](ctx, c, r, options)
+}
+
+// RotateWebhookSecret sends POST /api/v1/webhooks/{webhook_id}/rotate-secret: rotate the secret of a webhook.
+//
+// Requires the role `admin`, of a session or of an API key.
+func (c *Client) RotateWebhookSecret(ctx context.Context, webhookID string, options ...CallOption) (*RotatedWebhook, error) {
+	r := call{method: http.MethodPost, path: "/api/v1/webhooks/%s/rotate-secret", args: []string{webhookID}}
+	return sendFor[RotatedWebhook](ctx, c, r, options)
 }
 
 // TestWebhook sends POST /api/v1/webhooks/{webhook_id}/test: send a test event.

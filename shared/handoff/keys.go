@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-jose/go-jose/v4"
 )
@@ -69,6 +70,11 @@ func ParseKeySet(text string) (KeySet, error) {
 		parsed.Keys[i].Use, parsed.Keys[i].Algorithm = "sig", string(jose.ES256)
 	}
 	return KeySet{parsed}, nil
+}
+
+// With returns a set that has the keys of more, too.
+func (s KeySet) With(more KeySet) KeySet {
+	return KeySet{jose.JSONWebKeySet{Keys: slices.Concat(s.set.Keys, more.set.Keys)}}
 }
 
 // MarshalJSON implements json.Marshaler with the published form of the set.

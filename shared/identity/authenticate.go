@@ -27,8 +27,8 @@ type Authenticator struct {
 	Sessions  Sessions
 	Keys      apikey.Finder
 	Directory organization.Directory
-	// Pepper is the secret key of the hash under which API keys are stored.
-	Pepper []byte
+	// Peppers are the secret keys of the hashes under which API keys are stored.
+	Peppers apikey.Peppers
 	// Now is the clock.
 	Now func() time.Time
 	// Limiter bounds the look-ups of unknown keys from one address; nil for no bound.
@@ -88,7 +88,8 @@ func (a *Authenticator) authenticateKey(ctx context.Context, t Attempt) (Caller,
 	if err := a.checkAddress(t); err != nil {
 		return Caller{}, nil, err
 	}
-	k, fetched, err := a.Keys.Find(ctx, apikey.Hash(a.Pepper, t.Token), t.Reads)
+	hash, others := a.Peppers.Hashes(t.Token)
+	k, fetched, err := a.Keys.Find(ctx, hash, t.Reads, others...)
 	switch {
 	case fault.Is(err, fault.NotFound):
 		return Caller{}, nil, a.refuseKey(t)
@@ -99,7 +100,11 @@ func (a *Authenticator) authenticateKey(ctx context.Context, t Attempt) (Caller,
 		return Caller{}, nil, a.refuseKey(t)
 	}
 	a.RecentKeys.Add(t.Token)
-	a.Keys.Touch(ctx, k)
+	if moved, outdated := a.Peppers.Moved(k, t.Token); outdated {
+		a.Keys.Move(ctx, k.Hash, moved)
+	} else {
+		a.Keys.Touch(ctx, k)
+	}
 	c := Caller{
 		Type: APIKey, ID: k.ID, Name: k.Name, OrganizationID: k.OrganizationID, Role: k.Role, KeyPrefix: k.Prefix,
 	}

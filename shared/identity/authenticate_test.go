@@ -21,6 +21,7 @@ type fakeStores struct {
 	down     bool
 
 	finds, touches int
+	moves          []string // the hash before and after
 	ensured        []string // organization and user id
 }
 
@@ -34,9 +35,16 @@ func (f *fakeStores) Verify(_ context.Context, token string) (identity.Claims, e
 	return claims, nil
 }
 
-func (f *fakeStores) Find(_ context.Context, hash string, also document.Ref) (apikey.Key, *document.Fetched, error) {
+func (f *fakeStores) Find(_ context.Context, hash string, also document.Ref, others ...string) (apikey.Key,
+	*document.Fetched, error,
+) {
 	f.finds++
 	k, ok := f.keys[hash]
+	for _, other := range others {
+		if !ok {
+			k, ok = f.keys[other]
+		}
+	}
 	switch {
 	case f.down:
 		return k, nil, errDown
@@ -48,6 +56,10 @@ func (f *fakeStores) Find(_ context.Context, hash string, also document.Ref) (ap
 }
 
 func (f *fakeStores) Touch(context.Context, apikey.Key) { f.touches++ }
+
+func (f *fakeStores) Move(_ context.Context, from string, to apikey.Key) {
+	f.moves = append(f.moves, from, to.Hash)
+}
 
 func (f *fakeStores) Ensure(_ context.Context, organizationID string, u organization.User) error {
 	f.ensured = append(f.ensured, organizationID+" "+u.ID)
@@ -109,7 +121,7 @@ func TestAuthenticator_IdentifiesCallers(t *testing.T) {
 				},
 			}
 			a := &identity.Authenticator{
-				Sessions: stores, Keys: stores, Directory: stores, Pepper: pepper,
+				Sessions: stores, Keys: stores, Directory: stores, Peppers: apikey.Peppers{Present: pepper},
 				Now: func() time.Time { return now },
 			}
 			got, fetched, err := a.Authenticate(t.Context(), identity.Attempt{Token: c.token, Reads: agent})
@@ -142,5 +154,47 @@ func TestAuthenticator_IdentifiesCallers(t *testing.T) {
 				t.Errorf("caller = %+v, want %+v", got, c.wantCaller)
 			}
 		})
+	}
+}
+
+// TestAuthenticator_MovesKeysOfThePreviousPepperOnly uses a key of each pepper at each step of a change.
+func TestAuthenticator_MovesKeysOfThePreviousPepperOnly(t *testing.T) {
+	t.Parallel()
+	one, two := apikey.Pepper("1"), apikey.Pepper("2")
+	first, second := apikey.Peppers{Present: one, Next: two}, apikey.Peppers{Present: two, Previous: one}
+	for name, c := range map[string]struct {
+		peppers  apikey.Peppers
+		under    apikey.Pepper
+		accepted bool
+		moved    bool
+	}{
+		"before":                     {peppers: apikey.Peppers{Present: one}, under: one, accepted: true},
+		"before, of the next":        {peppers: apikey.Peppers{Present: one}, under: two},
+		"first step":                 {peppers: first, under: one, accepted: true},
+		"first step, of the next":    {peppers: first, under: two, accepted: true},
+		"second step":                {peppers: second, under: two, accepted: true},
+		"second step, of the former": {peppers: second, under: one, accepted: true, moved: true},
+		"after":                      {peppers: apikey.Peppers{Present: two}, under: two, accepted: true},
+		"after, of the former":       {peppers: apikey.Peppers{Present: two}, under: one},
+		"the same pepper twice": {
+			peppers: apikey.Peppers{Present: one, Previous: one}, under: one, accepted: true,
+		},
+	} {
+		token := apikey.Generate()
+		k := apikey.Key{ID: "k", OrganizationID: "o"}.HashedWith(c.under, token)
+		stores := &fakeStores{keys: map[string]apikey.Key{k.Hash: k}}
+		a := &identity.Authenticator{Keys: stores, Peppers: c.peppers, Now: time.Now}
+		_, _, err := a.Authenticate(t.Context(), identity.Attempt{Token: token})
+		if accepted := err == nil; accepted != c.accepted || stores.finds != 1 {
+			t.Errorf("%s: accepted: %t (%v) with %d look-ups, want accepted: %t with 1", name, accepted, err,
+				stores.finds, c.accepted)
+		}
+		var want []string
+		if c.moved {
+			want = []string{k.Hash, apikey.Hash(c.peppers.Present, token)}
+		}
+		if used := stores.touches == 1; !slices.Equal(stores.moves, want) || used != (c.accepted && !c.moved) {
+			t.Errorf("%s: moves %q, and a use was recorded without a move: %t; want %q", name, stores.moves, used, want)
+		}
 	}
 }

@@ -109,7 +109,7 @@ func (d *Deliverer) run(ctx context.Context, id string, deadline time.Time) (nex
 	if err != nil {
 		return time.Time{}, err
 	}
-	r.secret, err = d.Secrets.Of(r.w)
+	r.secrets, err = d.Secrets.Signing(r.w, d.Now())
 	if err == nil {
 		err = r.work(ctx)
 	}

@@ -67,8 +67,10 @@ type Events interface {
 
 // SecretSource knows the signing secrets of webhooks.
 type SecretSource interface {
-	// Of returns the secret of a webhook.
+	// Of returns the secret of a webhook, as it is shown.
 	Of(w Webhook) (Secret, error)
+	// Signing returns the secrets that sign a webhook's deliveries at a time.
+	Signing(w Webhook, now time.Time) ([]Secret, error)
 }
 
 // Nudger asks for a run of a webhook.

@@ -20,7 +20,7 @@ type run struct {
 	*Deliverer
 	holder   string
 	deadline time.Time
-	secret   Secret
+	secrets  []Secret
 	// served are the requests that were attempted.
 	served map[string]bool
 
@@ -59,7 +59,7 @@ func (r *run) send(ctx context.Context, e event.Event) (result Result, at time.T
 		return Result{}, time.Time{}, err
 	}
 	at = r.Now()
-	return r.Sender.Send(ctx, Message{URL: r.w.URL, ID: string(e.ID), At: at, Body: body, Secret: r.secret}), at, nil
+	return r.Sender.Send(ctx, Message{URL: r.w.URL, ID: string(e.ID), At: at, Body: body, Secrets: r.secrets}), at, nil
 }
 
 // attempt sends an event once and records the result. tried is false if the attempt was cut short by ctx.

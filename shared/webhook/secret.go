@@ -7,13 +7,21 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
 
-// Secrets derives the signing secrets of webhooks from one key. No secret of a webhook is stored anywhere, so a request
+// Secrets derives the signing secrets of webhooks from a key. No secret of a webhook is stored anywhere, so a request
 // that dies half-way leaves none behind, and a webhook's secret ends with its record.
-type Secrets struct{ key []byte }
+//
+// While one key replaces another, deliveries are signed with the secrets of both, so that receivers verify them before
+// and after they take the new secret. The keys are replaced in the same steps as peppers (apikey.Peppers): first all
+// instances sign with the next key, then new secrets derive from it.
+type Secrets struct {
+	// keys begins with the one from which new secrets derive.
+	keys [][]byte
+}
 
 const (
 	// MinKeyBytes is the shortest key of Secrets.
@@ -29,7 +37,7 @@ func NewSecrets(key []byte) (Secrets, error) {
 	if len(key) < MinKeyBytes {
 		return Secrets{}, fmt.Errorf("the key of webhooks' secrets must have at least %d bytes", MinKeyBytes)
 	}
-	return Secrets{key: key}, nil
+	return Secrets{keys: [][]byte{key}}, nil
 }
 
 // EnvDecode parses the key from configuration, in standard base64. Its errors never contain the value. An empty value
@@ -54,13 +62,46 @@ func (Secrets) GoString() string { return "[redacted]" }
 
 var errNoKey = errors.New("the key of webhooks' secrets is not configured")
 
-// Of derives the secret of a webhook. Each version of a webhook's secret is another one.
+// AlsoSigning returns the secrets that also sign with the keys of others. New secrets derive from the key of s.
+func (s Secrets) AlsoSigning(others ...Secrets) Secrets {
+	if len(s.keys) == 0 {
+		return s
+	}
+	for _, other := range others {
+		s.keys = append(slices.Clip(s.keys), other.keys...)
+	}
+	return s
+}
+
+// Of derives the secret of a webhook as it is shown. Each version of a webhook's secret is another one.
 func (s Secrets) Of(w Webhook) (Secret, error) {
-	if len(s.key) == 0 {
+	if len(s.keys) == 0 {
 		return nil, errNoKey
 	}
-	info := "webhook secret " + w.ID + " " + strconv.FormatInt(w.SecretVersion, 10)
-	return hkdf.Key(sha256.New, s.key, nil, info, secretBytes)
+	return derive(s.keys[0], w.ID, w.SecretVersion)
+}
+
+// Signing derives the secrets that sign a webhook's deliveries at a time.
+func (s Secrets) Signing(w Webhook, now time.Time) ([]Secret, error) {
+	if len(s.keys) == 0 {
+		return nil, errNoKey
+	}
+	var secrets []Secret
+	for _, key := range s.keys {
+		for former := range w.formerSecrets(now) + 1 {
+			secret, err := derive(key, w.ID, w.SecretVersion-former)
+			if err != nil {
+				return nil, err
+			}
+			secrets = append(secrets, secret)
+		}
+	}
+	return secrets, nil
+}
+
+func derive(key []byte, id string, version int64) (Secret, error) {
+	info := "webhook secret " + id + " " + strconv.FormatInt(version, 10)
+	return hkdf.Key(sha256.New, key, nil, info, secretBytes)
 }
 
 // Secret signs the deliveries of one webhook. Formatting it never prints it.
@@ -75,7 +116,7 @@ func (Secret) String() string { return "[redacted]" }
 // GoString keeps the secret out of formatted text.
 func (Secret) GoString() string { return "[redacted]" }
 
-// Sign returns the webhook-signature header of a message.
+// Sign returns one signature of a message for its webhook-signature header.
 func (s Secret) Sign(id string, at time.Time, body []byte) string {
 	mac := hmac.New(sha256.New, s)
 	fmt.Fprintf(mac, "%s.%d.", id, at.Unix())

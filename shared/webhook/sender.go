@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"strings"
 	"time"
 )
 
@@ -18,8 +19,17 @@ type Message struct {
 	ID   string
 	At   time.Time
 	Body []byte
-	// Secret signs the message.
-	Secret Secret
+	// Secrets sign the message, each with one signature.
+	Secrets []Secret
+}
+
+// Signature returns the webhook-signature header. A receiver takes a message if one of the signatures is its secret's.
+func (m Message) Signature() string {
+	signatures := make([]string, len(m.Secrets))
+	for i, secret := range m.Secrets {
+		signatures[i] = secret.Sign(m.ID, m.At, m.Body)
+	}
+	return strings.Join(signatures, " ")
 }
 
 // Result is the result of one attempt.

@@ -72,6 +72,23 @@ type CreatedView struct {
 	Secret *string `json:"secret" jsonschema:"The signing secret, for the libraries of Standard Webhooks. It is shown only once; null if the response is a replay."`
 }
 
+// RotatedView is the answer to a rotation, the only answer that contains the new secret.
+type RotatedView struct {
+	View
+	// Secret is the new signing secret; nil when the answer is a replay.
+	Secret *string `json:"secret" jsonschema:"The new signing secret, for the libraries of Standard Webhooks. It is shown only once; null if the response is a replay."`
+	// FormerSecretsUntil is until when former secrets sign, too.
+	FormerSecretsUntil time.Time `json:"former_secrets_until" jsonschema:"Until then, deliveries are signed with the former secret, too."`
+}
+
+// Example implements the contract of package function for outputs with an example.
+func (RotatedView) Example() any {
+	secret := secretPrefix + "(a secret of 44 characters)"
+	return RotatedView{
+		View: exampleWebhook().Show(), Secret: &secret, FormerSecretsUntil: exampleTime().Add(formerSecretsLifetime),
+	}
+}
+
 // Example implements the contract of package function for outputs with an example.
 func (CreatedView) Example() any {
 	secret := secretPrefix + "(a secret of 44 characters)"

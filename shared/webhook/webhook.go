@@ -46,9 +46,12 @@ type Webhook struct {
 	DisabledReason string
 	// SecretVersion counts the secrets that the webhook has had.
 	SecretVersion int64
-	CreatedAt     time.Time
-	UpdatedAt     time.Time
-	CreatedBy     string
+	// FormerSecrets is how many secrets before the present one sign deliveries, too, until FormerSecretsUntil.
+	FormerSecrets      int64
+	FormerSecretsUntil time.Time
+	CreatedAt          time.Time
+	UpdatedAt          time.Time
+	CreatedBy          string
 
 	// Position is the cursor up to which every event was delivered, was given up, or is in a lane.
 	Position event.ID
@@ -125,6 +128,37 @@ func (w *Webhook) Request(deliveryID string, now time.Time) error {
 	}
 	w.Requests, w.DueAt = append(slices.Clone(w.Requests), deliveryID), now
 	return nil
+}
+
+const (
+	// formerSecretsLifetime is how long deliveries are signed with former secrets, too, after a new one was shown.
+	formerSecretsLifetime = 24 * time.Hour
+	// maxFormerSecrets bounds the signatures of a delivery. It is more than one, because a client that loses the
+	// answer with the new secret has to rotate again, and its receiver still has the first one.
+	maxFormerSecrets = 4
+)
+
+// RotateSecret gives the webhook a new secret.
+func (w *Webhook) RotateSecret(now time.Time) {
+	w.FormerSecrets = min(w.formerSecrets(now)+1, maxFormerSecrets)
+	w.SecretVersion++
+	w.FormerSecretsUntil, w.UpdatedAt = now.Add(formerSecretsLifetime), now
+}
+
+// SecretSince returns when the present secret was made.
+func (w Webhook) SecretSince() time.Time {
+	if w.FormerSecretsUntil.IsZero() {
+		return w.CreatedAt
+	}
+	return w.FormerSecretsUntil.Add(-formerSecretsLifetime)
+}
+
+// formerSecrets returns how many secrets before the present one sign deliveries at a time.
+func (w Webhook) formerSecrets(now time.Time) int64 {
+	if !now.Before(w.FormerSecretsUntil) {
+		return 0
+	}
+	return w.FormerSecrets
 }
 
 // NotFound is the error for a webhook that does not exist or belongs to another organization.

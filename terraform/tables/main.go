@@ -91,7 +91,8 @@ func load(dir, topology, domain string) (*evaluate.Module, error) {
 		"agent_domain":    cty.StringVal("agents.example.net"), "app_url": cty.StringVal("https://app.example.com"),
 		"handoff_public_keys": cty.StringVal(`{"keys": []}`),
 		"provided_secrets": cty.SetVal([]cty.Value{
-			cty.StringVal("STRIPE_API_KEY"), cty.StringVal("STRIPE_WEBHOOK_SECRET"),
+			cty.StringVal("HANDOFF_SIGNING_KEY"), cty.StringVal("STRIPE_API_KEY"),
+			cty.StringVal("STRIPE_WEBHOOK_SECRET"),
 		}),
 		"topology": cty.StringVal(topology), "domain": cty.StringVal(domain),
 	})

@@ -101,3 +101,35 @@ run "more_instances_than_the_maximum" {
 
   expect_failures = [google_cloud_run_v2_service.this]
 }
+
+run "both_steps_of_a_key_at_the_same_time" {
+  command = plan
+
+  variables {
+    key_versions  = { pepper = 2 }
+    next_keys     = ["pepper"]
+    previous_keys = ["pepper"]
+  }
+
+  expect_failures = [var.next_keys]
+}
+
+run "a_version_before_the_first_one" {
+  command = plan
+
+  variables {
+    previous_keys = ["webhooks"]
+  }
+
+  expect_failures = [var.previous_keys]
+}
+
+run "public_keys_of_a_secret_without_a_version" {
+  command = plan
+
+  variables {
+    handoff_public_keys = "{\"keys\": []}"
+  }
+
+  expect_failures = [var.provided_secrets]
+}

@@ -3,13 +3,13 @@
 package config
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strconv"
 
 	"agents.example/controlplane/functions/cmd/internal/environment"
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/handoff"
 	"agents.example/controlplane/shared/webhook"
 )
@@ -65,8 +65,10 @@ type Common struct {
 	// HandoffKeys are the public keys of all links that are still valid, as a JSON Web Key Set.
 	HandoffKeys handoff.KeySet `env:"HANDOFF_PUBLIC_KEYS"`
 	// WebhookKey is the key from which the signing secrets of webhooks derive: at least 32 bytes, in base64. Another
-	// key changes the secrets of all webhooks.
-	WebhookKey webhook.Secrets `env:"WEBHOOK_SIGNING_KEY"`
+	// key changes the secrets of all webhooks, so NextWebhookKey and PreviousWebhookKey sign, too, during a change.
+	WebhookKey         webhook.Secrets `env:"WEBHOOK_SIGNING_KEY"`
+	NextWebhookKey     webhook.Secrets `env:"WEBHOOK_SIGNING_KEY_NEXT"`
+	PreviousWebhookKey webhook.Secrets `env:"WEBHOOK_SIGNING_KEY_PREVIOUS"`
 	// Cells lists the clusters that host agents, as a JSON array.
 	Cells Cells `env:"CELLS, required"`
 
@@ -83,12 +85,27 @@ type Local struct {
 	AllowLoopbackWebhooks bool `env:"WEBHOOK_ALLOW_LOOPBACK"`
 }
 
+// Peppers are the hash keys for stored API keys: at least 32 bytes each, in base64. Package apikey says how one
+// replaces another.
+type Peppers struct {
+	// Pepper is the one under which keys are created. Package wire refuses to serve a route that authenticates its
+	// callers without it.
+	Pepper apikey.Pepper `env:"API_KEY_PEPPER"`
+	// NextPepper is accepted, because the next deployment makes it the present one.
+	NextPepper apikey.Pepper `env:"API_KEY_PEPPER_NEXT"`
+	// PreviousPepper is accepted, because keys may not have been used since it was the present one.
+	PreviousPepper apikey.Pepper `env:"API_KEY_PEPPER_PREVIOUS"`
+}
+
+// AcceptedPeppers returns the peppers as authentication needs them.
+func (p Peppers) AcceptedPeppers() apikey.Peppers {
+	return apikey.Peppers{Present: p.Pepper, Next: p.NextPepper, Previous: p.PreviousPepper}
+}
+
 // Routes is the configuration of every role that serves routes.
 type Routes struct {
 	Common
-	// Pepper is the hash key for stored API keys: at least 32 bytes, in base64. Package wire refuses to serve a route
-	// that authenticates its callers without it.
-	Pepper Pepper `env:"API_KEY_PEPPER"`
+	Peppers
 	// MaxHeldAnswers is how many answers an instance holds open for clients that wait: half of the requests that it
 	// serves at the same time.
 	MaxHeldAnswers int `env:"MAX_HELD_ANSWERS, default=40"`
@@ -227,30 +244,6 @@ func (w *SecretManagerWrites) EnvDecode(value string) error {
 	*w = SecretManagerWrites(n)
 	return nil
 }
-
-// Pepper is a secret key that is redacted when printed.
-type Pepper []byte
-
-const minPepper = 32
-
-// EnvDecode implements envconfig.Decoder. Its error never contains the value.
-func (p *Pepper) EnvDecode(value string) error {
-	if value == "" {
-		return nil
-	}
-	b, err := base64.StdEncoding.DecodeString(value)
-	if err != nil || len(b) < minPepper {
-		return fmt.Errorf("want at least %d bytes in standard base64", minPepper)
-	}
-	*p = b
-	return nil
-}
-
-// String redacts the key.
-func (Pepper) String() string { return "[redacted]" }
-
-// GoString redacts the key.
-func (Pepper) GoString() string { return "[redacted]" }
 
 // Addresses returns the settings of agent URLs.
 func (c Common) Addresses() agent.Addresses {

@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 type everything struct {
 	config.Worker
 	Routes struct {
-		Pepper config.Pepper      `env:"API_KEY_PEPPER"`
-		Edge   config.EdgeSecrets `env:"EDGE_SECRETS"`
+		config.Peppers
+		Edge config.EdgeSecrets `env:"EDGE_SECRETS"`
 	}
 }
 
@@ -105,8 +105,10 @@ func TestPepper_IsNotReadByWorkers(t *testing.T) {
 	for binary, want := range map[string]bool{
 		"api": true, "accounts": true, "worker": false, "router": false, "notifier": false,
 	} {
-		if required, got := config.Variables(binary)["API_KEY_PEPPER"]; got != want || required {
-			t.Errorf("%s reads the pepper: %t, required: %t; want %t and not required", binary, got, required, want)
+		for _, name := range []string{"API_KEY_PEPPER", "API_KEY_PEPPER_NEXT", "API_KEY_PEPPER_PREVIOUS"} {
+			if required, got := config.Variables(binary)[name]; got != want || required {
+				t.Errorf("%s reads %s: %t, required: %t; want %t and not required", binary, name, got, required, want)
+			}
 		}
 	}
 }

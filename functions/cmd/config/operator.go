@@ -14,6 +14,8 @@ type Operator struct {
 	ProjectID  string `env:"GOOGLE_CLOUD_PROJECT, required"`
 	Database   string `env:"FIRESTORE_DATABASE, default=(default)"`
 	NudgeTopic string `env:"NUDGE_TOPIC, default=agent-nudges"`
+	// Peppers are those of the functions. Only commands about API keys need them.
+	Peppers
 	// Note is what audit log entries say about the operator in addition to the identity.
 	Note string `env:"OPERATOR, default=operator"`
 

@@ -45,8 +45,8 @@ func Open(ctx context.Context, environment map[string]string, o Options) (Servic
 	openers.Payments, openers.Members, openers.Logs = external.Payments, external.Members, external.Logs
 	openers.MCP = mcp.New
 	s, err := wire.All(ctx, worker, wire.Settings{
-		Openers: openers, Pepper: routes.Pepper, EdgeSecrets: routes.EdgeSecrets, BillingClock: o.BillingClock,
-		MaxHeldAnswers: routes.MaxHeldAnswers, ConsoleClientID: routes.ConsoleClientID,
+		Openers: openers, Peppers: routes.AcceptedPeppers(), EdgeSecrets: routes.EdgeSecrets,
+		BillingClock: o.BillingClock, MaxHeldAnswers: routes.MaxHeldAnswers, ConsoleClientID: routes.ConsoleClientID,
 		ConsoleScopes: routes.ConsoleScopes, APIBaseURL: string(routes.APIBaseURL), CLIClientID: routes.CLIClientID,
 		CLIScopes: routes.CLIScopes,
 	})

@@ -1,5 +1,6 @@
-// Command operator runs the commands of the service's operator: list organizations, set plans, suspend and resume, and
-// find out why an agent is stuck. It uses the database that its environment names, or a local cloud:
+// Command operator runs the commands of the service's operator: list organizations, set plans, suspend and resume, find
+// out why an agent is stuck, and create and count keys. It uses the database that its environment names, or a local
+// cloud:
 //
 //	operator [-ready FILE] [-as NOTE] COMMAND [FLAGS]
 //

@@ -12,12 +12,14 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/webhook"
 )
 
 // operator runs the commands.
@@ -29,6 +31,11 @@ type operator struct {
 	Nudger   agent.Nudger
 	Audit    audit.Log
 	Events   event.Log
+	// Keys are the API keys, and Peppers those that functions accept.
+	Keys    keyStore
+	Peppers apikey.Peppers
+	// EachWebhook visits the webhooks of all organizations.
+	EachWebhook func(ctx context.Context, visit func(webhook.Webhook) error) error
 	// Name is the verified identity of the operator, the actor in audit log entries. Note is what the operator adds.
 	Name, Note string
 	// Now is the clock.
@@ -37,6 +44,15 @@ type operator struct {
 	Out io.Writer
 	// Err receives warnings; nil discards them.
 	Err io.Writer
+	// In is the standard input.
+	In io.Reader
+}
+
+// keyStore has the API keys of all organizations.
+type keyStore interface {
+	apikey.Store
+	// EachKey visits all keys.
+	EachKey(ctx context.Context, visit func(apikey.Key) error) error
 }
 
 // command is one command.
@@ -44,6 +60,8 @@ type command struct {
 	name    string
 	usage   string
 	summary string
+	// offline commands need neither the database nor a configuration.
+	offline bool
 	run     func(ctx context.Context, d operator, o options) error
 }
 
@@ -52,24 +70,55 @@ type options struct {
 	organization string
 	agent        string
 	plan         string
+	name         string
+	role         string
+	private      string
+	present      string
+	since        string
 	force        bool
 }
 
 func commands() []command {
 	return []command{
-		{"list", "", "list the organizations", list},
-		{"show", "-organization ORG", "show an organization with its usage and limits", show},
+		{name: "list", summary: "list the organizations", run: list},
 		{
-			"set-plan", "-organization ORG -plan PLAN [-force]",
-			"set the plan of an organization; -force allows a plan that is too small for its usage", setPlan,
+			name: "show", usage: "-organization ORG", summary: "show an organization with its usage and limits",
+			run: show,
 		},
 		{
-			"suspend", "-organization ORG", "suspend an organization: its agents are paused and none can be started",
-			suspend,
+			name: "set-plan", usage: "-organization ORG -plan PLAN [-force]", run: setPlan,
+			summary: "set the plan of an organization; -force allows a plan that is too small for its usage",
 		},
-		{"resume", "-organization ORG", "end a suspension: the agents that it paused are resumed", resume},
-		{"nudge", "-agent AGENT", "make a worker reconcile an agent", nudge},
-		{describeCommand, "-agent AGENT", "show the history of an agent and what it waits for", describe},
+		{
+			name: "suspend", usage: "-organization ORG", run: suspend,
+			summary: "suspend an organization: its agents are paused and none can be started",
+		},
+		{
+			name: "resume", usage: "-organization ORG", run: resume,
+			summary: "end a suspension: the agents that it paused are resumed",
+		},
+		{name: "nudge", usage: "-agent AGENT", summary: "make a worker reconcile an agent", run: nudge},
+		{
+			name: describeCommand, usage: "-agent AGENT", run: describe,
+			summary: "show the history of an agent and what it waits for",
+		},
+		{
+			name: "apikeys create", usage: "-organization ORG -name NAME -role ROLE", run: createAPIKey,
+			summary: "create an API key of an organization and print it once; it needs API_KEY_PEPPER",
+		},
+		{
+			name: "keys status", run: showKeys,
+			summary: "count the API keys by pepper; it needs the peppers of the functions",
+		},
+		{
+			name: "webhooks status", usage: "-since DATE", run: showWebhooks,
+			summary: "count the webhooks whose secret was made before a date, such as that of a new key",
+		},
+		{
+			name: "keys create", usage: "-private FILE -present FILE", run: createSigningKey, offline: true,
+			summary: "create a signing key of dashboards and receipts in a new file, and print its public key with " +
+				"the present ones; - reads these from standard input",
+		},
 	}
 }
 
@@ -88,10 +137,21 @@ func commandNames() string {
 	return strings.Join(names, ", ")
 }
 
+// find returns the command that the arguments name, and its flags. Some names have two words.
+func find(args []string) (c command, flags []string, ok bool) {
+	for _, c := range commands() {
+		words := strings.Fields(c.name)
+		if len(args) >= len(words) && slices.Equal(args[:len(words)], words) {
+			return c, args[len(words):], true
+		}
+	}
+	return command{}, nil, false
+}
+
 // printCommands prints the commands.
 func printCommands(w io.Writer) {
 	for _, c := range commands() {
-		fmt.Fprintf(w, "  %-9s %s\n            %s\n", c.name, c.usage, c.summary)
+		fmt.Fprintf(w, "  %-14s %s\n                 %s\n", c.name, c.usage, c.summary)
 	}
 }
 
@@ -100,21 +160,18 @@ func (d operator) run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		return fmt.Errorf("command missing; want one of %s", commandNames())
 	}
-	name := args[0]
-	if name == formerDescribeCommand {
-		name = describeCommand
+	if args[0] == formerDescribeCommand {
+		args = slices.Concat([]string{describeCommand}, args[1:])
 		if d.Err != nil {
 			fmt.Fprintf(d.Err, "command %q is deprecated and will be removed in the next release; use %q\n",
 				formerDescribeCommand, describeCommand)
 		}
 	}
-	all := commands()
-	i := slices.IndexFunc(all, func(c command) bool { return c.name == name })
-	if i < 0 {
-		return fmt.Errorf("unknown command %q; want one of %s", name, commandNames())
+	c, rest, ok := find(args)
+	if !ok {
+		return fmt.Errorf("unknown command %q; want one of %s", args[0], commandNames())
 	}
-	c := all[i]
-	o, err := c.parse(args[1:])
+	o, err := c.parse(rest)
 	if err == nil {
 		err = c.run(ctx, d, o)
 	}
@@ -129,7 +186,10 @@ func (c command) parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	texts := map[string]*string{"organization": &o.organization, "agent": &o.agent, "plan": &o.plan}
+	texts := map[string]*string{
+		"organization": &o.organization, "agent": &o.agent, "plan": &o.plan, "name": &o.name, "role": &o.role,
+		"private": &o.private, "present": &o.present, "since": &o.since,
+	}
 	for name, to := range texts {
 		if strings.Contains(c.usage, "-"+name+" ") {
 			flags.StringVar(to, name, "", "")

@@ -17,6 +17,7 @@ import (
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
+	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/identity"
@@ -83,7 +84,9 @@ func newFixture(t *testing.T) fixture {
 	f.operator = operator{
 		Accounts: c.Accounts(), Counts: c.Counts(), Agents: c.Agents(f.nudges), Records: c.WorkerStore(),
 		Nudger: f.nudges, Audit: c.AuditLog(), Events: c.EventLog(),
-		Name: "grace", Note: "on call", Now: time.Now, Out: f.out, Err: f.warnings,
+		Keys: c.Keys(), Peppers: apikey.Peppers{Present: apikey.Pepper("2"), Previous: apikey.Pepper("1")},
+		EachWebhook: c.Webhooks().EachWebhook,
+		Name:        "grace", Note: "on call", Now: time.Now, Out: f.out, Err: f.warnings,
 	}
 	f.admin = call.As(t.Context(),
 		identity.Caller{Type: identity.Session, ID: "ada", OrganizationID: org, Role: identity.RoleAdmin})
@@ -242,8 +245,9 @@ func TestRun_RefusesInvalidCommands(t *testing.T) {
 	f := newFixture(t)
 	for command, want := range map[string]string{
 		"": "command missing; want one of list, show, set-plan, suspend, resume, nudge, " +
-			"describe",
-		"dance":                    `unknown command "dance"; want one of list, show, set-plan, suspend, resume, nudge, describe`,
+			"describe, apikeys create, keys status, webhooks status, keys create",
+		"dance":                    `unknown command "dance"; want one of list, show, set-plan, suspend`,
+		"keys":                     `unknown command "keys"`,
 		"show":                     "-organization is missing",
 		"show -organization o -x":  "usage: show -organization ORG",
 		"show -organization o p":   `"p" is not a flag`,

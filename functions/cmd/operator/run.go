@@ -34,6 +34,9 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	if c, _, ok := find(flags.Args()); ok && c.offline {
+		return operator{Out: out, Err: os.Stderr, In: os.Stdin}.run(ctx, flags.Args())
+	}
 	c, err := read(ctx, *ready)
 	if err != nil {
 		return err
@@ -61,6 +64,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		Accounts: records.Accounts(), Counts: records.Counts(), Agents: records.Agents(nudges),
 		Records: records.WorkerStore(),
 		Nudger:  nudges, Audit: records.AuditLog(), Events: records.EventLog(),
+		Keys: records.Keys(), Peppers: c.AcceptedPeppers(), EachWebhook: records.Webhooks().EachWebhook,
 		Name: name, Note: c.Note, Now: time.Now, Out: out, Err: os.Stderr,
 	}.run(ctx, flags.Args())
 }

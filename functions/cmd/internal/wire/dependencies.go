@@ -46,7 +46,7 @@ func fills() map[function.Need]fill {
 func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 	d := functions.Dependencies{Settings: functions.Settings{
 		Revision: o.config.Revision,
-		Cells: o.config.Cells.Placement(), Addresses: o.config.Addresses(), Pepper: o.settings.Pepper,
+		Cells: o.config.Cells.Placement(), Addresses: o.config.Addresses(), Pepper: o.settings.Peppers.Present,
 		API: mcproute.API{
 			BaseURL: o.settings.APIBaseURL, Vouch: o.settings.voucher().Vouch, MaxRequests: o.settings.MaxHeldAnswers,
 			Open: o.settings.MCP,
@@ -213,7 +213,7 @@ func (o *Clients) webhookURLs() webhook.URLPolicy {
 }
 
 func fillWebhookSecrets(o *Clients, d *functions.Dependencies, _ []function.Need) error {
-	d.WebhookSecrets = o.config.WebhookKey
+	d.WebhookSecrets = o.config.WebhookKey.AlsoSigning(o.config.NextWebhookKey, o.config.PreviousWebhookKey)
 	return nil
 }
 

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 type deployment struct {
 	records *firestore.Client
 	config  config.Common
-	pepper  config.Pepper
+	pepper  apikey.Pepper
 	token   string
 }
 
@@ -92,7 +92,7 @@ func closeLater(t *testing.T, closer func() error) {
 // instance opens a route as a separate process does. It may not publish, so no queue is needed.
 func (d deployment) instance(t *testing.T, route string) http.Handler {
 	t.Helper()
-	o := New(context.WithoutCancel(t.Context()), d.config, Settings{Pepper: d.pepper})
+	o := New(context.WithoutCancel(t.Context()), d.config, Settings{Peppers: apikey.Peppers{Present: d.pepper}})
 	closeLater(t, o.Close)
 	guard, err := o.Guard()
 	if err != nil {

@@ -29,7 +29,7 @@ func Accounts(ctx context.Context, c config.Routes, openers Openers) (run.Servic
 
 func routeSettings(c config.Routes, openers Openers) Settings {
 	return Settings{
-		Openers: openers, Pepper: c.Pepper, EdgeSecrets: c.EdgeSecrets, MaxHeldAnswers: c.MaxHeldAnswers,
+		Openers: openers, Peppers: c.AcceptedPeppers(), EdgeSecrets: c.EdgeSecrets, MaxHeldAnswers: c.MaxHeldAnswers,
 		ConsoleClientID: c.ConsoleClientID, ConsoleScopes: c.ConsoleScopes,
 		APIBaseURL: string(c.APIBaseURL), CLIClientID: c.CLIClientID, CLIScopes: c.CLIScopes,
 	}
@@ -58,20 +58,22 @@ func withWorkers(ctx context.Context, c config.Worker, s Settings, selection fun
 }
 
 // voucher returns what lets functions report the address of a client whose calls they forward. It has the secrets of
-// the load balancer, or without one the pepper: then one service serves all routes.
+// the load balancer, or without one the peppers: then one service serves all routes.
 func (s Settings) voucher() clientip.Voucher {
 	secrets := make([][]byte, 0, len(s.EdgeSecrets)+1)
 	for _, secret := range s.EdgeSecrets {
 		secrets = append(secrets, []byte(secret))
 	}
-	if len(secrets) == 0 && len(s.Pepper) > 0 {
-		secrets = append(secrets, s.Pepper)
+	if len(secrets) == 0 {
+		for _, pepper := range s.Peppers.All() {
+			secrets = append(secrets, pepper)
+		}
 	}
 	return clientip.NewVoucher(secrets...)
 }
 
 func (o *Clients) service(s functions.Selection, pushes function.PushVerifier) (run.Service, error) {
-	if name, ok := s.Authenticating(); ok && len(o.settings.Pepper) == 0 {
+	if name, ok := s.Authenticating(); ok && len(o.settings.Peppers.Present) == 0 {
 		return run.Service{}, fmt.Errorf("configuration: API_KEY_PEPPER is required: %s authenticates its callers",
 			name)
 	}

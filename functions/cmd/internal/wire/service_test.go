@@ -58,7 +58,7 @@ func TestService_NeedsThePepperIfItAuthenticates(t *testing.T) {
 func TestService_StartsWithThePepper(t *testing.T) {
 	t.Parallel()
 	o := newClients(t)
-	o.config.Issuer, o.settings.Pepper = "https://issuer.example", config.Pepper(strings.Repeat("p", 32))
+	o.config.Issuer, o.settings.Peppers.Present = "https://issuer.example", []byte(strings.Repeat("p", 32))
 	if _, err := o.service(functions.Selection{Roles: []function.Role{function.RoleAccounts}}, nil); err != nil {
 		t.Error(err)
 	}
@@ -69,7 +69,10 @@ func TestService_TakesAddressesFromItsEdge(t *testing.T) { //nolint:paralleltest
 	const secret, front, client = "secret-of-the-edge-0123456789-abcdef", "192.0.2.1", "198.51.100.1"
 	o := newClients(t)
 	o.config.Issuer = "https://issuer.example"
-	c := config.Routes{Common: o.config, Pepper: config.Pepper(strings.Repeat("p", 32)), EdgeSecrets: []string{secret}}
+	c := config.Routes{
+		Common: o.config, Peppers: config.Peppers{Pepper: []byte(strings.Repeat("p", 32))},
+		EdgeSecrets: []string{secret},
+	}
 	o.settings = routeSettings(c, o.settings.Openers)
 	s, err := o.service(functions.Selection{Roles: []function.Role{function.RoleAPI}}, nil)
 	if err != nil {

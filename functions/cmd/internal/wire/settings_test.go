@@ -4,9 +4,11 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	gcp "cloud.google.com/go/secretmanager/apiv1"
 	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
@@ -14,11 +16,15 @@ import (
 	"agents.example/controlplane/emulators/firestoreemu/embedded"
 	"agents.example/controlplane/emulators/issuer"
 	"agents.example/controlplane/emulators/secretmanageremu"
+	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/infra/firestore"
+	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/clientip"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/webhook"
 )
 
 // These tests hold that a setting reaches the client that it is for. What the setting does is tested with the client.
@@ -47,7 +53,7 @@ func TestSettings_SessionsAreForTheConfiguredParties(t *testing.T) {
 	const app = "https://app.test"
 	c, idp := cloud(t)
 	c.AuthorizedParties = []string{app}
-	o := New(context.WithoutCancel(t.Context()), c, Settings{Pepper: config.Pepper("pepper")})
+	o := New(context.WithoutCancel(t.Context()), c, Settings{Peppers: apikey.Peppers{Present: apikey.Pepper("pepper")}})
 	closeLater(t, o.Close)
 	guard, err := o.Guard()
 	if err != nil {
@@ -172,4 +178,66 @@ func regionsOfSecrets(t *testing.T, server *secretmanageremu.Server) (regions []
 		}
 	}
 	return regions
+}
+
+// TestPeppers_ReachAuthenticationAndVouchers: keys under each of them are accepted, and so are addresses that instances
+// with another one report.
+func TestPeppers_ReachAuthenticationAndVouchers(t *testing.T) {
+	t.Parallel()
+	c, _ := cloud(t)
+	want := apikey.Peppers{Present: apikey.Pepper("2"), Next: apikey.Pepper("3"), Previous: apikey.Pepper("1")}
+	s := routeSettings(config.Routes{Peppers: config.Peppers{
+		Pepper: want.Present, NextPepper: want.Next, PreviousPepper: want.Previous,
+	}}, Openers{})
+	if !reflect.DeepEqual(s.voucher(), clientip.NewVoucher([]byte("2"), []byte("3"), []byte("1"))) {
+		t.Error("the voucher has other secrets than the peppers, the present one first")
+	}
+	o := New(context.WithoutCancel(t.Context()), c, s)
+	t.Cleanup(func() {
+		if err := o.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	guard, err := o.Guard()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, ok := guard.Authenticator.(*identity.Authenticator)
+	if !ok || !reflect.DeepEqual(a.Peppers, want) {
+		t.Error("authentication has other peppers than the configuration")
+	}
+}
+
+// TestWebhookKeys_SignDuringAChange holds that all three keys sign, and that new secrets derive from the present one.
+func TestWebhookKeys_SignDuringAChange(t *testing.T) {
+	t.Parallel()
+	of := func(key string) webhook.Secrets {
+		s, err := webhook.NewSecrets([]byte(strings.Repeat(key, webhook.MinKeyBytes)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	c := config.Common{WebhookKey: of("2"), NextWebhookKey: of("3"), PreviousWebhookKey: of("1")}
+	var d functions.Dependencies
+	if err := fillWebhookSecrets(New(t.Context(), c, Settings{}), &d, nil); err != nil {
+		t.Fatal(err)
+	}
+	w := webhook.Webhook{ID: "w", SecretVersion: 1}
+	got, err := d.WebhookSecrets.Signing(w, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []webhook.Secret
+	for _, key := range []string{"2", "3", "1"} {
+		secret, err := of(key).Of(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, secret)
+	}
+	shown, err := d.WebhookSecrets.Of(w)
+	if err != nil || !reflect.DeepEqual(got, want) || !reflect.DeepEqual(shown, want[0]) {
+		t.Errorf("%d secrets sign (%v), want those of all three keys, and the first one shown", len(got), err)
+	}
 }

@@ -19,6 +19,7 @@ import (
 	"agents.example/controlplane/infra/pubsub"
 	"agents.example/controlplane/infra/secretmanager"
 	"agents.example/controlplane/shared/agentlog"
+	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
@@ -58,8 +59,8 @@ type Openers struct {
 // Settings are the settings of a process in addition to its common configuration.
 type Settings struct {
 	Openers
-	// Pepper is the hash key for stored API keys. A process that serves workers only has none.
-	Pepper config.Pepper
+	// Peppers are the hash keys for stored API keys. A process that serves workers only has none.
+	Peppers apikey.Peppers
 	// EdgeSecrets are those by which the process knows requests of its load balancer.
 	EdgeSecrets config.EdgeSecrets
 	// BillingClock is the clock of accounts; nil means time.Now.
@@ -192,7 +193,7 @@ func (o *Clients) Guard() (function.Guard, error) {
 	directory, limiter := client.Directory(), ratelimit.New(ratelimit.Standard(o.config.RateLimitFactor), nil)
 	return function.Guard{
 		Authenticator: &identity.Authenticator{
-			Sessions: sessions, Keys: client.Keys(), Directory: directory, Pepper: o.settings.Pepper, Now: time.Now,
+			Sessions: sessions, Keys: client.Keys(), Directory: directory, Peppers: o.settings.Peppers, Now: time.Now,
 			Limiter: limiter, RecentKeys: identity.NewRecentKeys(nil),
 		},
 		Limiter: limiter,

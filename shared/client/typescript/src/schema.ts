@@ -892,6 +892,36 @@ export interface RehearsalWould {
 
 export type Role = "admin" | "member" | NewValue;
 
+export interface RotatedWebhook {
+  id: string;
+  /** The receiver. */
+  url: string;
+  /** The types of the events that are delivered; empty for all. */
+  types: EventType[];
+  /** A text for people. */
+  description: string;
+  /** Whether events are delivered. */
+  status: WebhookStatus;
+  /**
+   * Why the webhook is disabled: requested; failing if nothing could be delivered for three days; gone if the receiver
+   * answered 410. Null if it is enabled.
+   */
+  disabled_reason: string | null;
+  /** The first failure since the last success; null if the latest attempt succeeded. */
+  failing_since: string | null;
+  created_at: string;
+  updated_at: string;
+  /** The id of the user or API key that created the webhook. */
+  created_by: string;
+  /**
+   * The new signing secret, for the libraries of Standard Webhooks. It is shown only once; null if the response is a
+   * replay.
+   */
+  secret: string | null;
+  /** Until then, deliveries are signed with the former secret, too. */
+  former_secrets_until: string;
+}
+
 export interface Secret {
   /** The name of the environment variable. */
   key: string;
@@ -2073,6 +2103,25 @@ export interface operations {
       200: { content: { "application/json": Agent | Rehearsal } };
     };
   };
+  /** Rotate the secret of a webhook. Requires the role `admin`, of a session or of an API key. */
+  RotateWebhookSecret: {
+    parameters: {
+      header?: {
+        /**
+         * Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a
+         * different request with the key is refused with 422.
+         */
+        "Idempotency-Key"?: string;
+      };
+      path: {
+        /** The webhook's id. */
+        webhook_id: string;
+      };
+    };
+    responses: {
+      200: { content: { "application/json": RotatedWebhook } };
+    };
+  };
   /**
    * Set a member's role. Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
    */
@@ -2413,6 +2462,9 @@ export interface paths {
   };
   "/api/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": {
     post: operations["RedeliverWebhookDelivery"];
+  };
+  "/api/v1/webhooks/{webhook_id}/rotate-secret": {
+    post: operations["RotateWebhookSecret"];
   };
   "/api/v1/webhooks/{webhook_id}/test": {
     post: operations["TestWebhook"];
