@@ -81,7 +81,7 @@ func releases(t *testing.T) (p project, kubeconfig string) {
 }
 
 // TestReleases_GoForwardAndBack deploys a release for the first time, then the next one, and then the first one again:
-// at once by its revisions, and then whole. Nothing of the next one is left.
+// first by its revisions, and then whole. Nothing of the next one is left.
 func TestReleases_GoForwardAndBack(t *testing.T) {
 	t.Parallel()
 	p, kubeconfig := releases(t)
