@@ -93,6 +93,10 @@ done < <(gc storage cat "gs://$state/releases/$release/deployment")
 printf '\n== left to do\n'
 gc storage cat "gs://$state/releases/$release/next"
 
+if grep -Eq '^maintenance[[:space:]]*=[[:space:]]*true' terraform/terraform.tfvars; then
+	printf '\nRelease %s is deployed. It was not tested: maintenance is on, so %s refuses calls.\n' "$release" "$url"
+	exit 0
+fi
 if [ -n "$certificate" ]; then
 	status=$(gc certificate-manager certificates describe "$certificate" --format='value(managed.state)')
 	if [ "$status" != ACTIVE ]; then

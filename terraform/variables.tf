@@ -186,6 +186,12 @@ variable "debug" {
   description = "Whether functions log at debug level."
 }
 
+variable "maintenance" {
+  type        = bool
+  default     = false
+  description = "Whether functions refuse all calls with 503 and write nothing, as for a restore; see README.md. Agents keep running, and Pub/Sub keeps nudges for seven days."
+}
+
 variable "scaling" {
   type = map(object({
     min_instances = optional(number)
