@@ -48,6 +48,13 @@ func functions() map[string]function.Function {
 			b, err := os.ReadFile(s)
 			return string(b), err
 		}),
+		"fileexists": function.New(&function.Spec{
+			Params: parameters("path"), Type: function.StaticReturnType(cty.Bool),
+			Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+				info, err := os.Stat(args[0].AsString())
+				return cty.BoolVal(err == nil && info.Mode().IsRegular()), nil
+			},
+		}),
 		"startswith":  boolean(func(s, part string) bool { return strings.HasPrefix(s, part) }),
 		"endswith":    boolean(func(s, part string) bool { return strings.HasSuffix(s, part) }),
 		"strcontains": boolean(func(s, part string) bool { return strings.Contains(s, part) }),

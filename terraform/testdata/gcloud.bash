@@ -30,6 +30,19 @@ gcloud() (
 		compute\ regions\ describe*) answer quotas-region; exit ;;
 		beta\ quotas\ info\ list) flag --service "$@"; answer "quotas-$value"; exit ;;
 		storage\ cat*) answer "${words[2]##*/}"; exit ;;
+		firestore\ databases\ describe) flag --database "$@"; [ -e "$GCLOUD_STATE/database-$value" ]; exit ;;
+		firestore\ databases\ restore | firestore\ databases\ clone)
+			flag --destination-database "$@"
+			: >"$GCLOUD_STATE/database-$value"
+			exit
+			;;
+		# Each line of operations is one answer, and the last one stays.
+		firestore\ operations\ list)
+			[ ! -s "$GCLOUD_STATE/operations" ] || head -1 "$GCLOUD_STATE/operations"
+			[ "$(wc -l <"$GCLOUD_STATE/operations")" -lt 2 ] || sed -i 1d "$GCLOUD_STATE/operations"
+			exit
+			;;
+		firestore\ *\ list) answer "firestore-${words[2]}"; exit ;;
 		certificate-manager*) answer certificate; exit ;;
 		beta\ builds\ submit*) flag --config "$@"; [ ! -e "$GCLOUD_STATE/fail-${value##*/}" ]; exit ;;
 		*identity\ create*) exit ;;
