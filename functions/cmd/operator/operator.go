@@ -18,6 +18,7 @@ import (
 	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/page"
 )
 
 // operator runs the commands.
@@ -26,6 +27,8 @@ type operator struct {
 	Counts   organization.Counts
 	Agents   agent.Store
 	Records  agent.WorkerStore
+	// AllAgents lists the agents of all organizations.
+	AllAgents agentLister
 	Nudger   agent.Nudger
 	Audit    audit.Log
 	Events   event.Log
@@ -37,6 +40,11 @@ type operator struct {
 	Out io.Writer
 	// Err receives warnings; nil discards them.
 	Err io.Writer
+}
+
+// agentLister is the part of firestore.WorkerStore that lists all agents.
+type agentLister interface {
+	ListAll(ctx context.Context, after string, limit int) (page.Page[agent.Agent], error)
 }
 
 // command is one command.
@@ -52,6 +60,7 @@ type options struct {
 	organization string
 	agent        string
 	plan         string
+	cell         string
 	force        bool
 }
 
@@ -68,6 +77,7 @@ func commands() []command {
 			suspend,
 		},
 		{"resume", "-organization ORG", "end a suspension: the agents that it paused are resumed", resume},
+		{"agents", "-cell CELL", "list the agents of a cell, of all organizations", agentsOfCell},
 		{"nudge", "-agent AGENT", "make a worker reconcile an agent", nudge},
 		{describeCommand, "-agent AGENT", "show the history of an agent and what it waits for", describe},
 	}
@@ -129,7 +139,9 @@ func (c command) parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	texts := map[string]*string{"organization": &o.organization, "agent": &o.agent, "plan": &o.plan}
+	texts := map[string]*string{
+		"organization": &o.organization, "agent": &o.agent, "plan": &o.plan, "cell": &o.cell,
+	}
 	for name, to := range texts {
 		if strings.Contains(c.usage, "-"+name+" ") {
 			flags.StringVar(to, name, "", "")
