@@ -26,6 +26,29 @@ func arguments(t *testing.T, v cty.Value, want map[string]string) map[string]str
 	return got
 }
 
+// TestClusters_OneCellCanBeUnprotected removes the protection of a cell that will be removed, and of nothing else.
+func TestClusters_OneCellCanBeUnprotected(t *testing.T) {
+	t.Parallel()
+	leaving := load(t, map[string]cty.Value{"cells": cty.ObjectVal(map[string]cty.Value{
+		"a1": cty.ObjectVal(map[string]cty.Value{
+			"number": cty.NumberIntVal(1), "region": cty.StringVal("us-central1"), "deletion_protection": cty.False,
+		}),
+		"b1": cty.ObjectVal(map[string]cty.Value{
+			"number": cty.NumberIntVal(2), "region": cty.StringVal("europe-west4"),
+		}),
+	})})
+	for address, want := range map[string]string{`cell["a1"]`: "false", `cell["b1"]`: "true"} {
+		c := leaving.resources(t, "google_container_cluster")[address]
+		if got := text(t, c, "deletion_protection"); got != want {
+			t.Errorf("only a1 is unprotected: %s is protected: %s, want %s", address, got, want)
+		}
+	}
+	records := leaving.resources(t, "google_firestore_database")["records"]
+	if got := text(t, records, "delete_protection_state"); got != "DELETE_PROTECTION_ENABLED" {
+		t.Errorf("an unprotected cell leaves the database %s", got)
+	}
+}
+
 // TestClusters_ArePrivate holds that nodes have no public address, that the API server is reached with a Google
 // identity only, and that a cluster with agents cannot be deleted by accident.
 func TestClusters_ArePrivate(t *testing.T) {

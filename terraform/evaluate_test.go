@@ -191,6 +191,7 @@ func everything() map[string]cty.Value {
 		"cells": cty.ObjectVal(map[string]cty.Value{
 			"a1": cty.ObjectVal(map[string]cty.Value{
 				"number": cty.NumberIntVal(1), "region": text("us-central1"), "closed": cty.True,
+				"deletion_protection": cty.True,
 			}),
 			"b1": cty.ObjectVal(map[string]cty.Value{
 				"number": cty.NumberIntVal(63), "region": text("europe-west4"),
