@@ -29,9 +29,9 @@ type operator struct {
 	Records  agent.WorkerStore
 	// AllAgents lists the agents of all organizations.
 	AllAgents agentLister
-	Nudger   agent.Nudger
-	Audit    audit.Log
-	Events   event.Log
+	Nudger    agent.Nudger
+	Audit     audit.Log
+	Events    event.Log
 	// Name is the verified identity of the operator, the actor in audit log entries. Note is what the operator adds.
 	Name, Note string
 	// Now is the clock.
