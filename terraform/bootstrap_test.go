@@ -412,7 +412,9 @@ func TestQuotas_CountEveryCellInItsRegion(t *testing.T) {
 		"two in the region": {
 			settings: "cells = {\n  a1 = { number = 1, region = \"europe-west4\" }\n" +
 				"  b1 = {\n    number = 2\n    region = \"europe-west4\" # the second\n  }\n}\n",
-			want: []string{"SSD_TOTAL_GB (europe-west4) has 25099, needs 700", "CPUS_ALL_REGIONS (global) has 1299, needs 24"},
+			want: []string{
+				"SSD_TOTAL_GB (europe-west4) has 25099, needs 700", "CPUS_ALL_REGIONS (global) has 1299, needs 24",
+			},
 		},
 		"one of two in the region, on one line": {
 			settings: `cells = { "a1" = { number = 1, region = "europe-west4" }, "b1" : { "region" : "us-east1" } }` + "\n" +
@@ -431,7 +433,8 @@ func TestQuotas_CountEveryCellInItsRegion(t *testing.T) {
 		"no region as a text": {
 			settings: "cells = var.x\n",
 			want: []string{
-				"no region of one could be read: one cell is assumed", "SSD_TOTAL_GB (europe-west4) has 25099, needs 350",
+				"no region of one could be read: one cell is assumed",
+				"SSD_TOTAL_GB (europe-west4) has 25099, needs 350",
 			},
 		},
 	} {

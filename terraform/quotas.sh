@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Compares the project's quotas with quotas.csv and says which ones to raise. It changes nothing. It fails if a quota is too small. What
 # only a domain needs counts once terraform.tfvars names one. With --free, what is in use already does not count as available. If CELLS_PROJECT
-# or terraform.tfvars names a project of the cells, each of the two projects is compared with what it gets. Each
-# cell in terraform.tfvars counts, in its region; without cells there, one does.
+# or terraform.tfvars names a project of the cells, each of the two projects is compared with what it gets. Each cell in
+# terraform.tfvars counts, in its region; without cells there, one does.
 #
 #   terraform/quotas.sh [--free] PROJECT_ID [REGION]
 set -euo pipefail
@@ -23,7 +23,11 @@ cell_regions() {
 	[ ! -e terraform.tfvars ] || awk '
 		{ sub(/(#|\/\/).*/, "") }
 		!found && /^[[:space:]]*cells[[:space:]]*=/ { found = 1 }
-		found { text = text $0; open += gsub(/{/, "{"); open -= gsub(/}/, "}"); if (open == 0 && index(text, "}")) exit }
+		found {
+			text = text "\n" $0
+			depth += gsub(/[{]/, "{") - gsub(/[}]/, "}")
+			if (depth == 0 && index(text, "}")) exit
+		}
 		END {
 			if (!found) exit
 			while (match(text, /[^a-z_]region"?[[:space:]]*[=:][[:space:]]*"[^"]+"/)) {

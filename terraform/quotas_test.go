@@ -149,7 +149,8 @@ func TestQuotas_AreThoseOfTheModule(t *testing.T) {
 				q.metric, q.withoutDomain, q.withDomain, without[q.metric], with[q.metric])
 		}
 		if want := two[q.metric] - without[q.metric]; q.anotherCell != want {
-			t.Errorf("quotas.csv: another cell needs %d of %s, want %d: correct the file", q.anotherCell, q.metric, want)
+			t.Errorf("quotas.csv: another cell needs %d of %s, want %d: correct the file", q.anotherCell, q.metric,
+				want)
 		}
 		if q.scope != "project" && q.scope != "region" || q.why == "" {
 			t.Errorf("quotas.csv: %s has scope %q and reason %q", q.metric, q.scope, q.why)
@@ -163,8 +164,8 @@ func TestQuotas_AreThoseOfTheModule(t *testing.T) {
 	}
 }
 
-// TestQuotas_OfAFreshProjectSuffice holds that a fresh project takes a deployment without a domain once it has more disk
-// for nodes, and that only Cloud Armor keeps it from one with a domain then.
+// TestQuotas_OfAFreshProjectSuffice holds that a fresh project takes a deployment without a domain once it has more
+// disk for nodes, and that only Cloud Armor keeps it from one with a domain then.
 func TestQuotas_OfAFreshProjectSuffice(t *testing.T) {
 	t.Parallel()
 	for _, q := range readQuotas(t) {

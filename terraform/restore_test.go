@@ -34,7 +34,7 @@ type listedField struct {
 	ArrayConfig string `json:"arrayConfig,omitempty"`
 }
 
-// restoredDatabase is what gcloud lists of a database that was restored, and the name of the index of each declared one.
+// restoredDatabase is what gcloud lists of a database that was restored.
 type restoredDatabase struct {
 	indexes []listedIndex
 	fields  []map[string]string
@@ -282,8 +282,9 @@ func TestRestore_CanBeRepeated(t *testing.T) {
 	p.answer(t, "refusals", "operations list\n")
 	args := []string{"--at=2026-01-31T08:15:00Z", "agents-test-2", "project-1"}
 	calls, out, err := p.run(t.Context(), t, "restore.sh", args...)
-	if err == nil || !strings.Contains(calls, "databases clone --source-database=projects/project-1/databases/agents-test "+
-		"--snapshot-time=2026-01-31T08:15:00Z --destination-database=agents-test-2") {
+	const clone = "databases clone --source-database=projects/project-1/databases/agents-test " +
+		"--snapshot-time=2026-01-31T08:15:00Z --destination-database=agents-test-2"
+	if err == nil || !strings.Contains(calls, clone) {
 		t.Fatalf("the first run: %v\n%s%s", err, calls, out)
 	}
 	calls, out = p.succeed(t.Context(), t, "restore.sh", args...)

@@ -36,8 +36,8 @@ func nudge(ctx context.Context, d operator, o options) error {
 	return nil
 }
 
-// agentsOfCell prints one line per agent of a cell. For a cell without agents it prints the cells that have some, because
-// a cell whose name is misspelled has none.
+// agentsOfCell prints one line per agent of a cell. For a cell without agents it prints the cells that have some,
+// because a cell whose name is misspelled has none.
 func agentsOfCell(ctx context.Context, d operator, o options) error {
 	table := tabwriter.NewWriter(d.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "AGENT\tORGANIZATION\tPLAN\tSTATUS\tSINCE\tNAME")
