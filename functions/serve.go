@@ -26,7 +26,12 @@ type Selection struct {
 	Target string
 	// Roles selects functions of these roles; empty selects all.
 	Roles []function.Role
+	// Maintenance refuses every call of a function that uses an outside system, and opens none. What needs none still
+	// answers: the process is live, and the console and the description of the API load.
+	Maintenance bool
 }
+
+func (s Selection) closes(needs []function.Need) bool { return s.Maintenance && len(needs) > 0 }
 
 func (s Selection) has(name string, role function.Role) bool {
 	return (s.Target == "" || s.Target == name) && (len(s.Roles) == 0 || slices.Contains(s.Roles, role))
@@ -55,6 +60,10 @@ func Handler(s Selection, open Opener, guards Guards) (http.Handler, error) {
 		if !s.has(r.Name, r.Role) {
 			continue
 		}
+		if s.closes(r.Needs) {
+			served = append(served, function.UnderMaintenance(r.Name, r.Method, r.Path))
+			continue
+		}
 		routes, err := openRoutes(r.Needs)
 		if err != nil {
 			return nil, fmt.Errorf("open what %s needs: %w", r.Name, err)
@@ -64,6 +73,10 @@ func Handler(s Selection, open Opener, guards Guards) (http.Handler, error) {
 	openWorkers := oncePerNeeds(open, Workers)
 	for i, w := range Workers(Dependencies{}) {
 		if !s.has(w.Name, function.RoleWorker) {
+			continue
+		}
+		if s.closes(w.Needs) {
+			served = append(served, function.UnderMaintenance(w.Name, http.MethodPost, w.Path()))
 			continue
 		}
 		workers, err := openWorkers(w.Needs)

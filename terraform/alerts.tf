@@ -5,6 +5,9 @@
 locals {
   metric_alerts = merge(local.agent_alerts, local.service_alerts, local.silent_alerts)
 
+  # Maintenance makes these true: the API refuses calls, and workers get no messages.
+  true_in_maintenance = concat(["api_out_of_reach", "errors", "oldest"], keys(local.silent_alerts))
+
   log_alert_projects = { for name, alert in local.log_alerts : name => try(alert.of_cells, false) ? local.cells_project : var.project_id }
 
   # The recipients of alerts, by project.
@@ -37,6 +40,7 @@ resource "google_monitoring_alert_policy" "this" {
   for_each = local.metric_alerts
 
   display_name          = "${local.prefix}: ${each.value.title}"
+  enabled               = !(var.maintenance && contains(local.true_in_maintenance, each.key))
   combiner              = "OR"
   severity              = each.value.severity
   notification_channels = [for c in google_monitoring_notification_channel.email : c.id]

@@ -45,7 +45,7 @@ locals {
     backup_failed = {
       title = "A backup failed", severity = "ERROR", lines = "jsonPayload.inputBackup.state=\"FAILED\""
       log   = "resource.type=\"gkebackup.googleapis.com/BackupPlan\" AND ${local.backups_log}", of_cells = true
-      todo  = "A daily backup of agents' volumes in a cell failed, so what customers were promised is a day old and getting older. The line has the reason. Repair it and start a backup by hand."
+      todo  = "A daily backup of agents' volumes in a cell failed, so what customers were promised is a day old and getting older. The line has the reason. Repair it and start a backup by hand. If the reason is that no namespace was selected, the cell has nothing to back up."
     }
     record_unreadable = {
       title = "A record cannot be read", severity = "ERROR", lines = "jsonPayload.event=\"record_unreadable\""
@@ -53,7 +53,7 @@ locals {
     }
     secret_budget_exhausted = {
       title = "Requests may not write secrets", severity = "ERROR", lines = "jsonPayload.event=\"secret_budget_exhausted\""
-      todo  = "All requests together reached their share of Secret Manager's quota, so customers get 503 secret_quota_exceeded. Workers have the rest and go on. Raise the project's quota of writes and reads and set secret_manager_writes_per_minute. The lines name the organizations: one that is in most of them may be misused."
+      todo  = "All requests together reached their share of Secret Manager's quota, so customers get 503 secret_quota_exceeded. Workers have the rest and go on. Raise the project's quota of writes and reads and set secret_manager_writes_per_minute; README.md says from which value on this makes changes slower. The lines name the organizations: one that is in most of them may be misused."
     }
     audit_entry_missing = {
       title = "The audit log has a gap", severity = "ERROR", lines = "jsonPayload.event=\"audit_entry_missing\""

@@ -56,14 +56,14 @@ func TestBootstrap_IsIdempotent(t *testing.T) {
 func TestBootstrap_CreatesNothingWhereAQuotaIsTooSmall(t *testing.T) {
 	t.Parallel()
 	fresh := []string{
-		"ok: SSD_TOTAL_GB (europe-west4) has 250, needs 250",
-		"ok: CPUS_ALL_REGIONS (global) has 12, needs 8",
+		"RAISE SSD_TOTAL_GB of compute.googleapis.com (europe-west4) from 250 to 350",
+		"ok: CPUS_ALL_REGIONS (global) has 12, needs 12",
 		"for a domain, raise SECURITY_POLICIES of compute.googleapis.com (global) from 0 to ",
 		"ok: run.googleapis.com/cpu_allocation (europe-west4) has 20000, needs 10000",
 		"ok: iam.googleapis.com/quota/service-account-count (global) has 100",
 	}
 	small := []string{
-		"RAISE SSD_TOTAL_GB of compute.googleapis.com (europe-west4) from 200 to 250", "quotas?project=project-1",
+		"RAISE SSD_TOTAL_GB of compute.googleapis.com (europe-west4) from 200 to 350", "quotas?project=project-1",
 	}
 	tooSmall := func(t *testing.T, p project) {
 		p.setQuota(t, quota{service: "compute.googleapis.com", metric: "SSD_TOTAL_GB", scope: "region"}, 200, 0)
@@ -78,7 +78,7 @@ func TestBootstrap_CreatesNothingWhereAQuotaIsTooSmall(t *testing.T) {
 		refused bool
 		says    []string
 	}{
-		"fresh project": {room: 1, says: fresh},
+		"fresh project": {room: 1, refused: true, says: fresh},
 		"small project": {
 			room: 1, prepare: tooSmall, refused: true, says: append(small, "Nothing was created"),
 		},
@@ -409,6 +409,61 @@ func TestQuotas_AreComparedWhereTheyAreNeeded(t *testing.T) {
 	if _, out, err := p.run(t.Context(), t, "quotas.sh", "project-1", "europe-west4"); err == nil ||
 		!strings.Contains(out, "quotas?project=cells-1") {
 		t.Errorf("a quota of the cells that is too small is no failure (%v):\n%s", err, out)
+	}
+}
+
+// TestQuotas_CountEveryCellInItsRegion compares the quotas for cells as an operator may write them.
+func TestQuotas_CountEveryCellInItsRegion(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		settings string
+		want     []string
+		wantNone string
+	}{
+		"no cells": {want: []string{"SSD_TOTAL_GB (europe-west4) has 25099, needs 350"}},
+		"two in the region": {
+			settings: "cells = {\n  a1 = { number = 1, region = \"europe-west4\" }\n" +
+				"  b1 = {\n    number = 2\n    region = \"europe-west4\" # the second\n  }\n}\n",
+			want: []string{
+				"SSD_TOTAL_GB (europe-west4) has 25099, needs 700", "CPUS_ALL_REGIONS (global) has 1299, needs 24",
+			},
+		},
+		"one of two in the region, on one line": {
+			settings: `cells = { "a1" = { number = 1, region = "europe-west4" }, "b1" : { "region" : "us-east1" } }` + "\n" +
+				"region = \"europe-west4\"\n",
+			want: []string{
+				"SSD_TOTAL_GB (europe-west4) has 25099, needs 350", "SSD_TOTAL_GB (us-east1) has 25099, needs 350",
+				"NETWORK_ENDPOINT_GROUPS (us-east1) has 10099, needs 6", "CPUS_ALL_REGIONS (global) has 1299, needs 24",
+			},
+			wantNone: "cpu_allocation (us-east1)",
+		},
+		"a comment": {
+			settings: "# cells = { a1 = { region = \"us-east1\" } }\ncells = {\n" +
+				"  a1 = { region = \"europe-west4\" }\n  # b1 = { region = \"europe-west4\" }\n}\n",
+			want: []string{"SSD_TOTAL_GB (europe-west4) has 25099, needs 350"}, wantNone: "us-east1",
+		},
+		"no region as a text": {
+			settings: "cells = var.x\n",
+			want: []string{
+				"no region of one could be read: one cell is assumed",
+				"SSD_TOTAL_GB (europe-west4) has 25099, needs 350",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, 100)
+			p.write(t, filepath.Join(p.root, "terraform/terraform.tfvars"), row.settings, 0o600)
+			_, out := p.succeed(t.Context(), t, "quotas.sh", "project-1", "europe-west4")
+			for _, want := range row.want {
+				if !strings.Contains(out, want) {
+					t.Errorf("the output does not have %q:\n%s", want, out)
+				}
+			}
+			if row.wantNone != "" && strings.Contains(out, row.wantNone) {
+				t.Errorf("the output has %q:\n%s", row.wantNone, out)
+			}
+		})
 	}
 }
 

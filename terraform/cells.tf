@@ -100,7 +100,7 @@ resource "google_container_cluster" "cell" {
   name                = "${local.prefix}-${each.key}"
   location            = each.value.region
   enable_autopilot    = true
-  deletion_protection = var.deletion_protection
+  deletion_protection = coalesce(each.value.deletion_protection, var.deletion_protection)
   network             = google_compute_network.cells.id
   subnetwork          = google_compute_subnetwork.cell[each.key].id
   resource_labels     = { environment = local.prefix, cell = each.key }

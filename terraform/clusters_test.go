@@ -1,7 +1,6 @@
 package terraform_test
 
 import (
-	"encoding/csv"
 	"maps"
 	"net/netip"
 	"os"
@@ -24,6 +23,29 @@ func arguments(t *testing.T, v cty.Value, want map[string]string) map[string]str
 		got[path] = text(t, v, path)
 	}
 	return got
+}
+
+// TestClusters_OneCellCanBeUnprotected removes the protection of a cell that will be removed, and of nothing else.
+func TestClusters_OneCellCanBeUnprotected(t *testing.T) {
+	t.Parallel()
+	leaving := load(t, map[string]cty.Value{"cells": cty.ObjectVal(map[string]cty.Value{
+		"a1": cty.ObjectVal(map[string]cty.Value{
+			"number": cty.NumberIntVal(1), "region": cty.StringVal("us-central1"), "deletion_protection": cty.False,
+		}),
+		"b1": cty.ObjectVal(map[string]cty.Value{
+			"number": cty.NumberIntVal(2), "region": cty.StringVal("europe-west4"),
+		}),
+	})})
+	for address, want := range map[string]string{`cell["a1"]`: "false", `cell["b1"]`: "true"} {
+		c := leaving.resources(t, "google_container_cluster")[address]
+		if got := text(t, c, "deletion_protection"); got != want {
+			t.Errorf("only a1 is unprotected: %s is protected: %s, want %s", address, got, want)
+		}
+	}
+	records := leaving.resources(t, "google_firestore_database")["records"]
+	if got := text(t, records, "delete_protection_state"); got != "DELETE_PROTECTION_ENABLED" {
+		t.Errorf("an unprotected cell leaves the database %s", got)
+	}
 }
 
 // TestClusters_ArePrivate holds that nodes have no public address, that the API server is reached with a Google
@@ -361,13 +383,6 @@ func TestCellsProject_DefaultsToOneProject(t *testing.T) {
 	}
 }
 
-// quota is a line of quotas.csv.
-type quota struct {
-	service, metric, scope           string
-	withoutDomain, withDomain, fresh int
-	why, place                       string
-}
-
 func read(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(name)
@@ -378,119 +393,3 @@ func read(t *testing.T, name string) string {
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
-
-func readQuotas(t *testing.T) []quota {
-	t.Helper()
-	lines, err := csv.NewReader(strings.NewReader(read(t, "quotas.csv"))).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []quota
-	for _, l := range lines[1:] {
-		q := quota{service: l[0], metric: l[1], scope: l[2], why: l[6], place: l[7]}
-		for i, n := range []*int{&q.withoutDomain, &q.withDomain, &q.fresh} {
-			if *n, err = strconv.Atoi(l[3+i]); err != nil {
-				t.Fatalf("%s: %v", q.metric, err)
-			}
-		}
-		all = append(all, q)
-	}
-	return all
-}
-
-// estimates are what Google decides: the nodes of a cell, and the load balancer that it makes of a Gateway, which has
-// the router's backend and the one that answers 404, each with endpoints in three zones.
-const (
-	nodes, nodeCPUs, nodeDisk, volumes = 2, 4, 100, 50
-	gatewayBackends, zones             = 2, 3
-	bootstrapAccounts, defaultAccounts = 3, 1
-)
-
-// needed computes the needs of the module with its default topology.
-func needed(t *testing.T, domain string) map[string]int {
-	t.Helper()
-	m := load(t, map[string]cty.Value{"domain": cty.StringVal(domain)})
-	count := func(typ string) int { return len(m.resources(t, typ)) }
-	cells := m.variable(t, "cells").LengthInt()
-	rules := 0
-	for _, policy := range m.resources(t, "google_compute_security_policy") {
-		rules += policy.GetAttr("rule").LengthInt()
-	}
-	largest := 0
-	for _, s := range m.resources(t, "google_cloud_run_v2_service") {
-		template := s.GetAttr("template").Index(cty.Zero)
-		instances, _ := template.GetAttr("scaling").Index(cty.Zero).GetAttr("max_instance_count").AsBigFloat().Int64()
-		cpu := template.GetAttr("containers").Index(cty.Zero).GetAttr("resources").Index(cty.Zero).GetAttr("limits").
-			GetAttr("cpu").AsString()
-		cpus, err := strconv.Atoi(cpu)
-		if err != nil {
-			t.Fatal(err)
-		}
-		largest = max(largest, int(instances)*cpus*1000)
-	}
-	backends := count("google_compute_backend_service")
-	return map[string]int{
-		"CPUS_ALL_REGIONS": cells * nodes * nodeCPUs, "CPUS": nodes * nodeCPUs, "INSTANCES": nodes,
-		"SSD_TOTAL_GB": nodes*nodeDisk + volumes, "IN_USE_ADDRESSES": 1,
-		"STATIC_ADDRESSES": count("google_compute_global_address"), "NETWORKS": count("google_compute_network"),
-		"SECURITY_POLICIES":     count("google_compute_security_policy"),
-		"SECURITY_POLICY_RULES": rules, "SSL_POLICIES": count("google_compute_ssl_policy"),
-		"GLOBAL_EXTERNAL_MANAGED_FORWARDING_RULES": count("google_compute_global_forwarding_rule") + cells,
-		"TARGET_HTTPS_PROXIES":                     count("google_compute_target_https_proxy") + cells,
-		"URL_MAPS":                                 count("google_compute_url_map") + cells,
-		"GLOBAL_EXTERNAL_MANAGED_BACKEND_SERVICES": backends + gatewayBackends*cells,
-		"HEALTH_CHECKS":                            gatewayBackends * cells,
-		"NETWORK_ENDPOINT_GROUPS": count("google_compute_region_network_endpoint_group") +
-			gatewayBackends*zones*cells,
-		"run.googleapis.com/cpu_allocation": largest,
-		"iam.googleapis.com/quota/service-account-count": count("google_service_account") + bootstrapAccounts +
-			defaultAccounts,
-	}
-}
-
-// placeOf says which of two projects needs a quota: that of the services, that of the cells, or both.
-func placeOf(metric string) string {
-	switch metric {
-	case "CPUS_ALL_REGIONS", "CPUS", "INSTANCES", "SSD_TOTAL_GB", "IN_USE_ADDRESSES", "NETWORKS", "HEALTH_CHECKS":
-		return "cells"
-	case "run.googleapis.com/cpu_allocation":
-		return "services"
-	default:
-		return "both"
-	}
-}
-
-// TestQuotas_AreThoseOfTheModule computes quotas.csv from the module.
-func TestQuotas_AreThoseOfTheModule(t *testing.T) {
-	t.Parallel()
-	without, with := needed(t, ""), needed(t, "api.example.com")
-	seen := map[string]bool{}
-	for _, q := range readQuotas(t) {
-		seen[q.metric] = true
-		if q.withoutDomain != without[q.metric] || q.withDomain != with[q.metric] {
-			t.Errorf("quotas.csv: %s needs %d without and %d with a domain, want %d and %d: correct the file",
-				q.metric, q.withoutDomain, q.withDomain, without[q.metric], with[q.metric])
-		}
-		if q.scope != "project" && q.scope != "region" || q.why == "" {
-			t.Errorf("quotas.csv: %s has scope %q and reason %q", q.metric, q.scope, q.why)
-		}
-		if want := placeOf(q.metric); q.place != want {
-			t.Errorf("quotas.csv: %s is needed by %q, want %q", q.metric, q.place, want)
-		}
-	}
-	if len(seen) != len(with) {
-		t.Errorf("quotas.csv has %d quotas, want %d", len(seen), len(with))
-	}
-}
-
-// TestQuotas_OfAFreshProjectSuffice holds that a fresh project takes a deployment without a domain, and that only Cloud
-// Armor keeps it from one with a domain.
-func TestQuotas_OfAFreshProjectSuffice(t *testing.T) {
-	t.Parallel()
-	for _, q := range readQuotas(t) {
-		if q.withoutDomain > q.fresh || q.withDomain > q.fresh && !strings.HasPrefix(q.metric, "SECURITY_POLIC") {
-			t.Errorf("%s needs %d without and %d with a domain, and a fresh project has %d", q.metric, q.withoutDomain,
-				q.withDomain, q.fresh)
-		}
-	}
-}

@@ -127,7 +127,9 @@ done < <(gc storage cat "gs://$state/releases/$release/deployment")
 printf '\n== left to do\n'
 gc storage cat "gs://$state/releases/$release/next"
 
-if [ -n "$api_certificate" ] && [ "$only" != serve ]; then
+# During maintenance there is nothing to test, and what refuses calls gets the traffic.
+maintenance=$(sed -n 's/^maintenance[[:space:]]*=[[:space:]]*true.*/on/p' terraform/terraform.tfvars)
+if [ -n "$api_certificate" ] && [ -z "$maintenance" ] && [ "$only" != serve ]; then
 	status=$(gc certificate-manager certificates describe "$api_certificate" --format='value(managed.state)')
 	if [ "$status" != ACTIVE ]; then
 		printf '\nRelease %s is deployed. It was not tested: the certificate of %s is %s until the records above exist.\n' \
@@ -137,7 +139,7 @@ if [ -n "$api_certificate" ] && [ "$only" != serve ]; then
 	fi
 fi
 address=${api_address:+,_ADDRESS=$api_address}
-if [ "$only" != serve ]; then
+if [ -z "$maintenance" ] && [ "$only" != serve ]; then
 	submit terraform/build/smoke.yaml smoke "$builds/smoke" . "_RELEASE=$release,_URL=$candidate_url,_GO=$(pinned _GO)$address" \
 		--ignore-file=terraform/build/smoke.ignore ||
 		fail "Release $release failed its test. The former release keeps the traffic, if there is one."

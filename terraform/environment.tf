@@ -23,6 +23,7 @@ locals {
     SECRET_REGIONS              = join(",", var.secret_regions)
     RATE_LIMIT_FACTOR           = tostring(var.rate_limit_factor)
     LOG_DEBUG                   = tostring(var.debug)
+    MAINTENANCE                 = var.maintenance ? "true" : ""
     TRACE_RATIO                 = tostring(var.trace_ratio)
     IDENTITY_ISSUER             = var.identity_issuer
     IDENTITY_AUTHORIZED_PARTIES = join(",", var.identity_authorized_parties)

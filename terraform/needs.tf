@@ -163,6 +163,11 @@ resource "google_project_iam_member" "service" {
   }
 
   depends_on = [google_project_iam_custom_role.this]
+
+  # Another database means other conditions: services have both rights until they use it.
+  lifecycle {
+    create_before_destroy = true
+  }
 }
 
 resource "google_pubsub_topic_iam_member" "service" {

@@ -56,6 +56,7 @@ output "candidate_url" {
 output "next" {
   description = "Remaining manual steps."
   value = join("", [for step in compact([
+    var.maintenance ? "Set maintenance = false and deploy when the maintenance ends: functions refuse all calls, and the alerts about that are off." : "",
     "Delegate ${var.agent_domain} to these name servers (NS records in its parent zone): ${join(" ", google_dns_managed_zone.agents.name_servers)}. Until then, agents cannot be reached.",
     var.domain == "" ? "" : "Create the DNS records of the API: ${join(", ", local.api_records)}. Google issues its certificate once the CNAME record exists.",
     length(var.alert_emails) == 0 ? "Set alert_emails: alerts have no recipient yet." : "",

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Compares the project's quotas with quotas.csv and says which ones to raise. It changes nothing. It fails if a quota is too small. What
 # only a domain needs counts once terraform.tfvars names one. With --free, what is in use already does not count as available. If CELLS_PROJECT
-# or terraform.tfvars names a project of the cells, each of the two projects is compared with what it gets.
+# or terraform.tfvars names a project of the cells, each of the two projects is compared with what it gets. Each cell in
+# terraform.tfvars counts, in its region; without cells there, one does.
 #
 #   terraform/quotas.sh [--free] PROJECT_ID [REGION]
 set -euo pipefail
@@ -16,6 +17,32 @@ project=$1 region=${2:-us-central1}
 setting() { [ ! -e terraform.tfvars ] || sed -n "s/^$1[[:space:]]*=[[:space:]]*\"\(.*\)\".*/\1/p" terraform.tfvars; }
 domain=$(setting domain)
 cells=${CELLS_PROJECT:-$(setting cells_project)}
+
+# cell_regions prints the region of each cell in terraform.tfvars. A region must be written there as a text.
+cell_regions() {
+	[ ! -e terraform.tfvars ] || awk '
+		{ sub(/(#|\/\/).*/, "") }
+		!found && /^[[:space:]]*cells[[:space:]]*=/ { found = 1 }
+		found {
+			text = text "\n" $0
+			depth += gsub(/[{]/, "{") - gsub(/[}]/, "}")
+			if (depth == 0 && index(text, "}")) exit
+		}
+		END {
+			if (!found) exit
+			while (match(text, /[^a-z_]region"?[[:space:]]*[=:][[:space:]]*"[^"]+"/)) {
+				value = substr(text, RSTART, RLENGTH)
+				text = substr(text, RSTART + RLENGTH)
+				sub(/"$/, "", value)
+				sub(/.*"/, "", value)
+				print value
+				some = 1
+			}
+			if (!some) print "terraform.tfvars has cells and no region of one could be read: one cell is assumed" >"/dev/stderr"
+		}' terraform.tfvars
+}
+regions_of_cells=$(cell_regions)
+regions_of_cells=${regions_of_cells:-$region}
 
 gc() { gcloud --project="$project" --quiet "$@"; }
 
@@ -49,37 +76,46 @@ retry() {
 found=$(mktemp)
 trap 'rm -f "$found"' EXIT
 
-# compare compares the quotas of a project with what one place needs: services, cells, or all.
+# compare compares the quotas of a project with what one place needs: services, cells, or all. The other regions of cells need only what
+# cells do.
 compare() {
-	local project=$1 place=$2 service
+	local project=$1 place=$2 service other short=''
 	retry compute project project-info describe >"$found" && retry compute region regions describe "$region" >>"$found" || return 1
 	for service in run.googleapis.com iam.googleapis.com; do
 		[ "$service $place" != "run.googleapis.com cells" ] || continue
 		others "$service" >>"$found" || echo "the quotas of $service could not be read" >&2
 	done
-	report "$project" "$place"
+	report "$project" "$place" "$region" || short=1
+	for other in $([ "$place" = services ] || sort -u <<<"$regions_of_cells" | grep -vx "$region"); do
+		retry compute region regions describe "$other" >"$found" && report "$project" cells "$other" || short=1
+	done
+	[ -z "$short" ]
 }
 
-# Among several values for a quota the smallest one counts.
+# report compares what was found. The columns have the needs of one cell. Among several values for a quota the smallest one counts.
 report() {
-	awk -F, -v free="$free" -v domain="$domain" -v project="$1" -v place="$2" -v region="$region" '
+	awk -F, -v free="$free" -v domain="$domain" -v project="$1" -v place="$2" -v region="$3" -v other="$([ "$3" = "$region" ] || echo 1)" \
+		-v cells="$(wc -l <<<"$regions_of_cells")" -v here="$(grep -cx "$3" <<<"$regions_of_cells")" '
 		FNR == NR {
 			key = $1 "," $2 "," $3
 			value = $4 - (free ? $5 : 0)
 			if (!(key in has) || value < has[key]) has[key] = value
 			next
 		}
+		other && ($3 != "region" || $9 == 0) { next }
 		FNR > 1 && (place == "all" || $8 == "both" || $8 == place) {
 			key = $1 "," $2 "," $3
-			need = domain == "" ? $4 : $5
+			further = (($3 == "region" ? here : cells) - 1) * $9
+			with_domain = other ? here * $9 : $5 + further
+			need = other || domain != "" ? with_domain : $4 + further
 			where = $3 == "region" ? region : "global"
 			if (!(key in has)) {
 				print "  unknown: " $2 " (" where "), needs " need ": " $7
 			} else if (has[key] < need) {
 				short++
 				print "  RAISE " $2 " of " $1 " (" where ") from " has[key] " to " need ": " $7
-			} else if (has[key] < $5) {
-				print "  for a domain, raise " $2 " of " $1 " (" where ") from " has[key] " to " $5 ": " $7
+			} else if (has[key] < with_domain) {
+				print "  for a domain, raise " $2 " of " $1 " (" where ") from " has[key] " to " with_domain ": " $7
 			} else {
 				print "  ok: " $2 " (" where ") has " (has[key] > 1e15 ? "no limit" : has[key]) ", needs " need
 			}

@@ -8,6 +8,7 @@ resource "google_cloud_scheduler_job" "tick" {
   region      = var.region
   schedule    = each.value.schedule
   time_zone   = "Etc/UTC"
+  paused      = var.maintenance
 
   pubsub_target {
     topic_name = google_pubsub_topic.this[each.value.topic].id

@@ -144,7 +144,12 @@ func TestBuilds_KnowTheCommandsOfGcloud(t *testing.T) {
 	p.write(t, filepath.Join(p.state, "objects/state/releases/1/revisions"), `{"a": "a-1-1"}`, 0o600)
 	p.write(t, filepath.Join(p.bin, "curl"), "#!/bin/sh\necho a-1-1\n", 0o755)
 	serve, _ := p.succeed(t.Context(), t, "serve.sh", "gs://state/releases", "project-1", "europe-west4", "1", "https://x")
-	commands := strings.Split(strings.TrimSpace(bootstrap+deploy+serve), "\n")
+	p.answer(t, "operations", "")
+	for _, answer := range []string{"firestore-composite", "firestore-fields", "firestore-schedules"} {
+		p.answer(t, answer, "[]\n")
+	}
+	restore, _ := p.succeed(t.Context(), t, "restore.sh", "--backup=BACKUP", "agents-test-2", "project-1")
+	commands := strings.Split(strings.TrimSpace(bootstrap+deploy+serve+restore), "\n")
 	for _, b := range builds(t) {
 		for _, s := range b.Steps {
 			if s.Entrypoint == "gcloud" {
@@ -205,6 +210,7 @@ func TestBuilds_PackSettingsAndLocks(t *testing.T) {
 	p.write(t, filepath.Join(p.root, ".gitignore"), read(t, "../.gitignore"), 0o600)
 	p.write(t, filepath.Join(p.root, "terraform/.terraform/providers/google"), "", 0o600)
 	p.write(t, filepath.Join(p.root, "terraform/terraform.tfstate"), "", 0o600)
+	p.write(t, filepath.Join(p.root, "terraform/restored.json"), "{}", 0o600)
 	out, err := exec.CommandContext(t.Context(), gcloud, "meta", "list-files-for-upload", p.root).Output()
 	if err != nil {
 		t.Skipf("this gcloud lists no files: %v", err)
@@ -213,6 +219,7 @@ func TestBuilds_PackSettingsAndLocks(t *testing.T) {
 	for name, want := range map[string]bool{
 		"terraform/terraform.tfvars": true, "terraform/backend.tf": true, "terraform/.terraform.lock.hcl": true,
 		"terraform/build/images.lock": true, "terraform/apply-cells.sh": true,
+		"terraform/restored.json":               true,
 		"terraform/.terraform/providers/google": false, "terraform/terraform.tfstate": false,
 	} {
 		if got := slices.Contains(packed, name); got != want {

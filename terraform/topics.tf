@@ -37,12 +37,16 @@ resource "google_pubsub_subscription" "worker" {
     ttl = "" # never, however quiet it is
   }
 
-  push_config {
-    push_endpoint = "${local.urls[local.service_of[each.key]]}${each.value.path}"
+  # Without pushes Pub/Sub keeps the messages and counts no attempts, so maintenance makes no dead letters.
+  dynamic "push_config" {
+    for_each = var.maintenance ? [] : [local.urls[local.service_of[each.key]]]
+    content {
+      push_endpoint = "${push_config.value}${each.value.path}"
 
-    oidc_token {
-      service_account_email = google_service_account.push.email
-      audience              = local.urls[local.service_of[each.key]]
+      oidc_token {
+        service_account_email = google_service_account.push.email
+        audience              = push_config.value
+      }
     }
   }
 

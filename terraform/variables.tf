@@ -156,7 +156,7 @@ variable "rate_limit_factor" {
 variable "secret_manager_writes_per_minute" {
   type        = number
   default     = 600
-  description = "The project's quota of write requests in Secret Manager a minute. Its quota of read requests must be at least as large. The requests of clients take less than half of it."
+  description = "The project's quota of write requests in Secret Manager a minute. Its quota of read requests must be at least as large. The requests of clients take less than half of it, and all write one document: README.md has what that means above about 2,000."
 
   validation {
     condition     = var.secret_manager_writes_per_minute >= 600 && floor(var.secret_manager_writes_per_minute) == var.secret_manager_writes_per_minute
@@ -179,6 +179,12 @@ variable "debug" {
   type        = bool
   default     = false
   description = "Whether functions log at debug level."
+}
+
+variable "maintenance" {
+  type        = bool
+  default     = false
+  description = "Whether functions refuse all calls with 503 and write nothing, as for a restore; see README.md. Agents keep running, and Pub/Sub keeps nudges for seven days."
 }
 
 variable "scaling" {

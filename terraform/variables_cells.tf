@@ -72,6 +72,8 @@ variable "cells" {
     closed = optional(bool, false)
     # image overrides agent_image.
     image = optional(string)
+    # deletion_protection of the cell's cluster. Unset: that of the deployment. README.md says how a cell is removed.
+    deletion_protection = optional(bool)
   }))
   default     = { "us-central1-1" = { number = 1, region = "us-central1" } }
   description = "Clusters that run agents, by cell name."

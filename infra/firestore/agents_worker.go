@@ -135,9 +135,19 @@ func (s *WorkerStore) ListDue(ctx context.Context, now time.Time, limit int) ([]
 func (s *WorkerStore) ListByStatus(
 	ctx context.Context, status agent.Status, after string, limit int,
 ) (page.Page[agent.Agent], error) {
+	return s.list(ctx, []equality{{"status", string(status)}}, after, limit)
+}
+
+// ListAll lists the agents of all organizations as ListByStatus does, whatever their status is. An agent that changes
+// its status between two pages is in exactly one of them.
+func (s *WorkerStore) ListAll(ctx context.Context, after string, limit int) (page.Page[agent.Agent], error) {
+	return s.list(ctx, nil, after, limit)
+}
+
+func (s *WorkerStore) list(ctx context.Context, equal []equality, after string, limit int,
+) (page.Page[agent.Agent], error) {
 	q := query{
-		collection: agentCollection, equal: []equality{{"status", string(status)}},
-		order: []order{{gcp.DocumentID, gcp.Asc}}, limit: limit,
+		collection: agentCollection, equal: equal, order: []order{{gcp.DocumentID, gcp.Asc}}, limit: limit,
 	}
 	if after != "" {
 		q.after = []any{after}

@@ -224,6 +224,21 @@ func TestStoredFields_HaveNoIndexUnlessQueried(t *testing.T) {
 	}
 }
 
+// TestIndexes_FitTheDatabase holds the number of indexes, and of fields with settings, to the smallest limit
+// that Firestore documents for each. An apply beyond it fails half-way. If there is no room left, remove exemptions of
+// fields that documents no longer have; or exempt all fields, with the field * of the collection __default__, and
+// declare only the fields that queries use.
+func TestIndexes_FitTheDatabase(t *testing.T) {
+	t.Parallel()
+	const limit, room = 200, 20
+	d := declaredIndexes(t)
+	for what, n := range map[string]int{"indexes": len(d.Indexes), "fieldOverrides": len(d.FieldOverrides)} {
+		if n == 0 || n > limit-room {
+			t.Errorf("indexes.json has %d %s, want at most %d: Firestore allows %d", n, what, limit-room, limit)
+		}
+	}
+}
+
 // addExemption adds a field of agents to those without an index.
 func addExemption(t *testing.T, field string) {
 	t.Helper()

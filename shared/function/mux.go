@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"agents.example/controlplane/shared/fault"
 )
@@ -23,6 +24,22 @@ type Served struct {
 // Served returns the route, ready to serve.
 func (r Route) Served(g Guard) Served {
 	return Served{Method: r.Method, Path: r.Path, Handler: r.Handler(g)}
+}
+
+// maintenanceWait is how long clients should wait during maintenance. Package client repeats no call that would have to
+// wait longer than a minute, so its call fails immediately and shows the reason.
+const maintenanceWait = 2 * time.Minute
+
+// UnderMaintenance returns a function that refuses every request before it reads the request's caller or body.
+func UnderMaintenance(name, method, path string) Served {
+	refusal := fault.New(fault.Unavailable, "maintenance",
+		"The service is closed for maintenance. Running agents are not affected. Retry in a few minutes.")
+	refusal.RetryAfter = maintenanceWait
+	return Served{Method: method, Path: path, Handler: instrument(name,
+		func(w http.ResponseWriter, req *http.Request) (context.Context, error) {
+			forbidCaching(w.Header())
+			return req.Context(), refusal
+		})}
 }
 
 // Mux serves several functions at their canonical paths. It also serves /agents... without Prefix, and answers unknown

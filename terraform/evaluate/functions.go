@@ -43,7 +43,7 @@ func functions() map[string]function.Function {
 		"toset":    stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
 		"coalesce": coalesce(), "length": length(), "sum": sum(), "replace": replace(), "one": one(),
 		"alltrue": everyBool(true), "anytrue": everyBool(false), "cidrsubnet": cidrsubnet(),
-		"templatefile": templatefile(),
+		"templatefile": templatefile(), "fileexists": fileexists(),
 		"file": text(func(s string) (string, error) {
 			b, err := os.ReadFile(s)
 			return string(b), err
@@ -79,6 +79,16 @@ func functions() map[string]function.Function {
 		}),
 	}
 	return all
+}
+
+func fileexists() function.Function {
+	return function.New(&function.Spec{
+		Params: parameters("path"), Type: function.StaticReturnType(cty.Bool),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			info, err := os.Stat(args[0].AsString())
+			return cty.BoolVal(err == nil && info.Mode().IsRegular()), nil
+		},
+	})
 }
 
 func parameters(names ...string) []function.Parameter {

@@ -19,7 +19,7 @@ func quotas(dir string) (table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := table{{"quota", "of each", "needed", "with a domain", "young project", "for"}}
+	t := table{{"quota", "of each", "needed", "with a domain", "each further cell", "young project", "for"}}
 	for _, line := range lines[1:] {
 		metric, scope, why := line[1], line[2], line[6]
 		var numbers [3]int
@@ -28,7 +28,7 @@ func quotas(dir string) (table, error) {
 				return nil, fmt.Errorf("quota %s: %w", metric, err)
 			}
 		}
-		has := numbers[2]
+		further, has := line[8], numbers[2]
 		needed := func(n int) string {
 			if n > has {
 				return fmt.Sprintf("**%d**", n)
@@ -36,7 +36,7 @@ func quotas(dir string) (table, error) {
 			return strconv.Itoa(n)
 		}
 		t = append(t, []string{
-			"`" + metric + "`", scope, needed(numbers[0]), needed(numbers[1]), strconv.Itoa(has), why,
+			"`" + metric + "`", scope, needed(numbers[0]), needed(numbers[1]), further, strconv.Itoa(has), why,
 		})
 	}
 	return t, nil

@@ -56,6 +56,19 @@ gcloud() (
 		storage\ cp*) copy "$@"; exit ;;
 		storage\ cat*) answer "objects/${words[2]#gs://}" || answer "${words[2]##*/}"; exit ;;
 		org-policies\ describe*) answer "policy-${words[2]}"; exit 0 ;;
+		firestore\ databases\ describe) flag --database "$@"; [ -e "$GCLOUD_STATE/database-$value" ]; exit ;;
+		firestore\ databases\ restore | firestore\ databases\ clone)
+			flag --destination-database "$@"
+			: >"$GCLOUD_STATE/database-$value"
+			exit
+			;;
+		# Each line of operations is one answer, and the last one stays.
+		firestore\ operations\ list)
+			[ ! -s "$GCLOUD_STATE/operations" ] || head -1 "$GCLOUD_STATE/operations"
+			[ "$(wc -l <"$GCLOUD_STATE/operations")" -lt 2 ] || sed -i 1d "$GCLOUD_STATE/operations"
+			exit
+			;;
+		firestore\ *\ list) answer "firestore-${words[2]}"; exit ;;
 		certificate-manager*) answer certificate; exit ;;
 		beta\ builds\ submit*)
 			flag --config "$@"
@@ -63,7 +76,8 @@ gcloud() (
 			[ ! -e "$GCLOUD_STATE/build-${value##*/}" ] || {
 				build=$GCLOUD_STATE/build-${value##*/}
 				flag --substitutions "$@"
-				(IFS=,; env $value "$build")
+				IFS=, read -ra pairs <<<"$value"
+				env "${pairs[@]}" "$build"
 			}
 			exit
 			;;

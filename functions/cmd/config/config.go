@@ -41,6 +41,9 @@ type Common struct {
 	// SecretManagerWrites is the project's quota of writes in Secret Manager a minute. The quota of reads must be at
 	// least as large.
 	SecretManagerWrites SecretManagerWrites `env:"SECRET_MANAGER_WRITES_PER_MINUTE, default=600"`
+	// Maintenance refuses every call that needs an outside system with 503, so that no function writes a record. The
+	// operator sets it while the database is replaced.
+	Maintenance bool `env:"MAINTENANCE"`
 	// Debug enables debug logging.
 	Debug bool `env:"LOG_DEBUG"`
 	// TraceRatio is the share of requests that are traced, from 0 to 1. It must be the same in all functions.

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"agents.example/controlplane/shared/agent"
@@ -31,6 +33,38 @@ func nudge(ctx context.Context, d operator, o options) error {
 		return err
 	}
 	d.printf("Agent %s was nudged; a worker will reconcile it.\n", a.ID)
+	return nil
+}
+
+// agentsOfCell prints one line per agent of a cell. For a cell without agents it prints the cells that have some,
+// because a cell whose name is misspelled has none.
+func agentsOfCell(ctx context.Context, d operator, o options) error {
+	table := tabwriter.NewWriter(d.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "AGENT\tORGANIZATION\tPLAN\tSTATUS\tSINCE\tNAME")
+	cells := map[string]int{}
+	for after := ""; ; {
+		listed, err := d.AllAgents.ListAll(ctx, after, listPage)
+		if err != nil {
+			return err
+		}
+		for _, a := range listed.Items {
+			cells[a.Cell]++
+			if a.Cell == o.cell {
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%q\n", a.ID, a.OrganizationID, a.Plan, a.Status,
+					date(a.CreatedAt), a.Name)
+			}
+		}
+		if after = listed.Next; after == "" {
+			break
+		}
+	}
+	if cells[o.cell] > 0 {
+		return table.Flush()
+	}
+	d.printf("The cell %q has no agents.\n", o.cell)
+	for _, cell := range slices.Sorted(maps.Keys(cells)) {
+		d.printf("The cell %q has %d.\n", cell, cells[cell])
+	}
 	return nil
 }
 

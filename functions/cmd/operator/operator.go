@@ -19,6 +19,7 @@ import (
 	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/webhook"
 )
 
@@ -28,9 +29,11 @@ type operator struct {
 	Counts   organization.Counts
 	Agents   agent.Store
 	Records  agent.WorkerStore
-	Nudger   agent.Nudger
-	Audit    audit.Log
-	Events   event.Log
+	// AllAgents lists the agents of all organizations.
+	AllAgents agentLister
+	Nudger    agent.Nudger
+	Audit     audit.Log
+	Events    event.Log
 	// Keys are the API keys, and Peppers those that functions accept.
 	Keys    keyStore
 	Peppers apikey.Peppers
@@ -55,6 +58,11 @@ type keyStore interface {
 	EachKey(ctx context.Context, visit func(apikey.Key) error) error
 }
 
+// agentLister is the part of firestore.WorkerStore that lists all agents.
+type agentLister interface {
+	ListAll(ctx context.Context, after string, limit int) (page.Page[agent.Agent], error)
+}
+
 // command is one command.
 type command struct {
 	name    string
@@ -70,6 +78,7 @@ type options struct {
 	organization string
 	agent        string
 	plan         string
+	cell         string
 	name         string
 	role         string
 	private      string
@@ -96,6 +105,9 @@ func commands() []command {
 		{
 			name: "resume", usage: "-organization ORG", run: resume,
 			summary: "end a suspension: the agents that it paused are resumed",
+		},
+		{
+			name: "agents", usage: "-cell CELL", summary: "list the agents of a cell, of all organizations", run: agentsOfCell,
 		},
 		{name: "nudge", usage: "-agent AGENT", summary: "make a worker reconcile an agent", run: nudge},
 		{
@@ -188,7 +200,7 @@ func (c command) parse(args []string) (options, error) {
 	flags.SetOutput(io.Discard)
 	texts := map[string]*string{
 		"organization": &o.organization, "agent": &o.agent, "plan": &o.plan, "name": &o.name, "role": &o.role,
-		"private": &o.private, "present": &o.present, "since": &o.since,
+		"private": &o.private, "present": &o.present, "since": &o.since, "cell": &o.cell,
 	}
 	for name, to := range texts {
 		if strings.Contains(c.usage, "-"+name+" ") {

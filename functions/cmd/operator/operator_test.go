@@ -83,7 +83,7 @@ func newFixture(t *testing.T) fixture {
 	f := fixture{t: t, client: c, out: &bytes.Buffer{}, warnings: &bytes.Buffer{}, nudges: &agenttest.Nudges{}}
 	f.operator = operator{
 		Accounts: c.Accounts(), Counts: c.Counts(), Agents: c.Agents(f.nudges), Records: c.WorkerStore(),
-		Nudger: f.nudges, Audit: c.AuditLog(), Events: c.EventLog(),
+		AllAgents: c.WorkerStore(), Nudger: f.nudges, Audit: c.AuditLog(), Events: c.EventLog(),
 		Keys: c.Keys(), Peppers: apikey.Peppers{Present: apikey.Pepper("2"), Previous: apikey.Pepper("1")},
 		EachWebhook: c.Webhooks().EachWebhook,
 		Name:        "grace", Note: "on call", Now: time.Now, Out: f.out, Err: f.warnings,
@@ -240,14 +240,58 @@ func TestDescribe_ShowsHistoryAndDiagnosis(t *testing.T) {
 	f.run("describe -agent "+a.ID, "No work is left")
 }
 
+// TestAgents_ListsEveryAgentOfTheCell lists agents whatever their status and organization are.
+func TestAgents_ListsEveryAgentOfTheCell(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run("set-plan -organization org_1 -plan startup")
+	running, deleting, elsewhere := f.create(plan.Hobby), f.create(plan.Hobby), agenttest.Draft(plan.Hobby)
+	elsewhere.Cell = "cell-2"
+	if _, err := f.client.Agents(f.nudges).Create(f.admin, elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.client.WorkerStore().Update(t.Context(), deleting, func(a *agent.Agent) {
+		if err := a.RequestDeletion("ada", time.Now()); err != nil {
+			t.Error(err)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	output := f.run("agents -cell cell-1", running.ID, deleting.ID, org, "hobby", "deleting", `"Support Bot"`)
+	if strings.Contains(output, elsewhere.ID) {
+		t.Errorf("the agents of cell-1 have one of cell-2:\n%s", output)
+	}
+	f.run("agents -cell cel-1", `The cell "cel-1" has no agents`, `The cell "cell-1" has 2`, `The cell "cell-2" has 1`)
+}
+
+// agentPages lists some agents in pages, by the id after which a page begins.
+type agentPages map[string]page.Page[agent.Agent]
+
+// ListAll implements agentLister.
+func (p agentPages) ListAll(_ context.Context, after string, _ int) (page.Page[agent.Agent], error) {
+	return p[after], nil
+}
+
+// TestAgents_ReadsEveryPage has a page whose records cannot be read.
+func TestAgents_ReadsEveryPage(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	first, last := agenttest.Draft(plan.Hobby), agenttest.Draft(plan.Hobby)
+	f.operator.AllAgents = agentPages{
+		"": {Items: []agent.Agent{first}, Next: "1"}, "1": {Next: "2"}, "2": {Items: []agent.Agent{last}},
+	}
+	f.run("agents -cell cell-1", first.ID, last.ID)
+}
+
 func TestRun_RefusesInvalidCommands(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for command, want := range map[string]string{
-		"": "command missing; want one of list, show, set-plan, suspend, resume, nudge, " +
+		"": "command missing; want one of list, show, set-plan, suspend, resume, agents, nudge, " +
 			"describe, apikeys create, keys status, webhooks status, keys create",
 		"dance":                    `unknown command "dance"; want one of list, show, set-plan, suspend`,
 		"keys":                     `unknown command "keys"`,
+		"agents":                   "-cell is missing",
 		"show":                     "-organization is missing",
 		"show -organization o -x":  "usage: show -organization ORG",
 		"show -organization o p":   `"p" is not a flag`,

@@ -62,8 +62,8 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	defer func() { err = errors.Join(err, nudges.Close()) }()
 	return operator{
 		Accounts: records.Accounts(), Counts: records.Counts(), Agents: records.Agents(nudges),
-		Records: records.WorkerStore(),
-		Nudger:  nudges, Audit: records.AuditLog(), Events: records.EventLog(),
+		Records: records.WorkerStore(), AllAgents: records.WorkerStore(),
+		Nudger: nudges, Audit: records.AuditLog(), Events: records.EventLog(),
 		Keys: records.Keys(), Peppers: c.AcceptedPeppers(), EachWebhook: records.Webhooks().EachWebhook,
 		Name: name, Note: c.Note, Now: time.Now, Out: out, Err: os.Stderr,
 	}.run(ctx, flags.Args())

@@ -46,7 +46,7 @@ func fills() map[function.Need]fill {
 func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 	d := functions.Dependencies{Settings: functions.Settings{
 		Revision: o.config.Revision,
-		Cells: o.config.Cells.Placement(), Addresses: o.config.Addresses(), Pepper: o.settings.Peppers.Present,
+		Cells:    o.config.Cells.Placement(), Addresses: o.config.Addresses(), Pepper: o.settings.Peppers.Present,
 		API: mcproute.API{
 			BaseURL: o.settings.APIBaseURL, Vouch: o.settings.voucher().Vouch, MaxRequests: o.settings.MaxHeldAnswers,
 			Open: o.settings.MCP,

@@ -84,6 +84,7 @@ func (o *Clients) service(s functions.Selection, pushes function.PushVerifier) (
 		}
 		o.closeLater(stop)
 	}
+	s.Maintenance = o.config.Maintenance
 	guard, err := o.Guard()
 	if err != nil {
 		return run.Service{}, errors.Join(err, o.Close())

@@ -1,0 +1,94 @@
+//go:build unix
+
+package terraform_test
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"agents.example/controlplane/functions"
+)
+
+// TestMaintenance_DeliversNothingAndKeepsMessages holds that maintenance leads to no delivery, not even one that is
+// refused: twenty of these would make a dead letter of a nudge. Nothing but pushes and ticks starts work.
+func TestMaintenance_DeliversNothingAndKeepsMessages(t *testing.T) {
+	t.Parallel()
+	for _, on := range []bool{false, true} {
+		everyTopologyWith(t, map[string]cty.Value{"maintenance": cty.BoolVal(on)}, func(t *testing.T, m *module) {
+			subscriptions := m.resources(t, "google_pubsub_subscription")
+			for _, w := range functions.Workers(functions.Dependencies{}) {
+				s := subscriptions[`worker["`+w.Name+`"]`]
+				if pushes := text(t, s, "push_config.0.push_endpoint") != "(none)"; pushes == on {
+					t.Errorf("maintenance %t: the subscription of %s pushes: %t", on, w.Name, pushes)
+				}
+				// An empty time to live keeps a subscription that nothing reads.
+				if ttl := text(t, s, "expiration_policy.0.ttl"); ttl != "" {
+					t.Errorf("maintenance %t: the subscription of %s expires after %s, want never", on, w.Name, ttl)
+				}
+				if kept := text(t, s, "message_retention_duration"); w.Schedule == "" && kept != "604800s" {
+					t.Errorf("maintenance %t: nudges for %s are kept for %s, want seven days", on, w.Name, kept)
+				}
+			}
+			for address, job := range m.resources(t, "google_cloud_scheduler_job") {
+				if got := text(t, job, "paused"); (got == "true") != on {
+					t.Errorf("maintenance %t: %s is paused: %s", on, address, got)
+				}
+			}
+			for address, s := range m.resources(t, "google_cloud_run_v2_service") {
+				if got := variables(t, s)["MAINTENANCE"] == "true"; got != on {
+					t.Errorf("maintenance %t: %s has MAINTENANCE: %t", on, address, got)
+				}
+			}
+		})
+	}
+}
+
+// TestMaintenance_SilencesOnlyAlertsThatItMakesTrue lists the alerts that stay.
+func TestMaintenance_SilencesOnlyAlertsThatItMakesTrue(t *testing.T) {
+	t.Parallel()
+	m := load(t, map[string]cty.Value{"maintenance": cty.True})
+	silenced := map[string]bool{}
+	for address, alert := range m.resources(t, "google_monitoring_alert_policy") {
+		if text(t, alert, "enabled") == "false" {
+			silenced[text(t, alert, "display_name")] = true
+		}
+		if strings.HasPrefix(address, "log[") && text(t, alert, "enabled") != "(none)" {
+			t.Errorf("%s can be off, want always on", address)
+		}
+	}
+	want := []string{"The API is out of reach", "The API is failing", "Nudges are waiting"}
+	for name := range m.local(t, "silence_windows").AsValueMap() {
+		want = append(want, name+" does not run")
+	}
+	for _, title := range want {
+		if !silenced["prod: "+title] {
+			t.Errorf("the alert %q is on during maintenance, which makes it true", title)
+		}
+	}
+	if len(silenced) != len(want) {
+		t.Errorf("maintenance silences %v, want %q", silenced, want)
+	}
+	for address, alert := range load(t, nil).resources(t, "google_monitoring_alert_policy") {
+		if text(t, alert, "enabled") == "false" {
+			t.Errorf("%s is off without maintenance", address)
+		}
+	}
+}
+
+// TestDeploy_DoesNotTestWhatMaintenanceRefuses runs a deployment whose health check cannot succeed.
+func TestDeploy_DoesNotTestWhatMaintenanceRefuses(t *testing.T) {
+	t.Parallel()
+	p := newDeployment(t)
+	settings := filepath.Join(p.root, "terraform", "terraform.tfvars")
+	p.write(t, settings, read(t, settings)+"maintenance = true\n", 0o600)
+	calls, _ := p.succeed(t.Context(), t, "deploy.sh", "project-1", "europe-west4", "test")
+	// The new revisions, which refuse calls, get the traffic.
+	want := []string{"cloudbuild.yaml", "terraform/build/deploy.yaml", "terraform/build/serve.yaml"}
+	if got := configs(submissions(t, calls)); !slices.Equal(got, want) {
+		t.Errorf("builds = %q, want %q", got, want)
+	}
+}
