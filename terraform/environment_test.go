@@ -185,10 +185,10 @@ func TestEnvironment_HasTheOperatorsSettings(t *testing.T) {
 	}
 	for service, own := range map[string]map[string]string{
 		"routes": {
-			"GOMEMLIMIT": "200MiB", "GOGC": "400", "EDGE_SECRETS": "secret prod-edge-secrets at (unknown)",
+			"GOMEMLIMIT": "400MiB", "GOGC": "400", "EDGE_SECRETS": "secret prod-edge-secrets at (unknown)",
 			"API_KEY_PEPPER":      "secret prod-api-key-pepper at (unknown)",
 			"HANDOFF_SIGNING_KEY": "secret prod-handoff-signing-key at latest",
-			"MAX_HELD_ANSWERS":    "40", "CONSOLE_CLIENT_ID": "console-1", "CONSOLE_SCOPES": "openid email",
+			"MAX_HELD_ANSWERS":    "175", "CONSOLE_CLIENT_ID": "console-1", "CONSOLE_SCOPES": "openid email",
 			"API_BASE_URL": "https://api.example.com", "CLI_CLIENT_ID": "agentctl-1",
 			"CLI_SCOPES": "openid offline_access",
 		},

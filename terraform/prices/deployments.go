@@ -52,7 +52,7 @@ func Deployments() []Deployment {
 // keptInstances are the functions that keep an instance: one of a route, and one of a worker.
 const (
 	keptInstances = 2
-	keptGiB       = 0.25 + 0.5
+	keptGiB       = 0.5 + 0.5
 )
 
 // samplesPerPod is the number of billed metrics that GKE's component POD has of a pod, one sample of each a minute.

@@ -87,9 +87,9 @@ type Routes struct {
 	// Pepper is the hash key for stored API keys: at least 32 bytes, in base64. Package wire refuses to serve a route
 	// that authenticates its callers without it.
 	Pepper Pepper `env:"API_KEY_PEPPER"`
-	// MaxHeldAnswers is how many answers an instance holds open for clients that wait: half of the requests that it
-	// serves at the same time.
-	MaxHeldAnswers int `env:"MAX_HELD_ANSWERS, default=40"`
+	// MaxHeldAnswers is how many answers an instance holds open for clients that wait: 70 % of the requests that it
+	// serves at the same time, so that Cloud Run adds an instance before all are held.
+	MaxHeldAnswers int `env:"MAX_HELD_ANSWERS, default=175"`
 	// EdgeSecrets are the secrets of the load balancer, which sends the first of them with every request. Only requests
 	// with one of them may report their client's address.
 	EdgeSecrets EdgeSecrets `env:"EDGE_SECRETS"`

@@ -47,8 +47,9 @@ func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 	d := functions.Dependencies{Settings: functions.Settings{
 		Cells: o.config.Cells.Placement(), Addresses: o.config.Addresses(), Pepper: o.settings.Pepper,
 		API: mcproute.API{
-			BaseURL: o.settings.APIBaseURL, Vouch: o.settings.voucher().Vouch, MaxRequests: o.settings.MaxHeldAnswers,
-			Open: o.settings.MCP,
+			BaseURL: o.settings.APIBaseURL, Vouch: o.settings.voucher().Vouch, Open: o.settings.MCP,
+			// An instance that holds all answers and serves these requests has places left for the calls of their tools.
+			MaxRequests: o.settings.MaxHeldAnswers / 4,
 		},
 		HandoffKeys: o.config.HandoffKeys, BillingClock: o.settings.BillingClock, Slots: o.slots,
 		SignIn: system.SignIn{
