@@ -1,4 +1,5 @@
-# Metrics from the functions' log, in addition to those that Google provides. Every call writes one line.
+# Metrics from the functions' log, in addition to those that Google provides. Every call writes one line, but of calls without a known caller
+# or over a limit each instance writes ten a second (package shared/function): Cloud Run's own metric counts all requests.
 
 locals {
   functions_log = "resource.type=\"cloud_run_revision\" AND resource.labels.service_name=~\"^${local.prefix}-\""

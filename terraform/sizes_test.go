@@ -30,8 +30,8 @@ func TestSizes_LetHeldAnswersGetAnotherInstance(t *testing.T) {
 		concurrency, _ := sizes[string(r.Role)].GetAttr("concurrency").AsBigFloat().Int64()
 		n := number(t, held.GetAttr(string(r.Role)).AsString())
 		if 10*n <= 6*concurrency || 10*n > 8*concurrency || concurrency > 1000 {
-			t.Errorf("%s runs in %s, which holds %d of %d concurrent requests, want above 60 %% and at most 80 %% of at "+
-				"most 1,000", r.Name, r.Role, n, concurrency)
+			t.Errorf("%s runs in %s, which holds %d of %d concurrent requests, want above 60 %% and at most 80 %% of "+
+				"at most 1,000", r.Name, r.Role, n, concurrency)
 		}
 	}
 }

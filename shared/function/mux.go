@@ -27,7 +27,11 @@ func (r Route) Served(g Guard) Served {
 
 // Mux serves several functions at their canonical paths. It also serves /agents... without Prefix, and answers unknown
 // paths with 404 and unknown methods with 405.
-func Mux(functions []Served) http.Handler {
+func Mux(functions []Served) http.Handler { return Guard{}.Mux(functions) }
+
+// Mux serves several functions as the function Mux does. The lines about paths and methods that do not exist are within
+// the guard's budget of lines.
+func (g Guard) Mux(functions []Served) http.Handler {
 	mux := http.NewServeMux()
 	methods := map[string][]string{}
 	for _, f := range functions {
@@ -36,14 +40,14 @@ func Mux(functions []Served) http.Handler {
 	}
 	for p, allowed := range methods {
 		slices.Sort(allowed)
-		mux.Handle(p, instrument("MethodNotAllowed",
+		mux.Handle(p, instrument("MethodNotAllowed", g.Lines,
 			func(w http.ResponseWriter, req *http.Request) (context.Context, error) {
 				w.Header().Set("Allow", strings.Join(allowed, ", "))
 				return req.Context(), fault.New(fault.MethodNotAllowed, "method_not_allowed",
 					"The path does not support this method. Use %s.", strings.Join(allowed, " or "))
 			}))
 	}
-	missing := instrument("NotFound", func(_ http.ResponseWriter, req *http.Request) (context.Context, error) {
+	missing := instrument("NotFound", g.Lines, func(_ http.ResponseWriter, req *http.Request) (context.Context, error) {
 		return req.Context(), fault.New(fault.NotFound, "not_found",
 			"This path does not exist. The API is described at /openapi.json.")
 	})

@@ -52,7 +52,8 @@ func Deployments() []Deployment {
 // keptInstances are the functions that keep an instance: one of a route, and one of a worker.
 const (
 	keptInstances = 2
-	keptGiB       = 0.5 + 0.5
+	routeGiB      = 0.5
+	workerGiB     = 0.5
 )
 
 // samplesPerPod is the number of billed metrics that GKE's component POD has of a pod, one sample of each a minute.
@@ -97,7 +98,7 @@ func (l List) Bill(d Deployment) ([]Row, error) {
 		},
 		{
 			"functions, two of which keep an instance (`warm_instances = 1`)",
-			3600*hoursOfMonth*(l.Of("idle_vcpu", keptInstances)+l.Of("idle_gib", keptGiB)) +
+			3600*hoursOfMonth*(l.Of("idle_vcpu", keptInstances)+l.Of("idle_gib", routeGiB+workerGiB)) +
 				l.Of("request", d.Requests) + d.CPUTime,
 		},
 		{"Firestore with point-in-time recovery and backups (estimate)", d.Firestore},

@@ -48,7 +48,7 @@ func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 		Cells: o.config.Cells.Placement(), Addresses: o.config.Addresses(), Pepper: o.settings.Pepper,
 		API: mcproute.API{
 			BaseURL: o.settings.APIBaseURL, Vouch: o.settings.voucher().Vouch, Open: o.settings.MCP,
-			// An instance that holds all answers and serves these requests has places left for the calls of their tools.
+			// An instance that holds all answers, too, has places left for the calls of these requests' tools.
 			MaxRequests: o.settings.MaxHeldAnswers / 4,
 		},
 		HandoffKeys: o.config.HandoffKeys, BillingClock: o.settings.BillingClock, Slots: o.slots,

@@ -197,5 +197,6 @@ func (o *Clients) Guard() (function.Guard, error) {
 		},
 		Limiter: limiter,
 		Audit:   client.AuditLog(), Answers: client.Answers(), Organizations: directory,
+		Lines: &function.LineBudget{},
 	}, nil
 }
