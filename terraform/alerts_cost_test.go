@@ -1,5 +1,7 @@
 package terraform_test
 
+import "slices"
+
 // costAlertCases are about what costs money.
 func costAlertCases() map[string]alertCase {
 	of := func(service, values string) []string {
@@ -22,6 +24,18 @@ func costAlertCases() map[string]alertCase {
 				"ten times, for a minute":   api("0+400x1500 600000+4000x1 604000x9"),
 			},
 		},
+		"cell_egress": {
+			firing: map[string][]string{
+				"200 agents with 5 GiB a day each": each(200, sentBy("prod-a1", "agent-%d")+" 0+3730000x1440"),
+			},
+			quiet: map[string][]string{
+				"80 agents with 5 GiB a day each": each(80, sentBy("prod-a1", "agent-%d")+" 0+3730000x1440"),
+				"two cells with 80 each": slices.Concat(each(80, sentBy("prod-a1", "agent-%d")+" 0+3730000x1440"),
+					each(80, sentBy("prod-b1", "agent-%d")+" 0+3730000x1440")),
+				"another environment's": each(200, sentBy("staging-a1", "agent-%d")+" 0+3730000x1440"),
+				"routers":               {sentBy("prod-a1", "agent-gateway") + " 0+900000000x1440"},
+			},
+		},
 		"log_bytes": {
 			firing: map[string][]string{
 				"on the first day":            each(2, logBytes("my-project")+" 0+20000000x90"),
@@ -34,6 +48,11 @@ func costAlertCases() map[string]alertCase {
 			},
 		},
 	}
+}
+
+func sentBy(cluster, namespace string) string {
+	return `kubernetes_io:pod_network_sent_bytes_count{monitored_resource="k8s_pod",cluster_name="` + cluster +
+		`",namespace_name="` + namespace + `"}`
 }
 
 func logBytes(project string) string {

@@ -181,8 +181,9 @@ func TestLogAlerts_MatchTheLinesOfTheirEventsOnly(t *testing.T) {
 		"plan_unknown":         {"plan_unknown"}, "rare_run_failed": nil,
 		"drift_limit_exceeded": {"drift_limit_exceeded"}, "agent_data_lost": {"agent_data_lost"},
 		"record_unreadable": {"record_unreadable"}, "audit_entry_missing": {"audit_entry_missing"},
-		"secret_budget_exhausted": {"secret_budget_exhausted"},
-		"backup_failed":           nil, // see TestBackups_RaiseAnAlertWhenTheyFail
+		"secret_budget_exhausted":  {"secret_budget_exhausted"},
+		"free_agents_near_maximum": {"free_agents_near_maximum"},
+		"backup_failed":            nil, // see TestBackups_RaiseAnAlertWhenTheyFail
 	}
 	for name, filter := range m.logFilters(t) {
 		want, ok := raisedBy[name]

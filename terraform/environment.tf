@@ -30,6 +30,7 @@ locals {
     HANDOFF_PUBLIC_KEYS         = var.handoff_public_keys
     CELLS                       = jsonencode(local.cells)
 
+    MAX_FREE_AGENTS                  = tostring(var.max_free_agents)
     SECRET_MANAGER_WRITES_PER_MINUTE = tostring(var.secret_manager_writes_per_minute)
   }
 

@@ -243,7 +243,7 @@ func TestModule_TakesEverySetting(t *testing.T) {
 	maps.Copy(set, everything())
 	for _, name := range []string{
 		"region", "environment", "topology", "domain", "rate_limit_factor", "debug", "warm_instances", "monthly_budget",
-		"secret_manager_writes_per_minute", "agent_port", "agent_auth", "warm_agents", "warm_plan",
+		"secret_manager_writes_per_minute", "max_free_agents", "agent_port", "agent_auth", "warm_agents", "warm_plan",
 		"maintenance_window", "backup_schedule",
 		"backup_retention_days", "cells_project", "cells_project_number",
 	} {

@@ -39,6 +39,9 @@ type Common struct {
 	// SecretManagerWrites is the project's quota of writes in Secret Manager a minute. The quota of reads must be at
 	// least as large.
 	SecretManagerWrites SecretManagerWrites `env:"SECRET_MANAGER_WRITES_PER_MINUTE, default=600"`
+	// MaxFreeAgents is how many organizations on free plans may hold an agent, of all organizations. Creations and
+	// restarts above are refused. 0 sets no limit.
+	MaxFreeAgents uint32 `env:"MAX_FREE_AGENTS, default=0"`
 	// Debug enables debug logging.
 	Debug bool `env:"LOG_DEBUG"`
 	// TraceRatio is the share of requests that are traced, from 0 to 1. It must be the same in all functions.
