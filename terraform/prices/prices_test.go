@@ -171,6 +171,8 @@ func TestBill_CountsEverySystemPod(t *testing.T) {
 		"agents' secrets":                240,
 		"Cloud NAT":                      32*0.0014*730 + 4*0.005*730,
 		"load balancers and Cloud Armor": 18.25 + 14 + 131.4*0.75,
+		"an instance that holds":         2628000 * (0.000024 + 0.5*0.0000025),
+		"the routers' metrics":           1000 * 3 * 11 * 43800 * 0.06 / 1e6,
 	}
 	rows, err := load(t).Bill(prices.Deployments()[1])
 	if err != nil {
