@@ -19,9 +19,9 @@ import (
 // plan allows one agent, so this is the number of free agents.
 //
 // The number is counted by a query, so that no document is written by all creations. A process counts again after
-// countedFor and adds its own admissions in between. Other processes admit some in this time, too: the maximum may be
-// exceeded by what they admit in countedFor. Organizations whose plan ends are counted when they are free again, and
-// are never refused that.
+// countedFor and adds its own admissions in between. Other processes admit some in this time, too, and a count misses
+// what is being committed: the maximum may be exceeded by what is admitted in countedFor. Organizations whose plan ends
+// are counted when they are free again, and are never refused that.
 type freeAgents struct {
 	max int64
 
@@ -41,12 +41,12 @@ const (
 // PaymentRequired, Unavailable.
 func (ch *change) admitFree(ctx context.Context, before, after organization.Organization) error {
 	f := &ch.client.freeAgents
-	free, err := plan.Get(after.Plan)
-	if err != nil {
-		return err
-	}
-	if f.max == 0 || ch.free || !free.Free() || before.Usage.Agents > 0 || after.Usage.Agents <= 0 {
+	if f.max == 0 || ch.free || before.Usage.Agents > 0 || after.Usage.Agents <= 0 {
 		return nil
+	}
+	free, err := plan.Get(after.Plan)
+	if err != nil || !free.Free() {
+		return err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	gcp "cloud.google.com/go/firestore"
+
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/fault"
@@ -47,7 +49,7 @@ func TestCreate_RefusesTheEleventhFreeAgent(t *testing.T) {
 	}
 	eleventh, paid := f.Tenant(t, plan.Hobby), f.Tenant(t, plan.Starter)
 	create("the eleventh", eleventh.Ctx, exhausted)
-	create("of a plan with a price", paid.Ctx, "")
+	theirs := create("of a plan with a price", paid.Ctx, "")
 	create("a second of one organization", first.Ctx, "plan_capacity_exceeded")
 	if _, err := agents.Change(first.Ctx, mine.ID, stop); err != nil {
 		t.Errorf("an agent that is counted cannot be stopped: %v", err)
@@ -79,6 +81,13 @@ func TestCreate_RefusesTheEleventhFreeAgent(t *testing.T) {
 	must(t, c.Directory().SetPlan(t.Context(), paid.ID, plan.Starter))
 	now = now.Add(countedFor)
 	create("after two upgrades", last.Ctx, "")
+
+	// On a plan that this release does not know, what an organization has can still end.
+	ref, _ := c.ref(organizationCollection, paid.ID)
+	_, err = ref.Update(t.Context(), []gcp.Update{{Path: "plan", Value: "gone"}})
+	must(t, err)
+	_, err = agents.Change(paid.Ctx, theirs.ID, stop)
+	must(t, err)
 }
 
 // TestCreate_RacesForFreeAgents creates agents concurrently in two processes with a maximum of 10. Each admits at most

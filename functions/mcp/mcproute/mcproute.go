@@ -97,8 +97,7 @@ func Route(api API) function.Route {
 	return function.Route{
 		Name: "CallMCP", Method: http.MethodPost, Path: Path, Role: function.RoleAccounts, Access: function.Bearer,
 		Status: http.StatusOK, Summary: "Call the Model Context Protocol", BodyLimit: BodyLimit,
-		Holds:            Timeout,
-		ResourceMetadata: api.resourceMetadata(),
+		ResourceMetadata: api.resourceMetadata(), Holds: Timeout,
 		// Forbidden: a web page of another origin.
 		Errors: []fault.Kind{fault.Forbidden}, Handle: function.Handle(serve),
 	}

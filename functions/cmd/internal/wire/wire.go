@@ -107,8 +107,9 @@ func New(ctx context.Context, c config.Common, s Settings) *Clients {
 			ProjectID: c.ProjectID, DatabaseID: c.Database, EmulatorHost: c.Local.FirestoreEmulator,
 			Creations:      ratelimit.Standard(c.RateLimitFactor)[ratelimit.Creations],
 			SecretWrites:   ratelimit.Standard(c.RateLimitFactor)[ratelimit.SecretWrites],
-			SecretRequests: secretwrite.RequestLimit(int(c.SecretManagerWrites)), MaxFreeAgents: int64(c.MaxFreeAgents),
-			SecretCleanup: provisioning.CleanupLimit(int(c.SecretManagerWrites)),
+			SecretRequests: secretwrite.RequestLimit(int(c.SecretManagerWrites)),
+			SecretCleanup:  provisioning.CleanupLimit(int(c.SecretManagerWrites)),
+			MaxFreeAgents:  int64(c.MaxFreeAgents),
 		})
 	})
 	o.publisher = lazy(o, "Pub/Sub", func(ctx context.Context) (*pubsub.Publisher, error) {
