@@ -91,7 +91,7 @@ func Handler(s Selection, open Opener, guards Guards) (http.Handler, error) {
 	if len(served) == 0 {
 		return nil, fmt.Errorf("the catalogue has no function %q with one of the roles %v", s.Target, s.Roles)
 	}
-	return function.Mux(served), nil
+	return guards.Mux(served), nil
 }
 
 // oncePerNeeds returns a function that returns all functions of a list with the dependencies of some needs. It builds

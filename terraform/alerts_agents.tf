@@ -14,6 +14,9 @@ locals {
   canary_checks = join("|", [for name, check in local.uptime_checks : check.host if name != "api"])
   checks        = join("|", [for check in local.uptime_checks : check.host])
 
+  # What all agents of a cell may send in a day before the operator should look: 500 GiB, which cost about $80.
+  cell_egress_limit = 500 * 1024 * 1024 * 1024
+
   # What an agent may send in six hours before the operator should look: 10 GiB, which costs about $1.60.
   egress_limit = 10 * 1024 * 1024 * 1024
 
@@ -77,6 +80,11 @@ locals {
       title = "An agent sends much data", severity = "WARNING", for = "600s", every = "600s"
       query = "sum by (cluster_name, namespace_name) (increase(kubernetes_io:pod_network_sent_bytes_count{${local.on_pods},namespace_name!=\"${local.gateway.namespace}\"}[6h])) > ${local.egress_limit}"
       todo  = "The agent that the namespace names sent more than 10 GiB within six hours, answers to its clients included. Egress to the internet costs about $0.16 a GiB. If it is abuse, suspend the organization with the operator's tool, which stops its agents."
+    }
+    cell_egress = {
+      title = "The agents of a cell send much data", severity = "WARNING", for = "600s"
+      query = "sum by (cluster_name) (increase(kubernetes_io:pod_network_sent_bytes_count{${local.on_pods},namespace_name!=\"${local.gateway.namespace}\"}[1d])) > ${local.cell_egress_limit}"
+      todo  = "All agents of the cell together sent more than 500 GiB within a day, answers to their clients included. Each may be below its limit. Egress to the internet costs about $0.16 a GiB. Look at who sends most: many small senders on free plans are abuse, and max_free_agents bounds them. If it is growth, raise cell_egress_limit."
     }
     nat = {
       title = "Cloud NAT drops packets", severity = "ERROR", for = "60s"

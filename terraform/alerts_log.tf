@@ -55,6 +55,10 @@ locals {
       title = "Requests may not write secrets", severity = "ERROR", lines = "jsonPayload.event=\"secret_budget_exhausted\""
       todo  = "All requests together reached their share of Secret Manager's quota, so customers get 503 secret_quota_exceeded. Workers have the rest and go on. Raise the project's quota of writes and reads and set secret_manager_writes_per_minute; README.md says from which value on this makes changes slower. The lines name the organizations: one that is in most of them may be misused."
     }
+    free_agents_near_maximum = {
+      title = "Free agents are near their maximum", severity = "WARNING", lines = "jsonPayload.event=\"free_agents_near_maximum\""
+      todo  = "Organizations on free plans have more than 80 % of the agents of max_free_agents. At the maximum, new ones get 402 free_agents_exhausted. Look at the newest organizations with the operator's tool and suspend those that misuse the service, or raise max_free_agents: each free agent costs what README.md says."
+    }
     audit_entry_missing = {
       title = "The audit log has a gap", severity = "ERROR", lines = "jsonPayload.event=\"audit_entry_missing\""
       todo  = "Firestore refused an audit entry. The log line has the entry: keep it."

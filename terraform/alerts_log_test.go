@@ -12,6 +12,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -55,11 +56,11 @@ func (e entry) with(t *testing.T, line []byte) entry {
 	return e
 }
 
-// matches evaluates a filter of Cloud Logging's query language. It knows what the files use: comparisons with =, != and
-// =~, a list of values, :* for a field that exists, AND, OR and parentheses.
+// matches evaluates a filter of Cloud Logging's query language. It knows what the files use: comparisons with =, !=, =~
+// and <, a list of values, :* for a field that exists, AND, OR and parentheses.
 func (e entry) matches(t *testing.T, filter string) bool {
 	t.Helper()
-	token := regexp.MustCompile(`"(?:[^"\\]|\\.)*"|[()]|=~|!=|=|:\*|[\w.]+`)
+	token := regexp.MustCompile(`"(?:[^"\\]|\\.)*"|[()]|=~|!=|=|<|:\*|[\w.]+`)
 	f := &filterReader{t: t, entry: e, tokens: token.FindAllString(filter, -1)}
 	if rest := token.ReplaceAllString(filter, ""); strings.TrimSpace(rest) != "" {
 		t.Fatalf("the filter has what this test does not know: %q in %s", rest, filter)
@@ -139,6 +140,10 @@ func (f *filterReader) close() {
 }
 
 func (f *filterReader) compare(value, operator, quoted string) bool {
+	if operator == "<" {
+		a, err := strconv.Atoi(value)
+		return err == nil && int64(a) < number(f.t, quoted)
+	}
 	var want string
 	if err := json.Unmarshal([]byte(quoted), &want); err != nil {
 		f.t.Fatalf("%s is not a text in quotation marks", quoted)
@@ -176,8 +181,9 @@ func TestLogAlerts_MatchTheLinesOfTheirEventsOnly(t *testing.T) {
 		"plan_unknown":         {"plan_unknown"}, "rare_run_failed": nil,
 		"drift_limit_exceeded": {"drift_limit_exceeded"}, "agent_data_lost": {"agent_data_lost"},
 		"record_unreadable": {"record_unreadable"}, "audit_entry_missing": {"audit_entry_missing"},
-		"secret_budget_exhausted": {"secret_budget_exhausted"},
-		"backup_failed":           nil, // see TestBackups_RaiseAnAlertWhenTheyFail
+		"secret_budget_exhausted":  {"secret_budget_exhausted"},
+		"free_agents_near_maximum": {"free_agents_near_maximum"},
+		"backup_failed":            nil, // see TestBackups_RaiseAnAlertWhenTheyFail
 	}
 	for name, filter := range m.logFilters(t) {
 		want, ok := raisedBy[name]

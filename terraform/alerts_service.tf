@@ -27,6 +27,15 @@ locals {
     "min by (project_id, quota_metric, location) (last_over_time(serviceruntime_googleapis_com:quota_limit{${local.on_secrets}}[1d]) > 0)",
   ])
 
+  # What the API and the log must get before an operator should look: 100 requests a second, which cost about $15 a day with Cloud Armor, and
+  # lines of $1 in an hour. What is not more than five times that of the hour a day before is growth.
+  requests  = "run_googleapis_com:request_count{${local.on_routes}}"
+  log_bytes = "logging_googleapis_com:billing_bytes_ingested{monitored_resource=\"global\"}"
+  flood_alert = {
+    requests_per_second = 100
+    log_bytes_an_hour   = 2 * 1024 * 1024 * 1024
+  }
+
   service_alerts = {
     api_out_of_reach = {
       title = "The API is out of reach", severity = "CRITICAL", for = "120s"
@@ -40,6 +49,22 @@ locals {
         " / sum(rate(run_googleapis_com:request_count{${local.on_routes}}[5m])) > 0.02",
       ])
       todo = "More than 2 % of requests end in 5xx. After a deployment, roll back first. Error Reporting groups the causes; /health/ready names the system that is down. Running agents are not affected."
+    }
+    requests = {
+      title = "Many more requests than a day before", severity = "WARNING", for = "300s"
+      query = join("", [
+        "sum(rate(${local.requests}[15m])) > ${local.flood_alert.requests_per_second}",
+        " unless sum(rate(${local.requests}[15m])) <= 5 * sum(rate(${local.requests}[1h] offset 23h))",
+      ])
+      todo = "The API gets more than ${local.flood_alert.requests_per_second} requests a second, and more than five times as many as in the same hour of the day before. Each costs money, also if it is refused. Look at the addresses and callers in the log. An organization: suspend it with the operator's tool. Addresses without a valid token: deny them in Cloud Armor."
+    }
+    log_bytes = {
+      title = "Many more log lines than a day before", severity = "WARNING", for = "300s"
+      query = join("", [
+        "sum by (project_id) (increase(${local.log_bytes}[1h])) > ${local.flood_alert.log_bytes_an_hour}",
+        " unless sum by (project_id) (increase(${local.log_bytes}[1h])) <= 5 * sum by (project_id) (increase(${local.log_bytes}[1h] offset 23h))",
+      ])
+      todo = "The log of the project that the alert names got more than 2 GiB within an hour, and more than five times as much as in the same hour of the day before. A GiB costs $0.50. Look at the most frequent lines in Logs Explorer, and add an exclusion to logging.tf if they are of no use."
     }
     oldest = {
       title = "Nudges are waiting", severity = "WARNING", for = "600s"

@@ -83,6 +83,7 @@ func sources() map[string]source {
 		"kubernetes_io:pod_volume_utilization": {
 			resource: "k8s_pod", labels: "cluster_name namespace_name pod_name persistentvolumeclaim_name",
 		},
+		"logging_googleapis_com:billing_bytes_ingested": {resource: "global", labels: "resource_type"},
 		// Managed Prometheus has one resource, which need not be named.
 		"up":                                     {labels: "cluster namespace job instance"},
 		"http_requests_total":                    {labels: "cluster namespace host code"},
@@ -260,9 +261,8 @@ func TestMetricAlerts_FireAndStayQuiet(t *testing.T) {
 	t.Parallel()
 	m := alertModule(t)
 	cases := agentAlertCases()
-	for name, c := range serviceAlertCases() {
-		cases[name] = c
-	}
+	maps.Copy(cases, serviceAlertCases())
+	maps.Copy(cases, costAlertCases())
 	for name := range m.local(t, "silent_alerts").AsValueMap() {
 		cases[name] = silentAlertCase(text(t, m.local(t, "silent_alerts"), name+".query"))
 	}
@@ -481,6 +481,26 @@ func TestUptimeChecks_FindWhatTheAPIAnswers(t *testing.T) {
 		return
 	}
 	t.Errorf("no route has the path %s", uptimePath)
+}
+
+// TestNext_NamesSettingsThatWatch holds what a deployment without recipients and without a budget is told.
+func TestNext_NamesSettingsThatWatch(t *testing.T) {
+	t.Parallel()
+	const emails, billing = "Set alert_emails: alerts have no recipient yet.",
+		"Set billing_account: no budget tells you yet what the deployment costs."
+	unwatched := func(given map[string]cty.Value) []string {
+		var all []string
+		for _, step := range load(t, given).local(t, "unwatched").AsValueSlice() {
+			all = append(all, step.AsString())
+		}
+		return all
+	}
+	if diff := cmp.Diff([]string{emails, billing}, unwatched(nil)); diff != "" {
+		t.Errorf("steps without settings (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"", ""}, unwatched(everything())); diff != "" {
+		t.Errorf("steps with all settings (-want +got):\n%s", diff)
+	}
 }
 
 // TestBudget_NotifiesFiveAddresses: a budget with more channels fails the apply.

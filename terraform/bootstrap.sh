@@ -106,10 +106,12 @@ gc beta services identity create --service=pubsub.googleapis.com >/dev/null
 
 # The state bucket also has the source of the deployment. The builder, which runs tests and their libraries, has no access to it.
 bucket "$state"
-gc storage buckets update "gs://$state" --versioning >/dev/null
+gc storage buckets update "gs://$state" --versioning --lifecycle-file=build/lifecycle-state.json >/dev/null
 has storage objects describe "gs://$state/releases/serving" || printf '{}\n' | gc storage cp - "gs://$state/releases/serving"
 bucket "$builds"
+gc storage buckets update "gs://$builds" --lifecycle-file=build/lifecycle-builds.json >/dev/null
 
+# No policy cleans up the registry: agents run the images of their last change, and restarts would not find a deleted one.
 say "image registry: $environment"
 has artifacts repositories describe "$environment" --location="$region" ||
 	gc artifacts repositories create "$environment" --location="$region" --repository-format=docker --description="Images of the control plane"

@@ -20,7 +20,8 @@ locals {
     },
     { title = "Pods without a node", query = "count by (cluster, namespace) (kube_pod_status_unschedulable{${local.on_cluster},namespace=~\"agent-.*\"} == 1)" },
     { title = "Most used quotas, share", query = "topk(5, ${local.quota_use})" },
-    { title = "Calls per second, by function", query = "sum by (function) (rate(${local.calls}{${local.on_functions}}[5m]))" },
+    { title = "Requests per second, by service and class", query = "sum by (service_name, response_code_class) (rate(run_googleapis_com:request_count{${local.on_run}}[5m]))" },
+    { title = "Logged calls per second, by function", query = "sum by (function) (rate(${local.calls}{${local.on_functions}}[5m]))" },
     { title = "Failed calls per second, by function and status", query = "sum by (function, status) (rate(${local.calls}{${local.on_functions},status=~\"5..\"}[5m]))" },
     {
       title = "Request latency, 95th percentile, ms"

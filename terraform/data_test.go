@@ -229,6 +229,37 @@ func TestLogs_OfAgentsAreNotStored(t *testing.T) {
 	}
 }
 
+// TestLogs_HaveOneLineOfARequest evaluates the exclusion for Cloud Run's own lines.
+func TestLogs_HaveOneLineOfARequest(t *testing.T) {
+	t.Parallel()
+	filter := load(t, nil).resources(t, "google_logging_project_exclusion")["requests"].GetAttr("filter").AsString()
+	const requests, printed = "projects/my-project/logs/run.googleapis.com%2Frequests",
+		"projects/my-project/logs/run.googleapis.com%2Fstderr"
+	for _, row := range []struct {
+		log, service, status string
+		excluded             bool
+	}{
+		{log: requests, service: "prod-routes", status: "200", excluded: true},
+		{log: requests, service: "prod-worker", status: "429", excluded: true},
+		{log: requests, service: "prod-routes", status: "500"},
+		{log: requests, service: "prod-routes", status: "503"},
+		{log: requests, service: "stage-routes", status: "200"},
+		{log: printed, service: "prod-routes", status: "200"},
+		{log: printed, service: "prod-routes"}, // a line that is not about a request
+	} {
+		line := entry{
+			"resource.type": "cloud_run_revision", "resource.labels.service_name": row.service, "logName": row.log,
+		}
+		if row.status != "" {
+			line["httpRequest.status"] = row.status
+		}
+		if got := line.matches(t, filter); got != row.excluded {
+			t.Errorf("a line of %s in %s with the status %q: excluded %t, want %t", row.service, row.log, row.status,
+				got, row.excluded)
+		}
+	}
+}
+
 // TestServices_LimitTheHeap compares Go's limit of each service with its memory.
 func TestServices_LimitTheHeap(t *testing.T) {
 	t.Parallel()

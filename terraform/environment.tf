@@ -31,6 +31,7 @@ locals {
     HANDOFF_PUBLIC_KEYS         = var.handoff_public_keys
     CELLS                       = jsonencode(local.cells)
 
+    MAX_FREE_AGENTS                  = tostring(var.max_free_agents)
     SECRET_MANAGER_WRITES_PER_MINUTE = tostring(var.secret_manager_writes_per_minute)
   }
 
@@ -51,8 +52,10 @@ locals {
     PUSH_SERVICE_ACCOUNT = local.push_account
   }
 
-  # Answers that clients wait for, such as logs that are followed, take at most half of the requests that an instance serves at the same time.
-  held_answers = { for binary, s in local.sizes : binary => tostring(floor(s.concurrency / 2)) }
+  # Answers that clients wait for, such as logs that are followed, take at most 70 % of the requests that an instance serves at the same time.
+  # Cloud Run adds an instance where the average of a minute is above 60 %. With a smaller share, an instance that is full of held answers
+  # would never get a second one, and further followers would be refused for as long.
+  held_answers = { for binary, s in local.sizes : binary => tostring(floor(s.concurrency * 7 / 10)) }
 
   # The console says to browsers how to sign in. Services of routes have these variables.
   console_environment = {

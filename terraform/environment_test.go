@@ -172,6 +172,7 @@ func TestEnvironment_HasTheOperatorsSettings(t *testing.T) {
 	given["topology"], given["domain"] = cty.StringVal("group"), cty.StringVal("api.example.com")
 	given["rate_limit_factor"], given["debug"] = cty.NumberIntVal(3), cty.True
 	given["secret_manager_writes_per_minute"] = cty.NumberIntVal(1200)
+	given["max_free_agents"] = cty.NumberIntVal(30)
 	m := load(t, given)
 	digest := "@sha256:" + strings.Repeat("0", 64)
 	common := map[string]string{
@@ -179,8 +180,8 @@ func TestEnvironment_HasTheOperatorsSettings(t *testing.T) {
 		"NUDGE_TOPIC": "prod-agent-nudges", "SECRET_REGIONS": "us-central1,us-east1", "RATE_LIMIT_FACTOR": "3",
 		"LOG_DEBUG": "true", "TRACE_RATIO": "0", "IDENTITY_ISSUER": "https://securetoken.google.com/my-project",
 		"IDENTITY_AUTHORIZED_PARTIES": "https://app.example.com", "AGENT_DOMAIN": "agents.example.net",
-		"SECRET_MANAGER_WRITES_PER_MINUTE": "1200",
-		"HANDOFF_PUBLIC_KEYS":              `{"keys": []}`, "APP_URL": "https://app.example.com",
+		"SECRET_MANAGER_WRITES_PER_MINUTE": "1200", "MAX_FREE_AGENTS": "30",
+		"HANDOFF_PUBLIC_KEYS": `{"keys": []}`, "APP_URL": "https://app.example.com",
 		"CELLS":                 "(unknown)", // it has the endpoints of clusters; see below
 		"STRIPE_API_KEY":        "secret prod-stripe-api-key at latest",
 		"STRIPE_WEBHOOK_SECRET": "secret prod-stripe-webhook-secret at latest",
@@ -191,11 +192,11 @@ func TestEnvironment_HasTheOperatorsSettings(t *testing.T) {
 	}
 	for service, own := range map[string]map[string]string{
 		"routes": {
-			"GOMEMLIMIT": "200MiB", "GOGC": "400", "EDGE_SECRETS": "secret prod-edge-secrets at (unknown)",
+			"GOMEMLIMIT": "400MiB", "GOGC": "400", "EDGE_SECRETS": "secret prod-edge-secrets at (unknown)",
 			"API_KEY_PEPPER":          "secret prod-api-key-pepper at (unknown)",
 			"API_KEY_PEPPER_PREVIOUS": "secret prod-api-key-pepper at (unknown)",
 			"HANDOFF_SIGNING_KEY":     "secret prod-handoff-signing-key at latest",
-			"MAX_HELD_ANSWERS":        "40", "CONSOLE_CLIENT_ID": "console-1", "CONSOLE_SCOPES": "openid email",
+			"MAX_HELD_ANSWERS":        "175", "CONSOLE_CLIENT_ID": "console-1", "CONSOLE_SCOPES": "openid email",
 			"API_BASE_URL": "https://api.example.com", "CLI_CLIENT_ID": "agentctl-1",
 			"CLI_SCOPES": "openid offline_access",
 		},

@@ -251,7 +251,7 @@ func TestModule_TakesEverySetting(t *testing.T) {
 	for _, name := range []string{
 		"region", "environment", "topology", "domain", "rate_limit_factor", "debug", "warm_instances", "monthly_budget",
 		"maintenance", // maintenance_test.go; it removes blocks whose types are compared
-		"secret_manager_writes_per_minute", "agent_port", "agent_auth", "warm_agents", "warm_plan",
+		"secret_manager_writes_per_minute", "max_free_agents", "agent_port", "agent_auth", "warm_agents", "warm_plan",
 		"maintenance_window", "backup_schedule",
 		"backup_retention_days", "cells_project", "cells_project_number",
 	} {

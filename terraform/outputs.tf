@@ -53,12 +53,19 @@ output "candidate_url" {
   value       = var.domain == "" ? replace(local.base_url, "https://", "https://${local.candidate}---") : local.base_url
 }
 
+# Settings without which no person reads what the deployment reports.
+locals {
+  unwatched = [
+    length(var.alert_emails) == 0 ? "Set alert_emails: alerts have no recipient yet." : "",
+    var.billing_account == "" ? "Set billing_account: no budget tells you yet what the deployment costs." : "",
+  ]
+}
+
 output "next" {
   description = "Remaining manual steps."
-  value = join("", [for step in compact([
+  value = join("", [for step in compact(concat([
     var.maintenance ? "Set maintenance = false and deploy when the maintenance ends: functions refuse all calls, and the alerts about that are off." : "",
     "Delegate ${var.agent_domain} to these name servers (NS records in its parent zone): ${join(" ", google_dns_managed_zone.agents.name_servers)}. Until then, agents cannot be reached.",
     var.domain == "" ? "" : "Create the DNS records of the API: ${join(", ", local.api_records)}. Google issues its certificate once the CNAME record exists.",
-    length(var.alert_emails) == 0 ? "Set alert_emails: alerts have no recipient yet." : "",
-  ]) : "${step}\n"])
+  ], local.unwatched)) : "${step}\n"])
 }

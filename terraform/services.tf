@@ -3,19 +3,19 @@
 locals {
   # Workers mostly wait for clusters, routes for Firestore. Cloud Run ends a process that needs more than its memory, which Go's collector
   # would only find out afterwards. With heap, it collects more often instead; the rest is for the program and its stacks. gogc is the growth of
-  # the heap, in percent, after which it collects otherwise: a route keeps little between two requests.
+  # the heap, in percent, after which it collects otherwise: a route keeps little between two requests. A held answer needs 58 KiB (P18 of go
+  # run ./emulators bench), so the memory of a route is for bodies: a large one is in memory twice while it is decoded.
   sizes = {
     worker   = { memory = "512Mi", heap = "400MiB", gogc = 100, concurrency = 40 }
-    accounts = { memory = "256Mi", heap = "200MiB", gogc = 400, concurrency = 80 }
-    api      = { memory = "256Mi", heap = "200MiB", gogc = 400, concurrency = 80 }
+    accounts = { memory = "512Mi", heap = "400MiB", gogc = 400, concurrency = 250 }
+    api      = { memory = "512Mi", heap = "400MiB", gogc = 400, concurrency = 250 }
   }
 
-  # A run of a schedule may take minutes. A push about one agent ends after ten seconds, and an API call after a minute, except that a log is
-  # followed for ten minutes.
+  # A run of a schedule may take minutes. A push about one agent ends after ten seconds, and an API call after a minute, except that a log or
+  # events are followed for as long as the catalogue says. The answer then ends by itself, and Cloud Run cuts it a minute later.
   timeouts = {
     for service, s in local.services : service => (
-      contains(local.needs_of[service], "pod_logs") ? "660s" :
-      s.public ? "60s" : length([for name in s.members : name if contains(keys(local.scheduled), name)]) > 0 ? "600s" : "30s"
+      s.public ? "${max([for name in s.members : try(local.routes[name].holds_seconds, 0) + 60]...)}s" : length([for name in s.members : name if contains(keys(local.scheduled), name)]) > 0 ? "600s" : "30s"
     )
   }
 

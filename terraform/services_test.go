@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -249,11 +250,21 @@ func instances(t *testing.T, service cty.Value) (least, most int64) {
 	return least, most
 }
 
+func longer(t *testing.T, timeout, other string) bool {
+	t.Helper()
+	a, err := time.ParseDuration(timeout)
+	b, otherErr := time.ParseDuration(other)
+	if err != nil || otherErr != nil {
+		t.Fatal(err, otherErr)
+	}
+	return a > b
+}
+
 // container is what Cloud Run runs for a service.
 type container struct{ Image, Command, Target, CPU, Memory, Idle, Boost, Concurrency, Timeout string }
 
-// TestServices_RunTheBinaryOfTheirRole holds the container of every service. A log is followed for ten minutes, a push
-// about one agent ends within 30 seconds, and a tick may take ten minutes.
+// TestServices_RunTheBinaryOfTheirRole holds the container of every service. A log and events are followed for ten
+// minutes, a push about one agent ends within 30 seconds, and a tick may take ten minutes.
 func TestServices_RunTheBinaryOfTheirRole(t *testing.T) {
 	t.Parallel()
 	everyTopology(t, func(t *testing.T, m *module) {
@@ -261,11 +272,11 @@ func TestServices_RunTheBinaryOfTheirRole(t *testing.T) {
 		image := "image@sha256:" + strings.Repeat("0", 64)
 		row := func(binary, target, timeout string) container {
 			c := container{
-				Image: image, Command: "/ko-app/" + binary, Target: target, CPU: "1", Memory: "256Mi", Idle: "true",
-				Boost: "true", Concurrency: "80", Timeout: timeout,
+				Image: image, Command: "/ko-app/" + binary, Target: target, CPU: "1", Memory: "512Mi", Idle: "true",
+				Boost: "true", Concurrency: "250", Timeout: timeout,
 			}
 			if binary == "worker" {
-				c.Memory, c.Concurrency = "512Mi", "40"
+				c.Concurrency = "40"
 			}
 			if topology != "route" {
 				c.Target = "(none)"
@@ -276,10 +287,13 @@ func TestServices_RunTheBinaryOfTheirRole(t *testing.T) {
 		service := func(name string) string { return m.local(t, "service_of").GetAttr(name).AsString() }
 		for _, r := range functions.Routes(functions.Dependencies{}) {
 			binary, timeout := string(r.Role), "60s"
-			if r.Name == "GetAgentLogs" {
+			switch r.Name {
+			case "GetAgentLogs", "StreamEvents":
 				timeout = "660s"
+			case "CallMCP":
+				timeout = "130s"
 			}
-			if c, ok := want[service(r.Name)]; !ok || c.Timeout == "60s" {
+			if c, ok := want[service(r.Name)]; !ok || longer(t, timeout, c.Timeout) {
 				want[service(r.Name)] = row(binary, r.Name, timeout)
 			}
 		}

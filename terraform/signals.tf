@@ -1,4 +1,5 @@
-# Metrics from the functions' log, in addition to those that Google provides. Every call writes one line.
+# Metrics from the functions' log, in addition to those that Google provides. Every call writes one line, but of calls without a known caller
+# or over a limit each instance writes ten a second (package shared/function): Cloud Run's own metric counts all requests.
 
 locals {
   functions_log = "resource.type=\"cloud_run_revision\" AND resource.labels.service_name=~\"^${local.prefix}-\""
@@ -32,6 +33,7 @@ locals {
     agent_data_lost            = "checks that found an agent without its namespace or its volume claim"
     record_unreadable          = "records that could not be decoded and were left out of a list"
     secret_budget_exhausted    = "requests refused because all requests together reached their share of Secret Manager's quota"
+    free_agents_near_maximum   = "counts that found the agents of organizations on free plans near the maximum of the deployment"
     agent_started              = "new agents that run for the first time"
     agent_broke                = "agents that went from running to error"
   }

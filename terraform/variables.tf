@@ -164,6 +164,17 @@ variable "secret_manager_writes_per_minute" {
   }
 }
 
+variable "max_free_agents" {
+  type        = number
+  default     = 100
+  description = "How many agents organizations on plans without a price may have in the whole deployment. README.md has what one costs. Above, a creation is refused with 402, and the number may be exceeded by the creations of ten seconds. 0: no limit."
+
+  validation {
+    condition     = var.max_free_agents >= 0 && floor(var.max_free_agents) == var.max_free_agents
+    error_message = "max_free_agents must be a whole number of at least 0."
+  }
+}
+
 variable "trace_ratio" {
   type        = number
   default     = 0.05

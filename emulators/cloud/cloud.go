@@ -54,7 +54,8 @@ type Options struct {
 	// run in this process.
 	Separate bool
 	// Grouped changes Separate to one process for each role, as the topology "group" of Terraform has services. Each
-	// serves as many requests concurrently as an instance on Cloud Run.
+	// serves as many requests concurrently as an instance on Cloud Run, and roles get further processes as services get
+	// instances.
 	Grouped bool
 	// Binaries is the directory of the binaries for separate processes, such as those of the image; empty builds them.
 	Binaries string

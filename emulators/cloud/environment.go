@@ -6,6 +6,7 @@ import (
 	"net"
 	"strconv"
 
+	"agents.example/controlplane/emulators/cloudrun"
 	"agents.example/controlplane/emulators/dataplane"
 	"agents.example/controlplane/emulators/issuer"
 	"agents.example/controlplane/shared/handoff"
@@ -79,7 +80,7 @@ func (c *Cloud) environment() (map[string]string, error) {
 		"PUSH_SERVICE_ACCOUNT":    pushAccount,
 		"LISTEN_HOST":             "127.0.0.1",
 		"RATE_LIMIT_FACTOR":       strconv.Itoa(c.limitFactor()),
-		"MAX_HELD_ANSWERS":        strconv.Itoa(40 * c.limitFactor()),
+		"MAX_HELD_ANSWERS":        strconv.Itoa(cloudrun.HeldAnswers * c.limitFactor()),
 
 		"SECRET_MANAGER_WRITES_PER_MINUTE": strconv.Itoa(secretManagerWrites * c.limitFactor()),
 	}

@@ -115,7 +115,7 @@ func (c *Cloud) serveSeparately(ctx context.Context) error {
 			s.env = cloudrun.Environment(s.role)
 		}
 		p.ports[s.name], p.services[s.name] = ports[i], s
-		proxy := c.newProxy(s.role, ports[i])
+		proxy := c.newProxy(s, ports[i])
 		for _, pattern := range s.patterns {
 			router.Handle(pattern, proxy)
 		}
@@ -131,16 +131,37 @@ func (c *Cloud) serveSeparately(ctx context.Context) error {
 	return c.listen(&http.Server{Handler: c.options.Wrap(router), ReadHeaderTimeout: 10 * time.Second})
 }
 
-// newProxy returns the proxy to the process at a port of this machine.
-func (c *Cloud) newProxy(role function.Role, port int) http.Handler {
-	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "127.0.0.1:" + strconv.Itoa(port)})
+// newProxy returns the proxy to the process of a service at a port of this machine. A service of a role gets further
+// processes, as Cloud Run adds instances.
+func (c *Cloud) newProxy(s service, port int) http.Handler {
 	if !c.options.Grouped {
+		return newPortProxy(port)
+	}
+	transport := &http.Transport{MaxIdleConnsPerHost: cloudrun.Concurrency(s.role), IdleConnTimeout: time.Minute}
+	c.closeLater(func() error { transport.CloseIdleConnections(); return nil })
+	instance := func(port int) http.Handler {
+		proxy := newPortProxy(port)
+		proxy.Transport = transport
 		return proxy
 	}
-	transport := &http.Transport{MaxIdleConnsPerHost: cloudrun.Concurrency(role), IdleConnTimeout: time.Minute}
-	c.closeLater(func() error { transport.CloseIdleConnections(); return nil })
-	proxy.Transport = transport
-	return cloudrun.LimitConcurrency(proxy, cloudrun.Concurrency(role), cloudrun.QueueTime)
+	door := cloudrun.NewService(cloudrun.ServiceOptions{
+		First: instance(port), Concurrency: cloudrun.Concurrency(s.role), Patience: cloudrun.QueueTime,
+		MaxInstances: cloudrun.MaxInstances,
+		Start: func(ctx context.Context) (http.Handler, error) {
+			ports, err := process.FreePorts(1)
+			if err != nil {
+				return nil, err
+			}
+			name := fmt.Sprintf("%s-%d", s.name, ports[0])
+			return instance(ports[0]), c.Functions.startAs(ctx, name, s, ports[0])
+		},
+	})
+	c.closeLater(door.Close)
+	return door
+}
+
+func newPortProxy(port int) *httputil.ReverseProxy {
+	return httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "127.0.0.1:" + strconv.Itoa(port)})
 }
 
 // buildBinaries builds the programs that run in separate processes unless they are given.
@@ -165,7 +186,12 @@ func BuildFunctions(ctx context.Context) (dir string, err error) {
 
 // start starts the process of a service on its port.
 func (p *Processes) start(ctx context.Context, s service) error {
-	name, role, target, port := s.name, s.role, s.target, p.ports[s.name]
+	return p.startAs(ctx, s.name, s, p.ports[s.name])
+}
+
+// startAs starts a process of a service. name is that of the process.
+func (p *Processes) startAs(ctx context.Context, name string, s service, port int) error {
+	role, target := s.role, s.target
 	env := append([]string{"FUNCTION_TARGET=" + target, "PORT=" + strconv.Itoa(port)}, p.env...)
 	env = append(env, s.env...)
 	// As deployed, only processes that authenticate callers have the pepper.
@@ -174,7 +200,7 @@ func (p *Processes) start(ctx context.Context, s service) error {
 		env = slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, pepperVariable+"=") })
 	}
 	if p.cells != nil {
-		cells, err := p.cells(name)
+		cells, err := p.cells(s.name)
 		if err != nil {
 			return err
 		}

@@ -83,6 +83,7 @@ func Log(agents agent.Store, logs agentlog.Source, slots *ratelimit.Slots) funct
 		Role: function.RoleAccounts, Access: function.Admin,
 		Needs:  []function.Need{function.Firestore, function.PodLogs},
 		Reads:  readsAgent,
+		Holds:  agentlog.MaxFollow,
 		Status: http.StatusOK, Summary: "Get an agent's log",
 		// Conflict: no container, or no previous one. Invalid: previous and follow together.
 		Errors: []fault.Kind{fault.Conflict, fault.Invalid},

@@ -41,6 +41,7 @@ func Stream(log event.Log, slots *ratelimit.Slots) function.Route {
 	return function.Route{
 		Name: "StreamEvents", Method: http.MethodGet, Path: path + "/stream",
 		Role: function.RoleAccounts, Access: function.Member, Needs: []function.Need{function.Firestore},
+		Holds: maxStream,
 		// BadRequest: a cursor that is not the id of an event, or older than the events that are kept.
 		Status: http.StatusOK, Summary: "Stream events", Errors: []fault.Kind{fault.BadRequest},
 		Handle: function.Handle(func(ctx context.Context, in streamInput) (stream, error) {

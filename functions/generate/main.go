@@ -29,6 +29,8 @@ type deployed struct {
 	Method string `json:"method,omitempty"`
 	Path   string `json:"path,omitempty"`
 	Access string `json:"access,omitempty"`
+	// HoldsSeconds is set for routes whose answers stay open.
+	HoldsSeconds int `json:"holds_seconds,omitempty"`
 	// Topic and Schedule are set for workers, whose Path receives the pushes.
 	Topic    string          `json:"topic,omitempty"`
 	Schedule string          `json:"schedule,omitempty"`
@@ -113,7 +115,7 @@ func writeFunctions(path string) error {
 	for _, r := range functions.Routes(functions.Dependencies{}) {
 		list.Routes = append(list.Routes, deployed{
 			Name: r.Name, Role: string(r.Role), Method: r.Method, Path: r.Path, Access: string(r.Access),
-			Needs: needs(r.Needs),
+			HoldsSeconds: int(r.Holds.Seconds()), Needs: needs(r.Needs),
 		})
 	}
 	for _, w := range functions.Workers(functions.Dependencies{}) {

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -20,8 +19,6 @@ import (
 )
 
 const (
-	// requestTimeout bounds a request as a whole. The longest tool waits for 55 seconds.
-	requestTimeout = 70 * time.Second
 	// requestsPerToken is how many requests with the same token the process serves at the same time.
 	requestsPerToken = 8
 )
@@ -74,7 +71,7 @@ func (s *service) Serve(ctx context.Context, in mcproute.Request) (mcproute.Resp
 	if err := s.checkOrigin(in.Header.Origin); err != nil {
 		return mcproute.Response{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, mcproute.Timeout)
 	defer cancel()
 	c, err := s.newCall(ctx)
 	if err != nil {

@@ -38,7 +38,7 @@ func requestErrors() map[fault.Kind]errorResponse {
 			example: identity.InvalidToken(),
 		},
 		fault.PaymentRequired: {
-			text: "The plan's capacity is exhausted, or a payment is due. `meta` names the limit.",
+			text: "The plan's capacity or that of all free plans is exhausted, or a payment is due. `meta` names the limit.",
 			example: fault.New(fault.PaymentRequired, "plan_capacity_exceeded",
 				"The starter plan's limit for agents is reached. Delete an agent or upgrade the plan.").
 				WithMeta(map[string]any{

@@ -55,6 +55,9 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 		if err := a.ChargeCreation(&org.Organization, ch.call.Caller.Type, s.client.creations, ch.at); err != nil {
 			return err
 		}
+		if err := ch.admitFree(ctx, state.org.Organization, org.Organization); err != nil {
+			return err
+		}
 		b := s.client.batch().Create(ref, doc)
 		if err := s.chargeNewSecrets(ctx, ch, b, &org, a); err != nil {
 			return err
@@ -177,6 +180,9 @@ func (s *Agents) saveChange(ctx context.Context, ch *change, state changeState, 
 	org := state.org
 	depends, err := after.ChargeChange(&org.Organization, ch.call.Caller.Type, before)
 	if err != nil {
+		return agent.Agent{}, err
+	}
+	if err := ch.admitFree(ctx, state.org.Organization, org.Organization); err != nil {
 		return agent.Agent{}, err
 	}
 	read, err := updateTimeOf(before.Version)

@@ -46,6 +46,8 @@ type change struct {
 	answer *gcp.DocumentRef
 	// first reports whether the change is the first of the call that sends a commit, which creates the entry.
 	first func() bool
+	// free is true once the change was counted among the free agents.
+	free bool
 	// hasEvents is true once a commit with events was sent.
 	hasEvents bool
 }

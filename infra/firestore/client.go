@@ -80,6 +80,8 @@ type Options struct {
 	// SecretCleanup is the limit of the calls that all workers together make to destroy secrets' versions; zero means
 	// no limit.
 	SecretCleanup ratelimit.Limit
+	// MaxFreeAgents is how many organizations on free plans may hold an agent; zero means no limit.
+	MaxFreeAgents int64
 	// Observe is called with the full method name of every call, retries included. It may be nil.
 	Observe func(method string)
 	// DialOptions are added to the connection's, such as interceptors.
@@ -99,6 +101,7 @@ type Client struct {
 	onEvents atomic.Pointer[func(ctx context.Context, organizationID string)]
 	// The limits of Options.
 	creations, secretWrites, secretRequests, secretCleanup ratelimit.Limit
+	freeAgents                                             freeAgents
 	// ensured remembers the organizations and users whose records agree with their tokens, so that each process
 	// checks them once.
 	ensured *knownRecords
@@ -131,7 +134,8 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 			host := cmp.Or(o.EmulatorHost, os.Getenv("FIRESTORE_EMULATOR_HOST")) //nolint:forbidigo // as Google's
 			return connect(context.WithoutCancel(ctx), host, dial, vkit.NewClient)
 		}),
-		ensured: newKnownRecords(), claimed: newRecentClaims(), background: newBackground(),
+		freeAgents: freeAgents{max: o.MaxFreeAgents},
+		ensured:    newKnownRecords(), claimed: newRecentClaims(), background: newBackground(),
 	}
 	c.feeds = &feeds{client: c, feeds: map[string]*feed{}, patience: listenPatience}
 	if c.timeout <= 0 {

@@ -36,6 +36,8 @@ type Guard struct {
 	Answers idempotency.Answers
 	// Organizations reads the plan for routes with a Feature; nil treats every organization as on the smallest plan.
 	Organizations Organizations
+	// Lines bounds the log lines about calls without a known caller, and over a limit; nil bounds none.
+	Lines *LineBudget
 }
 
 // admit authenticates the caller and checks access, rate limits and the plan. It does not read the body, and its errors

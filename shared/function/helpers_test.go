@@ -88,7 +88,7 @@ func serveRoutes(g function.Guard, routes ...function.Route) http.Handler {
 	for _, r := range routes {
 		served = append(served, r.Served(g))
 	}
-	return function.Mux(served)
+	return g.Mux(served)
 }
 
 // serveTCP serves a handler over TCP until the test ends, with the server of deployed processes.

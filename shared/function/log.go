@@ -92,13 +92,15 @@ func (t cloudLogHandler) WithGroup(name string) slog.Handler {
 // callLine holds the input of a call's log line.
 type callLine struct {
 	function string
+	budget   *LineBudget
 	request  *http.Request
 	writer   *statusRecorder
 	began    time.Time
 	err      error
 }
 
-// log writes the one log line of a call. It omits the query of the URL, which may contain secrets.
+// log writes the one log line of a call, if the budget has room for it. It omits the query of the URL, which may
+// contain secrets.
 func (c callLine) log(ctx context.Context) {
 	status := c.writer.status
 	level := slog.LevelInfo
@@ -110,6 +112,13 @@ func (c callLine) log(ctx context.Context) {
 		level = slog.LevelWarn
 	}
 	made := call.From(ctx)
+	var leftOut int64
+	if c.budget.bounds(level, status, made) {
+		var ok bool
+		if leftOut, ok = c.budget.take(time.Now()); !ok {
+			return
+		}
+	}
 	r, caller := made.Request, made.Caller
 	attrs := []slog.Attr{
 		slog.String("function", c.function), slog.String("request_id", r.RequestID),
@@ -122,6 +131,9 @@ func (c callLine) log(ctx context.Context) {
 	if caller.ID != "" {
 		attrs = append(attrs, slog.String("organization_id", caller.OrganizationID),
 			slog.String("caller_id", caller.ID), slog.String("caller_type", string(caller.Type)))
+	}
+	if leftOut > 0 {
+		attrs = append(attrs, slog.Int64("lines_left_out", leftOut))
 	}
 	if e := fault.From(c.err); e != nil {
 		attrs = append(attrs, slog.String("code", e.Code))

@@ -35,7 +35,7 @@ func UnderMaintenance(name, method, path string) Served {
 	refusal := fault.New(fault.Unavailable, "maintenance",
 		"The service is closed for maintenance. Running agents are not affected. Retry in a few minutes.")
 	refusal.RetryAfter = maintenanceWait
-	return Served{Method: method, Path: path, Handler: instrument(name,
+	return Served{Method: method, Path: path, Handler: instrument(name, nil,
 		func(w http.ResponseWriter, req *http.Request) (context.Context, error) {
 			forbidCaching(w.Header())
 			return req.Context(), refusal
@@ -44,7 +44,11 @@ func UnderMaintenance(name, method, path string) Served {
 
 // Mux serves several functions at their canonical paths. It also serves /agents... without Prefix, and answers unknown
 // paths with 404 and unknown methods with 405.
-func Mux(functions []Served) http.Handler {
+func Mux(functions []Served) http.Handler { return Guard{}.Mux(functions) }
+
+// Mux serves several functions as the function Mux does. The lines about paths and methods that do not exist are within
+// the guard's budget of lines.
+func (g Guard) Mux(functions []Served) http.Handler {
 	mux := http.NewServeMux()
 	methods := map[string][]string{}
 	for _, f := range functions {
@@ -53,14 +57,14 @@ func Mux(functions []Served) http.Handler {
 	}
 	for p, allowed := range methods {
 		slices.Sort(allowed)
-		mux.Handle(p, instrument("MethodNotAllowed",
+		mux.Handle(p, instrument("MethodNotAllowed", g.Lines,
 			func(w http.ResponseWriter, req *http.Request) (context.Context, error) {
 				w.Header().Set("Allow", strings.Join(allowed, ", "))
 				return req.Context(), fault.New(fault.MethodNotAllowed, "method_not_allowed",
 					"The path does not support this method. Use %s.", strings.Join(allowed, " or "))
 			}))
 	}
-	missing := instrument("NotFound", func(_ http.ResponseWriter, req *http.Request) (context.Context, error) {
+	missing := instrument("NotFound", g.Lines, func(_ http.ResponseWriter, req *http.Request) (context.Context, error) {
 		return req.Context(), fault.New(fault.NotFound, "not_found",
 			"This path does not exist. The API is described at /openapi.json.")
 	})

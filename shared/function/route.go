@@ -6,6 +6,7 @@ package function
 
 import (
 	"net/http"
+	"time"
 
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/document"
@@ -92,6 +93,9 @@ type Route struct {
 	// Errors lists the error kinds that the handler's own rules produce, such as fault.Conflict. It does not repeat
 	// those that follow from other fields: authentication, access, an id in the path, a body, outside systems.
 	Errors []fault.Kind
+	// Holds is the longest time that an answer stays open, for a route whose answers may take more than a minute; zero
+	// for other routes. The service that runs the route must not end an answer sooner.
+	Holds time.Duration
 	// Deprecated announces the route's removal; nil for a route that stays.
 	Deprecated *Deprecation
 	// BodyLimit is the largest request body in bytes; zero means DefaultBodyLimit.

@@ -28,7 +28,7 @@ import (
 //	10. handler                     Guard.answer: Endpoint.call, its rehearsal, or the kept answer of a repeated call
 //	11. audit entry                 Guard.withAuditEntry, unless the handler's change already wrote it
 //	12. response                    Route.render, or WriteError for an error
-//	13. log line                    callLine.log
+//	13. log line                    callLine.log, within Guard.Lines
 
 // Handler returns the HTTP handler of the route.
 func (r Route) Handler(g Guard) http.Handler {
@@ -36,7 +36,7 @@ func (r Route) Handler(g Guard) http.Handler {
 	if !r.Access.Authenticates() {
 		decode = r.limitReceiving()
 	}
-	return instrument(r.Name, func(w http.ResponseWriter, req *http.Request) (context.Context, error) {
+	return instrument(r.Name, g.Lines, func(w http.ResponseWriter, req *http.Request) (context.Context, error) {
 		r.Deprecated.setHeaders(w.Header())
 		if r.Access != Public {
 			forbidCaching(w.Header())
@@ -88,7 +88,7 @@ type handler func(w http.ResponseWriter, req *http.Request) (context.Context, er
 
 // instrument wraps the handler of a route or worker with a request id, a trace span, recovery from panics, the
 // rendering of errors and the log line.
-func instrument(name string, handle handler) http.Handler {
+func instrument(name string, budget *LineBudget, handle handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		began := time.Now()
 		facts := audit.Request{
@@ -102,7 +102,7 @@ func instrument(name string, handle handler) http.Handler {
 		if err != nil && rec.status == 0 {
 			WriteError(rec, facts.RequestID, err)
 		}
-		callLine{function: name, request: req, writer: rec, began: began, err: err}.log(ctx)
+		callLine{function: name, budget: budget, request: req, writer: rec, began: began, err: err}.log(ctx)
 		endSpan(span, facts, rec.status)
 	})
 }

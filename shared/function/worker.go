@@ -81,7 +81,7 @@ const pushLimit = 14 << 20
 
 // Handler returns the HTTP handler for the worker's pushes.
 func (wk Worker) Handler(verifier PushVerifier) http.Handler {
-	return instrument(wk.Name, func(w http.ResponseWriter, req *http.Request) (context.Context, error) {
+	return instrument(wk.Name, nil, func(w http.ResponseWriter, req *http.Request) (context.Context, error) {
 		ctx := req.Context()
 		token, err := bearerToken(req.Header)
 		if err != nil {

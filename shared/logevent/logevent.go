@@ -43,6 +43,8 @@ const (
 	// SecretBudgetExhausted: a request was refused, because all requests together reached their share of the secret
 	// store's quota.
 	SecretBudgetExhausted Name = "secret_budget_exhausted"
+	// FreeAgentsNearMaximum: the agents of organizations on free plans are near the maximum of the deployment.
+	FreeAgentsNearMaximum Name = "free_agents_near_maximum"
 	// AgentStarted: a new agent runs for the first time. The line has the seconds since the request for it.
 	AgentStarted Name = "agent_started"
 	// AgentBroke: a running agent failed, and its status is now error.

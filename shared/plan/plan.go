@@ -97,6 +97,9 @@ func Get(id ID) (Plan, error) {
 // Fits reports whether an organization on plan org may have an agent of plan p: p is org's own size or smaller.
 func (p Plan) Fits(org Plan) bool { return p.rank <= org.rank }
 
+// Free reports whether the plan costs nothing.
+func (p Plan) Free() bool { return p.PriceUSDMonth != nil && *p.PriceUSDMonth == 0 }
+
 // CPUCores is the CPU limit in cores.
 func (p Plan) CPUCores() float64 { return float64(p.CPULimitMillicores) / 1000 }
 

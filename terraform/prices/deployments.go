@@ -27,8 +27,11 @@ type Deployment struct {
 	Requests float64
 	// ArmorRequests is the number of them that Cloud Armor sees.
 	ArmorRequests float64
+	// Held is the number of instances that hold an answer all the time: streams of events or logs that people follow.
+	// Cloud Run bills an instance with an open request as active.
+	Held float64
 	// Estimates that no price list decides: what go run ./emulators bench counts of Firestore, the functions' CPU time,
-	// and what is stored of metrics, logs and traces.
+	// and what is stored of metrics, logs and traces. A line of a request has 850 bytes, so 50 a second cost $52.
 	Firestore, CPUTime, Telemetry float64
 }
 
@@ -44,7 +47,7 @@ func Deployments() []Deployment {
 		{
 			Title:  "1,000 startup agents in two cells, 50 requests a second",
 			Agents: 1000, Plan: plan.Startup, Cells: 2, Nodes: 40, Addresses: 4, Doors: 2,
-			Requests: 50 * aSecond, ArmorRequests: 50 * aSecond, Firestore: 90, CPUTime: 70, Telemetry: 160,
+			Requests: 50 * aSecond, ArmorRequests: 50 * aSecond, Held: 1, Firestore: 90, CPUTime: 70, Telemetry: 100,
 		},
 	}
 }
@@ -52,11 +55,20 @@ func Deployments() []Deployment {
 // keptInstances are the functions that keep an instance: one of a route, and one of a worker.
 const (
 	keptInstances = 2
-	keptGiB       = 0.25 + 0.5
+	routeGiB      = 0.5
+	workerGiB     = 0.5
 )
 
 // samplesPerPod is the number of billed metrics that GKE's component POD has of a pod, one sample of each a minute.
 const samplesPerPod = 15 * 60 * hoursOfMonth
+
+// A cell has routersOfCell routers, and each reports about the agents that it serves once a minute: the requests by
+// status, of which an agent has three here, and the histogram of durations, billed as 2 samples and one for each bucket
+// that is not empty, of which it has 6 here.
+const (
+	routersOfCell    = 3
+	samplesPerRouter = (3 + 2 + 6) * 60 * hoursOfMonth
+)
 
 // rulesPerPolicy are the rules of a Cloud Armor policy, with the default rule.
 const rulesPerPolicy = 2
@@ -97,10 +109,15 @@ func (l List) Bill(d Deployment) ([]Row, error) {
 		},
 		{
 			"functions, two of which keep an instance (`warm_instances = 1`)",
-			3600*hoursOfMonth*(l.Of("idle_vcpu", keptInstances)+l.Of("idle_gib", keptGiB)) +
+			3600*hoursOfMonth*(l.Of("idle_vcpu", keptInstances)+l.Of("idle_gib", routeGiB+workerGiB)) +
 				l.Of("request", d.Requests) + d.CPUTime,
 		},
+		{
+			"an instance that holds streams of events or logs all month, up to 175 of them",
+			3600 * hoursOfMonth * (l.Of("active_vcpu", d.Held) + l.Of("active_gib", d.Held*routeGiB)),
+		},
 		{"Firestore with point-in-time recovery and backups (estimate)", d.Firestore},
+		{"the routers' metrics of each agent", l.Of("sample", agents*routersOfCell*samplesPerRouter)},
 		{
 			"metrics of pods, and other metrics, logs and traces (estimate)",
 			l.Of("sample", agents*samplesPerPod) + d.Telemetry,

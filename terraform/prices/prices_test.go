@@ -1,7 +1,9 @@
 package prices_test
 
 import (
+	"fmt"
 	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -169,6 +171,8 @@ func TestBill_CountsEverySystemPod(t *testing.T) {
 		"agents' secrets":                240,
 		"Cloud NAT":                      32*0.0014*730 + 4*0.005*730,
 		"load balancers and Cloud Armor": 18.25 + 14 + 131.4*0.75,
+		"an instance that holds":         2628000 * (0.000024 + 0.5*0.0000025),
+		"the routers' metrics":           1000 * 3 * 11 * 43800 * 0.06 / 1e6,
 	}
 	rows, err := load(t).Bill(prices.Deployments()[1])
 	if err != nil {
@@ -189,6 +193,32 @@ func TestBill_CountsEverySystemPod(t *testing.T) {
 	}
 	if len(want) > 0 {
 		t.Errorf("the bill lacks rows: %v", want)
+	}
+}
+
+// TestFlood_CostsAtMostThis holds what one address may cost a day below every limit, and that lines are a small part of
+// it: stored for every request, they would cost more than the instances and the requests.
+func TestFlood_CostsAtMostThis(t *testing.T) {
+	t.Parallel()
+	sum := func(rows []prices.Row) (sum float64) {
+		for _, r := range rows {
+			sum += r.USD
+		}
+		return sum
+	}
+	l := load(t)
+	now, before := sum(l.Flood(false)), sum(l.Flood(true))
+	if !(now <= 135 && before >= 185) {
+		t.Errorf("a flood of one address costs $%.0f a day and $%.0f if every line is stored, want at most $135 and "+
+			"at least $185", now, before)
+	}
+	b, err := os.ReadFile("../armor.tf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("min(%d * var.rate_limit_factor", prices.FloodPerMinute)
+	if !strings.Contains(string(b), want) {
+		t.Errorf("armor.tf lacks %q: the flood has another size", want)
 	}
 }
 

@@ -86,15 +86,13 @@ func Bills() ([][]string, error) {
 		if table == nil {
 			table = make([][]string, len(rows))
 		}
-		sum := 0.0
 		for i, r := range rows {
 			if table[i] == nil {
 				table[i] = []string{r.What}
 			}
 			table[i] = append(table[i], "$"+thousands(r.USD))
-			sum += r.USD
 		}
-		titles, totals = append(titles, d.Title), append(totals, "**$"+thousands(sum)+"**")
+		titles, totals = append(titles, d.Title), append(totals, "**$"+thousands(total(rows))+"**")
 	}
 	return slices.Concat([][]string{titles}, table, [][]string{totals}), nil
 }

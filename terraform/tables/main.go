@@ -45,6 +45,7 @@ func tables() map[string]func(dir string) (table, error) {
 	return map[string]func(dir string) (table, error){
 		"resources": resources, "quotas": quotas, "needs": needs, "rights": rights,
 		"bill":       func(string) (table, error) { return prices.Bills() },
+		"flood":      func(string) (table, error) { return prices.Floods() },
 		"plan-costs": func(string) (table, error) { return prices.Plans() },
 	}
 }

@@ -44,6 +44,9 @@ type Common struct {
 	// Maintenance refuses every call that needs an outside system with 503, so that no function writes a record. The
 	// operator sets it while the database is replaced.
 	Maintenance bool `env:"MAINTENANCE"`
+	// MaxFreeAgents is how many organizations on free plans may hold an agent, of all organizations. Creations and
+	// restarts above are refused. 0 sets no limit.
+	MaxFreeAgents uint32 `env:"MAX_FREE_AGENTS, default=0"`
 	// Debug enables debug logging.
 	Debug bool `env:"LOG_DEBUG"`
 	// TraceRatio is the share of requests that are traced, from 0 to 1. It must be the same in all functions.
@@ -109,9 +112,9 @@ func (p Peppers) AcceptedPeppers() apikey.Peppers {
 type Routes struct {
 	Common
 	Peppers
-	// MaxHeldAnswers is how many answers an instance holds open for clients that wait: half of the requests that it
-	// serves at the same time.
-	MaxHeldAnswers int `env:"MAX_HELD_ANSWERS, default=40"`
+	// MaxHeldAnswers is how many answers an instance holds open for clients that wait: 70 % of the requests that it
+	// serves at the same time, so that Cloud Run adds an instance before all are held.
+	MaxHeldAnswers int `env:"MAX_HELD_ANSWERS, default=175"`
 	// EdgeSecrets are the secrets of the load balancer, which sends the first of them with every request. Only requests
 	// with one of them may report their client's address.
 	EdgeSecrets EdgeSecrets `env:"EDGE_SECRETS"`

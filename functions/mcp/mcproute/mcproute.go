@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
@@ -16,6 +17,9 @@ const (
 	Path = "/mcp"
 	// BodyLimit has room for the largest values that the API takes, and the envelope around them.
 	BodyLimit = 576 << 10
+
+	// Timeout bounds a request as a whole. The longest tool waits for 55 seconds.
+	Timeout = 70 * time.Second
 )
 
 // Server answers requests of the protocol.
@@ -93,7 +97,7 @@ func Route(api API) function.Route {
 	return function.Route{
 		Name: "CallMCP", Method: http.MethodPost, Path: Path, Role: function.RoleAccounts, Access: function.Bearer,
 		Status: http.StatusOK, Summary: "Call the Model Context Protocol", BodyLimit: BodyLimit,
-		ResourceMetadata: api.resourceMetadata(),
+		ResourceMetadata: api.resourceMetadata(), Holds: Timeout,
 		// Forbidden: a web page of another origin.
 		Errors: []fault.Kind{fault.Forbidden}, Handle: function.Handle(serve),
 	}

@@ -48,8 +48,9 @@ func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 		Revision: o.config.Revision,
 		Cells:    o.config.Cells.Placement(), Addresses: o.config.Addresses(), Pepper: o.settings.Peppers.Present,
 		API: mcproute.API{
-			BaseURL: o.settings.APIBaseURL, Vouch: o.settings.voucher().Vouch, MaxRequests: o.settings.MaxHeldAnswers,
-			Open: o.settings.MCP,
+			BaseURL: o.settings.APIBaseURL, Vouch: o.settings.voucher().Vouch, Open: o.settings.MCP,
+			// An instance that holds all answers, too, has places left for the calls of these requests' tools.
+			MaxRequests: o.settings.MaxHeldAnswers / 4,
 		},
 		HandoffKeys: o.config.HandoffKeys, BillingClock: o.settings.BillingClock, Slots: o.slots,
 		SignIn: system.SignIn{

@@ -78,10 +78,7 @@ func TestService_TakesAddressesFromItsEdge(t *testing.T) { //nolint:paralleltest
 	if err != nil {
 		t.Fatal(err)
 	}
-	var log strings.Builder
-	former := slog.Default()
-	slog.SetDefault(slog.New(slog.NewJSONHandler(&log, nil)))
-	t.Cleanup(func() { slog.SetDefault(former) })
+	log := captureLog(t)
 	for sent, want := range map[string]string{secret: client, "another": front} {
 		log.Reset()
 		req := httptest.NewRequest(http.MethodGet, "/nowhere", nil)
@@ -91,6 +88,37 @@ func TestService_TakesAddressesFromItsEdge(t *testing.T) { //nolint:paralleltest
 		s.Handler.ServeHTTP(httptest.NewRecorder(), req)
 		if !strings.Contains(log.String(), `"remoteIp":"`+want+`"`) || strings.Contains(log.String(), secret) {
 			t.Errorf("with the secret %q the log has %s, want the address %s and no secret", sent, log.String(), want)
+		}
+	}
+}
+
+// captureLog redirects the process's logger. A test that uses it must not be parallel.
+func captureLog(t *testing.T) *strings.Builder {
+	t.Helper()
+	var log strings.Builder
+	former := slog.Default()
+	slog.SetDefault(slog.New(slog.NewJSONHandler(&log, nil)))
+	t.Cleanup(func() { slog.SetDefault(former) })
+	return &log
+}
+
+// TestService_BoundsTheLinesOfStrangers sends requests to paths that do not exist and to a public route. The test may
+// take more than a second on a busy machine, which allows as many lines again.
+func TestService_BoundsTheLinesOfStrangers(t *testing.T) { //nolint:paralleltest // the logger is the process's
+	o := newClients(t)
+	o.config.Issuer, o.settings.Peppers.Present = "https://issuer.example", []byte(strings.Repeat("p", 32))
+	s, err := o.service(functions.Selection{Roles: []function.Role{function.RoleAccounts}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/nowhere", "/health/live"} {
+		log := captureLog(t)
+		const calls = 1000
+		for range calls {
+			s.Handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
+		}
+		if n := strings.Count(log.String(), "\n"); n == calls {
+			t.Errorf("all %d calls of %s have a line", n, path)
 		}
 	}
 }

@@ -110,6 +110,7 @@ func New(ctx context.Context, c config.Common, s Settings) *Clients {
 			SecretWrites:   ratelimit.Standard(c.RateLimitFactor)[ratelimit.SecretWrites],
 			SecretRequests: secretwrite.RequestLimit(int(c.SecretManagerWrites)),
 			SecretCleanup:  provisioning.CleanupLimit(int(c.SecretManagerWrites)),
+			MaxFreeAgents:  int64(c.MaxFreeAgents),
 		})
 	})
 	o.publisher = lazy(o, "Pub/Sub", func(ctx context.Context) (*pubsub.Publisher, error) {
@@ -198,5 +199,6 @@ func (o *Clients) Guard() (function.Guard, error) {
 		},
 		Limiter: limiter,
 		Audit:   client.AuditLog(), Answers: client.Answers(), Organizations: directory,
+		Lines: &function.LineBudget{},
 	}, nil
 }

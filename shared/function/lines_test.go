@@ -1,0 +1,76 @@
+package function_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/function"
+)
+
+// TestLineBudget_BoundsWhatAFloodIsLogged sends many calls within a second of each kind. Calls of strangers share a
+// budget, and the next line has the number of those without one.
+func TestLineBudget_BoundsWhatAFloodIsLogged(t *testing.T) { //nolint:paralleltest // captures the process's logger
+	route := func(access function.Access, err error) function.Route {
+		return function.Route{
+			Name: string(access), Method: http.MethodGet, Path: "/" + string(access), Access: access,
+			Status: http.StatusOK,
+			Handle: function.Handle(func(context.Context, function.Empty) (function.None, error) {
+				return function.None{}, err
+			}),
+		}
+	}
+	limited := fault.New(fault.RateLimited, "rate_limited", "Slower.")
+	for name, c := range map[string]struct {
+		route               function.Route
+		method, path, token string
+		want                int // lines of 25 calls
+	}{
+		"invalid token":      {route: route(function.Member, nil), token: "garbage", want: 10},
+		"public":             {route: route(function.Public, nil), want: 10},
+		"unknown path":       {route: route(function.Public, nil), path: "/none", want: 10},
+		"unknown method":     {route: route(function.Public, nil), method: http.MethodPut, want: 10},
+		"over a limit":       {route: route(function.Member, limited), token: "member", want: 10},
+		"known caller":       {route: route(function.Member, nil), token: "member", want: 25},
+		"refused to a known": {route: route(function.Admin, nil), token: "member", want: 25},
+		"failure":            {route: route(function.Public, errors.New("broken")), want: 25},
+		"outage":             {route: route(function.Member, nil), token: "outage", want: 25},
+	} {
+		t.Run(name, func(t *testing.T) { //nolint:paralleltest // see above
+			logs := captureLogs(t, "")
+			synctest.Test(t, func(t *testing.T) {
+				h := serveRoutes(function.Guard{Lines: &function.LineBudget{}}, c.route)
+				call := func() {
+					req := httptest.NewRequest(cmp.Or(c.method, http.MethodGet), cmp.Or(c.path, c.route.Path), nil)
+					req.Header.Set("Authorization", "Bearer "+c.token)
+					h.ServeHTTP(httptest.NewRecorder(), req)
+				}
+				for range 25 {
+					call()
+				}
+				if got := strings.Count(logs.String(), "\n"); got != c.want {
+					t.Errorf("%d of 25 calls have a line, want %d", got, c.want)
+				}
+				<-time.After(time.Second)
+				for _, want := range []int{25 - c.want, 0} {
+					logs.Reset()
+					call()
+					var line struct {
+						LeftOut int `json:"lines_left_out"`
+					}
+					if err := json.Unmarshal(logs.Bytes(), &line); err != nil || line.LeftOut != want {
+						t.Errorf("the next line has %d lines left out, error %v; want %d", line.LeftOut, err, want)
+					}
+				}
+			})
+		})
+	}
+}
