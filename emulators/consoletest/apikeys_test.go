@@ -14,6 +14,7 @@ import (
 
 // rememberCopies keeps what the page copies to the clipboard, after the browser has accepted it.
 const rememberCopies = `(() => {
+	window.copied = undefined;
 	const write = navigator.clipboard.writeText.bind(navigator.clipboard);
 	navigator.clipboard.writeText = async text => { await write(text); window.copied = text; };
 	return true;

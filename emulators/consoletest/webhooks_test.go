@@ -14,8 +14,8 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// createWebhook creates a webhook for events about failures on the page of the webhooks, and opens it.
-func createWebhook(t *testing.T, p *consoletest.Page, url string) {
+// createWebhook creates a webhook for events about failures on the page of the webhooks, opens it and returns its secret.
+func createWebhook(t *testing.T, p *consoletest.Page, url string) string {
 	t.Helper()
 	p.Click("button", "Create a webhook")
 	form := p.Within("dialog", "Create a webhook")
@@ -32,22 +32,84 @@ func createWebhook(t *testing.T, p *consoletest.Page, url string) {
 	form.Click("checkbox", "Agent failed")
 	p.Review("webhook-create")
 	form.Click("button", "Create the webhook")
-	created := p.Within("dialog", "Save the signing secret now")
-	if done := created.WaitFor("button", "Done"); !done.Disabled || done.Description == "" {
-		t.Errorf("button Done = %+v, want it disabled with a reason until the secret is saved", done)
-	}
-	created.WaitNoText("whsec_")
-	created.Click("button", "Show the secret")
-	created.WaitText("whsec_")
-	consoletest.Eval[bool](p, rememberCopies)
-	created.Click("button", "Copy the secret")
-	p.WaitTrue("window.copied?.startsWith('whsec_')")
-	created.Click("checkbox", "I have saved the secret")
-	created.Click("button", "Done")
-	p.WaitNoText("whsec_")
+	secret := saveSecret(t, p)
 	p.Containing("row", url).WaitText("Agent failed")
 	p.Review("webhooks")
 	p.Click("link", url)
+	return secret
+}
+
+// saveSecret looks at the signing secret in its dialog, closes the dialog and returns the secret, as copied from there.
+func saveSecret(t *testing.T, p *consoletest.Page) string {
+	t.Helper()
+	dialog := p.Within("dialog", "Save the signing secret now")
+	if done := dialog.WaitFor("button", "Done"); !done.Disabled || done.Description == "" {
+		t.Errorf("button Done = %+v, want it disabled with a reason until the secret is saved", done)
+	}
+	dialog.WaitNoText("whsec_")
+	dialog.Click("button", "Show the secret")
+	dialog.WaitText("whsec_")
+	consoletest.Eval[bool](p, rememberCopies)
+	dialog.Click("button", "Copy the secret")
+	p.WaitTrue("window.copied?.startsWith('whsec_')")
+	secret := consoletest.Eval[string](p, "window.copied")
+	if !strings.Contains(dialog.Text(), secret) {
+		t.Error("the copied secret is not the one that is shown")
+	}
+	p.Review("webhook-secret")
+	dialog.Click("checkbox", "I have saved the secret")
+	dialog.Click("button", "Done")
+	p.WaitNoText("whsec_")
+	return secret
+}
+
+// loseRotation makes the page lose the next answer to a rotation, after the service has rotated the secret.
+const loseRotation = `(() => {
+	const fetch = window.fetch;
+	window.fetch = async (url, init) => {
+		const answer = await fetch(url, init);
+		if (!String(url).endsWith("/rotate-secret")) {
+			return answer;
+		}
+		window.fetch = fetch;
+		throw new TypeError("the connection was reset");
+	};
+	return true;
+})()`
+
+// TestWebhooks_RotateShowsTheNewSecretOnce rotates the secret of a webhook. The answer to the first attempt is lost, so
+// the console has to rotate again. Then the page has the secret nowhere, also for a person who returns to it.
+func TestWebhooks_RotateShowsTheNewSecretOnce(t *testing.T) {
+	t.Parallel()
+	p := suite.Admin(t, plan.Starter).Page(t)
+	p.Open("/console#/webhooks")
+	url := "https://hooks.example.com/agents"
+	secret := createWebhook(t, p, url)
+
+	p.Click("button", "Rotate the secret")
+	dialog := p.Within("dialog", "Rotate the signing secret?")
+	dialog.WaitText("For 24 hours, deliveries are signed with the former secret, too")
+	p.Review("webhook-rotate")
+	consoletest.Eval[bool](p, loseRotation)
+	dialog.Click("button", "Rotate the secret")
+	dialog.WaitText("It is not known whether the change was made.")
+	dialog.Click("button", "Try again")
+	dialog.WaitText("The new secret is lost")
+	dialog.Click("button", "Rotate the secret")
+	if rotated := saveSecret(t, p); rotated == secret {
+		t.Error("the rotated secret is the former one")
+	}
+
+	if strings.Contains(consoletest.Eval[string](p, storage), "whsec_") {
+		t.Error("the page stores a secret")
+	}
+	p.Click("link", "All webhooks")
+	p.Click("link", url)
+	p.Click("button", "Rotate the secret")
+	dialog.WaitFor("button", "Rotate the secret")
+	if n := len(p.All("button", "Show the secret")); n > 0 || strings.Contains(p.Text(), "whsec_") {
+		t.Error("the page shows the secret again")
+	}
 }
 
 // TestWebhooks_LiveFromCreationToDeletion creates a webhook, sends a test event that the receiver refuses and repeats

@@ -200,6 +200,11 @@ func (t *tool) rotateWebhookSecret() *cobra.Command {
 					return fmt.Errorf("the new secret could not be printed, and is not shown again. Run the command "+
 						"again: %w", err)
 				}
+				if t.output.kind == formatName {
+					t.note("The new secret was not printed, because -o name prints the id only. It is not shown " +
+						"again: run the command without -o name.")
+					return nil
+				}
 				t.note("Give the secret to the receiver now; it is not shown again. Until %s, deliveries are signed "+
 					"with the former secret, too.", t.moment(w.FormerSecretsUntil))
 				return nil
@@ -208,8 +213,9 @@ func (t *tool) rotateWebhookSecret() *cobra.Command {
 				"better: the receiver's secret stays valid for a day")
 		})
 	c.Long = "Give a webhook a new signing secret. Standard output gets the secret and nothing else, so that it can " +
-		"be piped to where it is needed. For 24 hours deliveries are signed with the former secret, too, so the " +
-		"receiver verifies them before and after it takes the new one."
+		"be piped to where it is needed. The secret is shown only this once. For 24 hours deliveries are signed with " +
+		"the former secret, too, so the receiver verifies them before and after it takes the new one. If the command " +
+		"runs more often, up to four former secrets sign."
 	c.Example = "  agentctl webhooks rotate-secret 0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90 | gh secret set WEBHOOK_SECRET"
 	return c
 }

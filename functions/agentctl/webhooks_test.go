@@ -99,6 +99,23 @@ func TestWebhooks_CreateAfterALostAnswer(t *testing.T) {
 	}
 }
 
+// TestWebhooks_RotateAfterALostAnswer loses the first answer, so that the repeat has no secret.
+func TestWebhooks_RotateAfterALostAnswer(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	created := strings.TrimSpace(a.admin().run(t, "webhooks", "create", receiver).ok(t).Stdout)
+	id := strings.TrimSpace(a.admin().run(t, "webhooks", "list", "-o", "name").ok(t).Stdout)
+	c, lost := a.losingAnAnswer(t)
+	got := strings.TrimSpace(c.run(t, "webhooks", "rotate-secret", id).ok(t).Stdout)
+	if !strings.HasPrefix(got, "whsec_") || got == created || !lost.Load() {
+		t.Errorf("%d characters are printed after a lost answer (%t), want a new secret", len(got), lost.Load())
+	}
+	named := a.admin().run(t, "webhooks", "rotate-secret", id, "-o", "name").ok(t)
+	if named.Stdout != id+"\n" || !strings.Contains(named.Stderr, "secret was not printed") {
+		t.Errorf("-o name prints %q and says %q, want the id, and that the secret is missing", named.Stdout, named.Stderr)
+	}
+}
+
 func TestWebhooks_ShowHowDeliveriesEnded(t *testing.T) {
 	t.Parallel()
 	const delivery = `{"id": "d-1", "webhook_id": "w-1", "event_id": "evt_1", "event_type": "agent.error",

@@ -1224,7 +1224,7 @@ type RotatedWebhook struct {
 	// FailingSince The first failure since the last success; null if the latest attempt succeeded.
 	FailingSince *time.Time `json:"failing_since"`
 
-	// FormerSecretsUntil Until then, deliveries are signed with the former secret, too.
+	// FormerSecretsUntil Until then, deliveries are signed with the former secret, too; after several rotations, with up to four former ones.
 	FormerSecretsUntil time.Time `json:"former_secrets_until"`
 	ID                 string    `json:"id"`
 

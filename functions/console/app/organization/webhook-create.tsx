@@ -3,12 +3,11 @@ import { useState } from "preact/hooks";
 import { call } from "../api/client";
 import { useSubmit } from "../api/submit";
 import { Button } from "../ui/button";
-import { SecretValue } from "../ui/copy";
 import { Dialog } from "../ui/dialog";
-import { Failure, Notice } from "../ui/feedback";
-import { Checkbox } from "../ui/field";
+import { Failure } from "../ui/feedback";
 import { webhooksPath } from "./paths";
 import { type WebhookDraft, WebhookForm } from "./webhook-form";
+import { ShownSecret } from "./webhook-secret";
 
 const none: WebhookDraft = { url: "", description: "", types: [] };
 
@@ -34,44 +33,6 @@ export function CreateWebhook({ onChange, onClose }: { onChange: () => void; onC
     <LostSecret created={created} onChange={onChange} onAgain={() => setCreated(undefined)} onClose={onClose} />
   ) : (
     <ShownSecret secret={created.secret} onClose={onClose} />
-  );
-}
-
-const leave = "The secret cannot be shown again. Close without saving it?";
-
-function ShownSecret({ secret, onClose }: { secret: string; onClose: () => void }) {
-  const [saved, setSaved] = useState(false);
-  return (
-    <Dialog
-      title="Save the signing secret now"
-      onClose={() => {
-        if (saved || confirm(leave)) {
-          onClose();
-        }
-      }}
-      foot={
-        <Button
-          kind="primary"
-          unavailable={saved ? undefined : "Confirm first that you saved the secret."}
-          onClick={onClose}
-        >
-          Done
-        </Button>
-      }
-    >
-      <Notice tone="warn" live>
-        This is the only time that the secret is shown.
-      </Notice>
-      <SecretValue value={secret} what="secret" />
-      <p class="small quiet">
-        Give it to the receiver, which checks with it that a request comes from this service. The libraries of{" "}
-        <a href="https://www.standardwebhooks.com" target="_blank" rel="noreferrer">
-          Standard Webhooks
-        </a>{" "}
-        take it as it is.
-      </p>
-      <Checkbox label="I have saved the secret" checked={saved} onChange={setSaved} />
-    </Dialog>
   );
 }
 

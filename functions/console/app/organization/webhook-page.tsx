@@ -14,6 +14,7 @@ import { Time } from "../ui/time";
 import { webhookPath } from "./paths";
 import { useDeliveries, WebhookDeliveries } from "./webhook-deliveries";
 import { type WebhookDraft, WebhookForm } from "./webhook-form";
+import { RotateSecret } from "./webhook-rotate";
 import { stateOf, typesText } from "./webhook-text";
 
 const every = 10_000;
@@ -41,7 +42,7 @@ export function WebhookPage({ id }: { id: string }) {
   );
 }
 
-type Asking = "edit" | "delete";
+type Asking = "edit" | "rotate" | "delete";
 
 function Details({ hook }: { hook: Webhook }) {
   const [asking, setAsking] = useState<Asking>();
@@ -83,6 +84,9 @@ function Details({ hook }: { hook: Webhook }) {
           >
             {enabled ? "Disable" : "Enable"}
           </Button>
+          <Button icon="refresh" onClick={() => setAsking("rotate")}>
+            Rotate the secret
+          </Button>
           <Button icon="trash" kind="danger" onClick={() => setAsking("delete")}>
             Delete
           </Button>
@@ -92,6 +96,7 @@ function Details({ hook }: { hook: Webhook }) {
       <Facts hook={hook} />
       <WebhookDeliveries hook={hook} pages={deliveries} />
       {asking === "edit" ? <EditWebhook hook={hook} onClose={close} /> : null}
+      {asking === "rotate" ? <RotateSecret hook={hook} onClose={close} /> : null}
       {asking === "delete" ? <DeleteWebhook hook={hook} onClose={close} /> : null}
     </>
   );

@@ -918,7 +918,10 @@ export interface RotatedWebhook {
    * replay.
    */
   secret: string | null;
-  /** Until then, deliveries are signed with the former secret, too. */
+  /**
+   * Until then, deliveries are signed with the former secret, too; after several rotations, with up to four former
+   * ones.
+   */
   former_secrets_until: string;
 }
 
