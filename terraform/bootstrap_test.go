@@ -184,15 +184,24 @@ func grantsOf(calls string) map[string][]string {
 	return found
 }
 
-// TestBootstrap_ReportsPoliciesOfTheOrganization holds that the operator hears of a policy before an apply fails on it.
-func TestBootstrap_ReportsPoliciesOfTheOrganization(t *testing.T) {
+// TestBootstrap_ReadsWhatThereIs holds that the operator hears of a policy before an apply fails on it, and that a new
+// working copy takes the settings of the last deployment.
+func TestBootstrap_ReadsWhatThereIs(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, 100)
 	p.answer(t, "policy-iam.allowedPolicyMemberDomains", "[{'values': {'allowedValues': ['C0123abc']}}]\n")
-	_, out := p.succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
-	if !strings.Contains(out, "LOOK at iam.allowedPolicyMemberDomains: [{'values': {'allowedValues': ['C0123abc']}}]") ||
-		strings.Count(out, "LOOK at") != 1 {
+	stored := filepath.Join(p.state, "objects/project-1-test-terraform/settings/terraform.tfvars")
+	p.write(t, stored, "cells_project = \"cells-1\"\n", 0o600)
+	calls, out := p.succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
+	const policy = "LOOK at iam.allowedPolicyMemberDomains: [{'values': {'allowedValues': ['C0123abc']}}]"
+	if !strings.Contains(out, policy) || strings.Count(out, "LOOK at") != 1 {
 		t.Errorf("does not report the one policy:\n%s", out)
+	}
+	if got := read(t, filepath.Join(p.root, "terraform/terraform.tfvars")); got != read(t, stored) {
+		t.Errorf("writes other settings than those of the last deployment:\n%s", got)
+	}
+	if !strings.Contains(calls, "--project=cells-1") {
+		t.Errorf("does not prepare the project of the cells that the settings name:\n%s", calls)
 	}
 }
 

@@ -41,7 +41,9 @@ type build struct {
 func builds(t *testing.T) map[string]build {
 	t.Helper()
 	all := map[string]build{}
-	for _, name := range []string{"cloudbuild.yaml", "terraform/build/deploy.yaml", "terraform/build/smoke.yaml", "terraform/build/serve.yaml"} {
+	for _, name := range []string{
+		"cloudbuild.yaml", "terraform/build/deploy.yaml", "terraform/build/smoke.yaml", "terraform/build/serve.yaml",
+	} {
 		var b build
 		if err := yaml.UnmarshalStrict([]byte(withoutUnknown(t, read(t, filepath.Join("..", name)))), &b); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -153,7 +155,8 @@ func TestDeployer_RunsNoProjectCode(t *testing.T) {
 		"rm tail sed check destroyed allowed case esac join value unproven direct xargs gc releases answer")
 	for name, text := range map[string]string{
 		"step images": all["terraform/build/deploy.yaml"].script(t, "images", "/workspace", nil),
-		"apply.sh":    read(t, "apply.sh"), "apply-cells.sh": read(t, "apply-cells.sh"), "serve.sh": read(t, "serve.sh"),
+		"apply.sh":    read(t, "apply.sh"), "apply-cells.sh": read(t, "apply-cells.sh"),
+		"serve.sh": read(t, "serve.sh"),
 	} {
 		for _, m := range commands.FindAllStringSubmatch(regexp.MustCompile(`(?m)^\s*#.*$`).ReplaceAllString(text, ""), -1) {
 			if !slices.Contains(allowed, m[1]) {
@@ -183,7 +186,8 @@ func TestSmokeBuild_RunsWithoutDownloads(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-ceuo", "pipefail", b.script(t, "smoke", dir, nil))
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=", "SMOKE_API_KEY=none", "ADDRESS=", "RELEASE=20260102-030405", "URL="+server.URL)
+	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=", "SMOKE_API_KEY=none", "ADDRESS=",
+		"RELEASE=20260102-030405", "URL="+server.URL)
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "Only health was tested") {
 		t.Errorf("error = %v, want a test of health only\n%s", err, out)
@@ -327,7 +331,7 @@ func TestLocks_PinWhatTheRepositoryNames(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"build/images.lock", ".terraform.lock.hcl"} {
 		if _, err := os.Stat(name); err != nil {
-			t.Skipf("terraform/%s is missing: run terraform/lock.sh where the internet is, and commit what it writes", name)
+			t.Skipf("terraform/%s is missing: run terraform/lock.sh where the internet is, and commit it", name)
 		}
 	}
 	pinned := read(t, "build/images.lock")

@@ -435,7 +435,8 @@ func TestIndexes_OutliveTheirLastQueryByARelease(t *testing.T) {
 	}
 	for name := range strings.Lines(read(t, file)) {
 		if _, is := declared[strings.TrimSpace(name)]; !is {
-			t.Errorf("the index %q of the last release is gone: move it to retired in infra/firestore/indexes.json", name)
+			t.Errorf("the index %q of the last release is gone: move it to retired in infra/firestore/indexes.json",
+				name)
 		}
 	}
 }

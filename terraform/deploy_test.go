@@ -155,7 +155,8 @@ func TestDeploy_StopsAtTheFirstFailure(t *testing.T) {
 			says: []string{"no image of the registry test"},
 		},
 		"former image": {
-			args: append([]string{"--image=" + imageOfBuild}, args...), want: []string{second, third, fourth}, succeeds: true,
+			args: append([]string{"--image=" + imageOfBuild}, args...), want: []string{second, third, fourth},
+			succeeds: true,
 		},
 		"certificate that is not issued": {
 			prepare: func(t *testing.T, p project) { p.answer(t, "certificate", "PROVISIONING\n") },
@@ -195,7 +196,8 @@ func TestDeploy_StopsAtTheFirstFailure(t *testing.T) {
 			prepare: func(t *testing.T, p project) {
 				p.setQuota(t, quota{service: "compute.googleapis.com", metric: "NETWORKS", scope: "project"}, 0, 0)
 			},
-			args: append([]string{"--skip-quotas"}, args...), want: []string{first, second, third, fourth}, succeeds: true,
+			args: append([]string{"--skip-quotas"}, args...), want: []string{first, second, third, fourth},
+			succeeds: true,
 		},
 		"no settings": {
 			prepare: func(t *testing.T, p project) { removeFile(t, p, tfvars) },

@@ -32,7 +32,7 @@ func (p project) otherCopy(t *testing.T) project {
 	return other
 }
 
-// TestDeploy_KeepsSettingsForOtherCopies deploys from three working copies: one without settings takes those of the
+// TestDeploy_KeepsSettingsForOtherCopies deploys from two working copies: one without settings takes those of the
 // last deployment, and a difference is shown before it is used.
 func TestDeploy_KeepsSettingsForOtherCopies(t *testing.T) {
 	t.Parallel()
@@ -40,7 +40,6 @@ func TestDeploy_KeepsSettingsForOtherCopies(t *testing.T) {
 	first := newDeployment(t)
 	first.succeed(t.Context(), t, "deploy.sh", args...)
 	settings := filepath.Join(first.root, "terraform/terraform.tfvars")
-	deployed := read(t, settings)
 
 	second := first.otherCopy(t)
 	second.succeed(t.Context(), t, "deploy.sh", args...)
@@ -50,21 +49,15 @@ func TestDeploy_KeepsSettingsForOtherCopies(t *testing.T) {
 			t.Errorf("the second copy has another %s: %s", name, got)
 		}
 	}
-	third := first.otherCopy(t)
-	third.succeed(t.Context(), t, "bootstrap.sh", args[1:]...)
-	if got := read(t, filepath.Join(third.root, "terraform/terraform.tfvars")); got != deployed {
-		t.Errorf("bootstrap.sh writes other settings than those of the last deployment:\n%s", got)
-	}
 
-	changed := deployed + "domain = \"api.example.com\"\n"
+	changed := read(t, settings) + "domain = \"api.example.com\"\n"
 	first.write(t, settings, changed, 0o600)
 	number := refusedSettings(t, first, `+domain = "api.example.com"`, args)
-	if calls, _, err := first.run(t.Context(), t, "deploy.sh", append([]string{"--settings=1"}, args...)...); err == nil ||
-		len(submissions(t, calls)) > 0 {
+	other := append([]string{"--settings=1"}, args...)
+	if calls, _, err := first.run(t.Context(), t, "deploy.sh", other...); err == nil || len(submissions(t, calls)) > 0 {
 		t.Errorf("the number of another difference is accepted")
 	}
 	first.succeed(t.Context(), t, "deploy.sh", append([]string{"--settings=" + number}, args...)...)
-	first.succeed(t.Context(), t, "deploy.sh", args...)
 	refusedSettings(t, second, `-domain = "api.example.com"`, args)
 }
 
@@ -219,7 +212,8 @@ func TestApply_DestroysOnlyWhatWasNamed(t *testing.T) {
 					t.Errorf("names %s: %t, want %t\n%s", address, !want, want, out)
 				}
 			}
-			if applied := strings.Contains(read(t, filepath.Join(p.state, "terraform")), "apply"); applied == (err != nil) {
+			applied := strings.Contains(read(t, filepath.Join(p.state, "terraform")), "apply")
+			if applied == (err != nil) {
 				t.Errorf("applies: %t", applied)
 			}
 		})
@@ -274,7 +268,8 @@ func TestApply_ReadsPlansOfTerraform(t *testing.T) {
 	apply("", `These cells are new: "b1".`)
 	module("2", `{ "a1" = {}, "b1" = { closed = true } }`, "kept")
 	apply("")
-	if got := read(t, filepath.Join(workspace, "release/revisions")); !strings.Contains(got, "test-routes-20260102-030405-1") {
+	got := read(t, filepath.Join(workspace, "release/revisions"))
+	if !strings.Contains(got, "test-routes-20260102-030405-1") {
 		t.Errorf("the revisions are of %s", got)
 	}
 }
@@ -350,8 +345,9 @@ case "$*" in apply*/a1.yaml) [ ! -e "$GCLOUD_STATE/dies" ] || kill -9 $PPID ;; e
 `, 0o755)
 	deploy := func(objects ...string) (out string, err error) {
 		t.Helper()
+		clusters := map[string]any{"a1": map[string]string{"name": "a1", "region": "r"}}
 		b, err := json.Marshal(map[string]any{
-			"clusters":     map[string]any{"value": map[string]any{"a1": map[string]string{"name": "a1", "region": "r"}}},
+			"clusters":     map[string]any{"value": clusters},
 			"cell_objects": map[string]any{"value": map[string]string{"a1": strings.Join(objects, "\n---\n")}},
 		})
 		if err != nil {
@@ -382,7 +378,9 @@ case "$*" in apply*/a1.yaml) [ ! -e "$GCLOUD_STATE/dies" ] || kill -9 $PPID ;; e
 		if out, err := deploy(next...); (err != nil) != dies {
 			t.Fatalf("next release: error = %v, want one: %t\n%s", err, dies, out)
 		}
-		checkObjects(t, c.Kubeconfig, map[string]bool{"clusterroles kept": true, "clusterroles left": true, "roles left": true})
+		checkObjects(t, c.Kubeconfig, map[string]bool{
+			"clusterroles kept": true, "clusterroles left": true, "roles left": true,
+		})
 		if dies {
 			removeFile(t, project{root: p.state}, "dies")
 		}

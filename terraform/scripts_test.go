@@ -103,7 +103,8 @@ func (p project) run(ctx context.Context, t *testing.T, script string, args ...s
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(p.root, "terraform", script), args...)
-	cmd.Env = append(os.Environ(), "PATH="+p.bin+":"+os.Getenv("PATH"), "GCLOUD_STATE="+p.state, "TF_CLI_CONFIG_FILE=/dev/null",
+	cmd.Env = append(os.Environ(), "PATH="+p.bin+":"+os.Getenv("PATH"), "GCLOUD_STATE="+p.state,
+		"TF_CLI_CONFIG_FILE=/dev/null",
 		"BASH_ENV="+filepath.Join(p.bin, "gcloud.bash"))
 	b, err := cmd.CombinedOutput()
 	recorded, readErr := os.ReadFile(filepath.Join(p.state, "calls"))

@@ -22,7 +22,10 @@ func (b build) scriptOf(root, workspace string) string {
 		arg = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "`", "\\`", "$$", `\$`).Replace(arg)
 		return `"` + strings.ReplaceAll(arg, "/workspace", workspace) + `"`
 	}
-	lines := []string{"#!/usr/bin/env bash", "set -euo pipefail", "mkdir -p " + workspace, "cd " + root, "export PROJECT_ID=project-1"}
+	lines := []string{
+		"#!/usr/bin/env bash", "set -euo pipefail", "mkdir -p " + workspace, "cd " + root,
+		"export PROJECT_ID=project-1",
+	}
 	for name, value := range b.Substitutions {
 		lines = append(lines, name+"=${"+name+":-"+value+"}")
 	}
@@ -75,8 +78,11 @@ func releases(t *testing.T) (p project, kubeconfig string) {
 	} {
 		p.write(t, filepath.Join(p.bin, name), "#!/bin/sh\n"+script+"\n", 0o755)
 	}
-	p.write(t, filepath.Join(p.root, "terraform/lock.sh"), "#!/bin/sh\ncd \"${0%/*}\"\nprintf '_GO=1\\n_TERRAFORM=2\\n_CLOUD_SDK=3\\n' "+
-		">build/images.lock; : >.terraform.lock.hcl\n", 0o755)
+	p.write(t, filepath.Join(p.root, "terraform/lock.sh"), `#!/bin/sh -e
+cd "${0%/*}"
+printf '_GO=1\n_TERRAFORM=2\n_CLOUD_SDK=3\n' >build/images.lock
+: >.terraform.lock.hcl
+`, 0o755)
 	return p, c.Kubeconfig
 }
 
@@ -92,7 +98,8 @@ func TestReleases_GoForwardAndBack(t *testing.T) {
 	}
 	checkTraffic := func(release string) {
 		t.Helper()
-		if got := strings.TrimSpace(read(t, filepath.Join(p.state, "traffic-test-routes"))); got != "test-routes-"+release {
+		got := strings.TrimSpace(read(t, filepath.Join(p.state, "traffic-test-routes")))
+		if got != "test-routes-"+release {
 			t.Errorf("%s serves, want %s", got, release)
 		}
 	}
@@ -135,7 +142,8 @@ func TestReleases_GoForwardAndBack(t *testing.T) {
 	var state struct {
 		Outputs map[string]struct{ Value json.RawMessage }
 	}
-	if err := json.Unmarshal([]byte(read(t, filepath.Join(p.root, "terraform/terraform.tfstate"))), &state); err != nil {
+	stateFile := filepath.Join(p.root, "terraform/terraform.tfstate")
+	if err := json.Unmarshal([]byte(read(t, stateFile)), &state); err != nil {
 		t.Fatal(err)
 	}
 	if got := string(state.Outputs["traffic"].Value); !strings.Contains(got, "test-routes-20260101-000000-1") {
@@ -152,12 +160,13 @@ func TestReleases_GoForwardAndBack(t *testing.T) {
 	if err == nil || allow == nil || allow[1] != "terraform_data.left" {
 		t.Fatalf("the former release destroys what was not named (%v): %q", err, allow)
 	}
-	if _, err := run("deploy.sh", append([]string{"--image=" + imageOfBuild, "--allow=" + allow[1]}, args...)...); err != nil {
+	whole := append([]string{"--image=" + imageOfBuild, "--allow=" + allow[1]}, args...)
+	if _, err := run("deploy.sh", whole...); err != nil {
 		t.Fatal(err)
 	}
 	checkTraffic("20260101-000003-1")
 	checkObjects(t, kubeconfig, map[string]bool{"clusterroles left": false})
-	if strings.Contains(read(t, filepath.Join(p.root, "terraform/terraform.tfstate")), `"left"`) {
+	if strings.Contains(read(t, stateFile), `"left"`) {
 		t.Error("the state has a resource of the next release")
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// createWebhook creates a webhook for events about failures on the page of the webhooks, opens it and returns its secret.
+// createWebhook creates a webhook for events about failures on the page of the webhooks, and opens it. It returns the
+// webhook's secret.
 func createWebhook(t *testing.T, p *consoletest.Page, url string) string {
 	t.Helper()
 	p.Click("button", "Create a webhook")

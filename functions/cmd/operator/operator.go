@@ -107,7 +107,8 @@ func commands() []command {
 			summary: "end a suspension: the agents that it paused are resumed",
 		},
 		{
-			name: "agents", usage: "-cell CELL", summary: "list the agents of a cell, of all organizations", run: agentsOfCell,
+			name: "agents", usage: "-cell CELL", summary: "list the agents of a cell, of all organizations",
+			run: agentsOfCell,
 		},
 		{name: "nudge", usage: "-agent AGENT", summary: "make a worker reconcile an agent", run: nudge},
 		{
