@@ -68,17 +68,21 @@ remember() {
 		kubectl apply --server-side --force-conflicts --field-manager=deployment -f -
 }
 
-# replace applies the objects of this release and deletes what only former ones have, such as a policy that refuses what this release
-# writes. The list in the cell has both until that is done, so that a deployment that ends half-way forgets none. Namespaces stay: they may
-# have what nothing can restore.
-replace() {
+# look lists what the cell may have and what this release has. The list in the cell has both until the rest is deleted, so that a
+# deployment that ends half-way forgets none.
+look() {
 	kubectl get configmap deployed-objects --namespace=agent-gateway --ignore-not-found --output='jsonpath={.data.objects}' >"$work/former" &&
 		identities "$1" >"$work/present" || return
-	if [ -s "$work/former" ]; then
+	[ ! -s "$work/former" ] || {
 		sort -u "$work/former" "$work/present" >"$work/both"
 		remember "$work/both" || return
-	fi
-	kubectl apply --server-side --force-conflicts --field-manager=deployment -f "$1" || return
+	}
+	touch "$work/looked"
+}
+
+# tidy deletes what only former releases have, such as a policy that refuses what this release writes. Namespaces stay: they may have what
+# nothing can restore.
+tidy() {
 	sort -u "$work/former" | comm -23 - "$work/present" >"$work/left"
 	while read -r kind name namespace; do
 		if [ "${kind%%.*}" = Namespace ]; then
@@ -95,8 +99,10 @@ while read -r -u 3 cell cluster region place; do
 	connect
 	python3 -c 'import json, sys
 print(json.load(open(sys.argv[1]))["cell_objects"]["value"][sys.argv[2]])' "$outputs" "$cell" >"$work/$cell.yaml"
+	rm -f "$work/looked"
 	for ((attempt = 1; ; attempt++)); do
-		replace "$work/$cell.yaml" && break
+		{ [ -e "$work/looked" ] || look "$work/$cell.yaml"; } &&
+			kubectl apply --server-side --force-conflicts --field-manager=deployment -f "$work/$cell.yaml" && tidy && break
 		[ "$attempt" -lt "$attempts" ] || { echo "cell $cell refused its objects; see the errors above" >&2; exit 1; }
 		sleep 20
 	done
