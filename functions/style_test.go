@@ -91,3 +91,19 @@ func TestStyle_PlainEnglish(t *testing.T) {
 		t.Error("no file was checked")
 	}
 }
+
+// TestStyle_FilesAreSources refuses what no one can read in a review, such as a program that go build left in a commit.
+func TestStyle_FilesAreSources(t *testing.T) {
+	t.Parallel()
+	const most = 1 << 20
+	out, err := exec.CommandContext(t.Context(), "git", "ls-files", "..").Output()
+	if err != nil {
+		t.Skip("the files are listed by git, which does not answer here")
+	}
+	for name := range strings.SplitSeq(strings.TrimSpace(string(out)), "\n") {
+		if info, err := os.Stat(name); err == nil && info.Size() > most {
+			t.Errorf("%s has %d bytes: keep files that are not written by hand below %d, or out of Git",
+				strings.TrimPrefix(name, "../"), info.Size(), most)
+		}
+	}
+}
