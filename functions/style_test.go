@@ -92,7 +92,8 @@ func TestStyle_PlainEnglish(t *testing.T) {
 	}
 }
 
-// TestStyle_FilesAreSources refuses what no one can read in a review, such as a program that go build left in a commit.
+// TestStyle_FilesAreSources refuses what no one can read in a review, such as a program that go build left in a
+// commit.
 func TestStyle_FilesAreSources(t *testing.T) {
 	t.Parallel()
 	const most = 1 << 20
