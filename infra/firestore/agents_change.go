@@ -182,9 +182,6 @@ func (s *Agents) saveChange(ctx context.Context, ch *change, state changeState, 
 	if err != nil {
 		return agent.Agent{}, err
 	}
-	if err := ch.admitFree(ctx, state.org.Organization, org.Organization); err != nil {
-		return agent.Agent{}, err
-	}
 	read, err := updateTimeOf(before.Version)
 	if err != nil {
 		return agent.Agent{}, err

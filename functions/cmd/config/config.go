@@ -44,8 +44,8 @@ type Common struct {
 	// Maintenance refuses every call that needs an outside system with 503, so that no function writes a record. The
 	// operator sets it while the database is replaced.
 	Maintenance bool `env:"MAINTENANCE"`
-	// MaxFreeAgents is how many organizations on free plans may hold an agent, of all organizations. Creations and
-	// restarts above are refused. 0 sets no limit.
+	// MaxFreeAgents is how many organizations on free plans may hold an agent, of all organizations. Creations
+	// above are refused. 0 sets no limit.
 	MaxFreeAgents uint32 `env:"MAX_FREE_AGENTS, default=0"`
 	// Debug enables debug logging.
 	Debug bool `env:"LOG_DEBUG"`
