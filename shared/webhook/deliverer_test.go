@@ -453,7 +453,7 @@ func TestDeliver_WritesNothingWithoutItsLease(t *testing.T) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		r := w.records[hookID]
-		r.LeaseHolder = "another run"
+		r.LeaseHolder, r.Version = "another run", "another run's"
 		w.records[hookID] = r
 		return webhook.Result{HTTPStatus: 200}
 	}

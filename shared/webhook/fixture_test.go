@@ -231,12 +231,15 @@ func (w *world) Load(_ context.Context, id string) (webhook.Webhook, error) {
 	return found, nil
 }
 
-// Update implements webhook.WorkerStore.
-func (w *world) Update(_ context.Context, old webhook.Webhook, done webhook.Done,
+// Update implements webhook.WorkerStore. It reads the record again only if the one of the caller is not the newest.
+func (w *world) Update(ctx context.Context, found webhook.Webhook, done webhook.Done,
 	change func(*webhook.Webhook) error,
 ) (webhook.Webhook, error) {
+	if err := ctx.Err(); err != nil {
+		return webhook.Webhook{}, err
+	}
 	if w.beforeUpdate != nil {
-		if err := w.beforeUpdate(old, done); err != nil {
+		if err := w.beforeUpdate(found, done); err != nil {
 			return webhook.Webhook{}, err
 		}
 	}
@@ -244,13 +247,13 @@ func (w *world) Update(_ context.Context, old webhook.Webhook, done webhook.Done
 		w.t.Errorf("a commit of %d deliveries, want at most %d", len(done.Deliveries), webhook.MaxDone)
 	}
 	for {
-		found, ok := w.get(old.ID)
-		if !ok {
-			return found, webhook.NotFound()
+		changed := found
+		if err := change(&changed); err != nil || w.save(found.Version, &changed, done) {
+			return changed, err
 		}
-		read := found.Version
-		if err := change(&found); err != nil || w.save(read, &found, done) {
-			return found, err
+		var ok bool
+		if found, ok = w.get(found.ID); !ok {
+			return found, webhook.NotFound()
 		}
 	}
 }
