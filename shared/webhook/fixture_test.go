@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,6 +28,7 @@ type world struct {
 	events     []event.Event
 	written    []event.Draft
 	nudged     []string
+	waits      int
 	// received are the messages that a receiver took, and attempted all that it got.
 	received, attempted []string
 	// answer decides what the receiver does; nil accepts everything.
@@ -57,17 +59,26 @@ func (w *world) deliverer() *webhook.Deliverer {
 	return &webhook.Deliverer{
 		Store: w, Events: w, Sender: w, Secrets: secretsOf(w.t, "k"), Nudger: w, Now: w.clock,
 		Random: func() float64 { return 0.5 },
-		Wait:   func(_ context.Context, long time.Duration) error { w.wait(long); return nil },
+		Wait: func(_ context.Context, long time.Duration) error {
+			if w.waits++; w.waits > 1000 {
+				return errors.New("the run never ends")
+			}
+			w.wait(long)
+			return nil
+		},
 	}
 }
 
 // deliver runs the webhook as a nudge does, and as often as it nudges itself.
 func (w *world) deliver() {
 	w.t.Helper()
-	w.nudge()
-	for w.takeNudge() {
+	for range 1000 {
 		w.nudge()
+		if !w.takeNudge() {
+			return
+		}
 	}
+	w.t.Fatal("the webhook nudges itself again and again")
 }
 
 func (w *world) nudge() {

@@ -38,6 +38,7 @@ type schedule struct {
 	parked    []*step
 	processes []*process
 	live      int
+	granted   int
 	// keep makes trace list what happens.
 	keep  bool
 	trace []string
@@ -120,9 +121,10 @@ func (s *schedule) run(p *process, do func() error) {
 		s.live--
 		s.note("%s ends: %v", p.name, err)
 		if err != nil && p.clean {
-			s.violate("%s failed without a fault: %v", p.name, err)
+			s.violate("fault: %s failed without one: %v", p.name, err)
 		}
 	}()
+	synctest.Wait()
 }
 
 // stop ends all processes.
@@ -182,6 +184,9 @@ func (s *schedule) grantOne() bool {
 		}
 	}
 	s.note("%s: %s %s", st.process.name, st.name, v)
+	if s.granted++; s.granted > 50_000 {
+		s.violate("rest: the processes go on after %d steps", s.granted)
+	}
 	s.steps.Unlock()
 	st.verdict <- v
 	synctest.Wait()

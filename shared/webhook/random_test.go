@@ -416,9 +416,12 @@ func TestDeliver_KeepsItsPromisesUnderEverySchedule(t *testing.T) {
 		})
 		return
 	}
-	n := testtier.Count(t, 500, 1_500, 20_000)
-	if *schedules > 0 {
+	n := testtier.Count(t, 500, 1_500, 10_000)
+	switch {
+	case *schedules > 0:
 		n = *schedules
+	case testtier.RaceDetector:
+		n = 100
 	}
 	for promise, all := range survey(t, n) {
 		t.Errorf("%d of %d schedules violate %q; replay one with -webhook.seed: %s", len(all), n, promise,
