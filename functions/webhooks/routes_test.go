@@ -239,7 +239,8 @@ func TestRedeliver_KeepsTheAttemptsOfARunInBetween(t *testing.T) {
 			Want(t, http.StatusAccepted, "")
 		deliver(t, b, id)
 	}}
-	res := call(t, b, webhooks.Redeliver(s), id, functiontest.Path("delivery_id", test)).Want(t, http.StatusAccepted, "")
+	res := call(t, b, webhooks.Redeliver(s), id, functiontest.Path("delivery_id", test)).
+		Want(t, http.StatusAccepted, "")
 	var d webhook.DeliveryView
 	if res.Decode(t, &d); d.Status != webhook.Pending || len(d.Attempts) != 2 {
 		t.Errorf("the delivery is %s with %d attempts, want pending with 2", d.Status, len(d.Attempts))
@@ -286,7 +287,8 @@ func TestRoutes_NudgeTheWebhookThatTheyChange(t *testing.T) {
 			s.Nudger = published
 			test := call(t, b, webhooks.Test(s), id).Want(t, http.StatusAccepted, "").Text("id")
 			deliver(t, b, id)
-			call(t, b, webhooks.Redeliver(s), id, functiontest.Path("delivery_id", test)).Want(t, http.StatusAccepted, "")
+			call(t, b, webhooks.Redeliver(s), id, functiontest.Path("delivery_id", test)).
+				Want(t, http.StatusAccepted, "")
 			call(t, b, webhooks.Update(s), id, functiontest.Body(map[string]any{"enabled": false})).
 				Want(t, http.StatusOK, "")
 			if want := []string{id, id, id}; !slices.Equal(published.ids, want) {

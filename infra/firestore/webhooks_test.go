@@ -351,7 +351,7 @@ func TestWebhookWorkerStore_ListsWhatIsDueAndEnabled(t *testing.T) {
 	if !slices.Equal(due, []string{ids[1], ids[0]}) {
 		t.Errorf("due are %v, want the first two of %v, longest overdue first", due, ids)
 	}
-	// The webhooks of another organization are none of its own.
+	// Webhooks of another organization are not in the list.
 	_, err = c.Webhooks().Create(agentFixture(c).Tenant(t, plan.Hobby).Ctx, newWebhook())
 	must(t, err)
 	enabled, err := worker.ListEnabled(t.Context(), org.ID)

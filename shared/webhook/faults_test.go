@@ -81,6 +81,7 @@ func TestDeliver_RecordsWhatWasTakenWhenTheNudgeEnds(t *testing.T) {
 			if err := w.deliverer().Deliver(ctx, hookID); err == nil && requested {
 				t.Error("Deliver hides that its time is over")
 			}
+			w.wait(time.Minute) // until no lease holds
 			w.deliver()
 			if len(w.received) != 1 {
 				t.Errorf("the receiver took %v, want one message", w.received)
@@ -105,8 +106,8 @@ func (s *slowLog) List(ctx context.Context, organizationID string, f event.Filte
 	return s.world.List(ctx, organizationID, f, after, limit)
 }
 
-// A run makes progress however long a list takes, and it lists no more often than it must: each list reads the events of
-// the last five minutes.
+// A run makes progress however long a list takes, and it lists no more often than it must: each list reads the events
+// of the last five minutes.
 func TestDeliver_MakesProgressIfTheLogIsSlow(t *testing.T) {
 	t.Parallel()
 	for _, takes := range []time.Duration{time.Second, 9 * time.Second, 20 * time.Second} {

@@ -15,8 +15,8 @@ import (
 	"agents.example/controlplane/shared/webhook"
 )
 
-// schedule is a world in which processes run concurrently. Each call of a process is a step. The seed chooses which step
-// is next, and how it ends, so a seed always gives the same schedule. It must run in a bubble of package synctest.
+// schedule is a world in which processes run concurrently. Each call of a process is a step. The seed chooses which
+// step is next, and how it ends, so a seed always gives the same schedule. It must run in a bubble of package synctest.
 type schedule struct {
 	*world
 	random *rand.Rand
@@ -139,7 +139,7 @@ func (s *schedule) stop() {
 // deliver starts a worker that a nudge reaches.
 func (s *schedule) deliver(id string) {
 	s.start("worker", func(ctx context.Context, p *process) error {
-		d := s.world.deliverer()
+		d := s.deliverer()
 		d.Store, d.Events, d.Sender, d.Nudger, d.Now = p, p, p, p, p.clock
 		d.Random = func() float64 { return s.random.Float64() }
 		d.Wait = func(ctx context.Context, long time.Duration) error {

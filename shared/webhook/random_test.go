@@ -278,7 +278,8 @@ func (s *schedule) check() {
 			continue
 		}
 		if len(w.Requests)+len(w.Lanes) > 0 || w.LeaseHolder != "" {
-			s.violate("rest: %s has the requests %v, the lanes %+v, the lease %q", h.id, w.Requests, w.Lanes, w.LeaseHolder)
+			s.violate("rest: %s has the requests %v, the lanes %+v, the lease %q", h.id, w.Requests, w.Lanes,
+				w.LeaseHolder)
 		}
 		for _, e := range s.events {
 			d := s.deliveries[webhook.DeliveryID(h.id, e.ID)]

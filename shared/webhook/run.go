@@ -59,8 +59,8 @@ func (r *run) receiverDown() bool {
 	return r.failures >= maxFailures || r.disable != "" || late && r.failures > 0 && !r.succeeded
 }
 
-// late reports whether the time of the run is over. It is not before the first attempt, however long the log took to read:
-// without progress, the next run would take as long.
+// late reports whether the time of the run is over. It is not before the first attempt, however long the log took to
+// read: without progress, the next run would take as long.
 func (r *run) late() bool {
 	over := r.outOfTime()
 	r.mu.Lock()
@@ -116,8 +116,8 @@ func (r *run) attempt(ctx context.Context, e event.Event) (result Result, at tim
 }
 
 // serveRequests attempts the deliveries that clients asked for, once each. A failure says nothing about the receiver's
-// health for other events. A success shows that it is back. What was attempted is recorded even if another delivery could
-// not be read; that one stays requested.
+// health for other events. A success shows that it is back. What was attempted is recorded even if another delivery
+// could not be read; that one stays requested.
 func (r *run) serveRequests(ctx context.Context) error {
 	if len(r.w.Requests) == 0 {
 		return nil
@@ -329,7 +329,7 @@ func (r *run) webhook() Webhook {
 	return r.w
 }
 
-// disabledEvents returns the event of a webhook that the run disables. commit writes it only if no client did so before.
+// disabledEvents returns the event of a webhook that the run disables. commit does not write it if a client was first.
 func (r *run) disabledEvents() []event.Draft {
 	r.mu.Lock()
 	defer r.mu.Unlock()

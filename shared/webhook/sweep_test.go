@@ -81,11 +81,11 @@ func TestSweep_FindsTheFirstEventsOfAWebhook(t *testing.T) {
 				return nil
 			}
 			for second := range 300 {
-				if second < 30 {
+				if second < 28 { // after that, a process looks again
 					w.happen("a")
 					n.EventCommitted(t.Context(), org)
 				}
-				if second%60 == 7 {
+				if second%60 == 25 {
 					if err := s.Sweep(t.Context()); err != nil {
 						t.Fatal(err)
 					}

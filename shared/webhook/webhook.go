@@ -52,8 +52,8 @@ type Webhook struct {
 	CreatedAt          time.Time
 	UpdatedAt          time.Time
 	CreatedBy          string
-	// EnabledAt is when the webhook was enabled last: at its creation, or later. It tells a run that a client did that in
-	// between. Webhooks of former releases have none.
+	// EnabledAt is when the webhook was enabled last: at its creation, or later. It tells a run that a client did that
+	// in between. Webhooks of former releases have none.
 	EnabledAt time.Time
 
 	// Position is the cursor up to which every event was delivered, was given up, or is in a lane.
@@ -145,10 +145,10 @@ func (w *Webhook) Request(deliveryID string, now time.Time) error {
 }
 
 // Redeliver requests one more attempt of a delivery. Errors: Conflict if it will be attempted anyway, or if too many
-// requested deliveries wait. What decides is not the delivery's status: a delivery that no run knows of is attempted only
-// when it is requested.
+// requested deliveries wait. What decides is not the delivery's status, but what the webhook will do.
 func (w *Webhook) Redeliver(d *Delivery, now time.Time) error {
-	if slices.Contains(w.Requests, d.ID) || slices.ContainsFunc(w.Lanes, func(l Lane) bool { return l.Head == d.EventID }) {
+	waits := func(l Lane) bool { return l.Head == d.EventID }
+	if slices.Contains(w.Requests, d.ID) || slices.ContainsFunc(w.Lanes, waits) {
 		return fault.New(fault.Conflict, "delivery_pending",
 			"The delivery is pending and will be attempted without a request.")
 	}
