@@ -237,7 +237,7 @@ func TestDeliver_GoesByWhatAClientChangesDuringARun(t *testing.T) {
 			first: taken, change: func(r *webhook.Webhook) { r.Disable(webhook.DisabledByRequest) },
 			then: func(w *world, r webhook.Webhook) string {
 				if r.Position != w.events[39].ID || len(w.attempted) != 40 {
-					return fmt.Sprintf("the position is %s after %d attempts, want a page", r.Position, len(w.attempted))
+					return fmt.Sprintf("the position is %s after %d attempts, want 40", r.Position, len(w.attempted))
 				}
 				return ""
 			},

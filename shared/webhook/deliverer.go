@@ -89,7 +89,8 @@ func (d *Deliverer) wait(ctx context.Context, long time.Duration) error {
 	}
 }
 
-// run works on a webhook once. next is when there is more to do; zero for never.
+// run works on a webhook once. After the deadline it starts no attempt but its first. next is when there is more to do;
+// zero for never.
 func (d *Deliverer) run(ctx context.Context, id string, deadline time.Time) (next time.Time, err error) {
 	w, err := d.Store.Load(ctx, id)
 	if err != nil || w.Status != Enabled && len(w.Requests) == 0 {
@@ -228,6 +229,9 @@ func later(a, b time.Time) time.Time {
 	}
 	return b
 }
+
+// errSettings is the error of a commit of events that were sent by settings which a client has changed since.
+var errSettings = errors.New("the webhook's settings have changed")
 
 // commit writes the state of the run, and what it has done. If a client has changed what the run went by, nothing is
 // written: the next run sends the events again, by the new settings.

@@ -103,7 +103,7 @@ func (w Webhook) leased(holder string, now time.Time) bool {
 	return w.LeaseHolder != holder && w.LeaseUntil.After(now)
 }
 
-// sameSettings reports whether a page of events that a run sends has the same receivers and types in both records.
+// sameSettings reports whether both records say what to send, and where, and were not enabled in between.
 func (w Webhook) sameSettings(other Webhook) bool {
 	return w.URL == other.URL && slices.Equal(w.Types, other.Types) && w.EnabledAt.Equal(other.EnabledAt)
 }
