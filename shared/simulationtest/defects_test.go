@@ -126,6 +126,27 @@ func domainDefects() []defect {
 				return gravedigger{inner}
 			},
 		}},
+		{"a creation without a deadline", "an agent waits for the values of its creation for a limited time", Plant{
+			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
+				if process != "worker" {
+					return inner
+				}
+				return patient{inner}
+			},
+			Focus: func(_ *Scheduler, u *Setup) {
+				service := SecretService
+				*u = Setup{
+					Scripts: [][]string{{"create with secrets"}}, Workers: 1, Faults: 2, FaultRate: 0.5,
+					FaultService: &service, Verdicts: []Verdict{Refused, CrashesBefore}, Steps: 150,
+				}
+			},
+		}},
+		{"outage remembered", "a stop that an outage delayed shows no failure afterwards", afterWorker("worker",
+			func(_ *World, before agent.Agent, a *agent.Agent) {
+				if !a.WantsPod() && a.Failure == nil {
+					a.Failure = before.Failure
+				}
+			})},
 		{"waiting is a failure", "a deletion that waits is acknowledged", waitingFails()},
 		{"waiting fails a push", "a push for an agent that waits is acknowledged", waitingRefused()},
 		{"waiting is an attempt", "waiting consumes no attempt", afterWorker("worker",
