@@ -19,7 +19,7 @@ type defect struct {
 
 // defects are the planted defects.
 func defects() []defect {
-	return slices.Concat(outsideDefects(), domainDefects(), billingDefects())
+	return slices.Concat(outsideDefects(), domainDefects(), billingDefects(), webhookDefects())
 }
 
 // outsideDefects undo guards of the adapters.
@@ -227,6 +227,24 @@ func domainDefects() []defect {
 				return shortList{inner}
 			},
 		}},
+	}
+}
+
+// webhookDefects undo guards of the deliveries of events.
+func webhookDefects() []defect {
+	frozen := func(kind string) Plant {
+		return Plant{
+			Focus: arrangeWebhooks,
+			Report: func(_ *World, process string, nudge func()) {
+				if process != kind {
+					nudge()
+				}
+			},
+		}
+	}
+	return []defect{
+		{"nudges after the answer", "the nudges of webhooks are published before the answer", frozen("api")},
+		{"a worker nudges no webhook", "every function that writes events may nudge webhooks", frozen("worker")},
 	}
 }
 

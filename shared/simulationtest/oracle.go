@@ -20,6 +20,7 @@ func (w *World) check() {
 	for _, d := range w.Database.agents {
 		w.checkHalfway(d.agent)
 	}
+	w.checkDeliveries()
 	changes := [3]int64{w.Database.Commits, w.Cluster.changes, w.Secrets.changes}
 	if changes == w.checked {
 		return

@@ -38,6 +38,7 @@ func (w *World) checkRest() {
 	}
 	w.checkEntries()
 	w.checkBillingAtRest()
+	w.checkWebhooksAtRest()
 }
 
 func (w *World) checkRecordAtRest(a agent.Agent) {
