@@ -108,8 +108,6 @@ func samples(project string, a agent.Agent, now time.Time) []monitoringemu.Sampl
 		of("kubernetes.io/container/cpu/core_usage_time", "k8s_container", float64(15*minute), true, nil)
 		of("kubernetes.io/container/memory/used_bytes", "k8s_container", int64(512<<20), false,
 			map[string]string{"memory_type": "non-evictable"})
-		of("kubernetes.io/container/uptime", "k8s_container", 3600.0, false, nil)
-		of("kubernetes.io/container/restart_count", "k8s_container", int64(0), true, nil)
 		of("kubernetes.io/pod/volume/utilization", "k8s_pod", 0.1, false, map[string]string{"volume_name": "data"})
 		of("prometheus.googleapis.com/http_requests_total/counter", "prometheus_target", float64(counted), true,
 			map[string]string{"host": host, "code": "200"})

@@ -54,12 +54,8 @@ func (p observation) compute(m *meter, requests int64) (usage, bool) {
 func (p observation) kubeletSamples(m *meter, requests int64,
 	used func(*meter, int64) (usage, bool),
 ) []monitoringemu.Sample {
-	status, since, runs := firstContainer(p.pod)
+	since, runs := runningSince(p.pod)
 	var samples []monitoringemu.Sample
-	if began := p.pod.CreationTimestamp.Time; began.Before(p.now) && status.Name != "" {
-		samples = append(samples,
-			p.cumulative("kubernetes.io/container/restart_count", began, int64(status.RestartCount)))
-	}
 	if !runs || !since.Before(p.now) {
 		return samples
 	}
@@ -77,7 +73,6 @@ func (p observation) kubeletSamples(m *meter, requests int64,
 	if known {
 		samples = append(samples, p.cumulative("kubernetes.io/container/cpu/core_usage_time", since, u.seconds))
 	}
-	samples = append(samples, p.gauge("kubernetes.io/container/uptime", p.now.Sub(since).Seconds()))
 	for _, v := range p.pod.Spec.Volumes {
 		if v.PersistentVolumeClaim == nil {
 			continue

@@ -68,11 +68,9 @@ func values(t *testing.T, samples []monitoringemu.Sample) map[string]float64 {
 func TestSamples_FollowTheContainer(t *testing.T) {
 	t.Parallel()
 	const (
-		cpu      = "kubernetes.io/container/cpu/core_usage_time"
-		memory   = "kubernetes.io/container/memory/used_bytesnon-evictable"
-		restarts = "kubernetes.io/container/restart_count"
-		uptime   = "kubernetes.io/container/uptime"
-		volume   = "kubernetes.io/pod/volume/utilizationdata"
+		cpu    = "kubernetes.io/container/cpu/core_usage_time"
+		memory = "kubernetes.io/container/memory/used_bytesnon-evictable"
+		volume = "kubernetes.io/pod/volume/utilizationdata"
 	)
 	server, err := monitoringemu.Start(t.Context(), monitoringemu.Options{})
 	if err != nil {
@@ -90,9 +88,6 @@ func TestSamples_FollowTheContainer(t *testing.T) {
 		return values(t, samples)
 	}
 	first := measure(pod(began(), 0), time.Minute, 0)
-	if first[uptime] != 60 {
-		t.Errorf("uptime after a minute = %v, want 60", first[uptime])
-	}
 	for name, most := range map[string]float64{cpu: 2 * 60, memory: 4 << 30, volume: 1} {
 		if got := first[name]; got <= 0 || got > most {
 			t.Errorf("%s after a minute = %v, want more than 0 and at most %v", name, got, most)
@@ -111,13 +106,12 @@ func TestSamples_FollowTheContainer(t *testing.T) {
 		t.Errorf("volume in two minutes = %v, %v; want it to grow", first[volume], second[volume])
 	}
 	waiting := measure(pod(time.Time{}, 1), 4*time.Minute, 1000)
-	if len(waiting) != 1 || waiting[restarts] != 1 {
-		t.Errorf("samples of a waiting container = %v, want only one restart", waiting)
+	if len(waiting) != 0 {
+		t.Errorf("samples of a waiting container = %v, want none", waiting)
 	}
 	again := measure(pod(began().Add(5*time.Minute), 1), 6*time.Minute, 1000)
-	if again[uptime] != 60 || again[cpu] >= third[cpu] || again[restarts] != 1 {
-		t.Errorf("samples of a restarted container = %v, want uptime 60, less CPU than %v and one restart", again,
-			third[cpu])
+	if again[cpu] >= third[cpu] {
+		t.Errorf("samples of a restarted container = %v, want less CPU than %v", again, third[cpu])
 	}
 }
 

@@ -132,14 +132,14 @@ func (t *Telemetry) reportAll(ctx context.Context, now time.Time) error {
 	return t.options.Feed(t.options.Project, samples...)
 }
 
-// firstContainer returns the status of the pod's first container, and its start time if it runs.
-func firstContainer(pod *corev1.Pod) (status corev1.ContainerStatus, since time.Time, runs bool) {
-	if len(pod.Status.ContainerStatuses) == 0 {
-		return status, since, false
+// runningSince returns the start time of the pod's first container, if it runs.
+func runningSince(pod *corev1.Pod) (since time.Time, runs bool) {
+	if len(pod.Status.ContainerStatuses) == 0 || pod.DeletionTimestamp != nil {
+		return since, false
 	}
-	status = pod.Status.ContainerStatuses[0]
-	if status.State.Running == nil || pod.DeletionTimestamp != nil {
-		return status, since, false
+	running := pod.Status.ContainerStatuses[0].State.Running
+	if running == nil {
+		return since, false
 	}
-	return status, status.State.Running.StartedAt.Time, true
+	return running.StartedAt.Time, true
 }

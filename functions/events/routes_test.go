@@ -200,6 +200,22 @@ func TestStream_SendsEventsForTenMinutes(t *testing.T) {
 	})
 }
 
+// TestStream_EndsWithItsProcess shuts the process down while a stream is open: the answer ends without an error, long
+// before the process is killed.
+func TestStream_EndsWithItsProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ending, shutDown := context.WithCancel(t.Context())
+		time.AfterFunc(time.Minute, shutDown)
+		began := time.Now()
+		functiontest.Call(t, events.Stream(newQuietLog(), nil), functiontest.AsMember("org-1"),
+			functiontest.WithContext(function.WithShutdown(t.Context(), ending))).Want(t, http.StatusOK, "")
+		if took := time.Since(began); took != time.Minute {
+			t.Errorf("the answer took %s, want it to end with its process after a minute", took)
+		}
+	})
+}
+
 func TestStream_FailsAsAResponseBeforeItsFirstEvent(t *testing.T) {
 	t.Parallel()
 	log := newQuietLog()

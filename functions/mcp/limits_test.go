@@ -88,7 +88,7 @@ func TestRequests_LeaveRoomForTheirCalls(t *testing.T) {
 	t.Parallel()
 	const most = 1
 	s := start(t)
-	arrived, answer := make(chan struct{}, most), make(chan struct{})
+	arrived, answer := make(chan struct{}, 20), make(chan struct{})
 	api := functiontest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		arrived <- struct{}{}
 		<-answer
@@ -102,6 +102,40 @@ func TestRequests_LeaveRoomForTheirCalls(t *testing.T) {
 	res := s.post(t, http.MethodPost, list, header(2))
 	if res.Code != http.StatusServiceUnavailable || res.Header().Get("Retry-After") == "" {
 		t.Errorf("got %d %s, want 503 with Retry-After", res.Code, res.Body)
+	}
+	close(answer)
+	done.Wait()
+	for n := range 10 {
+		if res := s.post(t, http.MethodPost, list, header(1)); res.Code == http.StatusServiceUnavailable {
+			t.Fatalf("request %d after the others got 503 %s: a request did not give its place back", n, res.Body)
+		}
+	}
+}
+
+// TestRequests_OfDifferentTokensDoNotCompete holds more requests than one token may have, each of another token.
+func TestRequests_OfDifferentTokensDoNotCompete(t *testing.T) {
+	t.Parallel()
+	const tokens = 12
+	s := start(t)
+	arrived, answer := make(chan bool, 2*tokens), make(chan struct{})
+	api := functiontest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		arrived <- true
+		<-answer
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	s.setAPI(api.URL, 10*tokens)
+	var done sync.WaitGroup
+	for i := range tokens {
+		done.Go(func() {
+			res := s.post(t, http.MethodPost, list, map[string]string{"Authorization": fmt.Sprintf("Bearer t%d", i)})
+			if res.Code == http.StatusServiceUnavailable {
+				t.Errorf("the only request of token %d was refused: %s", i, res.Body)
+				arrived <- false
+			}
+		})
+	}
+	for range tokens {
+		<-arrived
 	}
 	close(answer)
 	done.Wait()

@@ -57,6 +57,12 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"storing_until", timestamp(&a.StoringUntil)},
 		{"live", array(&a.Live, liveFields)},
 		{"secret_versions", array(&a.SecretVersions, secretVersionFields)},
+		{"serving_changes", array(&a.ServingChanges, servingChangeFields)},
+		{"pod_restarts", compactGroup(fields{
+			{"total", number(&a.PodRestarts.Total)},
+			{"pod", text(&a.PodRestarts.Pod)},
+			{"seen", number(&a.PodRestarts.Seen)},
+		})},
 		{"deletion", compactGroup(deletionFields(&a.Deletion))},
 		{"generation", number(&a.Generation)},
 		{"observed_generation", number(&a.ObservedGeneration)},
@@ -124,6 +130,13 @@ func liveFields(l *agent.LiveVersion) fields {
 	return fields{
 		{"key", text(&l.Key)},
 		{"version", number(&l.Version)},
+	}
+}
+
+func servingChangeFields(c *agent.ServingChange) fields {
+	return fields{
+		{"since", timestamp(&c.Since)},
+		{"serving", text(&c.Serving)},
 	}
 }
 

@@ -48,6 +48,7 @@ func metricsFields(s *metrics.Snapshot) fields {
 			{"latency_millis", optionalFloat(&s.Figures.LatencyMillis)},
 			{"restarts", float(&s.Figures.Restarts)},
 		})},
+		{"restarts_seen", number(&s.RestartsSeen)},
 		{"rings", compactGroup(fields{
 			{"cpu_hour", ring(&s.CPU.Hour)},
 			{"cpu_day", ring(&s.CPU.Day)},
@@ -59,6 +60,7 @@ func metricsFields(s *metrics.Snapshot) fields {
 			{"errors_day", ring(&s.Errors.Day)},
 			{"up", ring(&s.Up)},
 			{"due", ring(&s.Due)},
+			{"restarted", ring(&s.Restarted)},
 		})},
 	}
 }

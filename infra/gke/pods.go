@@ -49,7 +49,20 @@ func (c *Clusters) Pods(ctx context.Context, cell string) ([]provisioning.Pod, e
 func observed(id string, pod *corev1.Pod) provisioning.Pod {
 	hash := pod.Annotations[annotationConfig]
 	v := desired{hash: hash, memoryMiB: memoryMiB(pod)}.judge(pod)
-	return provisioning.Pod{AgentID: id, Config: hash, Since: since(pod), Failure: v.failure, LastRun: lastRun(pod)}
+	return provisioning.Pod{
+		AgentID: id, Config: hash, Since: since(pod), Failure: v.failure, UID: string(pod.UID), Restarts: restarts(pod),
+		LastRun: lastRun(pod),
+	}
+}
+
+// restarts is how often the agent's container was started again.
+func restarts(pod *corev1.Pod) int64 {
+	for i := range pod.Status.ContainerStatuses {
+		if status := &pod.Status.ContainerStatuses[i]; status.Name == agentName {
+			return int64(status.RestartCount)
+		}
+	}
+	return 0
 }
 
 // since is when the pod became Ready or ceased to be. One that is told to stop counts as Ready for as long as it may

@@ -41,17 +41,15 @@ func TestCollector_ShowsWhatTheRawPointsAddUpTo(t *testing.T) {
 	}{
 		"an agent in use": {plan: plan.Starter, raw: usedAgentPoints, want: metrics.View{
 			CPUPct: ptr(10), CPUCores: ptr(0.1), MemPct: ptr(25), MemoryBytes: ptr(512 << 20), PVCPct: ptr(12.5),
-			Restarts24h:  2,
-			UptimePct24h: ptr(95), LatencyP95MS: ptr(195), Series: curves, CollectedAt: &noon,
+			UptimePct24h: ptr(100), LatencyP95MS: ptr(195), Series: curves, CollectedAt: &noon,
 		}},
 		"an agent whose plan no longer exists": {plan: "former", raw: usedAgentPoints, want: metrics.View{
-			CPUCores: ptr(0.1), MemoryBytes: ptr(512 << 20), PVCPct: ptr(12.5), Restarts24h: 2,
-			UptimePct24h: ptr(95), LatencyP95MS: ptr(195), Series: curves, CollectedAt: &noon,
+			CPUCores: ptr(0.1), MemoryBytes: ptr(512 << 20), PVCPct: ptr(12.5),
+			UptimePct24h: ptr(100), LatencyP95MS: ptr(195), Series: curves, CollectedAt: &noon,
 		}},
 		"an idle agent": {plan: plan.Starter, raw: func(f fixture, _ string) []monitoringemu.Sample {
 			return []monitoringemu.Sample{
 				f.memoryPoint("non-evictable", minutesAgo(1), 1<<30),
-				f.gaugePoint(uptime, minutesAgo(1), 7200.0),
 			}
 		}, want: metrics.View{
 			MemPct: ptr(50), MemoryBytes: ptr(1 << 30), UptimePct24h: ptr(100),
@@ -90,15 +88,6 @@ func usedAgentPoints(f fixture, host string) []monitoringemu.Sample {
 		f.memoryPoint("non-evictable", minutesAgo(1), 256<<20), f.memoryPoint("non-evictable", minutesAgo(0), 512<<20),
 		f.memoryPoint("evictable", minutesAgo(0), 700<<20),
 		f.volumePoint("data", minutesAgo(1), 0.125), f.volumePoint("tmp", minutesAgo(1), 0.5),
-		f.counterPoint(restarted, minutesAgo(2000), minutesAgo(1500), int64(5)),
-		f.counterPoint(restarted, minutesAgo(2000), minutesAgo(1000), int64(6)),
-		f.counterPoint(restarted, minutesAgo(15), minutesAgo(1), int64(1)),
-	}
-	for minutes := 14; minutes >= 4; minutes-- {
-		raw = append(raw, f.gaugePoint(uptime, minutesAgo(minutes), float64(60*(15-minutes))))
-	}
-	for minutes := 3; minutes >= 0; minutes-- {
-		raw = append(raw, f.gaugePoint(uptime, minutesAgo(minutes), float64(195-60*minutes)))
 	}
 	count := func(host, code string, values ...float64) { // at noon and the minutes before
 		for i, v := range values {
@@ -132,7 +121,7 @@ func (f fixture) collectAndShow(p plan.ID, raw func(fixture, string) []monitorin
 	addresses := agent.Addresses{Domain: domain}
 	f.feed(raw(f, a.Hostname(addresses))...)
 	for _, namespace := range []string{"kube-system", "agent-gateway", "agent-" + uuid.NewString()} {
-		f.feed(withResourceLabel(f.gaugePoint(uptime, minutesAgo(1), 60.0), "namespace_name", namespace),
+		f.feed(withResourceLabel(f.volumePoint("data", minutesAgo(1), 0.5), "namespace_name", namespace),
 			withResourceLabel(f.counterPoint(cpuTime, minutesAgo(15), minutesAgo(1), 1000.0), "namespace_name",
 				namespace))
 	}

@@ -20,8 +20,6 @@ import (
 const (
 	cpuTime     = "kubernetes.io/container/cpu/core_usage_time"
 	memoryUsed  = "kubernetes.io/container/memory/used_bytes"
-	uptime      = "kubernetes.io/container/uptime"
-	restarted   = "kubernetes.io/container/restart_count"
 	utilization = "kubernetes.io/pod/volume/utilization"
 	requested   = "prometheus.googleapis.com/http_requests_total/counter"
 	durations   = "prometheus.googleapis.com/http_request_duration_seconds/histogram"
@@ -121,27 +119,6 @@ func TestRead_ReducesRawPointsToOneSeriesPerAgent(t *testing.T) {
 				f.volumePoint("tmp", minutesAgo(1), 0.9),
 			}
 		}, want: map[int]float64{1: 0.25}},
-		"uptime is the seconds since the container's start": {
-			metric: metrics.Uptime,
-			raw: func(f fixture) []monitoringemu.Sample {
-				return []monitoringemu.Sample{
-					f.gaugePoint(uptime, minutesAgo(2), 3600.0),
-					f.gaugePoint(uptime, minutesAgo(1), 23.0),
-				}
-			}, want: map[int]float64{2: 3600, 1: 23},
-		},
-		"restarts of a day add up across a reset": {
-			metric: metrics.Restarts,
-			raw: func(f fixture) []monitoringemu.Sample {
-				return []monitoringemu.Sample{
-					f.counterPoint(restarted, minutesAgo(2000), minutesAgo(1500), int64(7)), // the day before
-					f.counterPoint(restarted, minutesAgo(2000), minutesAgo(600), int64(9)),
-					f.counterPoint(restarted, minutesAgo(2000), minutesAgo(500), int64(10)),
-					f.counterPoint(restarted, minutesAgo(400), minutesAgo(300), int64(1)),
-					f.counterPoint(restarted, minutesAgo(400), minutesAgo(1), int64(4)),
-				}
-			}, want: map[int]float64{0: 7},
-		}, // 7 to 10, then 0 to 4
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -253,22 +230,22 @@ func TestRead_TakesTheMemoryOfSandboxedAgentsFromTheirFront(t *testing.T) {
 func TestRead_IgnoresOtherNamespacesAndClusters(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 0)
-	here := f.gaugePoint(uptime, minutesAgo(1), 60.0)
+	here := f.volumePoint("data", minutesAgo(1), 0.5)
 	f.feed(here)
 	for label, value := range map[string]string{"cluster_name": "cluster-2", "location": "europe-west1"} {
-		f.feed(withResourceLabel(f.gaugePoint(uptime, minutesAgo(1), 60.0), label, value))
+		f.feed(withResourceLabel(f.volumePoint("data", minutesAgo(1), 0.5), label, value))
 	}
 	for _, namespace := range []string{
 		"kube-system", "agent-", "agent-gateway", "agent-" + strings.ToUpper(f.agent),
 		"xagent-" + f.agent,
 	} {
-		f.feed(withResourceLabel(f.gaugePoint(uptime, minutesAgo(1), 60.0), "namespace_name", namespace))
+		f.feed(withResourceLabel(f.volumePoint("data", minutesAgo(1), 0.5), "namespace_name", namespace))
 	}
-	got, _, err := f.read(metrics.Query{Metric: metrics.Uptime})
+	got, _, err := f.read(metrics.Query{Metric: metrics.Volume})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]map[int]float64{f.agent: {1: 60}}, got); diff != "" {
+	if diff := cmp.Diff(map[string]map[int]float64{f.agent: {1: 0.5}}, got); diff != "" {
 		t.Errorf("values (-want +got):\n%s", diff)
 	}
 }
@@ -292,9 +269,9 @@ func TestRead_CallsGrowWithPagesNotAgents(t *testing.T) {
 		for range row.agents {
 			id := uuid.NewString()
 			ids = append(ids, id)
-			f.feed(withResourceLabel(f.gaugePoint(uptime, minutesAgo(1), 60.0), "namespace_name", "agent-"+id))
+			f.feed(withResourceLabel(f.volumePoint("data", minutesAgo(1), 0.5), "namespace_name", "agent-"+id))
 		}
-		q, want := metrics.Query{Metric: metrics.Uptime}, row.agents
+		q, want := metrics.Query{Metric: metrics.Volume}, row.agents
 		if row.listed > 0 {
 			q.Agents, want = ids[:row.listed], row.listed
 		}

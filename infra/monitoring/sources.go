@@ -28,8 +28,6 @@ type source struct {
 	byHost bool
 	// scale converts the value's unit to ours.
 	scale float64
-	// window is the period of a metric that is read as one sample. Zero means the query's span.
-	window time.Duration
 }
 
 // hostLabel is the label of the router's metrics with the host of a request.
@@ -68,16 +66,10 @@ func sources() map[metrics.Metric][]source {
 	// GKE does not measure the memory of sandboxed containers. The front next to them does.
 	sandboxed := perMinute("prometheus.googleapis.com/agent_memory_used_bytes/gauge", targetResource(), "",
 		monitoringpb.Aggregation_ALIGN_MEAN, monitoringpb.Aggregation_REDUCE_MAX)
-	restarts := perMinute("kubernetes.io/container/restart_count", containerResource(), inContainer,
-		monitoringpb.Aggregation_ALIGN_DELTA, monitoringpb.Aggregation_REDUCE_SUM)
-	restarts.period, restarts.window = metrics.Day, metrics.Day
 	all := map[metrics.Metric][]source{
 		metrics.CPU: {perMinute("kubernetes.io/container/cpu/core_usage_time", containerResource(), inContainer,
 			monitoringpb.Aggregation_ALIGN_RATE, monitoringpb.Aggregation_REDUCE_SUM)},
 		metrics.Memory: {memory, sandboxed},
-		metrics.Uptime: {perMinute("kubernetes.io/container/uptime", containerResource(), inContainer,
-			monitoringpb.Aggregation_ALIGN_MAX, monitoringpb.Aggregation_REDUCE_MAX)},
-		metrics.Restarts: {restarts},
 		metrics.Volume: {perMinute("kubernetes.io/pod/volume/utilization", podResource(),
 			`metric.labels.volume_name = "`+volumeName+`"`,
 			monitoringpb.Aggregation_ALIGN_MEAN, monitoringpb.Aggregation_REDUCE_MAX)},
@@ -168,17 +160,13 @@ func (p place) matchHosts(agents []string) string {
 
 // request returns the request for one value per agent, host and period.
 func (s source) request(project, filter string, span metrics.Span) *monitoringpb.ListTimeSeriesRequest {
-	from := span.From
-	if s.window > 0 {
-		from = span.To.Add(-s.window)
-	}
 	group := "resource.labels." + s.resource.namespace
 	if s.byHost {
 		group = "metric.labels." + hostLabel
 	}
 	return &monitoringpb.ListTimeSeriesRequest{
 		Name: project, Filter: filter,
-		Interval: &monitoringpb.TimeInterval{StartTime: timestamppb.New(from), EndTime: timestamppb.New(span.To)},
+		Interval: &monitoringpb.TimeInterval{StartTime: timestamppb.New(span.From), EndTime: timestamppb.New(span.To)},
 		Aggregation: &monitoringpb.Aggregation{
 			AlignmentPeriod: durationpb.New(s.period), PerSeriesAligner: s.aligner, CrossSeriesReducer: s.reducer,
 			GroupByFields: []string{group},

@@ -72,6 +72,11 @@ type Agent struct {
 	// by key. Lists of the secret store may be hours old; these numbers are not.
 	SecretVersions []VersionRange
 
+	// ServingChanges are the latest changes of what the agent does for its users, oldest first: see ServingHistory.
+	ServingChanges []ServingChange
+	// PodRestarts counts how often the agent's container was started again.
+	PodRestarts PodRestarts
+
 	// Deletion is zero unless the agent is being deleted.
 	Deletion Deletion
 

@@ -21,6 +21,7 @@ func (a Agent) Edit(apply func(*Agent) error) (after Agent, changed bool, err er
 	if err := apply(&after); err != nil {
 		return a, false, err
 	}
+	after.recordServing(a)
 	after.ID, after.OrganizationID, after.ChangeID, after.Version = a.ID, a.OrganizationID, a.ChangeID, a.Version
 	return after, !after.Equal(a), nil
 }

@@ -1043,7 +1043,7 @@ type Metrics struct {
 	// CPUCores CPU in use, in cores.
 	CPUCores *float64 `json:"cpu_cores"`
 
-	// CPUPct CPU in use, in percent of the plan's limit. This and the other nullable figures are null without a sample in the five minutes before the collection.
+	// CPUPct CPU in use, in percent of the plan's limit. This and the other nullable figures are null without a sample in the five minutes before the collection; uptime needs none.
 	CPUPct *float64 `json:"cpu_pct"`
 
 	// LatencyP95Ms The last known 95th percentile of request latency, in milliseconds. Null until a request on the agent's hostname is measured.
@@ -1058,14 +1058,14 @@ type Metrics struct {
 	// PvcPct Share of the volume in use, in percent.
 	PvcPct *float64 `json:"pvc_pct"`
 
-	// Restarts24H Restarts of the container in the last 24 hours.
+	// Restarts24H How often the container was started again in the last 24 hours.
 	Restarts24H float64       `json:"restarts_24h"`
 	Series      MetricsSeries `json:"series"`
 
 	// Stale True if a newer collection is overdue.
 	Stale bool `json:"stale"`
 
-	// UptimePct24H Time that the agent was up, in percent of the time that it should have been up in the last 24 hours. Time in which it was paused or stopped does not count.
+	// UptimePct24H Time that the agent served, in percent of the time that it should have in the last 24 hours. Time in which it was paused or stopped, was being started, or had its pod replaced by a request for at most two minutes does not count. Null if it was not meant to serve.
 	UptimePct24H *float64 `json:"uptime_pct_24h"`
 }
 

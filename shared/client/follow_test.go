@@ -61,6 +61,11 @@ func (l *log) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"detail": "d", "code": %q}`, s.code)
 		return
 	}
+	if s.then == "mute" {
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		return
+	}
 	first := 0
 	_, _ = fmt.Sscanf(r.Header.Get("Last-Event-ID"), "id-%d", &first)
 	_, _ = io.WriteString(w, "retry: 2000\n\n: a comment\n\n")
@@ -130,6 +135,9 @@ func TestFollowAgentLogs_ContinuesAndEnds(t *testing.T) {
 		},
 		"a dead connection": {
 			script: []stream{{last: 1, then: "hang"}, {last: 3}}, want: "1 2 3", wantAt: 64 * time.Second,
+		},
+		"a connection without a first byte": {
+			script: []stream{{last: 1}, {then: "mute"}, {last: 2}}, want: "1 2", wantAt: 66 * time.Second,
 		},
 		"an outage": {
 			script: []stream{{last: 1}, down, down, down, down, down, down, {last: 2}}, want: "1 2",

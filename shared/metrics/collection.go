@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/parallel"
 )
@@ -51,36 +52,20 @@ func (c collection) collect(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if c.noUptimeSamples(readings) {
-		if len(readings) == 0 {
-			return false, nil
-		}
-		c.subjects = withoutReadySince(c.subjects)
+	if len(readings) == 0 && c.expectsSamples() {
+		return false, nil
 	}
 	return true, c.saveSnapshots(ctx, readings, &saved)
 }
 
-// noUptimeSamples reports whether no agent has an uptime sample, although some agent should be up. Then it is more
-// likely that the agents were not measured than that all are down, so the span must not count as downtime.
-func (c collection) noUptimeSamples(readings map[string]Reading) bool {
-	expected := false
-	for id, s := range c.subjects {
-		if len(readings[id].Uptime) > 0 {
-			return false
+// expectsSamples reports whether an agent runs, so that a source without any sample has them late.
+func (c collection) expectsSamples() bool {
+	for _, s := range c.subjects {
+		if n := len(s.Serving); n > 0 && s.Serving[n-1].Serving == agent.Up {
+			return true
 		}
-		expected = expected || !s.Broken
 	}
-	return expected
-}
-
-// withoutReadySince returns the subjects without ReadySince, so that no downtime is computed for them.
-func withoutReadySince(subjects map[string]Subject) map[string]Subject {
-	all := make(map[string]Subject, len(subjects))
-	for id, s := range subjects {
-		s.ReadySince = time.Time{}
-		all[id] = s
-	}
-	return all
+	return false
 }
 
 // saveSnapshots writes the snapshots of all subjects and counts the written ones in saved.

@@ -276,9 +276,9 @@ func TestCollect_CatchesUpAfterAnOutage(t *testing.T) {
 	f.wantPoints(a.ID, 52)
 }
 
-// TestCollect_DoesNotCountMissingSamplesOfAllAgentsAsDowntime checks that the collector retries if no agent has
-// samples, and that one agent without samples is down.
-func TestCollect_DoesNotCountMissingSamplesOfAllAgentsAsDowntime(t *testing.T) {
+// TestCollect_AsksAgainForSamplesOfAllAgents checks that the collector retries if no agent has samples, and that the
+// uptime is what the records say, whether or not there are samples.
+func TestCollect_AsksAgainForSamplesOfAllAgents(t *testing.T) {
 	t.Parallel()
 	f := newCollectorFixture(t)
 	a, b := f.putAgent(agent.Running), f.putAgent(agent.Running)
@@ -298,28 +298,15 @@ func TestCollect_DoesNotCountMissingSamplesOfAllAgentsAsDowntime(t *testing.T) {
 	if v.CPUPct != nil {
 		t.Errorf("CPUPct of an agent that is down = %v, want null", *v.CPUPct)
 	}
-	if v.UptimePct24h != nil {
-		t.Errorf("UptimePct24h of an agent that is down = %v, want null", *v.UptimePct24h)
-	}
-	f.source.down = nil
-	f.source.started = map[string]time.Time{a.ID: f.now.Truncate(time.Minute)}
-	f.advance(5)
-	f.wantUptime(a.ID, 100*(1440-30)/1440.0)
-	f.wantUptime(b.ID, 100)
-}
-
-// Cloud Monitoring shows the other metrics, so that the collector goes on.
-func TestCollect_DoesNotCountAMissingMetricAsDowntime(t *testing.T) {
-	t.Parallel()
-	f := newCollectorFixture(t)
-	a := f.putAgent(agent.Running)
-	f.collect()
-	f.source.missing = metrics.Uptime
-	f.advance(60)
-	f.source.missing = ""
-	f.advance(5)
-	f.wantStale(a.ID, false)
 	f.wantUptime(a.ID, 100)
+
+	a.ServingChanges = append(a.ServingHistory(), agent.ServingChange{Since: f.now, Serving: agent.Down})
+	f.Put(a)
+	since := a.ServingChanges[0].Since
+	up := f.now.Sub(since)
+	f.advance(30)
+	f.wantUptime(a.ID, 100*float64(up)/float64(f.now.Truncate(time.Minute).Sub(since)))
+	f.wantUptime(b.ID, 100)
 }
 
 func TestCollect_KeepsCellsApart(t *testing.T) {
@@ -353,7 +340,7 @@ func TestCollect_KeepsCellsApart(t *testing.T) {
 	for _, q := range f.source.takeQueries() {
 		queries[q.Cell]++
 	}
-	if want := map[string]int{"one": 8, "two": 8}; !maps.Equal(queries, want) {
+	if want := map[string]int{"one": 6, "two": 6}; !maps.Equal(queries, want) {
 		t.Errorf("queries by cell = %v, want %v", queries, want)
 	}
 }
@@ -389,7 +376,7 @@ type interruptedSource struct {
 func (s interruptedSource) Read(ctx context.Context, q metrics.Query, visit func(metrics.Sample)) (metrics.Usage,
 	error,
 ) {
-	if q.Metric == metrics.Restarts {
+	if q.Metric == metrics.Latency {
 		s.interrupt()
 	}
 	return s.Source.Read(ctx, q, visit)

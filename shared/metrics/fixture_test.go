@@ -22,7 +22,6 @@ type fakeSource struct {
 	agents  []string
 	down    map[string]bool      // agents without samples
 	started map[string]time.Time // agents have no samples before this time
-	missing metrics.Metric       // a metric without samples
 	err     error
 	queries []metrics.Query
 }
@@ -37,18 +36,13 @@ func (s *fakeSource) Read(_ context.Context, q metrics.Query, visit func(metrics
 		return u, s.err
 	}
 	for _, id := range s.agents {
-		if s.down[id] || q.Agents != nil && !slices.Contains(q.Agents, id) || q.Metric != metrics.CPU &&
-			q.Metric != metrics.Uptime || q.Metric == s.missing {
+		if s.down[id] || q.Agents != nil && !slices.Contains(q.Agents, id) || q.Metric != metrics.CPU {
 			continue
 		}
 		u.Series++
 		for at := q.Span.From.Add(time.Minute); !at.After(q.Span.To); at = at.Add(time.Minute) {
 			if at.After(s.started[id]) {
-				up := at.Sub(s.started[id]).Seconds()
-				visit(metrics.Sample{
-					AgentID: id, At: at,
-					Value: map[metrics.Metric]float64{metrics.CPU: 0.5, metrics.Uptime: up}[q.Metric],
-				})
+				visit(metrics.Sample{AgentID: id, At: at, Value: 0.5})
 			}
 		}
 	}

@@ -46,9 +46,11 @@ type Snapshot struct {
 	Figures     Figures
 	// CPU is in cores, Memory in bytes, Requests and Errors are per second.
 	CPU, Memory, Requests, Errors Series
-	// Up holds the seconds of each five minutes in which the agent's container ran, and Due the seconds in which it
-	// should have run.
+	// Up holds the seconds of each five minutes in which the agent served, and Due the seconds in which it should have.
 	Up, Due Ring
+	// Restarted counts the restarts of each five minutes, and RestartsSeen all that were counted.
+	Restarted    Ring
+	RestartsSeen int64
 	// Version is the store's revision, set when the snapshot is read.
 	Version string
 }
@@ -59,6 +61,7 @@ func New(agentID, organizationID string) Snapshot {
 		AgentID: agentID, OrganizationID: organizationID,
 		CPU: newSeries(), Memory: newSeries(), Requests: newSeries(), Errors: newSeries(),
 		Up: NewRing(coarseStep, slotsOfDay), Due: NewRing(coarseStep, slotsOfDay),
+		Restarted: NewRing(coarseStep, slotsOfDay),
 	}
 }
 
@@ -93,10 +96,9 @@ type Subject struct {
 	Hostname string
 	// Limits is the plan that percentages refer to; nil if the plan no longer exists.
 	Limits *plan.Plan
-	// ReadySince is when the agent last became ready. From then on it should be up. Zero means unknown.
-	ReadySince time.Time
-	// Broken is set for an agent in status error, which is expected to be down.
-	Broken bool
+	// Serving is what the record knows of when the agent served, and Restarts how often its container was restarted.
+	Serving  []agent.ServingChange
+	Restarts int64
 	// Version is the version of the agent's record.
 	Version string
 }
@@ -109,15 +111,10 @@ func SubjectOf(a agent.Agent, d agent.Addresses, now time.Time) (s Subject, ok b
 	}
 	s = Subject{
 		AgentID: a.ID, OrganizationID: a.OrganizationID, Cell: a.Cell, Hostname: a.Hostname(d), Version: a.Version,
-		Broken: a.Status == agent.Error,
+		Serving: a.ServingHistory(), Restarts: a.PodRestarts.Total,
 	}
 	if size, err := plan.Get(a.Plan); err == nil {
 		s.Limits = &size
-	}
-	for _, stage := range a.Stages {
-		if stage.Name == agent.StageReady && stage.Status == agent.StageSucceeded {
-			s.ReadySince = stage.FinishedAt
-		}
 	}
 	return s, true
 }

@@ -16,17 +16,15 @@ type Metric string
 const (
 	CPU      Metric = "cpu"      // cores in use, the mean of a minute
 	Memory   Metric = "memory"   // bytes in use that can't be reclaimed, the mean of a minute
-	Uptime   Metric = "uptime"   // seconds that the container has been up, at the end of a minute
 	Volume   Metric = "volume"   // share of the volume in use, 0 to 1
 	Requests Metric = "requests" // requests a second, the mean of a minute; by host
 	Errors   Metric = "errors"   // requests a second answered with 5xx, the mean of a minute; by host
 	Latency  Metric = "latency"  // 95th percentile of five minutes, in milliseconds; by host
-	Restarts Metric = "restarts" // restarts of the container in the last day, in one sample
 )
 
 // Metrics lists all metrics. Each costs one call per cell, memory two, and one series per agent that has samples.
 func Metrics() []Metric {
-	return []Metric{CPU, Memory, Uptime, Volume, Requests, Errors, Latency, Restarts}
+	return []Metric{CPU, Memory, Volume, Requests, Errors, Latency}
 }
 
 // byHost reports whether the samples of a metric are of requests to one host.

@@ -8,9 +8,7 @@ import (
 
 // Reading holds the samples of one agent for a Span: values per minute, and values for longer times.
 type Reading struct {
-	CPU, Memory, Uptime, Volume, Requests, Errors Minutes
-	// Restarts counts the restarts of the last day.
-	Restarts float64
+	CPU, Memory, Volume, Requests, Errors Minutes
 	// Latency is the newest 95th percentile in milliseconds. LatencyAt is when it was measured; zero for never.
 	Latency   float64
 	LatencyAt time.Time
@@ -23,8 +21,6 @@ func (r *Reading) add(m Metric, s Sample, hostname string) {
 		return
 	}
 	switch m {
-	case Restarts:
-		r.Restarts += s.Value
 	case Latency:
 		// The source reports a percentile of zero requests as 0. A real request takes longer than that.
 		if s.Value > 0 && s.At.After(r.LatencyAt) {
@@ -32,8 +28,7 @@ func (r *Reading) add(m Metric, s Sample, hostname string) {
 		}
 	default:
 		values := map[Metric]*Minutes{
-			CPU: &r.CPU, Memory: &r.Memory, Uptime: &r.Uptime, Volume: &r.Volume, Requests: &r.Requests,
-			Errors: &r.Errors,
+			CPU: &r.CPU, Memory: &r.Memory, Volume: &r.Volume, Requests: &r.Requests, Errors: &r.Errors,
 		}[m]
 		if values == nil {
 			return
@@ -77,7 +72,7 @@ func (s *Snapshot) AddReading(subject Subject, r Reading, span Span, now time.Ti
 	s.Memory.merge(r.Memory)
 	s.Requests.merge(r.Requests)
 	s.Errors.merge(withZeros(r.Errors, r.Requests))
-	s.addUptime(subject, r.Uptime, span)
+	s.addServing(subject.Serving, span)
 	at := now
 	if span.To.Before(now.Truncate(fineStep)) {
 		at = span.To // a piece of the past
@@ -86,6 +81,7 @@ func (s *Snapshot) AddReading(subject Subject, r Reading, span Span, now time.Ti
 		return
 	}
 	s.CollectedAt = at
+	s.addRestarts(subject.Restarts, span.To)
 	s.computeFigures(subject, r, span.To)
 }
 
@@ -103,58 +99,20 @@ func withZeros(errors, requests Minutes) Minutes {
 	return all
 }
 
-// addUptime counts the minutes of a span as up and as due. A whole minute after the agent last became ready is due,
-// unless its sample may still arrive. Before that, for example while the agent was paused or starting, only the time in
-// which it ran is due, so that it can't count as downtime.
-func (s *Snapshot) addUptime(subject Subject, uptime Minutes, span Span) {
-	minute := int64(fineStep / time.Second)
-	certain, ready := span.To.Add(-MaxSampleDelay).Unix(), subject.ReadySince.Unix()
-	up, due := map[int64]float64{}, map[int64]float64{}
-	// A sample is the age of the container. So it also shows that the container ran in earlier minutes without samples.
-	runsSince := span.To.Unix()
-	for end := span.To.Unix(); end > span.From.Unix(); end -= minute {
-		age, sampled := uptime[end]
-		if sampled {
-			runsSince = min(runsSince, end-int64(max(age, 0)))
-		}
-		ran := float64(min(max(end-runsSince, 0), minute))
-		slot := s.Up.slotEnd(end)
-		up[slot] += ran
-		switch should := !subject.ReadySince.IsZero() && end-minute >= ready; {
-		case should && (ran > 0 || end <= certain):
-			due[slot] += float64(minute)
-		default:
-			due[slot] += ran
-		}
-	}
-	for slot, seconds := range due {
-		if seconds == 0 {
-			continue
-		}
-		at := time.Unix(slot, 0)
-		// Never lower a value: what was up or due stays so when the agent has become ready again since.
-		known, _ := s.Due.At(at)
-		s.Due.Set(at, max(known, seconds))
-		known, _ = s.Up.At(at)
-		s.Up.Set(at, max(known, up[slot]))
-	}
-}
-
 // computeFigures computes the figures as of a time.
 func (s *Snapshot) computeFigures(subject Subject, r Reading, to time.Time) {
 	last := s.Figures.LatencyMillis
 	s.Figures = Figures{
 		CPUCores: newestFresh(r.CPU, to), MemoryBytes: newestFresh(r.Memory, to),
 		PVCPct:   scaled(newestFresh(r.Volume, to), 100),
-		Restarts: r.Restarts, LatencyMillis: last,
+		Restarts: s.Restarted.sum(to.Add(-Day)), LatencyMillis: last,
 	}
 	if subject.Limits != nil {
 		s.Figures.CPUPct = scaled(s.Figures.CPUCores, 100/subject.Limits.CPUCores())
 		s.Figures.MemPct = scaled(s.Figures.MemoryBytes, 100/float64(subject.Limits.MemoryBytes()))
 	}
-	if due := s.Due.sum(to.Add(-Day)); due > 0 && newestFresh(r.Uptime, to) != nil {
-		pct := min(100, 100*s.Up.sum(to.Add(-Day))/due) // the two sums are rounded separately
-		s.Figures.UptimePct = &pct
+	if due := s.Due.sum(to.Add(-Day)); due > 0 {
+		s.Figures.UptimePct = new(100 * s.Up.sum(to.Add(-Day)) / due)
 	}
 	if !r.LatencyAt.IsZero() {
 		s.Figures.LatencyMillis = &r.Latency

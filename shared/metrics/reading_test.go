@@ -1,13 +1,13 @@
 package metrics
 
 import (
-	"maps"
 	"math"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/plan"
 )
 
@@ -56,13 +56,12 @@ func TestAddReading_ComputesFigures(t *testing.T) {
 		"all metrics": {
 			reading: Reading{
 				CPU: at(map[int]float64{2: 0.5, 1: 0.25}), Memory: at(map[int]float64{1: 512 << 20}),
-				Volume: at(map[int]float64{1: 0.125}),
-				Uptime: always(10, 1, 3600), Restarts: 2, Latency: 84, LatencyAt: ago(0),
+				Volume:  at(map[int]float64{1: 0.125}),
+				Latency: 84, LatencyAt: ago(0),
 			},
 			want: Figures{
 				CPUCores: value(0.25), CPUPct: value(25), MemoryBytes: value(512 << 20), MemPct: value(25),
-				PVCPct:    value(12.5),
-				UptimePct: value(100), Restarts: 2, LatencyMillis: value(84),
+				PVCPct: value(12.5), LatencyMillis: value(84),
 			},
 		},
 		"without limits": {
@@ -79,11 +78,7 @@ func TestAddReading_ComputesFigures(t *testing.T) {
 			want:    Figures{CPUCores: value(0.25), CPUPct: value(25)},
 		},
 		"an old sample does not count": {
-			reading: Reading{
-				CPU:    at(map[int]float64{6: 0.25}),
-				Uptime: at(map[int]float64{6: 60}),
-			},
-			want: Figures{},
+			reading: Reading{CPU: at(map[int]float64{6: 0.25})}, want: Figures{},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,58 +96,45 @@ func TestAddReading_ComputesFigures(t *testing.T) {
 	}
 }
 
-// TestAddReading_CountsUptime reads the quarter of an hour before noon. Uptime is in minutes.
-func TestAddReading_CountsUptime(t *testing.T) {
+// TestAddReading_CountsServing reads the quarter of an hour before noon, twice. The times are in minutes before noon.
+func TestAddReading_CountsServing(t *testing.T) {
 	t.Parallel()
-	longAgo := noon().Add(-time.Hour)
+	change := func(minutes int, s agent.Serving) agent.ServingChange {
+		return agent.ServingChange{Since: ago(minutes), Serving: s}
+	}
 	for name, row := range map[string]struct {
-		ready           time.Time // zero: unknown
-		samples         Minutes
+		changes         []agent.ServingChange
 		wantUp, wantDue float64
 	}{
-		"all the time":                   {ready: longAgo, samples: always(14, 0, 3600), wantUp: 15, wantDue: 15},
-		"the last samples may come late": {ready: longAgo, samples: always(14, 3, 3600), wantUp: 12, wantDue: 12},
-		"a sample later than the maximum delay is missing": {
-			ready: longAgo, samples: always(14, 6, 3600),
-			wantUp: 9, wantDue: 11,
-		},
-		"a sample proves the minutes before it": {
-			ready: longAgo, samples: at(map[int]float64{0: 3600}),
-			wantUp: 15, wantDue: 15,
-		},
-		"a gap in the samples is not downtime": {
-			ready: longAgo, samples: merged(always(14, 10, 3600), always(7, 0, 3600)),
-			wantUp: 15, wantDue: 15,
-		},
+		"never":        {},
+		"all the time": {changes: []agent.ServingChange{change(60, agent.Up)}, wantUp: 15, wantDue: 15},
+		"became ready": {changes: []agent.ServingChange{change(7, agent.Up)}, wantUp: 7, wantDue: 7},
 		"down for a while": {
-			ready: longAgo, samples: merged(always(14, 10, 3600), since(7, 7, 0, 15)),
-			wantUp: 12.25, wantDue: 15,
+			changes: []agent.ServingChange{change(60, agent.Up), change(12, agent.Down), change(9, agent.Up)},
+			wantUp:  12, wantDue: 15,
 		},
-		"a restart costs part of a minute": {
-			ready: longAgo, samples: merged(always(14, 9, 3600), since(8, 8, 0, 15)),
-			wantUp: 14.25, wantDue: 15,
+		"down now": {
+			changes: []agent.ServingChange{change(60, agent.Up), change(4, agent.Down)}, wantUp: 11, wantDue: 15,
 		},
-		"down all the time": {
-			ready: longAgo, samples: nil,
-			wantUp: 0, wantDue: 11,
+		"down all the time": {changes: []agent.ServingChange{change(60, agent.Down)}, wantUp: 0, wantDue: 15},
+		"paused": {
+			changes: []agent.ServingChange{change(60, agent.Up), change(10, agent.Idle), change(2, agent.Up)},
+			wantUp:  7, wantDue: 7,
 		},
-		"became ready": {ready: ago(7), samples: since(6, 6, 0, 60), wantUp: 7, wantDue: 7},
-		"the time before ready counts only if up": {
-			ready: ago(7), samples: since(8, 8, 0, 12),
-			wantUp: 8.2, wantDue: 8.2,
+		"replaced for a minute": {
+			changes: []agent.ServingChange{change(60, agent.Up), change(10, agent.Replacing), change(9, agent.Up)},
+			wantUp:  14, wantDue: 14,
 		},
-		"ready at an unknown time": {
-			ready: time.Time{}, samples: merged(always(14, 9, 3600), since(5, 5, 0, 60)),
-			wantUp: 12, wantDue: 12,
+		"replaced for longer than usual": {
+			changes: []agent.ServingChange{change(60, agent.Up), change(10, agent.Replacing), change(5, agent.Up)},
+			wantUp:  10, wantDue: 13,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := New("a", "o")
 			for range 2 { // adding a reading again changes nothing
-				s.AddReading(Subject{ReadySince: row.ready}, Reading{Uptime: row.samples},
-					Span{From: ago(15), To: noon()},
-					noon())
+				s.AddReading(Subject{Serving: row.changes}, Reading{}, Span{From: ago(15), To: noon()}, noon())
 				if up := s.Up.sum(time.Time{}) / 60; math.Abs(up-row.wantUp) > 1e-9 {
 					t.Errorf("up for %v minutes, want %v", up, row.wantUp)
 				}
@@ -164,42 +146,81 @@ func TestAddReading_CountsUptime(t *testing.T) {
 	}
 }
 
-// since makes the uptime samples of a container for every minute between two times before noon. The container is
-// seconds old at the end of the minute first.
-func since(first, from, to int, seconds float64) Minutes {
-	m := Minutes{}
-	for i := to; i <= from; i++ {
-		m[ago(i).Unix()] = seconds + 60*float64(first-i)
+// collect adds readings as the collector does: every five minutes, from the last one on.
+func collect(s *Snapshot, from, to int, subject func(now time.Time) Subject) {
+	for minutes := from; minutes >= to; minutes -= 5 {
+		s.AddReading(subject(ago(minutes)), Reading{}, spanSince(ago(minutes+5), ago(minutes)), ago(minutes))
 	}
-	return m
 }
 
-func merged(all ...Minutes) Minutes {
-	m := Minutes{}
-	for _, values := range all {
-		maps.Copy(m, values)
+// TestAddReading_UptimeFallsDuringAnOutage collects the life of an agent of 50 minutes that was down from the 30th to
+// the 20th minute before noon. No worker notices the outage in its first two minutes.
+func TestAddReading_UptimeFallsDuringAnOutage(t *testing.T) {
+	t.Parallel()
+	life := func(now time.Time) Subject {
+		known := []agent.ServingChange{{Since: ago(50), Serving: agent.Up}}
+		if now.After(ago(28)) {
+			known = append(known, agent.ServingChange{Since: ago(30), Serving: agent.Down})
+		}
+		if now.After(ago(20)) {
+			known = append(known, agent.ServingChange{Since: ago(20), Serving: agent.Up})
+		}
+		return Subject{Serving: known}
 	}
-	return m
+	s := New("a", "o")
+	for _, step := range []struct {
+		from, to int
+		want     float64
+	}{
+		{from: 45, to: 30, want: 100},
+		{from: 25, to: 25, want: 100 * 20.0 / 25},
+		{from: 20, to: 20, want: 100 * 20.0 / 30},
+		{from: 15, to: 0, want: 100 * 40.0 / 50},
+	} {
+		collect(&s, step.from, step.to, life)
+		if got := deref(s.Figures.UptimePct); math.Abs(got-step.want) > 1e-9 {
+			t.Errorf("uptime %d minutes before noon = %v %%, want %v %%", step.to, got, step.want)
+		}
+	}
 }
 
-// TestAddReading_UptimeIgnoresPauses checks that uncollected time does not count, and that time once due stays due when
-// the agent becomes ready again.
-func TestAddReading_UptimeIgnoresPauses(t *testing.T) {
+// TestAddReading_KeepsWhatTheRecordForgot has a record of two changes only, the latest.
+func TestAddReading_KeepsWhatTheRecordForgot(t *testing.T) {
+	t.Parallel()
+	all := []agent.ServingChange{
+		{Since: ago(60), Serving: agent.Up}, {Since: ago(13), Serving: agent.Down}, {Since: ago(12), Serving: agent.Up},
+		{Since: ago(9), Serving: agent.Down}, {Since: ago(8), Serving: agent.Up},
+	}
+	s := New("a", "o")
+	s.AddReading(Subject{Serving: all[:3]}, Reading{}, Span{From: ago(20), To: ago(10)}, ago(10))
+	s.AddReading(Subject{Serving: all[3:]}, Reading{}, Span{From: ago(15), To: noon()}, noon())
+	// The minute before the changes that the record still has was in no reading.
+	if up, due := s.Up.sum(time.Time{})/60, s.Due.sum(time.Time{})/60; up != 17 || due != 19 {
+		t.Errorf("up for %v of %v minutes, want 17 of 19", up, due)
+	}
+}
+
+// TestAddReading_CountsRestartsOfADay reads the total of the record. A restart of yesterday does not count any more.
+func TestAddReading_CountsRestartsOfADay(t *testing.T) {
 	t.Parallel()
 	s := New("a", "o")
-	// Up for an hour until four hours ago, then paused for three hours, then up with a crash of half an hour.
-	s.AddReading(Subject{ReadySince: ago(300)}, Reading{Uptime: since(299, 299, 240, 60)},
-		Span{From: ago(300), To: ago(240)},
-		ago(240))
-	s.AddReading(Subject{ReadySince: ago(60)}, Reading{Uptime: since(59, 59, 31, 60)}, Span{From: ago(65), To: ago(25)},
-		ago(25))
-	s.AddReading(Subject{ReadySince: ago(60)}, Reading{Uptime: since(59, 34, 31, 60)}, Span{From: ago(35), To: ago(5)},
-		ago(5))
-	s.AddReading(Subject{ReadySince: ago(2)}, Reading{Uptime: since(1, 1, 0, 60)}, Span{From: ago(15), To: noon()},
-		noon())
-	// 60 + 29 + 2 minutes up; down from 31 to 9 minutes ago, the last minute that was certain 5 minutes ago.
-	if want := 100 * 91.0 / (91 + 22); s.Figures.UptimePct == nil || math.Abs(*s.Figures.UptimePct-want) > 1e-9 {
-		t.Errorf("uptime = %v, want %v", deref(s.Figures.UptimePct), want)
+	for _, step := range []struct {
+		minutes int
+		total   int64
+		want    float64
+	}{
+		{minutes: 1500, total: 2, want: 2},
+		{minutes: 60, total: 2, want: 0},
+		{minutes: 55, total: 5, want: 3},
+		{minutes: 5, total: 6, want: 4},
+	} {
+		for range 2 { // adding a reading again changes nothing
+			s.AddReading(Subject{Restarts: step.total}, Reading{}, Span{From: ago(step.minutes + 5), To: ago(step.minutes)},
+				ago(step.minutes))
+			if s.Figures.Restarts != step.want {
+				t.Errorf("%d minutes before noon: %v restarts, want %v", step.minutes, s.Figures.Restarts, step.want)
+			}
+		}
 	}
 }
 
@@ -267,14 +288,12 @@ func TestReading_AddDropsInvalidAndForeignSamples(t *testing.T) {
 		{metric: Latency, sample: Sample{Host: host, At: ago(10), Value: 90}}, // older, although added later
 		{metric: Latency, sample: Sample{Host: host, At: ago(0), Value: 0}},   // zero requests
 		{metric: Latency, sample: Sample{Host: "x", At: ago(0), Value: 1}},
-		{metric: Restarts, sample: Sample{At: ago(0), Value: 3}},
 		{metric: "unknown", sample: Sample{At: ago(0), Value: 3}},
 	} {
 		r.add(add.metric, add.sample, host)
 	}
 	want := Reading{
 		CPU: at(map[int]float64{3: 2}), Requests: at(map[int]float64{1: 1}), Latency: 80, LatencyAt: ago(5),
-		Restarts: 3,
 	}
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Errorf("reading (-want +got):\n%s", diff)

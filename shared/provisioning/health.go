@@ -19,11 +19,12 @@ import (
 
 // HealthController updates the records of agents whose pods change while no worker has work on them: a running agent
 // whose pod breaks goes to error, and an agent in error whose pod recovers goes back to running. A running agent whose
-// pod waits for a machine shows that its dashboard is warming up. An agent that a worker has not brought to its desired
+// pod waits for a machine shows that its dashboard is warming up. The record learns when a pod ceases to serve, and how
+// often its container was started again. An agent that a worker has not brought to its desired
 // state, such as in an outage, is left to that worker.
 //
 // A run costs one list of pods per cell, at most healthBatch records of agents in error, as many of running agents, and
-// one record per pod that is broken, waits for a machine or became Ready recently. It writes only changes.
+// one record per pod that is not Ready or became so recently. It writes only changes.
 //
 // A failed list has no consequences. If an agent is missing in a list, the controller asks for that agent before it
 // acts.
@@ -89,7 +90,7 @@ func (o *HealthController) CheckHealth(ctx context.Context) error {
 	for _, a := range o.missing(ctx, s, running) {
 		work = append(work, func() error { return o.restoreObjects(ctx, s, a) })
 	}
-	work = append(work, o.warmingWork(ctx, s, slices.Concat(failed, running))...)
+	work = append(work, o.sightWork(ctx, s, slices.Concat(failed, running))...)
 	return errors.Join(podsErr, failedErr, runningErr, runConcurrently(work))
 }
 
@@ -149,17 +150,21 @@ func (o *HealthController) breakAgent(ctx context.Context, s podSnapshot, cell, 
 	if a.Cell != cell || a.Status != agent.Running || !s.covers(a) {
 		return nil
 	}
-	observed := f.Observed
-	observed.Since = s.cells[cell][id].Since
+	p, observed := s.cells[cell][id], f.Observed
+	observed.Since = p.Since
 	return o.recordFailure(ctx, a, agent.Failure{
 		Code: f.Code, Message: f.Message, Retryable: !f.Permanent, Observed: observed,
-	})
+	}, p.see)
 }
 
-func (o *HealthController) recordFailure(ctx context.Context, a agent.Agent, f agent.Failure) error {
+func (o *HealthController) recordFailure(ctx context.Context, a agent.Agent, f agent.Failure, also func(*agent.Agent),
+) error {
 	slog.WarnContext(ctx, "running agent broke", logevent.Key, logevent.AgentBroke, "agent_id", a.ID, "cell", a.Cell,
 		"code", f.Code)
-	_, err := o.Records.Update(ctx, a, func(a *agent.Agent) { a.Break(f, o.Now()) })
+	_, err := o.Records.Update(ctx, a, func(a *agent.Agent) {
+		also(a)
+		a.Break(f, o.Now())
+	})
 	return ignoreSuperseded(a.ID, err)
 }
 
@@ -210,7 +215,7 @@ func (o *HealthController) restoreObjects(ctx context.Context, s podSnapshot, a 
 			a.Cell, "agent_id", a.ID)
 		return nil
 	default:
-		return o.recordFailure(ctx, a, volumeLost(""))
+		return o.recordFailure(ctx, a, volumeLost(""), func(*agent.Agent) {})
 	}
 }
 

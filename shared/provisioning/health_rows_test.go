@@ -149,6 +149,18 @@ func rowsOfBrokenPods() map[string]healthRow {
 	stays := func(p provisioning.Pod) healthRow {
 		return healthRow{given: withPod(p), wantStatus: agent.Running, wantAgent: untouched}
 	}
+	goesDown := func(p provisioning.Pod) healthRow {
+		r := stays(p)
+		r.wantCalls, r.wantAgent = "update", func(a agent.Agent) string {
+			last := a.ServingHistory()[len(a.ServingHistory())-1]
+			if last.Serving != agent.Down || !last.Since.Equal(p.Since) {
+				return fmt.Sprintf("the agent is %s since %v, want down since its pod is not ready", last.Serving,
+					last.Since)
+			}
+			return untouched(a)
+		}
+		return r
+	}
 	breaks := func(p provisioning.Pod) healthRow {
 		return healthRow{
 			given: withPod(p), wantStatus: agent.Error, wantFailure: p.Failure.Code, wantCalls: "load update",
@@ -165,11 +177,11 @@ func rowsOfBrokenPods() map[string]healthRow {
 		"image pull fails for 29 seconds":       stays(brokenPod(imagePull, false, 29*time.Second, 0)),
 		"image pull fails for 30 seconds":       breaks(brokenPod(imagePull, false, 30*time.Second, 0)),
 		"unschedulable for five minutes":        breaks(brokenPod(unschedulable, false, 5*minute, 0)),
-		"not ready for almost ten minutes":      stays(brokenPod(notReady, false, 10*minute-time.Second, 0)),
+		"not ready for almost ten minutes":      goesDown(brokenPod(notReady, false, 10*minute-time.Second, 0)),
 		"not ready for ten minutes":             breaks(brokenPod(notReady, false, 10*minute, 0)),
-		"some crashes in one minute":            stays(brokenPod(crashLoop, false, minute, time.Second)),
+		"some crashes in one minute":            goesDown(brokenPod(crashLoop, false, minute, time.Second)),
 		"some crashes in ten minutes":           breaks(brokenPod(crashLoop, false, 10*minute, time.Second)),
-		"crash after a long run":                stays(brokenPod(crashLoop, true, minute, 10*minute)),
+		"crash after a long run":                goesDown(brokenPod(crashLoop, true, minute, 10*minute)),
 		"down for ten minutes after a long run": breaks(brokenPod(crashLoop, true, 10*minute, 10*minute)),
 		"crash loop, record just written": {
 			given:      all(crashLooping, justWritten),
@@ -255,7 +267,10 @@ func rowsOfMovedPods() map[string]healthRow {
 	const minute = time.Minute
 	waiting := withPod(brokenPod(unschedulable, false, 5*minute-time.Second, 0))
 	readyForAnHour := withPod(readyPod(own, time.Hour))
-	warming := changed(func(a *agent.Agent) { a.Warming = true })
+	warming := changed(func(a *agent.Agent) {
+		a.See(agent.PodSight{Since: checkedAt.Add(-2 * minute)})
+		a.Warming = true
+	})
 	unread := func(s *healthFixture) { s.failing["list running"] = true } // as with more agents than a run reads
 	row := func(given func(*healthFixture), wantCalls string, want func(agent.Agent) string) healthRow {
 		return healthRow{given: given, wantStatus: agent.Running, wantCalls: wantCalls, wantAgent: want}

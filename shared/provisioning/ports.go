@@ -163,6 +163,9 @@ type Pod struct {
 	Since time.Time
 	// Failure is why the pod is not Ready, and Permanent if it won't become Ready; nil for a Ready pod.
 	Failure *PodFailure
+	// UID names the pod among those that the agent had, and Restarts counts how often its container was started again.
+	UID      string
+	Restarts int64
 	// LastRun is how long the most recently ended container ran; 0 if none has ended.
 	LastRun time.Duration
 }

@@ -41,6 +41,8 @@ func FullAgent(at time.Time) agent.Agent {
 		AppliedAt: at.Add(9 * time.Second), WaitingSince: at.Add(10 * time.Second),
 		CreatedAt: at.Add(4 * time.Second), UpdatedAt: at.Add(5 * time.Second), CreatedBy: "b",
 		SecretsRevision: 9, StoringUntil: at.Add(7 * time.Second),
+		ServingChanges: []agent.ServingChange{{Since: at, Serving: agent.Idle}},
+		PodRestarts:    agent.PodRestarts{Total: 3, Pod: "p", Seen: 2},
 		Deletion:       fullDeletion(at),
 		Live:           []agent.LiveVersion{{Key: "B", Version: 1}},
 		SecretVersions: []agent.VersionRange{{Key: "B", Highest: 2, DestroyedBefore: 1}},

@@ -720,18 +720,19 @@ export interface Member {
 export interface Metrics {
   /**
    * CPU in use, in percent of the plan's limit. This and the other nullable figures are null without a sample in the
-   * five minutes before the collection.
+   * five minutes before the collection; uptime needs none.
    */
   cpu_pct: number | null;
   /** Memory in use, in percent of the plan's limit. */
   mem_pct: number | null;
-  /** Restarts of the container in the last 24 hours. */
+  /** How often the container was started again in the last 24 hours. */
   restarts_24h: number;
   /** Share of the volume in use, in percent. */
   pvc_pct: number | null;
   /**
-   * Time that the agent was up, in percent of the time that it should have been up in the last 24 hours. Time in which
-   * it was paused or stopped does not count.
+   * Time that the agent served, in percent of the time that it should have in the last 24 hours. Time in which it was
+   * paused or stopped, was being started, or had its pod replaced by a request for at most two minutes does not count.
+   * Null if it was not meant to serve.
    */
   uptime_pct_24h: number | null;
   /**

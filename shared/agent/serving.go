@@ -1,0 +1,132 @@
+package agent
+
+import (
+	"slices"
+	"time"
+)
+
+// Serving says whether an agent serves its users.
+type Serving string
+
+// What an agent does for its users.
+const (
+	// Idle: it is not meant to serve. It is paused, stopped or deleted, or being started.
+	Idle Serving = "idle"
+	// Up: it serves.
+	Up Serving = "up"
+	// Replacing: it does not serve because a requested change replaces its pod.
+	Replacing Serving = "replacing"
+	// Down: it does not serve although it should. A start of an agent in error does not end that, only a ready pod
+	// does, or the end of the agent's work.
+	Down Serving = "down"
+)
+
+// ServingChange is what an agent began to do for its users at a time.
+type ServingChange struct {
+	Since   time.Time
+	Serving Serving
+}
+
+// maxServingChanges bounds the changes in the record. The metrics are collected more often than as many changes take.
+const maxServingChanges = 12
+
+// ServingHistory returns the latest changes, oldest first. The record of an older release has none: then an agent that
+// runs or is in error has been in that state since its record says so.
+func (a Agent) ServingHistory() []ServingChange {
+	if len(a.ServingChanges) > 0 {
+		return a.ServingChanges
+	}
+	switch a.Status {
+	case Running:
+		if s := a.stage(StageReady); s != nil && !s.FinishedAt.IsZero() {
+			return []ServingChange{{s.FinishedAt, Up}}
+		}
+	case Error:
+		return []ServingChange{{a.UpdatedAt, Down}}
+	}
+	return nil
+}
+
+// last is what an agent with a history does now.
+func last(history []ServingChange) Serving {
+	if n := len(history); n > 0 {
+		return history[n-1].Serving
+	}
+	return Idle
+}
+
+// setServing adds to a history what the agent has done since a time.
+func (a *Agent) setServing(history []ServingChange, now Serving, since time.Time) {
+	if last(history) == now {
+		return
+	}
+	if n := len(history); n > 0 && since.Before(history[n-1].Since) {
+		since = history[n-1].Since
+	}
+	history = append(slices.Clone(history), ServingChange{since, now})
+	a.ServingChanges = history[max(0, len(history)-maxServingChanges):]
+}
+
+// recordServing records what a change of the record means for the agent's users.
+func (a *Agent) recordServing(before Agent) {
+	replaces := func(a Agent) bool { return a.Warming && !a.AppliedAt.IsZero() }
+	if a.Status == before.Status && a.Warming == before.Warming && replaces(*a) == replaces(before) {
+		return
+	}
+	history := a.ServingChanges
+	if len(history) == 0 {
+		history = before.ServingHistory()
+	}
+	switch {
+	case a.Status == Error:
+		since := a.UpdatedAt
+		if a.Failure != nil && !a.Failure.Observed.Since.IsZero() {
+			since = a.Failure.Observed.Since
+		}
+		a.setServing(history, Down, since)
+	case !a.WantsPod():
+		a.setServing(history, Idle, a.UpdatedAt)
+	case a.Status == Running && !a.Warming:
+		a.setServing(history, Up, a.UpdatedAt)
+	case a.Status == Running && replaces(*a) && last(history) == Up:
+		a.setServing(history, Replacing, a.AppliedAt)
+	}
+}
+
+// PodRestarts counts how often an agent's container was started again in its pods.
+type PodRestarts struct {
+	// Total is the sum over all pods.
+	Total int64
+	// Pod is the pod that was looked at last, and Seen its part of the total.
+	Pod  string
+	Seen int64
+}
+
+// PodSight is what a look at an agent's pod found.
+type PodSight struct {
+	// UID names the pod.
+	UID string
+	// Restarts counts how often its container was started again.
+	Restarts int64
+	Ready    bool
+	// Since is when the pod became Ready, or stopped being so, or was created.
+	Since time.Time
+}
+
+// See records a look at the pod of an agent. It changes nothing that a look before has recorded.
+func (a *Agent) See(p PodSight) {
+	r := &a.PodRestarts
+	if p.UID != r.Pod {
+		r.Pod, r.Seen = p.UID, 0
+	}
+	if p.Restarts > r.Seen {
+		r.Total, r.Seen = r.Total+p.Restarts-r.Seen, p.Restarts
+	}
+	switch history := a.ServingHistory(); {
+	case a.Status != Running || !a.Converged():
+	case p.Ready && last(history) == Down && !a.Warming:
+		a.setServing(history, Up, p.Since)
+	case !p.Ready && last(history) == Up:
+		a.setServing(history, Down, p.Since)
+	}
+}
