@@ -22,26 +22,21 @@ func Test(s Service) function.Route {
 		Status: http.StatusAccepted, Summary: "Send a test event", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in webhookInput) (webhook.DeliveryView, error) {
 			random := rand.Uint64() //nolint:gosec // names a delivery, protects nothing
-			return s.request(ctx, in.Path, func(w *webhook.Webhook, now time.Time) (webhook.Delivery, error) {
-				return webhook.NewTest(*w, random, now), nil
+			return s.request(ctx, in.Path, func(w *webhook.Webhook, now time.Time) (*webhook.Delivery, error) {
+				d := webhook.NewTest(*w, random, now)
+				d.Again(now)
+				return &d, w.Request(d.ID, now)
 			})
 		}),
 	}
 }
 
-// request records a delivery that a client asked for, and nudges the webhook.
+// request records a delivery that a client asked for, and nudges the webhook. ask requests it of the webhook.
 func (s Service) request(ctx context.Context, p path,
-	make func(w *webhook.Webhook, now time.Time) (webhook.Delivery, error),
+	ask func(w *webhook.Webhook, now time.Time) (*webhook.Delivery, error),
 ) (webhook.DeliveryView, error) {
 	now := time.Now().UTC()
-	w, err := s.change(ctx, p, func(w *webhook.Webhook) (*webhook.Delivery, error) {
-		requested, err := make(w, now)
-		if err != nil {
-			return nil, err
-		}
-		requested.Again(now)
-		return &requested, w.Request(requested.ID, now)
-	})
+	w, err := s.change(ctx, p, func(w *webhook.Webhook) (*webhook.Delivery, error) { return ask(w, now) })
 	if err != nil {
 		return webhook.DeliveryView{}, err
 	}
@@ -79,7 +74,7 @@ type deliveryInput struct {
 	} `json:"path"`
 }
 
-// Redeliver asks for one more attempt of a delivery that has ended.
+// Redeliver asks for one more attempt of a delivery that will not be attempted otherwise.
 func Redeliver(s Service) function.Route {
 	return function.Route{
 		Name: "RedeliverWebhookDelivery", Method: http.MethodPost,
@@ -88,17 +83,14 @@ func Redeliver(s Service) function.Route {
 		// Conflict: the delivery will be attempted anyway, or too many requested deliveries wait.
 		Status: http.StatusAccepted, Summary: "Repeat a delivery", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in deliveryInput) (webhook.DeliveryView, error) {
-			id := string(in.Path.WebhookID)
-			d, err := s.Store.Delivery(ctx, id, string(in.Path.DeliveryID))
-			if err != nil {
-				return webhook.DeliveryView{}, err
-			}
-			return s.request(ctx, path{in.Path.WebhookID}, func(*webhook.Webhook, time.Time) (webhook.Delivery, error) {
-				if d.Status == webhook.Pending {
-					return d, fault.New(fault.Conflict, "delivery_pending",
-						"The delivery is pending and will be attempted without a request.")
+			p := path{in.Path.WebhookID}
+			return s.request(ctx, p, func(w *webhook.Webhook, now time.Time) (*webhook.Delivery, error) {
+				// It is read after the webhook: a run that commits an attempt in between makes the change run again.
+				d, err := s.Store.Delivery(ctx, w.ID, string(in.Path.DeliveryID))
+				if err == nil {
+					err = w.Redeliver(&d, now)
 				}
-				return d, nil
+				return &d, err
 			})
 		}),
 	}

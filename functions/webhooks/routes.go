@@ -73,10 +73,10 @@ func Create(s Service) function.Route {
 			now := time.Now().UTC()
 			w := webhook.Webhook{
 				ID: uuid.NewString(), URL: string(in.Body.URL), Types: distinct(in.Body.Types),
-				Description: string(in.Body.Description), Status: webhook.Enabled, SecretVersion: 1,
-				CreatedAt: now, UpdatedAt: now, CreatedBy: call.From(ctx).Caller.ID,
-				Position: event.After(now), DueAt: now,
+				Description: string(in.Body.Description), SecretVersion: 1,
+				CreatedAt: now, UpdatedAt: now, CreatedBy: call.From(ctx).Caller.ID, Position: event.After(now),
 			}
+			w.Enable(now)
 			secret, err := s.Secrets.Of(w)
 			if err != nil {
 				return webhook.CreatedView{}, err

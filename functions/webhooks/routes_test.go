@@ -1,9 +1,12 @@
 package webhooks_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +15,7 @@ import (
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/functions/webhooks"
 	"agents.example/controlplane/functions/workers"
+	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/webhook"
 )
@@ -221,4 +225,87 @@ func TestTest_DeliversATestEventThatCanBeRepeated(t *testing.T) {
 	}
 	call(t, b, webhooks.Redeliver(s), id, functiontest.Path("delivery_id", unknownID)).
 		Want(t, http.StatusNotFound, "delivery_not_found")
+}
+
+// A run commits an attempt while a client requests the delivery again: the attempt stays recorded.
+func TestRedeliver_KeepsTheAttemptsOfARunInBetween(t *testing.T) {
+	t.Parallel()
+	b := backendtest.New(t)
+	s, id := service(b), create(t, b).Text("id")
+	test := call(t, b, webhooks.Test(s), id).Want(t, http.StatusAccepted, "").Text("id")
+	deliver(t, b, id)
+	s.Store = &racingStore{Store: s.Store, between: func() {
+		call(t, b, webhooks.Redeliver(service(b)), id, functiontest.Path("delivery_id", test)).
+			Want(t, http.StatusAccepted, "")
+		deliver(t, b, id)
+	}}
+	res := call(t, b, webhooks.Redeliver(s), id, functiontest.Path("delivery_id", test)).Want(t, http.StatusAccepted, "")
+	var d webhook.DeliveryView
+	if res.Decode(t, &d); d.Status != webhook.Pending || len(d.Attempts) != 2 {
+		t.Errorf("the delivery is %s with %d attempts, want pending with 2", d.Status, len(d.Attempts))
+	}
+}
+
+// racingStore calls between after the first read of a delivery.
+type racingStore struct {
+	webhook.Store
+	between func()
+}
+
+// Delivery implements webhook.Store.
+func (s *racingStore) Delivery(ctx context.Context, webhookID, deliveryID string) (webhook.Delivery, error) {
+	d, err := s.Store.Delivery(ctx, webhookID, deliveryID)
+	if between := s.between; between != nil {
+		s.between = nil
+		between()
+	}
+	return d, err
+}
+
+// nudges records which webhooks are nudged, with an error if there is one.
+type nudges struct {
+	ids []string
+	err error
+}
+
+// NudgeWebhook implements webhook.Nudger.
+func (n *nudges) NudgeWebhook(_ context.Context, id string) error {
+	n.ids = append(n.ids, id)
+	return n.err
+}
+
+// What a client changes takes effect without the sweep. The change itself does not depend on the nudge.
+func TestRoutes_NudgeTheWebhookThatTheyChange(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{"published": nil, "not published": errors.New("no publisher")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := backendtest.New(t)
+			published := &nudges{err: err}
+			s, id := service(b), create(t, b).Text("id")
+			s.Nudger = published
+			test := call(t, b, webhooks.Test(s), id).Want(t, http.StatusAccepted, "").Text("id")
+			deliver(t, b, id)
+			call(t, b, webhooks.Redeliver(s), id, functiontest.Path("delivery_id", test)).Want(t, http.StatusAccepted, "")
+			call(t, b, webhooks.Update(s), id, functiontest.Body(map[string]any{"enabled": false})).
+				Want(t, http.StatusOK, "")
+			if want := []string{id, id, id}; !slices.Equal(published.ids, want) {
+				t.Errorf("nudged %v, want %v", published.ids, want)
+			}
+		})
+	}
+}
+
+// A new webhook delivers what happens from now on.
+func TestCreate_BeginsNow(t *testing.T) {
+	t.Parallel()
+	b := backendtest.New(t)
+	before := event.After(time.Now())
+	w, err := b.WebhookWorkerStore.Load(t.Context(), create(t, b).Text("id"))
+	if after := event.After(time.Now()); err != nil || w.Position < before || w.Position > after {
+		t.Errorf("the position is %s (%v), want it between %s and %s", w.Position, err, before, after)
+	}
+	if w.EnabledAt.IsZero() || !w.DueAt.Equal(w.EnabledAt) {
+		t.Errorf("the webhook was enabled at %v and is due at %v, want both now", w.EnabledAt, w.DueAt)
+	}
 }

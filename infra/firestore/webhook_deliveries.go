@@ -71,10 +71,16 @@ func (s *Webhooks) Delivery(ctx context.Context, webhookID, deliveryID string) (
 	if err != nil {
 		return webhook.Delivery{}, err
 	}
-	if own := call.From(ctx).Caller.OrganizationID; own == "" || d.OrganizationID != own || d.WebhookID != webhookID {
+	own := call.From(ctx).Caller.OrganizationID
+	if own == "" || d.OrganizationID != own || d.WebhookID != webhookID || !s.keeps(d) {
 		return webhook.Delivery{}, webhook.DeliveryNotFound()
 	}
 	return d, nil
+}
+
+// keeps reports whether a delivery is still shown. Firestore deletes it some days after its end.
+func (s *Webhooks) keeps(d webhook.Delivery) bool {
+	return s.client.now().Sub(d.CreatedAt) < webhook.DeliveryRetention
 }
 
 // Deliveries implements webhook.Store.
@@ -84,13 +90,11 @@ func (s *Webhooks) Deliveries(ctx context.Context, webhookID string, p page.Requ
 	if _, err := s.Get(ctx, webhookID); err != nil {
 		return page.Page[webhook.Delivery]{}, err
 	}
-	oldest := s.client.now().Add(-webhook.DeliveryRetention)
 	return listPage(ctx, s.client, listing[webhook.Delivery]{
 		query:      query{collection: deliveryCollection, equal: []equality{{"webhook_id", webhookID}}},
 		tieBreaker: gcp.DocumentID,
 		decode:     deliveryOf,
 		position:   func(d webhook.Delivery) position { return position{d.CreatedAt, d.ID} },
-		// Firestore deletes a delivery some days after its end.
-		include: func(d webhook.Delivery) bool { return d.CreatedAt.After(oldest) },
+		include:    s.keeps,
 	}, p)
 }

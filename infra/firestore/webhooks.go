@@ -39,6 +39,7 @@ func webhookFields(w *webhook.Webhook) fields {
 		{"created_at", timestamp(&w.CreatedAt)},
 		{"updated_at", timestamp(&w.UpdatedAt)},
 		{"created_by", text(&w.CreatedBy)},
+		{"enabled_at", timestamp(&w.EnabledAt)},
 		{"position", text(&w.Position)},
 		{"lanes", array(&w.Lanes, laneFields)},
 		{"requests", texts(&w.Requests)},

@@ -1,6 +1,8 @@
 package firestore
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -20,7 +22,7 @@ func newWebhook() webhook.Webhook {
 	return webhook.Webhook{
 		ID: agenttest.ID(), URL: "https://hooks.example.com/", Types: []event.Type{event.AgentError},
 		Description: "Incidents", Status: webhook.Enabled, SecretVersion: 1, CreatedAt: at, UpdatedAt: at,
-		CreatedBy: agenttest.ID(), Position: event.After(at), DueAt: at,
+		CreatedBy: agenttest.ID(), EnabledAt: at, Position: event.After(at), DueAt: at,
 	}
 }
 
@@ -237,6 +239,94 @@ func TestWebhookWorkerStore_AppliesItsChangeToTheNewestRecord(t *testing.T) {
 	}
 }
 
+// A client's change goes on top of what a run commits in between.
+func TestWebhooks_ChangeKeepsWhatARunWrote(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	org := agentFixture(c).Tenant(t, plan.Hobby)
+	created, err := c.Webhooks().Create(org.Ctx, newWebhook())
+	must(t, err)
+	worker, position := c.WebhookWorkerStore(), event.After(agenttest.Now().Add(time.Hour))
+	ran := false
+	_, err = c.Webhooks().Change(org.Ctx, created.ID, func(w *webhook.Webhook) (*webhook.Delivery, error) {
+		if w.Description = "changed"; ran {
+			return nil, nil
+		}
+		ran = true
+		read, err := worker.Load(t.Context(), created.ID)
+		must(t, err)
+		_, err = worker.Update(t.Context(), read, webhook.Done{}, func(w *webhook.Webhook) error {
+			w.Position, w.LeaseHolder, w.Lanes = position, "run", []webhook.Lane{{AgentID: "a"}}
+			return nil
+		})
+		return nil, err
+	})
+	must(t, err)
+	got, err := worker.Load(t.Context(), created.ID)
+	must(t, err)
+	if got.Position != position || got.LeaseHolder != "run" || len(got.Lanes) != 1 || got.Description != "changed" {
+		t.Errorf("the record is %+v, want both changes", got)
+	}
+}
+
+// Another webhook of the organization delivers the event that one was disabled.
+func TestWebhookWorkerStore_ReportsItsEvents(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	org := agentFixture(c).Tenant(t, plan.Hobby)
+	created, err := c.Webhooks().Create(org.Ctx, newWebhook())
+	must(t, err)
+	reported := make(chan string, 10)
+	c.OnEvents(func(_ context.Context, organizationID string) { reported <- organizationID })
+	disabled := []event.Draft{event.New(event.WebhookDisabled, nil)}
+	worker := c.WebhookWorkerStore()
+	for _, row := range []struct {
+		name string
+		done webhook.Done
+		err  error
+		want int
+	}{
+		{name: "no event"},
+		{name: "an event", done: webhook.Done{Events: disabled}, want: 1},
+		{name: "an event of a commit that failed", done: webhook.Done{Events: disabled}, err: webhook.ErrLeaseLost},
+	} {
+		read, err := worker.Load(t.Context(), created.ID)
+		must(t, err)
+		_, err = worker.Update(t.Context(), read, row.done, func(*webhook.Webhook) error { return row.err })
+		if !errors.Is(err, row.err) {
+			t.Errorf("%s: Update = %v, want %v", row.name, err, row.err)
+		}
+		c.Flush()
+		if len(reported) != row.want || row.want > 0 && <-reported != org.ID {
+			t.Errorf("%s: not reported %d times, or for another organization", row.name, row.want)
+		}
+	}
+}
+
+// Firestore deletes a delivery some days after its end.
+func TestWebhooks_ShowNoDeliveryAfterItsEnd(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	org := agentFixture(c).Tenant(t, plan.Hobby)
+	created, err := c.Webhooks().Create(org.Ctx, newWebhook())
+	must(t, err)
+	for days, kept := range map[int]bool{29: true, 31: false} {
+		var d webhook.Delivery
+		_, err = c.Webhooks().Change(org.Ctx, created.ID, func(w *webhook.Webhook) (*webhook.Delivery, error) {
+			d = webhook.NewTest(*w, uint64(days), agenttest.Now().AddDate(0, 0, -days))
+			return &d, nil
+		})
+		must(t, err)
+		p, err := c.Webhooks().Deliveries(org.Ctx, created.ID, page.Request{})
+		must(t, err)
+		listed := slices.ContainsFunc(p.Items, func(found webhook.Delivery) bool { return found.ID == d.ID })
+		_, err = c.Webhooks().Delivery(org.Ctx, created.ID, d.ID)
+		if listed != kept || fault.Is(err, fault.NotFound) == kept {
+			t.Errorf("a delivery of %d days ago is listed: %t, and read: %v; want both %t", days, listed, err, kept)
+		}
+	}
+}
+
 func TestWebhookWorkerStore_ListsWhatIsDueAndEnabled(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
@@ -261,6 +351,9 @@ func TestWebhookWorkerStore_ListsWhatIsDueAndEnabled(t *testing.T) {
 	if !slices.Equal(due, []string{ids[1], ids[0]}) {
 		t.Errorf("due are %v, want the first two of %v, longest overdue first", due, ids)
 	}
+	// The webhooks of another organization are none of its own.
+	_, err = c.Webhooks().Create(agentFixture(c).Tenant(t, plan.Hobby).Ctx, newWebhook())
+	must(t, err)
 	enabled, err := worker.ListEnabled(t.Context(), org.ID)
 	must(t, err)
 	want := []string{ids[0], ids[2], ids[3]}

@@ -254,7 +254,7 @@ const maxSeeds = 60_000
 func TestSimulation_FindsPlantedDefects(t *testing.T) {
 	t.Parallel()
 	testtier.RequireFull(t, "searches for all planted defects")
-	if raceDetector {
+	if testtier.RaceDetector {
 		t.Skip("schedules take ten times as long with the race detector")
 	}
 	for _, d := range defects() {

@@ -155,7 +155,7 @@ func TestSimulation_HoldsItsPromisesUnderEverySmallSchedule(t *testing.T) {
 		t.Skip("only random schedules")
 	}
 	deviations, promised := 1, 1_100
-	if testtier.IsFull(t) && !raceDetector {
+	if testtier.IsFull(t) && !testtier.RaceDetector {
 		deviations, promised = 2, 172_000
 	}
 	began := time.Now()

@@ -101,7 +101,7 @@ func TestSimulation_HoldsItsPromisesUnderEverySchedule(t *testing.T) {
 	}
 	// In the full tier, with the small schedules, more than 200,000 distinct ones.
 	n := testtier.Count(t, 2_000, 4_000, 29_000)
-	if raceDetector {
+	if testtier.RaceDetector {
 		n = 2_000
 	}
 	if *schedules > 0 {

@@ -50,8 +50,8 @@ const (
 )
 
 // Deliver runs a webhook: it repeats what is due and delivers the events after its position. It has no effect on a
-// webhook that another run works on: that one looks for events once more after it has released its lease, and so finds
-// the events of this nudge.
+// webhook that another run works on but to make it due: that run looks for events once more after it has released its
+// lease, and so finds the events of this nudge.
 //
 // It waits for the second attempt of an event, which is due after seconds; later ones are left to the sweep.
 func (d *Deliverer) Deliver(ctx context.Context, id string) error {
@@ -89,24 +89,14 @@ func (d *Deliverer) wait(ctx context.Context, long time.Duration) error {
 	}
 }
 
-// run works on a webhook once, and starts no attempt after the deadline. next is when there is more to do; zero for
-// never.
+// run works on a webhook once. next is when there is more to do; zero for never.
 func (d *Deliverer) run(ctx context.Context, id string, deadline time.Time) (next time.Time, err error) {
 	w, err := d.Store.Load(ctx, id)
 	if err != nil || w.Status != Enabled && len(w.Requests) == 0 {
 		return time.Time{}, err
 	}
 	r := &run{Deliverer: d, holder: uuid.NewString(), deadline: deadline}
-	r.w, err = d.Store.Update(ctx, w, Done{}, func(w *Webhook) error {
-		now := d.Now()
-		if w.leased(r.holder, now) {
-			return ErrLeaseLost
-		}
-		w.LeaseHolder, w.LeaseUntil = r.holder, now.Add(leaseTime)
-		w.DueAt = w.LeaseUntil // the sweep finds a run that died
-		return nil
-	})
-	if err != nil {
+	if err := r.acquire(ctx, w); err != nil {
 		return time.Time{}, err
 	}
 	r.secrets, err = d.Secrets.Signing(r.w, d.Now())
@@ -116,22 +106,23 @@ func (d *Deliverer) run(ctx context.Context, id string, deadline time.Time) (nex
 	if errors.Is(err, ErrLeaseLost) {
 		return time.Time{}, err
 	}
+	if errors.Is(err, errSettings) {
+		// The next run goes by the new ones. What this one learned may be about another receiver.
+		err, r.failures, r.disable = nil, 0, ""
+	}
 	if releaseErr := r.release(ctx, err != nil); releaseErr != nil || err != nil {
 		return time.Time{}, errors.Join(err, releaseErr)
 	}
 	switch {
+	case r.w.Status != Enabled && len(r.w.Requests) == 0:
+		return time.Time{}, nil
 	case r.receiverDown():
 		return r.retryAt(), nil
-	case r.outOfTime(), len(r.w.Requests) > 0:
+	case r.again, len(r.w.Requests) > 0:
 		return d.Now(), nil
-	case r.w.Status != Enabled:
-		return time.Time{}, nil
+	default:
+		return r.retryAt(), nil
 	}
-	behind, err := d.behind(ctx, r.w)
-	if behind {
-		return d.Now(), err
-	}
-	return r.retryAt(), err
 }
 
 // retryAt returns when a run should look at what it could not deliver. Only the run that made a first attempt waits for
@@ -140,14 +131,35 @@ func (r *run) retryAt() time.Time {
 	if !r.opened {
 		return time.Time{}
 	}
-	return r.w.DueAt
+	return r.nextAt
 }
 
-// behind reports whether there are events after the webhook's position.
-func (d *Deliverer) behind(ctx context.Context, w Webhook) (bool, error) {
-	b, err := d.Events.List(ctx, w.OrganizationID, event.Filter{}, d.from(w.Position), 1)
-	return len(b.Events) > 0, err
+// acquire takes the lease. If another run has it, acquire makes the webhook due before the lease ends, which tells that
+// run that it must look again.
+func (r *run) acquire(ctx context.Context, w Webhook) (err error) {
+	leased := false
+	r.record, err = r.Store.Update(ctx, w, Done{}, func(w *Webhook) error {
+		now := r.Now()
+		if leased = w.leased(r.holder, now); leased {
+			if w.calledAgain() {
+				return ErrLeaseLost
+			}
+			w.DueAt = now
+			return nil
+		}
+		w.LeaseHolder, w.LeaseUntil = r.holder, now.Add(leaseTime)
+		w.DueAt = w.LeaseUntil // the sweep finds a run that died
+		return nil
+	})
+	if err == nil && leased {
+		return ErrLeaseLost
+	}
+	r.w = r.record
+	return err
 }
+
+// calledAgain reports whether a leased webhook was made due after its lease began.
+func (w Webhook) calledAgain() bool { return !w.DueAt.Equal(w.LeaseUntil) }
 
 // from returns the cursor at which reading continues. Events before it may be deleted, and a cursor among them is
 // refused.
@@ -155,22 +167,30 @@ func (d *Deliverer) from(cursor event.ID) event.ID {
 	return max(cursor, event.After(d.Now().Add(time.Hour-event.Retention)))
 }
 
-// work repeats what is due and delivers new events.
+// work repeats what is due and delivers new events. Deliveries that cannot be served delay no others.
 func (r *run) work(ctx context.Context) error {
-	if err := r.serveRequests(ctx); err != nil || r.w.Status != Enabled {
+	err := r.serveRequests(ctx)
+	if r.lost || r.w.Status != Enabled {
 		return err
 	}
-	if err := r.retryLanes(ctx); err != nil {
-		return err
+	if laneErr := r.retryLanes(ctx); laneErr != nil {
+		return errors.Join(err, laneErr)
 	}
-	return r.scan(ctx)
+	return errors.Join(err, r.scan(ctx))
 }
 
-// release ends the lease and says when the webhook is due next.
+// release ends the lease and says when the webhook is due next. Of the run's state it writes how far the log was read
+// without any event, which no commit has written yet.
 func (r *run) release(ctx context.Context, failed bool) error {
-	return r.commit(ctx, Done{}, func(w *Webhook) {
+	return r.update(ctx, Done{}, func(w *Webhook) error {
+		changed := !w.sameSettings(r.record)
+		if !r.lost && !changed {
+			w.Position = r.w.Position
+		}
+		r.again = r.lost || changed || !r.caughtUp || r.late() || w.calledAgain()
 		w.LeaseHolder, w.LeaseUntil = "", time.Time{}
 		w.DueAt = r.dueAt(*w, failed)
+		return nil
 	})
 }
 
@@ -182,21 +202,24 @@ func (r *run) dueAt(w Webhook, failed bool) time.Time {
 		return now.Add(selfNudged)
 	case w.Status != Enabled:
 		return time.Time{}
-	case failed || r.outOfTime() && !r.receiverDown():
+	case failed || r.again && !r.receiverDown():
 		return now.Add(selfNudged)
 	}
-	due := now.Add(heartbeat)
+	r.nextAt = now.Add(heartbeat)
 	for _, l := range w.Lanes {
-		if l.NextAttemptAt.Before(due) {
-			due = l.NextAttemptAt
+		if l.NextAttemptAt.Before(r.nextAt) {
+			r.nextAt = l.NextAttemptAt
 		}
 	}
 	if r.receiverDown() {
 		// Lanes that were due and not tried stay due. They come first in the next run.
 		first, _ := nextAttempt(1, now, 0, r.Random())
-		due = later(due, first)
+		r.nextAt = later(r.nextAt, first)
 	}
-	return due
+	if now.Before(w.EnabledAt.Add(untilKnown)) {
+		return now // each sweep finds the events of which no process nudges the webhook
+	}
+	return r.nextAt
 }
 
 func later(a, b time.Time) time.Time {
@@ -206,26 +229,36 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// commit writes the state of the run, and what it has done.
-func (r *run) commit(ctx context.Context, done Done, also func(*Webhook)) error {
-	// What the receiver took is recorded even if the nudge has timed out.
-	ctx = context.WithoutCancel(ctx)
-	updated, err := r.Store.Update(ctx, r.w, done, func(w *Webhook) error {
-		if w.LeaseHolder != r.holder {
-			return ErrLeaseLost
+// commit writes the state of the run, and what it has done. If a client has changed what the run went by, nothing is
+// written: the next run sends the events again, by the new settings.
+func (r *run) commit(ctx context.Context, done Done) error {
+	return r.update(ctx, done, func(w *Webhook) error {
+		if !w.sameSettings(r.record) || r.disable != "" && w.Status != Enabled {
+			return errSettings
 		}
 		w.Position, w.Lanes, w.FailingSince = r.w.Position, slices.Clone(r.w.Lanes), r.w.FailingSince
-		w.Requests = slices.DeleteFunc(slices.Clone(w.Requests), func(id string) bool { return r.served[id] })
 		if r.disable != "" {
 			w.Disable(r.disable)
 		}
-		if also != nil {
-			also(w)
-		}
 		return nil
 	})
-	if err == nil {
-		r.w = updated
+}
+
+// update changes the record under the lease. After a failure it is unknown whether the record and the deliveries have
+// what the run did, so no further commit may write the run's state.
+func (r *run) update(ctx context.Context, done Done, change func(*Webhook) error) error {
+	// What the receiver took is recorded even if the nudge has timed out.
+	ctx = context.WithoutCancel(ctx)
+	updated, err := r.Store.Update(ctx, r.record, done, func(w *Webhook) error {
+		if w.LeaseHolder != r.holder {
+			return ErrLeaseLost
+		}
+		return change(w)
+	})
+	if err != nil {
+		r.lost = true
+		return err
 	}
-	return err
+	r.record, r.w = updated, updated
+	return nil
 }

@@ -453,7 +453,7 @@ func TestDeliver_WritesNothingWithoutItsLease(t *testing.T) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		r := w.records[hookID]
-		r.LeaseHolder = "another run"
+		r.LeaseHolder, r.Version = "another run", "another run's"
 		w.records[hookID] = r
 		return webhook.Result{HTTPStatus: 200}
 	}
@@ -520,7 +520,12 @@ func TestDeliver_OneHangingReceiverDelaysNoOther(t *testing.T) {
 	}
 	nudges <- hanging
 	window.Go(deliverNext)
-	<-hangs
+	stuck := time.After(time.Minute)
+	select {
+	case <-hangs:
+	case <-stuck:
+		t.Fatal("the hanging receiver got nothing")
+	}
 	for i := range 100 {
 		nudges <- hanging
 		nudges <- fmt.Sprint("webhook ", i)
@@ -529,7 +534,12 @@ func TestDeliver_OneHangingReceiverDelaysNoOther(t *testing.T) {
 	window.Go(deliverNext)
 	got := map[string]bool{}
 	for len(got) < 99 {
-		got[<-others] = true
+		select {
+		case id := <-others:
+			got[id] = true
+		case <-stuck:
+			t.Fatalf("%d of 99 webhooks got their event", len(got))
+		}
 	}
 	close(release)
 	window.Wait()

@@ -82,6 +82,11 @@ func (d *Delivery) Again(now time.Time) {
 	d.Status, d.NextAttemptAt, d.CompletedAt = Pending, now, time.Time{}
 }
 
+// giveUp ends a delivery without another attempt.
+func (d *Delivery) giveUp(now time.Time) {
+	d.Status, d.NextAttemptAt, d.CompletedAt = Failed, time.Time{}, now
+}
+
 // add records an attempt. A failed one with a next attempt leaves the delivery pending.
 func (d *Delivery) add(r Result, at, next time.Time) {
 	d.Attempts = append(slices.Clone(d.Attempts), Attempt{

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,6 +28,7 @@ type world struct {
 	events     []event.Event
 	written    []event.Draft
 	nudged     []string
+	waits      int
 	// received are the messages that a receiver took, and attempted all that it got.
 	received, attempted []string
 	// answer decides what the receiver does; nil accepts everything.
@@ -57,17 +59,26 @@ func (w *world) deliverer() *webhook.Deliverer {
 	return &webhook.Deliverer{
 		Store: w, Events: w, Sender: w, Secrets: secretsOf(w.t, "k"), Nudger: w, Now: w.clock,
 		Random: func() float64 { return 0.5 },
-		Wait:   func(_ context.Context, long time.Duration) error { w.wait(long); return nil },
+		Wait: func(_ context.Context, long time.Duration) error {
+			if w.waits++; w.waits > 1000 {
+				return errors.New("the run never ends")
+			}
+			w.wait(long)
+			return nil
+		},
 	}
 }
 
 // deliver runs the webhook as a nudge does, and as often as it nudges itself.
 func (w *world) deliver() {
 	w.t.Helper()
-	w.nudge()
-	for w.takeNudge() {
+	for range 1000 {
 		w.nudge()
+		if !w.takeNudge() {
+			return
+		}
 	}
+	w.t.Fatal("the webhook nudges itself again and again")
 }
 
 func (w *world) nudge() {
@@ -231,12 +242,15 @@ func (w *world) Load(_ context.Context, id string) (webhook.Webhook, error) {
 	return found, nil
 }
 
-// Update implements webhook.WorkerStore.
-func (w *world) Update(_ context.Context, old webhook.Webhook, done webhook.Done,
+// Update implements webhook.WorkerStore. It reads the record again only if the one of the caller is not the newest.
+func (w *world) Update(ctx context.Context, found webhook.Webhook, done webhook.Done,
 	change func(*webhook.Webhook) error,
 ) (webhook.Webhook, error) {
+	if err := ctx.Err(); err != nil {
+		return webhook.Webhook{}, err
+	}
 	if w.beforeUpdate != nil {
-		if err := w.beforeUpdate(old, done); err != nil {
+		if err := w.beforeUpdate(found, done); err != nil {
 			return webhook.Webhook{}, err
 		}
 	}
@@ -244,13 +258,13 @@ func (w *world) Update(_ context.Context, old webhook.Webhook, done webhook.Done
 		w.t.Errorf("a commit of %d deliveries, want at most %d", len(done.Deliveries), webhook.MaxDone)
 	}
 	for {
-		found, ok := w.get(old.ID)
-		if !ok {
-			return found, webhook.NotFound()
+		changed := found
+		if err := change(&changed); err != nil || w.save(found.Version, &changed, done) {
+			return changed, err
 		}
-		read := found.Version
-		if err := change(&found); err != nil || w.save(read, &found, done) {
-			return found, err
+		var ok bool
+		if found, ok = w.get(found.ID); !ok {
+			return found, webhook.NotFound()
 		}
 	}
 }

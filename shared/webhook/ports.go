@@ -81,3 +81,6 @@ type Nudger interface {
 
 // ErrLeaseLost is the error of a run whose lease another run has taken over.
 var ErrLeaseLost = errors.New("another run works on the webhook")
+
+// errSettings is the error of a commit of events that were sent by settings which a client has changed since.
+var errSettings = errors.New("the webhook's settings have changed")

@@ -21,16 +21,27 @@ type run struct {
 	holder   string
 	deadline time.Time
 	secrets  []Secret
-	// served are the requests that were attempted.
-	served map[string]bool
+	// record is the webhook as it was committed last.
+	record Webhook
+	// lost: a commit failed, so nothing of w may be written.
+	lost bool
+	// caughtUp: the log was read up to its end.
+	caughtUp bool
+	// again: there is more to do after the run.
+	again bool
+	// nextAt is when the next attempt or heartbeat is due.
+	nextAt time.Time
 
 	// mu guards what follows while attempts are made concurrently.
 	mu sync.Mutex
-	w  Webhook
+	// w is the record with what the run has changed since.
+	w Webhook
 	// failures counts failures in a row.
 	failures int
 	// succeeded is true once an attempt succeeded.
 	succeeded bool
+	// tried is true once a message was sent.
+	tried bool
 	// opened is true once the first attempt of an event failed.
 	opened bool
 	// disable is why the run disables the webhook; empty if it does not.
@@ -48,28 +59,41 @@ func (r *run) receiverDown() bool {
 	return r.failures >= maxFailures || r.disable != "" || late && r.failures > 0 && !r.succeeded
 }
 
-func (r *run) stopped(ctx context.Context) bool {
-	return ctx.Err() != nil || r.outOfTime() || r.receiverDown()
+// late reports whether the time of the run is over. It is not before the first attempt, however long the log took to read:
+// without progress, the next run would take as long.
+func (r *run) late() bool {
+	over := r.outOfTime()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return over && r.tried
 }
 
-// send sends an event once. at is when it began.
+// stopped reports whether the run makes no further attempts.
+func (r *run) stopped(ctx context.Context) bool {
+	return ctx.Err() != nil || r.late() || r.receiverDown() || r.webhook().Status != Enabled
+}
+
+// send sends an event once. at is when it began. Errors: that of ctx if it cut the attempt short.
 func (r *run) send(ctx context.Context, e event.Event) (result Result, at time.Time, err error) {
 	body, err := json.Marshal(e.Show())
 	if err != nil {
 		return Result{}, time.Time{}, err
 	}
 	at = r.Now()
-	return r.Sender.Send(ctx, Message{URL: r.w.URL, ID: string(e.ID), At: at, Body: body, Secrets: r.secrets}), at, nil
+	result = r.Sender.Send(ctx, Message{URL: r.w.URL, ID: string(e.ID), At: at, Body: body, Secrets: r.secrets})
+	if ctx.Err() != nil && !result.OK() {
+		return Result{}, at, ctx.Err()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tried = true
+	return result, at, nil
 }
 
-// attempt sends an event once and records the result. tried is false if the attempt was cut short by ctx.
-func (r *run) attempt(ctx context.Context, e event.Event) (result Result, at time.Time, tried bool, err error) {
-	result, at, err = r.send(ctx, e)
-	if err != nil {
-		return Result{}, time.Time{}, false, err
-	}
-	if ctx.Err() != nil && !result.OK() {
-		return Result{}, at, false, ctx.Err()
+// attempt sends an event once and records what the result says about the receiver.
+func (r *run) attempt(ctx context.Context, e event.Event) (result Result, at time.Time, err error) {
+	if result, at, err = r.send(ctx, e); err != nil {
+		return Result{}, time.Time{}, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,11 +112,12 @@ func (r *run) attempt(ctx context.Context, e event.Event) (result Result, at tim
 			r.disable = cmp.Or(r.disable, DisabledFailing)
 		}
 	}
-	return result, at, true, nil
+	return result, at, nil
 }
 
 // serveRequests attempts the deliveries that clients asked for, once each. A failure says nothing about the receiver's
-// health for other events. A success shows that it is back.
+// health for other events. A success shows that it is back. What was attempted is recorded even if another delivery could
+// not be read; that one stays requested.
 func (r *run) serveRequests(ctx context.Context) error {
 	if len(r.w.Requests) == 0 {
 		return nil
@@ -101,12 +126,12 @@ func (r *run) serveRequests(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.served = map[string]bool{}
+	served := map[string]bool{}
 	var done Done
 	errs := parallel.ForEach(slices.Clone(r.w.Requests), maxConcurrent, func(id string) error {
 		delivery, ok := found[id]
 		if ok {
-			if r.outOfTime() {
+			if r.late() {
 				return nil
 			}
 			if err := r.serve(ctx, &delivery); err != nil {
@@ -115,16 +140,17 @@ func (r *run) serveRequests(ctx context.Context) error {
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.served[id] = true
+		served[id] = true
 		if ok {
 			done.Deliveries = append(done.Deliveries, delivery)
 		}
 		return nil
 	})
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	return r.commit(ctx, done, nil)
+	err = r.update(ctx, done, func(w *Webhook) error {
+		w.Requests = slices.DeleteFunc(slices.Clone(w.Requests), func(id string) bool { return served[id] })
+		return nil
+	})
+	return errors.Join(append(errs, err)...)
 }
 
 // serve attempts one requested delivery.
@@ -150,7 +176,7 @@ func (r *run) serve(ctx context.Context, d *Delivery) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.succeeded = r.succeeded || result.OK()
-	return ctx.Err()
+	return nil
 }
 
 // retryLanes attempts the heads of the lanes that are due, and drains the lanes that succeed. One success shows that
@@ -200,7 +226,7 @@ func (r *run) drainSome(ctx context.Context, lanes []Lane) error {
 	})
 	done.Events = r.disabledEvents()
 	// What was delivered is recorded even if another lane could not be read.
-	if err := r.commit(ctx, done, nil); err != nil {
+	if err := r.commit(ctx, done); err != nil {
 		return err
 	}
 	return errors.Join(errs...)
@@ -217,17 +243,30 @@ func (r *run) drain(ctx context.Context, l *Lane) (drained bool, done []Delivery
 		switch {
 		case e.ID > w.Position:
 			return true, done, nil
-		case e.AgentID != l.AgentID || !w.Wants(e.Type):
+		case e.AgentID != l.AgentID || e.ID != l.Head && !w.Wants(e.Type):
 			l.After = e.ID
 			continue
-		}
-		if e.ID != l.Head {
-			l.Head, l.Attempts, l.FirstAt, l.NextAttemptAt = e.ID, 0, time.Time{}, r.Now()
 		}
 		if r.stopped(ctx) {
 			return false, done, nil
 		}
-		delivery, passed, err := r.deliver(ctx, l, e)
+		delivery, known := newDelivery(w, e, r.Now()), false
+		if e.ID == l.Head {
+			if known, err = r.load(ctx, &delivery); err != nil {
+				return false, done, err
+			}
+		} else {
+			l.Head, l.Attempts, l.FirstAt, l.NextAttemptAt = e.ID, 0, time.Time{}, r.Now()
+		}
+		if delivery.Status == Succeeded || !w.Wants(e.Type) { // by what a client did between two attempts
+			if known && delivery.Status == Pending {
+				delivery.giveUp(r.Now())
+				done = append(done, delivery)
+			}
+			l.pass(e.ID, r.Now())
+			continue
+		}
+		passed, err := r.deliver(ctx, l, e, &delivery)
 		if err != nil {
 			return false, done, err
 		}
@@ -240,32 +279,27 @@ func (r *run) drain(ctx context.Context, l *Lane) (drained bool, done []Delivery
 	return !b.More || b.Next >= w.Position, done, nil
 }
 
+// load replaces a delivery by its record, if there is one.
+func (r *run) load(ctx context.Context, d *Delivery) (known bool, err error) {
+	found, err := r.Store.LoadDeliveries(ctx, d.ID)
+	if recorded, ok := found[d.ID]; ok {
+		*d, known = recorded, true
+	}
+	return known, err
+}
+
 // deliver attempts the head of a lane. passed is true if the lane goes on: the event was delivered or given up. An
 // attempt before its time is none of those after which an event is given up, so a receiver that refuses one event, and
 // takes others, still has 33 hours for it.
-func (r *run) deliver(ctx context.Context, l *Lane, e event.Event) (delivery Delivery, passed bool, err error) {
-	delivery = newDelivery(r.webhook(), e, r.Now())
-	if l.Attempts > 0 {
-		found, err := r.Store.LoadDeliveries(ctx, delivery.ID)
-		if err != nil {
-			return delivery, false, err
-		}
-		if known, ok := found[delivery.ID]; ok {
-			delivery = known
-		}
-		if delivery.Status == Succeeded { // a client asked for it between two attempts
-			*l = Lane{AgentID: l.AgentID, After: e.ID, NextAttemptAt: r.Now()}
-			return delivery, true, nil
-		}
-	}
+func (r *run) deliver(ctx context.Context, l *Lane, e event.Event, d *Delivery) (passed bool, err error) {
 	early := l.NextAttemptAt.After(r.Now())
-	result, at, tried, err := r.attempt(ctx, e)
-	if !tried {
-		return delivery, false, err
+	result, at, err := r.attempt(ctx, e)
+	if err != nil {
+		return false, err
 	}
 	if early && !result.OK() {
-		delivery.add(result, at, l.NextAttemptAt)
-		return delivery, false, nil
+		d.add(result, at, l.NextAttemptAt)
+		return false, nil
 	}
 	l.Attempts++
 	if l.FirstAt.IsZero() {
@@ -273,13 +307,13 @@ func (r *run) deliver(ctx context.Context, l *Lane, e event.Event) (delivery Del
 	}
 	next, again := nextAttempt(l.Attempts, at, result.RetryAfter, r.Random())
 	if passed = result.OK() || !again; passed {
-		*l = Lane{AgentID: l.AgentID, After: e.ID, NextAttemptAt: at}
+		l.pass(e.ID, at)
 	} else {
 		l.NextAttemptAt = next
 		r.firstFailed(l.Attempts == 1)
 	}
-	delivery.add(result, at, next)
-	return delivery, passed, nil
+	d.add(result, at, next)
+	return passed, nil
 }
 
 func (r *run) firstFailed(first bool) {
@@ -295,11 +329,11 @@ func (r *run) webhook() Webhook {
 	return r.w
 }
 
-// disabledEvents returns the event of a webhook that the run disables.
+// disabledEvents returns the event of a webhook that the run disables. commit writes it only if no client did so before.
 func (r *run) disabledEvents() []event.Draft {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.disable == "" || r.w.Status != Enabled {
+	if r.disable == "" {
 		return nil
 	}
 	data := map[string]any{"webhook_id": r.w.ID, "reason": r.disable, "failing_since": nil}

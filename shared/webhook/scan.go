@@ -33,7 +33,7 @@ func (r *run) scan(ctx context.Context) error {
 			from = r.w.Position
 		}
 		r.w.Position = max(from, b.Next) // the release records it
-		if !b.More {
+		if r.caughtUp = !b.More; r.caughtUp {
 			return nil
 		}
 	}
@@ -45,6 +45,8 @@ type queue struct {
 	lane   Lane
 	events []event.Event
 	before []event.ID
+	// delivered: none is left for the lane.
+	delivered bool
 }
 
 // queues sorts a page's events by agent. It leaves out agents with lanes, and types that the webhook does not want.
@@ -71,42 +73,46 @@ func (r *run) queues(from event.ID, events []event.Event) []*queue {
 // deliverPage delivers a page, and commits the result.
 func (r *run) deliverPage(ctx context.Context, from event.ID, events []event.Event) error {
 	var done Done
-	var opened []Lane
-	errs := parallel.ForEach(r.queues(from, events), maxConcurrent, func(q *queue) error {
-		deliveries, left, err := r.deliverQueue(ctx, q)
+	queues := r.queues(from, events)
+	errs := parallel.ForEach(queues, maxConcurrent, func(q *queue) error {
+		deliveries, err := r.deliverQueue(ctx, q)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		done.Deliveries = append(done.Deliveries, deliveries...)
-		if left {
-			opened = append(opened, q.lane)
-		}
 		return err
 	})
-	r.w.Lanes = append(r.w.Lanes[:len(r.w.Lanes):len(r.w.Lanes)], opened...)
+	r.w.Lanes = slices.Clone(r.w.Lanes)
+	for _, q := range queues {
+		if !q.delivered {
+			r.w.Lanes = append(r.w.Lanes, q.lane)
+		}
+	}
 	r.w.Position = events[len(events)-1].ID
 	done.Events = r.disabledEvents()
-	if err := r.commit(ctx, done, nil); err != nil {
+	if err := r.commit(ctx, done); err != nil {
 		return err
 	}
 	return errors.Join(errs...)
 }
 
-// deliverQueue delivers events of one agent until one fails. left is true if the rest needs a lane.
-func (r *run) deliverQueue(ctx context.Context, q *queue) (done []Delivery, left bool, err error) {
+// deliverQueue delivers events of one agent until one fails.
+func (r *run) deliverQueue(ctx context.Context, q *queue) (done []Delivery, err error) {
 	for i, e := range q.events {
 		l := &q.lane
 		l.After, l.Head, l.Attempts, l.FirstAt, l.NextAttemptAt = q.before[i], e.ID, 0, time.Time{}, r.Now()
 		if r.stopped(ctx) {
-			return done, true, nil
+			return done, nil
 		}
-		delivery, passed, err := r.deliver(ctx, l, e)
+		delivery := newDelivery(r.webhook(), e, r.Now())
+		passed, err := r.deliver(ctx, l, e, &delivery)
 		if err != nil {
-			return done, true, err
+			return done, err
 		}
 		done = append(done, delivery)
 		if !passed {
-			return done, true, nil
+			return done, nil
 		}
 	}
-	return done, false, nil
+	q.delivered = true
+	return done, nil
 }

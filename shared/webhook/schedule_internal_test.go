@@ -53,3 +53,12 @@ func TestNextAttempt_WaitsAsTheReceiverAsks(t *testing.T) {
 		}
 	}
 }
+
+// A second run during the last attempt of the first would send the same events, and the first would lose its results.
+func TestLease_OutlivesARun(t *testing.T) {
+	t.Parallel()
+	const lastAttempt, commits = 15 * time.Second, 10 * time.Second
+	if leaseTime < runBudget+lastAttempt+commits {
+		t.Errorf("a lease of %v ends before a run that starts attempts for %v", leaseTime, runBudget)
+	}
+}

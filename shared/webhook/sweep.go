@@ -57,6 +57,8 @@ type enabled struct {
 const (
 	// knownFor is how long a process relies on its knowledge of an organization's webhooks.
 	knownFor = 30 * time.Second
+	// untilKnown is after what time every process knows of a webhook that was enabled. Its clock may differ.
+	untilKnown = knownFor + 30*time.Second
 	// maxKnown bounds that knowledge. A full map is emptied.
 	maxKnown = 10_000
 )

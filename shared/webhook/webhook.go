@@ -52,6 +52,9 @@ type Webhook struct {
 	CreatedAt          time.Time
 	UpdatedAt          time.Time
 	CreatedBy          string
+	// EnabledAt is when the webhook was enabled last: at its creation, or later. It tells a run that a client did that in
+	// between. Webhooks of former releases have none.
+	EnabledAt time.Time
 
 	// Position is the cursor up to which every event was delivered, was given up, or is in a lane.
 	Position event.ID
@@ -84,6 +87,11 @@ type Lane struct {
 	NextAttemptAt time.Time
 }
 
+// pass makes the lane go on after an event.
+func (l *Lane) pass(id event.ID, now time.Time) {
+	*l = Lane{AgentID: l.AgentID, After: id, NextAttemptAt: now}
+}
+
 // MaxRequests bounds the deliveries that clients asked for and that were not attempted yet.
 const MaxRequests = 20
 
@@ -95,12 +103,18 @@ func (w Webhook) leased(holder string, now time.Time) bool {
 	return w.LeaseHolder != holder && w.LeaseUntil.After(now)
 }
 
-// Enable makes the webhook deliver again. It continues where it stopped, as far as events are kept.
+// sameSettings reports whether a page of events that a run sends has the same receivers and types in both records.
+func (w Webhook) sameSettings(other Webhook) bool {
+	return w.URL == other.URL && slices.Equal(w.Types, other.Types) && w.EnabledAt.Equal(other.EnabledAt)
+}
+
+// Enable makes a new webhook deliver, or one deliver again that was disabled. It continues where it stopped, as far as
+// events are kept.
 func (w *Webhook) Enable(now time.Time) {
 	if w.Status == Enabled {
 		return
 	}
-	w.Status, w.DisabledReason, w.FailingSince, w.DueAt = Enabled, "", time.Time{}, now
+	w.Status, w.DisabledReason, w.FailingSince, w.DueAt, w.EnabledAt = Enabled, "", time.Time{}, now, now
 	for i := range w.Lanes {
 		w.Lanes[i].Attempts, w.Lanes[i].NextAttemptAt = 0, now
 	}
@@ -128,6 +142,18 @@ func (w *Webhook) Request(deliveryID string, now time.Time) error {
 	}
 	w.Requests, w.DueAt = append(slices.Clone(w.Requests), deliveryID), now
 	return nil
+}
+
+// Redeliver requests one more attempt of a delivery. Errors: Conflict if it will be attempted anyway, or if too many
+// requested deliveries wait. What decides is not the delivery's status: a delivery that no run knows of is attempted only
+// when it is requested.
+func (w *Webhook) Redeliver(d *Delivery, now time.Time) error {
+	if slices.Contains(w.Requests, d.ID) || slices.ContainsFunc(w.Lanes, func(l Lane) bool { return l.Head == d.EventID }) {
+		return fault.New(fault.Conflict, "delivery_pending",
+			"The delivery is pending and will be attempted without a request.")
+	}
+	d.Again(now)
+	return w.Request(d.ID, now)
 }
 
 const (
