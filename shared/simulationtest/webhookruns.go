@@ -180,20 +180,13 @@ func (w *World) handleWebhook(ctx context.Context, p *Process, action string) (h
 		_ = w.webhookPublisher(p).NudgeWebhook(ctx, ids[0]) // the sweep makes up for it
 		return nil
 	}
-	request := func(d webhook.Delivery, hook *webhook.Webhook) (*webhook.Delivery, error) {
-		d.Again(now)
-		return &d, hook.Request(d.ID, now)
-	}
 	switch action {
 	case "add webhook":
 		w.mu.Lock()
 		id := webhookID(w.webhooksMade)
 		w.webhooksMade++
 		w.mu.Unlock()
-		return true, s.Create(ctx, webhook.Webhook{
-			ID: id, OrganizationID: organizationID, URL: id, Status: webhook.Enabled, SecretVersion: 1, CreatedAt: now,
-			UpdatedAt: now, Position: event.After(now), DueAt: now,
-		})
+		return true, s.Create(ctx, newWebhook(id, now))
 	case "enable webhook", "disable webhook":
 		return true, change(func(hook *webhook.Webhook) (*webhook.Delivery, error) {
 			if action == "enable webhook" {
@@ -215,33 +208,47 @@ func (w *World) handleWebhook(ctx context.Context, p *Process, action string) (h
 		})
 	case "test webhook":
 		return true, change(func(hook *webhook.Webhook) (*webhook.Delivery, error) {
-			return request(webhook.NewTest(*hook, uint64(now.UnixNano()), now), hook) //nolint:gosec // names a delivery
+			d := webhook.NewTest(*hook, uint64(now.UnixNano()), now) //nolint:gosec // names a delivery
+			d.Again(now)
+			return &d, hook.Request(d.ID, now)
 		})
 	case "redeliver":
-		return true, w.redeliver(ctx, change, request, p)
+		return true, w.redeliver(ctx, change, p)
 	default:
 		return false, nil
 	}
 }
 
-// redeliver asks for one more attempt of the webhook's last delivery.
-func (w *World) redeliver(ctx context.Context,
-	change func(func(*webhook.Webhook) (*webhook.Delivery, error)) error,
-	request func(webhook.Delivery, *webhook.Webhook) (*webhook.Delivery, error), p *Process,
+// redeliver asks for one more attempt of the latest delivery of the first webhook.
+func (w *World) redeliver(
+	ctx context.Context, change func(func(*webhook.Webhook) (*webhook.Delivery, error)) error, p *Process,
 ) error {
-	var last webhook.Delivery
-	err := p.Look(ctx, DatabaseService, "list deliveries", func() error {
-		for _, d := range w.Database.deliveries {
-			if d.EventType != event.WebhookTest && d.WebhookID == webhookID(0) && d.EventID > last.EventID {
-				last = d
+	return change(func(hook *webhook.Webhook) (*webhook.Delivery, error) {
+		var last webhook.Delivery
+		err := p.Look(ctx, DatabaseService, "get delivery", func() error {
+			for _, d := range w.Database.deliveries {
+				if d.EventType != event.WebhookTest && d.WebhookID == hook.ID && d.EventID > last.EventID {
+					last = d
+				}
 			}
+			return nil
+		})
+		if err != nil || last.ID == "" {
+			return nil, read(err)
 		}
-		return nil
+		last.Attempts = slices.Clone(last.Attempts)
+		return &last, hook.Redeliver(&last, w.stamp(p))
 	})
-	if err != nil || last.ID == "" || last.Status == webhook.Pending {
-		return read(err)
+}
+
+// newWebhook is the record of a new webhook.
+func newWebhook(id string, now time.Time) webhook.Webhook {
+	hook := webhook.Webhook{
+		ID: id, OrganizationID: organizationID, URL: id, SecretVersion: 1, CreatedAt: now, UpdatedAt: now,
+		Position: event.After(now),
 	}
-	return change(func(hook *webhook.Webhook) (*webhook.Delivery, error) { return request(last, hook) })
+	hook.Enable(now)
+	return hook
 }
 
 // statusTypes are the types that a narrowed webhook wants.
@@ -301,10 +308,7 @@ func (w *World) addWebhooks() {
 		id := webhookID(w.webhooksMade)
 		w.webhooksMade++
 		w.Database.Commits++
-		w.Database.webhooks[id] = webhookDocument{version: w.Database.Commits, webhook: webhook.Webhook{
-			ID: id, OrganizationID: organizationID, URL: id, Status: webhook.Enabled, SecretVersion: 1,
-			CreatedAt: w.Now(), UpdatedAt: w.Now(), Position: event.After(w.Now()), DueAt: w.Now().Add(time.Minute),
-		}}
+		w.Database.webhooks[id] = webhookDocument{version: w.Database.Commits, webhook: newWebhook(id, w.Now())}
 	}
 	for range instances {
 		w.instances = append(w.instances, w.newInstance())
