@@ -14,10 +14,15 @@ import (
 type Receiver struct {
 	// refuses is the status of its answers while it is down; 0 while it takes messages.
 	refuses int
-	// takenBy lists the events that it took, by webhook, in order, with repeats.
-	takenBy map[string][]event.ID
+	// first lists the events that it took, by webhook, in the order in which it took them first.
+	first map[string][]event.ID
+	took  map[string]map[event.ID]bool
 	// upSince is when it began to take messages again.
 	upSince time.Duration
+}
+
+func newReceiver() Receiver {
+	return Receiver{first: map[string][]event.ID{}, took: map[string]map[event.ID]bool{}}
 }
 
 // take takes a message, or refuses it.
@@ -25,7 +30,13 @@ func (r *Receiver) take(webhookID string, id event.ID) (status int) {
 	if r.refuses != 0 {
 		return r.refuses
 	}
-	r.takenBy[webhookID] = append(r.takenBy[webhookID], id)
+	if r.took[webhookID] == nil {
+		r.took[webhookID] = map[event.ID]bool{}
+	}
+	if !r.took[webhookID][id] {
+		r.first[webhookID] = append(r.first[webhookID], id)
+	}
+	r.took[webhookID][id] = true
 	return http.StatusNoContent
 }
 

@@ -166,7 +166,7 @@ func (w *World) settle() {
 	patient := w.Chance(0.5)
 	rounds, turns, collections := 0, 0, 0
 	for w.violation == "" && rounds < 1 {
-		if turns++; w.Elapsed()-w.quietSince > restTime || turns > 100_000 {
+		if turns++; w.Elapsed()-max(w.quietSince, w.receiver.upSince) > restTime || turns > 100_000 {
 			w.violate("rest", "not at rest after %v: %s", restTime, w.describe())
 			return
 		}

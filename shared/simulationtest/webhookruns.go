@@ -315,20 +315,11 @@ func (w *World) addWebhooks() {
 	}
 }
 
-// wanted lists the events of the log that a webhook must deliver, in order.
-func (w *World) wanted(hook webhook.Webhook) []event.Event {
-	return slices.DeleteFunc(slices.Clone(w.Database.log), func(e event.Event) bool {
-		return e.ID <= event.After(hook.CreatedAt) || w.narrowed && !slices.Contains(statusTypes(), e.Type)
-	})
-}
-
-// missing lists the events that a webhook must still deliver.
-func (w *World) missing(hook webhook.Webhook) []event.Event {
-	taken := w.receiver.takenBy[hook.ID]
-	return slices.DeleteFunc(w.wanted(hook), func(e event.Event) bool {
-		d := w.Database.deliveries[webhook.DeliveryID(hook.ID, e.ID)]
-		return slices.Contains(taken, e.ID) || d.Status == webhook.Failed
-	})
+// lacks reports whether a webhook must still deliver an event.
+func (w *World) lacks(hook webhook.Webhook, e event.Event) bool {
+	return !w.receiver.took[hook.ID][e.ID] && e.CreatedAt.After(hook.CreatedAt) &&
+		(!w.narrowed || slices.Contains(statusTypes(), e.Type)) &&
+		w.Database.deliveries[webhook.DeliveryID(hook.ID, e.ID)].Status != webhook.Failed
 }
 
 // webhookBusy reports whether a webhook has work that does not wait for another event.
@@ -339,7 +330,8 @@ func (w *World) webhookBusy(hook webhook.Webhook) bool {
 	case hook.Status != webhook.Enabled:
 		return false
 	}
-	return len(hook.Lanes) > 0 || len(w.missing(hook)) > 0
+	return len(hook.Lanes) > 0 ||
+		slices.ContainsFunc(w.Database.log, func(e event.Event) bool { return w.lacks(hook, e) })
 }
 
 // webhooksDue is when a webhook with work is due; zero for never.

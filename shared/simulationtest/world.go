@@ -11,7 +11,6 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/billing"
-	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
@@ -66,8 +65,10 @@ type World struct {
 	narrowed bool
 	// calmCalls: clients have made their calls about webhooks in the calm.
 	calmCalls bool
-	// prompt are the events that must be delivered soon, by webhook.
-	prompt map[string]promise
+	// ordered is how many first receipts of each webhook were checked.
+	ordered map[string]int
+	// promptFrom is the place in the log from which events must be delivered soon, by webhook.
+	promptFrom map[string]int
 
 	// clocksJumped: records may have times that are minutes ahead.
 	clocksJumped bool
@@ -119,8 +120,8 @@ func newWorld(s *Scheduler) *World {
 	w := &World{
 		Scheduler: s, Database: NewDatabase(), Queue: &Queue{}, started: map[string]int{}, mayFail: map[string]bool{},
 		deletedByHand: map[string]bool{}, delivered: map[string]int{}, prefix: "call",
-		looks: map[string]int{}, webhookQueue: &Queue{}, receiver: Receiver{takenBy: map[string][]event.ID{}},
-		prompt: map[string]promise{},
+		looks: map[string]int{}, webhookQueue: &Queue{}, receiver: newReceiver(),
+		promptFrom: map[string]int{}, ordered: map[string]int{},
 	}
 	w.Secrets, w.Cluster = NewSecretStore(s.Now), NewCluster(s.Now, s.Elapsed)
 	w.Database.SetPlan(organizationID, plan.Pro)
