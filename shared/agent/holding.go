@@ -11,10 +11,11 @@ import (
 //
 // A paused agent keeps its CPU and memory, so that resuming never fails for capacity. A stopped agent keeps its slot
 // and storage. A deleting agent keeps nothing, although its volume is still being deleted: a client need not wait
-// for our deletion before it creates another agent.
+// for our deletion before it creates another agent. Neither does an agent whose creation ended halfway, once no worker
+// waits for its values any more: it never ran.
 func (a Agent) HeldUsage() (u organization.Usage) {
 	p, err := plan.Get(a.Plan)
-	if err != nil {
+	if err != nil || !a.BeingProvisioned() && a.AwaitedSecret() != "" {
 		return u
 	}
 	if !a.Status.has(freesStorage) {

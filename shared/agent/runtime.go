@@ -20,6 +20,9 @@ func (a Agent) isolation() Isolation {
 	return Plain
 }
 
+// CodeValueUnavailable: the value of a secret is not known to be in the secret store.
+const CodeValueUnavailable = "secret_value_unavailable"
+
 // Codes of failures that may revert the move into the sandbox.
 const (
 	// CodeSandboxUnschedulable: the cluster has no sandbox for the agent.

@@ -9,6 +9,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/secret"
 )
 
@@ -148,6 +149,36 @@ func TestResumeStoring_BeginsTheStoreStageAgain(t *testing.T) {
 	if _, err := a.ResumeStoring(a.SecretsRevision, []string{"a"}, at(6)); fault.Code(err) != "agent_deleting" {
 		t.Errorf("ResumeStoring of a deleted agent: %v, want agent_deleting", err)
 	}
+}
+
+// A creation whose request ended halfway has as long as a start. After that it holds no part of the plan, and gets it
+// back with its start.
+func TestHeldUsage_ACreationThatEndedHalfwayGivesItsSlotBack(t *testing.T) {
+	t.Parallel()
+	a := agent.New("3fa85f64-5717-4562-b3fc-2c963f66afa6", "cell-1", agent.Draft{Name: "a", Plan: "pro"}, at(0))
+	creation := set("creation", "TOKEN")
+	creation.RequiredToStart = true
+	begin(t, &a, 0, creation)
+	equal(t, "agents held", a.HeldUsage().Agents, 1)
+	missing := agent.Failure{Code: agent.CodeValueUnavailable, Message: "m", Retryable: true}
+	equal(t, "the first run ends the work", a.FailRun(missing, false, at(1)), false)
+	equal(t, "the deadline", a.Deadline, at(1).Add(agent.ProvisioningTimeout))
+	for range agent.MaxAttempts {
+		a.Attempts++
+		equal(t, "a run before the deadline ends the work", a.FailRun(missing, false, at(2)), false)
+	}
+	equal(t, "a run at the deadline ends the work", a.FailRun(missing, false, a.Deadline), true)
+	equal(t, "status", a.Status, agent.Error)
+	equal(t, "held by an agent that never ran", a.HeldUsage(), organization.Usage{})
+	stopped := a.Clone()
+	if err := stopped.Act(agent.Stop, agent.Manual, at(3)); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "held once it is stopped", stopped.HeldUsage(), organization.Usage{})
+	if err := a.Act(agent.Start, agent.Manual, at(3)); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "agents held after a start", a.HeldUsage().Agents, 1)
 }
 
 // A request begins an operation in the microsecond in which the agent was created. The agent does not wait for it.

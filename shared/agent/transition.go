@@ -182,8 +182,11 @@ func (a *Agent) BecameReady(now time.Time) {
 }
 
 // MarkObserved records that a worker completed the present generation. Secret operations and the versions that they
-// superseded may still have work for it.
+// superseded may still have work for it. An agent without a pod then has no failure: what delayed its stop is over.
 func (a *Agent) MarkObserved(now time.Time) {
+	if !a.WantsPod() {
+		a.Failure = nil
+	}
 	a.ObservedGeneration, a.Attempts = a.Generation, 0
 	a.WorkDueAt, a.RetryAt = time.Time{}, time.Time{}
 	a.endWait()
@@ -210,6 +213,9 @@ func (a *Agent) Retry(f Failure, now time.Time) {
 // does: a permanent one, one at the deadline, or one of too many before the objects are applied. A removal and an
 // outage are retried forever.
 func (a *Agent) FailRun(f Failure, permanent bool, now time.Time) (ended bool) {
+	if f.Code == CodeValueUnavailable && a.Deadline.IsZero() && a.ApplyDue() {
+		a.Deadline = now.Add(ProvisioningTimeout) // its creation ended halfway, and may never be repeated
+	}
 	switch {
 	case !a.WantsPod() || f.Outage:
 	case permanent:

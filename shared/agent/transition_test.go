@@ -278,6 +278,20 @@ func TestFailRun_EndsTheWorkOnlyForTheAgentsOwnFailure(t *testing.T) {
 	}
 }
 
+func TestMarkObserved_EndsTheFailureOfAStop(t *testing.T) {
+	t.Parallel()
+	for _, trigger := range []agent.Trigger{agent.Stop, agent.Pause} {
+		a := in(agent.Running)
+		if err := a.Act(trigger, agent.Manual, at(1)); err != nil {
+			t.Fatal(err)
+		}
+		a.Retry(agent.Failure{Code: "cluster_unavailable", Retryable: true, Outage: true}, at(2))
+		equal(t, "shows the outage", a.Failure != nil, true)
+		a.MarkObserved(at(3))
+		equal(t, string(trigger)+" shows an outage that is over", a.Failure != nil, false)
+	}
+}
+
 func TestHeldUsage_FollowsTheStatus(t *testing.T) {
 	t.Parallel()
 	for _, s := range agent.Status("").Values() {

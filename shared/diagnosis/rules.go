@@ -1,6 +1,10 @@
 package diagnosis
 
-import "slices"
+import (
+	"slices"
+
+	"agents.example/controlplane/shared/agent"
+)
 
 // rule explains one code: of an agent's failure, of a secret operation, or of a situation.
 type rule struct {
@@ -185,9 +189,10 @@ func platformRules() []rule {
 func secretRules() []rule {
 	return []rule{
 		{
-			code: "secret_value_unavailable", title: "The value of a secret is missing",
+			code: agent.CodeValueUnavailable, title: "The value of a secret is missing",
 			youCan: []Step{
 				{SetSecret, "Set the secret again. The list of variables shows which one has no stored value."},
+				{Reconcile, "Reconcile its operation, if the request may have stored the value after all."},
 				again("Then start the agent again."),
 			},
 			trying: "The service looks for the value again.", next: User, ended: User,

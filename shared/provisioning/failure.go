@@ -102,7 +102,7 @@ func volumeLost(stage agent.StageName) agent.Failure {
 // are about the agent: its values, its namespace, its quota and its answers.
 func isOutage(e *fault.Error) bool {
 	switch e.Code {
-	case codeValueUnavailable, CodeNamespaceMissing, codeQuotaExceeded, codeGatewayUnhealthy:
+	case agent.CodeValueUnavailable, CodeNamespaceMissing, codeQuotaExceeded, codeGatewayUnhealthy:
 		return false
 	default:
 		return e.Kind == fault.Unavailable
@@ -111,7 +111,6 @@ func isOutage(e *fault.Error) bool {
 
 // Codes of errors about the agent.
 const (
-	codeValueUnavailable = "secret_value_unavailable"
 	codeQuotaExceeded    = "quota_exceeded"
 	codeGatewayUnhealthy = "gateway_unhealthy"
 )

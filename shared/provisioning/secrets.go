@@ -20,7 +20,7 @@ func (w *run) bind(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 // syncSecrets runs the stage of the secrets. A new agent without secrets skips it, unless its last secret was deleted.
 func (w *run) syncSecrets(ctx context.Context, a agent.Agent, m *RuntimeInput) (agent.StageStatus, error) {
 	if key := a.AwaitedSecret(); key != "" {
-		return "", fault.New(fault.Unavailable, codeValueUnavailable,
+		return "", fault.New(fault.Unavailable, agent.CodeValueUnavailable,
 			"The secret store may not have the value of %s. "+
 				"Reconcile its secret operation, or set the secret again with PUT secrets.", key)
 	}

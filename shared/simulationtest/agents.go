@@ -27,6 +27,8 @@ type Agents struct {
 	Nudger   agent.Nudger
 	// Creations is the rate limit of creations; zero means no limit.
 	Creations ratelimit.Limit
+	// Report is called after a commit; nil for nothing.
+	Report func(ctx context.Context)
 }
 
 var _ agent.Store = Agents{}

@@ -85,5 +85,8 @@ func (s Agents) commit(ctx context.Context, c *change, read state, before, after
 	}); err != nil {
 		return agent.Agent{}, err
 	}
+	if s.Report != nil {
+		s.Report(ctx)
+	}
 	return saved, nil
 }

@@ -138,6 +138,9 @@ func (w *World) handle(ctx context.Context, p *Process, c *call) error {
 		_, _, err := w.writer(p).Put(ctx, c.agentID, changes)
 		return err
 	}
+	if handled, err := w.handleWebhook(ctx, p, c.action); handled {
+		return err
+	}
 	switch c.action {
 	case "create", "create with secrets":
 		return w.create(ctx, p, c)

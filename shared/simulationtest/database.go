@@ -9,10 +9,12 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/secret"
+	"agents.example/controlplane/shared/webhook"
 )
 
 // Database is the simulated database. Its documents change in atomic commits with preconditions, like Firestore's.
@@ -37,6 +39,13 @@ type Database struct {
 	Calls map[string]string
 	// Order lists the operations as they were recorded.
 	Order []string
+	// log has the events in the order of their commits, and now is the clock of commits; nil if no event is logged.
+	log []event.Event
+	now func() time.Time
+	// webhooks and deliveries are the records of webhooks, and writes has the ids of clients' changes of them.
+	webhooks   map[string]webhookDocument
+	deliveries map[string]webhook.Delivery
+	writes     map[string]bool
 	// reported is what the events say of each agent.
 	reported map[string]*reported
 	// Commits counts the commits that wrote.
@@ -92,6 +101,7 @@ func NewDatabase() *Database {
 		agents: map[string]document{}, organizations: map[string]organizationDocument{}, answers: map[string]answer{},
 		Operations: map[string]secret.Operation{}, Entries: map[string]Entry{}, Calls: map[string]string{},
 		gone: map[string]bool{}, events: map[string]bool{}, reported: map[string]*reported{},
+		webhooks: map[string]webhookDocument{}, deliveries: map[string]webhook.Delivery{}, writes: map[string]bool{},
 	}
 }
 

@@ -19,7 +19,7 @@ type defect struct {
 
 // defects are the planted defects.
 func defects() []defect {
-	return slices.Concat(outsideDefects(), domainDefects(), billingDefects())
+	return slices.Concat(outsideDefects(), domainDefects(), billingDefects(), webhookDefects())
 }
 
 // outsideDefects undo guards of the adapters.
@@ -126,6 +126,27 @@ func domainDefects() []defect {
 				return gravedigger{inner}
 			},
 		}},
+		{"a creation without a deadline", "an agent waits for the values of its creation for a limited time", Plant{
+			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
+				if process != "worker" {
+					return inner
+				}
+				return patient{inner}
+			},
+			Focus: func(_ *Scheduler, u *Setup) {
+				service := SecretService
+				*u = Setup{
+					Scripts: [][]string{{"create with secrets"}}, Workers: 1, Faults: 2, FaultRate: 0.5,
+					FaultService: &service, Verdicts: []Verdict{Refused, CrashesBefore}, Steps: 150,
+				}
+			},
+		}},
+		{"outage remembered", "a stop that an outage delayed shows no failure afterwards", afterWorker("worker",
+			func(_ *World, before agent.Agent, a *agent.Agent) {
+				if !a.WantsPod() && a.Failure == nil {
+					a.Failure = before.Failure
+				}
+			})},
 		{"waiting is a failure", "a deletion that waits is acknowledged", waitingFails()},
 		{"waiting fails a push", "a push for an agent that waits is acknowledged", waitingRefused()},
 		{"waiting is an attempt", "waiting consumes no attempt", afterWorker("worker",
@@ -206,6 +227,24 @@ func domainDefects() []defect {
 				return shortList{inner}
 			},
 		}},
+	}
+}
+
+// webhookDefects undo guards of the deliveries of events.
+func webhookDefects() []defect {
+	frozen := func(kind string) Plant {
+		return Plant{
+			Focus: arrangeWebhooks,
+			Report: func(_ *World, process string, nudge func()) {
+				if process != kind {
+					nudge()
+				}
+			},
+		}
+	}
+	return []defect{
+		{"nudges after the answer", "the nudges of webhooks are published before the answer", frozen("api")},
+		{"a worker nudges no webhook", "every function that writes events may nudge webhooks", frozen("worker")},
 	}
 }
 

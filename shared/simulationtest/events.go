@@ -23,6 +23,7 @@ func (d *Database) report(agentID string, events []event.Draft) {
 	if d.Rules.LoseEvents && len(events) == 1 {
 		return
 	}
+	d.logEvents(agentID, events)
 	r := d.reported[agentID]
 	if r == nil {
 		r = &reported{stages: map[agent.StageName]agent.StageStatus{}, operations: map[string]event.Type{}}

@@ -17,6 +17,10 @@ func (w *World) check() {
 	for id := range w.Cluster.troubles {
 		w.checkDeadline(w.Database.agents[id].agent)
 	}
+	for _, d := range w.Database.agents {
+		w.checkHalfway(d.agent)
+	}
+	w.checkDeliveries()
 	changes := [3]int64{w.Database.Commits, w.Cluster.changes, w.Secrets.changes}
 	if changes == w.checked {
 		return
@@ -164,6 +168,20 @@ func (w *World) checkOperations() {
 
 // overtime is how much longer than its deadline an agent with a broken pod may take to fail.
 const overtime = 4 * time.Minute
+
+// checkHalfway checks that an agent whose creation ended halfway waits for its values only as long as a start may take.
+func (w *World) checkHalfway(a agent.Agent) {
+	if !w.quiet || !a.BeingProvisioned() || a.AwaitedSecret() == "" {
+		return
+	}
+	limit := agent.ProvisioningTimeout + overtime
+	if w.clocksJumped {
+		limit += maxJumps
+	}
+	if waited := w.Elapsed() - max(w.quietSince, a.CreatedAt.Sub(epoch)-w.jumped); waited > limit {
+		w.violate("deadline", "agent %s has waited for %v for the values of its creation", short(a.ID), waited)
+	}
+}
 
 // checkDeadline checks that work on a broken pod ends in time.
 func (w *World) checkDeadline(a agent.Agent) {

@@ -187,6 +187,22 @@ func (l lingering) Update(ctx context.Context, a agent.Agent, change func(*agent
 	return a, err
 }
 
+// patient never ends the work on an agent that waits for the values of its creation.
+type patient struct{ agent.WorkerStore }
+
+func (p patient) Update(ctx context.Context, a agent.Agent, change func(*agent.Agent)) (agent.Agent, error) {
+	return p.WorkerStore.Update(ctx, a, func(a *agent.Agent) {
+		awaits := a.AwaitedSecret() != ""
+		if awaits {
+			a.Deadline, a.Attempts = time.Time{}, 1
+		}
+		change(a)
+		if awaits {
+			a.Deadline = time.Time{}
+		}
+	})
+}
+
 // oblivion forgets that objects are applied.
 type oblivion struct{ agent.WorkerStore }
 

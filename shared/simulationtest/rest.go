@@ -38,6 +38,7 @@ func (w *World) checkRest() {
 	}
 	w.checkEntries()
 	w.checkBillingAtRest()
+	w.checkWebhooksAtRest()
 }
 
 func (w *World) checkRecordAtRest(a agent.Agent) {
@@ -52,6 +53,8 @@ func (w *World) checkRecordAtRest(a agent.Agent) {
 			a.Lease)
 	case a.Warming:
 		w.violate("warming", "agent %s stays warming", id)
+	case !a.WantsPod() && a.Failure != nil:
+		w.violate("failure", "agent %s is %s, and still shows the failure %+v", id, a.Status, *a.Failure)
 	case a.Status == agent.Error && !w.mayFail[a.ID] && !lacksSecret(a):
 		w.violate("error", "agent %s is in error: %+v", id, a.Failure)
 	case a.Status == agent.Error && w.Cluster.troubles[a.ID] == healthy && a.Recoverable() && w.healthyPod(a):

@@ -3,6 +3,7 @@ package simulationtest
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"testing/synctest"
 	"time"
 
@@ -44,6 +45,9 @@ func (w *World) arrange() {
 	}
 	w.Cluster.observed, w.unnotified = w.observe, w.Chance(0.25)
 	w.subscribe()
+	if w.setup.webhooks() {
+		w.addWebhooks()
+	}
 	if w.Plant.Arrange != nil {
 		w.Plant.Arrange(w)
 	}
@@ -77,7 +81,7 @@ func (w *World) play() {
 // over reports whether nothing is left to do.
 func (w *World) over() bool {
 	return w.live == 0 && len(w.late) == 0 && len(w.Queue.messages) == 0 && len(w.Queue.dead) == 0 &&
-		!w.clientsReady() && w.nextDue().IsZero() && len(w.events) == 0 && len(w.setup.Payments) == 0
+		!w.clientsReady() && w.nextDue().IsZero() && len(w.webhookQueue.messages) == 0 && len(w.events) == 0 && len(w.setup.Payments) == 0
 }
 
 func (w *World) clientsReady() bool {
@@ -91,6 +95,7 @@ func (w *World) clientsReady() bool {
 
 // nextDue is the earliest time at which an agent is due; zero for none.
 func (w *World) nextDue() (due time.Time) {
+	due = w.webhooksDue()
 	for _, d := range w.Database.agents {
 		if at := d.agent.WorkDueAt; !at.IsZero() && (due.IsZero() || at.Before(due)) {
 			due = at
@@ -108,7 +113,7 @@ func (w *World) untilNext() time.Duration {
 			next = min(next, at)
 		}
 	}
-	for _, m := range w.Queue.messages {
+	for _, m := range slices.Concat(w.Queue.messages, w.webhookQueue.messages) {
 		if !m.delivered {
 			consider(m.notBefore)
 		}
@@ -136,7 +141,7 @@ func (w *World) untilNext() time.Duration {
 func (w *World) environment() []Action {
 	synctest.Wait() // for the consequences of the last step
 	actions := w.Cluster.Actions(w.Elapsed(), w.actions[:0])
-	actions = w.paymentActions(w.deliveries(actions))
+	actions = w.paymentActions(w.webhookDeliveries(w.deliveries(actions)))
 	if !w.quiet {
 		actions = w.disturbances(actions)
 	}
@@ -161,7 +166,7 @@ func (w *World) settle() {
 	patient := w.Chance(0.5)
 	rounds, turns, collections := 0, 0, 0
 	for w.violation == "" && rounds < 1 {
-		if turns++; w.Elapsed()-w.quietSince > restTime || turns > 100_000 {
+		if turns++; w.Elapsed()-max(w.quietSince, w.receiver.upSince) > restTime || turns > 100_000 {
 			w.violate("rest", "not at rest after %v: %s", restTime, w.describe())
 			return
 		}
@@ -176,12 +181,12 @@ func (w *World) settle() {
 		case !due.IsZero() && !due.After(w.Now()) && now-w.swept >= time.Minute:
 			w.sweep()
 		case w.live > 0 || len(w.late) > 0 || len(w.Queue.messages) > 0 || len(w.Queue.dead) > 0,
-			len(w.events) > 0:
+			len(w.events) > 0, len(w.webhookQueue.messages) > 0:
 			w.Pass(w.untilNext())
 		case !due.IsZero():
 			w.Pass(max(due.Sub(w.Now()), time.Minute-(now-w.swept), time.Millisecond))
 		case patient && w.careful(asked):
-		case w.enforceLater():
+		case w.enforceLater(), w.webhookAgain():
 		case (w.orphans() || w.setup.WrongDatabase) && collections < 3:
 			w.Pass([]time.Duration{2 * time.Hour, 25 * time.Hour, 25 * time.Hour}[collections])
 			collections++

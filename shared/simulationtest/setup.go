@@ -42,6 +42,11 @@ type Setup struct {
 	Unpaid bool
 	// BillingTicks is how often accounts may be enforced early.
 	BillingTicks int
+	// Webhooks is how many webhooks the organization has at the beginning.
+	Webhooks int
+	// ReceiverDown is how long their receiver refuses messages, once, with ReceiverStatus.
+	ReceiverDown   time.Duration
+	ReceiverStatus int
 	// ClockJumps is how often the clock of a process jumps.
 	ClockJumps int
 	// WrongDatabase makes the collector of orphans read a database without records.
@@ -90,7 +95,7 @@ func RandomSetup(s *Scheduler) Setup {
 	if u.Start == "" {
 		u.Scripts[0] = append([]string{[]string{"create", "create with secrets"}[s.Choose(2)]}, u.Scripts[0]...)
 	}
-	switch s.Choose(12) {
+	switch s.Choose(13) {
 	case 0:
 		u.Outage = Service(s.Choose(4)) //nolint:gosec // below the number of services
 		u.OutageTime = []time.Duration{2 * time.Minute, 12 * time.Minute, time.Hour, 3 * time.Hour}[s.Choose(4)]
@@ -112,6 +117,8 @@ func RandomSetup(s *Scheduler) Setup {
 		arrangePayments(s, &u)
 	case 10:
 		u = jumpingClocks(s, u)
+	case 12:
+		arrangeWebhooks(s, &u)
 	case 5:
 		u.Verdicts, u.Faults = []Verdict{Lost, Late}, 3
 	case 6:

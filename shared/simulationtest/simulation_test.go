@@ -120,6 +120,26 @@ func TestSimulation_HoldsItsPromisesUnderEverySchedule(t *testing.T) {
 	t.Log(fmt.Sprint(len(sums), " distinct schedules in ", time.Since(began).Round(time.Millisecond)))
 }
 
+// TestSimulation_DeliversEventsUnderEverySchedule runs schedules of webhooks only, of which the others have few.
+func TestSimulation_DeliversEventsUnderEverySchedule(t *testing.T) {
+	t.Parallel()
+	if *replay != 0 {
+		t.Skip("only one schedule")
+	}
+	n := testtier.Count(t, 200, 500, 4_500)
+	if testtier.RaceDetector {
+		n = 200
+	}
+	focused := Plant{Focus: arrangeWebhooks}
+	sums, seed, bad := explore(t, 1, n, focused)
+	if bad.Violation != "" {
+		t.Fatalf("seed %d: %s\nafter %d schedules\n%s", seed, bad.Violation, len(sums), trace(t, seed, focused).Trace)
+	}
+	if promised := n * 97 / 100; len(sums) < promised {
+		t.Errorf("%d distinct schedules, want at least %d", len(sums), promised)
+	}
+}
+
 var survey = flag.Int("simulation.survey", 0, "count the violations of so many schedules by promise")
 
 func TestSurvey(t *testing.T) {

@@ -43,6 +43,7 @@ const (
 	ProberService
 	QueueService
 	PaymentService
+	ReceiverService
 	services
 )
 
@@ -135,5 +136,5 @@ func portError(err error, unavailable func() error) error {
 
 // String implements fmt.Stringer.
 func (s Service) String() string {
-	return [...]string{"database", "cluster", "secret store", "prober", "queue", "payments", "?"}[s]
+	return [...]string{"database", "cluster", "secret store", "prober", "queue", "payments", "receiver", "?"}[s]
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
 )
@@ -17,6 +18,8 @@ import (
 type WorkerStore struct {
 	Database *Database
 	Process  Stepper
+	// Report is called after a commit with events; nil for nothing.
+	Report func(ctx context.Context)
 }
 
 var _ agent.WorkerStore = WorkerStore{}
@@ -38,6 +41,7 @@ func (s WorkerStore) Load(ctx context.Context, id string) (a agent.Agent, err er
 func (s WorkerStore) Update(ctx context.Context, a agent.Agent, apply func(*agent.Agent)) (agent.Agent, error) {
 	writeID, generation, fresh := uuid.NewString(), a.Generation, a.Version != ""
 	superseded := false
+	var events []event.Draft
 	err := attempts(ctx, func(again bool) error {
 		if again || !fresh {
 			committed := false
@@ -61,9 +65,13 @@ func (s WorkerStore) Update(ctx context.Context, a agent.Agent, apply func(*agen
 		if !changed && again {
 			return nil
 		}
+		events = nil
+		if changed {
+			events = agent.Events(a, after)
+		}
 		before, saved := a, a // a late effect must not change what the call returned
 		err := s.Process.Step(ctx, DatabaseService, "commit update", func() (err error) {
-			saved, err = s.Database.commitUpdate(before, after, changed, writeID)
+			saved, err = s.Database.commitUpdate(before, after, events, changed, writeID)
 			return err
 		})
 		if err == nil {
@@ -74,6 +82,9 @@ func (s WorkerStore) Update(ctx context.Context, a agent.Agent, apply func(*agen
 	if err != nil {
 		return agent.Agent{}, err
 	}
+	if len(events) > 0 && s.Report != nil {
+		s.Report(ctx)
+	}
 	if superseded {
 		return a, agent.ErrSuperseded
 	}
@@ -81,7 +92,9 @@ func (s WorkerStore) Update(ctx context.Context, a agent.Agent, apply func(*agen
 }
 
 // commitUpdate commits a worker's change of an agent.
-func (d *Database) commitUpdate(before, after agent.Agent, changed bool, writeID string) (agent.Agent, error) {
+func (d *Database) commitUpdate(
+	before, after agent.Agent, events []event.Draft, changed bool, writeID string,
+) (agent.Agent, error) {
 	present, ok := d.agents[before.ID]
 	if !ok || strconv.FormatInt(present.version, 36) != before.Version && !d.Rules.NoPreconditions {
 		return before, errConflict
@@ -93,7 +106,7 @@ func (d *Database) commitUpdate(before, after agent.Agent, changed bool, writeID
 	d.agents[before.ID] = document{agent: after, writeID: writeID, version: d.Commits}
 	d.charge(before.OrganizationID, after.HeldUsage().Minus(before.HeldUsage()))
 	d.saveOperations(before, after, "")
-	d.report(after.ID, agent.Events(before, after))
+	d.report(after.ID, events)
 	return d.agents[before.ID].read(), nil
 }
 
@@ -110,7 +123,7 @@ func (d *Database) charge(id string, moved organization.Usage) {
 // Remove implements agent.WorkerStore.
 func (s WorkerStore) Remove(ctx context.Context, a agent.Agent, d agent.Deletion) error {
 	generation, fresh := a.Generation, a.Version != ""
-	return attempts(ctx, func(again bool) error {
+	err := attempts(ctx, func(again bool) error {
 		gone := false
 		if again || !fresh {
 			err := s.Process.Look(ctx, DatabaseService, "read before remove", func() error {
@@ -146,6 +159,10 @@ func (s WorkerStore) Remove(ctx context.Context, a agent.Agent, d agent.Deletion
 			return nil
 		})
 	})
+	if err == nil && s.Report != nil {
+		s.Report(ctx)
+	}
+	return err
 }
 
 // ListDue implements agent.WorkerStore.

@@ -15,6 +15,7 @@ import (
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
 	"agents.example/controlplane/shared/secretwrite"
+	"agents.example/controlplane/shared/webhook"
 )
 
 // World is the outside of one schedule, and the control plane's processes in it.
@@ -54,6 +55,21 @@ type World struct {
 	quiet      bool
 	swept      time.Duration
 
+	// webhookQueue has the nudges of webhooks, instances are the instances of the services, receiver is the customers'
+	// server, and webhookWorkers and webhooksMade count.
+	webhookQueue                 *Queue
+	instances                    []*instance
+	receiver                     Receiver
+	webhookWorkers, webhooksMade int
+	// narrowed: a webhook did not want all types at some time.
+	narrowed bool
+	// calmCalls: clients have made their calls about webhooks in the calm.
+	calmCalls bool
+	// ordered is how many first receipts of each webhook were checked.
+	ordered map[string]int
+	// promptFrom is the place in the log from which events must be delivered soon, by webhook.
+	promptFrom map[string]int
+
 	// clocksJumped: records may have times that are minutes ahead.
 	clocksJumped bool
 	// subscription is the organization's, as the payment provider has it; nil without billing.
@@ -75,6 +91,10 @@ type Plant struct {
 	Agents func(w *World, inner agent.Store) agent.Store
 	// Accounts wraps the store of accounts.
 	Accounts func(w *World, inner billing.Store) billing.Store
+	// Webhooks wraps the store of webhooks.
+	Webhooks func(w *World, process string, inner webhook.WorkerStore) webhook.WorkerStore
+	// Report replaces the nudges of webhooks after a commit of a process.
+	Report func(w *World, process string, nudge func())
 	// Arrange changes the world before the schedule begins.
 	Arrange func(w *World)
 	// Answer changes what a delivery answers the queue.
@@ -100,7 +120,8 @@ func newWorld(s *Scheduler) *World {
 	w := &World{
 		Scheduler: s, Database: NewDatabase(), Queue: &Queue{}, started: map[string]int{}, mayFail: map[string]bool{},
 		deletedByHand: map[string]bool{}, delivered: map[string]int{}, prefix: "call",
-		looks: map[string]int{},
+		looks: map[string]int{}, webhookQueue: &Queue{}, receiver: newReceiver(),
+		promptFrom: map[string]int{}, ordered: map[string]int{},
 	}
 	w.Secrets, w.Cluster = NewSecretStore(s.Now), NewCluster(s.Now, s.Elapsed)
 	w.Database.SetPlan(organizationID, plan.Pro)
@@ -149,16 +170,18 @@ func (w *World) violate(promise, format string, args ...any) {
 }
 
 // records is a worker's store.
-func (w *World) records(kind string, p Stepper) agent.WorkerStore {
-	var s agent.WorkerStore = WorkerStore{Database: w.Database, Process: p}
+func (w *World) records(kind string, p *Process) agent.WorkerStore {
+	var s agent.WorkerStore = WorkerStore{Database: w.Database, Process: p, Report: w.report(kind, p)}
 	if w.Plant.Records != nil {
 		s = w.Plant.Records(w, kind, s)
 	}
 	return s
 }
 
-func (w *World) agents(p Stepper) agent.Store {
-	var s agent.Store = Agents{Database: w.Database, Process: p, Nudger: w.publisher(p)}
+func (w *World) agents(p *Process) agent.Store {
+	var s agent.Store = Agents{
+		Database: w.Database, Process: p, Nudger: w.publisher(p), Report: w.report("api", p),
+	}
 	if w.Plant.Agents != nil {
 		s = w.Plant.Agents(w, s)
 	}
@@ -255,6 +278,9 @@ func (w *World) bury(m *message) {
 func (w *World) sweep() {
 	w.swept = w.Elapsed()
 	w.start("sweep", func(ctx context.Context, p *Process) error { return w.sweeper("sweep", p).Sweep(ctx) })
+	if w.setup.webhooks() {
+		w.sweepWebhooks()
+	}
 }
 
 // checkHealth starts the health controller.
