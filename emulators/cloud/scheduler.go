@@ -14,7 +14,8 @@ import (
 // tick is the interval of all schedules. In production Cloud Scheduler follows the cron expression of each.
 const tick = 10 * time.Second
 
-// startScheduler publishes to the topics of scheduled workers, as Cloud Scheduler does.
+// startScheduler publishes to the topics of scheduled workers, as Cloud Scheduler does. It leaves out the tick of a
+// worker that runs: a slow machine would have ever more runs concurrently.
 func (c *Cloud) startScheduler(ctx context.Context) error {
 	if c.options.NoSchedule {
 		return nil
@@ -37,6 +38,9 @@ func (c *Cloud) startScheduler(ctx context.Context) error {
 				case <-run.Done():
 					return
 				case <-t.C:
+				}
+				if c.dispatcher.Pushing(w.Name) {
+					continue
 				}
 				// After a lost tick, the next one does its work.
 				_, _ = client.TopicAdminClient.Publish(run, &pubsubpb.PublishRequest{

@@ -87,6 +87,21 @@ type Dispatcher struct {
 	closing  sync.Once
 	mu       sync.Mutex
 	errs     []error
+	// pushing counts the requests in flight by subscription.
+	pushing map[string]int
+}
+
+// Pushing reports whether a request of a subscription is in flight.
+func (d *Dispatcher) Pushing(subscription string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.pushing[subscription] > 0
+}
+
+func (d *Dispatcher) count(subscription string, change int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.pushing[subscription] += change
 }
 
 // StartDispatcher creates the topics and subscriptions in the emulator, updates existing subscriptions, and starts
@@ -110,7 +125,7 @@ func StartDispatcher(ctx context.Context, options DispatcherOptions) (*Dispatche
 	}
 	d := &Dispatcher{
 		options: options, client: client, http: newHTTPClient(options.Concurrency),
-		done: make(chan struct{}),
+		done: make(chan struct{}), pushing: map[string]int{},
 	}
 	if err := d.provision(ctx); err != nil {
 		return nil, errors.Join(err, client.Close())
@@ -169,6 +184,8 @@ func (d *Dispatcher) pull(ctx context.Context, subscription Subscription) {
 		lease:  subscription.lease(),
 		window: newWindow(d.options.InitialWindow, d.options.Concurrency, d.options.MaxPushBackoff),
 		handle: func(message *pubsubpb.ReceivedMessage) bool {
+			d.count(subscription.Name, 1)
+			defer d.count(subscription.Name, -1)
 			// Requests in flight outlive the context of pulling.
 			delivery := push(d.requests, message)
 			if d.options.Observe != nil {

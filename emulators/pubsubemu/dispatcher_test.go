@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -177,6 +178,30 @@ func TestDispatcher_RedeliversAfterTheBackoff(t *testing.T) {
 	second, third := next(t, pushes), next(t, pushes) // the emulator's first redelivery is immediate
 	if waited := third.At.Sub(second.At); waited < time.Second {
 		t.Errorf("redelivered after %v, want at least 1s", waited)
+	}
+}
+
+func TestDispatcher_KnowsWhatIsInFlight(t *testing.T) {
+	t.Parallel()
+	arrived, release := make(chan struct{}), make(chan struct{})
+	p := newTestProject(t, func(http.ResponseWriter, *http.Request, push) {
+		arrived <- struct{}{}
+		<-release
+	})
+	d := p.dispatch(pubsubemu.DispatcherOptions{Subscriptions: []pubsubemu.Subscription{
+		{Topic: "ticks", Name: "worker", Endpoint: p.url}, {Topic: "other", Name: "idle", Endpoint: p.url},
+	}})
+	p.publish("ticks", &pubsubclient.Message{Data: []byte("{}")})
+	<-arrived
+	if !d.Pushing("worker") || d.Pushing("idle") {
+		t.Errorf("pushing to worker %t and to idle %t, want the first only", d.Pushing("worker"), d.Pushing("idle"))
+	}
+	close(release)
+	<-p.deliveries
+	for deadline := time.Now().Add(time.Minute); d.Pushing("worker"); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatal("the dispatcher still counts a request that has ended")
+		}
 	}
 }
 
