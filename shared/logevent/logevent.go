@@ -15,7 +15,7 @@ const (
 	// NudgeDeadLettered: a nudge reached the limit of deliveries after many failed attempts, and the work on its agent
 	// was given up.
 	NudgeDeadLettered Name = "nudge_dead_lettered"
-	// NudgeNotPublished: a nudge could not be published. The sweep will publish it again.
+	// NudgeNotPublished: a nudge could not be published. The sweep will publish it again, for a webhook when it is due.
 	NudgeNotPublished Name = "nudge_not_published"
 	// UsageDriftRepaired: an organization's recorded usage differed from what its agents hold, and was repaired.
 	UsageDriftRepaired Name = "usage_drift_repaired"
