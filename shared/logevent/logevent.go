@@ -24,6 +24,8 @@ const (
 	// OrphanLimitExceeded: more namespaces or owners of secrets have no agent than one run may delete, so none was
 	// touched.
 	OrphanLimitExceeded Name = "orphan_limit_exceeded"
+	// SeveralSubscriptions: an organization pays for more than one subscription.
+	SeveralSubscriptions Name = "several_subscriptions"
 	// PlanUnknown: billing left agents as they are, because this release does not know a plan.
 	PlanUnknown Name = "plan_unknown"
 	// OrphanUnproven: an orphan was left alone, because no listed agent of its place has a record.

@@ -107,6 +107,7 @@ func (s Accounts) Postpone(ctx context.Context, a billing.Account, next time.Tim
 		}
 		s.Database.Commits++
 		o.account.DueAt, o.account.FetchedAt, o.version = next, a.FetchedAt, s.Database.Commits
+		o.account.Subscription.CustomerID = a.Subscription.CustomerID
 		s.Database.organizations[a.ID] = o
 		return nil
 	}))
