@@ -56,9 +56,9 @@ type World struct {
 
 	// clocksJumped: records may have times that are minutes ahead.
 	clocksJumped bool
-	// subscription is the organization's, as the payment provider has it; nil without billing.
-	subscription *billing.Subscription
-	events       []*paymentEvent
+	// subscriptions are the organization's, as the payment provider has them, oldest first; none without billing.
+	subscriptions []*billing.Subscription
+	events        []*paymentEvent
 	// sent counts the events, and enforced the enforcements at the end.
 	sent, enforced int
 
@@ -75,6 +75,8 @@ type Plant struct {
 	Agents func(w *World, inner agent.Store) agent.Store
 	// Accounts wraps the store of accounts.
 	Accounts func(w *World, inner billing.Store) billing.Store
+	// Payments wraps the payment provider.
+	Payments func(inner billing.Payments) billing.Payments
 	// Arrange changes the world before the schedule begins.
 	Arrange func(w *World)
 	// Answer changes what a delivery answers the queue.
