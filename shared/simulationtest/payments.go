@@ -122,7 +122,8 @@ func (w *World) pay(p payment) {
 	case buyAgain:
 		s = &billing.Subscription{
 			Provider: billing.Stripe, ID: "another subscription", CustomerID: s.CustomerID, Status: billing.Active,
-			Plan: plan.Pro, Interval: billing.Month, StartedAt: w.Now().UTC(), PeriodEnd: w.Now().UTC().AddDate(1, 0, 0),
+			Plan: plan.Pro, Interval: billing.Month, StartedAt: w.Now().UTC(),
+			PeriodEnd: w.Now().UTC().AddDate(1, 0, 0),
 		}
 		w.subscriptions = append(w.subscriptions, s)
 	case endAgain:
@@ -267,7 +268,7 @@ func (w *World) paidFor() billing.Subscription {
 	return found
 }
 
-// checkPause checks the commit that pauses an agent for billing: an organization that has paid by then keeps its agents.
+// checkPause checks a commit that pauses an agent for billing: an organization that has paid by then keeps its agents.
 func (w *World) checkPause(o organizationDocument, before, after agent.Agent) {
 	if after.StatusReason != agent.Billing || before.StatusReason == agent.Billing {
 		return
