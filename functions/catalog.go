@@ -66,8 +66,9 @@ type Dependencies struct {
 	CleanupBudget provisioning.CleanupBudget `need:"firestore"`
 	Checks        []system.Check             `need:"firestore_read"`
 	// Nudger is for workers. Agents publishes its own nudges if the function has the need.
-	Nudger        agent.Nudger                 `need:"publish"`
-	WebhookNudger webhook.Nudger               `need:"publish"`
+	Nudger agent.Nudger `need:"publish"`
+	// WebhookNudger is for workers and routes of webhooks. Stores publish theirs after commits with events.
+	WebhookNudger webhook.Nudger               `need:"nudge_webhooks"`
 	SecretStore   credential.SecretStore       `need:"secret_manage"`
 	SecretLister  provisioning.SecretLister    `need:"secret_collect"`
 	SecretWriter  credential.SecretWriter      `need:"secret_add"`

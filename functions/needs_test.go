@@ -15,6 +15,7 @@ import (
 	"agents.example/controlplane/shared/audit/seal"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
 )
 
@@ -137,6 +138,11 @@ func routeCases() map[string]func(t *testing.T, s *samples) {
 		"ResumeAgent":              pressed("PauseAgent"),
 		"ReconcileSecretOperation": func(t *testing.T, s *samples) { s.reopenOperation(t) },
 		"GetDeletion":              removedAgent,
+		"ReceiveStripeEvent": func(_ *testing.T, s *samples) {
+			paid := s.Stripe.Subscriptions["sub_1"]
+			paid.Subscription.Plan = plan.Pro
+			s.Stripe.Subscriptions["sub_1"] = paid
+		},
 		"VerifyAuditLog": func(t *testing.T, s *samples) {
 			later := time.Now().Add(time.Hour)
 			sealer := &seal.Sealer{Store: s.AuditSeals, Now: func() time.Time { return later }}
@@ -183,22 +189,26 @@ func TestRoutes_DeclareWhatTheyUse(t *testing.T) {
 	}
 }
 
-// workerCases prepare something to do for workers, and return the message about it. Other workers are sent a tick.
-func workerCases() map[string]func(t *testing.T, s *samples) function.Message {
+// workerCases prepare something to do for workers, and return the messages about it. Other workers are sent a tick.
+func workerCases() map[string]func(t *testing.T, s *samples) []function.Message {
 	past := time.Now().Add(-time.Hour)
-	return map[string]func(*testing.T, *samples) function.Message{
-		"ReconcileAgent": func(t *testing.T, s *samples) function.Message {
-			return backendtest.Nudge(t, s.newAgent(t))
+	return map[string]func(*testing.T, *samples) []function.Message{
+		"ReconcileAgent": func(t *testing.T, s *samples) []function.Message {
+			return []function.Message{backendtest.Nudge(t, s.newAgent(t))}
 		},
-		"DeadLetterAgent": func(t *testing.T, s *samples) function.Message {
-			return backendtest.Nudge(t, s.newAgent(t))
+		// The work on one agent goes on, and that on another was tried too often.
+		"DeadLetterAgent": func(t *testing.T, s *samples) []function.Message {
+			exhausted := s.newAgent(t)
+			s.UpdateAgent(t, exhausted, func(a *agent.Agent) { a.Attempts = agent.MaxAttempts })
+			return []function.Message{backendtest.Nudge(t, s.newAgent(t)), backendtest.Nudge(t, exhausted)}
 		},
-		"SweepAgents": func(t *testing.T, s *samples) function.Message {
+		"SweepAgents": func(t *testing.T, s *samples) []function.Message {
 			s.UpdateAgent(t, s.newAgent(t), func(a *agent.Agent) { a.WorkDueAt = past })
-			return function.Message{}
+			s.newWebhook(t) // is due
+			return tick()
 		},
 		// One agent lost its pod, and another recovered from an error.
-		"ObserveAgents": func(t *testing.T, s *samples) function.Message {
+		"ObserveAgents": func(t *testing.T, s *samples) []function.Message {
 			s.UpdateAgent(t, s.agentID, func(a *agent.Agent) { a.UpdatedAt = past })
 			recovered := s.RunningAgent(t, org, nil)
 			s.Kubernetes.Healthy = []string{recovered.ID}
@@ -206,10 +216,10 @@ func workerCases() map[string]func(t *testing.T, s *samples) function.Message {
 				a.Break(agent.Failure{Code: "pod_crash_loop"}, past)
 				a.UpdatedAt = past
 			})
-			return function.Message{}
+			return tick()
 		},
 		// One agent lost an object, and another has one that a former generation left.
-		"CheckDrift": func(t *testing.T, s *samples) function.Message {
+		"CheckDrift": func(t *testing.T, s *samples) []function.Message {
 			pruned := s.RunningAgent(t, org, nil)
 			s.Kubernetes.Drifted = map[string]provisioning.Problem{
 				s.agentID: provisioning.Missing, pruned.ID: provisioning.Leftover,
@@ -217,15 +227,15 @@ func workerCases() map[string]func(t *testing.T, s *samples) function.Message {
 			for id := range s.Kubernetes.Drifted {
 				s.UpdateAgent(t, id, func(a *agent.Agent) { a.UpdatedAt = past })
 			}
-			return function.Message{}
+			return tick()
 		},
-		"EnforceAccounts": func(t *testing.T, s *samples) function.Message {
+		"EnforceAccounts": func(t *testing.T, s *samples) []function.Message {
 			s.receiveSubscription(t, billing.PastDue)
 			s.BillingClock = func() time.Time { return time.Now().Add(2 * billing.Grace) }
-			return function.Message{}
+			return tick()
 		},
 		// The receiver takes longer than a run may.
-		"DeliverWebhook": func(t *testing.T, s *samples) function.Message {
+		"DeliverWebhook": func(t *testing.T, s *samples) []function.Message {
 			s.CallNamed(t, "TestWebhook", s.asAdmin("webhook_id")...).Want(t, 202, "")
 			begun := time.Now()
 			s.WebhookClock = func() time.Time {
@@ -234,14 +244,17 @@ func workerCases() map[string]func(t *testing.T, s *samples) function.Message {
 				}
 				return begun
 			}
-			return s.webhookNudge()
+			return []function.Message{s.webhookNudge()}
 		},
-		"CollectOrphans": func(_ *testing.T, s *samples) function.Message {
+		"CollectOrphans": func(_ *testing.T, s *samples) []function.Message {
 			s.Kubernetes.Orphans = []string{unknownID}
-			return function.Message{}
+			return tick()
 		},
 	}
 }
+
+// tick is what Cloud Scheduler publishes.
+func tick() []function.Message { return []function.Message{{}} }
 
 // TestWorkers_DeclareWhatTheyUse runs every worker with something to do and compares what it used with its needs.
 func TestWorkers_DeclareWhatTheyUse(t *testing.T) {
@@ -249,15 +262,17 @@ func TestWorkers_DeclareWhatTheyUse(t *testing.T) {
 	for i, w := range functions.Workers(functions.Dependencies{}) {
 		t.Run(w.Name, func(t *testing.T) {
 			t.Parallel()
-			s, message := newSamples(t), function.Message{}
+			s, messages := newSamples(t), tick()
 			if prepare := workerCases()[w.Name]; prepare != nil {
-				message = prepare(t, s)
+				messages = prepare(t, s)
 			} else if w.Schedule == "" {
-				t.Fatalf("%s has no case: add one to workerCases that returns a message on its topic", w.Name)
+				t.Fatalf("%s has no case: add one to workerCases that returns messages on its topic", w.Name)
 			}
 			s.ForgetUses()
-			if err := functions.Workers(s.Dependencies)[i].Handle(t.Context(), message); err != nil {
-				t.Errorf("%s fails: %v", w.Name, err)
+			for _, m := range messages {
+				if err := functions.Workers(s.Dependencies)[i].Handle(t.Context(), m); err != nil {
+					t.Errorf("%s fails: %v", w.Name, err)
+				}
 			}
 			checkNeeds(t, w.Name, w.Needs, s.Uses())
 		})

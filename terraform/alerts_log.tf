@@ -29,6 +29,10 @@ locals {
       title = "A plan is unknown", severity = "ERROR", lines = "jsonPayload.event=\"plan_unknown\""
       todo  = "An organization or an agent is on a plan that this release does not know, as after a roll-back. Billing leaves its agents as they are. Deploy a release that knows the plan that the log line names."
     }
+    several_subscriptions = {
+      title = "An organization pays twice", severity = "ERROR", lines = "jsonPayload.event=\"several_subscriptions\""
+      todo  = "An organization has more than one live subscription, as after two checkouts at the same time. Its plan is that of the latest paid one. The log line has the organization and the subscriptions: cancel all but one at Stripe, and refund what was paid for the others. The line comes daily until then."
+    }
     rare_run_failed = {
       title = "A rare run failed", severity = "ERROR"
       lines = "jsonPayload.event=\"scheduled_run_failed\" AND jsonPayload.worker=(${join(" OR ", [for name in local.seldom : "\"${name}\""])})"

@@ -74,7 +74,7 @@ locals {
     nudges_not_published = {
       title = "Nudges are not published", severity = "WARNING", for = "60s"
       query = join(" or ", [for where in local.publishers : "sum(increase(${local.counters.nudge_not_published}{${where}}[15m])) > 10"])
-      todo  = "Functions or the notifier of a cell could not publish more than ten nudges within 15 minutes. The sweep repeats them, so agents change a minute or two later. Look at the status of Pub/Sub, at the topic and at its publishers' rights."
+      todo  = "Functions or the notifier of a cell could not publish more than ten nudges within 15 minutes. The sweep repeats them, so agents change a minute or two later, and webhooks deliver up to 15 minutes later. Look at the status of Pub/Sub, at the topic and at its publishers' rights."
     }
     scheduled_run_failed = {
       title = "Scheduled work fails", severity = "ERROR", for = "60s"

@@ -155,13 +155,17 @@ func TestServices_HaveTheRolesOfTheirNeeds(t *testing.T) {
 		got, want := map[string]bool{}, map[string]bool{}
 		for _, typ := range []string{"google_project_iam_member", "google_pubsub_topic_iam_member"} {
 			for address, g := range m.resources(t, typ) {
-				if !strings.HasPrefix(address, "service[") {
+				if !strings.HasPrefix(address, "service[") && !strings.HasPrefix(address, "webhooks[") {
 					continue
 				}
 				where := strings.ReplaceAll(text(t, g, "condition.0.expression"), "(none)", "")
+				if typ == "google_pubsub_topic_iam_member" {
+					where = text(t, g, "topic")
+				}
 				got[fmt.Sprintf("%s may %s where %q", text(t, g, "member"), text(t, g, "role"), where)] = true
 			}
 		}
+		topics := map[string]string{"nudges": "prod-agent-nudges", "webhooks": "prod-webhook-nudges"}
 		for service, s := range m.local(t, "services").AsValueMap() {
 			held := []cty.Value{m.local(t, "common_roles")}
 			for _, member := range texts(t, s.GetAttr("members")) {
@@ -172,8 +176,11 @@ func TestServices_HaveTheRolesOfTheirNeeds(t *testing.T) {
 			for _, roles := range held {
 				for role, place := range roles.AsValueMap() {
 					account := fmt.Sprintf("google_service_account.service[%q].member", service)
-					want[fmt.Sprintf("%s may %s where %q", account, role,
-						places[place.AsString()].GetAttr("where").AsString())] = true
+					where, isTopic := topics[place.AsString()]
+					if !isTopic {
+						where = places[place.AsString()].GetAttr("where").AsString()
+					}
+					want[fmt.Sprintf("%s may %s where %q", account, role, where)] = true
 				}
 			}
 		}

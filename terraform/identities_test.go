@@ -183,7 +183,7 @@ const (
 func custom(id string) string { return "projects/my-project/roles/prod_" + id }
 
 // conditions maps roles to the conditions of their grants on the project. "cells" is a grant on the project of the
-// cells, and "nudges" one on the topic of nudges.
+// cells, and "nudges" and "webhooks" are some on a topic of nudges.
 type conditions map[string]string
 
 // TestGrants_AreTheNarrowest has the roles of every need once more, for whoever changes one.
@@ -193,6 +193,7 @@ func TestGrants_AreTheNarrowest(t *testing.T) {
 		"firestore":      {"roles/datastore.user": inDatabase},
 		"firestore_read": {"roles/datastore.viewer": inDatabase},
 		"publish":        {"roles/pubsub.publisher": "nudges"},
+		"nudge_webhooks": {"roles/pubsub.publisher": "webhooks"},
 		"secret_add":     {custom("secret_creator"): "", custom("secret_writer"): inAgentSecrets},
 		"secret_read":    {"roles/secretmanager.secretAccessor": inCredentials},
 		"secret_manage": {

@@ -10,11 +10,12 @@ locals {
   agent_secrets = "projects/${var.project_number}/secrets/${local.prefix}-agent-"
   version_of    = "resource.name.extract(\"/secrets/{name}/versions/\")"
 
-  # What a role is granted on: the project, that of the cells, or the topics of nudges. where is an IAM condition on a grant on the project; empty means none.
+  # What a role is granted on: the project, that of the cells, or a topic of nudges. where is an IAM condition on a grant on the project; empty means none.
   places = {
-    project = { on = "project", where = "", scope = "the project" }
-    cells   = { on = "cells", where = "", scope = "the project of the cells" }
-    nudges  = { on = "nudges", where = "", scope = "the topics of nudges" }
+    project  = { on = "project", where = "", scope = "the project" }
+    cells    = { on = "cells", where = "", scope = "the project of the cells" }
+    nudges   = { on = "nudges", where = "", scope = "the topic of agents' nudges" }
+    webhooks = { on = "webhooks", where = "", scope = "the topic of webhooks' nudges" }
     database = {
       on    = "project"
       where = "resource.name == \"projects/${var.project_id}/databases/${local.database}\""
@@ -48,6 +49,10 @@ locals {
     publish = {
       why   = "It gives a worker something to do."
       roles = { "roles/pubsub.publisher" = "nudges" }
+    }
+    nudge_webhooks = {
+      why   = "It writes events, which webhooks deliver within seconds, or it changes webhooks."
+      roles = { "roles/pubsub.publisher" = "webhooks" }
     }
 
     # Creating and listing secrets are rights on the project, which no condition on names can narrow. Rights on a secret can be narrowed.
@@ -141,9 +146,16 @@ locals {
 
   service_grants = merge([
     for service, needs in local.needs_of : {
-      for role, place in merge(concat([local.common_roles], [for need in needs : local.grants[need].roles])...) :
+      for role, place in merge(concat([local.common_roles], [for need in needs : local.grants[need].roles if need != "nudge_webhooks"])...) :
       "${service} ${role}" => merge(local.places[place], { service = service, role = role })
     }
+  ]...)
+
+  # The same role on another topic.
+  webhook_grants = merge([
+    for service, needs in local.needs_of : {
+      for role, place in local.grants.nudge_webhooks.roles : "${service} ${role}" => merge(local.places[place], { service = service, role = role })
+    } if contains(needs, "nudge_webhooks")
   ]...)
 }
 
@@ -179,9 +191,8 @@ resource "google_pubsub_topic_iam_member" "service" {
   member  = google_service_account.service[each.value.service].member
 }
 
-# Whoever changes an agent publishes a nudge for the organization's webhooks, too.
 resource "google_pubsub_topic_iam_member" "webhooks" {
-  for_each = { for key, g in local.service_grants : key => g if g.on == "nudges" }
+  for_each = local.webhook_grants
 
   project = var.project_id
   topic   = google_pubsub_topic.this[local.webhook_topic].name

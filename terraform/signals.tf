@@ -24,6 +24,7 @@ locals {
     usage_drift_repaired       = "organizations whose recorded usage was wrong and was repaired"
     audit_entry_missing        = "calls whose audit entry could not be written"
     orphan_limit_exceeded      = "runs that found more orphans than one run may delete and touched none"
+    several_subscriptions      = "checks of accounts that found more than one live subscription of an organization"
     plan_unknown               = "checks of accounts that left agents as they are because the release does not know a plan"
     orphan_unproven            = "orphans that were left alone because no listed agent of their place has a record"
     missing_pod_limit_exceeded = "runs that found more running agents without a pod than one run may repair"

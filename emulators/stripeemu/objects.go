@@ -3,6 +3,7 @@
 package stripeemu
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -21,6 +22,8 @@ type page struct {
 	subscription string
 	cancel       bool
 	back         string
+	// status is that of a checkout page: open, complete or expired.
+	status string
 }
 
 // subscription is the stored state of a subscription.
@@ -72,11 +75,67 @@ func (s *Server) createCheckout(_ *http.Request, form url.Values, session map[st
 		organization: form.Get("subscription_data[metadata][organization_id]"), customer: form.Get("customer"),
 		price: form.Get("line_items[0][price]"), back: form.Get("success_url"),
 	}
+	p.status = "open"
 	if plan, interval := planIn(p.price); !slices.Contains(lookupKeys(), plan+"_"+interval) {
 		return &refusal{http.StatusBadRequest, "invalid_request_error", "resource_missing", "No such price"}
 	}
 	id := s.open(p, "cs_test_")
-	session["id"], session["url"], session["expires_at"] = id, s.URL+"/pay/"+id, time.Now().Add(24*time.Hour).Unix()
+	s.fillCheckout(id, p, session)
+	return nil
+}
+
+// fillCheckout writes a checkout page into an example session. Only an open one has a URL.
+func (s *Server) fillCheckout(id string, p page, session map[string]any) {
+	session["id"], session["status"], session["customer"] = id, p.status, p.customer
+	session["url"], session["expires_at"] = nil, time.Now().Add(24*time.Hour).Unix()
+	if p.status == "open" {
+		session["url"] = s.URL + "/pay/" + id
+	}
+}
+
+// listCheckouts lists the checkout pages of a customer, or those with a status.
+func (s *Server) listCheckouts(r *http.Request, _ url.Values, list map[string]any) error {
+	customer, status := r.URL.Query().Get("customer"), r.URL.Query().Get("status")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := []any{}
+	for _, id := range slices.Sorted(maps.Keys(s.pages)) {
+		p := s.pages[id]
+		if p.status == "" || customer != "" && p.customer != customer || status != "" && p.status != status {
+			continue
+		}
+		session := map[string]any{"object": "checkout.session"}
+		s.fillCheckout(id, p, session)
+		found = append(found, session)
+	}
+	list["data"], list["has_more"] = found, false
+	return nil
+}
+
+// expireCheckout ends a page. Stripe refuses it for one that is not open.
+func (s *Server) expireCheckout(r *http.Request, _ url.Values, session map[string]any) error {
+	id := r.PathValue("id")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, ok := s.pages[id]
+	switch {
+	case !ok || p.status == "":
+		return &refusal{http.StatusNotFound, "invalid_request_error", "resource_missing", "No such checkout session"}
+	case p.status != "open":
+		return &refusal{
+			http.StatusBadRequest, "invalid_request_error", "",
+			"Only Checkout Sessions with a status in [\"open\"] can be expired.",
+		}
+	}
+	p.status = "expired"
+	s.pages[id] = p
+	s.fillCheckout(id, p, session)
+	return nil
+}
+
+func (s *Server) createCustomer(_ *http.Request, form url.Values, customer map[string]any) error {
+	customer["id"] = "cus_" + random()
+	customer["metadata"] = map[string]any{"organization_id": form.Get("metadata[organization_id]")}
 	return nil
 }
 
@@ -111,6 +170,37 @@ func (s *Server) getSubscription(r *http.Request, _ url.Values, object map[strin
 		return &refusal{http.StatusNotFound, "invalid_request_error", "resource_missing", "No such subscription"}
 	}
 	return found.fill(object)
+}
+
+// listSubscriptions lists the subscriptions of a customer that have not ended, as Stripe does without a status.
+func (s *Server) listSubscriptions(r *http.Request, _ url.Values, list map[string]any) error {
+	examples, _ := list["data"].([]any)
+	if len(examples) == 0 {
+		return fmt.Errorf("stripe-mock's example has no subscription")
+	}
+	example, err := json.Marshal(examples[0])
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := []any{}
+	for _, id := range slices.Sorted(maps.Keys(s.subscriptions)) {
+		b := s.subscriptions[id]
+		if b.customer != r.URL.Query().Get("customer") || b.status == "canceled" {
+			continue
+		}
+		var object map[string]any
+		if err := json.Unmarshal(example, &object); err != nil {
+			return err
+		}
+		if err := b.fill(object); err != nil {
+			return err
+		}
+		found = append(found, object)
+	}
+	list["data"], list["has_more"] = found, false
+	return nil
 }
 
 // fill writes the subscription's state into an example subscription.

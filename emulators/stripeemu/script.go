@@ -37,12 +37,17 @@ func (s *Server) Pay(address string) (subscriptionID string, err error) {
 		}
 		return b.id, nil
 	}
-	if p.price == "" {
+	switch {
+	case p.price == "":
 		return "", fmt.Errorf("page %s does not sell anything", address)
+	case p.status != "open":
+		return "", fmt.Errorf("page %s is %s", address, p.status)
 	}
 	if p.customer == "" {
 		p.customer = "cus_" + random()
 	}
+	p.status = "complete"
+	s.pages[path.Base(address)] = p
 	now := time.Now().Truncate(time.Second)
 	b := &subscription{
 		id: "sub_" + random(), customer: p.customer, organization: p.organization, price: p.price, status: "active",

@@ -4,8 +4,8 @@
 // Stripe's OpenAPI description and supplies example responses, and this package fills in what was bought.
 //
 // stripe-mock alone stores nothing, so it does not know a subscription that was just paid. This package stores what the
-// control plane reads: prices, pages, and the state of subscriptions. It does not implement invoices, a portal or the
-// passing of time; tests make those changes explicitly.
+// control plane reads: prices, customers, pages, and the state of subscriptions. It does not implement invoices, a
+// portal or the passing of time; tests make those changes explicitly.
 package stripeemu
 
 import (
@@ -109,8 +109,12 @@ func (s *Server) Fetches() int {
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/prices", s.serveAPI(s.listPrices))
+	mux.HandleFunc("POST /v1/customers", s.serveAPI(s.createCustomer))
 	mux.HandleFunc("POST /v1/checkout/sessions", s.serveAPI(s.createCheckout))
+	mux.HandleFunc("GET /v1/checkout/sessions", s.serveAPI(s.listCheckouts))
+	mux.HandleFunc("POST /v1/checkout/sessions/{id}/expire", s.serveAPI(s.expireCheckout))
 	mux.HandleFunc("POST /v1/billing_portal/sessions", s.serveAPI(s.createPortal))
+	mux.HandleFunc("GET /v1/subscriptions", s.serveAPI(s.listSubscriptions))
 	mux.HandleFunc("GET /v1/subscriptions/{id}", s.serveAPI(s.getSubscription))
 	mux.HandleFunc("GET /pay/{page}", s.visit)
 	return mux

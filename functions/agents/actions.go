@@ -40,7 +40,8 @@ func Start(agents agent.Store, d agent.Addresses) function.Route {
 func action(agents agent.Store, d agent.Addresses, trigger agent.Trigger, name, summary string) function.Route {
 	return function.Route{
 		Name: name, Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/" + string(trigger),
-		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish},
+		Access: function.Admin,
+		Needs:  []function.Need{function.Firestore, function.Publish, function.NudgeWebhooks},
 		Status: http.StatusOK, Summary: summary, Errors: refusals(trigger),
 		Rehearsal: function.Rehearse(rehearsal.Of(d)),
 		Handle: function.Handle(func(ctx context.Context, in change) (agent.View, error) {

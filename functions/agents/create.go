@@ -57,7 +57,8 @@ func (in createInput) draft() (agent.Draft, error) {
 func Create(writer secretwrite.Service, cells agent.Cells, d agent.Addresses) function.Route {
 	return function.Route{
 		Name: "CreateAgent", Method: http.MethodPost, Path: "/api/v1/agents",
-		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd},
+		Access: function.Admin,
+		Needs:  []function.Need{function.Firestore, function.Publish, function.NudgeWebhooks, function.SecretAdd},
 		Status: http.StatusCreated, Summary: "Create an agent",
 		// Conflict: a call with the same Idempotency-Key is still running.
 		Errors:    []fault.Kind{fault.PaymentRequired, fault.Conflict},

@@ -71,7 +71,8 @@ func RevealCredentials(agents agent.Store, secrets credential.Reader) function.R
 func RotateCredentials(writer secretwrite.Service, d agent.Addresses) function.Route {
 	return function.Route{
 		Name: "RotateCredentials", Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/credentials/rotate",
-		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd},
+		Access: function.Admin,
+		Needs:  []function.Need{function.Firestore, function.Publish, function.NudgeWebhooks, function.SecretAdd},
 		Reads:  readsAgent,
 		Status: http.StatusOK, Summary: "Rotate an agent's credentials", Errors: []fault.Kind{fault.Conflict},
 		Rehearsal: function.Rehearse(rehearsal.Of(d)),

@@ -16,7 +16,8 @@ import (
 func Delete(agents agent.Store, d agent.Addresses) function.Route {
 	return function.Route{
 		Name: "DeleteAgent", Method: http.MethodDelete, Path: "/api/v1/agents/{agent_id}",
-		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish},
+		Access: function.Admin,
+		Needs:  []function.Need{function.Firestore, function.Publish, function.NudgeWebhooks},
 		Status: http.StatusAccepted, Summary: "Delete an agent",
 		Rehearsal: function.Rehearse(rehearsal.Of(d)),
 		Handle: function.Handle(func(ctx context.Context, in change) (agent.DeletionAccepted, error) {

@@ -46,7 +46,8 @@ func (migrateInput) Example() any { return migrateInput{} }
 func MigrateSandbox(agents agent.Store, d agent.Addresses) function.Route {
 	return function.Route{
 		Name: "MigrateAgentSandbox", Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/migrate-sandbox",
-		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish},
+		Access: function.Admin,
+		Needs:  []function.Need{function.Firestore, function.Publish, function.NudgeWebhooks},
 		Status: http.StatusOK, Summary: "Turn an agent's sandbox on or off", Errors: []fault.Kind{fault.Conflict},
 		Rehearsal: function.Rehearse(rehearsal.Of(d)),
 		Handle: function.Handle(func(ctx context.Context, in migrateInput) (agent.View, error) {

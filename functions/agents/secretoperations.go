@@ -77,7 +77,8 @@ func ReconcileSecretOperation(
 	return function.Route{
 		Name: "ReconcileSecretOperation", Method: http.MethodPost,
 		Path:   "/api/v1/agents/{agent_id}/secret-operations/{operation_id}/reconcile",
-		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd},
+		Access: function.Admin,
+		Needs:  []function.Need{function.Firestore, function.Publish, function.NudgeWebhooks, function.SecretAdd},
 		Reads:  readsAgent,
 		Status: http.StatusOK, Summary: "Retry the persisted stage of a secret operation",
 		// The interface demands 402 here, although no operation of a secret costs money.

@@ -101,7 +101,8 @@ func (putSecretsInput) Example() any {
 func PutSecrets(writer secretwrite.Service, d agent.Addresses) function.Route {
 	return function.Route{
 		Name: "PutSecrets", Method: http.MethodPut, Path: "/api/v1/agents/{agent_id}/secrets",
-		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd},
+		Access:    function.Admin,
+		Needs:     []function.Need{function.Firestore, function.Publish, function.NudgeWebhooks, function.SecretAdd},
 		Reads:     readsAgent,
 		BodyLimit: secretsBodyLimit,
 		Status:    http.StatusAccepted, Summary: "Set and delete an agent's secrets",
@@ -168,7 +169,8 @@ type deleteSecretInput struct {
 func DeleteSecret(writer secretwrite.Service, d agent.Addresses) function.Route {
 	return function.Route{
 		Name: "DeleteSecret", Method: http.MethodDelete, Path: "/api/v1/agents/{agent_id}/secrets/{key}",
-		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish, function.SecretAdd},
+		Access: function.Admin,
+		Needs:  []function.Need{function.Firestore, function.Publish, function.NudgeWebhooks, function.SecretAdd},
 		Reads:  readsAgent,
 		Status: http.StatusAccepted, Summary: "Delete an agent's secret", Errors: []fault.Kind{fault.Conflict},
 		Rehearsal: function.Rehearse(rehearsal.Of(d)),

@@ -43,7 +43,8 @@ func (in updateInput) patch() agent.Patch {
 func Update(agents agent.Store, d agent.Addresses) function.Route {
 	return function.Route{
 		Name: "UpdateAgent", Method: http.MethodPatch, Path: "/api/v1/agents/{agent_id}",
-		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish},
+		Access: function.Admin,
+		Needs:  []function.Need{function.Firestore, function.Publish, function.NudgeWebhooks},
 		Status: http.StatusOK, Summary: "Update an agent", Errors: []fault.Kind{fault.Conflict},
 		Rehearsal: function.Rehearse(rehearsal.Of(d)),
 		Handle: function.Handle(func(ctx context.Context, in updateInput) (agent.View, error) {

@@ -34,6 +34,10 @@ type fakeLog struct {
 	pages   []page.Request
 }
 
+func (*fakeLog) Outcome(context.Context, string) (string, error) {
+	return "", errors.New("a route must not read an outcome")
+}
+
 func (l *fakeLog) Finish(context.Context, string, string) error {
 	return errors.New("a route must not finish entries")
 }

@@ -96,7 +96,7 @@ func TestVerify_ReportsProblems(t *testing.T) {
 		"a seal of another log": {
 			plant: func(*sealtest.Memory) {},
 			kept:  func(newest seal.Anchor) seal.Anchor { newest.Hash = seal.NoHash; return newest },
-			want: `"verified":false,"entries":5,"unsealed":2,"expired":0,"seals":1,"seal_found":true,` +
+			want: `"verified":false,"entries":5,"unsealed":2,"expired":0,"seals":1,"seal_found":false,` +
 				`"problem_count":1,"problems":[{"code":"seal_broken","entry_id":null,"sequence":1}]`,
 		},
 	} {

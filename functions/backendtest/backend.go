@@ -5,9 +5,11 @@ package backendtest
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"os"
 	"reflect"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +28,7 @@ import (
 	"agents.example/controlplane/shared/agentlog/agentlogtest"
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/handoff"
 	"agents.example/controlplane/shared/identity"
@@ -128,6 +131,7 @@ func (b *Backend) openRecords(t testing.TB, host string) {
 	}
 	b.records = open(func(string) { b.uses.add(Records) })
 	b.reads = open(func(method string) { b.uses.add(readOf(method)) })
+	b.records.OnEvents(func(ctx context.Context, _ string) { b.reportEvents(ctx, t) })
 	b.fillRecords(&b.Dependencies, b.nudger)
 	b.Events = b.records.EventLog()
 	guard := open(nil)
@@ -139,6 +143,34 @@ func (b *Backend) openRecords(t testing.TB, host string) {
 		Audit: guard.AuditLog(), Answers: guard.Answers(), Organizations: guard.Directory(),
 	}
 }
+
+// reportEvents stands for the nudges of webhooks after a commit with events. A function whose calls write some must
+// have the right to publish them.
+func (b *Backend) reportEvents(ctx context.Context, t testing.TB) {
+	b.uses.add("WebhookNudger")
+	name := call.From(ctx).Request.Action
+	if needs, listed := neededBy()[name]; listed && !slices.Contains(needs, function.NudgeWebhooks) {
+		t.Errorf("%s writes events without the need %s: add function.NudgeWebhooks to its Needs", name,
+			function.NudgeWebhooks)
+	}
+}
+
+// OnEvents makes changes with events call report instead of recording a use of WebhookNudger.
+func (b *Backend) OnEvents(report func(ctx context.Context, organizationID string)) {
+	b.records.OnEvents(report)
+}
+
+// neededBy returns the needs of all functions by their names.
+var neededBy = sync.OnceValue(func() map[string][]function.Need {
+	all := map[string][]function.Need{}
+	for _, r := range functions.Routes(functions.Dependencies{}) {
+		all[r.Name] = r.Needs
+	}
+	for _, w := range functions.Workers(functions.Dependencies{}) {
+		all[w.Name] = w.Needs
+	}
+	return all
+})
 
 // fillRecords sets the fields that are stored in Firestore. Agents nudges after its commits, unless the nudger is nil.
 func (b *Backend) fillRecords(d *functions.Dependencies, n agent.Nudger) {

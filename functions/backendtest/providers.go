@@ -1,8 +1,11 @@
 package backendtest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,7 +44,9 @@ func (p *PaymentProvider) Provider() billing.Provider {
 // Checkout implements billing.Payments.
 func (p *PaymentProvider) Checkout(ctx context.Context, o billing.Order) (billing.Session, error) {
 	p.add("Payments")
-	return p.openPage(ctx, string(o.Plan), func() { p.Orders = append(p.Orders, o) }), nil
+	s := p.openPage(ctx, string(o.Plan), func() { p.Orders = append(p.Orders, o) })
+	s.CustomerID = cmp.Or(o.Present.CustomerID, "cus_"+o.OrganizationID)
+	return s, nil
 }
 
 // Pages counts the pages that were made.
@@ -92,7 +97,28 @@ func (p *PaymentProvider) Event(body []byte, signature string) (billing.Event, e
 	return billing.Event{ID: e.ID, SubscriptionID: e.Data.Object.ID}, nil
 }
 
-// Fetch implements billing.Payments.
+// ListLive implements billing.Subscriptions.
+func (p *PaymentProvider) ListLive(_ context.Context, organizationID, customerID string) ([]billing.Subscription,
+	error,
+) {
+	p.add("Payments")
+	var live []billing.Subscription
+	for _, id := range slices.Sorted(maps.Keys(p.Subscriptions)) {
+		s := p.Subscriptions[id]
+		if s.OrganizationID == organizationID && s.Subscription.CustomerID == customerID && s.Subscription.Live() {
+			live = append(live, s.Subscription)
+		}
+	}
+	return live, nil
+}
+
+// EndCheckouts implements billing.Subscriptions.
+func (p *PaymentProvider) EndCheckouts(context.Context, string) error {
+	p.add("Payments")
+	return nil
+}
+
+// Fetch implements billing.Subscriptions.
 func (p *PaymentProvider) Fetch(_ context.Context, id string) (billing.State, error) {
 	p.add("Payments")
 	s, ok := p.Subscriptions[id]

@@ -66,7 +66,7 @@ func (in createAPIKeyInput) key(caller identity.Caller, pepper apikey.Pepper, no
 func CreateAPIKey(keys apikey.Store, pepper apikey.Pepper) function.Route {
 	return function.Route{
 		Name: "CreateAPIKey", Method: http.MethodPost, Path: "/api/v1/api-keys",
-		Access: function.Admin, Needs: []function.Need{function.Firestore},
+		Access: function.Admin, Needs: []function.Need{function.Firestore, function.NudgeWebhooks},
 		// Conflict: the plan has no room for another key, or the creating key has too many ancestors.
 		Status: http.StatusCreated, Summary: "Create an API key", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in createAPIKeyInput) (apikey.CreatedView, error) {
@@ -118,7 +118,7 @@ type revokeAPIKeyInput struct {
 func RevokeAPIKey(keys apikey.Store) function.Route {
 	return function.Route{
 		Name: "RevokeAPIKey", Method: http.MethodDelete, Path: "/api/v1/api-keys/{key_id}",
-		Access: function.Admin, Needs: []function.Need{function.Firestore},
+		Access: function.Admin, Needs: []function.Need{function.Firestore, function.NudgeWebhooks},
 		Status: http.StatusNoContent, Summary: "Revoke an API key",
 		Handle: function.Handle(func(ctx context.Context, in revokeAPIKeyInput) (function.None, error) {
 			if in.Query.Descendants {

@@ -66,7 +66,10 @@ func Checkout(accounts billing.Store, agents agent.Store, payments billing.Payme
 				return SessionView{}, err
 			}
 			s, err := payments.Checkout(ctx, order)
-			return SessionView(s), err
+			if err == nil && s.CustomerID != "" && s.CustomerID != a.Subscription.CustomerID {
+				err = billing.RememberCustomer(ctx, accounts, a.ID, s.CustomerID, time.Now())
+			}
+			return SessionView{s.URL, s.ExpiresAt}, err
 		}),
 	}
 }

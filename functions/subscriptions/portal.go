@@ -33,7 +33,7 @@ func Portal(accounts billing.Store, payments billing.Payments) function.Route {
 					"The organization has never had a subscription. Create a checkout session first.")
 			}
 			s, err := payments.Portal(ctx, customer)
-			return SessionView(s), err
+			return SessionView{s.URL, s.ExpiresAt}, err
 		}),
 	}
 }

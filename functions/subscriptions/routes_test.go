@@ -168,3 +168,18 @@ func TestWebhook_AcceptsEventsAboutOtherSubscriptions(t *testing.T) {
 		t.Errorf("status = %s, want none", v.Status)
 	}
 }
+
+// TestCheckout_RemembersTheCustomer: without an event, what is paid on the page is found by its customer.
+func TestCheckout_RemembersTheCustomer(t *testing.T) {
+	t.Parallel()
+	b := backendtest.New(t)
+	checkout(t, b, map[string]any{"plan": "pro"}).Want(t, http.StatusOK, "")
+	a, err := b.Accounts.Account(t.Context(), "org-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Subscription.CustomerID != "cus_org-1" || a.Subscription.Status != billing.None || a.DueAt.IsZero() {
+		t.Errorf("the account has the customer %q with status %s and is due %v, want cus_org-1, none and in an hour",
+			a.Subscription.CustomerID, a.Subscription.Status, a.DueAt)
+	}
+}

@@ -37,7 +37,7 @@ func Webhook(service *billing.Service, payments billing.Payments) function.Route
 	return function.Route{
 		Name: "ReceiveStripeEvent", Method: http.MethodPost, Path: "/api/v1/billing/webhooks/stripe",
 		Role:   function.RoleAccounts,
-		Access: function.Public, Needs: []function.Need{function.Firestore, function.Payments},
+		Access: function.Public, Needs: []function.Need{function.Firestore, function.NudgeWebhooks, function.Payments},
 		Status: http.StatusOK, Summary: "Receive a Stripe event", Errors: []fault.Kind{fault.NotFound},
 		Handle: function.Handle(func(ctx context.Context, in webhookInput) (Received, error) {
 			event, err := payments.Event(in.Body, in.Header.Signature)

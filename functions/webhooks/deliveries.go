@@ -17,7 +17,7 @@ import (
 func Test(s Service) function.Route {
 	return function.Route{
 		Name: "TestWebhook", Method: http.MethodPost, Path: prefix + "/{webhook_id}/test",
-		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish},
+		Access: function.Admin, Needs: []function.Need{function.Firestore, function.NudgeWebhooks},
 		// Conflict: too many requested deliveries wait.
 		Status: http.StatusAccepted, Summary: "Send a test event", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in webhookInput) (webhook.DeliveryView, error) {
@@ -79,7 +79,7 @@ func Redeliver(s Service) function.Route {
 	return function.Route{
 		Name: "RedeliverWebhookDelivery", Method: http.MethodPost,
 		Path:   prefix + "/{webhook_id}/deliveries/{delivery_id}/redeliver",
-		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish},
+		Access: function.Admin, Needs: []function.Need{function.Firestore, function.NudgeWebhooks},
 		// Conflict: the delivery will be attempted anyway, or too many requested deliveries wait.
 		Status: http.StatusAccepted, Summary: "Repeat a delivery", Errors: []fault.Kind{fault.Conflict},
 		Handle: function.Handle(func(ctx context.Context, in deliveryInput) (webhook.DeliveryView, error) {

@@ -163,7 +163,7 @@ func (updateInput) Example() any {
 func Update(s Service) function.Route {
 	return function.Route{
 		Name: "UpdateWebhook", Method: http.MethodPatch, Path: prefix + "/{webhook_id}",
-		Access: function.Admin, Needs: []function.Need{function.Firestore, function.Publish},
+		Access: function.Admin, Needs: []function.Need{function.Firestore, function.NudgeWebhooks},
 		Status: http.StatusOK, Summary: "Update a webhook",
 		Handle: function.Handle(func(ctx context.Context, in updateInput) (webhook.View, error) {
 			w, err := s.change(ctx, in.Path, func(w *webhook.Webhook) (*webhook.Delivery, error) {

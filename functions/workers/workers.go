@@ -26,7 +26,8 @@ func Reconcile(reconciler *provisioning.Reconciler) function.Worker {
 	return function.Worker{
 		Name: "ReconcileAgent", Topic: function.AgentNudges, Summary: "Bring an agent to its desired state",
 		Needs: []function.Need{
-			function.Firestore, function.SecretManage, function.ClusterApply, function.GatewayAccess,
+			function.Firestore, function.NudgeWebhooks, function.SecretManage, function.ClusterApply,
+			function.GatewayAccess,
 		},
 		Handle: func(ctx context.Context, m function.Message) error {
 			id, err := agentID(m)
@@ -44,7 +45,7 @@ func DeadLetter(sweeper *provisioning.Sweeper) function.Worker {
 	return function.Worker{
 		Name: "DeadLetterAgent", Topic: function.AgentNudgesDead,
 		Summary: "End or repeat the work on an agent whose nudge failed too often",
-		Needs:   []function.Need{function.Firestore, function.Publish},
+		Needs:   []function.Need{function.Firestore, function.Publish, function.NudgeWebhooks},
 		Handle: func(ctx context.Context, m function.Message) error {
 			id, err := agentID(m)
 			if err != nil {
@@ -63,7 +64,7 @@ func Deliver(deliverer *webhook.Deliverer) function.Worker {
 	return function.Worker{
 		Name: "DeliverWebhook", Topic: function.WebhookNudges, Summary: "Deliver events to the receiver of a webhook",
 		Needs: []function.Need{
-			function.Firestore, function.Publish, function.WebhookSign, function.WebhookSend,
+			function.Firestore, function.NudgeWebhooks, function.WebhookSign, function.WebhookSend,
 		},
 		Handle: func(ctx context.Context, m function.Message) error {
 			var nudge function.WebhookNudge
@@ -81,7 +82,7 @@ func Sweep(agents *provisioning.Sweeper, webhooks *webhook.Sweeper) function.Wor
 	return function.Worker{
 		Name: "SweepAgents", Schedule: "* * * * *",
 		Summary: "Nudge the agents whose work is overdue, and the webhooks that are due",
-		Needs:   []function.Need{function.Firestore, function.Publish},
+		Needs:   []function.Need{function.Firestore, function.Publish, function.NudgeWebhooks},
 		Handle: func(ctx context.Context, _ function.Message) error {
 			return errors.Join(agents.Sweep(ctx), webhooks.Sweep(ctx))
 		},
@@ -93,8 +94,10 @@ func Observe(controller *provisioning.HealthController) function.Worker {
 	return function.Worker{
 		Name: "ObserveAgents", Schedule: "* * * * *",
 		Summary: "Find agents that broke or recovered by themselves",
-		Needs:   []function.Need{function.Firestore, function.Publish, function.ClusterLook, function.GatewayAccess},
-		Handle:  func(ctx context.Context, _ function.Message) error { return controller.CheckHealth(ctx) },
+		Needs: []function.Need{
+			function.Firestore, function.Publish, function.NudgeWebhooks, function.ClusterLook, function.GatewayAccess,
+		},
+		Handle: func(ctx context.Context, _ function.Message) error { return controller.CheckHealth(ctx) },
 	}
 }
 
@@ -103,7 +106,7 @@ func CheckDrift(checker *provisioning.DriftChecker) function.Worker {
 	return function.Worker{
 		Name: "CheckDrift", Schedule: "*/10 * * * *",
 		Summary: "Find and repair objects that differ from their agent's record",
-		Needs:   []function.Need{function.Firestore, function.Publish, function.ClusterLook},
+		Needs:   []function.Need{function.Firestore, function.Publish, function.NudgeWebhooks, function.ClusterLook},
 		Handle:  func(ctx context.Context, _ function.Message) error { return checker.CheckDrift(ctx) },
 	}
 }
@@ -134,7 +137,7 @@ func EnforceAccounts(enforcer *billing.Enforcer) function.Worker {
 	return function.Worker{
 		Name: "EnforceAccounts", Schedule: "* * * * *",
 		Summary: "Pause and resume agents as accounts demand",
-		Needs:   []function.Need{function.Firestore, function.Publish, function.Payments},
+		Needs:   []function.Need{function.Firestore, function.Publish, function.NudgeWebhooks, function.Payments},
 		Handle:  func(ctx context.Context, _ function.Message) error { return enforcer.Run(ctx) },
 	}
 }

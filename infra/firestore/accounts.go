@@ -169,10 +169,14 @@ func (s *Accounts) Postpone(ctx context.Context, a billing.Account, next time.Ti
 	if !ok || err != nil {
 		return errNoOrganization()
 	}
-	b := s.client.batch().Update(ref, []gcp.Update{
+	set := []gcp.Update{
 		{Path: "billing_due_at", Value: timestamp(&next).encode()},
 		{Path: "billing_fetched_at", Value: timestamp(&a.FetchedAt).encode()},
-	}, gcp.LastUpdateTime(read))
+	}
+	if id := a.Subscription.CustomerID; id != "" {
+		set = append(set, gcp.Update{Path: "subscription.customer_id", Value: id})
+	}
+	b := s.client.batch().Update(ref, set, gcp.LastUpdateTime(read))
 	_, err = s.client.commit(ctx, b)
 	var u *undecided
 	switch {

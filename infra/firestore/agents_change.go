@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"time"
 
 	gcp "cloud.google.com/go/firestore"
 
@@ -204,19 +203,15 @@ func (s *Agents) saveChange(ctx context.Context, ch *change, state changeState, 
 		rehearsal.State{Agent: saved, Organization: org.Organization})
 }
 
-// nudgeTimeout keeps a slow queue from delaying an answer. The sweep makes up for a lost nudge.
-const nudgeTimeout = 5 * time.Second
-
-// nudge asks a worker to look at the agent. The change is committed, so neither an error nor a client that went away
-// may fail it.
+// nudge asks a worker to look at the agent.
 func (s *Agents) nudge(ctx context.Context, id string) {
 	if s.nudger == nil || call.From(ctx).Rehearsal != nil { // without a nudger, the sweep nudges what is due
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), nudgeTimeout)
-	defer cancel()
-	if err := s.nudger.Nudge(ctx, id); err != nil {
-		slog.WarnContext(ctx, "nudge not published; the sweep will repeat it", logevent.Key, logevent.NudgeNotPublished,
-			"agent_id", id, "error", err)
-	}
+	s.client.announce(ctx, func(ctx context.Context) {
+		if err := s.nudger.Nudge(ctx, id); err != nil {
+			slog.WarnContext(ctx, "nudge not published; the sweep will repeat it", logevent.Key,
+				logevent.NudgeNotPublished, "agent_id", id, "error", err)
+		}
+	})
 }

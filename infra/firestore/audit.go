@@ -146,6 +146,20 @@ func (l *AuditLog) Finish(ctx context.Context, id, outcome string) error {
 	})
 }
 
+// Outcome implements audit.Log.
+func (l *AuditLog) Outcome(ctx context.Context, id string) (string, error) {
+	ref, ok := l.client.ref(auditCollection, id)
+	if !ok {
+		return "", fmt.Errorf("read an audit entry: %w", errBadID)
+	}
+	snap, err := l.client.readOne(ctx, ref)
+	if err != nil || !snap.Exists() {
+		return "", err
+	}
+	e, err := entryOf(snap)
+	return e.Outcome, err
+}
+
 // encodeEntry makes the document of an entry and names the changes that write it.
 func encodeEntry(e audit.Entry, changeIDs ...any) map[string]any {
 	doc := entryFields(&e).encode()

@@ -35,6 +35,11 @@ func TestAppend_StoresEveryField(t *testing.T) {
 		Changes:  []audit.Change{{Field: "name", Old: "Bat", New: "Bot"}, {Field: "config", New: "changed"}},
 	}
 	org.append(e)
+	for id, want := range map[string]string{e.ID: e.Outcome, agenttest.ID(): ""} {
+		if got, err := org.log.Outcome(t.Context(), id); err != nil || got != want {
+			t.Errorf("the outcome of %s is %q, %v, want %q", id, got, err, want)
+		}
+	}
 	got := org.list(org.log, audit.Filter{}, 10)
 	if len(got) != 1 {
 		t.Fatalf("%d entries listed, want 1", len(got))

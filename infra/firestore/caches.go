@@ -62,10 +62,11 @@ func (r *knownRecords) remember(path, claims string) {
 	r.known[path] = claims
 }
 
-// maxBackground is how many calls may run in the background. Further calls are dropped, which their callers accept.
+// maxBackground is how many calls may run in the background without their callers. Further calls are dropped, which
+// their callers accept.
 const maxBackground = 64
 
-// background runs calls that a request does not wait for.
+// background runs calls that a request does not wait for, or not to their end.
 type background struct {
 	mu     sync.Mutex
 	closed bool
@@ -75,7 +76,7 @@ type background struct {
 
 func newBackground() *background { return &background{slots: make(chan struct{}, maxBackground)} }
 
-// run starts a call, unless too many run already or close was called. The call gets the values of ctx, but not its end.
+// run starts a call, unless too many run already or close was called.
 func (b *background) run(ctx context.Context, call func(context.Context)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -89,17 +90,39 @@ func (b *background) run(ctx context.Context, call func(context.Context)) {
 	}
 	b.wait.Go(func() {
 		defer func() { <-b.slots }()
-		err := parallel.Recover(func() error {
-			call(context.WithoutCancel(ctx))
-			return nil
-		})
-		if err != nil {
-			slog.ErrorContext(ctx, "background call panicked", "error", err)
-		}
+		detached(ctx, call)
 	})
 }
 
-// close waits for running calls. From then on, run starts none.
+// start starts a call, unless close was called, and returns a channel that is closed when it ends.
+func (b *background) start(ctx context.Context, call func(context.Context)) <-chan struct{} {
+	done := make(chan struct{})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		slog.WarnContext(ctx, "the database is closed; nothing is published about its last changes")
+		close(done)
+		return done
+	}
+	b.wait.Go(func() {
+		defer close(done)
+		detached(ctx, call)
+	})
+	return done
+}
+
+// detached makes a call with the values of ctx, but without its end. A panic ends only the call.
+func detached(ctx context.Context, call func(context.Context)) {
+	err := parallel.Recover(func() error {
+		call(context.WithoutCancel(ctx))
+		return nil
+	})
+	if err != nil {
+		slog.ErrorContext(ctx, "background call panicked", "error", err)
+	}
+}
+
+// close waits for running calls. From then on, none starts.
 func (b *background) close() {
 	b.mu.Lock()
 	b.closed = true

@@ -40,6 +40,7 @@ const (
 	userCollection         = "users"
 	auditCollection        = "audit_log"
 	sealCollection         = "audit_seals"
+	sealHeadCollection     = "audit_seal_heads"
 	idempotencyCollection  = "idempotency"
 	appliedEventCollection = "billing_events"
 	eventCollection        = "events"

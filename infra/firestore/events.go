@@ -8,6 +8,7 @@ import (
 
 	gcp "cloud.google.com/go/firestore"
 
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/event"
 )
 
@@ -92,16 +93,30 @@ func (c *Client) writeEvents(b *batch, organizationID, agentID string, events []
 	b.Create(ref, doc)
 }
 
-// OnEvents makes the client call report after each change that has events, with the id of the organization. Changes do
-// not wait for it, but Close does.
+// OnEvents makes the client call report after each change that has events, with the id of the organization. The answer
+// of the call waits for it (call.Answer), and Close does. The report has 5 s.
 func (c *Client) OnEvents(report func(ctx context.Context, organizationID string)) {
 	c.onEvents.Store(&report)
 }
 
 func (c *Client) reportEvents(ctx context.Context, organizationID string) {
 	if report := c.onEvents.Load(); report != nil {
-		c.background.run(ctx, func(ctx context.Context) { (*report)(ctx, organizationID) })
+		c.announce(ctx, func(ctx context.Context) { (*report)(ctx, organizationID) })
 	}
+}
+
+// announceTimeout bounds what publishes about a committed change. It may go on after an answer that did not wait for
+// all of it. A sweep makes up for what is lost.
+const announceTimeout = 5 * time.Second
+
+// announce starts what tells others about a change that was committed. So neither an error nor a client that went away
+// may fail it.
+func (c *Client) announce(ctx context.Context, publish func(ctx context.Context)) {
+	call.From(ctx).Answer.WaitFor(c.background.start(ctx, func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+		defer cancel()
+		publish(ctx)
+	}))
 }
 
 // eventsIn returns the events of a record that was committed at a time. Events that can't be decoded are an error.

@@ -11,13 +11,18 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/event"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/rehearsal"
 )
 
 // TestEventLog_FindsLateCommits commits records that were requested long before, after a reader has read events that
@@ -172,6 +177,11 @@ func TestOnEvents_IsCalledAfterChangesThatHaveEvents(t *testing.T) {
 		{"a creation", func() error { _, err := agents.Create(x.org.Ctx, agenttest.Draft(plan.Hobby)); return err }, 1},
 		{"a change that clients see", change(func(a *agent.Agent) error { a.Name = "another"; return nil }), 1},
 		{"no change", change(changeNothing), 0},
+		{"a rehearsed change", func() error {
+			ctx := call.Derive(x.org.Ctx, func(c *call.Call) { c.Rehearsal = &rehearsal.Rehearsal{} })
+			_, err := agents.Change(ctx, x.agent.ID, func(a *agent.Agent) error { a.Name = "rehearsed"; return nil })
+			return err
+		}, 0},
 		{"a write that clients see", update(func(a *agent.Agent) { a.Warming = !a.Warming }), 1},
 		{"a write that they do not see", update(func(a *agent.Agent) { a.Lease.Holder = "h" }), 0},
 		{"a key", func() error { _, err := c.Keys().Create(x.org.Ctx, newKey()); return err }, 1},
@@ -179,7 +189,6 @@ func TestOnEvents_IsCalledAfterChangesThatHaveEvents(t *testing.T) {
 		{"a removal", func() error { return records.Remove(t.Context(), x.loadAgent(t), agent.Deletion{}) }, 1},
 	} {
 		must(t, row.run())
-		c.Flush()
 		mu.Lock()
 		if reports != row.want {
 			t.Errorf("%s: %d reports, want %d", row.name, reports, row.want)
@@ -188,6 +197,64 @@ func TestOnEvents_IsCalledAfterChangesThatHaveEvents(t *testing.T) {
 		mu.Unlock()
 	}
 }
+
+// TestOnEvents_IsNotCalledForAChangeThatFailed: the commit, which has events, is refused as often as it is tried.
+func TestOnEvents_IsNotCalledForAChangeThatFailed(t *testing.T) {
+	t.Parallel()
+	x := newTenantFixture(t, open(t, "", Options{}))
+	refused := 0
+	c := open(t, x.client.project(), Options{DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(func(
+		ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		opts ...grpc.CallOption,
+	) error {
+		if strings.HasSuffix(method, "/Commit") {
+			refused++
+			return status.Error(codes.Unavailable, "refused")
+		}
+		return invoke(ctx, method, req, reply, cc, opts...)
+	})}})
+	c.OnEvents(func(context.Context, string) { t.Error("the events of a change that failed are reported") })
+	_, err := c.Agents(nil).Change(x.org.Ctx, x.agent.ID, func(a *agent.Agent) error { a.Name = "another"; return nil })
+	if !fault.Is(err, fault.Unavailable) || refused == 0 {
+		t.Errorf("the change failed with %v after %d refused commits, want Unavailable", err, refused)
+	}
+}
+
+// TestChange_PublishesConcurrentlyBeforeItsAnswer: an agent's nudge and those of webhooks need each other to go on, and
+// the answer of the call waits for both.
+func TestChange_PublishesConcurrentlyBeforeItsAnswer(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	x := newTenantFixture(t, c)
+	nudging, reporting := make(chan struct{}), make(chan struct{})
+	var published atomic.Int32
+	c.OnEvents(func(context.Context, string) {
+		close(reporting)
+		<-nudging
+		published.Add(1)
+	})
+	agents := c.Agents(nudgerFunc(func(context.Context, string) error {
+		close(nudging)
+		<-reporting
+		published.Add(1)
+		return nil
+	}))
+	answer := &call.Answer{}
+	ctx := call.Derive(x.org.Ctx, func(c *call.Call) { c.Answer = answer })
+	_, err := agents.Change(ctx, x.agent.ID, func(a *agent.Agent) error {
+		return a.Act(agent.Stop, "", time.Now())
+	})
+	must(t, err)
+	answer.Wait()
+	if got := published.Load(); got != 2 {
+		t.Errorf("%d of 2 nudges are published before the answer", got)
+	}
+}
+
+type nudgerFunc func(ctx context.Context, agentID string) error
+
+// Nudge implements agent.Nudger.
+func (f nudgerFunc) Nudge(ctx context.Context, agentID string) error { return f(ctx, agentID) }
 
 // commitEvents commits events once. A repeat writes the same document, so it fails if the first try was carried out.
 func (c *Client) commitEvents(ctx context.Context, organizationID, agentID string, events []event.Draft) error {

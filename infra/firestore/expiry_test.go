@@ -28,6 +28,7 @@ func storedFields() map[string]fields {
 		userCollection:         userFields(&organization.User{}),
 		auditCollection:        entryFields(&audit.Entry{}),
 		sealCollection:         sealFields(&seal.Seal{}),
+		sealHeadCollection:     headFields(&seal.Seal{}),
 		idempotencyCollection:  answerFields(&answer{}),
 		appliedEventCollection: appliedEventFields(&appliedEvent{}),
 		eventCollection:        eventRecordFields(&eventRecord{}),

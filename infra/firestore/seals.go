@@ -66,6 +66,17 @@ func sealOf(snap *gcp.DocumentSnapshot) (seal.Seal, error) {
 	return s, err
 }
 
+// headFields lists what is stored of the head of an organization's chain of seals. The document's id is that of the
+// organization. Firestore never deletes it: after a pause in which all seals expired, the chain goes on.
+func headFields(s *seal.Seal) fields {
+	return fields{
+		{"sequence", number(&s.Sequence)},
+		{"hash", text(&s.Hash)},
+		{"sealed_until", timestamp(&s.SealedUntil)},
+		{"seal_expires_at", timestamp(&s.ExpiresAt)},
+	}
+}
+
 // sealID is the id of a seal's document. Only one seal of an organization can have a sequence.
 func sealID(organizationID string, sequence int64) string {
 	return fmt.Sprintf("%s~%d", organizationID, sequence)
@@ -112,7 +123,53 @@ func (s *AuditSeals) Seals(ctx context.Context, organizationID string) iter.Seq2
 
 // LatestSeals implements seal.Store. It reads one seal in a call, because a sealer rarely needs a second one.
 func (s *AuditSeals) LatestSeals(ctx context.Context, organizationID string) iter.Seq2[seal.Seal, error] {
-	return s.seals(ctx, organizationID, gcp.Desc, 1)
+	return func(yield func(seal.Seal, error) bool) {
+		sealed := false
+		for found, err := range s.seals(ctx, organizationID, gcp.Desc, 1) {
+			if !yield(found, err) {
+				return
+			}
+			sealed = true
+		}
+		if sealed {
+			return
+		}
+		if head, _, err := s.head(ctx, organizationID); err != nil || head.Sequence > 0 {
+			yield(head, err)
+		}
+	}
+}
+
+// head reads the head of an organization's seals. Its sequence is 0 if there is none.
+func (s *AuditSeals) head(ctx context.Context, organizationID string) (seal.Seal, *gcp.DocumentSnapshot, error) {
+	ref, ok := s.client.ref(sealHeadCollection, organizationID)
+	if !ok {
+		return seal.Seal{}, nil, fmt.Errorf("read the head of seals: %w", errBadID)
+	}
+	head := seal.Seal{OrganizationID: organizationID}
+	snap, err := s.client.readOne(ctx, ref)
+	if err == nil && snap.Exists() {
+		err = decode(snap, headFields(&head))
+	}
+	return head, snap, err
+}
+
+// KeepHead implements seal.Store.
+func (s *AuditSeals) KeepHead(ctx context.Context, newest seal.Seal) error {
+	return s.client.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
+		head, snap, err := s.head(ctx, newest.OrganizationID)
+		if err != nil || head.Sequence >= newest.Sequence {
+			return err
+		}
+		b, doc := s.client.batch(), headFields(&newest).encode()
+		if snap.Exists() {
+			b.Update(snap.Ref, updates(doc), gcp.LastUpdateTime(snap.UpdateTime))
+		} else {
+			b.Create(snap.Ref, doc)
+		}
+		_, err = s.client.commit(ctx, b)
+		return err
+	})
 }
 
 func (s *AuditSeals) seals(
@@ -176,7 +233,9 @@ func (s *AuditSeals) Create(ctx context.Context, made seal.Seal) (created bool, 
 				return err
 			}
 		}
-		_, err := s.client.commit(ctx, s.client.batch().Create(ref, sealFields(&made).encode()))
+		head, _ := s.client.ref(sealHeadCollection, made.OrganizationID)
+		_, err := s.client.commit(ctx, s.client.batch().Create(ref, sealFields(&made).encode()).
+			Set(head, headFields(&made).encode()))
 		created = err == nil
 		return err
 	})

@@ -328,3 +328,40 @@ func TestSealer_SealsALogInSeveralRuns(t *testing.T) {
 		}
 	})
 }
+
+// TestAuditSeals_KeepTheHeadOfAChain deletes the seals of a chain. The head stays, and no older seal replaces it.
+func TestAuditSeals_KeepTheHeadOfAChain(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	store := c.AuditSeals()
+	for name, former := range map[string]bool{"this release": false, "a former release": true} {
+		id := agenttest.ID()
+		seals := newSeals(t, id, 3)
+		for _, s := range seals {
+			if former {
+				_, err := c.collection(sealCollection).Doc(sealID(id, s.Sequence)).
+					Set(t.Context(), sealFields(&s).encode())
+				must(t, err)
+				continue
+			}
+			_, err := store.Create(t.Context(), s)
+			must(t, err)
+		}
+		if former {
+			must(t, store.KeepHead(t.Context(), seals[1]))
+			must(t, store.KeepHead(t.Context(), seals[2]))
+		}
+		must(t, store.KeepHead(t.Context(), seals[0]))
+		if got := yielded(t, store.LatestSeals(t.Context(), id)); len(got) != 3 {
+			t.Errorf("%s: %d seals, want 3 and no head", name, len(got))
+		}
+		for _, s := range seals {
+			_, err := c.collection(sealCollection).Doc(sealID(id, s.Sequence)).Delete(t.Context())
+			must(t, err)
+		}
+		got := yielded(t, store.LatestSeals(t.Context(), id))
+		if want := []seal.Seal{seals[2].Head()}; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: without seals the head is %+v, want %+v", name, got, want)
+		}
+	}
+}

@@ -84,6 +84,7 @@ func storedRecords() map[string]storedRecord {
 		userCollection:                    {u, userFields(u)},
 		auditCollection:                   {e, entryFields(e)},
 		sealCollection:                    {sealed, sealFields(sealed)},
+		sealHeadCollection:                {sealed, headFields(sealed)},
 		idempotencyCollection:             {given, answerFields(given)},
 		idempotencyCollection + " answer": {shown, agentAnswerFields(shown)},
 		eventCollection:                   {events, eventRecordFields(events)},

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"agents.example/controlplane/shared/billing"
@@ -69,19 +70,75 @@ func (p *Payments) findPrice(ctx context.Context, to plan.ID, interval billing.I
 		to)
 }
 
-// createCheckoutSession creates a page that sells a subscription.
+// createCheckoutSession creates a page that sells a subscription to the organization's customer, who may be new. All
+// pages of an organization have one customer, so that its subscriptions and its other pages can be found by it.
 func (p *Payments) createCheckoutSession(ctx context.Context, o billing.Order, price string) (billing.Session, error) {
+	customer := o.Present.CustomerID
+	if customer == "" {
+		created, err := p.createCustomer(ctx, o.OrganizationID)
+		if err != nil {
+			return billing.Session{}, err
+		}
+		customer = created
+	}
 	form := url.Values{
 		"mode": {"subscription"}, "client_reference_id": {o.OrganizationID},
 		"line_items[0][price]": {price}, "line_items[0][quantity]": {"1"},
 		"subscription_data[metadata][" + organizationKey + "]": {o.OrganizationID},
-		"success_url": {p.returnURL}, "cancel_url": {p.returnURL},
-	}
-	if o.Present.CustomerID != "" {
-		form.Set("customer", o.Present.CustomerID)
+		"success_url": {p.returnURL}, "cancel_url": {p.returnURL}, "customer": {customer},
 	}
 	s, err := p.createSession(ctx, "create a checkout session", "/v1/checkout/sessions", form)
-	return billing.Session{URL: s.URL, ExpiresAt: timeOf(s.ExpiresAt)}, err
+	return billing.Session{URL: s.URL, ExpiresAt: timeOf(s.ExpiresAt), CustomerID: customer}, err
+}
+
+// createCustomer creates the customer of an organization, or returns the one that concurrent requests of the last day
+// created.
+func (p *Payments) createCustomer(ctx context.Context, organizationID string) (id string, err error) {
+	var created struct {
+		ID string `json:"id"`
+	}
+	_, err = p.client.do(ctx, call{
+		method: http.MethodPost, path: "/v1/customers", idempotencyKey: "customer-" + organizationID,
+		form: url.Values{"metadata[" + organizationKey + "]": {organizationID}},
+	}, &created)
+	if err != nil {
+		return "", faultOf("create a customer", err)
+	}
+	return created.ID, nil
+}
+
+// maxEnded bounds the calls of EndCheckouts. Other pages expire a day after they were created.
+const maxEnded = 20
+
+// EndCheckouts implements billing.Subscriptions.
+func (p *Payments) EndCheckouts(ctx context.Context, customerID string) error {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	var open struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	_, err := p.client.do(ctx, call{
+		method: http.MethodGet, path: "/v1/checkout/sessions",
+		form: url.Values{"customer": {customerID}, "status": {"open"}, "limit": {strconv.Itoa(maxEnded)}},
+	}, &open)
+	if err != nil {
+		return faultOf("list checkout sessions", err)
+	}
+	for _, s := range open.Data {
+		_, err := p.client.do(ctx, call{
+			method: http.MethodPost, path: "/v1/checkout/sessions/" + url.PathEscape(s.ID) + "/expire",
+		}, &struct{}{})
+		var refused *apiError
+		if errors.As(err, &refused) && refused.status == http.StatusBadRequest {
+			continue // it was paid or has expired since it was listed
+		}
+		if err != nil {
+			return faultOf("expire a checkout session", err)
+		}
+	}
+	return nil
 }
 
 // createPriceChangeSession creates a portal page that moves a subscription to another price.

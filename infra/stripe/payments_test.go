@@ -3,6 +3,7 @@ package stripe
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -315,4 +316,83 @@ func TestOpen_RefusesMissingOptions(t *testing.T) {
 			t.Errorf("Open(%+v) returned no error", o)
 		}
 	}
+}
+
+// TestCheckout_PagesOfOneOrganizationHaveOneCustomer buys on two pages that were opened before anything was paid. The
+// first payment ends a third page.
+func TestCheckout_PagesOfOneOrganizationHaveOneCustomer(t *testing.T) {
+	t.Parallel()
+	p := openPayments(t, nil)
+	organization := "org_" + uuid.NewString()
+	open := func(of string) billing.Session {
+		s, err := p.Checkout(t.Context(), billing.Order{OrganizationID: of, Plan: plan.Pro, Interval: billing.Month})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	first, second, third, other := open(organization), open(organization), open(organization), open("org_other")
+	if first.CustomerID == "" || first.CustomerID != second.CustomerID || first.CustomerID == other.CustomerID {
+		t.Errorf("the customers are %q, %q, and of another organization %q; want one of each organization",
+			first.CustomerID, second.CustomerID, other.CustomerID)
+	}
+	var want []string
+	for _, page := range []billing.Session{first, second} {
+		id, err := stripeServer.Pay(page.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, id)
+	}
+	ended := buyFor(t, p, organization, first.CustomerID)
+	if err := stripeServer.Change(ended, stripeemu.Status("canceled")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // none is open at the second time
+		if err := p.EndCheckouts(t.Context(), first.CustomerID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if id, err := stripeServer.Pay(third.URL); err == nil {
+		t.Errorf("%s was bought on a page that had ended", id)
+	}
+	if _, err := stripeServer.Pay(other.URL); err != nil {
+		t.Errorf("the page of another organization has ended: %v", err)
+	}
+	live, err := p.ListLive(t.Context(), organization, first.CustomerID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range live {
+		got = append(got, s.ID)
+		if s.Plan != plan.Pro || s.Status != billing.Active {
+			t.Errorf("the live subscription %s is %s (%s), want %s (active)", s.ID, s.Plan, s.Status, plan.Pro)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("live subscriptions %v, want %v", got, want)
+	}
+	if live, err := p.ListLive(t.Context(), "org_other", first.CustomerID); err != nil || len(live) != 0 {
+		t.Errorf("another organization has the subscriptions %v (%v) of the customer, want none", live, err)
+	}
+}
+
+// buyFor buys a subscription for a customer who is known.
+func buyFor(t *testing.T, p *Payments, organization, customer string) string {
+	t.Helper()
+	s, err := p.Checkout(t.Context(), billing.Order{
+		OrganizationID: organization, Plan: plan.Pro, Interval: billing.Month,
+		Present: billing.Subscription{CustomerID: customer},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := stripeServer.Pay(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
 }

@@ -3,6 +3,7 @@ package stripe
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -49,7 +50,7 @@ type price struct {
 	} `json:"recurring"`
 }
 
-// Fetch implements billing.Payments.
+// Fetch implements billing.Subscriptions.
 func (p *Payments) Fetch(ctx context.Context, subscriptionID string) (billing.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
@@ -63,6 +64,38 @@ func (p *Payments) Fetch(ctx context.Context, subscriptionID string) (billing.St
 	}
 	state.Subscription, err = subscriptionOf(s)
 	return state, err
+}
+
+// ListLive implements billing.Subscriptions. A subscription that cannot be understood is reported and left out.
+func (p *Payments) ListLive(ctx context.Context, organizationID, customerID string) ([]billing.Subscription, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	var listed struct {
+		Data []subscription `json:"data"`
+	}
+	_, err := p.client.do(ctx, call{ // those that have ended are not listed
+		method: http.MethodGet, path: "/v1/subscriptions", form: url.Values{"customer": {customerID}, "limit": {"100"}},
+	}, &listed)
+	if err != nil {
+		return nil, faultOf("list subscriptions", err)
+	}
+	var live []billing.Subscription
+	for _, l := range listed.Data {
+		if l.Metadata[organizationKey] != organizationID || !(billing.Subscription{Status: statusOf(l.Status)}).Live() {
+			continue
+		}
+		s, err := p.retrieve(ctx, l.ID) // with its schedule, which lists cannot expand
+		if err != nil {
+			return nil, err
+		}
+		ours, err := subscriptionOf(s)
+		if err != nil {
+			slog.ErrorContext(ctx, "live subscription left out", "organization_id", organizationID, "error", err)
+			continue
+		}
+		live = append(live, ours)
+	}
+	return live, nil
 }
 
 // retrieve returns Stripe's subscription. Without the expansion, it would have the ids of the schedule and its prices.

@@ -39,7 +39,8 @@ func (a Agent) ChargeCreation(o *organization.Organization, by identity.AuthType
 
 // ChargeChange checks that a caller may start the agent and move it to its plan, and adds what the change takes to its
 // organization's usage. before is the zero Agent for a new agent. depends reports whether the commit must fail if
-// another one wrote the organization since it was read: the change writes it, or was allowed because of its account.
+// another one wrote the organization since it was read: the change writes it, or was allowed or made because of its
+// account.
 func (a Agent) ChargeChange(o *organization.Organization, by identity.AuthType, before Agent) (depends bool,
 	err error,
 ) {
@@ -59,7 +60,8 @@ func (a Agent) ChargeChange(o *organization.Organization, by identity.AuthType, 
 		}
 	}
 	moved := a.HeldUsage().Minus(before.HeldUsage())
-	return starts || moved != organization.Usage{}, o.AddUsage(moved)
+	withheld := a.StatusReason == Billing && before.StatusReason != Billing
+	return starts || withheld || moved != organization.Usage{}, o.AddUsage(moved)
 }
 
 // NeedsNudge reports whether a change leaves work to a worker.

@@ -16,6 +16,8 @@ type Log interface {
 	Append(ctx context.Context, e Entry) error
 	// Finish replaces the outcome of an entry that exists. Errors: Unavailable.
 	Finish(ctx context.Context, id, outcome string) error
+	// Outcome reads the outcome of an entry; empty if there is none. Errors: Unavailable.
+	Outcome(ctx context.Context, id string) (string, error)
 	// List reads a page of the caller's organization's entries, newest first. Errors: BadRequest for a bad cursor,
 	// Unavailable.
 	List(ctx context.Context, f Filter, p page.Request) (page.Page[Entry], error)

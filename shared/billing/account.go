@@ -89,16 +89,18 @@ const (
 	urgentFetchInterval = time.Hour
 )
 
-// fetchDueAt returns when the subscription must be fetched again, because an event about it may be lost: once a day,
-// and every hour while a payment is open or after the paid period ended. A zero time means never: the operator set the
-// plan, or the subscription ended for good.
+// fetchDueAt returns when the organization's subscriptions must be fetched again, because an event about them may be
+// lost: once a day, and every hour while a payment is open or after the paid period ended. A zero time means never: the
+// operator set the plan, or the organization never went to a checkout.
 func (a Account) fetchDueAt() time.Time {
 	s := a.Subscription
-	if s.ID == "" || s.Status == Canceled {
+	if s.Provider == Manual || s.ID == "" && s.CustomerID == "" {
 		return time.Time{}
 	}
 	urgent, daily := a.FetchedAt.Add(urgentFetchInterval), a.FetchedAt.Add(fetchInterval)
 	switch {
+	case !s.Live():
+		return daily
 	case s.Status == PastDue, !s.PeriodEnd.IsZero() && s.PeriodEnd.Before(urgent):
 		return urgent
 	case !s.PeriodEnd.IsZero() && s.PeriodEnd.Before(daily):

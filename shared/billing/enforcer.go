@@ -72,7 +72,7 @@ func (e *Enforcer) enforceAccount(ctx context.Context, organizationID string, fe
 			logevent.PlanUnknown, "organization_id", organizationID, "plans", unknown)
 	}
 	actions, next := a.EnforcementActions(agents, e.Now())
-	if err := e.applyActions(ctx, actions); err != nil {
+	if err := e.applyActions(ctx, a, actions); err != nil {
 		return errors.Join(fetchErr, err)
 	}
 	if len(actions) > 0 {
@@ -94,22 +94,17 @@ func (e *Enforcer) fetchSubscription(ctx context.Context, a Account, fetches *in
 		return a, nil
 	}
 	*fetches--
-	state, err := e.Payments.Fetch(ctx, a.Subscription.ID)
-	switch {
-	case fault.Is(err, fault.Unavailable):
-		*fetches = 0 // the provider is down or refuses more calls
-		return a, err
-	case err == nil && state.OrganizationID != a.ID, fault.Is(err, fault.NotFound):
-		a.FetchedAt = e.Now() // the state stays as it is known, and is fetched again after the usual interval
-		return a, fmt.Errorf("the payment provider has no subscription %s of this organization", a.Subscription.ID)
-	case err != nil:
-		return a, err
-	}
 	before := a
-	a.ApplySubscription(state.Subscription, e.Now())
-	a.FetchedAt = e.Now()
+	foreign := refresh(ctx, e.Payments, &a, "", e.Now())
+	switch {
+	case fault.Is(foreign, fault.Unavailable):
+		*fetches = 0 // the provider is down or refuses more calls
+		return before, foreign
+	case foreign != nil && !errors.Is(foreign, errForeign):
+		return before, foreign
+	}
 	if a.Subscription == before.Subscription {
-		return a, nil
+		return a, foreign
 	}
 	slog.WarnContext(ctx, "subscription changed at the provider without an event", "organization_id", a.ID,
 		"status", a.Subscription.Status, "plan", a.Subscription.Plan)
@@ -118,19 +113,41 @@ func (e *Enforcer) fetchSubscription(ctx context.Context, a Account, fetches *in
 	if err := e.Store.Save(ctx, a, ""); err != nil {
 		return before, err
 	}
-	return e.Store.Account(ctx, a.ID)
+	a, err := e.Store.Account(ctx, a.ID)
+	return a, errors.Join(foreign, err)
 }
 
-// applyActions pauses and resumes agents. Each action gets its own audit entry.
-func (e *Enforcer) applyActions(ctx context.Context, actions []Action) error {
+// applyActions pauses and resumes agents. Each action gets its own audit entry. It ends when the account changes: the
+// next run decides by the new one.
+func (e *Enforcer) applyActions(ctx context.Context, decided Account, actions []Action) error {
 	var errs []error
 	for _, a := range actions {
 		name := map[agent.Trigger]string{agent.Withhold: "PauseAgent", agent.Resume: "ResumeAgent"}[a.Trigger]
 		ctx := call.WithRequest(ctx, audit.Request{Action: name, RequestID: uuid.NewString()})
-		_, err := e.Agents.Change(ctx, a.AgentID, func(g *agent.Agent) error { return a.Apply(g, e.Now()) })
-		if err != nil && !fault.Is(err, fault.NotFound) {
+		// The commit fails if the organization is written after Change has read it, which is before this check.
+		_, err := e.Agents.Change(ctx, a.AgentID, func(g *agent.Agent) error {
+			if err := a.Apply(g, e.Now()); err != nil {
+				return err
+			}
+			return e.checkUnchanged(ctx, decided)
+		})
+		switch {
+		case errors.Is(err, ErrChanged):
+			return errors.Join(errs...)
+		case err != nil && !fault.Is(err, fault.NotFound):
 			errs = append(errs, fmt.Errorf("%s agent %s: %w", a.Trigger, a.AgentID, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// checkUnchanged checks that an account still is what actions were decided by: a customer may have paid in between.
+// Errors: ErrChanged, Unavailable.
+func (e *Enforcer) checkUnchanged(ctx context.Context, decided Account) error {
+	present, err := e.Store.Account(ctx, decided.ID)
+	if err == nil && (present.Plan != decided.Plan || present.Suspended != decided.Suspended ||
+		present.Subscription != decided.Subscription) {
+		return ErrChanged
+	}
+	return err
 }

@@ -19,8 +19,8 @@ type Store interface {
 	// usage. It writes nothing and succeeds if the event has been applied. Errors: ErrChanged when the organization was
 	// written since the account was read, NotFound, Unavailable.
 	Save(ctx context.Context, a Account, eventID string) error
-	// Postpone writes only the time of the account's next enforcement check, and when its subscription was fetched.
-	// Errors: as Save.
+	// Postpone writes only the time of the account's next enforcement check, when its subscription was fetched, and its
+	// customer at the provider. Errors: as Save.
 	Postpone(ctx context.Context, a Account, next time.Time) error
 	// Applied reports whether an event has been applied. Errors: Unavailable.
 	Applied(ctx context.Context, eventID string) (bool, error)
@@ -38,6 +38,7 @@ func (e changed) Error() string { return string(e) }
 
 // Payments is the payment provider.
 type Payments interface {
+	Subscriptions
 	// Provider is the provider's name.
 	Provider() Provider
 	// Checkout makes a page on which an organization subscribes to a plan, or changes its subscription's plan. Errors:
@@ -49,8 +50,17 @@ type Payments interface {
 	// Event parses a provider event after it verified the signature over the raw body. Errors: BadRequest for a wrong
 	// signature (the error never quotes the body); NotFound when the provider sends no events.
 	Event(body []byte, signature string) (Event, error)
+}
+
+// Subscriptions are what customers bought from the payment provider.
+type Subscriptions interface {
 	// Fetch reads the current state of a subscription. Errors: NotFound, Unavailable.
 	Fetch(ctx context.Context, subscriptionID string) (State, error)
+	// ListLive reads the current state of the live subscriptions that a customer has for an organization. Errors:
+	// Unavailable.
+	ListLive(ctx context.Context, organizationID, customerID string) ([]Subscription, error)
+	// EndCheckouts closes the customer's checkout pages that are not paid yet. Errors: Unavailable.
+	EndCheckouts(ctx context.Context, customerID string) error
 }
 
 // Order is the plan that an organization wants to buy.
@@ -66,6 +76,8 @@ type Order struct {
 type Session struct {
 	URL       string
 	ExpiresAt time.Time
+	// CustomerID is who pays on a page that sells a subscription.
+	CustomerID string
 }
 
 // Event is a notification from the provider. It carries no state: the subscription is fetched instead.
@@ -115,7 +127,13 @@ func (NoProvider) Event([]byte, string) (Event, error) {
 		"This service has no payment provider and accepts no payment events.")
 }
 
-// Fetch implements Payments.
+// Fetch implements Subscriptions.
 func (NoProvider) Fetch(context.Context, string) (State, error) {
 	return State{}, fault.New(fault.NotFound, "not_found", "This service has no payment provider.")
 }
+
+// ListLive implements Subscriptions.
+func (NoProvider) ListLive(context.Context, string, string) ([]Subscription, error) { return nil, nil }
+
+// EndCheckouts implements Subscriptions.
+func (NoProvider) EndCheckouts(context.Context, string) error { return nil }

@@ -47,13 +47,7 @@ func (s *Service) HandleEvent(ctx context.Context, e Event) error {
 	err = s.updateAccount(ctx, owner.OrganizationID, e.ID, func(a *Account) error {
 		// Fetch again between reading the account and committing it. The commit fails if the account was written in
 		// between, so of two concurrent events neither can overwrite the other's newer state with an older one.
-		state, err := s.Payments.Fetch(ctx, e.SubscriptionID)
-		if err != nil {
-			return err
-		}
-		a.ApplySubscription(state.Subscription, s.Now())
-		a.FetchedAt = s.Now()
-		return nil
+		return refresh(ctx, s.Payments, a, e.SubscriptionID, s.Now())
 	})
 	if fault.Is(err, fault.NotFound) {
 		slog.ErrorContext(ctx, "billing event ignored: its organization does not exist", "event_id", e.ID)
@@ -118,6 +112,10 @@ func (s *Service) updateAccount(ctx context.Context, organizationID, eventID str
 			return err
 		}
 	}
+	return errBusy()
+}
+
+func errBusy() error {
 	return fault.New(fault.Unavailable, "store_unavailable",
 		"Other requests are changing the organization. Retry in a few seconds.")
 }

@@ -2,11 +2,12 @@
 // when payment stops, and checks whether a smaller plan fits. It does not talk to a payment provider (infra/stripe
 // does) and does not store accounts.
 //
-// The provider is the source of truth. Events are never added up: each event makes the service fetch the current
-// subscription and replace its copy. So events that arrive twice, late or out of order do no harm.
+// The provider is the source of truth. Events are never added up: each event makes the service fetch the organization's
+// current subscriptions and replace its copy. So events that arrive twice, late or out of order do no harm.
 package billing
 
 import (
+	"cmp"
 	"time"
 
 	"agents.example/controlplane/shared/plan"
@@ -88,15 +89,21 @@ func (s Subscription) Live() bool {
 }
 
 // replaces reports whether s becomes the organization's subscription instead of old. Normally both are the same one. Of
-// two, a live one wins over one that is not; otherwise the one started later wins, because it is the organization's
-// latest decision.
+// two, a paid one wins over one with an open payment, and that over one that is not live; otherwise the one started
+// later wins, because it is the organization's latest decision. The order in which they are compared does not matter.
 func (s Subscription) replaces(old Subscription) bool {
-	switch {
-	case s.ID == old.ID:
-		return true
-	case s.Live() != old.Live():
-		return s.Live()
+	return s.ID == old.ID || cmp.Or(cmp.Compare(s.standing(), old.standing()), s.StartedAt.Compare(old.StartedAt),
+		cmp.Compare(s.ID, old.ID)) > 0
+}
+
+// standing ranks statuses by what they entitle to.
+func (s Subscription) standing() int {
+	switch s.Status {
+	case Trialing, Active:
+		return 2
+	case PastDue:
+		return 1
 	default:
-		return s.StartedAt.After(old.StartedAt)
+		return 0
 	}
 }

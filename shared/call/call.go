@@ -13,8 +13,8 @@ import (
 )
 
 // Call is a request of a client, a command of an operator, or work of the control plane itself. The server fills it in
-// while a request passes the steps before its handler. From then on, only Entry, Attempt, Rehearsal and Fetched change,
-// by their methods.
+// while a request passes the steps before its handler. From then on, only Entry, Attempt, Rehearsal, Fetched and
+// Answer change, by their methods.
 type Call struct {
 	// Caller is the zero value until the caller is known.
 	Caller  identity.Caller
@@ -29,6 +29,8 @@ type Call struct {
 	Rehearsal *rehearsal.Rehearsal
 	// Fetched is the document that was read together with the caller's API key; nil for none.
 	Fetched *document.Fetched
+	// Answer waits for what the call has begun; nil for a call without an answer.
+	Answer *Answer
 }
 
 type contextKey struct{}

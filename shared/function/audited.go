@@ -16,7 +16,8 @@ import (
 	"agents.example/controlplane/shared/logevent"
 )
 
-// auditTimeout bounds how long a response waits for its audit entry.
+// auditTimeout bounds each try to write an audit entry, and the look at it after the last one. A response waits for
+// them.
 const auditTimeout = 2 * time.Second
 
 // errPanicked is the outcome of a call that panicked. runRecovering reports the panic itself.
@@ -63,13 +64,34 @@ func (g Guard) writeEntry(ctx context.Context, pending *audit.CallEntry, e audit
 	if found := pending.Target(); found.Type != "" {
 		e.Target = found
 	}
+	err := bounded(ctx, func(ctx context.Context) error { return write(ctx, e) })
+	if err == nil {
+		return
+	}
+	// The entry has the same id in each try, so at most one is written. The answer to a try may be lost.
+	again := bounded(ctx, func(ctx context.Context) error { return write(ctx, e) })
+	if again == nil {
+		return
+	}
+	var stored string
+	look := bounded(ctx, func(ctx context.Context) (err error) {
+		stored, err = g.Audit.Outcome(ctx, e.ID)
+		return err
+	})
+	if stored == e.Outcome {
+		return
+	}
+	slog.ErrorContext(ctx, "audit entry could not be written", logevent.Key, logevent.AuditEntryMissing,
+		"action", e.Action, "outcome", e.Outcome, "entry_id", e.ID, "request_id", e.Request.RequestID,
+		"organization_id", e.OrganizationID, "caller_id", e.Actor.ID, "target_id", e.Target.ID,
+		"stored_outcome", stored, "error", errors.Join(err, again, look))
+}
+
+// bounded runs one step of writing an audit entry, also for a client that went away.
+func bounded(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
 	defer cancel()
-	if err := write(ctx, e); err != nil {
-		slog.ErrorContext(ctx, "audit entry could not be written", logevent.Key, logevent.AuditEntryMissing,
-			"action", e.Action, "outcome", e.Outcome, "entry_id", e.ID, "request_id", e.Request.RequestID,
-			"organization_id", e.OrganizationID, "caller_id", e.Actor.ID, "target_id", e.Target.ID, "error", err)
-	}
+	return do(ctx)
 }
 
 // target returns what the call acts on, as far as its path says.

@@ -26,6 +26,9 @@ type fakeAuditLog struct {
 	finished []string
 	// onAppend runs during Append and returns its error; nil for none.
 	onAppend func(ctx context.Context) error
+	// stored is the outcome of the entry that a read finds.
+	stored    string
+	storedErr error
 }
 
 func (l *fakeAuditLog) Append(ctx context.Context, entry audit.Entry) error {
@@ -43,6 +46,8 @@ func (l *fakeAuditLog) Finish(ctx context.Context, _, outcome string) error {
 	}
 	return nil
 }
+
+func (l *fakeAuditLog) Outcome(context.Context, string) (string, error) { return l.stored, l.storedErr }
 
 func (*fakeAuditLog) List(context.Context, audit.Filter, page.Request) (page.Page[audit.Entry], error) {
 	return page.Page[audit.Entry]{}, errors.New("a guard must not list entries")
@@ -367,7 +372,7 @@ func TestRoute_AnswersAndLogsWhenAuditLogFails(t *testing.T) {
 				onAppend: func(context.Context) error { return errors.New("the log is down") }, wantWait: 0,
 			},
 			"audit log hangs": {
-				onAppend: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, wantWait: 2 * time.Second,
+				onAppend: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, wantWait: 4 * time.Second,
 			},
 		} {
 			logs.Reset()
@@ -392,6 +397,45 @@ func TestRoute_AnswersAndLogsWhenAuditLogFails(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestRoute_ReportsOnlyEntriesThatAreMissing writes the entry of a call that changes nothing to a log that is slow.
+//
+//nolint:paralleltest // captures the process's logger
+func TestRoute_ReportsOnlyEntriesThatAreMissing(t *testing.T) {
+	logs := captureLogs(t, "")
+	down := errors.New("the log is down")
+	for name, c := range map[string]struct {
+		fails     int // how many tries fail
+		stored    string
+		storedErr error
+		wantTries int
+		wantLine  bool
+	}{
+		"the second try succeeds":      {fails: 1, wantTries: 2},
+		"the answers are lost":         {fails: 2, stored: audit.Succeeded, wantTries: 2},
+		"only the beginning is stored": {fails: 2, stored: audit.Begun, wantTries: 2, wantLine: true},
+		"it is missing":                {fails: 2, wantTries: 2, wantLine: true},
+		"nothing can be read":          {fails: 2, storedErr: down, wantTries: 2, wantLine: true},
+	} {
+		logs.Reset()
+		tries := 0
+		log := &fakeAuditLog{stored: c.stored, storedErr: c.storedErr, onAppend: func(context.Context) error {
+			if tries++; tries <= c.fails {
+				return down
+			}
+			return nil
+		}}
+		h := serveAuditedRoutes(function.Guard{Audit: log}, func(context.Context) error { return nil })
+		send(t, h, newRequest("POST", actPath, "admin", validBody)).check(t, 200, "")
+		if got := strings.Contains(logs.String(), `"event":"audit_entry_missing"`); got != c.wantLine {
+			t.Errorf("%s: reported as missing %t, want %t: %s", name, got, c.wantLine, logs)
+		}
+		if tries != c.wantTries || log.entries[0].ID != log.entries[1].ID {
+			t.Errorf("%s: %d tries with the ids %s and %s, want %d with one id", name, tries, log.entries[0].ID,
+				log.entries[1].ID, c.wantTries)
+		}
+	}
 }
 
 func TestRoute_WithoutAuditLogCarriesNoPendingEntry(t *testing.T) {

@@ -147,23 +147,28 @@ func (c callLine) log(ctx context.Context) {
 // statusRecorder records the status and size of a response.
 type statusRecorder struct {
 	http.ResponseWriter
+	// before runs before the first byte of the response.
+	before func()
 	status int
 	size   int64
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (r *statusRecorder) WriteHeader(status int) {
+	r.begin(status)
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *statusRecorder) begin(status int) {
 	if r.status == 0 {
+		r.before()
 		r.status = status
 	}
-	r.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements http.ResponseWriter.
 func (r *statusRecorder) Write(b []byte) (int, error) {
-	if r.status == 0 {
-		r.status = http.StatusOK
-	}
+	r.begin(http.StatusOK)
 	n, err := r.ResponseWriter.Write(b)
 	r.size += int64(n)
 	return n, err

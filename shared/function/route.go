@@ -43,7 +43,8 @@ type Need string
 const (
 	Firestore      Need = "firestore"       // read and write records
 	FirestoreRead  Need = "firestore_read"  // read records
-	Publish        Need = "publish"         // publish nudges
+	Publish        Need = "publish"         // publish nudges of agents
+	NudgeWebhooks  Need = "nudge_webhooks"  // publish nudges of webhooks, for whoever writes events
 	SecretAdd      Need = "secret_add"      // create secrets, add and list versions, without reading them
 	SecretRead     Need = "secret_read"     // read secrets
 	SecretManage   Need = "secret_manage"   // read, add and destroy secrets

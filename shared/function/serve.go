@@ -27,7 +27,7 @@ import (
 //	 9. validation                  Route.decode: relax, inputSchema.violations
 //	10. handler                     Guard.answer: Endpoint.call, its rehearsal, or the kept answer of a repeated call
 //	11. audit entry                 Guard.withAuditEntry, unless the handler's change already wrote it
-//	12. response                    Route.render, or WriteError for an error
+//	12. response                    Route.render, or WriteError for an error; its first byte waits (call.Answer)
 //	13. log line                    callLine.log, within Guard.Lines
 
 // Handler returns the HTTP handler of the route.
@@ -94,10 +94,12 @@ func instrument(name string, budget *LineBudget, handle handler) http.Handler {
 		facts := audit.Request{
 			Action: name, RequestID: requestID(req.Header), IP: clientip.Of(req), UserAgent: req.UserAgent(),
 		}.Printable()
-		req, span := startSpan(req.WithContext(call.With(req.Context(), &call.Call{Request: facts})), name)
+		answer := &call.Answer{}
+		req, span := startSpan(req.WithContext(call.With(req.Context(), &call.Call{Request: facts, Answer: answer})),
+			name)
 		w.Header().Set("X-Request-Id", facts.RequestID)
 		setSecurityHeaders(w.Header(), req)
-		rec := &statusRecorder{ResponseWriter: w}
+		rec := &statusRecorder{ResponseWriter: w, before: answer.Wait}
 		ctx, err := runRecovering(rec, req, handle)
 		if err != nil && rec.status == 0 {
 			WriteError(rec, facts.RequestID, err)

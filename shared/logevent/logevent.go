@@ -15,7 +15,7 @@ const (
 	// NudgeDeadLettered: a nudge reached the limit of deliveries after many failed attempts, and the work on its agent
 	// was given up.
 	NudgeDeadLettered Name = "nudge_dead_lettered"
-	// NudgeNotPublished: a nudge could not be published. The sweep will publish it again.
+	// NudgeNotPublished: a nudge could not be published. The sweep will publish it again, for a webhook when it is due.
 	NudgeNotPublished Name = "nudge_not_published"
 	// UsageDriftRepaired: an organization's recorded usage differed from what its agents hold, and was repaired.
 	UsageDriftRepaired Name = "usage_drift_repaired"
@@ -24,6 +24,8 @@ const (
 	// OrphanLimitExceeded: more namespaces or owners of secrets have no agent than one run may delete, so none was
 	// touched.
 	OrphanLimitExceeded Name = "orphan_limit_exceeded"
+	// SeveralSubscriptions: an organization pays for more than one subscription.
+	SeveralSubscriptions Name = "several_subscriptions"
 	// PlanUnknown: billing left agents as they are, because this release does not know a plan.
 	PlanUnknown Name = "plan_unknown"
 	// OrphanUnproven: an orphan was left alone, because no listed agent of its place has a record.

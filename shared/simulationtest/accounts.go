@@ -107,6 +107,7 @@ func (s Accounts) Postpone(ctx context.Context, a billing.Account, next time.Tim
 		}
 		s.Database.Commits++
 		o.account.DueAt, o.account.FetchedAt, o.version = next, a.FetchedAt, s.Database.Commits
+		o.account.Subscription.CustomerID = a.Subscription.CustomerID
 		s.Database.organizations[a.ID] = o
 		return nil
 	}))
@@ -144,23 +145,42 @@ func (s Accounts) Due(ctx context.Context, now time.Time, limit int) (ids []stri
 // PaymentClient is one process's client of the payment provider. It implements billing.Payments.
 type PaymentClient struct {
 	billing.NoProvider
-	Subscription *billing.Subscription
-	Process      Stepper
+	World   *World
+	Process Stepper
 }
 
 // Provider implements billing.Payments.
 func (PaymentClient) Provider() billing.Provider { return billing.Stripe }
 
-// Fetch implements billing.Payments.
+// Fetch implements billing.Subscriptions.
 func (c PaymentClient) Fetch(ctx context.Context, id string) (found billing.State, err error) {
-	err = c.Process.Look(ctx, PaymentService, "fetch subscription", func() error {
-		if c.Subscription.ID != id {
-			return fault.New(fault.NotFound, "not_found", "The provider has no such subscription.")
+	err = c.look(ctx, "fetch subscription", func() error {
+		for _, s := range c.World.subscriptions {
+			if s.ID == id {
+				found = billing.State{OrganizationID: organizationID, Subscription: *s}
+				return nil
+			}
 		}
-		found = billing.State{OrganizationID: organizationID, Subscription: *c.Subscription}
+		return fault.New(fault.NotFound, "not_found", "The provider has no such subscription.")
+	})
+	return found, err
+}
+
+// ListLive implements billing.Subscriptions.
+func (c PaymentClient) ListLive(ctx context.Context, _, customerID string) (live []billing.Subscription, err error) {
+	err = c.look(ctx, "list subscriptions", func() error {
+		for _, s := range c.World.subscriptions {
+			if s.CustomerID == customerID && s.Live() {
+				live = append(live, *s)
+			}
+		}
 		return nil
 	})
-	return found, portError(err, func() error {
+	return live, err
+}
+
+func (c PaymentClient) look(ctx context.Context, name string, read func() error) error {
+	return portError(c.Process.Look(ctx, PaymentService, name, read), func() error {
 		return fault.New(fault.Unavailable, "payments_unavailable", "The payment provider is unavailable.")
 	})
 }

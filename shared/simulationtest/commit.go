@@ -118,6 +118,9 @@ func (d *Database) commitAgent(c *change, s state, before, after agent.Agent, is
 	if d.Started != nil && after.Status == agent.Provisioning && before.Status != agent.Provisioning {
 		d.Started(after.ID)
 	}
+	if d.Changed != nil {
+		d.Changed(d.organizations[s.org.ID], before, after)
+	}
 	d.Commits++
 	saved := document{agent: after, writeID: c.id, version: d.Commits}
 	d.agents[after.ID] = saved

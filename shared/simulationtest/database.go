@@ -31,6 +31,8 @@ type Database struct {
 	Removed func(id string, d agent.Deletion)
 	// Started is told of each agent whose provisioning a change starts.
 	Started func(id string)
+	// Changed is told of each commit of a change of an agent, with the organization at that time.
+	Changed func(o organizationDocument, before, after agent.Agent)
 	// events holds the payment provider's events that were applied.
 	events map[string]bool
 	// gone holds the agents whose record was removed.

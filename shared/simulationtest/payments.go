@@ -27,6 +27,9 @@ const (
 	unknown   payment = "unknown plan"
 	suspend   payment = "suspend"
 	unsuspend payment = "unsuspend"
+	// buyAgain buys another subscription, on a page that was opened before; endAgain ends it.
+	buyAgain payment = "buy again"
+	endAgain payment = "end again"
 )
 
 // paymentScripts are what may happen to an organization that pays.
@@ -41,14 +44,19 @@ func paymentScripts() [][]payment {
 		{suspend, unsuspend},
 		{fails, cancel},
 		{unknown},
+		{buyAgain, endAgain},
+		{buyAgain, cancel},
+		{fails, buyAgain},
+		{cancel, buyAgain, endAgain},
 	}
 }
 
 // paymentEvent is an event of the provider that is not delivered yet.
 type paymentEvent struct {
-	id        string
-	delivered bool
-	notBefore time.Duration
+	id           string
+	subscription string
+	delivered    bool
+	notBefore    time.Duration
 }
 
 // unknownPlan is a plan of a later release.
@@ -64,7 +72,8 @@ func (w *World) subscribe() {
 	}
 	now := w.Now().UTC()
 	s := billing.Subscription{
-		Provider: billing.Stripe, ID: "subscription", Status: billing.Active, Plan: plan.Pro, Interval: billing.Month,
+		Provider: billing.Stripe, ID: "subscription", CustomerID: "customer", Status: billing.Active, Plan: plan.Pro,
+		Interval:  billing.Month,
 		StartedAt: now.AddDate(0, 0, -10), PeriodStart: now.AddDate(0, 0, -10), PeriodEnd: now.AddDate(1, 0, 0),
 	}
 	o := w.Database.organizations[organizationID]
@@ -75,7 +84,7 @@ func (w *World) subscribe() {
 		s.Status, o.Status = billing.PastDue, organization.PastDue
 		o.account.DueAt = now.Add(graceLeft)
 	}
-	w.subscription = &s
+	w.subscriptions = []*billing.Subscription{&s}
 	o.account.Subscription = s
 	if w.setup.Unpaid {
 		o.account.Subscription.PastDueSince = now.Add(graceLeft - billing.Grace)
@@ -85,7 +94,7 @@ func (w *World) subscribe() {
 
 // paymentActions lists what can happen to the organization's payments.
 func (w *World) paymentActions(actions []Action) []Action {
-	if w.subscription == nil {
+	if len(w.subscriptions) == 0 {
 		return actions
 	}
 	for _, e := range w.events {
@@ -108,8 +117,18 @@ func (w *World) paymentActions(actions []Action) []Action {
 
 // pay makes something happen to the organization's payments.
 func (w *World) pay(p payment) {
-	s := w.subscription
+	s := w.subscriptions[0]
 	switch p {
+	case buyAgain:
+		s = &billing.Subscription{
+			Provider: billing.Stripe, ID: "another subscription", CustomerID: s.CustomerID, Status: billing.Active,
+			Plan: plan.Pro, Interval: billing.Month, StartedAt: w.Now().UTC(),
+			PeriodEnd: w.Now().UTC().AddDate(1, 0, 0),
+		}
+		w.subscriptions = append(w.subscriptions, s)
+	case endAgain:
+		s = w.subscriptions[1]
+		s.Status = billing.Canceled
 	case fails:
 		s.Status = billing.PastDue
 	case succeeds:
@@ -139,7 +158,12 @@ func (w *World) pay(p payment) {
 		return
 	}
 	w.sent++
-	w.events = append(w.events, &paymentEvent{id: "event " + strconv.Itoa(w.sent)})
+	e := paymentEvent{id: "event " + strconv.Itoa(w.sent), subscription: s.ID}
+	for range 1 + w.Choose(2) { // the provider may send an event twice, and later than another one
+		sent := e
+		sent.notBefore = w.Elapsed() + time.Duration(w.Choose(2))*time.Minute
+		w.events = append(w.events, &sent)
+	}
 }
 
 func (w *World) accounts(p *Process) billing.Store {
@@ -150,8 +174,12 @@ func (w *World) accounts(p *Process) billing.Store {
 	return s
 }
 
-func (w *World) payments(p *Process) PaymentClient {
-	return PaymentClient{Subscription: w.subscription, Process: p}
+func (w *World) payments(p *Process) billing.Payments {
+	var c billing.Payments = PaymentClient{World: w, Process: p}
+	if w.Plant.Payments != nil {
+		c = w.Plant.Payments(c)
+	}
+	return c
 }
 
 func (w *World) billing(p *Process) *billing.Service {
@@ -162,7 +190,7 @@ func (w *World) billing(p *Process) *billing.Service {
 func (w *World) handleEvent(e *paymentEvent) {
 	e.delivered = true
 	w.start("webhook", func(ctx context.Context, p *Process) error {
-		err := w.billing(p).HandleEvent(ctx, billing.Event{ID: e.id, SubscriptionID: w.subscription.ID})
+		err := w.billing(p).HandleEvent(ctx, billing.Event{ID: e.id, SubscriptionID: e.subscription})
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if e.delivered, e.notBefore = false, w.Elapsed()+time.Minute; err == nil && !p.crashed {
@@ -190,7 +218,7 @@ func enforcements() []time.Duration {
 // enforceLater makes time pass and starts the enforcement of accounts, as often as it may have something to do.
 func (w *World) enforceLater() bool {
 	waits := enforcements()
-	if w.subscription == nil || w.enforced == len(waits) {
+	if len(w.subscriptions) == 0 || w.enforced == len(waits) {
 		return false
 	}
 	w.Pass(waits[w.enforced])
@@ -202,10 +230,10 @@ func (w *World) enforceLater() bool {
 
 // checkBillingAtRest checks that the agents that billing paused are those that their organization does not pay for.
 func (w *World) checkBillingAtRest() {
-	if w.subscription == nil {
+	if len(w.subscriptions) == 0 {
 		return
 	}
-	account, paid := w.Database.organizations[organizationID].read(), *w.subscription
+	account, paid := w.Database.organizations[organizationID].read(), w.paidFor()
 	if account.Subscription.Status != paid.Status || paid.Live() && account.Plan != paid.Plan {
 		w.violate("billing", "the provider has the subscription %+v, and the account %+v", paid, account.Subscription)
 	}
@@ -222,6 +250,33 @@ func (w *World) checkBillingAtRest() {
 		on.Plan = plan.Hobby
 	}
 	w.checkFit(on)
+}
+
+// paidFor returns the subscription that the organization has by the provider: the latest of those that are paid, or of
+// those with an open payment, or of all.
+func (w *World) paidFor() billing.Subscription {
+	var found billing.Subscription
+	for _, accepted := range [][]billing.Status{
+		{billing.Canceled}, {billing.PastDue}, {billing.Active},
+	} {
+		for _, s := range w.subscriptions {
+			if slices.Contains(accepted, s.Status) {
+				found = *s
+			}
+		}
+	}
+	return found
+}
+
+// checkPause checks a commit that pauses an agent for billing: an organization that has paid by then keeps its agents.
+func (w *World) checkPause(o organizationDocument, before, after agent.Agent) {
+	if after.StatusReason != agent.Billing || before.StatusReason == agent.Billing {
+		return
+	}
+	a := o.read()
+	if s := a.Subscription; s.Status == billing.Active && s.Plan == plan.Pro && !a.Suspended {
+		w.violate("billing", "agent %s is paused for billing after its organization has paid", short(after.ID))
+	}
 }
 
 // checkFit checks that the agents that run fit a plan, and that no other one would fit that billing paused.

@@ -53,7 +53,48 @@ func billingDefects() []defect {
 			},
 			Agents: func(_ *World, inner agent.Store) agent.Store { return stingy{inner} },
 		}},
+		{"one subscription only", "another paid subscription takes the place of one that ends", Plant{
+			Focus: func(_ *Scheduler, u *Setup) {
+				u.Payments, u.Unpaid, u.BillingTicks = []payment{buyAgain, endAgain}, false, 3
+			},
+			Payments: func(inner billing.Payments) billing.Payments { return singleSale{inner} },
+		}},
+		{"overtaken by a payment", "agents are paused only by the present account", Plant{
+			Focus: func(_ *Scheduler, u *Setup) {
+				u.Payments, u.Unpaid, u.BillingTicks = []payment{succeeds}, true, 3
+			},
+			Accounts: func(_ *World, inner billing.Store) billing.Store { return &firstRead{Store: inner} },
+		}},
 	}
+}
+
+// singleSale lists no subscriptions but the one that is fetched.
+type singleSale struct{ billing.Payments }
+
+func (singleSale) ListLive(context.Context, string, string) ([]billing.Subscription, error) {
+	return nil, nil
+}
+
+// firstRead reads the account of a process once, unless the process writes it.
+type firstRead struct {
+	billing.Store
+	account *billing.Account
+}
+
+func (s *firstRead) Account(ctx context.Context, id string) (billing.Account, error) {
+	if s.account != nil {
+		return *s.account, nil
+	}
+	a, err := s.Store.Account(ctx, id)
+	if err == nil {
+		s.account = &a
+	}
+	return a, err
+}
+
+func (s *firstRead) Save(ctx context.Context, a billing.Account, eventID string) error {
+	s.account = nil
+	return s.Store.Save(ctx, a, eventID)
 }
 
 // unpaid is a setup of an organization that does not pay and whose agent breaks.

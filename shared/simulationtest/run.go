@@ -37,6 +37,7 @@ func (w *World) arrange() {
 		}
 	}
 	w.Database.Started = func(id string) { delete(w.lostVolume, id) }
+	w.Database.Changed = w.checkPause
 	w.Database.Removed = func(id string, d agent.Deletion) {
 		w.checkReceipt(id, d)
 		if n := w.Cluster.namespaces[id]; n != nil && n.terminating {

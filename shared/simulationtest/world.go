@@ -72,9 +72,9 @@ type World struct {
 
 	// clocksJumped: records may have times that are minutes ahead.
 	clocksJumped bool
-	// subscription is the organization's, as the payment provider has it; nil without billing.
-	subscription *billing.Subscription
-	events       []*paymentEvent
+	// subscriptions are the organization's, as the payment provider has them, oldest first; none without billing.
+	subscriptions []*billing.Subscription
+	events        []*paymentEvent
 	// sent counts the events, and enforced the enforcements at the end.
 	sent, enforced int
 
@@ -95,6 +95,8 @@ type Plant struct {
 	Webhooks func(w *World, process string, inner webhook.WorkerStore) webhook.WorkerStore
 	// Report replaces the nudges of webhooks after a commit of a process.
 	Report func(w *World, process string, nudge func())
+	// Payments wraps the payment provider.
+	Payments func(inner billing.Payments) billing.Payments
 	// Arrange changes the world before the schedule begins.
 	Arrange func(w *World)
 	// Answer changes what a delivery answers the queue.

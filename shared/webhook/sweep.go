@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"agents.example/controlplane/shared/logevent"
 	"agents.example/controlplane/shared/parallel"
 )
 
@@ -73,8 +74,8 @@ func (n *Notifier) EventCommitted(ctx context.Context, organizationID string) {
 		})...)
 	}
 	if err != nil {
-		slog.WarnContext(ctx, "webhooks could not be nudged; they deliver the event later", "organization_id",
-			organizationID, "error", err)
+		slog.WarnContext(ctx, "webhooks could not be nudged; they deliver the event later", logevent.Key,
+			logevent.NudgeNotPublished, "organization_id", organizationID, "error", err)
 	}
 }
 

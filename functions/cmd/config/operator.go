@@ -10,10 +10,11 @@ import (
 
 // Operator is the configuration of the operator command.
 type Operator struct {
-	// ProjectID, Database and NudgeTopic are the same as in Common.
-	ProjectID  string `env:"GOOGLE_CLOUD_PROJECT, required"`
-	Database   string `env:"FIRESTORE_DATABASE, default=(default)"`
-	NudgeTopic string `env:"NUDGE_TOPIC, default=agent-nudges"`
+	// ProjectID, Database and the topics are the same as in Common.
+	ProjectID    string `env:"GOOGLE_CLOUD_PROJECT, required"`
+	Database     string `env:"FIRESTORE_DATABASE, default=(default)"`
+	NudgeTopic   string `env:"NUDGE_TOPIC, default=agent-nudges"`
+	WebhookTopic string `env:"WEBHOOK_TOPIC, default=webhook-nudges"`
 	// Peppers are those of the functions. Only commands about API keys need them.
 	Peppers
 	// Note is what audit log entries say about the operator in addition to the identity.

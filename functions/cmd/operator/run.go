@@ -15,6 +15,7 @@ import (
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/infra/googleidentity"
 	"agents.example/controlplane/infra/pubsub"
+	"agents.example/controlplane/shared/webhook"
 )
 
 func usage(w io.Writer) {
@@ -48,18 +49,22 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	// Deferred calls close the records first: what they still publish needs the topics.
+	nudges, err := pubsub.Open(ctx, pubsub.Options{
+		ProjectID: c.ProjectID, Topic: c.NudgeTopic, WebhookTopic: c.WebhookTopic, EmulatorHost: c.PubSubEmulator,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, nudges.Close()) }()
 	records, err := firestore.Open(ctx,
 		firestore.Options{ProjectID: c.ProjectID, DatabaseID: c.Database, EmulatorHost: c.FirestoreEmulator})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, records.Close()) }()
-	nudges, err := pubsub.Open(ctx,
-		pubsub.Options{ProjectID: c.ProjectID, Topic: c.NudgeTopic, EmulatorHost: c.PubSubEmulator})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, nudges.Close()) }()
+	notifier := &webhook.Notifier{Store: records.WebhookWorkerStore(), Nudger: nudges, Now: time.Now}
+	records.OnEvents(notifier.EventCommitted)
 	return operator{
 		Accounts: records.Accounts(), Counts: records.Counts(), Agents: records.Agents(nudges),
 		Records: records.WorkerStore(), AllAgents: records.WorkerStore(),

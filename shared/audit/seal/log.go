@@ -21,10 +21,14 @@ type Store interface {
 	// Organizations lists at most limit ids of organizations whose plan lets them read their log, in order, starting
 	// after the given id. Errors: Unavailable.
 	Organizations(ctx context.Context, after string, limit int) ([]string, error)
-	// LatestSeals iterates over an organization's seals, the newest first, with those that have expired.
+	// LatestSeals iterates over an organization's seals, the newest first, with those that have expired. If all are
+	// deleted, it has the newest one as a head: without leaves and without the seal before.
 	LatestSeals(ctx context.Context, organizationID string) iter.Seq2[Seal, error]
-	// Create stores a seal. created is false if there is another seal with its sequence. Errors: Unavailable.
+	// Create stores a seal, and in the same commit its head, which never expires. created is false if there is another
+	// seal with its sequence. Errors: Unavailable.
 	Create(ctx context.Context, s Seal) (created bool, err error)
+	// KeepHead stores the head of a seal, unless that of this seal or of a later one is stored. Errors: Unavailable.
+	KeepHead(ctx context.Context, s Seal) error
 }
 
 // Verify compares an organization's log with its seals. It holds the leaves of about Lateness and one seal in memory.

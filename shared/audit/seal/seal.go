@@ -115,6 +115,14 @@ func New(organizationID string, previous *Seal, leaves []Leaf, until time.Time) 
 	return s, cmp.Or(rootErr, hashErr)
 }
 
+// Head returns what the next seal needs of s.
+func (s Seal) Head() Seal {
+	return Seal{
+		OrganizationID: s.OrganizationID, Sequence: s.Sequence, Hash: s.Hash, SealedUntil: s.SealedUntil,
+		ExpiresAt: s.ExpiresAt,
+	}
+}
+
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a

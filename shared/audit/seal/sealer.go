@@ -26,6 +26,9 @@ const (
 	organizationPage = 200
 	// concurrency is the number of organizations sealed concurrently.
 	concurrency = 4
+	// keepHeadBefore is how long before the newest seal expires its head is stored. A former release did not do so when
+	// it stored the seal.
+	keepHeadBefore = 7 * 24 * time.Hour
 )
 
 // Sealer seals the logs of organizations.
@@ -38,6 +41,9 @@ const (
 // entries that seals have. So it needs no mark on entries, which would cost another write of each, and no index of the
 // times of all organizations, which would limit the writes of all of them together. An organization without new entries
 // costs three reads a run: its record, its newest seal, and the query for entries.
+//
+// The head of a chain is kept when all seals have expired, so the chain goes on after a pause as long as the retention,
+// and an anchor that a customer kept still verifies.
 type Sealer struct {
 	Store Store
 	Now   func() time.Time
@@ -70,6 +76,11 @@ func (s *Sealer) sealOrganization(ctx context.Context, organizationID string) er
 	head, known, err := s.latest(ctx, organizationID)
 	if err != nil {
 		return err
+	}
+	if head != nil && len(head.Leaves) > 0 && head.ExpiresAt.Sub(s.Now()) < keepHeadBefore {
+		if err := s.Store.KeepHead(ctx, *head); err != nil {
+			return err
+		}
 	}
 	until, from := s.Now().Add(-Settling), time.Time{}
 	if head != nil {

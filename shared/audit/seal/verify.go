@@ -91,7 +91,7 @@ func (v *Verifier) AddSeal(s Seal) {
 	if !v.follows(s) {
 		v.add(Problem{Code: SealBroken, Sequence: s.Sequence})
 	}
-	if v.anchor != nil && (v.anchor.Sequence == s.Sequence || v.anchor.Sequence == s.Sequence-1) {
+	if a := v.anchor; a != nil && (*a == Anchor{s.Sequence, s.Hash} || *a == Anchor{s.Sequence - 1, s.PreviousHash}) {
 		v.report.AnchorFound = true
 	}
 	o := openSeal{sequence: s.Sequence, until: s.SealedUntil}

@@ -70,6 +70,14 @@ func TestService(t *testing.T, open func(*testing.T) Fixture) {
 		"the enforcer asks for an overdue period hourly":   overduePeriod,
 		"the enforcer works while the provider is down":    providerDown,
 		"the enforcer limits its calls of the provider":    fetchRate,
+
+		"the older of two subscriptions counts when the newer ends": olderOfTwo,
+		"a paid subscription wins over one with an open payment":    paidBeforeOpen,
+		"of two of one second the order of events decides nothing":  sameSecond,
+		"an event of a former subscription fetches the present one": eventOfTheOlder,
+		"a lost first event is made up for":                         lostFirstEvent,
+		"a payment closes the other pages":                          checkoutsEnd,
+		"an agent of who has paid is not paused":                    paidWhileEnforcing,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

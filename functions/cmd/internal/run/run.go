@@ -33,8 +33,12 @@ type Service struct {
 	Close func() error
 }
 
-// drainTime bounds requests in flight after SIGTERM. Cloud Run kills the process after ten seconds.
-const drainTime = 9 * time.Second
+const (
+	// shutdownTime bounds a shutdown: Cloud Run kills the process ten seconds after SIGTERM.
+	shutdownTime = 9500 * time.Millisecond
+	// drainTime bounds requests in flight after SIGTERM. The rest of the time is for what their changes publish.
+	drainTime = 8 * time.Second
+)
 
 // Main runs a process until SIGTERM or SIGINT. open creates the service from the environment. Main never returns.
 func Main(open func(ctx context.Context) (Service, error)) {
@@ -55,7 +59,31 @@ func Main(open func(ctx context.Context) (Service, error)) {
 
 func run(ctx context.Context, s Service) (err error) {
 	slog.SetDefault(logger(os.Stderr, s))
-	return errors.Join(serve(ctx, s), s.Close())
+	ending, stop := afterShutdown(ctx)
+	defer stop()
+	return errors.Join(serve(ctx, s), closeUntil(ending, s.Close))
+}
+
+// afterShutdown returns a context that ends when the shutdown must have ended, which begins at the end of ctx.
+func afterShutdown(ctx context.Context) (ending context.Context, stop func()) {
+	ending, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stopWaiting := context.AfterFunc(ctx, func() { time.AfterFunc(shutdownTime, cancel) })
+	return ending, func() {
+		stopWaiting()
+		cancel()
+	}
+}
+
+// closeUntil closes, and returns without waiting for the rest at the end of ctx.
+func closeUntil(ctx context.Context, closeAll func() error) error {
+	closed := make(chan error, 1)
+	go func() { closed <- closeAll() }()
+	select {
+	case err := <-closed:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("clients were still closing %s after the shutdown began", shutdownTime)
+	}
 }
 
 // logger writes structured logs for Cloud Logging, or text if out is a terminal.

@@ -24,6 +24,7 @@ func fills() map[function.Need]fill {
 		function.Firestore:      fillFirestore,
 		function.FirestoreRead:  fillFirestoreReads,
 		function.Publish:        fillPublish,
+		function.NudgeWebhooks:  fillNudgeWebhooks,
 		function.SecretManage:   fillSecretStore,
 		function.SecretCollect:  fillSecretLister,
 		function.SecretAdd:      fillSecretWriter,
@@ -114,7 +115,16 @@ func fillPublish(o *Clients, d *functions.Dependencies, _ []function.Need) error
 	if err != nil {
 		return err
 	}
-	d.Nudger, d.WebhookNudger = publisher, publisher
+	d.Nudger = publisher
+	return nil
+}
+
+func fillNudgeWebhooks(o *Clients, d *functions.Dependencies, _ []function.Need) error {
+	publisher, err := o.publisher()
+	if err != nil {
+		return err
+	}
+	d.WebhookNudger = publisher
 	return o.reportEvents()
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/cmd/config"
+	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/shared/agentlog"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/function"
@@ -159,4 +160,40 @@ func TestFor_BoundsTheHeldAnswersOfAllRoutesTogether(t *testing.T) {
 	if want := []bool{true, true, false, false}; !slices.Equal(got, want) {
 		t.Errorf("with two slots, four routes got a slot: %v, want %v", got, want)
 	}
+}
+
+// flushed is a client that publishes in the background.
+type flushed struct {
+	name string
+	log  *[]string
+}
+
+// Flush waits for what the client does in the background.
+func (f flushed) Flush() { *f.log = append(*f.log, "flush "+f.name) }
+
+// Close implements io.Closer.
+func (f flushed) Close() error {
+	*f.log = append(*f.log, "close "+f.name)
+	return nil
+}
+
+// TestClose_FlushesAllBeforeItClosesAny: the database, which is opened first, publishes until it is flushed.
+func TestClose_FlushesAllBeforeItClosesAny(t *testing.T) {
+	t.Parallel()
+	o := newClients(t)
+	var got []string
+	for _, name := range []string{"database", "publisher"} {
+		open := lazy(o, name, func(context.Context) (flushed, error) { return flushed{name, &got}, nil })
+		if _, err := open(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := o.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"flush database", "flush publisher", "close publisher", "close database"}
+	if !slices.Equal(got, want) {
+		t.Errorf("Close: %v, want %v", got, want)
+	}
+	var _ interface{ Flush() } = (*firestore.Client)(nil)
 }

@@ -93,8 +93,10 @@ type Clients struct {
 	// reportEvents makes changes of records nudge the webhooks of their organization.
 	reportEvents func() error
 
-	mu     sync.Mutex
-	closes []func() error
+	mu sync.Mutex
+	// flushes wait for what clients do in the background, possibly with other clients.
+	flushes []func()
+	closes  []func() error
 }
 
 // New returns the clients of a configuration. It opens none of them yet; ctx bounds opening.
@@ -146,7 +148,7 @@ func New(ctx context.Context, c config.Common, s Settings) *Clients {
 	return o
 }
 
-// lazy opens a client on first use. The client is closed with the others if it has a Close method.
+// lazy opens a client on first use. The client is flushed and closed with the others if it has such methods.
 func lazy[T any](o *Clients, name string, open func(context.Context) (T, error)) func() (T, error) {
 	return sync.OnceValues(func() (client T, err error) {
 		if open == nil {
@@ -155,6 +157,11 @@ func lazy[T any](o *Clients, name string, open func(context.Context) (T, error))
 		client, err = open(o.ctx)
 		if c, ok := any(client).(io.Closer); ok && err == nil {
 			o.closeLater(c.Close)
+		}
+		if c, ok := any(client).(interface{ Flush() }); ok && err == nil {
+			o.mu.Lock()
+			o.flushes = append(o.flushes, c.Flush)
+			o.mu.Unlock()
 		}
 		return client, err
 	})
@@ -166,10 +173,13 @@ func (o *Clients) closeLater(f func() error) {
 	o.closes = append(o.closes, f)
 }
 
-// Close closes what was opened, in reverse order.
+// Close flushes what was opened, because the database publishes, and then closes it in reverse order.
 func (o *Clients) Close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	for _, flush := range o.flushes {
+		flush()
+	}
 	var errs []error
 	for _, c := range slices.Backward(o.closes) {
 		errs = append(errs, c())

@@ -18,6 +18,8 @@ type Memory struct {
 	Now            func() time.Time
 	Log            []seal.Entry
 	Sealed         []seal.Seal
+	// Heads holds the stored head; empty for a chain of a former release.
+	Heads []seal.Seal
 	// Read counts the entries that were read.
 	Read int
 	// OnCreate is called before a seal is stored. It may be nil.
@@ -50,7 +52,20 @@ func (m *Memory) LatestSeals(context.Context, string) iter.Seq2[seal.Seal, error
 	defer m.mu.Unlock()
 	latest := slices.Clone(m.Sealed)
 	slices.Reverse(latest)
+	if len(latest) == 0 {
+		latest = slices.Clone(m.Heads)
+	}
 	return all(latest)
+}
+
+// KeepHead implements seal.Store.
+func (m *Memory) KeepHead(_ context.Context, s seal.Seal) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.Heads) == 0 || m.Heads[0].Sequence < s.Sequence {
+		m.Heads = []seal.Seal{s.Head()}
+	}
+	return nil
 }
 
 func all[T any](list []T) iter.Seq2[T, error] {
@@ -93,6 +108,6 @@ func (m *Memory) Create(_ context.Context, s seal.Seal) (bool, error) {
 	if slices.ContainsFunc(m.Sealed, func(other seal.Seal) bool { return other.Sequence == s.Sequence }) {
 		return false, nil
 	}
-	m.Sealed = append(m.Sealed, s)
+	m.Sealed, m.Heads = append(m.Sealed, s), []seal.Seal{s.Head()}
 	return true, nil
 }

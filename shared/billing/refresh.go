@@ -1,0 +1,121 @@
+package billing
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/logevent"
+)
+
+// errForeign reports that the provider does not know an account's subscription, or knows it as another organization's.
+var errForeign = errors.New("the payment provider has no such subscription of this organization")
+
+// refresh applies the provider's present state of an organization's subscriptions to its account: of the account's, of
+// the one that an event names, if any, and of all live ones of their customers. So a subscription that was bought in
+// addition to the account's takes its place when that ends. Errors: errForeign, after all that is known was applied;
+// Unavailable.
+func refresh(ctx context.Context, from Subscriptions, a *Account, named string, now time.Time) error {
+	known := a.Subscription
+	var current []Subscription
+	add := func(s Subscription) {
+		for _, other := range current {
+			if other.ID == s.ID {
+				return
+			}
+		}
+		current = append(current, s)
+	}
+	var foreign error
+	if known.ID != "" && known.ID != named {
+		switch state, err := fetchOwn(ctx, from, a.ID, known.ID); {
+		case errors.Is(err, errForeign):
+			foreign = err // its state stays as it is known
+		case err != nil:
+			return err
+		default:
+			add(state)
+		}
+	}
+	if named != "" {
+		state, err := fetchOwn(ctx, from, a.ID, named)
+		if err != nil {
+			return err
+		}
+		add(state)
+	}
+	customers := []string{known.CustomerID}
+	for _, s := range current {
+		if s.CustomerID != known.CustomerID {
+			customers = append(customers, s.CustomerID)
+		}
+	}
+	for _, id := range customers {
+		if id == "" {
+			continue
+		}
+		live, err := from.ListLive(ctx, a.ID, id)
+		if err != nil {
+			return err
+		}
+		for _, s := range live {
+			add(s)
+		}
+	}
+	for _, s := range current {
+		a.ApplySubscription(s, now)
+	}
+	a.FetchedAt = now
+	reportSeveral(ctx, a.ID, current)
+	if bought := a.Subscription; bought.Live() && bought.CustomerID != "" && (bought.ID != known.ID || !known.Live()) {
+		if err := from.EndCheckouts(ctx, bought.CustomerID); err != nil {
+			return err
+		}
+	}
+	return foreign
+}
+
+func fetchOwn(ctx context.Context, from Subscriptions, organizationID, id string) (Subscription, error) {
+	state, err := from.Fetch(ctx, id)
+	if fault.Is(err, fault.NotFound) || err == nil && state.OrganizationID != organizationID {
+		return Subscription{}, errForeign
+	}
+	return state.Subscription, err
+}
+
+// reportSeveral reports an organization that pays for more than one subscription. An operator must cancel and refund
+// all but one.
+func reportSeveral(ctx context.Context, organizationID string, current []Subscription) {
+	var live []string
+	for _, s := range current {
+		if s.Live() {
+			live = append(live, s.ID)
+		}
+	}
+	if len(live) > 1 {
+		slog.ErrorContext(ctx, "an organization pays for several subscriptions; cancel and refund all but one",
+			logevent.Key, logevent.SeveralSubscriptions, "organization_id", organizationID, "subscriptions", live)
+	}
+}
+
+// RememberCustomer records who pays on a checkout page, before a client can open the page. If no event tells of the
+// payment, the Enforcer finds it in an hour, or when the page has expired. Errors: NotFound, Unavailable.
+func RememberCustomer(ctx context.Context, store Store, organizationID, customerID string, now time.Time) error {
+	for range maxTries {
+		a, err := store.Account(ctx, organizationID)
+		if err != nil {
+			return err
+		}
+		next := now.Add(urgentFetchInterval)
+		a.Subscription.CustomerID, a.FetchedAt = customerID, next.Add(-fetchInterval)
+		if !a.DueAt.IsZero() && a.DueAt.Before(next) {
+			next = a.DueAt
+		}
+		if err := store.Postpone(ctx, a, next); !errors.Is(err, ErrChanged) {
+			return err
+		}
+	}
+	return errBusy()
+}
