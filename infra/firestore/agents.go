@@ -138,15 +138,17 @@ func secretVersionFields(r *agent.VersionRange) fields {
 // encodeAgent makes the document of an agent. Of its operations it stores those that are open.
 func encodeAgent(a agent.Agent, writeID string) map[string]any {
 	a.Operations = a.OpenOperations()
-	return agentFields(&a, &writeID).encode()
+	return agentFields(&a, &writeID).encodeWith(a.Rest)
 }
 
 // decodeAgent makes the agent of a document. The two share no memory.
 func decodeAgent(id string, doc lookup) (a agent.Agent, writeID string, err error) {
 	a.ID = id
-	if err := agentFields(&a, &writeID).decode(doc); err != nil {
+	rest, err := agentFields(&a, &writeID).decode(doc)
+	if err != nil {
 		return agent.Agent{}, "", fmt.Errorf("decode the agent %s: %w", id, err)
 	}
+	a.Rest = rest
 	for i := range a.Operations {
 		a.Operations[i].AgentID, a.Operations[i].OrganizationID = id, a.OrganizationID
 	}

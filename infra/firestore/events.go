@@ -107,7 +107,7 @@ func (c *Client) reportEvents(ctx context.Context, organizationID string) {
 // eventsIn returns the events of a record that was committed at a time. Events that can't be decoded are an error.
 func eventsIn(id string, doc lookup, committed time.Time) ([]event.Event, error) {
 	var r eventRecord
-	if err := eventRecordFields(&r).decode(doc); err != nil {
+	if _, err := eventRecordFields(&r).decode(doc); err != nil {
 		return nil, err
 	}
 	events := make([]event.Event, len(r.events))

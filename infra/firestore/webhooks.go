@@ -63,7 +63,8 @@ func laneFields(l *webhook.Lane) fields {
 // webhookOf makes the webhook of a document that exists.
 func webhookOf(snap *gcp.DocumentSnapshot) (webhook.Webhook, error) {
 	w := webhook.Webhook{ID: snap.Ref.ID, Version: versionOf(snap.UpdateTime)}
-	err := decode(snap, webhookFields(&w))
+	rest, err := decodeWithRest(snap, webhookFields(&w))
+	w.Rest = rest
 	return w, err
 }
 
@@ -116,7 +117,8 @@ func (s *Webhooks) Create(ctx context.Context, w webhook.Webhook) (webhook.Webho
 // decodeWebhook makes the webhook of an encoded record: what a later read returns.
 func decodeWebhook(id string, doc map[string]any) (webhook.Webhook, error) {
 	w := webhook.Webhook{ID: id}
-	err := webhookFields(&w).decode(inMap(doc))
+	rest, err := webhookFields(&w).decode(inMap(doc))
+	w.Rest = rest
 	return w, err
 }
 

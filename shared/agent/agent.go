@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/secret"
 )
@@ -106,6 +107,8 @@ type Agent struct {
 	ChangeID string
 	// Version is the store's revision of the record. Reading sets it; it is not part of the document.
 	Version string
+	// Rest is what other releases stored in the record. Reading sets it.
+	Rest *document.Rest
 }
 
 // Lease names the worker run that holds an agent, and until when.
