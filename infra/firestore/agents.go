@@ -41,6 +41,7 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"sandbox", flag(&a.Sandbox)},
 		{"last_ready_isolation", text(&a.LastReadyIsolation)},
 		{"status", text(&a.Status)},
+		{"held", compactGroup(usageFields(&a.Held))},
 		{"status_reason", text(&a.StatusReason)},
 		{"stages", array(&a.Stages, stageFields)},
 		{"failure", optional(&a.Failure, failureFields)},

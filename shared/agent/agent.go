@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/document"
+	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/secret"
 )
@@ -35,6 +36,8 @@ type Agent struct {
 	LastReadyIsolation Isolation
 
 	Status Status
+	// Held is what the organization was charged for the agent; see HeldUsage.
+	Held organization.Usage
 	// StatusReason says why an agent is paused or stopped.
 	StatusReason StatusReason
 	Stages       []Stage
@@ -186,6 +189,7 @@ func New(id, cell string, d Draft, now time.Time) Agent {
 		Config: d.Config, Env: d.Env, CreatedAt: now, UpdatedAt: now,
 	}
 	a.startProvisioning(now)
+	a.hold(Agent{})
 	return a
 }
 
