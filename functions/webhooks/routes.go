@@ -75,7 +75,7 @@ func Create(s Service) function.Route {
 				ID: uuid.NewString(), URL: string(in.Body.URL), Types: distinct(in.Body.Types),
 				Description: string(in.Body.Description), Status: webhook.Enabled, SecretVersion: 1,
 				CreatedAt: now, UpdatedAt: now, CreatedBy: call.From(ctx).Caller.ID,
-				Position: event.After(now), DueAt: now,
+				DueAt: now,
 			}
 			secret, err := s.Secrets.Of(w)
 			if err != nil {

@@ -32,6 +32,9 @@ func (c *Client) read(ctx context.Context, refs ...*gcp.DocumentRef) ([]*gcp.Doc
 	if err != nil {
 		return nil, faultOf("read", err)
 	}
+	if len(snaps) > 0 {
+		c.databaseClock.observe(snaps[0].ReadTime)
+	}
 	return snaps, nil
 }
 

@@ -70,6 +70,10 @@ func draftFields(d *event.Draft) fields {
 	}
 }
 
+// cursorMargin is how much longer than cursors events are kept: a reader whose cursor is about to expire still finds
+// what follows it, also where the clocks of processes differ.
+const cursorMargin = 24 * time.Hour
+
 // requestedField is when the service processed the request that wrote the record.
 const requestedField = "requested_at"
 
@@ -79,7 +83,7 @@ func (c *Client) writeEvents(b *batch, organizationID, agentID string, events []
 		return
 	}
 	r := eventRecord{
-		organizationID: organizationID, agentID: agentID, events: events, expiresAt: c.now().Add(event.Retention),
+		organizationID: organizationID, agentID: agentID, events: events, expiresAt: c.now().Add(event.Retention + cursorMargin),
 	}
 	for _, e := range events {
 		if !slices.Contains(r.types, string(e.Type)) {

@@ -9,6 +9,7 @@ import (
 
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/call"
+	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/webhook"
@@ -76,7 +77,7 @@ func webhookTarget(w webhook.Webhook) audit.Target {
 // creations in an organization only one is committed: each counts the webhooks of the others.
 const webhookCreatedField = "webhook_created_at"
 
-// Create implements webhook.Store. It fills in OrganizationID.
+// Create implements webhook.Store. It fills in OrganizationID, and Position by the database's clock.
 func (s *Webhooks) Create(ctx context.Context, w webhook.Webhook) (webhook.Webhook, error) {
 	ch, err := s.client.beginChange(ctx)
 	if err != nil {
@@ -100,8 +101,8 @@ func (s *Webhooks) Create(ctx context.Context, w webhook.Webhook) (webhook.Webho
 		if err := s.checkRoom(ctx, state.org); err != nil {
 			return err
 		}
-		doc := webhookFields(&w).encode()
-		b := s.client.batch().Create(ref, doc)
+		w.Position = event.After(state.org.snap.ReadTime)
+		b := s.client.batch().Create(ref, webhookFields(&w).encode())
 		state.org.save(b, []gcp.Update{{Path: webhookCreatedField, Value: ch.at}})
 		ch.writeEntry(b, state.org, webhookTarget(w), nil)
 		ch.saveAnswer(b, state.answer, answerOfWebhook(w))
