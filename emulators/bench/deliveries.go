@@ -176,7 +176,7 @@ func (m *deliveries) send(ctx context.Context) error {
 func (m *deliveries) createWebhook(of context.Context) (webhook.Webhook, error) {
 	return m.deps.Webhooks.Create(of, webhook.Webhook{
 		ID: uuid.NewString(), URL: m.url, Status: webhook.Enabled, SecretVersion: 1, CreatedAt: time.Now(),
-		Position: event.After(time.Now()), DueAt: time.Now(), Types: []event.Type{event.AgentUpdated},
+		DueAt: time.Now(), Types: []event.Type{event.AgentUpdated},
 	})
 }
 

@@ -63,7 +63,10 @@ func TestList_TellsTheLifeOfAnAgent(t *testing.T) {
 	b.Reconcile(t, a.ID)
 
 	var all []event.View
-	for more := true; more; {
+	for pages, more := 0, true; more; pages++ {
+		if pages == 100 {
+			t.Fatalf("%d pages have %d events, and there is another page", pages, len(all))
+		}
 		cursor := res.Header.Get("X-Event-Cursor")
 		res, found = list(t, b, admin, url.Values{"cursor": {cursor}, "limit": {"3"}})
 		all, more = append(all, found...), res.Header.Get("X-Next-Cursor") != ""

@@ -74,7 +74,7 @@ func Create(s Service) function.Route {
 			w := webhook.Webhook{
 				ID: uuid.NewString(), URL: string(in.Body.URL), Types: distinct(in.Body.Types),
 				Description: string(in.Body.Description), SecretVersion: 1,
-				CreatedAt: now, UpdatedAt: now, CreatedBy: call.From(ctx).Caller.ID, Position: event.After(now),
+				CreatedAt: now, UpdatedAt: now, CreatedBy: call.From(ctx).Caller.ID,
 			}
 			w.Enable(now)
 			secret, err := s.Secrets.Of(w)

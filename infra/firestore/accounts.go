@@ -13,6 +13,7 @@ import (
 
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/document"
 )
 
 // Accounts implements billing.Store. An account is part of its organization's document: a change of an agent reads it
@@ -32,7 +33,7 @@ func accountFields(a *billing.Account) fields {
 		{"plan", text(&a.Plan)},
 		{"status", text(&a.Status)},
 		{"suspended", flag(&a.Suspended)},
-		{"subscription", group(subscriptionFields(&a.Subscription))},
+		{"subscription", keyedGroup(subscriptionFields(&a.Subscription))},
 		{"billing_due_at", timestamp(&a.DueAt)},
 		{"billing_fetched_at", timestamp(&a.FetchedAt)},
 	}
@@ -40,8 +41,8 @@ func accountFields(a *billing.Account) fields {
 
 func subscriptionFields(s *billing.Subscription) fields {
 	return fields{
-		{"provider", text(&s.Provider)},
 		{"id", text(&s.ID)},
+		{"provider", text(&s.Provider)},
 		{"customer_id", text(&s.CustomerID)},
 		{"status", text(&s.Status)},
 		{"plan", text(&s.Plan)},
@@ -57,14 +58,20 @@ func subscriptionFields(s *billing.Subscription) fields {
 
 // accountOf makes the account of an organization's document that exists.
 func accountOf(snap *gcp.DocumentSnapshot) (billing.Account, error) {
+	a, _, err := accountWithRest(snap)
+	return a, err
+}
+
+// accountWithRest is accountOf of an account that is going to be written again.
+func accountWithRest(snap *gcp.DocumentSnapshot) (billing.Account, *document.Rest, error) {
 	o, err := organizationOf(snap)
 	if err != nil {
-		return billing.Account{}, err
+		return billing.Account{}, nil, err
 	}
 	a := billing.Account{Organization: o, Version: versionOf(snap.UpdateTime)}
 	a.Subscription.Status = billing.None
-	err = decode(snap, accountFields(&a))
-	return a, err
+	rest, err := decodeWithRest(snap, accountFields(&a))
+	return a, rest, err
 }
 
 // appliedEvent records that a payment provider's event was applied. The document's id is the event's. Firestore deletes
@@ -116,11 +123,12 @@ func (s *Accounts) Save(ctx context.Context, a billing.Account, eventID string) 
 		case !state.org.snap.UpdateTime.Equal(read):
 			return billing.ErrChanged
 		}
-		before, err := accountOf(state.org.snap)
+		before, rest, err := accountWithRest(state.org.snap)
 		if err != nil {
 			return err
 		}
-		b := s.client.batch().Update(ch.organization, updates(accountFields(&a).encode()), gcp.LastUpdateTime(read))
+		b := s.client.batch().Update(ch.organization, updates(accountFields(&a).encodeWith(rest)),
+			gcp.LastUpdateTime(read))
 		if err := s.saveEvent(b, appliedEvent{a.ID, ch.at, ch.at.Add(eventRetention)}, eventID); err != nil {
 			return err
 		}

@@ -41,6 +41,7 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"sandbox", flag(&a.Sandbox)},
 		{"last_ready_isolation", text(&a.LastReadyIsolation)},
 		{"status", text(&a.Status)},
+		{"held", compactGroup(usageFields(&a.Held))},
 		{"status_reason", text(&a.StatusReason)},
 		{"stages", array(&a.Stages, stageFields)},
 		{"failure", optional(&a.Failure, failureFields)},
@@ -151,15 +152,17 @@ func secretVersionFields(r *agent.VersionRange) fields {
 // encodeAgent makes the document of an agent. Of its operations it stores those that are open.
 func encodeAgent(a agent.Agent, writeID string) map[string]any {
 	a.Operations = a.OpenOperations()
-	return agentFields(&a, &writeID).encode()
+	return agentFields(&a, &writeID).encodeWith(a.Rest)
 }
 
 // decodeAgent makes the agent of a document. The two share no memory.
 func decodeAgent(id string, doc lookup) (a agent.Agent, writeID string, err error) {
 	a.ID = id
-	if err := agentFields(&a, &writeID).decode(doc); err != nil {
+	rest, err := agentFields(&a, &writeID).decode(doc)
+	if err != nil {
 		return agent.Agent{}, "", fmt.Errorf("decode the agent %s: %w", id, err)
 	}
+	a.Rest = rest
 	for i := range a.Operations {
 		a.Operations[i].AgentID, a.Operations[i].OrganizationID = id, a.OrganizationID
 	}

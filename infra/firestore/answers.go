@@ -60,7 +60,7 @@ func (s *Answers) Claim(ctx context.Context, a *idempotency.Attempt) (claim idem
 		case valid && found.record != nil:
 			var kept keptAnswer
 			claim.Kept = true
-			err := keptAnswerFields(&kept).decode(inMap(found.record))
+			_, err := keptAnswerFields(&kept).decode(inMap(found.record))
 			claim.Answer = []byte(kept.body)
 			return err
 		}

@@ -64,8 +64,8 @@ type Options struct {
 	ProjectID string
 	// DatabaseID names the database; empty means the project's default one.
 	DatabaseID string
-	// EmulatorHost is the address (host:port) of an emulator. When it is empty, Google's library reads
-	// FIRESTORE_EMULATOR_HOST; DialOptions and Observe then have an effect on waits only.
+	// EmulatorHost is the address (host:port) of an emulator. When it is empty, FIRESTORE_EMULATOR_HOST is, as Google's
+	// libraries have it.
 	EmulatorHost string
 	// Timeout bounds every call, and every operation with its retries; 0 means 10 s.
 	Timeout time.Duration
@@ -96,8 +96,10 @@ type Client struct {
 	collections sync.Map
 	timeout     time.Duration
 	clock       func() time.Time
-	listeners   *listeners
-	feeds       *feeds
+	// databaseClock is the database's clock, which may differ from clock.
+	databaseClock *databaseClock
+	listeners     *listeners
+	feeds         *feeds
 	// onEvents is called after changes that have events; nil calls nothing.
 	onEvents atomic.Pointer[func(ctx context.Context, organizationID string)]
 	// The limits of Options.
@@ -113,7 +115,8 @@ type Client struct {
 
 // Open connects to the database. It makes no call; use Ping to check the connection.
 func Open(ctx context.Context, o Options) (*Client, error) {
-	dial := append([]grpc.DialOption{}, o.DialOptions...)
+	databaseClock := &databaseClock{}
+	dial := append([]grpc.DialOption{databaseClock.observeQueries()}, o.DialOptions...)
 	if o.Observe != nil {
 		dial = append(dial, observe(o.Observe)...)
 	}
@@ -121,7 +124,8 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 	if database == "" {
 		database = gcp.DefaultDatabaseID
 	}
-	db, err := connect(ctx, o.EmulatorHost, dial,
+	host := cmp.Or(o.EmulatorHost, os.Getenv("FIRESTORE_EMULATOR_HOST")) //nolint:forbidigo // as Google's
+	db, err := connect(ctx, host, dial,
 		func(ctx context.Context, opts ...option.ClientOption) (*gcp.Client, error) {
 			return gcp.NewClientWithDatabase(ctx, o.ProjectID, database, opts...)
 		})
@@ -129,10 +133,9 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 		return nil, fmt.Errorf("open firestore database %q of project %q: %w", database, o.ProjectID, err)
 	}
 	c := &Client{
-		db: db, timeout: o.Timeout, clock: o.Now, creations: o.Creations,
+		db: db, timeout: o.Timeout, clock: o.Now, databaseClock: databaseClock, creations: o.Creations,
 		secretWrites: o.SecretWrites, secretRequests: o.SecretRequests, secretCleanup: o.SecretCleanup,
 		listeners: newListeners("projects/"+o.ProjectID+"/databases/"+database, func() (*vkit.Client, error) {
-			host := cmp.Or(o.EmulatorHost, os.Getenv("FIRESTORE_EMULATOR_HOST")) //nolint:forbidigo // as Google's
 			return connect(context.WithoutCancel(ctx), host, dial, vkit.NewClient)
 		}),
 		freeAgents: freeAgents{max: o.MaxFreeAgents},

@@ -154,6 +154,37 @@ func TestFaultOf(t *testing.T) {
 	}
 }
 
+// TestRetryUntilDecided_RepeatsWhatMayHelp fails every commit with a code. One that may have been carried out is sent
+// three times, a lost race until it is won, and a refused one once.
+func TestRetryUntilDecided_RepeatsWhatMayHelp(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	const races = 8
+	tries := map[codes.Code]int{
+		codes.Unavailable: 3, codes.DeadlineExceeded: 3, codes.ResourceExhausted: 3, codes.Internal: 3,
+		codes.Unknown: 3, codes.Canceled: 3,
+		codes.FailedPrecondition: races, codes.NotFound: races, codes.AlreadyExists: races, codes.Aborted: races,
+	}
+	for code := codes.OK + 1; code <= codes.Unauthenticated; code++ {
+		t.Run(code.String(), func(t *testing.T) {
+			t.Parallel()
+			sent := 0
+			err := c.retryUntilDecided(t.Context(), func(_ context.Context, again bool) error {
+				if sent++; again != (sent > 1) {
+					t.Errorf("again = %t in try %d", again, sent)
+				}
+				if sent == races {
+					return nil
+				}
+				return commitError(status.Error(code, ""))
+			})
+			if want := max(1, tries[code]); sent != want || (err == nil) != (want == races) {
+				t.Errorf("sent %d times, %v; want %d", sent, err, want)
+			}
+		})
+	}
+}
+
 func TestVersion_RoundTrips(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 2, 3, 4, 5, 6, 789_123_456, time.UTC)

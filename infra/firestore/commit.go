@@ -32,6 +32,9 @@ func (c *Client) read(ctx context.Context, refs ...*gcp.DocumentRef) ([]*gcp.Doc
 	if err != nil {
 		return nil, faultOf("read", err)
 	}
+	if len(snaps) > 0 {
+		c.databaseClock.observe(snaps[0].ReadTime)
+	}
 	return snaps, nil
 }
 
@@ -70,16 +73,22 @@ func (c *Client) commit(ctx context.Context, b *batch) (version string, err erro
 	ctx, cancel := c.withTimeout(ctx)
 	defer cancel()
 	results, err := b.Commit(ctx)
-	switch code := codeOf(err); code {
-	case codes.OK:
-		return versionOf(results[0].UpdateTime), nil
+	if err != nil {
+		return "", commitError(err)
+	}
+	return versionOf(results[0].UpdateTime), nil
+}
+
+// commitError is the error of a commit that failed.
+func commitError(err error) error {
+	switch codeOf(err) {
 	case codes.FailedPrecondition, codes.NotFound, codes.AlreadyExists, codes.Aborted:
-		return "", &undecided{cause: err}
+		return &undecided{cause: err}
 	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Internal, codes.Unknown,
 		codes.Canceled: // also when the service itself gave up
-		return "", &undecided{cause: err, unknown: true}
+		return &undecided{cause: err, unknown: true}
 	default:
-		return "", faultOf("commit", err)
+		return faultOf("commit", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package firestore
 
 import (
 	"context"
+	"fmt"
 
 	gcp "cloud.google.com/go/firestore"
 	"github.com/google/uuid"
@@ -85,16 +86,21 @@ func (s *Counts) Recount(ctx context.Context, id string) (drift organization.Dri
 	return drift, true, nil
 }
 
-// countUsage adds up an organization's agents and keys. It fails if an agent can't be decoded: a count without it
-// would free what the agent holds. Expired keys count until they are deleted, because their
-// deletion reduces the usage.
+// countUsage adds up an organization's agents and keys. It fails if an agent can't be decoded, or is on a plan of
+// another release and has no amounts: a count without it would free what the agent holds. Expired keys count until they
+// are deleted, because their deletion reduces the usage.
 func (s *Counts) countUsage(ctx context.Context, id string) (organization.Usage, error) {
 	var sum organization.Usage
-	err := s.eachDocument(ctx, agentCollection, id, []string{"plan", "status"}, func(snap *gcp.DocumentSnapshot) error {
+	only := []string{"plan", "status", "held"}
+	err := s.eachDocument(ctx, agentCollection, id, only, func(snap *gcp.DocumentSnapshot) error {
 		a, err := agentOf(snap)
 		if err != nil {
 			reportUnreadable(ctx, snap.Ref.Parent.ID, snap.Ref.ID, err)
 			return err
+		}
+		if a.HoldsUnknown() {
+			return fmt.Errorf("count the agent %s: the plan %q does not exist, and the record has no amounts", a.ID,
+				a.Plan)
 		}
 		sum = sum.Plus(a.HeldUsage())
 		return nil

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	gcp "cloud.google.com/go/firestore"
+
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/organization"
@@ -185,13 +187,17 @@ func TestRecount_CountsAgentsOnADeletedPlan(t *testing.T) {
 	forEachCountPage(t, func(t *testing.T, counts *Counts) {
 		n := newCountTenant(t, counts)
 		held := n.fill()
-		a, err := n.client.WorkerStore().Update(n.Ctx, n.Create(plan.Hobby),
-			func(a *agent.Agent) { a.Plan = "golden" })
+		a := n.Create(plan.Hobby)
+		all := held.Plus(a.HeldUsage())
+		ref, _ := n.client.agent(a.ID)
+		_, err := ref.Update(t.Context(), []gcp.Update{{Path: "plan", Value: "golden"}})
 		must(t, err)
-		n.recountWants(nil, held)
-		spoiled := held.Plus(organization.Usage{Agents: 1})
+		n.recountWants(nil, all)
+		spoiled := all.Plus(organization.Usage{Agents: 1})
 		n.spoil(spoiled)
-		n.recountWants(&organization.Drift{OrganizationID: n.ID, Counted: held, Recorded: spoiled}, held)
+		n.recountWants(&organization.Drift{OrganizationID: n.ID, Counted: all, Recorded: spoiled}, all)
+		a, err = n.client.WorkerStore().Load(t.Context(), a.ID)
+		must(t, err)
 		must(t, n.client.WorkerStore().Remove(n.Ctx, a, agent.Deletion{}))
 		n.recountWants(nil, held)
 	})
@@ -220,4 +226,53 @@ func TestRecount_OneOfSeveralConcurrentOnesFindsTheDrift(t *testing.T) {
 			t.Errorf("recorded usage = %+v, want %+v", got, held)
 		}
 	})
+}
+
+// The agent of a later release's plan holds what its record says. Without amounts, the organization's usage is left
+// alone: a lower one would sell what the agent holds to another agent.
+func TestRecount_KeepsWhatAnAgentOfAnUnknownPlanHolds(t *testing.T) {
+	t.Parallel()
+	for name, recorded := range map[string]bool{"amounts": true, "no amounts": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := open(t, "", Options{})
+			x := newTenantFixture(t, c)
+			before := x.org.Usage()
+			list := []gcp.Update{{Path: "plan", Value: "later"}}
+			if !recorded {
+				list = append(list, gcp.Update{Path: "held", Value: gcp.Delete})
+			}
+			_, err := x.document(agentCollection).Update(t.Context(), list)
+			must(t, err)
+			_, found, err := c.Counts().Recount(t.Context(), x.org.ID)
+			if found || (err == nil) != recorded {
+				t.Errorf("Recount = %t, %v, want no drift, and an error without amounts only", found, err)
+			}
+			if after := x.org.Usage(); after != before {
+				t.Errorf("the usage is %+v, want %+v", after, before)
+			}
+		})
+	}
+}
+
+// A release changes the sizes of a plan: what the former one charged for an agent is given back.
+func TestUsage_GivesBackWhatWasCharged(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	x := newTenantFixture(t, c)
+	charged := organization.Usage{Agents: 1, CPUMillis: 7, MemoryBytes: 8, StorageBytes: 9}
+	keys := organization.Usage{APIKeys: x.org.Usage().APIKeys}
+	_, err := x.document(agentCollection).Update(t.Context(),
+		[]gcp.Update{{Path: "held", Value: usageFields(&charged).encode()}})
+	must(t, err)
+	must(t, c.overwriteUsage(t.Context(), x.org.ID, charged.Plus(keys)))
+	_, err = c.Agents(nil).Change(x.org.Ctx, x.agent.ID, stop)
+	must(t, err)
+	if got, want := x.org.Usage(), (organization.Usage{Agents: 1, StorageBytes: 9}).Plus(keys); got != want {
+		t.Errorf("the usage of a stopped agent is %+v, want %+v", got, want)
+	}
+	must(t, c.WorkerStore().Remove(t.Context(), x.loadAgent(t), agent.Deletion{}))
+	if got := x.org.Usage(); got != keys {
+		t.Errorf("the usage without the agent is %+v, want %+v", got, keys)
+	}
 }

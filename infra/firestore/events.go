@@ -71,6 +71,10 @@ func draftFields(d *event.Draft) fields {
 	}
 }
 
+// cursorMargin is how much longer than cursors events are kept: a reader whose cursor is about to expire still finds
+// what follows it, also where the clocks of processes differ.
+const cursorMargin = 24 * time.Hour
+
 // requestedField is when the service processed the request that wrote the record.
 const requestedField = "requested_at"
 
@@ -80,7 +84,7 @@ func (c *Client) writeEvents(b *batch, organizationID, agentID string, events []
 		return
 	}
 	r := eventRecord{
-		organizationID: organizationID, agentID: agentID, events: events, expiresAt: c.now().Add(event.Retention),
+		organizationID: organizationID, agentID: agentID, events: events, expiresAt: c.now().Add(event.Retention + cursorMargin),
 	}
 	for _, e := range events {
 		if !slices.Contains(r.types, string(e.Type)) {
@@ -122,7 +126,7 @@ func (c *Client) announce(ctx context.Context, publish func(ctx context.Context)
 // eventsIn returns the events of a record that was committed at a time. Events that can't be decoded are an error.
 func eventsIn(id string, doc lookup, committed time.Time) ([]event.Event, error) {
 	var r eventRecord
-	if err := eventRecordFields(&r).decode(doc); err != nil {
+	if _, err := eventRecordFields(&r).decode(doc); err != nil {
 		return nil, err
 	}
 	events := make([]event.Event, len(r.events))

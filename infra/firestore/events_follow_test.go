@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/event"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/testtier"
 )
 
@@ -32,6 +34,9 @@ func firstDifference(a, b []event.ID) int {
 func readPages(ctx context.Context, o eventTenant, total int) (all []event.Event) {
 	for after := event.Start; len(all) < total && ctx.Err() == nil; {
 		b, err := o.log.List(ctx, o.id, event.Filter{}, after, 3)
+		if fault.Is(err, fault.Unavailable) && ctx.Err() == nil { // on a busy machine
+			continue
+		}
 		if err != nil {
 			o.t.Errorf("list: %v", err)
 			return all
@@ -48,26 +53,30 @@ func followAll(ctx context.Context, o eventTenant, total int) []event.Event {
 
 // followInParts is followAll with a new call after every few events.
 func followInParts(ctx context.Context, o eventTenant, total int) (all []event.Event) {
-	for after := event.Start; len(all) < total && ctx.Err() == nil; {
-		some := follow(ctx, o, after, 1)
-		if len(some) == 0 {
-			return all
+	for len(all) < total && ctx.Err() == nil {
+		after := event.Start
+		if len(all) > 0 {
+			after = all[len(all)-1].ID
 		}
-		all = append(all, some...)
-		after = some[len(some)-1].ID
+		all = append(all, follow(ctx, o, after, 1)...)
 	}
 	return all
 }
 
-// follow follows the log after a cursor until it has at least n events.
+// follow follows the log after a cursor until it has at least n events, again if the log was unavailable.
 func follow(ctx context.Context, o eventTenant, after event.ID, n int) (some []event.Event) {
-	for b, err := range o.log.Follow(ctx, o.id, event.Filter{}, after, time.Minute) {
-		if err != nil {
-			o.t.Errorf("follow: %v", err)
-			return some
-		}
-		if some = append(some, b.Events...); len(some) >= n {
-			return some
+	for ctx.Err() == nil {
+		for b, err := range o.log.Follow(ctx, o.id, event.Filter{}, after, time.Minute) {
+			if err != nil && !fault.Is(err, fault.Unavailable) {
+				o.t.Errorf("follow: %v", err)
+				return some
+			}
+			if err != nil {
+				break
+			}
+			if some, after = append(some, b.Events...), b.Next; len(some) >= n {
+				return some
+			}
 		}
 	}
 	return some
@@ -97,8 +106,7 @@ func TestEventLog_ReadersAmongWritersSkipNothing(t *testing.T) {
 				}
 			})
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := inTime(t)
 		readers := []func(context.Context, eventTenant, int) []event.Event{
 			readPages, readPages, followAll, followAll, followInParts,
 		}
@@ -179,4 +187,98 @@ func TestFollow_ReportsThatNothingHappens(t *testing.T) {
 		}
 		t.Errorf("%d batches, want further ones", batches)
 	})
+}
+
+// feedOf returns the feed of an organization that has readers; nil if it has none.
+func (o eventTenant) feedOf() *feed {
+	feeds := o.log.client.feeds
+	feeds.mu.Lock()
+	defer feeds.mu.Unlock()
+	return feeds.feeds[o.id]
+}
+
+// TestFollow_LosesNothingBetweenTheLogAndTheFeed commits an event when the reader has read the log, and lets the reader
+// go on when the feed has it.
+func TestFollow_LosesNothingBetweenTheLogAndTheFeed(t *testing.T) {
+	t.Parallel()
+	o := newEventTenant(t, open(t, "", Options{}).EventLog())
+	var got []int64
+	for b, err := range o.log.Follow(inTime(t), o.id, event.Filter{}, "", time.Hour) {
+		must(t, err)
+		if len(b.Events) == 0 {
+			o.commit("", event.New(event.AgentUpdated, 7))
+			o.feedOf().await(t, 1)
+		}
+		if got = append(got, numbersOf(t, b.Events)...); len(got) > 0 {
+			break
+		}
+	}
+	if !slices.Equal(got, []int64{7}) {
+		t.Errorf("the reader got %v, want 7", got)
+	}
+}
+
+// TestFollow_ReadsTheLogWhenItIsTooSlow commits more events than a feed keeps, while the reader has the first one.
+func TestFollow_ReadsTheLogWhenItIsTooSlow(t *testing.T) {
+	t.Parallel()
+	o := newEventTenant(t, open(t, "", Options{}).EventLog())
+	var got, want []int64
+	for b, err := range o.log.Follow(inTime(t), o.id, event.Filter{}, "", time.Hour) {
+		must(t, err)
+		if got = append(got, numbersOf(t, b.Events)...); len(want) > 1 && len(got) >= len(want) {
+			break
+		}
+		if len(b.Events) == 0 && len(want) == 0 {
+			want = append(want, 0)
+			o.commit("", event.New(event.AgentUpdated, 0))
+		}
+		for len(b.Events) == 1 && len(want) < 2*maxRecent+100 {
+			var drafts []event.Draft
+			for range 500 {
+				drafts = append(drafts, event.New(event.AgentUpdated, len(want)))
+				want = append(want, int64(len(want)))
+			}
+			o.commit("", drafts...)
+		}
+		o.feedOf().await(t, len(want))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the slow reader got %d events, want %d", len(got), len(want))
+	}
+}
+
+func TestFollow_LeavesItsFeed(t *testing.T) {
+	t.Parallel()
+	x := newTenantFixture(t, open(t, "", Options{}))
+	c := x.client
+	ended, cancel := context.WithCancel(x.org.Ctx)
+	for name, read := range map[string]func(){
+		"a reader that wants no more": func() {
+			for range c.EventLog().Follow(x.org.Ctx, x.org.ID, event.Filter{}, "", time.Hour) {
+				break
+			}
+		},
+		"a reader that went away": func() {
+			for range c.EventLog().Follow(ended, x.org.ID, event.Filter{}, "", time.Hour) {
+				cancel()
+			}
+		},
+		"an expired cursor": func() {
+			old := event.After(time.Now().Add(-2 * event.Retention))
+			for _, err := range c.EventLog().Follow(x.org.Ctx, x.org.ID, event.Filter{}, old, time.Hour) {
+				if err == nil {
+					t.Error("an expired cursor is no error")
+				}
+			}
+		},
+		"a wait": func() {
+			_, err := c.Agents(nil).Await(x.org.Ctx, x.agent.ID, func(agent.Agent) bool { return true })
+			must(t, err)
+		},
+	} {
+		read()
+		if f := (eventTenant{t, c.EventLog(), x.org.ID}).feedOf(); f != nil {
+			t.Errorf("%s: the feed has %d readers, want no feed", name, f.readers)
+		}
+	}
 }

@@ -136,7 +136,8 @@ func (s *eventScan) add(ctx context.Context, snaps []*gcp.DocumentSnapshot) {
 func (s *eventScan) result(complete int, more bool) event.Batch {
 	n := min(complete, s.limit)
 	b := event.Batch{Events: s.found[:n], Next: s.after, More: more || s.later || n < len(s.found)}
-	switch idle := event.After(s.log.client.now().Add(-settling)); {
+	// The first page was read less than the time of a call ago.
+	switch idle := event.After(settled(s.log.client.databaseClock.now())); {
 	case n > 0:
 		b.Next = s.found[n-1].ID
 	case idle > s.after && s.after != event.Start:

@@ -63,7 +63,10 @@ func TestEventLog_FindsLateCommits(t *testing.T) {
 		if n%4 != 3 {
 			continue
 		}
-		for more := true; more; {
+		for pages, more := 0, true; more; pages++ {
+			if pages == 100 {
+				t.Fatalf("%d pages have %d events, and there is another page", pages, len(got))
+			}
 			b, err := log.List(t.Context(), "o", event.Filter{}, after, 2)
 			must(t, err)
 			got, after, more = append(got, numbersOf(t, b.Events)...), b.Next, b.More

@@ -6,8 +6,10 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/audit/seal"
@@ -75,6 +77,32 @@ func TestExpiringDocuments_AreDeleted(t *testing.T) {
 		if want := expires && collection != keyCollection; deleted[collection] != want {
 			t.Errorf("documents of %s are deleted at expires_at: %t, want %t; correct ttl in indexes.json", collection,
 				deleted[collection], want)
+		}
+	}
+}
+
+// TestExpiry_IsTheRetention compares the time after which Firestore deletes a document with what clients are told.
+func TestExpiry_IsTheRetention(t *testing.T) {
+	t.Parallel()
+	at := agenttest.Now()
+	c := open(t, "", Options{Now: func() time.Time { return at }})
+	c.addRecord(t, "o", 1)
+	snaps, err := c.runQuery(t.Context(), query{collection: eventCollection, limit: 1})
+	must(t, err)
+	deletion := agent.NewDeletionRecord(agent.Agent{}, agent.Deletion{}, at)
+	for name, row := range map[string]struct {
+		doc  map[string]any
+		days int
+	}{
+		"events, a day longer than cursors": {snaps[0].Data(), 31},
+		"deliveries":                        {deliveryFields(&webhook.Delivery{CreatedAt: at}).encode(), 30},
+		"secret operations": {
+			historyFields(&secret.Operation{UpdatedAt: at, Status: secret.Succeeded}).encode(), 90,
+		},
+		"deletions": {deletionRecordFields(&deletion).encode(), 30},
+	} {
+		if got, want := row.doc["expires_at"], at.AddDate(0, 0, row.days); got != want {
+			t.Errorf("%s expire at %v, want %v", name, got, want)
 		}
 	}
 }

@@ -32,6 +32,8 @@ type feed struct {
 	organizationID string
 	cancel         context.CancelFunc
 	readers        int // guarded by the lock of feeds
+	// begun is when the first reader joined.
+	begun time.Time
 	// cursor is the place in the log after which run reads.
 	cursor event.ID
 
@@ -66,7 +68,7 @@ func (f *feeds) join(organizationID string) *feed {
 		ctx, cancel := context.WithCancel(context.Background())
 		joined = &feed{
 			feeds: f, organizationID: organizationID, cancel: cancel, changed: make(chan struct{}),
-			cursor: event.After(settled(f.client.now())),
+			begun: time.Now(),
 		}
 		f.feeds[organizationID] = joined
 		f.running.Go(func() { joined.run(ctx) })
@@ -144,7 +146,13 @@ func (f *feed) fail(err error) {
 // run listens until ctx ends. Where a listener fails, it listens again, on a separate stream, so that a target which
 // fails its stream ends no other feed.
 func (f *feed) run(ctx context.Context) {
-	from := settled(f.feeds.client.now())
+	now, err := f.feeds.client.databaseNow(ctx)
+	if err != nil {
+		f.fail(err)
+		return
+	}
+	from := settled(now.Add(-time.Since(f.begun)))
+	f.cursor = event.After(from)
 	for failures := 0; ; {
 		w := f.feeds.client.listeners.watch(f.target, from, failures > 0)
 		reached, err := f.listen(ctx, w)
@@ -173,7 +181,10 @@ func (f *feed) listen(ctx context.Context, w *watch) (reached time.Time, err err
 		if err != nil {
 			return w.reached(), err
 		}
-		before := f.feeds.client.now()
+		before, err := f.feeds.client.databaseNow(ctx)
+		if err != nil {
+			return w.reached(), err
+		}
 		found, err := f.read(ctx)
 		switch {
 		case err != nil:

@@ -131,7 +131,7 @@ func (ch *change) replayAgent(s answerState) (a agent.Agent, ok bool, err error)
 // answeredAgent decodes the agent of an answer.
 func answeredAgent(snap *gcp.DocumentSnapshot, record map[string]any) (agent.Agent, error) {
 	var stored agentAnswer
-	if err := agentAnswerFields(&stored).decode(inMap(record)); err != nil {
+	if _, err := agentAnswerFields(&stored).decode(inMap(record)); err != nil {
 		return agent.Agent{}, fmt.Errorf("decode the answer to a repeated request: %w", err)
 	}
 	a, _, err := decodeAgent(stored.id, inMap(stored.agent))

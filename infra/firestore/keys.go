@@ -52,7 +52,7 @@ func keyFields(k *apikey.Key) fields {
 // decodeKey makes the key with a hash of a document. Documents of earlier releases have no role.
 func decodeKey(hash string, find lookup) (apikey.Key, error) {
 	k := apikey.Key{Hash: hash, Role: apikey.DefaultRole}
-	if err := keyFields(&k).decode(find); err != nil {
+	if _, err := keyFields(&k).decode(find); err != nil {
 		return apikey.Key{}, fmt.Errorf("decode the API key %s: %w", k.ID, err)
 	}
 	return k, nil

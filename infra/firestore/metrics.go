@@ -102,7 +102,8 @@ func (p ringPlace) decode(name string, value any) error {
 func snapshotOf(ctx context.Context, snap *gcp.DocumentSnapshot) metrics.Snapshot {
 	s := metrics.New(snap.Ref.ID, "")
 	s.Version = versionOf(snap.UpdateTime)
-	if err := decode(snap, metricsFields(&s)); err != nil {
+	rest, err := decodeWithRest(snap, metricsFields(&s))
+	if s.Rest = rest; err != nil {
 		slog.ErrorContext(ctx, "metrics could not be decoded; they will be collected again", "agent_id", snap.Ref.ID,
 			"error", err)
 	}
@@ -213,7 +214,7 @@ func (m *Metrics) Save(ctx context.Context, s metrics.Snapshot, agentVersion str
 	if !ok {
 		return metrics.NotFound()
 	}
-	doc := metricsFields(&s).encode()
+	doc := metricsFields(&s).encodeWith(s.Rest)
 	b := m.client.batch()
 	if read, err := updateTimeOf(s.Version); err == nil {
 		var collected []gcp.Update // not looked_at, which routes write
@@ -280,7 +281,7 @@ func (m *Metrics) SetProgress(ctx context.Context, cells map[string]metrics.Prog
 		if !ok {
 			return fmt.Errorf("record the progress of cell %q: %w", cell, errBadID)
 		}
-		b.Set(ref, progressFields(&p).encode())
+		b.Set(ref, progressFields(&p).encode(), gcp.MergeAll)
 	}
 	_, err := m.client.commit(ctx, b)
 	if err != nil {

@@ -75,7 +75,9 @@ func historyEntryOf(snap *gcp.DocumentSnapshot) (secret.Operation, error) {
 func (c *Client) saveOperations(b *batch, before, after agent.Agent) {
 	for _, o := range after.ChangedOperations(before) {
 		if ref, ok := c.ref(operationCollection, o.ID); ok { // ids are made by the control plane
-			b.Set(ref, historyFields(&o).encode())
+			doc := historyFields(&o).encode()
+			doc["operation"] = operationFields(&o).encodeMerge()
+			b.Set(ref, doc, gcp.MergeAll)
 		}
 	}
 }

@@ -78,15 +78,19 @@ func organizationOf(snap *gcp.DocumentSnapshot) (organization.Organization, erro
 	return o, err
 }
 
-// setUsage replaces the usage.
+// setUsage replaces the amounts of the usage that this release knows.
 func setUsage(u organization.Usage) []gcp.Update {
-	return []gcp.Update{{Path: "usage", Value: usageFields(&u).encode()}}
+	var list []gcp.Update
+	for name, n := range usageFields(&u).encode() {
+		list = append(list, gcp.Update{Path: "usage." + name, Value: n})
+	}
+	return list
 }
 
 // incrementUsage adds to whatever the usage is, so that it needs no precondition. It checks no limit.
 func incrementUsage(moved organization.Usage) []gcp.Update {
 	var list []gcp.Update
-	for name, n := range usageFields(&moved).encodeNonZero() {
+	for name, n := range usageFields(&moved).encodeNonZero(nil) {
 		list = append(list, gcp.Update{Path: "usage." + name, Value: gcp.Increment(n)})
 	}
 	return list

@@ -24,7 +24,7 @@ import (
 var update = stdflag.Bool("update", false, "add new stored fields to testdata/stored_fields.txt and to indexes.json")
 
 // howToUpdate is the advice of a test that found a new field.
-const howToUpdate = "go test ./infra/firestore -run TestStoredFields -update"
+const howToUpdate = "go test ./infra/firestore -run TestStored -update"
 
 // TestStoredFields_KeepTheirNames compares the fields of every document with testdata/stored_fields.txt, which names
 // the collection, the stored field and the field of the record. Releases read each other's documents, so a line may be

@@ -3,9 +3,11 @@ package firestore
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -50,7 +52,8 @@ func storeFixture(t *testing.T, c *Client, file string) {
 	}
 }
 
-// fromJSON converts a JSON value to Firestore's types: whole numbers, and times, which are written as {"$time": "..."}.
+// fromJSON converts a JSON value to Firestore's types: whole numbers, other numbers, which are written as
+// {"$float": 1.5}, and times, as {"$time": "..."}.
 func fromJSON(t *testing.T, v any) any {
 	t.Helper()
 	switch v := v.(type) {
@@ -66,6 +69,9 @@ func fromJSON(t *testing.T, v any) any {
 			at, err := time.Parse(time.RFC3339, s)
 			must(t, err)
 			return at
+		}
+		if f, ok := v["$float"].(float64); ok {
+			return f
 		}
 		for k := range v {
 			v[k] = fromJSON(t, v[k])
@@ -222,5 +228,122 @@ func TestGet_AcceptsMissingFields(t *testing.T) {
 			must(t, err)
 			checkShown(ctx, t, a)
 		})
+	}
+}
+
+// toJSON is the inverse of fromJSON.
+func toJSON(v any) any {
+	switch v := v.(type) {
+	case float64:
+		return map[string]any{"$float": v}
+	case time.Time:
+		return map[string]any{"$time": v.Format(time.RFC3339Nano)}
+	case []any:
+		items := make([]any, len(v))
+		for i := range v {
+			items[i] = toJSON(v[i])
+		}
+		return items
+	case map[string]any:
+		doc := map[string]any{}
+		for name := range v {
+			doc[name] = toJSON(v[name])
+		}
+		return doc
+	default:
+		return v
+	}
+}
+
+// missing lists the members of a value that another one lacks or has with other contents. An element of a list is named
+// by its index.
+func missing(path string, of, in any) (paths []string) {
+	switch of := of.(type) {
+	case map[string]any:
+		m, ok := in.(map[string]any)
+		for name := range of {
+			if !ok || of[name] != nil && m[name] == nil {
+				paths = append(paths, path+"."+name)
+				continue
+			}
+			paths = append(paths, missing(path+"."+name, of[name], m[name])...)
+		}
+	case []any:
+		list, _ := in.([]any)
+		for i := range of {
+			if i >= len(list) {
+				return append(paths, fmt.Sprintf("%s[%d]", path, i))
+			}
+			paths = append(paths, missing(fmt.Sprintf("%s[%d]", path, i), of[i], list[i])...)
+		}
+	default:
+		if !reflect.DeepEqual(of, in) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// withNew returns a stored value with the members that only a newer one has, and their paths.
+func withNew(path string, stored, newer any) (merged any, added []string) {
+	switch newer := newer.(type) {
+	case nil:
+		return stored, nil
+	case map[string]any:
+		if m, ok := stored.(map[string]any); ok {
+			m = maps.Clone(m)
+			for name := range newer {
+				var some []string
+				m[name], some = withNew(path+"."+name, m[name], newer[name])
+				added = append(added, some...)
+			}
+			return m, added
+		}
+	case []any:
+		if list, ok := stored.([]any); ok {
+			list = slices.Clone(list)
+			for i := range min(len(list), len(newer)) {
+				var some []string
+				list[i], some = withNew(fmt.Sprintf("%s[%d]", path, i), list[i], newer[i])
+				added = append(added, some...)
+			}
+			return list, added
+		}
+	}
+	if stored != nil {
+		return stored, nil
+	}
+	return newer, []string{path}
+}
+
+// TestStoredDocuments_ReadAsTheyWereWritten reads testdata/stored_documents.json, which has a document of each
+// collection with all fields at every depth, and writes it again: each release must keep what the former ones stored.
+// New fields are added to the file, and none is changed.
+func TestStoredDocuments_ReadAsTheyWereWritten(t *testing.T) {
+	t.Parallel()
+	const file = "testdata/stored_documents.json"
+	b, err := os.ReadFile(file)
+	must(t, err)
+	var stored map[string]any
+	must(t, json.Unmarshal(b, &stored))
+	for collection, r := range storedRecords() {
+		given := fromJSON(t, stored[collection])
+		written, _ := given.(map[string]any)
+		rest, err := r.fields.decode(inMap(written))
+		must(t, err)
+		if lost := missing(collection, written, r.fields.encodeWith(rest)); len(lost) > 0 {
+			t.Errorf("documents of other releases have %q, which is lost or changed", lost)
+		}
+		complete := storedRecords()[collection]
+		fill(reflect.ValueOf(complete.record).Elem())
+		merged, added := withNew(collection, given, complete.fields.encode())
+		if stored[collection] = toJSON(merged); len(added) > 0 && !*update {
+			t.Errorf("%s lacks the new fields %q: run %s", file, added, howToUpdate)
+		}
+	}
+	if *update {
+		b, err := json.MarshalIndent(stored, "", "\t")
+		must(t, err)
+		must(t, os.WriteFile(file, append(b, '\n'), 0o600))
 	}
 }

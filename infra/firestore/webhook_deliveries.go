@@ -41,7 +41,8 @@ func attemptFields(a *webhook.Attempt) fields {
 // deliveryOf makes the delivery of a document that exists.
 func deliveryOf(snap *gcp.DocumentSnapshot) (webhook.Delivery, error) {
 	d := webhook.Delivery{ID: snap.Ref.ID}
-	err := decode(snap, deliveryFields(&d))
+	rest, err := decodeWithRest(snap, deliveryFields(&d))
+	d.Rest = rest
 	return d, err
 }
 
@@ -50,7 +51,7 @@ func (c *Client) saveDelivery(b *batch, d webhook.Delivery) error {
 	if !ok {
 		return fmt.Errorf("save a delivery: %w", errBadID)
 	}
-	b.Set(ref, deliveryFields(&d).encode())
+	b.Set(ref, deliveryFields(&d).encodeWith(d.Rest), gcp.MergeAll)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/call"
+	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/webhook"
@@ -64,7 +65,8 @@ func laneFields(l *webhook.Lane) fields {
 // webhookOf makes the webhook of a document that exists.
 func webhookOf(snap *gcp.DocumentSnapshot) (webhook.Webhook, error) {
 	w := webhook.Webhook{ID: snap.Ref.ID, Version: versionOf(snap.UpdateTime)}
-	err := decode(snap, webhookFields(&w))
+	rest, err := decodeWithRest(snap, webhookFields(&w))
+	w.Rest = rest
 	return w, err
 }
 
@@ -76,7 +78,7 @@ func webhookTarget(w webhook.Webhook) audit.Target {
 // creations in an organization only one is committed: each counts the webhooks of the others.
 const webhookCreatedField = "webhook_created_at"
 
-// Create implements webhook.Store. It fills in OrganizationID.
+// Create implements webhook.Store. It fills in OrganizationID, and Position by the database's clock.
 func (s *Webhooks) Create(ctx context.Context, w webhook.Webhook) (webhook.Webhook, error) {
 	ch, err := s.client.beginChange(ctx)
 	if err != nil {
@@ -100,8 +102,8 @@ func (s *Webhooks) Create(ctx context.Context, w webhook.Webhook) (webhook.Webho
 		if err := s.checkRoom(ctx, state.org); err != nil {
 			return err
 		}
-		doc := webhookFields(&w).encode()
-		b := s.client.batch().Create(ref, doc)
+		w.Position = event.After(state.org.snap.ReadTime)
+		b := s.client.batch().Create(ref, webhookFields(&w).encode())
 		state.org.save(b, []gcp.Update{{Path: webhookCreatedField, Value: ch.at}})
 		ch.writeEntry(b, state.org, webhookTarget(w), nil)
 		ch.saveAnswer(b, state.answer, answerOfWebhook(w))
@@ -117,7 +119,8 @@ func (s *Webhooks) Create(ctx context.Context, w webhook.Webhook) (webhook.Webho
 // decodeWebhook makes the webhook of an encoded record: what a later read returns.
 func decodeWebhook(id string, doc map[string]any) (webhook.Webhook, error) {
 	w := webhook.Webhook{ID: id}
-	err := webhookFields(&w).decode(inMap(doc))
+	rest, err := webhookFields(&w).decode(inMap(doc))
+	w.Rest = rest
 	return w, err
 }
 

@@ -19,7 +19,7 @@ func (s *Webhooks) Change(ctx context.Context, id string,
 		if err != nil {
 			return nil, nil, err
 		}
-		b := s.client.batch().Update(snap.Ref, updates(webhookFields(&changed).encode()),
+		b := s.client.batch().Update(snap.Ref, updates(webhookFields(&changed).encodeWith(changed.Rest)),
 			gcp.LastUpdateTime(snap.UpdateTime))
 		if delivery != nil {
 			if err := s.client.saveDelivery(b, *delivery); err != nil {
@@ -34,7 +34,7 @@ func (s *Webhooks) Change(ctx context.Context, id string,
 	if err != nil {
 		return webhook.Webhook{}, err
 	}
-	return decodeWebhook(changed.ID, webhookFields(&changed).encode())
+	return decodeWebhook(changed.ID, webhookFields(&changed).encodeWith(changed.Rest))
 }
 
 // Delete implements webhook.Store.

@@ -22,7 +22,7 @@ func newWebhook() webhook.Webhook {
 	return webhook.Webhook{
 		ID: agenttest.ID(), URL: "https://hooks.example.com/", Types: []event.Type{event.AgentError},
 		Description: "Incidents", Status: webhook.Enabled, SecretVersion: 1, CreatedAt: at, UpdatedAt: at,
-		CreatedBy: agenttest.ID(), EnabledAt: at, Position: event.After(at), DueAt: at,
+		CreatedBy: agenttest.ID(), EnabledAt: at, DueAt: at,
 	}
 }
 
@@ -67,7 +67,7 @@ func TestWebhooks_AreReadAsTheyWereWritten(t *testing.T) {
 	want := newWebhook()
 	created, err := c.Webhooks().Create(org.Ctx, want)
 	must(t, err)
-	want.OrganizationID = org.ID
+	want.OrganizationID, want.Position = org.ID, created.Position
 	worker := c.WebhookWorkerStore()
 	w, err := worker.Load(t.Context(), created.ID)
 	must(t, err)

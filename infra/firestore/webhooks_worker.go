@@ -49,7 +49,7 @@ func (s *WebhookWorkerStore) Update(ctx context.Context, w webhook.Webhook, done
 		if err := change(&changed); err != nil {
 			return err
 		}
-		doc := webhookFields(&changed).encode()
+		doc := webhookFields(&changed).encodeWith(changed.Rest)
 		b := s.client.batch().Update(ref, updates(doc), gcp.LastUpdateTime(read))
 		for _, d := range done.Deliveries {
 			if err := s.client.saveDelivery(b, d); err != nil {

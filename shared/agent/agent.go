@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"agents.example/controlplane/shared/document"
+	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/secret"
 )
@@ -34,6 +36,8 @@ type Agent struct {
 	LastReadyIsolation Isolation
 
 	Status Status
+	// Held is what the organization was charged for the agent; see HeldUsage.
+	Held organization.Usage
 	// StatusReason says why an agent is paused or stopped.
 	StatusReason StatusReason
 	Stages       []Stage
@@ -111,6 +115,8 @@ type Agent struct {
 	ChangeID string
 	// Version is the store's revision of the record. Reading sets it; it is not part of the document.
 	Version string
+	// Rest is what other releases stored in the record. Reading sets it.
+	Rest *document.Rest
 }
 
 // Lease names the worker run that holds an agent, and until when.
@@ -188,6 +194,7 @@ func New(id, cell string, d Draft, now time.Time) Agent {
 		Config: d.Config, Env: d.Env, CreatedAt: now, UpdatedAt: now,
 	}
 	a.startProvisioning(now)
+	a.hold(Agent{})
 	return a
 }
 

@@ -15,15 +15,20 @@ import (
 // Every store calls them.
 
 // Edit runs apply on a copy of the agent, and reports whether that changed the record. apply can't change the agent's
-// identity.
+// identity. A changed agent has what it holds in its record.
 func (a Agent) Edit(apply func(*Agent) error) (after Agent, changed bool, err error) {
 	after = a.Clone()
 	if err := apply(&after); err != nil {
 		return a, false, err
 	}
 	after.recordServing(a)
-	after.ID, after.OrganizationID, after.ChangeID, after.Version = a.ID, a.OrganizationID, a.ChangeID, a.Version
-	return after, !after.Equal(a), nil
+	after.ID, after.OrganizationID, after.ChangeID = a.ID, a.OrganizationID, a.ChangeID
+	after.Version, after.Rest = a.Version, a.Rest
+	if after.Equal(a) {
+		return after, false, nil
+	}
+	after.hold(a)
+	return after, true, nil
 }
 
 // ChargeCreation checks that a caller may create the agent in its organization, adds the agent to the usage, and counts

@@ -8,7 +8,7 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
-// Clone returns a copy that shares no memory with the agent.
+// Clone returns a copy that shares no memory with the agent, but for the rest, which never changes.
 func (a Agent) Clone() Agent {
 	a.Config, a.Env, a.Stages = slices.Clone(a.Config), slices.Clone(a.Env), slices.Clone(a.Stages)
 	a.Operations, a.Live = slices.Clone(a.Operations), slices.Clone(a.Live)
@@ -31,13 +31,14 @@ func (a Agent) WithoutValues() Agent {
 	for i := range a.Env {
 		a.Env[i].Value = ""
 	}
+	a.Rest = nil // another release may have stored a value there
 	return a
 }
 
-// Equal reports whether two states of an agent have the same record: all fields but Version, and of the operations
-// those that are open.
+// Equal reports whether two states of an agent have the same record: all fields but Version and Rest, and of the
+// operations those that are open.
 func (a Agent) Equal(b Agent) bool {
-	a.Version, b.Version = "", ""
+	a.Version, b.Version, a.Rest, b.Rest = "", "", nil, nil
 	a.Operations, b.Operations = a.OpenOperations(), b.OpenOperations()
 	return equal(reflect.ValueOf(&a).Elem(), reflect.ValueOf(&b).Elem())
 }

@@ -53,6 +53,8 @@ type Snapshot struct {
 	RestartsSeen int64
 	// Version is the store's revision, set when the snapshot is read.
 	Version string
+	// Rest is what other releases stored in the snapshot, set when it is read.
+	Rest *document.Rest
 }
 
 // New makes an empty snapshot of an agent.

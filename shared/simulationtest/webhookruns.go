@@ -259,9 +259,15 @@ func statusTypes() []event.Type {
 // webhookScripts are the calls of a client of webhooks.
 func webhookScripts() [][]string {
 	return [][]string{
-		{"patch", "patch"}, {"test webhook", "patch"}, {"disable webhook", "patch", "enable webhook"},
-		{"patch", "redeliver"}, {"add webhook", "patch"}, {"only changes of status", "patch", "all types"},
-		{"enable webhook", "patch"}, {"redeliver", "redeliver"}, {"restart", "test webhook", "enable webhook"},
+		{"patch", "patch"},
+		{"test webhook", "patch"},
+		{"disable webhook", "patch", "enable webhook"},
+		{"patch", "redeliver"},
+		{"add webhook", "patch"},
+		{"only changes of status", "patch", "all types"},
+		{"enable webhook", "patch"},
+		{"redeliver", "redeliver"},
+		{"restart", "test webhook", "enable webhook"},
 	}
 }
 
@@ -273,8 +279,11 @@ func (w *World) webhookAgain() bool {
 	}
 	w.calmCalls = true
 	scripts := [][]string{
-		{"patch"}, {"add webhook", "patch"}, {"disable webhook", "patch", "enable webhook", "patch"},
-		{"enable webhook", "patch", "redeliver"}, {"test webhook", "patch"},
+		{"patch"},
+		{"add webhook", "patch"},
+		{"disable webhook", "patch", "enable webhook", "patch"},
+		{"enable webhook", "patch", "redeliver"},
+		{"test webhook", "patch"},
 	}
 	w.clients = append(w.clients, &client{name: "client in the calm", script: scripts[w.Choose(len(scripts))]})
 	return true

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/event"
 )
 
@@ -42,6 +43,8 @@ type Delivery struct {
 	NextAttemptAt time.Time
 	CreatedAt     time.Time
 	CompletedAt   time.Time // zero while it is pending
+	// Rest is what other releases stored in the record.
+	Rest *document.Rest
 }
 
 // Attempt is one request to the receiver.

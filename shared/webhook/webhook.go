@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/fault"
 )
@@ -73,6 +74,8 @@ type Webhook struct {
 
 	// Version identifies the record's state for the store.
 	Version string
+	// Rest is what other releases stored in the record.
+	Rest *document.Rest
 }
 
 // Lane says that the events of an agent that follow After, up to the webhook's Position, are not delivered. An empty

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/secret"
 )
@@ -21,6 +22,7 @@ func FullAgent(at time.Time) agent.Agent {
 			{Key: "B", SecretVersion: 2, Bytes: 3, SetAt: at},
 		},
 		Sandbox: true, LastReadyIsolation: agent.Sandboxed, Status: agent.Paused, StatusReason: agent.Billing,
+		Held: organization.Usage{Agents: 1, CPUMillis: 2, MemoryBytes: 3, StorageBytes: 4, APIKeys: 5},
 		Stages: []agent.Stage{{
 			Name: agent.StageReady, Status: agent.StageFailed, Attempt: 3, StartedAt: at,
 			FinishedAt: at.Add(time.Microsecond), ErrorCode: "e", Message: "m",
@@ -49,7 +51,7 @@ func FullAgent(at time.Time) agent.Agent {
 	}
 	a.Operations = []secret.Operation{{
 		ID: ID(), AgentID: a.ID, OrganizationID: a.OrganizationID, Key: "B", Action: secret.Rotate,
-		Stage: secret.Store, Status: secret.Failed, ErrorCode: "e", Attempts: 2, LatestBefore: 3, Version: 4, Bytes: 5,
+		Stage: secret.Bind, Status: secret.Failed, ErrorCode: "e", Attempts: 2, LatestBefore: 3, Version: 4, Bytes: 5,
 		Batch: "x", StoringUntil: at, RequiredToStart: true, CreatedAt: at, UpdatedAt: at.Add(time.Second),
 	}}
 	return a
