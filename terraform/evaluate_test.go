@@ -394,7 +394,7 @@ func TestConditions_SelectTheirResources(t *testing.T) {
 		"database":             {resource: "projects/my-project/databases/agents-prod", want: []string{"database"}},
 		"another database":     {resource: "projects/my-project/databases/agents-prod-2"},
 	} {
-		want := map[string]bool{"project": true, "cells": true, "nudges": true}
+		want := map[string]bool{"project": true, "cells": true, "nudges": true, "webhooks": true}
 		for _, place := range row.want {
 			want[place] = true
 		}
