@@ -46,8 +46,8 @@ func Flush(w io.Writer) error {
 	return nil
 }
 
-// streamWriter is the writer of a Raw.Stream. It gathers chunks. Its memory grows with what it holds: a process may have
-// many streams that follow something for minutes and send little.
+// streamWriter is the writer of a Raw.Stream. It gathers chunks. Its memory grows with what it holds: a process may
+// have many streams that follow something for minutes and send little.
 type streamWriter struct {
 	sender *chunkSender
 	held   []byte
