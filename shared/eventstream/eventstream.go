@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -53,10 +54,14 @@ func Write(w io.Writer, e Event) error {
 	return err
 }
 
+// breaks makes the line breaks CR and CRLF to LF. It is made once: that costs more than most events.
+var breaks = sync.OnceValue(func() *strings.Replacer { return strings.NewReplacer("\r\n", "\n", "\r", "\n") })
+
 // writeLines writes a field, once for each line of its value. A field without a name is a comment.
 func writeLines(b *bytes.Buffer, field, value string) {
-	value = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(value)
-	for line := range strings.SplitSeq(value, "\n") {
-		b.WriteString(field + ": " + line + "\n")
+	for line := range strings.SplitSeq(breaks().Replace(value), "\n") {
+		for _, part := range []string{field, ": ", line, "\n"} {
+			b.WriteString(part)
+		}
 	}
 }

@@ -1,19 +1,13 @@
 package function
 
 import (
-	"bufio"
 	"io"
 	"net/http"
 	"time"
 )
 
-const (
-	// streamChunk is the number of bytes that a stream buffers before it sends them.
-	streamChunk = 16 << 10
-	// followChunk is that number after the first Flush. A stream that flushes follows something, perhaps for minutes,
-	// and a process holds a buffer for each.
-	followChunk = 1 << 10
-)
+// streamChunk is the number of bytes that a stream holds before it sends them.
+const streamChunk = 16 << 10
 
 // stream writes a body in chunks. If Stream fails or panics before the first chunk is sent, the client gets an error
 // response. After that, stream breaks the connection, because a client takes a body that ends normally for complete.
@@ -31,11 +25,11 @@ func (b Raw) stream(w http.ResponseWriter, req *http.Request, status int) error 
 			_ = s.control.SetWriteDeadline(time.Unix(1, 0))
 		}
 	}()
-	buffer := &streamWriter{Writer: bufio.NewWriterSize(s, streamChunk), sender: s}
-	if err := b.Stream(buffer); err != nil {
+	chunks := &streamWriter{sender: s}
+	if err := b.Stream(chunks); err != nil {
 		return err
 	}
-	if err := buffer.Flush(); err != nil {
+	if err := chunks.send(); err != nil {
 		return err
 	}
 	s.writeHeader() // no chunk was sent: the body is empty
@@ -52,22 +46,42 @@ func Flush(w io.Writer) error {
 	return nil
 }
 
-// streamWriter is the writer of a Raw.Stream.
+// streamWriter is the writer of a Raw.Stream. It gathers chunks. Its memory grows with what it holds: a process may
+// have many streams that follow something for minutes and send little.
 type streamWriter struct {
-	*bufio.Writer
 	sender *chunkSender
+	held   []byte
+	err    error // of the first chunk that failed
 }
 
-// Flush sends the buffered bytes, or the header if there are none.
+var _ io.Writer = (*streamWriter)(nil)
+
+// Write implements io.Writer.
+func (s *streamWriter) Write(p []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	if s.held = append(s.held, p...); len(s.held) < streamChunk {
+		return len(p), nil
+	}
+	return len(p), s.send()
+}
+
+// send sends what the writer holds as one chunk.
+func (s *streamWriter) send() error {
+	if s.err == nil && len(s.held) > 0 {
+		_, s.err = s.sender.Write(s.held)
+		s.held = s.held[:0]
+	}
+	return s.err
+}
+
+// Flush sends the held bytes, or the header if there are none, and holds no memory until the next Write.
 func (s *streamWriter) Flush() error {
-	if err := s.Writer.Flush(); err != nil {
+	err := s.send()
+	s.held = nil
+	if err != nil || s.sender.wroteHeader {
 		return err
-	}
-	if s.Size() > followChunk {
-		s.Writer = bufio.NewWriterSize(s.sender, followChunk)
-	}
-	if s.sender.wroteHeader {
-		return nil
 	}
 	s.sender.writeHeader()
 	return s.sender.control.Flush()

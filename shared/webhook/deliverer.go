@@ -35,8 +35,8 @@ const (
 	leaseTime = 45 * time.Second
 	// pageSize is how many events are delivered between two commits; of a lane, how many are read, too.
 	pageSize = 40
-	// scanSize is how many events are read with one call.
-	scanSize = 25 * pageSize
+	// scanSize is how many events the first call of a run reads, and maxScanSize bounds later ones.
+	scanSize, maxScanSize = 25 * pageSize, 200 * pageSize
 	// maxConcurrent is how many attempts of one webhook are made concurrently.
 	maxConcurrent = 8
 	// maxFailures in a row without a success mean that the receiver is down.

@@ -3,6 +3,7 @@ package webhook_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -128,6 +129,50 @@ func TestDeliver_MakesProgressIfTheLogIsSlow(t *testing.T) {
 			t.Errorf("lists of %v: %d of 2 events after %d runs and %d lists, want a list for each of at most 3 runs",
 				takes, len(w.received), runs, events.lists)
 		}
+	}
+}
+
+// limitedLog is an event log that notes how many events each list is asked for.
+type limitedLog struct {
+	*world
+	limits []int
+}
+
+// List implements webhook.Events.
+func (l *limitedLog) List(ctx context.Context, organizationID string, f event.Filter, after event.ID, limit int) (
+	event.Batch, error,
+) {
+	l.limits = append(l.limits, limit)
+	return l.world.List(ctx, organizationID, f, after, limit)
+}
+
+// Each list also reads the events of the last five minutes, so a long backlog takes few. A list is no longer than what
+// the run has delivered and a thousand events: the next run reads again what this one has no time for.
+func TestDeliver_ReadsALongBacklogWithFewLists(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		takes  time.Duration // of each event
+		limits []int
+	}{
+		"a fast receiver": {0, []int{1000, 2000, 4000, 8000}},
+		"a slow receiver": {time.Second, []int{1000}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.answer = func(event.View) webhook.Result { w.wait(test.takes); return webhook.Result{HTTPStatus: 200} }
+			for i := range 7001 {
+				w.happen(fmt.Sprint("agent ", i%100))
+			}
+			d, events := w.deliverer(), &limitedLog{world: w}
+			d.Events = events
+			if err := d.Deliver(t.Context(), hookID); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(events.limits, test.limits) {
+				t.Errorf("a run asked for %v events, want %v", events.limits, test.limits)
+			}
+		})
 	}
 }
 

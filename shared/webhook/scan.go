@@ -15,11 +15,12 @@ import (
 // delivered nor given up opens a lane for its agent, so the position always passes the whole page.
 //
 // It reads many pages with one call: each call also reads the events of the minutes before the position again, because
-// one that was requested then may have been committed after it.
+// one that was requested then may have been committed after it. So calls grow with what the run has delivered: few read
+// a long backlog, and a slow receiver makes no run read much more than it takes.
 func (r *run) scan(ctx context.Context) error {
-	for !r.stopped(ctx) {
+	for size := scanSize; !r.stopped(ctx); size = min(2*size, maxScanSize) {
 		from := r.from(r.w.Position)
-		b, err := r.Events.List(ctx, r.w.OrganizationID, event.Filter{}, from, scanSize)
+		b, err := r.Events.List(ctx, r.w.OrganizationID, event.Filter{}, from, size)
 		if err != nil {
 			return err
 		}
