@@ -1,6 +1,7 @@
 package simulationtest
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -171,10 +172,10 @@ const overtime = 4 * time.Minute
 
 // checkHalfway checks that an agent whose creation ended halfway waits for its values only as long as a start may take.
 func (w *World) checkHalfway(a agent.Agent) {
-	if !w.quiet || !a.BeingProvisioned() || a.AwaitedSecret() == "" {
+	if !w.quiet || slices.Contains(w.down[:], true) || !a.BeingProvisioned() || a.AwaitedSecret() == "" {
 		return
 	}
-	limit := agent.ProvisioningTimeout + overtime
+	limit := agent.ProvisioningTimeout + overtime + maxBackOff // until a run first finds that a value is missing
 	if w.clocksJumped {
 		limit += maxJumps
 	}

@@ -60,6 +60,12 @@ func (w *World) checkRecordAtRest(a agent.Agent) {
 	case a.Status == agent.Error && w.Cluster.troubles[a.ID] == healthy && a.Recoverable() && w.healthyPod(a):
 		w.violate("error", "agent %s stays in error although its pod recovered", id)
 	}
+	serving := map[agent.Status]agent.Serving{
+		agent.Running: agent.Up, agent.Error: agent.Down, agent.Stopped: agent.Idle, agent.Paused: agent.Idle,
+	}
+	if all := a.ServingHistory(); len(all) > 0 && all[len(all)-1].Serving != serving[a.Status] {
+		w.violate("serving", "agent %s is %s, and by its history %+v", id, a.Status, all)
+	}
 	for _, o := range a.Operations {
 		switch {
 		case o.Status == secret.Failed, o.Stage == secret.Store && !o.Storing(w.Now()):

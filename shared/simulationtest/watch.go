@@ -57,6 +57,9 @@ func (c ClusterClient) Delete(ctx context.Context, a agent.Agent) error {
 func (c ClusterClient) CheckGone(ctx context.Context, a agent.Agent) (found provisioning.Gone, err error) {
 	err = c.look(ctx, a, "get namespace", func() error {
 		n := c.Cluster.namespaces[a.ID]
+		if n == nil {
+			c.Cluster.removed[a.ID] = true // or was not made yet
+		}
 		gone := n == nil || c.Cluster.Rules.KeepNamespace || c.Cluster.Rules.GoneAtOnce
 		found = provisioning.Gone{Namespace: gone, Volume: gone}
 		return nil
