@@ -109,6 +109,7 @@ type Client struct {
 	ensured *knownRecords
 	// claimed remembers which uses and views were written recently, and background writes them.
 	claimed    *recentClaims
+	recent     *recentRecords
 	background *background
 }
 
@@ -139,6 +140,7 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 		}),
 		freeAgents: freeAgents{max: o.MaxFreeAgents},
 		ensured:    newKnownRecords(), claimed: newRecentClaims(), background: newBackground(),
+		recent: newRecentRecords(),
 	}
 	c.feeds = &feeds{client: c, feeds: map[string]*feed{}, patience: listenPatience}
 	if c.timeout <= 0 {
