@@ -63,8 +63,8 @@ type Options struct {
 	ProjectID string
 	// DatabaseID names the database; empty means the project's default one.
 	DatabaseID string
-	// EmulatorHost is the address (host:port) of an emulator. When it is empty, FIRESTORE_EMULATOR_HOST is, as Google's
-	// libraries have it.
+	// EmulatorHost is the address (host:port) of an emulator. When it is empty, Google's library reads
+	// FIRESTORE_EMULATOR_HOST; DialOptions and Observe then have an effect on waits only.
 	EmulatorHost string
 	// Timeout bounds every call, and every operation with its retries; 0 means 10 s.
 	Timeout time.Duration
@@ -124,8 +124,7 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 	if database == "" {
 		database = gcp.DefaultDatabaseID
 	}
-	host := cmp.Or(o.EmulatorHost, os.Getenv("FIRESTORE_EMULATOR_HOST")) //nolint:forbidigo // as Google's
-	db, err := connect(ctx, host, dial,
+	db, err := connect(ctx, o.EmulatorHost, dial,
 		func(ctx context.Context, opts ...option.ClientOption) (*gcp.Client, error) {
 			return gcp.NewClientWithDatabase(ctx, o.ProjectID, database, opts...)
 		})
@@ -136,6 +135,7 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 		db: db, timeout: o.Timeout, clock: o.Now, databaseClock: databaseClock, creations: o.Creations,
 		secretWrites: o.SecretWrites, secretRequests: o.SecretRequests, secretCleanup: o.SecretCleanup,
 		listeners: newListeners("projects/"+o.ProjectID+"/databases/"+database, func() (*vkit.Client, error) {
+			host := cmp.Or(o.EmulatorHost, os.Getenv("FIRESTORE_EMULATOR_HOST")) //nolint:forbidigo // as Google's
 			return connect(context.WithoutCancel(ctx), host, dial, vkit.NewClient)
 		}),
 		freeAgents: freeAgents{max: o.MaxFreeAgents},

@@ -70,7 +70,8 @@ func TestEventLog_ReadsWhatIsNew(t *testing.T) {
 			before: 2, wantFirst: "1 queries, 3 documents, 0 counts", wantFollowing: "1 queries, 4 documents, 0 counts",
 		},
 		{
-			before: 603, wantFirst: "3 queries, 604 documents, 0 counts", wantFollowing: "1 queries, 2 documents, 1 counts",
+			before: 603, wantFirst: "3 queries, 604 documents, 0 counts",
+			wantFollowing: "1 queries, 2 documents, 1 counts",
 		},
 		{
 			before: 2104, wantFirst: "8 queries, 2105 documents, 0 counts",
