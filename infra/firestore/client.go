@@ -64,8 +64,8 @@ type Options struct {
 	ProjectID string
 	// DatabaseID names the database; empty means the project's default one.
 	DatabaseID string
-	// EmulatorHost is the address (host:port) of an emulator. When it is empty, FIRESTORE_EMULATOR_HOST is, as Google's
-	// libraries have it.
+	// EmulatorHost is the address (host:port) of an emulator. When it is empty, Google's library reads
+	// FIRESTORE_EMULATOR_HOST; DialOptions and Observe then have an effect on waits only.
 	EmulatorHost string
 	// Timeout bounds every call, and every operation with its retries; 0 means 10 s.
 	Timeout time.Duration
@@ -110,6 +110,7 @@ type Client struct {
 	ensured *knownRecords
 	// claimed remembers which uses and views were written recently, and background writes them.
 	claimed    *recentClaims
+	recent     *recentRecords
 	background *background
 }
 
@@ -124,8 +125,7 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 	if database == "" {
 		database = gcp.DefaultDatabaseID
 	}
-	host := cmp.Or(o.EmulatorHost, os.Getenv("FIRESTORE_EMULATOR_HOST")) //nolint:forbidigo // as Google's
-	db, err := connect(ctx, host, dial,
+	db, err := connect(ctx, o.EmulatorHost, dial,
 		func(ctx context.Context, opts ...option.ClientOption) (*gcp.Client, error) {
 			return gcp.NewClientWithDatabase(ctx, o.ProjectID, database, opts...)
 		})
@@ -136,10 +136,12 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 		db: db, timeout: o.Timeout, clock: o.Now, databaseClock: databaseClock, creations: o.Creations,
 		secretWrites: o.SecretWrites, secretRequests: o.SecretRequests, secretCleanup: o.SecretCleanup,
 		listeners: newListeners("projects/"+o.ProjectID+"/databases/"+database, func() (*vkit.Client, error) {
+			host := cmp.Or(o.EmulatorHost, os.Getenv("FIRESTORE_EMULATOR_HOST")) //nolint:forbidigo // as Google's
 			return connect(context.WithoutCancel(ctx), host, dial, vkit.NewClient)
 		}),
 		freeAgents: freeAgents{max: o.MaxFreeAgents},
 		ensured:    newKnownRecords(), claimed: newRecentClaims(), background: newBackground(),
+		recent: newRecentRecords(),
 	}
 	c.feeds = &feeds{client: c, feeds: map[string]*feed{}, patience: listenPatience}
 	if c.timeout <= 0 {

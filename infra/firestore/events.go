@@ -18,7 +18,7 @@ import (
 //
 // Firestore cannot query update times. The document has the time at which the service processed the request, which is
 // at most settling before the commit. A reader queries from settling before its cursor on, and leaves out what it has
-// read.
+// read. Where that is much, it counts instead: see recentRecords.
 
 // settling is how long before its commit a request may have been processed: longer than the 270 seconds after which
 // Firestore ends a transaction.
@@ -84,7 +84,8 @@ func (c *Client) writeEvents(b *batch, organizationID, agentID string, events []
 		return
 	}
 	r := eventRecord{
-		organizationID: organizationID, agentID: agentID, events: events, expiresAt: c.now().Add(event.Retention + cursorMargin),
+		organizationID: organizationID, agentID: agentID, events: events,
+		expiresAt: c.now().Add(event.Retention + cursorMargin),
 	}
 	for _, e := range events {
 		if !slices.Contains(r.types, string(e.Type)) {

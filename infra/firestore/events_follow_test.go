@@ -254,12 +254,14 @@ func TestFollow_LeavesItsFeed(t *testing.T) {
 	ended, cancel := context.WithCancel(x.org.Ctx)
 	for name, read := range map[string]func(){
 		"a reader that wants no more": func() {
-			for range c.EventLog().Follow(x.org.Ctx, x.org.ID, event.Filter{}, "", time.Hour) {
+			for _, err := range c.EventLog().Follow(x.org.Ctx, x.org.ID, event.Filter{}, "", time.Hour) {
+				must(t, err)
 				break
 			}
 		},
 		"a reader that went away": func() {
-			for range c.EventLog().Follow(ended, x.org.ID, event.Filter{}, "", time.Hour) {
+			for _, err := range c.EventLog().Follow(ended, x.org.ID, event.Filter{}, "", time.Hour) {
+				must(t, err)
 				cancel()
 			}
 		},

@@ -34,13 +34,28 @@ func (l *EventLog) List(ctx context.Context, organizationID string, f event.Filt
 	if after != event.Start && l.client.now().Sub(after.Time()) > event.Retention {
 		return event.Batch{}, event.CursorExpired()
 	}
-	s := eventScan{
-		log: l, filter: f, after: after, limit: limit, query: eventQuery(organizationID, f),
+	scan := func(from time.Time) (event.Batch, error) {
+		s := eventScan{
+			log: l, organizationID: organizationID, filter: f, after: after, limit: limit,
+			query: eventQuery(organizationID, f), read: map[string]readRecord{},
+		}
+		s.query.since, s.query.now = requestedField, from
+		s.query.order = []order{{requestedField, gcp.Asc}, {gcp.DocumentID, gcp.Asc}}
+		s.query.limit = l.page
+		return s.run(ctx)
 	}
-	s.query.since, s.query.now = requestedField, after.Time().Add(-settling)
-	s.query.order = []order{{requestedField, gcp.Asc}, {gcp.DocumentID, gcp.Asc}}
-	s.query.limit = l.page
-	return s.run(ctx)
+	from, recent := after.Time().Add(-settling), after.Time().Add(-recently)
+	if read := l.client.recent.read(organizationID, from, recent, after); read >= l.client.recent.enough {
+		b, err := scan(recent)
+		if err != nil {
+			return event.Batch{}, err
+		}
+		// The count comes last: it has what was committed until the scan.
+		if n, err := l.client.countRecords(ctx, organizationID, from, recent); err != nil || n == read {
+			return b, err
+		}
+	}
+	return scan(from)
 }
 
 // newest reads the newest events. It leaves out those that were committed much later than they were requested: the
@@ -81,11 +96,14 @@ func requestedAt(snap *gcp.DocumentSnapshot) []any {
 
 // eventScan reads the events after a cursor.
 type eventScan struct {
-	log    *EventLog
-	filter event.Filter
-	after  event.ID
-	limit  int
-	query  query
+	log            *EventLog
+	organizationID string
+	filter         event.Filter
+	after          event.ID
+	limit          int
+	query          query
+	// read are the records that the scan has read.
+	read map[string]readRecord
 	// horizon is when the first page was read. What was committed later may be missing in that page.
 	horizon time.Time
 	found   []event.Event
@@ -95,6 +113,7 @@ type eventScan struct {
 
 // run reads pages until it has as many events as it may return of which it is known that no earlier one is missing.
 func (s *eventScan) run(ctx context.Context) (event.Batch, error) {
+	defer func() { s.log.client.recent.remember(s.organizationID, s.read) }()
 	for {
 		snaps, err := s.log.client.runQuery(ctx, s.query)
 		if err != nil {
@@ -117,6 +136,10 @@ func (s *eventScan) run(ctx context.Context) (event.Batch, error) {
 
 // add adds the events of a page in their order.
 func (s *eventScan) add(ctx context.Context, snaps []*gcp.DocumentSnapshot) {
+	for _, snap := range snaps {
+		requested, _ := requestedAt(snap)[0].(time.Time)
+		s.read[snap.Ref.ID] = readRecord{requested, event.NewID(snap.UpdateTime, snap.Ref.ID, event.MaxEvents-1)}
+	}
 	for _, e := range readableEvents(ctx, snaps) {
 		if s.horizon.IsZero() {
 			s.horizon = snaps[0].ReadTime

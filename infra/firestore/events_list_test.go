@@ -23,13 +23,19 @@ func newEventTenant(t *testing.T, log *EventLog) eventTenant {
 	return eventTenant{t, log, "org_" + uuid.NewString()}
 }
 
-// forEachEventPage runs a test with a log that reads all records in one call, and with one that needs several.
+// forEachEventPage runs a test with a log that reads all records in one call, with one that needs several, and with one
+// that counts records where it can.
 func forEachEventPage(t *testing.T, test func(*testing.T, *EventLog)) {
 	t.Helper()
-	for name, size := range map[string]int{"one page": eventPage, "many pages": 5} {
+	for name, row := range map[string]struct{ page, enough int }{
+		"one page": {page: eventPage, enough: enoughRecords}, "many pages": {page: 5, enough: enoughRecords},
+		"counting": {page: 5, enough: 1},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, &EventLog{client: open(t, "", Options{}), page: size})
+			c := open(t, "", Options{})
+			c.recent.enough = row.enough
+			test(t, &EventLog{client: c, page: row.page})
 		})
 	}
 }

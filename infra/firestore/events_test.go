@@ -29,7 +29,18 @@ import (
 // were requested later.
 func TestEventLog_FindsLateCommits(t *testing.T) {
 	t.Parallel()
-	c := open(t, "", Options{})
+	for name, enough := range map[string]int{"looking back": enoughRecords, "counting": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := open(t, "", Options{})
+			c.recent.enough = enough
+			findLateCommits(t, c)
+		})
+	}
+}
+
+func findLateCommits(t *testing.T, c *Client) {
+	t.Helper()
 	log := c.EventLog()
 	log.page = 3
 	followed := make(chan int64, 100)

@@ -7,11 +7,11 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// HeldUsage is the part of its organization's plan that an agent holds in its present status. An organization's usage is
-// always the sum over its agents: every change of an agent changes the usage by the difference.
+// HeldUsage is the part of its organization's plan that an agent holds in its present status. An organization's usage
+// is always the sum over its agents: every change of an agent changes the usage by the difference.
 //
-// The record has the amounts that were charged, so that exactly these are given back, also by a release that knows other
-// sizes of the plan or not the plan itself. A record without amounts, of an older release, holds what its plan has.
+// The record has the amounts that were charged, so that exactly these are given back, also by a release that knows
+// other sizes of the plan, or not the plan. A record without amounts, of an older release, holds what its plan has.
 //
 // A paused agent keeps its CPU and memory, so that resuming never fails for capacity. A stopped agent keeps its slot
 // and storage. A deleting agent keeps nothing, although its volume is still being deleted: a client need not wait

@@ -56,7 +56,8 @@ func TestHeldUsage_IsWhatWasCharged(t *testing.T) {
 		},
 		"without amounts": {status: agent.Running, change: to(agent.Paused), want: pro, after: pro},
 		"of an unknown plan": {
-			plan: "later", held: charged, status: agent.Running, change: to(agent.Stopped), want: charged, after: stopped,
+			plan: "later", held: charged, status: agent.Running, change: to(agent.Stopped),
+			want: charged, after: stopped,
 		},
 		"of an unknown plan without amounts": {plan: "later", status: agent.Running, change: to(agent.Stopped)},
 	} {

@@ -232,6 +232,7 @@ export const causeTexts: Record<string, { title: string; you_can: string[] }> = 
     "title": "The value of a secret is missing",
     "you_can": [
       "Set the secret again. The list of variables shows which one has no stored value.",
+      "Reconcile its operation, if the request may have stored the value after all.",
       "Then start the agent again."
     ]
   },
