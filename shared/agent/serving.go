@@ -36,15 +36,15 @@ func (a Agent) ServingHistory() []ServingChange {
 	if len(a.ServingChanges) > 0 {
 		return a.ServingChanges
 	}
-	switch a.Status {
-	case Running:
-		if s := a.stage(StageReady); s != nil && !s.FinishedAt.IsZero() {
-			return []ServingChange{{s.FinishedAt, Up}}
-		}
-	case Error:
+	ready := a.stage(StageReady)
+	switch {
+	case a.Status == Running && ready != nil && !ready.FinishedAt.IsZero():
+		return []ServingChange{{ready.FinishedAt, Up}}
+	case a.Status == Error:
 		return []ServingChange{{a.UpdatedAt, Down}}
+	default:
+		return nil
 	}
-	return nil
 }
 
 // last is what an agent with a history does now.

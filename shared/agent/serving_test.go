@@ -64,7 +64,8 @@ func TestServingHistory_FollowsTheRecord(t *testing.T) {
 			want:    "up 1, down 3, up 9",
 		},
 		"a start does not end the downtime": {
-			changes: []func(*agent.Agent){ready(1), breaks(5, 3), act("start", 6), ready(8)}, want: "up 1, down 3, up 8",
+			changes: []func(*agent.Agent){ready(1), breaks(5, 3), act("start", 6), ready(8)},
+			want:    "up 1, down 3, up 8",
 		},
 		"a stop ends the downtime": {
 			changes: []func(*agent.Agent){ready(1), breaks(5, 3), act("stop", 6)}, want: "up 1, down 3, idle 6",

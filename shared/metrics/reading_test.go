@@ -188,8 +188,11 @@ func TestAddReading_UptimeFallsDuringAnOutage(t *testing.T) {
 func TestAddReading_KeepsWhatTheRecordForgot(t *testing.T) {
 	t.Parallel()
 	all := []agent.ServingChange{
-		{Since: ago(60), Serving: agent.Up}, {Since: ago(13), Serving: agent.Down}, {Since: ago(12), Serving: agent.Up},
-		{Since: ago(9), Serving: agent.Down}, {Since: ago(8), Serving: agent.Up},
+		{Since: ago(60), Serving: agent.Up},
+		{Since: ago(13), Serving: agent.Down},
+		{Since: ago(12), Serving: agent.Up},
+		{Since: ago(9), Serving: agent.Down},
+		{Since: ago(8), Serving: agent.Up},
 	}
 	s := New("a", "o")
 	s.AddReading(Subject{Serving: all[:3]}, Reading{}, Span{From: ago(20), To: ago(10)}, ago(10))
@@ -209,14 +212,14 @@ func TestAddReading_CountsRestartsOfADay(t *testing.T) {
 		total   int64
 		want    float64
 	}{
-		{minutes: 1500, total: 2, want: 2},
-		{minutes: 60, total: 2, want: 0},
-		{minutes: 55, total: 5, want: 3},
+		{minutes: 1800, total: 2, want: 2},
+		{minutes: 300, total: 2, want: 0},
+		{minutes: 295, total: 5, want: 3},
 		{minutes: 5, total: 6, want: 4},
 	} {
 		for range 2 { // adding a reading again changes nothing
-			s.AddReading(Subject{Restarts: step.total}, Reading{}, Span{From: ago(step.minutes + 5), To: ago(step.minutes)},
-				ago(step.minutes))
+			span := Span{From: ago(step.minutes + 5), To: ago(step.minutes)}
+			s.AddReading(Subject{Restarts: step.total}, Reading{}, span, span.To)
 			if s.Figures.Restarts != step.want {
 				t.Errorf("%d minutes before noon: %v restarts, want %v", step.minutes, s.Figures.Restarts, step.want)
 			}

@@ -17,8 +17,8 @@ func (p Pod) see(a *agent.Agent) {
 }
 
 // sightWork returns the updates of agents whose pod ceased to serve, began to wait for a machine, or became Ready after
-// that. It reads the records of the agents that the run has not read, and only of those whose pod is not Ready or became
-// so recently.
+// that. It reads the records of the agents that the run has not read, and only of those whose pod is not Ready or
+// became so recently.
 func (o *HealthController) sightWork(ctx context.Context, s podSnapshot, read []agent.Agent) []func() error {
 	var work []func() error
 	known := map[string]bool{}
@@ -50,7 +50,7 @@ func (o *HealthController) sightWork(ctx context.Context, s podSnapshot, read []
 // the dashboard is warming up because the pod waits for a machine.
 func (o *HealthController) sight(ctx context.Context, s podSnapshot, a agent.Agent, p Pod) error {
 	if !s.covers(a) || a.Status == agent.Running && p.broken(s.begun) != nil {
-		return nil // breakAgent records it
+		return nil //nolint:nilerr // breakAgent records it
 	}
 	update := func(a *agent.Agent) {
 		if waits := p.waitsForMachine(s.begun); waits || p.Failure == nil {
@@ -60,7 +60,7 @@ func (o *HealthController) sight(ctx context.Context, s podSnapshot, a agent.Age
 			p.see(a)
 		}
 	}
-	if _, changed, err := a.Edit(func(a *agent.Agent) error { update(a); return nil }); !changed || err != nil {
+	if _, changed, err := a.Edit(func(a *agent.Agent) error { update(a); return nil }); err != nil || !changed {
 		return err
 	}
 	_, err := o.Records.Update(ctx, a, update)

@@ -18,8 +18,8 @@ import (
 func fixture(*testing.T) agenttest.Fixture {
 	d, u, nudges := NewDatabase(), &Direct{}, &agenttest.Nudges{}
 	return agenttest.Fixture{
-		Store: Agents{Database: d, Process: u, Nudger: nudges}, Log: log{d: d, u: u}, Records: WorkerStore{Database: d, Process: u},
-		Nudges: nudges,
+		Store: Agents{Database: d, Process: u, Nudger: nudges}, Log: log{d: d, u: u},
+		Records: WorkerStore{Database: d, Process: u}, Nudges: nudges,
 		Limited: func(_ testing.TB, creations ratelimit.Limit, now func() time.Time) agent.Store {
 			return Agents{Database: d, Process: clocked{u, now}, Nudger: nudges, Creations: creations}
 		},

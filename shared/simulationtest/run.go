@@ -82,7 +82,8 @@ func (w *World) play() {
 // over reports whether nothing is left to do.
 func (w *World) over() bool {
 	return w.live == 0 && len(w.late) == 0 && len(w.Queue.messages) == 0 && len(w.Queue.dead) == 0 &&
-		!w.clientsReady() && w.nextDue().IsZero() && len(w.webhookQueue.messages) == 0 && len(w.events) == 0 && len(w.setup.Payments) == 0
+		len(w.webhookQueue.messages) == 0 && !w.clientsReady() && w.nextDue().IsZero() && len(w.events) == 0 &&
+		len(w.setup.Payments) == 0
 }
 
 func (w *World) clientsReady() bool {
