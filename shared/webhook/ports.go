@@ -13,9 +13,9 @@ import (
 // Idempotency-Key of the request.
 type Store interface {
 	// Create writes a webhook, the organization's count and the audit entry in one commit. Its Position is after all
-	// events so far, whatever the clock of the process is. For a repeated request it returns the first request's record,
-	// whose id differs from w's. Errors: Conflict if the organization has as many
-	// webhooks as its plan allows, Unavailable.
+	// events so far, whatever the clock of the process is. For a repeated request it returns the first request's
+	// record, whose id differs from w's. Errors: Conflict if the organization has as many webhooks as its plan allows,
+	// Unavailable.
 	Create(ctx context.Context, w Webhook) (Webhook, error)
 	// Get reads a webhook. Errors: NotFound, Unavailable.
 	Get(ctx context.Context, id string) (Webhook, error)
