@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// orders lists every meta-argument of the module that no value shows: what a resource waits for, and how it is replaced.
-// Each row says what happens without it.
+// orders lists every meta-argument of the module that no value shows: what a resource waits for, and how it is
+// replaced. Each row says what happens without it.
 func orders() map[string]string {
 	const before = "create_before_destroy = true"
 	return map[string]string{

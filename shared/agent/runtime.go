@@ -20,8 +20,8 @@ func (a Agent) isolation() Isolation {
 	return Plain
 }
 
-// CodeValueUnavailable is the code of an agent that cannot start, because the value of a secret is not known to be in the
-// secret store.
+// CodeValueUnavailable is the code of an agent that cannot start, because the value of a secret is not known to be in
+// the secret store.
 const CodeValueUnavailable = "secret_value_unavailable"
 
 // Codes of failures that may revert the move into the sandbox.
