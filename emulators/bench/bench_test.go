@@ -60,8 +60,8 @@ func TestRun_MeetsEveryTarget(t *testing.T) {
 				row.Limit, row.Note)
 		}
 		if row.ID == "P10" && row.Unit == "Monitoring calls" &&
-			(row.Ours != 9 || row.Note != fmt.Sprintf("9 for %d agents", o.Agents/100)) {
-			t.Errorf("%v Monitoring calls for %d agents (%s), want 9 for any number of agents", row.Ours, o.Agents,
+			(row.Ours != 7 || row.Note != fmt.Sprintf("7 for %d agents", o.Agents/100)) {
+			t.Errorf("%v Monitoring calls for %d agents (%s), want 7 for any number of agents", row.Ours, o.Agents,
 				row.Note)
 		}
 	}
