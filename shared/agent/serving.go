@@ -97,7 +97,7 @@ func (a *Agent) recordServing(before Agent) {
 type PodRestarts struct {
 	// Total is the sum over all pods.
 	Total int64
-	// Pod is the pod that was looked at last, and Seen its part of the total.
+	// Pod is the latest pod with restarts, and Seen its part of the total.
 	Pod  string
 	Seen int64
 }
@@ -116,10 +116,10 @@ type PodSight struct {
 // See records a look at the pod of an agent. It changes nothing that a look before has recorded.
 func (a *Agent) See(p PodSight) {
 	r := &a.PodRestarts
-	if p.UID != r.Pod {
+	if p.Restarts > 0 && p.UID != r.Pod { // a pod without restarts is not worth a write
 		r.Pod, r.Seen = p.UID, 0
 	}
-	if p.Restarts > r.Seen {
+	if p.UID == r.Pod && p.Restarts > r.Seen {
 		r.Total, r.Seen = r.Total+p.Restarts-r.Seen, p.Restarts
 	}
 	switch history := a.ServingHistory(); {

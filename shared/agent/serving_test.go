@@ -125,6 +125,8 @@ func TestServingHistory_IsBounded(t *testing.T) {
 func TestSee_CountsRestartsOfAllPods(t *testing.T) {
 	t.Parallel()
 	a := in(agent.Running)
+	a.See(agent.PodSight{UID: "new", Ready: true, Since: at(1)})
+	equal(t, "a look at a pod without restarts", a.PodRestarts, agent.PodRestarts{})
 	for _, step := range []struct {
 		pod            string
 		restarts, want int64
