@@ -141,12 +141,6 @@ func domainDefects() []defect {
 				}
 			},
 		}},
-		{"down forever", "an agent that runs again is up", afterWorker("worker",
-			func(_ *World, before agent.Agent, a *agent.Agent) {
-				if before.Warming && !a.Warming {
-					a.ServingChanges = before.ServingChanges
-				}
-			})},
 		{"outage remembered", "a stop that an outage delayed shows no failure afterwards", afterWorker("worker",
 			func(_ *World, before agent.Agent, a *agent.Agent) {
 				if !a.WantsPod() && a.Failure == nil {
