@@ -59,6 +59,9 @@ func TestServingHistory_FollowsTheRecord(t *testing.T) {
 		"breaks before a worker notices": {
 			changes: []func(*agent.Agent){ready(1), breaks(5, 3)}, want: "up 1, down 3",
 		},
+		"breaks, and its pod was not ready before the agent ran": {
+			changes: []func(*agent.Agent){ready(5), breaks(6, 3)}, want: "up 5, down 5",
+		},
 		"recovers": {
 			changes: []func(*agent.Agent){ready(1), breaks(5, 3), func(a *agent.Agent) { a.Recover(at(9)) }},
 			want:    "up 1, down 3, up 9",
