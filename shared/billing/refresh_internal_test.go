@@ -34,7 +34,8 @@ func TestRefresh_ReportsWhatNeedsAPerson(t *testing.T) { //nolint:paralleltest /
 	now := time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC)
 	paid := func(id string) Subscription {
 		return Subscription{
-			Provider: Stripe, ID: id, CustomerID: "cus_1", Status: Active, Plan: plan.Pro, Interval: Month, StartedAt: now,
+			Provider: Stripe, ID: id, CustomerID: "cus_1", Status: Active, Plan: plan.Pro, Interval: Month,
+			StartedAt: now,
 		}
 	}
 	for name, row := range map[string]struct {
@@ -47,7 +48,7 @@ func TestRefresh_ReportsWhatNeedsAPerson(t *testing.T) { //nolint:paralleltest /
 		"two subscriptions": {
 			account: "sub_1", provider: provider{paid("sub_1"), paid("sub_2")}, wantReported: true,
 		},
-		"an unknown one of its own": {account: "sub_0", provider: provider{paid("sub_1")}, wantForeign: true},
+		"one that the provider lacks": {account: "sub_0", provider: provider{paid("sub_1")}, wantForeign: true},
 	} {
 		t.Run(name, func(t *testing.T) { //nolint:paralleltest // as above
 			var lines bytes.Buffer
