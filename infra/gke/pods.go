@@ -57,10 +57,8 @@ func observed(id string, pod *corev1.Pod) provisioning.Pod {
 
 // restarts is how often the agent's container was started again.
 func restarts(pod *corev1.Pod) int64 {
-	for i := range pod.Status.ContainerStatuses {
-		if status := &pod.Status.ContainerStatuses[i]; status.Name == agentName {
-			return int64(status.RestartCount)
-		}
+	if status := statusOf(pod.Status.ContainerStatuses, agentName); status != nil {
+		return int64(status.RestartCount)
 	}
 	return 0
 }
@@ -81,17 +79,18 @@ func since(pod *corev1.Pod) time.Time {
 // lastRun is how long the agent's container had run when it last ended. A runtime that could not even start it tells
 // the beginning of Unix time, or nothing, for the time of its start: then it has not run.
 func lastRun(pod *corev1.Pod) time.Duration {
-	for i := range pod.Status.ContainerStatuses {
-		status := &pod.Status.ContainerStatuses[i]
-		exit := status.State.Terminated
-		if exit == nil {
-			exit = status.LastTerminationState.Terminated
-		}
-		if status.Name == agentName && exit != nil && exit.StartedAt.Unix() > 0 {
-			return max(0, exit.FinishedAt.Sub(exit.StartedAt.Time))
-		}
+	status := statusOf(pod.Status.ContainerStatuses, agentName)
+	if status == nil {
+		return 0
 	}
-	return 0
+	exit := status.State.Terminated
+	if exit == nil {
+		exit = status.LastTerminationState.Terminated
+	}
+	if exit == nil || exit.StartedAt.Unix() <= 0 {
+		return 0
+	}
+	return max(0, exit.FinishedAt.Sub(exit.StartedAt.Time))
 }
 
 // memoryMiB is how much memory the agent's container has.
