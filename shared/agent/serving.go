@@ -47,8 +47,8 @@ func (a Agent) ServingHistory() []ServingChange {
 	}
 }
 
-// last is what an agent with a history does now.
-func last(history []ServingChange) Serving {
+// LastServing is what an agent with a history does now.
+func LastServing(history []ServingChange) Serving {
 	if n := len(history); n > 0 {
 		return history[n-1].Serving
 	}
@@ -57,7 +57,7 @@ func last(history []ServingChange) Serving {
 
 // setServing adds to a history what the agent has done since a time.
 func (a *Agent) setServing(history []ServingChange, now Serving, since time.Time) {
-	if last(history) == now {
+	if LastServing(history) == now {
 		return
 	}
 	if n := len(history); n > 0 && since.Before(history[n-1].Since) {
@@ -88,7 +88,7 @@ func (a *Agent) recordServing(before Agent) {
 		a.setServing(history, Idle, a.UpdatedAt)
 	case a.Status == Running && !a.Warming:
 		a.setServing(history, Up, a.UpdatedAt)
-	case a.Status == Running && replaces(*a) && last(history) == Up:
+	case a.Status == Running && replaces(*a) && LastServing(history) == Up:
 		a.setServing(history, Replacing, a.AppliedAt)
 	}
 }
@@ -124,9 +124,9 @@ func (a *Agent) See(p PodSight) {
 	}
 	switch history := a.ServingHistory(); {
 	case a.Status != Running || !a.Converged():
-	case p.Ready && last(history) == Down && !a.Warming:
+	case p.Ready && LastServing(history) == Down && !a.Warming:
 		a.setServing(history, Up, p.Since)
-	case !p.Ready && last(history) == Up:
+	case !p.Ready && LastServing(history) == Up:
 		a.setServing(history, Down, p.Since)
 	}
 }

@@ -61,7 +61,7 @@ func (c collection) collect(ctx context.Context) (done bool, err error) {
 // expectsSamples reports whether an agent runs, so that a source without any sample has them late.
 func (c collection) expectsSamples() bool {
 	for _, s := range c.subjects {
-		if n := len(s.Serving); n > 0 && s.Serving[n-1].Serving == agent.Up {
+		if agent.LastServing(s.Serving) == agent.Up {
 			return true
 		}
 	}

@@ -63,7 +63,7 @@ func (w *World) checkRecordAtRest(a agent.Agent) {
 	serving := map[agent.Status]agent.Serving{
 		agent.Running: agent.Up, agent.Error: agent.Down, agent.Stopped: agent.Idle, agent.Paused: agent.Idle,
 	}
-	if all := a.ServingHistory(); len(all) > 0 && all[len(all)-1].Serving != serving[a.Status] {
+	if all := a.ServingHistory(); len(all) > 0 && agent.LastServing(all) != serving[a.Status] {
 		w.violate("serving", "agent %s is %s, and by its history %+v", id, a.Status, all)
 	}
 	for _, o := range a.Operations {
