@@ -57,7 +57,10 @@ func (d push) end(err error) {
 		after.Generation != d.before.Generation {
 		return
 	}
-	if alone && after.Attempts > 0 && after.RetryAt.IsZero() {
+	// A push that meets another run's lease writes nothing. The attempt is then that of the other run, which may be
+	// dead.
+	wrote := after.Version != d.before.Version
+	if alone && wrote && after.Attempts > 0 && after.RetryAt.IsZero() {
 		w.violate("waiting", "agent %s waits, and that consumed an attempt: %d", id, after.Attempts)
 	}
 	young := d.process.Now().Sub(d.before.AppliedAt) < agent.NudgeGrace && !w.clocksJumped
