@@ -8,6 +8,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/webhook"
 )
 
 // Queue is the simulated message queue with the settings of the real one: it delivers a message again until it is
@@ -74,7 +75,7 @@ func (q *Queue) end(m *message, err error, now time.Duration) {
 // label names a message in traces.
 func (m *message) label() string { return "message " + strconv.Itoa(m.number) }
 
-// Publisher is one process's client of the queue. It implements agent.Nudger.
+// Publisher is one process's client of the queue. It implements agent.Nudger and webhook.Nudger.
 type Publisher struct {
 	Queue     *Queue
 	Process   Stepper
@@ -83,7 +84,10 @@ type Publisher struct {
 	Swept bool
 }
 
-var _ agent.Nudger = Publisher{}
+var (
+	_ agent.Nudger   = Publisher{}
+	_ webhook.Nudger = Publisher{}
+)
 
 // Nudge implements agent.Nudger.
 func (p Publisher) Nudge(ctx context.Context, id string) error {
@@ -94,3 +98,6 @@ func (p Publisher) Nudge(ctx context.Context, id string) error {
 		return nil
 	}), func() error { return fault.New(fault.Unavailable, "queue_unavailable", "The queue is unavailable.") })
 }
+
+// NudgeWebhook implements webhook.Nudger.
+func (p Publisher) NudgeWebhook(ctx context.Context, id string) error { return p.Nudge(ctx, id) }

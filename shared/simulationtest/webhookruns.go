@@ -11,43 +11,37 @@ import (
 	"agents.example/controlplane/shared/webhook"
 )
 
-// instances is how many instances of the services run. Each has what it knows of webhooks, which its processes share.
+// instances is how many instances of the services run. Each has a notifier, which its processes share.
 const instances = 3
 
-// instance is one instance of a service.
-type instance struct {
-	notifier *webhook.Notifier
+// newNotifier is that of an instance that has just started, and knows nothing.
+func (w *World) newNotifier() *webhook.Notifier {
+	return &webhook.Notifier{Store: sharedClient{world: w}, Nudger: sharedClient{world: w}, Now: w.Now}
 }
 
-// inProcess is the key of the process whose call the notifier of an instance serves.
-type inProcess struct{}
-
-// newInstance starts an instance, which knows nothing.
-func (w *World) newInstance() *instance {
-	return &instance{notifier: &webhook.Notifier{
-		Store: instanceStore{world: w}, Nudger: instanceNudger{world: w}, Now: w.Now,
-	}}
-}
-
-// instanceStore is the database's client of an instance.
-type instanceStore struct {
+// sharedClient is the client that a notifier has of the database and the queue. Its calls are those of the process in
+// the context.
+type sharedClient struct {
 	webhook.WorkerStore
 	world *World
 }
 
-// ListEnabled implements webhook.WorkerStore.
-func (s instanceStore) ListEnabled(ctx context.Context, organizationID string) ([]string, error) {
+// inProcess is the key of the process in a context.
+type inProcess struct{}
+
+func processIn(ctx context.Context) *Process {
 	p, _ := ctx.Value(inProcess{}).(*Process)
-	return s.world.webhookStore("notifier", p).ListEnabled(ctx, organizationID)
+	return p
 }
 
-// instanceNudger is the queue's client of an instance.
-type instanceNudger struct{ world *World }
+// ListEnabled implements webhook.WorkerStore.
+func (c sharedClient) ListEnabled(ctx context.Context, organizationID string) ([]string, error) {
+	return c.world.webhookStore("notifier", processIn(ctx)).ListEnabled(ctx, organizationID)
+}
 
 // NudgeWebhook implements webhook.Nudger.
-func (n instanceNudger) NudgeWebhook(ctx context.Context, id string) error {
-	p, _ := ctx.Value(inProcess{}).(*Process)
-	return n.world.webhookPublisher(p).NudgeWebhook(ctx, id)
+func (c sharedClient) NudgeWebhook(ctx context.Context, id string) error {
+	return c.world.webhookPublisher(processIn(ctx)).NudgeWebhook(ctx, id)
 }
 
 // report makes the process nudge the webhooks after its commit, before it answers.
@@ -56,16 +50,16 @@ func (w *World) report(kind string, p *Process) func(context.Context) {
 		return func(context.Context) {}
 	}
 	return func(ctx context.Context) {
-		in := w.instances[w.Choose(instances)]
-		tell := func(ctx context.Context, p *Process) {
+		notifier := w.notifiers[w.Choose(instances)]
+		nudge := func() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTime)
 			defer cancel()
-			in.notifier.EventCommitted(context.WithValue(ctx, inProcess{}, p), organizationID)
+			notifier.EventCommitted(context.WithValue(ctx, inProcess{}, p), organizationID)
 		}
 		if w.Plant.Report != nil {
-			w.Plant.Report(w, kind, func() { tell(ctx, p) })
+			w.Plant.Report(w, kind, nudge)
 		} else {
-			tell(ctx, p)
+			nudge()
 		}
 	}
 }
@@ -74,15 +68,9 @@ func (w *World) report(kind string, p *Process) func(context.Context) {
 const reportTime = time.Second
 
 // webhookPublisher publishes nudges of webhooks.
-func (w *World) webhookPublisher(p Stepper) webhookPublisher {
-	return webhookPublisher{Publisher{Queue: w.webhookQueue, Process: p, Scheduler: w.Scheduler}}
+func (w *World) webhookPublisher(p Stepper) Publisher {
+	return Publisher{Queue: w.webhookQueue, Process: p, Scheduler: w.Scheduler}
 }
-
-// webhookPublisher implements webhook.Nudger.
-type webhookPublisher struct{ Publisher }
-
-// NudgeWebhook implements webhook.Nudger.
-func (p webhookPublisher) NudgeWebhook(ctx context.Context, id string) error { return p.Nudge(ctx, id) }
 
 // webhookStore is a process's store of webhooks.
 func (w *World) webhookStore(kind string, p *Process) webhook.WorkerStore {
@@ -147,7 +135,7 @@ func (w *World) webhookDeliveries(actions []Action) []Action {
 	}
 	if !w.quiet && w.Chance(0.02) {
 		actions = append(actions, Action{"instance", "is replaced", func() {
-			w.instances[w.Choose(instances)] = w.newInstance()
+			w.notifiers[w.Choose(instances)] = w.newNotifier()
 		}})
 	}
 	return actions
@@ -305,7 +293,6 @@ func arrangeWebhooks(s *Scheduler, u *Setup) {
 		}
 	}
 	u.ClockJumps = s.Choose(2) * s.Choose(2)
-	u.Scripts = append(u.Scripts, nil)
 }
 
 func (u Setup) webhooks() bool { return u.Webhooks > 0 }
@@ -320,7 +307,7 @@ func (w *World) addWebhooks() {
 		w.Database.webhooks[id] = webhookDocument{version: w.Database.Commits, webhook: newWebhook(id, w.Now())}
 	}
 	for range instances {
-		w.instances = append(w.instances, w.newInstance())
+		w.notifiers = append(w.notifiers, w.newNotifier())
 	}
 }
 

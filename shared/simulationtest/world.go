@@ -55,10 +55,10 @@ type World struct {
 	quiet      bool
 	swept      time.Duration
 
-	// webhookQueue has the nudges of webhooks, instances are the instances of the services, receiver is the customers'
-	// server, and webhookWorkers and webhooksMade count.
+	// webhookQueue has the nudges of webhooks, notifiers are those of the instances of the services, receiver is the
+	// customers' server, and webhookWorkers and webhooksMade count.
 	webhookQueue                 *Queue
-	instances                    []*instance
+	notifiers                    []*webhook.Notifier
 	receiver                     Receiver
 	webhookWorkers, webhooksMade int
 	// narrowed: a webhook did not want all types at some time.
