@@ -142,7 +142,10 @@ var description []byte
 // Routes lists every route. To add a route, write one file next to its siblings and add one line here.
 func Routes(d Dependencies) []function.Route {
 	routes := slices.Concat(agentRoutes(d), organizationRoutes(d), system.Live(d.Revision), system.Ready(d.Checks),
-		system.Docs(description), []function.Route{system.Keys(d.HandoffKeys)}, system.ProtectedResources(d.SignIn),
+		system.Docs(description), []function.Route{
+			system.Keys(d.HandoffKeys),
+			system.HandoffSession(d.Directory, d.HandoffKeys),
+		}, system.ProtectedResources(d.SignIn),
 		console.Routes(d.consoleOptions()))
 	for i := range routes {
 		routes[i] = withDefaults(routes[i])

@@ -94,7 +94,8 @@ func (m *market) tenant(t *testing.T, org string) context.Context {
 	ctx := call.As(t.Context(), identity.Caller{
 		ID: "user", Type: identity.Session, OrganizationID: org, Role: identity.RoleAdmin,
 	})
-	must(t, m.records.Directory().Ensure(ctx, org, organization.User{}))
+	_, err := m.records.Directory().Ensure(ctx, org, organization.User{})
+	must(t, err)
 	must(t, m.records.Directory().SetPlan(ctx, org, plan.Enterprise))
 	return ctx
 }

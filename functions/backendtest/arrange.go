@@ -33,7 +33,7 @@ func (b *Backend) CallNamed(t testing.TB, name string, options ...functiontest.O
 func (b *Backend) SetPlan(t testing.TB, organizationID string, p plan.ID) {
 	t.Helper()
 	directory := b.records.Directory()
-	err := directory.Ensure(t.Context(), organizationID, organization.User{
+	_, err := directory.Ensure(t.Context(), organizationID, organization.User{
 		ID: uuid.NewString(), Subject: "operator",
 		CreatedAt: time.Now(),
 	})

@@ -100,7 +100,14 @@ type anyOrganization struct{}
 var _ organization.Directory = anyOrganization{}
 
 // Ensure implements organization.Directory.
-func (anyOrganization) Ensure(context.Context, string, organization.User) error { return nil }
+func (anyOrganization) Ensure(context.Context, string, organization.User) (time.Time, error) {
+	return time.Time{}, nil
+}
+
+// SessionsEnded implements organization.Directory.
+func (anyOrganization) SessionsEnded(context.Context, string, string) (time.Time, error) {
+	return time.Time{}, nil
+}
 
 // Organization implements organization.Directory.
 func (anyOrganization) Organization(_ context.Context, id string) (organization.Organization, error) {

@@ -43,8 +43,8 @@ func groups() []group {
 		{"Users", "The current user.", []string{"me"}},
 		{"Assistants", "The Model Context Protocol: agents as tools of an assistant.", []string{"mcp"}},
 		{
-			"System", "Health, documentation, console and public keys of the service.",
-			[]string{"health", "openapi.json", "docs", "console", ".well-known"},
+			"System", "Health, documentation and console of the service, and what agents ask it.",
+			[]string{"health", "openapi.json", "docs", "console", ".well-known", "handoff-session"},
 		},
 	}
 }

@@ -86,7 +86,7 @@ func (f fixture) createUser(id, organizationID, role string) {
 		f.t.Fatal(err)
 	}
 	if organizationID != "" {
-		if err := f.store.Directory().Ensure(ctx, organizationID,
+		if _, err := f.store.Directory().Ensure(ctx, organizationID,
 			organization.User{ID: uuid.NewString(), Subject: id}); err != nil {
 			f.t.Fatal(err)
 		}

@@ -36,30 +36,39 @@ func (m *recentClaims) claim(id string, now time.Time, interval time.Duration) b
 	return true
 }
 
-// knownRecords remembers the last known claims of a token by the path of its record.
+// knownRecords remembers records by their paths.
 type knownRecords struct {
 	mu    sync.Mutex
-	known map[string]string
+	known map[string]knownRecord
 }
 
-func newKnownRecords() *knownRecords { return &knownRecords{known: map[string]string{}} }
+// knownRecord is what was last known of a record.
+type knownRecord struct {
+	// claims are the claims of a token with which the record agrees.
+	claims string
+	// sessionsEnded is that of a membership.
+	sessionsEnded time.Time
+	readAt        time.Time
+}
 
-// holds reports whether the record is known to agree with the claims.
-func (r *knownRecords) holds(path, claims string) bool {
+func newKnownRecords() *knownRecords { return &knownRecords{known: map[string]knownRecord{}} }
+
+// get returns what is known of a record.
+func (r *knownRecords) get(path string) (known knownRecord, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last, ok := r.known[path]
-	return ok && last == claims
+	known, ok = r.known[path]
+	return known, ok
 }
 
-// remember records that the record agrees with the claims.
-func (r *knownRecords) remember(path, claims string) {
+// remember records what is known of a record.
+func (r *knownRecords) remember(path string, known knownRecord) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.known) >= maxRemembered {
 		clear(r.known)
 	}
-	r.known[path] = claims
+	r.known[path] = known
 }
 
 // maxBackground is how many calls may run in the background without their callers. Further calls are dropped, which

@@ -31,7 +31,9 @@ func TestCallsPerOperation(t *testing.T) {
 	key := newKey()
 	var a, spare agent.Agent
 	ensure := func(name string) func() {
-		return func() { must(t, c.Directory().Ensure(org.Ctx, "new", organization.User{ID: "new", Name: name})) }
+		return func() {
+			must(t, errorOf(c.Directory().Ensure(org.Ctx, "new", organization.User{ID: "new", Name: name})))
+		}
 	}
 	touch := func() { c.Keys().Touch(org.Ctx, key); c.Flush() }
 	stopSpare := func() { _, err := w.Store.Change(org.Ctx, spare.ID, stop); must(t, err) }

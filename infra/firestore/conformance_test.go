@@ -110,7 +110,7 @@ func (c *Client) project() string {
 
 // setPlan puts an organization on a plan, and creates its record if it has none.
 func (c *Client) setPlan(ctx context.Context, id string, p plan.ID) error {
-	if err := c.Directory().Ensure(ctx, id, organization.User{}); err != nil {
+	if _, err := c.Directory().Ensure(ctx, id, organization.User{}); err != nil {
 		return err
 	}
 	ref, _ := c.ref(organizationCollection, id)

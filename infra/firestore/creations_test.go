@@ -69,7 +69,7 @@ func TestOrganization_KeepsItsRateLimits(t *testing.T) {
 		}},
 		{name: "plan", write: func() error { return c.Directory().SetPlan(x.org.Ctx, x.org.ID, plan.Enterprise) }},
 		{name: "session in another process", write: func() error {
-			return other.Directory().Ensure(x.org.Ctx, x.org.ID, organization.User{})
+			return errorOf(other.Directory().Ensure(x.org.Ctx, x.org.ID, organization.User{}))
 		}},
 		{name: "removal of an agent", write: func() error {
 			return c.WorkerStore().Remove(x.org.Ctx, x.loadAgent(t), agent.Deletion{})

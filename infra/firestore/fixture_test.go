@@ -156,7 +156,7 @@ func operations() map[string]operation {
 		},
 		"ensure a user": {
 			run: func(c *Client, x tenantFixture) error {
-				return c.Directory().Ensure(x.org.Ctx, x.org.ID, organization.User{ID: x.org.ID})
+				return errorOf(c.Directory().Ensure(x.org.Ctx, x.org.ID, organization.User{ID: x.org.ID}))
 			},
 			timesDone: func(_ *testing.T, x tenantFixture) int {
 				if _, err := x.client.readUser(x.org.Ctx, x.org.ID); err != nil {

@@ -94,6 +94,9 @@ func (r *callRecorder) during(f func()) string {
 }
 
 // must fails the test on an error.
+// errorOf drops the result of a call that also returns an error.
+func errorOf[T any](_ T, err error) error { return err }
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

@@ -31,6 +31,8 @@ type membership struct {
 	seenAt         time.Time
 	// revocationDue is true while the person's sessions must still be ended.
 	revocationDue bool
+	// sessionsEnded is when the person's sessions were last ended. Sessions that began before are refused.
+	sessionsEnded time.Time
 }
 
 func membershipFields(m *membership) fields {
@@ -39,6 +41,7 @@ func membershipFields(m *membership) fields {
 		{"subject", text(&m.subject)},
 		{"seen_at", timestamp(&m.seenAt)},
 		{"revocation_due", flag(&m.revocationDue)},
+		{"sessions_ended_at", timestamp(&m.sessionsEnded)},
 	}
 }
 
@@ -77,9 +80,11 @@ func (s *Members) RecordMember(ctx context.Context, organizationID, subject stri
 	return s.saveMembership(ctx, organizationID, subject, func(*membership) {})
 }
 
-// SetRevocationDue implements member.Records.
-func (s *Members) SetRevocationDue(ctx context.Context, organizationID, subject string, due bool) error {
-	return s.saveMembership(ctx, organizationID, subject, func(m *membership) { m.revocationDue = due })
+// EndSessions implements member.Records.
+func (s *Members) EndSessions(ctx context.Context, organizationID, subject string, due bool) error {
+	return s.saveMembership(ctx, organizationID, subject, func(m *membership) {
+		m.revocationDue, m.sessionsEnded = due, s.client.now()
+	})
 }
 
 // saveMembership changes a membership, which may be new. It writes nothing if nothing changes.

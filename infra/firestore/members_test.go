@@ -4,8 +4,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/member"
+	"agents.example/controlplane/shared/organization"
 )
 
 // TestListMembers_SeparatesOrganizations records a person in two organizations, and another person in one of them.
@@ -17,7 +20,7 @@ func TestListMembers_SeparatesOrganizations(t *testing.T) {
 	} {
 		must(t, members.RecordMember(t.Context(), m.organization, m.subject))
 	}
-	must(t, members.SetRevocationDue(t.Context(), "org_2", "ada", true))
+	must(t, members.EndSessions(t.Context(), "org_2", "ada", true))
 	for organization, want := range map[string][]member.Record{
 		"org_1": {{ID: "ada"}},
 		"org_2": {{ID: "ada", RevocationDue: true}, {ID: "bob"}},
@@ -28,6 +31,40 @@ func TestListMembers_SeparatesOrganizations(t *testing.T) {
 		slices.SortFunc(got, func(a, b member.Record) int { return strings.Compare(a.ID, b.ID) })
 		if !slices.Equal(got, want) {
 			t.Errorf("the members of %s are %+v, want %+v", organization, got, want)
+		}
+	}
+}
+
+// TestEnsure_LearnsThatSessionsWereEnded ends a member's sessions in another process. A process that knows the member
+// goes by what it read for organization.EndsKnown.
+func TestEnsure_LearnsThatSessionsWereEnded(t *testing.T) {
+	t.Parallel()
+	clock := agenttest.Now()
+	c := open(t, "", Options{Now: func() time.Time { return clock }})
+	org, u := newMember()
+	ensure := func(c *Client, want time.Time) {
+		t.Helper()
+		if got, err := c.Directory().Ensure(t.Context(), org, u); err != nil || !got.Equal(want) {
+			t.Errorf("at %v the sessions were ended at %v, %v; want %v", clock, got, err, want)
+		}
+	}
+	ensure(c, time.Time{})
+	clock = clock.Add(time.Second)
+	ended := clock
+	must(t, c.Members().EndSessions(t.Context(), org, u.Subject, true))
+	clock = clock.Add(organization.EndsKnown - time.Second - time.Millisecond)
+	ensure(c, time.Time{})
+	clock = clock.Add(time.Millisecond)
+	ensure(c, ended)
+	ensure(c, ended)
+	must(t, c.Members().EndSessions(t.Context(), org, u.Subject, false))
+	got, err := c.Directory().SessionsEnded(t.Context(), org, u.Subject)
+	if must(t, err); !got.Equal(clock) {
+		t.Errorf("the sessions were ended at %v, want %v: ending them again ends those that began since", got, clock)
+	}
+	for subject, organizationID := range map[string]string{"another": org, u.Subject: "org_other"} {
+		if got, err := c.Directory().SessionsEnded(t.Context(), organizationID, subject); err != nil || !got.IsZero() {
+			t.Errorf("the sessions of %s in %s were ended at %v, %v; want never", subject, organizationID, got, err)
 		}
 	}
 }

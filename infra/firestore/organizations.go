@@ -143,27 +143,36 @@ func (d *Directory) SetPlan(ctx context.Context, organizationID string, id plan.
 }
 
 // Ensure implements organization.Directory. It makes no call for records that this process has ensured before, and one
-// for those that another process has.
-func (d *Directory) Ensure(ctx context.Context, organizationID string, u organization.User) error {
-	records, err := d.unknownRecords(organizationID, u)
+// for those that another process has, and for a membership that it read organization.EndsKnown ago.
+func (d *Directory) Ensure(ctx context.Context, organizationID string, u organization.User) (time.Time, error) {
+	records, ended, err := d.unknownRecords(organizationID, u)
 	if err != nil || len(records) == 0 {
-		return err
+		return ended, err
 	}
 	refs := make([]*gcp.DocumentRef, len(records))
 	for i, r := range records {
 		refs[i] = r.ref
 	}
+	known := make([]knownRecord, len(records))
 	err = d.client.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
+		readAt := d.client.now()
 		snaps, err := d.client.read(ctx, refs...)
 		if err != nil {
 			return err
 		}
 		b, changed := d.client.batch(), false
 		for i, snap := range snaps {
+			known[i] = knownRecord{claims: records[i].claims(), readAt: readAt}
 			if !snap.Exists() {
 				b.Create(records[i].ref, records[i].doc)
 				changed = true
 				continue
+			}
+			if records[i].membership {
+				if known[i].sessionsEnded, err = sessionsEnded(snap); err != nil {
+					return err
+				}
+				ended = known[i].sessionsEnded
 			}
 			if outdated := records[i].outdated(snap); len(outdated) > 0 {
 				b.Update(records[i].ref, outdated, gcp.LastUpdateTime(snap.UpdateTime))
@@ -178,12 +187,32 @@ func (d *Directory) Ensure(ctx context.Context, organizationID string, u organiz
 		return err
 	})
 	if err != nil {
-		return err
+		return time.Time{}, err
 	}
-	for _, r := range records {
-		d.client.ensured.remember(r.ref.Path, r.claims())
+	for i, r := range records {
+		d.client.ensured.remember(r.ref.Path, known[i])
 	}
-	return nil
+	return ended, nil
+}
+
+// SessionsEnded implements organization.Directory.
+func (d *Directory) SessionsEnded(ctx context.Context, organizationID, subject string) (time.Time, error) {
+	ref, ok := d.client.ref(membershipCollection, membershipID(organizationID, subject))
+	if !ok {
+		return time.Time{}, fmt.Errorf("read a membership: %w", errBadID)
+	}
+	snap, err := d.client.readOne(ctx, ref)
+	if err != nil || !snap.Exists() {
+		return time.Time{}, err
+	}
+	return sessionsEnded(snap)
+}
+
+// sessionsEnded returns when the sessions of a membership were last ended.
+func sessionsEnded(snap *gcp.DocumentSnapshot) (time.Time, error) {
+	var m membership
+	err := decode(snap, membershipFields(&m))
+	return m.sessionsEnded, err
 }
 
 // ensuredRecord is a record that must exist and agree with a token.
@@ -192,6 +221,8 @@ type ensuredRecord struct {
 	doc map[string]any
 	// current are the fields that follow the token. A field that the token leaves out stays as it is.
 	current map[string]string
+	// membership records change without the token: somebody ends the sessions.
+	membership bool
 }
 
 // claims are the current fields as one string, to remember.
@@ -209,29 +240,31 @@ func (r ensuredRecord) outdated(snap *gcp.DocumentSnapshot) []gcp.Update {
 }
 
 // unknownRecords lists the records that may be missing or outdated as far as this process knows, as they would be
-// created.
-func (d *Directory) unknownRecords(organizationID string, u organization.User) ([]ensuredRecord, error) {
+// created. It returns when the user's sessions were last ended if that is known.
+func (d *Directory) unknownRecords(organizationID string, u organization.User) (
+	unknown []ensuredRecord, ended time.Time, err error,
+) {
 	memberID := ""
 	if organizationID != "" && u.Subject != "" {
 		memberID = membershipID(organizationID, u.Subject)
 	}
-	var unknown []ensuredRecord
+	now := d.client.now()
 	for _, r := range []struct {
 		collection, id string
-		create         func(now time.Time) fields
+		create         func() fields
 		current        map[string]string
 	}{
-		{collection: organizationCollection, id: organizationID, create: func(now time.Time) fields {
+		{collection: organizationCollection, id: organizationID, create: func() fields {
 			o := organization.New(organizationID, now)
 			return organizationFields(&o)
 		}},
-		{collection: userCollection, id: u.ID, create: func(now time.Time) fields {
+		{collection: userCollection, id: u.ID, create: func() fields {
 			if u.CreatedAt.IsZero() {
 				u.CreatedAt = now
 			}
 			return userFields(&u)
 		}, current: map[string]string{"email": u.Email, "name": u.Name}},
-		{collection: membershipCollection, id: memberID, create: func(now time.Time) fields {
+		{collection: membershipCollection, id: memberID, create: func() fields {
 			return membershipFields(&membership{organizationID: organizationID, subject: u.Subject, seenAt: now})
 		}},
 	} {
@@ -240,13 +273,19 @@ func (d *Directory) unknownRecords(organizationID string, u organization.User) (
 		}
 		ref, ok := d.client.ref(r.collection, r.id)
 		if !ok {
-			return nil, fmt.Errorf("create a record of %s: %w", r.collection, errBadID)
+			return nil, time.Time{}, fmt.Errorf("create a record of %s: %w", r.collection, errBadID)
 		}
-		record := ensuredRecord{ref: ref, current: r.current}
-		if !d.client.ensured.holds(ref.Path, record.claims()) {
-			record.doc = r.create(d.client.now()).encode()
-			unknown = append(unknown, record)
+		record := ensuredRecord{ref: ref, current: r.current, membership: r.collection == membershipCollection}
+		known, ok := d.client.ensured.get(ref.Path)
+		if ok && known.claims == record.claims() &&
+			(!record.membership || now.Sub(known.readAt) < organization.EndsKnown) {
+			if record.membership {
+				ended = known.sessionsEnded
+			}
+			continue
 		}
+		record.doc = r.create().encode()
+		unknown = append(unknown, record)
 	}
-	return unknown, nil
+	return unknown, ended, nil
 }

@@ -38,7 +38,7 @@ func TestEnsure_CreatesAnOrganizationAndAUser(t *testing.T) {
 	processes := openTwo(t)
 	org, u := newMember()
 	for range 2 {
-		must(t, processes[0].Directory().Ensure(t.Context(), org, u))
+		must(t, errorOf(processes[0].Directory().Ensure(t.Context(), org, u)))
 	}
 	for i, c := range processes {
 		o, err := c.Directory().Organization(t.Context(), org)
@@ -65,7 +65,7 @@ func TestEnsure_SucceedsConcurrently(t *testing.T) {
 	errs := make([]error, 16)
 	var all sync.WaitGroup
 	for i := range errs {
-		all.Go(func() { errs[i] = processes[i%2].Directory().Ensure(t.Context(), org, u) })
+		all.Go(func() { _, errs[i] = processes[i%2].Directory().Ensure(t.Context(), org, u) })
 	}
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -83,7 +83,7 @@ func TestEnsure_UpdatesAKnownUser(t *testing.T) {
 	t.Parallel()
 	processes := openTwo(t)
 	org, u := newMember()
-	must(t, processes[0].Directory().Ensure(t.Context(), org, u))
+	must(t, errorOf(processes[0].Directory().Ensure(t.Context(), org, u)))
 	before := storedUser(t, processes[0], u.ID)
 	for _, step := range []struct {
 		process             int
@@ -103,7 +103,7 @@ func TestEnsure_UpdatesAKnownUser(t *testing.T) {
 		again := u
 		again.Email, again.Name, again.CreatedAt, again.Subject = step.email, step.name, time.Now().Add(time.Hour),
 			"another"
-		if err := processes[step.process].Directory().Ensure(t.Context(), org, again); err != nil {
+		if _, err := processes[step.process].Directory().Ensure(t.Context(), org, again); err != nil {
 			t.Errorf("ensure a known user: %v", err)
 		}
 		want := before
@@ -118,14 +118,14 @@ func TestEnsure_SkipsAnEmptyOrganizationOrUser(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})
 	org, u := newMember()
-	must(t, c.Directory().Ensure(t.Context(), "", u))
+	must(t, errorOf(c.Directory().Ensure(t.Context(), "", u)))
 	storedUser(t, c, u.ID)
 	// Now the user is known, but the organization is not.
-	must(t, c.Directory().Ensure(t.Context(), org, u))
+	must(t, errorOf(c.Directory().Ensure(t.Context(), org, u)))
 	if o, err := c.Directory().Organization(t.Context(), org); err != nil || o.Plan != plan.Hobby {
 		t.Errorf("organization = %+v, %v; want a new one", o, err)
 	}
-	must(t, c.Directory().Ensure(t.Context(), "", organization.User{}))
+	must(t, errorOf(c.Directory().Ensure(t.Context(), "", organization.User{})))
 }
 
 func TestDirectory_UnknownOrganizationIsNotFound(t *testing.T) {
@@ -142,10 +142,10 @@ func TestEnsure_RefusesInvalidIDs(t *testing.T) {
 	t.Parallel()
 	directory := open(t, "", Options{}).Directory()
 	for _, id := range []string{"a/b", ".", "__x__", "\xff"} {
-		if err := directory.Ensure(t.Context(), id, organization.User{}); err == nil {
+		if _, err := directory.Ensure(t.Context(), id, organization.User{}); err == nil {
 			t.Errorf("ensure accepted the organization id %q", id)
 		}
-		if err := directory.Ensure(t.Context(), "", organization.User{ID: id}); err == nil {
+		if _, err := directory.Ensure(t.Context(), "", organization.User{ID: id}); err == nil {
 			t.Errorf("ensure accepted the user id %q", id)
 		}
 	}

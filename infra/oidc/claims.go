@@ -33,9 +33,11 @@ func readSession(c object, issuer string, parties []string) (identity.Claims, er
 	}
 	email, emailErr := c.text("email")
 	name, nameErr := c.text("name")
+	issuedAt, _, issuedAtErr := c.time("iat")
 	return identity.Claims{
 		Issuer: issuer, Subject: subject, Email: email, Name: name, OrganizationID: organization, Role: role,
-	}, errors.Join(emailErr, nameErr)
+		IssuedAt: issuedAt,
+	}, errors.Join(emailErr, nameErr, issuedAtErr)
 }
 
 // checkParty checks which web app the token was issued to. Only tokens for browsers have an azp claim.

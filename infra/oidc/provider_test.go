@@ -58,7 +58,7 @@ func TestSessions_FollowKeyRotationsAndOutagesOfTheLocalIssuer(t *testing.T) {
 	mustAccept(t, err)
 	want := identity.Claims{
 		Issuer: idp.URL(), Subject: "user_1", Email: "user_1@example.com", Name: "user 1", OrganizationID: "org_1",
-		Role: identity.RoleAdmin,
+		Role: identity.RoleAdmin, IssuedAt: got.IssuedAt,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("claims (-want +got):\n%s", diff)

@@ -1305,6 +1305,12 @@ type SecretOperationStage string
 // SecretOperationStatus defines model for SecretOperationStatus.
 type SecretOperationStatus string
 
+// Session defines model for Session.
+type Session struct {
+	// Active False if the session must end: the link is not one of this service, its hour is over, or its user was removed or lost the role admin since.
+	Active bool `json:"active"`
+}
+
 // SetMemberRequest defines model for SetMemberRequest.
 type SetMemberRequest struct {
 	Role Role `json:"role"`
@@ -1901,6 +1907,14 @@ func (c *Client) StreamEvents(ctx context.Context, params StreamEventsParams, op
 	setParam(query, "type", params.Type)
 	r := call{method: http.MethodGet, path: "/api/v1/events/stream", query: query}
 	return lines[Event](ctx, c, r, options)
+}
+
+// GetHandoffSession sends GET /api/v1/handoff-session: tell whether the session of a link to a dashboard goes on.
+//
+// Requires a token. Each call that the request carries is checked as if it were sent alone.
+func (c *Client) GetHandoffSession(ctx context.Context, options ...CallOption) (*Session, error) {
+	r := call{method: http.MethodGet, path: "/api/v1/handoff-session"}
+	return sendFor[Session](ctx, c, r, options)
 }
 
 // GetMe sends GET /api/v1/me: get the current user.

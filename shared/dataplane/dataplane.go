@@ -1,6 +1,8 @@
 // Package dataplane holds the ports, paths and variables that the router, the front and the pods of agents share. It
-// imports nothing, so that a binary of the data plane links no code of the control plane because of it.
+// imports no package of ours, so that a binary of the data plane links no code of the control plane because of it.
 package dataplane
+
+import "time"
 
 // Ports of the data plane.
 const (
@@ -27,7 +29,20 @@ const (
 	PathAuthCheck = "/auth/check"
 	// PathHandoff opens the dashboard for the bearer of a link.
 	PathHandoff = "/handoff"
+	// PathLogout ends the session of a browser. A request without a session is the container's.
+	PathLogout = "/logout"
 )
+
+// Paths of the control plane that the front calls.
+const (
+	// PathKeys has the keys that sign links.
+	PathKeys = "/.well-known/jwks.json"
+	// PathHandoffSession tells whether the session of a link goes on.
+	PathHandoffSession = "/api/v1/handoff-session"
+)
+
+// SessionTime is how long the session that a link starts goes on. Another link renews it.
+const SessionTime = time.Hour
 
 // Variables of the front. The pod template sets them.
 const (

@@ -12,6 +12,7 @@ import (
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/clientip"
+	"agents.example/controlplane/shared/fault"
 )
 
 // A request to a route passes these steps, in this order. If a step fails, the request continues at step 11.
@@ -21,7 +22,7 @@ import (
 //	 3. authentication              Guard.admit: Guard.authenticate
 //	 4. access                      Guard.admit: Access.check
 //	 5. rate limits                 Guard.admit: Guard.countCall
-//	 6. plan feature                Guard.admit: Guard.checkFeature
+//	 6. plan feature                Guard.admit: Guard.checkFeature; 3 and 4 are repeated while a long answer is open
 //	 7. idempotency key             Route.setAttempt
 //	 8. body                        Route.decode: Route.decodeBody
 //	 9. validation                  Route.decode: relax, inputSchema.violations
@@ -44,6 +45,11 @@ func (r Route) Handler(g Guard) http.Handler {
 		ctx := req.Context()
 		c := call.From(ctx)
 		settle, refusal := g.admit(c, r, w, req)
+		if refusal == nil {
+			var stop func()
+			ctx, stop = g.whileAdmitted(ctx, r, req)
+			defer stop()
+		}
 		out, err := g.withAuditEntry(c, r, req, func() (any, error) {
 			if refusal != nil {
 				return nil, refusal
@@ -56,6 +62,9 @@ func (r Route) Handler(g Guard) http.Handler {
 				return nil, err
 			}
 			out, err := g.answer(ctx, r, req, input)
+			if ended := context.Cause(ctx); fault.Is(ended, fault.Unauthenticated) || fault.Is(ended, fault.Forbidden) {
+				err = ended // what the handler has is no longer for this caller
+			}
 			if settle != nil {
 				settle(w.Header(), err)
 			}

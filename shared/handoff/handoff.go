@@ -1,6 +1,6 @@
 // Package handoff makes signed links with which an admin of an organization opens an agent's dashboard without its
-// password, signed statements about audit logs, and receipts of deletions, which it also verifies. It does not verify
-// links; Claims documents what an agent must check.
+// password, signed statements about audit logs, and receipts of deletions, which it also verifies. Claims documents what
+// an agent must check of a link.
 package handoff
 
 import (
@@ -34,6 +34,10 @@ type Claims struct {
 	AgentID string `json:"agent_id"`
 	// OrganizationID is the organization of the agent and the admin.
 	OrganizationID string `json:"organization_id"`
+	// SessionSubject and SessionIssuedAt are sub and iat of the session token with which the admin asked for the link.
+	// They are for the control plane: what ends that session, ends the dashboard's, too.
+	SessionSubject  string           `json:"session_sub,omitempty"`
+	SessionIssuedAt *jwt.NumericDate `json:"session_iat,omitempty"`
 }
 
 // Signer makes links and statements. A nil Signer makes none: its methods return nil.
@@ -72,6 +76,7 @@ func (s *Signer) Link(a agent.Agent, caller identity.Caller, d agent.Addresses, 
 			IssuedAt: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(Lifetime)),
 		},
 		AgentID: a.ID, OrganizationID: a.OrganizationID,
+		SessionSubject: caller.Subject, SessionIssuedAt: jwt.NewNumericDate(caller.IssuedAt),
 	})
 	if err != nil {
 		return nil, err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"agents.example/controlplane/shared/agent"
@@ -37,21 +36,9 @@ func (s *Signer) DeletionReceipt(r agent.DeletionRecord, now time.Time) (*string
 // VerifyReceipt verifies a receipt with the published keys and returns its claims. It accepts no other token that these
 // keys sign.
 func VerifyReceipt(receipt string, keys KeySet) (ReceiptClaims, error) {
-	token, err := jwt.ParseSigned(receipt, []jose.SignatureAlgorithm{jose.ES256})
+	claims, err := verify[ReceiptClaims](receipt, ReceiptType, keys)
 	if err != nil {
-		return ReceiptClaims{}, fmt.Errorf("it is not a token that is signed with ES256: %w", err)
-	}
-	header := token.Headers[0]
-	if kind, _ := header.ExtraHeaders[jose.HeaderType].(string); kind != ReceiptType {
-		return ReceiptClaims{}, fmt.Errorf("its type is %q, not %q", kind, ReceiptType)
-	}
-	known := keys.set.Key(header.KeyID)
-	if len(known) == 0 {
-		return ReceiptClaims{}, fmt.Errorf("the key set has no key %q, which signed it", header.KeyID)
-	}
-	var claims ReceiptClaims
-	if err := token.Claims(known[0].Key, &claims); err != nil {
-		return ReceiptClaims{}, fmt.Errorf("its signature is wrong: %w", err)
+		return ReceiptClaims{}, err
 	}
 	switch {
 	case claims.Issuer != Issuer:

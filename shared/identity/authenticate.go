@@ -64,11 +64,16 @@ func (a *Authenticator) Authenticate(ctx context.Context, t Attempt) (Caller, *d
 	}
 	c := Caller{
 		Type: Session, ID: userID(claims), Subject: claims.Subject, Email: claims.Email, Name: claims.Name,
-		OrganizationID: claims.OrganizationID, Role: claims.Role,
+		OrganizationID: claims.OrganizationID, Role: claims.Role, IssuedAt: claims.IssuedAt,
 	}
 	user := organization.User{ID: c.ID, Subject: c.Subject, Email: c.Email, Name: c.Name, CreatedAt: a.Now()}
-	if err := a.Directory.Ensure(ctx, c.OrganizationID, user); err != nil {
+	ended, err := a.Directory.Ensure(ctx, c.OrganizationID, user)
+	switch {
+	case err != nil:
 		return Caller{}, nil, err
+	case EndedBy(c.IssuedAt, ended):
+		slog.DebugContext(ctx, "session of a former role refused", "user_id", c.ID)
+		return Caller{}, nil, InvalidToken()
 	}
 	return c, nil, nil
 }

@@ -19,6 +19,8 @@ type fakeStores struct {
 	sessions map[string]identity.Claims // by token
 	keys     map[string]apikey.Key      // by hash
 	down     bool
+	// sessionsEnded is when the sessions of every user were ended.
+	sessionsEnded time.Time
 
 	finds, touches int
 	moves          []string // the hash before and after
@@ -61,12 +63,16 @@ func (f *fakeStores) Move(_ context.Context, from string, to apikey.Key) {
 	f.moves = append(f.moves, from, to.Hash)
 }
 
-func (f *fakeStores) Ensure(_ context.Context, organizationID string, u organization.User) error {
+func (f *fakeStores) Ensure(_ context.Context, organizationID string, u organization.User) (time.Time, error) {
 	f.ensured = append(f.ensured, organizationID+" "+u.ID)
 	if f.down {
-		return errDown
+		return time.Time{}, errDown
 	}
-	return nil
+	return f.sessionsEnded, nil
+}
+
+func (*fakeStores) SessionsEnded(context.Context, string, string) (time.Time, error) {
+	return time.Time{}, errors.New("an authenticator must not read memberships twice")
 }
 
 func (*fakeStores) Organization(context.Context, string) (organization.Organization, error) {

@@ -2,7 +2,11 @@
 // token. It does not verify the signatures of session tokens (infra/oidc) or store API keys (package apikey).
 package identity
 
-import "agents.example/controlplane/shared/role"
+import (
+	"time"
+
+	"agents.example/controlplane/shared/role"
+)
 
 // AuthType is the kind of token that a caller sent.
 type AuthType string
@@ -47,6 +51,8 @@ type Caller struct {
 	Role           Role
 	// KeyPrefix is the beginning of the API key; empty for a session.
 	KeyPrefix string
+	// IssuedAt is when a session's token was issued; zero for a key.
+	IssuedAt time.Time
 }
 
 // Key names the caller in limits: it differs for two callers, also if a key and a user had the same id.

@@ -1,6 +1,9 @@
 package identity
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Claims holds the verified claims of a session token.
 type Claims struct {
@@ -15,6 +18,14 @@ type Claims struct {
 	OrganizationID string
 	// Role is the role in OrganizationID; empty without an organization.
 	Role Role
+	// IssuedAt is when the token was issued, in whole seconds; zero if it does not say so.
+	IssuedAt time.Time
+}
+
+// EndedBy reports whether the end of a user's sessions at a time ended the session with this token. A token that was
+// issued in the same second, or that does not say when, counts as older. The zero time ends no session.
+func EndedBy(issuedAt, end time.Time) bool {
+	return !end.IsZero() && !issuedAt.After(end.Truncate(time.Second))
 }
 
 // Sessions verifies the session tokens that the identity provider issues.

@@ -33,8 +33,8 @@ type Provider interface {
 	// Assign sets the organization and role of a user's next token. An empty organization ends the membership. Errors:
 	// NotFound, Unavailable.
 	Assign(ctx context.Context, id, organizationID string, role identity.Role) error
-	// Revoke ends a user's sessions: they get no new tokens. Issued tokens stay valid until they expire, within an
-	// hour. Errors: NotFound, Unavailable.
+	// Revoke ends a user's sessions: they get no new tokens. Issued tokens keep their signatures; Records.EndSessions
+	// has them refused. Errors: NotFound, Unavailable.
 	Revoke(ctx context.Context, id string) error
 }
 
@@ -52,9 +52,9 @@ type Records interface {
 	ListMembers(ctx context.Context, organizationID string) ([]Record, error)
 	// RecordMember records that a user was seen in an organization. Errors: Unavailable.
 	RecordMember(ctx context.Context, organizationID, id string) error
-	// SetRevocationDue records whether a user's sessions must still be ended, and that the user was seen. Errors:
-	// Unavailable.
-	SetRevocationDue(ctx context.Context, organizationID, id string, due bool) error
+	// EndSessions ends the sessions in the organization that a user has now: their tokens are refused from then on. It
+	// also records whether the identity provider must still end them, and that the user was seen. Errors: Unavailable.
+	EndSessions(ctx context.Context, organizationID, id string, due bool) error
 	// WithLock runs do while it holds the organization's lock. Errors: those of do, Conflict while another caller holds
 	// the lock, Unavailable.
 	WithLock(ctx context.Context, organizationID string, do func(context.Context) error) error

@@ -112,7 +112,7 @@ func (s *Service) assign(ctx context.Context, c candidate, updated Person) error
 	if updated.OrganizationID == "" || c.Role == identity.RoleAdmin {
 		c.revocationDue = true
 		record = func(ctx context.Context, organizationID, id string) error {
-			return s.Records.SetRevocationDue(ctx, organizationID, id, true)
+			return s.Records.EndSessions(ctx, organizationID, id, true)
 		}
 	}
 	if err := record(ctx, organizationID, c.ID); err != nil {
@@ -128,7 +128,8 @@ func (s *Service) assign(ctx context.Context, c candidate, updated Person) error
 	return s.endSessions(ctx, c)
 }
 
-// endSessions ends the sessions of a user, if they must end.
+// endSessions ends the sessions of a user, if they must end. It ends those that began before the role was taken away,
+// and after assign had ended them a first time.
 func (s *Service) endSessions(ctx context.Context, c candidate) error {
 	if !c.revocationDue {
 		return nil
@@ -136,7 +137,7 @@ func (s *Service) endSessions(ctx context.Context, c candidate) error {
 	if err := s.Provider.Revoke(ctx, c.ID); err != nil {
 		return err
 	}
-	return s.Records.SetRevocationDue(ctx, call.From(ctx).Caller.OrganizationID, c.ID, false)
+	return s.Records.EndSessions(ctx, call.From(ctx).Caller.OrganizationID, c.ID, false)
 }
 
 // changeMember looks up a user and applies a change to the membership. It holds the organization's lock: if two admins

@@ -209,12 +209,19 @@ func (o Organization) errLimitReached(limit string, current, max any) error {
 		"The %s plan's limit for %s is reached. Delete an agent or upgrade the plan.", o.Plan, limit).WithMeta(meta)
 }
 
+// EndsKnown is how long a process goes by what it read about the end of a user's sessions.
+const EndsKnown = 10 * time.Second
+
 // Directory stores the organizations and users that sign in through the identity provider.
 type Directory interface {
 	// Ensure creates the records of an organization and a user that do not exist yet, exactly once, even if requests
 	// race. It updates a known user's email and name to those in u, unless they are empty. It skips the organization if
-	// organizationID is empty, and the user if u.ID is. Errors: Unavailable.
-	Ensure(ctx context.Context, organizationID string, u User) error
+	// organizationID is empty, and the user if u.ID is. It returns when the user's sessions in the organization were
+	// last ended, which it may have read EndsKnown ago; zero for never. Errors: Unavailable.
+	Ensure(ctx context.Context, organizationID string, u User) (sessionsEnded time.Time, err error)
+	// SessionsEnded reads when the sessions of the user with a subject in an organization were last ended; zero for
+	// never. Errors: Unavailable.
+	SessionsEnded(ctx context.Context, organizationID, subject string) (time.Time, error)
 	// Organization reads an organization. Errors: NotFound, Unavailable.
 	Organization(ctx context.Context, id string) (Organization, error)
 }

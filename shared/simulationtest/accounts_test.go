@@ -19,7 +19,7 @@ type directory struct {
 	u *Direct
 }
 
-func (d directory) Ensure(_ context.Context, id string, _ organization.User) error {
+func (d directory) Ensure(_ context.Context, id string, _ organization.User) (time.Time, error) {
 	d.u.Lock()
 	defer d.u.Unlock()
 	if _, ok := d.d.organizations[id]; !ok {
@@ -28,7 +28,7 @@ func (d directory) Ensure(_ context.Context, id string, _ organization.User) err
 			Organization: organization.New(id, time.Now()), version: d.d.Commits,
 		}
 	}
-	return nil
+	return time.Time{}, nil
 }
 
 func (d directory) Recount(_ context.Context, id string) (drift organization.Drift, found bool, err error) {

@@ -77,7 +77,7 @@ func newFixture(t *testing.T) fixture {
 			t.Error(err)
 		}
 	})
-	if err := c.Directory().Ensure(t.Context(), org, organization.User{}); err != nil {
+	if _, err := c.Directory().Ensure(t.Context(), org, organization.User{}); err != nil {
 		t.Fatal(err)
 	}
 	f := fixture{t: t, client: c, out: &bytes.Buffer{}, warnings: &bytes.Buffer{}, nudges: &agenttest.Nudges{}}

@@ -29,7 +29,7 @@ func TestRun_UsesTheLocalCloudOfTheReadyFile(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err := records.Directory().Ensure(t.Context(), "org_1", organization.User{}); err != nil {
+	if _, err := records.Directory().Ensure(t.Context(), "org_1", organization.User{}); err != nil {
 		t.Fatal(err)
 	}
 	ready := filepath.Join(t.TempDir(), "ready.json")

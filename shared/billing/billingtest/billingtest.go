@@ -60,7 +60,7 @@ func (w Fixture) tenant(t *testing.T) (id string, ctx context.Context) {
 	b := make([]byte, 8)
 	_, _ = rand.Read(b) // never fails: crypto/rand ends the process instead
 	id = "org_" + hex.EncodeToString(b)
-	if err := w.Directory.Ensure(t.Context(), id, organization.User{}); err != nil {
+	if _, err := w.Directory.Ensure(t.Context(), id, organization.User{}); err != nil {
 		t.Fatalf("billingtest: create an organization: %v", err)
 	}
 	ctx = call.As(t.Context(),

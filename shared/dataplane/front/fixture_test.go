@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,6 +24,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 	"go.uber.org/goleak"
 
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/dataplane/front"
 	"agents.example/controlplane/shared/testtier"
 )
@@ -186,9 +188,13 @@ type issuer struct {
 	key     jose.JSONWebKey
 	fetches atomic.Int32
 	down    atomic.Bool
+	// asked counts the questions about sessions.
+	asked atomic.Int32
 
 	mu        sync.Mutex
 	published jose.JSONWebKeySet
+	// sessions has the answers about sessions by their links; those of others go on.
+	sessions map[string]func(w http.ResponseWriter)
 }
 
 func newKey(t *testing.T, id string) jose.JSONWebKey {
@@ -204,7 +210,11 @@ func newIssuer(t *testing.T) *issuer {
 	t.Helper()
 	i := &issuer{}
 	i.rotate(newKey(t, "first"))
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Path == dataplane.PathHandoffSession {
+			i.answerSession(w, req)
+			return
+		}
 		i.fetches.Add(1)
 		if i.down.Load() {
 			http.Error(w, "down", http.StatusServiceUnavailable)
@@ -215,8 +225,31 @@ func newIssuer(t *testing.T) *issuer {
 		_ = json.NewEncoder(w).Encode(i.published)
 	}))
 	t.Cleanup(s.Close)
-	i.url = s.URL
+	i.url = s.URL + dataplane.PathKeys
 	return i
+}
+
+func (i *issuer) answerSession(w http.ResponseWriter, req *http.Request) {
+	i.asked.Add(1)
+	link, _ := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
+	i.mu.Lock()
+	answer := i.sessions[link]
+	i.mu.Unlock()
+	if answer == nil {
+		answer = answerJSON(`{"active": true}`)
+	}
+	answer(w)
+}
+
+func answerJSON(text string) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) { _, _ = io.WriteString(w, text) }
+}
+
+// answerAbout sets the answer about the session of a link.
+func (i *issuer) answerAbout(link string, answer func(w http.ResponseWriter)) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.sessions = map[string]func(http.ResponseWriter){strings.TrimPrefix(link, "/handoff?token="): answer}
 }
 
 // rotate signs with a new key, and publishes it only.

@@ -6,6 +6,7 @@ package front
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -79,17 +80,19 @@ func New(o Options) (*Front, error) {
 		return nil, err
 	}
 	f := &Front{
-		options: o, credentials: known, attempts: newAttempts(o.Now), sessions: newSessions(o.Now),
+		options: o, credentials: known, attempts: newAttempts(o.Now),
 		links: newLinks(o.KeysURL, o.Hostname, o.Now), origins: http.NewCrossOriginProtection(),
 		forwarded: make(chan struct{}, maxForwarded), transport: newTransport(),
 	}
+	f.sessions = newSessions(o.Now, f.links.goesOn)
 	f.health = newHealth(o)
 	f.proxy = f.newProxy()
 	return f, nil
 }
 
-// Close closes idle connections to the container and to the server of the keys.
+// Close ends the sessions, and closes idle connections to the container and to the control plane.
 func (f *Front) Close() {
+	f.sessions.close()
 	f.transport.CloseIdleConnections()
 	f.links.close()
 }
@@ -116,6 +119,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		f.serveAuthCheck(w, req)
 	case req.URL.Path == dataplane.PathHandoff:
 		f.serveHandoff(w, req)
+	case req.URL.Path == dataplane.PathLogout && f.serveLogout(w, req):
 	case ambiguous:
 		refuse(w, api, http.StatusBadRequest,
 			"The path is ambiguous. Send it without dot segments, empty segments and backslashes.")
@@ -163,10 +167,11 @@ func (f *Front) serveHandoff(w http.ResponseWriter, req *http.Request) {
 		refuse(w, false, http.StatusMethodNotAllowed, "A link is opened with GET.")
 		return
 	}
+	token := req.URL.Query().Get("token")
 	var user string
 	var err error
 	ok, wait := f.attempts.try(clientAddress(req), func() bool {
-		user, err = f.links.redeem(req.Context(), req.URL.Query().Get("token"))
+		user, err = f.links.redeem(req.Context(), token)
 		return err == nil
 	})
 	switch {
@@ -175,10 +180,22 @@ func (f *Front) serveHandoff(w http.ResponseWriter, req *http.Request) {
 	case !ok:
 		refuse(w, false, http.StatusUnauthorized, "The link is refused: "+err.Error()+". Get a new link.")
 	default:
-		http.SetCookie(w, sessionCookie(req, f.sessions.start(user)))
+		http.SetCookie(w, sessionCookie(req, f.sessions.start(req, user, token)))
 		w.Header().Set("Location", "/")
 		w.WriteHeader(http.StatusSeeOther)
 	}
+}
+
+// serveLogout ends the session of a browser, and reports whether there was one. Other requests for the path are the
+// container's.
+func (f *Front) serveLogout(w http.ResponseWriter, req *http.Request) bool {
+	if f.fromAnotherSite(req) || !f.sessions.logout(req) {
+		return false
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	http.SetCookie(w, endedCookie(req))
+	_, _ = io.WriteString(w, "You are signed out. A new link of the control plane opens the dashboard again.\n")
+	return true
 }
 
 // serveContainer forwards a request that carries the credential of its path.
@@ -188,8 +205,17 @@ func (f *Front) serveContainer(w http.ResponseWriter, req *http.Request, api boo
 		accepts = f.credentials.api
 	}
 	var v verdict
-	if user, ok := f.sessions.user(req); ok && !api {
-		v = verdict{status: http.StatusOK, user: user, session: true, browser: true}
+	var s *session
+	if !api {
+		s = f.sessions.enter(req)
+	}
+	if s != nil {
+		defer f.sessions.leave(s)
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		defer context.AfterFunc(s.life, cancel)() // what is in flight ends with the session
+		req = req.WithContext(ctx)
+		v = verdict{status: http.StatusOK, user: s.user, session: true, browser: true}
 	} else {
 		v = f.authenticate(req, accepts)
 	}

@@ -19,8 +19,8 @@ const (
 	keysAge = 10 * time.Minute
 	// keysPause is the least time between two fetches, which tokens with made-up key IDs could cause otherwise.
 	keysPause = 10 * time.Second
-	// maxKeysBytes bounds what is read of the keys.
-	maxKeysBytes = 64 << 10
+	// maxAnswerBytes bounds what is read of an answer of the control plane.
+	maxAnswerBytes = 64 << 10
 )
 
 // keys are the public keys that verify links.
@@ -75,13 +75,18 @@ func (k *keys) fetch(ctx context.Context) (set jose.JSONWebKeySet, err error) {
 	if err != nil {
 		return set, err
 	}
+	return set, k.get(req, &set)
+}
+
+// get makes a request to the control plane and decodes its answer.
+func (k *keys) get(req *http.Request, answer any) (err error) {
 	res, err := k.client.Do(req)
 	if err != nil {
-		return set, err
+		return err
 	}
 	defer func() { err = errors.Join(err, res.Body.Close()) }()
 	if res.StatusCode != http.StatusOK {
-		return set, fmt.Errorf("status %d", res.StatusCode)
+		return fmt.Errorf("status %d", res.StatusCode)
 	}
-	return set, json.NewDecoder(io.LimitReader(res.Body, maxKeysBytes)).Decode(&set)
+	return json.NewDecoder(io.LimitReader(res.Body, maxAnswerBytes)).Decode(answer)
 }

@@ -3,11 +3,15 @@ package front
 import (
 	"context"
 	"errors"
+	"net/http"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+
+	"agents.example/controlplane/shared/dataplane"
 )
 
 const (
@@ -22,7 +26,7 @@ const (
 	// maxRedeemed bounds the links that are remembered. Only the control plane's signature adds one.
 	maxRedeemed = 4096
 	// maxToken bounds what is parsed.
-	maxToken = 4096
+	maxToken = 2048
 	// maxUser bounds the subject, which becomes a header of every request in the session.
 	maxUser = 256
 )
@@ -48,6 +52,22 @@ func newLinks(keysURL, hostname string, now func() time.Time) *links {
 }
 
 func (l *links) close() { l.keys.client.CloseIdleConnections() }
+
+// goesOn asks the control plane whether the session of a redeemed link goes on. It does if there is no answer.
+func (l *links) goesOn(ctx context.Context, token string) bool {
+	base, found := strings.CutSuffix(l.keys.url, dataplane.PathKeys)
+	if !found {
+		return true
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+dataplane.PathHandoffSession, nil)
+	if err != nil {
+		return true
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	answer := struct{ Active bool }{Active: true}
+	err = l.keys.get(req, &answer)
+	return err != nil || answer.Active
+}
 
 // redeem verifies the token of a link and returns its subject. The error does not quote the token.
 func (l *links) redeem(ctx context.Context, token string) (user string, err error) {

@@ -28,7 +28,7 @@ func TestNew_BoundsFreeAgents(t *testing.T) {
 		ctx := call.As(t.Context(), identity.Caller{
 			Type: identity.Session, ID: "user_1", OrganizationID: org, Role: identity.RoleAdmin,
 		})
-		if err := records.Directory().Ensure(ctx, org, organization.User{}); err != nil {
+		if _, err := records.Directory().Ensure(ctx, org, organization.User{}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := records.Agents(nil).Create(ctx, agenttest.Draft(plan.Hobby)); fault.Code(err) != want {

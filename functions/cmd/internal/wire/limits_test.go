@@ -67,7 +67,7 @@ func (d deployment) createTenant(t *testing.T) {
 	ctx := call.As(t.Context(), identity.Caller{
 		Type: identity.Session, ID: "user_1", OrganizationID: org, Role: identity.RoleAdmin,
 	})
-	if err := d.records.Directory().Ensure(ctx, org, organization.User{}); err != nil {
+	if _, err := d.records.Directory().Ensure(ctx, org, organization.User{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.records.Directory().SetPlan(ctx, org, plan.Enterprise); err != nil {

@@ -65,7 +65,7 @@ func (d deployment) createAgent(t *testing.T, org string) (id string) {
 	ctx := call.As(t.Context(), identity.Caller{
 		Type: identity.Session, ID: "user of " + org, OrganizationID: org, Role: identity.RoleAdmin,
 	})
-	if err := d.records.Directory().Ensure(ctx, org, organization.User{}); err != nil {
+	if _, err := d.records.Directory().Ensure(ctx, org, organization.User{}); err != nil {
 		t.Fatal(err)
 	}
 	a := agent.New(uuid.NewString(), "cell-1", agent.Draft{Name: "a", Plan: plan.Hobby}, time.Now())

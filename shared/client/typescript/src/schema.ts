@@ -982,6 +982,14 @@ export type SecretOperationStatus =
   | "canceled"
   | NewValue;
 
+export interface Session {
+  /**
+   * False if the session must end: the link is not one of this service, its hour is over, or its user was removed or
+   * lost the role admin since.
+   */
+  active: boolean;
+}
+
 export interface SetMemberRequest {
   role: Role;
 }
@@ -1495,6 +1503,16 @@ export interface operations {
     parameters: {};
     responses: {
       200: { content: { "application/json": KeySet } };
+    };
+  };
+  /**
+   * Tell whether the session of a link to a dashboard goes on. Requires a token. Each call that the request carries is
+   * checked as if it were sent alone.
+   */
+  GetHandoffSession: {
+    parameters: {};
+    responses: {
+      200: { content: { "application/json": Session } };
     };
   };
   /** Check whether the service answers. Requires no token. */
@@ -2417,6 +2435,9 @@ export interface paths {
   };
   "/api/v1/events/stream": {
     get: operations["StreamEvents"];
+  };
+  "/api/v1/handoff-session": {
+    get: operations["GetHandoffSession"];
   };
   "/api/v1/health": {
     get: operations["GetHealthV1"];
