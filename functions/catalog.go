@@ -144,7 +144,7 @@ func Routes(d Dependencies) []function.Route {
 	routes := slices.Concat(agentRoutes(d), organizationRoutes(d), system.Live(d.Revision), system.Ready(d.Checks),
 		system.Docs(description), []function.Route{
 			system.Keys(d.HandoffKeys),
-			system.HandoffSession(d.Directory, d.HandoffKeys),
+			system.Introspect(d.Directory, d.HandoffKeys),
 		}, system.ProtectedResources(d.SignIn),
 		console.Routes(d.consoleOptions()))
 	for i := range routes {

@@ -163,6 +163,9 @@ func (b bodyTest) send(t *testing.T, body []byte) {
 		if r.Access == function.Bearer && (res.Status == 200 || res.Status == 202 || res.Status == 400) {
 			continue // the protocol answers with its refusals in a success
 		}
+		if r.Name == "IntrospectHandoff" && res.Status == 200 {
+			continue // every token gets an answer
+		}
 		if (res.Status != 409 && res.Status != 413 && res.Status != 422) || !json.Valid(res.Body) {
 			t.Errorf("%s with the body %q: answer %d %s, want 409, 413 or 422", r.Name, body, res.Status, res.Body)
 		}

@@ -138,6 +138,12 @@ func routeCases() map[string]func(t *testing.T, s *samples) {
 		"ResumeAgent":              pressed("PauseAgent"),
 		"ReconcileSecretOperation": func(t *testing.T, s *samples) { s.reopenOperation(t) },
 		"GetDeletion":              removedAgent,
+		"IntrospectHandoff": func(t *testing.T, s *samples) {
+			link := s.CallNamed(t, "GetAgent", functiontest.AsAdmin(org), functiontest.Path("agent_id", s.agentID)).
+				Want(t, 200, "").Text("dashboard_handoff_url")
+			_, token, _ := strings.Cut(link, "token=")
+			s.body = `{"token": "` + token + `"}`
+		},
 		"ReceiveStripeEvent": func(_ *testing.T, s *samples) {
 			paid := s.Stripe.Subscriptions["sub_1"]
 			paid.Subscription.Plan = plan.Pro

@@ -19,7 +19,7 @@ func widerRights() map[string]function.Access {
 			"GetConsole", "GetConsoleAsset",
 			"GetHandoffKeys", "GetHealth", "GetHealthLive", "GetHealthLiveV1", "GetHealthReady",
 			"GetHealthReadyV1", "GetHealthV1", "GetMCPProtectedResource", "GetOpenAPI", "GetPlayground",
-			"GetPlaygroundAsset", "GetProtectedResource", "ReceiveStripeEvent",
+			"GetPlaygroundAsset", "GetProtectedResource", "IntrospectHandoff", "ReceiveStripeEvent",
 		},
 		function.Bearer: {
 			"CallMCP",

@@ -1,6 +1,7 @@
 package functions_test
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"net/http"
@@ -35,6 +36,8 @@ type samples struct {
 	agentID string
 	// path has the values of path parameters by their names.
 	path map[string]string
+	// body replaces the body of an example; empty for the example's own.
+	body string
 }
 
 // briefLog ends streams of events when they have begun. Others go on for minutes.
@@ -131,8 +134,8 @@ func (s *samples) requestAbout(t *testing.T, r function.Route, path map[string]s
 		t.Fatal(err)
 	}
 	var options []functiontest.Option
-	if example.Body != "" {
-		options = append(options, functiontest.RawBody(example.Body))
+	if body := cmp.Or(s.body, example.Body); body != "" {
+		options = append(options, functiontest.RawBody(body))
 	}
 	for name, value := range example.Path {
 		options = append(options, functiontest.Path(name, value))

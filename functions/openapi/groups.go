@@ -44,7 +44,7 @@ func groups() []group {
 		{"Assistants", "The Model Context Protocol: agents as tools of an assistant.", []string{"mcp"}},
 		{
 			"System", "Health, documentation and console of the service, and what agents ask it.",
-			[]string{"health", "openapi.json", "docs", "console", ".well-known", "handoff-session"},
+			[]string{"health", "openapi.json", "docs", "console", ".well-known", "handoff"},
 		},
 	}
 }

@@ -82,7 +82,7 @@ func explain(r function.Route, in input) string {
 		function.Admin:  "Requires the role `admin`, of a session or of an API key.",
 		function.Member: "Allowed for every member of the organization and for every API key.",
 		function.User:   "Allowed for every valid token, even without an active organization.",
-		function.Bearer: "Requires a bearer token, which the operation checks itself.",
+		function.Bearer: "Requires a token. Each call that the request carries is checked as if it were sent alone.",
 		function.Public: "Requires no token.",
 	}[r.Access]
 	if in.body != nil {

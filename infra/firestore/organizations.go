@@ -221,7 +221,7 @@ type ensuredRecord struct {
 	doc map[string]any
 	// current are the fields that follow the token. A field that the token leaves out stays as it is.
 	current map[string]string
-	// membership records change without the token: somebody ends the sessions.
+	// membership records change without the token: an admin ends the sessions.
 	membership bool
 }
 

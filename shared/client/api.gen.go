@@ -973,6 +973,12 @@ type Event struct {
 // EventType defines model for EventType.
 type EventType string
 
+// HandoffSession defines model for HandoffSession.
+type HandoffSession struct {
+	// Active False if the session must end: the token is not that of a link of this service, its hour is over, or its user was removed or lost the role admin since.
+	Active bool `json:"active"`
+}
+
 // Health defines model for Health.
 type Health struct {
 	// Revision The Cloud Run revision that answers.
@@ -980,6 +986,12 @@ type Health struct {
 
 	// Status Always ok.
 	Status string `json:"status"`
+}
+
+// IntrospectHandoffRequest defines model for IntrospectHandoffRequest.
+type IntrospectHandoffRequest struct {
+	// Token The token of the link.
+	Token string `json:"token"`
 }
 
 // Me defines model for Me.
@@ -1304,12 +1316,6 @@ type SecretOperationStage string
 
 // SecretOperationStatus defines model for SecretOperationStatus.
 type SecretOperationStatus string
-
-// Session defines model for Session.
-type Session struct {
-	// Active False if the session must end: the link is not one of this service, its hour is over, or its user was removed or lost the role admin since.
-	Active bool `json:"active"`
-}
 
 // SetMemberRequest defines model for SetMemberRequest.
 type SetMemberRequest struct {
@@ -1909,12 +1915,12 @@ func (c *Client) StreamEvents(ctx context.Context, params StreamEventsParams, op
 	return lines[Event](ctx, c, r, options)
 }
 
-// GetHandoffSession sends GET /api/v1/handoff-session: tell whether the session of a link to a dashboard goes on.
+// IntrospectHandoff sends POST /api/v1/handoff/introspect: tell whether the session of a link to a dashboard goes on.
 //
-// Requires a token. Each call that the request carries is checked as if it were sent alone.
-func (c *Client) GetHandoffSession(ctx context.Context, options ...CallOption) (*Session, error) {
-	r := call{method: http.MethodGet, path: "/api/v1/handoff-session"}
-	return sendFor[Session](ctx, c, r, options)
+// Requires no token. The body must not exceed 8 KiB.
+func (c *Client) IntrospectHandoff(ctx context.Context, body IntrospectHandoffRequest, options ...CallOption) (*HandoffSession, error) {
+	r := call{method: http.MethodPost, path: "/api/v1/handoff/introspect", body: body}
+	return sendFor[HandoffSession](ctx, c, r, options)
 }
 
 // GetMe sends GET /api/v1/me: get the current user.

@@ -37,8 +37,8 @@ const (
 const (
 	// PathKeys has the keys that sign links.
 	PathKeys = "/.well-known/jwks.json"
-	// PathHandoffSession tells whether the session of a link goes on.
-	PathHandoffSession = "/api/v1/handoff-session"
+	// PathIntrospect tells whether the session of a link goes on.
+	PathIntrospect = "/api/v1/handoff/introspect"
 )
 
 // SessionTime is how long the session that a link starts goes on. Another link renews it.

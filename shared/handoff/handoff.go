@@ -1,6 +1,6 @@
 // Package handoff makes signed links with which an admin of an organization opens an agent's dashboard without its
-// password, signed statements about audit logs, and receipts of deletions, which it also verifies. Claims documents what
-// an agent must check of a link.
+// password, signed statements about audit logs, and receipts of deletions. It verifies receipts, and links for the
+// control plane; Claims documents what an agent must check.
 package handoff
 
 import (

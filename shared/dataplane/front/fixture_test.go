@@ -211,7 +211,7 @@ func newIssuer(t *testing.T) *issuer {
 	i := &issuer{}
 	i.rotate(newKey(t, "first"))
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if req.URL.Path == dataplane.PathHandoffSession {
+		if req.URL.Path == dataplane.PathIntrospect {
 			i.answerSession(w, req)
 			return
 		}
@@ -231,9 +231,13 @@ func newIssuer(t *testing.T) *issuer {
 
 func (i *issuer) answerSession(w http.ResponseWriter, req *http.Request) {
 	i.asked.Add(1)
-	link, _ := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
+	var question struct{ Token string }
+	if err := json.NewDecoder(req.Body).Decode(&question); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
 	i.mu.Lock()
-	answer := i.sessions[link]
+	answer := i.sessions[question.Token]
 	i.mu.Unlock()
 	if answer == nil {
 		answer = answerJSON(`{"active": true}`)
@@ -243,6 +247,10 @@ func (i *issuer) answerSession(w http.ResponseWriter, req *http.Request) {
 
 func answerJSON(text string) func(http.ResponseWriter) {
 	return func(w http.ResponseWriter) { _, _ = io.WriteString(w, text) }
+}
+
+func answerStatus(code int) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) { w.WriteHeader(code) }
 }
 
 // answerAbout sets the answer about the session of a link.

@@ -59,11 +59,12 @@ func (l *links) goesOn(ctx context.Context, token string) bool {
 	if !found {
 		return true
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+dataplane.PathHandoffSession, nil)
+	body := `{"token": "` + token + `"}` // verified, so it has no other characters than base64url and dots
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+dataplane.PathIntrospect, strings.NewReader(body))
 	if err != nil {
 		return true
 	}
-	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Content-Type", "application/json")
 	answer := struct{ Active bool }{Active: true}
 	err = l.keys.get(req, &answer)
 	return err != nil || answer.Active

@@ -2,9 +2,12 @@ package front_test
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,14 +36,27 @@ func (f *fixture) wantStatus(t *testing.T, session func(*http.Request), want int
 // nearCheck is how long after the last check of a session another one is near.
 const nearCheck = 15*time.Second - 50*time.Millisecond
 
-// openStream opens a stream of a container that does not end it.
-func openStream(t *testing.T, f *fixture, prepare ...func(*http.Request)) io.Reader {
+// stream is an open stream of a container that does not end it.
+type stream struct{ body *bufio.Reader }
+
+func openStream(t *testing.T, f *fixture, prepare ...func(*http.Request)) stream {
 	t.Helper()
-	body := bufio.NewReader(f.request(t, http.MethodGet, "/stream", prepare...).Body)
-	if line, err := body.ReadString('\n'); err != nil {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	bounded := func(r *http.Request) { *r = *r.WithContext(ctx) }
+	s := stream{bufio.NewReader(f.request(t, http.MethodGet, "/stream", append(prepare, bounded)...).Body)}
+	if line, err := s.body.ReadString('\n'); err != nil {
 		t.Fatalf("the stream began with %q, %v", line, err)
 	}
-	return body
+	return s
+}
+
+// wantBroken waits until the front breaks the stream off.
+func (s stream) wantBroken(t *testing.T) {
+	t.Helper()
+	if rest, err := io.ReadAll(s.body); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the stream of a session that is over had %q more and ended with %v, want it broken", rest, err)
+	}
 }
 
 // serveStream is a container whose streams end with their requests, and which answers all other requests.
@@ -60,16 +76,10 @@ func TestSession_EndsWhenTheControlPlaneSaysSo(t *testing.T) {
 	f, i := startWithLinks(t, serveContainer(t, serveStream))
 	link := i.link(t, f.clock.now(), "1")
 	busy, other := signIn(t, f, link), signIn(t, f, i.link(t, f.clock.now(), "2"))
-	f.wantStatus(t, busy, http.StatusOK, "a new session")
-	if n := i.asked.Load(); n != 0 {
-		t.Errorf("a new session was checked %d times", n)
-	}
 	f.clock.advance(nearCheck)
 	stream := openStream(t, f, busy)
 	i.answerAbout(link, answerJSON(`{"active": false}`))
-	if rest, err := io.ReadAll(stream); err == nil {
-		t.Errorf("the stream ended as if it were complete, after %q", rest)
-	}
+	stream.wantBroken(t)
 	f.wantStatus(t, busy, http.StatusUnauthorized, "the session that had the stream")
 	f.wantStatus(t, other, http.StatusOK, "the session of another link")
 
@@ -86,9 +96,9 @@ func TestSession_EndsWhenTheControlPlaneSaysSo(t *testing.T) {
 func TestSession_GoesOnWithoutTheControlPlane(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(http.ResponseWriter){
-		"an outage":                  func(w http.ResponseWriter) { http.Error(w, "down", http.StatusServiceUnavailable) },
-		"a release without sessions": func(w http.ResponseWriter) { http.Error(w, "none", http.StatusNotFound) },
-		"a page of somebody else":    answerJSON("<html>"),
+		"an outage":                  answerStatus(http.StatusServiceUnavailable),
+		"a release without sessions": answerStatus(http.StatusNotFound),
+		"a page of another server":   answerJSON("<html>"),
 		"another answer":             answerJSON(`{}`),
 		"a redirect": func(w http.ResponseWriter) {
 			w.Header().Set("Location", "/elsewhere")
@@ -108,9 +118,7 @@ func TestSession_GoesOnWithoutTheControlPlane(t *testing.T) {
 		}
 		f.clock.advance(15 * time.Minute)
 		f.wantStatus(t, session, http.StatusUnauthorized, name+", after an hour")
-		if _, err := io.ReadAll(stream); err == nil {
-			t.Errorf("%s: the stream of a session that is over ended as if it were complete", name)
-		}
+		stream.wantBroken(t)
 	}
 }
 
@@ -125,6 +133,16 @@ func TestSession_IsCheckedAtMostEvery15Seconds(t *testing.T) {
 	}
 	if n := i.asked.Load(); n < 3 || n > 4 {
 		t.Errorf("a session was checked %d times in a minute, want 4", n)
+	}
+	before := i.asked.Load()
+	f.clock.advance(15 * time.Second)
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() { f.wantStatus(t, session, http.StatusOK, "a page with many parts") })
+	}
+	all.Wait()
+	if n := i.asked.Load() - before; n != 1 {
+		t.Errorf("concurrent requests checked a session %d times, want once", n)
 	}
 }
 
@@ -141,9 +159,7 @@ func TestSession_IsRenewedByALink(t *testing.T) {
 	f.wantStatus(t, second, http.StatusOK, "the renewed session after two hours")
 	f.clock.advance(time.Minute)
 	f.wantStatus(t, second, http.StatusUnauthorized, "the renewed session an hour after its link")
-	if _, err := io.ReadAll(stream); err == nil {
-		t.Error("the stream of the session ended as if it were complete")
-	}
+	stream.wantBroken(t)
 }
 
 // TestLogout_EndsTheSessionOfTheBrowser logs out one of two browsers, which has a stream.
@@ -169,9 +185,7 @@ func TestLogout_EndsTheSessionOfTheBrowser(t *testing.T) {
 	if c := res.Cookies(); len(c) != 1 || c[0].Name != "__Host-agent_session" || c[0].Value != "" || c[0].MaxAge >= 0 {
 		t.Errorf("a logout sets the cookies %v, want one that ends the session's", c)
 	}
-	if _, err := io.ReadAll(stream); err == nil {
-		t.Error("the stream of the session ended as if it were complete")
-	}
+	stream.wantBroken(t)
 	f.wantStatus(t, mine, http.StatusUnauthorized, "after the logout")
 	f.wantStatus(t, other, http.StatusOK, "the other browser")
 }

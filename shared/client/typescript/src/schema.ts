@@ -664,11 +664,24 @@ export interface HTTPValidationError {
   meta?: Record<string, unknown>;
 }
 
+export interface HandoffSession {
+  /**
+   * False if the session must end: the token is not that of a link of this service, its hour is over, or its user was
+   * removed or lost the role admin since.
+   */
+  active: boolean;
+}
+
 export interface Health {
   /** Always ok. */
   status: string;
   /** The Cloud Run revision that answers. */
   revision?: string;
+}
+
+export interface IntrospectHandoffRequest {
+  /** The token of the link. */
+  token: string;
 }
 
 export interface KeySet {
@@ -981,14 +994,6 @@ export type SecretOperationStatus =
   | "superseded"
   | "canceled"
   | NewValue;
-
-export interface Session {
-  /**
-   * False if the session must end: the link is not one of this service, its hour is over, or its user was removed or
-   * lost the role admin since.
-   */
-  active: boolean;
-}
 
 export interface SetMemberRequest {
   role: Role;
@@ -1505,16 +1510,6 @@ export interface operations {
       200: { content: { "application/json": KeySet } };
     };
   };
-  /**
-   * Tell whether the session of a link to a dashboard goes on. Requires a token. Each call that the request carries is
-   * checked as if it were sent alone.
-   */
-  GetHandoffSession: {
-    parameters: {};
-    responses: {
-      200: { content: { "application/json": Session } };
-    };
-  };
   /** Check whether the service answers. Requires no token. */
   GetHealth: {
     parameters: {};
@@ -1659,6 +1654,14 @@ export interface operations {
     };
     responses: {
       200: { content: { "application/json": Webhook } };
+    };
+  };
+  /** Tell whether the session of a link to a dashboard goes on. Requires no token. The body must not exceed 8 KiB. */
+  IntrospectHandoff: {
+    parameters: {};
+    requestBody: { content: { "application/json": IntrospectHandoffRequest } };
+    responses: {
+      200: { content: { "application/json": HandoffSession } };
     };
   };
   /** List API keys. Requires the role `admin`, of a session or of an API key. */
@@ -2436,8 +2439,8 @@ export interface paths {
   "/api/v1/events/stream": {
     get: operations["StreamEvents"];
   };
-  "/api/v1/handoff-session": {
-    get: operations["GetHandoffSession"];
+  "/api/v1/handoff/introspect": {
+    post: operations["IntrospectHandoff"];
   };
   "/api/v1/health": {
     get: operations["GetHealthV1"];

@@ -48,23 +48,23 @@ func linkToken(t *testing.T, s *handoff.Signer, sessionAt, at time.Time) string 
 	return u.Query().Get("token")
 }
 
-// TestHandoffSession_EndsWithTheSessionBehindTheLink asks about links before and after the sessions of their user, of
+// TestIntrospect_EndsWithTheSessionBehindTheLink asks about links before and after the sessions of their user, of
 // another one and of the user in another organization were ended.
-func TestHandoffSession_EndsWithTheSessionBehindTheLink(t *testing.T) {
+func TestIntrospect_EndsWithTheSessionBehindTheLink(t *testing.T) {
 	t.Parallel()
 	b := backendtest.New(t)
 	signer, keys := handoffKeys(t)
 	foreign, _ := handoffKeys(t)
-	route := system.HandoffSession(b.Directory, keys)
+	route := system.Introspect(b.Directory, keys)
 	now := time.Now()
 	active := func(token string) bool {
 		t.Helper()
-		var view system.HandoffSessionView
-		b.Call(t, route, functiontest.Header("Authorization", "Bearer "+token)).Want(t, http.StatusOK, "").
+		var view system.HandoffSession
+		b.Call(t, route, functiontest.Body(map[string]string{"token": token})).Want(t, http.StatusOK, "").
 			Decode(t, &view)
 		return view.Active
 	}
-	const hour = time.Hour
+	const hour, tooLong = time.Hour, time.Hour + 70*time.Second
 	fresh := linkToken(t, signer, now.Add(-time.Minute), now)
 	for name, c := range map[string]struct {
 		token string
@@ -72,7 +72,7 @@ func TestHandoffSession_EndsWithTheSessionBehindTheLink(t *testing.T) {
 	}{
 		"a fresh link":                     {fresh, true},
 		"a link whose session is an hour":  {linkToken(t, signer, now.Add(-hour), now.Add(-hour)), true},
-		"a link whose session is over":     {linkToken(t, signer, now.Add(-hour), now.Add(-hour-70*time.Second)), false},
+		"a link whose session is over":     {linkToken(t, signer, now.Add(-hour), now.Add(-tooLong)), false},
 		"a link of the future":             {linkToken(t, signer, now, now.Add(time.Minute)), false},
 		"a link of another service":        {linkToken(t, foreign, now, now), false},
 		"no token of the service":          {"x.y.z", false},
@@ -83,7 +83,7 @@ func TestHandoffSession_EndsWithTheSessionBehindTheLink(t *testing.T) {
 			t.Errorf("%s: active is %t, want %t", name, got, c.want)
 		}
 	}
-	b.Call(t, route).Want(t, http.StatusUnauthorized, "missing_token")
+	b.Call(t, route, functiontest.RawBody("{}")).Want(t, http.StatusUnprocessableEntity, "validation_error")
 
 	end := func(organizationID, subject string) {
 		if err := b.MemberRecords.EndSessions(t.Context(), organizationID, subject, true); err != nil {
