@@ -13,7 +13,8 @@ func duplicateKeys(body []byte) []Violation {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
 	var found []Violation
-	open := []container{{loc: []any{"body"}}}
+	places := 0
+	open := []container{{}}
 	for {
 		token, err := d.Token()
 		if err != nil {
@@ -27,9 +28,10 @@ func duplicateKeys(body []byte) []Violation {
 		}
 		if current.expectsKey() {
 			current.key, _ = token.(string)
-			if current.seen[current.key] {
+			if current.seen[current.key] && (len(found) == 0 || places <= maxPlaces) {
+				places += len(open)
 				found = append(found, Violation{
-					Loc: current.location(), Type: "value_error", Msg: "Value error, " + duplicateKeyText,
+					Loc: location(open), Type: "value_error", Msg: "Value error, " + duplicateKeyText,
 					Ctx: map[string]any{"error": duplicateKeyText},
 				})
 			}
@@ -37,41 +39,45 @@ func duplicateKeys(body []byte) []Violation {
 			current.awaitsValue = true
 			continue
 		}
-		at := current.location()
 		current.index++
 		current.awaitsValue = false
 		switch token {
 		case json.Delim('{'):
-			open = append(open, container{loc: at, seen: map[string]bool{}})
+			open = append(open, container{seen: map[string]bool{}})
 		case json.Delim('['):
-			open = append(open, container{loc: at, list: true})
+			open = append(open, container{list: true})
 		}
 	}
 }
 
+// maxPlaces bounds the parts of the locations of all repeated keys together. Thousands of keys may repeat, each
+// thousands of objects deep.
+const maxPlaces = 10_000
+
 // container is an object or array that is still open, or the whole body.
 type container struct {
-	loc []any
 	// seen holds the keys of an object so far; nil for an array and for the whole body.
 	seen map[string]bool
 	// key is the last key of an object. awaitsValue is true between a key and its value.
 	key         string
 	awaitsValue bool
 	list        bool
-	index       int
+	// index is the number of values so far.
+	index int
 }
 
 func (s *container) expectsKey() bool { return s.seen != nil && !s.awaitsValue }
 
-// location returns the location of the next value.
-func (s *container) location() []any {
-	at := s.loc[:len(s.loc):len(s.loc)]
-	switch {
-	case s.seen != nil:
-		return append(at, s.key)
-	case s.list:
-		return append(at, s.index)
-	default:
-		return at
+// location returns the location of the last key or element in the innermost container.
+func location(open []container) []any {
+	at := []any{"body"}
+	for _, c := range open {
+		switch {
+		case c.seen != nil:
+			at = append(at, c.key)
+		case c.list:
+			at = append(at, max(c.index-1, 0))
+		}
 	}
+	return at
 }
