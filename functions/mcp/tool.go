@@ -98,13 +98,16 @@ func add[In, Out any](r *registry, t tool, do func(ctx context.Context, c *call,
 	if err = errors.Join(err, outErr); err == nil && t.effect != reads {
 		output, err = describeRehearsals(input, output)
 	}
-	if err != nil {
+	// Encoded once: each list of tools has all of them.
+	encodedInput, inputErr := json.Marshal(input)
+	encodedOutput, outputErr := json.Marshal(output)
+	if err = errors.Join(err, inputErr, outputErr); err != nil {
 		r.err = errors.Join(r.err, fmt.Errorf("tool %s: %w", t.name, err))
 		return
 	}
 	described := &mcp.Tool{
 		Name: t.name, Title: t.title, Description: t.description, Annotations: t.annotations(),
-		InputSchema: input, OutputSchema: output,
+		InputSchema: json.RawMessage(encodedInput), OutputSchema: json.RawMessage(encodedOutput),
 	}
 	r.server.AddTool(described, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		c := callFrom(ctx)
