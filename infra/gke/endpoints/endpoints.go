@@ -36,9 +36,8 @@ type Endpoints struct {
 	handler  cache.ResourceEventHandlerRegistration
 	close    func()
 
-	mu sync.RWMutex
-	// agents holds the endpoint of every namespace that has a slice.
-	agents map[string]router.Endpoint
+	// agents holds the router.Endpoint of every namespace that has a slice. A change of one keeps no lookup waiting.
+	agents sync.Map
 }
 
 // New prepares the watch of a cell. It makes no call.
@@ -54,7 +53,6 @@ func New(config *rest.Config) (*Endpoints, error) {
 	}
 	e := &Endpoints{
 		informer: slices, close: func() { utilnet.CloseIdleConnectionsFor(client.Client.Transport) },
-		agents: map[string]router.Endpoint{},
 	}
 	e.handler, err = e.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: e.changed, UpdateFunc: func(_, now any) { e.changed(now) }, DeleteFunc: e.changed,
@@ -86,12 +84,13 @@ func (e *Endpoints) AwaitSync(ctx context.Context) error {
 
 // Lookup implements router.Endpoints.
 func (e *Endpoints) Lookup(namespace string) router.Endpoint {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	return e.agents[namespace]
+	known, _ := e.agents.Load(namespace)
+	endpoint, _ := known.(router.Endpoint) // the zero value is Unknown
+	return endpoint
 }
 
-// changed brings an agent's endpoint up to date with all slices of its namespace.
+// changed brings an agent's endpoint up to date with all slices of its namespace. The informer makes one call after the
+// other.
 func (e *Endpoints) changed(object any) {
 	if missed, ok := object.(cache.DeletedFinalStateUnknown); ok { // the deletion itself was not seen
 		object = missed.Obj
@@ -114,12 +113,10 @@ func (e *Endpoints) changed(object any) {
 			endpoint = merge(endpoint, s)
 		}
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	if endpoint.State == router.Unknown {
-		delete(e.agents, slice.Namespace)
+		e.agents.Delete(slice.Namespace)
 	} else {
-		e.agents[slice.Namespace] = endpoint
+		e.agents.Store(slice.Namespace, endpoint)
 	}
 }
 

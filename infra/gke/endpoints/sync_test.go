@@ -46,7 +46,8 @@ func TestAwaitSync_WaitsForTheEndpointsOfTheList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.mu.Lock() // the handler needs it
+	handler := e.handler
+	e.handler = behind{handler}
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -58,7 +59,7 @@ func TestAwaitSync_WaitsForTheEndpointsOfTheList(t *testing.T) {
 	ended, end := context.WithCancel(ctx)
 	end()
 	early := e.AwaitSync(ended)
-	e.mu.Unlock()
+	e.handler = handler
 	if early == nil {
 		t.Error("AwaitSync returned before the handler had seen the list")
 	}
@@ -66,3 +67,8 @@ func TestAwaitSync_WaitsForTheEndpointsOfTheList(t *testing.T) {
 		t.Errorf("after AwaitSync: %v, %v; want the listed agent", err, e.Lookup(namespace))
 	}
 }
+
+// behind is a handler that has not seen what the informer has listed.
+type behind struct{ cache.ResourceEventHandlerRegistration }
+
+func (behind) HasSynced() bool { return false }
