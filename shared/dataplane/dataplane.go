@@ -41,6 +41,10 @@ const (
 	PathIntrospect = "/api/v1/handoff/introspect"
 )
 
+// FlushInterval is how long the router and the front may hold a part of an answer whose length is known. Most of these
+// are complete by then, and need one write. Events, and answers of unknown length, pass immediately.
+const FlushInterval = 20 * time.Millisecond
+
 // SessionTime is how long the session that a link starts goes on. Another link renews it.
 const SessionTime = time.Hour
 

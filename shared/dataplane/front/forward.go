@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"agents.example/controlplane/shared/dataplane"
 )
 
 const (
@@ -54,8 +56,7 @@ func (f *Front) forward(w http.ResponseWriter, req *http.Request, v verdict, api
 func (f *Front) newProxy() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Transport: f.transport, Rewrite: f.rewrite, ErrorHandler: f.answerError,
-		FlushInterval: -1, // every write of the container reaches the client immediately
-		BufferPool:    newBuffers(), ModifyResponse: shareBuffers,
+		FlushInterval: dataplane.FlushInterval, BufferPool: newBuffers(), ModifyResponse: shareBuffers,
 		// Its lines are about clients and containers that went away.
 		ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
 	}

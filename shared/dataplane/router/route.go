@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"agents.example/controlplane/shared/dataplane"
 )
 
 // route leads to one agent. It is an http.RoundTripper, too, so that the proxy can look up the agent's address again.
@@ -41,7 +43,8 @@ func newRoute(r *Router, host, namespace string) *route {
 	a := &route{router: r, host: host, namespace: namespace, duration: r.metrics.duration.WithLabelValues(host)}
 	a.proxy = &httputil.ReverseProxy{
 		Rewrite: a.rewrite, Transport: a, ErrorHandler: a.handleError, BufferPool: &r.buffers,
-		ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
+		FlushInterval: dataplane.FlushInterval,
+		ErrorLog:      slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
 	}
 	return a
 }

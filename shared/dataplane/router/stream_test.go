@@ -29,8 +29,15 @@ func h2(c *http.Client) *http.Client {
 // TestRouter_PassesEachEventOfASlowStream sends an event only after the client has received the one before.
 func TestRouter_PassesEachEventOfASlowStream(t *testing.T) {
 	t.Parallel()
-	for name, client := range map[string]func(*http.Client) *http.Client{
-		"HTTP/1.1": func(c *http.Client) *http.Client { return c }, "HTTP/2": h2,
+	same := func(c *http.Client) *http.Client { return c }
+	for name, row := range map[string]struct {
+		client        func(*http.Client) *http.Client
+		header, value string
+	}{
+		"HTTP/1.1":               {same, "Content-Type", "text/event-stream"},
+		"HTTP/2":                 {h2, "Content-Type", "text/event-stream"},
+		"HTTP/1.1, known length": {same, "Content-Length", "32"},
+		"HTTP/2, known length":   {h2, "Content-Length", "32"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -39,10 +46,13 @@ func TestRouter_PassesEachEventOfASlowStream(t *testing.T) {
 				next := make(chan struct{})
 				a := w.start("a", func(w http.ResponseWriter, req *http.Request) {
 					outlive() // before the header, too
-					w.Header().Set("Content-Type", "text/event-stream")
+					w.Header().Set(row.header, row.value)
 					for i := range 4 {
 						fmt.Fprintf(w, "data: %d\n", i)
 						_ = http.NewResponseController(w).Flush()
+						if i == 3 {
+							return
+						}
 						select {
 						case <-next:
 						case <-req.Context().Done():
@@ -51,7 +61,7 @@ func TestRouter_PassesEachEventOfASlowStream(t *testing.T) {
 					}
 				})
 				req := w.request(http.MethodGet, hostname(a), "/events", nil)
-				res, err := client(w.client()).Do(req)
+				res, err := row.client(w.client()).Do(req)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -62,7 +72,9 @@ func TestRouter_PassesEachEventOfASlowStream(t *testing.T) {
 						t.Fatalf("line %d = %q, %v", i, lines.Text(), lines.Err())
 					}
 					outlive()
-					next <- struct{}{}
+					if i < 3 {
+						next <- struct{}{}
+					}
 				}
 				if lines.Scan() || lines.Err() != nil {
 					t.Errorf("after the stream: %q, %v, want its end", lines.Text(), lines.Err())
