@@ -69,6 +69,8 @@ func TestAwaitSync_WaitsForTheEndpointsOfTheList(t *testing.T) {
 }
 
 // behind is a handler that has not seen what the informer has listed.
-type behind struct{ cache.ResourceEventHandlerRegistration }
+type behind struct {
+	cache.ResourceEventHandlerRegistration
+}
 
 func (behind) HasSynced() bool { return false }
