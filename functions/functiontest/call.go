@@ -4,6 +4,7 @@ package functiontest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -55,13 +56,14 @@ func (r Response) Want(t testing.TB, status int, code string) Response {
 
 // Request is a call that options put together.
 type Request struct {
-	ctx    context.Context
-	guard  function.Guard
-	path   map[string]string
-	query  url.Values
-	header http.Header
-	body   []byte
-	bad    error // why the body cannot be encoded
+	ctx      context.Context
+	guard    function.Guard
+	path     map[string]string
+	query    url.Values
+	rawQuery string
+	header   http.Header
+	body     []byte
+	bad      error // why the body cannot be encoded
 }
 
 // Option sets one part of a call.
@@ -84,6 +86,9 @@ func Query(values url.Values) Option {
 		}
 	}
 }
+
+// RawQuery replaces the query by one that is sent as it is.
+func RawQuery(query string) Option { return func(r *Request) { r.rawQuery = query } }
 
 // Header sets a header.
 func Header(name, value string) Option { return func(r *Request) { r.header.Set(name, value) } }
@@ -135,9 +140,7 @@ func build(t testing.TB, options []Option) *Request {
 func (r *Request) send(handler http.Handler, method, path string) Response {
 	req := httptest.NewRequestWithContext(r.ctx, method, path, bytes.NewReader(r.body))
 	req.Header = r.header
-	if len(r.query) > 0 {
-		req.URL.RawQuery = r.query.Encode()
-	}
+	req.URL.RawQuery = cmp.Or(r.rawQuery, r.query.Encode(), req.URL.RawQuery)
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, req)
 	res := Response{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}

@@ -25,18 +25,25 @@ var errPanicked = errors.New("panic")
 
 // withAuditEntry runs handle and makes sure that a mutating call of an organization has exactly one audit entry. A
 // change writes the entry in its own commit. For all other calls (refused, failed, nothing to change) withAuditEntry
-// writes it before the response, so a client that has its response also finds the entry. A rehearsed call has none.
+// writes it before the response, so a client that has its response also finds the entry. A rehearsed call has one only
+// if it is forbidden, so that the log shows who tries what a key may do.
 func (g Guard) withAuditEntry(
 	c *call.Call, r Route, req *http.Request, handle func() (any, error),
 ) (out any, err error) {
-	if g.Audit == nil || !r.Mutates() || c.Caller.OrganizationID == "" || r.rehearsed(req) {
+	if g.Audit == nil || !r.Mutates() || c.Caller.OrganizationID == "" {
 		return handle()
 	}
-	c.Entry = audit.NewCallEntry()
+	entry, rehearsed := audit.NewCallEntry(), r.rehearsed(req)
+	if !rehearsed { // a commit of the call would write it
+		c.Entry = entry
+	}
 	err = errPanicked // remains set if handle panics
 	defer func() {
-		g.writeEntry(req.Context(), c.Entry, audit.Entry{
-			ID: c.Entry.ID(), OrganizationID: c.Caller.OrganizationID, Actor: c.Caller, Action: r.Name,
+		if rehearsed && !fault.Is(err, fault.Forbidden) {
+			return
+		}
+		g.writeEntry(req.Context(), entry, audit.Entry{
+			ID: entry.ID(), OrganizationID: c.Caller.OrganizationID, Actor: c.Caller, Action: r.Name,
 			Target: r.target(req.PathValue), Request: c.Request,
 		}, err)
 	}()

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"reflect"
 	"strings"
+	"unicode"
 
 	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/identity"
@@ -16,7 +17,7 @@ import (
 const DryRun = "dry_run"
 
 // Rehearsal shows what a call would do without doing it. A rehearsed call passes the same steps as the real one, except
-// that it has no audit entry. Its success has the status 200.
+// that it has no audit entry unless it is forbidden. Its success has the status 200.
 type Rehearsal struct {
 	// Output is the type of the answer.
 	Output reflect.Type
@@ -45,19 +46,56 @@ func (r Route) rehearsed(req *http.Request) bool {
 	return on
 }
 
-// dryRunViolations returns the violation of a parameter dry_run that is not a boolean. The parser of queries drops what
-// it cannot decode, such as dry_run=true;a=b, which must not become a real call.
+// dryRunViolations returns the violations of what a request says about dry_run. A flag that means "change nothing" must
+// never be overlooked: not in another spelling, not twice, not where there is no rehearsal, and not in a pair that the
+// parser of queries drops, such as dry_run=true;a=b.
 func (r Route) dryRunViolations(req *http.Request) []Violation {
-	text, present := queryValue(req)(DryRun)
-	if _, err := url.ParseQuery(req.URL.RawQuery); err != nil {
-		present = present || strings.Contains(req.URL.RawQuery, DryRun)
-	}
-	if _, ok := parseBool(text); r.Rehearsal == nil || !present || ok {
+	if !r.Mutates() {
 		return nil
 	}
+	names := dryRunNames(req.URL.RawQuery)
+	if len(names) == 0 {
+		return nil
+	}
+	text, _ := queryValue(req)(DryRun)
+	_, ok := parseBool(text)
 	loc := []any{"query", DryRun}
-	typ, msg := wrongType([]string{"boolean"}, loc, text)
-	return []Violation{{Loc: loc, Type: typ, Msg: msg}}
+	refuse := func(typ, msg string) []Violation { return []Violation{{Loc: loc, Type: typ, Msg: msg}} }
+	switch {
+	case r.Rehearsal == nil:
+		return refuse("extra_forbidden", "Extra inputs are not permitted: this operation has no rehearsal")
+	case len(names) > 1:
+		return refuse("value_error", "Value error, send "+DryRun+" once")
+	case names[0] != DryRun:
+		return refuse("extra_forbidden", "Extra inputs are not permitted: the parameter is called "+DryRun)
+	case !ok:
+		return refuse(wrongType([]string{"boolean"}, loc, text))
+	default:
+		return nil
+	}
+}
+
+// dryRunNames lists the parameters of a query that are called dry_run, or something that a person may write for it.
+func dryRunNames(query string) (names []string) {
+	if !strings.ContainsAny(query, "dD%") { // most queries
+		return nil
+	}
+	for pair := range strings.FieldsFuncSeq(query, func(c rune) bool { return c == '&' || c == ';' }) {
+		name, _, _ := strings.Cut(pair, "=")
+		if plain, err := url.QueryUnescape(name); err == nil {
+			name = plain
+		}
+		letters := strings.Map(func(c rune) rune {
+			if unicode.IsLetter(c) {
+				return unicode.ToLower(c)
+			}
+			return -1
+		}, name)
+		if letters == "dryrun" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // rehearse runs the handler of a route without its effects, and shows what it would have changed.
