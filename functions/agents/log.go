@@ -2,6 +2,7 @@ package agents
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -105,6 +106,9 @@ func Log(agents agent.Store, logs agentlog.Source, slots *ratelimit.Slots) funct
 			s, err := logs.Open(ctx, a, o)
 			if err != nil {
 				release()
+				if refusal := new(fault.Error); errors.As(err, &refusal) && refusal.Kind == fault.Conflict {
+					err = refusal.WithMeta(a.ConflictMeta())
+				}
 				return openLog{}, err
 			}
 			return openLog{

@@ -243,6 +243,10 @@ func TestLog_ExplainsWhyThereIsNoLog(t *testing.T) {
 			if got := res.Header.Get("Retry-After") != ""; got != c.wantRetry {
 				t.Errorf("Retry-After = %q, want one: %t", res.Header.Get("Retry-After"), c.wantRetry)
 			}
+			meta, _ := res.JSON["meta"].(map[string]any)
+			if c.wantStatus == http.StatusConflict && (meta["status"] != "running" || meta["allowed_actions"] == nil) {
+				t.Errorf("meta = %v, want the agent's status and what it allows", meta)
+			}
 		})
 	}
 }

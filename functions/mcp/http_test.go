@@ -75,6 +75,10 @@ func TestAnswers_AreCompleteJSON(t *testing.T) {
 			t.Errorf("%s: got %d, Allow %q, want 405, POST", method, res.Code, res.Header().Get("Allow"))
 		}
 	}
+	text := map[string]string{"Authorization": token["Authorization"], "Content-Type": "text/plain"}
+	if res := s.post(t, http.MethodPost, list, text); res.Code != http.StatusUnsupportedMediaType {
+		t.Errorf("a message declared as text: got %d, want 415", res.Code)
+	}
 	large := `{"jsonrpc": "2.0", "id": 1, "method": "` + strings.Repeat("x", 600<<10) + `"}`
 	if res := s.post(t, http.MethodPost, large, token); res.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("a body of 600 KiB: got %d, want 413", res.Code)

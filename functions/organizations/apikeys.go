@@ -23,7 +23,7 @@ import (
 type keyName string
 
 // JSONSchema implements function.Schemer.
-func (keyName) JSONSchema() *jsonschema.Schema { return function.Trimmed(1, 80) }
+func (keyName) JSONSchema() *jsonschema.Schema { return function.Text(1, 80) }
 
 // keyDays is the lifetime of a key.
 type keyDays int

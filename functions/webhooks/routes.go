@@ -36,7 +36,7 @@ const prefix = "/api/v1/webhooks"
 type description string
 
 // JSONSchema implements function.Schemer.
-func (description) JSONSchema() *jsonschema.Schema { return function.Trimmed(0, 200) }
+func (description) JSONSchema() *jsonschema.Schema { return function.Text(0, 200) }
 
 // receiverURL is the URL of a receiver.
 type receiverURL string

@@ -22,5 +22,5 @@ func (a *Agent) Reveal(now time.Time) error {
 func (a Agent) credentialsNotReady() error {
 	return fault.New(fault.Conflict, "credentials_not_ready",
 		"The agent has no credentials yet. Retry when the provisioning stage %q has succeeded.", StageIdentity).
-		WithMeta(map[string]any{"status": a.Status, "allowed_actions": a.AllowedActions()})
+		WithMeta(a.ConflictMeta())
 }

@@ -1,14 +1,12 @@
 package agent
 
 import (
-	"unicode"
-
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"agents.example/controlplane/shared/fault"
 )
 
-// Name is an agent's display name: 1 to 120 code points after trimming, without control characters.
+// Name is an agent's display name: 1 to 120 code points after trimming, all of which can be shown.
 type Name string
 
 // MaxName is the maximum number of characters in a name.
@@ -18,7 +16,7 @@ const MaxName = 120
 func (Name) JSONSchema() *jsonschema.Schema {
 	least, most := 1, MaxName
 	return &jsonschema.Schema{
-		Type: "string", MinLength: &least, MaxLength: &most, Extra: map[string]any{"x-trim-whitespace": true},
+		Type: "string", MinLength: &least, MaxLength: &most, Extra: map[string]any{"x-text": true},
 		Description: "Display name. Surrounding whitespace is removed; control characters are refused.",
 	}
 }
@@ -45,9 +43,6 @@ func CreateViolations(body map[string]any) []fault.Violation {
 // bodyViolations checks the body of a creation or a patch. They differ in secretRule, the rule for secrets in env_vars.
 func bodyViolations(body map[string]any, secretRule func(key string, value any) string) []fault.Violation {
 	var found []fault.Violation
-	if name, ok := body["name"].(string); ok && hasControl(name) {
-		found = append(found, invalid([]any{"body", "name"}, "a name must not contain control characters"))
-	}
 	if env, ok := body["env_vars"].(map[string]any); ok {
 		found = append(found, EnvViolations(env, secretRule)...)
 	}
@@ -55,13 +50,4 @@ func bodyViolations(body map[string]any, secretRule func(key string, value any) 
 		found = append(found, ConfigViolations(config)...)
 	}
 	return found
-}
-
-func hasControl(s string) bool {
-	for _, r := range s {
-		if unicode.IsControl(r) {
-			return true
-		}
-	}
-	return false
 }

@@ -89,7 +89,9 @@ func (a Agent) checkLiveVersions(begun []secret.Operation) error {
 				"the latest one, or is stopped. Wait until the agent runs, or stop it, and retry.",
 			o.Key, MaxLiveVersions)
 		e.RetryAfter = fullRetry
-		return e.WithMeta(map[string]any{"key": o.Key, "max": MaxLiveVersions})
+		meta := a.ConflictMeta()
+		meta["key"], meta["max"] = o.Key, MaxLiveVersions
+		return e.WithMeta(meta)
 	}
 	return nil
 }

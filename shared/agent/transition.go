@@ -144,8 +144,13 @@ func (a *Agent) Act(t Trigger, reason StatusReason, now time.Time) error {
 	return nil
 }
 
+// ConflictMeta is the meta of a refusal because of the agent's state.
+func (a Agent) ConflictMeta() map[string]any {
+	return map[string]any{"status": a.Status, "allowed_actions": a.AllowedActions()}
+}
+
 func (a Agent) conflict(t Trigger) error {
-	meta := map[string]any{"status": a.Status, "allowed_actions": a.AllowedActions()}
+	meta := a.ConflictMeta()
 	if a.Status == Deleting {
 		return fault.New(fault.Conflict, "agent_deleting",
 			"The agent is being deleted and accepts no other action.").WithMeta(meta)

@@ -185,6 +185,22 @@ func TestMux_AnswersWithStatusAndCode(t *testing.T) {
 	}
 }
 
+// TestMux_AllowsHEADWithGET asks a path that only has GET for other methods.
+func TestMux_AllowsHEADWithGET(t *testing.T) {
+	t.Parallel()
+	h := servePublic(http.MethodGet, function.Handle(func(context.Context, function.Empty) (echo, error) {
+		return echo{"a"}, nil
+	}))
+	r := send(t, h, httptest.NewRequest(http.MethodPost, "/test", nil))
+	r.check(t, http.StatusMethodNotAllowed, "method_not_allowed")
+	checkHeader(t, r.header, "Allow", "GET, HEAD")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodHead, "/test", nil))
+	if w.Code != http.StatusOK { // the server leaves out the body
+		t.Errorf("HEAD: status %d, want 200", w.Code)
+	}
+}
+
 func TestRoute_ReplacesUnsafeRequestIDs(t *testing.T) {
 	t.Parallel()
 	for id, wantKept := range map[string]bool{

@@ -54,6 +54,9 @@ func (g Guard) Mux(functions []Served) http.Handler {
 	for _, f := range functions {
 		mux.Handle(f.Method+" "+f.Path, f.Handler)
 		methods[f.Path] = append(methods[f.Path], f.Method)
+		if f.Method == http.MethodGet { // the mux serves it, too
+			methods[f.Path] = append(methods[f.Path], http.MethodHead)
+		}
 	}
 	for p, allowed := range methods {
 		slices.Sort(allowed)

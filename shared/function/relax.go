@@ -38,7 +38,7 @@ func relaxScalar(s *infer.Schema, value any) any {
 			return n
 		}
 	case allowsType(s, "string"):
-		if text, ok := value.(string); ok && s.Extra[trimKeyword] == true {
+		if text, ok := value.(string); ok && s.Extra[textKeyword] == true {
 			return strings.TrimSpace(text)
 		}
 	}

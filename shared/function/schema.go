@@ -41,14 +41,15 @@ func (u *UUID) UnmarshalText(b []byte) error {
 	return err
 }
 
-// trimKeyword marks strings that relax trims before validation.
-const trimKeyword = "x-trim-whitespace"
+// textKeyword marks texts of people. relax trims them before validation, and unshowable refuses some.
+const textKeyword = "x-text"
 
-// Trimmed returns the schema of a string that has minimum to maximum characters after trimming.
-func Trimmed(minimum, maximum int) *infer.Schema {
+// Text returns the schema of a text that a person gives something, such as a name. It has minimum to maximum characters
+// after trimming, and none of those that unshowable refuses.
+func Text(minimum, maximum int) *infer.Schema {
 	return &infer.Schema{
 		Type: "string", MinLength: &minimum, MaxLength: &maximum,
-		Extra: map[string]any{trimKeyword: true},
+		Extra: map[string]any{textKeyword: true},
 	}
 }
 

@@ -86,6 +86,9 @@ func (v *validation) checkText(s *infer.Schema, loc []any, text string) {
 		v.report(loc, "string_pattern_mismatch", "String should match pattern '"+s.Pattern+"'",
 			map[string]any{"pattern": s.Pattern})
 	}
+	if why := unshowable(text); s.Extra[textKeyword] == true && why != "" {
+		v.report(loc, "value_error", "Value error, "+why, map[string]any{"error": why})
+	}
 }
 
 func (v *validation) checkNumber(s *infer.Schema, loc []any, number json.Number) {

@@ -8,8 +8,8 @@ import (
 	infer "github.com/google/jsonschema-go/jsonschema"
 )
 
-// Verbatim is a request body byte for byte, for a route whose caller signs the body. Any content is accepted, including
-// none; the handler validates it.
+// Verbatim is a request body byte for byte, for a route whose caller signs the body, or whose handler parses it. It must
+// be declared as JSON, if it is declared; the handler validates it.
 type Verbatim []byte
 
 // JSONSchema implements Schemer. It does not restrict the body.
@@ -28,6 +28,7 @@ func (r Route) decodeVerbatim(w http.ResponseWriter, req *http.Request, document
 	body, err := readBody(w, req, r.bodyLimit())
 	if err == nil {
 		document["body"] = base64.StdEncoding.EncodeToString(body)
+		err = checkMediaType(req.Header.Get("Content-Type"))
 	}
 	return err
 }

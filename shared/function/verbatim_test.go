@@ -33,13 +33,28 @@ func TestVerbatim_ReachesTheHandlerUnchanged(t *testing.T) {
 		got := "not called"
 		w := httptest.NewRecorder()
 		req := httptest.NewRequest(http.MethodPost, "/test", strings.NewReader(body))
-		req.Header.Set("Content-Type", "text/plain")
+		req.Header.Set("Content-Type", "application/json; charset=utf-8")
 		serveVerbatim(&got).ServeHTTP(w, req)
 		if w.Code != http.StatusOK {
 			t.Errorf("body %q: status = %d, want 200", body, w.Code)
 		}
 		if got != body {
 			t.Errorf("handler got %q, want %q", got, body)
+		}
+	}
+}
+
+func TestVerbatim_IsDeclaredAsJSON(t *testing.T) {
+	t.Parallel()
+	for contentType, want := range map[string]int{
+		"": 200, "application/json": 200, "text/plain": 415, "application/x-www-form-urlencoded": 415, "nonsense": 415,
+	} {
+		var got string
+		w, req := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/test", strings.NewReader("{}"))
+		req.Header.Set("Content-Type", contentType)
+		serveVerbatim(&got).ServeHTTP(w, req)
+		if w.Code != want {
+			t.Errorf("Content-Type %q: status %d, want %d", contentType, w.Code, want)
 		}
 	}
 }
