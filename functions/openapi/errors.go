@@ -74,6 +74,9 @@ func (d *describer) responses() (map[string]response, error) {
 		rendered := recorder{header: http.Header{}}
 		function.WriteError(&rendered, exampleRequestID, a.example)
 		names := commonHeaders()
+		for _, h := range []string{"RateLimit", "RateLimit-Policy", "Vary"} { // of calls that had got so far
+			names[h] = false
+		}
 		for h := range rendered.header {
 			names[h] = true
 		}
@@ -100,6 +103,12 @@ func (d *describer) responses() (map[string]response, error) {
 	if d.used[responsePrefix+notModified] {
 		names := commonHeaders()
 		names["ETag"], names["Cache-Control"] = true, true
+		for _, h := range []string{
+			"RateLimit", "RateLimit-Policy", "Vary", // and those of pages:
+			"Content-Security-Policy", "Cross-Origin-Opener-Policy", "Permissions-Policy", "Referrer-Policy",
+		} {
+			names[h] = false
+		}
 		described, err := d.headers(names)
 		if err != nil {
 			return nil, err

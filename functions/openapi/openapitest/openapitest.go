@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -89,11 +90,23 @@ func (d *Document) checkResponse(at pointer, x Exchange) error {
 	}
 	var errs []error
 	headers, _ := response["headers"].(map[string]any)
+	names := map[string]bool{}
 	for name := range headers {
+		names[http.CanonicalHeaderKey(name)] = true
 		errs = append(errs, d.checkHeader(at.to("headers", name), name, x.Header))
+	}
+	for name := range x.Header {
+		if !names[name] && !slices.Contains(ofHTTP, name) {
+			errs = append(errs, fmt.Errorf("header %s is not described", name))
+		}
 	}
 	content, _ := response["content"].(map[string]any)
 	return errors.Join(append(errs, d.checkBody(at.to("content"), content, x))...)
+}
+
+// ofHTTP are the headers of the body and the connection, which HTTP describes.
+var ofHTTP = []string{ //nolint:gochecknoglobals // a constant
+	"Content-Type", "Content-Length", "Content-Encoding", "Connection", "Date", "Transfer-Encoding",
 }
 
 func (d *Document) checkHeader(at pointer, name string, h http.Header) error {
