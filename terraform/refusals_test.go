@@ -434,6 +434,8 @@ func TestPolicies_RefuseToEndIsolation(t *testing.T) {
 	if err := applyAll(ctx, clusters, a); err != nil {
 		t.Fatal(err)
 	}
+	// A claim grows only once it has its volume.
+	clustertest.Eventually(t, func(ctx context.Context) error { return clusters.CheckReady(ctx, a) })
 	if err := clusters.Apply(ctx, bare, agent.StageNamespace, provisioning.RuntimeInput{}); err != nil {
 		t.Fatal(err)
 	}
@@ -451,18 +453,24 @@ func TestPolicies_RefuseToEndIsolation(t *testing.T) {
 			t.Errorf("%s without a change: %v", name, err)
 		}
 	}
-	if clustertest.Kind() == cluster.Real { // the embedded API server has no such containers
-		err := edit("pods", own, "agent-0", `[{"op":"add","path":"/spec/ephemeralContainers","value":[{"name":"a",`+
-			`"image":"a","securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}]}]`,
-			"ephemeralcontainers")(ctx, worker)
-		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), refusesSurroundings) {
-			t.Errorf("a program in a pod that runs: error %v, want it forbidden", err)
-		}
-	}
-	for _, group := range []map[string]refusal{
+	groups := []map[string]refusal{
 		podRefusals(own), containerRefusals(own), placementRefusals(own), surroundingRefusals(own), rangeRefusals(own),
 		objectRefusals(own, empty),
-	} {
+	}
+	if clustertest.Kind() == cluster.Real { // the embedded API server has neither
+		const container = `{"name":"a","image":"a",` +
+			`"securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}`
+		groups = append(groups, map[string]refusal{
+			"a program in a pod that runs": {
+				edit("pods", own, "agent-0",
+					`[{"op":"add","path":"/spec/ephemeralContainers","value":[`+container+`]}]`, "ephemeralcontainers"),
+				refusesSurroundings,
+			},
+			"more throughput of the volume": {edit("persistentvolumeclaims", own, "data",
+				`[{"op":"add","path":"/spec/volumeAttributesClassName","value":"other"}]`), refusesClass},
+		})
+	}
+	for _, group := range groups {
 		for name, r := range group {
 			err := r.write(ctx, worker)
 			if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), r.want) {
