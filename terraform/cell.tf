@@ -16,7 +16,14 @@ locals {
   }
 
   # A placeholder takes as much room as an agent's pod: its container and the front.
-  warm_plan = [for p in jsondecode(file("${path.module}/../shared/plan/plans.json")) : p if p.id == var.warm_plan][0]
+  warm_plan = [for p in local.plans : p if p.id == var.warm_plan][0]
+  plans     = jsondecode(file("${path.module}/../shared/plan/plans.json"))
+
+  # A namespace has room for two pods of the largest plan. The front of each takes less than a core and 1 GiB.
+  largest_quota = {
+    cpu    = 2 * (max(local.plans[*].cpu_limit_millicores...) + 1000)
+    memory = 2 * (max(local.plans[*].memory_limit_mib...) + 1024)
+  }
 
   # The images of agents' pods. The build reads them before Terraform applies anything, so they must follow from variables alone.
   cell_images = { for cell, c in var.cells : cell => distinct([var.image, coalesce(c.image, var.agent_image, var.image)]) }
@@ -24,7 +31,7 @@ locals {
   cell_objects = {
     for cell, c in var.cells : cell => join("\n---\n", [
       for file in [
-        "gateway.yaml", "router.yaml", "notifier.yaml", "network.yaml", "warm.yaml", "canary.yaml", "access.yaml", "guard.yaml", "isolation.yaml", "workload.yaml", "fence.yaml", "metrics.yaml",
+        "gateway.yaml", "router.yaml", "notifier.yaml", "network.yaml", "warm.yaml", "canary.yaml", "access.yaml", "guard.yaml", "isolation.yaml", "limits.yaml", "workload.yaml", "fence.yaml", "metrics.yaml",
       ] :
       templatefile("${path.module}/cell/${file}", {
         gateway          = local.gateway
@@ -40,6 +47,11 @@ locals {
         nudge_topic      = local.topics[local.nudge_topic]
         image            = var.image
         images           = local.cell_images[cell]
+        agent_auth       = var.agent_auth
+        agent_resolvers  = var.agent_resolvers
+        storage_class    = var.agent_storage_class == "" ? "standard-rwo" : var.agent_storage_class # the default of Autopilot clusters
+        quota            = local.largest_quota
+        largest_volume   = max(local.plans[*].storage_gib...)
         warm = {
           agents = var.warm_agents
           image  = coalesce(c.image, var.agent_image, var.image)

@@ -46,10 +46,10 @@ const (
 )
 
 // cellObjects renders the files of cell/ as Terraform does.
-func cellObjects(t *testing.T) []*unstructured.Unstructured {
+func cellObjects(t *testing.T, change ...func(*cell.Values)) []*unstructured.Unstructured {
 	t.Helper()
 	digest := "@sha256:" + strings.Repeat("0", 64)
-	objects, err := cell.Objects(cell.Values{
+	values := cell.Values{
 		Domain: "cell.agents.example.net", Image: "image" + digest, AgentImage: "agent" + digest,
 		Callers: map[string][]string{
 			"cluster_apply": {reconciler}, "cluster_look": {observer}, "cluster_collect": {collector},
@@ -58,7 +58,11 @@ func cellObjects(t *testing.T) []*unstructured.Unstructured {
 		Project: "my-project", NudgeTopic: "prod-agent-nudges", Environment: "prod",
 		WarmAgents: 1, WarmMillicores: 260, WarmMiB: 1056,
 		Address: "prod-cell", CertificateMap: "prod-agents", SSLPolicy: "prod-edge", SecurityPolicy: "prod-agents",
-	})
+	}
+	for _, f := range change {
+		f(&values)
+	}
+	objects, err := cell.Objects(values)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +336,10 @@ func callersOf(topology string) map[string][]string {
 // package cell renders for the tests on a real API server. It holds who may call the API servers in each topology.
 func TestCells_GetTheObjectsThatTestsApply(t *testing.T) {
 	t.Parallel()
-	everyTopologyWith(t, map[string]cty.Value{"cells": cells("a1", "b1")}, func(t *testing.T, m *module) {
+	everyTopologyWith(t, map[string]cty.Value{
+		"cells": cells("a1", "b1"), "agent_auth": cty.StringVal("image"), "agent_storage_class": cty.StringVal("class"),
+		"agent_resolvers": cty.TupleVal([]cty.Value{cty.StringVal("10.8.0.10/32")}),
+	}, func(t *testing.T, m *module) {
 		objects, err := m.Output("cell_objects")
 		if err != nil {
 			t.Fatal(err)
@@ -345,6 +352,7 @@ func TestCells_GetTheObjectsThatTestsApply(t *testing.T) {
 				Project: "my-project", NudgeTopic: "prod-agent-nudges", Environment: "prod",
 				WarmAgents: 1, WarmMillicores: 260, WarmMiB: 1056,
 				Address: "prod-" + name, CertificateMap: "prod-agents", SSLPolicy: "prod-edge",
+				AgentAuth: "image", Resolvers: []string{"10.8.0.10/32"}, StorageClass: "class",
 			}
 			if m.variable(t, "domain").AsString() != "" {
 				values.SecurityPolicy = "prod-agents"

@@ -46,6 +46,7 @@ locals {
     AGENT_HEALTH_PATH    = var.agent_health_path
     AGENT_AUTH           = var.agent_auth
     AGENT_STORAGE_CLASS  = var.agent_storage_class
+    AGENT_RESOLVERS      = join(",", var.agent_resolvers)
     JWKS_URL             = "${local.base_url}/.well-known/jwks.json"
     ROUTER_NAMESPACE     = local.gateway.namespace
     MONITORING_PROJECT   = local.cells_project

@@ -114,7 +114,7 @@ func TestEnvironment_EqualsConfiguration(t *testing.T) {
 	t.Parallel()
 	// Variables that Cloud Run sets, and variables for networks other than Google's.
 	notSet := []string{
-		"PORT", "K_REVISION", "LISTEN_HOST", "AGENT_SCHEME", "AGENT_URL_PORT", "AGENT_RESOLVERS",
+		"PORT", "K_REVISION", "LISTEN_HOST", "AGENT_SCHEME", "AGENT_URL_PORT",
 		"AGENT_ROUTER_ADDRESS", "PUSH_ISSUER", "STRIPE_URL", "WEBHOOK_ALLOW_LOOPBACK",
 	}
 	everyTopology(t, func(t *testing.T, m *module) {
@@ -203,7 +203,8 @@ func TestEnvironment_HasTheOperatorsSettings(t *testing.T) {
 		"worker": {
 			"PLATFORM_IMAGE": "image" + digest, "AGENT_IMAGE": "agent" + digest, "AGENT_PORT": "3000",
 			"AGENT_API_PORT": "3001", "AGENT_HEALTH_PATH": "/healthz", "AGENT_AUTH": "front",
-			"AGENT_STORAGE_CLASS": "premium-rwo", "JWKS_URL": "https://api.example.com/.well-known/jwks.json",
+			"AGENT_STORAGE_CLASS": "premium-rwo", "AGENT_RESOLVERS": "10.8.0.10/32",
+			"JWKS_URL":         "https://api.example.com/.well-known/jwks.json",
 			"ROUTER_NAMESPACE": "agent-gateway", "MONITORING_PROJECT": "my-project",
 			"PUSH_SERVICE_ACCOUNT": "prod-push@my-project.iam.gserviceaccount.com",
 			"PUSH_AUDIENCE":        "https://prod-worker-123456789012.us-central1.run.app", "GOMEMLIMIT": "400MiB",

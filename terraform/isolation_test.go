@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/infra/gke"
 	"agents.example/controlplane/shared/agent"
@@ -66,7 +67,7 @@ func policyCell(t *testing.T) cellFixture {
 }
 
 // preparePolicies applies the objects of a cell, and waits until their policies are enforced.
-func (f cellFixture) preparePolicies(t *testing.T) {
+func (f cellFixture) preparePolicies(t *testing.T, change ...func(*cell.Values)) {
 	t.Helper()
 	all := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
@@ -74,7 +75,7 @@ func (f cellFixture) preparePolicies(t *testing.T) {
 		"roleRef":  map[string]any{"apiGroup": rbacv1.GroupName, "kind": "ClusterRole", "name": "cluster-admin"},
 		"subjects": []any{map[string]any{"apiGroup": rbacv1.GroupName, "kind": rbacv1.UserKind, "name": reconciler}},
 	}}
-	for _, o := range append(cellObjects(t), all) {
+	for _, o := range append(cellObjects(t, change...), all) {
 		if !served(o) {
 			continue
 		}
@@ -165,11 +166,8 @@ func TestPolicies_AdmitEveryAgent(t *testing.T) {
 		}},
 		"an image of the operator": {settings: func(s *gke.Settings) { s.Image = own }},
 		"an image of the cell":     {settings: func(s *gke.Settings) { s.Cells[0].Image = own }},
-		"an image that checks credentials": {settings: func(s *gke.Settings) {
-			s.Image, s.Auth, s.AgentAPIPort, s.HealthPath = own, dataplane.AuthImage, 3001, "/healthz"
-		}},
-		"name servers of the operator": {settings: func(s *gke.Settings) {
-			s.Resolvers = []string{"10.8.0.10/32", "169.254.169.254/32"}
+		"a path for health": {settings: func(s *gke.Settings) {
+			s.Image, s.AgentAPIPort, s.HealthPath = own, 3001, "/healthz"
 		}},
 	}
 	for _, p := range plan.All() {
@@ -192,6 +190,66 @@ func TestPolicies_AdmitEveryAgent(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPolicies_AdmitWhatOperatorsSet has another cell: its policies follow from the settings.
+func TestPolicies_AdmitWhatOperatorsSet(t *testing.T) {
+	t.Parallel()
+	kubeconfig := clustertest.Start(t, cluster.Options{}).Kubeconfig
+	f := cellFixture{kubeconfig: kubeconfig, admin: client(t, kubeconfig)}
+	resolvers := []string{"10.8.0.10/32", "169.254.169.254/32"}
+	f.preparePolicies(t, func(v *cell.Values) {
+		v.AgentAuth, v.Resolvers, v.StorageClass = dataplane.AuthImage, resolvers, "premium-rwo"
+	})
+	clusters := f.clusters(t, reconciler, func(s *gke.Settings) {
+		s.Image, s.Auth = digestOf("agent", "0"), dataplane.AuthImage
+		s.Resolvers, s.StorageClass = resolvers, "premium-rwo"
+	})
+	if err := applyAll(t.Context(), clusters, newAgent()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPolicies_AdmitWhatOthersHaveSet: an agent's objects may have what no worker may write, from a program that the
+// policies are not about, or from a release with other plans. The worker's next writes are about objects that have it.
+func TestPolicies_AdmitWhatOthersHaveSet(t *testing.T) {
+	t.Parallel()
+	f, ctx, a := policyCell(t), t.Context(), newAgent()
+	clusters := f.clusters(t, reconciler)
+	if err := clusters.Apply(ctx, a, agent.StageNamespace, provisioning.RuntimeInput{}); err != nil {
+		t.Fatal(err)
+	}
+	claim := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+		"metadata": map[string]any{"name": "data", "namespace": a.Namespace()},
+		"spec": map[string]any{
+			"accessModes": []any{"ReadWriteOnce"}, "storageClassName": "other",
+			"resources": map[string]any{"requests": map[string]any{"storage": "300Gi"}},
+		},
+	}}
+	if err := apply(ctx, f.admin, claim); err != nil {
+		t.Fatal(err)
+	}
+	if err := applyAll(ctx, clusters, a); err != nil {
+		t.Fatal(err)
+	}
+	preferred := `{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,"preference":` +
+		`{"matchExpressions":[{"key":"a","operator":"Exists"}]}}]}}`
+	for field, value := range map[string]string{
+		"affinity": preferred, "tolerations": `[{"operator":"Exists"}]`, "nodeSelector": `{"disk":"fast"}`,
+		"schedulerName": `"other"`, "hostname": `"other"`, "dnsPolicy": `"Default"`,
+		"hostAliases": `[{"ip":"10.0.0.1","hostnames":["a.example"]}]`, "imagePullSecrets": `[{"name":"registry"}]`,
+	} {
+		body := `{"spec":{"template":{"spec":{"` + field + `":` + value + `}}}}`
+		if _, err := at(f.admin, "statefulsets", a.Namespace()).Patch(ctx, "agent", types.MergePatchType,
+			[]byte(body), metav1.PatchOptions{}); err != nil {
+			t.Fatalf("%s: %v", field, err)
+		}
+		a.Generation++
+		if err := applyAll(ctx, clusters, a); err != nil {
+			t.Errorf("with %s: %v", field, err)
+		}
 	}
 }
 
@@ -222,7 +280,7 @@ func TestPolicies_AdmitTheImagesOfReleases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, after, running := digestOf("release", "1"), digestOf("release", "2"), newAgent()
+	before, after, running := digestOf("image", "1"), digestOf("image", "2"), newAgent()
 	former, next := of(before), of(after)
 	f.admitImages(t, "deployed", others+" "+before)
 	admits(former, running)

@@ -15,7 +15,10 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
+	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/provisioning"
 )
 
@@ -63,21 +66,32 @@ const (
 	refusesVersion      = "enforce-version=v1.35"
 	refusesID           = "agents.example/agent-id"
 	refusesService      = "headless"
+	refusesPort         = "lead to the front's port"
 	refusesSelector     = "select the agent's pod"
 	refusesPolicy       = "both directions"
 	refusesIngress      = "Only the router"
 	refusesEgress       = "name servers and the internet"
 	refusesQuota        = "quota must bound"
+	refusesMore         = "an agent of the largest plan"
 	refusesVolume       = "volume must be new"
+	refusesSize         = "at most the size of the largest plan, 200Gi"
+	refusesClass        = "a file system of the class standard-rwo"
 	refusesSecret       = "must be opaque"
 	refusesScale        = "stops agents"
 	refusesImage        = "no deployment with the images"
+	refusesContainers   = "must have the front"
+	refusesFront        = "The front must run /ko-app/front"
+	refusesSource       = "that it names from a Secret"
+	refusesCredentials  = "credentials that the front checks"
+	refusesDevices      = "CPU, memory and ephemeral storage only"
 	refusesPrivileges   = "unprivileged"
 	refusesNode         = "namespaces of their own"
 	refusesProcesses    = "processes of the front"
 	refusesAccount      = "no ServiceAccount"
 	refusesVolumes      = "no volumes but"
 	refusesPriority     = "neither a node nor a priority"
+	refusesScheduling   = "which nodes they run on"
+	refusesNames        = "names and the name servers"
 	refusesReplicas     = "one pod at most"
 )
 
@@ -129,6 +143,91 @@ func podRefusals(own string) map[string]refusal {
 	}
 }
 
+// containerRefusals are changes of the containers of an agent's pod, and of which there are.
+func containerRefusals(own string) map[string]refusal {
+	const front, container = "/spec/template/spec/initContainers/0", "/spec/template/spec/containers/0"
+	const restricted = `"securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}},` +
+		`"resources":{"limits":{"cpu":"1m","memory":"1Mi"}}`
+	image, agentImage := digestOf("image", "0"), digestOf("agent", "0")
+	change := func(op, path, value, want string) refusal {
+		return refusal{
+			edit("statefulsets", own, "agent", `[{"op":"`+op+`","path":"`+path+`","value":`+value+`}]`), want,
+		}
+	}
+	add := func(path, value, want string) refusal { return change("add", path, value, want) }
+	rows := map[string]refusal{
+		"no front": change("remove", "/spec/template/spec/initContainers", "null", refusesContainers),
+		"a program before the front": add(front,
+			`{"name":"first","image":"`+image+`",`+restricted+`}`, refusesContainers),
+		"a program in addition to the agent": add("/spec/template/spec/containers/-",
+			`{"name":"second","image":"`+image+`",`+restricted+`}`, refusesContainers),
+		"another name of the agent's container": add(container+"/name", `"other"`, refusesContainers),
+		"a front that ends": {
+			edit("statefulsets", own, "agent", `[{"op":"remove","path":"`+front+`/readinessProbe"},`+
+				`{"op":"remove","path":"`+front+`/restartPolicy"}]`),
+			refusesContainers,
+		},
+
+		"another program of the front's image": add(front+"/command", `["/ko-app/placeholder"]`, refusesFront),
+		"arguments of the front":               add(front+"/args", `["-anything"]`, refusesFront),
+		"the image's own program":              change("remove", front+"/command", "null", refusesFront),
+		"a front of the agents' image":         add(front+"/image", `"`+agentImage+`"`, refusesFront),
+		"a volume in the place of the front": add(front+"/volumeMounts",
+			`[{"name":"data","mountPath":"/ko-app"}]`, refusesFront),
+		"a directory of the front": add(front+"/workingDir", `"/data"`, refusesFront),
+		"more variables of the front": add(front+"/envFrom",
+			`[{"configMapRef":{"name":"agent-env-0"}}]`, refusesFront),
+		"a command after the front's start": add(front+"/lifecycle",
+			`{"postStart":{"exec":{"command":["/ko-app/placeholder"]}}}`, refusesFront),
+		"a command that probes the front": add(front+"/readinessProbe",
+			`{"exec":{"command":["/ko-app/placeholder"]}}`, refusesFront),
+		"a command that checks the front": add(front+"/livenessProbe",
+			`{"exec":{"command":["/ko-app/placeholder"]}}`, refusesFront),
+		"a command that waits for the front": add(front+"/startupProbe",
+			`{"exec":{"command":["/ko-app/placeholder"]}}`, refusesFront),
+
+		"the whole Secret in the agent's container": add(container+"/envFrom/-",
+			`{"secretRef":{"name":"agent-env-0"}}`, refusesSource),
+		"a device": add(container+"/resources/limits/nvidia.com~1gpu", `"1"`, refusesDevices),
+		"a device of the front": add(front+"/resources/limits/nvidia.com~1gpu", `"1"`,
+			refusesDevices),
+	}
+	for _, key := range []string{dataplane.EnvAPIKey, dataplane.EnvDashboardPassword, dataplane.EnvDashboardUsername} {
+		rows[key+" in the agent's container"] = add(container+"/env/-",
+			`{"name":"A","valueFrom":{"secretKeyRef":{"name":"agent-env-0","key":"`+key+`"}}}`, refusesCredentials)
+	}
+	return rows
+}
+
+// placementRefusals are changes of where an agent's pod runs, and of its names.
+func placementRefusals(own string) map[string]refusal {
+	set := func(field, value, want string) refusal {
+		return refusal{
+			edit("statefulsets", own, "agent", `[{"op":"add","path":"/spec/template/spec/`+field+`","value":`+value+`}]`),
+			want,
+		}
+	}
+	return map[string]refusal{
+		"nodes with any taint":     set("tolerations", `[{"operator":"Exists"}]`, refusesScheduling),
+		"nodes with another taint": set("tolerations", `[{"key":"gpu","operator":"Exists"}]`, refusesScheduling),
+		"nodes with a label":       set("nodeSelector", `{"cloud.google.com/gke-accelerator":"any"}`, refusesScheduling),
+		"the nodes of another agent": set("affinity", `{"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":`+
+			`[{"topologyKey":"kubernetes.io/hostname","labelSelector":{}}]}}`, refusesScheduling),
+		"a spread over nodes": set("topologySpreadConstraints",
+			`[{"topologyKey":"a","maxSkew":1,"whenUnsatisfiable":"DoNotSchedule"}]`, refusesScheduling),
+		"a scheduler":      set("schedulerName", `"other"`, refusesScheduling),
+		"claims of a node": set("resourceClaims", `[{"name":"a","resourceClaimName":"a"}]`, refusesScheduling),
+
+		"another address of a name": set("hostAliases", `[{"ip":"10.0.0.1","hostnames":["api.example.com"]}]`, refusesNames),
+		"a name":                    set("hostname", `"other"`, refusesNames),
+		"a domain":                  set("subdomain", `"other"`, refusesNames),
+		"a long name":               set("setHostnameAsFQDN", "true", refusesNames),
+		"the node's name servers":   set("dnsPolicy", `"Default"`, refusesNames),
+		"a name server":             set("dnsConfig", `{"nameservers":["169.254.169.254"]}`, refusesNames),
+		"a registry's credentials":  set("imagePullSecrets", `[{"name":"agent-env-0"}]`, refusesAccount),
+	}
+}
+
 // surroundingRefusals are changes of an agent's namespace and of the objects in it.
 func surroundingRefusals(own string) map[string]refusal {
 	set := func(resource, name, path, value, want string) refusal {
@@ -157,9 +256,11 @@ func surroundingRefusals(own string) map[string]refusal {
 		"no labels":          drop("namespaces", "", own, "/metadata/labels", refusesLevel),
 		"another agent's ID": label("agents.example/agent-id", `"`+newAgent().ID+`"`, refusesID),
 
-		"an external address": set("services", "agent", "/spec/externalIPs", `["203.0.113.1"]`, refusesService),
-		"no selector":         drop("services", own, "agent", "/spec/selector", refusesSelector),
-		"another selector":    set("services", "agent", "/spec/selector/app", `"other"`, refusesSelector),
+		"an external address":  set("services", "agent", "/spec/externalIPs", `["203.0.113.1"]`, refusesService),
+		"no selector":          drop("services", own, "agent", "/spec/selector", refusesSelector),
+		"the agent's own port": set("services", "agent", "/spec/ports/0/targetPort", "3000", refusesPort),
+		"another port":         set("services", "agent", "/spec/ports/0/port", "80", refusesPort),
+		"another selector":     set("services", "agent", "/spec/selector/app", `"other"`, refusesSelector),
 
 		"a policy for some pods": set("networkpolicies", "agent", "/spec/podSelector",
 			`{"matchLabels":{"a":"b"}}`, refusesPolicy),
@@ -185,6 +286,10 @@ func surroundingRefusals(own string) map[string]refusal {
 			refusesEgress),
 		"requests to another namespace": set("networkpolicies", "agent", "/spec/egress/0/to/-",
 			`{"namespaceSelector":{}}`, refusesEgress),
+		"names from private addresses": set("networkpolicies", "agent", "/spec/egress/0/to/-",
+			`{"ipBlock":{"cidr":"10.0.0.0/8"}}`, refusesEgress),
+		"names from the metadata server": set("networkpolicies", "agent", "/spec/egress/0/to/-",
+			`{"ipBlock":{"cidr":"169.254.169.254/32"}}`, refusesEgress),
 		"requests to more ports of a name server": set("networkpolicies", "agent", "/spec/egress/0/ports/-",
 			`{"port":22,"protocol":"TCP"}`, refusesEgress),
 
@@ -193,6 +298,18 @@ func surroundingRefusals(own string) map[string]refusal {
 		"more pods in the quota": set("resourcequotas", "agent", "/spec/hard/pods", `"20"`, refusesQuota),
 		"a quota without memory": drop("resourcequotas", own, "agent", "/spec/hard/limits.memory", refusesQuota),
 		"a quota without pods":   drop("resourcequotas", own, "agent", "/spec/hard/pods", refusesQuota),
+		"CPU of more agents":     set("resourcequotas", "agent", "/spec/hard/limits.cpu", `"18001m"`, refusesMore),
+		"CPU of a large machine": set("resourcequotas", "agent", "/spec/hard/requests.cpu", `"10k"`, refusesMore),
+		"memory of more agents":  set("resourcequotas", "agent", "/spec/hard/limits.memory", `"67Gi"`, refusesMore),
+		"memory of a large machine": set("resourcequotas", "agent", "/spec/hard/requests.memory", `"1Ti"`,
+			refusesMore),
+		"scratch space of more agents": set("resourcequotas", "agent", "/spec/hard/limits.ephemeral-storage", `"5Gi"`,
+			refusesMore),
+		"scratch space of a large machine": set("resourcequotas", "agent",
+			"/spec/hard/requests.ephemeral-storage", `"1Ti"`, refusesMore),
+		"volumes of more agents": set("resourcequotas", "agent", "/spec/hard/requests.storage", `"201Gi"`, refusesMore),
+		"a volume that grows": set("persistentvolumeclaims", "data", "/spec/resources/requests/storage", `"64Ti"`,
+			refusesSize),
 	}
 }
 
@@ -202,9 +319,9 @@ func rangeRefusals(own string) map[string]refusal {
 	for internet, closed := range map[string][]string{
 		"0.0.0.0/0": {
 			"0.0.0.0/8", "10.0.0.0/8", "34.118.224.0/20", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
-			"172.16.0.0/12", "192.168.0.0/16", "198.18.0.0/15", "240.0.0.0/4",
+			"172.16.0.0/12", "192.0.0.0/24", "192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4",
 		},
-		"::/0": {"::1/128", "fc00::/7", "fe80::/10"},
+		"::/0": {"::1/128", "fc00::/7", "fe80::/10", "ff00::/8"},
 	} {
 		for i, open := range closed {
 			rest := slices.Delete(slices.Clone(closed), i, i+1)
@@ -221,8 +338,14 @@ func objectRefusals(own, empty string) map[string]refusal {
 	meta := func(kind, name string) string {
 		return "kind: " + kind + "\napiVersion: v1\nmetadata: {name: " + name + "}\n"
 	}
-	claim := meta("PersistentVolumeClaim", "data") +
-		"spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}, "
+	claimOf := func(mode, size string) string {
+		return meta("PersistentVolumeClaim", "data") +
+			"spec: {accessModes: [" + mode + "], resources: {requests: {storage: " + size + "}}, "
+	}
+	claim := claimOf("ReadWriteOnce", "1Gi")
+	volume := func(text, want string) refusal {
+		return refusal{createObject("persistentvolumeclaims", empty, text+"}"), want}
+	}
 	const quota = "spec: {hard: {pods: 2, persistentvolumeclaims: 1, services.loadbalancers: 0, " +
 		"services.nodeports: 0, " +
 		"requests.cpu: 1, limits.cpu: 1, requests.memory: 1Gi, limits.memory: 1Gi, requests.ephemeral-storage: 1Gi, " +
@@ -267,7 +390,7 @@ func objectRefusals(own, empty string) map[string]refusal {
 		},
 		"a second Service": {
 			createObject("services", own, meta("Service", "second")+
-				"spec: {clusterIP: None, selector: {app.kubernetes.io/name: agent}, ports: [{port: 80}]}"),
+				"spec: {clusterIP: None, selector: {app.kubernetes.io/name: agent}, ports: [{port: 8080}]}"),
 			refusesName,
 		},
 		"a load balancer":           service("type: LoadBalancer, selector: {app.kubernetes.io/name: agent}"),
@@ -283,20 +406,20 @@ func objectRefusals(own, empty string) map[string]refusal {
 					"{name: agent-env-0, annotations: {kubernetes.io/service-account.name: default}}"),
 			refusesSecret,
 		},
-		"a claim of a volume": {
-			createObject("persistentvolumeclaims", empty, claim+"volumeName: other}"),
-			refusesVolume,
-		},
-		"a copy of a snapshot": {
-			createObject("persistentvolumeclaims", empty,
-				claim+"dataSource: {apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, name: other}}"),
-			refusesVolume,
-		},
-		"no quota":          {remove("resourcequotas", own, "agent"), refusesSurroundings},
-		"no network policy": {remove("networkpolicies", own, "agent"), refusesSurroundings},
-		"no workload":       {remove("statefulsets", own, "agent"), refusesSurroundings},
-		"no volume claim":   {remove("persistentvolumeclaims", own, "data"), refusesSurroundings},
-		"no pod":            {remove("pods", own, "agent-0"), refusesSurroundings},
+		"a claim of a volume": volume(claim+"volumeName: other", refusesVolume),
+		"a copy of a snapshot": volume(
+			claim+"dataSource: {apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, name: other}", refusesVolume),
+		"a large volume":              volume(claimOf("ReadWriteOnce", "64Ti"), refusesSize),
+		"a volume of more agents":     volume(claimOf("ReadWriteOnce", "201Gi"), refusesSize),
+		"a volume that many write":    volume(claimOf("ReadWriteMany", "1Gi"), refusesClass),
+		"a volume of another class":   volume(claim+"storageClassName: other", refusesClass),
+		"a volume of a device":        volume(claim+"volumeMode: Block", refusesClass),
+		"a volume of more throughput": volume(claim+"volumeAttributesClassName: other", refusesClass),
+		"no quota":                    {remove("resourcequotas", own, "agent"), refusesSurroundings},
+		"no network policy":           {remove("networkpolicies", own, "agent"), refusesSurroundings},
+		"no workload":                 {remove("statefulsets", own, "agent"), refusesSurroundings},
+		"no volume claim":             {remove("persistentvolumeclaims", own, "data"), refusesSurroundings},
+		"no pod":                      {remove("pods", own, "agent-0"), refusesSurroundings},
 	}
 }
 
@@ -311,6 +434,8 @@ func TestPolicies_RefuseToEndIsolation(t *testing.T) {
 	if err := applyAll(ctx, clusters, a); err != nil {
 		t.Fatal(err)
 	}
+	// A claim grows only once it has its volume.
+	clustertest.Eventually(t, func(ctx context.Context) error { return clusters.CheckReady(ctx, a) })
 	if err := clusters.Apply(ctx, bare, agent.StageNamespace, provisioning.RuntimeInput{}); err != nil {
 		t.Fatal(err)
 	}
@@ -328,9 +453,24 @@ func TestPolicies_RefuseToEndIsolation(t *testing.T) {
 			t.Errorf("%s without a change: %v", name, err)
 		}
 	}
-	for _, group := range []map[string]refusal{
-		podRefusals(own), surroundingRefusals(own), rangeRefusals(own), objectRefusals(own, empty),
-	} {
+	groups := []map[string]refusal{
+		podRefusals(own), containerRefusals(own), placementRefusals(own), surroundingRefusals(own), rangeRefusals(own),
+		objectRefusals(own, empty),
+	}
+	if clustertest.Kind() == cluster.Real { // the embedded API server has neither
+		const container = `{"name":"a","image":"a",` +
+			`"securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}`
+		groups = append(groups, map[string]refusal{
+			"a program in a pod that runs": {
+				edit("pods", own, "agent-0",
+					`[{"op":"add","path":"/spec/ephemeralContainers","value":[`+container+`]}]`, "ephemeralcontainers"),
+				refusesSurroundings,
+			},
+			"more throughput of the volume": {edit("persistentvolumeclaims", own, "data",
+				`[{"op":"add","path":"/spec/volumeAttributesClassName","value":"other"}]`), refusesClass},
+		})
+	}
+	for _, group := range groups {
 		for name, r := range group {
 			err := r.write(ctx, worker)
 			if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), r.want) {

@@ -38,7 +38,18 @@ variable "agent_image" {
 variable "agent_storage_class" {
   type        = string
   default     = ""
-  description = "Storage class of agents' volumes. Empty: the default of the cluster."
+  description = "Storage class of agents' volumes. Empty: standard-rwo, the default of Autopilot clusters. A cell whose default is another one refuses new volumes until it is named here."
+}
+
+variable "agent_resolvers" {
+  type        = list(string)
+  default     = []
+  description = "Ranges (CIDR) of name servers that agents may ask, in addition to those of an Autopilot cluster: a Service range of your own."
+
+  validation {
+    condition     = alltrue([for range in var.agent_resolvers : try(cidrsubnet(range, 0, 0) == range, false)])
+    error_message = "agent_resolvers must be ranges in CIDR notation, such as 10.8.0.10/32."
+  }
 }
 
 variable "cells_project" {

@@ -12,6 +12,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"agents.example/controlplane/shared/dataplane"
+	"agents.example/controlplane/shared/plan"
 )
 
 //go:embed *.yaml
@@ -21,7 +24,7 @@ var templates embed.FS
 func Files() []string {
 	return []string{
 		"gateway.yaml", "router.yaml", "notifier.yaml", "network.yaml", "warm.yaml", "canary.yaml", "access.yaml",
-		"guard.yaml", "isolation.yaml", "workload.yaml", "fence.yaml", "metrics.yaml",
+		"guard.yaml", "isolation.yaml", "limits.yaml", "workload.yaml", "fence.yaml", "metrics.yaml",
 	}
 }
 
@@ -44,6 +47,12 @@ type Values struct {
 	Domain string
 	// Image is the control plane's image, AgentImage that of agents; if empty, agents run the control plane's.
 	Image, AgentImage string
+	// AgentAuth says who checks the credentials of requests to agents; if empty, the front.
+	AgentAuth string
+	// Resolvers are ranges of name servers in addition to those of a GKE Autopilot cluster.
+	Resolvers []string
+	// StorageClass is the class of agents' volumes; if empty, that of a GKE Autopilot cluster.
+	StorageClass string
 	// Callers are the users that call the API server, by the need of their functions, such as cluster_apply.
 	Callers map[string][]string
 	// Project and NudgeTopic are where the notifier publishes, and Environment is whose notifier it is.
@@ -98,6 +107,10 @@ func (v Values) context() map[string]any {
 	for _, need := range []string{"cluster_apply", "cluster_look", "cluster_collect", "pod_logs"} {
 		callers[need] = v.Callers[need]
 	}
+	var cpu, memory, storage int64
+	for _, p := range plan.All() {
+		cpu, memory, storage = max(cpu, p.CPULimitMillicores), max(memory, p.MemoryLimitMiB), max(storage, p.StorageGiB)
+	}
 	agentImage := cmp.Or(v.AgentImage, v.Image)
 	images := []string{v.Image, agentImage}
 	if agentImage == v.Image {
@@ -110,6 +123,11 @@ func (v Values) context() map[string]any {
 		"ssl_policy": v.SSLPolicy, "security_policy": v.SecurityPolicy, "project": v.Project,
 		"nudge_topic": v.NudgeTopic, "image": v.Image, "images": images,
 		"notifier_account": NotifierAccount(v.Environment),
+		"agent_auth":       cmp.Or(v.AgentAuth, dataplane.AuthFront),
+		"agent_resolvers":  append([]string{}, v.Resolvers...),
+		"storage_class":    cmp.Or(v.StorageClass, "standard-rwo"),
+		"quota":            map[string]any{"cpu": 2 * (cpu + 1000), "memory": 2 * (memory + 1024)},
+		"largest_volume":   storage,
 		"warm": map[string]any{
 			"agents": v.WarmAgents, "image": agentImage, "cpu": v.WarmMillicores, "memory": v.WarmMiB,
 		},

@@ -254,6 +254,9 @@ validations:
 - expression: "!has(object.spec.scopes) && [1, 2].exists(i, i == 2) && ['a', 'b'].exists_one(i, i == 'a')"
   message: scopes
 - {expression: "!has(object.spec.selector) && {'a': 'b'} == {'a': 'b'} && object.spec.hard.size() == 2", message: size}
+- expression: quantity('1001Mi').isLessThan(quantity('1Gi')) && !quantity('1').isGreaterThan(quantity('1000m'))
+  message: quantity
+- {expression: "object.spec.?scopes == {}.?scopes && object.spec.?hard.pods.hasValue()", message: optional}
 `}, call{verb: "POST", path: "resourcequotas", query: "dryRun=All", body: "metadata: {name: a}\nspec: {hard: {pods: '3', services.nodeports: '0'}}"},
 		s.denied(422, metav1.StatusReasonInvalid, "fixed"))
 	quota := func(labels, hard string) call {

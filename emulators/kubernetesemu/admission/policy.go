@@ -52,12 +52,13 @@ type violation struct {
 }
 
 // environment has the variables and functions of expressions. Types are not checked before an expression is evaluated,
-// and the functions that only Kubernetes has, such as quantity and authorizer, do not exist.
+// and of the functions that only Kubernetes has, such as authorizer, there is only quantity.
 var environment = sync.OnceValues(func() (*cel.Env, error) {
 	options := []cel.EnvOption{
 		cel.OptionalTypes(), cel.CrossTypeNumericComparisons(true), ext.Strings(), ext.Lists(), ext.Sets(),
-		ext.TwoVarComprehensions(),
+		ext.TwoVarComprehensions(), cel.HomogeneousAggregateLiterals(),
 	}
+	options = append(options, quantities()...)
 	for _, name := range []string{"object", "oldObject", "request", "params", "namespaceObject", "variables"} {
 		options = append(options, cel.Variable(name, cel.DynType))
 	}
