@@ -57,6 +57,8 @@ func TestRoutes_RefuseWhatTheyMayOverlookOfDryRun(t *testing.T) {
 		"DRY_RUN=true", "Dry_Run=1", "dry-run=true", "dryrun=true", "dryRun=true", "dry%20run=true", "dry.run",
 		"dry_run[]=true", "dry_run%5B%5D=true", "%20dry_run=true", "dry_run=true&dry_run=true", "a=b;dry_run=true",
 		"dry_run=true&dryRun=false", "dry_run=maybe", "dry_run", "dry_run=", "--dry-run", "%64ry_ru%6E=",
+		"dry_run%3Dtrue", "dry%255Frun=true", "a=b?dry_run=true", "?dry_run=true", "dry_run:true", "dry_run[0]=true",
+		"dry_run=%zz", "%zz&DRY_RUN=1", "dry_run=true%26dry_run=false",
 	}
 	for _, r := range functions.Routes(functions.Dependencies{}) {
 		if !r.Mutates() {
@@ -82,6 +84,37 @@ func TestRoutes_RefuseWhatTheyMayOverlookOfDryRun(t *testing.T) {
 				t.Errorf("%s?%s: status %d %s, want 422", r.Name, query, res.Status, res.Body)
 			}
 		}
+	}
+}
+
+// TestRoutes_RefuseDryRunInTheirBody sends each change with the flag where other APIs take it, also those that have no
+// body. The bodies of MCP and of the payment provider have other names.
+func TestRoutes_RefuseDryRunInTheirBody(t *testing.T) {
+	t.Parallel()
+	h := handlerWithoutStores(t)
+	for _, r := range functions.Routes(functions.Dependencies{}) {
+		if !r.Mutates() || r.Name == "CallMCP" || r.Name == "ReceiveStripeEvent" {
+			continue
+		}
+		example, err := functiontest.Example(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := regexp.MustCompile(`\{\w+\}`).ReplaceAllString(r.Path, uuid.NewString())
+		for _, flag := range []string{`"dry_run": true`, `"dryRun": ["All"]`, `"DRY-RUN": false`} {
+			body := "{" + flag + "}"
+			if rest, ok := strings.CutPrefix(example.Body, "{"); ok {
+				body = "{" + flag + ", " + rest
+			}
+			res := send(t, h, r.Method, path, body).Want(t, http.StatusUnprocessableEntity, "validation_error")
+			if !strings.Contains(string(res.Body), `["body","dry_run"]`) {
+				t.Errorf("%s with %s: %s, want a violation at body.dry_run", r.Name, body, res.Body)
+			}
+		}
+	}
+	nested := `{"name": "a", "resource_plan": "hobby", "env_vars": {"DRY_RUN": "1"}, "config": {"dry_run": true}}`
+	if res := send(t, h, http.MethodPost, "/api/v1/agents", nested); res.Status == http.StatusUnprocessableEntity {
+		t.Errorf("a variable of the agent: status %d %s, want it accepted", res.Status, res.Body)
 	}
 }
 

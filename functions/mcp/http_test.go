@@ -9,6 +9,7 @@ import (
 	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/functions/mcp/mcproute"
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/apikey"
 )
 
@@ -52,6 +53,22 @@ func TestToken_IsVerifiedForEveryMessage(t *testing.T) {
 				t.Errorf("%s with a valid token: got %d %s, want %d", name, res.Code, res.Body, wanted)
 			}
 		}
+	}
+}
+
+// TestDryRun_IsThereOnce sends what a client of the protocol's library cannot send.
+func TestDryRun_IsThereOnce(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	a := s.RunningAgent(t, org, nil)
+	token := map[string]string{"Authorization": "Bearer " + functiontest.AdminToken(org)}
+	res := s.post(t, http.MethodPost, `{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "stop_agent",
+		"arguments": {"agent_id": "`+a.ID+`", "dry_run": true, "dry_run": false}}}`, token)
+	if !strings.Contains(res.Body.String(), "invalid_arguments") {
+		t.Errorf("both values: got %s, want invalid_arguments", res.Body)
+	}
+	if got := s.Agent(t, a.ID).Status; got != agent.Running {
+		t.Errorf("the agent is %s, want running", got)
 	}
 }
 

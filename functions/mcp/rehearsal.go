@@ -56,11 +56,12 @@ func describeRehearsals(input, output *jsonschema.Schema) (*jsonschema.Schema, e
 	}, err
 }
 
-// takeDryRun removes the argument dry_run. A value that is no boolean is refused, and never taken for a real call.
+// takeDryRun removes the argument dry_run. A value that is no boolean is refused, and never taken for a real call. So is
+// an argument that is there twice.
 func takeDryRun(arguments json.RawMessage) (rest json.RawMessage, on bool, err error) {
-	var given map[string]json.RawMessage
+	var given argumentList
 	if len(arguments) > 0 && json.Unmarshal(arguments, &given) != nil {
-		return nil, false, invalid("arguments", "Input should be an object")
+		return nil, false, invalid("arguments", "Input should be an object that has each argument once")
 	}
 	value, present := given[dryRun]
 	if !present {
@@ -72,6 +73,31 @@ func takeDryRun(arguments json.RawMessage) (rest json.RawMessage, on bool, err e
 	delete(given, dryRun)
 	rest, err = json.Marshal(given)
 	return rest, on, err
+}
+
+// argumentList has the arguments of a tool by their names. It decodes no object that has a name twice.
+type argumentList map[string]json.RawMessage
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *argumentList) UnmarshalJSON(text []byte) error {
+	*l = argumentList{}
+	d := json.NewDecoder(bytes.NewReader(text))
+	if start, err := d.Token(); start != json.Delim('{') {
+		return errors.Join(err, errors.New("the arguments are no object"))
+	}
+	for d.More() {
+		name, err := d.Token()
+		var value json.RawMessage
+		if err = errors.Join(err, d.Decode(&value)); err != nil {
+			return err
+		}
+		key, _ := name.(string)
+		if (*l)[key] != nil {
+			return errors.New("an argument is there twice")
+		}
+		(*l)[key] = value
+	}
+	return nil
 }
 
 // options returns what a change adds to the calls that carry it out.

@@ -26,14 +26,18 @@ func (r Route) decode(w http.ResponseWriter, req *http.Request) ([]byte, error) 
 	}
 	document := map[string]any{}
 	var found []Violation
-	if parts := schema.description.Properties; parts["body"] != nil {
-		decode := r.decodeBody
-		if r.verbatim() {
-			decode = r.decodeVerbatim
-		}
-		if err := decode(w, req, document); err != nil {
-			return nil, err
-		}
+	var body any
+	switch parts := schema.description.Properties; {
+	case parts["body"] == nil:
+		body, err = r.otherBody(w, req)
+	case r.verbatim():
+		err = r.decodeVerbatim(w, req, document)
+	default:
+		err = r.decodeBody(w, req, document)
+		body = document["body"]
+	}
+	if err != nil {
+		return nil, err
 	}
 	for _, part := range []struct {
 		name string
@@ -49,7 +53,7 @@ func (r Route) decode(w http.ResponseWriter, req *http.Request) ([]byte, error) 
 			found = append(found, invalidUTF8(part.name, values)...)
 		}
 	}
-	found = append(found, r.dryRunViolations(req)...)
+	found = append(found, r.dryRunViolations(req, body)...)
 	relax(schema.description, document)
 	if found = append(found, schema.violations(document)...); len(found) > 0 {
 		return nil, fault.Validation(found...)

@@ -2,6 +2,7 @@ package function
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -47,55 +48,87 @@ func (r Route) rehearsed(req *http.Request) bool {
 }
 
 // dryRunViolations returns the violations of what a request says about dry_run. A flag that means "change nothing" must
-// never be overlooked: not in another spelling, not twice, not where there is no rehearsal, and not in a pair that the
-// parser of queries drops, such as dry_run=true;a=b.
-func (r Route) dryRunViolations(req *http.Request) []Violation {
+// never be overlooked: not in another spelling, not twice, not in the body, not where there is no rehearsal, and not in
+// a pair that the parser of queries drops, such as dry_run=true;a=b.
+func (r Route) dryRunViolations(req *http.Request, body any) []Violation {
 	if !r.Mutates() {
 		return nil
 	}
-	names := dryRunNames(req.URL.RawQuery)
-	if len(names) == 0 {
-		return nil
+	var found []Violation
+	refuse := func(part, typ, msg string) {
+		found = append(found, Violation{Loc: []any{part, DryRun}, Type: typ, Msg: msg})
 	}
 	text, _ := queryValue(req)(DryRun)
 	_, ok := parseBool(text)
-	loc := []any{"query", DryRun}
-	refuse := func(typ, msg string) []Violation { return []Violation{{Loc: loc, Type: typ, Msg: msg}} }
-	switch {
+	switch names := dryRunNames(req.URL.RawQuery); {
+	case len(names) == 0:
 	case r.Rehearsal == nil:
-		return refuse("extra_forbidden", "Extra inputs are not permitted: this operation has no rehearsal")
+		refuse("query", "extra_forbidden", "Extra inputs are not permitted: this operation has no rehearsal")
 	case len(names) > 1:
-		return refuse("value_error", "Value error, send "+DryRun+" once")
+		refuse("query", "value_error", "Value error, send "+DryRun+" once")
 	case names[0] != DryRun:
-		return refuse("extra_forbidden", "Extra inputs are not permitted: the parameter is called "+DryRun)
+		refuse("query", "extra_forbidden", "Extra inputs are not permitted: the parameter is called "+DryRun)
 	case !ok:
-		return refuse(wrongType([]string{"boolean"}, loc, text))
-	default:
-		return nil
+		typ, msg := wrongType([]string{"boolean"}, []any{"query", DryRun}, text)
+		refuse("query", typ, msg)
 	}
+	object, _ := body.(map[string]any)
+	for name := range object {
+		if resemblesDryRun(name) {
+			refuse("body", "extra_forbidden", "Extra inputs are not permitted: "+DryRun+" is a parameter of the query")
+			break
+		}
+	}
+	return found
 }
 
+// maxEscapes is how often a client may have escaped a name.
+const maxEscapes = 3
+
 // dryRunNames lists the parameters of a query that are called dry_run, or something that a person may write for it.
+// Queries that programs put together may have a second question mark, or names and signs that are escaped too often.
 func dryRunNames(query string) (names []string) {
 	if !strings.ContainsAny(query, "dD%") { // most queries
 		return nil
 	}
-	for pair := range strings.FieldsFuncSeq(query, func(c rune) bool { return c == '&' || c == ';' }) {
+	for pair := range strings.FieldsFuncSeq(query, func(c rune) bool { return c == '&' || c == ';' || c == '?' }) {
 		name, _, _ := strings.Cut(pair, "=")
-		if plain, err := url.QueryUnescape(name); err == nil {
-			name = plain
-		}
-		letters := strings.Map(func(c rune) rune {
-			if unicode.IsLetter(c) {
-				return unicode.ToLower(c)
+		for range maxEscapes {
+			if plain, err := url.QueryUnescape(name); err == nil {
+				name, _, _ = strings.Cut(plain, "=")
 			}
-			return -1
-		}, name)
-		if letters == "dryrun" {
+		}
+		if resemblesDryRun(name) {
 			names = append(names, name)
 		}
 	}
 	return names
+}
+
+// resemblesDryRun reports whether a name has the letters of dry_run.
+func resemblesDryRun(name string) bool {
+	name, _, _ = strings.Cut(name, ":")
+	return strings.Map(func(c rune) rune {
+		if unicode.IsLetter(c) {
+			return unicode.ToLower(c)
+		}
+		return -1
+	}, name) == "dryrun"
+}
+
+// otherBody returns the body of a change that takes none, if it is JSON. It only shows whether the client means a
+// rehearsal: some APIs take such flags in the body, also of a deletion. Errors: those of readBody.
+func (r Route) otherBody(w http.ResponseWriter, req *http.Request) (any, error) {
+	if !r.Mutates() {
+		return nil, nil
+	}
+	text, err := readBody(w, req, r.bodyLimit())
+	if err != nil {
+		return nil, err
+	}
+	var body any
+	_ = json.Unmarshal(text, &body) // other bodies are ignored
+	return body, nil
 }
 
 // rehearse runs the handler of a route without its effects, and shows what it would have changed.
