@@ -124,7 +124,8 @@ on_bucket builder "$builds" roles/storage.objectCreator
 on_registry builder roles/artifactregistry.writer
 
 # The deployer is in effect the owner of the project: it grants roles, edits custom roles, acts as every service account and reads every
-# secret. So nothing but Terraform, kubectl and apply-cells.sh runs as this account.
+# secret. So nothing but Terraform, kubectl and apply-cells.sh runs as this account. A condition on the roles that it may grant would hold
+# nothing back: it edits the custom roles among them, and may give itself any permission through one.
 account deployer "Deploys the control plane"
 for role in certificatemanager.owner cloudscheduler.admin compute.admin container.admin datastore.owner dns.admin gkebackup.admin \
 	iam.roleAdmin iam.serviceAccountAdmin iam.serviceAccountUser logging.configWriter logging.logWriter monitoring.editor pubsub.admin \
