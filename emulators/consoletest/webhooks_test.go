@@ -111,6 +111,10 @@ func TestWebhooks_RotateShowsTheNewSecretOnce(t *testing.T) {
 	if n := len(p.All("button", "Show the secret")); n > 0 || strings.Contains(p.Text(), "whsec_") {
 		t.Error("the page shows the secret again")
 	}
+	dialog.Click("checkbox", "End all former secrets now")
+	dialog.Click("button", "Rotate the secret")
+	p.WaitText("The former one signs none anymore")
+	saveSecret(t, p)
 }
 
 // TestWebhooks_LiveFromCreationToDeletion creates a webhook, sends a test event that the receiver refuses and repeats

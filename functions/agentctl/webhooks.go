@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -185,11 +186,20 @@ func secretOfWebhook(webhook any, id, secret string) result {
 	}}
 }
 
+// maxKeepFormer is how long the API signs with a former secret at most.
+const maxKeepFormer = 24 * time.Hour
+
 func (t *tool) rotateWebhookSecret() *cobra.Command {
+	var keep time.Duration
 	c := t.webhookCommand("rotate-secret WEBHOOK_ID", "Give a webhook a new signing secret and print it once",
 		"RotateWebhookSecret", func(ctx context.Context, api *client.Client, args []string) error {
+			if keep < 0 || keep > maxKeepFormer || keep%time.Second != 0 {
+				return usagef("--keep-former must be from 0 to 24h, in whole seconds")
+			}
+			seconds := int64(keep / time.Second)
+			body := client.RotateWebhookSecretRequest{KeepFormerSeconds: &seconds}
 			for range 3 { // when the answer is lost, its repeat has no secret
-				w, err := api.RotateWebhookSecret(ctx, args[0])
+				w, err := api.RotateWebhookSecret(ctx, args[0], body)
 				if err != nil {
 					return err
 				}
@@ -205,17 +215,25 @@ func (t *tool) rotateWebhookSecret() *cobra.Command {
 						"again: run the command without -o name.")
 					return nil
 				}
-				t.note("Give the secret to the receiver now; it is not shown again. Until %s, deliveries are signed "+
-					"with the former secret, too.", t.moment(w.FormerSecretsUntil))
+				t.note("Give the secret to the receiver now; it is not shown again.")
+				if seconds == 0 {
+					t.note("No former secret signs anymore: the receiver refuses deliveries until it has the new one.")
+					return nil
+				}
+				t.note("Until %s, deliveries are signed with the former secret, too.", t.moment(w.FormerSecretsUntil))
 				return nil
 			}
 			return errors.New("the API's answers were lost three times. Run the command again when the network is " +
-				"better: the receiver's secret stays valid for a day")
+				"better")
 		})
 	c.Long = "Give a webhook a new signing secret. Standard output gets the secret and nothing else, so that it can " +
 		"be piped to where it is needed. The secret is shown only this once. For 24 hours deliveries are signed with " +
 		"the former secret, too, so the receiver verifies them before and after it takes the new one. If the command " +
-		"runs more often, up to four former secrets sign."
+		"runs more often, up to three former secrets sign, each for 24 hours. If a secret is known to others, end " +
+		"all former ones with --keep-former 0: the receiver refuses deliveries until it has the new one. What it " +
+		"refuses is repeated for 33 hours."
+	c.Flags().DurationVar(&keep, "keep-former", maxKeepFormer,
+		"sign with the former secret, too, for this time, such as 1h; 0 ends it now")
 	c.Example = "  agentctl webhooks rotate-secret 0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90 | gh secret set WEBHOOK_SECRET"
 	return c
 }

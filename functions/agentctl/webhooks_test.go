@@ -74,6 +74,14 @@ func TestWebhooks_ChangeTestAndDelete(t *testing.T) {
 		t.Errorf("webhooks rotate-secret prints %d characters and says %q, want the secret alone and how long the "+
 			"former one signs", len(rotated.Stdout), rotated.Stderr)
 	}
+	ended := a.admin().run(t, "webhooks", "rotate-secret", id, "--keep-former", "0").ok(t)
+	if !strings.HasPrefix(ended.Stdout, "whsec_") || !strings.Contains(ended.Stderr, "No former secret signs") {
+		t.Errorf("rotate-secret --keep-former 0 says %q, want that the former secrets ended", ended.Stderr)
+	}
+	for _, keep := range []string{"25h", "-1s", "500ms"} {
+		a.admin().run(t, "webhooks", "rotate-secret", id, "--keep-former", keep).
+			wantCode(t, agentctl.ExitUsage, "from 0 to 24h")
+	}
 	a.admin().run(t, "webhooks", "deliveries", id, "--limit", "-1").wantCode(t, agentctl.ExitUsage, "0 or more")
 	a.admin().run(t, "webhooks", "redeliver", id, delivery).wantCode(t, agentctl.ExitConflict, "delivery is pending")
 	completed := a.admin().run(t, "__complete", "webhooks", "get", "").ok(t).Stdout

@@ -4,6 +4,7 @@ package webhooks
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -211,16 +212,51 @@ func (s Service) change(ctx context.Context, p path, change func(*webhook.Webhoo
 	return w, nil
 }
 
+type rotateInput struct {
+	Path path `json:"path"`
+	// Body may be absent, which keeps the former secret for a day.
+	Body struct {
+		KeepFormer keptSeconds `json:"keep_former_seconds,omitempty" jsonschema:"For how long deliveries are signed with the former secret, too. No former secret signs for longer than that. 0 ends all of them now: if one is known to others, and at the price that the receiver refuses deliveries until it has the new one."`
+	} `json:"body,omitempty"`
+}
+
+// Example implements function.Exampler.
+func (rotateInput) Example() any { return rotateInput{} }
+
+// keptSeconds is a number of seconds that is a day when a request leaves it out. A pointer would accept null, too.
+type keptSeconds struct{ less time.Duration }
+
+// JSONSchema implements function.Schemer.
+func (keptSeconds) JSONSchema() *jsonschema.Schema {
+	most := webhook.MaxFormerLifetime.Seconds()
+	return function.Integer(0, most, most)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (k *keptSeconds) UnmarshalJSON(b []byte) error {
+	var seconds int64
+	err := json.Unmarshal(b, &seconds)
+	k.less = webhook.MaxFormerLifetime - time.Duration(seconds)*time.Second
+	return err
+}
+
+// MarshalJSON implements json.Marshaler, for the example.
+func (k keptSeconds) MarshalJSON() ([]byte, error) {
+	return json.Marshal(int64(k.duration().Seconds()))
+}
+
+func (k keptSeconds) duration() time.Duration { return webhook.MaxFormerLifetime - k.less }
+
 // RotateSecret gives a webhook a new secret. Its answer is the only one that shows it.
 func RotateSecret(s Service) function.Route {
 	return function.Route{
 		Name: "RotateWebhookSecret", Method: http.MethodPost, Path: prefix + "/{webhook_id}/rotate-secret",
 		Access: function.Admin, Needs: []function.Need{function.Firestore, function.WebhookSign},
 		Status: http.StatusOK, Summary: "Rotate the secret of a webhook",
-		Handle: function.Handle(func(ctx context.Context, in webhookInput) (webhook.RotatedView, error) {
+		Handle: function.Handle(func(ctx context.Context, in rotateInput) (webhook.RotatedView, error) {
 			w, err := s.Store.Change(ctx, string(in.Path.WebhookID),
 				func(w *webhook.Webhook) (*webhook.Delivery, error) {
-					w.RotateSecret(time.Now().UTC())
+					w.RotateSecret(time.Now().UTC(), in.Body.KeepFormer.duration())
 					return nil, nil
 				})
 			if err != nil {

@@ -118,6 +118,33 @@ func TestRotateSecret_ShowsTheNewSecretOnce(t *testing.T) {
 	call(t, b, webhooks.RotateSecret(service(b)), unknownID).Want(t, http.StatusNotFound, "webhook_not_found")
 }
 
+func TestRotateSecret_KeepsTheFormerOneForAsLongAsTheBodySays(t *testing.T) {
+	t.Parallel()
+	b := backendtest.New(t)
+	id := create(t, b).Text("id")
+	rotate := func(body any) functiontest.Response {
+		return call(t, b, webhooks.RotateSecret(service(b)), id, functiontest.Body(body))
+	}
+	for _, row := range []struct {
+		body any
+		want time.Duration
+	}{
+		{body: map[string]any{}, want: 24 * time.Hour},
+		{body: map[string]any{"keep_former_seconds": 86_400}, want: 24 * time.Hour},
+		{body: map[string]any{"keep_former_seconds": 3600}, want: time.Hour},
+		{body: map[string]any{"keep_former_seconds": 0}, want: 0},
+	} {
+		until, err := time.Parse(time.RFC3339, rotate(row.body).Want(t, http.StatusOK, "").Text("former_secrets_until"))
+		if left := time.Until(until); err != nil || left > row.want || left < row.want-time.Minute {
+			t.Errorf("%v: the former secret signs for %s (%v), want %s", row.body, left, err, row.want)
+		}
+	}
+	for _, seconds := range []any{-1, 86_401, 0.5, "day", nil} {
+		rotate(map[string]any{"keep_former_seconds": seconds}).
+			Want(t, http.StatusUnprocessableEntity, "validation_error")
+	}
+}
+
 func TestCreate_RefusesURLsThatAreNotPublic(t *testing.T) {
 	t.Parallel()
 	b := backendtest.New(t)

@@ -35,8 +35,10 @@ func webhookFields(w *webhook.Webhook) fields {
 		{"status", text(&w.Status)},
 		{"disabled_reason", text(&w.DisabledReason)},
 		{"secret_version", number(&w.SecretVersion)},
+		{"secret_since", timestamp(&w.SecretSince)},
 		{"former_secrets", number(&w.FormerSecrets)},
 		{"former_secrets_until", timestamp(&w.FormerSecretsUntil)},
+		{"former_secret_ends", array(&w.FormerSecretEnds, secretEndFields)},
 		{"created_at", timestamp(&w.CreatedAt)},
 		{"updated_at", timestamp(&w.UpdatedAt)},
 		{"created_by", text(&w.CreatedBy)},
@@ -49,6 +51,10 @@ func webhookFields(w *webhook.Webhook) fields {
 		{"lease_holder", text(&w.LeaseHolder)},
 		{"lease_until", timestamp(&w.LeaseUntil)},
 	}
+}
+
+func secretEndFields(e *webhook.SecretEnd) fields {
+	return fields{{"version", number(&e.Version)}, {"until", timestamp(&e.Until)}}
 }
 
 func laneFields(l *webhook.Lane) fields {

@@ -1220,6 +1220,12 @@ type RehearsalWould struct {
 // Role defines model for Role.
 type Role string
 
+// RotateWebhookSecretRequest defines model for RotateWebhookSecretRequest.
+type RotateWebhookSecretRequest struct {
+	// KeepFormerSeconds For how long deliveries are signed with the former secret, too. No former secret signs for longer than that. 0 ends all of them now: if one is known to others, and at the price that the receiver refuses deliveries until it has the new one.
+	KeepFormerSeconds *int64 `json:"keep_former_seconds,omitempty"`
+}
+
 // RotatedWebhook defines model for RotatedWebhook.
 type RotatedWebhook struct {
 	CreatedAt time.Time `json:"created_at"`
@@ -1236,7 +1242,7 @@ type RotatedWebhook struct {
 	// FailingSince The first failure since the last success; null if the latest attempt succeeded.
 	FailingSince *time.Time `json:"failing_since"`
 
-	// FormerSecretsUntil Until then, deliveries are signed with the former secret, too; after several rotations, with up to four former ones.
+	// FormerSecretsUntil Until then, deliveries are signed with the former secret, too; after several rotations, with up to three former ones, each until its own end.
 	FormerSecretsUntil time.Time `json:"former_secrets_until"`
 	ID                 string    `json:"id"`
 
@@ -2077,9 +2083,9 @@ func (c *Client) RedeliverWebhookDelivery(ctx context.Context, webhookID string,
 
 // RotateWebhookSecret sends POST /api/v1/webhooks/{webhook_id}/rotate-secret: rotate the secret of a webhook.
 //
-// Requires the role `admin`, of a session or of an API key.
-func (c *Client) RotateWebhookSecret(ctx context.Context, webhookID string, options ...CallOption) (*RotatedWebhook, error) {
-	r := call{method: http.MethodPost, path: "/api/v1/webhooks/%s/rotate-secret", args: []string{webhookID}}
+// Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
+func (c *Client) RotateWebhookSecret(ctx context.Context, webhookID string, body RotateWebhookSecretRequest, options ...CallOption) (*RotatedWebhook, error) {
+	r := call{method: http.MethodPost, path: "/api/v1/webhooks/%s/rotate-secret", args: []string{webhookID}, body: body}
 	return sendFor[RotatedWebhook](ctx, c, r, options)
 }
 

@@ -427,3 +427,22 @@ func TestWorker_AnswersPushes(t *testing.T) {
 		})
 	}
 }
+
+// TestDecode_BoundsItsViolations sends a body with more mistakes than an answer lists.
+func TestDecode_BoundsItsViolations(t *testing.T) {
+	t.Parallel()
+	type input struct {
+		Body struct {
+			Tags []int `json:"tags"`
+		} `json:"body"`
+	}
+	h := servePublic(http.MethodPost, function.Handle(func(context.Context, input) (function.None, error) {
+		return function.None{}, nil
+	}))
+	body := `{"tags": [` + strings.Repeat(`"a",`, 20_000) + `1]}`
+	r := send(t, h, newRequest(http.MethodPost, "/test", "", body))
+	r.check(t, http.StatusUnprocessableEntity, "validation_error")
+	if found, _ := r.body["detail"].([]any); len(found) != 1000 {
+		t.Errorf("%d violations, want the first 1000", len(found))
+	}
+}

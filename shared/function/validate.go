@@ -28,8 +28,11 @@ func (s *inputSchema) violations(document map[string]any) []Violation {
 			v.found = append(v.found, check(body)...)
 		}
 	}
-	return v.found
+	return v.found[:min(len(v.found), maxViolations)]
 }
+
+// maxViolations bounds the violations of one answer. Each takes several times the bytes that caused it.
+const maxViolations = 1000
 
 // validation validates one document by the keywords that enforce knows.
 type validation struct {
@@ -38,7 +41,9 @@ type validation struct {
 }
 
 func (v *validation) report(loc []any, typ, msg string, ctx map[string]any) {
-	v.found = append(v.found, Violation{Loc: loc, Type: typ, Msg: msg, Ctx: ctx})
+	if len(v.found) < maxViolations {
+		v.found = append(v.found, Violation{Loc: loc, Type: typ, Msg: msg, Ctx: ctx})
+	}
 }
 
 // check reports the violations of a value at a location. A value of a wrong type has no other violation.

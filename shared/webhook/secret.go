@@ -88,8 +88,8 @@ func (s Secrets) Signing(w Webhook, now time.Time) ([]Secret, error) {
 	}
 	var secrets []Secret
 	for _, key := range s.keys {
-		for former := range w.formerSecrets(now) + 1 {
-			secret, err := derive(key, w.ID, w.SecretVersion-former)
+		for _, signs := range append([]SecretEnd{{Version: w.SecretVersion}}, w.formerSecrets(now)...) {
+			secret, err := derive(key, w.ID, signs.Version)
 			if err != nil {
 				return nil, err
 			}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -128,41 +129,101 @@ func TestSigning_ReceiversVerifyDuringAChangeOfTheKey(t *testing.T) {
 	}
 }
 
-// TestSigning_ReceiversVerifyForADayAfterARotation holds it also for a client that lost the answer with a new secret.
-func TestSigning_ReceiversVerifyForADayAfterARotation(t *testing.T) {
-	t.Parallel()
-	s, now := secretsOf(t, "k"), time.Now()
-	w := webhook.Webhook{ID: "w", SecretVersion: 1}
-	first := secretOf(t, s, w)
-	w.RotateSecret(now)
-	lost := secretOf(t, s, w)
-	w.RotateSecret(now.Add(time.Hour))
-	present := secretOf(t, s, w)
-	for name, row := range map[string]struct {
-		secret webhook.Secret
-		after  time.Duration
-		want   bool
-	}{
-		"the first one after a day":      {secret: first, after: 25*time.Hour - 1, want: true},
-		"the first one later":            {secret: first, after: 25 * time.Hour},
-		"the one that was lost":          {secret: lost, after: time.Hour, want: true},
-		"the present one immediately":    {secret: present, after: time.Hour, want: true},
-		"the present one after two days": {secret: present, after: 48 * time.Hour, want: true},
-	} {
-		if got := received(t, row.secret, w, s, now.Add(row.after)); got != row.want {
-			t.Errorf("%s: a receiver verifies: %t, want %t", name, got, row.want)
+// rotations are a webhook and the secrets that it has had.
+type rotations struct {
+	w       webhook.Webhook
+	secrets webhook.Secrets
+	had     []webhook.Secret
+}
+
+func rotating(t *testing.T) *rotations {
+	t.Helper()
+	r := &rotations{w: webhook.Webhook{ID: "w", SecretVersion: 1}, secrets: secretsOf(t, "k")}
+	r.had = []webhook.Secret{secretOf(t, r.secrets, r.w)}
+	return r
+}
+
+func (r *rotations) rotate(t *testing.T, at time.Time, keep time.Duration) {
+	t.Helper()
+	r.w.RotateSecret(at, keep)
+	r.had = append(r.had, secretOf(t, r.secrets, r.w))
+}
+
+// want compares the numbers of the secrets that receivers verify with, the first of which is 0.
+func (r *rotations) want(t *testing.T, at time.Time, signing ...int) {
+	t.Helper()
+	var got []int
+	for i, secret := range r.had {
+		if received(t, secret, r.w, r.secrets, at) {
+			got = append(got, i)
 		}
 	}
-	w.RotateSecret(now.Add(48 * time.Hour))
-	if !received(t, present, w, s, now.Add(49*time.Hour)) || received(t, lost, w, s, now.Add(49*time.Hour)) {
-		t.Error("after the next rotation, secrets that had ended sign again, or the last one does not")
+	if !slices.Equal(got, signing) {
+		t.Errorf("receivers verify with the secrets %v, want %v", got, signing)
 	}
+}
+
+// TestSigning_ReceiversVerifyForADayAfterARotation holds it also for a client that lost the answer with a new secret.
+// No rotation makes a former secret sign for longer: one that has leaked ends, also if its owner rotates every hour.
+func TestSigning_ReceiversVerifyForADayAfterARotation(t *testing.T) {
+	t.Parallel()
+	const day = webhook.MaxFormerLifetime
+	start := time.Now()
+	after := func(d time.Duration) time.Time { return start.Add(d) }
+	r := rotating(t)
+	r.rotate(t, start, day)
+	r.want(t, after(0), 0, 1)
+	r.rotate(t, after(time.Hour), day) // the answer with secret 1 was lost
+	r.want(t, after(day-1), 0, 1, 2)
+	r.want(t, after(day), 1, 2)
+	r.want(t, after(day+time.Hour), 2)
+	r.rotate(t, after(day), day)
+	r.want(t, after(day+time.Hour-1), 1, 2, 3)
+	r.want(t, after(day+time.Hour), 2, 3)
+	r.want(t, after(2*day), 3)
 	for range 20 {
-		w.RotateSecret(now.Add(50 * time.Hour))
+		r.rotate(t, after(3*day), day)
 	}
-	if signing, err := s.Signing(w, now.Add(50*time.Hour)); err != nil || len(signing) != 5 {
-		t.Errorf("after many rotations %d secrets sign (%v), want 5", len(signing), err)
+	r.want(t, after(3*day), 20, 21, 22, 23)
+}
+
+func TestRotateSecret_EndsFormerSecretsWhenItShould(t *testing.T) {
+	t.Parallel()
+	const day = webhook.MaxFormerLifetime
+	start := time.Now()
+	r := rotating(t)
+	r.rotate(t, start, day)
+	r.rotate(t, start.Add(time.Minute), time.Hour)
+	r.want(t, start.Add(time.Hour), 0, 1, 2)
+	r.want(t, start.Add(time.Hour+time.Minute), 2)
+	r.rotate(t, start.Add(2*time.Hour), day)
+	r.rotate(t, start.Add(3*time.Hour), 0)
+	r.want(t, start.Add(3*time.Hour), 4)
+	if since := r.w.PresentSecretSince(); !since.Equal(start.Add(3 * time.Hour)) {
+		t.Errorf("the present secret is from %s, want %s", since, start.Add(3*time.Hour))
 	}
+}
+
+// TestRotateSecret_ReadsFormerReleases: a former release counts the secrets that sign, and has one end for all of them.
+func TestRotateSecret_ReadsFormerReleases(t *testing.T) {
+	t.Parallel()
+	const day = webhook.MaxFormerLifetime
+	start := time.Now()
+	r := rotating(t)
+	r.rotate(t, start, day)
+	// The former release rotates, and leaves what it does not know as it is.
+	r.w.SecretVersion++
+	r.w.FormerSecrets, r.w.FormerSecretsUntil = 2, start.Add(time.Hour+day)
+	r.had = append(r.had, secretOf(t, r.secrets, r.w))
+	r.want(t, start.Add(day-1), 0, 1, 2)
+	r.want(t, start.Add(day), 1, 2)
+	if since := r.w.PresentSecretSince(); !since.Equal(start.Add(time.Hour)) {
+		t.Errorf("the present secret is from %s, want %s", since, start.Add(time.Hour))
+	}
+	r.rotate(t, start.Add(2*time.Hour), day)
+	r.want(t, start.Add(day-1), 0, 1, 2, 3)
+	r.want(t, start.Add(day), 1, 2, 3)
+	r.want(t, start.Add(day+time.Hour), 2, 3)
 }
 
 func TestSecrets_RefuseAShortKey(t *testing.T) {

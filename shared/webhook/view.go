@@ -78,14 +78,14 @@ type RotatedView struct {
 	// Secret is the new signing secret; nil when the answer is a replay.
 	Secret *string `json:"secret" jsonschema:"The new signing secret, for the libraries of Standard Webhooks. It is shown only once; null if the response is a replay."`
 	// FormerSecretsUntil is until when former secrets sign, too.
-	FormerSecretsUntil time.Time `json:"former_secrets_until" jsonschema:"Until then, deliveries are signed with the former secret, too; after several rotations, with up to four former ones."`
+	FormerSecretsUntil time.Time `json:"former_secrets_until" jsonschema:"Until then, deliveries are signed with the former secret, too; after several rotations, with up to three former ones, each until its own end."`
 }
 
 // Example implements the contract of package function for outputs with an example.
 func (RotatedView) Example() any {
 	secret := secretPrefix + "(a secret of 44 characters)"
 	return RotatedView{
-		View: exampleWebhook().Show(), Secret: &secret, FormerSecretsUntil: exampleTime().Add(formerSecretsLifetime),
+		View: exampleWebhook().Show(), Secret: &secret, FormerSecretsUntil: exampleTime().Add(MaxFormerLifetime),
 	}
 }
 

@@ -47,9 +47,13 @@ type Webhook struct {
 	DisabledReason string
 	// SecretVersion counts the secrets that the webhook has had.
 	SecretVersion int64
-	// FormerSecrets is how many secrets before the present one sign deliveries, too, until FormerSecretsUntil.
+	// SecretSince is when the present secret was made. It is zero if that was at CreatedAt, or in a former release.
+	SecretSince time.Time
+	// FormerSecrets is how many secrets before the present one sign deliveries, too, until FormerSecretsUntil, and
+	// FormerSecretEnds has those that end earlier. Former releases know only the first two.
 	FormerSecrets      int64
 	FormerSecretsUntil time.Time
+	FormerSecretEnds   []SecretEnd
 	CreatedAt          time.Time
 	UpdatedAt          time.Time
 	CreatedBy          string
@@ -157,37 +161,6 @@ func (w *Webhook) Redeliver(d *Delivery, now time.Time) error {
 	}
 	d.Again(now)
 	return w.Request(d.ID, now)
-}
-
-const (
-	// formerSecretsLifetime is how long deliveries are signed with former secrets, too, after a new one was shown.
-	formerSecretsLifetime = 24 * time.Hour
-	// maxFormerSecrets bounds the signatures of a delivery. It is more than one, because a client that loses the
-	// answer with the new secret has to rotate again, and its receiver still has the first one.
-	maxFormerSecrets = 4
-)
-
-// RotateSecret gives the webhook a new secret.
-func (w *Webhook) RotateSecret(now time.Time) {
-	w.FormerSecrets = min(w.formerSecrets(now)+1, maxFormerSecrets)
-	w.SecretVersion++
-	w.FormerSecretsUntil, w.UpdatedAt = now.Add(formerSecretsLifetime), now
-}
-
-// SecretSince returns when the present secret was made.
-func (w Webhook) SecretSince() time.Time {
-	if w.FormerSecretsUntil.IsZero() {
-		return w.CreatedAt
-	}
-	return w.FormerSecretsUntil.Add(-formerSecretsLifetime)
-}
-
-// formerSecrets returns how many secrets before the present one sign deliveries at a time.
-func (w Webhook) formerSecrets(now time.Time) int64 {
-	if !now.Before(w.FormerSecretsUntil) {
-		return 0
-	}
-	return w.FormerSecrets
 }
 
 // NotFound is the error for a webhook that does not exist or belongs to another organization.

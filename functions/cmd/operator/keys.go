@@ -174,7 +174,7 @@ func showWebhooks(ctx context.Context, d operator, o options) error {
 	all, older := 0, map[string]int{}
 	if err := d.EachWebhook(ctx, func(w webhook.Webhook) error {
 		all++
-		if w.SecretSince().Before(since) {
+		if w.PresentSecretSince().Before(since) {
 			older[w.OrganizationID]++
 		}
 		return nil

@@ -103,7 +103,7 @@ func TestWebhooksStatus_CountsOlderSecrets(t *testing.T) {
 	yesterday := time.Now().AddDate(0, 0, -1).UTC().Format(time.DateOnly)
 	f.run("webhooks status -since "+yesterday, org+"         2", "all           2 of 2")
 	if _, err := f.client.Webhooks().Change(f.admin, ids[0], func(w *webhook.Webhook) (*webhook.Delivery, error) {
-		w.RotateSecret(time.Now())
+		w.RotateSecret(time.Now(), webhook.MaxFormerLifetime)
 		return nil, nil
 	}); err != nil {
 		t.Fatal(err)

@@ -906,6 +906,15 @@ export interface RehearsalWould {
 
 export type Role = "admin" | "member" | NewValue;
 
+export interface RotateWebhookSecretRequest {
+  /**
+   * For how long deliveries are signed with the former secret, too. No former secret signs for longer than that. 0 ends
+   * all of them now: if one is known to others, and at the price that the receiver refuses deliveries until it has the
+   * new one.
+   */
+  keep_former_seconds?: number;
+}
+
 export interface RotatedWebhook {
   id: string;
   /** The receiver. */
@@ -933,8 +942,8 @@ export interface RotatedWebhook {
    */
   secret: string | null;
   /**
-   * Until then, deliveries are signed with the former secret, too; after several rotations, with up to four former
-   * ones.
+   * Until then, deliveries are signed with the former secret, too; after several rotations, with up to three former
+   * ones, each until its own end.
    */
   former_secrets_until: string;
 }
@@ -2128,7 +2137,10 @@ export interface operations {
       200: { content: { "application/json": Agent | Rehearsal } };
     };
   };
-  /** Rotate the secret of a webhook. Requires the role `admin`, of a session or of an API key. */
+  /**
+   * Rotate the secret of a webhook. Requires the role `admin`, of a session or of an API key. The body must not exceed
+   * 256 KiB.
+   */
   RotateWebhookSecret: {
     parameters: {
       header?: {
@@ -2143,6 +2155,7 @@ export interface operations {
         webhook_id: string;
       };
     };
+    requestBody?: { content: { "application/json": RotateWebhookSecretRequest } };
     responses: {
       200: { content: { "application/json": RotatedWebhook } };
     };
