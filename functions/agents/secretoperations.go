@@ -96,7 +96,11 @@ func ReconcileSecretOperation(
 			if _, err := operations.Get(ctx, agentID, id); err != nil {
 				return secret.View{}, err
 			}
-			return secret.View{}, agent.ErrOperationTerminal()
+			a, err := writer.Agents.Get(ctx, agentID)
+			if err != nil {
+				return secret.View{}, err
+			}
+			return secret.View{}, a.OperationTerminal()
 		}),
 	}
 }

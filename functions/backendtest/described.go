@@ -2,6 +2,8 @@ package backendtest
 
 import (
 	"fmt"
+	"net/http"
+	"strings"
 	"sync"
 	"testing"
 
@@ -9,6 +11,7 @@ import (
 	"agents.example/controlplane/functions/openapi"
 	"agents.example/controlplane/functions/openapi/openapitest"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/idempotency"
 )
 
 // described holds the descriptions of routes by what they say. A package's backends share them, because a description
@@ -31,6 +34,20 @@ func checkDescribed(t testing.TB, route function.Route, res functiontest.Respons
 		Method: route.Method, Path: route.Path, Status: res.Status, Header: res.Header, Body: res.Body,
 	}); err != nil {
 		t.Errorf("%s answers %d %s, which it does not describe: %v", route.Name, res.Status, res.Body, err)
+	}
+	checkConflict(t, route, res)
+}
+
+// checkConflict fails the test if an answer says that an agent's state does not allow a call, and not what it allows.
+func checkConflict(t testing.TB, route function.Route, res functiontest.Response) {
+	t.Helper()
+	if res.Status != http.StatusConflict || !strings.Contains(route.Path, "{agent_id}") ||
+		res.Code() == idempotency.InProgress().Code {
+		return
+	}
+	meta, _ := res.JSON["meta"].(map[string]any)
+	if meta["status"] == nil || meta["allowed_actions"] == nil {
+		t.Errorf("%s answers %s, want the agent's status and allowed_actions in meta", route.Name, res.Body)
 	}
 }
 

@@ -178,9 +178,9 @@ func (a *Agent) RetryOperation(id string, now time.Time) error {
 	case a.Status == Deleting:
 		return a.conflict("reconcile")
 	case o == nil || !o.Open():
-		return ErrOperationTerminal()
+		return a.OperationTerminal()
 	case o.Status == secret.Running && a.Leased("", now):
-		return ErrOperationInProgress()
+		return a.OperationInProgress()
 	case o.Stage == secret.Rollout && !a.WantsPod():
 		return a.conflict("reconcile")
 	case !o.Apply(secret.EventRetried, "", now):
@@ -198,16 +198,16 @@ func (a *Agent) RetryOperation(id string, now time.Time) error {
 	return nil
 }
 
-// ErrOperationTerminal is the error of reconciling an operation that has ended.
-func ErrOperationTerminal() error {
+// OperationTerminal is the error of reconciling an operation that has ended.
+func (a Agent) OperationTerminal() error {
 	return fault.New(fault.Conflict, "secret_operation_terminal",
-		"The operation has ended. Only pending and failed operations can be reconciled.")
+		"The operation has ended. Only pending and failed operations can be reconciled.").WithMeta(a.ConflictMeta())
 }
 
-// ErrOperationInProgress is the error of reconciling an operation while a worker runs it.
-func ErrOperationInProgress() error {
+// OperationInProgress is the error of reconciling an operation while a worker runs it.
+func (a Agent) OperationInProgress() error {
 	e := fault.New(fault.Conflict, "operation_in_progress",
-		"The operation is in progress. Get it again in a few seconds.")
+		"The operation is in progress. Get it again in a few seconds.").WithMeta(a.ConflictMeta())
 	e.RetryAfter = LeaseTime
 	return e
 }

@@ -40,7 +40,7 @@ func (d Service) Reconcile(ctx context.Context, agentID, operationID string) (*s
 			return &d.currentOperations(after, []secret.Operation{*o})[0], nil
 		}
 	}
-	return nil, agent.ErrOperationInProgress()
+	return nil, a.OperationInProgress()
 }
 
 // retry makes the change that reconciles an operation.
@@ -48,7 +48,7 @@ func (d Service) retry(ctx context.Context, a agent.Agent, o secret.Operation) (
 	now := d.now()
 	switch {
 	case o.Storing(now):
-		return nil, agent.ErrOperationInProgress()
+		return nil, a.OperationInProgress()
 	case o.Stage != secret.Store || a.Status == agent.Deleting:
 		return func(a *agent.Agent) error { return a.RetryOperation(o.ID, now) }, nil
 	}

@@ -105,7 +105,7 @@ func (d Service) resume(ctx context.Context, a agent.Agent, batch string, values
 			return after, inBatch(after, batch), err
 		}
 	}
-	return a, nil, agent.ErrOperationInProgress()
+	return a, nil, a.OperationInProgress()
 }
 
 // inBatch returns the agent's operations of a request.

@@ -148,11 +148,11 @@ func (d Service) recordOperations(ctx context.Context, agentID string, requested
 	[]secret.Operation, error,
 ) {
 	a, err := d.Agents.Get(ctx, agentID)
+	if err != nil {
+		return a, nil, err
+	}
 	latest := lookups{}
 	for range maxTries {
-		if err != nil {
-			return a, nil, err
-		}
 		revision := a.SecretsRevision
 		if err := d.lookUp(ctx, a, requested, latest); err != nil {
 			return a, nil, err
@@ -168,12 +168,14 @@ func (d Service) recordOperations(ctx context.Context, agentID string, requested
 		})
 		switch {
 		case errors.Is(err, agent.ErrStoring), errors.Is(err, agent.ErrSecretsChanged):
-			a, err = d.awaitOtherWriters(ctx, agentID, requested)
+			if a, err = d.awaitOtherWriters(ctx, agentID, requested); err != nil {
+				return a, nil, err
+			}
 		default:
 			return a, begun, err
 		}
 	}
-	return a, nil, agent.ErrOperationInProgress()
+	return a, nil, a.OperationInProgress()
 }
 
 // awaitOtherWriters waits until no other request can be adding values under the same keys, and returns the present

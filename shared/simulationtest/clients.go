@@ -195,7 +195,8 @@ func (w *World) reconcileOpen(ctx context.Context, p *Process, c *call) error {
 	}
 	o, err := w.writer(p).Reconcile(ctx, c.agentID, c.operationID)
 	if err == nil && o == nil {
-		return agent.ErrOperationTerminal()
+		a, _ := w.Database.Agent(c.agentID)
+		return a.OperationTerminal()
 	}
 	return err
 }
