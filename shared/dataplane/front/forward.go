@@ -88,18 +88,33 @@ func (f *Front) rewrite(r *httputil.ProxyRequest) {
 	}
 }
 
-// removeLookalikes removes headers that a container could take for the user or the credential: many servers read
-// X_Forwarded_User and X-Forwarded-User as the same variable.
+// removeLookalikes removes headers that a container could take for the user, the credential or the path: many servers
+// read X_Forwarded_User, X.forwarded.user and X-Forwarded-User as the same variable, and frameworks go by the path in
+// X-Original-URL and X-Rewrite-URL, which no rule has seen.
 func removeLookalikes(h http.Header) {
 	for name := range h {
-		if !strings.Contains(name, "_") {
-			continue
-		}
-		switch strings.ToLower(strings.ReplaceAll(name, "_", "-")) {
-		case "x-forwarded-user", "authorization":
+		switch plain := plainName(name); plain {
+		case "x-original-url", "x-rewrite-url":
 			delete(h, name)
+		case "x-forwarded-user", "authorization":
+			if !strings.EqualFold(name, plain) {
+				delete(h, name)
+			}
 		}
 	}
+}
+
+// plainName returns the name of a header in lower case, with a dash for every character that is no letter and no digit.
+func plainName(name string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case c >= 'A' && c <= 'Z':
+			return c + 'a' - 'A'
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9':
+			return c
+		}
+		return '-'
+	}, name)
 }
 
 // answerError answers a request that the container did not.

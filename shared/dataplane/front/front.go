@@ -111,6 +111,8 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	switch {
 	case req.Method == http.MethodConnect:
 		refuse(w, api, http.StatusMethodNotAllowed, "The method CONNECT is not allowed.")
+	case !dataplane.IsPath(req.RequestURI):
+		refuse(w, api, http.StatusBadRequest, dataplane.TargetRefused)
 	case req.URL.Path == dataplane.PathReady:
 		f.serveReady(w, req) // the kubelet asks for it by the pod's address
 	case !f.isOwnHost(req.Host):
@@ -122,7 +124,8 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case req.URL.Path == dataplane.PathLogout && f.serveLogout(w, req):
 	case ambiguous:
 		refuse(w, api, http.StatusBadRequest,
-			"The path is ambiguous. Send it without dot segments, empty segments and backslashes.")
+			"The path is ambiguous. Send it without dot segments, empty segments and backslashes, and /v1 in "+
+				"lower case.")
 	default:
 		f.serveContainer(w, req, api)
 	}

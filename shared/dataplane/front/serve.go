@@ -35,8 +35,9 @@ func (f *Front) Serve(ctx context.Context, l net.Listener) error {
 	var handlers sync.WaitGroup // of WebSockets, too, which Shutdown does not wait for
 	s := &http.Server{
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		BaseContext: func(net.Listener) context.Context { return life },
-		ErrorLog:    slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
+		BaseContext:                  func(net.Listener) context.Context { return life },
+		DisableGeneralOptionsHandler: true, // a request with the target * is refused like any that has no path
+		ErrorLog:                     slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			handlers.Add(1)
 			defer handlers.Done()

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/dataplane/duplex"
 )
 
@@ -77,12 +78,17 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Connection", "close")
 	}
 	host, _ := splitHost(req.Host)
-	if req.URL.Path == healthPath && !r.isCellHost(host) {
+	isPath := dataplane.IsPath(req.RequestURI)
+	if isPath && req.URL.Path == healthPath && !r.isCellHost(host) {
 		r.serveHealth(w)
 		return
 	}
 	answer, req := duplex.Enable(w, req) // no answer waits for the request's body
 	defer answer.Finish()
+	if !isPath && req.Method != http.MethodConnect {
+		refuse(answer, req, targetRefused)
+		return
+	}
 	a, endpoint := r.find(host)
 	switch {
 	case a == nil:

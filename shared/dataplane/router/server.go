@@ -53,8 +53,10 @@ func (r *Router) server() *http.Server {
 	return &http.Server{
 		Handler: r, Protocols: protocols, MaxHeaderBytes: r.limits.HeaderBytes,
 		ReadHeaderTimeout: r.timeouts.Header, IdleTimeout: r.timeouts.Idle,
-		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: 1000, SendPingTimeout: 30 * time.Second},
-		ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
+		// A request with the target * is refused like any that has no path.
+		DisableGeneralOptionsHandler: true,
+		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: 1000, SendPingTimeout: 30 * time.Second},
+		ErrorLog:                     slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
 	}
 }
 
