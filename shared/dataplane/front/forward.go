@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"agents.example/controlplane/shared/dataplane/intake"
 )
 
 const (
@@ -20,8 +22,6 @@ const (
 	idleTime = time.Second
 	// maxIdle bounds unused connections to the container.
 	maxIdle = 32
-	// maxAnswerHeader bounds the header of the container's answers.
-	maxAnswerHeader = 128 << 10
 	// copyBytes is the size of the buffer of each stream. 256 streams have one for each direction.
 	copyBytes = 8 << 10
 )
@@ -32,10 +32,18 @@ const userHeader = "X-Forwarded-User"
 func newTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	return &http.Transport{
-		DialContext: dialer.DialContext, MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: idleTime,
-		MaxResponseHeaderBytes: maxAnswerHeader, ExpectContinueTimeout: time.Second,
-		DisableCompression: true, // the container's answer passes as it is
+		DialContext: intake.Dial(dialer.DialContext), MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: idleTime,
+		ExpectContinueTimeout: time.Second,
+		DisableCompression:    true, // the container's answer passes as it is
 	}
+}
+
+// bounded bounds the headers of the container's answers.
+type bounded struct{ transport *http.Transport }
+
+// RoundTrip implements http.RoundTripper.
+func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+	return b.transport.RoundTrip(intake.Expecting(req))
 }
 
 // passage is what the proxy needs to know about a request, in its context.
@@ -53,7 +61,7 @@ func (f *Front) forward(w http.ResponseWriter, req *http.Request, v verdict, api
 
 func (f *Front) newProxy() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
-		Transport: f.transport, Rewrite: f.rewrite, ErrorHandler: f.answerError,
+		Transport: bounded{f.transport}, Rewrite: f.rewrite, ErrorHandler: f.answerError,
 		FlushInterval: -1, // every write of the container reaches the client immediately
 		BufferPool:    newBuffers(), ModifyResponse: shareBuffers,
 		// Its lines are about clients and containers that went away.
@@ -132,6 +140,9 @@ func (f *Front) answerError(w http.ResponseWriter, req *http.Request, err error)
 		}
 		refuse(w, p.api, status, "The agent's container does not accept connections. It must listen on the port in "+
 			"its variable PORT.")
+	case errors.Is(err, intake.ErrHeader):
+		refuse(w, p.api, http.StatusBadGateway, "The agent's container answered with a larger header than the front "+
+			"accepts: "+intake.ErrHeader.Error()+".")
 	default:
 		refuse(w, p.api, http.StatusBadGateway, "The agent's container closed the connection before it answered.")
 	}

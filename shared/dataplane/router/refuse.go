@@ -34,6 +34,7 @@ const (
 	brokenBody
 	connectRefused
 	targetRefused
+	answerRefused
 )
 
 func (a answer) refusal() refusal {
@@ -58,6 +59,10 @@ func (a answer) refusal() refusal {
 		return refusal{http.StatusMethodNotAllowed, "method_not_allowed", "Agents are not proxies.", 0}
 	case targetRefused:
 		return refusal{http.StatusBadRequest, "invalid_target", dataplane.TargetRefused, 0}
+	case answerRefused:
+		return refusal{
+			http.StatusBadGateway, "invalid_answer", "The header of the agent's answer is too large.", 0,
+		}
 	case agentUnreachable:
 	}
 	return refusal{
