@@ -74,3 +74,10 @@ const (
 	// environment and checks them itself.
 	AuthImage = "image"
 )
+
+// TargetRefused tells the client of a request whose target IsPath denies what to send.
+const TargetRefused = "The target of a request must be a path, such as /v1/models."
+
+// IsPath reports whether the target of a request is a path, as http.Request.RequestURI has it. Others must be refused
+// before a rule looks at the path: that of http:v1/models is empty, and a proxy would forward what follows the colon.
+func IsPath(target string) bool { return target != "" && target[0] == '/' }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/dataplane"
+	"agents.example/controlplane/shared/dataplane/intake"
 )
 
 const (
@@ -22,8 +23,6 @@ const (
 	idleTime = time.Second
 	// maxIdle bounds unused connections to the container.
 	maxIdle = 32
-	// maxAnswerHeader bounds the header of the container's answers.
-	maxAnswerHeader = 128 << 10
 	// copyBytes is the size of the buffer of each stream. 256 streams have one for each direction.
 	copyBytes = 8 << 10
 )
@@ -34,10 +33,18 @@ const userHeader = "X-Forwarded-User"
 func newTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	return &http.Transport{
-		DialContext: dialer.DialContext, MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: idleTime,
-		MaxResponseHeaderBytes: maxAnswerHeader, ExpectContinueTimeout: time.Second,
-		DisableCompression: true, // the container's answer passes as it is
+		DialContext: intake.Dial(dialer.DialContext), MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: idleTime,
+		ExpectContinueTimeout: time.Second,
+		DisableCompression:    true, // the container's answer passes as it is
 	}
+}
+
+// bounded bounds the headers of the container's answers.
+type bounded struct{ transport *http.Transport }
+
+// RoundTrip implements http.RoundTripper.
+func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+	return b.transport.RoundTrip(intake.Expecting(req))
 }
 
 // passage is what the proxy needs to know about a request, in its context.
@@ -55,7 +62,7 @@ func (f *Front) forward(w http.ResponseWriter, req *http.Request, v verdict, api
 
 func (f *Front) newProxy() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
-		Transport: f.transport, Rewrite: f.rewrite, ErrorHandler: f.answerError,
+		Transport: bounded{f.transport}, Rewrite: f.rewrite, ErrorHandler: f.answerError,
 		FlushInterval: dataplane.FlushInterval, BufferPool: newBuffers(), ModifyResponse: shareBuffers,
 		// Its lines are about clients and containers that went away.
 		ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
@@ -89,18 +96,33 @@ func (f *Front) rewrite(r *httputil.ProxyRequest) {
 	}
 }
 
-// removeLookalikes removes headers that a container could take for the user or the credential: many servers read
-// X_Forwarded_User and X-Forwarded-User as the same variable.
+// removeLookalikes removes headers that a container could take for the user, the credential or the path: many servers
+// read X_Forwarded_User, X.forwarded.user and X-Forwarded-User as the same variable, and frameworks go by the path in
+// X-Original-URL and X-Rewrite-URL, which no rule has seen.
 func removeLookalikes(h http.Header) {
 	for name := range h {
-		if !strings.Contains(name, "_") {
-			continue
-		}
-		switch strings.ToLower(strings.ReplaceAll(name, "_", "-")) {
-		case "x-forwarded-user", "authorization":
+		switch plain := plainName(name); plain {
+		case "x-original-url", "x-rewrite-url":
 			delete(h, name)
+		case "x-forwarded-user", "authorization":
+			if !strings.EqualFold(name, plain) {
+				delete(h, name)
+			}
 		}
 	}
+}
+
+// plainName returns the name of a header in lower case, with a dash for every character that is no letter and no digit.
+func plainName(name string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case c >= 'A' && c <= 'Z':
+			return c + 'a' - 'A'
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9':
+			return c
+		}
+		return '-'
+	}, name)
 }
 
 // answerError answers a request that the container did not.
@@ -118,6 +140,9 @@ func (f *Front) answerError(w http.ResponseWriter, req *http.Request, err error)
 		}
 		refuse(w, p.api, status, "The agent's container does not accept connections. It must listen on the port in "+
 			"its variable PORT.")
+	case errors.Is(err, intake.ErrHeader):
+		refuse(w, p.api, http.StatusBadGateway, "The agent's container answered with a larger header than the front "+
+			"accepts: "+intake.ErrHeader.Error()+".")
 	default:
 		refuse(w, p.api, http.StatusBadGateway, "The agent's container closed the connection before it answered.")
 	}

@@ -45,8 +45,13 @@ type Options struct {
 	Now func() time.Time
 }
 
-// maxForwarded bounds concurrent requests to the container, so that the front stays within its memory.
-const maxForwarded = 256
+// Bounds of concurrent requests, so that the front stays within its memory.
+const (
+	// maxForwarded bounds the requests to the container.
+	maxForwarded = 256
+	// maxUnchecked bounds the requests of clients whose credentials are not accepted, or not yet.
+	maxUnchecked = 64
+)
 
 // Front is the handler of an agent's port. It is safe for concurrent use.
 type Front struct {
@@ -60,6 +65,7 @@ type Front struct {
 	transport   *http.Transport
 	origins     *http.CrossOriginProtection
 	forwarded   chan struct{} // a token for each request that is being forwarded
+	unchecked   atomic.Int64  // of clients, in flight and not forwarded
 	draining    atomic.Bool
 }
 
@@ -107,10 +113,20 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		defer answer.Finish()
 		w, req = answer, reading
 	}
+	if req.Header["X-Forwarded-For"] != nil { // the kubelet's come without
+		defer f.unchecked.Add(-1)
+		if f.unchecked.Add(1) > maxUnchecked {
+			w.Header().Set("Retry-After", "1")
+			refuse(w, false, http.StatusServiceUnavailable, "The agent refuses too many requests. Retry.")
+			return
+		}
+	}
 	api, ambiguous := isAPI(req.URL.Path)
 	switch {
 	case req.Method == http.MethodConnect:
 		refuse(w, api, http.StatusMethodNotAllowed, "The method CONNECT is not allowed.")
+	case !dataplane.IsPath(req.RequestURI):
+		refuse(w, api, http.StatusBadRequest, dataplane.TargetRefused)
 	case req.URL.Path == dataplane.PathReady:
 		f.serveReady(w, req) // the kubelet asks for it by the pod's address
 	case !f.isOwnHost(req.Host):
@@ -122,7 +138,8 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case req.URL.Path == dataplane.PathLogout && f.serveLogout(w, req):
 	case ambiguous:
 		refuse(w, api, http.StatusBadRequest,
-			"The path is ambiguous. Send it without dot segments, empty segments and backslashes.")
+			"The path is ambiguous. Send it without dot segments, empty segments and backslashes, and /v1 in "+
+				"lower case.")
 	default:
 		f.serveContainer(w, req, api)
 	}
@@ -165,6 +182,11 @@ func (f *Front) serveHandoff(w http.ResponseWriter, req *http.Request) {
 	if req.Method != http.MethodGet { // a HEAD of a link preview must not use the link up
 		w.Header().Set("Allow", http.MethodGet)
 		refuse(w, false, http.StatusMethodNotAllowed, "A link is opened with GET.")
+		return
+	}
+	if to := req.Header.Get("Sec-Fetch-Dest"); to != "" && to != "document" {
+		// Another site's page must not use up the attempts of its visitors' address, with an image for example.
+		refuse(w, false, http.StatusForbidden, "A link is opened in a tab or window.")
 		return
 	}
 	token := req.URL.Query().Get("token")
@@ -238,6 +260,8 @@ func (f *Front) serveContainer(w http.ResponseWriter, req *http.Request, api boo
 				maxForwarded))
 		return
 	}
+	f.unchecked.Add(-1)
+	defer f.unchecked.Add(1)
 	f.forward(w, req, v, api)
 }
 

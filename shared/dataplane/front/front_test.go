@@ -92,6 +92,8 @@ func TestFront_RefusesPathsThatServersReadDifferently(t *testing.T) {
 		"/a/../v1/models":    http.StatusBadRequest,
 		"//v1/models":        http.StatusBadRequest,
 		"/v1;x/models":       http.StatusBadRequest,
+		"/V1/models":         http.StatusBadRequest,
+		"/%561":              http.StatusBadRequest,
 		"/v1/a/../models":    http.StatusOK,
 		"/v1/models;x=1":     http.StatusOK,
 		"/v1/https://x.test": http.StatusOK,
@@ -133,12 +135,17 @@ func TestFront_GivesTheContainerTheUserAndNoCredential(t *testing.T) {
 		r.Header["X-Forwarded-User"] = []string{"root", "root"}
 		r.Header["X_Forwarded_User"] = []string{"root"}
 		r.Header["X-Forwarded_user"] = []string{"root"}
+		r.Header["X.forwarded.user"] = []string{"root"}
+		r.Header["X^Forwarded~User"] = []string{"root"}
+		r.Header["X-Original-Url"] = []string{"/v1/models"}
+		r.Header["X_REWRITE_URL"] = []string{"/v1/models"}
 		r.Header.Set("Cookie", "a=1; __Host-agent_session=t; b=2;agent_session=u")
 		r.Header.Set("Connection", "X-Forwarded-User, X-Forwarded-For")
 	})
 	for name, want := range map[string]string{
 		"X-Forwarded-User": user, "Authorization": "", "X_forwarded_user": "", "X_Forwarded_User": "",
-		"X-Forwarded_user": "", "Cookie": "a=1; b=2", "X-Forwarded-For": "203.0.113.7", "X-Forwarded-Proto": "https",
+		"X-Forwarded_user": "", "X.forwarded.user": "", "X^Forwarded~User": "", "X-Original-Url": "",
+		"X_REWRITE_URL": "", "Cookie": "a=1; b=2", "X-Forwarded-For": "203.0.113.7", "X-Forwarded-Proto": "https",
 	} {
 		if values := strings.Join(got.Header[name], "|"); values != want {
 			t.Errorf("%s = %q, want %q", name, values, want)

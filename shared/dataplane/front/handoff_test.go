@@ -348,3 +348,23 @@ func TestFront_RefusesRequestsOfOtherSitesPages(t *testing.T) {
 		}
 	}
 }
+
+// TestHandoff_CountsNoAttemptOfAnotherSitesPage sends what an image on another site's page makes a browser send.
+func TestHandoff_CountsNoAttemptOfAnotherSitesPage(t *testing.T) {
+	t.Parallel()
+	f, i := startWithLinks(t, serveContainer(t, echoRequest))
+	for _, to := range []string{"image", "iframe", "empty", "script"} {
+		for range 10 { // together twice as many as may fail
+			if got, _ := f.get(t, "/handoff?token=x", header("Sec-Fetch-Dest", to)); got != http.StatusForbidden {
+				t.Fatalf("a bad link as %s: status %d, want 403", to, got)
+			}
+		}
+		if got, _ := f.get(t, i.link(t, f.clock.now(), to), header("Sec-Fetch-Dest", to)); got != http.StatusForbidden {
+			t.Errorf("a good link as %s: status %d, want 403", to, got)
+		}
+	}
+	if got, _ := f.get(t, i.link(t, f.clock.now(), "image"), header("Sec-Fetch-Dest", "document")); got !=
+		http.StatusSeeOther {
+		t.Errorf("the user's link after that: status %d, want 303", got)
+	}
+}

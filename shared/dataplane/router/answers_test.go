@@ -181,7 +181,8 @@ func TestRouter_RemovesIdentityThatClientsSend(t *testing.T) {
 	headers := make(chan http.Header, 1)
 	a := w.start("a", func(_ http.ResponseWriter, req *http.Request) { headers <- req.Header })
 	forged := []string{
-		"X-Forwarded-User", "x-forwarded-user", "X_Forwarded_User", "X-Forwarded_User", "X-FORWARDED-EMAIL",
+		"X-Forwarded-User", "x-forwarded-user", "X_Forwarded_User", "X-Forwarded_User", "X.forwarded.user",
+		"X-FORWARDED-EMAIL",
 		"X-Forwarded-Groups", "Forwarded", "Remote-User", "REMOTE_USER", "X-Remote-User", "X-Auth-Request-Email",
 		"X-Goog-Authenticated-User-Email", "X-Goog-IAP-JWT-Assertion", "X-Real-Ip",
 	}

@@ -60,6 +60,7 @@ func crowd(address, host string) {
 func TestRouter_ServesOthersNextToACrowd(t *testing.T) {
 	w := newWorld(t, func(o *router.Options) { o.Limits.AgentRequests = crowdLimit })
 	busy := w.occupy(crowdLimit)
+	w.get(hostname(busy.Agent), "/hello") // strangers have to wait
 	other := w.start("other", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "fine") })
 	self, err := os.Executable()
 	if err != nil {

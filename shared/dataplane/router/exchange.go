@@ -18,6 +18,16 @@ type exchange struct {
 	took     time.Duration
 	hijacked bool
 	complete bool
+	// accepted is called if the answer shows that the agent accepts the client; nil if no answer does.
+	accepted func()
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (x *exchange) WriteHeader(status int) {
+	if x.accepted != nil && status >= http.StatusOK && accepts(status) {
+		x.accepted()
+	}
+	x.Writer.WriteHeader(status)
 }
 
 // Hijack implements http.Hijacker, for WebSockets.
@@ -27,6 +37,9 @@ func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	x.hijacked, x.took = true, time.Since(x.began)
+	if x.accepted != nil {
+		x.accepted()
+	}
 	t := x.tunnels.add(conn, rw.Reader)
 	return t, bufio.NewReadWriter(bufio.NewReader(t), bufio.NewWriter(t)), nil
 }

@@ -29,18 +29,19 @@ func isIdentityHeader(name string) bool {
 	return false
 }
 
-// hasPrefixFold ignores case, and takes an underscore for a dash: programs that get headers as environment variables do
-// not tell them apart.
+// hasPrefixFold ignores case, and takes every character that is no letter and no digit for a dash: programs that get
+// headers as environment variables do not tell them apart.
 func hasPrefixFold(name, prefix string) bool {
 	if len(name) < len(prefix) {
 		return false
 	}
 	for i := range len(prefix) {
 		c := name[i]
-		if c == '_' {
-			c = '-'
-		} else if c >= 'A' && c <= 'Z' {
+		switch {
+		case c >= 'A' && c <= 'Z':
 			c += 'a' - 'A'
+		case (c < 'a' || c > 'z') && (c < '0' || c > '9'):
+			c = '-'
 		}
 		if c != prefix[i] {
 			return false

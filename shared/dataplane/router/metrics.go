@@ -18,6 +18,8 @@ type metrics struct {
 	unknown     prometheus.Counter
 	agentLimit  prometheus.Counter
 	routerLimit prometheus.Counter
+	// strangerLimit counts requests of clients that the agent has not accepted.
+	strangerLimit prometheus.Counter
 }
 
 // Labels of http_requests_total.
@@ -42,6 +44,7 @@ func newMetrics(r *Router) *metrics {
 			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
 		}, []string{labelHost}),
 		agentLimit: rejected.WithLabelValues("agent"), routerLimit: rejected.WithLabelValues("router"),
+		strangerLimit: rejected.WithLabelValues("stranger"),
 	}
 	m.unknown = m.requests.WithLabelValues("", strconv.Itoa(http.StatusNotFound))
 	m.registry.MustRegister(m.requests, m.duration, rejected, collectors.NewGoCollector(),

@@ -49,17 +49,18 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Limits bound what clients can use. A request that exceeds one gets 503 and Retry-After.
+// Limits bound what clients can use. A request that exceeds one gets 503 and Retry-After. The default limits keep the
+// router within maxMemory.
 type Limits struct {
 	// AgentRequests is the number of concurrent requests to one agent, WebSockets included. 0 is 512.
 	AgentRequests int64
 	// Requests is the number of concurrent requests to all agents. 0 is 8,192.
 	Requests int64
-	// Connections is the number of connections. Further ones wait in the kernel's queue. 0 is 16,384.
+	// Connections is the number of connections. 0 is 16,384.
 	Connections int
-	// HeaderBytes bounds the header of a request and of a response. 0 is 64 KiB, which is what Google's load balancer
-	// forwards.
-	HeaderBytes int
+	// Memory is what the requests in flight may take, in bytes, and AgentMemory what those of one agent may. 0 is 576
+	// and 40 MiB.
+	Memory, AgentMemory int64
 }
 
 // Timeouts bound phases of a request. No timeout bounds a request as a whole or the wait for an agent's answer, because
@@ -87,7 +88,8 @@ type Timeouts struct {
 func (l Limits) withDefaults() Limits {
 	return Limits{
 		AgentRequests: cmp.Or(l.AgentRequests, 512), Requests: cmp.Or(l.Requests, 8192),
-		Connections: cmp.Or(l.Connections, 16384), HeaderBytes: cmp.Or(l.HeaderBytes, 64<<10),
+		Connections: cmp.Or(l.Connections, 16384), Memory: cmp.Or(l.Memory, 576<<20),
+		AgentMemory: cmp.Or(l.AgentMemory, 40<<20),
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"agents.example/controlplane/shared/dataplane"
 )
 
 // refusal is an answer of the router itself.
@@ -31,6 +33,8 @@ const (
 	agentUnreachable
 	brokenBody
 	connectRefused
+	targetRefused
+	answerRefused
 )
 
 func (a answer) refusal() refusal {
@@ -53,6 +57,12 @@ func (a answer) refusal() refusal {
 		return refusal{http.StatusBadRequest, "invalid_body", "The body of the request could not be read.", 0}
 	case connectRefused:
 		return refusal{http.StatusMethodNotAllowed, "method_not_allowed", "Agents are not proxies.", 0}
+	case targetRefused:
+		return refusal{http.StatusBadRequest, "invalid_target", dataplane.TargetRefused, 0}
+	case answerRefused:
+		return refusal{
+			http.StatusBadGateway, "invalid_answer", "The header of the agent's answer is too large.", 0,
+		}
 	case agentUnreachable:
 	}
 	return refusal{

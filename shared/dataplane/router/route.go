@@ -15,6 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"agents.example/controlplane/shared/dataplane"
+	"agents.example/controlplane/shared/dataplane/duplex"
+	"agents.example/controlplane/shared/dataplane/intake"
 )
 
 // route leads to one agent. It is an http.RoundTripper, too, so that the proxy can look up the agent's address again.
@@ -24,6 +26,8 @@ type route struct {
 	namespace string
 	proxy     *httputil.ReverseProxy
 	inFlight  atomic.Int64
+	memory    atomic.Int64 // of the requests in flight
+	clients   clients
 	target    atomic.Pointer[target]
 
 	duration prometheus.Observer
@@ -91,9 +95,13 @@ func (a *route) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Host == "" {
 		return nil, errNotReady
 	}
+	req = intake.Expecting(req)
 	res, err := a.router.transport.RoundTrip(req)
-	if err == nil || !neverConnected(err) || req.Context().Err() != nil {
-		return res, err
+	switch {
+	case err == nil:
+		return a.chargeAnswer(res)
+	case !neverConnected(err) || req.Context().Err() != nil:
+		return nil, err
 	}
 	address := a.address()
 	switch {
@@ -106,7 +114,10 @@ func (a *route) RoundTrip(req *http.Request) (*http.Response, error) {
 	moved := *req.URL
 	moved.Host = address
 	again.URL = &moved
-	return a.router.transport.RoundTrip(again)
+	if res, err = a.router.transport.RoundTrip(again); err != nil {
+		return nil, err
+	}
+	return a.chargeAnswer(res)
 }
 
 // neverConnected reports whether an error means that no connection was made.
@@ -133,10 +144,19 @@ func (a *route) handleError(w http.ResponseWriter, req *http.Request, err error)
 		refuse(w, req, agentNotReady)
 	case ok && x.BodyFailed():
 		refuse(w, req, brokenBody)
+	case errors.Is(err, intake.ErrHeader), errors.Is(err, errAnswerMemory):
+		refuse(w, req, answerRefused)
 	default:
 		if id := refuse(w, req, agentUnreachable); a.router.failures.Allow() {
 			slog.WarnContext(req.Context(), "agent could not be reached", "namespace", a.namespace, "request_id", id,
 				"error", err.Error())
 		}
 	}
+}
+
+// refuse answers a request that a limit leaves no room for.
+func (a *route) refuse(w *duplex.Writer, req *http.Request, why answer, limit prometheus.Counter) {
+	limit.Inc()
+	a.count(http.StatusServiceUnavailable)
+	refuse(w, req, why)
 }

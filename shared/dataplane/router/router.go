@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/dataplane/duplex"
 )
 
@@ -33,6 +34,8 @@ type Router struct {
 	failures *rate.Limiter
 
 	inFlight atomic.Int64
+	memory   atomic.Int64 // of the requests in flight
+	waiting  atomic.Int64 // requests of strangers
 	draining atomic.Bool
 
 	mu     sync.RWMutex
@@ -54,7 +57,7 @@ func New(o Options) (*Router, error) {
 		timeouts: o.Timeouts.withDefaults(), routes: map[string]*route{}, sweepAt: minSweep,
 		failures: rate.NewLimiter(failureLogs, failureLogs),
 	}
-	r.transport = newTransport(r.limits, r.timeouts, o.Dial)
+	r.transport = newTransport(r.timeouts, o.Dial)
 	r.metrics = newMetrics(r)
 	return r, nil
 }
@@ -77,12 +80,17 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Connection", "close")
 	}
 	host, _ := splitHost(req.Host)
-	if req.URL.Path == healthPath && !r.isCellHost(host) {
+	isPath := dataplane.IsPath(req.RequestURI)
+	if isPath && req.URL.Path == healthPath && !r.isCellHost(host) {
 		r.serveHealth(w)
 		return
 	}
 	answer, req := duplex.Enable(w, req) // no answer waits for the request's body
 	defer answer.Finish()
+	if !isPath && req.Method != http.MethodConnect {
+		refuse(answer, req, targetRefused)
+		return
+	}
 	a, endpoint := r.find(host)
 	switch {
 	case a == nil:
@@ -101,21 +109,33 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 // forward sends a request to an agent, if the limits leave room for it.
 func (r *Router) forward(w *duplex.Writer, req *http.Request, a *route) {
-	defer a.inFlight.Add(-1)
-	if a.inFlight.Add(1) > r.limits.AgentRequests {
-		r.metrics.agentLimit.Inc()
-		a.count(http.StatusServiceUnavailable)
-		refuse(w, req, agentBusy)
+	memory := memoryOf(req)
+	defer r.memory.Add(-memory)
+	defer r.inFlight.Add(-1)
+	if requests, used := r.inFlight.Add(1), r.memory.Add(memory); requests > r.limits.Requests ||
+		used > r.limits.Memory {
+		a.refuse(w, req, routerBusy, r.metrics.routerLimit)
 		return
 	}
-	defer r.inFlight.Add(-1)
-	if r.inFlight.Add(1) > r.limits.Requests {
-		r.metrics.routerLimit.Inc()
-		a.count(http.StatusServiceUnavailable)
-		refuse(w, req, routerBusy)
+	address := clientAddress(req)
+	if !a.clients.knows(address, time.Now()) {
+		if !r.awaitTurn(req.Context(), a, address) {
+			a.refuse(w, req, agentBusy, r.metrics.strangerLimit)
+			return
+		}
+		defer a.clients.leave()
+	}
+	defer a.memory.Add(-memory)
+	defer a.inFlight.Add(-1)
+	if requests, used := a.inFlight.Add(1), a.memory.Add(memory); requests > r.limits.AgentRequests ||
+		used > r.limits.AgentMemory {
+		a.refuse(w, req, agentBusy, r.metrics.agentLimit)
 		return
 	}
 	x := &exchange{Writer: w, tunnels: &r.tunnels, began: time.Now()}
+	if req.URL.Path != dataplane.PathReady { // which a front answers anyone
+		x.accepted = func() { a.clients.learn(address, time.Now()) }
+	}
 	defer func() { a.observe(x, req.Context().Err() != nil) }()
 	a.proxy.ServeHTTP(x, req) // it panics with http.ErrAbortHandler if the answer breaks off
 	x.complete = true

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"golang.org/x/net/netutil"
+	"agents.example/controlplane/shared/dataplane/intake"
 )
 
 // Serve serves requests and metrics until ctx is done, and then drains: /healthz answers 503, connections are refused
@@ -17,8 +17,11 @@ import (
 // listeners. metrics may be nil.
 func (r *Router) Serve(ctx context.Context, traffic, metrics net.Listener) error {
 	requests := r.server()
+	bounded := intake.Listen(traffic, intake.Limits{
+		Connections: r.limits.Connections, Unfinished: maxUnfinished, HTTP2: true,
+	})
 	failed := make(chan error, 2)
-	go func() { failed <- requests.Serve(netutil.LimitListener(traffic, r.limits.Connections)) }()
+	go func() { failed <- requests.Serve(bounded) }()
 	servers := 1
 	scrapes := &http.Server{Handler: r.Metrics(), ReadHeaderTimeout: r.timeouts.Header, ErrorLog: requests.ErrorLog}
 	if metrics != nil {
@@ -50,12 +53,16 @@ func (r *Router) server() *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
-	return &http.Server{
-		Handler: r, Protocols: protocols, MaxHeaderBytes: r.limits.HeaderBytes,
+	s := &http.Server{
+		Handler: r, Protocols: protocols,
 		ReadHeaderTimeout: r.timeouts.Header, IdleTimeout: r.timeouts.Idle,
-		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: 1000, SendPingTimeout: 30 * time.Second},
-		ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
+		// A request with the target * is refused like any that has no path.
+		DisableGeneralOptionsHandler: true,
+		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: 1000, SendPingTimeout: 30 * time.Second},
+		ErrorLog:                     slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
 	}
+	intake.Bound(s)
+	return s
 }
 
 // drainPoll is how often draining looks for WebSockets that have fallen silent.

@@ -6,11 +6,13 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"agents.example/controlplane/shared/dataplane/intake"
 )
 
 // newTransport returns the connections to all agents. The front speaks HTTP/1.1, which WebSockets need. Answers pass
 // unchanged: the transport neither asks for compression nor undoes it.
-func newTransport(l Limits, t Timeouts,
+func newTransport(t Timeouts,
 	dial func(ctx context.Context, network, address string) (net.Conn, error),
 ) *http.Transport {
 	if dial == nil {
@@ -20,9 +22,9 @@ func newTransport(l Limits, t Timeouts,
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Transport{
-		DialContext: dial, Protocols: protocols, DisableCompression: true,
+		DialContext: intake.Dial(dial), Protocols: protocols, DisableCompression: true,
 		MaxIdleConns: 4096, MaxIdleConnsPerHost: 64, IdleConnTimeout: t.AgentIdle,
-		ExpectContinueTimeout: time.Second, MaxResponseHeaderBytes: int64(l.HeaderBytes),
+		ExpectContinueTimeout: time.Second,
 	}
 }
 

@@ -1,0 +1,135 @@
+package router_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// gate is an agent that accepts requests with a credential, and counts the others.
+func gate(refused *atomic.Int64) http.HandlerFunc {
+	return func(w http.ResponseWriter, req *http.Request) {
+		if req.Header.Get("Authorization") == "" && req.URL.Path != "/health/ready" {
+			refused.Add(1)
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}
+}
+
+// from returns the headers that Google's load balancer sends for a client.
+func from(address string) []string {
+	return []string{"X-Forwarded-For", "198.51.100.1, " + address + ",192.0.2.1", "X-Forwarded-Proto", "https"}
+}
+
+// TestStrangers_GetFewTurnsAndDelayNoClient floods an agent from 200 addresses without a credential.
+func TestStrangers_GetFewTurnsAndDelayNoClient(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const lasts = 4 * time.Second
+		w := newMemoryWorld(t)
+		var refused atomic.Int64
+		host := hostname(w.start("a", gate(&refused)))
+		client := append(from("203.0.113.7"), "Authorization", "x")
+		if res, _ := w.get(host, "/", client...); res.status != http.StatusOK {
+			t.Fatalf("a client's first request got %d, want 200", res.status)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), lasts)
+		defer stop()
+		var others sync.WaitGroup
+		var answers [600]atomic.Int64
+		for i := range 200 {
+			others.Go(func() {
+				for ctx.Err() == nil {
+					path := "/"
+					if i%2 == 0 {
+						path = "/health/ready" // which says nothing about the client
+					}
+					res, _ := w.get(host, path, from(fmt.Sprintf("2001:db8:%x::1", i))...)
+					answers[res.status].Add(1)
+				}
+			})
+		}
+		for ctx.Err() == nil {
+			began := time.Now()
+			if res, body := w.get(host, "/", client...); res.status != http.StatusOK || time.Since(began) > 0 {
+				t.Errorf("a client got %d after %s, want 200 immediately: %s", res.status, time.Since(began), body)
+			}
+			<-time.After(50 * time.Millisecond)
+		}
+		others.Wait()
+		served := answers[401].Load() + answers[200].Load()
+		if most := int64(6 * 100); served > most || served < most/2 { // strangers go on for up to 2 s
+			t.Errorf("the agent got %d requests of strangers in %s, want about 100 a second", served, lasts)
+		}
+		if got := answers[503].Load(); got == 0 || got > 200*(int64(lasts/time.Second)+1) {
+			t.Errorf("strangers were refused %d times, want at most once a second each", got)
+		}
+	})
+}
+
+// TestStrangers_OneAddressLeavesTurnsToOthers: a client that the agent does not know yet waits for a turn at most.
+func TestStrangers_OneAddressLeavesTurnsToOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newMemoryWorld(t)
+		var refused atomic.Int64
+		host := hostname(w.start("a", gate(&refused)))
+		ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+		defer stop()
+		var others sync.WaitGroup
+		for i := range 200 {
+			others.Go(func() {
+				for ctx.Err() == nil { // addresses of one network
+					w.get(host, "/", from(fmt.Sprintf("2001:db8::%x", i))...)
+				}
+			})
+		}
+		<-time.After(time.Second)
+		for i := range 20 {
+			began := time.Now()
+			res, _ := w.get(host, "/", append(from(fmt.Sprint("203.0.113.", i)), "Authorization", "x")...)
+			if took := time.Since(began); res.status != http.StatusOK || took > 200*time.Millisecond {
+				t.Errorf("a new client got %d after %s, want 200 in its turn", res.status, took)
+			}
+		}
+		others.Wait()
+	})
+}
+
+// TestStrangers_BecomeClientsWithTheBeginningOfAnAnswer: an answer that does not end shows that the agent accepts the
+// client, too.
+func TestStrangers_BecomeClientsWithTheBeginningOfAnAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newMemoryWorld(t)
+		release := make(chan struct{})
+		host := hostname(w.start("a", func(w http.ResponseWriter, req *http.Request) {
+			_ = http.NewResponseController(w).Flush()
+			<-release
+		}))
+		var clients sync.WaitGroup
+		began := time.Now()
+		for range 200 { // more than strangers may have in flight
+			c := w.raw()
+			c.send("GET / HTTP/1.1\r\nHost: " + host + "\r\n" +
+				"X-Forwarded-For: 203.0.113.7, 192.0.2.1\r\nX-Forwarded-Proto: https\r\n\r\n")
+			clients.Go(func() {
+				line, err := c.r.ReadString('\n')
+				if err != nil || !strings.Contains(line, "200") {
+					t.Errorf("a stream got %q, %v, want 200", line, err)
+				}
+			})
+		}
+		clients.Wait()
+		if took := time.Since(began); took > 200*time.Millisecond {
+			t.Errorf("the streams began after %s, want that they wait for the first one at most", took)
+		}
+		close(release)
+	})
+}
