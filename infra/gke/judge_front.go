@@ -12,8 +12,8 @@ import (
 )
 
 // judgeFront explains a front that does not run, or that runs again after its end made the pod not Ready; nil when it
-// runs, or is about to for the first time. It is the platform's program, so the client can do nothing about it, and what
-// the cluster reports of it is not reported as the agent's.
+// runs, or is about to for the first time. It is the platform's program, so the client can do nothing about it, and
+// what the cluster reports of it is not reported as the agent's.
 func judgeFront(status *corev1.ContainerStatus, madeUnready bool) (f *provisioning.PodFailure, said string) {
 	exit := status.State.Terminated
 	if w := status.State.Waiting; w != nil {

@@ -316,7 +316,8 @@ func TestJudge_BlamesAFrontThatEndedAlone(t *testing.T) {
 			running := corev1.ContainerState{
 				Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(test.agentStarted)},
 			}
-			pod := podWith(withFront(7, test.frontNow, ended), withContainer(agentRestarts, running, exited(1, "Error")),
+			pod := podWith(withFront(7, test.frontNow, ended),
+				withContainer(agentRestarts, running, exited(1, "Error")),
 				func(p *corev1.Pod) {
 					p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
 						Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(unready),
