@@ -86,12 +86,13 @@ func (d desired) judge(pod *corev1.Pod) verdict {
 		return v
 	}
 	// The agent's container does not start before the front does, and the pod is not Ready without either.
-	if status := statusOf(pod.Status.InitContainerStatuses, frontName); status != nil {
-		if v.failure, v.said = judgeFront(status); v.failure != nil {
+	status := statusOf(pod.Status.ContainerStatuses, agentName)
+	if front := statusOf(pod.Status.InitContainerStatuses, frontName); front != nil {
+		if v.failure, v.said = judgeFront(front, endedFirst(pod, front, status)); v.failure != nil {
 			return v
 		}
 	}
-	if status := statusOf(pod.Status.ContainerStatuses, agentName); status != nil {
+	if status != nil {
 		return d.judgeContainer(v, status, servesAt(pod))
 	}
 	v.silent, v.failure = true, waiting("The agent's pod did not start in time.")
@@ -170,10 +171,7 @@ func notStarted(reason string) *provisioning.PodFailure {
 func (d desired) crashed(status *corev1.ContainerStatus,
 	exit *corev1.ContainerStateTerminated,
 ) *provisioning.PodFailure {
-	crashes := status.RestartCount
-	if status.State.Running == nil {
-		crashes++ // the last one is not followed by a restart yet
-	}
+	crashes := ends(status)
 	f := &provisioning.PodFailure{
 		Code: codeCrashLoop,
 		Observed: agent.Observation{

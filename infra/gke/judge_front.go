@@ -2,6 +2,7 @@ package gke
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -10,17 +11,21 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// judgeFront explains a front that does not run; nil when it does, or is about to for the first time. It is the
-// platform's program, so the client can do nothing about it.
-func judgeFront(status *corev1.ContainerStatus) (f *provisioning.PodFailure, said string) {
+// judgeFront explains a front that does not run, or that runs again after its end made the pod not Ready; nil when it
+// runs, or is about to for the first time. It is the platform's program, so the client can do nothing about it, and
+// what the cluster reports of it is not reported as the agent's.
+func judgeFront(status *corev1.ContainerStatus, madeUnready bool) (f *provisioning.PodFailure, said string) {
 	exit := status.State.Terminated
 	if w := status.State.Waiting; w != nil {
 		if f := notStarted(w.Reason); f != nil {
 			f.Message = "The platform's front container in the agent's pod cannot be started. " + contactSupport
 			f.Permanent = false // another release may correct it
-			f.Observed = agent.Observation{Reason: w.Reason, Restarts: int(status.RestartCount)}
+			f.Observed = agent.Observation{Reason: w.Reason}
 			return f, frontName + ": " + w.Reason + ": " + w.Message
 		}
+		exit = status.LastTerminationState.Terminated
+	}
+	if exit == nil && madeUnready {
 		exit = status.LastTerminationState.Terminated
 	}
 	if exit == nil {
@@ -29,11 +34,29 @@ func judgeFront(status *corev1.ContainerStatus) (f *provisioning.PodFailure, sai
 	return &provisioning.PodFailure{
 		Code: codeNoStart,
 		Message: fmt.Sprintf("The platform's front container in the agent's pod exits: exit code %d%s, %s. %s",
-			exit.ExitCode, exitHint(exit.ExitCode), times(status.RestartCount+1), contactSupport),
-		Observed: agent.Observation{
-			Reason: exit.Reason, Exited: true, ExitCode: int(exit.ExitCode), Restarts: int(status.RestartCount),
-		},
+			exit.ExitCode, exitHint(exit.ExitCode), times(ends(status)), contactSupport),
 	}, frontName + ": " + exit.Reason
+}
+
+// ends is how often a container ended.
+func ends(status *corev1.ContainerStatus) int32 {
+	if status.State.Running != nil {
+		return status.RestartCount
+	}
+	return status.RestartCount + 1 // the last end is not followed by a restart yet
+}
+
+// unreadyAfter is the most that passes between the end of a front and the kubelet's report that the pod is not Ready.
+const unreadyAfter = 5 * time.Second
+
+// endedFirst reports whether a pod is not Ready because its front ended, while the agent's container ran on.
+func endedFirst(pod *corev1.Pod, front, container *corev1.ContainerStatus) bool {
+	exit := front.LastTerminationState.Terminated
+	if exit == nil || container == nil || container.State.Running == nil {
+		return false
+	}
+	return container.State.Running.StartedAt.Before(&exit.FinishedAt) &&
+		exit.FinishedAt.Add(unreadyAfter).After(condition(pod, corev1.PodReady).LastTransitionTime.Time)
 }
 
 const contactSupport = "It is restarted automatically. Contact support if this persists."

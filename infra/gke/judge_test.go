@@ -3,6 +3,7 @@ package gke
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -281,5 +282,59 @@ func TestLacking_NamesOnlyWhatMachinesLack(t *testing.T) {
 		if got := lacking(message); got != want {
 			t.Errorf("lacking(%q) = %q, want %q", message, got, want)
 		}
+	}
+}
+
+// TestJudge_BlamesAFrontThatEndedAlone looks at pods whose front and whose agent's container have both ended before.
+func TestJudge_BlamesAFrontThatEndedAlone(t *testing.T) {
+	t.Parallel()
+	unready := time.Date(2026, time.March, 2, 9, 40, 0, 0, time.UTC)
+	const agentRestarts = 1
+	for name, test := range map[string]struct {
+		frontEnded, agentStarted time.Time
+		frontNow                 corev1.ContainerState // zero is running
+		blamed                   bool
+	}{
+		"front ended": {frontEnded: unready.Add(-time.Second), agentStarted: unready.Add(-time.Hour), blamed: true},
+		"front ended again": {
+			frontEnded: unready.Add(time.Minute), agentStarted: unready.Add(-time.Hour), blamed: true,
+		},
+		"front waits": {
+			frontEnded: unready, agentStarted: unready.Add(-time.Hour), frontNow: waitingFor("CrashLoopBackOff"),
+			blamed: true,
+		},
+		"front ended long ago": {frontEnded: unready.Add(-time.Hour), agentStarted: unready.Add(-2 * time.Hour)},
+		"both ended":           {frontEnded: unready.Add(-time.Second), agentStarted: unready.Add(time.Second)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ended := exited(137, "OOMKilled")
+			ended.Terminated.FinishedAt = metav1.NewTime(test.frontEnded)
+			if test.frontNow == (corev1.ContainerState{}) {
+				test.frontNow.Running = &corev1.ContainerStateRunning{StartedAt: ended.Terminated.FinishedAt}
+			}
+			running := corev1.ContainerState{
+				Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(test.agentStarted)},
+			}
+			pod := podWith(withFront(7, test.frontNow, ended),
+				withContainer(agentRestarts, running, exited(1, "Error")),
+				func(p *corev1.Pod) {
+					p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+						Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(unready),
+					})
+				})
+			got := observed("id", pod)
+			if blamed := strings.Contains(got.Failure.Message, "platform's front container"); blamed != test.blamed ||
+				(got.Failure.Code == codeNoStart) != test.blamed || got.Failure.Permanent {
+				t.Errorf("%s, permanent %t: %s; want the front blamed: %t", got.Failure.Code, got.Failure.Permanent,
+					got.Failure.Message, test.blamed)
+			}
+			if o := got.Failure.Observed; test.blamed && (o.Exited || o.Restarts > 0) {
+				t.Errorf("the agent's container is said to have ended: %+v", o)
+			}
+			if got.Restarts != agentRestarts {
+				t.Errorf("%d restarts of the agent, want %d", got.Restarts, agentRestarts)
+			}
+		})
 	}
 }

@@ -71,7 +71,12 @@ func TestFront_ForwardedRequestsLeaveRoomForOthers(t *testing.T) {
 	}), nil)
 	var clients sync.WaitGroup
 	for range streams {
-		clients.Go(func() { f.get(t, "/v1/x", bearer) })
+		clients.Go(func() {
+			if got, _ := f.get(t, "/v1/x", bearer); got != http.StatusOK {
+				t.Errorf("a client with the key got %d, want 200", got)
+				begun <- struct{}{}
+			}
+		})
 		<-begun
 	}
 	if got, _ := f.get(t, "/"); got != http.StatusUnauthorized {

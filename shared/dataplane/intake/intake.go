@@ -155,10 +155,8 @@ func (c *conn) count(p []byte) error {
 	if err := c.head.add(p); err != nil {
 		return err
 	}
-	if c.head.ended {
-		c.hold(0)
-		c.http2 = c.listener.limits.HTTP2 && c.head.isHTTP2()
-	} else if c.hold(max(0, c.head.cost()-FreeCost)) > c.listener.limits.Unfinished {
+	c.http2 = c.listener.limits.HTTP2 && c.head.ended && c.head.isHTTP2()
+	if c.hold(max(0, c.head.cost()-FreeCost)) > c.listener.limits.Unfinished {
 		return errFull
 	}
 	return nil
