@@ -12,6 +12,8 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/functions"
+	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/function"
 )
 
@@ -25,10 +27,15 @@ func TestTexts_CanBeShown(t *testing.T) {
 		"8-bit CSI": `\u009b31mred`, "an override": `gpj.\u202egpj.exe`, "only an override": `\u202e`,
 		"an isolate": `a\u2066b`, "a line separator": `a\u2028b`, "half a surrogate pair": `a\ud800`,
 		"nothing to see": `\u200b\u2060`, "a filler": `\u3164`, "a mark alone": `\u0301`,
+		"a soft hyphen": `ad\u00admin`, "a joiner of no letters": `ad\u200dmin`,
+		"a joiner of digits": `1\u200d2`, "a space without width": `admin\u200b`,
+		"a byte order mark": `\ufeffadmin`, "tags": `admin\udb40\udc41`, "two joiners": `\u0645\u200c\u200cx`,
 	}
 	good := []string{
 		`Support Assistant`, `Привет, мир`, `שלום\u200f!`, `می\u200cخواهم`, `\ud83d\udc69\u200d\ud83d\udc67 family`,
-		`e\u0301te`, `a\u00a0b`, `<b>\"quoted\"</b> & more`,
+		`e\u0301te`, `a\u00a0b`, `\u1780\u200b\u1781`, `\u0915\u094d\u200d`,
+		`\ud83c\udff4\udb40\udc67\udb40\udc62\udb40\udc73\udb40\udc63\udb40\udc74\udb40\udc7f Edinburgh`,
+		`\ud83c\udff3\ufe0f\u200d\ud83c\udf08 \ud83d\udc68\ud83c\udffd\u200d\ud83d\udcbb`, `<b>\"quoted\"</b> & more`,
 	}
 	id := uuid.NewString()
 	for place, body := range map[string]string{
@@ -46,10 +53,24 @@ func TestTexts_CanBeShown(t *testing.T) {
 			}
 		}
 		for _, text := range good { // there are no stores, so the handler of a valid request fails
-			if res := send(t, h, parts[0], parts[1], fmt.Sprintf(body, text)); res.Status == http.StatusUnprocessableEntity {
+			res := send(t, h, parts[0], parts[1], fmt.Sprintf(body, text))
+			if res.Status == http.StatusUnprocessableEntity {
 				t.Errorf("%s with %q: status %d %s, want it accepted", place, text, res.Status, res.Body)
 			}
 		}
+	}
+}
+
+// TestTexts_OfFormerReleasesStay changes another field of an agent whose name would be refused today.
+func TestTexts_OfFormerReleasesStay(t *testing.T) {
+	t.Parallel()
+	const name = "gpj.\u202egpj.exe"
+	s := newSamples(t)
+	s.UpdateAgent(t, s.agentID, func(a *agent.Agent) { a.Name = name })
+	request := append(s.asAdmin("agent_id"), functiontest.RawBody(`{"config": {"team": "a"}}`))
+	res := s.CallNamed(t, "UpdateAgent", request...).Want(t, http.StatusOK, "")
+	if res.Text("name") != name {
+		t.Errorf("name = %q, want %q", res.Text("name"), name)
 	}
 }
 

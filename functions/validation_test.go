@@ -180,6 +180,10 @@ func TestValidation_LocatesEveryViolation(t *testing.T) {
 			body: `{"env_vars": {"DASHBOARD_TOKEN": "x"}}`, status: 422,
 			want: []string{"value_error [body env_vars DASHBOARD_TOKEN]"},
 		},
+		"a body that is null counts as none": {
+			method: "POST", path: "/agents", body: " null ", status: 422,
+			want: []string{"missing [body]"},
+		},
 		"a null sandbox switch": {
 			method: "POST", path: one + "/migrate-sandbox", body: `{"enabled": null}`, status: 422,
 			want: []string{"bool_type [body enabled]"},

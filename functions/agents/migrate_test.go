@@ -44,6 +44,7 @@ func TestMigrateSandbox_EnabledIsTrueUnlessItIsFalse(t *testing.T) {
 		"true":           {body: `{"enabled": true}`, wantStatus: http.StatusOK, wantSandbox: true},
 		"false":          {body: `{"enabled": false}`, before: true, wantStatus: http.StatusOK, wantSandbox: false},
 		"text for false": {body: `{"enabled": "no"}`, before: true, wantStatus: http.StatusOK, wantSandbox: false},
+		"null body":      {body: `null`, wantStatus: http.StatusOK, wantSandbox: true},
 		"null":           {body: `{"enabled": null}`, wantStatus: http.StatusUnprocessableEntity, wantSandbox: false},
 	} {
 		t.Run(name, func(t *testing.T) {

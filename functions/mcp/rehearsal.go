@@ -56,8 +56,8 @@ func describeRehearsals(input, output *jsonschema.Schema) (*jsonschema.Schema, e
 	}, err
 }
 
-// takeDryRun removes the argument dry_run. A value that is no boolean is refused, and never taken for a real call. So is
-// an argument that is there twice.
+// takeDryRun removes the argument dry_run. A value that is no boolean is refused, and never taken for a real call, and
+// so is an argument that is there twice.
 func takeDryRun(arguments json.RawMessage) (rest json.RawMessage, on bool, err error) {
 	var given argumentList
 	if len(arguments) > 0 && json.Unmarshal(arguments, &given) != nil {

@@ -8,8 +8,8 @@ import (
 	infer "github.com/google/jsonschema-go/jsonschema"
 )
 
-// Verbatim is a request body byte for byte, for a route whose caller signs the body, or whose handler parses it. It must
-// be declared as JSON, if it is declared; the handler validates it.
+// Verbatim is a request body byte for byte, for a route whose caller signs the body, or whose handler parses it. It
+// must be declared as JSON, if it is declared; the handler validates it.
 type Verbatim []byte
 
 // JSONSchema implements Schemer. It does not restrict the body.
