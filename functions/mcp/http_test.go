@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -69,6 +70,46 @@ func TestDryRun_IsThereOnce(t *testing.T) {
 	}
 	if got := s.Agent(t, a.ID).Status; got != agent.Running {
 		t.Errorf("the agent is %s, want running", got)
+	}
+}
+
+// TestList_IsWholeForEveryVersionAndID lists the tools as clients of all versions of the protocol do. A version of 2026
+// needs the facts about the client in each message, and its answers have more fields.
+func TestList_IsWholeForEveryVersionAndID(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for _, version := range []string{"", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"} {
+		header := map[string]string{"Authorization": "Bearer " + functiontest.AdminToken(org)}
+		meta := ""
+		if version != "" {
+			header["MCP-Protocol-Version"] = version
+		}
+		if newest := version == "2026-07-28"; newest {
+			header["Mcp-Method"] = "tools/list"
+			meta = `"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+				"io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"},
+				"io.modelcontextprotocol/clientCapabilities": {}}`
+		}
+		for _, id := range []string{`1`, `"a"`, `"\"tools\":[]"`} {
+			res := s.post(t, http.MethodPost,
+				`{"jsonrpc": "2.0", "id": `+id+`, "method": "tools/list", "params": {`+meta+`}}`, header)
+			var got struct {
+				ID     json.RawMessage
+				Result struct {
+					ResultType string
+					Tools      []struct {
+						Name                      string
+						InputSchema, OutputSchema json.RawMessage
+					}
+				}
+			}
+			err := json.Unmarshal(res.Body.Bytes(), &got)
+			tools := got.Result.Tools
+			if err != nil || len(tools) != 18 || string(got.ID) != id || len(tools[17].OutputSchema) < 100 ||
+				(got.Result.ResultType != "") != (version == "2026-07-28") {
+				t.Errorf("version %q, id %s: %d %.200s (%v), want all tools", version, id, res.Code, res.Body, err)
+			}
+		}
 	}
 }
 
