@@ -108,6 +108,20 @@ func TestAuditVerify_FindsWhatWasChangedInAFile(t *testing.T) {
 	}
 }
 
+// TestAuditVerify_IsHarmlessOnTerminals verifies a file from outside, whose ids control the terminal.
+func TestAuditVerify_IsHarmlessOnTerminals(t *testing.T) {
+	t.Parallel()
+	exported := sealedLog(t).admin().run(t, "audit", "export", "--with-seals").ok(t)
+	lines := strings.Split(strings.TrimSpace(exported.Stdout), "\n")
+	id, err := json.Marshal(evil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines[6] = strings.Replace(lines[6], `"`+entryID(t, lines[6])+`"`, string(id), 1)
+	got, _ := offline.person(t, 0, "", "audit", "verify", writeLines(t, lines), "--color", "never")
+	checkHarmless(t, "audit verify", got)
+}
+
 // TestAuditVerify_ComparesWithWhatWasKept rewrites the log with its seals.
 func TestAuditVerify_ComparesWithWhatWasKept(t *testing.T) {
 	t.Parallel()

@@ -149,7 +149,8 @@ func (t *tool) showVerification(found *client.AuditVerification) error {
 			found.Unsealed, found.Expired)
 		if found.NewestSeal != nil {
 			fmt.Fprintf(w, "%d seals, until %s\nNewest seal: %d:%s\n", found.Seals,
-				found.SealedUntil.Local().Format(time.DateTime), found.NewestSeal.Sequence, found.NewestSeal.Hash)
+				found.SealedUntil.Local().Format(time.DateTime), found.NewestSeal.Sequence,
+				harmless(found.NewestSeal.Hash))
 		}
 		for _, p := range found.Problems {
 			fmt.Fprintln(w, strings.ToUpper(string(p.Code[:1]))+string(p.Code[1:])+": "+describeProblem(p))
@@ -167,7 +168,7 @@ func (t *tool) showVerification(found *client.AuditVerification) error {
 
 // describeProblem says in a sentence what is wrong.
 func describeProblem(p client.AuditProblem) string {
-	id, sequence := textOr(p.EntryID, ""), int64(0)
+	id, sequence := harmless(textOr(p.EntryID, "")), int64(0)
 	if p.Sequence != nil {
 		sequence = *p.Sequence
 	}

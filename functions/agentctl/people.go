@@ -22,7 +22,7 @@ func (t *tool) confirm(yes bool, question string, args ...any) error {
 	if !t.app.Terminal.In {
 		return usagef("this cannot be undone, and there is no terminal to ask on: add --yes to confirm")
 	}
-	fmt.Fprintf(t.app.Stderr, question+" [y/N] ", args...)
+	fmt.Fprint(t.app.Stderr, harmless(fmt.Sprintf(question, args...)), " [y/N] ")
 	answer, err := bufio.NewReader(t.app.Stdin).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("the answer cannot be read: %w", err)
