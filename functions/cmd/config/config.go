@@ -174,8 +174,8 @@ type Worker struct {
 	KeysURL string `env:"JWKS_URL"`
 	// RouterNamespace is the namespace of the router. Only its pods may send requests to agents.
 	RouterNamespace string `env:"ROUTER_NAMESPACE, default=agent-gateway"`
-	// Resolvers lists further ranges (CIDR) of DNS servers, in addition to those of a GKE Autopilot cluster. Cells refuse
-	// others than their policies name.
+	// Resolvers lists further ranges (CIDR) of DNS servers, in addition to those of a GKE Autopilot cluster. Cells
+	// refuse others than their policies name.
 	Resolvers []string `env:"AGENT_RESOLVERS"`
 	// StorageClass is the storage class of agents' volumes. If empty, it is the cluster's default.
 	StorageClass string `env:"AGENT_STORAGE_CLASS"`

@@ -89,7 +89,9 @@ func TestListener_RefusesLargeHeaders(t *testing.T) {
 		"too many lines":           {sent: begin + lines(130) + "\r\n", want: 431},
 		"lines that end with LF":   {sent: begin + strings.Repeat("a:\n", 130) + "\n", want: 431},
 		"continued lines":          {sent: begin + "a: b\r\n" + strings.Repeat(" \r\n", 130) + "\r\n", want: 431},
-		"a body is no header":      {sent: begin + "Content-Length: 20\r\n" + line(15_990) + "\r\n" + lines(5), want: 200},
+		"a body is no header": {
+			sent: begin + "Content-Length: 20\r\n" + line(15_990) + "\r\n" + lines(5), want: 200,
+		},
 		"HTTP/2 is not spoken":     {sent: "PRI * HTTP/2.0\r\n" + lines(130), want: 431},
 		"nor may it follow":        {sent: begin + "\r\nPRI * HTTP/2.0\r\n" + lines(130), want: 200},
 		"a second header is alone": {sent: begin + lines(100) + "\r\n" + begin + lines(100) + "\r\n", want: 200},
