@@ -81,14 +81,14 @@ func TestListener_RefusesLargeHeaders(t *testing.T) {
 		sent string
 		want int
 	}{
-		"most bytes":               {sent: begin + line(16_000) + "\r\n", want: 200},
-		"too many bytes":           {sent: begin + line(17_000) + "\r\n", want: 431},
-		"too many, unfinished":     {sent: begin + line(17_000), want: 431},
-		"a long target":            {sent: "GET /" + strings.Repeat("x", 17_000) + " HTTP/1.1\r\n\r\n", want: 431},
-		"most lines":               {sent: begin + lines(126) + "\r\n", want: 200},
-		"too many lines":           {sent: begin + lines(130) + "\r\n", want: 431},
-		"lines that end with LF":   {sent: begin + strings.Repeat("a:\n", 130) + "\n", want: 431},
-		"continued lines":          {sent: begin + "a: b\r\n" + strings.Repeat(" \r\n", 130) + "\r\n", want: 431},
+		"most bytes":             {sent: begin + line(16_000) + "\r\n", want: 200},
+		"too many bytes":         {sent: begin + line(17_000) + "\r\n", want: 431},
+		"too many, unfinished":   {sent: begin + line(17_000), want: 431},
+		"a long target":          {sent: "GET /" + strings.Repeat("x", 17_000) + " HTTP/1.1\r\n\r\n", want: 431},
+		"most lines":             {sent: begin + lines(126) + "\r\n", want: 200},
+		"too many lines":         {sent: begin + lines(130) + "\r\n", want: 431},
+		"lines that end with LF": {sent: begin + strings.Repeat("a:\n", 130) + "\n", want: 431},
+		"continued lines":        {sent: begin + "a: b\r\n" + strings.Repeat(" \r\n", 130) + "\r\n", want: 431},
 		"a body is no header": {
 			sent: begin + "Content-Length: 20\r\n" + line(15_990) + "\r\n" + lines(5), want: 200,
 		},
