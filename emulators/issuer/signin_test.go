@@ -88,7 +88,10 @@ func checkTokens(t *testing.T, i *issuer.Issuer, provider *oidc.Provider, token 
 	}
 	want := identity.Claims{
 		Issuer: i.URL(), Subject: "user_1", Email: "user_1@example.com", Name: "user 1", OrganizationID: "org_1",
-		Role: identity.RoleAdmin,
+		Role: identity.RoleAdmin, IssuedAt: got.IssuedAt,
+	}
+	if age := time.Since(got.IssuedAt); age < 0 || age > time.Hour {
+		t.Errorf("the token was issued %s ago", age)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("claims (-want +got):\n%s", diff)
