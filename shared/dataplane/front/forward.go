@@ -101,6 +101,11 @@ func (f *Front) rewrite(r *httputil.ProxyRequest) {
 // X-Original-URL and X-Rewrite-URL, which no rule has seen.
 func removeLookalikes(h http.Header) {
 	for name := range h {
+		switch len(name) {
+		case len("x-original-url"), len("x-rewrite-url"), len("x-forwarded-user"): // authorization is as long
+		default:
+			continue
+		}
 		switch plain := plainName(name); plain {
 		case "x-original-url", "x-rewrite-url":
 			delete(h, name)

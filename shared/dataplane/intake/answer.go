@@ -31,6 +31,11 @@ func Dial(
 
 // Expecting returns a request whose connection learns that the next header is that of its answer.
 func Expecting(req *http.Request) *http.Request {
+	// httputil.ReverseProxy gives each request a trace. To join it with another one would cost 2 microseconds.
+	if trace := httptrace.ContextClientTrace(req.Context()); trace != nil && trace.GotConn == nil {
+		trace.GotConn = expect
+		return req
+	}
 	return req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: expect}))
 }
 

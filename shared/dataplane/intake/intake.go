@@ -139,9 +139,9 @@ func (c *conn) Read(p []byte) (int, error) {
 	case why == nil:
 		return n, err
 	case errors.Is(why, ErrHeader):
-		return 0, c.refuse(largeAnswer(), why)
+		return 0, c.refuse(largeAnswer(), why, p)
 	default:
-		return 0, c.refuse(fullAnswer, why)
+		return 0, c.refuse(fullAnswer, why, p)
 	}
 }
 
@@ -176,17 +176,16 @@ const (
 	// lingerTime is how long the client's answer waits while what it sends is discarded: a client that is still sending
 	// would not find it, and one that sends such headers over and over must not get on with it. It varies by as much,
 	// so that many clients do not come back together.
-	lingerTime = 500 * time.Millisecond
+	lingerTime = time.Second
 	// lingerBytes bounds what is discarded.
 	lingerBytes = 128 << 10
 )
 
-// refuse answers in place of the server, which is reading a header and therefore writes nothing.
-func (c *conn) refuse(answer string, why error) error {
+// refuse answers in place of the server, which is reading a header into scratch and therefore writes nothing.
+func (c *conn) refuse(answer string, why error, scratch []byte) error {
 	_ = c.SetReadDeadline(time.Now().Add(lingerTime + rand.N(lingerTime)))
-	var scratch [1 << 10]byte
 	for read := 0; read < lingerBytes; {
-		n, err := c.Conn.Read(scratch[:])
+		n, err := c.Conn.Read(scratch)
 		if read += n; err != nil {
 			break
 		}
