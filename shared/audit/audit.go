@@ -21,7 +21,7 @@ type Entry struct {
 	// Action is the name of the route, such as "StopAgent".
 	Action string
 	Target Target
-	// Outcome is Succeeded, Begun or the code of the error.
+	// Outcome is Succeeded, Begun, RehearsalRefused or the code of the error.
 	Outcome string
 	// Replayed is true if the call repeated an earlier one with the same Idempotency-Key and changed nothing: it got
 	// the answer of the first call.
@@ -76,4 +76,7 @@ const (
 	// Begun is the outcome of a call that has committed a change and continues. It remains if the process dies: then
 	// the change was made, and the rest is unknown.
 	Begun = "begun"
+	// RehearsalRefused is the outcome of a rehearsal that the caller may not make. The log shows who tries what a key
+	// may do, and that they did not try to do it.
+	RehearsalRefused = "rehearsal_refused"
 )

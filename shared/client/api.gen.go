@@ -527,7 +527,7 @@ type AuditEntry struct {
 	// IP The client's IP address, or unknown.
 	IP string `json:"ip"`
 
-	// Outcome Either succeeded or an error code. New codes may be added. An outcome begun that remains belongs to a call that was interrupted: it made the listed changes, and the rest is unknown.
+	// Outcome Either succeeded or an error code. New codes may be added. rehearsal_refused is a call with dry_run that was refused with 403. An outcome begun that remains belongs to a call that was interrupted: it made the listed changes, and the rest is unknown.
 	Outcome string `json:"outcome"`
 
 	// Replayed True if the call repeated an earlier one with the same Idempotency-Key and got its answer. It changed nothing.

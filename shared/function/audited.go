@@ -42,10 +42,14 @@ func (g Guard) withAuditEntry(
 		if rehearsed && !fault.Is(err, fault.Forbidden) {
 			return
 		}
+		outcome := err
+		if rehearsed {
+			outcome = fault.New(fault.Forbidden, audit.RehearsalRefused, "")
+		}
 		g.writeEntry(req.Context(), entry, audit.Entry{
 			ID: entry.ID(), OrganizationID: c.Caller.OrganizationID, Actor: c.Caller, Action: r.Name,
 			Target: r.target(req.PathValue), Request: c.Request,
-		}, err)
+		}, outcome)
 	}()
 	out, err = handle()
 	return out, err

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
@@ -83,7 +84,7 @@ func TestRehearsal_OfAMemberIsRefusedAndAudited(t *testing.T) {
 	h := serveRehearsals(function.Guard{Audit: log}, &real)
 	send(t, h, newRequest(http.MethodPost, "/api/v1/things?dry_run=true", "member", `{"text":"a"}`)).
 		check(t, http.StatusForbidden, "role_required")
-	if len(log.entries) != 1 || log.entries[0].Outcome != "role_required" || log.entries[0].Actor.ID != "u2" {
+	if len(log.entries) != 1 || log.entries[0].Outcome != audit.RehearsalRefused || log.entries[0].Actor.ID != "u2" {
 		t.Errorf("audit entries %+v, want one of the refusal", log.entries)
 	}
 }

@@ -203,8 +203,9 @@ export interface AuditEntry {
   /** The object of the call. */
   target: AuditTarget;
   /**
-   * Either succeeded or an error code. New codes may be added. An outcome begun that remains belongs to a call that was
-   * interrupted: it made the listed changes, and the rest is unknown.
+   * Either succeeded or an error code. New codes may be added. rehearsal_refused is a call with dry_run that was
+   * refused with 403. An outcome begun that remains belongs to a call that was interrupted: it made the listed changes,
+   * and the rest is unknown.
    */
   outcome: string;
   /** True if the call repeated an earlier one with the same Idempotency-Key and got its answer. It changed nothing. */
