@@ -406,7 +406,9 @@ func startRouter(t *testing.T, f cellFixture) *router.Router {
 
 func ask(ctx context.Context, h http.Handler, path string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "https://"+canaryHost+path, nil))
+	req := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
+	req.Host = canaryHost
+	h.ServeHTTP(w, req)
 	return w
 }
 
