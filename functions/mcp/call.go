@@ -24,6 +24,8 @@ type call struct {
 	caller string
 	// rehearsal is what the API answers to a rehearsal; nil if the tool's call is carried out.
 	rehearsal *client.Rehearsal
+	// list is the list of tools, if the library's answer leaves it out; see listOnce.
+	list atomic.Pointer[[]byte]
 	// What the API said about the token in any call so far.
 	accepted, refused atomic.Bool
 }

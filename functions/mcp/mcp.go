@@ -141,7 +141,7 @@ func (s *service) run(c *call, in mcproute.Request) (mcproute.Response, error) {
 		return mcproute.Response{}, fault.New(fault.BadRequest, "invalid_mcp_request",
 			"The request is not valid in the Model Context Protocol: %s", bytes.TrimSpace(w.body.Bytes()))
 	}
-	return mcproute.Response{Status: w.status, ContentType: contentType, Body: w.body.Bytes()}, nil
+	return mcproute.Response{Status: w.status, ContentType: contentType, Body: c.withList(w.body.Bytes())}, nil
 }
 
 // recorder keeps an answer until the token is known to be valid.

@@ -31,6 +31,7 @@ func newServer() (*mcp.Server, error) {
 	addActions(r)
 	addObservations(r)
 	addSecrets(r)
+	s.AddReceivingMiddleware(listOnce(r.tools))
 	return s, r.err
 }
 

@@ -85,6 +85,7 @@ func schemaOf[T any]() (*jsonschema.Schema, error) {
 // registry adds tools to a server, and keeps the first mistake.
 type registry struct {
 	server *mcp.Server
+	tools  int
 	err    error
 }
 
@@ -98,17 +99,15 @@ func add[In, Out any](r *registry, t tool, do func(ctx context.Context, c *call,
 	if err = errors.Join(err, outErr); err == nil && t.effect != reads {
 		output, err = describeRehearsals(input, output)
 	}
-	// Encoded once: each list of tools has all of them.
-	encodedInput, inputErr := json.Marshal(input)
-	encodedOutput, outputErr := json.Marshal(output)
-	if err = errors.Join(err, inputErr, outputErr); err != nil {
+	if err != nil {
 		r.err = errors.Join(r.err, fmt.Errorf("tool %s: %w", t.name, err))
 		return
 	}
 	described := &mcp.Tool{
 		Name: t.name, Title: t.title, Description: t.description, Annotations: t.annotations(),
-		InputSchema: json.RawMessage(encodedInput), OutputSchema: json.RawMessage(encodedOutput),
+		InputSchema: input, OutputSchema: output,
 	}
+	r.tools++
 	r.server.AddTool(described, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		c := callFrom(ctx)
 		in, err := prepare[In](c, t, req.Params.Arguments, input.Required)
