@@ -62,9 +62,14 @@ func (a *admission) check() {
 	if err == nil {
 		err = a.access.check(caller)
 	}
-	if fault.Is(err, fault.Unauthenticated) || fault.Is(err, fault.Forbidden) {
+	if refusesCaller(err) {
 		a.end(err)
 		return
 	}
 	a.arm()
+}
+
+// refusesCaller reports whether an error means that the caller has no right to the answer. Others may pass.
+func refusesCaller(err error) bool {
+	return fault.Is(err, fault.Unauthenticated) || fault.Is(err, fault.Forbidden)
 }

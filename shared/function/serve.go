@@ -12,7 +12,6 @@ import (
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/clientip"
-	"agents.example/controlplane/shared/fault"
 )
 
 // A request to a route passes these steps, in this order. If a step fails, the request continues at step 11.
@@ -62,7 +61,7 @@ func (r Route) Handler(g Guard) http.Handler {
 				return nil, err
 			}
 			out, err := g.answer(ctx, r, req, input)
-			if ended := context.Cause(ctx); fault.Is(ended, fault.Unauthenticated) || fault.Is(ended, fault.Forbidden) {
+			if ended := context.Cause(ctx); refusesCaller(ended) {
 				err = ended // what the handler has is no longer for this caller
 			}
 			if settle != nil {

@@ -100,34 +100,15 @@ func (f *Front) rewrite(r *httputil.ProxyRequest) {
 // read X_Forwarded_User, X.forwarded.user and X-Forwarded-User as the same variable, and frameworks go by the path in
 // X-Original-URL and X-Rewrite-URL, which no rule has seen.
 func removeLookalikes(h http.Header) {
+	const user, authorization = "x-forwarded-user", "authorization"
 	for name := range h {
-		switch len(name) {
-		case len("x-original-url"), len("x-rewrite-url"), len("x-forwarded-user"): // authorization is as long
-		default:
-			continue
-		}
-		switch plain := plainName(name); plain {
-		case "x-original-url", "x-rewrite-url":
+		switch {
+		case strings.EqualFold(name, user), strings.EqualFold(name, authorization):
+		case dataplane.IsHeader(name, user), dataplane.IsHeader(name, authorization),
+			dataplane.IsHeader(name, "x-original-url"), dataplane.IsHeader(name, "x-rewrite-url"):
 			delete(h, name)
-		case "x-forwarded-user", "authorization":
-			if !strings.EqualFold(name, plain) {
-				delete(h, name)
-			}
 		}
 	}
-}
-
-// plainName returns the name of a header in lower case, with a dash for every character that is no letter and no digit.
-func plainName(name string) string {
-	return strings.Map(func(c rune) rune {
-		switch {
-		case c >= 'A' && c <= 'Z':
-			return c + 'a' - 'A'
-		case c >= 'a' && c <= 'z', c >= '0' && c <= '9':
-			return c
-		}
-		return '-'
-	}, name)
 }
 
 // answerError answers a request that the container did not.
@@ -189,12 +170,7 @@ func (s smallStream) ReadFrom(r io.Reader) (int64, error) {
 }
 
 // CloseWrite passes on that the client sends no more.
-func (s smallStream) CloseWrite() error {
-	if half, ok := s.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
-}
+func (s smallStream) CloseWrite() error { return intake.CloseWrite(s.ReadWriteCloser) }
 
 // readOnly and writeOnly hide the methods that make io.CopyBuffer ignore its buffer.
 type (

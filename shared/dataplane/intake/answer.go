@@ -64,9 +64,4 @@ func (c *answers) Read(p []byte) (int, error) {
 }
 
 // CloseWrite passes on that the client sends no more, for WebSockets.
-func (c *answers) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
-}
+func (c *answers) CloseWrite() error { return CloseWrite(c.Conn) }

@@ -205,8 +205,11 @@ func (c *conn) Close() error {
 }
 
 // CloseWrite passes on that the other side sends no more, for WebSockets.
-func (c *conn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+func (c *conn) CloseWrite() error { return CloseWrite(c.Conn) }
+
+// CloseWrite ends what a connection sends, if it can be ended without the other direction.
+func CloseWrite(connection any) error {
+	if half, ok := connection.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
 	return nil

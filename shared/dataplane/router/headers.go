@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strings"
+
+	"agents.example/controlplane/shared/dataplane"
 )
 
 // isIdentityHeader reports whether proxies use a header to pass on who the user is or where a request came from.
@@ -14,7 +16,7 @@ func isIdentityHeader(name string) bool {
 		"x-forwarded-", "x-auth-request-", "x-authenticated-", "x-remote-", "x-goog-authenticated-user-",
 		"x-goog-iap-", "remote-",
 	} {
-		if hasPrefixFold(name, h) {
+		if dataplane.HasHeaderPrefix(name, h) {
 			return true
 		}
 	}
@@ -22,32 +24,11 @@ func isIdentityHeader(name string) bool {
 		"forwarded", "x-user", "x-real-ip", "x-client-ip", "true-client-ip", "x-original-host", "x-webauth-user",
 		"x-serverless-authorization",
 	} {
-		if len(name) == len(h) && hasPrefixFold(name, h) {
+		if dataplane.IsHeader(name, h) {
 			return true
 		}
 	}
 	return false
-}
-
-// hasPrefixFold ignores case, and takes every character that is no letter and no digit for a dash: programs that get
-// headers as environment variables do not tell them apart.
-func hasPrefixFold(name, prefix string) bool {
-	if len(name) < len(prefix) {
-		return false
-	}
-	for i := range len(prefix) {
-		c := name[i]
-		switch {
-		case c >= 'A' && c <= 'Z':
-			c += 'a' - 'A'
-		case (c < 'a' || c > 'z') && (c < '0' || c > '9'):
-			c = '-'
-		}
-		if c != prefix[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // removeIdentity removes the headers that only the platform may set.
