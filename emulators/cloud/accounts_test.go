@@ -141,9 +141,9 @@ func testSubscriptionLifecycle(t *testing.T, d deployment) {
 // checkRepeatedEvents sends an event twice, a late one, a forged one and an unknown one. None changes the subscription.
 func (c customer) checkRepeatedEvents(bought stripeemu.Event, subscription string) {
 	c.t.Helper()
-	fetched := c.cloud.Stripe.Fetches()
+	fetched := c.cloud.Stripe.Fetches(subscription)
 	c.webhook(bought, http.StatusOK)
-	checkEqual(c.t, "requests to Stripe for a repeated event", c.cloud.Stripe.Fetches()-fetched, 0)
+	checkEqual(c.t, "requests to Stripe for a repeated event", c.cloud.Stripe.Fetches(subscription)-fetched, 0)
 	late := c.cloud.Stripe.Sign("evt_"+uuid.NewString(), "customer.subscription.deleted", subscription,
 		time.Now().Add(-4*time.Minute))
 	c.webhook(late, http.StatusOK)

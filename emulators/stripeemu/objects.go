@@ -162,10 +162,11 @@ func (s *Server) open(p page, prefix string) (id string) {
 }
 
 func (s *Server) getSubscription(r *http.Request, _ url.Values, object map[string]any) error {
+	id := r.PathValue("id")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.fetches++
-	found, ok := s.subscriptions[r.PathValue("id")]
+	s.fetches[id]++
+	found, ok := s.subscriptions[id]
 	if !ok {
 		return &refusal{http.StatusNotFound, "invalid_request_error", "resource_missing", "No such subscription"}
 	}

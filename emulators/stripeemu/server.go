@@ -48,7 +48,7 @@ type Server struct {
 	pages         map[string]page
 	subscriptions map[string]*subscription
 	answers       map[string]storedResponse // by idempotency key
-	fetches       int
+	fetches       map[string]int            // by subscription
 	webhook       string
 }
 
@@ -74,6 +74,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		mock:   mock,
 		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{}}, served: make(chan error, 1),
 		pages: map[string]page{}, subscriptions: map[string]*subscription{}, answers: map[string]storedResponse{},
+		fetches: map[string]int{},
 	}
 	s.server = &http.Server{Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second}
 	go func() { s.served <- s.server.Serve(listener) }()
@@ -100,10 +101,10 @@ func (s *Server) Close() error {
 }
 
 // Fetches returns how often the state of a subscription was requested.
-func (s *Server) Fetches() int {
+func (s *Server) Fetches(subscription string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.fetches
+	return s.fetches[subscription]
 }
 
 func (s *Server) handler() http.Handler {

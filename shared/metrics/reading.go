@@ -112,7 +112,7 @@ func (s *Snapshot) computeFigures(subject Subject, r Reading, to time.Time) {
 		s.Figures.MemPct = scaled(s.Figures.MemoryBytes, 100/float64(subject.Limits.MemoryBytes()))
 	}
 	if due := s.Due.sum(to.Add(-Day)); due > 0 {
-		s.Figures.UptimePct = new(100 * s.Up.sum(to.Add(-Day)) / due)
+		s.Figures.UptimePct = new(100 * (s.Up.sum(to.Add(-Day)) / due)) // 100 * x / x may exceed 100
 	}
 	if !r.LatencyAt.IsZero() {
 		s.Figures.LatencyMillis = &r.Latency

@@ -184,6 +184,20 @@ func TestAddReading_UptimeFallsDuringAnOutage(t *testing.T) {
 	}
 }
 
+// TestAddReading_UptimeIsAtMost100 has agents that served all the time since any of the milliseconds of a second.
+func TestAddReading_UptimeIsAtMost100(t *testing.T) {
+	t.Parallel()
+	for millis := range 1000 {
+		since := noon().Add(-164*time.Second - time.Duration(millis)*time.Millisecond)
+		s := New("a", "o")
+		served := Subject{Serving: []agent.ServingChange{{Since: since, Serving: agent.Up}}}
+		s.AddReading(served, Reading{}, Span{From: ago(5), To: noon()}, noon())
+		if got := deref(s.Figures.UptimePct); got != 100 {
+			t.Fatalf("uptime since %s = %v %%, want 100 %%", since.Format(time.StampMilli), got)
+		}
+	}
+}
+
 // TestAddReading_KeepsWhatTheRecordForgot has a record of two changes only, the latest.
 func TestAddReading_KeepsWhatTheRecordForgot(t *testing.T) {
 	t.Parallel()
