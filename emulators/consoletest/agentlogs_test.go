@@ -17,6 +17,17 @@ func waitBadge(p *consoletest.Page, text string) {
 	p.WaitTrue(fmt.Sprintf("[...document.querySelectorAll('.badge')].some(b => b.innerText.trim() === %q)", text))
 }
 
+// pressEnterWithMatches presses Enter in the search as soon as it has matches, before the page is painted.
+const pressEnterWithMatches = `(() => {
+	new MutationObserver((_, observer) => {
+		if (document.body.innerText.includes("lines match")) {
+			observer.disconnect();
+			document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+		}
+	}).observe(document.body, { subtree: true, childList: true, characterData: true });
+	return true;
+})()`
+
 // TestLogs_FollowTheAgent reads the log of an agent over a restart, searches in it and saves it.
 func TestLogs_FollowTheAgent(t *testing.T) {
 	t.Parallel()
@@ -29,9 +40,8 @@ func TestLogs_FollowTheAgent(t *testing.T) {
 	waitBadge(p, "Live")
 	admin.Call(http.MethodPost, "/api/v1/agents/"+agent+"/restart", "", http.StatusOK)
 	p.WaitTrue(`document.querySelectorAll(".log-rows .log-row").length > 1`)
+	consoletest.Eval[bool](p, pressEnterWithMatches)
 	p.Fill("Search", "serving")
-	p.WaitText("lines match")
-	p.Press("Enter")
 	p.WaitText("that match")
 	p.WaitURL("search=serving")
 	p.Review("agent-logs")

@@ -40,21 +40,22 @@ function Logs({ agent }: { agent: Agent }) {
   const { query, request, change } = useLogQuery(agent.id);
   const [attempt, setAttempt] = useState(0);
   const [paused, setPaused] = useState<LogLine[]>();
-  const [current, setCurrent] = useState<LogLine>();
+  // Each choice belongs to a search. An effect that ends it runs later, and could end a choice among the next matches.
+  const [choice, setChoice] = useState<{ search: string; line: LogLine | undefined }>();
   const { lines, state: known, retry } = useLog(request, attempt);
   const state = stateOf(agent, known);
   useEffect(() => retry(), [agent.status, agent.dashboard_warming]); // a container may run now
   useEffect(() => {
     setPaused(undefined);
-    setCurrent(undefined);
+    setChoice(undefined);
   }, [request.source, request.tail, request.since, attempt]);
-  useEffect(() => setCurrent(undefined), [query.search]);
+  const current = choice?.search === query.search ? choice.line : undefined;
   const list = paused ?? lines.list;
   const matches = useMatches(list, query.search);
   useMatchAnnouncements(query.search, matches, current);
   const rows = query.matching && query.search !== "" ? matches : list;
   const lastShown = list.at(-1)?.seq ?? 0;
-  const step = (by: number) => setCurrent(matchFrom(matches, current, by));
+  const step = (by: number) => setChoice({ search: query.search, line: matchFrom(matches, current, by) });
   const again = () =>
     request.source === "live" && state.kind !== "failed" ? retry() : setAttempt(attempt + 1);
   return (
