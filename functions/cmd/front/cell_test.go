@@ -171,11 +171,13 @@ type usage struct {
 
 // String returns the figures to compare.
 func (u usage) String() string {
+	return fmt.Sprintf("%d requests, %d failed, p50 %s, p99 %s", len(u.took), u.failed, u.percentile(.5),
+		u.percentile(.99))
+}
+
+func (u usage) percentile(share float64) time.Duration {
 	slices.Sort(u.took)
-	at := func(share float64) time.Duration {
-		return u.took[int(share*float64(len(u.took)-1))].Round(10 * time.Microsecond)
-	}
-	return fmt.Sprintf("%d requests, %d failed, p50 %s, p99 %s", len(u.took), u.failed, at(.5), at(.99))
+	return u.took[int(share*float64(len(u.took)-1))].Round(10 * time.Microsecond)
 }
 
 // use sends requests with the API's key, one after the other, for a time.

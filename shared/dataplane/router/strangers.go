@@ -14,9 +14,11 @@ import (
 // each agent gets few requests of strangers, which are addresses from which it has not accepted a request lately.
 const (
 	// turn is how often strangers get their turn; turnRequests is how many of their requests an agent gets then, and
-	// turnAddress how many of one address.
+	// turnAddress how many of one address. A turn begins with turnFirst requests. The others are spread over it, so
+	// that a client's request waits for few of them.
 	turn         = 100 * time.Millisecond
 	turnRequests = 10
+	turnFirst    = 2
 	turnAddress  = 2
 	// maxStrangers bounds the requests of strangers that the agent has not answered yet.
 	maxStrangers = 64
@@ -80,13 +82,18 @@ func (c *clients) admit(address netip.Addr, now time.Time) bool {
 		c.inFlight++
 		return true
 	}
-	if c.requests >= turnRequests || c.admitted[address] >= turnAddress || c.inFlight >= maxStrangers {
+	if c.requests >= c.openTo(now) || c.admitted[address] >= turnAddress || c.inFlight >= maxStrangers {
 		return false
 	}
 	c.requests++
 	c.admitted[address]++
 	c.inFlight++
 	return true
+}
+
+// openTo returns how many requests of strangers the agent gets from the beginning of the turn to a time in it.
+func (c *clients) openTo(now time.Time) int {
+	return turnRequests - int((turnRequests-turnFirst)*c.turnEnds.Sub(now)/turn)
 }
 
 func (c *clients) leave() {
@@ -123,7 +130,8 @@ func (r *Router) awaitTurn(ctx context.Context, a *route, address netip.Addr) bo
 		return false
 	}
 	defer a.clients.dequeue()
-	next := time.NewTicker(turn)
+	wait := func() time.Duration { return turn/2 + rand.N(turn/2) }
+	next := time.NewTimer(wait())
 	defer next.Stop()
 	for end := time.Now().Add(patience + rand.N(patience)); ; {
 		select {
@@ -136,6 +144,7 @@ func (r *Router) awaitTurn(ctx context.Context, a *route, address netip.Addr) bo
 			if !now.Before(end) {
 				return false
 			}
+			next.Reset(wait())
 		}
 	}
 }
