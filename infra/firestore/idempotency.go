@@ -168,13 +168,17 @@ func (ch *change) replayKey(s answerState) (k apikey.Key, ok bool, err error) {
 	return k, true, err
 }
 
-// saveAnswer stores the record as the change's answer. It does nothing, and is false, for a change without an
-// idempotency key and when the answer is stored already.
-func (ch *change) saveAnswer(b *batch, s answerState, record map[string]any) bool {
-	attempt := ch.call.Attempt
-	if ch.answer == nil || s.valid && !attempt.Amending() {
-		return false
+// lacksAnswer is false for a change without an idempotency key, and when its answer is stored already.
+func (ch *change) lacksAnswer(s answerState) bool {
+	return ch.answer != nil && (!s.valid || ch.call.Attempt.Amending())
+}
+
+// saveAnswer stores the record as the change's answer, if that lacks one.
+func (ch *change) saveAnswer(b *batch, s answerState, record map[string]any) {
+	if !ch.lacksAnswer(s) {
+		return
 	}
+	attempt := ch.call.Attempt
 	if attempt.DiscardsAnswer() {
 		record = nil
 	}
@@ -187,13 +191,16 @@ func (ch *change) saveAnswer(b *batch, s answerState, record map[string]any) boo
 	} else {
 		b.Create(ch.answer, doc)
 	}
-	return true
 }
 
-// saveAgentAnswer stores an agent as the change's answer. version is empty when the same commit writes the agent.
-func (ch *change) saveAgentAnswer(b *batch, s answerState, version string, a agent.Agent) bool {
+// saveAgentAnswer stores an agent as the change's answer, if that lacks one. version is empty when the same commit
+// writes the agent.
+func (ch *change) saveAgentAnswer(b *batch, s answerState, version string, a agent.Agent) {
+	if !ch.lacksAnswer(s) {
+		return
+	}
 	record := agentAnswer{a.ID, version, encodeAgent(a.WithoutValues(), ch.id)}
-	return ch.saveAnswer(b, s, agentAnswerFields(&record).encode())
+	ch.saveAnswer(b, s, agentAnswerFields(&record).encode())
 }
 
 // commitAgentAnswer stores the answer to a request that found its agent already as it should be.
@@ -203,10 +210,11 @@ func (ch *change) commitAgentAnswer(ctx context.Context, s changeState, a agent.
 		ch.call.Rehearsal.Record(same, same)
 		return nil
 	}
-	b := ch.client.batch()
-	if !ch.saveAgentAnswer(b, s.answer, a.Version, a) {
+	if !ch.lacksAnswer(s.answer) {
 		return nil
 	}
+	b := ch.client.batch()
+	ch.saveAgentAnswer(b, s.answer, a.Version, a)
 	_, err := ch.client.commit(ctx, b)
 	return err
 }

@@ -46,6 +46,7 @@ type object interface {
 // blueprint is everything that the objects of an agent follow from.
 type blueprint struct {
 	agent    agent.Agent
+	config   string // configHash of the agent
 	plan     plan.Plan
 	cell     Cell
 	settings Settings
@@ -63,7 +64,9 @@ func (c *Clusters) blueprint(a agent.Agent, input provisioning.RuntimeInput) (bl
 			Cause:   err,
 		}
 	}
-	return blueprint{agent: a, plan: p, cell: c.cells[a.Cell].Cell, settings: c.settings, input: input}, nil
+	return blueprint{
+		agent: a, config: configHash(a), plan: p, cell: c.cells[a.Cell].Cell, settings: c.settings, input: input,
+	}, nil
 }
 
 // objects lists the objects of a stage in the order in which they are applied: a pod finds what it refers to. A stage

@@ -23,7 +23,7 @@ func (b blueprint) pod() corev1.PodTemplateSpec {
 	template := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{
 			Labels:      b.labels(),
-			Annotations: map[string]string{annotationConfig: configHash(b.agent)},
+			Annotations: map[string]string{annotationConfig: b.config},
 		},
 		Spec: corev1.PodSpec{
 			AutomountServiceAccountToken: new(false),

@@ -28,7 +28,7 @@ func (c *Clusters) CheckReady(ctx context.Context, a agent.Agent) error {
 	if err != nil {
 		return err
 	}
-	v, err := client.verdict(ctx, a.Namespace(), desired{hash: configHash(a), memoryMiB: b.plan.MemoryLimitMiB})
+	v, err := client.verdict(ctx, a.Namespace(), desired{hash: b.config, memoryMiB: b.plan.MemoryLimitMiB})
 	if err != nil || v.ready {
 		return err
 	}
