@@ -128,8 +128,11 @@ func (a *accessTest) refusedCallers(t *testing.T) map[string]refused {
 		return refused{functiontest.WithToken(token), http.StatusUnauthorized, "invalid_token"}
 	}
 	callers := map[string]refused{
-		"no token":    {func(*functiontest.Request) {}, http.StatusUnauthorized, "missing_token"},
-		"password":    {functiontest.Header("Authorization", "Basic YTpi"), http.StatusUnauthorized, "invalid_token"},
+		"no token": {as: func(*functiontest.Request) {}, status: http.StatusUnauthorized, code: "missing_token"},
+		"password": {
+			as: functiontest.Header("Authorization", "Basic YTpi"), status: http.StatusUnauthorized,
+			code: "invalid_token",
+		},
 		"empty token": invalid(""), "garbage": invalid("garbage"), "malformed key": invalid("so_garbage"),
 		"unknown key": invalid(apikey.Generate()), "revoked key": invalid(a.revokedKey(t)),
 		"expired key": invalid(a.createKey(t, org, identity.RoleAdmin, time.Now().Add(-time.Second))),

@@ -155,7 +155,9 @@ func TestServices_DeclareTheirTraffic(t *testing.T) {
 			want := []target{newest}
 			if address == `this["routes"]` {
 				newest.Percent = "0"
-				want = []target{{"TRAFFIC_TARGET_ALLOCATION_TYPE_REVISION", former, "100", "(none)"}, newest}
+				want = []target{{
+					Type: "TRAFFIC_TARGET_ALLOCATION_TYPE_REVISION", Revision: former, Percent: "100", Tag: "(none)",
+				}, newest}
 			}
 			var got []target
 			for i := range find(t, s, "traffic").LengthInt() {

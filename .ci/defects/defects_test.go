@@ -121,10 +121,10 @@ func TestModuleOf_FindsNestedModules(t *testing.T) {
 		}
 	}
 	for _, test := range []struct{ pkg, wantModule, wantInside string }{
-		{".", ".", "."},
-		{"./outer", ".", "./outer"},
-		{"./outer/inner", "outer/inner", "."},
-		{"./outer/inner/pkg", "outer/inner", "./pkg"},
+		{pkg: ".", wantModule: ".", wantInside: "."},
+		{pkg: "./outer", wantModule: ".", wantInside: "./outer"},
+		{pkg: "./outer/inner", wantModule: "outer/inner", wantInside: "."},
+		{pkg: "./outer/inner/pkg", wantModule: "outer/inner", wantInside: "./pkg"},
 	} {
 		module, inside := moduleOf(dir, test.pkg)
 		if want := filepath.Join(dir, test.wantModule); module != want || inside != test.wantInside {

@@ -202,9 +202,15 @@ func TestPausedByTheService_SaysWhy(t *testing.T) {
 		status        organization.Status
 		title, advice string
 	}{
-		{"past_due", "The agent is paused because a payment is overdue", "Pay the open amount."},
-		{"suspended", "The agent is paused because the organization is suspended", "Contact support."},
-		{"active", "The agent is paused because it does not fit into the plan", "Stop or delete other agents"},
+		{status: "past_due", title: "The agent is paused because a payment is overdue", advice: "Pay the open amount."},
+		{
+			status: "suspended", title: "The agent is paused because the organization is suspended",
+			advice: "Contact support.",
+		},
+		{
+			status: "active", title: "The agent is paused because it does not fit into the plan",
+			advice: "Stop or delete other agents",
+		},
 	} {
 		respond(p, "/api/v1/agents/"+id+"/diagnosis", diagnosis.Of(diagnosis.Facts{
 			Agent:   record,

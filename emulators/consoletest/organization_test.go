@@ -23,13 +23,22 @@ func TestMembers_SeeWhyTheyMayNotChangeAnything(t *testing.T) {
 	admin.AwaitAgent(agent, "running")
 	p := admin.Colleague("member").Page(t)
 	for _, c := range []struct{ place, name, button, text string }{
-		{"agents", "member-agents", "New agent", "support bot"},
-		{"agents/" + agent, "member-agent", "Restart", "support bot"},
-		{"usage", "member-usage", "", "1 of 5 agents used, 4 agents left"},
-		{"api-keys", "member-api-keys", "Create a key", "Only admins can see and create API keys"},
-		{"members", "member-members", "Add a member", "Members are managed at your identity provider"},
-		{"billing", "member-billing", "Change to Pro", "Only admins of the organization can do this."},
-		{"audit-log", "member-audit-log", "", "Only admins can read the audit log"},
+		{place: "agents", name: "member-agents", button: "New agent", text: "support bot"},
+		{place: "agents/" + agent, name: "member-agent", button: "Restart", text: "support bot"},
+		{place: "usage", name: "member-usage", text: "1 of 5 agents used, 4 agents left"},
+		{
+			place: "api-keys", name: "member-api-keys", button: "Create a key",
+			text: "Only admins can see and create API keys",
+		},
+		{
+			place: "members", name: "member-members", button: "Add a member",
+			text: "Members are managed at your identity provider",
+		},
+		{
+			place: "billing", name: "member-billing", button: "Change to Pro",
+			text: "Only admins of the organization can do this.",
+		},
+		{place: "audit-log", name: "member-audit-log", text: "Only admins can read the audit log"},
 	} {
 		p.Open("/console#/" + c.place)
 		p.WaitText(c.text)

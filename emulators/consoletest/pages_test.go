@@ -100,9 +100,12 @@ func TestPages_ThatDoNotExistSaySo(t *testing.T) {
 	agent := admin.RunningAgent("known")
 	p := admin.Page(t)
 	for _, c := range []struct{ place, name, heading string }{
-		{"nowhere", "not-found", "This page does not exist"},
-		{"agents/" + agent + "/nothing", "agent-no-tab", "The agent’s page has no such part"},
-		{"agents/6f1c2f0e-33b5-4c5a-9d0a-7a1f4e2b9c11", "agent-not-found", "There is no such agent"},
+		{place: "nowhere", name: "not-found", heading: "This page does not exist"},
+		{place: "agents/" + agent + "/nothing", name: "agent-no-tab", heading: "The agent’s page has no such part"},
+		{
+			place: "agents/6f1c2f0e-33b5-4c5a-9d0a-7a1f4e2b9c11", name: "agent-not-found",
+			heading: "There is no such agent",
+		},
 	} {
 		p.Open("/console#/" + c.place)
 		p.WaitFor("heading", c.heading)

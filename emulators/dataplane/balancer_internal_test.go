@@ -18,8 +18,11 @@ func TestMetrics_AreAskedOfTheAPIServer(t *testing.T) {
 		ready    []endpoint
 		wantPath string
 	}{
-		{"a pod", []endpoint{{pod: "agent-router-1"}, {pod: "agent-router-2"}}, "agent-router-1:9090"},
-		{"no pod", nil, "none:9090"},
+		{
+			given: "a pod", ready: []endpoint{{pod: "agent-router-1"}, {pod: "agent-router-2"}},
+			wantPath: "agent-router-1:9090",
+		},
+		{given: "no pod", wantPath: "none:9090"},
 	} {
 		var asked *http.Request
 		api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { asked = req }))

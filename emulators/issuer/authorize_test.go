@@ -20,20 +20,32 @@ func TestAuthorize_RefusesUnknownClientsAndAddressesWithAPage(t *testing.T) {
 		parameter, value string
 		want             int
 	}{
-		"unknown client":           {"client_id", "other", http.StatusBadRequest},
-		"no client":                {"client_id", "", http.StatusBadRequest},
-		"no address":               {"redirect_uri", "", http.StatusBadRequest},
-		"another host":             {"redirect_uri", "http://evil.example/", http.StatusBadRequest},
-		"host that looks local":    {"redirect_uri", "http://127.0.0.1.evil.example/", http.StatusBadRequest},
-		"user that looks local":    {"redirect_uri", "http://127.0.0.1@evil.example/", http.StatusBadRequest},
-		"agent's page":             {"redirect_uri", "http://a.agents.localhost/", http.StatusBadRequest},
-		"script":                   {"redirect_uri", "javascript:alert(1)", http.StatusBadRequest},
-		"fragment":                 {"redirect_uri", redirectURI + "#x", http.StatusBadRequest},
-		"other path of registered": {"redirect_uri", registered + "2", http.StatusBadRequest},
-		"registered":               {"redirect_uri", registered, http.StatusOK},
-		"localhost":                {"redirect_uri", "http://localhost:1/console", http.StatusOK},
-		"another loopback address": {"redirect_uri", "http://127.1.2.3:80/", http.StatusOK},
-		"loopback address, IPv6":   {"redirect_uri", "http://[::1]:80/", http.StatusOK},
+		"unknown client": {parameter: "client_id", value: "other", want: http.StatusBadRequest},
+		"no client":      {parameter: "client_id", want: http.StatusBadRequest},
+		"no address":     {parameter: "redirect_uri", want: http.StatusBadRequest},
+		"another host": {
+			parameter: "redirect_uri", value: "http://evil.example/", want: http.StatusBadRequest,
+		},
+		"host that looks local": {
+			parameter: "redirect_uri", value: "http://127.0.0.1.evil.example/", want: http.StatusBadRequest,
+		},
+		"user that looks local": {
+			parameter: "redirect_uri", value: "http://127.0.0.1@evil.example/", want: http.StatusBadRequest,
+		},
+		"agent's page": {
+			parameter: "redirect_uri", value: "http://a.agents.localhost/", want: http.StatusBadRequest,
+		},
+		"script": {
+			parameter: "redirect_uri", value: "javascript:alert(1)", want: http.StatusBadRequest,
+		},
+		"fragment":                 {parameter: "redirect_uri", value: redirectURI + "#x", want: http.StatusBadRequest},
+		"other path of registered": {parameter: "redirect_uri", value: registered + "2", want: http.StatusBadRequest},
+		"registered":               {parameter: "redirect_uri", value: registered, want: http.StatusOK},
+		"localhost": {
+			parameter: "redirect_uri", value: "http://localhost:1/console", want: http.StatusOK,
+		},
+		"another loopback address": {parameter: "redirect_uri", value: "http://127.1.2.3:80/", want: http.StatusOK},
+		"loopback address, IPv6":   {parameter: "redirect_uri", value: "http://[::1]:80/", want: http.StatusOK},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

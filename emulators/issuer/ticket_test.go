@@ -73,12 +73,15 @@ func TestTicketEndpoint_MintsForOtherProcesses(t *testing.T) {
 		media, body string
 		want        int
 	}{
-		"ticket":          {"application/json", `{"session":{"subject":"user_1"},"console_url":"` + redirectURI + `"}`, 201},
-		"form":            {"application/x-www-form-urlencoded", `console_url=` + redirectURI, 415},
-		"another host":    {"application/json", `{"console_url":"http://evil.example/"}`, 400},
-		"misspelled":      {"application/json", `{"console":"` + redirectURI + `"}`, 400},
-		"not JSON":        {"application/json", `{`, 400},
-		"without address": {"application/json", `{}`, 400},
+		"ticket": {
+			media: "application/json", body: `{"session":{"subject":"user_1"},"console_url":"` + redirectURI + `"}`,
+			want: 201,
+		},
+		"form":            {media: "application/x-www-form-urlencoded", body: `console_url=` + redirectURI, want: 415},
+		"another host":    {media: "application/json", body: `{"console_url":"http://evil.example/"}`, want: 400},
+		"misspelled":      {media: "application/json", body: `{"console":"` + redirectURI + `"}`, want: 400},
+		"not JSON":        {media: "application/json", body: `{`, want: 400},
+		"without address": {media: "application/json", body: `{}`, want: 400},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -130,16 +130,26 @@ func TestSyncPod_LeavesPodsToTheirKubelet(t *testing.T) {
 		wantGone  bool
 		wantReady corev1.ConditionStatus
 	}{
-		"runs":                        {listening, realnode.Name, ready, "", false, corev1.ConditionTrue},
-		"ends":                        {listening, realnode.Name, deleted, "", false, ""},
-		"ends with a fault":           {listening, realnode.Name, deleted, "oom", false, ""},
-		"namespace got a fault":       {listening, realnode.Name, ready, "oom", true, ""},
-		"namespace lost its fault":    {listening, "node-0", ready, "", true, ""},
-		"simulated for a fault":       {listening, "node-0", ready, "oom", false, ""},
-		"node is gone":                {absent, realnode.Name, ready, "", false, corev1.ConditionFalse},
-		"ended with its node":         {absent, realnode.Name, deleted, "", true, ""},
-		"of an earlier run's node":    {func(*testing.T) string { return "" }, realnode.Name, ready, "", true, ""},
-		"ended with the earlier node": {func(*testing.T) string { return "" }, realnode.Name, deleted, "", true, ""},
+		"runs": {
+			socket: listening, node: realnode.Name, change: ready, wantReady: corev1.ConditionTrue,
+		},
+		"ends":              {socket: listening, node: realnode.Name, change: deleted},
+		"ends with a fault": {socket: listening, node: realnode.Name, change: deleted, fault: "oom"},
+		"namespace got a fault": {
+			socket: listening, node: realnode.Name, change: ready, fault: "oom", wantGone: true,
+		},
+		"namespace lost its fault": {socket: listening, node: "node-0", change: ready, wantGone: true},
+		"simulated for a fault":    {socket: listening, node: "node-0", change: ready, fault: "oom"},
+		"node is gone": {
+			socket: absent, node: realnode.Name, change: ready, wantReady: corev1.ConditionFalse,
+		},
+		"ended with its node": {socket: absent, node: realnode.Name, change: deleted, wantGone: true},
+		"of an earlier run's node": {
+			socket: func(*testing.T) string { return "" }, node: realnode.Name, change: ready, wantGone: true,
+		},
+		"ended with the earlier node": {
+			socket: func(*testing.T) string { return "" }, node: realnode.Name, change: deleted, wantGone: true,
+		},
 	} {
 		pod := nodePod(test.node, test.change)
 		s := newSimulator(t, test.socket(t), pod)
@@ -183,14 +193,20 @@ func TestSyncRealNode_TaintsANodeThatIsNotReady(t *testing.T) {
 		wantReady   corev1.ConditionStatus
 		wantTainted bool
 	}{
-		"new":           {listening, "", true, "", true},
-		"becomes ready": {listening, corev1.ConditionTrue, true, corev1.ConditionTrue, false},
-		"stays ready":   {listening, corev1.ConditionTrue, false, corev1.ConditionTrue, false},
-		"is not ready":  {listening, corev1.ConditionFalse, false, corev1.ConditionFalse, true},
-		"is gone":       {absent, corev1.ConditionTrue, false, corev1.ConditionUnknown, true},
+		"new": {socket: listening, tainted: true, wantTainted: true},
+		"becomes ready": {
+			socket: listening, ready: corev1.ConditionTrue, tainted: true, wantReady: corev1.ConditionTrue,
+		},
+		"stays ready": {socket: listening, ready: corev1.ConditionTrue, wantReady: corev1.ConditionTrue},
+		"is not ready": {
+			socket: listening, ready: corev1.ConditionFalse, wantReady: corev1.ConditionFalse, wantTainted: true,
+		},
+		"is gone": {
+			socket: absent, ready: corev1.ConditionTrue, wantReady: corev1.ConditionUnknown, wantTainted: true,
+		},
 		"never existed": {
-			func(t *testing.T) string { return filepath.Join(t.TempDir(), "none") },
-			corev1.ConditionTrue, false, corev1.ConditionUnknown, true,
+			socket: func(t *testing.T) string { return filepath.Join(t.TempDir(), "none") },
+			ready:  corev1.ConditionTrue, wantReady: corev1.ConditionUnknown, wantTainted: true,
 		},
 	} {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: realnode.Name}}

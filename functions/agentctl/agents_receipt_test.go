@@ -97,23 +97,30 @@ func TestReceipt_SaysWhyThereIsNone(t *testing.T) {
 		say  []string
 	}{
 		"during the deletion": {
-			a.admin(), "leaving", agentctl.ExitConflict,
-			[]string{"Not observed gone yet: namespace, volume, secrets, route, record", begun + " --for deleted"},
+			as: a.admin(), of: "leaving", code: agentctl.ExitConflict,
+			say: []string{"Not observed gone yet: namespace, volume, secrets, route, record", begun + " --for deleted"},
 		},
-		"of a running agent": {a.admin(), running, agentctl.ExitNotFound, []string{"is not being deleted"}},
-		"by the former name": {a.admin(), "gone", agentctl.ExitNotFound, []string{"known by its id only"}},
+		"of a running agent": {
+			as: a.admin(), of: running, code: agentctl.ExitNotFound, say: []string{"is not being deleted"},
+		},
+		"by the former name": {
+			as: a.admin(), of: "gone", code: agentctl.ExitNotFound, say: []string{"known by its id only"},
+		},
 		"of another organization": {
-			a.as(functiontest.AdminToken("org-2")), deleted, agentctl.ExitNotFound, []string{"deletion_not_found"},
+			as: a.as(functiontest.AdminToken("org-2")), of: deleted, code: agentctl.ExitNotFound,
+			say: []string{"deletion_not_found"},
 		},
 		"for a member": {
-			a.as(functiontest.MemberToken(org)), deleted, agentctl.ExitNotAllowed, []string{"Ask an admin"},
+			as: a.as(functiontest.MemberToken(org)), of: deleted, code: agentctl.ExitNotAllowed,
+			say: []string{"Ask an admin"},
 		},
 		"without observations": {
-			a.admin(), unrecorded, agentctl.ExitFailed, []string{"did not record", "namespace, volume, secrets, route"},
+			as: a.admin(), of: unrecorded, code: agentctl.ExitFailed,
+			say: []string{"did not record", "namespace, volume, secrets, route"},
 		},
 		"without a key": {
-			keyless.admin(), deleteAgent(t, keyless), agentctl.ExitFailed,
-			[]string{"no signing key", "agentctl api GET"},
+			as: keyless.admin(), of: deleteAgent(t, keyless), code: agentctl.ExitFailed,
+			say: []string{"no signing key", "agentctl api GET"},
 		},
 	} {
 		got := c.as.run(t, "agents", "receipt", c.of)
@@ -147,16 +154,28 @@ func TestVerify_RefusesWhatTheServiceDidNotSign(t *testing.T) {
 		code       int
 		say        string
 	}{
-		"changed":            {strings.Join(parts, "."), keys, agentctl.ExitFailed, "signature is wrong"},
-		"changed around":     {strings.Replace(answer, `"test"`, `"best"`, 1), keys, agentctl.ExitFailed, "something else"},
-		"of another service": {d.Receipt, otherKeys, agentctl.ExitFailed, "has no key"},
-		"of no service":      {"x.y.z", keys, agentctl.ExitFailed, "is not valid"},
-		"empty":              {"", keys, agentctl.ExitFailed, "is not valid"},
-		"not signed yet":     {`{"receipt": null}`, keys, agentctl.ExitFailed, "agentctl agents receipt"},
-		"broken JSON":        {"{", keys, agentctl.ExitInvalid, "neither a receipt nor"},
-		"private keys":       {d.Receipt, writeText(t, `{"keys": [`+private+`]}`), agentctl.ExitInvalid, "public key"},
-		"no keys":            {d.Receipt, writeText(t, "{}"), agentctl.ExitInvalid, "JSON Web Key Set"},
-		"no file of keys":    {d.Receipt, keys + "x", agentctl.ExitUsage, "no such file"},
+		"changed": {
+			text: strings.Join(parts, "."), keys: keys, code: agentctl.ExitFailed, say: "signature is wrong",
+		},
+		"changed around": {
+			text: strings.Replace(answer, `"test"`, `"best"`, 1), keys: keys, code: agentctl.ExitFailed,
+			say: "something else",
+		},
+		"of another service": {text: d.Receipt, keys: otherKeys, code: agentctl.ExitFailed, say: "has no key"},
+		"of no service":      {text: "x.y.z", keys: keys, code: agentctl.ExitFailed, say: "is not valid"},
+		"empty":              {keys: keys, code: agentctl.ExitFailed, say: "is not valid"},
+		"not signed yet": {
+			text: `{"receipt": null}`, keys: keys, code: agentctl.ExitFailed, say: "agentctl agents receipt",
+		},
+		"broken JSON": {text: "{", keys: keys, code: agentctl.ExitInvalid, say: "neither a receipt nor"},
+		"private keys": {
+			text: d.Receipt, keys: writeText(t, `{"keys": [`+private+`]}`), code: agentctl.ExitInvalid,
+			say: "public key",
+		},
+		"no keys": {
+			text: d.Receipt, keys: writeText(t, "{}"), code: agentctl.ExitInvalid, say: "JSON Web Key Set",
+		},
+		"no file of keys": {text: d.Receipt, keys: keys + "x", code: agentctl.ExitUsage, say: "no such file"},
 	} {
 		got := offline.with(c.text).run(t, "verify", "-", "--jwks", c.keys)
 		if got.wantCode(t, c.code, c.say); got.Stdout != "" {

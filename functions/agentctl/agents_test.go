@@ -149,28 +149,52 @@ func TestErrors_SayWhatToDo(t *testing.T) {
 		code int
 		say  []string
 	}{
-		{a.as("so_wrong"), "agents list", agentctl.ExitNoSession, []string{"AGENTS_API_KEY", "agentctl login"}},
-		{a.as(functiontest.MemberToken(org)), "agents create x", agentctl.ExitNotAllowed, []string{"Ask an admin"}},
-		{small, "agents create second", agentctl.ExitNotAllowed, []string{"hobby", "billing checkout"}},
-		{admin, "agents get nothing", agentctl.ExitNotFound, []string{"agentctl agents list"}},
 		{
-			admin, "agents get 00000000-0000-4000-8000-000000000000", agentctl.ExitNotFound,
-			[]string{"Status 404 agent_not_found, request "},
+			as: a.as("so_wrong"), args: "agents list", code: agentctl.ExitNoSession,
+			say: []string{"AGENTS_API_KEY", "agentctl login"},
 		},
-		{admin, "agents get twin", agentctl.ExitUsage, []string{"2 agents have the name", "use one of the ids"}},
-		{admin, "agents resume one --if-match \"9\"", agentctl.ExitConflict, []string{"Read the object again"}},
-		{admin, "agents pause one", agentctl.ExitConflict, []string{"Possible now: stop, delete."}},
 		{
-			admin, "agents create x --plan nope --env PATH=x", agentctl.ExitInvalid,
-			[]string{"--plan: Input should be", "variable PATH: the key is reserved"},
+			as: a.as(functiontest.MemberToken(org)), args: "agents create x", code: agentctl.ExitNotAllowed,
+			say: []string{"Ask an admin"},
 		},
-		{admin, "agents delete one", agentctl.ExitUsage, []string{"add --yes"}},
-		{admin, "agents lst", agentctl.ExitUsage, []string{"Did you mean get or list?"}},
-		{admin, "agents list --nam x", agentctl.ExitUsage, []string{"Did you mean --name?"}},
-		{admin, "agents get", agentctl.ExitUsage, []string{"wants AGENT, but got none"}},
-		{admin, "agents list --color pink", agentctl.ExitUsage, []string{"auto, always or never"}},
-		{admin, "agents wait one --timeout 1ms", agentctl.ExitTimeout, []string{"time limit of --timeout"}},
-		{offline, "agents list", agentctl.ExitUnavailable, []string{"refuses connections", "Check the network"}},
+		{
+			as: small, args: "agents create second", code: agentctl.ExitNotAllowed,
+			say: []string{"hobby", "billing checkout"},
+		},
+		{as: admin, args: "agents get nothing", code: agentctl.ExitNotFound, say: []string{"agentctl agents list"}},
+		{
+			as: admin, args: "agents get 00000000-0000-4000-8000-000000000000", code: agentctl.ExitNotFound,
+			say: []string{"Status 404 agent_not_found, request "},
+		},
+		{
+			as: admin, args: "agents get twin", code: agentctl.ExitUsage,
+			say: []string{"2 agents have the name", "use one of the ids"},
+		},
+		{
+			as: admin, args: "agents resume one --if-match \"9\"", code: agentctl.ExitConflict,
+			say: []string{"Read the object again"},
+		},
+		{
+			as: admin, args: "agents pause one", code: agentctl.ExitConflict,
+			say: []string{"Possible now: stop, delete."},
+		},
+		{
+			as: admin, args: "agents create x --plan nope --env PATH=x", code: agentctl.ExitInvalid,
+			say: []string{"--plan: Input should be", "variable PATH: the key is reserved"},
+		},
+		{as: admin, args: "agents delete one", code: agentctl.ExitUsage, say: []string{"add --yes"}},
+		{as: admin, args: "agents lst", code: agentctl.ExitUsage, say: []string{"Did you mean get or list?"}},
+		{as: admin, args: "agents list --nam x", code: agentctl.ExitUsage, say: []string{"Did you mean --name?"}},
+		{as: admin, args: "agents get", code: agentctl.ExitUsage, say: []string{"wants AGENT, but got none"}},
+		{as: admin, args: "agents list --color pink", code: agentctl.ExitUsage, say: []string{"auto, always or never"}},
+		{
+			as: admin, args: "agents wait one --timeout 1ms", code: agentctl.ExitTimeout,
+			say: []string{"time limit of --timeout"},
+		},
+		{
+			as: offline, args: "agents list", code: agentctl.ExitUnavailable,
+			say: []string{"refuses connections", "Check the network"},
+		},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			t.Parallel()

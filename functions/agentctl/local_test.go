@@ -25,27 +25,47 @@ func TestRun_FindsMistakesWithoutTheAPI(t *testing.T) {
 		code int
 		say  string
 	}{
-		{at("foo", "so_x"), []string{"agents", "list"}, agentctl.ExitUsage, "base URL must look like"},
-		{at("http://example.com", "so_x"), []string{"agents", "list"}, agentctl.ExitUsage, "must use https"},
-		{tool{}, []string{"login", "--base-url", "foo"}, agentctl.ExitUsage, "base URL must look like"},
-		{at(loopback, "so_ x"), []string{"agents", "list"}, agentctl.ExitNoSession, "the API key has a space"},
-		{at(loopback, "so_x"), []string{"api", "GET", "api/v1/me"}, agentctl.ExitUsage, "begin with one slash"},
-		{at(loopback, "so_x"), []string{"api", "GET", "//x/api"}, agentctl.ExitUsage, "begin with one slash"},
-		{at(loopback, "so_x"), []string{"api", "GET", "/a/../b"}, agentctl.ExitUsage, "between slashes"},
-		{at(loopback, "so_x"), []string{"api", "GET", "/", "-H", "X: a\nb"}, agentctl.ExitUsage, "line breaks"},
 		{
-			at(loopback, "so_x"),
-			[]string{"agents", "pause", "x", "--idempotency-key", "two words"},
-			agentctl.ExitUsage,
-			"visible ASCII",
+			as: at("foo", "so_x"), args: []string{"agents", "list"}, code: agentctl.ExitUsage,
+			say: "base URL must look like",
 		},
 		{
-			at(loopback, "so_x"),
-			[]string{"agents", "list", "--timeout", "1s"},
-			agentctl.ExitTimeout,
-			"The last error: " + strings.TrimPrefix(loopback, "http://") + " refuses connections",
+			as: at("http://example.com", "so_x"), args: []string{"agents", "list"}, code: agentctl.ExitUsage,
+			say: "must use https",
 		},
-		{at(loopback, "so_x"), []string{"secrets", "set", "x"}, agentctl.ExitUsage, "got one\n"},
+		{
+			as: tool{}, args: []string{"login", "--base-url", "foo"}, code: agentctl.ExitUsage,
+			say: "base URL must look like",
+		},
+		{
+			as: at(loopback, "so_ x"), args: []string{"agents", "list"}, code: agentctl.ExitNoSession,
+			say: "the API key has a space",
+		},
+		{
+			as: at(loopback, "so_x"), args: []string{"api", "GET", "api/v1/me"}, code: agentctl.ExitUsage,
+			say: "begin with one slash",
+		},
+		{
+			as: at(loopback, "so_x"), args: []string{"api", "GET", "//x/api"}, code: agentctl.ExitUsage,
+			say: "begin with one slash",
+		},
+		{
+			as: at(loopback, "so_x"), args: []string{"api", "GET", "/a/../b"}, code: agentctl.ExitUsage,
+			say: "between slashes",
+		},
+		{
+			as: at(loopback, "so_x"), args: []string{"api", "GET", "/", "-H", "X: a\nb"}, code: agentctl.ExitUsage,
+			say: "line breaks",
+		},
+		{
+			as: at(loopback, "so_x"), args: []string{"agents", "pause", "x", "--idempotency-key", "two words"},
+			code: agentctl.ExitUsage, say: "visible ASCII",
+		},
+		{
+			as: at(loopback, "so_x"), args: []string{"agents", "list", "--timeout", "1s"}, code: agentctl.ExitTimeout,
+			say: "The last error: " + strings.TrimPrefix(loopback, "http://") + " refuses connections",
+		},
+		{as: at(loopback, "so_x"), args: []string{"secrets", "set", "x"}, code: agentctl.ExitUsage, say: "got one\n"},
 	} {
 		row.as.run(t, row.args...).wantCode(t, row.code, row.say)
 	}
@@ -57,8 +77,8 @@ func TestTimeout_SaysWhatItMetLast(t *testing.T) {
 		timeout, say string
 		busy         int32
 	}{
-		{"10ms", "Error: the time limit of --timeout has passed\n", 0},
-		{"1s", "Error: the time limit of --timeout has passed. The last error: busy", 1},
+		{timeout: "10ms", say: "Error: the time limit of --timeout has passed\n"},
+		{timeout: "1s", say: "Error: the time limit of --timeout has passed. The last error: busy", busy: 1},
 	} {
 		var calls atomic.Int32
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -18,9 +18,9 @@ func TestRetryNotice_ExplainsLongPauses(t *testing.T) {
 		err   error
 		want  string
 	}{
-		{time.Second, busy, ""},
-		{20 * time.Second, busy, "The API asks to wait (status 429). Trying again in 20s.\n"},
-		{8 * time.Second, errors.New("reset"), "The API cannot be reached. Trying again in 8s.\n"},
+		{pause: time.Second, err: busy},
+		{pause: 20 * time.Second, err: busy, want: "The API asks to wait (status 429). Trying again in 20s.\n"},
+		{pause: 8 * time.Second, err: errors.New("reset"), want: "The API cannot be reached. Trying again in 8s.\n"},
 	} {
 		var stderr bytes.Buffer
 		c := &tool{app: &App{Stderr: &stderr, Lookup: func(string) (string, bool) { return "", false }}}

@@ -26,13 +26,13 @@ func TestTable_FitsNarrowTerminals(t *testing.T) {
 		want  string // the titles that are shown
 		cut   bool   // the name is cut
 	}{
-		{0, "ID NAME STATUS PLAN REGION AGE", false},
-		{200, "ID NAME STATUS PLAN REGION AGE", false},
-		{90, "ID NAME STATUS PLAN REGION AGE", true},
-		{75, "ID NAME STATUS PLAN REGION", true},
-		{67, "ID NAME STATUS PLAN", true},
-		{60, "ID NAME STATUS", true},
-		{40, "ID NAME STATUS", false},
+		{want: "ID NAME STATUS PLAN REGION AGE"},
+		{width: 200, want: "ID NAME STATUS PLAN REGION AGE"},
+		{width: 90, want: "ID NAME STATUS PLAN REGION AGE", cut: true},
+		{width: 75, want: "ID NAME STATUS PLAN REGION", cut: true},
+		{width: 67, want: "ID NAME STATUS PLAN", cut: true},
+		{width: 60, want: "ID NAME STATUS", cut: true},
+		{width: 40, want: "ID NAME STATUS"},
 	} {
 		var b bytes.Buffer
 		s := screen{Writer: &b, width: row.width, unicode: true, paint: true}

@@ -142,12 +142,12 @@ func TestDeletion_IsOnlyForAdminsOfTheOrganization(t *testing.T) {
 			status int
 			code   string
 		}{
-			{functiontest.AsMember("org-1"), http.StatusForbidden, "role_required"},
-			{functiontest.WithToken(memberKey), http.StatusForbidden, "role_required"},
-			{functiontest.AsUser(), http.StatusForbidden, "organization_required"},
-			{functiontest.AsAdmin("org-2"), http.StatusNotFound, "deletion_not_found"},
-			{functiontest.WithToken(strangerKey), http.StatusNotFound, "deletion_not_found"},
-			{functiontest.WithToken("so_unknown"), http.StatusUnauthorized, "invalid_token"},
+			{as: functiontest.AsMember("org-1"), status: http.StatusForbidden, code: "role_required"},
+			{as: functiontest.WithToken(memberKey), status: http.StatusForbidden, code: "role_required"},
+			{as: functiontest.AsUser(), status: http.StatusForbidden, code: "organization_required"},
+			{as: functiontest.AsAdmin("org-2"), status: http.StatusNotFound, code: "deletion_not_found"},
+			{as: functiontest.WithToken(strangerKey), status: http.StatusNotFound, code: "deletion_not_found"},
+			{as: functiontest.WithToken("so_unknown"), status: http.StatusUnauthorized, code: "invalid_token"},
 		} {
 			if res := getDeletion(t, b, id, c.as); res.Status != c.status || res.Code() != c.code {
 				t.Errorf("%s: answer %d %q, want %d %q", when, res.Status, res.Code(), c.status, c.code)

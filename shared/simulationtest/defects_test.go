@@ -29,204 +29,330 @@ func outsideDefects() []defect {
 	secrets := func(rules SecretRules) Plant { return Plant{Secrets: rules} }
 	database := func(rules DatabaseRules) Plant { return Plant{Database: rules} }
 	return []defect{
-		{"one name for all environments", "objects named by content", Plant{
-			Cluster: ClusterRules{FixedNames: true}, Focus: stalledWorkers,
-		}},
-		{"no fence", "refusal of a workload of an older generation", Plant{
-			Cluster: ClusterRules{NoFence: true}, Focus: lateCalls(ClusterService, "put", "put"),
-		}},
-		{"random namespace", "a namespace named after its agent", cluster(ClusterRules{RandomNamespace: true})},
-		{"namespace kept", "deletion of the namespace", cluster(ClusterRules{KeepNamespace: true})},
-		{"gone too early", "removal only once the namespace is gone", cluster(ClusterRules{GoneAtOnce: true})},
-		{"a new volume without a word", "a missing namespace is a failure", cluster(
-			ClusterRules{SilentNamespace: true})},
-		{"any pod is proof", "readiness of the desired pod only", cluster(ClusterRules{AnyPod: true})},
-		{"all environments pruned", "pruning of former objects only", cluster(ClusterRules{PruneAll: true})},
-		{"value added again", "no retry after a lost answer", storing(SecretRules{RepeatAdds: true})},
-		{"credentials at each call", "first credentials are version 1", secrets(SecretRules{NewCredentials: true})},
-		{"one version too many", "destruction of former versions only", secrets(SecretRules{DestroyOneMore: true})},
-		{"trust in lists", "destruction by numbers and known keys", secrets(SecretRules{TrustLists: true})},
-		{"unknown taken as refused", "wait for a value that may land late", storing(SecretRules{ForgetUnknown: true})},
-		{"number guessed", "no number without an answer", storing(SecretRules{GuessVersion: true})},
-		{"adoption of an older value", "adoption of versions younger than the operation", Plant{
-			Secrets: SecretRules{NoCreationTime: true}, Focus: storesValues,
-			Agents: func(_ *World, inner agent.Store) agent.Store { return amnesiac{inner} },
-		}},
-		{"no preconditions", "commits that fail if a document changed", database(DatabaseRules{NoPreconditions: true})},
-		{"first outcome stays", "the audit entry has the outcome of the call", database(
-			DatabaseRules{FirstOutcome: true})},
-		{"torn history", "operations and record in one commit", database(DatabaseRules{TornHistory: true})},
-		{"usage not freed", "usage and record in one commit", database(DatabaseRules{LoseUsage: true})},
-		{"events lost", "events and record in one commit", database(DatabaseRules{LoseEvents: true})},
+		{
+			name: "one name for all environments", undoes: "objects named by content", plant: Plant{
+				Cluster: ClusterRules{FixedNames: true}, Focus: stalledWorkers,
+			},
+		},
+		{
+			name: "no fence", undoes: "refusal of a workload of an older generation", plant: Plant{
+				Cluster: ClusterRules{NoFence: true}, Focus: lateCalls(ClusterService, "put", "put"),
+			},
+		},
+		{
+			name: "random namespace", undoes: "a namespace named after its agent",
+			plant: cluster(ClusterRules{RandomNamespace: true}),
+		},
+		{
+			name: "namespace kept", undoes: "deletion of the namespace",
+			plant: cluster(ClusterRules{KeepNamespace: true}),
+		},
+		{
+			name: "gone too early", undoes: "removal only once the namespace is gone",
+			plant: cluster(ClusterRules{GoneAtOnce: true}),
+		},
+		{
+			name: "a new volume without a word", undoes: "a missing namespace is a failure", plant: cluster(
+				ClusterRules{SilentNamespace: true}),
+		},
+		{
+			name: "any pod is proof", undoes: "readiness of the desired pod only",
+			plant: cluster(ClusterRules{AnyPod: true}),
+		},
+		{
+			name: "all environments pruned", undoes: "pruning of former objects only",
+			plant: cluster(ClusterRules{PruneAll: true}),
+		},
+		{
+			name: "value added again", undoes: "no retry after a lost answer",
+			plant: storing(SecretRules{RepeatAdds: true}),
+		},
+		{
+			name: "credentials at each call", undoes: "first credentials are version 1",
+			plant: secrets(SecretRules{NewCredentials: true}),
+		},
+		{
+			name: "one version too many", undoes: "destruction of former versions only",
+			plant: secrets(SecretRules{DestroyOneMore: true}),
+		},
+		{
+			name: "trust in lists", undoes: "destruction by numbers and known keys",
+			plant: secrets(SecretRules{TrustLists: true}),
+		},
+		{
+			name: "unknown taken as refused", undoes: "wait for a value that may land late",
+			plant: storing(SecretRules{ForgetUnknown: true}),
+		},
+		{
+			name: "number guessed", undoes: "no number without an answer",
+			plant: storing(SecretRules{GuessVersion: true}),
+		},
+		{
+			name: "adoption of an older value", undoes: "adoption of versions younger than the operation",
+			plant: Plant{
+				Secrets: SecretRules{NoCreationTime: true}, Focus: storesValues,
+				Agents: func(_ *World, inner agent.Store) agent.Store { return amnesiac{inner} },
+			},
+		},
+		{
+			name: "no preconditions", undoes: "commits that fail if a document changed",
+			plant: database(DatabaseRules{NoPreconditions: true}),
+		},
+		{
+			name: "first outcome stays", undoes: "the audit entry has the outcome of the call", plant: database(
+				DatabaseRules{FirstOutcome: true}),
+		},
+		{
+			name: "torn history", undoes: "operations and record in one commit",
+			plant: database(DatabaseRules{TornHistory: true}),
+		},
+		{
+			name: "usage not freed", undoes: "usage and record in one commit",
+			plant: database(DatabaseRules{LoseUsage: true}),
+		},
+		{
+			name: "events lost", undoes: "events and record in one commit",
+			plant: database(DatabaseRules{LoseEvents: true}),
+		},
 	}
 }
 
 // domainDefects undo guards of the domain.
 func domainDefects() []defect {
 	return []defect{
-		{"unguarded write", "no write for an older generation", Plant{
-			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
-				if process != "worker" {
-					return inner
-				}
-				return unguarded{inner}
+		{
+			name: "unguarded write", undoes: "no write for an older generation", plant: Plant{
+				Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
+					if process != "worker" {
+						return inner
+					}
+					return unguarded{inner}
+				},
 			},
-		}},
-		{"sweep after the end", "no nudge of an agent whose work ended", focused(sweeps, afterWorker("sweep",
-			func(w *World, _ agent.Agent, a *agent.Agent) { soonest(w, a) }))},
-		{"sweep forgets", "nudges are repeated", Plant{
-			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
-				if process != "sweep" {
-					return inner
-				}
-				return forgetful{inner}
+		},
+		{
+			name: "sweep after the end", undoes: "no nudge of an agent whose work ended",
+			plant: focused(sweeps, afterWorker("sweep",
+				func(w *World, _ agent.Agent, a *agent.Agent) { soonest(w, a) })),
+		},
+		{
+			name: "sweep forgets", undoes: "nudges are repeated", plant: Plant{
+				Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
+					if process != "sweep" {
+						return inner
+					}
+					return forgetful{inner}
+				},
 			},
-		}},
-		{"straggler writes", "no progress after another run finished", workerWrites("worker", straggle)},
-		{"sticky warming", "warming only while the pod is replaced", afterRequest(
-			func(_ *World, _ agent.Agent, a *agent.Agent) {
-				a.Warming = a.Warming || a.Status == agent.Running && a.OperationsDue()
-			})},
-		{"deadline in an outage", "only a look at the pod ends in error", afterWorker("sweep",
-			func(w *World, _ agent.Agent, a *agent.Agent) {
-				if a.WantsPod() && !a.Converged() && w.Now().Sub(a.UpdatedAt) > agent.ReadinessTimeout {
-					giveUp(a, "provisioning_timeout")
-				}
-			})},
-		{"deletion assumed", "a deletion has only what was observed", afterWorker("worker",
-			func(_ *World, _ agent.Agent, a *agent.Agent) {
-				if a.Status == agent.Deleting {
-					a.Learn(agent.ClusterDeletionSeen{NamespaceGone: true, VolumeGone: true, At: a.UpdatedAt})
-				}
-			})},
-		{"deletion forgotten", "the removal stores what was observed", Plant{
-			Records: func(_ *World, _ string, inner agent.WorkerStore) agent.WorkerStore {
-				return forgetfulRemoval{inner}
+		},
+		{
+			name: "straggler writes", undoes: "no progress after another run finished",
+			plant: workerWrites("worker", straggle),
+		},
+		{
+			name: "sticky warming", undoes: "warming only while the pod is replaced", plant: afterRequest(
+				func(_ *World, _ agent.Agent, a *agent.Agent) {
+					a.Warming = a.Warming || a.Status == agent.Running && a.OperationsDue()
+				}),
+		},
+		{
+			name: "deadline in an outage", undoes: "only a look at the pod ends in error", plant: afterWorker("sweep",
+				func(w *World, _ agent.Agent, a *agent.Agent) {
+					if a.WantsPod() && !a.Converged() && w.Now().Sub(a.UpdatedAt) > agent.ReadinessTimeout {
+						giveUp(a, "provisioning_timeout")
+					}
+				}),
+		},
+		{
+			name: "deletion assumed", undoes: "a deletion has only what was observed", plant: afterWorker("worker",
+				func(_ *World, _ agent.Agent, a *agent.Agent) {
+					if a.Status == agent.Deleting {
+						a.Learn(agent.ClusterDeletionSeen{NamespaceGone: true, VolumeGone: true, At: a.UpdatedAt})
+					}
+				}),
+		},
+		{
+			name: "deletion forgotten", undoes: "the removal stores what was observed", plant: Plant{
+				Records: func(_ *World, _ string, inner agent.WorkerStore) agent.WorkerStore {
+					return forgetfulRemoval{inner}
+				},
 			},
-		}},
-		{"deadline not enforced", "work on a broken pod ends in time", workerWrites("worker", hideDeadline)},
-		{"credentials without a fence", "deletion waits for the first credentials", focused(
-			lateCalls(SecretService, "create", "delete"), afterWorker("worker",
-				func(_ *World, before agent.Agent, a *agent.Agent) { a.StoringUntil = before.StoringUntil }))},
-		{"values without a fence", "deletion waits for values of requests", focused(
-			lateCalls(SecretService, "put", "delete"), afterRequest(
-				func(_ *World, _ agent.Agent, a *agent.Agent) { a.StoringUntil = time.Time{} }))},
-		{"concurrent values", "one request adds a value of a key at a time", focused(storesValues, afterRequest(
-			func(_ *World, _ agent.Agent, a *agent.Agent) {
-				for i := range a.Operations {
-					a.Operations[i].StoringUntil = time.Time{}
-				}
-			}))},
-		{"dead letter of an old message", "a dead letter ends no newer work", Plant{
-			Focus: func(_ *Scheduler, u *Setup) { u.DeadLetters, u.Steps = 2, 150 },
-			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
-				if process != "dead letter" {
-					return inner
-				}
-				return gravedigger{inner}
+		},
+		{
+			name: "deadline not enforced", undoes: "work on a broken pod ends in time",
+			plant: workerWrites("worker", hideDeadline),
+		},
+		{
+			name: "credentials without a fence", undoes: "deletion waits for the first credentials", plant: focused(
+				lateCalls(SecretService, "create", "delete"), afterWorker("worker",
+					func(_ *World, before agent.Agent, a *agent.Agent) { a.StoringUntil = before.StoringUntil })),
+		},
+		{
+			name: "values without a fence", undoes: "deletion waits for values of requests", plant: focused(
+				lateCalls(SecretService, "put", "delete"), afterRequest(
+					func(_ *World, _ agent.Agent, a *agent.Agent) { a.StoringUntil = time.Time{} })),
+		},
+		{
+			name: "concurrent values", undoes: "one request adds a value of a key at a time",
+			plant: focused(storesValues, afterRequest(
+				func(_ *World, _ agent.Agent, a *agent.Agent) {
+					for i := range a.Operations {
+						a.Operations[i].StoringUntil = time.Time{}
+					}
+				})),
+		},
+		{
+			name: "dead letter of an old message", undoes: "a dead letter ends no newer work", plant: Plant{
+				Focus: func(_ *Scheduler, u *Setup) { u.DeadLetters, u.Steps = 2, 150 },
+				Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
+					if process != "dead letter" {
+						return inner
+					}
+					return gravedigger{inner}
+				},
 			},
-		}},
-		{"a creation without a deadline", "an agent waits for the values of its creation for a limited time", Plant{
-			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
-				if process != "worker" {
-					return inner
-				}
-				return patient{inner}
+		},
+		{
+			name:   "a creation without a deadline",
+			undoes: "an agent waits for the values of its creation for a limited time", plant: Plant{
+				Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
+					if process != "worker" {
+						return inner
+					}
+					return patient{inner}
+				},
+				Focus: func(_ *Scheduler, u *Setup) {
+					service := SecretService
+					*u = Setup{
+						Scripts: [][]string{{"create with secrets"}}, Workers: 1, Faults: 2, FaultRate: 0.5,
+						FaultService: &service, Verdicts: []Verdict{Refused, CrashesBefore}, Steps: 150,
+					}
+				},
 			},
-			Focus: func(_ *Scheduler, u *Setup) {
-				service := SecretService
-				*u = Setup{
-					Scripts: [][]string{{"create with secrets"}}, Workers: 1, Faults: 2, FaultRate: 0.5,
-					FaultService: &service, Verdicts: []Verdict{Refused, CrashesBefore}, Steps: 150,
-				}
+		},
+		{
+			name: "outage remembered", undoes: "a stop that an outage delayed shows no failure afterwards",
+			plant: afterWorker("worker",
+				func(_ *World, before agent.Agent, a *agent.Agent) {
+					if !a.WantsPod() && a.Failure == nil {
+						a.Failure = before.Failure
+					}
+				}),
+		},
+		{name: "waiting is a failure", undoes: "a deletion that waits is acknowledged", plant: waitingFails()},
+		{
+			name: "waiting fails a push", undoes: "a push for an agent that waits is acknowledged",
+			plant: waitingRefused(),
+		},
+		{
+			name: "waiting is an attempt", undoes: "waiting consumes no attempt", plant: afterWorker("worker",
+				func(_ *World, before agent.Agent, a *agent.Agent) {
+					if isWaiting(*a) {
+						a.Attempts = before.Attempts + 1
+					}
+				}),
+		},
+		{
+			name: "waiting holds the push", undoes: "no push waits for a pod", plant: Plant{
+				Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
+					if process != "worker" {
+						return inner
+					}
+					return lingering{inner}
+				},
 			},
-		}},
-		{"outage remembered", "a stop that an outage delayed shows no failure afterwards", afterWorker("worker",
-			func(_ *World, before agent.Agent, a *agent.Agent) {
-				if !a.WantsPod() && a.Failure == nil {
-					a.Failure = before.Failure
-				}
-			})},
-		{"waiting is a failure", "a deletion that waits is acknowledged", waitingFails()},
-		{"waiting fails a push", "a push for an agent that waits is acknowledged", waitingRefused()},
-		{"waiting is an attempt", "waiting consumes no attempt", afterWorker("worker",
-			func(_ *World, before agent.Agent, a *agent.Agent) {
-				if isWaiting(*a) {
-					a.Attempts = before.Attempts + 1
-				}
-			})},
-		{"waiting holds the push", "no push waits for a pod", Plant{
-			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
-				if process != "worker" {
-					return inner
-				}
-				return lingering{inner}
+		},
+		{
+			name: "waiting without a date", undoes: "a waiting agent has a time at which a worker looks again",
+			plant: afterWorker("worker",
+				func(_ *World, _ agent.Agent, a *agent.Agent) {
+					if isWaiting(*a) {
+						a.WorkDueAt = time.Time{}
+					}
+				}),
+		},
+		{
+			name: "a look each minute", undoes: "a worker looks less and less often",
+			plant: focused(stuckDeletion, afterWorker("worker",
+				func(w *World, _ agent.Agent, a *agent.Agent) {
+					if isWaiting(*a) {
+						soonest(w, a)
+					}
+				})),
+		},
+		{
+			name: "a look applies", undoes: "a look writes no object", plant: Plant{
+				Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
+					if process != "worker" {
+						return inner
+					}
+					return oblivion{inner}
+				},
 			},
-		}},
-		{"waiting without a date", "a waiting agent has a time at which a worker looks again", afterWorker("worker",
-			func(_ *World, _ agent.Agent, a *agent.Agent) {
-				if isWaiting(*a) {
-					a.WorkDueAt = time.Time{}
-				}
-			})},
-		{"a look each minute", "a worker looks less and less often", focused(stuckDeletion, afterWorker("worker",
-			func(w *World, _ agent.Agent, a *agent.Agent) {
-				if isWaiting(*a) {
-					soonest(w, a)
-				}
-			}))},
-		{"a look applies", "a look writes no object", Plant{
-			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
-				if process != "worker" {
-					return inner
-				}
-				return oblivion{inner}
+		},
+		{
+			name: "late credentials", undoes: "first credentials are recorded before the workload names them",
+			plant: Plant{
+				Focus: func(_ *Scheduler, u *Setup) { u.Start, u.Scripts = "", [][]string{{"create"}} },
+				Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
+					if process != "worker" {
+						return inner
+					}
+					return &hoarder{WorkerStore: inner}
+				},
 			},
-		}},
-		{"late credentials", "first credentials are recorded before the workload names them", Plant{
-			Focus: func(_ *Scheduler, u *Setup) { u.Start, u.Scripts = "", [][]string{{"create"}} },
-			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
-				if process != "worker" {
-					return inner
-				}
-				return &hoarder{WorkerStore: inner}
+		},
+		{
+			name: "orphans deleted immediately", undoes: "orphans are marked first and need proof",
+			plant: Plant{Collect: collectAll},
+		},
+		{
+			name: "no collector of secrets", undoes: "secrets without an agent are deleted", plant: focused(
+				lateCalls(SecretService, "create", "delete"), lonelySecrets()),
+		},
+		{
+			name: "no drift check", undoes: "objects that a person deleted are restored", plant: Plant{
+				NoDriftCheck: true, Focus: handiwork,
 			},
-		}},
-		{"orphans deleted immediately", "orphans are marked first and need proof", Plant{Collect: collectAll}},
-		{"no collector of secrets", "secrets without an agent are deleted", focused(
-			lateCalls(SecretService, "create", "delete"), lonelySecrets())},
-		{"no drift check", "objects that a person deleted are restored", Plant{
-			NoDriftCheck: true, Focus: handiwork,
-		}},
-		{"no second look at objects", "a second attempt applies all objects again", Plant{
-			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
-				if process != "worker" {
-					return inner
-				}
-				return beginner{inner}
+		},
+		{
+			name: "no second look at objects", undoes: "a second attempt applies all objects again", plant: Plant{
+				Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
+					if process != "worker" {
+						return inner
+					}
+					return beginner{inner}
+				},
+				Focus: handiwork,
 			},
-			Focus: handiwork,
-		}},
-		{"leftovers stay", "objects of former generations are deleted", Plant{
-			Cluster: ClusterRules{KeepLeftovers: true},
-		}},
-		{"superseded versions kept at rest", "superseded versions of an agent at rest are destroyed", Plant{
-			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
-				if process != "worker" {
-					return inner
-				}
-				return keeper{inner}
+		},
+		{
+			name: "leftovers stay", undoes: "objects of former generations are deleted", plant: Plant{
+				Cluster: ClusterRules{KeepLeftovers: true},
 			},
-			Focus: restingWrites,
-		}},
-		{"list ends early", "a page without a record is not the last", Plant{
-			Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
-				if process != "health" {
-					return inner
-				}
-				return shortList{inner}
+		},
+		{
+			name: "superseded versions kept at rest", undoes: "superseded versions of an agent at rest are destroyed",
+			plant: Plant{
+				Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
+					if process != "worker" {
+						return inner
+					}
+					return keeper{inner}
+				},
+				Focus: restingWrites,
 			},
-		}},
+		},
+		{
+			name: "list ends early", undoes: "a page without a record is not the last", plant: Plant{
+				Records: func(_ *World, process string, inner agent.WorkerStore) agent.WorkerStore {
+					if process != "health" {
+						return inner
+					}
+					return shortList{inner}
+				},
+			},
+		},
 	}
 }
 
@@ -243,8 +369,14 @@ func webhookDefects() []defect {
 		}
 	}
 	return []defect{
-		{"nudges after the answer", "the nudges of webhooks are published before the answer", frozen("api")},
-		{"a worker nudges no webhook", "every function that writes events may nudge webhooks", frozen("worker")},
+		{
+			name: "nudges after the answer", undoes: "the nudges of webhooks are published before the answer",
+			plant: frozen("api"),
+		},
+		{
+			name: "a worker nudges no webhook", undoes: "every function that writes events may nudge webhooks",
+			plant: frozen("worker"),
+		},
 	}
 }
 

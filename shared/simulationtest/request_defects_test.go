@@ -19,52 +19,68 @@ func billingDefects() []defect {
 		}
 	}
 	return []defect{
-		{"a repeat loses its secrets", "a repeat stores what its first request did not", Plant{
-			Focus: func(_ *Scheduler, u *Setup) { *u = crashingCreation() },
-			Agents: func(_ *World, inner agent.Store) agent.Store {
-				return oblivious{inner}
+		{
+			name: "a repeat loses its secrets", undoes: "a repeat stores what its first request did not", plant: Plant{
+				Focus: func(_ *Scheduler, u *Setup) { *u = crashingCreation() },
+				Agents: func(_ *World, inner agent.Store) agent.Store {
+					return oblivious{inner}
+				},
 			},
-		}},
-		{"agents in error are not withheld", "billing pauses agents in every status with a pod", Plant{
-			Focus: func(_ *Scheduler, u *Setup) { *u = unpaid(agent.Running) },
-			Agents: func(_ *World, inner agent.Store) agent.Store {
-				return withholding{inner}
+		},
+		{
+			name: "agents in error are not withheld", undoes: "billing pauses agents in every status with a pod",
+			plant: Plant{
+				Focus: func(_ *Scheduler, u *Setup) { *u = unpaid(agent.Running) },
+				Agents: func(_ *World, inner agent.Store) agent.Store {
+					return withholding{inner}
+				},
 			},
-		}},
-		{"lost event is never fetched", "subscriptions are fetched daily", Plant{
-			Focus: func(s *Scheduler, u *Setup) { arrangePayments(s, u) },
-			Accounts: accounts(func(w *World, a *billing.Account) {
-				a.FetchedAt, a.Subscription.PeriodEnd = w.Now(), time.Time{}
-			}),
-		}},
-		{"unknown plan pauses", "no action because of a plan of another release", Plant{
-			Focus: func(_ *Scheduler, u *Setup) {
-				u.Payments, u.Unpaid, u.LostEvents, u.BillingTicks = []payment{unknown}, false, 0, 3
+		},
+		{
+			name: "lost event is never fetched", undoes: "subscriptions are fetched daily", plant: Plant{
+				Focus: func(s *Scheduler, u *Setup) { arrangePayments(s, u) },
+				Accounts: accounts(func(w *World, a *billing.Account) {
+					a.FetchedAt, a.Subscription.PeriodEnd = w.Now(), time.Time{}
+				}),
 			},
-			Accounts: accounts(func(_ *World, a *billing.Account) {
-				if _, err := plan.Get(a.Plan); err != nil {
-					a.Plan = plan.Hobby
-				}
-			}),
-		}},
-		{"paused forever", "agents that billing paused resume after a payment", Plant{
-			Focus: func(_ *Scheduler, u *Setup) {
-				u.Payments, u.Unpaid, u.BillingTicks = []payment{succeeds}, true, 3
+		},
+		{
+			name: "unknown plan pauses", undoes: "no action because of a plan of another release", plant: Plant{
+				Focus: func(_ *Scheduler, u *Setup) {
+					u.Payments, u.Unpaid, u.LostEvents, u.BillingTicks = []payment{unknown}, false, 0, 3
+				},
+				Accounts: accounts(func(_ *World, a *billing.Account) {
+					if _, err := plan.Get(a.Plan); err != nil {
+						a.Plan = plan.Hobby
+					}
+				}),
 			},
-			Agents: func(_ *World, inner agent.Store) agent.Store { return stingy{inner} },
-		}},
-		{"one subscription only", "another paid subscription takes the place of one that ends", Plant{
-			Focus: func(_ *Scheduler, u *Setup) {
-				u.Payments, u.Unpaid, u.BillingTicks = []payment{buyAgain, endAgain}, false, 3
+		},
+		{
+			name: "paused forever", undoes: "agents that billing paused resume after a payment", plant: Plant{
+				Focus: func(_ *Scheduler, u *Setup) {
+					u.Payments, u.Unpaid, u.BillingTicks = []payment{succeeds}, true, 3
+				},
+				Agents: func(_ *World, inner agent.Store) agent.Store { return stingy{inner} },
 			},
-			Payments: func(inner billing.Payments) billing.Payments { return singleSale{inner} },
-		}},
-		{"overtaken by a payment", "agents are paused only by the present account", Plant{
-			Focus: func(_ *Scheduler, u *Setup) {
-				u.Payments, u.Unpaid, u.BillingTicks = []payment{succeeds}, true, 3
+		},
+		{
+			name: "one subscription only", undoes: "another paid subscription takes the place of one that ends",
+			plant: Plant{
+				Focus: func(_ *Scheduler, u *Setup) {
+					u.Payments, u.Unpaid, u.BillingTicks = []payment{buyAgain, endAgain}, false, 3
+				},
+				Payments: func(inner billing.Payments) billing.Payments { return singleSale{inner} },
 			},
-			Accounts: func(_ *World, inner billing.Store) billing.Store { return &firstRead{Store: inner} },
-		}},
+		},
+		{
+			name: "overtaken by a payment", undoes: "agents are paused only by the present account", plant: Plant{
+				Focus: func(_ *Scheduler, u *Setup) {
+					u.Payments, u.Unpaid, u.BillingTicks = []payment{succeeds}, true, 3
+				},
+				Accounts: func(_ *World, inner billing.Store) billing.Store { return &firstRead{Store: inner} },
+			},
+		},
 	}
 }
 

@@ -93,12 +93,12 @@ func TestServe_RefusesProgramsThatCannotRun(t *testing.T) {
 		from  images.Source
 		want  string
 	}{
-		{"no directory", images.Source{Programs: filepath.Join(empty, "none")}, "no such file"},
-		{"an empty directory", images.Source{Programs: empty}, "has no executable file"},
-		{"a script", images.Source{Programs: script}, "is not a program for Linux"},
-		{"a program with libraries", images.Source{Program: "/bin/sh"}, "CGO_ENABLED=0"},
-		{"nothing", images.Source{}, "set exactly one"},
-		{"two sources", images.Source{Programs: script, Reference: "agent"}, "set exactly one"},
+		{given: "no directory", from: images.Source{Programs: filepath.Join(empty, "none")}, want: "no such file"},
+		{given: "an empty directory", from: images.Source{Programs: empty}, want: "has no executable file"},
+		{given: "a script", from: images.Source{Programs: script}, want: "is not a program for Linux"},
+		{given: "a program with libraries", from: images.Source{Program: "/bin/sh"}, want: "CGO_ENABLED=0"},
+		{given: "nothing", from: images.Source{}, want: "set exactly one"},
+		{given: "two sources", from: images.Source{Programs: script, Reference: "agent"}, want: "set exactly one"},
 	} {
 		if got := refused(t, row.from); !strings.Contains(got, row.want) {
 			t.Errorf("%s: error %q, want one with %q", row.given, got, row.want)

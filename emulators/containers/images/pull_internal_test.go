@@ -5,13 +5,22 @@ import "testing"
 func TestParse_OnlyTheGivenRegistryNeedsNoTLS(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct{ insecure, reference, wantName, wantScheme string }{
-		{"registry.test:5000", "agent:dev", "registry.test:5000/agent:dev", "http"},
-		{"registry.test:5000", "registry.test:5000/a/agent", "registry.test:5000/a/agent:latest", "http"},
-		{"registry.test:5000", "ghcr.io/a/agent:dev", "ghcr.io/a/agent:dev", "https"},
-		{"", "registry.test:5000/agent:dev", "registry.test:5000/agent:dev", "https"},
-		{"", "agent:dev", "index.docker.io/library/agent:dev", "https"},
-		{"", "localhost:5000/agent:dev", "localhost:5000/agent:dev", "http"},
-		{"", "127.0.0.1:5000/agent:dev", "127.0.0.1:5000/agent:dev", "http"},
+		{
+			insecure: "registry.test:5000", reference: "agent:dev", wantName: "registry.test:5000/agent:dev",
+			wantScheme: "http",
+		},
+		{
+			insecure: "registry.test:5000", reference: "registry.test:5000/a/agent",
+			wantName: "registry.test:5000/a/agent:latest", wantScheme: "http",
+		},
+		{
+			insecure: "registry.test:5000", reference: "ghcr.io/a/agent:dev", wantName: "ghcr.io/a/agent:dev",
+			wantScheme: "https",
+		},
+		{reference: "registry.test:5000/agent:dev", wantName: "registry.test:5000/agent:dev", wantScheme: "https"},
+		{reference: "agent:dev", wantName: "index.docker.io/library/agent:dev", wantScheme: "https"},
+		{reference: "localhost:5000/agent:dev", wantName: "localhost:5000/agent:dev", wantScheme: "http"},
+		{reference: "127.0.0.1:5000/agent:dev", wantName: "127.0.0.1:5000/agent:dev", wantScheme: "http"},
 	} {
 		ref, err := store{insecure: row.insecure}.parse(row.reference)
 		if err != nil {

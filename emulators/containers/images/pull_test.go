@@ -81,11 +81,11 @@ func TestServe_SaysWhyAnImageCannotBePulled(t *testing.T) {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 	})
 	for _, row := range []struct{ given, reference, want string }{
-		{"an unknown image", addr + "/none:dev", "has no image " + addr + "/none:dev"},
-		{"another platform", addr + "/foreign:dev", "it is for linux/" + otherArch()},
-		{"no registry", gone + "/agent:dev", gone + " or its storage cannot be reached"},
-		{"a registry that fails", broken + "/agent:dev", "answers with status 418"},
-		{"not a reference", "Agent:dev:dev", "could not parse reference"},
+		{given: "an unknown image", reference: addr + "/none:dev", want: "has no image " + addr + "/none:dev"},
+		{given: "another platform", reference: addr + "/foreign:dev", want: "it is for linux/" + otherArch()},
+		{given: "no registry", reference: gone + "/agent:dev", want: gone + " or its storage cannot be reached"},
+		{given: "a registry that fails", reference: broken + "/agent:dev", want: "answers with status 418"},
+		{given: "not a reference", reference: "Agent:dev:dev", want: "could not parse reference"},
 	} {
 		if got := refused(t, images.Source{Reference: row.reference}); !strings.Contains(got, row.want) {
 			t.Errorf("%s: error %q, want one with %q", row.given, got, row.want)

@@ -174,17 +174,26 @@ func TestServe_SaysWhatIsWrongWithAFile(t *testing.T) {
 	foreign := platformImage(t, otherArch(), v1.Config{User: "1000"})
 	foreignIndex := mutate.AppendManifests(empty.Index, forPlatform(otherArch(), foreign))
 	for _, row := range []struct{ given, file, want string }{
-		{"no file", "/no/such/agent.tar", "no file /no/such/agent.tar"},
-		{"a directory", t.TempDir(), "is not a file"},
-		{"a text", text, "is not an image"},
-		{"an archive of other files", tarOf(t, "README", "hello"), "it has neither manifest.json"},
-		{"two saved images", saved, "#agent:dev"},
-		{"two images of a layout", export(t, two, unchanged), "#agent:dev"},
-		{"an unknown name", saved + "#agent:prod", "holds no image agent:prod, only"},
-		{"an unknown name of a layout", export(t, two, unchanged) + "#agent:prod", "holds no image agent:prod, only"},
-		{"a damaged layer", export(t, one, damage(t, image)), "is damaged"},
-		{"another platform", save(t, map[string]v1.Image{"agent:dev": foreign}), "--platform linux/" + runtime.GOARCH},
-		{"an index of another platform", export(t, foreignIndex, unchanged), "it is for linux/" + otherArch()},
+		{given: "no file", file: "/no/such/agent.tar", want: "no file /no/such/agent.tar"},
+		{given: "a directory", file: t.TempDir(), want: "is not a file"},
+		{given: "a text", file: text, want: "is not an image"},
+		{given: "an archive of other files", file: tarOf(t, "README", "hello"), want: "it has neither manifest.json"},
+		{given: "two saved images", file: saved, want: "#agent:dev"},
+		{given: "two images of a layout", file: export(t, two, unchanged), want: "#agent:dev"},
+		{given: "an unknown name", file: saved + "#agent:prod", want: "holds no image agent:prod, only"},
+		{
+			given: "an unknown name of a layout", file: export(t, two, unchanged) + "#agent:prod",
+			want: "holds no image agent:prod, only",
+		},
+		{given: "a damaged layer", file: export(t, one, damage(t, image)), want: "is damaged"},
+		{
+			given: "another platform", file: save(t, map[string]v1.Image{"agent:dev": foreign}),
+			want: "--platform linux/" + runtime.GOARCH,
+		},
+		{
+			given: "an index of another platform", file: export(t, foreignIndex, unchanged),
+			want: "it is for linux/" + otherArch(),
+		},
 	} {
 		if got := refused(t, images.Source{Tarball: row.file}); !strings.Contains(got, row.want) {
 			t.Errorf("%s: error %q, want one with %q", row.given, got, row.want)

@@ -161,16 +161,16 @@ func TestConnect(t *testing.T) {
 		status  int
 		body    string
 	}{
-		"by address": {"CONNECT " + address + " HTTP/1.1\r\n\r\n", 200, "127.9.9.9 sent text"},
-		"by name":    {"CONNECT node:" + port + " HTTP/1.1\r\n\r\n", 200, "127.9.9.9 sent text"},
+		"by address": {request: "CONNECT " + address + " HTTP/1.1\r\n\r\n", status: 200, body: "127.9.9.9 sent text"},
+		"by name":    {request: "CONNECT node:" + port + " HTTP/1.1\r\n\r\n", status: 200, body: "127.9.9.9 sent text"},
 		"from another address": {
-			"CONNECT " + address + " HTTP/1.1\r\nX-Source: 127.8.8.8\r\n\r\n", 200,
-			"127.8.8.8 sent text",
+			request: "CONNECT " + address + " HTTP/1.1\r\nX-Source: 127.8.8.8\r\n\r\n", status: 200,
+			body: "127.8.8.8 sent text",
 		},
-		"from no address": {"CONNECT " + address + " HTTP/1.1\r\nX-Source: here\r\n\r\n", 502, ""},
-		"no listener":     {"CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n", 502, ""},
-		"no port":         {"CONNECT node HTTP/1.1\r\n\r\n", 502, ""},
-		"another method":  {"GET http://node/ HTTP/1.1\r\nHost: node\r\n\r\n", 405, ""},
+		"from no address": {request: "CONNECT " + address + " HTTP/1.1\r\nX-Source: here\r\n\r\n", status: 502},
+		"no listener":     {request: "CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n", status: 502},
+		"no port":         {request: "CONNECT node HTTP/1.1\r\n\r\n", status: 502},
+		"another method":  {request: "GET http://node/ HTTP/1.1\r\nHost: node\r\n\r\n", status: 405},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -81,51 +81,65 @@ func lives() map[string]lifeTest {
 	)
 	probe := &corev1.Probe{}
 	return map[string]lifeTest{
-		"healthy": {corev1.RestartPolicyAlways, probe, []string{""}, []string{creating, runs}},
-		"image pull fails, then heals": {corev1.RestartPolicyAlways, probe, []string{"image-pull", ""}, []string{
-			creating, "Pending unready ErrImagePull restarts=0 last=- 300ms",
-			"Pending unready ImagePullBackOff restarts=0 last=- 0s", runs,
-		}},
-		"image is lost, then found": {corev1.RestartPolicyAlways, probe, []string{"", "image-pull", ""}, []string{
-			creating, runs, "Running unready ErrImagePull restarts=0 last=137 300ms",
-			"Running unready ImagePullBackOff restarts=0 last=137 0s",
-			"Running ready Running restarts=1 last=137 0s",
-		}},
-		"crash loop, then heals": {corev1.RestartPolicyAlways, probe, []string{"crash-loop", ""}, []string{
-			creating, "Running unready Running restarts=0 last=- 200ms",
-			"Running unready Error(1) restarts=0 last=- 100ms",
-			"Running unready CrashLoopBackOff restarts=0 last=1 250ms",
-			"Running unready Running restarts=1 last=1 200ms",
-			"Running unready Error(1) restarts=1 last=1 100ms", "Running ready Running restarts=2 last=1 0s",
-		}},
-		"out of memory, without a probe": {corev1.RestartPolicyAlways, nil, []string{"oom"}, []string{
-			creating, "Running ready Running restarts=0 last=- 200ms",
-			"Running unready OOMKilled(137) restarts=0 last=- 100ms",
-			"Running unready CrashLoopBackOff restarts=0 last=137 250ms",
-			"Running ready Running restarts=1 last=137 200ms",
-			"Running unready OOMKilled(137) restarts=1 last=137 100ms",
-		}},
-		"crash without a restart": {corev1.RestartPolicyNever, nil, []string{"crash-loop"}, []string{
-			creating, "Running ready Running restarts=0 last=- 200ms",
-			"Failed unready Error(1) restarts=0 last=- 100ms",
-			"Failed unready Error(1) restarts=0 last=- 0s",
-		}},
+		"healthy": {
+			policy: corev1.RestartPolicyAlways, probe: probe, faults: []string{""}, want: []string{creating, runs},
+		},
+		"image pull fails, then heals": {
+			policy: corev1.RestartPolicyAlways, probe: probe, faults: []string{"image-pull", ""}, want: []string{
+				creating, "Pending unready ErrImagePull restarts=0 last=- 300ms",
+				"Pending unready ImagePullBackOff restarts=0 last=- 0s", runs,
+			},
+		},
+		"image is lost, then found": {
+			policy: corev1.RestartPolicyAlways, probe: probe, faults: []string{"", "image-pull", ""}, want: []string{
+				creating, runs, "Running unready ErrImagePull restarts=0 last=137 300ms",
+				"Running unready ImagePullBackOff restarts=0 last=137 0s",
+				"Running ready Running restarts=1 last=137 0s",
+			},
+		},
+		"crash loop, then heals": {
+			policy: corev1.RestartPolicyAlways, probe: probe, faults: []string{"crash-loop", ""}, want: []string{
+				creating, "Running unready Running restarts=0 last=- 200ms",
+				"Running unready Error(1) restarts=0 last=- 100ms",
+				"Running unready CrashLoopBackOff restarts=0 last=1 250ms",
+				"Running unready Running restarts=1 last=1 200ms",
+				"Running unready Error(1) restarts=1 last=1 100ms", "Running ready Running restarts=2 last=1 0s",
+			},
+		},
+		"out of memory, without a probe": {
+			policy: corev1.RestartPolicyAlways, faults: []string{"oom"}, want: []string{
+				creating, "Running ready Running restarts=0 last=- 200ms",
+				"Running unready OOMKilled(137) restarts=0 last=- 100ms",
+				"Running unready CrashLoopBackOff restarts=0 last=137 250ms",
+				"Running ready Running restarts=1 last=137 200ms",
+				"Running unready OOMKilled(137) restarts=1 last=137 100ms",
+			},
+		},
+		"crash without a restart": {
+			policy: corev1.RestartPolicyNever, faults: []string{"crash-loop"}, want: []string{
+				creating, "Running ready Running restarts=0 last=- 200ms",
+				"Failed unready Error(1) restarts=0 last=- 100ms",
+				"Failed unready Error(1) restarts=0 last=- 0s",
+			},
+		},
 		"not ready, then ready, then not": {
-			corev1.RestartPolicyAlways, nil,
-			[]string{"not-ready", "", "not-ready"},
-			[]string{
+			policy: corev1.RestartPolicyAlways, faults: []string{"not-ready", "", "not-ready"}, want: []string{
 				creating, "Running unready Running restarts=0 last=- 0s", runs,
 				"Running unready Running restarts=0 last=- 0s",
 			},
 		},
-		"slow": {corev1.RestartPolicyAlways, nil, []string{"slow=70s"}, []string{
-			creating, "Running unready Running restarts=0 last=- 1m10s", runs,
-		}},
-		"batch": {corev1.RestartPolicyOnFailure, nil, []string{""}, []string{
-			creating, "Running ready Running restarts=0 last=- 1s",
-			"Succeeded unready Completed(0) restarts=0 last=- 100ms",
-			"Succeeded unready Completed(0) restarts=0 last=- 0s",
-		}},
+		"slow": {
+			policy: corev1.RestartPolicyAlways, faults: []string{"slow=70s"}, want: []string{
+				creating, "Running unready Running restarts=0 last=- 1m10s", runs,
+			},
+		},
+		"batch": {
+			policy: corev1.RestartPolicyOnFailure, faults: []string{""}, want: []string{
+				creating, "Running ready Running restarts=0 last=- 1s",
+				"Succeeded unready Completed(0) restarts=0 last=- 100ms",
+				"Succeeded unready Completed(0) restarts=0 last=- 0s",
+			},
+		},
 	}
 }
 

@@ -49,12 +49,12 @@ func TestResourceOf_RoundsUpToTheDivisor(t *testing.T) {
 		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m")},
 	}}
 	for _, row := range []struct{ resource, divisor, want string }{
-		{"limits.cpu", "1", "2"},
-		{"limits.cpu", "1m", "1500"},
-		{"limits.memory", "1Mi", "1537"},
-		{"limits.memory", "1Gi", "2"},
-		{"requests.cpu", "0", "1"},
-		{"requests.memory", "1", "0"},
+		{resource: "limits.cpu", divisor: "1", want: "2"},
+		{resource: "limits.cpu", divisor: "1m", want: "1500"},
+		{resource: "limits.memory", divisor: "1Mi", want: "1537"},
+		{resource: "limits.memory", divisor: "1Gi", want: "2"},
+		{resource: "requests.cpu", divisor: "0", want: "1"},
+		{resource: "requests.memory", divisor: "1", want: "0"},
 	} {
 		selector := &corev1.ResourceFieldSelector{Resource: row.resource, Divisor: resource.MustParse(row.divisor)}
 		if got, err := resourceOf(c, selector); err != nil || got != row.want {

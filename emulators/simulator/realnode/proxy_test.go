@@ -149,11 +149,17 @@ func TestProxy_NamesTheReasonOfAFailure(t *testing.T) {
 	refusing := startProxy(t, startNode(t, "502 no such pod"))
 	absent := startProxy(t, filepath.Join(t.TempDir(), "absent"))
 	for name, test := range map[string]struct{ socket, request, want string }{
-		"node does not run":  {absent, "CONNECT 10.77.255.1:10250", "502 node real-0 does not run: "},
-		"node refuses":       {refusing, "CONNECT 10.77.0.9:80", "502 node real-0 cannot connect to 10.77.0.9:80: "},
-		"no server there":    {refusing, "CONNECT 127.0.0.1:1", "502 dial tcp 127.0.0.1:1: "},
-		"no port":            {refusing, "CONNECT 10.77.0.9", "502 address 10.77.0.9: missing port"},
-		"no tunnel required": {refusing, "GET http://10.77.0.9/", "405 want CONNECT"},
+		"node does not run": {
+			socket: absent, request: "CONNECT 10.77.255.1:10250", want: "502 node real-0 does not run: ",
+		},
+		"node refuses": {
+			socket: refusing, request: "CONNECT 10.77.0.9:80", want: "502 node real-0 cannot connect to 10.77.0.9:80: ",
+		},
+		"no server there": {socket: refusing, request: "CONNECT 127.0.0.1:1", want: "502 dial tcp 127.0.0.1:1: "},
+		"no port": {
+			socket: refusing, request: "CONNECT 10.77.0.9", want: "502 address 10.77.0.9: missing port",
+		},
+		"no tunnel required": {socket: refusing, request: "GET http://10.77.0.9/", want: "405 want CONNECT"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -140,15 +140,17 @@ func TestWriteFiles_ServerAndKubeletTrustEachOther(t *testing.T) {
 		server, client *tls.Config
 		want           string // of the error; empty for none
 	}{
-		"kubelet to the server":        {apiServer, toServer("127.0.0.1", node), ""},
-		"policies to the server":       {apiServer, toServer("127.0.0.1", policies), ""},
-		"container to the server":      {apiServer, toServer("10.96.0.1", node), ""},
-		"administrator to the server":  {apiServer, toServer("127.0.0.1", admin), ""},
-		"server to the kubelet":        {kubelet, toKubelet("10.77.255.1", server), ""},
-		"server to the kubelet's name": {kubelet, toKubelet("real-0", server), ""},
-		"server to a simulated one":    {simulated, toKubelet("10.77.255.1", server), ""},
-		"policies to the kubelet":      {kubelet, toKubelet("10.77.255.1", policies), "certificate"},
-		"node to the kubelet":          {kubelet, toKubelet("10.77.255.1", node), "certificate"},
+		"kubelet to the server":        {server: apiServer, client: toServer("127.0.0.1", node)},
+		"policies to the server":       {server: apiServer, client: toServer("127.0.0.1", policies)},
+		"container to the server":      {server: apiServer, client: toServer("10.96.0.1", node)},
+		"administrator to the server":  {server: apiServer, client: toServer("127.0.0.1", admin)},
+		"server to the kubelet":        {server: kubelet, client: toKubelet("10.77.255.1", server)},
+		"server to the kubelet's name": {server: kubelet, client: toKubelet("real-0", server)},
+		"server to a simulated one":    {server: simulated, client: toKubelet("10.77.255.1", server)},
+		"policies to the kubelet": {
+			server: kubelet, client: toKubelet("10.77.255.1", policies), want: "certificate",
+		},
+		"node to the kubelet": {server: kubelet, client: toKubelet("10.77.255.1", node), want: "certificate"},
 	} {
 		err := handshake(test.server, test.client)
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {

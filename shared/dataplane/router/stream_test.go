@@ -34,10 +34,10 @@ func TestRouter_PassesEachEventOfASlowStream(t *testing.T) {
 		client        func(*http.Client) *http.Client
 		header, value string
 	}{
-		"HTTP/1.1":               {same, "Content-Type", "text/event-stream"},
-		"HTTP/2":                 {h2, "Content-Type", "text/event-stream"},
-		"HTTP/1.1, known length": {same, "Content-Length", "32"},
-		"HTTP/2, known length":   {h2, "Content-Length", "32"},
+		"HTTP/1.1":               {client: same, header: "Content-Type", value: "text/event-stream"},
+		"HTTP/2":                 {client: h2, header: "Content-Type", value: "text/event-stream"},
+		"HTTP/1.1, known length": {client: same, header: "Content-Length", value: "32"},
+		"HTTP/2, known length":   {client: h2, header: "Content-Length", value: "32"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
