@@ -130,7 +130,8 @@ func (r *Router) awaitTurn(ctx context.Context, a *route, address netip.Addr) bo
 		return false
 	}
 	defer a.clients.dequeue()
-	wait := func() time.Duration { return turn/2 + rand.N(turn/2) }
+	// So a request asks again in the turn in which it came too early, and not together with others.
+	wait := func() time.Duration { return turn/4 + rand.N(turn/2) }
 	next := time.NewTimer(wait())
 	defer next.Stop()
 	for end := time.Now().Add(patience + rand.N(patience)); ; {

@@ -90,7 +90,7 @@ func TestStrangers_ComeOneAfterTheOther(t *testing.T) {
 		}
 		strangers.Wait()
 		if got := refused.Load(); got < 100 {
-			t.Errorf("the agent got %d requests in all, want more than 100 in two seconds", got)
+			t.Errorf("the agent got %d requests in all, want at least 100 in two seconds", got)
 		}
 	})
 }
@@ -116,7 +116,7 @@ func TestStrangers_OneAddressLeavesTurnsToOthers(t *testing.T) {
 		for i := range 20 {
 			began := time.Now()
 			res, _ := w.get(host, "/", append(from(fmt.Sprint("203.0.113.", i)), "Authorization", "x")...)
-			if took := time.Since(began); res.status != http.StatusOK || took > 300*time.Millisecond {
+			if took := time.Since(began); res.status != http.StatusOK || took > 200*time.Millisecond {
 				t.Errorf("a new client got %d after %s, want 200 in its turn", res.status, took)
 			}
 		}
