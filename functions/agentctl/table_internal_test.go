@@ -26,7 +26,7 @@ func TestTable_FitsNarrowTerminals(t *testing.T) {
 		want  string // the titles that are shown
 		cut   bool   // the name is cut
 	}{
-		{want: "ID NAME STATUS PLAN REGION AGE"},
+		{width: 0, want: "ID NAME STATUS PLAN REGION AGE"},
 		{width: 200, want: "ID NAME STATUS PLAN REGION AGE"},
 		{width: 90, want: "ID NAME STATUS PLAN REGION AGE", cut: true},
 		{width: 75, want: "ID NAME STATUS PLAN REGION", cut: true},

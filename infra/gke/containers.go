@@ -21,7 +21,7 @@ const (
 // container runs the agent's image. It gets the client's variables and $PORT. It gets no credential of the agent's
 // dashboard and API, unless the image checks them itself: what the container runs may be told to print its environment.
 func (b blueprint) container() corev1.Container {
-	environment := corev1.LocalObjectReference{Name: b.environmentName()}
+	environment := corev1.LocalObjectReference{Name: environmentName(b.config)}
 	agentPort := intstr.FromInt32(b.settings.AgentPort)
 	listens := corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: agentPort}}
 	serves := listens
@@ -66,7 +66,7 @@ func (b blueprint) fromSecret(keys []string) []corev1.EnvVar {
 	env := make([]corev1.EnvVar, len(keys))
 	for i, key := range keys {
 		env[i] = corev1.EnvVar{Name: key, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
-			LocalObjectReference: corev1.LocalObjectReference{Name: b.environmentName()}, Key: key,
+			LocalObjectReference: corev1.LocalObjectReference{Name: environmentName(b.config)}, Key: key,
 		}}}
 	}
 	return env

@@ -208,7 +208,7 @@ func TestDifferences_FindOtherGenerations(t *testing.T) {
 	a := w.runningAgent(t)
 	next := changed(a, "debug")
 	w.apply(t, next, testRuntimeInput(), agent.StageSecrets, agent.StageRuntime)
-	w.wantDifferences(t, "before Prune", next, "ConfigMap "+environmentName(a)+": leftover")
+	w.wantDifferences(t, "before Prune", next, "ConfigMap "+environmentName(configHash(a))+": leftover")
 	w.wantDifferences(t, "of a record that is older", a, "StatefulSet agent: changed")
 	w.prune(t, next)
 	w.wantDifferences(t, "after Prune", next)
@@ -284,12 +284,12 @@ func TestDifferences_LeaveObjectsOfEarlierReleases(t *testing.T) {
 		w.edit(t, targetOf(o), types.MergePatchType,
 			fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:null}}}`, annotationContent, annotationGeneration))
 	}
-	environment := core("Secret", a.Namespace(), environmentName(a))
+	environment := core("Secret", a.Namespace(), environmentName(configHash(a)))
 	if err := admin.objects.delete(t.Context(), environment, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	clustertest.Eventually(t, func(ctx context.Context) error {
-		_, err := w.admin.ConfigMaps(a.Namespace()).Get(ctx, environmentName(a), metav1.GetOptions{})
+		_, err := w.admin.ConfigMaps(a.Namespace()).Get(ctx, environmentName(configHash(a)), metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the ConfigMap is still there: %w", err)
 		}

@@ -98,7 +98,7 @@ func (w *world) versions(t *testing.T, objects []object) map[string]string {
 // wantEnvironment checks what the agent's container is told.
 func (w *world) wantEnvironment(t *testing.T, a agent.Agent, secrets []string) {
 	t.Helper()
-	secret, err := w.admin.Secrets(a.Namespace()).Get(t.Context(), environmentName(a), metav1.GetOptions{})
+	secret, err := w.admin.Secrets(a.Namespace()).Get(t.Context(), environmentName(configHash(a)), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestApply_RemovesDroppedVariables(t *testing.T) {
 	a.Env = nil
 	w.apply(t, a, testRuntimeInput(), agent.StageSecrets, agent.StageRuntime)
 	w.wantEnvironment(t, a, nil)
-	plain, err := w.admin.ConfigMaps(a.Namespace()).Get(t.Context(), environmentName(a), metav1.GetOptions{})
+	plain, err := w.admin.ConfigMaps(a.Namespace()).Get(t.Context(), environmentName(configHash(a)), metav1.GetOptions{})
 	if err != nil || len(plain.Data) != 0 {
 		t.Errorf("ConfigMap has %v (%v), want nothing", plain.Data, err)
 	}

@@ -43,7 +43,7 @@ func (c *Clusters) Prune(ctx context.Context, a agent.Agent) error {
 // isLeftover reports whether a ConfigMap or Secret is an environment that an earlier generation of the agent used.
 func isLeftover(name string, generation int64, a agent.Agent) bool {
 	named := name == environmentPrefix || strings.HasPrefix(name, environmentPrefix+"-")
-	return named && name != environmentName(a) && generation < a.Generation
+	return named && name != environmentName(configHash(a)) && generation < a.Generation
 }
 
 // generationOf is the generation of the agent's record that an object was applied for; 0 if an earlier release made it.

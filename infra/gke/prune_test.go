@@ -78,13 +78,13 @@ func TestEnvironment_OfAFormerGenerationStaysUntilPruned(t *testing.T) {
 	second := changed(first, "debug")
 	w.apply(t, second, testRuntimeInput(), agent.StageSecrets)
 	// The pod of the first generation may restart until the second one's is ready.
-	w.wantEnvironments(t, first, environmentName(first), environmentName(second))
+	w.wantEnvironments(t, first, environmentName(configHash(first)), environmentName(configHash(second)))
 	w.prune(t, first) // a slow worker
-	w.wantEnvironments(t, first, environmentName(first), environmentName(second))
+	w.wantEnvironments(t, first, environmentName(configHash(first)), environmentName(configHash(second)))
 	w.apply(t, second, testRuntimeInput(), agent.StageRuntime)
 	w.awaitReady(t, second)
 	w.prune(t, second)
-	w.wantEnvironments(t, first, environmentName(second))
+	w.wantEnvironments(t, first, environmentName(configHash(second)))
 }
 
 func TestEnvironment_CannotBeChanged(t *testing.T) {
@@ -93,7 +93,7 @@ func TestEnvironment_CannotBeChanged(t *testing.T) {
 	a := w.newAgent(t)
 	w.apply(t, a, testRuntimeInput())
 	secrets := w.admin.Secrets(a.Namespace())
-	secret, err := secrets.Get(t.Context(), environmentName(a), metav1.GetOptions{})
+	secret, err := secrets.Get(t.Context(), environmentName(configHash(a)), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,11 +114,11 @@ func TestPrune_KeepsWhatANewerGenerationAppliedAgain(t *testing.T) {
 	third := changed(second, "info")
 	w.apply(t, third, testRuntimeInput(), agent.StageSecrets)
 	w.prune(t, second)
-	w.wantEnvironments(t, first, environmentName(first), environmentName(second))
+	w.wantEnvironments(t, first, environmentName(configHash(first)), environmentName(configHash(second)))
 	w.apply(t, third, testRuntimeInput(), agent.StageRuntime)
 	w.awaitReady(t, third)
 	w.prune(t, third)
-	w.wantEnvironments(t, first, environmentName(third))
+	w.wantEnvironments(t, first, environmentName(configHash(third)))
 	if err := w.Apply(t.Context(), first, agent.StageSecrets, testRuntimeInput()); !isStale(err, third.Generation) {
 		t.Errorf("the first generation applies its environment again: error %v, want Stale", err)
 	}
@@ -145,7 +145,7 @@ func TestPrune_KeepsWhatWasAppliedAfterItsRead(t *testing.T) {
 	if !once.Load() {
 		t.Error("Prune deleted nothing, so it was not overtaken")
 	}
-	w.wantEnvironments(t, first, environmentName(first), environmentName(second))
+	w.wantEnvironments(t, first, environmentName(configHash(first)), environmentName(configHash(second)))
 }
 
 // Earlier releases named the objects agent-env. Their agents get new objects with their next change.
@@ -171,9 +171,9 @@ func TestPrune_DeletesTheEnvironmentOfEarlierReleases(t *testing.T) {
 		}
 	}
 	w.apply(t, a, testRuntimeInput())
-	w.wantEnvironments(t, a, environmentPrefix, environmentName(a))
+	w.wantEnvironments(t, a, environmentPrefix, environmentName(configHash(a)))
 	w.prune(t, a)
-	w.wantEnvironments(t, a, environmentName(a))
+	w.wantEnvironments(t, a, environmentName(configHash(a)))
 	if _, err := w.admin.ConfigMaps(a.Namespace()).Get(t.Context(), foreign.Name,
 		metav1.GetOptions{}); err != nil {
 		t.Errorf("the foreign ConfigMap: %v, want it kept", err)
@@ -186,19 +186,19 @@ func TestEnvironment_ADeletedSecretTakesItsConfigMapAlong(t *testing.T) {
 	w := newWorld(t)
 	a := w.newAgent(t)
 	w.apply(t, a, testRuntimeInput())
-	if err := w.admin.Secrets(a.Namespace()).Delete(t.Context(), environmentName(a),
+	if err := w.admin.Secrets(a.Namespace()).Delete(t.Context(), environmentName(configHash(a)),
 		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	maps := w.admin.ConfigMaps(a.Namespace())
 	clustertest.Eventually(t, func(ctx context.Context) error {
-		if _, err := maps.Get(ctx, environmentName(a), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		if _, err := maps.Get(ctx, environmentName(configHash(a)), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the ConfigMap is still there: %w", err)
 		}
 		return nil
 	})
 	w.apply(t, a, testRuntimeInput())
-	w.wantEnvironments(t, a, environmentName(a))
+	w.wantEnvironments(t, a, environmentName(configHash(a)))
 }
 
 func isStale(err error, generation int64) bool {

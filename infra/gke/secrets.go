@@ -19,9 +19,7 @@ const environmentPrefix = "agent-env"
 
 // environmentName names the ConfigMap and the Secret by their content. Both are immutable: a worker that applies an
 // older state writes other objects, and a container that restarts gets the environment that its pod was created with.
-func environmentName(a agent.Agent) string { return blueprint{config: configHash(a)}.environmentName() }
-
-func (b blueprint) environmentName() string { return environmentPrefix + "-" + b.config }
+func environmentName(config string) string { return environmentPrefix + "-" + config }
 
 // credentialKeys are the keys of the credentials in the Secret, and the variables that hold them. Clients can't set
 // them.
@@ -58,7 +56,7 @@ func (b blueprint) secret() (object, error) {
 	data[dataplane.EnvDashboardPassword] = []byte(input.Credentials.DashboardPassword)
 	data[dataplane.EnvAPIKey] = []byte(input.Credentials.APIKey)
 	return &corev1.Secret{
-		TypeMeta: typed("v1", "Secret"), ObjectMeta: b.versioned(b.environmentName()),
+		TypeMeta: typed("v1", "Secret"), ObjectMeta: b.versioned(environmentName(b.config)),
 		Type: corev1.SecretTypeOpaque, Data: data, Immutable: new(true),
 	}, nil
 }
@@ -66,7 +64,7 @@ func (b blueprint) secret() (object, error) {
 // plainEnvironment holds the plain variables.
 func (b blueprint) plainEnvironment() object {
 	return &corev1.ConfigMap{
-		TypeMeta: typed("v1", "ConfigMap"), ObjectMeta: b.versioned(b.environmentName()),
+		TypeMeta: typed("v1", "ConfigMap"), ObjectMeta: b.versioned(environmentName(b.config)),
 		Data: plainEnv(b.agent), Immutable: new(true),
 	}
 }
