@@ -8,6 +8,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/rehearsal"
 )
 
@@ -17,6 +18,11 @@ type updateInput struct {
 		Name   *agent.Name         `json:"name,omitempty"`
 		Env    *map[string]*string `json:"env_vars,omitempty" jsonschema:"Merged into the environment: null removes a key, and keys that are not listed stay. Variables whose key or value looks like a secret are refused."`
 		Config *map[string]any     `json:"config,omitempty" jsonschema:"Merged into the client's own keys according to RFC 7396."`
+
+		Image       *selection   `json:"image,omitempty" jsonschema:"Another version of the agent's image, as image or image@version; without a version, the one that is released at present. It replaces the pod. A version other than the released one stays until the next start, unless image_policy is pinned. Another image is refused, because it has other files in /data."`
+		ImagePolicy image.Policy `json:"image_policy,omitempty" jsonschema:"When the agent takes another version of its image: with a release or at its next start (auto), the same but only in its maintenance window (window), or only if a client asks for it (pinned). A custom image is always pinned."`
+
+		MaintenanceWindow function.Nullable[image.MaintenanceWindow] `json:"maintenance_window,omitzero" jsonschema:"When the agent takes another version if image_policy is window. It replaces the former window; null removes it."`
 	} `json:"body"`
 }
 
@@ -36,16 +42,24 @@ func (in updateInput) patch() agent.Patch {
 	if in.Body.Config != nil {
 		p.Config = *in.Body.Config
 	}
+	if in.Body.Image != nil {
+		p.Image = new(string(*in.Body.Image))
+	}
+	p.ImagePolicy = in.Body.ImagePolicy
+	if w := in.Body.MaintenanceWindow; w.Given {
+		p.MaintenanceWindow = &w.Value
+	}
 	return p
 }
 
 // Update merges a patch into an agent.
-func Update(agents agent.Store, d agent.Addresses) function.Route {
+func Update(agents agent.Store, d agent.Display) function.Route {
 	return function.Route{
 		Name: "UpdateAgent", Method: http.MethodPatch, Path: "/api/v1/agents/{agent_id}",
 		Access: function.Admin,
 		Needs:  []function.Need{function.Firestore, function.Publish, function.NudgeWebhooks},
-		Status: http.StatusOK, Summary: "Update an agent", Errors: []fault.Kind{fault.Conflict},
+		Status: http.StatusOK, Summary: "Update an agent",
+		Errors:    []fault.Kind{fault.Conflict, fault.PaymentRequired},
 		Rehearsal: function.Rehearse(rehearsal.Of(d)),
 		Handle: function.Handle(func(ctx context.Context, in updateInput) (agent.View, error) {
 			now, patch := time.Now().UTC(), in.patch()

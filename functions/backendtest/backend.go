@@ -182,6 +182,7 @@ func (b *Backend) fillRecords(d *functions.Dependencies, n agent.Nudger) {
 	d.AuditSeals, d.Deletions = c.AuditSeals(), c.Deletions()
 	d.SecretBudget, d.CleanupBudget = c.SecretBudget(), c.SecretBudget()
 	d.Webhooks, d.WebhookWorkerStore, d.WebhookEvents = c.Webhooks(), c.WebhookWorkerStore(), c.EventLog()
+	d.Images = c.Images()
 	d.RecordIndex = b.reads.WorkerStore()
 	d.Checks = []system.Check{{Name: "firestore", Run: b.reads.Ping}}
 }

@@ -17,11 +17,16 @@ type Patch struct {
 	Env map[string]*string
 	// Config is merged into the client's own config by the rules of RFC 7396.
 	Config map[string]any
+	// Image selects another version of the agent's image.
+	Image       *string
+	ImagePolicy image.Policy
+	// MaintenanceWindow replaces the window, or removes it if it points to nil.
+	MaintenanceWindow **image.MaintenanceWindow
 }
 
 // UpdateViolations checks what the schema of a patch can't express and does not depend on the agent.
 func UpdateViolations(body map[string]any) []fault.Violation {
-	return bodyViolations(body, func(key string, value any) string {
+	found := bodyViolations(body, func(key string, value any) string {
 		text, isText := value.(string)
 		switch {
 		case !isText, text == EnvIsSecret, text == EnvIsConfigured:
@@ -34,6 +39,7 @@ func UpdateViolations(body map[string]any) []fault.Violation {
 			return ""
 		}
 	})
+	return append(found, windowViolations(body)...)
 }
 
 const (
@@ -45,8 +51,9 @@ func secretViolation(key string) fault.Violation {
 	return invalid([]any{"body", "env_vars", key}, secretElsewhere)
 }
 
-// Apply merges a patch. Only a change of the environment replaces the pod. Errors: Invalid, Conflict while the agent is
-// being deleted.
+// Apply merges a patch. Only a change of the environment replaces the pod, and one of the image, which the store
+// carries out: see ImageWish. Errors: Invalid, Conflict while the agent is being deleted, or for another policy of a
+// custom image.
 func (a *Agent) Apply(p Patch, now time.Time) error {
 	if a.Status == Deleting {
 		return a.conflict("update")
@@ -59,17 +66,24 @@ func (a *Agent) Apply(p Patch, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	scheduled, err := a.scheduleImage(p)
+	if err != nil {
+		return err
+	}
 	renamed := p.Name != nil && *p.Name != a.Name
 	if renamed {
 		a.Name = *p.Name
 	}
-	if renamed || changed || !bytes.Equal(config, a.Config) {
+	if renamed || scheduled || changed || !bytes.Equal(config, a.Config) {
 		a.UpdatedAt = now
 	}
 	a.Config = config
 	if changed {
 		a.Env = env
 		a.replacePod(now)
+	}
+	if p.Image != nil {
+		a.ImageWish = &ImageWish{Selection: *p.Image, At: now}
 	}
 	return nil
 }

@@ -108,6 +108,22 @@ func (s Set) Current(id, cell string) (Choice, bool) {
 	return i.choice(v), ok && v.State != Withdrawn
 }
 
+// Newer names the version that agents could take in place of a choice: the image's default version, unless the choice is
+// that one or a newer one that is not withdrawn. It is empty if there is none, and for a custom image.
+func (s Set) Newer(c Choice, cell string) string {
+	i, ok := s.Get(c.ID, cell)
+	if !ok || c.Version == i.DefaultVersion {
+		return ""
+	}
+	at := func(version string) int {
+		return slices.IndexFunc(i.Versions, func(v Version) bool { return v.Version == version && v.State != Withdrawn })
+	}
+	if at(c.Version) > at(i.DefaultVersion) || at(i.DefaultVersion) < 0 {
+		return ""
+	}
+	return i.DefaultVersion
+}
+
 // Target is what agents of a cell run after a release of a version. Errors: one that says why the version cannot be
 // released.
 func (s Set) Target(id, version, cell string) (Choice, error) {
