@@ -664,6 +664,8 @@ export type EventType =
   | "agent.deleted"
   | "agent.updated"
   | "agent.stage_changed"
+  | "agent.image_updated"
+  | "agent.image_reverted"
   | "secret_operation.stored"
   | "secret_operation.succeeded"
   | "secret_operation.failed"
