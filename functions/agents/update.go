@@ -19,7 +19,7 @@ type updateInput struct {
 		Env    *map[string]*string `json:"env_vars,omitempty" jsonschema:"Merged into the environment: null removes a key, and keys that are not listed stay. Variables whose key or value looks like a secret are refused."`
 		Config *map[string]any     `json:"config,omitempty" jsonschema:"Merged into the client's own keys according to RFC 7396."`
 
-		Image       *selection   `json:"image,omitempty" jsonschema:"Another version of the agent's image, as image or image@version; without a version, the one that is released at present. It replaces the pod. A version other than the released one stays until the next start, unless image_policy is pinned. Another image is refused, because it has other files in /data."`
+		Image       *selection   `json:"image,omitempty" jsonschema:"Another version of the agent's image, as image or image@version; without a version, the one that is released at present. It replaces the pod. The next start takes the released version in place of an older one, unless image_policy is pinned. Another image is refused, because it has other files in /data."`
 		ImagePolicy image.Policy `json:"image_policy,omitempty" jsonschema:"When the agent takes another version of its image: with a release or at its next start (auto), the same but only in its maintenance window (window), or only if a client asks for it (pinned). A custom image is always pinned."`
 
 		MaintenanceWindow function.Nullable[image.MaintenanceWindow] `json:"maintenance_window,omitzero" jsonschema:"When the agent takes another version if image_policy is window. It replaces the former window; null removes it."`

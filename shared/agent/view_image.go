@@ -66,8 +66,8 @@ func (d Display) For(ctx context.Context, caller identity.Caller) func(Agent) Vi
 			images, _ = d.Images.Images(ctx) // the store reports what fails
 			read = true
 		}
-		if newer := images.Newer(a.Image.Choice, a.Cell); newer != "" {
-			v.offer(newer)
+		if version := images.Available(a.Image.Choice, a.Cell); version != "" {
+			v.offer(version)
 		}
 		return v
 	}

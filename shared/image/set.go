@@ -108,20 +108,27 @@ func (s Set) Current(id, cell string) (Choice, bool) {
 	return i.choice(v), ok && v.State != Withdrawn
 }
 
-// Newer names the version that agents could take in place of a choice: the image's default version, unless the choice is
-// that one or a newer one that is not withdrawn. It is empty if there is none, and for a custom image.
-func (s Set) Newer(c Choice, cell string) string {
-	i, ok := s.Get(c.ID, cell)
-	if !ok || c.Version == i.DefaultVersion {
+// Newer reports whether a version of an image was added to it after another one.
+func (s Set) Newer(id, cell, version, than string) bool {
+	i, _ := s.Get(id, cell)
+	at := func(name string) int {
+		return slices.IndexFunc(i.Versions, func(v Version) bool { return v.Version == name })
+	}
+	return at(than) >= 0 && at(version) > at(than)
+}
+
+// Available names the version that agents of a cell could take in place of a choice: the image's default version, unless
+// the choice is that one or a newer one that was not withdrawn. It is empty if there is none, and for a custom image.
+func (s Set) Available(c Choice, cell string) string {
+	current, ok := s.Current(c.ID, cell)
+	if !ok || current.Version == c.Version {
 		return ""
 	}
-	at := func(version string) int {
-		return slices.IndexFunc(i.Versions, func(v Version) bool { return v.Version == version && v.State != Withdrawn })
-	}
-	if at(c.Version) > at(i.DefaultVersion) || at(i.DefaultVersion) < 0 {
+	i, _ := s.Get(c.ID, cell)
+	if present, _ := i.find(c.Version); present.State != Withdrawn && s.Newer(c.ID, cell, c.Version, current.Version) {
 		return ""
 	}
-	return i.DefaultVersion
+	return current.Version
 }
 
 // Target is what agents of a cell run after a release of a version. Errors: one that says why the version cannot be
