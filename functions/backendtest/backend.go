@@ -183,6 +183,7 @@ func (b *Backend) fillRecords(d *functions.Dependencies, n agent.Nudger) {
 	d.SecretBudget, d.CleanupBudget = c.SecretBudget(), c.SecretBudget()
 	d.Webhooks, d.WebhookWorkerStore, d.WebhookEvents = c.Webhooks(), c.WebhookWorkerStore(), c.EventLog()
 	d.Images = c.Images()
+	d.Releases, d.ReleaseAgents, d.ReleaseImages = c.Releases(), c.WorkerStore(), c.Images()
 	d.RecordIndex = b.reads.WorkerStore()
 	d.Checks = []system.Check{{Name: "firestore", Run: b.reads.Ping}}
 }

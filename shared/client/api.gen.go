@@ -179,6 +179,8 @@ const (
 	EventTypeAgentDeleted              EventType = "agent.deleted"
 	EventTypeAgentDeleting             EventType = "agent.deleting"
 	EventTypeAgentError                EventType = "agent.error"
+	EventTypeAgentImageReverted        EventType = "agent.image_reverted"
+	EventTypeAgentImageUpdated         EventType = "agent.image_updated"
 	EventTypeAgentPaused               EventType = "agent.paused"
 	EventTypeAgentPending              EventType = "agent.pending"
 	EventTypeAgentProvisioning         EventType = "agent.provisioning"
@@ -1480,7 +1482,7 @@ type UpdateAgentRequest struct {
 	// EnvVars Merged into the environment: null removes a key, and keys that are not listed stay. Variables whose key or value looks like a secret are refused.
 	EnvVars map[string]*string `json:"env_vars,omitempty"`
 
-	// Image Another version of the agent's image, as image or image@version; without a version, the one that is released at present. It replaces the pod. A version other than the released one stays until the next start, unless image_policy is pinned. Another image is refused, because it has other files in /data.
+	// Image Another version of the agent's image, as image or image@version; without a version, the one that is released at present. It replaces the pod. The next start takes the released version in place of an older one, unless image_policy is pinned. Another image is refused, because it has other files in /data.
 	Image       *string      `json:"image,omitempty"`
 	ImagePolicy *ImagePolicy `json:"image_policy,omitempty"`
 

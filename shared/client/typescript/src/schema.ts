@@ -1127,8 +1127,8 @@ export interface UpdateAgentRequest {
   config?: Record<string, unknown> | null;
   /**
    * Another version of the agent's image, as image or image@version; without a version, the one that is released at
-   * present. It replaces the pod. A version other than the released one stays until the next start, unless image_policy
-   * is pinned. Another image is refused, because it has other files in /data.
+   * present. It replaces the pod. The next start takes the released version in place of an older one, unless
+   * image_policy is pinned. Another image is refused, because it has other files in /data.
    */
   image?: string | null;
   /**
