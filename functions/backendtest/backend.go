@@ -9,6 +9,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -32,6 +33,7 @@ import (
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/handoff"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/member"
 	"agents.example/controlplane/shared/webhook"
 )
@@ -121,7 +123,7 @@ func (b *Backend) openRecords(t testing.TB, host string) {
 	b.ProjectID = "test-" + uuid.NewString()
 	open := func(observe func(method string)) *firestore.Client {
 		client, err := firestore.Open(t.Context(), firestore.Options{
-			ProjectID: b.ProjectID, EmulatorHost: host, Observe: observe,
+			ProjectID: b.ProjectID, EmulatorHost: host, Observe: observe, BuiltIn: builtIn(),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -141,6 +143,15 @@ func (b *Backend) openRecords(t testing.TB, host string) {
 			Peppers: apikey.Peppers{Present: b.Pepper}, Now: time.Now,
 		},
 		Audit: guard.AuditLog(), Answers: guard.Answers(), Organizations: guard.Directory(),
+	}
+}
+
+// builtIn are the images of a deployment without a catalog.
+func builtIn() image.BuiltIn {
+	return image.BuiltIn{
+		Platform:   "registry.test/platform@sha256:" + strings.Repeat("a", 64),
+		Agent:      "registry.test/agent@sha256:" + strings.Repeat("b", 64),
+		Registries: []string{"custom.test/"},
 	}
 }
 

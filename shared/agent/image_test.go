@@ -9,6 +9,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
+	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/plan"
@@ -300,4 +301,21 @@ func TestApply_RefusesPoliciesThatCannotBeFollowed(t *testing.T) {
 	equal(t, "policy of a custom image", pinned.ImagePolicy, image.Pinned)
 	_, err = edited(customAgent(t), withCustom("1"), func(a *agent.Agent) error { return a.Migrate(false, at(60)) })
 	wantKind(t, "a custom image without its sandbox", err, fault.Conflict, "sandbox_required")
+}
+
+func TestChanges_NameTheImage(t *testing.T) {
+	t.Parallel()
+	window := &image.MaintenanceWindow{Days: []image.Day{"monday"}, Start: "02:30", Hours: 2, Timezone: "UTC"}
+	before := runningOn(t)
+	after, err := patched(before, twoVersions("2"),
+		agent.Patch{Image: new("default@2"), ImagePolicy: image.Window, MaintenanceWindow: &window})
+	equal(t, "error", err, nil)
+	want := []audit.Change{
+		{Field: "image", Old: "default@1", New: "default@2"},
+		{Field: "image_policy", Old: "auto", New: "window"},
+		{Field: "maintenance_window", New: "monday 02:30 for 2 h (UTC)"},
+	}
+	if got := agent.Changes(before, after); !slices.Equal(got, want) {
+		t.Errorf("changes = %v, want %v", got, want)
+	}
 }

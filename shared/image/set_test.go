@@ -220,7 +220,7 @@ func TestSet_ListsWhatClientsMayChoose(t *testing.T) {
 	}
 }
 
-// TestSet_RunsTheSampleWithoutAnImage: a deployment that names no image of agents runs the sample of its own image.
+// TestSet_RunsTheSampleWithoutAnImage: a deployment that names no image of agents runs the sample agent of the platform.
 func TestSet_RunsTheSampleWithoutAnImage(t *testing.T) {
 	t.Parallel()
 	set := image.Set{BuiltIn: image.BuiltIn{Platform: reference("a"), Cells: map[string]string{"own": reference("c")}}}
