@@ -14,36 +14,6 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// registry is where the operator of these tests keeps images. No answer may name it.
-const registry = "hidden.registry.test/"
-
-func digest(digit string) string { return "sha256:" + strings.Repeat(digit, 64) }
-
-// putImages writes a catalog of an assistant with three versions, and of a front.
-func putImages(t *testing.T, b *backendtest.Backend) image.Image {
-	t.Helper()
-	version := func(name, digit string, state image.State) image.Version {
-		return image.Version{
-			Version: name, Reference: registry + "image@" + digest(digit), State: state, Notes: "Notes of " + name,
-		}
-	}
-	assistant, err := b.ReleaseImages.Put(t.Context(), image.Image{
-		ID: "assistant", Name: "Assistant", Description: "Answers.", DefaultVersion: "2", MinPlan: plan.Starter,
-		Versions: []image.Version{
-			version("1", "1", image.Deprecated), version("2", "2", image.Available), version("3", "3", image.Withdrawn),
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.ReleaseImages.Put(t.Context(), image.Image{
-		ID: image.FrontID, Name: "Front", DefaultVersion: "1", Versions: []image.Version{version("1", "f", image.Available)},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return assistant
-}
-
 // createWith creates an agent of org-1 with an image.
 func createWith(t *testing.T, b *backendtest.Backend, p plan.ID, selection string) functiontest.Response {
 	t.Helper()
@@ -78,21 +48,21 @@ func TestListImages_ShowsWhatClientsMayChoose(t *testing.T) {
 		return b.CallNamed(t, "ListImages", functiontest.AsMember("org-1")).Want(t, http.StatusOK, "")
 	}
 	if got, want := string(list().Body), `{"items":[{"id":"default","name":"Default","description":"","docs_url":null,`+
-		`"min_plan":null,"default_version":"bbbbbbbbbbbb","versions":[{"version":"bbbbbbbbbbbb","digest":"`+digest("b")+
+		`"min_plan":null,"default_version":"bbbbbbbbbbbb","versions":[{"version":"bbbbbbbbbbbb","digest":"`+backendtest.Digest("b")+
 		`","state":"available","notes":"","created_at":null}]}]}`; strings.TrimSpace(got) != want {
 		t.Errorf("without a catalog: %s, want %s", got, want)
 	}
-	putImages(t, b)
+	b.PutImages(t)
 	got := strings.TrimSpace(string(list().Body))
 	want := `{"items":[{"id":"assistant","name":"Assistant","description":"Answers.","docs_url":null,` +
 		`"min_plan":"starter","default_version":"2","versions":[` +
-		`{"version":"2","digest":"` + digest("2") + `","state":"available","notes":"Notes of 2","created_at":null},` +
-		`{"version":"1","digest":"` + digest("1") + `","state":"deprecated","notes":"Notes of 1","created_at":null}]},` +
+		`{"version":"2","digest":"` + backendtest.Digest("2") + `","state":"available","notes":"Notes of 2","created_at":null},` +
+		`{"version":"1","digest":"` + backendtest.Digest("1") + `","state":"deprecated","notes":"Notes of 1","created_at":null}]},` +
 		`{"id":"default",`
 	if !strings.HasPrefix(got, want) {
 		t.Errorf("with a catalog: %s, want %s…", got, want)
 	}
-	if strings.Contains(got, "registry") {
+	if strings.Contains(got, backendtest.Registry) {
 		t.Errorf("%s names a registry", got)
 	}
 }
@@ -101,20 +71,20 @@ func TestCreate_TakesAnImage(t *testing.T) {
 	t.Parallel()
 	b := backendtest.New(t)
 	b.SetPlan(t, "org-1", plan.Enterprise)
-	putImages(t, b)
+	b.PutImages(t)
 	for _, c := range []struct {
 		selection, wantID, wantVersion, wantDigest, wantAvailable string
 		wantPolicy                                                image.Policy
 	}{
-		{selection: "assistant", wantID: "assistant", wantVersion: "2", wantDigest: digest("2")},
+		{selection: "assistant", wantID: "assistant", wantVersion: "2", wantDigest: backendtest.Digest("2")},
 		{
-			selection: "assistant@1", wantID: "assistant", wantVersion: "1", wantDigest: digest("1"),
+			selection: "assistant@1", wantID: "assistant", wantVersion: "1", wantDigest: backendtest.Digest("1"),
 			wantAvailable: "2",
 		},
-		{selection: "default", wantID: "default", wantVersion: "bbbbbbbbbbbb", wantDigest: digest("b")},
+		{selection: "default", wantID: "default", wantVersion: "bbbbbbbbbbbb", wantDigest: backendtest.Digest("b")},
 		{
-			selection: "custom.test/own@" + digest("c"), wantID: "custom", wantVersion: "cccccccccccc",
-			wantDigest: digest("c"), wantPolicy: image.Pinned,
+			selection: "custom.test/own@" + backendtest.Digest("c"), wantID: "custom", wantVersion: "cccccccccccc",
+			wantDigest: backendtest.Digest("c"), wantPolicy: image.Pinned,
 		},
 	} {
 		res := createWith(t, b, plan.Startup, c.selection).Want(t, http.StatusCreated, "")
@@ -126,7 +96,7 @@ func TestCreate_TakesAnImage(t *testing.T) {
 			got.Policy != c.wantPolicy || (got.Available != nil) != (c.wantAvailable != "") {
 			t.Errorf("%s: image = %s, want %+v", c.selection, res.Body, c)
 		}
-		if strings.Contains(string(res.Body), registry) {
+		if strings.Contains(string(res.Body), backendtest.Registry) {
 			t.Errorf("%s: the answer %s names the operator's registry", c.selection, res.Body)
 		}
 		if sandbox := strings.Contains(string(res.Body), `"sandbox_enabled":true`); sandbox != (c.wantID == "custom") {
@@ -139,7 +109,7 @@ func TestCreate_RefusesAnImageThatTheAgentMayNotRun(t *testing.T) {
 	t.Parallel()
 	b := backendtest.New(t)
 	b.SetPlan(t, "org-1", plan.Enterprise)
-	putImages(t, b)
+	b.PutImages(t)
 	for _, c := range []struct {
 		selection string
 		plan      plan.ID
@@ -153,15 +123,15 @@ func TestCreate_RefusesAnImageThatTheAgentMayNotRun(t *testing.T) {
 		{selection: "", plan: plan.Startup, want: 422, wantText: `"loc":["body","image"]`},
 		{selection: strings.Repeat("a", 513), plan: plan.Startup, want: 422, wantText: `"loc":["body","image"]`},
 		{selection: "assistant", plan: plan.Hobby, want: 402, wantText: "image_plan_required"},
-		{selection: "custom.test/own@" + digest("c"), plan: plan.Hobby, want: 402, wantText: "custom_images_required"},
-		{selection: "other.test/own@" + digest("c"), plan: plan.Startup, want: 422, wantText: "custom.test/"},
+		{selection: "custom.test/own@" + backendtest.Digest("c"), plan: plan.Hobby, want: 402, wantText: "custom_images_required"},
+		{selection: "other.test/own@" + backendtest.Digest("c"), plan: plan.Startup, want: 422, wantText: "custom.test/"},
 		{selection: "custom.test/own:latest", plan: plan.Startup, want: 422, wantText: "digest"},
 	} {
 		res := createWith(t, b, c.plan, c.selection)
 		if res.Status != c.want || !strings.Contains(string(res.Body), c.wantText) {
 			t.Errorf("%.40s on %s: %d %s, want %d with %s", c.selection, c.plan, res.Status, res.Body, c.want, c.wantText)
 		}
-		if strings.Contains(string(res.Body), registry) {
+		if strings.Contains(string(res.Body), backendtest.Registry) {
 			t.Errorf("%.40s: the answer %s names the operator's registry", c.selection, res.Body)
 		}
 	}
@@ -171,7 +141,7 @@ func TestUpdate_MovesAndSchedulesTheImage(t *testing.T) {
 	t.Parallel()
 	b := backendtest.New(t)
 	b.SetPlan(t, "org-1", plan.Enterprise)
-	putImages(t, b)
+	b.PutImages(t)
 	id := createWith(t, b, plan.Startup, "assistant@1").Want(t, http.StatusCreated, "").Text("id")
 	const window = `{"days":["monday"],"start":"02:30","hours":2,"timezone":"Europe/Berlin"}`
 	for _, c := range []struct {
@@ -259,12 +229,12 @@ func TestUpdate_KeepsACustomImagePinnedInItsSandbox(t *testing.T) {
 	t.Parallel()
 	b := backendtest.New(t)
 	b.SetPlan(t, "org-1", plan.Enterprise)
-	id := createWith(t, b, plan.Startup, "custom.test/own@"+digest("c")).Want(t, http.StatusCreated, "").Text("id")
+	id := createWith(t, b, plan.Startup, "custom.test/own@"+backendtest.Digest("c")).Want(t, http.StatusCreated, "").Text("id")
 	patchAgent(t, b, id, `{"image_policy":"auto"}`).Want(t, http.StatusConflict, "custom_image_pinned")
 	b.CallNamed(t, "MigrateAgentSandbox", functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", id),
 		functiontest.RawBody(`{"enabled":false}`)).Want(t, http.StatusConflict, "sandbox_required")
-	moved := patchAgent(t, b, id, `{"image":"custom.test/own@`+digest("d")+`"}`).Want(t, http.StatusOK, "")
-	if got := imageOf(t, moved); *got.Digest != digest("d") || got.Policy != image.Pinned {
+	moved := patchAgent(t, b, id, `{"image":"custom.test/own@`+backendtest.Digest("d")+`"}`).Want(t, http.StatusOK, "")
+	if got := imageOf(t, moved); *got.Digest != backendtest.Digest("d") || got.Policy != image.Pinned {
 		t.Errorf("image = %s, want the other build, pinned", moved.Body)
 	}
 }
@@ -273,7 +243,7 @@ func TestList_FindsAgentsByTheirImage(t *testing.T) {
 	t.Parallel()
 	b := backendtest.New(t)
 	b.SetPlan(t, "org-1", plan.Enterprise)
-	putImages(t, b)
+	b.PutImages(t)
 	for _, selection := range []string{"assistant@1", "assistant@2", "default"} {
 		createWith(t, b, plan.Startup, selection).Want(t, http.StatusCreated, "")
 	}
@@ -310,7 +280,7 @@ func TestList_EntityTagChangesWithTheCatalog(t *testing.T) {
 	t.Parallel()
 	b := backendtest.New(t)
 	b.SetPlan(t, "org-1", plan.Enterprise)
-	assistant := putImages(t, b)
+	assistant := b.PutImages(t)
 	id := createWith(t, b, plan.Startup, "assistant").Want(t, http.StatusCreated, "").Text("id")
 	known := map[string]string{}
 	read := func(route string, options ...functiontest.Option) functiontest.Response {
@@ -345,7 +315,7 @@ func TestRehearsal_ShowsTheImage(t *testing.T) {
 	t.Parallel()
 	b := backendtest.New(t)
 	b.SetPlan(t, "org-1", plan.Enterprise)
-	putImages(t, b)
+	b.PutImages(t)
 	id := createWith(t, b, plan.Startup, "assistant@1").Want(t, http.StatusCreated, "").Text("id")
 	dry := functiontest.Query(url.Values{"dry_run": {"true"}})
 	update := func(body string) functiontest.Response {
@@ -371,7 +341,7 @@ func TestEvents_TellClientsOfTheImage(t *testing.T) {
 	t.Parallel()
 	b := backendtest.New(t)
 	b.SetPlan(t, "org-1", plan.Enterprise)
-	putImages(t, b)
+	b.PutImages(t)
 	id := createWith(t, b, plan.Startup, "assistant@1").Want(t, http.StatusCreated, "").Text("id")
 	patchAgent(t, b, id, `{"image":"assistant@2"}`).Want(t, http.StatusOK, "")
 	found, err := b.Events.List(t.Context(), "org-1", event.Filter{AgentID: id, Type: event.AgentImageUpdated}, "", 10)

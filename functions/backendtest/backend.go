@@ -9,7 +9,6 @@ import (
 	"os"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -33,7 +32,6 @@ import (
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/handoff"
 	"agents.example/controlplane/shared/identity"
-	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/member"
 	"agents.example/controlplane/shared/webhook"
 )
@@ -143,15 +141,6 @@ func (b *Backend) openRecords(t testing.TB, host string) {
 			Peppers: apikey.Peppers{Present: b.Pepper}, Now: time.Now,
 		},
 		Audit: guard.AuditLog(), Answers: guard.Answers(), Organizations: guard.Directory(),
-	}
-}
-
-// builtIn are the images of a deployment without a catalog.
-func builtIn() image.BuiltIn {
-	return image.BuiltIn{
-		Platform:   "registry.test/platform@sha256:" + strings.Repeat("a", 64),
-		Agent:      "registry.test/agent@sha256:" + strings.Repeat("b", 64),
-		Registries: []string{"custom.test/"},
 	}
 }
 

@@ -944,6 +944,9 @@ type Diagnosis struct {
 	// GivesUpAt When the agent ends in error unless it runs; null if no deadline is set.
 	GivesUpAt *time.Time `json:"gives_up_at"`
 
+	// Image What the agent's container runs; null if the agent's record does not name it yet.
+	Image *DiagnosisImage `json:"image"`
+
 	// NextAttemptAt When the control plane acts next. Null if it has nothing to do, and while it acts or is about to.
 	NextAttemptAt *time.Time `json:"next_attempt_at"`
 
@@ -982,6 +985,21 @@ type DiagnosisCause struct {
 	YouCan []DiagnosisStep `json:"you_can"`
 }
 
+// DiagnosisImage defines model for DiagnosisImage.
+type DiagnosisImage struct {
+	// Digest The digest of that version's build; null if the operator names the build in another way.
+	Digest *string `json:"digest"`
+
+	// ID The image's id in the catalog, or custom for one that is not in the catalog.
+	ID string `json:"id"`
+
+	// Reverted The update that was undone because the agent did not run well with it; null if there is none, or if the agent took another version since.
+	Reverted *DiagnosisReverted `json:"reverted"`
+
+	// Version The version that the agent runs, or takes at its next start.
+	Version string `json:"version"`
+}
+
 // DiagnosisMoment defines model for DiagnosisMoment.
 type DiagnosisMoment struct {
 	// At When it happened.
@@ -994,6 +1012,15 @@ type DiagnosisMoment struct {
 
 // DiagnosisParty defines model for DiagnosisParty.
 type DiagnosisParty string
+
+// DiagnosisReverted defines model for DiagnosisReverted.
+type DiagnosisReverted struct {
+	// Reason What went wrong, for people.
+	Reason string `json:"reason"`
+
+	// Version The version that the agent did not run well with.
+	Version string `json:"version"`
+}
 
 // DiagnosisStep defines model for DiagnosisStep.
 type DiagnosisStep struct {
@@ -1487,7 +1514,7 @@ type UpdateAgentRequest struct {
 	ImagePolicy *ImagePolicy `json:"image_policy,omitempty"`
 
 	// MaintenanceWindow When the agent takes another version if image_policy is window. It replaces the former window; null removes it.
-	MaintenanceWindow *ImageMaintenanceWindow `json:"maintenance_window,omitempty"`
+	MaintenanceWindow **ImageMaintenanceWindow `json:"maintenance_window,omitempty"`
 
 	// Name Display name. Surrounding whitespace is removed; control characters are refused.
 	Name *string `json:"name,omitempty"`

@@ -577,6 +577,8 @@ export interface Diagnosis {
   gives_up_at: string | null;
   /** The problems, the most important one first; empty without a problem. */
   causes: DiagnosisCause[];
+  /** What the agent's container runs; null if the agent's record does not name it yet. */
+  image: DiagnosisImage | null;
   /**
    * What happened to the agent, the oldest first: its newest 50 events, and before them what its record remembers.
    * Events are kept for 30 days.
@@ -616,6 +618,20 @@ export interface DiagnosisCause {
   we_will: string | null;
 }
 
+export interface DiagnosisImage {
+  /** The image's id in the catalog, or custom for one that is not in the catalog. */
+  id: string;
+  /** The version that the agent runs, or takes at its next start. */
+  version: string;
+  /** The digest of that version's build; null if the operator names the build in another way. */
+  digest: string | null;
+  /**
+   * The update that was undone because the agent did not run well with it; null if there is none, or if the agent took
+   * another version since.
+   */
+  reverted: DiagnosisReverted | null;
+}
+
 export interface DiagnosisMoment {
   /** When it happened. */
   at: string;
@@ -626,6 +642,13 @@ export interface DiagnosisMoment {
 }
 
 export type DiagnosisParty = "worker" | "cluster" | "agent" | "user" | "billing" | "support" | NewValue;
+
+export interface DiagnosisReverted {
+  /** The version that the agent did not run well with. */
+  version: string;
+  /** What went wrong, for people. */
+  reason: string;
+}
 
 export interface DiagnosisStep {
   /** Names the step for programs. New actions may be added. */
