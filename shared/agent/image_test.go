@@ -179,6 +179,13 @@ func TestApply_MovesTheAgentToAnotherVersion(t *testing.T) {
 	equal(t, "error of the same version", err, nil)
 	equal(t, "the same version changes nothing", same.Equal(a), true)
 
+	renamed := twoVersions("2")
+	renamed.Catalog[0].Versions[1].Reference = renamed.Catalog[0].Versions[0].Reference
+	named, err := patched(a, renamed, agent.Patch{Image: new("default@2")})
+	equal(t, "error of another name of the same build", err, nil)
+	equal(t, "other name", named.Image.Version, "2")
+	equal(t, "has work because of another name", named.Converged(), true)
+
 	back, err := patched(moved, twoVersions("2"), agent.Patch{Image: new("default@1")})
 	equal(t, "error of an older version", err, nil)
 	equal(t, "older version", back.Image.Version, "1")
