@@ -18,7 +18,7 @@ import (
 	"agents.example/controlplane/shared/release"
 )
 
-// Fixture is an empty store, and what a test needs beside it.
+// Fixture is an empty store, and what a test needs in addition to it.
 type Fixture struct {
 	// Processes are the clients of two processes.
 	Processes [2]release.Store
