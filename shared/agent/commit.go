@@ -55,7 +55,8 @@ func (a Agent) ChargeChange(o *organization.Organization, by identity.AuthType, 
 			return false, err
 		}
 	}
-	if a.Plan != before.Plan {
+	resized := a.Plan != before.Plan
+	if resized {
 		size, err := plan.Get(a.Plan)
 		if err != nil {
 			return false, err
@@ -66,7 +67,7 @@ func (a Agent) ChargeChange(o *organization.Organization, by identity.AuthType, 
 	}
 	moved := a.HeldUsage().Minus(before.HeldUsage())
 	withheld := a.StatusReason == Billing && before.StatusReason != Billing
-	return starts || withheld || moved != organization.Usage{}, o.AddUsage(moved)
+	return starts || resized || withheld || moved != organization.Usage{}, o.AddUsage(moved)
 }
 
 // NeedsNudge reports whether a change leaves work to a worker.

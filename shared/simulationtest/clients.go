@@ -159,6 +159,14 @@ func (w *World) handle(ctx context.Context, p *Process, c *call) error {
 		return change(func(a *agent.Agent) error {
 			return a.Apply(agent.Patch{Env: map[string]*string{"PLAIN": value("PLAIN")}}, now)
 		})
+	case "resize":
+		return change(func(a *agent.Agent) error {
+			next := larger(a.Plan)
+			return a.Apply(agent.Patch{Plan: &next}, now)
+		})
+	case "shrink":
+		smaller := plan.Hobby
+		return change(func(a *agent.Agent) error { return a.Apply(agent.Patch{Plan: &smaller}, now) })
 	case "migrate":
 		return change(func(a *agent.Agent) error { return a.Migrate(!a.Sandbox, now) })
 	case "reconcile":
@@ -166,6 +174,15 @@ func (w *World) handle(ctx context.Context, p *Process, c *call) error {
 	default:
 		return change(func(a *agent.Agent) error { return a.Act(agent.Trigger(c.action), agent.Manual, now) })
 	}
+}
+
+// larger is the next larger plan; hobby above the largest one.
+func larger(id plan.ID) plan.ID {
+	p, err := plan.Get(id)
+	if err != nil || p.Next() == "" {
+		return plan.Hobby
+	}
+	return p.Next()
 }
 
 func (w *World) create(ctx context.Context, p *Process, c *call) error {

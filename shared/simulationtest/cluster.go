@@ -46,6 +46,10 @@ type ClusterRules struct {
 	KeepNamespace bool
 	// SilentNamespace creates a missing namespace, with a new volume, whatever is applied.
 	SilentNamespace bool
+	// SilentVolume creates a missing volume of an agent that ran.
+	SilentVolume bool
+	// FixedQuota keeps a quota as it was first applied.
+	FixedQuota bool
 	// AnyPod reports a pod of any configuration as the desired one.
 	AnyPod bool
 	// PruneAll prunes the objects of the present configuration, too.
@@ -143,7 +147,7 @@ func (c *Cluster) putSet(a agent.Agent) error {
 		appliedAt = n.set.appliedAt
 	}
 	n.set = &statefulSet{
-		a.Generation, replicas, template{hash, secret, configMap, a.Sandbox}, appliedAt, a.CredentialVersion,
+		a.Generation, replicas, template{hash, secret, configMap, a.Sandbox, a.Plan}, appliedAt, a.CredentialVersion,
 	}
 	c.notify()
 	return nil

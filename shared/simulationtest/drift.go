@@ -29,7 +29,7 @@ func (c PodClient) Objects(ctx context.Context, in string) (provisioning.Snapsho
 	}{
 		{"namespaces", func(to, _ *namespace) { to.uid = "seen" }},
 		{"volumes", func(to, from *namespace) { to.volume = from.volume }},
-		{"policies and routes", func(to, from *namespace) { to.stages = maps.Clone(from.stages) }},
+		{"policies and routes", func(to, from *namespace) { to.stages, to.room = maps.Clone(from.stages), from.room }},
 		{"config maps", func(to, from *namespace) { to.configs = maps.Clone(from.configs) }},
 		{"stateful sets", func(to, from *namespace) {
 			if from.set != nil {
@@ -68,7 +68,7 @@ func (s snapshot) Differences(a agent.Agent) (found []provisioning.Difference) {
 		n = &namespace{}
 	}
 	secretName, configName := s.cluster.names(Hash(a))
-	changed := n.set != nil && !n.set.matches(a, template{Hash(a), secretName, configName, a.Sandbox})
+	changed := n.set != nil && !n.set.matches(a, template{Hash(a), secretName, configName, a.Sandbox, a.Plan})
 	if !a.WantsPod() {
 		if changed {
 			add("stateful set", provisioning.Changed)
@@ -82,6 +82,9 @@ func (s snapshot) Differences(a agent.Agent) (found []provisioning.Difference) {
 		if !n.stages[stage] {
 			add(string(stage), provisioning.Missing)
 		}
+	}
+	if n.stages[agent.StagePolicy] && n.room != a.Plan {
+		add("quota", provisioning.Changed)
 	}
 	if _, ok := n.configs[configName]; !ok {
 		add(configName, provisioning.Missing)

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
 )
 
@@ -21,8 +23,13 @@ type namespace struct {
 	// configs maps the names of Secrets and ConfigMaps to their content.
 	configs map[string]config
 	volume  int
-	set     *statefulSet
-	pod     *pod
+	// size is what the volume's claim asks for in bytes, and bound is true once the volume is made.
+	size  int64
+	bound bool
+	// room is the plan of the quota; empty without a quota.
+	room plan.ID
+	set  *statefulSet
+	pod  *pod
 }
 
 // config is the content of a Secret or a ConfigMap.
@@ -46,6 +53,7 @@ type statefulSet struct {
 type template struct {
 	hash, secret, configMap string
 	sandbox                 bool
+	size                    plan.ID
 }
 
 // pod is the agent's pod. It has values once its container has started.
@@ -123,16 +131,48 @@ func plainValues(a agent.Agent) map[string]string {
 	return values
 }
 
-// putStage writes the objects of a stage whose content does not matter here.
-func (c *Cluster) putStage(id string, stage agent.StageName) error {
-	n, err := c.find(id)
+// putStage writes the objects of a stage. Of most, the content does not matter here.
+func (c *Cluster) putStage(a agent.Agent, stage agent.StageName) error {
+	n, err := c.find(a.ID)
 	if err != nil {
 		return err
 	}
-	n.stages[stage] = true
-	if stage == agent.StageStorage && n.volume == 0 {
-		c.volumes++
-		n.volume = c.volumes
+	switch {
+	case stage == agent.StageStorage:
+		return c.putVolume(n, a)
+	case stage == agent.StagePolicy && (n.room == "" || !c.Rules.FixedQuota):
+		n.room = a.Plan
 	}
+	n.stages[stage] = true
 	return nil
+}
+
+// putVolume makes the claim of an agent's volume, or grows it. It keeps a claim that asks for more.
+func (c *Cluster) putVolume(n *namespace, a agent.Agent) error {
+	asked := volumeOf(a.Plan)
+	switch {
+	case n.volume == 0 && a.KeepsVolume() && !c.Rules.SilentVolume:
+		return fault.New(fault.Unavailable, provisioning.CodeNamespaceMissing, "The agent's volume does not exist.")
+	case n.stages[agent.StagePolicy] && asked > max(n.size, volumeOf(n.room)):
+		return fault.New(fault.Unavailable, "quota_exceeded", "The quota has no room for the volume.")
+	case n.volume == 0:
+		c.volumes++
+		n.volume, n.size, n.bound = c.volumes, asked, false
+	case asked > n.size && !n.bound:
+		return provisioning.ErrVolumeUnbound
+	case asked > n.size:
+		n.size = asked
+	}
+	n.stages[agent.StageStorage] = true
+	c.notify()
+	return nil
+}
+
+// volumeOf is the size of the volume of a plan.
+func volumeOf(id plan.ID) int64 {
+	p, err := plan.Get(id)
+	if err != nil {
+		return 0
+	}
+	return p.StorageBytes()
 }

@@ -89,6 +89,10 @@ func (w *World) checkPod(a agent.Agent) {
 	if lost, ok := w.lostVolume[a.ID]; ok && n.volume != lost {
 		w.violate("volumes", "agent %s runs with a new, empty volume, and no client started it", short(a.ID))
 	}
+	if n.pod.size != a.Plan || n.size != volumeOf(a.Plan) {
+		w.violate("sizes", "agent %s has the plan %s by its record, its pod is of %s, and its volume has %d GiB", short(a.ID),
+			a.Plan, n.pod.size, n.size>>30)
+	}
 	for _, live := range a.Live {
 		v, _ := w.Secrets.access(a.ID, live.Key, live.Version)
 		if got := n.pod.values[live.Key]; got != v.value {

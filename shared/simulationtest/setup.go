@@ -72,7 +72,7 @@ func starts() []agent.Status {
 // actions are the calls of clients of an agent.
 func clientActions() []string {
 	return []string{
-		"put", "put", "put two", "remove", "replace", "rotate", "patch", "migrate", "restart", "stop", "start", "pause",
+		"put", "put", "put two", "remove", "replace", "rotate", "patch", "resize", "resize", "shrink", "migrate", "restart", "stop", "start", "pause",
 		"resume", "delete", "reconcile", "reconcile",
 	}
 }

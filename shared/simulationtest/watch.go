@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
 )
 
@@ -128,7 +129,7 @@ func (c *Cluster) Actions(elapsed time.Duration, actions []Action) []Action {
 		case n.set == nil:
 		case n.pod != nil && (n.set.replicas == 0 || n.pod.template != n.set.template):
 			add("controller deletes pod", func() { n.pod = nil })
-		case n.pod == nil && n.set.replicas > 0:
+		case n.pod == nil && n.set.replicas > 0 && n.admits(n.set.template.size):
 			add("controller creates pod", func() {
 				n.pod = &pod{template: n.set.template, createdAt: c.now(), since: c.now()}
 			})
@@ -152,6 +153,11 @@ func (c *Cluster) changedBy(id string) {
 // short abbreviates an agent's id for traces.
 func short(id string) string { return id[max(0, len(id)-4):] }
 
+// admits reports whether the quota has room for a pod of a plan.
+func (n *namespace) admits(size plan.ID) bool {
+	return !n.stages[agent.StagePolicy] || volumeOf(size) <= volumeOf(n.room)
+}
+
 func (c *Cluster) startable(n *namespace) bool {
 	_, hasSecret := n.configs[n.pod.secret]
 	_, hasConfig := n.configs[n.pod.configMap]
@@ -166,7 +172,7 @@ func (c *Cluster) start(id string, n *namespace) {
 			values[key] = value
 		}
 	}
-	n.pod.values, n.pod.started = values, true
+	n.pod.values, n.pod.started, n.bound = values, true, true
 	n.pod.ready, n.pod.since, n.pod.ran = c.troubles[id] == healthy, c.now(), c.now()
 }
 
