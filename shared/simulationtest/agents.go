@@ -16,6 +16,7 @@ import (
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/page"
+	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/ratelimit"
 	"agents.example/controlplane/shared/rehearsal"
 )
@@ -209,7 +210,12 @@ func (s Agents) Change(ctx context.Context, id string, apply func(*agent.Agent) 
 			return s.keepAnswer(ctx, c, read, before)
 		}
 		nudge = after.NeedsNudge(before, c.at)
+		paid := read.org.Plan
+		if s.Database.Rules.AnySize {
+			read.org.Plan = plan.Enterprise
+		}
 		read.depends, err = after.ChargeChange(&read.org.Organization, c.call.Caller.Type, before)
+		read.org.Plan = paid
 		if err != nil {
 			return err
 		}

@@ -176,15 +176,6 @@ func (w *World) handle(ctx context.Context, p *Process, c *call) error {
 	}
 }
 
-// larger is the next larger plan; hobby above the largest one.
-func larger(id plan.ID) plan.ID {
-	p, err := plan.Get(id)
-	if err != nil || p.Next() == "" {
-		return plan.Hobby
-	}
-	return p.Next()
-}
-
 func (w *World) create(ctx context.Context, p *Process, c *call) error {
 	w.mu.Lock()
 	c.agentID = agentID(w.created)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
 )
@@ -145,34 +144,4 @@ func (c *Cluster) putStage(a agent.Agent, stage agent.StageName) error {
 	}
 	n.stages[stage] = true
 	return nil
-}
-
-// putVolume makes the claim of an agent's volume, or grows it. It keeps a claim that asks for more.
-func (c *Cluster) putVolume(n *namespace, a agent.Agent) error {
-	asked := volumeOf(a.Plan)
-	switch {
-	case n.volume == 0 && a.KeepsVolume() && !c.Rules.SilentVolume:
-		return fault.New(fault.Unavailable, provisioning.CodeNamespaceMissing, "The agent's volume does not exist.")
-	case n.stages[agent.StagePolicy] && asked > max(n.size, volumeOf(n.room)):
-		return fault.New(fault.Unavailable, "quota_exceeded", "The quota has no room for the volume.")
-	case n.volume == 0:
-		c.volumes++
-		n.volume, n.size, n.bound = c.volumes, asked, false
-	case asked > n.size && !n.bound:
-		return provisioning.ErrVolumeUnbound
-	case asked > n.size:
-		n.size = asked
-	}
-	n.stages[agent.StageStorage] = true
-	c.notify()
-	return nil
-}
-
-// volumeOf is the size of the volume of a plan.
-func volumeOf(id plan.ID) int64 {
-	p, err := plan.Get(id)
-	if err != nil {
-		return 0
-	}
-	return p.StorageBytes()
 }

@@ -31,6 +31,7 @@ func (w *World) check() {
 	for id, d := range w.Database.agents {
 		used = used.Plus(d.agent.HeldUsage())
 		w.checkRecord(d.agent)
+		w.checkVolume(d.agent)
 		w.checkDeletion(d.agent)
 		w.checkCredentials(d.agent)
 		w.checkEvents(d.agent)
@@ -86,13 +87,10 @@ func (w *World) checkPod(a agent.Agent) {
 	if n == nil || n.pod == nil || !n.pod.started {
 		return
 	}
-	if lost, ok := w.lostVolume[a.ID]; ok && n.volume != lost {
+	if lost, ok := w.lostVolume[a.ID]; ok && n.volume != lost && n.volume != 0 {
 		w.violate("volumes", "agent %s runs with a new, empty volume, and no client started it", short(a.ID))
 	}
-	if n.pod.size != a.Plan || n.size != volumeOf(a.Plan) {
-		w.violate("sizes", "agent %s has the plan %s by its record, its pod is of %s, and its volume has %d GiB", short(a.ID),
-			a.Plan, n.pod.size, n.size>>30)
-	}
+	w.checkSize(a, n)
 	for _, live := range a.Live {
 		v, _ := w.Secrets.access(a.ID, live.Key, live.Version)
 		if got := n.pod.values[live.Key]; got != v.value {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
 )
 
@@ -152,11 +151,6 @@ func (c *Cluster) changedBy(id string) {
 
 // short abbreviates an agent's id for traces.
 func short(id string) string { return id[max(0, len(id)-4):] }
-
-// admits reports whether the quota has room for a pod of a plan.
-func (n *namespace) admits(size plan.ID) bool {
-	return !n.stages[agent.StagePolicy] || volumeOf(size) <= volumeOf(n.room)
-}
 
 func (c *Cluster) startable(n *namespace) bool {
 	_, hasSecret := n.configs[n.pod.secret]
