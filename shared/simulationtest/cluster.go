@@ -48,6 +48,8 @@ type ClusterRules struct {
 	SilentNamespace bool
 	// SilentVolume creates a missing volume of an agent that ran.
 	SilentVolume bool
+	// ForgetGrowth reports a volume that could not grow as one that did.
+	ForgetGrowth bool
 	// FixedQuota keeps a quota as it was first applied.
 	FixedQuota bool
 	// AnyPod reports a pod of any configuration as the desired one.

@@ -164,8 +164,8 @@ func (w *World) handiwork(actions []Action) []Action {
 // generations is left.
 func (w *World) checkDriftAtRest(a agent.Agent) {
 	n := w.Cluster.namespaces[a.ID]
-	if a.Status != agent.Running || n == nil || n.set == nil {
-		return // checked with the other objects
+	if a.Status != agent.Running || n == nil || n.set == nil || n.volume == 0 {
+		return // checked with the other objects, or left to a person because of the loss
 	}
 	if _, ok := n.configs[n.set.template.configMap]; !ok {
 		w.violate("objects", "agent %s runs without its config map", short(a.ID))

@@ -18,8 +18,9 @@ func (c *Cluster) putVolume(n *namespace, a agent.Agent) error {
 	case n.volume == 0:
 		c.volumes++
 		n.volume, n.size, n.bound = c.volumes, asked, false
-	case asked > n.size && !n.bound:
+	case asked > n.size && !n.bound && !c.Rules.ForgetGrowth:
 		return provisioning.ErrVolumeUnbound
+	case asked > n.size && !n.bound:
 	case asked > n.size:
 		n.size = asked
 	}
