@@ -5,6 +5,7 @@ package gke
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/provisioning"
 )
 
 // resized returns an agent that ran, on another plan.
@@ -84,4 +86,37 @@ func TestApply_AVolumeThatCannotGrowIsPermanent(t *testing.T) {
 	a = resized(a, plan.Startup)
 	w.apply(t, a, testRuntimeInput(), agent.StagePolicy)
 	wantPermanent(t, w.Apply(t.Context(), a, agent.StageStorage, testRuntimeInput()), codeVolumeCannotGrow)
+}
+
+// A person deletes the claim between the look at it and the write.
+func TestApply_MakesNoVolumeThatIsDeletedInBetween(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.newAgent(t)
+	a.Plan = plan.Starter
+	w.apply(t, a, testRuntimeInput(), agent.StageNamespace, agent.StagePolicy, agent.StageStorage)
+	claims := w.admin.PersistentVolumeClaims(a.Namespace())
+	w.calls.breaks = func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+		if r.Method != http.MethodPatch {
+			return nil, nil
+		}
+		if err := claims.Delete(r.Context(), volumeName, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+		clustertest.Eventually(t, func(ctx context.Context) error {
+			if _, err := claims.Get(ctx, volumeName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("the claim is still there: %w", err)
+			}
+			return nil
+		})
+		return nil, nil
+	}
+	a = resized(a, plan.Startup)
+	wantUnavailable(t, w.Apply(t.Context(), a, agent.StageStorage, testRuntimeInput()), codeClusterUnavailable)
+	w.calls.breaks = nil
+	wantUnavailable(t, w.Apply(t.Context(), a, agent.StageStorage, testRuntimeInput()),
+		provisioning.CodeNamespaceMissing)
+	if _, err := claims.Get(t.Context(), volumeName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the claim was made again (%v)", err)
+	}
 }

@@ -55,8 +55,7 @@ func (a Agent) ChargeChange(o *organization.Organization, by identity.AuthType, 
 			return false, err
 		}
 	}
-	resized := a.Plan != before.Plan
-	if resized {
+	if a.Plan != before.Plan {
 		size, err := plan.Get(a.Plan)
 		if err != nil {
 			return false, err
@@ -67,7 +66,7 @@ func (a Agent) ChargeChange(o *organization.Organization, by identity.AuthType, 
 	}
 	moved := a.HeldUsage().Minus(before.HeldUsage())
 	withheld := a.StatusReason == Billing && before.StatusReason != Billing
-	return starts || resized || withheld || moved != organization.Usage{}, o.AddUsage(moved)
+	return starts || a.Plan != before.Plan || withheld || moved != organization.Usage{}, o.AddUsage(moved)
 }
 
 // NeedsNudge reports whether a change leaves work to a worker.
