@@ -113,8 +113,8 @@ func (t *tool) updateAgent() *cobra.Command {
 	var name, plan string
 	var unset []string
 	c := t.agentCommand("update", "Change an agent's name, size, variables or configuration", "UpdateAgent", nil)
-	c.Long = "Change an agent's name, size, variables or configuration. Variables and keys that are not named stay. A " +
-		"change of the size or of variables restarts the agent. A volume grows with the size and never shrinks. " +
+	c.Long = "Change an agent's name, size, variables or configuration. Variables and keys that are not named stay. " +
+		"A change of the size or of variables restarts the agent. A volume grows with the size and never shrinks. " +
 		"Secrets are changed with: agentctl secrets set"
 	c.Example = "  agentctl agents update my-agent --env LOG_LEVEL=debug --unset-env OLD --wait\n" +
 		"  agentctl agents update my-agent --plan startup --dry-run\n" +

@@ -14,7 +14,9 @@ import (
 )
 
 // update sends a PATCH of an agent.
-func update(t *testing.T, b *backendtest.Backend, id, body string, options ...functiontest.Option) functiontest.Response {
+func update(
+	t *testing.T, b *backendtest.Backend, id, body string, options ...functiontest.Option,
+) functiontest.Response {
 	t.Helper()
 	return b.CallNamed(t, "UpdateAgent", append([]functiontest.Option{
 		functiontest.AsAdmin("org"), functiontest.Path("agent_id", id), functiontest.Body(json.RawMessage(body)),

@@ -46,8 +46,8 @@ func (c *client) requireVolume(ctx context.Context, claim *corev1.PersistentVolu
 }
 
 // applyKept applies a claim that the API server refused, with what can't change any more. Otherwise a new setting, or a
-// plan that offers less, would keep older agents from starting. Errors: provisioning.ErrVolumeUnbound if the claim could
-// not grow.
+// plan that offers less, would keep older agents from starting. Errors: provisioning.ErrVolumeUnbound if the claim
+// could not grow.
 func (c *client) applyKept(ctx context.Context, claim *corev1.PersistentVolumeClaim, refusal error) (
 	*metav1.PartialObjectMetadata, error,
 ) {

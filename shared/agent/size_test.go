@@ -73,17 +73,18 @@ func TestApply_TheSamePlanChangesNothing(t *testing.T) {
 
 func TestApply_RefusesAPlanWithASmallerVolume(t *testing.T) {
 	t.Parallel()
+	const shrinks = "storage_cannot_shrink"
 	for name, row := range map[string]struct {
 		status agent.Status
 		held   int64 // GiB; 0 for that of the plan
 		to     plan.ID
 		want   string
 	}{
-		"running":                          {status: agent.Running, to: plan.Hobby, want: "storage_cannot_shrink"},
-		"stopped":                          {status: agent.Stopped, to: plan.Hobby, want: "storage_cannot_shrink"},
-		"paused":                           {status: agent.Paused, to: plan.Hobby, want: "storage_cannot_shrink"},
-		"charged for a larger volume":      {status: agent.Running, held: 30, to: plan.Startup, want: "storage_cannot_shrink"},
-		"charged for a smaller volume":     {status: agent.Running, held: 1, to: plan.Hobby, want: "storage_cannot_shrink"},
+		"running":                          {status: agent.Running, to: plan.Hobby, want: shrinks},
+		"stopped":                          {status: agent.Stopped, to: plan.Hobby, want: shrinks},
+		"paused":                           {status: agent.Paused, to: plan.Hobby, want: shrinks},
+		"charged for a larger volume":      {status: agent.Running, held: 30, to: plan.Startup, want: shrinks},
+		"charged for a smaller volume":     {status: agent.Running, held: 1, to: plan.Hobby, want: shrinks},
 		"charged for exactly the volume":   {status: agent.Running, held: 20, to: plan.Startup},
 		"being deleted":                    {status: agent.Deleting, to: plan.Startup, want: "agent_deleting"},
 		"being deleted, and smaller sizes": {status: agent.Deleting, to: plan.Hobby, want: "agent_deleting"},
@@ -104,6 +105,7 @@ func TestApply_RefusesAPlanWithASmallerVolume(t *testing.T) {
 // A size takes up room of the organization's plan, and needs no account that may start agents.
 func TestChargeChange_OfASize(t *testing.T) {
 	t.Parallel()
+	noCPU, noStorage := organization.Usage{CPUMillis: 19_000}, organization.Usage{StorageBytes: 390 << 30}
 	for name, row := range map[string]struct {
 		status  agent.Status
 		account organization.Status
@@ -111,13 +113,13 @@ func TestChargeChange_OfASize(t *testing.T) {
 		to      plan.ID
 		refused string // the limit
 	}{
-		"room":                     {status: agent.Running, to: plan.Startup},
-		"stopped":                  {status: agent.Stopped, to: plan.Startup},
-		"a payment is overdue":     {status: agent.Running, account: organization.PastDue, to: plan.Startup},
-		"larger than the plan":     {status: agent.Stopped, to: plan.Business, refused: "resource_plan"},
-		"no CPU is left":           {status: agent.Running, used: organization.Usage{CPUMillis: 19_000}, to: plan.Startup, refused: "cpu_cores"},
-		"no CPU is left, stopped":  {status: agent.Stopped, used: organization.Usage{CPUMillis: 19_000}, to: plan.Startup},
-		"no storage left, stopped": {status: agent.Stopped, used: organization.Usage{StorageBytes: 390 << 30}, to: plan.Startup, refused: "storage_bytes"},
+		"room":                    {status: agent.Running, to: plan.Startup},
+		"stopped":                 {status: agent.Stopped, to: plan.Startup},
+		"a payment is overdue":    {status: agent.Running, account: organization.PastDue, to: plan.Startup},
+		"larger than the plan":    {status: agent.Stopped, to: plan.Business, refused: "resource_plan"},
+		"no CPU is left":          {status: agent.Running, used: noCPU, to: plan.Startup, refused: "cpu_cores"},
+		"no CPU is left, stopped": {status: agent.Stopped, used: noCPU, to: plan.Startup},
+		"no storage, stopped":     {status: agent.Stopped, used: noStorage, to: plan.Startup, refused: "storage_bytes"},
 	} {
 		before := ready(row.status)
 		o := organization.New("o", at(0))

@@ -88,8 +88,8 @@ func describe(a agent.Agent, stage agent.StageName, cause error, now time.Time) 
 	}
 }
 
-// volumeLost is the failure of an agent that ran and whose volume is gone, alone or with the namespace. No worker makes a
-// new one: the client decides.
+// volumeLost is the failure of an agent that ran and whose volume is gone, alone or with the namespace. No worker makes
+// a new one: the client decides.
 func volumeLost(stage agent.StageName) agent.Failure {
 	return agent.Failure{
 		Code: CodeNamespaceMissing, Stage: stage, Retryable: true,

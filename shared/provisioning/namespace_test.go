@@ -43,9 +43,10 @@ func TestReconcile_MakesNoLostVolume(t *testing.T) {
 			w.Unlock()
 			w.change(change)
 			w.settle()
-			f := w.record().Failure
-			if w.record().Status != agent.Error || f == nil || !strings.Contains(f.Message, "volume was deleted") {
-				t.Errorf("%s: the agent is %s, failure %+v; want error because of the volume", name, w.record().Status, f)
+			a := w.record()
+			f := a.Failure
+			if a.Status != agent.Error || f == nil || !strings.Contains(f.Message, "volume was deleted") {
+				t.Errorf("%s: the agent is %s, failure %+v; want error because of the volume", name, a.Status, f)
 			}
 			if got := w.volumeGiB(); got != 0 {
 				t.Errorf("%s: a worker made a volume of %d GiB without the client's decision", name, got)

@@ -40,38 +40,53 @@ func TestReconcile_MakesRoomBeforeTheSizeOfAnAgentGrows(t *testing.T) {
 	t.Parallel()
 	for name, changes := range map[string][]func(*agent.Agent){
 		"running":            {resize(plan.Business)},
-		"error":              {func(a *agent.Agent) { a.Break(agent.Failure{Code: "pod_crash_loop"}, time.Now()) }, resize(plan.Business)},
+		"error":              {crash, resize(plan.Business)},
 		"paused and resumed": {act(agent.Pause), resize(plan.Business), act(agent.Resume)},
 		"stopped, started":   {act(agent.Stop), resize(plan.Business), act(agent.Start)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.settle()
-				for _, change := range changes[:len(changes)-1] {
-					w.change(change)
-					w.settle()
-				}
-				w.change(changes[len(changes)-1])
-				cluster := &orderedCluster{objects: w.objects()}
-				r := w.reconciler()
-				r.Cluster = cluster
-				if err := r.Reconcile(t.Context(), w.id); err != nil {
-					t.Fatal(err)
-				}
-				w.settle()
-				if a := w.record(); !settled(a) || a.Plan != plan.Business || w.volumeGiB() != 80 {
-					t.Errorf("the agent is %s on %s with %d GiB, want running on business with 80 GiB", a.Status, a.Plan,
-						w.volumeGiB())
-				}
-				policy, volume, pod := slices.Index(cluster.stages, agent.StagePolicy),
-					slices.Index(cluster.stages, agent.StageStorage), slices.Index(cluster.stages, agent.StageRuntime)
-				if policy < 0 || volume < policy || pod < volume || !slices.Contains(cluster.stages, agent.StageNamespace) {
-					t.Errorf("the stages were applied in the order %v, want policy, storage and runtime", cluster.stages)
-				}
-			})
+			checkOrder(t, changes)
 		})
+	}
+}
+
+// crash breaks a running agent.
+func crash(a *agent.Agent) { a.Break(agent.Failure{Code: "pod_crash_loop"}, time.Now()) }
+
+// checkOrder makes changes of a running agent, and checks the order in which the stages are applied for the last one.
+func checkOrder(t *testing.T, changes []func(*agent.Agent)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.settle()
+		for _, change := range changes[:len(changes)-1] {
+			w.change(change)
+			w.settle()
+		}
+		w.change(changes[len(changes)-1])
+		cluster := &orderedCluster{objects: w.objects()}
+		r := w.reconciler()
+		r.Cluster = cluster
+		if err := r.Reconcile(t.Context(), w.id); err != nil {
+			t.Fatal(err)
+		}
+		w.settle()
+		w.wantSize()
+		place := func(stage agent.StageName) int { return slices.Index(cluster.stages, stage) }
+		policy, volume, pod := place(agent.StagePolicy), place(agent.StageStorage), place(agent.StageRuntime)
+		if policy < 0 || volume < policy || pod < volume || place(agent.StageNamespace) < 0 {
+			t.Errorf("the stages were applied in the order %v, want policy, storage and runtime", cluster.stages)
+		}
+	})
+}
+
+// wantSize checks that the agent runs on the plan business.
+func (w *world) wantSize() {
+	w.t.Helper()
+	if a := w.record(); !settled(a) || a.Plan != plan.Business || w.volumeGiB() != 80 {
+		w.t.Errorf("the agent is %s on %s with %d GiB (%+v), want running on business with 80 GiB", a.Status, a.Plan,
+			w.volumeGiB(), a.Failure)
 	}
 }
 
@@ -106,9 +121,7 @@ func TestReconcile_GrowsAVolumeThatWasNotMadeYet(t *testing.T) {
 				w.change(change)
 			}
 			w.settle()
-			if a := w.record(); !settled(a) || w.volumeGiB() != 80 {
-				t.Errorf("the agent is %s with %d GiB (%+v), want running with 80 GiB", a.Status, w.volumeGiB(), a.Failure)
-			}
+			w.wantSize()
 		})
 	}
 }
@@ -128,10 +141,7 @@ func TestReconcile_AFormerSizeUndoesNothing(t *testing.T) {
 				t.Errorf("%s: Reconcile = %v", stage, err)
 			}
 			w.settle()
-			if a := w.record(); !settled(a) || a.Plan != plan.Business || w.volumeGiB() != 80 {
-				t.Errorf("%s: the agent is %s on %s with %d GiB, want running on business with 80 GiB", stage, a.Status,
-					a.Plan, w.volumeGiB())
-			}
+			w.wantSize()
 		})
 	}
 }
@@ -160,14 +170,12 @@ func TestReconcile_EndsInErrorIfTheVolumeCannotGrow(t *testing.T) {
 			t.Errorf("Reconcile = %v, want no further delivery", err)
 		}
 		a := w.record()
-		if a.Status != agent.Error || a.Failure == nil || a.Failure.Code != "volume_cannot_grow" || !a.WorkDueAt.IsZero() {
-			t.Errorf("the agent is %s with the failure %+v and due %v, want error and no work", a.Status, a.Failure,
-				a.WorkDueAt)
+		f := a.Failure
+		if a.Status != agent.Error || f == nil || f.Code != "volume_cannot_grow" || !a.WorkDueAt.IsZero() {
+			t.Errorf("the agent is %s with the failure %+v, due %v; want error and no work", a.Status, f, a.WorkDueAt)
 		}
 		w.change(act(agent.Start)) // once the operator has changed the class
 		w.settle()
-		if !settled(w.record()) || w.volumeGiB() != 80 {
-			t.Errorf("after a start, the agent is %s with %d GiB, want running with 80 GiB", w.record().Status, w.volumeGiB())
-		}
+		w.wantSize()
 	})
 }

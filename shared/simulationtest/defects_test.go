@@ -396,12 +396,15 @@ func sizeDefects() []defect {
 			plant: Plant{
 				Cluster: ClusterRules{ForgetGrowth: true},
 				Focus: func(_ *Scheduler, u *Setup) {
-					*u = Setup{Scripts: [][]string{{"create", "resize"}, {"resize"}}, Workers: 2, Steps: 150, Restarts: 1}
+					*u = Setup{
+						Scripts: [][]string{{"create", "resize"}, {"resize"}}, Workers: 2, Steps: 150, Restarts: 1,
+					}
 				},
 			},
 		},
 		{
-			name: "a lost volume made again", undoes: "the volume of an agent that ran is made only if its client starts it",
+			name:   "a lost volume made again",
+			undoes: "the volume of an agent that ran is made only if its client starts it",
 			plant: Plant{
 				Cluster: ClusterRules{SilentVolume: true},
 				Focus: func(_ *Scheduler, u *Setup) {

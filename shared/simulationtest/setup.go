@@ -74,8 +74,8 @@ func starts() []agent.Status {
 // actions are the calls of clients of an agent.
 func clientActions() []string {
 	return []string{
-		"put", "put", "put two", "remove", "replace", "rotate", "patch", "resize", "resize", "shrink", "migrate", "restart", "stop", "start", "pause",
-		"resume", "delete", "reconcile", "reconcile",
+		"put", "put", "put two", "remove", "replace", "rotate", "patch", "resize", "resize", "shrink", "migrate",
+		"restart", "stop", "start", "pause", "resume", "delete", "reconcile", "reconcile",
 	}
 }
 

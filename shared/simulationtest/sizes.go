@@ -85,7 +85,8 @@ func (w *World) checkVolume(a agent.Agent) {
 	case seen.number != 0 && seen.number != now.number && !w.deletedByHand[a.ID]:
 		w.violate("volumes", "agent %s has another volume, and no person deleted the former one", short(a.ID))
 	case seen.number == now.number && now.size < seen.size:
-		w.violate("volumes", "the volume of agent %s had %d GiB, and has %d GiB", short(a.ID), seen.size>>30, now.size>>30)
+		w.violate("volumes", "the volume of agent %s had %d GiB, and has %d GiB", short(a.ID), seen.size>>30,
+			now.size>>30)
 	}
 	w.volumes[a.ID] = now
 }

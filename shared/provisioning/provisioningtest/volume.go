@@ -60,7 +60,8 @@ func testVolumeLost(t *testing.T, w Fixture) {
 	w.apply(t, a, agent.StageNamespace, agent.StagePolicy)
 	err := w.Cluster.Apply(t.Context(), ran(a), agent.StageStorage, Input())
 	if !fault.Is(err, fault.Unavailable) || fault.Code(err) != provisioning.CodeNamespaceMissing {
-		t.Errorf("Apply to the lost volume of an agent that ran: error %v, want %s", err, provisioning.CodeNamespaceMissing)
+		t.Errorf("Apply to the lost volume of an agent that ran: error %v, want %s", err,
+			provisioning.CodeNamespaceMissing)
 	}
 	w.apply(t, a, agent.StageStorage) // the client has started it
 }
