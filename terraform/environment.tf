@@ -31,6 +31,15 @@ locals {
     HANDOFF_PUBLIC_KEYS         = var.handoff_public_keys
     CELLS                       = jsonencode(local.cells)
 
+    # What agents run when the catalog of images does not say it.
+    PLATFORM_IMAGE    = var.image
+    AGENT_IMAGE       = var.agent_image
+    AGENT_PORT        = tostring(var.agent_port)
+    AGENT_API_PORT    = var.agent_api_port == 0 ? "" : tostring(var.agent_api_port)
+    AGENT_HEALTH_PATH = var.agent_health_path
+    AGENT_AUTH        = var.agent_auth
+    AGENT_REGISTRIES  = join(",", var.agent_registries)
+
     MAX_FREE_AGENTS                  = tostring(var.max_free_agents)
     SECRET_MANAGER_WRITES_PER_MINUTE = tostring(var.secret_manager_writes_per_minute)
   }
@@ -39,12 +48,6 @@ locals {
   base_url = var.domain == "" ? local.urls[local.all_routes] : "https://${var.domain}"
 
   worker_environment = {
-    PLATFORM_IMAGE       = var.image
-    AGENT_IMAGE          = var.agent_image
-    AGENT_PORT           = tostring(var.agent_port)
-    AGENT_API_PORT       = var.agent_api_port == 0 ? "" : tostring(var.agent_api_port)
-    AGENT_HEALTH_PATH    = var.agent_health_path
-    AGENT_AUTH           = var.agent_auth
     AGENT_STORAGE_CLASS  = var.agent_storage_class
     AGENT_RESOLVERS      = join(",", var.agent_resolvers)
     JWKS_URL             = "${local.base_url}/.well-known/jwks.json"

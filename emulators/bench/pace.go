@@ -17,6 +17,7 @@ import (
 	"agents.example/controlplane/shared/dataplane/notifier"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/provisioning"
 )
 
@@ -97,9 +98,9 @@ func newPace(ctx context.Context, l *environment, d *deployment) (*pace, error) 
 
 func (p *pace) connectCluster(ctx context.Context, kubeconfig string) error {
 	clusters, err := gke.Open(ctx, gke.Settings{
-		Cells:         []gke.Cell{{Name: cell, Kubeconfig: kubeconfig}},
-		PlatformImage: "registry.example.com/platform@sha256:" + strings.Repeat("0", 64),
-		Addresses:     p.deps.Addresses, RouterNamespace: "agent-gateway", Database: "bench",
+		Cells:     []gke.Cell{{Name: cell, Kubeconfig: kubeconfig}},
+		Images:    image.BuiltIn{Platform: "registry.example.com/platform@sha256:" + strings.Repeat("0", 64)},
+		Addresses: p.deps.Addresses, RouterNamespace: "agent-gateway", Database: "bench",
 	})
 	if err != nil {
 		return err

@@ -26,6 +26,7 @@ import (
 	"agents.example/controlplane/infra/gke"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/image"
 )
 
 // measureProvisioning counts P6: first provisioning writes each object once; a repeated message writes none.
@@ -164,8 +165,8 @@ func (d *deployment) attachCluster(ctx context.Context, l *environment) (*writeC
 		return nil, err
 	}
 	clusters, err := gke.Open(ctx, gke.Settings{
-		Cells: []gke.Cell{{Name: cell, Kubeconfig: w.kubeconfig}}, PlatformImage: "agents.localhost/platform@sha256:" +
-			strings.Repeat("0", 64),
+		Cells:     []gke.Cell{{Name: cell, Kubeconfig: w.kubeconfig}},
+		Images:    image.BuiltIn{Platform: "agents.localhost/platform@sha256:" + strings.Repeat("0", 64)},
 		Addresses: addresses, RouterNamespace: "agent-gateway", Database: "bench",
 	})
 	if err != nil {

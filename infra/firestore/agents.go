@@ -38,6 +38,11 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"cell", text(&a.Cell)},
 		{"config", jsonText(&a.Config)},
 		{"env", array(&a.Env, envFields)},
+		{"image", compactGroup(softwareFields(&a.Image))},
+		{"front", compactGroup(softwareFields(&a.Front))},
+		{"watched_by", text(&a.WatchedBy)},
+		{"image_policy", text(&a.ImagePolicy)},
+		{"maintenance_window", optional(&a.MaintenanceWindow, maintenanceWindowFields)},
 		{"sandbox", flag(&a.Sandbox)},
 		{"last_ready_isolation", text(&a.LastReadyIsolation)},
 		{"status", text(&a.Status)},
@@ -240,7 +245,12 @@ func (s *Agents) List(ctx context.Context, f agent.Filter, p page.Request) (page
 func agentQuery(organizationID string, f agent.Filter) query {
 	q := query{collection: agentCollection, equal: []equality{{"organization_id", organizationID}}}
 	for _, e := range []equality{
-		{"status", string(f.Status)}, {"plan", f.Plan}, {"region", f.Region}, {"name", f.Name},
+		{"status", string(f.Status)},
+		{"plan", f.Plan},
+		{"region", f.Region},
+		{"name", f.Name},
+		{"image.id", f.Image},
+		{"image.version", f.Version},
 	} {
 		if e.value != "" {
 			q.equal = append(q.equal, e)

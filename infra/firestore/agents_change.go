@@ -28,12 +28,10 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 		return agent.Agent{}, fmt.Errorf("create an agent: %w", errBadID)
 	}
 	a.OrganizationID, a.CreatedBy, a.ChangeID = ch.call.Caller.OrganizationID, ch.call.Caller.ID, ch.id
-	created, doc, err := storedAgent(a, ch.id)
-	if err != nil {
-		return agent.Agent{}, err
-	}
+	var created agent.Agent
+	images := s.client.imageRefs(a.ImagesToChooseFrom())
 	err = ch.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
-		state, err := ch.readState(ctx, again, ref)
+		state, err := ch.readState(ctx, again, ref, images...)
 		if err != nil {
 			return err
 		}
@@ -49,6 +47,17 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 			return nil
 		case state.target.Exists():
 			return fault.New(fault.Conflict, "agent_exists", "An agent with this id already exists.")
+		}
+		images, err := s.client.imagesIn(state.also)
+		if err == nil {
+			err = a.ChooseImages(agent.Agent{}, images)
+		}
+		if err != nil {
+			return err
+		}
+		var doc map[string]any
+		if created, doc, err = storedAgent(a, ch.id); err != nil {
+			return err
 		}
 		org := state.org
 		if err := a.ChargeCreation(&org.Organization, ch.call.Caller.Type, s.client.creations, ch.at); err != nil {
@@ -136,7 +145,7 @@ func (s *Agents) Change(ctx context.Context, id string, apply func(*agent.Agent)
 			result, nudge = before, true
 			return nil
 		}
-		after, changed, err := before.Edit(apply)
+		after, changed, err := before.Edit(apply, s.client.readImages(ctx))
 		if err != nil {
 			return err
 		}

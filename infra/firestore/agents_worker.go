@@ -274,7 +274,7 @@ func (w *workerWrite) saveChange(ctx context.Context, change func(*agent.Agent))
 	after, changed, err := w.agent.Edit(func(a *agent.Agent) error {
 		change(a)
 		return nil
-	})
+	}, nil)
 	if err != nil || !changed {
 		return false, err
 	}

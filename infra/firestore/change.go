@@ -82,17 +82,20 @@ type changeState struct {
 	org organizationState
 	// target is nil when none was asked for.
 	target *gcp.DocumentSnapshot
+	also   []*gcp.DocumentSnapshot
 	answer answerState
 	// committed is true when an earlier commit of this change was carried out, although its answer was an error or was
 	// lost.
 	committed bool
 }
 
-// readState reads the organization, the target (which may be nil) and the idempotent answer in one call. When again is
-// true, it also reads whether the change has been committed. Errors: Invalid when the idempotency key was used for
-// another request, Conflict when a call that replays the answer finds none, so that it changes nothing.
-func (ch *change) readState(ctx context.Context, again bool, target *gcp.DocumentRef) (changeState, error) {
-	refs := []*gcp.DocumentRef{ch.organization}
+// readState reads the organization, the target (which may be nil), other documents and the idempotent answer in one
+// call. When again is true, it also reads whether the change has been committed. Errors: Invalid when the idempotency key was used
+// for another request, Conflict when a call that replays the answer finds none, so that it changes nothing.
+func (ch *change) readState(ctx context.Context, again bool, target *gcp.DocumentRef,
+	also ...*gcp.DocumentRef,
+) (changeState, error) {
+	refs := append([]*gcp.DocumentRef{ch.organization}, also...)
 	if target != nil {
 		refs = append(refs, target)
 	}
@@ -107,7 +110,8 @@ func (ch *change) readState(ctx context.Context, again bool, target *gcp.Documen
 		return changeState{}, err
 	}
 	s := changeState{committed: again && ch.committedIn(snaps[len(snaps)-1])}
-	rest := snaps[1:]
+	s.also = snaps[1 : 1+len(also)]
+	rest := snaps[1+len(also):]
 	if target != nil {
 		s.target, rest = rest[0], rest[1:]
 	}

@@ -29,6 +29,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/ratelimit"
 )
 
@@ -53,6 +54,8 @@ const (
 	webhookCollection      = "webhooks"
 	deliveryCollection     = "webhook_deliveries"
 	deletionCollection     = "deletions"
+	imageCollection        = "images"
+	releaseCollection      = "releases"
 )
 
 // defaultTimeout is well below the deadlines of callers, so that a call that hangs can still be answered.
@@ -83,6 +86,8 @@ type Options struct {
 	SecretCleanup ratelimit.Limit
 	// MaxFreeAgents is how many organizations on free plans may hold an agent; zero means no limit.
 	MaxFreeAgents int64
+	// BuiltIn are the images that the deployment's settings name.
+	BuiltIn image.BuiltIn
 	// Observe is called with the full method name of every call, retries included. It may be nil.
 	Observe func(method string)
 	// DialOptions are added to the connection's, such as interceptors.
@@ -105,6 +110,8 @@ type Client struct {
 	// The limits of Options.
 	creations, secretWrites, secretRequests, secretCleanup ratelimit.Limit
 	freeAgents                                             freeAgents
+	builtIn                                                image.BuiltIn
+	images                                                 imageCache
 	// ensured remembers the organizations and users whose records agree with their tokens, so that each process
 	// checks them once.
 	ensured *knownRecords
@@ -139,8 +146,8 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 			host := cmp.Or(o.EmulatorHost, os.Getenv("FIRESTORE_EMULATOR_HOST")) //nolint:forbidigo // as Google's
 			return connect(context.WithoutCancel(ctx), host, dial, vkit.NewClient)
 		}),
-		freeAgents: freeAgents{max: o.MaxFreeAgents},
-		ensured:    newKnownRecords(), claimed: newRecentClaims(), background: newBackground(),
+		freeAgents: freeAgents{max: o.MaxFreeAgents}, builtIn: o.BuiltIn,
+		ensured: newKnownRecords(), claimed: newRecentClaims(), background: newBackground(),
 		recent: newRecentRecords(),
 	}
 	c.feeds = &feeds{client: c, feeds: map[string]*feed{}, patience: listenPatience}

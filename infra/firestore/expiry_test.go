@@ -14,8 +14,10 @@ import (
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/audit/seal"
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/release"
 	"agents.example/controlplane/shared/secret"
 	"agents.example/controlplane/shared/webhook"
 )
@@ -43,6 +45,8 @@ func storedFields() map[string]fields {
 		webhookCollection:      webhookFields(&webhook.Webhook{}),
 		deliveryCollection:     deliveryFields(&webhook.Delivery{}),
 		deletionCollection:     deletionRecordFields(&agent.DeletionRecord{}),
+		imageCollection:        imageFields(&image.Image{}),
+		releaseCollection:      releaseFields(&release.Release{}),
 	}
 }
 

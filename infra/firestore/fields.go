@@ -40,7 +40,11 @@ func (f fields) encodeWith(r *document.Rest) map[string]any {
 func (f fields) encodeNonZero(r *document.Rest) map[string]any {
 	doc := make(map[string]any, len(f))
 	for _, field := range f {
-		if v := field.encode(r); v != nil && v != "" && v != int64(0) && v != false {
+		v := field.encode(r)
+		if members, ok := v.(map[string]any); ok && len(members) == 0 {
+			continue
+		}
+		if v != nil && v != "" && v != int64(0) && v != false {
 			doc[field.name] = v
 		}
 	}

@@ -14,8 +14,10 @@ import (
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/audit/seal"
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/release"
 	"agents.example/controlplane/shared/secret"
 	"agents.example/controlplane/shared/webhook"
 )
@@ -76,6 +78,7 @@ func storedRecords() map[string]storedRecord {
 	given, event, m, l := &answer{}, &appliedEvent{}, &membership{}, &lease{}
 	s, p, operation, shown := &metrics.Snapshot{}, &metrics.Progress{}, &secret.Operation{}, &agentAnswer{}
 	limit, sealed, events := &budget{}, &seal.Seal{}, &eventRecord{}
+	catalog, rolled := &image.Image{}, &release.Release{}
 	hook, delivery, deletion := &webhook.Webhook{}, &webhook.Delivery{}, &agent.DeletionRecord{}
 	return map[string]storedRecord{
 		agentCollection:                   {a, agentFields(a, new(string))},
@@ -98,6 +101,8 @@ func storedRecords() map[string]storedRecord {
 		webhookCollection:                 {hook, webhookFields(hook)},
 		deliveryCollection:                {delivery, deliveryFields(delivery)},
 		deletionCollection:                {deletion, deletionRecordFields(deletion)},
+		imageCollection:                   {catalog, imageFields(catalog)},
+		releaseCollection:                 {rolled, releaseFields(rolled)},
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,11 +37,6 @@ func (c *Clusters) Apply(ctx context.Context, a agent.Agent, stage agent.StageNa
 	for _, o := range objects {
 		if plain, ok := o.(*corev1.ConfigMap); ok {
 			own(secret, plain)
-		}
-		if set, ok := o.(*appsv1.StatefulSet); ok && a.LastReadyIsolation != "" {
-			if err := client.keepImages(ctx, set); err != nil {
-				return err
-			}
 		}
 		if claim, ok := o.(*corev1.PersistentVolumeClaim); ok && a.KeepsVolume() {
 			if err := client.requireVolume(ctx, claim); err != nil {

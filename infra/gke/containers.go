@@ -1,6 +1,7 @@
 package gke
 
 import (
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,26 +13,23 @@ import (
 // frontName is the name of the front's container.
 const frontName = "front"
 
-// Programs in the platform's image.
-const (
-	frontCommand  = "/ko-app/front"
-	sampleCommand = "/ko-app/sampleagent"
-)
+// frontCommand is the front's program in the platform's image.
+const frontCommand = "/ko-app/front"
 
 // container runs the agent's image. It gets the client's variables and $PORT. It gets no credential of the agent's
 // dashboard and API, unless the image checks them itself: what the container runs may be told to print its environment.
 func (b blueprint) container() corev1.Container {
 	environment := corev1.LocalObjectReference{Name: environmentName(b.config)}
-	agentPort := intstr.FromInt32(b.settings.AgentPort)
+	agentPort := intstr.FromInt(b.image.Port)
 	listens := corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: agentPort}}
 	serves := listens
-	if path := b.settings.HealthPath; path != "" {
+	if path := b.image.HealthPath; path != "" {
 		serves = corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
 			Path: path, Port: agentPort, Scheme: corev1.URISchemeHTTP,
 		}}
 	}
-	c := corev1.Container{
-		Name: agentName, Image: b.cell.Image,
+	return corev1.Container{
+		Name: agentName, Image: b.image.Reference, Command: b.image.Command, Args: b.image.Args,
 		EnvFrom:   []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: environment}}},
 		Env:       b.agentEnv(),
 		Resources: b.agentResources(),
@@ -45,17 +43,19 @@ func (b blueprint) container() corev1.Container {
 		LivenessProbe:   &corev1.Probe{ProbeHandler: listens, PeriodSeconds: 20, TimeoutSeconds: 5, FailureThreshold: 6},
 		SecurityContext: restricted(),
 	}
-	if b.cell.Image == "" {
-		c.Image, c.Command = b.settings.PlatformImage, []string{sampleCommand}
-	}
-	return c
 }
 
 // agentEnv are the variables that the ConfigMap does not hold. They win over the ConfigMap's.
 func (b blueprint) agentEnv() []corev1.EnvVar {
-	env := []corev1.EnvVar{{Name: dataplane.EnvPort, Value: portNumber(b.settings.AgentPort)}}
+	env := []corev1.EnvVar{{Name: dataplane.EnvPort, Value: portNumber(b.image.Port)}}
+	own := plainEnv(b.agent)
+	for _, v := range b.image.Env {
+		if _, set := own[v.Name]; !set && !slices.Contains(secretKeys(b.agent), v.Name) {
+			env = append(env, corev1.EnvVar{Name: v.Name, Value: v.Value})
+		}
+	}
 	keys := secretKeys(b.agent)
-	if b.settings.Auth == dataplane.AuthImage {
+	if b.image.Auth == dataplane.AuthImage {
 		keys = append(credentialKeys(), keys...)
 	}
 	return append(env, b.fromSecret(keys)...)
@@ -77,7 +77,7 @@ func (b blueprint) fromSecret(keys []string) []corev1.EnvVar {
 // is the pod's.
 func (b blueprint) front() corev1.Container {
 	c := corev1.Container{
-		Name: frontName, Image: b.settings.PlatformImage, Command: []string{frontCommand},
+		Name: frontName, Image: b.frontImage.Reference, Command: []string{frontCommand},
 		RestartPolicy: new(corev1.ContainerRestartPolicyAlways),
 		Env:           b.frontEnv(),
 		Ports: []corev1.ContainerPort{
@@ -106,10 +106,10 @@ func (b blueprint) frontEnv() []corev1.EnvVar {
 		{Name: dataplane.EnvListenHost, ValueFrom: &corev1.EnvVarSource{
 			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.podIP"},
 		}},
-		{Name: dataplane.EnvAgentPort, Value: portNumber(s.AgentPort)},
-		{Name: dataplane.EnvAgentAPIPort, Value: portNumber(s.AgentAPIPort)},
-		{Name: dataplane.EnvAgentHealthPath, Value: s.HealthPath},
-		{Name: dataplane.EnvAgentAuth, Value: s.Auth},
+		{Name: dataplane.EnvAgentPort, Value: portNumber(b.image.Port)},
+		{Name: dataplane.EnvAgentAPIPort, Value: portNumber(b.image.APIPort)},
+		{Name: dataplane.EnvAgentHealthPath, Value: b.image.HealthPath},
+		{Name: dataplane.EnvAgentAuth, Value: b.image.Auth},
 		{Name: dataplane.EnvAgentHostname, Value: b.agent.Hostname(s.Addresses)},
 		{Name: dataplane.EnvJWKSURL, Value: s.KeysURL},
 		// Three quarters of the memory limit.
@@ -128,11 +128,11 @@ func (b blueprint) frontEnv() []corev1.EnvVar {
 }
 
 // portNumber writes a port; 0 is none.
-func portNumber(port int32) string {
+func portNumber(port int) string {
 	if port == 0 {
 		return ""
 	}
-	return strconv.Itoa(int(port))
+	return strconv.Itoa(port)
 }
 
 // restricted is what Pod Security's level of that name demands of every container, and a read-only file system.

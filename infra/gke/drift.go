@@ -27,7 +27,7 @@ func (c *Clusters) Objects(ctx context.Context, cell string) (provisioning.Snaps
 	if err != nil {
 		return nil, err
 	}
-	b := blueprint{agent: agent.Agent{Cell: cell}, plan: plan.Plan{}, cell: c.cells[cell].Cell, settings: c.settings}
+	b := blueprint{agent: agent.Agent{Cell: cell}, plan: plan.Plan{}, settings: c.settings}
 	s := &snapshot{clusters: c, fields: map[string]map[string]any{}}
 	read := map[string]bool{}
 	for _, o := range b.listed() {

@@ -220,7 +220,7 @@ func TestDifferences_LeaveThePodTemplateOfAnotherRelease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.runningAgent(t)
-	later := newWorld(t, func(s *Settings) { s.HealthPath = "/healthz" })
+	later := newWorld(t, func(s *Settings) { s.Images.Runtime.HealthPath = "/healthz" })
 	later.wantDifferences(t, "of another template", a)
 	later = newWorld(t, func(s *Settings) { s.Resolvers = []string{"10.8.0.10/32"} })
 	later.wantDifferences(t, "of another policy", a, "NetworkPolicy agent: changed")

@@ -45,7 +45,9 @@ func (w *world) environmentOf(t *testing.T, pod *corev1.Pod, c corev1.Container)
 // The environments are those of the pod that the cluster created.
 func TestPod_ContainersGetTheirEnvironments(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(s *Settings) { s.AgentPort, s.AgentAPIPort, s.HealthPath = 8000, 8642, "/healthz" })
+	w := newWorld(t, func(s *Settings) {
+		s.Images.Runtime.Port, s.Images.Runtime.APIPort, s.Images.Runtime.HealthPath = 8000, 8642, "/healthz"
+	})
 	a := w.newAgent(t)
 	a.Sandbox = true
 	a.Env = append(a.Env, agent.EnvVar{Key: "MODEL_API_KEY", SecretVersion: 1})

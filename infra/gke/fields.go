@@ -51,10 +51,9 @@ func applyConfiguration(o object) (map[string]any, error) {
 	return fields, nil
 }
 
-// contentHash does not cover the generation: most objects are the same for every generation. It does not cover images
-// either: each release of the control plane brings another image of the front, and must not restart agents.
+// contentHash does not cover the generation: most objects are the same for every generation.
 func contentHash(fields map[string]any) string {
-	covered := withoutImages(fields)
+	covered := maps.Clone(fields)
 	if meta, ok := fields["metadata"].(map[string]any); ok {
 		meta = maps.Clone(meta)
 		if annotations, ok := meta["annotations"].(map[string]any); ok {
@@ -70,25 +69,6 @@ func contentHash(fields map[string]any) string {
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:16])
-}
-
-// withoutImages copies the fields of an object, without the images of its containers.
-func withoutImages(fields map[string]any) map[string]any {
-	spec, ok, _ := unstructured.NestedMap(fields, "spec", "template", "spec") // a deep copy
-	if !ok {
-		return maps.Clone(fields)
-	}
-	for _, list := range []string{"initContainers", "containers"} {
-		containers, _ := spec[list].([]any)
-		for _, c := range containers {
-			if c, ok := c.(map[string]any); ok {
-				delete(c, "image")
-			}
-		}
-	}
-	copied := runtime.DeepCopyJSON(fields)
-	_ = unstructured.SetNestedMap(copied, spec, "spec", "template", "spec") // it is there
-	return copied
 }
 
 // ownFields decodes the fields that the control plane owns. Agents have few different sets of fields, so each is

@@ -9,7 +9,6 @@
 package gke
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +18,8 @@ import (
 	"strings"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/provisioning"
 )
 
@@ -31,20 +30,8 @@ type Settings struct {
 	// Database identifies the database that has the agents' records, in a form that a label can hold. Namespaces are
 	// labeled with it, and Namespaces lists only those.
 	Database string
-	// PlatformImage is the control plane's own image, by digest. It runs the front of every agent.
-	PlatformImage string
-	// Image is the image of agents, by digest. A cell may have its own. If empty, agents run the sample agent of
-	// PlatformImage.
-	Image string
-	// AgentPort is the port on which the agent's container listens; 0 means dataplane.DefaultAgentPort.
-	AgentPort int32
-	// AgentAPIPort is the port on which it serves /v1; 0 means AgentPort.
-	AgentAPIPort int32
-	// HealthPath is a path that the container answers with status 200 once it serves. If empty, it serves once it
-	// accepts connections.
-	HealthPath string
-	// Auth says who checks the credentials of requests: dataplane.AuthFront, which is the default, or AuthImage.
-	Auth string
+	// Images are what agents run whose records name no image, because a former release made them.
+	Images image.BuiltIn
 	// KeysURL is where fronts read the keys that verify dashboard links. If empty, they refuse every link.
 	KeysURL string
 	// RouterNamespace is the namespace of the router. Only its pods may send requests to agents.
@@ -68,8 +55,6 @@ type Cell struct {
 	Endpoint string
 	// Kubeconfig is the path of a kubeconfig file.
 	Kubeconfig string
-	// Image overrides Settings.Image, such as with a copy in the cell's region.
-	Image string
 }
 
 // Clusters are the cells of a deployment. They implement provisioning.Cluster, NamespaceLister and PodLister, and are
@@ -87,7 +72,6 @@ var (
 // Open checks the settings. It asks no cluster: each is connected to when it is first needed. ctx has no say once Open
 // has returned. The error names the setting that can't work.
 func Open(ctx context.Context, s Settings) (*Clusters, error) {
-	s.AgentPort, s.Auth = cmp.Or(s.AgentPort, dataplane.DefaultAgentPort), cmp.Or(s.Auth, dataplane.AuthFront)
 	c := &Clusters{settings: s, cells: make(map[string]*connection, len(s.Cells))}
 	errs := []error{checkDatabase(s.Database), checkRanges("resolver", s.Resolvers), checkRuntime(s)}
 	if len(s.Cells) == 0 {
@@ -96,9 +80,6 @@ func Open(ctx context.Context, s Settings) (*Clusters, error) {
 	for i, cell := range s.Cells {
 		if cell.Endpoint != "" && !strings.Contains(cell.Endpoint, "://") {
 			cell.Endpoint = "https://" + cell.Endpoint // as Terraform outputs it
-		}
-		if cell.Image == "" {
-			cell.Image = s.Image
 		}
 		if err := checkCell(cell, c.cells); err != nil {
 			errs = append(errs, fmt.Errorf("cell %d %q: %w", i, cell.Name, err))
@@ -132,19 +113,12 @@ func checkCell(cell Cell, others map[string]*connection) error {
 // checkRuntime checks what every agent's pod is made of.
 func checkRuntime(s Settings) error {
 	switch {
-	case s.PlatformImage == "":
+	case s.Images.Platform == "":
 		return errors.New("the platform image is missing: it runs the front of every agent")
 	case s.RouterNamespace == "":
 		return errors.New("the namespace of the router is missing")
-	case s.Auth != dataplane.AuthFront && s.Auth != dataplane.AuthImage:
-		return fmt.Errorf("authentication %q is neither %q nor %q", s.Auth, dataplane.AuthFront, dataplane.AuthImage)
 	}
-	for _, p := range []int32{s.AgentPort, s.AgentAPIPort} {
-		if p == dataplane.FrontPort || p == dataplane.FrontMetricsPort {
-			return fmt.Errorf("the agent port %d is the front's", p)
-		}
-	}
-	return nil
+	return s.Images.Runtime.Check()
 }
 
 func checkRanges(what string, ranges []string) error {

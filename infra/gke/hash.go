@@ -1,11 +1,13 @@
 package gke
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/plan"
 )
 
@@ -13,9 +15,9 @@ import (
 // same pod. It is on the pod, so that a change replaces the pod, and so that the pod of the desired state can be told
 // from the one before.
 //
-// Secrets are in it by their versions, not by their values, which could be guessed from a hash. Settings, such as the
-// image, are not in it: they differ between two versions of this program, and either must recognise the pod that the
-// other made.
+// Secrets are in it by their versions, not by their values, which could be guessed from a hash. Images are in it by
+// their digests. Settings are not in it: they differ between two versions of this program, and either must recognise
+// the pod that the other made.
 func configHash(a agent.Agent) string {
 	versions := map[string]int64{}
 	for _, e := range a.Env {
@@ -30,10 +32,26 @@ func configHash(a agent.Agent) string {
 		Rollout     int64
 		Sandbox     bool
 		Plan        plan.ID
-	}{plainEnv(a), versions, a.CredentialVersion, a.Rollout, a.Sandbox, a.Plan})
+		Image       *build `json:",omitempty"`
+		Front       *build `json:",omitempty"`
+	}{plainEnv(a), versions, a.CredentialVersion, a.Rollout, a.Sandbox, a.Plan, buildOf(a.Image), buildOf(a.Front)})
 	if err != nil {
 		return "" // strings and numbers always encode
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:16])
+}
+
+// build is what a hash has of an image: a copy of it in another registry is the same build.
+type build struct {
+	Digest  string
+	Runtime image.Runtime
+}
+
+// buildOf is nil for an image that the agent's record does not name.
+func buildOf(s agent.Software) *build {
+	if s.Reference == "" {
+		return nil
+	}
+	return &build{Digest: cmp.Or(s.Digest(), s.Reference), Runtime: s.Runtime}
 }

@@ -1,6 +1,7 @@
 package gke
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -10,7 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
 )
@@ -48,9 +51,10 @@ type blueprint struct {
 	agent    agent.Agent
 	config   string // configHash of the agent
 	plan     plan.Plan
-	cell     Cell
 	settings Settings
-	input    provisioning.RuntimeInput
+	// image is what the agent's container runs, with the platform's defaults, and frontImage what its front runs.
+	image, frontImage image.Choice
+	input             provisioning.RuntimeInput
 }
 
 // blueprint gathers what the objects of an agent follow from. Errors: Permanent for a plan or a cell that does not
@@ -64,9 +68,20 @@ func (c *Clusters) blueprint(a agent.Agent, input provisioning.RuntimeInput) (bl
 			Cause:   err,
 		}
 	}
-	return blueprint{
-		agent: a, config: configHash(a), plan: p, cell: c.cells[a.Cell].Cell, settings: c.settings, input: input,
-	}, nil
+	b := blueprint{
+		agent: a, config: configHash(a), plan: p, settings: c.settings, input: input,
+		image: a.Image.Choice, frontImage: a.Front.Choice,
+	}
+	builtIn := image.Set{BuiltIn: c.settings.Images}
+	if b.image.Reference == "" {
+		b.image, _ = builtIn.Current(image.DefaultID, a.Cell)
+	}
+	if b.frontImage.Reference == "" {
+		b.frontImage, _ = builtIn.Current(image.FrontID, a.Cell)
+	}
+	b.image.Port = cmp.Or(b.image.Port, dataplane.DefaultAgentPort)
+	b.image.Auth = cmp.Or(b.image.Auth, dataplane.AuthFront)
+	return b, nil
 }
 
 // objects lists the objects of a stage in the order in which they are applied: a pod finds what it refers to. A stage

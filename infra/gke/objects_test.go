@@ -15,6 +15,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/dataplane"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
 )
@@ -27,10 +28,13 @@ func testSettings() Settings {
 	return Settings{
 		Cells: []Cell{
 			{Name: "local", Kubeconfig: "unused"},
-			{Name: "gke", Endpoint: "https://gke.example", Image: "region.example/agent@sha256:22"},
+			{Name: "gke", Endpoint: "https://gke.example"},
 		},
-		PlatformImage:   "registry.example/platform@sha256:00",
-		Image:           "registry.example/agent@sha256:11",
+		Images: image.BuiltIn{
+			Platform: "registry.example/platform@sha256:00",
+			Agent:    "registry.example/agent@sha256:11",
+			Cells:    map[string]string{"gke": "region.example/agent@sha256:22"},
+		},
 		Database:        "project-agents-3f2a9c01",
 		Addresses:       agent.Addresses{Domain: "agents.example.com", Scheme: "https"},
 		RouterNamespace: "agent-gateway",
@@ -110,7 +114,7 @@ func TestObjects_MatchGoldenFiles(t *testing.T) {
 			},
 			settings: func(s *Settings) {
 				s.StorageClass, s.Resolvers = "premium-rwo", []string{"10.8.0.10/32"}
-				s.Auth, s.AgentPort, s.AgentAPIPort, s.HealthPath = dataplane.AuthImage, 8000, 8001, "/healthz"
+				s.Images.Runtime.Auth, s.Images.Runtime.Port, s.Images.Runtime.APIPort, s.Images.Runtime.HealthPath = dataplane.AuthImage, 8000, 8001, "/healthz"
 			},
 			secrets: []string{"MODEL_API_KEY"},
 		},
@@ -118,7 +122,7 @@ func TestObjects_MatchGoldenFiles(t *testing.T) {
 			agent: func(a *agent.Agent) {
 				a.Env = append(a.Env, agent.EnvVar{Key: "OPENAI_API_KEY", SecretVersion: 1})
 			},
-			settings: func(s *Settings) { s.Image, s.KeysURL = "", "" },
+			settings: func(s *Settings) { s.Images.Agent, s.KeysURL = "", "" },
 			secrets:  []string{"OPENAI_API_KEY"},
 		},
 		"gke":     {agent: func(a *agent.Agent) { a.Cell, a.Plan = "gke", plan.Enterprise }},

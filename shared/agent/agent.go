@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/document"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/secret"
@@ -30,6 +31,17 @@ type Agent struct {
 	Config json.RawMessage
 	// Env is sorted by key. It does not hold the values of secrets.
 	Env []EnvVar
+	// Image is what the agent's container runs, and Front what checks requests in front of it. They are zero for an
+	// agent that a former release made, until its next start: its pod runs what the deployment's settings name.
+	Image Software
+	Front Software
+	// WatchedBy is the release that has not counted yet how its update of the agent ended; empty if there is none.
+	WatchedBy string
+	// ImagePolicy says when the agent takes another version of its image; empty means image.Auto.
+	ImagePolicy       image.Policy
+	MaintenanceWindow *image.MaintenanceWindow
+	// ImageWish is what a client asks for, and nil in a record.
+	ImageWish *ImageWish
 	// Sandbox asks for the sandboxed runtime class.
 	Sandbox bool
 	// LastReadyIsolation is the isolation with which the agent last became ready, or "" if it never did.
@@ -185,6 +197,8 @@ type Draft struct {
 	Region string
 	Config json.RawMessage
 	Env    []EnvVar
+	// Image names an image and perhaps a version; empty takes the default one.
+	Image string
 }
 
 // New makes the record of a new agent, whose provisioning is about to start.
@@ -192,6 +206,9 @@ func New(id, cell string, d Draft, now time.Time) Agent {
 	a := Agent{
 		ID: id, Name: d.Name, Slug: Slug(d.Name), Plan: d.Plan, Cloud: d.Cloud, Region: d.Region, Cell: cell,
 		Config: d.Config, Env: d.Env, CreatedAt: now, UpdatedAt: now,
+	}
+	if d.Image != "" {
+		a.ImageWish = &ImageWish{Selection: d.Image, At: now}
 	}
 	a.startProvisioning(now)
 	a.hold(Agent{})

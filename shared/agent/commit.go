@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/ratelimit"
@@ -15,11 +16,23 @@ import (
 // Every store calls them.
 
 // Edit runs apply on a copy of the agent, and reports whether that changed the record. apply can't change the agent's
-// identity. A changed agent has what it holds in its record.
-func (a Agent) Edit(apply func(*Agent) error) (after Agent, changed bool, err error) {
+// identity. A changed agent has what it holds in its record. If the change chooses an image, Edit reads those entries of
+// the catalog with images, which workers need not have: they start no agent.
+func (a Agent) Edit(apply func(*Agent) error, images func(ids []string) (image.Set, error)) (after Agent, changed bool,
+	err error,
+) {
 	after = a.Clone()
 	if err := apply(&after); err != nil {
 		return a, false, err
+	}
+	if images != nil && after.choosesImage(a) {
+		set, err := images(after.ImagesToChooseFrom())
+		if err == nil {
+			err = after.ChooseImages(a, set)
+		}
+		if err != nil {
+			return a, false, err
+		}
 	}
 	after.recordServing(a)
 	after.ID, after.OrganizationID, after.ChangeID = a.ID, a.OrganizationID, a.ChangeID

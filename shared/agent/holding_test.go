@@ -63,11 +63,11 @@ func TestHeldUsage_IsWhatWasCharged(t *testing.T) {
 	} {
 		before := agent.Agent{Plan: cmp.Or(row.plan, plan.Pro), Status: row.status, Held: row.held}
 		equal(t, name+": held", before.HeldUsage(), row.want)
-		after, _, err := before.Edit(func(a *agent.Agent) error { row.change(a); return nil })
+		after, _, err := before.Edit(func(a *agent.Agent) error { row.change(a); return nil }, nil)
 		equal(t, name+": error", err, nil)
 		equal(t, name+": recorded after the change", after.Held, row.after)
 		equal(t, name+": held after the change", after.HeldUsage(), row.after)
-		same, changed, _ := before.Edit(func(*agent.Agent) error { return nil })
+		same, changed, _ := before.Edit(func(*agent.Agent) error { return nil }, nil)
 		equal(t, name+": changed by no change", changed || same.Held != before.Held, false)
 	}
 	created := agent.New("", "", agent.Draft{Plan: plan.Pro}, at(0))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/plan"
 )
 
@@ -89,6 +90,10 @@ func (a *Agent) Apply(p Patch, now time.Time) error {
 func (a *Agent) Migrate(enabled bool, now time.Time) error {
 	if a.Status == Deleting {
 		return a.conflict("migrate-sandbox")
+	}
+	if !enabled && a.Image.ID == image.CustomID {
+		return fault.New(fault.Conflict, "sandbox_required", "A custom image runs in the sandbox only.").
+			WithMeta(a.ConflictMeta())
 	}
 	if a.Sandbox != enabled {
 		a.Sandbox, a.RevertReason = enabled, nil

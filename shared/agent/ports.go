@@ -44,6 +44,8 @@ type Filter struct {
 	Region string
 	// Name matches exactly.
 	Name string
+	// Image and Version are those of the agent's image.
+	Image, Version string
 }
 
 // WorkerStore is the port through which workers use the agents of all organizations.

@@ -20,7 +20,7 @@ func history(a agent.Agent) string {
 // edit changes an agent as a store does.
 func edit(t *testing.T, a agent.Agent, change func(*agent.Agent)) agent.Agent {
 	t.Helper()
-	after, _, err := a.Edit(func(a *agent.Agent) error { change(a); return nil })
+	after, _, err := a.Edit(func(a *agent.Agent) error { change(a); return nil }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

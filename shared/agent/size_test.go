@@ -6,6 +6,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
 )
@@ -38,7 +39,7 @@ func TestApply_MovesAnAgentToALargerPlan(t *testing.T) {
 		}},
 	} {
 		before := ready(status)
-		after, changed, err := before.Edit(func(a *agent.Agent) error { return a.Apply(resizeTo(plan.Startup), at(1)) })
+		after, changed, err := before.Edit(func(a *agent.Agent) error { return a.Apply(resizeTo(plan.Startup), at(1)) }, nil)
 		if err != nil || !changed {
 			t.Fatalf("%s: changed %t, error %v", status, changed, err)
 		}
@@ -66,7 +67,7 @@ func TestApply_TheSamePlanChangesNothing(t *testing.T) {
 	t.Parallel()
 	_, changed, err := ready(agent.Running).Edit(func(a *agent.Agent) error {
 		return a.Apply(resizeTo(plan.Starter), at(1))
-	})
+	}, nil)
 	equal(t, "changed", changed, false)
 	equal(t, "error", err, nil)
 }
@@ -125,7 +126,7 @@ func TestChargeChange_OfASize(t *testing.T) {
 		o := organization.New("o", at(0))
 		o.Plan, o.Status = plan.Pro, row.account
 		o.Usage = row.used.Plus(before.HeldUsage())
-		after, _, err := before.Edit(func(a *agent.Agent) error { return a.Apply(resizeTo(row.to), at(1)) })
+		after, _, err := before.Edit(func(a *agent.Agent) error { return a.Apply(resizeTo(row.to), at(1)) }, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,4 +178,28 @@ func TestGiveUp_KeepsTheSizeOfARevertedMigration(t *testing.T) {
 	a.BecameReady(at(5))
 	equal(t, "plan of the agent that runs again", a.Plan, plan.Pro)
 	equal(t, "failure", a.Failure != nil && a.Failure.Code == agent.CodeSandboxUnschedulable, true)
+}
+
+// A release moves an agent whose size changes, too. What ends one of the two does not undo the other.
+func TestGiveUp_TellsASizeFromAVersion(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		code        string
+		wantVersion string
+		wantStatus  agent.Status
+	}{
+		"the volume cannot grow": {code: "volume_cannot_grow", wantVersion: "2", wantStatus: agent.Error},
+		"the version crashes":    {code: "pod_crash_loop", wantVersion: "1", wantStatus: agent.Running},
+	} {
+		a := ready(agent.Running)
+		a.Image.Choice = image.Choice{ID: "default", Version: "1", Reference: "image@sha256:1"}
+		a.MoveTo("release", image.Choice{ID: "default", Version: "2", Reference: "image@sha256:2"}, at(1))
+		if err := a.Apply(resizeTo(plan.Startup), at(2)); err != nil {
+			t.Fatal(err)
+		}
+		a.GiveUp(agent.Failure{Code: row.code, Stage: agent.StageReady}, at(3))
+		equal(t, name+": version", a.Image.Version, row.wantVersion)
+		equal(t, name+": status", a.Status, row.wantStatus)
+		equal(t, name+": plan", a.Plan, plan.Startup)
+	}
 }

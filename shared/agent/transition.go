@@ -134,6 +134,7 @@ func (a *Agent) Act(t Trigger, reason StatusReason, now time.Time) error {
 	default:
 		a.Status, a.StatusReason, a.Failure, a.RevertReason = to, reason, nil, nil
 		a.Warming = false
+		a.interruptUpdates()
 		if to == Deleting {
 			a.StatusReason = ""
 			a.Deletion = Deletion{RequestedAt: now}
@@ -179,6 +180,7 @@ func (a *Agent) BecameReady(now time.Time) {
 	a.Failure, a.RevertReason = a.RevertReason, nil
 	a.Warming = false
 	a.LastReadyIsolation = a.isolation()
+	a.watchUpdates(now)
 	for _, name := range a.Unfinished() { // a slower worker of the same generation may have begun one again
 		a.EndStage(name, StageSucceeded, now)
 	}
@@ -279,6 +281,10 @@ func (a *Agent) GiveUp(f Failure, now time.Time) {
 func (a *Agent) giveUp(f Failure, now time.Time) {
 	if a.sandboxRefused(f) {
 		a.revertSandbox(now)
+		return
+	}
+	if a.blamesVersion(f) {
+		a.revertUpdate(f, now)
 		return
 	}
 	a.repeatReady(f.Stage)

@@ -44,6 +44,8 @@ const (
 	AllPorts = "all_ports"
 	// DailyBackups adds the volume of an agent of the plan to the cell's daily backup.
 	DailyBackups = "daily_backups"
+	// CustomImages lets an agent of the plan run an image that is no entry of the catalog.
+	CustomImages = "custom_images"
 )
 
 // Plan is one row of plans.json.

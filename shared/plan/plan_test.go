@@ -13,7 +13,8 @@ import (
 func TestPlans_EnforceTheDocumentedFigures(t *testing.T) {
 	t.Parallel()
 	const byContract = -1
-	ports, backups := []string{"all_ports"}, []string{"all_ports", "daily_backups"}
+	ports, images := []string{"all_ports"}, []string{"all_ports", "custom_images"}
+	backups := []string{"all_ports", "daily_backups", "custom_images"}
 	want := []struct {
 		id                 plan.ID
 		cpu                float64
@@ -25,15 +26,15 @@ func TestPlans_EnforceTheDocumentedFigures(t *testing.T) {
 	}{
 		{id: plan.Hobby, cpu: 0.5, memoryGiB: 1, diskGiB: 5, agents: 1, webhooks: 5, priceUSD: 0},
 		{id: plan.Starter, cpu: 1, memoryGiB: 2, diskGiB: 10, agents: 3, webhooks: 5, priceUSD: 49, features: ports},
-		{id: plan.Startup, cpu: 2, memoryGiB: 4, diskGiB: 20, agents: 5, webhooks: 5, priceUSD: 109, features: ports},
-		{id: plan.Pro, cpu: 2, memoryGiB: 8, diskGiB: 40, agents: 10, webhooks: 5, priceUSD: 599, features: ports},
+		{id: plan.Startup, cpu: 2, memoryGiB: 4, diskGiB: 20, agents: 5, webhooks: 5, priceUSD: 109, features: images},
+		{id: plan.Pro, cpu: 2, memoryGiB: 8, diskGiB: 40, agents: 10, webhooks: 5, priceUSD: 599, features: images},
 		{
 			id: plan.Business, cpu: 4, memoryGiB: 16, diskGiB: 80, agents: 25, webhooks: 20, priceUSD: 2999,
 			features: backups,
 		},
 		{
 			id: plan.Enterprise, cpu: 8, memoryGiB: 32, diskGiB: 200, agents: 100, webhooks: 20, priceUSD: byContract,
-			features: append(slices.Clone(backups), "audit_log"),
+			features: []string{"all_ports", "daily_backups", "audit_log", "custom_images"},
 		},
 	}
 	all := plan.All()

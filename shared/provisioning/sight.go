@@ -60,7 +60,7 @@ func (o *HealthController) sight(ctx context.Context, s podSnapshot, a agent.Age
 			p.see(a)
 		}
 	}
-	if _, changed, err := a.Edit(func(a *agent.Agent) error { update(a); return nil }); err != nil || !changed {
+	if _, changed, err := a.Edit(func(a *agent.Agent) error { update(a); return nil }, nil); err != nil || !changed {
 		return err
 	}
 	_, err := o.Records.Update(ctx, a, update)

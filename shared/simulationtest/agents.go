@@ -15,6 +15,7 @@ import (
 	apicall "agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
@@ -121,9 +122,13 @@ func (s Agents) List(ctx context.Context, f agent.Filter, p page.Request) (found
 	return found, read(err)
 }
 
+// images is the catalog as a commit reads it.
+func (d *Database) images([]string) (image.Set, error) { return d.Catalog, nil }
+
 func matches(a agent.Agent, f agent.Filter) bool {
 	return (f.Status == "" || f.Status == a.Status) && (f.Plan == "" || f.Plan == string(a.Plan)) &&
-		(f.Region == "" || f.Region == a.Region) && (f.Name == "" || f.Name == a.Name)
+		(f.Region == "" || f.Region == a.Region) && (f.Name == "" || f.Name == a.Name) &&
+		(f.Image == "" || f.Image == a.Image.ID) && (f.Version == "" || f.Version == a.Image.Version)
 }
 
 // Create implements agent.Store.
@@ -149,6 +154,9 @@ func (s Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 			return nil
 		case read.exists:
 			return fault.New(fault.Conflict, "agent_exists", "An agent with this id already exists.")
+		}
+		if err := a.ChooseImages(agent.Agent{}, s.Database.Catalog); err != nil {
+			return err
 		}
 		before := rehearsal.State{Organization: read.org.Organization}
 		if err := a.ChargeCreation(&read.org.Organization, c.call.Caller.Type, s.Creations, c.at); err != nil {
@@ -209,7 +217,7 @@ func (s Agents) Change(ctx context.Context, id string, apply func(*agent.Agent) 
 			result, nudge = before, true
 			return nil
 		}
-		after, changed, err := before.Edit(apply)
+		after, changed, err := before.Edit(apply, s.Database.images)
 		if err != nil {
 			return err
 		}

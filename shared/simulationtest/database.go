@@ -11,6 +11,7 @@ import (
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/secret"
@@ -33,6 +34,8 @@ type Database struct {
 	Started func(id string)
 	// Changed is told of each commit of a change of an agent, with the organization at that time.
 	Changed func(o organizationDocument, before, after agent.Agent)
+	// Catalog has the images that agents can run.
+	Catalog image.Set
 	// events holds the payment provider's events that were applied.
 	events map[string]bool
 	// gone holds the agents whose record was removed.

@@ -61,7 +61,7 @@ func (s WorkerStore) Update(ctx context.Context, a agent.Agent, apply func(*agen
 			}
 			fresh = true
 		}
-		after, changed, _ := a.Edit(func(a *agent.Agent) error { apply(a); return nil })
+		after, changed, _ := a.Edit(func(a *agent.Agent) error { apply(a); return nil }, nil)
 		if !changed && again {
 			return nil
 		}

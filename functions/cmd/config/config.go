@@ -11,6 +11,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/handoff"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/webhook"
 )
 
@@ -77,8 +78,46 @@ type Common struct {
 	PreviousWebhookKey webhook.Secrets `env:"WEBHOOK_SIGNING_KEY_PREVIOUS"`
 	// Cells lists the clusters that host agents, as a JSON array.
 	Cells Cells `env:"CELLS, required"`
+	Images
 
 	Local Local
+}
+
+// Images say what agents run when the catalog does not.
+type Images struct {
+	// PlatformImage is the control plane's own image, by digest. It runs the front of every agent.
+	PlatformImage string `env:"PLATFORM_IMAGE, required"`
+	// AgentImage is the image "default", by digest. If empty, it is the sample agent of PLATFORM_IMAGE.
+	AgentImage string `env:"AGENT_IMAGE"`
+	// AgentPort is the $PORT on which a container of AgentImage listens.
+	AgentPort AgentPort `env:"AGENT_PORT, default=3000"`
+	// AgentAPIPort is the port on which it serves /v1, if it is not AGENT_PORT.
+	AgentAPIPort AgentPort `env:"AGENT_API_PORT"`
+	// AgentHealthPath is a path that it answers with status 200 once it serves. If empty, a container that accepts
+	// connections serves.
+	AgentHealthPath HealthPath `env:"AGENT_HEALTH_PATH"`
+	// AgentAuth says who checks the credentials of requests to an agent: "front", or "image" for an image that checks
+	// them itself and finds them in its environment.
+	AgentAuth AgentAuth `env:"AGENT_AUTH, default=front"`
+	// AgentRegistries are the beginnings of references that custom images may have. If empty, no agent may have one.
+	AgentRegistries []string `env:"AGENT_REGISTRIES"`
+}
+
+// BuiltInImages returns the images that the configuration names.
+func (c Common) BuiltInImages() image.BuiltIn {
+	b := image.BuiltIn{
+		Platform: c.PlatformImage, Agent: c.AgentImage, Cells: map[string]string{}, Registries: c.AgentRegistries,
+		Runtime: image.Runtime{
+			Port: int(c.AgentPort), APIPort: int(c.AgentAPIPort), HealthPath: string(c.AgentHealthPath),
+			Auth: string(c.AgentAuth),
+		},
+	}
+	for _, cell := range c.Cells {
+		if cell.Image != "" {
+			b.Cells[cell.Name] = cell.Image
+		}
+	}
+	return b
 }
 
 // Local holds the addresses of local stand-ins for Google Cloud services. In production all are empty.
@@ -155,20 +194,6 @@ type Providers struct {
 type Worker struct {
 	Common
 	Providers
-	// PlatformImage is the control plane's own image, by digest. It runs the front of every agent.
-	PlatformImage string `env:"PLATFORM_IMAGE, required"`
-	// AgentImage is the image of the agents, by digest. If empty, they run the sample agent of PLATFORM_IMAGE.
-	AgentImage string `env:"AGENT_IMAGE"`
-	// AgentPort is the $PORT on which an agent's container listens.
-	AgentPort AgentPort `env:"AGENT_PORT, default=3000"`
-	// AgentAPIPort is the port on which an agent's container serves /v1, if it is not AGENT_PORT.
-	AgentAPIPort AgentPort `env:"AGENT_API_PORT"`
-	// AgentHealthPath is a path that an agent's container answers with status 200 once it serves. If empty, a container
-	// that accepts connections serves.
-	AgentHealthPath HealthPath `env:"AGENT_HEALTH_PATH"`
-	// AgentAuth says who checks the credentials of requests to an agent: "front", or "image" for an image that checks
-	// them itself and finds them in its environment.
-	AgentAuth AgentAuth `env:"AGENT_AUTH, default=front"`
 	// KeysURL is the address of the control plane's /.well-known/jwks.json. Fronts verify dashboard links with it. If
 	// empty, they refuse every link.
 	KeysURL string `env:"JWKS_URL"`

@@ -10,7 +10,7 @@ import (
 )
 
 // AgentPort is a port on which an agent's container listens; 0 is none.
-type AgentPort int32
+type AgentPort int
 
 // EnvDecode implements envconfig.Decoder.
 func (p *AgentPort) EnvDecode(value string) error {

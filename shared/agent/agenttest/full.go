@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/secret"
@@ -21,7 +22,9 @@ func FullAgent(at time.Time) agent.Agent {
 			{Key: "A", Value: "1"},
 			{Key: "B", SecretVersion: 2, Bytes: 3, SetAt: at},
 		},
-		Sandbox: true, LastReadyIsolation: agent.Sandboxed, Status: agent.Paused, StatusReason: agent.Billing,
+		Image: fullSoftware("i", at), Front: fullSoftware("f", at), WatchedBy: "release-1", ImagePolicy: image.Window,
+		MaintenanceWindow: &image.MaintenanceWindow{Days: []image.Day{"monday"}, Start: "02:30", Hours: 2, Timezone: "UTC"},
+		Sandbox:           true, LastReadyIsolation: agent.Sandboxed, Status: agent.Paused, StatusReason: agent.Billing,
 		Held: organization.Usage{Agents: 1, CPUMillis: 2, MemoryBytes: 3, StorageBytes: 4, APIKeys: 5},
 		Stages: []agent.Stage{{
 			Name: agent.StageReady, Status: agent.StageFailed, Attempt: 3, StartedAt: at,
@@ -55,6 +58,19 @@ func FullAgent(at time.Time) agent.Agent {
 		Batch: "x", StoringUntil: at, RequiredToStart: true, CreatedAt: at, UpdatedAt: at.Add(time.Second),
 	}}
 	return a
+}
+
+func fullSoftware(id string, at time.Time) agent.Software {
+	choice := image.Choice{ID: id, Version: "2", Reference: "registry/" + id + "@sha256:2", Runtime: image.Runtime{
+		Port: 1, APIPort: 2, HealthPath: "/h", Auth: "front", Command: []string{"c"}, Args: []string{"a"},
+		Env: image.Env{{Name: "N", Value: "v"}},
+	}}
+	former := choice.Clone()
+	former.Version = "1"
+	return agent.Software{Choice: choice, Update: agent.Update{
+		Release: "release-1", Version: "2", Former: former, State: agent.UpdateReverted, MovedAt: at,
+		ReadyAt: at.Add(time.Second), Restarts: 1, Reason: "r",
+	}}
 }
 
 func observation(since time.Time) agent.Observation {

@@ -113,6 +113,7 @@ func New(ctx context.Context, c config.Common, s Settings) *Clients {
 			SecretRequests: secretwrite.RequestLimit(int(c.SecretManagerWrites)),
 			SecretCleanup:  provisioning.CleanupLimit(int(c.SecretManagerWrites)),
 			MaxFreeAgents:  int64(c.MaxFreeAgents),
+			BuiltIn:        c.BuiltInImages(),
 		})
 	})
 	o.publisher = lazy(o, "Pub/Sub", func(ctx context.Context) (*pubsub.Publisher, error) {

@@ -22,15 +22,13 @@ func Openers(c config.Worker) wire.Openers {
 
 func openClusters(ctx context.Context, c config.Worker) (wire.Clusters, error) {
 	settings := gke.Settings{
-		Database: c.DatabaseLabel(),
-		Image:    c.AgentImage, PlatformImage: c.PlatformImage,
-		AgentPort: int32(c.AgentPort), AgentAPIPort: int32(c.AgentAPIPort), HealthPath: string(c.AgentHealthPath),
-		Auth: string(c.AgentAuth), KeysURL: c.KeysURL, RouterNamespace: c.RouterNamespace,
+		Database: c.DatabaseLabel(), Images: c.BuiltInImages(),
+		KeysURL: c.KeysURL, RouterNamespace: c.RouterNamespace,
 		Addresses: c.Addresses(), StorageClass: c.StorageClass, Resolvers: c.Resolvers,
 	}
 	for _, cell := range c.Cells {
 		settings.Cells = append(settings.Cells, gke.Cell{
-			Name: cell.Name, Endpoint: cell.Endpoint, Kubeconfig: cell.Kubeconfig, Image: cell.Image,
+			Name: cell.Name, Endpoint: cell.Endpoint, Kubeconfig: cell.Kubeconfig,
 		})
 	}
 	return gke.Open(ctx, settings)

@@ -1,0 +1,146 @@
+package agent
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/image"
+	"agents.example/controlplane/shared/plan"
+)
+
+// Software is one of the two images that an agent's pod runs, and what the last release that reached it did.
+type Software struct {
+	image.Choice
+	Update Update
+}
+
+// ImageWish is a client's request for an image. It is not stored: the store that commits it looks it up in the catalog.
+type ImageWish struct {
+	Selection string
+	At        time.Time
+}
+
+// choosesImage reports whether a change needs the catalog: a client asks for an image, or the agent starts, or its
+// client restarts it.
+func (a Agent) choosesImage(before Agent) bool {
+	return a.ImageWish != nil || a.Started(before) || a.WantsPod() && a.Rollout != before.Rollout
+}
+
+// ImagesToChooseFrom names the entries of the catalog that ChooseImages needs.
+func (a Agent) ImagesToChooseFrom() []string {
+	ids := []string{image.FrontID, a.imageID()}
+	if a.ImageWish != nil {
+		id, _, _ := strings.Cut(a.ImageWish.Selection, "@")
+		ids = append(ids, id)
+	}
+	return slices.Compact(ids)
+}
+
+// ChooseImages decides what the agent's pod runs from its next start on. before is the zero Agent for a new agent.
+// Errors: those of image.Set.Choose, Conflict (image_differs) for another image than the agent's.
+func (a *Agent) ChooseImages(before Agent, images image.Set) error {
+	wish := a.ImageWish
+	a.ImageWish = nil
+	if front, ok := images.Current(image.FrontID, a.Cell); ok && a.follows(a.Front, front) {
+		a.take(&a.Front, front)
+	}
+	switch {
+	case wish != nil:
+		return a.chooseImage(*wish, before, images)
+	case before.ID == "" && a.Image.ID != "":
+		return nil // chosen by a commit that lost a race
+	case before.ID == "":
+		current, err := a.selected(image.DefaultID, images)
+		a.Image.Choice = current
+		return err
+	}
+	current, ok := images.Current(a.imageID(), a.Cell)
+	if ok && a.imageOpen(a.UpdatedAt) && a.follows(a.Image, current) {
+		a.take(&a.Image, current)
+	}
+	return nil
+}
+
+// selected returns the choice of an image. A deployment that names no image has no choice.
+func (a Agent) selected(selection string, images image.Set) (image.Choice, error) {
+	size, err := plan.Get(a.Plan)
+	if err != nil {
+		return image.Choice{}, err
+	}
+	if _, known := images.Get(image.DefaultID, a.Cell); !known && selection == image.DefaultID {
+		return image.Choice{}, nil
+	}
+	return images.Choose(image.Wish{Selection: selection, Plan: size, Cell: a.Cell})
+}
+
+// chooseImage gives the agent the image that its client asks for.
+func (a *Agent) chooseImage(wish ImageWish, before Agent, images image.Set) error {
+	chosen, err := a.selected(wish.Selection, images)
+	switch {
+	case err != nil:
+		return err
+	case before.ID == "":
+		a.Image.Choice = chosen
+	case chosen.ID != a.imageID():
+		return fault.New(fault.Conflict, "image_differs",
+			"The agent runs the image %s. Another image has other files in /data: create another agent for it.",
+			a.imageID()).WithMeta(a.ConflictMeta())
+	case !chosen.Same(a.Image.Choice):
+		a.take(&a.Image, chosen)
+		a.RevertReason = nil
+		a.UpdatedAt = wish.At
+		a.replacePod(wish.At)
+	}
+	if chosen.ID == image.CustomID {
+		a.Sandbox, a.ImagePolicy = true, image.Pinned
+	}
+	return nil
+}
+
+// imageID is the id of the agent's image. A former release recorded none.
+func (a Agent) imageID() string {
+	if a.Image.ID == "" {
+		return image.DefaultID
+	}
+	return a.Image.ID
+}
+
+// take makes the agent run a choice from the next start of its pod on. A release that is not through with the agent
+// loses it.
+func (a *Agent) take(s *Software, c image.Choice) {
+	if !c.Same(s.Choice) {
+		s.Update.interrupt()
+	}
+	s.Choice = c
+}
+
+// follows reports whether a start takes the present default version: the agent did not go back from it before.
+func (a Agent) follows(s Software, current image.Choice) bool {
+	return s.Update.State != UpdateReverted || s.Update.Version != current.Version
+}
+
+// imageOpen reports whether the agent's policy lets its image change at a time, other than by its client's request.
+func (a Agent) imageOpen(now time.Time) bool {
+	switch a.ImagePolicy {
+	case image.Pinned:
+		return false
+	case image.Window:
+		return a.MaintenanceWindow != nil && a.MaintenanceWindow.Open(now)
+	default:
+		return true
+	}
+}
+
+// Software returns the agent's image or its front, by the id of the image; nil if the agent runs another image.
+func (a *Agent) Software(imageID string) *Software {
+	switch imageID {
+	case image.FrontID:
+		return &a.Front
+	case a.imageID():
+		return &a.Image
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,154 @@
+// Package image describes the images that agents can run: the operator's catalog, its versions, and how an agent's
+// selection becomes the image that its pod runs. It does not fetch images and knows no registry.
+package image
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"agents.example/controlplane/shared/document"
+	"agents.example/controlplane/shared/plan"
+)
+
+// Image is one runtime that agents can run: an entry of the catalog.
+type Image struct {
+	// ID is a slug, such as "assistant".
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	DocsURL     string `json:"docs_url,omitempty"`
+	// MinPlan is the smallest plan of agents that may run the image; empty allows every plan.
+	MinPlan plan.ID `json:"min_plan,omitempty"`
+	// DefaultVersion is the version that new agents take, and agents that follow releases at their next start.
+	DefaultVersion string `json:"default_version"`
+	Runtime
+	// Versions are sorted from the oldest to the newest.
+	Versions []Version `json:"versions"`
+	// Revision is the store's revision of the record. Reading sets it.
+	Revision string `json:"-"`
+	// Rest is what other releases stored in the record. Reading sets it.
+	Rest *document.Rest `json:"-"`
+}
+
+// Version is one build of an image.
+type Version struct {
+	Version string `json:"version"`
+	// Reference names the build by digest: registry/repository@sha256:….
+	Reference string    `json:"image"`
+	State     State     `json:"state,omitempty"`
+	Notes     string    `json:"notes,omitempty"`
+	CreatedAt time.Time `json:"created_at,omitzero"`
+}
+
+// State is whether agents may take a version.
+type State string
+
+// The states.
+const (
+	// Available: every agent may take the version.
+	Available State = "available"
+	// Deprecated: agents may take the version, and clients see that they had better not.
+	Deprecated State = "deprecated"
+	// Withdrawn: no agent may take the version. Agents that run it keep it until they take another one.
+	Withdrawn State = "withdrawn"
+)
+
+// Values lists the states.
+func (State) Values() []string {
+	return []string{string(Available), string(Deprecated), string(Withdrawn)}
+}
+
+// Runtime is how a container of an image is run. Zero values are the platform's defaults.
+type Runtime struct {
+	// Port is the $PORT on which the container listens, and APIPort the one on which it serves /v1, if that is another.
+	Port    int `json:"port,omitempty"`
+	APIPort int `json:"api_port,omitempty"`
+	// HealthPath is a path that the container answers with status 200 once it serves. If empty, it serves once it
+	// accepts connections.
+	HealthPath string `json:"health_path,omitempty"`
+	// Auth says who checks the credentials of requests: dataplane.AuthFront, or dataplane.AuthImage.
+	Auth string `json:"auth,omitempty"`
+	// Command and Args replace the image's own.
+	Command []string `json:"command,omitempty"`
+	Args    []string `json:"args,omitempty"`
+	// Env has defaults of the container's environment. The agent's own variables win.
+	Env Env `json:"env,omitempty"`
+}
+
+// Env are variables, sorted by name. In JSON it is an object.
+type Env []Variable
+
+// Variable is one variable of a container's environment.
+type Variable struct{ Name, Value string }
+
+// MarshalJSON implements json.Marshaler.
+func (e Env) MarshalJSON() ([]byte, error) {
+	object := make(map[string]string, len(e))
+	for _, v := range e {
+		object[v.Name] = v.Value
+	}
+	return json.Marshal(object)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (e *Env) UnmarshalJSON(b []byte) error {
+	var object map[string]string
+	if err := json.Unmarshal(b, &object); err != nil {
+		return err
+	}
+	*e = nil
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		*e = append(*e, Variable{Name: name, Value: object[name]})
+	}
+	return nil
+}
+
+// Choice is what an agent runs: a version of an image, and how that is run. An agent's record has all of it, so that
+// its pod depends on nothing that may change in the catalog. It is zero for an agent that a former release made.
+type Choice struct {
+	ID      string
+	Version string
+	// Reference names the build, by digest.
+	Reference string
+	Runtime
+}
+
+// Digest is the digest of the build, such as "sha256:…"; empty for a reference without one.
+func (c Choice) Digest() string {
+	_, digest, _ := strings.Cut(c.Reference, "@")
+	return digest
+}
+
+// Same reports whether two choices run the same build in the same way.
+func (c Choice) Same(d Choice) bool {
+	return c.ID == d.ID && c.Reference == d.Reference && c.Runtime.equal(d.Runtime)
+}
+
+func (r Runtime) equal(s Runtime) bool {
+	return r.Port == s.Port && r.APIPort == s.APIPort && r.HealthPath == s.HealthPath && r.Auth == s.Auth &&
+		slices.Equal(r.Command, s.Command) && slices.Equal(r.Args, s.Args) && slices.Equal(r.Env, s.Env)
+}
+
+// Clone returns a copy that shares no memory with the choice.
+func (c Choice) Clone() Choice {
+	c.Command, c.Args, c.Env = slices.Clone(c.Command), slices.Clone(c.Args), slices.Clone(c.Env)
+	return c
+}
+
+// find returns the version with a name.
+func (i Image) find(version string) (Version, bool) {
+	for _, v := range i.Versions {
+		if v.Version == version {
+			return v, true
+		}
+	}
+	return Version{}, false
+}
+
+// choice is what an agent runs that takes a version.
+func (i Image) choice(v Version) Choice {
+	return Choice{ID: i.ID, Version: v.Version, Reference: v.Reference, Runtime: i.Runtime}.Clone()
+}
