@@ -39,7 +39,9 @@ func TestApply_MovesAnAgentToALargerPlan(t *testing.T) {
 		}},
 	} {
 		before := ready(status)
-		after, changed, err := before.Edit(func(a *agent.Agent) error { return a.Apply(resizeTo(plan.Startup), at(1)) }, nil)
+		after, changed, err := before.Edit(func(a *agent.Agent) error {
+			return a.Apply(resizeTo(plan.Startup), at(1))
+		}, nil)
 		if err != nil || !changed {
 			t.Fatalf("%s: changed %t, error %v", status, changed, err)
 		}

@@ -100,8 +100,8 @@ function SizeDialog({ agent, onClose }: { agent: Agent; onClose: () => void }) {
         <dt>What it costs</dt>
         <dd>
           The organization pays for its plan
-          {organization === undefined ? "" : ` ${planName(organization.plan)}`}, not for each agent. A larger agent takes
-          up more of it, and cannot be made smaller again.
+          {organization === undefined ? "" : ` ${planName(organization.plan)}`}, not for each agent. A larger agent
+          takes up more of it, and cannot be made smaller again.
         </dd>
         <dt>What stays</dt>
         <dd>The data on the volume, the address and the credentials stay.</dd>
