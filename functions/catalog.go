@@ -35,6 +35,7 @@ import (
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/provisioning"
 	"agents.example/controlplane/shared/ratelimit"
+	"agents.example/controlplane/shared/release"
 	"agents.example/controlplane/shared/secret"
 	"agents.example/controlplane/shared/secretwrite"
 	"agents.example/controlplane/shared/webhook"
@@ -62,6 +63,9 @@ type Dependencies struct {
 	Webhooks           webhook.Store          `need:"firestore"`
 	WebhookWorkerStore webhook.WorkerStore    `need:"firestore"`
 	WebhookEvents      webhook.Events         `need:"firestore"`
+	Releases           release.Store          `need:"firestore"`
+	ReleaseAgents      release.Agents         `need:"firestore"`
+	ReleaseImages      release.Images         `need:"firestore"`
 
 	CleanupBudget provisioning.CleanupBudget `need:"firestore"`
 	Checks        []system.Check             `need:"firestore_read"`
@@ -256,6 +260,9 @@ func Workers(d Dependencies) []function.Worker {
 		workers.DeadLetter(sweeper),
 		workers.Observe(&provisioning.HealthController{
 			Records: d.WorkerStore, Pods: d.Pods, Prober: d.Prober, Nudger: d.Nudger, Now: time.Now,
+		}, &release.Roller{
+			Releases: d.Releases, Agents: d.ReleaseAgents, Images: d.ReleaseImages, Metrics: d.MetricsWorkerStore,
+			Prober: d.Prober, Nudger: d.Nudger, Now: time.Now,
 		}),
 		workers.CheckDrift(&provisioning.DriftChecker{
 			Records: d.WorkerStore, Objects: d.Objects, Nudger: d.Nudger, Now: time.Now,

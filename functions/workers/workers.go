@@ -18,6 +18,7 @@ import (
 	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/provisioning"
+	"agents.example/controlplane/shared/release"
 	"agents.example/controlplane/shared/webhook"
 )
 
@@ -89,15 +90,18 @@ func Sweep(agents *provisioning.Sweeper, webhooks *webhook.Sweeper) function.Wor
 	}
 }
 
-// Observe finds running agents that broke, and broken ones that recovered.
-func Observe(controller *provisioning.HealthController) function.Worker {
+// Observe finds running agents that broke, and broken ones that recovered. Then it carries releases on, which judge by
+// what it found.
+func Observe(controller *provisioning.HealthController, releases *release.Roller) function.Worker {
 	return function.Worker{
 		Name: "ObserveAgents", Schedule: "* * * * *",
-		Summary: "Find agents that broke or recovered by themselves",
+		Summary: "Find agents that broke or recovered by themselves, and carry releases on",
 		Needs: []function.Need{
 			function.Firestore, function.Publish, function.NudgeWebhooks, function.ClusterLook, function.GatewayAccess,
 		},
-		Handle: func(ctx context.Context, _ function.Message) error { return controller.CheckHealth(ctx) },
+		Handle: func(ctx context.Context, _ function.Message) error {
+			return errors.Join(controller.CheckHealth(ctx), releases.Run(ctx))
+		},
 	}
 }
 

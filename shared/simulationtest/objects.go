@@ -53,6 +53,8 @@ type template struct {
 	hash, secret, configMap string
 	sandbox                 bool
 	size                    plan.ID
+	// image and front are the references of the images.
+	image, front string
 }
 
 // pod is the agent's pod. It has values once its container has started.
@@ -89,6 +91,7 @@ func Hash(a agent.Agent) string {
 	b = strconv.AppendInt(append(b, 'c'), a.CredentialVersion, 10)
 	b = strconv.AppendInt(append(b, 'r'), a.Rollout, 10)
 	b = strconv.AppendBool(append(b, 's'), a.Sandbox)
+	b = append(append(append(b, a.Image.Reference...), ' '), a.Front.Reference...)
 	return string(append(b, a.Plan...))
 }
 
