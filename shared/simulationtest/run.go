@@ -199,7 +199,7 @@ func (w *World) settle() {
 		case !due.IsZero():
 			w.Pass(max(due.Sub(w.Now()), time.Minute-(now-w.swept), time.Millisecond))
 		case patient && w.careful(asked):
-		case w.enforceLater(), w.webhookAgain():
+		case w.enforceLater(), w.webhookAgain(), w.finally():
 		case (w.orphans() || w.setup.WrongDatabase) && collections < 3:
 			w.Pass([]time.Duration{2 * time.Hour, 25 * time.Hour, 25 * time.Hour}[collections])
 			collections++
