@@ -103,12 +103,13 @@ func createAgent(ctx context.Context, c *call, in createInput) (agentView, strin
 type updateInput struct {
 	agentID
 	Name   *string            `json:"name,omitempty" jsonschema:"A new display name."`
+	Plan   *client.PlanID     `json:"resource_plan,omitempty"`
 	Env    map[string]*string `json:"env_vars,omitempty" jsonschema:"Variables to set; null removes one. Others stay. No secrets: use set_secrets."`
 	Config map[string]any     `json:"config,omitempty" jsonschema:"Settings to merge; null removes one. Others stay."`
 }
 
 func updateAgent(ctx context.Context, c *call, in updateInput) (agentView, string, error) {
-	body := client.UpdateAgentRequest{Name: in.Name, EnvVars: in.Env, Config: in.Config}
+	body := client.UpdateAgentRequest{Name: in.Name, ResourcePlan: in.Plan, EnvVars: in.Env, Config: in.Config}
 	return shown(c.UpdateAgent(ctx, in.ID, body, c.options()...))
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/image"
+	"agents.example/controlplane/shared/plan"
 )
 
 // Patch is a client's change of an agent. A nil field leaves that part unchanged.
@@ -17,6 +18,8 @@ type Patch struct {
 	Env map[string]*string
 	// Config is merged into the client's own config by the rules of RFC 7396.
 	Config map[string]any
+	// Plan decides the agent's size.
+	Plan *plan.ID
 }
 
 // UpdateViolations checks what the schema of a patch can't express and does not depend on the agent.
@@ -45,8 +48,8 @@ func secretViolation(key string) fault.Violation {
 	return invalid([]any{"body", "env_vars", key}, secretElsewhere)
 }
 
-// Apply merges a patch. Only a change of the environment replaces the pod. Errors: Invalid, Conflict while the agent is
-// being deleted.
+// Apply merges a patch. Only a change of the environment or of the plan replaces the pod. Errors: Invalid, Conflict
+// while the agent is being deleted, or if its volume would shrink.
 func (a *Agent) Apply(p Patch, now time.Time) error {
 	if a.Status == Deleting {
 		return a.conflict("update")
@@ -59,6 +62,12 @@ func (a *Agent) Apply(p Patch, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	resized := p.Plan != nil && *p.Plan != a.Plan
+	if resized {
+		if err := a.resize(*p.Plan); err != nil {
+			return err
+		}
+	}
 	renamed := p.Name != nil && *p.Name != a.Name
 	if renamed {
 		a.Name = *p.Name
@@ -69,6 +78,8 @@ func (a *Agent) Apply(p Patch, now time.Time) error {
 	a.Config = config
 	if changed {
 		a.Env = env
+	}
+	if changed || resized {
 		a.replacePod(now)
 	}
 	return nil

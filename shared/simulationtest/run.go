@@ -37,7 +37,10 @@ func (w *World) arrange() {
 		}
 	}
 	w.Database.Started = func(id string) { delete(w.lostVolume, id) }
-	w.Database.Changed = w.checkPause
+	w.Database.Changed = func(o organizationDocument, before, after agent.Agent) {
+		w.checkPause(o, before, after)
+		w.checkResize(o, before, after)
+	}
 	w.Database.Removed = func(id string, d agent.Deletion) {
 		w.checkReceipt(id, d)
 		if n := w.Cluster.namespaces[id]; n != nil && n.terminating {
