@@ -21,11 +21,12 @@ func TestApply_ANewDeploymentRestartsNoAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.newAgent(t)
-	a.Status, a.Generation, a.LastReadyIsolation = agent.Running, 3, agent.Plain
+	a.Status, a.Generation = agent.Running, 3
 	a.Image.Choice = image.Choice{ID: image.DefaultID, Version: "1", Reference: "registry.example/agent@sha256:11"}
 	a.Front.Choice = image.Choice{ID: image.FrontID, Version: "1", Reference: "registry.example/platform@sha256:00"}
 	w.apply(t, a, testRuntimeInput())
 	w.awaitReady(t, a)
+	a.LastReadyIsolation = agent.Plain
 	later := newWorld(t, func(s *Settings) {
 		s.Images.Platform, s.Images.Agent = "registry.example/platform@sha256:33", "registry.example/agent@sha256:44"
 	})
