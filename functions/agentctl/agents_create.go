@@ -117,15 +117,17 @@ func (t *tool) updateAgent() *cobra.Command {
 	var change changeFlags
 	var in inputFlags
 	var software imageFlags
-	var name string
+	var name, plan string
 	var unset []string
-	c := t.agentCommand("update", "Change an agent's name, variables or configuration", "UpdateAgent", nil)
-	c.Long = "Change an agent's name, variables or configuration. Variables and keys that are not named stay. A " +
-		"change of variables restarts the agent. Secrets are changed with: agentctl secrets set"
+	c := t.agentCommand("update", "Change an agent's name, size, variables or configuration", "UpdateAgent", nil)
+	c.Long = "Change an agent's name, size, variables or configuration. Variables and keys that are not named stay. " +
+		"A change of the size or of variables restarts the agent. A volume grows with the size and never shrinks. " +
+		"Secrets are changed with: agentctl secrets set"
 	c.Example = "  agentctl agents update my-agent --env LOG_LEVEL=debug --unset-env OLD --wait\n" +
 		"  agentctl agents update my-agent --image assistant --wait\n" +
 		"  agentctl agents update my-agent --image-policy window " +
 		"--maintenance-window saturday,sunday/02:30/4/Europe/Berlin\n" +
+		"  agentctl agents update my-agent --plan startup --dry-run\n" +
 		"  agentctl agents update my-agent --config '{\"team\": \"support\", \"old\": null}'"
 	c.RunE = t.forAgent(func(ctx context.Context, api *client.Client, a *client.Agent) error {
 		env, err := in.env(t)
@@ -138,6 +140,9 @@ func (t *tool) updateAgent() *cobra.Command {
 		}
 		if name != "" {
 			body.Name = &name
+		}
+		if size := client.PlanID(plan); plan != "" {
+			body.ResourcePlan = &size
 		}
 		if len(env)+len(unset) > 0 {
 			body.EnvVars = map[string]*string{}
@@ -152,8 +157,8 @@ func (t *tool) updateAgent() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if body.Name == nil && body.EnvVars == nil && body.Config == nil && !moves {
-			return usagef("there is nothing to change: use --name, --image, --image-policy, --env, --unset-env, " +
+		if body.Name == nil && body.EnvVars == nil && body.Config == nil && body.ResourcePlan == nil && !moves {
+			return usagef("there is nothing to change: use --name, --plan, --image, --image-policy, --env, --unset-env, " +
 				"--env-file or --config")
 		}
 		if a, err = api.UpdateAgent(ctx, a.ID, body, change.options()...); err != nil {
@@ -162,9 +167,11 @@ func (t *tool) updateAgent() *cobra.Command {
 		return t.finish(ctx, api, a, &change, "")
 	})
 	c.Flags().StringVar(&name, "name", "", "the new name")
+	c.Flags().StringVar(&plan, "plan", "", "the plan of the new size")
 	c.Flags().StringSliceVar(&unset, "unset-env", nil, "remove the variable `KEY`; can be repeated")
 	software.add(c)
 	in.add(c)
 	change.add(c, "wait until the agent runs with the change", true)
+	completePlan(c)
 	return c
 }

@@ -138,8 +138,8 @@ func commandOf(action client.DiagnosisAction, d diagnosis.Diagnosis) string {
 		return agents + "migrate-sandbox " + d.AgentID + " --enabled=false --wait"
 	case client.DiagnosisActionComparePlans:
 		return "agentctl billing plans"
-	case client.DiagnosisActionCreateLarger:
-		return agents + "create NAME --plan PLAN"
+	case client.DiagnosisActionResize:
+		return agents + "update " + d.AgentID + " --plan PLAN --wait"
 	case client.DiagnosisActionManageBilling:
 		return "agentctl billing subscription"
 	case client.DiagnosisActionContactSupport:

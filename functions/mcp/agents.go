@@ -109,6 +109,7 @@ func createAgent(ctx context.Context, c *call, in createInput) (agentView, strin
 type updateInput struct {
 	agentID
 	Name   *string                        `json:"name,omitempty" jsonschema:"A new display name."`
+	Plan   *client.PlanID                 `json:"resource_plan,omitempty"`
 	Env    map[string]*string             `json:"env_vars,omitempty" jsonschema:"Variables to set; null removes one. Others stay. No secrets: use set_secrets."`
 	Config map[string]any                 `json:"config,omitempty" jsonschema:"Settings to merge; null removes one. Others stay."`
 	Image  *string                        `json:"image,omitempty" jsonschema:"Another version of the agent's image: its id for the version that is released at present, or id@version. It restarts the agent. Another image is refused: create another agent for it."`
@@ -118,7 +119,7 @@ type updateInput struct {
 
 func updateAgent(ctx context.Context, c *call, in updateInput) (agentView, string, error) {
 	body := client.UpdateAgentRequest{
-		Name: in.Name, EnvVars: in.Env, Config: in.Config, Image: in.Image, ImagePolicy: in.Policy,
+		Name: in.Name, ResourcePlan: in.Plan, EnvVars: in.Env, Config: in.Config, Image: in.Image, ImagePolicy: in.Policy,
 	}
 	if in.Window != nil {
 		body.MaintenanceWindow = &in.Window

@@ -69,9 +69,10 @@ func addAgents(r *registry) {
 	}, createAgent)
 	add(r, tool{
 		name: "update_agent", title: "Change an agent", effect: overwrite,
-		description: "Change an agent's name, environment variables, settings, or the version of its image. New " +
-			"variables and another version restart a running agent: its dashboard may be unavailable for some seconds. The plan and the region cannot be changed. " +
-			"Free of charge.",
+		description: "Change an agent's name, size, environment variables, settings, or the version of its image. A new " +
+			"size, new variables and another version restart a running agent: its dashboard may be unavailable for some " +
+			"seconds. The size can only grow, because a volume never shrinks, and takes up more of the organization's " +
+			"plan: 402 if there is no room. The region cannot be changed. Free of charge.",
 	}, updateAgent)
 	add(r, tool{
 		name: waitTool, title: "Wait for an agent", effect: reads,

@@ -8,6 +8,7 @@ import (
 
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/image"
+	"agents.example/controlplane/shared/plan"
 )
 
 // Patch is a client's change of an agent. A nil field leaves that part unchanged.
@@ -17,6 +18,8 @@ type Patch struct {
 	Env map[string]*string
 	// Config is merged into the client's own config by the rules of RFC 7396.
 	Config map[string]any
+	// Plan decides the agent's size.
+	Plan *plan.ID
 	// Image selects another version of the agent's image.
 	Image       *string
 	ImagePolicy image.Policy
@@ -51,9 +54,9 @@ func secretViolation(key string) fault.Violation {
 	return invalid([]any{"body", "env_vars", key}, secretElsewhere)
 }
 
-// Apply merges a patch. Only a change of the environment replaces the pod, and one of the image, which the store
-// carries out: see ImageWish. Errors: Invalid, Conflict while the agent is being deleted, or for another policy of a
-// custom image.
+// Apply merges a patch. Only a change of the environment, of the plan or of the image replaces the pod. The store carries
+// out that of the image: see ImageWish. Errors: Invalid, Conflict while the agent is being deleted, if its volume would
+// shrink, or for another policy of a custom image.
 func (a *Agent) Apply(p Patch, now time.Time) error {
 	if a.Status == Deleting {
 		return a.conflict("update")
@@ -70,6 +73,12 @@ func (a *Agent) Apply(p Patch, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	resized := p.Plan != nil && *p.Plan != a.Plan
+	if resized {
+		if err := a.resize(*p.Plan); err != nil {
+			return err
+		}
+	}
 	renamed := p.Name != nil && *p.Name != a.Name
 	if renamed {
 		a.Name = *p.Name
@@ -80,6 +89,8 @@ func (a *Agent) Apply(p Patch, now time.Time) error {
 	a.Config = config
 	if changed {
 		a.Env = env
+	}
+	if changed || resized {
 		a.replacePod(now)
 	}
 	if p.Image != nil {

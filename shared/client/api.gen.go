@@ -145,12 +145,12 @@ const (
 const (
 	DiagnosisActionComparePlans     DiagnosisAction = "compare_plans"
 	DiagnosisActionContactSupport   DiagnosisAction = "contact_support"
-	DiagnosisActionCreateLarger     DiagnosisAction = "create_larger"
 	DiagnosisActionManageBilling    DiagnosisAction = "manage_billing"
 	DiagnosisActionMoveOutOfSandbox DiagnosisAction = "move_out_of_sandbox"
 	DiagnosisActionReadLogs         DiagnosisAction = "read_logs"
 	DiagnosisActionReadPreviousLogs DiagnosisAction = "read_previous_logs"
 	DiagnosisActionReconcile        DiagnosisAction = "reconcile"
+	DiagnosisActionResize           DiagnosisAction = "resize"
 	DiagnosisActionRestart          DiagnosisAction = "restart"
 	DiagnosisActionResume           DiagnosisAction = "resume"
 	DiagnosisActionSetSecret        DiagnosisAction = "set_secret"
@@ -1356,6 +1356,12 @@ type RehearsalWould struct {
 	// DowntimeSecondsEstimate How long the agent does not answer because of the call: 0 if the call touches no running pod; if the call replaces the pod, as long as the last start of the agent waited for its pod; null if that is unknown or if the pod is removed.
 	DowntimeSecondsEstimate *int64 `json:"downtime_seconds_estimate"`
 
+	// MonthlyPriceAfterUsd What the organization's plan would cost per month; null if that is agreed by contract. The size of an agent has no separate price: it takes up a part of the plan.
+	MonthlyPriceAfterUsd *float64 `json:"monthly_price_after_usd"`
+
+	// MonthlyPriceBeforeUsd What the organization's plan costs per month now; null if that is agreed by contract.
+	MonthlyPriceBeforeUsd *float64 `json:"monthly_price_before_usd"`
+
 	// MonthlyPriceChangeUsd The change of the price per month. The organization pays for its plan, which a change of an agent leaves as it is: 0, or null for a plan whose price is agreed by contract.
 	MonthlyPriceChangeUsd *float64 `json:"monthly_price_change_usd"`
 
@@ -1518,6 +1524,9 @@ type UpdateAgentRequest struct {
 
 	// Name Display name. Surrounding whitespace is removed; control characters are refused.
 	Name *string `json:"name,omitempty"`
+
+	// ResourcePlan Changes the size of the agent. What the size takes up of the organization's plan is checked and counted with the change (402 if there is no room). A running agent gets a new pod, and the volume grows. A volume never shrinks: a plan with a smaller one is refused (409 storage_cannot_shrink).
+	ResourcePlan *PlanID `json:"resource_plan,omitempty"`
 }
 
 // UpdateWebhookRequest defines model for UpdateWebhookRequest.

@@ -3,6 +3,7 @@ package simulationtest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -24,6 +25,8 @@ type rollout struct {
 	MaxFailed int
 	// Operator is what the operator does after the start, in this order.
 	Operator []string
+	// Finally is what the operator does when all is at rest; empty for nothing.
+	Finally string
 	// Runs is how often the worker may run early.
 	Runs int
 	// Pinned and Windowed are the numbers of agents with these policies; 0 for none.
@@ -59,6 +62,7 @@ func arrangeRelease(s *Scheduler, u *Setup) {
 		r.Flaw, r.FlawEvery = []trouble{neverReady, crashLoop}[s.Choose(2)], 1+s.Choose(3)
 		r.FlawAfter = []time.Duration{0, 0, time.Minute}[s.Choose(3)]
 	}
+	r.Finally = []string{"", "revert", "resume"}[s.Choose(3)]
 	for range s.Choose(4) {
 		r.Operator = append(r.Operator, []string{"pause", "resume", "resume", "revert", "start"}[s.Choose(5)])
 	}
@@ -176,6 +180,18 @@ func (w *World) rollouts(actions []Action) []Action {
 		}})
 	}
 	return actions
+}
+
+// finally makes the operator act when all is at rest, and reports whether it does.
+func (w *World) finally() bool {
+	r := w.setup.Release
+	if r == nil || r.Finally == "" {
+		return false
+	}
+	action := r.Finally
+	r.Finally = ""
+	w.operate(action)
+	return true
 }
 
 // roll starts the worker of releases.
@@ -315,9 +331,12 @@ func (w *World) checkDone(r release.Release) {
 		case a.WatchedBy == r.ID:
 			w.violate("rest", "release %s is done, and watches agent %s", r.ID, short(a.ID))
 		case s == nil || a.Status != agent.Running || a.ImagePolicy == image.Pinned && r.Image != image.FrontID:
-		case s.Version != "2" && s.Update.State != agent.UpdateReverted && !w.choseFormer(a):
+		case s.Version != "2" && s.Update.State != agent.UpdateReverted && !w.chose(a, "take former"):
 			w.violate("reach", "release %s is done, and agent %s runs version %s: %+v", r.ID, short(a.ID), s.Version, s.Update)
 		}
+	}
+	if current, _ := w.Database.Catalog.Current(r.Image, cell); current.Version != "2" {
+		w.violate("default", "release %s is done, and agents start with version %s", r.ID, current.Version)
 	}
 	if failed := r.Counts.Reverted - r.Forgiven; failed*100 > int64(r.MaxFailed)*r.Counts.Moved {
 		w.violate("budget", "release %s is done with %d of %d failed agents, more than %d %%", r.ID, failed,
@@ -325,23 +344,24 @@ func (w *World) checkDone(r release.Release) {
 	}
 }
 
-// checkReverted checks a release that was reverted: no agent runs what the release brought.
+// checkReverted checks a release that was reverted: no agent runs what the release brought, unless its client chose it.
 func (w *World) checkReverted(r release.Release) {
 	for _, a := range w.Database.Agents() {
 		s := a.Software(r.Image)
-		if s != nil && a.WatchedBy == r.ID || s != nil && s.Update.Release == r.ID && s.Version == s.Update.Version &&
-			s.Update.State != agent.UpdateInterrupted && a.Status == agent.Running {
-			w.violate("way back", "release %s is reverted, and agent %s has %+v", r.ID, short(a.ID), s.Update)
+		pinned := a.ImagePolicy == image.Pinned && s.Update.Release != r.ID
+		switch {
+		case a.WatchedBy == r.ID:
+			w.violate("way back", "release %s is reverted, and watches agent %s", r.ID, short(a.ID))
+		case a.Status == agent.Running && s.Version == "2" && !pinned && !w.chose(a, "take latest"):
+			w.violate("way back", "release %s is reverted, and agent %s has %+v", r.ID, short(a.ID), *s)
 		}
+	}
+	if current, _ := w.Database.Catalog.Current(r.Image, cell); current.Version != "1" {
+		w.violate("default", "release %s is reverted, and agents start with version %s", r.ID, current.Version)
 	}
 }
 
-// choseFormer reports whether a client asked for the former version after the release was through with the agent.
-func (w *World) choseFormer(a agent.Agent) bool {
-	for _, c := range w.calls {
-		if c.agentID == a.ID && c.action == "take former" {
-			return true
-		}
-	}
-	return false
+// chose reports whether a client asked for a version.
+func (w *World) chose(a agent.Agent, action string) bool {
+	return slices.ContainsFunc(w.calls, func(c *call) bool { return c.agentID == a.ID && c.action == action })
 }

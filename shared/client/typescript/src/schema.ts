@@ -599,7 +599,7 @@ export type DiagnosisAction =
   | "set_secret"
   | "reconcile"
   | "move_out_of_sandbox"
-  | "create_larger"
+  | "resize"
   | "compare_plans"
   | "manage_billing"
   | "contact_support"
@@ -1006,6 +1006,13 @@ export interface RehearsalWould {
   usage_before: OrganizationAmounts;
   /** What the organization takes up after the call. */
   usage_after: OrganizationAmounts;
+  /** What the organization's plan costs per month now; null if that is agreed by contract. */
+  monthly_price_before_usd: number | null;
+  /**
+   * What the organization's plan would cost per month; null if that is agreed by contract. The size of an agent has no
+   * separate price: it takes up a part of the plan.
+   */
+  monthly_price_after_usd: number | null;
   /**
    * The change of the price per month. The organization pays for its plan, which a change of an agent leaves as it is:
    * 0, or null for a plan whose price is agreed by contract.
@@ -1148,6 +1155,12 @@ export interface UpdateAgentRequest {
   env_vars?: Record<string, string | null> | null;
   /** Merged into the client's own keys according to RFC 7396. */
   config?: Record<string, unknown> | null;
+  /**
+   * Changes the size of the agent. What the size takes up of the organization's plan is checked and counted with the
+   * change (402 if there is no room). A running agent gets a new pod, and the volume grows. A volume never shrinks: a
+   * plan with a smaller one is refused (409 storage_cannot_shrink).
+   */
+  resource_plan?: PlanID | null;
   /**
    * Another version of the agent's image, as image or image@version; without a version, the one that is released at
    * present. It replaces the pod. The next start takes the released version in place of an older one, unless
