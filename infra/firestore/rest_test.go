@@ -185,6 +185,13 @@ func storeWrites() map[string][]func(*testing.T, tenantFixture) {
 			d.Attempts, d.Status = append(d.Attempts, webhook.Attempt{At: time.Now()}), webhook.Failed
 			update(load(t, x), t, x, webhook.Done{Deliveries: []webhook.Delivery{d}})
 		}},
+		imageCollection: {func(t *testing.T, x tenantFixture) {
+			i, err := x.client.Images().Get(t.Context(), x.agent.ID)
+			must(t, err)
+			i.Name = "another"
+			_, err = x.client.Images().Put(t.Context(), i)
+			must(t, err)
+		}},
 	}
 }
 
