@@ -13,16 +13,16 @@ func lookupsAge(t *testing.T, f Fixture) {
 	wantEqual(t, "the first lookup", lookUp(t, f.Processes[0]), nil)
 	i := put(t, f.Processes[1].Store, Full("assistant"))
 	f.Advance(image.MaxAge)
-	wantEqual(t, "a lookup after another process's creation", lookUp(t, f.Processes[0]), []string{"assistant=Assistant"})
+	wantEqual(t, "a lookup after another one's creation", lookUp(t, f.Processes[0]), []string{"assistant=Assistant"})
 	i.Name = "Another"
 	i = put(t, f.Processes[1].Store, i)
 	f.Advance(image.MaxAge + time.Second)
-	wantEqual(t, "a lookup after another process's change", lookUp(t, f.Processes[0]), []string{"assistant=Another"})
+	wantEqual(t, "a lookup after another one's change", lookUp(t, f.Processes[0]), []string{"assistant=Another"})
 	if err := f.Processes[1].Store.Remove(t.Context(), i); err != nil {
 		t.Fatal(err)
 	}
 	f.Advance(image.MaxAge)
-	wantEqual(t, "a lookup after another process's removal", lookUp(t, f.Processes[0]), nil)
+	wantEqual(t, "a lookup after another one's removal", lookUp(t, f.Processes[0]), nil)
 }
 
 func ownWrites(t *testing.T, f Fixture) {
