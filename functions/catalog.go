@@ -35,6 +35,7 @@ import (
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/provisioning"
 	"agents.example/controlplane/shared/ratelimit"
+	"agents.example/controlplane/shared/release"
 	"agents.example/controlplane/shared/secret"
 	"agents.example/controlplane/shared/secretwrite"
 	"agents.example/controlplane/shared/webhook"
@@ -62,6 +63,9 @@ type Dependencies struct {
 	Webhooks           webhook.Store          `need:"firestore"`
 	WebhookWorkerStore webhook.WorkerStore    `need:"firestore"`
 	WebhookEvents      webhook.Events         `need:"firestore"`
+	Releases           release.Store          `need:"firestore"`
+	ReleaseAgents      release.Agents         `need:"firestore"`
+	ReleaseImages      release.Images         `need:"firestore"`
 
 	CleanupBudget provisioning.CleanupBudget `need:"firestore"`
 	Checks        []system.Check             `need:"firestore_read"`
@@ -248,6 +252,9 @@ func Workers(d Dependencies) []function.Worker {
 		}),
 		workers.Sweep(sweeper, &webhook.Sweeper{
 			Store: d.WebhookWorkerStore, Nudger: d.WebhookNudger, Now: time.Now,
+		}, &release.Roller{
+			Releases: d.Releases, Agents: d.ReleaseAgents, Images: d.ReleaseImages, Metrics: d.MetricsWorkerStore,
+			Nudger: d.Nudger, Now: time.Now,
 		}),
 		workers.Deliver(&webhook.Deliverer{
 			Store: d.WebhookWorkerStore, Events: d.WebhookEvents, Sender: d.WebhookSender, Secrets: d.WebhookSecrets,

@@ -18,6 +18,7 @@ import (
 	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/provisioning"
+	"agents.example/controlplane/shared/release"
 	"agents.example/controlplane/shared/webhook"
 )
 
@@ -77,14 +78,14 @@ func Deliver(deliverer *webhook.Deliverer) function.Worker {
 	}
 }
 
-// Sweep nudges the agents whose work is overdue, and the webhooks that are due.
-func Sweep(agents *provisioning.Sweeper, webhooks *webhook.Sweeper) function.Worker {
+// Sweep nudges the agents whose work is overdue, and the webhooks that are due, and carries releases on.
+func Sweep(agents *provisioning.Sweeper, webhooks *webhook.Sweeper, releases *release.Roller) function.Worker {
 	return function.Worker{
 		Name: "SweepAgents", Schedule: "* * * * *",
-		Summary: "Nudge the agents whose work is overdue, and the webhooks that are due",
+		Summary: "Nudge the agents whose work is overdue, and the webhooks that are due, and carry releases on",
 		Needs:   []function.Need{function.Firestore, function.Publish, function.NudgeWebhooks},
 		Handle: func(ctx context.Context, _ function.Message) error {
-			return errors.Join(agents.Sweep(ctx), webhooks.Sweep(ctx))
+			return errors.Join(agents.Sweep(ctx), webhooks.Sweep(ctx), releases.Run(ctx))
 		},
 	}
 }

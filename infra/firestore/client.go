@@ -55,6 +55,7 @@ const (
 	deliveryCollection     = "webhook_deliveries"
 	deletionCollection     = "deletions"
 	imageCollection        = "images"
+	releaseCollection      = "releases"
 )
 
 // defaultTimeout is well below the deadlines of callers, so that a call that hangs can still be answered.

@@ -17,6 +17,7 @@ import (
 	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/release"
 	"agents.example/controlplane/shared/secret"
 	"agents.example/controlplane/shared/webhook"
 )
@@ -45,6 +46,7 @@ func storedFields() map[string]fields {
 		deliveryCollection:     deliveryFields(&webhook.Delivery{}),
 		deletionCollection:     deletionRecordFields(&agent.DeletionRecord{}),
 		imageCollection:        imageFields(&image.Image{}),
+		releaseCollection:      releaseFields(&release.Release{}),
 	}
 }
 

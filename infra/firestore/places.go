@@ -85,6 +85,37 @@ func (p numberPlace[N]) decode(name string, value any) error {
 	return err
 }
 
+// numbersPlace stores a slice of whole numbers as an array, or as null when it is empty.
+type numbersPlace struct{ at *[]int }
+
+func numbers(at *[]int) place { return numbersPlace{at} }
+
+func (p numbersPlace) encode() any {
+	if len(*p.at) == 0 {
+		return nil
+	}
+	items := make([]any, len(*p.at))
+	for i, n := range *p.at {
+		items[i] = int64(n)
+	}
+	return items
+}
+
+func (p numbersPlace) decode(name string, value any) error {
+	values, err := cast[[]any](name, value)
+	if err != nil || len(values) == 0 {
+		return err
+	}
+	items := make([]int, len(values))
+	for i, v := range values {
+		if err := (numberPlace[int]{&items[i]}).decode(name, v); err != nil {
+			return err
+		}
+	}
+	*p.at = items
+	return nil
+}
+
 type floatPlace struct{ at *float64 }
 
 func float(at *float64) place { return floatPlace{at} }

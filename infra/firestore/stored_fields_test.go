@@ -17,6 +17,7 @@ import (
 	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/release"
 	"agents.example/controlplane/shared/secret"
 	"agents.example/controlplane/shared/webhook"
 )
@@ -77,7 +78,7 @@ func storedRecords() map[string]storedRecord {
 	given, event, m, l := &answer{}, &appliedEvent{}, &membership{}, &lease{}
 	s, p, operation, shown := &metrics.Snapshot{}, &metrics.Progress{}, &secret.Operation{}, &agentAnswer{}
 	limit, sealed, events := &budget{}, &seal.Seal{}, &eventRecord{}
-	catalog := &image.Image{}
+	catalog, rolled := &image.Image{}, &release.Release{}
 	hook, delivery, deletion := &webhook.Webhook{}, &webhook.Delivery{}, &agent.DeletionRecord{}
 	return map[string]storedRecord{
 		agentCollection:                   {a, agentFields(a, new(string))},
@@ -101,6 +102,7 @@ func storedRecords() map[string]storedRecord {
 		deliveryCollection:                {delivery, deliveryFields(delivery)},
 		deletionCollection:                {deletion, deletionRecordFields(deletion)},
 		imageCollection:                   {catalog, imageFields(catalog)},
+		releaseCollection:                 {rolled, releaseFields(rolled)},
 	}
 }
 

@@ -108,6 +108,23 @@ func (s Set) Current(id, cell string) (Choice, bool) {
 	return i.choice(v), ok && v.State != Withdrawn
 }
 
+// Target is what agents of a cell run after a release of a version. Errors: one that says why the version cannot be
+// released.
+func (s Set) Target(id, version, cell string) (Choice, error) {
+	i, ok := s.Get(id, cell)
+	if !ok {
+		return Choice{}, fmt.Errorf("there is no image %q", id)
+	}
+	v, ok := i.find(version)
+	switch {
+	case !ok:
+		return Choice{}, fmt.Errorf("the image %s has no version %q", id, version)
+	case v.State == Withdrawn:
+		return Choice{}, fmt.Errorf("version %s of the image %s was withdrawn", version, id)
+	}
+	return i.choice(v), nil
+}
+
 // Wish is a client's request for an image.
 type Wish struct {
 	// Selection is "<id>", "<id>@<version>", or the reference of a custom image.

@@ -51,4 +51,8 @@ const (
 	AgentStarted Name = "agent_started"
 	// AgentBroke: a running agent failed, and its status is now error.
 	AgentBroke Name = "agent_broke"
+	// ReleaseStopped: a release stopped itself, because too many agents failed or it cannot go on.
+	ReleaseStopped Name = "release_stopped"
+	// ReleaseStep: a release moved or judged agents, began a wave, or ended.
+	ReleaseStep Name = "release_step"
 )

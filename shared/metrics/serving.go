@@ -68,3 +68,19 @@ func (s *Snapshot) addRestarts(total int64, to time.Time) {
 	s.Restarted.Set(to, known+float64(max(0, total-s.RestartsSeen)))
 	s.RestartsSeen = total
 }
+
+// Served returns how many requests the agent served between two times, and how many of them failed, as far as the
+// snapshot knows them: in steps of five minutes.
+func (s Snapshot) Served(from, until time.Time) (requests, failed float64) {
+	return s.Requests.Day.total(from, until), s.Errors.Day.total(from, until)
+}
+
+// total is what the rates per second of the intervals between two times add up to.
+func (r Ring) total(from, until time.Time) (total float64) {
+	for _, p := range r.Points(from) {
+		if p.T+r.step <= until.Unix() {
+			total += p.V * float64(r.step)
+		}
+	}
+	return total
+}

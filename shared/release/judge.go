@@ -1,0 +1,110 @@
+package release
+
+import (
+	"fmt"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/metrics"
+)
+
+// verdict is what the release decides about an agent that it watches.
+type verdict struct {
+	// kind is what happens to the agent; "" leaves it as it is.
+	kind kind
+	// reason is why it goes back.
+	reason string
+}
+
+type kind string
+
+const (
+	// goBack: the agent returns to its former version, because of the reason.
+	goBack kind = "go back"
+	// countUpdated, countReverted and countInterrupted: the update of the agent has ended, and the release counts it.
+	countUpdated     kind = "updated"
+	countReverted    kind = "reverted"
+	countInterrupted kind = "interrupted"
+)
+
+const (
+	// metricsPatience is how long after the soak the release waits for metrics of the soak.
+	metricsPatience = 15 * time.Minute
+	// allowedRestarts is how often a container may start again during the soak in addition to what it did before.
+	allowedRestarts = 1
+	// minErrors is how many failed requests say something about a version.
+	minErrors = 10
+	// allowedErrors is the share of failed requests that an agent may have in addition to what it had before.
+	allowedErrors = 0.05
+)
+
+// judge decides about an agent that the release watches. m is nil if its metrics were not read.
+func (r Release) judge(a agent.Agent, m *metrics.Snapshot, now time.Time) verdict {
+	s := a.Software(r.Image)
+	if s == nil || s.Update.Release != r.ID {
+		return verdict{kind: countInterrupted}
+	}
+	switch u := s.Update; u.State {
+	case agent.UpdateReverted:
+		if a.Converged() {
+			return verdict{kind: countReverted, reason: u.Reason}
+		}
+	case agent.UpdateInterrupted:
+		return verdict{kind: countInterrupted}
+	case agent.UpdateDone:
+		return verdict{kind: countUpdated}
+	case agent.UpdateSoaking:
+		return r.judgeSoak(a, u, m, now)
+	case agent.UpdateMoving:
+	}
+	return verdict{}
+}
+
+func (r Release) judgeSoak(a agent.Agent, u agent.Update, m *metrics.Snapshot, now time.Time) verdict {
+	ends := u.ReadyAt.Add(r.Soak)
+	if n := a.PodRestarts.Total - u.Restarts; n > allowedRestarts+pastRestarts(m, r.Soak) {
+		return verdict{goBack, fmt.Sprintf("its container was started again %d times within %s", n, now.Sub(u.ReadyAt))}
+	}
+	switch {
+	case a.Status != agent.Running || !a.Converged() || now.Before(ends):
+		return verdict{}
+	case m != nil && !m.CollectedAt.IsZero() && m.CollectedAt.Before(ends) && now.Before(ends.Add(metricsPatience)):
+		return verdict{}
+	}
+	if m != nil {
+		if why := failsMore(*m, u, ends); why != "" {
+			return verdict{goBack, why}
+		}
+	}
+	return verdict{kind: countUpdated}
+}
+
+// pastRestarts is how often the container was started again in a time like the soak, on the average of a day.
+func pastRestarts(m *metrics.Snapshot, soak time.Duration) int64 {
+	if m == nil {
+		return 0
+	}
+	total := 0.0
+	for _, p := range m.Restarted.Points(time.Unix(0, 0)) {
+		total += p.V
+	}
+	return int64(total * soak.Hours() / 24)
+}
+
+// failsMore compares the requests of the soak that failed with those of the day before the move; "" if they are not
+// more.
+func failsMore(m metrics.Snapshot, u agent.Update, until time.Time) string {
+	requests, failed := m.Served(u.ReadyAt, until)
+	before, failedBefore := m.Served(u.MovedAt.Add(-metrics.Day), u.MovedAt)
+	if failed < minErrors || requests == 0 {
+		return ""
+	}
+	share, former := failed/requests, 0.0
+	if before > 0 {
+		former = failedBefore / before
+	}
+	if share <= former+allowedErrors {
+		return ""
+	}
+	return fmt.Sprintf("%.0f %% of %.0f requests failed, before %.0f %%", 100*share, requests, 100*former)
+}

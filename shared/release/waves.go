@@ -1,0 +1,287 @@
+package release
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/image"
+)
+
+// advance surveys the fleet, moves agents of the present wave, or begins the next one. watching counts the agents that
+// the release watches.
+func (o *Roller) advance(ctx context.Context, r Release, watching int) (*Release, error) {
+	r.Reason = ""
+	switch {
+	case !r.Surveyed:
+		return o.survey(ctx, r)
+	case !r.Lap.Ended && r.Counts.Moved < r.quota():
+		return o.move(ctx, r, watching)
+	case watching > 0:
+		return nil, nil //nolint:nilnil // the agents of the wave are being watched
+	case !r.last():
+		r.Wave, r.WaveAt = r.Wave+1, o.Now()
+		return o.save(ctx, r, nil)
+	case r.State == Done:
+		return o.tail(ctx, r)
+	case r.Lap.Moved+r.Lap.Busy > 0 && r.Laps < maxLaps:
+		// Agents may have been busy, or created before the version became the default one.
+		busy := r.Lap.Moved == 0
+		r.Lap, r.Laps = Lap{}, r.Laps+1
+		next, err := o.save(ctx, r, nil)
+		if busy {
+			return nil, err // a minute later
+		}
+		return next, err
+	default:
+		if err := r.Act(finish, o.Now()); err != nil {
+			return nil, err
+		}
+		if r.Lap.Deferred > 0 {
+			r.DueAt = o.Now().Add(tailPause)
+		}
+		_, err := o.save(ctx, r, nil)
+		return nil, err
+	}
+}
+
+// tail begins another lap for agents that wait for their maintenance windows.
+func (o *Roller) tail(ctx context.Context, r Release) (*Release, error) {
+	deferred := r.Lap.Deferred > 0 && o.Now().Sub(r.WaveAt) < tailTime
+	r.Lap, r.DueAt = Lap{}, time.Time{}
+	if deferred {
+		r.DueAt = o.Now().Add(tailPause)
+	}
+	_, err := o.save(ctx, r, nil)
+	return nil, err
+}
+
+const (
+	// tailPause is how long the worker waits before it looks for open maintenance windows again, and tailTime how long
+	// it does so: each window opens once in a week.
+	tailPause = 15 * time.Minute
+	tailTime  = 8 * 24 * time.Hour
+)
+
+// survey counts the agents that are ready to move.
+func (o *Roller) survey(ctx context.Context, r Release) (*Release, error) {
+	lap, _, err := o.visit(ctx, r, r.Lap, 1<<30, func(a agent.Agent, lap *Lap) bool {
+		return r.sorts(a, lap, o.Now())
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.Total += lap.Moved - r.Lap.Moved
+	if r.Lap = lap; lap.Ended {
+		r.Surveyed, r.Lap, r.WaveAt = true, Lap{}, o.Now()
+	}
+	return o.save(ctx, r, nil)
+}
+
+// move moves agents of the present wave to the version.
+func (o *Roller) move(ctx context.Context, r Release, watching int) (*Release, error) {
+	if r.last() && !r.DefaultSet && r.Cell == "" {
+		return o.setDefault(ctx, r)
+	}
+	room := min(r.quota()-r.Counts.Moved, changesPerStep, r.WaveSize()-int64(watching), int64(maxWatched-watching))
+	if room <= 0 {
+		return nil, nil //nolint:nilnil // the release watches as many agents as it can
+	}
+	lap, found, err := o.visit(ctx, r, r.Lap, room, func(a agent.Agent, lap *Lap) bool {
+		return r.sorts(a, lap, o.Now())
+	})
+	if err != nil {
+		return nil, err
+	}
+	var changes []Change
+	for _, a := range found {
+		c, err := o.edit(a, func(a *agent.Agent) { a.MoveTo(r.ID, r.target(a.Cell), o.Now()) })
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, c)
+	}
+	r.Lap = lap
+	r.Counts.Moved += int64(len(changes))
+	return o.save(ctx, r, changes)
+}
+
+// sorts counts an agent in a lap, and reports whether the release moves it.
+func (r Release) sorts(a agent.Agent, lap *Lap, now time.Time) bool {
+	s := a.Software(r.Image)
+	if s == nil || r.Cell != "" && a.Cell != r.Cell || s.Same(r.target(a.Cell)) ||
+		s.Update.Release == r.ID && s.Update.State != agent.UpdateInterrupted {
+		return false
+	}
+	switch {
+	case a.Status == agent.Deleting:
+	case a.ImagePolicy == image.Pinned && r.Image != image.FrontID:
+		lap.Pinned++
+	case a.Status == agent.Paused || a.Status == agent.Stopped:
+		lap.Waiting++
+	case !a.ImageOpen(r.Image, now):
+		lap.Deferred++
+	case a.Status == agent.Error:
+		lap.Failing++
+	case !a.Updatable():
+		lap.Busy++
+	default:
+		lap.Moved++
+		return true
+	}
+	return false
+}
+
+// visit continues a lap by at most a page of agents, until as many as most are found. It returns the lap after it.
+func (o *Roller) visit(ctx context.Context, r Release, lap Lap, most int64,
+	wanted func(a agent.Agent, lap *Lap) bool,
+) (Lap, []agent.Agent, error) {
+	begin := r.start()
+	if lap.Cursor == "" && !lap.Wrapped {
+		lap.Cursor = begin
+	}
+	listed, err := o.Agents.ListAll(ctx, lap.Cursor, visitPage)
+	if err != nil {
+		return lap, nil, err
+	}
+	var found []agent.Agent
+	for _, a := range listed.Items {
+		if lap.Wrapped && a.ID > begin {
+			lap.Ended = true
+			return lap, found, nil
+		}
+		if int64(len(found)) == most {
+			return lap, found, nil
+		}
+		if wanted(a, &lap) {
+			found = append(found, a)
+		}
+		lap.Cursor = a.ID
+	}
+	switch {
+	case listed.Next != "":
+		lap.Cursor = listed.Next
+	case lap.Wrapped:
+		lap.Ended = true
+	default:
+		lap.Cursor, lap.Wrapped = "", true
+	}
+	return lap, found, nil
+}
+
+// start is the id after which the release's laps begin.
+func (r Release) start() string {
+	sum := sha256.Sum256([]byte(r.ID))
+	return uuid.Must(uuid.FromBytes(sum[:16])).String()
+}
+
+// setDefault makes the version the one that agents take at their next start, so that nothing takes the former one while
+// the last agents move.
+func (o *Roller) setDefault(ctx context.Context, r Release) (*Release, error) {
+	i, err := o.Images.Get(ctx, r.Image)
+	switch {
+	case fault.Is(err, fault.NotFound): // the deployment's settings name the version
+	case err != nil:
+		return nil, err
+	case i.DefaultVersion != r.Target.Version && r.FormerDefault == "":
+		r.FormerDefault = i.DefaultVersion
+		return o.save(ctx, r, nil)
+	case i.DefaultVersion != r.Target.Version:
+		i.DefaultVersion = r.Target.Version
+		if _, err := o.Images.Put(ctx, i); err != nil {
+			return nil, fmt.Errorf("make %s the default version: %w", r.Target.Version, err)
+		}
+	}
+	r.DefaultSet = true
+	return o.save(ctx, r, nil)
+}
+
+// wayBack returns agents of the release to what they ran before, at most as many of them concurrently as its largest
+// wave had.
+func (o *Roller) wayBack(ctx context.Context, r Release, watching int) (*Release, error) {
+	if r.DefaultSet && r.FormerDefault != "" {
+		return o.restoreDefault(ctx, r)
+	}
+	if r.Lap.Ended {
+		return o.endWayBack(ctx, r, watching)
+	}
+	room := min(r.largestWave()-int64(watching), changesPerStep)
+	if room <= 0 {
+		return nil, nil //nolint:nilnil // enough agents are on their way back
+	}
+	lap, found, err := o.visit(ctx, r, r.Lap, room, func(a agent.Agent, lap *Lap) bool {
+		s := a.Software(r.Image)
+		back := s != nil && s.Update.Release == r.ID && s.Version == s.Update.Version &&
+			s.Update.State != agent.UpdateReverted && a.Status != agent.Deleting
+		switch {
+		case back && a.WatchedBy != "" && a.WatchedBy != r.ID:
+			lap.Busy++
+			return false
+		case back:
+			lap.Moved++
+		}
+		return back
+	})
+	if err != nil {
+		return nil, err
+	}
+	var changes []Change
+	for _, a := range found {
+		c, err := o.edit(a, func(a *agent.Agent) {
+			a.RevertUpdate(r.Image, "the release was reverted", o.Now())
+			a.WatchedBy = r.ID
+		})
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, c)
+	}
+	r.Lap = lap
+	return o.save(ctx, r, changes)
+}
+
+// endWayBack ends the way back, or begins another lap for agents that another release watched.
+func (o *Roller) endWayBack(ctx context.Context, r Release, watching int) (*Release, error) {
+	switch {
+	case watching > 0:
+		return nil, nil //nolint:nilnil // the last agents are on their way back
+	case r.Lap.Moved+r.Lap.Busy > 0 && r.Laps < maxLaps:
+		r.Lap, r.Laps = Lap{}, r.Laps+1
+	default:
+		if err := r.Act(finish, o.Now()); err != nil {
+			return nil, err
+		}
+	}
+	_, err := o.save(ctx, r, nil)
+	return nil, err
+}
+
+// restoreDefault makes the former version the default one again.
+func (o *Roller) restoreDefault(ctx context.Context, r Release) (*Release, error) {
+	i, err := o.Images.Get(ctx, r.Image)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return nil, err
+	}
+	if err == nil && i.DefaultVersion == r.Target.Version {
+		i.DefaultVersion = r.FormerDefault
+		if _, err := o.Images.Put(ctx, i); err != nil && !fault.Is(err, fault.NotFound) {
+			return nil, fmt.Errorf("make %s the default version again: %w", r.FormerDefault, err)
+		}
+	}
+	r.DefaultSet = false
+	return o.save(ctx, r, nil)
+}
+
+// largestWave is the size of the largest wave so far.
+func (r Release) largestWave() int64 {
+	most := int64(1)
+	for r.Wave = min(r.Wave, len(r.Waves)-1); r.Wave >= 0; r.Wave-- {
+		most = max(most, r.WaveSize())
+	}
+	return most
+}
