@@ -166,7 +166,9 @@ func TestPolicies_AdmitEveryAgent(t *testing.T) {
 			a.Env = append(a.Env, agent.EnvVar{Key: "TOKEN", SecretVersion: 1})
 		}},
 		"an image of the operator": {settings: func(s *gke.Settings) { s.Images.Agent = own }},
-		"an image of the cell":     {settings: func(s *gke.Settings) { s.Images.Cells = map[string]string{"cell": own} }},
+		"an image of the cell": {settings: func(s *gke.Settings) {
+			s.Images.Cells = map[string]string{"cell": own}
+		}},
 		"a path for health": {settings: func(s *gke.Settings) {
 			s.Images.Agent, s.Images.Runtime = own, image.Runtime{APIPort: 3001, HealthPath: "/healthz"}
 		}},

@@ -41,8 +41,8 @@ type Images struct {
 	Registries []string
 }
 
-// AdmitImages lets agents' pods run images. A deployment does so before its services start. It keeps what the operator's
-// tool has written.
+// AdmitImages lets agents' pods run images. A deployment does so before its services start. It keeps what the
+// operator's tool has written.
 func AdmitImages(ctx context.Context, kubeconfig string, i Images) error {
 	return applyCell(ctx, kubeconfig,
 		cell.Values{Image: i.Platform, AgentImage: i.Agent, Registries: i.Registries},

@@ -28,6 +28,30 @@ type imageAdmission interface {
 	Settle(ctx context.Context, list func(context.Context) ([]image.Image, error)) error
 }
 
+// imageCommands returns the commands about the catalog of images.
+func imageCommands() []command {
+	return []command{
+		{name: "images list", run: listImages, summary: "list the catalog of images"},
+		{
+			name: "images show", usage: "-image IMAGE [-json]", run: showImage,
+			summary: "show an image and how many agents run its versions; -json prints it as put takes it",
+		},
+		{
+			name: "images put", usage: "[-force] FILE", operand: "FILE", run: putImage,
+			summary: "create or replace an image, described in JSON; - reads it from standard input; -force drops " +
+				"versions that agents run",
+		},
+		{
+			name: "images remove", usage: "-image IMAGE [-force]", run: removeImage,
+			summary: "remove an image; -force removes one that agents run",
+		},
+		{
+			name: "images admit", run: admitImages,
+			summary: "let all cells run the images of the catalog, such as a new cell",
+		},
+	}
+}
+
 // listImages prints one line per entry of the catalog.
 func listImages(ctx context.Context, d operator, _ options) error {
 	all, err := d.Images.List(ctx)
@@ -233,7 +257,8 @@ func (d operator) mayLose(ctx context.Context, former, next image.Image, force b
 	}
 	if count > 0 {
 		return fmt.Errorf("%d agents run versions of %s that would go (%s): move them to another version first; "+
-			"with -force they keep their builds until their pods are replaced", count, former.ID, strings.Join(lost, ", "))
+			"with -force they keep their builds as long as their objects exist", count, former.ID,
+			strings.Join(lost, ", "))
 	}
 	return nil
 }

@@ -199,13 +199,16 @@ func TestImages_PutRefusesWhatIsNoEntry(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	bad := imagetest.Full("Bad")
-	bad.Name, bad.DefaultVersion, bad.Port = "", "3.0", 80
+	bad.Name, bad.DefaultVersion, bad.Port, bad.Env = "", "3.0", 80, image.Env{{Name: "1"}, {Name: "PORT"}}
 	for name, row := range map[string]struct {
 		text string
 		want []string
 	}{
 		"every rule that it breaks": {
-			text: f.file(bad), want: []string{`id "Bad"`, "name is missing", `default_version "3.0"`, "port: want a port"},
+			text: f.file(bad), want: []string{
+				`id "Bad"`, "name is missing", `default_version "3.0"`, "port: want a port",
+				`env: "1"`, `env: "PORT"`,
+			},
 		},
 		"a field that is unknown": {text: f.text(`{"id": "a", "colour": "red"}`), want: []string{`unknown field "colour"`}},
 		"two entries":             {text: f.text(`{"id": "a"} {"id": "b"}`), want: []string{"more than one entry"}},
@@ -252,7 +255,8 @@ func TestImages_OpenReleasesKeepTheirVersions(t *testing.T) {
 	full := imagetest.Full("assistant")
 	f.run("images put " + f.file(full))
 	r, err := f.client.Releases().Create(t.Context(), release.Release{
-		Image: full.ID, Target: image.Choice{ID: full.ID, Version: "1.1"}, State: release.Running, CreatedAt: time.Now(),
+		Image: full.ID, Target: image.Choice{ID: full.ID, Version: "1.1"}, State: release.Running,
+		CreatedAt: time.Now(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -100,7 +100,7 @@ type options struct {
 }
 
 func commands() []command {
-	return []command{
+	all := []command{
 		{name: "list", summary: "list the organizations", run: list},
 		{
 			name: "show", usage: "-organization ORG", summary: "show an organization with its usage and limits",
@@ -127,24 +127,6 @@ func commands() []command {
 			name: describeCommand, usage: "-agent AGENT", run: describe,
 			summary: "show the history of an agent and what it waits for",
 		},
-		{name: "images list", run: listImages, summary: "list the catalog of images"},
-		{
-			name: "images show", usage: "-image IMAGE [-json]", run: showImage,
-			summary: "show an image and how many agents run its versions; -json prints it as put takes it",
-		},
-		{
-			name: "images put", usage: "[-force] FILE", operand: "FILE", run: putImage,
-			summary: "create or replace an image, described in JSON; - reads it from standard input; -force drops " +
-				"versions that agents run",
-		},
-		{
-			name: "images remove", usage: "-image IMAGE [-force]", run: removeImage,
-			summary: "remove an image; -force removes one that agents run",
-		},
-		{
-			name: "images admit", run: admitImages,
-			summary: "let all cells run the images of the catalog, such as a new cell",
-		},
 		{
 			name: "apikeys create", usage: "-organization ORG -name NAME -role ROLE", run: createAPIKey,
 			summary: "create an API key of an organization and print it once; it needs API_KEY_PEPPER",
@@ -163,6 +145,7 @@ func commands() []command {
 				"the present ones; - reads these from standard input",
 		},
 	}
+	return append(all, imageCommands()...)
 }
 
 const (

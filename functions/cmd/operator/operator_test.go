@@ -81,7 +81,8 @@ func newFixture(t *testing.T) fixture {
 	if _, err := c.Directory().Ensure(t.Context(), org, organization.User{}); err != nil {
 		t.Fatal(err)
 	}
-	f := fixture{t: t, client: c, out: &bytes.Buffer{}, warnings: &bytes.Buffer{}, nudges: &agenttest.Nudges{},
+	f := fixture{
+		t: t, client: c, out: &bytes.Buffer{}, warnings: &bytes.Buffer{}, nudges: &agenttest.Nudges{},
 		cells: &admitted{},
 	}
 	f.operator = operator{
@@ -292,8 +293,8 @@ func TestRun_RefusesInvalidCommands(t *testing.T) {
 	f := newFixture(t)
 	for command, want := range map[string]string{
 		"": "command missing; want one of list, show, set-plan, suspend, resume, agents, nudge, " +
-			"describe, images list, images show, images put, images remove, images admit, apikeys create, keys status, " +
-			"webhooks status, keys create",
+			"describe, apikeys create, keys status, webhooks status, keys create, images list, images show, " +
+			"images put, images remove, images admit",
 		"dance":                    `unknown command "dance"; want one of list, show, set-plan, suspend`,
 		"keys":                     `unknown command "keys"`,
 		"agents":                   "-cell is missing",
