@@ -252,9 +252,6 @@ func Workers(d Dependencies) []function.Worker {
 		}),
 		workers.Sweep(sweeper, &webhook.Sweeper{
 			Store: d.WebhookWorkerStore, Nudger: d.WebhookNudger, Now: time.Now,
-		}, &release.Roller{
-			Releases: d.Releases, Agents: d.ReleaseAgents, Images: d.ReleaseImages, Metrics: d.MetricsWorkerStore,
-			Nudger: d.Nudger, Now: time.Now,
 		}),
 		workers.Deliver(&webhook.Deliverer{
 			Store: d.WebhookWorkerStore, Events: d.WebhookEvents, Sender: d.WebhookSender, Secrets: d.WebhookSecrets,
@@ -263,6 +260,9 @@ func Workers(d Dependencies) []function.Worker {
 		workers.DeadLetter(sweeper),
 		workers.Observe(&provisioning.HealthController{
 			Records: d.WorkerStore, Pods: d.Pods, Prober: d.Prober, Nudger: d.Nudger, Now: time.Now,
+		}, &release.Roller{
+			Releases: d.Releases, Agents: d.ReleaseAgents, Images: d.ReleaseImages, Metrics: d.MetricsWorkerStore,
+			Prober: d.Prober, Nudger: d.Nudger, Now: time.Now,
 		}),
 		workers.CheckDrift(&provisioning.DriftChecker{
 			Records: d.WorkerStore, Objects: d.Objects, Nudger: d.Nudger, Now: time.Now,

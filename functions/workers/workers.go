@@ -78,27 +78,30 @@ func Deliver(deliverer *webhook.Deliverer) function.Worker {
 	}
 }
 
-// Sweep nudges the agents whose work is overdue, and the webhooks that are due, and carries releases on.
-func Sweep(agents *provisioning.Sweeper, webhooks *webhook.Sweeper, releases *release.Roller) function.Worker {
+// Sweep nudges the agents whose work is overdue, and the webhooks that are due.
+func Sweep(agents *provisioning.Sweeper, webhooks *webhook.Sweeper) function.Worker {
 	return function.Worker{
 		Name: "SweepAgents", Schedule: "* * * * *",
-		Summary: "Nudge the agents whose work is overdue, and the webhooks that are due, and carry releases on",
+		Summary: "Nudge the agents whose work is overdue, and the webhooks that are due",
 		Needs:   []function.Need{function.Firestore, function.Publish, function.NudgeWebhooks},
 		Handle: func(ctx context.Context, _ function.Message) error {
-			return errors.Join(agents.Sweep(ctx), webhooks.Sweep(ctx), releases.Run(ctx))
+			return errors.Join(agents.Sweep(ctx), webhooks.Sweep(ctx))
 		},
 	}
 }
 
-// Observe finds running agents that broke, and broken ones that recovered.
-func Observe(controller *provisioning.HealthController) function.Worker {
+// Observe finds running agents that broke, and broken ones that recovered. Then it carries releases on, which judge by
+// what it found.
+func Observe(controller *provisioning.HealthController, releases *release.Roller) function.Worker {
 	return function.Worker{
 		Name: "ObserveAgents", Schedule: "* * * * *",
-		Summary: "Find agents that broke or recovered by themselves",
+		Summary: "Find agents that broke or recovered by themselves, and carry releases on",
 		Needs: []function.Need{
 			function.Firestore, function.Publish, function.NudgeWebhooks, function.ClusterLook, function.GatewayAccess,
 		},
-		Handle: func(ctx context.Context, _ function.Message) error { return controller.CheckHealth(ctx) },
+		Handle: func(ctx context.Context, _ function.Message) error {
+			return errors.Join(controller.CheckHealth(ctx), releases.Run(ctx))
+		},
 	}
 }
 

@@ -31,6 +31,7 @@ func releaseFields(r *release.Release) fields {
 		{"number", number(&r.Number)},
 		{"target", compactGroup(choiceFields(&r.Target))},
 		{"cells", array(&r.Cells, cellReferenceFields)},
+		{"former", compactGroup(choiceFields(&r.Former))},
 		{"catalogued", flag(&r.Catalogued)},
 		{"waves", numbers(&r.Waves)},
 		{"soak", number(&r.Soak)},

@@ -12,6 +12,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
 )
@@ -186,5 +187,64 @@ func TestEnvironment_HoldsPlainVariablesThatAreNamedLikeSecrets(t *testing.T) {
 	}
 	if hasSecrets(a) {
 		t.Errorf("secret keys = %v, want none", secretKeys(a))
+	}
+}
+
+// TestConfigHash_CoversTheImages: a build and how it is run are part of the configuration, and the registry is not.
+func TestConfigHash_CoversTheImages(t *testing.T) {
+	t.Parallel()
+	a := testAgent()
+	former := configHash(a) // of a record that names no image
+	a.Image.Choice = image.Choice{ID: "assistant", Version: "1", Reference: "registry.example/a@sha256:1"}
+	a.Front.Choice = image.Choice{ID: image.FrontID, Version: "1", Reference: "registry.example/p@sha256:1"}
+	same := configHash(a)
+	if same == former {
+		t.Error("the hash does not cover the images")
+	}
+	for name, row := range map[string]struct {
+		change func(*agent.Agent)
+		other  bool
+	}{
+		"another build":          {change: func(a *agent.Agent) { a.Image.Reference = "registry.example/a@sha256:2" }, other: true},
+		"another front":          {change: func(a *agent.Agent) { a.Front.Reference = "registry.example/p@sha256:2" }, other: true},
+		"another port":           {change: func(a *agent.Agent) { a.Image.Port = 8000 }, other: true},
+		"another command":        {change: func(a *agent.Agent) { a.Image.Command = []string{"x"} }, other: true},
+		"another default":        {change: func(a *agent.Agent) { a.Image.Env = image.Env{{Name: "A", Value: "1"}} }, other: true},
+		"another registry":       {change: func(a *agent.Agent) { a.Image.Reference = "mirror.example/a@sha256:1" }},
+		"another version's name": {change: func(a *agent.Agent) { a.Image.Version = "1.0" }},
+	} {
+		changed := a.Clone()
+		row.change(&changed)
+		if got := configHash(changed); (got != same) != row.other {
+			t.Errorf("%s changes the hash: %t, want %t", name, got != same, row.other)
+		}
+	}
+}
+
+// TestPod_RunsTheImageOfTheRecord: the settings of the deployment are for records that name none.
+func TestPod_RunsTheImageOfTheRecord(t *testing.T) {
+	t.Parallel()
+	a := testAgent()
+	a.Image.Choice = image.Choice{ID: "assistant", Version: "1", Reference: "registry.example/a@sha256:1", Runtime: image.Runtime{
+		Port: 8000, HealthPath: "/healthz", Command: []string{"serve"}, Args: []string{"-v"},
+		Env: image.Env{{Name: "LOG_LEVEL", Value: "debug"}, {Name: "MODE", Value: "agent"}},
+	}}
+	a.Front.Choice = image.Choice{ID: image.FrontID, Version: "1", Reference: "registry.example/p@sha256:1"}
+	spec := podOf(t, a).Spec
+	c := spec.Containers[0]
+	if c.Image != a.Image.Reference || spec.InitContainers[0].Image != a.Front.Reference {
+		t.Errorf("the pod runs %s behind %s", c.Image, spec.InitContainers[0].Image)
+	}
+	if !slices.Equal(c.Command, []string{"serve"}) || !slices.Equal(c.Args, []string{"-v"}) ||
+		c.StartupProbe.HTTPGet.Path != "/healthz" || c.StartupProbe.HTTPGet.Port.IntValue() != 8000 {
+		t.Errorf("the container runs %v %v, asked at %+v", c.Command, c.Args, c.StartupProbe.HTTPGet)
+	}
+	values := map[string]string{}
+	for _, e := range c.Env {
+		values[e.Name] = e.Value
+	}
+	// LOG_LEVEL is the client's, which its ConfigMap has.
+	if _, set := values["LOG_LEVEL"]; set || values["MODE"] != "agent" || values["PORT"] != "8000" {
+		t.Errorf("the container's variables are %v", values)
 	}
 }

@@ -43,8 +43,8 @@ func (a Agent) ImagesToChooseFrom() []string {
 func (a *Agent) ChooseImages(before Agent, images image.Set) error {
 	wish := a.ImageWish
 	a.ImageWish = nil
-	if front, ok := images.Current(image.FrontID, a.Cell); ok && a.follows(a.Front, front) {
-		a.take(&a.Front, front)
+	if starts := wish == nil || a.Started(before); starts {
+		a.follow(&a.Front, image.FrontID, images)
 	}
 	switch {
 	case wish != nil:
@@ -55,12 +55,20 @@ func (a *Agent) ChooseImages(before Agent, images image.Set) error {
 		current, err := a.selected(image.DefaultID, images)
 		a.Image.Choice = current
 		return err
-	}
-	current, ok := images.Current(a.imageID(), a.Cell)
-	if ok && a.imageOpen(a.UpdatedAt) && a.follows(a.Image, current) {
-		a.take(&a.Image, current)
+	case a.imageOpen(a.UpdatedAt):
+		a.follow(&a.Image, a.imageID(), images)
 	}
 	return nil
+}
+
+// follow makes a start take the default version of an image, unless the agent went back from it, or runs a newer one: a
+// release has moved it, or its client has.
+func (a *Agent) follow(s *Software, id string, images image.Set) {
+	current, ok := images.Current(id, a.Cell)
+	refused := s.Update.State == UpdateReverted && s.Update.Version == current.Version
+	if ok && !refused && !images.Newer(id, a.Cell, s.Version, current.Version) {
+		a.take(s, current)
+	}
 }
 
 // selected returns the choice of an image. A deployment that names no image has no choice.
@@ -114,11 +122,6 @@ func (a *Agent) take(s *Software, c image.Choice) {
 		s.Update.interrupt()
 	}
 	s.Choice = c
-}
-
-// follows reports whether a start takes the present default version: the agent did not go back from it before.
-func (a Agent) follows(s Software, current image.Choice) bool {
-	return s.Update.State != UpdateReverted || s.Update.Version != current.Version
 }
 
 // imageOpen reports whether the agent's policy lets its image change at a time, other than by its client's request.

@@ -73,14 +73,26 @@ func (a *Agent) MoveTo(release string, to image.Choice, now time.Time) {
 // else by now.
 func (a *Agent) RevertUpdate(imageID, reason string, now time.Time) {
 	s := a.Software(imageID)
-	if s == nil || s.Version != s.Update.Version || s.Update.State == UpdateReverted {
+	if s == nil || s.Version != s.Update.Version || s.Update.State == UpdateReverted || a.Status == Deleting {
 		return
 	}
 	s.Choice, s.Update.State, s.Update.Reason = s.Update.Former, UpdateReverted, reason
-	if a.WantsPod() {
-		a.Lease = Lease{}
-		a.replacePod(now)
+	a.Lease = Lease{}
+	a.replacePod(now)
+}
+
+// Return makes the agent go back because its release is reverted. An agent that took the version at a start goes back to
+// former. The release watches it until it runs.
+func (a *Agent) Return(release, imageID string, former image.Choice, now time.Time) {
+	s := a.Software(imageID)
+	if s == nil {
+		return
 	}
+	if s.Update.Release != release || s.Update.Version != s.Version {
+		s.Update = Update{Release: release, Version: s.Version, Former: former, State: UpdateDone, MovedAt: now}
+	}
+	a.RevertUpdate(imageID, "the release was reverted", now)
+	a.WatchedBy = release
 }
 
 // PassUpdate records that the agent runs the release's version as well as the former one.

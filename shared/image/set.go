@@ -108,6 +108,15 @@ func (s Set) Current(id, cell string) (Choice, bool) {
 	return i.choice(v), ok && v.State != Withdrawn
 }
 
+// Newer reports whether a version of an image was added to it after another one.
+func (s Set) Newer(id, cell, version, than string) bool {
+	i, _ := s.Get(id, cell)
+	at := func(name string) int {
+		return slices.IndexFunc(i.Versions, func(v Version) bool { return v.Version == name })
+	}
+	return at(than) >= 0 && at(version) > at(than)
+}
+
 // Target is what agents of a cell run after a release of a version. Errors: one that says why the version cannot be
 // released.
 func (s Set) Target(id, version, cell string) (Choice, error) {

@@ -44,6 +44,12 @@ type Metrics interface {
 	Load(ctx context.Context, agentIDs []string) (map[string]metrics.Snapshot, error)
 }
 
+// Prober asks a running agent through its hostname.
+type Prober interface {
+	// Probe checks that the agent serves. Errors: Unavailable.
+	Probe(ctx context.Context, a agent.Agent) error
+}
+
 // Images is the part of image.Store with which a release makes its version the default one.
 type Images interface {
 	Get(ctx context.Context, id string) (image.Image, error)

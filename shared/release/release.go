@@ -24,6 +24,8 @@ type Release struct {
 	// Target is what agents run after the release. Cells has the references of cells with copies of their own.
 	Target image.Choice
 	Cells  []CellReference
+	// Former is what new agents ran when the release began.
+	Former image.Choice
 	// Catalogued is true if the catalog describes the image, and not the deployment's settings.
 	Catalogued bool
 	// Waves are the percentages of the fleet that have moved at the end of each wave. The last one is 100.
@@ -230,8 +232,21 @@ func (r Release) quota() int64 {
 	return (r.Total*int64(r.Waves[r.Wave]) + 99) / 100
 }
 
-// WaveSize is how many agents the present wave may move: so many may be down because of the release.
-func (r Release) WaveSize() int64 {
+// Limit is how many agents may be down because of the release: as many as the present wave moves, and on the way back
+// as many as the largest wave so far.
+func (r Release) Limit() int64 {
+	if r.State != Reverting {
+		return r.waveSize()
+	}
+	most := int64(1)
+	for r.Wave = min(r.Wave, len(r.Waves)-1); r.Wave >= 0; r.Wave-- {
+		most = max(most, r.waveSize())
+	}
+	return most
+}
+
+// waveSize is how many agents the present wave moves.
+func (r Release) waveSize() int64 {
 	before := int64(0)
 	if r.Wave > 0 {
 		before = (r.Total*int64(r.Waves[r.Wave-1]) + 99) / 100

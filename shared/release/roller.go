@@ -13,6 +13,7 @@ import (
 	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/logevent"
 	"agents.example/controlplane/shared/metrics"
+	"agents.example/controlplane/shared/parallel"
 )
 
 // Roller carries releases on. Any number of processes may run it concurrently: each step is one commit of the release
@@ -25,6 +26,7 @@ type Roller struct {
 	Agents   Agents
 	Images   Images
 	Metrics  Metrics
+	Prober   Prober
 	Nudger   agent.Nudger
 	// Now is the clock.
 	Now func() time.Time
@@ -38,6 +40,8 @@ const (
 	// visitPage is how many agents one read lists, and maxWatched how many a release watches.
 	visitPage  = 500
 	maxWatched = 2000
+	// maxProbes bounds the agents that are asked concurrently.
+	maxProbes = 16
 	// stuckAfter is how long an agent may be in error for reasons of the cluster before the release stops.
 	stuckAfter = time.Hour
 	// maxLaps bounds the walks that look for agents that could not move before.
@@ -119,11 +123,25 @@ func (o *Roller) decide(ctx context.Context, r Release, watched []agent.Agent) (
 		return decided{}, err
 	}
 	d := decided{release: r}
+	verdicts := map[string]verdict{}
+	var passing []agent.Agent
+	for _, a := range watched {
+		verdicts[a.ID] = r.judge(a, seen[a.ID], o.Now())
+		if verdicts[a.ID].kind == countUpdated {
+			passing = append(passing, a)
+		}
+	}
+	// The record may be a minute old. An agent that does not answer goes on being watched.
+	for i, err := range parallel.ForEach(passing, maxProbes, func(a agent.Agent) error { return o.Prober.Probe(ctx, a) }) {
+		if err != nil {
+			delete(verdicts, passing[i].ID)
+		}
+	}
 	for _, a := range watched {
 		if len(d.changes) == changesPerStep {
 			break
 		}
-		v := r.judge(a, seen[a.ID], o.Now())
+		v := verdicts[a.ID]
 		if v.kind == "" || v.kind == goBack && r.State == Reverting {
 			continue
 		}

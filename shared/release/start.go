@@ -50,6 +50,7 @@ func New(o Order, images image.Set, cells []string, now time.Time) (Release, err
 		Image: o.Image, Target: target, Waves: o.Waves, Soak: o.Soak, MaxFailed: o.MaxFailed, Cell: o.Cell,
 		StartedBy: o.By, State: Running, CreatedAt: now, UpdatedAt: now, DueAt: now,
 	}
+	r.Former, _ = images.Current(o.Image, "")
 	r.Catalogued = slices.ContainsFunc(images.Catalog, func(i image.Image) bool { return i.ID == o.Image })
 	for _, cell := range cells {
 		if to, err := images.Target(o.Image, o.Version, cell); err == nil && to.Reference != target.Reference {

@@ -88,7 +88,7 @@ func (o *Roller) move(ctx context.Context, r Release, watching int) (*Release, e
 	if r.last() && !r.DefaultSet && r.Cell == "" {
 		return o.setDefault(ctx, r)
 	}
-	room := min(r.quota()-r.Counts.Moved, changesPerStep, r.WaveSize()-int64(watching), int64(maxWatched-watching))
+	room := min(r.quota()-r.Counts.Moved, changesPerStep, r.Limit()-int64(watching), int64(maxWatched-watching))
 	if room <= 0 {
 		return nil, nil //nolint:nilnil // the release watches as many agents as it can
 	}
@@ -210,14 +210,12 @@ func (o *Roller) wayBack(ctx context.Context, r Release, watching int) (*Release
 	if r.Lap.Ended {
 		return o.endWayBack(ctx, r, watching)
 	}
-	room := min(r.largestWave()-int64(watching), changesPerStep)
+	room := min(r.Limit()-int64(watching), changesPerStep)
 	if room <= 0 {
 		return nil, nil //nolint:nilnil // enough agents are on their way back
 	}
 	lap, found, err := o.visit(ctx, r, r.Lap, room, func(a agent.Agent, lap *Lap) bool {
-		s := a.Software(r.Image)
-		back := s != nil && s.Update.Release == r.ID && s.Version == s.Update.Version &&
-			s.Update.State != agent.UpdateReverted && a.Status != agent.Deleting
+		back := r.returns(a)
 		switch {
 		case back && a.WatchedBy != "" && a.WatchedBy != r.ID:
 			lap.Busy++
@@ -233,8 +231,7 @@ func (o *Roller) wayBack(ctx context.Context, r Release, watching int) (*Release
 	var changes []Change
 	for _, a := range found {
 		c, err := o.edit(a, func(a *agent.Agent) {
-			a.RevertUpdate(r.Image, "the release was reverted", o.Now())
-			a.WatchedBy = r.ID
+			a.Return(r.ID, r.Image, r.Former, o.Now())
 		})
 		if err != nil {
 			return nil, err
@@ -243,6 +240,17 @@ func (o *Roller) wayBack(ctx context.Context, r Release, watching int) (*Release
 	}
 	r.Lap = lap
 	return o.save(ctx, r, changes)
+}
+
+// returns reports whether an agent must go back when the release is reverted: the release has moved it, or it has taken
+// the version at a start.
+func (r Release) returns(a agent.Agent) bool {
+	s := a.Software(r.Image)
+	if s == nil || a.Status == agent.Deleting || s.Version != r.Target.Version || r.Cell != "" && a.Cell != r.Cell {
+		return false
+	}
+	moved := s.Update.Release == r.ID && s.Update.Version == s.Version
+	return moved && s.Update.State != agent.UpdateReverted || !moved && a.ImagePolicy != image.Pinned && r.Former.ID != ""
 }
 
 // endWayBack ends the way back, or begins another lap for agents that another release watched.
@@ -275,13 +283,4 @@ func (o *Roller) restoreDefault(ctx context.Context, r Release) (*Release, error
 	}
 	r.DefaultSet = false
 	return o.save(ctx, r, nil)
-}
-
-// largestWave is the size of the largest wave so far.
-func (r Release) largestWave() int64 {
-	most := int64(1)
-	for r.Wave = min(r.Wave, len(r.Waves)-1); r.Wave >= 0; r.Wave-- {
-		most = max(most, r.WaveSize())
-	}
-	return most
 }

@@ -27,6 +27,8 @@ type Cluster struct {
 	Rules ClusterRules
 	// troubles says what is wrong with the pods of agents.
 	troubles map[string]trouble
+	// flaw says what is wrong with a pod because of its images; nil for nothing.
+	flaw func(id string, p pod) trouble
 	// Deleted counts the deletions of namespaces by agent, and deletedBy names the processes.
 	deletedBy map[string][]string
 	volumes   int
@@ -67,6 +69,14 @@ func NewCluster(now func() time.Time, elapsed func() time.Duration) *Cluster {
 		troubles:  map[string]trouble{},
 		deletedBy: map[string][]string{},
 	}
+}
+
+// trouble is what is wrong with an agent's pod.
+func (c *Cluster) trouble(id string) trouble {
+	if n := c.namespaces[id]; c.troubles[id] == healthy && c.flaw != nil && n != nil && n.pod != nil {
+		return c.flaw(id, *n.pod)
+	}
+	return c.troubles[id]
 }
 
 // notify counts a change, so that the oracle looks.
@@ -136,17 +146,22 @@ func (c *Cluster) putSet(a agent.Agent) error {
 	if a.WantsPod() {
 		replicas = 1
 	}
-	hash := Hash(a)
-	secret, configMap := c.names(hash)
 	appliedAt := c.elapsed()
 	if n.set != nil && n.set.generation == a.Generation {
 		appliedAt = n.set.appliedAt
 	}
-	n.set = &statefulSet{
-		a.Generation, replicas, template{hash, secret, configMap, a.Sandbox}, appliedAt, a.CredentialVersion,
-	}
+	n.set = &statefulSet{a.Generation, replicas, c.templateOf(a), appliedAt, a.CredentialVersion}
 	c.notify()
 	return nil
+}
+
+// templateOf is what the pod of an agent is made of.
+func (c *Cluster) templateOf(a agent.Agent) template {
+	secret, configMap := c.names(Hash(a))
+	return template{
+		hash: Hash(a), secret: secret, configMap: configMap, sandbox: a.Sandbox, image: a.Image.Reference,
+		front: a.Front.Reference,
+	}
 }
 
 // deleteNamespace begins the deletion of a namespace.

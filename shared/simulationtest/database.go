@@ -14,6 +14,7 @@ import (
 	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/release"
 	"agents.example/controlplane/shared/secret"
 	"agents.example/controlplane/shared/webhook"
 )
@@ -51,6 +52,9 @@ type Database struct {
 	webhooks   map[string]webhookDocument
 	deliveries map[string]webhook.Delivery
 	writes     map[string]bool
+	// releases are the records of releases. Released is told of each commit of one, with the changes of agents.
+	releases map[string]releaseDocument
+	Released func(before, after release.Release, changes []release.Change)
 	// reported is what the events say of each agent.
 	reported map[string]*reported
 	// Commits counts the commits that wrote.
@@ -107,6 +111,7 @@ func NewDatabase() *Database {
 		Operations: map[string]secret.Operation{}, Entries: map[string]Entry{}, Calls: map[string]string{},
 		gone: map[string]bool{}, events: map[string]bool{}, reported: map[string]*reported{},
 		webhooks: map[string]webhookDocument{}, deliveries: map[string]webhook.Delivery{}, writes: map[string]bool{},
+		releases: map[string]releaseDocument{},
 	}
 }
 
@@ -174,6 +179,7 @@ func (d *Database) Clone() *Database {
 		copied.stages, copied.operations = maps.Clone(r.stages), maps.Clone(r.operations)
 		next.reported[id] = &copied
 	}
+	next.Catalog = d.Catalog
 	next.Order, next.Commits = slices.Clone(d.Order), d.Commits
 	return next
 }

@@ -67,8 +67,8 @@ func (s snapshot) Differences(a agent.Agent) (found []provisioning.Difference) {
 	if n == nil {
 		n = &namespace{}
 	}
-	secretName, configName := s.cluster.names(Hash(a))
-	changed := n.set != nil && !n.set.matches(a, template{Hash(a), secretName, configName, a.Sandbox})
+	_, configName := s.cluster.names(Hash(a))
+	changed := n.set != nil && !n.set.matches(a, s.cluster.templateOf(a))
 	if !a.WantsPod() {
 		if changed {
 			add("stateful set", provisioning.Changed)

@@ -46,6 +46,8 @@ type statefulSet struct {
 type template struct {
 	hash, secret, configMap string
 	sandbox                 bool
+	// image and front are the references of the images.
+	image, front string
 }
 
 // pod is the agent's pod. It has values once its container has started.
@@ -82,6 +84,7 @@ func Hash(a agent.Agent) string {
 	b = strconv.AppendInt(append(b, 'c'), a.CredentialVersion, 10)
 	b = strconv.AppendInt(append(b, 'r'), a.Rollout, 10)
 	b = strconv.AppendBool(append(b, 's'), a.Sandbox)
+	b = append(append(append(b, a.Image.Reference...), ' '), a.Front.Reference...)
 	return string(append(b, a.Plan...))
 }
 

@@ -45,6 +45,7 @@ func (w *World) check() {
 		w.violate("usage", "the organization's usage is %+v, and its agents hold %+v", got, used)
 	}
 	w.checkOperations()
+	w.checkReleases()
 }
 
 // checkRecord checks the record of one agent against the world.
@@ -59,7 +60,7 @@ func (w *World) checkRecord(a agent.Agent) {
 		w.violate("warming", "agent %s is warming without a reason", id)
 	case a.Warming && a.Status != agent.Running && a.Status != agent.Error:
 		w.violate("warming", "agent %s is warming and %s", id, a.Status)
-	case a.Status == agent.Error && !w.mayFail[a.ID] && !lacksSecret(a):
+	case a.Status == agent.Error && !w.mayFail[a.ID] && !lacksSecret(a) && !w.runsBroken(a):
 		w.violate("error", "agent %s is in error although its pod was never disturbed: %+v", id, a.Failure)
 	case a.Status != agent.Running || !a.Converged():
 	case a.Failure != nil && a.Failure.Code != agent.CodeSandboxUnschedulable:
@@ -88,6 +89,10 @@ func (w *World) checkPod(a agent.Agent) {
 	}
 	if lost, ok := w.lostVolume[a.ID]; ok && n.volume != lost {
 		w.violate("volumes", "agent %s runs with a new, empty volume, and no client started it", short(a.ID))
+	}
+	if n.pod.ready && (n.pod.image != a.Image.Reference || n.pod.front != a.Front.Reference) {
+		w.violate("images", "agent %s runs %s and %s by its record, and its pod %s and %s", short(a.ID),
+			a.Image.Reference, a.Front.Reference, n.pod.image, n.pod.front)
 	}
 	for _, live := range a.Live {
 		v, _ := w.Secrets.access(a.ID, live.Key, live.Version)

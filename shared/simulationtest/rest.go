@@ -39,6 +39,7 @@ func (w *World) checkRest() {
 	w.checkEntries()
 	w.checkBillingAtRest()
 	w.checkWebhooksAtRest()
+	w.checkReleasesAtRest()
 }
 
 func (w *World) checkRecordAtRest(a agent.Agent) {
@@ -55,9 +56,9 @@ func (w *World) checkRecordAtRest(a agent.Agent) {
 		w.violate("warming", "agent %s stays warming", id)
 	case !a.WantsPod() && a.Failure != nil:
 		w.violate("failure", "agent %s is %s, and still shows the failure %+v", id, a.Status, *a.Failure)
-	case a.Status == agent.Error && !w.mayFail[a.ID] && !lacksSecret(a):
+	case a.Status == agent.Error && !w.mayFail[a.ID] && !lacksSecret(a) && !w.runsBroken(a):
 		w.violate("error", "agent %s is in error: %+v", id, a.Failure)
-	case a.Status == agent.Error && w.Cluster.troubles[a.ID] == healthy && a.Recoverable() && w.healthyPod(a):
+	case a.Status == agent.Error && w.Cluster.trouble(a.ID) == healthy && a.Recoverable() && w.healthyPod(a):
 		w.violate("error", "agent %s stays in error although its pod recovered", id)
 	}
 	serving := map[agent.Status]agent.Serving{
@@ -94,7 +95,7 @@ func (w *World) checkObjectsAtRest(a agent.Agent) {
 	switch {
 	case a.Status == agent.Running && (n == nil || n.set == nil || n.pod == nil || n.set.replicas != 1):
 		w.violate("objects", "agent %s runs by its record, and has no pod", id)
-	case a.Status == agent.Running && w.Cluster.troubles[a.ID] == healthy && !w.healthyPod(a):
+	case a.Status == agent.Running && w.Cluster.trouble(a.ID) == healthy && !w.healthyPod(a):
 		w.violate("objects", "agent %s runs by its record, and its pod has another configuration or is not ready: %+v",
 			id, n.pod)
 	case !a.WantsPod() && n != nil && (n.pod != nil || n.set != nil && n.set.replicas > 0):

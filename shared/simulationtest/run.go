@@ -49,6 +49,9 @@ func (w *World) arrange() {
 	if w.setup.webhooks() {
 		w.addWebhooks()
 	}
+	if w.setup.Release != nil {
+		w.arrangeFleet()
+	}
 	if w.Plant.Arrange != nil {
 		w.Plant.Arrange(w)
 	}
@@ -98,6 +101,11 @@ func (w *World) clientsReady() bool {
 // nextDue is the earliest time at which an agent is due; zero for none.
 func (w *World) nextDue() (due time.Time) {
 	due = w.webhooksDue()
+	for _, r := range w.Database.releases {
+		if at := r.release.DueAt; !at.IsZero() && (due.IsZero() || at.Before(due)) {
+			due = at
+		}
+	}
 	for _, d := range w.Database.agents {
 		if at := d.agent.WorkDueAt; !at.IsZero() && (due.IsZero() || at.Before(due)) {
 			due = at
@@ -211,6 +219,9 @@ func (w *World) maintain() bool {
 	for _, d := range w.Database.agents {
 		if d.agent.Status == agent.Error && w.healthyPod(d.agent) {
 			wait = 11 * time.Minute // a pod that had crashed must be ready for this long
+		}
+		if d.agent.Status == agent.Running && w.Cluster.trouble(d.agent.ID) != healthy {
+			wait = 11 * time.Minute // until the pod counts as broken
 		}
 	}
 	if w.clocksJumped {

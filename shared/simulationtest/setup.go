@@ -57,6 +57,8 @@ type Setup struct {
 	Skew time.Duration
 	// Twice makes two messages of each until the faults end.
 	Twice bool
+	// Release is a release to a fleet of agents; nil for none.
+	Release *rollout
 	// Steps bounds the part of the schedule with faults.
 	Steps int
 }
@@ -147,13 +149,17 @@ func (c *snapshots) prepare(s *Scheduler, u Setup, plant Plant) (*World, error) 
 	if c.worlds == nil {
 		c.worlds = map[agent.Status]*World{}
 	}
-	found := c.worlds[u.Start]
+	key, make := u.Start, func(w *World) error { return w.makeAgent(u.Start) }
+	if u.Release != nil {
+		key, make = "fleet", (*World).makeFleet
+	}
+	found := c.worlds[key]
 	if found == nil {
 		found = newWorld(NewScheduler(1))
-		if err := found.makeAgent(u.Start); err != nil {
+		if err := make(found); err != nil {
 			return nil, err
 		}
-		c.worlds[u.Start] = found
+		c.worlds[key] = found
 	}
 	w.Database, w.Secrets = found.Database.Clone(), found.Secrets.Clone(s.Now)
 	w.Cluster, w.created = found.Cluster.Clone(s.Now, s.Elapsed), found.created

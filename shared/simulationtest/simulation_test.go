@@ -168,3 +168,21 @@ func TestSurvey(t *testing.T) {
 		t.Logf("%d steps a schedule", steps/(*survey))
 	})
 }
+
+// releases is a plant without a defect whose schedules have a release.
+func releasing() Plant { return Plant{Focus: arrangeRelease} }
+
+func TestSimulation_ReleasesHoldTheirPromisesUnderEverySchedule(t *testing.T) {
+	t.Parallel()
+	n := testtier.Count(t, 200, 400, 4_000)
+	if testtier.RaceDetector {
+		n = 200
+	}
+	if *schedules > 0 {
+		n = *schedules
+	}
+	sums, seed, bad := explore(t, 1, n, releasing())
+	if bad.Violation != "" {
+		t.Fatalf("seed %d: %s\nafter %d schedules\n%s", seed, bad.Violation, len(sums), trace(t, seed, releasing()).Trace)
+	}
+}

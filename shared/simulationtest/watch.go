@@ -29,7 +29,7 @@ func (c *Cluster) judge(id, hash string) *provisioning.PodFailure {
 		if n.pod.ready {
 			return nil
 		}
-		if n.pod.started && c.troubles[id] == crashLoop {
+		if n.pod.started && c.trouble(id) == crashLoop {
 			return &provisioning.PodFailure{
 				Code: "pod_crash_loop", Message: "The container ends again and again.", Permanent: true,
 			}
@@ -134,7 +134,7 @@ func (c *Cluster) Actions(elapsed time.Duration, actions []Action) []Action {
 			})
 		case n.pod != nil && !n.pod.started && c.startable(n):
 			add("kubelet starts container", func() { c.start(id, n) })
-		case n.pod != nil && n.pod.started && n.pod.ready != (c.troubles[id] == healthy):
+		case n.pod != nil && n.pod.started && n.pod.ready != (c.trouble(id) == healthy):
 			add("readiness changes", func() { n.pod.ready, n.pod.since = !n.pod.ready, c.now() })
 		}
 	}
@@ -167,7 +167,7 @@ func (c *Cluster) start(id string, n *namespace) {
 		}
 	}
 	n.pod.values, n.pod.started = values, true
-	n.pod.ready, n.pod.since, n.pod.ran = c.troubles[id] == healthy, c.now(), c.now()
+	n.pod.ready, n.pod.since, n.pod.ran = c.trouble(id) == healthy, c.now(), c.now()
 }
 
 // Disturbances lists what can go wrong with an agent's pod.

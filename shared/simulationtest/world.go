@@ -14,6 +14,7 @@ import (
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
+	"agents.example/controlplane/shared/release"
 	"agents.example/controlplane/shared/secretwrite"
 	"agents.example/controlplane/shared/webhook"
 )
@@ -78,6 +79,9 @@ type World struct {
 	// sent counts the events, and enforced the enforcements at the end.
 	sent, enforced int
 
+	// rolled is what the oracle knows of releases.
+	rolled rolled
+
 	violation string
 	checked   [3]int64
 	actions   []Action
@@ -109,9 +113,12 @@ type Plant struct {
 	Collect func(ctx context.Context, w *World, p *Process) error
 	// NoDriftCheck leaves out the check of all agents' objects.
 	NoDriftCheck bool
-	Cluster      ClusterRules
-	Secrets      SecretRules
-	Database     DatabaseRules
+	// Releases wraps the store of releases, and Roll changes the worker.
+	Releases func(w *World, inner release.Store) release.Store
+	Roll     func(r *release.Roller)
+	Cluster  ClusterRules
+	Secrets  SecretRules
+	Database DatabaseRules
 }
 
 // The organization and its caller.
@@ -127,6 +134,7 @@ func newWorld(s *Scheduler) *World {
 	}
 	w.Secrets, w.Cluster = NewSecretStore(s.Now), NewCluster(s.Now, s.Elapsed)
 	w.Database.SetPlan(organizationID, plan.Pro)
+	w.Database.Catalog = catalog()
 	return w
 }
 
@@ -282,6 +290,10 @@ func (w *World) sweep() {
 	w.start("sweep", func(ctx context.Context, p *Process) error { return w.sweeper("sweep", p).Sweep(ctx) })
 	if w.setup.webhooks() {
 		w.sweepWebhooks()
+	}
+	if w.setup.Release != nil {
+		w.roll()
+		w.checkHealth()
 	}
 }
 

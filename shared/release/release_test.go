@@ -1,0 +1,224 @@
+package release
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/image"
+	"agents.example/controlplane/shared/metrics"
+)
+
+var began = time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
+
+func testImages() image.Set {
+	return image.Set{Catalog: []image.Image{{
+		ID: "assistant", DefaultVersion: "1", Versions: []image.Version{
+			{Version: "1", Reference: "r/a@sha256:1", State: image.Available},
+			{Version: "2", Reference: "r/a@sha256:2", State: image.Available},
+			{Version: "3", Reference: "r/a@sha256:3", State: image.Withdrawn},
+		},
+	}}}
+}
+
+func testOrder() Order {
+	return Order{Image: "assistant", Version: "2", Waves: DefaultWaves(), Soak: DefaultSoak, MaxFailed: 2, By: "ada"}
+}
+
+func TestNew_RefusesWhatCannotBeReleased(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		change func(*Order)
+		want   string
+	}{
+		"unknown image":      {change: func(o *Order) { o.Image = "other" }, want: `no image "other"`},
+		"unknown version":    {change: func(o *Order) { o.Version = "9" }, want: `no version "9"`},
+		"withdrawn version":  {change: func(o *Order) { o.Version = "3" }, want: "withdrawn"},
+		"no waves":           {change: func(o *Order) { o.Waves = nil }, want: "the last wave must be 100"},
+		"waves that end":     {change: func(o *Order) { o.Waves = []int{1, 50} }, want: "the last wave must be 100"},
+		"waves that shrink":  {change: func(o *Order) { o.Waves = []int{50, 10, 100} }, want: "growing percentages"},
+		"too much":           {change: func(o *Order) { o.Waves = []int{50, 101} }, want: "growing percentages"},
+		"an endless soak":    {change: func(o *Order) { o.Soak = 8 * 24 * time.Hour }, want: "at most"},
+		"a negative soak":    {change: func(o *Order) { o.Soak = -1 }, want: "at most"},
+		"more than all fail": {change: func(o *Order) { o.MaxFailed = 101 }, want: "0 to 100"},
+		"unknown cell":       {change: func(o *Order) { o.Cell = "mars" }, want: `no cell "mars"`},
+	} {
+		o := testOrder()
+		row.change(&o)
+		if _, err := New(o, testImages(), []string{"cell-1"}, began); err == nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%s: %v, want %q", name, err, row.want)
+		}
+	}
+	r, err := New(testOrder(), testImages(), []string{"cell-1"}, began)
+	if err != nil || r.State != Running || r.Target.Reference != "r/a@sha256:2" || r.Former.Version != "1" {
+		t.Errorf("New = %+v, %v", r, err)
+	}
+}
+
+// TestAct_FollowsTheTable tries every action in every state.
+func TestAct_FollowsTheTable(t *testing.T) {
+	t.Parallel()
+	want := map[State]map[Action]State{
+		Running:   {Pause: Paused, Revert: Reverting, stop: Stopped, finish: Done},
+		Paused:    {Resume: Running, Revert: Reverting},
+		Stopped:   {Resume: Running, Revert: Reverting},
+		Done:      {Revert: Reverting},
+		Reverting: {finish: Reverted},
+		Reverted:  {},
+	}
+	for from, actions := range want {
+		for _, action := range []Action{Pause, Resume, Revert, stop, finish} {
+			r := Release{ID: "a-1", State: from}
+			err := r.Act(action, began)
+			to, allowed := actions[action]
+			if allowed != (err == nil) || allowed && r.State != to || !allowed && !fault.Is(err, fault.Conflict) {
+				t.Errorf("%s in %s: %s, %v, want %s", action, from, r.State, err, to)
+			}
+			if err == nil && (r.State == Running || r.State == Reverting) == r.DueAt.IsZero() {
+				t.Errorf("%s in %s: due %v in state %s", action, from, r.DueAt, r.State)
+			}
+		}
+		superseded := Release{ID: "a-1", State: from, Successor: "a-2"}
+		if err := superseded.Act(Revert, began); !fault.Is(err, fault.Conflict) {
+			t.Errorf("revert of a %s release with a successor: %v", from, err)
+		}
+	}
+}
+
+// soaking is an agent that has run the version for a time.
+func soaking(r Release, restarts int64) agent.Agent {
+	a := agent.Agent{
+		ID: "a", Status: agent.Running, WatchedBy: r.ID, Image: agent.Software{Choice: r.Target, Update: agent.Update{
+			Release: r.ID, Version: "2", State: agent.UpdateSoaking, MovedAt: began, ReadyAt: began,
+		}},
+	}
+	a.PodRestarts.Total = restarts
+	return a
+}
+
+// served is a snapshot with a rate of requests and of errors, in one day before the move and since.
+func served(t *testing.T, requests, errorsBefore, errorsSince float64, restarts float64) *metrics.Snapshot {
+	t.Helper()
+	m := metrics.New("a", "o")
+	for at := began.Add(-20 * time.Hour); at.Before(began.Add(30 * time.Minute)); at = at.Add(5 * time.Minute) {
+		rate := errorsBefore
+		if !at.Before(began) {
+			rate = errorsSince
+		}
+		m.Requests.Day.Set(at.Add(5*time.Minute), requests)
+		m.Errors.Day.Set(at.Add(5*time.Minute), rate)
+	}
+	m.Restarted.Set(began.Add(-time.Hour), restarts)
+	m.CollectedAt = began.Add(40 * time.Minute)
+	return &m
+}
+
+func TestJudge_ComparesAnAgentWithItsPast(t *testing.T) {
+	t.Parallel()
+	r := Release{ID: "assistant-1", Image: "assistant", Soak: 10 * time.Minute, Target: image.Choice{ID: "assistant", Version: "2"}}
+	late := began.Add(10 * time.Minute)
+	old := served(t, 1, 0, 0, 0)
+	old.CollectedAt = began.Add(time.Minute)
+	for name, row := range map[string]struct {
+		restarts int64
+		metrics  *metrics.Snapshot
+		at       time.Time
+		want     kind
+	}{
+		"before the end of the soak":        {at: late.Add(-time.Second), metrics: served(t, 1, 0, 0, 0)},
+		"at the end":                        {at: late, metrics: served(t, 1, 0, 0, 0), want: countUpdated},
+		"without metrics":                   {at: late, want: countUpdated},
+		"before the metrics of the soak":    {at: late, metrics: old},
+		"long without metrics of the soak":  {at: late.Add(metricsPatience), metrics: old, want: countUpdated},
+		"one restart":                       {at: late, restarts: 1, want: countUpdated},
+		"two restarts":                      {at: began.Add(time.Minute), restarts: 2, want: goBack},
+		"as many restarts as before":        {at: late, restarts: 2, metrics: served(t, 1, 0, 0, 24*6), want: countUpdated},
+		"every request fails":               {at: late, metrics: served(t, 1, 0, 1, 0), want: goBack},
+		"every request failed before, too":  {at: late, metrics: served(t, 1, 1, 1, 0), want: countUpdated},
+		"a tenth fails":                     {at: late, metrics: served(t, 1, 0, 0.1, 0), want: goBack},
+		"a tenth fails, and a tenth before": {at: late, metrics: served(t, 1, 0.1, 0.1, 0), want: countUpdated},
+		"few requests fail":                 {at: late, metrics: served(t, 0.01, 0, 0.01, 0), want: countUpdated},
+	} {
+		a := soaking(r, row.restarts)
+		if got := r.judge(a, row.metrics, row.at); got.kind != row.want {
+			t.Errorf("%s: %+v, want %q", name, got, row.want)
+		}
+	}
+	broken := soaking(r, 0)
+	broken.Status = agent.Error
+	if got := r.judge(broken, nil, late); got.kind != "" {
+		t.Errorf("an agent in error: %+v, want that the release waits", got)
+	}
+}
+
+// TestStart_DrawsAFairSample: the beginning of a lap is another part of the fleet for each release.
+func TestStart_DrawsAFairSample(t *testing.T) {
+	t.Parallel()
+	const agents, releases = 500, 400
+	ids := make([]string, agents)
+	for i := range ids {
+		ids[i] = uuid.NewString()
+	}
+	slices.Sort(ids)
+	first := map[string]int{}
+	for n := range releases {
+		at, _ := slices.BinarySearch(ids, Release{ID: ID("assistant", int64(n))}.start())
+		for i := range agents / 10 {
+			first[ids[(at+i)%agents]]++
+		}
+	}
+	// Each agent is in the first tenth of about 40 releases; the deviation is about 6.
+	for id, n := range first {
+		if math.Abs(float64(n)-releases/10) > 40 {
+			t.Errorf("agent %s is in the first wave of %d releases of %d, want about %d", id, n, releases, releases/10)
+		}
+	}
+	if len(first) != agents {
+		t.Errorf("%d agents of %d are in a first wave", len(first), agents)
+	}
+}
+
+func TestQuota_RoundsUpAndLimitsTheWave(t *testing.T) {
+	t.Parallel()
+	r := Release{Waves: []int{1, 10, 50, 100}, Total: 250, State: Running}
+	var sizes []int64
+	for r.Wave = range r.Waves {
+		sizes = append(sizes, r.Limit())
+	}
+	if want := []int64{3, 22, 100, 125}; !slices.Equal(sizes, want) {
+		t.Errorf("waves of 250 agents: %v, want %v", sizes, want)
+	}
+	small := Release{Waves: []int{1, 100}, Total: 1, State: Running}
+	if small.Limit() != 1 {
+		t.Errorf("the first wave of one agent has %d", small.Limit())
+	}
+}
+
+func TestOver_CountsWhatTheOperatorDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		counts              Counts
+		forgiven, reverting int64
+		percent             int
+		want                bool
+	}{
+		{counts: Counts{Moved: 100, Reverted: 2}, percent: 2},
+		{counts: Counts{Moved: 100, Reverted: 3}, percent: 2, want: true},
+		{counts: Counts{Moved: 100, Reverted: 2}, reverting: 1, percent: 2, want: true},
+		{counts: Counts{Moved: 100, Reverted: 5}, forgiven: 5, percent: 2},
+		{counts: Counts{Moved: 1, Reverted: 1}, percent: 2, want: true},
+		{counts: Counts{Moved: 1, Reverted: 1}, percent: 100},
+		{counts: Counts{}, percent: 0},
+	} {
+		r := Release{Counts: row.counts, Forgiven: row.forgiven, MaxFailed: row.percent}
+		if got := r.over(row.reverting); got != row.want {
+			t.Errorf("%+v: %t, want %t", row, got, row.want)
+		}
+	}
+}
