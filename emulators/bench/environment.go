@@ -118,6 +118,7 @@ func (d *deployment) connect(ctx context.Context) error {
 		MetricsWorkerStore: d.records.Metrics(),
 		Accounts:           d.records.Accounts(), MemberRecords: d.records.Members(),
 		Webhooks: d.records.Webhooks(), WebhookWorkerStore: d.records.WebhookWorkerStore(), WebhookNudger: nudger,
+		Releases: d.records.Releases(), ReleaseAgents: d.records.WorkerStore(), ReleaseImages: d.records.Images(),
 		Operations: d.records.Operations(), SecretBudget: d.records.SecretBudget(),
 		Payments: billing.NoProvider{},
 		Nudger:   nudger, SecretStore: secrets, SecretLister: secrets, SecretWriter: secrets,
