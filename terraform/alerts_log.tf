@@ -42,6 +42,10 @@ locals {
       title = "Many agents' objects differ from their records", severity = "ERROR", lines = "jsonPayload.event=\"drift_limit_exceeded\""
       todo  = "The drift check repairs 100 agents in ten minutes. After a release that changes policies or routes this is expected and ends by itself. Otherwise something changes or deletes agents' objects, or CELLS names the wrong clusters: the lines of event drift_repaired have the objects."
     }
+    release_stopped = {
+      title = "A release stopped", severity = "ERROR", lines = "jsonPayload.event=\"release_stopped\""
+      todo  = "A release moves no more agents: too many went back to their former version, or it cannot go on. The line says why. operator release show lists the failed agents with their reasons. Then operator release resume, or operator release revert, which returns all agents to what they ran before. Nothing changes until you decide."
+    }
     agent_data_lost = {
       title = "An agent lost its volume", severity = "ERROR", lines = "jsonPayload.event=\"agent_data_lost\""
       todo  = "The namespace or the volume claim of a running agent was deleted outside the control plane. The line has the agent and the cell. Restore the volume from its backup (README.md, Restore), or stop and start the agent, which begins with an empty volume. Many agents: CELLS of the workers may name the wrong clusters."

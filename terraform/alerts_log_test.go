@@ -184,6 +184,7 @@ func TestLogAlerts_MatchTheLinesOfTheirEventsOnly(t *testing.T) {
 		"record_unreadable": {"record_unreadable"}, "audit_entry_missing": {"audit_entry_missing"},
 		"secret_budget_exhausted":  {"secret_budget_exhausted"},
 		"free_agents_near_maximum": {"free_agents_near_maximum"},
+		"release_stopped":          {"release_stopped"},
 		"backup_failed":            nil, // see TestBackups_RaiseAnAlertWhenTheyFail
 	}
 	for name, filter := range m.logFilters(t) {

@@ -37,6 +37,8 @@ locals {
     free_agents_near_maximum   = "counts that found the agents of organizations on free plans near the maximum of the deployment"
     agent_started              = "new agents that run for the first time"
     agent_broke                = "agents that went from running to error"
+    release_stopped            = "releases that stopped themselves"
+    release_step               = "steps of releases: agents that were moved or judged, waves that began, ends"
   }
 
   # A metric counts the lines of its project. The notifiers of the cells log these events.

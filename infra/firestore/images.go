@@ -40,6 +40,7 @@ func imageFields(i *image.Image) fields {
 		{"docs_url", text(&i.DocsURL)},
 		{"min_plan", text(&i.MinPlan)},
 		{"default_version", text(&i.DefaultVersion)},
+		{"default_by", text(&i.DefaultBy)},
 		{"runtime", compactGroup(runtimeFields(&i.Runtime))},
 		{"versions", array(&i.Versions, imageVersionFields)},
 	}

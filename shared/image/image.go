@@ -24,6 +24,9 @@ type Image struct {
 	MinPlan plan.ID `json:"min_plan,omitempty"`
 	// DefaultVersion is the version that new agents take, and agents that follow releases at their next start.
 	DefaultVersion string `json:"default_version"`
+	// DefaultBy is the release that last decided on DefaultVersion. With it, a release that is reverted makes a late
+	// write of its own fail.
+	DefaultBy string `json:"-"`
 	Runtime
 	// Versions are sorted from the oldest to the newest.
 	Versions []Version `json:"versions"`

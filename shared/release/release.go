@@ -60,8 +60,8 @@ type Release struct {
 	Counts Counts
 	// Forgiven counts the failed agents of which the operator knew when the release was resumed.
 	Forgiven int64
-	// FormerDefault is the image's default version before the release; DefaultSet is true once the release has changed
-	// it.
+	// FormerDefault is the image's default version before the release, once the release is about to change it.
+	// DefaultSet is true once it has.
 	FormerDefault string
 	DefaultSet    bool
 	// Failures are the latest agents that went back.

@@ -192,7 +192,7 @@ func (o *Roller) setDefault(ctx context.Context, r Release) (*Release, error) {
 		r.FormerDefault = i.DefaultVersion
 		return o.save(ctx, r, nil)
 	case i.DefaultVersion != r.Target.Version:
-		i.DefaultVersion = r.Target.Version
+		i.DefaultVersion, i.DefaultBy = r.Target.Version, r.ID
 		if _, err := o.Images.Put(ctx, i); err != nil {
 			return nil, fmt.Errorf("make %s the default version: %w", r.Target.Version, err)
 		}
@@ -204,7 +204,7 @@ func (o *Roller) setDefault(ctx context.Context, r Release) (*Release, error) {
 // wayBack returns agents of the release to what they ran before, at most as many of them concurrently as its largest
 // wave had.
 func (o *Roller) wayBack(ctx context.Context, r Release, watching int) (*Release, error) {
-	if r.DefaultSet && r.FormerDefault != "" {
+	if r.FormerDefault != "" {
 		return o.restoreDefault(ctx, r)
 	}
 	if r.Lap.Ended {
@@ -269,18 +269,20 @@ func (o *Roller) endWayBack(ctx context.Context, r Release, watching int) (*Rele
 	return nil, err
 }
 
-// restoreDefault makes the former version the default one again.
+// restoreDefault makes the former version the default one again. It writes even if it is: a write of setDefault may
+// still be on its way.
 func (o *Roller) restoreDefault(ctx context.Context, r Release) (*Release, error) {
 	i, err := o.Images.Get(ctx, r.Image)
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		return nil, err
-	}
-	if err == nil && i.DefaultVersion == r.Target.Version {
-		i.DefaultVersion = r.FormerDefault
-		if _, err := o.Images.Put(ctx, i); err != nil && !fault.Is(err, fault.NotFound) {
-			return nil, fmt.Errorf("make %s the default version again: %w", r.FormerDefault, err)
+	if err == nil {
+		if i.DefaultVersion == r.Target.Version {
+			i.DefaultVersion = r.FormerDefault
 		}
+		i.DefaultBy = r.ID + " reverted"
+		_, err = o.Images.Put(ctx, i)
 	}
-	r.DefaultSet = false
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return nil, fmt.Errorf("make %s the default version again: %w", r.FormerDefault, err)
+	}
+	r.FormerDefault, r.DefaultSet = "", false
 	return o.save(ctx, r, nil)
 }

@@ -3,6 +3,7 @@ package simulationtest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -315,9 +316,12 @@ func (w *World) checkDone(r release.Release) {
 		case a.WatchedBy == r.ID:
 			w.violate("rest", "release %s is done, and watches agent %s", r.ID, short(a.ID))
 		case s == nil || a.Status != agent.Running || a.ImagePolicy == image.Pinned && r.Image != image.FrontID:
-		case s.Version != "2" && s.Update.State != agent.UpdateReverted && !w.choseFormer(a):
+		case s.Version != "2" && s.Update.State != agent.UpdateReverted && !w.chose(a, "take former"):
 			w.violate("reach", "release %s is done, and agent %s runs version %s: %+v", r.ID, short(a.ID), s.Version, s.Update)
 		}
+	}
+	if current, _ := w.Database.Catalog.Current(r.Image, cell); current.Version != "2" {
+		w.violate("default", "release %s is done, and agents start with version %s", r.ID, current.Version)
 	}
 	if failed := r.Counts.Reverted - r.Forgiven; failed*100 > int64(r.MaxFailed)*r.Counts.Moved {
 		w.violate("budget", "release %s is done with %d of %d failed agents, more than %d %%", r.ID, failed,
@@ -325,23 +329,24 @@ func (w *World) checkDone(r release.Release) {
 	}
 }
 
-// checkReverted checks a release that was reverted: no agent runs what the release brought.
+// checkReverted checks a release that was reverted: no agent runs what the release brought, unless its client chose it.
 func (w *World) checkReverted(r release.Release) {
 	for _, a := range w.Database.Agents() {
 		s := a.Software(r.Image)
-		if s != nil && a.WatchedBy == r.ID || s != nil && s.Update.Release == r.ID && s.Version == s.Update.Version &&
-			s.Update.State != agent.UpdateInterrupted && a.Status == agent.Running {
-			w.violate("way back", "release %s is reverted, and agent %s has %+v", r.ID, short(a.ID), s.Update)
+		pinned := a.ImagePolicy == image.Pinned && s.Update.Release != r.ID
+		switch {
+		case a.WatchedBy == r.ID:
+			w.violate("way back", "release %s is reverted, and watches agent %s", r.ID, short(a.ID))
+		case a.Status == agent.Running && s.Version == "2" && !pinned && !w.chose(a, "take latest"):
+			w.violate("way back", "release %s is reverted, and agent %s has %+v", r.ID, short(a.ID), *s)
 		}
+	}
+	if current, _ := w.Database.Catalog.Current(r.Image, cell); current.Version != "1" {
+		w.violate("default", "release %s is reverted, and agents start with version %s", r.ID, current.Version)
 	}
 }
 
-// choseFormer reports whether a client asked for the former version after the release was through with the agent.
-func (w *World) choseFormer(a agent.Agent) bool {
-	for _, c := range w.calls {
-		if c.agentID == a.ID && c.action == "take former" {
-			return true
-		}
-	}
-	return false
+// chose reports whether a client asked for a version.
+func (w *World) chose(a agent.Agent, action string) bool {
+	return slices.ContainsFunc(w.calls, func(c *call) bool { return c.agentID == a.ID && c.action == action })
 }
