@@ -211,7 +211,7 @@ func (d operator) succeed(i *image.Image, former image.Image) error {
 		}
 	}
 	slices.SortStableFunc(i.Versions, func(a, b image.Version) int { return a.CreatedAt.Compare(b.CreatedAt) })
-	i.Revision, i.Rest = former.Revision, former.Rest
+	i.Revision, i.Rest, i.DefaultBy = former.Revision, former.Rest, former.DefaultBy
 	return errors.Join(errs...)
 }
 

@@ -119,7 +119,7 @@ func TestImages_PutListShowRemove(t *testing.T) {
 	for i := range want.Versions {
 		want.Versions[i].CreatedAt = at
 	}
-	want.Revision, want.Rest = got.Revision, got.Rest
+	want.Revision, want.Rest, want.DefaultBy = got.Revision, got.Rest, "" // a release sets it
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the stored image (-want +got):\n%s", diff)
 	}
@@ -168,6 +168,10 @@ func TestImages_PutKeepsTheBuildsOfVersions(t *testing.T) {
 	f := newFixture(t)
 	f.run("images put " + f.file(imagetest.Full("assistant")))
 	before := f.stored("assistant")
+	before.DefaultBy = "assistant-1"
+	if _, err := f.client.Images().Put(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
 	next := imagetest.Full("assistant")
 	next.Versions = append([]image.Version{
 		{Version: "2.0", Reference: imagetest.Reference("assistant", "3"), State: image.Available},
@@ -181,6 +185,9 @@ func TestImages_PutKeepsTheBuildsOfVersions(t *testing.T) {
 	}
 	if want := []string{"1.0", "1.1", "2.0"}; !slices.Equal(versions, want) {
 		t.Errorf("versions = %v, want %v, the newest last", versions, want)
+	}
+	if after.DefaultBy != "assistant-1" {
+		t.Errorf("the default version is of the release %q, want it kept", after.DefaultBy)
 	}
 	if got, want := after.Versions[0].CreatedAt, before.Versions[0].CreatedAt; !got.Equal(want) {
 		t.Errorf("version 1.0 was created at %v, want %v still", got, want)

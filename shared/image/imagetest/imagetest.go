@@ -37,7 +37,7 @@ type Process struct {
 func Full(id string) image.Image {
 	return image.Image{
 		ID: id, Name: "Assistant", Description: "It answers.", DocsURL: "https://docs.example.com", MinPlan: plan.Pro,
-		DefaultVersion: "1.1", Runtime: image.Runtime{
+		DefaultVersion: "1.1", DefaultBy: "assistant-1", Runtime: image.Runtime{
 			Port: 4000, APIPort: 4001, HealthPath: "/healthz", Auth: dataplane.AuthImage,
 			Command: []string{"/assistant"}, Args: []string{"serve", "--quiet"},
 			Env: image.Env{{Name: "A", Value: "1"}, {Name: "B", Value: ""}},
