@@ -35,6 +35,13 @@ func (t *tool) diagnoseAgent() *cobra.Command {
 func (t *tool) printDiagnosis(s screen, d diagnosis.Diagnosis) {
 	fmt.Fprintln(s, s.in(bold, harmless(d.Summary)))
 	t.printSchedule(s, d)
+	if i := d.Image; i != nil {
+		fmt.Fprintf(s, "Image: %s@%s %s\n", harmless(i.ID), harmless(i.Version), harmless(textOr(i.Digest, "")))
+		if r := i.Reverted; r != nil {
+			fmt.Fprintf(s, "%s the update to version %s: %s\n", s.in(yellow, "Undone:"), harmless(r.Version),
+				harmless(r.Reason))
+		}
+	}
 	for _, c := range d.Causes {
 		fmt.Fprintf(s, "\n%s %s\n", s.in(red, harmless(c.Code)+":"), harmless(c.Message))
 		for _, e := range c.Evidence {

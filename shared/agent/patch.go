@@ -20,11 +20,16 @@ type Patch struct {
 	Config map[string]any
 	// Plan decides the agent's size.
 	Plan *plan.ID
+	// Image selects another version of the agent's image.
+	Image       *string
+	ImagePolicy image.Policy
+	// MaintenanceWindow replaces the window, or removes it if it points to nil.
+	MaintenanceWindow **image.MaintenanceWindow
 }
 
 // UpdateViolations checks what the schema of a patch can't express and does not depend on the agent.
 func UpdateViolations(body map[string]any) []fault.Violation {
-	return bodyViolations(body, func(key string, value any) string {
+	found := bodyViolations(body, func(key string, value any) string {
 		text, isText := value.(string)
 		switch {
 		case !isText, text == EnvIsSecret, text == EnvIsConfigured:
@@ -37,6 +42,7 @@ func UpdateViolations(body map[string]any) []fault.Violation {
 			return ""
 		}
 	})
+	return append(found, windowViolations(body)...)
 }
 
 const (
@@ -48,8 +54,9 @@ func secretViolation(key string) fault.Violation {
 	return invalid([]any{"body", "env_vars", key}, secretElsewhere)
 }
 
-// Apply merges a patch. Only a change of the environment or of the plan replaces the pod. Errors: Invalid, Conflict
-// while the agent is being deleted, or if its volume would shrink.
+// Apply merges a patch. Only a change of the environment, of the plan or of the image replaces the pod. The store carries
+// out that of the image: see ImageWish. Errors: Invalid, Conflict while the agent is being deleted, if its volume would
+// shrink, or for another policy of a custom image.
 func (a *Agent) Apply(p Patch, now time.Time) error {
 	if a.Status == Deleting {
 		return a.conflict("update")
@@ -59,6 +66,10 @@ func (a *Agent) Apply(p Patch, now time.Time) error {
 		return err
 	}
 	config, err := a.mergeConfig(p.Config)
+	if err != nil {
+		return err
+	}
+	scheduled, err := a.scheduleImage(p)
 	if err != nil {
 		return err
 	}
@@ -72,7 +83,7 @@ func (a *Agent) Apply(p Patch, now time.Time) error {
 	if renamed {
 		a.Name = *p.Name
 	}
-	if renamed || changed || !bytes.Equal(config, a.Config) {
+	if renamed || scheduled || changed || !bytes.Equal(config, a.Config) {
 		a.UpdatedAt = now
 	}
 	a.Config = config
@@ -81,6 +92,9 @@ func (a *Agent) Apply(p Patch, now time.Time) error {
 	}
 	if changed || resized {
 		a.replacePod(now)
+	}
+	if p.Image != nil {
+		a.ImageWish = &ImageWish{Selection: *p.Image, At: now}
 	}
 	return nil
 }

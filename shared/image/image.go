@@ -120,9 +120,27 @@ type Choice struct {
 }
 
 // Digest is the digest of the build, such as "sha256:…"; empty for a reference without one.
-func (c Choice) Digest() string {
-	_, digest, _ := strings.Cut(c.Reference, "@")
+func (c Choice) Digest() string { return digestOf(c.Reference) }
+
+// Digest is the digest of the build; empty for a reference without one.
+func (v Version) Digest() string { return digestOf(v.Reference) }
+
+func digestOf(reference string) string {
+	_, digest, _ := strings.Cut(reference, "@")
 	return digest
+}
+
+// String names the choice as a client does: the reference of a custom image, or else id@version. It is empty for the
+// zero Choice.
+func (c Choice) String() string {
+	switch c.ID {
+	case "":
+		return ""
+	case CustomID:
+		return c.Reference
+	default:
+		return c.ID + "@" + c.Version
+	}
 }
 
 // Same reports whether two choices run the same build in the same way.

@@ -1,6 +1,7 @@
 package rehearsal
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -35,19 +36,19 @@ type Would struct {
 var errNotRecorded = errors.New("the rehearsed call changed no agent")
 
 // Of returns a function that renders what a call recorded, for its caller.
-func Of(d agent.Addresses) func(*Rehearsal, identity.Caller) (View, error) {
-	return func(r *Rehearsal, caller identity.Caller) (View, error) {
+func Of(d agent.Display) func(context.Context, *Rehearsal, identity.Caller) (View, error) {
+	return func(ctx context.Context, r *Rehearsal, caller identity.Caller) (View, error) {
 		if !r.recorded {
 			return View{}, errNotRecorded
 		}
-		return r.show(caller, d), nil
+		return r.show(ctx, caller, d), nil
 	}
 }
 
 // show renders the rehearsal for a caller.
-func (r *Rehearsal) show(caller identity.Caller, d agent.Addresses) View {
+func (r *Rehearsal) show(ctx context.Context, caller identity.Caller, d agent.Display) View {
 	v := View{
-		Agent: r.after.Agent.Show(caller, d),
+		Agent: d.Show(ctx, r.after.Agent, caller),
 		Would: Would{
 			Status:             r.after.Agent.Status,
 			Restarts:           r.after.Agent.Restarts(r.before.Agent),
