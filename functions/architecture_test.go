@@ -215,8 +215,11 @@ func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 			"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go/kubernetes", "k8s.io/client-go/rest",
 			"go.opentelemetry.io", module + "infra", module + "emulators", module + "shared/function",
 		},
+		// It sends plain requests for the record of images to API servers, as accounts does for logs.
 		"operator": {
-			"k8s.io", "sigs.k8s.io", "firebase.google.com/go", "github.com/modelcontextprotocol",
+			"k8s.io/api", "k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic", "k8s.io/client-go/metadata",
+			"k8s.io/client-go/informers", "k8s.io/client-go/tools/cache", "sigs.k8s.io/gateway-api",
+			"firebase.google.com/go", "github.com/modelcontextprotocol",
 			module + "infra/stripe", module + "emulators",
 		},
 	}

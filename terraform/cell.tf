@@ -48,6 +48,7 @@ locals {
         image            = var.image
         images           = local.cell_images[cell]
         agent_auth       = var.agent_auth
+        agent_registries = var.agent_registries
         agent_resolvers  = var.agent_resolvers
         storage_class    = var.agent_storage_class == "" ? "standard-rwo" : var.agent_storage_class # the default of Autopilot clusters
         quota            = local.largest_quota

@@ -30,6 +30,7 @@ import (
 	"agents.example/controlplane/infra/gke"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
 	"agents.example/controlplane/terraform/cell"
@@ -155,7 +156,7 @@ func (f cellFixture) clusters(t *testing.T, user string, change ...func(*gke.Set
 	t.Helper()
 	settings := gke.Settings{
 		Cells:           []gke.Cell{{Name: "cell", Kubeconfig: f.kubeconfigOf(t, user)}},
-		PlatformImage:   "image@sha256:" + strings.Repeat("0", 64),
+		Images:          image.BuiltIn{Platform: "image@sha256:" + strings.Repeat("0", 64)},
 		Addresses:       agent.Addresses{Domain: "agents.example.net", Scheme: "https"},
 		RouterNamespace: cell.GatewayNamespace,
 		Database:        "test",
@@ -338,21 +339,23 @@ func TestCells_GetTheObjectsThatTestsApply(t *testing.T) {
 	t.Parallel()
 	everyTopologyWith(t, map[string]cty.Value{
 		"cells": cells("a1", "b1"), "agent_auth": cty.StringVal("image"), "agent_storage_class": cty.StringVal("class"),
-		"agent_resolvers": cty.TupleVal([]cty.Value{cty.StringVal("10.8.0.10/32")}),
+		"agent_resolvers":  cty.TupleVal([]cty.Value{cty.StringVal("10.8.0.10/32")}),
+		"agent_registries": cty.TupleVal([]cty.Value{cty.StringVal("a.example/x/"), cty.StringVal("b.example/")}),
 	}, func(t *testing.T, m *module) {
 		objects, err := m.Output("cell_objects")
 		if err != nil {
 			t.Fatal(err)
 		}
-		image, agentImage := required()["image"].AsString(), required()["agent_image"].AsString()
+		platform, agentImage := required()["image"].AsString(), required()["agent_image"].AsString()
 		for _, name := range []string{"a1", "b1"} {
 			values := cell.Values{
-				Domain: name + ".agents.example.net", Image: image, AgentImage: agentImage,
+				Domain: name + ".agents.example.net", Image: platform, AgentImage: agentImage,
 				Callers: callersOf(m.variable(t, "topology").AsString()),
 				Project: "my-project", NudgeTopic: "prod-agent-nudges", Environment: "prod",
 				WarmAgents: 1, WarmMillicores: 260, WarmMiB: 1056,
 				Address: "prod-" + name, CertificateMap: "prod-agents", SSLPolicy: "prod-edge",
 				AgentAuth: "image", Resolvers: []string{"10.8.0.10/32"}, StorageClass: "class",
+				Registries: []string{"a.example/x/", "b.example/"},
 			}
 			if m.variable(t, "domain").AsString() != "" {
 				values.SecurityPolicy = "prod-agents"

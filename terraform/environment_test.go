@@ -187,6 +187,10 @@ func TestEnvironment_HasTheOperatorsSettings(t *testing.T) {
 		"STRIPE_WEBHOOK_SECRET": "secret prod-stripe-webhook-secret at latest",
 		"WEBHOOK_TOPIC":         "prod-webhook-nudges",
 
+		"PLATFORM_IMAGE": "image" + digest, "AGENT_IMAGE": "agent" + digest, "AGENT_PORT": "3000",
+		"AGENT_API_PORT": "3001", "AGENT_HEALTH_PATH": "/healthz", "AGENT_AUTH": "front",
+		"AGENT_REGISTRIES": "us-docker.pkg.dev/team/,ghcr.io/team/",
+
 		"WEBHOOK_SIGNING_KEY":      "secret prod-webhook-signing-key at (unknown)",
 		"WEBHOOK_SIGNING_KEY_NEXT": "secret prod-webhook-signing-key at (unknown)",
 	}
@@ -201,8 +205,6 @@ func TestEnvironment_HasTheOperatorsSettings(t *testing.T) {
 			"CLI_SCOPES": "openid offline_access",
 		},
 		"worker": {
-			"PLATFORM_IMAGE": "image" + digest, "AGENT_IMAGE": "agent" + digest, "AGENT_PORT": "3000",
-			"AGENT_API_PORT": "3001", "AGENT_HEALTH_PATH": "/healthz", "AGENT_AUTH": "front",
 			"AGENT_STORAGE_CLASS": "premium-rwo", "AGENT_RESOLVERS": "10.8.0.10/32",
 			"JWKS_URL":         "https://api.example.com/.well-known/jwks.json",
 			"ROUTER_NAMESPACE": "agent-gateway", "MONITORING_PROJECT": "my-project",

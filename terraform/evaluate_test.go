@@ -184,6 +184,7 @@ func everything() map[string]cty.Value {
 		"billing_account":     text("012345-6789AB-CDEF01"),
 		"agent_storage_class": text("premium-rwo"), "agent_api_port": cty.NumberIntVal(3001),
 		"agent_resolvers":   cty.TupleVal([]cty.Value{text("10.8.0.10/32")}),
+		"agent_registries":  cty.TupleVal([]cty.Value{text("us-docker.pkg.dev/team/"), text("ghcr.io/team/")}),
 		"agent_health_path": text("/healthz"), "deletion_protection": cty.False, "trace_ratio": cty.Zero,
 		"cloud_armor": cty.True,
 		"maintenance_exclusions": cty.ObjectVal(map[string]cty.Value{"launch": cty.ObjectVal(map[string]cty.Value{

@@ -31,6 +31,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/dataplane"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
 	"agents.example/controlplane/terraform/cell"
@@ -164,10 +165,12 @@ func TestPolicies_AdmitEveryAgent(t *testing.T) {
 		"an agent with secrets": {change: func(a *agent.Agent) {
 			a.Env = append(a.Env, agent.EnvVar{Key: "TOKEN", SecretVersion: 1})
 		}},
-		"an image of the operator": {settings: func(s *gke.Settings) { s.Image = own }},
-		"an image of the cell":     {settings: func(s *gke.Settings) { s.Cells[0].Image = own }},
+		"an image of the operator": {settings: func(s *gke.Settings) { s.Images.Agent = own }},
+		"an image of the cell": {settings: func(s *gke.Settings) {
+			s.Images.Cells = map[string]string{"cell": own}
+		}},
 		"a path for health": {settings: func(s *gke.Settings) {
-			s.Image, s.AgentAPIPort, s.HealthPath = own, 3001, "/healthz"
+			s.Images.Agent, s.Images.Runtime = own, image.Runtime{APIPort: 3001, HealthPath: "/healthz"}
 		}},
 	}
 	for _, p := range plan.All() {
@@ -221,7 +224,7 @@ func TestPolicies_AdmitWhatOperatorsSet(t *testing.T) {
 		v.AgentAuth, v.Resolvers, v.StorageClass = dataplane.AuthImage, resolvers, "premium-rwo"
 	})
 	clusters := f.clusters(t, reconciler, func(s *gke.Settings) {
-		s.Image, s.Auth = digestOf("agent", "0"), dataplane.AuthImage
+		s.Images.Agent, s.Images.Runtime = digestOf("agent", "0"), image.Runtime{Auth: dataplane.AuthImage}
 		s.Resolvers, s.StorageClass = resolvers, "premium-rwo"
 	})
 	if err := applyAll(t.Context(), clusters, newAgent()); err != nil {
@@ -277,7 +280,7 @@ func TestPolicies_AdmitTheImagesOfReleases(t *testing.T) {
 	t.Parallel()
 	f := policyCell(t)
 	of := func(image string) *gke.Clusters {
-		return f.clusters(t, reconciler, func(s *gke.Settings) { s.PlatformImage = image })
+		return f.clusters(t, reconciler, func(s *gke.Settings) { s.Images.Agent = image })
 	}
 	refuses := func(clusters *gke.Clusters) {
 		t.Helper()
@@ -298,7 +301,7 @@ func TestPolicies_AdmitTheImagesOfReleases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, after, running := digestOf("image", "1"), digestOf("image", "2"), newAgent()
+	before, after, running := digestOf("agent", "1"), digestOf("agent", "2"), newAgent()
 	former, next := of(before), of(after)
 	f.admitImages(t, "deployed", others+" "+before)
 	admits(former, running)

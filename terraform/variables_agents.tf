@@ -43,3 +43,14 @@ variable "agent_auth" {
     error_message = "agent_auth must be front or image."
   }
 }
+
+variable "agent_registries" {
+  type        = list(string)
+  default     = []
+  description = "What references of custom images may begin with, such as us-docker.pkg.dev/team/. Nodes must be allowed to pull from there. Empty: no agent may have a custom image."
+
+  validation {
+    condition     = alltrue([for registry in var.agent_registries : can(regex("^[-a-z0-9]+([.][-a-z0-9]+)+(:[0-9]+)?/([-._a-z0-9]+/)*$", registry))])
+    error_message = "agent_registries must begin with a host and end in a slash, such as us-docker.pkg.dev/team/. Without the slash, other names could begin in the same way."
+  }
+}

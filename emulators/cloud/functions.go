@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,7 +28,10 @@ func (c *Cloud) serve(ctx context.Context) error {
 			return err
 		}
 	}
-	err = dataplane.AdmitImages(ctx, c.Ready.Kubeconfig, c.env["PLATFORM_IMAGE"], c.env["AGENT_IMAGE"])
+	err = dataplane.AdmitImages(ctx, c.Ready.Kubeconfig, dataplane.Images{
+		Platform: c.env["PLATFORM_IMAGE"], Agent: c.env["AGENT_IMAGE"],
+		Registries: strings.FieldsFunc(c.env["AGENT_REGISTRIES"], func(r rune) bool { return r == ',' }),
+	})
 	if err != nil {
 		return err
 	}

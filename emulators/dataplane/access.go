@@ -33,10 +33,19 @@ func GrantAccess(ctx context.Context, kubeconfig, domain string, callers map[str
 	return applyCell(ctx, kubeconfig, cell.Values{Domain: domain, Environment: Environment, Callers: callers}, grants)
 }
 
-// AdmitImages lets agents' pods run the control plane's image and that of agents, which may be empty. A deployment does
-// so before its services start.
-func AdmitImages(ctx context.Context, kubeconfig, image, agentImage string) error {
-	return applyCell(ctx, kubeconfig, cell.Values{Image: image, AgentImage: agentImage},
+// Images are the images that a deployment lets agents' pods run.
+type Images struct {
+	// Platform is the control plane's image, Agent that of agents, which may be empty.
+	Platform, Agent string
+	// Registries are the beginnings of references that custom images may have.
+	Registries []string
+}
+
+// AdmitImages lets agents' pods run images. A deployment does so before its services start. It keeps what the
+// operator's tool has written.
+func AdmitImages(ctx context.Context, kubeconfig string, i Images) error {
+	return applyCell(ctx, kubeconfig,
+		cell.Values{Image: i.Platform, AgentImage: i.Agent, Registries: i.Registries},
 		func(o *unstructured.Unstructured) bool { return o.GetKind() == "ConfigMap" })
 }
 

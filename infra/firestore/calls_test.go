@@ -15,6 +15,7 @@ import (
 	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/image/imagetest"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
@@ -36,6 +37,7 @@ func TestCallsPerOperation(t *testing.T) {
 		}
 	}
 	touch := func() { c.Keys().Touch(org.Ctx, key); c.Flush() }
+	lookUp := func() { must(t, errorOf(c.Images().Images(org.Ctx))) }
 	stopSpare := func() { _, err := w.Store.Change(org.Ctx, spare.ID, stop); must(t, err) }
 	for _, step := range []struct {
 		name string
@@ -91,6 +93,12 @@ func TestCallsPerOperation(t *testing.T) {
 			_, err := c.AuditLog().List(org.Ctx, audit.Filter{Outcome: audit.Succeeded}, page.Request{})
 			must(t, err)
 		}, want: "query"},
+		{name: "look up the images", do: lookUp, want: "query"},
+		{name: "look up the images again", do: lookUp, want: ""},
+		{name: "put an image", do: func() {
+			must(t, errorOf(c.Images().Put(org.Ctx, imagetest.Full("assistant"))))
+		}, want: "commit"},
+		{name: "look up the changed images", do: lookUp, want: "query"},
 	} {
 		if got := recorder.during(step.do); got != step.want {
 			t.Errorf("%s: calls %q, want %q", step.name, got, step.want)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,8 @@ import (
 	"agents.example/controlplane/shared/billing/billingtest"
 	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/image"
+	"agents.example/controlplane/shared/image/imagetest"
 	"agents.example/controlplane/shared/metrics/metricstest"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
@@ -63,6 +66,23 @@ func (c *Client) overwriteUsage(ctx context.Context, id string, u organization.U
 	ref, _ := c.ref(organizationCollection, id)
 	_, err := ref.Update(ctx, setUsage(u))
 	return err
+}
+
+func TestImages_Conform(t *testing.T) {
+	t.Parallel()
+	imagetest.Test(t, func(t *testing.T) imagetest.Fixture {
+		var passed atomic.Int64
+		now := func() time.Time { return imagetest.Now().Add(time.Duration(passed.Load())) }
+		builtIn := image.BuiltIn{Platform: imagetest.Reference("platform", "0")}
+		one := open(t, "", Options{Now: now, BuiltIn: builtIn})
+		other := open(t, one.project(), Options{Now: now, BuiltIn: builtIn})
+		return imagetest.Fixture{
+			Processes: []imagetest.Process{
+				{Store: one.Images(), Catalog: one.Images()}, {Store: other.Images(), Catalog: other.Images()},
+			},
+			Advance: func(d time.Duration) { passed.Add(int64(d)) }, BuiltIn: builtIn,
+		}
+	})
 }
 
 func TestMetrics_Conforms(t *testing.T) {

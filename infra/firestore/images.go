@@ -7,7 +7,6 @@ import (
 	"time"
 
 	gcp "cloud.google.com/go/firestore"
-	"google.golang.org/grpc/codes"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/image"
@@ -266,11 +265,11 @@ func (s *Images) Put(ctx context.Context, i image.Image) (image.Image, error) {
 		b.Update(ref, updates(doc), gcp.LastUpdateTime(read))
 	}
 	revision, err := s.client.commit(ctx, b)
+	s.client.images.forget() // also after an error: the write may have been carried out
 	if err != nil {
 		return image.Image{}, lostRace(err)
 	}
 	i.Revision = revision
-	s.client.images.forget()
 	return i, nil
 }
 
@@ -299,8 +298,6 @@ func lostRace(err error) error {
 	switch {
 	case !errors.As(err, &u):
 		return err
-	case codeOf(u.cause) == codes.NotFound:
-		return image.NotFound()
 	case u.unknown:
 		return unavailable("commit", u.cause)
 	default:

@@ -185,6 +185,20 @@ func storeWrites() map[string][]func(*testing.T, tenantFixture) {
 			d.Attempts, d.Status = append(d.Attempts, webhook.Attempt{At: time.Now()}), webhook.Failed
 			update(load(t, x), t, x, webhook.Done{Deliveries: []webhook.Delivery{d}})
 		}},
+		releaseCollection: {func(t *testing.T, x tenantFixture) {
+			r, err := x.client.Releases().Get(t.Context(), x.agent.ID)
+			must(t, err)
+			r.Reason = "another"
+			_, err = x.client.Releases().Save(t.Context(), r, nil)
+			must(t, err)
+		}},
+		imageCollection: {func(t *testing.T, x tenantFixture) {
+			i, err := x.client.Images().Get(t.Context(), x.agent.ID)
+			must(t, err)
+			i.Name = "another"
+			_, err = x.client.Images().Put(t.Context(), i)
+			must(t, err)
+		}},
 	}
 }
 

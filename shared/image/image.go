@@ -51,11 +51,11 @@ type State string
 
 // The states.
 const (
-	// Available: every agent may take the version.
+	// Available versions may be taken by every agent.
 	Available State = "available"
-	// Deprecated: agents may take the version, and clients see that they had better not.
+	// Deprecated versions may be taken, but clients see that they had better not.
 	Deprecated State = "deprecated"
-	// Withdrawn: no agent may take the version. Agents that run it keep it until they take another one.
+	// Withdrawn versions may be taken by no agent. Agents that run one keep it until they take another one.
 	Withdrawn State = "withdrawn"
 )
 
@@ -145,7 +145,7 @@ func (c Choice) String() string {
 
 // Same reports whether two choices run the same build in the same way.
 func (c Choice) Same(d Choice) bool {
-	return c.ID == d.ID && c.Reference == d.Reference && c.Runtime.equal(d.Runtime)
+	return c.ID == d.ID && c.Reference == d.Reference && c.equal(d.Runtime)
 }
 
 func (r Runtime) equal(s Runtime) bool {

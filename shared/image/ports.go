@@ -12,7 +12,8 @@ const MaxAge = 15 * time.Second
 
 // Catalog is the port through which agents' images are looked up.
 type Catalog interface {
-	// Images returns all images. The answer may be older than the last change by MaxAge. Errors: Unavailable.
+	// Images returns all images. The answer may be older than the last change by MaxAge, but not than the last one of
+	// this process. Errors: Unavailable.
 	Images(ctx context.Context) (Set, error)
 }
 
@@ -23,10 +24,10 @@ type Store interface {
 	// Get reads one entry. Errors: NotFound, Unavailable.
 	Get(ctx context.Context, id string) (Image, error)
 	// Put writes an entry, if it is still at the revision that was read; an empty revision creates it. Errors: Conflict
-	// (image_changed), Unavailable.
+	// (image_changed) for an entry that changed or was removed, Unavailable.
 	Put(ctx context.Context, i Image) (Image, error)
-	// Remove deletes an entry, if it is still at the revision that was read. A removed entry is NotFound. Errors:
-	// Conflict (image_changed), NotFound, Unavailable.
+	// Remove deletes an entry, if it is still at the revision that was read. Errors: Conflict (image_changed) for an
+	// entry that changed or was removed, NotFound for one that was not read, Unavailable.
 	Remove(ctx context.Context, i Image) error
 }
 

@@ -26,6 +26,9 @@ var (
 	versionPattern = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^[A-Za-z0-9][-._+A-Za-z0-9]{0,63}$`)
 	})
+	envPattern = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+	})
 	referencePattern = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^[a-z0-9][-.:a-z0-9]*(/[-._a-z0-9]+)+@sha256:[0-9a-f]{64}$`)
 	})
@@ -40,7 +43,8 @@ func (i Image) Check() error {
 func (i Image) checkTexts() error {
 	var errs []error
 	if !slugPattern().MatchString(i.ID) {
-		errs = append(errs, fmt.Errorf("id %q: want 1 to 40 lower-case letters, digits and hyphens, beginning with a letter", i.ID))
+		errs = append(errs, fmt.Errorf("id %q: want 1 to 40 lower-case letters, digits and hyphens, "+
+			"beginning with a letter", i.ID))
 	}
 	if i.ID == CustomID {
 		errs = append(errs, fmt.Errorf("id %q is reserved for images that are no entry of the catalog", i.ID))
@@ -90,7 +94,7 @@ func (i Image) checkVersions() error {
 }
 
 func (i Image) checkRuntime() error {
-	if i.ID == FrontID && !i.Runtime.equal(Runtime{}) {
+	if i.ID == FrontID && !i.equal(Runtime{}) {
 		return errors.New("the front has no settings of its container: the platform decides how it runs")
 	}
 	return i.Runtime.Check()
@@ -111,7 +115,8 @@ func (r Runtime) Check() error {
 		errs = append(errs, fmt.Errorf(`health_path %q does not begin with "/"`, r.HealthPath))
 	}
 	if r.Auth != "" && r.Auth != dataplane.AuthFront && r.Auth != dataplane.AuthImage {
-		errs = append(errs, fmt.Errorf("auth %q is neither %q nor %q", r.Auth, dataplane.AuthFront, dataplane.AuthImage))
+		errs = append(errs, fmt.Errorf("auth %q is neither %q nor %q", r.Auth, dataplane.AuthFront,
+			dataplane.AuthImage))
 	}
 	if len(r.Command)+len(r.Args) > MaxArgs {
 		errs = append(errs, fmt.Errorf("command and args have more than %d words", MaxArgs))
@@ -119,6 +124,10 @@ func (r Runtime) Check() error {
 	size := 0
 	for _, v := range r.Env {
 		size += len(v.Name) + len(v.Value)
+		if !envPattern().MatchString(v.Name) || v.Name == dataplane.EnvPort {
+			errs = append(errs, fmt.Errorf("env: %q: want 1 to 128 letters, digits and underscores, no digit first, "+
+				"and not %s", v.Name, dataplane.EnvPort))
+		}
 	}
 	if len(r.Env) > MaxEnv || size > MaxEnvBytes {
 		errs = append(errs, fmt.Errorf("env has more than %d variables or %d bytes", MaxEnv, MaxEnvBytes))

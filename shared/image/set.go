@@ -186,7 +186,9 @@ func (s Set) Choose(w Wish) (Choice, error) {
 
 // custom returns the choice of an image that is no entry of the catalog.
 func (s Set) custom(w Wish) (Choice, error) {
-	allowed := slices.ContainsFunc(s.BuiltIn.Registries, func(r string) bool { return strings.HasPrefix(w.Selection, r) })
+	allowed := slices.ContainsFunc(s.BuiltIn.Registries, func(r string) bool {
+		return strings.HasPrefix(w.Selection, r)
+	})
 	switch {
 	case !referencePattern().MatchString(w.Selection):
 		return Choice{}, invalid("a custom image is named by its digest: registry/repository@sha256:…")

@@ -49,6 +49,8 @@ type Values struct {
 	Image, AgentImage string
 	// AgentAuth says who checks the credentials of requests to agents; if empty, the front.
 	AgentAuth string
+	// Registries are the beginnings of references that custom images may have.
+	Registries []string
 	// Resolvers are ranges of name servers in addition to those of a GKE Autopilot cluster.
 	Resolvers []string
 	// StorageClass is the class of agents' volumes; if empty, that of a GKE Autopilot cluster.
@@ -124,6 +126,7 @@ func (v Values) context() map[string]any {
 		"nudge_topic": v.NudgeTopic, "image": v.Image, "images": images,
 		"notifier_account": NotifierAccount(v.Environment),
 		"agent_auth":       cmp.Or(v.AgentAuth, dataplane.AuthFront),
+		"agent_registries": append([]string{}, v.Registries...),
 		"agent_resolvers":  append([]string{}, v.Resolvers...),
 		"storage_class":    cmp.Or(v.StorageClass, "standard-rwo"),
 		"quota":            map[string]any{"cpu": 2 * (cpu + 1000), "memory": 2 * (memory + 1024)},

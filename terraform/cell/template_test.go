@@ -49,8 +49,9 @@ func TestRenderText_RendersAsTerraformDoes(t *testing.T) {
 	full := Values{
 		Domain: "cell.example.com", Image: "image@sha256:1", AgentImage: "agent:1", Callers: callers,
 		Project: "project", NudgeTopic: "nudges", Environment: "prod", WarmAgents: 2, WarmMillicores: 110,
-		WarmMiB: 1_000_032,
-		Address: "address", CertificateMap: "map", SSLPolicy: "policy", SecurityPolicy: "armor",
+		WarmMiB:    1_000_032,
+		Registries: []string{"registry.example.com/a/", "registry.example.com/b/"},
+		Address:    "address", CertificateMap: "map", SSLPolicy: "policy", SecurityPolicy: "armor",
 	}
 	least := full
 	least.AgentImage, least.SecurityPolicy = "", ""

@@ -133,3 +133,23 @@ run "public_keys_of_a_secret_without_a_version" {
 
   expect_failures = [var.provided_secrets]
 }
+
+run "a_registry_without_its_slash" {
+  command = plan
+
+  variables {
+    agent_registries = ["us-docker.pkg.dev/team"]
+  }
+
+  expect_failures = [var.agent_registries]
+}
+
+run "a_registry_without_a_host" {
+  command = plan
+
+  variables {
+    agent_registries = ["team/"]
+  }
+
+  expect_failures = [var.agent_registries]
+}

@@ -100,7 +100,7 @@ type Images struct {
 	// them itself and finds them in its environment.
 	AgentAuth AgentAuth `env:"AGENT_AUTH, default=front"`
 	// AgentRegistries are the beginnings of references that custom images may have. If empty, no agent may have one.
-	AgentRegistries []string `env:"AGENT_REGISTRIES"`
+	AgentRegistries Registries `env:"AGENT_REGISTRIES"`
 }
 
 // BuiltInImages returns the images that the configuration names.

@@ -5,13 +5,16 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/sethvargo/go-envconfig"
 
 	"agents.example/controlplane/functions/cmd/config"
+	"agents.example/controlplane/shared/image"
 )
 
 // TestMain discards the warnings about former names.
@@ -56,6 +59,7 @@ func TestRead_Defaults(t *testing.T) {
 		"AgentAPIPort":        {got: c.AgentAPIPort, want: config.AgentPort(0)},
 		"AgentHealthPath":     {got: c.AgentHealthPath, want: config.HealthPath("")},
 		"AgentAuth":           {got: c.AgentAuth, want: config.AgentAuth("front")},
+		"AgentRegistries":     {got: len(c.AgentRegistries), want: 0},
 		"RouterNamespace":     {got: c.RouterNamespace, want: "agent-gateway"},
 		"PushIssuer":          {got: c.PushIssuer, want: "https://accounts.google.com"},
 		"number of cells":     {got: len(c.Cells), want: 1},
@@ -171,6 +175,14 @@ func TestRead_NamesTheVariableOfABadValue(t *testing.T) {
 			key: "EDGE_SECRETS", value: strings.Repeat("x", 32) + strings.Repeat(",secret!"+strings.Repeat("x", 32), 2),
 			want: "configuration: EDGE_SECRETS is invalid: want at most 2 values",
 		},
+		"registry without its slash": {
+			key: "AGENT_REGISTRIES", value: "a.example/,b.example/team",
+			want: "configuration: AGENT_REGISTRIES is invalid: want beginnings with a host",
+		},
+		"registry without host": {
+			key: "AGENT_REGISTRIES", value: "team/",
+			want: "configuration: AGENT_REGISTRIES is invalid: want beginnings with a host",
+		},
 		"cells are not JSON": {key: "CELLS", value: "c1", want: cells + "want a JSON array"},
 		"cell without region": {
 			key: "CELLS", value: `[{"name": "c1", "endpoint": "https://c1"}]`,
@@ -221,5 +233,55 @@ func TestSecret_IsRedacted(t *testing.T) {
 	}
 	if strings.Contains(fmt.Sprintf("%v %+v %#v %s %q", c, c, c, c.StripeKey, c.StripeWebhookSecret), "_secret") {
 		t.Error("the printed configuration contains a secret")
+	}
+}
+
+func TestBuiltInImages_HaveEverySetting(t *testing.T) {
+	t.Parallel()
+	env := environment()
+	maps.Copy(env, map[string]string{
+		"AGENT_IMAGE": "agent@sha256:0", "AGENT_PORT": "4000", "AGENT_API_PORT": "4001", "AGENT_AUTH": "image",
+		"AGENT_HEALTH_PATH": "/healthz", "AGENT_REGISTRIES": "a.example/,b.example:5000/team/",
+		"CELLS": `[{"name": "c1", "region": "r", "endpoint": "https://c1.example", "image": "own@sha256:0"},` +
+			`{"name": "c2", "region": "r", "endpoint": "https://c2.example"}]`,
+	})
+	c, err := config.Read[config.Routes](t.Context(), envconfig.MapLookuper(env))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := image.BuiltIn{
+		Platform: "image@sha256:0", Agent: "agent@sha256:0", Cells: map[string]string{"c1": "own@sha256:0"},
+		Runtime:    image.Runtime{Port: 4000, APIPort: 4001, HealthPath: "/healthz", Auth: "image"},
+		Registries: []string{"a.example/", "b.example:5000/team/"},
+	}
+	if diff := cmp.Diff(want, c.BuiltInImages()); diff != "" {
+		t.Errorf("the images of the settings (-want +got):\n%s", diff)
+	}
+}
+
+func TestReadyFile_HasTheOnlyCell(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		facts string
+		want  config.Cells
+	}{
+		"a local cloud": {
+			facts: `{"project_id": "p", "kubeconfig": "/tmp/k"}`,
+			want:  config.Cells{{Name: "local", Region: "local", Kubeconfig: "/tmp/k"}},
+		},
+		"a cloud without a cluster": {facts: `{"project_id": "p"}`},
+	} {
+		file := filepath.Join(t.TempDir(), "ready.json")
+		if err := os.WriteFile(file, []byte(row.facts), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		local, err := config.ReadyFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := config.Read[config.Operator](t.Context(), local)
+		if err != nil || !slices.Equal(c.Cells, row.want) {
+			t.Errorf("%s: cells = %v, %v, want %v", name, c.Cells, err, row.want)
+		}
 	}
 }

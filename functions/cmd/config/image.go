@@ -52,3 +52,22 @@ func (a *AgentAuth) EnvDecode(value string) error {
 	*a = AgentAuth(value)
 	return nil
 }
+
+// Registries are the beginnings of references to custom images.
+type Registries []string
+
+// EnvDecode implements envconfig.Decoder.
+func (r *Registries) EnvDecode(value string) error {
+	if value == "" {
+		return nil
+	}
+	for registry := range strings.SplitSeq(value, ",") {
+		host, _, _ := strings.Cut(registry, "/")
+		if !strings.HasSuffix(registry, "/") || !strings.ContainsAny(host, ".:") {
+			return fmt.Errorf(`want beginnings with a host that end in "/", such as registry.example.com/team/, got %q`,
+				registry)
+		}
+		*r = append(*r, registry)
+	}
+	return nil
+}

@@ -17,6 +17,9 @@ type Operator struct {
 	WebhookTopic string `env:"WEBHOOK_TOPIC, default=webhook-nudges"`
 	// Peppers are those of the functions. Only commands about API keys need them.
 	Peppers
+	// Cells lists the clusters as in Common. Only commands that change the catalog of images need them; they call the
+	// clusters with the operator's Google credentials.
+	Cells Cells `env:"CELLS"`
 	// Note is what audit log entries say about the operator in addition to the identity.
 	Note string `env:"OPERATOR, default=operator"`
 
@@ -33,12 +36,22 @@ func ReadyFile(path string) (envconfig.Lookuper, error) {
 		ProjectID string `json:"project_id"`
 		Firestore string `json:"firestore_emulator_host"`
 		PubSub    string `json:"pubsub_emulator_host"`
+		// Kubeconfig is the administrator's. The cluster is the only cell.
+		Kubeconfig string `json:"kubeconfig"`
 	}
 	if err := json.Unmarshal(b, &facts); err != nil || facts.ProjectID == "" {
 		return nil, fmt.Errorf("%s is not the ready file of a local cloud; start one with -ready", path)
 	}
-	return envconfig.MapLookuper(map[string]string{
+	env := map[string]string{
 		"GOOGLE_CLOUD_PROJECT": facts.ProjectID, "FIRESTORE_EMULATOR_HOST": facts.Firestore,
 		"PUBSUB_EMULATOR_HOST": facts.PubSub,
-	}), nil
+	}
+	if facts.Kubeconfig != "" {
+		cells, err := json.Marshal(Cells{{Name: "local", Region: "local", Kubeconfig: facts.Kubeconfig}})
+		if err != nil {
+			return nil, err
+		}
+		env["CELLS"] = string(cells)
+	}
+	return envconfig.MapLookuper(env), nil
 }

@@ -18,8 +18,10 @@ import (
 	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
+	"agents.example/controlplane/shared/release"
 	"agents.example/controlplane/shared/webhook"
 )
 
@@ -34,6 +36,11 @@ type operator struct {
 	Nudger    agent.Nudger
 	Audit     audit.Log
 	Events    event.Log
+	// Images is the catalog of images, and Cells its record in the clusters.
+	Images image.Store
+	Cells  imageAdmission
+	// OpenReleases finds the releases of an image that are not over.
+	OpenReleases func(ctx context.Context, imageID string) ([]release.Release, error)
 	// Keys are the API keys, and Peppers those that functions accept.
 	Keys    keyStore
 	Peppers apikey.Peppers
@@ -68,6 +75,8 @@ type command struct {
 	name    string
 	usage   string
 	summary string
+	// operand is the name of the argument that is no flag; empty for none.
+	operand string
 	// offline commands need neither the database nor a configuration.
 	offline bool
 	run     func(ctx context.Context, d operator, o options) error
@@ -84,11 +93,14 @@ type options struct {
 	private      string
 	present      string
 	since        string
+	image        string
+	operand      string
 	force        bool
+	json         bool
 }
 
 func commands() []command {
-	return []command{
+	all := []command{
 		{name: "list", summary: "list the organizations", run: list},
 		{
 			name: "show", usage: "-organization ORG", summary: "show an organization with its usage and limits",
@@ -133,6 +145,7 @@ func commands() []command {
 				"the present ones; - reads these from standard input",
 		},
 	}
+	return append(all, imageCommands()...)
 }
 
 const (
@@ -202,16 +215,26 @@ func (c command) parse(args []string) (options, error) {
 	texts := map[string]*string{
 		"organization": &o.organization, "agent": &o.agent, "plan": &o.plan, "name": &o.name, "role": &o.role,
 		"private": &o.private, "present": &o.present, "since": &o.since, "cell": &o.cell,
+		"image": &o.image,
 	}
 	for name, to := range texts {
 		if strings.Contains(c.usage, "-"+name+" ") {
 			flags.StringVar(to, name, "", "")
 		}
 	}
-	if strings.Contains(c.usage, "[-force]") {
-		flags.BoolVar(&o.force, "force", false, "")
+	for name, to := range map[string]*bool{"force": &o.force, "json": &o.json} {
+		if strings.Contains(c.usage, "[-"+name+"]") {
+			flags.BoolVar(to, name, false, "")
+		}
 	}
-	if err := flags.Parse(args); err != nil {
+	err := flags.Parse(args)
+	if c.operand != "" && err == nil {
+		if o.operand = flags.Arg(0); o.operand == "" {
+			return o, fmt.Errorf("%s is missing; usage: %s %s", c.operand, c.name, c.usage)
+		}
+		err = flags.Parse(flags.Args()[1:])
+	}
+	if err != nil {
 		return o, fmt.Errorf("%w; usage: %s %s", err, c.name, c.usage)
 	}
 	if flags.NArg() > 0 {

@@ -61,6 +61,7 @@ type fixture struct {
 	out      *bytes.Buffer
 	warnings *bytes.Buffer
 	nudges   *agenttest.Nudges
+	cells    *admitted
 	admin    context.Context
 }
 
@@ -80,10 +81,14 @@ func newFixture(t *testing.T) fixture {
 	if _, err := c.Directory().Ensure(t.Context(), org, organization.User{}); err != nil {
 		t.Fatal(err)
 	}
-	f := fixture{t: t, client: c, out: &bytes.Buffer{}, warnings: &bytes.Buffer{}, nudges: &agenttest.Nudges{}}
+	f := fixture{
+		t: t, client: c, out: &bytes.Buffer{}, warnings: &bytes.Buffer{}, nudges: &agenttest.Nudges{},
+		cells: &admitted{},
+	}
 	f.operator = operator{
 		Accounts: c.Accounts(), Counts: c.Counts(), Agents: c.Agents(f.nudges), Records: c.WorkerStore(),
 		AllAgents: c.WorkerStore(), Nudger: f.nudges, Audit: c.AuditLog(), Events: c.EventLog(),
+		Images: c.Images(), Cells: f.cells, OpenReleases: openReleases(c.Releases()),
 		Keys: c.Keys(), Peppers: apikey.Peppers{Present: apikey.Pepper("2"), Previous: apikey.Pepper("1")},
 		EachWebhook: c.Webhooks().EachWebhook,
 		Name:        "grace", Note: "on call", Now: time.Now, Out: f.out, Err: f.warnings,
@@ -288,7 +293,8 @@ func TestRun_RefusesInvalidCommands(t *testing.T) {
 	f := newFixture(t)
 	for command, want := range map[string]string{
 		"": "command missing; want one of list, show, set-plan, suspend, resume, agents, nudge, " +
-			"describe, apikeys create, keys status, webhooks status, keys create",
+			"describe, apikeys create, keys status, webhooks status, keys create, images list, images show, " +
+			"images put, images remove, images admit",
 		"dance":                    `unknown command "dance"; want one of list, show, set-plan, suspend`,
 		"keys":                     `unknown command "keys"`,
 		"agents":                   "-cell is missing",

@@ -13,6 +13,8 @@ import (
 
 	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/infra/firestore"
+	"agents.example/controlplane/infra/gke/admission"
+	"agents.example/controlplane/infra/gke/connect"
 	"agents.example/controlplane/infra/googleidentity"
 	"agents.example/controlplane/infra/pubsub"
 	"agents.example/controlplane/shared/webhook"
@@ -65,13 +67,25 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	defer func() { err = errors.Join(err, records.Close()) }()
 	notifier := &webhook.Notifier{Store: records.WebhookWorkerStore(), Nudger: nudges, Now: time.Now}
 	records.OnEvents(notifier.EventCommitted)
+	cells := admission.New(ctx, connections(c.Cells))
+	defer func() { err = errors.Join(err, cells.Close()) }()
 	return operator{
 		Accounts: records.Accounts(), Counts: records.Counts(), Agents: records.Agents(nudges),
 		Records: records.WorkerStore(), AllAgents: records.WorkerStore(),
 		Nudger: nudges, Audit: records.AuditLog(), Events: records.EventLog(),
+		Images: records.Images(), Cells: cells, OpenReleases: openReleases(records.Releases()),
 		Keys: records.Keys(), Peppers: c.AcceptedPeppers(), EachWebhook: records.Webhooks().EachWebhook,
-		Name: name, Note: c.Note, Now: time.Now, Out: out, Err: os.Stderr,
+		Name: name, Note: c.Note, Now: time.Now, Out: out, Err: os.Stderr, In: os.Stdin,
 	}.run(ctx, flags.Args())
+}
+
+// connections returns the cells as connections to them need them.
+func connections(cells config.Cells) []connect.Cell {
+	all := make([]connect.Cell, len(cells))
+	for i, c := range cells {
+		all[i] = connect.Cell{Name: c.Name, Endpoint: c.Endpoint, Kubeconfig: c.Kubeconfig}
+	}
+	return all
 }
 
 // actor returns who runs the command: the owner of the Google credentials, so that an operator can't sign with another
