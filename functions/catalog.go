@@ -30,6 +30,7 @@ import (
 	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/handoff"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/member"
 	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/organization"
@@ -55,6 +56,7 @@ type Dependencies struct {
 	AuditSeals         seal.Store             `need:"firestore"`
 	Accounts           billing.Store          `need:"firestore"`
 	Events             event.Log              `need:"firestore"`
+	Images             image.Catalog          `need:"firestore"`
 	MemberRecords      member.Records         `need:"firestore"`
 	Metrics            metrics.Store          `need:"firestore"`
 	MetricsWorkerStore metrics.WorkerStore    `need:"firestore"`
@@ -160,31 +162,33 @@ func Routes(d Dependencies) []function.Route {
 // agentRoutes lists the routes of agents.
 func agentRoutes(d Dependencies) []function.Route {
 	writer := secretwrite.Service{Agents: d.Agents, Secrets: d.SecretWriter, Budget: d.SecretBudget, Now: time.Now}
+	shown := agent.Display{Addresses: d.Addresses, Images: d.Images}
 	return []function.Route{
-		agents.List(d.Agents, d.Addresses),
-		agents.Create(writer, d.Cells, d.Addresses),
-		agents.Get(d.Agents, d.Handoff, d.Addresses, d.Slots),
+		agents.List(d.Agents, shown),
+		agents.Create(writer, d.Cells, shown),
+		agents.Get(d.Agents, d.Handoff, shown, d.Slots),
 		agents.Reachability(d.Agents, d.Prober, d.Addresses),
 		agents.Diagnosis(d.Agents, d.Events, d.Accounts),
-		agents.Update(d.Agents, d.Addresses),
-		agents.Delete(d.Agents, d.Addresses),
+		agents.Update(d.Agents, shown),
+		agents.Delete(d.Agents, shown),
 		agents.Deletion(d.Deletions, d.Handoff),
-		agents.Restart(d.Agents, d.Addresses),
-		agents.Pause(d.Agents, d.Addresses),
-		agents.Resume(d.Agents, d.Addresses),
-		agents.Stop(d.Agents, d.Addresses),
-		agents.Start(d.Agents, d.Addresses),
-		agents.MigrateSandbox(d.Agents, d.Addresses),
+		agents.Restart(d.Agents, shown),
+		agents.Pause(d.Agents, shown),
+		agents.Resume(d.Agents, shown),
+		agents.Stop(d.Agents, shown),
+		agents.Start(d.Agents, shown),
+		agents.MigrateSandbox(d.Agents, shown),
 		agents.Metrics(d.Agents, d.Metrics),
 		agents.Log(d.Agents, d.Logs, d.Slots),
 		agents.ListSecrets(d.Agents),
-		agents.PutSecrets(writer, d.Addresses),
-		agents.DeleteSecret(writer, d.Addresses),
+		agents.PutSecrets(writer, shown),
+		agents.DeleteSecret(writer, shown),
 		agents.ListSecretOperations(d.Agents, d.Operations),
 		agents.GetSecretOperation(d.Agents, d.Operations),
-		agents.ReconcileSecretOperation(writer, d.Operations, d.Addresses),
+		agents.ReconcileSecretOperation(writer, d.Operations, shown),
 		agents.RevealCredentials(d.Agents, d.Credentials),
-		agents.RotateCredentials(writer, d.Addresses),
+		agents.RotateCredentials(writer, shown),
+		agents.ListImages(d.Images),
 		mcproute.Route(d.API),
 	}
 }

@@ -260,13 +260,14 @@ func podReplaced(t *testing.T, b *backendtest.Backend, before agent.Agent) bool 
 		env                 []agent.EnvVar
 		rollout, credential int64
 		sandbox             bool
+		size                plan.ID
 	}
 	of := func(a agent.Agent) pod {
 		env := slices.Clone(a.Env)
 		for i := range env {
 			env[i].SetAt = time.Time{}
 		}
-		return pod{env: env, rollout: a.Rollout, credential: a.CredentialVersion, sandbox: a.Sandbox}
+		return pod{env: env, rollout: a.Rollout, credential: a.CredentialVersion, sandbox: a.Sandbox, size: a.Plan}
 	}
 	return !reflect.DeepEqual(of(before), of(after))
 }
@@ -403,7 +404,8 @@ func drawBody(r *rapid.T, route string, example functiontest.Sample) any {
 			`{"name":"new","resource_plan":"hobby","env_vars":{"NEW_TOKEN":"value"}}`)
 	case "UpdateAgent":
 		return pick(`{"name":"renamed"}`, `{"env_vars":{"LEVEL":"debug"}}`, `{"env_vars":{"LEVEL":"info"}}`,
-			`{"env_vars":{"API_TOKEN":"x"}}`, `{"config":{"team":"a"}}`, `{"config":null}`)
+			`{"env_vars":{"API_TOKEN":"x"}}`, `{"config":{"team":"a"}}`, `{"config":null}`,
+			`{"resource_plan":"startup"}`, `{"resource_plan":"hobby"}`, `{"resource_plan":"enterprise"}`)
 	case "MigrateAgentSandbox":
 		return pick(`{"enabled":true}`, `{"enabled":false}`, `{"enabled":null}`)
 	case "PutSecrets":

@@ -29,7 +29,7 @@ func widerRights() map[string]function.Access {
 		},
 		function.Member: {
 			"DiagnoseAgent", "GetAgent", "GetAgentMetrics", "GetCurrentOrganization", "GetDashboardReachability",
-			"GetSubscription", "ListAgents", "ListEvents", "ListMembers", "ListPlans", "StreamEvents",
+			"GetSubscription", "ListAgents", "ListEvents", "ListImages", "ListMembers", "ListPlans", "StreamEvents",
 		},
 	} {
 		for _, name := range names {

@@ -196,6 +196,24 @@ func TestPolicies_AdmitEveryAgent(t *testing.T) {
 	}
 }
 
+// TestPolicies_AdmitAnAgentThatGrows moves an agent that ran from the smallest plan to the largest one.
+func TestPolicies_AdmitAnAgentThatGrows(t *testing.T) {
+	t.Parallel()
+	f := policyCell(t)
+	clusters, a := f.clusters(t, reconciler), newAgent()
+	plans := plan.All()
+	a.Plan = plans[0].ID
+	if err := applyAll(t.Context(), clusters, a); err != nil {
+		t.Fatal(err)
+	}
+	clustertest.Eventually(t, func(ctx context.Context) error { return clusters.CheckReady(ctx, a) })
+	a.Status, a.LastReadyIsolation, a.Plan = agent.Running, agent.Plain, plans[len(plans)-1].ID
+	a.Generation++
+	if err := applyAll(t.Context(), clusters, a); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestPolicies_AdmitWhatOperatorsSet has another cell: its policies follow from the settings.
 func TestPolicies_AdmitWhatOperatorsSet(t *testing.T) {
 	t.Parallel()

@@ -38,7 +38,7 @@ variable "agent_image" {
 variable "agent_storage_class" {
   type        = string
   default     = ""
-  description = "Storage class of agents' volumes. Empty: standard-rwo, the default of Autopilot clusters. A cell whose default is another one refuses new volumes until it is named here."
+  description = "Storage class of agents' volumes. Empty: standard-rwo, the default of Autopilot clusters. The class must have allowVolumeExpansion, as standard-rwo has: otherwise an agent whose plan becomes larger ends in error (volume_cannot_grow). A cell whose default is another one refuses new volumes until it is named here."
 }
 
 variable "agent_resolvers" {

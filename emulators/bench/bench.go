@@ -140,6 +140,10 @@ func measures() []measure {
 			name: "deliveries to webhooks", rows: []string{"P21"}, timed: true,
 			run: onEmbeddedFirestore(onDeployment(measureDeliveries)),
 		},
+		{
+			name: "a release", rows: []string{"P22"}, cluster: true,
+			run: onEmbeddedFirestore(onDeployment(measureRelease)),
+		},
 		{name: "streams of waits", rows: []string{"P18"}, run: onDeployment(measureWaitStreams)},
 		{name: "first start", rows: []string{"P14"}, run: measureFirstStart, long: true},
 		{name: "tests", rows: []string{"P15"}, run: measureTests, long: true},

@@ -133,6 +133,7 @@ func testAgentLifecycle(t *testing.T, d deployment) {
 	checkAgentCredentials(t, d, a)
 	checkNamespace(t, d, "agent-"+id)
 	checkAdmission(t, d, "agent-"+id)
+	checkGrows(t, d, id)
 
 	d.must(t, http.StatusAccepted, http.MethodDelete, "/api/v1/agents/"+id, "")
 	d.await(t, id, "gone", func(a answer) bool {
@@ -145,6 +146,30 @@ func testAgentLifecycle(t *testing.T, d deployment) {
 		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the agent is gone, but its namespace is not: %v", err)
 	}
+}
+
+// checkGrows moves an agent from the plan starter to startup, and checks its pod and its volume.
+func checkGrows(t *testing.T, d deployment, id string) {
+	t.Helper()
+	namespace, former := "agent-"+id, d.podUID(t, id)
+	a := d.must(t, http.StatusOK, http.MethodPatch, "/api/v1/agents/"+id, `{"resource_plan": "startup"}`)
+	checkEqual(t, "dashboard_warming of an agent that grows", a.body["dashboard_warming"], true)
+	d.await(t, id, "running with its new size", func(a answer) bool {
+		return a.body["status"] == "running" && a.body["dashboard_warming"] == false
+	})
+	pod, err := d.cluster.Pods(namespace).Get(t.Context(), "agent-0", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkEqual(t, "the agent has its former pod", pod.UID == former, false)
+	checkEqual(t, "CPU limit of the pod", pod.Spec.Containers[0].Resources.Limits.Cpu().MilliValue(), int64(2000))
+	claim, err := d.cluster.PersistentVolumeClaims(namespace).Get(t.Context(), "data", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkEqual(t, "size that the claim asks for", claim.Spec.Resources.Requests.Storage().Value(), int64(20<<30))
+	smaller := d.call(t, d.Ready.APIKey, http.MethodPatch, "/api/v1/agents/"+id, `{"resource_plan": "hobby"}`)
+	checkEqual(t, "code of a smaller size", smaller.body["code"], "storage_cannot_shrink")
 }
 
 // checkAgentCredentials calls the agent's hostnames with its credentials, and with others.

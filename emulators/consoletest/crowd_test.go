@@ -190,7 +190,7 @@ func (c *crowd) Organization(context.Context, string) (organization.Organization
 // serve returns the address of the console and of the API.
 func (c *crowd) serve(t *testing.T) string {
 	t.Helper()
-	addresses := agent.Addresses{Domain: "agents.test", Scheme: "https"}
+	addresses := agent.Display{Addresses: agent.Addresses{Domain: "agents.test", Scheme: "https"}}
 	routes := append(console.Routes(console.Options{Regions: []string{"us-central1", "europe-west4"}}),
 		agents.List(c, addresses), agents.Get(c, nil, addresses, ratelimit.NewSlots(ratelimit.StandardSlots(1, 40))),
 		organizations.Me(c), organizations.Current(crowdAccounts{crowd: c}), subscriptions.Plans())

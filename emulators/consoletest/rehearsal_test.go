@@ -65,6 +65,31 @@ func TestRehearsal_SaysWhatAChangeWouldDo(t *testing.T) {
 	}
 }
 
+// TestResize_ShowsWhatASizeTakesUpAndChangesIt chooses a larger size of a running agent, and confirms it.
+func TestResize_ShowsWhatASizeTakesUpAndChangesIt(t *testing.T) {
+	t.Parallel()
+	admin := suite.Admin(t, plan.Startup)
+	agent := admin.RunningAgent("grows")
+	p := admin.Page(t)
+	p.Open("/console#/agents/" + agent + "/settings")
+	p.Within("region", "Size").Click("button", "Change the size")
+	dialog := p.Within("dialog", "Change the size?")
+	dialog.Select("New size", "Startup: 2 cores, 4 GiB memory, 20 GiB storage")
+	forecast := dialog.Within("region", "What the service expects")
+	for _, text := range []string{
+		"Yes, the pod is replaced.", "cores 0.5 → 2", "storage 5 GiB → 20 GiB", "The same as now, $109 a month",
+	} {
+		forecast.WaitText(text)
+	}
+	p.Review("resize")
+	dialog.Click("button", "Change the size")
+	p.WaitGone("dialog", "Change the size?")
+	p.Within("region", "Size").WaitText("a volume of 20 GiB")
+	if got := admin.AwaitAgent(agent, "running")["resource_plan"]; got != "startup" {
+		t.Errorf("the agent's plan is %v, want startup", got)
+	}
+}
+
 // TestRehearsal_SaysThatAChangeIsRefused opens a dialog whose action the service refuses.
 func TestRehearsal_SaysThatAChangeIsRefused(t *testing.T) {
 	t.Parallel()
@@ -91,7 +116,7 @@ func TestRehearsalText_SaysWhatChanges(t *testing.T) {
 	const helpers = `const before = {agents: 2, cpu_cores: 1.5, memory_bytes: 3 * 2 ** 30, storage_bytes: 2 ** 30};
 		const usage = change => module.usageText({usage_before: before, usage_after: {...before, ...change}});
 		const downtime = (seconds, status) => module.downtimeText({downtime_seconds_estimate: seconds, status});
-		const price = change => module.priceText({monthly_price_change_usd: change});`
+		const price = change => module.priceText({monthly_price_before_usd: 49, monthly_price_change_usd: change});`
 	for expression, want := range map[string]string{
 		"usage({})":                        "The same as now",
 		"usage({agents: 1, cpu_cores: 1})": "agents 2 → 1, cores 1.5 → 1",
@@ -101,7 +126,7 @@ func TestRehearsalText_SaysWhatChanges(t *testing.T) {
 		"downtime(null, 'paused')":         "Until the agent runs again",
 		"downtime(null, 'provisioning')":   "Not known yet",
 		"price(-60)":                       "$60 a month less",
-		"price(0)":                         "The same as now",
+		"price(0)":                         "The same as now, $49 a month",
 		"price(null)":                      "By contract",
 	} {
 		if got := consoletest.Eval[string](p, "(() => {"+helpers+" return "+expression+"; })()"); got != want {

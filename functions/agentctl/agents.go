@@ -58,6 +58,7 @@ func (t *tool) listAgents() *cobra.Command {
 				{"NAME", func(a client.Agent) string { return a.Name }},
 				{"STATUS", func(a client.Agent) string { return string(a.Status) }},
 				{"PLAN", func(a client.Agent) string { return string(a.ResourcePlan) }},
+				{"IMAGE", imageOf},
 				{"REGION", func(a client.Agent) string { return a.Region }},
 				{"AGE", func(a client.Agent) string { return t.age(a.CreatedAt) }},
 			}))
@@ -67,6 +68,8 @@ func (t *tool) listAgents() *cobra.Command {
 	c.Flags().StringVar((*string)(&params.Status), "status", "", "only agents with this status")
 	c.Flags().StringVar((*string)(&params.ResourcePlan), "plan", "", "only agents on this plan")
 	c.Flags().StringVar(&params.Region, "region", "", "only agents in this region")
+	c.Flags().StringVar(&params.Image, "image", "", "only agents with this image, by its id")
+	c.Flags().StringVar(&params.Version, "image-version", "", "only agents with this version of their image")
 	completeWith(c, "status", "pending", "provisioning", "running", "paused", "stopped", "error", "deleting")
 	completePlan(c)
 	return c
@@ -115,10 +118,12 @@ func (t *tool) agentView(a *client.Agent) result {
 		{"Plan", fmt.Sprintf("%s (%s CPU, %s memory, %s storage)", a.ResourcePlan, short(limits.CPUCores),
 			bytesText(float64(limits.MemoryBytes)), bytesText(float64(limits.StorageBytes)))},
 		{"Region", a.Region},
+	}
+	fields = append(append(fields, describeImage(a)...), []field{
 		{"Variables", variables(a)},
 		{"Created", t.moment(a.CreatedAt)},
 		{"Updated", t.moment(a.UpdatedAt)},
-	}
+	}...)
 	if a.Config.SandboxEnabled {
 		fields = append(fields, field{"Sandbox", "on"})
 	}

@@ -63,13 +63,14 @@ func (f *changeFlags) options() []client.CallOption {
 func (t *tool) createAgent() *cobra.Command {
 	var change changeFlags
 	var in inputFlags
-	var plan, region string
+	var plan, region, image string
 	c := &cobra.Command{
 		Use: "create NAME", Short: "Create an agent", Args: cobra.ExactArgs(1),
 		Long: "Create an agent. Variables whose key or value looks like a secret go to the secret store. Their " +
 			"values must not be arguments: use --env-file, or --env KEY without a value, which takes the value of " +
 			"the variable KEY in the tool's own environment.",
 		Example: "  agentctl agents create my-agent --plan hobby --env LOG_LEVEL=info --wait\n" +
+			"  agentctl agents create my-agent --plan startup --image assistant@2.1.0\n" +
 			"  agentctl agents create my-agent --plan hobby --env-file .env --wait --timeout 5m -o json\n" +
 			"  OPENAI_API_KEY=$(pass show openai) agentctl agents create my-agent --plan hobby --env OPENAI_API_KEY",
 		Annotations: sends("CreateAgent"),
@@ -92,6 +93,9 @@ func (t *tool) createAgent() *cobra.Command {
 			if region != "" {
 				body.Region = &region
 			}
+			if image != "" {
+				body.Image = &image
+			}
 			a, err := api.CreateAgent(cmd.Context(), body, change.options()...)
 			if err != nil {
 				return err
@@ -101,6 +105,8 @@ func (t *tool) createAgent() *cobra.Command {
 	}
 	c.Flags().StringVar(&plan, "plan", "hobby", "the agent's plan, which sets its size")
 	c.Flags().StringVar(&region, "region", "", "the agent's region")
+	c.Flags().StringVar(&image, "image", "",
+		"what the agent runs: `IMAGE` or IMAGE@VERSION as agentctl images lists them, or the reference of a custom image")
 	in.add(c)
 	change.add(c, "wait until the agent runs", false)
 	completePlan(c)
@@ -110,12 +116,18 @@ func (t *tool) createAgent() *cobra.Command {
 func (t *tool) updateAgent() *cobra.Command {
 	var change changeFlags
 	var in inputFlags
-	var name string
+	var software imageFlags
+	var name, plan string
 	var unset []string
-	c := t.agentCommand("update", "Change an agent's name, variables or configuration", "UpdateAgent", nil)
-	c.Long = "Change an agent's name, variables or configuration. Variables and keys that are not named stay. A " +
-		"change of variables restarts the agent. Secrets are changed with: agentctl secrets set"
+	c := t.agentCommand("update", "Change an agent's name, size, variables or configuration", "UpdateAgent", nil)
+	c.Long = "Change an agent's name, size, variables or configuration. Variables and keys that are not named stay. " +
+		"A change of the size or of variables restarts the agent. A volume grows with the size and never shrinks. " +
+		"Secrets are changed with: agentctl secrets set"
 	c.Example = "  agentctl agents update my-agent --env LOG_LEVEL=debug --unset-env OLD --wait\n" +
+		"  agentctl agents update my-agent --image assistant --wait\n" +
+		"  agentctl agents update my-agent --image-policy window " +
+		"--maintenance-window saturday,sunday/02:30/4/Europe/Berlin\n" +
+		"  agentctl agents update my-agent --plan startup --dry-run\n" +
 		"  agentctl agents update my-agent --config '{\"team\": \"support\", \"old\": null}'"
 	c.RunE = t.forAgent(func(ctx context.Context, api *client.Client, a *client.Agent) error {
 		env, err := in.env(t)
@@ -129,6 +141,9 @@ func (t *tool) updateAgent() *cobra.Command {
 		if name != "" {
 			body.Name = &name
 		}
+		if size := client.PlanID(plan); plan != "" {
+			body.ResourcePlan = &size
+		}
 		if len(env)+len(unset) > 0 {
 			body.EnvVars = map[string]*string{}
 		}
@@ -138,8 +153,13 @@ func (t *tool) updateAgent() *cobra.Command {
 		for _, key := range unset {
 			body.EnvVars[key] = nil
 		}
-		if body.Name == nil && body.EnvVars == nil && body.Config == nil {
-			return usagef("there is nothing to change: use --name, --env, --unset-env, --env-file or --config")
+		moves, err := software.fill(&body)
+		if err != nil {
+			return err
+		}
+		if body.Name == nil && body.EnvVars == nil && body.Config == nil && body.ResourcePlan == nil && !moves {
+			return usagef("there is nothing to change: use --name, --plan, --image, --image-policy, --env, --unset-env, " +
+				"--env-file or --config")
 		}
 		if a, err = api.UpdateAgent(ctx, a.ID, body, change.options()...); err != nil {
 			return err
@@ -147,8 +167,11 @@ func (t *tool) updateAgent() *cobra.Command {
 		return t.finish(ctx, api, a, &change, "")
 	})
 	c.Flags().StringVar(&name, "name", "", "the new name")
+	c.Flags().StringVar(&plan, "plan", "", "the plan of the new size")
 	c.Flags().StringSliceVar(&unset, "unset-env", nil, "remove the variable `KEY`; can be repeated")
+	software.add(c)
 	in.add(c)
 	change.add(c, "wait until the agent runs with the change", true)
+	completePlan(c)
 	return c
 }

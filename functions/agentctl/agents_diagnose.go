@@ -35,6 +35,13 @@ func (t *tool) diagnoseAgent() *cobra.Command {
 func (t *tool) printDiagnosis(s screen, d diagnosis.Diagnosis) {
 	fmt.Fprintln(s, s.in(bold, harmless(d.Summary)))
 	t.printSchedule(s, d)
+	if i := d.Image; i != nil {
+		fmt.Fprintf(s, "Image: %s@%s %s\n", harmless(i.ID), harmless(i.Version), harmless(textOr(i.Digest, "")))
+		if r := i.Reverted; r != nil {
+			fmt.Fprintf(s, "%s the update to version %s: %s\n", s.in(yellow, "Undone:"), harmless(r.Version),
+				harmless(r.Reason))
+		}
+	}
 	for _, c := range d.Causes {
 		fmt.Fprintf(s, "\n%s %s\n", s.in(red, harmless(c.Code)+":"), harmless(c.Message))
 		for _, e := range c.Evidence {
@@ -131,8 +138,8 @@ func commandOf(action client.DiagnosisAction, d diagnosis.Diagnosis) string {
 		return agents + "migrate-sandbox " + d.AgentID + " --enabled=false --wait"
 	case client.DiagnosisActionComparePlans:
 		return "agentctl billing plans"
-	case client.DiagnosisActionCreateLarger:
-		return agents + "create NAME --plan PLAN"
+	case client.DiagnosisActionResize:
+		return agents + "update " + d.AgentID + " --plan PLAN --wait"
 	case client.DiagnosisActionManageBilling:
 		return "agentctl billing subscription"
 	case client.DiagnosisActionContactSupport:

@@ -12,32 +12,32 @@ import (
 )
 
 // Restart replaces the agent's pod, or provisions an agent in error again.
-func Restart(agents agent.Store, d agent.Addresses) function.Route {
+func Restart(agents agent.Store, d agent.Display) function.Route {
 	return action(agents, d, agent.Restart, "RestartAgent", "Restart an agent")
 }
 
 // Pause removes the agent's pod and keeps its CPU and memory reserved.
-func Pause(agents agent.Store, d agent.Addresses) function.Route {
+func Pause(agents agent.Store, d agent.Display) function.Route {
 	return action(agents, d, agent.Pause, "PauseAgent", "Pause an agent")
 }
 
 // Resume starts a paused agent again.
-func Resume(agents agent.Store, d agent.Addresses) function.Route {
+func Resume(agents agent.Store, d agent.Display) function.Route {
 	return action(agents, d, agent.Resume, "ResumeAgent", "Resume a paused agent")
 }
 
 // Stop removes the agent's pod and frees its CPU and memory. The volume and the secrets stay.
-func Stop(agents agent.Store, d agent.Addresses) function.Route {
+func Stop(agents agent.Store, d agent.Display) function.Route {
 	return action(agents, d, agent.Stop, "StopAgent", "Stop an agent")
 }
 
 // Start starts an agent that is stopped or in error.
-func Start(agents agent.Store, d agent.Addresses) function.Route {
+func Start(agents agent.Store, d agent.Display) function.Route {
 	return action(agents, d, agent.Start, "StartAgent", "Start an agent")
 }
 
 // action is a route that makes one transition of the agent's state.
-func action(agents agent.Store, d agent.Addresses, trigger agent.Trigger, name, summary string) function.Route {
+func action(agents agent.Store, d agent.Display, trigger agent.Trigger, name, summary string) function.Route {
 	return function.Route{
 		Name: name, Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/" + string(trigger),
 		Access: function.Admin,
@@ -59,7 +59,7 @@ func refusals(t agent.Trigger) []fault.Kind {
 	return []fault.Kind{fault.Conflict}
 }
 
-func act(ctx context.Context, agents agent.Store, d agent.Addresses, in change, t agent.Trigger) (agent.View, error) {
+func act(ctx context.Context, agents agent.Store, d agent.Display, in change, t agent.Trigger) (agent.View, error) {
 	now := time.Now().UTC()
 	a, err := agents.Change(ctx, in.id(),
 		in.unlessChanged(func(a *agent.Agent) error { return a.Act(t, agent.Manual, now) }))

@@ -8,7 +8,6 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/plan"
@@ -24,6 +23,7 @@ type createInput struct {
 		Region string            `json:"region,omitempty" jsonschema:"Data-plane region; us-central1 by default."`
 		Env    map[string]string `json:"env_vars,omitempty" jsonschema:"The agent's environment variables. Variables whose key or value looks like a secret go to the secret store. Keys reserved for the platform or for dashboard authentication are refused."`
 		Config map[string]any    `json:"config,omitempty" jsonschema:"The client's own keys. Keys that the control plane fills are ignored."`
+		Image  selection         `json:"image,omitempty" jsonschema:"What the agent runs: the id of an image, such as assistant, or a version of it, such as assistant@2.1.0; or on plans with custom_images an image that is not in the catalog, as registry/repository@sha256:…, which runs in a sandbox. By default, the image called default."`
 	} `json:"body"`
 }
 
@@ -42,7 +42,7 @@ func (in createInput) draft() (agent.Draft, error) {
 	config, err := agent.ClientConfig(b.Config)
 	d := agent.Draft{
 		Name: string(b.Name), Plan: b.Plan, Cloud: string(b.Cloud), Region: b.Region, Config: config,
-		Env: agent.PlainEnv(b.Env),
+		Env: agent.PlainEnv(b.Env), Image: string(b.Image),
 	}
 	if d.Cloud == "" {
 		d.Cloud = agent.DefaultCloud
@@ -54,7 +54,7 @@ func (in createInput) draft() (agent.Draft, error) {
 }
 
 // Create records a new agent, which a worker provisions. It stores the values of secrets as PUT secrets does.
-func Create(writer secretwrite.Service, cells agent.Cells, d agent.Addresses) function.Route {
+func Create(writer secretwrite.Service, cells agent.Cells, d agent.Display) function.Route {
 	return function.Route{
 		Name: "CreateAgent", Method: http.MethodPost, Path: "/api/v1/agents",
 		Access: function.Admin,
@@ -69,7 +69,7 @@ func Create(writer secretwrite.Service, cells agent.Cells, d agent.Addresses) fu
 				return agent.Created{}, err
 			}
 			created, err := writer.Create(ctx, a, agent.SecretEnv(in.Body.Env))
-			return agent.Created{View: created.Show(call.From(ctx).Caller, d)}, err
+			return agent.Created{View: show(ctx, created, d)}, err
 		}, agent.CreateViolations, cells.RegionViolations),
 	}
 }

@@ -68,7 +68,7 @@ func RevealCredentials(agents agent.Store, secrets credential.Reader) function.R
 
 // RotateCredentials replaces an agent's credentials. The rotation is pending until the agent accepts the new
 // credentials and refuses the old ones.
-func RotateCredentials(writer secretwrite.Service, d agent.Addresses) function.Route {
+func RotateCredentials(writer secretwrite.Service, d agent.Display) function.Route {
 	return function.Route{
 		Name: "RotateCredentials", Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/credentials/rotate",
 		Access: function.Admin,

@@ -29,13 +29,13 @@ func revealCredentials(t *testing.T, b *backendtest.Backend, as functiontest.Opt
 func rotateCredentials(t *testing.T, b *backendtest.Backend, as functiontest.Option, id string) functiontest.Response {
 	t.Helper()
 	writer := secretwrite.Service{Agents: b.Agents, Secrets: b.SecretWriter, Now: time.Now}
-	return b.Call(t, agents.RotateCredentials(writer, b.Addresses), as, functiontest.Path("agent_id", id))
+	return b.Call(t, agents.RotateCredentials(writer, agent.Display{Addresses: b.Addresses}), as, functiontest.Path("agent_id", id))
 }
 
 func TestCredentials_AreForAdmins(t *testing.T) {
 	t.Parallel()
 	for _, r := range []function.Route{
-		agents.RevealCredentials(nil, nil), agents.RotateCredentials(secretwrite.Service{}, agent.Addresses{}),
+		agents.RevealCredentials(nil, nil), agents.RotateCredentials(secretwrite.Service{}, agent.Display{}),
 	} {
 		functiontest.CheckRefusals(t, r, function.Admin, functiontest.Path("agent_id", unknownID))
 	}

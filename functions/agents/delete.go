@@ -13,7 +13,7 @@ import (
 
 // Delete begins the deletion of an agent in any status. The agent is visible with the status deleting until all of its
 // objects are observed gone.
-func Delete(agents agent.Store, d agent.Addresses) function.Route {
+func Delete(agents agent.Store, d agent.Display) function.Route {
 	return function.Route{
 		Name: "DeleteAgent", Method: http.MethodDelete, Path: "/api/v1/agents/{agent_id}",
 		Access: function.Admin,

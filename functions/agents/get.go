@@ -82,7 +82,7 @@ func (answer) Example() any {
 
 // Get reads one agent, immediately or as soon as its status is steady. A wait holds one of the slots. An admin's
 // session also gets a link that opens the dashboard.
-func Get(agents agent.Store, links *handoff.Signer, d agent.Addresses, slots *ratelimit.Slots) function.Route {
+func Get(agents agent.Store, links *handoff.Signer, d agent.Display, slots *ratelimit.Slots) function.Route {
 	return function.Route{
 		Name: "GetAgent", Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}",
 		Access: function.Member, Needs: []function.Need{function.Firestore, function.HandoffSign}, Reads: readsAgent,
@@ -98,10 +98,10 @@ func Get(agents agent.Store, links *handoff.Signer, d agent.Addresses, slots *ra
 	}
 }
 
-func showWithLink(ctx context.Context, a *agent.Agent, links *handoff.Signer, d agent.Addresses) (*agent.View, error) {
+func showWithLink(ctx context.Context, a *agent.Agent, links *handoff.Signer, d agent.Display) (*agent.View, error) {
 	v := show(ctx, *a, d)
 	var err error
-	v.DashboardHandoff, err = links.Link(*a, call.From(ctx).Caller, d, time.Now())
+	v.DashboardHandoff, err = links.Link(*a, call.From(ctx).Caller, d.Addresses, time.Now())
 	return &v, err
 }
 

@@ -23,6 +23,9 @@ type listInput struct {
 		Plan   plan.ID      `json:"resource_plan,omitempty" jsonschema:"Only agents on this plan."`
 		Region page.Term    `json:"region,omitempty" jsonschema:"Only agents in this region."`
 		Name   page.Term    `json:"name,omitempty" jsonschema:"Only agents with exactly this name."`
+		// Image and Version are those of the agents' records, and not what their pods run at the moment.
+		Image   page.Term `json:"image,omitempty" jsonschema:"Only agents with this image, by its id."`
+		Version page.Term `json:"version,omitempty" jsonschema:"Only agents with this version of their image."`
 	} `json:"query"`
 }
 
@@ -31,7 +34,7 @@ func (in listInput) self() *url.URL {
 	q := in.Query.Values()
 	for name, value := range map[string]string{
 		"status": string(in.Query.Status), "resource_plan": string(in.Query.Plan), "region": string(in.Query.Region),
-		"name": string(in.Query.Name),
+		"name": string(in.Query.Name), "image": string(in.Query.Image), "version": string(in.Query.Version),
 	} {
 		if value != "" {
 			q.Set(name, value)
@@ -55,22 +58,23 @@ func (l listed) Reply(h http.Header) any {
 // Example implements function.Exampler.
 func (l listed) Example() any {
 	example, _ := l.Page.Example().(page.Page[agent.View])
-	return listed{Page: example, entityTag: entityTagOf(page.Page[agent.Agent]{}, false)}
+	return listed{Page: example, entityTag: entityTagOf(page.Page[agent.View]{}, false)}
 }
 
-// entityTagOf returns the entity tag of a page. It is weak, because it covers the versions of the agents instead of the
-// bytes of the body. It covers what the caller may see, because a member becomes an admin without a change of an agent.
-func entityTagOf(found page.Page[agent.Agent], admin bool) string {
+// entityTagOf returns the entity tag of a page. It is weak, because it covers the entity tags of the agents instead of
+// the bytes of the body. It covers what the caller may see, because a member becomes an admin without a change of an
+// agent.
+func entityTagOf(found page.Page[agent.View], admin bool) string {
 	hash := sha256.New()
 	_, _ = fmt.Fprintf(hash, "%t %q", admin, found.Next) // a hash takes every write
-	for _, a := range found.Items {
-		_, _ = fmt.Fprintf(hash, " %s %q", a.ID, a.Version)
+	for _, v := range found.Items {
+		_, _ = fmt.Fprintf(hash, " %s %s", v.ID, v.EntityTag())
 	}
 	return `W/"` + hex.EncodeToString(hash.Sum(nil)[:12]) + `"`
 }
 
 // List reads a page of the organization's agents, newest first.
-func List(agents agent.Store, d agent.Addresses) function.Route {
+func List(agents agent.Store, d agent.Display) function.Route {
 	return function.Route{
 		Name: "ListAgents", Method: http.MethodGet, Path: "/api/v1/agents",
 		Access: function.Member, Needs: []function.Need{function.Firestore},
@@ -80,17 +84,16 @@ func List(agents agent.Store, d agent.Addresses) function.Route {
 			q := in.Query
 			filter := agent.Filter{
 				Status: q.Status, Plan: string(q.Plan), Region: string(q.Region),
-				Name: string(q.Name),
+				Name: string(q.Name), Image: string(q.Image), Version: string(q.Version),
 			}
 			found, err := agents.List(ctx, filter, q.Request())
 			if err != nil {
 				return listed{}, err
 			}
 			found.Self = in.self()
-			return listed{
-				Page:      page.Map(found, func(a agent.Agent) agent.View { return show(ctx, a, d) }),
-				entityTag: entityTagOf(found, call.From(ctx).Caller.Admin()),
-			}, nil
+			caller := call.From(ctx).Caller
+			shown := page.Map(found, d.For(ctx, caller))
+			return listed{Page: shown, entityTag: entityTagOf(shown, caller.Admin())}, nil
 		}),
 	}
 }

@@ -35,7 +35,7 @@ func listOf(next string, versions ...string) function.Route {
 		a.Version = version
 		found.Items = append(found.Items, a)
 	}
-	return agents.List(listStore{found: found}, agent.Addresses{})
+	return agents.List(listStore{found: found}, agent.Display{})
 }
 
 func TestList_EntityTagChangesWithThePage(t *testing.T) {

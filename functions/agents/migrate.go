@@ -43,7 +43,7 @@ func (s sandboxSwitch) MarshalJSON() ([]byte, error) { return json.Marshal(!s.of
 func (migrateInput) Example() any { return migrateInput{} }
 
 // MigrateSandbox turns the sandboxed runtime class of an agent on or off; its volume stays.
-func MigrateSandbox(agents agent.Store, d agent.Addresses) function.Route {
+func MigrateSandbox(agents agent.Store, d agent.Display) function.Route {
 	return function.Route{
 		Name: "MigrateAgentSandbox", Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/migrate-sandbox",
 		Access: function.Admin,

@@ -51,7 +51,7 @@ func TestMigrateSandbox_EnabledIsTrueUnlessItIsFalse(t *testing.T) {
 			t.Parallel()
 			store := &singleAgentStore{agent: agent.Agent{Status: agent.Stopped, Sandbox: c.before}}
 			guard := function.Guard{Authenticator: adminAuthenticator{}}
-			h := function.Mux([]function.Served{agents.MigrateSandbox(store, agent.Addresses{}).Served(guard)})
+			h := function.Mux([]function.Served{agents.MigrateSandbox(store, agent.Display{}).Served(guard)})
 			req := httptest.NewRequest(http.MethodPost,
 				"/api/v1/agents/5b9f8c0a-7d1e-4c53-9a8e-2f64d1a7c3b9/migrate-sandbox", strings.NewReader(c.body))
 			req.Header.Set("Authorization", "Bearer token")

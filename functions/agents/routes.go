@@ -45,6 +45,6 @@ func readsAgent(path func(string) string) document.Ref {
 }
 
 // show renders an agent for the caller in ctx.
-func show(ctx context.Context, a agent.Agent, d agent.Addresses) agent.View {
-	return a.Show(call.From(ctx).Caller, d)
+func show(ctx context.Context, a agent.Agent, d agent.Display) agent.View {
+	return d.Show(ctx, a, call.From(ctx).Caller)
 }

@@ -72,7 +72,7 @@ func GetSecretOperation(agents agent.Store, operations secret.Operations) functi
 
 // ReconcileSecretOperation retries the recorded stage of a pending or failed operation. It never adds a version.
 func ReconcileSecretOperation(
-	writer secretwrite.Service, operations secret.Operations, d agent.Addresses,
+	writer secretwrite.Service, operations secret.Operations, d agent.Display,
 ) function.Route {
 	return function.Route{
 		Name: "ReconcileSecretOperation", Method: http.MethodPost,

@@ -98,7 +98,7 @@ func (putSecretsInput) Example() any {
 
 // PutSecrets sets and deletes secrets. When it answers, each value is in the secret store, or its operation has the
 // error. Workers apply all of them to the agent's pod in one rollout.
-func PutSecrets(writer secretwrite.Service, d agent.Addresses) function.Route {
+func PutSecrets(writer secretwrite.Service, d agent.Display) function.Route {
 	return function.Route{
 		Name: "PutSecrets", Method: http.MethodPut, Path: "/api/v1/agents/{agent_id}/secrets",
 		Access:    function.Admin,
@@ -166,7 +166,7 @@ type deleteSecretInput struct {
 }
 
 // DeleteSecret removes a secret: first from the agent's pod, then all of its versions from the secret store.
-func DeleteSecret(writer secretwrite.Service, d agent.Addresses) function.Route {
+func DeleteSecret(writer secretwrite.Service, d agent.Display) function.Route {
 	return function.Route{
 		Name: "DeleteSecret", Method: http.MethodDelete, Path: "/api/v1/agents/{agent_id}/secrets/{key}",
 		Access: function.Admin,

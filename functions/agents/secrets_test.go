@@ -26,7 +26,7 @@ func (reached) Get(context.Context, string) (agent.Agent, error) {
 // TestPutSecrets_NamesEveryViolationWithoutValues compares the violations of bodies. No answer holds a value.
 func TestPutSecrets_NamesEveryViolationWithoutValues(t *testing.T) {
 	t.Parallel()
-	r := agents.PutSecrets(secretwrite.Service{Agents: reached{}}, agent.Addresses{})
+	r := agents.PutSecrets(secretwrite.Service{Agents: reached{}}, agent.Display{})
 	keys := func(n int) string {
 		parts := make([]string, n)
 		for i := range parts {

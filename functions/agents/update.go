@@ -8,6 +8,8 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/image"
+	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/rehearsal"
 )
 
@@ -17,6 +19,12 @@ type updateInput struct {
 		Name   *agent.Name         `json:"name,omitempty"`
 		Env    *map[string]*string `json:"env_vars,omitempty" jsonschema:"Merged into the environment: null removes a key, and keys that are not listed stay. Variables whose key or value looks like a secret are refused."`
 		Config *map[string]any     `json:"config,omitempty" jsonschema:"Merged into the client's own keys according to RFC 7396."`
+		Plan   *plan.ID            `json:"resource_plan,omitempty" jsonschema:"Changes the size of the agent. What the size takes up of the organization's plan is checked and counted with the change (402 if there is no room). A running agent gets a new pod, and the volume grows. A volume never shrinks: a plan with a smaller one is refused (409 storage_cannot_shrink)."`
+
+		Image       *selection   `json:"image,omitempty" jsonschema:"Another version of the agent's image, as image or image@version; without a version, the one that is released at present. It replaces the pod. The next start takes the released version in place of an older one, unless image_policy is pinned. Another image is refused, because it has other files in /data."`
+		ImagePolicy image.Policy `json:"image_policy,omitempty" jsonschema:"When the agent takes another version of its image: with a release or at its next start (auto), the same but only in its maintenance window (window), or only if a client asks for it (pinned). A custom image is always pinned."`
+
+		MaintenanceWindow function.Nullable[image.MaintenanceWindow] `json:"maintenance_window,omitzero" jsonschema:"When the agent takes another version if image_policy is window. It replaces the former window; null removes it."`
 	} `json:"body"`
 }
 
@@ -29,23 +37,31 @@ func (updateInput) Example() any {
 }
 
 func (in updateInput) patch() agent.Patch {
-	p := agent.Patch{Name: (*string)(in.Body.Name)}
+	p := agent.Patch{Name: (*string)(in.Body.Name), Plan: in.Body.Plan}
 	if in.Body.Env != nil {
 		p.Env = *in.Body.Env
 	}
 	if in.Body.Config != nil {
 		p.Config = *in.Body.Config
 	}
+	if in.Body.Image != nil {
+		p.Image = new(string(*in.Body.Image))
+	}
+	p.ImagePolicy = in.Body.ImagePolicy
+	if w := in.Body.MaintenanceWindow; w.Given {
+		p.MaintenanceWindow = &w.Value
+	}
 	return p
 }
 
 // Update merges a patch into an agent.
-func Update(agents agent.Store, d agent.Addresses) function.Route {
+func Update(agents agent.Store, d agent.Display) function.Route {
 	return function.Route{
 		Name: "UpdateAgent", Method: http.MethodPatch, Path: "/api/v1/agents/{agent_id}",
 		Access: function.Admin,
 		Needs:  []function.Need{function.Firestore, function.Publish, function.NudgeWebhooks},
-		Status: http.StatusOK, Summary: "Update an agent", Errors: []fault.Kind{fault.Conflict},
+		Status: http.StatusOK, Summary: "Update an agent",
+		Errors:    []fault.Kind{fault.Conflict, fault.PaymentRequired},
 		Rehearsal: function.Rehearse(rehearsal.Of(d)),
 		Handle: function.Handle(func(ctx context.Context, in updateInput) (agent.View, error) {
 			now, patch := time.Now().UTC(), in.patch()

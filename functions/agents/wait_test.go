@@ -48,7 +48,7 @@ func newWaitFixture(await func(context.Context)) waitFixture {
 	a := agent.New(waitedID, "cell-1", agent.Draft{Name: "a"}, time.Now())
 	slots := ratelimit.NewSlots(ratelimit.StandardSlots(1, 40))
 	store := unsettled{agent: a, await: await}
-	return waitFixture{route: agents.Get(store, nil, agent.Addresses{}, slots), slots: slots}
+	return waitFixture{route: agents.Get(store, nil, agent.Display{}, slots), slots: slots}
 }
 
 // wait calls the route in the background. The answer arrives when the call has ended.

@@ -121,7 +121,7 @@ func (b *Backend) openRecords(t testing.TB, host string) {
 	b.ProjectID = "test-" + uuid.NewString()
 	open := func(observe func(method string)) *firestore.Client {
 		client, err := firestore.Open(t.Context(), firestore.Options{
-			ProjectID: b.ProjectID, EmulatorHost: host, Observe: observe,
+			ProjectID: b.ProjectID, EmulatorHost: host, Observe: observe, BuiltIn: builtIn(),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -182,6 +182,8 @@ func (b *Backend) fillRecords(d *functions.Dependencies, n agent.Nudger) {
 	d.AuditSeals, d.Deletions = c.AuditSeals(), c.Deletions()
 	d.SecretBudget, d.CleanupBudget = c.SecretBudget(), c.SecretBudget()
 	d.Webhooks, d.WebhookWorkerStore, d.WebhookEvents = c.Webhooks(), c.WebhookWorkerStore(), c.EventLog()
+	d.Images = c.Images()
+	d.Releases, d.ReleaseAgents, d.ReleaseImages = c.Releases(), c.WorkerStore(), c.Images()
 	d.RecordIndex = b.reads.WorkerStore()
 	d.Checks = []system.Check{{Name: "firestore", Run: b.reads.Ping}}
 }

@@ -32,12 +32,14 @@ type agentID struct {
 }
 
 type listAgentsInput struct {
-	Status client.AgentStatus `json:"status,omitempty"`
-	Plan   client.PlanID      `json:"resource_plan,omitempty"`
-	Region string             `json:"region,omitempty" jsonschema:"Only agents in this region."`
-	Name   string             `json:"name,omitempty" jsonschema:"Only agents with exactly this name."`
-	Limit  pageSize           `json:"limit,omitempty"`
-	Cursor string             `json:"cursor,omitempty" jsonschema:"next_cursor of the previous call, for the next page."`
+	Status  client.AgentStatus `json:"status,omitempty"`
+	Plan    client.PlanID      `json:"resource_plan,omitempty"`
+	Region  string             `json:"region,omitempty" jsonschema:"Only agents in this region."`
+	Name    string             `json:"name,omitempty" jsonschema:"Only agents with exactly this name."`
+	Image   string             `json:"image,omitempty" jsonschema:"Only agents with this image, by its id."`
+	Version string             `json:"version,omitempty" jsonschema:"Only agents with this version of their image."`
+	Limit   pageSize           `json:"limit,omitempty"`
+	Cursor  string             `json:"cursor,omitempty" jsonschema:"next_cursor of the previous call, for the next page."`
 }
 
 type agentList struct {
@@ -51,7 +53,7 @@ func listAgents(ctx context.Context, c *call, in listAgentsInput) (agentList, st
 	}
 	page, err := c.ListAgents(client.ListAgentsParams{
 		Limit: int64(in.Limit), Cursor: in.Cursor, Status: in.Status, ResourcePlan: in.Plan, Region: in.Region,
-		Name: in.Name,
+		Name: in.Name, Image: in.Image, Version: in.Version,
 	}).Page(ctx)
 	if err != nil {
 		return agentList{}, "", err
@@ -85,6 +87,7 @@ type createInput struct {
 	Region string            `json:"region,omitempty" jsonschema:"Data-plane region; us-central1 by default."`
 	Env    map[string]string `json:"env_vars,omitempty" jsonschema:"Environment variables. Put no secrets here: use set_secrets or the console."`
 	Config map[string]any    `json:"config,omitempty" jsonschema:"The user's own settings, any JSON object."`
+	Image  string            `json:"image,omitempty" jsonschema:"What the agent runs: an id from list_images, or id@version. By default the image called default."`
 	Key    string            `json:"idempotency_key,omitempty" jsonschema:"Any text of your choice. A repeat with the same key and arguments creates no second agent."`
 }
 
@@ -92,6 +95,9 @@ func createAgent(ctx context.Context, c *call, in createInput) (agentView, strin
 	body := client.CreateAgentRequest{Name: in.Name, ResourcePlan: in.Plan, EnvVars: in.Env, Config: in.Config}
 	if in.Region != "" {
 		body.Region = &in.Region
+	}
+	if in.Image != "" {
+		body.Image = &in.Image
 	}
 	options := c.options()
 	if in.Key != "" && c.rehearsal == nil {
@@ -102,15 +108,36 @@ func createAgent(ctx context.Context, c *call, in createInput) (agentView, strin
 
 type updateInput struct {
 	agentID
-	Name   *string            `json:"name,omitempty" jsonschema:"A new display name."`
-	Env    map[string]*string `json:"env_vars,omitempty" jsonschema:"Variables to set; null removes one. Others stay. No secrets: use set_secrets."`
-	Config map[string]any     `json:"config,omitempty" jsonschema:"Settings to merge; null removes one. Others stay."`
+	Name   *string                        `json:"name,omitempty" jsonschema:"A new display name."`
+	Plan   *client.PlanID                 `json:"resource_plan,omitempty"`
+	Env    map[string]*string             `json:"env_vars,omitempty" jsonschema:"Variables to set; null removes one. Others stay. No secrets: use set_secrets."`
+	Config map[string]any                 `json:"config,omitempty" jsonschema:"Settings to merge; null removes one. Others stay."`
+	Image  *string                        `json:"image,omitempty" jsonschema:"Another version of the agent's image: its id for the version that is released at present, or id@version. It restarts the agent. Another image is refused: create another agent for it."`
+	Policy *client.ImagePolicy            `json:"image_policy,omitempty" jsonschema:"When the agent takes another version: auto with a release or at its next start, window only in its maintenance window, pinned only by this tool."`
+	Window *client.ImageMaintenanceWindow `json:"maintenance_window,omitempty" jsonschema:"When the policy window lets the agent take another version."`
 }
 
 func updateAgent(ctx context.Context, c *call, in updateInput) (agentView, string, error) {
-	body := client.UpdateAgentRequest{Name: in.Name, EnvVars: in.Env, Config: in.Config}
+	body := client.UpdateAgentRequest{
+		Name: in.Name, ResourcePlan: in.Plan, EnvVars: in.Env, Config: in.Config, Image: in.Image, ImagePolicy: in.Policy,
+	}
+	if in.Window != nil {
+		body.MaintenanceWindow = &in.Window
+	}
 	return shown(c.UpdateAgent(ctx, in.ID, body, c.options()...))
 }
+
+// listImages lists what agents can run.
+func listImages(ctx context.Context, c *call, _ noArguments) (client.Images, string, error) {
+	images, err := c.ListImages(ctx)
+	if err != nil {
+		return client.Images{}, "", err
+	}
+	return *images, fmt.Sprintf("%d images.", len(images.Items)), nil
+}
+
+// noArguments is the input of a tool without arguments.
+type noArguments struct{}
 
 // action makes a tool of an action that needs nothing but the agent.
 func action(act func(c *call, ctx context.Context, id string) (*client.Agent, error)) func(

@@ -26,6 +26,8 @@ type wouldView struct {
 	Downtime    *int64             `json:"downtime_seconds_estimate" jsonschema:"How long the agent does not answer; null if that is unknown, or until it is started again."`
 	UsageBefore amountsView        `json:"usage_before" jsonschema:"What the organization uses of its plan now."`
 	UsageAfter  amountsView        `json:"usage_after" jsonschema:"What it would use."`
+	PriceBefore *float64           `json:"monthly_price_before_usd" jsonschema:"What the organization pays for its plan now. Null for a price by contract."`
+	PriceAfter  *float64           `json:"monthly_price_after_usd" jsonschema:"What it would pay."`
 	PriceChange *float64           `json:"monthly_price_change_usd" jsonschema:"Null for a price by contract."`
 }
 
@@ -129,6 +131,7 @@ func rehearsed(r *client.Rehearsal) (rehearsalView, string, error) {
 	return rehearsalView{
 		Agent: viewOf(&r.Agent), Would: wouldView{
 			Status: w.Status, Restarts: w.Restarts, Downtime: w.DowntimeSecondsEstimate,
+			PriceBefore: w.MonthlyPriceBeforeUsd, PriceAfter: w.MonthlyPriceAfterUsd,
 			PriceChange: w.MonthlyPriceChangeUsd,
 			UsageBefore: amountsOf(w.UsageBefore), UsageAfter: amountsOf(w.UsageAfter),
 		},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
 )
@@ -27,8 +28,8 @@ func TestTools_WorkOverEveryVersionOfTheProtocol(t *testing.T) {
 				t.Errorf("negotiated the version %s, want %s", got, version)
 			}
 			tools, err := session.ListTools(t.Context(), nil)
-			if err != nil || len(tools.Tools) != 18 {
-				t.Fatalf("got %d tools and the error %v, want 18", len(tools.Tools), err)
+			if err != nil || len(tools.Tools) != 19 {
+				t.Fatalf("got %d tools and the error %v, want 19", len(tools.Tools), err)
 			}
 			res := want(t, session, "get_agent", map[string]any{"agent_id": a.ID})
 			if got := res.structured; got["id"] != a.ID || got["status"] != "running" {
@@ -74,8 +75,8 @@ func TestTools_SayWhatTheyDo(t *testing.T) {
 		t.Errorf("destructive tools = %q, want %q", destructive, wanted)
 	}
 	if wanted := []string{
-		"diagnose_agent", "get_agent", "get_agent_logs", "get_agent_metrics", "list_agents", "list_secret_operations",
-		"list_secrets", "wait_for_agent",
+		"diagnose_agent", "get_agent", "get_agent_logs", "get_agent_metrics", "list_agents", "list_images",
+		"list_secret_operations", "list_secrets", "wait_for_agent",
 	}; !slices.Equal(readOnly, wanted) {
 		t.Errorf("tools that only read = %q, want %q", readOnly, wanted)
 	}
@@ -140,6 +141,44 @@ func TestTools_ManageAnAgent(t *testing.T) {
 		receipt.Text("requested_by") == "" {
 		t.Errorf("the deletion by delete_agent is %s, want a receipt", receipt.Body)
 	}
+}
+
+// TestTools_ChooseAnImage creates an agent with a version of an image and moves it to the present one.
+func TestTools_ChooseAnImage(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.PutImages(t)
+	session := s.connect(t, functiontest.AdminToken(org), "")
+	images := want(t, session, "list_images", nil)
+	if !strings.Contains(images.whole, "Notes of 2") || strings.Contains(images.whole, backendtest.Registry) {
+		t.Errorf("list_images = %s, want notes and no registry", images.whole)
+	}
+	imageOf := func(r result) map[string]any {
+		shown, _ := r.structured["image"].(map[string]any)
+		return shown
+	}
+	created := want(t, session, "create_agent",
+		map[string]any{"name": "a", "resource_plan": "starter", "image": "assistant@1"})
+	if got := imageOf(created); got["version"] != "1" || got["available_version"] != "2" {
+		t.Errorf("image after create_agent = %v, want version 1, and 2 available", got)
+	}
+	id := created.structured["id"]
+	moved := want(t, session, "update_agent", map[string]any{
+		"agent_id": id, "image": "assistant", "image_policy": "window", "maintenance_window": map[string]any{
+			"days": []string{"sunday"}, "start": "02:30", "hours": 2, "timezone": "UTC",
+		},
+	})
+	window, _ := imageOf(moved)["maintenance_window"].(map[string]any)
+	if got := imageOf(moved); got["version"] != "2" || got["policy"] != "window" || window["start"] != "02:30" {
+		t.Errorf("image after update_agent = %v, want version 2 with a window", got)
+	}
+	for version, n := range map[string]int{"1": 0, "2": 1} {
+		found := want(t, session, "list_agents", map[string]any{"image": "assistant", "version": version})
+		if agents, _ := found.structured["agents"].([]any); len(agents) != n {
+			t.Errorf("list_agents of version %s = %v, want %d", version, found.structured, n)
+		}
+	}
+	wantError(t, session, "update_agent", map[string]any{"agent_id": id, "image": "default"}, "image_differs")
 }
 
 // TestSecrets_NeverAppearInAnswers sets a secret in every form, good and bad, and searches all answers for its value.

@@ -18,8 +18,10 @@ type agentView struct {
 	AllowedActions []string `json:"allowed_actions" jsonschema:"The actions that the status allows."`
 	ResourcePlan   string   `json:"resource_plan"`
 	Region         string   `json:"region"`
-	DashboardURL   string   `json:"dashboard_url" jsonschema:"Empty until the agent has a hostname."`
-	APIURL         string   `json:"api_url" jsonschema:"Empty until the agent has a hostname."`
+	// Image is null for an agent that has not started since there are images to choose from.
+	Image        *client.AgentImage `json:"image" jsonschema:"What the agent runs. If available_version is not null, update_agent with image moves it to that version."`
+	DashboardURL string             `json:"dashboard_url" jsonschema:"Empty until the agent has a hostname."`
+	APIURL       string             `json:"api_url" jsonschema:"Empty until the agent has a hostname."`
 	// Warming and RotationPending say what is not finished yet.
 	Warming         bool              `json:"dashboard_warming" jsonschema:"True until a new pod answers after a change."`
 	RotationPending bool              `json:"credential_rotation_pending"`
@@ -47,6 +49,7 @@ type stageView struct {
 func viewOf(a *client.Agent) agentView {
 	v := agentView{
 		ID: a.ID, Name: a.Name, Status: string(a.Status), ResourcePlan: string(a.ResourcePlan), Region: a.Region,
+		Image:        a.Image,
 		StatusReason: string(deref(a.Config.StatusReason)), AllowedActions: []string{}, EnvVars: map[string]string{},
 		DashboardURL: deref(a.DashboardURL), APIURL: deref(a.APIURL), Warming: a.DashboardWarming,
 		RotationPending: a.CredentialRotationPending, Config: a.Config.AdditionalProperties, Stages: []stageView{},

@@ -18,6 +18,7 @@ type group struct {
 func groups() []group {
 	return []group{
 		{"Agents", "Agents and their lifecycle.", []string{"agents", "deletions"}},
+		{"Images", "What agents can run.", []string{"images"}},
 		{
 			"Secrets", "An agent's secret values, and the operations that apply them.",
 			[]string{"secrets", "secret-operations"},

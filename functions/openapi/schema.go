@@ -108,6 +108,11 @@ func (s *schemas) collectNamed(t reflect.Type, given map[reflect.Type]*jsonschem
 
 // addReference adds a reference to t or, if t is inline, to the named types in it.
 func (s *schemas) addReference(t reflect.Type, given map[reflect.Type]*jsonschema.Schema) error {
+	if n, ok := reflect.Zero(t).Interface().(interface{ Inner() reflect.Type }); ok {
+		ref, err := s.component(n.Inner())
+		given[t] = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{ref, {Type: "null"}}}
+		return err
+	}
 	if !named(t) {
 		if t == reflect.TypeFor[time.Time]() || t.Implements(reflect.TypeFor[function.Schemer]()) {
 			return nil
@@ -180,6 +185,9 @@ func publicNames() map[string]string {
 		"agent.DeletionStatus":           "DeletionStatus",
 		"agent.ResourceName":             "DeletedResourceName",
 		"agents.CredentialsView":         "Credentials",
+		"agents.ImageView":               "Image",
+		"agents.Images":                  "Images",
+		"agents.VersionView":             "ImageVersion",
 		"agents.Reachable":               "DashboardReachability",
 		"agents.Reason":                  "DashboardReachabilityReason",
 		"agents.SecretChanges":           "SecretChanges",

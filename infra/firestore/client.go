@@ -147,6 +147,7 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 			return connect(context.WithoutCancel(ctx), host, dial, vkit.NewClient)
 		}),
 		freeAgents: freeAgents{max: o.MaxFreeAgents}, builtIn: o.BuiltIn,
+		images:  imageCache{reading: make(chan struct{}, 1)},
 		ensured: newKnownRecords(), claimed: newRecentClaims(), background: newBackground(),
 		recent: newRecentRecords(),
 	}

@@ -31,6 +31,38 @@ type imageCache struct {
 	mu     sync.Mutex
 	listed []image.Image
 	readAt time.Time
+	// err is why the catalog could not be read at failedAt.
+	err      error
+	failedAt time.Time
+	// reading lets one call at a time read the catalog. Its capacity is one.
+	reading chan struct{}
+}
+
+// failureAge is for how long calls get the error of the last read of the catalog: during an outage, not each of them
+// waits for it.
+const failureAge = time.Second
+
+// known returns what the cache knows; ok is false if a call must read the catalog.
+func (c *imageCache) known(now time.Time) (listed []image.Image, ok bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case !c.readAt.IsZero() && now.Sub(c.readAt) < image.MaxAge:
+		return c.listed, true, nil
+	case c.err != nil && now.Sub(c.failedAt) < failureAge:
+		return nil, true, c.err
+	default:
+		return nil, false, nil
+	}
+}
+
+// learn records the outcome of a read that began at a time.
+func (c *imageCache) learn(listed []image.Image, err error, began, ended time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err, c.failedAt = err, ended; err == nil {
+		c.listed, c.readAt = listed, began
+	}
 }
 
 func imageFields(i *image.Image) fields {
@@ -115,23 +147,30 @@ func imageOf(snap *gcp.DocumentSnapshot) (image.Image, error) {
 	return i, err
 }
 
-// Images implements image.Catalog. A process reads the catalog at most once in image.MaxAge, and when it needs it.
+// Images implements image.Catalog. A process reads the catalog at most once in image.MaxAge, and when it needs it. Calls
+// that need it concurrently share one read.
 func (s *Images) Images(ctx context.Context) (image.Set, error) {
 	c := &s.client.images
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	set := image.Set{Catalog: c.listed, BuiltIn: s.client.builtIn}
-	now := s.client.clock()
-	if !c.readAt.IsZero() && now.Sub(c.readAt) < image.MaxAge {
-		return set, nil
+	listed, ok, err := c.known(s.client.clock())
+	if !ok {
+		select {
+		case c.reading <- struct{}{}:
+			defer func() { <-c.reading }()
+		case <-ctx.Done():
+			return image.Set{}, unavailable("read the catalog", ctx.Err())
+		}
+		if listed, ok, err = c.known(s.client.clock()); !ok { // it was read in between
+			began := s.client.clock()
+			listed, err = s.List(ctx)
+			if !errors.Is(ctx.Err(), context.Canceled) { // a caller that hung up says nothing about the database
+				c.learn(listed, err, began, s.client.clock())
+			}
+		}
 	}
-	listed, err := s.List(ctx)
 	if err != nil {
 		return image.Set{}, err
 	}
-	c.listed, c.readAt = listed, now
-	set.Catalog = listed
-	return set, nil
+	return image.Set{Catalog: listed, BuiltIn: s.client.builtIn}, nil
 }
 
 // imageRefs are the documents of entries of the catalog. No entry has the name of a custom image.
@@ -250,7 +289,7 @@ func (s *Images) Remove(ctx context.Context, i image.Image) error {
 func (c *imageCache) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.readAt = time.Time{}
+	c.readAt, c.err = time.Time{}, nil
 }
 
 // lostRace returns what an operator learns of a write of the catalog that was not carried out, or may have been.

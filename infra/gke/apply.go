@@ -38,6 +38,11 @@ func (c *Clusters) Apply(ctx context.Context, a agent.Agent, stage agent.StageNa
 		if plain, ok := o.(*corev1.ConfigMap); ok {
 			own(secret, plain)
 		}
+		if claim, ok := o.(*corev1.PersistentVolumeClaim); ok && a.KeepsVolume() {
+			if err := client.requireVolume(ctx, claim); err != nil {
+				return err
+			}
+		}
 		now, err := client.apply(ctx, o)
 		if err != nil {
 			return err
@@ -64,13 +69,7 @@ func (c *client) apply(ctx context.Context, o object) (*metav1.PartialObjectMeta
 		}
 	}
 	if claim, ok := o.(*corev1.PersistentVolumeClaim); ok && apierrors.IsInvalid(err) {
-		changed, readErr := c.keepVolume(ctx, claim)
-		if readErr != nil && !apierrors.IsNotFound(readErr) {
-			return nil, explain(readErr, t)
-		}
-		if changed {
-			now, err = c.applyOnce(ctx, claim)
-		}
+		return c.applyKept(ctx, claim, err)
 	}
 	return now, explain(err, t)
 }

@@ -62,12 +62,13 @@ func (w *world) edit(t *testing.T, of target, kind types.PatchType, body string)
 func (w *world) runningAgent(t *testing.T, secrets ...string) agent.Agent {
 	t.Helper()
 	a := w.newAgent(t)
-	a.Status, a.Generation, a.LastReadyIsolation = agent.Running, 3, agent.Plain
+	a.Status, a.Generation = agent.Running, 3
 	for _, key := range secrets {
 		a.Env = append(a.Env, agent.EnvVar{Key: key, SecretVersion: 1})
 	}
 	w.apply(t, a, testRuntimeInput(secrets...))
 	w.awaitReady(t, a)
+	a.LastReadyIsolation = agent.Plain
 	return a
 }
 

@@ -23,6 +23,7 @@ const (
 	codeNamespaceTerminating = "namespace_terminating"
 	codeQuotaExceeded        = "quota_exceeded"
 	codeObjectRejected       = "object_rejected"
+	codeVolumeCannotGrow     = "volume_cannot_grow"
 )
 
 // maxReason bounds how much of the API server's text is passed on.
@@ -33,6 +34,7 @@ const maxReason = 600
 //	400, 405, 413, 422             Permanent: the object itself is wrong
 //	403, the namespace terminates  Unavailable, namespace_terminating
 //	403, stale generation          Stale: see terraform/cell/fence.yaml
+//	403, a class that cannot grow  Permanent, volume_cannot_grow: operators choose another class, or change it
 //	403, exceeded quota            Unavailable, quota_exceeded: quota usage lags, and operators raise quotas
 //	404 of the namespace           Unavailable, namespace_missing: provisioning begins again
 //	401, 403, and all others       Unavailable, cluster_unavailable: operators may grant rights later
@@ -60,6 +62,11 @@ func explain(err error, t target) error {
 		return terminating().WithCause(cause)
 	case s.Code == http.StatusForbidden && staleGeneration.MatchString(s.Message):
 		return stale(s.Message, cause)
+	case s.Code == http.StatusForbidden && strings.Contains(s.Message, "must support resize"):
+		return &provisioning.Permanent{
+			Code: codeVolumeCannotGrow, Cause: cause,
+			Message: "The storage class of the agent's volume does not let it grow. Contact support.",
+		}
 	case s.Code == http.StatusForbidden && strings.Contains(s.Message, "exceeded quota"):
 		return fault.New(fault.Unavailable, codeQuotaExceeded,
 			"The quota of the agent's namespace has no room for its %s.", t.gvk.Kind).WithCause(cause)

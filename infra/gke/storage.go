@@ -4,6 +4,10 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"agents.example/controlplane/shared/provisioning"
 )
 
 // volumeName is the name of the agent's claim, and of the volume in its pod.
@@ -27,22 +31,58 @@ func (b blueprint) volumeClaim() object {
 	return claim
 }
 
-// keepVolume makes a claim that the API server refused agree with the volume that is there: its class can't change any
-// more, and it can't shrink. Otherwise a new setting, or a plan that offers less, would keep older agents from
-// starting. It reports whether there was anything to agree on.
-func (c *client) keepVolume(ctx context.Context, claim *corev1.PersistentVolumeClaim) (changed bool, err error) {
-	var live corev1.PersistentVolumeClaim
-	if err := c.get(ctx, targetOf(claim), &live); err != nil {
-		return false, err
+// requireVolume makes the apply of a claim fail if it does not exist: the API server makes no object that has a uid.
+func (c *client) requireVolume(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	t := targetOf(claim)
+	live, err := c.getMetadata(ctx, t)
+	switch {
+	case apierrors.IsNotFound(err):
+		return missing("volume").WithCause(err)
+	case err != nil:
+		return explain(err, t)
 	}
+	claim.UID = live.UID
+	return nil
+}
+
+// applyKept applies a claim that the API server refused, with what can't change any more. Otherwise a new setting, or a
+// plan that offers less, would keep older agents from starting. Errors: provisioning.ErrVolumeUnbound if the claim
+// could not grow.
+func (c *client) applyKept(ctx context.Context, claim *corev1.PersistentVolumeClaim, refusal error) (
+	*metav1.PartialObjectMetadata, error,
+) {
+	t := targetOf(claim)
+	var live corev1.PersistentVolumeClaim
+	if err := c.get(ctx, t, &live); err != nil {
+		if apierrors.IsNotFound(err) {
+			err = refusal
+		}
+		return nil, explain(err, t)
+	}
+	changed, unbound := keepVolume(claim, &live)
+	if !changed {
+		return nil, explain(refusal, t)
+	}
+	now, err := c.applyOnce(ctx, claim)
+	if err == nil && unbound {
+		return nil, provisioning.ErrVolumeUnbound
+	}
+	return now, explain(err, t)
+}
+
+// keepVolume makes a claim agree with the volume that is there: its class can't change any more, and it can't shrink.
+// Nor can it grow before it is made. It reports whether there was anything to agree on, and whether the claim could not
+// grow.
+func keepVolume(claim, live *corev1.PersistentVolumeClaim) (changed, unbound bool) {
 	if class := live.Spec.StorageClassName; class != nil &&
 		(claim.Spec.StorageClassName == nil || *claim.Spec.StorageClassName != *class) {
 		claim.Spec.StorageClassName, changed = class, true
 	}
 	asked, has := claim.Spec.Resources.Requests[corev1.ResourceStorage],
 		live.Spec.Resources.Requests[corev1.ResourceStorage]
-	if has.Cmp(asked) > 0 {
+	unbound = has.Cmp(asked) < 0 && live.Status.Phase != corev1.ClaimBound
+	if has.Cmp(asked) > 0 || unbound {
 		claim.Spec.Resources.Requests[corev1.ResourceStorage], changed = has, true
 	}
-	return changed, nil
+	return changed, unbound
 }

@@ -23,6 +23,11 @@ func Changes(before, after Agent) []audit.Change {
 		{Field: "name", Old: before.Name, New: after.Name},
 		{Field: "resource_plan", Old: string(before.Plan), New: string(after.Plan)},
 		{Field: "status", Old: string(before.Status), New: string(after.Status)},
+		{Field: "image", Old: before.Image.String(), New: after.Image.String()},
+		{Field: "image_policy", Old: string(before.imagePolicy()), New: string(after.imagePolicy())},
+		{
+			Field: "maintenance_window", Old: before.MaintenanceWindow.String(), New: after.MaintenanceWindow.String(),
+		},
 		{Field: "sandbox_enabled", Old: strconv.FormatBool(before.Sandbox), New: strconv.FormatBool(after.Sandbox)},
 	} {
 		if f.Old != f.New {

@@ -79,7 +79,7 @@ func (a Agent) ChargeChange(o *organization.Organization, by identity.AuthType, 
 	}
 	moved := a.HeldUsage().Minus(before.HeldUsage())
 	withheld := a.StatusReason == Billing && before.StatusReason != Billing
-	return starts || withheld || moved != organization.Usage{}, o.AddUsage(moved)
+	return starts || a.Plan != before.Plan || withheld || moved != organization.Usage{}, o.AddUsage(moved)
 }
 
 // NeedsNudge reports whether a change leaves work to a worker.

@@ -17,7 +17,7 @@ func Events(before, after Agent) []event.Draft {
 			Name: after.Name, Status: after.Status, ResourcePlan: string(after.Plan), Region: after.Region,
 		})}, operationEvents(before, after)...)
 	}
-	events := slices.Concat(stageEvents(before, after), operationEvents(before, after))
+	events := slices.Concat(stageEvents(before, after), operationEvents(before, after), imageEvents(before, after))
 	if before.RotationPending && !after.RotationPending {
 		events = append(events, event.New(event.CredentialsRotated, rotatedData{after.CredentialVersion}))
 	}
@@ -66,6 +66,26 @@ type stageData struct {
 	Message        *string     `json:"message"`
 }
 
+type imageUpdatedData struct {
+	Image imageVersion `json:"image"`
+	// PreviousVersion is null for an agent whose record named no image before.
+	PreviousVersion *string `json:"previous_version"`
+	// ReleaseID is null if a client or a start of the agent changed the version.
+	ReleaseID *string `json:"release_id"`
+}
+
+type imageRevertedData struct {
+	Image           imageVersion `json:"image"`
+	PreviousVersion string       `json:"previous_version"`
+	ReleaseID       string       `json:"release_id"`
+	Reason          string       `json:"reason"`
+}
+
+type imageVersion struct {
+	ID      string `json:"id"`
+	Version string `json:"version"`
+}
+
 type operationData struct {
 	OperationID string        `json:"operation_id"`
 	Key         string        `json:"key"`
@@ -109,6 +129,25 @@ func stageEvents(before, after Agent) []event.Draft {
 		}))
 	}
 	return events
+}
+
+// imageEvents lists what happened to the agent's image. Clients do not see the front.
+func imageEvents(before, after Agent) []event.Draft {
+	was, is := before.Image, after.Image
+	image := imageVersion{is.ID, is.Version}
+	if is.Update.State == UpdateReverted && was.Update.State != UpdateReverted {
+		return []event.Draft{event.New(event.AgentImageReverted, imageRevertedData{
+			Image: image, PreviousVersion: was.Version, ReleaseID: is.Update.Release, Reason: is.Update.Reason,
+		})}
+	}
+	if was.ID == is.ID && was.Version == is.Version && was.Digest() == is.Digest() {
+		return nil
+	}
+	data := imageUpdatedData{Image: image, PreviousVersion: optional(was.Version)}
+	if moved := is.Update; !moved.MovedAt.Equal(was.Update.MovedAt) {
+		data.ReleaseID = optional(moved.Release)
+	}
+	return []event.Draft{event.New(event.AgentImageUpdated, data)}
 }
 
 // operationEvents lists the secret operations whose value was stored, and those that ended or failed.
@@ -161,6 +200,8 @@ func changedFields(before, after Agent) []string {
 		{name: "resource_plan", changed: before.Plan != after.Plan},
 		{name: "config", changed: !bytes.Equal(before.Config, after.Config)},
 		{name: "config.sandbox_enabled", changed: before.Sandbox != after.Sandbox},
+		{name: "image.policy", changed: before.imagePolicy() != after.imagePolicy()},
+		{name: "image.maintenance_window", changed: !sameWindow(before.MaintenanceWindow, after.MaintenanceWindow)},
 		{name: "env_vars", changed: !slices.Equal(before.Env, after.Env)},
 		{name: "dashboard_username", changed: (before.CredentialVersion > 0) != (after.CredentialVersion > 0)},
 		{name: "hostname", changed: before.Routed != after.Routed},

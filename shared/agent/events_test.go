@@ -11,6 +11,7 @@ import (
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/secret"
 )
 
@@ -126,6 +127,59 @@ func TestEvents_HaveTheirData(t *testing.T) {
 			},
 			want: []string{`agent.updated {"changes":["name","env_vars","dashboard_warming"]}`},
 		},
+		"a release moves the agent": {
+			before: agent.Agent{ID: "a", Image: software("1", agent.Update{})},
+			after: agent.Agent{ID: "a", Image: software("2", agent.Update{
+				Release: "r", Version: "2", State: agent.UpdateMoving, MovedAt: at(1),
+			})},
+			want: []string{
+				`agent.image_updated {"image":{"id":"i","version":"2"},"previous_version":"1","release_id":"r"}`,
+			},
+		},
+		"a client moves the agent, which a release moved before": {
+			before: agent.Agent{ID: "a", Image: software("1", agent.Update{Release: "r", MovedAt: at(1)})},
+			after:  agent.Agent{ID: "a", Image: software("2", agent.Update{Release: "r", MovedAt: at(1)})},
+			want: []string{
+				`agent.image_updated {"image":{"id":"i","version":"2"},"previous_version":"1","release_id":null}`,
+			},
+		},
+		"an agent of a former release takes an image": {
+			before: agent.Agent{ID: "a"},
+			after:  agent.Agent{ID: "a", Image: software("2", agent.Update{})},
+			want: []string{
+				`agent.image_updated {"image":{"id":"i","version":"2"},"previous_version":null,"release_id":null}`,
+			},
+		},
+		"a release's version fails": {
+			before: agent.Agent{ID: "a", Image: software("2", agent.Update{
+				Release: "r", Version: "2", State: agent.UpdateSoaking, MovedAt: at(1),
+			})},
+			after: agent.Agent{ID: "a", Image: software("1", agent.Update{
+				Release: "r", Version: "2", State: agent.UpdateReverted, MovedAt: at(1), Reason: "it crashes",
+			})},
+			want: []string{
+				`agent.image_reverted {"image":{"id":"i","version":"1"},"previous_version":"2","release_id":"r",` +
+					`"reason":"it crashes"}`,
+			},
+		},
+		"an agent that went back starts": {
+			before: agent.Agent{ID: "a", Image: software("1", agent.Update{State: agent.UpdateReverted}), Status: agent.Stopped},
+			after:  agent.Agent{ID: "a", Image: software("1", agent.Update{State: agent.UpdateReverted}), Status: agent.Stopped},
+		},
+		"the front changes": {
+			before: agent.Agent{ID: "a", Front: software("1", agent.Update{})},
+			after: agent.Agent{ID: "a", Front: software("2", agent.Update{
+				Release: "r", State: agent.UpdateReverted, MovedAt: at(1),
+			})},
+		},
+		"a policy": {
+			before: agent.Agent{ID: "a"},
+			after:  agent.Agent{ID: "a", ImagePolicy: image.Window, MaintenanceWindow: &image.MaintenanceWindow{Hours: 1}},
+			want:   []string{`agent.updated {"changes":["image.policy","image.maintenance_window"]}`},
+		},
+		"the default policy by its name": {
+			before: agent.Agent{ID: "a"}, after: agent.Agent{ID: "a", ImagePolicy: image.Auto},
+		},
 		"a rotation ends": {
 			before: agent.Agent{ID: "a", RotationPending: true, CredentialVersion: 2},
 			after:  agent.Agent{ID: "a", CredentialVersion: 3},
@@ -147,6 +201,11 @@ func TestEvents_HaveTheirData(t *testing.T) {
 		string(got.Data) != `{"name":"n"}` {
 		t.Errorf("deletion: %s %s, want agent.deleted with the name", got.Type, got.Data)
 	}
+}
+
+// software is a version of an image after an update.
+func software(version string, u agent.Update) agent.Software {
+	return agent.Software{Choice: image.Choice{ID: "i", Version: version, Reference: "r@" + version}, Update: u}
 }
 
 func TestEvents_OfOperations(t *testing.T) {

@@ -100,6 +100,8 @@ func (a *Agent) chooseImage(wish ImageWish, before Agent, images image.Set) erro
 		a.RevertReason = nil
 		a.UpdatedAt = wish.At
 		a.replacePod(wish.At)
+	case chosen.Version != a.Image.Version: // another name of the same build
+		a.Image.Version, a.UpdatedAt = chosen.Version, wish.At
 	}
 	if chosen.ID == image.CustomID {
 		a.Sandbox, a.ImagePolicy = true, image.Pinned

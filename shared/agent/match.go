@@ -6,7 +6,8 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// EntityTag is the value of the ETag header. It changes with every write of the record.
+// EntityTag is the value of the ETag header, unless the view has more than the record; see View.offer. It changes with
+// every write of the record.
 func (a Agent) EntityTag() string { return `"` + a.Version + `"` }
 
 // Match checks an If-Match header against the present version. An empty header matches. Errors: PreconditionFailed.
@@ -16,7 +17,7 @@ func (a Agent) Match(ifMatch string) error {
 	}
 	for _, tag := range strings.Split(ifMatch, ",") {
 		// RFC 9110 wants the strong comparison here: a weak tag never matches.
-		if strings.TrimSpace(tag) == a.EntityTag() {
+		if recordTag(strings.TrimSpace(tag)) == a.EntityTag() {
 			return nil
 		}
 	}

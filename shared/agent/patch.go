@@ -8,6 +8,7 @@ import (
 
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/image"
+	"agents.example/controlplane/shared/plan"
 )
 
 // Patch is a client's change of an agent. A nil field leaves that part unchanged.
@@ -17,11 +18,18 @@ type Patch struct {
 	Env map[string]*string
 	// Config is merged into the client's own config by the rules of RFC 7396.
 	Config map[string]any
+	// Plan decides the agent's size.
+	Plan *plan.ID
+	// Image selects another version of the agent's image.
+	Image       *string
+	ImagePolicy image.Policy
+	// MaintenanceWindow replaces the window, or removes it if it points to nil.
+	MaintenanceWindow **image.MaintenanceWindow
 }
 
 // UpdateViolations checks what the schema of a patch can't express and does not depend on the agent.
 func UpdateViolations(body map[string]any) []fault.Violation {
-	return bodyViolations(body, func(key string, value any) string {
+	found := bodyViolations(body, func(key string, value any) string {
 		text, isText := value.(string)
 		switch {
 		case !isText, text == EnvIsSecret, text == EnvIsConfigured:
@@ -34,6 +42,7 @@ func UpdateViolations(body map[string]any) []fault.Violation {
 			return ""
 		}
 	})
+	return append(found, windowViolations(body)...)
 }
 
 const (
@@ -45,8 +54,9 @@ func secretViolation(key string) fault.Violation {
 	return invalid([]any{"body", "env_vars", key}, secretElsewhere)
 }
 
-// Apply merges a patch. Only a change of the environment replaces the pod. Errors: Invalid, Conflict while the agent is
-// being deleted.
+// Apply merges a patch. Only a change of the environment, of the plan or of the image replaces the pod. The store carries
+// out that of the image: see ImageWish. Errors: Invalid, Conflict while the agent is being deleted, if its volume would
+// shrink, or for another policy of a custom image.
 func (a *Agent) Apply(p Patch, now time.Time) error {
 	if a.Status == Deleting {
 		return a.conflict("update")
@@ -59,17 +69,32 @@ func (a *Agent) Apply(p Patch, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	scheduled, err := a.scheduleImage(p)
+	if err != nil {
+		return err
+	}
+	resized := p.Plan != nil && *p.Plan != a.Plan
+	if resized {
+		if err := a.resize(*p.Plan); err != nil {
+			return err
+		}
+	}
 	renamed := p.Name != nil && *p.Name != a.Name
 	if renamed {
 		a.Name = *p.Name
 	}
-	if renamed || changed || !bytes.Equal(config, a.Config) {
+	if renamed || scheduled || changed || !bytes.Equal(config, a.Config) {
 		a.UpdatedAt = now
 	}
 	a.Config = config
 	if changed {
 		a.Env = env
+	}
+	if changed || resized {
 		a.replacePod(now)
+	}
+	if p.Image != nil {
+		a.ImageWish = &ImageWish{Selection: *p.Image, At: now}
 	}
 	return nil
 }

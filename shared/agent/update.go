@@ -118,13 +118,15 @@ func (a Agent) updating() string {
 // the pod runs, and not about the cluster.
 func (a Agent) blamesVersion(f Failure) bool {
 	return a.updating() != "" && !f.Outage && !slices.Contains([]string{
-		CodeUnschedulable, CodeSandboxUnschedulable, CodeValueUnavailable, codeNoVolume, codeNoNamespace,
+		CodeUnschedulable, CodeSandboxUnschedulable, CodeValueUnavailable, codeNoVolume, codeFixedVolume,
+		codeNoNamespace,
 	}, f.Code)
 }
 
 // Codes of failures that say nothing about what the pod runs.
 const (
 	codeNoVolume    = "volume_unavailable"
+	codeFixedVolume = "volume_cannot_grow"
 	codeNoNamespace = "namespace_missing"
 )
 

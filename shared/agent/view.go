@@ -22,6 +22,7 @@ type View struct {
 	UpdatedAt         time.Time               `json:"updated_at"`
 	Cloud             string                  `json:"cloud" jsonschema:"Cloud partner id."`
 	Region            string                  `json:"region" jsonschema:"Data-plane region."`
+	Image             *ImageView              `json:"image" jsonschema:"What the agent runs; null until the next start of an agent that was made before there were images to choose from."`
 	EnvVars           map[string]EnvVarSource `json:"env_vars" jsonschema:"Where the value of each key is stored; empty for members. Values are never shown."`
 	ErrorMessage      *string                 `json:"error_message" jsonschema:"The message of config.error; null without an error."`
 	DashboardURL      *string                 `json:"dashboard_url" jsonschema:"Null until the agent has a hostname."`
@@ -84,6 +85,7 @@ func (a Agent) Show(caller identity.Caller, d Addresses) View {
 		ID: a.ID, Name: a.Name, Status: a.Status, Namespace: a.Namespace(), ResourcePlan: a.Plan,
 		Config:    a.showConfig(),
 		CreatedAt: a.CreatedAt.UTC(), UpdatedAt: a.UpdatedAt.UTC(), Cloud: a.Cloud, Region: a.Region,
+		Image:            a.showImage(),
 		EnvVars:          map[string]EnvVarSource{},
 		DashboardWarming: a.Warming, RotationPending: a.RotationPending,
 		entityTag: a.EntityTag(),
@@ -137,6 +139,9 @@ func (a Agent) showConfig() ConfigView {
 	}
 	return c
 }
+
+// EntityTag is the value of the ETag header: the record's, and what else the view has.
+func (v View) EntityTag() string { return v.entityTag }
 
 // Reply implements function.Reply. It sets the entity tag.
 func (v View) Reply(h http.Header) any {

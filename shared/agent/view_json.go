@@ -36,6 +36,8 @@ func (v View) AppendJSON(b []byte) ([]byte, error) {
 	o.text(v.Cloud)
 	o.key("region")
 	o.text(v.Region)
+	o.key("image")
+	v.Image.write(&o)
 	o.key("env_vars")
 	v.writeEnvVars(&o)
 	for _, m := range [...]struct {

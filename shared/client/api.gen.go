@@ -145,12 +145,12 @@ const (
 const (
 	DiagnosisActionComparePlans     DiagnosisAction = "compare_plans"
 	DiagnosisActionContactSupport   DiagnosisAction = "contact_support"
-	DiagnosisActionCreateLarger     DiagnosisAction = "create_larger"
 	DiagnosisActionManageBilling    DiagnosisAction = "manage_billing"
 	DiagnosisActionMoveOutOfSandbox DiagnosisAction = "move_out_of_sandbox"
 	DiagnosisActionReadLogs         DiagnosisAction = "read_logs"
 	DiagnosisActionReadPreviousLogs DiagnosisAction = "read_previous_logs"
 	DiagnosisActionReconcile        DiagnosisAction = "reconcile"
+	DiagnosisActionResize           DiagnosisAction = "resize"
 	DiagnosisActionRestart          DiagnosisAction = "restart"
 	DiagnosisActionResume           DiagnosisAction = "resume"
 	DiagnosisActionSetSecret        DiagnosisAction = "set_secret"
@@ -179,6 +179,8 @@ const (
 	EventTypeAgentDeleted              EventType = "agent.deleted"
 	EventTypeAgentDeleting             EventType = "agent.deleting"
 	EventTypeAgentError                EventType = "agent.error"
+	EventTypeAgentImageReverted        EventType = "agent.image_reverted"
+	EventTypeAgentImageUpdated         EventType = "agent.image_updated"
 	EventTypeAgentPaused               EventType = "agent.paused"
 	EventTypeAgentPending              EventType = "agent.pending"
 	EventTypeAgentProvisioning         EventType = "agent.provisioning"
@@ -199,6 +201,31 @@ const (
 	EventTypeSecretOperationSuperseded EventType = "secret_operation.superseded"
 	EventTypeWebhookDisabled           EventType = "webhook.disabled"
 	EventTypeWebhookTest               EventType = "webhook.test"
+)
+
+// Defines values for ImageDay.
+const (
+	ImageDayFriday    ImageDay = "friday"
+	ImageDayMonday    ImageDay = "monday"
+	ImageDaySaturday  ImageDay = "saturday"
+	ImageDaySunday    ImageDay = "sunday"
+	ImageDayThursday  ImageDay = "thursday"
+	ImageDayTuesday   ImageDay = "tuesday"
+	ImageDayWednesday ImageDay = "wednesday"
+)
+
+// Defines values for ImagePolicy.
+const (
+	ImagePolicyAuto   ImagePolicy = "auto"
+	ImagePolicyPinned ImagePolicy = "pinned"
+	ImagePolicyWindow ImagePolicy = "window"
+)
+
+// Defines values for ImageState.
+const (
+	ImageStateAvailable  ImageState = "available"
+	ImageStateDeprecated ImageState = "deprecated"
+	ImageStateWithdrawn  ImageState = "withdrawn"
 )
 
 // Defines values for MetricsWindow.
@@ -353,6 +380,9 @@ type Agent struct {
 	Hostname *string `json:"hostname"`
 	ID       string  `json:"id"`
 
+	// Image What the agent runs; null until the next start of an agent that was made before there were images to choose from.
+	Image *AgentImage `json:"image"`
+
 	// Name Display name.
 	Name string `json:"name"`
 
@@ -408,6 +438,25 @@ type AgentFailure struct {
 
 	// Stage The provisioning stage that failed; empty if provisioning had finished.
 	Stage string `json:"stage"`
+}
+
+// AgentImage defines model for AgentImage.
+type AgentImage struct {
+	// AvailableVersion The version of the same image that is released at present; null if the agent has that one or a newer one, or if it is unknown.
+	AvailableVersion *string `json:"available_version"`
+
+	// Digest The digest of that version's build; null if the operator names the build in another way.
+	Digest *string `json:"digest"`
+
+	// ID The image's id in the catalog, or custom for one that is not in the catalog.
+	ID string `json:"id"`
+
+	// MaintenanceWindow Null if the agent has none.
+	MaintenanceWindow *ImageMaintenanceWindow `json:"maintenance_window"`
+	Policy            ImagePolicy             `json:"policy"`
+
+	// Version The version that the agent runs, or takes at its next start.
+	Version string `json:"version"`
 }
 
 // AgentLogLine defines model for AgentLogLine.
@@ -705,6 +754,9 @@ type CreateAgentRequest struct {
 	// EnvVars The agent's environment variables. Variables whose key or value looks like a secret go to the secret store. Keys reserved for the platform or for dashboard authentication are refused.
 	EnvVars map[string]string `json:"env_vars,omitempty"`
 
+	// Image What the agent runs: the id of an image, such as assistant, or a version of it, such as assistant@2.1.0; or on plans with custom_images an image that is not in the catalog, as registry/repository@sha256:…, which runs in a sandbox. By default, the image called default.
+	Image *string `json:"image,omitempty"`
+
 	// Name Display name. Surrounding whitespace is removed; control characters are refused.
 	Name string `json:"name"`
 
@@ -892,6 +944,9 @@ type Diagnosis struct {
 	// GivesUpAt When the agent ends in error unless it runs; null if no deadline is set.
 	GivesUpAt *time.Time `json:"gives_up_at"`
 
+	// Image What the agent's container runs; null if the agent's record does not name it yet.
+	Image *DiagnosisImage `json:"image"`
+
 	// NextAttemptAt When the control plane acts next. Null if it has nothing to do, and while it acts or is about to.
 	NextAttemptAt *time.Time `json:"next_attempt_at"`
 
@@ -930,6 +985,21 @@ type DiagnosisCause struct {
 	YouCan []DiagnosisStep `json:"you_can"`
 }
 
+// DiagnosisImage defines model for DiagnosisImage.
+type DiagnosisImage struct {
+	// Digest The digest of that version's build; null if the operator names the build in another way.
+	Digest *string `json:"digest"`
+
+	// ID The image's id in the catalog, or custom for one that is not in the catalog.
+	ID string `json:"id"`
+
+	// Reverted The update that was undone because the agent did not run well with it; null if there is none, or if the agent took another version since.
+	Reverted *DiagnosisReverted `json:"reverted"`
+
+	// Version The version that the agent runs, or takes at its next start.
+	Version string `json:"version"`
+}
+
 // DiagnosisMoment defines model for DiagnosisMoment.
 type DiagnosisMoment struct {
 	// At When it happened.
@@ -942,6 +1012,15 @@ type DiagnosisMoment struct {
 
 // DiagnosisParty defines model for DiagnosisParty.
 type DiagnosisParty string
+
+// DiagnosisReverted defines model for DiagnosisReverted.
+type DiagnosisReverted struct {
+	// Reason What went wrong, for people.
+	Reason string `json:"reason"`
+
+	// Version The version that the agent did not run well with.
+	Version string `json:"version"`
+}
 
 // DiagnosisStep defines model for DiagnosisStep.
 type DiagnosisStep struct {
@@ -986,6 +1065,76 @@ type Health struct {
 
 	// Status Always ok.
 	Status string `json:"status"`
+}
+
+// Image defines model for Image.
+type Image struct {
+	// DefaultVersion The version that new agents take, and those that follow releases at their next start.
+	DefaultVersion string `json:"default_version"`
+
+	// Description What the image is; empty if the operator says nothing.
+	Description string `json:"description"`
+
+	// DocsURL Where the image is documented; null if the operator names no page.
+	DocsURL *string `json:"docs_url"`
+
+	// ID The image's id, as in image of an agent.
+	ID string `json:"id"`
+
+	// MinPlan The smallest plan of agents that may run the image; null if all plans may.
+	MinPlan *PlanID `json:"min_plan"`
+
+	// Name The image's name for people.
+	Name string `json:"name"`
+
+	// Versions The versions that agents may take, newest first. Withdrawn versions are left out.
+	Versions []ImageVersion `json:"versions"`
+}
+
+// ImageDay defines model for ImageDay.
+type ImageDay string
+
+// ImageMaintenanceWindow defines model for ImageMaintenanceWindow.
+type ImageMaintenanceWindow struct {
+	// Days The days on which the window begins.
+	Days []ImageDay `json:"days"`
+
+	// Hours How long it lasts, 1 to 24 hours.
+	Hours int64 `json:"hours"`
+
+	// Start When it begins, such as 02:30.
+	Start string `json:"start"`
+
+	// Timezone The time zone of start and days, such as Europe/Berlin.
+	Timezone string `json:"timezone"`
+}
+
+// ImagePolicy defines model for ImagePolicy.
+type ImagePolicy string
+
+// ImageState defines model for ImageState.
+type ImageState string
+
+// ImageVersion defines model for ImageVersion.
+type ImageVersion struct {
+	// CreatedAt When the operator added the version; null for the version of a service without a catalog.
+	CreatedAt *time.Time `json:"created_at"`
+
+	// Digest The digest of the build; null if the operator names the build in another way.
+	Digest *string `json:"digest"`
+
+	// Notes What changed; empty if the operator says nothing.
+	Notes string     `json:"notes"`
+	State ImageState `json:"state"`
+
+	// Version The version's name.
+	Version string `json:"version"`
+}
+
+// Images defines model for Images.
+type Images struct {
+	// Items The images, by their ids.
+	Items []Image `json:"items"`
 }
 
 // IntrospectHandoffRequest defines model for IntrospectHandoffRequest.
@@ -1207,6 +1356,12 @@ type RehearsalWould struct {
 	// DowntimeSecondsEstimate How long the agent does not answer because of the call: 0 if the call touches no running pod; if the call replaces the pod, as long as the last start of the agent waited for its pod; null if that is unknown or if the pod is removed.
 	DowntimeSecondsEstimate *int64 `json:"downtime_seconds_estimate"`
 
+	// MonthlyPriceAfterUsd What the organization's plan would cost per month; null if that is agreed by contract. The size of an agent has no separate price: it takes up a part of the plan.
+	MonthlyPriceAfterUsd *float64 `json:"monthly_price_after_usd"`
+
+	// MonthlyPriceBeforeUsd What the organization's plan costs per month now; null if that is agreed by contract.
+	MonthlyPriceBeforeUsd *float64 `json:"monthly_price_before_usd"`
+
 	// MonthlyPriceChangeUsd The change of the price per month. The organization pays for its plan, which a change of an agent leaves as it is: 0, or null for a plan whose price is agreed by contract.
 	MonthlyPriceChangeUsd *float64 `json:"monthly_price_change_usd"`
 
@@ -1360,8 +1515,18 @@ type UpdateAgentRequest struct {
 	// EnvVars Merged into the environment: null removes a key, and keys that are not listed stay. Variables whose key or value looks like a secret are refused.
 	EnvVars map[string]*string `json:"env_vars,omitempty"`
 
+	// Image Another version of the agent's image, as image or image@version; without a version, the one that is released at present. It replaces the pod. The next start takes the released version in place of an older one, unless image_policy is pinned. Another image is refused, because it has other files in /data.
+	Image       *string      `json:"image,omitempty"`
+	ImagePolicy *ImagePolicy `json:"image_policy,omitempty"`
+
+	// MaintenanceWindow When the agent takes another version if image_policy is window. It replaces the former window; null removes it.
+	MaintenanceWindow **ImageMaintenanceWindow `json:"maintenance_window,omitempty"`
+
 	// Name Display name. Surrounding whitespace is removed; control characters are refused.
 	Name *string `json:"name,omitempty"`
+
+	// ResourcePlan Changes the size of the agent. What the size takes up of the organization's plan is checked and counted with the change (402 if there is no room). A running agent gets a new pod, and the volume grows. A volume never shrinks: a plan with a smaller one is refused (409 storage_cannot_shrink).
+	ResourcePlan *PlanID `json:"resource_plan,omitempty"`
 }
 
 // UpdateWebhookRequest defines model for UpdateWebhookRequest.
@@ -1468,6 +1633,10 @@ type ListAgentsParams struct {
 	Region string
 	// Only agents with exactly this name.
 	Name string
+	// Only agents with this image, by its id.
+	Image string
+	// Only agents with this version of their image.
+	Version string
 }
 
 // GetAgentParams are the parameters of GetAgent. A parameter with its zero value is left out.
@@ -1635,6 +1804,8 @@ func (c *Client) ListAgents(params ListAgentsParams, options ...CallOption) Page
 	setParam(query, "resource_plan", params.ResourcePlan)
 	setParam(query, "region", params.Region)
 	setParam(query, "name", params.Name)
+	setParam(query, "image", params.Image)
+	setParam(query, "version", params.Version)
 	r := call{method: http.MethodGet, path: "/api/v1/agents", query: query}
 	return Pager[Agent]{client: c, call: r, options: options}
 }
@@ -1927,6 +2098,14 @@ func (c *Client) StreamEvents(ctx context.Context, params StreamEventsParams, op
 func (c *Client) IntrospectHandoff(ctx context.Context, body IntrospectHandoffRequest, options ...CallOption) (*HandoffSession, error) {
 	r := call{method: http.MethodPost, path: "/api/v1/handoff/introspect", body: body}
 	return sendFor[HandoffSession](ctx, c, r, options)
+}
+
+// ListImages sends GET /api/v1/images: list the images that agents can run.
+//
+// Allowed for every member of the organization and for every API key.
+func (c *Client) ListImages(ctx context.Context, options ...CallOption) (*Images, error) {
+	r := call{method: http.MethodGet, path: "/api/v1/images"}
+	return sendFor[Images](ctx, c, r, options)
 }
 
 // GetMe sends GET /api/v1/me: get the current user.

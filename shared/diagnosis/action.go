@@ -17,7 +17,7 @@ const (
 	SetSecret        Action = "set_secret"
 	Reconcile        Action = "reconcile"
 	MoveOutOfSandbox Action = "move_out_of_sandbox"
-	CreateLarger     Action = "create_larger"
+	Resize           Action = "resize"
 	ComparePlans     Action = "compare_plans"
 	ManageBilling    Action = "manage_billing"
 	ContactSupport   Action = "contact_support"
@@ -31,7 +31,7 @@ func (Action) Values() []string {
 	var values []string
 	for _, a := range []Action{
 		Wait, ReadLogs, ReadPreviousLogs, ViewMetrics, Restart, Start, Resume, Stop, Update, SetSecret, Reconcile,
-		MoveOutOfSandbox, CreateLarger, ComparePlans, ManageBilling, ContactSupport,
+		MoveOutOfSandbox, Resize, ComparePlans, ManageBilling, ContactSupport,
 	} {
 		values = append(values, string(a))
 	}

@@ -25,6 +25,7 @@ type View struct {
 	NextAttemptAt *time.Time   `json:"next_attempt_at" jsonschema:"When the control plane acts next. Null if it has nothing to do, and while it acts or is about to."`
 	GivesUpAt     *time.Time   `json:"gives_up_at" jsonschema:"When the agent ends in error unless it runs; null if no deadline is set."`
 	Causes        []Cause      `json:"causes" jsonschema:"The problems, the most important one first; empty without a problem."`
+	Image         *Image       `json:"image" jsonschema:"What the agent's container runs; null if the agent's record does not name it yet."`
 	Timeline      []Moment     `json:"timeline" jsonschema:"What happened to the agent, the oldest first: its newest 50 events, and before them what its record remembers. Events are kept for 30 days."`
 }
 
@@ -92,6 +93,7 @@ func Of(f Facts) View {
 	v := View{
 		AgentID: f.Agent.ID, Status: f.Agent.Status, Since: f.since(), NextAttemptAt: f.nextAttempt(),
 		GivesUpAt: f.givesUp(), Causes: make([]Cause, len(causes)), Timeline: f.timeline(),
+		Image: f.image(),
 	}
 	if waits := f.waitingFor(causes); waits != "" {
 		v.WaitingFor = &waits

@@ -23,6 +23,13 @@ type eventData struct {
 	Key               string             `json:"key"`
 	Action            secret.Action      `json:"action"`
 	CredentialVersion int64              `json:"credential_version"`
+	Image             struct {
+		ID      string `json:"id"`
+		Version string `json:"version"`
+	} `json:"image"`
+	PreviousVersion string  `json:"previous_version"`
+	ReleaseID       *string `json:"release_id"`
+	Reason          string  `json:"reason"`
 }
 
 // momentOf says what an event is about. An event that it cannot read, such as one of a later release, has its type as
@@ -48,6 +55,11 @@ func (f Facts) momentOf(e event.Event) Moment {
 		}
 	case event.AgentUpdated:
 		m.Message = fmt.Sprintf("The agent changed: %s.", strings.Join(d.Changes, ", "))
+	case event.AgentImageUpdated:
+		m.Message = imageUpdated(d)
+	case event.AgentImageReverted:
+		m.Message = fmt.Sprintf("The update to version %s was undone, and the agent runs version %s again: %s",
+			d.PreviousVersion, d.Image.Version, d.Reason)
 	case event.CredentialsRotated:
 		m.Message = fmt.Sprintf("The credentials were rotated: the agent uses version %d.", d.CredentialVersion)
 	case event.SecretStored, event.SecretSucceeded, event.SecretFailed, event.SecretSuperseded, event.SecretCanceled:
@@ -55,6 +67,19 @@ func (f Facts) momentOf(e event.Event) Moment {
 	default:
 	}
 	return m
+}
+
+// imageUpdated says which version an agent took, and why.
+func imageUpdated(d eventData) string {
+	by := ""
+	if d.ReleaseID != nil {
+		by = " by a release"
+	}
+	if d.PreviousVersion == "" {
+		return fmt.Sprintf("The agent took version %s of the image %s%s.", d.Image.Version, d.Image.ID, by)
+	}
+	return fmt.Sprintf("The agent was moved from version %s of the image %s to %s%s.", d.PreviousVersion, d.Image.ID,
+		d.Image.Version, by)
 }
 
 // statusMessage says what an event about the agent's status means; "" for other events.

@@ -107,7 +107,7 @@ func (f Facts) summary(causes []cause) string {
 	case a.ApplyDue():
 		return "The agent is running. A change is being applied."
 	}
-	return "The agent is running. No problem was found."
+	return f.healthy()
 }
 
 // goal says what the present stage waits for.

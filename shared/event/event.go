@@ -32,6 +32,9 @@ const (
 	AgentUpdated      Type = "agent.updated"
 	AgentStageChanged Type = "agent.stage_changed"
 
+	AgentImageUpdated  Type = "agent.image_updated"
+	AgentImageReverted Type = "agent.image_reverted"
+
 	SecretStored     Type = "secret_operation.stored"
 	SecretSucceeded  Type = "secret_operation.succeeded"
 	SecretFailed     Type = "secret_operation.failed"
@@ -75,6 +78,8 @@ func types() []typeRow {
 		{AgentDeleted, true},
 		{AgentUpdated, true},
 		{AgentStageChanged, true},
+		{AgentImageUpdated, true},
+		{AgentImageReverted, true},
 		{SecretStored, false},
 		{SecretSucceeded, false},
 		{SecretFailed, false},

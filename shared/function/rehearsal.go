@@ -23,15 +23,17 @@ type Rehearsal struct {
 	// Output is the type of the answer.
 	Output reflect.Type
 
-	show func(*rehearsal.Rehearsal, identity.Caller) (any, error)
+	show func(context.Context, *rehearsal.Rehearsal, identity.Caller) (any, error)
 }
 
 // Rehearse makes a Rehearsal. show renders what a call recorded, for its caller.
-func Rehearse[Out any](show func(*rehearsal.Rehearsal, identity.Caller) (Out, error)) *Rehearsal {
+func Rehearse[Out any](
+	show func(context.Context, *rehearsal.Rehearsal, identity.Caller) (Out, error),
+) *Rehearsal {
 	return &Rehearsal{
 		Output: reflect.TypeFor[Out](),
-		show: func(recorded *rehearsal.Rehearsal, caller identity.Caller) (any, error) {
-			return show(recorded, caller)
+		show: func(ctx context.Context, recorded *rehearsal.Rehearsal, caller identity.Caller) (any, error) {
+			return show(ctx, recorded, caller)
 		},
 	}
 }
@@ -138,5 +140,5 @@ func (r Route) rehearse(ctx context.Context, input []byte) (any, error) {
 	if _, err := r.Handle.call(ctx, input); err != nil {
 		return nil, err
 	}
-	return r.Rehearsal.show(c.Rehearsal, c.Caller)
+	return r.Rehearsal.show(ctx, c.Rehearsal, c.Caller)
 }

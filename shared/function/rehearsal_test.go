@@ -18,7 +18,7 @@ func serveRehearsals(g function.Guard, real *int) http.Handler {
 	route := function.Route{
 		Name: "ChangeThing", Method: http.MethodPost, Path: "/api/v1/things", Access: function.Admin,
 		Status: http.StatusAccepted,
-		Rehearsal: function.Rehearse(func(*rehearsal.Rehearsal, identity.Caller) (echo, error) {
+		Rehearsal: function.Rehearse(func(context.Context, *rehearsal.Rehearsal, identity.Caller) (echo, error) {
 			return echo{"rehearsed"}, nil
 		}),
 		Handle: function.Handle(func(ctx context.Context, in echoInput) (echo, error) {

@@ -24,8 +24,8 @@ type Image struct {
 	MinPlan plan.ID `json:"min_plan,omitempty"`
 	// DefaultVersion is the version that new agents take, and agents that follow releases at their next start.
 	DefaultVersion string `json:"default_version"`
-	// DefaultBy is the release that last decided on DefaultVersion. With it, a release that is reverted makes a late
-	// write of its own fail.
+	// DefaultBy is the release that last decided on DefaultVersion. With it, a late write of a release that was
+	// reverted fails.
 	DefaultBy string `json:"-"`
 	Runtime
 	// Versions are sorted from the oldest to the newest.
@@ -120,9 +120,27 @@ type Choice struct {
 }
 
 // Digest is the digest of the build, such as "sha256:…"; empty for a reference without one.
-func (c Choice) Digest() string {
-	_, digest, _ := strings.Cut(c.Reference, "@")
+func (c Choice) Digest() string { return digestOf(c.Reference) }
+
+// Digest is the digest of the build; empty for a reference without one.
+func (v Version) Digest() string { return digestOf(v.Reference) }
+
+func digestOf(reference string) string {
+	_, digest, _ := strings.Cut(reference, "@")
 	return digest
+}
+
+// String names the choice as a client does: the reference of a custom image, or else id@version. It is empty for the
+// zero Choice.
+func (c Choice) String() string {
+	switch c.ID {
+	case "":
+		return ""
+	case CustomID:
+		return c.Reference
+	default:
+		return c.ID + "@" + c.Version
+	}
 }
 
 // Same reports whether two choices run the same build in the same way.

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -45,6 +46,18 @@ type MaintenanceWindow struct {
 	Hours int    `json:"hours" jsonschema:"How long it lasts, 1 to 24 hours."`
 	// Timezone is a name of the IANA time zone database.
 	Timezone string `json:"timezone" jsonschema:"The time zone of start and days, such as Europe/Berlin."`
+}
+
+// String shows the window on one line, for people. It is empty for nil.
+func (w *MaintenanceWindow) String() string {
+	if w == nil {
+		return ""
+	}
+	names := make([]string, len(w.Days))
+	for i, d := range w.Days {
+		names[i] = string(d)
+	}
+	return fmt.Sprintf("%s %s for %d h (%s)", strings.Join(names, ", "), w.Start, w.Hours, w.Timezone)
 }
 
 // Check returns what is wrong with the window, by field; nil if nothing is.

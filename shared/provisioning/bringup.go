@@ -3,6 +3,7 @@ package provisioning
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -15,19 +16,19 @@ import (
 type chain []agent.StageName
 
 // order lists the chains in groups. The chains of a group are applied concurrently. The pod starts as soon as its
-// namespace, its environment and its volume exist.
+// namespace, its environment and its volume exist. The policy comes before what it must have room for.
 func order() [][]chain {
 	return [][]chain{
 		{{agent.StageNamespace}},
-		{{agent.StagePolicy}, {agent.StageIdentity, agent.StageSecrets}, {agent.StageStorage}},
+		{{agent.StagePolicy, agent.StageStorage}, {agent.StageIdentity, agent.StageSecrets}},
 		{{agent.StageRuntime}},
 		{{agent.StageRoute}},
 	}
 }
 
 // todo lists the stages to apply, in the order of order: the unfinished ones and, for an agent that is not being
-// provisioned, those that a change can affect. A second attempt applies the other objects of such an agent, too, in
-// case someone deleted one. It leaves out the volume: an empty one would hide the loss.
+// provisioned, those that a change can affect. A change of the size leaves all stages unfinished. A second attempt
+// applies the other objects of such an agent, too, in case someone deleted one. It leaves out the volume.
 //
 // A running agent's namespace does not come first. If it is gone, another stage fails, and no worker makes a new one
 // with an empty volume.
@@ -42,7 +43,7 @@ func todo(a agent.Agent) [][]chain {
 	groups := order()
 	if !a.BeingProvisioned() && slices.Contains(left, agent.StageNamespace) {
 		groups = slices.Insert(groups, 0, []chain{{agent.StagePolicy}})
-		groups[2] = groups[2][1:]
+		groups[2][0] = chain{agent.StageStorage}
 	}
 	var found [][]chain
 	for _, group := range groups {
@@ -149,6 +150,10 @@ func (w *run) applyChain(ctx context.Context, a agent.Agent, stages chain, begun
 			status, o.err = w.syncSecrets(ctx, o.agent, input)
 		default:
 			o.err = w.Cluster.Apply(ctx, o.agent, stage, RuntimeInput{})
+		}
+		if errors.Is(o.err, ErrVolumeUnbound) {
+			o.err = nil
+			continue // growVolume ends the stage
 		}
 		if o.err != nil {
 			o.stage, o.since = stage, from

@@ -88,12 +88,12 @@ func describe(a agent.Agent, stage agent.StageName, cause error, now time.Time) 
 	}
 }
 
-// volumeLost is the failure of an agent that ran and whose namespace is gone. No worker makes a new one, because the
-// volume was in it: the client decides.
+// volumeLost is the failure of an agent that ran and whose volume is gone, alone or with the namespace. No worker makes
+// a new one: the client decides.
 func volumeLost(stage agent.StageName) agent.Failure {
 	return agent.Failure{
 		Code: CodeNamespaceMissing, Stage: stage, Retryable: true,
-		Message: "The agent's namespace and volume were deleted outside the control plane. " +
+		Message: "The agent's volume was deleted outside the control plane. " +
 			"Start the agent to provision it again with an empty volume.",
 	}
 }

@@ -20,6 +20,9 @@ import (
 func (w *run) look(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	err := w.checkReady(ctx, a)
 	if err == nil {
+		if err := w.growVolume(ctx, a); err != nil {
+			return a, w.failed(ctx, a, agent.StageStorage, err)
+		}
 		return w.becameReady(ctx, a)
 	}
 	reason := waitReason(err)
@@ -40,6 +43,16 @@ func (w *run) look(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	last, cancel := w.record(ctx)
 	defer cancel()
 	return w.progress(last, a, func(a *agent.Agent) { a.AwaitReady(shown, reason.relocationEnds(*a), w.Now()) })
+}
+
+// growVolume applies the volume again if that could not grow before: since the pod has a machine, it can.
+func (w *run) growVolume(ctx context.Context, a agent.Agent) error {
+	seen := a.Clone()
+	seen.Learn(w.unrecorded...)
+	if !slices.Contains(seen.Unfinished(), agent.StageStorage) {
+		return nil
+	}
+	return w.Cluster.Apply(ctx, a, agent.StageStorage, RuntimeInput{})
 }
 
 // becameReady ends the work on an agent that is ready.

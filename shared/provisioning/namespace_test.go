@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
 )
 
@@ -15,6 +16,7 @@ func TestReconcile_MakesNoNewVolumeOfAnAgentThatRan(t *testing.T) {
 	for name, change := range map[string]func(*agent.Agent){
 		"restarted": act(agent.Restart),
 		"repaired":  func(a *agent.Agent) { a.Repair(time.Now()) },
+		"resized":   resize(plan.Business),
 		"updated": func(a *agent.Agent) {
 			value := "fast"
 			_ = a.Apply(agent.Patch{Env: map[string]*string{"MODE": &value}}, time.Now())
@@ -23,6 +25,38 @@ func TestReconcile_MakesNoNewVolumeOfAnAgentThatRan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			checkNoNewVolume(t, change)
+		})
+	}
+}
+
+// The namespace is there, and the volume is gone.
+func TestReconcile_MakesNoLostVolume(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*agent.Agent){
+		"repaired": func(a *agent.Agent) { a.Repair(time.Now()) }, "resized": resize(plan.Business),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.settle()
+			w.Lock()
+			w.cluster.LoseVolume(w.id)
+			w.Unlock()
+			w.change(change)
+			w.settle()
+			a := w.record()
+			f := a.Failure
+			if a.Status != agent.Error || f == nil || !strings.Contains(f.Message, "volume was deleted") {
+				t.Errorf("%s: the agent is %s, failure %+v; want error because of the volume", name, a.Status, f)
+			}
+			if got := w.volumeGiB(); got != 0 {
+				t.Errorf("%s: a worker made a volume of %d GiB without the client's decision", name, got)
+			}
+			w.change(act(agent.Start))
+			w.settle()
+			if !settled(w.record()) || w.volumeGiB() == 0 {
+				t.Errorf("%s: after the start, the agent is %s with %d GiB, want running with a volume", name,
+					w.record().Status, w.volumeGiB())
+			}
 		})
 	}
 }

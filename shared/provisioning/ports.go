@@ -4,6 +4,7 @@ package provisioning
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -23,8 +24,9 @@ type RuntimeInput struct {
 // Cluster is the Kubernetes cluster that an agent was placed on.
 type Cluster interface {
 	// Apply brings the objects of one stage to the agent's desired state, by server-side apply. It is safe to repeat.
+	// A volume grows and never shrinks, and that of an agent that keeps its volume is not made if it is missing.
 	// Errors: *Stale for an agent whose runtime was applied for a newer generation, a Permanent fault, which no retry
-	// repairs, otherwise Unavailable.
+	// repairs, ErrVolumeUnbound, otherwise Unavailable.
 	Apply(ctx context.Context, a agent.Agent, stage agent.StageName, in RuntimeInput) error
 	// CheckReady looks once at the agent's pod and returns nil if it is the desired one and Ready.
 	// Errors: a *PodFailure, Unavailable.
@@ -37,6 +39,10 @@ type Cluster interface {
 	// CheckGone looks once and reports what is observed gone. Errors: Unavailable.
 	CheckGone(ctx context.Context, a agent.Agent) (Gone, error)
 }
+
+// ErrVolumeUnbound means that an agent's volume was asked for in another size before and is not made yet. It can grow
+// once a pod has a machine, because only then it is made.
+var ErrVolumeUnbound = errors.New("the volume is not made yet and cannot grow")
 
 // Gone says what of an agent a cluster no longer has.
 type Gone struct {

@@ -1,6 +1,7 @@
 package rehearsal
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -26,6 +27,8 @@ type Would struct {
 	DowntimeSeconds    *int64               `json:"downtime_seconds_estimate" jsonschema:"How long the agent does not answer because of the call: 0 if the call touches no running pod; if the call replaces the pod, as long as the last start of the agent waited for its pod; null if that is unknown or if the pod is removed."`
 	UsageBefore        organization.Amounts `json:"usage_before" jsonschema:"What the organization takes up now."`
 	UsageAfter         organization.Amounts `json:"usage_after" jsonschema:"What the organization takes up after the call."`
+	MonthlyPriceBefore *float64             `json:"monthly_price_before_usd" jsonschema:"What the organization's plan costs per month now; null if that is agreed by contract."`
+	MonthlyPriceAfter  *float64             `json:"monthly_price_after_usd" jsonschema:"What the organization's plan would cost per month; null if that is agreed by contract. The size of an agent has no separate price: it takes up a part of the plan."`
 	MonthlyPriceChange *float64             `json:"monthly_price_change_usd" jsonschema:"The change of the price per month. The organization pays for its plan, which a change of an agent leaves as it is: 0, or null for a plan whose price is agreed by contract."`
 }
 
@@ -33,26 +36,29 @@ type Would struct {
 var errNotRecorded = errors.New("the rehearsed call changed no agent")
 
 // Of returns a function that renders what a call recorded, for its caller.
-func Of(d agent.Addresses) func(*Rehearsal, identity.Caller) (View, error) {
-	return func(r *Rehearsal, caller identity.Caller) (View, error) {
+func Of(d agent.Display) func(context.Context, *Rehearsal, identity.Caller) (View, error) {
+	return func(ctx context.Context, r *Rehearsal, caller identity.Caller) (View, error) {
 		if !r.recorded {
 			return View{}, errNotRecorded
 		}
-		return r.show(caller, d), nil
+		return r.show(ctx, caller, d), nil
 	}
 }
 
 // show renders the rehearsal for a caller.
-func (r *Rehearsal) show(caller identity.Caller, d agent.Addresses) View {
+func (r *Rehearsal) show(ctx context.Context, caller identity.Caller, d agent.Display) View {
 	v := View{
-		Agent: r.after.Agent.Show(caller, d),
+		Agent: d.Show(ctx, r.after.Agent, caller),
 		Would: Would{
 			Status:             r.after.Agent.Status,
 			Restarts:           r.after.Agent.Restarts(r.before.Agent),
 			UsageBefore:        r.before.Organization.Usage.Amounts(),
 			UsageAfter:         r.after.Organization.Usage.Amounts(),
-			MonthlyPriceChange: priceChange(r.before.Organization.Plan, r.after.Organization.Plan),
+			MonthlyPriceBefore: price(r.before.Organization.Plan), MonthlyPriceAfter: price(r.after.Organization.Plan),
 		},
+	}
+	if from, to := v.Would.MonthlyPriceBefore, v.Would.MonthlyPriceAfter; from != nil && to != nil {
+		v.Would.MonthlyPriceChange = new(*to - *from)
 	}
 	if downtime, ok := r.after.Agent.Downtime(r.before.Agent); ok {
 		v.Would.DowntimeSeconds = new(int64((downtime + time.Second - 1) / time.Second))
@@ -63,17 +69,13 @@ func (r *Rehearsal) show(caller identity.Caller, d agent.Addresses) View {
 	return v
 }
 
-// priceChange is the difference between the monthly prices of two plans; nil if one of them is agreed by contract.
-func priceChange(before, after plan.ID) *float64 {
-	from, err := plan.Get(before)
-	if err != nil || from.PriceUSDMonth == nil {
+// price is what a plan costs a month; nil if that is agreed by contract.
+func price(id plan.ID) *float64 {
+	p, err := plan.Get(id)
+	if err != nil {
 		return nil
 	}
-	to, err := plan.Get(after)
-	if err != nil || to.PriceUSDMonth == nil {
-		return nil
-	}
-	return new(*to.PriceUSDMonth - *from.PriceUSDMonth)
+	return p.PriceUSDMonth
 }
 
 // Reply implements function.Reply. The entity tag is that of the version which the call would change: a real call that
@@ -94,7 +96,7 @@ func (View) Example() any {
 		Agent: shown, entityTag: `"1"`,
 		Would: Would{
 			Status: shown.Status, Restarts: true, DowntimeSeconds: new(int64(3)), UsageBefore: usage, UsageAfter: usage,
-			MonthlyPriceChange: new(0.0),
+			MonthlyPriceBefore: new(49.0), MonthlyPriceAfter: new(49.0), MonthlyPriceChange: new(0.0),
 		},
 	}
 }

@@ -155,7 +155,7 @@ var transitions = []transition{ //nolint:gochecknoglobals // a constant
 	{Action: Pause, From: []State{Running}, To: Paused},
 	{Action: Resume, From: []State{Paused, Stopped}, To: Running},
 	{Action: Revert, From: []State{Running, Paused, Stopped, Done}, To: Reverting},
-	{Action: stop, From: []State{Running}, To: Stopped},
+	{Action: stop, From: []State{Running, Done}, To: Stopped},
 	{Action: finish, From: []State{Running}, To: Done},
 	{Action: finish, From: []State{Reverting}, To: Reverted},
 }

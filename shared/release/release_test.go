@@ -68,7 +68,7 @@ func TestAct_FollowsTheTable(t *testing.T) {
 		Running:   {Pause: Paused, Revert: Reverting, stop: Stopped, finish: Done},
 		Paused:    {Resume: Running, Revert: Reverting},
 		Stopped:   {Resume: Running, Revert: Reverting},
-		Done:      {Revert: Reverting},
+		Done:      {Revert: Reverting, stop: Stopped},
 		Reverting: {finish: Reverted},
 		Reverted:  {},
 	}

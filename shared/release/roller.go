@@ -100,7 +100,6 @@ func (o *Roller) step(ctx context.Context, r Release) (*Release, error) {
 	}
 	if reason != "" {
 		r.halt(reason, o.Now())
-		r.DueAt = time.Time{}
 		_, err := o.save(ctx, r, nil)
 		return nil, err
 	}

@@ -16,7 +16,9 @@ import (
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/image"
+	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
+	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/ratelimit"
 	"agents.example/controlplane/shared/rehearsal"
 )
@@ -178,6 +180,17 @@ func (s Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 	return created, nil
 }
 
+// charge adds what a change takes up to the organization's usage.
+func (s Agents) charge(o *organization.Organization, c *change, before, after agent.Agent) (depends bool, err error) {
+	paid := o.Plan
+	if s.Database.Rules.AnySize {
+		o.Plan = plan.Enterprise
+	}
+	depends, err = after.ChargeChange(o, c.call.Caller.Type, before)
+	o.Plan = paid
+	return depends, err
+}
+
 // Change implements agent.Store.
 func (s Agents) Change(ctx context.Context, id string, apply func(*agent.Agent) error) (agent.Agent, error) {
 	c := s.Database.beginChange(ctx, uuid.NewString(), s.Process.Now())
@@ -217,8 +230,7 @@ func (s Agents) Change(ctx context.Context, id string, apply func(*agent.Agent) 
 			return s.keepAnswer(ctx, c, read, before)
 		}
 		nudge = after.NeedsNudge(before, c.at)
-		read.depends, err = after.ChargeChange(&read.org.Organization, c.call.Caller.Type, before)
-		if err != nil {
+		if read.depends, err = s.charge(&read.org.Organization, c, before, after); err != nil {
 			return err
 		}
 		after.ChangeID = c.id

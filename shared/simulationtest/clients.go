@@ -159,6 +159,14 @@ func (w *World) handle(ctx context.Context, p *Process, c *call) error {
 		return change(func(a *agent.Agent) error {
 			return a.Apply(agent.Patch{Env: map[string]*string{"PLAIN": value("PLAIN")}}, now)
 		})
+	case "resize":
+		return change(func(a *agent.Agent) error {
+			next := larger(a.Plan)
+			return a.Apply(agent.Patch{Plan: &next}, now)
+		})
+	case "shrink":
+		smaller := plan.Hobby
+		return change(func(a *agent.Agent) error { return a.Apply(agent.Patch{Plan: &smaller}, now) })
 	case "migrate":
 		return change(func(a *agent.Agent) error { return a.Migrate(!a.Sandbox, now) })
 	case "take former", "take latest", "pin":

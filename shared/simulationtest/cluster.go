@@ -48,6 +48,12 @@ type ClusterRules struct {
 	KeepNamespace bool
 	// SilentNamespace creates a missing namespace, with a new volume, whatever is applied.
 	SilentNamespace bool
+	// SilentVolume creates a missing volume of an agent that ran.
+	SilentVolume bool
+	// ForgetGrowth reports a volume that could not grow as one that did.
+	ForgetGrowth bool
+	// FixedQuota keeps a quota as it was first applied.
+	FixedQuota bool
 	// AnyPod reports a pod of any configuration as the desired one.
 	AnyPod bool
 	// PruneAll prunes the objects of the present configuration, too.
@@ -160,7 +166,7 @@ func (c *Cluster) templateOf(a agent.Agent) template {
 	secret, configMap := c.names(Hash(a))
 	return template{
 		hash: Hash(a), secret: secret, configMap: configMap, sandbox: a.Sandbox, image: a.Image.Reference,
-		front: a.Front.Reference,
+		front: a.Front.Reference, size: a.Plan,
 	}
 }
 

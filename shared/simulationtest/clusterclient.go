@@ -54,7 +54,7 @@ func (c ClusterClient) Apply(ctx context.Context, a agent.Agent, stage agent.Sta
 	case agent.StageReady:
 		return nil
 	default:
-		err := c.call(ctx, a, applyStep(stage), func() error { return c.Cluster.putStage(a.ID, stage) })
+		err := c.call(ctx, a, applyStep(stage), func() error { return c.Cluster.putStage(a, stage) })
 		if err == nil && stage == agent.StageIdentity && !slices.ContainsFunc(a.Env, agent.EnvVar.Secret) {
 			return c.applyEnvironment(ctx, a, in)
 		}

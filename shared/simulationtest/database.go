@@ -71,6 +71,10 @@ type DatabaseRules struct {
 	FirstOutcome bool
 	// LoseUsage does not count what an agent frees.
 	LoseUsage bool
+	// FreeSizes charges for a new size of an agent in no commit.
+	FreeSizes bool
+	// AnySize checks no limit of the organization's plan.
+	AnySize bool
 	// LoseEvents loses the events of some commits.
 	LoseEvents bool
 }

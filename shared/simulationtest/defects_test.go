@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/testtier"
 )
 
@@ -19,7 +20,7 @@ type defect struct {
 
 // defects are the planted defects.
 func defects() []defect {
-	return slices.Concat(outsideDefects(), domainDefects(), billingDefects(), webhookDefects())
+	return slices.Concat(outsideDefects(), domainDefects(), sizeDefects(), billingDefects(), webhookDefects())
 }
 
 // outsideDefects undo guards of the adapters.
@@ -350,6 +351,66 @@ func domainDefects() []defect {
 						return inner
 					}
 					return shortList{inner}
+				},
+			},
+		},
+	}
+}
+
+// sizeDefects undo guards of an agent's size.
+func sizeDefects() []defect {
+	resizing := func(_ *Scheduler, u *Setup) {
+		*u = Setup{Start: agent.Running, Scripts: [][]string{{"resize", "resize", "resize"}}, Workers: 2, Steps: 150}
+	}
+	return []defect{
+		{
+			name: "a size for free", undoes: "a new size and what it takes up in one commit",
+			plant: Plant{Database: DatabaseRules{FreeSizes: true}, Focus: resizing},
+		},
+		{
+			name: "any size", undoes: "a new size has room in the organization's plan",
+			plant: Plant{Database: DatabaseRules{AnySize: true}, Focus: resizing},
+		},
+		{
+			name: "a smaller size", undoes: "no plan with a smaller volume",
+			plant: focused(resizing, afterRequest(func(_ *World, before agent.Agent, a *agent.Agent) {
+				if a.Plan != before.Plan {
+					a.Plan = plan.Hobby
+				}
+			})),
+		},
+		{
+			name: "the quota of the first size", undoes: "the quota follows the size",
+			plant: Plant{Cluster: ClusterRules{FixedQuota: true}, Focus: resizing},
+		},
+		{
+			name: "the volume of the first size", undoes: "a new size begins the stage of the volume again",
+			plant: focused(resizing, afterRequest(func(_ *World, before agent.Agent, a *agent.Agent) {
+				if a.Plan != before.Plan {
+					a.EndStage(agent.StageStorage, agent.StageSucceeded, a.UpdatedAt)
+				}
+			})),
+		},
+		{
+			name: "a volume that grows too early", undoes: "a volume that is not made yet grows later",
+			plant: Plant{
+				Cluster: ClusterRules{ForgetGrowth: true},
+				Focus: func(_ *Scheduler, u *Setup) {
+					*u = Setup{
+						Scripts: [][]string{{"create", "resize"}, {"resize"}}, Workers: 2, Steps: 150, Restarts: 1,
+					}
+				},
+			},
+		},
+		{
+			name:   "a lost volume made again",
+			undoes: "the volume of an agent that ran is made only if its client starts it",
+			plant: Plant{
+				Cluster: ClusterRules{SilentVolume: true},
+				Focus: func(_ *Scheduler, u *Setup) {
+					*u = Setup{
+						Start: agent.Running, Scripts: [][]string{{"resize"}}, Workers: 2, Steps: 150, LostVolume: true,
+					}
 				},
 			},
 		},

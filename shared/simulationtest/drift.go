@@ -29,7 +29,7 @@ func (c PodClient) Objects(ctx context.Context, in string) (provisioning.Snapsho
 	}{
 		{"namespaces", func(to, _ *namespace) { to.uid = "seen" }},
 		{"volumes", func(to, from *namespace) { to.volume = from.volume }},
-		{"policies and routes", func(to, from *namespace) { to.stages = maps.Clone(from.stages) }},
+		{"policies and routes", func(to, from *namespace) { to.stages, to.room = maps.Clone(from.stages), from.room }},
 		{"config maps", func(to, from *namespace) { to.configs = maps.Clone(from.configs) }},
 		{"stateful sets", func(to, from *namespace) {
 			if from.set != nil {
@@ -82,6 +82,9 @@ func (s snapshot) Differences(a agent.Agent) (found []provisioning.Difference) {
 		if !n.stages[stage] {
 			add(string(stage), provisioning.Missing)
 		}
+	}
+	if n.stages[agent.StagePolicy] && n.room != a.Plan {
+		add("quota", provisioning.Changed)
 	}
 	if _, ok := n.configs[configName]; !ok {
 		add(configName, provisioning.Missing)
@@ -161,8 +164,8 @@ func (w *World) handiwork(actions []Action) []Action {
 // generations is left.
 func (w *World) checkDriftAtRest(a agent.Agent) {
 	n := w.Cluster.namespaces[a.ID]
-	if a.Status != agent.Running || n == nil || n.set == nil {
-		return // checked with the other objects
+	if a.Status != agent.Running || n == nil || n.set == nil || n.volume == 0 {
+		return // checked with the other objects, or left to a person because of the loss
 	}
 	if _, ok := n.configs[n.set.template.configMap]; !ok {
 		w.violate("objects", "agent %s runs without its config map", short(a.ID))

@@ -59,7 +59,7 @@ func (w *World) disturbances(actions []Action) []Action {
 	if u.DeletedObjects > 0 && w.Chance(0.1) {
 		actions = w.handiwork(actions)
 	}
-	return w.disasters(w.clockJumps(w.rollouts(actions)))
+	return w.disasters(w.loseVolume(w.clockJumps(w.rollouts(actions))))
 }
 
 // disasters lists outages, troubles of pods and what people do by hand.

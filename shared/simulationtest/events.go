@@ -14,6 +14,8 @@ type reported struct {
 	status     agent.Status
 	stages     map[agent.StageName]agent.StageStatus
 	operations map[string]event.Type
+	// version is that of the agent's image, from the first event about it on.
+	version string
 	// wrong says which event contradicts those before it; empty if none does.
 	wrong string
 }
@@ -41,6 +43,10 @@ func (r *reported) read(e event.Draft) {
 		PreviousStatus string          `json:"previous_status"`
 		Stage          agent.StageName `json:"stage"`
 		OperationID    string          `json:"operation_id"`
+		Image          struct {
+			Version string `json:"version"`
+		} `json:"image"`
+		PreviousVersion string `json:"previous_version"`
 	}
 	if err := json.Unmarshal(e.Data, &data); err != nil {
 		r.contradict(e, err.Error())
@@ -53,6 +59,11 @@ func (r *reported) read(e event.Draft) {
 			r.contradict(e, "it came before")
 		}
 		r.operations[data.OperationID] = e.Type
+	case event.AgentImageUpdated, event.AgentImageReverted:
+		if r.version != "" && data.PreviousVersion != r.version {
+			r.contradict(e, "the version before was "+r.version)
+		}
+		r.version = data.Image.Version
 	case event.AgentUpdated, event.CredentialsRotated:
 	case event.AgentDeleted:
 		r.status = ""
@@ -79,6 +90,8 @@ func (w *World) checkEvents(a agent.Agent) {
 		return
 	case r.wrong != "":
 		w.violate("events", "an event of agent %s contradicts the former ones: %s", id, r.wrong)
+	case r.version != "" && r.version != a.Image.Version:
+		w.violate("events", "agent %s has version %s, and by its events %s", id, a.Image.Version, r.version)
 	case r.status != a.Status:
 		w.violate("events", "agent %s is %s, and by its events %s", id, a.Status, r.status)
 	}

@@ -39,7 +39,7 @@ func (s scope) String() string {
 func scopes(deviations int) (all []scope) {
 	actions := map[agent.Status][]string{
 		"":            {"create", "create with secrets"},
-		agent.Running: {"put", "remove", "rotate", "patch", "stop", "pause", "restart", "migrate", "delete"},
+		agent.Running: {"put", "remove", "rotate", "patch", "resize", "stop", "pause", "restart", "migrate", "delete"},
 		agent.Stopped: {"start", "put", "delete"}, agent.Paused: {"resume"},
 	}
 	least := 8

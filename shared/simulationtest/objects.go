@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
 )
 
@@ -21,8 +22,13 @@ type namespace struct {
 	// configs maps the names of Secrets and ConfigMaps to their content.
 	configs map[string]config
 	volume  int
-	set     *statefulSet
-	pod     *pod
+	// size is what the volume's claim asks for in bytes, and bound is true once the volume is made.
+	size  int64
+	bound bool
+	// room is the plan of the quota; empty without a quota.
+	room plan.ID
+	set  *statefulSet
+	pod  *pod
 }
 
 // config is the content of a Secret or a ConfigMap.
@@ -46,6 +52,7 @@ type statefulSet struct {
 type template struct {
 	hash, secret, configMap string
 	sandbox                 bool
+	size                    plan.ID
 	// image and front are the references of the images.
 	image, front string
 }
@@ -126,16 +133,18 @@ func plainValues(a agent.Agent) map[string]string {
 	return values
 }
 
-// putStage writes the objects of a stage whose content does not matter here.
-func (c *Cluster) putStage(id string, stage agent.StageName) error {
-	n, err := c.find(id)
+// putStage writes the objects of a stage. Of most, the content does not matter here.
+func (c *Cluster) putStage(a agent.Agent, stage agent.StageName) error {
+	n, err := c.find(a.ID)
 	if err != nil {
 		return err
 	}
-	n.stages[stage] = true
-	if stage == agent.StageStorage && n.volume == 0 {
-		c.volumes++
-		n.volume = c.volumes
+	switch {
+	case stage == agent.StageStorage:
+		return c.putVolume(n, a)
+	case stage == agent.StagePolicy && (n.room == "" || !c.Rules.FixedQuota):
+		n.room = a.Plan
 	}
+	n.stages[stage] = true
 	return nil
 }

@@ -31,6 +31,7 @@ func (w *World) check() {
 	for id, d := range w.Database.agents {
 		used = used.Plus(d.agent.HeldUsage())
 		w.checkRecord(d.agent)
+		w.checkVolume(d.agent)
 		w.checkDeletion(d.agent)
 		w.checkCredentials(d.agent)
 		w.checkEvents(d.agent)
@@ -87,9 +88,10 @@ func (w *World) checkPod(a agent.Agent) {
 	if n == nil || n.pod == nil || !n.pod.started {
 		return
 	}
-	if lost, ok := w.lostVolume[a.ID]; ok && n.volume != lost {
+	if lost, ok := w.lostVolume[a.ID]; ok && n.volume != lost && n.volume != 0 {
 		w.violate("volumes", "agent %s runs with a new, empty volume, and no client started it", short(a.ID))
 	}
+	w.checkSize(a, n)
 	if n.pod.ready && (n.pod.image != a.Image.Reference || n.pod.front != a.Front.Reference) {
 		w.violate("images", "agent %s runs %s and %s by its record, and its pod %s and %s", short(a.ID),
 			a.Image.Reference, a.Front.Reference, n.pod.image, n.pod.front)

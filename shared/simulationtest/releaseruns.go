@@ -25,6 +25,8 @@ type rollout struct {
 	MaxFailed int
 	// Operator is what the operator does after the start, in this order.
 	Operator []string
+	// Finally is what the operator does when all is at rest; empty for nothing.
+	Finally string
 	// Runs is how often the worker may run early.
 	Runs int
 	// Pinned and Windowed are the numbers of agents with these policies; 0 for none.
@@ -60,6 +62,7 @@ func arrangeRelease(s *Scheduler, u *Setup) {
 		r.Flaw, r.FlawEvery = []trouble{neverReady, crashLoop}[s.Choose(2)], 1+s.Choose(3)
 		r.FlawAfter = []time.Duration{0, 0, time.Minute}[s.Choose(3)]
 	}
+	r.Finally = []string{"", "revert", "resume"}[s.Choose(3)]
 	for range s.Choose(4) {
 		r.Operator = append(r.Operator, []string{"pause", "resume", "resume", "revert", "start"}[s.Choose(5)])
 	}
@@ -177,6 +180,18 @@ func (w *World) rollouts(actions []Action) []Action {
 		}})
 	}
 	return actions
+}
+
+// finally makes the operator act when all is at rest, and reports whether it does.
+func (w *World) finally() bool {
+	r := w.setup.Release
+	if r == nil || r.Finally == "" {
+		return false
+	}
+	action := r.Finally
+	r.Finally = ""
+	w.operate(action)
+	return true
 }
 
 // roll starts the worker of releases.

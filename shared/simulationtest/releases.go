@@ -79,6 +79,7 @@ func (s Releases) Create(ctx context.Context, r release.Release) (release.Releas
 		}
 		s.Database.Commits++
 		s.Database.releases[r.ID] = releaseDocument{r, s.Database.Commits}
+		r = s.Database.releases[r.ID].read()
 		return nil
 	})
 	return r, err

@@ -37,7 +37,10 @@ func (w *World) arrange() {
 		}
 	}
 	w.Database.Started = func(id string) { delete(w.lostVolume, id) }
-	w.Database.Changed = w.checkPause
+	w.Database.Changed = func(o organizationDocument, before, after agent.Agent) {
+		w.checkPause(o, before, after)
+		w.checkResize(o, before, after)
+	}
 	w.Database.Removed = func(id string, d agent.Deletion) {
 		w.checkReceipt(id, d)
 		if n := w.Cluster.namespaces[id]; n != nil && n.terminating {
@@ -196,7 +199,7 @@ func (w *World) settle() {
 		case !due.IsZero():
 			w.Pass(max(due.Sub(w.Now()), time.Minute-(now-w.swept), time.Millisecond))
 		case patient && w.careful(asked):
-		case w.enforceLater(), w.webhookAgain():
+		case w.enforceLater(), w.webhookAgain(), w.finally():
 		case (w.orphans() || w.setup.WrongDatabase) && collections < 3:
 			w.Pass([]time.Duration{2 * time.Hour, 25 * time.Hour, 25 * time.Hour}[collections])
 			collections++

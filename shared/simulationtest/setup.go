@@ -33,6 +33,8 @@ type Setup struct {
 	Stuck time.Duration
 	// DeletedByHand makes a person delete the agent's namespace.
 	DeletedByHand bool
+	// LostVolume makes a person delete the agent's volume.
+	LostVolume bool
 	// DeletedObjects is how many objects of the agent a person deletes or changes.
 	DeletedObjects int
 	// Payments is what happens to the organization's payments. LostEvents is how many of the events about it are lost.
@@ -74,8 +76,8 @@ func starts() []agent.Status {
 // actions are the calls of clients of an agent.
 func clientActions() []string {
 	return []string{
-		"put", "put", "put two", "remove", "replace", "rotate", "patch", "migrate", "restart", "stop", "start", "pause",
-		"resume", "delete", "reconcile", "reconcile",
+		"put", "put", "put two", "remove", "replace", "rotate", "patch", "resize", "resize", "shrink", "migrate",
+		"restart", "stop", "start", "pause", "resume", "delete", "reconcile", "reconcile",
 	}
 }
 
@@ -108,7 +110,8 @@ func RandomSetup(s *Scheduler) Setup {
 		u.Stuck = []time.Duration{time.Minute, 30 * time.Minute, 6 * time.Hour}[s.Choose(3)]
 		u.Scripts[0] = append(u.Scripts[0], "delete")
 	case 3:
-		u.DeletedByHand = u.Start == agent.Running
+		u.DeletedByHand = u.Start == agent.Running && s.Choose(2) == 0
+		u.LostVolume = u.Start == agent.Running && !u.DeletedByHand
 	case 4:
 		u.DeadLetters = 1
 	case 7:

@@ -128,7 +128,7 @@ func (c *Cluster) Actions(elapsed time.Duration, actions []Action) []Action {
 		case n.set == nil:
 		case n.pod != nil && (n.set.replicas == 0 || n.pod.template != n.set.template):
 			add("controller deletes pod", func() { n.pod = nil })
-		case n.pod == nil && n.set.replicas > 0:
+		case n.pod == nil && n.set.replicas > 0 && n.admits(n.set.template.size):
 			add("controller creates pod", func() {
 				n.pod = &pod{template: n.set.template, createdAt: c.now(), since: c.now()}
 			})
@@ -166,7 +166,7 @@ func (c *Cluster) start(id string, n *namespace) {
 			values[key] = value
 		}
 	}
-	n.pod.values, n.pod.started = values, true
+	n.pod.values, n.pod.started, n.bound = values, true, true
 	n.pod.ready, n.pod.since, n.pod.ran = c.trouble(id) == healthy, c.now(), c.now()
 }
 

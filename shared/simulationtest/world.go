@@ -52,6 +52,8 @@ type World struct {
 	deletedByHand map[string]bool
 	// lostVolume holds the volumes that a person deleted, until a client starts the agent again.
 	lostVolume map[string]int
+	// volumes holds the volumes of agents as they were seen last.
+	volumes    map[string]seenVolume
 	quietSince time.Duration
 	quiet      bool
 	swept      time.Duration
@@ -130,7 +132,7 @@ func newWorld(s *Scheduler) *World {
 		Scheduler: s, Database: NewDatabase(), Queue: &Queue{}, started: map[string]int{}, mayFail: map[string]bool{},
 		deletedByHand: map[string]bool{}, delivered: map[string]int{}, prefix: "call",
 		looks: map[string]int{}, webhookQueue: &Queue{}, receiver: newReceiver(),
-		promptFrom: map[string]int{}, ordered: map[string]int{},
+		promptFrom: map[string]int{}, ordered: map[string]int{}, volumes: map[string]seenVolume{},
 	}
 	w.Secrets, w.Cluster = NewSecretStore(s.Now), NewCluster(s.Now, s.Elapsed)
 	w.Database.SetPlan(organizationID, plan.Pro)

@@ -1,6 +1,6 @@
 // Package admission decides which writes the embedded Kubernetes accepts, and completes objects, as the admission
-// plugins of an API server do: namespace lifecycle, service accounts, runtime classes, priorities, Pod Security,
-// validating admission policies and quotas.
+// plugins of an API server do: namespace lifecycle, service accounts, runtime classes, priorities, Pod Security, the
+// growth of claims, validating admission policies and quotas.
 package admission
 
 import (
@@ -104,6 +104,10 @@ func (a *Admission) Validate(r Attributes) error {
 			if err := a.checkPodSecurity(&r, &o.ObjectMeta, &o.Spec); err != nil {
 				return err
 			}
+		}
+	case *corev1.PersistentVolumeClaim:
+		if err := a.checkResize(&r, o); err != nil {
+			return err
 		}
 	case *appsv1.StatefulSet:
 		a.warnTemplate(&r, &o.Spec.Template)

@@ -14,6 +14,7 @@ import (
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/diagnosis"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/page"
 )
 
@@ -91,8 +92,12 @@ func describe(ctx context.Context, d operator, o options) error {
 	}
 	v := diagnosis.Of(facts)
 	d.printf("Agent %s (%q) of %s, %s in %s on cell %s\n", a.ID, a.Name, a.OrganizationID, a.Plan, a.Region, a.Cell)
-	d.printf("Status %s%s, generation %d, observed generation %d, attempts %d\n\n", a.Status, reason(a), a.Generation,
+	d.printf("Status %s%s, generation %d, observed generation %d, attempts %d\n", a.Status, reason(a), a.Generation,
 		a.ObservedGeneration, a.Attempts)
+	for _, line := range software(a) {
+		d.printf("%s\n", line)
+	}
+	d.printf("\n")
 	for _, h := range history(v.Timeline, entries.Items) {
 		d.printf("  %s  %s\n", moment(h.at), h.what)
 	}
@@ -107,6 +112,31 @@ func describe(ctx context.Context, d operator, o options) error {
 		d.printf("%s\n", line)
 	}
 	return nil
+}
+
+// software names what the agent's pod runs, and what releases did to it.
+func software(a agent.Agent) (lines []string) {
+	for _, s := range []struct {
+		name string
+		agent.Software
+	}{{"Image", a.Image}, {"Front", a.Front}} {
+		if s.ID == "" {
+			lines = append(lines, s.name+" of the deployment's settings: the agent has not started since there is a catalog")
+			continue
+		}
+		line := fmt.Sprintf("%s %s@%s, %s", s.name, s.ID, s.Version, s.Reference)
+		if u := s.Update; u.Release != "" {
+			line += fmt.Sprintf(", release %s to %s: %s", u.Release, u.Version, u.State)
+			if u.Reason != "" {
+				line += " (" + u.Reason + ")"
+			}
+		}
+		lines = append(lines, line)
+	}
+	if a.ImagePolicy != "" && a.ImagePolicy != image.Auto {
+		lines = append(lines, strings.TrimSpace(fmt.Sprintf("Image policy %s %s", a.ImagePolicy, a.MaintenanceWindow)))
+	}
+	return lines
 }
 
 // facts reads what the diagnosis of an agent needs.

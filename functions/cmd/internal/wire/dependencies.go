@@ -97,6 +97,7 @@ func fillFirestore(o *Clients, d *functions.Dependencies, needs []function.Need)
 	d.Metrics, d.MetricsWorkerStore = client.Metrics(), client.Metrics()
 	d.Webhooks, d.WebhookWorkerStore = client.Webhooks(), client.WebhookWorkerStore()
 	d.WebhookEvents = client.EventLog()
+	d.Images = client.Images()
 	d.Releases, d.ReleaseAgents, d.ReleaseImages = client.Releases(), client.WorkerStore(), client.Images()
 	return nil
 }

@@ -124,7 +124,7 @@ export const causeTexts: Record<string, { title: string; you_can: string[] }> = 
       "Read the last lines that it wrote. They may say what it did.",
       "Change the variables that decide how much memory it uses.",
       "Then start it again.",
-      "Or create an agent on a larger plan. The plan of an agent cannot be changed.",
+      "Or move it to a larger plan. Its volume grows with it.",
       "Compare the plans."
     ]
   },
@@ -270,6 +270,12 @@ export const causeTexts: Record<string, { title: string; you_can: string[] }> = 
     "title": "A call of the service took too long",
     "you_can": [
       "Wait. Nothing is wrong with the agent, and there is nothing to change."
+    ]
+  },
+  "volume_cannot_grow": {
+    "title": "The agent's volume cannot grow to its size",
+    "you_can": [
+      "Contact support, and name the agent's id. Only the operator can repair this."
     ]
   },
   "volume_unavailable": {

@@ -14,8 +14,7 @@ export type Remedy =
   | "plans"
   | "billing"
   | "settings"
-  | "credentials"
-  | "another-agent";
+  | "credentials";
 
 /** The service's answer to "what is it doing, why does it not run, and what can I do?", as the page shows it. */
 export interface Presentation {
@@ -59,7 +58,7 @@ const remedyOf: Partial<Record<DiagnosisAction, Remedy>> = {
   start: "start",
   restart: "restart",
   resume: "resume",
-  create_larger: "another-agent",
+  resize: "settings",
   compare_plans: "plans",
   manage_billing: "billing",
   move_out_of_sandbox: "settings",

@@ -16,6 +16,8 @@ const looks: Record<string, [IconName, Tone]> = {
   "agent.error": ["error", "bad"],
   "agent.deleting": ["trash", "busy"],
   "agent.updated": ["pencil", "idle"],
+  "agent.image_updated": ["up", "good"],
+  "agent.image_reverted": ["back", "warn"],
   "credentials.rotated": ["key", "good"],
 };
 
@@ -36,6 +38,9 @@ export function eventEntry({ id, type, created_at, data }: Event): Entry {
       return { ...entry, ...stageEntry(data) };
     case "agent.updated":
       return { ...entry, details: [`Changed: ${list(data["changes"]).join(", ")}`] };
+    case "agent.image_updated":
+    case "agent.image_reverted":
+      return { ...entry, details: imageDetails(data) };
     default:
       return { ...entry, details: reasonsOf(data) };
   }
@@ -65,6 +70,14 @@ function stageEntry(data: Event["data"]): Partial<Entry> {
     title: `Stage “${stageText(text(data["stage"])).title}”`,
     details: [attempt > 1 ? `Attempt ${attempt}` : "", failure(data["error_code"], data["message"])].filter(Boolean),
   };
+}
+
+/** Which version the agent runs, which one it ran before, and why it went back. */
+function imageDetails(data: Event["data"]): string[] {
+  const { id, version } = (data["image"] ?? {}) as Record<string, unknown>;
+  const former = text(data["previous_version"]);
+  const moved = former === "" ? `To ${text(version)}` : `From ${former} to ${text(version)}`;
+  return [`${moved} of the image ${text(id)}`, text(data["reason"])].filter(Boolean);
 }
 
 function reasonsOf(data: Event["data"]): string[] {

@@ -164,7 +164,6 @@ const remedyLinks: Record<LinkedRemedy, RemedyLink> = {
   variables: { text: "Check the variables", icon: "key", to: toTab("variables") },
   settings: { text: "Open the settings", to: toTab("settings") },
   credentials: { text: "See the rotation", icon: "key", to: toTab("credentials") },
-  "another-agent": { text: "Create another agent", icon: "plus", to: () => href(["agents", "new"]) },
   plans: { text: "Compare the plans", icon: "billing", to: toBilling },
   billing: { text: "See plan and payment", icon: "billing", to: toBilling },
 };

@@ -4,6 +4,7 @@ import { CopyButton } from "../ui/copy";
 import { formatBytes, formatCores, planName } from "../ui/format";
 import { Time } from "../ui/time";
 import { Health } from "./health";
+import { NewVersion } from "./image";
 import { Now } from "./now";
 import { Receipt } from "./receipt";
 import { Timeline } from "./timeline";
@@ -15,6 +16,7 @@ export function Overview({ agent }: { agent: Agent }) {
     <div class="overview">
       <div class="stack">
         <Now agent={agent} />
+        <NewVersion agent={agent} />
         {agent.status === "deleting" && admin ? <Receipt id={agent.id} /> : null}
         {agent.status === "running" || agent.status === "error" ? <Health agent={agent} /> : null}
         <Timeline agent={agent} />

@@ -36,12 +36,13 @@ export function usageText({ usage_before: before, usage_after: after }: Rehearsa
 }
 
 /** How the price of the organization changes. */
-export function priceText({ monthly_price_change_usd: change }: RehearsalWould): string {
+export function priceText(would: RehearsalWould): string {
+  const { monthly_price_before_usd: before, monthly_price_change_usd: change } = would;
   switch (change) {
     case null:
       return "By contract";
     case 0:
-      return "The same as now";
+      return `The same as now, ${formatPrice(before)}`;
     default:
       return `${formatPrice(Math.abs(change))} ${change > 0 ? "more" : "less"}`;
   }

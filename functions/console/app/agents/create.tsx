@@ -1,4 +1,4 @@
-import type { Plan, CreateAgentRequest, Organization } from "@agents.example/client/schema";
+import type { CreateAgentRequest, Image, Organization, Plan } from "@agents.example/client/schema";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useReadOnly } from "../account";
 import { putLive, refreshLive, useLive } from "../api/live";
@@ -14,6 +14,7 @@ import { Select, TextField } from "../ui/field";
 import { bestPlan, blockOf, fullLimit } from "./capacity";
 import { create, discardDraft, type Draft, draft, edit, isTyped } from "./draft";
 import { CreationFailure, RoomAdvice } from "./failure";
+import { chosenOf, ImageChoice, imagesPath, isChoice, selectionOf } from "./image-choice";
 import { isPasted, refusePasted } from "./pasted";
 import { PlanChoice } from "./plans";
 import { useRoster } from "./roster-hook";
@@ -39,6 +40,7 @@ function Form({ onClose }: { onClose: () => void }) {
   const typed = useStore(draft);
   const plans = useLive<Plan[]>(plansPath, { every: 300_000 });
   const organization = useLive<Organization>(organizationPath, { every: 30_000 });
+  const images = useLive<{ items: Image[] }>(imagesPath, { every: 60_000 }).data?.items ?? [];
   const [checked, setChecked] = useState(false);
   const returned = useRef(isTyped(typed));
   const send = useSend();
@@ -57,7 +59,7 @@ function Form({ onClose }: { onClose: () => void }) {
     if (isPasted(typed.pasted)) {
       edit({ pasted: refusePasted(typed.pasted) });
     } else if (!typed.sending && block === undefined && !isWrong(check(typed, plan))) {
-      await send(requestOf(typed, plan, region));
+      await send(requestOf(typed, plan, region, imageOf(typed, images)));
     }
   };
   return (
@@ -120,6 +122,16 @@ function Form({ onClose }: { onClose: () => void }) {
             )}
           </Following>
         </div>
+        {isChoice(images) ? (
+          <ImageChoice
+            images={images}
+            plans={plans.data ?? []}
+            plan={plan}
+            value={typed.image}
+            onChange={(image) => edit({ image })}
+            wrong={wrong.image}
+          />
+        ) : null}
         {page.regions.length === 0 ? null : (
           <Select
             label="Region"
@@ -146,17 +158,26 @@ function wrongWith(typed: Draft, plan: string, checked: boolean): Wrong {
   if (checked && isWrong(own)) {
     return own;
   }
-  const none: Wrong = { name: [], plan: [], region: [], variables: new Map() };
+  const none: Wrong = { name: [], plan: [], region: [], image: [], variables: new Map() };
   return typed.failure === undefined ? none : refused(typed.failure.error, typed.failure.sent, typed);
 }
 
-function requestOf(typed: Draft, plan: string, region: string): CreateAgentRequest {
+/** What the new agent runs, if there is anything to choose. */
+function imageOf(typed: Draft, images: Image[]): string {
+  const chosen = isChoice(images) ? chosenOf(images, typed.image) : undefined;
+  return chosen === undefined ? "" : selectionOf(chosen.image, chosen.version.version);
+}
+
+function requestOf(typed: Draft, plan: string, region: string, image: string): CreateAgentRequest {
   const request: CreateAgentRequest = {
     name: typed.name.trim(),
     resource_plan: plan as CreateAgentRequest["resource_plan"],
   };
   if (region !== "") {
     request.region = region;
+  }
+  if (image !== "") {
+    request.image = image;
   }
   const variables = variablesOf(typed.variables);
   if (Object.keys(variables).length > 0) {

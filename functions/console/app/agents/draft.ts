@@ -18,6 +18,8 @@ export interface Draft {
   /** Empty until the person chooses one. */
   plan: string;
   region: string;
+  /** The image, and perhaps its version; empty until the person chooses one. */
+  image: string;
   variables: Variable[];
   pasted: Pasted;
   sending: boolean;
@@ -29,6 +31,7 @@ const empty: Draft = {
   name: "",
   plan: "",
   region: "",
+  image: "",
   variables: [],
   pasted: nothingPasted,
   sending: false,

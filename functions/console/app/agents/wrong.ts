@@ -7,12 +7,13 @@ export interface Wrong {
   name: string[];
   plan: string[];
   region: string[];
+  image: string[];
   /** By the row of the variable, and "all" for the variables together. */
   variables: Map<string | number, string[]>;
 }
 
-export const isWrong = ({ name, plan, region, variables }: Wrong): boolean =>
-  name.length + plan.length + region.length + variables.size > 0;
+export const isWrong = ({ name, plan, region, image, variables }: Wrong): boolean =>
+  name.length + plan.length + region.length + image.length + variables.size > 0;
 
 /** The rules that need no answer of the service. */
 export function check(draft: Draft, plan: string): Wrong {
@@ -33,6 +34,7 @@ export function check(draft: Draft, plan: string): Wrong {
     name: draft.name.trim() === "" ? ["Enter a name."] : [],
     plan: plan === "" ? ["Choose a plan."] : [],
     region: [],
+    image: [],
     variables,
   };
 }
@@ -54,13 +56,14 @@ export function refused(error: CallError, sent: CreateAgentRequest, draft: Draft
     name: draft.name.trim() === sent.name ? violationsAt(error, "name").map(sentenceOf) : [],
     plan: violationsAt(error, "resource_plan").map(sentenceOf),
     region: violationsAt(error, "region").map(sentenceOf),
+    image: violationsAt(error, "image").map(sentenceOf),
     variables,
   };
 }
 
 /** The violations that belong to no field of the dialog. */
 export const elsewhere = (error: CallError): ValidationError[] =>
-  error.violations.filter(({ loc }) => !["name", "resource_plan", "region", "env_vars"].includes(String(loc[1])));
+  error.violations.filter(({ loc }) => !["name", "resource_plan", "region", "image", "env_vars"].includes(String(loc[1])));
 
 /** A violation as a sentence. */
 export function sentenceOf({ msg }: ValidationError): string {

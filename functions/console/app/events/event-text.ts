@@ -14,6 +14,8 @@ const titles: Record<string, string> = {
   "agent.deleted": "Agent deleted",
   "agent.updated": "Agent changed",
   "agent.stage_changed": "Stage changed",
+  "agent.image_updated": "Version changed",
+  "agent.image_reverted": "Update undone",
   "secret_operation.stored": "Secret stored",
   "secret_operation.succeeded": "Secret changed",
   "secret_operation.failed": "Change of a secret failed",

@@ -42,6 +42,10 @@ export interface Agent {
   cloud: string;
   /** Data-plane region. */
   region: string;
+  /**
+   * What the agent runs; null until the next start of an agent that was made before there were images to choose from.
+   */
+  image: AgentImage | null;
   /** Where the value of each key is stored; empty for members. Values are never shown. */
   env_vars: Record<string, AgentEnvVarSource>;
   /** The message of config.error; null without an error. */
@@ -94,6 +98,27 @@ export interface AgentFailure {
   message: string;
   /** Whether starting the agent again may help without a change. */
   retryable: boolean;
+}
+
+export interface AgentImage {
+  /** The image's id in the catalog, or custom for one that is not in the catalog. */
+  id: string;
+  /** The version that the agent runs, or takes at its next start. */
+  version: string;
+  /** The digest of that version's build; null if the operator names the build in another way. */
+  digest: string | null;
+  /**
+   * The version of the same image that is released at present; null if the agent has that one or a newer one, or if it
+   * is unknown.
+   */
+  available_version: string | null;
+  /**
+   * When the agent takes another version: with a release or at its next start (auto), the same but only in its
+   * maintenance window (window), or only if a client asks for it (pinned).
+   */
+  policy: ImagePolicy;
+  /** Null if the agent has none. */
+  maintenance_window: ImageMaintenanceWindow | null;
 }
 
 export interface AgentLogLine {
@@ -383,6 +408,12 @@ export interface CreateAgentRequest {
   env_vars?: Record<string, string>;
   /** The client's own keys. Keys that the control plane fills are ignored. */
   config?: Record<string, unknown>;
+  /**
+   * What the agent runs: the id of an image, such as assistant, or a version of it, such as assistant@2.1.0; or on
+   * plans with custom_images an image that is not in the catalog, as registry/repository@sha256:…, which runs in a
+   * sandbox. By default, the image called default.
+   */
+  image?: string;
 }
 
 export interface CreateCheckoutSessionRequest {
@@ -546,6 +577,8 @@ export interface Diagnosis {
   gives_up_at: string | null;
   /** The problems, the most important one first; empty without a problem. */
   causes: DiagnosisCause[];
+  /** What the agent's container runs; null if the agent's record does not name it yet. */
+  image: DiagnosisImage | null;
   /**
    * What happened to the agent, the oldest first: its newest 50 events, and before them what its record remembers.
    * Events are kept for 30 days.
@@ -566,7 +599,7 @@ export type DiagnosisAction =
   | "set_secret"
   | "reconcile"
   | "move_out_of_sandbox"
-  | "create_larger"
+  | "resize"
   | "compare_plans"
   | "manage_billing"
   | "contact_support"
@@ -585,6 +618,20 @@ export interface DiagnosisCause {
   we_will: string | null;
 }
 
+export interface DiagnosisImage {
+  /** The image's id in the catalog, or custom for one that is not in the catalog. */
+  id: string;
+  /** The version that the agent runs, or takes at its next start. */
+  version: string;
+  /** The digest of that version's build; null if the operator names the build in another way. */
+  digest: string | null;
+  /**
+   * The update that was undone because the agent did not run well with it; null if there is none, or if the agent took
+   * another version since.
+   */
+  reverted: DiagnosisReverted | null;
+}
+
 export interface DiagnosisMoment {
   /** When it happened. */
   at: string;
@@ -595,6 +642,13 @@ export interface DiagnosisMoment {
 }
 
 export type DiagnosisParty = "worker" | "cluster" | "agent" | "user" | "billing" | "support" | NewValue;
+
+export interface DiagnosisReverted {
+  /** The version that the agent did not run well with. */
+  version: string;
+  /** What went wrong, for people. */
+  reason: string;
+}
 
 export interface DiagnosisStep {
   /** Names the step for programs. New actions may be added. */
@@ -633,6 +687,8 @@ export type EventType =
   | "agent.deleted"
   | "agent.updated"
   | "agent.stage_changed"
+  | "agent.image_updated"
+  | "agent.image_reverted"
   | "secret_operation.stored"
   | "secret_operation.succeeded"
   | "secret_operation.failed"
@@ -678,6 +734,58 @@ export interface Health {
   status: string;
   /** The Cloud Run revision that answers. */
   revision?: string;
+}
+
+export interface Image {
+  /** The image's id, as in image of an agent. */
+  id: string;
+  /** The image's name for people. */
+  name: string;
+  /** What the image is; empty if the operator says nothing. */
+  description: string;
+  /** Where the image is documented; null if the operator names no page. */
+  docs_url: string | null;
+  /** The smallest plan of agents that may run the image; null if all plans may. */
+  min_plan: PlanID | null;
+  /** The version that new agents take, and those that follow releases at their next start. */
+  default_version: string;
+  /** The versions that agents may take, newest first. Withdrawn versions are left out. */
+  versions: ImageVersion[];
+}
+
+export type ImageDay = "monday" | "tuesday" | "wednesday" | "thursday" | "friday" | "saturday" | "sunday" | NewValue;
+
+export interface ImageMaintenanceWindow {
+  /** The days on which the window begins. */
+  days: ImageDay[];
+  /** When it begins, such as 02:30. */
+  start: string;
+  /** How long it lasts, 1 to 24 hours. */
+  hours: number;
+  /** The time zone of start and days, such as Europe/Berlin. */
+  timezone: string;
+}
+
+export type ImagePolicy = "auto" | "window" | "pinned" | NewValue;
+
+export type ImageState = "available" | "deprecated" | "withdrawn" | NewValue;
+
+export interface ImageVersion {
+  /** The version's name. */
+  version: string;
+  /** The digest of the build; null if the operator names the build in another way. */
+  digest: string | null;
+  /** Deprecated versions can be taken, but another one is the better choice. */
+  state: ImageState;
+  /** What changed; empty if the operator says nothing. */
+  notes: string;
+  /** When the operator added the version; null for the version of a service without a catalog. */
+  created_at: string | null;
+}
+
+export interface Images {
+  /** The images, by their ids. */
+  items: Image[];
 }
 
 export interface IntrospectHandoffRequest {
@@ -898,6 +1006,13 @@ export interface RehearsalWould {
   usage_before: OrganizationAmounts;
   /** What the organization takes up after the call. */
   usage_after: OrganizationAmounts;
+  /** What the organization's plan costs per month now; null if that is agreed by contract. */
+  monthly_price_before_usd: number | null;
+  /**
+   * What the organization's plan would cost per month; null if that is agreed by contract. The size of an agent has no
+   * separate price: it takes up a part of the plan.
+   */
+  monthly_price_after_usd: number | null;
   /**
    * The change of the price per month. The organization pays for its plan, which a change of an agent leaves as it is:
    * 0, or null for a plan whose price is agreed by contract.
@@ -1040,6 +1155,25 @@ export interface UpdateAgentRequest {
   env_vars?: Record<string, string | null> | null;
   /** Merged into the client's own keys according to RFC 7396. */
   config?: Record<string, unknown> | null;
+  /**
+   * Changes the size of the agent. What the size takes up of the organization's plan is checked and counted with the
+   * change (402 if there is no room). A running agent gets a new pod, and the volume grows. A volume never shrinks: a
+   * plan with a smaller one is refused (409 storage_cannot_shrink).
+   */
+  resource_plan?: PlanID | null;
+  /**
+   * Another version of the agent's image, as image or image@version; without a version, the one that is released at
+   * present. It replaces the pod. The next start takes the released version in place of an older one, unless
+   * image_policy is pinned. Another image is refused, because it has other files in /data.
+   */
+  image?: string | null;
+  /**
+   * When the agent takes another version of its image: with a release or at its next start (auto), the same but only in
+   * its maintenance window (window), or only if a client asks for it (pinned). A custom image is always pinned.
+   */
+  image_policy?: ImagePolicy;
+  /** When the agent takes another version if image_policy is window. It replaces the former window; null removes it. */
+  maintenance_window?: ImageMaintenanceWindow | null;
 }
 
 export interface UpdateWebhookRequest {
@@ -1710,6 +1844,10 @@ export interface operations {
         region?: string;
         /** Only agents with exactly this name. */
         name?: string;
+        /** Only agents with this image, by its id. */
+        image?: string;
+        /** Only agents with this version of their image. */
+        version?: string;
       };
     };
     responses: {
@@ -1761,6 +1899,13 @@ export interface operations {
     };
     responses: {
       200: { content: { "application/json": Event[] } };
+    };
+  };
+  /** List the images that agents can run. Allowed for every member of the organization and for every API key. */
+  ListImages: {
+    parameters: {};
+    responses: {
+      200: { content: { "application/json": Images } };
     };
   };
   /** List the members of the organization. Allowed for every member of the organization and for every API key. */
@@ -2464,6 +2609,9 @@ export interface paths {
   };
   "/api/v1/health/ready": {
     get: operations["GetHealthReadyV1"];
+  };
+  "/api/v1/images": {
+    get: operations["ListImages"];
   };
   "/api/v1/me": {
     get: operations["GetMe"];

@@ -1,0 +1,177 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/call"
+	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/image"
+	"agents.example/controlplane/shared/release"
+)
+
+// releaseAgents is how many agents a measured release moves.
+const releaseAgents = 20
+
+// measureRelease counts P22: what Firestore writes for an agent that a release moves, compared with one that its client
+// restarts.
+func measureRelease(ctx context.Context, l *environment, d *deployment) (Report, error) {
+	p, err := newPace(ctx, l, d)
+	if err != nil {
+		return Report{}, err
+	}
+	entry := image.Image{ID: image.DefaultID, Name: "Default", DefaultVersion: "1"}
+	for n := range 2 {
+		entry.Versions = append(entry.Versions, image.Version{
+			Version: fmt.Sprint(n + 1), Reference: fmt.Sprintf("registry.example.com/agent@sha256:%064d", n+1),
+			State: image.Available,
+		})
+	}
+	if _, err := d.records.Images().Put(ctx, entry); err != nil {
+		return Report{}, err
+	}
+	ids, err := p.createPending(ctx, releaseAgents)
+	if err != nil {
+		return Report{}, err
+	}
+	if err := (&move{pace: p}).settleAll(ctx, ids); err != nil {
+		return Report{}, err
+	}
+	m := &move{pace: p}
+	d.drain()
+	if err := m.restartAll(ctx, ids); err != nil {
+		return Report{}, err
+	}
+	restarts := m.drained()
+	runs, err := m.releaseTo(ctx, "2", ids)
+	if err != nil {
+		return Report{}, err
+	}
+	moved := m.drained()
+	each := func(n int64) float64 { return float64(n) / releaseAgents }
+	return Report{Rows: []Row{{
+		ID: "P22", What: "moving an agent by a release", Ours: each(moved.Writes), Limit: each(restarts.Writes) + 3,
+		Unit: "Firestore writes", Most: 1, Note: fmt.Sprintf("limit: %.1f of a restart, and 3; %.1f reads and %.1f calls, "+
+			"a restart %.1f and %.1f; %d runs for %d agents", each(restarts.Writes), each(moved.Reads), each(moved.Calls),
+			each(restarts.Reads), each(restarts.Calls), runs, releaseAgents),
+	}}}, nil
+}
+
+// move counts what moving agents costs. A delivery drains the deployment's counter.
+type move struct {
+	*pace
+	spent Tally
+}
+
+// drained returns what was spent since the last call.
+func (p *move) drained() Tally {
+	spent := p.spent.plus(p.drain())
+	p.spent = Tally{}
+	return spent
+}
+
+// deliver delivers a nudge to the worker.
+func (p *move) deliver(ctx context.Context, id string) error {
+	nudge, err := json.Marshal(function.AgentNudge{AgentID: id})
+	if err != nil {
+		return err
+	}
+	p.spent = p.spent.plus(p.drain())
+	spent, err := p.countDelivery(ctx, "ReconcileAgent", nudge)
+	p.spent = p.spent.plus(spent)
+	return err
+}
+
+// settleAll reconciles agents until all of them run what their records say.
+func (p *move) settleAll(ctx context.Context, ids []string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for _, id := range ids {
+		for {
+			if err := p.deliver(ctx, id); err != nil {
+				return err
+			}
+			a, err := p.records.WorkerStore().Load(ctx, id)
+			if err != nil || a.Status == agent.Running && a.Converged() {
+				if err != nil {
+					return err
+				}
+				break
+			}
+			if err := wait(ctx, 50*time.Millisecond); err != nil {
+				return fmt.Errorf("the agent is still %s: %w", a.Status, err)
+			}
+		}
+	}
+	return nil
+}
+
+// restartAll restarts agents as clients do.
+func (p *move) restartAll(ctx context.Context, ids []string) error {
+	for _, id := range ids {
+		a, err := p.records.WorkerStore().Load(ctx, id)
+		if err != nil {
+			return err
+		}
+		on := call.As(ctx, identity.Caller{
+			Type: identity.Session, ID: "user", OrganizationID: a.OrganizationID, Role: identity.RoleAdmin,
+		})
+		_, err = p.deps.Agents.Change(on, id, func(a *agent.Agent) error {
+			return a.Act(agent.Restart, agent.Manual, time.Now().UTC())
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return p.settleAll(ctx, ids)
+}
+
+// releaseTo moves agents to a version, and returns how many runs of the worker that took.
+func (p *move) releaseTo(ctx context.Context, version string, ids []string) (runs int, err error) {
+	catalog, err := p.records.Images().Images(ctx)
+	if err != nil {
+		return 0, err
+	}
+	r, err := release.New(release.Order{Image: image.DefaultID, Version: version, Waves: release.DefaultWaves()}, catalog,
+		nil, time.Now().UTC())
+	if err != nil {
+		return 0, err
+	}
+	if r, err = p.records.Releases().Create(ctx, r); err != nil {
+		return 0, err
+	}
+	worker := &release.Roller{
+		Releases: p.records.Releases(), Agents: p.records.WorkerStore(), Images: p.records.Images(),
+		Metrics: p.records.Metrics(), Prober: p.deps.Prober, Nudger: p.deps.Nudger, Now: time.Now,
+	}
+	for r.State == release.Running {
+		if err := worker.Run(ctx); err != nil {
+			return runs, err
+		}
+		var moving []string
+		for _, id := range ids {
+			a, err := p.records.WorkerStore().Load(ctx, id)
+			if err != nil {
+				return runs, err
+			}
+			if !a.Converged() {
+				moving = append(moving, id)
+			}
+		}
+		if err := p.settleAll(ctx, moving); err != nil {
+			return runs, err
+		}
+		if r, err = p.records.Releases().Get(ctx, r.ID); err != nil {
+			return runs, err
+		}
+		runs++
+	}
+	if r.State != release.Done {
+		return runs, fmt.Errorf("the release is %s: %s", r.State, r.Reason)
+	}
+	return runs, nil
+}

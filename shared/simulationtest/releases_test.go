@@ -1,0 +1,212 @@
+package simulationtest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/agent/agenttest"
+	"agents.example/controlplane/shared/image"
+	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/release"
+	"agents.example/controlplane/shared/release/releasetest"
+)
+
+func TestReleases_Conform(t *testing.T) {
+	t.Parallel()
+	releasetest.Test(t, func(t *testing.T) releasetest.Fixture {
+		f := fixture(t)
+		records, _ := f.Records.(WorkerStore)
+		store := Releases{records}
+		org := f.Tenant(t, plan.Enterprise)
+		return releasetest.Fixture{
+			Processes: [2]release.Store{store, store}, Agents: store, Records: records,
+			CreateAgent: func(ctx context.Context, t *testing.T) agent.Agent {
+				t.Helper()
+				a, err := records.Load(ctx, org.Create(plan.Hobby).ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return a
+			},
+		}
+	})
+}
+
+// errKilled ends a worker.
+var errKilled = errors.New("the worker was killed")
+
+// mortal kills the worker at one of its writes: before it, or after it.
+type mortal struct {
+	Releases
+	left  *int
+	after bool
+}
+
+type mortalImages struct {
+	imageReleases
+	left  *int
+	after bool
+}
+
+// write makes a write, unless the worker dies before it.
+func write[R any](left *int, after bool, do func() (R, error)) (R, error) {
+	var none R
+	if *left--; *left != 0 {
+		return do()
+	}
+	if after {
+		if _, err := do(); err != nil {
+			return none, err
+		}
+	}
+	return none, errKilled
+}
+
+func (m mortal) Save(ctx context.Context, r release.Release, changes []release.Change) (release.Release, error) {
+	return write(m.left, m.after, func() (release.Release, error) { return m.Releases.Save(ctx, r, changes) })
+}
+
+func (m mortalImages) Put(ctx context.Context, i image.Image) (image.Image, error) {
+	return write(m.left, m.after, func() (image.Image, error) { return m.imageReleases.Put(ctx, i) })
+}
+
+// fleetOf is a fleet of running agents, and a release that has begun. Agents with an odd number break on the version.
+type fleetOf struct {
+	store Releases
+	clock time.Time
+}
+
+func newFleet(t *testing.T, agents int) *fleetOf {
+	t.Helper()
+	d := NewDatabase()
+	d.Catalog = catalog()
+	f := &fleetOf{store: Releases{WorkerStore{Database: d, Process: &Direct{}}}, clock: agenttest.Now()}
+	for i := range agents {
+		a := agent.New(agentID(i), cell, agent.Draft{Name: "a", Plan: plan.Hobby}, f.clock)
+		if err := a.ChooseImages(agent.Agent{}, d.Catalog); err != nil {
+			t.Fatal(err)
+		}
+		a.OrganizationID = organizationID
+		a.BecameReady(f.clock)
+		d.Commits++
+		d.agents[a.ID] = document{agent: a, version: d.Commits}
+	}
+	r, err := release.New(release.Order{
+		Image: image.DefaultID, Version: "2", Waves: []int{20, 50, 100}, Soak: time.Minute, MaxFailed: 100,
+	}, d.Catalog, nil, f.clock)
+	if err == nil {
+		_, err = f.store.Create(t.Context(), r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// Now is the fleet's clock.
+func (f *fleetOf) Now() time.Time { return f.clock }
+
+// Probe implements release.Prober.
+func (*fleetOf) Probe(context.Context, agent.Agent) error { return nil }
+
+// Nudge implements agent.Nudger: the agent's pod is replaced.
+func (f *fleetOf) Nudge(ctx context.Context, id string) error {
+	a, err := f.store.Load(ctx, id)
+	if err != nil {
+		return err
+	}
+	_, err = f.store.Update(ctx, a, func(a *agent.Agent) {
+		if a.Image.Version == "2" && int(id[len(id)-1])%2 == 1 {
+			a.GiveUp(agent.Failure{Code: "pod_crash_loop"}, f.clock)
+		}
+		a.BecameReady(f.clock)
+	})
+	return err
+}
+
+// run runs the worker until the release is over. It dies at its nth write; 0 for never. It returns how often it wrote.
+func (f *fleetOf) run(t *testing.T, dies int, after bool) (r release.Release, writes int) {
+	t.Helper()
+	left := dies
+	if dies == 0 {
+		left = 1 << 30
+	}
+	begun := left
+	worker := &release.Roller{
+		Releases: mortal{Releases: f.store, left: &left, after: after}, Agents: f.store,
+		Images:  mortalImages{imageReleases{f.store}, &left, after},
+		Metrics: noMetrics{}, Prober: f, Nudger: f, Now: f.Now,
+	}
+	for range 500 {
+		if err := worker.Run(t.Context()); err != nil && !errors.Is(err, errKilled) {
+			t.Fatal(err)
+		}
+		for _, a := range f.store.Database.Agents() { // the sweep
+			if !a.Converged() {
+				if err := f.Nudge(t.Context(), a.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		f.clock = f.clock.Add(time.Minute)
+		r, _ = f.store.Get(t.Context(), "default-1")
+		if r.State != release.Running && r.State != release.Reverting {
+			return r, begun - left
+		}
+	}
+	t.Fatalf("the release does not end: %+v", r)
+	return r, 0
+}
+
+// TestRoller_SurvivesADeathAtEachWrite kills the worker before and after every write of a release, and of its way back.
+func TestRoller_SurvivesADeathAtEachWrite(t *testing.T) {
+	t.Parallel()
+	const agents = 9
+	want, writes := newFleet(t, agents).run(t, 0, false)
+	if want.State != release.Done || want.Counts != (release.Counts{Moved: 9, Updated: 5, Reverted: 4}) {
+		t.Fatalf("without a death: %s with %+v", want.State, want.Counts)
+	}
+	for n := 1; n <= writes; n++ {
+		for _, after := range []bool{false, true} {
+			f := newFleet(t, agents)
+			got, _ := f.run(t, n, after)
+			if got.State != want.State || got.Counts != want.Counts {
+				t.Errorf("death at write %d of %d, after it %t: %s with %+v, want %s with %+v", n, writes, after, got.State,
+					got.Counts, want.State, want.Counts)
+			}
+		}
+	}
+	reverted := func(n int, after bool) (release.Release, int, *fleetOf) {
+		f := newFleet(t, agents)
+		r, _ := f.run(t, 0, false)
+		if err := r.Act(release.Revert, f.clock); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.store.Save(t.Context(), r, nil); err != nil {
+			t.Fatal(err)
+		}
+		r, writes := f.run(t, n, after)
+		return r, writes, f
+	}
+	_, writes, _ = reverted(0, false)
+	for n := 0; n <= writes; n++ {
+		for _, after := range []bool{false, true} {
+			r, _, f := reverted(n, after)
+			if r.State != release.Reverted || r.Counts.Reverted != agents {
+				t.Errorf("death at write %d of %d, after it %t: %s with %+v", n, writes, after, r.State, r.Counts)
+			}
+			for _, a := range f.store.Database.Agents() {
+				if a.Image.Version != "1" || a.WatchedBy != "" {
+					t.Errorf("death at write %d: agent %s runs version %s, watched by %q", n, a.ID, a.Image.Version, a.WatchedBy)
+				}
+			}
+			if current, _ := f.store.Database.Catalog.Current(image.DefaultID, cell); current.Version != "1" {
+				t.Errorf("death at write %d: agents start with version %s", n, current.Version)
+			}
+		}
+	}
+	t.Logf("%d writes of a release of %d agents and its way back", writes, agents)
+}
