@@ -63,7 +63,9 @@ export function refused(error: CallError, sent: CreateAgentRequest, draft: Draft
 
 /** The violations that belong to no field of the dialog. */
 export const elsewhere = (error: CallError): ValidationError[] =>
-  error.violations.filter(({ loc }) => !["name", "resource_plan", "region", "image", "env_vars"].includes(String(loc[1])));
+  error.violations.filter(
+    ({ loc }) => !["name", "resource_plan", "region", "image", "env_vars"].includes(String(loc[1])),
+  );
 
 /** A violation as a sentence. */
 export function sentenceOf({ msg }: ValidationError): string {
