@@ -233,7 +233,7 @@ func (d operator) mayLose(ctx context.Context, former, next image.Image, force b
 	if len(unavailable) == 0 {
 		return nil
 	}
-	open, err := d.OpenReleases(ctx, former.ID)
+	open, err := d.openReleases(ctx, former.ID)
 	if err != nil {
 		return err
 	}
@@ -263,16 +263,11 @@ func (d operator) mayLose(ctx context.Context, former, next image.Image, force b
 	return nil
 }
 
-// openReleases returns the hook of operator for the records of releases.
-func openReleases(records interface {
-	List(ctx context.Context, limit int) ([]release.Release, error)
-},
-) func(ctx context.Context, imageID string) ([]release.Release, error) {
+// openReleases finds the releases of an image that are not over.
+func (d operator) openReleases(ctx context.Context, imageID string) ([]release.Release, error) {
 	const latest = 500 // an image has one open release at most
-	return func(ctx context.Context, imageID string) ([]release.Release, error) {
-		all, err := records.List(ctx, latest)
-		return slices.DeleteFunc(all, func(r release.Release) bool { return r.Image != imageID || !r.Open() }), err
-	}
+	all, err := d.Releases.List(ctx, latest)
+	return slices.DeleteFunc(all, func(r release.Release) bool { return r.Image != imageID || !r.Open() }), err
 }
 
 // removeImage deletes an entry of the catalog. The cells then admit no build of it, but agents that have one keep it.

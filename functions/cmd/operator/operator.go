@@ -21,7 +21,6 @@ import (
 	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
-	"agents.example/controlplane/shared/release"
 	"agents.example/controlplane/shared/webhook"
 )
 
@@ -39,8 +38,8 @@ type operator struct {
 	// Images is the catalog of images, and Cells its record in the clusters.
 	Images image.Store
 	Cells  imageAdmission
-	// OpenReleases finds the releases of an image that are not over.
-	OpenReleases func(ctx context.Context, imageID string) ([]release.Release, error)
+	// Releases are the records of releases.
+	Releases releaseStore
 	// Keys are the API keys, and Peppers those that functions accept.
 	Keys    keyStore
 	Peppers apikey.Peppers
@@ -48,8 +47,9 @@ type operator struct {
 	EachWebhook func(ctx context.Context, visit func(webhook.Webhook) error) error
 	// Name is the verified identity of the operator, the actor in audit log entries. Note is what the operator adds.
 	Name, Note string
-	// Now is the clock.
-	Now func() time.Time
+	// Now is the clock, and After waits; nil means time.After.
+	Now   func() time.Time
+	After func(time.Duration) <-chan time.Time
 	// Out receives the output.
 	Out io.Writer
 	// Err receives warnings; nil discards them.
@@ -95,8 +95,13 @@ type options struct {
 	since        string
 	image        string
 	operand      string
+	waves        string
+	soak         string
+	maxFailed    string
+	onlyCell     string
 	force        bool
 	json         bool
+	watch        bool
 }
 
 func commands() []command {
@@ -145,7 +150,7 @@ func commands() []command {
 				"the present ones; - reads these from standard input",
 		},
 	}
-	return append(all, imageCommands()...)
+	return slices.Concat(all, imageCommands(), releaseCommands())
 }
 
 const (
@@ -215,14 +220,14 @@ func (c command) parse(args []string) (options, error) {
 	texts := map[string]*string{
 		"organization": &o.organization, "agent": &o.agent, "plan": &o.plan, "name": &o.name, "role": &o.role,
 		"private": &o.private, "present": &o.present, "since": &o.since, "cell": &o.cell,
-		"image": &o.image,
+		"image": &o.image, "waves": &o.waves, "soak": &o.soak, "max-failed": &o.maxFailed, "only-cell": &o.onlyCell,
 	}
 	for name, to := range texts {
 		if strings.Contains(c.usage, "-"+name+" ") {
 			flags.StringVar(to, name, "", "")
 		}
 	}
-	for name, to := range map[string]*bool{"force": &o.force, "json": &o.json} {
+	for name, to := range map[string]*bool{"force": &o.force, "json": &o.json, "watch": &o.watch} {
 		if strings.Contains(c.usage, "[-"+name+"]") {
 			flags.BoolVar(to, name, false, "")
 		}
@@ -241,7 +246,7 @@ func (c command) parse(args []string) (options, error) {
 		return o, fmt.Errorf("%q is not a flag; usage: %s %s", flags.Arg(0), c.name, c.usage)
 	}
 	for name, value := range texts {
-		if strings.Contains(c.usage, "-"+name+" ") && *value == "" {
+		if strings.Contains(" "+c.usage, " -"+name+" ") && *value == "" {
 			return o, fmt.Errorf("-%s is missing; usage: %s %s", name, c.name, c.usage)
 		}
 	}

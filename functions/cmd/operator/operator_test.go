@@ -89,7 +89,7 @@ func newFixture(t *testing.T) fixture {
 	f.operator = operator{
 		Accounts: c.Accounts(), Counts: c.Counts(), Agents: c.Agents(f.nudges), Records: c.WorkerStore(),
 		AllAgents: c.WorkerStore(), Nudger: f.nudges, Audit: c.AuditLog(), Events: c.EventLog(),
-		Images: c.Images(), Cells: f.cells, OpenReleases: openReleases(c.Releases()),
+		Images: c.Images(), Cells: f.cells, Releases: c.Releases(),
 		Keys: c.Keys(), Peppers: apikey.Peppers{Present: apikey.Pepper("2"), Previous: apikey.Pepper("1")},
 		EachWebhook: c.Webhooks().EachWebhook,
 		Name:        "grace", Note: "on call", Now: time.Now, Out: f.out, Err: f.warnings,
