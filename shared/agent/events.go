@@ -15,6 +15,7 @@ func Events(before, after Agent) []event.Draft {
 	if before.ID == "" {
 		return append([]event.Draft{event.New(event.AgentCreated, createdData{
 			Name: after.Name, Status: after.Status, ResourcePlan: string(after.Plan), Region: after.Region,
+			Image: optional(imageVersion{after.Image.ID, after.Image.Version}),
 		})}, operationEvents(before, after)...)
 	}
 	events := slices.Concat(stageEvents(before, after), operationEvents(before, after), imageEvents(before, after))
@@ -43,6 +44,8 @@ type createdData struct {
 	Status       Status `json:"status"`
 	ResourcePlan string `json:"resource_plan"`
 	Region       string `json:"region"`
+	// Image is null in a deployment that names no image.
+	Image *imageVersion `json:"image"`
 }
 
 type statusData struct {

@@ -97,7 +97,13 @@ func TestEvents_HaveTheirData(t *testing.T) {
 	}{
 		"created": {
 			after: agent.Agent{ID: "a", Name: "n", Status: agent.Provisioning, Plan: "pro", Region: "r"},
-			want:  []string{`agent.created {"name":"n","status":"provisioning","resource_plan":"pro","region":"r"}`},
+			want: []string{`agent.created {"name":"n","status":"provisioning","resource_plan":"pro","region":"r",` +
+				`"image":null}`},
+		},
+		"created with an image": {
+			after: agent.Agent{ID: "a", Image: software("1", agent.Update{})},
+			want: []string{`agent.created {"name":"","status":"","resource_plan":"","region":"",` +
+				`"image":{"id":"i","version":"1"}}`},
 		},
 		"a stage fails, and with it the agent": {
 			before: agent.Agent{ID: "a", Status: agent.Provisioning, Stages: stages(agent.StageRunning, "")},

@@ -14,7 +14,7 @@ type reported struct {
 	status     agent.Status
 	stages     map[agent.StageName]agent.StageStatus
 	operations map[string]event.Type
-	// version is that of the agent's image, from the first event about it on.
+	// version is that of the agent's image.
 	version string
 	// wrong says which event contradicts those before it; empty if none does.
 	wrong string
@@ -60,7 +60,7 @@ func (r *reported) read(e event.Draft) {
 		}
 		r.operations[data.OperationID] = e.Type
 	case event.AgentImageUpdated, event.AgentImageReverted:
-		if r.version != "" && data.PreviousVersion != r.version {
+		if data.PreviousVersion != r.version {
 			r.contradict(e, "the version before was "+r.version)
 		}
 		r.version = data.Image.Version
@@ -68,6 +68,9 @@ func (r *reported) read(e event.Draft) {
 	case event.AgentDeleted:
 		r.status = ""
 	default:
+		if e.Type == event.AgentCreated {
+			r.version = data.Image.Version
+		}
 		if data.PreviousStatus != string(r.status) || data.Status == string(r.status) {
 			r.contradict(e, "the status before was "+string(r.status))
 		}
@@ -90,7 +93,7 @@ func (w *World) checkEvents(a agent.Agent) {
 		return
 	case r.wrong != "":
 		w.violate("events", "an event of agent %s contradicts the former ones: %s", id, r.wrong)
-	case r.version != "" && r.version != a.Image.Version:
+	case r.version != a.Image.Version:
 		w.violate("events", "agent %s has version %s, and by its events %s", id, a.Image.Version, r.version)
 	case r.status != a.Status:
 		w.violate("events", "agent %s is %s, and by its events %s", id, a.Status, r.status)

@@ -21,6 +21,7 @@ import (
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
@@ -329,4 +330,26 @@ func TestRun_FormerNameOfDescribeWarns(t *testing.T) {
 	if got := f.warnings.String(); got != "" {
 		t.Errorf("warnings of describe = %q, want none", got)
 	}
+}
+
+func TestDescribe_NamesWhatThePodRuns(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	a := f.create(plan.Hobby)
+	f.run("describe -agent "+a.ID, "Image of the deployment's settings", "Front of the deployment's settings")
+	if _, err := f.client.WorkerStore().Update(t.Context(), a, func(a *agent.Agent) {
+		a.Image.Choice = image.Choice{ID: "assistant", Version: "1", Reference: "registry/a@sha256:1"}
+		a.Image.Update = agent.Update{
+			Release: "assistant-3", Version: "2", State: agent.UpdateReverted, Reason: "pod_crash_loop: It exits.",
+		}
+		a.Front.Choice = image.Choice{ID: image.FrontID, Version: "9", Reference: "registry/f@sha256:9"}
+		a.ImagePolicy, a.MaintenanceWindow = image.Window, &image.MaintenanceWindow{
+			Days: []image.Day{"sunday"}, Start: "02:30", Hours: 2, Timezone: "UTC",
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	f.run("describe -agent "+a.ID, "Image assistant@1, registry/a@sha256:1, release assistant-3 to 2: reverted "+
+		"(pod_crash_loop: It exits.)", "Front front@9, registry/f@sha256:9\n",
+		"Image policy window sunday 02:30 for 2 h (UTC)")
 }
