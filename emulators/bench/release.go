@@ -53,12 +53,19 @@ func measureRelease(ctx context.Context, l *environment, d *deployment) (Report,
 	}
 	moved := m.drained()
 	each := func(n int64) float64 { return float64(n) / releaseAgents }
-	return Report{Rows: []Row{{
-		ID: "P22", What: "moving an agent by a release", Ours: each(moved.Writes), Limit: each(restarts.Writes) + 3,
-		Unit: "Firestore writes", Most: 1, Note: fmt.Sprintf("limit: %.1f of a restart, and 3; %.1f reads and %.1f calls, "+
-			"a restart %.1f and %.1f; %d runs for %d agents", each(restarts.Writes), each(moved.Reads), each(moved.Calls),
-			each(restarts.Reads), each(restarts.Calls), runs, releaseAgents),
-	}}}, nil
+	return Report{Rows: []Row{
+		{
+			ID:    "P22",
+			What:  "moving an agent by a release",
+			Ours:  each(moved.Writes),
+			Limit: each(restarts.Writes) + 3,
+			Unit:  "Firestore writes",
+			Most:  1,
+			Note: fmt.Sprintf("limit: %.1f of a restart, and 3; %.1f reads and %.1f calls, "+
+				"a restart %.1f and %.1f; %d runs for %d agents", each(restarts.Writes), each(moved.Reads), each(moved.Calls),
+				each(restarts.Reads), each(restarts.Calls), runs, releaseAgents),
+		},
+	}}, nil
 }
 
 // move counts what moving agents costs. A delivery drains the deployment's counter.
@@ -136,8 +143,12 @@ func (p *move) releaseTo(ctx context.Context, version string, ids []string) (run
 	if err != nil {
 		return 0, err
 	}
-	r, err := release.New(release.Order{Image: image.DefaultID, Version: version, Waves: release.DefaultWaves()}, catalog,
-		nil, time.Now().UTC())
+	r, err := release.New(
+		release.Order{Image: image.DefaultID, Version: version, Waves: release.DefaultWaves()},
+		catalog,
+		nil,
+		time.Now().UTC(),
+	)
 	if err != nil {
 		return 0, err
 	}

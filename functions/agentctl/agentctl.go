@@ -119,7 +119,14 @@ func (a *App) tool() (*tool, *cobra.Command) {
 	completeWith(root, "color", colorAuto, colorAlways, colorNever)
 	root.AddCommand(t.agentsCommand(), exitCodesTopic())
 	root.AddCommand(t.secretsCommand(), t.credentialsCommand())
-	root.AddCommand(t.imagesCommand(), t.keysCommand(), t.orgCommand(), t.whoamiCommand(), t.membersCommand(), t.billingCommand())
+	root.AddCommand(
+		t.imagesCommand(),
+		t.keysCommand(),
+		t.orgCommand(),
+		t.whoamiCommand(),
+		t.membersCommand(),
+		t.billingCommand(),
+	)
 	root.AddCommand(t.auditCommand(), t.eventsCommand(), t.webhooksCommand(), t.apiCommand(), t.verifyReceipt())
 	root.AddCommand(t.loginCommand(), t.logoutCommand(), t.profilesCommand())
 	addHelp(root)

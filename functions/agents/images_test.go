@@ -129,7 +129,15 @@ func TestCreate_RefusesAnImageThatTheAgentMayNotRun(t *testing.T) {
 	} {
 		res := createWith(t, b, c.plan, c.selection)
 		if res.Status != c.want || !strings.Contains(string(res.Body), c.wantText) {
-			t.Errorf("%.40s on %s: %d %s, want %d with %s", c.selection, c.plan, res.Status, res.Body, c.want, c.wantText)
+			t.Errorf(
+				"%.40s on %s: %d %s, want %d with %s",
+				c.selection,
+				c.plan,
+				res.Status,
+				res.Body,
+				c.want,
+				c.wantText,
+			)
 		}
 		if strings.Contains(string(res.Body), backendtest.Registry) {
 			t.Errorf("%.40s: the answer %s names the operator's registry", c.selection, res.Body)
@@ -229,7 +237,13 @@ func TestUpdate_KeepsACustomImagePinnedInItsSandbox(t *testing.T) {
 	t.Parallel()
 	b := backendtest.New(t)
 	b.SetPlan(t, "org-1", plan.Enterprise)
-	id := createWith(t, b, plan.Startup, "custom.test/own@"+backendtest.Digest("c")).Want(t, http.StatusCreated, "").Text("id")
+	id := createWith(
+		t,
+		b,
+		plan.Startup,
+		"custom.test/own@"+backendtest.Digest("c"),
+	).Want(t, http.StatusCreated, "").
+		Text("id")
 	patchAgent(t, b, id, `{"image_policy":"auto"}`).Want(t, http.StatusConflict, "custom_image_pinned")
 	b.CallNamed(t, "MigrateAgentSandbox", functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", id),
 		functiontest.RawBody(`{"enabled":false}`)).Want(t, http.StatusConflict, "sandbox_required")
@@ -298,7 +312,11 @@ func TestList_EntityTagChangesWithTheCatalog(t *testing.T) {
 		if !strings.Contains(string(res.Body), `"available_version":"3"`) {
 			t.Errorf("%s: %s, want the available version 3", route, res.Body)
 		}
-		read(route, of, functiontest.Header("If-None-Match", res.Header.Get("ETag"))).Want(t, http.StatusNotModified, "")
+		read(
+			route,
+			of,
+			functiontest.Header("If-None-Match", res.Header.Get("ETag")),
+		).Want(t, http.StatusNotModified, "")
 	}
 	tag := read("GetAgent", of).Header.Get("ETag")
 	renamed := b.CallNamed(t, "UpdateAgent", functiontest.AsAdmin("org-1"), of, functiontest.RawBody(`{"name":"b"}`),

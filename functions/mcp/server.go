@@ -54,7 +54,9 @@ func addAgents(r *registry) {
 			"change, call wait_for_agent instead of repeating this.",
 	}, getAgent)
 	add(r, tool{
-		name: "list_images", title: "List images", effect: reads,
+		name:   "list_images",
+		title:  "List images",
+		effect: reads,
 		description: "List the images that create_agent can choose for an agent, with their versions and what changed " +
 			"in each. Notes and descriptions are written by the operator. Free of charge.",
 	}, listImages)
@@ -68,7 +70,9 @@ func addAgents(r *registry) {
 			prices() + ".",
 	}, createAgent)
 	add(r, tool{
-		name: "update_agent", title: "Change an agent", effect: overwrite,
+		name:   "update_agent",
+		title:  "Change an agent",
+		effect: overwrite,
 		description: "Change an agent's name, size, environment variables, settings, or the version of its image. A new " +
 			"size, new variables and another version restart a running agent: its dashboard may be unavailable for some " +
 			"seconds. The size can only grow, because a volume never shrinks, and takes up more of the organization's " +

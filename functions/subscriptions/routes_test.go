@@ -75,7 +75,8 @@ func TestPlans_ListsThemFromTheSmallest(t *testing.T) {
 		t.Errorf("an agent on hobby has the size %+v, want half a core and 1 GiB", got)
 	}
 	for i, want := range [][]string{
-		{}, 1: {"all_ports"}, 2: {"all_ports", "custom_images"}, 4: {"all_ports", "daily_backups", "custom_images"},
+		{},
+		1: {"all_ports"}, 2: {"all_ports", "custom_images"}, 4: {"all_ports", "daily_backups", "custom_images"},
 		5: {"all_ports", "daily_backups", "audit_log", "custom_images"},
 	} {
 		if want != nil && !slices.Equal(views[i].Features, want) {

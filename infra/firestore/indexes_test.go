@@ -210,7 +210,16 @@ func TestIndexes_TheTimesOfRateLimitsHaveNone(t *testing.T) {
 // and every other index makes each write of an agent slower and dearer.
 func TestStoredFields_HaveNoIndexUnlessQueried(t *testing.T) {
 	t.Parallel()
-	queried := []string{"organization_id", "name", "plan", "region", "status", "work_due_at", "created_at", "watched_by"}
+	queried := []string{
+		"organization_id",
+		"name",
+		"plan",
+		"region",
+		"status",
+		"work_due_at",
+		"created_at",
+		"watched_by",
+	}
 	exempt := exemptFields(t, agentCollection)
 	for _, f := range agentFields(&agent.Agent{}, new(string)) {
 		switch isQueried, isExempt := slices.Contains(queried, f.name), slices.Contains(exempt, f.name); {

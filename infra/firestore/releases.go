@@ -137,7 +137,10 @@ func (s *Releases) Create(ctx context.Context, r release.Release) (release.Relea
 // latest reads the latest release of an image; nil if there is none.
 func (s *Releases) latest(ctx context.Context, image string) (*release.Release, error) {
 	found, err := s.list(ctx, query{
-		collection: releaseCollection, equal: []equality{{"image", image}}, order: []order{{"number", gcp.Desc}}, limit: 1,
+		collection: releaseCollection,
+		equal:      []equality{{"image", image}},
+		order:      []order{{"number", gcp.Desc}},
+		limit:      1,
 	})
 	if err != nil || len(found) == 0 {
 		return nil, err

@@ -225,10 +225,15 @@ func TestConfigHash_CoversTheImages(t *testing.T) {
 func TestPod_RunsTheImageOfTheRecord(t *testing.T) {
 	t.Parallel()
 	a := testAgent()
-	a.Image.Choice = image.Choice{ID: "assistant", Version: "1", Reference: "registry.example/a@sha256:1", Runtime: image.Runtime{
-		Port: 8000, HealthPath: "/healthz", Command: []string{"serve"}, Args: []string{"-v"},
-		Env: image.Env{{Name: "LOG_LEVEL", Value: "debug"}, {Name: "MODE", Value: "agent"}},
-	}}
+	a.Image.Choice = image.Choice{
+		ID:        "assistant",
+		Version:   "1",
+		Reference: "registry.example/a@sha256:1",
+		Runtime: image.Runtime{
+			Port: 8000, HealthPath: "/healthz", Command: []string{"serve"}, Args: []string{"-v"},
+			Env: image.Env{{Name: "LOG_LEVEL", Value: "debug"}, {Name: "MODE", Value: "agent"}},
+		},
+	}
 	a.Front.Choice = image.Choice{ID: image.FrontID, Version: "1", Reference: "registry.example/p@sha256:1"}
 	spec := podOf(t, a).Spec
 	c := spec.Containers[0]

@@ -288,7 +288,8 @@ func TestApply_RefusesPoliciesThatCannotBeFollowed(t *testing.T) {
 	} {
 		_, err := patched(row.before, twoVersions("1"), row.patch)
 		var f *fault.Error
-		if !errors.As(err, &f) || len(f.Violations) != 1 || !slices.Equal(f.Violations[0].Loc, []any{"body", row.want}) {
+		if !errors.As(err, &f) || len(f.Violations) != 1 ||
+			!slices.Equal(f.Violations[0].Loc, []any{"body", row.want}) {
 			t.Errorf("%s: %v, want a violation at body.%s", name, err, row.want)
 		}
 	}

@@ -51,7 +51,13 @@ func TestNew_RefusesWhatCannotBeReleased(t *testing.T) {
 	} {
 		o := testOrder()
 		row.change(&o)
-		if _, err := New(o, testImages(), []string{"cell-1"}, began); err == nil || !strings.Contains(err.Error(), row.want) {
+		if _, err := New(
+			o,
+			testImages(),
+			[]string{"cell-1"},
+			began,
+		); err == nil ||
+			!strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %v, want %q", name, err, row.want)
 		}
 	}
@@ -121,7 +127,12 @@ func served(t *testing.T, requests, errorsBefore, errorsSince float64, restarts 
 
 func TestJudge_ComparesAnAgentWithItsPast(t *testing.T) {
 	t.Parallel()
-	r := Release{ID: "assistant-1", Image: "assistant", Soak: 10 * time.Minute, Target: image.Choice{ID: "assistant", Version: "2"}}
+	r := Release{
+		ID:     "assistant-1",
+		Image:  "assistant",
+		Soak:   10 * time.Minute,
+		Target: image.Choice{ID: "assistant", Version: "2"},
+	}
 	late := began.Add(10 * time.Minute)
 	old := served(t, 1, 0, 0, 0)
 	old.CollectedAt = began.Add(time.Minute)

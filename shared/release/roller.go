@@ -174,7 +174,11 @@ func (r *Release) apply(a *agent.Agent, v verdict, now time.Time) {
 }
 
 // metricsOf reads the metrics of the agents whose soak has ended.
-func (o *Roller) metricsOf(ctx context.Context, r Release, watched []agent.Agent) (map[string]*metrics.Snapshot, error) {
+func (o *Roller) metricsOf(
+	ctx context.Context,
+	r Release,
+	watched []agent.Agent,
+) (map[string]*metrics.Snapshot, error) {
 	var ids []string
 	for _, a := range watched {
 		s := a.Software(r.Image)
@@ -215,7 +219,11 @@ func (o *Roller) obstacle(ctx context.Context, r Release, watched []agent.Agent)
 		return fmt.Sprintf("%d of %d agents went back to their former version, more than %d %%",
 			r.Counts.Reverted+reverting, r.Counts.Moved, r.MaxFailed), nil
 	case stuck > 0:
-		return fmt.Sprintf("%d agents have been in error for more than %s, for reasons of the cluster", stuck, stuckAfter), nil
+		return fmt.Sprintf(
+			"%d agents have been in error for more than %s, for reasons of the cluster",
+			stuck,
+			stuckAfter,
+		), nil
 	}
 	i, err := o.Images.Get(ctx, r.Image)
 	if fault.Is(err, fault.NotFound) && !r.Catalogued {

@@ -250,7 +250,8 @@ func (r Release) returns(a agent.Agent) bool {
 		return false
 	}
 	moved := s.Update.Release == r.ID && s.Update.Version == s.Version
-	return moved && s.Update.State != agent.UpdateReverted || !moved && a.ImagePolicy != image.Pinned && r.Former.ID != ""
+	return moved && s.Update.State != agent.UpdateReverted ||
+		!moved && a.ImagePolicy != image.Pinned && r.Former.ID != ""
 }
 
 // endWayBack ends the way back, or begins another lap for agents that another release watched.

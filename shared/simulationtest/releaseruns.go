@@ -67,8 +67,15 @@ func arrangeRelease(s *Scheduler, u *Setup) {
 		r.Operator = append(r.Operator, []string{"pause", "resume", "resume", "revert", "start"}[s.Choose(5)])
 	}
 	*u = Setup{
-		Start: agent.Running, Release: r, Workers: 2, Steps: 150 + s.Choose(250), Faults: s.Choose(4), Stalls: s.Choose(3),
-		Duplicates: s.Choose(2), Ticks: s.Choose(3), Skew: []time.Duration{0, maxSkew}[s.Choose(2)],
+		Start:      agent.Running,
+		Release:    r,
+		Workers:    2,
+		Steps:      150 + s.Choose(250),
+		Faults:     s.Choose(4),
+		Stalls:     s.Choose(3),
+		Duplicates: s.Choose(2),
+		Ticks:      s.Choose(3),
+		Skew:       []time.Duration{0, maxSkew}[s.Choose(2)],
 	}
 	for range s.Choose(3) {
 		var script []string
@@ -78,13 +85,26 @@ func arrangeRelease(s *Scheduler, u *Setup) {
 		u.Scripts = append(u.Scripts, script)
 	}
 	if s.Choose(8) == 0 {
-		u.Outage, u.OutageTime = Service(s.Choose(4)), []time.Duration{2 * time.Minute, 40 * time.Minute}[s.Choose(2)] //nolint:gosec // below the number of services
+		u.Outage, u.OutageTime = Service(
+			s.Choose(4),
+		), []time.Duration{2 * time.Minute, 40 * time.Minute}[s.Choose(2)] //nolint:gosec // below the number of services
 	}
 }
 
 // releaseActions are the calls of clients of a fleet.
 func releaseActions() []string {
-	return []string{"stop", "start", "pause", "resume", "restart", "patch", "take former", "take latest", "pin", "delete"}
+	return []string{
+		"stop",
+		"start",
+		"pause",
+		"resume",
+		"restart",
+		"patch",
+		"take former",
+		"take latest",
+		"pin",
+		"delete",
+	}
 }
 
 // chooseImage is a client's change of its agent's image.
@@ -199,8 +219,13 @@ func (w *World) roll() {
 	w.start("releases", func(ctx context.Context, p *Process) error {
 		store := Releases{WorkerStore{Database: w.Database, Process: p}}
 		worker := &release.Roller{
-			Releases: store, Agents: store, Images: imageReleases{store}, Metrics: noMetrics{}, Prober: w.prober(p), Nudger: w.publisher(p),
-			Now: p.Now,
+			Releases: store,
+			Agents:   store,
+			Images:   imageReleases{store},
+			Metrics:  noMetrics{},
+			Prober:   w.prober(p),
+			Nudger:   w.publisher(p),
+			Now:      p.Now,
 		}
 		if w.Plant.Releases != nil {
 			worker.Releases = w.Plant.Releases(w, store)
@@ -281,7 +306,8 @@ func (w *World) checkStep(before, after release.Release, changes []release.Chang
 // one.
 func (w *World) runsBroken(a agent.Agent) bool {
 	const longEnough = time.Hour
-	back := !a.Converged() && (a.Image.Update.State == agent.UpdateReverted || a.Front.Update.State == agent.UpdateReverted)
+	back := !a.Converged() &&
+		(a.Image.Update.State == agent.UpdateReverted || a.Front.Update.State == agent.UpdateReverted)
 	return back || w.flawOf(a.ID, a.Image.Reference, longEnough) != healthy ||
 		w.flawOf(a.ID, a.Front.Reference, longEnough) != healthy
 }
@@ -332,7 +358,14 @@ func (w *World) checkDone(r release.Release) {
 			w.violate("rest", "release %s is done, and watches agent %s", r.ID, short(a.ID))
 		case s == nil || a.Status != agent.Running || a.ImagePolicy == image.Pinned && r.Image != image.FrontID:
 		case s.Version != "2" && s.Update.State != agent.UpdateReverted && !w.chose(a, "take former"):
-			w.violate("reach", "release %s is done, and agent %s runs version %s: %+v", r.ID, short(a.ID), s.Version, s.Update)
+			w.violate(
+				"reach",
+				"release %s is done, and agent %s runs version %s: %+v",
+				r.ID,
+				short(a.ID),
+				s.Version,
+				s.Update,
+			)
 		}
 	}
 	if current, _ := w.Database.Catalog.Current(r.Image, cell); current.Version != "2" {

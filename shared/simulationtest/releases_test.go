@@ -174,8 +174,16 @@ func TestRoller_SurvivesADeathAtEachWrite(t *testing.T) {
 			f := newFleet(t, agents)
 			got, _ := f.run(t, n, after)
 			if got.State != want.State || got.Counts != want.Counts {
-				t.Errorf("death at write %d of %d, after it %t: %s with %+v, want %s with %+v", n, writes, after, got.State,
-					got.Counts, want.State, want.Counts)
+				t.Errorf(
+					"death at write %d of %d, after it %t: %s with %+v, want %s with %+v",
+					n,
+					writes,
+					after,
+					got.State,
+					got.Counts,
+					want.State,
+					want.Counts,
+				)
 			}
 		}
 	}
@@ -200,7 +208,13 @@ func TestRoller_SurvivesADeathAtEachWrite(t *testing.T) {
 			}
 			for _, a := range f.store.Database.Agents() {
 				if a.Image.Version != "1" || a.WatchedBy != "" {
-					t.Errorf("death at write %d: agent %s runs version %s, watched by %q", n, a.ID, a.Image.Version, a.WatchedBy)
+					t.Errorf(
+						"death at write %d: agent %s runs version %s, watched by %q",
+						n,
+						a.ID,
+						a.Image.Version,
+						a.WatchedBy,
+					)
 				}
 			}
 			if current, _ := f.store.Database.Catalog.Current(image.DefaultID, cell); current.Version != "1" {

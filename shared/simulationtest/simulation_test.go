@@ -183,6 +183,12 @@ func TestSimulation_ReleasesHoldTheirPromisesUnderEverySchedule(t *testing.T) {
 	}
 	sums, seed, bad := explore(t, 1, n, releasing())
 	if bad.Violation != "" {
-		t.Fatalf("seed %d: %s\nafter %d schedules\n%s", seed, bad.Violation, len(sums), trace(t, seed, releasing()).Trace)
+		t.Fatalf(
+			"seed %d: %s\nafter %d schedules\n%s",
+			seed,
+			bad.Violation,
+			len(sums),
+			trace(t, seed, releasing()).Trace,
+		)
 	}
 }

@@ -27,8 +27,10 @@ func releaseCommands() []command {
 	const id = "RELEASE"
 	return []command{
 		{
-			name: "release start", operand: "IMAGE@VERSION", run: startRelease,
-			usage: "[-waves 1,10,50,100] [-soak 10m] [-max-failed 2] [-only-cell CELL] [-watch] IMAGE@VERSION",
+			name:    "release start",
+			operand: "IMAGE@VERSION",
+			run:     startRelease,
+			usage:   "[-waves 1,10,50,100] [-soak 10m] [-max-failed 2] [-only-cell CELL] [-watch] IMAGE@VERSION",
 			summary: "move the fleet to a version of an image, wave by wave: percentages of the agents; how long each is " +
 				"watched; how many percent may go back before the release stops",
 		},
@@ -233,8 +235,14 @@ func releasePage(r release.Release) string {
 	if !r.Surveyed {
 		line("  counting the agents: %d so far", r.Total)
 	} else {
-		line("  wave %d of %d, up to %d %% of %d agents, since %s", r.Wave+1, len(r.Waves), r.Waves[min(r.Wave, len(r.Waves)-1)],
-			r.Total, moment(r.WaveAt))
+		line(
+			"  wave %d of %d, up to %d %% of %d agents, since %s",
+			r.Wave+1,
+			len(r.Waves),
+			r.Waves[min(r.Wave, len(r.Waves)-1)],
+			r.Total,
+			moment(r.WaveAt),
+		)
 		line("  %s %d moved", bar(r.Counts.Moved, r.Total), r.Counts.Moved)
 	}
 	c, lap := r.Counts, r.Lap
@@ -243,8 +251,11 @@ func releasePage(r release.Release) string {
 	line("  in this lap: %d pinned, %d wait for their window, %d for their next start, %d are in error, %d are busy",
 		lap.Pinned, lap.Deferred, lap.Waiting, lap.Failing, lap.Busy)
 	if failed := c.Reverted - r.Forgiven; c.Moved > 0 {
-		line("  %.1f %% of the moved agents failed; above %d %% the release stops", 100*float64(failed)/float64(c.Moved),
-			r.MaxFailed)
+		line(
+			"  %.1f %% of the moved agents failed; above %d %% the release stops",
+			100*float64(failed)/float64(c.Moved),
+			r.MaxFailed,
+		)
 	}
 	line("  begun %s by %s, last step %s", moment(r.CreatedAt), r.StartedBy, moment(r.UpdatedAt))
 	for _, f := range r.Failures {

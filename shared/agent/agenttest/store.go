@@ -125,7 +125,10 @@ func everyField(t testing.TB, w Fixture) {
 	})
 	got := org.load(a.ID)
 	sameRecord(t, "Load after Change", got, changed)
-	lost := slices.DeleteFunc(zeroFields(got), func(field string) bool { return field == "Rest" || field == "ImageWish" })
+	lost := slices.DeleteFunc(
+		zeroFields(got),
+		func(field string) bool { return field == "Rest" || field == "ImageWish" },
+	)
 	for _, field := range lost {
 		t.Errorf("the store did not keep Agent.%s: add it to the store's list of fields", field)
 	}
