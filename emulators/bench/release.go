@@ -62,8 +62,8 @@ func measureRelease(ctx context.Context, l *environment, d *deployment) (Report,
 			Unit:  "Firestore writes",
 			Most:  1,
 			Note: fmt.Sprintf("limit: %.1f of a restart, and 3; %.1f reads and %.1f calls, "+
-				"a restart %.1f and %.1f; %d runs for %d agents", each(restarts.Writes), each(moved.Reads), each(moved.Calls),
-				each(restarts.Reads), each(restarts.Calls), runs, releaseAgents),
+				"a restart %.1f and %.1f; %d runs for %d agents", each(restarts.Writes), each(moved.Reads),
+				each(moved.Calls), each(restarts.Reads), each(restarts.Calls), runs, releaseAgents),
 		},
 	}}, nil
 }

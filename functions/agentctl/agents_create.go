@@ -113,6 +113,9 @@ func (t *tool) createAgent() *cobra.Command {
 	return c
 }
 
+const nothingToChange = "there is nothing to change: use --name, --plan, --image, --image-policy, --env, " +
+	"--unset-env, --env-file or --config"
+
 func (t *tool) updateAgent() *cobra.Command {
 	var change changeFlags
 	var in inputFlags
@@ -158,10 +161,7 @@ func (t *tool) updateAgent() *cobra.Command {
 			return err
 		}
 		if body.Name == nil && body.EnvVars == nil && body.Config == nil && body.ResourcePlan == nil && !moves {
-			return usagef(
-				"there is nothing to change: use --name, --plan, --image, --image-policy, --env, --unset-env, " +
-					"--env-file or --config",
-			)
+			return usagef(nothingToChange)
 		}
 		if a, err = api.UpdateAgent(ctx, a.ID, body, change.options()...); err != nil {
 			return err

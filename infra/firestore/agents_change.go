@@ -28,8 +28,7 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 		return agent.Agent{}, fmt.Errorf("create an agent: %w", errBadID)
 	}
 	a.OrganizationID, a.CreatedBy, a.ChangeID = ch.call.Caller.OrganizationID, ch.call.Caller.ID, ch.id
-	var created agent.Agent
-	images := s.client.imageRefs(a.ImagesToChooseFrom())
+	created, images := agent.Agent{}, s.client.imageRefs(a.ImagesToChooseFrom())
 	err = ch.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
 		state, err := ch.readState(ctx, again, ref, images...)
 		if err != nil {
@@ -48,15 +47,8 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 		case state.target.Exists():
 			return fault.New(fault.Conflict, "agent_exists", "An agent with this id already exists.")
 		}
-		images, err := s.client.imagesIn(state.also)
-		if err == nil {
-			err = a.ChooseImages(agent.Agent{}, images)
-		}
-		if err != nil {
-			return err
-		}
 		var doc map[string]any
-		if created, doc, err = storedAgent(a, ch.id); err != nil {
+		if created, doc, err = s.choose(&a, state, ch.id); err != nil {
 			return err
 		}
 		org := state.org
@@ -87,6 +79,18 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 		s.nudge(ctx, a.ID)
 	}
 	return created, nil
+}
+
+// choose decides which images a new agent runs, and encodes it.
+func (s *Agents) choose(a *agent.Agent, state changeState, writeID string) (agent.Agent, map[string]any, error) {
+	images, err := s.client.imagesIn(state.also)
+	if err == nil {
+		err = a.ChooseImages(agent.Agent{}, images)
+	}
+	if err != nil {
+		return agent.Agent{}, nil, err
+	}
+	return storedAgent(*a, writeID)
 }
 
 // storedAgent encodes an agent, and returns it as a later read does.

@@ -90,8 +90,9 @@ type changeState struct {
 }
 
 // readState reads the organization, the target (which may be nil), other documents and the idempotent answer in one
-// call. When again is true, it also reads whether the change has been committed. Errors: Invalid when the idempotency key was used
-// for another request, Conflict when a call that replays the answer finds none, so that it changes nothing.
+// call. When again is true, it also reads whether the change has been committed. Errors: Invalid when the idempotency
+// key was used for another request, Conflict when a call that replays the answer finds none, so that it changes
+// nothing.
 func (ch *change) readState(ctx context.Context, again bool, target *gcp.DocumentRef,
 	also ...*gcp.DocumentRef,
 ) (changeState, error) {

@@ -205,11 +205,17 @@ func TestConfigHash_CoversTheImages(t *testing.T) {
 		change func(*agent.Agent)
 		other  bool
 	}{
-		"another build":          {change: func(a *agent.Agent) { a.Image.Reference = "registry.example/a@sha256:2" }, other: true},
-		"another front":          {change: func(a *agent.Agent) { a.Front.Reference = "registry.example/p@sha256:2" }, other: true},
-		"another port":           {change: func(a *agent.Agent) { a.Image.Port = 8000 }, other: true},
-		"another command":        {change: func(a *agent.Agent) { a.Image.Command = []string{"x"} }, other: true},
-		"another default":        {change: func(a *agent.Agent) { a.Image.Env = image.Env{{Name: "A", Value: "1"}} }, other: true},
+		"another build": {
+			change: func(a *agent.Agent) { a.Image.Reference = "registry.example/a@sha256:2" }, other: true,
+		},
+		"another front": {
+			change: func(a *agent.Agent) { a.Front.Reference = "registry.example/p@sha256:2" }, other: true,
+		},
+		"another port":    {change: func(a *agent.Agent) { a.Image.Port = 8000 }, other: true},
+		"another command": {change: func(a *agent.Agent) { a.Image.Command = []string{"x"} }, other: true},
+		"another default": {
+			change: func(a *agent.Agent) { a.Image.Env = image.Env{{Name: "A", Value: "1"}} }, other: true,
+		},
 		"another registry":       {change: func(a *agent.Agent) { a.Image.Reference = "mirror.example/a@sha256:1" }},
 		"another version's name": {change: func(a *agent.Agent) { a.Image.Version = "1.0" }},
 	} {

@@ -114,7 +114,9 @@ func TestObjects_MatchGoldenFiles(t *testing.T) {
 			},
 			settings: func(s *Settings) {
 				s.StorageClass, s.Resolvers = "premium-rwo", []string{"10.8.0.10/32"}
-				s.Images.Runtime.Auth, s.Images.Runtime.Port, s.Images.Runtime.APIPort, s.Images.Runtime.HealthPath = dataplane.AuthImage, 8000, 8001, "/healthz"
+				s.Images.Runtime = image.Runtime{
+					Auth: dataplane.AuthImage, Port: 8000, APIPort: 8001, HealthPath: "/healthz",
+				}
 			},
 			secrets: []string{"MODEL_API_KEY"},
 		},

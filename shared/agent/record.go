@@ -14,8 +14,8 @@ func (a Agent) Clone() Agent {
 	a.Operations, a.Live = slices.Clone(a.Operations), slices.Clone(a.Live)
 	a.SecretVersions, a.ServingChanges = slices.Clone(a.SecretVersions), slices.Clone(a.ServingChanges)
 	a.Failure, a.RevertReason = clone(a.Failure), clone(a.RevertReason)
-	a.Image.Choice, a.Image.Update.Former = a.Image.Choice.Clone(), a.Image.Update.Former.Clone()
-	a.Front.Choice, a.Front.Update.Former = a.Front.Choice.Clone(), a.Front.Update.Former.Clone()
+	a.Image.Choice, a.Image.Update.Former = a.Image.Clone(), a.Image.Update.Former.Clone()
+	a.Front.Choice, a.Front.Update.Former = a.Front.Clone(), a.Front.Update.Former.Clone()
 	if a.MaintenanceWindow = clone(a.MaintenanceWindow); a.MaintenanceWindow != nil {
 		a.MaintenanceWindow.Days = slices.Clone(a.MaintenanceWindow.Days)
 	}

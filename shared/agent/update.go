@@ -81,8 +81,8 @@ func (a *Agent) RevertUpdate(imageID, reason string, now time.Time) {
 	a.replacePod(now)
 }
 
-// Return makes the agent go back because its release is reverted. An agent that took the version at a start goes back to
-// former. The release watches it until it runs.
+// Return makes the agent go back because its release is reverted. An agent that took the version at a start goes back
+// to former. The release watches it until it runs.
 func (a *Agent) Return(release, imageID string, former image.Choice, now time.Time) {
 	s := a.Software(imageID)
 	if s == nil {

@@ -27,7 +27,7 @@ func (Policy) Values() []string { return []string{string(Auto), string(Window), 
 type Day string
 
 // days are the days in the order of time.Weekday.
-var days = [...]Day{
+var days = [...]Day{ //nolint:gochecknoglobals // a constant
 	"sunday",
 	"monday",
 	"tuesday",
@@ -35,7 +35,7 @@ var days = [...]Day{
 	"thursday",
 	"friday",
 	"saturday",
-} //nolint:gochecknoglobals // a constant
+}
 
 // Values lists the days, Monday first.
 func (Day) Values() []string {

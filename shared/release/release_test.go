@@ -15,7 +15,7 @@ import (
 	"agents.example/controlplane/shared/metrics"
 )
 
-var began = time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
+var began = time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC)
 
 func testImages() image.Set {
 	return image.Set{Catalog: []image.Image{{
@@ -142,14 +142,16 @@ func TestJudge_ComparesAnAgentWithItsPast(t *testing.T) {
 		at       time.Time
 		want     kind
 	}{
-		"before the end of the soak":        {at: late.Add(-time.Second), metrics: served(t, 1, 0, 0, 0)},
-		"at the end":                        {at: late, metrics: served(t, 1, 0, 0, 0), want: countUpdated},
-		"without metrics":                   {at: late, want: countUpdated},
-		"before the metrics of the soak":    {at: late, metrics: old},
-		"long without metrics of the soak":  {at: late.Add(metricsPatience), metrics: old, want: countUpdated},
-		"one restart":                       {at: late, restarts: 1, want: countUpdated},
-		"two restarts":                      {at: began.Add(time.Minute), restarts: 2, want: goBack},
-		"as many restarts as before":        {at: late, restarts: 2, metrics: served(t, 1, 0, 0, 24*6), want: countUpdated},
+		"before the end of the soak":       {at: late.Add(-time.Second), metrics: served(t, 1, 0, 0, 0)},
+		"at the end":                       {at: late, metrics: served(t, 1, 0, 0, 0), want: countUpdated},
+		"without metrics":                  {at: late, want: countUpdated},
+		"before the metrics of the soak":   {at: late, metrics: old},
+		"long without metrics of the soak": {at: late.Add(metricsPatience), metrics: old, want: countUpdated},
+		"one restart":                      {at: late, restarts: 1, want: countUpdated},
+		"two restarts":                     {at: began.Add(time.Minute), restarts: 2, want: goBack},
+		"as many restarts as before": {
+			at: late, restarts: 2, metrics: served(t, 1, 0, 0, 24*6), want: countUpdated,
+		},
 		"every request fails":               {at: late, metrics: served(t, 1, 0, 1, 0), want: goBack},
 		"every request failed before, too":  {at: late, metrics: served(t, 1, 1, 1, 0), want: countUpdated},
 		"a tenth fails":                     {at: late, metrics: served(t, 1, 0, 0.1, 0), want: goBack},

@@ -131,7 +131,8 @@ func (o *Roller) decide(ctx context.Context, r Release, watched []agent.Agent) (
 		}
 	}
 	// The record may be a minute old. An agent that does not answer goes on being watched.
-	for i, err := range parallel.ForEach(passing, maxProbes, func(a agent.Agent) error { return o.Prober.Probe(ctx, a) }) {
+	probe := func(a agent.Agent) error { return o.Prober.Probe(ctx, a) }
+	for i, err := range parallel.ForEach(passing, maxProbes, probe) {
 		if err != nil {
 			delete(verdicts, passing[i].ID)
 		}

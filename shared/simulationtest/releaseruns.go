@@ -85,9 +85,8 @@ func arrangeRelease(s *Scheduler, u *Setup) {
 		u.Scripts = append(u.Scripts, script)
 	}
 	if s.Choose(8) == 0 {
-		u.Outage, u.OutageTime = Service(
-			s.Choose(4),
-		), []time.Duration{2 * time.Minute, 40 * time.Minute}[s.Choose(2)] //nolint:gosec // below the number of services
+		u.Outage = Service(s.Choose(4)) //nolint:gosec // below the number of services
+		u.OutageTime = []time.Duration{2 * time.Minute, 40 * time.Minute}[s.Choose(2)]
 	}
 }
 
@@ -285,7 +284,8 @@ func (w *World) checkStep(before, after release.Release, changes []release.Chang
 			w.violate("halted", "release %s, which is %s, moved agent %s", after.ID, before.State, short(c.After.ID))
 		case begins && c.Before.ImagePolicy == image.Pinned && after.Image != image.FrontID:
 			w.violate("policy", "release %s moved agent %s, which is pinned", after.ID, short(c.After.ID))
-		case begins && !c.Before.ImageOpen(after.Image, w.Now()) && !c.Before.ImageOpen(after.Image, w.Now().Add(time.Minute)):
+		case begins && !c.Before.ImageOpen(after.Image, w.Now()) &&
+			!c.Before.ImageOpen(after.Image, w.Now().Add(time.Minute)): // clocks differ
 			w.violate("policy", "release %s moved agent %s outside its window", after.ID, short(c.After.ID))
 		}
 		if begins {

@@ -267,7 +267,9 @@ func (d operator) mayLose(ctx context.Context, former, next image.Image, force b
 func (d operator) openReleases(ctx context.Context, imageID string) ([]release.Release, error) {
 	const latest = 500 // an image has one open release at most
 	all, err := d.Releases.List(ctx, latest)
-	return slices.DeleteFunc(all, func(r release.Release) bool { return r.Image != imageID || !r.Open() && r.DueAt.IsZero() }), err
+	return slices.DeleteFunc(all, func(r release.Release) bool {
+		return r.Image != imageID || !r.Open() && r.DueAt.IsZero() // one that is done may still move agents
+	}), err
 }
 
 // removeImage deletes an entry of the catalog. The cells then admit no build of it, but agents that have one keep it.

@@ -31,8 +31,8 @@ func releaseCommands() []command {
 			operand: "IMAGE@VERSION",
 			run:     startRelease,
 			usage:   "[-waves 1,10,50,100] [-soak 10m] [-max-failed 2] [-only-cell CELL] [-watch] IMAGE@VERSION",
-			summary: "move the fleet to a version of an image, wave by wave: percentages of the agents; how long each is " +
-				"watched; how many percent may go back before the release stops",
+			summary: "move the fleet to a version of an image, wave by wave: percentages of the agents; how long " +
+				"each is watched; how many percent may go back before the release stops",
 		},
 		{name: "release list", run: listReleases, summary: "list the latest releases"},
 		{

@@ -16,34 +16,16 @@ import (
 // an agent is set here.
 func FullAgent(at time.Time) agent.Agent {
 	a := agent.Agent{
-		ID:             ID(),
-		OrganizationID: "o",
-		Name:           "n",
-		Slug:           "s",
-		Plan:           plan.Pro,
-		Cloud:          "c",
-		Region:         "r",
-		Cell:           "l",
-		Config:         json.RawMessage(`{"k":"v"}`),
+		ID: ID(), OrganizationID: "o", Name: "n", Slug: "s", Plan: plan.Pro, Cloud: "c", Region: "r", Cell: "l",
+		Config: json.RawMessage(`{"k":"v"}`),
 		Env: []agent.EnvVar{
 			{Key: "A", Value: "1"},
 			{Key: "B", SecretVersion: 2, Bytes: 3, SetAt: at},
 		},
-		Image:       fullSoftware("i", at),
-		Front:       fullSoftware("f", at),
-		WatchedBy:   "release-1",
-		ImagePolicy: image.Window,
-		MaintenanceWindow: &image.MaintenanceWindow{
-			Days:     []image.Day{"monday"},
-			Start:    "02:30",
-			Hours:    2,
-			Timezone: "UTC",
-		},
-		Sandbox:            true,
-		LastReadyIsolation: agent.Sandboxed,
-		Status:             agent.Paused,
-		StatusReason:       agent.Billing,
-		Held:               organization.Usage{Agents: 1, CPUMillis: 2, MemoryBytes: 3, StorageBytes: 4, APIKeys: 5},
+		Image: fullSoftware("i", at), Front: fullSoftware("f", at), WatchedBy: "release-1", ImagePolicy: image.Window,
+		MaintenanceWindow: fullWindow(),
+		Sandbox:           true, LastReadyIsolation: agent.Sandboxed, Status: agent.Paused, StatusReason: agent.Billing,
+		Held: organization.Usage{Agents: 1, CPUMillis: 2, MemoryBytes: 3, StorageBytes: 4, APIKeys: 5},
 		Stages: []agent.Stage{{
 			Name: agent.StageReady, Status: agent.StageFailed, Attempt: 3, StartedAt: at,
 			FinishedAt: at.Add(time.Microsecond), ErrorCode: "e", Message: "m",
@@ -56,32 +38,19 @@ func FullAgent(at time.Time) agent.Agent {
 			Code: "u", Stage: agent.StageRuntime, Message: "n", Retryable: true, Outage: true,
 			Observed: observation(at.Add(12 * time.Second)),
 		},
-		Warming:            true,
-		RotationPending:    true,
-		Routed:             true,
-		CredentialVersion:  4,
-		FormerCredential:   3,
-		RevealedAt:         at.Add(6 * time.Second),
-		Rollout:            5,
-		Generation:         6,
-		ObservedGeneration: 7,
-		Attempts:           8,
-		Lease:              agent.Lease{Holder: "h", Until: at.Add(time.Second)},
-		WorkDueAt:          at.Add(2 * time.Second),
-		Deadline:           at.Add(3 * time.Second),
-		RetryAt:            at.Add(8 * time.Second),
-		AppliedAt:          at.Add(9 * time.Second),
-		WaitingSince:       at.Add(10 * time.Second),
-		CreatedAt:          at.Add(4 * time.Second),
-		UpdatedAt:          at.Add(5 * time.Second),
-		CreatedBy:          "b",
-		SecretsRevision:    9,
-		StoringUntil:       at.Add(7 * time.Second),
-		ServingChanges:     []agent.ServingChange{{Since: at, Serving: agent.Idle}},
-		PodRestarts:        agent.PodRestarts{Total: 3, Pod: "p", Seen: 2},
-		Deletion:           fullDeletion(at),
-		Live:               []agent.LiveVersion{{Key: "B", Version: 1}},
-		SecretVersions:     []agent.VersionRange{{Key: "B", Highest: 2, DestroyedBefore: 1}},
+		Warming: true, RotationPending: true, Routed: true,
+		CredentialVersion: 4, FormerCredential: 3, RevealedAt: at.Add(6 * time.Second),
+		Rollout: 5, Generation: 6, ObservedGeneration: 7, Attempts: 8,
+		Lease:     agent.Lease{Holder: "h", Until: at.Add(time.Second)},
+		WorkDueAt: at.Add(2 * time.Second), Deadline: at.Add(3 * time.Second), RetryAt: at.Add(8 * time.Second),
+		AppliedAt: at.Add(9 * time.Second), WaitingSince: at.Add(10 * time.Second),
+		CreatedAt: at.Add(4 * time.Second), UpdatedAt: at.Add(5 * time.Second), CreatedBy: "b",
+		SecretsRevision: 9, StoringUntil: at.Add(7 * time.Second),
+		ServingChanges: []agent.ServingChange{{Since: at, Serving: agent.Idle}},
+		PodRestarts:    agent.PodRestarts{Total: 3, Pod: "p", Seen: 2},
+		Deletion:       fullDeletion(at),
+		Live:           []agent.LiveVersion{{Key: "B", Version: 1}},
+		SecretVersions: []agent.VersionRange{{Key: "B", Highest: 2, DestroyedBefore: 1}},
 	}
 	a.Operations = []secret.Operation{{
 		ID: ID(), AgentID: a.ID, OrganizationID: a.OrganizationID, Key: "B", Action: secret.Rotate,
@@ -89,6 +58,10 @@ func FullAgent(at time.Time) agent.Agent {
 		Batch: "x", StoringUntil: at, RequiredToStart: true, CreatedAt: at, UpdatedAt: at.Add(time.Second),
 	}}
 	return a
+}
+
+func fullWindow() *image.MaintenanceWindow {
+	return &image.MaintenanceWindow{Days: []image.Day{"monday"}, Start: "02:30", Hours: 2, Timezone: "UTC"}
 }
 
 func fullSoftware(id string, at time.Time) agent.Software {

@@ -232,7 +232,7 @@ func due(t *testing.T, f Fixture) {
 func moved(t *testing.T, a agent.Agent, r release.Release) release.Change {
 	t.Helper()
 	after, changed, err := a.Edit(func(a *agent.Agent) error {
-		a.Image.Choice.ID = r.Image
+		a.Image.ID = r.Image
 		a.MoveTo(r.ID, r.Target, Now())
 		return nil
 	}, nil)
