@@ -119,10 +119,10 @@ func TestImageText_SaysWhenAnAgentUpdates(t *testing.T) {
 		"module.policyText('auto')":   "By itself, with a release or at its next start",
 		"module.policyText('window')": "By itself, in its maintenance window",
 		"module.policyText('pinned')": "Only when you move it",
-		"module.windowText({days: ['sunday', 'monday'], start: '02:30', hours: 1, timezone: 'UTC'})": "Monday, Sunday " +
-			"from 02:30 for an hour (UTC)",
-		"module.windowText({days: module.days, start: '00:00', hours: 24, timezone: 'UTC'})": "Every day from 00:00 for " +
-			"24 hours (UTC)",
+		"module.windowText({days: ['sunday', 'monday'], start: '02:30', hours: 1, timezone: 'UTC'})": "" +
+			"Monday, Sunday from 02:30 for an hour (UTC)",
+		"module.windowText({days: module.days, start: '00:00', hours: 24, timezone: 'UTC'})": "" +
+			"Every day from 00:00 for 24 hours (UTC)",
 	} {
 		if got := consoletest.Eval[string](p, expression); got != want {
 			t.Errorf("%s = %q, want %q", expression, got, want)

@@ -158,8 +158,8 @@ func (t *tool) updateAgent() *cobra.Command {
 			return err
 		}
 		if body.Name == nil && body.EnvVars == nil && body.Config == nil && body.ResourcePlan == nil && !moves {
-			return usagef("there is nothing to change: use --name, --plan, --image, --image-policy, --env, --unset-env, " +
-				"--env-file or --config")
+			return usagef("there is nothing to change: use --name, --plan, --image, --image-policy, --env, " +
+				"--unset-env, --env-file or --config")
 		}
 		if a, err = api.UpdateAgent(ctx, a.ID, body, change.options()...); err != nil {
 			return err

@@ -16,8 +16,8 @@ import (
 func (t *tool) imagesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "images", Aliases: []string{"image"}, Short: "List the images that agents can run", Args: cobra.NoArgs,
-		Long: "List the images that agents can run, each with its versions, the newest first. An agent is created with " +
-			"one: agentctl agents create NAME --image IMAGE",
+		Long: "List the images that agents can run, each with its versions, the newest first. An agent is created " +
+			"with one: agentctl agents create NAME --image IMAGE",
 		Example: "  agentctl images\n  agentctl images -o json | jq -r '.items[].id'",
 
 		Annotations: sends("ListImages"),

@@ -27,9 +27,9 @@ func TestAgents_RunImages(t *testing.T) {
 	a.PutImages(t)
 	c := a.admin()
 	c.run(t, "agents", "create", "my-agent", "--plan", "starter", "--image", "assistant@1").ok(t)
-	if got := c.run(t, "agents", "list", "--image", "assistant", "--image-version", "1").ok(t); !strings.Contains(got.Stdout,
-		"assistant@1") {
-		t.Errorf("the list has no image:\n%s", got.Stdout)
+	list := c.run(t, "agents", "list", "--image", "assistant", "--image-version", "1").ok(t)
+	if !strings.Contains(list.Stdout, "assistant@1") {
+		t.Errorf("the list has no image:\n%s", list.Stdout)
 	}
 	shown := c.run(t, "agents", "get", "my-agent").ok(t)
 	for _, text := range []string{"assistant@1 (2 is available)", backendtest.Digest("1"), "auto"} {

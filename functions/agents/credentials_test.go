@@ -29,7 +29,8 @@ func revealCredentials(t *testing.T, b *backendtest.Backend, as functiontest.Opt
 func rotateCredentials(t *testing.T, b *backendtest.Backend, as functiontest.Option, id string) functiontest.Response {
 	t.Helper()
 	writer := secretwrite.Service{Agents: b.Agents, Secrets: b.SecretWriter, Now: time.Now}
-	return b.Call(t, agents.RotateCredentials(writer, agent.Display{Addresses: b.Addresses}), as, functiontest.Path("agent_id", id))
+	route := agents.RotateCredentials(writer, agent.Display{Addresses: b.Addresses})
+	return b.Call(t, route, as, functiontest.Path("agent_id", id))
 }
 
 func TestCredentials_AreForAdmins(t *testing.T) {

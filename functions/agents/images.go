@@ -61,11 +61,13 @@ func (Images) Example() any {
 		DocsURL: "https://docs.example.com/assistant", MinPlan: plan.Starter, DefaultVersion: "2.1.0",
 		Versions: []image.Version{
 			{
-				Version: "2.0.4", State: image.Deprecated, CreatedAt: time.Date(2026, time.January, 12, 8, 0, 0, 0, time.UTC),
+				Version: "2.0.4", State: image.Deprecated,
+				CreatedAt: time.Date(2026, time.January, 12, 8, 0, 0, 0, time.UTC),
 				Reference: reference + "8f1e1c0f5b0b6ce7b7a8cb5f2c4f4f0a3d1f1f8c5c6b2f9f0c5f0e7a4b1d2c3e",
 			},
 			{
-				Version: "2.1.0", State: image.Available, CreatedAt: time.Date(2026, time.March, 2, 8, 0, 0, 0, time.UTC),
+				Version: "2.1.0", State: image.Available,
+				CreatedAt: time.Date(2026, time.March, 2, 8, 0, 0, 0, time.UTC),
 				Reference: reference + "2c9d7f3ab1e84d5f6a7b8c9d0e1f2a3b4c5d6e7f8091a2b3c4d5e6f708192a3b",
 				Notes:     "Streams answers. Starts in half the time.",
 			},

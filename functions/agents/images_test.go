@@ -123,13 +123,20 @@ func TestCreate_RefusesAnImageThatTheAgentMayNotRun(t *testing.T) {
 		{selection: "", plan: plan.Startup, want: 422, wantText: `"loc":["body","image"]`},
 		{selection: strings.Repeat("a", 513), plan: plan.Startup, want: 422, wantText: `"loc":["body","image"]`},
 		{selection: "assistant", plan: plan.Hobby, want: 402, wantText: "image_plan_required"},
-		{selection: "custom.test/own@" + backendtest.Digest("c"), plan: plan.Hobby, want: 402, wantText: "custom_images_required"},
-		{selection: "other.test/own@" + backendtest.Digest("c"), plan: plan.Startup, want: 422, wantText: "custom.test/"},
+		{
+			selection: "custom.test/own@" + backendtest.Digest("c"), plan: plan.Hobby, want: 402,
+			wantText: "custom_images_required",
+		},
+		{
+			selection: "other.test/own@" + backendtest.Digest("c"), plan: plan.Startup, want: 422,
+			wantText: "custom.test/",
+		},
 		{selection: "custom.test/own:latest", plan: plan.Startup, want: 422, wantText: "digest"},
 	} {
 		res := createWith(t, b, c.plan, c.selection)
 		if res.Status != c.want || !strings.Contains(string(res.Body), c.wantText) {
-			t.Errorf("%.40s on %s: %d %s, want %d with %s", c.selection, c.plan, res.Status, res.Body, c.want, c.wantText)
+			t.Errorf("%.40s on %s: %d %s, want %d with %s", c.selection, c.plan, res.Status, res.Body, c.want,
+				c.wantText)
 		}
 		if strings.Contains(string(res.Body), backendtest.Registry) {
 			t.Errorf("%.40s: the answer %s names the operator's registry", c.selection, res.Body)
@@ -149,8 +156,12 @@ func TestUpdate_MovesAndSchedulesTheImage(t *testing.T) {
 		want            int
 		check           func(v agent.ImageView) bool
 	}{
-		{body: `{"image":"assistant"}`, check: func(v agent.ImageView) bool { return v.Version == "2" && v.Available == nil }},
-		{body: `{"image":"assistant@1"}`, check: func(v agent.ImageView) bool { return v.Version == "1" && *v.Available == "2" }},
+		{
+			body: `{"image":"assistant"}`, check: func(v agent.ImageView) bool { return v.Version == "2" && v.Available == nil },
+		},
+		{
+			body: `{"image":"assistant@1"}`, check: func(v agent.ImageView) bool { return v.Version == "1" && *v.Available == "2" },
+		},
 		{body: `{"image":"default"}`, want: 409, wantError: "image_differs"},
 		{body: `{"image":"assistant@3"}`, want: 422, wantError: `["body","image"]`},
 		{body: `{"image_policy":"window"}`, want: 422, wantError: `["body","image_policy"]`},
@@ -159,7 +170,8 @@ func TestUpdate_MovesAndSchedulesTheImage(t *testing.T) {
 		{
 			body: `{"image_policy":"window","maintenance_window":` + window + `}`,
 			check: func(v agent.ImageView) bool {
-				return v.Policy == image.Window && v.MaintenanceWindow.String() == "monday 02:30 for 2 h (Europe/Berlin)"
+				return v.Policy == image.Window &&
+					v.MaintenanceWindow.String() == "monday 02:30 for 2 h (Europe/Berlin)"
 			},
 		},
 		{body: `{"name":"b"}`, check: func(v agent.ImageView) bool { return v.MaintenanceWindow != nil }},
@@ -229,7 +241,8 @@ func TestUpdate_KeepsACustomImagePinnedInItsSandbox(t *testing.T) {
 	t.Parallel()
 	b := backendtest.New(t)
 	b.SetPlan(t, "org-1", plan.Enterprise)
-	id := createWith(t, b, plan.Startup, "custom.test/own@"+backendtest.Digest("c")).Want(t, http.StatusCreated, "").Text("id")
+	id := createWith(t, b, plan.Startup, "custom.test/own@"+backendtest.Digest("c")).
+		Want(t, http.StatusCreated, "").Text("id")
 	patchAgent(t, b, id, `{"image_policy":"auto"}`).Want(t, http.StatusConflict, "custom_image_pinned")
 	b.CallNamed(t, "MigrateAgentSandbox", functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", id),
 		functiontest.RawBody(`{"enabled":false}`)).Want(t, http.StatusConflict, "sandbox_required")
@@ -298,7 +311,8 @@ func TestList_EntityTagChangesWithTheCatalog(t *testing.T) {
 		if !strings.Contains(string(res.Body), `"available_version":"3"`) {
 			t.Errorf("%s: %s, want the available version 3", route, res.Body)
 		}
-		read(route, of, functiontest.Header("If-None-Match", res.Header.Get("ETag"))).Want(t, http.StatusNotModified, "")
+		read(route, of, functiontest.Header("If-None-Match", res.Header.Get("ETag"))).
+			Want(t, http.StatusNotModified, "")
 	}
 	tag := read("GetAgent", of).Header.Get("ETag")
 	renamed := b.CallNamed(t, "UpdateAgent", functiontest.AsAdmin("org-1"), of, functiontest.RawBody(`{"name":"b"}`),

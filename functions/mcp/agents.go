@@ -119,7 +119,8 @@ type updateInput struct {
 
 func updateAgent(ctx context.Context, c *call, in updateInput) (agentView, string, error) {
 	body := client.UpdateAgentRequest{
-		Name: in.Name, ResourcePlan: in.Plan, EnvVars: in.Env, Config: in.Config, Image: in.Image, ImagePolicy: in.Policy,
+		Name: in.Name, ResourcePlan: in.Plan, EnvVars: in.Env, Config: in.Config, Image: in.Image,
+		ImagePolicy: in.Policy,
 	}
 	if in.Window != nil {
 		body.MaintenanceWindow = &in.Window

@@ -70,8 +70,8 @@ func schemas() map[reflect.Type]*jsonschema.Schema {
 	return map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[client.AgentStatus](): choice("The agent's status.", agent.Status("").Values()...),
 		reflect.TypeFor[client.PlanID]():      choice("The size of the agent.", plan.ID("").Values()...),
-		reflect.TypeFor[client.ImagePolicy](): choice("When the agent takes another version: auto with a release or at its "+
-			"next start, window only in its maintenance window, pinned only if a client asks for it.",
+		reflect.TypeFor[client.ImagePolicy](): choice("When the agent takes another version: auto with a release or "+
+			"at its next start, window only in its maintenance window, pinned only if a client asks for it.",
 			image.Policy("").Values()...),
 		reflect.TypeFor[client.ImageDay]():      choice("A day of the week.", image.Day("").Values()...),
 		reflect.TypeFor[client.MetricsWindow](): choice("How far back it looks; 24h by default.", "1h", "6h", "24h"),

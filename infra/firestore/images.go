@@ -147,8 +147,8 @@ func imageOf(snap *gcp.DocumentSnapshot) (image.Image, error) {
 	return i, err
 }
 
-// Images implements image.Catalog. A process reads the catalog at most once in image.MaxAge, and when it needs it. Calls
-// that need it concurrently share one read.
+// Images implements image.Catalog. A process reads the catalog at most once in image.MaxAge, and when it needs it.
+// Calls that need it concurrently share one read.
 func (s *Images) Images(ctx context.Context) (image.Set, error) {
 	c := &s.client.images
 	listed, ok, err := c.known(s.client.clock())

@@ -169,8 +169,8 @@ func TestEvents_HaveTheirData(t *testing.T) {
 			},
 		},
 		"an agent that went back starts": {
-			before: agent.Agent{ID: "a", Image: software("1", agent.Update{State: agent.UpdateReverted}), Status: agent.Stopped},
-			after:  agent.Agent{ID: "a", Image: software("1", agent.Update{State: agent.UpdateReverted}), Status: agent.Stopped},
+			before: agent.Agent{ID: "a", Image: software("1", agent.Update{State: agent.UpdateReverted})},
+			after:  agent.Agent{ID: "a", Image: software("1", agent.Update{State: agent.UpdateReverted}), Rollout: 1},
 		},
 		"the front changes": {
 			before: agent.Agent{ID: "a", Front: software("1", agent.Update{})},
@@ -180,8 +180,10 @@ func TestEvents_HaveTheirData(t *testing.T) {
 		},
 		"a policy": {
 			before: agent.Agent{ID: "a"},
-			after:  agent.Agent{ID: "a", ImagePolicy: image.Window, MaintenanceWindow: &image.MaintenanceWindow{Hours: 1}},
-			want:   []string{`agent.updated {"changes":["image.policy","image.maintenance_window"]}`},
+			after: agent.Agent{
+				ID: "a", ImagePolicy: image.Window, MaintenanceWindow: &image.MaintenanceWindow{Hours: 1},
+			},
+			want: []string{`agent.updated {"changes":["image.policy","image.maintenance_window"]}`},
 		},
 		"the default policy by its name": {
 			before: agent.Agent{ID: "a"}, after: agent.Agent{ID: "a", ImagePolicy: image.Auto},

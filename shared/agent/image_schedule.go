@@ -57,7 +57,8 @@ func windowViolations(body map[string]any) (found []fault.Violation) {
 	}
 	broken := w.Check()
 	for _, field := range slices.Sorted(maps.Keys(broken)) {
-		unknownDay := field == "days" && len(w.Days) > 0 && len(w.Days) <= len(image.Day("").Values()) // the schema knows
+		// The schema reports an unknown day.
+		unknownDay := field == "days" && len(w.Days) > 0 && len(w.Days) <= len(image.Day("").Values())
 		if _, given := window[field]; given && !unknownDay {
 			found = append(found, invalid([]any{"body", "maintenance_window", field}, broken[field]))
 		}

@@ -75,7 +75,9 @@ func TestChooseImages_FollowsThePolicyAtEachStart(t *testing.T) {
 		"auto with a window":  {policy: image.Auto, window: closed, want: "2"},
 		"pinned in a windows": {policy: image.Pinned, window: windowAround(at(60)), want: "1"},
 	} {
-		for _, actions := range [][]agent.Trigger{{agent.Stop, agent.Start}, {agent.Pause, agent.Resume}, {agent.Restart}} {
+		for _, actions := range [][]agent.Trigger{
+			{agent.Stop, agent.Start}, {agent.Pause, agent.Resume}, {agent.Restart},
+		} {
 			a := runningOn(t)
 			a.ImagePolicy, a.MaintenanceWindow = row.policy, row.window
 			for _, action := range actions {
@@ -109,11 +111,11 @@ func TestChooseImages_OfAnAgentOfAFormerRelease(t *testing.T) {
 	equal(t, "error", err, nil)
 	equal(t, "image after a rename", renamed.Image.ID, "")
 	restarted := acted(t, former, agent.Restart, twoVersions("2"))
-	equal(t, "image", restarted.Image.Choice.String(), "default@2")
-	equal(t, "front", restarted.Front.Choice.String(), "front@2")
+	equal(t, "image", restarted.Image.String(), "default@2")
+	equal(t, "front", restarted.Front.String(), "front@2")
 	moved, err := patched(former, twoVersions("2"), agent.Patch{Image: new("default@1")})
 	equal(t, "error", err, nil)
-	equal(t, "image that its client chose", moved.Image.Choice.String(), "default@1")
+	equal(t, "image that its client chose", moved.Image.String(), "default@1")
 	without := acted(t, former, agent.Restart, image.Set{})
 	equal(t, "image of a service that names none", without.Image.ID, "")
 }
@@ -140,7 +142,7 @@ func TestChooseImages_OfANewAgent(t *testing.T) {
 			continue
 		}
 		equal(t, name+": error", err, nil)
-		equal(t, name+": image", a.Image.Choice.String(), row.want)
+		equal(t, name+": image", a.Image.String(), row.want)
 		equal(t, name+": front", a.Front.Version, "2")
 		custom := strings.Contains(row.want, "/")
 		equal(t, name+": sandbox", a.Sandbox, custom)
@@ -149,7 +151,7 @@ func TestChooseImages_OfANewAgent(t *testing.T) {
 		if err := a.ChooseImages(agent.Agent{}, withCustom("1")); err != nil {
 			t.Fatal(err)
 		}
-		equal(t, name+": image of the commit's second try", a.Image.Choice.String(), row.want)
+		equal(t, name+": image of the commit's second try", a.Image.String(), row.want)
 	}
 }
 
@@ -220,11 +222,13 @@ func TestApply_RefusesAnotherImage(t *testing.T) {
 		before    agent.Agent
 		selection string
 	}{
-		"another entry":                    {before: runningOn(t), selection: "other"},
-		"a version of another":             {before: runningOn(t), selection: "other@2"},
-		"a custom one":                     {before: runningOn(t), selection: customReference("1")},
-		"an entry in place of a custom":    {before: customAgent(t), selection: "default"},
-		"another than the former releases": {before: agent.Agent{ID: "a", Plan: plan.Pro, Status: agent.Running}, selection: "other"},
+		"another entry":                 {before: runningOn(t), selection: "other"},
+		"a version of another":          {before: runningOn(t), selection: "other@2"},
+		"a custom one":                  {before: runningOn(t), selection: customReference("1")},
+		"an entry in place of a custom": {before: customAgent(t), selection: "default"},
+		"another than the former releases": {
+			before: agent.Agent{ID: "a", Plan: plan.Pro, Status: agent.Running}, selection: "other",
+		},
 	} {
 		after, err := patched(row.before, set, agent.Patch{Image: &row.selection})
 		wantKind(t, name, err, fault.Conflict, "image_differs")
@@ -247,8 +251,11 @@ func TestApply_SchedulesTheImage(t *testing.T) {
 		wantWindow *image.MaintenanceWindow
 		unchanged  bool
 	}{
-		"pinned":               {patch: agent.Patch{ImagePolicy: image.Pinned}, wantPolicy: image.Pinned},
-		"window":               {patch: agent.Patch{ImagePolicy: image.Window, MaintenanceWindow: &window}, wantPolicy: image.Window, wantWindow: window},
+		"pinned": {patch: agent.Patch{ImagePolicy: image.Pinned}, wantPolicy: image.Pinned},
+		"window": {
+			patch:      agent.Patch{ImagePolicy: image.Window, MaintenanceWindow: &window},
+			wantPolicy: image.Window, wantWindow: window,
+		},
 		"a window to be used":  {patch: agent.Patch{MaintenanceWindow: &window}, wantWindow: window},
 		"auto, as before":      {patch: agent.Patch{ImagePolicy: image.Auto}, unchanged: true},
 		"no window, as before": {patch: agent.Patch{MaintenanceWindow: &none}, unchanged: true},
@@ -288,7 +295,8 @@ func TestApply_RefusesPoliciesThatCannotBeFollowed(t *testing.T) {
 	} {
 		_, err := patched(row.before, twoVersions("1"), row.patch)
 		var f *fault.Error
-		if !errors.As(err, &f) || len(f.Violations) != 1 || !slices.Equal(f.Violations[0].Loc, []any{"body", row.want}) {
+		if !errors.As(err, &f) || len(f.Violations) != 1 ||
+			!slices.Equal(f.Violations[0].Loc, []any{"body", row.want}) {
 			t.Errorf("%s: %v, want a violation at body.%s", name, err, row.want)
 		}
 	}

@@ -54,9 +54,9 @@ func secretViolation(key string) fault.Violation {
 	return invalid([]any{"body", "env_vars", key}, secretElsewhere)
 }
 
-// Apply merges a patch. Only a change of the environment, of the plan or of the image replaces the pod. The store carries
-// out that of the image: see ImageWish. Errors: Invalid, Conflict while the agent is being deleted, if its volume would
-// shrink, or for another policy of a custom image.
+// Apply merges a patch. Only a change of the environment, of the plan or of the image replaces the pod. The store
+// carries out that of the image: see ImageWish. Errors: Invalid, Conflict while the agent is being deleted, if its
+// volume would shrink, or for another policy of a custom image.
 func (a *Agent) Apply(p Patch, now time.Time) error {
 	if a.Status == Deleting {
 		return a.conflict("update")

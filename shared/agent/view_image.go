@@ -50,8 +50,8 @@ type Display struct {
 // catalogPatience is how long a view waits for the catalog.
 const catalogPatience = 500 * time.Millisecond
 
-// For returns a function that renders agents for a caller. It reads the catalog once for all of them, when the first one
-// needs it. Without an answer the agents have no available version.
+// For returns a function that renders agents for a caller. It reads the catalog once for all of them, when the first
+// one needs it. Without an answer the agents have no available version.
 func (d Display) For(ctx context.Context, caller identity.Caller) func(Agent) View {
 	var images image.Set
 	read := d.Images == nil

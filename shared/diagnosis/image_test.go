@@ -35,14 +35,16 @@ func TestOf_NamesTheImageAndAnUpdateThatWasUndone(t *testing.T) {
 	}
 	a := onImage(now)
 	v := Of(Facts{Agent: a, Now: now})
-	if i := v.Image; i == nil || i.ID != "assistant" || i.Version != "1" || *i.Digest != "sha256:1" || i.Reverted != nil {
+	if i := v.Image; i == nil || i.ID != "assistant" || i.Version != "1" || *i.Digest != "sha256:1" ||
+		i.Reverted != nil {
 		t.Errorf("image = %+v, want version 1 with its digest", v.Image)
 	}
 	a.MoveTo("r", choice("2"), now)
 	a.GiveUp(agent.Failure{Code: "pod_crash_loop", Message: "It exits."}, now)
 	a.BecameReady(now)
 	v = Of(Facts{Agent: a, Now: now})
-	if i := v.Image; i.Version != "1" || i.Reverted == nil || *i.Reverted != (Reverted{"2", "pod_crash_loop: It exits."}) {
+	undone := Reverted{Version: "2", Reason: "pod_crash_loop: It exits."}
+	if i := v.Image; i.Version != "1" || i.Reverted == nil || *i.Reverted != undone {
 		t.Errorf("image after the update was undone = %+v, want version 1 and the reason", v.Image)
 	}
 	if len(v.Causes) > 0 || !strings.Contains(v.Summary, "version 2 was undone") {

@@ -27,7 +27,9 @@ func (Policy) Values() []string { return []string{string(Auto), string(Window), 
 type Day string
 
 // days are the days in the order of time.Weekday.
-var days = [...]Day{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"} //nolint:gochecknoglobals // a constant
+var days = [...]Day{ //nolint:gochecknoglobals // a constant
+	"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday",
+}
 
 // Values lists the days, Monday first.
 func (Day) Values() []string {
@@ -63,7 +65,8 @@ func (w *MaintenanceWindow) String() string {
 // Check returns what is wrong with the window, by field; nil if nothing is.
 func (w MaintenanceWindow) Check() map[string]string {
 	found := map[string]string{}
-	if len(w.Days) == 0 || len(w.Days) > len(days) || slices.ContainsFunc(w.Days, func(d Day) bool { return !slices.Contains(days[:], d) }) {
+	unknown := func(d Day) bool { return !slices.Contains(days[:], d) }
+	if len(w.Days) == 0 || len(w.Days) > len(days) || slices.ContainsFunc(w.Days, unknown) {
 		found["days"] = "want some of " + strings.Join(Day("").Values(), ", ")
 	}
 	if _, err := time.Parse("15:04", w.Start); err != nil || len(w.Start) != len("15:04") {

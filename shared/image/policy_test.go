@@ -21,9 +21,11 @@ func TestMaintenanceWindow_HasItsRules(t *testing.T) {
 		change func(w *image.MaintenanceWindow)
 		want   string
 	}{
-		"no day":          {func(w *image.MaintenanceWindow) { w.Days = nil }, "days"},
-		"an unknown day":  {func(w *image.MaintenanceWindow) { w.Days = []image.Day{"monday", "mon"} }, "days"},
-		"too many days":   {func(w *image.MaintenanceWindow) { w.Days = slices.Repeat([]image.Day{"monday"}, 8) }, "days"},
+		"no day":         {func(w *image.MaintenanceWindow) { w.Days = nil }, "days"},
+		"an unknown day": {func(w *image.MaintenanceWindow) { w.Days = []image.Day{"monday", "mon"} }, "days"},
+		"too many days": {
+			func(w *image.MaintenanceWindow) { w.Days = slices.Repeat([]image.Day{"monday"}, 8) }, "days",
+		},
 		"no start":        {func(w *image.MaintenanceWindow) { w.Start = "" }, "start"},
 		"a short start":   {func(w *image.MaintenanceWindow) { w.Start = "2:30" }, "start"},
 		"a late start":    {func(w *image.MaintenanceWindow) { w.Start = "24:00" }, "start"},
@@ -57,25 +59,34 @@ func TestMaintenanceWindow_IsOpenForItsHours(t *testing.T) {
 		at     string
 		want   bool
 	}{
-		"before it":                         {window: night, at: "2026-03-07T22:29:59+01:00"},
-		"when it begins":                    {window: night, at: "2026-03-07T22:30:00+01:00", want: true},
-		"in another zone":                   {window: night, at: "2026-03-07T21:30:00Z", want: true},
-		"after midnight":                    {window: night, at: "2026-03-08T02:29:59+01:00", want: true},
-		"when it ends":                      {window: night, at: "2026-03-08T02:30:00+01:00"},
-		"the night before":                  {window: night, at: "2026-03-07T01:00:00+01:00"},
-		"another day":                       {window: night, at: "2026-03-08T23:00:00+01:00"},
-		"the first second of a day":         {window: whole, at: "2026-03-08T00:00:00Z", want: true},
-		"the last second of a day":          {window: whole, at: "2026-03-08T23:59:59Z", want: true},
-		"the next day":                      {window: whole, at: "2026-03-09T00:00:00Z"},
-		"an hour that the clocks skip":      {window: skipped, at: "2026-03-29T03:35:00+02:00", want: true},
-		"after the skipped hour":            {window: skipped, at: "2026-03-29T04:35:00+02:00"},
-		"before the hour that comes twice":  {window: skipped, at: "2026-10-25T02:29:00+02:00"},
-		"after the hour that comes twice":   {window: skipped, at: "2026-10-25T03:35:00+01:00"},
-		"four hours while clocks go back":   {window: longNight(), at: "2026-10-25T03:29:00+01:00", want: true},
-		"after four hours of elapsed time":  {window: longNight(), at: "2026-10-25T03:31:00+01:00"},
-		"an invalid window is never open":   {window: image.MaintenanceWindow{Days: whole.Days, Start: "x", Hours: 24, Timezone: "UTC"}, at: "2026-03-08T12:00:00Z"},
-		"nor is one of an unknown zone":     {window: image.MaintenanceWindow{Days: whole.Days, Start: "00:00", Hours: 24, Timezone: "X"}, at: "2026-03-08T12:00:00Z"},
-		"the first of a month, after 22:30": {window: image.MaintenanceWindow{Days: []image.Day{"saturday"}, Start: "23:00", Hours: 2, Timezone: "UTC"}, at: "2026-03-01T00:30:00Z", want: true},
+		"before it":                        {window: night, at: "2026-03-07T22:29:59+01:00"},
+		"when it begins":                   {window: night, at: "2026-03-07T22:30:00+01:00", want: true},
+		"in another zone":                  {window: night, at: "2026-03-07T21:30:00Z", want: true},
+		"after midnight":                   {window: night, at: "2026-03-08T02:29:59+01:00", want: true},
+		"when it ends":                     {window: night, at: "2026-03-08T02:30:00+01:00"},
+		"the night before":                 {window: night, at: "2026-03-07T01:00:00+01:00"},
+		"another day":                      {window: night, at: "2026-03-08T23:00:00+01:00"},
+		"the first second of a day":        {window: whole, at: "2026-03-08T00:00:00Z", want: true},
+		"the last second of a day":         {window: whole, at: "2026-03-08T23:59:59Z", want: true},
+		"the next day":                     {window: whole, at: "2026-03-09T00:00:00Z"},
+		"an hour that the clocks skip":     {window: skipped, at: "2026-03-29T03:35:00+02:00", want: true},
+		"after the skipped hour":           {window: skipped, at: "2026-03-29T04:35:00+02:00"},
+		"before the hour that comes twice": {window: skipped, at: "2026-10-25T02:29:00+02:00"},
+		"after the hour that comes twice":  {window: skipped, at: "2026-10-25T03:35:00+01:00"},
+		"four hours while clocks go back":  {window: longNight(), at: "2026-10-25T03:29:00+01:00", want: true},
+		"after four hours of elapsed time": {window: longNight(), at: "2026-10-25T03:31:00+01:00"},
+		"an invalid window is never open": {
+			window: image.MaintenanceWindow{Days: whole.Days, Start: "x", Hours: 24, Timezone: "UTC"},
+			at:     "2026-03-08T12:00:00Z",
+		},
+		"nor is one of an unknown zone": {
+			window: image.MaintenanceWindow{Days: whole.Days, Start: "00:00", Hours: 24, Timezone: "X"},
+			at:     "2026-03-08T12:00:00Z",
+		},
+		"the first of a month, after 22:30": {
+			window: image.MaintenanceWindow{Days: []image.Day{"saturday"}, Start: "23:00", Hours: 2, Timezone: "UTC"},
+			at:     "2026-03-01T00:30:00Z", want: true,
+		},
 	} {
 		at, err := time.Parse(time.RFC3339, c.at)
 		if err != nil {

@@ -117,8 +117,9 @@ func (s Set) Newer(id, cell, version, than string) bool {
 	return at(than) >= 0 && at(version) > at(than)
 }
 
-// Available names the version that agents of a cell could take in place of a choice: the image's default version, unless
-// the choice is that one or a newer one that was not withdrawn. It is empty if there is none, and for a custom image.
+// Available names the version that agents of a cell could take in place of a choice: the image's default version,
+// unless the choice is that one or a newer one that was not withdrawn. It is empty if there is none, and for a custom
+// image.
 func (s Set) Available(c Choice, cell string) string {
 	current, ok := s.Current(c.ID, cell)
 	if !ok || current.Version == c.Version {

@@ -111,22 +111,38 @@ func TestSet_RefusesWhatNoAgentMayTake(t *testing.T) {
 		want      fault.Kind
 		wantText  string
 	}{
-		"an unknown image":     {selection: "unknown", want: fault.Invalid, wantText: `no image "unknown"`},
-		"no name":              {selection: "@2", want: fault.Invalid, wantText: `no image ""`},
-		"the front":            {selection: image.FrontID, want: fault.Invalid, wantText: `no image "front"`},
-		"a version of it":      {selection: "front@9", want: fault.Invalid, wantText: `no image "front"`},
-		"an unknown version":   {selection: "assistant@5", want: fault.Invalid, wantText: `no version "5"`},
-		"an empty version":     {selection: "assistant@", want: fault.Invalid, wantText: `no version ""`},
-		"a withdrawn version":  {selection: "assistant@4", want: fault.Invalid, wantText: "was withdrawn"},
-		"the id of no entry":   {selection: image.CustomID, want: fault.Invalid, wantText: `no image "custom"`},
-		"a plan too small":     {selection: "assistant", plan: plan.Hobby, want: fault.PaymentRequired, wantText: "startup"},
-		"a tag":                {selection: "registry.example.com/team/image:latest", want: fault.Invalid, wantText: "digest"},
-		"a short digest":       {selection: "registry.example.com/team/image@sha256:12", want: fault.Invalid, wantText: "digest"},
-		"a plan without":       {selection: reference("d"), plan: plan.Hobby, want: fault.PaymentRequired, wantText: "custom_images"},
-		"another registry":     {selection: "evil." + reference("d"), want: fault.Invalid, wantText: "registry.example.com/team/"},
-		"another repository":   {selection: strings.Replace(reference("d"), "team", "teams", 1), want: fault.Invalid, wantText: "registry"},
-		"no custom images":     {set: noCustom, selection: reference("d"), want: fault.Invalid, wantText: "allows no custom"},
-		"nothing of a service": {set: image.Set{BuiltIn: image.BuiltIn{Registries: []string{"a/"}}}, selection: "default", want: fault.Invalid, wantText: `no image "default"`},
+		"an unknown image":    {selection: "unknown", want: fault.Invalid, wantText: `no image "unknown"`},
+		"no name":             {selection: "@2", want: fault.Invalid, wantText: `no image ""`},
+		"the front":           {selection: image.FrontID, want: fault.Invalid, wantText: `no image "front"`},
+		"a version of it":     {selection: "front@9", want: fault.Invalid, wantText: `no image "front"`},
+		"an unknown version":  {selection: "assistant@5", want: fault.Invalid, wantText: `no version "5"`},
+		"an empty version":    {selection: "assistant@", want: fault.Invalid, wantText: `no version ""`},
+		"a withdrawn version": {selection: "assistant@4", want: fault.Invalid, wantText: "was withdrawn"},
+		"the id of no entry":  {selection: image.CustomID, want: fault.Invalid, wantText: `no image "custom"`},
+		"a plan too small": {
+			selection: "assistant", plan: plan.Hobby, want: fault.PaymentRequired, wantText: "startup",
+		},
+		"a tag": {
+			selection: "registry.example.com/team/image:latest", want: fault.Invalid, wantText: "digest",
+		},
+		"a short digest": {
+			selection: "registry.example.com/team/image@sha256:12", want: fault.Invalid, wantText: "digest",
+		},
+		"a plan without": {
+			selection: reference("d"), plan: plan.Hobby, want: fault.PaymentRequired, wantText: "custom_images",
+		},
+		"another registry": {
+			selection: "evil." + reference("d"), want: fault.Invalid, wantText: "registry.example.com/team/",
+		},
+		"another repository": {
+			selection: strings.Replace(reference("d"), "team", "teams", 1), want: fault.Invalid, wantText: "registry",
+		},
+		"no custom images": {
+			set: noCustom, selection: reference("d"), want: fault.Invalid, wantText: "allows no custom",
+		},
+		"nothing of a service": {
+			set: image.Set{BuiltIn: image.BuiltIn{Registries: []string{"a/"}}}, selection: "default", want: fault.Invalid, wantText: `no image "default"`,
+		},
 	} {
 		if c.plan == "" {
 			c.plan = plan.Startup
@@ -177,7 +193,9 @@ func TestSet_KnowsWhatIsCurrentAndWhatIsAvailable(t *testing.T) {
 		"the deployment's image": {
 			id: "default", runs: "old", wantCurrent: strings.Repeat("b", 12), wantAvailable: strings.Repeat("b", 12),
 		},
-		"a cell's image": {id: "default", cell: "own", runs: strings.Repeat("c", 12), wantCurrent: strings.Repeat("c", 12)},
+		"a cell's image": {
+			id: "default", cell: "own", runs: strings.Repeat("c", 12), wantCurrent: strings.Repeat("c", 12),
+		},
 	} {
 		if c.set.Catalog == nil {
 			c.set = fullSet()
@@ -220,7 +238,7 @@ func TestSet_ListsWhatClientsMayChoose(t *testing.T) {
 	}
 }
 
-// TestSet_RunsTheSampleWithoutAnImage: a deployment that names no image of agents runs the sample agent of the platform.
+// TestSet_RunsTheSampleWithoutAnImage: a deployment that names no image of agents runs the platform's sample agent.
 func TestSet_RunsTheSampleWithoutAnImage(t *testing.T) {
 	t.Parallel()
 	set := image.Set{BuiltIn: image.BuiltIn{Platform: reference("a"), Cells: map[string]string{"own": reference("c")}}}

@@ -121,7 +121,7 @@ func software(a agent.Agent) (lines []string) {
 		agent.Software
 	}{{"Image", a.Image}, {"Front", a.Front}} {
 		if s.ID == "" {
-			lines = append(lines, s.name+" of the deployment's settings: the agent has not started since there is a catalog")
+			lines = append(lines, s.name+" of the deployment's settings: the record names none yet")
 			continue
 		}
 		line := fmt.Sprintf("%s %s@%s, %s", s.name, s.ID, s.Version, s.Reference)
