@@ -161,8 +161,12 @@ func TestUpdate_MovesAndSchedulesTheImage(t *testing.T) {
 		want            int
 		check           func(v agent.ImageView) bool
 	}{
-		{body: `{"image":"assistant"}`, check: func(v agent.ImageView) bool { return v.Version == "2" && v.Available == nil }},
-		{body: `{"image":"assistant@1"}`, check: func(v agent.ImageView) bool { return v.Version == "1" && *v.Available == "2" }},
+		{
+			body: `{"image":"assistant"}`, check: func(v agent.ImageView) bool { return v.Version == "2" && v.Available == nil },
+		},
+		{
+			body: `{"image":"assistant@1"}`, check: func(v agent.ImageView) bool { return v.Version == "1" && *v.Available == "2" },
+		},
 		{body: `{"image":"default"}`, want: 409, wantError: "image_differs"},
 		{body: `{"image":"assistant@3"}`, want: 422, wantError: `["body","image"]`},
 		{body: `{"image_policy":"window"}`, want: 422, wantError: `["body","image_policy"]`},
@@ -171,7 +175,8 @@ func TestUpdate_MovesAndSchedulesTheImage(t *testing.T) {
 		{
 			body: `{"image_policy":"window","maintenance_window":` + window + `}`,
 			check: func(v agent.ImageView) bool {
-				return v.Policy == image.Window && v.MaintenanceWindow.String() == "monday 02:30 for 2 h (Europe/Berlin)"
+				return v.Policy == image.Window &&
+					v.MaintenanceWindow.String() == "monday 02:30 for 2 h (Europe/Berlin)"
 			},
 		},
 		{body: `{"name":"b"}`, check: func(v agent.ImageView) bool { return v.MaintenanceWindow != nil }},
