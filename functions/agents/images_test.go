@@ -124,10 +124,12 @@ func TestCreate_RefusesAnImageThatTheAgentMayNotRun(t *testing.T) {
 		{selection: strings.Repeat("a", 513), plan: plan.Startup, want: 422, wantText: `"loc":["body","image"]`},
 		{selection: "assistant", plan: plan.Hobby, want: 402, wantText: "image_plan_required"},
 		{
-			selection: "custom.test/own@" + backendtest.Digest("c"), plan: plan.Hobby, want: 402, wantText: "custom_images_required",
+			selection: "custom.test/own@" + backendtest.Digest("c"), plan: plan.Hobby,
+			want: 402, wantText: "custom_images_required",
 		},
 		{
-			selection: "other.test/own@" + backendtest.Digest("c"), plan: plan.Startup, want: 422, wantText: "custom.test/",
+			selection: "other.test/own@" + backendtest.Digest("c"), plan: plan.Startup,
+			want: 422, wantText: "custom.test/",
 		},
 		{selection: "custom.test/own:latest", plan: plan.Startup, want: 422, wantText: "digest"},
 	} {

@@ -253,7 +253,8 @@ func TestApply_SchedulesTheImage(t *testing.T) {
 	}{
 		"pinned": {patch: agent.Patch{ImagePolicy: image.Pinned}, wantPolicy: image.Pinned},
 		"window": {
-			patch: agent.Patch{ImagePolicy: image.Window, MaintenanceWindow: &window}, wantPolicy: image.Window, wantWindow: window,
+			patch:      agent.Patch{ImagePolicy: image.Window, MaintenanceWindow: &window},
+			wantPolicy: image.Window, wantWindow: window,
 		},
 		"a window to be used":  {patch: agent.Patch{MaintenanceWindow: &window}, wantWindow: window},
 		"auto, as before":      {patch: agent.Patch{ImagePolicy: image.Auto}, unchanged: true},

@@ -76,13 +76,16 @@ func TestMaintenanceWindow_IsOpenForItsHours(t *testing.T) {
 		"four hours while clocks go back":  {window: longNight(), at: "2026-10-25T03:29:00+01:00", want: true},
 		"after four hours of elapsed time": {window: longNight(), at: "2026-10-25T03:31:00+01:00"},
 		"an invalid window is never open": {
-			window: image.MaintenanceWindow{Days: whole.Days, Start: "x", Hours: 24, Timezone: "UTC"}, at: "2026-03-08T12:00:00Z",
+			window: image.MaintenanceWindow{Days: whole.Days, Start: "x", Hours: 24, Timezone: "UTC"},
+			at:     "2026-03-08T12:00:00Z",
 		},
 		"nor is one of an unknown zone": {
-			window: image.MaintenanceWindow{Days: whole.Days, Start: "00:00", Hours: 24, Timezone: "X"}, at: "2026-03-08T12:00:00Z",
+			window: image.MaintenanceWindow{Days: whole.Days, Start: "00:00", Hours: 24, Timezone: "X"},
+			at:     "2026-03-08T12:00:00Z",
 		},
 		"the first of a month, after 22:30": {
-			window: image.MaintenanceWindow{Days: []image.Day{"saturday"}, Start: "23:00", Hours: 2, Timezone: "UTC"}, at: "2026-03-01T00:30:00Z", want: true,
+			window: image.MaintenanceWindow{Days: []image.Day{"saturday"}, Start: "23:00", Hours: 2, Timezone: "UTC"},
+			at:     "2026-03-01T00:30:00Z", want: true,
 		},
 	} {
 		at, err := time.Parse(time.RFC3339, c.at)
