@@ -44,7 +44,7 @@ func awaitImage(t *testing.T, u *consoletest.User, id string) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(4 * image.MaxAge); ; <-tick.C {
-		items, _ := u.Call(http.MethodGet, "/api/v1/images", "", http.StatusOK)["items"].([]any)
+		items, _ := u.Call(http.MethodGet, "/api/v1/images", "", http.StatusOK)["list"].([]any)
 		for _, item := range items {
 			if found, _ := item.(map[string]any); found["id"] == id {
 				return

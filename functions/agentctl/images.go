@@ -21,7 +21,7 @@ func (t *tool) imagesCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 		Long: "List the images that agents can run, each with its versions, the newest first. An agent is created " +
 			"with one: agentctl agents create NAME --image IMAGE",
-		Example: "  agentctl images\n  agentctl images -o json | jq -r '.items[].id'",
+		Example: "  agentctl images\n  agentctl images -o json | jq -r '.[].id'",
 
 		Annotations: sends("ListImages"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -33,7 +33,7 @@ func (t *tool) imagesCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			rows := versionsOf(images.Items)
+			rows := versionsOf(images)
 			shown := list(rows, func(v imageVersion) string { return v.selection() }, []column[imageVersion]{
 				{"IMAGE", func(v imageVersion) string { return v.image.ID }},
 				{"VERSION", func(v imageVersion) string { return v.Version }},

@@ -18,7 +18,7 @@ func TestImages_ListsVersions(t *testing.T) {
 		"assistant  2  default  starter  Assistant  Notes of 2\n" +
 		"assistant  1  deprecated  starter  Assistant  Notes of 1\n" +
 		"default  bbbbbbbbbbbb  default  -  Default  -\n", ""})
-	c.run(t, "images", "-o", "jsonpath={.items[*].id}").want(t, output{0, "assistant default\n", ""})
+	c.run(t, "images", "-o", "jsonpath={[*].id}").want(t, output{0, "assistant default\n", ""})
 }
 
 func TestAgents_RunImages(t *testing.T) {

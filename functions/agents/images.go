@@ -25,10 +25,8 @@ func (selection) JSONSchema() *jsonschema.Schema {
 // maxSelection is the length of the longest reference of an image that registries accept.
 const maxSelection = 512
 
-// Images is the answer that lists images.
-type Images struct {
-	Items []ImageView `json:"items" jsonschema:"The images, by their ids."`
-}
+// Images is the answer that lists images, by their ids.
+type Images []ImageView
 
 // ImageView is an image in an answer. It names no registry: where the operator keeps images is no concern of clients.
 type ImageView struct {
@@ -107,7 +105,7 @@ func showImages(listed []image.Image) Images {
 		}
 		views = append(views, v)
 	}
-	return Images{Items: views}
+	return views
 }
 
 // optional returns nil for the zero value.

@@ -133,12 +133,14 @@ func updateAgent(ctx context.Context, c *call, in updateInput) (agentView, strin
 }
 
 // listImages lists what agents can run.
-func listImages(ctx context.Context, c *call, _ noArguments) (client.Images, string, error) {
+func listImages(ctx context.Context, c *call, _ noArguments) (imageList, string, error) {
 	images, err := c.ListImages(ctx)
-	if err != nil {
-		return client.Images{}, "", err
-	}
-	return *images, fmt.Sprintf("%d images.", len(images.Items)), nil
+	return imageList{images}, fmt.Sprintf("%d images.", len(images)), err
+}
+
+// imageList is the result of list_images: results are objects.
+type imageList struct {
+	Images []client.Image `json:"images"`
 }
 
 // noArguments is the input of a tool without arguments.

@@ -1131,12 +1131,6 @@ type ImageVersion struct {
 	Version string `json:"version"`
 }
 
-// Images defines model for Images.
-type Images struct {
-	// Items The images, by their ids.
-	Items []Image `json:"items"`
-}
-
 // IntrospectHandoffRequest defines model for IntrospectHandoffRequest.
 type IntrospectHandoffRequest struct {
 	// Token The token of the link.
@@ -2103,9 +2097,9 @@ func (c *Client) IntrospectHandoff(ctx context.Context, body IntrospectHandoffRe
 // ListImages sends GET /api/v1/images: list the images that agents can run.
 //
 // Allowed for every member of the organization and for every API key.
-func (c *Client) ListImages(ctx context.Context, options ...CallOption) (*Images, error) {
+func (c *Client) ListImages(ctx context.Context, options ...CallOption) ([]Image, error) {
 	r := call{method: http.MethodGet, path: "/api/v1/images"}
-	return sendFor[Images](ctx, c, r, options)
+	return sendForList[Image](ctx, c, r, options)
 }
 
 // GetMe sends GET /api/v1/me: get the current user.

@@ -108,13 +108,13 @@ func (s Set) Current(id, cell string) (Choice, bool) {
 	return i.choice(v), ok && v.State != Withdrawn
 }
 
-// Newer reports whether a version of an image was added to it after another one.
+// Newer reports whether a version of an image was added to it after another one, and is not withdrawn.
 func (s Set) Newer(id, cell, version, than string) bool {
 	i, _ := s.Get(id, cell)
 	at := func(name string) int {
 		return slices.IndexFunc(i.Versions, func(v Version) bool { return v.Version == name })
 	}
-	return at(than) >= 0 && at(version) > at(than)
+	return at(than) >= 0 && at(version) > at(than) && i.Versions[at(version)].State != Withdrawn
 }
 
 // Available names the version that agents of a cell could take in place of a choice: the image's default version,

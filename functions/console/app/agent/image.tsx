@@ -18,8 +18,8 @@ import { UpdatesDialog } from "./updates";
 
 /** The image that the agent runs, as the catalog describes it. */
 function useImage({ image }: Agent): Image | undefined {
-  const images = useLive<{ items: Image[] }>(imagesPath, { every: 60_000 });
-  return images.data?.items.find(({ id }) => id === image?.id);
+  const images = useLive<Image[]>(imagesPath, { every: 60_000 });
+  return images.data?.find(({ id }) => id === image?.id);
 }
 
 /** Says that there is a newer version, on the agent's first page. */

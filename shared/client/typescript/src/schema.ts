@@ -783,11 +783,6 @@ export interface ImageVersion {
   created_at: string | null;
 }
 
-export interface Images {
-  /** The images, by their ids. */
-  items: Image[];
-}
-
 export interface IntrospectHandoffRequest {
   /** The token of the link. */
   token: string;
@@ -1905,7 +1900,7 @@ export interface operations {
   ListImages: {
     parameters: {};
     responses: {
-      200: { content: { "application/json": Images } };
+      200: { content: { "application/json": Image[] } };
     };
   };
   /** List the members of the organization. Allowed for every member of the organization and for every API key. */
