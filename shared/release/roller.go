@@ -5,15 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"agents.example/controlplane/shared/agent"
-	"agents.example/controlplane/shared/fault"
-	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/logevent"
-	"agents.example/controlplane/shared/metrics"
-	"agents.example/controlplane/shared/parallel"
 )
 
 // Roller carries releases on. Any number of processes may run it concurrently: each step is one commit of the release
@@ -60,17 +55,29 @@ func (o *Roller) Run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// carryOn makes steps until there is nothing to do but to wait.
+// carryOn makes steps until there is nothing to do but to wait. It looks at the watched agents once, and again after
+// another process came first.
 func (o *Roller) carryOn(ctx context.Context, r Release) error {
+	var seen *watch
 	for range stepsPerRun {
-		next, err := o.step(ctx, r)
+		var err error
+		if seen == nil {
+			seen, err = o.look(ctx, r)
+		}
+		var next *Release
+		if err == nil {
+			next, err = o.step(ctx, r, seen)
+		}
 		if errors.Is(err, ErrSuperseded) {
-			present, err := o.Releases.Get(ctx, r.ID)
+			seen = nil
+			var present Release
+			present, err = o.Releases.Get(ctx, r.ID)
 			if err != nil || present.DueAt.IsZero() || present.DueAt.After(o.Now()) {
 				return err
 			}
 			next = &present
-		} else if err != nil || next == nil {
+		}
+		if err != nil || next == nil {
 			return err
 		}
 		r = *next
@@ -79,22 +86,14 @@ func (o *Roller) carryOn(ctx context.Context, r Release) error {
 }
 
 // step makes one step. It returns the release after it, or nil if there is nothing to do but to wait.
-func (o *Roller) step(ctx context.Context, r Release) (*Release, error) {
-	watched, err := o.Agents.ListWatched(ctx, r.ID, maxWatched)
-	if err != nil {
-		return nil, err
-	}
-	decided, err := o.decide(ctx, r, watched)
-	if err != nil {
-		return nil, err
-	}
-	if len(decided.changes) > 0 {
-		return o.save(ctx, decided.release, decided.changes)
+func (o *Roller) step(ctx context.Context, r Release, seen *watch) (*Release, error) {
+	if len(seen.judged) > 0 {
+		return o.count(ctx, r, seen)
 	}
 	if r.State == Reverting {
-		return o.wayBack(ctx, r, len(watched))
+		return o.wayBack(ctx, r, seen)
 	}
-	reason, err := o.obstacle(ctx, r, watched)
+	reason, err := o.obstacle(ctx, r, seen.agents)
 	if err != nil {
 		return nil, err
 	}
@@ -103,55 +102,10 @@ func (o *Roller) step(ctx context.Context, r Release) (*Release, error) {
 		_, err := o.save(ctx, r, nil)
 		return nil, err
 	}
-	if held := outage(watched); held != "" {
+	if held := outage(seen.agents); held != "" {
 		return o.wait(ctx, r, held)
 	}
-	return o.advance(ctx, r, len(watched))
-}
-
-// decided is the outcome of looking at the agents that a release watches.
-type decided struct {
-	release Release
-	changes []Change
-}
-
-// decide judges the agents that a release watches.
-func (o *Roller) decide(ctx context.Context, r Release, watched []agent.Agent) (decided, error) {
-	seen, err := o.metricsOf(ctx, r, watched)
-	if err != nil {
-		return decided{}, err
-	}
-	d := decided{release: r}
-	verdicts := map[string]verdict{}
-	var passing []agent.Agent
-	for _, a := range watched {
-		verdicts[a.ID] = r.judge(a, seen[a.ID], o.Now())
-		if verdicts[a.ID].kind == countUpdated {
-			passing = append(passing, a)
-		}
-	}
-	// The record may be a minute old. An agent that does not answer goes on being watched.
-	probe := func(a agent.Agent) error { return o.Prober.Probe(ctx, a) }
-	for i, err := range parallel.ForEach(passing, maxProbes, probe) {
-		if err != nil {
-			delete(verdicts, passing[i].ID)
-		}
-	}
-	for _, a := range watched {
-		if len(d.changes) == changesPerStep {
-			break
-		}
-		v := verdicts[a.ID]
-		if v.kind == "" || v.kind == goBack && r.State == Reverting {
-			continue
-		}
-		c, err := o.edit(a, func(a *agent.Agent) { d.release.apply(a, v, o.Now()) })
-		if err != nil {
-			return decided{}, err
-		}
-		d.changes = append(d.changes, c)
-	}
-	return d, nil
+	return o.advance(ctx, r, seen)
 }
 
 // apply makes a verdict part of an agent's record and of the release's.
@@ -172,83 +126,6 @@ func (r *Release) apply(a *agent.Agent, v verdict, now time.Time) {
 		r.Counts.Interrupted++
 	}
 	a.WatchedBy = ""
-}
-
-// metricsOf reads the metrics of the agents whose soak has ended.
-func (o *Roller) metricsOf(
-	ctx context.Context,
-	r Release,
-	watched []agent.Agent,
-) (map[string]*metrics.Snapshot, error) {
-	var ids []string
-	for _, a := range watched {
-		s := a.Software(r.Image)
-		if s != nil && s.Update.State == agent.UpdateSoaking && !o.Now().Before(s.Update.ReadyAt.Add(r.Soak)) {
-			ids = append(ids, a.ID)
-		}
-	}
-	found := map[string]*metrics.Snapshot{}
-	for some := range slices.Chunk(ids, visitPage) {
-		snapshots, err := o.Metrics.Load(ctx, some)
-		if err != nil {
-			return nil, err
-		}
-		for id, s := range snapshots {
-			found[id] = &s
-		}
-	}
-	return found, nil
-}
-
-// obstacle returns why a release can't go on; "" if it can.
-func (o *Roller) obstacle(ctx context.Context, r Release, watched []agent.Agent) (string, error) {
-	reverting, stuck := int64(0), 0
-	for _, a := range watched {
-		s := a.Software(r.Image)
-		if s == nil {
-			continue
-		}
-		if s.Update.State == agent.UpdateReverted {
-			reverting++
-		}
-		if a.Status == agent.Error && o.Now().Sub(s.Update.MovedAt) > stuckAfter {
-			stuck++
-		}
-	}
-	switch {
-	case r.over(reverting):
-		return fmt.Sprintf("%d of %d agents went back to their former version, more than %d %%",
-			r.Counts.Reverted+reverting, r.Counts.Moved, r.MaxFailed), nil
-	case stuck > 0:
-		return fmt.Sprintf(
-			"%d agents have been in error for more than %s, for reasons of the cluster",
-			stuck,
-			stuckAfter,
-		), nil
-	}
-	i, err := o.Images.Get(ctx, r.Image)
-	if fault.Is(err, fault.NotFound) && !r.Catalogued {
-		return "", nil
-	}
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		return "", err
-	}
-	for _, v := range i.Versions {
-		if v.Version == r.Target.Version && v.State != image.Withdrawn {
-			return "", nil
-		}
-	}
-	return fmt.Sprintf("version %s was withdrawn or removed from the catalog", r.Target.Version), nil
-}
-
-// outage names an outage that keeps an agent from moving; "" if there is none. Nothing more moves while it lasts.
-func outage(watched []agent.Agent) string {
-	for _, a := range watched {
-		if a.Failure != nil && a.Failure.Outage {
-			return "an outage: " + a.Failure.Code
-		}
-	}
-	return ""
 }
 
 // wait records what the release waits for.

@@ -13,16 +13,15 @@ import (
 	"agents.example/controlplane/shared/image"
 )
 
-// advance surveys the fleet, moves agents of the present wave, or begins the next one. watching counts the agents that
-// the release watches.
-func (o *Roller) advance(ctx context.Context, r Release, watching int) (*Release, error) {
+// advance surveys the fleet, moves agents of the present wave, or begins the next one.
+func (o *Roller) advance(ctx context.Context, r Release, seen *watch) (*Release, error) {
 	r.Reason = ""
 	switch {
 	case !r.Surveyed:
 		return o.survey(ctx, r)
 	case !r.Lap.Ended && r.Counts.Moved < r.quota():
-		return o.move(ctx, r, watching)
-	case watching > 0:
+		return o.move(ctx, r, seen)
+	case len(seen.agents) > 0:
 		return nil, nil //nolint:nilnil // the agents of the wave are being watched
 	case !r.last():
 		r.Wave, r.WaveAt = r.Wave+1, o.Now()
@@ -84,11 +83,12 @@ func (o *Roller) survey(ctx context.Context, r Release) (*Release, error) {
 }
 
 // move moves agents of the present wave to the version.
-func (o *Roller) move(ctx context.Context, r Release, watching int) (*Release, error) {
+func (o *Roller) move(ctx context.Context, r Release, seen *watch) (*Release, error) {
 	if r.last() && !r.DefaultSet && r.Cell == "" {
 		return o.setDefault(ctx, r)
 	}
-	room := min(r.quota()-r.Counts.Moved, changesPerStep, r.Limit()-int64(watching), int64(maxWatched-watching))
+	watching := int64(len(seen.agents))
+	room := min(r.quota()-r.Counts.Moved, changesPerStep, r.Limit()-watching, maxWatched-watching)
 	if room <= 0 {
 		return nil, nil //nolint:nilnil // the release watches as many agents as it can
 	}
@@ -108,7 +108,7 @@ func (o *Roller) move(ctx context.Context, r Release, watching int) (*Release, e
 	}
 	r.Lap = lap
 	r.Counts.Moved += int64(len(changes))
-	return o.save(ctx, r, changes)
+	return o.moves(ctx, r, changes, seen)
 }
 
 // sorts counts an agent in a lap, and reports whether the release moves it.
@@ -203,14 +203,14 @@ func (o *Roller) setDefault(ctx context.Context, r Release) (*Release, error) {
 
 // wayBack returns agents of the release to what they ran before, at most as many of them concurrently as its largest
 // wave had.
-func (o *Roller) wayBack(ctx context.Context, r Release, watching int) (*Release, error) {
+func (o *Roller) wayBack(ctx context.Context, r Release, seen *watch) (*Release, error) {
 	if r.FormerDefault != "" {
 		return o.restoreDefault(ctx, r)
 	}
 	if r.Lap.Ended {
-		return o.endWayBack(ctx, r, watching)
+		return o.endWayBack(ctx, r, seen)
 	}
-	room := min(r.Limit()-int64(watching), changesPerStep)
+	room := min(r.Limit()-int64(len(seen.agents)), changesPerStep)
 	if room <= 0 {
 		return nil, nil //nolint:nilnil // enough agents are on their way back
 	}
@@ -239,7 +239,7 @@ func (o *Roller) wayBack(ctx context.Context, r Release, watching int) (*Release
 		changes = append(changes, c)
 	}
 	r.Lap = lap
-	return o.save(ctx, r, changes)
+	return o.moves(ctx, r, changes, seen)
 }
 
 // returns reports whether an agent must go back when the release is reverted: the release has moved it, or it has taken
@@ -255,9 +255,9 @@ func (r Release) returns(a agent.Agent) bool {
 }
 
 // endWayBack ends the way back, or begins another lap for agents that another release watched.
-func (o *Roller) endWayBack(ctx context.Context, r Release, watching int) (*Release, error) {
+func (o *Roller) endWayBack(ctx context.Context, r Release, seen *watch) (*Release, error) {
 	switch {
-	case watching > 0:
+	case len(seen.agents) > 0:
 		return nil, nil //nolint:nilnil // the last agents are on their way back
 	case r.Lap.Moved+r.Lap.Busy > 0 && r.Laps < maxLaps:
 		r.Lap, r.Laps = Lap{}, r.Laps+1
