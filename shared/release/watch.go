@@ -57,7 +57,9 @@ func (o *Roller) look(ctx context.Context, r Release) (*watch, error) {
 }
 
 // metricsOf reads the metrics of the agents whose soak has ended.
-func (o *Roller) metricsOf(ctx context.Context, r Release, watched []agent.Agent) (map[string]*metrics.Snapshot, error) {
+func (o *Roller) metricsOf(ctx context.Context, r Release, watched []agent.Agent) (
+	found map[string]*metrics.Snapshot, err error,
+) {
 	var ids []string
 	for _, a := range watched {
 		s := a.Software(r.Image)
@@ -65,7 +67,7 @@ func (o *Roller) metricsOf(ctx context.Context, r Release, watched []agent.Agent
 			ids = append(ids, a.ID)
 		}
 	}
-	found := map[string]*metrics.Snapshot{}
+	found = map[string]*metrics.Snapshot{}
 	for some := range slices.Chunk(ids, visitPage) {
 		snapshots, err := o.Metrics.Load(ctx, some)
 		if err != nil {
