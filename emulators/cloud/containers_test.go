@@ -40,6 +40,7 @@ func startOnNode(t *testing.T) deployment {
 		o.Dir, o.Binaries = clustertest.NodeDir(t), ""
 		o.Node = &cloud.NodeOptions{
 			AgentImage: &node.Image{Program: filepath.Join(programs, "probe")}, Runc: runc,
+			Images: builds(t, filepath.Join(programs, "probe")),
 		}
 	})
 }

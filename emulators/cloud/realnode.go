@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"path/filepath"
 	"time"
@@ -16,6 +17,8 @@ import (
 type NodeOptions struct {
 	// AgentImage is the image of agents; nil is the sample agent of the control plane's image.
 	AgentImage *node.Image
+	// Images are further images of the node's registry, by name.
+	Images map[string]node.Image
 	// Registry is the host and port of a registry without TLS. References without a host are of this registry.
 	Registry string
 	// Runc is the path of runc, which then runs the pods that need no sandbox. Otherwise gVisor runs all.
@@ -66,6 +69,7 @@ func (c *Cloud) startNode(ctx context.Context) error {
 		return err
 	}
 	images := map[string]node.Image{platformImage: {Programs: programs}}
+	maps.Copy(images, o.Images)
 	if o.AgentImage != nil {
 		images[agentImage] = *o.AgentImage
 	}

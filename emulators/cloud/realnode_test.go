@@ -26,6 +26,7 @@ func TestStoryOnARealNode(t *testing.T) {
 
 		{"agent in runc reports how it runs", func(t *testing.T, d deployment) { testProbe(t, d, "runc") }},
 		{"agent in gVisor reports how it runs", func(t *testing.T, d deployment) { testProbe(t, d, "gVisor") }},
+		{"a release reaches agents, and stops at a broken build", testReleases},
 		{"agent that crashes ends in error", testRealCrash},
 		{"agent whose image is gone ends in error", testRealImageGone},
 		{"agent that is never ready ends at its deadline", testRealUnready},

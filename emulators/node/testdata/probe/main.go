@@ -26,22 +26,49 @@ func main() {
 		command(os.Args[1], os.Args[2:])
 		return
 	}
-	if os.Getenv("MODE") == "crash" {
+	if mode() == "crash" {
 		log.Fatal("told to crash")
 	}
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
 	address := ":" + os.Getenv("PORT")
-	if os.Getenv("MODE") == "unready" {
+	if mode() == "unready" {
 		address = ":1025" // not where the probes of the pod look
 	}
 	handler, err := routes()
 	if err != nil {
 		log.Fatal(err)
 	}
+	if mode() == "exits" || mode() == "fails" {
+		handler = broken(handler)
+	}
 	go func() { log.Fatal(http.ListenAndServe(address, handler)) }()
 	log.Print("the probe runs")
 	<-stop
+}
+
+// mode is what is wrong with the agent: by its variables, or by the name of its program, as in probe-exits.
+func mode() string {
+	if m := os.Getenv("MODE"); m != "" {
+		return m
+	}
+	_, m, _ := strings.Cut(filepath.Base(os.Args[0]), "-")
+	return m
+}
+
+// broken is an agent that exits when it has work, or answers with errors after a minute.
+func broken(handler http.Handler) http.Handler {
+	begun := time.Now()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case mode() == "exits" && strings.HasPrefix(r.URL.Path, "/v1/"):
+			log.Fatal("exits under load")
+		case mode() == "fails" && time.Since(begun) > time.Minute:
+			http.Error(w, "broken", http.StatusInternalServerError)
+		default:
+			handler.ServeHTTP(w, r)
+		}
+	})
 }
 
 // command prints an answer for `kubectl exec`.
