@@ -25,6 +25,8 @@ const (
 	countUpdated     kind = "updated"
 	countReverted    kind = "reverted"
 	countInterrupted kind = "interrupted"
+	// letGo: the former release, which changes no more, still watches the agent.
+	letGo kind = "let go"
 )
 
 const (

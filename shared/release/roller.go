@@ -124,6 +124,7 @@ func (r *Release) apply(a *agent.Agent, v verdict, now time.Time) {
 		}
 	case countInterrupted:
 		r.Counts.Interrupted++
+	case letGo:
 	}
 	a.WatchedBy = ""
 }

@@ -37,6 +37,15 @@ func (o *Roller) look(ctx context.Context, r Release) (*watch, error) {
 		return nil, err
 	}
 	w := &watch{agents: watched}
+	if !r.Surveyed && r.Number > 1 {
+		former, err := o.Agents.ListWatched(ctx, ID(r.Image, r.Number-1), maxWatched)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range former {
+			w.judged = append(w.judged, judged{a, verdict{kind: letGo}})
+		}
+	}
 	var passing []judged
 	for _, a := range watched {
 		switch v := r.judge(a, figures[a.ID], o.Now()); {

@@ -224,3 +224,47 @@ func TestRoller_SurvivesADeathAtEachWrite(t *testing.T) {
 	}
 	t.Logf("%d writes of a release of %d agents and its way back", writes, agents)
 }
+
+// TestRoller_LetsGoOfAgentsOfTheFormerRelease: a release that is done may watch agents that moved within their windows
+// when the next one begins.
+func TestRoller_LetsGoOfAgentsOfTheFormerRelease(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 4)
+	if r, _ := f.run(t, 0, false); r.State != release.Done {
+		t.Fatalf("the release is %s", r.State)
+	}
+	id := agentID(2)
+	a, err := f.store.Load(t.Context(), id)
+	if err == nil {
+		_, err = f.store.Update(t.Context(), a, func(a *agent.Agent) { a.WatchedBy = "default-1" })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := release.New(release.Order{
+		Image: image.DefaultID, Version: "1", Waves: []int{100}, MaxFailed: 100,
+	}, f.store.Database.Catalog, nil, f.clock)
+	if err == nil {
+		next, err = f.store.Create(t.Context(), next)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker := &release.Roller{
+		Releases: f.store, Agents: f.store, Images: imageReleases{f.store}, Metrics: noMetrics{}, Prober: f, Nudger: f,
+		Now: f.Now,
+	}
+	for range 10 {
+		if err := worker.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		f.clock = f.clock.Add(time.Minute)
+	}
+	if next, err = f.store.Get(t.Context(), next.ID); err != nil || next.State != release.Done {
+		t.Errorf("the next release is %s, %v: %+v", next.State, err, next)
+	}
+	if a, err = f.store.Load(t.Context(), id); err != nil || a.Image.Version != "1" || a.WatchedBy != "" {
+		t.Errorf("agent: version %s, watched by %q, %v; want version 1 of the next release", a.Image.Version, a.WatchedBy,
+			err)
+	}
+}
