@@ -63,6 +63,7 @@ func (s Releases) Create(ctx context.Context, r release.Release) (release.Releas
 		r.Number = former.release.Number + 1
 	}
 	r.ID = release.ID(r.Image, r.Number)
+	created := r // a late effect must not change what the call returned
 	err := s.commit(ctx, "create release", func() error {
 		if _, taken := s.Database.releases[r.ID]; taken {
 			return release.AlreadyOpen(r.ID)
@@ -79,10 +80,13 @@ func (s Releases) Create(ctx context.Context, r release.Release) (release.Releas
 		}
 		s.Database.Commits++
 		s.Database.releases[r.ID] = releaseDocument{r, s.Database.Commits}
-		r = s.Database.releases[r.ID].read()
+		created = s.Database.releases[r.ID].read()
 		return nil
 	})
-	return r, err
+	if err != nil {
+		return r, err
+	}
+	return created, nil
 }
 
 // Get implements release.Store.
@@ -142,7 +146,10 @@ func (s Releases) Save(ctx context.Context, r release.Release, changes []release
 		}
 		return nil
 	})
-	return saved, err
+	if err != nil {
+		return r, err
+	}
+	return saved, nil
 }
 
 // ListAll implements release.Agents.
@@ -201,7 +208,10 @@ func (s imageReleases) Put(ctx context.Context, i image.Image) (image.Image, err
 		s.Database.Catalog.Catalog[at] = saved
 		return nil
 	})
-	return saved, err
+	if err != nil {
+		return i, err
+	}
+	return saved, nil
 }
 
 // noMetrics knows of no requests.
