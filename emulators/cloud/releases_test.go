@@ -17,8 +17,8 @@ import (
 	"agents.example/controlplane/shared/image"
 )
 
-// builds are three builds of an agent: one that is as good as the probe, one that exits when it has work, and one that
-// answers with errors after a minute.
+// builds are builds of an agent: one that is as good as the probe, one that exits when it has work, and one that answers
+// with errors after a minute.
 func builds(t *testing.T, probe string) map[string]node.Image {
 	t.Helper()
 	all := map[string]node.Image{}
@@ -112,7 +112,7 @@ func testReleases(t *testing.T, d deployment) {
 		}
 	})
 	t.Logf("\n%s", page)
-	if !strings.Contains(page, id+"-2 of "+id+" to 3 from 2: stopped") || !strings.Contains(page, "went back") {
+	if !strings.Contains(page, id+"-2 of "+id+" to 3 from 2: stopped") || !strings.Contains(page, "went back: ") {
 		t.Errorf("the release of a build that exits has not stopped:\n%s", page)
 	}
 	for _, h := range hosts {

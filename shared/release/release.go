@@ -216,8 +216,11 @@ func (r *Release) halt(reason string, now time.Time) {
 	}
 }
 
-// fail records an agent that went back.
+// fail records an agent that went back, once: when the release stops because of it, or when it is counted.
 func (r *Release) fail(f Failure) {
+	if slices.ContainsFunc(r.Failures, func(g Failure) bool { return g.AgentID == f.AgentID && g.Reason == f.Reason }) {
+		return
+	}
 	r.Failures = append(slices.Clone(r.Failures), f)
 	r.Failures = r.Failures[max(0, len(r.Failures)-maxFailures):]
 }

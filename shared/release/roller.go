@@ -98,6 +98,11 @@ func (o *Roller) step(ctx context.Context, r Release, seen *watch) (*Release, er
 		return nil, err
 	}
 	if reason != "" {
+		for _, a := range seen.agents {
+			if s := a.Software(r.Image); s != nil && s.Update.State == agent.UpdateReverted {
+				r.fail(Failure{AgentID: a.ID, Reason: s.Update.Reason, At: o.Now()})
+			}
+		}
 		r.halt(reason, o.Now())
 		_, err := o.save(ctx, r, nil)
 		return nil, err

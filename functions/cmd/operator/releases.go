@@ -250,7 +250,7 @@ func releasePage(r release.Release) string {
 		max(0, c.Moved-c.Updated-c.Reverted-c.Interrupted))
 	line("  in this lap: %d pinned, %d wait for their window, %d for their next start, %d are in error, %d are busy",
 		lap.Pinned, lap.Deferred, lap.Waiting, lap.Failing, lap.Busy)
-	if failed := c.Reverted - r.Forgiven; c.Moved > 0 {
+	if failed := c.Reverted - r.Forgiven; c.Moved > 0 && r.State != release.Stopped {
 		line(
 			"  %.1f %% of the moved agents failed; above %d %% the release stops",
 			100*float64(failed)/float64(c.Moved),
