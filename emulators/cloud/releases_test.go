@@ -17,12 +17,11 @@ import (
 	"agents.example/controlplane/shared/image"
 )
 
-// builds are builds of an agent: one that is as good as the probe, one that exits when it has work, and one that answers
-// with errors after a minute.
+// builds are two builds of an agent: one that is as good as the probe, and one that exits when it has work.
 func builds(t *testing.T, probe string) map[string]node.Image {
 	t.Helper()
 	all := map[string]node.Image{}
-	for _, name := range []string{"probe-good", "probe-exits", "probe-fails"} {
+	for _, name := range []string{"probe-good", "probe-exits"} {
 		copied := filepath.Join(t.TempDir(), name)
 		if out, err := exec.CommandContext(t.Context(), "cp", probe, copied).CombinedOutput(); err != nil {
 			t.Fatalf("copy the probe: %v\n%s", err, out)

@@ -39,8 +39,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if mode() == "exits" || mode() == "fails" {
-		handler = broken(handler)
+	if mode() == "exits" {
+		handler = exits(handler)
 	}
 	go func() { log.Fatal(http.ListenAndServe(address, handler)) }()
 	log.Print("the probe runs")
@@ -56,18 +56,13 @@ func mode() string {
 	return m
 }
 
-// broken is an agent that exits when it has work, or answers with errors after a minute.
-func broken(handler http.Handler) http.Handler {
-	begun := time.Now()
+// exits is an agent that exits when it has work.
+func exits(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case mode() == "exits" && strings.HasPrefix(r.URL.Path, "/v1/"):
+		if strings.HasPrefix(r.URL.Path, "/v1/") {
 			log.Fatal("exits under load")
-		case mode() == "fails" && time.Since(begun) > time.Minute:
-			http.Error(w, "broken", http.StatusInternalServerError)
-		default:
-			handler.ServeHTTP(w, r)
 		}
+		handler.ServeHTTP(w, r)
 	})
 }
 
