@@ -264,7 +264,7 @@ func TestRoller_LetsGoOfAgentsOfTheFormerRelease(t *testing.T) {
 		t.Errorf("the next release is %s, %v: %+v", next.State, err, next)
 	}
 	if a, err = f.store.Load(t.Context(), id); err != nil || a.Image.Version != "1" || a.WatchedBy != "" {
-		t.Errorf("agent: version %s, watched by %q, %v; want version 1 of the next release", a.Image.Version, a.WatchedBy,
-			err)
+		t.Errorf("agent: version %s, watched by %q, %v; want version 1 of the next release", a.Image.Version,
+			a.WatchedBy, err)
 	}
 }
