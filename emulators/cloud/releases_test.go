@@ -104,7 +104,7 @@ func testReleases(t *testing.T, d deployment) {
 	}
 	checkEqual(t, "agents of version 2", count("2"), agents)
 
-	o.run("", "release", "start", "-waves", "30,100", "-soak", "1m", "-max-failed", "0", id+"@3")
+	o.run("", "release", "start", "-waves", "30,100", "-soak", "10m", "-max-failed", "0", id+"@3")
 	page = d.finishRelease(t, o, id+"-2", func() {
 		for _, h := range hosts {
 			d.get(t, h.api+"/process", h.useKey)
