@@ -75,6 +75,14 @@ func (o *Roller) survey(ctx context.Context, r Release) (*Release, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The operator may have read the catalog before the former release changed the default version.
+	i, err := o.Images.Get(ctx, r.Image)
+	switch {
+	case err == nil:
+		r.Former, _ = image.Set{Catalog: []image.Image{i}}.Current(r.Image, r.Cell)
+	case !fault.Is(err, fault.NotFound):
+		return nil, err
+	}
 	r.Total += lap.Moved - r.Lap.Moved
 	if r.Lap = lap; lap.Ended {
 		r.Surveyed, r.Lap, r.WaveAt = true, Lap{}, o.Now()
@@ -250,8 +258,10 @@ func (r Release) returns(a agent.Agent) bool {
 		return false
 	}
 	moved := s.Update.Release == r.ID && s.Update.Version == s.Version
-	return moved && s.Update.State != agent.UpdateReverted ||
-		!moved && a.ImagePolicy != image.Pinned && r.Former.ID != ""
+	if moved {
+		return s.Update.State != agent.UpdateReverted
+	}
+	return a.ImagePolicy != image.Pinned && r.Former.ID != "" && r.Former.Version != s.Version
 }
 
 // endWayBack ends the way back, or begins another lap for agents that another release watched.

@@ -385,11 +385,12 @@ func (w *World) checkReverted(r release.Release) {
 		switch {
 		case a.WatchedBy == r.ID:
 			w.violate("way back", "release %s is reverted, and watches agent %s", r.ID, short(a.ID))
+		case r.Former.Version == "2": // it released what agents started with
 		case a.Status == agent.Running && s.Version == "2" && !pinned && !w.chose(a, "take latest"):
 			w.violate("way back", "release %s is reverted, and agent %s has %+v", r.ID, short(a.ID), *s)
 		}
 	}
-	if current, _ := w.Database.Catalog.Current(r.Image, cell); current.Version != "1" {
+	if current, _ := w.Database.Catalog.Current(r.Image, cell); current.Version != r.Former.Version {
 		w.violate("default", "release %s is reverted, and agents start with version %s", r.ID, current.Version)
 	}
 }
