@@ -268,3 +268,74 @@ func TestRoller_LetsGoOfAgentsOfTheFormerRelease(t *testing.T) {
 			a.WatchedBy, err)
 	}
 }
+
+// change changes an agent of the fleet, as its client does.
+func (f *fleetOf) change(t *testing.T, id string, apply func(*agent.Agent) error) {
+	t.Helper()
+	a, err := f.store.Load(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.store.Update(t.Context(), a, func(a *agent.Agent) {
+		before := a.Clone()
+		if err := errors.Join(apply(a), a.ChooseImages(before, f.store.Database.Catalog)); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRoller_ReachesAgentsThatWereBusy: the first lap of a release meets an agent that restarts.
+func TestRoller_ReachesAgentsThatWereBusy(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 4)
+	r, err := f.store.Get(t.Context(), "default-1")
+	if err == nil {
+		r.Waves = []int{100}
+		_, err = f.store.Save(t.Context(), r, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := agentID(2)
+	f.change(t, id, func(a *agent.Agent) error { return a.Act(agent.Restart, agent.Manual, f.clock) })
+	if r, _ = f.run(t, 0, false); r.State != release.Done {
+		t.Fatalf("the release is %s", r.State)
+	}
+	if a, _ := f.store.Database.Agent(id); a.Image.Version != "2" {
+		t.Errorf("the agent that was busy runs version %s after the release", a.Image.Version)
+	}
+}
+
+// TestRoller_ReturnsAgentsThatStartedWithTheVersion: an agent that was stopped takes the version at its start, and the
+// release is reverted after that.
+func TestRoller_ReturnsAgentsThatStartedWithTheVersion(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 4)
+	id := agentID(2)
+	f.change(t, id, func(a *agent.Agent) error {
+		err := a.Act(agent.Stop, agent.Manual, f.clock)
+		a.MarkObserved(f.clock)
+		return err
+	})
+	r, _ := f.run(t, 0, false)
+	f.change(t, id, func(a *agent.Agent) error { return a.Act(agent.Start, agent.Manual, f.clock) })
+	a, _ := f.store.Database.Agent(id)
+	if r.State != release.Done || a.Image.Version != "2" {
+		t.Fatalf("the release is %s, and the agent starts with version %s", r.State, a.Image.Version)
+	}
+	if err := r.Act(release.Revert, f.clock); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.store.Save(t.Context(), r, nil); err != nil {
+		t.Fatal(err)
+	}
+	if r, _ = f.run(t, 0, false); r.State != release.Reverted {
+		t.Errorf("the release is %s", r.State)
+	}
+	if a, _ = f.store.Database.Agent(id); a.Image.Version != "1" {
+		t.Errorf("the agent that started with the version runs %s", a.Image.Version)
+	}
+}
