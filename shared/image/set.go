@@ -122,11 +122,7 @@ func (s Set) Newer(id, cell, version, than string) bool {
 // image.
 func (s Set) Available(c Choice, cell string) string {
 	current, ok := s.Current(c.ID, cell)
-	if !ok || current.Version == c.Version {
-		return ""
-	}
-	i, _ := s.Get(c.ID, cell)
-	if present, _ := i.find(c.Version); present.State != Withdrawn && s.Newer(c.ID, cell, c.Version, current.Version) {
+	if !ok || current.Version == c.Version || s.Newer(c.ID, cell, c.Version, current.Version) {
 		return ""
 	}
 	return current.Version
@@ -139,14 +135,23 @@ func (s Set) Target(id, version, cell string) (Choice, error) {
 	if !ok {
 		return Choice{}, fmt.Errorf("there is no image %q", id)
 	}
+	v, err := i.offered(version)
+	if err != nil {
+		return Choice{}, err
+	}
+	return i.choice(v), nil
+}
+
+// offered returns a version that agents may take. The error says why they may not.
+func (i Image) offered(version string) (Version, error) {
 	v, ok := i.find(version)
 	switch {
 	case !ok:
-		return Choice{}, fmt.Errorf("the image %s has no version %q", id, version)
+		return Version{}, fmt.Errorf("the image %s has no version %q", i.ID, version)
 	case v.State == Withdrawn:
-		return Choice{}, fmt.Errorf("version %s of the image %s was withdrawn", version, id)
+		return Version{}, fmt.Errorf("version %s of the image %s was withdrawn", version, i.ID)
 	}
-	return i.choice(v), nil
+	return v, nil
 }
 
 // Wish is a client's request for an image.
@@ -171,12 +176,9 @@ func (s Set) Choose(w Wish) (Choice, error) {
 	if !named {
 		version = i.DefaultVersion
 	}
-	v, ok := i.find(version)
-	switch {
-	case !ok:
-		return Choice{}, invalid(fmt.Sprintf("the image %s has no version %q", id, version))
-	case v.State == Withdrawn:
-		return Choice{}, invalid(fmt.Sprintf("version %s of the image %s was withdrawn", version, id))
+	v, err := i.offered(version)
+	if err != nil {
+		return Choice{}, invalid(err.Error())
 	}
 	if smallest, err := plan.Get(i.MinPlan); i.MinPlan != "" && (err != nil || !smallest.Fits(w.Plan)) {
 		return Choice{}, fault.New(fault.PaymentRequired, "image_plan_required",

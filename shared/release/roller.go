@@ -152,7 +152,6 @@ func (o *Roller) edit(a agent.Agent, change func(*agent.Agent)) (Change, error) 
 
 // save commits a step, and nudges workers for the agents that it moves.
 func (o *Roller) save(ctx context.Context, r Release, changes []Change) (*Release, error) {
-	former := r
 	r.UpdatedAt = o.Now()
 	if r.State == Running || r.State == Reverting {
 		r.DueAt = o.Now()
@@ -161,7 +160,7 @@ func (o *Roller) save(ctx context.Context, r Release, changes []Change) (*Releas
 	if err != nil {
 		return nil, err
 	}
-	o.report(ctx, former, len(changes))
+	o.report(ctx, r, len(changes))
 	for _, c := range changes {
 		if c.After.NeedsNudge(c.Before, o.Now()) {
 			if err := o.Nudger.Nudge(ctx, c.After.ID); err != nil {

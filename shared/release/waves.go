@@ -69,9 +69,7 @@ const (
 
 // survey counts the agents that are ready to move.
 func (o *Roller) survey(ctx context.Context, r Release) (*Release, error) {
-	lap, _, err := o.visit(ctx, r, r.Lap, 1<<30, func(a agent.Agent, lap *Lap) bool {
-		return r.sorts(a, lap, o.Now())
-	})
+	lap, _, err := o.visit(ctx, r, r.Lap, visitPage, o.sorts(r))
 	if err != nil {
 		return nil, err
 	}
@@ -100,23 +98,37 @@ func (o *Roller) move(ctx context.Context, r Release, seen *watch) (*Release, er
 	if room <= 0 {
 		return nil, nil //nolint:nilnil // the release watches as many agents as it can
 	}
-	lap, found, err := o.visit(ctx, r, r.Lap, room, func(a agent.Agent, lap *Lap) bool {
-		return r.sorts(a, lap, o.Now())
+	lap, changes, err := o.walk(ctx, r, room, o.sorts(r), func(a *agent.Agent) {
+		a.MoveTo(r.ID, r.target(a.Cell), o.Now())
 	})
 	if err != nil {
 		return nil, err
 	}
-	var changes []Change
-	for _, a := range found {
-		c, err := o.edit(a, func(a *agent.Agent) { a.MoveTo(r.ID, r.target(a.Cell), o.Now()) })
-		if err != nil {
-			return nil, err
-		}
-		changes = append(changes, c)
-	}
 	r.Lap = lap
 	r.Counts.Moved += int64(len(changes))
 	return o.moves(ctx, r, changes, seen)
+}
+
+// walk continues the lap of a release, and returns the changes of the agents that it finds.
+func (o *Roller) walk(ctx context.Context, r Release, most int64, wanted func(a agent.Agent, lap *Lap) bool,
+	change func(*agent.Agent),
+) (Lap, []Change, error) {
+	lap, found, err := o.visit(ctx, r, r.Lap, most, wanted)
+	if err != nil {
+		return lap, nil, err
+	}
+	changes := make([]Change, len(found))
+	for i, a := range found {
+		if changes[i], err = o.edit(a, change); err != nil {
+			return lap, nil, err
+		}
+	}
+	return lap, changes, nil
+}
+
+// sorts returns what counts an agent in a lap, and reports whether the release moves it.
+func (o *Roller) sorts(r Release) func(a agent.Agent, lap *Lap) bool {
+	return func(a agent.Agent, lap *Lap) bool { return r.sorts(a, lap, o.Now()) }
 }
 
 // sorts counts an agent in a lap, and reports whether the release moves it.
@@ -222,7 +234,7 @@ func (o *Roller) wayBack(ctx context.Context, r Release, seen *watch) (*Release,
 	if room <= 0 {
 		return nil, nil //nolint:nilnil // enough agents are on their way back
 	}
-	lap, found, err := o.visit(ctx, r, r.Lap, room, func(a agent.Agent, lap *Lap) bool {
+	lap, changes, err := o.walk(ctx, r, room, func(a agent.Agent, lap *Lap) bool {
 		back := r.returns(a)
 		switch {
 		case back && a.WatchedBy != "" && a.WatchedBy != r.ID:
@@ -232,19 +244,9 @@ func (o *Roller) wayBack(ctx context.Context, r Release, seen *watch) (*Release,
 			lap.Moved++
 		}
 		return back
-	})
+	}, func(a *agent.Agent) { a.Return(r.ID, r.Image, r.Former, o.Now()) })
 	if err != nil {
 		return nil, err
-	}
-	var changes []Change
-	for _, a := range found {
-		c, err := o.edit(a, func(a *agent.Agent) {
-			a.Return(r.ID, r.Image, r.Former, o.Now())
-		})
-		if err != nil {
-			return nil, err
-		}
-		changes = append(changes, c)
 	}
 	r.Lap = lap
 	return o.moves(ctx, r, changes, seen)
