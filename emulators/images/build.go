@@ -34,7 +34,12 @@ func Supported() error {
 	}
 	for program, debian := range programs() {
 		if _, err := exec.LookPath(program); err != nil {
-			return fmt.Errorf("%w: %s is not installed, which is in Debian's package %s", ErrUnsupported, program, debian)
+			return fmt.Errorf(
+				"%w: %s is not installed, which is in Debian's package %s",
+				ErrUnsupported,
+				program,
+				debian,
+			)
 		}
 	}
 	return nil

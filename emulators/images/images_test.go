@@ -47,7 +47,8 @@ func TestRecipes_HaveAnEntryOfTheCatalog(t *testing.T) {
 func TestParseSource_RefusesWhatNamesNoVersion(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		"recipe:openclaw", "recipe:openclaw@", "recipe:openclaw@../1", "recipe:openclaw@1 2", "recipe:none@1", "recipe:",
+		"recipe:openclaw", "recipe:openclaw@", "recipe:openclaw@../1", "recipe:openclaw@1 2", "recipe:none@1",
+		"recipe:",
 	} {
 		if s, ok, err := ParseSource(text); !ok || err == nil {
 			t.Errorf("%q is read as %v", text, s)
@@ -75,7 +76,8 @@ func TestKey_NamesEverythingThatAnImageIsMadeOf(t *testing.T) {
 	}
 	changed := r
 	changed.Packages = []string{"git"}
-	if key(r, "1") != key(r, "1") || key(r, "1") == key(r, "2") || key(r, "1") == key(changed, "1") {
+	again, _ := Find(r.Name)
+	if key(r, "1") != key(again, "1") || key(r, "1") == key(r, "2") || key(r, "1") == key(changed, "1") {
 		t.Errorf("keys %s, %s, %s", key(r, "1"), key(r, "2"), key(changed, "1"))
 	}
 	files, err := r.own()

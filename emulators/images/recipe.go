@@ -29,8 +29,8 @@ type Recipe struct {
 	// Suite is the release of Debian, and Packages are those of its packages that the image has.
 	Suite    string   `json:"suite"`
 	Packages []string `json:"packages"`
-	// Commands complete the packages of npm, whose own scripts do not run. They run in the image, in /opt/app/node_modules.
-	// Tools are the packages of Debian that they need, and the image does not.
+	// Commands complete the packages of npm, whose own scripts do not run. They run in the image, in
+	// /opt/app/node_modules. Tools are the packages of Debian that they need, and the image does not.
 	Commands []string `json:"commands,omitempty"`
 	Tools    []string `json:"tools,omitempty"`
 	// Node is the version of Node.js, which comes from npm, too.

@@ -28,6 +28,16 @@ type catalog struct {
 	programs map[string]string
 }
 
+// addAll adds entries.
+func (c *catalog) addAll(names []string, real bool) error {
+	for _, name := range names {
+		if err := c.add(name, real); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // add adds an entry: a file, or the name of a recipe. Versions name their image as a file that docker save wrote, as a
 // recipe, or as a reference; with simulated nodes, as a directory of programs. Files are relative to the entry's.
 func (c *catalog) add(name string, real bool) error {

@@ -32,7 +32,16 @@ func TestCatalog_FindsImagesForARealNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, err := parse([]string{
-		"-node", "real", "-catalog", file, "-catalog", "openclaw", "-host", "m.example:443=127.0.0.1:1", "-env", "A=b=c",
+		"-node",
+		"real",
+		"-catalog",
+		file,
+		"-catalog",
+		"openclaw",
+		"-host",
+		"m.example:443=127.0.0.1:1",
+		"-env",
+		"A=b=c",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +71,11 @@ func TestCatalog_FindsProgramsForSimulatedNodes(t *testing.T) {
 	if _, err := parse([]string{"-catalog", file}); err == nil || !strings.Contains(err.Error(), "entrypoint") {
 		t.Errorf("a directory without a program: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "entrypoint"), []byte("#!/bin/sh\n"), 0o700); err != nil { //nolint:gosec // it runs
+	if err := os.WriteFile(
+		filepath.Join(dir, "entrypoint"),
+		[]byte("#!/bin/sh\n"),
+		0o700,
+	); err != nil { //nolint:gosec // it runs
 		t.Fatal(err)
 	}
 	s, err := parse([]string{"-catalog", file})

@@ -83,12 +83,9 @@ func parse(args []string) (settings, error) {
 	if s.node, err = readNode(s.kubeconfig); err != nil {
 		return s, err
 	}
-	for _, name := range entries {
-		if err := s.catalog.add(name, s.node != nil); err != nil {
-			return s, err
-		}
-	}
-	switch {
+	switch err = s.catalog.addAll(entries, s.node != nil); {
+	case err != nil:
+		return s, err
 	case s.kubeconfig != "" && len(entries) > 0:
 		return s, errors.New("-catalog and -kubeconfig exclude each other: use the operator's tool there")
 	case s.noDemo && (s.once || len(s.env) > 0):
