@@ -121,6 +121,7 @@ func (t *tool) agentView(a *client.Agent) result {
 	}
 	fields = append(append(fields, describeImage(a)...), []field{
 		{"Variables", variables(a)},
+		{"Files", fileNames(a)},
 		{"Created", t.moment(a.CreatedAt)},
 		{"Updated", t.moment(a.UpdatedAt)},
 	}...)
@@ -153,6 +154,18 @@ func statusText(a *client.Agent) string {
 		text += " (new credentials are pending)"
 	}
 	return text
+}
+
+// fileNames lists the paths of the agent's files.
+func fileNames(a *client.Agent) string {
+	paths := make([]string, len(a.Files))
+	for i, f := range a.Files {
+		paths[i] = f.Path
+		if f.Secret != nil {
+			paths[i] += " (secret " + *f.Secret + ")"
+		}
+	}
+	return strings.Join(paths, ", ")
 }
 
 // variables lists the keys of the agent's environment.

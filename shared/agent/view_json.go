@@ -40,6 +40,8 @@ func (v View) AppendJSON(b []byte) ([]byte, error) {
 	v.Image.write(&o)
 	o.key("env_vars")
 	v.writeEnvVars(&o)
+	o.key("files")
+	v.writeFiles(&o)
 	for _, m := range [...]struct {
 		key  string
 		text *string
@@ -73,6 +75,19 @@ func (v View) writeEnvVars(o *object) {
 		o.text(string(v.EnvVars[key]))
 	}
 	o.close('}')
+}
+
+func (v View) writeFiles(o *object) {
+	if v.Files == nil {
+		o.null()
+		return
+	}
+	o.open('[')
+	for _, f := range v.Files {
+		o.next()
+		o.value(f)
+	}
+	o.close(']')
 }
 
 // MarshalJSON writes the client's keys and those of the control plane into one object. The control plane's keys win.

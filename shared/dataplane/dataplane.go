@@ -68,8 +68,37 @@ const (
 	EnvFrontMetrics      = "FRONT_METRICS"  // "true": serve metrics on FrontMetricsPort
 )
 
-// EnvPort tells the agent's container on which port to listen.
-const EnvPort = "PORT"
+// Variables of the agent's container. The pod template sets them, unless the agent has a variable of the same name from
+// a time when the name was not reserved.
+const (
+	EnvPort         = "PORT" // on which the container listens
+	EnvAgentID      = "AGENT_ID"
+	EnvAgentName    = "AGENT_NAME"         // as it was when the pod was made
+	EnvAgentURL     = "AGENT_URL"          // of the dashboard
+	EnvAgentPlan    = "AGENT_PLAN"         // the id of the plan
+	EnvAgentMemory  = "AGENT_MEMORY_BYTES" // the memory limit of the container
+	EnvAgentConfig  = "AGENT_CONFIG_FILE"  // has the client's config as JSON; not set without a config
+	EnvHome         = "HOME"
+	EnvDataDir      = "DATA_DIR" // of SeedArg: the agent's volume
+	EnvSeedDir      = "SEED_DIR" // of SeedArg: the files for it
+	DefaultDataPath = "/data"    // where an agent's volume is mounted
+	ConfigPath      = "/config"  // where its files are that are not on the volume
+	ConfigFile      = "agent.json"
+	ConfigFilePath  = ConfigPath + "/" + ConfigFile
+	SeedArg         = "seed" // makes the front's program write files to the volume and end
+)
+
+// OwnVariables are the variables with which a container knows itself. Neither clients nor images can set them.
+func OwnVariables() []string {
+	return []string{
+		EnvAgentID, EnvAgentName, EnvAgentURL, EnvAgentHostname, EnvAgentPlan, EnvAgentMemory, EnvAgentConfig,
+	}
+}
+
+// CredentialVariables have the credentials of the agent's dashboard and API.
+func CredentialVariables() []string {
+	return []string{EnvAPIKey, EnvDashboardPassword, EnvDashboardUsername}
+}
 
 // Who checks the credentials of requests to an agent.
 const (

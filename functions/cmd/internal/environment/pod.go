@@ -31,6 +31,13 @@ type Front struct {
 	Metrics bool `env:"FRONT_METRICS"`
 }
 
+// Seed is the configuration of the front's program where it writes the agent's files to the volume.
+type Seed struct {
+	// SeedDir has the files, and DataDir is the volume.
+	SeedDir string `env:"SEED_DIR, required"`
+	DataDir string `env:"DATA_DIR, required"`
+}
+
 // Auth says who checks credentials.
 type Auth string
 

@@ -139,7 +139,10 @@ function OwnConfig({ agent }: { agent: Agent }) {
         <h2>Configuration</h2>
       </div>
       <div class="body stack">
-        <p class="quiet">What API clients keep in the field “config” of the agent. Change it with the API.</p>
+        <p class="quiet">
+          What API clients keep in the field “config” of the agent, and what the agent finds in the file that its variable
+          AGENT_CONFIG_FILE names. Change it with the API, which replaces the pod.
+        </p>
         <pre class="code" tabIndex={0} aria-label="Configuration as JSON">
           {JSON.stringify(Object.fromEntries(own), null, 2)}
         </pre>

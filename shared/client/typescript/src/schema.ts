@@ -48,6 +48,8 @@ export interface Agent {
   image: AgentImage | null;
   /** Where the value of each key is stored; empty for members. Values are never shown. */
   env_vars: Record<string, AgentEnvVarSource>;
+  /** The files that the agent finds when it starts; empty for members. Contents are never shown. */
+  files: AgentFile[];
   /** The message of config.error; null without an error. */
   error_message: string | null;
   /** Null until the agent has a hostname. */
@@ -99,6 +101,40 @@ export interface AgentFailure {
   /** Whether starting the agent again may help without a change. */
   retryable: boolean;
 }
+
+export interface AgentFile {
+  path: string;
+  /** Permissions in octal digits. */
+  mode: string;
+  /** The size of the content in bytes; null for a secret. */
+  size: number | null;
+  /** The key of the secret whose value is the file; null for a file with content. */
+  secret: string | null;
+}
+
+export interface AgentFileSpec {
+  /**
+   * Where the file is: below /data, which stands for the agent's volume wherever its image has it, or below /config,
+   * which is read-only and no part of the volume.
+   */
+  path: string;
+  /**
+   * The text of the file, at most 64 KiB; 128 KiB for all files together. It is never shown. Text that looks like a
+   * secret is refused.
+   */
+  content?: string | null;
+  /**
+   * In place of content: the key of the agent's secret whose value is the file. Without that secret there is no file.
+   */
+  secret?: string | null;
+  /**
+   * Permissions in octal digits; 0644 by default. The agent uses the file through the group of its volume, so the group
+   * gets what the owner may do.
+   */
+  mode?: string;
+}
+
+export type AgentFileSpecs = AgentFileSpec[];
 
 export interface AgentImage {
   /** The image's id in the catalog, or custom for one that is not in the catalog. */
@@ -406,8 +442,13 @@ export interface CreateAgentRequest {
    * reserved for the platform or for dashboard authentication are refused.
    */
   env_vars?: Record<string, string>;
-  /** The client's own keys. Keys that the control plane fills are ignored. */
+  /**
+   * The client's own keys, which the agent finds as a JSON file, named by the variable AGENT_CONFIG_FILE. Keys that the
+   * control plane fills are ignored.
+   */
   config?: Record<string, unknown>;
+  /** Files that the agent finds at each start of its pod, at most 20. */
+  files?: AgentFileSpec[];
   /**
    * What the agent runs: the id of an image, such as assistant, or a version of it, such as assistant@2.1.0; or on
    * plans with custom_images an image that is not in the catalog, as registry/repository@sha256:…, which runs in a
@@ -747,6 +788,8 @@ export interface Image {
   docs_url: string | null;
   /** The smallest plan of agents that may run the image; null if all plans may. */
   min_plan: PlanID | null;
+  /** What the image needs of the kernel: any runs in the sandbox, too; linux does not run there. */
+  kernel: ImageKernel;
   /** The version that new agents take, and those that follow releases at their next start. */
   default_version: string;
   /** The versions that agents may take, newest first. Withdrawn versions are left out. */
@@ -754,6 +797,8 @@ export interface Image {
 }
 
 export type ImageDay = "monday" | "tuesday" | "wednesday" | "thursday" | "friday" | "saturday" | "sunday" | NewValue;
+
+export type ImageKernel = "any" | "linux" | NewValue;
 
 export interface ImageMaintenanceWindow {
   /** The days on which the window begins. */
@@ -1148,7 +1193,7 @@ export interface UpdateAgentRequest {
    * looks like a secret are refused.
    */
   env_vars?: Record<string, string | null> | null;
-  /** Merged into the client's own keys according to RFC 7396. */
+  /** Merged into the client's own keys according to RFC 7396. A running agent gets a new pod, with the new file. */
   config?: Record<string, unknown> | null;
   /**
    * Changes the size of the agent. What the size takes up of the organization's plan is checked and counted with the
@@ -1167,6 +1212,11 @@ export interface UpdateAgentRequest {
    * its maintenance window (window), or only if a client asks for it (pinned). A custom image is always pinned.
    */
   image_policy?: ImagePolicy;
+  /**
+   * Replaces the agent's files, and the pod of a running agent; null removes them all. A file without content and
+   * secret keeps those that it has. A file that was written below /data stays there when it is removed from the list.
+   */
+  files?: AgentFileSpecs | null;
   /** When the agent takes another version if image_policy is window. It replaces the former window; null removes it. */
   maintenance_window?: ImageMaintenanceWindow | null;
 }
