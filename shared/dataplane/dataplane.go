@@ -4,6 +4,7 @@ package dataplane
 
 import (
 	"fmt"
+	"net/url"
 	"path"
 	"strings"
 	"time"
@@ -46,6 +47,10 @@ const (
 	PathIntrospect = "/api/v1/handoff/introspect"
 )
 
+// HeaderPublic is in the front's answers to requests that needed no credential. The router removes it: such an answer
+// does not show that the agent accepts the client.
+const HeaderPublic = "X-Agent-Public"
+
 // FlushInterval is how long the router and the front may hold a part of an answer whose length is known. Most of these
 // are complete by then, and need one write. Events, and answers of unknown length, pass immediately.
 const FlushInterval = 20 * time.Millisecond
@@ -60,6 +65,7 @@ const (
 	EnvAgentAPIPort      = "AGENT_API_PORT"     // the port of /v1, if it is not $PORT
 	EnvAgentHealthPath   = "AGENT_HEALTH_PATH"  // if empty, a container that accepts a connection is ready
 	EnvAgentAuth         = "AGENT_AUTH"         // AuthFront or AuthImage
+	EnvAgentPublicPaths  = "AGENT_PUBLIC_PATHS" // that need no credential, separated by commas
 	EnvAgentHostname     = "AGENT_HOSTNAME"     // the audience of links
 	EnvJWKSURL           = "JWKS_URL"           // the keys that sign links
 	EnvDashboardUsername = "DASHBOARD_USERNAME" // credentials of the dashboard
@@ -94,10 +100,11 @@ const maxPublicPathBytes = 256
 // everything below it, another one for itself. What the front serves, and /v1, need their credentials always.
 func CheckPublicPath(p string) error {
 	clean := path.Clean(p)
-	if !strings.HasPrefix(p, "/") || p == "/" || clean != strings.TrimSuffix(p, "/") || len(p) > maxPublicPathBytes ||
-		strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`%?#*\,`, r) }) {
+	u, err := url.ParseRequestURI(p)
+	if err != nil || u.EscapedPath() != p || !strings.HasPrefix(p, "/") || p == "/" || clean != strings.TrimSuffix(p, "/") || len(p) > maxPublicPathBytes ||
+		strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`%?#*\,;`, r) }) {
 		return fmt.Errorf(`%q: want a path such as /webhook, or /hooks/ for all below it, of at most %d printable `+
-			`characters other than %%?#*\,`, p, maxPublicPathBytes)
+			`characters that need no escape and are none of %%?#*\,;`, p, maxPublicPathBytes)
 	}
 	for _, own := range [...]string{"/auth", PathHandoff, "/health", PathLogout, "/v1"} {
 		if first, _, _ := strings.Cut(clean[1:], "/"); strings.EqualFold("/"+first, own) {
