@@ -38,6 +38,7 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"cell", text(&a.Cell)},
 		{"config", jsonText(&a.Config)},
 		{"env", array(&a.Env, envFields)},
+		{"public_paths", texts(&a.PublicPaths)},
 		{"image", compactGroup(softwareFields(&a.Image))},
 		{"front", compactGroup(softwareFields(&a.Front))},
 		{"watched_by", text(&a.WatchedBy)},

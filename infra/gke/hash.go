@@ -32,9 +32,13 @@ func configHash(a agent.Agent) string {
 		Rollout     int64
 		Sandbox     bool
 		Plan        plan.ID
-		Image       *build `json:",omitempty"`
-		Front       *build `json:",omitempty"`
-	}{plainEnv(a), versions, a.CredentialVersion, a.Rollout, a.Sandbox, a.Plan, buildOf(a.Image), buildOf(a.Front)})
+		Image       *build   `json:",omitempty"`
+		Front       *build   `json:",omitempty"`
+		PublicPaths []string `json:",omitempty"`
+	}{
+		plainEnv(a), versions, a.CredentialVersion, a.Rollout, a.Sandbox, a.Plan, buildOf(a.Image), buildOf(a.Front),
+		a.PublicPaths,
+	})
 	if err != nil {
 		return "" // strings and numbers always encode
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"agents.example/controlplane/shared/fault"
@@ -18,6 +19,8 @@ type Patch struct {
 	Env map[string]*string
 	// Config is merged into the client's own config by the rules of RFC 7396.
 	Config map[string]any
+	// PublicPaths replaces the list. It is sorted.
+	PublicPaths *[]string
 	// Plan decides the agent's size.
 	Plan *plan.ID
 	// Image selects another version of the agent's image.
@@ -54,7 +57,8 @@ func secretViolation(key string) fault.Violation {
 	return invalid([]any{"body", "env_vars", key}, secretElsewhere)
 }
 
-// Apply merges a patch. Only a change of the environment, of the plan or of the image replaces the pod. The store
+// Apply merges a patch. Only a change of the environment, of the public paths, of the plan or of the image replaces the
+// pod. The store
 // carries out that of the image: see ImageWish. Errors: Invalid, Conflict while the agent is being deleted, if its
 // volume would shrink, or for another policy of a custom image.
 func (a *Agent) Apply(p Patch, now time.Time) error {
@@ -90,7 +94,11 @@ func (a *Agent) Apply(p Patch, now time.Time) error {
 	if changed {
 		a.Env = env
 	}
-	if changed || resized {
+	opened := p.PublicPaths != nil && !slices.Equal(*p.PublicPaths, a.PublicPaths)
+	if opened {
+		a.PublicPaths = *p.PublicPaths
+	}
+	if changed || resized || opened {
 		a.replacePod(now)
 	}
 	if p.Image != nil {

@@ -40,6 +40,8 @@ func (v View) AppendJSON(b []byte) ([]byte, error) {
 	v.Image.write(&o)
 	o.key("env_vars")
 	v.writeEnvVars(&o)
+	o.key("public_paths")
+	o.texts(v.PublicPaths)
 	for _, m := range [...]struct {
 		key  string
 		text *string
@@ -213,6 +215,19 @@ func (o *object) text(s string) {
 // needsEscape reports whether a character of a text may need an escape.
 func needsEscape(r rune) bool {
 	return r < ' ' || r >= utf8.RuneSelf || r == '"' || r == '\\' || r == '<' || r == '>' || r == '&'
+}
+
+func (o *object) texts(list []string) {
+	if list == nil {
+		o.null()
+		return
+	}
+	o.open('[')
+	for _, s := range list {
+		o.next()
+		o.text(s)
+	}
+	o.close(']')
 }
 
 func (o *object) optional(s *string) {

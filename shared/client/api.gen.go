@@ -389,6 +389,9 @@ type Agent struct {
 	// Namespace The agent's cluster namespace.
 	Namespace string `json:"namespace"`
 
+	// PublicPaths The paths of the agent that anyone may request without a credential, in addition to those of its image. One that ends with a slash stands for everything below it.
+	PublicPaths []string `json:"public_paths"`
+
 	// Region Data-plane region.
 	Region       string      `json:"region"`
 	ResourcePlan PlanID      `json:"resource_plan"`
@@ -759,6 +762,9 @@ type CreateAgentRequest struct {
 
 	// Name Display name. Surrounding whitespace is removed; control characters are refused.
 	Name string `json:"name"`
+
+	// PublicPaths Paths that anyone may request without a credential, for webhooks and apps that bring their own; at most 20. One that ends with a slash, such as /hooks/, stands for everything below it. They are rate-limited, and the agent's program must check who calls. Nothing below /v1, /auth, /handoff, /health and /logout can be public.
+	PublicPaths []string `json:"public_paths,omitempty"`
 
 	// Region Data-plane region; us-central1 by default.
 	Region       *string `json:"region,omitempty"`
@@ -1518,6 +1524,9 @@ type UpdateAgentRequest struct {
 
 	// Name Display name. Surrounding whitespace is removed; control characters are refused.
 	Name *string `json:"name,omitempty"`
+
+	// PublicPaths Replaces the agent's public paths, which anyone may request without a credential; an empty list removes them. A running agent gets a new pod. See the creation of agents.
+	PublicPaths *[]string `json:"public_paths,omitempty"`
 
 	// ResourcePlan Changes the size of the agent. What the size takes up of the organization's plan is checked and counted with the change (402 if there is no room). A running agent gets a new pod, and the volume grows. A volume never shrinks: a plan with a smaller one is refused (409 storage_cannot_shrink).
 	ResourcePlan *PlanID `json:"resource_plan,omitempty"`

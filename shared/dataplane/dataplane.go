@@ -93,18 +93,19 @@ const TargetRefused = "The target of a request must be a path, such as /v1/model
 // before a rule looks at the path: that of http:v1/models is empty, and a proxy would forward what follows the colon.
 func IsPath(target string) bool { return target != "" && target[0] == '/' }
 
-// maxPublicPathBytes bounds a public path.
-const maxPublicPathBytes = 256
+// MaxPublicPathBytes bounds a public path.
+const MaxPublicPathBytes = 256
 
 // CheckPublicPath returns what is wrong with a path that anyone may request: one that ends with a slash stands for
 // everything below it, another one for itself. What the front serves, and /v1, need their credentials always.
 func CheckPublicPath(p string) error {
 	clean := path.Clean(p)
 	u, err := url.ParseRequestURI(p)
-	if err != nil || u.EscapedPath() != p || !strings.HasPrefix(p, "/") || p == "/" || clean != strings.TrimSuffix(p, "/") || len(p) > maxPublicPathBytes ||
-		strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`%?#*\,;`, r) }) {
-		return fmt.Errorf(`%q: want a path such as /webhook, or /hooks/ for all below it, of at most %d printable `+
-			`characters that need no escape and are none of %%?#*\,;`, p, maxPublicPathBytes)
+	odd := func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`%?#*\,;`, r) }
+	if err != nil || u.EscapedPath() != p || !strings.HasPrefix(p, "/") || p == "/" || len(p) > MaxPublicPathBytes ||
+		clean != strings.TrimSuffix(p, "/") || strings.ContainsFunc(p, odd) {
+		return fmt.Errorf(`%q: want a path such as /webhook, or /hooks/ for all below it, of at most %d characters that `+
+			`need no escape and are none of %%?#*\,;`, p, MaxPublicPathBytes)
 	}
 	for _, own := range [...]string{"/auth", PathHandoff, "/health", PathLogout, "/v1"} {
 		if first, _, _ := strings.Cut(clean[1:], "/"); strings.EqualFold("/"+first, own) {

@@ -48,6 +48,11 @@ export interface Agent {
   image: AgentImage | null;
   /** Where the value of each key is stored; empty for members. Values are never shown. */
   env_vars: Record<string, AgentEnvVarSource>;
+  /**
+   * The paths of the agent that anyone may request without a credential, in addition to those of its image. One that
+   * ends with a slash stands for everything below it.
+   */
+  public_paths: string[];
   /** The message of config.error; null without an error. */
   error_message: string | null;
   /** Null until the agent has a hostname. */
@@ -408,6 +413,12 @@ export interface CreateAgentRequest {
   env_vars?: Record<string, string>;
   /** The client's own keys. Keys that the control plane fills are ignored. */
   config?: Record<string, unknown>;
+  /**
+   * Paths that anyone may request without a credential, for webhooks and apps that bring their own; at most 20. One
+   * that ends with a slash, such as /hooks/, stands for everything below it. They are rate-limited, and the agent's
+   * program must check who calls. Nothing below /v1, /auth, /handoff, /health and /logout can be public.
+   */
+  public_paths?: string[];
   /**
    * What the agent runs: the id of an image, such as assistant, or a version of it, such as assistant@2.1.0; or on
    * plans with custom_images an image that is not in the catalog, as registry/repository@sha256:…, which runs in a
@@ -1156,6 +1167,11 @@ export interface UpdateAgentRequest {
    * plan with a smaller one is refused (409 storage_cannot_shrink).
    */
   resource_plan?: PlanID | null;
+  /**
+   * Replaces the agent's public paths, which anyone may request without a credential; an empty list removes them. A
+   * running agent gets a new pod. See the creation of agents.
+   */
+  public_paths?: string[];
   /**
    * Another version of the agent's image, as image or image@version; without a version, the one that is released at
    * present. It replaces the pod. The next start takes the released version in place of an older one, unless
