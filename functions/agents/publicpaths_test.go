@@ -44,7 +44,8 @@ func TestAgents_HavePublicPaths(t *testing.T) {
 		functiontest.RawBody(`{"public_paths":[]}`), functiontest.Query(url.Values{"dry_run": {"true"}})).
 		Want(t, http.StatusOK, "")
 	if !strings.Contains(string(dry.Body), `"public_paths"`) || len(b.Agent(t, id).PublicPaths) != 2 {
-		t.Errorf("a rehearsal answered %s and left %q, want the change and both paths", dry.Body, b.Agent(t, id).PublicPaths)
+		t.Errorf("a rehearsal answered %s and left %q, want the change and both paths", dry.Body,
+			b.Agent(t, id).PublicPaths)
 	}
 	if got := publicPathsOf(t, patchAgent(t, b, id, `{"public_paths":[]}`).Want(t, http.StatusOK, "")); len(got) != 0 {
 		t.Errorf("after an empty list: %q, want none", got)

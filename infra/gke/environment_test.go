@@ -67,7 +67,8 @@ func TestPod_ContainersGetTheirEnvironments(t *testing.T) {
 		}},
 		"front": {container: pod.Spec.InitContainers[0], want: map[string]string{
 			"LISTEN_HOST": "status.podIP", "AGENT_PORT": "8000", "AGENT_API_PORT": "8642",
-			"AGENT_HEALTH_PATH": "/healthz", "AGENT_PUBLIC_PATHS": "/app,/hooks/,/telegram", "AGENT_AUTH": "front", "AGENT_HOSTNAME": a.Hostname(w.settings.Addresses),
+			"AGENT_HEALTH_PATH": "/healthz", "AGENT_PUBLIC_PATHS": "/app,/hooks/,/telegram",
+			"AGENT_AUTH": "front", "AGENT_HOSTNAME": a.Hostname(w.settings.Addresses),
 			"JWKS_URL": "https://api.example.com/.well-known/jwks.json", "FRONT_METRICS": "true", "GOMEMLIMIT": "24MiB",
 			"DASHBOARD_USERNAME": "admin", "DASHBOARD_PASSWORD": "golden-password", "API_SERVER_KEY": "golden-key",
 		}},
