@@ -116,14 +116,15 @@ const (
 
 // Defines values for DashboardReachabilityReason.
 const (
-	DashboardReachabilityReasonBadStatus  DashboardReachabilityReason = "bad_status"
-	DashboardReachabilityReasonConnect    DashboardReachabilityReason = "connect"
-	DashboardReachabilityReasonDNS        DashboardReachabilityReason = "dns"
-	DashboardReachabilityReasonNotRunning DashboardReachabilityReason = "not_running"
-	DashboardReachabilityReasonOK         DashboardReachabilityReason = "ok"
-	DashboardReachabilityReasonTLS        DashboardReachabilityReason = "tls"
-	DashboardReachabilityReasonTimeout    DashboardReachabilityReason = "timeout"
-	DashboardReachabilityReasonWarming    DashboardReachabilityReason = "warming"
+	DashboardReachabilityReasonBadStatus      DashboardReachabilityReason = "bad_status"
+	DashboardReachabilityReasonConnect        DashboardReachabilityReason = "connect"
+	DashboardReachabilityReasonDNS            DashboardReachabilityReason = "dns"
+	DashboardReachabilityReasonDashboardError DashboardReachabilityReason = "dashboard_error"
+	DashboardReachabilityReasonNotRunning     DashboardReachabilityReason = "not_running"
+	DashboardReachabilityReasonOK             DashboardReachabilityReason = "ok"
+	DashboardReachabilityReasonTLS            DashboardReachabilityReason = "tls"
+	DashboardReachabilityReasonTimeout        DashboardReachabilityReason = "timeout"
+	DashboardReachabilityReasonWarming        DashboardReachabilityReason = "warming"
 )
 
 // Defines values for DeletedResourceName.
@@ -880,13 +881,13 @@ type DashboardReachability struct {
 	// DashboardWarming True until the newest pod has answered. The previous pod may still be reachable.
 	DashboardWarming bool `json:"dashboard_warming"`
 
-	// HTTPStatus The status code of the agent's health check; null if it did not answer.
+	// HTTPStatus The status code of the dashboard, as its user gets it; that of the agent's health check if it does not serve; null if it did not answer.
 	HTTPStatus *int64 `json:"http_status"`
 
-	// LatencyMs The latency of the health check in milliseconds; null if it did not answer.
+	// LatencyMs The latency of the check in milliseconds; null if the agent did not answer.
 	LatencyMs *float64 `json:"latency_ms"`
 
-	// Reachable Whether the dashboard answers.
+	// Reachable Whether the dashboard answers its user with a status below 400.
 	Reachable bool                        `json:"reachable"`
 	Reason    DashboardReachabilityReason `json:"reason"`
 

@@ -31,6 +31,8 @@ const LabelSlug = "agents.example/slug"
 const (
 	// PathReady answers 200 when the agent's container serves.
 	PathReady = "/health/ready"
+	// PathDashboard answers 204 when the agent's container serves, with HeaderDashboardStatus.
+	PathDashboard = "/health/dashboard"
 	// PathAuthCheck answers 204 to the present credentials and 401 to others.
 	PathAuthCheck = "/auth/check"
 	// PathHandoff opens the dashboard for the bearer of a link.
@@ -46,6 +48,9 @@ const (
 	// PathIntrospect tells whether the session of a link goes on.
 	PathIntrospect = "/api/v1/handoff/introspect"
 )
+
+// HeaderDashboardStatus has the status with which the agent's container answers GET / to a user of the dashboard.
+const HeaderDashboardStatus = "X-Agent-Dashboard-Status"
 
 // HeaderPublic is in the front's answers to requests that needed no credential. The router removes it: such an answer
 // does not show that the agent accepts the client.

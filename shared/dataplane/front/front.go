@@ -66,6 +66,7 @@ type Front struct {
 	sessions    *sessions
 	links       *links
 	health      *health
+	dashboard   dashboard
 	proxy       *httputil.ReverseProxy
 	transport   *http.Transport
 	origins     *http.CrossOriginProtection
@@ -140,6 +141,8 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		f.serveReady(w, req) // the kubelet asks for it by the pod's address
 	case !f.isOwnHost(req.Host):
 		refuse(w, api, http.StatusMisdirectedRequest, "The request is for another agent.")
+	case req.URL.Path == dataplane.PathDashboard:
+		f.serveDashboard(w, req)
 	case req.URL.Path == dataplane.PathAuthCheck:
 		f.serveAuthCheck(w, req)
 	case req.URL.Path == dataplane.PathHandoff:

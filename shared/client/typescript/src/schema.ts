@@ -508,7 +508,7 @@ export interface Credentials {
 export interface DashboardReachability {
   /** The agent's id. */
   agent_id: string;
-  /** Whether the dashboard answers. */
+  /** Whether the dashboard answers its user with a status below 400. */
   reachable: boolean;
   /** True until the newest pod has answered. The previous pod may still be reachable. */
   dashboard_warming: boolean;
@@ -516,11 +516,17 @@ export interface DashboardReachability {
   credential_rotation_pending: boolean;
   /** Null until the agent has a hostname. */
   dashboard_url: string | null;
-  /** The status code of the agent's health check; null if it did not answer. */
+  /**
+   * The status code of the dashboard, as its user gets it; that of the agent's health check if it does not serve; null
+   * if it did not answer.
+   */
   http_status: number | null;
-  /** The latency of the health check in milliseconds; null if it did not answer. */
+  /** The latency of the check in milliseconds; null if the agent did not answer. */
   latency_ms: number | null;
-  /** Why the dashboard does not answer; ok if it does. */
+  /**
+   * Why the dashboard does not answer; ok if it does. With dashboard_error the agent serves, and its own program
+   * answered with http_status.
+   */
   reason: DashboardReachabilityReason;
   /** When the agent was probed. An answer may be a few seconds old. */
   checked_at: string;
@@ -537,6 +543,7 @@ export type DashboardReachabilityReason =
   | "connect"
   | "timeout"
   | "bad_status"
+  | "dashboard_error"
   | NewValue;
 
 export interface DeletedResource {
