@@ -12,7 +12,7 @@ import (
 
 // testDashboardLink opens an agent's dashboard by a link, which works once and for an admin's session only.
 func testDashboardLink(t *testing.T, d deployment) {
-	id := d.create(t, `{"name": "opened", "resource_plan": "hobby"}`)
+	id := d.create(t, `{"name": "opened", "resource_plan": "hobby", "public_paths": ["/healthz"]}`)
 	d.awaitStatus(t, id, "running")
 	good := d.dashboardLink(t, d.Ready.AdminToken, id)
 	if good == "" {
@@ -25,8 +25,13 @@ func testDashboardLink(t *testing.T, d deployment) {
 		t.Error("a list of agents has links")
 	}
 
+	status, _ := visit(t, newBrowser(t, d), strings.Split(good, "handoff")[0]+"healthz")
+	checkEqual(t, "status of a public path without a credential", status, http.StatusOK)
+	status, _ = visit(t, newBrowser(t, d), strings.Split(good, "handoff")[0])
+	checkEqual(t, "status of another path without a credential", status, http.StatusUnauthorized)
+
 	mine := newBrowser(t, d)
-	status, _ := visit(t, mine, good)
+	status, _ = visit(t, mine, good)
 	checkEqual(t, "status of the link", status, http.StatusOK)
 	status, _ = visit(t, mine, strings.Split(good, "handoff")[0])
 	checkEqual(t, "status of the session that the link began", status, http.StatusOK)

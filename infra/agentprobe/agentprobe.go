@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// probeTimeout bounds one probe, names and handshakes included, and dashboardTimeout one that waits for a page of the
-	// agent's own.
+	// probeTimeout bounds one probe, names and handshakes included, and dashboardTimeout one that waits for the agent's
+	// own program.
 	probeTimeout     = 3 * time.Second
 	dashboardTimeout = 8 * time.Second
 	// maxHeaderBytes bounds what is read of an answer. The body isn't read at all.
@@ -92,18 +92,18 @@ func (p *Prober) Probe(ctx context.Context, a agent.Agent) error {
 func (p *Prober) Dashboard(ctx context.Context, a agent.Agent) (status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, dashboardTimeout)
 	defer cancel()
-	answer, err := p.request(ctx, a, dashboardPath, func(http.Header) {})
+	answer, header, err := p.request(ctx, a, dashboardPath, func(http.Header) {})
 	switch {
 	case err != nil:
 		return 0, err
-	case answer.StatusCode == http.StatusUnauthorized:
+	case answer == http.StatusUnauthorized:
 		return http.StatusOK, p.Probe(ctx, a)
-	case answer.StatusCode != http.StatusNoContent:
-		return 0, badStatus(answer.StatusCode)
+	case answer != http.StatusNoContent:
+		return 0, badStatus(answer)
 	}
-	status, err = strconv.Atoi(answer.Header.Get(dashboardHeader))
+	status, err = strconv.Atoi(header.Get(dashboardHeader))
 	if err != nil || status < 100 || status > 999 {
-		return 0, badStatus(answer.StatusCode)
+		return 0, badStatus(answer)
 	}
 	return status, nil
 }
@@ -114,31 +114,28 @@ func (p *Prober) requestStatus(ctx context.Context, a agent.Agent, path string, 
 ) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	answer, err := p.request(ctx, a, path, prepare)
-	if err != nil {
-		return 0, err
-	}
-	return answer.StatusCode, nil
+	status, _, err = p.request(ctx, a, path, prepare)
+	return status, err
 }
 
-// request makes one request to the agent's hostname. The answer has no body. Errors: those of Probe.
-func (p *Prober) request(ctx context.Context, a agent.Agent, path string, prepare func(http.Header)) (*http.Response,
-	error,
+// request is requestStatus with the header of the answer, and without a timeout.
+func (p *Prober) request(ctx context.Context, a agent.Agent, path string, prepare func(http.Header)) (status int,
+	header http.Header, err error,
 ) {
 	if a.Hostname(p.addresses) == "" {
-		return nil, unhealthy("dns", "the agent has no hostname")
+		return 0, nil, unhealthy("dns", "the agent has no hostname")
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL(p.addresses, path), nil)
 	if err != nil {
-		return nil, unhealthy("connect", "its URL is not valid").WithCause(err)
+		return 0, nil, unhealthy("connect", "its URL is not valid").WithCause(err)
 	}
 	prepare(request.Header)
 	response, err := p.client.Do(request)
 	if err != nil {
-		return nil, explain(err)
+		return 0, nil, explain(err)
 	}
 	_ = response.Body.Close() // unread
-	return response, nil
+	return response.StatusCode, response.Header, nil
 }
 
 func badStatus(status int) error {

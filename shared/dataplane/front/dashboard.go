@@ -25,8 +25,8 @@ type dashboard struct {
 	status  atomic.Int32
 }
 
-// serveDashboard answers with which status the container answers GET /. The control plane asks: a container that accepts
-// connections may refuse every user, and readiness does not show it. Anyone may ask and gets nothing but the number.
+// serveDashboard answers with which status the container answers GET /. The control plane asks: a container that
+// accepts connections may refuse every user, and readiness does not show it. Anyone may ask and gets the number only.
 func (f *Front) serveDashboard(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set(dataplane.HeaderPublic, "1")

@@ -42,8 +42,8 @@ func TestDashboard_ReportsTheStatusOfTheContainer(t *testing.T) {
 		}
 	}
 	wantHeaders(t, "a look", *header.Load(), map[string]string{
-		"User": "admin", "Preferred-Username": "admin", "Auth": "basic", "For": "203.0.113.7", "X-Real-Ip": "203.0.113.7",
-		"Host": hostname, "Proto": "https",
+		"User": "admin", "Preferred-Username": "admin", "Auth": "basic", "For": "203.0.113.7",
+		"X-Real-Ip": "203.0.113.7", "Host": hostname, "Proto": "https",
 	})
 	if header.Load().Get("Authorization") != "" {
 		t.Error("the container got a credential")
