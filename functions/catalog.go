@@ -42,6 +42,12 @@ import (
 	"agents.example/controlplane/shared/webhook"
 )
 
+// Prober asks agents through their hostnames.
+type Prober interface {
+	provisioning.AgentProber
+	agents.DashboardProber
+}
+
 // Dependencies are the ports that functions use. The tag of a field names its need: a function gets the fields of the
 // needs that it declares, and zero values for the others.
 type Dependencies struct {
@@ -84,7 +90,7 @@ type Dependencies struct {
 	Pods          provisioning.PodLister       `need:"cluster_look"`
 	Objects       provisioning.ObjectLister    `need:"cluster_look"`
 	Logs          agentlog.Source              `need:"pod_logs"`
-	Prober        provisioning.AgentProber     `need:"gateway_access"`
+	Prober        Prober                       `need:"gateway_access"`
 	Payments      billing.Payments             `need:"payments"`
 	Members       member.Provider              `need:"members"`
 	MetricsSource metrics.Source               `need:"monitoring"`

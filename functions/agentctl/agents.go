@@ -125,6 +125,9 @@ func (t *tool) agentView(a *client.Agent) result {
 		{"Created", t.moment(a.CreatedAt)},
 		{"Updated", t.moment(a.UpdatedAt)},
 	}...)
+	if len(a.PublicPaths) > 0 {
+		fields = append(fields, field{"Public paths", strings.Join(a.PublicPaths, ", ")})
+	}
 	if a.Config.SandboxEnabled {
 		fields = append(fields, field{"Sandbox", "on"})
 	}

@@ -64,6 +64,7 @@ func (t *tool) createAgent() *cobra.Command {
 	var change changeFlags
 	var in inputFlags
 	var plan, region, image string
+	var public []string
 	c := &cobra.Command{
 		Use: "create NAME", Short: "Create an agent", Args: cobra.ExactArgs(1),
 		Long: "Create an agent. Variables whose key or value looks like a secret go to the secret store. Their " +
@@ -95,7 +96,8 @@ func (t *tool) createAgent() *cobra.Command {
 			}
 			body := client.CreateAgentRequest{
 				Name: args[0], ResourcePlan: client.PlanID(plan), EnvVars: env, Config: config,
-				Files: files,
+				Files:       files,
+				PublicPaths: public,
 			}
 			if region != "" {
 				body.Region = &region
@@ -114,14 +116,18 @@ func (t *tool) createAgent() *cobra.Command {
 	c.Flags().StringVar(&region, "region", "", "the agent's region")
 	c.Flags().StringVar(&image, "image", "",
 		"what the agent runs: `IMAGE` or IMAGE@VERSION as agentctl images lists them, or the reference of a custom image")
+	c.Flags().StringSliceVar(&public, "public-path", nil, publicPathUsage+"; can be repeated")
 	in.add(c)
 	change.add(c, "wait until the agent runs", false)
 	completePlan(c)
 	return c
 }
 
-const nothingToChange = "there is nothing to change: use --name, --plan, --image, --image-policy, --env, " +
-	"--unset-env, --env-file, --config, --file or --unset-file"
+const publicPathUsage = "let anyone request `PATH` of the agent without a credential, or everything below a path that " +
+	"ends with a slash, such as /hooks/"
+
+const nothingToChange = "there is nothing to change: use --name, --plan, --image, --image-policy, --public-path, " +
+	"--env, --unset-env, --env-file, --config, --file or --unset-file"
 
 func (t *tool) updateAgent() *cobra.Command {
 	var change changeFlags
@@ -129,6 +135,7 @@ func (t *tool) updateAgent() *cobra.Command {
 	var software imageFlags
 	var name, plan string
 	var unset, unsetFiles []string
+	var public publicFlags
 	c := t.agentCommand("update", "Change an agent's name, size, variables, configuration or files", "UpdateAgent", nil)
 	c.Long = "Change an agent's name, size, variables, configuration or files. Variables, files and keys that are " +
 		"not named stay. Every change but that of the name restarts the agent. A volume grows with the size and " +
@@ -138,6 +145,7 @@ func (t *tool) updateAgent() *cobra.Command {
 		"  agentctl agents update my-agent --image assistant --wait\n" +
 		"  agentctl agents update my-agent --image-policy window " +
 		"--maintenance-window saturday,sunday/02:30/4/Europe/Berlin\n" +
+		"  agentctl agents update my-agent --public-path /telegram --public-path /hooks/\n" +
 		"  agentctl agents update my-agent --plan startup --dry-run\n" +
 		"  agentctl agents update my-agent --file /data/settings.json=@settings.json --wait\n" +
 		"  agentctl agents update my-agent --config '{\"team\": \"support\", \"old\": null}'"
@@ -152,12 +160,13 @@ func (t *tool) updateAgent() *cobra.Command {
 		if err := in.fill(t, &body, a, unset, unsetFiles); err != nil {
 			return err
 		}
+		public.fill(&body)
 		moves, err := software.fill(&body)
 		if err != nil {
 			return err
 		}
 		if body.Name == nil && body.EnvVars == nil && body.Config == nil && body.ResourcePlan == nil &&
-			body.Files == nil && !moves {
+			body.Files == nil && body.PublicPaths == nil && !moves {
 			return usagef(nothingToChange)
 		}
 		if a, err = api.UpdateAgent(ctx, a.ID, body, change.options()...); err != nil {
@@ -170,9 +179,44 @@ func (t *tool) updateAgent() *cobra.Command {
 	c.Flags().StringSliceVar(&unset, "unset-env", nil, "remove the variable `KEY`; can be repeated")
 	c.Flags().StringArrayVar(&unsetFiles, "unset-file", nil,
 		"take the file `PATH` from the agent; one below /data stays on its volume; can be repeated")
+	public.add(c)
 	software.add(c)
 	in.add(c)
 	change.add(c, "wait until the agent runs with the change", true)
 	completePlan(c)
 	return c
+}
+
+// changeEnv is the change of variables that are set and removed; nil if there are none.
+func changeEnv(env map[string]string, unset []string) map[string]*string {
+	if len(env)+len(unset) == 0 {
+		return nil
+	}
+	change := map[string]*string{}
+	for key, value := range env {
+		change[key] = &value
+	}
+	for _, key := range unset {
+		change[key] = nil
+	}
+	return change
+}
+
+// publicFlags are the flags that change the public paths of an agent.
+type publicFlags struct {
+	paths []string
+	none  bool
+}
+
+func (f *publicFlags) add(c *cobra.Command) {
+	c.Flags().StringSliceVar(&f.paths, "public-path", nil,
+		publicPathUsage+"; can be repeated, and replaces the present list")
+	c.Flags().BoolVar(&f.none, "no-public-paths", false, "remove the agent's public paths")
+	c.MarkFlagsMutuallyExclusive("public-path", "no-public-paths")
+}
+
+func (f *publicFlags) fill(body *client.UpdateAgentRequest) {
+	if len(f.paths) > 0 || f.none {
+		body.PublicPaths = new(append([]string{}, f.paths...)) // a list, also if it is empty
+	}
 }

@@ -2,9 +2,11 @@ package backendtest
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"time"
 
+	"agents.example/controlplane/functions"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agentlog"
 	"agents.example/controlplane/shared/credential"
@@ -138,12 +140,18 @@ func (c *Cluster) Existence(_ context.Context, a agent.Agent) (provisioning.Exis
 // prober reaches every agent.
 type prober struct{ *uses }
 
-var _ provisioning.AgentProber = prober{}
+var _ functions.Prober = prober{}
 
 // Probe implements provisioning.AgentProber.
 func (p prober) Probe(context.Context, agent.Agent) error {
 	p.add("Prober")
 	return nil
+}
+
+// Dashboard implements agents.DashboardProber.
+func (p prober) Dashboard(context.Context, agent.Agent) (int, error) {
+	p.add("Prober")
+	return http.StatusOK, nil
 }
 
 // Accepts implements provisioning.AgentProber.

@@ -22,6 +22,7 @@ type agentView struct {
 	Image        *client.AgentImage `json:"image" jsonschema:"What the agent runs. If available_version is not null, update_agent with image moves it to that version."`
 	DashboardURL string             `json:"dashboard_url" jsonschema:"Empty until the agent has a hostname."`
 	APIURL       string             `json:"api_url" jsonschema:"Empty until the agent has a hostname."`
+	PublicPaths  []string           `json:"public_paths" jsonschema:"Paths that anyone may request, in addition to those of the image."`
 	// Warming and RotationPending say what is not finished yet.
 	Warming         bool               `json:"dashboard_warming" jsonschema:"True until a new pod answers after a change."`
 	RotationPending bool               `json:"credential_rotation_pending"`
@@ -50,7 +51,7 @@ type stageView struct {
 func viewOf(a *client.Agent) agentView {
 	v := agentView{
 		ID: a.ID, Name: a.Name, Status: string(a.Status), ResourcePlan: string(a.ResourcePlan), Region: a.Region,
-		Image:        a.Image,
+		Image: a.Image, PublicPaths: append([]string{}, a.PublicPaths...),
 		StatusReason: string(deref(a.Config.StatusReason)), AllowedActions: []string{}, EnvVars: map[string]string{},
 		DashboardURL: deref(a.DashboardURL), APIURL: deref(a.APIURL), Warming: a.DashboardWarming,
 		RotationPending: a.CredentialRotationPending, Config: a.Config.AdditionalProperties, Stages: []stageView{},

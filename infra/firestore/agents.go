@@ -39,6 +39,7 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"config", jsonText(&a.Config)},
 		{"env", array(&a.Env, envFields)},
 		{"files", array(&a.Files, fileFields)},
+		{"public_paths", texts(&a.PublicPaths)},
 		{"image", compactGroup(softwareFields(&a.Image))},
 		{"front", compactGroup(softwareFields(&a.Front))},
 		{"watched_by", text(&a.WatchedBy)},

@@ -33,6 +33,8 @@ type Agent struct {
 	Env []EnvVar
 	// Files is sorted by path. It does not hold the values of secrets.
 	Files []File
+	// PublicPaths are those that anyone may request, in addition to the image's. They are sorted.
+	PublicPaths []string
 	// Image is what the agent's container runs, and Front what checks requests in front of it. They are zero for an
 	// agent that a former release made, until its next start: its pod runs what the deployment's settings name.
 	Image Software
@@ -204,6 +206,8 @@ type Draft struct {
 	Config json.RawMessage
 	Env    []EnvVar
 	Files  []File
+	// PublicPaths are sorted.
+	PublicPaths []string
 	// Image names an image and perhaps a version; empty takes the default one.
 	Image string
 }
@@ -212,7 +216,7 @@ type Draft struct {
 func New(id, cell string, d Draft, now time.Time) Agent {
 	a := Agent{
 		ID: id, Name: d.Name, Slug: Slug(d.Name), Plan: d.Plan, Cloud: d.Cloud, Region: d.Region, Cell: cell,
-		Config: d.Config, Env: d.Env, Files: d.Files, CreatedAt: now, UpdatedAt: now,
+		Config: d.Config, Env: d.Env, Files: d.Files, PublicPaths: d.PublicPaths, CreatedAt: now, UpdatedAt: now,
 	}
 	if d.Image != "" {
 		a.ImageWish = &ImageWish{Selection: d.Image, At: now}

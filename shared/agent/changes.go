@@ -3,6 +3,7 @@ package agent
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/secret"
@@ -27,6 +28,10 @@ func Changes(before, after Agent) []audit.Change {
 		{Field: "image_policy", Old: string(before.imagePolicy()), New: string(after.imagePolicy())},
 		{
 			Field: "maintenance_window", Old: before.MaintenanceWindow.String(), New: after.MaintenanceWindow.String(),
+		},
+		{
+			Field: "public_paths",
+			Old:   strings.Join(before.PublicPaths, " "), New: strings.Join(after.PublicPaths, " "),
 		},
 		{Field: "sandbox_enabled", Old: strconv.FormatBool(before.Sandbox), New: strconv.FormatBool(after.Sandbox)},
 	} {

@@ -22,6 +22,8 @@ type Patch struct {
 	Config map[string]any
 	// Files replaces the list of files. A file without content and secret keeps those that it has.
 	Files *[]FileSpec
+	// PublicPaths replaces the list. It is sorted.
+	PublicPaths *[]string
 	// Plan decides the agent's size.
 	Plan *plan.ID
 	// Image selects another version of the agent's image.
@@ -116,7 +118,11 @@ func (a *Agent) Apply(p Patch, now time.Time) error {
 	if renamed || scheduled {
 		a.UpdatedAt = now
 	}
-	if changed || refiled || configured || resized {
+	opened := p.PublicPaths != nil && !slices.Equal(*p.PublicPaths, a.PublicPaths)
+	if opened {
+		a.PublicPaths = *p.PublicPaths
+	}
+	if changed || refiled || opened || configured || resized {
 		a.replacePod(now)
 	}
 	if p.Image != nil {

@@ -42,6 +42,8 @@ func (v View) AppendJSON(b []byte) ([]byte, error) {
 	v.writeEnvVars(&o)
 	o.key("files")
 	v.writeFiles(&o)
+	o.key("public_paths")
+	o.texts(v.PublicPaths)
 	for _, m := range [...]struct {
 		key  string
 		text *string
@@ -228,6 +230,19 @@ func (o *object) text(s string) {
 // needsEscape reports whether a character of a text may need an escape.
 func needsEscape(r rune) bool {
 	return r < ' ' || r >= utf8.RuneSelf || r == '"' || r == '\\' || r == '<' || r == '>' || r == '&'
+}
+
+func (o *object) texts(list []string) {
+	if list == nil {
+		o.null()
+		return
+	}
+	o.open('[')
+	for _, s := range list {
+		o.next()
+		o.text(s)
+	}
+	o.close(']')
 }
 
 func (o *object) optional(s *string) {

@@ -116,14 +116,15 @@ const (
 
 // Defines values for DashboardReachabilityReason.
 const (
-	DashboardReachabilityReasonBadStatus  DashboardReachabilityReason = "bad_status"
-	DashboardReachabilityReasonConnect    DashboardReachabilityReason = "connect"
-	DashboardReachabilityReasonDNS        DashboardReachabilityReason = "dns"
-	DashboardReachabilityReasonNotRunning DashboardReachabilityReason = "not_running"
-	DashboardReachabilityReasonOK         DashboardReachabilityReason = "ok"
-	DashboardReachabilityReasonTLS        DashboardReachabilityReason = "tls"
-	DashboardReachabilityReasonTimeout    DashboardReachabilityReason = "timeout"
-	DashboardReachabilityReasonWarming    DashboardReachabilityReason = "warming"
+	DashboardReachabilityReasonBadStatus      DashboardReachabilityReason = "bad_status"
+	DashboardReachabilityReasonConnect        DashboardReachabilityReason = "connect"
+	DashboardReachabilityReasonDNS            DashboardReachabilityReason = "dns"
+	DashboardReachabilityReasonDashboardError DashboardReachabilityReason = "dashboard_error"
+	DashboardReachabilityReasonNotRunning     DashboardReachabilityReason = "not_running"
+	DashboardReachabilityReasonOK             DashboardReachabilityReason = "ok"
+	DashboardReachabilityReasonTLS            DashboardReachabilityReason = "tls"
+	DashboardReachabilityReasonTimeout        DashboardReachabilityReason = "timeout"
+	DashboardReachabilityReasonWarming        DashboardReachabilityReason = "warming"
 )
 
 // Defines values for DeletedResourceName.
@@ -397,6 +398,9 @@ type Agent struct {
 
 	// Namespace The agent's cluster namespace.
 	Namespace string `json:"namespace"`
+
+	// PublicPaths The paths of the agent that anyone may request without a credential, in addition to those of its image. One that ends with a slash stands for everything below it.
+	PublicPaths []string `json:"public_paths"`
 
 	// Region Data-plane region.
 	Region       string      `json:"region"`
@@ -803,6 +807,9 @@ type CreateAgentRequest struct {
 	// Name Display name. Surrounding whitespace is removed; control characters are refused.
 	Name string `json:"name"`
 
+	// PublicPaths Paths that anyone may request without a credential, for webhooks and apps that bring their own; at most 20. One that ends with a slash, such as /hooks/, stands for everything below it. They are rate-limited, and the agent's program must check who calls. Nothing below /v1, /auth, /handoff, /health and /logout can be public.
+	PublicPaths []string `json:"public_paths,omitempty"`
+
 	// Region Data-plane region; us-central1 by default.
 	Region       *string `json:"region,omitempty"`
 	ResourcePlan PlanID  `json:"resource_plan"`
@@ -917,13 +924,13 @@ type DashboardReachability struct {
 	// DashboardWarming True until the newest pod has answered. The previous pod may still be reachable.
 	DashboardWarming bool `json:"dashboard_warming"`
 
-	// HTTPStatus The status code of the agent's health check; null if it did not answer.
+	// HTTPStatus The status code of the dashboard, as its user gets it; that of the agent's health check if it does not serve; null if it did not answer.
 	HTTPStatus *int64 `json:"http_status"`
 
-	// LatencyMs The latency of the health check in milliseconds; null if it did not answer.
+	// LatencyMs The latency of the check in milliseconds; null if the agent did not answer.
 	LatencyMs *float64 `json:"latency_ms"`
 
-	// Reachable Whether the dashboard answers.
+	// Reachable Whether the dashboard answers its user with a status below 400.
 	Reachable bool                        `json:"reachable"`
 	Reason    DashboardReachabilityReason `json:"reason"`
 
@@ -1568,6 +1575,9 @@ type UpdateAgentRequest struct {
 
 	// Name Display name. Surrounding whitespace is removed; control characters are refused.
 	Name *string `json:"name,omitempty"`
+
+	// PublicPaths Replaces the agent's public paths, which anyone may request without a credential; an empty list removes them. A running agent gets a new pod. See the creation of agents.
+	PublicPaths *[]string `json:"public_paths,omitempty"`
 
 	// ResourcePlan Changes the size of the agent. What the size takes up of the organization's plan is checked and counted with the change (402 if there is no room). A running agent gets a new pod, and the volume grows. A volume never shrinks: a plan with a smaller one is refused (409 storage_cannot_shrink).
 	ResourcePlan *PlanID `json:"resource_plan,omitempty"`

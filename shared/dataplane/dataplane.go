@@ -4,6 +4,7 @@ package dataplane
 
 import (
 	"fmt"
+	"net/url"
 	"path"
 	"strings"
 	"time"
@@ -30,6 +31,8 @@ const LabelSlug = "agents.example/slug"
 const (
 	// PathReady answers 200 when the agent's container serves.
 	PathReady = "/health/ready"
+	// PathDashboard answers 204 when the agent's container serves, with HeaderDashboardStatus.
+	PathDashboard = "/health/dashboard"
 	// PathAuthCheck answers 204 to the present credentials and 401 to others.
 	PathAuthCheck = "/auth/check"
 	// PathHandoff opens the dashboard for the bearer of a link.
@@ -46,6 +49,13 @@ const (
 	PathIntrospect = "/api/v1/handoff/introspect"
 )
 
+// HeaderDashboardStatus has the status with which the agent's container answers GET / to a user of the dashboard.
+const HeaderDashboardStatus = "X-Agent-Dashboard-Status"
+
+// HeaderPublic is in the front's answers to requests that needed no credential. The router removes it: such an answer
+// does not show that the agent accepts the client.
+const HeaderPublic = "X-Agent-Public"
+
 // FlushInterval is how long the router and the front may hold a part of an answer whose length is known. Most of these
 // are complete by then, and need one write. Events, and answers of unknown length, pass immediately.
 const FlushInterval = 20 * time.Millisecond
@@ -60,6 +70,7 @@ const (
 	EnvAgentAPIPort      = "AGENT_API_PORT"     // the port of /v1, if it is not $PORT
 	EnvAgentHealthPath   = "AGENT_HEALTH_PATH"  // if empty, a container that accepts a connection is ready
 	EnvAgentAuth         = "AGENT_AUTH"         // AuthFront or AuthImage
+	EnvAgentPublicPaths  = "AGENT_PUBLIC_PATHS" // that need no credential, separated by commas
 	EnvAgentHostname     = "AGENT_HOSTNAME"     // the audience of links
 	EnvJWKSURL           = "JWKS_URL"           // the keys that sign links
 	EnvDashboardUsername = "DASHBOARD_USERNAME" // credentials of the dashboard
@@ -116,17 +127,19 @@ const TargetRefused = "The target of a request must be a path, such as /v1/model
 // before a rule looks at the path: that of http:v1/models is empty, and a proxy would forward what follows the colon.
 func IsPath(target string) bool { return target != "" && target[0] == '/' }
 
-// maxPublicPathBytes bounds a public path.
-const maxPublicPathBytes = 256
+// MaxPublicPathBytes bounds a public path.
+const MaxPublicPathBytes = 256
 
 // CheckPublicPath returns what is wrong with a path that anyone may request: one that ends with a slash stands for
 // everything below it, another one for itself. What the front serves, and /v1, need their credentials always.
 func CheckPublicPath(p string) error {
 	clean := path.Clean(p)
-	if !strings.HasPrefix(p, "/") || p == "/" || clean != strings.TrimSuffix(p, "/") || len(p) > maxPublicPathBytes ||
-		strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`%?#*\,`, r) }) {
-		return fmt.Errorf(`%q: want a path such as /webhook, or /hooks/ for all below it, of at most %d printable `+
-			`characters other than %%?#*\,`, p, maxPublicPathBytes)
+	u, err := url.ParseRequestURI(p)
+	odd := func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`%?#*\,;`, r) }
+	if err != nil || u.EscapedPath() != p || !strings.HasPrefix(p, "/") || p == "/" || len(p) > MaxPublicPathBytes ||
+		clean != strings.TrimSuffix(p, "/") || strings.ContainsFunc(p, odd) {
+		return fmt.Errorf(`%q: want a path such as /webhook, or /hooks/ for all below it, of at most %d characters that `+
+			`need no escape and are none of %%?#*\,;`, p, MaxPublicPathBytes)
 	}
 	for _, own := range [...]string{"/auth", PathHandoff, "/health", PathLogout, "/v1"} {
 		if first, _, _ := strings.Cut(clean[1:], "/"); strings.EqualFold("/"+first, own) {

@@ -52,6 +52,7 @@ func run(ctx context.Context, env envconfig.Lookuper) error {
 	}
 	f, err := front.New(front.Options{
 		Hostname: c.Hostname, Port: c.Port, APIPort: c.APIPort, HealthPath: c.HealthPath, KeysURL: c.KeysURL,
+		PublicPaths:        c.PublicPaths,
 		ForwardCredentials: c.Auth == dataplane.AuthImage,
 		Credentials: front.Credentials{
 			Username: c.Username, Password: c.Password.Reveal(), APIKey: c.APIKey.Reveal(),

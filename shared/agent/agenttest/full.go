@@ -24,6 +24,7 @@ func FullAgent(at time.Time) agent.Agent {
 		},
 		Files:       []agent.File{{Path: "/data/f", Content: "c", Bytes: 1, Secret: "B", Mode: 0o600}},
 		NameAtStart: "m",
+		PublicPaths: []string{"/q/"},
 		Image:       fullSoftware("i", at), Front: fullSoftware("f", at), WatchedBy: "release-1",
 		ImagePolicy:       image.Window,
 		MaintenanceWindow: fullWindow(),

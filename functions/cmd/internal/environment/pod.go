@@ -19,6 +19,8 @@ type Front struct {
 	HealthPath string `env:"AGENT_HEALTH_PATH"`
 	// Auth is "front", or "image" for images that check credentials themselves, and get them for that.
 	Auth Auth `env:"AGENT_AUTH, default=front"`
+	// PublicPaths need no credential.
+	PublicPaths []string `env:"AGENT_PUBLIC_PATHS"`
 	// Hostname is the agent's hostname.
 	Hostname string `env:"AGENT_HOSTNAME"`
 	// KeysURL serves the keys that verify dashboard links. If empty, links are refused.

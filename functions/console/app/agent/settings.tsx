@@ -9,17 +9,19 @@ import { Dialog } from "../ui/dialog";
 import { ActionButton } from "./actions";
 import { Software } from "./image";
 import { agentPath } from "./paths";
+import { PublicPaths } from "./public-paths";
 import { Forecast } from "./rehearsal";
 import { Resize } from "./resize";
 import { useSubmit } from "../api/submit";
 import { SubmitFailure } from "../ui/submit-failure";
 
-/** What is rarely changed: the size, the image, the sandbox, the client's own configuration, and the agent's end. */
+/** What is rarely changed: the size, the image, the public paths, the sandbox, the client's own configuration, and the agent's end. */
 export function SettingsTab({ agent }: { agent: Agent }) {
   return (
     <div class="stack">
       <Resize agent={agent} />
       <Software agent={agent} />
+      <PublicPaths agent={agent} />
       <Sandbox agent={agent} />
       <OwnConfig agent={agent} />
       <section class="card" aria-label="Delete the agent">

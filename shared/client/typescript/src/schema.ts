@@ -50,6 +50,11 @@ export interface Agent {
   env_vars: Record<string, AgentEnvVarSource>;
   /** The files that the agent finds when it starts; empty for members. Contents are never shown. */
   files: AgentFile[];
+  /**
+   * The paths of the agent that anyone may request without a credential, in addition to those of its image. One that
+   * ends with a slash stands for everything below it.
+   */
+  public_paths: string[];
   /** The message of config.error; null without an error. */
   error_message: string | null;
   /** Null until the agent has a hostname. */
@@ -450,6 +455,12 @@ export interface CreateAgentRequest {
   /** Files that the agent finds at each start of its pod, at most 20. */
   files?: AgentFileSpec[];
   /**
+   * Paths that anyone may request without a credential, for webhooks and apps that bring their own; at most 20. One
+   * that ends with a slash, such as /hooks/, stands for everything below it. They are rate-limited, and the agent's
+   * program must check who calls. Nothing below /v1, /auth, /handoff, /health and /logout can be public.
+   */
+  public_paths?: string[];
+  /**
    * What the agent runs: the id of an image, such as assistant, or a version of it, such as assistant@2.1.0; or on
    * plans with custom_images an image that is not in the catalog, as registry/repository@sha256:…, which runs in a
    * sandbox. By default, the image called default.
@@ -538,7 +549,7 @@ export interface Credentials {
 export interface DashboardReachability {
   /** The agent's id. */
   agent_id: string;
-  /** Whether the dashboard answers. */
+  /** Whether the dashboard answers its user with a status below 400. */
   reachable: boolean;
   /** True until the newest pod has answered. The previous pod may still be reachable. */
   dashboard_warming: boolean;
@@ -546,11 +557,17 @@ export interface DashboardReachability {
   credential_rotation_pending: boolean;
   /** Null until the agent has a hostname. */
   dashboard_url: string | null;
-  /** The status code of the agent's health check; null if it did not answer. */
+  /**
+   * The status code of the dashboard, as its user gets it; that of the agent's health check if it does not serve; null
+   * if it did not answer.
+   */
   http_status: number | null;
-  /** The latency of the health check in milliseconds; null if it did not answer. */
+  /** The latency of the check in milliseconds; null if the agent did not answer. */
   latency_ms: number | null;
-  /** Why the dashboard does not answer; ok if it does. */
+  /**
+   * Why the dashboard does not answer; ok if it does. With dashboard_error the agent serves, and its own program
+   * answered with http_status.
+   */
   reason: DashboardReachabilityReason;
   /** When the agent was probed. An answer may be a few seconds old. */
   checked_at: string;
@@ -567,6 +584,7 @@ export type DashboardReachabilityReason =
   | "connect"
   | "timeout"
   | "bad_status"
+  | "dashboard_error"
   | NewValue;
 
 export interface DeletedResource {
@@ -1201,6 +1219,11 @@ export interface UpdateAgentRequest {
    * plan with a smaller one is refused (409 storage_cannot_shrink).
    */
   resource_plan?: PlanID | null;
+  /**
+   * Replaces the agent's public paths, which anyone may request without a credential; an empty list removes them. A
+   * running agent gets a new pod. See the creation of agents.
+   */
+  public_paths?: string[];
   /**
    * Another version of the agent's image, as image or image@version; without a version, the one that is released at
    * present. It replaces the pod. The next start takes the released version in place of an older one, unless
