@@ -54,7 +54,7 @@ func cellObjects(t *testing.T, change ...func(*cell.Values)) []*unstructured.Uns
 		Domain: "cell.agents.example.net", Image: "image" + digest, AgentImage: "agent" + digest,
 		Callers: map[string][]string{
 			"cluster_apply": {reconciler}, "cluster_look": {observer}, "cluster_collect": {collector},
-			"pod_logs": {logReader},
+			"pod_logs": {logReader}, "log_keep": {observer, reconciler},
 		},
 		Project: "my-project", NudgeTopic: "prod-agent-nudges", Environment: "prod",
 		WarmAgents: 1, WarmMillicores: 260, WarmMiB: 1056,
@@ -320,15 +320,17 @@ func callersOf(topology string) map[string][]string {
 		return map[string][]string{
 			"cluster_apply": {reconciler}, "cluster_look": {account("check-drift"), observer},
 			"cluster_collect": {collector}, "pod_logs": {logReader, routes},
+			"log_keep": {account("check-drift"), observer, reconciler},
 		}
 	case "group":
 		return map[string][]string{
 			"cluster_apply": {worker}, "cluster_look": {worker}, "cluster_collect": {worker},
-			"pod_logs": {account("accounts"), routes},
+			"pod_logs": {account("accounts"), routes}, "log_keep": {worker},
 		}
 	default:
 		return map[string][]string{
 			"cluster_apply": {worker}, "cluster_look": {worker}, "cluster_collect": {worker}, "pod_logs": {routes},
+			"log_keep": {worker},
 		}
 	}
 }

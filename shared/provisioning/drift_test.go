@@ -53,6 +53,8 @@ func (s *driftFixture) Objects(_ context.Context, cell string) (provisioning.Sna
 	return s, nil
 }
 
+func (s *driftFixture) KeptLogs() []provisioning.KeptLog { return s.logs }
+
 func (s *driftFixture) Differences(a agent.Agent) []provisioning.Difference {
 	var found []provisioning.Difference
 	for _, p := range s.differences[a.ID] {

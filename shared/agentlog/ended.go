@@ -1,0 +1,76 @@
+package agentlog
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+)
+
+// The limits of what a cell keeps of containers that have ended.
+const (
+	// MaxKept is the number of containers of an agent whose logs are kept.
+	MaxKept = 5
+	// MaxKeptBytes is how much of the end of each log is kept.
+	MaxKeptBytes = 64 << 10
+	// KeptFor is how long a log is kept after the end of its container.
+	KeptFor = 7 * 24 * time.Hour
+)
+
+// Ended describes a container that has ended.
+type Ended struct {
+	// Container identifies the run of the container, as in positions.
+	Container string
+	// StartedAt is zero if the container could not be started.
+	StartedAt time.Time
+	EndedAt   time.Time
+	ExitCode  int
+	// Reason is the cluster's, such as OOMKilled.
+	Reason string
+}
+
+// Expired reports whether the log of the container is no longer kept.
+func (e Ended) Expired(now time.Time) bool { return now.Sub(e.EndedAt) > KeptFor }
+
+// Kept returns the logs that a cell keeps and serves, the container that ended last first.
+func Kept(all []Ended, now time.Time) []Ended {
+	var kept []Ended
+	for _, e := range all {
+		same := func(k Ended) bool { return k.Container == e.Container }
+		if !e.Expired(now) && !slices.ContainsFunc(kept, same) {
+			kept = append(kept, e)
+		}
+	}
+	slices.SortStableFunc(kept, func(a, b Ended) int { return b.EndedAt.Compare(a.EndedAt) })
+	return kept
+}
+
+// choosePrevious finds the container that ended as the nth before now. The cell of a pod has the log of its last one;
+// the others are kept. noPod is the error of an agent without a pod.
+func choosePrevious(ctx context.Context, pods Pods, a agent.Agent, n int, found Containers, noPod error) (Part, error) {
+	last := found.Last
+	if n == 1 && last.Container != "" {
+		return Part{Container: last.Container, Previous: !found.Held, Ended: last}, nil
+	}
+	all, err := pods.Kept(ctx, a)
+	if err != nil {
+		return Part{}, err
+	}
+	kept := Kept(all, time.Now())
+	if last.Container != "" {
+		// A container that ended before the last one of the pod is not the last one, whatever the clocks say.
+		kept = slices.DeleteFunc(kept, func(e Ended) bool { return e.Container == last.Container })
+		kept = slices.Insert(kept, 0, last)
+	}
+	switch {
+	case n <= len(kept):
+		return Part{Container: kept[n-1].Container, Kept: true, Ended: kept[n-1]}, nil
+	case len(kept) > 0:
+		return Part{}, NoEarlier(len(kept))
+	case noPod != nil:
+		return Part{}, noPod
+	default:
+		return Part{}, NoPrevious()
+	}
+}
