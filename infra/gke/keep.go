@@ -47,7 +47,11 @@ func endedContainers(pod *corev1.Pod) []provisioning.EndedContainer {
 		e := provisioning.EndedContainer{Held: i == 0, Ended: agentlog.Ended{
 			Container: agentlog.Container(string(pod.UID), t.ContainerID),
 			EndedAt:   t.FinishedAt.Time, ExitCode: int(t.ExitCode), Reason: t.Reason,
+			Run: int(ends(status)) - 1,
 		}}
+		if i == 1 && status.State.Terminated != nil { // the one before
+			e.Run--
+		}
 		if t.StartedAt.Unix() > 0 {
 			e.StartedAt = t.StartedAt.Time
 		}
@@ -152,7 +156,7 @@ func (c *client) placeFor(ctx context.Context, namespace string, e agentlog.Ende
 		return place{}, explain(err, t)
 	}
 	var free, oldest place
-	var oldestEnd time.Time
+	var first agentlog.Ended
 	for _, name := range keptlog.Names() {
 		o := there[name]
 		if o == nil {
@@ -165,14 +169,14 @@ func (c *client) placeFor(ctx context.Context, namespace string, e agentlog.Ende
 		if kept.Container == e.Container {
 			return place{}, nil
 		}
-		if oldest.name == "" || kept.EndedAt.Before(oldestEnd) {
-			oldest, oldestEnd = place{name: name, oldest: o}, kept.EndedAt
+		if oldest.name == "" || kept.Compare(first) < 0 {
+			oldest, first = place{name: name, oldest: o}, kept
 		}
 	}
 	switch {
 	case free.name != "":
 		return free, nil
-	case e.EndedAt.Before(oldestEnd):
+	case e.Compare(first) < 0:
 		return place{}, nil
 	default:
 		return oldest, nil

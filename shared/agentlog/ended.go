@@ -1,6 +1,7 @@
 package agentlog
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -28,6 +29,13 @@ type Ended struct {
 	ExitCode  int
 	// Reason is the cluster's, such as OOMKilled.
 	Reason string
+	// Run counts the runs of the container in its pod, from 0. It orders those that ended within one second.
+	Run int
+}
+
+// Compare orders containers by their end.
+func (e Ended) Compare(other Ended) int {
+	return cmp.Or(e.EndedAt.Compare(other.EndedAt), e.StartedAt.Compare(other.StartedAt), cmp.Compare(e.Run, other.Run))
 }
 
 // Expired reports whether the log of the container is no longer kept.
@@ -42,7 +50,7 @@ func Kept(all []Ended, now time.Time) []Ended {
 			kept = append(kept, e)
 		}
 	}
-	slices.SortStableFunc(kept, func(a, b Ended) int { return b.EndedAt.Compare(a.EndedAt) })
+	slices.SortStableFunc(kept, func(a, b Ended) int { return b.Compare(a) })
 	return kept
 }
 

@@ -19,6 +19,8 @@ type driftFixture struct {
 	*healthFixture
 	// differences maps the ids of agents to their problems.
 	differences map[string][]provisioning.Problem
+	// logs are the kept logs of each cell.
+	logs []provisioning.KeptLog
 	// during runs while a cell is listed.
 	during func()
 }

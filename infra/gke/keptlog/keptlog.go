@@ -33,6 +33,7 @@ const (
 	endedAt   = "agents.example/ended-at"
 	exitCode  = "agents.example/exit-code"
 	reason    = "agents.example/reason"
+	run       = "agents.example/run"
 )
 
 // Names lists the names of the objects in a namespace.
@@ -51,7 +52,7 @@ func IsName(name string) bool { return slices.Contains(Names(), name) }
 func Annotations(e agentlog.Ended) map[string]string {
 	all := map[string]string{
 		container: e.Container, endedAt: e.EndedAt.UTC().Format(time.RFC3339),
-		exitCode: strconv.Itoa(e.ExitCode), reason: e.Reason,
+		exitCode: strconv.Itoa(e.ExitCode), reason: e.Reason, run: strconv.Itoa(e.Run),
 	}
 	if !e.StartedAt.IsZero() {
 		all[startedAt] = e.StartedAt.UTC().Format(time.RFC3339)
@@ -66,9 +67,10 @@ func Describe(annotations map[string]string) (agentlog.Ended, bool) {
 	if e.EndedAt, err = time.Parse(time.RFC3339, annotations[endedAt]); err != nil || e.Container == "" {
 		return agentlog.Ended{}, false
 	}
-	// Without these two the log is worth the same.
+	// Without these the log is worth the same.
 	e.StartedAt, _ = time.Parse(time.RFC3339, annotations[startedAt])
 	e.ExitCode, _ = strconv.Atoi(annotations[exitCode])
+	e.Run, _ = strconv.Atoi(annotations[run])
 	return e, true
 }
 
