@@ -248,6 +248,14 @@ func placeProbes(ctx context.Context, t *testing.T, f cellFixture) {
 func checkRights(ctx context.Context, t *testing.T, f cellFixture, a agent.Agent) {
 	t.Helper()
 	placeProbes(ctx, t, f)
+	log := &unstructured.Unstructured{}
+	log.SetAPIVersion("v1")
+	log.SetKind("ConfigMap")
+	log.SetNamespace(a.Namespace())
+	log.SetName("agent-log-1")
+	if err := apply(ctx, f.admin, log); err != nil {
+		t.Fatal(err)
+	}
 	all := attempts(a)
 	for caller, allowed := range granted() {
 		may := map[string]bool{}
