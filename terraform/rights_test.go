@@ -175,7 +175,7 @@ func attempts(a agent.Agent) map[string]attempt {
 		"change a kept log":                           patch("configmaps", own, "agent-log-1"),
 		"delete a kept log":                           remove("configmaps", own, "agent-log-1"),
 		"create an agent's variables":                 create(core("ConfigMap"), "configmaps", own, "agent-env-0"),
-		"create settings of the cluster":              create(core("ConfigMap"), "configmaps", "kube-system", "agent-log-5"),
+		"create settings of the cluster":              create(core("ConfigMap"), "configmaps", "kube-system", "x"),
 		"list an agent's settings":                    list("configmaps", own),
 		"read the cluster's settings":                 get("configmaps", "kube-system", "probe"),
 		"give itself rights":                          patch("clusterroles", "", "agent-logs"),

@@ -43,8 +43,8 @@ func (t *tool) agentLogs() *cobra.Command {
 			return nil
 		})
 	c.Long = "Print an agent's log. With -o json, each line is a JSON object. On a terminal, control characters are " +
-		"made visible; elsewhere the lines are as the agent wrote them. The last 64 KiB of 5 containers that have ended " +
-		"are kept for 7 days, also of an agent that is stopped."
+		"made visible; elsewhere the lines are as the agent wrote them. The last 64 KiB of 5 containers that have " +
+		"ended are kept for 7 days, also of an agent that is stopped."
 	c.Example = "  agentctl agents logs my-agent --follow\n" +
 		"  agentctl agents logs my-agent --previous --tail 50\n" +
 		"  agentctl agents logs my-agent --previous=3\n" +

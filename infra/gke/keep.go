@@ -184,8 +184,8 @@ func (c *client) placeFor(ctx context.Context, namespace string, e agentlog.Ende
 }
 
 // lastLines reads the end of a container's log, compressed. It is nil if the cluster has that log no longer: the answer
-// to a request counts only if the pod names the same container afterwards. If the container was replaced in between, its
-// log is asked for as that of the previous one.
+// to a request counts only if the pod names the same container afterwards. If the container was replaced in between,
+// its log is asked for as that of the previous one.
 func (c *client) lastLines(ctx context.Context, namespace string, e provisioning.EndedContainer) ([]byte, error) {
 	t := core("Pod", namespace, podName)
 	for {
@@ -205,7 +205,7 @@ func (c *client) lastLines(ctx context.Context, namespace string, e provisioning
 		case i >= 0 && ended[i].Held != e.Held && e.Held:
 			e.Held = false
 		case i < 0, logErr != nil, keptlog.Unavailable(tail):
-			return nil, nil
+			return nil, nil //nolint:nilerr // there is no such log
 		default:
 			return keptlog.Compress(tail)
 		}

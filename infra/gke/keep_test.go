@@ -79,7 +79,8 @@ func (w *world) fillLogs(t *testing.T, a agent.Agent, places map[string]int) {
 	}
 	for name, hours := range places {
 		e := agentlog.Ended{Container: name, EndedAt: time.Now().Add(-time.Duration(hours) * time.Hour)}
-		if err := client.create(t.Context(), core("ConfigMap", a.Namespace(), name), keptObject(a.ID, name, e, nil)); err != nil {
+		err := client.create(t.Context(), core("ConfigMap", a.Namespace(), name), keptObject(a.ID, name, e, nil))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -140,7 +141,9 @@ func TestKeepLogs_LosesNothingWhenAWorkerDies(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		w.fillLogs(t, a, map[string]int{"agent-log-1": 3, "agent-log-2": 2, "agent-log-3": 9, "agent-log-4": 1, "agent-log-5": 8})
+		w.fillLogs(t, a, map[string]int{
+			"agent-log-1": 3, "agent-log-2": 2, "agent-log-3": 9, "agent-log-4": 1, "agent-log-5": 8,
+		})
 		var calls atomic.Int32
 		died := newWorld(t)
 		died.calls.breaks = func(*http.Request, http.RoundTripper) (*http.Response, error) {

@@ -16,7 +16,7 @@ type LineView struct {
 	Stream    Output     `json:"stream" jsonschema:"Where the container wrote the line. combined is standard output and standard error together. New values may be added."`
 	Cut       bool       `json:"cut,omitempty" jsonschema:"True if the line was longer than 16 KiB, and is cut."`
 	Truncated bool       `json:"truncated,omitempty" jsonschema:"True in the last line of an answer that is full. Continue with since, from the time of this line."`
-	Ended *EndedView `json:"ended,omitempty" jsonschema:"In the first line of the log of a container that has ended: how it ended."`
+	Ended     *EndedView `json:"ended,omitempty" jsonschema:"In the first line of the log of a container that has ended: how it ended."`
 }
 
 // EndedView is a container that has ended as clients see it.

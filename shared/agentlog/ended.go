@@ -2,11 +2,8 @@ package agentlog
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"time"
-
-	"agents.example/controlplane/shared/agent"
 )
 
 // The limits of what a cell keeps of containers that have ended.
@@ -54,14 +51,14 @@ func Kept(all []Ended, now time.Time) []Ended {
 	return kept
 }
 
-// choosePrevious finds the container that ended as the nth before now. The cell of a pod has the log of its last one;
-// the others are kept. noPod is the error of an agent without a pod.
-func choosePrevious(ctx context.Context, pods Pods, a agent.Agent, n int, found Containers, noPod error) (Part, error) {
-	last := found.Last
+// choosePrevious finds the container that ended as the nth before now. A cell has the log of the last one of a pod; the
+// others are kept. noPod is the error of an agent without a pod.
+func (s *stream) choosePrevious(found Containers, noPod error) (Part, error) {
+	n, last := s.options.Previous, found.Last
 	if n == 1 && last.Container != "" {
 		return Part{Container: last.Container, Previous: !found.Held, Ended: last}, nil
 	}
-	all, err := pods.Kept(ctx, a)
+	all, err := s.pods.Kept(s.ctx, s.agent)
 	if err != nil {
 		return Part{}, err
 	}

@@ -43,8 +43,8 @@ type Part struct {
 	// Kept chooses a container whose log is kept.
 	Kept bool
 	// Ended describes the container that Options.Previous chose; its Container is empty for others.
-	Ended    Ended
-	Follow   bool
+	Ended  Ended
+	Follow bool
 	// Tail is the maximum number of lines from the end; zero means all.
 	Tail int
 	// From is the time of the oldest line, in whole seconds; zero means no limit.
@@ -96,7 +96,7 @@ func (s *stream) findParts() ([]Part, error) {
 	if err != nil && fault.Code(err) != CodeNotRunning {
 		return nil, err
 	}
-	part, err := choosePrevious(s.ctx, s.pods, s.agent, o.Previous, found, err)
+	part, err := s.choosePrevious(found, err)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,6 @@
 // Package keptlog is the form in which an agent's namespace keeps the logs of containers that have ended: a ConfigMap
-// for each, with the end of the log, compressed, and annotations that describe the container. Workers write them and the
-// log route reads them. It links no Kubernetes types.
+// for each, with the end of the log, compressed, and annotations that describe the container. Workers write them and
+// the log route reads them. It links no Kubernetes types.
 package keptlog
 
 import (
@@ -87,7 +87,7 @@ func Tail(r io.Reader) ([]byte, error) {
 			cut = tail[over-1] != '\n'
 			tail = tail[:copy(tail, tail[over:])]
 		}
-		if err == io.EOF { //nolint:errorlint // readers return io.EOF itself
+		if err == io.EOF {
 			break
 		}
 		if err != nil {

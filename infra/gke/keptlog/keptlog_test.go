@@ -20,17 +20,19 @@ func TestTail_KeepsTheLastWholeLines(t *testing.T) {
 	for name, test := range map[string]struct {
 		log, want string
 	}{
-		"nothing":                      {},
-		"a little":                     {log: "a\nb\n", want: "a\nb\n"},
-		"no end of line":               {log: "a\nb", want: "a\nb"},
-		"all that fits":                {log: line(limit), want: line(limit)},
-		"a line that is cut":           {log: "first\n" + line(limit-3) + "z\n", want: line(limit-3) + "z\n"},
-		"an end between lines":         {log: "first\n" + line(limit), want: line(limit)},
-		"one line that is too long":    {log: line(2 * limit), want: line(limit)},
-		"the last line is too long":    {log: "first\n" + line(2*limit), want: line(limit)},
-		"much more than what is kept":  {log: strings.Repeat(line(1024), 500), want: strings.Repeat(line(1024), 64)},
-		"lines that do not divide it":  {log: strings.Repeat(line(1000), 500), want: strings.Repeat(line(1000), 65)},
-		"a long log without its end":   {log: strings.Repeat(line(1024), 500) + "end", want: strings.Repeat(line(1024), 63) + "end"},
+		"nothing":                     {},
+		"a little":                    {log: "a\nb\n", want: "a\nb\n"},
+		"no end of line":              {log: "a\nb", want: "a\nb"},
+		"all that fits":               {log: line(limit), want: line(limit)},
+		"a line that is cut":          {log: "first\n" + line(limit-3) + "z\n", want: line(limit-3) + "z\n"},
+		"an end between lines":        {log: "first\n" + line(limit), want: line(limit)},
+		"one line that is too long":   {log: line(2 * limit), want: line(limit)},
+		"the last line is too long":   {log: "first\n" + line(2*limit), want: line(limit)},
+		"much more than what is kept": {log: strings.Repeat(line(1024), 500), want: strings.Repeat(line(1024), 64)},
+		"lines that do not divide it": {log: strings.Repeat(line(1000), 500), want: strings.Repeat(line(1000), 65)},
+		"a long log without its end": {
+			log: strings.Repeat(line(1024), 500) + "end", want: strings.Repeat(line(1024), 63) + "end",
+		},
 		"an empty line before the cut": {log: "\n" + line(limit), want: line(limit)},
 	} {
 		for way, reader := range map[string]io.Reader{

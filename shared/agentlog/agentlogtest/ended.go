@@ -13,11 +13,12 @@ func (f Fixture) previous(t *testing.T, n int, texts ...string) {
 	lines := f.read(t, agentlog.Options{Previous: n})
 	want(t, fmt.Sprint("previous log ", n), lines, texts...)
 	for i, l := range lines {
+		e := l.Ended
 		switch {
-		case i > 0 && l.Ended != nil:
+		case i > 0 && e != nil:
 			t.Errorf("line %d of the previous log %d repeats how the container ended", i, n)
-		case i == 0 && (l.Ended == nil || l.Ended.ExitCode != 1 || l.Ended.Reason != "Error" || l.Ended.EndedAt.IsZero()):
-			t.Errorf("the previous log %d says of its container %+v, want exit code 1 and the time", n, l.Ended)
+		case i == 0 && (e == nil || e.ExitCode != 1 || e.Reason != "Error" || e.EndedAt.IsZero()):
+			t.Errorf("the previous log %d says of its container %+v, want exit code 1 and the time", n, e)
 		}
 	}
 }
