@@ -216,6 +216,64 @@ func TestLogs_KeepThePromisesOfTheirPort(t *testing.T) {
 	})
 }
 
+// TestLogs_ServeNoKeptLogOfAnotherContainer uses an object again for another container while it is read.
+func TestLogs_ServeNoKeptLogOfAnotherContainer(t *testing.T) {
+	t.Parallel()
+	server, logs := newAPIServer(t)
+	p := server.cell.Start(server.agent.ID)
+	p.Write(time.Now(), "of the first container")
+	p.Restart()
+	server.cell.Keep(server.agent.ID)
+	server.cell.Remove(server.agent.ID)
+	server.replace(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Header.Get("Accept") != "application/json" {
+			return false
+		}
+		o := keptObject{BinaryData: map[string][]byte{}}
+		o.Metadata.Annotations = keptlog.Annotations(agentlog.Ended{Container: "another", EndedAt: time.Now()})
+		o.BinaryData[keptlog.Key], _ = keptlog.Compress([]byte("of another container"))
+		return json.NewEncoder(w).Encode(o) == nil
+	})
+	_, err := logs.Open(t.Context(), server.agent, agentlog.Options{Previous: 1})
+	if fault.Code(err) != agentlog.CodeNoPrevious {
+		t.Errorf("error %v, want that there is no such log", err)
+	}
+}
+
+// TestLogs_FallBackToAKeptLog reads a log that the kubelet no longer has, in both ways in which kubelets say so.
+func TestLogs_FallBackToAKeptLog(t *testing.T) {
+	t.Parallel()
+	for name, gone := range map[string]func(w http.ResponseWriter){
+		"no container": func(w http.ResponseWriter) {
+			refuse(w, http.StatusBadRequest, `previous terminated container "agent" in pod "agent-0" not found`)
+		},
+		"no file": func(w http.ResponseWriter) {
+			_, _ = io.WriteString(w, "unable to retrieve container logs for containerd://1")
+		},
+	} {
+		server, logs := newAPIServer(t)
+		p := server.cell.Start(server.agent.ID)
+		p.Write(time.Now(), "kept")
+		p.Restart()
+		server.cell.Keep(server.agent.ID)
+		server.replace(func(w http.ResponseWriter, r *http.Request) bool {
+			if !strings.HasSuffix(r.URL.Path, "/log") {
+				return false
+			}
+			gone(w)
+			return true
+		})
+		s, err := logs.Open(t.Context(), server.agent, agentlog.Options{Previous: 1})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if l, err := s.Next(); err != nil || l.Message != "kept" {
+			t.Errorf("%s: line %q, %v, want the kept one", name, l.Message, err)
+		}
+		_ = s.Close()
+	}
+}
+
 func TestLogs_EndTheStreamOfTheCell(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(cancel func(), s agentlog.Stream){
