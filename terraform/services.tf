@@ -8,6 +8,7 @@ locals {
   sizes = {
     worker   = { memory = "512Mi", heap = "400MiB", gogc = 100, concurrency = 40 }
     accounts = { memory = "512Mi", heap = "400MiB", gogc = 400, concurrency = 250 }
+    exec     = { memory = "512Mi", heap = "400MiB", gogc = 400, concurrency = 250 }
     api      = { memory = "512Mi", heap = "400MiB", gogc = 400, concurrency = 250 }
   }
 

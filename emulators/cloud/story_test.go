@@ -71,6 +71,7 @@ func core() []storyTest {
 		{"secret of a stopped agent waits for its start", testSecretsOfStoppedAgent},
 		{"agent waits for the secrets it was created with", testAgentWaitsForItsSecrets},
 		{"assistant repairs an agent", testAssistant},
+		{"commands run in containers", testExec},
 
 		{"requests are idempotent", testIdempotency},
 		{"audit log has every call", testAuditLog},

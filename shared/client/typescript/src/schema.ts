@@ -379,6 +379,22 @@ export interface BillingSession {
 /** The raw body, read byte for byte. */
 export type CallMCPRequest = unknown;
 
+export interface ContainersExecAnswer {
+  /** Null if the command did not end in time. It may go on then. */
+  exit_code: number | null;
+  /**
+   * The first MiB of the standard output. Bytes that are not UTF-8 are replaced. Null in the answer to a repeat,
+   * because outputs are not stored.
+   */
+  stdout: string | null;
+  /** The standard error, as stdout. */
+  stderr: string | null;
+  /** True if an output was longer. */
+  truncated: boolean;
+  /** How long the command ran. */
+  duration_ms: number;
+}
+
 export interface CreateAPIKeyRequest {
   /** A name for people, such as the key's user. */
   name: string;
@@ -704,6 +720,15 @@ export type EventType =
   | "webhook.disabled"
   | "webhook.test"
   | NewValue;
+
+export interface ExecInAgentRequest {
+  /** A program of the agent's image, by path or name, and its arguments. No shell interprets them. */
+  command: string[];
+  /** The command's input. */
+  stdin?: string;
+  /** How long the answer waits for the end of the command. */
+  timeout_seconds?: number;
+}
 
 /** The body of a validation error. */
 export interface HTTPValidationError {
@@ -1470,6 +1495,29 @@ export interface operations {
     };
     responses: {
       200: { content: { "application/json": Diagnosis } };
+    };
+  };
+  /**
+   * Run a command in an agent's container. Requires the role `admin`, of a session or of an API key. The body must not
+   * exceed 1024 KiB.
+   */
+  ExecInAgent: {
+    parameters: {
+      header?: {
+        /**
+         * Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a
+         * different request with the key is refused with 422.
+         */
+        "Idempotency-Key"?: string;
+      };
+      path: {
+        /** The agent's id. */
+        agent_id: string;
+      };
+    };
+    requestBody: { content: { "application/json": ExecInAgentRequest } };
+    responses: {
+      200: { content: { "application/json": ContainersExecAnswer } };
     };
   };
   /** Export the audit log as JSON lines (Enterprise plan). Requires the role `admin`, of a session or of an API key. */
@@ -2521,6 +2569,9 @@ export interface paths {
   };
   "/api/v1/agents/{agent_id}/diagnosis": {
     get: operations["DiagnoseAgent"];
+  };
+  "/api/v1/agents/{agent_id}/exec": {
+    post: operations["ExecInAgent"];
   };
   "/api/v1/agents/{agent_id}/logs": {
     get: operations["GetAgentLogs"];
