@@ -206,6 +206,7 @@ func containerRoutes(d Dependencies) []function.Route {
 	}
 	return []function.Route{
 		containers.Exec(s),
+		containers.Terminal(s),
 	}
 }
 

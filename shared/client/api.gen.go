@@ -114,6 +114,12 @@ const (
 	BillingProviderStripe BillingProvider = "stripe"
 )
 
+// Defines values for Containerstty.
+const (
+	ContainersttyFalse Containerstty = "false"
+	ContainersttyTrue  Containerstty = "true"
+)
+
 // Defines values for DashboardReachabilityReason.
 const (
 	DashboardReachabilityReasonBadStatus  DashboardReachabilityReason = "bad_status"
@@ -733,6 +739,27 @@ type BillingSession struct {
 	URL string `json:"url"`
 }
 
+// ContainersExecAnswer defines model for ContainersExecAnswer.
+type ContainersExecAnswer struct {
+	// DurationMs How long the command ran.
+	DurationMs int64 `json:"duration_ms"`
+
+	// ExitCode Null if the command did not end in time. It may go on then.
+	ExitCode *int64 `json:"exit_code"`
+
+	// Stderr The standard error, as stdout.
+	Stderr *string `json:"stderr"`
+
+	// Stdout The first MiB of the standard output. Bytes that are not UTF-8 are replaced. Null in the answer to a repeat, because outputs are not stored.
+	Stdout *string `json:"stdout"`
+
+	// Truncated True if an output was longer.
+	Truncated bool `json:"truncated"`
+}
+
+// Containerstty defines model for Containerstty.
+type Containerstty string
+
 // CreateAPIKeyRequest defines model for CreateAPIKeyRequest.
 type CreateAPIKeyRequest struct {
 	// ExpiresInDays Null for a key that does not expire. A key that is created with an API key expires with that key at the latest, whatever is requested; expires_at has the result.
@@ -1051,6 +1078,18 @@ type Event struct {
 
 // EventType defines model for EventType.
 type EventType string
+
+// ExecInAgentRequest defines model for ExecInAgentRequest.
+type ExecInAgentRequest struct {
+	// Command A program of the agent's image, by path or name, and its arguments. No shell interprets them.
+	Command []string `json:"command"`
+
+	// Stdin The command's input.
+	Stdin *string `json:"stdin,omitempty"`
+
+	// TimeoutSeconds How long the answer waits for the end of the command.
+	TimeoutSeconds *int64 `json:"timeout_seconds,omitempty"`
+}
 
 // HandoffSession defines model for HandoffSession.
 type HandoffSession struct {
@@ -1665,6 +1704,14 @@ type ListSecretOperationsParams struct {
 	Cursor string
 }
 
+// OpenAgentTerminalParams are the parameters of OpenAgentTerminal. A parameter with its zero value is left out.
+type OpenAgentTerminalParams struct {
+	// A program of the agent's image, and its arguments in further parameters of the same name. Without one, bash, or else sh.
+	Command []string
+	// Whether the command gets a terminal (the default). Without one, standard error is a separate channel, and the input can end: so programs copy files of any size.
+	Tty Containerstty
+}
+
 // ListAPIKeysParams are the parameters of ListAPIKeys. A parameter with its zero value is left out.
 type ListAPIKeysParams struct {
 	// The maximum number of items on the page.
@@ -1870,6 +1917,14 @@ func (c *Client) DiagnoseAgent(ctx context.Context, agentID string, options ...C
 	return sendFor[Diagnosis](ctx, c, r, options)
 }
 
+// ExecInAgent sends POST /api/v1/agents/{agent_id}/exec: run a command in an agent's container.
+//
+// Requires the role `admin`, of a session or of an API key. The body must not exceed 1024 KiB.
+func (c *Client) ExecInAgent(ctx context.Context, agentID string, body ExecInAgentRequest, options ...CallOption) (*ContainersExecAnswer, error) {
+	r := call{method: http.MethodPost, path: "/api/v1/agents/%s/exec", args: []string{agentID}, body: body}
+	return sendFor[ContainersExecAnswer](ctx, c, r, options)
+}
+
 // GetAgentLogs sends GET /api/v1/agents/{agent_id}/logs: get an agent's log.
 //
 // Requires the role `admin`, of a session or of an API key.
@@ -1990,6 +2045,17 @@ func (c *Client) StartAgent(ctx context.Context, agentID string, options ...Call
 func (c *Client) StopAgent(ctx context.Context, agentID string, options ...CallOption) (*Agent, error) {
 	r := call{method: http.MethodPost, path: "/api/v1/agents/%s/stop", args: []string{agentID}}
 	return sendFor[Agent](ctx, c, r, options)
+}
+
+// OpenAgentTerminal sends GET /api/v1/agents/{agent_id}/terminal: open a terminal in an agent's container.
+//
+// Requires the role `admin`, of a session or of an API key.
+func (c *Client) OpenAgentTerminal(ctx context.Context, agentID string, params OpenAgentTerminalParams, options ...CallOption) error {
+	query := url.Values{}
+	setParam(query, "command", params.Command)
+	setParam(query, "tty", params.Tty)
+	r := call{method: http.MethodGet, path: "/api/v1/agents/%s/terminal", args: []string{agentID}, query: query}
+	return c.send(ctx, r, nil, options)
 }
 
 // ListAPIKeys sends GET /api/v1/api-keys: list API keys.

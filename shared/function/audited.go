@@ -78,6 +78,14 @@ func (g Guard) writeEntry(ctx context.Context, pending *audit.CallEntry, e audit
 	if found := pending.Target(); found.Type != "" {
 		e.Target = found
 	}
+	writeTwice(ctx, g.Audit, e, write)
+}
+
+// AppendEntry writes an entry in addition to that of the call, such as that of the end of what the call began. A failure
+// is logged.
+func AppendEntry(ctx context.Context, log audit.Log, e audit.Entry) { writeTwice(ctx, log, e, log.Append) }
+
+func writeTwice(ctx context.Context, log audit.Log, e audit.Entry, write func(context.Context, audit.Entry) error) {
 	err := bounded(ctx, func(ctx context.Context) error { return write(ctx, e) })
 	if err == nil {
 		return
@@ -89,7 +97,7 @@ func (g Guard) writeEntry(ctx context.Context, pending *audit.CallEntry, e audit
 	}
 	var stored string
 	look := bounded(ctx, func(ctx context.Context) (err error) {
-		stored, err = g.Audit.Outcome(ctx, e.ID)
+		stored, err = log.Outcome(ctx, e.ID)
 		return err
 	})
 	if stored == e.Outcome {

@@ -395,6 +395,8 @@ export interface ContainersExecAnswer {
   duration_ms: number;
 }
 
+export type Containerstty = "true" | "false";
+
 export interface CreateAPIKeyRequest {
   /** A name for people, such as the key's user. */
   name: string;
@@ -2059,6 +2061,29 @@ export interface operations {
       200: { content: { "application/json": Agent | Rehearsal } };
     };
   };
+  /** Open a terminal in an agent's container. Requires the role `admin`, of a session or of an API key. */
+  OpenAgentTerminal: {
+    parameters: {
+      path: {
+        /** The agent's id. */
+        agent_id: string;
+      };
+      query?: {
+        /**
+         * A program of the agent's image, and its arguments in further parameters of the same name. Without one, bash,
+         * or else sh.
+         */
+        command?: string[];
+        /**
+         * Whether the command gets a terminal (the default). Without one, standard error is a separate channel, and the
+         * input can end: so programs copy files of any size.
+         */
+        tty?: Containerstty;
+      };
+    };
+    responses: {
+    };
+  };
   /** Pause an agent. Requires the role `admin`, of a session or of an API key. */
   PauseAgent: {
     parameters: {
@@ -2612,6 +2637,9 @@ export interface paths {
   };
   "/api/v1/agents/{agent_id}/stop": {
     post: operations["StopAgent"];
+  };
+  "/api/v1/agents/{agent_id}/terminal": {
+    get: operations["OpenAgentTerminal"];
   };
   "/api/v1/api-keys": {
     get: operations["ListAPIKeys"];
