@@ -1,8 +1,14 @@
 package cloud_test
 
 import (
+	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
+
+	"github.com/coder/websocket"
+
+	"agents.example/controlplane/shared/agentexec/channel"
 )
 
 // testExec runs commands in an agent's container, through every way in.
@@ -19,4 +25,73 @@ func testExec(t *testing.T, d deployment) {
 	checkEqual(t, "code without a program", got.body["code"], "program_not_found")
 	got = d.must(t, http.StatusOK, http.MethodPost, path, `{"command": ["sleep", "60"], "timeout_seconds": 1}`)
 	checkEqual(t, "exit code of a command that takes too long", got.body["exit_code"], nil)
+}
+
+// testTerminal types commands into a terminal, until the agent stops.
+func testTerminal(t *testing.T, d deployment) {
+	id := d.create(t, `{"name": "has a terminal", "resource_plan": "hobby"}`)
+	d.awaitStatus(t, id, "running")
+	s := d.openTerminal(t, id, d.Ready.APIKey)
+	s.send(t, channel.Resize, `{"Width":101,"Height":31}`)
+	s.send(t, channel.Input, "stty size; echo $((6*7))\n")
+	s.await(t, "31 101\r\n42\r\n")
+	d.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/stop", "")
+	status := s.end(t)
+	if status["status"] != "Failure" {
+		t.Errorf("the terminal of a stopped agent ended with %v", status)
+	}
+}
+
+// terminal is an open terminal.
+type terminal struct {
+	*channel.Socket
+	shown string
+}
+
+func (d deployment) openTerminal(t *testing.T, id, token string) *terminal {
+	t.Helper()
+	conn, _, err := websocket.Dial(t.Context(), d.Ready.BaseURL+"/api/v1/agents/"+id+"/terminal", &websocket.DialOptions{
+		Subprotocols: []string{channel.Protocol},
+		HTTPHeader:   http.Header{"Authorization": {"Bearer " + token}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.CloseNow() })
+	return &terminal{Socket: channel.NewSocket(conn, 1<<20)}
+}
+
+func (s *terminal) send(t *testing.T, c channel.Channel, data string) {
+	t.Helper()
+	if err := s.Write(t.Context(), channel.Frame{Channel: c, Data: []byte(data)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// await reads until the terminal has shown a text.
+func (s *terminal) await(t *testing.T, text string) {
+	t.Helper()
+	for !strings.Contains(s.shown, text) {
+		f, err := s.Read(t.Context())
+		if err != nil {
+			t.Fatalf("%v after %q", err, s.shown)
+		}
+		s.shown += string(f.Data)
+	}
+}
+
+// end reads until the terminal ends, and returns its status.
+func (s *terminal) end(t *testing.T) (status map[string]any) {
+	t.Helper()
+	for {
+		f, err := s.Read(t.Context())
+		if err != nil {
+			return status
+		}
+		if f.Channel == channel.Status {
+			if err := json.Unmarshal(f.Data, &status); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }

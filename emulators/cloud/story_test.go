@@ -72,6 +72,7 @@ func core() []storyTest {
 		{"agent waits for the secrets it was created with", testAgentWaitsForItsSecrets},
 		{"assistant repairs an agent", testAssistant},
 		{"commands run in containers", testExec},
+		{"terminal shows what its shell does", testTerminal},
 
 		{"requests are idempotent", testIdempotency},
 		{"audit log has every call", testAuditLog},

@@ -21,6 +21,8 @@ type program struct {
 	path      string
 	args, env []string
 	dir       string
+	// mounts are the directories of this machine that stand for paths of the container.
+	mounts map[string]string
 }
 
 // program resolves what a container runs. An error is one that a kubelet reports as CreateContainerConfigError.
@@ -44,7 +46,12 @@ func (w *worker) program(ctx context.Context, c *corev1.Container) (program, err
 			return program{}, err
 		}
 	}
-	p := program{dir: w.dir, path: filepath.Join(w.runtime.options.Images[c.Image], "entrypoint")}
+	p := program{dir: w.dir, mounts: map[string]string{"/tmp": w.dir}, path: filepath.Join(w.runtime.options.Images[c.Image], "entrypoint")}
+	for _, mount := range c.VolumeMounts {
+		if mount.Name == "data" && claim != "" {
+			p.mounts[mount.MountPath] = e.values["DATA_DIR"]
+		}
+	}
 	if len(c.Command) > 0 {
 		name := filepath.Base(expand(c.Command[0], e.values))
 		p.path = filepath.Join(w.runtime.options.Images[c.Image], name)

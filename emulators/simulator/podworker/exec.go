@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -17,11 +18,14 @@ import (
 	"agents.example/controlplane/emulators/simulator/process"
 )
 
-// Command is a program to run in a container, with its arguments. It has no terminal.
+// Command is a program to run in a container, with its arguments.
 type Command struct {
 	Args           []string
 	Stdin          io.Reader // nil for none
 	Stdout, Stderr io.Writer // nil discards
+	// Terminal gives the program a terminal, whose output is Stdout. Sizes are those that it gets.
+	Terminal bool
+	Sizes    <-chan process.Size
 }
 
 // Exec runs a command in a container that runs, with the environment and the directory of its program, and returns the
@@ -40,8 +44,8 @@ func (r *Runtime) Exec(ctx context.Context, pod types.NamespacedName, container 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	run, err := process.Start(process.Command{
-		Path: path, Args: c.Args[1:], Env: p.env, Dir: p.dir, Stdin: c.Stdin,
-		Stdout: output{c.Stdout, cancel}, Stderr: output{c.Stderr, cancel},
+		Path: path, Args: p.inContainer(c.Args[1:]), Env: p.env, Dir: p.dir, Stdin: c.Stdin,
+		Stdout: output{c.Stdout, cancel}, Stderr: output{c.Stderr, cancel}, Terminal: c.Terminal, Sizes: c.Sizes,
 	})
 	if err != nil {
 		return 0, fmt.Errorf("start %s: %w", c.Args[0], err)
@@ -87,6 +91,20 @@ func (p program) lookUp(name string) (string, error) {
 		return "", fmt.Errorf("the image has no program %s, and neither has the machine: %w", filepath.Base(name), err)
 	}
 	return path, nil
+}
+
+// inContainer replaces the paths of the container's volumes by those of this machine, in arguments that are such paths.
+// Programs of a container have no other file system.
+func (p program) inContainer(args []string) []string {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		for path, dir := range p.mounts {
+			if arg == path || strings.HasPrefix(arg, path+"/") {
+				args[i] = dir + strings.TrimPrefix(arg, path)
+			}
+		}
+	}
+	return args
 }
 
 // output passes a command's output on, and cancels it when that fails.
