@@ -207,6 +207,9 @@ func containerRoutes(d Dependencies) []function.Route {
 	return []function.Route{
 		containers.Exec(s),
 		containers.Terminal(s),
+		containers.GetFiles(s),
+		containers.PutFiles(s),
+		containers.DeleteFiles(s),
 	}
 }
 
@@ -222,6 +225,7 @@ func organizationRoutes(d Dependencies) []function.Route {
 		organizations.RevokeAPIKey(d.Keys),
 		organizations.Me(d.Directory),
 		organizations.Current(d.Accounts),
+		organizations.Update(d.Organizations, d.Accounts),
 		organizations.ListMembers(memberService),
 		organizations.SetMember(memberService),
 		organizations.RemoveMember(memberService),

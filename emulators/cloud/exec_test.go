@@ -1,7 +1,9 @@
 package cloud_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 	"github.com/coder/websocket"
 
 	"agents.example/controlplane/shared/agentexec/channel"
+	"agents.example/controlplane/shared/client"
 )
 
 // testExec runs commands in an agent's container, through every way in.
@@ -94,4 +97,54 @@ func (s *terminal) end(t *testing.T) (status map[string]any) {
 			}
 		}
 	}
+}
+
+// testFiles copies bytes of every value into a container and out again.
+func testFiles(t *testing.T, d deployment) {
+	id := d.create(t, `{"name": "has files", "resource_plan": "hobby"}`)
+	d.awaitStatus(t, id, "running")
+	c, err := client.New(d.Ready.BaseURL, client.StaticToken(d.Ready.APIKey), client.WithHTTPClient(d.client))
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := make([]byte, 300<<10)
+	for i := range content {
+		content[i] = byte(i * i)
+	}
+	if err := c.PutAgentFile(t.Context(), id, "/data/some/dir/all bytes", content); err != nil {
+		t.Fatal(err)
+	}
+	got := readFile(t, func() (io.ReadCloser, error) { return c.GetAgentFile(t.Context(), id, "/data/some/dir/all bytes") })
+	checkEqual(t, "the file is the same", bytes.Equal(got, content), true)
+	archive := readFile(t, func() (io.ReadCloser, error) { return c.GetAgentDirectory(t.Context(), id, "/data/some") })
+	if err := c.PutAgentDirectory(t.Context(), id, "/data/copy", archive); err != nil {
+		t.Fatal(err)
+	}
+	got = readFile(t, func() (io.ReadCloser, error) { return c.GetAgentFile(t.Context(), id, "/data/copy/dir/all bytes") })
+	checkEqual(t, "the copy is the same", bytes.Equal(got, content), true)
+	path := "/api/v1/agents/" + id + "/files?path="
+	for query, want := range map[string]string{
+		"/data/none": "file_not_found", "/data/some": "is_a_directory", "data": "validation_error",
+		"/data/../etc": "validation_error",
+	} {
+		checkEqual(t, "code for "+query, d.call(t, d.Ready.APIKey, http.MethodGet, path+query, "").body["code"], want)
+	}
+	checkEqual(t, "status of a change elsewhere", d.call(t, d.Ready.APIKey, http.MethodDelete, path+"/etc/x", "").status, 422)
+	d.must(t, http.StatusNoContent, http.MethodDelete, path+"/data/some", "")
+	checkEqual(t, "code of a deleted file",
+		d.call(t, d.Ready.APIKey, http.MethodGet, path+"/data/some", "").body["code"], "file_not_found")
+}
+
+func readFile(t *testing.T, open func() (io.ReadCloser, error)) []byte {
+	t.Helper()
+	file, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	content, err := io.ReadAll(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
 }

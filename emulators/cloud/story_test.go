@@ -73,6 +73,7 @@ func core() []storyTest {
 		{"assistant repairs an agent", testAssistant},
 		{"commands run in containers", testExec},
 		{"terminal shows what its shell does", testTerminal},
+		{"files are copied", testFiles},
 
 		{"requests are idempotent", testIdempotency},
 		{"audit log has every call", testAuditLog},

@@ -27,8 +27,14 @@ import (
 // tty says whether a command gets a terminal.
 type tty string
 
-// Values implements function.Enumeration.
-func (tty) Values() []string { return []string{"true", "false"} }
+// JSONSchema implements function.Schemer.
+func (tty) JSONSchema() *jsonschema.Schema {
+	return &jsonschema.Schema{
+		Enum: []any{"true", "false"},
+		Description: "Whether the command gets a terminal (the default). Without one, standard error is a separate " +
+			"channel, and the input can end: so programs copy files of any size.",
+	}
+}
 
 // parameters are a command in a query: one parameter for each argument.
 type parameters []string
@@ -45,7 +51,7 @@ type terminalInput struct {
 	path
 	Query struct {
 		Command parameters `json:"command,omitempty"`
-		TTY     tty        `json:"tty,omitempty" jsonschema:"Whether the command gets a terminal (the default). Without one, standard error is a separate channel, and the input can end: so programs copy files of any size."`
+		TTY     tty        `json:"tty,omitempty"`
 	} `json:"query"`
 }
 
@@ -255,4 +261,3 @@ func (t session) recordEnd(ctx context.Context, traffic agentexec.Traffic, began
 			audit.Change{Field: "duration_ms", New: number(milliseconds(began))}),
 	})
 }
-

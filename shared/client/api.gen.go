@@ -114,12 +114,6 @@ const (
 	BillingProviderStripe BillingProvider = "stripe"
 )
 
-// Defines values for Containerstty.
-const (
-	ContainersttyFalse Containerstty = "false"
-	ContainersttyTrue  Containerstty = "true"
-)
-
 // Defines values for DashboardReachabilityReason.
 const (
 	DashboardReachabilityReasonBadStatus  DashboardReachabilityReason = "bad_status"
@@ -207,6 +201,12 @@ const (
 	EventTypeSecretOperationSuperseded EventType = "secret_operation.superseded"
 	EventTypeWebhookDisabled           EventType = "webhook.disabled"
 	EventTypeWebhookTest               EventType = "webhook.test"
+)
+
+// Defines values for ExecSetting.
+const (
+	ExecSettingAdmins ExecSetting = "admins"
+	ExecSettingOff    ExecSetting = "off"
 )
 
 // Defines values for ImageDay.
@@ -739,27 +739,6 @@ type BillingSession struct {
 	URL string `json:"url"`
 }
 
-// ContainersExecAnswer defines model for ContainersExecAnswer.
-type ContainersExecAnswer struct {
-	// DurationMs How long the command ran.
-	DurationMs int64 `json:"duration_ms"`
-
-	// ExitCode Null if the command did not end in time. It may go on then.
-	ExitCode *int64 `json:"exit_code"`
-
-	// Stderr The standard error, as stdout.
-	Stderr *string `json:"stderr"`
-
-	// Stdout The first MiB of the standard output. Bytes that are not UTF-8 are replaced. Null in the answer to a repeat, because outputs are not stored.
-	Stdout *string `json:"stdout"`
-
-	// Truncated True if an output was longer.
-	Truncated bool `json:"truncated"`
-}
-
-// Containerstty defines model for Containerstty.
-type Containerstty string
-
 // CreateAPIKeyRequest defines model for CreateAPIKeyRequest.
 type CreateAPIKeyRequest struct {
 	// ExpiresInDays Null for a key that does not expire. A key that is created with an API key expires with that key at the latest, whatever is requested; expires_at has the result.
@@ -1079,6 +1058,24 @@ type Event struct {
 // EventType defines model for EventType.
 type EventType string
 
+// ExecAnswer defines model for ExecAnswer.
+type ExecAnswer struct {
+	// DurationMs How long the command ran.
+	DurationMs int64 `json:"duration_ms"`
+
+	// ExitCode Null if the command did not end in time. It may go on then.
+	ExitCode *int64 `json:"exit_code"`
+
+	// Stderr The standard error, as stdout.
+	Stderr *string `json:"stderr"`
+
+	// Stdout The first MiB of the standard output. Bytes that are not UTF-8 are replaced. Null in the answer to a repeat, because outputs are not stored.
+	Stdout *string `json:"stdout"`
+
+	// Truncated True if an output was longer.
+	Truncated bool `json:"truncated"`
+}
+
 // ExecInAgentRequest defines model for ExecInAgentRequest.
 type ExecInAgentRequest struct {
 	// Command A program of the agent's image, by path or name, and its arguments. No shell interprets them.
@@ -1090,6 +1087,9 @@ type ExecInAgentRequest struct {
 	// TimeoutSeconds How long the answer waits for the end of the command.
 	TimeoutSeconds *int64 `json:"timeout_seconds,omitempty"`
 }
+
+// ExecSetting defines model for ExecSetting.
+type ExecSetting string
 
 // HandoffSession defines model for HandoffSession.
 type HandoffSession struct {
@@ -1298,7 +1298,8 @@ type MigrateAgentSandboxRequest struct {
 
 // Organization defines model for Organization.
 type Organization struct {
-	CreatedAt time.Time `json:"created_at"`
+	CreatedAt time.Time   `json:"created_at"`
+	Exec      ExecSetting `json:"exec"`
 
 	// GraceEndsAt When running agents are paused because a payment is overdue; null if none is.
 	GraceEndsAt *time.Time          `json:"grace_ends_at"`
@@ -1562,6 +1563,11 @@ type UpdateAgentRequest struct {
 	ResourcePlan *PlanID `json:"resource_plan,omitempty"`
 }
 
+// UpdateCurrentOrganizationRequest defines model for UpdateCurrentOrganizationRequest.
+type UpdateCurrentOrganizationRequest struct {
+	Exec *ExecSetting `json:"exec,omitempty"`
+}
+
 // UpdateWebhookRequest defines model for UpdateWebhookRequest.
 type UpdateWebhookRequest struct {
 	// Description A text for people.
@@ -1678,6 +1684,12 @@ type GetAgentParams struct {
 	Wait int64
 }
 
+// DeleteAgentFilesParams are the parameters of DeleteAgentFiles. A parameter with its zero value is left out.
+type DeleteAgentFilesParams struct {
+	// An absolute path in the agent's container. Changes are possible below /data and /tmp.
+	Path string
+}
+
 // GetAgentLogsParams are the parameters of GetAgentLogs. A parameter with its zero value is left out.
 type GetAgentLogsParams struct {
 	// The maximum number of lines from the end of the log.
@@ -1702,14 +1714,6 @@ type ListSecretOperationsParams struct {
 	Limit int64
 	// The X-Next-Cursor of the previous page; absent for the first page.
 	Cursor string
-}
-
-// OpenAgentTerminalParams are the parameters of OpenAgentTerminal. A parameter with its zero value is left out.
-type OpenAgentTerminalParams struct {
-	// A program of the agent's image, and its arguments in further parameters of the same name. Without one, bash, or else sh.
-	Command []string
-	// Whether the command gets a terminal (the default). Without one, standard error is a separate channel, and the input can end: so programs copy files of any size.
-	Tty Containerstty
 }
 
 // ListAPIKeysParams are the parameters of ListAPIKeys. A parameter with its zero value is left out.
@@ -1920,9 +1924,19 @@ func (c *Client) DiagnoseAgent(ctx context.Context, agentID string, options ...C
 // ExecInAgent sends POST /api/v1/agents/{agent_id}/exec: run a command in an agent's container.
 //
 // Requires the role `admin`, of a session or of an API key. The body must not exceed 1024 KiB.
-func (c *Client) ExecInAgent(ctx context.Context, agentID string, body ExecInAgentRequest, options ...CallOption) (*ContainersExecAnswer, error) {
+func (c *Client) ExecInAgent(ctx context.Context, agentID string, body ExecInAgentRequest, options ...CallOption) (*ExecAnswer, error) {
 	r := call{method: http.MethodPost, path: "/api/v1/agents/%s/exec", args: []string{agentID}, body: body}
-	return sendFor[ContainersExecAnswer](ctx, c, r, options)
+	return sendFor[ExecAnswer](ctx, c, r, options)
+}
+
+// DeleteAgentFiles sends DELETE /api/v1/agents/{agent_id}/files: delete a file or a directory of an agent's container.
+//
+// Requires the role `admin`, of a session or of an API key.
+func (c *Client) DeleteAgentFiles(ctx context.Context, agentID string, params DeleteAgentFilesParams, options ...CallOption) error {
+	query := url.Values{}
+	setParam(query, "path", params.Path)
+	r := call{method: http.MethodDelete, path: "/api/v1/agents/%s/files", args: []string{agentID}, query: query}
+	return c.send(ctx, r, nil, options)
 }
 
 // GetAgentLogs sends GET /api/v1/agents/{agent_id}/logs: get an agent's log.
@@ -2045,17 +2059,6 @@ func (c *Client) StartAgent(ctx context.Context, agentID string, options ...Call
 func (c *Client) StopAgent(ctx context.Context, agentID string, options ...CallOption) (*Agent, error) {
 	r := call{method: http.MethodPost, path: "/api/v1/agents/%s/stop", args: []string{agentID}}
 	return sendFor[Agent](ctx, c, r, options)
-}
-
-// OpenAgentTerminal sends GET /api/v1/agents/{agent_id}/terminal: open a terminal in an agent's container.
-//
-// Requires the role `admin`, of a session or of an API key.
-func (c *Client) OpenAgentTerminal(ctx context.Context, agentID string, params OpenAgentTerminalParams, options ...CallOption) error {
-	query := url.Values{}
-	setParam(query, "command", params.Command)
-	setParam(query, "tty", params.Tty)
-	r := call{method: http.MethodGet, path: "/api/v1/agents/%s/terminal", args: []string{agentID}, query: query}
-	return c.send(ctx, r, nil, options)
 }
 
 // ListAPIKeys sends GET /api/v1/api-keys: list API keys.
@@ -2181,6 +2184,14 @@ func (c *Client) GetMe(ctx context.Context, options ...CallOption) (*Me, error) 
 // Allowed for every member of the organization and for every API key.
 func (c *Client) GetCurrentOrganization(ctx context.Context, options ...CallOption) (*Organization, error) {
 	r := call{method: http.MethodGet, path: "/api/v1/organizations/current"}
+	return sendFor[Organization](ctx, c, r, options)
+}
+
+// UpdateCurrentOrganization sends PATCH /api/v1/organizations/current: change the settings of the active organization.
+//
+// Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
+func (c *Client) UpdateCurrentOrganization(ctx context.Context, body UpdateCurrentOrganizationRequest, options ...CallOption) (*Organization, error) {
+	r := call{method: http.MethodPatch, path: "/api/v1/organizations/current", body: body}
 	return sendFor[Organization](ctx, c, r, options)
 }
 

@@ -83,7 +83,9 @@ func (g Guard) writeEntry(ctx context.Context, pending *audit.CallEntry, e audit
 
 // AppendEntry writes an entry in addition to that of the call, such as that of the end of what the call began. A failure
 // is logged.
-func AppendEntry(ctx context.Context, log audit.Log, e audit.Entry) { writeTwice(ctx, log, e, log.Append) }
+func AppendEntry(ctx context.Context, log audit.Log, e audit.Entry) {
+	writeTwice(ctx, log, e, log.Append)
+}
 
 func writeTwice(ctx context.Context, log audit.Log, e audit.Entry, write func(context.Context, audit.Entry) error) {
 	err := bounded(ctx, func(ctx context.Context) error { return write(ctx, e) })

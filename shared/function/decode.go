@@ -31,7 +31,8 @@ func (r Route) decode(w http.ResponseWriter, req *http.Request) ([]byte, error) 
 	switch parts := schema.description.Properties; {
 	case parts["body"] == nil:
 		body, err = r.otherBody(w, req)
-	case r.streams():
+	case r.Streams():
+		document["body"] = map[string]any{} // the handler reads it
 		err = r.openBody(w, req)
 	case r.verbatim():
 		err = r.decodeVerbatim(w, req, document)

@@ -22,7 +22,7 @@ import (
 // body that is not held in memory. Errors: BadRequest for a bad key,
 // TooLarge.
 func (r Route) setAttempt(c *call.Call, w http.ResponseWriter, req *http.Request) error {
-	if !r.Mutates() || r.streams() || c.Caller.OrganizationID == "" {
+	if !r.Mutates() || r.Streams() || c.Caller.OrganizationID == "" {
 		return nil
 	}
 	key, err := idempotency.Parse(req.Header.Values(idempotency.Header))

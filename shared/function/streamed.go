@@ -28,8 +28,8 @@ func (Streamed) MediaTypes() []string {
 	return []string{"application/octet-stream", "application/x-tar"}
 }
 
-// streams reports whether the route's body is Streamed.
-func (r Route) streams() bool {
+// Streams reports whether the route's body is Streamed.
+func (r Route) Streams() bool {
 	f, ok := r.Handle.Input.FieldByName("Body")
 	return ok && f.Type == reflect.TypeFor[Streamed]()
 }

@@ -379,24 +379,6 @@ export interface BillingSession {
 /** The raw body, read byte for byte. */
 export type CallMCPRequest = unknown;
 
-export interface ContainersExecAnswer {
-  /** Null if the command did not end in time. It may go on then. */
-  exit_code: number | null;
-  /**
-   * The first MiB of the standard output. Bytes that are not UTF-8 are replaced. Null in the answer to a repeat,
-   * because outputs are not stored.
-   */
-  stdout: string | null;
-  /** The standard error, as stdout. */
-  stderr: string | null;
-  /** True if an output was longer. */
-  truncated: boolean;
-  /** How long the command ran. */
-  duration_ms: number;
-}
-
-export type Containerstty = "true" | "false";
-
 export interface CreateAPIKeyRequest {
   /** A name for people, such as the key's user. */
   name: string;
@@ -723,6 +705,22 @@ export type EventType =
   | "webhook.test"
   | NewValue;
 
+export interface ExecAnswer {
+  /** Null if the command did not end in time. It may go on then. */
+  exit_code: number | null;
+  /**
+   * The first MiB of the standard output. Bytes that are not UTF-8 are replaced. Null in the answer to a repeat,
+   * because outputs are not stored.
+   */
+  stdout: string | null;
+  /** The standard error, as stdout. */
+  stderr: string | null;
+  /** True if an output was longer. */
+  truncated: boolean;
+  /** How long the command ran. */
+  duration_ms: number;
+}
+
 export interface ExecInAgentRequest {
   /** A program of the agent's image, by path or name, and its arguments. No shell interprets them. */
   command: string[];
@@ -731,6 +729,8 @@ export interface ExecInAgentRequest {
   /** How long the answer waits for the end of the command. */
   timeout_seconds?: number;
 }
+
+export type ExecSetting = "off" | "admins" | NewValue;
 
 /** The body of a validation error. */
 export interface HTTPValidationError {
@@ -933,6 +933,8 @@ export interface Organization {
   limits: OrganizationAmounts;
   /** What all agents and API keys together take up. */
   usage: OrganizationAmounts;
+  /** Who may enter the containers of agents: admins, or off for no one. */
+  exec: ExecSetting;
   created_at: string;
 }
 
@@ -1198,6 +1200,11 @@ export interface UpdateAgentRequest {
   maintenance_window?: ImageMaintenanceWindow | null;
 }
 
+export interface UpdateCurrentOrganizationRequest {
+  /** Who may enter the containers of agents. */
+  exec?: ExecSetting;
+}
+
 export interface UpdateWebhookRequest {
   /** The receiver: an https URL with a public host name. */
   url?: string | null;
@@ -1439,6 +1446,29 @@ export interface operations {
       202: { content: { "application/json": Agent } };
     };
   };
+  /** Delete a file or a directory of an agent's container. Requires the role `admin`, of a session or of an API key. */
+  DeleteAgentFiles: {
+    parameters: {
+      header?: {
+        /**
+         * Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a
+         * different request with the key is refused with 422.
+         */
+        "Idempotency-Key"?: string;
+      };
+      path: {
+        /** The agent's id. */
+        agent_id: string;
+      };
+      query: {
+        /** An absolute path in the agent's container. Changes are possible below /data and /tmp. */
+        path: string;
+      };
+    };
+    responses: {
+      204: {};
+    };
+  };
   /** Delete an agent's secret. Requires the role `admin`, of a session or of an API key. */
   DeleteSecret: {
     parameters: {
@@ -1519,7 +1549,7 @@ export interface operations {
     };
     requestBody: { content: { "application/json": ExecInAgentRequest } };
     responses: {
-      200: { content: { "application/json": ContainersExecAnswer } };
+      200: { content: { "application/json": ExecAnswer } };
     };
   };
   /** Export the audit log as JSON lines (Enterprise plan). Requires the role `admin`, of a session or of an API key. */
@@ -1577,6 +1607,22 @@ export interface operations {
     };
     responses: {
       200: { content: { "application/json": Agent } };
+    };
+  };
+  /** Get a file or a directory of an agent's container. Requires the role `admin`, of a session or of an API key. */
+  GetAgentFiles: {
+    parameters: {
+      path: {
+        /** The agent's id. */
+        agent_id: string;
+      };
+      query: {
+        /** An absolute path in the agent's container. Changes are possible below /data and /tmp. */
+        path: string;
+      };
+    };
+    responses: {
+      200: { content: { "application/octet-stream": unknown; "application/x-tar": unknown } };
     };
   };
   /** Get an agent's log. Requires the role `admin`, of a session or of an API key. */
@@ -2078,7 +2124,7 @@ export interface operations {
          * Whether the command gets a terminal (the default). Without one, standard error is a separate channel, and the
          * input can end: so programs copy files of any size.
          */
-        tty?: Containerstty;
+        tty?: "true" | "false";
       };
     };
     responses: {
@@ -2110,6 +2156,26 @@ export interface operations {
     };
     responses: {
       200: { content: { "application/json": Agent | Rehearsal } };
+    };
+  };
+  /**
+   * Write a file or a directory of an agent's container. Requires the role `admin`, of a session or of an API key. The
+   * body must not exceed 16384 KiB.
+   */
+  PutAgentFiles: {
+    parameters: {
+      path: {
+        /** The agent's id. */
+        agent_id: string;
+      };
+      query: {
+        /** An absolute path in the agent's container. Changes are possible below /data and /tmp. */
+        path: string;
+      };
+    };
+    requestBody: { content: { "application/octet-stream": unknown; "application/x-tar": unknown } };
+    responses: {
+      204: {};
     };
   };
   /**
@@ -2526,6 +2592,25 @@ export interface operations {
       200: { content: { "application/json": Agent | Rehearsal } };
     };
   };
+  /**
+   * Change the settings of the active organization. Requires the role `admin`, of a session or of an API key. The body
+   * must not exceed 256 KiB.
+   */
+  UpdateCurrentOrganization: {
+    parameters: {
+      header?: {
+        /**
+         * Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a
+         * different request with the key is refused with 422.
+         */
+        "Idempotency-Key"?: string;
+      };
+    };
+    requestBody: { content: { "application/json": UpdateCurrentOrganizationRequest } };
+    responses: {
+      200: { content: { "application/json": Organization } };
+    };
+  };
   /** Update a webhook. Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB. */
   UpdateWebhook: {
     parameters: {
@@ -2597,6 +2682,11 @@ export interface paths {
   };
   "/api/v1/agents/{agent_id}/exec": {
     post: operations["ExecInAgent"];
+  };
+  "/api/v1/agents/{agent_id}/files": {
+    delete: operations["DeleteAgentFiles"];
+    get: operations["GetAgentFiles"];
+    put: operations["PutAgentFiles"];
   };
   "/api/v1/agents/{agent_id}/logs": {
     get: operations["GetAgentLogs"];
@@ -2692,6 +2782,7 @@ export interface paths {
   };
   "/api/v1/organizations/current": {
     get: operations["GetCurrentOrganization"];
+    patch: operations["UpdateCurrentOrganization"];
   };
   "/api/v1/organizations/current/audit-log": {
     get: operations["ListAuditLog"];
