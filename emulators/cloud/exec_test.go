@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -133,6 +135,32 @@ func testFiles(t *testing.T, d deployment) {
 	d.must(t, http.StatusNoContent, http.MethodDelete, path+"/data/some", "")
 	checkEqual(t, "code of a deleted file",
 		d.call(t, d.Ready.APIKey, http.MethodGet, path+"/data/some", "").body["code"], "file_not_found")
+}
+
+// testCopies copies a directory with the command line tool, which streams it over a terminal's WebSocket, and runs
+// commands with it.
+func testCopies(t *testing.T, d deployment) {
+	id := d.create(t, `{"name": "is copied", "resource_plan": "hobby"}`)
+	d.awaitStatus(t, id, "running")
+	content := bytes.Repeat([]byte("\x00\xff0123456789"), 500_000) // 6 MB are many frames
+	from, to := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")
+	if err := os.MkdirAll(filepath.Join(from, "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(from, "sub", "file"), content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const none = "no such value"
+	d.agentctl(t, "", none, "agents", "cp", from, id+":/data/copied")
+	d.agentctl(t, "", none, "agents", "cp", id+":/data/copied", to)
+	got, err := os.ReadFile(filepath.Join(to, "sub", "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkEqual(t, "the copy of the copy is the same", bytes.Equal(got, content), true)
+	checkEqual(t, "output of a command", d.agentctl(t, "hello", none, "agents", "exec", id, "-i", "--", "cat"), "hello")
+	checkEqual(t, "output of a terminal that is none",
+		d.agentctl(t, "hello", none, "agents", "terminal", id, "--", "cat"), "hello")
 }
 
 func readFile(t *testing.T, open func() (io.ReadCloser, error)) []byte {

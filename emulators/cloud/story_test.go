@@ -74,6 +74,7 @@ func core() []storyTest {
 		{"commands run in containers", testExec},
 		{"terminal shows what its shell does", testTerminal},
 		{"files are copied", testFiles},
+		{"command line copies files", testCopies},
 
 		{"requests are idempotent", testIdempotency},
 		{"audit log has every call", testAuditLog},
