@@ -36,7 +36,7 @@ type filePath string
 // JSONSchema implements function.Schemer.
 func (filePath) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{
-		Type: "string", Pattern: `^/[^\x00]*$`, MaxLength: new(maxPath),
+		Type: "string", Pattern: `^/[^\x00]*$`, MaxLength: new(maxPath), Examples: []any{"/data/notes.txt"},
 		Description: "An absolute path in the agent's container. Changes are possible below /data and /tmp.",
 	}
 }

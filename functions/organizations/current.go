@@ -9,6 +9,7 @@ import (
 
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/call"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
@@ -62,7 +63,8 @@ func (updateInput) Example() any { return updateInput{Body: settings{Exec: organ
 func Update(chosen organization.Settings, accounts billing.Store) function.Route {
 	return function.Route{
 		Name: "UpdateCurrentOrganization", Method: http.MethodPatch, Path: "/api/v1/organizations/current",
-		Access: function.Admin, Needs: []function.Need{function.Firestore},
+		Access: function.Admin, Needs: []function.Need{function.Firestore}, KeepAnswer: true,
+		Errors: []fault.Kind{fault.Conflict}, // a key whose call is in progress
 		Status: http.StatusOK, Summary: "Change the settings of the active organization",
 		Handle: function.Handle(func(ctx context.Context, in updateInput) (View, error) {
 			id := call.From(ctx).Caller.OrganizationID

@@ -129,7 +129,7 @@ func (e *CallEntry) SetTarget(target Target) {
 }
 
 // AddFact records something about the call that is no change of a record, such as the exit code of a command. A call
-// without a commit of its own shows it among its changes.
+// without a commit shows it among its changes.
 func (e *CallEntry) AddFact(field, value string) {
 	if e == nil {
 		return

@@ -1684,12 +1684,6 @@ type GetAgentParams struct {
 	Wait int64
 }
 
-// DeleteAgentFilesParams are the parameters of DeleteAgentFiles. A parameter with its zero value is left out.
-type DeleteAgentFilesParams struct {
-	// An absolute path in the agent's container. Changes are possible below /data and /tmp.
-	Path string
-}
-
 // GetAgentLogsParams are the parameters of GetAgentLogs. A parameter with its zero value is left out.
 type GetAgentLogsParams struct {
 	// The maximum number of lines from the end of the log.
@@ -1927,16 +1921,6 @@ func (c *Client) DiagnoseAgent(ctx context.Context, agentID string, options ...C
 func (c *Client) ExecInAgent(ctx context.Context, agentID string, body ExecInAgentRequest, options ...CallOption) (*ExecAnswer, error) {
 	r := call{method: http.MethodPost, path: "/api/v1/agents/%s/exec", args: []string{agentID}, body: body}
 	return sendFor[ExecAnswer](ctx, c, r, options)
-}
-
-// DeleteAgentFiles sends DELETE /api/v1/agents/{agent_id}/files: delete a file or a directory of an agent's container.
-//
-// Requires the role `admin`, of a session or of an API key.
-func (c *Client) DeleteAgentFiles(ctx context.Context, agentID string, params DeleteAgentFilesParams, options ...CallOption) error {
-	query := url.Values{}
-	setParam(query, "path", params.Path)
-	r := call{method: http.MethodDelete, path: "/api/v1/agents/%s/files", args: []string{agentID}, query: query}
-	return c.send(ctx, r, nil, options)
 }
 
 // GetAgentLogs sends GET /api/v1/agents/{agent_id}/logs: get an agent's log.

@@ -66,6 +66,15 @@ func (c *Client) putFiles(
 	return answer.Body.Close()
 }
 
+// DeleteAgentFiles deletes a file or a directory of an agent's container, below /data or /tmp. A path that does not
+// exist is a success.
+func (c *Client) DeleteAgentFiles(ctx context.Context, agentID, path string, options ...CallOption) error {
+	r := call{
+		method: http.MethodDelete, path: filesPath, args: []string{agentID}, query: url.Values{"path": {path}},
+	}
+	return c.send(ctx, r, nil, options)
+}
+
 // TerminalParams are the parameters of a terminal.
 type TerminalParams struct {
 	// Command is a program of the agent's image with its arguments; none means a shell.

@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { useReadOnly } from "../account";
 import { Button } from "../ui/button";
 import { Notice } from "../ui/feedback";
-import { removeSheets, strictDocument } from "./terminal-document";
+import { allowTerminalStyles } from "./terminal-document";
 import { TerminalSession } from "./terminal-session";
 
 /** A shell in the agent's container. */
@@ -42,9 +42,9 @@ function Screen({ agent }: { agent: Agent }) {
     if (target === null) {
       return;
     }
-    const sheets: CSSStyleSheet[] = [];
+    const forbidStyles = allowTerminalStyles();
     const terminal = new Terminal({
-      documentOverride: strictDocument(sheets), cursorBlink: false, screenReaderMode: true, scrollback: 5000,
+      cursorBlink: false, screenReaderMode: true, scrollback: 5000,
       fontFamily: "ui-monospace, monospace", fontSize: 13, theme: { background: "#10141a", foreground: "#e6e9ee" },
     });
     const fit = new FitAddon();
@@ -60,7 +60,7 @@ function Screen({ agent }: { agent: Agent }) {
     return () => {
       resized.disconnect();
       terminal.dispose();
-      removeSheets(sheets);
+      forbidStyles();
       screen.current = undefined;
     };
   }, []);
