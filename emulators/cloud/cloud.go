@@ -29,6 +29,7 @@ import (
 	"agents.example/controlplane/emulators/secretmanageremu"
 	"agents.example/controlplane/emulators/stripeemu"
 	"agents.example/controlplane/shared/dataplane/router"
+	"agents.example/controlplane/shared/image"
 )
 
 // Options configure Start. Only Dir is required.
@@ -75,6 +76,8 @@ type Options struct {
 	Wrap func(functions http.Handler) http.Handler
 	// Images maps further images to directories of programs that their pods run; see cluster.Options.
 	Images map[string]string
+	// Catalog has entries of the catalog of images. The reference of a version may be a name of Node.Images.
+	Catalog []image.Image
 	// RouterTimeouts changes the timeouts of a router in this process. The zero value is production's.
 	RouterTimeouts router.Timeouts
 	// NoNotifier runs no notifier: work continues when a sweep finds it.
@@ -104,6 +107,8 @@ type Cloud struct {
 	Router *dataplane.Router
 	// Node is the real node; nil if nodes are simulated.
 	Node *node.Node
+	// Model is the model provider that pods of the real node reach as ModelHost; nil if nodes are simulated.
+	Model *Model
 	// Client is an HTTP client that resolves agents' hostnames to this machine, as browsers do.
 	Client *http.Client
 	// Functions are the processes of separate functions; nil if they run in this process.

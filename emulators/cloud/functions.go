@@ -35,6 +35,9 @@ func (c *Cloud) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := c.putCatalog(ctx); err != nil {
+		return err
+	}
 	if c.options.Separate {
 		return c.serveSeparately(ctx)
 	}

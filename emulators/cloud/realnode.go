@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/netip"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"agents.example/controlplane/emulators/dataplane"
@@ -21,6 +23,8 @@ type NodeOptions struct {
 	Images map[string]node.Image
 	// Registry is the host and port of a registry without TLS. References without a host are of this registry.
 	Registry string
+	// Hosts maps what pods can connect to, a name of the internet and a port, to addresses of this machine.
+	Hosts map[string]string
 	// Runc is the path of runc, which then runs the pods that need no sandbox. Otherwise gVisor runs all.
 	Runc string
 }
@@ -73,10 +77,16 @@ func (c *Cloud) startNode(ctx context.Context) error {
 	if o.AgentImage != nil {
 		images[agentImage] = *o.AgentImage
 	}
+	if err := c.startModel(ctx); err != nil {
+		return err
+	}
+	hosts, names, err := c.internet(o.Hosts)
+	if err != nil {
+		return err
+	}
 	n, err := node.Start(ctx, node.Options{
 		Dir: c.nodeDir(), Cluster: c.cluster, Images: images, Insecure: o.Registry, Runc: o.Runc,
-		Hosts: map[string]string{net.JoinHostPort(apiAddress, "80"): c.listener.Addr().String()},
-		Names: map[string]string{apiName: apiAddress},
+		Hosts: hosts, Names: names,
 	})
 	if err != nil {
 		return err
@@ -93,6 +103,35 @@ func (c *Cloud) startNode(ctx context.Context) error {
 		c.progress("  Warning: %s", w)
 	}
 	return nil
+}
+
+// maxHosts bounds the hosts that pods can reach: each name has an address of its own.
+const maxHosts = 100
+
+// internet returns what pods can connect to, by address and port, and the addresses of names: the API, the model, and
+// chosen hosts.
+func (c *Cloud) internet(chosen map[string]string) (hosts, names map[string]string, err error) {
+	hosts = map[string]string{
+		net.JoinHostPort(apiAddress, "80"):   c.listener.Addr().String(),
+		net.JoinHostPort(modelAddress, "80"): c.Model.addr,
+	}
+	names = map[string]string{apiName: apiAddress, ModelHost: modelAddress}
+	if len(chosen) > maxHosts {
+		return nil, nil, fmt.Errorf("pods can reach %d hosts at most, not %d", maxHosts, len(chosen))
+	}
+	next := netip.MustParseAddr("203.0.113.100")
+	for _, at := range slices.Sorted(maps.Keys(chosen)) {
+		name, port, err := net.SplitHostPort(at)
+		if err != nil {
+			return nil, nil, fmt.Errorf("host %q: want a name and a port, such as model.example:443", at)
+		}
+		if names[name] == "" {
+			names[name] = next.String()
+			next = next.Next()
+		}
+		hosts[net.JoinHostPort(names[name], port)] = chosen[at]
+	}
+	return hosts, names, nil
 }
 
 // useNode changes the environment of functions to that of a cluster with a real node.

@@ -16,6 +16,7 @@ import (
 
 	"agents.example/controlplane/emulators/command"
 	"agents.example/controlplane/shared/client"
+	"agents.example/controlplane/shared/image"
 )
 
 // demo creates an agent through the public API, waits until it runs, and calls its dashboard through the router.
@@ -23,6 +24,8 @@ type demo struct {
 	client *client.Client
 	agents *http.Client // resolves the agents' hostnames
 	out    *command.Terminal
+	image  *image.Image // what the agent runs; nil is the default image
+	env    map[string]string
 }
 
 // A demo that takes longer than demoTimeout has failed.
@@ -33,21 +36,50 @@ func (d demo) run(ctx context.Context) (id string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
 	defer cancel()
 	began := time.Now()
-	a, err := d.client.CreateAgent(ctx, client.CreateAgentRequest{
-		Name: "My first agent", ResourcePlan: client.PlanIDStarter,
-	})
+	request := client.CreateAgentRequest{
+		Name: "My first agent", ResourcePlan: client.PlanIDStarter, EnvVars: d.env,
+	}
+	if d.image != nil {
+		request.Image = &d.image.ID
+		if d.image.MinPlan != "" {
+			request.ResourcePlan = client.PlanID(d.image.MinPlan)
+		}
+	}
+	a, err := d.client.CreateAgent(ctx, request)
 	if err != nil {
 		return "", err
 	}
 	d.out.Line("Created agent %s in %s", a.ID, time.Since(began).Round(time.Millisecond))
+	id = a.ID
 	if a, err = d.client.WaitUntilSettled(ctx, a.ID, d.showProgress); err != nil {
-		return "", err
+		return id, err
 	}
 	if a.Status != client.AgentStatusRunning {
-		return "", fmt.Errorf("agent %s is %s, not running: %s", a.ID, a.Status, text(a.ErrorMessage))
+		return id, fmt.Errorf("agent %s is %s, not running: %s", a.ID, a.Status, text(a.ErrorMessage))
 	}
 	d.out.Line("The agent is %s, %s after the request", a.Status, time.Since(began).Round(time.Millisecond))
 	return a.ID, d.openDashboard(ctx, a)
+}
+
+// logLines is how many of the last lines of an agent's log explain a failure.
+const logLines = 20
+
+// explain prints why the demo failed, and the last lines that its agent wrote.
+func (d demo) explain(ctx context.Context, id string, failure error) {
+	d.out.Line("")
+	d.out.Line("The demo failed: %v", failure)
+	if id == "" {
+		return
+	}
+	params := client.GetAgentLogsParams{Tail: logLines}
+	for line, err := range d.client.GetAgentLogs(ctx, id, params) {
+		if err != nil {
+			d.out.Line("It has no log: %v", err)
+			break
+		}
+		d.out.Line("  | %s", line.Message)
+	}
+	d.out.Line("The cloud goes on. Look: go run ./functions/cmd/agentctl agents diagnose %s", id)
 }
 
 // showProgress shows the provisioning stages.

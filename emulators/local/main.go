@@ -6,6 +6,7 @@
 //	go run ./emulators -emulators official    start with the emulators of the Google Cloud SDK
 //	go run ./emulators build                  build the real API server and programs ahead of time
 //	go run ./emulators console                print a link that signs in to the web console
+//	go run ./emulators image NAME@VERSION     build an image of an agent runtime, such as OpenClaw
 //	go run ./emulators open                   print a link that opens the agent's dashboard in a browser
 //	go run ./emulators token ...              print a session token for the running cloud
 package main
@@ -22,13 +23,14 @@ func main() { command.Main(run) }
 
 // usage is the help of the command without a subcommand, above its flags.
 const usage = `Usage: go run ./emulators [flags]
-       go run ./emulators build | console | open | token | bench | load [flags]
+       go run ./emulators build | console | image | open | token | bench | load [flags]
 
 Starts the whole control plane on this machine, creates an agent and stays up until Ctrl-C.
 
 Commands:
   build    build the real API server and programs ahead of time (about 7 minutes on 2 cores, once)
   console  print a link that signs in to the web console
+  image    build an image of an agent runtime, such as OpenClaw
   open     print a link that opens an agent's dashboard in a browser
   token    print a session token for the running cloud
   bench    count what operations cost, and price a month
@@ -46,6 +48,8 @@ func run(ctx context.Context, args []string) error {
 		return build(ctx, args[1:])
 	case "console":
 		return console(ctx, args[1:])
+	case "image":
+		return buildImage(ctx, args[1:])
 	case "open":
 		return open(ctx, args[1:])
 	case "token":

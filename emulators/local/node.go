@@ -23,6 +23,10 @@ const (
 // nodeFlags adds the flags of the node. The function that it returns reads them, after they are parsed; its result is
 // nil if nodes are simulated.
 func nodeFlags(flags *flag.FlagSet) func(kubeconfig string) (*cloud.NodeOptions, error) {
+	hosts := map[string]string{}
+	flags.Func("host", "`NAME:PORT=ADDRESS`: pods of -node real reach this address of the machine by that name; may be\n"+
+		"repeated. They reach a stand-in of a model provider as http://"+cloud.ModelHost+"/v1",
+		pairs(hosts, "NAME:PORT=ADDRESS, such as model.example:443=127.0.0.1:18080"))
 	kind := flags.String("node", simulatedNode,
 		"`where` pods run: simulated (as processes of this machine) or real (as containers of a node;\n"+
 			"needs Linux and root)")
@@ -39,6 +43,8 @@ func nodeFlags(flags *flag.FlagSet) func(kubeconfig string) (*cloud.NodeOptions,
 			return nil, errors.New("-image needs -node real: pods of simulated nodes are processes of this machine")
 		case *kind == simulatedNode && *registry != "":
 			return nil, errors.New("-registry needs -node real: simulated nodes pull no images")
+		case *kind == simulatedNode && len(hosts) > 0:
+			return nil, errors.New("-host needs -node real: pods of simulated nodes have the machine's network")
 		case *kind == simulatedNode:
 			return nil, nil
 		case kubeconfig != "":
@@ -47,7 +53,14 @@ func nodeFlags(flags *flag.FlagSet) func(kubeconfig string) (*cloud.NodeOptions,
 		if _, _, err := net.SplitHostPort(*registry); *registry != "" && err != nil {
 			return nil, fmt.Errorf("-registry must be a host and a port, such as 127.0.0.1:5000: %w", err)
 		}
-		o := &cloud.NodeOptions{Registry: *registry, Runc: findRunc()}
+		for at, address := range hosts {
+			for _, hostPort := range []string{at, address} {
+				if _, _, err := net.SplitHostPort(hostPort); err != nil {
+					return nil, fmt.Errorf("-host %s=%s: %w", at, address, err)
+				}
+			}
+		}
+		o := &cloud.NodeOptions{Registry: *registry, Runc: findRunc(), Hosts: hosts}
 		if *image == "" {
 			return o, nil
 		}

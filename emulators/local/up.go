@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"agents.example/controlplane/emulators/cloud"
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/command"
 	"agents.example/controlplane/emulators/gcloud"
+	"agents.example/controlplane/emulators/images"
 	"agents.example/controlplane/emulators/node"
 	"agents.example/controlplane/shared/client"
 )
@@ -29,10 +31,16 @@ type settings struct {
 	delivery   bool
 	payments   bool
 	node       *cloud.NodeOptions // nil if nodes are simulated
+	catalog    catalog
+	noDemo     bool
+	env        map[string]string // of the demo's agent
 }
 
 func parse(args []string) (settings, error) {
-	var s settings
+	s := settings{env: map[string]string{}, catalog: catalog{
+		recipes: map[string]images.Source{}, images: map[string]node.Image{}, programs: map[string]string{},
+	}}
+	var entries []string
 	flags := flag.NewFlagSet("emulators", flag.ContinueOnError)
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), usage)
@@ -55,19 +63,33 @@ func parse(args []string) (settings, error) {
 		"wait after failed deliveries as Pub/Sub does, up to 10 minutes; without this flag at most 10 seconds")
 	flags.BoolVar(&s.payments, "payments", false,
 		"take payments through a local Stripe; visiting its checkout page pays")
+	flags.Func("catalog", "a `file` with an entry of the catalog of images, or the name of a recipe: "+
+		strings.Join(images.Recipes(), ", ")+"; may be\nrepeated. The demo's agent runs the first one",
+		func(name string) error {
+			entries = append(entries, name)
+			return nil
+		})
+	flags.BoolVar(&s.noDemo, "no-demo", false, "create no agent")
+	flags.Func("env", "`KEY=VALUE`: a variable of the demo's agent; may be repeated", pairs(s.env, "KEY=VALUE"))
 	readNode := nodeFlags(flags)
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
 	if flags.NArg() > 0 {
-		return s, fmt.Errorf("unknown command %q; want build, console, open, token, bench, load or no command",
+		return s, fmt.Errorf("unknown command %q; want build, console, image, open, token, bench, load or no command",
 			flags.Arg(0))
 	}
 	var err error
 	if s.node, err = readNode(s.kubeconfig); err != nil {
 		return s, err
 	}
-	switch {
+	switch err = s.catalog.addAll(entries, s.node != nil); {
+	case err != nil:
+		return s, err
+	case s.kubeconfig != "" && len(entries) > 0:
+		return s, errors.New("-catalog and -kubeconfig exclude each other: use the operator's tool there")
+	case s.noDemo && (s.once || len(s.env) > 0):
+		return s, errors.New("-no-demo excludes -once and -env, which are about the demo")
 	case s.kubeconfig != "" && s.cluster == cluster.Real:
 		return s, errors.New("-cluster real and -kubeconfig exclude each other")
 	case s.node != nil:
@@ -87,6 +109,13 @@ func up(ctx context.Context, args []string) (err error) {
 			return err
 		}
 	}
+	out := command.NewTerminal(os.Stdout)
+	if err := s.catalog.build(ctx, out); err != nil {
+		return err
+	}
+	if s.node != nil {
+		s.node.Images = s.catalog.images
+	}
 	if s.cluster == cluster.Real {
 		if _, err := cluster.Build(ctx, os.Stdout); err != nil { // cloud.Start shows no status line
 			return err
@@ -100,7 +129,6 @@ func up(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	out := command.NewTerminal(os.Stdout)
 	began := time.Now()
 	out.Line("Starting the local cloud (logs: %s)", dir)
 	c, err := cloud.Start(ctx, cloud.Options{
@@ -110,6 +138,8 @@ func up(ctx context.Context, args []string) (err error) {
 		Payments:           s.payments,
 		Cluster:            s.cluster,
 		Node:               s.node,
+		Catalog:            s.catalog.entries,
+		Images:             s.catalog.programs,
 		AttachFirestore:    os.Getenv("FIRESTORE_EMULATOR_HOST"), AttachPubSub: os.Getenv("PUBSUB_EMULATOR_HOST"),
 	})
 	if err != nil {
@@ -129,7 +159,7 @@ func up(ctx context.Context, args []string) (err error) {
 }
 
 // present prints the link to the console of a running cloud and runs the demo. Unless it runs once, it stays
-// until ctx ends or a part of the cloud dies.
+// until ctx ends or a part of the cloud dies, also if the demo failed: the agent is there to look at.
 func present(ctx context.Context, s settings, c *cloud.Cloud, out *command.Terminal) error {
 	console := c.Issuer.Ticket(c.Ready.Admin(), c.Ready.ConsoleURL())
 	if !s.once {
@@ -139,17 +169,21 @@ func present(ctx context.Context, s settings, c *cloud.Cloud, out *command.Termi
 	if err != nil {
 		return err
 	}
-	d := demo{client: api, agents: c.Client, out: out}
-	id, err := d.run(ctx)
-	if err != nil {
-		return err
-	}
-	if s.once {
-		return d.remove(ctx, id, c.Ready.Kubeconfig)
-	}
-	dashboard, err := dashboardLink(ctx, c.Ready, id)
-	if err != nil {
-		return err
+	d := demo{client: api, agents: c.Client, out: out, image: s.catalog.first(), env: s.env}
+	id, dashboard := "", ""
+	if !s.noDemo {
+		id, err = d.run(ctx)
+		switch {
+		case s.once && err != nil:
+			return err
+		case s.once:
+			return d.remove(ctx, id, c.Ready.Kubeconfig)
+		case err == nil:
+			dashboard, err = dashboardLink(ctx, c.Ready, id)
+		}
+		if err != nil && ctx.Err() == nil {
+			d.explain(ctx, id, err)
+		}
 	}
 	printHelp(out, c.Ready, id, dashboard, console)
 	select {
@@ -186,22 +220,30 @@ func printConsole(out *command.Terminal, link string) {
 // demo.
 func printHelp(out *command.Terminal, r cloud.Ready, id, dashboard, console string) {
 	out.Line("")
-	out.Line("Open the agent's dashboard in a browser. The link works once, within 60 s.")
-	out.Line("For a new one: go run ./emulators open")
-	out.Line("  %s", dashboard)
-	out.Line("")
+	if dashboard != "" {
+		out.Line("Open the agent's dashboard in a browser. The link works once, within 60 s.")
+		out.Line("For a new one: go run ./emulators open")
+		out.Line("  %s", dashboard)
+		out.Line("")
+	}
 	out.Line("  Console      %s", console)
 	out.Line("  Base URL     %s", r.BaseURL)
 	out.Line("  API key      %s", r.APIKey)
-	out.Line("  Kubernetes   kubectl --kubeconfig %s get all -n agent-%s", r.Kubeconfig, id)
+	namespace := "-A"
+	if id != "" {
+		namespace = "-n agent-" + id
+	}
+	out.Line("  Kubernetes   kubectl --kubeconfig %s get all %s", r.Kubeconfig, namespace)
 	out.Line("  Session      go run ./emulators token -organization %s -role admin", r.OrganizationID)
 	out.Line("  Command line go run ./functions/cmd/agentctl login --base-url %s", r.BaseURL)
 	out.Line("")
 	call := "  curl -H 'Authorization: Bearer " + r.APIKey + "' "
 	out.Line("%s%s/api/v1/agents", call, r.BaseURL)
-	out.Line("%s%s/api/v1/agents/%s", call, r.BaseURL, id)
-	out.Line("%s%s/api/v1/agents/%s/metrics", call, r.BaseURL, id)
-	out.Line("%s-X POST %s/api/v1/agents/%s/credentials/reveal", call, r.BaseURL, id)
+	if id != "" {
+		out.Line("%s%s/api/v1/agents/%s", call, r.BaseURL, id)
+		out.Line("%s%s/api/v1/agents/%s/metrics", call, r.BaseURL, id)
+		out.Line("%s-X POST %s/api/v1/agents/%s/credentials/reveal", call, r.BaseURL, id)
+	}
 	out.Line("")
 	out.Line("Press Ctrl-C to stop.")
 }

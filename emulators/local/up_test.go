@@ -62,14 +62,43 @@ func consoleLink(t *testing.T, lines []string) string {
 	return link
 }
 
-// TestUp_PrintsTheConsoleBeforeTheDemo prints the link although the demo fails.
-func TestUp_PrintsTheConsoleBeforeTheDemo(t *testing.T) {
+// TestUp_OutlivesAFailedDemo prints the link to the console, why the demo failed and the help, and then waits.
+func TestUp_OutlivesAFailedDemo(t *testing.T) {
 	t.Parallel()
 	lines, err := printed(t, http.NotFoundHandler())
-	if err == nil {
-		t.Error("the demo succeeded without a service")
+	if err != nil {
+		t.Errorf("the cloud ended with the demo: %v", err)
 	}
 	consoleLink(t, lines)
+	if all := strings.Join(lines, "\n"); !strings.Contains(all, "The demo failed: ") ||
+		!strings.Contains(all, "Base URL") {
+		t.Errorf("the failure or the help is missing:\n%s", all)
+	}
+}
+
+// TestUp_ShowsTheLogOfAnAgentThatFails prints what its container wrote.
+func TestUp_ShowsTheLogOfAnAgentThatFails(t *testing.T) {
+	t.Parallel()
+	lines, err := printed(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/logs") {
+			w.Header().Set("Content-Type", "application/x-ndjson")
+			_ = json.NewEncoder(w).Encode(map[string]any{"message": "no key of a model"})
+			return
+		}
+		if r.Method == http.MethodPost {
+			w.WriteHeader(http.StatusCreated)
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"id": "a1", "status": "error", "error_message": "It exits."})
+	}))
+	if err != nil {
+		t.Errorf("the cloud ended with the demo: %v", err)
+	}
+	all := strings.Join(lines, "\n")
+	for _, want := range []string{"It exits.", "  | no key of a model", "agentctl agents diagnose a1"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("%q is missing:\n%s", want, all)
+		}
+	}
 }
 
 // TestUp_RepeatsTheConsoleAfterTheDemo prints the same link again in the help.

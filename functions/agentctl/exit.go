@@ -47,7 +47,7 @@ func exitMeanings() []exitMeaning {
 		{ExitNotAllowed, "The role, the plan or an open payment does not allow the call (402, 403)."},
 		{ExitNotFound, "The object does not exist (404)."},
 		{ExitConflict, "The object's present state does not allow the call (409, 412)."},
-		{ExitInvalid, "The API refuses a value (400, 413, 415, 422)."},
+		{ExitInvalid, "The API refuses a value (400, 413, 415, 422), or agents cannot run an image."},
 		{ExitUnavailable, "The API cannot be reached, is overloaded, or limits the rate (429, 5xx)."},
 		{ExitUnsettled, "The command waited for an object, which failed or took another turn."},
 		{ExitTimeout, "The time limit of --timeout has passed."},

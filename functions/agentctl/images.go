@@ -14,7 +14,7 @@ import (
 
 // imagesCommand lists what agents can run.
 func (t *tool) imagesCommand() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:     "images",
 		Aliases: []string{"image"},
 		Short:   "List the images that agents can run",
@@ -46,6 +46,8 @@ func (t *tool) imagesCommand() *cobra.Command {
 			return t.show(shown)
 		},
 	}
+	c.AddCommand(t.checkImage())
+	return c
 }
 
 // firstLine is what a table shows of notes; -o json has all of them.

@@ -87,6 +87,11 @@ func runtimeFields(r *image.Runtime) fields {
 		{"command", texts(&r.Command)},
 		{"args", texts(&r.Args)},
 		{"env", array((*[]image.Variable)(&r.Env), variableFields)},
+		{"data_path", text(&r.DataPath)},
+		{"home", text(&r.Home)},
+		{"grace_seconds", number(&r.GraceSeconds)},
+		{"public_paths", texts(&r.PublicPaths)},
+		{"kernel", text(&r.Kernel)},
 	}
 }
 

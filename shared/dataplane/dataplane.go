@@ -2,7 +2,12 @@
 // imports no package of ours, so that a binary of the data plane links no code of the control plane because of it.
 package dataplane
 
-import "time"
+import (
+	"fmt"
+	"path"
+	"strings"
+	"time"
+)
 
 // Ports of the data plane.
 const (
@@ -81,3 +86,23 @@ const TargetRefused = "The target of a request must be a path, such as /v1/model
 // IsPath reports whether the target of a request is a path, as http.Request.RequestURI has it. Others must be refused
 // before a rule looks at the path: that of http:v1/models is empty, and a proxy would forward what follows the colon.
 func IsPath(target string) bool { return target != "" && target[0] == '/' }
+
+// maxPublicPathBytes bounds a public path.
+const maxPublicPathBytes = 256
+
+// CheckPublicPath returns what is wrong with a path that anyone may request: one that ends with a slash stands for
+// everything below it, another one for itself. What the front serves, and /v1, need their credentials always.
+func CheckPublicPath(p string) error {
+	clean := path.Clean(p)
+	if !strings.HasPrefix(p, "/") || p == "/" || clean != strings.TrimSuffix(p, "/") || len(p) > maxPublicPathBytes ||
+		strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`%?#*\,`, r) }) {
+		return fmt.Errorf(`%q: want a path such as /webhook, or /hooks/ for all below it, of at most %d printable `+
+			`characters other than %%?#*\,`, p, maxPublicPathBytes)
+	}
+	for _, own := range [...]string{"/auth", PathHandoff, "/health", PathLogout, "/v1"} {
+		if first, _, _ := strings.Cut(clean[1:], "/"); strings.EqualFold("/"+first, own) {
+			return fmt.Errorf("%q: requests below %s always need their credentials", p, own)
+		}
+	}
+	return nil
+}

@@ -77,9 +77,33 @@ type Runtime struct {
 	// Command and Args replace the image's own.
 	Command []string `json:"command,omitempty"`
 	Args    []string `json:"args,omitempty"`
-	// Env has defaults of the container's environment. The agent's own variables win.
+	// Env has defaults of the container's environment. The agent's own variables win. A value may refer to variables of
+	// the platform and to the agent's, as in $(PORT).
 	Env Env `json:"env,omitempty"`
+	// DataPath is where the agent's volume is mounted, and Home is the container's $HOME; both are /data by default.
+	DataPath string `json:"data_path,omitempty"`
+	Home     string `json:"home,omitempty"`
+	// GraceSeconds is how long the container may take to end after SIGTERM.
+	GraceSeconds int `json:"grace_seconds,omitempty"`
+	// PublicPaths are prefixes of paths that anyone may request: the front forwards them without a credential.
+	PublicPaths []string `json:"public_paths,omitempty"`
+	// Kernel is KernelLinux if the image needs system calls that a sandbox does not have.
+	Kernel Kernel `json:"kernel,omitempty"`
 }
+
+// Kernel is what an image needs of the kernel below it.
+type Kernel string
+
+// The kernels.
+const (
+	// KernelAny is the default: the image runs in a sandbox, too.
+	KernelAny Kernel = "any"
+	// KernelLinux needs the node's own kernel: agents with a sandbox cannot run the image.
+	KernelLinux Kernel = "linux"
+)
+
+// Values lists the kernels.
+func (Kernel) Values() []string { return []string{string(KernelAny), string(KernelLinux)} }
 
 // Env are variables, sorted by name. In JSON it is an object.
 type Env []Variable
@@ -150,12 +174,15 @@ func (c Choice) Same(d Choice) bool {
 
 func (r Runtime) equal(s Runtime) bool {
 	return r.Port == s.Port && r.APIPort == s.APIPort && r.HealthPath == s.HealthPath && r.Auth == s.Auth &&
-		slices.Equal(r.Command, s.Command) && slices.Equal(r.Args, s.Args) && slices.Equal(r.Env, s.Env)
+		slices.Equal(r.Command, s.Command) && slices.Equal(r.Args, s.Args) && slices.Equal(r.Env, s.Env) &&
+		r.DataPath == s.DataPath && r.Home == s.Home && r.GraceSeconds == s.GraceSeconds &&
+		slices.Equal(r.PublicPaths, s.PublicPaths) && r.Kernel == s.Kernel
 }
 
 // Clone returns a copy that shares no memory with the choice.
 func (c Choice) Clone() Choice {
 	c.Command, c.Args, c.Env = slices.Clone(c.Command), slices.Clone(c.Args), slices.Clone(c.Env)
+	c.PublicPaths = slices.Clone(c.PublicPaths)
 	return c
 }
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/plan"
 )
 
@@ -98,54 +97,4 @@ func (i Image) checkRuntime() error {
 		return errors.New("the front has no settings of its container: the platform decides how it runs")
 	}
 	return i.Runtime.Check()
-}
-
-// Check returns what is wrong with a runtime, nil if nothing is.
-func (r Runtime) Check() error {
-	var errs []error
-	for _, p := range []struct {
-		name string
-		port int
-	}{{"port", r.Port}, {"api_port", r.APIPort}} {
-		if err := CheckPort(p.port); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", p.name, err))
-		}
-	}
-	if r.HealthPath != "" && !strings.HasPrefix(r.HealthPath, "/") {
-		errs = append(errs, fmt.Errorf(`health_path %q does not begin with "/"`, r.HealthPath))
-	}
-	if r.Auth != "" && r.Auth != dataplane.AuthFront && r.Auth != dataplane.AuthImage {
-		errs = append(errs, fmt.Errorf("auth %q is neither %q nor %q", r.Auth, dataplane.AuthFront,
-			dataplane.AuthImage))
-	}
-	if len(r.Command)+len(r.Args) > MaxArgs {
-		errs = append(errs, fmt.Errorf("command and args have more than %d words", MaxArgs))
-	}
-	size := 0
-	for _, v := range r.Env {
-		size += len(v.Name) + len(v.Value)
-		if !envPattern().MatchString(v.Name) || v.Name == dataplane.EnvPort {
-			errs = append(errs, fmt.Errorf("env: %q: want 1 to 128 letters, digits and underscores, no digit first, "+
-				"and not %s", v.Name, dataplane.EnvPort))
-		}
-	}
-	if len(r.Env) > MaxEnv || size > MaxEnvBytes {
-		errs = append(errs, fmt.Errorf("env has more than %d variables or %d bytes", MaxEnv, MaxEnvBytes))
-	}
-	return errors.Join(errs...)
-}
-
-// CheckPort returns what is wrong with a port of an agent's container; 0 is the default one.
-func CheckPort(port int) error {
-	const lowest, highest = 1024, 65535 // a container without rights cannot listen below
-	switch {
-	case port == 0:
-		return nil
-	case port < lowest || port > highest:
-		return fmt.Errorf("want a port from %d to %d, got %d", lowest, highest, port)
-	case port == dataplane.FrontPort || port == dataplane.FrontMetricsPort:
-		return fmt.Errorf("the front of every agent listens on %d: choose another port", port)
-	default:
-		return nil
-	}
 }

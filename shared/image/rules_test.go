@@ -82,7 +82,19 @@ func TestImage_FollowsTheRules(t *testing.T) {
 		"large variables": {
 			func(i *image.Image) { i.Env[0].Value = strings.Repeat("v", image.MaxEnvBytes) }, "bytes",
 		},
-		"a front with args": {func(i *image.Image) { i.ID = image.FrontID }, "the front has no settings"},
+		"a relative volume":          {func(i *image.Image) { i.DataPath = "data" }, "data_path"},
+		"a volume in place of /":     {func(i *image.Image) { i.DataPath = "/" }, "belongs to the system"},
+		"a volume below /proc":       {func(i *image.Image) { i.DataPath = "/proc/data" }, "belongs to the system"},
+		"a home with dots":           {func(i *image.Image) { i.Home = "/data/../etc" }, "home"},
+		"a long home":                {func(i *image.Image) { i.Home = "/" + strings.Repeat("h", 256) }, "home"},
+		"little grace":               {func(i *image.Image) { i.GraceSeconds = 29 }, "grace_seconds"},
+		"much grace":                 {func(i *image.Image) { i.GraceSeconds = 601 }, "grace_seconds"},
+		"an unknown kernel":          {func(i *image.Image) { i.Kernel = "darwin" }, "kernel"},
+		"many public paths":          {func(i *image.Image) { i.PublicPaths = make([]string, 21) }, "more than 20 paths"},
+		"everything is public":       {func(i *image.Image) { i.PublicPaths = []string{"/"} }, "public_paths"},
+		"a public path of /v1":       {func(i *image.Image) { i.PublicPaths = []string{"/v1/hooks/"} }, "/v1"},
+		"a public path with escapes": {func(i *image.Image) { i.PublicPaths = []string{"/a%2f"} }, "public_paths"},
+		"a front with args":          {func(i *image.Image) { i.ID = image.FrontID }, "the front has no settings"},
 	} {
 		i := entry()
 		c.change(&i)

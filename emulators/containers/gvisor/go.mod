@@ -6,7 +6,7 @@ tool gvisor.dev/gvisor/runsc
 
 require (
 	github.com/containerd/containerd/v2 v2.1.5
-	gvisor.dev/gvisor v0.0.0-20260527191743-a81fd9dd382e
+	gvisor.dev/gvisor v0.0.0-20260905035102-160fafc42237
 )
 
 require (

@@ -40,7 +40,9 @@ func Full(id string) image.Image {
 		DefaultVersion: "1.1", DefaultBy: "assistant-1", Runtime: image.Runtime{
 			Port: 4000, APIPort: 4001, HealthPath: "/healthz", Auth: dataplane.AuthImage,
 			Command: []string{"/assistant"}, Args: []string{"serve", "--quiet"},
-			Env: image.Env{{Name: "A", Value: "1"}, {Name: "B", Value: ""}},
+			Env:      image.Env{{Name: "A", Value: "1"}, {Name: "B", Value: ""}},
+			DataPath: "/data/assistant", Home: "/data/home", GraceSeconds: 60, PublicPaths: []string{"/hooks/"},
+			Kernel: image.KernelLinux,
 		},
 		Versions: []image.Version{
 			{
