@@ -42,6 +42,7 @@ const (
 	observer   = "prod-observe-agents@my-project.iam.gserviceaccount.com"
 	collector  = "prod-collect-orphans@my-project.iam.gserviceaccount.com"
 	logReader  = "prod-get-agent-logs@my-project.iam.gserviceaccount.com"
+	enterer    = "prod-exec-in-agent@my-project.iam.gserviceaccount.com"
 	// stranger is an account of another environment in the same project. IAM lets it connect.
 	stranger = "staging-reconcile-agent@my-project.iam.gserviceaccount.com"
 )
@@ -54,7 +55,7 @@ func cellObjects(t *testing.T, change ...func(*cell.Values)) []*unstructured.Uns
 		Domain: "cell.agents.example.net", Image: "image" + digest, AgentImage: "agent" + digest,
 		Callers: map[string][]string{
 			"cluster_apply": {reconciler}, "cluster_look": {observer}, "cluster_collect": {collector},
-			"pod_logs": {logReader},
+			"pod_logs": {logReader}, "pod_exec": {enterer},
 		},
 		Project: "my-project", NudgeTopic: "prod-agent-nudges", Environment: "prod",
 		WarmAgents: 1, WarmMillicores: 260, WarmMiB: 1056,
@@ -211,6 +212,7 @@ func TestCell_GivesEveryCallerExactlyTheRightsItNeeds(t *testing.T) {
 		t.Errorf("look for the pod: %+v, %v; want it", found, err)
 	}
 	checkRights(ctx, t, f, a)
+	checkCommands(ctx, t, f, a)
 	checkPods(ctx, t, f)
 	collects := f.clusters(t, collector)
 	placements, err := collects.Namespaces(ctx)
@@ -320,15 +322,20 @@ func callersOf(topology string) map[string][]string {
 		return map[string][]string{
 			"cluster_apply": {reconciler}, "cluster_look": {account("check-drift"), observer},
 			"cluster_collect": {collector}, "pod_logs": {logReader, routes},
+			"pod_exec": {
+				account("delete-agent-files"), enterer, account("get-agent-files"), account("open-agent-terminal"),
+				account("put-agent-files"),
+			},
 		}
 	case "group":
 		return map[string][]string{
 			"cluster_apply": {worker}, "cluster_look": {worker}, "cluster_collect": {worker},
-			"pod_logs": {account("accounts"), routes},
+			"pod_logs": {account("accounts"), routes}, "pod_exec": {account("exec")},
 		}
 	default:
 		return map[string][]string{
 			"cluster_apply": {worker}, "cluster_look": {worker}, "cluster_collect": {worker}, "pod_logs": {routes},
+			"pod_exec": {account("exec")},
 		}
 	}
 }

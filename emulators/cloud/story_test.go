@@ -71,6 +71,10 @@ func core() []storyTest {
 		{"secret of a stopped agent waits for its start", testSecretsOfStoppedAgent},
 		{"agent waits for the secrets it was created with", testAgentWaitsForItsSecrets},
 		{"assistant repairs an agent", testAssistant},
+		{"commands run in containers", testExec},
+		{"terminal shows what its shell does", testTerminal},
+		{"files are copied", testFiles},
+		{"command line copies files", testCopies},
 
 		{"requests are idempotent", testIdempotency},
 		{"audit log has every call", testAuditLog},

@@ -110,7 +110,9 @@ func handlerWithoutStores(t *testing.T) http.Handler {
 			Region: agent.DefaultRegion,
 		}}}}, nil
 	}
-	h, err := functions.Handler(functions.Selection{Roles: []function.Role{function.RoleAPI, function.RoleAccounts}},
+	h, err := functions.Handler(functions.Selection{Roles: []function.Role{
+		function.RoleAPI, function.RoleAccounts, function.RoleExec,
+	}},
 		open,
 		functions.Guards{Guard: functiontest.NewGuard()})
 	if err != nil {

@@ -33,6 +33,7 @@ func fills() map[function.Need]fill {
 		function.ClusterLook:    fillPodsAndObjects,
 		function.ClusterCollect: fillNamespaces,
 		function.PodLogs:        fillLogs,
+		function.PodExec:        fillCommands,
 		function.GatewayAccess:  fillProber,
 		function.Payments:       fillPayments,
 		function.Members:        fillMembers,
@@ -54,6 +55,7 @@ func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 			MaxRequests: o.settings.MaxHeldAnswers / 4,
 		},
 		HandoffKeys: o.config.HandoffKeys, BillingClock: o.settings.BillingClock, Slots: o.slots,
+		CommandSlots: o.commandSlots,
 		SignIn: system.SignIn{
 			BaseURL: o.settings.APIBaseURL, Issuer: o.config.Issuer, ClientID: o.settings.CLIClientID,
 			Scopes: o.settings.CLIScopes,
@@ -88,7 +90,7 @@ func fillFirestore(o *Clients, d *functions.Dependencies, needs []function.Need)
 		}
 	}
 	d.Agents, d.WorkerStore = client.Agents(d.Nudger), client.WorkerStore()
-	d.Keys, d.Directory = client.Keys(), client.Directory()
+	d.Keys, d.Directory, d.Organizations = client.Keys(), client.Directory(), client.Directory()
 	d.Counts, d.Audit, d.Operations = client.Counts(), client.AuditLog(), client.Operations()
 	d.Deletions = client.Deletions()
 	d.AuditSeals, d.Events = client.AuditSeals(), client.EventLog()
@@ -189,6 +191,11 @@ func fillNamespaces(o *Clients, d *functions.Dependencies, _ []function.Need) er
 
 func fillLogs(o *Clients, d *functions.Dependencies, _ []function.Need) (err error) {
 	d.Logs, err = o.logs()
+	return err
+}
+
+func fillCommands(o *Clients, d *functions.Dependencies, _ []function.Need) (err error) {
+	d.Commands, err = o.commands()
 	return err
 }
 

@@ -764,6 +764,33 @@ export type EventType =
   | "webhook.test"
   | NewValue;
 
+export interface ExecAnswer {
+  /** Null if the command did not end in time. It may go on then. */
+  exit_code: number | null;
+  /**
+   * The first MiB of the standard output. Bytes that are not UTF-8 are replaced. Null in the answer to a repeat,
+   * because outputs are not stored.
+   */
+  stdout: string | null;
+  /** The standard error, as stdout. */
+  stderr: string | null;
+  /** True if an output was longer. */
+  truncated: boolean;
+  /** How long the command ran. */
+  duration_ms: number;
+}
+
+export interface ExecInAgentRequest {
+  /** A program of the agent's image, by path or name, and its arguments. No shell interprets them. */
+  command: string[];
+  /** The command's input. */
+  stdin?: string;
+  /** How long the answer waits for the end of the command. */
+  timeout_seconds?: number;
+}
+
+export type ExecSetting = "off" | "admins" | NewValue;
+
 /** The body of a validation error. */
 export interface HTTPValidationError {
   /** Every violation in the request. */
@@ -969,6 +996,8 @@ export interface Organization {
   limits: OrganizationAmounts;
   /** What all agents and API keys together take up. */
   usage: OrganizationAmounts;
+  /** Who may enter the containers of agents: admins, or off for no one. */
+  exec: ExecSetting;
   created_at: string;
 }
 
@@ -1244,6 +1273,11 @@ export interface UpdateAgentRequest {
   maintenance_window?: ImageMaintenanceWindow | null;
 }
 
+export interface UpdateCurrentOrganizationRequest {
+  /** Who may enter the containers of agents. */
+  exec?: ExecSetting;
+}
+
 export interface UpdateWebhookRequest {
   /** The receiver: an https URL with a public host name. */
   url?: string | null;
@@ -1485,6 +1519,29 @@ export interface operations {
       202: { content: { "application/json": Agent } };
     };
   };
+  /** Delete a file or a directory of an agent's container. Requires the role `admin`, of a session or of an API key. */
+  DeleteAgentFiles: {
+    parameters: {
+      header?: {
+        /**
+         * Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a
+         * different request with the key is refused with 422.
+         */
+        "Idempotency-Key"?: string;
+      };
+      path: {
+        /** The agent's id. */
+        agent_id: string;
+      };
+      query: {
+        /** An absolute path in the agent's container. Changes are possible below /data and /tmp. */
+        path: string;
+      };
+    };
+    responses: {
+      204: {};
+    };
+  };
   /** Delete an agent's secret. Requires the role `admin`, of a session or of an API key. */
   DeleteSecret: {
     parameters: {
@@ -1545,6 +1602,29 @@ export interface operations {
       200: { content: { "application/json": Diagnosis } };
     };
   };
+  /**
+   * Run a command in an agent's container. Requires the role `admin`, of a session or of an API key. The body must not
+   * exceed 1024 KiB.
+   */
+  ExecInAgent: {
+    parameters: {
+      header?: {
+        /**
+         * Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a
+         * different request with the key is refused with 422.
+         */
+        "Idempotency-Key"?: string;
+      };
+      path: {
+        /** The agent's id. */
+        agent_id: string;
+      };
+    };
+    requestBody: { content: { "application/json": ExecInAgentRequest } };
+    responses: {
+      200: { content: { "application/json": ExecAnswer } };
+    };
+  };
   /** Export the audit log as JSON lines (Enterprise plan). Requires the role `admin`, of a session or of an API key. */
   ExportAuditLog: {
     parameters: {
@@ -1600,6 +1680,22 @@ export interface operations {
     };
     responses: {
       200: { content: { "application/json": Agent } };
+    };
+  };
+  /** Get a file or a directory of an agent's container. Requires the role `admin`, of a session or of an API key. */
+  GetAgentFiles: {
+    parameters: {
+      path: {
+        /** The agent's id. */
+        agent_id: string;
+      };
+      query: {
+        /** An absolute path in the agent's container. Changes are possible below /data and /tmp. */
+        path: string;
+      };
+    };
+    responses: {
+      200: { content: { "application/octet-stream": unknown; "application/x-tar": unknown } };
     };
   };
   /** Get an agent's log. Requires the role `admin`, of a session or of an API key. */
@@ -2084,6 +2180,29 @@ export interface operations {
       200: { content: { "application/json": Agent | Rehearsal } };
     };
   };
+  /** Open a terminal in an agent's container. Requires the role `admin`, of a session or of an API key. */
+  OpenAgentTerminal: {
+    parameters: {
+      path: {
+        /** The agent's id. */
+        agent_id: string;
+      };
+      query?: {
+        /**
+         * A program of the agent's image, and its arguments in further parameters of the same name. Without one, bash,
+         * or else sh.
+         */
+        command?: string[];
+        /**
+         * Whether the command gets a terminal (the default). Without one, standard error is a separate channel, and the
+         * input can end: so programs copy files of any size.
+         */
+        tty?: "true" | "false";
+      };
+    };
+    responses: {
+    };
+  };
   /** Pause an agent. Requires the role `admin`, of a session or of an API key. */
   PauseAgent: {
     parameters: {
@@ -2110,6 +2229,26 @@ export interface operations {
     };
     responses: {
       200: { content: { "application/json": Agent | Rehearsal } };
+    };
+  };
+  /**
+   * Write a file or a directory of an agent's container. Requires the role `admin`, of a session or of an API key. The
+   * body must not exceed 16384 KiB.
+   */
+  PutAgentFiles: {
+    parameters: {
+      path: {
+        /** The agent's id. */
+        agent_id: string;
+      };
+      query: {
+        /** An absolute path in the agent's container. Changes are possible below /data and /tmp. */
+        path: string;
+      };
+    };
+    requestBody: { content: { "application/octet-stream": unknown; "application/x-tar": unknown } };
+    responses: {
+      204: {};
     };
   };
   /**
@@ -2526,6 +2665,25 @@ export interface operations {
       200: { content: { "application/json": Agent | Rehearsal } };
     };
   };
+  /**
+   * Change the settings of the active organization. Requires the role `admin`, of a session or of an API key. The body
+   * must not exceed 256 KiB.
+   */
+  UpdateCurrentOrganization: {
+    parameters: {
+      header?: {
+        /**
+         * Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a
+         * different request with the key is refused with 422.
+         */
+        "Idempotency-Key"?: string;
+      };
+    };
+    requestBody: { content: { "application/json": UpdateCurrentOrganizationRequest } };
+    responses: {
+      200: { content: { "application/json": Organization } };
+    };
+  };
   /** Update a webhook. Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB. */
   UpdateWebhook: {
     parameters: {
@@ -2595,6 +2753,14 @@ export interface paths {
   "/api/v1/agents/{agent_id}/diagnosis": {
     get: operations["DiagnoseAgent"];
   };
+  "/api/v1/agents/{agent_id}/exec": {
+    post: operations["ExecInAgent"];
+  };
+  "/api/v1/agents/{agent_id}/files": {
+    delete: operations["DeleteAgentFiles"];
+    get: operations["GetAgentFiles"];
+    put: operations["PutAgentFiles"];
+  };
   "/api/v1/agents/{agent_id}/logs": {
     get: operations["GetAgentLogs"];
   };
@@ -2634,6 +2800,9 @@ export interface paths {
   };
   "/api/v1/agents/{agent_id}/stop": {
     post: operations["StopAgent"];
+  };
+  "/api/v1/agents/{agent_id}/terminal": {
+    get: operations["OpenAgentTerminal"];
   };
   "/api/v1/api-keys": {
     get: operations["ListAPIKeys"];
@@ -2686,6 +2855,7 @@ export interface paths {
   };
   "/api/v1/organizations/current": {
     get: operations["GetCurrentOrganization"];
+    patch: operations["UpdateCurrentOrganization"];
   };
   "/api/v1/organizations/current/audit-log": {
     get: operations["ListAuditLog"];
