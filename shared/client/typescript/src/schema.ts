@@ -1461,7 +1461,10 @@ export interface operations {
         agent_id: string;
       };
       query: {
-        /** An absolute path in the agent's container. Changes are possible below /data and /tmp. */
+        /**
+         * An absolute path in the agent's container. Changes are possible below the agent's volume, /data unless its
+         * image has another place for it, and below /tmp.
+         */
         path: string;
       };
     };
@@ -1617,7 +1620,10 @@ export interface operations {
         agent_id: string;
       };
       query: {
-        /** An absolute path in the agent's container. Changes are possible below /data and /tmp. */
+        /**
+         * An absolute path in the agent's container. Changes are possible below the agent's volume, /data unless its
+         * image has another place for it, and below /tmp.
+         */
         path: string;
       };
     };
@@ -2169,7 +2175,10 @@ export interface operations {
         agent_id: string;
       };
       query: {
-        /** An absolute path in the agent's container. Changes are possible below /data and /tmp. */
+        /**
+         * An absolute path in the agent's container. Changes are possible below the agent's volume, /data unless its
+         * image has another place for it, and below /tmp.
+         */
         path: string;
       };
     };
