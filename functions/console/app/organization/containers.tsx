@@ -26,7 +26,7 @@ export function Containers({ organization }: { organization: Organization }) {
       </div>
       <div class="body stack">
         <p>
-          On plans with it, admins run commands, open terminals and copy files in the containers of agents. Each call has
+          On plans with it, admins run commands, open terminals and copy files in agents’ containers. Each call has
           an entry in the audit log, without its content.
         </p>
         <SubmitFailure submit={submit} title="The setting was not changed" />
