@@ -3,10 +3,12 @@ package cloud_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,10 +28,61 @@ func testExec(t *testing.T, d deployment) {
 	checkEqual(t, "exit code", got.body["exit_code"], 3.0)
 	checkEqual(t, "stdout", got.body["stdout"], "hello")
 	checkEqual(t, "stderr", got.body["stderr"], "oops\n")
+	body := `{"command": ["ls"]}`
+	checkEqual(t, "status for a member", d.call(t, d.Ready.MemberToken, http.MethodPost, path, body).status, 403)
+	checkEqual(t, "code on a plan without it",
+		d.call(t, d.Ready.OtherOrganizationAPIKey, http.MethodPost, path, body).body["code"], "plan_feature_required")
 	got = d.must(t, http.StatusConflict, http.MethodPost, path, `{"command": ["no-such-program"]}`)
 	checkEqual(t, "code without a program", got.body["code"], "program_not_found")
 	got = d.must(t, http.StatusOK, http.MethodPost, path, `{"command": ["sleep", "60"], "timeout_seconds": 1}`)
 	checkEqual(t, "exit code of a command that takes too long", got.body["exit_code"], nil)
+	first := execEntries(t, d, id)[0]
+	checkEqual(t, "outcome in the audit log", first.Outcome, "succeeded")
+	facts := map[string]string{}
+	for _, c := range first.Changes {
+		facts[c.Field] = *c.New
+	}
+	checkEqual(t, "program, arguments, exit code and sizes", facts["program"]+" "+facts["arguments"]+" "+
+		facts["exit_code"]+" "+facts["input_bytes"]+" "+facts["output_bytes"], "sh 2 3 5 10")
+	if text := fmt.Sprint(facts); strings.Contains(text, "oops") || strings.Contains(text, "hello") {
+		t.Errorf("the audit log has the content of a command: %s", text)
+	}
+}
+
+// execEntries reads the audit entries of an agent's commands, without those of refused callers.
+func execEntries(t *testing.T, d deployment, id string) []auditEntry {
+	t.Helper()
+	return slices.DeleteFunc(d.auditEntries(t, id), func(e auditEntry) bool {
+		return e.Action != "ExecInAgent" || e.Outcome == "role_required"
+	})
+}
+
+// testRevokedTerminal revokes the key of an open terminal.
+func testRevokedTerminal(t *testing.T, d deployment) {
+	id := d.create(t, `{"name": "loses its terminal", "resource_plan": "hobby"}`)
+	d.awaitStatus(t, id, "running")
+	key := d.must(t, http.StatusCreated, http.MethodPost, "/api/v1/api-keys", `{"name": "terminal"}`)
+	s := d.openTerminal(t, id, fmt.Sprint(key.body["secret"]))
+	s.send(t, channel.Input, "echo $((6*7))\n")
+	s.await(t, "\n42")
+	d.must(t, http.StatusNoContent, http.MethodDelete, fmt.Sprintf("/api/v1/api-keys/%v", key.body["id"]), "")
+	checkEqual(t, "reason of the end", s.end(t)["reason"], "invalid_token")
+}
+
+// testNoShell runs the own program of an image without a shell, and asks for what it does not have.
+func testNoShell(t *testing.T, d deployment) {
+	id := d.create(t, `{"name": "has no shell", "resource_plan": "hobby"}`)
+	d.awaitStatus(t, id, "running")
+	path := "/api/v1/agents/" + id
+	got := d.must(t, http.StatusOK, http.MethodPost, path+"/exec", `{"command": ["/probe", "kernel"]}`)
+	if text, _ := got.body["stdout"].(string); len(text) < 4 {
+		t.Errorf("the image's own program answers %s", got.text)
+	}
+	got = d.must(t, http.StatusConflict, http.MethodPost, path+"/exec", `{"command": ["sh"]}`)
+	checkEqual(t, "code of a command", got.body["code"], "program_not_found")
+	got = d.must(t, http.StatusConflict, http.MethodGet, path+"/files?path=/data", "")
+	checkEqual(t, "code of files", got.body["code"], "image_lacks_program")
+	checkEqual(t, "reason of a terminal", d.openTerminal(t, id, d.Ready.APIKey).end(t)["reason"], "image_has_no_shell")
 }
 
 // testTerminal types commands into a terminal, until the agent stops.

@@ -95,6 +95,7 @@ func deployed() []storyTest {
 		{"agent moves into the sandbox and out again", testSandboxMigration},
 		{"agent is measured", testMetrics},
 		{"log is read and followed", testLogs},
+		{"terminal ends with its key", testRevokedTerminal},
 
 		{"concurrent writes of one secret take turns", testConcurrentSecretWrites},
 		{"secret reaches its agent after every failure", testSecretDeliveryFailures},

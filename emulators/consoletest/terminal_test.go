@@ -3,7 +3,6 @@
 package consoletest_test
 
 import (
-	"net/http"
 	"testing"
 
 	"agents.example/controlplane/shared/plan"
@@ -36,8 +35,10 @@ func TestTerminal_SaysWhyItIsRefused(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Starter)
 	agent := admin.RunningAgent("is closed")
-	admin.Call(http.MethodPatch, "/api/v1/organizations/current", `{"exec": "off"}`, http.StatusOK)
 	p := admin.Page(t)
+	p.Open("/console#/usage")
+	p.Click("button", "Turn off for everyone")
+	p.WaitText("No one may enter containers now.")
 	p.Open("/console#/agents/" + agent + "/terminal")
 	p.WaitText("The organization's setting exec is off.")
 }

@@ -3,6 +3,7 @@ package containers
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -37,7 +38,8 @@ type filePath string
 func (filePath) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{
 		Type: "string", Pattern: `^/[^\x00]*$`, MaxLength: new(maxPath), Examples: []any{"/data/notes.txt"},
-		Description: "An absolute path in the agent's container. Changes are possible below /data and /tmp.",
+		Description: "An absolute path in the agent's container. Changes are possible below the agent's volume, /data unless " +
+			"its image has another place for it, and below /tmp.",
 	}
 }
 
@@ -57,13 +59,13 @@ func (in fileInput) name() (string, error) {
 	return name, nil
 }
 
-// writableName returns the path of a file that may be changed.
-func (in fileInput) writableName() (string, error) {
-	name, err := in.name()
-	if err == nil && !strings.HasPrefix(name, "/data/") && !strings.HasPrefix(name, "/tmp/") {
-		err = invalidPath("files can be changed below /data and /tmp only")
+// checkWritable refuses a path that an agent's container cannot change, or that belongs to the platform.
+func checkWritable(a agent.Agent, name string) error {
+	volume := cmp.Or(a.Image.DataPath, "/data")
+	if strings.HasPrefix(name, volume+"/") || strings.HasPrefix(name, "/tmp/") {
+		return nil
 	}
-	return name, err
+	return invalidPath("files can be changed below " + volume + " and /tmp only")
 }
 
 func invalidPath(why string) error {
@@ -86,8 +88,11 @@ type transfer struct {
 }
 
 // open admits a call about a file, and begins its audit entry.
-func (s Service) open(ctx context.Context, agentID, program, name string) (transfer, error) {
+func (s Service) open(ctx context.Context, agentID, program, name string, changes bool) (transfer, error) {
 	a, err := s.admit(ctx, agentID)
+	if err == nil && changes {
+		err = checkWritable(a, name)
+	}
 	if err == nil {
 		err = s.hold(ctx)
 	}
@@ -192,7 +197,7 @@ func GetFiles(s Service) function.Route {
 		if err != nil {
 			return contents{}, err
 		}
-		t, err := s.open(ctx, in.id(), "cat or tar", name)
+		t, err := s.open(ctx, in.id(), "cat or tar", name, false)
 		return contents{ctx, name, t}, err
 	})
 	return r
@@ -211,7 +216,7 @@ func PutFiles(s Service) function.Route {
 		"A request writes at most %d MiB. Use agentctl agents cp, which copies files of any size.", MaxUpload>>20)
 	r.Errors = append(r.Errors, fault.BadRequest)
 	r.Handle = function.Handle(func(ctx context.Context, in putInput) (function.None, error) {
-		name, err := in.writableName()
+		name, err := in.name()
 		if err != nil {
 			return function.None{}, err
 		}
@@ -220,7 +225,7 @@ func PutFiles(s Service) function.Route {
 			return function.None{}, fault.New(fault.BadRequest, "length_required",
 				"The size of the file is not known. Send the header Content-Length.")
 		}
-		t, err := s.open(ctx, in.id(), "tar", name)
+		t, err := s.open(ctx, in.id(), "tar", name, true)
 		if err != nil {
 			return function.None{}, err
 		}
@@ -270,11 +275,11 @@ func (c *readCounter) Read(p []byte) (int, error) {
 func DeleteFiles(s Service) function.Route {
 	r := s.fileRoute("DeleteAgentFiles", http.MethodDelete, "Delete a file or a directory of an agent's container")
 	r.Handle = function.Handle(func(ctx context.Context, in fileInput) (function.None, error) {
-		name, err := in.writableName()
+		name, err := in.name()
 		if err != nil {
 			return function.None{}, err
 		}
-		t, err := s.open(ctx, in.id(), "rm", name)
+		t, err := s.open(ctx, in.id(), "rm", name, true)
 		if err != nil {
 			return function.None{}, err
 		}

@@ -1,9 +1,9 @@
+import { terminalProtocols } from "@agents.example/client/terminal";
 import { call } from "../api/client";
 import { CallError } from "../api/errors";
 import { tokenForCall } from "../session/session";
 import { agentPath } from "./paths";
 
-const protocol = "v5.channel.k8s.io";
 /** The first byte of a message. */
 const channel = { input: 0, output: 1, errors: 2, status: 3, resize: 4 } as const;
 /** The service takes larger messages, but holds one of each terminal. */
@@ -35,8 +35,7 @@ export class TerminalSession {
     }
     const url = new URL(`${agentPath(this.agentID)}/terminal`, location.origin);
     url.protocol = location.protocol === "https:" ? "wss:" : "ws:";
-    // Browsers send no header Authorization with a WebSocket. The service selects the first protocol, and repeats none.
-    const socket = new WebSocket(url, [protocol, `base64url.bearer.authorization.k8s.io.${base64url(token)}`]);
+    const socket = new WebSocket(url, terminalProtocols(token));
     socket.binaryType = "arraybuffer";
     socket.onopen = () => {
       this.opened = true;
@@ -114,9 +113,4 @@ export class TerminalSession {
     this.over = true;
     this.socket?.close(1000);
   }
-}
-
-function base64url(text: string): string {
-  const binary = String.fromCharCode(...new TextEncoder().encode(text));
-  return btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }

@@ -1534,7 +1534,10 @@ export interface operations {
         agent_id: string;
       };
       query: {
-        /** An absolute path in the agent's container. Changes are possible below /data and /tmp. */
+        /**
+         * An absolute path in the agent's container. Changes are possible below the agent's volume, /data unless its
+         * image has another place for it, and below /tmp.
+         */
         path: string;
       };
     };
@@ -1690,7 +1693,10 @@ export interface operations {
         agent_id: string;
       };
       query: {
-        /** An absolute path in the agent's container. Changes are possible below /data and /tmp. */
+        /**
+         * An absolute path in the agent's container. Changes are possible below the agent's volume, /data unless its
+         * image has another place for it, and below /tmp.
+         */
         path: string;
       };
     };
@@ -2242,7 +2248,10 @@ export interface operations {
         agent_id: string;
       };
       query: {
-        /** An absolute path in the agent's container. Changes are possible below /data and /tmp. */
+        /**
+         * An absolute path in the agent's container. Changes are possible below the agent's volume, /data unless its
+         * image has another place for it, and below /tmp.
+         */
         path: string;
       };
     };
