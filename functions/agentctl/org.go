@@ -83,7 +83,8 @@ func (t *tool) updateOrg() *cobra.Command {
 				return err
 			}
 			setting := client.ExecSetting(exec)
-			o, err := api.UpdateCurrentOrganization(cmd.Context(), client.UpdateCurrentOrganizationRequest{Exec: &setting})
+			change := client.UpdateCurrentOrganizationRequest{Exec: &setting}
+			o, err := api.UpdateCurrentOrganization(cmd.Context(), change)
 			if err != nil {
 				return err
 			}

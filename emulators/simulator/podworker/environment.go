@@ -46,7 +46,8 @@ func (w *worker) program(ctx context.Context, c *corev1.Container) (program, err
 			return program{}, err
 		}
 	}
-	p := program{dir: w.dir, mounts: map[string]string{"/tmp": w.dir}, path: filepath.Join(w.runtime.options.Images[c.Image], "entrypoint")}
+	p := program{dir: w.dir, mounts: map[string]string{"/tmp": w.dir}}
+	p.path = filepath.Join(w.runtime.options.Images[c.Image], "entrypoint")
 	for _, mount := range c.VolumeMounts {
 		if mount.Name == "data" && claim != "" {
 			p.mounts[mount.MountPath] = e.values["DATA_DIR"]

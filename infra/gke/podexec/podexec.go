@@ -77,7 +77,7 @@ func (c *Commands) Open(ctx context.Context, a agent.Agent, command agentexec.Co
 	address.RawQuery = queryOf(command).Encode()
 	opening, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
-	conn, answer, err := websocket.Dial(opening, address.String(), &websocket.DialOptions{
+	conn, answer, err := websocket.Dial(opening, address.String(), &websocket.DialOptions{ //nolint:bodyclose // the library closes it
 		HTTPClient: client, Subprotocols: []string{channel.Protocol},
 	})
 	if err != nil {

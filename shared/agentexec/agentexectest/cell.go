@@ -74,7 +74,9 @@ func (c *Cell) Open(ctx context.Context, _ agent.Agent, command agentexec.Comman
 	}
 	c.opened = append(c.opened, command)
 	ctx, cancel := context.WithCancel(ctx)
-	s := &stream{cancel: cancel, frames: make(chan channel.Frame), sizes: make(chan string, 100), ended: make(chan struct{})}
+	s := &stream{
+		cancel: cancel, frames: make(chan channel.Frame), sizes: make(chan string, 100), ended: make(chan struct{}),
+	}
 	var stdin *io.PipeReader
 	stdin, s.stdin = io.Pipe()
 	if !command.Input {
