@@ -74,7 +74,7 @@ func openSession(
 	if err != nil {
 		return nil, err
 	}
-	conn, answer, err := websocket.Dial(ctx, address, &websocket.DialOptions{ //nolint:bodyclose // the library closes it
+	conn, answer, err := websocket.Dial(ctx, address, &websocket.DialOptions{ //nolint:bodyclose // the library does
 		HTTPHeader: header, Subprotocols: []string{channel.Protocol},
 	})
 	if err != nil {

@@ -93,6 +93,9 @@ func (c *Cell) Open(ctx context.Context, _ agent.Agent, command agentexec.Comman
 			Args: command.Args, Terminal: command.Terminal, Stdin: stdin, Sizes: s.sizes,
 			Stdout: output{ctx, s, channel.Output}, Stderr: output{ctx, s, channel.Errors},
 		})}
+		if ctx.Err() != nil { // whoever reads learns that, and no exit code
+			s.end = context.Cause(ctx)
+		}
 		_ = stdin.Close()
 	}()
 	return s, nil
