@@ -196,8 +196,9 @@ func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 		},
 		// It sends plain requests, as accounts does for logs.
 		"exec": {
-			module + "infra/monitoring", module + "infra/stripe", module + "infra/gke/podlogs", "firebase.google.com/go",
-			"k8s.io/api", "k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic", "k8s.io/client-go/metadata",
+			module + "infra/monitoring", module + "infra/stripe", module + "infra/gke/podlogs",
+			"firebase.google.com/go", "k8s.io/api", "k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic",
+			"k8s.io/client-go/metadata",
 			"k8s.io/client-go/informers", "k8s.io/client-go/tools/cache", "k8s.io/client-go/tools/remotecommand",
 			"sigs.k8s.io/gateway-api", "github.com/modelcontextprotocol", module + "emulators",
 		},

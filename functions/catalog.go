@@ -159,7 +159,8 @@ var description []byte
 
 // Routes lists every route. To add a route, write one file next to its siblings and add one line here.
 func Routes(d Dependencies) []function.Route {
-	routes := slices.Concat(agentRoutes(d), containerRoutes(d), organizationRoutes(d), system.Live(d.Revision), system.Ready(d.Checks),
+	routes := slices.Concat(agentRoutes(d), containerRoutes(d), organizationRoutes(d),
+		system.Live(d.Revision), system.Ready(d.Checks),
 		system.Docs(description), []function.Route{
 			system.Keys(d.HandoffKeys),
 			system.Introspect(d.Directory, d.HandoffKeys),

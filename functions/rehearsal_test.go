@@ -111,7 +111,8 @@ func TestRoutes_RefuseDryRunInTheirBody(t *testing.T) {
 			if rest, ok := strings.CutPrefix(example.Body, "{"); ok {
 				body = "{" + flag + ", " + rest
 			}
-			res := send(t, h, r.Method, path+"?"+example.Query.Encode(), body).Want(t, http.StatusUnprocessableEntity, "validation_error")
+			res := send(t, h, r.Method, path+"?"+example.Query.Encode(), body).
+				Want(t, http.StatusUnprocessableEntity, "validation_error")
 			if !strings.Contains(string(res.Body), `["body","dry_run"]`) {
 				t.Errorf("%s with %s: %s, want a violation at body.dry_run", r.Name, body, res.Body)
 			}

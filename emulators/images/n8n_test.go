@@ -40,7 +40,8 @@ func TestN8n_IsHostedUnchanged(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, err = browse(ctx, t, *found.DashboardHandoffURL, `document.body.innerText.includes("Set up owner account")`, "n8n")
+		_, err = browse(ctx, t, *found.DashboardHandoffURL, `document.body.innerText.includes("Set up owner account")`,
+			"n8n")
 		return err
 	})
 	h.step("its owner makes a workflow", a.makeWorkflow)

@@ -21,10 +21,10 @@ import (
 func (t *tool) agentCopy() *cobra.Command {
 	return &cobra.Command{
 		Use: "cp SOURCE TARGET", Short: "Copy files into an agent's container, or out of it", Args: cobra.ExactArgs(2),
-		Long: "Copy a file or a directory of any size. One of SOURCE and TARGET is AGENT:/path in an agent's container, " +
-			"the other one a path of this machine, with ./ in front if it has a colon. Both name the file itself, not the " +
-			"directory that it goes to. The container's image must have tar. Only files and directories are copied, no " +
-			"links.",
+		Long: "Copy a file or a directory of any size. One of SOURCE and TARGET is AGENT:/path in an agent's " +
+			"container, the other one a path of this machine, with ./ in front if it has a colon. Both name the file " +
+			"itself, not the directory that it goes to. The container's image must have tar. Only files and " +
+			"directories are copied, no links.",
 		Example: "  agentctl agents cp notes.txt my-agent:/data/notes.txt\n" +
 			"  agentctl agents cp my-agent:/data ./backup",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -37,10 +37,11 @@ func (t *tool) agentCopy() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			r := remote{api, a.ID}
 			if fromAgent != "" {
-				return download(cmd.Context(), api, a.ID, from, to)
+				return r.download(cmd.Context(), from, to)
 			}
-			return upload(cmd.Context(), api, a.ID, from, to)
+			return r.upload(cmd.Context(), from, to)
 		},
 	}
 }
@@ -54,11 +55,16 @@ func remotePath(argument string) (name, agent string) {
 	return "/" + name, agent
 }
 
-// runTar runs tar in a container.
-func runTar(
-	ctx context.Context, api *client.Client, agentID string, input io.Reader, output io.Writer, args ...string,
-) error {
-	s, err := openSession(ctx, api, agentID, client.TerminalParams{Command: append([]string{"tar"}, args...), Plain: true})
+// remote is the container of an agent.
+type remote struct {
+	api     *client.Client
+	agentID string
+}
+
+// tar runs tar in the container.
+func (r remote) tar(ctx context.Context, input io.Reader, output io.Writer, args ...string) error {
+	params := client.TerminalParams{Command: append([]string{"tar"}, args...), Plain: true}
+	s, err := openSession(ctx, r.api, r.agentID, params)
 	if err != nil {
 		return err
 	}
@@ -83,14 +89,14 @@ func (b *limitedBuffer) Write(p []byte) (int, error) {
 }
 
 // upload sends a file or a directory as an archive, while it is read.
-func upload(ctx context.Context, api *client.Client, agentID, from, to string) error {
+func (r remote) upload(ctx context.Context, from, to string) error {
 	if _, err := os.Stat(from); err != nil {
 		return err
 	}
 	read, write := io.Pipe()
 	go func() { write.CloseWithError(pack(write, from, path.Base(to))) }()
 	defer read.Close() //nolint:errcheck // ends pack
-	return runTar(ctx, api, agentID, read, io.Discard, "-xmf", "-", "-C", path.Dir(to))
+	return r.tar(ctx, read, io.Discard, "-xmf", "-", "-C", path.Dir(to))
 }
 
 // pack writes an archive of a file or a directory, which has another name there.
@@ -101,7 +107,8 @@ func pack(w io.Writer, from, name string) error {
 			return err
 		}
 		info, err := os.Stat(file)
-		if err != nil || !entry.IsDir() && !info.Mode().IsRegular() || entry.Type()&fs.ModeSymlink != 0 && file != from {
+		link := entry.Type()&fs.ModeSymlink != 0 && file != from
+		if err != nil || link || !entry.IsDir() && !info.Mode().IsRegular() {
 			return err
 		}
 		inside, err := filepath.Rel(from, file)
@@ -133,7 +140,7 @@ func copyFile(to io.Writer, name string) error {
 }
 
 // download writes a file or a directory of a container, while its archive arrives.
-func download(ctx context.Context, api *client.Client, agentID, from, to string) error {
+func (r remote) download(ctx context.Context, from, to string) error {
 	read, write := io.Pipe()
 	unpacked := make(chan error, 1)
 	go func() {
@@ -141,7 +148,7 @@ func download(ctx context.Context, api *client.Client, agentID, from, to string)
 		read.CloseWithError(err)
 		unpacked <- err
 	}()
-	err := runTar(ctx, api, agentID, strings.NewReader(""), write, "-cf", "-", "-C", path.Dir(from), path.Base(from))
+	err := r.tar(ctx, strings.NewReader(""), write, "-cf", "-", "-C", path.Dir(from), path.Base(from))
 	write.CloseWithError(err)
 	if local := <-unpacked; err == nil {
 		return local

@@ -26,9 +26,9 @@ func (t *tool) agentExec() *cobra.Command {
 	c := &cobra.Command{
 		Use: "exec AGENT -- COMMAND [ARGUMENT...]", Short: "Run a command in an agent's container",
 		Args: cobra.MinimumNArgs(2), Annotations: sends("ExecInAgent"), ValidArgsFunction: t.completeAgents,
-		Long: "Run a command in an agent's container and print its outputs. No shell interprets the command. The tool " +
-			"ends with the command's exit code. For more than a MiB of output, or for longer than five minutes, open a " +
-			"terminal: agentctl agents terminal.",
+		Long: "Run a command in an agent's container and print its outputs. No shell interprets the command. The " +
+			"tool ends with the command's exit code. For more than a MiB of output, or for longer than five minutes, " +
+			"open a terminal: agentctl agents terminal.",
 		Example: "  agentctl agents exec my-agent -- ls -l /data\n" +
 			"  agentctl agents exec my-agent -- sh -c 'df -h /data | tail -1'\n" +
 			"  echo 'select 1' | agentctl agents exec my-agent --stdin -- sqlite3 /data/agent.db",

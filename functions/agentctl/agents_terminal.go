@@ -23,8 +23,9 @@ func (t *tool) agentTerminal() *cobra.Command {
 	return &cobra.Command{
 		Use: "terminal AGENT [-- COMMAND [ARGUMENT...]]", Short: "Open a terminal in an agent's container",
 		Args: cobra.MinimumNArgs(1), Annotations: sends("OpenAgentTerminal"), ValidArgsFunction: t.completeAgents,
-		Long: "Open a terminal in an agent's container: a shell, or the command. It lasts 59 minutes at most, and ends " +
-			"after 15 minutes without input and output. Where standard input is no terminal, the command gets none.",
+		Long: "Open a terminal in an agent's container: a shell, or the command. It lasts 59 minutes at most, and " +
+			"ends after 15 minutes without input and output. Where standard input is no terminal, the command gets " +
+			"none.",
 		Example: "  agentctl agents terminal my-agent\n  agentctl agents terminal my-agent -- top",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, a, err := t.clientAndAgent(cmd.Context(), args[0])
@@ -73,7 +74,7 @@ func openSession(
 	if err != nil {
 		return nil, err
 	}
-	conn, answer, err := websocket.Dial(ctx, address, &websocket.DialOptions{
+	conn, answer, err := websocket.Dial(ctx, address, &websocket.DialOptions{ //nolint:bodyclose // the library does
 		HTTPHeader: header, Subprotocols: []string{channel.Protocol},
 	})
 	if err != nil {
@@ -134,10 +135,10 @@ func (s *session) feed(ctx context.Context, input io.Reader) error {
 	buffer := make([]byte, channel.MaxFrame)
 	for {
 		n, err := input.Read(buffer)
-		if n > 0 && s.send(ctx, channel.Frame{Channel: channel.Input, Data: buffer[:n]}) != nil {
-			return nil
-		}
+		frame := channel.Frame{Channel: channel.Input, Data: buffer[:n]}
 		switch {
+		case n > 0 && s.send(ctx, frame) != nil:
+			return nil //nolint:nilerr // see above
 		case errors.Is(err, io.EOF):
 			_ = s.send(ctx, channel.EndOfInput())
 			return nil

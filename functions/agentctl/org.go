@@ -83,11 +83,12 @@ func (t *tool) updateOrg() *cobra.Command {
 				return err
 			}
 			setting := client.ExecSetting(exec)
-			o, err := api.UpdateCurrentOrganization(cmd.Context(), client.UpdateCurrentOrganizationRequest{Exec: &setting})
+			change := client.UpdateCurrentOrganizationRequest{Exec: &setting}
+			o, err := api.UpdateCurrentOrganization(cmd.Context(), change)
 			if err != nil {
 				return err
 			}
-			return t.show(object(o, o.ID, []field{{"ID", o.ID}, {"Containers", execText(o.Exec)}}))
+			return t.show(object(o, o.ID, []field{{"ID", o.ID}, {"Exec", execText(o.Exec)}}))
 		},
 	}
 	c.Flags().StringVar(&exec, "exec", "", "`who` may enter the containers of agents: admins, or off for no one")
@@ -109,7 +110,7 @@ func printOrganization(w screen, o *client.Organization) error {
 		{"ID", o.ID},
 		{"Plan", string(o.Plan)},
 		{"Status", string(o.Status)},
-		{"Containers", execText(o.Exec)},
+		{"Exec", execText(o.Exec)},
 	}
 	if o.GraceEndsAt != nil {
 		fields = append(fields, field{"Payment", "overdue; running agents are paused on " + day(o.GraceEndsAt, "")})

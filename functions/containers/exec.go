@@ -109,7 +109,9 @@ func Exec(s Service) function.Route {
 		if in.Body.Stdin != "" {
 			stdin = strings.NewReader(in.Body.Stdin)
 		}
-		code, err := agentexec.Run(running, s.Commands, a, agentexec.Command{Args: in.Body.Command}, stdin, stdout, stderr)
+		code, err := agentexec.Run(running, s.Commands, a, agentexec.Task{
+			Args: in.Body.Command, Input: stdin, Output: stdout, Errors: stderr,
+		})
 		answer := ExecAnswer{
 			Stdout: text(stdout), Stderr: text(stderr), Truncated: stdout.Truncated || stderr.Truncated,
 			DurationMS: milliseconds(began),

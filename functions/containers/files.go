@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// MaxUpload is the largest file or archive in a request. Cloud Run takes no body above 32 MiB, and a body must arrive
-	// within half a minute.
+	// MaxUpload is the largest file or archive in a request. Cloud Run takes no body above 32 MiB, and a body must
+	// arrive within half a minute.
 	MaxUpload = 16 << 20
 	// maxTransfer bounds one transfer.
 	maxTransfer = 10 * time.Minute
@@ -37,9 +37,10 @@ type filePath string
 // JSONSchema implements function.Schemer.
 func (filePath) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{
-		Type: "string", Pattern: `^/[^\x00]*$`, MaxLength: new(maxPath), Examples: []any{"/data/notes.txt"},
-		Description: "An absolute path in the agent's container. Changes are possible below the agent's volume, /data unless " +
-			"its image has another place for it, and below /tmp.",
+		Type: "string", Pattern: `^/[^\x00]*$`, MaxLength: new(maxPath),
+		Examples: []any{"/data/notes.txt"},
+		Description: "An absolute path in the agent's container. Changes are possible below the agent's volume, /data " +
+			"unless its image has another place for it, and below /tmp.",
 	}
 }
 
@@ -107,13 +108,16 @@ func (s Service) open(ctx context.Context, agentID, program, name string, change
 // run runs a program of the container to its end.
 func (t transfer) run(ctx context.Context, args []string, input io.Reader, output io.Writer) error {
 	complaint := &agentexec.Limited{Limit: maxComplaint}
-	code, err := agentexec.Run(ctx, t.Commands, t.agent, agentexec.Command{Args: args}, input, output, complaint)
+	code, err := agentexec.Run(ctx, t.Commands, t.agent, agentexec.Task{
+		Args: args, Input: input, Output: output, Errors: complaint,
+	})
 	switch {
 	case fault.Code(err) == agentexec.CodeNotFound:
 		err = fault.New(fault.Conflict, "image_lacks_program",
-			"The agent's image has no program %s, which files need. Add it to the image, or run a program that the image "+
-				"has: POST /api/v1/agents/{agent_id}/exec.", args[0])
-	case err == nil && code != 0 && !(args[0] == "tar" && strings.Contains(string(complaint.Bytes), "file changed as we")):
+			"The agent's image has no program %s, which files need. Add it to the image, or run a program that the "+
+				"image has: POST /api/v1/agents/{agent_id}/exec.", args[0])
+	case err == nil && args[0] == "tar" && strings.Contains(string(complaint.Bytes), "file changed as we"):
+	case err == nil && code != 0:
 		err = explainComplaint(string(complaint.Bytes))
 	}
 	return explain(err, t.agent)
@@ -162,7 +166,9 @@ const (
 func (c contents) Reply(http.Header) any {
 	return function.Formats{
 		{ContentType: bytesType, Stream: func(w io.Writer) error { return c.send(w, "cat", "--", c.name) }},
-		{ContentType: tarType, Stream: func(w io.Writer) error { return c.send(w, "tar", "-cf", "-", "-C", c.name, ".") }},
+		{ContentType: tarType, Stream: func(w io.Writer) error {
+			return c.send(w, "tar", "-cf", "-", "-C", c.name, ".")
+		}},
 	}
 }
 

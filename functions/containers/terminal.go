@@ -110,7 +110,7 @@ func (t session) serve(w http.ResponseWriter, req *http.Request) error {
 		Subprotocols: []string{channel.Protocol}, InsecureSkipVerify: true, // checkUpgrade has checked the origin
 	})
 	if err != nil {
-		return nil //nolint:nilerr // the library has answered
+		return nil // the library has answered
 	}
 	defer func() { _ = conn.CloseNow() }()
 	client := channel.NewSocket(conn, maxMessage)
@@ -122,7 +122,8 @@ func (t session) serve(w http.ResponseWriter, req *http.Request) error {
 	if err != nil {
 		t.farewell(client, err)
 	} else {
-		traffic, err = agentexec.Relay(ctx, client, stream, agentexec.MaxIdle, func(end error) { t.farewell(client, end) })
+		tell := func(end error) { t.farewell(client, end) }
+		traffic, err = agentexec.Relay(ctx, client, stream, agentexec.MaxIdle, tell)
 		_ = stream.Close()
 	}
 	t.recordEnd(req.Context(), traffic, began, err)
@@ -133,8 +134,8 @@ func checkUpgrade(req *http.Request) error {
 	if !strings.EqualFold(req.Header.Get("Upgrade"), "websocket") ||
 		!slices.Contains(strings.Split(req.Header.Get("Sec-WebSocket-Protocol"), ", "), channel.Protocol) {
 		return fault.New(fault.BadRequest, "websocket_required",
-			"A terminal is a WebSocket with the subprotocol %s. Open it with agentctl agents terminal, with the console, "+
-				"or with a client for WebSockets.", channel.Protocol)
+			"A terminal is a WebSocket with the subprotocol %s. Open it with agentctl agents terminal, with the "+
+				"console, or with a client for WebSockets.", channel.Protocol)
 	}
 	return function.CheckOrigin(req)
 }

@@ -90,7 +90,7 @@ func (f *fixture) serve(t *testing.T, name string) string {
 func dial(t *testing.T, url, token string, header http.Header) (*channel.Socket, *http.Response, error) {
 	t.Helper()
 	encoded := "base64url.bearer.authorization.k8s.io." + base64.RawURLEncoding.EncodeToString([]byte(token))
-	conn, answer, err := websocket.Dial(t.Context(), url, &websocket.DialOptions{
+	conn, answer, err := websocket.Dial(t.Context(), url, &websocket.DialOptions{ //nolint:bodyclose // the library does
 		HTTPHeader: header, Subprotocols: []string{channel.Protocol, encoded},
 	})
 	if err != nil {
@@ -140,8 +140,8 @@ func TestTerminal_RelaysTheChannelsOfACommand(t *testing.T) {
 		_, _ = io.Copy(p.Stdout, p.Stdin)
 		return 3
 	})
-	s, _, err := dial(t, f.serve(t, "OpenAgentTerminal")+"?command=greet&command=CANARY&command=b",
-		functiontest.AdminToken(org), nil)
+	url := f.serve(t, "OpenAgentTerminal") + "?command=greet&command=CANARY&command=b"
+	s, _, err := dial(t, url, functiontest.AdminToken(org), nil) //nolint:bodyclose // the library does
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,8 @@ func TestTerminal_SaysThatTheImageHasNoShell(t *testing.T) {
 	f := newFixture(t)
 	f.Containers.Remove("sh")
 	for query, want := range map[string]string{"": "image_has_no_shell", "?command=vim": "program_not_found"} {
-		s, _, err := dial(t, f.serve(t, "OpenAgentTerminal")+query, functiontest.AdminToken(org), nil)
+		url := f.serve(t, "OpenAgentTerminal") + query
+		s, _, err := dial(t, url, functiontest.AdminToken(org), nil) //nolint:bodyclose // the library does
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +219,7 @@ func TestTerminal_IsRefusedBeforeTheUpgrade(t *testing.T) {
 			status: 403, code: "origin_refused",
 		},
 	} {
-		_, answer, err := dial(t, url, c.token, c.header)
+		_, answer, err := dial(t, url, c.token, c.header) //nolint:bodyclose // the library does
 		if err == nil || answer == nil || answer.StatusCode != c.status {
 			t.Errorf("%s: answer %v, %v, want %d", name, answer, err, c.status)
 			continue

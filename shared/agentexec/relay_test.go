@@ -108,12 +108,15 @@ func TestRun_StreamsAnyInput(t *testing.T) {
 	t.Parallel()
 	cell := agentexectest.NewCell(map[string]agentexectest.Program{
 		"cat": func(_ context.Context, p *agentexectest.Process) int {
-			_, _ = io.CopyBuffer(struct{ io.Writer }{p.Stdout}, struct{ io.Reader }{p.Stdin}, make([]byte, channel.MaxFrame))
+			buffer := make([]byte, channel.MaxFrame)
+			_, _ = io.CopyBuffer(struct{ io.Writer }{p.Stdout}, struct{ io.Reader }{p.Stdin}, buffer)
 			return 0
 		},
 	})
 	c := &counting{left: 1 << 30}
-	code, err := agentexec.Run(t.Context(), cell, agent.Agent{}, agentexec.Command{Args: []string{"cat"}}, c, c, nil)
+	code, err := agentexec.Run(t.Context(), cell, agent.Agent{}, agentexec.Task{
+		Args: []string{"cat"}, Input: c, Output: c,
+	})
 	if err != nil || code != 0 || c.ahead != 0 || c.left != 0 {
 		t.Errorf("exit code %d, %v, %d bytes missing", code, err, c.ahead)
 	}
@@ -134,17 +137,20 @@ func TestRun_EndsWithItsWriterItsInputAndItsContext(t *testing.T) {
 	}
 	cell := agentexectest.NewCell(map[string]agentexectest.Program{"yes": forever})
 	broken := errors.New("broken")
-	command := agentexec.Command{Args: []string{"yes"}}
-	if _, err := agentexec.Run(t.Context(), cell, agent.Agent{}, command, nil, failing{broken}, nil); !errors.Is(err, broken) {
-		t.Errorf("a writer that fails: %v", err)
-	}
-	if _, err := agentexec.Run(t.Context(), cell, agent.Agent{}, command, failing{broken}, nil, nil); !errors.Is(err, broken) {
-		t.Errorf("an input that fails: %v", err)
-	}
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Millisecond, broken)
+	timely, cancel := context.WithTimeoutCause(t.Context(), 10*time.Millisecond, broken)
 	defer cancel()
-	if _, err := agentexec.Run(ctx, cell, agent.Agent{}, command, nil, nil, nil); !errors.Is(err, broken) {
-		t.Errorf("a time that is over: %v", err)
+	for name, c := range map[string]struct {
+		ctx  context.Context
+		task agentexec.Task
+	}{
+		"a writer that fails": {ctx: t.Context(), task: agentexec.Task{Output: failing{broken}}},
+		"an input that fails": {ctx: t.Context(), task: agentexec.Task{Input: failing{broken}}},
+		"a time that is over": {ctx: timely},
+	} {
+		c.task.Args = []string{"yes"}
+		if _, err := agentexec.Run(c.ctx, cell, agent.Agent{}, c.task); !errors.Is(err, broken) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

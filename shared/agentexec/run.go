@@ -10,30 +10,36 @@ import (
 	"agents.example/controlplane/shared/agentexec/channel"
 )
 
+// Task is a command with its streams.
+type Task struct {
+	Args []string
+	// Input is empty if it is nil.
+	Input io.Reader
+	// Output and Errors discard if they are nil.
+	Output, Errors io.Writer
+}
+
 // Run runs a command to its end. It passes the input on as the command reads it, and the outputs as the writers take
-// them: it holds one frame of each. A nil input is empty, and a nil writer discards. An error of a writer ends the run.
-// Errors: those of Source and Stream, of the input and the writers, and that of ctx.
-func Run(
-	ctx context.Context, from Source, a agent.Agent, c Command, input io.Reader, output, errs io.Writer,
-) (exitCode int, err error) {
+// them: it holds one frame of each. An error of a writer ends the run. Errors: those of Source and Stream, of the input
+// and the writers, and that of ctx.
+func Run(ctx context.Context, from Source, a agent.Agent, t Task) (exitCode int, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	c.Input = input != nil
-	s, err := from.Open(ctx, a, c)
+	s, err := from.Open(ctx, a, Command{Args: t.Args, Input: t.Input != nil})
 	if err != nil {
 		return 0, err
 	}
 	fed := make(chan struct{})
 	go func() {
 		defer close(fed)
-		if err := feed(ctx, s, input); err != nil {
+		if err := feed(ctx, s, t.Input); err != nil {
 			cancel(err)
 		}
 	}()
-	exitCode, err = drain(ctx, s, output, errs)
+	exitCode, err = drain(ctx, s, t.Output, t.Errors)
 	cancel(nil)
 	_ = s.Close()
-	if wakes, ok := input.(io.Closer); ok {
+	if wakes, ok := t.Input.(io.Closer); ok {
 		_ = wakes.Close() // ends a read of an input that the command does not want
 	}
 	<-fed

@@ -44,22 +44,23 @@ const filesPath = "/api/v1/agents/%s/files"
 func (c *Client) PutAgentFile(
 	ctx context.Context, agentID, path string, content []byte, options ...CallOption,
 ) error {
-	return c.putFiles(ctx, agentID, path, "application/octet-stream", content, options)
+	options = append([]CallOption{RequestHeader("Content-Type", "application/octet-stream")}, options...)
+	return c.putFiles(ctx, agentID, path, content, options)
 }
 
 // PutAgentDirectory extracts a tar archive into a directory of an agent's container.
 func (c *Client) PutAgentDirectory(
 	ctx context.Context, agentID, path string, content []byte, options ...CallOption,
 ) error {
-	return c.putFiles(ctx, agentID, path, archive, content, options)
+	options = append([]CallOption{RequestHeader("Content-Type", archive)}, options...)
+	return c.putFiles(ctx, agentID, path, content, options)
 }
 
 func (c *Client) putFiles(
-	ctx context.Context, agentID, path, media string, content []byte, options []CallOption,
+	ctx context.Context, agentID, path string, content []byte, options []CallOption,
 ) error {
 	target := fmt.Sprintf(filesPath, url.PathEscape(agentID)) + "?" + url.Values{"path": {path}}.Encode()
-	answer, err := c.Do(ctx, http.MethodPut, target, content,
-		append([]CallOption{RequestHeader("Content-Type", media)}, options...)...)
+	answer, err := c.Do(ctx, http.MethodPut, target, content, options...)
 	if err != nil {
 		return err
 	}

@@ -81,8 +81,8 @@ func (g Guard) writeEntry(ctx context.Context, pending *audit.CallEntry, e audit
 	writeTwice(ctx, g.Audit, e, write)
 }
 
-// AppendEntry writes an entry in addition to that of the call, such as that of the end of what the call began. A failure
-// is logged.
+// AppendEntry writes an entry in addition to that of the call, such as that of the end of what the call began. It logs
+// a failure.
 func AppendEntry(ctx context.Context, log audit.Log, e audit.Entry) {
 	writeTwice(ctx, log, e, log.Append)
 }

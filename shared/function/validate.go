@@ -135,7 +135,8 @@ func (v *validation) checkSize(what string, loc []any, got int, least, most *int
 		if want == 1 && what == "List" {
 			items = "item"
 		}
-		v.report(loc, typ, fmt.Sprintf("%s should have %s %d %s after validation, not %d", what, bound, want, items, got),
+		v.report(loc, typ,
+			fmt.Sprintf("%s should have %s %d %s after validation, not %d", what, bound, want, items, got),
 			map[string]any{"field_type": what, key: want, "actual_length": got})
 	}
 	if least != nil && got < *least {

@@ -42,7 +42,7 @@ func (s *Server) translate(c *call, pod *corev1.Pod, path string) error {
 	kubelet.Path, kubelet.RawQuery = path, kubeletQuery(c.URL.Query()).Encode()
 	streams, err := acceptStreams(c.w, c.Request, on)
 	if err != nil {
-		return nil //nolint:nilerr // the library has answered
+		return nil // the library has answered
 	}
 	defer func() { _ = streams.conn.Close() }()
 	ctx, cancel := context.WithCancel(c.Context())

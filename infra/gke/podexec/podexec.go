@@ -77,9 +77,8 @@ func (c *Commands) Open(ctx context.Context, a agent.Agent, command agentexec.Co
 	address.RawQuery = queryOf(command).Encode()
 	opening, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
-	conn, answer, err := websocket.Dial(opening, address.String(), &websocket.DialOptions{
-		HTTPClient: client, Subprotocols: []string{channel.Protocol},
-	})
+	options := &websocket.DialOptions{HTTPClient: client, Subprotocols: []string{channel.Protocol}}
+	conn, answer, err := websocket.Dial(opening, address.String(), options) //nolint:bodyclose // the library closes it
 	if err != nil {
 		return nil, explainRefusal(of.Name, answer, err)
 	}

@@ -74,7 +74,9 @@ func (c *Cell) Open(ctx context.Context, _ agent.Agent, command agentexec.Comman
 	}
 	c.opened = append(c.opened, command)
 	ctx, cancel := context.WithCancel(ctx)
-	s := &stream{cancel: cancel, frames: make(chan channel.Frame), sizes: make(chan string, 100), ended: make(chan struct{})}
+	s := &stream{
+		cancel: cancel, frames: make(chan channel.Frame), sizes: make(chan string, 100), ended: make(chan struct{}),
+	}
 	var stdin *io.PipeReader
 	stdin, s.stdin = io.Pipe()
 	if !command.Input {
@@ -91,6 +93,9 @@ func (c *Cell) Open(ctx context.Context, _ agent.Agent, command agentexec.Comman
 			Args: command.Args, Terminal: command.Terminal, Stdin: stdin, Sizes: s.sizes,
 			Stdout: output{ctx, s, channel.Output}, Stderr: output{ctx, s, channel.Errors},
 		})}
+		if ctx.Err() != nil { // whoever reads learns that, and no exit code
+			s.end = context.Cause(ctx)
+		}
 		_ = stdin.Close()
 	}()
 	return s, nil
