@@ -50,7 +50,7 @@ func TestN8n_IsHostedUnchanged(t *testing.T) {
 		if _, err := a.StopAgent(ctx, a.id); err != nil {
 			return err
 		}
-		if _, err := a.WaitUntilSettled(ctx, a.id, nil); err != nil {
+		if err := a.silent(ctx); err != nil {
 			return err
 		}
 		if _, err := a.StartAgent(ctx, a.id); err != nil {
