@@ -44,6 +44,12 @@ import (
 	"agents.example/controlplane/shared/webhook"
 )
 
+// Prober asks agents through their hostnames.
+type Prober interface {
+	provisioning.AgentProber
+	agents.DashboardProber
+}
+
 // Dependencies are the ports that functions use. The tag of a field names its need: a function gets the fields of the
 // needs that it declares, and zero values for the others.
 type Dependencies struct {
@@ -88,7 +94,7 @@ type Dependencies struct {
 	Objects       provisioning.ObjectLister    `need:"cluster_look"`
 	Logs          agentlog.Source              `need:"pod_logs"`
 	Commands      agentexec.Source             `need:"pod_exec"`
-	Prober        provisioning.AgentProber     `need:"gateway_access"`
+	Prober        Prober                       `need:"gateway_access"`
 	Payments      billing.Payments             `need:"payments"`
 	Members       member.Provider              `need:"members"`
 	MetricsSource metrics.Source               `need:"monitoring"`

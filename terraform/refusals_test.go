@@ -83,6 +83,7 @@ const (
 	refusesFront        = "The front must run /ko-app/front"
 	refusesSource       = "that it names from a Secret"
 	refusesCredentials  = "credentials that the front checks"
+	refusesSeed         = "The seed must run"
 	refusesDevices      = "CPU, memory and ephemeral storage only"
 	refusesPrivileges   = "unprivileged"
 	refusesNode         = "namespaces of their own"
@@ -197,6 +198,75 @@ func containerRefusals(own string) map[string]refusal {
 			`{"name":"A","valueFrom":{"secretKeyRef":{"name":"agent-env-0","key":"`+key+`"}}}`, refusesCredentials)
 	}
 	return rows
+}
+
+// seedRefusals are changes of the pod of an agent with files on its volume and below /config. The volumes are the last
+// two, and the container that writes files is the first.
+func seedRefusals(own string) map[string]refusal {
+	const seed, volumes = "/spec/template/spec/initContainers/0", "/spec/template/spec/volumes"
+	add := func(path, value, want string) refusal {
+		return refusal{edit("statefulsets", own, "agent", `[{"op":"add","path":"`+path+`","value":`+value+`}]`), want}
+	}
+	secret := func(more string) string {
+		return `{"name":"more","projected":{"sources":[{"secret":{"name":"agent-env-0"` + more + `}}]}}`
+	}
+	rows := map[string]refusal{
+		"another program that writes files":  add(seed+"/command", `["/ko-app/placeholder"]`, refusesSeed),
+		"a front without checks":             add(seed+"/command", `["/ko-app/front"]`, refusesSeed),
+		"arguments of the seed":              add(seed+"/args", `["-anything"]`, refusesSeed),
+		"a seed of the agents' image":        add(seed+"/image", `"`+digestOf("agent", "0")+`"`, refusesSeed),
+		"a volume in the place of the seed":  add(seed+"/volumeMounts/0/mountPath", `"/ko-app"`, refusesSeed),
+		"a directory of the seed":            add(seed+"/workingDir", `"/data"`, refusesSeed),
+		"a seed that goes on":                add(seed+"/restartPolicy", `"Always"`, refusesContainers),
+		"a privileged seed":                  add(seed+"/securityContext", `{}`, refusesPrivileges),
+		"a device of the seed":               add(seed+"/resources/limits/nvidia.com~1gpu", `"1"`, refusesDevices),
+		"a whole Secret as a volume":         add(volumes+"/-", secret(""), refusesVolumes),
+		"a token next to files":              add(volumes+"/2/projected/sources/-", `{"serviceAccountToken":{"path":"t"}}`, refusesVolumes),
+		"the agent's labels next to files":   add(volumes+"/2/projected/sources/-", `{"downwardAPI":{"items":[]}}`, refusesVolumes),
+		"a Secret in place of a projection":  add(volumes+"/-", `{"name":"more","secret":{"secretName":"agent-env-0"}}`, refusesVolumes),
+		"a second program that writes files": add(seed, `{"name":"seed2","image":"`+digestOf("image", "0")+`"}`, refusesContainers),
+	}
+	for _, key := range dataplane.CredentialVariables() {
+		rows[key+" as a file"] = add(volumes+"/-", secret(`,"items":[{"key":"`+key+`","path":"a"}]`), refusesVolumes)
+		rows[key+" as a variable of the seed"] = add(seed+"/env/-",
+			`{"name":"A","valueFrom":{"secretKeyRef":{"name":"agent-env-0","key":"`+key+`"}}}`, refusesSeed)
+	}
+	return rows
+}
+
+// TestPolicies_AdmitFilesAndNoMore: the pod of an agent with files is admitted, and none that differs in one point.
+func TestPolicies_AdmitFilesAndNoMore(t *testing.T) {
+	t.Parallel()
+	f, ctx := policyCell(t), t.Context()
+	worker, clusters, a := client(t, f.kubeconfigOf(t, reconciler)), f.clusters(t, reconciler), newAgent()
+	a.NameAtStart, a.Config = a.Name, []byte(`{"team":"support"}`)
+	a.Env = append(a.Env, agent.EnvVar{Key: "TOKEN", SecretVersion: 1})
+	a.Files = []agent.File{
+		{Path: "/config/token", Secret: "TOKEN", Mode: 0o600},
+		{Path: "/data/token", Secret: "TOKEN", Mode: 0o600},
+		{Path: "/data/x/y", Content: "z", Mode: 0o644},
+	}
+	if err := applyAll(ctx, clusters, a); err != nil {
+		t.Fatal(err)
+	}
+	clustertest.Eventually(t, func(ctx context.Context) error { return clusters.CheckReady(ctx, a) })
+	a.Generation, a.Files = a.Generation+1, a.Files[:1]
+	if err := applyAll(ctx, clusters, a); err != nil {
+		t.Errorf("an agent without files on its volume: %v", err)
+	}
+	a.Generation, a.Files = a.Generation+1, append(a.Files, agent.File{Path: "/data/x", Content: "z", Mode: 0o644})
+	if err := applyAll(ctx, clusters, a); err != nil {
+		t.Errorf("an agent with files again: %v", err)
+	}
+	if err := clusters.Prune(ctx, a); err != nil {
+		t.Errorf("remove former files: %v", err)
+	}
+	for name, r := range seedRefusals(a.Namespace()) {
+		err := r.write(ctx, worker)
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), r.want) {
+			t.Errorf("%s: error %v, want it forbidden because of %q", name, err, r.want)
+		}
+	}
 }
 
 // placementRefusals are changes of where an agent's pod runs, and of its names.

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -181,6 +182,9 @@ type answers struct{}
 
 // Probe implements provisioning.AgentProber.
 func (answers) Probe(context.Context, agent.Agent) error { return nil }
+
+// Dashboard implements agents.DashboardProber.
+func (answers) Dashboard(context.Context, agent.Agent) (int, error) { return http.StatusOK, nil }
 
 // Accepts implements provisioning.AgentProber.
 func (answers) Accepts(context.Context, agent.Agent, credential.Credentials) (provisioning.Verdict, error) {

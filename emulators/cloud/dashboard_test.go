@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/cookiejar"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 
 // testDashboardLink opens an agent's dashboard by a link, which works once and for an admin's session only.
 func testDashboardLink(t *testing.T, d deployment) {
-	id := d.create(t, `{"name": "opened", "resource_plan": "hobby"}`)
+	id := d.create(t, `{"name": "opened", "resource_plan": "hobby", "public_paths": ["/healthz"]}`)
 	d.awaitStatus(t, id, "running")
 	good := d.dashboardLink(t, d.Ready.AdminToken, id)
 	if good == "" {
@@ -25,8 +26,14 @@ func testDashboardLink(t *testing.T, d deployment) {
 		t.Error("a list of agents has links")
 	}
 
+	status, _ := visit(t, newBrowser(t, d), strings.Split(good, "handoff")[0]+"healthz")
+	checkEqual(t, "status of a public path without a credential", status, http.StatusOK)
+	status, _ = visit(t, newBrowser(t, d), strings.Split(good, "handoff")[0])
+	checkEqual(t, "status of another path without a credential", status, http.StatusUnauthorized)
+
+	checkHostHeader(t, good)
 	mine := newBrowser(t, d)
-	status, _ := visit(t, mine, good)
+	status, _ = visit(t, mine, good)
 	checkEqual(t, "status of the link", status, http.StatusOK)
 	status, _ = visit(t, mine, strings.Split(good, "handoff")[0])
 	checkEqual(t, "status of the session that the link began", status, http.StatusOK)
@@ -51,6 +58,29 @@ func testDashboardLink(t *testing.T, d deployment) {
 	}
 	checkReachability(t, d, id)
 	d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
+}
+
+// checkHostHeader reaches an agent as a program does that cannot resolve names below localhost: by the address of the
+// router, with the agent's name in the Host header.
+func checkHostHeader(t *testing.T, link string) {
+	t.Helper()
+	u, err := url.Parse(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+u.Port()+"/healthz", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{u.Host, u.Hostname()} {
+		req.Host = host
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		checkEqual(t, "status with the Host header "+host, res.StatusCode, http.StatusOK)
+	}
 }
 
 // dashboardLink returns the link that a caller gets, or "". The response must not be stored.

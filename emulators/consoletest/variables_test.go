@@ -49,6 +49,36 @@ func TestVariables_AreSetTogether(t *testing.T) {
 	p.WaitText("The agent has no secrets.")
 }
 
+// TestFiles_AreSetAndRemoved gives an agent a file, replaces it after a refusal, and removes it.
+func TestFiles_AreSetAndRemoved(t *testing.T) {
+	t.Parallel()
+	admin := suite.Admin(t, plan.Starter)
+	agent := admin.RunningAgent("with files")
+	p := admin.Page(t)
+	p.Open("/console#/agents/" + agent + "/variables")
+	p.WaitText("The agent has no files.")
+	p.Click("button", "Add a file")
+	dialog := p.Within("dialog", "Add a file")
+	dialog.Fill("Path", "/etc/passwd")
+	dialog.Fill("Text", "Be brief.")
+	dialog.Click("button", "Save")
+	dialog.WaitText("must be below /data or /config")
+	p.Review("file-refused")
+	dialog.Fill("Path", "/config/prompt.md")
+	dialog.Click("button", "Save")
+	p.WaitGone("dialog", "Add a file")
+	p.WaitText("9 B")
+	p.Click("button", "Replace /config/prompt.md")
+	dialog = p.Within("dialog", "Replace /config/prompt.md")
+	dialog.Fill("Text", "Be very brief.")
+	dialog.Click("button", "Save")
+	p.WaitText("14 B")
+	p.Review("files")
+	p.Click("button", "Remove /config/prompt.md")
+	p.Within("dialog", "Remove /config/prompt.md?").Click("button", "Remove the file")
+	p.WaitText("The agent has no files.")
+}
+
 // TestVariables_SayWhatIsSaved has the service refuse the secrets after it accepted the plain variables.
 func TestVariables_SayWhatIsSaved(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -243,6 +244,12 @@ func printHelp(out *command.Terminal, r cloud.Ready, id, dashboard, console stri
 		out.Line("%s%s/api/v1/agents/%s", call, r.BaseURL, id)
 		out.Line("%s%s/api/v1/agents/%s/metrics", call, r.BaseURL, id)
 		out.Line("%s-X POST %s/api/v1/agents/%s/credentials/reveal", call, r.BaseURL, id)
+	}
+	if u, err := url.Parse(dashboard); err == nil && dashboard != "" {
+		out.Line("")
+		out.Line("Browsers find the agent's address by themselves. For programs, name it in the Host header:")
+		out.Line("  curl -H 'Host: %s' http://127.0.0.1:%s/health/ready", u.Hostname(), u.Port())
+		out.Line("  curl --resolve %s:%s:127.0.0.1 http://%s/health/ready", u.Hostname(), u.Port(), u.Host)
 	}
 	out.Line("")
 	out.Line("Press Ctrl-C to stop.")

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -110,14 +111,22 @@ func TestUp_RepeatsTheConsoleAfterTheDemo(t *testing.T) {
 			w.WriteHeader(http.StatusCreated)
 		}
 		_ = json.NewEncoder(w).Encode(map[string]any{
-			"id": "a1", "status": "running", "dashboard_url": address, "dashboard_handoff_url": address,
+			"id": "a1", "status": "running", "dashboard_url": address,
+			"dashboard_handoff_url": "http://a1.local.agents.localhost:" + port(r.Host) + "/handoff",
 		})
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	link, demo := consoleLink(t, lines), strings.Join(lines, "\n")
-	if _, help, _ := strings.Cut(demo, "The agent is running"); !strings.Contains(help, "Console      "+link) {
+	_, help, _ := strings.Cut(demo, "The agent is running")
+	if !strings.Contains(help, "Console      "+link) {
 		t.Errorf("the help after the demo does not repeat the link:\n%s", demo)
 	}
+	if !regexp.MustCompile(`curl --resolve (a1[.]local[.]agents[.]localhost):(\d+):127[.]0[.]0[.]1 http://a1\S+:\d+/`).
+		MatchString(help) || !strings.Contains(help, "curl -H 'Host: a1.local.agents.localhost' http://127.0.0.1:") {
+		t.Errorf("the help does not say how a program reaches the agent:\n%s", help)
+	}
 }
+
+func port(host string) string { return host[strings.LastIndexByte(host, ':')+1:] }

@@ -121,9 +121,13 @@ func (t *tool) agentView(a *client.Agent) result {
 	}
 	fields = append(append(fields, describeImage(a)...), []field{
 		{"Variables", variables(a)},
+		{"Files", fileNames(a)},
 		{"Created", t.moment(a.CreatedAt)},
 		{"Updated", t.moment(a.UpdatedAt)},
 	}...)
+	if len(a.PublicPaths) > 0 {
+		fields = append(fields, field{"Public paths", strings.Join(a.PublicPaths, ", ")})
+	}
 	if a.Config.SandboxEnabled {
 		fields = append(fields, field{"Sandbox", "on"})
 	}
@@ -153,6 +157,18 @@ func statusText(a *client.Agent) string {
 		text += " (new credentials are pending)"
 	}
 	return text
+}
+
+// fileNames lists the paths of the agent's files.
+func fileNames(a *client.Agent) string {
+	paths := make([]string, len(a.Files))
+	for i, f := range a.Files {
+		paths[i] = f.Path
+		if f.Secret != nil {
+			paths[i] += " (secret " + *f.Secret + ")"
+		}
+	}
+	return strings.Join(paths, ", ")
 }
 
 // variables lists the keys of the agent's environment.

@@ -64,6 +64,7 @@ func (t *tool) createAgent() *cobra.Command {
 	var change changeFlags
 	var in inputFlags
 	var plan, region, image string
+	var public []string
 	c := &cobra.Command{
 		Use: "create NAME", Short: "Create an agent", Args: cobra.ExactArgs(1),
 		Long: "Create an agent. Variables whose key or value looks like a secret go to the secret store. Their " +
@@ -72,6 +73,8 @@ func (t *tool) createAgent() *cobra.Command {
 		Example: "  agentctl agents create my-agent --plan hobby --env LOG_LEVEL=info --wait\n" +
 			"  agentctl agents create my-agent --plan startup --image assistant@2.1.0\n" +
 			"  agentctl agents create my-agent --plan hobby --env-file .env --wait --timeout 5m -o json\n" +
+			"  agentctl agents create my-agent --env-file .env --file /config/prompt.md=@prompt.md " +
+			"--file /config/key:0600=secret:OPENAI_API_KEY\n" +
 			"  OPENAI_API_KEY=$(pass show openai) agentctl agents create my-agent --plan hobby --env OPENAI_API_KEY",
 		Annotations: sends("CreateAgent"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -83,12 +86,18 @@ func (t *tool) createAgent() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			files, err := in.specs(t)
+			if err != nil {
+				return err
+			}
 			api, err := t.client()
 			if err != nil {
 				return err
 			}
 			body := client.CreateAgentRequest{
 				Name: args[0], ResourcePlan: client.PlanID(plan), EnvVars: env, Config: config,
+				Files:       files,
+				PublicPaths: public,
 			}
 			if region != "" {
 				body.Region = &region
@@ -107,60 +116,57 @@ func (t *tool) createAgent() *cobra.Command {
 	c.Flags().StringVar(&region, "region", "", "the agent's region")
 	c.Flags().StringVar(&image, "image", "",
 		"what the agent runs: `IMAGE` or IMAGE@VERSION as agentctl images lists them, or the reference of a custom image")
+	c.Flags().StringSliceVar(&public, "public-path", nil, publicPathUsage+"; can be repeated")
 	in.add(c)
 	change.add(c, "wait until the agent runs", false)
 	completePlan(c)
 	return c
 }
 
-const nothingToChange = "there is nothing to change: use --name, --plan, --image, --image-policy, --env, " +
-	"--unset-env, --env-file or --config"
+const publicPathUsage = "let anyone request `PATH` of the agent without a credential, or everything below a path that " +
+	"ends with a slash, such as /hooks/"
+
+const nothingToChange = "there is nothing to change: use --name, --plan, --image, --image-policy, --public-path, " +
+	"--env, --unset-env, --env-file, --config, --file or --unset-file"
 
 func (t *tool) updateAgent() *cobra.Command {
 	var change changeFlags
 	var in inputFlags
 	var software imageFlags
 	var name, plan string
-	var unset []string
-	c := t.agentCommand("update", "Change an agent's name, size, variables or configuration", "UpdateAgent", nil)
-	c.Long = "Change an agent's name, size, variables or configuration. Variables and keys that are not named stay. " +
-		"A change of the size or of variables restarts the agent. A volume grows with the size and never shrinks. " +
+	var unset, unsetFiles []string
+	var public publicFlags
+	c := t.agentCommand("update", "Change an agent's name, size, variables, configuration or files", "UpdateAgent", nil)
+	c.Long = "Change an agent's name, size, variables, configuration or files. Variables, files and keys that are " +
+		"not named stay. Every change but that of the name restarts the agent. A volume grows with the size and " +
+		"never shrinks. " +
 		"Secrets are changed with: agentctl secrets set"
 	c.Example = "  agentctl agents update my-agent --env LOG_LEVEL=debug --unset-env OLD --wait\n" +
 		"  agentctl agents update my-agent --image assistant --wait\n" +
 		"  agentctl agents update my-agent --image-policy window " +
 		"--maintenance-window saturday,sunday/02:30/4/Europe/Berlin\n" +
+		"  agentctl agents update my-agent --public-path /telegram --public-path /hooks/\n" +
 		"  agentctl agents update my-agent --plan startup --dry-run\n" +
+		"  agentctl agents update my-agent --file /data/settings.json=@settings.json --wait\n" +
 		"  agentctl agents update my-agent --config '{\"team\": \"support\", \"old\": null}'"
 	c.RunE = t.forAgent(func(ctx context.Context, api *client.Client, a *client.Agent) error {
-		env, err := in.env(t)
-		if err != nil {
-			return err
-		}
 		body := client.UpdateAgentRequest{}
-		if body.Config, err = in.configuration(t); err != nil {
-			return err
-		}
 		if name != "" {
 			body.Name = &name
 		}
 		if size := client.PlanID(plan); plan != "" {
 			body.ResourcePlan = &size
 		}
-		if len(env)+len(unset) > 0 {
-			body.EnvVars = map[string]*string{}
+		if err := in.fill(t, &body, a, unset, unsetFiles); err != nil {
+			return err
 		}
-		for key, value := range env {
-			body.EnvVars[key] = &value
-		}
-		for _, key := range unset {
-			body.EnvVars[key] = nil
-		}
+		public.fill(&body)
 		moves, err := software.fill(&body)
 		if err != nil {
 			return err
 		}
-		if body.Name == nil && body.EnvVars == nil && body.Config == nil && body.ResourcePlan == nil && !moves {
+		if body.Name == nil && body.EnvVars == nil && body.Config == nil && body.ResourcePlan == nil &&
+			body.Files == nil && body.PublicPaths == nil && !moves {
 			return usagef(nothingToChange)
 		}
 		if a, err = api.UpdateAgent(ctx, a.ID, body, change.options()...); err != nil {
@@ -171,9 +177,46 @@ func (t *tool) updateAgent() *cobra.Command {
 	c.Flags().StringVar(&name, "name", "", "the new name")
 	c.Flags().StringVar(&plan, "plan", "", "the plan of the new size")
 	c.Flags().StringSliceVar(&unset, "unset-env", nil, "remove the variable `KEY`; can be repeated")
+	c.Flags().StringArrayVar(&unsetFiles, "unset-file", nil,
+		"take the file `PATH` from the agent; one below /data stays on its volume; can be repeated")
+	public.add(c)
 	software.add(c)
 	in.add(c)
 	change.add(c, "wait until the agent runs with the change", true)
 	completePlan(c)
 	return c
+}
+
+// changeEnv is the change of variables that are set and removed; nil if there are none.
+func changeEnv(env map[string]string, unset []string) map[string]*string {
+	if len(env)+len(unset) == 0 {
+		return nil
+	}
+	change := map[string]*string{}
+	for key, value := range env {
+		change[key] = &value
+	}
+	for _, key := range unset {
+		change[key] = nil
+	}
+	return change
+}
+
+// publicFlags are the flags that change the public paths of an agent.
+type publicFlags struct {
+	paths []string
+	none  bool
+}
+
+func (f *publicFlags) add(c *cobra.Command) {
+	c.Flags().StringSliceVar(&f.paths, "public-path", nil,
+		publicPathUsage+"; can be repeated, and replaces the present list")
+	c.Flags().BoolVar(&f.none, "no-public-paths", false, "remove the agent's public paths")
+	c.MarkFlagsMutuallyExclusive("public-path", "no-public-paths")
+}
+
+func (f *publicFlags) fill(body *client.UpdateAgentRequest) {
+	if len(f.paths) > 0 || f.none {
+		body.PublicPaths = new(append([]string{}, f.paths...)) // a list, also if it is empty
+	}
 }

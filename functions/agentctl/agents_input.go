@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/client"
 )
 
 // inputFlags are the flags for an agent's variables and configuration.
@@ -17,6 +20,7 @@ type inputFlags struct {
 	variables          []string
 	envFiles           []string
 	config, configFile string
+	files              []string
 }
 
 func (f *inputFlags) add(c *cobra.Command) {
@@ -26,6 +30,10 @@ func (f *inputFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.config, "config", "", "the agent's configuration as a `JSON` object")
 	c.Flags().StringVar(&f.configFile, "config-file", "", "the agent's configuration from a JSON `FILE`; - is standard input")
 	c.MarkFlagsMutuallyExclusive("config", "config-file")
+	c.Flags().StringArrayVar(&f.files, "file", nil,
+		"give the agent a file: `PATH`=@LOCAL with the content of a file of this machine, @- for standard input, or "+
+			"PATH=secret:KEY with the value of a secret; PATH:MODE such as /data/run.sh:0755 sets its permissions; "+
+			"can be repeated")
 }
 
 // env returns the variables. Those of --env win over those of files.
@@ -68,6 +76,87 @@ func (f *inputFlags) env(t *tool) (map[string]string, error) {
 		return nil, nil
 	}
 	return env, nil
+}
+
+// specs returns the files that the flags name.
+func (f *inputFlags) specs(t *tool) ([]client.AgentFileSpec, error) {
+	var specs []client.AgentFileSpec
+	for _, flag := range f.files {
+		path, source, _ := strings.Cut(flag, "=")
+		spec := client.AgentFileSpec{Path: path}
+		if base, mode, ok := cutMode(path); ok {
+			spec.Path, spec.Mode = base, &mode
+		}
+		local, isLocal := strings.CutPrefix(source, "@")
+		key, isSecret := strings.CutPrefix(source, "secret:")
+		switch {
+		case isLocal && local != "":
+			content, err := t.readFile(local)
+			if err != nil {
+				return nil, err
+			}
+			if !utf8.Valid(content) {
+				return nil, invalidf("%s is no text: files of an agent are texts", local)
+			}
+			text := string(content)
+			spec.Content = &text
+		case isSecret && key != "":
+			spec.Secret = &key
+		default:
+			return nil, usagef("--file %s: want PATH=@LOCAL or PATH=secret:KEY", flag)
+		}
+		specs = append(specs, spec)
+	}
+	return specs, nil
+}
+
+// cutMode cuts the permissions off the end of a path.
+func cutMode(text string) (path string, mode string, ok bool) {
+	const digits = 4
+	at := strings.LastIndex(text, ":")
+	if at < 0 || len(text)-at-1 != digits || strings.Trim(text[at+1:], "01234567") != "" {
+		return text, "", false
+	}
+	return text[:at], text[at+1:], true
+}
+
+// fill sets what the flags say of an agent in a request, with the variables and files that go.
+func (f *inputFlags) fill(t *tool, body *client.UpdateAgentRequest, a *client.Agent, unset, unsetFiles []string) error {
+	env, err := f.env(t)
+	if err != nil {
+		return err
+	}
+	if body.Config, err = f.configuration(t); err != nil {
+		return err
+	}
+	if len(env)+len(unset) > 0 {
+		body.EnvVars = map[string]*string{}
+	}
+	for key, value := range env {
+		body.EnvVars[key] = &value
+	}
+	for _, key := range unset {
+		body.EnvVars[key] = nil
+	}
+	files, err := f.specs(t)
+	if len(files)+len(unsetFiles) > 0 {
+		files = mergeFiles(a.Files, files, unsetFiles)
+		body.Files = &files
+	}
+	return err
+}
+
+// mergeFiles adds files to those that an agent has, and takes some away. A file that is named by its path alone stays
+// as it is.
+func mergeFiles(present []client.AgentFile, set []client.AgentFileSpec, unset []string) []client.AgentFileSpec {
+	merged := set
+	for _, f := range present {
+		isSet := slices.ContainsFunc(set, func(s client.AgentFileSpec) bool { return s.Path == f.Path })
+		if !isSet && !slices.Contains(unset, f.Path) {
+			merged = append(merged, client.AgentFileSpec{Path: f.Path})
+		}
+	}
+	return merged
 }
 
 // configuration returns the client's own keys.

@@ -148,7 +148,7 @@ func violated(c *cobra.Command, v client.Violation) string {
 	if name == "env_vars" || name == "secrets" {
 		return "variable " + strings.TrimPrefix(rest, ".")
 	}
-	names := map[string]string{"resource_plan": "plan", "expires_in_days": "expires"}
+	names := map[string]string{"resource_plan": "plan", "expires_in_days": "expires", "files": "file"}
 	flag := names[name]
 	if flag == "" {
 		flag = strings.ToLower(strings.ReplaceAll(name, "_", "-"))

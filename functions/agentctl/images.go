@@ -39,6 +39,7 @@ func (t *tool) imagesCommand() *cobra.Command {
 				{"VERSION", func(v imageVersion) string { return v.Version }},
 				{"STATE", imageVersion.state},
 				{"MIN PLAN", func(v imageVersion) string { return textOr(v.image.MinPlan, "") }},
+				{"KERNEL", func(v imageVersion) string { return string(v.image.Kernel) }},
 				{"NAME", func(v imageVersion) string { return v.image.Name }},
 				{"NOTES", func(v imageVersion) string { return firstLine(v.Notes) }},
 			})

@@ -14,10 +14,10 @@ func TestImages_ListsVersions(t *testing.T) {
 	c := a.admin()
 	c.run(t, "images", "-o", "name").want(t, output{0, "default@bbbbbbbbbbbb\n", ""})
 	a.PutImages(t)
-	c.run(t, "images").want(t, output{0, "IMAGE  VERSION  STATE  MIN PLAN  NAME  NOTES\n" +
-		"assistant  2  default  starter  Assistant  Notes of 2\n" +
-		"assistant  1  deprecated  starter  Assistant  Notes of 1\n" +
-		"default  bbbbbbbbbbbb  default  -  Default  -\n", ""})
+	c.run(t, "images").want(t, output{0, "IMAGE  VERSION  STATE  MIN PLAN  KERNEL  NAME  NOTES\n" +
+		"assistant  2  default  starter  any  Assistant  Notes of 2\n" +
+		"assistant  1  deprecated  starter  any  Assistant  Notes of 1\n" +
+		"default  bbbbbbbbbbbb  default  -  any  Default  -\n", ""})
 	c.run(t, "images", "-o", "jsonpath={[*].id}").want(t, output{0, "assistant default\n", ""})
 }
 

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -35,6 +36,7 @@ type ImageView struct {
 	Description    string        `json:"description" jsonschema:"What the image is; empty if the operator says nothing."`
 	DocsURL        *string       `json:"docs_url" jsonschema:"Where the image is documented; null if the operator names no page."`
 	MinPlan        *plan.ID      `json:"min_plan" jsonschema:"The smallest plan of agents that may run the image; null if all plans may."`
+	Kernel         image.Kernel  `json:"kernel" jsonschema:"What the image needs of the kernel: any runs in the sandbox, too; linux does not run there."`
 	DefaultVersion string        `json:"default_version" jsonschema:"The version that new agents take, and those that follow releases at their next start."`
 	Versions       []VersionView `json:"versions" jsonschema:"The versions that agents may take, newest first. Withdrawn versions are left out."`
 }
@@ -94,6 +96,7 @@ func showImages(listed []image.Image) Images {
 		v := ImageView{
 			ID: i.ID, Name: i.Name, Description: i.Description, DefaultVersion: i.DefaultVersion,
 			DocsURL: optional(i.DocsURL), MinPlan: optional(i.MinPlan), Versions: []VersionView{},
+			Kernel: cmp.Or(i.Kernel, image.KernelAny),
 		}
 		for _, version := range slices.Backward(i.Versions) {
 			if version.State != image.Withdrawn {

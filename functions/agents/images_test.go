@@ -48,14 +48,14 @@ func TestListImages_ShowsWhatClientsMayChoose(t *testing.T) {
 		return b.CallNamed(t, "ListImages", functiontest.AsMember("org-1")).Want(t, http.StatusOK, "")
 	}
 	if got, want := string(list().Body), `[{"id":"default","name":"Default","description":"","docs_url":null,`+
-		`"min_plan":null,"default_version":"bbbbbbbbbbbb","versions":[{"version":"bbbbbbbbbbbb","digest":"`+backendtest.Digest("b")+
+		`"min_plan":null,"kernel":"any","default_version":"bbbbbbbbbbbb","versions":[{"version":"bbbbbbbbbbbb","digest":"`+backendtest.Digest("b")+
 		`","state":"available","notes":"","created_at":null}]}]`; strings.TrimSpace(got) != want {
 		t.Errorf("without a catalog: %s, want %s", got, want)
 	}
 	b.PutImages(t)
 	got := strings.TrimSpace(string(list().Body))
 	want := `[{"id":"assistant","name":"Assistant","description":"Answers.","docs_url":null,` +
-		`"min_plan":"starter","default_version":"2","versions":[` +
+		`"min_plan":"starter","kernel":"any","default_version":"2","versions":[` +
 		`{"version":"2","digest":"` + backendtest.Digest("2") + `","state":"available","notes":"Notes of 2","created_at":null},` +
 		`{"version":"1","digest":"` + backendtest.Digest("1") + `","state":"deprecated","notes":"Notes of 1","created_at":null}]},` +
 		`{"id":"default",`

@@ -13,35 +13,36 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
-	"agents.example/controlplane/shared/provisioning"
 )
 
 // Reason says why a dashboard cannot be reached; it is "ok" for one that can.
 type Reason string
 
-// The reasons that this package decides on. The others are those of provisioning.AgentProber.
+// The reasons that this package decides on. The others are those of DashboardProber.
 const (
 	reasonOK         Reason = "ok"
 	reasonWarming    Reason = "warming"
 	reasonNotRunning Reason = "not_running"
 	reasonConnect    Reason = "connect"
+	// reasonDashboard means that the agent serves, and that its own program refuses or fails to show the dashboard.
+	reasonDashboard Reason = "dashboard_error"
 )
 
 // Values lists the reasons.
 func (Reason) Values() []string {
-	return []string{"ok", "warming", "not_running", "dns", "tls", "connect", "timeout", "bad_status"}
+	return []string{"ok", "warming", "not_running", "dns", "tls", "connect", "timeout", "bad_status", "dashboard_error"}
 }
 
 // Reachable reports whether an agent's dashboard answers.
 type Reachable struct {
 	AgentID         string    `json:"agent_id" jsonschema:"The agent's id."`
-	Reachable       bool      `json:"reachable" jsonschema:"Whether the dashboard answers."`
+	Reachable       bool      `json:"reachable" jsonschema:"Whether the dashboard answers its user with a status below 400."`
 	Warming         bool      `json:"dashboard_warming" jsonschema:"True until the newest pod has answered. The previous pod may still be reachable."`
 	RotationPending bool      `json:"credential_rotation_pending" jsonschema:"True until the agent accepts the new credential and refuses the old one."`
 	DashboardURL    *string   `json:"dashboard_url" jsonschema:"Null until the agent has a hostname."`
-	HTTPStatus      *int      `json:"http_status" jsonschema:"The status code of the agent's health check; null if it did not answer."`
-	LatencyMS       *float64  `json:"latency_ms" jsonschema:"The latency of the health check in milliseconds; null if it did not answer."`
-	Reason          Reason    `json:"reason" jsonschema:"Why the dashboard does not answer; ok if it does."`
+	HTTPStatus      *int      `json:"http_status" jsonschema:"The status code of the dashboard, as its user gets it; that of the agent's health check if it does not serve; null if it did not answer."`
+	LatencyMS       *float64  `json:"latency_ms" jsonschema:"The latency of the check in milliseconds; null if the agent did not answer."`
+	Reason          Reason    `json:"reason" jsonschema:"Why the dashboard does not answer; ok if it does. With dashboard_error the agent serves, and its own program answered with http_status."`
 	CheckedAt       time.Time `json:"checked_at" jsonschema:"When the agent was probed. An answer may be a few seconds old."`
 	RetryAfter      *int      `json:"retry_after_seconds" jsonschema:"Seconds to wait before the next check; null if waiting changes nothing."`
 }
@@ -62,8 +63,15 @@ func (Reachable) Example() any {
 	}
 }
 
+// DashboardProber asks a running agent through its hostname.
+type DashboardProber interface {
+	// Dashboard returns the status with which the agent's dashboard answers its user. Errors: Unavailable, with the
+	// answer in its metadata.
+	Dashboard(ctx context.Context, a agent.Agent) (status int, err error)
+}
+
 // Reachability probes an agent on its own hostname. It writes no record: only a worker clears the flags of an agent.
-func Reachability(agents agent.Store, p provisioning.AgentProber, d agent.Addresses) function.Route {
+func Reachability(agents agent.Store, p DashboardProber, d agent.Addresses) function.Route {
 	probes := &probeCache{prober: p, recent: map[string]*probe{}}
 	return function.Route{
 		Name: "GetDashboardReachability", Method: http.MethodGet,
@@ -105,6 +113,7 @@ func (r Reachable) with(p *probe) Reachable {
 	switch {
 	case r.Warming:
 		r.Reason, r.RetryAfter = reasonWarming, after(2)
+	case r.Reason == reasonDashboard && p.status < http.StatusInternalServerError: // waiting changes no refusal
 	case r.Reason != reasonOK:
 		r.RetryAfter = after(5)
 	}
@@ -120,7 +129,7 @@ const (
 
 // probeCache probes each agent at most once in probeValid, however many requests there are.
 type probeCache struct {
-	prober provisioning.AgentProber
+	prober DashboardProber
 
 	mu     sync.Mutex
 	recent map[string]*probe
@@ -165,7 +174,7 @@ func (c *probeCache) remember(id string, fresh *probe) {
 	c.recent[id] = fresh
 }
 
-func (p *probe) run(ctx context.Context, prober provisioning.AgentProber, a agent.Agent) {
+func (p *probe) run(ctx context.Context, prober DashboardProber, a agent.Agent) {
 	p.reason = reasonConnect
 	defer func() {
 		if v := recover(); v != nil { // the guard of the route does not see this goroutine
@@ -173,11 +182,14 @@ func (p *probe) run(ctx context.Context, prober provisioning.AgentProber, a agen
 		}
 		close(p.done)
 	}()
-	err := prober.Probe(ctx, a)
+	status, err := prober.Dashboard(ctx, a)
 	p.at = time.Now().UTC()
 	p.latency = float64(time.Since(p.began).Microseconds()) / 1000
 	if err == nil {
-		p.reason, p.status = reasonOK, http.StatusOK
+		p.reason, p.status = reasonOK, status
+		if status >= http.StatusBadRequest {
+			p.reason = reasonDashboard
+		}
 		return
 	}
 	meta := fault.From(err).Meta

@@ -1,6 +1,7 @@
 package agents_test
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"sync"
@@ -14,23 +15,22 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
-	"agents.example/controlplane/shared/provisioning"
 )
 
 const agentID = "5b9f8c0a-7d1e-4c53-9a8e-2f64d1a7c3b9"
 
 // fakeProber answers probes and counts them.
 type fakeProber struct {
-	provisioning.AgentProber
+	status int // 0 is 200
 	err    error
 	delay  time.Duration
 	probes atomic.Int32
 }
 
-func (g *fakeProber) Probe(context.Context, agent.Agent) error {
+func (g *fakeProber) Dashboard(context.Context, agent.Agent) (int, error) {
 	g.probes.Add(1)
 	time.Sleep(g.delay) //nolint:forbidigo // the time that the agent takes, on the bubble's clock
-	return g.err
+	return cmp.Or(g.status, http.StatusOK), g.err
 }
 
 // view is the answer; pointers show what is null.
@@ -64,6 +64,7 @@ func TestReachability_ExplainsWhyADashboardDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		given      func(*agent.Agent)
+		status     int
 		probeError error
 
 		wantReason     string
@@ -71,7 +72,18 @@ func TestReachability_ExplainsWhyADashboardDoesNotAnswer(t *testing.T) {
 		wantProbes     int32
 		wantRetryAfter int // 0 is null
 	}{
-		"the agent answers": {wantReason: "ok", wantHTTPStatus: 200, wantProbes: 1},
+		"the agent answers":       {wantReason: "ok", wantHTTPStatus: 200, wantProbes: 1},
+		"the dashboard redirects": {status: 302, wantReason: "ok", wantHTTPStatus: 302, wantProbes: 1},
+		"the dashboard refuses its user": {
+			status: 403, wantReason: "dashboard_error", wantHTTPStatus: 403, wantProbes: 1,
+		},
+		"the dashboard fails": {
+			status: 500, wantReason: "dashboard_error", wantHTTPStatus: 500, wantProbes: 1, wantRetryAfter: 5,
+		},
+		"the previous pod's dashboard fails": {
+			given: func(a *agent.Agent) { a.Warming = true }, status: 500, wantReason: "warming",
+			wantHTTPStatus: 500, wantProbes: 1, wantRetryAfter: 2,
+		},
 		"the pod is being replaced": {
 			given:      func(a *agent.Agent) { a.Warming = true },
 			probeError: unhealthy(map[string]any{"reason": "connect"}), wantReason: "warming", wantProbes: 1,
@@ -120,7 +132,7 @@ func TestReachability_ExplainsWhyADashboardDoesNotAnswer(t *testing.T) {
 			if c.given != nil {
 				c.given(&a)
 			}
-			p := &fakeProber{err: c.probeError}
+			p := &fakeProber{status: c.status, err: c.probeError}
 			v := getReachability(t, reachability(a, p))
 			if v.Reason != c.wantReason {
 				t.Errorf("reason = %s, want %s", v.Reason, c.wantReason)
@@ -128,7 +140,7 @@ func TestReachability_ExplainsWhyADashboardDoesNotAnswer(t *testing.T) {
 			if got := p.probes.Load(); got != c.wantProbes {
 				t.Errorf("%d probes, want %d", got, c.wantProbes)
 			}
-			if want := c.wantHTTPStatus == 200; v.Reachable != want {
+			if want := c.wantHTTPStatus/100 == 2 || c.wantHTTPStatus/100 == 3; v.Reachable != want {
 				t.Errorf("reachable = %t, want %t", v.Reachable, want)
 			}
 			if v.Warming != a.Warming || v.Rotating != a.RotationPending {

@@ -18,11 +18,14 @@ type updateInput struct {
 	Body struct {
 		Name   *agent.Name         `json:"name,omitempty"`
 		Env    *map[string]*string `json:"env_vars,omitempty" jsonschema:"Merged into the environment: null removes a key, and keys that are not listed stay. Variables whose key or value looks like a secret are refused."`
-		Config *map[string]any     `json:"config,omitempty" jsonschema:"Merged into the client's own keys according to RFC 7396."`
+		Config *map[string]any     `json:"config,omitempty" jsonschema:"Merged into the client's own keys according to RFC 7396. A running agent gets a new pod, with the new file."`
 		Plan   *plan.ID            `json:"resource_plan,omitempty" jsonschema:"Changes the size of the agent. What the size takes up of the organization's plan is checked and counted with the change (402 if there is no room). A running agent gets a new pod, and the volume grows. A volume never shrinks: a plan with a smaller one is refused (409 storage_cannot_shrink)."`
+		Public *[]publicPath       `json:"public_paths,omitempty" jsonschema:"Replaces the agent's public paths, which anyone may request without a credential; an empty list removes them. A running agent gets a new pod. See the creation of agents."`
 
 		Image       *selection   `json:"image,omitempty" jsonschema:"Another version of the agent's image, as image or image@version; without a version, the one that is released at present. It replaces the pod. The next start takes the released version in place of an older one, unless image_policy is pinned. Another image is refused, because it has other files in /data."`
 		ImagePolicy image.Policy `json:"image_policy,omitempty" jsonschema:"When the agent takes another version of its image: with a release or at its next start (auto), the same but only in its maintenance window (window), or only if a client asks for it (pinned). A custom image is always pinned."`
+
+		Files function.Nullable[agent.FileSpecs] `json:"files,omitzero" jsonschema:"Replaces the agent's files, and the pod of a running agent; null removes them all. A file without content and secret keeps those that it has. A file that was written below /data stays there when it is removed from the list."`
 
 		MaintenanceWindow function.Nullable[image.MaintenanceWindow] `json:"maintenance_window,omitzero" jsonschema:"When the agent takes another version if image_policy is window. It replaces the former window; null removes it."`
 	} `json:"body"`
@@ -41,6 +44,9 @@ func (in updateInput) patch() agent.Patch {
 	if in.Body.Env != nil {
 		p.Env = *in.Body.Env
 	}
+	if in.Body.Public != nil {
+		p.PublicPaths = new(agent.PublicPaths(texts(*in.Body.Public)))
+	}
 	if in.Body.Config != nil {
 		p.Config = *in.Body.Config
 	}
@@ -50,6 +56,12 @@ func (in updateInput) patch() agent.Patch {
 	p.ImagePolicy = in.Body.ImagePolicy
 	if w := in.Body.MaintenanceWindow; w.Given {
 		p.MaintenanceWindow = &w.Value
+	}
+	if f := in.Body.Files; f.Given {
+		p.Files = new([]agent.FileSpec)
+		if f.Value != nil {
+			*p.Files = *f.Value
+		}
 	}
 	return p
 }

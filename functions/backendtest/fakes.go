@@ -3,9 +3,11 @@ package backendtest
 import (
 	"context"
 	"io"
+	"net/http"
 	"slices"
 	"time"
 
+	"agents.example/controlplane/functions"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agentexec"
 	"agents.example/controlplane/shared/agentexec/agentexectest"
@@ -141,12 +143,18 @@ func (c *Cluster) Existence(_ context.Context, a agent.Agent) (provisioning.Exis
 // prober reaches every agent.
 type prober struct{ *uses }
 
-var _ provisioning.AgentProber = prober{}
+var _ functions.Prober = prober{}
 
 // Probe implements provisioning.AgentProber.
 func (p prober) Probe(context.Context, agent.Agent) error {
 	p.add("Prober")
 	return nil
+}
+
+// Dashboard implements agents.DashboardProber.
+func (p prober) Dashboard(context.Context, agent.Agent) (int, error) {
+	p.add("Prober")
+	return http.StatusOK, nil
 }
 
 // Accepts implements provisioning.AgentProber.

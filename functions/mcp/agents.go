@@ -82,17 +82,22 @@ func getAgent(ctx context.Context, c *call, in agentID) (agentView, string, erro
 }
 
 type createInput struct {
-	Name   string            `json:"name" jsonschema:"Display name, 1 to 120 characters. It need not be unique."`
-	Plan   client.PlanID     `json:"resource_plan"`
-	Region string            `json:"region,omitempty" jsonschema:"Data-plane region; us-central1 by default."`
-	Env    map[string]string `json:"env_vars,omitempty" jsonschema:"Environment variables. Put no secrets here: use set_secrets or the console."`
-	Config map[string]any    `json:"config,omitempty" jsonschema:"The user's own settings, any JSON object."`
-	Image  string            `json:"image,omitempty" jsonschema:"What the agent runs: an id from list_images, or id@version. By default the image called default."`
-	Key    string            `json:"idempotency_key,omitempty" jsonschema:"Any text of your choice. A repeat with the same key and arguments creates no second agent."`
+	Name   string                 `json:"name" jsonschema:"Display name, 1 to 120 characters. It need not be unique."`
+	Plan   client.PlanID          `json:"resource_plan"`
+	Region string                 `json:"region,omitempty" jsonschema:"Data-plane region; us-central1 by default."`
+	Env    map[string]string      `json:"env_vars,omitempty" jsonschema:"Environment variables. Put no secrets here: use set_secrets or the console."`
+	Config map[string]any         `json:"config,omitempty" jsonschema:"The user's own settings, any JSON object."`
+	Files  []client.AgentFileSpec `json:"files,omitempty" jsonschema:"Files that the agent finds when it starts, below /data (its volume) or /config (read-only): each with content, which is no secret, or the key of a secret."`
+	Public []string               `json:"public_paths,omitempty" jsonschema:"Paths of the agent that anyone may request without a credential, for webhooks: /telegram, or /hooks/ for all below it. The agent's program must check who calls."`
+	Image  string                 `json:"image,omitempty" jsonschema:"What the agent runs: an id from list_images, or id@version. By default the image called default."`
+	Key    string                 `json:"idempotency_key,omitempty" jsonschema:"Any text of your choice. A repeat with the same key and arguments creates no second agent."`
 }
 
 func createAgent(ctx context.Context, c *call, in createInput) (agentView, string, error) {
-	body := client.CreateAgentRequest{Name: in.Name, ResourcePlan: in.Plan, EnvVars: in.Env, Config: in.Config}
+	body := client.CreateAgentRequest{
+		Name: in.Name, ResourcePlan: in.Plan, EnvVars: in.Env, Config: in.Config, Files: in.Files,
+		PublicPaths: in.Public,
+	}
 	if in.Region != "" {
 		body.Region = &in.Region
 	}
@@ -112,6 +117,8 @@ type updateInput struct {
 	Plan   *client.PlanID                 `json:"resource_plan,omitempty"`
 	Env    map[string]*string             `json:"env_vars,omitempty" jsonschema:"Variables to set; null removes one. Others stay. No secrets: use set_secrets."`
 	Config map[string]any                 `json:"config,omitempty" jsonschema:"Settings to merge; null removes one. Others stay."`
+	Files  *[]client.AgentFileSpec        `json:"files,omitempty" jsonschema:"All files that the agent shall have; others are taken away. One that is named by its path alone stays as it is. It restarts the agent."`
+	Public []string                       `json:"public_paths,omitempty" jsonschema:"Replaces the paths that anyone may request without a credential, for webhooks; an empty list removes them. It restarts the agent."`
 	Image  *string                        `json:"image,omitempty" jsonschema:"Another version of the agent's image: its id for the version that is released at present, or id@version. It restarts the agent. Another image is refused: create another agent for it."`
 	Policy *client.ImagePolicy            `json:"image_policy,omitempty" jsonschema:"When the agent takes another version: auto with a release or at its next start, window only in its maintenance window, pinned only by this tool."`
 	Window *client.ImageMaintenanceWindow `json:"maintenance_window,omitempty" jsonschema:"When the policy window lets the agent take another version."`
@@ -123,8 +130,12 @@ func updateAgent(ctx context.Context, c *call, in updateInput) (agentView, strin
 		ResourcePlan: in.Plan,
 		EnvVars:      in.Env,
 		Config:       in.Config,
+		Files:        in.Files,
 		Image:        in.Image,
 		ImagePolicy:  in.Policy,
+	}
+	if in.Public != nil {
+		body.PublicPaths = &in.Public
 	}
 	if in.Window != nil {
 		body.MaintenanceWindow = &in.Window

@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -179,6 +180,29 @@ func TestTools_ChooseAnImage(t *testing.T) {
 		}
 	}
 	wantError(t, session, "update_agent", map[string]any{"agent_id": id, "image": "default"}, "image_differs")
+}
+
+// TestTools_ChangePublicPaths leaves them, replaces them and removes them.
+func TestTools_ChangePublicPaths(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	session := s.connect(t, functiontest.AdminToken(org), "")
+	created := want(t, session, "create_agent",
+		map[string]any{"name": "a", "resource_plan": "hobby", "public_paths": []string{"/telegram"}})
+	for _, step := range []struct {
+		change map[string]any
+		want   string
+	}{
+		{change: map[string]any{"name": "b"}, want: "[/telegram]"},
+		{change: map[string]any{"public_paths": []string{"/hooks/"}}, want: "[/hooks/]"},
+		{change: map[string]any{"public_paths": []string{}}, want: "[]"},
+	} {
+		step.change["agent_id"] = created.structured["id"]
+		changed := want(t, session, "update_agent", step.change)
+		if got := fmt.Sprint(changed.structured["public_paths"]); got != step.want {
+			t.Errorf("public paths after %v = %s, want %s", step.change, got, step.want)
+		}
+	}
 }
 
 // TestSecrets_NeverAppearInAnswers sets a secret in every form, good and bad, and searches all answers for its value.

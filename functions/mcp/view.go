@@ -22,15 +22,17 @@ type agentView struct {
 	Image        *client.AgentImage `json:"image" jsonschema:"What the agent runs. If available_version is not null, update_agent with image moves it to that version."`
 	DashboardURL string             `json:"dashboard_url" jsonschema:"Empty until the agent has a hostname."`
 	APIURL       string             `json:"api_url" jsonschema:"Empty until the agent has a hostname."`
+	PublicPaths  []string           `json:"public_paths" jsonschema:"Paths that anyone may request, in addition to those of the image."`
 	// Warming and RotationPending say what is not finished yet.
-	Warming         bool              `json:"dashboard_warming" jsonschema:"True until a new pod answers after a change."`
-	RotationPending bool              `json:"credential_rotation_pending"`
-	EnvVars         map[string]string `json:"env_vars" jsonschema:"Keys only: gsm is a secret, configured is a plain variable."`
-	Config          map[string]any    `json:"config" jsonschema:"The client's own settings."`
-	Error           *failureView      `json:"error" jsonschema:"Why the agent failed, is retried, or why a change was reverted."`
-	Stages          []stageView       `json:"stages" jsonschema:"The steps of a start that are not finished; empty once all are."`
-	CreatedAt       time.Time         `json:"created_at"`
-	UpdatedAt       time.Time         `json:"updated_at"`
+	Warming         bool               `json:"dashboard_warming" jsonschema:"True until a new pod answers after a change."`
+	RotationPending bool               `json:"credential_rotation_pending"`
+	EnvVars         map[string]string  `json:"env_vars" jsonschema:"Keys only: gsm is a secret, configured is a plain variable."`
+	Config          map[string]any     `json:"config" jsonschema:"The client's own settings."`
+	Files           []client.AgentFile `json:"files" jsonschema:"The files that the agent finds when it starts, without their contents."`
+	Error           *failureView       `json:"error" jsonschema:"Why the agent failed, is retried, or why a change was reverted."`
+	Stages          []stageView        `json:"stages" jsonschema:"The steps of a start that are not finished; empty once all are."`
+	CreatedAt       time.Time          `json:"created_at"`
+	UpdatedAt       time.Time          `json:"updated_at"`
 }
 
 type failureView struct {
@@ -49,10 +51,11 @@ type stageView struct {
 func viewOf(a *client.Agent) agentView {
 	v := agentView{
 		ID: a.ID, Name: a.Name, Status: string(a.Status), ResourcePlan: string(a.ResourcePlan), Region: a.Region,
-		Image:        a.Image,
+		Image: a.Image, PublicPaths: append([]string{}, a.PublicPaths...),
 		StatusReason: string(deref(a.Config.StatusReason)), AllowedActions: []string{}, EnvVars: map[string]string{},
 		DashboardURL: deref(a.DashboardURL), APIURL: deref(a.APIURL), Warming: a.DashboardWarming,
 		RotationPending: a.CredentialRotationPending, Config: a.Config.AdditionalProperties, Stages: []stageView{},
+		Files:     append([]client.AgentFile{}, a.Files...),
 		CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 	}
 	for _, action := range a.Config.AllowedActions {

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
@@ -24,12 +25,17 @@ import (
 )
 
 const (
-	// probeTimeout bounds one probe, names and handshakes included.
-	probeTimeout = 3 * time.Second
+	// probeTimeout bounds one probe, names and handshakes included, and dashboardTimeout one that waits for the agent's
+	// own program.
+	probeTimeout     = 3 * time.Second
+	dashboardTimeout = 8 * time.Second
 	// maxHeaderBytes bounds what is read of an answer. The body isn't read at all.
 	maxHeaderBytes = 4 << 10
 	// readyPath answers 200 when the agent serves, to anybody (the runtime contract).
 	readyPath = "/health/ready"
+	// dashboardPath answers 204 when the agent serves, with the status of its dashboard in a header, to anybody.
+	dashboardPath   = "/health/dashboard"
+	dashboardHeader = "X-Agent-Dashboard-Status"
 )
 
 // Options say how agents are reached.
@@ -80,26 +86,56 @@ func (p *Prober) Probe(ctx context.Context, a agent.Agent) error {
 	return err
 }
 
+// Dashboard returns the status with which the agent's dashboard answers its user. Errors: those of Probe. It needs no
+// credential of the agent: the agent's front asks its container. A front of a former release cannot; then the status is
+// that of Probe.
+func (p *Prober) Dashboard(ctx context.Context, a agent.Agent) (status int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, dashboardTimeout)
+	defer cancel()
+	answer, header, err := p.request(ctx, a, dashboardPath, func(http.Header) {})
+	switch {
+	case err != nil:
+		return 0, err
+	case answer == http.StatusUnauthorized:
+		return http.StatusOK, p.Probe(ctx, a)
+	case answer != http.StatusNoContent:
+		return 0, badStatus(answer)
+	}
+	status, err = strconv.Atoi(header.Get(dashboardHeader))
+	if err != nil || status < 100 || status > 999 {
+		return 0, badStatus(answer)
+	}
+	return status, nil
+}
+
 // requestStatus makes one request to the agent's hostname and returns the status. Errors: those of Probe.
 func (p *Prober) requestStatus(ctx context.Context, a agent.Agent, path string, prepare func(http.Header)) (status int,
 	err error,
 ) {
-	if a.Hostname(p.addresses) == "" {
-		return 0, unhealthy("dns", "the agent has no hostname")
-	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
+	status, _, err = p.request(ctx, a, path, prepare)
+	return status, err
+}
+
+// request is requestStatus with the header of the answer, and without a timeout.
+func (p *Prober) request(ctx context.Context, a agent.Agent, path string, prepare func(http.Header)) (status int,
+	header http.Header, err error,
+) {
+	if a.Hostname(p.addresses) == "" {
+		return 0, nil, unhealthy("dns", "the agent has no hostname")
+	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL(p.addresses, path), nil)
 	if err != nil {
-		return 0, unhealthy("connect", "its URL is not valid").WithCause(err)
+		return 0, nil, unhealthy("connect", "its URL is not valid").WithCause(err)
 	}
 	prepare(request.Header)
 	response, err := p.client.Do(request)
 	if err != nil {
-		return 0, explain(err)
+		return 0, nil, explain(err)
 	}
 	_ = response.Body.Close() // unread
-	return response.StatusCode, nil
+	return response.StatusCode, response.Header, nil
 }
 
 func badStatus(status int) error {

@@ -38,6 +38,8 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"cell", text(&a.Cell)},
 		{"config", jsonText(&a.Config)},
 		{"env", array(&a.Env, envFields)},
+		{"files", array(&a.Files, fileFields)},
+		{"public_paths", texts(&a.PublicPaths)},
 		{"image", compactGroup(softwareFields(&a.Image))},
 		{"front", compactGroup(softwareFields(&a.Front))},
 		{"watched_by", text(&a.WatchedBy)},
@@ -57,6 +59,7 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"credential_version", number(&a.CredentialVersion)},
 		{"former_credential", number(&a.FormerCredential)},
 		{"revealed_at", timestamp(&a.RevealedAt)},
+		{"name_at_start", text(&a.NameAtStart)},
 		{"rollout", number(&a.Rollout)},
 		{"operations", array(&a.Operations, operationFields)},
 		{"secrets_revision", number(&a.SecretsRevision)},
@@ -95,6 +98,16 @@ func envFields(e *agent.EnvVar) fields {
 		{"secret_version", number(&e.SecretVersion)},
 		{"bytes", number(&e.Bytes)},
 		{"set_at", timestamp(&e.SetAt)},
+	}
+}
+
+func fileFields(f *agent.File) fields {
+	return fields{
+		{"path", text(&f.Path)},
+		{"content", text(&f.Content)},
+		{"bytes", number(&f.Bytes)},
+		{"secret", text(&f.Secret)},
+		{"mode", number(&f.Mode)},
 	}
 }
 

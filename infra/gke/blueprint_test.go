@@ -66,6 +66,8 @@ func TestConfigHash_CoversWhatAPodIsStartedWith(t *testing.T) {
 		"rollout":           func(a *agent.Agent) { a.Rollout++ },
 		"sandbox":           func(a *agent.Agent) { a.Sandbox = true },
 		"plan":              func(a *agent.Agent) { a.Plan = plan.Pro },
+		"public path":       func(a *agent.Agent) { a.PublicPaths = []string{"/hooks/"} },
+		"public paths":      func(a *agent.Agent) { a.PublicPaths = []string{"/hooks/", "/x"} },
 		"separator in text": func(a *agent.Agent) { a.Env = []agent.EnvVar{{Key: "LOG_LEVEL", Value: `info","K":"1`}} },
 	} {
 		a := testAgent()

@@ -3,11 +3,14 @@ package gke
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/dataplane"
+	"agents.example/controlplane/shared/image"
 )
 
 // frontName is the name of the front's container.
@@ -33,10 +36,10 @@ func (b blueprint) container() corev1.Container {
 		EnvFrom:   []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: environment}}},
 		Env:       b.agentEnv(),
 		Resources: b.agentResources(),
-		VolumeMounts: []corev1.VolumeMount{
-			{Name: volumeName, MountPath: "/data"},
+		VolumeMounts: append([]corev1.VolumeMount{
+			{Name: volumeName, MountPath: b.image.DataPath},
 			{Name: scratchName, MountPath: "/tmp"},
-		},
+		}, b.fileMounts()...),
 		// A start may take five minutes. The other probes begin when the agent has started.
 		StartupProbe: &corev1.Probe{ProbeHandler: serves, PeriodSeconds: 1, TimeoutSeconds: 2, FailureThreshold: 300},
 		// Only an agent that has stopped listening is restarted, and not one that is busy or waits for another service.
@@ -45,21 +48,64 @@ func (b blueprint) container() corev1.Container {
 	}
 }
 
-// agentEnv are the variables that the ConfigMap does not hold. They win over the ConfigMap's.
+// agentEnv are the variables that the ConfigMap does not hold. They win over the ConfigMap's. A value may refer to
+// variables before it, so those of the image come last. Values of the ConfigMap and of Secrets are taken as they are.
 func (b blueprint) agentEnv() []corev1.EnvVar {
 	env := []corev1.EnvVar{{Name: dataplane.EnvPort, Value: portNumber(b.image.Port)}}
-	own := plainEnv(b.agent)
+	keys := secretKeys(b.agent)
+	taken := func(name string) bool {
+		_, plain := plainEnv(b.agent)[name]
+		return plain || slices.Contains(keys, name)
+	}
+	own := append(b.ownEnv(), b.home()...)
+	if b.agent.NameAtStart == "" {
+		own = nil // a pod of a former release stays as it is, also if another object of the agent is repaired
+	}
+	for _, v := range own {
+		if v.Value != "" && !taken(v.Name) {
+			env = append(env, v)
+		}
+	}
+	if b.image.Auth == dataplane.AuthImage {
+		env = append(env, b.fromSecret(dataplane.CredentialVariables())...)
+	}
+	env = append(env, b.fromSecret(keys)...)
 	for _, v := range b.image.Env {
-		if _, set := own[v.Name]; !set && !slices.Contains(secretKeys(b.agent), v.Name) {
+		present := func(e corev1.EnvVar) bool { return e.Name == v.Name }
+		if !taken(v.Name) && !slices.ContainsFunc(env, present) {
 			env = append(env, corev1.EnvVar{Name: v.Name, Value: v.Value})
 		}
 	}
-	keys := secretKeys(b.agent)
-	if b.image.Auth == dataplane.AuthImage {
-		keys = append(credentialKeys(), keys...)
-	}
-	return append(env, b.fromSecret(keys)...)
+	return env
 }
+
+// ownEnv are the variables with which the container knows itself.
+func (b blueprint) ownEnv() []corev1.EnvVar {
+	config := ""
+	if b.agent.ConfigFile() != nil {
+		config = dataplane.ConfigFilePath
+	}
+	return []corev1.EnvVar{
+		{Name: dataplane.EnvAgentID, Value: b.agent.ID},
+		{Name: dataplane.EnvAgentName, Value: literal(b.agent.NameAtStart)},
+		{Name: dataplane.EnvAgentURL, Value: b.agent.URL(b.settings.Addresses, "/")},
+		{Name: dataplane.EnvAgentHostname, Value: b.agent.Hostname(b.settings.Addresses)},
+		{Name: dataplane.EnvAgentPlan, Value: string(b.plan.ID)},
+		{Name: dataplane.EnvAgentMemory, Value: strconv.FormatInt(b.plan.MemoryLimitMiB<<20, 10)},
+		{Name: dataplane.EnvAgentConfig, Value: config},
+	}
+}
+
+// home is HOME, unless the image's variables have one.
+func (b blueprint) home() []corev1.EnvVar {
+	if slices.ContainsFunc(b.image.Env, func(v image.Variable) bool { return v.Name == dataplane.EnvHome }) {
+		return nil
+	}
+	return []corev1.EnvVar{{Name: dataplane.EnvHome, Value: literal(b.image.Home)}}
+}
+
+// literal writes a text as the value of a variable that refers to no other one: $(NAME) is a reference, and $$ a $.
+func literal(text string) string { return strings.ReplaceAll(text, "$", "$$") }
 
 // fromSecret are variables with values from the keys of the agent's Secret that have their names.
 func (b blueprint) fromSecret(keys []string) []corev1.EnvVar {
@@ -110,6 +156,7 @@ func (b blueprint) frontEnv() []corev1.EnvVar {
 		{Name: dataplane.EnvAgentAPIPort, Value: portNumber(b.image.APIPort)},
 		{Name: dataplane.EnvAgentHealthPath, Value: b.image.HealthPath},
 		{Name: dataplane.EnvAgentAuth, Value: b.image.Auth},
+		{Name: dataplane.EnvAgentPublicPaths, Value: b.publicPaths()},
 		{Name: dataplane.EnvAgentHostname, Value: b.agent.Hostname(s.Addresses)},
 		{Name: dataplane.EnvJWKSURL, Value: s.KeysURL},
 		// Three quarters of the memory limit.
@@ -124,7 +171,12 @@ func (b blueprint) frontEnv() []corev1.EnvVar {
 			set = append(set, e)
 		}
 	}
-	return append(set, b.fromSecret(credentialKeys())...)
+	return append(set, b.fromSecret(dataplane.CredentialVariables())...)
+}
+
+// publicPaths writes the paths of the image and of the agent, each once.
+func (b blueprint) publicPaths() string {
+	return strings.Join(agent.PublicPaths(slices.Concat(b.image.PublicPaths, b.agent.PublicPaths)), ",")
 }
 
 // portNumber writes a port; 0 is none.

@@ -9,6 +9,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/dataplane"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/plan"
 )
 
@@ -70,6 +71,100 @@ func TestPod_AgentsContainerSeesCredentialsOnlyIfItsImageChecksThem(t *testing.T
 		if slices.ContainsFunc(front, func(name string) bool { return strings.HasSuffix(name, "_TOKEN") }) {
 			t.Errorf("AGENT_AUTH %q: the front has the variables %v, want none of the client's", auth, front)
 		}
+	}
+}
+
+// env returns the variables of the agent's container that are values.
+func env(t *testing.T, a agent.Agent) map[string]string {
+	t.Helper()
+	values := map[string]string{}
+	for _, e := range podOf(t, a).Spec.Containers[0].Env {
+		if _, twice := values[e.Name]; twice {
+			t.Errorf("the variable %s is there twice", e.Name)
+		}
+		values[e.Name] = e.Value
+	}
+	return values
+}
+
+// TestPod_KnowsItself: a container is told of its agent. A rename shows at the next start only, and a pod that a former
+// release made is told nothing, so that the repair of another object does not replace it.
+func TestPod_KnowsItself(t *testing.T) {
+	t.Parallel()
+	a := testAgent()
+	if got := env(t, a); got[dataplane.EnvAgentID] != "" || got[dataplane.EnvHome] != "" {
+		t.Errorf("a pod of a former release has the variables %v", got)
+	}
+	a.NameAtStart = a.Name
+	host := a.Hostname(testSettings().Addresses)
+	want := map[string]string{
+		"AGENT_ID": a.ID, "AGENT_NAME": a.Name, "AGENT_URL": "https://" + host + "/", "AGENT_HOSTNAME": host,
+		"AGENT_PLAN": "starter", "AGENT_MEMORY_BYTES": "2147483648", "HOME": "/data", "AGENT_CONFIG_FILE": "",
+	}
+	got := env(t, a)
+	for name, value := range want {
+		if got[name] != value {
+			t.Errorf("%s = %q, want %q", name, got[name], value)
+		}
+	}
+	before := configHash(a)
+	a.Name = "Renamed"
+	if got := env(t, a)["AGENT_NAME"]; got == a.Name || configHash(a) != before {
+		t.Errorf("a rename changes the pod: %q", got)
+	}
+	a.NameAtStart = "$(API_SERVER_KEY) and $"
+	if got := env(t, a)["AGENT_NAME"]; got != "$$(API_SERVER_KEY) and $$" {
+		t.Errorf("a name that looks like a reference is %q, want it literal", got)
+	}
+}
+
+func TestPod_HomeIsOnTheVolumeUnlessVariablesSayOtherwise(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		runtime image.Runtime
+		own     []agent.EnvVar
+		want    string // as a value of the pod
+	}{
+		"of the data path":       {runtime: image.Runtime{DataPath: "/srv/state"}, want: "/srv/state"},
+		"of the image":           {runtime: image.Runtime{DataPath: "/srv/a", Home: "/srv/home"}, want: "/srv/home"},
+		"of the image's env":     {runtime: image.Runtime{Env: image.Env{{Name: "HOME", Value: "/x"}}}, want: "/x"},
+		"of the agent's own env": {own: []agent.EnvVar{{Key: "HOME", Value: "/mine"}}},
+	} {
+		a := testAgent()
+		a.NameAtStart, a.Env = a.Name, c.own
+		a.Image.Choice = image.Choice{ID: "a", Version: "1", Reference: "registry.example/a@sha256:1"}
+		a.Image.Runtime = c.runtime
+		if got := env(t, a)["HOME"]; got != c.want {
+			t.Errorf("HOME %s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestPod_FollowsTheRuntime(t *testing.T) {
+	t.Parallel()
+	a := testAgent()
+	a.NameAtStart, a.Env = a.Name, []agent.EnvVar{{Key: "B_TOKEN", SecretVersion: 1}}
+	a.Image.Choice = image.Choice{ID: "a", Version: "1", Reference: "registry.example/a@sha256:1"}
+	a.Image.Runtime = image.Runtime{
+		DataPath: "/srv/state", GraceSeconds: 315, Auth: dataplane.AuthImage,
+		Env: image.Env{{Name: "A_KEY", Value: "$(API_SERVER_KEY)"}, {Name: "A_PORT", Value: "$(PORT)"}},
+	}
+	pod := podOf(t, a).Spec
+	if got := *pod.TerminationGracePeriodSeconds; got != 315 {
+		t.Errorf("the pod may take %d s to end, want 315", got)
+	}
+	if got := pod.Containers[0].VolumeMounts[0].MountPath; got != "/srv/state" {
+		t.Errorf("the volume is mounted at %s, want /srv/state", got)
+	}
+	// Kubernetes expands references to variables before the one that has them.
+	names := variables(t, pod.Containers[0])
+	for _, before := range []string{"PORT", "API_SERVER_KEY", "B_TOKEN"} {
+		if slices.Index(names, before) < 0 || slices.Index(names, before) > slices.Index(names, "A_KEY") {
+			t.Errorf("the variables are %v, want %s before those of the image", names, before)
+		}
+	}
+	if got := *podOf(t, testAgent()).Spec.TerminationGracePeriodSeconds; got != 30 {
+		t.Errorf("a pod of an image that names no time may take %d s to end, want 30", got)
 	}
 }
 

@@ -15,10 +15,10 @@ var _ provisioning.ObjectLister = (*Clusters)(nil)
 // listed is what the drift check sees: all objects of an agent but its Secret, which workers may not list. The Secret
 // owns the ConfigMap, which stands for both.
 func (b blueprint) listed() []object {
-	return []object{
+	return append([]object{
 		b.namespace(), b.quota(), b.networkPolicy(), b.plainEnvironment(), b.volumeClaim(), b.statefulSet(),
 		b.service(),
-	}
+	}, b.files()...)
 }
 
 // Objects implements provisioning.ObjectLister. It reads the metadata of each kind with one list.

@@ -47,9 +47,10 @@ func TestPod_ContainersGetTheirEnvironments(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(s *Settings) {
 		s.Images.Runtime.Port, s.Images.Runtime.APIPort, s.Images.Runtime.HealthPath = 8000, 8642, "/healthz"
+		s.Images.Runtime.PublicPaths = []string{"/hooks/", "/app"}
 	})
 	a := w.newAgent(t)
-	a.Sandbox = true
+	a.Sandbox, a.PublicPaths = true, []string{"/hooks/", "/telegram"}
 	a.Env = append(a.Env, agent.EnvVar{Key: "MODEL_API_KEY", SecretVersion: 1})
 	w.apply(t, a, testRuntimeInput("MODEL_API_KEY"))
 	w.awaitReady(t, a)
@@ -66,7 +67,8 @@ func TestPod_ContainersGetTheirEnvironments(t *testing.T) {
 		}},
 		"front": {container: pod.Spec.InitContainers[0], want: map[string]string{
 			"LISTEN_HOST": "status.podIP", "AGENT_PORT": "8000", "AGENT_API_PORT": "8642",
-			"AGENT_HEALTH_PATH": "/healthz", "AGENT_AUTH": "front", "AGENT_HOSTNAME": a.Hostname(w.settings.Addresses),
+			"AGENT_HEALTH_PATH": "/healthz", "AGENT_PUBLIC_PATHS": "/app,/hooks/,/telegram",
+			"AGENT_AUTH": "front", "AGENT_HOSTNAME": a.Hostname(w.settings.Addresses),
 			"JWKS_URL": "https://api.example.com/.well-known/jwks.json", "FRONT_METRICS": "true", "GOMEMLIMIT": "24MiB",
 			"DASHBOARD_USERNAME": "admin", "DASHBOARD_PASSWORD": "golden-password", "API_SERVER_KEY": "golden-key",
 		}},

@@ -32,9 +32,16 @@ func configHash(a agent.Agent) string {
 		Rollout     int64
 		Sandbox     bool
 		Plan        plan.ID
-		Image       *build `json:",omitempty"`
-		Front       *build `json:",omitempty"`
-	}{plainEnv(a), versions, a.CredentialVersion, a.Rollout, a.Sandbox, a.Plan, buildOf(a.Image), buildOf(a.Front)})
+		Image       *build          `json:",omitempty"`
+		Front       *build          `json:",omitempty"`
+		Name        string          `json:",omitempty"`
+		Config      json.RawMessage `json:",omitempty"`
+		Files       []agent.File    `json:",omitempty"`
+		PublicPaths []string        `json:",omitempty"`
+	}{
+		plainEnv(a), versions, a.CredentialVersion, a.Rollout, a.Sandbox, a.Plan, buildOf(a.Image), buildOf(a.Front),
+		a.NameAtStart, a.ConfigFile(), a.Files, a.PublicPaths,
+	})
 	if err != nil {
 		return "" // strings and numbers always encode
 	}

@@ -23,6 +23,7 @@ const (
 	codeRejected        = "pod_rejected"
 	codeNoStart         = "container_start_failed"
 	codeNoVolume        = "volume_unavailable"
+	codeNoFiles         = "files_not_written"
 	codeTimeout         = "readiness_timeout"
 	crashesUntilCertain = 3 // restarts after which a crash is no accident; the kubelet takes a minute for them
 )
@@ -87,6 +88,11 @@ func (d desired) judge(pod *corev1.Pod) verdict {
 	}
 	// The agent's container does not start before the front does, and the pod is not Ready without either.
 	status := statusOf(pod.Status.ContainerStatuses, agentName)
+	if seed := statusOf(pod.Status.InitContainerStatuses, seedName); seed != nil {
+		if v.failure, v.said = judgeSeed(seed); v.failure != nil {
+			return v
+		}
+	}
 	if front := statusOf(pod.Status.InitContainerStatuses, frontName); front != nil {
 		if v.failure, v.said = judgeFront(front, endedFirst(pod, front, status)); v.failure != nil {
 			return v

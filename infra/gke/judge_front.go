@@ -38,6 +38,29 @@ func judgeFront(status *corev1.ContainerStatus, madeUnready bool) (f *provisioni
 	}, frontName + ": " + exit.Reason
 }
 
+// judgeSeed explains a container that could not write the agent's files; nil while it runs, and when it has.
+func judgeSeed(status *corev1.ContainerStatus) (f *provisioning.PodFailure, said string) {
+	exit := status.State.Terminated
+	if w := status.State.Waiting; w != nil {
+		if f, said := judgeFront(status, false); f != nil && status.LastTerminationState.Terminated == nil {
+			return f, said
+		}
+		exit = status.LastTerminationState.Terminated
+	}
+	if exit == nil || exit.ExitCode == 0 {
+		return nil, ""
+	}
+	return &provisioning.PodFailure{
+		Code: codeNoFiles,
+		Message: "The agent's files cannot be written to its volume. The volume is full, or what the agent made " +
+			"there is in the way of a path: a link that leads out of the volume, or a directory in which its group " +
+			"may not write. Change the paths of the files.",
+		Observed: agent.Observation{
+			Reason: exit.Reason, Exited: true, ExitCode: int(exit.ExitCode), Restarts: int(status.RestartCount),
+		},
+	}, seedName + ": " + exit.Reason
+}
+
 // ends is how often a container ended.
 func ends(status *corev1.ContainerStatus) int32 {
 	if status.State.Running != nil {

@@ -81,6 +81,9 @@ func (c *Clusters) blueprint(a agent.Agent, input provisioning.RuntimeInput) (bl
 	}
 	b.image.Port = cmp.Or(b.image.Port, dataplane.DefaultAgentPort)
 	b.image.Auth = cmp.Or(b.image.Auth, dataplane.AuthFront)
+	b.image.DataPath = cmp.Or(b.image.DataPath, dataplane.DefaultDataPath)
+	b.image.Home = cmp.Or(b.image.Home, b.image.DataPath)
+	b.image.GraceSeconds = cmp.Or(b.image.GraceSeconds, image.DefaultGraceSeconds)
 	return b, nil
 }
 

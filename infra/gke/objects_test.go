@@ -127,6 +127,28 @@ func TestObjects_MatchGoldenFiles(t *testing.T) {
 			settings: func(s *Settings) { s.Images.Agent, s.KeysURL = "", "" },
 			secrets:  []string{"OPENAI_API_KEY"},
 		},
+		"files": {
+			agent: func(a *agent.Agent) {
+				a.NameAtStart, a.Config = "Ada's $(PORT)", json.RawMessage(`{"team":"support"}`)
+				a.Env = append(a.Env, agent.EnvVar{Key: "AGENT_PLAN", Value: "of a former release"},
+					agent.EnvVar{Key: "MODEL_API_KEY", SecretVersion: 1})
+				a.Image.Choice = image.Choice{ID: "assistant", Version: "1", Reference: "registry.example/a@sha256:1"}
+				a.Image.Runtime = image.Runtime{
+					DataPath: "/home/node/.assistant", GraceSeconds: 300, Env: image.Env{
+						{Name: "AGENT_PLAN", Value: "no"},
+						{Name: "GATEWAY_PORT", Value: "$(PORT)"},
+						{Name: "LOG_LEVEL", Value: "the client's wins"},
+					},
+				}
+				a.Files = []agent.File{
+					{Path: "/config/keys/model", Secret: "MODEL_API_KEY", Mode: 0o600},
+					{Path: "/config/prompt.md", Content: "Be brief.", Mode: 0o644},
+					{Path: "/data/missing", Secret: "GONE", Mode: 0o644},
+					{Path: "/data/run.sh", Content: "exec true", Mode: 0o700},
+				}
+			},
+			secrets: []string{"MODEL_API_KEY"},
+		},
 		"gke":     {agent: func(a *agent.Agent) { a.Cell, a.Plan = "gke", plan.Enterprise }},
 		"stopped": {agent: func(a *agent.Agent) { a.Status, a.Env = agent.Stopped, nil }},
 	}

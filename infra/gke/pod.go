@@ -8,8 +8,6 @@ import (
 const (
 	// sandboxClass is the RuntimeClass of sandboxed agents, as GKE calls it.
 	sandboxClass = "gvisor"
-	// stopSeconds is how long an agent may take to stop, by the runtime contract.
-	stopSeconds = 30
 	// volumeGroup owns the volume's files, so that the image's user can write them, whoever that is.
 	volumeGroup = 65532
 	// scratchBytes is the size of /tmp.
@@ -29,7 +27,7 @@ func (b blueprint) pod() corev1.PodTemplateSpec {
 			AutomountServiceAccountToken: new(false),
 			// Names of Services as variables would tell the agent of what it can't reach.
 			EnableServiceLinks:            new(false),
-			TerminationGracePeriodSeconds: new(int64(stopSeconds)),
+			TerminationGracePeriodSeconds: new(int64(b.image.GraceSeconds)),
 			SecurityContext: &corev1.PodSecurityContext{
 				RunAsNonRoot: new(true), // the user itself is the image's
 				FSGroup:      new(int64(volumeGroup)),
@@ -37,14 +35,14 @@ func (b blueprint) pod() corev1.PodTemplateSpec {
 				FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch),
 				SeccompProfile:      &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
-			InitContainers: []corev1.Container{b.front()},
+			InitContainers: append(b.seeds(), b.front()),
 			Containers:     []corev1.Container{b.container()},
-			Volumes: []corev1.Volume{
+			Volumes: append([]corev1.Volume{
 				{Name: volumeName, VolumeSource: corev1.VolumeSource{
 					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: volumeName},
 				}},
 				{Name: scratchName, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(size(scratchBytes))}}},
-			},
+			}, b.fileVolumes()...),
 		},
 	}
 	if b.agent.Sandbox {

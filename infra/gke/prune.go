@@ -40,10 +40,13 @@ func (c *Clusters) Prune(ctx context.Context, a agent.Agent) error {
 	return nil
 }
 
-// isLeftover reports whether a ConfigMap or Secret is an environment that an earlier generation of the agent used.
+// isLeftover reports whether a ConfigMap or Secret is an environment, or has files, that an earlier generation of the
+// agent used.
 func isLeftover(name string, generation int64, a agent.Agent) bool {
-	named := name == environmentPrefix || strings.HasPrefix(name, environmentPrefix+"-")
-	return named && name != environmentName(configHash(a)) && generation < a.Generation
+	named := name == environmentPrefix || strings.HasPrefix(name, environmentPrefix+"-") ||
+		strings.HasPrefix(name, filesPrefix)
+	config := configHash(a)
+	return named && name != environmentName(config) && name != filesName(config) && generation < a.Generation
 }
 
 // generationOf is the generation of the agent's record that an object was applied for; 0 if an earlier release made it.
@@ -58,6 +61,10 @@ func generationOf(o metav1.Object) int64 {
 // pruneEnvironment deletes a Secret and its ConfigMap. The ConfigMap goes last: if the worker dies in between, the next
 // one finds it.
 func (c *client) pruneEnvironment(ctx context.Context, a agent.Agent, plain *metav1.PartialObjectMetadata) error {
+	if strings.HasPrefix(plain.GetName(), filesPrefix) { // no Secret has this name
+		_, err := c.deleteVersion(ctx, core("ConfigMap", plain.GetNamespace(), plain.GetName()), plain)
+		return err
+	}
 	t := core("Secret", plain.GetNamespace(), plain.GetName())
 	secret, err := c.touch(ctx, t)
 	switch {

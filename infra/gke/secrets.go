@@ -21,19 +21,13 @@ const environmentPrefix = "agent-env"
 // older state writes other objects, and a container that restarts gets the environment that its pod was created with.
 func environmentName(config string) string { return environmentPrefix + "-" + config }
 
-// credentialKeys are the keys of the credentials in the Secret, and the variables that hold them. Clients can't set
-// them.
-func credentialKeys() []string {
-	return []string{dataplane.EnvAPIKey, dataplane.EnvDashboardPassword, dataplane.EnvDashboardUsername}
-}
-
-// environment is the Secret and the ConfigMap, in the order in which they are applied: the Secret owns the ConfigMap.
+// environment is the Secret and the ConfigMaps, in the order in which they are applied: the Secret owns the ConfigMaps.
 func (b blueprint) environment() ([]object, error) {
 	secret, err := b.secret()
 	if err != nil {
 		return nil, err
 	}
-	return []object{secret, b.plainEnvironment()}, nil
+	return append([]object{secret, b.plainEnvironment()}, b.files()...), nil
 }
 
 // secret holds the credentials and the values of the agent's secret variables. One that lacks any of them is never

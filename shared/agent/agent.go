@@ -31,6 +31,10 @@ type Agent struct {
 	Config json.RawMessage
 	// Env is sorted by key. It does not hold the values of secrets.
 	Env []EnvVar
+	// Files is sorted by path. It does not hold the values of secrets.
+	Files []File
+	// PublicPaths are those that anyone may request, in addition to the image's. They are sorted.
+	PublicPaths []string
 	// Image is what the agent's container runs, and Front what checks requests in front of it. They are zero for an
 	// agent that a former release made, until its next start: its pod runs what the deployment's settings name.
 	Image Software
@@ -71,6 +75,10 @@ type Agent struct {
 	FormerCredential int64
 	// RevealedAt is when a client last read the credentials; zero if never.
 	RevealedAt time.Time
+	// NameAtStart is the agent's name when its pod was last replaced or started, which the container is told: a later
+	// name replaces no pod. It is empty for an agent whose pod a former release made: its container is told nothing of
+	// the agent, and has no file with the config.
+	NameAtStart string
 	// Rollout counts the requested pod replacements. It is part of the pod template, so raising it replaces the pod.
 	Rollout int64
 	// Operations lists the open secret operations, oldest first. Right after a change it also holds those that the
@@ -197,6 +205,9 @@ type Draft struct {
 	Region string
 	Config json.RawMessage
 	Env    []EnvVar
+	Files  []File
+	// PublicPaths are sorted.
+	PublicPaths []string
 	// Image names an image and perhaps a version; empty takes the default one.
 	Image string
 }
@@ -205,7 +216,7 @@ type Draft struct {
 func New(id, cell string, d Draft, now time.Time) Agent {
 	a := Agent{
 		ID: id, Name: d.Name, Slug: Slug(d.Name), Plan: d.Plan, Cloud: d.Cloud, Region: d.Region, Cell: cell,
-		Config: d.Config, Env: d.Env, CreatedAt: now, UpdatedAt: now,
+		Config: d.Config, Env: d.Env, Files: d.Files, PublicPaths: d.PublicPaths, CreatedAt: now, UpdatedAt: now,
 	}
 	if d.Image != "" {
 		a.ImageWish = &ImageWish{Selection: d.Image, At: now}
@@ -218,7 +229,7 @@ func New(id, cell string, d Draft, now time.Time) Agent {
 // startProvisioning starts provisioning from the beginning.
 func (a *Agent) startProvisioning(now time.Time) {
 	a.Status, a.StatusReason, a.Failure, a.RevertReason = Provisioning, "", nil, nil
-	a.Stages, a.Warming = NewStages(), false
+	a.Stages, a.Warming, a.NameAtStart = NewStages(), false, a.Name
 	a.bumpGeneration(now)
 }
 

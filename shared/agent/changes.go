@@ -3,6 +3,7 @@ package agent
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/secret"
@@ -15,8 +16,8 @@ const (
 	isRemoved = "removed"
 )
 
-// Changes lists what a client's change did to an agent, for the audit log. It leaves out values of the environment and
-// the config, because clients may put secrets there.
+// Changes lists what a client's change did to an agent, for the audit log. It leaves out values of the environment,
+// the config and files, because clients may put secrets there.
 func Changes(before, after Agent) []audit.Change {
 	var changes []audit.Change
 	for _, f := range []audit.Change{
@@ -28,6 +29,10 @@ func Changes(before, after Agent) []audit.Change {
 		{
 			Field: "maintenance_window", Old: before.MaintenanceWindow.String(), New: after.MaintenanceWindow.String(),
 		},
+		{
+			Field: "public_paths",
+			Old:   strings.Join(before.PublicPaths, " "), New: strings.Join(after.PublicPaths, " "),
+		},
 		{Field: "sandbox_enabled", Old: strconv.FormatBool(before.Sandbox), New: strconv.FormatBool(after.Sandbox)},
 	} {
 		if f.Old != f.New {
@@ -37,7 +42,8 @@ func Changes(before, after Agent) []audit.Change {
 	if string(before.Config) != string(after.Config) {
 		changes = append(changes, audit.Change{Field: "config", New: isChanged})
 	}
-	return append(append(changes, envChanges(before.Env, after.Env)...), operationChanges(before, after)...)
+	changes = append(append(changes, envChanges(before.Env, after.Env)...), fileChanges(before.Files, after.Files)...)
+	return append(changes, operationChanges(before, after)...)
 }
 
 // operationChanges lists the changes of secrets and credentials that a client requested.
@@ -59,23 +65,34 @@ func operationChanges(before, after Agent) []audit.Change {
 	return changes
 }
 
-// envChanges lists the keys that were set, changed and removed. It relies on both environments being sorted by key.
+// envChanges lists the variables that were set, changed and removed.
 func envChanges(before, after []EnvVar) []audit.Change {
+	return listChanges("env_vars.", before, after, func(e EnvVar) string { return e.Key })
+}
+
+// fileChanges lists the files that were set, changed and removed.
+func fileChanges(before, after []File) []audit.Change {
+	return listChanges("files.", before, after, func(f File) string { return f.Path })
+}
+
+// listChanges lists the members of a list that were set, changed and removed. It relies on both lists being sorted by
+// key.
+func listChanges[T comparable](prefix string, before, after []T, key func(T) string) []audit.Change {
 	var changes []audit.Change
-	add := func(key, what string) {
-		changes = append(changes, audit.Change{Field: "env_vars." + key, New: what})
+	add := func(member T, what string) {
+		changes = append(changes, audit.Change{Field: prefix + key(member), New: what})
 	}
 	for len(before) > 0 || len(after) > 0 {
 		switch {
-		case len(before) == 0 || len(after) > 0 && after[0].Key < before[0].Key:
-			add(after[0].Key, isSet)
+		case len(before) == 0 || len(after) > 0 && key(after[0]) < key(before[0]):
+			add(after[0], isSet)
 			after = after[1:]
-		case len(after) == 0 || before[0].Key < after[0].Key:
-			add(before[0].Key, isRemoved)
+		case len(after) == 0 || key(before[0]) < key(after[0]):
+			add(before[0], isRemoved)
 			before = before[1:]
 		default:
 			if before[0] != after[0] {
-				add(before[0].Key, isChanged)
+				add(before[0], isChanged)
 			}
 			before, after = before[1:], after[1:]
 		}

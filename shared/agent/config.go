@@ -54,6 +54,18 @@ func ClientConfig(config map[string]any) (json.RawMessage, error) {
 	return json.Marshal(own)
 }
 
+// hasConfig reports whether a config has any of the client's keys.
+func hasConfig(config json.RawMessage) bool { return len(config) > len("{}") }
+
+// ConfigFile is the content of the file with the client's config that the agent's pod has; nil for none. A pod of a
+// former release has none, until it is replaced.
+func (a Agent) ConfigFile() []byte {
+	if !hasConfig(a.Config) || a.NameAtStart == "" {
+		return nil
+	}
+	return a.Config
+}
+
 func depth(v any) int {
 	deepest := 0
 	switch v := v.(type) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/fault"
 )
 
@@ -29,12 +30,25 @@ func EnvKeyViolation(key string) string {
 		return "a key must have 1 to 128 letters, digits and underscores and must not begin with a digit"
 	case strings.HasPrefix(upper, "DASHBOARD_"), upper == "API_SERVER_KEY",
 		strings.Contains(upper, "_DASHBOARD_BASIC_AUTH_"), strings.HasSuffix(upper, "_GATEWAY_TOKEN"):
-		return "the key is reserved for the agent's dashboard and API authentication"
+		return reservedForCredentials(upper)
+	case slices.Contains(dataplane.OwnVariables(), upper):
+		return "the key is reserved for the platform, which sets it: leave it out"
 	case strings.HasPrefix(upper, "KUBERNETES_"), strings.HasPrefix(upper, "LD_"), upper == "PATH", upper == "PORT":
 		return "the key is reserved for the platform"
 	default:
 		return ""
 	}
+}
+
+// reservedForCredentials says what to do in place of setting a credential.
+func reservedForCredentials(key string) string {
+	const why = "the key is reserved for the agent's dashboard and API authentication: leave it out, because the " +
+		"platform makes these credentials"
+	if slices.Contains(dataplane.CredentialVariables(), key) {
+		return why
+	}
+	return why + `. The operator of the image can give it the API key under this name, with "auth": "image" and ` +
+		`"env": {"` + key + `": "$(API_SERVER_KEY)"} in the catalog`
 }
 
 // EnvViolations checks a client's env_vars as decoded from JSON. Each key is reported once, for the first rule that it

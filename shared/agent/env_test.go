@@ -13,12 +13,20 @@ import (
 
 const (
 	badPattern       = "a key must have 1 to 128 letters, digits and underscores and must not begin with a digit"
-	reservedForAgent = "the key is reserved for the agent's dashboard and API authentication"
-	isSecret         = "the key names a secret; set or delete it with PUT /agents/{agent_id}/secrets"
-	valueIsSecret    = "the value looks like a secret; set it with PUT /agents/{agent_id}/secrets"
-	secretIsEmpty    = "a secret must not be empty"
-	tooLong          = "a value must not exceed 8192 bytes"
+	reservedForAgent = "the key is reserved for the agent's dashboard and API authentication: leave it out, because " +
+		"the platform makes these credentials"
+	reservedForPlatform = "the key is reserved for the platform, which sets it: leave it out"
+	isSecret            = "the key names a secret; set or delete it with PUT /agents/{agent_id}/secrets"
+	valueIsSecret       = "the value looks like a secret; set it with PUT /agents/{agent_id}/secrets"
+	secretIsEmpty       = "a secret must not be empty"
+	tooLong             = "a value must not exceed 8192 bytes"
 )
+
+// withKey is what a client does who wants an image's own name for the API key.
+func withKey(name string) string {
+	return reservedForAgent + `. The operator of the image can give it the API key under this name, with "auth": ` +
+		`"image" and "env": {"` + name + `": "$(API_SERVER_KEY)"} in the catalog`
+}
 
 func TestEnvViolations_ReportAKeyOnceByItsFirstRule(t *testing.T) {
 	t.Parallel()
@@ -30,7 +38,14 @@ func TestEnvViolations_ReportAKeyOnceByItsFirstRule(t *testing.T) {
 	}{
 		{key: "A-TOKEN", value: "", create: badPattern, update: badPattern},
 		{key: "A-B", value: long, create: badPattern, update: badPattern},
-		{key: "DASHBOARD_TOKEN", value: "", create: reservedForAgent, update: reservedForAgent},
+		{key: "DASHBOARD_TOKEN", value: "", create: withKey("DASHBOARD_TOKEN"), update: withKey("DASHBOARD_TOKEN")},
+		{
+			key: "OPENCLAW_GATEWAY_TOKEN", value: "x", create: withKey("OPENCLAW_GATEWAY_TOKEN"),
+			update: withKey("OPENCLAW_GATEWAY_TOKEN"),
+		},
+		{key: "AGENT_URL", value: "x", create: reservedForPlatform, update: reservedForPlatform},
+		{key: "agent_config_file", value: "x", create: reservedForPlatform, update: reservedForPlatform},
+		{key: "AGENT_URLS", value: "x"},
 		{key: "API_SERVER_KEY", value: long, create: reservedForAgent, update: reservedForAgent},
 		{key: "MY_TOKEN", value: "", create: secretIsEmpty, update: isSecret},
 		{key: "MY_TOKEN", value: long, create: tooLong, update: isSecret},

@@ -206,6 +206,8 @@ func changedFields(before, after Agent) []string {
 		{name: "image.policy", changed: before.imagePolicy() != after.imagePolicy()},
 		{name: "image.maintenance_window", changed: !sameWindow(before.MaintenanceWindow, after.MaintenanceWindow)},
 		{name: "env_vars", changed: !slices.Equal(before.Env, after.Env)},
+		{name: "files", changed: !slices.Equal(before.Files, after.Files)},
+		{name: "public_paths", changed: !slices.Equal(before.PublicPaths, after.PublicPaths)},
 		{name: "dashboard_username", changed: (before.CredentialVersion > 0) != (after.CredentialVersion > 0)},
 		{name: "hostname", changed: before.Routed != after.Routed},
 		{name: "config.error", changed: !sameFailure(before.Failure, after.Failure), implied: true},

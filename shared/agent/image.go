@@ -66,7 +66,7 @@ func (a *Agent) ChooseImages(before Agent, images image.Set) error {
 func (a *Agent) follow(s *Software, id string, images image.Set) {
 	current, ok := images.Current(id, a.Cell)
 	refused := s.Update.State == UpdateReverted && s.Update.Version == current.Version
-	if ok && !refused && !images.Newer(id, a.Cell, s.Version, current.Version) {
+	if ok && !refused && a.CanRun(current) && !images.Newer(id, a.Cell, s.Version, current.Version) {
 		a.take(s, current)
 	}
 }
@@ -95,6 +95,8 @@ func (a *Agent) chooseImage(wish ImageWish, before Agent, images image.Set) erro
 		return fault.New(fault.Conflict, "image_differs",
 			"The agent runs the image %s. Another image has other files in /data: create another agent for it.",
 			a.imageID()).WithMeta(a.ConflictMeta())
+	case !a.CanRun(chosen):
+		return a.sandboxImpossible()
 	case !chosen.Same(a.Image.Choice):
 		a.take(&a.Image, chosen)
 		a.RevertReason = nil
@@ -107,6 +109,16 @@ func (a *Agent) chooseImage(wish ImageWish, before Agent, images image.Set) erro
 		a.Sandbox, a.ImagePolicy = true, image.Pinned
 	}
 	return nil
+}
+
+// CanRun reports whether the agent, sandboxed or not, can run an image. A custom image says nothing of its kernel.
+func (a Agent) CanRun(c image.Choice) bool { return !a.Sandbox || c.Kernel != image.KernelLinux }
+
+// sandboxImpossible refuses an image in a sandbox that lacks what the image needs.
+func (a Agent) sandboxImpossible() error {
+	return fault.New(fault.Conflict, "image_needs_linux_kernel",
+		"The image needs system calls that the sandbox does not have. Run the agent without the sandbox, or with "+
+			"another image.").WithMeta(a.ConflictMeta())
 }
 
 // imageID is the id of the agent's image. A former release recorded none.

@@ -32,12 +32,19 @@ func (Cloud) Values() []string { return []string{DefaultCloud} }
 
 // CreateViolations checks what the schema of a creation can't express.
 func CreateViolations(body map[string]any) []fault.Violation {
-	return bodyViolations(body, func(key string, value any) string {
+	found := bodyViolations(body, func(key string, value any) string {
 		if LooksSecret(key) && value == "" {
 			return "a secret must not be empty"
 		}
 		return ""
 	})
+	env, _ := body["env_vars"].(map[string]any)
+	return append(found, fileViolations(body, true, func(key string) string {
+		if value, ok := env[key].(string); !ok || !isSecret(key, value) {
+			return "env_vars has no secret with this key"
+		}
+		return ""
+	})...)
 }
 
 // bodyViolations checks the body of a creation or a patch. They differ in secretRule, the rule for secrets in env_vars.
@@ -49,5 +56,5 @@ func bodyViolations(body map[string]any, secretRule func(key string, value any) 
 	if config, ok := body["config"].(map[string]any); ok {
 		found = append(found, ConfigViolations(config)...)
 	}
-	return found
+	return append(found, publicPathViolations(body)...)
 }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/plan"
@@ -18,6 +20,10 @@ type Patch struct {
 	Env map[string]*string
 	// Config is merged into the client's own config by the rules of RFC 7396.
 	Config map[string]any
+	// Files replaces the list of files. A file without content and secret keeps those that it has.
+	Files *[]FileSpec
+	// PublicPaths replaces the list. It is sorted.
+	PublicPaths *[]string
 	// Plan decides the agent's size.
 	Plan *plan.ID
 	// Image selects another version of the agent's image.
@@ -29,7 +35,7 @@ type Patch struct {
 
 // UpdateViolations checks what the schema of a patch can't express and does not depend on the agent.
 func UpdateViolations(body map[string]any) []fault.Violation {
-	found := bodyViolations(body, func(key string, value any) string {
+	found := append(bodyViolations(body, func(key string, value any) string {
 		text, isText := value.(string)
 		switch {
 		case !isText, text == EnvIsSecret, text == EnvIsConfigured:
@@ -41,8 +47,22 @@ func UpdateViolations(body map[string]any) []fault.Violation {
 		default:
 			return ""
 		}
-	})
+	}), fileViolations(body, false, func(string) string { return "" })...)
+	env, _ := body["env_vars"].(map[string]any)
+	found = slices.DeleteFunc(found, func(v fault.Violation) bool { return ofFormerRelease(v, env) })
 	return append(found, windowViolations(body)...)
+}
+
+// ofFormerRelease reports whether a violation is about a patch that removes or leaves a variable whose name a former
+// release did not reserve. mergeEnv refuses to set one.
+func ofFormerRelease(v fault.Violation, env map[string]any) bool {
+	if len(v.Loc) < envKeyLoc {
+		return false
+	}
+	key, _ := v.Loc[envKeyLoc-1].(string)
+	value, given := env[key]
+	return given && (value == nil || value == EnvIsConfigured || value == EnvIsSecret) &&
+		slices.Contains(dataplane.OwnVariables(), key)
 }
 
 const (
@@ -54,9 +74,9 @@ func secretViolation(key string) fault.Violation {
 	return invalid([]any{"body", "env_vars", key}, secretElsewhere)
 }
 
-// Apply merges a patch. Only a change of the environment, of the plan or of the image replaces the pod. The store
-// carries out that of the image: see ImageWish. Errors: Invalid, Conflict while the agent is being deleted, if its
-// volume would shrink, or for another policy of a custom image.
+// Apply merges a patch. Every change replaces the pod, but that of the name, of the image's policy and of its window:
+// the pod is started with the rest. The store carries out that of the image: see ImageWish. Errors: Invalid, Conflict
+// while the agent is being deleted, if its volume would shrink, or for another policy of a custom image.
 func (a *Agent) Apply(p Patch, now time.Time) error {
 	if a.Status == Deleting {
 		return a.conflict("update")
@@ -66,6 +86,10 @@ func (a *Agent) Apply(p Patch, now time.Time) error {
 		return err
 	}
 	config, err := a.mergeConfig(p.Config)
+	if err != nil {
+		return err
+	}
+	files, refiled, err := a.mergeFiles(p.Files)
 	if err != nil {
 		return err
 	}
@@ -83,14 +107,22 @@ func (a *Agent) Apply(p Patch, now time.Time) error {
 	if renamed {
 		a.Name = *p.Name
 	}
-	if renamed || scheduled || changed || !bytes.Equal(config, a.Config) {
-		a.UpdatedAt = now
-	}
+	configured := hasConfig(config) != hasConfig(a.Config) || hasConfig(config) && !bytes.Equal(config, a.Config)
 	a.Config = config
 	if changed {
 		a.Env = env
 	}
-	if changed || resized {
+	if refiled {
+		a.Files = files
+	}
+	if renamed || scheduled {
+		a.UpdatedAt = now
+	}
+	opened := p.PublicPaths != nil && !slices.Equal(*p.PublicPaths, a.PublicPaths)
+	if opened {
+		a.PublicPaths = *p.PublicPaths
+	}
+	if changed || refiled || opened || configured || resized {
 		a.replacePod(now)
 	}
 	if p.Image != nil {
@@ -108,6 +140,9 @@ func (a *Agent) Migrate(enabled bool, now time.Time) error {
 	if !enabled && a.Image.ID == image.CustomID {
 		return fault.New(fault.Conflict, "sandbox_required", "A custom image runs in the sandbox only.").
 			WithMeta(a.ConflictMeta())
+	}
+	if enabled && a.Image.Kernel == image.KernelLinux {
+		return a.sandboxImpossible()
 	}
 	if a.Sandbox != enabled {
 		a.Sandbox, a.RevertReason = enabled, nil
@@ -129,6 +164,7 @@ func (a *Agent) replacePod(now time.Time) {
 			}
 		}
 	}
+	a.NameAtStart = a.Name
 	a.bumpGeneration(now)
 }
 
@@ -161,11 +197,22 @@ func (a Agent) mergeEnv(patch map[string]*string) (merged []EnvVar, changed bool
 		plain[key] = e.Value
 	}
 	SortEnv(merged)
-	if found := EnvViolations(plain); changed && len(found) > 0 {
+	// A key that a former release accepted stays until its client removes it.
+	found := slices.DeleteFunc(EnvViolations(plain), func(v fault.Violation) bool {
+		if len(v.Loc) < envKeyLoc {
+			return false
+		}
+		key := v.Loc[envKeyLoc-1]
+		return slices.ContainsFunc(a.Env, func(e EnvVar) bool { return e.Key == key && e == vars[e.Key] })
+	})
+	if changed && len(found) > 0 {
 		return nil, false, fault.Validation(found...)
 	}
 	return merged, changed, nil
 }
+
+// envKeyLoc is the length of the place of a variable: body, env_vars and its key.
+const envKeyLoc = 3
 
 func (a Agent) mergeConfig(patch map[string]any) (json.RawMessage, error) {
 	if patch == nil {

@@ -11,6 +11,8 @@ import (
 // Clone returns a copy that shares no memory with the agent, but for the rest, which never changes.
 func (a Agent) Clone() Agent {
 	a.Config, a.Env, a.Stages = slices.Clone(a.Config), slices.Clone(a.Env), slices.Clone(a.Stages)
+	a.Files = slices.Clone(a.Files)
+	a.PublicPaths = slices.Clone(a.PublicPaths)
 	a.Operations, a.Live = slices.Clone(a.Operations), slices.Clone(a.Live)
 	a.SecretVersions, a.ServingChanges = slices.Clone(a.SecretVersions), slices.Clone(a.ServingChanges)
 	a.Failure, a.RevertReason = clone(a.Failure), clone(a.RevertReason)
@@ -35,6 +37,10 @@ func (a Agent) WithoutValues() Agent {
 	a.Env = slices.Clone(a.Env)
 	for i := range a.Env {
 		a.Env[i].Value = ""
+	}
+	a.Files = slices.Clone(a.Files)
+	for i := range a.Files {
+		a.Files[i].Content = ""
 	}
 	a.Rest = nil // another release may have stored a value there
 	return a

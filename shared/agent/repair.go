@@ -10,7 +10,9 @@ func (a *Agent) Repair(now time.Time) {
 	}
 	if a.Status == Running {
 		a.ForgetStages()
+		name := a.NameAtStart
 		a.replacePod(now)
+		a.NameAtStart = name // a repair leaves a pod that is as it must be
 		return
 	}
 	a.bumpGeneration(now)

@@ -96,10 +96,11 @@ func TestApply_MergesThePatch(t *testing.T) {
 	start := func() agent.Agent {
 		a := in(agent.Running)
 		a.Env = []agent.EnvVar{{Key: "GITHUB_TOKEN", SecretVersion: 1}, {Key: "MODE", Value: "fast"}}
-		a.Config = json.RawMessage(`{"theme":{"color":"red","size":1},"tags":["a"]}`)
+		a.Config = json.RawMessage(`{"tags":["a"],"theme":{"color":"red","size":1}}`)
 		return a
 	}
 	cases := map[string]struct {
+		env          []agent.EnvVar // in addition to those of every case
 		patch        agent.Patch
 		wantEnv      string
 		wantConfig   string // "" means unchecked
@@ -108,7 +109,7 @@ func TestApply_MergesThePatch(t *testing.T) {
 	}{
 		"empty patch": {
 			patch:   agent.Patch{},
-			wantEnv: "GITHUB_TOKEN=gsm MODE=fast", wantConfig: `{"theme":{"color":"red","size":1},"tags":["a"]}`,
+			wantEnv: "GITHUB_TOKEN=gsm MODE=fast", wantConfig: `{"tags":["a"],"theme":{"color":"red","size":1}}`,
 		},
 		"placeholders sent back": {
 			patch:   agent.Patch{Env: map[string]*string{"GITHUB_TOKEN": text("gsm"), "MODE": text("configured")}},
@@ -143,17 +144,42 @@ func TestApply_MergesThePatch(t *testing.T) {
 				"theme": map[string]any{"color": nil, "font": "b"}, "tags": []any{"c"},
 			}},
 			wantEnv: "GITHUB_TOKEN=gsm MODE=fast", wantConfig: `{"tags":["c"],"theme":{"font":"b","size":1}}`,
+			wantReplaced: true,
 		},
 		"reserved key of config": {
 			patch:      agent.Patch{Config: map[string]any{"error": "x", "n": json.Number("1")}},
 			wantEnv:    "GITHUB_TOKEN=gsm MODE=fast",
-			wantConfig: `{"n":1,"tags":["a"],"theme":{"color":"red","size":1}}`,
+			wantConfig: `{"n":1,"tags":["a"],"theme":{"color":"red","size":1}}`, wantReplaced: true,
+		},
+		"config as it is": {
+			patch:   agent.Patch{Config: map[string]any{"tags": []any{"a"}, "status_reason": "x"}},
+			wantEnv: "GITHUB_TOKEN=gsm MODE=fast",
+		},
+		"leave a variable of a former release": {
+			env:     []agent.EnvVar{{Key: "AGENT_URL", Value: "x"}},
+			patch:   agent.Patch{Env: map[string]*string{"A": text("1"), "AGENT_URL": text("configured")}},
+			wantEnv: "A=1 AGENT_URL=x GITHUB_TOKEN=gsm MODE=fast", wantReplaced: true,
+		},
+		"remove a variable of a former release": {
+			env:     []agent.EnvVar{{Key: "AGENT_URL", Value: "x"}},
+			patch:   agent.Patch{Env: map[string]*string{"AGENT_URL": nil}},
+			wantEnv: "GITHUB_TOKEN=gsm MODE=fast", wantReplaced: true,
+		},
+		"change a variable of a former release": {
+			env:         []agent.EnvVar{{Key: "AGENT_URL", Value: "x"}},
+			patch:       agent.Patch{Env: map[string]*string{"AGENT_URL": text("y")}},
+			wantRefused: true,
+		},
+		"name a reserved variable with the placeholder": {
+			patch:       agent.Patch{Env: map[string]*string{"AGENT_URL": text("configured")}},
+			wantRefused: true,
 		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := start()
+			a.Env = append(c.env, a.Env...)
 			before := a.Generation
 			err := a.Apply(c.patch, at(1))
 			if c.wantRefused {

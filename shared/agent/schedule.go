@@ -3,6 +3,7 @@ package agent
 import (
 	"time"
 
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/secret"
 )
 
@@ -60,8 +61,15 @@ func (a *Agent) Applied(now time.Time) {
 		if a.BeingProvisioned() {
 			timeout = ProvisioningTimeout
 		}
-		a.Deadline = now.Add(timeout)
+		a.Deadline = now.Add(timeout + a.extraGrace())
 	}
+}
+
+// extraGrace is how much longer than others the agent's former container may take to end. Only then does the new pod
+// start.
+func (a Agent) extraGrace() time.Duration {
+	seconds := max(a.Image.GraceSeconds, a.Image.Update.Former.GraceSeconds, image.DefaultGraceSeconds)
+	return time.Duration(seconds-image.DefaultGraceSeconds) * time.Second
 }
 
 // Waits reports whether the agent's objects are applied and only its pod, or the end of its deletion, is missing.

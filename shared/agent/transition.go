@@ -130,7 +130,7 @@ func (a *Agent) Act(t Trigger, reason StatusReason, now time.Time) error {
 		return nil
 	case t == Restart:
 		a.Rollout++
-		a.Warming = true
+		a.Warming, a.NameAtStart = true, a.Name
 	default:
 		a.Status, a.StatusReason, a.Failure, a.RevertReason = to, reason, nil, nil
 		a.Warming = false

@@ -24,6 +24,8 @@ type View struct {
 	Region            string                  `json:"region" jsonschema:"Data-plane region."`
 	Image             *ImageView              `json:"image" jsonschema:"What the agent runs; null until the next start of an agent that was made before there were images to choose from."`
 	EnvVars           map[string]EnvVarSource `json:"env_vars" jsonschema:"Where the value of each key is stored; empty for members. Values are never shown."`
+	Files             []FileView              `json:"files" jsonschema:"The files that the agent finds when it starts; empty for members. Contents are never shown."`
+	PublicPaths       []string                `json:"public_paths" jsonschema:"The paths of the agent that anyone may request without a credential, in addition to those of its image. One that ends with a slash stands for everything below it."`
 	ErrorMessage      *string                 `json:"error_message" jsonschema:"The message of config.error; null without an error."`
 	DashboardURL      *string                 `json:"dashboard_url" jsonschema:"Null until the agent has a hostname."`
 	APIURL            *string                 `json:"api_url" jsonschema:"Null until the agent has a hostname."`
@@ -87,6 +89,8 @@ func (a Agent) Show(caller identity.Caller, d Addresses) View {
 		CreatedAt: a.CreatedAt.UTC(), UpdatedAt: a.UpdatedAt.UTC(), Cloud: a.Cloud, Region: a.Region,
 		Image:            a.showImage(),
 		EnvVars:          map[string]EnvVarSource{},
+		Files:            []FileView{},
+		PublicPaths:      append([]string{}, a.PublicPaths...),
 		DashboardWarming: a.Warming, RotationPending: a.RotationPending,
 		entityTag: a.EntityTag(),
 	}
@@ -107,6 +111,7 @@ func (a Agent) Show(caller identity.Caller, d Addresses) View {
 		for _, key := range a.settingKeys() {
 			v.EnvVars[key] = EnvIsSecret
 		}
+		v.Files = a.showFiles()
 		if a.CredentialVersion > 0 {
 			v.DashboardUsername = ptr(DashboardUsername)
 		}

@@ -40,6 +40,10 @@ func (v View) AppendJSON(b []byte) ([]byte, error) {
 	v.Image.write(&o)
 	o.key("env_vars")
 	v.writeEnvVars(&o)
+	o.key("files")
+	v.writeFiles(&o)
+	o.key("public_paths")
+	o.texts(v.PublicPaths)
 	for _, m := range [...]struct {
 		key  string
 		text *string
@@ -73,6 +77,19 @@ func (v View) writeEnvVars(o *object) {
 		o.text(string(v.EnvVars[key]))
 	}
 	o.close('}')
+}
+
+func (v View) writeFiles(o *object) {
+	if v.Files == nil {
+		o.null()
+		return
+	}
+	o.open('[')
+	for _, f := range v.Files {
+		o.next()
+		o.value(f)
+	}
+	o.close(']')
 }
 
 // MarshalJSON writes the client's keys and those of the control plane into one object. The control plane's keys win.
@@ -213,6 +230,19 @@ func (o *object) text(s string) {
 // needsEscape reports whether a character of a text may need an escape.
 func needsEscape(r rune) bool {
 	return r < ' ' || r >= utf8.RuneSelf || r == '"' || r == '\\' || r == '<' || r == '>' || r == '&'
+}
+
+func (o *object) texts(list []string) {
+	if list == nil {
+		o.null()
+		return
+	}
+	o.open('[')
+	for _, s := range list {
+		o.next()
+		o.text(s)
+	}
+	o.close(']')
 }
 
 func (o *object) optional(s *string) {

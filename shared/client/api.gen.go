@@ -116,14 +116,15 @@ const (
 
 // Defines values for DashboardReachabilityReason.
 const (
-	DashboardReachabilityReasonBadStatus  DashboardReachabilityReason = "bad_status"
-	DashboardReachabilityReasonConnect    DashboardReachabilityReason = "connect"
-	DashboardReachabilityReasonDNS        DashboardReachabilityReason = "dns"
-	DashboardReachabilityReasonNotRunning DashboardReachabilityReason = "not_running"
-	DashboardReachabilityReasonOK         DashboardReachabilityReason = "ok"
-	DashboardReachabilityReasonTLS        DashboardReachabilityReason = "tls"
-	DashboardReachabilityReasonTimeout    DashboardReachabilityReason = "timeout"
-	DashboardReachabilityReasonWarming    DashboardReachabilityReason = "warming"
+	DashboardReachabilityReasonBadStatus      DashboardReachabilityReason = "bad_status"
+	DashboardReachabilityReasonConnect        DashboardReachabilityReason = "connect"
+	DashboardReachabilityReasonDNS            DashboardReachabilityReason = "dns"
+	DashboardReachabilityReasonDashboardError DashboardReachabilityReason = "dashboard_error"
+	DashboardReachabilityReasonNotRunning     DashboardReachabilityReason = "not_running"
+	DashboardReachabilityReasonOK             DashboardReachabilityReason = "ok"
+	DashboardReachabilityReasonTLS            DashboardReachabilityReason = "tls"
+	DashboardReachabilityReasonTimeout        DashboardReachabilityReason = "timeout"
+	DashboardReachabilityReasonWarming        DashboardReachabilityReason = "warming"
 )
 
 // Defines values for DeletedResourceName.
@@ -218,6 +219,12 @@ const (
 	ImageDayThursday  ImageDay = "thursday"
 	ImageDayTuesday   ImageDay = "tuesday"
 	ImageDayWednesday ImageDay = "wednesday"
+)
+
+// Defines values for ImageKernel.
+const (
+	ImageKernelAny   ImageKernel = "any"
+	ImageKernelLinux ImageKernel = "linux"
 )
 
 // Defines values for ImagePolicy.
@@ -382,6 +389,9 @@ type Agent struct {
 	// ErrorMessage The message of config.error; null without an error.
 	ErrorMessage *string `json:"error_message"`
 
+	// Files The files that the agent finds when it starts; empty for members. Contents are never shown.
+	Files []AgentFile `json:"files"`
+
 	// Hostname Null until provisioning reaches the route stage.
 	Hostname *string `json:"hostname"`
 	ID       string  `json:"id"`
@@ -394,6 +404,9 @@ type Agent struct {
 
 	// Namespace The agent's cluster namespace.
 	Namespace string `json:"namespace"`
+
+	// PublicPaths The paths of the agent that anyone may request without a credential, in addition to those of its image. One that ends with a slash stands for everything below it.
+	PublicPaths []string `json:"public_paths"`
 
 	// Region Data-plane region.
 	Region       string      `json:"region"`
@@ -445,6 +458,37 @@ type AgentFailure struct {
 	// Stage The provisioning stage that failed; empty if provisioning had finished.
 	Stage string `json:"stage"`
 }
+
+// AgentFile defines model for AgentFile.
+type AgentFile struct {
+	// Mode Permissions in octal digits.
+	Mode string `json:"mode"`
+	Path string `json:"path"`
+
+	// Secret The key of the secret whose value is the file; null for a file with content.
+	Secret *string `json:"secret"`
+
+	// Size The size of the content in bytes; null for a secret.
+	Size *int64 `json:"size"`
+}
+
+// AgentFileSpec defines model for AgentFileSpec.
+type AgentFileSpec struct {
+	// Content The text of the file, at most 64 KiB; 128 KiB for all files together. It is never shown. Text that looks like a secret is refused.
+	Content *string `json:"content,omitempty"`
+
+	// Mode Permissions in octal digits; 0644 by default. The agent uses the file through the group of its volume, so the group gets what the owner may do.
+	Mode *string `json:"mode,omitempty"`
+
+	// Path Where the file is: below /data, which stands for the agent's volume wherever its image has it, or below /config, which is read-only and no part of the volume.
+	Path string `json:"path"`
+
+	// Secret In place of content: the key of the agent's secret whose value is the file. Without that secret there is no file.
+	Secret *string `json:"secret,omitempty"`
+}
+
+// AgentFileSpecs defines model for AgentFileSpecs.
+type AgentFileSpecs = []AgentFileSpec
 
 // AgentImage defines model for AgentImage.
 type AgentImage struct {
@@ -754,17 +798,23 @@ type CreateAPIKeyRequest struct {
 type CreateAgentRequest struct {
 	Cloud *AgentCloud `json:"cloud,omitempty"`
 
-	// Config The client's own keys. Keys that the control plane fills are ignored.
+	// Config The client's own keys, which the agent finds as a JSON file, named by the variable AGENT_CONFIG_FILE. Keys that the control plane fills are ignored.
 	Config map[string]interface{} `json:"config,omitempty"`
 
 	// EnvVars The agent's environment variables. Variables whose key or value looks like a secret go to the secret store. Keys reserved for the platform or for dashboard authentication are refused.
 	EnvVars map[string]string `json:"env_vars,omitempty"`
+
+	// Files Files that the agent finds at each start of its pod, at most 20.
+	Files []AgentFileSpec `json:"files,omitempty"`
 
 	// Image What the agent runs: the id of an image, such as assistant, or a version of it, such as assistant@2.1.0; or on plans with custom_images an image that is not in the catalog, as registry/repository@sha256:…, which runs in a sandbox. By default, the image called default.
 	Image *string `json:"image,omitempty"`
 
 	// Name Display name. Surrounding whitespace is removed; control characters are refused.
 	Name string `json:"name"`
+
+	// PublicPaths Paths that anyone may request without a credential, for webhooks and apps that bring their own; at most 20. One that ends with a slash, such as /hooks/, stands for everything below it. They are rate-limited, and the agent's program must check who calls. Nothing below /v1, /auth, /handoff, /health and /logout can be public.
+	PublicPaths []string `json:"public_paths,omitempty"`
 
 	// Region Data-plane region; us-central1 by default.
 	Region       *string `json:"region,omitempty"`
@@ -880,13 +930,13 @@ type DashboardReachability struct {
 	// DashboardWarming True until the newest pod has answered. The previous pod may still be reachable.
 	DashboardWarming bool `json:"dashboard_warming"`
 
-	// HTTPStatus The status code of the agent's health check; null if it did not answer.
+	// HTTPStatus The status code of the dashboard, as its user gets it; that of the agent's health check if it does not serve; null if it did not answer.
 	HTTPStatus *int64 `json:"http_status"`
 
-	// LatencyMs The latency of the health check in milliseconds; null if it did not answer.
+	// LatencyMs The latency of the check in milliseconds; null if the agent did not answer.
 	LatencyMs *float64 `json:"latency_ms"`
 
-	// Reachable Whether the dashboard answers.
+	// Reachable Whether the dashboard answers its user with a status below 400.
 	Reachable bool                        `json:"reachable"`
 	Reason    DashboardReachabilityReason `json:"reason"`
 
@@ -1118,7 +1168,8 @@ type Image struct {
 	DocsURL *string `json:"docs_url"`
 
 	// ID The image's id, as in image of an agent.
-	ID string `json:"id"`
+	ID     string      `json:"id"`
+	Kernel ImageKernel `json:"kernel"`
 
 	// MinPlan The smallest plan of agents that may run the image; null if all plans may.
 	MinPlan *PlanID `json:"min_plan"`
@@ -1132,6 +1183,9 @@ type Image struct {
 
 // ImageDay defines model for ImageDay.
 type ImageDay string
+
+// ImageKernel defines model for ImageKernel.
+type ImageKernel string
 
 // ImageMaintenanceWindow defines model for ImageMaintenanceWindow.
 type ImageMaintenanceWindow struct {
@@ -1543,11 +1597,14 @@ type SubscriptionStatus string
 
 // UpdateAgentRequest defines model for UpdateAgentRequest.
 type UpdateAgentRequest struct {
-	// Config Merged into the client's own keys according to RFC 7396.
+	// Config Merged into the client's own keys according to RFC 7396. A running agent gets a new pod, with the new file.
 	Config map[string]interface{} `json:"config,omitempty"`
 
 	// EnvVars Merged into the environment: null removes a key, and keys that are not listed stay. Variables whose key or value looks like a secret are refused.
 	EnvVars map[string]*string `json:"env_vars,omitempty"`
+
+	// Files Replaces the agent's files, and the pod of a running agent; null removes them all. A file without content and secret keeps those that it has. A file that was written below /data stays there when it is removed from the list.
+	Files *AgentFileSpecs `json:"files,omitempty"`
 
 	// Image Another version of the agent's image, as image or image@version; without a version, the one that is released at present. It replaces the pod. The next start takes the released version in place of an older one, unless image_policy is pinned. Another image is refused, because it has other files in /data.
 	Image       *string      `json:"image,omitempty"`
@@ -1558,6 +1615,9 @@ type UpdateAgentRequest struct {
 
 	// Name Display name. Surrounding whitespace is removed; control characters are refused.
 	Name *string `json:"name,omitempty"`
+
+	// PublicPaths Replaces the agent's public paths, which anyone may request without a credential; an empty list removes them. A running agent gets a new pod. See the creation of agents.
+	PublicPaths *[]string `json:"public_paths,omitempty"`
 
 	// ResourcePlan Changes the size of the agent. What the size takes up of the organization's plan is checked and counted with the change (402 if there is no room). A running agent gets a new pod, and the volume grows. A volume never shrinks: a plan with a smaller one is refused (409 storage_cannot_shrink).
 	ResourcePlan *PlanID `json:"resource_plan,omitempty"`

@@ -4,6 +4,7 @@ package dataplane
 
 import (
 	"fmt"
+	"net/url"
 	"path"
 	"strings"
 	"time"
@@ -30,6 +31,8 @@ const LabelSlug = "agents.example/slug"
 const (
 	// PathReady answers 200 when the agent's container serves.
 	PathReady = "/health/ready"
+	// PathDashboard answers 204 when the agent's container serves, with HeaderDashboardStatus.
+	PathDashboard = "/health/dashboard"
 	// PathAuthCheck answers 204 to the present credentials and 401 to others.
 	PathAuthCheck = "/auth/check"
 	// PathHandoff opens the dashboard for the bearer of a link.
@@ -46,6 +49,13 @@ const (
 	PathIntrospect = "/api/v1/handoff/introspect"
 )
 
+// HeaderDashboardStatus has the status with which the agent's container answers GET / to a user of the dashboard.
+const HeaderDashboardStatus = "X-Agent-Dashboard-Status"
+
+// HeaderPublic is in the front's answers to requests that needed no credential. The router removes it: such an answer
+// does not show that the agent accepts the client.
+const HeaderPublic = "X-Agent-Public"
+
 // FlushInterval is how long the router and the front may hold a part of an answer whose length is known. Most of these
 // are complete by then, and need one write. Events, and answers of unknown length, pass immediately.
 const FlushInterval = 20 * time.Millisecond
@@ -60,6 +70,7 @@ const (
 	EnvAgentAPIPort      = "AGENT_API_PORT"     // the port of /v1, if it is not $PORT
 	EnvAgentHealthPath   = "AGENT_HEALTH_PATH"  // if empty, a container that accepts a connection is ready
 	EnvAgentAuth         = "AGENT_AUTH"         // AuthFront or AuthImage
+	EnvAgentPublicPaths  = "AGENT_PUBLIC_PATHS" // that need no credential, separated by commas
 	EnvAgentHostname     = "AGENT_HOSTNAME"     // the audience of links
 	EnvJWKSURL           = "JWKS_URL"           // the keys that sign links
 	EnvDashboardUsername = "DASHBOARD_USERNAME" // credentials of the dashboard
@@ -68,8 +79,37 @@ const (
 	EnvFrontMetrics      = "FRONT_METRICS"  // "true": serve metrics on FrontMetricsPort
 )
 
-// EnvPort tells the agent's container on which port to listen.
-const EnvPort = "PORT"
+// Variables of the agent's container. The pod template sets them, unless the agent has a variable of the same name from
+// a time when the name was not reserved.
+const (
+	EnvPort         = "PORT" // on which the container listens
+	EnvAgentID      = "AGENT_ID"
+	EnvAgentName    = "AGENT_NAME"         // as it was when the pod was made
+	EnvAgentURL     = "AGENT_URL"          // of the dashboard
+	EnvAgentPlan    = "AGENT_PLAN"         // the id of the plan
+	EnvAgentMemory  = "AGENT_MEMORY_BYTES" // the memory limit of the container
+	EnvAgentConfig  = "AGENT_CONFIG_FILE"  // has the client's config as JSON; not set without a config
+	EnvHome         = "HOME"
+	EnvDataDir      = "DATA_DIR" // of SeedArg: the agent's volume
+	EnvSeedDir      = "SEED_DIR" // of SeedArg: the files for it
+	DefaultDataPath = "/data"    // where an agent's volume is mounted
+	ConfigPath      = "/config"  // where its files are that are not on the volume
+	ConfigFile      = "agent.json"
+	ConfigFilePath  = ConfigPath + "/" + ConfigFile
+	SeedArg         = "seed" // makes the front's program write files to the volume and end
+)
+
+// OwnVariables are the variables with which a container knows itself. Neither clients nor images can set them.
+func OwnVariables() []string {
+	return []string{
+		EnvAgentID, EnvAgentName, EnvAgentURL, EnvAgentHostname, EnvAgentPlan, EnvAgentMemory, EnvAgentConfig,
+	}
+}
+
+// CredentialVariables have the credentials of the agent's dashboard and API.
+func CredentialVariables() []string {
+	return []string{EnvAPIKey, EnvDashboardPassword, EnvDashboardUsername}
+}
 
 // Who checks the credentials of requests to an agent.
 const (
@@ -87,17 +127,19 @@ const TargetRefused = "The target of a request must be a path, such as /v1/model
 // before a rule looks at the path: that of http:v1/models is empty, and a proxy would forward what follows the colon.
 func IsPath(target string) bool { return target != "" && target[0] == '/' }
 
-// maxPublicPathBytes bounds a public path.
-const maxPublicPathBytes = 256
+// MaxPublicPathBytes bounds a public path.
+const MaxPublicPathBytes = 256
 
 // CheckPublicPath returns what is wrong with a path that anyone may request: one that ends with a slash stands for
 // everything below it, another one for itself. What the front serves, and /v1, need their credentials always.
 func CheckPublicPath(p string) error {
 	clean := path.Clean(p)
-	if !strings.HasPrefix(p, "/") || p == "/" || clean != strings.TrimSuffix(p, "/") || len(p) > maxPublicPathBytes ||
-		strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`%?#*\,`, r) }) {
-		return fmt.Errorf(`%q: want a path such as /webhook, or /hooks/ for all below it, of at most %d printable `+
-			`characters other than %%?#*\,`, p, maxPublicPathBytes)
+	u, err := url.ParseRequestURI(p)
+	odd := func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`%?#*\,;`, r) }
+	if err != nil || u.EscapedPath() != p || !strings.HasPrefix(p, "/") || p == "/" || len(p) > MaxPublicPathBytes ||
+		clean != strings.TrimSuffix(p, "/") || strings.ContainsFunc(p, odd) {
+		return fmt.Errorf(`%q: want a path such as /webhook, or /hooks/ for all below it, of at most %d characters that `+
+			`need no escape and are none of %%?#*\,;`, p, MaxPublicPathBytes)
 	}
 	for _, own := range [...]string{"/auth", PathHandoff, "/health", PathLogout, "/v1"} {
 		if first, _, _ := strings.Cut(clean[1:], "/"); strings.EqualFold("/"+first, own) {

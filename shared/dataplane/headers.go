@@ -26,3 +26,25 @@ func HasHeaderPrefix(name, prefix string) bool {
 	}
 	return true
 }
+
+// IsIdentityHeader reports whether proxies use a header to pass on who the user is or where a request came from.
+// Clients may not send such headers: an agent would believe that the front did.
+func IsIdentityHeader(name string) bool {
+	for _, h := range [...]string{
+		"x-forwarded-", "x-auth-request-", "x-authenticated-", "x-remote-", "x-goog-authenticated-user-",
+		"x-goog-iap-", "remote-",
+	} {
+		if HasHeaderPrefix(name, h) {
+			return true
+		}
+	}
+	for _, h := range [...]string{
+		"forwarded", "x-user", "x-real-ip", "x-client-ip", "true-client-ip", "x-original-host", "x-webauth-user",
+		"x-serverless-authorization",
+	} {
+		if IsHeader(name, h) {
+			return true
+		}
+	}
+	return false
+}

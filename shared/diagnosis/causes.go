@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/secret"
 )
@@ -29,6 +30,10 @@ func (f Facts) failure(failure agent.Failure) cause {
 		c.evidence = append(c.evidence, "stage: "+string(failure.Stage))
 	}
 	c.evidence = append(c.evidence, observed(failure.Observed)...)
+	if failure.Observed.Exited && a.Sandbox && failure.Code != "out_of_memory" {
+		c.evidence = append(c.evidence, "it runs in a sandbox")
+		c.steps = append(c.steps, f.suspectSandbox())
+	}
 	if a.Attempts > 1 {
 		c.evidence = append(c.evidence, fmt.Sprintf("failed attempts: %d", a.Attempts))
 	}
@@ -53,6 +58,16 @@ func (f Facts) failure(failure agent.Failure) cause {
 		c.party = Worker
 	}
 	return c
+}
+
+// suspectSandbox is the step for a container that exits in a sandbox: only its log can say that it misses a system
+// call.
+func (f Facts) suspectSandbox() Step {
+	const why = `The agent runs in gVisor, which lacks some system calls. If its log says "Function not implemented", `
+	if f.Agent.Image.ID == image.CustomID {
+		return Step{ContactSupport, why + "ask for the image in the catalog: custom images run in the sandbox only."}
+	}
+	return Step{MoveOutOfSandbox, why + `run it without the sandbox. Its entry in the catalog can then say "kernel": "linux".`}
 }
 
 // publicMessage returns the record's message about a code. Members get the table's text if the record's may name a

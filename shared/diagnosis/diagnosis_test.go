@@ -12,6 +12,7 @@ import (
 	"agents.example/controlplane/shared/diagnosis"
 	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/secret"
@@ -448,5 +449,36 @@ func TestOf_ListsWhatHappenedInOrder(t *testing.T) {
 	}
 	if last := moments[len(moments)-1].Message; last != "The stage ready failed: pod_crash_loop: It exits." {
 		t.Errorf("the last moment is %q, want the failure", last)
+	}
+}
+
+// TestOf_SuspectsTheSandboxOfAContainerThatExits: only the container's log can say that a system call is missing.
+func TestOf_SuspectsTheSandboxOfAContainerThatExits(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*agent.Agent)
+		want   diagnosis.Action
+	}{
+		"plain":     {change: func(*agent.Agent) {}},
+		"sandboxed": {change: func(a *agent.Agent) { a.Sandbox = true }, want: diagnosis.MoveOutOfSandbox},
+		"custom image": {
+			change: func(a *agent.Agent) { a.Sandbox, a.Image.ID = true, image.CustomID },
+			want:   diagnosis.ContactSupport,
+		},
+		"short of memory": {change: func(a *agent.Agent) { a.Sandbox, a.Failure.Code = true, "out_of_memory" }},
+	} {
+		a := applied()
+		a.GiveUp(crash(), after(time.Minute))
+		c.change(&a)
+		steps := diagnosis.Of(diagnosis.Facts{Agent: a, Now: after(time.Minute)}).Causes[0].YouCan
+		at := slices.IndexFunc(steps, func(s diagnosis.Step) bool {
+			return strings.Contains(s.Text, "Function not implemented")
+		})
+		switch {
+		case (at >= 0) != (c.want != ""):
+			t.Errorf("%s: the steps are %v, want one about the sandbox: %t", name, steps, c.want != "")
+		case at >= 0 && steps[at].Action != c.want:
+			t.Errorf("%s: the step is %s, want %s", name, steps[at].Action, c.want)
+		}
 	}
 }

@@ -58,7 +58,7 @@ func rules() []rule {
 
 // podRules are about a container that does not keep running.
 func podRules() []rule {
-	return []rule{
+	return append(beginRules(), []rule{
 		{
 			code: "pod_crash_loop", title: "The agent exits soon after it starts",
 			youCan: []Step{
@@ -82,15 +82,6 @@ func podRules() []rule {
 			trying: "The cluster keeps starting it, with longer and longer pauses.", next: Cluster, ended: User,
 		},
 		{
-			code: "container_start_failed", title: "The agent's container cannot start with its configuration",
-			youCan: []Step{
-				{Update, "Check its variables and secrets."}, again("Start it again."), support(),
-			},
-			trying: "The service applies the configuration again.", next: Worker, ended: User,
-		},
-		ours("image_pull_failed", "The cluster cannot get the agent's image"),
-		ours("pod_rejected", "The cluster does not accept the agent's pod"),
-		{
 			code: "pod_unschedulable", title: "The region has no room for the agent at the moment",
 			youCan: []Step{{Wait, "Wait some minutes."}, again("Start it again later."), support()},
 			trying: "The cluster adds a machine by itself. That usually takes a few minutes.",
@@ -113,6 +104,30 @@ func podRules() []rule {
 			youCan: []Step{{Wait, "Wait some minutes."}, again("Start it again."), support()},
 			trying: "The cluster keeps trying. The files are kept.", next: Cluster, ended: Support,
 		},
+	}...)
+}
+
+// beginRules are about a pod whose containers cannot be started.
+func beginRules() []rule {
+	return []rule{
+		{
+			code: "container_start_failed", title: "The agent's container cannot start with its configuration",
+			youCan: []Step{
+				{Update, "Check its variables and secrets."}, again("Start it again."), support(),
+			},
+			trying: "The service applies the configuration again.", next: Worker, ended: User,
+		},
+		{
+			code: "files_not_written", title: "The agent's files cannot be written to its volume",
+			youCan: []Step{
+				{Update, "Change the paths of its files, or remove the files that are in the way of others."},
+				{Resize, "If its volume is full, move it to a larger plan."},
+				again("Start it again."), support(),
+			},
+			trying: "The cluster keeps trying, with longer and longer pauses.", next: Cluster, ended: User,
+		},
+		ours("image_pull_failed", "The cluster cannot get the agent's image"),
+		ours("pod_rejected", "The cluster does not accept the agent's pod"),
 	}
 }
 

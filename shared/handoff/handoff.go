@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -34,6 +35,8 @@ type Claims struct {
 	AgentID string `json:"agent_id"`
 	// OrganizationID is the organization of the agent and the admin.
 	OrganizationID string `json:"organization_id"`
+	// Email is the admin's e-mail address, which the agent's container gets with each request of the session.
+	Email string `json:"email,omitempty"`
 	// SessionSubject and SessionIssuedAt are sub and iat of the session token with which the admin asked for the link.
 	// They are for the control plane: what ends that session, ends the dashboard's, too.
 	SessionSubject  string           `json:"session_sub,omitempty"`
@@ -75,7 +78,7 @@ func (s *Signer) Link(a agent.Agent, caller identity.Caller, d agent.Addresses, 
 			Issuer: Issuer, Subject: caller.ID, Audience: jwt.Audience{a.Hostname(d)}, ID: uuid.NewString(),
 			IssuedAt: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(Lifetime)),
 		},
-		AgentID: a.ID, OrganizationID: a.OrganizationID,
+		AgentID: a.ID, OrganizationID: a.OrganizationID, Email: mailOf(caller),
 		SessionSubject: caller.Subject, SessionIssuedAt: jwt.NewNumericDate(caller.IssuedAt),
 	})
 	if err != nil {
@@ -87,6 +90,18 @@ func (s *Signer) Link(a agent.Agent, caller identity.Caller, d agent.Addresses, 
 	}
 	link := a.URL(d, "/handoff") + "?" + url.Values{"token": {token}}.Encode()
 	return &link, nil
+}
+
+// maxEmailBytes is the longest e-mail address (RFC 5321, 4.5.3.1.3). Fronts refuse tokens that are too long.
+const maxEmailBytes = 254
+
+// mailOf returns the address as the token holds it; empty for one that JSON would make longer.
+func mailOf(caller identity.Caller) string {
+	escaped := func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r) }
+	if len(caller.Email) > maxEmailBytes || strings.ContainsFunc(caller.Email, escaped) {
+		return ""
+	}
+	return caller.Email
 }
 
 // sign makes a token. jwt.Signed would encode the claims three times.

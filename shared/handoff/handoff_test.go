@@ -158,6 +158,30 @@ func TestLink_CarriesSignedClaims(t *testing.T) {
 	}
 }
 
+// TestLink_NamesTheEmailAddressIfTheFrontReadsIt covers addresses that would make the token longer than fronts accept.
+func TestLink_NamesTheEmailAddressIfTheFrontReadsIt(t *testing.T) {
+	t.Parallel()
+	signer, verifiers := newSigner(t)
+	longest := strings.Repeat("a", 242) + "@example.com"
+	for email, want := range map[string]string{
+		"ada@example.com": "ada@example.com", longest: longest, "a" + longest: "", "": "",
+		strings.Repeat("<", 200) + "@example.com": "", "ädä@example.com": "", "a\r\n@example.com": "",
+	} {
+		caller := adminSession()
+		caller.Email, caller.Subject = email, strings.Repeat("s", 255)
+		link, err := signer.Link(runningAgent(), caller, addresses, time.Now())
+		if err != nil || link == nil {
+			t.Fatalf("%q: link %v, %v", email, link, err)
+		}
+		if got := parseLink(t, *link, verifiers).Email; got != want {
+			t.Errorf("%q: the link names %q, want %q", email, got, want)
+		}
+		if u, _ := url.Parse(*link); len(u.Query().Get("token")) > 2048 {
+			t.Errorf("%q: the token has %d bytes, and fronts read 2048", email, len(u.Query().Get("token")))
+		}
+	}
+}
+
 func TestLink_IsOnlyForAdminSessionsAndRunningAgents(t *testing.T) {
 	t.Parallel()
 	signer, _ := newSigner(t)

@@ -31,6 +31,17 @@ func TestImage_FollowsTheRules(t *testing.T) {
 	if err := least.Check(); err != nil {
 		t.Errorf("an entry with what is required: %v", err)
 	}
+	names := entry()
+	names.Env = image.Env{
+		{Name: "OPENCLAW_GATEWAY_PORT", Value: "$(PORT)"}, {Name: "X_GATEWAY_TOKEN", Value: "$(API_SERVER_KEY)"},
+	}
+	if err := names.Check(); err != nil {
+		t.Errorf("an image's own names for its port and its key: %v", err)
+	}
+	names.Auth, names.Env[1].Value = "front", "$$(API_SERVER_KEY)"
+	if err := names.Check(); err != nil {
+		t.Errorf("a text that is no reference: %v", err)
+	}
 	for name, c := range map[string]struct {
 		change func(i *image.Image)
 		want   string
@@ -82,6 +93,15 @@ func TestImage_FollowsTheRules(t *testing.T) {
 		"large variables": {
 			func(i *image.Image) { i.Env[0].Value = strings.Repeat("v", image.MaxEnvBytes) }, "bytes",
 		},
+		"a credential of the front": {
+			func(i *image.Image) { i.Auth, i.Env[0].Value = "", "Bearer $(API_SERVER_KEY)" },
+			"only containers of images with auth",
+		},
+		"a credential behind an escape": {
+			func(i *image.Image) { i.Auth, i.Env[0].Value = "front", "$$$(DASHBOARD_PASSWORD)" }, "DASHBOARD_PASSWORD",
+		},
+		"a credential's name":        {func(i *image.Image) { i.Env[0].Name = "API_SERVER_KEY" }, "platform sets it"},
+		"the agent's address":        {func(i *image.Image) { i.Env[0].Name = "AGENT_URL" }, "the platform sets it"},
 		"a relative volume":          {func(i *image.Image) { i.DataPath = "data" }, "data_path"},
 		"a volume in place of /":     {func(i *image.Image) { i.DataPath = "/" }, "belongs to the system"},
 		"a volume below /proc":       {func(i *image.Image) { i.DataPath = "/proc/data" }, "belongs to the system"},
@@ -90,7 +110,7 @@ func TestImage_FollowsTheRules(t *testing.T) {
 		"little grace":               {func(i *image.Image) { i.GraceSeconds = 29 }, "grace_seconds"},
 		"much grace":                 {func(i *image.Image) { i.GraceSeconds = 601 }, "grace_seconds"},
 		"an unknown kernel":          {func(i *image.Image) { i.Kernel = "darwin" }, "kernel"},
-		"many public paths":          {func(i *image.Image) { i.PublicPaths = make([]string, 21) }, "more than 20 paths"},
+		"many public paths":          {func(i *image.Image) { i.PublicPaths = make([]string, 21) }, "more than 20"},
 		"everything is public":       {func(i *image.Image) { i.PublicPaths = []string{"/"} }, "public_paths"},
 		"a public path of /v1":       {func(i *image.Image) { i.PublicPaths = []string{"/v1/hooks/"} }, "/v1"},
 		"a public path with escapes": {func(i *image.Image) { i.PublicPaths = []string{"/a%2f"} }, "public_paths"},

@@ -43,9 +43,8 @@ func (r Runtime) Check() error {
 	size := 0
 	for _, v := range r.Env {
 		size += len(v.Name) + len(v.Value)
-		if !envPattern().MatchString(v.Name) || v.Name == dataplane.EnvPort {
-			errs = append(errs, fmt.Errorf("env: %q: want 1 to 128 letters, digits and underscores, no digit first, "+
-				"and not %s", v.Name, dataplane.EnvPort))
+		if err := r.checkVariable(v); err != nil {
+			errs = append(errs, err)
 		}
 	}
 	if len(r.Env) > MaxEnv || size > MaxEnvBytes {
@@ -62,6 +61,42 @@ func (r Runtime) Check() error {
 	return errors.Join(errs...)
 }
 
+// checkVariable checks a default of the container's environment. The credentials are in the environment of images that
+// check them, and of no others.
+func (r Runtime) checkVariable(v Variable) error {
+	own := append(dataplane.CredentialVariables(), dataplane.EnvPort)
+	if own = append(own, dataplane.OwnVariables()...); slices.Contains(own, v.Name) {
+		return fmt.Errorf("env: %s: the platform sets it", v.Name)
+	}
+	if !envPattern().MatchString(v.Name) {
+		return fmt.Errorf("env: %q: want 1 to 128 letters, digits and underscores, no digit first", v.Name)
+	}
+	for _, name := range references(v.Value) {
+		if slices.Contains(dataplane.CredentialVariables(), name) && r.Auth != dataplane.AuthImage {
+			return fmt.Errorf("env: %s refers to $(%s), which only containers of images with auth %q have: their "+
+				"programs check the credentials of requests", v.Name, name, dataplane.AuthImage)
+		}
+	}
+	return nil
+}
+
+// references returns the names of the variables that a value refers to, as in $(NAME). $$ is a $.
+func references(value string) []string {
+	var names []string
+	for {
+		_, after, found := strings.Cut(value, "$")
+		if !found {
+			return names
+		}
+		value = after
+		if rest, escaped := strings.CutPrefix(after, "$"); escaped {
+			value = rest
+		} else if name, rest, closed := strings.Cut(after, ")"); closed && strings.HasPrefix(name, "(") {
+			names, value = append(names, name[1:]), rest
+		}
+	}
+}
+
 // checkPaths checks where the volume and the home are. A volume must not hide what a container needs to run.
 func (r Runtime) checkPaths() error {
 	var errs []error
@@ -72,9 +107,11 @@ func (r Runtime) checkPaths() error {
 		}
 	}
 	system := []string{
-		"/", "/bin", "/boot", "/config", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/tmp", "/usr",
+		"/", "/bin", "/boot", "/config", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/tmp",
+		"/usr",
 	}
-	if below := []string{"/config/", "/dev/", "/proc/", "/run/", "/sys/", "/tmp/"}; slices.Contains(system, r.DataPath) ||
+	below := []string{"/config/", "/dev/", "/proc/", "/run/", "/sys/", "/tmp/"}
+	if slices.Contains(system, r.DataPath) ||
 		slices.ContainsFunc(below, func(dir string) bool { return strings.HasPrefix(r.DataPath, dir) }) {
 		errs = append(errs, fmt.Errorf("data_path %q belongs to the system: choose another one", r.DataPath))
 	}

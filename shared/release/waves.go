@@ -144,7 +144,7 @@ func (r Release) sorts(a agent.Agent, lap *Lap, now time.Time) bool {
 		lap.Pinned++
 	case a.Status == agent.Paused || a.Status == agent.Stopped:
 		lap.Waiting++
-	case !a.ImageOpen(r.Image, now):
+	case !a.ImageOpen(r.Image, now), !a.CanRun(r.target(a.Cell)):
 		lap.Deferred++
 	case a.Status == agent.Error:
 		lap.Failing++

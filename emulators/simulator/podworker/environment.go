@@ -22,46 +22,41 @@ type program struct {
 	args, env []string
 	dir       string
 	// mounts are the directories of this machine that stand for paths of the container.
-	mounts map[string]string
+	mounts mounts
 }
 
 // program resolves what a container runs. An error is one that a kubelet reports as CreateContainerConfigError.
 func (w *worker) program(ctx context.Context, c *corev1.Container) (program, error) {
-	e := &environment{objects: w.runtime.options.Objects, pod: w.pod, values: map[string]string{
+	e := &environment{objects: w.runtime.options.Objects, pod: w.pod, port: w.port, values: map[string]string{
 		"PATH": searchPath, "HOME": w.dir, "HOSTNAME": w.pod.Name,
 	}}
 	e.pod = w.pod.DeepCopy()
 	e.pod.Status.PodIP, e.pod.Status.HostIP = w.address.String(), w.runtime.options.HostIP
-	if err := e.resolve(ctx, c); err != nil {
-		return program{}, err
-	}
-	w.port.apply(e.values)
-	e.values["TMPDIR"] = w.dir
-	claim, err := dataClaim(w.pod, c)
+	e.configs, e.secrets = map[string]*corev1.ConfigMap{}, map[string]*corev1.Secret{}
+	data, err := w.mount(ctx, e, c)
 	if err != nil {
 		return program{}, err
 	}
-	if claim != "" {
-		if e.values["DATA_DIR"], err = w.runtime.volume(ctx, w.pod.Namespace, claim); err != nil {
-			return program{}, err
-		}
+	if err := e.resolve(ctx, c); err != nil {
+		return program{}, err
 	}
-	p := program{dir: w.dir, mounts: map[string]string{"/tmp": w.dir}}
-	p.path = filepath.Join(w.runtime.options.Images[c.Image], "entrypoint")
-	for _, mount := range c.VolumeMounts {
-		if mount.Name == "data" && claim != "" {
-			p.mounts[mount.MountPath] = e.values["DATA_DIR"]
-		}
+	e.values["TMPDIR"] = w.dir
+	if data != "" {
+		e.values["DATA_DIR"] = data
+	}
+	p := program{
+		dir: w.dir, mounts: e.mounts,
+		path: filepath.Join(w.runtime.options.Images[c.Image], "entrypoint"),
 	}
 	if len(c.Command) > 0 {
 		name := filepath.Base(expand(c.Command[0], e.values))
 		p.path = filepath.Join(w.runtime.options.Images[c.Image], name)
 		for _, arg := range c.Command[1:] {
-			p.args = append(p.args, expand(arg, e.values))
+			p.args = append(p.args, e.mounts.local(expand(arg, e.values)))
 		}
 	}
 	for _, arg := range c.Args {
-		p.args = append(p.args, expand(arg, e.values))
+		p.args = append(p.args, e.mounts.local(expand(arg, e.values)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.values)) {
 		p.env = append(p.env, name+"="+e.values[name])
@@ -69,32 +64,18 @@ func (w *worker) program(ctx context.Context, c *corev1.Container) (program, err
 	return p, os.MkdirAll(w.dir, 0o700)
 }
 
-// dataClaim returns the name of the claim whose volume a container mounts, or "". The volume named data goes first.
-func dataClaim(pod *corev1.Pod, c *corev1.Container) (claim string, err error) {
-	for _, mount := range c.VolumeMounts {
-		i := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name })
-		if i < 0 {
-			return "", fmt.Errorf("volume %q of the mount %s is unknown", mount.Name, mount.MountPath)
-		}
-		source := pod.Spec.Volumes[i].PersistentVolumeClaim
-		if source != nil && (claim == "" || mount.Name == "data") {
-			claim = source.ClaimName
-		}
-	}
-	return claim, nil
-}
-
 // environment resolves the variables of a container as a kubelet does.
 type environment struct {
 	objects Objects
 	pod     *corev1.Pod
+	port    podPort
+	mounts  mounts
 	values  map[string]string
 	configs map[string]*corev1.ConfigMap // read before
 	secrets map[string]*corev1.Secret
 }
 
 func (e *environment) resolve(ctx context.Context, c *corev1.Container) error {
-	e.configs, e.secrets = map[string]*corev1.ConfigMap{}, map[string]*corev1.Secret{}
 	for i := range c.EnvFrom {
 		if err := e.addAll(ctx, &c.EnvFrom[i]); err != nil {
 			return err
@@ -102,7 +83,7 @@ func (e *environment) resolve(ctx context.Context, c *corev1.Container) error {
 	}
 	for i := range c.Env {
 		v := &c.Env[i]
-		value := expand(v.Value, e.values)
+		value := e.port.in(v.Name, e.mounts.local(expand(v.Value, e.values)))
 		if v.ValueFrom != nil {
 			var set bool
 			var err error
@@ -224,13 +205,15 @@ func declaredPort(pod *corev1.Pod) int {
 	return 0
 }
 
-// apply replaces the port in the variables of a container.
-func (p podPort) apply(values map[string]string) {
-	for _, name := range []string{"PORT", "AGENT_PORT", "AGENT_API_PORT"} {
-		if p.declared != 0 && values[name] == strconv.Itoa(p.declared) {
-			values[name] = strconv.Itoa(p.free)
+// in returns the value of a variable of a container, which may be the port.
+func (p podPort) in(name, value string) string {
+	switch name {
+	case "PORT", "AGENT_PORT", "AGENT_API_PORT":
+		if p.declared != 0 && value == strconv.Itoa(p.declared) {
+			return strconv.Itoa(p.free)
 		}
 	}
+	return value
 }
 
 // of returns the port that a container listens on when the pod declares port.

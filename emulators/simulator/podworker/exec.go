@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -41,10 +40,14 @@ func (r *Runtime) Exec(ctx context.Context, pod types.NamespacedName, container 
 	if err != nil {
 		return 0, err
 	}
+	args := slices.Clone(c.Args[1:])
+	for i := range args {
+		args[i] = p.mounts.local(args[i])
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	run, err := process.Start(process.Command{
-		Path: path, Args: p.inContainer(c.Args[1:]), Env: p.env, Dir: p.dir, Stdin: c.Stdin,
+		Path: path, Args: args, Env: p.env, Dir: p.dir, Stdin: c.Stdin,
 		Stdout: output{c.Stdout, cancel}, Stderr: output{c.Stderr, cancel}, Terminal: c.Terminal, Sizes: c.Sizes,
 	})
 	if err != nil {
@@ -91,20 +94,6 @@ func (p program) lookUp(name string) (string, error) {
 		return "", fmt.Errorf("the image has no program %s, and neither has the machine: %w", filepath.Base(name), err)
 	}
 	return path, nil
-}
-
-// inContainer replaces the paths of the container's volumes by those of this machine, in arguments that are such paths.
-// Programs of a container have no other file system.
-func (p program) inContainer(args []string) []string {
-	args = slices.Clone(args)
-	for i, arg := range args {
-		for path, dir := range p.mounts {
-			if arg == path || strings.HasPrefix(arg, path+"/") {
-				args[i] = dir + strings.TrimPrefix(arg, path)
-			}
-		}
-	}
-	return args
 }
 
 // output passes a command's output on, and cancels it when that fails.

@@ -6,14 +6,16 @@
 //
 // An image is a directory of programs. A container runs the program that the last element of command[0] names, or the
 // program entrypoint if it has no command; args follow as usual. A container's environment is what the pod declares,
-// with values from ConfigMaps, Secrets and fields, in addition to PATH, HOME, HOSTNAME, TMPDIR and DATA_DIR. Files,
-// limits, users and security contexts of containers have no effect: processes run as the user of this process, in a
-// directory of their pod, which TMPDIR and HOME name.
+// with values from ConfigMaps, Secrets and fields, in addition to PATH, HOME, HOSTNAME, TMPDIR and DATA_DIR. The files
+// of images, limits, users and security contexts of containers have no effect: processes run as the user of this
+// process, in a directory of their pod, which TMPDIR names, and HOME if the pod does not set it.
 //
 // # Volumes
 //
 // The variable DATA_DIR of a container that mounts a PersistentVolumeClaim is the directory of its volume, whatever the
-// pod says. It is kept as long as the PersistentVolume. Other volumes have no effect.
+// pod says. It is kept as long as the PersistentVolume. Projected volumes have the files of their ConfigMaps and
+// Secrets. All processes see one file system, so values of variables and arguments that are paths at or below a mount
+// of their container become paths of this machine. All other volumes are the directory of the pod.
 //
 // # Network
 //

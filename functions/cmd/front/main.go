@@ -18,16 +18,30 @@ import (
 	"agents.example/controlplane/functions/cmd/internal/environment"
 	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/dataplane/front"
+	"agents.example/controlplane/shared/dataplane/seed"
 )
 
 func main() {
 	slog.SetDefault(environment.PodLogger(os.Stderr))
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	if err := run(ctx, envconfig.OsLookuper()); err != nil {
+	command := run
+	if len(os.Args) > 1 && os.Args[1] == dataplane.SeedArg {
+		command = writeFiles
+	}
+	if err := command(ctx, envconfig.OsLookuper()); err != nil {
 		slog.Error("front failed", "error", err.Error())
 		os.Exit(1)
 	}
+}
+
+// writeFiles writes the agent's files to its volume, before the other containers of the pod start.
+func writeFiles(ctx context.Context, env envconfig.Lookuper) error {
+	c, err := environment.Read[environment.Seed](ctx, env)
+	if err != nil {
+		return err
+	}
+	return seed.Write(c.SeedDir, c.DataDir)
 }
 
 // run serves until ctx ends.
@@ -38,6 +52,7 @@ func run(ctx context.Context, env envconfig.Lookuper) error {
 	}
 	f, err := front.New(front.Options{
 		Hostname: c.Hostname, Port: c.Port, APIPort: c.APIPort, HealthPath: c.HealthPath, KeysURL: c.KeysURL,
+		PublicPaths:        c.PublicPaths,
 		ForwardCredentials: c.Auth == dataplane.AuthImage,
 		Credentials: front.Credentials{
 			Username: c.Username, Password: c.Password.Reveal(), APIKey: c.APIKey.Reveal(),

@@ -139,6 +139,9 @@ func software(a agent.Agent) (lines []string) {
 	if a.ImagePolicy != "" && a.ImagePolicy != image.Auto {
 		lines = append(lines, strings.TrimSpace(fmt.Sprintf("Image policy %s %s", a.ImagePolicy, a.MaintenanceWindow)))
 	}
+	if paths := slices.Concat(a.Image.PublicPaths, a.PublicPaths); len(paths) > 0 {
+		lines = append(lines, "Anyone may request "+strings.Join(agent.PublicPaths(paths), ", "))
+	}
 	return lines
 }
 

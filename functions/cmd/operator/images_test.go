@@ -214,7 +214,7 @@ func TestImages_PutRefusesWhatIsNoEntry(t *testing.T) {
 		"every rule that it breaks": {
 			text: f.file(bad), want: []string{
 				`id "Bad"`, "name is missing", `default_version "3.0"`, "port: want a port",
-				`env: "1"`, `env: "PORT"`,
+				`env: "1"`, `env: PORT: the platform sets it`,
 			},
 		},
 		"a field that is unknown": {text: f.text(`{"id": "a", "colour": "red"}`), want: []string{`unknown field "colour"`}},

@@ -343,6 +343,7 @@ func TestDescribe_NamesWhatThePodRuns(t *testing.T) {
 			Release: "assistant-3", Version: "2", State: agent.UpdateReverted, Reason: "pod_crash_loop: It exits.",
 		}
 		a.Front.Choice = image.Choice{ID: image.FrontID, Version: "9", Reference: "registry/f@sha256:9"}
+		a.Image.PublicPaths, a.PublicPaths = []string{"/telegram"}, []string{"/hooks/"}
 		a.ImagePolicy, a.MaintenanceWindow = image.Window, &image.MaintenanceWindow{
 			Days: []image.Day{"sunday"}, Start: "02:30", Hours: 2, Timezone: "UTC",
 		}
@@ -351,5 +352,5 @@ func TestDescribe_NamesWhatThePodRuns(t *testing.T) {
 	}
 	f.run("describe -agent "+a.ID, "Image assistant@1, registry/a@sha256:1, release assistant-3 to 2: reverted "+
 		"(pod_crash_loop: It exits.)", "Front front@9, registry/f@sha256:9\n",
-		"Image policy window sunday 02:30 for 2 h (UTC)")
+		"Image policy window sunday 02:30 for 2 h (UTC)", "Anyone may request /hooks/, /telegram\n")
 }

@@ -5,8 +5,8 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
-	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -25,8 +25,8 @@ func (Credentials) GoString() string { return "[redacted]" }
 // credentials compare an Authorization header with what the front accepts.
 type credentials struct {
 	username string
-	// basic and bearer are the digests of the two accepted credentials.
-	basic, bearer [sha256.Size]byte
+	// basic and bearer are the digests of the two accepted credentials, and password that of a part of basic.
+	basic, bearer, password [sha256.Size]byte
 	// header is the Authorization header that the dashboard's credential has.
 	header string
 }
@@ -43,7 +43,7 @@ func newCredentials(c Credentials) (credentials, error) {
 	pair := c.Username + ":" + c.Password
 	return credentials{
 		username: c.Username, basic: sha256.Sum256([]byte(pair)), bearer: sha256.Sum256([]byte(c.APIKey)),
-		header: "Basic " + base64.StdEncoding.EncodeToString([]byte(pair)),
+		password: sha256.Sum256([]byte(c.Password)), header: "Basic " + base64.StdEncoding.EncodeToString([]byte(pair)),
 	}, nil
 }
 
@@ -51,24 +51,40 @@ func newCredentials(c Credentials) (credentials, error) {
 const apiUser = "api"
 
 // dashboard accepts HTTP Basic with the dashboard's user name and password.
-func (c credentials) dashboard(h http.Header) (user string, ok bool) {
+func (c credentials) dashboard(h http.Header) (w way, ok bool) {
 	encoded, found := cutScheme(h, "basic")
 	pair, err := base64.StdEncoding.DecodeString(encoded)
-	return c.username, found && err == nil && equal(pair, c.basic)
+	return wayBasic, found && err == nil && equal(pair, c.basic)
 }
 
 // api accepts a bearer of the API's key.
-func (c credentials) api(h http.Header) (user string, ok bool) {
+func (c credentials) api(h http.Header) (w way, ok bool) {
 	key, found := cutScheme(h, "bearer")
-	return apiUser, found && equal([]byte(key), c.bearer)
+	return wayAPI, found && equal([]byte(key), c.bearer)
 }
 
 // anyKind accepts either.
-func (c credentials) anyKind(h http.Header) (user string, ok bool) {
-	if user, ok = c.dashboard(h); ok {
-		return user, true
+func (c credentials) anyKind(h http.Header) (w way, ok bool) {
+	if w, ok = c.dashboard(h); ok {
+		return w, true
 	}
 	return c.api(h)
+}
+
+// areIn reports whether an Authorization header has one of the credentials, whatever its scheme is.
+func (c credentials) areIn(h http.Header) bool {
+	for _, value := range h.Values("Authorization") {
+		_, text, _ := strings.Cut(strings.TrimSpace(value), " ")
+		text = strings.TrimSpace(text)
+		pair, _ := base64.StdEncoding.DecodeString(text)
+		user, password, _ := strings.Cut(string(pair), ":")
+		for _, part := range [...]string{strings.TrimSpace(value), text, string(pair), user, password} {
+			if equal([]byte(part), c.basic) || equal([]byte(part), c.bearer) || equal([]byte(part), c.password) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // cutScheme returns the credential in the only Authorization header, if it has the scheme.
@@ -93,22 +109,33 @@ type verdict struct {
 	status int
 	// wait is the time until another attempt is checked, if status is 429.
 	wait time.Duration
-	// user is the user that the container sees.
-	user string
-	// session is true for a request in a session that a link started.
-	session bool
+	// person is who the container sees.
+	person
+	// way is how the client proved it.
+	way way
 	// browser is true if a browser adds the credential by itself, also to the requests of other sites' pages.
 	browser bool
 }
 
+// way is how a client proved who it is, as the container sees it.
+type way string
+
+// The ways.
+const (
+	waySession way = "session" // a session that a link started
+	wayBasic   way = "basic"   // the dashboard's user name and password
+	wayAPI     way = "api"     // the API's key
+	wayPublic  way = "public"  // not at all: anyone may request the path
+)
+
 // authenticate checks the Authorization header of a request. A request without one is not a failed attempt.
-func (f *Front) authenticate(req *http.Request, accepts func(http.Header) (string, bool)) verdict {
+func (f *Front) authenticate(req *http.Request, accepts func(http.Header) (way, bool)) verdict {
 	if len(req.Header.Values("Authorization")) == 0 {
 		return verdict{status: http.StatusUnauthorized}
 	}
-	var user string
+	var found way
 	ok, wait := f.attempts.try(clientAddress(req), func() (ok bool) {
-		user, ok = accepts(req.Header)
+		found, ok = accepts(req.Header)
 		return ok
 	})
 	switch {
@@ -117,7 +144,11 @@ func (f *Front) authenticate(req *http.Request, accepts func(http.Header) (strin
 	case !ok:
 		return verdict{status: http.StatusUnauthorized}
 	}
-	return verdict{status: http.StatusOK, user: user, browser: user != apiUser}
+	user := apiUser
+	if found == wayBasic {
+		user = f.credentials.username
+	}
+	return verdict{status: http.StatusOK, person: person{id: user}, way: found, browser: found == wayBasic}
 }
 
 // challenge refuses a request that was not authenticated.
@@ -140,22 +171,26 @@ func (f *Front) challenge(w http.ResponseWriter, v verdict, api bool) {
 // the client's address and its own, and the router appends the load balancer's.
 const behindBalancer = 3
 
-// clientAddress returns the address of the client. Without a load balancer, whose requests arrived over HTTPS, it is
-// the last entry of X-Forwarded-For, which the router wrote. Clients can write only the entries before it. A network
-// of IPv6 addresses, which one client has, is one address.
-func clientAddress(req *http.Request) string {
-	text := req.RemoteAddr
+// clientAddress returns what limits count the client by: a network of IPv6 addresses, which one client has, is one
+// address.
+func clientAddress(req *http.Request) string { return clientip.Bucket(clientIP(req)) }
+
+// clientIP returns the address of the client. Without a load balancer, whose requests arrived over HTTPS, it is the
+// last entry of X-Forwarded-For, which the router wrote. Clients can write only the entries before it. It is the
+// connection's if there is no such entry.
+func clientIP(req *http.Request) string {
+	from, _ := netip.ParseAddrPort(req.RemoteAddr) // in tests, connections have other addresses
+	address := from.Addr()
 	if chain := strings.Split(strings.Join(req.Header.Values("X-Forwarded-For"), ","), ","); chain[0] != "" {
 		last := len(chain) - 1
 		if _, secure := cookieName(req); secure && len(chain) >= behindBalancer {
 			last = len(chain) - behindBalancer
 		}
-		text = strings.TrimSpace(chain[last])
+		if client, err := netip.ParseAddr(strings.TrimSpace(chain[last])); err == nil {
+			address = client
+		}
 	}
-	if host, _, err := net.SplitHostPort(text); err == nil {
-		text = host
-	}
-	return clientip.Bucket(text)
+	return address.Unmap().WithZone("").String()
 }
 
 // printable reports whether a text can be the value of a header.

@@ -3,6 +3,7 @@ package front
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -27,8 +28,15 @@ const (
 	copyBytes = 8 << 10
 )
 
-// userHeader names the header with the user, for the container.
-const userHeader = "X-Forwarded-User"
+// Headers that tell the container who asks, with the names of oauth2-proxy where it has one.
+const (
+	headerUser  = "X-Forwarded-User"
+	headerEmail = "X-Forwarded-Email"
+	// headerName has the e-mail address, or else the user. A person's display name is the person's own choice, and
+	// images make accounts of what this header says.
+	headerName = "X-Forwarded-Preferred-Username"
+	headerWay  = "X-Forwarded-Auth"
+)
 
 func newTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout}
@@ -63,7 +71,7 @@ func (f *Front) forward(w http.ResponseWriter, req *http.Request, v verdict, api
 func (f *Front) newProxy() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Transport: bounded{f.transport}, Rewrite: f.rewrite, ErrorHandler: f.answerError,
-		FlushInterval: dataplane.FlushInterval, BufferPool: newBuffers(), ModifyResponse: shareBuffers,
+		FlushInterval: dataplane.FlushInterval, BufferPool: newBuffers(), ModifyResponse: amend,
 		// Its lines are about clients and containers that went away.
 		ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
 	}
@@ -79,32 +87,57 @@ func (f *Front) rewrite(r *httputil.ProxyRequest) {
 	r.Out.URL.Scheme, r.Out.URL.Host = "http", loopback(port)
 	r.Out.Host = r.In.Host
 	r.Out.URL.RawQuery = r.In.URL.RawQuery // as the client wrote it
-	// The router wrote these, and removed what the client had written.
-	for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
-		if values := r.In.Header.Values(name); len(values) > 0 {
-			r.Out.Header[name] = values
-		}
-	}
-	removeLookalikes(r.Out.Header)
+	removeForged(r.Out.Header)
 	removeSessionCookies(r.Out.Header)
-	r.Out.Header.Set(userHeader, p.verdict.user)
+	setForwarded(r.Out.Header, r.In)
+	setPerson(r.Out.Header, p.verdict)
 	switch {
+	case p.verdict.way == wayPublic:
+		if f.credentials.areIn(r.Out.Header) {
+			r.Out.Header.Del("Authorization")
+		}
 	case !f.options.ForwardCredentials:
 		r.Out.Header.Del("Authorization")
-	case p.verdict.session: // the image checks the dashboard's credential itself
+	case p.verdict.way == waySession: // the image checks the dashboard's credential itself
 		r.Out.Header.Set("Authorization", f.credentials.header)
 	}
 }
 
-// removeLookalikes removes headers that a container could take for the user, the credential or the path: many servers
-// read X_Forwarded_User, X.forwarded.user and X-Forwarded-User as the same variable, and frameworks go by the path in
-// X-Original-URL and X-Rewrite-URL, which no rule has seen.
-func removeLookalikes(h http.Header) {
-	const user, authorization = "x-forwarded-user", "authorization"
+// setForwarded tells the container where a request came from. X-Forwarded-For has one address: frameworks go by the
+// last one that they do not trust, and they trust the loopback address only.
+func setForwarded(h http.Header, in *http.Request) {
+	client := clientIP(in)
+	h.Set("X-Forwarded-For", client)
+	h.Set("X-Real-Ip", client)
+	h.Set("X-Forwarded-Host", in.Host)
+	h.Set("X-Forwarded-Proto", "http")
+	if _, secure := cookieName(in); secure {
+		h.Set("X-Forwarded-Proto", "https")
+	}
+}
+
+// setPerson tells the container who asks.
+func setPerson(h http.Header, v verdict) {
+	h.Set(headerWay, string(v.way))
+	if v.way == wayPublic {
+		return
+	}
+	h.Set(headerUser, v.id)
+	h.Set(headerName, v.name())
+	if v.email != "" {
+		h.Set(headerEmail, v.email)
+	}
+}
+
+// removeForged removes headers that only the platform may set, and those that a container could take for the credential
+// or the path: many servers read X_Forwarded_User, X.forwarded.user and X-Forwarded-User as the same variable, and
+// frameworks go by the path in X-Original-URL and X-Rewrite-URL, which no rule has seen.
+func removeForged(h http.Header) {
+	const authorization = "authorization"
 	for name := range h {
 		switch {
-		case strings.EqualFold(name, user), strings.EqualFold(name, authorization):
-		case dataplane.IsHeader(name, user), dataplane.IsHeader(name, authorization),
+		case strings.EqualFold(name, authorization):
+		case dataplane.IsIdentityHeader(name), dataplane.IsHeader(name, authorization),
 			dataplane.IsHeader(name, "x-original-url"), dataplane.IsHeader(name, "x-rewrite-url"):
 			delete(h, name)
 		}
@@ -118,6 +151,12 @@ func (f *Front) answerError(w http.ResponseWriter, req *http.Request, err error)
 	switch {
 	case errors.Is(req.Context().Err(), context.Canceled): // the client left
 		panic(http.ErrAbortHandler) //nolint:forbidigo // how a handler closes the connection
+	case errors.Is(req.Context().Err(), context.DeadlineExceeded):
+		refuse(w, p.api, http.StatusGatewayTimeout, fmt.Sprintf("The request was not complete and answered within %s, "+
+			"which is the most for a request without a credential.", publicTime))
+	case errors.Is(err, errNoSocket):
+		refuse(w, p.api, http.StatusForbidden, "The agent's API key opens only WebSockets here, and the agent's "+
+			"container opened none.")
 	case errors.As(err, &dial) && dial.Op == "dial":
 		w.Header().Set("Retry-After", "1")
 		status := http.StatusBadGateway
@@ -146,6 +185,24 @@ func (b *buffers) Get() []byte { return b.pool.Get().(*[copyBytes]byte)[:] } //n
 
 // Put implements httputil.BufferPool.
 func (b *buffers) Put(p []byte) { b.pool.Put((*[copyBytes]byte)(p)) }
+
+// errNoSocket means that the container answered the holder of the API's key, which opens only WebSockets outside of
+// /v1, with a page.
+var errNoSocket = errors.New("the container opened no WebSocket")
+
+// amend changes an answer of the container.
+func amend(res *http.Response) error {
+	p, _ := res.Request.Context().Value(passageKey{}).(passage)
+	res.Header.Del(dataplane.HeaderPublic)
+	if p.verdict.way == wayPublic {
+		res.Header.Set(dataplane.HeaderPublic, "1")
+	}
+	if p.verdict.way == wayAPI && !p.api && res.StatusCode < http.StatusBadRequest &&
+		res.StatusCode != http.StatusSwitchingProtocols {
+		return errNoSocket
+	}
+	return shareBuffers(res)
+}
 
 // shareBuffers makes the streams of a WebSocket use small buffers.
 func shareBuffers(res *http.Response) error {

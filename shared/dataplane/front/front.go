@@ -37,6 +37,9 @@ type Options struct {
 	// ForwardCredentials also passes the checked Authorization header to the container, for images that check it
 	// themselves. A request in a session carries the dashboard's credential then.
 	ForwardCredentials bool
+	// PublicPaths need no credential. One that ends with a slash stands for everything below it, another one for
+	// itself.
+	PublicPaths []string
 	// KeysURL serves the public keys that verify links. If empty, every link is refused.
 	KeysURL string
 	// DrainTime is how long Serve waits for requests in flight when it ends; 0 is 25 seconds.
@@ -58,9 +61,12 @@ type Front struct {
 	options     Options
 	credentials credentials
 	attempts    *attempts
+	paths       publicPaths
+	public      *publicLimits
 	sessions    *sessions
 	links       *links
 	health      *health
+	dashboard   dashboard
 	proxy       *httputil.ReverseProxy
 	transport   *http.Transport
 	origins     *http.CrossOriginProtection
@@ -81,12 +87,16 @@ func New(o Options) (*Front, error) {
 	if o.Port == dataplane.FrontPort || o.APIPort == dataplane.FrontPort {
 		return nil, fmt.Errorf("port %d is the front's own; the container needs another port", dataplane.FrontPort)
 	}
+	if err := checkPublicPaths(o.PublicPaths); err != nil {
+		return nil, err
+	}
 	known, err := newCredentials(o.Credentials)
 	if err != nil {
 		return nil, err
 	}
 	f := &Front{
 		options: o, credentials: known, attempts: newAttempts(o.Now),
+		paths: o.PublicPaths, public: newPublicLimits(o.Now),
 		links: newLinks(o.KeysURL, o.Hostname, o.Now), origins: http.NewCrossOriginProtection(),
 		forwarded: make(chan struct{}, maxForwarded), transport: newTransport(),
 	}
@@ -131,6 +141,8 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		f.serveReady(w, req) // the kubelet asks for it by the pod's address
 	case !f.isOwnHost(req.Host):
 		refuse(w, api, http.StatusMisdirectedRequest, "The request is for another agent.")
+	case req.URL.Path == dataplane.PathDashboard:
+		f.serveDashboard(w, req)
 	case req.URL.Path == dataplane.PathAuthCheck:
 		f.serveAuthCheck(w, req)
 	case req.URL.Path == dataplane.PathHandoff:
@@ -190,10 +202,10 @@ func (f *Front) serveHandoff(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	token := req.URL.Query().Get("token")
-	var user string
+	var who person
 	var err error
 	ok, wait := f.attempts.try(clientAddress(req), func() bool {
-		user, err = f.links.redeem(req.Context(), token)
+		who, err = f.links.redeem(req.Context(), token)
 		return err == nil
 	})
 	switch {
@@ -202,7 +214,7 @@ func (f *Front) serveHandoff(w http.ResponseWriter, req *http.Request) {
 	case !ok:
 		refuse(w, false, http.StatusUnauthorized, "The link is refused: "+err.Error()+". Get a new link.")
 	default:
-		http.SetCookie(w, sessionCookie(req, f.sessions.start(req, user, token)))
+		http.SetCookie(w, sessionCookie(req, f.sessions.start(req, who, token)))
 		w.Header().Set("Location", "/")
 		w.WriteHeader(http.StatusSeeOther)
 	}
@@ -220,13 +232,8 @@ func (f *Front) serveLogout(w http.ResponseWriter, req *http.Request) bool {
 	return true
 }
 
-// serveContainer forwards a request that carries the credential of its path.
+// serveContainer forwards a request that carries the credential of its path, or needs none.
 func (f *Front) serveContainer(w http.ResponseWriter, req *http.Request, api bool) {
-	accepts := f.credentials.dashboard
-	if api {
-		accepts = f.credentials.api
-	}
-	var v verdict
 	var s *session
 	if !api {
 		s = f.sessions.enter(req)
@@ -237,10 +244,8 @@ func (f *Front) serveContainer(w http.ResponseWriter, req *http.Request, api boo
 		defer cancel()
 		defer context.AfterFunc(s.life, cancel)() // what is in flight ends with the session
 		req = req.WithContext(ctx)
-		v = verdict{status: http.StatusOK, user: s.user, session: true, browser: true}
-	} else {
-		v = f.authenticate(req, accepts)
 	}
+	v := f.identify(req, s, api)
 	if v.status != http.StatusOK {
 		f.challenge(w, v, api)
 		return
@@ -249,6 +254,21 @@ func (f *Front) serveContainer(w http.ResponseWriter, req *http.Request, api boo
 		refuse(w, api, http.StatusForbidden, "The request comes from a page of another site, which may not use the "+
 			"credentials of your browser.")
 		return
+	}
+	if v.way == wayPublic {
+		socket := isWebSocket(req)
+		leave, ok := f.public.enter(clientAddress(req), socket)
+		if !ok {
+			w.Header().Set("Retry-After", "1")
+			refuse(w, api, http.StatusTooManyRequests, "The agent gets too many requests without a credential. Retry.")
+			return
+		}
+		defer leave()
+		if !socket {
+			ctx, cancel := context.WithTimeout(req.Context(), publicTime)
+			defer cancel()
+			req = req.WithContext(ctx)
+		}
 	}
 	select {
 	case f.forwarded <- struct{}{}:
@@ -263,6 +283,35 @@ func (f *Front) serveContainer(w http.ResponseWriter, req *http.Request, api boo
 	f.unchecked.Add(-1)
 	defer f.unchecked.Add(1)
 	f.forward(w, req, v, api)
+}
+
+// identify finds out who sent a request to the container; s is its session, or nil.
+//
+// A public path needs no credential, and another Authorization header than the agent's is the container's own business
+// there: senders of webhooks sign with it. It is no failed attempt. Guesses are bounded like all public requests. The
+// page of another site may make a browser request a public path, but not in the name of its user.
+func (f *Front) identify(req *http.Request, s *session, api bool) verdict {
+	accepts := f.credentials.dashboard
+	switch {
+	case api:
+		accepts = f.credentials.api
+	case isWebSocket(req): // of programs, which have the API's key
+		accepts = f.credentials.anyKind
+	}
+	anyone := verdict{status: http.StatusOK, way: wayPublic}
+	public := !api && f.paths.have(req)
+	var v verdict
+	if _, ours := accepts(req.Header); s != nil {
+		v = verdict{status: http.StatusOK, person: s.person, way: waySession, browser: true}
+	} else if public && !ours {
+		return anyone
+	} else {
+		v = f.authenticate(req, accepts)
+	}
+	if public && v.browser && f.fromAnotherSite(req) {
+		return anyone
+	}
+	return v
 }
 
 // fromAnotherSite reports whether a page of another site made the browser send a request that may change something,

@@ -1,6 +1,7 @@
 package front
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -27,9 +28,33 @@ const (
 	maxRedeemed = 4096
 	// maxToken bounds what is parsed.
 	maxToken = 2048
-	// maxUser bounds the subject, which becomes a header of every request in the session.
+	// maxUser bounds the subject and the e-mail address, which become headers of every request in the session.
 	maxUser = 256
 )
+
+// person is whom a link names.
+type person struct {
+	id string
+	// email is empty if the link has none, or one that no header can carry.
+	email string
+}
+
+// name returns what people call the person by.
+func (p person) name() string { return cmp.Or(p.email, p.id) }
+
+// linkClaims are the claims that the front reads of a link. Links of former releases have no e-mail address.
+type linkClaims struct {
+	jwt.Claims
+	Email string `json:"email"`
+}
+
+func (c linkClaims) person() person {
+	p := person{id: c.Subject}
+	if len(c.Email) <= maxUser && printable(c.Email) {
+		p.email = c.Email
+	}
+	return p
+}
 
 // links redeems the links with which the control plane opens the dashboard. A link is redeemed once: the front
 // remembers the redeemed ones until they expire, and refuses links that are older than its process, because the former
@@ -70,31 +95,31 @@ func (l *links) goesOn(ctx context.Context, token string) bool {
 	return err != nil || answer.Active
 }
 
-// redeem verifies the token of a link and returns its subject. The error does not quote the token.
-func (l *links) redeem(ctx context.Context, token string) (user string, err error) {
+// redeem verifies the token of a link and returns the person. The error does not quote the token.
+func (l *links) redeem(ctx context.Context, token string) (who person, err error) {
 	if len(token) > maxToken {
-		return "", errors.New("its token is too long")
+		return person{}, errors.New("its token is too long")
 	}
 	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256})
 	if err != nil {
-		return "", errors.New("its token is not signed with ES256")
+		return person{}, errors.New("its token is not signed with ES256")
 	}
 	if kind, ok := parsed.Headers[0].ExtraHeaders[jose.HeaderType]; ok && kind != linkType {
-		return "", errors.New("its token is not that of a link")
+		return person{}, errors.New("its token is not that of a link")
 	}
 	key, err := l.keys.find(ctx, parsed.Headers[0].KeyID)
 	if err != nil {
-		return "", err
+		return person{}, err
 	}
-	var claims jwt.Claims
+	var claims linkClaims
 	if parsed.Claims(key, &claims) != nil {
-		return "", errors.New("its signature is wrong")
+		return person{}, errors.New("its signature is wrong")
 	}
 	now := l.now()
-	if err := l.checkClaims(claims, now); err != nil {
-		return "", err
+	if err := l.checkClaims(claims.Claims, now); err != nil {
+		return person{}, err
 	}
-	return claims.Subject, l.remember(claims, now)
+	return claims.person(), l.remember(claims.Claims, now)
 }
 
 func (l *links) checkClaims(claims jwt.Claims, now time.Time) error {

@@ -42,7 +42,7 @@ type digest = [sha256.Size]byte
 
 // session is what a link started.
 type session struct {
-	user string
+	person
 	// life ends with the session, and ends the requests that are in flight.
 	life context.Context
 	end  context.CancelFunc
@@ -73,18 +73,18 @@ func (s *sessions) close() {
 	}
 }
 
-// start starts a session for the user of a link and returns its token. If the browser has a session of the same user,
+// start starts a session for a link's person and returns its token. If the browser has a session of the same person,
 // start renews that one with all that is in flight, and the former token opens nothing any more.
-func (s *sessions) start(req *http.Request, user, link string) (token string) {
+func (s *sessions) start(req *http.Request, who person, link string) (token string) {
 	token = rand.Text()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := s.find(req)
-	if x != nil && x.user == user {
+	if x != nil && x.person == who {
 		delete(s.byToken, x.token)
 	} else {
 		s.makeRoom()
-		x = &session{user: user}
+		x = &session{person: who}
 		x.life, x.end = context.WithCancel(context.Background())
 	}
 	now := s.now()

@@ -203,17 +203,30 @@ func echoSocket(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(conn, both)
 }
 
-// dialSocket opens a WebSocket through the front.
+// dialSocket opens a WebSocket through the front with the dashboard's password.
 func (f *fixture) dialSocket(t *testing.T) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	conn, in, res := f.upgrade(t, "/socket", basic)
+	if res.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("status %d, want 101", res.StatusCode)
+	}
+	return conn, in
+}
+
+// upgrade asks for a WebSocket.
+func (f *fixture) upgrade(t *testing.T, path string, prepare func(*http.Request)) (
+	net.Conn, *bufio.Reader, *http.Response,
+) {
 	t.Helper()
 	conn, err := net.Dial("tcp", f.addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, f.url+"/socket", nil)
-	basic(req)
-	req.Header.Set("Connection", "Upgrade")
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, f.url+path, nil)
+	prepare(req)
+	req.Header.Set("Connection", "keep-alive, Upgrade")
+	req.Header.Set("X-Forwarded-For", "203.0.113.7")
 	req.Host = hostname
 	req.Header.Set("Upgrade", "websocket")
 	if err := req.Write(conn); err != nil {
@@ -221,11 +234,11 @@ func (f *fixture) dialSocket(t *testing.T) (net.Conn, *bufio.Reader) {
 	}
 	in := bufio.NewReader(conn)
 	res, err := http.ReadResponse(in, req)
-	if err != nil || res.StatusCode != http.StatusSwitchingProtocols {
-		t.Fatalf("%v, %v; want 101", res, err)
+	if err != nil {
+		t.Fatal(err)
 	}
 	_ = res.Body.Close()
-	return conn, in
+	return conn, in, res
 }
 
 func TestForward_WebSocketsEcho(t *testing.T) {

@@ -164,7 +164,7 @@ func TestRouter_TellsTheAgentWhereARequestCameFrom(t *testing.T) {
 		"X-Forwarded-Host", "evil.example", "Via", "1.1 google")
 	got := <-headers
 	for name, want := range map[string]string{
-		"X-Forwarded-For":   "198.51.100.7, 203.0.113.9, 35.191.0.1, 127.0.0.1",
+		"X-Forwarded-For":   "198.51.100.7, 203.0.113.9, 35.191.0.1, 203.0.113.1",
 		"X-Forwarded-Host":  hostname(a),
 		"X-Forwarded-Proto": "https",
 		"Via":               "1.1 google",

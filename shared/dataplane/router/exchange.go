@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/dataplane/duplex"
 )
 
@@ -18,13 +19,34 @@ type exchange struct {
 	took     time.Duration
 	hijacked bool
 	complete bool
+	// public is true for an answer to a request that needed no credential.
+	public bool
+	// answered is called, perhaps more than once, when the agent has answered.
+	answered func()
 	// accepted is called if the answer shows that the agent accepts the client; nil if no answer does.
 	accepted func()
 }
 
+type exchangeKey struct{}
+
+// notePublic takes the front's word from an answer that the request needed no credential.
+func notePublic(res *http.Response) error {
+	if res.Header[dataplane.HeaderPublic] == nil {
+		return nil
+	}
+	res.Header.Del(dataplane.HeaderPublic)
+	if x, ok := res.Request.Context().Value(exchangeKey{}).(*exchange); ok {
+		x.public = true
+	}
+	return nil
+}
+
 // WriteHeader implements http.ResponseWriter.
 func (x *exchange) WriteHeader(status int) {
-	if x.accepted != nil && status >= http.StatusOK && accepts(status) {
+	if status >= http.StatusOK {
+		x.answered()
+	}
+	if x.accepted != nil && !x.public && status >= http.StatusOK && accepts(status) {
 		x.accepted()
 	}
 	x.Writer.WriteHeader(status)
@@ -37,7 +59,8 @@ func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	x.hijacked, x.took = true, time.Since(x.began)
-	if x.accepted != nil {
+	x.answered()
+	if x.accepted != nil && !x.public {
 		x.accepted()
 	}
 	t := x.tunnels.add(conn, rw.Reader)

@@ -4,41 +4,23 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"net/netip"
 	"strings"
 
 	"agents.example/controlplane/shared/dataplane"
 )
 
-// isIdentityHeader reports whether proxies use a header to pass on who the user is or where a request came from.
-// Clients may not send such headers: an agent would believe that the front did.
-func isIdentityHeader(name string) bool {
-	for _, h := range [...]string{
-		"x-forwarded-", "x-auth-request-", "x-authenticated-", "x-remote-", "x-goog-authenticated-user-",
-		"x-goog-iap-", "remote-",
-	} {
-		if dataplane.HasHeaderPrefix(name, h) {
-			return true
-		}
-	}
-	for _, h := range [...]string{
-		"forwarded", "x-user", "x-real-ip", "x-client-ip", "true-client-ip", "x-original-host", "x-webauth-user",
-		"x-serverless-authorization",
-	} {
-		if dataplane.IsHeader(name, h) {
-			return true
-		}
-	}
-	return false
-}
-
 // removeIdentity removes the headers that only the platform may set.
 func removeIdentity(h http.Header) {
 	for name := range h {
-		if isIdentityHeader(name) {
+		if dataplane.IsIdentityHeader(name) {
 			delete(h, name)
 		}
 	}
 }
+
+// localClient is the address of clients on the router's own machine. It is reserved for documentation (RFC 5737).
+const localClient = "203.0.113.1"
 
 // setForwarded tells the agent where a request came from.
 //
@@ -46,10 +28,16 @@ func removeIdentity(h http.Header) {
 // appends the client's address and its own to what the client sent, so the client's address is the third from the
 // right. All further to the left is the client's claim. X-Forwarded-Proto is the load balancer's, which overwrites what
 // the client sent.
+//
+// A client on the router's own machine has no address that means anything to an agent, and frameworks that look for the
+// client skip it. There the router stands in for the load balancer, too, and writes one for documentation.
 func setForwarded(p *httputil.ProxyRequest) {
 	from, _, err := net.SplitHostPort(p.In.RemoteAddr)
 	if err != nil {
 		from = p.In.RemoteAddr
+	}
+	if address, err := netip.ParseAddr(from); err == nil && address.Unmap().IsLoopback() {
+		from = localClient
 	}
 	if prior := p.In.Header["X-Forwarded-For"]; len(prior) > 0 {
 		from = strings.Join(prior, ", ") + ", " + from

@@ -46,9 +46,9 @@ type target struct {
 func newRoute(r *Router, host, namespace string) *route {
 	a := &route{router: r, host: host, namespace: namespace, duration: r.metrics.duration.WithLabelValues(host)}
 	a.proxy = &httputil.ReverseProxy{
-		Rewrite: a.rewrite, Transport: a, ErrorHandler: a.handleError, BufferPool: &r.buffers,
-		FlushInterval: dataplane.FlushInterval,
-		ErrorLog:      slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
+		Rewrite: a.rewrite, Transport: a, ErrorHandler: a.handleError, ModifyResponse: notePublic,
+		BufferPool: &r.buffers, FlushInterval: dataplane.FlushInterval,
+		ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
 	}
 	return a
 }

@@ -6,6 +6,7 @@
 package router
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -117,13 +118,14 @@ func (r *Router) forward(w *duplex.Writer, req *http.Request, a *route) {
 		a.refuse(w, req, routerBusy, r.metrics.routerLimit)
 		return
 	}
-	address := clientAddress(req)
+	address, answered := clientAddress(req), func() {}
 	if !a.clients.knows(address, time.Now()) {
 		if !r.awaitTurn(req.Context(), a, address) {
 			a.refuse(w, req, agentBusy, r.metrics.strangerLimit)
 			return
 		}
-		defer a.clients.leave()
+		answered = sync.OnceFunc(a.clients.leave)
+		defer answered()
 	}
 	defer a.memory.Add(-memory)
 	defer a.inFlight.Add(-1)
@@ -132,11 +134,12 @@ func (r *Router) forward(w *duplex.Writer, req *http.Request, a *route) {
 		a.refuse(w, req, agentBusy, r.metrics.agentLimit)
 		return
 	}
-	x := &exchange{Writer: w, tunnels: &r.tunnels, began: time.Now()}
+	x := &exchange{Writer: w, tunnels: &r.tunnels, began: time.Now(), answered: answered}
 	if req.URL.Path != dataplane.PathReady { // which a front answers anyone
 		x.accepted = func() { a.clients.learn(address, time.Now()) }
 	}
 	defer func() { a.observe(x, req.Context().Err() != nil) }()
+	req = req.WithContext(context.WithValue(req.Context(), exchangeKey{}, x))
 	a.proxy.ServeHTTP(x, req) // it panics with http.ErrAbortHandler if the answer breaks off
 	x.complete = true
 }

@@ -10,6 +10,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/coder/websocket"
+
+	"agents.example/controlplane/shared/dataplane"
 )
 
 // gate is an agent that accepts requests with a credential, and counts the others.
@@ -154,4 +158,51 @@ func TestStrangers_BecomeClientsWithTheBeginningOfAnAnswer(t *testing.T) {
 		}
 		close(release)
 	})
+}
+
+// publicGate is an agent that answers anyone, also with WebSockets, and says so as its front does.
+func publicGate(w http.ResponseWriter, req *http.Request) {
+	w.Header().Set(dataplane.HeaderPublic, "1")
+	if req.Header.Get("Upgrade") != "" {
+		echo(w, req)
+	}
+}
+
+// TestStrangers_StayStrangersOnPublicPaths: whoever requests what needs no credential gets no more than a stranger.
+func TestStrangers_StayStrangersOnPublicPaths(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newMemoryWorld(t)
+		host := hostname(w.start("a", publicGate))
+		c, header := w.dialSocket(host, from("203.0.113.7")...)
+		if header[dataplane.HeaderPublic] != nil {
+			t.Error("a WebSocket's client got the header for the router")
+		}
+		if err := c.Close(websocket.StatusNormalClosure, ""); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+		began := time.Now()
+		for range 40 { // 2 in each tenth of a second
+			res, _ := w.get(host, "/hooks/x", from("203.0.113.7")...)
+			if res.status != http.StatusOK || res.header[dataplane.HeaderPublic] != nil {
+				t.Fatalf("status %d, header %v; want 200 without the header for the router", res.status, res.header)
+			}
+		}
+		if took := time.Since(began); took < 1800*time.Millisecond {
+			t.Errorf("40 requests of a stranger took %s, want that each waits for its turn", took)
+		}
+	})
+}
+
+// TestStrangers_OpenWebSocketsLeaveTurnsToOthers opens more of them than strangers may have unanswered requests.
+func TestStrangers_OpenWebSocketsLeaveTurnsToOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	host := hostname(w.start("a", publicGate))
+	for i := range 70 {
+		w.dialSocket(host, from(fmt.Sprint("198.51.100.", i))...)
+	}
+	if res, body := w.get(host, "/hooks/x", from("203.0.113.7")...); res.status != http.StatusOK {
+		t.Errorf("another stranger got %d, want 200: %s", res.status, body)
+	}
 }

@@ -98,10 +98,14 @@ func echo(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// dialSocket opens a WebSocket to an agent.
-func (w *world) dialSocket(host string) *websocket.Conn {
+// dialSocket opens a WebSocket to an agent, and returns the header of the answer, too.
+func (w *world) dialSocket(host string, header ...string) (*websocket.Conn, http.Header) {
 	w.t.Helper()
-	c, res, err := websocket.Dial(w.t.Context(), "ws://"+host+"/", &websocket.DialOptions{HTTPClient: w.client()})
+	o := &websocket.DialOptions{HTTPClient: w.client(), HTTPHeader: http.Header{}}
+	for i := 0; i+1 < len(header); i += 2 {
+		o.HTTPHeader.Add(header[i], header[i+1])
+	}
+	c, res, err := websocket.Dial(w.t.Context(), "ws://"+host+"/", o)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -109,7 +113,7 @@ func (w *world) dialSocket(host string) *websocket.Conn {
 		_ = res.Body.Close()
 	}
 	w.t.Cleanup(func() { _ = c.CloseNow() })
-	return c
+	return c, res.Header
 }
 
 func say(t *testing.T, c *websocket.Conn, message string) {
@@ -126,7 +130,7 @@ func TestRouter_KeepsWebSocketsOpen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newMemoryWorld(t)
-		c := w.dialSocket(hostname(w.start("a", echo)))
+		c, _ := w.dialSocket(hostname(w.start("a", echo)))
 		for i := range 3 {
 			say(t, c, fmt.Sprint("message ", i))
 			outlive()

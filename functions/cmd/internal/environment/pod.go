@@ -19,6 +19,8 @@ type Front struct {
 	HealthPath string `env:"AGENT_HEALTH_PATH"`
 	// Auth is "front", or "image" for images that check credentials themselves, and get them for that.
 	Auth Auth `env:"AGENT_AUTH, default=front"`
+	// PublicPaths need no credential.
+	PublicPaths []string `env:"AGENT_PUBLIC_PATHS"`
 	// Hostname is the agent's hostname.
 	Hostname string `env:"AGENT_HOSTNAME"`
 	// KeysURL serves the keys that verify dashboard links. If empty, links are refused.
@@ -29,6 +31,13 @@ type Front struct {
 	APIKey   Secret `env:"API_SERVER_KEY, required"`
 	// Metrics serves the memory of the sandbox on port 9091.
 	Metrics bool `env:"FRONT_METRICS"`
+}
+
+// Seed is the configuration of the front's program where it writes the agent's files to the volume.
+type Seed struct {
+	// SeedDir has the files, and DataDir is the volume.
+	SeedDir string `env:"SEED_DIR, required"`
+	DataDir string `env:"DATA_DIR, required"`
 }
 
 // Auth says who checks credentials.

@@ -66,6 +66,15 @@ export const causeTexts: Record<string, { title: string; you_can: string[] }> = 
       "Contact support if this persists, and name the agent's id."
     ]
   },
+  "files_not_written": {
+    "title": "The agent's files cannot be written to its volume",
+    "you_can": [
+      "Change the paths of its files, or remove the files that are in the way of others.",
+      "If its volume is full, move it to a larger plan.",
+      "Start it again.",
+      "Contact support if this persists, and name the agent's id."
+    ]
+  },
   "gateway_unhealthy": {
     "title": "The pod runs, but the agent does not answer on its address",
     "you_can": [

@@ -166,6 +166,10 @@ const unreachable: Record<string, { title: string; youCan: string[] }> = {
     title: "The agent does not answer in time",
     youCan: ["Look at its CPU: is it busy?", "Read the log.", "Restart the agent if it hangs."],
   },
+  dashboard_error: {
+    title: "The agent’s dashboard answers with an error",
+    youCan: ["Read the log: its own program decides about these requests.", "Look at its variables and secrets."],
+  },
   bad_status: {
     title: "The agent answers with an error",
     youCan: ["Read the log.", "Restart the agent if it hangs."],
@@ -183,7 +187,8 @@ function probed(reachable: DashboardReachability): Presentation {
     return shown("warn", "The agent is running, but does not answer yet", `The check reports “${reachable.reason}”.`);
   }
   const status = reachable.http_status === null ? "" : ` The status is ${reachable.http_status}.`;
-  return shown("warn", known.title, `The agent is running, but its health check fails.${status}`, {
+  const what = reachable.reason === "dashboard_error" ? "its dashboard cannot be used" : "its health check fails";
+  return shown("warn", known.title, `The agent is running, but ${what}.${status}`, {
     code: reachable.reason,
     youCan: known.youCan,
     weWill: "The check is repeated every few seconds.",

@@ -9,17 +9,19 @@ import { Dialog } from "../ui/dialog";
 import { ActionButton } from "./actions";
 import { Software } from "./image";
 import { agentPath } from "./paths";
+import { PublicPaths } from "./public-paths";
 import { Forecast } from "./rehearsal";
 import { Resize } from "./resize";
 import { useSubmit } from "../api/submit";
 import { SubmitFailure } from "../ui/submit-failure";
 
-/** What is rarely changed: the size, the image, the sandbox, the client's own configuration, and the agent's end. */
+/** What is rarely changed: the size, the image, the public paths, the sandbox, the client's own configuration, and the agent's end. */
 export function SettingsTab({ agent }: { agent: Agent }) {
   return (
     <div class="stack">
       <Resize agent={agent} />
       <Software agent={agent} />
+      <PublicPaths agent={agent} />
       <Sandbox agent={agent} />
       <OwnConfig agent={agent} />
       <section class="card" aria-label="Delete the agent">
@@ -139,7 +141,10 @@ function OwnConfig({ agent }: { agent: Agent }) {
         <h2>Configuration</h2>
       </div>
       <div class="body stack">
-        <p class="quiet">What API clients keep in the field “config” of the agent. Change it with the API.</p>
+        <p class="quiet">
+          What API clients keep in the field “config” of the agent, and what the agent finds in the file that its variable
+          AGENT_CONFIG_FILE names. Change it with the API, which replaces the pod.
+        </p>
         <pre class="code" tabIndex={0} aria-label="Configuration as JSON">
           {JSON.stringify(Object.fromEntries(own), null, 2)}
         </pre>

@@ -4,6 +4,7 @@ import { useReadOnly } from "../account";
 import { useLive } from "../api/live";
 import { Button } from "../ui/button";
 import { Notice } from "../ui/feedback";
+import { Files } from "./files";
 import { isMoving } from "./operation-text";
 import { Operations } from "./operations";
 import { agentPath } from "./paths";
@@ -71,6 +72,7 @@ function Environment({ agent }: { agent: Agent }) {
       </div>
       <SecretList agent={agent} live={secrets} {...actions} />
       <PlainVariables agent={agent} {...actions} />
+      <Files agent={agent} />
       <Operations agent={agent} live={operations} onSetAgain={actions.onSet} />
       {doing?.kind === "set" ? (
         <VariableEditor agent={agent} onClose={close} {...(doing.name === undefined ? {} : { name: doing.name })} />

@@ -48,6 +48,13 @@ export interface Agent {
   image: AgentImage | null;
   /** Where the value of each key is stored; empty for members. Values are never shown. */
   env_vars: Record<string, AgentEnvVarSource>;
+  /** The files that the agent finds when it starts; empty for members. Contents are never shown. */
+  files: AgentFile[];
+  /**
+   * The paths of the agent that anyone may request without a credential, in addition to those of its image. One that
+   * ends with a slash stands for everything below it.
+   */
+  public_paths: string[];
   /** The message of config.error; null without an error. */
   error_message: string | null;
   /** Null until the agent has a hostname. */
@@ -99,6 +106,40 @@ export interface AgentFailure {
   /** Whether starting the agent again may help without a change. */
   retryable: boolean;
 }
+
+export interface AgentFile {
+  path: string;
+  /** Permissions in octal digits. */
+  mode: string;
+  /** The size of the content in bytes; null for a secret. */
+  size: number | null;
+  /** The key of the secret whose value is the file; null for a file with content. */
+  secret: string | null;
+}
+
+export interface AgentFileSpec {
+  /**
+   * Where the file is: below /data, which stands for the agent's volume wherever its image has it, or below /config,
+   * which is read-only and no part of the volume.
+   */
+  path: string;
+  /**
+   * The text of the file, at most 64 KiB; 128 KiB for all files together. It is never shown. Text that looks like a
+   * secret is refused.
+   */
+  content?: string | null;
+  /**
+   * In place of content: the key of the agent's secret whose value is the file. Without that secret there is no file.
+   */
+  secret?: string | null;
+  /**
+   * Permissions in octal digits; 0644 by default. The agent uses the file through the group of its volume, so the group
+   * gets what the owner may do.
+   */
+  mode?: string;
+}
+
+export type AgentFileSpecs = AgentFileSpec[];
 
 export interface AgentImage {
   /** The image's id in the catalog, or custom for one that is not in the catalog. */
@@ -406,8 +447,19 @@ export interface CreateAgentRequest {
    * reserved for the platform or for dashboard authentication are refused.
    */
   env_vars?: Record<string, string>;
-  /** The client's own keys. Keys that the control plane fills are ignored. */
+  /**
+   * The client's own keys, which the agent finds as a JSON file, named by the variable AGENT_CONFIG_FILE. Keys that the
+   * control plane fills are ignored.
+   */
   config?: Record<string, unknown>;
+  /** Files that the agent finds at each start of its pod, at most 20. */
+  files?: AgentFileSpec[];
+  /**
+   * Paths that anyone may request without a credential, for webhooks and apps that bring their own; at most 20. One
+   * that ends with a slash, such as /hooks/, stands for everything below it. They are rate-limited, and the agent's
+   * program must check who calls. Nothing below /v1, /auth, /handoff, /health and /logout can be public.
+   */
+  public_paths?: string[];
   /**
    * What the agent runs: the id of an image, such as assistant, or a version of it, such as assistant@2.1.0; or on
    * plans with custom_images an image that is not in the catalog, as registry/repository@sha256:…, which runs in a
@@ -497,7 +549,7 @@ export interface Credentials {
 export interface DashboardReachability {
   /** The agent's id. */
   agent_id: string;
-  /** Whether the dashboard answers. */
+  /** Whether the dashboard answers its user with a status below 400. */
   reachable: boolean;
   /** True until the newest pod has answered. The previous pod may still be reachable. */
   dashboard_warming: boolean;
@@ -505,11 +557,17 @@ export interface DashboardReachability {
   credential_rotation_pending: boolean;
   /** Null until the agent has a hostname. */
   dashboard_url: string | null;
-  /** The status code of the agent's health check; null if it did not answer. */
+  /**
+   * The status code of the dashboard, as its user gets it; that of the agent's health check if it does not serve; null
+   * if it did not answer.
+   */
   http_status: number | null;
-  /** The latency of the health check in milliseconds; null if it did not answer. */
+  /** The latency of the check in milliseconds; null if the agent did not answer. */
   latency_ms: number | null;
-  /** Why the dashboard does not answer; ok if it does. */
+  /**
+   * Why the dashboard does not answer; ok if it does. With dashboard_error the agent serves, and its own program
+   * answered with http_status.
+   */
   reason: DashboardReachabilityReason;
   /** When the agent was probed. An answer may be a few seconds old. */
   checked_at: string;
@@ -526,6 +584,7 @@ export type DashboardReachabilityReason =
   | "connect"
   | "timeout"
   | "bad_status"
+  | "dashboard_error"
   | NewValue;
 
 export interface DeletedResource {
@@ -774,6 +833,8 @@ export interface Image {
   docs_url: string | null;
   /** The smallest plan of agents that may run the image; null if all plans may. */
   min_plan: PlanID | null;
+  /** What the image needs of the kernel: any runs in the sandbox, too; linux does not run there. */
+  kernel: ImageKernel;
   /** The version that new agents take, and those that follow releases at their next start. */
   default_version: string;
   /** The versions that agents may take, newest first. Withdrawn versions are left out. */
@@ -781,6 +842,8 @@ export interface Image {
 }
 
 export type ImageDay = "monday" | "tuesday" | "wednesday" | "thursday" | "friday" | "saturday" | "sunday" | NewValue;
+
+export type ImageKernel = "any" | "linux" | NewValue;
 
 export interface ImageMaintenanceWindow {
   /** The days on which the window begins. */
@@ -1177,7 +1240,7 @@ export interface UpdateAgentRequest {
    * looks like a secret are refused.
    */
   env_vars?: Record<string, string | null> | null;
-  /** Merged into the client's own keys according to RFC 7396. */
+  /** Merged into the client's own keys according to RFC 7396. A running agent gets a new pod, with the new file. */
   config?: Record<string, unknown> | null;
   /**
    * Changes the size of the agent. What the size takes up of the organization's plan is checked and counted with the
@@ -1185,6 +1248,11 @@ export interface UpdateAgentRequest {
    * plan with a smaller one is refused (409 storage_cannot_shrink).
    */
   resource_plan?: PlanID | null;
+  /**
+   * Replaces the agent's public paths, which anyone may request without a credential; an empty list removes them. A
+   * running agent gets a new pod. See the creation of agents.
+   */
+  public_paths?: string[];
   /**
    * Another version of the agent's image, as image or image@version; without a version, the one that is released at
    * present. It replaces the pod. The next start takes the released version in place of an older one, unless
@@ -1196,6 +1264,11 @@ export interface UpdateAgentRequest {
    * its maintenance window (window), or only if a client asks for it (pinned). A custom image is always pinned.
    */
   image_policy?: ImagePolicy;
+  /**
+   * Replaces the agent's files, and the pod of a running agent; null removes them all. A file without content and
+   * secret keeps those that it has. A file that was written below /data stays there when it is removed from the list.
+   */
+  files?: AgentFileSpecs | null;
   /** When the agent takes another version if image_policy is window. It replaces the former window; null removes it. */
   maintenance_window?: ImageMaintenanceWindow | null;
 }

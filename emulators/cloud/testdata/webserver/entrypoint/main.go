@@ -43,6 +43,9 @@ func routes() http.Handler {
 	mux.HandleFunc("/variable", func(w http.ResponseWriter, req *http.Request) {
 		fmt.Fprint(w, os.Getenv(req.URL.Query().Get("name")))
 	})
+	mux.HandleFunc("/file", func(w http.ResponseWriter, req *http.Request) {
+		http.ServeFile(w, req, os.ExpandEnv(req.URL.Query().Get("name")))
+	})
 	mux.HandleFunc("/broken", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
 	})

@@ -1,0 +1,29 @@
+package consoletest_test
+
+import (
+	"testing"
+
+	"agents.example/controlplane/shared/plan"
+)
+
+// TestPublicPaths_AreEditedAsAList refuses a path, and shows the list that is stored.
+func TestPublicPaths_AreEditedAsAList(t *testing.T) {
+	t.Parallel()
+	admin := suite.Admin(t, plan.Starter)
+	id := admin.CreateAgent("chat", nil)
+	p := admin.Page(t)
+	p.Open("/console#/agents/" + id + "/settings")
+	card := p.Within("region", "Public paths")
+	card.WaitText("None")
+	card.Click("button", "Change the public paths")
+	dialog := p.Within("dialog", "Which paths are public?")
+	dialog.Fill("Public paths", "/telegram\n\n /v1/hooks/ ")
+	dialog.Click("button", "Save")
+	dialog.WaitText("always need their credentials")
+	p.Review("agent-public-paths")
+	dialog.Fill("Public paths", "/telegram\n/hooks/")
+	dialog.Click("button", "Save")
+	p.WaitGone("dialog", "Which paths are public?")
+	card.WaitText("/hooks/")
+	card.WaitText("/telegram")
+}

@@ -1,0 +1,47 @@
+package agentctl_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestAgents_HaveFiles gives an agent files, changes one of them, and takes one away. The others stay.
+func TestAgents_HaveFiles(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	c := a.admin()
+	local := filepath.Join(t.TempDir(), "prompt.md")
+	if err := os.WriteFile(local, []byte("Be brief."), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const files = `jsonpath={.files[*].path} {.files[*].mode} {.files[*].size}`
+	want := func(text string) {
+		t.Helper()
+		if got := c.run(t, "agents", "get", "my-agent", "-o", files).ok(t); strings.TrimSpace(got.Stdout) != text {
+			t.Errorf("files %q, want %q", got.Stdout, text)
+		}
+	}
+	c.run(t, "agents", "create", "my-agent", "--file", "/config/a:b=@"+local, "--file",
+		"/data/run.sh:0755=@"+local).ok(t)
+	want("/config/a:b /data/run.sh 0644 0755 9 9")
+	c.run(t, "agents", "update", "my-agent", "--file", "/data/c=@"+local, "--unset-file", "/config/a:b").ok(t)
+	want("/data/c /data/run.sh 0644 0755 9 9")
+	if shown := c.run(t, "agents", "get", "my-agent").ok(t); !strings.Contains(shown.Stdout, "/data/c, /data/run.sh") {
+		t.Errorf("the agent has no files:\n%s", shown.Stdout)
+	}
+	for flag, text := range map[string]string{
+		"/data/a":             "want PATH=@LOCAL or PATH=secret:KEY",
+		"/data/a=text":        "want PATH=@LOCAL or PATH=secret:KEY",
+		"/data/a=@/missing":   "no such file",
+		"/data/a=secret:NONE": "the agent has no secret with this key",
+		"/etc/a=@" + local:    "--file",
+	} {
+		got := c.run(t, "agents", "update", "my-agent", "--file", flag)
+		if got.Code == 0 || !strings.Contains(got.Stderr, text) {
+			t.Errorf("--file %s: exit code %d, %s; want %q", flag, got.Code, got.Stderr, text)
+		}
+	}
+	want("/data/c /data/run.sh 0644 0755 9 9")
+}

@@ -1,0 +1,32 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+
+	"agents.example/controlplane/shared/dataplane"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/image"
+)
+
+// PublicPaths returns a client's list as the record has it: each path once, in order.
+func PublicPaths(paths []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(paths)))
+}
+
+// publicPathViolations checks the public paths in a body. The schema checks their types.
+func publicPathViolations(body map[string]any) (found []fault.Violation) {
+	paths, _ := body["public_paths"].([]any)
+	if len(paths) > image.MaxPublicPaths {
+		found = append(found, invalid([]any{"body", "public_paths"},
+			fmt.Sprintf("at most %d paths are allowed", image.MaxPublicPaths)))
+	}
+	for i, value := range paths[:min(len(paths), image.MaxPublicPaths)] {
+		if p, ok := value.(string); ok && len(p) <= dataplane.MaxPublicPathBytes {
+			if err := dataplane.CheckPublicPath(p); err != nil {
+				found = append(found, invalid([]any{"body", "public_paths", i}, fmt.Sprint(err)))
+			}
+		}
+	}
+	return found
+}
