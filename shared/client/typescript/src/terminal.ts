@@ -3,8 +3,8 @@
  *
  * `new WebSocket("wss://api.example.com/api/v1/agents/ID/terminal", terminalProtocols(token))`
  *
- * Browsers send no other header with a WebSocket, so the second one has the token. The service selects the first one. The
- * first byte of each message is its channel: 0 input, 1 output, 2 errors, 3 how the command ended, 4 the size.
+ * Browsers send no other header with a WebSocket, so the second one has the token. The service selects the first one.
+ * The first byte of each message is its channel: 0 input, 1 output, 2 errors, 3 how the command ended, 4 the size.
  */
 export function terminalProtocols(token: string): [string, string] {
   const binary = String.fromCharCode(...new TextEncoder().encode(token));
