@@ -254,7 +254,7 @@ func (h host) tick(ctx context.Context, worker string) error {
 	return res.Body.Close()
 }
 
-// updated waits until an agent runs a version of its image.
+// updated waits until an agent runs a version of its image, or failed to.
 func (a agent) updated(ctx context.Context, version string) error {
 	again := time.NewTicker(time.Second)
 	defer again.Stop()
@@ -264,7 +264,8 @@ func (a agent) updated(ctx context.Context, version string) error {
 			return err
 		}
 		if found.Image != nil && found.Image.Version == version && found.IsReady() {
-			return nil
+			_, err := a.runs(ctx, a.id)
+			return err
 		}
 		if err := a.tick(ctx, "ObserveAgents"); err != nil {
 			return err

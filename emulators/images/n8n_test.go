@@ -1,6 +1,7 @@
 package images_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -75,7 +76,7 @@ func (a agent) makeWorkflow(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url+"/rest"+path, strings.NewReader(string(text)))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url+"/rest"+path, bytes.NewReader(text))
 		if err != nil {
 			return err
 		}

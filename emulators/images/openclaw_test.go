@@ -115,12 +115,19 @@ func TestOpenClaw_IsHostedUnchanged(t *testing.T) {
 		}
 		return a.remembers(ctx)
 	})
-	h.step("and it goes back", func(ctx context.Context) error {
-		former := "openclaw@" + olderOpenClaw
-		if _, err := a.UpdateAgent(ctx, a.id, client.UpdateAgentRequest{Image: &former}); err != nil {
+	// The newer version has migrated its database, which the older one refuses.
+	h.step("the way back ends with its reason, and the newer version runs again", func(ctx context.Context) error {
+		older, newer := "openclaw@"+olderOpenClaw, "openclaw@"+newerOpenClaw
+		if _, err := a.UpdateAgent(ctx, a.id, client.UpdateAgentRequest{Image: &older}); err != nil {
 			return err
 		}
-		if err := a.updated(ctx, olderOpenClaw); err != nil {
+		if err := a.updated(ctx, olderOpenClaw); err == nil || !strings.Contains(err.Error(), "schema") {
+			return fmt.Errorf("the older version: %w; want an error about its schema", err)
+		}
+		if _, err := a.UpdateAgent(ctx, a.id, client.UpdateAgentRequest{Image: &newer}); err != nil {
+			return err
+		}
+		if err := a.updated(ctx, newerOpenClaw); err != nil {
 			return err
 		}
 		return a.remembers(ctx)
