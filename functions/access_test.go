@@ -21,6 +21,7 @@ import (
 	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/plan"
 )
 
 // accessTest calls one route as any caller, with the dependencies of its needs alone. Every answer must be in the
@@ -220,7 +221,7 @@ func checkAdmitted(t *testing.T, a *accessTest, start func() *accessTest) {
 			a = start()
 			callers = a.admittedCallers(t)
 		}
-		if res := a.call(t, a.path, callers[who]); res.Status != a.route.Status {
+		if res := a.call(t, a.path, callers[who]); res.Status != answeredStatus(a.route) {
 			t.Errorf("%s: answer %d %s, want %d (see TestRoutes_DeclareWhatTheyUse/%s for missing needs)",
 				who, res.Status, res.Body, a.route.Status, a.route.Name)
 		}
@@ -263,6 +264,7 @@ func checkIDs(t *testing.T, a *accessTest) {
 	if len(paths) == 1 {
 		return
 	}
+	a.SetPlan(t, otherOrg, plan.Enterprise) // a plan without the route's feature would be refused for that
 	otherKey := a.createKey(t, otherOrg, identity.RoleAdmin, time.Now().Add(time.Hour))
 	for who, as := range map[string]functiontest.Option{
 		"other organization's admin": functiontest.AsAdmin(otherOrg),

@@ -194,6 +194,14 @@ func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 			"k8s.io/client-go/metadata", "k8s.io/client-go/informers", "k8s.io/client-go/tools/cache",
 			"sigs.k8s.io/gateway-api", module + "emulators",
 		},
+		// It sends plain requests, as accounts does for logs.
+		"exec": {
+			module + "infra/monitoring", module + "infra/stripe", module + "infra/gke/podlogs",
+			"firebase.google.com/go", "k8s.io/api", "k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic",
+			"k8s.io/client-go/metadata",
+			"k8s.io/client-go/informers", "k8s.io/client-go/tools/cache", "k8s.io/client-go/tools/remotecommand",
+			"sigs.k8s.io/gateway-api", "github.com/modelcontextprotocol", module + "emulators",
+		},
 		// Stripe is linked because EnforceAccounts fetches subscriptions.
 		"worker": {
 			"firebase.google.com/go", "k8s.io/client-go/kubernetes", "k8s.io/client-go/metadata",

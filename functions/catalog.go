@@ -13,6 +13,7 @@ import (
 	"agents.example/controlplane/functions/agents"
 	"agents.example/controlplane/functions/auditlog"
 	"agents.example/controlplane/functions/console"
+	"agents.example/controlplane/functions/containers"
 	"agents.example/controlplane/functions/events"
 	"agents.example/controlplane/functions/mcp/mcproute"
 	"agents.example/controlplane/functions/organizations"
@@ -21,6 +22,7 @@ import (
 	"agents.example/controlplane/functions/webhooks"
 	"agents.example/controlplane/functions/workers"
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/agentexec"
 	"agents.example/controlplane/shared/agentlog"
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/audit"
@@ -57,6 +59,7 @@ type Dependencies struct {
 	RecordIndex        agent.RecordIndex      `need:"firestore_read"`
 	Keys               apikey.Store           `need:"firestore"`
 	Directory          organization.Directory `need:"firestore"`
+	Organizations      organization.Settings  `need:"firestore"`
 	Counts             organization.Counts    `need:"firestore"`
 	Audit              audit.Log              `need:"firestore"`
 	AuditSeals         seal.Store             `need:"firestore"`
@@ -91,6 +94,7 @@ type Dependencies struct {
 	Objects       provisioning.ObjectLister    `need:"cluster_look"`
 	Logs          agentlog.Source              `need:"pod_logs"`
 	LogKeeper     provisioning.LogKeeper       `need:"log_keep"`
+	Commands      agentexec.Source             `need:"pod_exec"`
 	Prober        Prober                       `need:"gateway_access"`
 	Payments      billing.Payments             `need:"payments"`
 	Members       member.Provider              `need:"members"`
@@ -128,6 +132,8 @@ type Settings struct {
 	WebhookClock func() time.Time
 	// Slots bound the answers that this process holds open; nil for no bound.
 	Slots *ratelimit.Slots
+	// CommandSlots bound the commands that this process runs in agents' containers; nil for no bound.
+	CommandSlots *ratelimit.Slots
 }
 
 func (s Settings) billingClock() func() time.Time { return clock(s.BillingClock) }
@@ -154,7 +160,8 @@ var description []byte
 
 // Routes lists every route. To add a route, write one file next to its siblings and add one line here.
 func Routes(d Dependencies) []function.Route {
-	routes := slices.Concat(agentRoutes(d), organizationRoutes(d), system.Live(d.Revision), system.Ready(d.Checks),
+	routes := slices.Concat(agentRoutes(d), containerRoutes(d), organizationRoutes(d),
+		system.Live(d.Revision), system.Ready(d.Checks),
 		system.Docs(description), []function.Route{
 			system.Keys(d.HandoffKeys),
 			system.Introspect(d.Directory, d.HandoffKeys),
@@ -200,6 +207,20 @@ func agentRoutes(d Dependencies) []function.Route {
 	}
 }
 
+// containerRoutes lists the routes that enter agents' containers. Their service has no other route.
+func containerRoutes(d Dependencies) []function.Route {
+	s := containers.Service{
+		Agents: d.Agents, Organizations: d.Directory, Commands: d.Commands, Audit: d.Audit, Slots: d.CommandSlots,
+	}
+	return []function.Route{
+		containers.Exec(s),
+		containers.Terminal(s),
+		containers.GetFiles(s),
+		containers.PutFiles(s),
+		containers.DeleteFiles(s),
+	}
+}
+
 // organizationRoutes lists the routes of organizations, their members and what they share.
 func organizationRoutes(d Dependencies) []function.Route {
 	memberService := &member.Service{Provider: d.Members, Records: d.MemberRecords, Audit: d.Audit}
@@ -212,6 +233,7 @@ func organizationRoutes(d Dependencies) []function.Route {
 		organizations.RevokeAPIKey(d.Keys),
 		organizations.Me(d.Directory),
 		organizations.Current(d.Accounts),
+		organizations.Update(d.Organizations, d.Accounts),
 		organizations.ListMembers(memberService),
 		organizations.SetMember(memberService),
 		organizations.RemoveMember(memberService),

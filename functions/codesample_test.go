@@ -55,7 +55,7 @@ func TestCodeSamples_OfCurlSucceed(t *testing.T) {
 				prepare(t, s)
 			}
 			res := runCurl(t, s, lines[r.Name])
-			if res.Status != r.Status {
+			if res.Status != answeredStatus(r) {
 				t.Errorf("%s\nanswers %d %s, want %d", lines[r.Name], res.Status, res.Body, r.Status)
 			}
 		})
@@ -114,6 +114,8 @@ func (s *samples) curl(t *testing.T, args []string) (functiontest.Response, erro
 		case "-H":
 			name, value, _ := strings.Cut(args[i], ": ")
 			options = append(options, functiontest.Header(name, value))
+		case "--data-binary":
+			options = append([]functiontest.Option{functiontest.RawBody(args[i])}, options...)
 		case "-d":
 			options = append(options, functiontest.RawBody(args[i]))
 		default:

@@ -171,7 +171,7 @@ func oneKeyRounds() map[string]round {
 		"CreateCheckoutSession": paymentRound, "CreatePortalSession": paymentRound,
 		"CreateWebhook": createWebhookRound, "UpdateWebhook": updateWebhookRound,
 		"DeleteWebhook": deleteWebhookRound, "TestWebhook": requestRound, "RedeliverWebhookDelivery": requestRound,
-		"RotateWebhookSecret": rotateWebhookRound,
+		"RotateWebhookSecret": rotateWebhookRound, "ExecInAgent": execRound,
 	}
 	for name, status := range map[string]agent.Status{
 		"RestartAgent": agent.Running, "PauseAgent": agent.Running, "ResumeAgent": agent.Paused,
@@ -180,6 +180,12 @@ func oneKeyRounds() map[string]round {
 		rounds[name] = agentRound(status)
 	}
 	return rounds
+}
+
+// execRound counts the commands that run.
+func execRound(t *testing.T, s *samples, n int) ([]functiontest.Option, func() int) {
+	return s.about(functiontest.Body(map[string]any{"command": []string{"ls", fmt.Sprint(n)}})),
+		func() int { return len(s.Containers.Opened()) }
 }
 
 // createAgentRound creates an agent with a secret. It removes the agents of former rounds, so that the plan has room.

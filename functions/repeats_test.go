@@ -3,6 +3,7 @@ package functions_test
 import (
 	"bytes"
 	"net/http"
+	"regexp"
 	"testing"
 
 	"agents.example/controlplane/functions"
@@ -21,7 +22,8 @@ var runsAgain = map[string]bool{
 func mutatingRoutes() []function.Route {
 	var routes []function.Route
 	for _, r := range functions.Routes(functions.Dependencies{}) {
-		if r.Mutates() && r.Access.Authenticates() {
+		inRecords := r.Name != "DeleteAgentFiles" && !r.Streams() // a file is written or deleted again
+		if r.Mutates() && r.Access.Authenticates() && inRecords {
 			routes = append(routes, r)
 		}
 	}
@@ -57,6 +59,9 @@ func (c keyedCall) wantReplay(t *testing.T, when string, first, got functiontest
 	want := first.Body
 	if secret := first.Text("secret"); secret != "" {
 		want = bytes.Replace(want, []byte(`"`+secret+`"`), []byte("null"), 1)
+	}
+	if c.name == "ExecInAgent" { // outputs are not kept
+		want = regexp.MustCompile(`"(stdout|stderr)":"[^"]*"`).ReplaceAll(want, []byte(`"$1":null`))
 	}
 	if got.Status != first.Status || !bytes.Equal(got.Body, want) {
 		t.Errorf("%s: the repeat %s answers %d %s, want the first answer, %d %s", c.name, when, got.Status, got.Body,

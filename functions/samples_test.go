@@ -133,7 +133,7 @@ func (s *samples) requestAbout(t *testing.T, r function.Route, path map[string]s
 	if err != nil {
 		t.Fatal(err)
 	}
-	var options []functiontest.Option
+	options := []functiontest.Option{functiontest.Query(example.Query)}
 	if body := cmp.Or(s.body, example.Body); body != "" {
 		options = append(options, functiontest.RawBody(body))
 	}

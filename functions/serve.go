@@ -37,6 +37,12 @@ func (s Selection) has(name string, role function.Role) bool {
 	return (s.Target == "" || s.Target == name) && (len(s.Roles) == 0 || slices.Contains(s.Roles, role))
 }
 
+// answersFor reports whether a process of all routes says where a route is that it must not serve.
+func (s Selection) answersFor(r function.Route) bool {
+	return s.Target == "" && slices.Contains(s.Roles, function.RoleAccounts) && r.Role == function.RoleExec &&
+		!s.has(r.Name, r.Role)
+}
+
 // Authenticating returns the name of a selected route that authenticates its callers, and whether there is one.
 func (s Selection) Authenticating() (name string, ok bool) {
 	routes := described()
@@ -57,6 +63,10 @@ func Handler(s Selection, open Opener, guards Guards) (http.Handler, error) {
 	var served []function.Served
 	openRoutes := oncePerNeeds(open, Routes)
 	for i, r := range described() {
+		if s.answersFor(r) {
+			served = append(served, function.Elsewhere(r.Name, r.Method, r.Path))
+			continue
+		}
 		if !s.has(r.Name, r.Role) {
 			continue
 		}

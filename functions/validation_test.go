@@ -19,7 +19,9 @@ import (
 // handlerOf serves the routes of the catalogue behind a guard without stores.
 func handlerOf(t testing.TB, d functions.Dependencies) http.Handler {
 	t.Helper()
-	h, err := functions.Handler(functions.Selection{Roles: []function.Role{function.RoleAPI, function.RoleAccounts}},
+	h, err := functions.Handler(functions.Selection{Roles: []function.Role{
+		function.RoleAPI, function.RoleAccounts, function.RoleExec,
+	}},
 		func([]function.Need) (functions.Dependencies, error) { return d, nil },
 		functions.Guards{Guard: functiontest.NewGuard()})
 	if err != nil {

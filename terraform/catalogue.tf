@@ -8,7 +8,8 @@ locals {
   scheduled = { for name, w in local.workers : name => w if try(w.schedule, "") != "" }
 
   # The service of all routes exists in every topology. Without a domain it is the API; behind one it answers requests that match no route.
-  # It runs the binary that links what all routes need.
+  # It runs the binary that links what all routes need, except those that enter agents' containers: these have their own service in every
+  # topology, and need a domain.
   all_routes = "routes"
 
   # ReconcileAgent runs in the service reconcile-agent, or in the service that the topology puts it in.
@@ -17,7 +18,7 @@ locals {
     for name, f in local.functions : name => {
       route  = local.own_service[name]
       group  = f.role
-      single = f.role == "worker" ? "worker" : local.all_routes
+      single = contains(["worker", "exec"], f.role) ? f.role : local.all_routes
     }[var.topology]
   }
 
@@ -33,7 +34,7 @@ locals {
     },
     {
       (local.all_routes) = {
-        role = "accounts", binary = "accounts", target = "", public = true, members = keys(local.routes)
+        role = "accounts", binary = "accounts", target = "", public = true, members = [for name, r in local.routes : name if r.role != "exec"]
       }
     },
   )

@@ -42,6 +42,7 @@ const (
 	observer   = "prod-observe-agents@my-project.iam.gserviceaccount.com"
 	collector  = "prod-collect-orphans@my-project.iam.gserviceaccount.com"
 	logReader  = "prod-get-agent-logs@my-project.iam.gserviceaccount.com"
+	enterer    = "prod-exec-in-agent@my-project.iam.gserviceaccount.com"
 	// stranger is an account of another environment in the same project. IAM lets it connect.
 	stranger = "staging-reconcile-agent@my-project.iam.gserviceaccount.com"
 )
@@ -54,7 +55,8 @@ func cellObjects(t *testing.T, change ...func(*cell.Values)) []*unstructured.Uns
 		Domain: "cell.agents.example.net", Image: "image" + digest, AgentImage: "agent" + digest,
 		Callers: map[string][]string{
 			"cluster_apply": {reconciler}, "cluster_look": {observer}, "cluster_collect": {collector},
-			"pod_logs": {logReader}, "log_keep": {observer, reconciler},
+			"pod_logs": {logReader}, "pod_exec": {enterer},
+			"log_keep": {observer, reconciler},
 		},
 		Project: "my-project", NudgeTopic: "prod-agent-nudges", Environment: "prod",
 		WarmAgents: 1, WarmMillicores: 260, WarmMiB: 1056,
@@ -211,6 +213,7 @@ func TestCell_GivesEveryCallerExactlyTheRightsItNeeds(t *testing.T) {
 		t.Errorf("look for the pod: %+v, %v; want it", found, err)
 	}
 	checkRights(ctx, t, f, a)
+	checkCommands(ctx, t, f, a)
 	checkPods(ctx, t, f)
 	collects := f.clusters(t, collector)
 	placements, err := collects.Namespaces(ctx)
@@ -321,16 +324,21 @@ func callersOf(topology string) map[string][]string {
 			"cluster_apply": {reconciler}, "cluster_look": {account("check-drift"), observer},
 			"cluster_collect": {collector}, "pod_logs": {logReader, routes},
 			"log_keep": {account("check-drift"), observer, reconciler},
+			"pod_exec": {
+				account("delete-agent-files"), enterer, account("get-agent-files"), account("open-agent-terminal"),
+				account("put-agent-files"),
+			},
 		}
 	case "group":
 		return map[string][]string{
 			"cluster_apply": {worker}, "cluster_look": {worker}, "cluster_collect": {worker},
-			"pod_logs": {account("accounts"), routes}, "log_keep": {worker},
+			"pod_logs": {account("accounts"), routes}, "pod_exec": {account("exec")}, "log_keep": {worker},
 		}
 	default:
 		return map[string][]string{
 			"cluster_apply": {worker}, "cluster_look": {worker}, "cluster_collect": {worker}, "pod_logs": {routes},
 			"log_keep": {worker},
+			"pod_exec": {account("exec")},
 		}
 	}
 }

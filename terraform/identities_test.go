@@ -205,6 +205,7 @@ func TestGrants_AreTheNarrowest(t *testing.T) {
 		"cluster_collect": {custom("cluster_caller"): "cells"},
 		"pod_logs":        {custom("cluster_caller"): "cells"},
 		"log_keep":        {custom("cluster_caller"): "cells"},
+		"pod_exec":        {custom("cluster_caller"): "cells"},
 		"monitoring":      {custom("metric_reader"): "cells"},
 		"members":         {},
 		"handoff_sign":    {}, "payments": {}, "gateway_access": {}, "webhook_sign": {}, "webhook_send": {},

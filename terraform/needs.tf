@@ -105,6 +105,11 @@ locals {
       roles = { (local.custom_roles.cluster_caller) = "cells" }
     }
 
+    pod_exec = {
+      why   = "It runs commands in agents' containers, for their admins. RBAC and an admission policy narrow it to these."
+      roles = { (local.custom_roles.cluster_caller) = "cells" }
+    }
+
     monitoring = {
       why   = "It collects agents' metrics. The role cannot be narrowed to those of agents."
       roles = { (local.custom_roles.metric_reader) = "cells" }

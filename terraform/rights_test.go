@@ -4,6 +4,7 @@ package terraform_test
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -12,7 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/terraform/cell"
@@ -211,6 +215,7 @@ func granted() map[string][]string {
 			"scale an agent's workload",
 		},
 		logReader: {"read an agent's pod", "read an agent's log", "read an agent's kept log"},
+		enterer:   {}, // checkCommands names the container
 		stranger:  {},
 	}
 }
@@ -242,6 +247,57 @@ func placeProbes(ctx context.Context, t *testing.T, f cellFixture) {
 			}
 		}
 	}
+}
+
+// checkCommands holds where commands may run: in the container with the agent's image, and not in the front next to it.
+// Only the functions that enter containers may.
+func checkCommands(ctx context.Context, t *testing.T, f cellFixture, a agent.Agent) {
+	t.Helper()
+	for _, c := range []struct {
+		caller, namespace, pod, container string
+		want                              bool
+	}{
+		{caller: enterer, namespace: a.Namespace(), pod: "agent-0", container: "agent", want: true},
+		{caller: enterer, namespace: a.Namespace(), pod: "agent-0", container: "front"},
+		{caller: enterer, namespace: a.Namespace(), pod: "agent-0"},
+		{caller: enterer, namespace: a.Namespace(), pod: "other-0", container: "agent"},
+		{caller: enterer, namespace: "kube-system", pod: "agent-0", container: "agent"},
+		{caller: logReader, namespace: a.Namespace(), pod: "agent-0", container: "agent"},
+		{caller: reconciler, namespace: a.Namespace(), pod: "agent-0", container: "agent"},
+	} {
+		config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfigOf(t, c.caller))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for method := range strings.FieldsSeq("GET POST") {
+			status := requestExec(ctx, t, config, method, "/api/v1/namespaces/"+c.namespace+"/pods/"+c.pod+
+				"/exec?command=ls&stdout=true&container="+c.container)
+			if (status != http.StatusForbidden) != c.want {
+				t.Errorf("%s: %s a command in %s/%s, container %q: status %d, want it allowed: %t", c.caller, method,
+					c.namespace, c.pod, c.container, status, c.want)
+			}
+		}
+	}
+}
+
+// requestExec asks for a command without an upgrade, so that an allowed one fails later, with another status than 403.
+func requestExec(ctx context.Context, t *testing.T, config *rest.Config, method, path string) int {
+	t.Helper()
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer utilnet.CloseIdleConnectionsFor(client.Transport)
+	req, err := http.NewRequestWithContext(ctx, method, config.Host+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	return res.StatusCode
 }
 
 // checkRights makes every attempt as every caller.

@@ -8,6 +8,7 @@ locals {
   sizes = {
     worker   = { memory = "512Mi", heap = "400MiB", gogc = 100, concurrency = 40 }
     accounts = { memory = "512Mi", heap = "400MiB", gogc = 400, concurrency = 250 }
+    exec     = { memory = "2048Mi", heap = "1600MiB", gogc = 100, concurrency = 250 } # 200 commands may have 1 MiB of each output, several times
     api      = { memory = "512Mi", heap = "400MiB", gogc = 400, concurrency = 250 }
   }
 

@@ -280,6 +280,9 @@ func TestServices_RunTheBinaryOfTheirRole(t *testing.T) {
 			if binary == "worker" {
 				c.Concurrency = "40"
 			}
+			if binary == "exec" {
+				c.Memory = "2048Mi"
+			}
 			if topology != "route" {
 				c.Target = "(none)"
 			}
@@ -294,6 +297,12 @@ func TestServices_RunTheBinaryOfTheirRole(t *testing.T) {
 				timeout = "660s"
 			case "CallMCP":
 				timeout = "130s"
+			case "ExecInAgent":
+				timeout = "360s"
+			case "OpenAgentTerminal":
+				timeout = "3600s"
+			case "GetAgentFiles", "PutAgentFiles", "DeleteAgentFiles":
+				timeout = "660s"
 			}
 			if c, ok := want[service(r.Name)]; !ok || longer(t, timeout, c.Timeout) {
 				want[service(r.Name)] = row(binary, r.Name, timeout)

@@ -1,7 +1,10 @@
 package cloud
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -44,8 +47,44 @@ func (m *Model) serve(provider http.Handler) http.HandlerFunc {
 		m.mu.Lock()
 		m.key = key
 		m.mu.Unlock()
+		body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxPrompt))
+		if err != nil {
+			return // the client left, or sent more than any model takes
+		}
+		body = lastLine(body)
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		provider.ServeHTTP(w, req)
 	}
+}
+
+// maxPrompt bounds the body of a chat.
+const maxPrompt = 8 << 20
+
+// lastLine makes the last line of the last message the only one of a chat: runtimes add instructions to what their
+// users write, which no model repeats. Other bodies are returned as they are.
+func lastLine(body []byte) []byte {
+	var chat map[string]json.RawMessage
+	var messages []struct{ Content json.RawMessage }
+	if json.Unmarshal(body, &chat) != nil || json.Unmarshal(chat["messages"], &messages) != nil || len(messages) == 0 {
+		return body
+	}
+	text := string(messages[len(messages)-1].Content)
+	var plain string
+	var parts []struct{ Text string }
+	switch {
+	case json.Unmarshal([]byte(text), &plain) == nil:
+		text = plain
+	case json.Unmarshal([]byte(text), &parts) == nil && len(parts) > 0:
+		text = parts[len(parts)-1].Text
+	}
+	text = strings.TrimSpace(text)
+	text = text[strings.LastIndexByte(text, '\n')+1:]
+	chat["messages"], _ = json.Marshal([]map[string]string{{"role": "user", "content": text}}) // texts always encode
+	changed, err := json.Marshal(chat)
+	if err != nil {
+		return body
+	}
+	return changed
 }
 
 // startModel starts the stand-in for pods of a real node.

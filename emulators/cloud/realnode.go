@@ -105,7 +105,7 @@ func (c *Cloud) startNode(ctx context.Context) error {
 	return nil
 }
 
-// maxHosts bounds the hosts that pods can reach: each name has an address of its own.
+// maxHosts bounds the hosts that pods can reach: each name has its address.
 const maxHosts = 100
 
 // internet returns what pods can connect to, by address and port, and the addresses of names: the API, the model, and

@@ -23,6 +23,7 @@ func TestStoryOnARealNode(t *testing.T) {
 		{"secrets of a stopped agent wait for its start", testSecretsOfStoppedAgent},
 		{"router and agents run on the node", testPlaces},
 		{"twenty agents run concurrently", testTwentyAgents},
+		{"an image without a shell runs its own programs", testNoShell},
 
 		{"agent in runc reports how it runs", func(t *testing.T, d deployment) { testProbe(t, d, "runc") }},
 		{"agent in gVisor reports how it runs", func(t *testing.T, d deployment) { testProbe(t, d, "gVisor") }},

@@ -181,6 +181,7 @@ func (c *Cloud) buildBinaries(ctx context.Context) (err error) {
 func BuildFunctions(ctx context.Context) (dir string, err error) {
 	const commands = "agents.example/controlplane/functions/cmd/"
 	return dataplane.BuildPackages(ctx, commands+string(function.RoleAPI), commands+string(function.RoleAccounts),
+		commands+string(function.RoleExec),
 		commands+string(function.RoleWorker), commands+"router", commands+"notifier")
 }
 

@@ -71,6 +71,10 @@ func core() []storyTest {
 		{"secret of a stopped agent waits for its start", testSecretsOfStoppedAgent},
 		{"agent waits for the secrets it was created with", testAgentWaitsForItsSecrets},
 		{"assistant repairs an agent", testAssistant},
+		{"commands run in containers", testExec},
+		{"terminal shows what its shell does", testTerminal},
+		{"files are copied", testFiles},
+		{"command line copies files", testCopies},
 
 		{"requests are idempotent", testIdempotency},
 		{"audit log has every call", testAuditLog},
@@ -92,6 +96,7 @@ func deployed() []storyTest {
 		{"agent moves into the sandbox and out again", testSandboxMigration},
 		{"agent is measured", testMetrics},
 		{"log is read and followed", testLogs},
+		{"terminal ends with its key", testRevokedTerminal},
 
 		{"concurrent writes of one secret take turns", testConcurrentSecretWrites},
 		{"secret reaches its agent after every failure", testSecretDeliveryFailures},

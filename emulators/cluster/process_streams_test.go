@@ -26,21 +26,12 @@ import (
 	"agents.example/controlplane/emulators/clustertest"
 )
 
-// testExec runs commands in a container, as kubectl exec does with both of its protocols. Where the server has no
-// WebSocket, kubectl takes the other one.
+// testExec runs commands in a container, as kubectl exec does with both of its protocols.
 func testExec(t *testing.T, a *processAgent) {
 	a.create(t)
 	for protocol, connect := range map[string]func(*url.URL) (remotecommand.Executor, error){
 		"WebSocket": func(u *url.URL) (remotecommand.Executor, error) {
-			first, err := remotecommand.NewWebSocketExecutor(a.config, http.MethodGet, u.String())
-			if err != nil || clustertest.Kind() == cluster.Real {
-				return first, err
-			}
-			second, err := remotecommand.NewSPDYExecutor(a.config, http.MethodPost, u)
-			if err != nil {
-				return nil, err
-			}
-			return remotecommand.NewFallbackExecutor(first, second, streaming.IsUpgradeFailure)
+			return remotecommand.NewWebSocketExecutor(a.config, http.MethodGet, u.String())
 		},
 		"SPDY": func(u *url.URL) (remotecommand.Executor, error) {
 			return remotecommand.NewSPDYExecutor(a.config, http.MethodPost, u)

@@ -45,9 +45,18 @@ func Supported() error {
 	return nil
 }
 
-// Build returns a file as docker save writes it, in the user's cache directory, and builds it if it is not there.
-// Progress goes to out.
-func Build(ctx context.Context, s Source, out io.Writer) (file string, err error) {
+// Built reports whether an image is in the user's cache directory.
+func Built(s Source) (bool, error) {
+	file, err := s.file()
+	if err != nil {
+		return false, err
+	}
+	_, err = os.Stat(file)
+	return err == nil, nil
+}
+
+// file is where the image is, or will be.
+func (s Source) file() (string, error) {
 	r, err := Find(s.Recipe)
 	if err != nil {
 		return "", err
@@ -57,21 +66,31 @@ func Build(ctx context.Context, s Source, out io.Writer) (file string, err error
 		return "", err
 	}
 	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
+	return filepath.Join(cache, "agents-controlplane", "images", name+".tar"), err
+}
+
+// Build returns a file as docker save writes it, in the user's cache directory, and builds it if it is not there.
+// Progress goes to out.
+func Build(ctx context.Context, s Source, out io.Writer) (file string, err error) {
+	built, err := Built(s)
+	if err == nil {
+		file, err = s.file()
 	}
-	dir := filepath.Join(cache, "agents-controlplane", "images")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
-	file = filepath.Join(dir, name+".tar")
-	if _, err := os.Stat(file); err == nil {
-		return file, nil
+	if err != nil || built {
+		return file, err
 	}
 	if err := Supported(); err != nil {
 		return "", err
 	}
-	work, err := os.MkdirTemp(dir, name+"-")
+	r, err := Find(s.Recipe)
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Dir(file)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	work, err := os.MkdirTemp(dir, "building-")
 	if err != nil {
 		return "", err
 	}
@@ -141,7 +160,7 @@ func (b builder) node(ctx context.Context) error {
 	}
 	packed, err := b.output(ctx, b.dir, "npm", "pack", "--silent", "node-linux-"+arch+"@"+b.recipe.Node)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: npm's registry does not answer: %w", ErrUnsupported, err)
 	}
 	if err := os.MkdirAll(b.stage("node"), 0o755); err != nil {
 		return err

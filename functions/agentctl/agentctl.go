@@ -63,6 +63,9 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	if errors.Is(err, context.DeadlineExceeded) && errors.Is(cause, errTimeout) {
 		err = withNext(t.timedOut(err), nextSteps(err)...)
 	}
+	if exit, ok := errors.AsType[remoteExit](err); ok {
+		return exit.code
+	}
 	interrupted := ctx.Err() != nil
 	t.printError(cmd, err, interrupted)
 	if interrupted {

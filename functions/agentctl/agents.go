@@ -28,7 +28,7 @@ func (t *tool) agentsCommand() *cobra.Command {
 	c.AddCommand(t.listAgents(), t.getAgent(), t.createAgent(), t.updateAgent(), t.deleteAgent())
 	c.AddCommand(t.agentActions()...)
 	c.AddCommand(t.migrateSandbox(), t.waitAgent(), t.openAgent(), t.agentLogs(), t.agentMetrics(), t.diagnoseAgent())
-	c.AddCommand(t.agentReceipt())
+	c.AddCommand(t.agentReceipt(), t.agentExec(), t.agentTerminal(), t.agentCopy())
 	return c
 }
 

@@ -48,7 +48,7 @@ func (t *tool) agentAction(
 	c.Example = "  agentctl agents " + name + " my-agent --wait --timeout 5m"
 	if target == client.AgentStatusStopped {
 		c.Long = short + ". With --wait, the command ends when the status is stopped; the agent's pod ends within 30 " +
-			"seconds after that."
+			"seconds after that, or as many as its image may take."
 	}
 	change.add(c, fmt.Sprintf("wait until the agent's status is %s", target), true)
 	return c

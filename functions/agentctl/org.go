@@ -46,7 +46,7 @@ func describeMe(me *client.Me) []field {
 
 // orgCommand shows the organization.
 func (t *tool) orgCommand() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use: "org", Aliases: []string{"organization"}, Args: cobra.NoArgs,
 		Short:       "Show the organization: its plan, limits and usage",
 		Long:        "Show the active organization: its plan, its status, and how much of each limit it uses.",
@@ -66,11 +66,52 @@ func (t *tool) orgCommand() *cobra.Command {
 			}})
 		},
 	}
+	c.AddCommand(t.updateOrg())
+	return c
+}
+
+// updateOrg changes the settings of the organization.
+func (t *tool) updateOrg() *cobra.Command {
+	var exec string
+	c := &cobra.Command{
+		Use: "update", Short: "Change the settings of the organization", Args: cobra.NoArgs,
+		Example:     "  agentctl org update --exec off",
+		Annotations: sends("UpdateCurrentOrganization"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			api, err := t.client()
+			if err != nil {
+				return err
+			}
+			setting := client.ExecSetting(exec)
+			change := client.UpdateCurrentOrganizationRequest{Exec: &setting}
+			o, err := api.UpdateCurrentOrganization(cmd.Context(), change)
+			if err != nil {
+				return err
+			}
+			return t.show(object(o, o.ID, []field{{"ID", o.ID}, {"Exec", execText(o.Exec)}}))
+		},
+	}
+	c.Flags().StringVar(&exec, "exec", "", "`who` may enter the containers of agents: admins, or off for no one")
+	completeWith(c, "exec", "admins", "off")
+	_ = c.MarkFlagRequired("exec")
+	return c
+}
+
+func execText(setting client.ExecSetting) string {
+	if setting == client.ExecSettingOff {
+		return "no one may enter them"
+	}
+	return "admins may enter them"
 }
 
 // printOrganization prints an organization with its usage, on a terminal with bars.
 func printOrganization(w screen, o *client.Organization) error {
-	fields := []field{{"ID", o.ID}, {"Plan", string(o.Plan)}, {"Status", string(o.Status)}}
+	fields := []field{
+		{"ID", o.ID},
+		{"Plan", string(o.Plan)},
+		{"Status", string(o.Status)},
+		{"Exec", execText(o.Exec)},
+	}
 	if o.GraceEndsAt != nil {
 		fields = append(fields, field{"Payment", "overdue; running agents are paused on " + day(o.GraceEndsAt, "")})
 	}

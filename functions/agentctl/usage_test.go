@@ -26,6 +26,9 @@ func TestUsage_NeverRepeatsArguments(t *testing.T) {
 	offline := tool{url: "http://127.0.0.1:1", token: "so_unused"}
 	ran := 0
 	everyCommand((&agentctl.App{}).Root(), func(c *cobra.Command) {
+		if strings.Contains(c.Use, "[ARGUMENT...]") { // the command of a container may have any
+			return
+		}
 		args := strings.Fields(c.CommandPath())[1:]
 		for range regexp.MustCompile(` [A-Z_]+\b`).FindAllString(c.Use, -1) {
 			args = append(args, "x")

@@ -38,7 +38,7 @@ func (*fakeLog) Outcome(context.Context, string) (string, error) {
 	return "", errors.New("a route must not read an outcome")
 }
 
-func (l *fakeLog) Finish(context.Context, string, string) error {
+func (l *fakeLog) Finish(context.Context, string, string, ...audit.Change) error {
 	return errors.New("a route must not finish entries")
 }
 

@@ -25,6 +25,7 @@ import (
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/infra/secretmanager"
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/agentexec/agentexectest"
 	"agents.example/controlplane/shared/agentlog/agentlogtest"
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/billing"
@@ -52,6 +53,8 @@ type Backend struct {
 	Firebase   *IdentityProvider
 	// LogCell has the pods whose logs the port Logs reads. No agent has a pod there until a test starts it.
 	LogCell *agentlogtest.Cell
+	// Containers has what the port Commands runs. Each agent has a container.
+	Containers *agentexectest.Cell
 
 	uses           *uses
 	nudger         agent.Nudger
@@ -87,6 +90,7 @@ func NewWith(t testing.TB, o Options) *Backend {
 		Stripe:     &PaymentProvider{uses: used, Subscriptions: map[string]billing.State{}},
 		Firebase:   &IdentityProvider{uses: used, Persons: map[string]member.Person{}},
 		LogCell:    agentlogtest.NewCell(),
+		Containers: agentexectest.NewCell(programs()),
 	}
 	key, keys := handoffKeys(t)
 	b.Settings = functions.Settings{
@@ -99,7 +103,9 @@ func NewWith(t testing.TB, o Options) *Backend {
 	b.openSecrets(t, o.SecretQuotas)
 	b.Nudger, b.Prober, b.MetricsSource = b.nudger, prober{used}, metricsSource{used}
 	b.Cluster, b.Namespaces, b.Pods, b.Objects = b.Kubernetes, b.Kubernetes, b.Kubernetes, b.Kubernetes
+	b.LogKeeper = b.Kubernetes
 	b.Logs = logSource{used, b.LogCell}
+	b.Commands = commands{used, b.Containers}
 	b.WebhookNudger, b.WebhookSender = webhookNudger{used}, webhookSender{used}
 	b.WebhookSecrets = webhookSecrets{used, newSecrets(t)}
 	b.Payments, b.Members, b.Handoff = b.Stripe, b.Firebase, handoff.NewSigner(key)
@@ -176,7 +182,7 @@ var neededBy = sync.OnceValue(func() map[string][]function.Need {
 func (b *Backend) fillRecords(d *functions.Dependencies, n agent.Nudger) {
 	c := b.records
 	d.Agents, d.WorkerStore = c.Agents(n), c.WorkerStore()
-	d.Keys, d.Directory = c.Keys(), c.Directory()
+	d.Keys, d.Directory, d.Organizations = c.Keys(), c.Directory(), c.Directory()
 	d.Counts, d.Audit, d.Accounts, d.MemberRecords = c.Counts(), c.AuditLog(), c.Accounts(), c.Members()
 	d.Metrics, d.MetricsWorkerStore, d.Operations = c.Metrics(), c.Metrics(), c.Operations()
 	d.AuditSeals, d.Deletions = c.AuditSeals(), c.Deletions()

@@ -2,12 +2,15 @@ package backendtest
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"slices"
 	"time"
 
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/agentexec"
+	"agents.example/controlplane/shared/agentexec/agentexectest"
 	"agents.example/controlplane/shared/agentlog"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/metrics"
@@ -202,6 +205,33 @@ var _ agentlog.Source = logSource{}
 func (s logSource) Open(ctx context.Context, a agent.Agent, o agentlog.Options) (agentlog.Stream, error) {
 	s.add("Logs")
 	return s.source.Open(ctx, a, o)
+}
+
+// commands records the use of commands in containers.
+type commands struct {
+	*uses
+	source agentexec.Source
+}
+
+var _ agentexec.Source = commands{}
+
+// Open implements agentexec.Source.
+func (c commands) Open(ctx context.Context, a agent.Agent, command agentexec.Command) (agentexec.Stream, error) {
+	c.add("Commands")
+	return c.source.Open(ctx, a, command)
+}
+
+// programs are those of every agent's image. All write what they read.
+func programs() map[string]agentexectest.Program {
+	echo := func(_ context.Context, p *agentexectest.Process) int {
+		_, _ = io.Copy(p.Stdout, p.Stdin)
+		return 0
+	}
+	all := map[string]agentexectest.Program{}
+	for _, name := range []string{"ls", "cat", "tar", "rm", "mkdir", "sh"} {
+		all[name] = echo
+	}
+	return all
 }
 
 // metricsSource has no samples.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/url"
 	"reflect"
 
 	"agents.example/controlplane/shared/function"
@@ -15,11 +16,39 @@ type Sample struct {
 	Body string
 	// Path has the path parameters that the example names.
 	Path map[string]string
+	// Query has the parameters that the route needs.
+	Query url.Values
 }
 
 // Example returns the example of a route's input, the one that the description of the interface shows. It fails for a
 // body without an example.
 func Example(r function.Route) (Sample, error) {
+	sample, err := exampleOf(r)
+	if err == nil {
+		sample.Query, err = requiredQuery(r)
+	}
+	return sample, err
+}
+
+// requiredQuery has the examples of the parameters that a route needs.
+func requiredQuery(r function.Route) (url.Values, error) {
+	s, err := function.Schema(r.Handle.Input)
+	if err != nil || s.Properties["query"] == nil {
+		return nil, err
+	}
+	query := url.Values{}
+	for _, name := range s.Properties["query"].Required {
+		for _, example := range s.Properties["query"].Properties[name].Examples {
+			query.Set(name, fmt.Sprint(example))
+		}
+	}
+	return query, nil
+}
+
+func exampleOf(r function.Route) (Sample, error) {
+	if r.Streams() {
+		return Sample{Body: "The content of the file."}, nil
+	}
 	shown, ok := reflect.Zero(r.Handle.Input).Interface().(function.Exampler)
 	if !ok {
 		takes, err := TakesBody(r)

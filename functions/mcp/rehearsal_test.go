@@ -22,7 +22,9 @@ func changingTools(t *testing.T, session *mcp.ClientSession) []*mcp.Tool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return slices.DeleteFunc(list.Tools, func(tool *mcp.Tool) bool { return tool.Annotations.ReadOnlyHint })
+	return slices.DeleteFunc(list.Tools, func(tool *mcp.Tool) bool {
+		return tool.Annotations.ReadOnlyHint || tool.Name == "run_command" // which refuses dry_run
+	})
 }
 
 // resolve returns a schema as the client received it.
@@ -106,6 +108,11 @@ func TestDryRun_FailsAsTheRealCall(t *testing.T) {
 	}
 	wantError(t, session, "stop_agent", map[string]any{"agent_id": a.ID, "DRY_RUN": true}, "invalid_arguments")
 	wantError(t, session, "get_agent", map[string]any{"agent_id": a.ID, "dry_run": true}, "invalid_arguments")
+	wantError(t, session, "run_command", map[string]any{"agent_id": a.ID, "command": []string{"ls"}, "dry_run": true},
+		"invalid_arguments")
+	if ran := s.Containers.Opened(); len(ran) > 0 {
+		t.Errorf("the refused rehearsal ran %v", ran)
+	}
 	if got := s.Agent(t, a.ID).Status; got != agent.Running {
 		t.Errorf("the agent is %s, want running", got)
 	}

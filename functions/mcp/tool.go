@@ -44,7 +44,12 @@ type tool struct {
 	effect                   effect
 	// foreign is true if the result has data that the agent wrote.
 	foreign bool
+	// unrehearsed is true for a tool whose effects are known only when it has had them.
+	unrehearsed bool
 }
+
+// rehearses reports whether the tool takes dry_run. Others refuse it, as every unknown argument.
+func (t tool) rehearses() bool { return t.effect != reads && !t.unrehearsed }
 
 func (t tool) annotations() *mcp.ToolAnnotations {
 	return &mcp.ToolAnnotations{
@@ -107,7 +112,7 @@ type registry struct {
 func add[In, Out any](r *registry, t tool, do func(ctx context.Context, c *call, in In) (Out, string, error)) {
 	input, err := schemaOf[In]()
 	output, outErr := schemaOf[Out]()
-	if err = errors.Join(err, outErr); err == nil && t.effect != reads {
+	if err = errors.Join(err, outErr); err == nil && t.rehearses() {
 		output, err = describeRehearsals(input, output)
 	}
 	if err != nil {
@@ -147,7 +152,7 @@ func add[In, Out any](r *registry, t tool, do func(ctx context.Context, c *call,
 
 // prepare reads the arguments of a tool, and whether the call is a rehearsal.
 func prepare[In any](c *call, t tool, arguments json.RawMessage, required []string) (in In, err error) {
-	if t.effect != reads {
+	if t.rehearses() {
 		var rehearse bool
 		if arguments, rehearse, err = takeDryRun(arguments); err != nil {
 			return in, err

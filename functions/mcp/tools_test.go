@@ -29,8 +29,8 @@ func TestTools_WorkOverEveryVersionOfTheProtocol(t *testing.T) {
 				t.Errorf("negotiated the version %s, want %s", got, version)
 			}
 			tools, err := session.ListTools(t.Context(), nil)
-			if err != nil || len(tools.Tools) != 19 {
-				t.Fatalf("got %d tools and the error %v, want 19", len(tools.Tools), err)
+			if err != nil || len(tools.Tools) != 20 {
+				t.Fatalf("got %d tools and the error %v, want 20", len(tools.Tools), err)
 			}
 			res := want(t, session, "get_agent", map[string]any{"agent_id": a.ID})
 			if got := res.structured; got["id"] != a.ID || got["status"] != "running" {
@@ -71,7 +71,7 @@ func TestTools_SayWhatTheyDo(t *testing.T) {
 	slices.Sort(destructive)
 	slices.Sort(readOnly)
 	if wanted := []string{
-		"delete_agent", "pause_agent", "restart_agent", "set_secrets", "stop_agent", "update_agent",
+		"delete_agent", "pause_agent", "restart_agent", "run_command", "set_secrets", "stop_agent", "update_agent",
 	}; !slices.Equal(destructive, wanted) {
 		t.Errorf("destructive tools = %q, want %q", destructive, wanted)
 	}
@@ -274,6 +274,8 @@ func TestErrors_SayWhatToDoNext(t *testing.T) {
 	want(t, memberKey, "get_agent", of)
 	wantError(t, member, "delete_agent", map[string]any{"agent_id": a.ID, "name": "test"}, "role_required")
 	wantError(t, member, "get_agent_logs", of, "role_required")
+	command := map[string]any{"agent_id": a.ID, "command": []string{"cat"}, "stdin": "hello"}
+	wantError(t, member, "run_command", command, "role_required")
 	want(t, member, "get_agent", of)
 	for _, name := range []string{"get_agent", "restart_agent", "diagnose_agent", "wait_for_agent"} {
 		wantError(t, other, name, of, "agent_not_found")

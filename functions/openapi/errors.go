@@ -20,9 +20,10 @@ const (
 	refused = "Refused"
 )
 
-// repeatable reports whether a route accepts an Idempotency-Key: it changes data of an organization.
+// repeatable reports whether a route accepts an Idempotency-Key: it changes data of an organization, and its body is
+// held in memory.
 func repeatable(r function.Route) bool {
-	return r.Mutates() && (r.Access == function.Admin || r.Access == function.Member)
+	return r.Mutates() && !r.Streams() && (r.Access == function.Admin || r.Access == function.Member)
 }
 
 // kinds lists the kinds of errors that a route may return: those implied by its properties and those it declares.

@@ -185,6 +185,13 @@ func checkPath(path string, s *jsonschema.Schema) error {
 }
 
 func (d *describer) requestBody(r function.Route, s *jsonschema.Schema, required bool) (*requestBody, error) {
+	if r.Streams() {
+		content := map[string]mediaType{}
+		for _, media := range (function.Streamed{}).MediaTypes() {
+			content[media] = mediaType{}
+		}
+		return &requestBody{Required: required, Content: content}, nil
+	}
 	name := r.Name + "Request"
 	d.schemas.named[name] = s
 	media := mediaType{Schema: &jsonschema.Schema{Ref: schemaPrefix + name}}

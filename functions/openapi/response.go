@@ -115,7 +115,7 @@ func (d *describer) content(body any) (map[string]mediaType, error) {
 	switch body := body.(type) {
 	case nil:
 		return nil, fmt.Errorf("the output type has no body type: return function.None{} if there is no body")
-	case function.None:
+	case function.None, function.Upgrade:
 		return nil, nil
 	case function.Raw:
 		return d.rawContent(body)

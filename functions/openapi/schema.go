@@ -201,6 +201,8 @@ func publicNames() map[string]string {
 		"seal.ProblemView":               "AuditProblem",
 		"seal.Seal":                      "AuditSeal",
 		"seal.View":                      "AuditVerification",
+		"containers.ExecAnswer":          "ExecAnswer",
+		"organization.Exec":              "ExecSetting",
 		"metrics.Curves":                 "MetricsSeries",
 		"secret.Action":                  "SecretOperationAction",
 		"secret.Stage":                   "SecretOperationStage",

@@ -9,6 +9,7 @@ import (
 
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/call"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
@@ -22,6 +23,7 @@ type View struct {
 	GraceEndsAt *time.Time           `json:"grace_ends_at" jsonschema:"When running agents are paused because a payment is overdue; null if none is."`
 	Limits      organization.Amounts `json:"limits" jsonschema:"What all agents and API keys together may take up."`
 	Usage       organization.Amounts `json:"usage" jsonschema:"What all agents and API keys together take up."`
+	Exec        organization.Exec    `json:"exec" jsonschema:"Who may enter the containers of agents: admins, or off for no one."`
 	CreatedAt   time.Time            `json:"created_at"`
 }
 
@@ -37,12 +39,53 @@ func (View) Example() any {
 func view(a billing.Account, limits organization.Usage) View {
 	v := View{
 		ID: a.ID, Plan: a.Plan, Status: a.Status, Limits: limits.Amounts(), Usage: a.Usage.Amounts(),
-		CreatedAt: a.CreatedAt.UTC(),
+		Exec: a.ExecSetting(), CreatedAt: a.CreatedAt.UTC(),
 	}
 	if ends := a.GraceEndsAt(); !ends.IsZero() {
 		v.GraceEndsAt = new(ends.UTC())
 	}
 	return v
+}
+
+// settings are what admins choose for their organization.
+type settings struct {
+	Exec organization.Exec `json:"exec,omitempty" jsonschema:"Who may enter the containers of agents."`
+}
+
+type updateInput struct {
+	Body settings `json:"body"`
+}
+
+// Example implements function.Exampler.
+func (updateInput) Example() any { return updateInput{Body: settings{Exec: organization.ExecOff}} }
+
+// Update changes the settings of the caller's organization.
+func Update(chosen organization.Settings, accounts billing.Store) function.Route {
+	return function.Route{
+		Name: "UpdateCurrentOrganization", Method: http.MethodPatch, Path: "/api/v1/organizations/current",
+		Access: function.Admin, Needs: []function.Need{function.Firestore}, KeepAnswer: true,
+		Errors: []fault.Kind{fault.Conflict}, // a key whose call is in progress
+		Status: http.StatusOK, Summary: "Change the settings of the active organization",
+		Handle: function.Handle(func(ctx context.Context, in updateInput) (View, error) {
+			id := call.From(ctx).Caller.OrganizationID
+			if exec := in.Body.Exec; exec != "" {
+				call.From(ctx).Entry.AddFact("exec", string(exec))
+				if err := chosen.SetExec(ctx, id, exec); err != nil {
+					return View{}, err
+				}
+			}
+			return read(ctx, accounts, id)
+		}),
+	}
+}
+
+func read(ctx context.Context, accounts billing.Store, id string) (View, error) {
+	a, err := accounts.Account(ctx, id)
+	if err != nil {
+		return View{}, err
+	}
+	limits, err := a.Limits()
+	return view(a, limits), err
 }
 
 // Current reads the caller's organization with its plan, its limits and its usage.
@@ -53,12 +96,7 @@ func Current(accounts billing.Store) function.Route {
 		Access: function.Member, Needs: []function.Need{function.Firestore},
 		Status: http.StatusOK, Summary: "Get the active organization",
 		Handle: function.Handle(func(ctx context.Context, _ function.Empty) (View, error) {
-			a, err := accounts.Account(ctx, call.From(ctx).Caller.OrganizationID)
-			if err != nil {
-				return View{}, err
-			}
-			limits, err := a.Limits()
-			return view(a, limits), err
+			return read(ctx, accounts, call.From(ctx).Caller.OrganizationID)
 		}),
 	}
 }

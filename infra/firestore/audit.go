@@ -132,13 +132,17 @@ func (l *AuditLog) finishBegun(ctx context.Context, snap *gcp.DocumentSnapshot, 
 }
 
 // Finish implements audit.Log.
-func (l *AuditLog) Finish(ctx context.Context, id, outcome string) error {
+func (l *AuditLog) Finish(ctx context.Context, id, outcome string, changes ...audit.Change) error {
 	ref, ok := l.client.ref(auditCollection, id)
 	if !ok {
 		return fmt.Errorf("finish an audit entry: %w", errBadID)
 	}
+	update := []gcp.Update{{Path: "outcome", Value: outcome}}
+	if len(changes) > 0 {
+		update = append(update, gcp.Update{Path: "changes", Value: array(&changes, entryChangeFields).encode()})
+	}
 	return l.client.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
-		_, err := l.client.commit(ctx, l.client.batch().Update(ref, []gcp.Update{{Path: "outcome", Value: outcome}}))
+		_, err := l.client.commit(ctx, l.client.batch().Update(ref, update))
 		if codeOf(errors.Unwrap(err)) == codes.NotFound {
 			return fmt.Errorf("finish an audit entry: %w", errors.Unwrap(err))
 		}

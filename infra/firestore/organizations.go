@@ -2,12 +2,14 @@ package firestore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	gcp "cloud.google.com/go/firestore"
+	"google.golang.org/grpc/codes"
 
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/organization"
@@ -19,7 +21,10 @@ type Directory struct {
 	client *Client
 }
 
-var _ organization.Directory = (*Directory)(nil)
+var (
+	_ organization.Directory = (*Directory)(nil)
+	_ organization.Settings  = (*Directory)(nil)
+)
 
 // Directory is the store of organizations and users.
 func (c *Client) Directory() *Directory { return &Directory{client: c} }
@@ -33,6 +38,7 @@ func organizationFields(o *organization.Organization) fields {
 		{"created_at", timestamp(&o.CreatedAt)},
 		{creationsField, timestamp(&o.CreationsFullAt)},
 		{secretWritesField, timestamp(&o.SecretWritesFullAt)},
+		{"exec", text(&o.Exec)},
 	}
 }
 
@@ -138,6 +144,21 @@ func (d *Directory) SetPlan(ctx context.Context, organizationID string, id plan.
 		}
 		_, err = d.client.commit(ctx, d.client.batch().Update(snap.Ref, []gcp.Update{{Path: "plan", Value: id}},
 			gcp.LastUpdateTime(snap.UpdateTime)))
+		return err
+	})
+}
+
+// SetExec implements organization.Settings.
+func (d *Directory) SetExec(ctx context.Context, organizationID string, exec organization.Exec) error {
+	ref, ok := d.client.ref(organizationCollection, organizationID)
+	if !ok {
+		return errNoOrganization()
+	}
+	return d.client.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
+		_, err := d.client.commit(ctx, d.client.batch().Update(ref, []gcp.Update{{Path: "exec", Value: string(exec)}}))
+		if codeOf(errors.Unwrap(err)) == codes.NotFound {
+			return errNoOrganization()
+		}
 		return err
 	})
 }

@@ -23,6 +23,7 @@ func TestObserved_ReportsWhatAPodShows(t *testing.T) {
 	none, running := corev1.ContainerState{}, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	made := func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(created) }
 	told := func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(stopping)) }
+	patient := func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = new(int64(2 * 60 * 60)) }
 	ready := func(s corev1.ConditionStatus, at time.Time) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
 			p.Status.Conditions = append(p.Status.Conditions,
@@ -66,6 +67,10 @@ func TestObserved_ReportsWhatAPodShows(t *testing.T) {
 		"not ready, told to stop": {
 			pod: podWith(made, told, ready(corev1.ConditionFalse, later)), code: codeTimeout,
 			since: later, lastRun: 0, message: "previous pod",
+		},
+		"not ready because it is told to stop": {
+			pod: podWith(made, told, patient, ready(corev1.ConditionFalse, later)), code: codeTimeout,
+			since: stopping, lastRun: 0, message: "previous pod",
 		},
 		"a crash loop": {
 			pod: podWith(made,

@@ -64,16 +64,27 @@ func restarts(pod *corev1.Pod) int64 {
 }
 
 // since is when the pod became Ready or ceased to be. One that is told to stop counts as Ready for as long as it may
-// take to do so.
+// take to do so, also if it is not Ready any more because of that.
 func since(pod *corev1.Pod) time.Time {
-	switch ready := condition(pod, corev1.PodReady); {
-	case pod.DeletionTimestamp != nil && ready.Status == corev1.ConditionTrue:
+	ready := condition(pod, corev1.PodReady)
+	switch {
+	case pod.DeletionTimestamp != nil &&
+		(ready.Status == corev1.ConditionTrue || ready.LastTransitionTime.After(toldToStop(pod))):
 		return pod.DeletionTimestamp.Time
 	case ready.LastTransitionTime.IsZero():
 		return pod.CreationTimestamp.Time
 	default:
 		return ready.LastTransitionTime.Time
 	}
+}
+
+// toldToStop is when a pod with a time of its deletion was deleted: that time is when it must have ended.
+func toldToStop(pod *corev1.Pod) time.Time {
+	var grace time.Duration
+	if seconds := pod.DeletionGracePeriodSeconds; seconds != nil {
+		grace = time.Duration(*seconds) * time.Second
+	}
+	return pod.DeletionTimestamp.Add(-grace)
 }
 
 // lastRun is how long the agent's container had run when it last ended. A runtime that could not even start it tells

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/google/uuid"
@@ -24,6 +25,7 @@ type CallEntry struct {
 	// replayed is true for a call that got the answer of an earlier one.
 	replayed bool
 	target   Target
+	facts    []Change
 }
 
 // NewCallEntry returns the pending entry of a call.
@@ -124,6 +126,27 @@ func (e *CallEntry) SetTarget(target Target) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.target = target
+}
+
+// AddFact records something about the call that is no change of a record, such as the exit code of a command. A call
+// without a commit shows it among its changes.
+func (e *CallEntry) AddFact(field, value string) {
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.facts = append(e.facts, Change{Field: field, New: value})
+}
+
+// Facts are those added.
+func (e *CallEntry) Facts() []Change {
+	if e == nil {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.facts)
 }
 
 // Target is the last target set; the zero value if none was.

@@ -14,8 +14,8 @@ type Log interface {
 	// organization's plan. If an entry with the id exists, Append keeps it and succeeds, but replaces the outcome
 	// Begun. Errors: Unavailable.
 	Append(ctx context.Context, e Entry) error
-	// Finish replaces the outcome of an entry that exists. Errors: Unavailable.
-	Finish(ctx context.Context, id, outcome string) error
+	// Finish replaces the outcome of an entry that exists, and its changes if there are any. Errors: Unavailable.
+	Finish(ctx context.Context, id, outcome string, changes ...Change) error
 	// Outcome reads the outcome of an entry; empty if there is none. Errors: Unavailable.
 	Outcome(ctx context.Context, id string) (string, error)
 	// List reads a page of the caller's organization's entries, newest first. Errors: BadRequest for a bad cursor,

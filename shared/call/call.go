@@ -4,6 +4,7 @@ package call
 
 import (
 	"context"
+	"io"
 
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/document"
@@ -13,7 +14,7 @@ import (
 )
 
 // Call is a request of a client, a command of an operator, or work of the control plane itself. The server fills it in
-// while a request passes the steps before its handler. From then on, only Entry, Attempt, Rehearsal, Fetched and
+// while a request passes the steps before its handler. From then on, only Entry, Attempt, Rehearsal, Fetched, Body and
 // Answer change, by their methods.
 type Call struct {
 	// Caller is the zero value until the caller is known.
@@ -29,8 +30,19 @@ type Call struct {
 	Rehearsal *rehearsal.Rehearsal
 	// Fetched is the document that was read together with the caller's API key; nil for none.
 	Fetched *document.Fetched
+	// Body is the body of a request that is read while it arrives; nil for other calls.
+	Body *Body
 	// Answer waits for what the call has begun; nil for a call without an answer.
 	Answer *Answer
+}
+
+// Body is the body of a request, which is read while it arrives.
+type Body struct {
+	io.ReadCloser
+	// MediaType is that of the client, without parameters; empty if it sent none.
+	MediaType string
+	// Length is in bytes; negative if the client does not say.
+	Length int64
 }
 
 type contextKey struct{}

@@ -204,6 +204,12 @@ const (
 	EventTypeWebhookTest               EventType = "webhook.test"
 )
 
+// Defines values for ExecSetting.
+const (
+	ExecSettingAdmins ExecSetting = "admins"
+	ExecSettingOff    ExecSetting = "off"
+)
+
 // Defines values for ImageDay.
 const (
 	ImageDayFriday    ImageDay = "friday"
@@ -1120,6 +1126,39 @@ type Event struct {
 // EventType defines model for EventType.
 type EventType string
 
+// ExecAnswer defines model for ExecAnswer.
+type ExecAnswer struct {
+	// DurationMs How long the command ran.
+	DurationMs int64 `json:"duration_ms"`
+
+	// ExitCode Null if the command did not end in time. It may go on then.
+	ExitCode *int64 `json:"exit_code"`
+
+	// Stderr The standard error, as stdout.
+	Stderr *string `json:"stderr"`
+
+	// Stdout The first MiB of the standard output. Bytes that are not UTF-8 are replaced. Null in the answer to a repeat, because outputs are not stored.
+	Stdout *string `json:"stdout"`
+
+	// Truncated True if an output was longer.
+	Truncated bool `json:"truncated"`
+}
+
+// ExecInAgentRequest defines model for ExecInAgentRequest.
+type ExecInAgentRequest struct {
+	// Command A program of the agent's image, by path or name, and its arguments. No shell interprets them.
+	Command []string `json:"command"`
+
+	// Stdin The command's input.
+	Stdin *string `json:"stdin,omitempty"`
+
+	// TimeoutSeconds How long the answer waits for the end of the command.
+	TimeoutSeconds *int64 `json:"timeout_seconds,omitempty"`
+}
+
+// ExecSetting defines model for ExecSetting.
+type ExecSetting string
+
 // HandoffSession defines model for HandoffSession.
 type HandoffSession struct {
 	// Active False if the session must end: the token is not that of a link of this service, its hour is over, or its user was removed or lost the role admin since.
@@ -1331,7 +1370,8 @@ type MigrateAgentSandboxRequest struct {
 
 // Organization defines model for Organization.
 type Organization struct {
-	CreatedAt time.Time `json:"created_at"`
+	CreatedAt time.Time   `json:"created_at"`
+	Exec      ExecSetting `json:"exec"`
 
 	// GraceEndsAt When running agents are paused because a payment is overdue; null if none is.
 	GraceEndsAt *time.Time          `json:"grace_ends_at"`
@@ -1599,6 +1639,11 @@ type UpdateAgentRequest struct {
 
 	// ResourcePlan Changes the size of the agent. What the size takes up of the organization's plan is checked and counted with the change (402 if there is no room). A running agent gets a new pod, and the volume grows. A volume never shrinks: a plan with a smaller one is refused (409 storage_cannot_shrink).
 	ResourcePlan *PlanID `json:"resource_plan,omitempty"`
+}
+
+// UpdateCurrentOrganizationRequest defines model for UpdateCurrentOrganizationRequest.
+type UpdateCurrentOrganizationRequest struct {
+	Exec *ExecSetting `json:"exec,omitempty"`
 }
 
 // UpdateWebhookRequest defines model for UpdateWebhookRequest.
@@ -1950,6 +1995,14 @@ func (c *Client) DiagnoseAgent(ctx context.Context, agentID string, options ...C
 	return sendFor[Diagnosis](ctx, c, r, options)
 }
 
+// ExecInAgent sends POST /api/v1/agents/{agent_id}/exec: run a command in an agent's container.
+//
+// Requires the role `admin`, of a session or of an API key. The body must not exceed 1024 KiB.
+func (c *Client) ExecInAgent(ctx context.Context, agentID string, body ExecInAgentRequest, options ...CallOption) (*ExecAnswer, error) {
+	r := call{method: http.MethodPost, path: "/api/v1/agents/%s/exec", args: []string{agentID}, body: body}
+	return sendFor[ExecAnswer](ctx, c, r, options)
+}
+
 // GetAgentLogs sends GET /api/v1/agents/{agent_id}/logs: get an agent's log.
 //
 // Requires the role `admin`, of a session or of an API key.
@@ -2196,6 +2249,14 @@ func (c *Client) GetMe(ctx context.Context, options ...CallOption) (*Me, error) 
 // Allowed for every member of the organization and for every API key.
 func (c *Client) GetCurrentOrganization(ctx context.Context, options ...CallOption) (*Organization, error) {
 	r := call{method: http.MethodGet, path: "/api/v1/organizations/current"}
+	return sendFor[Organization](ctx, c, r, options)
+}
+
+// UpdateCurrentOrganization sends PATCH /api/v1/organizations/current: change the settings of the active organization.
+//
+// Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
+func (c *Client) UpdateCurrentOrganization(ctx context.Context, body UpdateCurrentOrganizationRequest, options ...CallOption) (*Organization, error) {
+	r := call{method: http.MethodPatch, path: "/api/v1/organizations/current", body: body}
 	return sendFor[Organization](ctx, c, r, options)
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 	"time"
 )
@@ -26,16 +27,19 @@ type call struct {
 }
 
 // setParam sets a query parameter, unless it has its zero value.
-func setParam[T comparable](query url.Values, name string, value T) {
-	var zero T
-	if value == zero {
-		return
+func setParam(query url.Values, name string, value any) {
+	switch v := value.(type) {
+	case time.Time:
+		if !v.IsZero() {
+			query.Set(name, v.UTC().Format(time.RFC3339Nano))
+		}
+	case []string:
+		query[name] = append(query[name], v...)
+	default:
+		if !reflect.ValueOf(value).IsZero() {
+			query.Set(name, fmt.Sprint(value))
+		}
 	}
-	if t, ok := any(value).(time.Time); ok {
-		query.Set(name, t.UTC().Format(time.RFC3339Nano))
-		return
-	}
-	query.Set(name, fmt.Sprint(value))
 }
 
 // sendFor sends a call whose answer is one object.

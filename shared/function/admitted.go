@@ -17,9 +17,10 @@ const recheckInterval = 15 * time.Second
 // whileAdmitted returns a context that ends when the caller would no longer be admitted: the key is revoked or has
 // expired, the session is over, or the role was taken away. Its cause is the refusal. An outage ends no answer.
 //
-// It is for reads, which wait and follow. A change that was admitted is carried out.
+// It is for reads, which wait and follow, and for commands that may take minutes. A change that was admitted is carried
+// out.
 func (g Guard) whileAdmitted(ctx context.Context, r Route, req *http.Request) (context.Context, func()) {
-	if r.Mutates() || !r.Access.Authenticates() {
+	if r.Mutates() && r.Holds == 0 || !r.Access.Authenticates() {
 		return ctx, func() {}
 	}
 	ctx, end := context.WithCancelCause(ctx)

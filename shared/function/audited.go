@@ -23,14 +23,14 @@ const auditTimeout = 2 * time.Second
 // errPanicked is the outcome of a call that panicked. runRecovering reports the panic itself.
 var errPanicked = errors.New("panic")
 
-// withAuditEntry runs handle and makes sure that a mutating call of an organization has exactly one audit entry. A
+// withAuditEntry runs handle and makes sure that an audited call of an organization has exactly one audit entry. A
 // change writes the entry in its own commit. For all other calls (refused, failed, nothing to change) withAuditEntry
 // writes it before the response, so a client that has its response also finds the entry. A rehearsed call has one only
 // if it is forbidden, so that the log shows who tries what a key may do.
 func (g Guard) withAuditEntry(
 	c *call.Call, r Route, req *http.Request, handle func() (any, error),
 ) (out any, err error) {
-	if g.Audit == nil || !r.Mutates() || c.Caller.OrganizationID == "" {
+	if g.Audit == nil || !r.audited() || c.Caller.OrganizationID == "" {
 		return handle()
 	}
 	entry, rehearsed := audit.NewCallEntry(), r.rehearsed(req)
@@ -63,18 +63,31 @@ func (g Guard) writeEntry(ctx context.Context, pending *audit.CallEntry, e audit
 	if outcome != nil {
 		e.Outcome = fault.From(outcome).Code
 	}
+	e.Changes = pending.Facts()
 	write := g.Audit.Append
 	switch {
 	case pending.Written() && pending.Outcome() == e.Outcome:
 		return
 	case pending.Written():
-		write = func(ctx context.Context, e audit.Entry) error { return g.Audit.Finish(ctx, e.ID, e.Outcome) }
+		write = func(ctx context.Context, e audit.Entry) error {
+			return g.Audit.Finish(ctx, e.ID, e.Outcome, e.Changes...)
+		}
 	case fault.Is(outcome, fault.RateLimited):
 		return
 	}
 	if found := pending.Target(); found.Type != "" {
 		e.Target = found
 	}
+	writeTwice(ctx, g.Audit, e, write)
+}
+
+// AppendEntry writes an entry in addition to that of the call, such as that of the end of what the call began. It logs
+// a failure.
+func AppendEntry(ctx context.Context, log audit.Log, e audit.Entry) {
+	writeTwice(ctx, log, e, log.Append)
+}
+
+func writeTwice(ctx context.Context, log audit.Log, e audit.Entry, write func(context.Context, audit.Entry) error) {
 	err := bounded(ctx, func(ctx context.Context) error { return write(ctx, e) })
 	if err == nil {
 		return
@@ -86,7 +99,7 @@ func (g Guard) writeEntry(ctx context.Context, pending *audit.CallEntry, e audit
 	}
 	var stored string
 	look := bounded(ctx, func(ctx context.Context) (err error) {
-		stored, err = g.Audit.Outcome(ctx, e.ID)
+		stored, err = log.Outcome(ctx, e.ID)
 		return err
 	})
 	if stored == e.Outcome {

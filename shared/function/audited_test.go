@@ -39,7 +39,7 @@ func (l *fakeAuditLog) Append(ctx context.Context, entry audit.Entry) error {
 	return nil
 }
 
-func (l *fakeAuditLog) Finish(ctx context.Context, _, outcome string) error {
+func (l *fakeAuditLog) Finish(ctx context.Context, _, outcome string, _ ...audit.Change) error {
 	l.finished = append(l.finished, outcome)
 	if l.onAppend != nil {
 		return l.onAppend(ctx)

@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
-	"os"
+	"net/url"
 	"strings"
 	"unicode/utf8"
 
@@ -30,6 +31,9 @@ func (r Route) decode(w http.ResponseWriter, req *http.Request) ([]byte, error) 
 	switch parts := schema.description.Properties; {
 	case parts["body"] == nil:
 		body, err = r.otherBody(w, req)
+	case r.Streams():
+		document["body"] = map[string]any{} // the handler reads it
+		err = r.openBody(w, req)
 	case r.verbatim():
 		err = r.decodeVerbatim(w, req, document)
 	default:
@@ -39,16 +43,20 @@ func (r Route) decode(w http.ResponseWriter, req *http.Request) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
+	query := req.URL.Query()
 	for _, part := range []struct {
 		name string
 		get  func(name string) (string, bool)
 	}{
 		{"path", func(name string) (string, bool) { return req.PathValue(name), true }},
-		{"query", queryValue(req)},
+		{"query", lastValue(query)},
 		{"header", func(name string) (string, bool) { v := req.Header.Get(name); return v, v != "" }},
 	} {
 		if s := schema.description.Properties[part.name]; s != nil {
 			values := presentParameters(s, part.get)
+			if part.name == "query" {
+				presentLists(s, query, values)
+			}
 			document[part.name] = values
 			found = append(found, invalidUTF8(part.name, values)...)
 		}
@@ -105,9 +113,8 @@ func prune(s *infer.Schema, value any) {
 	}
 }
 
-// queryValue looks up query parameters. The last value of a repeated parameter counts.
-func queryValue(req *http.Request) func(name string) (string, bool) {
-	query := req.URL.Query()
+// lastValue looks up query parameters. The last value of a repeated parameter counts.
+func lastValue(query url.Values) func(name string) (string, bool) {
 	return func(name string) (string, bool) {
 		values := query[name]
 		if len(values) == 0 {
@@ -128,11 +135,25 @@ func presentParameters(s *infer.Schema, get func(name string) (string, bool)) ma
 	return values
 }
 
+// presentLists replaces the parameters that are lists by all their values.
+func presentLists(s *infer.Schema, query url.Values, values map[string]any) {
+	for name, p := range s.Properties {
+		if !allowsType(p, "array") || !query.Has(name) {
+			continue
+		}
+		list := make([]any, len(query[name]))
+		for i, value := range query[name] {
+			list[i] = value
+		}
+		values[name] = list
+	}
+}
+
 // invalidUTF8 returns a violation for each parameter that is not valid UTF-8. No store accepts such text.
 func invalidUTF8(part string, values map[string]any) []Violation {
 	var found []Violation
 	for name, value := range values {
-		if text, ok := value.(string); ok && !utf8.ValidString(text) {
+		if text := fmt.Sprint(value); !utf8.ValidString(text) {
 			found = append(found, Violation{
 				Loc: []any{part, name}, Type: "string_unicode",
 				Msg: "Input should be a valid string, unable to parse raw data as a unicode string",
@@ -145,7 +166,7 @@ func invalidUTF8(part string, values map[string]any) []Violation {
 // decodeBody reads the body into document["body"]. An absent or null body sets no key; the schema reports it if the
 // body is required.
 func (r Route) decodeBody(w http.ResponseWriter, req *http.Request, document map[string]any) error {
-	body, err := readBody(w, req, r.bodyLimit())
+	body, err := r.readBody(w, req)
 	if err != nil {
 		return err
 	}
@@ -167,22 +188,13 @@ func (r Route) decodeBody(w http.ResponseWriter, req *http.Request, document map
 
 // readBody reads the whole body. It refuses a body that is declared too large without reading it. Errors: TooLarge,
 // RequestTimeout, BadRequest.
-func readBody(w http.ResponseWriter, req *http.Request, limit int64) ([]byte, error) {
-	tooLarge := fault.New(fault.TooLarge, "body_too_large", "The request body exceeds the limit of %d bytes.", limit)
-	if req.ContentLength > limit {
-		return nil, tooLarge
+func (r Route) readBody(w http.ResponseWriter, req *http.Request) ([]byte, error) {
+	if req.ContentLength > r.bodyLimit() {
+		return nil, r.tooLarge()
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, limit))
-	var over *http.MaxBytesError
-	switch {
-	case errors.As(err, &over):
-		return nil, tooLarge
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, fault.New(fault.RequestTimeout, "request_timeout",
-			"The request body arrived too slowly. Send the request again.").WithCause(err)
-	case err != nil:
-		return nil, fault.New(fault.BadRequest, "body_unreadable",
-			"The request body is incomplete. Send the request again.").WithCause(err)
+	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, r.bodyLimit()))
+	if err != nil {
+		return nil, r.explainBody(err)
 	}
 	return body, nil
 }

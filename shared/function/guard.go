@@ -72,7 +72,7 @@ func (g Guard) admit(c *call.Call, r Route, w http.ResponseWriter, req *http.Req
 // countRefusal counts a mutating call that access control refused, because it costs an audit entry. It returns the
 // refusal, or RateLimited.
 func (g Guard) countRefusal(r Route, c identity.Caller, refusal error) error {
-	if g.Limiter == nil || !r.Mutates() || c.OrganizationID == "" {
+	if g.Limiter == nil || !r.audited() || c.OrganizationID == "" {
 		return refusal
 	}
 	if err := g.Limiter.Take(ratelimit.Mutations, c.Key()).Err(); err != nil {

@@ -18,17 +18,18 @@ import (
 // answer when it finds the key again.
 //
 // setAttempt reads the body, because the key stands for the whole request, and replaces it so that decode can read it
-// again. It ignores the key of a call that changes nothing or has no organization. Errors: BadRequest for a bad key,
+// again. It ignores the key of a call that changes nothing, has no organization, or has a
+// body that is not held in memory. Errors: BadRequest for a bad key,
 // TooLarge.
 func (r Route) setAttempt(c *call.Call, w http.ResponseWriter, req *http.Request) error {
-	if !r.Mutates() || c.Caller.OrganizationID == "" {
+	if !r.Mutates() || r.Streams() || c.Caller.OrganizationID == "" {
 		return nil
 	}
 	key, err := idempotency.Parse(req.Header.Values(idempotency.Header))
 	if err != nil || key == "" {
 		return err
 	}
-	body, err := readBody(w, req, r.bodyLimit())
+	body, err := r.readBody(w, req)
 	if err != nil {
 		return err
 	}
@@ -111,7 +112,16 @@ func keptBody(out any) ([]byte, error) {
 	if _, none := out.(None); none {
 		return nil, nil
 	}
+	if k, ok := out.(Keeper); ok {
+		out = k.Keep()
+	}
 	return encodeJSON(out)
+}
+
+// Keeper is implemented by outputs of routes with KeepAnswer that must not be stored as a whole.
+type Keeper interface {
+	// Keep returns what repeats of the call get.
+	Keep() any
 }
 
 // keptOutput is the output that renders a kept body.

@@ -23,6 +23,7 @@ func enforce(s *infer.Schema, patterns map[string]*regexp.Regexp) error {
 	rest.Type, rest.Types, rest.Enum, rest.Format, rest.Pattern = "", nil, nil, "", ""
 	rest.MinLength, rest.MaxLength, rest.Minimum, rest.Maximum = nil, nil, nil, nil
 	rest.MinProperties, rest.MaxProperties, rest.Required = nil, nil, nil
+	rest.MinItems, rest.MaxItems = nil, nil
 	rest.Properties, rest.AdditionalProperties, rest.Items = nil, nil, nil
 	if !reflect.ValueOf(rest).IsZero() {
 		return fmt.Errorf("a keyword is not validated: %v", &rest)

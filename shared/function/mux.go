@@ -42,6 +42,17 @@ func UnderMaintenance(name, method, path string) Served {
 		})}
 }
 
+// Elsewhere returns a function that another service has, for a service that answers all paths.
+func Elsewhere(name, method, path string) Served {
+	refusal := fault.New(fault.NotFound, "service_not_reachable",
+		"This call has its own service, which is reachable behind a domain only. Ask the operator to configure one.")
+	return Served{Method: method, Path: path, Handler: instrument(name, nil,
+		func(w http.ResponseWriter, req *http.Request) (context.Context, error) {
+			forbidCaching(w.Header())
+			return req.Context(), refusal
+		})}
+}
+
 // Mux serves several functions at their canonical paths. It also serves /agents... without Prefix, and answers unknown
 // paths with 404 and unknown methods with 405.
 func Mux(functions []Served) http.Handler { return Guard{}.Mux(functions) }

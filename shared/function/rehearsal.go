@@ -44,7 +44,7 @@ func (r Route) rehearsed(req *http.Request) bool {
 	if r.Rehearsal == nil {
 		return false
 	}
-	text, _ := queryValue(req)(DryRun)
+	text, _ := lastValue(req.URL.Query())(DryRun)
 	on, _ := parseBool(text)
 	return on
 }
@@ -60,7 +60,7 @@ func (r Route) dryRunViolations(req *http.Request, body any) []Violation {
 	refuse := func(part, typ, msg string) {
 		found = append(found, Violation{Loc: []any{part, DryRun}, Type: typ, Msg: msg})
 	}
-	text, _ := queryValue(req)(DryRun)
+	text, _ := lastValue(req.URL.Query())(DryRun)
 	_, ok := parseBool(text)
 	switch names := dryRunNames(req.URL.RawQuery); {
 	case len(names) == 0:
@@ -124,7 +124,7 @@ func (r Route) otherBody(w http.ResponseWriter, req *http.Request) (any, error) 
 	if !r.Mutates() {
 		return nil, nil
 	}
-	text, err := readBody(w, req, r.bodyLimit())
+	text, err := r.readBody(w, req)
 	if err != nil {
 		return nil, err
 	}

@@ -62,6 +62,8 @@ func (r Route) render(w http.ResponseWriter, req *http.Request, out any) error {
 		return nil
 	}
 	switch body := body.(type) {
+	case Upgrade:
+		return body.Serve(w, req)
 	case None:
 		w.WriteHeader(r.Status)
 		return nil

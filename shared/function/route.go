@@ -54,6 +54,7 @@ const (
 	ClusterCollect Need = "cluster_collect" // list, mark and delete agents' namespaces in the cells
 	PodLogs        Need = "pod_logs"        // read the logs of agents' containers in the cells
 	LogKeep        Need = "log_keep"        // keep the logs of ended containers in agents' namespaces
+	PodExec        Need = "pod_exec"        // run commands in agents' containers in the cells
 	GatewayAccess  Need = "gateway_access"  // call agents on their hostnames
 	Payments       Need = "payments"        // the payment provider
 	Members        Need = "members"         // manage users at the identity provider
@@ -71,7 +72,9 @@ type Role string
 const (
 	RoleAPI      Role = "api"
 	RoleAccounts Role = "accounts"
-	RoleWorker   Role = "worker"
+	// RoleExec serves what runs in agents' containers, and nothing else: its identity may enter them.
+	RoleExec   Role = "exec"
+	RoleWorker Role = "worker"
 )
 
 // DefaultBodyLimit is the largest request body in bytes of a route that sets no BodyLimit.
@@ -98,10 +101,17 @@ type Route struct {
 	// Holds is the longest time that an answer stays open, for a route whose answers may take more than a minute; zero
 	// for other routes. The service that runs the route must not end an answer sooner.
 	Holds time.Duration
+	// Audited is for a route whose calls have an audit entry though its method changes nothing.
+	Audited bool
+	// WebSocket is for a route whose success is a WebSocket: an Upgrade. Its callers may send their token in a
+	// subprotocol, because browsers send no header Authorization with a WebSocket.
+	WebSocket bool
 	// Deprecated announces the route's removal; nil for a route that stays.
 	Deprecated *Deprecation
 	// BodyLimit is the largest request body in bytes; zero means DefaultBodyLimit.
 	BodyLimit int64
+	// TooLarge replaces the error for a body over the limit; nil keeps it.
+	TooLarge *fault.Error
 	// Limit is a second rate limit, in addition to the limits on every call; empty for none. It counts the
 	// organization's calls of the routes with the same Limit, or, for a route of one agent, those on the agent. It
 	// counts in the memory of the process.
@@ -127,6 +137,9 @@ type Route struct {
 
 // Mutates reports whether a call may change something, judging by the method.
 func (r Route) Mutates() bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
+
+// audited reports whether each call has an audit entry.
+func (r Route) audited() bool { return r.Mutates() || r.Audited }
 
 func (r Route) bodyLimit() int64 {
 	if r.BodyLimit > 0 {

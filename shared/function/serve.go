@@ -37,6 +37,7 @@ func (r Route) Handler(g Guard) http.Handler {
 		decode = r.limitReceiving()
 	}
 	return instrument(r.Name, g.Lines, func(w http.ResponseWriter, req *http.Request) (context.Context, error) {
+		r.takeTokenOfWebSocket(req)
 		r.Deprecated.setHeaders(w.Header())
 		if r.Access != Public {
 			forbidCaching(w.Header())
@@ -71,16 +72,25 @@ func (r Route) Handler(g Guard) http.Handler {
 			if c.Attempt.Replayed() && !c.Attempt.DiscardsAnswer() {
 				c.Entry.MarkReplayed()
 			}
+			if _, upgrades := out.(Upgrade); err == nil && r.Audited && !upgrades {
+				return rendered{}, r.render(w, req, out) // the entry has what became of the answer
+			}
 			return out, err
 		})
 		if err != nil {
 			r.challenge(w.Header(), err)
 			return ctx, err
 		}
+		if _, done := out.(rendered); done {
+			return ctx, nil
+		}
 		setReplayed(c, w.Header())
-		return ctx, r.render(w, req, out)
+		return ctx, r.render(w, req.WithContext(ctx), out)
 	})
 }
+
+// rendered is the output of a call whose answer is complete.
+type rendered struct{}
 
 // answer runs the handler, or rehearses it.
 func (g Guard) answer(ctx context.Context, r Route, req *http.Request, input []byte) (any, error) {

@@ -66,6 +66,7 @@ func (v *validation) check(s *infer.Schema, loc []any, value any) {
 	case map[string]any:
 		v.checkObject(s, loc, value)
 	case []any:
+		v.checkSize("List", loc, len(value), s.MinItems, s.MaxItems)
 		for i, element := range value {
 			if s.Items != nil {
 				v.check(s.Items, append(loc[:len(loc):len(loc)], i), element)
@@ -109,12 +110,7 @@ func (v *validation) checkNumber(s *infer.Schema, loc []any, number json.Number)
 }
 
 func (v *validation) checkObject(s *infer.Schema, loc []any, object map[string]any) {
-	if n := s.MinProperties; n != nil && len(object) < *n {
-		v.reportSize(loc, "too_short", "at least", *n, len(object))
-	}
-	if n := s.MaxProperties; n != nil && len(object) > *n {
-		v.reportSize(loc, "too_long", "at most", *n, len(object))
-	}
+	v.checkSize("Dictionary", loc, len(object), s.MinProperties, s.MaxProperties)
 	inside := func(name string) []any { return append(loc[:len(loc):len(loc)], name) }
 	for _, name := range s.Required {
 		if _, ok := object[name]; !ok {
@@ -132,14 +128,23 @@ func (v *validation) checkObject(s *infer.Schema, loc []any, object map[string]a
 	}
 }
 
-// reportSize reports an object with too few or too many properties.
-func (v *validation) reportSize(loc []any, typ, bound string, want, got int) {
-	key := "max_length"
-	if typ == "too_short" {
-		key = "min_length"
+// checkSize reports a list with too few or too many elements, or an object with such properties.
+func (v *validation) checkSize(what string, loc []any, got int, least, most *int) {
+	report := func(typ, key, bound string, want int) {
+		items := "items"
+		if want == 1 && what == "List" {
+			items = "item"
+		}
+		v.report(loc, typ,
+			fmt.Sprintf("%s should have %s %d %s after validation, not %d", what, bound, want, items, got),
+			map[string]any{"field_type": what, key: want, "actual_length": got})
 	}
-	v.report(loc, typ, fmt.Sprintf("Dictionary should have %s %d items after validation, not %d", bound, want, got),
-		map[string]any{"field_type": "Dictionary", key: want, "actual_length": got})
+	if least != nil && got < *least {
+		report("too_short", "min_length", "at least", *least)
+	}
+	if most != nil && got > *most {
+		report("too_long", "max_length", "at most", *most)
+	}
 }
 
 // typesOf returns the types that a schema allows; none if it allows all.

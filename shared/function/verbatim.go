@@ -25,7 +25,7 @@ func (r Route) verbatim() bool {
 
 // decodeVerbatim reads the body into document["body"] as base64, from which encoding/json decodes the same bytes.
 func (r Route) decodeVerbatim(w http.ResponseWriter, req *http.Request, document map[string]any) error {
-	body, err := readBody(w, req, r.bodyLimit())
+	body, err := r.readBody(w, req)
 	if err == nil {
 		document["body"] = base64.StdEncoding.EncodeToString(body)
 		err = checkMediaType(req.Header.Get("Content-Type"))

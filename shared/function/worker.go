@@ -133,7 +133,7 @@ type push struct {
 }
 
 func decodePush(w http.ResponseWriter, req *http.Request) (Message, error) {
-	body, err := readBody(w, req, pushLimit)
+	body, err := Route{BodyLimit: pushLimit}.readBody(w, req)
 	if err != nil {
 		return Message{}, err
 	}

@@ -89,6 +89,8 @@ type Organization struct {
 	CreationsFullAt time.Time
 	// SecretWritesFullAt is the state of the rate limit of secret writes, as CreationsFullAt is of creations.
 	SecretWritesFullAt time.Time
+	// Exec says who may enter the containers of its agents.
+	Exec Exec
 }
 
 // New makes the record of a new organization.

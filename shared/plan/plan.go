@@ -46,6 +46,8 @@ const (
 	DailyBackups = "daily_backups"
 	// CustomImages lets an agent of the plan run an image that is no entry of the catalog.
 	CustomImages = "custom_images"
+	// Exec lets admins of an organization on the plan run commands in their agents' containers.
+	Exec = "exec"
 )
 
 // Plan is one row of plans.json.

@@ -13,8 +13,8 @@ import (
 func TestPlans_EnforceTheDocumentedFigures(t *testing.T) {
 	t.Parallel()
 	const byContract = -1
-	ports, images := []string{"all_ports"}, []string{"all_ports", "custom_images"}
-	backups := []string{"all_ports", "daily_backups", "custom_images"}
+	ports, images := []string{"all_ports", "exec"}, []string{"all_ports", "custom_images", "exec"}
+	backups := []string{"all_ports", "daily_backups", "custom_images", "exec"}
 	want := []struct {
 		id                 plan.ID
 		cpu                float64
@@ -34,7 +34,7 @@ func TestPlans_EnforceTheDocumentedFigures(t *testing.T) {
 		},
 		{
 			id: plan.Enterprise, cpu: 8, memoryGiB: 32, diskGiB: 200, agents: 100, webhooks: 20, priceUSD: byContract,
-			features: []string{"all_ports", "daily_backups", "audit_log", "custom_images"},
+			features: []string{"all_ports", "daily_backups", "audit_log", "custom_images", "exec"},
 		},
 	}
 	all := plan.All()

@@ -20,6 +20,12 @@ func StandardSlots(factor, process int) SlotLimits {
 	return SlotLimits{Caller: 4 * factor, Organization: 20 * factor, Process: process}
 }
 
+// CommandSlots returns the limits of commands and terminals in agents' containers, multiplied by factor. All together
+// leave room for other calls in an instance that serves 250.
+func CommandSlots(factor int) SlotLimits {
+	return SlotLimits{Caller: 10 * factor, Organization: 40 * factor, Process: 200}
+}
+
 // Slots counts the answers that a process holds open. It is safe for concurrent use. A nil Slots has no limits.
 type Slots struct {
 	limits SlotLimits

@@ -79,7 +79,7 @@ func (l log) Append(_ context.Context, e audit.Entry) error {
 }
 
 // Finish implements audit.Log.
-func (l log) Finish(_ context.Context, id, outcome string) error {
+func (l log) Finish(_ context.Context, id, outcome string, _ ...audit.Change) error {
 	l.u.Lock()
 	defer l.u.Unlock()
 	e := l.d.Entries[id]

@@ -101,7 +101,7 @@ run "a_service_a_role" {
   command = plan
 
   assert {
-    condition     = toset(keys(google_cloud_run_v2_service.this)) == toset(["accounts", "api", "routes", "worker"])
+    condition     = toset(keys(google_cloud_run_v2_service.this)) == toset(["accounts", "api", "exec", "routes", "worker"])
     error_message = "want one service per role and one of all routes"
   }
 }
@@ -114,7 +114,7 @@ run "a_service_a_role_behind_a_domain" {
   }
 
   assert {
-    condition     = toset(keys(google_compute_backend_service.service)) == toset(["accounts", "api", "candidate", "routes"])
+    condition     = toset(keys(google_compute_backend_service.service)) == toset(["accounts", "api", "candidate", "exec", "routes"])
     error_message = "want no backend for workers"
   }
 }
@@ -127,8 +127,8 @@ run "a_service_of_routes_and_one_of_workers" {
   }
 
   assert {
-    condition     = toset(keys(google_cloud_run_v2_service.this)) == toset(["routes", "worker"])
-    error_message = "want one service of routes and one of workers"
+    condition     = toset(keys(google_cloud_run_v2_service.this)) == toset(["exec", "routes", "worker"])
+    error_message = "want one service of routes, one of workers and that which enters containers"
   }
 
   assert {
@@ -149,8 +149,8 @@ run "a_service_of_routes_behind_a_domain" {
   }
 
   assert {
-    condition     = length(google_compute_url_map.api["api"].path_matcher[0].route_rules) == 1
-    error_message = "want no rules for a single service but that of its newest revision"
+    condition     = length(google_compute_url_map.api["api"].path_matcher[0].route_rules) == 1 + length([for r in local.rules : r if r.service == "exec"])
+    error_message = "want no rules for a single service but those of its newest revision and of the service that enters containers"
   }
 }
 

@@ -24,7 +24,7 @@ const platform = {
     auth: {
       mode: 'trusted-proxy',
       trustedProxy: {
-        userHeader: 'x-forwarded-user',
+        userHeader: 'x-forwarded-preferred-username',
         requiredHeaders: ['x-forwarded-host'],
         allowLoopback: true,
         // Who passed the front may use a browser or an app without an approval on the command line.

@@ -54,11 +54,12 @@ func checkLogOptions(query url.Values) error {
 // connect passes a stream on to the kubelet of a pod: exec, attach or portForward.
 func (s *Server) connect(what string) func(*call) error {
 	return func(c *call) error {
-		if strings.EqualFold(c.Header.Get("Upgrade"), "websocket") {
-			return apierrors.NewBadRequest("streams over WebSocket are not served: use SPDY, as kubectl does then")
-		}
 		if err := s.admitStream(c); err != nil {
 			return err
+		}
+		webSocket := strings.EqualFold(c.Header.Get("Upgrade"), "websocket")
+		if what == "portForward" && webSocket {
+			return apierrors.NewBadRequest("ports are not forwarded over WebSocket: use SPDY, as kubectl does then")
 		}
 		if what == "portForward" {
 			o, err := s.registry.Get(c.target.kind, c.target.key)
@@ -72,7 +73,11 @@ func (s *Server) connect(what string) func(*call) error {
 		if err != nil {
 			return err
 		}
-		return s.proxy(c, pod, "/"+what+"/"+pod.Namespace+"/"+pod.Name+"/"+container)
+		path := "/" + what + "/" + pod.Namespace + "/" + pod.Name + "/" + container
+		if webSocket {
+			return s.translate(c, pod, path)
+		}
+		return s.proxy(c, pod, path)
 	}
 }
 
@@ -133,14 +138,7 @@ func (s *Server) podOf(c *call) (*corev1.Pod, string, error) {
 
 // proxy passes a request on to a path of the kubelet of a pod.
 func (s *Server) proxy(c *call, pod *corev1.Pod, path string) error {
-	if pod.Spec.NodeName == "" {
-		return apierrors.NewBadRequest(fmt.Sprintf("pod %s does not have a host assigned", pod.Name))
-	}
-	o, err := s.registry.Get(s.catalog.Core("Node"), store.Key{Name: pod.Spec.NodeName})
-	if err != nil {
-		return err
-	}
-	kubelet, err := kubeletURL(o.(*corev1.Node))
+	kubelet, err := s.kubeletOf(pod)
 	if err != nil {
 		return err
 	}
@@ -183,6 +181,18 @@ func kubeletQuery(query url.Values) url.Values {
 		query.Set("tty", "1")
 	}
 	return query
+}
+
+// kubeletOf returns the address of the kubelet of a pod.
+func (s *Server) kubeletOf(pod *corev1.Pod) (*url.URL, error) {
+	if pod.Spec.NodeName == "" {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("pod %s does not have a host assigned", pod.Name))
+	}
+	o, err := s.registry.Get(s.catalog.Core("Node"), store.Key{Name: pod.Spec.NodeName})
+	if err != nil {
+		return nil, err
+	}
+	return kubeletURL(o.(*corev1.Node))
 }
 
 func kubeletURL(node *corev1.Node) (*url.URL, error) {

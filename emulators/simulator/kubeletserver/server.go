@@ -2,8 +2,8 @@
 // need, for all nodes of the cluster at one address. Clients need a certificate of the API server. It does not serve
 // metrics.
 //
-// Containers that run as processes have the logs of their current and their previous run, and run commands, which have
-// no terminal. A container that is only simulated has a log of one line that says so, and refuses everything else.
+// Containers that run as processes have the logs of their current and their previous run, and run commands. A container
+// that is only simulated has a log of one line that says so, and refuses everything else.
 package kubeletserver
 
 import (

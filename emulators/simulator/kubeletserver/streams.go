@@ -17,6 +17,7 @@ import (
 
 	"agents.example/controlplane/emulators/simulator/containerlog"
 	"agents.example/controlplane/emulators/simulator/podworker"
+	"agents.example/controlplane/emulators/simulator/process"
 )
 
 const (
@@ -80,17 +81,41 @@ type executor struct {
 //
 //nolint:revive // the library's signature
 func (e executor) ExecInContainer(ctx context.Context, _, _, container string, command []string, in io.Reader,
-	out, errs io.WriteCloser, _ bool, _ <-chan remotecommand.TerminalSize, _ time.Duration,
+	out, errs io.WriteCloser, terminal bool, sizes <-chan remotecommand.TerminalSize, _ time.Duration,
 ) error {
-	c := podworker.Command{Args: command, Stdin: in, Stdout: out, Stderr: errs}
-	if errs == nil { // a terminal shows both
-		c.Stderr = out
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c := podworker.Command{
+		Args: command, Stdin: in, Stdout: out, Stderr: errs, Terminal: terminal, Sizes: sizesOf(ctx, sizes),
 	}
 	code, err := e.pods.Exec(ctx, e.name, container, c)
 	if err == nil && code != 0 {
 		err = utilexec.CodeExitError{Err: fmt.Errorf("exit status %d", code), Code: code}
 	}
 	return err
+}
+
+// sizesOf returns the sizes of a terminal, until ctx ends.
+func sizesOf(ctx context.Context, from <-chan remotecommand.TerminalSize) <-chan process.Size {
+	sizes := make(chan process.Size)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case size, ok := <-from:
+				if !ok {
+					return
+				}
+				select {
+				case sizes <- process.Size{Columns: size.Width, Rows: size.Height}:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}
+	}()
+	return sizes
 }
 
 func (s streams) attach(w http.ResponseWriter, r *http.Request) {

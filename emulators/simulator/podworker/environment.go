@@ -21,6 +21,8 @@ type program struct {
 	path      string
 	args, env []string
 	dir       string
+	// mounts are the directories of this machine that stand for paths of the container.
+	mounts mounts
 }
 
 // program resolves what a container runs. An error is one that a kubelet reports as CreateContainerConfigError.
@@ -42,16 +44,19 @@ func (w *worker) program(ctx context.Context, c *corev1.Container) (program, err
 	if data != "" {
 		e.values["DATA_DIR"] = data
 	}
-	p := program{dir: w.dir, path: filepath.Join(w.runtime.options.Images[c.Image], "entrypoint")}
+	p := program{
+		dir: w.dir, mounts: e.mounts,
+		path: filepath.Join(w.runtime.options.Images[c.Image], "entrypoint"),
+	}
 	if len(c.Command) > 0 {
 		name := filepath.Base(expand(c.Command[0], e.values))
 		p.path = filepath.Join(w.runtime.options.Images[c.Image], name)
 		for _, arg := range c.Command[1:] {
-			p.args = append(p.args, e.local(expand(arg, e.values)))
+			p.args = append(p.args, e.mounts.local(expand(arg, e.values)))
 		}
 	}
 	for _, arg := range c.Args {
-		p.args = append(p.args, e.local(expand(arg, e.values)))
+		p.args = append(p.args, e.mounts.local(expand(arg, e.values)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.values)) {
 		p.env = append(p.env, name+"="+e.values[name])
@@ -64,7 +69,7 @@ type environment struct {
 	objects Objects
 	pod     *corev1.Pod
 	port    podPort
-	mounts  []mount
+	mounts  mounts
 	values  map[string]string
 	configs map[string]*corev1.ConfigMap // read before
 	secrets map[string]*corev1.Secret
@@ -78,7 +83,7 @@ func (e *environment) resolve(ctx context.Context, c *corev1.Container) error {
 	}
 	for i := range c.Env {
 		v := &c.Env[i]
-		value := e.port.in(v.Name, e.local(expand(v.Value, e.values)))
+		value := e.port.in(v.Name, e.mounts.local(expand(v.Value, e.values)))
 		if v.ValueFrom != nil {
 			var set bool
 			var err error

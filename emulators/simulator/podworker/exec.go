@@ -17,11 +17,14 @@ import (
 	"agents.example/controlplane/emulators/simulator/process"
 )
 
-// Command is a program to run in a container, with its arguments. It has no terminal.
+// Command is a program to run in a container, with its arguments.
 type Command struct {
 	Args           []string
 	Stdin          io.Reader // nil for none
 	Stdout, Stderr io.Writer // nil discards
+	// Terminal gives the program a terminal, whose output is Stdout. Sizes are those that it gets.
+	Terminal bool
+	Sizes    <-chan process.Size
 }
 
 // Exec runs a command in a container that runs, with the environment and the directory of its program, and returns the
@@ -37,11 +40,15 @@ func (r *Runtime) Exec(ctx context.Context, pod types.NamespacedName, container 
 	if err != nil {
 		return 0, err
 	}
+	args := slices.Clone(c.Args[1:])
+	for i := range args {
+		args[i] = p.mounts.local(args[i])
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	run, err := process.Start(process.Command{
-		Path: path, Args: c.Args[1:], Env: p.env, Dir: p.dir, Stdin: c.Stdin,
-		Stdout: output{c.Stdout, cancel}, Stderr: output{c.Stderr, cancel},
+		Path: path, Args: args, Env: p.env, Dir: p.dir, Stdin: c.Stdin,
+		Stdout: output{c.Stdout, cancel}, Stderr: output{c.Stderr, cancel}, Terminal: c.Terminal, Sizes: c.Sizes,
 	})
 	if err != nil {
 		return 0, fmt.Errorf("start %s: %w", c.Args[0], err)

@@ -15,9 +15,12 @@ import (
 // mount is a path of a container, and the directory of this machine that has its files.
 type mount struct{ path, dir string }
 
+type mounts []mount
+
 // local returns the path on this machine of what may be a path of the container; other texts are returned as they are.
-func (e *environment) local(text string) string {
-	for _, m := range e.mounts {
+// Programs of a container have no other file system.
+func (all mounts) local(text string) string {
+	for _, m := range all {
 		if rest, below := strings.CutPrefix(text, m.path); below && (rest == "" || strings.HasPrefix(rest, "/")) {
 			return m.dir + rest
 		}

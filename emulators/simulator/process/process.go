@@ -29,6 +29,9 @@ type Command struct {
 	Dir            string
 	Stdin          io.Reader // nil for an empty input
 	Stdout, Stderr io.WriteCloser
+	// Terminal gives the program a terminal, whose output is Stdout. Sizes are those that it gets.
+	Terminal bool
+	Sizes    <-chan Size
 }
 
 // Process is a running program, the leader of a process group. Its methods may be called from any goroutine.
@@ -58,7 +61,11 @@ func Start(c Command) (*Process, error) {
 func (p *Process) run(c Command, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	drain, err := p.start(c)
+	start := p.start
+	if c.Terminal {
+		start = p.startTerminal
+	}
+	drain, err := start(c)
 	started <- err
 	if err != nil {
 		return

@@ -50,7 +50,7 @@ func TestRun_SaysWhatAnImageWouldNotSurvive(t *testing.T) {
 			want: "platform passed, user failed, port passed, writes passed, memory passed, signals passed",
 		},
 		"a user with a name": {
-			mode: "good", user: "nobody", text: `"nobody" is no number`, //nolint:misspell // a user's name
+			mode: "good", user: "agent", text: `"agent" is no number`,
 			want: "platform passed, user failed, port passed, writes passed, memory passed, signals passed",
 		},
 		"an exit": {
@@ -185,7 +185,7 @@ func archive(t *testing.T, files map[string][]byte) []byte {
 			t.Fatal(err)
 		}
 	}
-	files["etc/passwd"] = []byte("nobody:x:65534:65534::/:\n") //nolint:misspell // a user's name
+	files["etc/passwd"] = []byte("agent:x:65534:65534::/:\n")
 	for name, content := range files {
 		err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(content))})
 		if err == nil {

@@ -107,7 +107,7 @@ func TestConsole_AsksForTheUsualScopes(t *testing.T) {
 func TestPepper_IsNotReadByWorkers(t *testing.T) {
 	t.Parallel()
 	for binary, want := range map[string]bool{
-		"api": true, "accounts": true, "worker": false, "router": false, "notifier": false,
+		"api": true, "accounts": true, "exec": true, "worker": false, "router": false, "notifier": false,
 	} {
 		for _, name := range []string{"API_KEY_PEPPER", "API_KEY_PEPPER_NEXT", "API_KEY_PEPPER_PREVIOUS"} {
 			if required, got := config.Variables(binary)[name]; got != want || required {
@@ -121,7 +121,7 @@ func TestPepper_IsNotReadByWorkers(t *testing.T) {
 func TestEdgeSecrets_AreReadByRoutesOnly(t *testing.T) {
 	t.Parallel()
 	for binary, want := range map[string]bool{
-		"api": true, "accounts": true, "worker": false, "router": false, "notifier": false,
+		"api": true, "accounts": true, "exec": true, "worker": false, "router": false, "notifier": false,
 	} {
 		if required, got := config.Variables(binary)["EDGE_SECRETS"]; got != want || required {
 			t.Errorf("%s reads the edge's secrets: %t, required: %t; want %t and not required", binary, got, required,

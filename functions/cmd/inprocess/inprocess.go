@@ -12,6 +12,7 @@ import (
 	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/functions/cmd/internal/wire"
 	"agents.example/controlplane/functions/cmd/internal/wire/cells"
+	"agents.example/controlplane/functions/cmd/internal/wire/commands"
 	"agents.example/controlplane/functions/cmd/internal/wire/providers"
 	"agents.example/controlplane/functions/mcp"
 )
@@ -43,6 +44,7 @@ func Open(ctx context.Context, environment map[string]string, o Options) (Servic
 	}
 	openers, external := cells.Openers(worker), providers.Openers(worker.Common, worker.Providers, worker.Cells)
 	openers.Payments, openers.Members, openers.Logs = external.Payments, external.Members, external.Logs
+	openers.Commands = commands.Openers(worker.Cells).Commands
 	openers.MCP = mcp.New
 	s, err := wire.All(ctx, worker, wire.Settings{
 		Openers: openers, Peppers: routes.AcceptedPeppers(), EdgeSecrets: routes.EdgeSecrets,

@@ -55,16 +55,33 @@ func commandLine(o *operation, c *cobra.Command) (string, error) {
 	for _, argument := range regexp.MustCompile(`(?:^| )([A-Z_]+)`).FindAllStringSubmatch(c.Use, -1) {
 		name := strings.ToLower(argument[1])
 		if i := slices.IndexFunc(properties, func(m member) bool { return m.name == name }); i >= 0 {
-			words = append(words, word(properties[i].value))
+			words = append(words, argumentWords(properties[i].value)...)
 			properties = slices.Delete(properties, i, i+1)
 			continue
 		}
 		words = append(words, variable(o, name))
 	}
+	first := slices.Index(words, "--")
+	if first < 0 {
+		first = len(words)
+	}
 	for _, p := range properties {
-		words = append(words, flags(c, p)...)
+		words = slices.Insert(words, first, flags(c, p)...)
 	}
 	return strings.Join(words, " "), nil
+}
+
+// argumentWords returns a value as arguments: a list is all that follows the flags.
+func argumentWords(value json.RawMessage) []string {
+	var list []json.RawMessage
+	if json.Unmarshal(value, &list) != nil {
+		return []string{word(value)}
+	}
+	words := []string{"--"}
+	for _, element := range list {
+		words = append(words, word(element))
+	}
+	return words
 }
 
 // variable returns the variable of a parameter of the path, as the command line of curl has it, or else the argument's

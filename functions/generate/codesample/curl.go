@@ -17,12 +17,15 @@ func curl(o *operation) string {
 	if o.method != "GET" {
 		command += " -X " + o.method
 	}
-	command += ` "$AGENTS_BASE_URL` + target + `"`
+	command += ` "$AGENTS_BASE_URL` + target + o.requiredQuery() + `"`
 	if o.Security == nil || len(*o.Security) > 0 {
 		command += " \\\n  -H \"Authorization: Bearer $AGENTS_API_KEY\""
 	}
 	if body, _ := o.body(); body != nil {
 		command += " \\\n  -H \"Content-Type: application/json\" \\\n  -d " + quote(indent(body))
+	}
+	if _, bytes := o.RequestBody.Content["application/octet-stream"]; bytes {
+		command += " \\\n  -H \"Content-Type: application/octet-stream\" \\\n  --data-binary 'The content of the file.'"
 	}
 	return command
 }

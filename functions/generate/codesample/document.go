@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/url"
 	"path"
 	"regexp"
 	"slices"
@@ -21,8 +22,12 @@ type document struct {
 type operation struct {
 	ID         string `json:"operationId"`
 	Parameters []struct {
-		Name string `json:"name"`
-		In   string `json:"in"`
+		Name     string `json:"name"`
+		In       string `json:"in"`
+		Required bool   `json:"required"`
+		Schema   struct {
+			Examples []string `json:"examples"`
+		} `json:"schema"`
 	} `json:"parameters"`
 	RequestBody struct {
 		Content map[string]struct {
@@ -100,6 +105,20 @@ func (o *operation) hasQuery(name string) bool {
 		}
 	}
 	return false
+}
+
+// requiredQuery returns the query of the parameters that the operation needs; empty for none.
+func (o *operation) requiredQuery() string {
+	query := url.Values{}
+	for _, p := range o.Parameters {
+		if p.In == "query" && p.Required && len(p.Schema.Examples) > 0 {
+			query.Set(p.Name, p.Schema.Examples[0])
+		}
+	}
+	if len(query) == 0 {
+		return ""
+	}
+	return "?" + strings.ReplaceAll(query.Encode(), "%2F", "/")
 }
 
 // paged reports whether the operation returns a list in pages.

@@ -64,6 +64,10 @@ func goCall(o *operation) (string, error) {
 // goLiteral returns an expression with the type of a schema and the value of an example.
 func (d *document) goLiteral(s *schema, example json.RawMessage) (string, error) {
 	name, resolved := d.resolve(s)
+	if example[0] == '[' { // of strings
+		list := bytes.TrimSpace(example)
+		return "[]string{" + string(bytes.TrimSpace(list[1:len(list)-1])) + "}", nil
+	}
 	if example[0] != '{' {
 		return goScalar(example), nil
 	}

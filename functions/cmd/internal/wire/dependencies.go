@@ -34,6 +34,7 @@ func fills() map[function.Need]fill {
 		function.ClusterCollect: fillNamespaces,
 		function.PodLogs:        fillLogs,
 		function.LogKeep:        fillLogKeeper,
+		function.PodExec:        fillCommands,
 		function.GatewayAccess:  fillProber,
 		function.Payments:       fillPayments,
 		function.Members:        fillMembers,
@@ -55,6 +56,7 @@ func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 			MaxRequests: o.settings.MaxHeldAnswers / 4,
 		},
 		HandoffKeys: o.config.HandoffKeys, BillingClock: o.settings.BillingClock, Slots: o.slots,
+		CommandSlots: o.commandSlots,
 		SignIn: system.SignIn{
 			BaseURL: o.settings.APIBaseURL, Issuer: o.config.Issuer, ClientID: o.settings.CLIClientID,
 			Scopes: o.settings.CLIScopes,
@@ -89,7 +91,7 @@ func fillFirestore(o *Clients, d *functions.Dependencies, needs []function.Need)
 		}
 	}
 	d.Agents, d.WorkerStore = client.Agents(d.Nudger), client.WorkerStore()
-	d.Keys, d.Directory = client.Keys(), client.Directory()
+	d.Keys, d.Directory, d.Organizations = client.Keys(), client.Directory(), client.Directory()
 	d.Counts, d.Audit, d.Operations = client.Counts(), client.AuditLog(), client.Operations()
 	d.Deletions = client.Deletions()
 	d.AuditSeals, d.Events = client.AuditSeals(), client.EventLog()
@@ -198,6 +200,11 @@ func fillLogKeeper(o *Clients, d *functions.Dependencies, _ []function.Need) err
 	if err == nil {
 		d.LogKeeper = clusters
 	}
+	return err
+}
+
+func fillCommands(o *Clients, d *functions.Dependencies, _ []function.Need) (err error) {
+	d.Commands, err = o.commands()
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/infra/firestore"
+	"agents.example/controlplane/shared/agentexec"
 	"agents.example/controlplane/shared/agentlog"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/function"
@@ -26,6 +27,7 @@ type (
 	noClusters struct{ Clusters }
 	noMetrics  struct{ MetricsSource }
 	noLogs     struct{ agentlog.Source }
+	noCommands struct{ agentexec.Source }
 )
 
 // Close implements io.Closer.
@@ -53,6 +55,7 @@ func newClients(t *testing.T) *Clients {
 		Clusters:      func(context.Context) (Clusters, error) { return noClusters{}, nil },
 		MetricsSource: func(context.Context) (MetricsSource, error) { return noMetrics{}, nil },
 		Logs:          func(context.Context) (agentlog.Source, error) { return noLogs{}, nil },
+		Commands:      func(context.Context) (agentexec.Source, error) { return noCommands{}, nil },
 		Payments:      func(context.Context) (billing.Payments, error) { return billing.NoProvider{}, nil },
 		Members:       func(context.Context) (member.Provider, error) { return member.ManagedExternally{}, nil },
 	}})

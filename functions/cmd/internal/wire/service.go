@@ -27,6 +27,12 @@ func Accounts(ctx context.Context, c config.Routes, openers Openers) (run.Servic
 		functions.Selection{Target: c.Target, Roles: roles}, nil)
 }
 
+// Exec opens the routes of the role exec: the target, or all of them.
+func Exec(ctx context.Context, c config.Routes, openers Openers) (run.Service, error) {
+	return New(ctx, c.Common, routeSettings(c, openers)).service(
+		functions.Selection{Target: c.Target, Roles: []function.Role{function.RoleExec}}, nil)
+}
+
 func routeSettings(c config.Routes, openers Openers) Settings {
 	return Settings{
 		Openers: openers, Peppers: c.AcceptedPeppers(), EdgeSecrets: c.EdgeSecrets, MaxHeldAnswers: c.MaxHeldAnswers,

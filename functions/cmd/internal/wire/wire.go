@@ -18,6 +18,7 @@ import (
 	"agents.example/controlplane/infra/oidc"
 	"agents.example/controlplane/infra/pubsub"
 	"agents.example/controlplane/infra/secretmanager"
+	"agents.example/controlplane/shared/agentexec"
 	"agents.example/controlplane/shared/agentlog"
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/billing"
@@ -52,6 +53,7 @@ type Openers struct {
 	Clusters      func(ctx context.Context) (Clusters, error)
 	MetricsSource func(ctx context.Context) (MetricsSource, error)
 	Logs          func(ctx context.Context) (agentlog.Source, error)
+	Commands      func(ctx context.Context) (agentexec.Source, error)
 	Payments      func(ctx context.Context) (billing.Payments, error)
 	Members       func(ctx context.Context) (member.Provider, error)
 	MCP           func(api mcproute.API) mcproute.Server
@@ -81,6 +83,8 @@ type Clients struct {
 	config   config.Common
 	settings Settings
 	slots    *ratelimit.Slots // of all routes
+	// commandSlots are those of the commands in agents' containers.
+	commandSlots *ratelimit.Slots
 
 	firestore     func() (*firestore.Client, error)
 	publisher     func() (*pubsub.Publisher, error)
@@ -88,6 +92,7 @@ type Clients struct {
 	clusters      func() (Clusters, error)
 	metricsSource func() (MetricsSource, error)
 	logs          func() (agentlog.Source, error)
+	commands      func() (agentexec.Source, error)
 	payments      func() (billing.Payments, error)
 	members       func() (member.Provider, error)
 
@@ -104,7 +109,8 @@ type Clients struct {
 func New(ctx context.Context, c config.Common, s Settings) *Clients {
 	o := &Clients{
 		ctx: ctx, config: c, settings: s,
-		slots: ratelimit.NewSlots(ratelimit.StandardSlots(c.RateLimitFactor, s.MaxHeldAnswers)),
+		slots:        ratelimit.NewSlots(ratelimit.StandardSlots(c.RateLimitFactor, s.MaxHeldAnswers)),
+		commandSlots: ratelimit.NewSlots(ratelimit.CommandSlots(c.RateLimitFactor)),
 	}
 	o.firestore = lazy(o, "Firestore", func(ctx context.Context) (*firestore.Client, error) {
 		return firestore.Open(ctx, firestore.Options{
@@ -145,6 +151,7 @@ func New(ctx context.Context, c config.Common, s Settings) *Clients {
 	o.clusters = lazy(o, "Kubernetes", s.Clusters)
 	o.metricsSource = lazy(o, "Cloud Monitoring", s.MetricsSource)
 	o.logs = lazy(o, "pod log", s.Logs)
+	o.commands = lazy(o, "pod command", s.Commands)
 	o.payments = lazy(o, "payment provider", s.Payments)
 	o.members = lazy(o, "member provider", s.Members)
 	return o

@@ -15,6 +15,7 @@ export const tabs: Tab[] = [
   { segment: "", name: "Overview", content: Overview },
   { segment: "metrics", name: "Metrics", content: lazy(() => import("./metrics").then((m) => m.MetricsTab)) },
   { segment: "logs", name: "Logs", content: lazy(() => import("./logs").then((m) => m.LogsTab)) },
+  { segment: "terminal", name: "Terminal", content: lazy(() => import("./terminal").then((m) => m.TerminalTab)) },
   { segment: "variables", name: "Variables", content: lazy(() => import("./variables").then((m) => m.VariablesTab)) },
   {
     segment: "credentials",

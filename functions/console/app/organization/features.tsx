@@ -23,12 +23,18 @@ const known: Feature[] = [
     with: "Admins can read and export the audit log.",
     without: "The audit log is written, but cannot be read.",
   },
+  {
+    id: "exec",
+    with: "Admins run commands, open terminals and copy files in the containers of agents.",
+    without: "No terminals and commands in the containers of agents.",
+  },
 ];
 
 const shortNames: Record<string, string> = {
   all_ports: "All ports of the internet",
   daily_backups: "Daily backups",
   audit_log: "Audit log",
+  exec: "Terminals and commands",
 };
 
 const nameOf = (id: string): string => shortNames[id] ?? id.replaceAll("_", " ");

@@ -6,6 +6,7 @@ import { CopyButton } from "../ui/copy";
 import { Following, Notice } from "../ui/feedback";
 import { formatBytes, formatCores, formatPrice, planName, plural } from "../ui/format";
 import { Time } from "../ui/time";
+import { Containers } from "./containers";
 import { FeatureSentences } from "./features";
 import { Meter } from "./meter";
 import { organizationPath, plansPath } from "./paths";
@@ -29,6 +30,7 @@ export function UsagePage() {
             <Following live={plans} what="the plans">
               {(all) => <Plan plan={all.find((plan) => plan.id === data.plan)} organization={data} />}
             </Following>
+            <Containers organization={data} />
           </>
         )}
       </Following>

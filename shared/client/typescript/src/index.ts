@@ -7,6 +7,7 @@ export type { Listing } from "./page.js";
 export type { Token } from "./retry.js";
 export type * from "./schema.js";
 export type { LogOptions, Streaming } from "./stream.js";
+export { terminalProtocols } from "./terminal.js";
 export type { Call, CallOptions, Data, DryRun, Init, Item, ListPath, PathWith, RehearsablePath } from "./types.js";
 export { OperationError, isSettled } from "./wait.js";
 export type { WaitOptions, Waiting } from "./wait.js";

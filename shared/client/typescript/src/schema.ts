@@ -777,6 +777,33 @@ export type EventType =
   | "webhook.test"
   | NewValue;
 
+export interface ExecAnswer {
+  /** Null if the command did not end in time. It may go on then. */
+  exit_code: number | null;
+  /**
+   * The first MiB of the standard output. Bytes that are not UTF-8 are replaced. Null in the answer to a repeat,
+   * because outputs are not stored.
+   */
+  stdout: string | null;
+  /** The standard error, as stdout. */
+  stderr: string | null;
+  /** True if an output was longer. */
+  truncated: boolean;
+  /** How long the command ran. */
+  duration_ms: number;
+}
+
+export interface ExecInAgentRequest {
+  /** A program of the agent's image, by path or name, and its arguments. No shell interprets them. */
+  command: string[];
+  /** The command's input. */
+  stdin?: string;
+  /** How long the answer waits for the end of the command. */
+  timeout_seconds?: number;
+}
+
+export type ExecSetting = "off" | "admins" | NewValue;
+
 /** The body of a validation error. */
 export interface HTTPValidationError {
   /** Every violation in the request. */
@@ -982,6 +1009,8 @@ export interface Organization {
   limits: OrganizationAmounts;
   /** What all agents and API keys together take up. */
   usage: OrganizationAmounts;
+  /** Who may enter the containers of agents: admins, or off for no one. */
+  exec: ExecSetting;
   created_at: string;
 }
 
@@ -1257,6 +1286,11 @@ export interface UpdateAgentRequest {
   maintenance_window?: ImageMaintenanceWindow | null;
 }
 
+export interface UpdateCurrentOrganizationRequest {
+  /** Who may enter the containers of agents. */
+  exec?: ExecSetting;
+}
+
 export interface UpdateWebhookRequest {
   /** The receiver: an https URL with a public host name. */
   url?: string | null;
@@ -1498,6 +1532,32 @@ export interface operations {
       202: { content: { "application/json": Agent } };
     };
   };
+  /** Delete a file or a directory of an agent's container. Requires the role `admin`, of a session or of an API key. */
+  DeleteAgentFiles: {
+    parameters: {
+      header?: {
+        /**
+         * Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a
+         * different request with the key is refused with 422.
+         */
+        "Idempotency-Key"?: string;
+      };
+      path: {
+        /** The agent's id. */
+        agent_id: string;
+      };
+      query: {
+        /**
+         * An absolute path in the agent's container. Changes are possible below the agent's volume, /data unless its
+         * image has another place for it, and below /tmp.
+         */
+        path: string;
+      };
+    };
+    responses: {
+      204: {};
+    };
+  };
   /** Delete an agent's secret. Requires the role `admin`, of a session or of an API key. */
   DeleteSecret: {
     parameters: {
@@ -1558,6 +1618,29 @@ export interface operations {
       200: { content: { "application/json": Diagnosis } };
     };
   };
+  /**
+   * Run a command in an agent's container. Requires the role `admin`, of a session or of an API key. The body must not
+   * exceed 1024 KiB.
+   */
+  ExecInAgent: {
+    parameters: {
+      header?: {
+        /**
+         * Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a
+         * different request with the key is refused with 422.
+         */
+        "Idempotency-Key"?: string;
+      };
+      path: {
+        /** The agent's id. */
+        agent_id: string;
+      };
+    };
+    requestBody: { content: { "application/json": ExecInAgentRequest } };
+    responses: {
+      200: { content: { "application/json": ExecAnswer } };
+    };
+  };
   /** Export the audit log as JSON lines (Enterprise plan). Requires the role `admin`, of a session or of an API key. */
   ExportAuditLog: {
     parameters: {
@@ -1613,6 +1696,25 @@ export interface operations {
     };
     responses: {
       200: { content: { "application/json": Agent } };
+    };
+  };
+  /** Get a file or a directory of an agent's container. Requires the role `admin`, of a session or of an API key. */
+  GetAgentFiles: {
+    parameters: {
+      path: {
+        /** The agent's id. */
+        agent_id: string;
+      };
+      query: {
+        /**
+         * An absolute path in the agent's container. Changes are possible below the agent's volume, /data unless its
+         * image has another place for it, and below /tmp.
+         */
+        path: string;
+      };
+    };
+    responses: {
+      200: { content: { "application/octet-stream": unknown; "application/x-tar": unknown } };
     };
   };
   /** Get an agent's log. Requires the role `admin`, of a session or of an API key. */
@@ -2102,6 +2204,29 @@ export interface operations {
       200: { content: { "application/json": Agent | Rehearsal } };
     };
   };
+  /** Open a terminal in an agent's container. Requires the role `admin`, of a session or of an API key. */
+  OpenAgentTerminal: {
+    parameters: {
+      path: {
+        /** The agent's id. */
+        agent_id: string;
+      };
+      query?: {
+        /**
+         * A program of the agent's image, and its arguments in further parameters of the same name. Without one, bash,
+         * or else sh.
+         */
+        command?: string[];
+        /**
+         * Whether the command gets a terminal (the default). Without one, standard error is a separate channel, and the
+         * input can end: so programs copy files of any size.
+         */
+        tty?: "true" | "false";
+      };
+    };
+    responses: {
+    };
+  };
   /** Pause an agent. Requires the role `admin`, of a session or of an API key. */
   PauseAgent: {
     parameters: {
@@ -2128,6 +2253,29 @@ export interface operations {
     };
     responses: {
       200: { content: { "application/json": Agent | Rehearsal } };
+    };
+  };
+  /**
+   * Write a file or a directory of an agent's container. Requires the role `admin`, of a session or of an API key. The
+   * body must not exceed 16384 KiB.
+   */
+  PutAgentFiles: {
+    parameters: {
+      path: {
+        /** The agent's id. */
+        agent_id: string;
+      };
+      query: {
+        /**
+         * An absolute path in the agent's container. Changes are possible below the agent's volume, /data unless its
+         * image has another place for it, and below /tmp.
+         */
+        path: string;
+      };
+    };
+    requestBody: { content: { "application/octet-stream": unknown; "application/x-tar": unknown } };
+    responses: {
+      204: {};
     };
   };
   /**
@@ -2544,6 +2692,25 @@ export interface operations {
       200: { content: { "application/json": Agent | Rehearsal } };
     };
   };
+  /**
+   * Change the settings of the active organization. Requires the role `admin`, of a session or of an API key. The body
+   * must not exceed 256 KiB.
+   */
+  UpdateCurrentOrganization: {
+    parameters: {
+      header?: {
+        /**
+         * Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a
+         * different request with the key is refused with 422.
+         */
+        "Idempotency-Key"?: string;
+      };
+    };
+    requestBody: { content: { "application/json": UpdateCurrentOrganizationRequest } };
+    responses: {
+      200: { content: { "application/json": Organization } };
+    };
+  };
   /** Update a webhook. Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB. */
   UpdateWebhook: {
     parameters: {
@@ -2613,6 +2780,14 @@ export interface paths {
   "/api/v1/agents/{agent_id}/diagnosis": {
     get: operations["DiagnoseAgent"];
   };
+  "/api/v1/agents/{agent_id}/exec": {
+    post: operations["ExecInAgent"];
+  };
+  "/api/v1/agents/{agent_id}/files": {
+    delete: operations["DeleteAgentFiles"];
+    get: operations["GetAgentFiles"];
+    put: operations["PutAgentFiles"];
+  };
   "/api/v1/agents/{agent_id}/logs": {
     get: operations["GetAgentLogs"];
   };
@@ -2652,6 +2827,9 @@ export interface paths {
   };
   "/api/v1/agents/{agent_id}/stop": {
     post: operations["StopAgent"];
+  };
+  "/api/v1/agents/{agent_id}/terminal": {
+    get: operations["OpenAgentTerminal"];
   };
   "/api/v1/api-keys": {
     get: operations["ListAPIKeys"];
@@ -2704,6 +2882,7 @@ export interface paths {
   };
   "/api/v1/organizations/current": {
     get: operations["GetCurrentOrganization"];
+    patch: operations["UpdateCurrentOrganization"];
   };
   "/api/v1/organizations/current/audit-log": {
     get: operations["ListAuditLog"];

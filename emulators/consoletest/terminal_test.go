@@ -1,0 +1,44 @@
+//go:build unix
+
+package consoletest_test
+
+import (
+	"testing"
+
+	"agents.example/controlplane/shared/plan"
+)
+
+// TestTerminal_ShowsWhatTheShellDoes types a command, whose output has colors, and ends the shell.
+func TestTerminal_ShowsWhatTheShellDoes(t *testing.T) {
+	t.Parallel()
+	admin := suite.Admin(t, plan.Starter)
+	agent := admin.RunningAgent("has a shell")
+	p := admin.Page(t)
+	p.Open("/console#/agents/" + agent + "/terminal")
+	p.WaitText("Connected")
+	p.Focus("textbox", "Terminal input")
+	p.Type(`printf '\033[38;2;9;200;9mcolor%s\033[0m\n' $((40+2))`)
+	p.Press("Enter")
+	p.WaitTrue(`document.querySelector(".xterm-rows").innerText.includes("color42")`)
+	p.WaitTrue(`[...document.querySelectorAll(".xterm-rows span")].some(s => getComputedStyle(s).color === "rgb(9, 200, 9)")`)
+	p.Review("agent-terminal")
+	p.Focus("textbox", "Terminal input")
+	p.Type("exit")
+	p.Press("Enter")
+	p.WaitText("The shell has ended.")
+	p.Click("button", "Open another shell")
+	p.WaitText("Connected")
+}
+
+// TestTerminal_SaysWhyItIsRefused: browsers do not tell a page the answer to its WebSocket.
+func TestTerminal_SaysWhyItIsRefused(t *testing.T) {
+	t.Parallel()
+	admin := suite.Admin(t, plan.Starter)
+	agent := admin.RunningAgent("is closed")
+	p := admin.Page(t)
+	p.Open("/console#/usage")
+	p.Click("button", "Turn off for everyone")
+	p.WaitText("No one may enter containers now.")
+	p.Open("/console#/agents/" + agent + "/terminal")
+	p.WaitText("The organization's setting exec is off.")
+}

@@ -1,0 +1,203 @@
+package agentctl
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"agents.example/controlplane/shared/client"
+)
+
+func (t *tool) agentCopy() *cobra.Command {
+	return &cobra.Command{
+		Use: "cp SOURCE TARGET", Short: "Copy files into an agent's container, or out of it", Args: cobra.ExactArgs(2),
+		Long: "Copy a file or a directory of any size. One of SOURCE and TARGET is AGENT:/path in an agent's " +
+			"container, the other one a path of this machine, with ./ in front if it has a colon. Both name the file " +
+			"itself, not the directory that it goes to. The container's image must have tar. Only files and " +
+			"directories are copied, no links.",
+		Example: "  agentctl agents cp notes.txt my-agent:/data/notes.txt\n" +
+			"  agentctl agents cp my-agent:/data ./backup",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			from, fromAgent := remotePath(args[0])
+			to, toAgent := remotePath(args[1])
+			if (fromAgent == "") == (toAgent == "") {
+				return usagef("one of SOURCE and TARGET must be AGENT:/path, and the other one a path of this machine")
+			}
+			api, a, err := t.clientAndAgent(cmd.Context(), fromAgent+toAgent)
+			if err != nil {
+				return err
+			}
+			r := remote{api, a.ID}
+			if fromAgent != "" {
+				return r.download(cmd.Context(), from, to)
+			}
+			return r.upload(cmd.Context(), from, to)
+		},
+	}
+}
+
+// remotePath splits AGENT:/path. Other paths are of this machine.
+func remotePath(argument string) (name, agent string) {
+	agent, name, ok := strings.Cut(argument, ":/")
+	if !ok || agent == "" || strings.ContainsAny(agent, "/.") {
+		return argument, ""
+	}
+	return "/" + name, agent
+}
+
+// remote is the container of an agent.
+type remote struct {
+	api     *client.Client
+	agentID string
+}
+
+// tar runs tar in the container.
+func (r remote) tar(ctx context.Context, input io.Reader, output io.Writer, args ...string) error {
+	params := client.TerminalParams{Command: append([]string{"tar"}, args...), Plain: true}
+	s, err := openSession(ctx, r.api, r.agentID, params)
+	if err != nil {
+		return err
+	}
+	defer s.Close() //nolint:errcheck // it has ended
+	var complaint bytes.Buffer
+	err = s.run(ctx, input, output, &limitedBuffer{&complaint})
+	if exit, ok := errors.AsType[remoteExit](err); ok {
+		return fmt.Errorf("tar in the container ended with exit code %d: %s", exit.code,
+			strings.TrimSpace(harmless(complaint.String())))
+	}
+	return err
+}
+
+// limitedBuffer keeps the beginning of what is written.
+type limitedBuffer struct{ *bytes.Buffer }
+
+// Write implements io.Writer.
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	const limit = 4 << 10
+	_, err := b.Buffer.Write(p[:min(len(p), max(0, limit-b.Len()))])
+	return len(p), err
+}
+
+// upload sends a file or a directory as an archive, while it is read.
+func (r remote) upload(ctx context.Context, from, to string) error {
+	if _, err := os.Stat(from); err != nil {
+		return err
+	}
+	read, write := io.Pipe()
+	go func() { write.CloseWithError(pack(write, from, path.Base(to))) }()
+	defer read.Close() //nolint:errcheck // ends pack
+	return r.tar(ctx, read, io.Discard, "-xmf", "-", "-C", path.Dir(to))
+}
+
+// pack writes an archive of a file or a directory, which has another name there.
+func pack(w io.Writer, from, name string) error {
+	archive := tar.NewWriter(w)
+	err := filepath.WalkDir(from, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := os.Stat(file)
+		link := entry.Type()&fs.ModeSymlink != 0 && file != from
+		if err != nil || link || !entry.IsDir() && !info.Mode().IsRegular() {
+			return err
+		}
+		inside, err := filepath.Rel(from, file)
+		if err != nil {
+			return err
+		}
+		header, err := tar.FileInfoHeader(info, "")
+		if err != nil {
+			return err
+		}
+		header.Name = path.Join(name, filepath.ToSlash(inside))
+		header.Uid, header.Gid, header.Uname, header.Gname = 0, 0, "", ""
+		if err := archive.WriteHeader(header); err != nil || info.IsDir() {
+			return err
+		}
+		return copyFile(archive, file)
+	})
+	return errors.Join(err, archive.Close())
+}
+
+func copyFile(to io.Writer, name string) error {
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // it is only read
+	_, err = io.Copy(to, file)
+	return err
+}
+
+// download writes a file or a directory of a container, while its archive arrives.
+func (r remote) download(ctx context.Context, from, to string) error {
+	read, write := io.Pipe()
+	unpacked := make(chan error, 1)
+	go func() {
+		err := unpack(read, path.Base(from), to)
+		read.CloseWithError(err)
+		unpacked <- err
+	}()
+	err := r.tar(ctx, strings.NewReader(""), write, "-cf", "-", "-C", path.Dir(from), path.Base(from))
+	write.CloseWithError(err)
+	if local := <-unpacked; err == nil {
+		return local
+	}
+	return err
+}
+
+// unpack writes the files of an archive, whose names begin with name, below to. The container decides what the archive
+// has, so no name leads out of there: os.Root refuses it.
+func unpack(from io.Reader, name, to string) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o750); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(filepath.Dir(to))
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // nothing is written to it
+	for archive := tar.NewReader(from); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			_, err = io.Copy(io.Discard, from)
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		inside, ok := strings.CutPrefix(path.Clean(header.Name), name)
+		if !ok || inside != "" && inside[0] != '/' {
+			return fmt.Errorf("the container's archive has the unexpected file %q", header.Name)
+		}
+		target := filepath.Base(to) + filepath.FromSlash(inside)
+		switch header.Typeflag {
+		case tar.TypeDir:
+			err = root.MkdirAll(target, 0o750)
+		case tar.TypeReg:
+			err = writeFile(root, target, header.FileInfo().Mode().Perm(), archive)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func writeFile(root *os.Root, name string, mode fs.FileMode, content io.Reader) error {
+	file, err := root.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, mode|0o200)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, content)
+	return errors.Join(err, file.Close())
+}

@@ -1,0 +1,92 @@
+package agentctl
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"agents.example/controlplane/shared/client"
+)
+
+// remoteExit is the exit code of a command in a container, with which the tool ends, too.
+type remoteExit struct{ code int }
+
+// Error implements error.
+func (e remoteExit) Error() string { return fmt.Sprintf("the command ended with exit code %d", e.code) }
+
+// maxStdin is how much input the API takes for a command.
+const maxStdin = 1 << 20
+
+func (t *tool) agentExec() *cobra.Command {
+	var wait time.Duration
+	var input bool
+	c := &cobra.Command{
+		Use: "exec AGENT -- COMMAND [ARGUMENT...]", Short: "Run a command in an agent's container",
+		Args: cobra.MinimumNArgs(2), Annotations: sends("ExecInAgent"), ValidArgsFunction: t.completeAgents,
+		Long: "Run a command in an agent's container and print its outputs. No shell interprets the command. The " +
+			"tool ends with the command's exit code. For more than a MiB of output, or for longer than five minutes, " +
+			"open a terminal: agentctl agents terminal.",
+		Example: "  agentctl agents exec my-agent -- ls -l /data\n" +
+			"  agentctl agents exec my-agent -- sh -c 'df -h /data | tail -1'\n" +
+			"  echo 'select 1' | agentctl agents exec my-agent --stdin -- sqlite3 /data/agent.db",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, a, err := t.clientAndAgent(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			request := client.ExecInAgentRequest{Command: args[1:], TimeoutSeconds: new(int64(wait.Seconds()))}
+			if input {
+				text, err := readAll(t.app.Stdin, maxStdin)
+				if err != nil {
+					return err
+				}
+				request.Stdin = &text
+			}
+			answer, err := api.ExecInAgent(cmd.Context(), a.ID, request)
+			if err != nil {
+				return err
+			}
+			return t.printExec(answer)
+		},
+	}
+	c.Flags().BoolVarP(&input, "stdin", "i", false, "send standard input to the command, at most 1 MiB")
+	c.Flags().DurationVar(&wait, "wait", 30*time.Second, "wait this long for the command, at most 5m")
+	return c
+}
+
+// printExec prints the outputs of a command, and ends as it did.
+func (t *tool) printExec(answer *client.ExecAnswer) error {
+	if t.output.kind != formatTable {
+		return t.show(object(answer, "", nil))
+	}
+	show := func(w io.Writer, text *string, terminal bool) error {
+		if text == nil {
+			return nil
+		}
+		shown := *text
+		if terminal {
+			shown = harmless(shown)
+		}
+		_, err := io.WriteString(w, shown)
+		return err
+	}
+	if err := show(t.app.Stdout, answer.Stdout, t.app.Terminal.Out); err != nil {
+		return err
+	}
+	if err := show(t.app.Stderr, answer.Stderr, t.app.Terminal.Err); err != nil {
+		return err
+	}
+	if answer.Truncated {
+		t.note("The output was longer than 1 MiB. Write it to a file, and copy that: agentctl agents cp.")
+	}
+	switch {
+	case answer.ExitCode == nil:
+		return context.DeadlineExceeded
+	case *answer.ExitCode != 0:
+		return remoteExit{int(*answer.ExitCode)}
+	}
+	return nil
+}

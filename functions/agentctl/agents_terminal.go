@@ -1,0 +1,202 @@
+package agentctl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+
+	"github.com/coder/websocket"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"agents.example/controlplane/shared/agentexec/channel"
+	"agents.example/controlplane/shared/client"
+)
+
+func (t *tool) agentTerminal() *cobra.Command {
+	return &cobra.Command{
+		Use: "terminal AGENT [-- COMMAND [ARGUMENT...]]", Short: "Open a terminal in an agent's container",
+		Args: cobra.MinimumNArgs(1), Annotations: sends("OpenAgentTerminal"), ValidArgsFunction: t.completeAgents,
+		Long: "Open a terminal in an agent's container: a shell, or the command. It lasts 59 minutes at most, and " +
+			"ends after 15 minutes without input and output. Where standard input is no terminal, the command gets " +
+			"none.",
+		Example: "  agentctl agents terminal my-agent\n  agentctl agents terminal my-agent -- top",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, a, err := t.clientAndAgent(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return t.runTerminal(cmd.Context(), api, a.ID, args[1:])
+		},
+	}
+}
+
+// runTerminal connects the user's terminal to one in a container.
+func (t *tool) runTerminal(ctx context.Context, api *client.Client, agentID string, command []string) error {
+	in, isFile := t.app.Stdin.(*os.File)
+	plain := !t.app.Terminal.In || !t.app.Terminal.Out || !isFile
+	s, err := openSession(ctx, api, agentID, client.TerminalParams{Command: command, Plain: plain})
+	if err != nil {
+		return err
+	}
+	defer s.Close() //nolint:errcheck // it has ended
+	if !plain {
+		before, err := term.MakeRaw(int(in.Fd()))
+		if err != nil {
+			return fmt.Errorf("change the mode of the terminal: %w", err)
+		}
+		defer term.Restore(int(in.Fd()), before) //nolint:errcheck // there is nothing else to do
+		defer s.followSize(ctx, in)()
+	}
+	return s.run(ctx, t.app.Stdin, t.app.Stdout, t.app.Stderr)
+}
+
+// session is a command in a container, over a WebSocket.
+type session struct {
+	*channel.Socket
+	writing sync.Mutex
+}
+
+// maxAnswer is more than any frame of the API.
+const maxAnswer = 2 << 20
+
+// openSession starts a command. An answer that is no WebSocket has the API's error.
+func openSession(
+	ctx context.Context, api *client.Client, agentID string, params client.TerminalParams,
+) (*session, error) {
+	address, header, err := api.TerminalAddress(ctx, agentID, params)
+	if err != nil {
+		return nil, err
+	}
+	conn, answer, err := websocket.Dial(ctx, address, &websocket.DialOptions{ //nolint:bodyclose // the library does
+		HTTPHeader: header, Subprotocols: []string{channel.Protocol},
+	})
+	if err != nil {
+		if answer != nil && answer.Body != nil {
+			return nil, refusalOf(answer, err)
+		}
+		return nil, err
+	}
+	return &session{Socket: channel.NewSocket(conn, maxAnswer)}, nil
+}
+
+// refusalOf returns the API's error in an answer.
+func refusalOf(answer *http.Response, otherwise error) error {
+	e := &client.Error{}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	if err != nil || json.Unmarshal(body, e) != nil || e.Status == 0 {
+		return otherwise
+	}
+	return e
+}
+
+func (s *session) send(ctx context.Context, f channel.Frame) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return s.Write(ctx, f)
+}
+
+// run passes the input and the outputs on until the command ends, and holds one frame of each.
+func (s *session) run(ctx context.Context, input io.Reader, output, errs io.Writer) error {
+	var fed error
+	go func() { // a read of a terminal cannot be interrupted, so this may outlive the session
+		if err := s.feed(ctx, input); err != nil {
+			fed = err
+			_ = s.CloseNow()
+		}
+	}()
+	for {
+		f, err := s.Read(ctx)
+		if err != nil {
+			return errors.Join(fed, explainClose(err))
+		}
+		to := output
+		switch f.Channel {
+		case channel.Status:
+			return statusError(f.Data)
+		case channel.Errors:
+			to = errs
+		case channel.Input, channel.Output, channel.Resize, channel.Close:
+		}
+		if _, err := to.Write(f.Data); err != nil {
+			return err
+		}
+	}
+}
+
+// feed sends the input. A failed write is no error: how the session ended is in its frames.
+func (s *session) feed(ctx context.Context, input io.Reader) error {
+	buffer := make([]byte, channel.MaxFrame)
+	for {
+		n, err := input.Read(buffer)
+		frame := channel.Frame{Channel: channel.Input, Data: buffer[:n]}
+		switch {
+		case n > 0 && s.send(ctx, frame) != nil:
+			return nil //nolint:nilerr // see above
+		case errors.Is(err, io.EOF):
+			_ = s.send(ctx, channel.EndOfInput())
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// explainClose returns why a session ended without a status.
+func explainClose(err error) error {
+	if end, ok := errors.AsType[websocket.CloseError](err); ok && end.Reason != "" {
+		return errors.New(end.Reason)
+	}
+	return fmt.Errorf("the connection was lost; the command may go on: %w", err)
+}
+
+// statusError returns how a command ended; nil for exit code 0.
+func statusError(data []byte) error {
+	var s struct {
+		Status, Reason, Message string
+		Details                 struct {
+			Causes []struct{ Reason, Message string }
+		}
+	}
+	if err := json.Unmarshal(data, &s); err != nil {
+		return fmt.Errorf("read how the command ended: %w", err)
+	}
+	if s.Status == "Success" {
+		return nil
+	}
+	for _, cause := range s.Details.Causes {
+		if code, err := strconv.Atoi(cause.Message); err == nil && cause.Reason == "ExitCode" {
+			return remoteExit{code}
+		}
+	}
+	return stateError{fmt.Errorf("%s (%s)", s.Message, s.Reason)}
+}
+
+// followSize sends the size of the user's terminal now and after each change. The returned function ends that.
+func (s *session) followSize(ctx context.Context, terminal *os.File) func() {
+	ctx, cancel := context.WithCancel(ctx)
+	changed, stop := sizeChanges()
+	go func() {
+		for {
+			if width, height, err := term.GetSize(int(terminal.Fd())); err == nil {
+				size := fmt.Sprintf(`{"Width":%d,"Height":%d}`, width, height)
+				_ = s.send(ctx, channel.Frame{Channel: channel.Resize, Data: []byte(size)})
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+			}
+		}
+	}()
+	return func() { stop(); cancel() }
+}
+
+// Close ends the session. The command may go on.
+func (s *session) Close() error { return s.Socket.Close(websocket.StatusNormalClosure, "") }

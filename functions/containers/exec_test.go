@@ -1,0 +1,141 @@
+package containers_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/shared/agentexec"
+	"agents.example/controlplane/shared/agentexec/agentexectest"
+	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/ratelimit"
+)
+
+func TestExec_BoundsOutputsAndTime(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Containers.Install("much", func(_ context.Context, p *agentexectest.Process) int {
+		_, _ = io.WriteString(p.Stdout, strings.Repeat("x", agentexec.MaxOutput+1))
+		_, _ = io.WriteString(p.Stderr, "\xff")
+		return 0
+	})
+	f.Containers.Install("long", func(ctx context.Context, _ *agentexectest.Process) int {
+		<-ctx.Done()
+		return 1
+	})
+	run := func(name string) functiontest.Response {
+		body := map[string]any{"command": []string{name}, "timeout_seconds": 1}
+		return f.call(t, "ExecInAgent", functiontest.Body(body)).Want(t, http.StatusOK, "")
+	}
+	much := run("much")
+	if len(much.Text("stdout")) != agentexec.MaxOutput || much.JSON["truncated"] != true ||
+		much.Text("stderr") != "\uFFFD" {
+		t.Errorf("much output: %d bytes, truncated %v", len(much.Text("stdout")), much.JSON["truncated"])
+	}
+	if long := run("long"); long.JSON["exit_code"] != nil {
+		t.Errorf("a command that takes too long: %s", long.Body)
+	}
+	last := f.entries(t, "ExecInAgent")[1]
+	if got := facts(last); last.Outcome != audit.Succeeded || got["exit_code"] != "none" || got["program"] != "long" {
+		t.Errorf("its audit entry: %s %v", last.Outcome, got)
+	}
+}
+
+// TestExec_IsBoundedByItsCaller fills the slots of a caller. The refusal has no audit entry, as any over a limit.
+func TestExec_IsBoundedByItsCaller(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.CommandSlots = ratelimit.NewSlots(ratelimit.SlotLimits{Caller: 1, Organization: 5, Process: 20})
+	started := make(chan struct{})
+	f.Containers.Install("long", func(ctx context.Context, _ *agentexectest.Process) int {
+		close(started)
+		<-ctx.Done()
+		return 1
+	})
+	url := f.serve(t, "OpenAgentTerminal") + "?command=long"
+	s, _, err := dial(t, url, functiontest.AdminToken(org), nil) //nolint:bodyclose // the library does
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-started
+	body := functiontest.Body(map[string]any{"command": []string{"ls"}})
+	refused := f.call(t, "ExecInAgent", body).Want(t, http.StatusTooManyRequests, "too_many_sessions")
+	if refused.Header.Get("Retry-After") == "" {
+		t.Error("the refusal has no Retry-After")
+	}
+	_ = s.CloseNow()
+	awaitEntry(t, f, "CloseAgentTerminal")
+	f.call(t, "ExecInAgent", body).Want(t, http.StatusOK, "")
+}
+
+// TestExec_RunsNothingWithoutItsAuditEntry: the record of a command is written before it starts.
+func TestExec_RunsNothingWithoutItsAuditEntry(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Audit = deafLog{f.Audit}
+	f.call(t, "ExecInAgent", functiontest.Body(map[string]any{"command": []string{"ls"}})).Want(t, 500, "internal_error")
+	if ran := f.Containers.Opened(); len(ran) > 0 {
+		t.Errorf("%v ran without an audit entry", ran)
+	}
+}
+
+// deafLog takes no entries.
+type deafLog struct{ audit.Log }
+
+func (deafLog) Append(context.Context, audit.Entry) error { return io.ErrClosedPipe }
+
+func TestFiles_ExplainWhatProgramsComplainAbout(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	complaint := ""
+	f.Containers.Install("cat", func(_ context.Context, p *agentexectest.Process) int {
+		_, _ = io.WriteString(p.Stderr, complaint)
+		return 1
+	})
+	path := functiontest.Query(url.Values{"path": {"/data/CANARY"}})
+	for _, row := range []struct {
+		complaint, code string
+		status          int
+	}{
+		{complaint: "cat: /data/CANARY: No such file or directory", code: "file_not_found", status: 404},
+		{complaint: "cat: /data/CANARY: Is a directory", code: "is_a_directory", status: 409},
+		{complaint: "cat: can't open '/data/CANARY': Permission denied", code: "file_not_permitted", status: 409},
+		{complaint: "cat: CANARY", code: "file_operation_failed", status: 409},
+	} {
+		complaint = row.complaint
+		got := f.call(t, "GetAgentFiles", path).Want(t, row.status, row.code)
+		if strings.Contains(string(got.Body), "CANARY") {
+			t.Errorf("%s: the answer repeats the complaint: %s", row.complaint, got.Body)
+		}
+	}
+	f.Containers.Remove("cat")
+	f.call(t, "GetAgentFiles", path).Want(t, http.StatusConflict, "image_lacks_program")
+	entry := f.entries(t, "GetAgentFiles")[0]
+	if got := facts(entry); entry.Outcome != "file_not_found" || got["path"] != "/data/CANARY" {
+		t.Errorf("the audit entry is %s %v", entry.Outcome, got)
+	}
+}
+
+func TestFiles_RefuseWhatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, f.serve(t, "PutAgentFiles")+"?path=/data/x",
+		strings.NewReader(strings.Repeat("x", 16<<20+1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+functiontest.AdminToken(org))
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, _ := io.ReadAll(res.Body)
+	if res.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(string(text), "agentctl agents cp") {
+		t.Errorf("answer %d %s", res.StatusCode, text)
+	}
+}

@@ -1,0 +1,9 @@
+package containers_test
+
+import (
+	"testing"
+
+	"agents.example/controlplane/functions/functiontest"
+)
+
+func TestMain(m *testing.M) { functiontest.Main(m) }

@@ -1,0 +1,198 @@
+// Package podexec runs commands in agents' containers through the API servers of cells, over WebSockets with
+// Kubernetes' protocol v5.channel.k8s.io. It sends plain requests, as package podlogs does, and reads no pod: its only
+// right in a cell is the one to pods/exec.
+package podexec
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+
+	"agents.example/controlplane/infra/gke/connect"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/agentexec"
+	"agents.example/controlplane/shared/agentexec/channel"
+	"agents.example/controlplane/shared/fault"
+)
+
+// The pod of an agent's StatefulSet and its container with the agent's image. The admission policy of cells refuses
+// all others (terraform/cell/exec.yaml).
+const (
+	podName       = "agent-0"
+	containerName = "agent"
+)
+
+const (
+	// answerWait bounds the wait until the API server has connected the command.
+	answerWait = 15 * time.Second
+	// maxFrame is more than any frame of an API server, which copies 32 KiB at a time.
+	maxFrame = 1 << 20
+	// pingPeriod keeps a connection alive whose command is silent, also through proxies.
+	pingPeriod = 30 * time.Second
+)
+
+// Commands runs commands in the agents of all cells. It implements agentexec.Source.
+type Commands struct{ cells map[string]*cell }
+
+var _ agentexec.Source = (*Commands)(nil)
+
+// New returns the commands of some cells. It connects to a cell when its first command runs. base has no deadline, only
+// what token sources take from a context.
+func New(base context.Context, cells []connect.Cell) *Commands {
+	c := &Commands{cells: map[string]*cell{}}
+	for _, of := range cells {
+		c.cells[of.Name] = &cell{Cell: of, base: context.WithoutCancel(base)}
+	}
+	return c
+}
+
+// Close closes connections that are idle.
+func (c *Commands) Close() error {
+	for _, of := range c.cells {
+		of.close()
+	}
+	return nil
+}
+
+// Open implements agentexec.Source.
+func (c *Commands) Open(ctx context.Context, a agent.Agent, command agentexec.Command) (agentexec.Stream, error) {
+	of, ok := c.cells[a.Cell]
+	if !ok {
+		return nil, fault.New(fault.Unavailable, "cell_unknown",
+			"The agent's cluster %q is not configured. Contact support.", a.Cell)
+	}
+	client, server, err := of.open()
+	if err != nil {
+		return nil, err
+	}
+	address := server.JoinPath("/api/v1/namespaces/" + url.PathEscape(a.Namespace()) + "/pods/" + podName + "/exec")
+	address.RawQuery = queryOf(command).Encode()
+	opening, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	options := &websocket.DialOptions{HTTPClient: client, Subprotocols: []string{channel.Protocol}}
+	conn, answer, err := websocket.Dial(opening, address.String(), options) //nolint:bodyclose // the library closes it
+	if err != nil {
+		return nil, explainRefusal(of.Name, answer, err)
+	}
+	s := &stream{socket: channel.NewSocket(conn, maxFrame)}
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	s.pings.Go(s.ping)
+	return s, nil
+}
+
+func queryOf(c agentexec.Command) url.Values {
+	return url.Values{
+		"container": {containerName}, "command": c.Args, "stdin": {strconv.FormatBool(c.Input)}, "stdout": {"true"},
+		"stderr": {strconv.FormatBool(!c.Terminal)}, "tty": {strconv.FormatBool(c.Terminal)},
+	}
+}
+
+// stream is a command that runs. It implements agentexec.Stream.
+type stream struct {
+	socket *channel.Socket
+	ctx    context.Context //nolint:containedctx // of the pings
+	cancel func()
+	pings  sync.WaitGroup
+	end    error // of the command, once it is known
+}
+
+// Read implements agentexec.Stream.
+func (s *stream) Read(ctx context.Context) (channel.Frame, error) {
+	for s.end == nil {
+		f, err := s.socket.Read(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return channel.Frame{}, context.Cause(ctx)
+		case err != nil:
+			return channel.Frame{}, unavailable(fmt.Errorf("read from a command: %w", err))
+		case f.Channel == channel.Output || f.Channel == channel.Errors:
+			return f, nil
+		case f.Channel == channel.Status:
+			s.end = explainEnd(f.Data)
+		}
+	}
+	return channel.Frame{}, s.end
+}
+
+// Write implements agentexec.Stream.
+func (s *stream) Write(ctx context.Context, f channel.Frame) error {
+	if err := s.socket.Write(ctx, f); err != nil {
+		return unavailable(fmt.Errorf("write to a command: %w", err))
+	}
+	return nil
+}
+
+// ping sends pings until the stream ends. The reader gets the answers.
+func (s *stream) ping() {
+	tick := time.NewTicker(pingPeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+			if s.socket.Ping(s.ctx) != nil {
+				return
+			}
+		}
+	}
+}
+
+// Close implements agentexec.Stream.
+func (s *stream) Close() error {
+	s.cancel()
+	err := s.socket.CloseNow()
+	s.pings.Wait()
+	return err
+}
+
+// cell connects to the API server of a cell when it is first needed, and again when that failed.
+type cell struct {
+	connect.Cell
+	base context.Context //nolint:containedctx // for the tokens of all requests
+
+	mu     sync.Mutex
+	client *http.Client
+	server *url.URL
+}
+
+// open returns the client of the cell and the address of its API server. Errors: Unavailable.
+func (c *cell) open() (*http.Client, *url.URL, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.client != nil {
+		return c.client, c.server, nil
+	}
+	config, err := connect.Config(c.base, c.Cell)
+	if err != nil {
+		return nil, nil, unavailable(fmt.Errorf("connect to cell %q: %w", c.Name, err))
+	}
+	config.NextProtos = []string{"http/1.1"} // WebSockets begin with an upgrade
+	config.Wrap(connect.Traced(c.Name))
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, nil, unavailable(fmt.Errorf("connect to cell %q: %w", c.Name, err))
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, nil, unavailable(fmt.Errorf("connect to cell %q: %w", c.Name, err))
+	}
+	c.client, c.server = client, server
+	return client, server, nil
+}
+
+func (c *cell) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.client != nil {
+		utilnet.CloseIdleConnectionsFor(c.client.Transport)
+	}
+}

@@ -1,0 +1,44 @@
+package organization
+
+import (
+	"context"
+
+	"agents.example/controlplane/shared/fault"
+)
+
+// Exec says who may run commands in the containers of an organization's agents. The zero value is ExecAdmins.
+type Exec string
+
+// The settings.
+const (
+	ExecOff    Exec = "off"
+	ExecAdmins Exec = "admins"
+)
+
+// Values lists the settings.
+func (Exec) Values() []string { return []string{string(ExecOff), string(ExecAdmins)} }
+
+// ExecSetting returns the setting of the organization.
+func (o Organization) ExecSetting() Exec {
+	if o.Exec == "" {
+		return ExecAdmins
+	}
+	return o.Exec
+}
+
+// CheckExec checks that the organization's setting lets admins enter containers. The error is Conflict.
+func (o Organization) CheckExec() error {
+	if o.ExecSetting() == ExecAdmins {
+		return nil
+	}
+	return fault.New(fault.Conflict, "exec_off",
+		"The organization's setting exec is off. An admin can change it: PATCH /api/v1/organizations/current "+
+			"with exec admins.")
+}
+
+// Settings stores what admins choose for their organization.
+type Settings interface {
+	// SetExec changes who may run commands in the containers of the organization's agents. Errors: NotFound,
+	// Unavailable.
+	SetExec(ctx context.Context, organizationID string, exec Exec) error
+}
