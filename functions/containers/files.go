@@ -39,8 +39,8 @@ func (filePath) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{
 		Type: "string", Pattern: `^/[^\x00]*$`, MaxLength: new(maxPath),
 		Examples: []any{"/data/notes.txt"},
-		Description: "An absolute path in the agent's container. Changes are possible below the agent's volume, /data " +
-			"unless its image has another place for it, and below /tmp.",
+		Description: "An absolute path in the agent's container. Changes are possible below the agent's volume, " +
+			"/data unless its image has another place for it, and below /tmp.",
 	}
 }
 

@@ -90,7 +90,7 @@ func (f *fixture) serve(t *testing.T, name string) string {
 func dial(t *testing.T, url, token string, header http.Header) (*channel.Socket, *http.Response, error) {
 	t.Helper()
 	encoded := "base64url.bearer.authorization.k8s.io." + base64.RawURLEncoding.EncodeToString([]byte(token))
-	conn, answer, err := websocket.Dial(t.Context(), url, &websocket.DialOptions{ //nolint:bodyclose // the library does
+	conn, answer, err := websocket.Dial(t.Context(), url, &websocket.DialOptions{
 		HTTPHeader: header, Subprotocols: []string{channel.Protocol, encoded},
 	})
 	if err != nil {

@@ -76,7 +76,7 @@ func echoes(t *testing.T, status string) http.HandlerFunc {
 			_ = s.Write(r.Context(), channel.Frame{Channel: channel.Output, Data: f.Data})
 		}
 		_ = s.Write(r.Context(), channel.Frame{Channel: channel.Status, Data: []byte(status)})
-		_ = s.Conn.Close(websocket.StatusNormalClosure, "")
+		_ = s.Close(websocket.StatusNormalClosure, "")
 	}
 }
 
