@@ -195,7 +195,7 @@ func (s starter) launch(ctx context.Context, p coldStart) (_ *process.Process, u
 	url = "http://127.0.0.1:" + strconv.Itoa(port) + p.path
 	env := append(s.environment(), "PORT="+strconv.Itoa(port), "FUNCTION_TARGET="+p.target, cloudrun.CPU)
 	switch role := function.Role(p.binary); role {
-	case function.RoleAPI, function.RoleAccounts, function.RoleWorker:
+	case function.RoleAPI, function.RoleAccounts, function.RoleExec, function.RoleWorker:
 		env = append(env, cloudrun.Environment(role)...)
 	}
 	started, err := process.Start(ctx, process.Options{

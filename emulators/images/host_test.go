@@ -173,6 +173,31 @@ func (a agent) request(ctx context.Context, method, path, body string, header ht
 	return res.StatusCode, string(text), err
 }
 
+// silent waits until the agent's pod has gone after a stop.
+func (a agent) silent(ctx context.Context) error {
+	again := time.NewTicker(200 * time.Millisecond)
+	defer again.Stop()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+"/", nil)
+		if err != nil {
+			return err
+		}
+		req.SetBasicAuth(a.credentials.DashboardUsername, a.credentials.DashboardPassword)
+		res, err := a.Cloud.Client.Do(req)
+		if err != nil {
+			return err
+		}
+		if err := res.Body.Close(); err != nil || res.StatusCode == http.StatusServiceUnavailable {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-again.C:
+		}
+	}
+}
+
 // run runs a command in the agent's container, which must succeed.
 func (a agent) run(ctx context.Context, command ...string) (string, error) {
 	answer, err := a.ExecInAgent(ctx, a.id, client.ExecInAgentRequest{Command: command})
@@ -229,7 +254,7 @@ func (h host) tick(ctx context.Context, worker string) error {
 	return res.Body.Close()
 }
 
-// updated waits until an agent runs a version of its image.
+// updated waits until an agent runs a version of its image, or failed to.
 func (a agent) updated(ctx context.Context, version string) error {
 	again := time.NewTicker(time.Second)
 	defer again.Stop()
@@ -239,7 +264,8 @@ func (a agent) updated(ctx context.Context, version string) error {
 			return err
 		}
 		if found.Image != nil && found.Image.Version == version && found.IsReady() {
-			return nil
+			_, err := a.runs(ctx, a.id)
+			return err
 		}
 		if err := a.tick(ctx, "ObserveAgents"); err != nil {
 			return err

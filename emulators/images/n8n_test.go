@@ -1,6 +1,7 @@
 package images_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,7 +41,8 @@ func TestN8n_IsHostedUnchanged(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, err = browse(ctx, t, *found.DashboardHandoffURL, `document.body.innerText.includes("Set up owner account")`, "n8n")
+		_, err = browse(ctx, t, *found.DashboardHandoffURL, `document.body.innerText.includes("Set up owner account")`,
+			"n8n")
 		return err
 	})
 	h.step("its owner makes a workflow", a.makeWorkflow)
@@ -49,7 +51,7 @@ func TestN8n_IsHostedUnchanged(t *testing.T) {
 		if _, err := a.StopAgent(ctx, a.id); err != nil {
 			return err
 		}
-		if _, err := a.WaitUntilSettled(ctx, a.id, nil); err != nil {
+		if err := a.silent(ctx); err != nil {
 			return err
 		}
 		if _, err := a.StartAgent(ctx, a.id); err != nil {
@@ -74,7 +76,7 @@ func (a agent) makeWorkflow(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url+"/rest"+path, strings.NewReader(string(text)))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url+"/rest"+path, bytes.NewReader(text))
 		if err != nil {
 			return err
 		}

@@ -27,8 +27,8 @@ const (
 // openClawConfig is what a customer sets through the API: a provider of models, whose key is a secret, and hooks.
 func openClawConfig() map[string]any {
 	model := map[string]any{
-		"id": "echo", "name": "Echo", "reasoning": false, "input": []string{"text"}, "contextWindow": 128000, "maxTokens": 4096,
-		"cost": map[string]int{"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
+		"id": "echo", "name": "Echo", "reasoning": false, "input": []string{"text"}, "contextWindow": 128000,
+		"maxTokens": 4096, "cost": map[string]int{"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
 	}
 	return map[string]any{
 		"models": map[string]any{"providers": map[string]any{"standin": map[string]any{
@@ -95,37 +95,60 @@ func TestOpenClaw_IsHostedUnchanged(t *testing.T) {
 		if _, err := a.StopAgent(ctx, a.id); err != nil {
 			return err
 		}
-		if stopped, err := a.WaitUntilSettled(ctx, a.id, nil); err != nil || stopped.Status != client.AgentStatusStopped {
-			return errors.Join(err, fmt.Errorf("it is %+v", stopped))
+		if err := a.silent(ctx); err != nil {
+			return err
 		}
 		if _, err := a.StartAgent(ctx, a.id); err != nil {
 			return err
 		}
-		_, err := a.runs(ctx, a.id)
-		return errors.Join(err, a.remembers(ctx))
-	})
-	h.step("a release moves it to the next version", func(ctx context.Context) error {
-		err := h.release(ctx, filepath.Join(tools, "operator"), "openclaw@"+newerOpenClaw)
-		return errors.Join(err, a.updated(ctx, newerOpenClaw), a.remembers(ctx))
-	})
-	h.step("and it goes back", func(ctx context.Context) error {
-		former := "openclaw@" + olderOpenClaw
-		if _, err := a.UpdateAgent(ctx, a.id, client.UpdateAgentRequest{Image: &former}); err != nil {
+		if _, err := a.runs(ctx, a.id); err != nil {
 			return err
 		}
-		return errors.Join(a.updated(ctx, olderOpenClaw), a.remembers(ctx))
+		return a.remembers(ctx)
+	})
+	h.step("a release moves it to the next version", func(ctx context.Context) error {
+		if err := h.release(ctx, filepath.Join(tools, "operator"), "openclaw@"+newerOpenClaw); err != nil {
+			return err
+		}
+		if err := a.updated(ctx, newerOpenClaw); err != nil {
+			return err
+		}
+		return a.remembers(ctx)
+	})
+	// The newer version has migrated its database, which the older one refuses.
+	h.step("the way back ends with its reason, and the newer version runs again", func(ctx context.Context) error {
+		older, newer := "openclaw@"+olderOpenClaw, "openclaw@"+newerOpenClaw
+		if _, err := a.UpdateAgent(ctx, a.id, client.UpdateAgentRequest{Image: &older}); err != nil {
+			return err
+		}
+		if err := a.updated(ctx, olderOpenClaw); err == nil || !strings.Contains(err.Error(), "schema") {
+			return fmt.Errorf("the older version: %w; want an error about its schema", err)
+		}
+		if _, err := a.UpdateAgent(ctx, a.id, client.UpdateAgentRequest{Image: &newer}); err != nil {
+			return err
+		}
+		if err := a.updated(ctx, newerOpenClaw); err != nil {
+			return err
+		}
+		return a.remembers(ctx)
 	})
 	h.step("it has metrics and a log", func(ctx context.Context) error { return a.measured(ctx, "gateway") })
 	h.step("it runs in gVisor", func(ctx context.Context) error {
-		if _, err := a.MigrateAgentSandbox(ctx, a.id, client.MigrateAgentSandboxRequest{Enabled: new(true)}); err != nil {
+		sandbox := client.MigrateAgentSandboxRequest{Enabled: new(true)}
+		if _, err := a.MigrateAgentSandbox(ctx, a.id, sandbox); err != nil {
 			return err
 		}
-		_, err := a.runs(ctx, a.id)
-		kernel, problem := a.run(ctx, "uname", "-r")
-		if err = errors.Join(err, problem); err == nil && !strings.Contains(kernel, "gvisor") {
+		if _, err := a.runs(ctx, a.id); err != nil {
+			return err
+		}
+		kernel, err := a.run(ctx, "uname", "-r")
+		if err == nil && !strings.Contains(kernel, "gvisor") {
 			err = fmt.Errorf("its kernel is %q", kernel)
 		}
-		return errors.Join(err, a.remembers(ctx))
+		if err != nil {
+			return err
+		}
+		return a.remembers(ctx)
 	})
 	h.step("it is deleted", a.deleted)
 }

@@ -187,21 +187,6 @@ func (t *tool) updateAgent() *cobra.Command {
 	return c
 }
 
-// changeEnv is the change of variables that are set and removed; nil if there are none.
-func changeEnv(env map[string]string, unset []string) map[string]*string {
-	if len(env)+len(unset) == 0 {
-		return nil
-	}
-	change := map[string]*string{}
-	for key, value := range env {
-		change[key] = &value
-	}
-	for _, key := range unset {
-		change[key] = nil
-	}
-	return change
-}
-
 // publicFlags are the flags that change the public paths of an agent.
 type publicFlags struct {
 	paths []string

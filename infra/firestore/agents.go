@@ -67,11 +67,7 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"live", array(&a.Live, liveFields)},
 		{"secret_versions", array(&a.SecretVersions, secretVersionFields)},
 		{"serving_changes", array(&a.ServingChanges, servingChangeFields)},
-		{"pod_restarts", compactGroup(fields{
-			{"total", number(&a.PodRestarts.Total)},
-			{"pod", text(&a.PodRestarts.Pod)},
-			{"seen", number(&a.PodRestarts.Seen)},
-		})},
+		{"pod_restarts", compactGroup(podRestartFields(&a.PodRestarts))},
 		{"deletion", compactGroup(deletionFields(&a.Deletion))},
 		{"generation", number(&a.Generation)},
 		{"observed_generation", number(&a.ObservedGeneration)},
@@ -89,6 +85,10 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"change_id", text(&a.ChangeID)},
 		{"write_id", text(writeID)},
 	}
+}
+
+func podRestartFields(r *agent.PodRestarts) fields {
+	return fields{{"total", number(&r.Total)}, {"pod", text(&r.Pod)}, {"seen", number(&r.Seen)}}
 }
 
 func envFields(e *agent.EnvVar) fields {
