@@ -93,6 +93,7 @@ type Dependencies struct {
 	Pods          provisioning.PodLister       `need:"cluster_look"`
 	Objects       provisioning.ObjectLister    `need:"cluster_look"`
 	Logs          agentlog.Source              `need:"pod_logs"`
+	LogKeeper     provisioning.LogKeeper       `need:"log_keep"`
 	Commands      agentexec.Source             `need:"pod_exec"`
 	Prober        Prober                       `need:"gateway_access"`
 	Payments      billing.Payments             `need:"payments"`
@@ -280,7 +281,7 @@ func Workers(d Dependencies) []function.Worker {
 	all := []function.Worker{
 		workers.Reconcile(&provisioning.Reconciler{
 			Records: d.WorkerStore, Cluster: d.Cluster, Secrets: d.SecretStore, Prober: d.Prober,
-			Cleanup: d.CleanupBudget, Now: time.Now,
+			Cleanup: d.CleanupBudget, Logs: d.LogKeeper, Now: time.Now,
 		}),
 		workers.Sweep(sweeper, &webhook.Sweeper{
 			Store: d.WebhookWorkerStore, Nudger: d.WebhookNudger, Now: time.Now,
@@ -291,13 +292,14 @@ func Workers(d Dependencies) []function.Worker {
 		}),
 		workers.DeadLetter(sweeper),
 		workers.Observe(&provisioning.HealthController{
-			Records: d.WorkerStore, Pods: d.Pods, Prober: d.Prober, Nudger: d.Nudger, Now: time.Now,
+			Records: d.WorkerStore, Pods: d.Pods, Prober: d.Prober, Nudger: d.Nudger, Logs: d.LogKeeper,
+			Now: time.Now,
 		}, &release.Roller{
 			Releases: d.Releases, Agents: d.ReleaseAgents, Images: d.ReleaseImages, Metrics: d.MetricsWorkerStore,
 			Prober: d.Prober, Nudger: d.Nudger, Now: time.Now,
 		}),
 		workers.CheckDrift(&provisioning.DriftChecker{
-			Records: d.WorkerStore, Objects: d.Objects, Nudger: d.Nudger, Now: time.Now,
+			Records: d.WorkerStore, Objects: d.Objects, Nudger: d.Nudger, Logs: d.LogKeeper, Now: time.Now,
 		}),
 		workers.Recount(d.Counts),
 		workers.Seal(&seal.Sealer{Store: d.AuditSeals, Now: time.Now}),

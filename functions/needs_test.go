@@ -213,7 +213,9 @@ func workerCases() map[string]func(t *testing.T, s *samples) []function.Message 
 	past := time.Now().Add(-time.Hour)
 	return map[string]func(*testing.T, *samples) []function.Message{
 		"ReconcileAgent": func(t *testing.T, s *samples) []function.Message {
-			return []function.Message{backendtest.Nudge(t, s.newAgent(t))}
+			crashed := s.newAgent(t)
+			s.UpdateAgent(t, crashed, func(a *agent.Agent) { a.PodRestarts.Pod = "pod-1" })
+			return []function.Message{backendtest.Nudge(t, crashed)}
 		},
 		// The work on one agent goes on, and that on another was tried too often.
 		"DeadLetterAgent": func(t *testing.T, s *samples) []function.Message {

@@ -9,7 +9,7 @@
 locals {
   # The services that call the API servers, by the need of their functions. access.yaml has a role for each.
   callers = {
-    for need in ["cluster_apply", "cluster_look", "cluster_collect", "pod_logs", "pod_exec"] : need => sort([
+    for need in ["cluster_apply", "cluster_look", "cluster_collect", "pod_logs", "pod_exec", "log_keep"] : need => sort([
       for service, needs in local.needs_of :
       "${local.account_ids[service]}@${var.project_id}.iam.gserviceaccount.com" if contains(needs, need)
     ])

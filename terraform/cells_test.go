@@ -56,6 +56,7 @@ func cellObjects(t *testing.T, change ...func(*cell.Values)) []*unstructured.Uns
 		Callers: map[string][]string{
 			"cluster_apply": {reconciler}, "cluster_look": {observer}, "cluster_collect": {collector},
 			"pod_logs": {logReader}, "pod_exec": {enterer},
+			"log_keep": {observer, reconciler},
 		},
 		Project: "my-project", NudgeTopic: "prod-agent-nudges", Environment: "prod",
 		WarmAgents: 1, WarmMillicores: 260, WarmMiB: 1056,
@@ -322,6 +323,7 @@ func callersOf(topology string) map[string][]string {
 		return map[string][]string{
 			"cluster_apply": {reconciler}, "cluster_look": {account("check-drift"), observer},
 			"cluster_collect": {collector}, "pod_logs": {logReader, routes},
+			"log_keep": {account("check-drift"), observer, reconciler},
 			"pod_exec": {
 				account("delete-agent-files"), enterer, account("get-agent-files"), account("open-agent-terminal"),
 				account("put-agent-files"),
@@ -330,11 +332,12 @@ func callersOf(topology string) map[string][]string {
 	case "group":
 		return map[string][]string{
 			"cluster_apply": {worker}, "cluster_look": {worker}, "cluster_collect": {worker},
-			"pod_logs": {account("accounts"), routes}, "pod_exec": {account("exec")},
+			"pod_logs": {account("accounts"), routes}, "pod_exec": {account("exec")}, "log_keep": {worker},
 		}
 	default:
 		return map[string][]string{
 			"cluster_apply": {worker}, "cluster_look": {worker}, "cluster_collect": {worker}, "pod_logs": {routes},
+			"log_keep": {worker},
 			"pod_exec": {account("exec")},
 		}
 	}

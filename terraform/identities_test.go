@@ -204,6 +204,7 @@ func TestGrants_AreTheNarrowest(t *testing.T) {
 		"cluster_look":    {custom("cluster_caller"): "cells"},
 		"cluster_collect": {custom("cluster_caller"): "cells"},
 		"pod_logs":        {custom("cluster_caller"): "cells"},
+		"log_keep":        {custom("cluster_caller"): "cells"},
 		"pod_exec":        {custom("cluster_caller"): "cells"},
 		"monitoring":      {custom("metric_reader"): "cells"},
 		"members":         {},

@@ -100,6 +100,10 @@ locals {
       why   = "It reads agents' logs. RBAC narrows it to these."
       roles = { (local.custom_roles.cluster_caller) = "cells" }
     }
+    log_keep = {
+      why   = "It keeps the logs of agents' ended containers in the agents' namespaces. RBAC and admission narrow it to these."
+      roles = { (local.custom_roles.cluster_caller) = "cells" }
+    }
 
     pod_exec = {
       why   = "It runs commands in agents' containers, for their admins. RBAC and an admission policy narrow it to these."

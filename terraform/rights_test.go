@@ -173,6 +173,14 @@ func attempts(a agent.Agent) map[string]attempt {
 		"delete an agent's volume claim":              remove("persistentvolumeclaims", own, "data"),
 		"change the router":                           patch("deployments", gateway, "agent-router"),
 		"write to the router's namespace":             patch("configmaps", gateway, "probe"),
+		"read an agent's kept log":                    get("configmaps", own, "agent-log-1"),
+		"read an agent's variables":                   get("configmaps", own, "agent-env"),
+		"keep a log":                                  create(core("ConfigMap"), "configmaps", own, "agent-log-5"),
+		"change a kept log":                           patch("configmaps", own, "agent-log-1"),
+		"delete a kept log":                           remove("configmaps", own, "agent-log-1"),
+		"create an agent's variables":                 create(core("ConfigMap"), "configmaps", own, "agent-env-0"),
+		"create settings of the cluster":              create(core("ConfigMap"), "configmaps", "kube-system", "x"),
+		"list an agent's settings":                    list("configmaps", own),
 		"read the cluster's settings":                 get("configmaps", "kube-system", "probe"),
 		"give itself rights":                          patch("clusterroles", "", "agent-logs"),
 		"give itself rights in a namespace":           create(role, "roles", own, "probe"),
@@ -195,13 +203,18 @@ func granted() map[string][]string {
 			"delete an agent's namespace", "create an agent's namespace", "change an agent's secret",
 			"read an agent's secret by an empty patch",
 			"change an agent's network policy", "change an agent's workload",
+			"read an agent's log", "keep a log", "delete a kept log", "create an agent's variables",
+			"list an agent's settings",
 		},
-		observer: {"list pods", "read an agent's pod", "list namespaces", "list objects"},
+		observer: {
+			"list pods", "read an agent's pod", "list namespaces", "list objects", "read an agent's log", "keep a log",
+			"delete a kept log", "list an agent's settings",
+		},
 		collector: {
 			"list namespaces", "change an agent's namespace", "delete an agent's namespace",
 			"scale an agent's workload",
 		},
-		logReader: {"read an agent's pod", "read an agent's log"},
+		logReader: {"read an agent's pod", "read an agent's log", "read an agent's kept log"},
 		enterer:   {}, // checkCommands names the container
 		stranger:  {},
 	}
@@ -291,6 +304,14 @@ func requestExec(ctx context.Context, t *testing.T, config *rest.Config, method,
 func checkRights(ctx context.Context, t *testing.T, f cellFixture, a agent.Agent) {
 	t.Helper()
 	placeProbes(ctx, t, f)
+	log := &unstructured.Unstructured{}
+	log.SetAPIVersion("v1")
+	log.SetKind("ConfigMap")
+	log.SetNamespace(a.Namespace())
+	log.SetName("agent-log-1")
+	if err := apply(ctx, f.admin, log); err != nil {
+		t.Fatal(err)
+	}
 	all := attempts(a)
 	for caller, allowed := range granted() {
 		may := map[string]bool{}

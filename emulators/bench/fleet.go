@@ -146,6 +146,9 @@ func (h *healthyPods) Objects(context.Context, string) (provisioning.Snapshot, e
 // Differences implements provisioning.Snapshot.
 func (h *healthyPods) Differences(agent.Agent) []provisioning.Difference { return nil }
 
+// KeptLogs implements provisioning.Snapshot.
+func (h *healthyPods) KeptLogs() []provisioning.KeptLog { return nil }
+
 // Current implements provisioning.PodLister.
 func (h *healthyPods) Current(agent.Agent, provisioning.Pod) bool { return true }
 

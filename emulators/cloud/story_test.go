@@ -83,6 +83,7 @@ func core() []storyTest {
 		{"API keys are created and revoked", testAPIKeys},
 		{"who may call what", matrix},
 		{"caller, organization, plans and health", testCallerAndHealth},
+		{"logs of ended containers are kept", testEndedLogs},
 	}
 }
 

@@ -26,6 +26,17 @@ func (tail) JSONSchema() *jsonschema.Schema {
 	return s
 }
 
+// ended is a container that has ended.
+type ended int
+
+// JSONSchema implements function.Schemer.
+func (ended) JSONSchema() *jsonschema.Schema {
+	s := function.Integer(1, agentlog.MaxKept, nil)
+	s.Description = "Read the log of a container that has ended: 1 is the one that ended last, also of an agent that " +
+		"is stopped. The last 64 KiB of 5 containers are kept for 7 days. Not together with previous or follow."
+	return s
+}
+
 // position is a place in a log, from the id of an event.
 type position struct{ agentlog.Position }
 
@@ -49,8 +60,9 @@ type logInput struct {
 	Query struct {
 		Tail     tail           `json:"tail,omitempty"`
 		Since    function.Since `json:"since,omitzero" jsonschema:"The time of the oldest line, or a duration such as 10m before now."`
-		Previous bool           `json:"previous,omitempty" jsonschema:"Read the log of the container before the last restart."`
-		Follow   bool           `json:"follow,omitempty" jsonschema:"Wait for further lines, for at most 10 minutes. Not together with previous."`
+		Previous bool           `json:"previous,omitempty" jsonschema:"Read the log of the container before the last restart. The same as ended=1."`
+		Ended    ended          `json:"ended,omitempty"`
+		Follow   bool           `json:"follow,omitempty" jsonschema:"Wait for further lines, for at most 10 minutes. Not together with previous or ended."`
 	} `json:"query"`
 	Header struct {
 		LastEventID position `json:"Last-Event-ID,omitzero"`
@@ -59,14 +71,18 @@ type logInput struct {
 
 func (in logInput) options(now time.Time) (agentlog.Options, error) {
 	q := in.Query
-	if q.Previous && q.Follow {
-		const why = "a previous container writes no further lines; leave out follow or previous"
-		return agentlog.Options{}, fault.Validation(fault.Violation{
-			Loc: []any{"query", "follow"}, Type: "value_error", Msg: "Value error, " + why,
-			Ctx: map[string]any{"error": why},
-		})
+	previous := int(q.Ended)
+	switch {
+	case q.Previous && previous != 0:
+		return agentlog.Options{}, contradicts("ended", "previous means ended=1; leave out one of the two")
+	case q.Previous:
+		previous = 1
 	}
-	o := agentlog.Options{Tail: int(q.Tail), Since: q.Since.Time(now), Previous: q.Previous, Follow: q.Follow}
+	if previous != 0 && q.Follow {
+		return agentlog.Options{}, contradicts("follow",
+			"a previous container writes no further lines; leave out follow, or previous and ended")
+	}
+	o := agentlog.Options{Tail: int(q.Tail), Since: q.Since.Time(now), Previous: previous, Follow: q.Follow}
 	if o.Tail == 0 {
 		o.Tail = agentlog.DefaultTail
 	}
@@ -74,6 +90,13 @@ func (in logInput) options(now time.Time) (agentlog.Options, error) {
 		o.After = in.Header.LastEventID.Position
 	}
 	return o, nil
+}
+
+func contradicts(parameter, why string) error {
+	return fault.Validation(fault.Violation{
+		Loc: []any{"query", parameter}, Type: "value_error", Msg: "Value error, " + why,
+		Ctx: map[string]any{"error": why},
+	})
 }
 
 // Log reads an agent's log from its cell, and follows it if asked to. An answer that follows a log holds one of the
@@ -86,7 +109,7 @@ func Log(agents agent.Store, logs agentlog.Source, slots *ratelimit.Slots) funct
 		Reads:  readsAgent,
 		Holds:  agentlog.MaxFollow,
 		Status: http.StatusOK, Summary: "Get an agent's log",
-		// Conflict: no container, or no previous one. Invalid: previous and follow together.
+		// Conflict: no container, or no previous one. Invalid: parameters that exclude each other.
 		Errors: []fault.Kind{fault.Conflict, fault.Invalid},
 		Handle: function.Handle(func(ctx context.Context, in logInput) (openLog, error) {
 			o, err := in.options(time.Now())

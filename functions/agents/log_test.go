@@ -166,6 +166,7 @@ func TestLog_ChoosesLines(t *testing.T) {
 		"since=100h&tail=3":                    {3, "297"},
 		"previous=true":                        {1, "former"},
 		"previous=1&tail=5":                    {1, "former"},
+		"ended=1":                              {1, "former"},
 		"since=1ms":                            {0, ""},
 		"since=1969-01-01T00:00:00Z&tail=5000": {300, "0"},
 	} {
@@ -186,6 +187,8 @@ func TestLog_RefusesInvalidParameters(t *testing.T) {
 		"since=10": "since", "since=0s": "since", "since=-5m": "since", "since=": "since",
 		"since=2026-02-30T00:00:00Z": "since",
 		"follow=maybe":               "follow", "previous=2": "previous", "previous=true&follow=true": "follow",
+		"ended=0": "ended", "ended=6": "ended", "ended=true": "ended", "ended=1&follow=true": "follow",
+		"ended=1&previous=true": "ended",
 	} {
 		res := f.get(t, query)
 		if res.Status != http.StatusUnprocessableEntity ||
@@ -249,6 +252,29 @@ func TestLog_ExplainsWhyThereIsNoLog(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestLog_TellsHowAContainerEnded(t *testing.T) {
+	t.Parallel()
+	f := newLogFixture()
+	p := f.cell.Start(f.agent.ID)
+	p.Write(time.Now(), "one", "two")
+	p.Restart()
+	f.cell.Keep(f.agent.ID)
+	f.cell.Remove(f.agent.ID) // as a stop does
+	lines := strings.Split(strings.TrimSpace(string(f.get(t, "ended=1").Want(t, http.StatusOK, "").Body)), "\n")
+	if len(lines) != 2 || strings.Contains(lines[1], "ended") {
+		t.Fatalf("answer %q, want two lines of which only the first says how the container ended", lines)
+	}
+	var first struct{ Ended agentlog.EndedView }
+	if err := json.Unmarshal([]byte(lines[0]), &first); err != nil {
+		t.Fatal(err)
+	}
+	e := first.Ended
+	if e.StartedAt != nil || time.Since(e.EndedAt) > time.Minute || e.ExitCode != 1 || e.Reason != "Error" {
+		t.Errorf("the first line says %+v, want an end just now with exit code 1", e)
+	}
+	f.get(t, "ended=2").Want(t, http.StatusConflict, "agent_not_restarted")
 }
 
 func TestLog_CutsLinesAndTruncatesAnswers(t *testing.T) {

@@ -34,6 +34,7 @@ var (
 	_ provisioning.NamespaceLister = (*Cluster)(nil)
 	_ provisioning.PodLister       = (*Cluster)(nil)
 	_ provisioning.ObjectLister    = (*Cluster)(nil)
+	_ provisioning.LogKeeper       = (*Cluster)(nil)
 )
 
 // Apply implements provisioning.Cluster.
@@ -106,7 +107,10 @@ func (c *Cluster) Pods(_ context.Context, cell string) ([]provisioning.Pod, erro
 	}
 	var pods []provisioning.Pod
 	for _, id := range c.Healthy {
-		pods = append(pods, provisioning.Pod{AgentID: id, Since: time.Now().AddDate(0, 0, -1)})
+		pods = append(pods, provisioning.Pod{
+			AgentID: id, Since: time.Now().AddDate(0, 0, -1),
+			Ended: []provisioning.EndedContainer{{Ended: agentlog.Ended{Container: id}}},
+		})
 	}
 	return pods, nil
 }
@@ -126,6 +130,32 @@ func (o objects) Differences(a agent.Agent) []provisioning.Difference {
 		return nil
 	}
 	return []provisioning.Difference{{Object: "NetworkPolicy agent", Problem: o[a.ID]}}
+}
+
+// KeptLogs implements provisioning.Snapshot. Each agent that differs has a log that is too old.
+func (o objects) KeptLogs() (all []provisioning.KeptLog) {
+	for id := range o {
+		all = append(all, provisioning.KeptLog{AgentID: id, Name: "agent-log-1"})
+	}
+	return all
+}
+
+// KeepLogs implements provisioning.LogKeeper.
+func (c *Cluster) KeepLogs(context.Context, string, string, []provisioning.EndedContainer) error {
+	c.add("LogKeeper")
+	return nil
+}
+
+// KeepLastLogs implements provisioning.LogKeeper.
+func (c *Cluster) KeepLastLogs(context.Context, agent.Agent) error {
+	c.add("LogKeeper")
+	return nil
+}
+
+// DropLog implements provisioning.LogKeeper.
+func (c *Cluster) DropLog(context.Context, string, provisioning.KeptLog) error {
+	c.add("LogKeeper")
+	return nil
 }
 
 // Current implements provisioning.PodLister.

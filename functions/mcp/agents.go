@@ -24,6 +24,7 @@ const (
 type (
 	pageSize    int64
 	tailLines   int64
+	endedRun    int64
 	waitSeconds int64
 )
 

@@ -65,6 +65,7 @@ type logsInput struct {
 	Tail     tailLines `json:"tail,omitempty"`
 	Since    string    `json:"since,omitempty" jsonschema:"The time of the oldest line (RFC 3339), or a duration such as 10m before now."`
 	Previous bool      `json:"previous,omitempty" jsonschema:"Read the run before the last restart. Use it after a crash."`
+	Ended    endedRun  `json:"ended,omitempty"`
 }
 
 type logsView struct {
@@ -72,6 +73,8 @@ type logsView struct {
 	// Omitted is true if older lines did not fit.
 	Omitted bool      `json:"omitted" jsonschema:"True if older lines were left out because the answer is full."`
 	Lines   []logLine `json:"lines"`
+	// Ended is how the container of the log ended; nil for the one that runs.
+	Ended *client.AgentLogEnded `json:"ended,omitempty" jsonschema:"How the container of the log ended, if it has."`
 }
 
 type logLine struct {
@@ -91,10 +94,13 @@ func getLogs(ctx context.Context, c *call, in logsInput) (logsView, string, erro
 	}
 	out := logsView{Notice: notice, Lines: []logLine{}}
 	for line, err := range c.GetAgentLogs(ctx, in.ID, client.GetAgentLogsParams{
-		Tail: int64(min(in.Tail, maxTail)), Since: in.Since, Previous: in.Previous,
+		Tail: int64(min(in.Tail, maxTail)), Since: in.Since, Previous: in.Previous, Ended: int64(in.Ended),
 	}) {
 		if err != nil {
 			return logsView{}, "", err
+		}
+		if line.Ended != nil {
+			out.Ended = line.Ended
 		}
 		text := line.Message
 		if len(text) > maxLineBytes {

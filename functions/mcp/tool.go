@@ -82,8 +82,13 @@ func schemas() map[reflect.Type]*jsonschema.Schema {
 		reflect.TypeFor[client.ImageDay]():      choice("A day of the week.", image.Day("").Values()...),
 		reflect.TypeFor[client.MetricsWindow](): choice("How far back it looks; 24h by default.", "1h", "6h", "24h"),
 
-		reflect.TypeFor[pageSize]():    number(1, 100, defaultPage, "The maximum number of items."),
-		reflect.TypeFor[tailLines]():   number(1, maxTail, defaultTail, "The maximum number of lines, from the end."),
+		reflect.TypeFor[pageSize]():  number(1, 100, defaultPage, "The maximum number of items."),
+		reflect.TypeFor[tailLines](): number(1, maxTail, defaultTail, "The maximum number of lines, from the end."),
+		reflect.TypeFor[endedRun](): {
+			Type: "integer", Minimum: new(1.0), Maximum: new(5.0),
+			Description: "Read the log of a container that has ended: 1 is the last one, 2 the one before. " +
+				"Logs are kept for 7 days, also of agents that are stopped. Not together with previous.",
+		},
 		reflect.TypeFor[waitSeconds](): number(1, maxWait, defaultWait, "How many seconds to wait at most."),
 	}
 }

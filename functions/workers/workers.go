@@ -28,7 +28,7 @@ func Reconcile(reconciler *provisioning.Reconciler) function.Worker {
 		Name: "ReconcileAgent", Topic: function.AgentNudges, Summary: "Bring an agent to its desired state",
 		Needs: []function.Need{
 			function.Firestore, function.NudgeWebhooks, function.SecretManage, function.ClusterApply,
-			function.GatewayAccess,
+			function.LogKeep, function.GatewayAccess,
 		},
 		Handle: func(ctx context.Context, m function.Message) error {
 			id, err := agentID(m)
@@ -97,7 +97,8 @@ func Observe(controller *provisioning.HealthController, releases *release.Roller
 		Name: "ObserveAgents", Schedule: "* * * * *",
 		Summary: "Find agents that broke or recovered by themselves, and carry releases on",
 		Needs: []function.Need{
-			function.Firestore, function.Publish, function.NudgeWebhooks, function.ClusterLook, function.GatewayAccess,
+			function.Firestore, function.Publish, function.NudgeWebhooks, function.ClusterLook, function.LogKeep,
+			function.GatewayAccess,
 		},
 		Handle: func(ctx context.Context, _ function.Message) error {
 			return errors.Join(controller.CheckHealth(ctx), releases.Run(ctx))
@@ -110,8 +111,10 @@ func CheckDrift(checker *provisioning.DriftChecker) function.Worker {
 	return function.Worker{
 		Name: "CheckDrift", Schedule: "*/10 * * * *",
 		Summary: "Find and repair objects that differ from their agent's record",
-		Needs:   []function.Need{function.Firestore, function.Publish, function.NudgeWebhooks, function.ClusterLook},
-		Handle:  func(ctx context.Context, _ function.Message) error { return checker.CheckDrift(ctx) },
+		Needs: []function.Need{
+			function.Firestore, function.Publish, function.NudgeWebhooks, function.ClusterLook, function.LogKeep,
+		},
+		Handle: func(ctx context.Context, _ function.Message) error { return checker.CheckDrift(ctx) },
 	}
 }
 

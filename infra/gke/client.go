@@ -81,6 +81,13 @@ func (c *client) patch(ctx context.Context, t target, body []byte) (*metav1.Part
 		metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)})
 }
 
+// create makes an object that does not exist.
+func (c *client) create(ctx context.Context, t target, o runtime.Object) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return c.objects.create(ctx, t, o)
+}
+
 // delete begins the deletion of an object if it still has the uid.
 func (c *client) delete(ctx context.Context, t target, uid types.UID) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)

@@ -5,6 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"agents.example/controlplane/infra/gke/keptlog"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
@@ -37,8 +38,11 @@ func (c *Clusters) Objects(ctx context.Context, cell string) (provisioning.Snaps
 		}
 		read[t.String()] = true
 		var found []observedObject
-		err := client.listMetadata(ctx, t, ours, func() { found = nil }, func(o *metav1.PartialObjectMetadata) {
-			if seen, ok := s.observe(t.gvk.Kind, o); ok {
+		var kept []provisioning.KeptLog
+		err := client.listMetadata(ctx, t, ours, func() { found, kept = nil, nil }, func(o *metav1.PartialObjectMetadata) {
+			if t.gvk.Kind == "ConfigMap" && keptlog.IsName(o.Name) {
+				kept = appendKept(kept, o)
+			} else if seen, ok := s.observe(t.gvk.Kind, o); ok {
 				found = append(found, seen)
 			}
 		})
@@ -46,8 +50,22 @@ func (c *Clusters) Objects(ctx context.Context, cell string) (provisioning.Snaps
 			return nil, explain(err, t)
 		}
 		s.add(found)
+		s.kept = append(s.kept, kept...)
 	}
 	return s, nil
+}
+
+// appendKept adds a kept log to a list, if it is where the agent's objects are. One that does not say when its
+// container ended is as old as can be.
+func appendKept(kept []provisioning.KeptLog, o *metav1.PartialObjectMetadata) []provisioning.KeptLog {
+	id := o.Labels[labelAgent]
+	if o.DeletionTimestamp != nil || o.Namespace != agent.Namespace(id) {
+		return kept
+	}
+	ended, _ := keptlog.Describe(o.Annotations)
+	return append(kept, provisioning.KeptLog{
+		AgentID: id, Name: o.Name, Version: o.ResourceVersion, UID: string(o.UID), EndedAt: ended.EndedAt,
+	})
 }
 
 // snapshot implements provisioning.Snapshot.
@@ -57,7 +75,11 @@ type snapshot struct {
 	objects map[string]map[string]observedObject
 	// fields maps each encoded set of fields to the set. Agents have few different ones.
 	fields map[string]map[string]any
+	kept   []provisioning.KeptLog
 }
+
+// KeptLogs implements provisioning.Snapshot.
+func (s *snapshot) KeptLogs() []provisioning.KeptLog { return s.kept }
 
 // observedObject is what the drift check keeps of an object.
 type observedObject struct {

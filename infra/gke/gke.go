@@ -62,6 +62,8 @@ type Cell struct {
 type Clusters struct {
 	settings Settings
 	cells    map[string]*connection
+	// kept has the containers whose logs need no further look.
+	kept remembered
 }
 
 var (

@@ -81,6 +81,18 @@ func (c *objectClient) patch(ctx context.Context, t target, p patch, o metav1.Pa
 		SpecificallyVersionedParams(&o, c.parameters, corev1.SchemeGroupVersion))
 }
 
+// create sends an object as JSON, as delete does, and reads no more of the answer than its metadata.
+func (c *objectClient) create(ctx context.Context, t target, o runtime.Object) error {
+	body, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	_, err = metadata(ctx, c.rest.Post().AbsPath(t.path()...).SetHeader("Content-Type", runtime.ContentTypeJSON).
+		Body(body).SpecificallyVersionedParams(&metav1.CreateOptions{FieldManager: fieldManager}, c.parameters,
+		corev1.SchemeGroupVersion))
+	return err
+}
+
 func (c *objectClient) listMetadata(ctx context.Context, t target, o metav1.ListOptions) (
 	*metav1.PartialObjectMetadataList, error,
 ) {

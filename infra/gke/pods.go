@@ -51,7 +51,7 @@ func observed(id string, pod *corev1.Pod) provisioning.Pod {
 	v := desired{hash: hash, memoryMiB: memoryMiB(pod)}.judge(pod)
 	return provisioning.Pod{
 		AgentID: id, Config: hash, Since: since(pod), Failure: v.failure, UID: string(pod.UID), Restarts: restarts(pod),
-		LastRun: lastRun(pod),
+		LastRun: lastRun(pod), Ended: endedContainers(pod),
 	}
 }
 

@@ -52,7 +52,7 @@ func (c *client) verdict(ctx context.Context, namespace string, d desired) (verd
 	}
 	v := d.judge(pod)
 	if pod != nil && v.failure != nil {
-		v.failure.Since = since(pod)
+		v.failure.Since, v.failure.Ended = since(pod), endedContainers(pod)
 	}
 	if !v.silent || pod != nil && time.Since(pod.CreationTimestamp.Time) < quietTime {
 		return v, nil
@@ -62,5 +62,6 @@ func (c *client) verdict(ctx context.Context, namespace string, d desired) (verd
 		return v, err
 	}
 	explained.failure.Repairable, explained.failure.Since = v.failure.Repairable, v.failure.Since
+	explained.failure.Ended = v.failure.Ended
 	return *explained, nil
 }

@@ -1,6 +1,7 @@
 // Package agentlog reads what an agent's container wrote to its standard output and standard error. It has the port
 // that cells implement, cuts lines, numbers them so that a reader can resume, and encodes them for clients. It stores
-// nothing: the cell keeps the log, and a line is never written to the control plane's own log.
+// nothing: the cell keeps the log, also that of containers that have ended, and a line is never written to the control
+// plane's own log.
 package agentlog
 
 import (
@@ -52,8 +53,8 @@ type Options struct {
 	Tail int
 	// Since is the time of the oldest line; zero means no limit.
 	Since time.Time
-	// Previous chooses the container before the last restart.
-	Previous bool
+	// Previous chooses a container that has ended: 1 the one that ended last, and so on up to MaxKept; 0 none of them.
+	Previous int
 	// Follow waits for further lines until the container ends.
 	Follow bool
 	// After continues after a line of an earlier stream. It replaces Tail, Since and Previous: the stream has every
@@ -71,6 +72,8 @@ type Line struct {
 	Cut bool
 	// Output is where the container wrote the line.
 	Output Output
+	// Ended describes the container in the first line of a log that Options.Previous chose; nil in all others.
+	Ended *Ended
 }
 
 // Output names a stream of a container.
@@ -96,4 +99,11 @@ func NotRunning() *fault.Error {
 func NoPrevious() *fault.Error {
 	return fault.New(fault.Conflict, CodeNoPrevious,
 		"The agent's container has not restarted, so there is no previous log. Read the log without previous.")
+}
+
+// NoEarlier is the error for a container that ended before the ones whose logs are kept.
+func NoEarlier(kept int) *fault.Error {
+	return fault.New(fault.Conflict, CodeNoPrevious,
+		"The logs of %d of the agent's containers are kept, at most %d and for 7 days. Read one of these.", kept,
+		MaxKept)
 }

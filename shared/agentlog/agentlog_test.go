@@ -14,6 +14,6 @@ func TestCell_KeepsThePromisesOfItsPort(t *testing.T) {
 		a := agent.Agent{ID: "1", Cell: "cell-1"}
 		return agentlogtest.Fixture{Source: c, Agent: a, Start: func(*testing.T) agentlogtest.Running {
 			return c.Start(a.ID)
-		}}
+		}, Keep: func(*testing.T) { c.Keep(a.ID) }}
 	})
 }

@@ -16,11 +16,33 @@ type LineView struct {
 	Stream    Output     `json:"stream" jsonschema:"Where the container wrote the line. combined is standard output and standard error together. New values may be added."`
 	Cut       bool       `json:"cut,omitempty" jsonschema:"True if the line was longer than 16 KiB, and is cut."`
 	Truncated bool       `json:"truncated,omitempty" jsonschema:"True in the last line of an answer that is full. Continue with since, from the time of this line."`
+	Ended     *EndedView `json:"ended,omitempty" jsonschema:"In the first line of the log of a container that has ended: how it ended."`
+}
+
+// EndedView is a container that has ended as clients see it.
+type EndedView struct {
+	StartedAt *time.Time `json:"started_at" jsonschema:"When the container started; null if it could not be started."`
+	EndedAt   time.Time  `json:"ended_at" jsonschema:"When the container ended."`
+	ExitCode  int        `json:"exit_code" jsonschema:"The exit code of its program."`
+	Reason    string     `json:"reason" jsonschema:"The cluster's reason, such as OOMKilled, Error or Completed. New values may be added."`
+}
+
+// view returns nil for nil.
+func (e *Ended) view() *EndedView {
+	if e == nil {
+		return nil
+	}
+	v := &EndedView{EndedAt: e.EndedAt.UTC(), ExitCode: e.ExitCode, Reason: e.Reason}
+	if !e.StartedAt.IsZero() {
+		at := e.StartedAt.UTC()
+		v.StartedAt = &at
+	}
+	return v
 }
 
 // encode returns a line as JSON without an end of line.
 func encode(l Line, truncated bool) ([]byte, error) {
-	r := LineView{Message: l.Message, Stream: l.Output, Cut: l.Cut, Truncated: truncated}
+	r := LineView{Message: l.Message, Stream: l.Output, Cut: l.Cut, Truncated: truncated, Ended: l.Ended.view()}
 	if !l.Time.IsZero() {
 		r.Time = &l.Time
 	}

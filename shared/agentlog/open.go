@@ -16,8 +16,10 @@ type Pods interface {
 	// Containers returns the runs of the agent's container whose logs the cell keeps. Errors: Conflict with
 	// CodeNotRunning if there is no pod, Unavailable.
 	Containers(ctx context.Context, a agent.Agent) (Containers, error)
+	// Kept returns the containers that have ended and whose logs the cell keeps, in no order. Errors: Unavailable.
+	Kept(ctx context.Context, a agent.Agent) ([]Ended, error)
 	// Read opens the log of one of them: lines with their times, as Reader expects them. ctx ends it. Errors: as those
-	// of Source.
+	// of Source. A log that is gone is the error NoPrevious.
 	Read(ctx context.Context, a agent.Agent, p Part) (io.ReadCloser, error)
 }
 
@@ -27,6 +29,10 @@ type Containers struct {
 	Current string
 	// Previous is the last run that has ended. While the container waits for its next run, both are the same.
 	Previous string
+	// Last describes the container that ended last, if the pod has its log; its Container is empty for none. It is
+	// Previous, unless the current one has ended and is not replaced yet: then Held is true.
+	Last Ended
+	Held bool
 }
 
 // Part is a part of the log of one run of a container.
@@ -34,7 +40,11 @@ type Part struct {
 	Container string
 	// Previous chooses Containers.Previous instead of Containers.Current.
 	Previous bool
-	Follow   bool
+	// Kept chooses a container whose log is kept.
+	Kept bool
+	// Ended describes the container that Options.Previous chose; its Container is empty for others.
+	Ended  Ended
+	Follow bool
 	// Tail is the maximum number of lines from the end; zero means all.
 	Tail int
 	// From is the time of the oldest line, in whole seconds; zero means no limit.
@@ -51,17 +61,13 @@ const maxAttempts = 3
 // Open implements Source.Open for a cell.
 func Open(ctx context.Context, pods Pods, a agent.Agent, o Options) (Stream, error) {
 	if o.After.Container != "" {
-		o.Tail, o.Since, o.Previous = 0, time.Time{}, false
+		o.Tail, o.Since, o.Previous = 0, time.Time{}, 0
 	}
 	s := &stream{pods: pods, agent: a, options: o}
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	for range maxAttempts {
-		found, err := pods.Containers(s.ctx, a)
-		if err != nil {
-			s.cancel()
-			return nil, err
-		}
-		if s.parts, err = parts(found, o); err != nil {
+		var err error
+		if s.parts, err = s.findParts(); err != nil {
 			s.cancel()
 			return nil, err
 		}
@@ -77,16 +83,30 @@ func Open(ctx context.Context, pods Pods, a agent.Agent, o Options) (Stream, err
 	return nil, fault.New(fault.Unavailable, "agent_restarting", "The agent's container keeps restarting. Retry.")
 }
 
-// parts lists the parts of logs that the options ask for.
-func parts(found Containers, o Options) ([]Part, error) {
-	if o.Previous {
-		if found.Previous == "" {
-			return nil, NoPrevious()
+// findParts looks for the parts of logs that the options ask for.
+func (s *stream) findParts() ([]Part, error) {
+	o := s.options
+	found, err := s.pods.Containers(s.ctx, s.agent)
+	if o.Previous == 0 {
+		if err != nil {
+			return nil, err
 		}
-		return []Part{{
-			Container: found.Previous, Previous: true, Tail: o.Tail, From: From(found.Previous, o),
-		}}, nil
+		return parts(found, o)
 	}
+	if err != nil && fault.Code(err) != CodeNotRunning {
+		return nil, err
+	}
+	part, err := s.choosePrevious(found, err)
+	if err != nil {
+		return nil, err
+	}
+	part.Tail, part.From = o.Tail, From(part.Container, o)
+	s.ended = &part.Ended
+	return []Part{part}, nil
+}
+
+// parts lists the parts of logs of the current container, and of the one before it for a reader that has missed it.
+func parts(found Containers, o Options) ([]Part, error) {
 	if found.Current == "" {
 		return nil, NotRunning()
 	}
@@ -108,6 +128,9 @@ type stream struct {
 	pods    Pods
 	agent   agent.Agent
 	options Options
+	// ended describes the container that Options.Previous chose, and told is true once a line says so.
+	ended *Ended
+	told  bool
 	// parts are those after the open one.
 	parts []Part
 
@@ -153,16 +176,19 @@ func (s *stream) countBefore(p Part) (int, error) {
 // openNext opens the next part. It reports false if the part's container is no longer there.
 func (s *stream) openNext() (bool, error) {
 	part := s.parts[0]
-	body, err := s.pods.Read(s.ctx, s.agent, part)
+	body, err := s.read(part)
 	if err != nil {
 		return false, err
 	}
-	// Only positions need to know for certain which container answered.
-	if s.options.Follow {
+	// Positions and descriptions need to know for certain which container answered.
+	if s.options.Follow || s.ended != nil && !s.parts[0].Kept {
 		found, err := s.pods.Containers(s.ctx, s.agent)
 		now := found.Current
 		if part.Previous {
 			now = found.Previous
+		}
+		if fault.Code(err) == CodeNotRunning && s.ended != nil {
+			err = nil // the pod has gone, and with it the container
 		}
 		if err != nil || now != part.Container {
 			return false, errors.Join(err, body.Close())
@@ -170,6 +196,23 @@ func (s *stream) openNext() (bool, error) {
 	}
 	s.parts, s.body, s.reader = s.parts[1:], body, NewReader(body, part.Container, s.options)
 	return true, nil
+}
+
+// read opens a part. The kubelet may have dropped the log of a container that the pod still names: then the kept one
+// is read.
+func (s *stream) read(part Part) (io.ReadCloser, error) {
+	body, err := s.pods.Read(s.ctx, s.agent, part)
+	gone := fault.Code(err) == CodeNoPrevious || fault.Code(err) == CodeNotRunning
+	if s.ended == nil || part.Kept || !gone {
+		return body, err
+	}
+	part.Kept = true
+	kept, keptErr := s.pods.Read(s.ctx, s.agent, part)
+	if keptErr != nil {
+		return nil, err
+	}
+	s.parts[0] = part
+	return kept, nil
 }
 
 // Next implements Stream.
@@ -183,6 +226,9 @@ func (s *stream) Next() (Line, error) {
 		}
 		switch {
 		case err == nil:
+			if !s.told {
+				s.told, l.Ended = true, s.ended
+			}
 			return l, nil
 		case !errors.Is(err, io.EOF):
 			_ = s.body.Close()

@@ -511,10 +511,28 @@ type AgentImage struct {
 	Version string `json:"version"`
 }
 
+// AgentLogEnded defines model for AgentLogEnded.
+type AgentLogEnded struct {
+	// EndedAt When the container ended.
+	EndedAt time.Time `json:"ended_at"`
+
+	// ExitCode The exit code of its program.
+	ExitCode int64 `json:"exit_code"`
+
+	// Reason The cluster's reason, such as OOMKilled, Error or Completed. New values may be added.
+	Reason string `json:"reason"`
+
+	// StartedAt When the container started; null if it could not be started.
+	StartedAt *time.Time `json:"started_at"`
+}
+
 // AgentLogLine defines model for AgentLogLine.
 type AgentLogLine struct {
 	// Cut True if the line was longer than 16 KiB, and is cut.
 	Cut *bool `json:"cut,omitempty"`
+
+	// Ended In the first line of the log of a container that has ended: how it ended.
+	Ended *AgentLogEnded `json:"ended,omitempty"`
 
 	// Message The line without its end.
 	Message string `json:"message"`
@@ -1752,9 +1770,11 @@ type GetAgentLogsParams struct {
 	Tail int64
 	// The time of the oldest line, or a duration such as 10m before now.
 	Since string
-	// Read the log of the container before the last restart.
+	// Read the log of the container before the last restart. The same as ended=1.
 	Previous bool
-	// Wait for further lines, for at most 10 minutes. Not together with previous.
+	// Read the log of a container that has ended: 1 is the one that ended last, also of an agent that is stopped. The last 64 KiB of 5 containers are kept for 7 days. Not together with previous or follow.
+	Ended int64
+	// Wait for further lines, for at most 10 minutes. Not together with previous or ended.
 	Follow bool
 }
 
@@ -1993,6 +2013,7 @@ func (c *Client) GetAgentLogs(ctx context.Context, agentID string, params GetAge
 	setParam(query, "tail", params.Tail)
 	setParam(query, "since", params.Since)
 	setParam(query, "previous", params.Previous)
+	setParam(query, "ended", params.Ended)
 	setParam(query, "follow", params.Follow)
 	r := call{method: http.MethodGet, path: "/api/v1/agents/%s/logs", args: []string{agentID}, query: query}
 	return lines[AgentLogLine](ctx, c, r, options)

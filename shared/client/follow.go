@@ -40,6 +40,7 @@ func (c *Client) FollowAgentLogs(
 	setParam(query, "tail", params.Tail)
 	setParam(query, "since", params.Since)
 	setParam(query, "previous", params.Previous)
+	setParam(query, "ended", params.Ended)
 	return func(yield func(AgentLogLine, error) bool) {
 		l := logFollower{
 			follower: follower{

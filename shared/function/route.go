@@ -53,6 +53,7 @@ const (
 	ClusterLook    Need = "cluster_look"    // list agents' objects and pods in the cells
 	ClusterCollect Need = "cluster_collect" // list, mark and delete agents' namespaces in the cells
 	PodLogs        Need = "pod_logs"        // read the logs of agents' containers in the cells
+	LogKeep        Need = "log_keep"        // keep the logs of ended containers in agents' namespaces
 	PodExec        Need = "pod_exec"        // run commands in agents' containers in the cells
 	GatewayAccess  Need = "gateway_access"  // call agents on their hostnames
 	Payments       Need = "payments"        // the payment provider

@@ -77,6 +77,7 @@ func (w *run) bringUp(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	if err != nil {
 		return a, err
 	}
+	w.keepLast(ctx, a)
 	for i, group := range groups {
 		var failed *outcome
 		if a, failed = w.applyGroup(ctx, a, group, i == 0, fence); failed != nil {

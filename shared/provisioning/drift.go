@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/agentlog"
 	"agents.example/controlplane/shared/logevent"
 )
 
@@ -26,6 +27,8 @@ type Snapshot interface {
 	// Differences lists what differs from the desired state of a converged agent. For an agent that wants no pod, only
 	// its workload counts.
 	Differences(a agent.Agent) []Difference
+	// KeptLogs lists the logs that the namespaces of agents keep, also those of agents that are stopped.
+	KeptLogs() []KeptLog
 }
 
 // Difference is one object that is not as the agent's record demands.
@@ -51,7 +54,8 @@ const (
 )
 
 // DriftChecker compares the objects of agents that have no work due with their records. It makes a worker apply the
-// desired state again where they differ, and that worker deletes what former generations left. It only reads the cells.
+// desired state again where they differ, and that worker deletes what former generations left. In the cells it deletes
+// nothing but kept logs that are too old.
 //
 // A run lists each kind of object once per cell, and reads the record of every running, paused and stopped agent. It
 // writes nothing if no object differs. A cell whose list fails has no findings.
@@ -59,11 +63,15 @@ type DriftChecker struct {
 	Records agent.WorkerStore
 	Objects ObjectLister
 	Nudger  agent.Nudger
+	// Logs deletes the kept logs that are too old; nil deletes none.
+	Logs LogKeeper
 	// Now is the clock.
 	Now func() time.Time
 }
 
 const (
+	// maxDropsPerRun bounds the kept logs that one run deletes. The following runs continue with the others.
+	maxDropsPerRun = 500
 	// driftPage is how many records one read lists.
 	driftPage = 500
 	// maxRepairsPerRun bounds the agents that one run repairs. After a release that changes all agents'
@@ -101,7 +109,24 @@ func (d *DriftChecker) CheckDrift(ctx context.Context) error {
 	for i, f := range found {
 		work[i] = func() error { return d.attend(ctx, f) }
 	}
+	work = append(work, d.dropWork(ctx, cells)...)
 	return errors.Join(append(errs, runConcurrently(work))...)
+}
+
+// dropWork deletes the kept logs that are too old.
+func (d *DriftChecker) dropWork(ctx context.Context, cells map[string]driftSnapshot) []func() error {
+	var work []func() error
+	if d.Logs == nil {
+		return nil
+	}
+	for cell, s := range cells {
+		for _, l := range s.KeptLogs() {
+			if len(work) < maxDropsPerRun && (agentlog.Ended{EndedAt: l.EndedAt}).Expired(d.Now()) {
+				work = append(work, func() error { return ignoreSuperseded(l.AgentID, d.Logs.DropLog(ctx, cell, l)) })
+			}
+		}
+	}
+	return work
 }
 
 // fromCursor rotates findings so that those begin that come after the id. Agents that no repair helps then do not keep

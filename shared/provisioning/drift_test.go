@@ -19,6 +19,8 @@ type driftFixture struct {
 	*healthFixture
 	// differences maps the ids of agents to their problems.
 	differences map[string][]provisioning.Problem
+	// logs are the kept logs of each cell.
+	logs []provisioning.KeptLog
 	// during runs while a cell is listed.
 	during func()
 }
@@ -52,6 +54,8 @@ func (s *driftFixture) Objects(_ context.Context, cell string) (provisioning.Sna
 	}
 	return s, nil
 }
+
+func (s *driftFixture) KeptLogs() []provisioning.KeptLog { return s.logs }
 
 func (s *driftFixture) Differences(a agent.Agent) []provisioning.Difference {
 	var found []provisioning.Difference

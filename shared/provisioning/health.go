@@ -23,6 +23,8 @@ import (
 // often its container was started again. An agent that a worker has not brought to its desired
 // state, such as in an outage, is left to that worker.
 //
+// It keeps the logs of the containers that have ended since the run before.
+//
 // A run costs one list of pods per cell, at most healthBatch records of agents in error, as many of running agents, and
 // one record per pod that is not Ready or became so recently. It writes only changes.
 //
@@ -33,6 +35,8 @@ type HealthController struct {
 	Pods    PodLister
 	Prober  AgentProber
 	Nudger  agent.Nudger
+	// Logs keeps the logs of containers that have ended; nil keeps none.
+	Logs LogKeeper
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -91,7 +95,9 @@ func (o *HealthController) CheckHealth(ctx context.Context) error {
 		work = append(work, func() error { return o.restoreObjects(ctx, s, a) })
 	}
 	work = append(work, o.sightWork(ctx, s, slices.Concat(failed, running))...)
-	return errors.Join(podsErr, failedErr, runningErr, runConcurrently(work))
+	err := errors.Join(podsErr, failedErr, runningErr, runConcurrently(work))
+	o.keepLogs(ctx, s)
+	return err
 }
 
 // listPods lists the pods of every cell.

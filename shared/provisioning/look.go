@@ -26,6 +26,7 @@ func (w *run) look(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 		return w.becameReady(ctx, a)
 	}
 	reason := waitReason(err)
+	w.keepSeen(ctx, a, reason)
 	f, permanent := describe(a, agent.StageReady, err, w.Now())
 	switch {
 	case reason == nil, permanent:

@@ -174,6 +174,8 @@ type Pod struct {
 	Restarts int64
 	// LastRun is how long the most recently ended container ran; 0 if none has ended.
 	LastRun time.Duration
+	// Ended are the runs of the agent's container that have ended and whose logs the cluster still has.
+	Ended []EndedContainer
 }
 
 // Existence says which objects of an agent a cluster has.
@@ -198,6 +200,8 @@ type PodFailure struct {
 	// Repairable is true if applying the agent's objects again may help: the desired pod does not exist, or it lacks
 	// objects that its container needs.
 	Repairable bool
+	// Ended are the runs of the agent's container that have ended and whose logs the cluster still has.
+	Ended []EndedContainer
 }
 
 // observation is what the record keeps of the pod.

@@ -22,6 +22,8 @@ type Reconciler struct {
 	Prober  AgentProber
 	// Cleanup limits the destruction of versions; nil means no limit.
 	Cleanup CleanupBudget
+	// Logs keeps the logs of containers that have ended; nil keeps none.
+	Logs LogKeeper
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -143,6 +145,7 @@ func (w *run) scaleDown(ctx context.Context, a agent.Agent) (agent.Agent, error)
 	if err != nil {
 		return a, err
 	}
+	w.keepLast(ctx, a)
 	err = w.Cluster.Apply(ctx, a, agent.StageRuntime, RuntimeInput{})
 	if err != nil && fault.Code(err) != CodeNamespaceMissing {
 		return a, w.failed(ctx, a, agent.StageRuntime, err)

@@ -58,6 +58,9 @@ func (c PodClient) Objects(ctx context.Context, in string) (provisioning.Snapsho
 	return s, nil
 }
 
+// KeptLogs implements provisioning.Snapshot. The simulation has no logs.
+func (snapshot) KeptLogs() []provisioning.KeptLog { return nil }
+
 // Differences implements provisioning.Snapshot.
 func (s snapshot) Differences(a agent.Agent) (found []provisioning.Difference) {
 	add := func(object string, p provisioning.Problem) {

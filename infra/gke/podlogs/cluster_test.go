@@ -21,9 +21,11 @@ import (
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/emulators/kubeclient"
+	"agents.example/controlplane/infra/gke"
 	"agents.example/controlplane/infra/gke/connect"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agentlog/agentlogtest"
+	"agents.example/controlplane/shared/image"
 )
 
 // silentImage is an image whose program writes nothing, and exits when something is written to the pipe "end".
@@ -37,12 +39,20 @@ const (
 func TestLogs_KeepThePromisesOfTheirPortInACluster(t *testing.T) {
 	t.Parallel()
 	clustertest.Require(t)
-	image, dir := t.TempDir(), t.TempDir()
-	if err := os.WriteFile(filepath.Join(image, "entrypoint"), []byte(silentProgram), 0o700); err != nil {
+	files, dir := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(files, "entrypoint"), []byte(silentProgram), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	running := clustertest.Start(t, cluster.Options{Dir: dir, Images: map[string]string{silentImage: image}})
+	running := clustertest.Start(t, cluster.Options{Dir: dir, Images: map[string]string{silentImage: files}})
 	client := clustertest.Client(t, running.Kubeconfig)
+	keepers, err := gke.Open(t.Context(), gke.Settings{
+		Cells: []gke.Cell{{Name: "cell-1", Kubeconfig: running.Kubeconfig}}, Database: "database",
+		Images: image.BuiltIn{Platform: "platform"}, RouterNamespace: "routers",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = keepers.Close() })
 	t.Run("promises", func(t *testing.T) { // ends before the cluster does
 		agentlogtest.Run(t, func(t *testing.T) agentlogtest.Fixture {
 			logs := New(t.Context(), []connect.Cell{{Name: "cell-1", Kubeconfig: running.Kubeconfig}})
@@ -53,7 +63,12 @@ func TestLogs_KeepThePromisesOfTheirPortInACluster(t *testing.T) {
 				p.start()
 				return p
 			}
-			return agentlogtest.Fixture{Source: logs, Agent: a, Start: start, Timed: true}
+			keep := func(t *testing.T) {
+				if err := keepers.KeepLastLogs(t.Context(), a); err != nil {
+					t.Error(err)
+				}
+			}
+			return agentlogtest.Fixture{Source: logs, Agent: a, Start: start, Keep: keep, Timed: true}
 		})
 	})
 }

@@ -42,10 +42,16 @@ type status struct {
 }
 
 type state struct {
-	Running    *struct{} `json:"running"`
-	Terminated *struct {
-		ContainerID string `json:"containerID"`
-	} `json:"terminated"`
+	Running    *struct{}   `json:"running"`
+	Terminated *terminated `json:"terminated"`
+}
+
+type terminated struct {
+	ContainerID string    `json:"containerID"`
+	StartedAt   time.Time `json:"startedAt"`
+	FinishedAt  time.Time `json:"finishedAt"`
+	ExitCode    int       `json:"exitCode"`
+	Reason      string    `json:"reason"`
 }
 
 // ended is the id of the container that ended; empty for none.
@@ -68,13 +74,31 @@ func (s status) current() string {
 	}
 }
 
+// last describes the container that ended last, and whether no other one has replaced it yet.
+func (s status) last(identify func(string) string) (last agentlog.Ended, held bool) {
+	t := s.State.Terminated
+	if held = s.State.ended() != ""; !held {
+		t = s.LastState.Terminated
+	}
+	if t == nil || t.ContainerID == "" {
+		return agentlog.Ended{}, false
+	}
+	last = agentlog.Ended{
+		Container: identify(t.ContainerID), EndedAt: t.FinishedAt, ExitCode: t.ExitCode, Reason: t.Reason,
+	}
+	if t.StartedAt.Unix() > 0 { // the beginning of Unix time stands for a container that could not be started
+		last.StartedAt = t.StartedAt
+	}
+	return last, held
+}
+
 func podPath(a agent.Agent) string {
 	return "/api/v1/namespaces/" + url.PathEscape(a.Namespace()) + "/pods/" + podName
 }
 
 // Containers implements agentlog.Pods.
 func (l *Logs) Containers(ctx context.Context, a agent.Agent) (agentlog.Containers, error) {
-	answer, err := l.get(ctx, a, podPath(a), nil, waits{answer: answerWait, silence: answerWait})
+	answer, err := l.get(ctx, a, request{path: podPath(a)}, waits{answer: answerWait, silence: answerWait})
 	if err != nil {
 		return agentlog.Containers{}, err
 	}
@@ -91,8 +115,9 @@ func (l *Logs) Containers(ctx context.Context, a agent.Agent) (agentlog.Containe
 	}
 	for _, s := range p.Status.ContainerStatuses {
 		if s.Name == containerName {
+			last, held := s.last(identify)
 			return agentlog.Containers{
-				Current: identify(s.current()), Previous: identify(s.LastState.ended()),
+				Current: identify(s.current()), Previous: identify(s.LastState.ended()), Last: last, Held: held,
 			}, nil
 		}
 	}
@@ -101,6 +126,9 @@ func (l *Logs) Containers(ctx context.Context, a agent.Agent) (agentlog.Containe
 
 // Read implements agentlog.Pods.
 func (l *Logs) Read(ctx context.Context, a agent.Agent, part agentlog.Part) (io.ReadCloser, error) {
+	if part.Kept {
+		return l.readKept(ctx, a, part)
+	}
 	query := url.Values{"container": {containerName}, "timestamps": {"true"}}
 	if part.Previous {
 		query.Set("previous", "true")
@@ -116,5 +144,9 @@ func (l *Logs) Read(ctx context.Context, a agent.Agent, part agentlog.Part) (io.
 		query.Set("follow", "true")
 		wait.silence = 0
 	}
-	return l.get(ctx, a, podPath(a)+"/log", query, wait)
+	answer, err := l.get(ctx, a, request{path: podPath(a) + "/log", query: query}, wait)
+	if err != nil || part.Ended.Container == "" {
+		return answer, err
+	}
+	return unlessGone(answer)
 }

@@ -93,10 +93,18 @@ func (c *cell) close() {
 	}
 }
 
+// request is what a cell's API server is asked for.
+type request struct {
+	path  string
+	query url.Values
+	// accept is the form of the answer; empty for the usual one.
+	accept string
+}
+
 // get requests a path of the cell's API server. The body of a success ends with ctx, or when the server is silent for
 // longer than a reader may wait. Errors: as explain returns them.
 func (l *Logs) get(
-	ctx context.Context, a agent.Agent, path string, query url.Values, wait waits,
+	ctx context.Context, a agent.Agent, r request, wait waits,
 ) (io.ReadCloser, error) {
 	c, ok := l.cells[a.Cell]
 	if !ok {
@@ -107,14 +115,17 @@ func (l *Logs) get(
 	if err != nil {
 		return nil, err
 	}
-	address := server.JoinPath(path)
-	address.RawQuery = query.Encode()
+	address := server.JoinPath(r.path)
+	address.RawQuery = r.query.Encode()
 	ctx, cancel := context.WithCancelCause(ctx)
 	limit := startLimit(cancel, wait.answer)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
 	if err != nil {
 		cancel(nil)
 		return nil, fmt.Errorf("make a request to cell %q: %w", c.Name, err)
+	}
+	if r.accept != "" {
+		req.Header.Set("Accept", r.accept)
 	}
 	res, err := client.Do(req) //nolint:bodyclose // the returned body closes it
 	limit.stop()

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -21,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"agents.example/controlplane/infra/gke/connect"
+	"agents.example/controlplane/infra/gke/keptlog"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agentlog"
 	"agents.example/controlplane/shared/agentlog/agentlogtest"
@@ -82,6 +84,10 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	pod := "/api/v1/namespaces/agent-" + s.agent.ID + "/pods/agent-0"
 	p := s.cell.Pod(s.agent.ID)
+	if name, ok := strings.CutPrefix(r.URL.Path, "/api/v1/namespaces/agent-"+s.agent.ID+"/configmaps/"); ok {
+		s.serveKept(w, r, name)
+		return
+	}
 	switch {
 	case r.Method != http.MethodGet || r.URL.Path != pod && r.URL.Path != pod+"/log":
 		refuse(w, http.StatusForbidden, "no right to "+r.Method+" "+r.URL.Path)
@@ -103,6 +109,31 @@ func refuse(w http.ResponseWriter, status int, message string) {
 	})
 }
 
+// serveKept serves a ConfigMap with the log of a container that has ended, as a worker makes it.
+func (s *apiServer) serveKept(w http.ResponseWriter, r *http.Request, name string) {
+	all, _ := s.cell.Kept(r.Context(), s.agent)
+	i := slices.Index(keptlog.Names(), name)
+	if i < 0 || i >= len(all) {
+		refuse(w, http.StatusNotFound, "configmaps not found")
+		return
+	}
+	o := keptObject{BinaryData: map[string][]byte{}}
+	o.Metadata.Annotations = keptlog.Annotations(all[i])
+	if !strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata") {
+		log, err := s.cell.KeptLog(s.agent.ID, all[i].Container)
+		if err == nil {
+			var lines []byte
+			lines, err = io.ReadAll(log)
+			o.BinaryData[keptlog.Key], _ = keptlog.Compress(lines)
+		}
+		if err != nil {
+			refuse(w, http.StatusInternalServerError, err.Error())
+			return
+		}
+	}
+	_ = json.NewEncoder(w).Encode(o)
+}
+
 // servePod serves a pod whose sidecar has other containers than the agent's.
 func (s *apiServer) servePod(w http.ResponseWriter, p *agentlogtest.Pod) {
 	current, previous := p.IDs()
@@ -110,10 +141,12 @@ func (s *apiServer) servePod(w http.ResponseWriter, p *agentlogtest.Pod) {
 		if id == "" {
 			return map[string]any{}
 		}
-		return map[string]any{"terminated": map[string]any{"containerID": "containerd://" + id}}
+		return map[string]any{"terminated": map[string]any{
+			"containerID": id, "exitCode": 1, "reason": "Error", "finishedAt": p.Last().EndedAt,
+		}}
 	}
 	status := map[string]any{
-		"name": "agent", "containerID": "containerd://" + current, "lastState": ended(previous),
+		"name": "agent", "containerID": current, "lastState": ended(previous),
 		"state": map[string]any{"running": map[string]any{}},
 	}
 	if current == previous {
@@ -179,8 +212,66 @@ func TestLogs_KeepThePromisesOfTheirPort(t *testing.T) {
 		s, logs := newAPIServer(t)
 		return agentlogtest.Fixture{Source: logs, Agent: s.agent, Start: func(*testing.T) agentlogtest.Running {
 			return s.cell.Start(s.agent.ID)
-		}}
+		}, Keep: func(*testing.T) { s.cell.Keep(s.agent.ID) }}
 	})
+}
+
+// TestLogs_ServeNoKeptLogOfAnotherContainer uses an object again for another container while it is read.
+func TestLogs_ServeNoKeptLogOfAnotherContainer(t *testing.T) {
+	t.Parallel()
+	server, logs := newAPIServer(t)
+	p := server.cell.Start(server.agent.ID)
+	p.Write(time.Now(), "of the first container")
+	p.Restart()
+	server.cell.Keep(server.agent.ID)
+	server.cell.Remove(server.agent.ID)
+	server.replace(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Header.Get("Accept") != "application/json" {
+			return false
+		}
+		o := keptObject{BinaryData: map[string][]byte{}}
+		o.Metadata.Annotations = keptlog.Annotations(agentlog.Ended{Container: "another", EndedAt: time.Now()})
+		o.BinaryData[keptlog.Key], _ = keptlog.Compress([]byte("of another container"))
+		return json.NewEncoder(w).Encode(o) == nil
+	})
+	_, err := logs.Open(t.Context(), server.agent, agentlog.Options{Previous: 1})
+	if fault.Code(err) != agentlog.CodeNoPrevious {
+		t.Errorf("error %v, want that there is no such log", err)
+	}
+}
+
+// TestLogs_FallBackToAKeptLog reads a log that the kubelet no longer has, in both ways in which kubelets say so.
+func TestLogs_FallBackToAKeptLog(t *testing.T) {
+	t.Parallel()
+	for name, gone := range map[string]func(w http.ResponseWriter){
+		"no container": func(w http.ResponseWriter) {
+			refuse(w, http.StatusBadRequest, `previous terminated container "agent" in pod "agent-0" not found`)
+		},
+		"no file": func(w http.ResponseWriter) {
+			_, _ = io.WriteString(w, "unable to retrieve container logs for containerd://1")
+		},
+	} {
+		server, logs := newAPIServer(t)
+		p := server.cell.Start(server.agent.ID)
+		p.Write(time.Now(), "kept")
+		p.Restart()
+		server.cell.Keep(server.agent.ID)
+		server.replace(func(w http.ResponseWriter, r *http.Request) bool {
+			if !strings.HasSuffix(r.URL.Path, "/log") {
+				return false
+			}
+			gone(w)
+			return true
+		})
+		s, err := logs.Open(t.Context(), server.agent, agentlog.Options{Previous: 1})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if l, err := s.Next(); err != nil || l.Message != "kept" {
+			t.Errorf("%s: line %q, %v, want the kept one", name, l.Message, err)
+		}
+		_ = s.Close()
+	}
 }
 
 func TestLogs_EndTheStreamOfTheCell(t *testing.T) {

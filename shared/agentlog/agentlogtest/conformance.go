@@ -22,6 +22,8 @@ type Fixture struct {
 	Agent agent.Agent
 	// Start starts a pod for the agent, with one container. It replaces the agent's former pod.
 	Start func(t *testing.T) Running
+	// Keep has a worker look at the pod and keep the log of the container that ended last.
+	Keep func(t *testing.T)
 	// Timed is true if the cell gives every line a time.
 	Timed bool
 }
@@ -45,6 +47,8 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		"an agent without a pod has no log":                         withoutPod,
 		"a container that has not restarted has no previous log":    withoutPrevious,
 		"tail, since and previous choose lines":                     chooses,
+		"logs of ended containers are kept and counted":             countsEnded,
+		"the last five logs are kept, also without a pod's help":    keepsFive,
 		"lines keep their time and text":                            lineParts,
 		"long lines are cut at a whole character":                   longLines,
 		"a stream that follows waits for lines and ends with Close": follows,
@@ -112,7 +116,7 @@ func wantCode(t *testing.T, err error, code string) {
 }
 
 func withoutPod(t *testing.T, f Fixture) {
-	for _, o := range []agentlog.Options{{}, {Previous: true}, {Follow: true}} {
+	for _, o := range []agentlog.Options{{}, {Previous: 1}, {Follow: true}} {
 		_, err := f.Source.Open(t.Context(), f.Agent, o)
 		wantCode(t, err, agentlog.CodeNotRunning)
 	}
@@ -120,7 +124,7 @@ func withoutPod(t *testing.T, f Fixture) {
 
 func withoutPrevious(t *testing.T, f Fixture) {
 	f.Start(t)
-	_, err := f.Source.Open(t.Context(), f.Agent, agentlog.Options{Previous: true})
+	_, err := f.Source.Open(t.Context(), f.Agent, agentlog.Options{Previous: 1})
 	wantCode(t, err, agentlog.CodeNoPrevious)
 	want(t, "an empty log", f.read(t, agentlog.Options{Tail: 10}))
 }
@@ -137,10 +141,10 @@ func chooses(t *testing.T, f Fixture) {
 	want(t, "since a line's time", f.read(t, agentlog.Options{Since: second(13)}), "line 3", "line 4")
 	want(t, "since a fraction of a second later", f.read(t, agentlog.Options{Since: second(13.000001)}), "line 4")
 	want(t, "tail and since", f.read(t, agentlog.Options{Tail: 3, Since: second(13)}), "line 3", "line 4")
-	want(t, "previous", f.read(t, agentlog.Options{Previous: true}), "first run")
+	want(t, "previous", f.read(t, agentlog.Options{Previous: 1}), "first run")
 	p.End()
 	want(t, "of a container that waits for its next run", f.read(t, agentlog.Options{Tail: 1}), "line 4")
-	want(t, "previous of one that waits", f.read(t, agentlog.Options{Previous: true, Tail: 1}), "line 4")
+	want(t, "previous of one that waits", f.read(t, agentlog.Options{Previous: 1, Tail: 1}), "line 4")
 }
 
 func lineParts(t *testing.T, f Fixture) {

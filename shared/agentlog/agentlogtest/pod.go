@@ -23,8 +23,12 @@ type Cell struct {
 
 	mu   sync.Mutex
 	pods map[string]*Pod
+	// kept maps the ids of agents to the containers whose logs are kept, in the order of their ends.
+	kept map[string][]*container
 	// started counts the pods that were started.
 	started int
+	// ended counts the containers that have ended.
+	ended int
 	// open counts the logs that are being read.
 	open int
 }
@@ -35,7 +39,7 @@ var (
 )
 
 // NewCell returns a cell without pods.
-func NewCell() *Cell { return &Cell{pods: map[string]*Pod{}} }
+func NewCell() *Cell { return &Cell{pods: map[string]*Pod{}, kept: map[string][]*container{}} }
 
 // Pod is the pod of one agent.
 type Pod struct {
@@ -47,7 +51,8 @@ type Pod struct {
 }
 
 type container struct {
-	id      string
+	id, pod string
+	ended   agentlog.Ended
 	lines   []line
 	running bool
 	// changed is closed and replaced at every change.
@@ -105,13 +110,18 @@ func (p *Pod) End() {
 
 func (p *Pod) restart() {
 	p.containers = slices.Insert(p.containers, 0, &container{
-		id: fmt.Sprint("run-", len(p.containers)), running: true, changed: make(chan struct{}),
+		id: fmt.Sprint("run-", len(p.containers)), pod: p.UID, running: true, changed: make(chan struct{}),
 	})
 }
 
 func (p *Pod) end() {
 	if c := p.containers[0]; c.running {
 		c.running = false
+		p.cell.ended++
+		c.ended = agentlog.Ended{
+			Container: agentlog.Container(p.UID, c.id), EndedAt: time.Now().Truncate(time.Second), ExitCode: 1,
+			Reason: "Error", Run: p.cell.ended,
+		}
 		close(c.changed)
 		c.changed = make(chan struct{})
 	}
@@ -177,8 +187,65 @@ func (c *Cell) Containers(_ context.Context, a agent.Agent) (agentlog.Containers
 	found := agentlog.Containers{Current: agentlog.Container(p.UID, current)}
 	if previous != "" {
 		found.Previous = agentlog.Container(p.UID, previous)
+		found.Last = p.Last()
 	}
 	return found, nil
+}
+
+// Last describes the last container of the pod that has ended.
+func (p *Pod) Last() agentlog.Ended {
+	p.cell.mu.Lock()
+	defer p.cell.mu.Unlock()
+	for _, c := range p.containers {
+		if !c.running {
+			return c.ended
+		}
+	}
+	return agentlog.Ended{}
+}
+
+// Keep keeps the log of the container of an agent's pod that ended last, as a worker does.
+func (c *Cell) Keep(agentID string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, run := range c.pods[agentID].containers {
+		if run.running {
+			continue
+		}
+		kept := c.kept[agentID]
+		if !slices.Contains(kept, run) {
+			kept = append(kept, run)
+		}
+		c.kept[agentID] = kept[max(0, len(kept)-agentlog.MaxKept):]
+		return
+	}
+}
+
+// Kept implements agentlog.Pods.
+func (c *Cell) Kept(_ context.Context, a agent.Agent) (all []agentlog.Ended, err error) {
+	if c.Fail != nil {
+		err = c.Fail()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, run := range c.kept[a.ID] {
+		all = append(all, run.ended)
+	}
+	return all, err
+}
+
+// KeptLog returns the kept log of a container as a worker stores it.
+func (c *Cell) KeptLog(agentID, id string) (io.Reader, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, run := range c.kept[agentID] {
+		if run.ended.Container == id {
+			l := &log{ctx: context.Background(), cell: c, container: run}
+			l.fill()
+			return &l.buffer, nil
+		}
+	}
+	return nil, agentlog.NoPrevious()
 }
 
 func (c *Cell) find(a agent.Agent) (*Pod, error) {
@@ -195,11 +262,30 @@ func (c *Cell) find(a agent.Agent) (*Pod, error) {
 
 // Read implements agentlog.Pods.
 func (c *Cell) Read(ctx context.Context, a agent.Agent, part agentlog.Part) (io.ReadCloser, error) {
+	if part.Kept {
+		return c.openKept(ctx, a, part)
+	}
 	p, err := c.find(a)
 	if err != nil {
 		return nil, err
 	}
 	return p.Log(ctx, part)
+}
+
+func (c *Cell) openKept(ctx context.Context, a agent.Agent, part agentlog.Part) (io.ReadCloser, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, run := range c.kept[a.ID] {
+		if run.ended.Container == part.Container {
+			c.open++
+			next := 0
+			if part.Tail > 0 {
+				next = max(0, len(run.lines)-part.Tail)
+			}
+			return &log{ctx: ctx, cell: c, container: run, part: part, next: next}, nil
+		}
+	}
+	return nil, agentlog.NoPrevious()
 }
 
 // Log opens the log of a container as a kubelet does.

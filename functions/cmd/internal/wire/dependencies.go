@@ -33,6 +33,7 @@ func fills() map[function.Need]fill {
 		function.ClusterLook:    fillPodsAndObjects,
 		function.ClusterCollect: fillNamespaces,
 		function.PodLogs:        fillLogs,
+		function.LogKeep:        fillLogKeeper,
 		function.PodExec:        fillCommands,
 		function.GatewayAccess:  fillProber,
 		function.Payments:       fillPayments,
@@ -191,6 +192,14 @@ func fillNamespaces(o *Clients, d *functions.Dependencies, _ []function.Need) er
 
 func fillLogs(o *Clients, d *functions.Dependencies, _ []function.Need) (err error) {
 	d.Logs, err = o.logs()
+	return err
+}
+
+func fillLogKeeper(o *Clients, d *functions.Dependencies, _ []function.Need) error {
+	clusters, err := o.clusters()
+	if err == nil {
+		d.LogKeeper = clusters
+	}
 	return err
 }
 

@@ -38,6 +38,7 @@ type Clusters interface {
 	provisioning.NamespaceLister
 	provisioning.PodLister
 	provisioning.ObjectLister
+	provisioning.LogKeeper
 	io.Closer
 }
 

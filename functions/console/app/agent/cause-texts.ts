@@ -153,7 +153,7 @@ export const causeTexts: Record<string, { title: string; you_can: string[] }> = 
   "pod_crash_loop": {
     "title": "The agent exits soon after it starts",
     "you_can": [
-      "Read the last lines that it wrote before it exited. They usually say why.",
+      "Read the last lines that it wrote before it exited. They usually say why. Those of earlier runs are kept for a week.",
       "Check that its variables are complete and correct.",
       "Set the secrets that are missing or wrong.",
       "Then start it again, so that it does not wait for the cluster's next attempt."

@@ -1,6 +1,6 @@
 import { navigate, useRoute } from "../router";
 import { agentPath, tabHref } from "./paths";
-import type { LogRequest } from "./log-reader";
+import { type LogRequest, type LogSourceName, endedSources } from "./log-reader";
 
 /** What the address says about the log to show, so that a link to it shows the same. */
 export interface LogQuery {
@@ -25,10 +25,11 @@ export function useLogQuery(agentID: string): {
   change: (next: Partial<LogQuery>) => void;
 } {
   const parameters = useRoute().query;
-  const source = parameters.get("source");
+  const named = parameters.get("source");
+  const source = ["once", ...endedSources].find((name) => name === named) as LogSourceName | undefined;
   const tail = Number(parameters.get("tail"));
   const query: LogQuery = {
-    source: source === "once" || source === "previous" ? source : "live",
+    source: source ?? "live",
     tail: Number.isInteger(tail) && tail >= 1 && tail <= maxTail ? tail : defaultTail,
     since: parameters.get("since") ?? "",
     search: parameters.get("search") ?? "",

@@ -1,17 +1,28 @@
 import { linesOf, serverEvents } from "@agents.example/client/lines";
-import type { AgentLogLine } from "@agents.example/client/schema";
+import type { AgentLogEnded, AgentLogLine } from "@agents.example/client/schema";
 import { send } from "../api/client";
 import { CallError, asError, unanswered } from "../api/errors";
 import { pauseAfter } from "../api/pace";
 import { Store } from "../store";
 import { PageVisibility } from "./page-visibility";
 
+/**
+ * The containers that have ended, the last one first: previous is the one before the last restart. Their logs are kept
+ * for a week.
+ */
+export const endedSources = ["previous", "ended-2", "ended-3", "ended-4", "ended-5"] as const;
+
+/** The running container with its further lines or without them, or one that has ended. */
+export type LogSourceName = "live" | "once" | (typeof endedSources)[number];
+
+/** Which of the ended containers a source is, from 1; 0 for the running one. */
+export const endedNumber = (source: LogSourceName): number => (endedSources as readonly string[]).indexOf(source) + 1;
+
 /** Which part of an agent's log to read. */
 export interface LogRequest {
   /** The path of the log at the service. */
   path: string;
-  /** The running container with its further lines or without them, or the container before the last restart. */
-  source: "live" | "once" | "previous";
+  source: LogSourceName;
   tail: number;
   /** A time, or a duration before now; empty for no limit. */
   since: string;
@@ -46,6 +57,8 @@ const maxParts = 25;
 /** Reads a log, and follows it over the ends of answers and connections. */
 export class LogReader {
   readonly state = new Store<LogState>({ kind: "connecting" });
+  /** How the container ended, if it has ended and wrote a line. */
+  readonly ended = new Store<AgentLogEnded | undefined>(undefined);
   private readonly stopping = new AbortController();
   /** The position after the last line. The service continues there without losing or repeating a line. */
   private position = "";
@@ -193,7 +206,8 @@ export class LogReader {
     added: boolean;
   }> {
     const { path, source, tail } = this.request;
-    const query = { tail, since, previous: source === "previous" };
+    const ended = endedNumber(source);
+    const query = { tail, since, previous: ended === 1, ended: ended > 1 ? ended : undefined };
     const response = await send(path, { query, signal: this.stopping.signal, timeout: 60_000 });
     let last: AgentLogLine | undefined;
     let sameTime = 0;
@@ -204,6 +218,9 @@ export class LogReader {
         continue;
       }
       const line = parse(text);
+      if (line.ended) {
+        this.ended.set(line.ended);
+      }
       sameTime = line.time === last?.time ? sameTime + 1 : 1;
       last = line;
       if (skip > 0 && line.time === since) {

@@ -5,6 +5,7 @@ import { Field, Select } from "../ui/field";
 import { formatNumber, plural } from "../ui/format";
 import type { LogLine } from "./log-buffer";
 import { type LogQuery, tails } from "./log-query";
+import { endedNumber, endedSources } from "./log-reader";
 
 const periods: Record<string, string> = {
   "": "The beginning",
@@ -14,6 +15,8 @@ const periods: Record<string, string> = {
   "6h": "6 hours ago",
   "24h": "24 hours ago",
 };
+
+const ordinals: Record<number, string> = { 2: "Second", 3: "Third", 4: "Fourth", 5: "Fifth" };
 
 interface Choice {
   query: LogQuery;
@@ -33,6 +36,7 @@ export function LogSource({ query, change }: Choice) {
           { value: "live", label: "Live" },
           { value: "once", label: "As of now" },
           { value: "previous", label: "Before the restart" },
+          ...endedSources.slice(1).map((value) => ({ value, label: `${ordinals[endedNumber(value)]} run before` })),
         ]}
         onChange={(value) => change({ source: value as LogQuery["source"] })}
       />

@@ -1,8 +1,9 @@
-import type { Agent } from "@agents.example/client/schema";
+import type { Agent, AgentLogEnded } from "@agents.example/client/schema";
 import { useEffect, useState } from "preact/hooks";
 import { useReadOnly } from "../account";
 import { Button } from "../ui/button";
 import { Notice } from "../ui/feedback";
+import { Time } from "../ui/time";
 import type { LogLine } from "./log-buffer";
 import { downloadLines } from "./log-download";
 import { type LogState, notRunning } from "./log-reader";
@@ -42,7 +43,7 @@ function Logs({ agent }: { agent: Agent }) {
   const [paused, setPaused] = useState<LogLine[]>();
   // Each choice belongs to a search. An effect that ends it runs later, and could end a choice among the next matches.
   const [choice, setChoice] = useState<{ search: string; line: LogLine | undefined }>();
-  const { lines, state: known, retry } = useLog(request, attempt);
+  const { lines, state: known, ended, retry } = useLog(request, attempt);
   const state = stateOf(agent, known);
   useEffect(() => retry(), [agent.status, agent.dashboard_warming]); // a container may run now
   useEffect(() => {
@@ -109,12 +110,23 @@ function Logs({ agent }: { agent: Agent }) {
         readOnce={() => change({ source: "once" })}
         readLive={() => change({ source: "live" })}
       />
+      {ended === undefined ? null : <Ended ended={ended} />}
       {rows.length === 0 ? (
         <p class="log-none card quiet">{noLines(state.kind, list.length > 0, request.since !== "")}</p>
       ) : (
         <LogView rows={rows} label={`Log of ${agent.name}`} wrap={query.wrap} search={query.search} current={current} />
       )}
     </>
+  );
+}
+
+/** When and why the container of the log ended. */
+function Ended({ ended }: { ended: AgentLogEnded }) {
+  return (
+    <p class="small quiet">
+      This container ended <Time value={ended.ended_at} /> with exit code {ended.exit_code}
+      {ended.reason === "" ? "" : ` (${ended.reason})`}.
+    </p>
   );
 }
 

@@ -1,3 +1,4 @@
+import type { AgentLogEnded } from "@agents.example/client/schema";
 import { useEffect, useMemo } from "preact/hooks";
 import { useStore } from "../store";
 import { LogBuffer, type LogLines } from "./log-buffer";
@@ -6,6 +7,8 @@ import { LogReader, type LogRequest, type LogState } from "./log-reader";
 export interface Log {
   lines: LogLines;
   state: LogState;
+  /** How the container ended, if the log says so. */
+  ended: AgentLogEnded | undefined;
   /** Tries now, if the log waits. */
   retry: () => void;
 }
@@ -24,5 +27,10 @@ export function useLog(request: LogRequest, attempt: number): Log {
       buffer.close();
     };
   }, [reader]);
-  return { lines: useStore(buffer.lines), state: useStore(reader.state), retry: () => reader.retry() };
+  return {
+    lines: useStore(buffer.lines),
+    state: useStore(reader.state),
+    ended: useStore(reader.ended),
+    retry: () => reader.retry(),
+  };
 }

@@ -163,6 +163,17 @@ export interface AgentImage {
   maintenance_window: ImageMaintenanceWindow | null;
 }
 
+export interface AgentLogEnded {
+  /** When the container started; null if it could not be started. */
+  started_at: string | null;
+  /** When the container ended. */
+  ended_at: string;
+  /** The exit code of its program. */
+  exit_code: number;
+  /** The cluster's reason, such as OOMKilled, Error or Completed. New values may be added. */
+  reason: string;
+}
+
 export interface AgentLogLine {
   /** When the container wrote the line; null if the cluster does not tell. */
   time: string | null;
@@ -177,6 +188,8 @@ export interface AgentLogLine {
   cut?: boolean;
   /** True in the last line of an answer that is full. Continue with since, from the time of this line. */
   truncated?: boolean;
+  /** In the first line of the log of a container that has ended: how it ended. */
+  ended?: AgentLogEnded | null;
 }
 
 export interface AgentPlanLimits {
@@ -1724,9 +1737,14 @@ export interface operations {
         tail?: number;
         /** The time of the oldest line, or a duration such as 10m before now. */
         since?: string;
-        /** Read the log of the container before the last restart. */
+        /** Read the log of the container before the last restart. The same as ended=1. */
         previous?: boolean;
-        /** Wait for further lines, for at most 10 minutes. Not together with previous. */
+        /**
+         * Read the log of a container that has ended: 1 is the one that ended last, also of an agent that is stopped.
+         * The last 64 KiB of 5 containers are kept for 7 days. Not together with previous or follow.
+         */
+        ended?: number;
+        /** Wait for further lines, for at most 10 minutes. Not together with previous or ended. */
         follow?: boolean;
       };
     };
