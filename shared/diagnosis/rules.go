@@ -62,8 +62,8 @@ func podRules() []rule {
 		{
 			code: "pod_crash_loop", title: "The agent exits soon after it starts",
 			youCan: []Step{
-				{ReadPreviousLogs, "Read the last lines that it wrote before it exited. They usually say why. Those of earlier runs " +
-					"are kept for a week."},
+				{ReadPreviousLogs, "Read the last lines that it wrote before it exited. They usually say why. " +
+					"Those of earlier runs are kept for a week."},
 				{Update, "Check that its variables are complete and correct."},
 				{SetSecret, "Set the secrets that are missing or wrong."},
 				again("Then start it again, so that it does not wait for the cluster's next attempt."),
