@@ -117,20 +117,23 @@ func (h host) step(name string, f func(ctx context.Context) error) {
 // runs waits until an agent runs what was asked for, and returns it. The error of one that does not has its last lines.
 func (h host) runs(ctx context.Context, id string) (*client.Agent, error) {
 	a, err := h.WaitUntilReady(ctx, id, nil)
-	if err == nil && a.Status == client.AgentStatusRunning {
-		return a, nil
+	if err == nil && a.Status != client.AgentStatusRunning {
+		lines, problem := h.lastLines(ctx, id)
+		err = errors.Join(fmt.Errorf("it is %s\n%s", a.Status, lines), problem)
 	}
+	return a, err
+}
+
+// lastLines returns what an agent wrote last.
+func (h host) lastLines(ctx context.Context, id string) (string, error) {
 	var lines []string
-	for line, problem := range h.GetAgentLogs(ctx, id, client.GetAgentLogsParams{Tail: 20}) {
-		if problem != nil {
-			break
+	for line, err := range h.GetAgentLogs(ctx, id, client.GetAgentLogsParams{Tail: 20}) {
+		if err != nil {
+			return "", err
 		}
 		lines = append(lines, line.Message)
 	}
-	if a != nil {
-		err = errors.Join(err, fmt.Errorf("it is %s", a.Status))
-	}
-	return a, fmt.Errorf("%w\n%s", err, strings.Join(lines, "\n"))
+	return strings.Join(lines, "\n"), nil
 }
 
 // agent has the credentials of an agent.
@@ -254,8 +257,8 @@ func (h host) tick(ctx context.Context, worker string) error {
 	return res.Body.Close()
 }
 
-// updated waits until an agent runs a version of its image, or failed to.
-func (a agent) updated(ctx context.Context, version string) error {
+// reaches waits until an agent has a status with a version of its image.
+func (a agent) reaches(ctx context.Context, status client.AgentStatus, version string) error {
 	again := time.NewTicker(time.Second)
 	defer again.Stop()
 	for {
@@ -263,9 +266,8 @@ func (a agent) updated(ctx context.Context, version string) error {
 		if err != nil {
 			return err
 		}
-		if found.Image != nil && found.Image.Version == version && found.IsReady() {
-			_, err := a.runs(ctx, a.id)
-			return err
+		if found.Image != nil && found.Image.Version == version && found.Status == status && found.IsReady() {
+			return nil
 		}
 		if err := a.tick(ctx, "ObserveAgents"); err != nil {
 			return err

@@ -110,7 +110,7 @@ func TestOpenClaw_IsHostedUnchanged(t *testing.T) {
 		if err := h.release(ctx, filepath.Join(tools, "operator"), "openclaw@"+newerOpenClaw); err != nil {
 			return err
 		}
-		if err := a.updated(ctx, newerOpenClaw); err != nil {
+		if err := a.reaches(ctx, client.AgentStatusRunning, newerOpenClaw); err != nil {
 			return err
 		}
 		return a.remembers(ctx)
@@ -121,13 +121,16 @@ func TestOpenClaw_IsHostedUnchanged(t *testing.T) {
 		if _, err := a.UpdateAgent(ctx, a.id, client.UpdateAgentRequest{Image: &older}); err != nil {
 			return err
 		}
-		if err := a.updated(ctx, olderOpenClaw); err == nil || !strings.Contains(err.Error(), "schema") {
-			return fmt.Errorf("the older version: %w; want an error about its schema", err)
+		if err := a.reaches(ctx, client.AgentStatusError, olderOpenClaw); err != nil {
+			return err
+		}
+		if lines, err := a.lastLines(ctx, a.id); err != nil || !strings.Contains(lines, "schema") {
+			return fmt.Errorf("its log does not name the reason: %w\n%s", err, lines)
 		}
 		if _, err := a.UpdateAgent(ctx, a.id, client.UpdateAgentRequest{Image: &newer}); err != nil {
 			return err
 		}
-		if err := a.updated(ctx, newerOpenClaw); err != nil {
+		if err := a.reaches(ctx, client.AgentStatusRunning, newerOpenClaw); err != nil {
 			return err
 		}
 		return a.remembers(ctx)

@@ -77,7 +77,8 @@ func TestExec_RunsNothingWithoutItsAuditEntry(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.Audit = deafLog{f.Audit}
-	f.call(t, "ExecInAgent", functiontest.Body(map[string]any{"command": []string{"ls"}})).Want(t, 500, "internal_error")
+	body := functiontest.Body(map[string]any{"command": []string{"ls"}})
+	f.call(t, "ExecInAgent", body).Want(t, http.StatusInternalServerError, "internal_error")
 	if ran := f.Containers.Opened(); len(ran) > 0 {
 		t.Errorf("%v ran without an audit entry", ran)
 	}

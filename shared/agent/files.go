@@ -71,7 +71,7 @@ type FileSpecs []FileSpec
 
 // FileView is a file as clients see it.
 type FileView struct {
-	Path   string  `json:"path"`
+	Path   string  `json:"path" jsonschema:"Where the file is, below /data or /config."`
 	Mode   string  `json:"mode" jsonschema:"Permissions in octal digits."`
 	Size   *int64  `json:"size" jsonschema:"The size of the content in bytes; null for a secret."`
 	Secret *string `json:"secret" jsonschema:"The key of the secret whose value is the file; null for a file with content."`

@@ -463,6 +463,8 @@ type AgentFailure struct {
 type AgentFile struct {
 	// Mode Permissions in octal digits.
 	Mode string `json:"mode"`
+
+	// Path Where the file is, below /data or /config.
 	Path string `json:"path"`
 
 	// Secret The key of the secret whose value is the file; null for a file with content.

@@ -106,7 +106,9 @@ func render(name string, v Values) ([]*unstructured.Unstructured, error) {
 // here, too.
 func (v Values) context() map[string]any {
 	callers := map[string][]string{}
-	for _, need := range []string{"cluster_apply", "cluster_look", "cluster_collect", "pod_logs", "pod_exec", "log_keep"} {
+	for _, need := range []string{
+		"cluster_apply", "cluster_look", "cluster_collect", "pod_logs", "pod_exec", "log_keep",
+	} {
 		callers[need] = v.Callers[need]
 	}
 	var cpu, memory, storage int64

@@ -44,7 +44,8 @@ func TestRenderText_RendersAsTerraformDoes(t *testing.T) {
 	t.Parallel()
 	callers := map[string][]string{
 		"cluster_apply": {"b@example.com", `quoted " <&> é`}, "cluster_look": {"a@example.com", "b@example.com"},
-		"cluster_collect": {"c@example.com"}, "pod_logs": {}, "pod_exec": {}, "log_keep": {"b@example.com", "d@example.com"},
+		"cluster_collect": {"c@example.com"}, "pod_logs": {}, "pod_exec": {},
+		"log_keep": {"b@example.com", "d@example.com"},
 	}
 	full := Values{
 		Domain: "cell.example.com", Image: "image@sha256:1", AgentImage: "agent:1", Callers: callers,

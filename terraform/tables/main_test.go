@@ -61,7 +61,7 @@ func TestTables_SayWhatIsGranted(t *testing.T) {
 		"a role on one database": "| `firestore` | `roles/datastore.user` on the environment's database |",
 		"a custom role":          "`secret_lister` on the project",
 		"a quota to raise":       "| `SECURITY_POLICIES` | project | 0 | **2** | 0 | 0 | Cloud Armor",
-		"topologies":             "| `single` | yes | 2 | 4 |",
+		"topologies":             "| `single` | yes | 3 | 5 |",
 	} {
 		if !strings.Contains(string(written), want) {
 			t.Errorf("%s: no %q", name, want)

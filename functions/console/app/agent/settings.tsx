@@ -15,7 +15,10 @@ import { Resize } from "./resize";
 import { useSubmit } from "../api/submit";
 import { SubmitFailure } from "../ui/submit-failure";
 
-/** What is rarely changed: the size, the image, the public paths, the sandbox, the client's own configuration, and the agent's end. */
+/**
+ * What is rarely changed: the size, the image, the public paths, the sandbox, the client's own configuration, and the
+ * agent's end.
+ */
 export function SettingsTab({ agent }: { agent: Agent }) {
   return (
     <div class="stack">
@@ -142,8 +145,8 @@ function OwnConfig({ agent }: { agent: Agent }) {
       </div>
       <div class="body stack">
         <p class="quiet">
-          What API clients keep in the field “config” of the agent, and what the agent finds in the file that its variable
-          AGENT_CONFIG_FILE names. Change it with the API, which replaces the pod.
+          What API clients keep in the field “config” of the agent, and what the agent finds in the file that its
+          variable AGENT_CONFIG_FILE names. Change it with the API, which replaces the pod.
         </p>
         <pre class="code" tabIndex={0} aria-label="Configuration as JSON">
           {JSON.stringify(Object.fromEntries(own), null, 2)}

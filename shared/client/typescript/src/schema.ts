@@ -108,6 +108,7 @@ export interface AgentFailure {
 }
 
 export interface AgentFile {
+  /** Where the file is, below /data or /config. */
   path: string;
   /** Permissions in octal digits. */
   mode: string;
