@@ -41,6 +41,13 @@ func TestLogs_AreMarkedAndBounded(t *testing.T) {
 	if !strings.Contains(previous.text, "why it crashed") {
 		t.Errorf("the previous log = %s, want its line", previous.text)
 	}
+	s.LogCell.Keep(a.ID)
+	s.LogCell.Start(a.ID) // another pod
+	kept := want(t, session, "get_agent_logs", map[string]any{"agent_id": a.ID, "ended": 1})
+	ended, _ := kept.structured["ended"].(map[string]any)
+	if !strings.Contains(kept.text, "why it crashed") || ended["reason"] != "Error" {
+		t.Errorf("the kept log = %s, which ended %v, want its line and how it ended", kept.text, ended)
+	}
 	s.UpdateAgent(t, a.ID, func(a *agent.Agent) {
 		a.Status, a.Failure = agent.Error, &agent.Failure{Code: "pod_crash_loop", Message: "It exits."}
 	})
