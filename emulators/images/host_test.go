@@ -145,11 +145,17 @@ type agent struct {
 
 // created waits until a new agent runs.
 func (h host) created(ctx context.Context, request client.CreateAgentRequest) (agent, error) {
-	a, err := h.CreateAgent(ctx, request)
+	made, err := h.CreateAgent(ctx, request)
 	if err != nil {
 		return agent{}, err
 	}
-	if a, err = h.runs(ctx, a.ID); err != nil {
+	return h.running(ctx, made.ID)
+}
+
+// running waits until an agent runs, and reveals its credentials.
+func (h host) running(ctx context.Context, id string) (agent, error) {
+	a, err := h.runs(ctx, id)
+	if err != nil {
 		return agent{}, err
 	}
 	found := agent{host: h, id: a.ID, url: strings.TrimSuffix(*a.DashboardURL, "/")}

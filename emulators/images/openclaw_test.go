@@ -136,24 +136,41 @@ func TestOpenClaw_IsHostedUnchanged(t *testing.T) {
 		return a.remembers(ctx)
 	})
 	h.step("it has metrics and a log", func(ctx context.Context) error { return a.measured(ctx, "gateway") })
-	h.step("it runs in gVisor", func(ctx context.Context) error {
-		sandbox := client.MigrateAgentSandboxRequest{Enabled: new(true)}
-		if _, err := a.MigrateAgentSandbox(ctx, a.id, sandbox); err != nil {
-			return err
-		}
-		if _, err := a.runs(ctx, a.id); err != nil {
-			return err
-		}
-		kernel, err := a.run(ctx, "uname", "-r")
-		if err == nil && !strings.Contains(kernel, "gvisor") {
-			err = fmt.Errorf("its kernel is %q", kernel)
-		}
-		if err != nil {
-			return err
-		}
-		return a.remembers(ctx)
-	})
 	h.step("it is deleted", a.deleted)
+	h.step("another one runs in gVisor", func(ctx context.Context) error { return h.sandboxed(ctx, request) })
+}
+
+// sandboxed hosts an agent that is in gVisor from its first start, and restarts it.
+func (h host) sandboxed(ctx context.Context, request client.CreateAgentRequest) error {
+	made, err := h.CreateAgent(ctx, request)
+	if err != nil {
+		return err
+	}
+	sandbox := client.MigrateAgentSandboxRequest{Enabled: new(true)}
+	if _, err := h.MigrateAgentSandbox(ctx, made.ID, sandbox); err != nil {
+		return err
+	}
+	a, err := h.running(ctx, made.ID)
+	if err != nil {
+		return err
+	}
+	kernel, err := a.run(ctx, "sh", "-c", "echo kept > /data/note; uname -r")
+	if err == nil && !strings.Contains(kernel, "gvisor") {
+		err = fmt.Errorf("its kernel is %q", kernel)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := a.RestartAgent(ctx, a.id); err != nil {
+		return err
+	}
+	if _, err := a.runs(ctx, a.id); err != nil {
+		return err
+	}
+	if err := a.remembers(ctx); err != nil {
+		return err
+	}
+	return a.deleted(ctx)
 }
 
 // openDashboard opens the dashboard by a one-time link.
