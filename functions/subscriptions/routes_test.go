@@ -76,8 +76,9 @@ func TestPlans_ListsThemFromTheSmallest(t *testing.T) {
 	}
 	for i, want := range [][]string{
 		{},
-		1: {"all_ports"}, 2: {"all_ports", "custom_images"}, 4: {"all_ports", "daily_backups", "custom_images"},
-		5: {"all_ports", "daily_backups", "audit_log", "custom_images"},
+		1: {"all_ports", "exec"}, 2: {"all_ports", "custom_images", "exec"},
+		4: {"all_ports", "daily_backups", "custom_images", "exec"},
+		5: {"all_ports", "daily_backups", "audit_log", "custom_images", "exec"},
 	} {
 		if want != nil && !slices.Equal(views[i].Features, want) {
 			t.Errorf("features of %s = %v, want %v", views[i].ID, views[i].Features, want)

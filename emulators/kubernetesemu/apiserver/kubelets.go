@@ -57,8 +57,7 @@ func (s *Server) connect(what string) func(*call) error {
 		if err := s.admitStream(c); err != nil {
 			return err
 		}
-		webSocket := strings.EqualFold(c.Header.Get("Upgrade"), "websocket")
-		if what == "portForward" && webSocket {
+		if what == "portForward" && strings.EqualFold(c.Header.Get("Upgrade"), "websocket") {
 			return apierrors.NewBadRequest("ports are not forwarded over WebSocket: use SPDY, as kubectl does then")
 		}
 		if what == "portForward" {
@@ -73,11 +72,7 @@ func (s *Server) connect(what string) func(*call) error {
 		if err != nil {
 			return err
 		}
-		path := "/" + what + "/" + pod.Namespace + "/" + pod.Name + "/" + container
-		if webSocket {
-			return s.translate(c, pod, path)
-		}
-		return s.proxy(c, pod, path)
+		return s.proxy(c, pod, "/"+what+"/"+pod.Namespace+"/"+pod.Name+"/"+container)
 	}
 }
 

@@ -67,7 +67,16 @@ func (s streams) exec(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	remotecommand.ServeExec(w, r, executor{s.options.Pods, name}, name.Name, "", status.Name, command, options,
+	e := executor{s.options.Pods, name}
+	if isWebSocket(r) {
+		serveWebSocket(w, r, options, func(ctx context.Context, in io.Reader, out, errs io.WriteCloser, terminal bool,
+			sizes <-chan remotecommand.TerminalSize,
+		) error {
+			return e.ExecInContainer(ctx, "", "", status.Name, command, in, out, errs, terminal, sizes, 0)
+		})
+		return
+	}
+	remotecommand.ServeExec(w, r, e, name.Name, "", status.Name, command, options,
 		streamIdle, streamCreation, remotecommand.SupportedStreamingProtocols)
 }
 
@@ -129,6 +138,14 @@ func (s streams) attach(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	log, _ := s.options.Pods.Log(name, status.ContainerID) // the stream has the error: the API server drops others
+	if isWebSocket(r) {
+		serveWebSocket(w, r, options, func(ctx context.Context, in io.Reader, out, errs io.WriteCloser, terminal bool,
+			sizes <-chan remotecommand.TerminalSize,
+		) error {
+			return attacher(log).AttachContainer(ctx, "", "", status.Name, in, out, errs, terminal, sizes)
+		})
+		return
+	}
 	remotecommand.ServeAttach(w, r, attacher(log), name.Name, "", status.Name, options, streamIdle, streamCreation,
 		remotecommand.SupportedStreamingProtocols)
 }
