@@ -2,15 +2,20 @@ package function_test
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"agents.example/controlplane/shared/function"
 )
 
 // TestServer_RefusesSlowBodies measures when a response begins. A body that arrives at half of the least rate of
@@ -346,4 +351,39 @@ func TestServer_LimitsTheBodiesOfStrangers(t *testing.T) {
 			t.Errorf("the public route answered %d after the slow requests, want 200", res.status)
 		}
 	})
+}
+
+// TestServer_WritesNothingAfterASwitchOfProtocols: what follows on the connection is not HTTP's.
+func TestServer_WritesNothingAfterASwitchOfProtocols(t *testing.T) {
+	t.Parallel()
+	var problems bytes.Buffer
+	s := httptest.NewUnstartedServer(nil)
+	s.Config = function.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusSwitchingProtocols)
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			_, err = io.WriteString(conn, "other protocol")
+		}
+		if err == nil {
+			err = conn.Close()
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}))
+	s.Config.ErrorLog = log.New(&problems, "", 0)
+	s.Start()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close() //nolint:errcheck // the server has closed it
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: o\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	s.Close() // waits for the end of the handler
+	if err != nil || !strings.HasSuffix(string(answer), "\r\n\r\nother protocol") || problems.Len() > 0 {
+		t.Errorf("answer %q, %v; the server's log has %q", answer, err, problems.String())
+	}
 }

@@ -98,6 +98,7 @@ type boundedWriter struct {
 // WriteHeader implements http.ResponseWriter.
 func (w *boundedWriter) WriteHeader(status int) {
 	if status < http.StatusOK {
+		w.wroteHeader = w.wroteHeader || status == http.StatusSwitchingProtocols // what follows is not HTTP's
 		w.ResponseWriter.WriteHeader(status)
 		return
 	}

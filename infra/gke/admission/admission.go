@@ -24,14 +24,14 @@ const (
 )
 
 // Cells are all cells of a deployment.
-type Cells struct{ cells []*cell }
+type Cells struct{ cells []cell }
 
 // New returns the record of the cells. It connects to them when it is first used. base has no deadline, only what token
 // sources take from a context.
 func New(base context.Context, cells []connect.Cell) *Cells {
 	c := &Cells{}
 	for _, of := range cells {
-		c.cells = append(c.cells, &cell{Cell: of, base: context.WithoutCancel(base)})
+		c.cells = append(c.cells, cell{connect.NewAPI(base, of, nil)})
 	}
 	return c
 }
@@ -39,7 +39,7 @@ func New(base context.Context, cells []connect.Cell) *Cells {
 // Close closes connections that are idle.
 func (c *Cells) Close() error {
 	for _, of := range c.cells {
-		of.close()
+		of.Close()
 	}
 	return nil
 }
@@ -54,10 +54,10 @@ func (c *Cells) Admit(ctx context.Context, images []image.Image) error {
 		return errNoCells
 	}
 	add := adding(recordOf(images))
-	if err := c.each(func(of *cell) error { return of.update(ctx, add, trial) }); err != nil {
+	if err := c.each(func(of cell) error { return of.update(ctx, add, trial) }); err != nil {
 		return err
 	}
-	return c.each(func(of *cell) error { return of.update(ctx, add, write) })
+	return c.each(func(of cell) error { return of.update(ctx, add, write) })
 }
 
 // Settle makes the cells admit the images of the catalog and no other images of a former one. list reads the catalog
@@ -70,15 +70,15 @@ func (c *Cells) Settle(ctx context.Context, list func(context.Context) ([]image.
 		images, err := list(ctx)
 		return recordOf(images), err
 	}
-	return c.each(func(of *cell) error { return of.update(ctx, set, write) })
+	return c.each(func(of cell) error { return of.update(ctx, set, write) })
 }
 
 // maxCells bounds how many cells are asked concurrently.
 const maxCells = 10
 
 // each calls f for every cell concurrently, and returns all errors.
-func (c *Cells) each(f func(*cell) error) error {
-	return errors.Join(parallel.ForEach(c.cells, maxCells, func(of *cell) error {
+func (c *Cells) each(f func(cell) error) error {
+	return errors.Join(parallel.ForEach(c.cells, maxCells, func(of cell) error {
 		if err := f(of); err != nil {
 			return fmt.Errorf("cell %q: %w", of.Name, err)
 		}

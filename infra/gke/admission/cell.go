@@ -9,11 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"sync"
 	"time"
-
-	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/client-go/rest"
 
 	"agents.example/controlplane/infra/gke/connect"
 )
@@ -44,15 +40,8 @@ const (
 	write mode = ""
 )
 
-// cell has the connection to the API server of a cell, which is made when it is first needed.
-type cell struct {
-	connect.Cell
-	base context.Context //nolint:containedctx // for the tokens of all requests
-
-	mu     sync.Mutex
-	client *http.Client
-	server *url.URL
-}
+// cell is a cell with its record.
+type cell struct{ *connect.API }
 
 // configMap is the part of a ConfigMap that this package reads and writes.
 type configMap struct {
@@ -83,7 +72,7 @@ func refused(err error, status int) bool {
 }
 
 // update changes the record of the cell. becomes is called again when another program has written in between.
-func (c *cell) update(ctx context.Context, becomes change, m mode) error {
+func (c cell) update(ctx context.Context, becomes change, m mode) error {
 	for attempt := 1; ; attempt++ {
 		var found configMap
 		if err := c.call(ctx, http.MethodGet, nil, nil, &found); err != nil {
@@ -105,7 +94,7 @@ func (c *cell) update(ctx context.Context, becomes change, m mode) error {
 }
 
 // apply writes the record if the ConfigMap is still the one that was read.
-func (c *cell) apply(ctx context.Context, read string, r record, m mode) error {
+func (c cell) apply(ctx context.Context, read string, r record, m mode) error {
 	o := configMap{APIVersion: "v1", Kind: "ConfigMap", Data: r.data()}
 	o.Metadata.Name, o.Metadata.Namespace, o.Metadata.ResourceVersion = name, namespace, read
 	body, err := json.Marshal(o)
@@ -120,10 +109,10 @@ func (c *cell) apply(ctx context.Context, read string, r record, m mode) error {
 }
 
 // call sends a request about the ConfigMap and decodes the answer.
-func (c *cell) call(ctx context.Context, method string, query url.Values, body []byte, into any) error {
+func (c cell) call(ctx context.Context, method string, query url.Values, body []byte, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	client, server, err := c.open()
+	client, server, err := c.Client()
 	if err != nil {
 		return err
 	}
@@ -157,35 +146,4 @@ func (c *cell) call(ctx context.Context, method string, query url.Values, body [
 		return nil
 	}
 	return json.Unmarshal(answer, into)
-}
-
-// open returns the client of the cell and the address of its API server.
-func (c *cell) open() (*http.Client, *url.URL, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.client != nil {
-		return c.client, c.server, nil
-	}
-	config, err := connect.Config(c.base, c.Cell)
-	if err != nil {
-		return nil, nil, fmt.Errorf("connect: %w", err)
-	}
-	server, _, err := rest.DefaultServerUrlFor(config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("connect: %w", err)
-	}
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("connect: %w", err)
-	}
-	c.client, c.server = client, server
-	return client, server, nil
-}
-
-func (c *cell) close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.client != nil {
-		utilnet.CloseIdleConnectionsFor(c.client.Transport)
-	}
 }

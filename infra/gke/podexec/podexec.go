@@ -6,14 +6,12 @@ package podexec
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/coder/websocket"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 
 	"agents.example/controlplane/infra/gke/connect"
@@ -40,16 +38,18 @@ const (
 )
 
 // Commands runs commands in the agents of all cells. It implements agentexec.Source.
-type Commands struct{ cells map[string]*cell }
+type Commands struct{ cells map[string]*connect.API }
 
 var _ agentexec.Source = (*Commands)(nil)
 
 // New returns the commands of some cells. It connects to a cell when its first command runs. base has no deadline, only
 // what token sources take from a context.
 func New(base context.Context, cells []connect.Cell) *Commands {
-	c := &Commands{cells: map[string]*cell{}}
+	// WebSockets begin with an upgrade, which HTTP/2 does not have.
+	upgrades := func(config *rest.Config) { config.NextProtos = []string{"http/1.1"} }
+	c := &Commands{cells: map[string]*connect.API{}}
 	for _, of := range cells {
-		c.cells[of.Name] = &cell{Cell: of, base: context.WithoutCancel(base)}
+		c.cells[of.Name] = connect.NewAPI(base, of, upgrades)
 	}
 	return c
 }
@@ -57,7 +57,7 @@ func New(base context.Context, cells []connect.Cell) *Commands {
 // Close closes connections that are idle.
 func (c *Commands) Close() error {
 	for _, of := range c.cells {
-		of.close()
+		of.Close()
 	}
 	return nil
 }
@@ -69,9 +69,9 @@ func (c *Commands) Open(ctx context.Context, a agent.Agent, command agentexec.Co
 		return nil, fault.New(fault.Unavailable, "cell_unknown",
 			"The agent's cluster %q is not configured. Contact support.", a.Cell)
 	}
-	client, server, err := of.open()
+	client, server, err := of.Client()
 	if err != nil {
-		return nil, err
+		return nil, unavailable(err)
 	}
 	address := server.JoinPath("/api/v1/namespaces/" + url.PathEscape(a.Namespace()) + "/pods/" + podName + "/exec")
 	address.RawQuery = queryOf(command).Encode()
@@ -152,47 +152,4 @@ func (s *stream) Close() error {
 	err := s.socket.CloseNow()
 	s.pings.Wait()
 	return err
-}
-
-// cell connects to the API server of a cell when it is first needed, and again when that failed.
-type cell struct {
-	connect.Cell
-	base context.Context //nolint:containedctx // for the tokens of all requests
-
-	mu     sync.Mutex
-	client *http.Client
-	server *url.URL
-}
-
-// open returns the client of the cell and the address of its API server. Errors: Unavailable.
-func (c *cell) open() (*http.Client, *url.URL, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.client != nil {
-		return c.client, c.server, nil
-	}
-	config, err := connect.Config(c.base, c.Cell)
-	if err != nil {
-		return nil, nil, unavailable(fmt.Errorf("connect to cell %q: %w", c.Name, err))
-	}
-	config.NextProtos = []string{"http/1.1"} // WebSockets begin with an upgrade
-	config.Wrap(connect.Traced(c.Name))
-	server, _, err := rest.DefaultServerUrlFor(config)
-	if err != nil {
-		return nil, nil, unavailable(fmt.Errorf("connect to cell %q: %w", c.Name, err))
-	}
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return nil, nil, unavailable(fmt.Errorf("connect to cell %q: %w", c.Name, err))
-	}
-	c.client, c.server = client, server
-	return client, server, nil
-}
-
-func (c *cell) close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.client != nil {
-		utilnet.CloseIdleConnectionsFor(c.client.Transport)
-	}
 }

@@ -9,10 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"sync"
-
-	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/client-go/rest"
 
 	"agents.example/controlplane/infra/gke/connect"
 	"agents.example/controlplane/shared/agent"
@@ -21,7 +17,7 @@ import (
 )
 
 // Logs reads the logs of agents in all cells. It implements agentlog.Source and agentlog.Pods.
-type Logs struct{ cells map[string]*cell }
+type Logs struct{ cells map[string]*connect.API }
 
 var (
 	_ agentlog.Source = (*Logs)(nil)
@@ -31,9 +27,9 @@ var (
 // New returns the logs of agents in some cells. It connects to a cell when its first log is read. base has no deadline,
 // only what token sources take from a context.
 func New(base context.Context, cells []connect.Cell) *Logs {
-	l := &Logs{cells: map[string]*cell{}}
+	l := &Logs{cells: map[string]*connect.API{}}
 	for _, c := range cells {
-		l.cells[c.Name] = &cell{Cell: c, base: context.WithoutCancel(base)}
+		l.cells[c.Name] = connect.NewAPI(base, c, nil)
 	}
 	return l
 }
@@ -46,51 +42,9 @@ func (l *Logs) Open(ctx context.Context, a agent.Agent, o agentlog.Options) (age
 // Close closes connections that are idle.
 func (l *Logs) Close() error {
 	for _, c := range l.cells {
-		c.close()
+		c.Close()
 	}
 	return nil
-}
-
-// cell connects to the API server of a cell when it is first needed, and again when that failed.
-type cell struct {
-	connect.Cell
-	base context.Context //nolint:containedctx // for the tokens of all requests
-
-	mu     sync.Mutex
-	client *http.Client
-	server *url.URL
-}
-
-// open returns the client of the cell and the address of its API server. Errors: Unavailable.
-func (c *cell) open() (*http.Client, *url.URL, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.client != nil {
-		return c.client, c.server, nil
-	}
-	config, err := connect.Config(c.base, c.Cell)
-	if err != nil {
-		return nil, nil, unavailable(fmt.Errorf("connect to cell %q: %w", c.Name, err))
-	}
-	config.Wrap(connect.Traced(c.Name))
-	server, _, err := rest.DefaultServerUrlFor(config)
-	if err != nil {
-		return nil, nil, unavailable(fmt.Errorf("connect to cell %q: %w", c.Name, err))
-	}
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return nil, nil, unavailable(fmt.Errorf("connect to cell %q: %w", c.Name, err))
-	}
-	c.client, c.server = client, server
-	return client, server, nil
-}
-
-func (c *cell) close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.client != nil {
-		utilnet.CloseIdleConnectionsFor(c.client.Transport)
-	}
 }
 
 // request is what a cell's API server is asked for.
@@ -111,9 +65,9 @@ func (l *Logs) get(
 		return nil, fault.New(fault.Unavailable, "cell_unknown",
 			"The agent's cluster %q is not configured. Contact support.", a.Cell)
 	}
-	client, server, err := c.open()
+	client, server, err := c.Client()
 	if err != nil {
-		return nil, err
+		return nil, unavailable(err)
 	}
 	address := server.JoinPath(r.path)
 	address.RawQuery = r.query.Encode()

@@ -1,0 +1,66 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+)
+
+// API is the API server of one cell, for plain requests. It connects when it is first needed, and again when that
+// failed. It may be used from any goroutine.
+type API struct {
+	Cell
+	base context.Context //nolint:containedctx // for the tokens of all requests
+	tune func(*rest.Config)
+
+	mu     sync.Mutex
+	client *http.Client
+	server *url.URL
+}
+
+// NewAPI returns the API server of a cell. base has no deadline, only what token sources take from a context. tune
+// changes the configuration of the connection; it may be nil.
+func NewAPI(base context.Context, c Cell, tune func(*rest.Config)) *API {
+	return &API{Cell: c, base: context.WithoutCancel(base), tune: tune}
+}
+
+// Client returns a client with the identity of this process, and the address of the API server.
+func (a *API) Client() (*http.Client, *url.URL, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.client != nil {
+		return a.client, a.server, nil
+	}
+	config, err := Config(a.base, a.Cell)
+	if err != nil {
+		return nil, nil, fmt.Errorf("connect to cell %q: %w", a.Name, err)
+	}
+	if a.tune != nil {
+		a.tune(config)
+	}
+	config.Wrap(Traced(a.Name))
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("connect to cell %q: %w", a.Name, err)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("connect to cell %q: %w", a.Name, err)
+	}
+	a.client, a.server = client, server
+	return client, server, nil
+}
+
+// Close closes connections that are idle.
+func (a *API) Close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.client != nil {
+		utilnet.CloseIdleConnectionsFor(a.client.Transport)
+	}
+}
