@@ -378,7 +378,8 @@ func TestServer_WritesNothingAfterASwitchOfProtocols(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close() //nolint:errcheck // the server has closed it
-	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: o\r\n\r\n"); err != nil {
+	const request = "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: o\r\n\r\n"
+	if _, err := io.WriteString(conn, request); err != nil {
 		t.Fatal(err)
 	}
 	answer, err := io.ReadAll(conn)
