@@ -267,13 +267,19 @@ func podReplaced(t *testing.T, b *backendtest.Backend, before agent.Agent) bool 
 		rollout, credential int64
 		sandbox             bool
 		size                plan.ID
+		config              string
+		files               []agent.File
+		public              []string
 	}
 	of := func(a agent.Agent) pod {
 		env := slices.Clone(a.Env)
 		for i := range env {
 			env[i].SetAt = time.Time{}
 		}
-		return pod{env: env, rollout: a.Rollout, credential: a.CredentialVersion, sandbox: a.Sandbox, size: a.Plan}
+		return pod{
+			env: env, rollout: a.Rollout, credential: a.CredentialVersion, sandbox: a.Sandbox, size: a.Plan,
+			config: string(a.Config), files: a.Files, public: a.PublicPaths,
+		}
 	}
 	return !reflect.DeepEqual(of(before), of(after))
 }

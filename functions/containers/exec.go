@@ -28,6 +28,14 @@ func (command) JSONSchema() *jsonschema.Schema {
 	}
 }
 
+// stdin is the input of a command.
+type stdin string
+
+// JSONSchema implements function.Schemer.
+func (stdin) JSONSchema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "string", MaxLength: new(MaxStdin), Description: "The command's input."}
+}
+
 // timeout is a number of seconds.
 type timeout int
 
@@ -41,7 +49,7 @@ func (timeout) JSONSchema() *jsonschema.Schema {
 // ExecRequest is a command to run.
 type ExecRequest struct {
 	Command        command `json:"command"`
-	Stdin          string  `json:"stdin,omitempty" jsonschema:"The command's input."`
+	Stdin          stdin   `json:"stdin,omitempty"`
 	TimeoutSeconds timeout `json:"timeout_seconds,omitempty"`
 }
 
@@ -105,12 +113,12 @@ func Exec(s Service) function.Route {
 		stdout, stderr := &agentexec.Limited{Limit: agentexec.MaxOutput}, &agentexec.Limited{Limit: agentexec.MaxOutput}
 		running, cancel := context.WithTimeoutCause(ctx, wait, errTimeout)
 		defer cancel()
-		var stdin io.Reader
+		var input io.Reader
 		if in.Body.Stdin != "" {
-			stdin = strings.NewReader(in.Body.Stdin)
+			input = strings.NewReader(string(in.Body.Stdin))
 		}
 		code, err := agentexec.Run(running, s.Commands, a, agentexec.Task{
-			Args: in.Body.Command, Input: stdin, Output: stdout, Errors: stderr,
+			Args: in.Body.Command, Input: input, Output: stdout, Errors: stderr,
 		})
 		answer := ExecAnswer{
 			Stdout: text(stdout), Stderr: text(stderr), Truncated: stdout.Truncated || stderr.Truncated,
