@@ -33,6 +33,7 @@ func TestN8n_IsHostedUnchanged(t *testing.T) {
 	h.step("it runs", func(ctx context.Context) (err error) {
 		a, err = h.created(ctx, client.CreateAgentRequest{
 			Name: "Flows", Image: &selection, ResourcePlan: client.PlanIDStarter,
+			EnvVars: map[string]string{"N8N_SECURE_COOKIE": "false"}, // agents of a local cloud have no HTTPS
 		})
 		return err
 	})
