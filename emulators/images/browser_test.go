@@ -50,8 +50,14 @@ func browse(ctx context.Context, t *testing.T, address, until, name string) (*vi
 		return v, err
 	}
 	err = chromedp.Do(tab, chromedp.Navigate(address))
-	if err == nil {
-		_, err = chromedp.Run(tab, chromedp.Poll[bool](until, chromedp.WithPollingTimeout(time.Minute)))
+	for attempt := 0; err == nil && attempt < 6; attempt++ { // a program may serve before its pages do
+		_, err = chromedp.Run(tab, chromedp.Poll[bool](until, chromedp.WithPollingTimeout(20*time.Second)))
+		if !errors.Is(err, chromedp.ErrPollingTimeout) {
+			break
+		}
+		if attempt < 5 {
+			err = chromedp.Do(tab, chromedp.Reload())
+		}
 	}
 	v.text, _ = chromedp.Run(tab, chromedp.Evaluate[string]("document.body.innerText"))
 	if dir := *screenshots; dir != "" {
