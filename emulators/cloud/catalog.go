@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/infra/gke/admission"
 	"agents.example/controlplane/infra/gke/connect"
 	"agents.example/controlplane/shared/image"
@@ -35,8 +34,7 @@ func (c *Cloud) putCatalog(ctx context.Context) (err error) {
 		entries[n] = i
 	}
 	cells := admission.New(ctx, []connect.Cell{{Name: cellName, Kubeconfig: c.Ready.Kubeconfig}})
-	records, err := firestore.Open(ctx,
-		firestore.Options{ProjectID: c.Ready.ProjectID, EmulatorHost: c.Ready.FirestoreEmulatorHost})
+	records, err := c.openRecords(ctx)
 	if err != nil {
 		return errors.Join(err, cells.Close())
 	}

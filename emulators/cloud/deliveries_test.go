@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"agents.example/controlplane/shared/function"
 )
@@ -156,27 +153,13 @@ func (w *statusWriter) WriteHeader(code int) {
 // tick publishes the tick of a scheduled worker and waits until the worker has run.
 func (d deployment) tick(t *testing.T, worker string) {
 	t.Helper()
-	env := d.Environment()
-	token, err := d.Issuer.Push(env["PUSH_AUDIENCE"], env["PUSH_SERVICE_ACCOUNT"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	body := fmt.Sprintf(`{"message": {"data": "e30=", "messageId": "tick", "publishTime": %q}}`,
-		time.Now().UTC().Format(time.RFC3339))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.Ready.BaseURL+"/workers/"+worker,
-		strings.NewReader(body))
+	status, err := d.Tick(ctx, worker)
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = res.Body.Close()
-	if res.StatusCode != http.StatusNoContent {
-		t.Errorf("%s answered %d, want 204", worker, res.StatusCode)
+	if status != http.StatusNoContent {
+		t.Errorf("%s answered %d, want 204", worker, status)
 	}
 }

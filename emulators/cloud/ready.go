@@ -87,11 +87,16 @@ func (r Ready) Admin() issuer.Session { return adminOf(r.OrganizationID) }
 // ConsoleURL returns the address of the web console.
 func (r Ready) ConsoleURL() string { return r.BaseURL + "/console" }
 
+// openRecords opens the records of the cloud. The caller closes them.
+func (c *Cloud) openRecords(ctx context.Context) (*firestore.Client, error) {
+	return firestore.Open(ctx,
+		firestore.Options{ProjectID: c.Ready.ProjectID, EmulatorHost: c.Ready.FirestoreEmulatorHost})
+}
+
 // seedOrganizations creates two organizations with an API key each, the first on the largest plan. The keys come from
 // the public API.
 func (c *Cloud) seedOrganizations(ctx context.Context) (err error) {
-	records, err := firestore.Open(ctx,
-		firestore.Options{ProjectID: c.Ready.ProjectID, EmulatorHost: c.Ready.FirestoreEmulatorHost})
+	records, err := c.openRecords(ctx)
 	if err != nil {
 		return err
 	}
@@ -116,8 +121,7 @@ func (c *Cloud) seedOrganizations(ctx context.Context) (err error) {
 
 // AddOrganization creates an organization on a plan. It returns a session token of its admin, and an API key.
 func (c *Cloud) AddOrganization(ctx context.Context, id string, on plan.ID) (token, key string, err error) {
-	records, err := firestore.Open(ctx,
-		firestore.Options{ProjectID: c.Ready.ProjectID, EmulatorHost: c.Ready.FirestoreEmulatorHost})
+	records, err := c.openRecords(ctx)
 	if err != nil {
 		return "", "", err
 	}

@@ -2,6 +2,9 @@ package cloud
 
 import (
 	"context"
+	"fmt"
+	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -56,4 +59,25 @@ func (c *Cloud) startScheduler(ctx context.Context) error {
 		return client.Close()
 	})
 	return nil
+}
+
+// Tick pushes a message to a scheduled worker, as its schedule does, and returns the status of the worker's answer.
+func (c *Cloud) Tick(ctx context.Context, worker string) (status int, err error) {
+	token, err := c.Issuer.Push(c.env["PUSH_AUDIENCE"], c.env["PUSH_SERVICE_ACCOUNT"])
+	if err != nil {
+		return 0, err
+	}
+	body := fmt.Sprintf(`{"message": {"data": "e30=", "messageId": "tick", "publishTime": %q}}`,
+		time.Now().UTC().Format(time.RFC3339))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.Ready.BaseURL+"/workers/"+worker,
+		strings.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	return res.StatusCode, res.Body.Close()
 }

@@ -240,29 +240,6 @@ func (h host) readyFile() string {
 	return file
 }
 
-// tick runs a worker that has a schedule.
-func (h host) tick(ctx context.Context, worker string) error {
-	env := h.Environment()
-	token, err := h.Issuer.Push(env["PUSH_AUDIENCE"], env["PUSH_SERVICE_ACCOUNT"])
-	if err != nil {
-		return err
-	}
-	body := fmt.Sprintf(`{"message": {"data": "e30=", "messageId": "tick", "publishTime": %q}}`,
-		time.Now().UTC().Format(time.RFC3339))
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.Ready.BaseURL+"/workers/"+worker,
-		strings.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	return res.Body.Close()
-}
-
 // reaches waits until an agent has a status with a version of its image.
 func (a agent) reaches(ctx context.Context, status client.AgentStatus, version string) error {
 	again := time.NewTicker(time.Second)
@@ -275,7 +252,7 @@ func (a agent) reaches(ctx context.Context, status client.AgentStatus, version s
 		if found.Image != nil && found.Image.Version == version && found.Status == status && found.IsReady() {
 			return nil
 		}
-		if err := a.tick(ctx, "ObserveAgents"); err != nil {
+		if _, err := a.Tick(ctx, "ObserveAgents"); err != nil {
 			return err
 		}
 		select {

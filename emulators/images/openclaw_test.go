@@ -267,7 +267,7 @@ func (a agent) measured(ctx context.Context, word string) error {
 			a.t.Logf("memory: %.0f MiB", *m.MemoryBytes/(1<<20))
 			break
 		}
-		if err := a.tick(ctx, "CollectMetrics"); err != nil {
+		if _, err := a.Tick(ctx, "CollectMetrics"); err != nil {
 			return err
 		}
 	}

@@ -99,18 +99,11 @@ func (c *catalog) program(name, from, dir string) (string, error) {
 			"want -node real", from)
 	}
 	sum := sha256.Sum256([]byte(from))
-	reference := "agents.localhost/" + strings.ToLower(strings.Map(asName, name)) + "@sha256:" +
+	// The name of a repository has no capital letters and no plus signs, as versions may.
+	reference := "agents.localhost/" + strings.ToLower(strings.ReplaceAll(name, "+", "-")) + "@sha256:" +
 		hex.EncodeToString(sum[:])
 	c.programs[reference] = from
 	return reference, nil
-}
-
-// asName replaces what the name of a repository cannot have.
-func asName(r rune) rune {
-	if strings.ContainsRune("+", r) {
-		return '-'
-	}
-	return r
 }
 
 // build builds what the recipes make.

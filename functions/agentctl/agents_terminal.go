@@ -96,17 +96,18 @@ func refusalOf(answer *http.Response, otherwise error) error {
 	return e
 }
 
-func (s *session) send(ctx context.Context, f channel.Frame) error {
+// Write implements channel.Conn. The input and the size of the terminal are written concurrently.
+func (s *session) Write(ctx context.Context, f channel.Frame) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	return s.Write(ctx, f)
+	return s.Socket.Write(ctx, f)
 }
 
 // run passes the input and the outputs on until the command ends, and holds one frame of each.
 func (s *session) run(ctx context.Context, input io.Reader, output, errs io.Writer) error {
 	var fed error
 	go func() { // a read of a terminal cannot be interrupted, so this may outlive the session
-		if err := s.feed(ctx, input); err != nil {
+		if err := channel.Feed(ctx, s, input); err != nil {
 			fed = err
 			_ = s.CloseNow()
 		}
@@ -125,24 +126,6 @@ func (s *session) run(ctx context.Context, input io.Reader, output, errs io.Writ
 		case channel.Input, channel.Output, channel.Resize, channel.Close:
 		}
 		if _, err := to.Write(f.Data); err != nil {
-			return err
-		}
-	}
-}
-
-// feed sends the input. A failed write is no error: how the session ended is in its frames.
-func (s *session) feed(ctx context.Context, input io.Reader) error {
-	buffer := make([]byte, channel.MaxFrame)
-	for {
-		n, err := input.Read(buffer)
-		frame := channel.Frame{Channel: channel.Input, Data: buffer[:n]}
-		switch {
-		case n > 0 && s.send(ctx, frame) != nil:
-			return nil //nolint:nilerr // see above
-		case errors.Is(err, io.EOF):
-			_ = s.send(ctx, channel.EndOfInput())
-			return nil
-		case err != nil:
 			return err
 		}
 	}
@@ -186,7 +169,7 @@ func (s *session) followSize(ctx context.Context, terminal *os.File) func() {
 		for {
 			if width, height, err := term.GetSize(int(terminal.Fd())); err == nil {
 				size := fmt.Sprintf(`{"Width":%d,"Height":%d}`, width, height)
-				_ = s.send(ctx, channel.Frame{Channel: channel.Resize, Data: []byte(size)})
+				_ = s.Write(ctx, channel.Frame{Channel: channel.Resize, Data: []byte(size)})
 			}
 			select {
 			case <-ctx.Done():

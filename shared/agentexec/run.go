@@ -49,28 +49,15 @@ func Run(ctx context.Context, from Source, a agent.Agent, t Task) (exitCode int,
 	return exitCode, err
 }
 
-// feed passes an input on. A command may end without reading it, so a failed write is no error: its end is in the
-// stream.
+// feed passes an input on.
 func feed(ctx context.Context, s Stream, input io.Reader) error {
 	if input == nil {
 		return nil
 	}
-	buffer := make([]byte, channel.MaxFrame)
-	for {
-		n, err := input.Read(buffer)
-		if n > 0 {
-			if s.Write(ctx, channel.Frame{Channel: channel.Input, Data: buffer[:n]}) != nil {
-				return nil //nolint:nilerr // see above
-			}
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			_ = s.Write(ctx, channel.EndOfInput())
-			return nil
-		case err != nil:
-			return fmt.Errorf("read the input: %w", err)
-		}
+	if err := channel.Feed(ctx, s, input); err != nil {
+		return fmt.Errorf("read the input: %w", err)
 	}
+	return nil
 }
 
 // drain writes the outputs until the command ends.

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"agents.example/controlplane/shared/dataplane"
 )
 
 const (
@@ -90,16 +92,14 @@ func (c checker) start(ctx context.Context, name string, more ...string) error {
 // agentEnv is what the platform tells every agent.
 func agentEnv(o Options) []string {
 	return []string{
-		"PORT=" + strconv.Itoa(
-			o.Port,
-		),
-		"HOME=/data",
-		"AGENT_ID=00000000-0000-4000-8000-000000000000",
-		"AGENT_NAME=check",
-		"AGENT_HOSTNAME=check.example",
-		"AGENT_URL=https://check.example/",
-		"AGENT_PLAN=check",
-		"AGENT_MEMORY_BYTES=" + strconv.Itoa(o.MemoryMiB<<20),
+		dataplane.EnvPort + "=" + strconv.Itoa(o.Port),
+		dataplane.EnvHome + "=/data",
+		dataplane.EnvAgentID + "=00000000-0000-4000-8000-000000000000",
+		dataplane.EnvAgentName + "=check",
+		dataplane.EnvAgentHostname + "=check.example",
+		dataplane.EnvAgentURL + "=https://check.example/",
+		dataplane.EnvAgentPlan + "=check",
+		dataplane.EnvAgentMemory + "=" + strconv.Itoa(o.MemoryMiB<<20),
 	}
 }
 

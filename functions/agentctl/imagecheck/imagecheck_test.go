@@ -206,8 +206,8 @@ func TestWrittenPaths_AreTheDeepestOnesOfTheImage(t *testing.T) {
 	for diff, want := range map[string]string{
 		"":                                       "",
 		"C /tmp\nA /tmp/x\nA /data\nA /data/y\n": "",
-		"C /etc\nA /etc/hosts\nC /run\nA /run/.containerenv\n":          "",
-		"C /var\nC /var/cache\nA /var/cache/a\nA /root\nA /root/.npm\n": "/root/.npm, /var/cache/a",
+		"C /etc\nA /etc/hosts\nC /run\nA /run/.containerenv\n":        "",
+		"C /var\nC /var/cache\nA /var/cache/a\nA /opt\nA /opt/.npm\n": "/opt/.npm, /var/cache/a",
 		"A /tmpfiles\n": "/tmpfiles",
 	} {
 		if got := strings.Join(writtenPaths(diff), ", "); got != want {

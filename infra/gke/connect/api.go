@@ -64,3 +64,16 @@ func (a *API) Close() {
 		utilnet.CloseIdleConnectionsFor(a.client.Transport)
 	}
 }
+
+// The pod of an agent's StatefulSet, and its container with the agent's image. The pod's other containers are the
+// platform's: their logs are not the tenant's, and the admission policy of cells (terraform/cell/guard.yaml) refuses
+// commands in them.
+const (
+	AgentPod       = "agent-0"
+	AgentContainer = "agent"
+)
+
+// PodPath is the path of an agent's pod in the namespace of the agent.
+func PodPath(namespace string) string {
+	return "/api/v1/namespaces/" + url.PathEscape(namespace) + "/pods/" + AgentPod
+}

@@ -21,13 +21,6 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// The pod of an agent's StatefulSet and its container with the agent's image. The admission policy of cells refuses
-// all others (terraform/cell/exec.yaml).
-const (
-	podName       = "agent-0"
-	containerName = "agent"
-)
-
 const (
 	// answerWait bounds the wait until the API server has connected the command.
 	answerWait = 15 * time.Second
@@ -73,7 +66,7 @@ func (c *Commands) Open(ctx context.Context, a agent.Agent, command agentexec.Co
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	address := server.JoinPath("/api/v1/namespaces/" + url.PathEscape(a.Namespace()) + "/pods/" + podName + "/exec")
+	address := server.JoinPath(connect.PodPath(a.Namespace()) + "/exec")
 	address.RawQuery = queryOf(command).Encode()
 	opening, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
@@ -90,7 +83,7 @@ func (c *Commands) Open(ctx context.Context, a agent.Agent, command agentexec.Co
 
 func queryOf(c agentexec.Command) url.Values {
 	return url.Values{
-		"container": {containerName}, "command": c.Args, "stdin": {strconv.FormatBool(c.Input)}, "stdout": {"true"},
+		"container": {connect.AgentContainer}, "command": c.Args, "stdin": {strconv.FormatBool(c.Input)}, "stdout": {"true"},
 		"stderr": {strconv.FormatBool(!c.Terminal)}, "tty": {strconv.FormatBool(c.Terminal)},
 	}
 }

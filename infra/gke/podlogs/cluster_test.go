@@ -85,7 +85,7 @@ func (p *pods) start() {
 	p.t.Helper()
 	ctx, all := p.t.Context(), p.client.Pods(p.namespace)
 	now := int64(0)
-	err := all.Delete(ctx, podName, metav1.DeleteOptions{GracePeriodSeconds: &now})
+	err := all.Delete(ctx, connect.AgentPod, metav1.DeleteOptions{GracePeriodSeconds: &now})
 	if err != nil && !apierrors.IsNotFound(err) {
 		p.t.Fatal(err)
 	}
@@ -97,8 +97,8 @@ func (p *pods) start() {
 	}
 	clustertest.Eventually(p.t, func(ctx context.Context) error { // the service account may be late
 		_, err := all.Create(ctx, &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: podName},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: containerName, Image: silentImage}}},
+			ObjectMeta: metav1.ObjectMeta{Name: connect.AgentPod},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: connect.AgentContainer, Image: silentImage}}},
 		}, metav1.CreateOptions{})
 		return err
 	})
@@ -109,7 +109,7 @@ func (p *pods) start() {
 func (p *pods) await(holds func(*corev1.Pod, corev1.ContainerStatus) bool) {
 	p.t.Helper()
 	clustertest.Eventually(p.t, func(ctx context.Context) error {
-		pod, err := p.client.Pods(p.namespace).Get(ctx, podName, metav1.GetOptions{})
+		pod, err := p.client.Pods(p.namespace).Get(ctx, connect.AgentPod, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -123,13 +123,13 @@ func (p *pods) await(holds func(*corev1.Pod, corev1.ContainerStatus) bool) {
 // files returns the directory of the pod and the log file of its container.
 func (p *pods) files() (dir, log string, restarts int32) {
 	p.t.Helper()
-	pod, err := p.client.Pods(p.namespace).Get(p.t.Context(), podName, metav1.GetOptions{})
+	pod, err := p.client.Pods(p.namespace).Get(p.t.Context(), connect.AgentPod, metav1.GetOptions{})
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	dir = filepath.Join(p.dir, string(pod.UID))
 	restarts = pod.Status.ContainerStatuses[0].RestartCount
-	return dir, filepath.Join(dir, "logs", containerName, fmt.Sprintf("%d.log", restarts)), restarts
+	return dir, filepath.Join(dir, "logs", connect.AgentContainer, fmt.Sprintf("%d.log", restarts)), restarts
 }
 
 // maxPart is the length at which container runtimes cut a line.

@@ -9,15 +9,9 @@ import (
 	"strconv"
 	"time"
 
+	"agents.example/controlplane/infra/gke/connect"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agentlog"
-)
-
-// The pod of an agent's StatefulSet and its container with the agent's image. The pod's other containers are the
-// platform's, and their logs are not the tenant's.
-const (
-	podName       = "agent-0"
-	containerName = "agent"
 )
 
 // maxPod is far more than the size of an agent's pod.
@@ -92,13 +86,9 @@ func (s status) last(identify func(string) string) (last agentlog.Ended, held bo
 	return last, held
 }
 
-func podPath(a agent.Agent) string {
-	return "/api/v1/namespaces/" + url.PathEscape(a.Namespace()) + "/pods/" + podName
-}
-
 // Containers implements agentlog.Pods.
 func (l *Logs) Containers(ctx context.Context, a agent.Agent) (agentlog.Containers, error) {
-	answer, err := l.get(ctx, a, request{path: podPath(a)}, waits{answer: answerWait, silence: answerWait})
+	answer, err := l.get(ctx, a, request{path: connect.PodPath(a.Namespace())}, waits{answer: answerWait, silence: answerWait})
 	if err != nil {
 		return agentlog.Containers{}, err
 	}
@@ -114,7 +104,7 @@ func (l *Logs) Containers(ctx context.Context, a agent.Agent) (agentlog.Containe
 		return agentlog.Container(p.Metadata.UID, id)
 	}
 	for _, s := range p.Status.ContainerStatuses {
-		if s.Name == containerName {
+		if s.Name == connect.AgentContainer {
 			last, held := s.last(identify)
 			return agentlog.Containers{
 				Current: identify(s.current()), Previous: identify(s.LastState.ended()), Last: last, Held: held,
@@ -129,7 +119,7 @@ func (l *Logs) Read(ctx context.Context, a agent.Agent, part agentlog.Part) (io.
 	if part.Kept {
 		return l.readKept(ctx, a, part)
 	}
-	query := url.Values{"container": {containerName}, "timestamps": {"true"}}
+	query := url.Values{"container": {connect.AgentContainer}, "timestamps": {"true"}}
 	if part.Previous {
 		query.Set("previous", "true")
 	}
@@ -144,7 +134,7 @@ func (l *Logs) Read(ctx context.Context, a agent.Agent, part agentlog.Part) (io.
 		query.Set("follow", "true")
 		wait.silence = 0
 	}
-	answer, err := l.get(ctx, a, request{path: podPath(a) + "/log", query: query}, wait)
+	answer, err := l.get(ctx, a, request{path: connect.PodPath(a.Namespace()) + "/log", query: query}, wait)
 	if err != nil || part.Ended.Container == "" {
 		return answer, err
 	}

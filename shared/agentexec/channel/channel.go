@@ -99,3 +99,21 @@ func (s *Socket) readMessage(ctx context.Context) error {
 func (s *Socket) Write(ctx context.Context, f Frame) error {
 	return s.Conn.Write(ctx, websocket.MessageBinary, append([]byte{byte(f.Channel)}, f.Data...))
 }
+
+// Feed passes an input on until it ends, and then says so. A side that ends without reading it is no error: how it ended
+// is in its frames. So the only error is that of the input.
+func Feed(ctx context.Context, to Conn, input io.Reader) error {
+	buffer := make([]byte, MaxFrame)
+	for {
+		n, err := input.Read(buffer)
+		switch {
+		case n > 0 && to.Write(ctx, Frame{Channel: Input, Data: buffer[:n]}) != nil:
+			return nil //nolint:nilerr // see above
+		case errors.Is(err, io.EOF):
+			_ = to.Write(ctx, EndOfInput())
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
