@@ -83,7 +83,8 @@ func (c *Commands) Open(ctx context.Context, a agent.Agent, command agentexec.Co
 
 func queryOf(c agentexec.Command) url.Values {
 	return url.Values{
-		"container": {connect.AgentContainer}, "command": c.Args, "stdin": {strconv.FormatBool(c.Input)}, "stdout": {"true"},
+		"container": {connect.AgentContainer}, "command": c.Args,
+		"stdin": {strconv.FormatBool(c.Input)}, "stdout": {"true"},
 		"stderr": {strconv.FormatBool(!c.Terminal)}, "tty": {strconv.FormatBool(c.Terminal)},
 	}
 }

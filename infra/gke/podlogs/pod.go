@@ -88,7 +88,8 @@ func (s status) last(identify func(string) string) (last agentlog.Ended, held bo
 
 // Containers implements agentlog.Pods.
 func (l *Logs) Containers(ctx context.Context, a agent.Agent) (agentlog.Containers, error) {
-	answer, err := l.get(ctx, a, request{path: connect.PodPath(a.Namespace())}, waits{answer: answerWait, silence: answerWait})
+	about := request{path: connect.PodPath(a.Namespace())}
+	answer, err := l.get(ctx, a, about, waits{answer: answerWait, silence: answerWait})
 	if err != nil {
 		return agentlog.Containers{}, err
 	}

@@ -100,8 +100,8 @@ func (s *Socket) Write(ctx context.Context, f Frame) error {
 	return s.Conn.Write(ctx, websocket.MessageBinary, append([]byte{byte(f.Channel)}, f.Data...))
 }
 
-// Feed passes an input on until it ends, and then says so. A side that ends without reading it is no error: how it ended
-// is in its frames. So the only error is that of the input.
+// Feed passes an input on until it ends, and then says so. A side that ends without reading it is no error: how it
+// ended is in its frames. So the only error is that of the input.
 func Feed(ctx context.Context, to Conn, input io.Reader) error {
 	buffer := make([]byte, MaxFrame)
 	for {
