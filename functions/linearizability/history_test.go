@@ -100,7 +100,7 @@ func (w world) run(t *testing.T) *history {
 	b := backendtest.NewWith(t, backendtest.Options{FirestoreHost: firestoreHost, Nudger: queue})
 	b.SetPlan(t, organization, plan.Enterprise)
 	h := &history{
-		t: t, spec: specification{workers: w.workers, late: w.faults}, token: functiontest.AdminToken(organization),
+		t: t, spec: specification{workers: w.workers}, token: functiontest.AdminToken(organization),
 		store: b.WorkerStore, start: time.Now(),
 	}
 	if w.faults {

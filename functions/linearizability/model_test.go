@@ -77,9 +77,6 @@ type state struct {
 type specification struct {
 	// workers run: statuses also change without a client, and secrets appear and disappear, so these are not compared.
 	workers bool
-	// late: the answer to a change may show the agent after later changes. The store reads the agent again if the
-	// answer to its commit was lost.
-	late bool
 }
 
 // model is the specification for the checker. Agents are independent of each other.

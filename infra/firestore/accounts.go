@@ -114,7 +114,7 @@ func (s *Accounts) Save(ctx context.Context, a billing.Account, eventID string) 
 	}
 	return ch.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
 		state, err := ch.readState(ctx, again, nil)
-		if err != nil || state.committed {
+		if err != nil || state.committed != "" {
 			return err
 		}
 		switch {

@@ -39,11 +39,9 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 			return err
 		}
 		switch {
-		case state.committed && state.target.Exists():
-			created, err = agentOf(state.target)
+		case state.committed != "":
+			created, err = ch.committedAgent(state, created)
 			return err
-		case state.committed:
-			return nil
 		case state.target.Exists():
 			return fault.New(fault.Conflict, "agent_exists", "An agent with this id already exists.")
 		}
@@ -136,19 +134,16 @@ func (s *Agents) Change(ctx context.Context, id string, apply func(*agent.Agent)
 			result, nudge = answered, state.answer.own
 			return err
 		}
-		if state.committed && !state.target.Exists() {
-			nudge = false // the agent was removed since the commit, of which result is the last try
-			return nil
+		if state.committed != "" {
+			result, err = ch.committedAgent(state, result)
+			nudge = state.target.Exists() // else the agent was removed since the commit
+			return err
 		}
 		before, err := ch.present(state)
 		if err != nil {
 			return err
 		}
 		ch.call.Entry.SetTarget(agentTarget(before))
-		if state.committed {
-			result, nudge = before, true
-			return nil
-		}
 		after, changed, err := before.Edit(apply, s.client.readImages(ctx))
 		if err != nil {
 			return err
@@ -182,6 +177,16 @@ func (ch *change) commitAgent(ctx context.Context, b *batch, before, after rehea
 	after.Agent = a
 	ch.call.Rehearsal.Record(before, after)
 	return a, nil
+}
+
+// committedAgent returns the agent as an earlier commit of the change left it. When others have written it since, that
+// is what the last try sent: an earlier one that sent something else had read an older agent, and failed.
+func (ch *change) committedAgent(state changeState, sent agent.Agent) (agent.Agent, error) {
+	if state.target.Exists() && versionOf(state.target.UpdateTime) == state.committed {
+		return agentOf(state.target)
+	}
+	sent.Version = state.committed
+	return sent, nil
 }
 
 // saveChange commits a changed agent. The commit fails when another one wrote the agent since it was read, or the

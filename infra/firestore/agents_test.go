@@ -2,6 +2,7 @@ package firestore
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -89,38 +90,57 @@ func TestChange_ReadsTheAgentAgain(t *testing.T) {
 	}
 }
 
-// TestChange_KeepsUnknownFields: functions of different releases work on the same documents.
-// TestChange_SucceedsIfTheAgentIsGoneBeforeTheRetry loses the answer to a deletion. Before the client reads the agent
-// again, a worker removes it.
-func TestChange_SucceedsIfTheAgentIsGoneBeforeTheRetry(t *testing.T) {
+// TestChange_AnswersWithItsOwnCommit loses the answer to a change. Before the client reads the agent again, others write
+// it.
+func TestChange_AnswersWithItsOwnCommit(t *testing.T) {
 	t.Parallel()
-	project := "test-" + uuid.NewString()
-	c := open(t, project, Options{})
-	x := newTenantFixture(t, c)
-	commits := 0
-	lossy := open(t, project, Options{DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(func(
-		ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
-		opts ...grpc.CallOption,
-	) error {
-		err := invoke(ctx, method, req, reply, cc, opts...)
-		if !strings.HasSuffix(method, "/Commit") {
+	for name, follow := range map[string]func(c *Client, ctx context.Context, a agent.Agent) error{
+		"nothing followed": func(*Client, context.Context, agent.Agent) error { return nil },
+		"deleted and removed": func(c *Client, ctx context.Context, a agent.Agent) error {
+			a, err := c.Agents(nil).Change(ctx, a.ID, func(a *agent.Agent) error {
+				return a.Act(agent.Delete, agent.Manual, agenttest.Now())
+			})
+			return errors.Join(err, c.WorkerStore().Remove(ctx, a, agent.Deletion{}))
+		},
+		"changed by a worker": func(c *Client, ctx context.Context, a agent.Agent) error {
+			_, err := c.WorkerStore().Update(ctx, a, func(a *agent.Agent) { a.Attempts++ })
 			return err
-		}
-		if commits++; commits > 1 {
+		},
+		"changed by a client": func(c *Client, ctx context.Context, a agent.Agent) error {
+			_, err := c.Agents(nil).Change(ctx, a.ID, func(a *agent.Agent) error { a.Name = "other"; return nil })
 			return err
-		}
-		must(t, err)
-		must(t, c.WorkerStore().Remove(x.org.Ctx, x.loadAgent(t), agent.Deletion{}))
-		return status.Error(codes.Unavailable, "the answer is lost")
-	})}})
-	got, err := lossy.Agents(&agenttest.Nudges{}).Change(x.org.Ctx, x.agent.ID, func(a *agent.Agent) error {
-		return a.Act(agent.Delete, agent.Manual, agenttest.Now())
-	})
-	if err != nil || got.ID != x.agent.ID || got.Status != agent.Deleting {
-		t.Errorf("Change = %s, %s, %v; want the agent deleting", got.ID, got.Status, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			project := "test-" + uuid.NewString()
+			c := open(t, project, Options{})
+			x := newTenantFixture(t, c)
+			var committed agent.Agent
+			lossy := open(t, project, Options{DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(func(
+				ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+				opts ...grpc.CallOption,
+			) error {
+				err := invoke(ctx, method, req, reply, cc, opts...)
+				if !strings.HasSuffix(method, "/Commit") || committed.ID != "" {
+					return err
+				}
+				must(t, err)
+				committed = x.loadAgent(t)
+				must(t, follow(c, x.org.Ctx, committed))
+				return status.Error(codes.Unavailable, "the answer is lost")
+			})}})
+			got, err := lossy.Agents(&agenttest.Nudges{}).Change(x.org.Ctx, x.agent.ID, stop)
+			must(t, err)
+			if got.Status != agent.Stopped || got.Name != committed.Name || got.Version != committed.Version {
+				t.Errorf("Change = %s %q, version %s; want %s %q, version %s", got.Status, got.Name, got.Version,
+					committed.Status, committed.Name, committed.Version)
+			}
+		})
 	}
 }
 
+// TestChange_KeepsUnknownFields: functions of different releases work on the same documents.
 func TestChange_KeepsUnknownFields(t *testing.T) {
 	t.Parallel()
 	c := open(t, "", Options{})

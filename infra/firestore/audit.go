@@ -243,15 +243,16 @@ func (ch *change) writeEntry(b *batch, org organizationState, target audit.Targe
 	b.Set(ch.entry, doc, gcp.MergeAll)
 }
 
-// committedIn reports whether a commit of the change wrote the entry.
-func (ch *change) committedIn(entry *gcp.DocumentSnapshot) bool {
+// committedIn returns the version of the commit of the change that wrote the entry, or an empty one. Until the call
+// ends, nothing else writes its entry.
+func (ch *change) committedIn(entry *gcp.DocumentSnapshot) (version string) {
 	if !entry.Exists() {
-		return false
+		return ""
 	}
 	commits, _ := entry.Data()[commitsField].([]any)
 	if !slices.Contains(commits, any(ch.id)) {
-		return false
+		return ""
 	}
 	ch.call.Entry.MarkWritten()
-	return true
+	return versionOf(entry.UpdateTime)
 }

@@ -84,9 +84,9 @@ type changeState struct {
 	target *gcp.DocumentSnapshot
 	also   []*gcp.DocumentSnapshot
 	answer answerState
-	// committed is true when an earlier commit of this change was carried out, although its answer was an error or was
-	// lost.
-	committed bool
+	// committed is the version of what an earlier commit of this change wrote, although its answer was an error or was
+	// lost. It is empty when there was none.
+	committed string
 }
 
 // readState reads the organization, the target (which may be nil), other documents and the idempotent answer in one
@@ -110,7 +110,10 @@ func (ch *change) readState(ctx context.Context, again bool, target *gcp.Documen
 	if err != nil {
 		return changeState{}, err
 	}
-	s := changeState{committed: again && ch.committedIn(snaps[len(snaps)-1])}
+	s := changeState{}
+	if again {
+		s.committed = ch.committedIn(snaps[len(snaps)-1])
+	}
 	s.also = snaps[1 : 1+len(also)]
 	rest := snaps[1+len(also):]
 	if target != nil {

@@ -91,7 +91,7 @@ func (s *Keys) Create(ctx context.Context, k apikey.Key) (apikey.Key, error) {
 			return err
 		}
 		switch {
-		case state.committed:
+		case state.committed != "":
 			return nil
 		case state.target.Exists():
 			return errors.New("create an API key: a key with this hash exists already")
@@ -179,7 +179,7 @@ func (s *Keys) Revoke(ctx context.Context, id string) error {
 	}
 	return ch.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
 		state, err := ch.readState(ctx, again, nil)
-		if err != nil || state.committed || ch.replays(state.answer) {
+		if err != nil || state.committed != "" || ch.replays(state.answer) {
 			return err
 		}
 		found, err := s.query(ctx, ch, id)

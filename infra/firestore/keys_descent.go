@@ -49,7 +49,7 @@ func (s *Keys) RevokeWithDescendants(ctx context.Context, id string) error {
 	}
 	return ch.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
 		state, err := ch.readState(ctx, again, nil)
-		if err != nil || state.committed || ch.replays(state.answer) {
+		if err != nil || state.committed != "" || ch.replays(state.answer) {
 			return err
 		}
 		keys, err := s.all(ctx, ch)

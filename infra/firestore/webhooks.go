@@ -97,7 +97,7 @@ func (s *Webhooks) Create(ctx context.Context, w webhook.Webhook) (webhook.Webho
 	w.OrganizationID = ch.call.Caller.OrganizationID
 	err = ch.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
 		state, err := ch.readState(ctx, again, nil)
-		if err != nil || state.committed {
+		if err != nil || state.committed != "" {
 			return err
 		}
 		if ch.replays(state.answer) {

@@ -61,7 +61,7 @@ func (s *Webhooks) write(ctx context.Context, id string,
 	return ch.retryUntilDecided(ctx, func(ctx context.Context, again bool) error {
 		state, err := ch.readState(ctx, again, ref)
 		switch {
-		case err != nil || state.committed:
+		case err != nil || state.committed != "":
 			return err
 		case ch.replays(state.answer):
 			return replay(state.answer.record)
