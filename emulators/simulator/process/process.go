@@ -15,8 +15,8 @@ import (
 )
 
 // drainTime bounds the wait for output after the program's exit: a descendant in another process group could keep the
-// pipes open forever.
-const drainTime = 500 * time.Millisecond
+// pipes open forever. On a busy machine the output itself takes a while.
+const drainTime = 5 * time.Second
 
 // signalBase is added to a signal's number to make an exit code, as container runtimes do.
 const signalBase = 128
