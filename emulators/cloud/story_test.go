@@ -1,6 +1,8 @@
 package cloud_test
 
 import (
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -298,6 +300,24 @@ func checkAdmission(t *testing.T, d deployment, namespace string) {
 	}
 }
 
+// tellsWhoStarts reports whether a visitor of a dashboard learns that only its owner starts the agent. Such a visitor
+// is not told to retry.
+func (d deployment) tellsWhoStarts(t *testing.T, url string) bool {
+	t.Helper()
+	res := d.callAgent(t, http.MethodGet, url, anonymous)
+	defer res.Body.Close() //nolint:errcheck // reading is over
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(body), `"agent_stopped"`) {
+		return false
+	}
+	checkEqual(t, "status for a visitor", res.StatusCode, http.StatusServiceUnavailable)
+	checkEqual(t, "Retry-After for a visitor", res.Header.Get("Retry-After"), "")
+	return true
+}
+
 func testPauseAndStop(t *testing.T, d deployment) {
 	id := d.create(t, `{"name": "rests", "resource_plan": "hobby"}`)
 	a := d.must(t, http.StatusOK, http.MethodGet, "/agents/"+id+"?wait=99", "")
@@ -320,6 +340,9 @@ func testPauseAndStop(t *testing.T, d deployment) {
 		d.await(t, id, "without a pod", func(answer) bool {
 			pods, err := d.cluster.Pods("agent-"+id).List(t.Context(), metav1.ListOptions{})
 			return err == nil && len(pods.Items) == 0
+		})
+		d.await(t, id, "said to be its owner's to start", func(a answer) bool {
+			return d.tellsWhoStarts(t, fmt.Sprint(a.body["dashboard_url"]))
 		})
 		a = d.must(t, http.StatusConflict, http.MethodPost, path+"restart", "")
 		checkEqual(t, "code of a restart while "+move.status, a.body["code"], "agent_state_conflict")

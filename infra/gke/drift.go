@@ -140,14 +140,15 @@ func (s *snapshot) Differences(a agent.Agent) []provisioning.Difference {
 		return nil // a plan that does not exist: nothing can be applied
 	}
 	there := s.objects[a.ID]
-	if !a.WantsPod() {
-		set := b.statefulSet()
-		if seen, ok := there[key("StatefulSet", agentName)]; ok && s.changed(a, set, seen) {
-			return []provisioning.Difference{{Object: key("StatefulSet", agentName), Problem: provisioning.Changed}}
-		}
-		return nil
-	}
 	var found []provisioning.Difference
+	if !a.WantsPod() { // its other objects are applied when it starts
+		for _, o := range []object{b.statefulSet(), b.service()} {
+			if problem := s.problem(a, o, there); problem == provisioning.Changed {
+				found = append(found, provisioning.Difference{Object: targetOf(o).String(), Problem: problem})
+			}
+		}
+		return found
+	}
 	for _, o := range b.listed() {
 		if problem := s.problem(a, o, there); problem != "" {
 			found = append(found, provisioning.Difference{Object: targetOf(o).String(), Problem: problem})

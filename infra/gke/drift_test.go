@@ -80,7 +80,7 @@ func TestDifferences_OfAConvergedAgentAreNone(t *testing.T) {
 		w.wantDifferences(t, name, a)
 		a.Status = agent.Stopped
 		a.Generation++
-		w.apply(t, a, provisioning.RuntimeInput{}, agent.StageRuntime)
+		w.apply(t, a, provisioning.RuntimeInput{}, agent.StageRuntime, agent.StageRoute)
 		w.wantDifferences(t, name+", stopped", a)
 	}
 	w.wantDifferences(t, "of a stopped agent without objects", agent.Agent{
@@ -192,13 +192,16 @@ func TestDifferences_FindAStoppedAgentThatRuns(t *testing.T) {
 	stopped := a
 	stopped.Status = agent.Stopped
 	stopped.Generation++
-	w.wantDifferences(t, "before the scale-down", stopped, "StatefulSet agent: changed")
+	const service, workload = "Service agent: changed", "StatefulSet agent: changed"
+	w.wantDifferences(t, "before the scale-down", stopped, service, workload)
 	w.apply(t, stopped, provisioning.RuntimeInput{}, agent.StageRuntime)
+	w.wantDifferences(t, "while the route promises a pod", stopped, service)
+	w.apply(t, stopped, provisioning.RuntimeInput{}, agent.StageRoute)
 	w.wantDifferences(t, "after the scale-down", stopped)
 	set := core("StatefulSet", a.Namespace(), agentName)
 	set.gvk.Group = "apps"
 	w.edit(t, set, types.MergePatchType, `{"spec":{"replicas":1}}`)
-	w.wantDifferences(t, "after a scale-up", stopped, "StatefulSet agent: changed")
+	w.wantDifferences(t, "after a scale-up", stopped, workload)
 	w.apply(t, stopped, provisioning.RuntimeInput{}, agent.StageRuntime)
 	w.wantDifferences(t, "after the second scale-down", stopped)
 }

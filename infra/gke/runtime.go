@@ -16,8 +16,8 @@ const podName = agentName + "-0"
 const portName = "http"
 
 // service makes the cluster publish the pod's address, and whether the pod is Ready, in an EndpointSlice with the
-// Service's labels. The router reads those: one label names the one hostname that leads to the agent. The Service is
-// headless: it has no address and programs no node.
+// Service's labels. The router reads those: one label names the one hostname that leads to the agent, another one says
+// who starts an agent without a pod. The Service is headless: it has no address and programs no node.
 func (b blueprint) service() object {
 	s := &corev1.Service{
 		TypeMeta: typed("v1", "Service"), ObjectMeta: b.named(agentName),
@@ -30,6 +30,9 @@ func (b blueprint) service() object {
 		},
 	}
 	s.Labels[dataplane.LabelSlug] = b.agent.Slug
+	if !b.agent.WantsPod() {
+		s.Labels[dataplane.LabelStarter] = dataplane.StarterOwner
+	}
 	return s
 }
 

@@ -27,6 +27,13 @@ const (
 // hostname. The router accepts no other.
 const LabelSlug = "agents.example/slug"
 
+// LabelStarter is the label of the Service of an agent without a pod, and of its EndpointSlices, that says who starts
+// it. The router tells visitors.
+const (
+	LabelStarter = "agents.example/starter"
+	StarterOwner = "owner" // nothing but its owner's call, or a payment
+)
+
 // Paths that the front serves itself. It forwards all others to the agent's container.
 const (
 	// PathReady answers 200 when the agent's container serves.

@@ -62,6 +62,8 @@ func TestReconcile_WritesNothingAfterAnotherWorkerFinished(t *testing.T) {
 		"restarted agent, runtime applied":  {given: act(agent.Restart), stage: agent.StageRuntime},
 		"restarted agent, runtime fails":    {given: act(agent.Restart), stage: agent.StageRuntime, err: errLost},
 		"restarted agent, pod fails":        {given: act(agent.Restart), stage: agent.StageReady, err: errLost},
+		"stopped agent, route applied":      {given: act(agent.Stop), stage: agent.StageRoute},
+		"stopped agent, route fails":        {given: act(agent.Stop), stage: agent.StageRoute, err: errLost},
 		"stopped agent, scaled down":        {given: act(agent.Stop), stage: agent.StageRuntime},
 		"stopped agent, scaling down fails": {given: act(agent.Stop), stage: agent.StageRuntime, err: errLost},
 	} {

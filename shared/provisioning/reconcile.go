@@ -139,16 +139,19 @@ func (w *run) dispatch(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 	return w.finish(ctx, a)
 }
 
-// scaleDown removes the pod and leaves everything else. It also writes secrets, for the next start.
+// scaleDown removes the pod and leaves everything else. The route then says who starts the agent. A worker of a former
+// generation fails at the workload and does not get there. It also writes secrets, for the next start.
 func (w *run) scaleDown(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	a, err := w.begin(ctx, a, func(*agent.Agent) {})
 	if err != nil {
 		return a, err
 	}
 	w.keepLast(ctx, a)
-	err = w.Cluster.Apply(ctx, a, agent.StageRuntime, RuntimeInput{})
-	if err != nil && fault.Code(err) != CodeNamespaceMissing {
-		return a, w.failed(ctx, a, agent.StageRuntime, err)
+	for _, stage := range []agent.StageName{agent.StageRuntime, agent.StageRoute} {
+		err = w.Cluster.Apply(ctx, a, stage, RuntimeInput{})
+		if err != nil && fault.Code(err) != CodeNamespaceMissing {
+			return a, w.failed(ctx, a, stage, err)
+		}
 	}
 	if err = w.syncStopped(ctx, a); err != nil {
 		return a, w.failed(ctx, a, agent.StageSecrets, err)

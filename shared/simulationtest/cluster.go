@@ -60,6 +60,8 @@ type ClusterRules struct {
 	PruneAll bool
 	// KeepLeftovers hides objects of former generations from the check of all agents' objects.
 	KeepLeftovers bool
+	// OverlookRoute hides a route that says the wrong thing from the check of all agents' objects.
+	OverlookRoute bool
 	// GoneAtOnce reports an agent whose deletion began as gone.
 	GoneAtOnce bool
 }

@@ -41,6 +41,12 @@ func outsideDefects() []defect {
 			},
 		},
 		{
+			name: "route overlooked", undoes: "repair of a route that a late call of a former generation wrote",
+			plant: Plant{
+				Cluster: ClusterRules{OverlookRoute: true}, Focus: lateCalls(ClusterService, "stop", "start"),
+			},
+		},
+		{
 			name: "random namespace", undoes: "a namespace named after its agent",
 			plant: cluster(ClusterRules{RandomNamespace: true}),
 		},

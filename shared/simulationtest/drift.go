@@ -29,7 +29,9 @@ func (c PodClient) Objects(ctx context.Context, in string) (provisioning.Snapsho
 	}{
 		{"namespaces", func(to, _ *namespace) { to.uid = "seen" }},
 		{"volumes", func(to, from *namespace) { to.volume = from.volume }},
-		{"policies and routes", func(to, from *namespace) { to.stages, to.room = maps.Clone(from.stages), from.room }},
+		{"policies and routes", func(to, from *namespace) {
+			to.stages, to.room, to.starter = maps.Clone(from.stages), from.room, from.starter
+		}},
 		{"config maps", func(to, from *namespace) { to.configs = maps.Clone(from.configs) }},
 		{"stateful sets", func(to, from *namespace) {
 			if from.set != nil {
@@ -72,6 +74,9 @@ func (s snapshot) Differences(a agent.Agent) (found []provisioning.Difference) {
 	}
 	_, configName := s.cluster.names(Hash(a))
 	changed := n.set != nil && !n.set.matches(a, s.cluster.templateOf(a))
+	if n.stages[agent.StageRoute] && n.starter == a.WantsPod() && !s.cluster.Rules.OverlookRoute {
+		add("service", provisioning.Changed)
+	}
 	if !a.WantsPod() {
 		if changed {
 			add("stateful set", provisioning.Changed)

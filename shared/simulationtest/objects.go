@@ -19,6 +19,8 @@ type namespace struct {
 	stuckUntil    time.Duration
 	orphanedSince time.Time
 	stages        map[agent.StageName]bool
+	// starter is true when the route says that only the owner starts the agent.
+	starter bool
 	// configs maps the names of Secrets and ConfigMaps to their content.
 	configs map[string]config
 	volume  int
@@ -144,6 +146,8 @@ func (c *Cluster) putStage(a agent.Agent, stage agent.StageName) error {
 		return c.putVolume(n, a)
 	case stage == agent.StagePolicy && (n.room == "" || !c.Rules.FixedQuota):
 		n.room = a.Plan
+	case stage == agent.StageRoute:
+		n.starter = !a.WantsPod()
 	}
 	n.stages[stage] = true
 	return nil

@@ -100,6 +100,9 @@ func (w *World) checkObjectsAtRest(a agent.Agent) {
 			id, n.pod)
 	case !a.WantsPod() && n != nil && (n.pod != nil || n.set != nil && n.set.replicas > 0):
 		w.violate("objects", "agent %s is %s, and its pod runs", id, a.Status)
+	case n != nil && n.stages[agent.StageRoute] && n.starter == a.WantsPod():
+		w.violate("visitors", "agent %s is %s, and its route says that only its owner starts it: %t", id, a.Status,
+			n.starter)
 	case a.Status != agent.Running:
 	case n.set.generation > a.Generation:
 		w.violate("objects", "agent %s has generation %d, and its workload %d", id, a.Generation, n.set.generation)

@@ -125,6 +125,9 @@ func (e *Endpoints) changed(object any) {
 func merge(e router.Endpoint, s *discoveryv1.EndpointSlice) router.Endpoint {
 	e.Slug = cmp.Or(e.Slug, s.Labels[dataplane.LabelSlug])
 	e.State = max(e.State, router.NotReady)
+	if s.Labels[dataplane.LabelStarter] == dataplane.StarterOwner {
+		e.State = max(e.State, router.Stopped)
+	}
 	addr, ready := readyAddr(s)
 	if ready && (e.State != router.Ready || addr.Addr().Less(e.Addr.Addr())) {
 		e.State, e.Addr = router.Ready, addr
@@ -168,8 +171,10 @@ func strip(object any) (any, error) {
 		},
 		AddressType: s.AddressType, Ports: s.Ports,
 	}
-	if slug := s.Labels[dataplane.LabelSlug]; slug != "" {
-		kept.Labels = map[string]string{dataplane.LabelSlug: slug}
+	for _, label := range []string{dataplane.LabelSlug, dataplane.LabelStarter} {
+		if value, ok := s.Labels[label]; ok {
+			metav1.SetMetaDataLabel(&kept.ObjectMeta, label, value)
+		}
 	}
 	for _, endpoint := range s.Endpoints {
 		kept.Endpoints = append(kept.Endpoints, discoveryv1.Endpoint{

@@ -16,6 +16,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"agents.example/controlplane/emulators/clustertest"
@@ -71,6 +72,16 @@ func (w *world) createService(t *testing.T, namespace, name string) {
 			Ports: []corev1.ServicePort{{Name: "metrics", Port: 9091}, {Name: portName, Port: 8080}},
 		},
 	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// labelService says who starts the agent.
+func (w *world) labelService(t *testing.T, starter string) {
+	t.Helper()
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, dataplane.LabelStarter, starter)
+	_, err := w.Services(w.namespace()).Patch(t.Context(), service, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +159,15 @@ func TestEndpoints_FollowTheLifeOfAnAgent(t *testing.T) {
 	if later := startWatch(t, w.config).Lookup(w.namespace()); later != ready {
 		t.Errorf("a watch that starts later finds %+v, want %+v", later, ready)
 	}
+	w.labelService(t, dataplane.StarterOwner)
+	if got := e.Lookup(w.namespace()); got.State != router.Ready { // while there is a pod, the label means nothing
+		t.Errorf("Lookup of an agent with a pod = %+v, want ready", got)
+	}
 	w.deletePod(t)
+	if got := e.await(t, w.namespace(), router.Stopped); got.Slug != "support" {
+		t.Errorf("Lookup of a stopped agent = %+v, want the slug", got)
+	}
+	w.labelService(t, "another")
 	e.await(t, w.namespace(), router.NotReady)
 	if err := w.Namespaces().Delete(t.Context(), w.namespace(), metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)

@@ -39,6 +39,8 @@ func TestRouter_ErrorsHaveTheShapeOfTheAPI(t *testing.T) {
 	w := newWorld(t)
 	starting := newAgent("starting")
 	w.set(starting, router.Endpoint{State: router.NotReady})
+	stopped := newAgent("stopped")
+	w.set(stopped, router.Endpoint{State: router.Stopped})
 	broken := w.start("broken", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	for _, row := range []struct {
 		name, host string
@@ -48,6 +50,7 @@ func TestRouter_ErrorsHaveTheShapeOfTheAPI(t *testing.T) {
 	}{
 		{name: "unknown", host: hostname(newAgent("a")), wantStatus: 404, wantCode: "not_found"},
 		{name: "not ready", host: hostname(starting), wantStatus: 503, wantCode: "agent_not_ready", wantRetry: true},
+		{name: "stopped", host: hostname(stopped), wantStatus: 503, wantCode: "agent_stopped"},
 		{name: "dies before the answer", host: hostname(broken), wantStatus: 502, wantCode: "agent_unreachable"},
 	} {
 		res, body := w.get(row.host, "/")
@@ -89,6 +92,21 @@ func TestRouter_ShowsBrowsersAPageThatReloads(t *testing.T) {
 	}
 	if res, _ := w.get(hostname(newAgent("a")), "/", "Accept", "text/html"); res.status != http.StatusNotFound {
 		t.Errorf("an unknown host: got %d, want 404", res.status)
+	}
+}
+
+// TestRouter_ReloadsNoPageThatWillNotChange: nothing but its owner starts a stopped agent.
+func TestRouter_ReloadsNoPageThatWillNotChange(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := newAgent("a")
+	w.set(a, router.Endpoint{State: router.Stopped})
+	res, body := w.get(hostname(a), "/", "Accept", "text/html")
+	if res.status != http.StatusServiceUnavailable || res.header.Get("Retry-After") != "" {
+		t.Errorf("got %d, Retry-After %q, want 503 without one", res.status, res.header.Get("Retry-After"))
+	}
+	if strings.Contains(body, "refresh") || !strings.Contains(body, "Its owner can start it") {
+		t.Errorf("the page %q reloads, or does not say who starts the agent", body)
 	}
 }
 

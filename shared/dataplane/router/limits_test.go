@@ -214,13 +214,14 @@ func TestRouter_RepeatsARequestOnceIfThePodMoved(t *testing.T) {
 	for _, row := range []struct {
 		name, method, body string
 		after              router.State
-		moved              bool
+		moved, final       bool
 		want               int
 		wantRequests       int64
 	}{
 		{name: "moved", method: "GET", after: router.Ready, moved: true, want: 200, wantRequests: 1},
 		{name: "same address", method: "GET", after: router.Ready, want: 502},
 		{name: "not ready any more", method: "GET", after: router.NotReady, want: 503},
+		{name: "stopped", method: "POST", after: router.Stopped, want: 503, final: true},
 		{name: "gone", method: "GET", after: router.Unknown, want: 503},
 		{name: "not idempotent", method: "POST", after: router.Ready, moved: true, want: 502},
 		{name: "body", method: "GET", body: "x", after: router.Ready, moved: true, want: 502},
@@ -256,7 +257,7 @@ func TestRouter_RepeatsARequestOnceIfThePodMoved(t *testing.T) {
 			t.Errorf("%s: got %d, %d requests, want %d, %d", row.name, res.status, requests.Load(), row.want,
 				row.wantRequests)
 		}
-		if retry := res.header.Get("Retry-After"); (retry != "") != (row.want == 503) {
+		if retry := res.header.Get("Retry-After"); (retry != "") != (row.want == 503 && !row.final) {
 			t.Errorf("%s: Retry-After = %q", row.name, retry)
 		}
 	}

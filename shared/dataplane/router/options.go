@@ -17,6 +17,8 @@ const (
 	Unknown State = iota
 	// NotReady means that the agent exists, and that its pod does not accept requests.
 	NotReady
+	// Stopped means that the agent exists, and that only its owner starts it.
+	Stopped
 	// Ready means that the agent's pod accepts requests at the address.
 	Ready
 )

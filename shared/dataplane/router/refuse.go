@@ -28,6 +28,7 @@ type answer int
 const (
 	unknownHost answer = iota
 	agentNotReady
+	agentStopped
 	agentBusy
 	routerBusy
 	agentUnreachable
@@ -44,6 +45,11 @@ func (a answer) refusal() refusal {
 	case agentNotReady:
 		return refusal{
 			http.StatusServiceUnavailable, "agent_not_ready", "The agent is starting or is not running. Retry.", 5,
+		}
+	case agentStopped:
+		return refusal{
+			http.StatusServiceUnavailable, "agent_stopped",
+			"The agent is paused or stopped. Its owner can start it again.", 0,
 		}
 	case agentBusy:
 		return refusal{
@@ -69,6 +75,14 @@ func (a answer) refusal() refusal {
 		http.StatusBadGateway, "agent_unreachable",
 		"The agent closed the connection before it answered. It may have received the request.", 0,
 	}
+}
+
+// refusal is the answer to a request for an agent that is not ready.
+func (s State) refusal() answer {
+	if s == Stopped {
+		return agentStopped
+	}
+	return agentNotReady
 }
 
 // problem is the body of an error: the same as that of the control plane's API.

@@ -141,7 +141,7 @@ func (a *route) handleError(w http.ResponseWriter, req *http.Request, err error)
 	case req.Context().Err() != nil || errors.Is(err, context.Canceled):
 		w.WriteHeader(clientClosed)
 	case errors.Is(err, errNotReady):
-		refuse(w, req, agentNotReady)
+		refuse(w, req, a.router.endpoints.Lookup(a.namespace).State.refusal())
 	case ok && x.BodyFailed():
 		refuse(w, req, brokenBody)
 	case errors.Is(err, intake.ErrHeader), errors.Is(err, errAnswerMemory):

@@ -102,7 +102,7 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		refuse(answer, req, connectRefused)
 	case endpoint.State != Ready:
 		a.count(http.StatusServiceUnavailable)
-		refuse(answer, req, agentNotReady)
+		refuse(answer, req, endpoint.State.refusal())
 	default:
 		r.forward(answer, req, a)
 	}
