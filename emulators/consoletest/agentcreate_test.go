@@ -4,6 +4,7 @@ package consoletest_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,7 +96,7 @@ func TestAgentCreation_ReadsAnEnvFile(t *testing.T) {
 	p.WaitFor("heading", "support bot")
 	p.WaitURL("#/agents/" + c.at(0).ID)
 	want := map[string]any{
-		"name": "support bot", "resource_plan": "startup", "region": "us-central1", "env_vars": map[string]any{
+		"name": "support bot", "resource_plan": "hobby", "region": "us-central1", "env_vars": map[string]any{
 			"LOG_LEVEL": "debug", "OPENAI_API_KEY": "sk-abcdefghijklmnopqrst123",
 			"DATABASE_URL": "postgres://app:hunter2@db/app",
 		},
@@ -183,6 +184,23 @@ func TestAgentCreation_SaysWhatToDoWithoutRoom(t *testing.T) {
 	p.Review("agents-new-no-room")
 }
 
+// checkSize waits until a size is chosen.
+func checkSize(p *consoletest.Page, size string) {
+	p.WaitTrue(`document.querySelector("input[type=radio]:checked")?.closest("label").innerText.startsWith("` + size + `")`)
+}
+
+// TestAgentCreation_StartsWithTheSmallestSizeOfItsImage has an image that the smallest size cannot run.
+func TestAgentCreation_StartsWithTheSmallestSizeOfItsImage(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, 0)
+	p := c.open(t, "", adminToken())
+	p.Respond("GET", "/api/v1/images", consoletest.Response{Status: http.StatusOK, Body: `[{"id": "default",
+		"name": "Heavy", "description": "", "docs_url": null, "min_plan": "starter", "default_version": "1.0",
+		"versions": [{"version": "1.0", "state": "available", "notes": ""}]}]`})
+	p.Open("/console#/agents/new")
+	checkSize(p, "Starter")
+}
+
 func TestAgentCreation_ShowsPlansThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, 0)
@@ -194,7 +212,14 @@ func TestAgentCreation_ShowsPlansThatDoNotFit(t *testing.T) {
 	}
 	p.WaitText("Needs 2 cores. You have 1 core left of 10 cores.")
 	p.WaitText("Needs the Pro plan.")
-	p.WaitTrue(`document.querySelector("input[type=radio]:checked").closest("label").innerText.startsWith("Starter")`)
+	checkSize(p, "Hobby")
+	p.WaitText("Takes 10% of your CPU, 10% of memory, 10% of storage.") // Starter
+	if pro := p.WaitFor("radio", "Pro"); strings.Contains(pro.Description, "Takes") {
+		t.Errorf("size of a larger plan = %+v, want no share of the present plan", pro)
+	}
+	dialog := p.Within("dialog", "New agent")
+	dialog.WaitText("$599 a month")
+	dialog.WaitFor("group", "Size")
 	p.Review("agents-new-little-room")
 }
 

@@ -32,7 +32,7 @@ export function check(draft: Draft, plan: string): Wrong {
   }
   return {
     name: draft.name.trim() === "" ? ["Enter a name."] : [],
-    plan: plan === "" ? ["Choose a plan."] : [],
+    plan: plan === "" ? ["Choose a size."] : [],
     region: [],
     image: [],
     variables,
