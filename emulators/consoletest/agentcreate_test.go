@@ -3,6 +3,7 @@
 package consoletest_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -21,7 +22,8 @@ const envFile = `# settings
 LOG_LEVEL=debug
 export OPENAI_API_KEY=sk-abcdefghijklmnopqrst123
 DATABASE_URL='postgres://app:hunter2@db/app'
-this line is wrong`
+this line is wrong
+PORT=3000`
 
 // pasteBox is the box for a .env file.
 const pasteBox = "Content of the .env file"
@@ -29,10 +31,17 @@ const pasteBox = "Content of the .env file"
 // pastedText is the text of the box.
 const pastedText = `document.querySelector("dialog .env-paste textarea")?.value`
 
+// inView is whether a sentence about the text is neither below the dialog's end nor behind its buttons.
+const inView = `(() => {
+	const sentence = [...document.querySelectorAll("dialog .env-paste .wrong")].find(e => e.innerText.includes(%q));
+	const at = sentence?.getBoundingClientRect();
+	return at !== undefined && sentence.contains(document.elementFromPoint(at.left + at.width / 2, at.top + at.height / 2));
+})()`
+
 // checkPasteRefused checks that the page asks what happens to the text in the box, and moves there.
 func checkPasteRefused(t *testing.T, p *consoletest.Page) {
 	t.Helper()
-	p.WaitText("Add the pasted variables first, or clear the box.")
+	p.WaitText("discard the text.")
 	checkFocus(t, p, "textbox", pasteBox)
 }
 
@@ -73,19 +82,34 @@ func TestAgentCreation_ReadsAnEnvFile(t *testing.T) {
 	p.Review("agents-new")
 	p.Fill("Name", " support bot ")
 	p.Click("button", "Paste a .env file")
+	p.WaitFor("textbox", pasteBox)
+	p.WaitGone("button", "Discard the text") // nothing is said before anything is typed
+	p.WaitNoText("No variable was found")
 	p.Fill(pasteBox, envFile)
 	p.WaitText("3 variables found, 2 secrets among them.")
 	p.WaitText("Line 5: There is no “=”. Write NAME=value.")
 	p.Review("agents-new-env")
 	p.Click("button", "Add the lines that are right")
 	p.WaitText("2 secrets")
-	p.WaitTrue(pastedText + ` === "this line is wrong"`)
+	p.WaitTrue(pastedText + ` === "this line is wrong\nPORT=3000"`)
+	p.WaitTrue(fmt.Sprintf(inView, "Line 2: PORT is reserved for the platform."))
+	p.WaitGone("button", "Add the lines that are right")
+	checkFocus(t, p, "textbox", pasteBox)
 	p.Click("button", "Create the agent")
 	checkPasteRefused(t, p)
+	p.Review("agents-new-env-refused")
+	for _, width := range []int64{390, 1280} {
+		p.SetViewport(width, 800)
+		p.Click("button", "Create the agent")
+		p.WaitTrue(fmt.Sprintf(inView, "Correct these lines, or discard the text."))
+		p.WaitTrue(fmt.Sprintf(inView, "Line 2: PORT is reserved for the platform."))
+		p.Screenshot("agents-new-env-in-view")
+	}
 	if sent := c.requests(); len(sent) != 0 {
 		t.Errorf("requests = %+v, want none while a line of the file is not added", sent)
 	}
-	p.Fill(pasteBox, "")
+	p.Click("button", "Discard the text")
+	p.WaitGone("textbox", pasteBox)
 	p.WaitTrue(`document.querySelectorAll(".variable input[type=password]").length === 2`)
 	p.Review("agents-new-variables")
 	p.SetViewport(360, 800)
@@ -113,8 +137,8 @@ func TestAgentCreation_ShowsViolationsAtTheirFields(t *testing.T) {
 		refuse(fault.Validation(
 			fault.Violation{Loc: []any{"body", "name"}, Type: "value_error", Msg: "Value error, a name is bad"},
 			fault.Violation{
-				Loc: []any{"body", "env_vars", "PORT"}, Type: "value_error",
-				Msg: "Value error, the key is reserved for the platform",
+				Loc: []any{"body", "env_vars", "A-B"}, Type: "value_error",
+				Msg: "Value error, the key is malformed",
 			},
 		)),
 		c.accept("web"),
@@ -125,17 +149,23 @@ func TestAgentCreation_ShowsViolationsAtTheirFields(t *testing.T) {
 	p.WaitText("Enter a name.")
 	p.Fill("Name", "wep")
 	p.Click("button", "Add a variable")
-	p.Fill("Name of variable 1", "PORT")
-	p.Fill("Value of PORT", "80")
+	p.Fill("Name of variable 1", "port")
+	p.Fill("Value of port", "80")
+	p.Click("button", "Create the agent")
+	p.WaitText("port is reserved for the platform. Leave it out.")
+	if sent := c.requests(); len(sent) != 0 {
+		t.Errorf("requests = %+v, want none while a name is reserved", sent)
+	}
+	p.Fill("Name of port", "A-B")
 	p.Click("button", "Create the agent")
 	p.WaitText("2 things need a change.")
 	p.WaitText("A name is bad.")
-	p.WaitText("The key is reserved for the platform.")
+	p.WaitText("The key is malformed.")
 	p.WaitTrue(`document.activeElement.getAttribute("aria-invalid") === "true"`)
 	p.Review("agents-new-violations")
 	p.Fill("Name", "web")
 	p.WaitNoText("A name is bad.")
-	p.Click("button", "Remove PORT")
+	p.Click("button", "Remove A-B")
 	p.Click("button", "Create the agent")
 	p.WaitFor("heading", "web")
 	if sent := c.requests(); sent[0].key == sent[1].key {
