@@ -72,7 +72,7 @@ func TestUp_OutlivesAFailedDemo(t *testing.T) {
 	}
 	consoleLink(t, lines)
 	if all := strings.Join(lines, "\n"); !strings.Contains(all, "The demo failed: ") ||
-		!strings.Contains(all, "Base URL") {
+		!strings.Contains(all, "export AGENTS_BASE_URL=") {
 		t.Errorf("the failure or the help is missing:\n%s", all)
 	}
 }
