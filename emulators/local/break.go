@@ -29,8 +29,8 @@ func breakAgent(ctx context.Context, args []string) error {
 	for _, f := range cluster.Faults() {
 		faults = append(faults, string(f))
 	}
-	flags := command.NewFlags("break [AGENT] FAULT", "Makes the pods of an agent fail, to see what its owner sees. AGENT is "+
-		"its id or name; without it, it is\nthe agent created last. FAULT is "+strings.Join(faults[1:], ", ")+
+	flags := command.NewFlags("break [AGENT] FAULT", "Makes the pods of an agent fail, to see what its owner sees. "+
+		"AGENT is its id or name; without it, it is\nthe agent created last. FAULT is "+strings.Join(faults[1:], ", ")+
 		",\nor "+heal+", which heals it.")
 	ready := readyFlag(flags)
 	if err := flags.Parse(args); err != nil {
@@ -59,7 +59,8 @@ func breakAgent(ctx context.Context, args []string) error {
 		return err
 	}
 	if fault == heal {
-		fmt.Printf("%s is healed. If it is in error, start it: go run ./functions/cmd/agentctl agents start %s\n", a.Name, a.ID)
+		fmt.Printf("%s is healed. If it is in error, start it: go run ./functions/cmd/agentctl agents start %s\n",
+			a.Name, a.ID)
 		return nil
 	}
 	fmt.Printf("%s suffers %s. Watch it in the console, or: go run ./functions/cmd/agentctl agents diagnose %s\n"+

@@ -38,7 +38,8 @@ func TestBreak_MakesAnAgentSuffer(t *testing.T) {
 	}))
 	defer api.Close()
 	ready := filepath.Join(t.TempDir(), "ready.json")
-	if err := (cloud.Ready{BaseURL: api.URL, APIKey: "so_key", Kubeconfig: running.Kubeconfig}).WriteFile(ready); err != nil {
+	facts := cloud.Ready{BaseURL: api.URL, APIKey: "so_key", Kubeconfig: running.Kubeconfig}
+	if err := facts.WriteFile(ready); err != nil {
 		t.Fatal(err)
 	}
 	for _, row := range []struct {
