@@ -31,11 +31,12 @@ const pasteBox = "Content of the .env file"
 // pastedText is the text of the box.
 const pastedText = `document.querySelector("dialog .env-paste textarea")?.value`
 
-// inView is whether a sentence about the text is neither below the dialog's end nor behind its buttons.
+// inView is whether a sentence or a button of the box is neither below the dialog's end nor behind its buttons.
 const inView = `(() => {
-	const sentence = [...document.querySelectorAll("dialog .env-paste .wrong")].find(e => e.innerText.includes(%q));
-	const at = sentence?.getBoundingClientRect();
-	return at !== undefined && sentence.contains(document.elementFromPoint(at.left + at.width / 2, at.top + at.height / 2));
+	const all = [...document.querySelectorAll("dialog .env-paste :is(.wrong, button)")];
+	const part = all.find(e => e.innerText.includes(%q));
+	const at = part?.getBoundingClientRect();
+	return at !== undefined && part.contains(document.elementFromPoint(at.left + at.width / 2, at.top + at.height / 2));
 })()`
 
 // checkPasteRefused checks that the page asks what happens to the text in the box, and moves there.
@@ -98,11 +99,12 @@ func TestAgentCreation_ReadsAnEnvFile(t *testing.T) {
 	p.Click("button", "Create the agent")
 	checkPasteRefused(t, p)
 	p.Review("agents-new-env-refused")
-	for _, width := range []int64{390, 1280} {
+	for _, width := range []int64{360, 1280} {
 		p.SetViewport(width, 800)
 		p.Click("button", "Create the agent")
 		p.WaitTrue(fmt.Sprintf(inView, "Correct these lines, or discard the text."))
 		p.WaitTrue(fmt.Sprintf(inView, "Line 2: PORT is reserved for the platform."))
+		p.WaitTrue(fmt.Sprintf(inView, "Discard the text"))
 		p.Screenshot("agents-new-env-in-view")
 	}
 	if sent := c.requests(); len(sent) != 0 {
