@@ -136,7 +136,9 @@ func isPressed(e consoletest.Element) bool { return e.Pressed == "true" }
 func TestMetricsWindow_IsTheSmallestThatHoldsALife(t *testing.T) {
 	t.Parallel()
 	p := module(t, "agent/curves.ts")
-	for minutes, want := range map[int]string{-1: "1h", 0: "1h", 60: "1h", 61: "6h", 360: "6h", 361: "24h", 99999: "24h"} {
+	for minutes, want := range map[int]string{
+		-1: "1h", 0: "1h", 60: "1h", 61: "6h", 360: "6h", 361: "24h", 99999: "24h",
+	} {
 		expression := fmt.Sprintf("module.windowSince(1e12, 1e12 + %d * 60_000)", minutes)
 		if got := consoletest.Eval[string](p, expression); got != want {
 			t.Errorf("window of an agent of %d minutes = %s, want %s", minutes, got, want)

@@ -97,15 +97,15 @@ func TestSecretRule_IsThatOfTheService(t *testing.T) {
 	}
 }
 
-// TestReservedNames_AreThoseOfTheService compares the console's rule with the service's, for the names that the platform
-// sets, and for random ones that are made of their words.
+// TestReservedNames_AreThoseOfTheService compares the console's rule with the service's, for the names that the
+// platform sets, and for random ones that are made of their words.
 func TestReservedNames_AreThoseOfTheService(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(5, 6))
 	keys := slices.Concat(dataplane.OwnVariables(), dataplane.CredentialVariables(), []string{"PATH", "port", "Ld_X"})
 	words := []string{
-		"DASHBOARD_", "API_SERVER_KEY", "_DASHBOARD_BASIC_AUTH_", "_GATEWAY_TOKEN", "KUBERNETES_", "LD_", "PATH", "PORT",
-		"AGENT_", "ID", "NAME", "A", "_", "x9",
+		"DASHBOARD_", "API_SERVER_KEY", "_DASHBOARD_BASIC_AUTH_", "_GATEWAY_TOKEN", "KUBERNETES_", "LD_", "PATH",
+		"PORT", "AGENT_", "ID", "NAME", "A", "_", "x9",
 	}
 	for range 5_000 {
 		key := ""
