@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { serverNow } from "../api/clock";
 import { navigate } from "../router";
 import { Button } from "../ui/button";
@@ -67,7 +67,8 @@ function filterOf(draft: Draft, last: Filter): Filter {
 
 function FilterForm({ filter, filtered }: { filter: Filter; filtered: boolean }) {
   const [draft, setDraft] = useState(() => draftOf(filter));
-  useEffect(() => setDraft(draftOf(filter)), [filter]); // the back button, or a link in an entry
+  // The back button, or a link in an entry. A later effect would undo what was typed since the last frame.
+  useLayoutEffect(() => setDraft(draftOf(filter)), [filter]);
   const set = (name: FilterName) => (value: string) => setDraft({ ...draft, [name]: value });
   const apply = (times: Filter = {}) => navigate(addressOf({ ...filterOf(draft, filter), ...times }));
   const since = (length: number) => apply({ from: new Date(serverNow() - length).toISOString(), to: "" });
