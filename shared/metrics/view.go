@@ -66,7 +66,8 @@ type View struct {
 func (s Snapshot) Show(w Window, now time.Time) View {
 	f, age := s.Figures, now.Sub(s.CollectedAt)
 	v := View{
-		Restarts24h: f.Restarts, LatencyP95MS: f.LatencyMillis, Stale: age >= StaleAfter,
+		Restarts24h: s.restarts(now), UptimePct24h: s.uptimePct(now),
+		LatencyP95MS: f.LatencyMillis, Stale: age >= StaleAfter,
 		Series: Curves{
 			CPU: s.CPU.pointsSince(now, w.Duration()), Memory: s.Memory.pointsSince(now, w.Duration()),
 			Requests: s.Requests.pointsSince(now, w.Duration()), Errors: s.Errors.pointsSince(now, w.Duration()),
@@ -78,11 +79,8 @@ func (s Snapshot) Show(w Window, now time.Time) View {
 		v.CollectedAt = &at
 	}
 	if age < ForgetAfter {
-		v.CPUPct, v.MemPct, v.PVCPct, v.UptimePct24h = f.CPUPct, f.MemPct, f.PVCPct, f.UptimePct
+		v.CPUPct, v.MemPct, v.PVCPct = f.CPUPct, f.MemPct, f.PVCPct
 		v.CPUCores, v.MemoryBytes = f.CPUCores, f.MemoryBytes
-	}
-	if age >= Day {
-		v.Restarts24h = 0
 	}
 	return v
 }
@@ -94,9 +92,11 @@ func (View) Example() any {
 	s := New("6f1c1c7e-5a52-4f0e-8a43-0d4f3c1c2b7a", "org_1")
 	s.CollectedAt = now
 	s.Figures = Figures{
-		CPUPct: f(12.5), MemPct: f(37.5), PVCPct: f(8), UptimePct: f(100), CPUCores: f(0.125),
-		MemoryBytes: f(768 << 20), LatencyMillis: f(84),
+		CPUPct: f(12.5), MemPct: f(37.5), PVCPct: f(8), CPUCores: f(0.125), MemoryBytes: f(768 << 20),
+		LatencyMillis: f(84),
 	}
+	s.Up.Set(now, coarseStep.Seconds())
+	s.Due.Set(now, coarseStep.Seconds())
 	for _, sample := range []struct {
 		series *Series
 		value  float64
