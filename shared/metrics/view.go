@@ -46,11 +46,11 @@ type Curves struct {
 
 // View is the metrics of an agent as a client sees them.
 type View struct {
-	CPUPct       *float64   `json:"cpu_pct" jsonschema:"CPU in use, in percent of the plan's limit. This and the other nullable figures are null without a sample in the five minutes before the collection; uptime needs none."`
+	CPUPct       *float64   `json:"cpu_pct" jsonschema:"CPU in use, in percent of the plan's limit. This and the other nullable figures are null without a sample in the five minutes before the collection; uptime and restarts need none."`
 	MemPct       *float64   `json:"mem_pct" jsonschema:"Memory in use, in percent of the plan's limit."`
 	Restarts24h  float64    `json:"restarts_24h" jsonschema:"How often the container was started again in the last 24 hours."`
 	PVCPct       *float64   `json:"pvc_pct" jsonschema:"Share of the volume in use, in percent."`
-	UptimePct24h *float64   `json:"uptime_pct_24h" jsonschema:"Time that the agent served, in percent of the time that it should have in the last 24 hours. Time in which it was paused or stopped, was being started, or had its pod replaced by a request for at most two minutes does not count. Null if it was not meant to serve."`
+	UptimePct24h *float64   `json:"uptime_pct_24h" jsonschema:"Time that the agent served, in percent of the time that it should have in the last 24 hours. It should serve from when it is ready, or in status error, until it is paused or stopped, also while it is started again after an error. The first two minutes in which a request replaces its pod do not count. Null before the first collection, and if it was not meant to serve."`
 	LatencyP95MS *float64   `json:"latency_p95_ms" jsonschema:"The last known 95th percentile of request latency, in milliseconds. Null until a request on the agent's hostname is measured."`
 	CPUCores     *float64   `json:"cpu_cores" jsonschema:"CPU in use, in cores."`
 	MemoryBytes  *float64   `json:"memory_bytes" jsonschema:"Memory in use, in bytes."`
