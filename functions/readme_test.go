@@ -249,7 +249,8 @@ func checkRun(t *testing.T, folder string, args []string) string {
 		return folder + " is not a command"
 	}
 	if filepath.Base(folder) == "emulators" { // it becomes one of two other programs
-		source = goSource(t, "emulators/local", false) + goSource(t, "emulators/measure", false)
+		source = goSource(t, "emulators/local", false) + goSource(t, "emulators/measure", false) +
+			goSource(t, "emulators/cluster", false) // whose faults are arguments
 	}
 	// The name of a command may have two words.
 	if len(args) > 1 && strings.Contains(source, `"`+args[0]+" "+args[1]+`"`) {

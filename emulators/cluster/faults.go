@@ -31,5 +31,8 @@ const (
 	NotReady      Fault = "not-ready"     // containers run and never become ready
 )
 
+// Faults lists the faults that have no parameter.
+func Faults() []Fault { return []Fault{CrashLoop, ImagePull, OutOfMemory, Unschedulable, NotReady} }
+
 // Slow is the fault of containers that become ready only a delay after their start. Ready pods stay ready.
 func Slow(delay time.Duration) Fault { return Fault("slow=" + delay.String()) }

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"agents.example/controlplane/shared/function"
@@ -23,7 +24,7 @@ func Main(run func(ctx context.Context, args []string) error) {
 	stop()
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		os.Exit(2)
+		os.Exit(0)
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "emulators:", err)
 		os.Exit(1)
@@ -32,9 +33,11 @@ func Main(run func(ctx context.Context, args []string) error) {
 
 // NewFlags makes the flags of a command, whose help begins with a sentence about it.
 func NewFlags(command, about string) *flag.FlagSet {
-	flags := flag.NewFlagSet(command, flag.ContinueOnError)
+	name, arguments, _ := strings.Cut(command, " ")
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.Usage = func() {
-		fmt.Fprintf(flags.Output(), "Usage: go run ./emulators %s [flags]\n\n%s\n\nFlags:\n", command, about)
+		usage := strings.TrimSpace("Usage: go run ./emulators " + name + " [flags] " + arguments)
+		fmt.Fprintf(flags.Output(), "%s\n\n%s\n\nFlags:\n", usage, about)
 		flags.PrintDefaults()
 	}
 	return flags

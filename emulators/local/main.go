@@ -4,6 +4,7 @@
 //	go run ./emulators                        start, create an agent, stay up until Ctrl-C
 //	go run ./emulators -once                  start, create an agent, delete it, exit
 //	go run ./emulators -emulators official    start with the emulators of the Google Cloud SDK
+//	go run ./emulators break [AGENT] FAULT    make an agent crash, or fail in another way, or heal it
 //	go run ./emulators build                  build the real API server and programs ahead of time
 //	go run ./emulators console                print a link that signs in to the web console
 //	go run ./emulators image NAME@VERSION     build an image of an agent runtime, such as OpenClaw
@@ -23,11 +24,12 @@ func main() { command.Main(run) }
 
 // usage is the help of the command without a subcommand, above its flags.
 const usage = `Usage: go run ./emulators [flags]
-       go run ./emulators build | console | image | open | token | bench | load [flags]
+       go run ./emulators break | build | console | image | open | token | bench | load [flags]
 
 Starts the whole control plane on this machine, creates an agent and stays up until Ctrl-C.
 
 Commands:
+  break    make an agent crash, or fail in another way, or heal it
   build    build the real API server and programs ahead of time (about 7 minutes on 2 cores, once)
   console  print a link that signs in to the web console
   image    build an image of an agent runtime, such as OpenClaw
@@ -44,6 +46,8 @@ func run(ctx context.Context, args []string) error {
 		return up(ctx, args)
 	}
 	switch args[0] {
+	case "break":
+		return breakAgent(ctx, args[1:])
 	case "build":
 		return build(ctx, args[1:])
 	case "console":

@@ -77,8 +77,8 @@ func parse(args []string) (settings, error) {
 		return s, err
 	}
 	if flags.NArg() > 0 {
-		return s, fmt.Errorf("unknown command %q; want build, console, image, open, token, bench, load or no command",
-			flags.Arg(0))
+		return s, fmt.Errorf(
+			"unknown command %q; want break, build, console, image, open, token, bench, load or no command", flags.Arg(0))
 	}
 	var err error
 	if s.node, err = readNode(s.kubeconfig); err != nil {
@@ -228,8 +228,6 @@ func printHelp(out *command.Terminal, r cloud.Ready, id, dashboard, console stri
 		out.Line("")
 	}
 	out.Line("  Console      %s", console)
-	out.Line("  Base URL     %s", r.BaseURL)
-	out.Line("  API key      %s", r.APIKey)
 	namespace := "-A"
 	if id != "" {
 		namespace = "-n agent-" + id
@@ -238,12 +236,16 @@ func printHelp(out *command.Terminal, r cloud.Ready, id, dashboard, console stri
 	out.Line("  Session      go run ./emulators token -organization %s -role admin", r.OrganizationID)
 	out.Line("  Command line go run ./functions/cmd/agentctl login --base-url %s", r.BaseURL)
 	out.Line("")
-	call := "  curl -H 'Authorization: Bearer " + r.APIKey + "' "
-	out.Line("%s%s/api/v1/agents", call, r.BaseURL)
+	out.Line("For programs, curl and agentctl:")
+	out.Line("  export AGENTS_BASE_URL=%s", r.BaseURL)
+	out.Line("  export AGENTS_API_KEY=%s", r.APIKey)
+	const call = `  curl -H "Authorization: Bearer $AGENTS_API_KEY" `
+	out.Line("%s$AGENTS_BASE_URL/api/v1/agents", call)
 	if id != "" {
-		out.Line("%s%s/api/v1/agents/%s", call, r.BaseURL, id)
-		out.Line("%s%s/api/v1/agents/%s/metrics", call, r.BaseURL, id)
-		out.Line("%s-X POST %s/api/v1/agents/%s/credentials/reveal", call, r.BaseURL, id)
+		out.Line("%s$AGENTS_BASE_URL/api/v1/agents/%s/metrics", call, id)
+		out.Line("%s-X POST $AGENTS_BASE_URL/api/v1/agents/%s/credentials/reveal", call, id)
+		out.Line("")
+		out.Line("Break the agent, and see what its owner sees: go run ./emulators break crash-loop")
 	}
 	if u, err := url.Parse(dashboard); err == nil && dashboard != "" {
 		out.Line("")
@@ -252,5 +254,5 @@ func printHelp(out *command.Terminal, r cloud.Ready, id, dashboard, console stri
 		out.Line("  curl --resolve %s:%s:127.0.0.1 http://%s/health/ready", u.Hostname(), u.Port(), u.Host)
 	}
 	out.Line("")
-	out.Line("Press Ctrl-C to stop.")
+	out.Line("Press Ctrl-C to stop. Nothing is kept then.")
 }

@@ -37,7 +37,8 @@ func printed(t *testing.T, service http.Handler) ([]string, error) {
 	ended := make(chan error, 1)
 	go func() {
 		ready := cloud.Ready{
-			BaseURL: server.URL, OrganizationID: "org_1", Issuer: strings.TrimSuffix(identity.URL(), "/"),
+			BaseURL: server.URL, APIKey: "so_key", OrganizationID: "org_1",
+			Issuer: strings.TrimSuffix(identity.URL(), "/"),
 		}
 		c := &cloud.Cloud{Ready: ready, Issuer: identity, Client: server.Client()}
 		ended <- present(ctx, settings{}, c, command.NewTerminal(write))
@@ -72,7 +73,7 @@ func TestUp_OutlivesAFailedDemo(t *testing.T) {
 	}
 	consoleLink(t, lines)
 	if all := strings.Join(lines, "\n"); !strings.Contains(all, "The demo failed: ") ||
-		!strings.Contains(all, "Base URL") {
+		!strings.Contains(all, "export AGENTS_BASE_URL=") {
 		t.Errorf("the failure or the help is missing:\n%s", all)
 	}
 }

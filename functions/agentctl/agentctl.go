@@ -131,7 +131,7 @@ func (a *App) tool() (*tool, *cobra.Command) {
 		t.billingCommand(),
 	)
 	root.AddCommand(t.auditCommand(), t.eventsCommand(), t.webhooksCommand(), t.apiCommand(), t.verifyReceipt())
-	root.AddCommand(t.loginCommand(), t.logoutCommand(), t.profilesCommand())
+	root.AddCommand(t.loginCommand(), t.logoutCommand(), t.profilesCommand(), t.versionCommand())
 	addHelp(root)
 	checkUsage(root)
 	return t, root

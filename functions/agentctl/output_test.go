@@ -38,6 +38,17 @@ func TestJSONPath_ReadsListsAndObjects(t *testing.T) {
 // evil has characters that control a terminal or the direction of writing: ESC, DEL, CSI of C1, and two of Unicode.
 const evil = "a\x1b[31m\x7f\u009b31m\u202eb\u2066c"
 
+// TestVersion_IsACommandAndAFlag: neither needs an API.
+func TestVersion_IsACommandAndAFlag(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	flag := a.as("").run(t, "--version").ok(t).Stdout
+	command := a.as("").run(t, "version").ok(t).Stdout
+	if command != flag || !strings.HasPrefix(flag, "agentctl version ") {
+		t.Errorf("version prints %q, and --version %q", command, flag)
+	}
+}
+
 func TestOutput_IsHarmlessOnTerminals(t *testing.T) {
 	t.Parallel()
 	a := serve(t)

@@ -111,6 +111,17 @@ func argumentCount(args []string) string {
 	return fmt.Sprintf("%d arguments", len(args))
 }
 
+// versionCommand does what the flag --version does: tools have either.
+func (t *tool) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version of the tool", Args: cobra.NoArgs, Example: "  agentctl version",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(t.app.Stdout, "%s version %s\n", cmd.Root().Name(), cmd.Root().Version)
+			return err
+		},
+	}
+}
+
 // version returns the version of the tool from its build.
 func version() string {
 	info, ok := debug.ReadBuildInfo()

@@ -46,7 +46,7 @@ func Routes(o Options) []function.Route {
 	return []function.Route{
 		{
 			Name: "GetConsole", Method: http.MethodGet, Path: "/console", Access: function.Public,
-			Status: http.StatusOK, Summary: "Open the console",
+			Status: http.StatusOK, Summary: "Open the console", Home: true,
 			Handle: function.Handle(func(context.Context, function.Empty) (Page, error) { return page() }),
 		},
 		{

@@ -90,8 +90,8 @@ func TestChange_ReadsTheAgentAgain(t *testing.T) {
 	}
 }
 
-// TestChange_AnswersWithItsOwnCommit loses the answer to a change. Before the client reads the agent again, others write
-// it.
+// TestChange_AnswersWithItsOwnCommit loses the answer to a change. Before the client reads the agent again, others
+// write it.
 func TestChange_AnswersWithItsOwnCommit(t *testing.T) {
 	t.Parallel()
 	for name, follow := range map[string]func(c *Client, ctx context.Context, a agent.Agent) error{

@@ -88,8 +88,12 @@ func New(baseURL string, tokens TokenSource, options ...Option) (*Client, error)
 	if err := checkBase(base); err != nil {
 		return nil, err
 	}
-	if tokens == nil {
+	switch tokens {
+	case nil:
 		tokens = StaticToken("")
+	case StaticToken(""):
+		return nil, errors.New("the token is empty: set the API key, for example in AGENTS_API_KEY. Calls that need " +
+			"no token take nil")
 	}
 	c := &Client{
 		base: base, tokens: tokens, http: &http.Client{}, userAgent: "agents-go",

@@ -33,6 +33,15 @@ func TestNew_ChecksTheBaseURL(t *testing.T) {
 	}
 }
 
+// TestNew_RefusesAnEmptyToken: an environment variable that is not set is the most common mistake.
+func TestNew_RefusesAnEmptyToken(t *testing.T) {
+	t.Parallel()
+	_, err := client.New("https://api.example.com", client.StaticToken(""))
+	if err == nil || !strings.Contains(err.Error(), "AGENTS_API_KEY") {
+		t.Errorf("New with an empty token = %v, want an error that names the variable", err)
+	}
+}
+
 func TestRequests_EscapeIDs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -201,6 +201,34 @@ func TestMux_AllowsHEADWithGET(t *testing.T) {
 	}
 }
 
+// TestMux_SendsBrowsersHome: people open the address of the API, which is no page.
+func TestMux_SendsBrowsersHome(t *testing.T) {
+	t.Parallel()
+	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") })
+	mux := function.Guard{}.Mux([]function.Served{{Method: http.MethodGet, Path: "/app", Handler: page, Home: true}})
+	const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
+	for _, row := range []struct {
+		method, path, accept string
+		want                 int
+	}{
+		{method: http.MethodGet, path: "/", accept: browser, want: http.StatusFound},
+		{method: http.MethodGet, path: "/app/", accept: browser, want: http.StatusFound},
+		{method: http.MethodGet, path: "/app", accept: browser, want: http.StatusOK},
+		{method: http.MethodGet, path: "/", accept: "*/*", want: http.StatusNotFound},
+		{method: http.MethodPost, path: "/", accept: browser, want: http.StatusNotFound},
+		{method: http.MethodGet, path: "/none", accept: browser, want: http.StatusNotFound},
+	} {
+		req := httptest.NewRequest(row.method, row.path, nil)
+		req.Header.Set("Accept", row.accept)
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, req)
+		if w.Code != row.want || row.want == http.StatusFound && w.Header().Get("Location") != "/app" {
+			t.Errorf("%s %s for %s: %d to %q, want %d", row.method, row.path, row.accept, w.Code,
+				w.Header().Get("Location"), row.want)
+		}
+	}
+}
+
 func TestRoute_ReplacesUnsafeRequestIDs(t *testing.T) {
 	t.Parallel()
 	for id, wantKept := range map[string]bool{

@@ -19,11 +19,13 @@ type Served struct {
 	Method  string
 	Path    string
 	Handler http.Handler
+	// Home marks the page for people who open the address of the API in a browser.
+	Home bool
 }
 
 // Served returns the route, ready to serve.
 func (r Route) Served(g Guard) Served {
-	return Served{Method: r.Method, Path: r.Path, Handler: r.Handler(g)}
+	return Served{Method: r.Method, Path: r.Path, Handler: r.Handler(g), Home: r.Home}
 }
 
 // maintenanceWait is how long clients should wait during maintenance. Package client repeats no call that would have to
@@ -85,7 +87,25 @@ func (g Guard) Mux(functions []Served) http.Handler {
 	if _, exists := methods["/"]; !exists {
 		mux.Handle("/", missing)
 	}
+	for _, f := range functions {
+		if f.Home {
+			mux.Handle("GET /{$}", redirect(f.Path, missing))
+			mux.Handle("GET "+f.Path+"/{$}", redirect(f.Path, missing))
+		}
+	}
 	return rewriteShortPaths(mux, missing)
+}
+
+// redirect sends browsers to a page. For programs, the path does not exist.
+func redirect(page string, missing http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Add("Vary", "Accept")
+		if !strings.Contains(req.Header.Get("Accept"), "text/html") {
+			missing.ServeHTTP(w, req)
+			return
+		}
+		http.Redirect(w, req, page, http.StatusFound)
+	})
 }
 
 // rewriteShortPaths serves /agents... as /api/v1/agents.... It rewrites the path instead of redirecting, because

@@ -106,6 +106,8 @@ type Route struct {
 	// WebSocket is for a route whose success is a WebSocket: an Upgrade. Its callers may send their token in a
 	// subprotocol, because browsers send no header Authorization with a WebSocket.
 	WebSocket bool
+	// Home is for the page for people who open the address of the API in a browser.
+	Home bool
 	// Deprecated announces the route's removal; nil for a route that stays.
 	Deprecated *Deprecation
 	// BodyLimit is the largest request body in bytes; zero means DefaultBodyLimit.

@@ -12,7 +12,8 @@ const (
 	// MaxLines bounds the lines of a header. Each costs much more memory than its bytes: a header of 16 KiB in lines of
 	// five bytes takes 400 KiB. Envoy, and with it Google's load balancer, admits 100.
 	MaxLines = 128
-	// LineCost is about what net/http takes for a line in addition to its bytes. Where an answer makes a map grow, it is more.
+	// LineCost is about what net/http takes for a line in addition to its bytes. Where an answer makes a map grow, it
+	// is more.
 	LineCost = 192
 )
 

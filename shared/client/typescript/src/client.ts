@@ -41,6 +41,9 @@ export interface Client extends Listing, Waiting, Streaming {
 
 /** Returns a client. */
 export function createClient(options: ClientOptions): Client {
+  if (options.token === "") {
+    throw new TypeError("The token is empty. Set the API key, for example in AGENTS_API_KEY.");
+  }
   const { attempts = 5, sleep: pause = sleep, fetch = (...request) => globalThis.fetch(...request) } = options;
   const transport = newTransport(options.baseURL, {
     token: options.token,

@@ -57,7 +57,7 @@ test("the package has what users need, and the README's examples work with it", 
   await writeFile(join(dir, "tsconfig.json"), JSON.stringify(tsconfig));
   await writeFile(join(dir, "quickstart.ts"), quickStart);
   for (const [i, example] of rest.entries()) {
-    const api = example.includes("const api") ? "" : 'const api = createClient({ baseURL: "", token: "" });\n';
+    const api = example.includes("const api") ? "" : 'const api = createClient({ baseURL: "", token: "so_key" });\n';
     const exports = "export { APIError, createClient, id, session };";
     await writeFile(join(dir, `example${i}.ts`), `${names}${api}${example}}\n${exports}\n`);
   }

@@ -191,12 +191,16 @@ test("redirects are refused, and the token stays with the API", async (t) => {
 test("the base URL must use https, except for loopback addresses", () => {
   const refused = ["http://api.example.com", "http://localhost.a", "ftp://a", "a.b", "https://u:p@a", "https://a?b"];
   for (const baseURL of refused) {
-    assert.throws(() => createClient({ baseURL, token: "" }), TypeError, baseURL);
+    assert.throws(() => createClient({ baseURL, token: "so_key" }), /base URL/, baseURL);
   }
   const accepted = ["https://a/b/", "http://localhost:1", "http://api.localhost", "http://127.0.0.1", "http://[::1]"];
   for (const baseURL of accepted) {
-    createClient({ baseURL, token: "" });
+    createClient({ baseURL, token: "so_key" });
   }
+});
+
+test("an empty token is refused, because it is a variable that is not set", () => {
+  assert.throws(() => createClient({ baseURL: "https://a", token: "" }), /AGENTS_API_KEY/);
 });
 
 test("an empty id is refused, because it would name another resource", async (t) => {
