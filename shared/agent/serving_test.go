@@ -72,8 +72,10 @@ func TestServingHistory_FollowsTheRecord(t *testing.T) {
 		"breaks, and its pod was not ready before the agent ran": {
 			changes: []func(*agent.Agent){ready(5), breaks(6, 3)}, want: "up 5, down 5",
 		},
-		"breaks by a clock that is ahead": {changes: []func(*agent.Agent){ready(1), breaks(5, 7)}, want: "up 1, down 5"},
-		"is never ready":                  {changes: []func(*agent.Agent){givesUp(10, 1)}, want: "down 10"},
+		"breaks by a clock that is ahead": {
+			changes: []func(*agent.Agent){ready(1), breaks(5, 7)}, want: "up 1, down 5",
+		},
+		"is never ready": {changes: []func(*agent.Agent){givesUp(10, 1)}, want: "down 10"},
 		"a start fails": {
 			changes: []func(*agent.Agent){ready(1), act("stop", 2), act("start", 3), givesUp(13, 4)},
 			want:    "up 1, idle 2, down 13",

@@ -140,7 +140,7 @@ func addSubject(cells map[string]map[string]Subject, s Subject) {
 	cells[s.Cell][s.AgentID] = s
 }
 
-// collectWatched collects the recently viewed agents, except those of cells collected in this tick. That includes agents
+// collectWatched collects the recently viewed agents, except those of cells collected in this tick. It includes agents
 // that no cycle collects any more, as far as their snapshots lack something.
 func (c *Collector) collectWatched(ctx context.Context, collected map[string]Progress, now time.Time) error {
 	viewed, err := c.Records.ListViewedSince(ctx, now.Add(-WatchPeriod), maxWatched)

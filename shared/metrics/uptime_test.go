@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/plan"
 )
 
@@ -125,12 +126,13 @@ func TestCollect_UptimeOfALife(t *testing.T) {
 		"outage goes on, and a start waits": {
 			life: life{0: ready(0), 10: breaks(10, 10), 20: does(agent.Start, 20)}, until: 28, want: 100 * 10.0 / 28,
 		},
-		"outage goes on for longer than a day": {life: life{0: ready(0), 10: breaks(10, 10)}, until: 27 * 60, want: 0},
+		"outage goes on for two days": {life: life{0: ready(0), 10: breaks(10, 10)}, until: 50 * 60, want: 0},
 		"outage that no worker notices for an hour": {
 			life: life{0: ready(0), 70: breaks(70, 10)}, until: 80, want: 100 * 10.0 / 80,
 		},
 		"outage while nothing is collected": {
-			life: life{0: ready(0), 21: breaks(21, 20), 40: recovers(40)}, until: 60, resumes: 59, want: 100 * 40.0 / 60,
+			life: life{0: ready(0), 21: breaks(21, 20), 40: recovers(40)}, until: 60, resumes: 59,
+			want: 100 * 40.0 / 60,
 		},
 		"clock of the machine ahead": {
 			life: life{0: ready(0), 10: breaks(10, 12)}, until: 20, want: 100 * 10.0 / 20,
@@ -169,5 +171,34 @@ func TestCollect_UptimeOfALife(t *testing.T) {
 			}
 			f.wantUptime(a.ID, row.want)
 		})
+	}
+}
+
+// TestCollect_CollectsARestingAgentOnce views the metrics of an agent that was paused an hour before, soon after a
+// collection.
+func TestCollect_CollectsARestingAgentOnce(t *testing.T) {
+	t.Parallel()
+	f := newCollectorFixture(t)
+	a := f.putAgent(agent.Running)
+	f.collect()
+	paused, _, err := a.Edit(func(a *agent.Agent) error { return a.Act(agent.Pause, agent.Manual, f.now) }, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Put(paused)
+	f.advance(60)
+	f.source.takeQueries()
+	f.Counts()
+	f.view(a.ID)
+	f.advance(1)
+	for _, q := range f.wantQueries("after a view", len(metrics.Metrics())) {
+		if read := q.Span.To.Sub(q.Span.From); read > 15*time.Minute {
+			t.Errorf("read %s of samples, want only the present ones", read)
+		}
+	}
+	f.advance(10)
+	f.wantQueries("once the snapshot has all", 0)
+	if _, saves, _ := f.Counts(); saves != 1 {
+		t.Errorf("the snapshot was written %d times, want once", saves)
 	}
 }

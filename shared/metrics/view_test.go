@@ -71,7 +71,8 @@ func TestSnapshot_ShowDropsOldFigures(t *testing.T) {
 		fields := fieldsOf(t, s.Show(Window24h, noon().Add(row.age)))
 		for field, want := range map[string]any{
 			"stale": row.wantStale, "cpu_pct": row.wantCPU, "cpu_cores": row.wantCPU,
-			"restarts_24h": row.wantRestarts, "uptime_pct_24h": row.wantUptime, "latency_p95_ms": 80.0, "collected_at": "2026-03-01T12:00:00Z",
+			"restarts_24h": row.wantRestarts, "uptime_pct_24h": row.wantUptime,
+			"latency_p95_ms": 80.0, "collected_at": "2026-03-01T12:00:00Z",
 		} {
 			if got := fields[field]; got != want {
 				t.Errorf("after %v: %s = %v, want %v", row.age, field, got, want)

@@ -216,8 +216,10 @@ func (o *HealthController) restoreObjects(ctx context.Context, s podSnapshot, a 
 	case there.Namespace:
 		slog.WarnContext(ctx, "running agent has no pod; bringing it up again", "agent_id", a.ID, "cell", a.Cell)
 		// Until a worker has restored it, the agent does not serve.
-		lost := func(a *agent.Agent) { a.See(agent.PodSight{Since: s.begun}) }
-		return repair(ctx, o.Records, o.Nudger, a, o.Now(), lost)
+		return repair(ctx, o.Records, o.Nudger, a, func(a *agent.Agent) {
+			a.See(agent.PodSight{Since: s.begun})
+			a.Repair(o.Now())
+		})
 	case len(s.cells[a.Cell]) == 0:
 		slog.ErrorContext(ctx, "a cell has no pods at all: check that it is the one that agents were placed on", "cell",
 			a.Cell, "agent_id", a.ID)
@@ -227,14 +229,11 @@ func (o *HealthController) restoreObjects(ctx context.Context, s podSnapshot, a 
 	}
 }
 
-// repair makes a worker apply an agent's desired state again, and makes another change of the record before that.
-func repair(ctx context.Context, records agent.WorkerStore, nudger agent.Nudger, a agent.Agent, now time.Time,
-	before func(*agent.Agent),
+// repair makes a worker apply an agent's desired state again, after a change that calls Repair.
+func repair(ctx context.Context, records agent.WorkerStore, nudger agent.Nudger, a agent.Agent,
+	change func(*agent.Agent),
 ) error {
-	_, err := records.Update(ctx, a, func(a *agent.Agent) {
-		before(a)
-		a.Repair(now)
-	})
+	_, err := records.Update(ctx, a, change)
 	if err == nil {
 		err = nudger.Nudge(ctx, a.ID)
 	}

@@ -99,8 +99,8 @@ func (w *World) checkOutagesAtRest(a agent.Agent) {
 	}
 	last, lost := all[len(all)-1].Since, n.pod.lost()
 	if lost.After(last) && lost.Before(n.pod.since) {
-		w.violate("serving", "agent %s did not serve from %v to %v, and its history does not have that: %+v", short(a.ID),
-			lost, n.pod.since, all)
+		w.violate("serving", "agent %s did not serve from %v to %v, and its history does not have that: %+v",
+			short(a.ID), lost, n.pod.since, all)
 	}
 }
 

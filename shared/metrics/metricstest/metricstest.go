@@ -144,7 +144,8 @@ func filled(s metrics.Snapshot) metrics.Snapshot {
 // equal reports whether two snapshots have the same content. Their versions may differ.
 func equal(a, b metrics.Snapshot) bool {
 	a.Version, b.Version = "", ""
-	return reflect.DeepEqual(a.Figures, b.Figures) && a.RestartsSeen == b.RestartsSeen && a.CollectedAt.Equal(b.CollectedAt) &&
+	return reflect.DeepEqual(a.Figures, b.Figures) && a.RestartsSeen == b.RestartsSeen &&
+		a.CollectedAt.Equal(b.CollectedAt) &&
 		a.ViewedAt.Equal(b.ViewedAt) &&
 		a.AgentID == b.AgentID && a.OrganizationID == b.OrganizationID &&
 		reflect.DeepEqual(a.Show(metrics.Window1h, Now()), b.Show(metrics.Window1h, Now())) &&
