@@ -12,8 +12,8 @@ import (
 // replacement is how long the pod of an agent may be replaced by request without counting as downtime.
 const replacement = 2 * time.Minute
 
-// addServing counts the seconds of the last day in which the agent served, and in which it should have. It counts all of
-// them again, because a change may be recorded long after it happened. Of what the record has forgotten, the snapshot
+// addServing counts the seconds of the last day in which the agent served, and in which it should have. It counts them
+// all again, because a change may be recorded long after it happened. Of what the record has forgotten, the snapshot
 // keeps what it had counted up to a time.
 func (s *Snapshot) addServing(changes []agent.ServingChange, counted, to time.Time) {
 	if len(changes) == 0 {
