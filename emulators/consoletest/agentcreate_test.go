@@ -3,7 +3,9 @@
 package consoletest_test
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +22,8 @@ const envFile = `# settings
 LOG_LEVEL=debug
 export OPENAI_API_KEY=sk-abcdefghijklmnopqrst123
 DATABASE_URL='postgres://app:hunter2@db/app'
-this line is wrong`
+this line is wrong
+PORT=3000`
 
 // pasteBox is the box for a .env file.
 const pasteBox = "Content of the .env file"
@@ -28,10 +31,18 @@ const pasteBox = "Content of the .env file"
 // pastedText is the text of the box.
 const pastedText = `document.querySelector("dialog .env-paste textarea")?.value`
 
+// inView is whether a sentence or a button of the box is neither below the dialog's end nor behind its buttons.
+const inView = `(() => {
+	const all = [...document.querySelectorAll("dialog .env-paste :is(.wrong, button)")];
+	const part = all.find(e => e.innerText.includes(%q));
+	const at = part?.getBoundingClientRect();
+	return at !== undefined && part.contains(document.elementFromPoint(at.left + at.width / 2, at.top + at.height / 2));
+})()`
+
 // checkPasteRefused checks that the page asks what happens to the text in the box, and moves there.
 func checkPasteRefused(t *testing.T, p *consoletest.Page) {
 	t.Helper()
-	p.WaitText("Add the pasted variables first, or clear the box.")
+	p.WaitText("discard the text.")
 	checkFocus(t, p, "textbox", pasteBox)
 }
 
@@ -72,19 +83,35 @@ func TestAgentCreation_ReadsAnEnvFile(t *testing.T) {
 	p.Review("agents-new")
 	p.Fill("Name", " support bot ")
 	p.Click("button", "Paste a .env file")
+	p.WaitFor("textbox", pasteBox)
+	p.WaitGone("button", "Discard the text") // nothing is said before anything is typed
+	p.WaitNoText("No variable was found")
 	p.Fill(pasteBox, envFile)
 	p.WaitText("3 variables found, 2 secrets among them.")
 	p.WaitText("Line 5: There is no “=”. Write NAME=value.")
 	p.Review("agents-new-env")
 	p.Click("button", "Add the lines that are right")
 	p.WaitText("2 secrets")
-	p.WaitTrue(pastedText + ` === "this line is wrong"`)
+	p.WaitTrue(pastedText + ` === "this line is wrong\nPORT=3000"`)
+	p.WaitTrue(fmt.Sprintf(inView, "Line 2: PORT is reserved for the platform."))
+	p.WaitGone("button", "Add the lines that are right")
+	checkFocus(t, p, "textbox", pasteBox)
 	p.Click("button", "Create the agent")
 	checkPasteRefused(t, p)
+	p.Review("agents-new-env-refused")
+	for _, width := range []int64{360, 1280} {
+		p.SetViewport(width, 800)
+		p.Click("button", "Create the agent")
+		p.WaitTrue(fmt.Sprintf(inView, "Correct these lines, or discard the text."))
+		p.WaitTrue(fmt.Sprintf(inView, "Line 2: PORT is reserved for the platform."))
+		p.WaitTrue(fmt.Sprintf(inView, "Discard the text"))
+		p.Screenshot("agents-new-env-in-view")
+	}
 	if sent := c.requests(); len(sent) != 0 {
 		t.Errorf("requests = %+v, want none while a line of the file is not added", sent)
 	}
-	p.Fill(pasteBox, "")
+	p.Click("button", "Discard the text")
+	p.WaitGone("textbox", pasteBox)
 	p.WaitTrue(`document.querySelectorAll(".variable input[type=password]").length === 2`)
 	p.Review("agents-new-variables")
 	p.SetViewport(360, 800)
@@ -95,7 +122,7 @@ func TestAgentCreation_ReadsAnEnvFile(t *testing.T) {
 	p.WaitFor("heading", "support bot")
 	p.WaitURL("#/agents/" + c.at(0).ID)
 	want := map[string]any{
-		"name": "support bot", "resource_plan": "startup", "region": "us-central1", "env_vars": map[string]any{
+		"name": "support bot", "resource_plan": "hobby", "region": "us-central1", "env_vars": map[string]any{
 			"LOG_LEVEL": "debug", "OPENAI_API_KEY": "sk-abcdefghijklmnopqrst123",
 			"DATABASE_URL": "postgres://app:hunter2@db/app",
 		},
@@ -112,8 +139,8 @@ func TestAgentCreation_ShowsViolationsAtTheirFields(t *testing.T) {
 		refuse(fault.Validation(
 			fault.Violation{Loc: []any{"body", "name"}, Type: "value_error", Msg: "Value error, a name is bad"},
 			fault.Violation{
-				Loc: []any{"body", "env_vars", "PORT"}, Type: "value_error",
-				Msg: "Value error, the key is reserved for the platform",
+				Loc: []any{"body", "env_vars", "A-B"}, Type: "value_error",
+				Msg: "Value error, the key is malformed",
 			},
 		)),
 		c.accept("web"),
@@ -124,17 +151,23 @@ func TestAgentCreation_ShowsViolationsAtTheirFields(t *testing.T) {
 	p.WaitText("Enter a name.")
 	p.Fill("Name", "wep")
 	p.Click("button", "Add a variable")
-	p.Fill("Name of variable 1", "PORT")
-	p.Fill("Value of PORT", "80")
+	p.Fill("Name of variable 1", "port")
+	p.Fill("Value of port", "80")
+	p.Click("button", "Create the agent")
+	p.WaitText("port is reserved for the platform. Leave it out.")
+	if sent := c.requests(); len(sent) != 0 {
+		t.Errorf("requests = %+v, want none while a name is reserved", sent)
+	}
+	p.Fill("Name of port", "A-B")
 	p.Click("button", "Create the agent")
 	p.WaitText("2 things need a change.")
 	p.WaitText("A name is bad.")
-	p.WaitText("The key is reserved for the platform.")
+	p.WaitText("The key is malformed.")
 	p.WaitTrue(`document.activeElement.getAttribute("aria-invalid") === "true"`)
 	p.Review("agents-new-violations")
 	p.Fill("Name", "web")
 	p.WaitNoText("A name is bad.")
-	p.Click("button", "Remove PORT")
+	p.Click("button", "Remove A-B")
 	p.Click("button", "Create the agent")
 	p.WaitFor("heading", "web")
 	if sent := c.requests(); sent[0].key == sent[1].key {
@@ -183,6 +216,23 @@ func TestAgentCreation_SaysWhatToDoWithoutRoom(t *testing.T) {
 	p.Review("agents-new-no-room")
 }
 
+// checkSize waits until a size is chosen.
+func checkSize(p *consoletest.Page, size string) {
+	p.WaitTrue(`document.querySelector("input[type=radio]:checked")?.closest("label").innerText.startsWith("` + size + `")`)
+}
+
+// TestAgentCreation_StartsWithTheSmallestSizeOfItsImage has an image that the smallest size cannot run.
+func TestAgentCreation_StartsWithTheSmallestSizeOfItsImage(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, 0)
+	p := c.open(t, "", adminToken())
+	p.Respond("GET", "/api/v1/images", consoletest.Response{Status: http.StatusOK, Body: `[{"id": "default",
+		"name": "Heavy", "description": "", "docs_url": null, "min_plan": "starter", "default_version": "1.0",
+		"versions": [{"version": "1.0", "state": "available", "notes": ""}]}]`})
+	p.Open("/console#/agents/new")
+	checkSize(p, "Starter")
+}
+
 func TestAgentCreation_ShowsPlansThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, 0)
@@ -194,7 +244,14 @@ func TestAgentCreation_ShowsPlansThatDoNotFit(t *testing.T) {
 	}
 	p.WaitText("Needs 2 cores. You have 1 core left of 10 cores.")
 	p.WaitText("Needs the Pro plan.")
-	p.WaitTrue(`document.querySelector("input[type=radio]:checked").closest("label").innerText.startsWith("Starter")`)
+	checkSize(p, "Hobby")
+	p.WaitText("Takes 10% of your CPU, 10% of memory, 10% of storage.") // Starter
+	if pro := p.WaitFor("radio", "Pro"); strings.Contains(pro.Description, "Takes") {
+		t.Errorf("size of a larger plan = %+v, want no share of the present plan", pro)
+	}
+	dialog := p.Within("dialog", "New agent")
+	dialog.WaitText("$599 a month")
+	dialog.WaitFor("group", "Size")
 	p.Review("agents-new-little-room")
 }
 

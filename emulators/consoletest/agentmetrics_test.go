@@ -4,7 +4,9 @@ package consoletest_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -109,13 +111,38 @@ func TestOverview_SaysWhatIsNotKnown(t *testing.T) {
 	now.WaitNoText("Not up to date.")
 }
 
-// TestMetrics_OfANewAgent shows an agent of which nothing was collected yet, with real metrics.
+// TestMetrics_OfANewAgent shows an agent of which nothing was collected yet, with real metrics. The page opens on the
+// window that holds its life, and keeps the address without one until a person chooses.
 func TestMetrics_OfANewAgent(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Starter)
 	agent := admin.RunningAgent("new")
 	p := admin.Page(t)
 	p.Open("/console#/agents/" + agent + "/metrics")
-	p.WaitFor("button", "24 hours")
+	p.WaitUntil("button", "1 hour", "is chosen", isPressed)
 	p.WaitText("Restarts")
+	p.Review("agent-metrics-new")
+	p.Click("button", "Values")
+	p.WaitURL("/metrics?scale=values")
+	if strings.Contains(p.URL(), "window") {
+		t.Errorf("address = %q, want no window that the person did not choose", p.URL())
+	}
+	p.Click("button", "24 hours")
+	p.WaitUntil("button", "24 hours", "is chosen", isPressed)
+	p.WaitURL("window=24h")
+}
+
+func isPressed(e consoletest.Element) bool { return e.Pressed == "true" }
+
+func TestMetricsWindow_IsTheSmallestThatHoldsALife(t *testing.T) {
+	t.Parallel()
+	p := module(t, "agent/curves.ts")
+	for minutes, want := range map[int]string{
+		-1: "1h", 0: "1h", 60: "1h", 61: "6h", 360: "6h", 361: "24h", 99999: "24h",
+	} {
+		expression := fmt.Sprintf("module.windowSince(1e12, 1e12 + %d * 60_000)", minutes)
+		if got := consoletest.Eval[string](p, expression); got != want {
+			t.Errorf("window of an agent of %d minutes = %s, want %s", minutes, got, want)
+		}
+	}
 }

@@ -47,6 +47,8 @@ func createKey(t *testing.T, p *consoletest.Page, name, role string) string {
 	if shown := regexp.MustCompile(`so_\w+`).FindString(created.Text()); shown != secret {
 		t.Error("the copied key is not the one that is shown")
 	}
+	created.WaitText(`curl -H "Authorization: Bearer $AGENTS_API_KEY" http`)
+	created.WaitText("put it into the variable AGENTS_API_KEY")
 	p.Review("api-key-created")
 	created.Click("checkbox", "I have saved the key")
 	created.Click("button", "Done")

@@ -22,6 +22,11 @@ func TestMembers_SeeWhyTheyMayNotChangeAnything(t *testing.T) {
 	agent := admin.CreateAgent("support bot", nil)
 	admin.AwaitAgent(agent, "running")
 	p := admin.Colleague("member").Page(t)
+	p.Respond(http.MethodGet, "/api/v1/billing/subscription", consoletest.Response{
+		Status: http.StatusOK, Body: `{"plan": "startup", "status": "active", "interval": "month", "provider": "stripe",
+			"current_period_start": "2026-01-05T10:00:00Z", "current_period_end": "2026-02-05T10:00:00Z",
+			"cancel_at_period_end": false, "pending_plan": null}`,
+	})
 	for _, c := range []struct{ place, name, button, text string }{
 		{place: "agents", name: "member-agents", button: "New agent", text: "support bot"},
 		{place: "agents/" + agent, name: "member-agent", button: "Restart", text: "support bot"},
@@ -86,6 +91,38 @@ func TestBilling_ChangesThePlan(t *testing.T) {
 	p.Review("billing-paid")
 	p.Click("button", "Dismiss")
 	p.WaitNoText("Its limits apply already.")
+}
+
+// TestBilling_OffersNoChangeOfAPlanThatIsNotPaid shows a plan that is set by contract, and one that the operator set.
+func TestBilling_OffersNoChangeOfAPlanThatIsNotPaid(t *testing.T) {
+	t.Parallel()
+	for name, at := range map[string]struct {
+		plan   plan.ID
+		answer consoletest.Response // of the subscription, in place of the service's
+	}{
+		"contract": {plan: plan.Enterprise},
+		"operator": {plan: plan.Starter, answer: consoletest.Response{Status: http.StatusOK, Body: `{"plan": "starter",
+			"status": "active", "interval": null, "current_period_start": null, "current_period_end": null,
+			"cancel_at_period_end": false, "pending_plan": null, "provider": "manual"}`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := suite.Admin(t, at.plan).Page(t)
+			if at.answer.Status != 0 {
+				p.Respond(http.MethodGet, "/api/v1/billing/subscription", at.answer)
+			}
+			p.Open("/console#/billing")
+			p.WaitText("Your plan is set by contract, or by the operator of this service")
+			p.WaitText("Current plan")
+			p.WaitNoText("pays nothing")
+			for _, gone := range []string{"Change to *", "Pay *", "Open the billing portal"} {
+				if found := p.All("button", gone); len(found) > 0 {
+					t.Errorf("buttons = %+v, want none that changes a subscription: there is none", found)
+				}
+			}
+			p.Review("billing-" + name)
+		})
+	}
 }
 
 // TestBilling_SaysWhenAgentsArePaused shows on every page that a payment is overdue.

@@ -19,6 +19,7 @@ import (
 	"agents.example/controlplane/emulators/consoletest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
+	"agents.example/controlplane/shared/dataplane"
 )
 
 // esbuild returns the path of the program that bundles files. Go builds it once.
@@ -92,6 +93,30 @@ func TestSecretRule_IsThatOfTheService(t *testing.T) {
 	for i, got := range each[bool](p, "looksSecretValue", values) {
 		if want := agent.LooksSecretValue(values[i]); got != want {
 			t.Errorf("looksSecretValue(%q) = %t, want %t", values[i], got, want)
+		}
+	}
+}
+
+// TestReservedNames_AreThoseOfTheService compares the console's rule with the service's, for the names that the
+// platform sets, and for random ones that are made of their words.
+func TestReservedNames_AreThoseOfTheService(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(5, 6))
+	keys := slices.Concat(dataplane.OwnVariables(), dataplane.CredentialVariables(), []string{"PATH", "port", "Ld_X"})
+	words := []string{
+		"DASHBOARD_", "API_SERVER_KEY", "_DASHBOARD_BASIC_AUTH_", "_GATEWAY_TOKEN", "KUBERNETES_", "LD_", "PATH",
+		"PORT", "AGENT_", "ID", "NAME", "A", "_", "x9",
+	}
+	for range 5_000 {
+		key := ""
+		for range 1 + random.IntN(3) {
+			key += words[random.IntN(len(words))]
+		}
+		keys = append(keys, key)
+	}
+	for i, got := range each[*string](module(t, "agents/reserved.ts"), "reservedText", keys) {
+		if want := agent.EnvKeyViolation(keys[i]) != ""; (got != nil) != want {
+			t.Errorf("%s is reserved: %t, want %t", keys[i], got != nil, want)
 		}
 	}
 }

@@ -47,6 +47,10 @@ export const windows: Record<MetricsWindow, { name: string; seconds: number; ste
   "24h": { name: "24 hours", seconds: 24 * 3_600, step: 300 },
 };
 
+/** The smallest window that reaches back to a time, in milliseconds since 1970; the largest one if none does. */
+export const windowSince = (time: number, now: number): MetricsWindow =>
+  (Object.keys(windows) as MetricsWindow[]).find((name) => now - time <= windows[name].seconds * 1_000) ?? "24h";
+
 /** The curves over one list of times, so that a time has the same place in each of them. */
 export interface Aligned {
   /** In Unix seconds, ascending. */

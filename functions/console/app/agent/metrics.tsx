@@ -7,13 +7,12 @@ import { Button } from "../ui/button";
 import { Following, Notice } from "../ui/feedback";
 import { Time } from "../ui/time";
 import { CurveCard } from "./curve-card";
-import { align, curves, hasPoints, windows } from "./curves";
+import { align, curves, hasPoints, windows, windowSince } from "./curves";
 import { Figures } from "./metrics-figures";
 import { ValuesTable } from "./metrics-table";
 import { agentPath, tabHref } from "./paths";
 
 const every = 30_000;
-const defaultWindow: MetricsWindow = "24h";
 const names = Object.keys(windows) as MetricsWindow[];
 
 type Scale = "limit" | "values";
@@ -21,7 +20,9 @@ type Scale = "limit" | "values";
 /** What an agent uses and serves: its figures, and curves over a window. */
 export function MetricsTab({ agent }: { agent: Agent }) {
   const { query } = useRoute();
-  const window = names.find((name) => name === query.get("window")) ?? defaultWindow;
+  const lifetime = useMemo(() => windowSince(Date.parse(agent.created_at), serverNow()), [agent.id]);
+  const named = names.find((name) => name === query.get("window"));
+  const window = named ?? lifetime;
   const scale: Scale = query.get("scale") === "values" ? "values" : "limit";
   const live = useLive<Metrics>(`${agentPath(agent.id)}/metrics?window=${window}`, { every });
   // The curves of the last window stay until those of the next one are there.
@@ -31,9 +32,9 @@ export function MetricsTab({ agent }: { agent: Agent }) {
   }
   const shown = last.current;
   const choose = (change: { window?: MetricsWindow; scale?: Scale }) => {
-    const next = { window, scale, ...change };
+    const next = { window: named, scale, ...change };
     const query = {
-      window: next.window === defaultWindow ? undefined : next.window,
+      window: next.window,
       scale: next.scale === "limit" ? undefined : next.scale,
     };
     navigate(tabHref(agent.id, "metrics", query), { replace: true });

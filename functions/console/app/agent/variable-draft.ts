@@ -2,6 +2,7 @@ import type { Agent, SecretChanges, ValidationError } from "@agents.example/clie
 import { type CallError, violationsAt } from "../api/errors";
 import { call } from "../api/client";
 import { putLive } from "../api/live";
+import { reservedText } from "../agents/reserved";
 import { isSecret } from "../agents/secretlike";
 import { sentenceOf } from "../agents/wrong";
 import { agentPath } from "./paths";
@@ -40,10 +41,13 @@ export function check(agent: Agent, rows: Row[]): Map<number, string[]> {
   const wrong = new Map<number, string[]>();
   const seen = new Set<string>();
   for (const row of filled(rows)) {
+    const reserved = reservedText(row.key);
     if (row.key === "") {
       wrong.set(row.id, ["Enter a name for this value."]);
     } else if (!keyForm.test(row.key)) {
       wrong.set(row.id, ["Use letters, digits and underscores, and no digit at the start."]);
+    } else if (reserved !== undefined) {
+      wrong.set(row.id, [reserved]);
     } else if (seen.has(row.key)) {
       wrong.set(row.id, ["This name is already used above."]);
     } else if (row.value === "" && isSecretRow(agent, row)) {

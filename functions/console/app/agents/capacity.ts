@@ -64,14 +64,28 @@ export function roomFor(plan: Plan, plans: Plan[], organization: Organization): 
 
 const formatAgents = (value: number): string => `${formatNumber(value)} ${value === 1 ? "agent" : "agents"}`;
 
-/** The largest plan of which an agent fits. */
-export const bestPlan = (plans: Plan[], organization: Organization): string =>
-  plans.findLast((plan) => roomFor(plan, plans, organization).reason === undefined)?.id ?? "";
+/** The smallest plan, or the smallest from one on, of which an agent fits. Agents can grow, and never shrink. */
+export function smallestPlan(plans: Plan[], organization: Organization, from: string | null = null): string {
+  const first = Math.max(0, plans.findIndex(({ id }) => id === from));
+  return plans.slice(first).find((plan) => roomFor(plan, plans, organization).reason === undefined)?.id ?? "";
+}
+
+/** What an agent of a plan takes of what the organization pays for, such as "5% of your CPU". */
+export function shareOf({ agent }: Plan, { limits }: Organization): string {
+  const part = (each: number, limit: number) => share.format(each / limit);
+  return (
+    `Takes ${part(agent.cpu_cores, limits.cpu_cores)} of your CPU, ` +
+    `${part(agent.memory_bytes, limits.memory_bytes)} of memory, ` +
+    `${part(agent.storage_bytes, limits.storage_bytes)} of storage.`
+  );
+}
+
+const share = new Intl.NumberFormat(undefined, { style: "percent", maximumSignificantDigits: 2 });
 
 /** The limit that keeps even the smallest agent from being created; undefined if an agent fits. */
 export function fullLimit(plans: Plan[], organization: Organization): string | undefined {
   const smallest = plans[0];
-  const full = smallest !== undefined && bestPlan(plans, organization) === "";
+  const full = smallest !== undefined && smallestPlan(plans, organization) === "";
   return full ? roomFor(smallest, plans, organization).limit : undefined;
 }
 

@@ -11,7 +11,7 @@ import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { Following, Notice } from "../ui/feedback";
 import { Select, TextField } from "../ui/field";
-import { bestPlan, blockOf, fullLimit } from "./capacity";
+import { blockOf, fullLimit, smallestPlan } from "./capacity";
 import { create, discardDraft, type Draft, draft, edit, isTyped } from "./draft";
 import { CreationFailure, RoomAdvice } from "./failure";
 import { chosenOf, ImageChoice, imagesPath, isChoice, selectionOf } from "./image-choice";
@@ -47,7 +47,9 @@ function Form({ onClose }: { onClose: () => void }) {
   useLeaveWarning(isTyped(typed));
 
   const known = plans.data !== undefined && organization.data !== undefined;
-  const plan = typed.plan || (known ? bestPlan(plans.data ?? [], organization.data as Organization) : "");
+  const least = chosenOf(images, typed.image)?.image.min_plan;
+  const plan =
+    typed.plan || (known ? smallestPlan(plans.data ?? [], organization.data as Organization, least) : "");
   const region = typed.region || (page.regions.includes(usualRegion) ? usualRegion : (page.regions[0] ?? ""));
   const wrong = wrongWith(typed, plan, checked);
   const block = organization.data === undefined ? undefined : blockOf(organization.data);

@@ -1,3 +1,5 @@
+import { reservedText } from "./reserved";
+
 /** One variable of a .env file. */
 export interface EnvEntry {
   key: string;
@@ -82,7 +84,7 @@ class Reader {
     if (!keyForm.test(key)) {
       return "The name is not valid. Use letters, digits and underscores, and no digit at the start.";
     }
-    return { key, value: value.text };
+    return reservedText(key) ?? { key, value: value.text };
   }
 
   private value(): { text: string } | string {

@@ -28,7 +28,7 @@ export const isChoice = (images: Image[]): boolean =>
 export function tooSmall(image: Image, plan: string, plans: Plan[]): string | undefined {
   const rank = (id: string) => plans.findIndex((one) => one.id === id);
   return image.min_plan !== null && rank(plan) < rank(image.min_plan)
-    ? `needs the plan ${planName(image.min_plan)}`
+    ? `needs the size ${planName(image.min_plan)}`
     : undefined;
 }
 

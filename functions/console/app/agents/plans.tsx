@@ -2,9 +2,9 @@ import type { Plan, Organization } from "@agents.example/client/schema";
 import { useId } from "preact/hooks";
 import { Icon } from "../ui/icons";
 import { formatBytes, formatCores, formatNumber, formatPrice, planName, plural } from "../ui/format";
-import { type Room, roomFor } from "./capacity";
+import { type Room, roomFor, shareOf } from "./capacity";
 
-/** The choice of a new agent's plan. Plans that do not fit are there with the reason. */
+/** The choice of a new agent's size, which a plan names. Sizes that do not fit are there with the reason. */
 export function PlanChoice(props: {
   plans: Plan[];
   organization: Organization;
@@ -16,8 +16,8 @@ export function PlanChoice(props: {
   const name = useId();
   return (
     <fieldset class="field">
-      <legend class="label">Plan</legend>
-      <span class="hint">{leftOf(plans, organization)}</span>
+      <legend class="label">Size</legend>
+      <span class="hint">{leftOf(plans, organization)} An agent can grow later, and never shrinks.</span>
       <div class="choices">
         {plans.map((plan) => (
           <PlanCard
@@ -26,7 +26,11 @@ export function PlanChoice(props: {
             name={name}
             chosen={plan.id === value}
             room={roomFor(plan, plans, organization)}
-            included={plans.indexOf(plan) <= plans.findIndex(({ id }) => id === organization.plan)}
+            share={
+              plans.indexOf(plan) <= plans.findIndex(({ id }) => id === organization.plan)
+                ? shareOf(plan, organization)
+                : undefined
+            }
             onChange={() => onChange(plan.id)}
           />
         ))}
@@ -59,10 +63,11 @@ function PlanCard(props: {
   name: string;
   chosen: boolean;
   room: Room;
-  included: boolean;
+  /** What it takes of the organization's plan; undefined if a larger plan must be paid for. */
+  share: string | undefined;
   onChange: () => void;
 }) {
-  const { plan, name, chosen, room, included, onChange } = props;
+  const { plan, name, chosen, room, share, onChange } = props;
   const id = useId();
   const { cpu_cores, memory_bytes, storage_bytes } = plan.agent;
   return (
@@ -74,15 +79,20 @@ function PlanCard(props: {
         disabled={room.reason !== undefined}
         onChange={onChange}
         aria-labelledby={`${id}-name`}
-        aria-describedby={`${id}-size ${id}-room`}
+        aria-describedby={`${id}-size ${id}-share ${id}-room`}
       />
       <span class="choice-name">
         <strong id={`${id}-name`}>{plan.name}</strong>
-        <span class="small quiet">{included ? "included" : formatPrice(plan.price_usd_month)}</span>
+        <span class="small quiet">{share === undefined ? formatPrice(plan.price_usd_month) : "included"}</span>
       </span>
       <span class="small" id={`${id}-size`}>
         {formatCores(cpu_cores)}, {formatBytes(memory_bytes)} memory, {formatBytes(storage_bytes)} storage
       </span>
+      {share === undefined ? null : (
+        <span class="small" id={`${id}-share`}>
+          {share}
+        </span>
+      )}
       <span class="small quiet" id={`${id}-room`}>
         {room.reason ?? `Room for ${formatNumber(room.more)} more`}
       </span>

@@ -1,6 +1,7 @@
 import type { CreateAgentRequest, ValidationError } from "@agents.example/client/schema";
 import { type CallError, violationsAt } from "../api/errors";
 import type { Draft, Variable } from "./draft";
+import { reservedText } from "./reserved";
 
 /** What is wrong with a draft, by field. */
 export interface Wrong {
@@ -23,16 +24,19 @@ export function check(draft: Draft, plan: string): Wrong {
     if (key === "" && value === "") {
       continue;
     }
+    const reserved = reservedText(key);
     if (key === "") {
       variables.set(row, ["Enter a name for this value."]);
     } else if (seen.has(key)) {
       variables.set(row, ["This name is already used above."]);
+    } else if (reserved !== undefined) {
+      variables.set(row, [reserved]);
     }
     seen.add(key);
   }
   return {
     name: draft.name.trim() === "" ? ["Enter a name."] : [],
-    plan: plan === "" ? ["Choose a plan."] : [],
+    plan: plan === "" ? ["Choose a size."] : [],
     region: [],
     image: [],
     variables,

@@ -33,7 +33,7 @@ function ShownSecret({ created, secret, onClose }: Props & { secret: string }) {
       onClose();
     }
   };
-  const command = `curl -H "Authorization: Bearer $API_KEY" ${location.origin}/api/v1/agents`;
+  const command = `curl -H "Authorization: Bearer $AGENTS_API_KEY" ${location.origin}/api/v1/agents`;
   return (
     <Dialog
       title={`Save the key “${created.name}” now`}
@@ -60,7 +60,7 @@ function ShownSecret({ created, secret, onClose }: Props & { secret: string }) {
             It expires on <Time value={created.expires_at} date />.
           </>
         )}{" "}
-        To try it, put it into the variable <code>API_KEY</code> and run:
+        To try it, put it into the variable <code>AGENTS_API_KEY</code> and run:
       </p>
       <div class="command">
         <code>{command}</code>

@@ -5,6 +5,7 @@ import { Badge } from "../ui/badge";
 import { Button } from "../ui/button";
 import { formatBytes, formatCores, formatPrice, planName, plural } from "../ui/format";
 import { FeatureNames } from "./features";
+import { isGranted } from "./granted";
 import { ChangePlan } from "./plan-change";
 
 /** All plans side by side, and the way to another one. */
@@ -12,12 +13,13 @@ export function Plans({ plans, subscription }: { plans: Plan[]; subscription: Su
   const readOnly = useReadOnly();
   const [interval, setInterval] = useState(subscription.interval ?? "month");
   const [chosen, setChosen] = useState<Plan>();
-  const reason = unavailability(subscription, readOnly);
+  const granted = isGranted(subscription);
+  const reason = granted ? undefined : unavailability(subscription, readOnly);
   return (
     <section class="stack">
       <div class="page-head">
         <h2>Plans</h2>
-        {subscription.provider === "manual" ? null : (
+        {granted ? null : (
           <span class="actions">
             <span class="segments" role="group" aria-label="Billing interval">
               <Button kind="plain" pressed={interval === "month"} onClick={() => setInterval("month")}>
@@ -67,9 +69,6 @@ const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.s
 
 /** Why no plan can be chosen. */
 function unavailability(subscription: Subscription, readOnly: string | undefined): string | undefined {
-  if (subscription.provider === "manual") {
-    return "The operator of this service sets the plan. Contact support to change it.";
-  }
   if (readOnly !== undefined) {
     return readOnly;
   }
@@ -108,7 +107,7 @@ function PlanCard({ plan, subscription, interval, reason, next, onChoose }: Card
       <div class="choose">
         {byContract ? (
           <p class="small quiet">{current ? "Set by your contract." : "By contract: contact support."}</p>
-        ) : isUnchanged(plan, subscription, interval) ? null : (
+        ) : isGranted(subscription) || isUnchanged(plan, subscription, interval) ? null : (
           <Button kind={next ? "primary" : "normal"} unavailable={reason} onClick={onChoose}>
             {current ? changeText(subscription, interval) : `Change to ${planName(plan.id)}`}
           </Button>

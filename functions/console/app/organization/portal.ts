@@ -20,11 +20,7 @@ export function usePortal(subscription: Subscription | undefined): Portal {
     const { data } = await call<BillingSession>("/api/v1/billing/portal-session", { method: "POST", intent });
     leaveFor(data.url, { organization });
   });
-  let unavailable = readOnly;
-  if (subscription?.provider === "manual") {
-    unavailable = "The operator of this service sets the plan. There is no billing portal.";
-  } else if (unavailable === undefined && subscription?.status === "none") {
-    unavailable = "The billing portal opens with the first subscription.";
-  }
+  const unavailable =
+    readOnly ?? (subscription?.status === "none" ? "The billing portal opens with the first subscription." : undefined);
   return { open: () => void opening.send(), busy: opening.busy, error: opening.error, unavailable };
 }

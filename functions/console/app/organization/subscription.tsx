@@ -6,6 +6,7 @@ import { Failure, Notice } from "../ui/feedback";
 import { planName } from "../ui/format";
 import { type Tone, toneIcons } from "../ui/tone";
 import { Time } from "../ui/time";
+import { isGranted } from "./granted";
 import type { Portal } from "./portal";
 
 const statuses: Record<string, { tone: Tone; text: string }> = {
@@ -18,28 +19,32 @@ const statuses: Record<string, { tone: Tone; text: string }> = {
 
 /** What the organization pays for now. */
 export function SubscriptionCard({ subscription, portal }: { subscription: Subscription; portal: Portal }) {
-  const manual = subscription.provider === "manual";
+  const granted = isGranted(subscription);
   const status = statuses[subscription.status] ?? { tone: "idle" as Tone, text: subscription.status };
   return (
     <section class="card">
       <div class="head">
         <h2>{planName(subscription.plan)} plan</h2>
-        {manual ? null : <Badge {...status} icon={toneIcons[status.tone]} />}
-        <span class="actions">
-          <Button
-            icon="external"
-            kind={subscription.status === "past_due" ? "primary" : "normal"}
-            busy={portal.busy}
-            unavailable={portal.unavailable}
-            onClick={portal.open}
-          >
-            {subscription.status === "past_due" ? "Pay in the billing portal" : "Open the billing portal"}
-          </Button>
-        </span>
+        {granted ? null : (
+          <>
+            <Badge {...status} icon={toneIcons[status.tone]} />
+            <span class="actions">
+              <Button
+                icon="external"
+                kind={subscription.status === "past_due" ? "primary" : "normal"}
+                busy={portal.busy}
+                unavailable={portal.unavailable}
+                onClick={portal.open}
+              >
+                {subscription.status === "past_due" ? "Pay in the billing portal" : "Open the billing portal"}
+              </Button>
+            </span>
+          </>
+        )}
       </div>
       <div class="body stack">
-        {manual ? <Manual /> : <Period subscription={subscription} />}
-        {portal.unavailable === undefined || manual ? null : <p class="small quiet">{portal.unavailable}</p>}
+        {granted ? <Granted /> : <Period subscription={subscription} />}
+        {portal.unavailable === undefined || granted ? null : <p class="small quiet">{portal.unavailable}</p>}
         {portal.error === undefined ? null : <Failure error={portal.error} retry={portal.open} busy={portal.busy} />}
       </div>
     </section>
@@ -49,10 +54,11 @@ export function SubscriptionCard({ subscription, portal }: { subscription: Subsc
 const endText = ({ status, cancel_at_period_end: ends }: Subscription): string =>
   ends ? "Ends" : status === "past_due" ? "Period ends" : "Renews";
 
-function Manual() {
+function Granted() {
   return (
-    <Notice tone="idle" title="The operator of this service sets the plan">
-      Plans cannot be bought here. Contact support to change yours. The new limits apply as soon as it is set.
+    <Notice tone="idle" title="Your plan is set by contract, or by the operator of this service">
+      There is no subscription to change or to cancel here. Contact support to change the plan. The new limits apply as
+      soon as it is set.
     </Notice>
   );
 }

@@ -73,7 +73,8 @@ export function TokenForm({ again = false }: { again?: boolean }) {
       await check(token);
       beginSession({ kind: "token", token });
     } catch (error) {
-      setWrong([asError(error).message]);
+      const { code, message } = asError(error);
+      setWrong([code === "invalid_token" ? refusalText(token) : message]);
       setBusy(false);
     }
   };
@@ -95,6 +96,9 @@ export function TokenForm({ again = false }: { again?: boolean }) {
     </form>
   );
 }
+
+const refusalText = (token: string): string =>
+  `This ${token.startsWith("so_") ? "key" : "token"} is not valid. It may be mistyped, expired or revoked.`;
 
 /** Asks the service who the token belongs to. */
 async function check(token: string): Promise<Me> {
