@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/rpc"
 )
 
@@ -73,6 +74,29 @@ func testMetrics(t *testing.T, d deployment) {
 	}
 	checkMonitoringOutage(t, d, id)
 	d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+idle, "")
+}
+
+// testUptimeFalls reads the metrics of an agent that crashes, and again after it was stopped.
+func testUptimeFalls(t *testing.T, d deployment) {
+	id := d.create(t, `{"name": "crashes while measured", "resource_plan": "hobby"}`)
+	path := "/agents/" + id + "/metrics"
+	d.awaitStatus(t, id, "running")
+	injectPodFault(t, d, id, cluster.CrashLoop)
+	d.awaitStatus(t, id, "error")
+	fallen := func(a answer) bool {
+		v, measured := a.body["uptime_pct_24h"].(float64)
+		return measured && v < 100
+	}
+	during := d.awaitMetrics(t, path, fallen)
+	if n, _ := during.body["restarts_24h"].(float64); n < 1 {
+		t.Errorf("restarts_24h in a crash loop = %v, want some", n)
+	}
+	d.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/stop", "")
+	d.awaitStatus(t, id, "stopped")
+	if after := d.must(t, http.StatusOK, http.MethodGet, path, ""); !fallen(after) {
+		t.Errorf("uptime_pct_24h of a stopped agent = %v, want that of before", after.body["uptime_pct_24h"])
+	}
+	d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+id, "")
 }
 
 // awaitMetrics reads metrics until a condition holds. A minute's figures arrive after the minute.

@@ -97,6 +97,7 @@ func deployed() []storyTest {
 		{"agent that crashed recovers by itself", testRecoveryFromCrash},
 		{"agent moves into the sandbox and out again", testSandboxMigration},
 		{"agent is measured", testMetrics},
+		{"uptime falls during an outage", testUptimeFalls},
 		{"log is read and followed", testLogs},
 		{"terminal ends with its key", testRevokedTerminal},
 

@@ -29,7 +29,7 @@ func someMetrics(now time.Time) metrics.View {
 		return points
 	}
 	return metrics.View{
-		CPUPct: f(32.4), MemPct: f(93.2), PVCPct: f(8), UptimePct24h: f(99.7), CPUCores: f(0.162),
+		CPUPct: f(32.4), MemPct: f(93.2), PVCPct: f(8), UptimePct24h: f(99.998), CPUCores: f(0.162),
 		MemoryBytes: f(980 << 20), Restarts24h: 2, CollectedAt: &now, Series: metrics.Curves{
 			CPU: curve(0.2), Memory: curve(900 << 20), Requests: curve(3), Errors: []metrics.Point{},
 		},
@@ -52,6 +52,7 @@ func TestMetrics_ShowWhatIsMissing(t *testing.T) {
 	p.Open("/console#/agents/" + agent + "/metrics?window=1h")
 	p.WaitText("93.2%")
 	p.WaitText("Near the limit")
+	p.WaitText("99.99%")  // of the uptime, rounded down
 	p.WaitText("no data") // the latency
 	p.WaitText("No data in this window")
 	p.WaitFor("image", "CPU. Lowest *")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -53,6 +55,10 @@ func (t *tool) printMetrics(s screen, m *client.Metrics, window time.Duration) {
 	cores := func(v float64) string { return short(v) + " cores" }
 	rate := func(v float64) string { return short(v) + "/s" }
 	percent := func(v float64) string { return short(v) + " %" }
+	restarts := "-"
+	if m.CollectedAt != nil {
+		restarts = short(m.Restarts24H)
+	}
 	plain := func(v float64) string { return short(v) + " ms" }
 	figures := []figure{
 		{"CPU", orDash(m.CPUCores, cores), orDash(m.CPUPct, percent), m.Series.CPU, cores},
@@ -61,8 +67,8 @@ func (t *tool) printMetrics(s screen, m *client.Metrics, window time.Duration) {
 		{"Requests", last(m.Series.Requests, rate), "", m.Series.Requests, rate},
 		{"Errors", last(m.Series.Errors, rate), "", m.Series.Errors, rate},
 		{"Latency p95", orDash(m.LatencyP95Ms, plain), "", nil, nil},
-		{"Uptime 24h", orDash(m.UptimePct24H, percent), "", nil, nil},
-		{"Restarts 24h", short(m.Restarts24H), "", nil, nil},
+		{"Uptime 24h", orDash(m.UptimePct24H, uptimeText), "", nil, nil},
+		{"Restarts 24h", restarts, "", nil, nil},
 	}
 	from := t.app.Now().Add(-window)
 	width := 40
@@ -85,6 +91,11 @@ func (t *tool) printMetrics(s screen, m *client.Metrics, window time.Duration) {
 		collected += ", a newer measurement is overdue"
 	}
 	fmt.Fprintln(s, s.in(dim, collected))
+}
+
+// uptimeText shows an uptime. It is rounded down, so that 100 % means no outage.
+func uptimeText(v float64) string {
+	return strconv.FormatFloat(math.Floor(v*100)/100, 'f', -1, 64) + " %"
 }
 
 // orDash shows a figure, or - if it was not measured.

@@ -40,7 +40,8 @@ func TestMetrics_DrawsTheCourseOfSeries(t *testing.T) {
 	now := time.Now()
 	at := func(ago time.Duration) int64 { return now.Add(-ago).Unix() }
 	c := answering(t, http.StatusOK, nil, fmt.Sprintf(`{"cpu_cores": 0.25, "cpu_pct": 50, "memory_bytes": 1073741824,
-		"restarts_24h": 2, "series": {"cpu": [{"t": %d, "v": 0}, {"t": %d, "v": 0.5}, {"t": %d, "v": 0.25}],
+		"restarts_24h": 2, "uptime_pct_24h": 99.998, "collected_at": "2026-03-02T09:30:00Z",
+		"series": {"cpu": [{"t": %d, "v": 0}, {"t": %d, "v": 0.5}, {"t": %d, "v": 0.25}],
 		"memory": [], "requests": [{"t": %d, "v": 3}], "errors": []}}`,
 		at(59*time.Minute), at(30*time.Minute), at(time.Minute), at(time.Minute)))
 	c.variables = map[string]string{"LANG": "C"}
@@ -50,7 +51,9 @@ func TestMetrics_DrawsTheCourseOfSeries(t *testing.T) {
 	if start < 0 || middle < start+10 || end < middle+10 || !strings.HasSuffix(cpu, "max 0.5 cores") {
 		t.Errorf("the line of the CPU is %q, want the lowest, the highest and a middle sign in this order", cpu)
 	}
-	for _, text := range []string{"0.25 cores", "50 %", "1 GiB", "Requests      3/s", "max 3/s", "Restarts 24h  2"} {
+	for _, text := range []string{
+		"0.25 cores", "50 %", "1 GiB", "Requests      3/s", "max 3/s", "99.99 %", "Restarts 24h  2",
+	} {
 		if !strings.Contains(got, text) {
 			t.Errorf("the output has no %q:\n%s", text, got)
 		}

@@ -218,7 +218,7 @@ func (m *Metrics) Save(ctx context.Context, s metrics.Snapshot, agentVersion str
 	b := m.client.batch()
 	if read, err := updateTimeOf(s.Version); err == nil {
 		var collected []gcp.Update // not looked_at, which routes write
-		for _, name := range []string{"collected_at", "figures", "rings"} {
+		for _, name := range []string{"collected_at", "figures", "restarts_seen", "rings"} {
 			collected = append(collected, gcp.Update{Path: name, Value: doc[name]})
 		}
 		b.Update(ref, collected, gcp.LastUpdateTime(read))

@@ -177,21 +177,20 @@ func notStarted(reason string) *provisioning.PodFailure {
 func (d desired) crashed(status *corev1.ContainerStatus,
 	exit *corev1.ContainerStateTerminated,
 ) *provisioning.PodFailure {
-	crashes := ends(status)
 	f := &provisioning.PodFailure{
 		Code: codeCrashLoop,
 		Observed: agent.Observation{
 			Reason: exit.Reason, Exited: true, ExitCode: int(exit.ExitCode), Restarts: int(status.RestartCount),
 		},
-		Message: fmt.Sprintf("The agent exits soon after it starts: exit code %d%s, %s. "+
+		Message: fmt.Sprintf("The agent exits soon after it starts: exit code %d%s. "+
 			"Check its environment variables and secrets, then restart it.",
-			exit.ExitCode, exitHint(exit.ExitCode), times(crashes)),
+			exit.ExitCode, exitHint(exit.ExitCode)),
 	}
 	if exit.Reason == "OOMKilled" {
 		f.Code = codeOutOfMemory
-		f.Message = fmt.Sprintf("The agent exceeded its plan's memory limit of %s and was killed %s. "+
+		f.Message = fmt.Sprintf("The agent exceeded its plan's memory limit of %s and was killed. "+
 			"Reduce its memory use, or use a larger plan.",
-			memory(d.memoryMiB), times(crashes))
+			memory(d.memoryMiB))
 	}
 	if w := status.State.Waiting; w != nil && w.Reason == "CrashLoopBackOff" {
 		f.Permanent = status.RestartCount >= crashesUntilCertain
@@ -239,13 +238,6 @@ func exitHint(code int32) string {
 	default:
 		return ""
 	}
-}
-
-func times(n int32) string {
-	if n == 1 {
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
 }
 
 func memory(mib int64) string {

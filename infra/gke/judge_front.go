@@ -69,6 +69,13 @@ func ends(status *corev1.ContainerStatus) int32 {
 	return status.RestartCount + 1 // the last end is not followed by a restart yet
 }
 
+func times(n int32) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
 // unreadyAfter is the most that passes between the end of a front and the kubelet's report that the pod is not Ready.
 const unreadyAfter = 5 * time.Second
 

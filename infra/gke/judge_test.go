@@ -162,19 +162,19 @@ func TestJudge_ExplainsEachPodState(t *testing.T) {
 		},
 		"crashed once": {
 			pod: podWith(withContainer(0, exited(1, "Error"), none)), code: codeCrashLoop,
-			message: "exit code 1, once",
+			message: "exit code 1.",
 		},
 		"crashed, runs": {
 			pod: podWith(withContainer(1, running, exited(2, "Error"))), code: codeCrashLoop,
-			message: "exit code 2, once",
+			message: "exit code 2.",
 		},
 		"backs off early": {
 			pod:  podWith(withContainer(2, waitingFor("CrashLoopBackOff"), exited(1, "Error"))),
-			code: codeCrashLoop, message: "3 times",
+			code: codeCrashLoop, message: "exit code 1.",
 		},
 		"crash loop": {
 			pod:  podWith(withContainer(3, waitingFor("CrashLoopBackOff"), exited(127, "Error"))),
-			code: codeCrashLoop, permanent: true, message: "127 (its command cannot be run), 4 times",
+			code: codeCrashLoop, permanent: true, message: "127 (its command cannot be run).",
 		},
 		"ends well": {
 			pod:  podWith(withContainer(3, waitingFor("CrashLoopBackOff"), exited(0, "Completed"))),
@@ -186,7 +186,7 @@ func TestJudge_ExplainsEachPodState(t *testing.T) {
 		},
 		"out of memory": {
 			pod:  podWith(withContainer(4, waitingFor("CrashLoopBackOff"), exited(137, "OOMKilled"))),
-			code: codeOutOfMemory, permanent: true, message: "5 times",
+			code: codeOutOfMemory, permanent: true, message: "and was killed.",
 		},
 		"killed": {
 			pod:  podWith(withContainer(4, waitingFor("CrashLoopBackOff"), exited(137, "Error"))),

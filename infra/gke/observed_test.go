@@ -45,6 +45,7 @@ func TestObserved_ReportsWhatAPodShows(t *testing.T) {
 		code    string // "" is ready
 		since   time.Time
 		lastRun time.Duration
+		lost    time.Time
 		message string
 	}{
 		"new": {
@@ -52,11 +53,11 @@ func TestObserved_ReportsWhatAPodShows(t *testing.T) {
 			message: "did not start",
 		},
 		"ready": {pod: podWith(made, ready(corev1.ConditionTrue, later),
-			withContainer(0, running, none)), code: "", since: later, lastRun: 0, message: ""},
+			withContainer(0, running, none)), code: "", since: later, lastRun: 0, lost: created, message: ""},
 		"ready after a crash": {
 			pod: podWith(made, ready(corev1.ConditionTrue, later),
 				withContainer(1, running, endedAfter(created, created.Add(time.Minute)))), code: "", since: later,
-			lastRun: time.Minute, message: "",
+			lastRun: time.Minute, lost: created.Add(time.Minute), message: "",
 		},
 		"not ready any more": {pod: podWith(made, ready(corev1.ConditionFalse, later),
 			withContainer(0, running, none)), code: codeTimeout, since: later, lastRun: 0, message: "did not serve"},
@@ -75,7 +76,7 @@ func TestObserved_ReportsWhatAPodShows(t *testing.T) {
 		"a crash loop": {
 			pod: podWith(made,
 				withContainer(3, loop, endedAfter(later, later.Add(time.Second)))), code: codeCrashLoop, since: created,
-			lastRun: time.Second, message: "4 times",
+			lastRun: time.Second, lost: later.Add(time.Second), message: "exit code 1.",
 		},
 		"a crash, this moment": {
 			pod: podWith(made,
@@ -109,6 +110,9 @@ func TestObserved_ReportsWhatAPodShows(t *testing.T) {
 			code, message := "", ""
 			if got.Failure != nil {
 				code, message = got.Failure.Code, got.Failure.Message
+			}
+			if !c.lost.IsZero() && !got.Lost.Equal(c.lost) || c.pod.DeletionTimestamp != nil && !got.Lost.IsZero() {
+				t.Errorf("lost at %v, want %v", got.Lost, c.lost)
 			}
 			if got.AgentID != "a" || got.Config != "hash" || code != c.code || !got.Since.Equal(c.since) ||
 				got.LastRun != c.lastRun || !strings.Contains(message, c.message) {

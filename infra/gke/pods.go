@@ -51,7 +51,7 @@ func observed(id string, pod *corev1.Pod) provisioning.Pod {
 	v := desired{hash: hash, memoryMiB: memoryMiB(pod)}.judge(pod)
 	return provisioning.Pod{
 		AgentID: id, Config: hash, Since: since(pod), Failure: v.failure, UID: string(pod.UID), Restarts: restarts(pod),
-		LastRun: lastRun(pod), Ended: endedContainers(pod),
+		LastRun: lastRun(pod), Lost: lost(pod), Ended: endedContainers(pod),
 	}
 }
 
@@ -90,18 +90,36 @@ func toldToStop(pod *corev1.Pod) time.Time {
 // lastRun is how long the agent's container had run when it last ended. A runtime that could not even start it tells
 // the beginning of Unix time, or nothing, for the time of its start: then it has not run.
 func lastRun(pod *corev1.Pod) time.Duration {
-	status := statusOf(pod.Status.ContainerStatuses, agentName)
-	if status == nil {
-		return 0
-	}
-	exit := status.State.Terminated
-	if exit == nil {
-		exit = status.LastTerminationState.Terminated
-	}
+	exit := lastExit(pod)
 	if exit == nil || exit.StartedAt.Unix() <= 0 {
 		return 0
 	}
 	return max(0, exit.FinishedAt.Sub(exit.StartedAt.Time))
+}
+
+// lastExit is the latest end of the agent's container; nil if it has not ended.
+func lastExit(pod *corev1.Pod) *corev1.ContainerStateTerminated {
+	status := statusOf(pod.Status.ContainerStatuses, agentName)
+	switch {
+	case status == nil:
+		return nil
+	case status.State.Terminated != nil:
+		return status.State.Terminated
+	default:
+		return status.LastTerminationState.Terminated
+	}
+}
+
+// lost is when the agent ceased to serve before its pod became Ready: when its container ended, or when the pod was
+// created in the place of another.
+func lost(pod *corev1.Pod) time.Time {
+	if pod.DeletionTimestamp != nil {
+		return time.Time{} // since does not say when it became Ready
+	}
+	if exit := lastExit(pod); exit != nil && exit.FinishedAt.After(pod.CreationTimestamp.Time) {
+		return exit.FinishedAt.Time
+	}
+	return pod.CreationTimestamp.Time
 }
 
 // memoryMiB is how much memory the agent's container has.

@@ -45,7 +45,7 @@ func TestCheckReady_ReportsPodFaults(t *testing.T) {
 		permanent bool
 		message   string
 	}{
-		{fault: cluster.CrashLoop, code: codeCrashLoop, permanent: true, message: "exit code 1, 4 times"},
+		{fault: cluster.CrashLoop, code: codeCrashLoop, permanent: true, message: "exit code 1."},
 		{fault: cluster.OutOfMemory, code: codeOutOfMemory, permanent: true, message: "memory limit of 2 GiB"},
 		{fault: cluster.ImagePull, code: codeImagePull, permanent: false, message: "cannot pull the agent's image"},
 		{fault: cluster.Unschedulable, code: codeUnschedulable, permanent: false, message: "room"},

@@ -79,11 +79,7 @@ func (a *Agent) recordServing(before Agent) {
 	}
 	switch {
 	case a.Status == Error:
-		since := a.UpdatedAt
-		if a.Failure != nil && !a.Failure.Observed.Since.IsZero() {
-			since = a.Failure.Observed.Since
-		}
-		a.setServing(history, Down, since)
+		a.setServing(history, Down, a.downSince(LastServing(history)))
 	case !a.WantsPod():
 		a.setServing(history, Idle, a.UpdatedAt)
 	case a.Status == Running && !a.Warming:
@@ -91,6 +87,19 @@ func (a *Agent) recordServing(before Agent) {
 	case a.Status == Running && replaces(*a) && LastServing(history) == Up:
 		a.setServing(history, Replacing, a.AppliedAt)
 	}
+}
+
+// downSince is when an agent in error ceased to serve. An agent that served did so when its pod ceased to be Ready. One
+// that was being started, or whose pod was being replaced, was not expected to serve before its failure.
+func (a Agent) downSince(before Serving) time.Time {
+	if before != Up || a.Failure == nil {
+		return a.UpdatedAt
+	}
+	since := a.Failure.Observed.Since
+	if since.IsZero() || since.After(a.UpdatedAt) { // the clock of the agent's machine is ahead
+		return a.UpdatedAt
+	}
+	return since
 }
 
 // PodRestarts counts how often an agent's container was started again in its pods.
@@ -111,6 +120,9 @@ type PodSight struct {
 	Ready    bool
 	// Since is when the pod became Ready, or stopped being so, or was created.
 	Since time.Time
+	// Lost is when a Ready pod ceased to serve before Since: its container ended, or it replaced another pod. Zero if
+	// that is not known.
+	Lost time.Time
 }
 
 // See records a look at the pod of an agent. It changes nothing that a look before has recorded.
@@ -126,7 +138,13 @@ func (a *Agent) See(p PodSight) {
 	case a.Status != Running || !a.Converged():
 	case p.Ready && LastServing(history) == Down && !a.Warming:
 		a.setServing(history, Up, p.Since)
+	case p.Ready && LastServing(history) == Up && p.lostSince(history[len(history)-1].Since):
+		a.setServing(history, Down, p.Lost)
+		a.setServing(a.ServingChanges, Up, p.Since)
 	case !p.Ready && LastServing(history) == Up:
 		a.setServing(history, Down, p.Since)
 	}
 }
+
+// lostSince reports whether the pod ceased to serve after a time, and has become Ready again.
+func (p PodSight) lostSince(t time.Time) bool { return p.Lost.After(t) && p.Lost.Before(p.Since) }

@@ -46,6 +46,16 @@ func TestServingHistory_FollowsTheRecord(t *testing.T) {
 	sees := func(isReady bool, since int) func(*agent.Agent) {
 		return func(a *agent.Agent) { a.See(agent.PodSight{UID: "pod", Ready: isReady, Since: at(since)}) }
 	}
+	lost := func(lost, since int) func(*agent.Agent) {
+		return func(a *agent.Agent) {
+			a.See(agent.PodSight{UID: "pod", Ready: true, Lost: at(lost), Since: at(since)})
+		}
+	}
+	givesUp := func(n, since int) func(*agent.Agent) {
+		return func(a *agent.Agent) {
+			a.GiveUp(agent.Failure{Code: "image_pull_failed", Observed: agent.Observation{Since: at(since)}}, at(n))
+		}
+	}
 	for name, row := range map[string]struct {
 		changes []func(*agent.Agent)
 		want    string
@@ -61,6 +71,27 @@ func TestServingHistory_FollowsTheRecord(t *testing.T) {
 		},
 		"breaks, and its pod was not ready before the agent ran": {
 			changes: []func(*agent.Agent){ready(5), breaks(6, 3)}, want: "up 5, down 5",
+		},
+		"breaks by a clock that is ahead": {
+			changes: []func(*agent.Agent){ready(1), breaks(5, 7)}, want: "up 1, down 5",
+		},
+		"is never ready": {changes: []func(*agent.Agent){givesUp(10, 1)}, want: "down 10"},
+		"a start fails": {
+			changes: []func(*agent.Agent){ready(1), act("stop", 2), act("start", 3), givesUp(13, 4)},
+			want:    "up 1, idle 2, down 13",
+		},
+		"a restart fails": {
+			changes: []func(*agent.Agent){ready(1), act("restart", 2), applied(3), givesUp(13, 4)},
+			want:    "up 1, replacing 3, down 13",
+		},
+		"pod lost between two looks": {changes: []func(*agent.Agent){ready(1), lost(4, 5)}, want: "up 1, down 4, up 5"},
+		"pod lost between two looks, seen twice": {
+			changes: []func(*agent.Agent){ready(1), lost(4, 5), lost(4, 5)}, want: "up 1, down 4, up 5",
+		},
+		"pod lost before the agent ran": {changes: []func(*agent.Agent){ready(5), lost(3, 4)}, want: "up 5"},
+		"pod lost while a worker replaces it": {
+			changes: []func(*agent.Agent){ready(1), act("restart", 2), applied(3), lost(4, 5), ready(6)},
+			want:    "up 1, replacing 3, up 6",
 		},
 		"recovers": {
 			changes: []func(*agent.Agent){ready(1), breaks(5, 3), func(a *agent.Agent) { a.Recover(at(9)) }},

@@ -1311,7 +1311,7 @@ type Metrics struct {
 	// CPUCores CPU in use, in cores.
 	CPUCores *float64 `json:"cpu_cores"`
 
-	// CPUPct CPU in use, in percent of the plan's limit. This and the other nullable figures are null without a sample in the five minutes before the collection; uptime needs none.
+	// CPUPct CPU in use, in percent of the plan's limit. This and the other nullable figures are null without a sample in the five minutes before the collection; uptime and restarts need none.
 	CPUPct *float64 `json:"cpu_pct"`
 
 	// LatencyP95Ms The last known 95th percentile of request latency, in milliseconds. Null until a request on the agent's hostname is measured.
@@ -1333,7 +1333,7 @@ type Metrics struct {
 	// Stale True if a newer collection is overdue.
 	Stale bool `json:"stale"`
 
-	// UptimePct24H Time that the agent served, in percent of the time that it should have in the last 24 hours. Time in which it was paused or stopped, was being started, or had its pod replaced by a request for at most two minutes does not count. Null if it was not meant to serve.
+	// UptimePct24H Time that the agent served, in percent of the time that it should have in the last 24 hours. It should serve from when it is ready, or in status error, until it is paused or stopped, also while it is started again after an error. The first two minutes in which a request replaces its pod do not count. Null before the first collection, and if it was not meant to serve.
 	UptimePct24H *float64 `json:"uptime_pct_24h"`
 }
 

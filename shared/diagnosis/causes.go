@@ -29,7 +29,11 @@ func (f Facts) failure(failure agent.Failure) cause {
 	if failure.Stage != "" {
 		c.evidence = append(c.evidence, "stage: "+string(failure.Stage))
 	}
-	c.evidence = append(c.evidence, observed(failure.Observed)...)
+	o := failure.Observed
+	if o.Restarts > 0 { // more since then, which the metrics count too
+		o.Restarts = max(o.Restarts, int(a.PodRestarts.Seen))
+	}
+	c.evidence = append(c.evidence, observed(o)...)
 	if failure.Observed.Exited && a.Sandbox && failure.Code != "out_of_memory" {
 		c.evidence = append(c.evidence, "it runs in a sandbox")
 		c.steps = append(c.steps, f.suspectSandbox())

@@ -113,7 +113,7 @@ func (View) Example() any {
 	}, now.Add(-10*time.Minute))
 	a.GiveUp(agent.Failure{
 		Code: "pod_crash_loop", Stage: agent.StageReady,
-		Message:  "The agent exits soon after it starts: exit code 1, 4 times. Check its variables and secrets.",
+		Message:  "The agent exits soon after it starts: exit code 1. Check its variables and secrets.",
 		Observed: agent.Observation{Reason: "Error", Exited: true, ExitCode: 1, Restarts: 4},
 	}, now)
 	return Of(Facts{Agent: a, Now: now})

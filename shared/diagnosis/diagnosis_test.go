@@ -290,6 +290,11 @@ func TestOf_NamesWhatTheClusterReported(t *testing.T) {
 	if got := v.Causes[0].Evidence; !slices.Equal(got, want) {
 		t.Errorf("evidence = %q, want %q", got, want)
 	}
+	a.See(agent.PodSight{UID: "pod", Restarts: 7})
+	later := diagnosis.Of(diagnosis.Facts{Agent: a, Now: after(time.Hour)}).Causes[0].Evidence
+	if !slices.Contains(later, "restarts: 7") {
+		t.Errorf("evidence after three more restarts = %q, want 7 restarts in it", later)
+	}
 	if !v.Since.Equal(after(time.Second)) {
 		t.Errorf("since %v, want the time at which the pod ceased to be ready", v.Since)
 	}

@@ -121,8 +121,8 @@ func (c *Collector) listSubjects(ctx context.Context, now time.Time) (map[string
 				return nil, err
 			}
 			for _, a := range listed.Items {
-				if s, ok := SubjectOf(a, c.Addresses, now); ok {
-					addSubject(found, s)
+				if measured(a, now) {
+					addSubject(found, subjectOf(a, c.Addresses))
 				}
 			}
 			if after = listed.Next; after == "" {
@@ -140,7 +140,8 @@ func addSubject(cells map[string]map[string]Subject, s Subject) {
 	cells[s.Cell][s.AgentID] = s
 }
 
-// collectWatched collects the recently viewed agents, except those of cells collected in this tick.
+// collectWatched collects the recently viewed agents, except those of cells collected in this tick. It includes agents
+// that no cycle collects any more, as far as their snapshots lack something.
 func (c *Collector) collectWatched(ctx context.Context, collected map[string]Progress, now time.Time) error {
 	viewed, err := c.Records.ListViewedSince(ctx, now.Add(-WatchPeriod), maxWatched)
 	if err != nil || len(viewed) == 0 {
@@ -157,17 +158,21 @@ func (c *Collector) collectWatched(ctx context.Context, collected map[string]Pro
 		if err != nil {
 			return err
 		}
-		subject, ok := SubjectOf(a, c.Addresses, now)
-		if _, done := collected[a.Cell]; done || !ok {
+		if _, done := collected[a.Cell]; done && measured(a, now) || !s.lacks(a) {
 			return nil
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		known[s.AgentID] = s
-		addSubject(subjects, subject)
-		if oldest, ok := since[a.Cell]; !ok || s.CollectedAt.Before(oldest) {
-			since[a.Cell] = s.CollectedAt
+		addSubject(subjects, subjectOf(a, c.Addresses))
+		oldest, ok := since[a.Cell]
+		if !ok {
+			oldest = now
 		}
+		if measured(a, now) && s.CollectedAt.Before(oldest) { // others have no samples to catch up on
+			oldest = s.CollectedAt
+		}
+		since[a.Cell] = oldest
 		return nil
 	})
 	for cell, ofCell := range subjects {

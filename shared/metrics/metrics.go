@@ -69,11 +69,14 @@ func New(agentID, organizationID string) Snapshot {
 
 // Figures are the current values. Nil means not measured, which differs from zero.
 type Figures struct {
-	CPUPct, MemPct, PVCPct, UptimePct *float64
-	CPUCores, MemoryBytes             *float64
+	CPUPct, MemPct, PVCPct *float64
+	CPUCores, MemoryBytes  *float64
 	// LatencyMillis is the last known 95th percentile; nil until a request to the agent's own hostname was measured.
 	LatencyMillis *float64
-	Restarts      float64
+	// UptimePct and Restarts are those of the day before the collection. Former releases show them. This one computes
+	// those of the day before a request: see Show.
+	UptimePct *float64
+	Restarts  float64
 }
 
 // Document returns the reference to the snapshot of an agent. agentID may be any text from a request path. If it is not
@@ -105,18 +108,30 @@ type Subject struct {
 	Version string
 }
 
-// SubjectOf makes the subject of an agent. ok is false for an agent that is not measured. Measured are running agents,
-// and those that entered status error within the last Day, because that day's figures cover them.
-func SubjectOf(a agent.Agent, d agent.Addresses, now time.Time) (s Subject, ok bool) {
-	if a.Status != agent.Running && (a.Status != agent.Error || now.Sub(a.UpdatedAt) > Day) {
-		return Subject{}, false
+// measured reports whether an agent is collected in each cycle: it runs, or entered status error within the last Day,
+// because that day's figures cover it.
+func measured(a agent.Agent, now time.Time) bool {
+	return a.Status == agent.Running || a.Status == agent.Error && now.Sub(a.UpdatedAt) <= Day
+}
+
+// lacks reports whether an agent may have served, or should have, since the snapshot was collected. After an agent was
+// paused or stopped, that is so until a cycle later: the record of a change may be read late.
+func (s Snapshot) lacks(a agent.Agent) bool {
+	history := a.ServingHistory()
+	if a.Status == agent.Running || agent.LastServing(history) != agent.Idle {
+		return true
 	}
-	s = Subject{
+	return len(history) > 0 && s.CollectedAt.Before(history[len(history)-1].Since.Add(Cycle))
+}
+
+// subjectOf makes the subject of an agent.
+func subjectOf(a agent.Agent, d agent.Addresses) Subject {
+	s := Subject{
 		AgentID: a.ID, OrganizationID: a.OrganizationID, Cell: a.Cell, Hostname: a.Hostname(d), Version: a.Version,
 		Serving: a.ServingHistory(), Restarts: a.PodRestarts.Total,
 	}
 	if size, err := plan.Get(a.Plan); err == nil {
 		s.Limits = &size
 	}
-	return s, true
+	return s
 }

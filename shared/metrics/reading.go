@@ -72,7 +72,6 @@ func (s *Snapshot) AddReading(subject Subject, r Reading, span Span, now time.Ti
 	s.Memory.merge(r.Memory)
 	s.Requests.merge(r.Requests)
 	s.Errors.merge(withZeros(r.Errors, r.Requests))
-	s.addServing(subject.Serving, span)
 	at := now
 	if span.To.Before(now.Truncate(fineStep)) {
 		at = span.To // a piece of the past
@@ -80,8 +79,9 @@ func (s *Snapshot) AddReading(subject Subject, r Reading, span Span, now time.Ti
 	if at.Before(s.CollectedAt) {
 		return
 	}
-	s.CollectedAt = at
+	s.addServing(subject.Serving, s.CollectedAt.Truncate(fineStep), span.To)
 	s.addRestarts(subject.Restarts, span.To)
+	s.CollectedAt = at
 	s.computeFigures(subject, r, span.To)
 }
 
@@ -104,15 +104,12 @@ func (s *Snapshot) computeFigures(subject Subject, r Reading, to time.Time) {
 	last := s.Figures.LatencyMillis
 	s.Figures = Figures{
 		CPUCores: newestFresh(r.CPU, to), MemoryBytes: newestFresh(r.Memory, to),
-		PVCPct:   scaled(newestFresh(r.Volume, to), 100),
-		Restarts: s.Restarted.sum(to.Add(-Day)), LatencyMillis: last,
+		PVCPct: scaled(newestFresh(r.Volume, to), 100), LatencyMillis: last,
+		UptimePct: s.uptimePct(to), Restarts: s.restarts(to),
 	}
 	if subject.Limits != nil {
 		s.Figures.CPUPct = scaled(s.Figures.CPUCores, 100/subject.Limits.CPUCores())
 		s.Figures.MemPct = scaled(s.Figures.MemoryBytes, 100/float64(subject.Limits.MemoryBytes()))
-	}
-	if due := s.Due.sum(to.Add(-Day)); due > 0 {
-		s.Figures.UptimePct = new(100 * (s.Up.sum(to.Add(-Day)) / due)) // 100 * x / x may exceed 100
 	}
 	if !r.LatencyAt.IsZero() {
 		s.Figures.LatencyMillis = &r.Latency

@@ -46,11 +46,11 @@ type Curves struct {
 
 // View is the metrics of an agent as a client sees them.
 type View struct {
-	CPUPct       *float64   `json:"cpu_pct" jsonschema:"CPU in use, in percent of the plan's limit. This and the other nullable figures are null without a sample in the five minutes before the collection; uptime needs none."`
+	CPUPct       *float64   `json:"cpu_pct" jsonschema:"CPU in use, in percent of the plan's limit. This and the other nullable figures are null without a sample in the five minutes before the collection; uptime and restarts need none."`
 	MemPct       *float64   `json:"mem_pct" jsonschema:"Memory in use, in percent of the plan's limit."`
 	Restarts24h  float64    `json:"restarts_24h" jsonschema:"How often the container was started again in the last 24 hours."`
 	PVCPct       *float64   `json:"pvc_pct" jsonschema:"Share of the volume in use, in percent."`
-	UptimePct24h *float64   `json:"uptime_pct_24h" jsonschema:"Time that the agent served, in percent of the time that it should have in the last 24 hours. Time in which it was paused or stopped, was being started, or had its pod replaced by a request for at most two minutes does not count. Null if it was not meant to serve."`
+	UptimePct24h *float64   `json:"uptime_pct_24h" jsonschema:"Time that the agent served, in percent of the time that it should have in the last 24 hours. It should serve from when it is ready, or in status error, until it is paused or stopped, also while it is started again after an error. The first two minutes in which a request replaces its pod do not count. Null before the first collection, and if it was not meant to serve."`
 	LatencyP95MS *float64   `json:"latency_p95_ms" jsonschema:"The last known 95th percentile of request latency, in milliseconds. Null until a request on the agent's hostname is measured."`
 	CPUCores     *float64   `json:"cpu_cores" jsonschema:"CPU in use, in cores."`
 	MemoryBytes  *float64   `json:"memory_bytes" jsonschema:"Memory in use, in bytes."`
@@ -66,7 +66,8 @@ type View struct {
 func (s Snapshot) Show(w Window, now time.Time) View {
 	f, age := s.Figures, now.Sub(s.CollectedAt)
 	v := View{
-		Restarts24h: f.Restarts, LatencyP95MS: f.LatencyMillis, Stale: age >= StaleAfter,
+		Restarts24h: s.restarts(now), UptimePct24h: s.uptimePct(now),
+		LatencyP95MS: f.LatencyMillis, Stale: age >= StaleAfter,
 		Series: Curves{
 			CPU: s.CPU.pointsSince(now, w.Duration()), Memory: s.Memory.pointsSince(now, w.Duration()),
 			Requests: s.Requests.pointsSince(now, w.Duration()), Errors: s.Errors.pointsSince(now, w.Duration()),
@@ -78,11 +79,8 @@ func (s Snapshot) Show(w Window, now time.Time) View {
 		v.CollectedAt = &at
 	}
 	if age < ForgetAfter {
-		v.CPUPct, v.MemPct, v.PVCPct, v.UptimePct24h = f.CPUPct, f.MemPct, f.PVCPct, f.UptimePct
+		v.CPUPct, v.MemPct, v.PVCPct = f.CPUPct, f.MemPct, f.PVCPct
 		v.CPUCores, v.MemoryBytes = f.CPUCores, f.MemoryBytes
-	}
-	if age >= Day {
-		v.Restarts24h = 0
 	}
 	return v
 }
@@ -94,9 +92,11 @@ func (View) Example() any {
 	s := New("6f1c1c7e-5a52-4f0e-8a43-0d4f3c1c2b7a", "org_1")
 	s.CollectedAt = now
 	s.Figures = Figures{
-		CPUPct: f(12.5), MemPct: f(37.5), PVCPct: f(8), UptimePct: f(100), CPUCores: f(0.125),
-		MemoryBytes: f(768 << 20), LatencyMillis: f(84),
+		CPUPct: f(12.5), MemPct: f(37.5), PVCPct: f(8), CPUCores: f(0.125), MemoryBytes: f(768 << 20),
+		LatencyMillis: f(84),
 	}
+	s.Up.Set(now, coarseStep.Seconds())
+	s.Due.Set(now, coarseStep.Seconds())
 	for _, sample := range []struct {
 		series *Series
 		value  float64

@@ -46,29 +46,33 @@ func TestSnapshot_ShowDropsOldFigures(t *testing.T) {
 	s := New("a", "o")
 	s.CollectedAt = noon()
 	s.Figures = Figures{
-		CPUPct: value(1), CPUCores: value(1), UptimePct: value(99), Restarts: 2,
-		LatencyMillis: value(80),
+		CPUPct: value(1), CPUCores: value(1), LatencyMillis: value(80),
 	}
+	s.Up.Set(noon(), 150)
+	s.Due.Set(noon(), 300)
+	s.Restarted.Set(noon(), 2)
 	s.CPU.merge(at(map[int]float64{1: 1}))
 	for _, row := range []struct {
 		age          time.Duration
 		wantStale    bool
 		wantCPU      any
+		wantUptime   any
 		wantRestarts float64
 		wantPoints   int
 	}{
-		{age: 0, wantStale: false, wantCPU: 1.0, wantRestarts: 2, wantPoints: 1},
-		{age: 6 * time.Minute, wantStale: false, wantCPU: 1.0, wantRestarts: 2, wantPoints: 1},
-		{age: 7 * time.Minute, wantStale: true, wantCPU: 1.0, wantRestarts: 2, wantPoints: 1},
-		{age: 14 * time.Minute, wantStale: true, wantCPU: 1.0, wantRestarts: 2, wantPoints: 1},
-		{age: 15 * time.Minute, wantStale: true, wantCPU: nil, wantRestarts: 2, wantPoints: 1},
-		{age: 23 * time.Hour, wantStale: true, wantCPU: nil, wantRestarts: 2, wantPoints: 1},
-		{age: 25 * time.Hour, wantStale: true, wantCPU: nil, wantRestarts: 0, wantPoints: 0},
+		{age: 0, wantStale: false, wantCPU: 1.0, wantUptime: 50.0, wantRestarts: 2, wantPoints: 1},
+		{age: 6 * time.Minute, wantStale: false, wantCPU: 1.0, wantUptime: 50.0, wantRestarts: 2, wantPoints: 1},
+		{age: 7 * time.Minute, wantStale: true, wantCPU: 1.0, wantUptime: 50.0, wantRestarts: 2, wantPoints: 1},
+		{age: 14 * time.Minute, wantStale: true, wantCPU: 1.0, wantUptime: 50.0, wantRestarts: 2, wantPoints: 1},
+		{age: 15 * time.Minute, wantStale: true, wantCPU: nil, wantUptime: 50.0, wantRestarts: 2, wantPoints: 1},
+		{age: 23 * time.Hour, wantStale: true, wantCPU: nil, wantUptime: 50.0, wantRestarts: 2, wantPoints: 1},
+		{age: 25 * time.Hour, wantStale: true, wantCPU: nil, wantUptime: nil, wantRestarts: 0, wantPoints: 0},
 	} {
 		fields := fieldsOf(t, s.Show(Window24h, noon().Add(row.age)))
 		for field, want := range map[string]any{
 			"stale": row.wantStale, "cpu_pct": row.wantCPU, "cpu_cores": row.wantCPU,
-			"restarts_24h": row.wantRestarts, "latency_p95_ms": 80.0, "collected_at": "2026-03-01T12:00:00Z",
+			"restarts_24h": row.wantRestarts, "uptime_pct_24h": row.wantUptime,
+			"latency_p95_ms": 80.0, "collected_at": "2026-03-01T12:00:00Z",
 		} {
 			if got := fields[field]; got != want {
 				t.Errorf("after %v: %s = %v, want %v", row.age, field, got, want)
@@ -105,7 +109,8 @@ func TestView_FormatsUseBaseUnits(t *testing.T) {
 	t.Parallel()
 	s := New("6f1c1c7e-5a52-4f0e-8a43-0d4f3c1c2b7a", "o")
 	s.CollectedAt = noon()
-	s.Figures = Figures{CPUPct: value(25), CPUCores: value(0.25), LatencyMillis: value(84), Restarts: 2}
+	s.Figures = Figures{CPUPct: value(25), CPUCores: value(0.25), LatencyMillis: value(84)}
+	s.Restarted.Set(noon(), 2)
 	const text = `# HELP agent_cpu_usage_cores CPU in use.
 # TYPE agent_cpu_usage_cores gauge
 agent_cpu_usage_cores{agent_id="6f1c1c7e-5a52-4f0e-8a43-0d4f3c1c2b7a"} 0.25

@@ -195,5 +195,5 @@ func (d *DriftChecker) attend(ctx context.Context, f finding) error {
 	}
 	log.WarnContext(ctx, "objects of an agent differ from its record; applying them again", logevent.Key,
 		logevent.DriftRepaired)
-	return repair(ctx, d.Records, d.Nudger, a, d.Now())
+	return repair(ctx, d.Records, d.Nudger, a, func(a *agent.Agent) { a.Repair(d.Now()) })
 }

@@ -160,7 +160,7 @@ func (o *HealthController) breakAgent(ctx context.Context, s podSnapshot, cell, 
 	observed.Since = p.Since
 	return o.recordFailure(ctx, a, agent.Failure{
 		Code: f.Code, Message: f.Message, Retryable: !f.Permanent, Observed: observed,
-	}, p.see)
+	}, func(a *agent.Agent) { p.see(a, s.begun) })
 }
 
 func (o *HealthController) recordFailure(ctx context.Context, a agent.Agent, f agent.Failure, also func(*agent.Agent),
@@ -215,7 +215,11 @@ func (o *HealthController) restoreObjects(ctx context.Context, s podSnapshot, a 
 		return nil
 	case there.Namespace:
 		slog.WarnContext(ctx, "running agent has no pod; bringing it up again", "agent_id", a.ID, "cell", a.Cell)
-		return repair(ctx, o.Records, o.Nudger, a, o.Now())
+		// Until a worker has restored it, the agent does not serve.
+		return repair(ctx, o.Records, o.Nudger, a, func(a *agent.Agent) {
+			a.See(agent.PodSight{Since: s.begun})
+			a.Repair(o.Now())
+		})
 	case len(s.cells[a.Cell]) == 0:
 		slog.ErrorContext(ctx, "a cell has no pods at all: check that it is the one that agents were placed on", "cell",
 			a.Cell, "agent_id", a.ID)
@@ -225,9 +229,11 @@ func (o *HealthController) restoreObjects(ctx context.Context, s podSnapshot, a 
 	}
 }
 
-// repair makes a worker apply an agent's desired state again.
-func repair(ctx context.Context, records agent.WorkerStore, nudger agent.Nudger, a agent.Agent, now time.Time) error {
-	_, err := records.Update(ctx, a, func(a *agent.Agent) { a.Repair(now) })
+// repair makes a worker apply an agent's desired state again, after a change that calls Repair.
+func repair(ctx context.Context, records agent.WorkerStore, nudger agent.Nudger, a agent.Agent,
+	change func(*agent.Agent),
+) error {
+	_, err := records.Update(ctx, a, change)
 	if err == nil {
 		err = nudger.Nudge(ctx, a.ID)
 	}

@@ -2,6 +2,7 @@ package provisioning_test
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"agents.example/controlplane/shared/agent"
@@ -167,8 +168,34 @@ func rowsOfBrokenPods() map[string]healthRow {
 			wantAgent: broke(p.Failure.Permanent),
 		}
 	}
+	// served wants the latest changes of what the agent does, with their ages.
+	served := func(want string) func(agent.Agent) string {
+		return func(a agent.Agent) string {
+			var got []string
+			for _, c := range a.ServingHistory() {
+				got = append(got, fmt.Sprintf("%s %v", c.Serving, checkedAt.Sub(c.Since)))
+			}
+			if all := strings.Join(got, ", "); all != want {
+				return fmt.Sprintf("the agent is %s, want %s", all, want)
+			}
+			return untouched(a)
+		}
+	}
+	lost := func(lost, since time.Duration) provisioning.Pod {
+		p := readyPod(own, since)
+		p.Lost = checkedAt.Add(-lost)
+		return p
+	}
+	sees := func(p provisioning.Pod, calls, want string) healthRow {
+		return healthRow{given: withPod(p), wantStatus: agent.Running, wantCalls: calls, wantAgent: served(want)}
+	}
 	crashLooping := withPod(brokenPod(crashLoop, true, minute, time.Second))
 	return map[string]healthRow{
+		"ready again after 20 seconds": sees(lost(50*time.Second, 30*time.Second), "update",
+			"up 1h0m0s, down 50s, up 30s"),
+		"ready since the agent runs": sees(lost(2*time.Hour, time.Hour), "", "up 1h0m0s"),
+		"ready again, by a clock that is ahead": sees(lost(time.Minute, -time.Minute), "update",
+			"up 1h0m0s, down 1m0s, up 0s"),
 		"ready pod":                             stays(readyPod(own, minute)),
 		"pod just became ready":                 stays(readyPod(own, 0)),
 		"crash loop":                            breaks(brokenPod(crashLoop, true, 0, time.Second)),
@@ -396,7 +423,13 @@ func rowsOfMissingPods() map[string]healthRow {
 		"no pod, update fails":         staysWithError(all(noPod, failing("update")), "existence update"),
 		"no pod": {
 			given:      noPod,
-			wantStatus: agent.Running, wantCalls: "existence update nudge", wantAgent: beingRepaired,
+			wantStatus: agent.Running, wantCalls: "existence update nudge",
+			wantAgent: func(a agent.Agent) string {
+				if agent.LastServing(a.ServingHistory()) != agent.Down {
+					return fmt.Sprintf("the agent's history is %+v, want it down", a.ServingHistory())
+				}
+				return beingRepaired(a)
+			},
 		},
 		"no pod in an empty cell": {
 			given:      all(noPod, emptyCell),

@@ -174,6 +174,9 @@ type Pod struct {
 	Restarts int64
 	// LastRun is how long the most recently ended container ran; 0 if none has ended.
 	LastRun time.Duration
+	// Lost is when the agent ceased to serve before Since if it had served then, as far as the pod tells: its container
+	// ended, or the pod was created in the place of another. Zero if the pod is told to stop.
+	Lost time.Time
 	// Ended are the runs of the agent's container that have ended and whose logs the cluster still has.
 	Ended []EndedContainer
 }

@@ -11,9 +11,16 @@ import (
 // in case one fails.
 const recentlyReady = 3 * time.Minute
 
-// see records the pod.
-func (p Pod) see(a *agent.Agent) {
-	a.See(agent.PodSight{UID: p.UID, Restarts: p.Restarts, Ready: p.Failure == nil, Since: p.Since})
+// see records the pod of a list that began at a time. No change that the list shows is later, whatever the clock of the
+// agent's machine says.
+func (p Pod) see(a *agent.Agent, begun time.Time) {
+	since := p.Since
+	if since.After(begun) {
+		since = begun
+	}
+	a.See(agent.PodSight{
+		UID: p.UID, Restarts: p.Restarts, Ready: p.Failure == nil, Since: since, Lost: p.Lost,
+	})
 }
 
 // sightWork returns the updates of agents whose pod ceased to serve, began to wait for a machine, or became Ready after
@@ -57,7 +64,7 @@ func (o *HealthController) sight(ctx context.Context, s podSnapshot, a agent.Age
 			a.SetWarming(waits, o.Now())
 		}
 		if p.Failure == nil || s.begun.Sub(p.Since) >= disturbance {
-			p.see(a)
+			p.see(a, s.begun)
 		}
 	}
 	if _, changed, err := a.Edit(func(a *agent.Agent) error { update(a); return nil }, nil); err != nil || !changed {

@@ -69,6 +69,7 @@ type pod struct {
 	since     time.Time
 	lastRun   time.Duration
 	ran       time.Time
+	ended     time.Time
 }
 
 // trouble is what is wrong with the pods of an agent.

@@ -67,6 +67,7 @@ func (w *World) checkRecordAtRest(a agent.Agent) {
 	if all := a.ServingHistory(); len(all) > 0 && agent.LastServing(all) != serving[a.Status] {
 		w.violate("serving", "agent %s is %s, and by its history %+v", id, a.Status, all)
 	}
+	w.checkOutagesAtRest(a)
 	for _, o := range a.Operations {
 		switch {
 		case o.Status == secret.Failed, o.Stage == secret.Store && !o.Storing(w.Now()):
@@ -82,6 +83,24 @@ func (w *World) checkRecordAtRest(a agent.Agent) {
 	if a.RotationPending != rotating {
 		w.violate("rotation", "agent %s has rotation pending %t, and an operation that rotates: %t", id,
 			a.RotationPending, rotating)
+	}
+}
+
+// checkOutagesAtRest checks that the history of a running agent has the end of its pod's last outage.
+func (w *World) checkOutagesAtRest(a agent.Agent) {
+	all, n := a.ServingHistory(), w.Cluster.namespaces[a.ID]
+	for i, c := range all {
+		if c.Since.After(w.Now()) || i > 0 && c.Since.Before(all[i-1].Since) {
+			w.violate("serving", "the history of agent %s is not in order: %+v", short(a.ID), all)
+		}
+	}
+	if a.Status != agent.Running || n == nil || n.pod == nil || !n.pod.ready || len(all) == 0 {
+		return
+	}
+	last, lost := all[len(all)-1].Since, n.pod.lost()
+	if lost.After(last) && lost.Before(n.pod.since) {
+		w.violate("serving", "agent %s did not serve from %v to %v, and its history does not have that: %+v",
+			short(a.ID), lost, n.pod.since, all)
 	}
 }
 

@@ -89,7 +89,7 @@ func (c PodClient) Pods(ctx context.Context, in string) (pods []provisioning.Pod
 			}
 			pods = append(pods, provisioning.Pod{
 				AgentID: id, Config: n.pod.hash, Since: n.pod.since, Failure: c.Cluster.judge(id, ""),
-				LastRun: n.pod.lastRun,
+				LastRun: n.pod.lastRun, Lost: n.pod.lost(),
 			})
 		}
 		return nil
@@ -170,6 +170,14 @@ func (c *Cluster) start(id string, n *namespace) {
 	n.pod.ready, n.pod.since, n.pod.ran = c.trouble(id) == healthy, c.now(), c.now()
 }
 
+// lost is when the agent ceased to serve before its pod became Ready.
+func (p pod) lost() time.Time {
+	if p.ended.IsZero() {
+		return p.createdAt
+	}
+	return p.ended
+}
+
 // Disturbances lists what can go wrong with an agent's pod.
 func (c *Cluster) Disturbances(actions []Action) []Action {
 	for _, id := range c.ids() {
@@ -179,7 +187,7 @@ func (c *Cluster) Disturbances(actions []Action) []Action {
 		}
 		actions = append(actions,
 			Action{"container restarts", short(id), func() {
-				n.pod.lastRun = c.now().Sub(n.pod.ran)
+				n.pod.lastRun, n.pod.ended = c.now().Sub(n.pod.ran), c.now()
 				n.pod.ready, n.pod.started, n.pod.since = false, false, c.now()
 				c.changedBy(id)
 			}},

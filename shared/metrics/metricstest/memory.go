@@ -94,7 +94,7 @@ func (m *Memory) write(s metrics.Snapshot) {
 func clone(s metrics.Snapshot) metrics.Snapshot {
 	for _, ring := range []*metrics.Ring{
 		&s.CPU.Hour, &s.CPU.Day, &s.Memory.Hour, &s.Memory.Day, &s.Requests.Hour, &s.Requests.Day, &s.Errors.Hour,
-		&s.Errors.Day, &s.Up, &s.Due,
+		&s.Errors.Day, &s.Up, &s.Due, &s.Restarted,
 	} {
 		b, _ := ring.MarshalBinary() // never fails
 		var copied metrics.Ring

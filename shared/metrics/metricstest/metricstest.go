@@ -130,9 +130,10 @@ func filled(s metrics.Snapshot) metrics.Snapshot {
 		CPUPct: v(1), MemPct: v(2.5), PVCPct: v(3), UptimePct: v(99.5), CPUCores: v(0.1), MemoryBytes: v(1 << 40),
 		LatencyMillis: v(84), Restarts: 3,
 	}
+	s.RestartsSeen = 37
 	for i, ring := range []*metrics.Ring{
 		&s.CPU.Hour, &s.CPU.Day, &s.Memory.Hour, &s.Memory.Day, &s.Requests.Hour, &s.Requests.Day, &s.Errors.Hour,
-		&s.Errors.Day, &s.Up, &s.Due,
+		&s.Errors.Day, &s.Up, &s.Due, &s.Restarted,
 	} {
 		ring.Set(Now().Add(-20*time.Minute), float64(i))
 		ring.Set(Now(), float64(i)/3)
@@ -143,13 +144,15 @@ func filled(s metrics.Snapshot) metrics.Snapshot {
 // equal reports whether two snapshots have the same content. Their versions may differ.
 func equal(a, b metrics.Snapshot) bool {
 	a.Version, b.Version = "", ""
-	return reflect.DeepEqual(a.Figures, b.Figures) && a.CollectedAt.Equal(b.CollectedAt) &&
+	return reflect.DeepEqual(a.Figures, b.Figures) && a.RestartsSeen == b.RestartsSeen &&
+		a.CollectedAt.Equal(b.CollectedAt) &&
 		a.ViewedAt.Equal(b.ViewedAt) &&
 		a.AgentID == b.AgentID && a.OrganizationID == b.OrganizationID &&
 		reflect.DeepEqual(a.Show(metrics.Window1h, Now()), b.Show(metrics.Window1h, Now())) &&
 		reflect.DeepEqual(a.Show(metrics.Window24h, Now()), b.Show(metrics.Window24h, Now())) &&
 		reflect.DeepEqual(a.Up.Points(time.Time{}), b.Up.Points(time.Time{})) &&
-		reflect.DeepEqual(a.Due.Points(time.Time{}), b.Due.Points(time.Time{}))
+		reflect.DeepEqual(a.Due.Points(time.Time{}), b.Due.Points(time.Time{})) &&
+		reflect.DeepEqual(a.Restarted.Points(time.Time{}), b.Restarted.Points(time.Time{}))
 }
 
 func isNotFound(err error) bool { return reflect.DeepEqual(fault.From(err), metrics.NotFound()) }

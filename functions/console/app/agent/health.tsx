@@ -1,6 +1,6 @@
 import type { Agent, Metrics } from "@agents.example/client/schema";
 import { useLive } from "../api/live";
-import { formatBytes, formatCores, formatNumber, orMissing, plural } from "../ui/format";
+import { formatBytes, formatCores, formatNumber, formatUptime, orMissing, plural } from "../ui/format";
 import { Failure, Stale, Waiting } from "../ui/feedback";
 import { Time } from "../ui/time";
 import { agentPath, tabHref } from "./paths";
@@ -52,7 +52,7 @@ function Figures({ agent, metrics }: { agent: Agent; metrics: Metrics }) {
       <dl class="health-figures">
         <div>
           <dt>Up, last 24 hours</dt>
-          <dd>{orMissing(metrics.uptime_pct_24h, formatPercent)}</dd>
+          <dd>{orMissing(metrics.uptime_pct_24h, formatUptime)}</dd>
         </div>
         <div>
           <dt>Restarts, last 24 hours</dt>

@@ -1,7 +1,7 @@
 import type { Agent, Metrics } from "@agents.example/client/schema";
 import type { ComponentChildren } from "preact";
 import { Badge } from "../ui/badge";
-import { formatBytes, formatCores, formatNumber } from "../ui/format";
+import { formatBytes, formatCores, formatNumber, formatUptime } from "../ui/format";
 import { formatShare } from "./curves";
 
 const percent = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
@@ -33,7 +33,7 @@ export function Figures({ agent, metrics }: { agent: Agent; metrics: Metrics }) 
       <Figure name="Restarts" value={collected ? metrics.restarts_24h : null} format={formatNumber}>
         in 24 hours
       </Figure>
-      <Figure name="Uptime" value={metrics.uptime_pct_24h} format={formatPercent}>
+      <Figure name="Uptime" value={metrics.uptime_pct_24h} format={formatUptime}>
         in 24 hours, pauses aside
       </Figure>
       <Figure name="Latency" value={metrics.latency_p95_ms} format={(value) => `${formatNumber(value)} ms`}>

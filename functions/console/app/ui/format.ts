@@ -3,6 +3,9 @@ const dollars = new Intl.NumberFormat(undefined, { style: "currency", currency: 
 
 export const formatNumber = (value: number): string => number.format(value);
 
+/** An uptime in percent. It is rounded down, so that 100% means no outage. */
+export const formatUptime = (value: number): string => `${number.format(Math.floor(value * 100) / 100)}%`;
+
 export const formatPrice = (value: number | null): string =>
   value === null ? "by contract" : value === 0 ? "free" : `${dollars.format(value)} a month`;
 

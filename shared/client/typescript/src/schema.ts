@@ -941,7 +941,7 @@ export interface Member {
 export interface Metrics {
   /**
    * CPU in use, in percent of the plan's limit. This and the other nullable figures are null without a sample in the
-   * five minutes before the collection; uptime needs none.
+   * five minutes before the collection; uptime and restarts need none.
    */
   cpu_pct: number | null;
   /** Memory in use, in percent of the plan's limit. */
@@ -951,9 +951,10 @@ export interface Metrics {
   /** Share of the volume in use, in percent. */
   pvc_pct: number | null;
   /**
-   * Time that the agent served, in percent of the time that it should have in the last 24 hours. Time in which it was
-   * paused or stopped, was being started, or had its pod replaced by a request for at most two minutes does not count.
-   * Null if it was not meant to serve.
+   * Time that the agent served, in percent of the time that it should have in the last 24 hours. It should serve from
+   * when it is ready, or in status error, until it is paused or stopped, also while it is started again after an error.
+   * The first two minutes in which a request replaces its pod do not count. Null before the first collection, and if it
+   * was not meant to serve.
    */
   uptime_pct_24h: number | null;
   /**

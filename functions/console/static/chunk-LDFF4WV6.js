@@ -1,1 +1,0 @@
-import{O as n}from"./chunk-NNU4NQVL.js";var a=t=>`/api/v1/agents/${encodeURIComponent(t)}`,i=(t,e,r={})=>n(e===""?["agents",t]:["agents",t,e],r);export{a,i as b};
