@@ -78,7 +78,8 @@ func parse(args []string) (settings, error) {
 	}
 	if flags.NArg() > 0 {
 		return s, fmt.Errorf(
-			"unknown command %q; want break, build, console, image, open, token, bench, load or no command", flags.Arg(0))
+			"unknown command %q; want break, build, console, image, open, token, bench, load or no command",
+			flags.Arg(0))
 	}
 	var err error
 	if s.node, err = readNode(s.kubeconfig); err != nil {
