@@ -78,9 +78,9 @@ type smoke struct {
 func (s smoke) run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	token := client.StaticToken(s.key)
-	if s.key == noKey {
-		token = ""
+	var token client.TokenSource
+	if s.key != noKey {
+		token = client.StaticToken(s.key)
 	}
 	if s.api, err = client.New(s.url, token, client.WithHTTPClient(s.client),
 		client.WithUserAgent("smoke-test")); err != nil {
