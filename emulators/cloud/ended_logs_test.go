@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/infra/gke/keptlog"
 	"agents.example/controlplane/shared/agent"
 )
 
@@ -24,7 +25,10 @@ func testEndedLogs(t *testing.T, d deployment) {
 		d.chat(t, api, key, n)
 		injectPodFault(t, d, id, cluster.ImagePull) // ends the container once
 		d.await(t, id, "ended", func(answer) bool { return d.chatOfEnded(t, id, 1) == n })
-		d.tick(t, "ObserveAgents")
+		d.await(t, id, "done with a log that is kept", func(answer) bool { // a list of pods may be older than the end
+			d.tick(t, "ObserveAgents")
+			return d.keptLogs(t, id) == n
+		})
 		injectPodFault(t, d, id, "")
 		d.await(t, id, "back", func(answer) bool {
 			return d.askAgent(t, http.MethodGet, strings.TrimSuffix(api, "/")+"/models", key, "") == http.StatusOK
@@ -54,6 +58,17 @@ func testEndedLogs(t *testing.T, d deployment) {
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("a kept log of a deleted agent: %v, want that there is none", err)
 	}
+}
+
+// keptLogs returns how many logs the namespace of an agent keeps.
+func (d deployment) keptLogs(t *testing.T, id string) int {
+	t.Helper()
+	kept, err := d.cluster.ConfigMaps(agent.Namespace(id)).List(t.Context(),
+		metav1.ListOptions{LabelSelector: keptlog.Label})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(kept.Items)
 }
 
 // chatOfEnded returns the number of messages of the last chat in the log of a container that has ended, whose first
