@@ -105,7 +105,8 @@ func ageDocument(ctx context.Context, d *firestore.DocumentSnapshot, by time.Dur
 	for {
 		var changes []firestore.Update
 		for name, value := range d.Data() {
-			if older, has := older(value, by); has {
+			// What was seen of pods keeps its time, as they do: a younger pod would have replaced another.
+			if older, has := older(value, by); has && name != "serving_changes" {
 				changes = append(changes, firestore.Update{Path: name, Value: older})
 			}
 		}
