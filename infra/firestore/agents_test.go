@@ -132,7 +132,8 @@ func TestChange_AnswersWithItsOwnCommit(t *testing.T) {
 			})}})
 			got, err := lossy.Agents(&agenttest.Nudges{}).Change(x.org.Ctx, x.agent.ID, stop)
 			must(t, err)
-			if got.Status != agent.Stopped || got.Name != committed.Name || got.Version != committed.Version {
+			if got.ID != committed.ID || got.Status != agent.Stopped || got.Name != committed.Name ||
+				got.Version != committed.Version {
 				t.Errorf("Change = %s %q, version %s; want %s %q, version %s", got.Status, got.Name, got.Version,
 					committed.Status, committed.Name, committed.Version)
 			}

@@ -121,6 +121,7 @@ func TestAwait_ListensAgain(t *testing.T) {
 	t.Parallel()
 	empty := func(received proto.Message) error { proto.Reset(received); return nil }
 	aborted := func(proto.Message) error { return status.Error(codes.Aborted, "injected fault") }
+	// Two is one less than listenTries. A test that counted with it would follow a lower one.
 	for name, b := range map[string]*brokenListener{
 		"no content, from the start":   {fail: empty, times: 2},
 		"no content, after some":       {fail: empty, times: 1, skip: 3},
