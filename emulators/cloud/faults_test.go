@@ -9,18 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"agents.example/controlplane/emulators/cluster"
+	"agents.example/controlplane/shared/agent"
 )
 
 // injectPodFault makes all pods of an agent suffer a fault, even before its namespace exists; "" heals them.
 func injectPodFault(t *testing.T, d deployment, id string, fault cluster.Fault) {
 	t.Helper()
-	patch := fmt.Sprintf(`{"data": {"agent-%s": %q}}`, id, fault)
-	if fault == "" {
-		patch = fmt.Sprintf(`{"data": {"agent-%s": null}}`, id)
-	}
 	_, err := d.cluster.ConfigMaps(cluster.FaultsNamespace).Patch(t.Context(), cluster.FaultsConfigMap,
-		types.MergePatchType,
-		[]byte(patch), metav1.PatchOptions{})
+		types.MergePatchType, cluster.FaultPatch(agent.Namespace(id), fault), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

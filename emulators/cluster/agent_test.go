@@ -236,16 +236,15 @@ func testFaults(t *testing.T, c *testCluster) {
 
 func testFaultBeforeNamespace(t *testing.T, c *testCluster) {
 	const namespace = "doomed"
-	list := func(value string) {
+	list := func(fault cluster.Fault) {
 		t.Helper()
-		patch := fmt.Appendf(nil, `{"data":{%q:%s}}`, namespace, value)
 		_, err := c.client.ConfigMaps(cluster.FaultsNamespace).Patch(t.Context(), cluster.FaultsConfigMap,
-			types.MergePatchType, patch, metav1.PatchOptions{})
+			types.MergePatchType, cluster.FaultPatch(namespace, fault), metav1.PatchOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	list(`"` + string(cluster.ImagePull) + `"`)
+	list(cluster.ImagePull)
 	c.namespace(t, namespace, nil)
 	c.createAgent(t, namespace)
 	c.awaitPod(t, namespace, "unable to pull its image before its first run", func(status *corev1.PodStatus) bool {
@@ -253,5 +252,5 @@ func testFaultBeforeNamespace(t *testing.T, c *testCluster) {
 	})
 	c.setFault(t, namespace, cluster.Slow(0)) // takes precedence over the ConfigMap
 	c.awaitPod(t, namespace, "ready", ready)
-	list("null")
+	list("")
 }

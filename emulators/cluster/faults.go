@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"encoding/json"
 	"time"
 
 	"agents.example/controlplane/emulators/simulator"
@@ -33,6 +34,16 @@ const (
 
 // Faults lists the faults that have no parameter.
 func Faults() []Fault { return []Fault{CrashLoop, ImagePull, OutOfMemory, Unschedulable, NotReady} }
+
+// FaultPatch is the merge patch of FaultsConfigMap that declares the fault of a namespace. An empty fault heals it.
+func FaultPatch(namespace string, f Fault) []byte {
+	var fault *Fault
+	if f != "" {
+		fault = &f
+	}
+	patch, _ := json.Marshal(map[string]map[string]*Fault{"data": {namespace: fault}}) // texts always encode
+	return patch
+}
 
 // Slow is the fault of containers that become ready only a delay after their start. Ready pods stay ready.
 func Slow(delay time.Duration) Fault { return Fault("slow=" + delay.String()) }

@@ -25,6 +25,7 @@ import (
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/emulators/gcloud"
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/function"
 )
 
@@ -110,14 +111,9 @@ func (c *sharedCloud) close(failed bool) error {
 func (s *Suite) Break(t *testing.T, agentID string, fault cluster.Fault) {
 	t.Helper()
 	s.Cloud(t)
-	value := fmt.Sprintf("%q", fault)
-	if fault == "" {
-		value = "null"
-	}
-	patch := fmt.Sprintf(`{"data": {"agent-%s": %s}}`, agentID, value)
 	configMaps := s.cloud.kube.Resource(corev1.SchemeGroupVersion.WithResource("configmaps"))
 	_, err := configMaps.Namespace(cluster.FaultsNamespace).Patch(t.Context(), cluster.FaultsConfigMap,
-		types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		types.MergePatchType, cluster.FaultPatch(agent.Namespace(agentID), fault), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,16 +118,16 @@ func TestStartRouterPod(t *testing.T) {
 
 // The faults follow each other without a pod that is ready, so that every start waits.
 func testReasons(t *testing.T, k *cluster.Cluster, c *kubeclient.Client) {
-	declare := func(fault string) {
+	declare := func(fault cluster.Fault) {
 		t.Helper()
 		_, err := c.ConfigMaps(cluster.FaultsNamespace).Patch(context.WithoutCancel(t.Context()),
-			cluster.FaultsConfigMap, types.MergePatchType, []byte(`{"data":{"`+gateway+`":`+fault+`}}`),
+			cluster.FaultsConfigMap, types.MergePatchType, cluster.FaultPatch(gateway, fault),
 			metav1.PatchOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	defer declare("null")
+	defer declare("")
 	for _, row := range []struct {
 		fault cluster.Fault
 		want  string
@@ -136,7 +136,7 @@ func testReasons(t *testing.T, k *cluster.Cluster, c *kubeclient.Client) {
 		{cluster.CrashLoop, "exit code 1"},
 		{cluster.Unschedulable, "is not scheduled"},
 	} {
-		declare(`"` + string(row.fault) + `"`)
+		declare(row.fault)
 		timeout := errors.New("too slow")
 		clustertest.Eventually(t, func(ctx context.Context) error { // the pod may have no reason in time
 			ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Second, timeout)

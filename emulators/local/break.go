@@ -7,16 +7,14 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"agents.example/controlplane/emulators/cloud"
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/command"
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/client"
 )
 
@@ -55,10 +53,14 @@ func breakAgent(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := setFault(ctx, facts.Kubeconfig, a.ID, fault); err != nil {
+	healed := fault == heal
+	if healed {
+		fault = ""
+	}
+	if err := setFault(ctx, facts.Kubeconfig, a.ID, cluster.Fault(fault)); err != nil {
 		return err
 	}
-	if fault == heal {
+	if healed {
 		fmt.Printf("%s is healed. If it is in error, start it: go run ./functions/cmd/agentctl agents start %s\n",
 			a.Name, a.ID)
 		return nil
@@ -92,22 +94,13 @@ func findAgent(ctx context.Context, facts cloud.Ready, wanted string) (*client.A
 }
 
 // setFault sets the fault of an agent's pods in a local cluster.
-func setFault(ctx context.Context, kubeconfig, agentID, fault string) error {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+func setFault(ctx context.Context, kubeconfig, agentID string, fault cluster.Fault) error {
+	configMaps, err := objectsOf(kubeconfig, "configmaps")
 	if err != nil {
 		return err
 	}
-	objects, err := metadata.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	value := fmt.Sprintf("%q", fault)
-	if fault == heal {
-		value = "null"
-	}
-	_, err = objects.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(cluster.FaultsNamespace).
-		Patch(ctx, cluster.FaultsConfigMap, types.MergePatchType,
-			fmt.Appendf(nil, `{"data":{"agent-%s":%s}}`, agentID, value), metav1.PatchOptions{})
+	_, err = configMaps.Namespace(cluster.FaultsNamespace).Patch(ctx, cluster.FaultsConfigMap, types.MergePatchType,
+		cluster.FaultPatch(agent.Namespace(agentID), fault), metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("only the local cloud's own cluster breaks agents: %w", err)
 	}

@@ -132,21 +132,29 @@ func (d demo) remove(ctx context.Context, id, kubeconfig string) error {
 	if err := d.client.WaitUntilDeleted(ctx, id, nil); err != nil {
 		return fmt.Errorf("agent %s is not deleted yet: %w", id, err)
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	namespaces, err := objectsOf(kubeconfig, "namespaces")
 	if err != nil {
 		return err
 	}
-	cluster, err := metadata.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	namespaces := cluster.Resource(corev1.SchemeGroupVersion.WithResource("namespaces"))
 	_, err = namespaces.Get(ctx, "agent-"+id, metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
 		return fmt.Errorf("the agent is deleted, but its namespace is not: %w", err)
 	}
 	d.out.Line("The agent and its namespace are deleted after %s", time.Since(began).Round(time.Millisecond))
 	return nil
+}
+
+// objectsOf returns the client of a core resource of a cluster.
+func objectsOf(kubeconfig, resource string) (metadata.Getter, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return objects.Resource(corev1.SchemeGroupVersion.WithResource(resource)), nil
 }
 
 func text(s *string) string {
