@@ -40,6 +40,7 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"env", array(&a.Env, envFields)},
 		{"files", array(&a.Files, fileFields)},
 		{"public_paths", texts(&a.PublicPaths)},
+		{"sleep", compactGroup(sleepFields(&a.Sleep))},
 		{"image", compactGroup(softwareFields(&a.Image))},
 		{"front", compactGroup(softwareFields(&a.Front))},
 		{"watched_by", text(&a.WatchedBy)},
@@ -50,6 +51,9 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"status", text(&a.Status)},
 		{"held", compactGroup(usageFields(&a.Held))},
 		{"status_reason", text(&a.StatusReason)},
+		{"door", text(&a.Door)},
+		{"woken_by", text(&a.WokenBy)},
+		{"awake_until", timestamp(&a.AwakeUntil)},
 		{"stages", array(&a.Stages, stageFields)},
 		{"failure", optional(&a.Failure, failureFields)},
 		{"revert_reason", optional(&a.RevertReason, failureFields)},
@@ -57,6 +61,7 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"rotation_pending", flag(&a.RotationPending)},
 		{"routed", flag(&a.Routed)},
 		{"credential_version", number(&a.CredentialVersion)},
+		{"api_key_hash", text(&a.APIKeyHash)},
 		{"former_credential", number(&a.FormerCredential)},
 		{"revealed_at", timestamp(&a.RevealedAt)},
 		{"name_at_start", text(&a.NameAtStart)},
@@ -85,6 +90,10 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"change_id", text(&a.ChangeID)},
 		{"write_id", text(writeID)},
 	}
+}
+
+func sleepFields(p *agent.SleepPolicy) fields {
+	return fields{{"after_seconds", number(&p.AfterSeconds)}, {"wake_on", texts(&p.WakeOn)}}
 }
 
 func podRestartFields(r *agent.PodRestarts) fields {

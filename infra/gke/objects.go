@@ -26,7 +26,7 @@ const (
 	labelManagedBy    = "app.kubernetes.io/managed-by" // fieldManager, on everything of ours
 	labelName         = "app.kubernetes.io/name"       // agentName, on everything of ours
 	labelAgent        = "agents.example/agent-id"
-	labelOrganization = "agents.example/organization-id"
+	labelOrganization = dataplane.LabelOrganization
 	labelBackup       = "agents.example/backup"      // on namespaces that terraform/backup.tf selects
 	annotationConfig  = "agents.example/config-hash" // on pods: what they were started with, see configHash
 	// annotationGeneration is the generation of the agent's record that the object was last applied for. The API server

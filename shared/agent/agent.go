@@ -35,6 +35,8 @@ type Agent struct {
 	Files []File
 	// PublicPaths are those that anyone may request, in addition to the image's. They are sorted.
 	PublicPaths []string
+	// Sleep says when the agent falls asleep, and what wakes it.
+	Sleep SleepPolicy
 	// Image is what the agent's container runs, and Front what checks requests in front of it. They are zero for an
 	// agent that a former release made, until its next start: its pod runs what the deployment's settings name.
 	Image Software
@@ -56,7 +58,13 @@ type Agent struct {
 	Held organization.Usage
 	// StatusReason says why an agent is paused or stopped.
 	StatusReason StatusReason
-	Stages       []Stage
+	// Door names the front's door that was closed when the agent last fell asleep.
+	Door string
+	// WokenBy is why the agent was last woken; empty if it never was.
+	WokenBy WakeCause
+	// AwakeUntil is until when the agent does not fall asleep, because of what its front does not see.
+	AwakeUntil time.Time
+	Stages     []Stage
 	// Failure is why the agent is in error or pending, or why it runs without a requested change; otherwise nil.
 	Failure *Failure
 	// RevertReason is why the control plane is reverting a requested change, or nil. It becomes the Failure once the
@@ -70,6 +78,9 @@ type Agent struct {
 	Routed bool
 	// CredentialVersion is the secret store's version of the dashboard and API credentials; 0 before they exist.
 	CredentialVersion int64
+	// APIKeyHash is the hash of the agent's API key, by which the control plane knows the agent's own calls; see
+	// credential.Credentials. It is empty until a worker starts a pod with the key.
+	APIKeyHash string
 	// FormerCredential is the last version that the gateway was seen to accept, while a rotation replaces it; 0
 	// otherwise.
 	FormerCredential int64
@@ -208,6 +219,8 @@ type Draft struct {
 	Files  []File
 	// PublicPaths are sorted.
 	PublicPaths []string
+	// Sleep is nil for the default of the plan.
+	Sleep *SleepPolicy
 	// Image names an image and perhaps a version; empty takes the default one.
 	Image string
 }
@@ -217,6 +230,12 @@ func New(id, cell string, d Draft, now time.Time) Agent {
 	a := Agent{
 		ID: id, Name: d.Name, Slug: Slug(d.Name), Plan: d.Plan, Cloud: d.Cloud, Region: d.Region, Cell: cell,
 		Config: d.Config, Env: d.Env, Files: d.Files, PublicPaths: d.PublicPaths, CreatedAt: now, UpdatedAt: now,
+	}
+	if p, err := plan.Get(d.Plan); err == nil {
+		a.Sleep = DefaultSleep(p)
+	}
+	if d.Sleep != nil {
+		a.Sleep = *d.Sleep
 	}
 	if d.Image != "" {
 		a.ImageWish = &ImageWish{Selection: d.Image, At: now}

@@ -85,7 +85,11 @@ const (
 	Manual StatusReason = "manual"
 	// Billing: the subscription is past due after its grace period.
 	Billing StatusReason = "billing"
+	// ReasonIdle: the agent sleeps because it was idle, and its SleepPolicy says what wakes it.
+	ReasonIdle StatusReason = "idle"
 )
 
 // Values lists the reasons.
-func (StatusReason) Values() []string { return []string{string(Manual), string(Billing)} }
+func (StatusReason) Values() []string {
+	return []string{string(Manual), string(Billing), string(ReasonIdle)}
+}

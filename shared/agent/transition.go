@@ -56,7 +56,7 @@ type Transition struct {
 var transitions = []Transition{ //nolint:gochecknoglobals // a constant
 	{Restart, []Status{Running}, Running},
 	{Restart, []Status{Error}, Provisioning},
-	{Pause, []Status{Running}, Paused},
+	{Pause, []Status{Running, Paused}, Paused}, // an agent that sleeps
 	{Resume, []Status{Paused}, Provisioning},
 	{Start, []Status{Stopped, Error}, Provisioning},
 	{Stop, []Status{Pending, Provisioning, Running, Paused, Error}, Stopped},
@@ -67,14 +67,19 @@ var transitions = []Transition{ //nolint:gochecknoglobals // a constant
 	{gaveUp, []Status{Pending, Provisioning}, Error},
 	{broke, []Status{Running}, Error},
 	{recovered, []Status{Error}, Running},
-	{Withhold, []Status{Pending, Provisioning, Running, Error}, Paused},
+	{Withhold, []Status{Pending, Provisioning, Running, Paused, Error}, Paused},
 }
 
 // Transitions returns the table of transitions.
 func Transitions() []Transition { return slices.Clone(transitions) }
 
-// satisfiedStatuses lists the statuses in which a client's trigger has nothing left to do. The answer is then a
-// success, so that a retry is safe.
+// satisfied reports whether a trigger has nothing left to do. The answer is then a success, so that a retry is safe. An
+// agent that sleeps is not paused yet for whoever wants that nothing else wakes it.
+func (a Agent) satisfied(t Trigger) bool {
+	return slices.Contains(satisfiedStatuses(t), a.Status) && (!a.Asleep() || t != Pause && t != Withhold)
+}
+
+// satisfiedStatuses lists the statuses in which a trigger has nothing left to do.
 func satisfiedStatuses(t Trigger) []Status {
 	switch t {
 	case Start, Resume:
@@ -104,7 +109,7 @@ func next(from Status, t Trigger) (Status, bool) {
 func (a Agent) AllowedActions() []Trigger {
 	actions := []Trigger{}
 	for _, t := range []Trigger{Restart, Pause, Resume, Start, Stop, Delete} {
-		if _, ok := next(a.Status, t); ok && !slices.Contains(satisfiedStatuses(t), a.Status) {
+		if _, ok := next(a.Status, t); ok && !a.satisfied(t) {
 			actions = append(actions, t)
 		}
 	}
@@ -114,7 +119,7 @@ func (a Agent) AllowedActions() []Trigger {
 // Act applies a client's trigger, or Withhold. It changes nothing if the agent has already reached the target. Errors:
 // Conflict, which names the status and the allowed actions.
 func (a *Agent) Act(t Trigger, reason StatusReason, now time.Time) error {
-	if slices.Contains(satisfiedStatuses(t), a.Status) {
+	if a.satisfied(t) {
 		return nil
 	}
 	to, ok := next(a.Status, t)
@@ -125,6 +130,9 @@ func (a *Agent) Act(t Trigger, reason StatusReason, now time.Time) error {
 	case to == Provisioning:
 		if a.Status == Error {
 			a.Rollout++ // replace the failed pod instead of waiting for it
+		}
+		if a.Asleep() {
+			a.WokenBy = WokenByResume
 		}
 		a.startProvisioning(now)
 		return nil

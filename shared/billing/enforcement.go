@@ -36,7 +36,7 @@ func (a Account) EnforcementActions(agents []agent.Agent, now time.Time) (action
 		case !a.Withheld(now) && a.unknownPlan(g):
 		case ok && pausedForBilling(g):
 			actions = append(actions, Action{g.ID, agent.Resume})
-		case !ok && g.WantsPod():
+		case !ok && mayRun(g):
 			actions = append(actions, Action{g.ID, agent.Withhold})
 		}
 	}
@@ -94,7 +94,8 @@ func (a Account) agentsWithinLimits(agents []agent.Agent, now time.Time) (allowe
 }
 
 // inOrderOfClaims lists the agents that have or want a pod, in the order in which they may take what the plan has:
-// those that are up, then those that are broken, then those that are paused for billing, and the oldest of each first.
+// those that are up, then those that are broken, then those that sleep or are paused for billing, and the oldest of
+// each first.
 // In this order repeated checks choose the same agents: what was chosen is up, and what was not is paused.
 func inOrderOfClaims(agents []agent.Agent) []agent.Agent {
 	claim := func(g agent.Agent) int {
@@ -108,13 +109,16 @@ func inOrderOfClaims(agents []agent.Agent) []agent.Agent {
 		}
 	}
 	claims := slices.DeleteFunc(slices.Clone(agents), func(g agent.Agent) bool {
-		return !g.WantsPod() && !pausedForBilling(g)
+		return !mayRun(g) && !pausedForBilling(g)
 	})
 	slices.SortFunc(claims, func(x, y agent.Agent) int {
 		return cmp.Or(cmp.Compare(claim(x), claim(y)), x.CreatedAt.Compare(y.CreatedAt), cmp.Compare(x.ID, y.ID))
 	})
 	return claims
 }
+
+// mayRun reports whether the agent has or wants a pod, or anyone's request gives it one.
+func mayRun(g agent.Agent) bool { return g.WantsPod() || g.Asleep() }
 
 // pausedForBilling reports whether enforcement paused the agent.
 func pausedForBilling(g agent.Agent) bool {
@@ -123,7 +127,7 @@ func pausedForBilling(g agent.Agent) bool {
 
 // Apply applies the action to the agent's record, if the record still needs it. Errors: Conflict.
 func (a Action) Apply(g *agent.Agent, now time.Time) error {
-	if a.Trigger == agent.Withhold && g.WantsPod() || a.Trigger == agent.Resume && pausedForBilling(*g) {
+	if a.Trigger == agent.Withhold && mayRun(*g) || a.Trigger == agent.Resume && pausedForBilling(*g) {
 		return g.Act(a.Trigger, agent.Billing, now)
 	}
 	return nil

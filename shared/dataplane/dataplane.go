@@ -27,12 +27,16 @@ const (
 // hostname. The router accepts no other.
 const LabelSlug = "agents.example/slug"
 
-// LabelStarter is the label of the Service of an agent without a pod, and of its EndpointSlices, that says who starts
-// it. The router tells visitors.
+// LabelStarter is the label of an agent's Service, and of its EndpointSlices, that says who starts an agent without a
+// pod. Without it, the agent has a pod or is about to get one.
 const (
-	LabelStarter = "agents.example/starter"
-	StarterOwner = "owner" // nothing but its owner's call, or a payment
+	LabelStarter   = "agents.example/starter"
+	StarterOwner   = "owner"   // nothing but its owner's call, or a payment
+	StarterRequest = "request" // any request that may wake it: the agent sleeps while it is idle
 )
+
+// LabelOrganization is the label with the organization of an agent.
+const LabelOrganization = "agents.example/organization-id"
 
 // Paths that the front serves itself. It forwards all others to the agent's container.
 const (
@@ -40,6 +44,8 @@ const (
 	PathReady = "/health/ready"
 	// PathDashboard answers 204 when the agent's container serves, with HeaderDashboardStatus.
 	PathDashboard = "/health/dashboard"
+	// PathDoor answers whether the front's door is closed: see HeaderDoor.
+	PathDoor = "/health/door"
 	// PathAuthCheck answers 204 to the present credentials and 401 to others.
 	PathAuthCheck = "/auth/check"
 	// PathHandoff opens the dashboard for the bearer of a link.
@@ -54,7 +60,27 @@ const (
 	PathKeys = "/.well-known/jwks.json"
 	// PathIntrospect tells whether the session of a link goes on.
 	PathIntrospect = "/api/v1/handoff/introspect"
+	// PathSleep asks for an agent to sleep. %s is the agent's id.
+	PathSleep = "/api/v1/agents/%s/sleep"
 )
+
+// An agent that is idle falls asleep in these steps. Its front closes its door: from then on it refuses every request
+// unread, with HeaderDoor, and the router holds what it refuses. The front reports to the control plane, which records
+// that the agent sleeps. A worker asks the front once more whether that door is still closed, and takes the pod away.
+// The front opens its door if the control plane refuses, or after DoorTime: a control plane that is away must not keep
+// users out of an agent that runs.
+const (
+	// HeaderDoor has the name of the closed door, and HeaderDoorTime for how many more seconds it stays closed. An
+	// answer of PathDoor without them means that the door is open.
+	HeaderDoor     = "X-Agent-Door"
+	HeaderDoorTime = "X-Agent-Door-Seconds"
+	DoorTime       = 15 * time.Second
+	// DoorMargin is how much of DoorTime must be left for a worker to take the pod away.
+	DoorMargin = 5 * time.Second
+)
+
+// BusyFile is the file on its volume with which a container says that it must not sleep.
+const BusyFile = ".busy"
 
 // HeaderDashboardStatus has the status with which the agent's container answers GET / to a user of the dashboard.
 const HeaderDashboardStatus = "X-Agent-Dashboard-Status"
@@ -79,6 +105,9 @@ const (
 	EnvAgentAuth         = "AGENT_AUTH"         // AuthFront or AuthImage
 	EnvAgentPublicPaths  = "AGENT_PUBLIC_PATHS" // that need no credential, separated by commas
 	EnvAgentHostname     = "AGENT_HOSTNAME"     // the audience of links
+	EnvAgentSleepAfter   = "AGENT_SLEEP_AFTER"  // seconds without a request; not set for an agent that never sleeps
+	EnvAgentBusyPath     = "AGENT_BUSY_PATH"    // on which the container says that it is busy; see the front
+	EnvAgentDataDir      = "DATA_DIR"           // where the front finds BusyFile
 	EnvJWKSURL           = "JWKS_URL"           // the keys that sign links
 	EnvDashboardUsername = "DASHBOARD_USERNAME" // credentials of the dashboard
 	EnvDashboardPassword = "DASHBOARD_PASSWORD"

@@ -65,6 +65,7 @@ type Plan struct {
 	MaxWebhooks          int      `json:"max_webhooks"`
 	PriceUSDMonth        *float64 `json:"price_usd_month"` // nil: by contract
 	AuditRetentionDays   int      `json:"audit_retention_days"`
+	SleepAfterSeconds    int64    `json:"sleep_after_seconds"` // of an agent whose client asks for nothing; 0: never
 	Features             []string `json:"features"`
 
 	rank int
