@@ -13,7 +13,8 @@ func entry() image.Image {
 		ID: "assistant", Name: "Assistant", Description: "d", DocsURL: "https://docs.example.com", MinPlan: "startup",
 		DefaultVersion: "1.0.0",
 		Runtime: image.Runtime{
-			Port: 3000, APIPort: 3001, HealthPath: "/healthz", Auth: "image", Command: []string{"run"},
+			Port: 3000, APIPort: 3001, HealthPath: "/healthz", BusyPath: "/busy?short", Auth: "image",
+			Command: []string{"run"},
 			Args: []string{"-v"}, Env: image.Env{{Name: "A", Value: "b"}},
 		},
 		Versions: []image.Version{version("1.0.0", "1", image.Available), version("0.9+rc.1", "2", image.Withdrawn)},
@@ -87,6 +88,7 @@ func TestImage_FollowsTheRules(t *testing.T) {
 		"the front's port":  {func(i *image.Image) { i.Port = 8080 }, "port: the front"},
 		"its metrics' port": {func(i *image.Image) { i.APIPort = 9091 }, "api_port: the front"},
 		"a relative path":   {func(i *image.Image) { i.HealthPath = "healthz" }, "health_path"},
+		"a relative busy path": {func(i *image.Image) { i.BusyPath = "busy" }, "busy_path"},
 		"an unknown auth":   {func(i *image.Image) { i.Auth = "none" }, `auth "none"`},
 		"many words":        {func(i *image.Image) { i.Args = make([]string, image.MaxArgs) }, "words"},
 		"many variables":    {func(i *image.Image) { i.Env = make(image.Env, image.MaxEnv+1) }, "variables"},

@@ -52,7 +52,8 @@ func run(ctx context.Context, env envconfig.Lookuper) error {
 	}
 	f, err := front.New(front.Options{
 		Hostname: c.Hostname, Port: c.Port, APIPort: c.APIPort, HealthPath: c.HealthPath, KeysURL: c.KeysURL,
-		PublicPaths:        c.PublicPaths,
+		PublicPaths: c.PublicPaths, AgentID: c.AgentID,
+		SleepAfter: time.Duration(c.SleepAfter) * time.Second, BusyPath: c.BusyPath, DataDir: c.DataDir,
 		ForwardCredentials: c.Auth == dataplane.AuthImage,
 		Credentials: front.Credentials{
 			Username: c.Username, Password: c.Password.Reveal(), APIKey: c.APIKey.Reveal(),
