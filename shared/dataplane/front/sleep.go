@@ -58,7 +58,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 func (f *Front) tryToSleep(ctx context.Context) time.Duration {
 	idle, wanted := f.door.idle()
 	if idle < wanted {
-		return wanted - idle
+		return f.nextLook(idle, wanted)
 	}
 	if f.staysAwake(ctx, idle-wanted) {
 		return busyInterval
@@ -72,8 +72,13 @@ func (f *Front) tryToSleep(ctx context.Context) time.Duration {
 			f.door.open()
 		}
 	}
-	idle, wanted = f.door.idle()
-	return max(0, wanted-idle)
+	return f.nextLook(f.door.idle())
+}
+
+// nextLook returns the time until the agent may be idle for long enough. A request shortens what failures have made
+// long.
+func (f *Front) nextLook(idle, wanted time.Duration) time.Duration {
+	return min(max(0, wanted-idle), f.door.after)
 }
 
 // reportDoor tells the control plane that the door is closed, twice if the first report has no answer. It returns

@@ -1,0 +1,567 @@
+package front_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agents.example/controlplane/shared/dataplane"
+	"agents.example/controlplane/shared/dataplane/front"
+	"agents.example/controlplane/shared/nettest"
+)
+
+const (
+	agentID    = "5b9f8c0a-7d1e-4c53-9a8e-2f64d1a7c3b9"
+	sleepAfter = 5 * time.Minute
+)
+
+// report is a report of a closed door.
+type report struct {
+	door string
+	at   time.Duration // since the front began
+}
+
+// sleeper is a front in virtual time that lets its agent sleep after sleepAfter.
+type sleeper struct {
+	*fixture
+	began time.Time
+	dial  func(context.Context) (net.Conn, error)
+
+	mu      sync.Mutex
+	reports []report
+	answer  http.HandlerFunc // to a report; nil is 200
+}
+
+// runSleeper calls a test with a front in front of a container. It has virtual time.
+func runSleeper(
+	t *testing.T, container http.HandlerFunc, change func(*front.Options), test func(t *testing.T, s *sleeper),
+) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &sleeper{began: time.Now()}
+		behind, plane := nettest.Serve(t, container), nettest.Serve(t, s.controlPlane(t))
+		l := nettest.Listen()
+		s.dial = l.Dial
+		s.fixture = startOn(t, l, l.Dial, 1, func(o *front.Options) {
+			o.HealthPath, o.KeysURL = "/healthz", "http://control.test"+dataplane.PathKeys
+			o.AgentID, o.SleepAfter, o.DrainTime = agentID, sleepAfter, patience
+			if change != nil {
+				change(o)
+			}
+		}, func(f *front.Front) {
+			f.DialContainer(behind.DialContext)
+			f.DialControlPlane(plane.DialContext)
+		})
+		test(t, s)
+		_ = s.end()
+	})
+}
+
+// controlPlane records reports.
+func (s *sleeper) controlPlane(t *testing.T) http.HandlerFunc {
+	return func(w http.ResponseWriter, req *http.Request) {
+		if req.Method != http.MethodPost || req.URL.Path != "/api/v1/agents/"+agentID+"/sleep" ||
+			req.Header.Get("Authorization") != "Bearer "+apiKey {
+			t.Errorf("a report is %s %s with %q", req.Method, req.URL, req.Header)
+		}
+		var body struct{ Door string }
+		if err := json.NewDecoder(req.Body).Decode(&body); err != nil || body.Door == "" {
+			t.Errorf("a report has no door: %v", err)
+		}
+		s.mu.Lock()
+		s.reports = append(s.reports, report{body.Door, time.Since(s.began)})
+		answer := s.answer
+		s.mu.Unlock()
+		if answer != nil {
+			answer(w, req)
+		}
+	}
+}
+
+// reported returns when the doors were reported.
+func (s *sleeper) reported() (at []time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.reports {
+		at = append(at, r.at)
+	}
+	return at
+}
+
+// doors returns the names of the doors that were reported.
+func (s *sleeper) doors() (ids []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.reports {
+		ids = append(ids, r.door)
+	}
+	return ids
+}
+
+func (s *sleeper) setAnswer(answer http.HandlerFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = answer
+}
+
+func (s *sleeper) wantReported(t *testing.T, when string, want ...time.Duration) {
+	t.Helper()
+	if got := s.reported(); !slices.Equal(got, want) {
+		t.Errorf("%s: the door was reported at %v, want %v", when, got, want)
+	}
+}
+
+// until waits until a time since the front began.
+func (s *sleeper) until(at time.Duration) {
+	time.Sleep(time.Until(s.began.Add(at)))
+	synctest.Wait()
+}
+
+// door returns the name of the closed door and the time for which it stays closed, "" for an open one.
+func (s *sleeper) door(t *testing.T) (id string, left time.Duration) {
+	t.Helper()
+	res := s.request(t, http.MethodGet, "/health/door")
+	if res.StatusCode != http.StatusNoContent || res.Header.Get(dataplane.HeaderPublic) == "" {
+		t.Errorf("the door is answered with %d and %v, want 204 to anyone", res.StatusCode, res.Header)
+	}
+	id, text := res.Header.Get(dataplane.HeaderDoor), res.Header.Get(dataplane.HeaderDoorTime)
+	seconds, err := strconv.Atoi(text)
+	if id == "" && text != "" || id != "" && err != nil {
+		t.Errorf("the door %q has the time %q", id, text)
+	}
+	return id, time.Duration(seconds) * time.Second
+}
+
+// wantClosed and wantOpen check the door and what a request gets.
+func (s *sleeper) wantClosed(t *testing.T, when string) (id string) {
+	t.Helper()
+	id, _ = s.door(t)
+	res := s.request(t, http.MethodGet, "/v1/models", bearer)
+	if got := res.Header.Get(dataplane.HeaderDoor); id == "" || got != id ||
+		res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" {
+		t.Errorf("%s: door %q; a request got %d and the door %q, want 503 and the closed door", when, id,
+			res.StatusCode, got)
+	}
+	return id
+}
+
+func (s *sleeper) wantOpen(t *testing.T, when string) {
+	t.Helper()
+	if id, _ := s.door(t); id != "" {
+		t.Errorf("%s: the door %s is closed, want it open", when, id)
+	}
+}
+
+func answers(http.ResponseWriter, *http.Request) {}
+
+// TestSleep_ClosesTheDoorOfAnIdleAgent follows one attempt after which no worker takes the pod away.
+func TestSleep_ClosesTheDoorOfAnIdleAgent(t *testing.T) {
+	t.Parallel()
+	var got atomic.Int32
+	container := func(_ http.ResponseWriter, req *http.Request) {
+		if req.URL.Path == "/v1/models" {
+			got.Add(1)
+		}
+	}
+	runSleeper(t, container, nil, func(t *testing.T, s *sleeper) {
+		s.until(sleepAfter - time.Nanosecond)
+		s.wantOpen(t, "before its time")
+		s.wantReported(t, "before its time")
+		s.until(sleepAfter)
+		s.wantReported(t, "after five minutes", sleepAfter)
+		first := s.wantClosed(t, "after five minutes")
+		if reported := s.doors(); !slices.Equal(reported, []string{first}) {
+			t.Errorf("the door %s is closed, and %v were reported", first, reported)
+		}
+		if _, left := s.door(t); left != dataplane.DoorTime {
+			t.Errorf("the door stays closed for %s, want %s", left, dataplane.DoorTime)
+		}
+		for name, row := range map[string]struct {
+			path string
+			as   func(*http.Request)
+			want int
+		}{
+			"a refused credential": {path: "/v1/models", as: basic, want: http.StatusUnauthorized},
+			"readiness":            {path: "/health/ready", as: basic, want: http.StatusOK},
+			"a check":              {path: "/auth/check", as: bearer, want: http.StatusNoContent},
+		} {
+			res := s.request(t, http.MethodGet, row.path, row.as)
+			if door := res.Header.Get(dataplane.HeaderDoor); res.StatusCode != row.want || door != "" {
+				t.Errorf("%s: status %d and door %q, want %d and none", name, res.StatusCode, door, row.want)
+			}
+		}
+		s.until(sleepAfter + dataplane.DoorTime - time.Second)
+		if id, left := s.door(t); id != first || left != time.Second {
+			t.Errorf("a second before its end, the door %s stays closed for %s, want %s for 1 s", id, left, first)
+		}
+		s.until(sleepAfter + dataplane.DoorTime)
+		s.wantOpen(t, "after its time")
+		if got.Load() != 0 {
+			t.Errorf("the container got %d requests through a closed door", got.Load())
+		}
+		if status, _ := s.get(t, "/v1/models", bearer); status != http.StatusOK || got.Load() != 1 {
+			t.Errorf("through the open door, a request got %d", status)
+		}
+		s.until(2*sleepAfter + dataplane.DoorTime)
+		if second := s.wantClosed(t, "the second time"); second == first {
+			t.Errorf("the door %s closes twice", second)
+		}
+	})
+}
+
+// TestSleep_CountsWhatReachesTheContainer: the front's own paths, and refused credentials, are no use of the agent.
+func TestSleep_CountsWhatReachesTheContainer(t *testing.T) {
+	t.Parallel()
+	const at = 4 * time.Minute
+	for name, row := range map[string]struct {
+		path string
+		as   func(*http.Request)
+		used bool
+	}{
+		"the API":                {path: "/v1/models", as: bearer, used: true},
+		"the dashboard":          {path: "/", as: basic, used: true},
+		"a public path":          {path: "/hooks/x", as: func(*http.Request) {}, used: true},
+		"the container's logout": {path: "/logout", as: basic, used: true},
+		"a wrong credential":     {path: "/v1/models", as: basic},
+		"no credential":          {path: "/", as: func(*http.Request) {}},
+		"readiness":              {path: "/health/ready", as: basic},
+		"the dashboard's health": {path: "/health/dashboard", as: basic},
+		"the door":               {path: "/health/door", as: basic},
+		"a check":                {path: "/auth/check", as: basic},
+		"a bad link":             {path: "/handoff?token=x", as: basic},
+		"another agent's host":   {path: "/", as: func(r *http.Request) { r.Host = "other.test" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			public := func(o *front.Options) { o.PublicPaths = []string{"/hooks/"} }
+			runSleeper(t, answers, public, func(t *testing.T, s *sleeper) {
+				s.until(at)
+				s.get(t, row.path, row.as)
+				s.until(at + sleepAfter - time.Nanosecond)
+				want := []time.Duration{sleepAfter}
+				if row.used {
+					want = nil
+				}
+				s.wantReported(t, "five minutes after it", want...)
+				s.until(at + sleepAfter)
+				if row.used {
+					s.wantReported(t, "five minutes after it", at+sleepAfter)
+				}
+			})
+		})
+	}
+}
+
+// TestSleep_WaitsForWhatIsOpen keeps a silent WebSocket and a silent answer open for hours.
+func TestSleep_WaitsForWhatIsOpen(t *testing.T) {
+	t.Parallel()
+	const open = 3 * time.Hour
+	silent := func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") != "" {
+			echoSocket(w, r)
+			return
+		}
+		serveStream(w, r)
+	}
+	for name, request := range map[string]string{
+		"a WebSocket": "GET /x HTTP/1.1\r\nHost: " + hostname + "\r\nAuthorization: Bearer " + apiKey +
+			"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+		"an answer": "GET /stream HTTP/1.1\r\nHost: " + hostname + "\r\nAuthorization: Bearer " + apiKey + "\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			public := func(o *front.Options) { o.PublicPaths = []string{"/stream"} }
+			runSleeper(t, silent, public, func(t *testing.T, s *sleeper) {
+				conn, err := s.dial(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				send(t, conn, request)
+				res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil || res.StatusCode >= http.StatusBadRequest {
+					t.Fatalf("answer %v, %v", res, err)
+				}
+				limit := time.Minute // publicTime bounds the answer to a request without a credential
+				if res.StatusCode == http.StatusSwitchingProtocols {
+					limit = open
+				}
+				s.until(limit)
+				s.wantReported(t, "while it is open")
+				_ = conn.Close()
+				s.until(limit + sleepAfter - time.Nanosecond)
+				s.wantReported(t, "before five minutes after its end")
+				s.until(limit + sleepAfter)
+				s.wantReported(t, "five minutes after its end", limit+sleepAfter)
+			})
+		})
+	}
+}
+
+// TestSleep_NeverWithoutATimeOrAControlPlane waits for eight days.
+func TestSleep_NeverWithoutATimeOrAControlPlane(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*front.Options){
+		"no time":          func(o *front.Options) { o.SleepAfter = 0 },
+		"no control plane": func(o *front.Options) { o.KeysURL = "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			runSleeper(t, answers, change, func(t *testing.T, s *sleeper) {
+				for day := range 8 {
+					s.until(time.Duration(day) * 24 * time.Hour)
+					s.wantOpen(t, "day "+strconv.Itoa(day))
+				}
+				s.wantReported(t, "in eight days")
+			})
+		})
+	}
+}
+
+func TestNew_RefusesASleepThatCannotWork(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*front.Options){
+		"no id":           func(o *front.Options) { o.AgentID = "" },
+		"a negative time": func(o *front.Options) { o.SleepAfter = -time.Second },
+	} {
+		o := front.Options{
+			Port: 1, Credentials: front.Credentials{Username: user, Password: password, APIKey: apiKey},
+			KeysURL: "http://control.test" + dataplane.PathKeys, AgentID: agentID, SleepAfter: sleepAfter,
+		}
+		change(&o)
+		if f, err := front.New(o); err == nil || strings.Contains(err.Error(), apiKey) {
+			f.Close()
+			t.Errorf("%s: error %v, want one", name, err)
+		}
+	}
+}
+
+// TestSleep_OpensTheDoorAfterTheAnswer: an agent that stays awake is open to its users immediately, if the control plane
+// knows that it does.
+func TestSleep_OpensTheDoorAfterTheAnswer(t *testing.T) {
+	t.Parallel()
+	status := func(codes ...int) http.HandlerFunc {
+		next := new(atomic.Int32)
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "/elsewhere")
+			w.WriteHeader(codes[min(int(next.Add(1)), len(codes))-1])
+		}
+	}
+	hang := func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() }
+	large := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.CopyN(w, new(countingReader), 64<<20) }
+	const all = dataplane.DoorTime
+	for name, row := range map[string]struct {
+		answer http.HandlerFunc
+		opens  time.Duration // after it closed
+		twice  time.Duration // when it is reported once more
+	}{
+		"200":                   {answer: status(200), opens: all},
+		"200 and a large body":  {answer: large, opens: all},
+		"400":                   {answer: status(400)},
+		"401":                   {answer: status(401)},
+		"403":                   {answer: status(403)},
+		"404":                   {answer: status(404)},
+		"409":                   {answer: status(409)},
+		"429":                   {answer: status(429), opens: all, twice: time.Second},
+		"429, then 409":         {answer: status(429, 409), opens: time.Second, twice: time.Second},
+		"500":                   {answer: status(500), opens: all, twice: time.Second},
+		"503":                   {answer: status(503), opens: all, twice: time.Second},
+		"500, then 200":         {answer: status(500, 200), opens: all, twice: time.Second},
+		"recorded, then 409":    {answer: status(500, 409), opens: all, twice: time.Second},
+		"a redirect":            {answer: status(307), opens: all, twice: time.Second},
+		"no answer":             {answer: hang, opens: all, twice: 6 * time.Second},
+		"an answer of no known": {answer: status(204), opens: all, twice: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			runSleeper(t, answers, nil, func(t *testing.T, s *sleeper) {
+				s.setAnswer(row.answer)
+				if row.opens > 0 {
+					s.until(sleepAfter + row.opens - time.Nanosecond)
+					s.wantClosed(t, "before it opens")
+				}
+				s.until(sleepAfter + row.opens)
+				s.wantOpen(t, "after the answer")
+				want := []time.Duration{sleepAfter}
+				if row.twice > 0 {
+					want = append(want, sleepAfter+row.twice)
+					if doors := s.doors(); doors[0] != doors[1] {
+						t.Errorf("the reports are about the doors %v", doors)
+					}
+				}
+				s.wantReported(t, "for one door", want...)
+				s.until(2*sleepAfter + row.opens - time.Nanosecond)
+				s.wantReported(t, "before five more minutes are over", want...)
+				s.until(2*sleepAfter + row.opens)
+				if got := s.reported(); len(got) != len(want)+1 {
+					t.Errorf("five minutes later, the door was reported at %v, want once more", got)
+				}
+			})
+		})
+	}
+}
+
+// TestSleep_AsksLessOftenIfItIsRefused: an agent whose key the control plane does not know costs a call an hour.
+func TestSleep_AsksLessOftenIfItIsRefused(t *testing.T) {
+	t.Parallel()
+	runSleeper(t, answers, nil, func(t *testing.T, s *sleeper) {
+		s.setAnswer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+		s.until(5 * time.Hour)
+		var want []time.Duration
+		for _, minutes := range []int{5, 10, 20, 40, 80, 140, 200, 260} {
+			want = append(want, time.Duration(minutes)*time.Minute)
+		}
+		s.wantReported(t, "in five hours", want...)
+		s.get(t, "/v1/models", bearer)
+		s.until(5*time.Hour + sleepAfter)
+		s.wantReported(t, "five minutes after use", append(want, 5*time.Hour+sleepAfter)...)
+	})
+}
+
+// TestSleep_KeepsTheDoorClosedToTheEnd: a door that is closed when SIGTERM arrives stays closed, whatever the control
+// plane answers.
+func TestSleep_KeepsTheDoorClosedToTheEnd(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		answer http.HandlerFunc
+		after  time.Duration // from the close to SIGTERM
+	}{
+		"asleep": {answer: answers, after: time.Second},
+		"no answer yet": {
+			answer: func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() }, after: time.Second,
+		},
+		"just before it opens": {answer: answers, after: dataplane.DoorTime - 500*time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			runSleeper(t, answers, nil, func(t *testing.T, s *sleeper) {
+				s.setAnswer(row.answer)
+				s.until(sleepAfter + row.after)
+				before := s.wantClosed(t, "before SIGTERM")
+				ended := make(chan error, 1)
+				go func() { ended <- s.end() }()
+				time.Sleep(900 * time.Millisecond) // the front still accepts connections
+				synctest.Wait()
+				if after := s.wantClosed(t, "after SIGTERM"); after != before {
+					t.Errorf("after SIGTERM the door %s is closed, want %s", after, before)
+				}
+				if _, left := s.door(t); left < dataplane.DoorMargin {
+					t.Errorf("after SIGTERM the door stays closed for %s, want until the end", left)
+				}
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// TestSleep_RefusesUnread: the router holds a request, and its body, that a closed door refuses.
+func TestSleep_RefusesUnread(t *testing.T) {
+	t.Parallel()
+	runSleeper(t, answers, nil, func(t *testing.T, s *sleeper) {
+		s.until(sleepAfter)
+		conn, err := s.dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close() //nolint:errcheck // the test is over
+		send(t, conn, "POST /v1/x HTTP/1.1\r\nHost: "+hostname+"\r\nAuthorization: Bearer "+apiKey+
+			"\r\nExpect: 100-continue\r\nContent-Length: 1048576\r\n\r\n")
+		in := bufio.NewReader(conn)
+		res, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get(dataplane.HeaderDoor) == "" || !res.Close {
+			t.Errorf("a closed door answers 100-continue with %d, %v, and closes: %t; want 503, a door and true",
+				res.StatusCode, res.Header, res.Close)
+		}
+		body := new(countingReader)
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/x", io.NopCloser(body))
+		req.ContentLength = 1 << 30
+		req.Header.Set("Expect", "100-continue")
+		bearer(req)
+		s.client.Transport.(*http.Transport).ExpectContinueTimeout = time.Hour
+		res, err = s.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if n := body.n.Load(); n != 0 || res.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("status %d after %d bytes of the body, want 503 after none", res.StatusCode, n)
+		}
+	})
+}
+
+// TestSleep_LosesNoRequestAtTheDoor sends requests at the very moment in which the door closes.
+func TestSleep_LosesNoRequestAtTheDoor(t *testing.T) {
+	t.Parallel()
+	var got atomic.Int32
+	container := func(_ http.ResponseWriter, req *http.Request) {
+		if req.URL.Path == "/v1/x" {
+			got.Add(1)
+			time.Sleep(time.Millisecond)
+		}
+	}
+	runSleeper(t, container, nil, func(t *testing.T, s *sleeper) {
+		answered, refused := 0, 0
+		for round := range 200 {
+			s.until(time.Since(s.began) + sleepAfter)
+			before := got.Load()
+			statuses := make(chan int, 4)
+			for range cap(statuses) {
+				go func() {
+					status, _ := s.get(t, "/v1/x", bearer)
+					statuses <- status
+				}()
+			}
+			passed := 0
+			for range cap(statuses) {
+				switch status := <-statuses; status {
+				case http.StatusOK:
+					passed++
+				case http.StatusServiceUnavailable:
+					refused++
+				default:
+					t.Fatalf("round %d: a request got %d", round, status)
+				}
+			}
+			if n := int(got.Load() - before); n != passed {
+				t.Fatalf("round %d: %d requests were answered, and %d reached the container", round, passed, n)
+			}
+			answered += passed
+			if id, left := s.door(t); id != "" {
+				time.Sleep(left)
+				synctest.Wait()
+			}
+		}
+		t.Logf("%d requests were answered, %d refused", answered, refused)
+	})
+}
+
+// TestForward_RemovesTheDoorOfAContainer: an answer with the header would make the router send a request again.
+func TestForward_RemovesTheDoorOfAContainer(t *testing.T) {
+	t.Parallel()
+	f := start(t, serveContainer(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(dataplane.HeaderDoor, "forged")
+		w.Header().Set(dataplane.HeaderDoorTime, "15")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}), nil)
+	res := f.request(t, http.MethodPost, "/v1/x", bearer)
+	for _, name := range []string{dataplane.HeaderDoor, dataplane.HeaderDoorTime} {
+		if got := res.Header.Get(name); got != "" {
+			t.Errorf("the container's %s %q passed", name, got)
+		}
+	}
+}
