@@ -189,8 +189,8 @@ func (b blueprint) frontEnv() []corev1.EnvVar {
 	return append(set, b.fromSecret(dataplane.CredentialVariables())...)
 }
 
-// sleeps reports whether the front puts the agent to sleep when it is idle. The pods of all other agents are as they were
-// before there was sleep.
+// sleeps reports whether the front lets the agent sleep when it is idle. The pods of all other agents know nothing of
+// that.
 func (b blueprint) sleeps() bool { return b.agent.Sleep.AfterSeconds > 0 }
 
 // publicPaths writes the paths of the image and of the agent, each once.

@@ -15,7 +15,7 @@ func entry() image.Image {
 		Runtime: image.Runtime{
 			Port: 3000, APIPort: 3001, HealthPath: "/healthz", BusyPath: "/busy?short", Auth: "image",
 			Command: []string{"run"},
-			Args: []string{"-v"}, Env: image.Env{{Name: "A", Value: "b"}},
+			Args:    []string{"-v"}, Env: image.Env{{Name: "A", Value: "b"}},
 		},
 		Versions: []image.Version{version("1.0.0", "1", image.Available), version("0.9+rc.1", "2", image.Withdrawn)},
 	}
@@ -83,15 +83,15 @@ func TestImage_FollowsTheRules(t *testing.T) {
 		"many versions": {
 			func(i *image.Image) { i.Versions = manyVersions(image.MaxVersions + 1) }, "more than 100",
 		},
-		"a low port":        {func(i *image.Image) { i.Port = 80 }, "port: want a port"},
-		"a high port":       {func(i *image.Image) { i.Port = 65536 }, "port: want a port"},
-		"the front's port":  {func(i *image.Image) { i.Port = 8080 }, "port: the front"},
-		"its metrics' port": {func(i *image.Image) { i.APIPort = 9091 }, "api_port: the front"},
-		"a relative path":   {func(i *image.Image) { i.HealthPath = "healthz" }, "health_path"},
+		"a low port":           {func(i *image.Image) { i.Port = 80 }, "port: want a port"},
+		"a high port":          {func(i *image.Image) { i.Port = 65536 }, "port: want a port"},
+		"the front's port":     {func(i *image.Image) { i.Port = 8080 }, "port: the front"},
+		"its metrics' port":    {func(i *image.Image) { i.APIPort = 9091 }, "api_port: the front"},
+		"a relative path":      {func(i *image.Image) { i.HealthPath = "healthz" }, "health_path"},
 		"a relative busy path": {func(i *image.Image) { i.BusyPath = "busy" }, "busy_path"},
-		"an unknown auth":   {func(i *image.Image) { i.Auth = "none" }, `auth "none"`},
-		"many words":        {func(i *image.Image) { i.Args = make([]string, image.MaxArgs) }, "words"},
-		"many variables":    {func(i *image.Image) { i.Env = make(image.Env, image.MaxEnv+1) }, "variables"},
+		"an unknown auth":      {func(i *image.Image) { i.Auth = "none" }, `auth "none"`},
+		"many words":           {func(i *image.Image) { i.Args = make([]string, image.MaxArgs) }, "words"},
+		"many variables":       {func(i *image.Image) { i.Env = make(image.Env, image.MaxEnv+1) }, "variables"},
 		"large variables": {
 			func(i *image.Image) { i.Env[0].Value = strings.Repeat("v", image.MaxEnvBytes) }, "bytes",
 		},

@@ -274,8 +274,8 @@ func TestSet_KnowsTheNewerOfTwoVersions(t *testing.T) {
 func TestChoice_IsTheSameIfItRunsTheSameBuildInTheSameWay(t *testing.T) {
 	t.Parallel()
 	base := image.Choice{ID: "i", Version: "1", Reference: reference("1"), Runtime: image.Runtime{
-		Port: 1, APIPort: 2, HealthPath: "/h", BusyPath: "/b", Auth: "front", Command: []string{"c"}, Args: []string{"a"},
-		Env: image.Env{{Name: "N", Value: "v"}},
+		Port: 1, APIPort: 2, HealthPath: "/h", BusyPath: "/b", Auth: "front", Command: []string{"c"},
+		Args: []string{"a"}, Env: image.Env{{Name: "N", Value: "v"}},
 	}}
 	renamed := base
 	renamed.Version = "2"

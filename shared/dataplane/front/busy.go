@@ -51,8 +51,8 @@ const (
 //
 //   - The busy path answers 200 with {"busy": true}, and possibly {"until": "2026-11-27T18:00:00Z"}, after which the
 //     container is not busy. The front asks without a credential.
-//   - The file dataplane.BusyFile on the volume has a number of seconds or a duration such as 10m, after the time of its
-//     last change.
+//   - The file dataplane.BusyFile on the volume has a number of seconds or a duration such as 10m. The container is
+//     busy for that long after the file's last change.
 //
 // overdue is how long the agent has been idle beyond the time after which it sleeps. A container of which it is unclear
 // whether it is busy stays awake for at most unknownTime of that.

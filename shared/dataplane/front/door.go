@@ -13,9 +13,8 @@ import (
 // maxPause bounds the time between two attempts to sleep, if none is due later because of the agent's own sleep time.
 const maxPause = time.Hour
 
-// door counts the requests in the container, and keeps further ones out of it while the agent falls asleep. Whether it
-// is closed is decided under the lock of the count: a request has entered before the door closed, and then the door does
-// not close, or it is refused.
+// door counts the requests in the container, and keeps further ones out of it while the agent falls asleep. It closes
+// under the lock of the count. So a request is either in the container, and the door does not close, or it is refused.
 type door struct {
 	now func() time.Time
 	// after is how long the agent must be idle; 0 is a door that never closes, and that counts nothing.

@@ -42,10 +42,10 @@ type Options struct {
 	PublicPaths []string
 	// KeysURL serves the public keys that verify links. If empty, every link is refused.
 	KeysURL string
-	// SleepAfter is how long an agent is idle before the front lets it sleep; 0 is never. It takes a control plane, whose
-	// address is that of KeysURL, and the agent's id. Idle is an agent to which the front forwards no request, and that
-	// does not say that it is busy: on BusyPath of the container, or in the file dataplane.BusyFile in DataDir, where
-	// the agent's volume is. Either may be empty.
+	// SleepAfter is how long an agent is idle before the front lets it sleep; 0 is never. That takes a control plane,
+	// which has the address of KeysURL, and AgentID. An agent is idle to which the front forwards no request, and that
+	// does not say that it is busy: on BusyPath of its container, or in the file dataplane.BusyFile in DataDir, where
+	// its volume is. Either may be empty.
 	SleepAfter                 time.Duration
 	AgentID, BusyPath, DataDir string
 	// DrainTime is how long Serve waits for requests in flight when it ends; 0 is 25 seconds.
