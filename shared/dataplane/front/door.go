@@ -87,7 +87,7 @@ func (d *door) idleLocked() (idle, wanted time.Duration) {
 func (d *door) close() (id string, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if idle, wanted := d.idleLocked(); d.ending || d.inFlight > 0 || idle < wanted {
+	if idle, wanted := d.idleLocked(); d.ending || idle < wanted {
 		return "", false
 	}
 	d.id, d.closedAt = rand.Text(), d.now()

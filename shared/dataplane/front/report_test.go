@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/dataplane"
+	"agents.example/controlplane/shared/dataplane/front"
 )
 
 // TestSleep_OpensTheDoorAfterTheAnswer: an agent that stays awake is open to its users immediately, if the control
@@ -170,21 +171,27 @@ func TestSleep_RefusesUnread(t *testing.T) {
 	})
 }
 
-// TestSleep_LosesNoRequestAtTheDoor sends requests at the very moment in which the door closes.
+// TestSleep_LosesNoRequestAtTheDoor sends requests at the very moment in which the door closes, while the container is
+// asked whether it is busy.
 func TestSleep_LosesNoRequestAtTheDoor(t *testing.T) {
 	t.Parallel()
 	var got atomic.Int32
-	container := func(_ http.ResponseWriter, req *http.Request) {
-		if req.URL.Path == "/v1/x" {
+	container := func(w http.ResponseWriter, req *http.Request) {
+		switch req.URL.Path {
+		case "/busy":
+			answerJSON(`{"busy": false}`)(w)
+		case "/v1/x":
 			got.Add(1)
 			<-time.After(time.Millisecond)
 		}
 	}
-	runSleeper(t, container, nil, func(t *testing.T, s *sleeper) {
+	change := func(o *front.Options) { o.BusyPath = "/busy" }
+	runSleeper(t, container, change, func(t *testing.T, s *sleeper) {
 		answered, refused := 0, 0
 		for round := range 200 {
-			s.until(time.Since(s.began) + sleepAfter)
+			_, _ = s.get(t, "/v1/y", bearer) // the idle time begins
 			before := got.Load()
+			<-time.After(sleepAfter) // and no longer
 			statuses := make(chan int, 4)
 			for range cap(statuses) {
 				go func() {
