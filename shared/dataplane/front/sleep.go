@@ -92,7 +92,6 @@ func (f *Front) reportDoor(ctx context.Context, id string) (refused bool) {
 		again, sure := f.postDoor(ctx, id)
 		status, certain = again, sure && status == http.StatusTooManyRequests
 	}
-	slog.Info("sleep reported", "door", id, "status", status)
 	return certain && status != http.StatusOK && status != http.StatusTooManyRequests
 }
 
@@ -115,6 +114,7 @@ func (f *Front) postDoor(ctx context.Context, id string) (status int, certain bo
 		return 0, false
 	}
 	_ = res.Body.Close() // unread
+	slog.Info("sleep was reported", "door", id, "status", res.StatusCode)
 	refused := res.StatusCode >= http.StatusBadRequest && res.StatusCode < http.StatusInternalServerError
 	return res.StatusCode, res.StatusCode == http.StatusOK || refused
 }

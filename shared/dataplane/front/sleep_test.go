@@ -3,6 +3,7 @@ package front_test
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"net"
 	"net/http"
@@ -266,6 +267,7 @@ func TestSleep_CountsWhatReachesTheContainer(t *testing.T) {
 func TestSleep_WaitsForWhatIsOpen(t *testing.T) {
 	t.Parallel()
 	const open = 3 * time.Hour
+	basicLine := "\r\nAuthorization: Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password)) + "\r\n"
 	silent := func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") != "" {
 			echoSocket(w, r)
@@ -274,14 +276,13 @@ func TestSleep_WaitsForWhatIsOpen(t *testing.T) {
 		serveStream(w, r)
 	}
 	for name, request := range map[string]string{
-		"a WebSocket": "GET /x HTTP/1.1\r\nHost: " + hostname + "\r\nAuthorization: Bearer " + apiKey +
-			"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
-		"an answer": "GET /stream HTTP/1.1\r\nHost: " + hostname + "\r\nAuthorization: Bearer " + apiKey + "\r\n\r\n",
+		"a WebSocket": "GET /x HTTP/1.1\r\nHost: " + hostname + basicLine +
+			"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+		"an answer": "GET /stream HTTP/1.1\r\nHost: " + hostname + basicLine + "\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			public := func(o *front.Options) { o.PublicPaths = []string{"/stream"} }
-			runSleeper(t, silent, public, func(t *testing.T, s *sleeper) {
+			runSleeper(t, silent, nil, func(t *testing.T, s *sleeper) {
 				conn, err := s.dial(t.Context())
 				if err != nil {
 					t.Fatal(err)
@@ -291,17 +292,13 @@ func TestSleep_WaitsForWhatIsOpen(t *testing.T) {
 				if err != nil || res.StatusCode >= http.StatusBadRequest {
 					t.Fatalf("answer %v, %v", res, err)
 				}
-				limit := time.Minute // publicTime bounds the answer to a request without a credential
-				if res.StatusCode == http.StatusSwitchingProtocols {
-					limit = open
-				}
-				s.until(limit)
+				s.until(open)
 				s.wantReported(t, "while it is open")
 				_ = conn.Close()
-				s.until(limit + sleepAfter - time.Nanosecond)
+				s.until(open + sleepAfter - time.Nanosecond)
 				s.wantReported(t, "before five minutes after its end")
-				s.until(limit + sleepAfter)
-				s.wantReported(t, "five minutes after its end", limit+sleepAfter)
+				s.until(open + sleepAfter)
+				s.wantReported(t, "five minutes after its end", open+sleepAfter)
 			})
 		})
 	}
