@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -54,12 +53,11 @@ func TestRun_LetsAnIdleAgentSleep(t *testing.T) {
 	defer container.Close()
 	doors := make(chan string, 16)
 	plane := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		var body struct{ Door string }
-		_ = json.NewDecoder(req.Body).Decode(&body)
+		door := req.Header.Get(dataplane.HeaderDoor)
 		if req.URL.Path != "/api/v1/agents/the-agent/sleep" || req.Header.Get("Authorization") != "Bearer canary-2" {
-			body.Door = ""
+			door = ""
 		}
-		doors <- body.Door
+		doors <- door
 	}))
 	defer plane.Close()
 	ctx, end := context.WithCancel(t.Context())

@@ -26,9 +26,9 @@ type door struct {
 	idleSince time.Time
 	// failures are the attempts to sleep since the last request.
 	failures int
-	// id is the name of the closed door; empty while it is open.
-	id       string
-	closedAt time.Time
+	// id is the name of the closed door; empty while it is open. opensAt is when it opens unless it is held.
+	id      string
+	opensAt time.Time
 	// ending means that the process ends: an open door stays open, and a closed one stays closed.
 	ending bool
 }
@@ -90,8 +90,30 @@ func (d *door) close() (id string, ok bool) {
 	if idle, wanted := d.idleLocked(); d.ending || idle < wanted {
 		return "", false
 	}
-	d.id, d.closedAt = rand.Text(), d.now()
+	d.id, d.opensAt = rand.Text(), d.now().Add(dataplane.DoorTime)
 	return d.id, true
+}
+
+// hold keeps a closed door closed for DoorTime from now on.
+func (d *door) hold() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.opensAt = d.now().Add(dataplane.DoorTime)
+}
+
+// left returns the time until a closed door opens, at least 0. That of a process that ends stays closed for longer than
+// any worker asks for.
+func (d *door) left() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.leftLocked()
+}
+
+func (d *door) leftLocked() time.Duration {
+	if d.ending {
+		return dataplane.DoorTime
+	}
+	return max(0, d.opensAt.Sub(d.now()))
 }
 
 // open opens the door after an attempt to sleep that failed. The idle time starts over.
@@ -112,20 +134,15 @@ func (d *door) end() {
 	d.ending = true
 }
 
-// describe names the door in the header of an answer if it is closed. That of a process that ends stays closed for
-// longer than any worker asks for.
+// describe names the door in the header of an answer if it is closed.
 func (d *door) describe(h http.Header) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.id == "" {
 		return
 	}
-	left := dataplane.DoorTime
-	if !d.ending {
-		left = max(0, left-d.now().Sub(d.closedAt))
-	}
 	h.Set(dataplane.HeaderDoor, d.id)
-	h.Set(dataplane.HeaderDoorTime, strconv.Itoa(int(left/time.Second)))
+	h.Set(dataplane.HeaderDoorTime, strconv.Itoa(int(d.leftLocked()/time.Second)))
 }
 
 // serveDoor answers whether the door is closed. Anyone may ask.

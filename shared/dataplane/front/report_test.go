@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -13,76 +14,111 @@ import (
 	"agents.example/controlplane/shared/dataplane/front"
 )
 
+// statuses answers one report after the other, and all further ones like the last.
+func statuses(codes ...int) http.HandlerFunc {
+	next := new(atomic.Int32)
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "/elsewhere")
+		w.WriteHeader(codes[min(int(next.Add(1)), len(codes))-1])
+	}
+}
+
+func hang(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() }
+
 // TestSleep_OpensTheDoorAfterTheAnswer: an agent that stays awake is open to its users immediately, if the control
-// plane knows that it does.
+// plane knows that it does. Without an answer it is so in 15 seconds. The time is that of the last answer 200.
 func TestSleep_OpensTheDoorAfterTheAnswer(t *testing.T) {
 	t.Parallel()
-	status := func(codes ...int) http.HandlerFunc {
-		next := new(atomic.Int32)
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Location", "/elsewhere")
-			w.WriteHeader(codes[min(int(next.Add(1)), len(codes))-1])
-		}
+	large := func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusConflict)
+		_, _ = io.CopyN(w, new(countingReader), 64<<20)
 	}
-	hang := func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() }
-	large := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.CopyN(w, new(countingReader), 64<<20) }
-	const all = dataplane.DoorTime
+	slow := new(atomic.Bool)
+	lateThenNone := func(w http.ResponseWriter, req *http.Request) {
+		if slow.Swap(true) {
+			hang(w, req)
+			return
+		}
+		<-time.After(4 * time.Second)
+	}
+	all := []int{0, 5, 10}
 	for name, row := range map[string]struct {
-		answer http.HandlerFunc
-		opens  time.Duration // after it closed
-		twice  time.Duration // when it is reported once more
+		answer  http.HandlerFunc
+		opens   int   // in seconds after it closed
+		reports []int // in seconds after it closed
 	}{
-		"200":                   {answer: status(200), opens: all},
-		"200 and a large body":  {answer: large, opens: all},
-		"400":                   {answer: status(400)},
-		"401":                   {answer: status(401)},
-		"403":                   {answer: status(403)},
-		"404":                   {answer: status(404)},
-		"409":                   {answer: status(409)},
-		"429":                   {answer: status(429), opens: all, twice: time.Second},
-		"429, then 409":         {answer: status(429, 409), opens: time.Second, twice: time.Second},
-		"500":                   {answer: status(500), opens: all, twice: time.Second},
-		"503":                   {answer: status(503), opens: all, twice: time.Second},
-		"500, then 200":         {answer: status(500, 200), opens: all, twice: time.Second},
-		"recorded, then 409":    {answer: status(500, 409), opens: all, twice: time.Second},
-		"a redirect":            {answer: status(307), opens: all, twice: time.Second},
-		"no answer":             {answer: hang, opens: all, twice: 6 * time.Second},
-		"an answer of no known": {answer: status(204), opens: all, twice: time.Second},
+		"400":                  {answer: statuses(400), reports: []int{0}},
+		"401":                  {answer: statuses(401), reports: []int{0}},
+		"403":                  {answer: statuses(403), reports: []int{0}},
+		"404":                  {answer: statuses(404), reports: []int{0}},
+		"409":                  {answer: statuses(409), reports: []int{0}},
+		"409 and a large body": {answer: large, reports: []int{0}},
+		"429":                  {answer: statuses(429), opens: 15, reports: all},
+		"429, then 409":        {answer: statuses(429, 409), opens: 5, reports: []int{0, 5}},
+		"500":                  {answer: statuses(500), opens: 15, reports: all},
+		"500, then 409":        {answer: statuses(500, 409), opens: 5, reports: []int{0, 5}},
+		"500, then 200 once":   {answer: statuses(500, 200, 500), opens: 20, reports: []int{0, 5, 10, 15}},
+		"503":                  {answer: statuses(503), opens: 15, reports: all},
+		"200 once":             {answer: statuses(200, 503), opens: 15, reports: all},
+		"asleep, then awake":   {answer: statuses(200, 200, 409), opens: 10, reports: all},
+		"a redirect":           {answer: statuses(307), opens: 15, reports: all},
+		"an unknown answer":    {answer: statuses(204), opens: 15, reports: all},
+		"no answer":            {answer: hang, opens: 15, reports: []int{0, 10}},
+		"200 late, then none":  {answer: lateThenNone, opens: 19, reports: []int{0, 9}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			runSleeper(t, answers, nil, func(t *testing.T, s *sleeper) {
 				s.setAnswer(row.answer)
+				opens := sleepAfter + time.Duration(row.opens)*time.Second
 				if row.opens > 0 {
-					s.until(sleepAfter + row.opens - time.Nanosecond)
+					s.until(opens - time.Nanosecond)
 					s.wantClosed(t, "before it opens")
 				}
-				s.until(sleepAfter + row.opens)
+				s.until(opens)
 				s.wantOpen(t, "after the answer")
-				want := []time.Duration{sleepAfter}
-				if row.twice > 0 {
-					want = append(want, sleepAfter+row.twice)
-					if doors := s.doors(); doors[0] != doors[1] {
-						t.Errorf("the reports are about the doors %v", doors)
-					}
+				var want []time.Duration
+				for _, seconds := range row.reports {
+					want = append(want, sleepAfter+time.Duration(seconds)*time.Second)
 				}
 				s.wantReported(t, "for one door", want...)
-				s.until(2*sleepAfter + row.opens - time.Nanosecond)
-				s.wantReported(t, "before five more minutes are over", want...)
-				s.until(2*sleepAfter + row.opens)
-				if got := s.reported(); len(got) != len(want)+1 {
-					t.Errorf("five minutes later, the door was reported at %v, want once more", got)
+				if doors := slices.Compact(s.doors()); len(doors) != 1 {
+					t.Errorf("the reports are about the doors %v, want one", doors)
 				}
+				s.until(opens + sleepAfter - time.Nanosecond)
+				s.wantReported(t, "before five more minutes are over", want...)
+				s.until(opens + sleepAfter)
+				s.wantReported(t, "after five more minutes", append(want, opens+sleepAfter)...)
 			})
 		})
 	}
+}
+
+// TestSleep_HoldsTheDoorOfAnAgentThatSleeps: the record says that the agent sleeps, and no worker comes.
+func TestSleep_HoldsTheDoorOfAnAgentThatSleeps(t *testing.T) {
+	t.Parallel()
+	runSleeper(t, answers, nil, func(t *testing.T, s *sleeper) {
+		s.setAnswer(statuses(200))
+		s.until(sleepAfter)
+		first := s.wantClosed(t, "after five minutes")
+		for n := range 100 {
+			s.until(sleepAfter + time.Duration(n)*5*time.Second)
+			if id, left := s.door(t); id != first || left != dataplane.DoorTime {
+				t.Fatalf("report %d: the door %s stays closed for %s, want %s for %s", n, id, left, first,
+					dataplane.DoorTime)
+			}
+			if got := s.reported(); len(got) != n+1 {
+				t.Fatalf("report %d: the door was reported at %v", n, got)
+			}
+		}
+	})
 }
 
 // TestSleep_AsksLessOftenIfItIsRefused: an agent whose key the control plane does not know costs a call an hour.
 func TestSleep_AsksLessOftenIfItIsRefused(t *testing.T) {
 	t.Parallel()
 	runSleeper(t, answers, nil, func(t *testing.T, s *sleeper) {
-		s.setAnswer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+		s.setAnswer(statuses(http.StatusUnauthorized))
 		s.until(5 * time.Hour)
 		var want []time.Duration
 		for _, minutes := range []int{5, 10, 20, 40, 80, 140, 200, 260} {
@@ -103,11 +139,9 @@ func TestSleep_KeepsTheDoorClosedToTheEnd(t *testing.T) {
 		answer http.HandlerFunc
 		after  time.Duration // from the close to SIGTERM
 	}{
-		"asleep": {answer: answers, after: time.Second},
-		"no answer yet": {
-			answer: func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() }, after: time.Second,
-		},
-		"just before it opens": {answer: answers, after: dataplane.DoorTime - 500*time.Millisecond},
+		"asleep":               {answer: statuses(200), after: time.Second},
+		"no answer yet":        {answer: hang, after: time.Second},
+		"just before it opens": {answer: statuses(503), after: dataplane.DoorTime - 500*time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -137,6 +171,7 @@ func TestSleep_KeepsTheDoorClosedToTheEnd(t *testing.T) {
 func TestSleep_RefusesUnread(t *testing.T) {
 	t.Parallel()
 	runSleeper(t, answers, nil, func(t *testing.T, s *sleeper) {
+		s.setAnswer(statuses(200))
 		s.until(sleepAfter)
 		conn, err := s.dial(t.Context())
 		if err != nil {
@@ -187,6 +222,7 @@ func TestSleep_LosesNoRequestAtTheDoor(t *testing.T) {
 	}
 	change := func(o *front.Options) { o.BusyPath = "/busy" }
 	runSleeper(t, container, change, func(t *testing.T, s *sleeper) {
+		s.setAnswer(statuses(503))
 		answered, refused := 0, 0
 		for round := range 200 {
 			_, _ = s.get(t, "/v1/y", bearer) // the idle time begins

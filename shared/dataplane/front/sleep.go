@@ -12,9 +12,8 @@ import (
 	"agents.example/controlplane/shared/dataplane"
 )
 
-// reportPause is the time between two reports of a door. Two reports, each of at most keysTimeout, and the pause are
-// over before the door opens.
-const reportPause = time.Second
+// reportInterval is the time between an answer to a report and the next report of the same door.
+const reportInterval = 5 * time.Second
 
 // sleepAfter is how long the agent must be idle to sleep; 0 is never. A front without a control plane cannot report.
 func sleepAfter(o Options) (time.Duration, error) {
@@ -63,14 +62,8 @@ func (f *Front) tryToSleep(ctx context.Context) time.Duration {
 	if f.staysAwake(ctx, idle-wanted) {
 		return busyInterval
 	}
-	if id, ok := f.door.close(); ok {
-		opens := f.options.Now().Add(dataplane.DoorTime)
-		if refused := f.reportDoor(ctx, id); !refused && !pause(ctx, opens.Sub(f.options.Now())) {
-			return 0 // the process ends, and its door stays closed
-		}
-		if ctx.Err() == nil {
-			f.door.open()
-		}
+	if id, ok := f.door.close(); ok && f.awaitSleep(ctx, id) {
+		f.door.open()
 	}
 	return f.nextLook(f.door.idle())
 }
@@ -81,40 +74,51 @@ func (f *Front) nextLook(idle, wanted time.Duration) time.Duration {
 	return min(max(0, wanted-idle), f.door.after)
 }
 
-// reportDoor tells the control plane that the door is closed, twice if the first report has no answer. It returns
-// whether the door may open immediately: every report was refused, so no worker relies on the door.
-func (f *Front) reportDoor(ctx context.Context, id string) (refused bool) {
-	status, certain := f.postDoor(ctx, id)
-	if status == http.StatusTooManyRequests || !certain {
-		if !pause(ctx, reportPause) {
+// awaitSleep reports a closed door until it must open, and returns false if ctx ends before: the door of a process that
+// ends stays closed. The answer 200 means that the agent sleeps, or that it was woken and a late worker may still take
+// its pod away. It holds the door. A refusal means that the agent is awake: the door opens immediately. Without an
+// answer, it opens after its time.
+func (f *Front) awaitSleep(ctx context.Context, id string) (opens bool) {
+	former := 0
+	for left := f.door.left(); left > 0; left = f.door.left() {
+		status := f.reportDoor(ctx, id, left)
+		if status != former {
+			slog.Info("sleep was reported", "door", id, "status", status)
+		}
+		former = status
+		switch {
+		case status == http.StatusOK:
+			f.door.hold()
+		case status >= http.StatusBadRequest && status < http.StatusInternalServerError &&
+			status != http.StatusTooManyRequests:
+			return ctx.Err() == nil
+		}
+		if !pause(ctx, min(reportInterval, f.door.left())) {
 			return false
 		}
-		again, sure := f.postDoor(ctx, id)
-		status, certain = again, sure && status == http.StatusTooManyRequests
 	}
-	return certain && status != http.StatusOK && status != http.StatusTooManyRequests
+	return ctx.Err() == nil
 }
 
-// postDoor sends one report. The status is 0 without an answer. It is certain if the control plane knows for sure
-// whether the agent sleeps: any other answer than 200 and 4xx may hide a report that was recorded.
-func (f *Front) postDoor(ctx context.Context, id string) (status int, certain bool) {
+// reportDoor tells the control plane that the door is closed, for the time that is left. It returns the status of the
+// answer, 0 without one.
+func (f *Front) reportDoor(ctx context.Context, id string, left time.Duration) (status int) {
+	ctx, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
 	base := strings.TrimSuffix(f.options.KeysURL, dataplane.PathKeys)
 	target := base + fmt.Sprintf(dataplane.PathSleep, url.PathEscape(f.options.AgentID))
-	body := strings.NewReader(`{"door": "` + id + `"}`) // of letters and digits
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, body)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, nil)
 	if err != nil {
-		return 0, false
+		return 0
 	}
-	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "agent-front")
 	req.Header.Set("Authorization", "Bearer "+f.options.Credentials.APIKey)
+	req.Header.Set(dataplane.HeaderDoor, id)
 	res, err := f.links.keys.client.Do(req) // bounds the time, and follows no redirect
 	if err != nil {
 		slog.Warn("sleep could not be reported", "door", id, "error", err.Error())
-		return 0, false
+		return 0
 	}
 	_ = res.Body.Close() // unread
-	slog.Info("sleep was reported", "door", id, "status", res.StatusCode)
-	refused := res.StatusCode >= http.StatusBadRequest && res.StatusCode < http.StatusInternalServerError
-	return res.StatusCode, res.StatusCode == http.StatusOK || refused
+	return res.StatusCode
 }

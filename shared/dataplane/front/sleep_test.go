@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"net"
 	"net/http"
 	"slices"
@@ -40,7 +39,7 @@ type sleeper struct {
 
 	mu      sync.Mutex
 	reports []report
-	answer  http.HandlerFunc // to a report; nil is 200
+	answer  http.HandlerFunc // to a report; nil is 409
 }
 
 // runSleeper calls a test with a front in front of a container. It has virtual time.
@@ -75,17 +74,18 @@ func (s *sleeper) controlPlane(t *testing.T) http.HandlerFunc {
 			req.Header.Get("Authorization") != "Bearer "+apiKey {
 			t.Errorf("a report is %s %s with %q", req.Method, req.URL, req.Header)
 		}
-		var body struct{ Door string }
-		if err := json.NewDecoder(req.Body).Decode(&body); err != nil || body.Door == "" {
-			t.Errorf("a report has no door: %v", err)
+		door := req.Header.Get(dataplane.HeaderDoor)
+		if door == "" || req.ContentLength != 0 {
+			t.Errorf("a report has the door %q and %d bytes, want a door and none", door, req.ContentLength)
 		}
 		s.mu.Lock()
-		s.reports = append(s.reports, report{body.Door, time.Since(s.began)})
+		s.reports = append(s.reports, report{door, time.Since(s.began)})
 		answer := s.answer
 		s.mu.Unlock()
-		if answer != nil {
-			answer(w, req)
+		if answer == nil {
+			answer = statuses(http.StatusConflict)
 		}
+		answer(w, req)
 	}
 }
 
@@ -175,6 +175,7 @@ func TestSleep_ClosesTheDoorOfAnIdleAgent(t *testing.T) {
 		}
 	}
 	runSleeper(t, container, nil, func(t *testing.T, s *sleeper) {
+		s.setAnswer(statuses(503))
 		s.until(sleepAfter - time.Nanosecond)
 		s.wantOpen(t, "before its time")
 		s.wantReported(t, "before its time")
