@@ -30,6 +30,9 @@ type topic struct {
 	during func(agentID string)
 }
 
+// Wake implements Nudger. A nudge that wakes is recorded with an exclamation mark.
+func (t *topic) Wake(ctx context.Context, agentID string) error { return t.Nudge(ctx, agentID+"!") }
+
 func (t *topic) Nudge(_ context.Context, agentID string) error {
 	if t.during != nil {
 		t.during(agentID)
