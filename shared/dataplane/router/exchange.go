@@ -29,6 +29,8 @@ type exchange struct {
 	wakes, beganWake bool
 	held             time.Duration
 	holdUntil        time.Time
+	// early is what was read of the body while the request was held; nil if nothing was.
+	early *earlyBody
 	// public is true for an answer to a request that needed no credential.
 	public bool
 	// answered is called, perhaps more than once, when the agent has answered.

@@ -69,8 +69,8 @@ func challenge(w http.ResponseWriter, req *http.Request) {
 // requests unread because it is about to lose it, the request is held. It is sent again only if no byte of its body was
 // read.
 func (a *route) sendPatiently(x *exchange, req *http.Request) (*http.Response, error) {
-	for out, tried := req, req.URL.Host; ; {
-		body := lend(out)
+	for out := req; ; {
+		body := lend(x, req)
 		if body != nil {
 			out = out.WithContext(req.Context())
 			out.Body = body
@@ -86,12 +86,13 @@ func (a *route) sendPatiently(x *exchange, req *http.Request) (*http.Response, e
 		if !body.takeBack() {
 			return nil, errBodyRead
 		}
-		if tried, err = a.await(req.Context(), x, tried); err != nil {
+		address, err := a.await(req, x, out.URL.Host)
+		if err != nil {
 			return nil, err
 		}
 		out = req.WithContext(req.Context())
 		moved := *req.URL
-		moved.Host = tried
+		moved.Host = address
 		out.URL = &moved
 	}
 }
@@ -111,24 +112,12 @@ func isDoor(res *http.Response) bool {
 
 // await holds a request until its agent may take it, and returns the agent's address. tried is the address that did not
 // take it, or empty.
-func (a *route) await(ctx context.Context, x *exchange, tried string) (string, error) {
+func (a *route) await(req *http.Request, x *exchange, tried string) (string, error) {
 	r, now := a.router, time.Now()
 	endpoint := r.endpoints.Lookup(a.namespace)
 	if x.holdUntil.IsZero() {
-		may, open := mayWake(x.in, endpoint.Public)
-		if !may {
-			return "", errNoCredential
-		}
-		known := a.clients.knows(x.address, now)
-		began, wait := a.wakeLimit.begin(x.address, wakeRights{known: known, open: open}, now)
-		if wait > 0 {
-			r.metrics.wakesLimited.Inc()
-			return "", wakeLimitedError{wait}
-		}
-		x.beganWake = began
-		x.holdUntil = now.Add(r.timeouts.Hold)
-		if acceptsPage(x.in) {
-			x.holdUntil = now.Add(r.timeouts.HoldPage)
+		if err := a.beginHold(x, endpoint, now); err != nil {
+			return "", err
 		}
 	}
 	r.wakes.ask(a, now) // also if there is no room: a browser comes again
@@ -137,11 +126,34 @@ func (a *route) await(ctx context.Context, x *exchange, tried string) (string, e
 	}
 	defer func() { x.held += time.Since(now) }()
 	defer r.held.leave(a, endpoint.Organization)
-	return a.awaitAddress(ctx, x.holdUntil, tried)
+	if x.early == nil && req.Body != nil {
+		x.early = readEarly(req)
+	}
+	return a.awaitAddress(req.Context(), x, tried)
+}
+
+// beginHold decides whether a request may be held, and for how long.
+func (a *route) beginHold(x *exchange, endpoint Endpoint, now time.Time) error {
+	may, open := mayWake(x.in, endpoint.Public)
+	if !may {
+		return errNoCredential
+	}
+	rights := wakeRights{known: a.clients.knows(x.address, now), open: open}
+	began, wait := a.wakeLimit.begin(x.address, rights, now)
+	if wait > 0 {
+		a.router.metrics.wakesLimited.Inc()
+		return wakeLimitedError{wait}
+	}
+	x.beganWake = began
+	x.holdUntil = now.Add(a.router.timeouts.Hold)
+	if acceptsPage(x.in) {
+		x.holdUntil = now.Add(a.router.timeouts.HoldPage)
+	}
+	return nil
 }
 
 // awaitAddress waits for an address that may take a request.
-func (a *route) awaitAddress(ctx context.Context, until time.Time, tried string) (string, error) {
+func (a *route) awaitAddress(ctx context.Context, x *exchange, tried string) (string, error) {
 	tick := time.NewTicker(holdPoll)
 	defer tick.Stop()
 	for again := time.Now().Add(doorPoll); ; {
@@ -150,17 +162,21 @@ func (a *route) awaitAddress(ctx context.Context, until time.Time, tried string)
 			return "", ctx.Err()
 		case <-tick.C:
 		}
+		if err := x.early.broken(); err != nil {
+			return "", err
+		}
 		now := time.Now()
 		endpoint := a.router.endpoints.Lookup(a.namespace)
 		switch {
 		case endpoint.State == Ready:
-			if address := a.textOf(endpoint.Addr); address != tried || !now.Before(again) {
+			address := a.textOf(endpoint.Addr)
+			if (address != tried || !now.Before(again)) && x.early.ended() {
 				return address, nil
 			}
 		case endpoint.State != NotReady || !endpoint.Wakes:
 			return "", errNotReady
 		}
-		if !now.Before(until) {
+		if !now.Before(x.holdUntil) {
 			return "", errWaking
 		}
 		a.router.wakes.ask(a, now)
@@ -209,45 +225,4 @@ func (h *heldRequests) count() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.all
-}
-
-// lentBody is the body of a request for one attempt to send it.
-type lentBody struct {
-	io.ReadCloser
-	mu          sync.Mutex
-	read, ended bool
-}
-
-// lend returns the body of a request for an attempt to send it; nil for a request without one.
-func lend(req *http.Request) *lentBody {
-	if req.Body == nil || req.Body == http.NoBody {
-		return nil
-	}
-	return &lentBody{ReadCloser: req.Body}
-}
-
-// Read implements io.Reader.
-func (b *lentBody) Read(p []byte) (int, error) {
-	b.mu.Lock()
-	ended := b.ended
-	b.read = b.read || !ended
-	b.mu.Unlock()
-	if ended {
-		return 0, http.ErrBodyReadAfterClose
-	}
-	return b.ReadCloser.Read(p)
-}
-
-// Close implements io.Closer. It leaves the body open for another attempt.
-func (*lentBody) Close() error { return nil }
-
-// takeBack ends the attempt, and reports whether it has left the body unread.
-func (b *lentBody) takeBack() bool {
-	if b == nil {
-		return true
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.ended = true
-	return !b.read
 }

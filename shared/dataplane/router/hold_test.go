@@ -104,7 +104,7 @@ func TestHold_WaitsForWhoMayWake(t *testing.T) {
 	}
 }
 
-// TestHold_KeepsNobodyWaitingWithoutAWaker: such an agent is one that is not ready.
+// TestHold_KeepsNoRequestWithoutAWaker: such an agent is one that is not ready.
 func TestHold_KeepsNoRequestWithoutAWaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
