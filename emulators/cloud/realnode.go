@@ -42,8 +42,8 @@ const (
 	apiAddress = "203.0.113.20"
 )
 
-// notifierAt is the address in the network of a real node at which the router asks the notifier to wake agents. Like all
-// private addresses, it is out of reach for agents.
+// notifierAt is the address in the network of a real node at which the router asks the notifier to wake agents. As all
+// private addresses, agents cannot reach it.
 func notifierAt() netip.AddrPort { return netip.MustParseAddrPort("10.99.0.20:8080") }
 
 // routerTime bounds the start of the router's pod. It takes seconds.

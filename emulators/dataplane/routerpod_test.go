@@ -237,7 +237,7 @@ func checkObjects(t *testing.T, c *kubeclient.Client) {
 		t.Fatal(err)
 	}
 	last := admitted.Spec.Egress[len(admitted.Spec.Egress)-1]
-	if last.To[0].IPBlock == nil || last.To[0].IPBlock.CIDR != "10.99.0.20/32" || last.Ports[0].Port.IntValue() != 8080 {
+	if to := last.To[0].IPBlock; to == nil || to.CIDR != "10.99.0.20/32" || last.Ports[0].Port.IntValue() != 8080 {
 		t.Errorf("the last rule for what the router may reach is %+v, want the notifier's address", last)
 	}
 	for _, policy := range []string{"default-deny", "agent-router", "dns"} {

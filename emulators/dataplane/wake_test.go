@@ -77,7 +77,8 @@ func testWake(t *testing.T, k *cluster.Cluster, binaries dataplane.Binaries) {
 	}
 	defer r.Close() //nolint:errcheck // a held request outlasts the drain
 	n, err := dataplane.StartNotifier(ctx, dataplane.NotifierOptions{
-		Binaries: binaries, Kubeconfig: k.Kubeconfig, Project: project, Topic: "nudges", PubSub: emulator.Host, Addr: addr,
+		Binaries: binaries, Kubeconfig: k.Kubeconfig, Project: project, Topic: "nudges", PubSub: emulator.Host,
+		Addr: addr,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -251,7 +251,8 @@ func removeSessionCookies(h http.Header) {
 		for pair := range strings.SplitSeq(line, ";") {
 			pair = strings.TrimSpace(pair)
 			name, _, _ := strings.Cut(pair, "=")
-			if name = strings.TrimSpace(name); pair != "" && name != dataplane.SecureCookie && name != dataplane.PlainCookie {
+			name = strings.TrimSpace(name)
+			if pair != "" && name != dataplane.SecureCookie && name != dataplane.PlainCookie {
 				kept = append(kept, pair)
 			}
 		}

@@ -317,7 +317,8 @@ func TestServeWake_TakesIDsOnlyAndIsBounded(t *testing.T) {
 	for i := range maxAgents {
 		n.Gone(strconv.Itoa(i))
 	}
-	if got := post(http.MethodPost, "/wake/0193a5c8-7d1e-7c3a-9b3e-0a1b2c3d4e60"); got != http.StatusServiceUnavailable {
+	const other = "0193a5c8-7d1e-7c3a-9b3e-0a1b2c3d4e60"
+	if got := post(http.MethodPost, "/wake/"+other); got != http.StatusServiceUnavailable {
 		t.Errorf("a wake without room = %d, want 503", got)
 	}
 	if got := post(http.MethodPost, "/wake/"+id); got != http.StatusAccepted {

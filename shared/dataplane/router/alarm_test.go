@@ -82,8 +82,7 @@ func bubble(t *testing.T, test func(w *world, at *alarm), configure ...func(*rou
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		at := &alarm{}
-		w := newMemoryWorld(t, append([]func(*router.Options){func(o *router.Options) { o.Waker = at }}, configure...)...)
-		test(w, at)
+		test(newMemoryWorld(t, append(configure, func(o *router.Options) { o.Waker = at })...), at)
 	})
 }
 

@@ -12,9 +12,9 @@ import (
 // transport is in use then.
 const maxEarly = 32 << 10
 
-// earlyBody is the beginning of the body of a held request, mostly all of it. The server notices that a client goes away
-// only after it has read the request's body, and an agent that wakes must not get what no client waits for any more, such
-// as each attempt of a sender that repeats its requests.
+// earlyBody is the beginning of the body of a held request, mostly all of it. The server notices that a client goes
+// away only after it has read the request's body, and an agent that wakes must not get what no client waits for any
+// more, such as each attempt of a sender that repeats its requests.
 type earlyBody struct {
 	done chan struct{}
 	rest io.Reader

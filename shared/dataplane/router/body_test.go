@@ -132,7 +132,7 @@ func readFinal(t *testing.T, c net.Conn) string {
 	}
 }
 
-// TestHold_WaitsForNoBodyLongerThanForTheAgent: what a client withholds ends with the time for which its request may be held.
+// TestHold_WaitsForNoBodyLongerThanForTheAgent: a client that withholds its body keeps no place.
 func TestHold_WaitsForNoBodyLongerThanForTheAgent(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world, _ *alarm) {

@@ -84,10 +84,10 @@ func TestHold_SendsNoBodyTwice(t *testing.T) {
 			_, _ = req.Body.Read(make([]byte, 1))
 			closedDoor(res, req)
 		})
-		res := <-w.background(w.with(w.request(http.MethodPost, hostname(a), "/", io.NopCloser(strings.NewReader("{}"))),
-			"Authorization", "x"))
-		if res.status != http.StatusServiceUnavailable || res.header.Get("Retry-After") != "1" || requests.Load() != 1 ||
-			res.header.Get(dataplane.HeaderDoor) != "" {
+		body := io.NopCloser(strings.NewReader("{}"))
+		res := <-w.background(w.with(w.request(http.MethodPost, hostname(a), "/", body), "Authorization", "x"))
+		if res.status != http.StatusServiceUnavailable || res.header.Get("Retry-After") != "1" ||
+			requests.Load() != 1 || res.header.Get(dataplane.HeaderDoor) != "" {
 			t.Errorf("got %d, Retry-After %q after %d requests, want 503, 1 after 1", res.status,
 				res.header.Get("Retry-After"), requests.Load())
 		}

@@ -96,7 +96,9 @@ func TestHold_EndsWithItsClient(t *testing.T) {
 			t.Errorf("%v requests are held, want 1", held)
 		}
 		leave()
-		<-gone
+		if err := <-gone; !errors.Is(err, context.Canceled) {
+			t.Errorf("the request ended with %v", err)
+		}
 		synctest.Wait()
 		if held := w.metric("router_held_requests"); held != 0 {
 			t.Errorf("%v requests are held after their client went away, want none", held)

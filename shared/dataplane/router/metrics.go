@@ -36,7 +36,7 @@ func newMetrics(r *Router) *metrics {
 	}, []string{"limit"})
 	wakes := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "router_wakes_total",
-		Help: "Wakes of agents that were asked for or could not be, and requests that false wakes kept from waking one.",
+		Help: "Wakes that were asked for or could not be, and requests that false wakes kept from asking.",
 	}, []string{"result"})
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
@@ -45,8 +45,9 @@ func newMetrics(r *Router) *metrics {
 			Help: "Requests by agent hostname and status. The host is empty if no agent has the requested one.",
 		}, []string{labelHost, labelCode}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "http_request_duration_seconds",
-			Help:    "Time from a request's header to the last byte of its answer, or until a WebSocket was open, without the time for which it waited for its agent to wake.",
+			Name: "http_request_duration_seconds",
+			Help: "Time from a request's header to the last byte of its answer, or until a WebSocket was open, " +
+				"without the time for which it waited for its agent to wake.",
 			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
 		}, []string{labelHost}),
 		agentLimit: rejected.WithLabelValues("agent"), routerLimit: rejected.WithLabelValues("router"),

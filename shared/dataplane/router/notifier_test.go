@@ -38,7 +38,9 @@ func TestNotifier_AsksWithTheAgentsID(t *testing.T) {
 	if err := n.Wake(t.Context(), "an-id"); err == nil || errors.Is(err, context.Canceled) {
 		t.Errorf("Wake without a notifier = %v", err)
 	}
-	for _, base := range []string{"", "agent-notifier:8080", "ftp://x", "http://", "http://x/y", "http://x?y", "http://\x00"} {
+	for _, base := range []string{
+		"", "agent-notifier:8080", "ftp://x", "http://", "http://x/y", "http://x?y", "http://\x00",
+	} {
 		if _, err := router.NewNotifier(base); err == nil {
 			t.Errorf("NewNotifier(%q) succeeds", base)
 		}

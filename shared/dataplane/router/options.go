@@ -72,8 +72,9 @@ type Limits struct {
 	// Memory is what the requests in flight may take, in bytes, and AgentMemory what those of one agent may. 0 is 576
 	// and 40 MiB.
 	Memory, AgentMemory int64
-	// Held is the number of requests that wait for agents to wake, AgentHeld and OrganizationHeld the number of those for
-	// one agent and for the agents of one organization. They count as concurrent requests, too. 0 is 1,024, 32 and 128.
+	// Held is the number of requests that wait for agents to wake, AgentHeld and OrganizationHeld the number of those
+	// for one agent and for the agents of one organization. They count as concurrent requests, too. 0 is 1,024, 32 and
+	// 128.
 	Held, AgentHeld, OrganizationHeld int
 }
 
@@ -97,8 +98,8 @@ type Timeouts struct {
 	Drain time.Duration
 	// TunnelIdle is how long a WebSocket must have been silent to be closed while the router drains. 0 is 5 s.
 	TunnelIdle time.Duration
-	// Hold bounds how long a request waits for its agent to wake, and HoldPage how long one of a browser does that opens
-	// a page; then it gets a page that loads itself again. 0 is 60 and 1 s.
+	// Hold bounds how long a request waits for its agent to wake, and HoldPage how long one of a browser does that
+	// opens a page; then it gets a page that loads itself again. 0 is 60 and 1 s.
 	Hold, HoldPage time.Duration
 }
 

@@ -69,9 +69,14 @@ func (a answer) refusal() refusal {
 			detail: "The service has too many concurrent requests. Retry.", retryAfter: 1,
 		}
 	case brokenBody:
-		return refusal{status: http.StatusBadRequest, code: "invalid_body", detail: "The body of the request could not be read."}
+		return refusal{
+			status: http.StatusBadRequest, code: "invalid_body",
+			detail: "The body of the request could not be read.",
+		}
 	case connectRefused:
-		return refusal{status: http.StatusMethodNotAllowed, code: "method_not_allowed", detail: "Agents are not proxies."}
+		return refusal{
+			status: http.StatusMethodNotAllowed, code: "method_not_allowed", detail: "Agents are not proxies.",
+		}
 	case targetRefused:
 		return refusal{status: http.StatusBadRequest, code: "invalid_target", detail: dataplane.TargetRefused}
 	case answerRefused:
