@@ -187,6 +187,7 @@ func agentRoutes(d Dependencies) []function.Route {
 		agents.Delete(d.Agents, shown),
 		agents.Deletion(d.Deletions, d.Handoff),
 		agents.Restart(d.Agents, shown),
+		agents.Sleep(d.Agents, shown),
 		agents.Pause(d.Agents, shown),
 		agents.Resume(d.Agents, shown),
 		agents.Stop(d.Agents, shown),
@@ -280,7 +281,7 @@ func Workers(d Dependencies) []function.Worker {
 	sweeper := &provisioning.Sweeper{Records: d.WorkerStore, Nudger: d.Nudger, Now: time.Now}
 	all := []function.Worker{
 		workers.Reconcile(&provisioning.Reconciler{
-			Records: d.WorkerStore, Cluster: d.Cluster, Secrets: d.SecretStore, Prober: d.Prober,
+			Records: d.WorkerStore, Agents: d.Agents, Cluster: d.Cluster, Secrets: d.SecretStore, Prober: d.Prober,
 			Cleanup: d.CleanupBudget, Logs: d.LogKeeper, Now: time.Now,
 		}),
 		workers.Sweep(sweeper, &webhook.Sweeper{

@@ -193,3 +193,8 @@ func (answers) Dashboard(context.Context, agent.Agent) (int, error) { return htt
 func (answers) Accepts(context.Context, agent.Agent, credential.Credentials) (provisioning.Verdict, error) {
 	return provisioning.Accepted, nil
 }
+
+// Door implements provisioning.AgentProber.
+func (answers) Door(context.Context, agent.Agent) (provisioning.Door, error) {
+	return provisioning.Door{Gone: true}, nil
+}

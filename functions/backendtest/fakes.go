@@ -193,6 +193,12 @@ func (p prober) Accepts(context.Context, agent.Agent, credential.Credentials) (p
 	return provisioning.Accepted, nil
 }
 
+// Door implements provisioning.AgentProber.
+func (p prober) Door(context.Context, agent.Agent) (provisioning.Door, error) {
+	p.add("Prober")
+	return provisioning.Door{Gone: true}, nil
+}
+
 // logSource records the use of a source of logs.
 type logSource struct {
 	*uses

@@ -26,6 +26,7 @@ type View struct {
 	EnvVars           map[string]EnvVarSource `json:"env_vars" jsonschema:"Where the value of each key is stored; empty for members. Values are never shown."`
 	Files             []FileView              `json:"files" jsonschema:"The files that the agent finds when it starts; empty for members. Contents are never shown."`
 	PublicPaths       []string                `json:"public_paths" jsonschema:"The paths of the agent that anyone may request without a credential, in addition to those of its image. One that ends with a slash stands for everything below it."`
+	Sleep             SleepView               `json:"sleep" jsonschema:"When the agent falls asleep, and what wakes it."`
 	ErrorMessage      *string                 `json:"error_message" jsonschema:"The message of config.error; null without an error."`
 	DashboardURL      *string                 `json:"dashboard_url" jsonschema:"Null until the agent has a hostname."`
 	APIURL            *string                 `json:"api_url" jsonschema:"Null until the agent has a hostname."`
@@ -41,7 +42,7 @@ type View struct {
 type ConfigView struct {
 	Own                map[string]any `json:"-"`
 	ProvisioningStages []StageView    `json:"provisioning_stages" jsonschema:"The stages of the last provisioning, in their order."`
-	StatusReason       *StatusReason  `json:"status_reason" jsonschema:"Why the agent was paused or stopped."`
+	StatusReason       *StatusReason  `json:"status_reason" jsonschema:"Why the agent was paused or stopped. With idle, it sleeps: see sleep."`
 	AllowedActions     []Trigger      `json:"allowed_actions" jsonschema:"The actions that the current status allows."`
 	SandboxEnabled     bool           `json:"sandbox_enabled" jsonschema:"Whether the agent runs in a sandbox of its cluster."`
 	PlanLimits         PlanLimits     `json:"plan_limits" jsonschema:"The size of the agent."`
@@ -91,6 +92,7 @@ func (a Agent) Show(caller identity.Caller, d Addresses) View {
 		EnvVars:          map[string]EnvVarSource{},
 		Files:            []FileView{},
 		PublicPaths:      append([]string{}, a.PublicPaths...),
+		Sleep:            a.showSleep(),
 		DashboardWarming: a.Warming, RotationPending: a.RotationPending,
 		entityTag: a.EntityTag(),
 	}

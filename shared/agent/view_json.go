@@ -44,6 +44,8 @@ func (v View) AppendJSON(b []byte) ([]byte, error) {
 	v.writeFiles(&o)
 	o.key("public_paths")
 	o.texts(v.PublicPaths)
+	o.key("sleep")
+	o.value(v.Sleep)
 	for _, m := range [...]struct {
 		key  string
 		text *string

@@ -76,12 +76,20 @@ const (
 // Defines values for AgentStatusReason.
 const (
 	AgentStatusReasonBilling AgentStatusReason = "billing"
+	AgentStatusReasonIdle    AgentStatusReason = "idle"
 	AgentStatusReasonManual  AgentStatusReason = "manual"
+)
+
+// Defines values for AgentWaker.
+const (
+	AgentWakerRequest  AgentWaker = "request"
+	AgentWakerSchedule AgentWaker = "schedule"
 )
 
 // Defines values for AuditActorType.
 const (
 	AuditActorTypeAPIKey   AuditActorType = "api_key"
+	AuditActorTypeAgent    AuditActorType = "agent"
 	AuditActorTypeOperator AuditActorType = "operator"
 	AuditActorTypeSession  AuditActorType = "session"
 	AuditActorTypeSystem   AuditActorType = "system"
@@ -176,6 +184,7 @@ const (
 const (
 	EventTypeAPIKeyCreated             EventType = "api_key.created"
 	EventTypeAPIKeyRevoked             EventType = "api_key.revoked"
+	EventTypeAgentAsleep               EventType = "agent.asleep"
 	EventTypeAgentCreated              EventType = "agent.created"
 	EventTypeAgentDeleted              EventType = "agent.deleted"
 	EventTypeAgentDeleting             EventType = "agent.deleting"
@@ -190,6 +199,7 @@ const (
 	EventTypeAgentStageChanged         EventType = "agent.stage_changed"
 	EventTypeAgentStopped              EventType = "agent.stopped"
 	EventTypeAgentUpdated              EventType = "agent.updated"
+	EventTypeAgentWoken                EventType = "agent.woken"
 	EventTypeCredentialsRotated        EventType = "credentials.rotated"
 	EventTypeOrganizationActive        EventType = "organization.active"
 	EventTypeOrganizationPastDue       EventType = "organization.past_due"
@@ -411,6 +421,7 @@ type Agent struct {
 	// Region Data-plane region.
 	Region       string      `json:"region"`
 	ResourcePlan PlanID      `json:"resource_plan"`
+	Sleep        AgentSleep  `json:"sleep"`
 	Status       AgentStatus `json:"status"`
 	UpdatedAt    time.Time   `json:"updated_at"`
 }
@@ -436,7 +447,7 @@ type AgentConfig struct {
 	// SandboxEnabled Whether the agent runs in a sandbox of its cluster.
 	SandboxEnabled bool `json:"sandbox_enabled"`
 
-	// StatusReason Why the agent was paused or stopped.
+	// StatusReason Why the agent was paused or stopped. With idle, it sleeps: see sleep.
 	StatusReason         *AgentStatusReason     `json:"status_reason"`
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
@@ -571,6 +582,15 @@ type AgentSize struct {
 	StorageBytes int64 `json:"storage_bytes"`
 }
 
+// AgentSleep defines model for AgentSleep.
+type AgentSleep struct {
+	// AfterSeconds How many seconds without a request, an open connection and work that its program tells of the agent stays awake; null if it never sleeps.
+	AfterSeconds *int64 `json:"after_seconds"`
+
+	// WakeOn What wakes the agent, in addition to calls that resume it.
+	WakeOn []AgentWaker `json:"wake_on"`
+}
+
 // AgentStage defines model for AgentStage.
 type AgentStage struct {
 	// Attempt How many times the stage was started for the last start of the agent or the last replacement of its pod.
@@ -602,6 +622,21 @@ type AgentStatus string
 
 // AgentStatusReason defines model for AgentStatusReason.
 type AgentStatusReason string
+
+// AgentWaker defines model for AgentWaker.
+type AgentWaker string
+
+// AgentssleepSeconds defines model for AgentssleepSeconds.
+type AgentssleepSeconds = int64
+
+// AgentssleepSpec defines model for AgentssleepSpec.
+type AgentssleepSpec struct {
+	// AfterSeconds How many seconds the agent must be idle to fall asleep, 300 to 604800: without a request, an open connection, and work that its program tells of; null: it never sleeps.
+	AfterSeconds *AgentssleepSeconds `json:"after_seconds,omitempty"`
+
+	// WakeOn What wakes the agent, in addition to calls that resume it; both by default.
+	WakeOn []AgentWaker `json:"wake_on,omitempty"`
+}
 
 // AuditActor defines model for AuditActor.
 type AuditActor struct {
@@ -839,6 +874,9 @@ type CreateAgentRequest struct {
 	// Region Data-plane region; us-central1 by default.
 	Region       *string `json:"region,omitempty"`
 	ResourcePlan PlanID  `json:"resource_plan"`
+
+	// Sleep When the agent falls asleep, and what wakes it. The default of the plan hobby is after 1800 seconds; agents of other plans never sleep by default.
+	Sleep *AgentssleepSpec `json:"sleep,omitempty"`
 }
 
 // CreateCheckoutSessionRequest defines model for CreateCheckoutSessionRequest.
@@ -1641,6 +1679,9 @@ type UpdateAgentRequest struct {
 
 	// ResourcePlan Changes the size of the agent. What the size takes up of the organization's plan is checked and counted with the change (402 if there is no room). A running agent gets a new pod, and the volume grows. A volume never shrinks: a plan with a smaller one is refused (409 storage_cannot_shrink).
 	ResourcePlan *PlanID `json:"resource_plan,omitempty"`
+
+	// Sleep Changes when the agent falls asleep and what wakes it; a field that is not given stays. A running agent gets a new pod.
+	Sleep *AgentssleepSpec `json:"sleep,omitempty"`
 }
 
 // UpdateCurrentOrganizationRequest defines model for UpdateCurrentOrganizationRequest.
@@ -2110,6 +2151,14 @@ func (c *Client) PutSecrets(ctx context.Context, agentID string, body PutSecrets
 func (c *Client) DeleteSecret(ctx context.Context, agentID string, key string, options ...CallOption) (*SecretChanges, error) {
 	r := call{method: http.MethodDelete, path: "/api/v1/agents/%s/secrets/%s", args: []string{agentID, key}}
 	return sendFor[SecretChanges](ctx, c, r, options)
+}
+
+// SleepAgent sends POST /api/v1/agents/{agent_id}/sleep: put an agent to sleep.
+//
+// Requires the role `admin`, of a session or of an API key.
+func (c *Client) SleepAgent(ctx context.Context, agentID string, options ...CallOption) (*Agent, error) {
+	r := call{method: http.MethodPost, path: "/api/v1/agents/%s/sleep", args: []string{agentID}}
+	return sendFor[Agent](ctx, c, r, options)
 }
 
 // StartAgent sends POST /api/v1/agents/{agent_id}/start: start an agent.
