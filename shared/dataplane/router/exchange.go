@@ -21,6 +21,9 @@ type exchange struct {
 	took     time.Duration
 	hijacked bool
 	complete bool
+	// asleep means that the answer says no more than that the agent sleeps. It is not counted: that is no failure, and
+	// an alert is about agents that do not answer.
+	asleep bool
 	// in is the request as the client sent it, and address the client's.
 	in      *http.Request
 	address netip.Addr

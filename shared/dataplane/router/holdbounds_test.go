@@ -79,6 +79,30 @@ func TestHold_EndsWhenNothingWakesTheAgent(t *testing.T) {
 	}
 }
 
+// TestHold_CountsFailuresOnly: an agent that sleeps is none, one that does not start in a minute is.
+func TestHold_CountsFailuresOnly(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world, _ *alarm) {
+		a := newAgent("a")
+		w.sleep(a)
+		for range 3 {
+			w.get(hostname(a), "/", "Authorization", "x", "Accept", "text/html")
+			w.get(hostname(a), "/health/ready")
+		}
+		counted := func(code int) float64 {
+			return w.metric(fmt.Sprintf(`http_requests_total{code="%d",host=%q}`, code, hostname(a)))
+		}
+		if got := counted(503); got > 0 {
+			t.Errorf("%v requests to an agent that sleeps count as failures, want none", got)
+		}
+		w.get(hostname(a), "/")
+		w.get(hostname(a), "/", "Authorization", "x")
+		if refused, failed := counted(401), counted(503); refused != 1 || failed != 1 {
+			t.Errorf("%v requests count as refused and %v as failed, want 1 and 1", refused, failed)
+		}
+	})
+}
+
 func TestHold_EndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(w *world, _ *alarm) {

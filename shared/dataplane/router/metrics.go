@@ -89,6 +89,9 @@ type codeCounter struct {
 
 // observe counts a request to the agent.
 func (a *route) observe(x *exchange, clientGone bool) {
+	if x.asleep {
+		return
+	}
 	code, took := x.outcome(clientGone)
 	a.addSample(code, took)
 }

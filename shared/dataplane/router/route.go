@@ -175,8 +175,10 @@ func (a *route) handleError(w http.ResponseWriter, req *http.Request, err error)
 	case errors.Is(err, errNoCredential):
 		challenge(w, req)
 	case errors.Is(err, errWaking):
+		x.asleep = acceptsPage(req)
 		refuse(w, req, agentWaking)
 	case errors.As(err, &limited):
+		x.asleep = true
 		why := wakesLimited.refusal()
 		why.retryAfter = int((limited.wait + time.Second - 1) / time.Second)
 		why.write(w, req)

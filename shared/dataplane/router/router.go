@@ -111,7 +111,9 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		a.wakeLimit.ready()
 		r.forward(answer, req, a, r.holds(req, endpoint))
 	case endpoint.State != NotReady || !r.holds(req, endpoint):
-		a.count(http.StatusServiceUnavailable)
+		if !endpoint.Wakes { // others may sleep
+			a.count(http.StatusServiceUnavailable)
+		}
 		refuse(answer, req, endpoint.State.refusal())
 	default:
 		if may, _ := mayWake(req, endpoint.Public); !may {
