@@ -156,7 +156,7 @@ func (b blueprint) frontEnv() []corev1.EnvVar {
 		{Name: dataplane.EnvAgentAPIPort, Value: portNumber(b.image.APIPort)},
 		{Name: dataplane.EnvAgentHealthPath, Value: b.image.HealthPath},
 		{Name: dataplane.EnvAgentAuth, Value: b.image.Auth},
-		{Name: dataplane.EnvAgentPublicPaths, Value: strings.Join(b.publicPaths(), ",")},
+		{Name: dataplane.EnvAgentPublicPaths, Value: b.publicPaths()},
 		{Name: dataplane.EnvAgentHostname, Value: b.agent.Hostname(s.Addresses)},
 		{Name: dataplane.EnvJWKSURL, Value: s.KeysURL},
 		// Three quarters of the memory limit.
@@ -174,9 +174,9 @@ func (b blueprint) frontEnv() []corev1.EnvVar {
 	return append(set, b.fromSecret(dataplane.CredentialVariables())...)
 }
 
-// publicPaths are the paths of the image and of the agent, each once.
-func (b blueprint) publicPaths() []string {
-	return agent.PublicPaths(slices.Concat(b.image.PublicPaths, b.agent.PublicPaths))
+// publicPaths writes the paths of the image and of the agent, each once.
+func (b blueprint) publicPaths() string {
+	return strings.Join(agent.PublicPaths(slices.Concat(b.image.PublicPaths, b.agent.PublicPaths)), ",")
 }
 
 // portNumber writes a port; 0 is none.

@@ -2,6 +2,7 @@ package gke
 
 import (
 	"maps"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -40,7 +41,7 @@ func (b blueprint) service() object {
 		if len(validation.IsValidLabelValue(b.agent.OrganizationID)) == 0 {
 			s.Labels[labelOrganization] = b.agent.OrganizationID
 		}
-		maps.Copy(s.Labels, dataplane.PublicPathLabels(b.publicPaths()))
+		maps.Copy(s.Labels, dataplane.PublicPathLabels(slices.Concat(b.image.PublicPaths, b.agent.PublicPaths)))
 	case !b.agent.WantsPod():
 		s.Labels[dataplane.LabelStarter] = dataplane.StarterOwner
 	}

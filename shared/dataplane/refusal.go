@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Cookies of the sessions that links start.
+// Cookies of the sessions that links start. The front sets them.
 const (
 	// SecureCookie is the one over HTTPS. Its prefix keeps pages of other hosts from setting it.
 	SecureCookie = "__Host-agent_session"

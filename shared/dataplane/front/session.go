@@ -17,6 +17,12 @@ const (
 	maxSessions = 512
 	// checkInterval is how often the control plane is asked about a session that is in use.
 	checkInterval = 15 * time.Second
+
+	// secureCookie is the cookie of a session over HTTPS. Its prefix keeps pages of other hosts from setting it.
+	secureCookie = "__Host-agent_session"
+	// plainCookie is the cookie of a session over HTTP, which exists on a developer's machine only. Browsers accept
+	// the prefix __Host- over HTTPS only.
+	plainCookie = "agent_session"
 )
 
 // sessions are the sessions that links started. They end by time, with the rights of their user, with a logout and with
@@ -221,9 +227,9 @@ func (s *sessions) check(x *session) {
 // secure one.
 func cookieName(req *http.Request) (name string, secure bool) {
 	if strings.EqualFold(req.Header.Get("X-Forwarded-Proto"), "http") {
-		return dataplane.PlainCookie, false
+		return plainCookie, false
 	}
-	return dataplane.SecureCookie, true
+	return secureCookie, true
 }
 
 // sessionCookie returns the cookie that carries a session's token. SameSite is Lax, because the link is on a page of
@@ -251,8 +257,7 @@ func removeSessionCookies(h http.Header) {
 		for pair := range strings.SplitSeq(line, ";") {
 			pair = strings.TrimSpace(pair)
 			name, _, _ := strings.Cut(pair, "=")
-			name = strings.TrimSpace(name)
-			if pair != "" && name != dataplane.SecureCookie && name != dataplane.PlainCookie {
+			if name = strings.TrimSpace(name); pair != "" && name != secureCookie && name != plainCookie {
 				kept = append(kept, pair)
 			}
 		}
