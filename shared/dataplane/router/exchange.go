@@ -64,10 +64,19 @@ func (a *route) note(res *http.Response) error {
 		delete(res.Header, dataplane.HeaderDoor)
 		delete(res.Header, dataplane.HeaderDoorTime)
 	}
-	if x.wakes && x.accepted != nil && !x.public {
+	if x.wakes && x.accepted != nil && !x.public && !x.anonymous(res.StatusCode) {
 		a.wakeLimit.judge(x.address, res.StatusCode, x.beganWake, time.Now())
 	}
 	return nil
+}
+
+// anonymous reports whether an answer refuses a request that had no credential, which says nothing about its client.
+func (x *exchange) anonymous(status int) bool {
+	if status != http.StatusUnauthorized {
+		return false
+	}
+	may, _ := mayWake(x.in, "")
+	return !may && !x.beganWake
 }
 
 // WriteHeader implements http.ResponseWriter.

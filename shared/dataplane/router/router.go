@@ -108,7 +108,6 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		a.count(http.StatusMethodNotAllowed)
 		refuse(answer, req, connectRefused)
 	case endpoint.State == Ready:
-		a.wakeLimit.ready()
 		r.forward(answer, req, a, r.holds(req, endpoint))
 	case endpoint.State != NotReady || !r.holds(req, endpoint):
 		if !endpoint.Wakes { // others may sleep

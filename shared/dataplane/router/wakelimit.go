@@ -16,9 +16,9 @@ const (
 	// maxUnproven is how many wakes in falseTime an agent has of strangers whose credential no answer has proven.
 	maxUnproven = 6
 	falseTime   = time.Hour
-	// wakingTime is how long after its last request an agent counts as waking. An agent that was woken stays awake for
-	// at least as long.
-	wakingTime = 5 * time.Minute
+	// wakingTime is how long after the beginning of its last held request an agent counts as waking. One that is awake
+	// stays so for longer: agent.MinSleepSeconds, of which a start may take a part.
+	wakingTime = 2 * time.Minute
 )
 
 // wakeLimit bounds the false wakes of an agent: wakes that were begun with a credential that the front then refused. A
@@ -30,8 +30,8 @@ type wakeLimit struct {
 
 	mu       sync.Mutex
 	unproven []unprovenWake // by time
-	// usedAt is the time of the last request for the agent while it was waking; zero if it is not.
-	usedAt time.Time
+	// heldAt is when the last request was held.
+	heldAt time.Time
 }
 
 // unprovenWake is a wake that may be false.
@@ -62,8 +62,8 @@ func (l *wakeLimit) begin(address netip.Addr, rights wakeRights, now time.Time) 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.unproven = slices.DeleteFunc(l.unproven, func(w unprovenWake) bool { return !now.Before(w.until) })
-	if !l.usedAt.IsZero() && now.Sub(l.usedAt) < wakingTime {
-		l.usedAt = now
+	if !l.heldAt.IsZero() && now.Sub(l.heldAt) < wakingTime {
+		l.heldAt = now
 		return false, 0
 	}
 	if !rights.known {
@@ -77,22 +77,11 @@ func (l *wakeLimit) begin(address netip.Addr, rights wakeRights, now time.Time) 
 				return false, l.unproven[0].until.Sub(now)
 			}
 			l.unproven = append(l.unproven, unprovenWake{address: address, until: now.Add(falseTime)})
+			l.busy.Store(true)
 		}
 	}
-	l.usedAt = now
-	l.busy.Store(true)
+	l.heldAt = now
 	return true, 0
-}
-
-// ready says that the agent was seen to have a pod. The next request without one begins another wake.
-func (l *wakeLimit) ready() {
-	if !l.busy.Load() {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.usedAt = time.Time{}
-	l.busy.Store(len(l.unproven) > 0)
 }
 
 // judge looks what an answer of the agent says about the wakes of its client. began says that the answer is that of the
@@ -105,7 +94,7 @@ func (l *wakeLimit) judge(address netip.Addr, status int, began bool, now time.T
 	defer l.mu.Unlock()
 	if !refuses(status) {
 		l.unproven = slices.DeleteFunc(l.unproven, func(w unprovenWake) bool { return w.address == address })
-		l.busy.Store(!l.usedAt.IsZero() || len(l.unproven) > 0)
+		l.busy.Store(len(l.unproven) > 0)
 		return
 	}
 	counted := false
