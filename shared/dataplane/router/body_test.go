@@ -150,3 +150,33 @@ func TestHold_WaitsForNoBodyLongerThanForTheAgent(t *testing.T) {
 		}
 	})
 }
+
+// TestHold_SendsNoPartOfABrokenBody: its client is still there, and learns what is wrong without delay.
+func TestHold_SendsNoPartOfABrokenBody(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world, _ *alarm) {
+		a := newAgent("a")
+		w.sleep(a)
+		c, err := w.dial(w.t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close() //nolint:errcheck // it was read
+		go func() {
+			_, _ = io.WriteString(c, post(hostname(a), "Transfer-Encoding: chunked")+"4\r\nwork\r\nno number\r\n")
+		}()
+		var requests atomic.Int64
+		go func() {
+			<-time.After(10 * time.Second)
+			w.wake(a, func(http.ResponseWriter, *http.Request) { requests.Add(1) })
+		}()
+		began := time.Now()
+		if got := readFinal(t, c); !strings.Contains(got, "invalid_body") || time.Since(began) > 5*time.Second {
+			t.Errorf("got %q after %s, want invalid_body", got, time.Since(began))
+		}
+		<-time.After(20 * time.Second)
+		if n := requests.Load(); n != 0 {
+			t.Errorf("the agent got %d requests, want none", n)
+		}
+	})
+}

@@ -162,3 +162,20 @@ func TestHold_WaitsForAPodThatJustWent(t *testing.T) {
 		}
 	})
 }
+
+// TestStrangers_StayStrangersAtTheDoor: a front answers anyone whether its door is closed.
+func TestStrangers_StayStrangersAtTheDoor(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world, _ *alarm) {
+		host := hostname(w.start("a", func(res http.ResponseWriter, _ *http.Request) {
+			res.WriteHeader(http.StatusNoContent)
+		}))
+		began := time.Now()
+		for range 50 {
+			w.get(host, dataplane.PathDoor)
+		}
+		if took := time.Since(began); took < time.Second {
+			t.Errorf("50 requests for the door took %s, as those of a client that the agent accepted", took)
+		}
+	})
+}
