@@ -7,7 +7,6 @@ package front
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -357,31 +356,7 @@ func (f *Front) fromAnotherSite(req *http.Request) bool {
 
 // refuse answers with an error. Callers of the API get the body that clients of OpenAI's API understand.
 func refuse(w http.ResponseWriter, api bool, status int, message string) {
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	if !api {
-		http.Error(w, message, status)
-		return
-	}
-	body, _ := json.Marshal(map[string]any{"error": map[string]any{
-		"message": message, "type": errorType(status), "param": nil, "code": nil,
-	}}) // strings always encode
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n'))
-}
-
-// errorType returns OpenAI's name for a kind of error.
-func errorType(status int) string {
-	switch {
-	case status == http.StatusUnauthorized:
-		return "authentication_error"
-	case status == http.StatusTooManyRequests:
-		return "rate_limit_error"
-	case status >= http.StatusInternalServerError:
-		return "server_error"
-	default:
-		return "invalid_request_error"
-	}
+	dataplane.Refuse(w, api, status, message)
 }
 
 // tooMany answers 429 with the time after which another attempt is checked.
