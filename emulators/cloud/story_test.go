@@ -117,6 +117,7 @@ func thorough() []storyTest {
 	return []storyTest{
 		{"agent is created, repaired and deleted from a command line", testAgentCommands},
 		{"Go client takes an agent through its life", testGoClient},
+		{"requests arrive while an agent falls asleep", testSleepInUse},
 
 		{"lost response of the secret store adds no second version", testLostSecretStoreResponses},
 		{"secret values do not leak", testSecretValuesDoNotLeak},
