@@ -66,6 +66,7 @@ func core() []storyTest {
 		{"agent is created, runs and is deleted", testAgentLifecycle},
 		{"agent pauses, stops and starts again", testPauseAndStop},
 		{"dashboard opens by a one-time link", testDashboardLink},
+		{"an idle agent sleeps and is woken", testSleep},
 		{"credentials are rotated", testCredentialRotation},
 		{"secrets and credentials change from a command line", testCommandLine},
 

@@ -150,6 +150,11 @@ func TestObjects_MatchGoldenFiles(t *testing.T) {
 			},
 			secrets: []string{"MODEL_API_KEY"},
 		},
+		"sleep": {agent: func(a *agent.Agent) {
+			a.Sleep = agent.SleepPolicy{AfterSeconds: 1800, WakeOn: []agent.Waker{agent.RequestWakes}}
+			a.Image.Choice = image.Choice{ID: "assistant", Version: "1", Reference: "registry.example/a@sha256:1"}
+			a.Image.Runtime = image.Runtime{BusyPath: "/busy", DataPath: "/home/node/.assistant"}
+		}},
 		"gke":     {agent: func(a *agent.Agent) { a.Cell, a.Plan = "gke", plan.Enterprise }},
 		"stopped": {agent: func(a *agent.Agent) { a.Status, a.Env = agent.Stopped, nil }},
 	}

@@ -197,6 +197,8 @@ var errNoSocket = errors.New("the container opened no WebSocket")
 func amend(res *http.Response) error {
 	p, _ := res.Request.Context().Value(passageKey{}).(passage)
 	res.Header.Del(dataplane.HeaderPublic)
+	res.Header.Del(dataplane.HeaderDoor) // the router sends a request again that has such an answer
+	res.Header.Del(dataplane.HeaderDoorTime)
 	if p.verdict.way == wayPublic {
 		res.Header.Set(dataplane.HeaderPublic, "1")
 	}
