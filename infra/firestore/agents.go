@@ -54,6 +54,10 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"door", text(&a.Door)},
 		{"woken_by", text(&a.WokenBy)},
 		{"awake_until", timestamp(&a.AwakeUntil)},
+		{"schedules", array(&a.Schedules, scheduleFields)},
+		{"wake_at", timestamp(&a.WakeAt)},
+		{"calls_due_at", timestamp(&a.CallsDueAt)},
+		{"calls_paused_until", timestamp(&a.CallsPausedUntil)},
 		{"stages", array(&a.Stages, stageFields)},
 		{"failure", optional(&a.Failure, failureFields)},
 		{"revert_reason", optional(&a.RevertReason, failureFields)},
@@ -94,6 +98,33 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 
 func sleepFields(p *agent.SleepPolicy) fields {
 	return fields{{"after_seconds", number(&p.AfterSeconds)}, {"wake_on", texts(&p.WakeOn)}}
+}
+
+func scheduleFields(s *agent.Schedule) fields {
+	return fields{
+		{"id", text(&s.ID)},
+		{"cron", text(&s.Cron)},
+		{"timezone", text(&s.Timezone)},
+		{"path", text(&s.Path)},
+		{"body", text(&s.Body)},
+		{"missed", text(&s.Missed)},
+		{"disabled", flag(&s.Disabled)},
+		{"after", timestamp(&s.After)},
+		{"call", compactGroup(fields{
+			{"due_at", timestamp(&s.Call.DueAt)},
+			{"ordered_at", timestamp(&s.Call.OrderedAt)},
+			{"front", text(&s.Call.Front)},
+			{"look_at", timestamp(&s.Call.LookAt)},
+		})},
+		{"last", compactGroup(fields{
+			{"due_at", timestamp(&s.Last.DueAt)},
+			{"called_at", timestamp(&s.Last.CalledAt)},
+			{"outcome", text(&s.Last.Outcome)},
+			{"status", number(&s.Last.Status)},
+			{"duration_ms", number(&s.Last.DurationMS)},
+		})},
+		{"skipped", number(&s.Skipped)},
+	}
 }
 
 func podRestartFields(r *agent.PodRestarts) fields {

@@ -16,7 +16,7 @@ import (
 // Every store calls them.
 
 // Edit runs apply on a copy of the agent, and reports whether that changed the record. apply can't change the agent's
-// identity. A changed agent has what it holds in its record. If the change chooses an image, Edit reads those entries
+// identity. A changed agent has in its record what it holds, and when its schedules are due. If the change chooses an image, Edit reads those entries
 // of the catalog with images, which workers need not have: they start no agent.
 func (a Agent) Edit(apply func(*Agent) error, images func(ids []string) (image.Set, error)) (after Agent, changed bool,
 	err error,
@@ -37,6 +37,7 @@ func (a Agent) Edit(apply func(*Agent) error, images func(ids []string) (image.S
 	after.recordServing(a)
 	after.ID, after.OrganizationID, after.ChangeID = a.ID, a.OrganizationID, a.ChangeID
 	after.Version, after.Rest = a.Version, a.Rest
+	after.CallsDueAt = after.nextCalls()
 	if after.Equal(a) {
 		return after, false, nil
 	}

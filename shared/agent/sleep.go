@@ -85,7 +85,7 @@ func (a *Agent) FallAsleep(door string, now time.Time) error {
 	case a.Sleep.AfterSeconds == 0:
 		return fault.New(fault.Conflict, "sleep_disabled", "The agent never sleeps.").WithMeta(a.ConflictMeta())
 	case a.Status != Running || !a.Converged() || a.OperationsDue() || a.replacesPod() || a.Door == door ||
-		now.Before(a.AwakeUntil):
+		now.Before(a.AwakeUntil) || a.callsOpen():
 		return fault.New(fault.Conflict, "agent_in_use", "The agent has work to do and stays awake.").
 			WithMeta(a.ConflictMeta())
 	}
