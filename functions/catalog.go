@@ -44,9 +44,10 @@ import (
 	"agents.example/controlplane/shared/webhook"
 )
 
-// Prober asks agents through their hostnames.
+// Prober asks agents and their fronts through their hostnames.
 type Prober interface {
 	provisioning.AgentProber
+	provisioning.CallingFront
 	agents.DashboardProber
 }
 
@@ -281,6 +282,7 @@ func Workers(d Dependencies) []function.Worker {
 	all := []function.Worker{
 		workers.Reconcile(&provisioning.Reconciler{
 			Records: d.WorkerStore, Cluster: d.Cluster, Secrets: d.SecretStore, Prober: d.Prober,
+			Front:   d.Prober,
 			Cleanup: d.CleanupBudget, Logs: d.LogKeeper, Now: time.Now,
 		}),
 		workers.Sweep(sweeper, &webhook.Sweeper{

@@ -96,6 +96,33 @@ type CallReport struct {
 	DurationMS int64
 }
 
+// maxFrontBytes bounds the name of a front.
+const maxFrontBytes = 64
+
+// Valid reports whether a front can have made the report: programs in the agent's pod may answer in its place.
+func (r FrontReport) Valid() bool {
+	for _, c := range r.Calls {
+		switch c.Outcome {
+		case CallAnswered:
+			if c.Status < 100 || c.Status > 999 {
+				return false
+			}
+		case CallRunning, CallFailed, CallTimedOut:
+			if c.Status != 0 {
+				return false
+			}
+		case CallInterrupted:
+			return false
+		default:
+			return false
+		}
+		if c.DurationMS < 0 {
+			return false
+		}
+	}
+	return r.Front != "" && len(r.Front) <= maxFrontBytes
+}
+
 const (
 	// CallGrace is how late a call may begin. A due time that is longer ago is missed.
 	CallGrace = 30 * time.Minute

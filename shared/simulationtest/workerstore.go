@@ -176,6 +176,17 @@ func (s WorkerStore) ListDue(ctx context.Context, now time.Time, limit int) (due
 	return due, read(err)
 }
 
+// ListCallsDue implements agent.WorkerStore.
+func (s WorkerStore) ListCallsDue(ctx context.Context, now time.Time, limit int) (due []agent.Agent, err error) {
+	err = s.Process.Look(ctx, DatabaseService, "list calls due", func() error {
+		due = s.Database.filter(func(a *agent.Agent) bool { return !a.CallsDueAt.IsZero() && !a.CallsDueAt.After(now) })
+		slices.SortStableFunc(due, func(x, y agent.Agent) int { return x.CallsDueAt.Compare(y.CallsDueAt) })
+		due = due[:min(len(due), limit)]
+		return nil
+	})
+	return due, read(err)
+}
+
 // ListByStatus implements agent.WorkerStore.
 func (s WorkerStore) ListByStatus(ctx context.Context, status agent.Status, after string, limit int) (
 	found page.Page[agent.Agent], err error,
