@@ -189,6 +189,7 @@ func agentRoutes(d Dependencies) []function.Route {
 		agents.Deletion(d.Deletions, d.Handoff),
 		agents.Restart(d.Agents, shown),
 		agents.Pause(d.Agents, shown),
+		agents.WakeAt(d.Agents, shown),
 		agents.Resume(d.Agents, shown),
 		agents.Stop(d.Agents, shown),
 		agents.Start(d.Agents, shown),

@@ -190,3 +190,13 @@ func (answers) Dashboard(context.Context, agent.Agent) (int, error) { return htt
 func (answers) Accepts(context.Context, agent.Agent, credential.Credentials) (provisioning.Verdict, error) {
 	return provisioning.Accepted, nil
 }
+
+// Calls implements provisioning.CallingFront.
+func (answers) Calls(context.Context, agent.Agent, credential.Credentials, []string) (agent.FrontReport, error) {
+	return agent.FrontReport{Front: "front"}, nil
+}
+
+// Order implements provisioning.CallingFront.
+func (answers) Order(context.Context, agent.Agent, credential.Credentials, agent.Order) error {
+	return nil
+}

@@ -88,6 +88,7 @@ func (a Agent) NeedsNudge(before Agent, now time.Time) bool {
 	// An agent whose secrets are still being stored was not nudged for when it was created.
 	stored := before.StoringSecrets(now) && !a.StoringSecrets(now)
 	return a.Generation != before.Generation || stored && !a.Converged() ||
+		a.CallsDue(now) && !before.CallsDue(now) ||
 		a.OperationsDue() && !slices.Equal(a.OpenOperations(), before.OpenOperations())
 }
 

@@ -119,7 +119,7 @@ func TestRecurrence_RefusesWhatIsNoExpression(t *testing.T) {
 		"too often at night": {expression: "2,57 0,23 * * *", zone: "UTC", field: ""},
 		"around midnight":    {expression: "0,58 0,23 * * *", zone: "UTC", field: "cron"},
 		"every five minutes": {expression: "*/5 * * * *", zone: "UTC", field: ""},
-		"too long":           {expression: "0 0 "+strings.Repeat("1,", 60)+"1 * *", zone: "UTC", field: "cron"},
+		"too long":           {expression: "0 0 " + strings.Repeat("1,", 60) + "1 * *", zone: "UTC", field: "cron"},
 		"no zone":            {expression: "0 0 * * *", zone: "", field: "timezone"},
 		"the machine's zone": {expression: "0 0 * * *", zone: "Local", field: "timezone"},
 		"an unknown zone":    {expression: "0 0 * * *", zone: "Mars/Olympus", field: "timezone"},

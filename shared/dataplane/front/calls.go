@@ -178,7 +178,11 @@ func (f *Front) callContainer(ctx context.Context, id string, o dataplane.CallOr
 		return failed
 	}
 	f.prepareCall(req, id, o)
-	res, err := bounded{f.transport}.RoundTrip(req)
+	// A connection that was used before would make the transport send the call again if it closes: the header
+	// Idempotency-Key says that this does no harm, and the container need not know the header.
+	transport := newTransport()
+	transport.DisableKeepAlives = true
+	res, err := bounded{transport}.RoundTrip(req)
 	if err != nil {
 		return failed
 	}
@@ -208,4 +212,3 @@ func (f *Front) prepareCall(req *http.Request, id string, o dataplane.CallOrder)
 		h.Set("Authorization", "Bearer "+f.options.Credentials.APIKey)
 	}
 }
-
