@@ -14,7 +14,7 @@ import (
 type wakeInput struct {
 	change
 	Body struct {
-		At *time.Time `json:"at" jsonschema:"When the agent is woken if it sleeps, at most 366 days ahead; a time of the last minute is now. Null forgets the former time."`
+		At *time.Time `json:"at" jsonschema:"When the agent is woken if it sleeps, at most 366 days ahead; a time in the past is now. Null forgets the former time."`
 	} `json:"body"`
 }
 

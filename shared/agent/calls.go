@@ -181,22 +181,15 @@ func (a *Agent) SetWakeAt(at, now time.Time) error {
 	return nil
 }
 
-// maxWakeAhead is how far ahead the time of SetWakeAt may be, and maxWakeAgo how long ago.
-const (
-	maxWakeAhead = 366 * day
-	maxWakeAgo   = time.Minute
-)
+// maxWakeAhead is how far ahead the time of SetWakeAt may be.
+const maxWakeAhead = 366 * day
 
 // CheckWakeAt checks a time of SetWakeAt. Errors: Invalid.
 func CheckWakeAt(at, now time.Time) error {
-	switch {
-	case at.Before(now.Add(-maxWakeAgo)):
-		return fault.Validation(invalid([]any{"body", "at"}, "the time is in the past"))
-	case at.After(now.Add(maxWakeAhead)):
+	if at.After(now.Add(maxWakeAhead)) {
 		return fault.Validation(invalid([]any{"body", "at"}, "the time is more than 366 days ahead"))
-	default:
-		return nil
 	}
+	return nil
 }
 
 // PrepareCalls counts the due times that were missed, and wakes the agent if it sleeps and one is left.

@@ -1772,7 +1772,7 @@ type UpdateWebhookRequest struct {
 
 // WakeAgentAtRequest defines model for WakeAgentAtRequest.
 type WakeAgentAtRequest struct {
-	// At When the agent is woken if it sleeps, at most 366 days ahead; a time of the last minute is now. Null forgets the former time.
+	// At When the agent is woken if it sleeps, at most 366 days ahead; a time in the past is now. Null forgets the former time.
 	At *time.Time `json:"at"`
 }
 

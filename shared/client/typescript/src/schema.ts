@@ -1418,8 +1418,8 @@ export interface ValidationError {
 
 export interface WakeAgentAtRequest {
   /**
-   * When the agent is woken if it sleeps, at most 366 days ahead; a time of the last minute is now. Null forgets the
-   * former time.
+   * When the agent is woken if it sleeps, at most 366 days ahead; a time in the past is now. Null forgets the former
+   * time.
    */
   at: string | null;
 }
