@@ -70,6 +70,7 @@ type pod struct {
 	lastRun   time.Duration
 	ran       time.Time
 	ended     time.Time
+	process   *front
 }
 
 // trouble is what is wrong with the pods of an agent.

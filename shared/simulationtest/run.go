@@ -55,6 +55,9 @@ func (w *World) arrange() {
 	if w.setup.Release != nil {
 		w.arrangeFleet()
 	}
+	if w.setup.Schedules {
+		w.addSchedules()
+	}
 	if w.Plant.Arrange != nil {
 		w.Plant.Arrange(w)
 	}
@@ -110,8 +113,10 @@ func (w *World) nextDue() (due time.Time) {
 		}
 	}
 	for _, d := range w.Database.agents {
-		if at := d.agent.WorkDueAt; !at.IsZero() && (due.IsZero() || at.Before(due)) {
-			due = at
+		for _, at := range []time.Time{d.agent.WorkDueAt, w.callsDue(d.agent)} {
+			if !at.IsZero() && (due.IsZero() || at.Before(due)) {
+				due = at
+			}
 		}
 	}
 	return due

@@ -107,6 +107,9 @@ func (d *Database) commitUpdate(
 	d.charge(before.OrganizationID, after.HeldUsage().Minus(before.HeldUsage()))
 	d.saveOperations(before, after, "")
 	d.report(after.ID, events)
+	if d.Updated != nil {
+		d.Updated(present.agent, after)
+	}
 	return d.agents[before.ID].read(), nil
 }
 

@@ -84,6 +84,9 @@ type World struct {
 	// rolled is what the oracle knows of releases.
 	rolled rolled
 
+	// called is what the oracle knows of the calls of schedules.
+	called scheduled
+
 	violation string
 	checked   [3]int64
 	actions   []Action
@@ -119,6 +122,7 @@ type Plant struct {
 	Releases func(w *World, inner release.Store) release.Store
 	Roll     func(r *release.Roller)
 	Cluster  ClusterRules
+	Fronts   FrontRules
 	Secrets  SecretRules
 	Database DatabaseRules
 }
@@ -224,7 +228,7 @@ func (w *World) secretClient(p Stepper) SecretClient {
 func (w *World) reconciler(p *Process) *provisioning.Reconciler {
 	return &provisioning.Reconciler{
 		Records: w.records("worker", p), Cluster: w.clusterClient(p), Secrets: w.secretClient(p),
-		Prober: w.prober(p), Now: p.Now,
+		Prober: w.prober(p), Front: Front{w.prober(p)}, Now: p.Now,
 	}
 }
 
