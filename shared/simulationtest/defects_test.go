@@ -20,7 +20,8 @@ type defect struct {
 
 // defects are the planted defects.
 func defects() []defect {
-	return slices.Concat(outsideDefects(), domainDefects(), sizeDefects(), billingDefects(), webhookDefects())
+	return slices.Concat(outsideDefects(), domainDefects(), sizeDefects(), billingDefects(), webhookDefects(),
+		scheduleDefects())
 }
 
 // outsideDefects undo guards of the adapters.
