@@ -12,15 +12,6 @@ type unscheduled struct{ agent.WorkerStore }
 
 func (unscheduled) ListCallsDue(context.Context, time.Time, int) ([]agent.Agent, error) { return nil, nil }
 
-// lateOrders makes orders of calls take place late, and pods end in between.
-func lateOrders(s *Scheduler, u *Setup) {
-	arrangeSchedules(s, u)
-	service := ProberService
-	u.FaultService, u.FaultRate, u.Faults, u.Verdicts = &service, 0.5, 40, []Verdict{Late, Refused}
-	u.Start, u.Asleep, u.Scripts, u.Workers, u.Restarts, u.Ticks, u.Steps = agent.Running, false, nil, 3, 8, 40, 500
-	u.OutageTime = 0
-}
-
 // scheduleDefects undo guards of the calls of schedules.
 func scheduleDefects() []defect {
 	fronts := func(rules FrontRules) Plant { return Plant{Fronts: rules, Focus: arrangeSchedules} }
@@ -34,10 +25,6 @@ func scheduleDefects() []defect {
 		}))
 	}
 	return []defect{
-		{
-			name: "a front takes all orders", undoes: "an order is for one process of the front",
-			plant: Plant{Fronts: FrontRules{AnyOrder: true}, Focus: lateOrders},
-		},
 		{
 			name: "a front forgets its calls", undoes: "a front makes each call once",
 			plant: fronts(FrontRules{NoMemory: true}),

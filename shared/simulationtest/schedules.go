@@ -13,8 +13,6 @@ import (
 
 // FrontRules undo guards of the fronts of agents. The zero value has all guards.
 type FrontRules struct {
-	// AnyOrder makes a call whatever process the order is for.
-	AnyOrder bool
 	// NoMemory makes a call again if it is ordered again.
 	NoMemory bool
 	// OneName gives all processes the same name.
@@ -86,7 +84,7 @@ func (f Front) Order(ctx context.Context, a agent.Agent, c credential.Credential
 		if err != nil {
 			return err
 		}
-		if found.name != o.Front && !f.Cluster.Fronts.AnyOrder {
+		if found.name != o.Front {
 			return fault.New(fault.Unavailable, "gateway_unhealthy", "The order is for another front.")
 		}
 		if _, known := found.ends[o.ID]; known && !f.Cluster.Fronts.NoMemory {
