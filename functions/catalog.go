@@ -188,6 +188,7 @@ func agentRoutes(d Dependencies) []function.Route {
 		agents.Delete(d.Agents, shown),
 		agents.Deletion(d.Deletions, d.Handoff),
 		agents.Restart(d.Agents, shown),
+		agents.Sleep(d.Agents, shown),
 		agents.Pause(d.Agents, shown),
 		agents.WakeAt(d.Agents, shown),
 		agents.Resume(d.Agents, shown),
@@ -212,7 +213,7 @@ func agentRoutes(d Dependencies) []function.Route {
 // containerRoutes lists the routes that enter agents' containers. Their service has no other route.
 func containerRoutes(d Dependencies) []function.Route {
 	s := containers.Service{
-		Agents: d.Agents, Organizations: d.Directory, Commands: d.Commands, Audit: d.Audit, Slots: d.CommandSlots,
+		Agents: d.Agents, Records: d.WorkerStore, Organizations: d.Directory, Commands: d.Commands, Audit: d.Audit, Slots: d.CommandSlots,
 	}
 	return []function.Route{
 		containers.Exec(s),
@@ -282,7 +283,7 @@ func Workers(d Dependencies) []function.Worker {
 	sweeper := &provisioning.Sweeper{Records: d.WorkerStore, Nudger: d.Nudger, Now: time.Now}
 	all := []function.Worker{
 		workers.Reconcile(&provisioning.Reconciler{
-			Records: d.WorkerStore, Cluster: d.Cluster, Secrets: d.SecretStore, Prober: d.Prober,
+			Records: d.WorkerStore, Agents: d.Agents, Cluster: d.Cluster, Secrets: d.SecretStore, Prober: d.Prober,
 			Front:   d.Prober,
 			Cleanup: d.CleanupBudget, Logs: d.LogKeeper, Now: time.Now,
 		}),

@@ -133,7 +133,7 @@ func (d *deployment) connect(ctx context.Context) error {
 	}
 	guard := function.Guard{
 		Authenticator: &identity.Authenticator{
-			Keys: d.records.Keys(), Directory: d.deps.Directory,
+			Keys: d.records.Keys(), Agents: d.records.AgentFinder(), Directory: d.deps.Directory,
 			Peppers: apikey.Peppers{Present: d.deps.Pepper}, Now: time.Now,
 		},
 		Audit: d.records.AuditLog(), Answers: d.records.Answers(), Organizations: d.deps.Directory,

@@ -200,3 +200,8 @@ func (answers) Calls(context.Context, agent.Agent, credential.Credentials, []str
 func (answers) Order(context.Context, agent.Agent, credential.Credentials, agent.Order) error {
 	return nil
 }
+
+// Door implements provisioning.AgentProber.
+func (answers) Door(context.Context, agent.Agent) (provisioning.Door, error) {
+	return provisioning.Door{Gone: true}, nil
+}

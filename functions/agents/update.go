@@ -22,6 +22,8 @@ type updateInput struct {
 		Plan   *plan.ID            `json:"resource_plan,omitempty" jsonschema:"Changes the size of the agent. What the size takes up of the organization's plan is checked and counted with the change (402 if there is no room). A running agent gets a new pod, and the volume grows. A volume never shrinks: a plan with a smaller one is refused (409 storage_cannot_shrink)."`
 		Public *[]publicPath       `json:"public_paths,omitempty" jsonschema:"Replaces the agent's public paths, which anyone may request without a credential; an empty list removes them. A running agent gets a new pod. See the creation of agents."`
 
+		Sleep *sleepSpec `json:"sleep,omitempty" jsonschema:"Changes when the agent falls asleep and what wakes it; a field that is not given stays. A running agent gets a new pod."`
+
 		Image       *selection   `json:"image,omitempty" jsonschema:"Another version of the agent's image, as image or image@version; without a version, the one that is released at present. It replaces the pod. The next start takes the released version in place of an older one, unless image_policy is pinned. Another image is refused, because it has other files in /data."`
 		ImagePolicy image.Policy `json:"image_policy,omitempty" jsonschema:"When the agent takes another version of its image: with a release or at its next start (auto), the same but only in its maintenance window (window), or only if a client asks for it (pinned). A custom image is always pinned."`
 
@@ -48,6 +50,9 @@ func (in updateInput) patch() agent.Patch {
 	}
 	if in.Body.Public != nil {
 		p.PublicPaths = new(agent.PublicPaths(texts(*in.Body.Public)))
+	}
+	if in.Body.Sleep != nil {
+		p.Sleep = in.Body.Sleep.change
 	}
 	if in.Body.Config != nil {
 		p.Config = *in.Body.Config

@@ -205,6 +205,12 @@ func (p prober) Order(context.Context, agent.Agent, credential.Credentials, agen
 	return nil
 }
 
+// Door implements provisioning.AgentProber.
+func (p prober) Door(context.Context, agent.Agent) (provisioning.Door, error) {
+	p.add("Prober")
+	return provisioning.Door{Gone: true}, nil
+}
+
 // logSource records the use of a source of logs.
 type logSource struct {
 	*uses

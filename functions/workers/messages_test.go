@@ -6,24 +6,24 @@ import (
 	"agents.example/controlplane/shared/function"
 )
 
-// TestAgentID_ReadsNudgesOfOtherReleases: a message may come from a release a week ago, or from a newer one.
-func TestAgentID_ReadsNudgesOfOtherReleases(t *testing.T) {
+// TestAgentNudge_ReadsNudgesOfOtherReleases: a message may come from a release a week ago, or from a newer one.
+func TestAgentNudge_ReadsNudgesOfOtherReleases(t *testing.T) {
 	t.Parallel()
 	const id = "3fa85f64-5717-4562-b3fc-2c963f66afa6"
 	for name, data := range map[string]string{
 		"first release": `{"agent_id":"` + id + `"}`,
 		"later release": `{"agent_id":"` + id + `","reason":"created","generation":7,"trace":{"id":"x"}}`,
 	} {
-		if got, err := agentID(function.Message{Data: []byte(data)}); err != nil || got != id {
-			t.Errorf("%s: agentID = %q, %v; want %q", name, got, err, id)
+		if got, err := agentNudge(function.Message{Data: []byte(data)}); err != nil || got.AgentID != id || got.Wake {
+			t.Errorf("%s: agentNudge = %+v, %v; want %q", name, got, err, id)
 		}
 	}
 	for name, data := range map[string]string{
 		"empty": ``, "no agent": `{}`, "invalid id": `{"agent_id":"all"}`,
 		"not an object": `["` + id + `"]`,
 	} {
-		if got, err := agentID(function.Message{Data: []byte(data)}); err == nil {
-			t.Errorf("%s: agentID = %q, want an error", name, got)
+		if got, err := agentNudge(function.Message{Data: []byte(data)}); err == nil {
+			t.Errorf("%s: agentNudge = %+v, want an error", name, got)
 		}
 	}
 }

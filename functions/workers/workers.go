@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit/seal"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/fault"
@@ -31,11 +32,14 @@ func Reconcile(reconciler *provisioning.Reconciler) function.Worker {
 			function.LogKeep, function.GatewayAccess,
 		},
 		Handle: func(ctx context.Context, m function.Message) error {
-			id, err := agentID(m)
+			nudge, err := agentNudge(m)
 			if err != nil {
 				return err
 			}
-			return reconciler.Reconcile(ctx, id)
+			if nudge.Wake {
+				return reconciler.Wake(ctx, nudge.AgentID, agent.WokenByRequest)
+			}
+			return reconciler.Reconcile(ctx, nudge.AgentID)
 		},
 	}
 }
@@ -48,14 +52,14 @@ func DeadLetter(sweeper *provisioning.Sweeper) function.Worker {
 		Summary: "End or repeat the work on an agent whose nudge failed too often",
 		Needs:   []function.Need{function.Firestore, function.Publish, function.NudgeWebhooks},
 		Handle: func(ctx context.Context, m function.Message) error {
-			id, err := agentID(m)
+			nudge, err := agentNudge(m)
 			if err != nil {
 				slog.ErrorContext(ctx, "dead-lettered message names no agent; dropped", "message_id", m.ID, "bytes",
 					len(m.Data))
 				return nil //nolint:nilerr // a retry cannot succeed
 			}
-			slog.WarnContext(ctx, "nudge delivered too often", "agent_id", id, "message_id", m.ID)
-			return sweeper.DeadLetter(ctx, id)
+			slog.WarnContext(ctx, "nudge delivered too often", "agent_id", nudge.AgentID, "message_id", m.ID)
+			return sweeper.DeadLetter(ctx, nudge.AgentID)
 		},
 	}
 }
@@ -176,14 +180,14 @@ func Seal(sealer *seal.Sealer) function.Worker {
 }
 
 // agentID returns the agent named in a nudge.
-func agentID(m function.Message) (string, error) {
-	var nudge function.AgentNudge
+func agentNudge(m function.Message) (nudge function.AgentNudge, err error) {
 	if err := json.Unmarshal(m.Data, &nudge); err != nil {
-		return "", fault.New(fault.BadRequest, "nudge_malformed", "The message is not an agent nudge.").WithCause(err)
+		return nudge, fault.New(fault.BadRequest, "nudge_malformed", "The message is not an agent nudge.").WithCause(err)
 	}
 	id, err := uuid.Parse(nudge.AgentID)
 	if err != nil {
-		return "", fault.New(fault.BadRequest, "nudge_malformed", "The message has no valid agent id.").WithCause(err)
+		return nudge, fault.New(fault.BadRequest, "nudge_malformed", "The message has no valid agent id.").WithCause(err)
 	}
-	return id.String(), nil
+	nudge.AgentID = id.String()
+	return nudge, nil
 }

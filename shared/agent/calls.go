@@ -192,12 +192,11 @@ func CheckWakeAt(at, now time.Time) error {
 	return nil
 }
 
-// PrepareCalls counts the due times that were missed, and wakes the agent if it sleeps and one is left.
+// PrepareCalls counts the due times that were missed.
 func (a *Agent) PrepareCalls(now time.Time) {
 	if !a.mayCall() {
 		return
 	}
-	due := false
 	for i := range a.Schedules {
 		s := &a.Schedules[i]
 		if a.Asleep() && s.Call.Open() {
@@ -205,15 +204,25 @@ func (a *Agent) PrepareCalls(now time.Time) {
 		}
 		if !s.Call.Open() {
 			s.skipMissed(now)
-			due = due || !s.dueAt(now).IsZero()
 		}
 	}
-	if !a.WakeAt.IsZero() && !a.WakeAt.After(now) {
-		a.WakeAt, due = time.Time{}, true
+	if !a.Asleep() {
+		a.forgetWakeAt(now)
 	}
-	if due {
-		a.Wake(WokenBySchedule, now)
+}
+
+// forgetWakeAt forgets a time that has passed.
+func (a *Agent) forgetWakeAt(now time.Time) {
+	if !a.WakeAt.After(now) {
+		a.WakeAt = time.Time{}
 	}
+}
+
+// WakesNow reports whether a worker must wake the agent: it sleeps, and a schedule is due, or the time that was set.
+func (a Agent) WakesNow(now time.Time) bool {
+	due := func(s Schedule) bool { return !s.dueAt(now).IsZero() }
+	return a.Asleep() && a.CallsDue(now) &&
+		(!a.WakeAt.IsZero() && !a.WakeAt.After(now) || slices.ContainsFunc(a.Schedules, due))
 }
 
 // skipMissed handles the due times that are too long ago, unless the schedule wants a call for them.

@@ -220,7 +220,11 @@ func TestSchedules_WakeAnAgent(t *testing.T) {
 			sleep(a, sleepy)
 			a.WakeAt = row.wakeAt
 		})
-		a = edit(t, a, func(a *agent.Agent) { a.PrepareCalls(row.now) })
+		a = edit(t, a, func(a *agent.Agent) {
+			if a.PrepareCalls(row.now); a.WakesNow(row.now) {
+				a.Wake(agent.WokenBySchedule, row.now)
+			}
+		})
 		equal(t, name+": provisioning", a.Status == agent.Provisioning, row.wakes)
 		equal(t, name+": woken by", a.WokenBy == agent.WokenBySchedule, row.wakes)
 		equal(t, name+": the time set", a.WakeAt.IsZero(), row.wakeAt.IsZero() || row.wakes)

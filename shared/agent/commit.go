@@ -64,7 +64,7 @@ func (a Agent) ChargeChange(o *organization.Organization, by identity.AuthType, 
 	err error,
 ) {
 	starts := a.Started(before)
-	if starts && (by != identity.System || before.Asleep()) { // which starts only what else was allowed before
+	if starts && by != identity.System { // which only starts what was allowed before
 		if err := o.CheckMayStart(); err != nil {
 			return false, err
 		}

@@ -24,10 +24,14 @@ func Events(before, after Agent) []event.Draft {
 		events = append(events, event.New(event.CredentialsRotated, rotatedData{after.CredentialVersion}))
 	}
 	if after.Status != before.Status {
-		events = append(events, event.New(statusEvent(before.Status, after.Status), statusData{
+		data := statusData{
 			Status: after.Status, PreviousStatus: before.Status, StatusReason: optional(after.StatusReason),
 			Error: after.Failure,
-		}))
+		}
+		if before.Asleep() && after.Status == Provisioning {
+			data.Cause = optional(after.WokenBy)
+		}
+		events = append(events, event.New(statusEvent(before, after), data))
 	}
 	if changed := changedFields(before, after); len(changed) > 0 {
 		events = append(events, event.New(event.AgentUpdated, updatedData{changed}))
@@ -54,6 +58,8 @@ type statusData struct {
 	PreviousStatus Status        `json:"previous_status"`
 	StatusReason   *StatusReason `json:"status_reason"`
 	Error          *Failure      `json:"error"`
+	// Cause is why an agent was woken.
+	Cause *WakeCause `json:"cause,omitempty"`
 }
 
 type updatedData struct {
@@ -107,11 +113,17 @@ type deletedData struct {
 }
 
 // statusEvent is the type of an event about a new status.
-func statusEvent(before, after Status) event.Type {
-	if before == Error && after == Running {
+func statusEvent(before, after Agent) event.Type {
+	switch {
+	case before.Status == Error && after.Status == Running:
 		return event.AgentRecovered
+	case after.Asleep():
+		return event.AgentAsleep
+	case before.Asleep() && after.Status == Provisioning:
+		return event.AgentWoken
+	default:
+		return event.Type("agent." + string(after.Status))
 	}
-	return event.Type("agent." + string(after))
 }
 
 // stageEvents lists the stages that began, ended or failed.
@@ -211,6 +223,7 @@ func changedFields(before, after Agent) []string {
 		{name: "public_paths", changed: !slices.Equal(before.PublicPaths, after.PublicPaths)},
 		{name: "schedules", changed: !slices.Equal(termsOf(before.Schedules), termsOf(after.Schedules))},
 		{name: "wake_at", changed: !before.WakeAt.Equal(after.WakeAt)},
+		{name: "sleep", changed: !before.Sleep.Equal(after.Sleep)},
 		{name: "dashboard_username", changed: (before.CredentialVersion > 0) != (after.CredentialVersion > 0)},
 		{name: "hostname", changed: before.Routed != after.Routed},
 		{name: "config.error", changed: !sameFailure(before.Failure, after.Failure), implied: true},

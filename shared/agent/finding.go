@@ -60,6 +60,18 @@ type RotationProved struct{ At time.Time }
 
 func (f RotationProved) record(a *Agent) { a.MarkRotated(f.At) }
 
+// APIKeyUsed says that the pod of a version of the credentials has an API key with this hash.
+type APIKeyUsed struct {
+	Version int64
+	Hash    string
+}
+
+func (f APIKeyUsed) record(a *Agent) {
+	if f.Version == a.CredentialVersion {
+		a.APIKeyHash = f.Hash
+	}
+}
+
 // ClusterDeletionRequested says that the cluster accepted the deletion of the agent's objects.
 type ClusterDeletionRequested struct{ At time.Time }
 

@@ -26,6 +26,8 @@ type Patch struct {
 	PublicPaths *[]string
 	// Schedules replaces the list.
 	Schedules *[]ScheduleSpec
+	// Sleep changes the present policy.
+	Sleep func(SleepPolicy) SleepPolicy
 	// Plan decides the agent's size.
 	Plan *plan.ID
 	// Image selects another version of the agent's image.
@@ -125,8 +127,16 @@ func (a *Agent) Apply(p Patch, now time.Time) error {
 	if opened {
 		a.PublicPaths = *p.PublicPaths
 	}
-	if changed || refiled || opened || configured || resized {
+	former := a.Sleep
+	if p.Sleep != nil {
+		a.Sleep = p.Sleep(former)
+	}
+	if changed || refiled || opened || configured || resized || !a.Sleep.Equal(former) {
 		a.replacePod(now)
+	}
+	if a.Asleep() && a.Sleep.AfterSeconds == 0 {
+		a.startProvisioning(now)
+		a.WokenBy = WokenByResume
 	}
 	if p.Image != nil {
 		a.ImageWish = &ImageWish{Selection: *p.Image, At: now}

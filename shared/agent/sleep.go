@@ -14,6 +14,9 @@ const (
 	MaxSleepSeconds = 7 * 24 * 60 * 60
 )
 
+// maxDoor bounds the name of a front's door.
+const maxDoor = 64
+
 // SleepPolicy says when an agent falls asleep and what wakes it. An agent with the zero value never sleeps.
 type SleepPolicy struct {
 	// AfterSeconds is how long the agent must be idle to fall asleep; 0 is never.
@@ -68,6 +71,16 @@ func (p SleepPolicy) Equal(q SleepPolicy) bool {
 // WakesOn reports whether something wakes agents with the policy.
 func (p SleepPolicy) WakesOn(w Waker) bool { return slices.Contains(p.WakeOn, w) }
 
+// SleepView is a policy of sleep that clients receive.
+type SleepView struct {
+	AfterSeconds *int64  `json:"after_seconds" jsonschema:"How many seconds without a request, an open connection and work that its program tells of the agent stays awake; null if it never sleeps."`
+	WakeOn       []Waker `json:"wake_on" jsonschema:"What wakes the agent, in addition to calls that resume it."`
+}
+
+func (a Agent) showSleep() SleepView {
+	return SleepView{AfterSeconds: optional(a.Sleep.AfterSeconds), WakeOn: append([]Waker{}, a.Sleep.WakeOn...)}
+}
+
 // Asleep reports whether the agent sleeps: it was paused because it was idle.
 func (a Agent) Asleep() bool { return a.Status == Paused && a.StatusReason == ReasonIdle }
 
@@ -76,16 +89,21 @@ func (a Agent) StartsOnRequest() bool {
 	return a.Sleep.AfterSeconds > 0 && a.Sleep.WakesOn(RequestWakes) && (a.WantsPod() || a.Asleep())
 }
 
-// FallAsleep puts an agent to sleep whose front has found it idle and has closed its door. It may be repeated. Errors:
-// Conflict if the agent never sleeps, has work, or was woken since the door was closed.
+// FallAsleep puts an agent to sleep whose front has found it idle and has closed its door, or whose client asks for it,
+// without a door. Errors: Conflict if the agent never sleeps, has work, or is awake again: then the front opens the door.
+//
+// A front repeats the call while its door is closed. An agent that was woken, and whose pod a late worker of the
+// former generation may still take away, is not awake yet.
 func (a *Agent) FallAsleep(door string, now time.Time) error {
 	switch {
-	case a.Asleep() && a.Door == door:
+	case len(door) > maxDoor:
+		return fault.New(fault.BadRequest, "door_too_long", "The name of a door has at most %d characters.", maxDoor)
+	case a.Asleep() && door == "", door != "" && a.Door == door && (!a.WantsPod() || a.BeingProvisioned()):
 		return nil
 	case a.Sleep.AfterSeconds == 0:
 		return fault.New(fault.Conflict, "sleep_disabled", "The agent never sleeps.").WithMeta(a.ConflictMeta())
-	case a.Status != Running || !a.Converged() || a.OperationsDue() || a.replacesPod() || a.Door == door ||
-		now.Before(a.AwakeUntil) || a.callsOpen():
+	case a.Status != Running || !a.Converged() || a.OperationsDue() || a.replacesPod() || a.callsOpen(),
+		door != "" && (a.Door == door || now.Before(a.AwakeUntil)):
 		return fault.New(fault.Conflict, "agent_in_use", "The agent has work to do and stays awake.").
 			WithMeta(a.ConflictMeta())
 	}
@@ -106,6 +124,7 @@ func (a *Agent) Wake(cause WakeCause, now time.Time) {
 	}
 	a.startProvisioning(now)
 	a.WokenBy = cause
+	a.forgetWakeAt(now)
 }
 
 // StayAwake keeps the agent from falling asleep until a time. Calls that run commands in its container are not seen by

@@ -28,6 +28,7 @@ type View struct {
 	PublicPaths       []string                `json:"public_paths" jsonschema:"The paths of the agent that anyone may request without a credential, in addition to those of its image. One that ends with a slash stands for everything below it."`
 	Schedules         []ScheduleView          `json:"schedules" jsonschema:"The schedules that call the agent."`
 	WakeAt            *time.Time              `json:"wake_at" jsonschema:"When the agent is woken if it sleeps; null if it is not."`
+	Sleep             SleepView               `json:"sleep" jsonschema:"When the agent falls asleep, and what wakes it."`
 	ErrorMessage      *string                 `json:"error_message" jsonschema:"The message of config.error; null without an error."`
 	DashboardURL      *string                 `json:"dashboard_url" jsonschema:"Null until the agent has a hostname."`
 	APIURL            *string                 `json:"api_url" jsonschema:"Null until the agent has a hostname."`
@@ -43,7 +44,7 @@ type View struct {
 type ConfigView struct {
 	Own                map[string]any `json:"-"`
 	ProvisioningStages []StageView    `json:"provisioning_stages" jsonschema:"The stages of the last provisioning, in their order."`
-	StatusReason       *StatusReason  `json:"status_reason" jsonschema:"Why the agent was paused or stopped."`
+	StatusReason       *StatusReason  `json:"status_reason" jsonschema:"Why the agent was paused or stopped. With idle, it sleeps: see sleep."`
 	AllowedActions     []Trigger      `json:"allowed_actions" jsonschema:"The actions that the current status allows."`
 	SandboxEnabled     bool           `json:"sandbox_enabled" jsonschema:"Whether the agent runs in a sandbox of its cluster."`
 	PlanLimits         PlanLimits     `json:"plan_limits" jsonschema:"The size of the agent."`
@@ -96,6 +97,7 @@ func (a Agent) Show(caller identity.Caller, d Addresses) View {
 		PublicPaths:      append([]string{}, a.PublicPaths...),
 		Schedules:        a.showSchedules(caller.Admin()),
 		WakeAt:           optional(a.WakeAt.UTC()),
+		Sleep:            a.showSleep(),
 		DashboardWarming: a.Warming, RotationPending: a.RotationPending,
 		entityTag: a.EntityTag(),
 	}

@@ -48,6 +48,8 @@ func (v View) AppendJSON(b []byte) ([]byte, error) {
 	v.writeSchedules(&o)
 	o.key("wake_at")
 	o.optionalTime(v.WakeAt)
+	o.key("sleep")
+	o.value(v.Sleep)
 	for _, m := range [...]struct {
 		key  string
 		text *string

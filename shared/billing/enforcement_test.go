@@ -75,6 +75,18 @@ func TestAccount_EnforcementActions(t *testing.T) {
 			account: due, age: 9 * day, agents: "startup:error",
 			wantActions: "withhold a", wantNext: 5 * time.Minute,
 		},
+		"in the grace period, an agent sleeps": {
+			account: due, age: 6 * day, agents: "startup:paused/idle",
+			wantActions: "", wantNext: day,
+		},
+		"after the grace period, an agent sleeps": {
+			account: due, age: 9 * day, agents: "startup:paused/idle",
+			wantActions: "withhold a", wantNext: 5 * time.Minute,
+		},
+		"canceled, an agent sleeps and the other one runs": {
+			account: ended, age: 0, agents: "hobby:paused/idle hobby:running",
+			wantActions: "withhold a", wantNext: 5 * time.Minute,
+		},
 		"overdue payment made": {
 			account: paid, age: 9 * day, agents: "startup:paused/billing hobby:paused/manual hobby:stopped/manual",
 			wantActions: "resume a", wantNext: never,

@@ -62,7 +62,7 @@ func (e *Enforcer) enforceAccount(ctx context.Context, organizationID string, fe
 	if errors.Is(fetchErr, ErrChanged) {
 		return nil // the account stays due, and the next run reads its new state
 	}
-	ctx = asSystem(ctx, "billing", organizationID)
+	ctx = call.AsSystem(ctx, "billing", organizationID)
 	agents, err := agent.ListAll(ctx, e.Agents)
 	if err != nil {
 		return errors.Join(fetchErr, err)
@@ -108,7 +108,7 @@ func (e *Enforcer) fetchSubscription(ctx context.Context, a Account, fetches *in
 	}
 	slog.WarnContext(ctx, "subscription changed at the provider without an event", "organization_id", a.ID,
 		"status", a.Subscription.Status, "plan", a.Subscription.Plan)
-	ctx = call.WithRequest(asSystem(ctx, string(e.Payments.Provider()), a.ID),
+	ctx = call.WithRequest(call.AsSystem(ctx, string(e.Payments.Provider()), a.ID),
 		audit.Request{Action: "ChangeSubscription", RequestID: uuid.NewString()})
 	if err := e.Store.Save(ctx, a, ""); err != nil {
 		return before, err

@@ -4,9 +4,7 @@ import (
 	"context"
 	"time"
 
-	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
-	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
 )
 
@@ -92,12 +90,6 @@ type State struct {
 	// OrganizationID owns the subscription; empty for a subscription of another product.
 	OrganizationID string
 	Subscription   Subscription
-}
-
-// asSystem returns a context in which the control plane itself acts on an organization.
-func asSystem(ctx context.Context, actor, organizationID string) context.Context {
-	return call.As(ctx,
-		identity.Caller{Type: identity.System, ID: actor, OrganizationID: organizationID, Role: identity.RoleAdmin})
 }
 
 // NoProvider implements Payments for a deployment without a payment provider. The operator sets plans there.

@@ -42,7 +42,7 @@ func (s *Service) HandleEvent(ctx context.Context, e Event) error {
 	if err != nil {
 		return err
 	}
-	ctx = call.WithRequest(asSystem(ctx, string(s.Payments.Provider()), owner.OrganizationID),
+	ctx = call.WithRequest(call.AsSystem(ctx, string(s.Payments.Provider()), owner.OrganizationID),
 		requestWithAction(ctx, "ChangeSubscription"))
 	err = s.updateAccount(ctx, owner.OrganizationID, e.ID, func(a *Account) error {
 		// Fetch again between reading the account and committing it. The commit fails if the account was written in

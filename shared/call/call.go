@@ -72,6 +72,13 @@ func WithRequest(ctx context.Context, r audit.Request) context.Context {
 	return Derive(ctx, func(c *Call) { c.Request = r.Printable() })
 }
 
+// AsSystem returns a context of the same call, made by a part of the control plane.
+func AsSystem(ctx context.Context, part, organizationID string) context.Context {
+	return As(ctx, identity.Caller{
+		Type: identity.System, ID: part, OrganizationID: organizationID, Role: identity.RoleAdmin,
+	})
+}
+
 // As returns a context of the same call, made by another caller.
 func As(ctx context.Context, caller identity.Caller) context.Context {
 	return Derive(ctx, func(c *Call) { c.Caller = caller })

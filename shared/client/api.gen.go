@@ -95,9 +95,16 @@ const (
 	AgentStatusReasonManual  AgentStatusReason = "manual"
 )
 
+// Defines values for AgentWaker.
+const (
+	AgentWakerRequest  AgentWaker = "request"
+	AgentWakerSchedule AgentWaker = "schedule"
+)
+
 // Defines values for AuditActorType.
 const (
 	AuditActorTypeAPIKey   AuditActorType = "api_key"
+	AuditActorTypeAgent    AuditActorType = "agent"
 	AuditActorTypeOperator AuditActorType = "operator"
 	AuditActorTypeSession  AuditActorType = "session"
 	AuditActorTypeSystem   AuditActorType = "system"
@@ -192,6 +199,7 @@ const (
 const (
 	EventTypeAPIKeyCreated             EventType = "api_key.created"
 	EventTypeAPIKeyRevoked             EventType = "api_key.revoked"
+	EventTypeAgentAsleep               EventType = "agent.asleep"
 	EventTypeAgentCreated              EventType = "agent.created"
 	EventTypeAgentDeleted              EventType = "agent.deleted"
 	EventTypeAgentDeleting             EventType = "agent.deleting"
@@ -206,6 +214,7 @@ const (
 	EventTypeAgentStageChanged         EventType = "agent.stage_changed"
 	EventTypeAgentStopped              EventType = "agent.stopped"
 	EventTypeAgentUpdated              EventType = "agent.updated"
+	EventTypeAgentWoken                EventType = "agent.woken"
 	EventTypeCredentialsRotated        EventType = "credentials.rotated"
 	EventTypeOrganizationActive        EventType = "organization.active"
 	EventTypeOrganizationPastDue       EventType = "organization.past_due"
@@ -431,6 +440,7 @@ type Agent struct {
 
 	// Schedules The schedules that call the agent.
 	Schedules []AgentSchedule `json:"schedules"`
+	Sleep     AgentSleep      `json:"sleep"`
 	Status    AgentStatus     `json:"status"`
 	UpdatedAt time.Time       `json:"updated_at"`
 
@@ -478,7 +488,7 @@ type AgentConfig struct {
 	// SandboxEnabled Whether the agent runs in a sandbox of its cluster.
 	SandboxEnabled bool `json:"sandbox_enabled"`
 
-	// StatusReason Why the agent was paused or stopped.
+	// StatusReason Why the agent was paused or stopped. With idle, it sleeps: see sleep.
 	StatusReason         *AgentStatusReason     `json:"status_reason"`
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
@@ -672,6 +682,15 @@ type AgentSize struct {
 	StorageBytes int64 `json:"storage_bytes"`
 }
 
+// AgentSleep defines model for AgentSleep.
+type AgentSleep struct {
+	// AfterSeconds How many seconds without a request, an open connection and work that its program tells of the agent stays awake; null if it never sleeps.
+	AfterSeconds *int64 `json:"after_seconds"`
+
+	// WakeOn What wakes the agent, in addition to calls that resume it.
+	WakeOn []AgentWaker `json:"wake_on"`
+}
+
 // AgentStage defines model for AgentStage.
 type AgentStage struct {
 	// Attempt How many times the stage was started for the last start of the agent or the last replacement of its pod.
@@ -703,6 +722,21 @@ type AgentStatus string
 
 // AgentStatusReason defines model for AgentStatusReason.
 type AgentStatusReason string
+
+// AgentWaker defines model for AgentWaker.
+type AgentWaker string
+
+// AgentssleepSeconds defines model for AgentssleepSeconds.
+type AgentssleepSeconds = int64
+
+// AgentssleepSpec defines model for AgentssleepSpec.
+type AgentssleepSpec struct {
+	// AfterSeconds How many seconds the agent must be idle to fall asleep, 300 to 604800: without a request, an open connection, and work that its program tells of; null: it never sleeps.
+	AfterSeconds *AgentssleepSeconds `json:"after_seconds,omitempty"`
+
+	// WakeOn What wakes the agent, in addition to calls that resume it; both by default.
+	WakeOn []AgentWaker `json:"wake_on,omitempty"`
+}
 
 // AuditActor defines model for AuditActor.
 type AuditActor struct {
@@ -943,6 +977,9 @@ type CreateAgentRequest struct {
 
 	// Schedules When the agent is called by itself, at most 20. Each due time is called once, whatever fails, or recorded as interrupted or skipped. An agent that sleeps is woken first, if its sleep allows that.
 	Schedules []AgentScheduleSpec `json:"schedules,omitempty"`
+
+	// Sleep When the agent falls asleep, and what wakes it. The default of the plan hobby is after 1800 seconds; agents of other plans never sleep by default.
+	Sleep *AgentssleepSpec `json:"sleep,omitempty"`
 }
 
 // CreateCheckoutSessionRequest defines model for CreateCheckoutSessionRequest.
@@ -1748,6 +1785,9 @@ type UpdateAgentRequest struct {
 
 	// Schedules Replaces the agent's schedules; null removes them all. A schedule whose id stays goes on where it was, unless its cron, timezone or enabled changes. The pod stays.
 	Schedules *AgentScheduleSpecs `json:"schedules,omitempty"`
+
+	// Sleep Changes when the agent falls asleep and what wakes it; a field that is not given stays. A running agent gets a new pod.
+	Sleep *AgentssleepSpec `json:"sleep,omitempty"`
 }
 
 // UpdateCurrentOrganizationRequest defines model for UpdateCurrentOrganizationRequest.
@@ -2223,6 +2263,14 @@ func (c *Client) PutSecrets(ctx context.Context, agentID string, body PutSecrets
 func (c *Client) DeleteSecret(ctx context.Context, agentID string, key string, options ...CallOption) (*SecretChanges, error) {
 	r := call{method: http.MethodDelete, path: "/api/v1/agents/%s/secrets/%s", args: []string{agentID, key}}
 	return sendFor[SecretChanges](ctx, c, r, options)
+}
+
+// SleepAgent sends POST /api/v1/agents/{agent_id}/sleep: put an agent to sleep.
+//
+// Requires the role `admin`, of a session or of an API key.
+func (c *Client) SleepAgent(ctx context.Context, agentID string, options ...CallOption) (*Agent, error) {
+	r := call{method: http.MethodPost, path: "/api/v1/agents/%s/sleep", args: []string{agentID}}
+	return sendFor[Agent](ctx, c, r, options)
 }
 
 // StartAgent sends POST /api/v1/agents/{agent_id}/start: start an agent.

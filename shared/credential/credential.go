@@ -5,7 +5,9 @@ package credential
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"log/slog"
 	"time"
@@ -30,7 +32,17 @@ func (Credentials) GoString() string { return "[redacted]" }
 
 // Generate makes new credentials for a user from 192 random bits each.
 func Generate(username string) Credentials {
-	return Credentials{DashboardUsername: username, DashboardPassword: random(), APIKey: "ak_" + random()}
+	return Credentials{DashboardUsername: username, DashboardPassword: random(), APIKey: KeyScheme + random()}
+}
+
+// KeyScheme begins every API key of an agent.
+const KeyScheme = "ak_"
+
+// HashKey returns what the record of an agent has of its API key. A key has too many random bits for a guess, so the
+// hash needs no secret.
+func HashKey(agentID, key string) string {
+	sum := sha256.Sum256([]byte("agent-api-key " + agentID + " " + key))
+	return hex.EncodeToString(sum[:])
 }
 
 func random() string {

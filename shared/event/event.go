@@ -24,6 +24,8 @@ const (
 	AgentProvisioning Type = "agent.provisioning"
 	AgentRunning      Type = "agent.running"
 	AgentPaused       Type = "agent.paused"
+	AgentAsleep       Type = "agent.asleep"
+	AgentWoken        Type = "agent.woken"
 	AgentStopped      Type = "agent.stopped"
 	AgentError        Type = "agent.error"
 	AgentRecovered    Type = "agent.recovered"
@@ -74,6 +76,8 @@ func types() []typeRow {
 		{AgentProvisioning, true},
 		{AgentRunning, true},
 		{AgentPaused, true},
+		{AgentAsleep, true},
+		{AgentWoken, true},
 		{AgentStopped, true},
 		{AgentError, true},
 		{AgentRecovered, true},

@@ -59,7 +59,7 @@ func (g Guard) admit(c *call.Call, r Route, w http.ResponseWriter, req *http.Req
 	if c.Caller, c.Fetched, err = g.authenticate(c.Request, r, req); err != nil {
 		return nil, err
 	}
-	if err := r.Access.check(c.Caller); err != nil {
+	if err := r.check(c.Caller); err != nil {
 		return nil, g.countRefusal(r, c.Caller, err)
 	}
 	settle, err := g.countCall(c, r, w, req)
@@ -93,10 +93,21 @@ func (g Guard) authenticate(facts audit.Request, r Route, req *http.Request) (id
 		return identity.Caller{}, nil, err
 	}
 	t := identity.Attempt{Token: token, Address: clientip.Bucket(facts.IP)}
+	if r.OwnKey {
+		t.AgentID = r.pathTarget(req.PathValue).ID
+	}
 	if r.Reads != nil {
 		t.Reads = r.Reads(req.PathValue)
 	}
 	return g.Authenticator.Authenticate(req.Context(), t)
+}
+
+// check returns Forbidden unless the caller may call the route. An agent was only identified if it may.
+func (r Route) check(c identity.Caller) error {
+	if c.Type == identity.Agent {
+		return nil
+	}
+	return r.Access.check(c)
 }
 
 // check returns Forbidden unless the caller has this access.

@@ -108,6 +108,8 @@ type Route struct {
 	WebSocket bool
 	// Home is for the page for people who open the address of the API in a browser.
 	Home bool
+	// OwnKey is for a route of one agent that the agent itself may call, too, with its own API key.
+	OwnKey bool
 	// Deprecated announces the route's removal; nil for a route that stays.
 	Deprecated *Deprecation
 	// BodyLimit is the largest request body in bytes; zero means DefaultBodyLimit.

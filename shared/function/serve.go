@@ -19,7 +19,7 @@ import (
 //	 1. request id, trace span      instrument; runRecovering turns a panic in any later step into an error
 //	 2. headers of every response   setSecurityHeaders, Deprecation.setHeaders, forbidCaching
 //	 3. authentication              Guard.admit: Guard.authenticate
-//	 4. access                      Guard.admit: Access.check
+//	 4. access                      Guard.admit: Route.check
 //	 5. rate limits                 Guard.admit: Guard.countCall
 //	 6. plan feature                Guard.admit: Guard.checkFeature; 3 and 4 are repeated while a long answer is open
 //	 7. idempotency key             Route.setAttempt

@@ -63,6 +63,8 @@ type Message struct {
 // AgentNudge is the body of a message on AgentNudges. It names the agent and carries no state.
 type AgentNudge struct {
 	AgentID string `json:"agent_id"`
+	// Wake says that a request waits for the agent.
+	Wake bool `json:"wake,omitempty"`
 }
 
 // WebhookNudge is the body of a message on WebhookNudges.

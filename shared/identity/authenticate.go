@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/organization"
@@ -22,11 +23,13 @@ func InvalidToken() *fault.Error {
 }
 
 // Authenticator identifies the caller behind a bearer token. A token that begins with apikey.Scheme is an API key; any
-// other token is a session.
+// other token is a session, or an agent's own key on a route for agents.
 type Authenticator struct {
 	Sessions  Sessions
 	Keys      apikey.Finder
 	Directory organization.Directory
+	// Agents finds agents by their own API keys; nil finds none.
+	Agents AgentFinder
 	// Peppers are the secret keys of the hashes under which API keys are stored.
 	Peppers apikey.Peppers
 	// Now is the clock.
@@ -49,6 +52,15 @@ type Attempt struct {
 	Address string
 	// Reads names the document that the route reads, if any.
 	Reads document.Ref
+	// AgentID is the agent that may call the route with its own API key; empty if none may.
+	AgentID string
+}
+
+// AgentFinder finds agents by their own API keys.
+type AgentFinder interface {
+	// FindAgent returns the organization and the name of an agent with the hash of an API key; see credential.HashKey.
+	// Errors: NotFound, Unavailable.
+	FindAgent(ctx context.Context, agentID, keyHash string) (organizationID, name string, err error)
 }
 
 // Authenticate implements function.Authenticator. What can be checked without the store is checked first: the form and
@@ -57,6 +69,10 @@ type Attempt struct {
 func (a *Authenticator) Authenticate(ctx context.Context, t Attempt) (Caller, *document.Fetched, error) {
 	if strings.HasPrefix(t.Token, apikey.Scheme) {
 		return a.authenticateKey(ctx, t)
+	}
+	if t.AgentID != "" && a.Agents != nil && strings.HasPrefix(t.Token, credential.KeyScheme) {
+		c, err := a.authenticateAgent(ctx, t)
+		return c, nil, err
 	}
 	claims, err := a.Sessions.Verify(ctx, t.Token)
 	if err != nil {
@@ -114,6 +130,25 @@ func (a *Authenticator) authenticateKey(ctx context.Context, t Attempt) (Caller,
 		Type: APIKey, ID: k.ID, Name: k.Name, OrganizationID: k.OrganizationID, Role: k.Role, KeyPrefix: k.Prefix,
 	}
 	return c, fetched, nil
+}
+
+// authenticateAgent identifies an agent that calls with its own API key. All agents of a cell call from few addresses,
+// so failed look-ups count for an agent and an address.
+func (a *Authenticator) authenticateAgent(ctx context.Context, t Attempt) (Caller, error) {
+	t.Address += " " + t.AgentID
+	if err := a.checkAddress(t); err != nil {
+		return Caller{}, err
+	}
+	organizationID, name, err := a.Agents.FindAgent(ctx, t.AgentID, credential.HashKey(t.AgentID, t.Token))
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return Caller{}, a.refuseKey(t)
+	case err != nil:
+		return Caller{}, err
+	}
+	a.RecentKeys.Add(t.Token)
+	c := Caller{Type: Agent, ID: t.AgentID, Name: name, OrganizationID: organizationID, Role: RoleMember}
+	return c, nil
 }
 
 // checkAddress returns RateLimited for a key that was not valid lately, from an address with too many look-ups of

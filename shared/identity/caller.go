@@ -17,6 +17,9 @@ const (
 	APIKey  AuthType = "api_key"
 )
 
+// Agent is an agent, with the API key that its own front checks. It may call the few routes that say so, for itself.
+const Agent AuthType = "agent"
+
 // The actors without a token. API callers never have one of these types.
 const (
 	// Operator is a person who uses the operator command.
@@ -25,7 +28,7 @@ const (
 	System AuthType = "system"
 )
 
-// Values lists the kinds of token, without Operator and System.
+// Values lists the kinds of token of people and programs, without Agent, Operator and System.
 func (AuthType) Values() []string { return []string{string(Session), string(APIKey)} }
 
 // Role is what a caller may do in the organization. API keys have a role, too, and this package reads API keys.
@@ -40,7 +43,7 @@ const (
 // Caller is the sender of a request. The zero value is an unauthenticated caller.
 type Caller struct {
 	Type AuthType
-	// ID is the id of the user record for a session, or of the key record for an API key.
+	// ID is the id of the user record for a session, of the key record for an API key, or of the agent.
 	ID string
 	// Subject is the sub claim of a session; empty for a key.
 	Subject string

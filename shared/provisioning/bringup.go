@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/parallel"
 	"agents.example/controlplane/shared/secret"
 )
@@ -159,6 +160,11 @@ func (w *run) applyChain(ctx context.Context, a agent.Agent, stages chain, begun
 		if o.err != nil {
 			o.stage, o.since = stage, from
 			return o
+		}
+		if key := input.Credentials.APIKey; key != "" {
+			o.findings = append(o.findings, agent.APIKeyUsed{
+				Version: o.agent.CredentialVersion, Hash: credential.HashKey(a.ID, key),
+			})
 		}
 		o.findings = append(o.findings, agent.StageEnded{Stage: stage, Status: status, Since: from, At: w.Now()})
 	}

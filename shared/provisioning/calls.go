@@ -23,8 +23,14 @@ type CallingFront interface {
 // answer is no failure: a worker asks again later.
 func (w *run) runSchedules(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	a, err := w.Records.Update(ctx, a, func(a *agent.Agent) { a.PrepareCalls(w.Now()) })
-	if err != nil || !a.AsksFront(w.Now()) {
+	if err != nil {
 		return a, err
+	}
+	if a.WakesNow(w.Now()) {
+		return w.wakeForSchedule(ctx, a)
+	}
+	if !a.AsksFront(w.Now()) {
+		return a, nil
 	}
 	report, keys, err := w.askFront(ctx, a)
 	if err != nil {
@@ -47,6 +53,19 @@ func (w *run) runSchedules(ctx context.Context, a agent.Agent) (agent.Agent, err
 		}
 	}
 	return a, nil
+}
+
+// wakeForSchedule wakes an agent that sleeps. If its organization's account does not allow that, a worker tries again
+// later.
+func (w *run) wakeForSchedule(ctx context.Context, a agent.Agent) (agent.Agent, error) {
+	if err := w.wake(ctx, a.ID, agent.WokenBySchedule); err != nil {
+		return a, err
+	}
+	a, err := w.Records.Load(ctx, a.ID)
+	if err != nil || !a.WakesNow(w.Now()) {
+		return a, err
+	}
+	return w.Records.Update(ctx, a, func(a *agent.Agent) { a.DelayCalls(w.Now()) })
 }
 
 // askFront asks the front about the calls whose results the record lacks.

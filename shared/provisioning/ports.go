@@ -62,6 +62,8 @@ type AgentProber interface {
 	// Accepts checks whether the agent accepts credentials, in the way its users present them. Errors: Unavailable,
 	// with the answer in its metadata.
 	Accepts(ctx context.Context, a agent.Agent, c credential.Credentials) (Verdict, error)
+	// Door asks the agent's front for its door. Errors: Unavailable.
+	Door(ctx context.Context, a agent.Agent) (Door, error)
 }
 
 // CleanupBudget limits what workers spend of the secret store's quota to destroy versions. Bringing agents up has no

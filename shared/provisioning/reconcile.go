@@ -17,6 +17,8 @@ import (
 // times.
 type Reconciler struct {
 	Records agent.WorkerStore
+	// Agents wakes agents. It nudges no worker: whoever wakes an agent reconciles it.
+	Agents  agent.Store
 	Cluster Cluster
 	Secrets credential.SecretStore
 	Prober  AgentProber
@@ -44,9 +46,17 @@ const (
 // returns nil. It also returns nil when no work is left or when the work is due later. It returns an error that fault
 // reports as retryable if the queue must deliver the work again.
 func (r *Reconciler) Reconcile(ctx context.Context, agentID string) error {
+	return r.reconcile(ctx, agentID, func(context.Context) error { return nil })
+}
+
+// reconcile is Reconcile after something else, which takes from its time.
+func (r *Reconciler) reconcile(ctx context.Context, agentID string, first func(context.Context) error) error {
 	w := &run{Reconciler: r, holder: uuid.NewString(), ends: time.Now().Add(PushTimeout)}
 	ctx, cancel := context.WithDeadline(ctx, w.ends.Add(-recordTime))
 	defer cancel()
+	if err := first(ctx); err != nil {
+		return err
+	}
 	for {
 		if err := ctx.Err(); err != nil {
 			return fault.From(err) // newer states came faster than this call could apply them
@@ -156,6 +166,9 @@ func (w *run) dispatch(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 func (w *run) scaleDown(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	a, err := w.begin(ctx, a, func(*agent.Agent) {})
 	if err != nil {
+		return a, err
+	}
+	if err := w.checkDoor(ctx, a); err != nil {
 		return a, err
 	}
 	w.keepLast(ctx, a)

@@ -96,6 +96,7 @@ func (w *World) request(c *call) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		c.running, c.answered, c.err = false, !p.crashed, err
+		w.visitors.heard(c.action, c.answered && err == nil)
 		c.entries = append(c.entries, entryOf{pending.ID(), c.answered && finished, err})
 		return err
 	})
@@ -130,7 +131,7 @@ func (w *World) finishEntry(ctx context.Context, p *Process, pending *audit.Call
 func (w *World) handle(ctx context.Context, p *Process, c *call) error {
 	now := p.Now().UTC()
 	change := func(apply func(*agent.Agent) error) error {
-		_, err := w.agents(p).Change(ctx, c.agentID, apply)
+		_, err := w.agents("api", p).Change(ctx, c.agentID, apply)
 		return err
 	}
 	value := func(key string) *string { v := c.name + "/" + key; return &v }

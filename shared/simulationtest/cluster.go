@@ -37,6 +37,8 @@ type Cluster struct {
 	// Deleted counts the deletions of namespaces by agent, and deletedBy names the processes.
 	deletedBy map[string][]string
 	volumes   int
+	// ended is told of each pod that a controller takes away; nil for none.
+	ended func(id string, n *namespace)
 	// observed is told of each change by controllers and the kubelet; nil for none.
 	observed func(id string)
 }
@@ -67,6 +69,8 @@ type ClusterRules struct {
 	KeepLeftovers bool
 	// OverlookRoute hides a route that says the wrong thing from the check of all agents' objects.
 	OverlookRoute bool
+	// OwnerStarts makes the route of each agent without a pod say that only its owner starts it.
+	OwnerStarts bool
 	// GoneAtOnce reports an agent whose deletion began as gone.
 	GoneAtOnce bool
 }
@@ -164,7 +168,7 @@ func (c *Cluster) putSet(a agent.Agent) error {
 	if n.set != nil && n.set.generation == a.Generation {
 		appliedAt = n.set.appliedAt
 	}
-	n.set = &statefulSet{a.Generation, replicas, c.templateOf(a), appliedAt, a.CredentialVersion}
+	n.set = &statefulSet{a.Generation, replicas, c.templateOf(a), appliedAt, a.CredentialVersion, a.Asleep()}
 	c.notify()
 	return nil
 }

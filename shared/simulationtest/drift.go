@@ -74,7 +74,7 @@ func (s snapshot) Differences(a agent.Agent) (found []provisioning.Difference) {
 	}
 	_, configName := s.cluster.names(Hash(a))
 	changed := n.set != nil && !n.set.matches(a, s.cluster.templateOf(a))
-	if n.stages[agent.StageRoute] && n.starter == a.WantsPod() && !s.cluster.Rules.OverlookRoute {
+	if n.stages[agent.StageRoute] && n.starter != starterOf(a) && !s.cluster.Rules.OverlookRoute {
 		add("service", provisioning.Changed)
 	}
 	if !a.WantsPod() {

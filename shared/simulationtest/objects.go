@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
 )
@@ -19,8 +20,8 @@ type namespace struct {
 	stuckUntil    time.Duration
 	orphanedSince time.Time
 	stages        map[agent.StageName]bool
-	// starter is true when the route says that only the owner starts the agent.
-	starter bool
+	// starter is who starts the agent, as its route says.
+	starter starter
 	// configs maps the names of Secrets and ConfigMaps to their content.
 	configs map[string]config
 	volume  int
@@ -48,6 +49,8 @@ type statefulSet struct {
 	appliedAt time.Duration
 	// credential is the version of the credentials.
 	credential int64
+	// asleep: the agent has no pod because it sleeps.
+	asleep bool
 }
 
 // template is what a pod is made of.
@@ -71,6 +74,7 @@ type pod struct {
 	ran       time.Time
 	ended     time.Time
 	process   *front
+	door      door
 }
 
 // trouble is what is wrong with the pods of an agent.
@@ -149,7 +153,10 @@ func (c *Cluster) putStage(a agent.Agent, stage agent.StageName) error {
 	case stage == agent.StagePolicy && (n.room == "" || !c.Rules.FixedQuota):
 		n.room = a.Plan
 	case stage == agent.StageRoute:
-		n.starter = !a.WantsPod()
+		n.starter = starterOf(a)
+		if c.Rules.OwnerStarts && a.Asleep() {
+			n.starter = dataplane.StarterOwner
+		}
 	}
 	n.stages[stage] = true
 	return nil

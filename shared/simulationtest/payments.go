@@ -183,7 +183,7 @@ func (w *World) payments(p *Process) billing.Payments {
 }
 
 func (w *World) billing(p *Process) *billing.Service {
-	return &billing.Service{Store: w.accounts(p), Payments: w.payments(p), Agents: w.agents(p), Now: p.Now}
+	return &billing.Service{Store: w.accounts(p), Payments: w.payments(p), Agents: w.agents("api", p), Now: p.Now}
 }
 
 // handleEvent starts the process of an event. The provider sends it again until it is acknowledged.
@@ -204,7 +204,7 @@ func (w *World) handleEvent(e *paymentEvent) {
 func (w *World) enforce() {
 	w.start("billing", func(ctx context.Context, p *Process) error {
 		return (&billing.Enforcer{
-			Store: w.accounts(p), Payments: w.payments(p), Agents: w.agents(p), Now: p.Now,
+			Store: w.accounts(p), Payments: w.payments(p), Agents: w.agents("api", p), Now: p.Now,
 		}).Run(ctx)
 	})
 }

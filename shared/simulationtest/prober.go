@@ -6,6 +6,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/provisioning"
 )
@@ -64,6 +65,23 @@ func (p Prober) Accepts(ctx context.Context, a agent.Agent, c credential.Credent
 		return nil
 	})
 	return verdict, p.answer(a, err)
+}
+
+// Door implements provisioning.AgentProber.
+func (p Prober) Door(ctx context.Context, a agent.Agent) (found provisioning.Door, err error) {
+	err = p.Process.Look(ctx, ProberService, "ask for the door", func() error {
+		if p.serving(a.ID) == nil {
+			found.Gone = true
+			return nil
+		}
+		d, now := &p.Cluster.namespaces[a.ID].pod.door, p.Cluster.elapsed()
+		if d.closed(now) {
+			found.Closed, found.Left = d.name, d.until-now
+			d.checked = found.Closed == a.Door && found.Left >= dataplane.DoorMargin
+		}
+		return nil
+	})
+	return found, portError(err, unhealthy)
 }
 
 func (p Prober) answer(a agent.Agent, err error) error {

@@ -33,6 +33,8 @@ type message struct {
 	since     time.Duration
 	// swept and observed: the sweep or the notifier published it.
 	swept, observed bool
+	// wake: a request waits for the agent.
+	wake bool
 }
 
 // The settings of the subscription.

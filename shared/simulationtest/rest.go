@@ -41,6 +41,7 @@ func (w *World) checkRest() {
 	w.checkWebhooksAtRest()
 	w.checkReleasesAtRest()
 	w.checkCallsAtRest()
+	w.checkVisitorsAtRest()
 }
 
 func (w *World) checkRecordAtRest(a agent.Agent) {
@@ -120,9 +121,9 @@ func (w *World) checkObjectsAtRest(a agent.Agent) {
 			id, n.pod)
 	case !a.WantsPod() && n != nil && (n.pod != nil || n.set != nil && n.set.replicas > 0):
 		w.violate("objects", "agent %s is %s, and its pod runs", id, a.Status)
-	case n != nil && n.stages[agent.StageRoute] && n.starter == a.WantsPod():
-		w.violate("visitors", "agent %s is %s, and its route says that only its owner starts it: %t", id, a.Status,
-			n.starter)
+	case n != nil && n.stages[agent.StageRoute] && n.starter != starterOf(a):
+		w.violate("visitors", "agent %s is %s (%s), and its route says who starts it: %q", id, a.Status,
+			a.StatusReason, n.starter)
 	case a.Status != agent.Running:
 	case n.set.generation > a.Generation:
 		w.violate("objects", "agent %s has generation %d, and its workload %d", id, a.Generation, n.set.generation)

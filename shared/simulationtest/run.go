@@ -40,6 +40,7 @@ func (w *World) arrange() {
 	w.Database.Changed = func(o organizationDocument, before, after agent.Agent) {
 		w.checkPause(o, before, after)
 		w.checkResize(o, before, after)
+		w.checkWake(before, after)
 	}
 	w.Database.Removed = func(id string, d agent.Deletion) {
 		w.checkReceipt(id, d)
@@ -57,6 +58,9 @@ func (w *World) arrange() {
 	}
 	if w.setup.Schedules {
 		w.addSchedules()
+	}
+	if w.setup.Visitors > 0 {
+		w.arrangeVisitors()
 	}
 	if w.Plant.Arrange != nil {
 		w.Plant.Arrange(w)
@@ -92,7 +96,7 @@ func (w *World) play() {
 func (w *World) over() bool {
 	return w.live == 0 && len(w.late) == 0 && len(w.Queue.messages) == 0 && len(w.Queue.dead) == 0 &&
 		len(w.webhookQueue.messages) == 0 && !w.clientsReady() && w.nextDue().IsZero() && len(w.events) == 0 &&
-		len(w.setup.Payments) == 0
+		len(w.setup.Payments) == 0 && w.setup.Visitors == 0 && w.visitors.held() == 0
 }
 
 func (w *World) clientsReady() bool {
@@ -159,6 +163,7 @@ func (w *World) untilNext() time.Duration {
 func (w *World) environment() []Action {
 	synctest.Wait() // for the consequences of the last step
 	actions := w.Cluster.Actions(w.Elapsed(), w.actions[:0])
+	actions = w.visits(actions)
 	actions = w.paymentActions(w.webhookDeliveries(w.deliveries(actions)))
 	if !w.quiet {
 		actions = w.disturbances(actions)
@@ -204,6 +209,7 @@ func (w *World) settle() {
 		case !due.IsZero():
 			w.Pass(max(due.Sub(w.Now()), time.Minute-(now-w.swept), time.Millisecond))
 		case patient && w.careful(asked):
+		case w.awaitVisitors():
 		case w.enforceLater(), w.webhookAgain(), w.finally():
 		case (w.orphans() || w.setup.WrongDatabase) && collections < 3:
 			w.Pass([]time.Duration{2 * time.Hour, 25 * time.Hour, 25 * time.Hour}[collections])

@@ -59,6 +59,9 @@ type Setup struct {
 	Skew time.Duration
 	// Twice makes two messages of each until the faults end.
 	Twice bool
+	// Visitors is how many requests are sent to the agent, which sleeps when it is idle, and Idles is how often its
+	// front finds it idle.
+	Visitors, Idles int
 	// Release is a release to a fleet of agents; nil for none.
 	Release *rollout
 	// Schedules gives the agent schedules, and Asleep makes it sleep at the beginning.
@@ -126,6 +129,8 @@ func RandomSetup(s *Scheduler) Setup {
 		u = jumpingClocks(s, u)
 	case 12:
 		arrangeWebhooks(s, &u)
+	case 11:
+		u.Visitors, u.Idles = 1+s.Choose(3), 1+s.Choose(2)
 	case 5:
 		u.Verdicts, u.Faults = []Verdict{Lost, Late}, 3
 	case 6:

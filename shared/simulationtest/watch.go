@@ -127,7 +127,12 @@ func (c *Cluster) Actions(elapsed time.Duration, actions []Action) []Action {
 			}
 		case n.set == nil:
 		case n.pod != nil && (n.set.replicas == 0 || n.pod.template != n.set.template):
-			add("controller deletes pod", func() { n.pod = nil })
+			add("controller deletes pod", func() {
+				if c.ended != nil {
+					c.ended(id, n)
+				}
+				n.pod = nil
+			})
 		case n.pod == nil && n.set.replicas > 0 && n.admits(n.set.template.size):
 			add("controller creates pod", func() {
 				n.pod = &pod{template: n.set.template, createdAt: c.now(), since: c.now()}

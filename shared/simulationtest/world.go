@@ -85,7 +85,8 @@ type World struct {
 	rolled rolled
 
 	// called is what the oracle knows of the calls of schedules.
-	called scheduled
+	called   scheduled
+	visitors visitors
 
 	violation string
 	checked   [3]int64
@@ -98,6 +99,8 @@ type Plant struct {
 	Records func(w *World, process string, inner agent.WorkerStore) agent.WorkerStore
 	// Agents wraps the store of routes.
 	Agents func(w *World, inner agent.Store) agent.Store
+	// Sleepers wraps the stores that put agents to sleep (front) and wake them (wake).
+	Sleepers func(kind string, inner agent.Store) agent.Store
 	// Accounts wraps the store of accounts.
 	Accounts func(w *World, inner billing.Store) billing.Store
 	// Webhooks wraps the store of webhooks.
@@ -125,6 +128,9 @@ type Plant struct {
 	Fronts   FrontRules
 	Secrets  SecretRules
 	Database DatabaseRules
+	Sleep    SleepRules
+	// Prober wraps a worker's way to agents.
+	Prober func(inner provisioning.AgentProber) provisioning.AgentProber
 }
 
 // The organization and its caller.
@@ -194,14 +200,19 @@ func (w *World) records(kind string, p *Process) agent.WorkerStore {
 	return s
 }
 
-func (w *World) agents(p *Process) agent.Store {
-	var s agent.Store = Agents{
-		Database: w.Database, Process: p, Nudger: w.publisher(p), Report: w.report("api", p),
+// agents is the store of a kind of process that is not a worker, or that wakes agents.
+func (w *World) agents(kind string, p *Process) agent.Store {
+	found := Agents{Database: w.Database, Process: p, Report: w.report(kind, p)}
+	if kind != "wake" {
+		found.Nudger = w.publisher(p)
 	}
-	if w.Plant.Agents != nil {
-		s = w.Plant.Agents(w, s)
+	if w.Plant.Agents != nil && kind == "api" {
+		return w.Plant.Agents(w, found)
 	}
-	return s
+	if w.Plant.Sleepers != nil && kind != "api" {
+		return w.Plant.Sleepers(kind, found)
+	}
+	return found
 }
 
 func (w *World) publisher(p Stepper) Publisher {
@@ -228,8 +239,16 @@ func (w *World) secretClient(p Stepper) SecretClient {
 func (w *World) reconciler(p *Process) *provisioning.Reconciler {
 	return &provisioning.Reconciler{
 		Records: w.records("worker", p), Cluster: w.clusterClient(p), Secrets: w.secretClient(p),
-		Prober: w.prober(p), Front: Front{w.prober(p)}, Now: p.Now,
+		Front:  Front{w.prober(p)},
+		Prober: w.workerProber(p), Agents: w.agents("wake", p), Now: p.Now,
 	}
+}
+
+func (w *World) workerProber(p *Process) provisioning.AgentProber {
+	if w.Plant.Prober != nil {
+		return w.Plant.Prober(w.prober(p))
+	}
+	return w.prober(p)
 }
 
 func (w *World) sweeper(kind string, p *Process) *provisioning.Sweeper {
@@ -240,7 +259,7 @@ func (w *World) sweeper(kind string, p *Process) *provisioning.Sweeper {
 
 // writer is the secret service of a route.
 func (w *World) writer(p *Process) secretwrite.Service {
-	return secretwrite.Service{Agents: w.agents(p), Secrets: w.secretClient(p), Now: p.Now}
+	return secretwrite.Service{Agents: w.agents("api", p), Secrets: w.secretClient(p), Now: p.Now}
 }
 
 // deliver starts a worker with a message.
@@ -257,7 +276,13 @@ func (w *World) deliver(m *message) {
 		ctx, cancel := context.WithTimeout(ctx, pushTime)
 		defer cancel()
 		d := w.beginPush(p, m)
-		err := w.reconciler(p).Reconcile(ctx, m.agentID)
+		reconcile := w.reconciler(p).Reconcile
+		if m.wake && !w.Plant.Sleep.DropWakes {
+			reconcile = func(ctx context.Context, id string) error {
+				return w.reconciler(p).Wake(ctx, id, agent.WokenByRequest)
+			}
+		}
+		err := reconcile(ctx, m.agentID)
 		if w.Plant.Answer != nil {
 			err = w.Plant.Answer(w, m.agentID, err)
 		}

@@ -59,6 +59,8 @@ export interface Agent {
   schedules: AgentSchedule[];
   /** When the agent is woken if it sleeps; null if it is not. */
   wake_at: string | null;
+  /** When the agent falls asleep, and what wakes it. */
+  sleep: AgentSleep;
   /** The message of config.error; null without an error. */
   error_message: string | null;
   /** Null until the agent has a hostname. */
@@ -104,7 +106,7 @@ export type AgentCloud = "gcp";
 export interface AgentConfig {
   /** The stages of the last provisioning, in their order. */
   provisioning_stages: AgentStage[];
-  /** Why the agent was paused or stopped. */
+  /** Why the agent was paused or stopped. With idle, it sleeps: see sleep. */
   status_reason: AgentStatusReason | null;
   /** The actions that the current status allows. */
   allowed_actions: AgentAction[];
@@ -297,6 +299,16 @@ export interface AgentSize {
   storage_bytes: number;
 }
 
+export interface AgentSleep {
+  /**
+   * How many seconds without a request, an open connection and work that its program tells of the agent stays awake;
+   * null if it never sleeps.
+   */
+  after_seconds: number | null;
+  /** What wakes the agent, in addition to calls that resume it. */
+  wake_on: AgentWaker[];
+}
+
 export interface AgentStage {
   name: AgentStageName;
   status: AgentStageStatus;
@@ -337,6 +349,20 @@ export type AgentStatus =
 
 export type AgentStatusReason = "manual" | "billing" | "idle" | NewValue;
 
+export type AgentWaker = "request" | "schedule" | NewValue;
+
+export type AgentssleepSeconds = number;
+
+export interface AgentssleepSpec {
+  /**
+   * How many seconds the agent must be idle to fall asleep, 300 to 604800: without a request, an open connection, and
+   * work that its program tells of; null: it never sleeps.
+   */
+  after_seconds?: AgentssleepSeconds | null;
+  /** What wakes the agent, in addition to calls that resume it; both by default. */
+  wake_on?: AgentWaker[];
+}
+
 export interface AuditActor {
   type: AuditActorType;
   /** The id of the user or API key. */
@@ -349,7 +375,7 @@ export interface AuditActor {
   key_prefix: string | null;
 }
 
-export type AuditActorType = "session" | "api_key" | "operator" | "system" | NewValue;
+export type AuditActorType = "session" | "api_key" | "agent" | "operator" | "system" | NewValue;
 
 export interface AuditChange {
   /** The name of the field. */
@@ -561,6 +587,11 @@ export interface CreateAgentRequest {
    * program must check who calls. Nothing below /v1, /auth, /handoff, /health and /logout can be public.
    */
   public_paths?: string[];
+  /**
+   * When the agent falls asleep, and what wakes it. The default of the plan hobby is after 1800 seconds; agents of
+   * other plans never sleep by default.
+   */
+  sleep?: AgentssleepSpec | null;
   /**
    * When the agent is called by itself, at most 20. Each due time is called once, whatever fails, or recorded as
    * interrupted or skipped. An agent that sleeps is woken first, if its sleep allows that.
@@ -845,6 +876,8 @@ export type EventType =
   | "agent.provisioning"
   | "agent.running"
   | "agent.paused"
+  | "agent.asleep"
+  | "agent.woken"
   | "agent.stopped"
   | "agent.error"
   | "agent.recovered"
@@ -1361,6 +1394,11 @@ export interface UpdateAgentRequest {
    * running agent gets a new pod. See the creation of agents.
    */
   public_paths?: string[];
+  /**
+   * Changes when the agent falls asleep and what wakes it; a field that is not given stays. A running agent gets a new
+   * pod.
+   */
+  sleep?: AgentssleepSpec | null;
   /**
    * Another version of the agent's image, as image or image@version; without a version, the one that is released at
    * present. It replaces the pod. The next start takes the released version in place of an older one, unless
@@ -2670,6 +2708,39 @@ export interface operations {
       200: { content: { "application/json": Member } };
     };
   };
+  /** Put an agent to sleep. Requires the role `admin`, of a session or of an API key. */
+  SleepAgent: {
+    parameters: {
+      header?: {
+        /** The ETag of the version to change. If the agent has another version, the call fails with 412. */
+        "If-Match"?: string;
+        /**
+         * Names the closed door of the agent's front, which sends it. Clients leave it out: then the agent falls asleep
+         * even though it is in use.
+         */
+        "X-Agent-Door"?: string;
+        /**
+         * Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a
+         * different request with the key is refused with 422.
+         */
+        "Idempotency-Key"?: string;
+      };
+      path: {
+        /** The agent's id. */
+        agent_id: string;
+      };
+      query?: {
+        /**
+         * Rehearses the call: all checks run, and nothing is changed. The answer is 200 with what the call would do, or
+         * the error that the call would get. An `Idempotency-Key` is not used up.
+         */
+        dry_run?: boolean;
+      };
+    };
+    responses: {
+      200: { content: { "application/json": Agent | Rehearsal } };
+    };
+  };
   /** Start an agent. Requires the role `admin`, of a session or of an API key. */
   StartAgent: {
     parameters: {
@@ -2961,6 +3032,9 @@ export interface paths {
   };
   "/api/v1/agents/{agent_id}/secrets/{key}": {
     delete: operations["DeleteSecret"];
+  };
+  "/api/v1/agents/{agent_id}/sleep": {
+    post: operations["SleepAgent"];
   };
   "/api/v1/agents/{agent_id}/start": {
     post: operations["StartAgent"];
