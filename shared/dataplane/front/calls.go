@@ -30,6 +30,8 @@ type calls struct {
 	name string
 	now  func() time.Time
 	make func(ctx context.Context, id string, o dataplane.CallOrder) dataplane.CallResult
+	// use counts the calls that run as use of the agent.
+	use inUse
 
 	life    context.Context //nolint:containedctx // of the calls, which outlive the requests that order them
 	end     context.CancelFunc
@@ -47,12 +49,24 @@ type callState struct {
 	endedAt time.Time
 }
 
-func newCalls(now func() time.Time,
+// inUse knows whether the agent is in use. Whoever enters must leave.
+type inUse interface {
+	enter() bool
+	leave()
+}
+
+// always is the use of an agent that never sleeps.
+type always struct{}
+
+func (always) enter() bool { return true }
+func (always) leave()      {}
+
+func newCalls(now func() time.Time, use inUse,
 	makeCall func(context.Context, string, dataplane.CallOrder) dataplane.CallResult,
 ) *calls {
 	life, end := context.WithCancel(context.Background())
 	return &calls{
-		name: rand.Text(), now: now, make: makeCall, life: life, end: end, known: map[string]*callState{},
+		name: rand.Text(), now: now, use: use, make: makeCall, life: life, end: end, known: map[string]*callState{},
 	}
 }
 
@@ -65,8 +79,8 @@ func (c *calls) close() {
 	c.pending.Wait()
 }
 
-// errBusy means that too many calls are remembered or run.
-var errBusy = errors.New("the front makes too many calls")
+// errBusy means that too many calls are remembered or run, or that the agent is about to end.
+var errBusy = errors.New("the front makes no call now")
 
 // order begins a call, unless one with the id is known.
 func (c *calls) order(id string, o dataplane.CallOrder) error {
@@ -76,13 +90,14 @@ func (c *calls) order(id string, o dataplane.CallOrder) error {
 	if c.known[id] != nil {
 		return nil
 	}
-	if c.closed || c.running >= maxRunning || len(c.known) >= maxCalls {
+	if c.closed || c.running >= maxRunning || len(c.known) >= maxCalls || !c.use.enter() {
 		return errBusy
 	}
 	state := &callState{result: dataplane.CallResult{Outcome: dataplane.CallRunning}}
 	c.known[id] = state
 	c.running++
 	c.pending.Go(func() {
+		defer c.use.leave()
 		ctx, cancel := context.WithTimeout(c.life, dataplane.CallTime)
 		defer cancel()
 		begun := time.Now()
@@ -159,7 +174,7 @@ func (f *Front) takeOrder(w http.ResponseWriter, req *http.Request, id string) {
 		refuse(w, true, http.StatusConflict, "The order is for another process of the front.")
 	case f.calls.order(id, o) != nil:
 		w.Header().Set("Retry-After", "60")
-		refuse(w, true, http.StatusServiceUnavailable, "The agent makes too many calls. Retry.")
+		refuse(w, true, http.StatusServiceUnavailable, "The agent makes no call now. Retry.")
 	default:
 		w.WriteHeader(http.StatusAccepted)
 	}

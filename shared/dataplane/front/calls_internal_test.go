@@ -13,7 +13,7 @@ func TestCalls_EndAfterAQuarterOfAnHourAndAreRememberedForAnHour(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		made := 0
-		c := newCalls(time.Now, func(ctx context.Context, _ string, _ dataplane.CallOrder) dataplane.CallResult {
+		c := newCalls(time.Now, always{}, func(ctx context.Context, _ string, _ dataplane.CallOrder) dataplane.CallResult {
 			made++
 			<-ctx.Done()
 			return dataplane.CallResult{Outcome: dataplane.CallFailed}
@@ -46,6 +46,47 @@ func TestCalls_EndAfterAQuarterOfAnHourAndAreRememberedForAnHour(t *testing.T) {
 		c.close()
 		if err := c.order("c2", dataplane.CallOrder{}); err == nil {
 			t.Error("a closed front takes an order")
+		}
+	})
+}
+
+// counted is the use of an agent, which ends when it is closed.
+type counted struct {
+	closed bool
+	n      int
+}
+
+func (c *counted) enter() bool {
+	if c.closed {
+		return false
+	}
+	c.n++
+	return true
+}
+
+func (c *counted) leave() { c.n-- }
+
+func TestCalls_CountAsUseOfTheAgent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		use := &counted{}
+		c := newCalls(time.Now, use, func(context.Context, string, dataplane.CallOrder) dataplane.CallResult {
+			time.Sleep(time.Minute)
+			return dataplane.CallResult{Outcome: dataplane.CallAnswered, Status: 200}
+		})
+		defer c.close()
+		for range 2 {
+			if err := c.order("c1", dataplane.CallOrder{}); err != nil {
+				t.Error(err)
+			}
+		}
+		if use.n != 1 {
+			t.Errorf("while a call runs, the agent has %d uses, want 1", use.n)
+		}
+		time.Sleep(2 * time.Minute)
+		use.closed = true
+		if err := c.order("c2", dataplane.CallOrder{}); err == nil || use.n != 0 {
+			t.Errorf("after the call, an agent that falls asleep has %d uses, and takes an order: %v", use.n, err)
 		}
 	})
 }

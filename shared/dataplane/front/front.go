@@ -103,7 +103,7 @@ func New(o Options) (*Front, error) {
 	}
 	f.sessions = newSessions(o.Now, f.links.goesOn)
 	f.health = newHealth(o)
-	f.calls = newCalls(o.Now, f.callContainer)
+	f.calls = newCalls(o.Now, always{}, f.callContainer)
 	f.proxy = f.newProxy()
 	return f, nil
 }
