@@ -215,7 +215,9 @@ func TestSweep_LeavesAnAgentWithoutDueSchedulesAlone(t *testing.T) {
 // callsDown is a store whose list of due schedules fails.
 type callsDown struct{ simulationtest.WorkerStore }
 
-func (callsDown) ListCallsDue(context.Context, time.Time, int) ([]agent.Agent, error) { return nil, errLost }
+func (callsDown) ListCallsDue(context.Context, time.Time, int) ([]agent.Agent, error) {
+	return nil, errLost
+}
 
 func TestSweep_NudgesOverdueAgentsWhenTheListOfSchedulesFails(t *testing.T) {
 	t.Parallel()

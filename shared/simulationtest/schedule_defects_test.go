@@ -10,7 +10,9 @@ import (
 // unscheduled lists no agent whose schedules are due.
 type unscheduled struct{ agent.WorkerStore }
 
-func (unscheduled) ListCallsDue(context.Context, time.Time, int) ([]agent.Agent, error) { return nil, nil }
+func (unscheduled) ListCallsDue(context.Context, time.Time, int) ([]agent.Agent, error) {
+	return nil, nil
+}
 
 // scheduleDefects undo guards of the calls of schedules.
 func scheduleDefects() []defect {
