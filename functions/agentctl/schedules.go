@@ -17,8 +17,8 @@ import (
 func (t *tool) schedulesCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "schedules", Aliases: []string{"schedule"}, Short: "Set when agents are called and woken",
-		Long: "Set when agents are called and woken. A schedule sends a POST to a path of its agent at certain times, " +
-			"and wakes the agent first if it sleeps.",
+		Long: "Set when agents are called and woken. A schedule sends a POST to a path of its agent at certain " +
+			"times, and wakes the agent first if it sleeps.",
 	}
 	c.AddCommand(t.listSchedules(), t.setSchedule(), t.removeSchedule(), t.wakeAt())
 	return c
@@ -193,8 +193,8 @@ func (t *tool) wakeAt() *cobra.Command {
 	c := &cobra.Command{
 		Use: "wake-at AGENT TIME", Short: "Set one time at which an agent is woken if it sleeps",
 		Args: cobra.ExactArgs(2),
-		Long: "Set one time at which an agent is woken if it sleeps. TIME is one of RFC 3339, a duration from now such " +
-			"as 90m, or never.",
+		Long: "Set one time at which an agent is woken if it sleeps. TIME is one of RFC 3339, a duration from now " +
+			"such as 90m, or never.",
 		Example: "  agentctl schedules wake-at my-agent 2026-03-02T09:30:00Z\n" +
 			"  agentctl schedules wake-at my-agent never",
 		Annotations: sends("WakeAgentAt"), ValidArgsFunction: t.completeAgents,

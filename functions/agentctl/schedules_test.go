@@ -20,7 +20,8 @@ func TestSchedules_AreSetOneByOne(t *testing.T) {
 	set := func(flags ...string) output {
 		return c.run(t, append([]string{"schedules", "set", "my-agent"}, flags...)...)
 	}
-	set("daily", "--cron", "30 9 * * MON-FRI", "--timezone", "Europe/Berlin", "--path", "/v1/run", "--body", "@"+prompt).ok(t)
+	set("daily", "--cron", "30 9 * * MON-FRI", "--timezone", "Europe/Berlin", "--path", "/v1/run",
+		"--body", "@"+prompt).ok(t)
 	set("check", "--cron", "*/15 * * * *", "--path", "/check", "-o", "name").want(t, output{0, "check\ndaily\n", ""})
 	set("check", "--disabled", "--missed", "run_once").ok(t)
 	shown := func(path string) string {
@@ -55,11 +56,14 @@ func TestSchedules_SetWhenAnAgentIsWoken(t *testing.T) {
 		return c.run(t, "schedules", "wake-at", "my-agent", at, "-o", "jsonpath={.wake_at}")
 	}
 	wake("2h").ok(t)
-	if got := c.run(t, "agents", "get", "my-agent", "-o", "jsonpath={.wake_at}").ok(t).Stdout; len(got) < len("2026-03-02T09:30:00Z") {
+	wakeAt := func() string {
+		return strings.TrimSpace(c.run(t, "agents", "get", "my-agent", "-o", "jsonpath={.wake_at}").ok(t).Stdout)
+	}
+	if got := wakeAt(); len(got) < len("2026-03-02T09:30:00Z") {
 		t.Errorf("wake_at is %q", got)
 	}
 	wake("never").ok(t)
-	if got := c.run(t, "agents", "get", "my-agent", "-o", "jsonpath={.wake_at}").ok(t).Stdout; strings.TrimSpace(got) != "" {
+	if got := wakeAt(); got != "" {
 		t.Errorf("after never, wake_at is %q", got)
 	}
 	wake("tomorrow").wantCode(t, agentctl.ExitUsage, "duration")

@@ -37,7 +37,8 @@ func TestAgents_HaveSchedules(t *testing.T) {
 	b := backendtest.New(t)
 	b.SetPlan(t, "org-1", plan.Enterprise)
 	created := createScheduled(t, b, `[
-		{"id":"report","cron":"30 9 * * MON-FRI","timezone":"Europe/Berlin","path":"/v1/run","body":"{\"p\":1}","missed":"run_once"},
+		{"id":"report","cron":"30 9 * * MON-FRI","timezone":"Europe/Berlin","path":"/v1/run",
+		"body":"{\"p\":1}","missed":"run_once"},
 		{"id":"check","cron":"*/15 * * * *","path":"/check","enabled":false}]`).Want(t, http.StatusCreated, "")
 	id, got := created.Text("id"), schedulesOf(t, created)
 	if len(got) != 2 || got[0].ID != "check" || got[0].Enabled || got[0].Timezone != "UTC" || got[0].Missed != "skip" ||
@@ -105,7 +106,7 @@ func TestAgents_RefuseSchedules(t *testing.T) {
 		"two of one id":    {list: schedule(``) + "," + schedule(``), want: `["body","schedules",1,"id"]`},
 		"too many":         {list: strings.Join(many, ","), want: `["body","schedules"]`},
 		"too large":        {list: strings.Join(large, ","), want: `["body","schedules"]`},
-		"all at once":      {list: schedule(`"path":"/handoff","cron":"x","timezone":"x","body":"\u0000"`), want: at("body")},
+		"all together":     {list: schedule(`"path":"/handoff","cron":"x","timezone":"x","body":"\u0000"`), want: at("body")},
 	} {
 		for _, res := range []functiontest.Response{
 			patchAgent(t, b, id, `{"schedules":[`+row.list+`]}`), createScheduled(t, b, `[`+row.list+`]`),
@@ -113,7 +114,7 @@ func TestAgents_RefuseSchedules(t *testing.T) {
 			if res.Status != http.StatusUnprocessableEntity || !strings.Contains(string(res.Body), row.want) {
 				t.Errorf("%s: %.400s, want a violation at %s", name, res.Body, row.want)
 			}
-			if name == "all at once" && strings.Count(string(res.Body), `"loc"`) != 4 {
+			if name == "all together" && strings.Count(string(res.Body), `"loc"`) != 4 {
 				t.Errorf("%s: %s, want four violations", name, res.Body)
 			}
 		}

@@ -23,16 +23,17 @@ func (p *Prober) Calls(ctx context.Context, a agent.Agent, c credential.Credenti
 ) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	req, err := p.callRequest(ctx, http.MethodGet, a, c, dataplane.PathCalls, nil)
+	req, err := p.callRequest(ctx, http.MethodGet, a, dataplane.PathCalls, nil)
 	if err != nil {
 		return r, err
 	}
+	authorize(req, c)
 	req.URL.RawQuery = url.Values{"id": ids}.Encode()
 	res, err := p.client.Do(req)
 	if err != nil {
 		return r, explain(err)
 	}
-	defer res.Body.Close()
+	defer func() { _ = res.Body.Close() }() // read as far as it matters
 	if res.StatusCode != http.StatusOK {
 		return r, badStatus(res.StatusCode)
 	}
@@ -61,10 +62,11 @@ func (p *Prober) Order(ctx context.Context, a agent.Agent, c credential.Credenti
 	if err != nil {
 		return fmt.Errorf("encode an order: %w", err)
 	}
-	req, err := p.callRequest(ctx, http.MethodPut, a, c, dataplane.PathCalls+"/"+o.ID, body)
+	req, err := p.callRequest(ctx, http.MethodPut, a, dataplane.PathCalls+"/"+o.ID, body)
 	if err != nil {
 		return err
 	}
+	authorize(req, c)
 	req.Header.Set("Content-Type", "application/json")
 	res, err := p.client.Do(req)
 	if err != nil {
@@ -77,10 +79,15 @@ func (p *Prober) Order(ctx context.Context, a agent.Agent, c credential.Credenti
 	return nil
 }
 
-// callRequest makes a request to the agent's front with the agent's own key.
-func (p *Prober) callRequest(ctx context.Context, method string, a agent.Agent, c credential.Credentials, path string,
-	body []byte,
-) (*http.Request, error) {
+// authorize adds the agent's own key.
+func authorize(req *http.Request, c credential.Credentials) {
+	req.Header.Set("Authorization", "Bearer "+c.APIKey)
+}
+
+// callRequest makes a request to the agent's front.
+func (p *Prober) callRequest(ctx context.Context, method string, a agent.Agent, path string, body []byte) (
+	*http.Request, error,
+) {
 	if a.Hostname(p.addresses) == "" {
 		return nil, unhealthy("dns", "the agent has no hostname")
 	}
@@ -88,6 +95,5 @@ func (p *Prober) callRequest(ctx context.Context, method string, a agent.Agent, 
 	if err != nil {
 		return nil, unhealthy("connect", "its URL is not valid").WithCause(err)
 	}
-	req.Header.Set("Authorization", "Bearer "+c.APIKey)
 	return req, nil
 }

@@ -28,7 +28,7 @@ func (c *Client) Agents(n agent.Nudger) *Agents { return &Agents{client: c, nudg
 // agentFields lists what is stored of an agent. writeID names the last write: it shows whether a commit whose answer
 // was lost was carried out.
 func agentFields(a *agent.Agent, writeID *string) fields {
-	return fields{
+	return append(agentCallFields(a), fields{
 		{"organization_id", text(&a.OrganizationID)},
 		{"name", text(&a.Name)},
 		{"slug", text(&a.Slug)},
@@ -40,7 +40,6 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"env", array(&a.Env, envFields)},
 		{"files", array(&a.Files, fileFields)},
 		{"public_paths", texts(&a.PublicPaths)},
-		{"sleep", compactGroup(sleepFields(&a.Sleep))},
 		{"image", compactGroup(softwareFields(&a.Image))},
 		{"front", compactGroup(softwareFields(&a.Front))},
 		{"watched_by", text(&a.WatchedBy)},
@@ -51,13 +50,8 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"status", text(&a.Status)},
 		{"held", compactGroup(usageFields(&a.Held))},
 		{"status_reason", text(&a.StatusReason)},
-		{"door", text(&a.Door)},
 		{"woken_by", text(&a.WokenBy)},
 		{"awake_until", timestamp(&a.AwakeUntil)},
-		{"schedules", array(&a.Schedules, scheduleFields)},
-		{"wake_at", timestamp(&a.WakeAt)},
-		{"calls_due_at", timestamp(&a.CallsDueAt)},
-		{"calls_paused_until", timestamp(&a.CallsPausedUntil)},
 		{"stages", array(&a.Stages, stageFields)},
 		{"failure", optional(&a.Failure, failureFields)},
 		{"revert_reason", optional(&a.RevertReason, failureFields)},
@@ -93,6 +87,18 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"created_by", text(&a.CreatedBy)},
 		{"change_id", text(&a.ChangeID)},
 		{"write_id", text(writeID)},
+	}...)
+}
+
+// agentCallFields lists what is stored of an agent's sleep and schedules.
+func agentCallFields(a *agent.Agent) fields {
+	return fields{
+		{"sleep", compactGroup(sleepFields(&a.Sleep))},
+		{"door", text(&a.Door)},
+		{"schedules", array(&a.Schedules, scheduleFields)},
+		{"wake_at", timestamp(&a.WakeAt)},
+		{"calls_due_at", timestamp(&a.CallsDueAt)},
+		{"calls_paused_until", timestamp(&a.CallsPausedUntil)},
 	}
 }
 

@@ -10,10 +10,10 @@ import (
 	"agents.example/controlplane/shared/fault"
 )
 
-// A due time of a schedule is handled in these steps, each of which a worker may leave undone. The worker asks the front
-// of the running agent for its name, which no other front ever has, and records the call with that name. Then it orders
-// the call, of that front only. The front makes each call once, and reports on it when it is asked. A call whose front
-// is gone was made once or not at all, and is not made again.
+// A due time of a schedule is handled in these steps, each of which a worker may leave undone. The worker asks the
+// front of the running agent for its name, which no other front ever has, and records the call with that name. Then it
+// orders the call, of that front only. The front makes each call once, and reports on it when it is asked. A call whose
+// front is gone was made once or not at all, and is not made again.
 
 // Call is a call that a worker has told the agent's front to make, or is about to.
 type Call struct {

@@ -16,8 +16,8 @@ import (
 // Every store calls them.
 
 // Edit runs apply on a copy of the agent, and reports whether that changed the record. apply can't change the agent's
-// identity. A changed agent has in its record what it holds, and when its schedules are due. If the change chooses an image, Edit reads those entries
-// of the catalog with images, which workers need not have: they start no agent.
+// identity. A changed agent has in its record what it holds, and when its schedules are due. If the change chooses an
+// image, Edit reads those entries of the catalog with images, which workers need not have: they start no agent.
 func (a Agent) Edit(apply func(*Agent) error, images func(ids []string) (image.Set, error)) (after Agent, changed bool,
 	err error,
 ) {

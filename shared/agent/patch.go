@@ -78,9 +78,10 @@ func secretViolation(key string) fault.Violation {
 	return invalid([]any{"body", "env_vars", key}, secretElsewhere)
 }
 
-// Apply merges a patch. Every change replaces the pod, but that of the name, of the image's policy, of its window and of
-// the schedules: the pod is started with the rest. The store carries out that of the image: see ImageWish. Errors: Invalid, Conflict
-// while the agent is being deleted, if its volume would shrink, or for another policy of a custom image.
+// Apply merges a patch. Every change replaces the pod, but that of the name, of the image's policy, of its window and
+// of the schedules: the pod is started with the rest. The store carries out that of the image: see ImageWish. Errors:
+// Invalid, Conflict while the agent is being deleted, if its volume would shrink, or for another policy of a custom
+// image.
 func (a *Agent) Apply(p Patch, now time.Time) error {
 	if a.Status == Deleting {
 		return a.conflict("update")

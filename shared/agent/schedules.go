@@ -218,7 +218,7 @@ func scheduleBodyViolation(body string) string {
 	case strings.ContainsRune(body, 0):
 		return "a body must not contain NUL characters"
 	case LooksSecretValue(body):
-		return "the body looks like a secret: set it as a secret of the agent, whose program finds it in its environment"
+		return "the body looks like a secret: set it as a secret of the agent, whose program has it as a variable"
 	default:
 		return ""
 	}

@@ -41,10 +41,9 @@ const (
 )
 
 // Reconcile reads the present record of an agent, handles what is due of its schedules, and brings its objects to that
-// state. It looks at the agent once and
-// does not wait: while the pod is not Ready, or a deletion has not ended, it records when a worker looks again and
-// returns nil. It also returns nil when no work is left or when the work is due later. It returns an error that fault
-// reports as retryable if the queue must deliver the work again.
+// state. It looks at the agent once and does not wait: while the pod is not Ready, or a deletion has not ended, it
+// records when a worker looks again and returns nil. It also returns nil when no work is left or when the work is due
+// later. It returns an error that fault reports as retryable if the queue must deliver the work again.
 func (r *Reconciler) Reconcile(ctx context.Context, agentID string) error {
 	return r.reconcile(ctx, agentID, func(context.Context) error { return nil })
 }
@@ -82,7 +81,8 @@ func (r *Reconciler) reconcile(ctx context.Context, agentID string, first func(c
 		}
 		w.begun, w.unrecorded = false, nil
 		a, err = w.dispatch(ctx, a)
-		again := errors.Is(err, agent.ErrSuperseded) || errors.Is(err, errFinished) || err == nil && (addedDuring(a) || a.CallsDue(r.Now()) && !w.called)
+		added := addedDuring(a) || a.CallsDue(r.Now()) && !w.called
+		again := errors.Is(err, agent.ErrSuperseded) || errors.Is(err, errFinished) || err == nil && added
 		if !again {
 			return err
 		}

@@ -69,19 +69,19 @@ func TestReconcile_CallsAnAgentWhenItsScheduleIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, due := newCalledAgent(t)
 		f := &recordingFront{name: "f"}
-		time.Sleep(due - time.Second)
+		time.Sleep(due - time.Second) //nolint:forbidigo // in the bubble's time
 		w.called(f)
 		if len(f.orders) > 0 {
 			t.Fatalf("an agent is called before its time: %+v", f.orders)
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) //nolint:forbidigo // in the bubble's time
 		w.called(f)
 		w.called(f) // late, or twice
 		if len(f.orders) != 1 || f.orders[0].Schedule != "hourly" || f.orders[0].Front != "f" {
 			t.Fatalf("the front was told %+v, want one call", f.orders)
 		}
 		f.known = map[string]agent.CallReport{f.orders[0].ID: {Outcome: agent.CallAnswered, Status: 200}}
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) //nolint:forbidigo // in the bubble's time
 		w.called(f)
 		if s := w.record().Schedules[0]; s.Call.Open() || s.Last.Status != 200 || len(f.orders) != 1 {
 			t.Errorf("the record has %+v after %d orders", s, len(f.orders))
@@ -110,9 +110,9 @@ func TestReconcile_RepeatsAnOrderOnlyToTheSameFront(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w, due := newCalledAgent(t)
-				time.Sleep(due)
+				time.Sleep(due) //nolint:forbidigo // in the bubble's time
 				w.called(dyingFront{&recordingFront{name: "f"}})
-				time.Sleep(time.Minute)
+				time.Sleep(time.Minute) //nolint:forbidigo // in the bubble's time
 				f := &recordingFront{name: row.next}
 				w.called(f)
 				if s := w.record().Schedules[0]; len(f.orders) != row.orders || s.Last.Outcome != row.outcome {
@@ -127,7 +127,7 @@ func TestReconcile_WaitsForNoFront(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, due := newCalledAgent(t)
-		time.Sleep(due)
+		time.Sleep(due) //nolint:forbidigo // in the bubble's time
 		begun := time.Now()
 		w.called(&recordingFront{hangs: true})
 		if took := time.Since(begun); took > 10*time.Second {
@@ -152,10 +152,10 @@ func TestReconcile_WakesAnAgentThatSleepsAndCallsIt(t *testing.T) {
 		if a := w.record(); !a.Asleep() || !a.Converged() {
 			t.Fatalf("the agent is %s", a.Status)
 		}
-		time.Sleep(due)
+		time.Sleep(due) //nolint:forbidigo // in the bubble's time
 		for range 10 {
 			w.called(f)
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) //nolint:forbidigo // in the bubble's time
 		}
 		if a := w.record(); a.Status != agent.Running || a.WokenBy != agent.WokenBySchedule || len(f.orders) != 1 {
 			t.Errorf("the agent is %s, woken by %q, and was called %d times", a.Status, a.WokenBy, len(f.orders))
@@ -171,7 +171,7 @@ func TestSweep_NudgesAnAgentWhenItsScheduleIsDue(t *testing.T) {
 		f, published := &recordingFront{name: "f", known: map[string]agent.CallReport{}}, &nudges{}
 		s := &provisioning.Sweeper{Records: w.records(), Nudger: published, Now: w.Now}
 		for range 24 * 60 {
-			time.Sleep(time.Minute)
+			time.Sleep(time.Minute) //nolint:forbidigo // in the bubble's time
 			before := len(published.ids)
 			if err := s.Sweep(t.Context()); err != nil {
 				t.Fatal(err)
@@ -204,7 +204,7 @@ func TestSweep_LeavesAnAgentWithoutDueSchedulesAlone(t *testing.T) {
 			w.settle()
 			published := &nudges{}
 			s := &provisioning.Sweeper{Records: w.records(), Nudger: published, Now: w.Now}
-			time.Sleep(due + time.Minute)
+			time.Sleep(due + time.Minute) //nolint:forbidigo // in the bubble's time
 			if err := s.Sweep(t.Context()); err != nil || len(published.ids) > 0 {
 				t.Errorf("%s: the sweep nudges %v, %v", name, published.ids, err)
 			}
@@ -224,8 +224,9 @@ func TestSweep_NudgesOverdueAgentsWhenTheListOfSchedulesFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		published := &nudges{}
-		time.Sleep(2 * time.Minute)
-		err := (&provisioning.Sweeper{Records: callsDown{w.records()}, Nudger: published, Now: w.Now}).Sweep(t.Context())
+		time.Sleep(2 * time.Minute) //nolint:forbidigo // in the bubble's time
+		s := &provisioning.Sweeper{Records: callsDown{w.records()}, Nudger: published, Now: w.Now}
+		err := s.Sweep(t.Context())
 		if err == nil || !slices.Equal(published.ids, []string{w.id}) {
 			t.Errorf("the sweep nudges %v, %v", published.ids, err)
 		}

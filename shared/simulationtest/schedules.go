@@ -125,7 +125,8 @@ const (
 func arrangeSchedules(s *Scheduler, u *Setup) {
 	pick := func(most int) int { return s.Choose(most + 1) }
 	*u = Setup{
-		Start: agent.Running, Schedules: true, Asleep: s.Choose(3) == 0, Workers: 2 + pick(1), Steps: 200 + s.Choose(200),
+		Start: agent.Running, Schedules: true, Asleep: s.Choose(3) == 0, Workers: 2 + pick(1),
+		Steps:  200 + s.Choose(200),
 		Faults: pick(4), FaultRate: 0.1, Stalls: pick(3), Duplicates: pick(4), Restarts: pick(3), Ticks: 10 + pick(10),
 		Skew: []time.Duration{0, maxSkew}[s.Choose(2)],
 	}
@@ -261,12 +262,12 @@ func (w *World) checkSchedule(a agent.Agent, s agent.Schedule) {
 				calm = w.called.lastDown
 			}
 			if s.ID == "rarely" && due.After(calm.Add(time.Hour)) {
-				w.violate("calls", "agent %s has been running since %v, and was not called at %v", short(a.ID), calm, due)
+				w.violate("calls", "agent %s has run since %v, and was not called at %v", short(a.ID), calm, due)
 			}
 		case result == "":
 			w.violate("calls", "the record does not say how the call of %s at %v ended", s.ID, due)
 		case result == agent.CallAnswered && executed != 1:
-			w.violate("calls", "the record says that %s was called at %v, and it was called %d times", s.ID, due, executed)
+			w.violate("calls", "the record has the answer of %s at %v, and there were %d calls", s.ID, due, executed)
 		}
 	}
 	if s.Skipped != skipped {

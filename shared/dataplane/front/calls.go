@@ -201,7 +201,7 @@ func (f *Front) callContainer(ctx context.Context, id string, o dataplane.CallOr
 	if err != nil {
 		return failed
 	}
-	defer res.Body.Close()
+	defer func() { _ = res.Body.Close() }() // read
 	if _, err := io.CopyBuffer(writeOnly{io.Discard}, readOnly{res.Body}, make([]byte, copyBytes)); err != nil {
 		return failed
 	}

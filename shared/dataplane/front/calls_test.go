@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/dataplane/front"
@@ -38,13 +37,12 @@ func (f *fixture) order(t *testing.T, id string, o dataplane.CallOrder) int {
 // result waits for the result of a call.
 func (f *fixture) result(t *testing.T, id string) dataplane.CallResult {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if r, ok := f.callReport(t, id).Calls[id]; ok && r.Outcome != dataplane.CallRunning {
-			return r
-		}
-	}
-	t.Fatalf("the call %s does not end", id)
-	return dataplane.CallResult{}
+	var r dataplane.CallResult
+	waitUntil(t, "the end of the call "+id, func() bool {
+		r = f.callReport(t, id).Calls[id]
+		return r.Outcome != "" && r.Outcome != dataplane.CallRunning
+	})
+	return r
 }
 
 func orderOf(front string) dataplane.CallOrder {

@@ -108,7 +108,8 @@ func New(o Options) (*Front, error) {
 	return f, nil
 }
 
-// Close ends the sessions and the calls of schedules, and closes idle connections to the container and to the control plane.
+// Close ends the sessions and the calls of schedules, and closes idle connections to the container and to the control
+// plane.
 func (f *Front) Close() {
 	f.sessions.close()
 	f.calls.close()
