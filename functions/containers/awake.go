@@ -33,7 +33,8 @@ func (s Service) keepAwake(ctx context.Context, a agent.Agent) error {
 				return
 			case <-renewal.C:
 				if err := s.stayAwake(ctx, a.ID); err != nil {
-					slog.WarnContext(ctx, "an agent with an open terminal may fall asleep", "agent_id", a.ID, "error", err)
+					slog.WarnContext(ctx, "an agent with an open terminal may fall asleep", "agent_id", a.ID,
+						"error", err)
 				}
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 func TestDoor_IsWhatTheFrontSays(t *testing.T) {
 	t.Parallel()
+	ofRouter := map[string]string{"X-Request-Id": "r"}
 	for name, c := range map[string]struct {
 		status  int
 		header  map[string]string
@@ -20,14 +21,16 @@ func TestDoor_IsWhatTheFrontSays(t *testing.T) {
 			status: 204, header: map[string]string{"X-Agent-Door": "d", "X-Agent-Door-Seconds": "12"},
 			want: provisioning.Door{Closed: "d", Left: 12 * time.Second},
 		},
-		"open":                  {status: 204},
-		"no time":               {status: 204, header: map[string]string{"X-Agent-Door": "d"}, want: provisioning.Door{Closed: "d"}},
+		"open": {status: 204},
+		"no time": {
+			status: 204, header: map[string]string{"X-Agent-Door": "d"}, want: provisioning.Door{Closed: "d"},
+		},
 		"of a former front":     {status: 401},
-		"no pod":                {status: 503, header: map[string]string{"X-Request-Id": "r"}, want: provisioning.Door{Gone: true}},
-		"no agent":              {status: 404, header: map[string]string{"X-Request-Id": "r"}, want: provisioning.Door{Gone: true}},
+		"no pod":                {status: 503, header: ofRouter, want: provisioning.Door{Gone: true}},
+		"no agent":              {status: 404, header: ofRouter, want: provisioning.Door{Gone: true}},
 		"a front that is busy":  {status: 503, refused: true},
 		"another agent's front": {status: 421, refused: true},
-		"the agent broke off":   {status: 502, header: map[string]string{"X-Request-Id": "r"}, refused: true},
+		"the agent broke off":   {status: 502, header: ofRouter, refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -160,8 +160,8 @@ func (k ownKeys) FindAgent(_ context.Context, agentID, hash string) (organizatio
 	return "o", "a", nil
 }
 
-// TestAuthenticator_LimitsLookUpsOfAgentsKeys: all agents of a cell call from one address, and one of them must not shut
-// out the others.
+// TestAuthenticator_LimitsLookUpsOfAgentsKeys: all agents of a cell call from one address, and one of them must not
+// shut out the others.
 func TestAuthenticator_LimitsLookUpsOfAgentsKeys(t *testing.T) {
 	t.Parallel()
 	const mine, key = "3fa85f64-5717-4562-b3fc-2c963f66afa6", "ak_mine"

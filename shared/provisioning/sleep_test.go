@@ -86,7 +86,8 @@ func TestReconcile_TakesThePodOfAnAgentThatSleeps(t *testing.T) {
 				case (err != nil) != c.failed || asked != c.asked:
 					t.Errorf("Reconcile = %v, and the front was asked %d times", err, asked)
 				case c.failed && (!a.Asleep() || a.Converged()):
-					t.Errorf("the agent is %s and converged: %t; want that the work is repeated", a.Status, a.Converged())
+					t.Errorf("the agent is %s and converged: %t; want that the work is repeated", a.Status,
+						a.Converged())
 				case !c.failed && c.asleep != (a.Asleep() && !w.existence().Pod):
 					t.Errorf("the agent is %s (%s)", a.Status, a.StatusReason)
 				case !c.failed && !c.asleep && (a.Status != agent.Running || a.WokenBy != agent.WokenByUse):
@@ -130,10 +131,13 @@ func TestWake_StartsAnAgentThatSleeps(t *testing.T) {
 func TestWake_LeavesOtherAgents(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*agent.Agent){
-		"running":                            func(*agent.Agent) {},
-		"paused by its owner":                act(agent.Pause),
-		"stopped by its owner":               act(agent.Stop),
-		"paused by its owner while it slept": func(a *agent.Agent) { _ = a.Act(agent.Pause, agent.ReasonIdle, time.Now()); act(agent.Pause)(a) },
+		"running":              func(*agent.Agent) {},
+		"paused by its owner":  act(agent.Pause),
+		"stopped by its owner": act(agent.Stop),
+		"paused by its owner while it slept": func(a *agent.Agent) {
+			_ = a.Act(agent.Pause, agent.ReasonIdle, time.Now())
+			act(agent.Pause)(a)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -158,7 +162,8 @@ func TestWake_OfNoAgent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		if err := w.waker().Wake(t.Context(), "3fa85f64-5717-4562-b3fc-2c963f66afa7", agent.WokenByRequest); err != nil {
+		const unknown = "3fa85f64-5717-4562-b3fc-2c963f66afa7"
+		if err := w.waker().Wake(t.Context(), unknown, agent.WokenByRequest); err != nil {
 			t.Error(err)
 		}
 	})

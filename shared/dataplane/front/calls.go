@@ -30,8 +30,8 @@ type calls struct {
 	name string
 	now  func() time.Time
 	make func(ctx context.Context, id string, o dataplane.CallOrder) dataplane.CallResult
-	// use counts the calls that run as use of the agent.
-	use inUse
+	// door counts the calls that run as use of the agent.
+	door *door
 
 	life    context.Context //nolint:containedctx // of the calls, which outlive the requests that order them
 	end     context.CancelFunc
@@ -49,24 +49,12 @@ type callState struct {
 	endedAt time.Time
 }
 
-// inUse knows whether the agent is in use. Whoever enters must leave.
-type inUse interface {
-	enter() bool
-	leave()
-}
-
-// always is the use of an agent that never sleeps.
-type always struct{}
-
-func (always) enter() bool { return true }
-func (always) leave()      {}
-
-func newCalls(now func() time.Time, use inUse,
+func newCalls(now func() time.Time, d *door,
 	makeCall func(context.Context, string, dataplane.CallOrder) dataplane.CallResult,
 ) *calls {
 	life, end := context.WithCancel(context.Background())
 	return &calls{
-		name: rand.Text(), now: now, use: use, make: makeCall, life: life, end: end, known: map[string]*callState{},
+		name: rand.Text(), now: now, door: d, make: makeCall, life: life, end: end, known: map[string]*callState{},
 	}
 }
 
@@ -90,14 +78,14 @@ func (c *calls) order(id string, o dataplane.CallOrder) error {
 	if c.known[id] != nil {
 		return nil
 	}
-	if c.closed || c.running >= maxRunning || len(c.known) >= maxCalls || !c.use.enter() {
+	if c.closed || c.running >= maxRunning || len(c.known) >= maxCalls || !c.door.enter() {
 		return errBusy
 	}
 	state := &callState{result: dataplane.CallResult{Outcome: dataplane.CallRunning}}
 	c.known[id] = state
 	c.running++
 	c.pending.Go(func() {
-		defer c.use.leave()
+		defer c.door.leave()
 		ctx, cancel := context.WithTimeout(c.life, dataplane.CallTime)
 		defer cancel()
 		begun := time.Now()

@@ -18,7 +18,7 @@ func TestCalls_EndAfterAQuarterOfAnHourAndAreRememberedForAnHour(t *testing.T) {
 			<-ctx.Done()
 			return dataplane.CallResult{Outcome: dataplane.CallFailed}
 		}
-		c := newCalls(time.Now, always{}, makeCall)
+		c := newCalls(time.Now, newDoor(time.Now, 0), makeCall)
 		order := func() {
 			if err := c.order("c1", dataplane.CallOrder{}); err != nil {
 				t.Error(err)
@@ -51,43 +51,35 @@ func TestCalls_EndAfterAQuarterOfAnHourAndAreRememberedForAnHour(t *testing.T) {
 	})
 }
 
-// counted is the use of an agent, which ends when it is closed.
-type counted struct {
-	closed bool
-	n      int
-}
-
-func (c *counted) enter() bool {
-	if c.closed {
-		return false
-	}
-	c.n++
-	return true
-}
-
-func (c *counted) leave() { c.n-- }
-
 func TestCalls_CountAsUseOfTheAgent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		use := &counted{}
-		c := newCalls(time.Now, use, func(context.Context, string, dataplane.CallOrder) dataplane.CallResult {
-			time.Sleep(time.Minute) //nolint:forbidigo // in the bubble's time
+		d := newDoor(time.Now, time.Minute)
+		makeCall := func(context.Context, string, dataplane.CallOrder) dataplane.CallResult {
+			time.Sleep(5 * time.Minute) //nolint:forbidigo // in the bubble's time
 			return dataplane.CallResult{Outcome: dataplane.CallAnswered, Status: 200}
-		})
+		}
+		c := newCalls(time.Now, d, makeCall)
 		defer c.close()
 		for range 2 {
 			if err := c.order("c1", dataplane.CallOrder{}); err != nil {
 				t.Error(err)
 			}
 		}
-		if use.n != 1 {
-			t.Errorf("while a call runs, the agent has %d uses, want 1", use.n)
-		}
 		time.Sleep(2 * time.Minute) //nolint:forbidigo // in the bubble's time
-		use.closed = true
-		if err := c.order("c2", dataplane.CallOrder{}); err == nil || use.n != 0 {
-			t.Errorf("after the call, an agent that falls asleep has %d uses, and takes an order: %v", use.n, err)
+		if _, ok := d.close(); ok {
+			t.Error("the agent falls asleep while a call runs")
+		}
+		time.Sleep(3 * time.Minute) //nolint:forbidigo // in the bubble's time
+		if _, ok := d.close(); ok {
+			t.Error("the agent falls asleep right after a call")
+		}
+		time.Sleep(time.Minute) //nolint:forbidigo // in the bubble's time
+		if _, ok := d.close(); !ok {
+			t.Error("the agent does not fall asleep after its call")
+		}
+		if err := c.order("c2", dataplane.CallOrder{}); err == nil {
+			t.Error("an agent that falls asleep takes an order")
 		}
 	})
 }
