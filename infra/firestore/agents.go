@@ -72,6 +72,7 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"live", array(&a.Live, liveFields)},
 		{"secret_versions", array(&a.SecretVersions, secretVersionFields)},
 		{"serving_changes", array(&a.ServingChanges, servingChangeFields)},
+		{"awake", compactGroup(awakeFields(&a.Awake))},
 		{"pod_restarts", compactGroup(podRestartFields(&a.PodRestarts))},
 		{"deletion", compactGroup(deletionFields(&a.Deletion))},
 		{"generation", number(&a.Generation)},
@@ -94,6 +95,10 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 
 func sleepFields(p *agent.SleepPolicy) fields {
 	return fields{{"after_seconds", number(&p.AfterSeconds)}, {"wake_on", texts(&p.WakeOn)}}
+}
+
+func awakeFields(l *agent.AwakeLog) fields {
+	return fields{{"since", timestamp(&l.Since)}, {"last", number(&l.Last)}, {"seconds", numbers(&l.Seconds)}}
 }
 
 func podRestartFields(r *agent.PodRestarts) fields {
