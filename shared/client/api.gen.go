@@ -124,6 +124,7 @@ const (
 
 // Defines values for DashboardReachabilityReason.
 const (
+	DashboardReachabilityReasonAsleep         DashboardReachabilityReason = "asleep"
 	DashboardReachabilityReasonBadStatus      DashboardReachabilityReason = "bad_status"
 	DashboardReachabilityReasonConnect        DashboardReachabilityReason = "connect"
 	DashboardReachabilityReasonDNS            DashboardReachabilityReason = "dns"
@@ -428,6 +429,15 @@ type Agent struct {
 
 // AgentAction defines model for AgentAction.
 type AgentAction string
+
+// AgentAwakeDay defines model for AgentAwakeDay.
+type AgentAwakeDay struct {
+	// Date The day, in UTC, such as 2026-03-02.
+	Date string `json:"date"`
+
+	// Seconds For how many seconds of the day the agent had or wanted a pod.
+	Seconds int64 `json:"seconds"`
+}
 
 // AgentCloud defines model for AgentCloud.
 type AgentCloud string
@@ -1343,6 +1353,9 @@ type Member struct {
 
 // Metrics defines model for Metrics.
 type Metrics struct {
+	// Awake How long the agent had or wanted a pod, by UTC day, the oldest first and the present day last: from its creation, start or wake until it fell asleep, was paused or stopped. At most 35 days; those before the service began to count are left out.
+	Awake []AgentAwakeDay `json:"awake"`
+
 	// CollectedAt When the figures were collected; null before the first collection.
 	CollectedAt *time.Time `json:"collected_at"`
 

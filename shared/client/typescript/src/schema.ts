@@ -77,6 +77,13 @@ export interface Agent {
 
 export type AgentAction = "restart" | "pause" | "resume" | "stop" | "start" | "delete" | NewValue;
 
+export interface AgentAwakeDay {
+  /** The day, in UTC, such as 2026-03-02. */
+  date: string;
+  /** For how many seconds of the day the agent had or wanted a pod. */
+  seconds: number;
+}
+
 export type AgentCloud = "gcp";
 
 /** The client's own keys and those that the control plane fills. */
@@ -610,8 +617,9 @@ export interface DashboardReachability {
   /** The latency of the check in milliseconds; null if the agent did not answer. */
   latency_ms: number | null;
   /**
-   * Why the dashboard does not answer; ok if it does. With dashboard_error the agent serves, and its own program
-   * answered with http_status.
+   * Why the dashboard does not answer; ok if it does. With asleep, the agent sleeps, and opening the dashboard wakes it
+   * if requests do; this check does not. With dashboard_error the agent serves, and its own program answered with
+   * http_status.
    */
   reason: DashboardReachabilityReason;
   /** When the agent was probed. An answer may be a few seconds old. */
@@ -624,6 +632,7 @@ export type DashboardReachabilityReason =
   | "ok"
   | "warming"
   | "not_running"
+  | "asleep"
   | "dns"
   | "tls"
   | "connect"
@@ -1001,6 +1010,12 @@ export interface Metrics {
   memory_bytes: number | null;
   /** The figures over the requested window. */
   series: MetricsSeries;
+  /**
+   * How long the agent had or wanted a pod, by UTC day, the oldest first and the present day last: from its creation,
+   * start or wake until it fell asleep, was paused or stopped. At most 35 days; those before the service began to count
+   * are left out.
+   */
+  awake: AgentAwakeDay[];
   /** When the figures were collected; null before the first collection. */
   collected_at: string | null;
   /** True if a newer collection is overdue. */
