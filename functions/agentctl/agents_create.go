@@ -65,6 +65,7 @@ func (t *tool) createAgent() *cobra.Command {
 	var in inputFlags
 	var plan, region, image string
 	var public []string
+	var sleep sleepFlags
 	c := &cobra.Command{
 		Use: "create NAME", Short: "Create an agent", Args: cobra.ExactArgs(1),
 		Long: "Create an agent. Variables whose key or value looks like a secret go to the secret store. Their " +
@@ -90,14 +91,17 @@ func (t *tool) createAgent() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			asleep, err := sleep.spec()
+			if err != nil {
+				return err
+			}
 			api, err := t.client()
 			if err != nil {
 				return err
 			}
 			body := client.CreateAgentRequest{
 				Name: args[0], ResourcePlan: client.PlanID(plan), EnvVars: env, Config: config,
-				Files:       files,
-				PublicPaths: public,
+				Files: files, PublicPaths: public, Sleep: asleep,
 			}
 			if region != "" {
 				body.Region = &region
@@ -117,6 +121,7 @@ func (t *tool) createAgent() *cobra.Command {
 	c.Flags().StringVar(&image, "image", "",
 		"what the agent runs: `IMAGE` or IMAGE@VERSION as agentctl images lists them, or the reference of a custom image")
 	c.Flags().StringSliceVar(&public, "public-path", nil, publicPathUsage+"; can be repeated")
+	sleep.add(c)
 	in.add(c)
 	change.add(c, "wait until the agent runs", false)
 	completePlan(c)
@@ -127,7 +132,7 @@ const publicPathUsage = "let anyone request `PATH` of the agent without a creden
 	"ends with a slash, such as /hooks/"
 
 const nothingToChange = "there is nothing to change: use --name, --plan, --image, --image-policy, --public-path, " +
-	"--env, --unset-env, --env-file, --config, --file or --unset-file"
+	"--sleep-after, --wake-on, --env, --unset-env, --env-file, --config, --file or --unset-file"
 
 func (t *tool) updateAgent() *cobra.Command {
 	var change changeFlags
@@ -136,6 +141,7 @@ func (t *tool) updateAgent() *cobra.Command {
 	var name, plan string
 	var unset, unsetFiles []string
 	var public publicFlags
+	var sleep sleepFlags
 	c := t.agentCommand("update", "Change an agent's name, size, variables, configuration or files", "UpdateAgent", nil)
 	c.Long = "Change an agent's name, size, variables, configuration or files. Variables, files and keys that are " +
 		"not named stay. Every change but that of the name restarts the agent. A volume grows with the size and " +
@@ -147,6 +153,7 @@ func (t *tool) updateAgent() *cobra.Command {
 		"--maintenance-window saturday,sunday/02:30/4/Europe/Berlin\n" +
 		"  agentctl agents update my-agent --public-path /telegram --public-path /hooks/\n" +
 		"  agentctl agents update my-agent --plan startup --dry-run\n" +
+		"  agentctl agents update my-agent --sleep-after 2h --wake-on request\n" +
 		"  agentctl agents update my-agent --file /data/settings.json=@settings.json --wait\n" +
 		"  agentctl agents update my-agent --config '{\"team\": \"support\", \"old\": null}'"
 	c.RunE = t.forAgent(func(ctx context.Context, api *client.Client, a *client.Agent) error {
@@ -165,7 +172,10 @@ func (t *tool) updateAgent() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if body.Name == nil && body.EnvVars == nil && body.Config == nil && body.ResourcePlan == nil &&
+		if body.Sleep, err = sleep.spec(); err != nil {
+			return err
+		}
+		if body.Name == nil && body.Sleep == nil && body.EnvVars == nil && body.Config == nil && body.ResourcePlan == nil &&
 			body.Files == nil && body.PublicPaths == nil && !moves {
 			return usagef(nothingToChange)
 		}
@@ -180,6 +190,7 @@ func (t *tool) updateAgent() *cobra.Command {
 	c.Flags().StringArrayVar(&unsetFiles, "unset-file", nil,
 		"take the file `PATH` from the agent; one below /data stays on its volume; can be repeated")
 	public.add(c)
+	sleep.add(c)
 	software.add(c)
 	in.add(c)
 	change.add(c, "wait until the agent runs with the change", true)

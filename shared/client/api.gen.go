@@ -601,6 +601,18 @@ type AgentSleep struct {
 	WakeOn []AgentWaker `json:"wake_on"`
 }
 
+// AgentSleepSeconds defines model for AgentSleepSeconds.
+type AgentSleepSeconds = int64
+
+// AgentSleepSpec defines model for AgentSleepSpec.
+type AgentSleepSpec struct {
+	// AfterSeconds How many seconds the agent must be idle to fall asleep, 300 to 604800: without a request, an open connection, and work that its program tells of; null: it never sleeps.
+	AfterSeconds **int64 `json:"after_seconds,omitempty"`
+
+	// WakeOn What wakes the agent, in addition to calls that resume it; both by default.
+	WakeOn *[]AgentWaker `json:"wake_on,omitempty"`
+}
+
 // AgentStage defines model for AgentStage.
 type AgentStage struct {
 	// Attempt How many times the stage was started for the last start of the agent or the last replacement of its pod.
@@ -635,18 +647,6 @@ type AgentStatusReason string
 
 // AgentWaker defines model for AgentWaker.
 type AgentWaker string
-
-// AgentssleepSeconds defines model for AgentssleepSeconds.
-type AgentssleepSeconds = int64
-
-// AgentssleepSpec defines model for AgentssleepSpec.
-type AgentssleepSpec struct {
-	// AfterSeconds How many seconds the agent must be idle to fall asleep, 300 to 604800: without a request, an open connection, and work that its program tells of; null: it never sleeps.
-	AfterSeconds *AgentssleepSeconds `json:"after_seconds,omitempty"`
-
-	// WakeOn What wakes the agent, in addition to calls that resume it; both by default.
-	WakeOn []AgentWaker `json:"wake_on,omitempty"`
-}
 
 // AuditActor defines model for AuditActor.
 type AuditActor struct {
@@ -886,7 +886,7 @@ type CreateAgentRequest struct {
 	ResourcePlan PlanID  `json:"resource_plan"`
 
 	// Sleep When the agent falls asleep, and what wakes it. The default of the plan hobby is after 1800 seconds; agents of other plans never sleep by default.
-	Sleep *AgentssleepSpec `json:"sleep,omitempty"`
+	Sleep *AgentSleepSpec `json:"sleep,omitempty"`
 }
 
 // CreateCheckoutSessionRequest defines model for CreateCheckoutSessionRequest.
@@ -1694,7 +1694,7 @@ type UpdateAgentRequest struct {
 	ResourcePlan *PlanID `json:"resource_plan,omitempty"`
 
 	// Sleep Changes when the agent falls asleep and what wakes it; a field that is not given stays. A running agent gets a new pod.
-	Sleep *AgentssleepSpec `json:"sleep,omitempty"`
+	Sleep *AgentSleepSpec `json:"sleep,omitempty"`
 }
 
 // UpdateCurrentOrganizationRequest defines model for UpdateCurrentOrganizationRequest.

@@ -229,6 +229,18 @@ export interface AgentSleep {
   wake_on: AgentWaker[];
 }
 
+export type AgentSleepSeconds = number;
+
+export interface AgentSleepSpec {
+  /**
+   * How many seconds the agent must be idle to fall asleep, 300 to 604800: without a request, an open connection, and
+   * work that its program tells of; null: it never sleeps.
+   */
+  after_seconds?: AgentSleepSeconds | null;
+  /** What wakes the agent, in addition to calls that resume it; both by default. */
+  wake_on?: AgentWaker[];
+}
+
 export interface AgentStage {
   name: AgentStageName;
   status: AgentStageStatus;
@@ -270,18 +282,6 @@ export type AgentStatus =
 export type AgentStatusReason = "manual" | "billing" | "idle" | NewValue;
 
 export type AgentWaker = "request" | "schedule" | NewValue;
-
-export type AgentssleepSeconds = number;
-
-export interface AgentssleepSpec {
-  /**
-   * How many seconds the agent must be idle to fall asleep, 300 to 604800: without a request, an open connection, and
-   * work that its program tells of; null: it never sleeps.
-   */
-  after_seconds?: AgentssleepSeconds | null;
-  /** What wakes the agent, in addition to calls that resume it; both by default. */
-  wake_on?: AgentWaker[];
-}
 
 export interface AuditActor {
   type: AuditActorType;
@@ -511,7 +511,7 @@ export interface CreateAgentRequest {
    * When the agent falls asleep, and what wakes it. The default of the plan hobby is after 1800 seconds; agents of
    * other plans never sleep by default.
    */
-  sleep?: AgentssleepSpec | null;
+  sleep?: AgentSleepSpec | null;
   /**
    * What the agent runs: the id of an image, such as assistant, or a version of it, such as assistant@2.1.0; or on
    * plans with custom_images an image that is not in the catalog, as registry/repository@sha256:…, which runs in a
@@ -1320,7 +1320,7 @@ export interface UpdateAgentRequest {
    * Changes when the agent falls asleep and what wakes it; a field that is not given stays. A running agent gets a new
    * pod.
    */
-  sleep?: AgentssleepSpec | null;
+  sleep?: AgentSleepSpec | null;
   /**
    * Another version of the agent's image, as image or image@version; without a version, the one that is released at
    * present. It replaces the pod. The next start takes the released version in place of an older one, unless
