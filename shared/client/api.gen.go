@@ -1472,6 +1472,9 @@ type Plan struct {
 
 	// PriceUsdMonth Null if the price is set by contract.
 	PriceUsdMonth *float64 `json:"price_usd_month"`
+
+	// SleepAfterSeconds After how many seconds without use an agent of this plan falls asleep by default; null: it never sleeps unless it is asked to. The plan sets no limit: each agent may sleep earlier, later or never.
+	SleepAfterSeconds *int64 `json:"sleep_after_seconds"`
 }
 
 // PlanID defines model for PlanID.

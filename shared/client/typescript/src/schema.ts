@@ -1088,6 +1088,11 @@ export interface Plan {
   agent: AgentSize;
   /** How many agents an organization on this plan may have. */
   max_agents: number;
+  /**
+   * After how many seconds without use an agent of this plan falls asleep by default; null: it never sleeps unless it
+   * is asked to. The plan sets no limit: each agent may sleep earlier, later or never.
+   */
+  sleep_after_seconds: number | null;
   /** Null if the price is set by contract. */
   price_usd_month: number | null;
   /** What the plan includes beyond its size: all_ports, daily_backups, audit_log. Others may be added. */
