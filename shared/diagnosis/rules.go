@@ -240,7 +240,7 @@ func situationRules() []rule {
 			youCan: []Step{
 				{Wait, "Nothing is wrong with the agent. A request to its address wakes it, and is answered once it is ready."},
 				{Resume, "Resume it to wake it now."},
-				{Update, "To keep it awake, set that it never sleeps, or sleeps later: sleep.after_seconds."},
+				{Update, "To keep it awake, set that it never sleeps, or sleeps later (sleep.after_seconds)."},
 			},
 			trying: "The service wakes the agent when a request comes.", next: Worker, ended: User,
 		},

@@ -6,7 +6,7 @@ export const causeTexts: Record<string, { title: string; you_can: string[] }> = 
     "you_can": [
       "Nothing is wrong with the agent. A request to its address wakes it, and is answered once it is ready.",
       "Resume it to wake it now.",
-      "To keep it awake, set that it never sleeps, or sleeps later: sleep.after_seconds."
+      "To keep it awake, set that it never sleeps, or sleeps later (sleep.after_seconds)."
     ]
   },
   "agent_deleting": {

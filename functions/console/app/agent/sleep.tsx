@@ -135,7 +135,7 @@ function SleepDialog({ agent, onClose }: { agent: Agent; onClose: () => void }) 
         </fieldset>
       )}
       <p class="quiet">
-        To save this replaces the pod of a running agent: it does not answer for some seconds. An agent that is asleep
+        Saving replaces the pod of a running agent: it does not answer for some seconds. An agent that is asleep
         sleeps on, unless it shall never sleep.
       </p>
       {submit.busy || submit.error !== undefined || wrong.length > 0 ? null : (
