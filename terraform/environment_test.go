@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -401,6 +402,35 @@ func TestRouter_IsReachedByTheLoadBalancerAndTheCollectorOnly(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("sources = %q, want %q", got, want)
+	}
+}
+
+// TestNotifier_IsReachedByTheRouterOnly follows the router's call from its URL to the notifier's pod.
+func TestNotifier_IsReachedByTheRouterOnly(t *testing.T) {
+	t.Parallel()
+	router := object[appsv1.Deployment](t, "Deployment", "agent-router")
+	notifier := object[appsv1.Deployment](t, "Deployment", "agent-notifier")
+	env := router.Spec.Template.Spec.Containers[0].Env
+	i := slices.IndexFunc(env, func(e corev1.EnvVar) bool { return e.Name == "NOTIFIER_URL" })
+	if i < 0 {
+		t.Fatal("the router does not know the notifier")
+	}
+	base, err := url.Parse(env[i].Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := object[corev1.Service](t, "Service", base.Hostname())
+	selector := metav1.LabelSelector{MatchLabels: service.Spec.Selector}
+	port, container := service.Spec.Ports[0], notifier.Spec.Template.Spec.Containers[0].Ports[0]
+	if service.Namespace != router.Namespace || !selects(t, selector, notifier) ||
+		fmt.Sprint(port.Port) != base.Port() || port.TargetPort.String() != container.Name || container.ContainerPort != port.Port {
+		t.Errorf("%s leads to %+v, want the notifier's port", base, service.Spec)
+	}
+	in := object[networkingv1.NetworkPolicy](t, "NetworkPolicy", "agent-notifier").Spec.Ingress
+	if len(in) != 1 || len(in[0].From) != 1 || len(in[0].Ports) != 1 || in[0].From[0].NamespaceSelector != nil ||
+		in[0].From[0].PodSelector == nil || !selects(t, *in[0].From[0].PodSelector, router) ||
+		selects(t, *in[0].From[0].PodSelector, notifier) || in[0].Ports[0].Port.IntValue() != int(port.Port) {
+		t.Errorf("the notifier admits %+v, want the router alone, to its port", in)
 	}
 }
 

@@ -165,6 +165,7 @@ func TestPolicies_AdmitEveryAgent(t *testing.T) {
 		"an agent with secrets": {change: func(a *agent.Agent) {
 			a.Env = append(a.Env, agent.EnvVar{Key: "TOKEN", SecretVersion: 1})
 		}},
+		"an agent that sleeps":     {change: func(a *agent.Agent) { a.Sleep.AfterSeconds = agent.MinSleepSeconds }},
 		"an image of the operator": {settings: func(s *gke.Settings) { s.Images.Agent = own }},
 		"an image of the cell": {settings: func(s *gke.Settings) {
 			s.Images.Cells = map[string]string{"cell": own}

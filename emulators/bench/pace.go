@@ -137,6 +137,9 @@ func (p *pace) startNotifier(ctx context.Context) error {
 // Nudge implements agent.Nudger. It delivers the message to the worker and returns when that has handled it.
 func (p *pace) Nudge(ctx context.Context, agentID string) error { return p.reconcile(ctx, agentID) }
 
+// Wake implements agent.WakeNudger. No agent sleeps here.
+func (p *pace) Wake(ctx context.Context, agentID string) error { return p.reconcile(ctx, agentID) }
+
 // reconcile delivers a nudge to the worker.
 func (p *pace) reconcile(ctx context.Context, agentID string) error {
 	nudge, err := json.Marshal(function.AgentNudge{AgentID: agentID})

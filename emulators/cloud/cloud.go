@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,6 +26,7 @@ import (
 	"agents.example/controlplane/emulators/issuer"
 	"agents.example/controlplane/emulators/monitoringemu"
 	"agents.example/controlplane/emulators/node"
+	"agents.example/controlplane/emulators/process"
 	"agents.example/controlplane/emulators/pubsubemu"
 	"agents.example/controlplane/emulators/secretmanageremu"
 	"agents.example/controlplane/emulators/stripeemu"
@@ -121,6 +123,7 @@ type Cloud struct {
 	env        map[string]string  // of the functions
 	listener   net.Listener
 	cluster    *cluster.Cluster // nil with a kubeconfig
+	notifier   string           // the address that the notifier will listen on; empty without one
 	dispatcher *pubsubemu.Dispatcher
 	died       chan error
 	closers    []func() error
@@ -158,6 +161,13 @@ func Start(ctx context.Context, o Options) (_ *Cloud, err error) {
 	}
 	c.closeLater(func() error { return ignoreClosed(c.listener.Close()) })
 	c.Ready.BaseURL = "http://" + c.listener.Addr().String()
+	if !o.NoNotifier {
+		ports, err := process.FreePorts(1)
+		if err != nil {
+			return nil, err
+		}
+		c.notifier = net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
+	}
 	for _, step := range []func(context.Context) error{
 		c.startParts, c.startNode, c.buildBinaries, c.grantAccess, c.startRouter, c.startTelemetry, c.serve,
 		c.startDispatcher, c.startNotifier, c.startScheduler, c.seedOrganizations,

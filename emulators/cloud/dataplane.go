@@ -92,10 +92,13 @@ func (c *Cloud) startLocalRouter(ctx context.Context) (*dataplane.Router, error)
 	if err != nil {
 		return nil, err
 	}
-	return dataplane.StartRouter(ctx, dataplane.RouterOptions{
-		Binaries: c.binaries, Kubeconfig: kubeconfig, Domain: cellDomain,
-		Timeouts: c.options.RouterTimeouts,
-	})
+	o := dataplane.RouterOptions{
+		Binaries: c.binaries, Kubeconfig: kubeconfig, Domain: cellDomain, Timeouts: c.options.RouterTimeouts,
+	}
+	if c.notifier != "" {
+		o.Notifier = "http://" + c.notifier
+	}
+	return dataplane.StartRouter(ctx, o)
 }
 
 // startNotifier runs after startDispatcher, which creates the topic.
@@ -110,7 +113,7 @@ func (c *Cloud) startNotifier(ctx context.Context) error {
 	}
 	n, err := dataplane.StartNotifier(ctx, dataplane.NotifierOptions{
 		Binaries: c.binaries, Kubeconfig: kubeconfig, Project: c.Ready.ProjectID, Topic: string(function.AgentNudges),
-		PubSub: c.env[pubsubHost],
+		PubSub: c.env[pubsubHost], Addr: c.notifier,
 	})
 	if err != nil {
 		return err

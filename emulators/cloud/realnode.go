@@ -42,6 +42,10 @@ const (
 	apiAddress = "203.0.113.20"
 )
 
+// notifierAt is the address in the network of a real node at which the router asks the notifier to wake agents. As all
+// private addresses, agents cannot reach it.
+func notifierAt() netip.AddrPort { return netip.MustParseAddrPort("10.99.0.20:8080") }
+
 // routerTime bounds the start of the router's pod. It takes seconds.
 const routerTime = 5 * time.Minute
 
@@ -115,6 +119,9 @@ func (c *Cloud) internet(chosen map[string]string) (hosts, names map[string]stri
 		net.JoinHostPort(apiAddress, "80"):   c.listener.Addr().String(),
 		net.JoinHostPort(modelAddress, "80"): c.Model.addr,
 	}
+	if c.notifier != "" {
+		hosts[notifierAt().String()] = c.notifier
+	}
 	names = map[string]string{apiName: apiAddress, ModelHost: modelAddress}
 	if len(chosen) > maxHosts {
 		return nil, nil, fmt.Errorf("pods can reach %d hosts at most, not %d", maxHosts, len(chosen))
@@ -150,8 +157,12 @@ func (c *Cloud) useNode(env map[string]string) {
 func (c *Cloud) startRouterPod(ctx context.Context) (*dataplane.Router, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, routerTime, fmt.Errorf("timed out after %s", routerTime))
 	defer cancel()
-	return dataplane.StartRouterPod(ctx, dataplane.RouterPodOptions{
+	o := dataplane.RouterPodOptions{
 		Kubeconfig: c.Ready.Kubeconfig, Domain: cellDomain, Image: c.Node.Images[platformImage],
 		Dial: c.Node.DialContext,
-	})
+	}
+	if c.notifier != "" {
+		o.Notifier = notifierAt()
+	}
+	return dataplane.StartRouterPod(ctx, o)
 }

@@ -66,6 +66,7 @@ func core() []storyTest {
 		{"agent is created, runs and is deleted", testAgentLifecycle},
 		{"agent pauses, stops and starts again", testPauseAndStop},
 		{"dashboard opens by a one-time link", testDashboardLink},
+		{"an idle agent sleeps and is woken", testSleep},
 		{"credentials are rotated", testCredentialRotation},
 		{"secrets and credentials change from a command line", testCommandLine},
 
@@ -116,6 +117,7 @@ func thorough() []storyTest {
 	return []storyTest{
 		{"agent is created, repaired and deleted from a command line", testAgentCommands},
 		{"Go client takes an agent through its life", testGoClient},
+		{"requests arrive while an agent falls asleep", testSleepInUse},
 
 		{"lost response of the secret store adds no second version", testLostSecretStoreResponses},
 		{"secret values do not leak", testSecretValuesDoNotLeak},

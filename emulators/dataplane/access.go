@@ -49,7 +49,7 @@ func AdmitImages(ctx context.Context, kubeconfig string, i Images) error {
 		func(o *unstructured.Unstructured) bool { return o.GetKind() == "ConfigMap" })
 }
 
-// applyCell applies some of the objects of terraform/cell.
+// applyCell applies some of the objects of terraform/cell. some may change those that it chooses.
 func applyCell(ctx context.Context, kubeconfig string, values cell.Values,
 	some func(*unstructured.Unstructured) bool,
 ) error {

@@ -56,6 +56,8 @@ type RouterOptions struct {
 	Domain string
 	// Addr is the address to listen on; empty is a free port on the loopback interface.
 	Addr string
+	// Notifier is the URL of the cell's notifier; empty if requests wake no agent.
+	Notifier string
 	// Timeouts and Limits change the router of this process; the zero values are those of production.
 	Timeouts router.Timeouts
 	Limits   router.Limits
@@ -82,9 +84,16 @@ func StartRouter(ctx context.Context, o RouterOptions) (*Router, error) {
 		return nil, err
 	}
 	o.Timeouts.Drain = drainTime
-	r, err := router.New(router.Options{
-		Domain: o.Domain, Endpoints: agents, Timeouts: o.Timeouts, Limits: o.Limits,
-	})
+	options := router.Options{Domain: o.Domain, Endpoints: agents, Timeouts: o.Timeouts, Limits: o.Limits}
+	closeWaker := func() {}
+	if o.Notifier != "" {
+		n, err := router.NewNotifier(o.Notifier)
+		if err != nil {
+			return nil, err
+		}
+		options.Waker, closeWaker = n, n.Close
+	}
+	r, err := router.New(options)
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +121,7 @@ func StartRouter(ctx context.Context, o RouterOptions) (*Router, error) {
 			stop()
 			serving.Wait()
 			watching.Wait()
+			closeWaker()
 			return served
 		}},
 	}, nil
@@ -123,7 +133,7 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen for the router: %w", err)
+		return nil, fmt.Errorf("listen on %s: %w", addr, err)
 	}
 	return l, nil
 }
@@ -143,7 +153,7 @@ func startRouterProcess(ctx context.Context, o RouterOptions) (*Router, error) {
 	}
 	r.Part, err = startProcess(ctx, o.Binaries, "router", r.Addr, []string{
 		"CELL_DOMAIN=" + o.Domain, "LISTEN_HOST=" + on, "PORT=" + port, "METRICS_PORT=" + strconv.Itoa(ports[1]),
-		"KUBECONFIG=" + o.Kubeconfig, "DRAIN_DELAY=0s",
+		"KUBECONFIG=" + o.Kubeconfig, "DRAIN_DELAY=0s", notifierURL + "=" + o.Notifier,
 	})
 	return r, err
 }
@@ -166,6 +176,8 @@ type NotifierOptions struct {
 	Kubeconfig string
 	// Project and Topic are where nudges are published, and PubSub is the address of the emulator.
 	Project, Topic, PubSub string
+	// Addr is the address on which it listens for the router; empty is a free port on the loopback interface.
+	Addr string
 }
 
 // StartNotifier starts the cell's notifier and waits until it knows all agents. ctx bounds the start.
@@ -187,14 +199,23 @@ func StartNotifier(ctx context.Context, o NotifierOptions) (*Part, error) {
 	if err != nil {
 		return nil, errors.Join(err, publisher.Close())
 	}
+	wakes, err := listen(ctx, o.Addr)
+	if err != nil {
+		return nil, errors.Join(err, publisher.Close())
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc(notifier.WakePath, n.ServeWake)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: drainTime}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var both sync.WaitGroup
-	both.Go(func() { watch.Run(running) })
-	both.Go(func() { n.Run(running) })
+	var parts sync.WaitGroup
+	parts.Go(func() { watch.Run(running) })
+	parts.Go(func() { n.Run(running) })
+	parts.Go(func() { _ = server.Serve(wakes) }) // it returns when the server is closed
 	p := &Part{close: func() error {
 		stop()
-		both.Wait()
-		return publisher.Close()
+		err := server.Close()
+		parts.Wait()
+		return errors.Join(err, publisher.Close())
 	}}
 	if err := awaitTrue(ctx, watch.Synced); err != nil {
 		return nil, errors.Join(fmt.Errorf("list the cell's pods: %w", err), p.Close())
@@ -219,19 +240,26 @@ func awaitTrue(ctx context.Context, holds func() bool) error {
 }
 
 func startNotifierProcess(ctx context.Context, o NotifierOptions) (*Part, error) {
-	ports, err := process.FreePorts(1)
-	if err != nil {
-		return nil, err
+	addr := o.Addr
+	if addr == "" {
+		ports, err := process.FreePorts(1)
+		if err != nil {
+			return nil, err
+		}
+		addr = net.JoinHostPort(host, strconv.Itoa(ports[0]))
 	}
-	port := strconv.Itoa(ports[0])
-	part, err := startProcess(ctx, o.Binaries, "notifier", net.JoinHostPort(host, port), []string{
-		"LISTEN_HOST=" + host, "PORT=" + port, "KUBECONFIG=" + o.Kubeconfig, "GOOGLE_CLOUD_PROJECT=" + o.Project,
+	on, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("read the notifier's address: %w", err)
+	}
+	part, err := startProcess(ctx, o.Binaries, "notifier", addr, []string{
+		"LISTEN_HOST=" + on, "PORT=" + port, "KUBECONFIG=" + o.Kubeconfig, "GOOGLE_CLOUD_PROJECT=" + o.Project,
 		"NUDGE_TOPIC=" + o.Topic, "PUBSUB_EMULATOR_HOST=" + o.PubSub,
 	})
 	if err != nil {
 		return nil, err
 	}
-	ready := func() bool { return isReady(ctx, "http://"+net.JoinHostPort(host, port)+"/health/ready") }
+	ready := func() bool { return isReady(ctx, "http://"+addr+"/health/ready") }
 	if err := awaitTrue(ctx, ready); err != nil {
 		return nil, errors.Join(fmt.Errorf("list the cell's pods: %w", err), part.Close())
 	}

@@ -9,7 +9,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,9 +31,11 @@ const (
 	metricsPort = "9090"
 	// selector selects the router's pods.
 	selector = "app.kubernetes.io/name=" + routerName
+	// notifierURL is the router's variable with the URL of the notifier.
+	notifierURL = "NOTIFIER_URL"
 )
 
-// RouterPodOptions configure StartRouterPod. All are required.
+// RouterPodOptions configure StartRouterPod. All but Notifier are required.
 type RouterPodOptions struct {
 	// Kubeconfig is an administrator's.
 	Kubeconfig string
@@ -39,6 +43,9 @@ type RouterPodOptions struct {
 	Domain string
 	// Image is the reference of an image that the cluster's nodes can pull and that has the program /ko-app/router.
 	Image string
+	// Notifier is the address of the cell's notifier in the network of pods, which is no pod here; invalid if requests
+	// wake no agent.
+	Notifier netip.AddrPort
 	// Dial connects to addresses in the network of pods, as the load balancer does.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -56,7 +63,16 @@ func StartRouterPod(ctx context.Context, o RouterPodOptions) (*Router, error) {
 	}
 	config.QPS = -1
 	values := cell.Values{Domain: o.Domain, Environment: Environment, Image: o.Image}
-	if err := applyCell(ctx, o.Kubeconfig, values, runsRouter); err != nil {
+	some := func(object *unstructured.Unstructured) bool {
+		if !runsRouter(object) {
+			return false
+		}
+		if object.GetName() == routerName {
+			useNotifier(object, o.Notifier)
+		}
+		return true
+	}
+	if err := applyCell(ctx, o.Kubeconfig, values, some); err != nil {
 		return nil, err
 	}
 	b, err := newBalancer(config, o.Dial)
@@ -81,6 +97,33 @@ func runsRouter(o *unstructured.Unstructured) bool {
 		return o.GetName() == routerName
 	default:
 		return false
+	}
+}
+
+// useNotifier changes the router's Deployment and network policy so that it asks the notifier at an address.
+func useNotifier(o *unstructured.Unstructured, at netip.AddrPort) {
+	switch o.GetKind() {
+	case "NetworkPolicy":
+		egress, _, _ := unstructured.NestedSlice(o.Object, "spec", "egress") // it is one
+		if at.IsValid() {
+			egress = append(egress, map[string]any{
+				"to": []any{map[string]any{
+					"ipBlock": map[string]any{"cidr": netip.PrefixFrom(at.Addr(), at.Addr().BitLen()).String()},
+				}},
+				"ports": []any{map[string]any{"protocol": "TCP", "port": int64(at.Port())}},
+			})
+		}
+		_ = unstructured.SetNestedSlice(o.Object, egress, "spec", "egress")
+	case "Deployment":
+		path := []string{"spec", "template", "spec", "containers"}
+		containers, _, _ := unstructured.NestedSlice(o.Object, path...)
+		env, _, _ := unstructured.NestedSlice(containers[0].(map[string]any), "env")
+		env = slices.DeleteFunc(env, func(e any) bool { return e.(map[string]any)["name"] == notifierURL })
+		if at.IsValid() {
+			env = append(env, map[string]any{"name": notifierURL, "value": "http://" + at.String()})
+		}
+		containers[0].(map[string]any)["env"] = env
+		_ = unstructured.SetNestedSlice(o.Object, containers, path...)
 	}
 }
 

@@ -10,7 +10,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -158,6 +160,7 @@ func testForwarding(t *testing.T, k *cluster.Cluster, c *kubeclient.Client) {
 	defer cancel()
 	r, err := dataplane.StartRouterPod(ctx, dataplane.RouterPodOptions{
 		Kubeconfig: k.Kubeconfig, Domain: "local", Image: image, Dial: network.dial,
+		Notifier: netip.MustParseAddrPort("10.99.0.20:8080"),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -219,6 +222,23 @@ func checkObjects(t *testing.T, c *kubeclient.Client) {
 	pod := deployed.Spec.Template.Spec
 	if got := pod.Containers[0].Image; got != image || pod.ServiceAccountName != "agent-router" {
 		t.Errorf("image %s and account %s, want %s and agent-router", got, pod.ServiceAccountName, image)
+	}
+	var urls []string
+	for _, e := range pod.Containers[0].Env {
+		if e.Name == "NOTIFIER_URL" {
+			urls = append(urls, e.Value)
+		}
+	}
+	if want := []string{"http://10.99.0.20:8080"}; !slices.Equal(urls, want) {
+		t.Errorf("the router asks the notifier at %q, want %q", urls, want)
+	}
+	admitted, err := c.NetworkPolicies(gateway).Get(t.Context(), "agent-router", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := admitted.Spec.Egress[len(admitted.Spec.Egress)-1]
+	if to := last.To[0].IPBlock; to == nil || to.CIDR != "10.99.0.20/32" || last.Ports[0].Port.IntValue() != 8080 {
+		t.Errorf("the last rule for what the router may reach is %+v, want the notifier's address", last)
 	}
 	for _, policy := range []string{"default-deny", "agent-router", "dns"} {
 		_, err := c.NetworkPolicies(gateway).Get(t.Context(), policy, metav1.GetOptions{})

@@ -96,7 +96,7 @@ func Exec(s Service) function.Route {
 	r.Handle = function.Handle(func(ctx context.Context, in execInput) (ExecAnswer, error) {
 		a, err := s.admit(ctx, in.id())
 		if err == nil {
-			err = s.hold(ctx)
+			err = s.hold(ctx, a)
 		}
 		if err != nil {
 			return ExecAnswer{}, err

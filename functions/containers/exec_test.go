@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agentexec"
 	"agents.example/controlplane/shared/agentexec/agentexectest"
 	"agents.example/controlplane/shared/audit"
@@ -78,6 +79,28 @@ func TestExec_IsBoundedByItsCaller(t *testing.T) {
 			answer.Want(t, http.StatusOK, "")
 			return
 		}
+	}
+}
+
+// TestExec_KeepsTheAgentAwake: its front does not see what runs in its container.
+func TestExec_KeepsTheAgentAwake(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	body := functiontest.Body(map[string]any{"command": []string{"ls"}})
+	f.UpdateAgent(t, f.agent.ID, func(a *agent.Agent) { a.Sleep = agent.SleepPolicy{} })
+	f.call(t, "ExecInAgent", body).Want(t, http.StatusOK, "")
+	if until := f.Agent(t, f.agent.ID).AwakeUntil; !until.IsZero() {
+		t.Errorf("an agent that never sleeps is kept awake until %v", until)
+	}
+	f.UpdateAgent(t, f.agent.ID, func(a *agent.Agent) { a.Sleep.AfterSeconds = 300 })
+	f.call(t, "ExecInAgent", body).Want(t, http.StatusOK, "")
+	a := f.Agent(t, f.agent.ID)
+	if left := time.Until(a.AwakeUntil); left < 14*time.Minute || a.FallAsleep("door", time.Now()) == nil {
+		t.Errorf("the agent stays awake for %v", left)
+	}
+	f.call(t, "ExecInAgent", body).Want(t, http.StatusOK, "")
+	if again := f.Agent(t, f.agent.ID); again.Version != a.Version {
+		t.Error("a second command wrote the record again")
 	}
 }
 

@@ -95,7 +95,7 @@ func (s Service) open(ctx context.Context, agentID, program, name string, change
 		err = checkWritable(a, name)
 	}
 	if err == nil {
-		err = s.hold(ctx)
+		err = s.hold(ctx, a)
 	}
 	if err != nil {
 		return transfer{}, err

@@ -24,6 +24,7 @@ import (
 // Service is what the routes use.
 type Service struct {
 	Agents        agent.Store
+	Records       agent.WorkerStore
 	Organizations organization.Directory
 	Commands      agentexec.Source
 	Audit         audit.Log
@@ -82,8 +83,8 @@ func (s Service) admit(ctx context.Context, id string) (agent.Agent, error) {
 // retrySlot is when a client should try again that found no free slot.
 const retrySlot = 10 * time.Second
 
-// hold takes a slot until the call ends. Errors: RateLimited.
-func (s Service) hold(ctx context.Context) error {
+// hold takes a slot until the call ends, and keeps the agent awake. Errors: RateLimited, NotFound, Unavailable.
+func (s Service) hold(ctx context.Context, a agent.Agent) error {
 	caller := call.From(ctx).Caller
 	release, ok := s.Slots.Acquire(caller.OrganizationID, caller.Key())
 	if !ok {
@@ -93,7 +94,7 @@ func (s Service) hold(ctx context.Context) error {
 		return refusal
 	}
 	context.AfterFunc(ctx, release)
-	return nil
+	return s.keepAwake(ctx, a)
 }
 
 // describe records what a call is about in its audit entry. Arguments may hold secrets, so it records how many there

@@ -77,7 +77,7 @@ func Terminal(s Service) function.Route {
 	r.Handle = function.Handle(func(ctx context.Context, in terminalInput) (function.Upgrade, error) {
 		a, err := s.admit(ctx, in.id())
 		if err == nil {
-			err = s.hold(ctx)
+			err = s.hold(ctx, a)
 		}
 		if err != nil {
 			return function.Upgrade{}, err

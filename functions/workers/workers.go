@@ -182,11 +182,13 @@ func Seal(sealer *seal.Sealer) function.Worker {
 // agentID returns the agent named in a nudge.
 func agentNudge(m function.Message) (nudge function.AgentNudge, err error) {
 	if err := json.Unmarshal(m.Data, &nudge); err != nil {
-		return nudge, fault.New(fault.BadRequest, "nudge_malformed", "The message is not an agent nudge.").WithCause(err)
+		return nudge, fault.New(fault.BadRequest, "nudge_malformed", "The message is not an agent nudge.").
+			WithCause(err)
 	}
 	id, err := uuid.Parse(nudge.AgentID)
 	if err != nil {
-		return nudge, fault.New(fault.BadRequest, "nudge_malformed", "The message has no valid agent id.").WithCause(err)
+		return nudge, fault.New(fault.BadRequest, "nudge_malformed", "The message has no valid agent id.").
+			WithCause(err)
 	}
 	nudge.AgentID = id.String()
 	return nudge, nil

@@ -11,6 +11,9 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
+// routerHeader is in the router's own answers. A front that has too much to do answers with the same status without it.
+const routerHeader = "X-Request-Id"
+
 // Door implements provisioning.AgentProber. The router answers for an agent whose pod does not serve, and a front that
 // does not know the question has no door.
 func (p *Prober) Door(ctx context.Context, a agent.Agent) (provisioning.Door, error) {
@@ -20,7 +23,7 @@ func (p *Prober) Door(ctx context.Context, a agent.Agent) (provisioning.Door, er
 	switch {
 	case err != nil:
 		return provisioning.Door{}, err
-	case status == http.StatusServiceUnavailable, status == http.StatusNotFound:
+	case header.Get(routerHeader) != "" && (status == http.StatusServiceUnavailable || status == http.StatusNotFound):
 		return provisioning.Door{Gone: true}, nil
 	case status == http.StatusNoContent:
 		seconds, _ := strconv.Atoi(header.Get(dataplane.HeaderDoorTime)) // an open door has none

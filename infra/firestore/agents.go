@@ -40,7 +40,7 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"env", array(&a.Env, envFields)},
 		{"files", array(&a.Files, fileFields)},
 		{"public_paths", texts(&a.PublicPaths)},
-		{"sleep", compactGroup(sleepFields(&a.Sleep))},
+		{"sleep", compactGroup(sleepFields(a))},
 		{"image", compactGroup(softwareFields(&a.Image))},
 		{"front", compactGroup(softwareFields(&a.Front))},
 		{"watched_by", text(&a.WatchedBy)},
@@ -51,9 +51,6 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"status", text(&a.Status)},
 		{"held", compactGroup(usageFields(&a.Held))},
 		{"status_reason", text(&a.StatusReason)},
-		{"door", text(&a.Door)},
-		{"woken_by", text(&a.WokenBy)},
-		{"awake_until", timestamp(&a.AwakeUntil)},
 		{"stages", array(&a.Stages, stageFields)},
 		{"failure", optional(&a.Failure, failureFields)},
 		{"revert_reason", optional(&a.RevertReason, failureFields)},
@@ -93,8 +90,14 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 	}
 }
 
-func sleepFields(p *agent.SleepPolicy) fields {
-	return fields{{"after_seconds", number(&p.AfterSeconds)}, {"wake_on", texts(&p.WakeOn)}}
+func sleepFields(a *agent.Agent) fields {
+	return fields{
+		{"after_seconds", number(&a.Sleep.AfterSeconds)},
+		{"wake_on", texts(&a.Sleep.WakeOn)},
+		{"door", text(&a.Door)},
+		{"woken_by", text(&a.WokenBy)},
+		{"awake_until", timestamp(&a.AwakeUntil)},
+	}
 }
 
 func awakeFields(l *agent.AwakeLog) fields {

@@ -83,6 +83,7 @@ func runtimeFields(r *image.Runtime) fields {
 		{"port", number(&r.Port)},
 		{"api_port", number(&r.APIPort)},
 		{"health_path", text(&r.HealthPath)},
+		{"busy_path", text(&r.BusyPath)},
 		{"auth", text(&r.Auth)},
 		{"command", texts(&r.Command)},
 		{"args", texts(&r.Args)},

@@ -68,6 +68,8 @@ func TestConfigHash_CoversWhatAPodIsStartedWith(t *testing.T) {
 		"plan":              func(a *agent.Agent) { a.Plan = plan.Pro },
 		"public path":       func(a *agent.Agent) { a.PublicPaths = []string{"/hooks/"} },
 		"public paths":      func(a *agent.Agent) { a.PublicPaths = []string{"/hooks/", "/x"} },
+		"sleep":             func(a *agent.Agent) { a.Sleep.AfterSeconds = 300 },
+		"later sleep":       func(a *agent.Agent) { a.Sleep.AfterSeconds = 301 },
 		"separator in text": func(a *agent.Agent) { a.Env = []agent.EnvVar{{Key: "LOG_LEVEL", Value: `info","K":"1`}} },
 	} {
 		a := testAgent()
@@ -80,6 +82,7 @@ func TestConfigHash_CoversWhatAPodIsStartedWith(t *testing.T) {
 	}
 	same := testAgent()
 	same.Status, same.Generation, same.Name, same.Routed = agent.Running, 7, "Renamed", true
+	same.Sleep.WakeOn = []agent.Waker{agent.RequestWakes}
 	if configHash(same) != configHash(testAgent()) {
 		t.Error("what no pod is started with changes the hash")
 	}

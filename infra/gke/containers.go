@@ -138,6 +138,11 @@ func (b blueprint) front() corev1.Container {
 		},
 		SecurityContext: restricted(),
 	}
+	if b.sleeps() { // the volume may have a file that says that the agent is busy
+		c.VolumeMounts = []corev1.VolumeMount{
+			{Name: volumeName, MountPath: dataplane.DefaultDataPath, ReadOnly: true},
+		}
+	}
 	if b.agent.Sandbox {
 		c.Ports = append(c.Ports, corev1.ContainerPort{
 			Name: "metrics", ContainerPort: dataplane.FrontMetricsPort, Protocol: corev1.ProtocolTCP,
@@ -165,6 +170,16 @@ func (b blueprint) frontEnv() []corev1.EnvVar {
 	if b.agent.Sandbox {
 		env = append(env, corev1.EnvVar{Name: dataplane.EnvFrontMetrics, Value: "true"})
 	}
+	if b.sleeps() {
+		env = append(env,
+			corev1.EnvVar{Name: dataplane.EnvAgentID, Value: b.agent.ID},
+			corev1.EnvVar{
+				Name: dataplane.EnvAgentSleepAfter, Value: strconv.FormatInt(b.agent.Sleep.AfterSeconds, 10),
+			},
+			corev1.EnvVar{Name: dataplane.EnvAgentBusyPath, Value: b.image.BusyPath},
+			corev1.EnvVar{Name: dataplane.EnvAgentDataDir, Value: dataplane.DefaultDataPath},
+		)
+	}
 	set := env[:0]
 	for _, e := range env {
 		if e.Value != "" || e.ValueFrom != nil {
@@ -173,6 +188,10 @@ func (b blueprint) frontEnv() []corev1.EnvVar {
 	}
 	return append(set, b.fromSecret(dataplane.CredentialVariables())...)
 }
+
+// sleeps reports whether the front lets the agent sleep when it is idle. The pods of all other agents know nothing of
+// that.
+func (b blueprint) sleeps() bool { return b.agent.Sleep.AfterSeconds > 0 }
 
 // publicPaths writes the paths of the image and of the agent, each once.
 func (b blueprint) publicPaths() string {

@@ -19,6 +19,7 @@ import (
 
 	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
 )
@@ -204,6 +205,32 @@ func TestDifferences_FindAStoppedAgentThatRuns(t *testing.T) {
 	w.wantDifferences(t, "after a scale-up", stopped, workload)
 	w.apply(t, stopped, provisioning.RuntimeInput{}, agent.StageRuntime)
 	w.wantDifferences(t, "after the second scale-down", stopped)
+}
+
+// TestDifferences_FindNoneInTheRouteOfAnAgentThatFallsAsleep: its Service stays as it is, and is watched as before.
+func TestDifferences_FindNoneInTheRouteOfAnAgentThatFallsAsleep(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.runningAgent(t)
+	a.Generation++
+	a.Sleep = agent.SleepPolicy{AfterSeconds: 300, WakeOn: []agent.Waker{agent.RequestWakes}}
+	a.PublicPaths = []string{"/hooks/"}
+	w.apply(t, a, testRuntimeInput())
+	asleep := a
+	asleep.Status, asleep.StatusReason = agent.Paused, agent.ReasonIdle
+	asleep.Generation++
+	const service, workload = "Service agent: changed", "StatefulSet agent: changed"
+	w.wantDifferences(t, "before the scale-down", asleep, workload)
+	w.apply(t, asleep, provisioning.RuntimeInput{}, agent.StageRuntime)
+	w.wantDifferences(t, "asleep", asleep)
+	paused := asleep
+	paused.StatusReason = ""
+	w.wantDifferences(t, "paused by its owner", paused, service)
+	for name := range dataplane.PublicPathLabels(a.PublicPaths) {
+		w.edit(t, core("Service", a.Namespace(), agentName), types.MergePatchType,
+			fmt.Sprintf(`{"metadata":{"labels":{%q:"00000000"}}}`, name))
+		w.wantDifferences(t, "after a change of its public paths", asleep, service)
+	}
 }
 
 func TestDifferences_FindOtherGenerations(t *testing.T) {

@@ -47,9 +47,10 @@ func TestPod_ContainersGetTheirEnvironments(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(s *Settings) {
 		s.Images.Runtime.Port, s.Images.Runtime.APIPort, s.Images.Runtime.HealthPath = 8000, 8642, "/healthz"
-		s.Images.Runtime.PublicPaths = []string{"/hooks/", "/app"}
+		s.Images.Runtime.PublicPaths, s.Images.Runtime.BusyPath = []string{"/hooks/", "/app"}, "/busy"
 	})
 	a := w.newAgent(t)
+	a.Sleep.AfterSeconds = 1800
 	a.Sandbox, a.PublicPaths = true, []string{"/hooks/", "/telegram"}
 	a.Env = append(a.Env, agent.EnvVar{Key: "MODEL_API_KEY", SecretVersion: 1})
 	w.apply(t, a, testRuntimeInput("MODEL_API_KEY"))
@@ -70,6 +71,7 @@ func TestPod_ContainersGetTheirEnvironments(t *testing.T) {
 			"AGENT_HEALTH_PATH": "/healthz", "AGENT_PUBLIC_PATHS": "/app,/hooks/,/telegram",
 			"AGENT_AUTH": "front", "AGENT_HOSTNAME": a.Hostname(w.settings.Addresses),
 			"JWKS_URL": "https://api.example.com/.well-known/jwks.json", "FRONT_METRICS": "true", "GOMEMLIMIT": "24MiB",
+			"AGENT_ID": a.ID, "AGENT_SLEEP_AFTER": "1800", "AGENT_BUSY_PATH": "/busy", "DATA_DIR": "/data",
 			"DASHBOARD_USERNAME": "admin", "DASHBOARD_PASSWORD": "golden-password", "API_SERVER_KEY": "golden-key",
 		}},
 	} {

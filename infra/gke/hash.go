@@ -38,9 +38,10 @@ func configHash(a agent.Agent) string {
 		Config      json.RawMessage `json:",omitempty"`
 		Files       []agent.File    `json:",omitempty"`
 		PublicPaths []string        `json:",omitempty"`
+		SleepAfter  int64           `json:",omitempty"`
 	}{
 		plainEnv(a), versions, a.CredentialVersion, a.Rollout, a.Sandbox, a.Plan, buildOf(a.Image), buildOf(a.Front),
-		a.NameAtStart, a.ConfigFile(), a.Files, a.PublicPaths,
+		a.NameAtStart, a.ConfigFile(), a.Files, a.PublicPaths, a.Sleep.AfterSeconds,
 	})
 	if err != nil {
 		return "" // strings and numbers always encode

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -149,6 +150,11 @@ func TestObjects_MatchGoldenFiles(t *testing.T) {
 			},
 			secrets: []string{"MODEL_API_KEY"},
 		},
+		"sleep": {agent: func(a *agent.Agent) {
+			a.Sleep = agent.SleepPolicy{AfterSeconds: 1800, WakeOn: []agent.Waker{agent.RequestWakes}}
+			a.Image.Choice = image.Choice{ID: "assistant", Version: "1", Reference: "registry.example/a@sha256:1"}
+			a.Image.Runtime = image.Runtime{BusyPath: "/busy", DataPath: "/home/node/.assistant"}
+		}},
 		"gke":     {agent: func(a *agent.Agent) { a.Cell, a.Plan = "gke", plan.Enterprise }},
 		"stopped": {agent: func(a *agent.Agent) { a.Status, a.Env = agent.Stopped, nil }},
 	}
@@ -180,6 +186,76 @@ func TestObjects_MatchGoldenFiles(t *testing.T) {
 			if diff := cmp.Diff(string(want), string(got)); diff != "" {
 				t.Errorf("the objects differ from %s; look at the difference, and rewrite it with -update if it is "+
 					"wanted (-want +got):\n%s", file, diff)
+			}
+		})
+	}
+}
+
+// TestService_SaysWhoStartsAnAgent: an agent that never sleeps has the labels that it had before there was sleep.
+func TestService_SaysWhoStartsAnAgent(t *testing.T) {
+	t.Parallel()
+	always := map[string]string{
+		labelManagedBy: fieldManager, labelName: agentName, labelAgent: testID, dataplane.LabelSlug: "research-agent",
+	}
+	with := func(more map[string]string) map[string]string {
+		all := maps.Clone(always)
+		maps.Copy(all, more)
+		return all
+	}
+	byOwner := with(map[string]string{dataplane.LabelStarter: dataplane.StarterOwner})
+	byRequest := with(map[string]string{
+		dataplane.LabelStarter: dataplane.StarterRequest, labelOrganization: "org_2abc",
+	})
+	withPaths := maps.Clone(byRequest)
+	maps.Copy(withPaths, dataplane.PublicPathLabels([]string{"/hooks/", "/telegram"}))
+	withoutOrganization := with(map[string]string{dataplane.LabelStarter: dataplane.StarterRequest})
+	sleeps := agent.SleepPolicy{AfterSeconds: 300, WakeOn: []agent.Waker{agent.RequestWakes}}
+	alarm := agent.SleepPolicy{AfterSeconds: 300, WakeOn: []agent.Waker{agent.ScheduleWakes}}
+	for name, row := range map[string]struct {
+		agent func(*agent.Agent)
+		want  map[string]string
+	}{
+		"never sleeps":         {agent: func(*agent.Agent) {}, want: always},
+		"never sleeps, paths":  {agent: func(a *agent.Agent) { a.PublicPaths = []string{"/x"} }, want: always},
+		"never sleeps, paused": {agent: func(a *agent.Agent) { a.Status = agent.Paused }, want: byOwner},
+		"awake":                {agent: func(a *agent.Agent) { a.Sleep = sleeps }, want: byRequest},
+		"asleep": {
+			agent: func(a *agent.Agent) { a.Sleep, a.Status, a.StatusReason = sleeps, agent.Paused, agent.ReasonIdle },
+			want:  byRequest,
+		},
+		"awake, public paths": {
+			agent: func(a *agent.Agent) {
+				a.Sleep, a.PublicPaths, a.Image.PublicPaths = sleeps, []string{"/telegram"}, []string{"/hooks/"}
+				a.Image.Reference = "registry.example/a@sha256:1"
+			},
+			want: withPaths,
+		},
+		"of an organization without a name that a label can have": {
+			agent: func(a *agent.Agent) { a.Sleep, a.OrganizationID = sleeps, strings.Repeat("x", 100) },
+			want:  withoutOrganization,
+		},
+		"sleeps, paused by its owner": {
+			agent: func(a *agent.Agent) { a.Sleep, a.Status = sleeps, agent.Paused }, want: byOwner,
+		},
+		"sleeps, stopped": {agent: func(a *agent.Agent) { a.Sleep, a.Status = sleeps, agent.Stopped }, want: byOwner},
+		"awake, woken by schedules": {
+			agent: func(a *agent.Agent) { a.Sleep = alarm }, want: always,
+		},
+		"asleep, woken by schedules": {
+			agent: func(a *agent.Agent) { a.Sleep, a.Status, a.StatusReason = alarm, agent.Paused, agent.ReasonIdle },
+			want:  byOwner,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := testAgent()
+			row.agent(&a)
+			b, err := testClusters(t, testSettings()).blueprint(a, testRuntimeInput())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(row.want, b.service().GetLabels()); diff != "" {
+				t.Errorf("labels (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -1,10 +1,14 @@
 package gke
 
 import (
+	"maps"
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"agents.example/controlplane/shared/dataplane"
 )
@@ -16,8 +20,9 @@ const podName = agentName + "-0"
 const portName = "http"
 
 // service makes the cluster publish the pod's address, and whether the pod is Ready, in an EndpointSlice with the
-// Service's labels. The router reads those: one label names the one hostname that leads to the agent, another one says
-// who starts an agent without a pod. The Service is headless: it has no address and programs no node.
+// Service's labels. The router reads those: one label names the one hostname that leads to the agent, others say who
+// starts an agent without a pod. An agent that requests start has them all the time, so that no Service changes when it
+// falls asleep or wakes. The Service is headless: it has no address and programs no node.
 func (b blueprint) service() object {
 	s := &corev1.Service{
 		TypeMeta: typed("v1", "Service"), ObjectMeta: b.named(agentName),
@@ -30,7 +35,14 @@ func (b blueprint) service() object {
 		},
 	}
 	s.Labels[dataplane.LabelSlug] = b.agent.Slug
-	if !b.agent.WantsPod() {
+	switch {
+	case b.agent.StartsOnRequest():
+		s.Labels[dataplane.LabelStarter] = dataplane.StarterRequest
+		if len(validation.IsValidLabelValue(b.agent.OrganizationID)) == 0 {
+			s.Labels[labelOrganization] = b.agent.OrganizationID
+		}
+		maps.Copy(s.Labels, dataplane.PublicPathLabels(slices.Concat(b.image.PublicPaths, b.agent.PublicPaths)))
+	case !b.agent.WantsPod():
 		s.Labels[dataplane.LabelStarter] = dataplane.StarterOwner
 	}
 	return s

@@ -48,7 +48,7 @@ type Options struct {
 	EmulatorHost string
 }
 
-// Publisher implements agent.Nudger and webhook.Nudger.
+// Publisher implements agent.Nudger, agent.WakeNudger and webhook.Nudger.
 type Publisher struct {
 	client *apiv1.TopicAdminClient
 	// The names of the topics, as projects/ID/topics/ID.
@@ -100,10 +100,19 @@ func newRetryer() gax.Retryer {
 // Nudge implements agent.Nudger. It returns when Pub/Sub has stored the message, after at most 5 s. Errors: Unavailable
 // (queue_unavailable).
 func (p *Publisher) Nudge(ctx context.Context, agentID string) error {
-	if agentID == "" {
+	return p.nudge(ctx, function.AgentNudge{AgentID: agentID})
+}
+
+// Wake implements agent.WakeNudger, as Nudge does.
+func (p *Publisher) Wake(ctx context.Context, agentID string) error {
+	return p.nudge(ctx, function.AgentNudge{AgentID: agentID, Wake: true})
+}
+
+func (p *Publisher) nudge(ctx context.Context, n function.AgentNudge) error {
+	if n.AgentID == "" {
 		return errors.New("pubsub: a nudge needs an agent id")
 	}
-	return p.publish(ctx, p.topic, function.AgentNudge{AgentID: agentID})
+	return p.publish(ctx, p.topic, n)
 }
 
 // NudgeWebhook implements webhook.Nudger, as Nudge does.

@@ -43,7 +43,10 @@ func TestMain(m *testing.M) {
 		}) + gcloudtest.CheckGoroutines(worker))
 }
 
-var _ agent.Nudger = (*pubsub.Publisher)(nil)
+var (
+	_ agent.Nudger     = (*pubsub.Publisher)(nil)
+	_ agent.WakeNudger = (*pubsub.Publisher)(nil)
+)
 
 const topic = "agent-nudges"
 
@@ -80,11 +83,15 @@ func TestPublisher_DeliversNudges(t *testing.T) {
 	p := openPublisher(t, project, host)
 	var want []string
 	var nudges sync.WaitGroup
-	for range 50 {
+	for i := range 50 {
 		id := uuid.NewString()
-		want = append(want, `{"agent_id":"`+id+`"}`)
+		nudge, message := p.Nudge, `{"agent_id":"`+id+`"}`
+		if i%2 == 0 {
+			nudge, message = p.Wake, `{"agent_id":"`+id+`","wake":true}`
+		}
+		want = append(want, message)
 		nudges.Go(func() {
-			if err := p.Nudge(t.Context(), id); err != nil {
+			if err := nudge(t.Context(), id); err != nil {
 				t.Error(err)
 			}
 		})

@@ -80,6 +80,12 @@ type Nudger interface {
 	Nudge(ctx context.Context, agentID string) error
 }
 
+// WakeNudger asks a worker to wake an agent that sleeps, for a request. A lost nudge is repeated while a request waits.
+type WakeNudger interface {
+	// Wake publishes the agent's id. Errors: Unavailable.
+	Wake(ctx context.Context, agentID string) error
+}
+
 // ErrSuperseded means that the desired state changed while a worker was applying the previous one. The worker starts
 // over with the new record.
 const ErrSuperseded = superseded("the agent's desired state changed while a worker was applying the previous one")

@@ -90,7 +90,8 @@ func (a Agent) StartsOnRequest() bool {
 }
 
 // FallAsleep puts an agent to sleep whose front has found it idle and has closed its door, or whose client asks for it,
-// without a door. Errors: Conflict if the agent never sleeps, has work, or is awake again: then the front opens the door.
+// without a door. Errors: Conflict if the agent never sleeps, has work, or is awake again: then the front opens the
+// door.
 //
 // A front repeats the call while its door is closed. An agent that was woken, and whose pod a late worker of the
 // former generation may still take away, is not awake yet.

@@ -58,8 +58,11 @@ func TestWake(t *testing.T) {
 			cause:   agent.WokenByRequest,
 		},
 		"withheld by billing while it slept": {
-			prepare: func(t *testing.T, a *agent.Agent) { t.Helper(); do(t, a.Act(agent.Withhold, agent.Billing, at(3))) },
-			cause:   agent.WokenByRequest,
+			prepare: func(t *testing.T, a *agent.Agent) {
+				t.Helper()
+				do(t, a.Act(agent.Withhold, agent.Billing, at(3)))
+			},
+			cause: agent.WokenByRequest,
 		},
 		"stopped while it slept": {
 			prepare: func(t *testing.T, a *agent.Agent) { t.Helper(); do(t, a.Act(agent.Stop, agent.Manual, at(3))) },
@@ -116,21 +119,27 @@ func TestFallAsleep(t *testing.T) {
 		door  string
 		code  string // of the refusal
 	}{
-		"idle":                         {agent: sleeper(), door: "door 1"},
-		"at a client's wish":           {agent: sleeper()},
-		"at a client's wish, in use":   {agent: busy(func(a *agent.Agent) { a.StayAwake(at(60)) })},
-		"repeated":                     {agent: slept, door: "door 1"},
-		"woken, and not applied":       {agent: awake(slept), door: "door 1"},
-		"woken, and ready":             {agent: ready(awake(slept)), door: "door 1", code: "agent_in_use"},
-		"idle again":                   {agent: ready(awake(slept)), door: "door 2"},
-		"asleep behind another door":   {agent: slept, door: "door 2", code: "agent_in_use"},
-		"never sleeps":                 {agent: in(agent.Running), door: "door 1", code: "sleep_disabled"},
-		"is being provisioned":         {agent: awake(slept), door: "door 2", code: "agent_in_use"},
-		"has work":                     {agent: busy(func(a *agent.Agent) { a.Generation++ }), door: "d", code: "agent_in_use"},
-		"runs a command":               {agent: busy(func(a *agent.Agent) { a.StayAwake(at(60)) }), door: "d", code: "agent_in_use"},
-		"ran a command":                {agent: busy(func(a *agent.Agent) { a.StayAwake(at(1)) }), door: "d"},
-		"stopped":                      {agent: in(agent.Stopped), door: "d", code: "sleep_disabled"},
-		"paused by its owner meantime": {agent: busy(func(a *agent.Agent) { a.Status = agent.Paused }), code: "agent_in_use"},
+		"idle":                       {agent: sleeper(), door: "door 1"},
+		"at a client's wish":         {agent: sleeper()},
+		"at a client's wish, in use": {agent: busy(func(a *agent.Agent) { a.StayAwake(at(60)) })},
+		"repeated":                   {agent: slept, door: "door 1"},
+		"woken, and not applied":     {agent: awake(slept), door: "door 1"},
+		"woken, and ready":           {agent: ready(awake(slept)), door: "door 1", code: "agent_in_use"},
+		"idle again":                 {agent: ready(awake(slept)), door: "door 2"},
+		"asleep behind another door": {agent: slept, door: "door 2", code: "agent_in_use"},
+		"never sleeps":               {agent: in(agent.Running), door: "door 1", code: "sleep_disabled"},
+		"is being provisioned":       {agent: awake(slept), door: "door 2", code: "agent_in_use"},
+		"has work": {
+			agent: busy(func(a *agent.Agent) { a.Generation++ }), door: "d", code: "agent_in_use",
+		},
+		"runs a command": {
+			agent: busy(func(a *agent.Agent) { a.StayAwake(at(60)) }), door: "d", code: "agent_in_use",
+		},
+		"ran a command": {agent: busy(func(a *agent.Agent) { a.StayAwake(at(1)) }), door: "d"},
+		"stopped":       {agent: in(agent.Stopped), door: "d", code: "sleep_disabled"},
+		"paused by its owner": {
+			agent: busy(func(a *agent.Agent) { a.Status = agent.Paused }), code: "agent_in_use",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

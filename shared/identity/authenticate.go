@@ -147,7 +147,8 @@ func (a *Authenticator) authenticateAgent(ctx context.Context, t Attempt) (Calle
 		return Caller{}, err
 	}
 	a.RecentKeys.Add(t.Token)
-	return Caller{Type: Agent, ID: t.AgentID, Name: name, OrganizationID: organizationID}, nil
+	c := Caller{Type: Agent, ID: t.AgentID, Name: name, OrganizationID: organizationID, Role: RoleMember}
+	return c, nil
 }
 
 // checkAddress returns RateLimited for a key that was not valid lately, from an address with too many look-ups of

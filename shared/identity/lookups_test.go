@@ -1,10 +1,12 @@
 package identity_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/ratelimit"
@@ -142,4 +144,49 @@ func TestAuthenticator_CountsNoOutages(t *testing.T) {
 	}
 	l.stores.down = false
 	l.want(t, l.other, nat, "", 1)
+}
+
+// ownKeys has the hash of one agent's API key.
+type ownKeys struct {
+	agentID, hash string
+	finds         *int
+}
+
+func (k ownKeys) FindAgent(_ context.Context, agentID, hash string) (organizationID, name string, err error) {
+	*k.finds++
+	if agentID != k.agentID || hash != k.hash {
+		return "", "", fault.New(fault.NotFound, "agent_not_found", "There is no such agent.")
+	}
+	return "o", "a", nil
+}
+
+// TestAuthenticator_LimitsLookUpsOfAgentsKeys: all agents of a cell call from one address, and one of them must not
+// shut out the others.
+func TestAuthenticator_LimitsLookUpsOfAgentsKeys(t *testing.T) {
+	t.Parallel()
+	const mine, key = "3fa85f64-5717-4562-b3fc-2c963f66afa6", "ak_mine"
+	const other = "3fa85f64-5717-4562-b3fc-2c963f66afa7"
+	l, finds := newLimited(), 0
+	l.Agents = ownKeys{agentID: mine, hash: credential.HashKey(mine, key), finds: &finds}
+	ask := func(agentID, token string) (identity.Caller, string) {
+		c, _, err := l.Authenticate(t.Context(), identity.Attempt{Token: token, Address: nat, AgentID: agentID})
+		return c, fault.Code(err)
+	}
+	for range 20 {
+		if _, code := ask(other, "ak_guess"); code != "invalid_token" {
+			t.Fatalf("a guess is refused with %q", code)
+		}
+	}
+	if _, code := ask(other, "ak_guess"); code != "rate_limited" || finds != 20 {
+		t.Errorf("after 20 guesses: %q and %d look-ups", code, finds)
+	}
+	want := identity.Caller{
+		Type: identity.Agent, ID: mine, Name: "a", OrganizationID: "o", Role: identity.RoleMember,
+	}
+	if got, code := ask(mine, key); code != "" || got != want {
+		t.Errorf("the other agent's key: %+v, %q", got, code)
+	}
+	if _, code := ask("", key); code != "invalid_token" || finds != 21 {
+		t.Errorf("on a route that is not for agents: %q and %d look-ups, want the former 21", code, finds)
+	}
 }

@@ -72,6 +72,9 @@ type Runtime struct {
 	// HealthPath is a path that the container answers with status 200 once it serves. If empty, it serves once it
 	// accepts connections.
 	HealthPath string `json:"health_path,omitempty"`
+	// BusyPath is a path on which the container says whether it must not sleep, with the body {"busy": true}; empty for
+	// a container that does not say so there. Package front describes the answer.
+	BusyPath string `json:"busy_path,omitempty"`
 	// Auth says who checks the credentials of requests: dataplane.AuthFront, or dataplane.AuthImage.
 	Auth string `json:"auth,omitempty"`
 	// Command and Args replace the image's own.
@@ -173,7 +176,8 @@ func (c Choice) Same(d Choice) bool {
 }
 
 func (r Runtime) equal(s Runtime) bool {
-	return r.Port == s.Port && r.APIPort == s.APIPort && r.HealthPath == s.HealthPath && r.Auth == s.Auth &&
+	return r.Port == s.Port && r.APIPort == s.APIPort && r.HealthPath == s.HealthPath &&
+		r.BusyPath == s.BusyPath && r.Auth == s.Auth &&
 		slices.Equal(r.Command, s.Command) && slices.Equal(r.Args, s.Args) && slices.Equal(r.Env, s.Env) &&
 		r.DataPath == s.DataPath && r.Home == s.Home && r.GraceSeconds == s.GraceSeconds &&
 		slices.Equal(r.PublicPaths, s.PublicPaths) && r.Kernel == s.Kernel

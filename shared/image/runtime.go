@@ -30,8 +30,10 @@ func (r Runtime) Check() error {
 			errs = append(errs, fmt.Errorf("%s: %w", p.name, err))
 		}
 	}
-	if r.HealthPath != "" && !strings.HasPrefix(r.HealthPath, "/") {
-		errs = append(errs, fmt.Errorf(`health_path %q does not begin with "/"`, r.HealthPath))
+	for _, p := range []struct{ name, path string }{{"health_path", r.HealthPath}, {"busy_path", r.BusyPath}} {
+		if p.path != "" && !strings.HasPrefix(p.path, "/") {
+			errs = append(errs, fmt.Errorf(`%s %q does not begin with "/"`, p.name, p.path))
+		}
 	}
 	if r.Auth != "" && r.Auth != dataplane.AuthFront && r.Auth != dataplane.AuthImage {
 		errs = append(errs, fmt.Errorf("auth %q is neither %q nor %q", r.Auth, dataplane.AuthFront,

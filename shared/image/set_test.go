@@ -274,8 +274,8 @@ func TestSet_KnowsTheNewerOfTwoVersions(t *testing.T) {
 func TestChoice_IsTheSameIfItRunsTheSameBuildInTheSameWay(t *testing.T) {
 	t.Parallel()
 	base := image.Choice{ID: "i", Version: "1", Reference: reference("1"), Runtime: image.Runtime{
-		Port: 1, APIPort: 2, HealthPath: "/h", Auth: "front", Command: []string{"c"}, Args: []string{"a"},
-		Env: image.Env{{Name: "N", Value: "v"}},
+		Port: 1, APIPort: 2, HealthPath: "/h", BusyPath: "/b", Auth: "front", Command: []string{"c"},
+		Args: []string{"a"}, Env: image.Env{{Name: "N", Value: "v"}},
 	}}
 	renamed := base
 	renamed.Version = "2"
@@ -288,6 +288,7 @@ func TestChoice_IsTheSameIfItRunsTheSameBuildInTheSameWay(t *testing.T) {
 		"port":        func(c *image.Choice) { c.Port = 3 },
 		"api_port":    func(c *image.Choice) { c.APIPort = 3 },
 		"health_path": func(c *image.Choice) { c.HealthPath = "/" },
+		"busy_path":   func(c *image.Choice) { c.BusyPath = "/" },
 		"auth":        func(c *image.Choice) { c.Auth = "image" },
 		"command":     func(c *image.Choice) { c.Command[0] = "d" },
 		"args":        func(c *image.Choice) { c.Args[0] = "b" },

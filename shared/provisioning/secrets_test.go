@@ -41,25 +41,31 @@ func (f forgetful) Accepts(ctx context.Context, a agent.Agent, c credential.Cred
 	return f.AgentProber.Accepts(ctx, a, c)
 }
 
+// rotate stores other credentials, as a client's request does.
+func (w *world) rotate() {
+	w.t.Helper()
+	version, err := w.secretClient().AddCredentials(w.t.Context(), w.id, agent.DashboardUsername)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.change(func(a *agent.Agent) {
+		_, err := a.BeginOperations(a.SecretsRevision, []secret.Operation{{
+			ID: "rotation", AgentID: w.id, Key: secret.CredentialsKey, Action: secret.Rotate,
+		}}, time.Now())
+		stored := []agent.Outcome{{OperationID: "rotation", Version: version}}
+		if err := cmp.Or(err, a.RecordStored(stored, time.Now())); err != nil {
+			w.t.Error(err)
+		}
+	})
+}
+
 // A rotation after a leak is worth nothing while the leaked password still opens the dashboard.
 func TestReconcile_KeepsARotationPendingWhileTheFormerCredentialsWork(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.settle()
-		version, err := w.secretClient().AddCredentials(t.Context(), w.id, agent.DashboardUsername)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.change(func(a *agent.Agent) {
-			_, err := a.BeginOperations(a.SecretsRevision, []secret.Operation{{
-				ID: "rotation", AgentID: w.id, Key: secret.CredentialsKey, Action: secret.Rotate,
-			}}, time.Now())
-			stored := []agent.Outcome{{OperationID: "rotation", Version: version}}
-			if err := cmp.Or(err, a.RecordStored(stored, time.Now())); err != nil {
-				t.Error(err)
-			}
-		})
+		w.rotate()
 		late := time.Now().Add(time.Minute)
 		for range 100 {
 			r := w.reconciler()

@@ -74,8 +74,9 @@ func sleepDefects() []defect {
 			})),
 		},
 		{
-			name: "a route that turns visitors away", undoes: "the route of an agent that sleeps says that requests start it",
-			plant: Plant{Focus: sleeping(), Cluster: ClusterRules{OwnerStarts: true, OverlookRoute: true}},
+			name:   "a route that turns visitors away",
+			undoes: "the route of an agent that sleeps says that requests start it",
+			plant:  Plant{Focus: sleeping(), Cluster: ClusterRules{OwnerStarts: true, OverlookRoute: true}},
 		},
 	}
 }

@@ -92,7 +92,9 @@ func TestRun_EnforcesPoliciesOfAgentsAndTheirGateway(t *testing.T) {
 			want: true,
 		},
 		{name: "notifier to the internet, HTTP", protocol: "tcp", from: notifier, to: "203.0.113.10:80"},
-		{name: "router to the notifier", protocol: "tcp", from: router, to: notifier + ":8080"},
+		{name: "router to the notifier", protocol: "tcp", from: router, to: notifier + ":8080", want: true},
+		{name: "notifier to the router", protocol: "tcp", from: notifier, to: router + ":8080"},
+		{name: "agent to the notifier", protocol: "tcp", from: agent, to: notifier + ":8080"},
 	})
 }
 

@@ -2,9 +2,9 @@ package config
 
 // Notifier is the configuration of a cell's notifier.
 type Notifier struct {
-	// Host is the address to listen on for health checks. If empty, all addresses.
+	// Host is the address to listen on for health checks and the router. If empty, all addresses.
 	Host string `env:"LISTEN_HOST"`
-	// Port is the port to listen on for health checks.
+	// Port is the port to listen on for health checks and the router.
 	Port string `env:"PORT, default=8080"`
 	// ProjectID is the Google Cloud project of the topic.
 	ProjectID string `env:"GOOGLE_CLOUD_PROJECT, required"`

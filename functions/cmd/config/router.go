@@ -14,6 +14,8 @@ type Router struct {
 	MetricsPort string `env:"METRICS_PORT, default=9090"`
 	// Kubeconfig is the file that gives access to the cell. If empty, the router runs in the cell.
 	Kubeconfig string `env:"KUBECONFIG"`
+	// NotifierURL is where the cell's notifier listens, which wakes agents that sleep. If empty, requests wake none.
+	NotifierURL string `env:"NOTIFIER_URL"`
 	// DrainDelay is how long the router accepts connections after SIGTERM, while the load balancer learns that it ends.
 	// Requests in flight then have another minute. The pod's grace period must be longer than both together.
 	DrainDelay time.Duration `env:"DRAIN_DELAY, default=15s"`

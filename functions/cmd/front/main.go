@@ -50,14 +50,7 @@ func run(ctx context.Context, env envconfig.Lookuper) error {
 	if err != nil {
 		return err
 	}
-	f, err := front.New(front.Options{
-		Hostname: c.Hostname, Port: c.Port, APIPort: c.APIPort, HealthPath: c.HealthPath, KeysURL: c.KeysURL,
-		PublicPaths:        c.PublicPaths,
-		ForwardCredentials: c.Auth == dataplane.AuthImage,
-		Credentials: front.Credentials{
-			Username: c.Username, Password: c.Password.Reveal(), APIKey: c.APIKey.Reveal(),
-		},
-	})
+	f, err := front.New(options(c))
 	if err != nil {
 		return err
 	}
@@ -75,6 +68,18 @@ func run(ctx context.Context, env envconfig.Lookuper) error {
 	}
 	slog.Info("serving", "address", l.Addr().String(), "hostname", c.Hostname, "agent_port", c.Port)
 	return f.Serve(ctx, l)
+}
+
+func options(c environment.Front) front.Options {
+	return front.Options{
+		Hostname: c.Hostname, Port: c.Port, APIPort: c.APIPort, HealthPath: c.HealthPath, KeysURL: c.KeysURL,
+		PublicPaths: c.PublicPaths, AgentID: c.AgentID,
+		SleepAfter: time.Duration(c.SleepAfter) * time.Second, BusyPath: c.BusyPath, DataDir: c.DataDir,
+		ForwardCredentials: c.Auth == dataplane.AuthImage,
+		Credentials: front.Credentials{
+			Username: c.Username, Password: c.Password.Reveal(), APIKey: c.APIKey.Reveal(),
+		},
+	}
 }
 
 func listen(ctx context.Context, host string, port int) (net.Listener, error) {

@@ -1,5 +1,7 @@
 // Command notifier watches one cell and publishes a nudge when an agent's pod, namespace or volume changes.
 //
+// POST /wake/{id}, of the cell's router, publishes a nudge that wakes an agent if it sleeps.
+//
 // GET /healthz answers 200 while the process serves, and GET /health/ready after the first lists are complete.
 package main
 
@@ -49,7 +51,7 @@ func open(ctx context.Context, c config.Notifier) (run.Service, error) {
 	both.Go(func() { watch.Run(running) })
 	both.Go(func() { n.Run(running) })
 	return run.Service{
-		Handler: health(watch.Synced), Host: c.Host, Port: c.Port, Project: c.ProjectID, Debug: c.Debug,
+		Handler: handler(n, watch.Synced), Host: c.Host, Port: c.Port, Project: c.ProjectID, Debug: c.Debug,
 		Close: func() error {
 			stop()
 			both.Wait()
@@ -58,9 +60,10 @@ func open(ctx context.Context, c config.Notifier) (run.Service, error) {
 	}, nil
 }
 
-// health answers health checks.
-func health(synced func() bool) http.Handler {
+// handler answers health checks and the router.
+func handler(n *notifier.Notifier, synced func() bool) http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc(notifier.WakePath, n.ServeWake)
 	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("GET /health/ready", func(w http.ResponseWriter, _ *http.Request) {
 		if !synced() {

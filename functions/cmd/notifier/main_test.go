@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"agents.example/controlplane/functions/cmd/config"
+	"agents.example/controlplane/shared/dataplane/notifier"
 )
 
 func status(h http.Handler, path string) int {
@@ -23,7 +24,7 @@ func status(h http.Handler, path string) int {
 func TestHealth_IsReadyAfterTheFirstLists(t *testing.T) {
 	t.Parallel()
 	synced := false
-	h := health(func() bool { return synced })
+	h := handler(notifier.New(nil), func() bool { return synced })
 	for _, row := range []struct {
 		synced    bool
 		path      string

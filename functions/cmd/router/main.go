@@ -51,9 +51,15 @@ func serve(ctx context.Context, c config.Router) (err error) {
 	if err != nil {
 		return err
 	}
-	r, err := router.New(router.Options{
+	o := router.Options{
 		Domain: c.CellDomain, Endpoints: agents, Timeouts: router.Timeouts{DrainDelay: c.DrainDelay},
-	})
+	}
+	if c.NotifierURL != "" {
+		if o.Waker, err = router.NewNotifier(c.NotifierURL); err != nil {
+			return err
+		}
+	}
+	r, err := router.New(o)
 	if err != nil {
 		return err
 	}

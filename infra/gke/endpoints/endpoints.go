@@ -125,8 +125,13 @@ func (e *Endpoints) changed(object any) {
 func merge(e router.Endpoint, s *discoveryv1.EndpointSlice) router.Endpoint {
 	e.Slug = cmp.Or(e.Slug, s.Labels[dataplane.LabelSlug])
 	e.State = max(e.State, router.NotReady)
-	if s.Labels[dataplane.LabelStarter] == dataplane.StarterOwner {
+	switch s.Labels[dataplane.LabelStarter] {
+	case dataplane.StarterOwner:
 		e.State = max(e.State, router.Stopped)
+	case dataplane.StarterRequest:
+		e.Wakes = true
+		e.Organization = cmp.Or(e.Organization, s.Labels[dataplane.LabelOrganization])
+		e.Public = cmp.Or(e.Public, dataplane.PublicSetOf(s.Labels))
 	}
 	addr, ready := readyAddr(s)
 	if ready && (e.State != router.Ready || addr.Addr().Less(e.Addr.Addr())) {
@@ -171,7 +176,8 @@ func strip(object any) (any, error) {
 		},
 		AddressType: s.AddressType, Ports: s.Ports,
 	}
-	for _, label := range []string{dataplane.LabelSlug, dataplane.LabelStarter} {
+	for _, label := range append(dataplane.PublicLabelNames(),
+		dataplane.LabelSlug, dataplane.LabelStarter, dataplane.LabelOrganization) {
 		if value, ok := s.Labels[label]; ok {
 			metav1.SetMetaDataLabel(&kept.ObjectMeta, label, value)
 		}

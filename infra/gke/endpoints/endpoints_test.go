@@ -4,7 +4,9 @@ package endpoints
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"strings"
@@ -80,8 +82,17 @@ func (w *world) createService(t *testing.T, namespace, name string) {
 // labelService says who starts the agent.
 func (w *world) labelService(t *testing.T, starter string) {
 	t.Helper()
-	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, dataplane.LabelStarter, starter)
-	_, err := w.Services(w.namespace()).Patch(t.Context(), service, types.MergePatchType, patch, metav1.PatchOptions{})
+	w.setLabels(t, map[string]string{dataplane.LabelStarter: starter})
+}
+
+// setLabels adds labels to the agent's Service.
+func (w *world) setLabels(t *testing.T, labels map[string]string) {
+	t.Helper()
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.Services(w.namespace()).Patch(t.Context(), service, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,6 +184,46 @@ func TestEndpoints_FollowTheLifeOfAnAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.await(t, w.namespace(), router.Unknown)
+}
+
+// TestEndpoints_KnowWhatWakesAnAgent: the cluster copies all labels of a Service, also those of 40 public paths.
+func TestEndpoints_KnowWhatWakesAnAgent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := startWatch(t, w.config)
+	w.createService(t, w.namespace(), service)
+	var paths []string
+	for i := range 40 {
+		paths = append(paths, fmt.Sprintf("/hooks/%d/", i))
+	}
+	labels := dataplane.PublicPathLabels(paths)
+	maps.Copy(labels, map[string]string{
+		dataplane.LabelStarter: dataplane.StarterRequest, dataplane.LabelOrganization: "org_2abc",
+	})
+	w.setLabels(t, labels)
+	want := router.Endpoint{
+		State: router.NotReady, Slug: "support", Wakes: true, Organization: "org_2abc",
+		Public: dataplane.PublicSetOf(labels),
+	}
+	clustertest.Eventually(t, func(context.Context) error {
+		if got := e.Lookup(w.namespace()); got != want {
+			return fmt.Errorf("Lookup = %+v, want %+v", got, want)
+		}
+		return nil
+	})
+	w.createPod(t, w.namespace())
+	ready := e.await(t, w.namespace(), router.Ready)
+	if want.State, want.Addr = router.Ready, ready.Addr; ready != want {
+		t.Errorf("Lookup of an agent with a pod = %+v, want %+v", ready, want)
+	}
+	w.deletePod(t)
+	if got := e.await(t, w.namespace(), router.NotReady); !got.Wakes {
+		t.Errorf("Lookup of an agent that sleeps = %+v, want one that wakes", got)
+	}
+	w.labelService(t, dataplane.StarterOwner)
+	if got := e.await(t, w.namespace(), router.Stopped); got.Wakes {
+		t.Errorf("Lookup of an agent that its owner paused = %+v, want one that nothing wakes", got)
+	}
 }
 
 // TestEndpoints_IgnoreWhatIsNoAgent: labels can be copied, and an agent's namespace can have other Services.

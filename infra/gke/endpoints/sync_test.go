@@ -3,8 +3,10 @@ package endpoints
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -15,8 +17,56 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/dataplane/router"
 )
+
+// TestEndpoints_OfAllAgentsAreSmall holds the slices of 5,000 agents that sleep, with their public paths.
+func TestEndpoints_OfAllAgentsAreSmall(t *testing.T) {
+	e, err := New(&rest.Config{Host: "http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const agents, most = 5000, 4 << 10
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for range agents {
+		labels := dataplane.PublicPathLabels(manyPaths())
+		for name, value := range map[string]string{
+			dataplane.LabelSlug: "research-agent", dataplane.LabelStarter: dataplane.StarterRequest,
+			dataplane.LabelOrganization: uuid.NewString(), "agents.example/agent-id": uuid.NewString(),
+		} {
+			labels[name] = value
+		}
+		stripped, err := strip(&discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
+			Namespace: agent.Namespace(uuid.NewString()), Name: "agent-x", Labels: labels,
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.informer.GetIndexer().Add(stripped); err != nil {
+			t.Fatal(err)
+		}
+		e.changed(stripped)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if each := (after.HeapAlloc - before.HeapAlloc) / agents; each > most {
+		t.Errorf("an agent takes %d bytes, want at most %d", each, most)
+	} else {
+		t.Logf("an agent takes %d bytes", each)
+	}
+	runtime.KeepAlive(e)
+}
+
+// manyPaths are as many public paths as an agent may have.
+func manyPaths() (paths []string) {
+	for i := range 40 {
+		paths = append(paths, fmt.Sprintf("/hooks/%d/", i))
+	}
+	return paths
+}
 
 // TestAwaitSync_WaitsForTheEndpointsOfTheList holds the handler of the informer back after the informer has synced.
 func TestAwaitSync_WaitsForTheEndpointsOfTheList(t *testing.T) {

@@ -73,8 +73,8 @@ func fullWindow() *image.MaintenanceWindow {
 
 func fullSoftware(id string, at time.Time) agent.Software {
 	choice := image.Choice{ID: id, Version: "2", Reference: "registry/" + id + "@sha256:2", Runtime: image.Runtime{
-		Port: 1, APIPort: 2, HealthPath: "/h", Auth: "front", Command: []string{"c"}, Args: []string{"a"},
-		Env: image.Env{{Name: "N", Value: "v"}}, DataPath: "/d", Home: "/d/h", GraceSeconds: 31,
+		Port: 1, APIPort: 2, HealthPath: "/h", BusyPath: "/b", Auth: "front", Command: []string{"c"},
+		Args: []string{"a"}, Env: image.Env{{Name: "N", Value: "v"}}, DataPath: "/d", Home: "/d/h", GraceSeconds: 31,
 		PublicPaths: []string{"/p/"}, Kernel: image.KernelLinux,
 	}}
 	former := choice.Clone()

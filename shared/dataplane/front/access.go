@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/clientip"
+	"agents.example/controlplane/shared/dataplane"
 )
 
 // Credentials are what the front accepts. They do not print.
@@ -153,18 +154,12 @@ func (f *Front) authenticate(req *http.Request, accepts func(http.Header) (way, 
 
 // challenge refuses a request that was not authenticated.
 func (f *Front) challenge(w http.ResponseWriter, v verdict, api bool) {
-	w.Header().Set("Cache-Control", "no-store")
-	switch {
-	case v.status == http.StatusTooManyRequests:
+	if v.status == http.StatusTooManyRequests {
+		w.Header().Set("Cache-Control", "no-store")
 		tooMany(w, api, v.wait)
-	case api:
-		w.Header().Set("WWW-Authenticate", `Bearer realm="agent"`)
-		refuse(w, api, http.StatusUnauthorized, "The agent's API needs its key: Authorization: Bearer <key>.")
-	default:
-		w.Header().Set("WWW-Authenticate", `Basic realm="agent", charset="UTF-8"`)
-		refuse(w, api, http.StatusUnauthorized, "The agent needs its user name and password, or a link from the "+
-			"control plane.")
+		return
 	}
+	refuse(w, api, http.StatusUnauthorized, dataplane.Challenge(w.Header(), api))
 }
 
 // behindBalancer is the client's place in X-Forwarded-For, from the right, on Google Cloud: the load balancer appends

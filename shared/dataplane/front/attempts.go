@@ -90,14 +90,13 @@ func (a *attempts) trust(address string) {
 	a.trusted[address] = a.now().Add(trustTime)
 }
 
-// dropOldest removes the entry with the earliest time.
-func dropOldest[K comparable](entries map[K]time.Time) {
-	var oldest K
-	var at time.Time
+// dropOldest removes and returns the entry with the earliest time.
+func dropOldest[K comparable](entries map[K]time.Time) (oldest K, at time.Time) {
 	for k, t := range entries {
 		if at.IsZero() || t.Before(at) {
 			oldest, at = k, t
 		}
 	}
 	delete(entries, oldest)
+	return oldest, at
 }

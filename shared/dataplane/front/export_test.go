@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"time"
 )
 
 // DialContainer replaces how the front connects to the container. A front without a health path connects by itself.
@@ -21,4 +22,14 @@ func IsPublic(paths []string, target string) (public bool, read string) {
 	}
 	twice, _ := url.PathUnescape(u.Path) // some servers decode a path that they get decoded
 	return publicPaths(paths).have(&http.Request{RequestURI: target, URL: u}), normalize(twice) + "/"
+}
+
+// DialControlPlane replaces how the front connects to the control plane.
+func (f *Front) DialControlPlane(dial func(ctx context.Context, network, address string) (net.Conn, error)) {
+	f.links.keys.client.Transport = &http.Transport{DialContext: dial, DisableKeepAlives: true}
+}
+
+// ReadBusyFile returns what the file in a folder says at a time: "restful", "unclear" or "occupied".
+func ReadBusyFile(dir string, now time.Time) string {
+	return [...]string{"restful", "unclear", "occupied"}[readBusyFile(dir, now)]
 }

@@ -98,9 +98,11 @@ func start(t *testing.T, port int, change func(*front.Options)) *fixture {
 	return f
 }
 
-// startOn is start for another listener and its connections. Only start sets addr.
+// startOn is start for another listener and its connections. Only start sets addr. The front is prepared before it
+// serves.
 func startOn(
 	t *testing.T, l net.Listener, dial func(context.Context) (net.Conn, error), port int, change func(*front.Options),
+	prepare ...func(*front.Front),
 ) *fixture {
 	t.Helper()
 	f := &fixture{clock: new(clock)}
@@ -115,6 +117,9 @@ func startOn(
 	var err error
 	if f.front, err = front.New(o); err != nil {
 		t.Fatal(err)
+	}
+	for _, p := range prepare {
+		p(f.front)
 	}
 	f.url = "http://" + hostname
 	ctx, cancel := context.WithCancel(t.Context())

@@ -87,6 +87,9 @@ func (f *Front) rewrite(r *httputil.ProxyRequest) {
 	r.Out.URL.Scheme, r.Out.URL.Host = "http", loopback(port)
 	r.Out.Host = r.In.Host
 	r.Out.URL.RawQuery = r.In.URL.RawQuery // as the client wrote it
+	// The router asks for 100 Continue, and so may a client. The front gives it when it reads the body. A container
+	// that does not know the header would make each request wait for a second.
+	r.Out.Header.Del("Expect")
 	removeForged(r.Out.Header)
 	removeSessionCookies(r.Out.Header)
 	setForwarded(r.Out.Header, r.In)
@@ -194,6 +197,8 @@ var errNoSocket = errors.New("the container opened no WebSocket")
 func amend(res *http.Response) error {
 	p, _ := res.Request.Context().Value(passageKey{}).(passage)
 	res.Header.Del(dataplane.HeaderPublic)
+	res.Header.Del(dataplane.HeaderDoor) // the router sends a request again that has such an answer
+	res.Header.Del(dataplane.HeaderDoorTime)
 	if p.verdict.way == wayPublic {
 		res.Header.Set(dataplane.HeaderPublic, "1")
 	}

@@ -7,7 +7,6 @@ package front
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -42,6 +41,12 @@ type Options struct {
 	PublicPaths []string
 	// KeysURL serves the public keys that verify links. If empty, every link is refused.
 	KeysURL string
+	// SleepAfter is how long an agent is idle before the front lets it sleep; 0 is never. That takes a control plane,
+	// which has the address of KeysURL, and AgentID. An agent is idle to which the front forwards no request, and that
+	// does not say that it is busy: on BusyPath of its container, or in the file dataplane.BusyFile in DataDir, where
+	// its volume is. Either may be empty.
+	SleepAfter                 time.Duration
+	AgentID, BusyPath, DataDir string
 	// DrainTime is how long Serve waits for requests in flight when it ends; 0 is 25 seconds.
 	DrainTime time.Duration
 	// Now is the clock; nil is time.Now.
@@ -64,6 +69,7 @@ type Front struct {
 	paths       publicPaths
 	public      *publicLimits
 	sessions    *sessions
+	door        *door
 	links       *links
 	health      *health
 	dashboard   dashboard
@@ -94,13 +100,21 @@ func New(o Options) (*Front, error) {
 	if err != nil {
 		return nil, err
 	}
+	after, err := sleepAfter(o)
+	if err != nil {
+		return nil, err
+	}
+	seal, err := newSeal(o.Credentials, o.Hostname)
+	if err != nil {
+		return nil, err
+	}
 	f := &Front{
 		options: o, credentials: known, attempts: newAttempts(o.Now),
 		paths: o.PublicPaths, public: newPublicLimits(o.Now),
 		links: newLinks(o.KeysURL, o.Hostname, o.Now), origins: http.NewCrossOriginProtection(),
-		forwarded: make(chan struct{}, maxForwarded), transport: newTransport(),
+		door: newDoor(o.Now, after), forwarded: make(chan struct{}, maxForwarded), transport: newTransport(),
 	}
-	f.sessions = newSessions(o.Now, f.links.goesOn)
+	f.sessions = newSessions(o.Now, seal, f.links.goesOn)
 	f.health = newHealth(o)
 	f.proxy = f.newProxy()
 	return f, nil
@@ -143,6 +157,8 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		refuse(w, api, http.StatusMisdirectedRequest, "The request is for another agent.")
 	case req.URL.Path == dataplane.PathDashboard:
 		f.serveDashboard(w, req)
+	case req.URL.Path == dataplane.PathDoor:
+		f.serveDoor(w)
 	case req.URL.Path == dataplane.PathAuthCheck:
 		f.serveAuthCheck(w, req)
 	case req.URL.Path == dataplane.PathHandoff:
@@ -280,6 +296,11 @@ func (f *Front) serveContainer(w http.ResponseWriter, req *http.Request, api boo
 				maxForwarded))
 		return
 	}
+	if !f.door.enter() {
+		f.refuseAtDoor(w, api)
+		return
+	}
+	defer f.door.leave()
 	f.unchecked.Add(-1)
 	defer f.unchecked.Add(1)
 	f.forward(w, req, v, api)
@@ -335,31 +356,7 @@ func (f *Front) fromAnotherSite(req *http.Request) bool {
 
 // refuse answers with an error. Callers of the API get the body that clients of OpenAI's API understand.
 func refuse(w http.ResponseWriter, api bool, status int, message string) {
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	if !api {
-		http.Error(w, message, status)
-		return
-	}
-	body, _ := json.Marshal(map[string]any{"error": map[string]any{
-		"message": message, "type": errorType(status), "param": nil, "code": nil,
-	}}) // strings always encode
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n'))
-}
-
-// errorType returns OpenAI's name for a kind of error.
-func errorType(status int) string {
-	switch {
-	case status == http.StatusUnauthorized:
-		return "authentication_error"
-	case status == http.StatusTooManyRequests:
-		return "rate_limit_error"
-	case status >= http.StatusInternalServerError:
-		return "server_error"
-	default:
-		return "invalid_request_error"
-	}
+	dataplane.Refuse(w, api, status, message)
 }
 
 // tooMany answers 429 with the time after which another attempt is checked.

@@ -3,17 +3,17 @@ package front
 import (
 	"path"
 	"strings"
+
+	"agents.example/controlplane/shared/dataplane"
 )
 
 // isAPI reports whether a path belongs to the API, which is /v1 and what is below it. Servers read some paths
 // differently, such as /v1/../admin, //v1 and /V1. They are ambiguous and must be refused: whoever holds one credential
 // must not reach with it what the container serves to the other.
 func isAPI(decoded string) (api, ambiguous bool) {
-	api = underAPI(decoded)
-	return api, api != underAPI(normalize(decoded))
+	api = dataplane.IsAPIPath(decoded)
+	return api, api != dataplane.IsAPIPath(normalize(decoded))
 }
-
-func underAPI(p string) bool { return p == "/v1" || strings.HasPrefix(p, "/v1/") }
 
 // normalize returns the path as the most liberal server may read it: the case of letters does not matter, backslashes
 // separate segments, parameters after a semicolon are not part of a segment, and dot segments and empty segments are

@@ -3,6 +3,7 @@ package front
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,24 +27,13 @@ const (
 // publicPaths are the paths that anyone may request.
 type publicPaths []string
 
-// have reports whether a request is for one of the paths. A path that a server could read as another one is none of
-// them: the container must get exactly the path that was compared.
+// have reports whether a request is for one of the paths.
 func (p publicPaths) have(req *http.Request) bool {
-	sent, _, _ := strings.Cut(req.RequestURI, "?")
-	if len(p) == 0 || sent != req.URL.EscapedPath() || strings.ContainsAny(sent, "%;") || strings.Contains(sent, "//") {
+	if len(p) == 0 {
 		return false
 	}
-	for segment := range strings.SplitSeq(sent, "/") {
-		if segment == "." || segment == ".." {
-			return false
-		}
-	}
-	for _, path := range p {
-		if sent == path || strings.HasSuffix(path, "/") && strings.HasPrefix(sent, path) {
-			return true
-		}
-	}
-	return false
+	sent, ok := dataplane.PlainPath(req)
+	return ok && slices.ContainsFunc(p, func(public string) bool { return dataplane.CoversPath(public, sent) })
 }
 
 func checkPublicPaths(paths []string) error {

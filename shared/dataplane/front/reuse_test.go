@@ -189,3 +189,23 @@ func hangUp(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(conn, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 	_ = conn.Close()
 }
+
+// TestForward_AsksNoContainerForAnInterimAnswer: some do not know the header, and the request would wait for a second.
+func TestForward_AsksNoContainerForAnInterimAnswer(t *testing.T) {
+	t.Parallel()
+	port := serveContainer(t, func(w http.ResponseWriter, req *http.Request) {
+		if got := req.Header.Get("Expect"); got != "" {
+			t.Errorf("the container is asked for %s", got)
+		}
+		readAll(w, req)
+	})
+	conn, in := start(t, port, nil).dial(t)
+	send(t, conn, "POST /v1/x HTTP/1.1\r\nHost: "+hostname+"\r\nAuthorization: Bearer "+apiKey+
+		"\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n")
+	if line, err := in.ReadString('\n'); line != "HTTP/1.1 100 Continue\r\n" {
+		t.Fatalf("the client that withholds its body gets %q, %v, want 100", line, err)
+	}
+	_, _ = in.ReadString('\n')
+	send(t, conn, "work")
+	readAnswer(t, in, http.StatusOK)
+}

@@ -48,6 +48,11 @@ func (f *Front) Serve(ctx context.Context, l net.Listener) error {
 	}
 	intake.Bound(s)
 	bounded := intake.Listen(l, intake.Limits{Connections: maxConnections, Unfinished: maxUnfinished})
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { f.watchIdleness(watching) })
+	defer watch.Wait()
+	defer stop()
 	failed := make(chan error, 1)
 	go func() { failed <- s.Serve(bounded) }()
 	select {
@@ -67,6 +72,7 @@ func (f *Front) Serve(ctx context.Context, l net.Listener) error {
 // drain fails readiness, and waits until no request is in flight.
 func (f *Front) drain(s *http.Server, handlers *sync.WaitGroup, most time.Duration) error {
 	f.draining.Store(true)
+	f.door.end()
 	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
 	// A pod ends its containers before its front. Without a container, there is nothing to linger for.

@@ -2,10 +2,8 @@ package front
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,25 +15,30 @@ const (
 	maxSessions = 512
 	// checkInterval is how often the control plane is asked about a session that is in use.
 	checkInterval = 15 * time.Second
-
-	// secureCookie is the cookie of a session over HTTPS. Its prefix keeps pages of other hosts from setting it.
-	secureCookie = "__Host-agent_session"
-	// plainCookie is the cookie of a session over HTTP, which exists on a developer's machine only. Browsers accept
-	// the prefix __Host- over HTTPS only.
-	plainCookie = "agent_session"
+	// maxEnded bounds the sessions that are remembered because they ended before their time.
+	maxEnded = 4096
 )
 
 // sessions are the sessions that links started. They end by time, with the rights of their user, with a logout and with
-// the process.
+// the agent's credentials. A new process of the front accepts the cookies of a former one until their end, and asks the
+// control plane first. It does not know which sessions ended in the former process by a logout, by a link that renewed
+// them, or for want of room: a copy of such a cookie, which its browser has forgotten, opens the dashboard again until
+// the hour of its link is over. The control plane ends those whose user has lost the rights.
 type sessions struct {
-	now func() time.Time
+	now  func() time.Time
+	seal seal
 	// goesOn asks the control plane whether the session of a link goes on. It is true if there is no answer: without
 	// the control plane, sessions end by time.
 	goesOn func(ctx context.Context, link string) bool
 
 	mu sync.Mutex
-	// byToken has the sessions by the digest of their token: a dump of the memory opens no dashboard.
+	// byToken has the sessions by the digests of their cookies' values.
 	byToken map[digest]*session
+	// ended has the end of the time of each session that ended before it.
+	ended map[digest]time.Time
+	// forgotten is the latest end of the sessions that were dropped from ended. Cookies of former processes are refused
+	// until then, because they may be of those sessions.
+	forgotten time.Time
 }
 
 type digest = [sha256.Size]byte
@@ -51,7 +54,7 @@ type session struct {
 
 	// These fields are guarded by sessions.mu.
 
-	token digest
+	token digest // of the cookie's value
 	// link is the token of the link. It opens nothing, because it was redeemed.
 	link              string
 	endsAt, checkedAt time.Time
@@ -60,8 +63,10 @@ type session struct {
 	timer *time.Timer
 }
 
-func newSessions(now func() time.Time, goesOn func(context.Context, string) bool) *sessions {
-	return &sessions{now: now, goesOn: goesOn, byToken: map[digest]*session{}}
+func newSessions(now func() time.Time, s seal, goesOn func(context.Context, string) bool) *sessions {
+	return &sessions{
+		now: now, seal: s, goesOn: goesOn, byToken: map[digest]*session{}, ended: map[digest]time.Time{},
+	}
 }
 
 // close ends all sessions.
@@ -73,25 +78,47 @@ func (s *sessions) close() {
 	}
 }
 
-// start starts a session for a link's person and returns its token. If the browser has a session of the same person,
-// start renews that one with all that is in flight, and the former token opens nothing any more.
-func (s *sessions) start(req *http.Request, who person, link string) (token string) {
-	token = rand.Text()
+// start starts a session for a link's person and returns the value of its cookie. If the browser has a session of the
+// same person, start renews that one with all that is in flight, and the former cookie opens nothing any more.
+func (s *sessions) start(req *http.Request, who person, link string) (value string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := s.now()
+	endsAt := now.Add(dataplane.SessionTime)
+	value = s.seal.write(link, endsAt)
 	x := s.find(req)
 	if x != nil && x.person == who {
-		delete(s.byToken, x.token)
+		s.remove(x)
 	} else {
-		s.makeRoom()
-		x = &session{person: who}
-		x.life, x.end = context.WithCancel(context.Background())
+		x = s.add(who)
 	}
-	now := s.now()
-	x.token, x.link = sha256.Sum256([]byte(token)), link
-	x.endsAt, x.checkedAt = now.Add(dataplane.SessionTime), now
+	x.token, x.link, x.endsAt, x.checkedAt = sha256.Sum256([]byte(value)), link, endsAt, now
 	s.byToken[x.token] = x
-	return token
+	return value
+}
+
+// add makes a session. The caller sets its fields and its token.
+func (s *sessions) add(who person) *session {
+	s.makeRoom()
+	x := &session{person: who}
+	x.life, x.end = context.WithCancel(context.Background())
+	return x
+}
+
+// restore makes the session of a cookie that another process of the front set; nil if the value is of no such cookie,
+// or of a session that is over. Its first request waits until the control plane was asked.
+func (s *sessions) restore(value string, token digest) *session {
+	if _, ended := s.ended[token]; ended {
+		return nil
+	}
+	who, link, endsAt, err := s.seal.read(value)
+	if err != nil || !s.now().Before(endsAt) || !s.forgotten.Before(endsAt) {
+		return nil
+	}
+	x := s.add(who)
+	x.token, x.link, x.endsAt = token, link, endsAt
+	s.byToken[token] = x
+	return x
 }
 
 // makeRoom ends the session that would end first, if there are maxSessions.
@@ -154,7 +181,11 @@ func (s *sessions) logout(req *http.Request) bool {
 func (s *sessions) find(req *http.Request) *session {
 	name, _ := cookieName(req)
 	for _, cookie := range req.CookiesNamed(name) {
-		x := s.byToken[sha256.Sum256([]byte(cookie.Value))]
+		token := sha256.Sum256([]byte(cookie.Value))
+		x := s.byToken[token]
+		if x == nil {
+			x = s.restore(cookie.Value, token)
+		}
 		switch {
 		case x == nil:
 		case s.now().Before(x.endsAt):
@@ -167,10 +198,37 @@ func (s *sessions) find(req *http.Request) *session {
 }
 
 func (s *sessions) drop(x *session) {
-	delete(s.byToken, x.token)
+	s.remove(x)
 	x.end()
 	if x.timer != nil {
 		x.timer.Stop()
+	}
+}
+
+// remove makes a session's cookie open nothing any more.
+func (s *sessions) remove(x *session) {
+	delete(s.byToken, x.token)
+	now := s.now()
+	if !now.Before(x.endsAt) {
+		return
+	}
+	if len(s.ended) >= maxEnded {
+		s.forget(now)
+	}
+	s.ended[x.token] = x.endsAt
+}
+
+// forget drops the ended sessions whose time is over, and one more if there is none.
+func (s *sessions) forget(now time.Time) {
+	for token, end := range s.ended {
+		if !now.Before(end) {
+			delete(s.ended, token)
+		}
+	}
+	if len(s.ended) >= maxEnded {
+		if _, end := dropOldest(s.ended); end.After(s.forgotten) {
+			s.forgotten = end
+		}
 	}
 }
 
@@ -221,50 +279,4 @@ func (s *sessions) check(x *session) {
 	if !goesOn && x.link == link { // another link has not renewed it
 		s.drop(x)
 	}
-}
-
-// cookieName returns the name of the session's cookie. A router that does not say how the client connected gets the
-// secure one.
-func cookieName(req *http.Request) (name string, secure bool) {
-	if strings.EqualFold(req.Header.Get("X-Forwarded-Proto"), "http") {
-		return plainCookie, false
-	}
-	return secureCookie, true
-}
-
-// sessionCookie returns the cookie that carries a session's token. SameSite is Lax, because the link is on a page of
-// another site, and the redirect that answers it continues that page's navigation: browsers send no Strict cookie with
-// it, so the dashboard would ask for the password.
-func sessionCookie(req *http.Request, token string) *http.Cookie {
-	name, secure := cookieName(req)
-	return &http.Cookie{
-		Name: name, Value: token, Path: "/", HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode,
-		MaxAge: int(dataplane.SessionTime / time.Second),
-	}
-}
-
-// endedCookie returns the cookie that makes a browser forget its session.
-func endedCookie(req *http.Request) *http.Cookie {
-	cookie := sessionCookie(req, "")
-	cookie.MaxAge = -1
-	return cookie
-}
-
-// removeSessionCookies removes the front's cookies, and leaves all others as the client wrote them.
-func removeSessionCookies(h http.Header) {
-	var kept []string
-	for _, line := range h.Values("Cookie") {
-		for pair := range strings.SplitSeq(line, ";") {
-			pair = strings.TrimSpace(pair)
-			name, _, _ := strings.Cut(pair, "=")
-			if name = strings.TrimSpace(name); pair != "" && name != secureCookie && name != plainCookie {
-				kept = append(kept, pair)
-			}
-		}
-	}
-	if len(kept) == 0 {
-		h.Del("Cookie")
-		return
-	}
-	h.Set("Cookie", strings.Join(kept, "; "))
 }

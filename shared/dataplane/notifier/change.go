@@ -28,7 +28,7 @@ func (n *Notifier) PodFound(agentID string, p Pod) {
 // PodAdded handles a new pod. A pod that has just been created is no news: the worker that applied it waits for it.
 func (n *Notifier) PodAdded(agentID string, p Pod) {
 	if p.Ready || p.Trouble != "" {
-		n.nudge(agentID)
+		n.nudge(agentID, false)
 	}
 }
 
@@ -37,9 +37,9 @@ func (n *Notifier) PodAdded(agentID string, p Pod) {
 func (n *Notifier) PodChanged(agentID string, before, after Pod) {
 	newTrouble := after.Trouble != "" && after.Trouble != before.Trouble
 	if after.UID != before.UID || after.Ready != before.Ready || newTrouble {
-		n.nudge(agentID)
+		n.nudge(agentID, false)
 	}
 }
 
 // Gone handles the end of a pod, a namespace or a volume.
-func (n *Notifier) Gone(agentID string) { n.nudge(agentID) }
+func (n *Notifier) Gone(agentID string) { n.nudge(agentID, false) }

@@ -1,6 +1,7 @@
 // Package notifier turns changes of agents' pods, namespaces and volumes into nudges, so that a worker looks at an
-// agent as soon as there is something to see. It does not watch a cluster (infra/gke/podwatch does) and does not decide
-// what a change means for an agent (package provisioning does).
+// agent as soon as there is something to see. It does the same with the router's requests to wake an agent. It does not
+// watch a cluster (infra/gke/podwatch does) and does not decide what a change means for an agent (package provisioning
+// does).
 //
 // A nudge that is lost with the process only delays the work: the sweep repeats it.
 package notifier
@@ -29,9 +30,15 @@ const (
 	maxAgents = 50_000
 )
 
+// Nudger publishes nudges of both kinds.
+type Nudger interface {
+	agent.Nudger
+	agent.WakeNudger
+}
+
 // Notifier publishes nudges. Its methods for changes return immediately and are safe for concurrent use.
 type Notifier struct {
-	nudger agent.Nudger
+	nudger Nudger
 
 	mu     sync.Mutex
 	agents map[string]*entry
@@ -43,7 +50,7 @@ type Notifier struct {
 }
 
 // New creates a notifier. Nudges wait until Run is called.
-func New(nudger agent.Nudger) *Notifier {
+func New(nudger Nudger) *Notifier {
 	return &Notifier{nudger: nudger, agents: map[string]*entry{}, woken: make(chan struct{}, 1)}
 }
 
@@ -51,20 +58,24 @@ func New(nudger agent.Nudger) *Notifier {
 type entry struct {
 	agentID string
 	// changed says that something happened since the last nudge was published.
-	changed  bool
+	changed bool
+	// wake says that the next nudge wakes the agent.
+	wake     bool
 	failures int
 	due      time.Time
 	// index is the place in the queue, -1 while a nudge is being published.
 	index int
 }
 
-// nudge makes a nudge due: immediately, or gap after the last one of the agent.
-func (n *Notifier) nudge(agentID string) {
+// nudge makes a nudge due: immediately, or gap after the last one of the agent. wake says that it wakes the agent. It
+// reports whether there was room for it.
+func (n *Notifier) nudge(agentID string, wake bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if e := n.agents[agentID]; e != nil {
 		e.changed = true
-		return
+		e.wake = e.wake || wake
+		return true
 	}
 	if len(n.agents) >= maxAgents {
 		if !n.dropped {
@@ -72,12 +83,13 @@ func (n *Notifier) nudge(agentID string) {
 			slog.Error("too many agents wait for a nudge; the sweep nudges the rest",
 				string(logevent.Key), string(logevent.NudgeNotPublished))
 		}
-		return
+		return false
 	}
 	n.dropped = false
-	e := &entry{agentID: agentID, changed: true, due: time.Now()}
+	e := &entry{agentID: agentID, changed: true, wake: wake, due: time.Now()}
 	n.agents[agentID] = e
 	n.push(e)
+	return true
 }
 
 // push puts an entry into the queue. The caller holds mu.
@@ -97,7 +109,7 @@ func (n *Notifier) Run(ctx context.Context) {
 	defer publishing.Wait()
 	slots := make(chan struct{}, publishers)
 	for {
-		e, wait := n.next()
+		e, wake, wait := n.next()
 		if e == nil {
 			if !n.sleep(ctx, wait) {
 				return
@@ -111,18 +123,19 @@ func (n *Notifier) Run(ctx context.Context) {
 		}
 		publishing.Go(func() {
 			defer func() { <-slots }()
-			n.publish(ctx, e)
+			n.publish(ctx, e, wake)
 		})
 	}
 }
 
-// next takes the entry whose nudge is due. Without one it returns how long to wait, zero for until there is a change.
-func (n *Notifier) next() (*entry, time.Duration) {
+// next takes the entry whose nudge is due, and says whether it wakes the agent. Without one it returns how long to
+// wait, zero for until there is a change.
+func (n *Notifier) next() (e *entry, wake bool, wait time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for len(n.queue) > 0 {
 		if wait := time.Until(n.queue[0].due); wait > 0 {
-			return nil, wait
+			return nil, false, wait
 		}
 		e := heap.Pop(&n.queue).(*entry)
 		if !e.changed {
@@ -130,10 +143,11 @@ func (n *Notifier) next() (*entry, time.Duration) {
 			continue
 		}
 		// A change from here on is later than what the worker will see for certain, and needs another nudge.
-		e.changed = false
-		return e, 0
+		wake := e.wake
+		e.changed, e.wake = false, false
+		return e, wake, 0
 	}
-	return nil, 0
+	return nil, false, 0
 }
 
 // sleep waits until a nudge may be due, and reports false when ctx has ended.
@@ -153,13 +167,17 @@ func (n *Notifier) sleep(ctx context.Context, wait time.Duration) bool {
 	return true
 }
 
-func (n *Notifier) publish(ctx context.Context, e *entry) {
-	err := n.nudger.Nudge(ctx, e.agentID)
+func (n *Notifier) publish(ctx context.Context, e *entry, wake bool) {
+	send := n.nudger.Nudge
+	if wake {
+		send = n.nudger.Wake
+	}
+	err := send(ctx, e.agentID)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	wait := gap
 	if err != nil {
-		e.changed = true
+		e.changed, e.wake = true, e.wake || wake
 		wait = retryDelay(e.failures)
 		e.failures++
 		slog.WarnContext(ctx, "nudge could not be published; it will be repeated", "agent_id", e.agentID,

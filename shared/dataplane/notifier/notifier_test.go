@@ -3,8 +3,12 @@ package notifier
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -29,6 +33,9 @@ type topic struct {
 	// during, if set, is called while a nudge is being published.
 	during func(agentID string)
 }
+
+// Wake implements Nudger. A nudge that wakes is recorded with an exclamation mark.
+func (t *topic) Wake(ctx context.Context, agentID string) error { return t.Nudge(ctx, agentID+"!") }
 
 func (t *topic) Nudge(_ context.Context, agentID string) error {
 	if t.during != nil {
@@ -231,4 +238,99 @@ func TestNotifier_StoresABoundedNumberOfAgents(t *testing.T) {
 			t.Errorf("agents stored after the outage = %d, in the queue %d, want none", len(n.agents), len(n.queue))
 		}
 	})
+}
+
+// TestNotifier_WakesOnceForManyRequests: a wake is never less than what it is merged with.
+func TestNotifier_WakesOnceForManyRequests(t *testing.T) {
+	t.Parallel()
+	at := &topic{}
+	run(t, at, func(n *Notifier) {
+		wake := func(id string) {
+			if err := n.Wake(t.Context(), id); err != nil {
+				t.Error(err)
+			}
+		}
+		n.Gone("a") // the wake comes before the nudge is published, or after it
+		wake("a")
+		n.Gone("a")
+		wake("b")
+		wake("b")
+		expect(t, at, gap, "a!", "b!")
+		expect(t, at, time.Hour)
+		n.Gone("a")
+		expect(t, at, 0, "a") // the next one is as ever
+	})
+}
+
+func TestNotifier_RepeatsAFailedWake(t *testing.T) {
+	t.Parallel()
+	at := &topic{down: true}
+	run(t, at, func(n *Notifier) {
+		if err := n.Wake(t.Context(), "a"); err != nil {
+			t.Error(err)
+		}
+		expect(t, at, time.Second)
+		n.Gone("a") // does not take its place
+		at.setDown(false)
+		expect(t, at, 2*firstRetry, "a!")
+		expect(t, at, time.Hour)
+	})
+}
+
+func TestNotifier_WakesAgainForARequestDuringAPublication(t *testing.T) {
+	t.Parallel()
+	at := &topic{}
+	run(t, at, func(n *Notifier) {
+		var once sync.Once
+		at.during = func(string) { once.Do(func() { _ = n.Wake(t.Context(), "a") }) }
+		n.Gone("a")
+		expect(t, at, 2*gap, "a", "a!")
+	})
+}
+
+func TestServeWake_TakesIDsOnlyAndIsBounded(t *testing.T) {
+	t.Parallel()
+	n := New(&topic{})
+	mux := http.NewServeMux()
+	mux.HandleFunc(WakePath, n.ServeWake)
+	post := func(method, path string) int {
+		res := httptest.NewRecorder()
+		mux.ServeHTTP(res, httptest.NewRequest(method, path, unread{t}))
+		return res.Code
+	}
+	const id = "0193a5c8-7d1e-7c3a-9b3e-0a1b2c3d4e5f"
+	for _, row := range []struct {
+		method, path string
+		want         int
+	}{
+		{method: http.MethodPost, path: "/wake/" + id, want: http.StatusAccepted},
+		{method: http.MethodGet, path: "/wake/" + id, want: http.StatusMethodNotAllowed},
+		{method: http.MethodPost, path: "/wake/" + strings.ToUpper(id), want: http.StatusBadRequest},
+		{method: http.MethodPost, path: "/wake/{" + id + "}", want: http.StatusBadRequest},
+		{method: http.MethodPost, path: "/wake/x", want: http.StatusBadRequest},
+		{method: http.MethodPost, path: "/wake/" + id + "/x", want: http.StatusNotFound},
+	} {
+		if got := post(row.method, row.path); got != row.want {
+			t.Errorf("%s %s = %d, want %d", row.method, row.path, got, row.want)
+		}
+	}
+	for i := range maxAgents {
+		n.Gone(strconv.Itoa(i))
+	}
+	const other = "0193a5c8-7d1e-7c3a-9b3e-0a1b2c3d4e60"
+	if got := post(http.MethodPost, "/wake/"+other); got != http.StatusServiceUnavailable {
+		t.Errorf("a wake without room = %d, want 503", got)
+	}
+	if got := post(http.MethodPost, "/wake/"+id); got != http.StatusAccepted {
+		t.Errorf("another wake of an agent that waits = %d, want 202", got)
+	}
+}
+
+// unread is a body that must not be read.
+type unread struct{ t *testing.T }
+
+// Read implements io.Reader.
+func (u unread) Read([]byte) (int, error) {
+	u.t.Error("the body was read")
+	return 0, io.EOF
 }

@@ -20,6 +20,8 @@ type metrics struct {
 	routerLimit prometheus.Counter
 	// strangerLimit counts requests of clients that the agent has not accepted.
 	strangerLimit prometheus.Counter
+	// wakesAsked and wakesFailed count calls of the Waker, wakesLimited requests that might not wake their agent.
+	wakesAsked, wakesFailed, wakesLimited prometheus.Counter
 }
 
 // Labels of http_requests_total.
@@ -32,6 +34,10 @@ func newMetrics(r *Router) *metrics {
 	rejected := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "router_rejected_requests_total", Help: "Requests refused because of a limit of concurrent requests.",
 	}, []string{"limit"})
+	wakes := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "router_wakes_total",
+		Help: "Wakes that were asked for or could not be, and requests that false wakes kept from asking.",
+	}, []string{"result"})
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -39,19 +45,25 @@ func newMetrics(r *Router) *metrics {
 			Help: "Requests by agent hostname and status. The host is empty if no agent has the requested one.",
 		}, []string{labelHost, labelCode}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "http_request_duration_seconds",
-			Help:    "Time from a request's header to the last byte of its answer, or until a WebSocket was open.",
+			Name: "http_request_duration_seconds",
+			Help: "Time from a request's header to the last byte of its answer, or until a WebSocket was open, " +
+				"without the time for which it waited for its agent to wake.",
 			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
 		}, []string{labelHost}),
 		agentLimit: rejected.WithLabelValues("agent"), routerLimit: rejected.WithLabelValues("router"),
 		strangerLimit: rejected.WithLabelValues("stranger"),
+		wakesAsked:    wakes.WithLabelValues("asked"), wakesFailed: wakes.WithLabelValues("failed"),
+		wakesLimited: wakes.WithLabelValues("limited"),
 	}
 	m.unknown = m.requests.WithLabelValues("", strconv.Itoa(http.StatusNotFound))
-	m.registry.MustRegister(m.requests, m.duration, rejected, collectors.NewGoCollector(),
+	m.registry.MustRegister(m.requests, m.duration, rejected, wakes, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "router_requests_in_flight", Help: "Requests that agents are answering, WebSockets included.",
 		}, func() float64 { return float64(r.inFlight.Load()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "router_held_requests", Help: "Requests that wait for their agents to wake.",
+		}, func() float64 { return float64(r.held.count()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "router_websockets", Help: "Open WebSockets.",
 		}, func() float64 { return float64(r.tunnels.count()) }))
@@ -77,6 +89,9 @@ type codeCounter struct {
 
 // observe counts a request to the agent.
 func (a *route) observe(x *exchange, clientGone bool) {
+	if x.asleep {
+		return
+	}
 	code, took := x.outcome(clientGone)
 	a.addSample(code, took)
 }

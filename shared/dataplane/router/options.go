@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/netip"
 	"time"
+
+	"agents.example/controlplane/shared/dataplane"
 )
 
 // State is what the cluster reports of an agent's pod.
@@ -31,6 +33,11 @@ type Endpoint struct {
 	// Slug is the readable part of the agent's hostname. Hostnames with another slug lead to no agent. If it is empty,
 	// every slug is accepted.
 	Slug string
+	// Wakes says that a request starts the agent if it has no pod; see Waker. Then Organization is the agent's, and
+	// Public has the paths that anyone may request.
+	Wakes        bool
+	Organization string
+	Public       dataplane.PublicSet
 }
 
 // Endpoints reports where agents are. Lookup is called for every request, concurrently, and must not block.
@@ -47,6 +54,8 @@ type Options struct {
 	// Limits and Timeouts have defaults for fields that are zero.
 	Limits   Limits
 	Timeouts Timeouts
+	// Waker asks for agents to be woken. If it is nil, no request is held.
+	Waker Waker
 	// Dial connects to an agent; nil is a net.Dialer. Local clusters, whose pods have no real network, set it.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -63,6 +72,10 @@ type Limits struct {
 	// Memory is what the requests in flight may take, in bytes, and AgentMemory what those of one agent may. 0 is 576
 	// and 40 MiB.
 	Memory, AgentMemory int64
+	// Held is the number of requests that wait for agents to wake, AgentHeld and OrganizationHeld the number of those
+	// for one agent and for the agents of one organization. They count as concurrent requests, too. 0 is 1,024, 32 and
+	// 128.
+	Held, AgentHeld, OrganizationHeld int
 }
 
 // Timeouts bound phases of a request. No timeout bounds a request as a whole or the wait for an agent's answer, because
@@ -85,13 +98,17 @@ type Timeouts struct {
 	Drain time.Duration
 	// TunnelIdle is how long a WebSocket must have been silent to be closed while the router drains. 0 is 5 s.
 	TunnelIdle time.Duration
+	// Hold bounds how long a request waits for its agent to wake, and HoldPage how long one of a browser does that
+	// opens a page; then it gets a page that loads itself again. 0 is 60 and 1 s.
+	Hold, HoldPage time.Duration
 }
 
 func (l Limits) withDefaults() Limits {
 	return Limits{
 		AgentRequests: cmp.Or(l.AgentRequests, 512), Requests: cmp.Or(l.Requests, 8192),
 		Connections: cmp.Or(l.Connections, 16384), Memory: cmp.Or(l.Memory, 576<<20),
-		AgentMemory: cmp.Or(l.AgentMemory, 40<<20),
+		AgentMemory: cmp.Or(l.AgentMemory, 40<<20), Held: cmp.Or(l.Held, 1024), AgentHeld: cmp.Or(l.AgentHeld, 32),
+		OrganizationHeld: cmp.Or(l.OrganizationHeld, 128),
 	}
 }
 
@@ -100,5 +117,6 @@ func (t Timeouts) withDefaults() Timeouts {
 		Header: cmp.Or(t.Header, 10*time.Second), Idle: cmp.Or(t.Idle, 620*time.Second),
 		Dial: cmp.Or(t.Dial, 3*time.Second), AgentIdle: cmp.Or(t.AgentIdle, 30*time.Second), DrainDelay: t.DrainDelay,
 		Drain: cmp.Or(t.Drain, time.Minute), TunnelIdle: cmp.Or(t.TunnelIdle, 5*time.Second),
+		Hold: cmp.Or(t.Hold, time.Minute), HoldPage: cmp.Or(t.HoldPage, time.Second),
 	}
 }

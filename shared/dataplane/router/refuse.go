@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -19,6 +20,8 @@ type refusal struct {
 	detail string
 	// retryAfter is the number of seconds after which a repetition may succeed; 0 for none.
 	retryAfter int
+	// title is that of the page for a browser; empty for that of the status.
+	title string
 }
 
 // answer is one of the router's own answers.
@@ -36,44 +39,71 @@ const (
 	connectRefused
 	targetRefused
 	answerRefused
+	agentWaking
+	agentMoved
+	wakesLimited
 )
 
 func (a answer) refusal() refusal {
 	switch a {
 	case unknownHost:
-		return refusal{http.StatusNotFound, "not_found", "No agent has this hostname.", 0}
+		return refusal{status: http.StatusNotFound, code: "not_found", detail: "No agent has this hostname."}
 	case agentNotReady:
 		return refusal{
-			http.StatusServiceUnavailable, "agent_not_ready", "The agent is starting or is not running. Retry.", 5,
+			status: http.StatusServiceUnavailable, code: "agent_not_ready",
+			detail: "The agent is starting or is not running. Retry.", retryAfter: 5,
 		}
 	case agentStopped:
 		return refusal{
-			http.StatusServiceUnavailable, "agent_stopped",
-			"The agent is paused or stopped. Its owner can start it again.", 0,
+			status: http.StatusServiceUnavailable, code: "agent_stopped",
+			detail: "The agent is paused or stopped. Its owner can start it again.",
 		}
 	case agentBusy:
 		return refusal{
-			http.StatusServiceUnavailable, "agent_busy", "The agent has too many concurrent requests. Retry.", 1,
+			status: http.StatusServiceUnavailable, code: "agent_busy",
+			detail: "The agent has too many concurrent requests. Retry.", retryAfter: 1,
 		}
 	case routerBusy:
 		return refusal{
-			http.StatusServiceUnavailable, "router_busy", "The service has too many concurrent requests. Retry.", 1,
+			status: http.StatusServiceUnavailable, code: "router_busy",
+			detail: "The service has too many concurrent requests. Retry.", retryAfter: 1,
 		}
 	case brokenBody:
-		return refusal{http.StatusBadRequest, "invalid_body", "The body of the request could not be read.", 0}
+		return refusal{
+			status: http.StatusBadRequest, code: "invalid_body",
+			detail: "The body of the request could not be read.",
+		}
 	case connectRefused:
-		return refusal{http.StatusMethodNotAllowed, "method_not_allowed", "Agents are not proxies.", 0}
+		return refusal{
+			status: http.StatusMethodNotAllowed, code: "method_not_allowed", detail: "Agents are not proxies.",
+		}
 	case targetRefused:
-		return refusal{http.StatusBadRequest, "invalid_target", dataplane.TargetRefused, 0}
+		return refusal{status: http.StatusBadRequest, code: "invalid_target", detail: dataplane.TargetRefused}
 	case answerRefused:
 		return refusal{
-			http.StatusBadGateway, "invalid_answer", "The header of the agent's answer is too large.", 0,
+			status: http.StatusBadGateway, code: "invalid_answer",
+			detail: "The header of the agent's answer is too large.",
+		}
+	case agentWaking:
+		return refusal{
+			status: http.StatusServiceUnavailable, code: "agent_waking", retryAfter: 2, title: "The agent is waking up",
+			detail: "The agent was idle and is starting. Retry.",
+		}
+	case agentMoved:
+		return refusal{
+			status: http.StatusServiceUnavailable, code: "agent_not_ready", retryAfter: 1,
+			detail: "The agent was about to sleep and did not take the request. Retry.",
+		}
+	case wakesLimited:
+		return refusal{
+			status: http.StatusServiceUnavailable, code: "wakes_limited",
+			detail: "The agent sleeps, and requests with refused credentials have woken it too often. Retry later.",
 		}
 	case agentUnreachable:
 	}
 	return refusal{
-		http.StatusBadGateway, "agent_unreachable",
-		"The agent closed the connection before it answered. It may have received the request.", 0,
+		status: http.StatusBadGateway, code: "agent_unreachable",
+		detail: "The agent closed the connection before it answered. It may have received the request.",
 	}
 }
 
@@ -100,10 +130,14 @@ const page = `<!doctype html><html lang="en"><head><meta charset="utf-8">%s` +
 	`<body><h1>%s</h1><p>%s</p><p><small>Request %s</small></p></body></html>
 `
 
-// refuse writes an answer of the router: a page to a browser, JSON to other clients. It returns the request's id.
+// refuse writes an answer of the router. It returns the request's id.
 func refuse(w http.ResponseWriter, req *http.Request, a answer) string {
-	id, why := uuid.NewString(), a.refusal()
-	title := http.StatusText(why.status)
+	return a.refusal().write(w, req)
+}
+
+// write writes an answer: a page to a browser, JSON to other clients. It returns the request's id.
+func (why refusal) write(w http.ResponseWriter, req *http.Request) string {
+	id, title := uuid.NewString(), http.StatusText(why.status)
 	header := w.Header()
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
@@ -124,6 +158,7 @@ func refuse(w http.ResponseWriter, req *http.Request, a answer) string {
 		if why.retryAfter > 0 {
 			reload = fmt.Sprintf(`<meta http-equiv="refresh" content="%d">`, why.retryAfter)
 		}
+		title = cmp.Or(why.title, title)
 		body = fmt.Appendf(nil, page, reload, title, title, why.detail, id)
 	} else {
 		header.Set("Content-Type", "application/json")

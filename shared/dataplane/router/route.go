@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -28,6 +29,13 @@ type route struct {
 	inFlight  atomic.Int64
 	memory    atomic.Int64 // of the requests in flight
 	clients   clients
+	wakeLimit wakeLimit
+	// held is the number of requests that are held. heldRequests guards it.
+	held int
+	// wakeDue is the time, in nanoseconds, from which the agent's wake may be asked for again, and wakeAsked is true
+	// while a call is under way.
+	wakeDue   atomic.Int64
+	wakeAsked atomic.Bool
 	target    atomic.Pointer[target]
 
 	duration prometheus.Observer
@@ -46,7 +54,7 @@ type target struct {
 func newRoute(r *Router, host, namespace string) *route {
 	a := &route{router: r, host: host, namespace: namespace, duration: r.metrics.duration.WithLabelValues(host)}
 	a.proxy = &httputil.ReverseProxy{
-		Rewrite: a.rewrite, Transport: a, ErrorHandler: a.handleError, ModifyResponse: notePublic,
+		Rewrite: a.rewrite, Transport: a, ErrorHandler: a.handleError, ModifyResponse: a.note,
 		BufferPool: &r.buffers, FlushInterval: dataplane.FlushInterval,
 		ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
 	}
@@ -59,10 +67,15 @@ func (a *route) address() string {
 	if endpoint.State != Ready {
 		return ""
 	}
-	if t := a.target.Load(); t != nil && t.addr == endpoint.Addr {
+	return a.textOf(endpoint.Addr)
+}
+
+// textOf returns the text of the agent's address.
+func (a *route) textOf(addr netip.AddrPort) string {
+	if t := a.target.Load(); t != nil && t.addr == addr {
 		return t.text
 	}
-	t := &target{addr: endpoint.Addr, text: endpoint.Addr.String()}
+	t := &target{addr: addr, text: addr.String()}
 	a.target.Store(t)
 	return t.text
 }
@@ -84,14 +97,30 @@ func (a *route) rewrite(p *httputil.ProxyRequest) {
 		p.Out.Header.Del("Connection")
 	}
 	setForwarded(p)
+	// A front whose door is closed refuses requests unread. Without this header, the body would be on its way.
+	if x := exchangeOf(p.In.Context()); x.wakes && p.Out.Body != nil {
+		p.Out.Header["Expect"] = []string{"100-continue"}
+	}
 }
 
 // errNotReady means that the agent stopped being ready while its request was on the way.
 var errNotReady = errors.New("the agent is not ready")
 
-// RoundTrip sends a request to the agent. If it could not connect, it looks up the address again, and repeats the
-// request once if the address is another one. It never repeats a request that has a body or is not idempotent.
+// RoundTrip implements http.RoundTripper.
 func (a *route) RoundTrip(req *http.Request) (*http.Response, error) {
+	if x := exchangeOf(req.Context()); x.wakes {
+		return a.sendPatiently(x, req)
+	}
+	res, err := a.send(req)
+	if err == nil && isDoor(res) { // of an agent that a request does not wake
+		return nil, errors.Join(errNotReady, res.Body.Close())
+	}
+	return res, err
+}
+
+// send sends a request to the agent. If it could not connect, it looks up the address again, and repeats the request
+// once if the address is another one. It never repeats a request that has a body or is not idempotent.
+func (a *route) send(req *http.Request) (*http.Response, error) {
 	if req.URL.Host == "" {
 		return nil, errNotReady
 	}
@@ -136,14 +165,27 @@ const clientClosed = 499
 // handleError answers a request that got no answer from the agent.
 func (a *route) handleError(w http.ResponseWriter, req *http.Request, err error) {
 	x, ok := w.(*exchange)
+	var limited wakeLimitedError
 	switch {
 	case ok && x.hijacked:
 	case req.Context().Err() != nil || errors.Is(err, context.Canceled):
 		w.WriteHeader(clientClosed)
 	case errors.Is(err, errNotReady):
 		refuse(w, req, a.router.endpoints.Lookup(a.namespace).State.refusal())
+	case errors.Is(err, errNoCredential):
+		challenge(w, req)
+	case errors.Is(err, errWaking):
+		x.asleep = acceptsPage(req)
+		refuse(w, req, agentWaking)
+	case errors.As(err, &limited):
+		x.asleep = true
+		why := wakesLimited.refusal()
+		why.retryAfter = int((limited.wait + time.Second - 1) / time.Second)
+		why.write(w, req)
 	case ok && x.BodyFailed():
 		refuse(w, req, brokenBody)
+	case errors.Is(err, errBodyRead):
+		refuse(w, req, agentMoved)
 	case errors.Is(err, intake.ErrHeader), errors.Is(err, errAnswerMemory):
 		refuse(w, req, answerRefused)
 	default:

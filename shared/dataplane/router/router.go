@@ -33,6 +33,9 @@ type Router struct {
 	tunnels   tunnels
 	// failures bounds log lines about agents that could not be reached.
 	failures *rate.Limiter
+	// wakes asks for agents to be woken; nil if nothing wakes them.
+	wakes *wakes
+	held  heldRequests
 
 	inFlight atomic.Int64
 	memory   atomic.Int64 // of the requests in flight
@@ -60,6 +63,10 @@ func New(o Options) (*Router, error) {
 	}
 	r.transport = newTransport(r.timeouts, o.Dial)
 	r.metrics = newMetrics(r)
+	r.held = heldRequests{limits: r.limits, ofOrganization: map[string]int{}}
+	if o.Waker != nil {
+		r.wakes = newWakes(r, o.Waker)
+	}
 	return r, nil
 }
 
@@ -100,16 +107,30 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case req.Method == http.MethodConnect:
 		a.count(http.StatusMethodNotAllowed)
 		refuse(answer, req, connectRefused)
-	case endpoint.State != Ready:
-		a.count(http.StatusServiceUnavailable)
+	case endpoint.State == Ready:
+		r.forward(answer, req, a, r.holds(req, endpoint))
+	case endpoint.State != NotReady || !r.holds(req, endpoint):
+		if !endpoint.Wakes { // others may sleep
+			a.count(http.StatusServiceUnavailable)
+		}
 		refuse(answer, req, endpoint.State.refusal())
 	default:
-		r.forward(answer, req, a)
+		if may, _ := mayWake(req, endpoint.Public); !may {
+			a.count(http.StatusUnauthorized)
+			challenge(answer, req)
+			return
+		}
+		r.forward(answer, req, a, true)
 	}
 }
 
-// forward sends a request to an agent, if the limits leave room for it.
-func (r *Router) forward(w *duplex.Writer, req *http.Request, a *route) {
+// holds reports whether a request may wait for an agent that requests wake.
+func (r *Router) holds(req *http.Request, e Endpoint) bool {
+	return e.Wakes && r.wakes != nil && !isOwnPath(req.URL.Path)
+}
+
+// forward sends a request to an agent, if the limits leave room for it. wakes says that it may be held.
+func (r *Router) forward(w *duplex.Writer, req *http.Request, a *route, wakes bool) {
 	memory := memoryOf(req)
 	defer r.memory.Add(-memory)
 	defer r.inFlight.Add(-1)
@@ -134,8 +155,10 @@ func (r *Router) forward(w *duplex.Writer, req *http.Request, a *route) {
 		a.refuse(w, req, agentBusy, r.metrics.agentLimit)
 		return
 	}
-	x := &exchange{Writer: w, tunnels: &r.tunnels, began: time.Now(), answered: answered}
-	if req.URL.Path != dataplane.PathReady { // which a front answers anyone
+	x := &exchange{
+		Writer: w, tunnels: &r.tunnels, began: time.Now(), answered: answered, in: req, address: address, wakes: wakes,
+	}
+	if p := req.URL.Path; p != dataplane.PathReady && p != dataplane.PathDoor { // which a front answers anyone
 		x.accepted = func() { a.clients.learn(address, time.Now()) }
 	}
 	defer func() { a.observe(x, req.Context().Err() != nil) }()

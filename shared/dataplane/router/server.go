@@ -41,6 +41,9 @@ func (r *Router) Serve(ctx context.Context, traffic, metrics net.Listener) error
 			err = errors.Join(err, ended)
 		}
 	}
+	if r.wakes != nil {
+		r.wakes.close()
+	}
 	r.transport.CloseIdleConnections()
 	if err != nil {
 		return fmt.Errorf("router: %w", err)

@@ -169,7 +169,7 @@ const behindBalancer = 2
 func clientAddress(req *http.Request) netip.Addr {
 	from, _ := netip.ParseAddrPort(req.RemoteAddr) // in tests, connections have other addresses
 	address := from.Addr()
-	if proto := req.Header["X-Forwarded-Proto"]; len(proto) > 0 && proto[len(proto)-1] == "https" {
+	if overHTTPS(req) {
 		chain := strings.Join(req.Header["X-Forwarded-For"], ",")
 		for range behindBalancer - 1 {
 			chain = chain[:max(0, strings.LastIndexByte(chain, ','))]
@@ -184,4 +184,10 @@ func clientAddress(req *http.Request) netip.Addr {
 		return network.Addr()
 	}
 	return address
+}
+
+// overHTTPS reports whether a request reached the load balancer over HTTPS.
+func overHTTPS(req *http.Request) bool {
+	proto := req.Header["X-Forwarded-Proto"]
+	return len(proto) > 0 && proto[len(proto)-1] == "https"
 }

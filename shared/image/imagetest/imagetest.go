@@ -38,7 +38,7 @@ func Full(id string) image.Image {
 	return image.Image{
 		ID: id, Name: "Assistant", Description: "It answers.", DocsURL: "https://docs.example.com", MinPlan: plan.Pro,
 		DefaultVersion: "1.1", DefaultBy: "assistant-1", Runtime: image.Runtime{
-			Port: 4000, APIPort: 4001, HealthPath: "/healthz", Auth: dataplane.AuthImage,
+			Port: 4000, APIPort: 4001, HealthPath: "/healthz", BusyPath: "/busy", Auth: dataplane.AuthImage,
 			Command: []string{"/assistant"}, Args: []string{"serve", "--quiet"},
 			Env:      image.Env{{Name: "A", Value: "1"}, {Name: "B", Value: ""}},
 			DataPath: "/data/assistant", Home: "/data/home", GraceSeconds: 60, PublicPaths: []string{"/hooks/"},

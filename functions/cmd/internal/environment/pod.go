@@ -29,6 +29,13 @@ type Front struct {
 	Username string `env:"DASHBOARD_USERNAME, required"`
 	Password Secret `env:"DASHBOARD_PASSWORD, required"`
 	APIKey   Secret `env:"API_SERVER_KEY, required"`
+	// SleepAfter is how many seconds without use put the agent to sleep; 0 is never. BusyPath is where the container
+	// says that it must not sleep, and DataDir the volume, with a file that may say so, too. AgentID names the agent
+	// to the control plane.
+	SleepAfter int64  `env:"AGENT_SLEEP_AFTER"`
+	BusyPath   string `env:"AGENT_BUSY_PATH"`
+	DataDir    string `env:"DATA_DIR"`
+	AgentID    string `env:"AGENT_ID"`
 	// Metrics serves the memory of the sandbox on port 9091.
 	Metrics bool `env:"FRONT_METRICS"`
 }

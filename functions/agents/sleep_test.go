@@ -1,0 +1,167 @@
+package agents_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"testing"
+
+	"agents.example/controlplane/functions/backendtest"
+	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/identity"
+	"agents.example/controlplane/shared/plan"
+)
+
+// sleepOf is the policy in an answer, as JSON.
+func sleepOf(t *testing.T, res functiontest.Response) string {
+	t.Helper()
+	var v struct {
+		Sleep json.RawMessage `json:"sleep"`
+	}
+	if err := json.Unmarshal(res.Body, &v); err != nil {
+		t.Fatalf("answer %s: %v", res.Body, err)
+	}
+	return string(v.Sleep)
+}
+
+func TestAgents_HavePoliciesOfSleep(t *testing.T) {
+	t.Parallel()
+	const both = `"wake_on":["request","schedule"]}`
+	for name, row := range map[string]struct{ create, created, patch, patched string }{
+		"default of hobby": {
+			create: `"resource_plan":"hobby"`, created: `{"after_seconds":1800,` + both,
+			patch: `{"name":"b"}`, patched: `{"after_seconds":1800,` + both,
+		},
+		"default of a paid plan": {
+			create: `"resource_plan":"pro"`, created: `{"after_seconds":null,"wake_on":[]}`,
+			patch: `{"sleep":{"after_seconds":300}}`, patched: `{"after_seconds":300,` + both,
+		},
+		"never": {
+			create: `"resource_plan":"hobby","sleep":{"after_seconds":null}`, created: `{"after_seconds":null,` + both,
+			patch: `{"sleep":{"after_seconds":604800}}`, patched: `{"after_seconds":604800,` + both,
+		},
+		"one waker": {
+			create:  `"resource_plan":"hobby","sleep":{"wake_on":["schedule","schedule"]}`,
+			created: `{"after_seconds":1800,"wake_on":["schedule"]}`,
+			patch:   `{"sleep":{"wake_on":[]}}`, patched: `{"after_seconds":1800,"wake_on":[]}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := backendtest.New(t)
+			b.SetPlan(t, "org-1", plan.Enterprise)
+			created := b.CallNamed(t, "CreateAgent", functiontest.AsAdmin("org-1"),
+				functiontest.RawBody(`{"name":"a",`+row.create+`}`)).Want(t, http.StatusCreated, "")
+			if got := sleepOf(t, created); got != row.created {
+				t.Errorf("created with %s, want %s", got, row.created)
+			}
+			patched := patchAgent(t, b, created.Text("id"), row.patch).Want(t, http.StatusOK, "")
+			if got := sleepOf(t, patched); got != row.patched {
+				t.Errorf("patched to %s, want %s", got, row.patched)
+			}
+		})
+	}
+}
+
+func TestAgents_RefusePoliciesOfSleep(t *testing.T) {
+	t.Parallel()
+	b := backendtest.New(t)
+	b.SetPlan(t, "org-1", plan.Enterprise)
+	for name, sleep := range map[string]string{
+		"too soon": `{"after_seconds":299}`, "too late": `{"after_seconds":604801}`, "a fraction": `{"after_seconds":300.5}`,
+		"a text": `{"after_seconds":"1h"}`, "an unknown waker": `{"wake_on":["email"]}`,
+	} {
+		res := b.CallNamed(t, "CreateAgent", functiontest.AsAdmin("org-1"),
+			functiontest.RawBody(`{"name":"a","resource_plan":"hobby","sleep":`+sleep+`}`))
+		if res.Status != http.StatusUnprocessableEntity || res.Code() != "validation_error" {
+			t.Errorf("%s: answer %d %s", name, res.Status, res.Body)
+		}
+	}
+}
+
+const doorHeader = "X-Agent-Door"
+
+// ownKey is the API key of an agent in these tests.
+const ownKey = "ak_0123456789abcdef0123456789abcdef"
+
+// drowsyAgent returns an agent that runs with its own key, and may sleep.
+func drowsyAgent(t *testing.T, b *backendtest.Backend) agent.Agent {
+	t.Helper()
+	a := b.RunningAgent(t, "org-1", nil)
+	return b.UpdateAgent(t, a.ID, func(a *agent.Agent) {
+		a.Sleep = agent.SleepPolicy{AfterSeconds: 300, WakeOn: []agent.Waker{agent.RequestWakes}}
+		a.APIKeyHash = credential.HashKey(a.ID, ownKey)
+	})
+}
+
+func TestSleep_OfTheAgentItself(t *testing.T) {
+	t.Parallel()
+	b := backendtest.New(t)
+	a := drowsyAgent(t, b)
+	other := b.RunningAgent(t, "org-2", nil)
+	sleep := func(id, key, door string) functiontest.Response {
+		return b.CallNamed(t, "SleepAgent", functiontest.WithToken(key), functiontest.Path("agent_id", id),
+			functiontest.Header(doorHeader, door))
+	}
+	sleep(a.ID, ownKey+"x", "door").Want(t, http.StatusUnauthorized, "invalid_token")
+	sleep(other.ID, ownKey, "door").Want(t, http.StatusUnauthorized, "invalid_token")
+	for _, route := range []string{"GetAgent", "StopAgent", "UpdateAgent", "RevealCredentials", "DeleteAgent"} {
+		b.CallNamed(t, route, functiontest.WithToken(ownKey), functiontest.Path("agent_id", a.ID)).
+			Want(t, http.StatusUnauthorized, "invalid_token")
+	}
+	answer := sleep(a.ID, ownKey, "door").Want(t, http.StatusOK, "")
+	if slept := b.Agent(t, a.ID); !slept.Asleep() || slept.Door != "door" {
+		t.Errorf("the agent is %s (%s) behind %q: %s", slept.Status, slept.StatusReason, slept.Door, answer.Body)
+	}
+	sleep(a.ID, ownKey, "door").Want(t, http.StatusOK, "")
+	sleep(a.ID, ownKey, "another").Want(t, http.StatusConflict, "agent_in_use")
+	b.CallNamed(t, "DeleteAgent", functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", a.ID)).
+		Want(t, http.StatusAccepted, "")
+	sleep(a.ID, ownKey, "door").Want(t, http.StatusUnauthorized, "invalid_token")
+}
+
+// TestSleep_IsInTheAuditLog: the log tells what an agent did from what people did.
+func TestSleep_IsInTheAuditLog(t *testing.T) {
+	t.Parallel()
+	b := backendtest.New(t)
+	b.SetPlan(t, "org-1", plan.Enterprise)
+	a := drowsyAgent(t, b)
+	b.CallNamed(t, "SleepAgent", functiontest.WithToken(ownKey), functiontest.Path("agent_id", a.ID),
+		functiontest.Header(doorHeader, "door")).Want(t, http.StatusOK, "")
+	var list []audit.View
+	res := b.CallNamed(t, "ListAuditLog", functiontest.AsAdmin("org-1")).Want(t, http.StatusOK, "")
+	if err := json.Unmarshal(res.Body, &list); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(list, func(v audit.View) bool {
+		return v.Action == "SleepAgent" && v.Actor.Type == audit.ActorType(identity.Agent) && v.Actor.ID == a.ID
+	}) {
+		t.Errorf("the audit log has %s", res.Body)
+	}
+}
+
+func TestSleep_OfAClient(t *testing.T) {
+	t.Parallel()
+	b := backendtest.New(t)
+	a := drowsyAgent(t, b)
+	b.SetPlan(t, "org-1", plan.Enterprise)
+	never := b.RunningAgent(t, "org-1", nil)
+	b.UpdateAgent(t, never.ID, func(a *agent.Agent) { a.Sleep = agent.SleepPolicy{} })
+	call := func(route, id string) functiontest.Response {
+		return b.CallNamed(t, route, functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", id))
+	}
+	call("SleepAgent", never.ID).Want(t, http.StatusConflict, "sleep_disabled")
+	slept := call("SleepAgent", a.ID).Want(t, http.StatusOK, "")
+	var v struct{ Config agent.ConfigView }
+	if err := json.Unmarshal(slept.Body, &v); err != nil || v.Config.StatusReason == nil ||
+		*v.Config.StatusReason != agent.ReasonIdle || !slices.Contains(v.Config.AllowedActions, agent.Pause) {
+		t.Errorf("answer %s (%v), want an agent that sleeps and can be paused", slept.Body, err)
+	}
+	call("ResumeAgent", a.ID).Want(t, http.StatusOK, "")
+	if woken := b.Agent(t, a.ID); woken.WokenBy != agent.WokenByResume {
+		t.Errorf("the agent was woken by %q", woken.WokenBy)
+	}
+}
