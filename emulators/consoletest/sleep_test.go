@@ -73,7 +73,7 @@ func TestSleep_IsSeenSetAndEnded(t *testing.T) {
 		t.Errorf("the dashboard of the agent that was woken: %s", text)
 	}
 	admin.AwaitAgent(id, "running")
-	p.Open("/console#/agents/" + id + "/activity")
+	p.Open("/console#/agents/" + id + "/history")
 	p.WaitText("Agent fell asleep")
 	p.WaitText("By an admin or an API key")
 }

@@ -72,7 +72,8 @@ func (t *tool) listAgents() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&params.Name, "name", "", "only agents with exactly this name")
-	c.Flags().StringVar((*string)(&params.Status), "status", "", "only agents with this status, or those that are asleep")
+	c.Flags().StringVar((*string)(&params.Status), "status", "",
+		"only agents with this status, or those that are asleep")
 	c.Flags().StringVar((*string)(&params.ResourcePlan), "plan", "", "only agents on this plan")
 	c.Flags().StringVar(&params.Region, "region", "", "only agents in this region")
 	c.Flags().StringVar(&params.Image, "image", "", "only agents with this image, by its id")

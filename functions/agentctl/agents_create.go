@@ -79,29 +79,19 @@ func (t *tool) createAgent() *cobra.Command {
 			"  OPENAI_API_KEY=$(pass show openai) agentctl agents create my-agent --plan hobby --env OPENAI_API_KEY",
 		Annotations: sends("CreateAgent"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			env, err := in.env(t)
-			if err != nil {
+			body := client.CreateAgentRequest{
+				Name: args[0], ResourcePlan: client.PlanID(plan), PublicPaths: public,
+			}
+			if err := in.fillNew(t, &body); err != nil {
 				return err
 			}
-			config, err := in.configuration(t)
-			if err != nil {
-				return err
-			}
-			files, err := in.specs(t)
-			if err != nil {
-				return err
-			}
-			asleep, err := sleep.spec()
-			if err != nil {
+			var err error
+			if body.Sleep, err = sleep.spec(); err != nil {
 				return err
 			}
 			api, err := t.client()
 			if err != nil {
 				return err
-			}
-			body := client.CreateAgentRequest{
-				Name: args[0], ResourcePlan: client.PlanID(plan), EnvVars: env, Config: config,
-				Files: files, PublicPaths: public, Sleep: asleep,
 			}
 			if region != "" {
 				body.Region = &region
@@ -126,6 +116,18 @@ func (t *tool) createAgent() *cobra.Command {
 	change.add(c, "wait until the agent runs", false)
 	completePlan(c)
 	return c
+}
+
+// fillNew adds what the flags say to a creation.
+func (f *inputFlags) fillNew(t *tool, body *client.CreateAgentRequest) (err error) {
+	if body.EnvVars, err = f.env(t); err != nil {
+		return err
+	}
+	if body.Config, err = f.configuration(t); err != nil {
+		return err
+	}
+	body.Files, err = f.specs(t)
+	return err
 }
 
 const publicPathUsage = "let anyone request `PATH` of the agent without a credential, or everything below a path that " +
@@ -172,11 +174,11 @@ func (t *tool) updateAgent() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if body.Sleep, err = sleep.spec(); err != nil {
+		body.Sleep, err = sleep.spec()
+		if err != nil {
 			return err
 		}
-		if body.Name == nil && body.Sleep == nil && body.EnvVars == nil && body.Config == nil && body.ResourcePlan == nil &&
-			body.Files == nil && body.PublicPaths == nil && !moves {
+		if isEmpty(body) && !moves {
 			return usagef(nothingToChange)
 		}
 		if a, err = api.UpdateAgent(ctx, a.ID, body, change.options()...); err != nil {
@@ -215,4 +217,10 @@ func (f *publicFlags) fill(body *client.UpdateAgentRequest) {
 	if len(f.paths) > 0 || f.none {
 		body.PublicPaths = new(append([]string{}, f.paths...)) // a list, also if it is empty
 	}
+}
+
+// isEmpty reports whether a change, but for the image and its policy, changes nothing.
+func isEmpty(b client.UpdateAgentRequest) bool {
+	return b.Name == nil && b.EnvVars == nil && b.Config == nil && b.ResourcePlan == nil && b.Files == nil &&
+		b.PublicPaths == nil && b.Sleep == nil
 }

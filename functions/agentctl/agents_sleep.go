@@ -144,8 +144,8 @@ func (v *sleepAfter) Set(text string) error {
 func (t *tool) sleepAgent() *cobra.Command {
 	c := t.agentAction("sleep", "Put an agent to sleep until it is used", client.AgentStatusPaused,
 		func(api *client.Client) agentChange { return api.SleepAgent })
-	c.Long = "Put an agent to sleep now, even though it is in use. An agent that sleeps has no pod and keeps its volume. " +
-		"It wakes as its setting says: with a request, with a schedule, or with agentctl agents resume. " +
+	c.Long = "Put an agent to sleep now, even though it is in use. An agent that sleeps has no pod and keeps its " +
+		"volume. It wakes as its setting says: with a request, with a schedule, or with agentctl agents resume. " +
 		"An agent that never sleeps can be paused instead; see also: agentctl agents update --sleep-after"
 	return c
 }

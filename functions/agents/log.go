@@ -144,8 +144,8 @@ func Log(agents agent.Store, logs agentlog.Source, slots *ratelimit.Slots) funct
 // explain says of a refusal to read the log of an agent that sleeps what wakes it.
 func explain(refusal fault.Error, a agent.Agent) *fault.Error {
 	if a.Asleep() && refusal.Code == agentlog.CodeNotRunning {
-		refusal.Detail = "The agent is asleep and has no container. Resume it to wake it, or read the log of a container " +
-			"that has ended with ended=1."
+		refusal.Detail = "The agent is asleep and has no container. Resume it to wake it, or read the log of a " +
+			"container that has ended with ended=1."
 		if a.Sleep.WakesOn(agent.RequestWakes) {
 			refusal.Detail += " A request to its address wakes it, too."
 		}

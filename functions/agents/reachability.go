@@ -32,7 +32,9 @@ const (
 
 // Values lists the reasons.
 func (Reason) Values() []string {
-	return []string{"ok", "warming", "not_running", "asleep", "dns", "tls", "connect", "timeout", "bad_status", "dashboard_error"}
+	return []string{
+		"ok", "warming", "not_running", "asleep", "dns", "tls", "connect", "timeout", "bad_status", "dashboard_error",
+	}
 }
 
 // Reachable reports whether an agent's dashboard answers.

@@ -35,6 +35,7 @@ func TestSleep_IsSetAndExplained(t *testing.T) {
 		t.Errorf("with 0, the policy is %+v, want never", p)
 	}
 	for _, seconds := range []int{1, 299, 604801, -5} {
-		wantError(t, session, "update_agent", map[string]any{"agent_id": id, "sleep_after_seconds": seconds}, "validation_error")
+		given := map[string]any{"agent_id": id, "sleep_after_seconds": seconds}
+		wantError(t, session, "update_agent", given, "validation_error")
 	}
 }

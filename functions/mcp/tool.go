@@ -100,8 +100,8 @@ func sleepSchema() *jsonschema.Schema {
 	never := any(0)
 	least, most := float64(agent.MinSleepSeconds), float64(agent.MaxSleepSeconds)
 	return &jsonschema.Schema{
-		Description: fmt.Sprintf("How many seconds the agent must be idle to fall asleep, %d to %d; 0: never. A change of "+
-			"it restarts the agent.", agent.MinSleepSeconds, agent.MaxSleepSeconds),
+		Description: fmt.Sprintf("How many seconds the agent must be idle to fall asleep, %d to %d; 0: never. A "+
+			"change of it restarts the agent.", agent.MinSleepSeconds, agent.MaxSleepSeconds),
 		Type:  "integer",
 		AnyOf: []*jsonschema.Schema{{Const: &never}, {Minimum: &least, Maximum: &most}},
 	}

@@ -57,9 +57,11 @@ func viewOf(a *client.Agent) agentView {
 		StatusReason: string(deref(a.Config.StatusReason)), AllowedActions: []string{}, EnvVars: map[string]string{},
 		DashboardURL: deref(a.DashboardURL), APIURL: deref(a.APIURL), Warming: a.DashboardWarming,
 		RotationPending: a.CredentialRotationPending, Config: a.Config.AdditionalProperties, Stages: []stageView{},
-		Sleep:     client.AgentSleep{AfterSeconds: a.Sleep.AfterSeconds, WakeOn: append([]client.AgentWaker{}, a.Sleep.WakeOn...)},
 		Files:     append([]client.AgentFile{}, a.Files...),
 		CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
+	}
+	v.Sleep = client.AgentSleep{
+		AfterSeconds: a.Sleep.AfterSeconds, WakeOn: append([]client.AgentWaker{}, a.Sleep.WakeOn...),
 	}
 	for _, action := range a.Config.AllowedActions {
 		v.AllowedActions = append(v.AllowedActions, string(action))

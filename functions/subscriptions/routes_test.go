@@ -72,7 +72,8 @@ func TestPlans_ListsThemFromTheSmallest(t *testing.T) {
 		t.Fatalf("plans = %+v, want six from hobby to enterprise", views)
 	}
 	for _, v := range views {
-		if sleeps := v.SleepAfterSeconds != nil; sleeps != (v.ID == plan.Hobby) || sleeps && *v.SleepAfterSeconds != 1800 {
+		sleeps := v.SleepAfterSeconds != nil
+		if sleeps != (v.ID == plan.Hobby) || sleeps && *v.SleepAfterSeconds != 1800 {
 			t.Errorf("agents of the plan %s sleep after %v, want those of hobby after 1800 s and no others", v.ID,
 				v.SleepAfterSeconds)
 		}

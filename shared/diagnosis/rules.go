@@ -238,7 +238,8 @@ func situationRules() []rule {
 		{
 			code: agentAsleep, title: "The agent is asleep, because it was idle",
 			youCan: []Step{
-				{Wait, "Nothing is wrong with the agent. A request to its address wakes it, and is answered once it is ready."},
+				{Wait, "Nothing is wrong with the agent. A request to its address wakes it, and is answered once " +
+					"it is ready."},
 				{Resume, "Resume it to wake it now."},
 				{Update, "To keep it awake, set that it never sleeps, or sleeps later (sleep.after_seconds)."},
 			},
