@@ -174,8 +174,7 @@ func (t *tool) updateAgent() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		body.Sleep, err = sleep.spec()
-		if err != nil {
+		if body.Sleep, err = sleep.spec(); err != nil {
 			return err
 		}
 		if isEmpty(body) && !moves {

@@ -55,8 +55,9 @@ func (l AwakeLog) first(otherwise int64) int64 {
 	return l.Last - int64(len(l.Seconds)) + 1
 }
 
-// awakeLog is the log of the record. A former release has written none, and may have started or stopped the agent
-// since this one wrote it: then the history of serving says when, or else the last change of the record.
+// awakeLog is the log up to the last change of the record. A time that began or ended with that change is not in the
+// record yet, and neither is one that a former release began or ended: then the history of serving says when, or else
+// the change itself.
 func (a Agent) awakeLog() AwakeLog {
 	l := a.Awake
 	switch {
@@ -75,19 +76,12 @@ func (a Agent) awakeLog() AwakeLog {
 	return l
 }
 
-// recordAwake records when the agent began or ceased to want a pod.
+// recordAwake records when the agent began or ceased to want a pod. It comes after recordServing.
 func (a *Agent) recordAwake(before Agent) {
-	if a.Status == before.Status {
-		return
+	if a.Status != before.Status {
+		a.Awake = before.awakeLog()
+		a.Awake = a.awakeLog()
 	}
-	l := before.awakeLog()
-	switch {
-	case a.WantsPod() && l.Since.IsZero():
-		l.Since = a.UpdatedAt
-	case !a.WantsPod() && !l.Since.IsZero():
-		l = l.add(l.Since, a.UpdatedAt)
-	}
-	a.Awake = l
 }
 
 // AwakeDays lists how long the agent was awake on each of the last days, the oldest first and the present one last: at
