@@ -142,8 +142,8 @@ func addObservations(r *registry) {
 	}, runCommand)
 	add(r, tool{
 		name: "get_agent_metrics", title: "Get an agent's metrics", effect: reads,
-		description: "Get the agent's use of CPU, memory and volume, its latency, uptime and restarts, and how long it was " +
-			"awake. Null means not measured, not zero. Free of charge.",
+		description: "Get the agent's use of CPU, memory and volume, its latency, uptime and restarts, and how long " +
+			"it was awake. Null means not measured, not zero. Free of charge.",
 	}, getMetrics)
 }
 

@@ -105,9 +105,9 @@ func TestAwakeDays(t *testing.T) {
 		},
 		"stopped": {
 			steps: func(n *napper) {
-				n.edit(func(a *agent.Agent) { do(n.t, a.Act(agent.Stop, agent.Manual, moment("1 12:00:30"))) })
+				n.edit(func(a *agent.Agent) { do(n.t, a.Act(agent.Stop, agent.Manual, moment("1 12:02:30"))) })
 			},
-			now: "1 13:00:00", want: "03-01:30",
+			now: "1 13:00:00", want: "03-01:150",
 		},
 		"broken, and so with a pod": {
 			steps: func(n *napper) {
