@@ -44,9 +44,10 @@ import (
 	"agents.example/controlplane/shared/webhook"
 )
 
-// Prober asks agents through their hostnames.
+// Prober asks agents and their fronts through their hostnames.
 type Prober interface {
 	provisioning.AgentProber
+	provisioning.CallingFront
 	agents.DashboardProber
 }
 
@@ -189,6 +190,7 @@ func agentRoutes(d Dependencies) []function.Route {
 		agents.Restart(d.Agents, shown),
 		agents.Sleep(d.Agents, shown),
 		agents.Pause(d.Agents, shown),
+		agents.WakeAt(d.Agents, shown),
 		agents.Resume(d.Agents, shown),
 		agents.Stop(d.Agents, shown),
 		agents.Start(d.Agents, shown),
@@ -282,6 +284,7 @@ func Workers(d Dependencies) []function.Worker {
 	all := []function.Worker{
 		workers.Reconcile(&provisioning.Reconciler{
 			Records: d.WorkerStore, Agents: d.Agents, Cluster: d.Cluster, Secrets: d.SecretStore, Prober: d.Prober,
+			Front:   d.Prober,
 			Cleanup: d.CleanupBudget, Logs: d.LogKeeper, Now: time.Now,
 		}),
 		workers.Sweep(sweeper, &webhook.Sweeper{

@@ -423,7 +423,8 @@ func TestNotifier_IsReachedByTheRouterOnly(t *testing.T) {
 	selector := metav1.LabelSelector{MatchLabels: service.Spec.Selector}
 	port, container := service.Spec.Ports[0], notifier.Spec.Template.Spec.Containers[0].Ports[0]
 	if service.Namespace != router.Namespace || !selects(t, selector, notifier) ||
-		fmt.Sprint(port.Port) != base.Port() || port.TargetPort.String() != container.Name || container.ContainerPort != port.Port {
+		fmt.Sprint(port.Port) != base.Port() || port.TargetPort.String() != container.Name ||
+		container.ContainerPort != port.Port {
 		t.Errorf("%s leads to %+v, want the notifier's port", base, service.Spec)
 	}
 	in := object[networkingv1.NetworkPolicy](t, "NetworkPolicy", "agent-notifier").Spec.Ingress

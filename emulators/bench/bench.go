@@ -144,6 +144,10 @@ func measures() []measure {
 			name: "a release", rows: []string{"P22"}, cluster: true,
 			run: onEmbeddedFirestore(onDeployment(measureRelease)),
 		},
+		{
+			name: "an agent that sleeps", rows: []string{"P23"}, cluster: true,
+			run: onEmbeddedFirestore(onDeployment(measureSleep)),
+		},
 		{name: "streams of waits", rows: []string{"P18"}, run: onDeployment(measureWaitStreams)},
 		{name: "first start", rows: []string{"P14"}, run: measureFirstStart, long: true},
 		{name: "tests", rows: []string{"P15"}, run: measureTests, long: true},

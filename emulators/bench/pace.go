@@ -194,6 +194,16 @@ func (answers) Accepts(context.Context, agent.Agent, credential.Credentials) (pr
 	return provisioning.Accepted, nil
 }
 
+// Calls implements provisioning.CallingFront.
+func (answers) Calls(context.Context, agent.Agent, credential.Credentials, []string) (agent.FrontReport, error) {
+	return agent.FrontReport{Front: "front"}, nil
+}
+
+// Order implements provisioning.CallingFront.
+func (answers) Order(context.Context, agent.Agent, credential.Credentials, agent.Order) error {
+	return nil
+}
+
 // Door implements provisioning.AgentProber.
 func (answers) Door(context.Context, agent.Agent) (provisioning.Door, error) {
 	return provisioning.Door{Gone: true}, nil

@@ -82,13 +82,13 @@ func (p *move) drained() Tally {
 }
 
 // deliver delivers a nudge to the worker.
-func (p *move) deliver(ctx context.Context, id string) error {
-	nudge, err := json.Marshal(function.AgentNudge{AgentID: id})
+func (p *move) deliver(ctx context.Context, nudge function.AgentNudge) error {
+	message, err := json.Marshal(nudge)
 	if err != nil {
 		return err
 	}
 	p.spent = p.spent.plus(p.drain())
-	spent, err := p.countDelivery(ctx, "ReconcileAgent", nudge)
+	spent, err := p.countDelivery(ctx, "ReconcileAgent", message)
 	p.spent = p.spent.plus(spent)
 	return err
 }
@@ -99,7 +99,7 @@ func (p *move) settleAll(ctx context.Context, ids []string) error {
 	defer cancel()
 	for _, id := range ids {
 		for {
-			if err := p.deliver(ctx, id); err != nil {
+			if err := p.deliver(ctx, function.AgentNudge{AgentID: id}); err != nil {
 				return err
 			}
 			a, err := p.records.WorkerStore().Load(ctx, id)
@@ -119,6 +119,17 @@ func (p *move) settleAll(ctx context.Context, ids []string) error {
 
 // restartAll restarts agents as clients do.
 func (p *move) restartAll(ctx context.Context, ids []string) error {
+	err := p.changeAll(ctx, ids, func(a *agent.Agent) error {
+		return a.Act(agent.Restart, agent.Manual, time.Now().UTC())
+	})
+	if err != nil {
+		return err
+	}
+	return p.settleAll(ctx, ids)
+}
+
+// changeAll changes agents as clients do.
+func (p *move) changeAll(ctx context.Context, ids []string, change func(*agent.Agent) error) error {
 	for _, id := range ids {
 		a, err := p.records.WorkerStore().Load(ctx, id)
 		if err != nil {
@@ -127,14 +138,11 @@ func (p *move) restartAll(ctx context.Context, ids []string) error {
 		on := call.As(ctx, identity.Caller{
 			Type: identity.Session, ID: "user", OrganizationID: a.OrganizationID, Role: identity.RoleAdmin,
 		})
-		_, err = p.deps.Agents.Change(on, id, func(a *agent.Agent) error {
-			return a.Act(agent.Restart, agent.Manual, time.Now().UTC())
-		})
-		if err != nil {
+		if _, err := p.deps.Agents.Change(on, id, change); err != nil {
 			return err
 		}
 	}
-	return p.settleAll(ctx, ids)
+	return nil
 }
 
 // releaseTo moves agents to a version, and returns how many runs of the worker that took.

@@ -32,6 +32,8 @@ type NodeFigures struct {
 	// Running is the time from the request of an agent until it runs, and Deleted from the request of its deletion
 	// until it is gone.
 	Running, Deleted []time.Duration
+	// Woken is the time from a request to an agent that sleeps, and has no pod, until its answer.
+	Woken []time.Duration
 	// Memory is the working set of an agent's pod in bytes, with its sandbox; 0 is not measured.
 	Memory float64
 	// Front is the time of a request that the front answers, and Agent of one that the agent answers, one after the
@@ -97,6 +99,9 @@ func (o NodeOptions) measure(ctx context.Context, options cloud.Options) (f Node
 			return f, err
 		}
 	}
+	if err := f.measureWakes(ctx, c, api, ids); err != nil {
+		return f, err
+	}
 	for _, id := range ids {
 		began := time.Now()
 		if _, err := api.DeleteAgent(ctx, id); err != nil {
@@ -134,6 +139,13 @@ func PrintNodes(out io.Writer, all []NodeFigures) error {
 	})
 	w.times("creation until the agent runs, longest", seconds, func(f NodeFigures) time.Duration {
 		return percentile(f.Running, 100)
+	})
+	w.times("request to an agent that sleeps, median (P23)", seconds, func(f NodeFigures) time.Duration {
+		return percentile(f.Woken, 50)
+	})
+	w.times("the same, 99 of 100", seconds, func(f NodeFigures) time.Duration { return percentile(f.Woken, 99) })
+	w.row("the median, compared with a creation", func(f NodeFigures) string {
+		return fmt.Sprintf("%.2f x", float64(percentile(f.Woken, 50))/float64(max(1, percentile(f.Running, 50))))
 	})
 	w.times("deletion until it is gone, median", seconds, func(f NodeFigures) time.Duration {
 		return percentile(f.Deleted, 50)

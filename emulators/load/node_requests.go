@@ -43,6 +43,19 @@ type caller struct {
 	password  string
 }
 
+// newCaller reads the address and the credentials of an agent.
+func newCaller(ctx context.Context, api *client.Client, router *http.Client, id string) (caller, error) {
+	a, err := api.GetAgent(ctx, id, client.GetAgentParams{})
+	if err != nil {
+		return caller{}, err
+	}
+	c, err := api.RevealCredentials(ctx, id)
+	if err != nil {
+		return caller{}, err
+	}
+	return caller{router, *a.DashboardURL, c.DashboardUsername, c.DashboardPassword}, nil
+}
+
 // get requests a path and returns how long the answer took.
 func (c caller) get(ctx context.Context, path string, want int) (time.Duration, error) {
 	began := time.Now()
@@ -67,18 +80,12 @@ func (c caller) get(ctx context.Context, path string, want int) (time.Duration, 
 
 // measureRequests measures requests through the router. The front answers some itself, and forwards the others.
 func (f *NodeFigures) measureRequests(ctx context.Context, c *cloud.Cloud, api *client.Client, id string) error {
-	a, err := api.GetAgent(ctx, id, client.GetAgentParams{})
+	router := httpClient(c.Router.Addr)
+	defer router.CloseIdleConnections()
+	agent, err := newCaller(ctx, api, router, id)
 	if err != nil {
 		return err
 	}
-	credentials, err := api.RevealCredentials(ctx, id)
-	if err != nil {
-		return err
-	}
-	agent := caller{
-		httpClient(c.Router.Addr), *a.DashboardURL, credentials.DashboardUsername, credentials.DashboardPassword,
-	}
-	defer agent.http.CloseIdleConnections()
 	for range sequential { // in turns, so that both see the same machine
 		front, err := agent.get(ctx, dataplane.PathAuthCheck, http.StatusNoContent)
 		if err != nil {

@@ -121,7 +121,7 @@ func (a *App) tool() (*tool, *cobra.Command) {
 	completeWith(root, "output", formatTable, formatJSON, formatYAML, formatName, formatJSONPath+"=")
 	completeWith(root, "color", colorAuto, colorAlways, colorNever)
 	root.AddCommand(t.agentsCommand(), exitCodesTopic())
-	root.AddCommand(t.secretsCommand(), t.credentialsCommand())
+	root.AddCommand(t.secretsCommand(), t.credentialsCommand(), t.schedulesCommand())
 	root.AddCommand(
 		t.imagesCommand(),
 		t.keysCommand(),

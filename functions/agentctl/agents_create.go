@@ -17,9 +17,12 @@ type changeFlags struct {
 	idempotency, etag string
 }
 
-// add defines the flags. A new agent has no version to match.
+// add defines the flags: --wait with a usage, unless no worker carries out the change. A new agent has no version to
+// match.
 func (f *changeFlags) add(c *cobra.Command, wait string, existing bool) {
-	c.Flags().BoolVar(&f.wait, "wait", false, wait)
+	if wait != "" {
+		c.Flags().BoolVar(&f.wait, "wait", false, wait)
+	}
 	f.dryRun.add(c)
 	c.Flags().Var((*keyValue)(&f.idempotency), "idempotency-key",
 		"a `KEY` that makes it safe to run the same command again within 24 hours")

@@ -17,7 +17,9 @@ type rehearsalFlag struct {
 // add defines the flag. The command must have --wait already, which a rehearsal has no use for.
 func (f *rehearsalFlag) add(c *cobra.Command) {
 	c.Flags().BoolVar(&f.on, "dry-run", false, "show what would happen, and change nothing")
-	c.MarkFlagsMutuallyExclusive("dry-run", "wait")
+	if c.Flags().Lookup("wait") != nil {
+		c.MarkFlagsMutuallyExclusive("dry-run", "wait")
+	}
 }
 
 // options returns what the flag adds to a call.

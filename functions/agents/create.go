@@ -26,7 +26,10 @@ type createInput struct {
 		Files  []agent.FileSpec  `json:"files,omitempty" jsonschema:"Files that the agent finds at each start of its pod, at most 20."`
 		Public []publicPath      `json:"public_paths,omitempty" jsonschema:"Paths that anyone may request without a credential, for webhooks and apps that bring their own; at most 20. One that ends with a slash, such as /hooks/, stands for everything below it. They are rate-limited, and the agent's program must check who calls. Nothing below /v1, /auth, /handoff, /health and /logout can be public."`
 		Sleep  *sleepSpec        `json:"sleep,omitempty" jsonschema:"When the agent falls asleep, and what wakes it. The default of the plan hobby is after 1800 seconds; agents of other plans never sleep by default."`
-		Image  selection         `json:"image,omitempty" jsonschema:"What the agent runs: the id of an image, such as assistant, or a version of it, such as assistant@2.1.0; or on plans with custom_images an image that is not in the catalog, as registry/repository@sha256:…, which runs in a sandbox. By default, the image called default."`
+
+		Schedules agent.ScheduleSpecs `json:"schedules,omitempty" jsonschema:"When the agent is called by itself, at most 20. Each due time is called once, whatever fails, or recorded as interrupted or skipped. An agent that sleeps is woken first, if its sleep allows that."`
+
+		Image selection `json:"image,omitempty" jsonschema:"What the agent runs: the id of an image, such as assistant, or a version of it, such as assistant@2.1.0; or on plans with custom_images an image that is not in the catalog, as registry/repository@sha256:…, which runs in a sandbox. By default, the image called default."`
 	} `json:"body"`
 }
 
@@ -46,7 +49,7 @@ func (in createInput) draft() (agent.Draft, error) {
 	d := agent.Draft{
 		Name: string(b.Name), Plan: b.Plan, Cloud: string(b.Cloud), Region: b.Region, Config: config,
 		Env: agent.PlainEnv(b.Env), Files: agent.Files(b.Files), Image: string(b.Image),
-		PublicPaths: agent.PublicPaths(texts(b.Public)),
+		PublicPaths: agent.PublicPaths(texts(b.Public)), Schedules: b.Schedules,
 	}
 	if b.Sleep != nil {
 		p, _ := plan.Get(b.Plan) // the schema has checked the plan

@@ -29,6 +29,8 @@ type updateInput struct {
 
 		Files function.Nullable[agent.FileSpecs] `json:"files,omitzero" jsonschema:"Replaces the agent's files, and the pod of a running agent; null removes them all. A file without content and secret keeps those that it has. A file that was written below /data stays there when it is removed from the list."`
 
+		Schedules function.Nullable[agent.ScheduleSpecs] `json:"schedules,omitzero" jsonschema:"Replaces the agent's schedules; null removes them all. A schedule whose id stays goes on where it was, unless its cron, timezone or enabled changes. The pod stays."`
+
 		MaintenanceWindow function.Nullable[image.MaintenanceWindow] `json:"maintenance_window,omitzero" jsonschema:"When the agent takes another version if image_policy is window. It replaces the former window; null removes it."`
 	} `json:"body"`
 }
@@ -66,6 +68,12 @@ func (in updateInput) patch() agent.Patch {
 		p.Files = new([]agent.FileSpec)
 		if f.Value != nil {
 			*p.Files = *f.Value
+		}
+	}
+	if s := in.Body.Schedules; s.Given {
+		p.Schedules = new([]agent.ScheduleSpec)
+		if s.Value != nil {
+			*p.Schedules = *s.Value
 		}
 	}
 	return p

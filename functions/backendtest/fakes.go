@@ -193,6 +193,18 @@ func (p prober) Accepts(context.Context, agent.Agent, credential.Credentials) (p
 	return provisioning.Accepted, nil
 }
 
+// Calls implements provisioning.CallingFront.
+func (p prober) Calls(context.Context, agent.Agent, credential.Credentials, []string) (agent.FrontReport, error) {
+	p.add("Prober")
+	return agent.FrontReport{Front: "front"}, nil
+}
+
+// Order implements provisioning.CallingFront.
+func (p prober) Order(context.Context, agent.Agent, credential.Credentials, agent.Order) error {
+	p.add("Prober")
+	return nil
+}
+
 // Door implements provisioning.AgentProber.
 func (p prober) Door(context.Context, agent.Agent) (provisioning.Door, error) {
 	p.add("Prober")

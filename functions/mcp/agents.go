@@ -85,14 +85,15 @@ func getAgent(ctx context.Context, c *call, in agentID) (agentView, string, erro
 }
 
 type createInput struct {
-	Name   string                 `json:"name" jsonschema:"Display name, 1 to 120 characters. It need not be unique."`
-	Plan   client.PlanID          `json:"resource_plan"`
-	Region string                 `json:"region,omitempty" jsonschema:"Data-plane region; us-central1 by default."`
-	Env    map[string]string      `json:"env_vars,omitempty" jsonschema:"Environment variables. Put no secrets here: use set_secrets or the console."`
-	Config map[string]any         `json:"config,omitempty" jsonschema:"The user's own settings, any JSON object."`
-	Files  []client.AgentFileSpec `json:"files,omitempty" jsonschema:"Files that the agent finds when it starts, below /data (its volume) or /config (read-only): each with content, which is no secret, or the key of a secret."`
-	Public []string               `json:"public_paths,omitempty" jsonschema:"Paths of the agent that anyone may request without a credential, for webhooks: /telegram, or /hooks/ for all below it. The agent's program must check who calls."`
-	Image  string                 `json:"image,omitempty" jsonschema:"What the agent runs: an id from list_images, or id@version. By default the image called default."`
+	Name   string                     `json:"name" jsonschema:"Display name, 1 to 120 characters. It need not be unique."`
+	Plan   client.PlanID              `json:"resource_plan"`
+	Region string                     `json:"region,omitempty" jsonschema:"Data-plane region; us-central1 by default."`
+	Env    map[string]string          `json:"env_vars,omitempty" jsonschema:"Environment variables. Put no secrets here: use set_secrets or the console."`
+	Config map[string]any             `json:"config,omitempty" jsonschema:"The user's own settings, any JSON object."`
+	Files  []client.AgentFileSpec     `json:"files,omitempty" jsonschema:"Files that the agent finds when it starts, below /data (its volume) or /config (read-only): each with content, which is no secret, or the key of a secret."`
+	Public []string                   `json:"public_paths,omitempty" jsonschema:"Paths of the agent that anyone may request without a credential, for webhooks: /telegram, or /hooks/ for all below it. The agent's program must check who calls."`
+	Calls  []client.AgentScheduleSpec `json:"schedules,omitempty" jsonschema:"When the agent is called by itself. No secrets in bodies."`
+	Image  string                     `json:"image,omitempty" jsonschema:"What the agent runs: an id from list_images, or id@version. By default the image called default."`
 	sleepInput
 	Key string `json:"idempotency_key,omitempty" jsonschema:"Any text of your choice. A repeat with the same key and arguments creates no second agent."`
 }
@@ -122,7 +123,7 @@ func (in sleepInput) spec() *client.AgentSleepSpec {
 func createAgent(ctx context.Context, c *call, in createInput) (agentView, string, error) {
 	body := client.CreateAgentRequest{
 		Name: in.Name, ResourcePlan: in.Plan, EnvVars: in.Env, Config: in.Config, Files: in.Files,
-		PublicPaths: in.Public, Sleep: in.spec(),
+		PublicPaths: in.Public, Schedules: in.Calls, Sleep: in.spec(),
 	}
 	if in.Region != "" {
 		body.Region = &in.Region
@@ -145,6 +146,7 @@ type updateInput struct {
 	Config map[string]any                 `json:"config,omitempty" jsonschema:"Settings to merge; null removes one. Others stay."`
 	Files  *[]client.AgentFileSpec        `json:"files,omitempty" jsonschema:"All files that the agent shall have; others are taken away. One that is named by its path alone stays as it is. It restarts the agent."`
 	Public []string                       `json:"public_paths,omitempty" jsonschema:"Replaces the paths that anyone may request without a credential, for webhooks; an empty list removes them. It restarts the agent."`
+	Calls  *[]client.AgentScheduleSpec    `json:"schedules,omitempty" jsonschema:"All schedules that the agent shall have; others are removed. Get the agent first, and send back those that stay with their bodies. The agent keeps running."`
 	Image  *string                        `json:"image,omitempty" jsonschema:"Another version of the agent's image: its id for the version that is released at present, or id@version. It restarts the agent. Another image is refused: create another agent for it."`
 	Policy *client.ImagePolicy            `json:"image_policy,omitempty" jsonschema:"When the agent takes another version: auto with a release or at its next start, window only in its maintenance window, pinned only by this tool."`
 	Window *client.ImageMaintenanceWindow `json:"maintenance_window,omitempty" jsonschema:"When the policy window lets the agent take another version."`
@@ -158,6 +160,7 @@ func updateAgent(ctx context.Context, c *call, in updateInput) (agentView, strin
 		EnvVars:      in.Env,
 		Config:       in.Config,
 		Files:        in.Files,
+		Schedules:    in.Calls,
 		Image:        in.Image,
 		ImagePolicy:  in.Policy,
 		Sleep:        in.spec(),

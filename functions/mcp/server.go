@@ -73,7 +73,8 @@ func addAgents(r *registry) {
 		name:   "update_agent",
 		title:  "Change an agent",
 		effect: overwrite,
-		description: "Change an agent's name, size, environment variables, settings, or the version of its image. " +
+		description: "Change an agent's name, size, environment variables, settings, schedules, or the version of " +
+			"its image. " +
 			"A new size, new variables and another version restart a running agent: its dashboard may be unavailable " +
 			"for some seconds. The size can only grow, because a volume never shrinks, and takes up more of the " +
 			"organization's plan: 402 if there is no room. The region cannot be changed. Free of charge.",

@@ -21,10 +21,11 @@ type agentView struct {
 	ResourcePlan   string            `json:"resource_plan"`
 	Region         string            `json:"region"`
 	// Image is null for an agent that has not started since there are images to choose from.
-	Image        *client.AgentImage `json:"image" jsonschema:"What the agent runs. If available_version is not null, update_agent with image moves it to that version."`
-	DashboardURL string             `json:"dashboard_url" jsonschema:"Empty until the agent has a hostname."`
-	APIURL       string             `json:"api_url" jsonschema:"Empty until the agent has a hostname."`
-	PublicPaths  []string           `json:"public_paths" jsonschema:"Paths that anyone may request, in addition to those of the image."`
+	Image        *client.AgentImage     `json:"image" jsonschema:"What the agent runs. If available_version is not null, update_agent with image moves it to that version."`
+	DashboardURL string                 `json:"dashboard_url" jsonschema:"Empty until the agent has a hostname."`
+	APIURL       string                 `json:"api_url" jsonschema:"Empty until the agent has a hostname."`
+	PublicPaths  []string               `json:"public_paths" jsonschema:"Paths that anyone may request, in addition to those of the image."`
+	Schedules    []client.AgentSchedule `json:"schedules" jsonschema:"When the agent is called by itself, and how the latest calls ended. Bodies are null for members."`
 	// Warming and RotationPending say what is not finished yet.
 	Warming         bool               `json:"dashboard_warming" jsonschema:"True until a new pod answers after a change."`
 	RotationPending bool               `json:"credential_rotation_pending"`
@@ -58,6 +59,7 @@ func viewOf(a *client.Agent) agentView {
 		DashboardURL: deref(a.DashboardURL), APIURL: deref(a.APIURL), Warming: a.DashboardWarming,
 		RotationPending: a.CredentialRotationPending, Config: a.Config.AdditionalProperties, Stages: []stageView{},
 		Files:     append([]client.AgentFile{}, a.Files...),
+		Schedules: append([]client.AgentSchedule{}, a.Schedules...),
 		CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 	}
 	v.Sleep = client.AgentSleep{

@@ -1,8 +1,9 @@
-// Package agentprobe checks over HTTP whether an agent serves on its hostname and accepts its credentials. It does not
-// create the route to the agent (package gke) and does not decide what follows from a failed probe.
+// Package agentprobe checks over HTTP whether an agent serves on its hostname and accepts its credentials, and tells
+// its front to make the calls of its schedules. It does not create the route to the agent (package gke) and does not
+// decide what follows from a failed probe.
 //
-// A probe requests only the agent's hostname: one address, no redirect, no proxy, a short timeout. It does not read the
-// body.
+// It requests only the agent's hostname: one address, no redirect, no proxy, a short timeout. It reads no body but the
+// front's report on calls.
 package agentprobe
 
 import (

@@ -28,7 +28,7 @@ func (c *Client) Agents(n agent.Nudger) *Agents { return &Agents{client: c, nudg
 // agentFields lists what is stored of an agent. writeID names the last write: it shows whether a commit whose answer
 // was lost was carried out.
 func agentFields(a *agent.Agent, writeID *string) fields {
-	return fields{
+	return append(agentCallFields(a), fields{
 		{"organization_id", text(&a.OrganizationID)},
 		{"name", text(&a.Name)},
 		{"slug", text(&a.Slug)},
@@ -87,6 +87,16 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"created_by", text(&a.CreatedBy)},
 		{"change_id", text(&a.ChangeID)},
 		{"write_id", text(writeID)},
+	}...)
+}
+
+// agentCallFields lists what is stored of an agent's schedules.
+func agentCallFields(a *agent.Agent) fields {
+	return fields{
+		{"schedules", array(&a.Schedules, scheduleFields)},
+		{"wake_at", timestamp(&a.WakeAt)},
+		{"calls_due_at", timestamp(&a.CallsDueAt)},
+		{"calls_paused_until", timestamp(&a.CallsPausedUntil)},
 	}
 }
 
@@ -102,6 +112,33 @@ func sleepFields(a *agent.Agent) fields {
 
 func awakeFields(l *agent.AwakeLog) fields {
 	return fields{{"since", timestamp(&l.Since)}, {"last", number(&l.Last)}, {"seconds", numbers(&l.Seconds)}}
+}
+
+func scheduleFields(s *agent.Schedule) fields {
+	return fields{
+		{"id", text(&s.ID)},
+		{"cron", text(&s.Cron)},
+		{"timezone", text(&s.Timezone)},
+		{"path", text(&s.Path)},
+		{"body", text(&s.Body)},
+		{"missed", text(&s.Missed)},
+		{"disabled", flag(&s.Disabled)},
+		{"after", timestamp(&s.After)},
+		{"call", compactGroup(fields{
+			{"due_at", timestamp(&s.Call.DueAt)},
+			{"ordered_at", timestamp(&s.Call.OrderedAt)},
+			{"front", text(&s.Call.Front)},
+			{"look_at", timestamp(&s.Call.LookAt)},
+		})},
+		{"last", compactGroup(fields{
+			{"due_at", timestamp(&s.Last.DueAt)},
+			{"called_at", timestamp(&s.Last.CalledAt)},
+			{"outcome", text(&s.Last.Outcome)},
+			{"status", number(&s.Last.Status)},
+			{"duration_ms", number(&s.Last.DurationMS)},
+		})},
+		{"skipped", number(&s.Skipped)},
+	}
 }
 
 func podRestartFields(r *agent.PodRestarts) fields {

@@ -112,9 +112,19 @@ func (s *WorkerStore) Remove(ctx context.Context, a agent.Agent, d agent.Deletio
 
 // ListDue implements agent.WorkerStore.
 func (s *WorkerStore) ListDue(ctx context.Context, now time.Time, limit int) ([]agent.Agent, error) {
+	return s.listDue(ctx, "work_due_at", now, limit)
+}
+
+// ListCallsDue implements agent.WorkerStore.
+func (s *WorkerStore) ListCallsDue(ctx context.Context, now time.Time, limit int) ([]agent.Agent, error) {
+	return s.listDue(ctx, "calls_due_at", now, limit)
+}
+
+// listDue lists the agents whose field is due.
+func (s *WorkerStore) listDue(ctx context.Context, field string, now time.Time, limit int) ([]agent.Agent, error) {
 	q := query{
-		collection: agentCollection, until: "work_due_at", now: now,
-		order: []order{{"work_due_at", gcp.Asc}, {gcp.DocumentID, gcp.Asc}}, limit: limit,
+		collection: agentCollection, until: field, now: now,
+		order: []order{{field, gcp.Asc}, {gcp.DocumentID, gcp.Asc}}, limit: limit,
 	}
 	var due []agent.Agent
 	for {
@@ -127,7 +137,7 @@ func (s *WorkerStore) ListDue(ctx context.Context, now time.Time, limit int) ([]
 			return due[:min(len(due), limit)], nil
 		}
 		last := snaps[len(snaps)-1]
-		q.after = []any{last.Data()["work_due_at"], last.Ref.ID}
+		q.after = []any{last.Data()[field], last.Ref.ID}
 	}
 }
 

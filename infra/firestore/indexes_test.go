@@ -216,7 +216,7 @@ func TestStoredFields_HaveNoIndexUnlessQueried(t *testing.T) {
 		"plan",
 		"region",
 		"status",
-		"work_due_at",
+		"work_due_at", "calls_due_at",
 		"created_at",
 		"watched_by",
 	}

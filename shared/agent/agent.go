@@ -64,7 +64,16 @@ type Agent struct {
 	WokenBy WakeCause
 	// AwakeUntil is until when the agent does not fall asleep, because of what its front does not see.
 	AwakeUntil time.Time
-	Stages     []Stage
+	// Schedules call the agent. They are sorted by id.
+	Schedules []Schedule
+	// WakeAt is when the agent is woken if it sleeps; zero if it is not.
+	WakeAt time.Time
+	// CallsDueAt is when the sweep nudges the agent because of its schedules, or to wake it; zero if nothing is due.
+	// Each commit derives it: see Edit.
+	CallsDueAt time.Time
+	// CallsPausedUntil is until when no worker looks at the schedules.
+	CallsPausedUntil time.Time
+	Stages           []Stage
 	// Failure is why the agent is in error or pending, or why it runs without a requested change; otherwise nil.
 	Failure *Failure
 	// RevertReason is why the control plane is reverting a requested change, or nil. It becomes the Failure once the
@@ -222,7 +231,8 @@ type Draft struct {
 	// PublicPaths are sorted.
 	PublicPaths []string
 	// Sleep is nil for the default of the plan.
-	Sleep *SleepPolicy
+	Sleep     *SleepPolicy
+	Schedules []ScheduleSpec
 	// Image names an image and perhaps a version; empty takes the default one.
 	Image string
 }
@@ -239,6 +249,7 @@ func New(id, cell string, d Draft, now time.Time) Agent {
 	if d.Sleep != nil {
 		a.Sleep = *d.Sleep
 	}
+	a.setSchedules(d.Schedules, now)
 	if d.Image != "" {
 		a.ImageWish = &ImageWish{Selection: d.Image, At: now}
 	}

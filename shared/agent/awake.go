@@ -5,8 +5,8 @@ import "time"
 // MaxAwakeDays bounds the days of which an agent's record knows how long it was awake.
 const MaxAwakeDays = 35
 
-// day is the length of a UTC day, in seconds.
-const day = 24 * 60 * 60
+// daySeconds is the length of a UTC day.
+const daySeconds = 24 * 60 * 60
 
 // AwakeLog counts the seconds of each UTC day in which an agent had or wanted a pod: from its creation, start or wake
 // until it fell asleep, was paused, stopped or deleted. The commit that starts or ends such a time writes it, so the
@@ -33,7 +33,7 @@ func (l AwakeLog) add(since, to time.Time) AwakeLog {
 	if until < from { // the clock of another machine is ahead
 		until = from
 	}
-	first, last := from/day, max(until/day, l.Last)
+	first, last := from/daySeconds, max(until/daySeconds, l.Last)
 	oldest := max(last-MaxAwakeDays+1, min(first, l.first(first)))
 	seconds := make([]int, last-oldest+1)
 	for i, s := range l.Seconds {
@@ -41,8 +41,8 @@ func (l AwakeLog) add(since, to time.Time) AwakeLog {
 			seconds[at-oldest] = s
 		}
 	}
-	for d := max(first, oldest); d <= until/day; d++ {
-		seconds[d-oldest] += int(min(until, (d+1)*day) - max(from, d*day))
+	for d := max(first, oldest); d <= until/daySeconds; d++ {
+		seconds[d-oldest] += int(min(until, (d+1)*daySeconds) - max(from, d*daySeconds))
 	}
 	return AwakeLog{Last: last, Seconds: seconds}
 }
@@ -91,14 +91,14 @@ func (a Agent) AwakeDays(now time.Time) []AwakeDay {
 	if !l.Since.IsZero() {
 		l = l.add(l.Since, now)
 	}
-	today := now.Unix() / day
+	today := now.Unix() / daySeconds
 	days := []AwakeDay{}
 	for d := max(today-MaxAwakeDays+1, l.first(today)); d <= today; d++ {
 		seconds := 0
 		if i := d - l.first(today); i < int64(len(l.Seconds)) {
 			seconds = l.Seconds[i]
 		}
-		days = append(days, AwakeDay{time.Unix(d*day, 0).UTC().Format(time.DateOnly), seconds})
+		days = append(days, AwakeDay{time.Unix(d*daySeconds, 0).UTC().Format(time.DateOnly), seconds})
 	}
 	return days
 }

@@ -17,7 +17,7 @@ const (
 )
 
 // Changes lists what a client's change did to an agent, for the audit log. It leaves out values of the environment,
-// the config and files, because clients may put secrets there.
+// the config, files and schedules, because clients may put secrets there.
 func Changes(before, after Agent) []audit.Change {
 	var changes []audit.Change
 	for _, f := range []audit.Change{
@@ -33,6 +33,7 @@ func Changes(before, after Agent) []audit.Change {
 			Field: "public_paths",
 			Old:   strings.Join(before.PublicPaths, " "), New: strings.Join(after.PublicPaths, " "),
 		},
+		{Field: "wake_at", Old: showTime(before.WakeAt), New: showTime(after.WakeAt)},
 		{Field: "sandbox_enabled", Old: strconv.FormatBool(before.Sandbox), New: strconv.FormatBool(after.Sandbox)},
 	} {
 		if f.Old != f.New {
@@ -43,6 +44,7 @@ func Changes(before, after Agent) []audit.Change {
 		changes = append(changes, audit.Change{Field: "config", New: isChanged})
 	}
 	changes = append(append(changes, envChanges(before.Env, after.Env)...), fileChanges(before.Files, after.Files)...)
+	changes = append(changes, scheduleChanges(before, after)...)
 	return append(changes, operationChanges(before, after)...)
 }
 

@@ -16,8 +16,8 @@ import (
 // Every store calls them.
 
 // Edit runs apply on a copy of the agent, and reports whether that changed the record. apply can't change the agent's
-// identity. A changed agent has what it holds in its record. If the change chooses an image, Edit reads those entries
-// of the catalog with images, which workers need not have: they start no agent.
+// identity. A changed agent has in its record what it holds, and when its schedules are due. If the change chooses an
+// image, Edit reads those entries of the catalog with images, which workers need not have: they start no agent.
 func (a Agent) Edit(apply func(*Agent) error, images func(ids []string) (image.Set, error)) (after Agent, changed bool,
 	err error,
 ) {
@@ -38,6 +38,7 @@ func (a Agent) Edit(apply func(*Agent) error, images func(ids []string) (image.S
 	after.recordAwake(a)
 	after.ID, after.OrganizationID, after.ChangeID = a.ID, a.OrganizationID, a.ChangeID
 	after.Version, after.Rest = a.Version, a.Rest
+	after.CallsDueAt = after.nextCalls()
 	if after.Equal(a) {
 		return after, false, nil
 	}
@@ -88,6 +89,7 @@ func (a Agent) NeedsNudge(before Agent, now time.Time) bool {
 	// An agent whose secrets are still being stored was not nudged for when it was created.
 	stored := before.StoringSecrets(now) && !a.StoringSecrets(now)
 	return a.Generation != before.Generation || stored && !a.Converged() ||
+		a.CallsDue(now) && !before.CallsDue(now) ||
 		a.OperationsDue() && !slices.Equal(a.OpenOperations(), before.OpenOperations())
 }
 

@@ -18,7 +18,8 @@ func Events(before, after Agent) []event.Draft {
 			Image: optional(imageVersion{after.Image.ID, after.Image.Version}),
 		})}, operationEvents(before, after)...)
 	}
-	events := slices.Concat(stageEvents(before, after), operationEvents(before, after), imageEvents(before, after))
+	events := slices.Concat(stageEvents(before, after), operationEvents(before, after), imageEvents(before, after),
+		callEvents(before, after))
 	if before.RotationPending && !after.RotationPending {
 		events = append(events, event.New(event.CredentialsRotated, rotatedData{after.CredentialVersion}))
 	}
@@ -220,6 +221,8 @@ func changedFields(before, after Agent) []string {
 		{name: "env_vars", changed: !slices.Equal(before.Env, after.Env)},
 		{name: "files", changed: !slices.Equal(before.Files, after.Files)},
 		{name: "public_paths", changed: !slices.Equal(before.PublicPaths, after.PublicPaths)},
+		{name: "schedules", changed: !slices.Equal(termsOf(before.Schedules), termsOf(after.Schedules))},
+		{name: "wake_at", changed: !before.WakeAt.Equal(after.WakeAt)},
 		{name: "sleep", changed: !before.Sleep.Equal(after.Sleep)},
 		{name: "dashboard_username", changed: (before.CredentialVersion > 0) != (after.CredentialVersion > 0)},
 		{name: "hostname", changed: before.Routed != after.Routed},

@@ -56,5 +56,5 @@ func bodyViolations(body map[string]any, secretRule func(key string, value any) 
 	if config, ok := body["config"].(map[string]any); ok {
 		found = append(found, ConfigViolations(config)...)
 	}
-	return append(found, publicPathViolations(body)...)
+	return append(append(found, publicPathViolations(body)...), scheduleViolations(body)...)
 }

@@ -24,6 +24,8 @@ type Patch struct {
 	Files *[]FileSpec
 	// PublicPaths replaces the list. It is sorted.
 	PublicPaths *[]string
+	// Schedules replaces the list.
+	Schedules *[]ScheduleSpec
 	// Sleep changes the present policy.
 	Sleep func(SleepPolicy) SleepPolicy
 	// Plan decides the agent's size.
@@ -76,9 +78,10 @@ func secretViolation(key string) fault.Violation {
 	return invalid([]any{"body", "env_vars", key}, secretElsewhere)
 }
 
-// Apply merges a patch. Every change replaces the pod, but that of the name, of the image's policy and of its window:
-// the pod is started with the rest. The store carries out that of the image: see ImageWish. Errors: Invalid, Conflict
-// while the agent is being deleted, if its volume would shrink, or for another policy of a custom image.
+// Apply merges a patch. Every change replaces the pod, but that of the name, of the image's policy, of its window and
+// of the schedules: the pod is started with the rest. The store carries out that of the image: see ImageWish. Errors:
+// Invalid, Conflict while the agent is being deleted, if its volume would shrink, or for another policy of a custom
+// image.
 func (a *Agent) Apply(p Patch, now time.Time) error {
 	if a.Status == Deleting {
 		return a.conflict("update")
@@ -117,7 +120,8 @@ func (a *Agent) Apply(p Patch, now time.Time) error {
 	if refiled {
 		a.Files = files
 	}
-	if renamed || scheduled {
+	called := p.Schedules != nil && a.setSchedules(*p.Schedules, now)
+	if renamed || scheduled || called {
 		a.UpdatedAt = now
 	}
 	opened := p.PublicPaths != nil && !slices.Equal(*p.PublicPaths, a.PublicPaths)

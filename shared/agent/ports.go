@@ -62,6 +62,8 @@ type WorkerStore interface {
 	// ListDue lists at most limit agents whose work is overdue, the longest overdue first. It reports a record that it
 	// cannot read, and lists the next one in its place.
 	ListDue(ctx context.Context, now time.Time, limit int) ([]Agent, error)
+	// ListCallsDue lists in the same way the agents whose schedules are due.
+	ListCallsDue(ctx context.Context, now time.Time, limit int) ([]Agent, error)
 	// ListByStatus lists agents in a status whose ids come after the given one, in the order of ids. It reads at most
 	// limit records. Next is the id to continue after, and empty at the end: a record that cannot be read is reported
 	// and left out, so a page may hold fewer agents than limit, or none, and not be the last.

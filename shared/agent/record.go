@@ -14,6 +14,7 @@ func (a Agent) Clone() Agent {
 	a.Files = slices.Clone(a.Files)
 	a.PublicPaths = slices.Clone(a.PublicPaths)
 	a.Sleep.WakeOn = slices.Clone(a.Sleep.WakeOn)
+	a.Schedules = slices.Clone(a.Schedules)
 	a.Operations, a.Live = slices.Clone(a.Operations), slices.Clone(a.Live)
 	a.Awake.Seconds = slices.Clone(a.Awake.Seconds)
 	a.SecretVersions, a.ServingChanges = slices.Clone(a.SecretVersions), slices.Clone(a.ServingChanges)

@@ -103,7 +103,7 @@ func (a *Agent) FallAsleep(door string, now time.Time) error {
 		return nil
 	case a.Sleep.AfterSeconds == 0:
 		return fault.New(fault.Conflict, "sleep_disabled", "The agent never sleeps.").WithMeta(a.ConflictMeta())
-	case a.Status != Running || !a.Converged() || a.OperationsDue() || a.replacesPod(),
+	case a.Status != Running || !a.Converged() || a.OperationsDue() || a.replacesPod() || a.callsOpen(),
 		door != "" && (a.Door == door || now.Before(a.AwakeUntil)):
 		return fault.New(fault.Conflict, "agent_in_use", "The agent has work to do and stays awake.").
 			WithMeta(a.ConflictMeta())
@@ -125,6 +125,7 @@ func (a *Agent) Wake(cause WakeCause, now time.Time) {
 	}
 	a.startProvisioning(now)
 	a.WokenBy = cause
+	a.forgetWakeAt(now)
 }
 
 // StayAwake keeps the agent from falling asleep until a time. Calls that run commands in its container are not seen by

@@ -26,6 +26,8 @@ type View struct {
 	EnvVars           map[string]EnvVarSource `json:"env_vars" jsonschema:"Where the value of each key is stored; empty for members. Values are never shown."`
 	Files             []FileView              `json:"files" jsonschema:"The files that the agent finds when it starts; empty for members. Contents are never shown."`
 	PublicPaths       []string                `json:"public_paths" jsonschema:"The paths of the agent that anyone may request without a credential, in addition to those of its image. One that ends with a slash stands for everything below it."`
+	Schedules         []ScheduleView          `json:"schedules" jsonschema:"The schedules that call the agent."`
+	WakeAt            *time.Time              `json:"wake_at" jsonschema:"When the agent is woken if it sleeps; null if it is not."`
 	Sleep             SleepView               `json:"sleep" jsonschema:"When the agent falls asleep, and what wakes it."`
 	ErrorMessage      *string                 `json:"error_message" jsonschema:"The message of config.error; null without an error."`
 	DashboardURL      *string                 `json:"dashboard_url" jsonschema:"Null until the agent has a hostname."`
@@ -82,7 +84,8 @@ const (
 // Values lists the sources.
 func (EnvVarSource) Values() []string { return []string{EnvIsSecret, EnvIsConfigured} }
 
-// Show renders the agent for a caller. Members see neither the keys of the environment nor the dashboard's user name.
+// Show renders the agent for a caller. Members see neither the keys of the environment, nor the bodies
+// of schedules, nor the dashboard's user name.
 func (a Agent) Show(caller identity.Caller, d Addresses) View {
 	v := View{
 		ID: a.ID, Name: a.Name, Status: a.Status, Namespace: a.Namespace(), ResourcePlan: a.Plan,
@@ -92,6 +95,8 @@ func (a Agent) Show(caller identity.Caller, d Addresses) View {
 		EnvVars:          map[string]EnvVarSource{},
 		Files:            []FileView{},
 		PublicPaths:      append([]string{}, a.PublicPaths...),
+		Schedules:        a.showSchedules(caller.Admin()),
+		WakeAt:           optional(a.WakeAt.UTC()),
 		Sleep:            a.showSleep(),
 		DashboardWarming: a.Warming, RotationPending: a.RotationPending,
 		entityTag: a.EntityTag(),

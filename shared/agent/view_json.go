@@ -44,6 +44,10 @@ func (v View) AppendJSON(b []byte) ([]byte, error) {
 	v.writeFiles(&o)
 	o.key("public_paths")
 	o.texts(v.PublicPaths)
+	o.key("schedules")
+	v.writeSchedules(&o)
+	o.key("wake_at")
+	o.optionalTime(v.WakeAt)
 	o.key("sleep")
 	o.value(v.Sleep)
 	for _, m := range [...]struct {
@@ -90,6 +94,19 @@ func (v View) writeFiles(o *object) {
 	for _, f := range v.Files {
 		o.next()
 		o.value(f)
+	}
+	o.close(']')
+}
+
+func (v View) writeSchedules(o *object) {
+	if v.Schedules == nil {
+		o.null()
+		return
+	}
+	o.open('[')
+	for _, s := range v.Schedules {
+		o.next()
+		o.value(s)
 	}
 	o.close(']')
 }

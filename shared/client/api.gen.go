@@ -30,6 +30,15 @@ const (
 	AgentActionStop    AgentAction = "stop"
 )
 
+// Defines values for AgentCallOutcome.
+const (
+	AgentCallOutcomeAnswered    AgentCallOutcome = "answered"
+	AgentCallOutcomeFailed      AgentCallOutcome = "failed"
+	AgentCallOutcomeInterrupted AgentCallOutcome = "interrupted"
+	AgentCallOutcomeRunning     AgentCallOutcome = "running"
+	AgentCallOutcomeTimeout     AgentCallOutcome = "timeout"
+)
+
 // Defines values for AgentCloud.
 const (
 	AgentCloudGCP AgentCloud = "gcp"
@@ -39,6 +48,12 @@ const (
 const (
 	AgentEnvVarSourceConfigured AgentEnvVarSource = "configured"
 	AgentEnvVarSourceGSM        AgentEnvVarSource = "gsm"
+)
+
+// Defines values for AgentMissedPolicy.
+const (
+	AgentMissedPolicyRunOnce AgentMissedPolicy = "run_once"
+	AgentMissedPolicySkip    AgentMissedPolicy = "skip"
 )
 
 // Defines values for AgentStageName.
@@ -206,6 +221,7 @@ const (
 	EventTypeOrganizationPastDue       EventType = "organization.past_due"
 	EventTypeOrganizationPlanChanged   EventType = "organization.plan_changed"
 	EventTypeOrganizationSuspended     EventType = "organization.suspended"
+	EventTypeScheduleCalled            EventType = "schedule.called"
 	EventTypeSecretOperationCanceled   EventType = "secret_operation.canceled"
 	EventTypeSecretOperationFailed     EventType = "secret_operation.failed"
 	EventTypeSecretOperationStored     EventType = "secret_operation.stored"
@@ -420,11 +436,17 @@ type Agent struct {
 	PublicPaths []string `json:"public_paths"`
 
 	// Region Data-plane region.
-	Region       string      `json:"region"`
-	ResourcePlan PlanID      `json:"resource_plan"`
-	Sleep        AgentSleep  `json:"sleep"`
-	Status       AgentStatus `json:"status"`
-	UpdatedAt    time.Time   `json:"updated_at"`
+	Region       string `json:"region"`
+	ResourcePlan PlanID `json:"resource_plan"`
+
+	// Schedules The schedules that call the agent.
+	Schedules []AgentSchedule `json:"schedules"`
+	Sleep     AgentSleep      `json:"sleep"`
+	Status    AgentStatus     `json:"status"`
+	UpdatedAt time.Time       `json:"updated_at"`
+
+	// WakeAt When the agent is woken if it sleeps; null if it is not.
+	WakeAt *time.Time `json:"wake_at"`
 }
 
 // AgentAction defines model for AgentAction.
@@ -438,6 +460,25 @@ type AgentAwakeDay struct {
 	// Seconds For how many seconds of the day the agent had or wanted a pod.
 	Seconds int64 `json:"seconds"`
 }
+
+// AgentCall defines model for AgentCall.
+type AgentCall struct {
+	// CalledAt When the agent was told to make the call.
+	CalledAt time.Time `json:"called_at"`
+
+	// DueAt The due time of the schedule.
+	DueAt time.Time `json:"due_at"`
+
+	// DurationMs How long the call took, in milliseconds; null while it runs, and if it was interrupted.
+	DurationMs *int64           `json:"duration_ms"`
+	Outcome    AgentCallOutcome `json:"outcome"`
+
+	// Status The HTTP status of the answer; null without one.
+	Status *int64 `json:"status"`
+}
+
+// AgentCallOutcome defines model for AgentCallOutcome.
+type AgentCallOutcome string
 
 // AgentCloud defines model for AgentCloud.
 type AgentCloud string
@@ -568,6 +609,9 @@ type AgentLogLine struct {
 	Truncated *bool `json:"truncated,omitempty"`
 }
 
+// AgentMissedPolicy defines model for AgentMissedPolicy.
+type AgentMissedPolicy string
+
 // AgentPlanLimits defines model for AgentPlanLimits.
 type AgentPlanLimits struct {
 	// CPUCores CPU cores.
@@ -579,6 +623,62 @@ type AgentPlanLimits struct {
 	// StorageBytes The size of the volume.
 	StorageBytes int64 `json:"storage_bytes"`
 }
+
+// AgentSchedule defines model for AgentSchedule.
+type AgentSchedule struct {
+	// Body The body of the request; null for members.
+	Body *string `json:"body"`
+
+	// Cron Minute, hour, day of month, month and day of week at which the agent is called.
+	Cron string `json:"cron"`
+
+	// Enabled Whether the agent is called.
+	Enabled bool `json:"enabled"`
+
+	// ID Your name for the schedule.
+	ID string `json:"id"`
+
+	// Last The latest call; null before the first one.
+	Last   *AgentCall        `json:"last"`
+	Missed AgentMissedPolicy `json:"missed"`
+
+	// NextAt When the agent is called next. Null if it is not: the schedule is not enabled, or the agent neither runs nor may be woken by schedules.
+	NextAt *time.Time `json:"next_at"`
+
+	// Path The path of the agent that gets a POST.
+	Path string `json:"path"`
+
+	// Skipped How many due times had no call, because the agent could not be called then, or because the call before had not ended. After months without a call it is at least this number.
+	Skipped int64 `json:"skipped"`
+
+	// Timezone The time zone of cron.
+	Timezone string `json:"timezone"`
+}
+
+// AgentScheduleSpec defines model for AgentScheduleSpec.
+type AgentScheduleSpec struct {
+	// Body The body of the request, at most 16 KiB, and 64 KiB for all schedules together. Its Content-Type is application/json if it is JSON, and otherwise text/plain. Only admins see it. Text that looks like a secret is refused.
+	Body *string `json:"body,omitempty"`
+
+	// Cron When the agent is called: minute, hour, day of month, month and day of week, such as 30 9 * * MON-FRI. Two calls are at least 5 minutes apart. A time that the clocks skip is due as much later as they move, and one that they show twice is due once, the first time; with * as the hour, the schedule is due in each hour that passes.
+	Cron string `json:"cron"`
+
+	// Enabled False keeps the schedule without calls; true by default.
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// ID Your name for the schedule, unique in the agent: lower-case letters, digits and hyphens.
+	ID     string             `json:"id"`
+	Missed *AgentMissedPolicy `json:"missed,omitempty"`
+
+	// Path The path of the agent that gets a POST, such as /v1/chat/completions; at most 256 characters. It cannot be below /auth, /handoff, /health and /logout.
+	Path string `json:"path"`
+
+	// Timezone The time zone of cron, as the IANA database names it, such as Europe/Berlin; UTC by default.
+	Timezone *string `json:"timezone,omitempty"`
+}
+
+// AgentScheduleSpecs defines model for AgentScheduleSpecs.
+type AgentScheduleSpecs = []AgentScheduleSpec
 
 // AgentSize defines model for AgentSize.
 type AgentSize struct {
@@ -884,6 +984,9 @@ type CreateAgentRequest struct {
 	// Region Data-plane region; us-central1 by default.
 	Region       *string `json:"region,omitempty"`
 	ResourcePlan PlanID  `json:"resource_plan"`
+
+	// Schedules When the agent is called by itself, at most 20. Each due time is called once, whatever fails, or recorded as interrupted or skipped. An agent that sleeps is woken first, if its sleep allows that.
+	Schedules []AgentScheduleSpec `json:"schedules,omitempty"`
 
 	// Sleep When the agent falls asleep, and what wakes it. The default of the plan hobby is after 1800 seconds; agents of other plans never sleep by default.
 	Sleep *AgentSleepSpec `json:"sleep,omitempty"`
@@ -1696,6 +1799,9 @@ type UpdateAgentRequest struct {
 	// ResourcePlan Changes the size of the agent. What the size takes up of the organization's plan is checked and counted with the change (402 if there is no room). A running agent gets a new pod, and the volume grows. A volume never shrinks: a plan with a smaller one is refused (409 storage_cannot_shrink).
 	ResourcePlan *PlanID `json:"resource_plan,omitempty"`
 
+	// Schedules Replaces the agent's schedules; null removes them all. A schedule whose id stays goes on where it was, unless its cron, timezone or enabled changes. The pod stays.
+	Schedules *AgentScheduleSpecs `json:"schedules,omitempty"`
+
 	// Sleep Changes when the agent falls asleep and what wakes it; a field that is not given stays. A running agent gets a new pod.
 	Sleep *AgentSleepSpec `json:"sleep,omitempty"`
 }
@@ -1718,6 +1824,12 @@ type UpdateWebhookRequest struct {
 
 	// URL The receiver: an https URL with a public host name.
 	URL *string `json:"url,omitempty"`
+}
+
+// WakeAgentAtRequest defines model for WakeAgentAtRequest.
+type WakeAgentAtRequest struct {
+	// At When the agent is woken if it sleeps, at most 366 days ahead; a time in the past is now. Null forgets the former time.
+	At *time.Time `json:"at"`
 }
 
 // Webhook defines model for Webhook.
@@ -2190,6 +2302,14 @@ func (c *Client) StartAgent(ctx context.Context, agentID string, options ...Call
 // Requires the role `admin`, of a session or of an API key.
 func (c *Client) StopAgent(ctx context.Context, agentID string, options ...CallOption) (*Agent, error) {
 	r := call{method: http.MethodPost, path: "/api/v1/agents/%s/stop", args: []string{agentID}}
+	return sendFor[Agent](ctx, c, r, options)
+}
+
+// WakeAgentAt sends POST /api/v1/agents/{agent_id}/wake-at: set when an agent is woken.
+//
+// Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
+func (c *Client) WakeAgentAt(ctx context.Context, agentID string, body WakeAgentAtRequest, options ...CallOption) (*Agent, error) {
+	r := call{method: http.MethodPost, path: "/api/v1/agents/%s/wake-at", args: []string{agentID}, body: body}
 	return sendFor[Agent](ctx, c, r, options)
 }
 

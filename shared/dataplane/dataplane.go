@@ -3,6 +3,7 @@
 package dataplane
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"path"
@@ -169,18 +170,48 @@ const MaxPublicPathBytes = 256
 // CheckPublicPath returns what is wrong with a path that anyone may request: one that ends with a slash stands for
 // everything below it, another one for itself. What the front serves, and /v1, need their credentials always.
 func CheckPublicPath(p string) error {
-	clean := path.Clean(p)
-	u, err := url.ParseRequestURI(p)
-	odd := func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`%?#*\,;`, r) }
-	if err != nil || u.EscapedPath() != p || !strings.HasPrefix(p, "/") || p == "/" || len(p) > MaxPublicPathBytes ||
-		clean != strings.TrimSuffix(p, "/") || strings.ContainsFunc(p, odd) {
+	if p == "/" || !isPlainPath(p) {
 		return fmt.Errorf(`%q: want a path such as /webhook, or /hooks/ for all below it, of at most %d characters that `+
 			`need no escape and are none of %%?#*\,;`, p, MaxPublicPathBytes)
 	}
-	for _, own := range [...]string{"/auth", PathHandoff, "/health", PathLogout, "/v1"} {
-		if first, _, _ := strings.Cut(clean[1:], "/"); strings.EqualFold("/"+first, own) {
-			return fmt.Errorf("%q: requests below %s always need their credentials", p, own)
-		}
+	if isBelow(p, "/v1") || isFrontPath(p) {
+		return fmt.Errorf("%q: requests below %s always need their credentials", p, firstSegment(p))
 	}
 	return nil
+}
+
+// CheckCallPath returns what is wrong with a path of an agent's container that a schedule calls.
+func CheckCallPath(p string) error {
+	switch {
+	case !isPlainPath(p):
+		return fmt.Errorf(`want a path such as /v1/chat/completions, of at most %d characters that need no escape and `+
+			`are none of %%?#*\,;`, MaxPublicPathBytes)
+	case isFrontPath(p):
+		return fmt.Errorf("the agent's container does not get the requests below %s", firstSegment(p))
+	case isBelow(p, "/v1") && firstSegment(p) != "/v1":
+		return errors.New("write /v1 in lower case")
+	default:
+		return nil
+	}
+}
+
+// isPlainPath reports whether every server reads a path in the same way.
+func isPlainPath(p string) bool {
+	u, err := url.ParseRequestURI(p)
+	odd := func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`%?#*\,;`, r) }
+	return err == nil && u.EscapedPath() == p && strings.HasPrefix(p, "/") && len(p) <= MaxPublicPathBytes &&
+		(p == "/" || path.Clean(p) == strings.TrimSuffix(p, "/")) && !strings.ContainsFunc(p, odd)
+}
+
+// isFrontPath reports whether a path is below one that the front serves.
+func isFrontPath(p string) bool {
+	return isBelow(p, "/auth") || isBelow(p, PathHandoff) || isBelow(p, "/health") || isBelow(p, PathLogout)
+}
+
+func isBelow(p, top string) bool { return strings.EqualFold(firstSegment(p), top) }
+
+// firstSegment returns the first segment of a path, with its slash.
+func firstSegment(p string) string {
+	first, _, _ := strings.Cut(path.Clean(p)[1:], "/")
+	return "/" + first
 }

@@ -37,6 +37,9 @@ const (
 	AgentImageUpdated  Type = "agent.image_updated"
 	AgentImageReverted Type = "agent.image_reverted"
 
+	// ScheduleCalled: a call of a schedule has ended.
+	ScheduleCalled Type = "schedule.called"
+
 	SecretStored     Type = "secret_operation.stored"
 	SecretSucceeded  Type = "secret_operation.succeeded"
 	SecretFailed     Type = "secret_operation.failed"
@@ -84,6 +87,7 @@ func types() []typeRow {
 		{AgentStageChanged, true},
 		{AgentImageUpdated, true},
 		{AgentImageReverted, true},
+		{ScheduleCalled, true},
 		{SecretStored, false},
 		{SecretSucceeded, false},
 		{SecretFailed, false},

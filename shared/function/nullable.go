@@ -25,7 +25,7 @@ func (n Nullable[T]) JSONSchema() *infer.Schema {
 	if err != nil {
 		panic(err) //nolint:forbidigo // a type of this code base
 	}
-	s.Type, s.Types = "", []string{"null", s.Type}
+	s.Type, s.Types = "", []string{s.Type, "null"} // null first is a slice, for which loosen removes it
 	return s
 }
 

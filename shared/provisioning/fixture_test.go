@@ -132,6 +132,7 @@ func (w *world) existence() provisioning.Existence {
 func (w *world) reconciler() *provisioning.Reconciler {
 	return &provisioning.Reconciler{
 		Records: w.records(), Cluster: w.objects(), Secrets: w.secretClient(), Now: w.Now,
+		Agents: simulationtest.Agents{Database: w.database, Process: w},
 		Prober: simulationtest.Prober{Cluster: w.cluster, Process: w, Failed: func(string) {}},
 	}
 }

@@ -216,6 +216,10 @@ func (fixtureRecords) ListDue(context.Context, time.Time, int) ([]agent.Agent, e
 	return nil, errors.New("a HealthController must not list due agents")
 }
 
+func (fixtureRecords) ListCallsDue(context.Context, time.Time, int) ([]agent.Agent, error) {
+	return nil, errors.New("a HealthController must not list due agents")
+}
+
 func (s fixtureRecords) ListByStatus(ctx context.Context, status agent.Status, after string, limit int) (
 	page.Page[agent.Agent], error,
 ) {

@@ -22,6 +22,8 @@ type Reconciler struct {
 	Cluster Cluster
 	Secrets credential.SecretStore
 	Prober  AgentProber
+	// Front makes the calls of schedules; nil makes none.
+	Front CallingFront
 	// Cleanup limits the destruction of versions; nil means no limit.
 	Cleanup CleanupBudget
 	// Logs keeps the logs of containers that have ended; nil keeps none.
@@ -38,10 +40,10 @@ const (
 	recordTime = 2 * time.Second
 )
 
-// Reconcile reads the present record of an agent and brings its objects to that state. It looks at the agent once and
-// does not wait: while the pod is not Ready, or a deletion has not ended, it records when a worker looks again and
-// returns nil. It also returns nil when no work is left or when the work is due later. It returns an error that fault
-// reports as retryable if the queue must deliver the work again.
+// Reconcile reads the present record of an agent, handles what is due of its schedules, and brings its objects to that
+// state. It looks at the agent once and does not wait: while the pod is not Ready, or a deletion has not ended, it
+// records when a worker looks again and returns nil. It also returns nil when no work is left or when the work is due
+// later. It returns an error that fault reports as retryable if the queue must deliver the work again.
 func (r *Reconciler) Reconcile(ctx context.Context, agentID string) error {
 	return r.reconcile(ctx, agentID, func(context.Context) error { return nil })
 }
@@ -65,12 +67,22 @@ func (r *Reconciler) reconcile(ctx context.Context, agentID string, first func(c
 		if err != nil {
 			return err
 		}
+		if a.CallsDue(r.Now()) && !w.called {
+			w.called = true
+			if a, err = w.runSchedules(ctx, a); errors.Is(err, agent.ErrSuperseded) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+		}
 		if !working(a) || r.Now().Before(a.RetryAt) || a.Leased(w.holder, r.Now()) {
 			return nil // the sweep nudges the agent when its work is due
 		}
 		w.begun, w.unrecorded = false, nil
 		a, err = w.dispatch(ctx, a)
-		again := errors.Is(err, agent.ErrSuperseded) || errors.Is(err, errFinished) || err == nil && addedDuring(a)
+		added := addedDuring(a) || a.CallsDue(r.Now()) && !w.called
+		again := errors.Is(err, agent.ErrSuperseded) || errors.Is(err, errFinished) || err == nil && added
 		if !again {
 			return err
 		}

@@ -16,6 +16,8 @@ type run struct {
 	ends time.Time
 	// begun is true once the run has recorded that it applies objects.
 	begun bool
+	// called is true once the run has looked at the agent's schedules.
+	called bool
 	// unrecorded is what the next write of the record must include.
 	unrecorded []agent.Finding
 }

@@ -25,12 +25,10 @@ type Sweeper struct {
 // sweepBatch bounds one sweep. The next sweep continues with the longest overdue agents.
 const sweepBatch = 500
 
-// Sweep nudges every agent whose work is overdue. A failure of one agent does not stop the others.
+// Sweep nudges every agent whose work is overdue, or whose schedules are due. A failure of one agent does not stop the
+// others.
 func (s *Sweeper) Sweep(ctx context.Context) error {
-	due, err := s.Records.ListDue(ctx, s.Now(), sweepBatch)
-	if err != nil {
-		return err
-	}
+	due, err := s.due(ctx)
 	// While Pub/Sub is down, each nudge takes seconds to fail. One after the other, a batch would take longer than the
 	// queue waits.
 	failed := slices.DeleteFunc(parallel.ForEach(due, maxConcurrentChecks, func(a agent.Agent) error {
@@ -39,7 +37,19 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 	if len(due) > 0 {
 		slog.InfoContext(ctx, "swept overdue agents", "overdue", len(due), "failed", len(failed))
 	}
-	return errors.Join(failed...)
+	return errors.Join(append(failed, err)...)
+}
+
+// due lists the agents whose work is overdue, and those whose schedules are due.
+func (s *Sweeper) due(ctx context.Context) ([]agent.Agent, error) {
+	due, err := s.Records.ListDue(ctx, s.Now(), sweepBatch)
+	calls, callsErr := s.Records.ListCallsDue(ctx, s.Now(), sweepBatch)
+	for _, a := range calls {
+		if !slices.ContainsFunc(due, func(listed agent.Agent) bool { return listed.ID == a.ID }) {
+			due = append(due, a)
+		}
+	}
+	return due, errors.Join(err, callsErr)
 }
 
 // attend nudges an agent, unless a worker took up or finished the work after the list was read.
@@ -53,7 +63,7 @@ func (s *Sweeper) attend(ctx context.Context, a agent.Agent) error {
 			a.WorkDueAt = time.Time{}
 		}
 	})
-	if err != nil || !overdue {
+	if err != nil || !overdue && !a.CallsDue(s.Now()) {
 		return err
 	}
 	return s.Nudger.Nudge(ctx, a.ID)

@@ -150,6 +150,8 @@ func (manyDue) ListDue(_ context.Context, now time.Time, limit int) ([]agent.Age
 	return due, nil
 }
 
+func (manyDue) ListCallsDue(context.Context, time.Time, int) ([]agent.Agent, error) { return nil, nil }
+
 func (manyDue) Update(_ context.Context, a agent.Agent, change func(*agent.Agent)) (agent.Agent, error) {
 	change(&a)
 	return a, nil

@@ -25,6 +25,11 @@ type Cluster struct {
 	uids    int
 	// Rules are what the cluster and its adapter guarantee.
 	Rules ClusterRules
+	// Fronts are what the fronts of agents guarantee, fronts counts them, and executed counts how often each call was
+	// made.
+	Fronts   FrontRules
+	fronts   int
+	executed map[string]int
 	// troubles says what is wrong with the pods of agents.
 	troubles map[string]trouble
 	// flaw says what is wrong with a pod because of its images; nil for nothing.
@@ -80,6 +85,7 @@ func NewCluster(now func() time.Time, elapsed func() time.Duration) *Cluster {
 		removed:   map[string]bool{},
 		troubles:  map[string]trouble{},
 		deletedBy: map[string][]string{},
+		executed:  map[string]int{},
 	}
 }
 
@@ -194,7 +200,7 @@ func (c *Cluster) deleteNamespace(id, uid, process string) {
 // Clone returns a copy.
 func (c *Cluster) Clone(now func() time.Time, elapsed func() time.Duration) *Cluster {
 	next := NewCluster(now, elapsed)
-	next.uids, next.volumes, next.Rules = c.uids, c.volumes, c.Rules
+	next.uids, next.volumes, next.Rules, next.fronts = c.uids, c.volumes, c.Rules, c.fronts
 	for id, n := range c.namespaces {
 		copied := *n
 		copied.stages, copied.configs = maps.Clone(n.stages), maps.Clone(n.configs)
@@ -204,6 +210,9 @@ func (c *Cluster) Clone(now func() time.Time, elapsed func() time.Duration) *Clu
 		}
 		if n.pod != nil {
 			p := *n.pod
+			if p.process != nil {
+				p.process = next.newFront()
+			}
 			copied.pod = &p
 		}
 		next.namespaces[id] = &copied

@@ -38,6 +38,10 @@ func (d *Database) report(agentID string, events []event.Draft) {
 
 // read reads one event.
 func (r *reported) read(e event.Draft) {
+	if e.Type == event.ScheduleCalled {
+		r.readCall(e)
+		return
+	}
 	var data struct {
 		Status         string          `json:"status"`
 		PreviousStatus string          `json:"previous_status"`
@@ -76,6 +80,20 @@ func (r *reported) read(e event.Draft) {
 		}
 		r.status = agent.Status(data.Status)
 	}
+}
+
+// readCall reads the event of a call, of which there is one.
+func (r *reported) readCall(e event.Draft) {
+	var data struct {
+		ScheduleID string `json:"schedule_id"`
+		DueAt      string `json:"due_at"`
+	}
+	err := json.Unmarshal(e.Data, &data)
+	call := data.ScheduleID + " " + data.DueAt
+	if _, twice := r.operations[call]; twice || err != nil {
+		r.contradict(e, "it came before")
+	}
+	r.operations[call] = e.Type
 }
 
 func (r *reported) contradict(e event.Draft, why string) {

@@ -73,6 +73,7 @@ type pod struct {
 	lastRun   time.Duration
 	ran       time.Time
 	ended     time.Time
+	process   *front
 	door      door
 }
 

@@ -22,6 +22,7 @@ func (w *World) check() {
 		w.checkHalfway(d.agent)
 	}
 	w.checkDeliveries()
+	w.checkCalls()
 	changes := [3]int64{w.Database.Commits, w.Cluster.changes, w.Secrets.changes}
 	if changes == w.checked {
 		return

@@ -40,6 +40,7 @@ func (w *World) checkRest() {
 	w.checkBillingAtRest()
 	w.checkWebhooksAtRest()
 	w.checkReleasesAtRest()
+	w.checkCallsAtRest()
 	w.checkVisitorsAtRest()
 }
 

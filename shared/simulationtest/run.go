@@ -56,6 +56,9 @@ func (w *World) arrange() {
 	if w.setup.Release != nil {
 		w.arrangeFleet()
 	}
+	if w.setup.Schedules {
+		w.addSchedules()
+	}
 	if w.setup.Visitors > 0 {
 		w.arrangeVisitors()
 	}
@@ -114,8 +117,10 @@ func (w *World) nextDue() (due time.Time) {
 		}
 	}
 	for _, d := range w.Database.agents {
-		if at := d.agent.WorkDueAt; !at.IsZero() && (due.IsZero() || at.Before(due)) {
-			due = at
+		for _, at := range []time.Time{d.agent.WorkDueAt, w.callsDue(d.agent)} {
+			if !at.IsZero() && (due.IsZero() || at.Before(due)) {
+				due = at
+			}
 		}
 	}
 	return due

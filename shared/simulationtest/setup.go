@@ -64,6 +64,8 @@ type Setup struct {
 	Visitors, Idles int
 	// Release is a release to a fleet of agents; nil for none.
 	Release *rollout
+	// Schedules gives the agent schedules, and Asleep makes it sleep at the beginning.
+	Schedules, Asleep bool
 	// Steps bounds the part of the schedule with faults.
 	Steps int
 }

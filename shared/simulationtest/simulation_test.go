@@ -140,6 +140,26 @@ func TestSimulation_DeliversEventsUnderEverySchedule(t *testing.T) {
 	}
 }
 
+// TestSimulation_CallsEachDueTimeOnceUnderEverySchedule runs schedules of agents with schedules only.
+func TestSimulation_CallsEachDueTimeOnceUnderEverySchedule(t *testing.T) {
+	t.Parallel()
+	if *replay != 0 {
+		t.Skip("only one schedule")
+	}
+	n := testtier.Count(t, 200, 500, 4_500)
+	if testtier.RaceDetector {
+		n = 200
+	}
+	focused := Plant{Focus: arrangeSchedules}
+	sums, seed, bad := explore(t, 1, n, focused)
+	if bad.Violation != "" {
+		t.Fatalf("seed %d: %s\nafter %d schedules\n%s", seed, bad.Violation, len(sums), trace(t, seed, focused).Trace)
+	}
+	if promised := n * 97 / 100; len(sums) < promised {
+		t.Errorf("%d distinct schedules, want at least %d", len(sums), promised)
+	}
+}
+
 var survey = flag.Int("simulation.survey", 0, "count the violations of so many schedules by promise")
 
 func TestSurvey(t *testing.T) {

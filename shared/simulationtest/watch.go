@@ -173,6 +173,7 @@ func (c *Cluster) start(id string, n *namespace) {
 	}
 	n.pod.values, n.pod.started, n.bound = values, true, true
 	n.pod.ready, n.pod.since, n.pod.ran = c.trouble(id) == healthy, c.now(), c.now()
+	n.pod.process = c.newFront()
 }
 
 // lost is when the agent ceased to serve before its pod became Ready.

@@ -107,6 +107,9 @@ func (d *Database) commitUpdate(
 	d.charge(before.OrganizationID, after.HeldUsage().Minus(before.HeldUsage()))
 	d.saveOperations(before, after, "")
 	d.report(after.ID, events)
+	if d.Updated != nil {
+		d.Updated(present.agent, after)
+	}
 	return d.agents[before.ID].read(), nil
 }
 
@@ -170,6 +173,17 @@ func (s WorkerStore) ListDue(ctx context.Context, now time.Time, limit int) (due
 	err = s.Process.Look(ctx, DatabaseService, "list due", func() error {
 		due = s.Database.filter(func(a *agent.Agent) bool { return !a.WorkDueAt.IsZero() && !a.WorkDueAt.After(now) })
 		slices.SortStableFunc(due, func(x, y agent.Agent) int { return x.WorkDueAt.Compare(y.WorkDueAt) })
+		due = due[:min(len(due), limit)]
+		return nil
+	})
+	return due, read(err)
+}
+
+// ListCallsDue implements agent.WorkerStore.
+func (s WorkerStore) ListCallsDue(ctx context.Context, now time.Time, limit int) (due []agent.Agent, err error) {
+	err = s.Process.Look(ctx, DatabaseService, "list calls due", func() error {
+		due = s.Database.filter(func(a *agent.Agent) bool { return !a.CallsDueAt.IsZero() && !a.CallsDueAt.After(now) })
+		slices.SortStableFunc(due, func(x, y agent.Agent) int { return x.CallsDueAt.Compare(y.CallsDueAt) })
 		due = due[:min(len(due), limit)]
 		return nil
 	})

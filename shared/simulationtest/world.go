@@ -84,6 +84,8 @@ type World struct {
 	// rolled is what the oracle knows of releases.
 	rolled rolled
 
+	// called is what the oracle knows of the calls of schedules.
+	called   scheduled
 	visitors visitors
 
 	violation string
@@ -123,6 +125,7 @@ type Plant struct {
 	Releases func(w *World, inner release.Store) release.Store
 	Roll     func(r *release.Roller)
 	Cluster  ClusterRules
+	Fronts   FrontRules
 	Secrets  SecretRules
 	Database DatabaseRules
 	Sleep    SleepRules
@@ -236,6 +239,7 @@ func (w *World) secretClient(p Stepper) SecretClient {
 func (w *World) reconciler(p *Process) *provisioning.Reconciler {
 	return &provisioning.Reconciler{
 		Records: w.records("worker", p), Cluster: w.clusterClient(p), Secrets: w.secretClient(p),
+		Front:  Front{w.prober(p)},
 		Prober: w.workerProber(p), Agents: w.agents("wake", p), Now: p.Now,
 	}
 }

@@ -1,6 +1,7 @@
 package prices
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -18,7 +19,9 @@ type Deployment struct {
 	Title  string
 	Agents int64
 	Plan   plan.ID
-	Cells  int64
+	// Awake is the share of the time in which agents have pods; 0 is all the time.
+	Awake float64
+	Cells int64
 	// Nodes and Addresses are those of the one Cloud NAT gateway.
 	Nodes, Addresses float64
 	// Doors are the policies of Cloud Armor: with a domain, one for the API and one for all cells; otherwise none.
@@ -48,6 +51,16 @@ func Deployments() []Deployment {
 			Title:  "1,000 startup agents in two cells, 50 requests a second",
 			Agents: 1000, Plan: plan.Startup, Cells: 2, Nodes: 40, Addresses: 4, Doors: 2,
 			Requests: 50 * aSecond, ArmorRequests: 50 * aSecond, Held: 1, Firestore: 90, CPUTime: 70, Telemetry: 100,
+		},
+		{
+			Title:  "1,000 hobby agents that never sleep",
+			Agents: 1000, Plan: plan.Hobby, Cells: 1, Nodes: 20, Addresses: 1, Doors: 2,
+			Firestore: 20, CPUTime: 10, Telemetry: 20,
+		},
+		{
+			Title:  "the same, awake 2 % of the time",
+			Agents: 1000, Plan: plan.Hobby, Awake: 0.02, Cells: 1, Nodes: 3, Addresses: 1, Doors: 2,
+			Firestore: 20, CPUTime: 10, Telemetry: 20,
 		},
 	}
 }
@@ -90,10 +103,11 @@ func (l List) Bill(d Deployment) ([]Row, error) {
 		return nil, err
 	}
 	agent, agents, cells := l.Agent(p), float64(d.Agents), float64(d.Cells)
+	awake := agents * cmp.Or(d.Awake, 1) // as many as cost as much as those that sleep and wake
 	const natVMs = 32 // a gateway of more VMs costs as much as one of 32
 	return []Row{
 		{"GKE clusters (the first of a billing account is free)", l.Of("cluster", cells*hoursOfMonth)},
-		{"agents' pods and volumes, as Autopilot bills them", agents * agent.Billed},
+		{"agents' pods and volumes, as Autopilot bills them", awake*(agent.Billed-agent.Volume) + agents*agent.Volume},
 		{"daily backups of agents' volumes (business and enterprise)", agents * agent.Backup},
 		{"agents' secrets, four versions each", agents * agent.Secrets},
 		{"routers, notifier and canary", cells * l.Pod(system)},
@@ -117,10 +131,10 @@ func (l List) Bill(d Deployment) ([]Row, error) {
 			3600 * hoursOfMonth * (l.Of("active_vcpu", d.Held) + l.Of("active_gib", d.Held*routeGiB)),
 		},
 		{"Firestore with point-in-time recovery and backups (estimate)", d.Firestore},
-		{"the routers' metrics of each agent", l.Of("sample", agents*routersOfCell*samplesPerRouter)},
+		{"the routers' metrics of each agent", l.Of("sample", awake*routersOfCell*samplesPerRouter)},
 		{
 			"metrics of pods, and other metrics, logs and traces (estimate)",
-			l.Of("sample", agents*samplesPerPod) + d.Telemetry,
+			l.Of("sample", awake*samplesPerPod) + d.Telemetry,
 		},
 	}, nil
 }

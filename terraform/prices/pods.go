@@ -59,6 +59,8 @@ type Agent struct {
 	// Requested is the price of its pod as the control plane requests it and of its volume, and Billed that of the pod
 	// as Autopilot raises it.
 	Requested, Billed float64
+	// Volume is the part of both that an agent costs while it sleeps.
+	Volume float64
 	// Backup is the price of daily backups of a full volume that does not change, if the plan has them, and Secrets
 	// that of its secrets.
 	Backup, Secrets float64
@@ -68,7 +70,7 @@ type Agent struct {
 func (l List) Agent(p plan.Plan) Agent {
 	pod, volume := AgentPod(p), l.Of("disk_gib", float64(p.StorageGiB))
 	a := Agent{
-		Requested: l.Pod(pod) + volume, Billed: l.Pod(pod.Billed()) + volume,
+		Requested: l.Pod(pod) + volume, Billed: l.Pod(pod.Billed()) + volume, Volume: volume,
 		Secrets: l.Of("secret_version", versionsPerAgent),
 	}
 	if p.Has(plan.DailyBackups) {

@@ -50,6 +50,7 @@ type operation struct {
 type schema struct {
 	Ref                  string             `json:"$ref"`
 	Type                 json.RawMessage    `json:"type"` // a name or a list of names
+	Format               string             `json:"format"`
 	AnyOf                []*schema          `json:"anyOf"`
 	Properties           map[string]*schema `json:"properties"`
 	Required             []string           `json:"required"`

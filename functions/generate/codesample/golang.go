@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 )
 
@@ -111,8 +112,23 @@ func (d *document) goField(s *schema, example json.RawMessage, optional bool) (s
 		literal = "client." + name + "(" + literal + ")"
 	case strings.Contains(string(s.Type), "integer"):
 		literal = "int64(" + literal + ")"
+	case s.Format == "date-time":
+		if literal, err = goTime(example); err != nil {
+			return "", err
+		}
 	}
 	return "new(" + literal + ")", nil
+}
+
+// goTime returns the expression of a time of an example.
+func goTime(example json.RawMessage) (string, error) {
+	var at time.Time
+	if err := json.Unmarshal(example, &at); err != nil {
+		return "", fmt.Errorf("an example of a time: %w", err)
+	}
+	at = at.UTC()
+	return fmt.Sprintf("time.Date(%d, time.%s, %d, %d, %d, %d, 0, time.UTC)", at.Year(), at.Month(), at.Day(), at.Hour(),
+		at.Minute(), at.Second()), nil
 }
 
 func goElement(s *schema) string {

@@ -53,6 +53,7 @@ const goHeader = `package codesample
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"agents.example/controlplane/shared/client"
 )

@@ -27,7 +27,9 @@ func FullAgent(at time.Time) agent.Agent {
 		PublicPaths: []string{"/q/"},
 		Sleep:       agent.SleepPolicy{AfterSeconds: 300, WakeOn: []agent.Waker{agent.RequestWakes}},
 		Door:        "d", WokenBy: agent.WokenByUse, AwakeUntil: at.Add(13 * time.Second), APIKeyHash: "a",
-		Image: fullSoftware("i", at), Front: fullSoftware("f", at), WatchedBy: "release-1",
+		Schedules: fullSchedules(at), WakeAt: at.Add(14 * time.Second), CallsDueAt: at.Add(15 * time.Second),
+		CallsPausedUntil: at.Add(16 * time.Second),
+		Image:            fullSoftware("i", at), Front: fullSoftware("f", at), WatchedBy: "release-1",
 		ImagePolicy:       image.Window,
 		MaintenanceWindow: fullWindow(),
 		Sandbox:           true, LastReadyIsolation: agent.Sandboxed, Status: agent.Paused, StatusReason: agent.Billing,
@@ -65,6 +67,23 @@ func FullAgent(at time.Time) agent.Agent {
 		Batch: "x", StoringUntil: at, RequiredToStart: true, CreatedAt: at, UpdatedAt: at.Add(time.Second),
 	}}
 	return a
+}
+
+func fullSchedules(at time.Time) []agent.Schedule {
+	return []agent.Schedule{{
+		ScheduleTerms: agent.ScheduleTerms{
+			ID: "s", Cron: "0 9 * * *", Timezone: "Europe/Berlin", Path: "/p", Body: "b", Missed: agent.RunMissedOnce,
+			Disabled: true,
+		},
+		After: at, Skipped: 2,
+		Call: agent.Call{
+			DueAt: at.Add(time.Second), OrderedAt: at.Add(2 * time.Second), Front: "f", LookAt: at.Add(3 * time.Second),
+		},
+		Last: agent.CallResult{
+			DueAt: at.Add(4 * time.Second), CalledAt: at.Add(5 * time.Second), Outcome: agent.CallAnswered, Status: 200,
+			DurationMS: 3,
+		},
+	}}
 }
 
 func fullWindow() *image.MaintenanceWindow {

@@ -28,6 +28,7 @@ func TestWorkerStore(t *testing.T, open func(*testing.T) Fixture) {
 		"remove of a former generation":        removeChanged,
 		"concurrent removals":                  concurrentRemovals,
 		"list due agents, oldest first":        listDue,
+		"list agents with due schedules":       listCallsDue,
 		"list agents by status, in pages":      listByStatus,
 	}, open)
 }
@@ -226,6 +227,33 @@ func listDue(t testing.TB, w Fixture) {
 		got, err := w.Records.ListDue(t.Context(), now, limit)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("ListDue with limit %d = %v, %v, want %v", limit, ids(got), err, ids(want))
+		}
+	}
+}
+
+func listCallsDue(t testing.TB, w Fixture) {
+	org, other := w.Tenant(t, plan.Pro), w.Tenant(t, plan.Pro)
+	now := Now()
+	createDue := func(org Tenant, status agent.Status, when time.Time) agent.Agent {
+		a := org.Create(plan.Hobby)
+		a, err := w.Records.Update(t.Context(), a, func(a *agent.Agent) {
+			a.Status, a.ObservedGeneration, a.WorkDueAt, a.WakeAt = status, a.Generation, time.Time{}, when
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	second := createDue(org, agent.Running, now.Add(-time.Minute))
+	first := createDue(other, agent.Running, now.Add(-time.Hour))
+	third := createDue(org, agent.Running, now)
+	createDue(org, agent.Running, now.Add(time.Microsecond))
+	createDue(org, agent.Running, time.Time{})
+	createDue(org, agent.Stopped, now.Add(-time.Hour))
+	for limit, want := range map[int][]agent.Agent{10: {first, second, third}, 2: {first, second}} {
+		got, err := w.Records.ListCallsDue(t.Context(), now, limit)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("ListCallsDue with limit %d = %v, %v, want %v", limit, ids(got), err, ids(want))
 		}
 	}
 }

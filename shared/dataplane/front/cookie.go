@@ -20,11 +20,6 @@ import (
 )
 
 const (
-	// secureCookie is the cookie of a session over HTTPS. Its prefix keeps pages of other hosts from setting it.
-	secureCookie = "__Host-agent_session"
-	// plainCookie is the cookie of a session over HTTP, which exists on a developer's machine only. Browsers accept
-	// the prefix __Host- over HTTPS only.
-	plainCookie = "agent_session"
 	// maxCookie bounds the value of a cookie that is looked at. That of a session has maxToken bytes and few more.
 	maxCookie = maxToken + 256
 	// keyBytes is the size of the key that seals cookies.
@@ -87,9 +82,9 @@ func (s seal) read(value string) (who person, link string, endsAt time.Time, err
 // secure one.
 func cookieName(req *http.Request) (name string, secure bool) {
 	if strings.EqualFold(req.Header.Get("X-Forwarded-Proto"), "http") {
-		return plainCookie, false
+		return dataplane.PlainCookie, false
 	}
-	return secureCookie, true
+	return dataplane.SecureCookie, true
 }
 
 // sessionCookie returns the cookie that carries a session's token. SameSite is Lax, because the link is on a page of
@@ -117,7 +112,8 @@ func removeSessionCookies(h http.Header) {
 		for pair := range strings.SplitSeq(line, ";") {
 			pair = strings.TrimSpace(pair)
 			name, _, _ := strings.Cut(pair, "=")
-			if name = strings.TrimSpace(name); pair != "" && name != secureCookie && name != plainCookie {
+			name = strings.TrimSpace(name)
+			if pair != "" && name != dataplane.SecureCookie && name != dataplane.PlainCookie {
 				kept = append(kept, pair)
 			}
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"agents.example/controlplane/shared/dataplane"
 )
 
 // testLink is a link's token that no key has signed: cookies are made of verified ones only.
@@ -23,7 +25,7 @@ func testSessions(t *testing.T) (s *sessions, visit func(value string) *session)
 	t.Cleanup(s.close)
 	return s, func(value string) *session {
 		req := httptest.NewRequest(http.MethodGet, "/", nil)
-		req.Header.Set("Cookie", secureCookie+"="+value)
+		req.Header.Set("Cookie", dataplane.SecureCookie+"="+value)
 		x := s.enter(req)
 		if x != nil {
 			s.leave(x)

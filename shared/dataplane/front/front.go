@@ -73,6 +73,7 @@ type Front struct {
 	links       *links
 	health      *health
 	dashboard   dashboard
+	calls       *calls
 	proxy       *httputil.ReverseProxy
 	transport   *http.Transport
 	origins     *http.CrossOriginProtection
@@ -116,13 +117,16 @@ func New(o Options) (*Front, error) {
 	}
 	f.sessions = newSessions(o.Now, seal, f.links.goesOn)
 	f.health = newHealth(o)
+	f.calls = newCalls(o.Now, f.door, f.callContainer)
 	f.proxy = f.newProxy()
 	return f, nil
 }
 
-// Close ends the sessions, and closes idle connections to the container and to the control plane.
+// Close ends the sessions and the calls of schedules, and closes idle connections to the container and to the control
+// plane.
 func (f *Front) Close() {
 	f.sessions.close()
+	f.calls.close()
 	f.transport.CloseIdleConnections()
 	f.links.close()
 }
@@ -161,6 +165,8 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		f.serveDoor(w)
 	case req.URL.Path == dataplane.PathAuthCheck:
 		f.serveAuthCheck(w, req)
+	case req.URL.Path == dataplane.PathCalls, strings.HasPrefix(req.URL.Path, dataplane.PathCalls+"/"):
+		f.serveCalls(w, req)
 	case req.URL.Path == dataplane.PathHandoff:
 		f.serveHandoff(w, req)
 	case req.URL.Path == dataplane.PathLogout && f.serveLogout(w, req):

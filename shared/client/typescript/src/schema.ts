@@ -55,6 +55,10 @@ export interface Agent {
    * ends with a slash stands for everything below it.
    */
   public_paths: string[];
+  /** The schedules that call the agent. */
+  schedules: AgentSchedule[];
+  /** When the agent is woken if it sleeps; null if it is not. */
+  wake_at: string | null;
   /** When the agent falls asleep, and what wakes it. */
   sleep: AgentSleep;
   /** The message of config.error; null without an error. */
@@ -83,6 +87,25 @@ export interface AgentAwakeDay {
   /** For how many seconds of the day the agent had or wanted a pod. */
   seconds: number;
 }
+
+export interface AgentCall {
+  /** The due time of the schedule. */
+  due_at: string;
+  /** When the agent was told to make the call. */
+  called_at: string;
+  /**
+   * running; answered, with any status; failed, if the agent's container did not answer; timeout, after 15 minutes; or
+   * interrupted, if the agent's pod ended before the result was known: it may have been called, and is not called
+   * again.
+   */
+  outcome: AgentCallOutcome;
+  /** The HTTP status of the answer; null without one. */
+  status: number | null;
+  /** How long the call took, in milliseconds; null while it runs, and if it was interrupted. */
+  duration_ms: number | null;
+}
+
+export type AgentCallOutcome = "running" | "answered" | "failed" | "timeout" | "interrupted" | NewValue;
 
 export type AgentCloud = "gcp";
 
@@ -201,6 +224,8 @@ export interface AgentLogLine {
   ended?: AgentLogEnded | null;
 }
 
+export type AgentMissedPolicy = "skip" | "run_once" | NewValue;
+
 export interface AgentPlanLimits {
   /** CPU cores. */
   cpu_cores: number;
@@ -209,6 +234,68 @@ export interface AgentPlanLimits {
   /** The size of the volume. */
   storage_bytes: number;
 }
+
+export interface AgentSchedule {
+  /** Your name for the schedule. */
+  id: string;
+  /** Minute, hour, day of month, month and day of week at which the agent is called. */
+  cron: string;
+  /** The time zone of cron. */
+  timezone: string;
+  /** The path of the agent that gets a POST. */
+  path: string;
+  /** The body of the request; null for members. */
+  body: string | null;
+  missed: AgentMissedPolicy;
+  /** Whether the agent is called. */
+  enabled: boolean;
+  /**
+   * When the agent is called next. Null if it is not: the schedule is not enabled, or the agent neither runs nor may be
+   * woken by schedules.
+   */
+  next_at: string | null;
+  /** The latest call; null before the first one. */
+  last: AgentCall | null;
+  /**
+   * How many due times had no call, because the agent could not be called then, or because the call before had not
+   * ended. After months without a call it is at least this number.
+   */
+  skipped: number;
+}
+
+export interface AgentScheduleSpec {
+  /** Your name for the schedule, unique in the agent: lower-case letters, digits and hyphens. */
+  id: string;
+  /**
+   * When the agent is called: minute, hour, day of month, month and day of week, such as 30 9 * * MON-FRI. Two calls
+   * are at least 5 minutes apart. A time that the clocks skip is due as much later as they move, and one that they show
+   * twice is due once, the first time; with * as the hour, the schedule is due in each hour that passes.
+   */
+  cron: string;
+  /** The time zone of cron, as the IANA database names it, such as Europe/Berlin; UTC by default. */
+  timezone?: string;
+  /**
+   * The path of the agent that gets a POST, such as /v1/chat/completions; at most 256 characters. It cannot be below
+   * /auth, /handoff, /health and /logout.
+   */
+  path: string;
+  /**
+   * The body of the request, at most 16 KiB, and 64 KiB for all schedules together. Its Content-Type is
+   * application/json if it is JSON, and otherwise text/plain. Only admins see it. Text that looks like a secret is
+   * refused.
+   */
+  body?: string;
+  /**
+   * What becomes of due times that passed more than 30 minutes ago while the agent could not be called, because it was
+   * stopped or paused, for example, or because the call before took that long: skip (by default) counts them, and
+   * run_once calls the agent once for all of them.
+   */
+  missed?: AgentMissedPolicy;
+  /** False keeps the schedule without calls; true by default. */
+  enabled?: boolean | null;
+}
+
+export type AgentScheduleSpecs = AgentScheduleSpec[];
 
 export interface AgentSize {
   /** CPU cores. */
@@ -513,6 +600,11 @@ export interface CreateAgentRequest {
    */
   sleep?: AgentSleepSpec | null;
   /**
+   * When the agent is called by itself, at most 20. Each due time is called once, whatever fails, or recorded as
+   * interrupted or skipped. An agent that sleeps is woken first, if its sleep allows that.
+   */
+  schedules?: AgentScheduleSpec[];
+  /**
    * What the agent runs: the id of an image, such as assistant, or a version of it, such as assistant@2.1.0; or on
    * plans with custom_images an image that is not in the catalog, as registry/repository@sha256:…, which runs in a
    * sandbox. By default, the image called default.
@@ -804,6 +896,7 @@ export type EventType =
   | "agent.stage_changed"
   | "agent.image_updated"
   | "agent.image_reverted"
+  | "schedule.called"
   | "secret_operation.stored"
   | "secret_operation.succeeded"
   | "secret_operation.failed"
@@ -1342,6 +1435,11 @@ export interface UpdateAgentRequest {
    * secret keeps those that it has. A file that was written below /data stays there when it is removed from the list.
    */
   files?: AgentFileSpecs | null;
+  /**
+   * Replaces the agent's schedules; null removes them all. A schedule whose id stays goes on where it was, unless its
+   * cron, timezone or enabled changes. The pod stays.
+   */
+  schedules?: AgentScheduleSpecs | null;
   /** When the agent takes another version if image_policy is window. It replaces the former window; null removes it. */
   maintenance_window?: ImageMaintenanceWindow | null;
 }
@@ -1374,6 +1472,14 @@ export interface ValidationError {
   type: string;
   /** The values of the rule, such as a limit. */
   ctx?: Record<string, unknown>;
+}
+
+export interface WakeAgentAtRequest {
+  /**
+   * When the agent is woken if it sleeps, at most 366 days ahead; a time in the past is now. Null forgets the former
+   * time.
+   */
+  at: string | null;
 }
 
 export interface Webhook {
@@ -2839,6 +2945,38 @@ export interface operations {
       200: { content: { "application/json": AuditVerification } };
     };
   };
+  /**
+   * Set when an agent is woken. Requires the role `admin`, of a session or of an API key. The body must not exceed 256
+   * KiB.
+   */
+  WakeAgentAt: {
+    parameters: {
+      header?: {
+        /** The ETag of the version to change. If the agent has another version, the call fails with 412. */
+        "If-Match"?: string;
+        /**
+         * Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a
+         * different request with the key is refused with 422.
+         */
+        "Idempotency-Key"?: string;
+      };
+      path: {
+        /** The agent's id. */
+        agent_id: string;
+      };
+      query?: {
+        /**
+         * Rehearses the call: all checks run, and nothing is changed. The answer is 200 with what the call would do, or
+         * the error that the call would get. An `Idempotency-Key` is not used up.
+         */
+        dry_run?: boolean;
+      };
+    };
+    requestBody: { content: { "application/json": WakeAgentAtRequest } };
+    responses: {
+      200: { content: { "application/json": Agent | Rehearsal } };
+    };
+  };
 }
 
 /** The operations of each path. */
@@ -2926,6 +3064,9 @@ export interface paths {
   };
   "/api/v1/agents/{agent_id}/terminal": {
     get: operations["OpenAgentTerminal"];
+  };
+  "/api/v1/agents/{agent_id}/wake-at": {
+    post: operations["WakeAgentAt"];
   };
   "/api/v1/api-keys": {
     get: operations["ListAPIKeys"];

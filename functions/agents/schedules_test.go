@@ -1,0 +1,148 @@
+package agents_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/functions/backendtest"
+	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/plan"
+)
+
+// schedulesOf are the schedules in an answer.
+func schedulesOf(t *testing.T, res functiontest.Response) []agent.ScheduleView {
+	t.Helper()
+	var v struct {
+		Schedules []agent.ScheduleView `json:"schedules"`
+	}
+	if err := json.Unmarshal(res.Body, &v); err != nil || v.Schedules == nil {
+		t.Fatalf("answer %s: %v, want a list", res.Body, err)
+	}
+	return v.Schedules
+}
+
+func createScheduled(t *testing.T, b *backendtest.Backend, schedules string) functiontest.Response {
+	t.Helper()
+	return b.CallNamed(t, "CreateAgent", functiontest.AsAdmin("org-1"),
+		functiontest.RawBody(`{"name":"a","resource_plan":"hobby","schedules":`+schedules+`}`))
+}
+
+func TestAgents_HaveSchedules(t *testing.T) {
+	t.Parallel()
+	b := backendtest.New(t)
+	b.SetPlan(t, "org-1", plan.Enterprise)
+	created := createScheduled(t, b, `[
+		{"id":"report","cron":"30 9 * * MON-FRI","timezone":"Europe/Berlin","path":"/v1/run",
+		"body":"{\"p\":1}","missed":"run_once"},
+		{"id":"check","cron":"*/15 * * * *","path":"/check","enabled":false}]`).Want(t, http.StatusCreated, "")
+	id, got := created.Text("id"), schedulesOf(t, created)
+	if len(got) != 2 || got[0].ID != "check" || got[0].Enabled || got[0].Timezone != "UTC" || got[0].Missed != "skip" ||
+		got[0].NextAt != nil || got[1].Missed != "run_once" || got[1].NextAt == nil || *got[1].Body != `{"p":1}` {
+		t.Errorf("created with %+v", got)
+	}
+	member := b.CallNamed(t, "GetAgent", functiontest.AsMember("org-1"), functiontest.Path("agent_id", id)).
+		Want(t, http.StatusOK, "")
+	if shown := schedulesOf(t, member); len(shown) != 2 || shown[1].Body != nil || strings.Contains(string(member.Body), `"p"`) {
+		t.Errorf("a member sees %+v", shown)
+	}
+	if got := schedulesOf(t, patchAgent(t, b, id, `{"name":"b"}`).Want(t, http.StatusOK, "")); len(got) != 2 {
+		t.Errorf("after another change: %+v", got)
+	}
+	if got := schedulesOf(t, patchAgent(t, b, id, `{"schedules":[{"id":"check","cron":"0 0 * * *","path":"/check"}]}`).
+		Want(t, http.StatusOK, "")); len(got) != 1 || !got[0].Enabled {
+		t.Errorf("after another list: %+v", got)
+	}
+	if got := schedulesOf(t, patchAgent(t, b, id, `{"schedules":null,"files":null}`).Want(t, http.StatusOK, "")); len(got) != 0 {
+		t.Errorf("after null: %+v", got)
+	}
+}
+
+func TestAgents_RefuseSchedules(t *testing.T) {
+	t.Parallel()
+	b := backendtest.New(t)
+	b.SetPlan(t, "org-1", plan.Enterprise)
+	id := createScheduled(t, b, `[]`).Want(t, http.StatusCreated, "").Text("id")
+	schedule := func(fields string) string {
+		all := map[string]any{"id": "s", "cron": "0 9 * * *", "path": "/run"}
+		if err := json.Unmarshal([]byte("{"+fields+"}"), &all); err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	many := make([]string, 21)
+	for i := range many {
+		many[i] = schedule(fmt.Sprintf(`"id":"s%d"`, i))
+	}
+	large := make([]string, 5)
+	for i := range large {
+		large[i] = schedule(fmt.Sprintf(`"id":"s%d","body":"%s"`, i, strings.Repeat("a b ", 4000)))
+	}
+	at := func(field string) string { return `["body","schedules",0,"` + field + `"]` }
+	for name, row := range map[string]struct{ list, want string }{
+		"no expression":    {list: schedule(`"cron":"hourly"`), want: at("cron")},
+		"too often":        {list: schedule(`"cron":"* * * * *"`), want: at("cron")},
+		"an unknown zone":  {list: schedule(`"timezone":"Mars/Olympus"`), want: at("timezone")},
+		"the local zone":   {list: schedule(`"timezone":"Local"`), want: at("timezone")},
+		"the front's":      {list: schedule(`"path":"/handoff"`), want: at("path")},
+		"health":           {list: schedule(`"path":"/health/calls"`), want: at("path")},
+		"another host":     {list: schedule(`"path":"//example.com/"`), want: at("path")},
+		"a query":          {list: schedule(`"path":"/run?x=1"`), want: at("path")},
+		"V1":               {list: schedule(`"path":"/V1/run"`), want: at("path")},
+		"a long path":      {list: schedule(`"path":"/` + strings.Repeat("a", 256) + `"`), want: at("path")},
+		"a long body":      {list: schedule(`"body":"` + strings.Repeat("a", 16<<10+1) + `"`), want: at("body")},
+		"a secret":         {list: schedule(`"body":"sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"`), want: at("body")},
+		"an upper-case id": {list: schedule(`"id":"S"`), want: at("id")},
+		"a long id":        {list: schedule(`"id":"` + strings.Repeat("a", 41) + `"`), want: at("id")},
+		"no such policy":   {list: schedule(`"missed":"all"`), want: at("missed")},
+		"two of one id":    {list: schedule(``) + "," + schedule(``), want: `["body","schedules",1,"id"]`},
+		"too many":         {list: strings.Join(many, ","), want: `["body","schedules"]`},
+		"too large":        {list: strings.Join(large, ","), want: `["body","schedules"]`},
+		"all together":     {list: schedule(`"path":"/handoff","cron":"x","timezone":"x","body":"\u0000"`), want: at("body")},
+	} {
+		for _, res := range []functiontest.Response{
+			patchAgent(t, b, id, `{"schedules":[`+row.list+`]}`), createScheduled(t, b, `[`+row.list+`]`),
+		} {
+			if res.Status != http.StatusUnprocessableEntity || !strings.Contains(string(res.Body), row.want) {
+				t.Errorf("%s: %.400s, want a violation at %s", name, res.Body, row.want)
+			}
+			if name == "all together" && strings.Count(string(res.Body), `"loc"`) != 4 {
+				t.Errorf("%s: %s, want four violations", name, res.Body)
+			}
+		}
+	}
+}
+
+func TestWakeAgentAt_SetsOneTime(t *testing.T) {
+	t.Parallel()
+	b := backendtest.New(t)
+	b.SetPlan(t, "org-1", plan.Enterprise)
+	id := createScheduled(t, b, `[]`).Want(t, http.StatusCreated, "").Text("id")
+	call := func(at string) functiontest.Response {
+		return b.CallNamed(t, "WakeAgentAt", functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", id),
+			functiontest.RawBody(`{"at":`+at+`}`))
+	}
+	soon := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+	if got := call(`"`+soon.Format(time.RFC3339)+`"`).Want(t, http.StatusOK, "").Text("wake_at"); got != soon.Format(time.RFC3339) {
+		t.Errorf("wake_at is %s, want %s", got, soon)
+	}
+	if call(`null`).Want(t, http.StatusOK, ""); !b.Agent(t, id).WakeAt.IsZero() {
+		t.Errorf("after null: %v", b.Agent(t, id).WakeAt)
+	}
+	for _, wrong := range []string{
+		`"` + time.Now().Add(367*24*time.Hour).UTC().Format(time.RFC3339) + `"`, `"tomorrow"`, `5`, `""`,
+	} {
+		res := call(wrong).Want(t, http.StatusUnprocessableEntity, "validation_error")
+		if !strings.Contains(string(res.Body), `["body","at"]`) {
+			t.Errorf("%s: %s", wrong, res.Body)
+		}
+	}
+}
