@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/emulators/consoletest"
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/plan"
 )
@@ -30,17 +31,26 @@ func someMetrics(now time.Time) metrics.View {
 	}
 	return metrics.View{
 		CPUPct: f(32.4), MemPct: f(93.2), PVCPct: f(8), UptimePct24h: f(99.998), CPUCores: f(0.162),
-		MemoryBytes: f(980 << 20), Restarts24h: 2, CollectedAt: &now, Series: metrics.Curves{
+		MemoryBytes: f(980 << 20), Restarts24h: 2, CollectedAt: &now, Awake: someDays(now), Series: metrics.Curves{
 			CPU: curve(0.2), Memory: curve(900 << 20), Requests: curve(3), Errors: []metrics.Point{},
 		},
 	}
+}
+
+// someDays are days of an agent that sleeps most of the time; it was not used on one of them.
+func someDays(now time.Time) []agent.AwakeDay {
+	var days []agent.AwakeDay
+	for i, seconds := range []int{86_400, 41_520, 300, 0, 45, 7_260, 3_600} {
+		days = append(days, agent.AwakeDay{Date: now.AddDate(0, 0, i-6).Format(time.DateOnly), Seconds: seconds})
+	}
+	return days
 }
 
 // TestMetrics_ShowWhatIsMissing shows curves with gaps and a figure that was not measured.
 func TestMetrics_ShowWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Starter)
-	agent := admin.RunningAgent("measured")
+	id := admin.RunningAgent("measured")
 	p := admin.Page(t)
 	body, err := json.Marshal(someMetrics(time.Now().UTC()))
 	if err != nil {
@@ -49,12 +59,14 @@ func TestMetrics_ShowWhatIsMissing(t *testing.T) {
 	p.Respond("GET", "/metrics?", consoletest.Response{
 		Status: http.StatusOK, Body: string(body), Header: map[string]string{"Content-Type": "application/json"},
 	})
-	p.Open("/console#/agents/" + agent + "/metrics?window=1h")
+	p.Open("/console#/agents/" + id + "/metrics?window=1h")
 	p.WaitText("93.2%")
 	p.WaitText("Near the limit")
 	p.WaitText("99.99%")  // of the uptime, rounded down
 	p.WaitText("no data") // the latency
 	p.WaitText("No data in this window")
+	p.Within("region", "Time awake").WaitText("Awake for 38 h 38 min.")
+	p.Within("region", "Time awake").WaitText("11 h 32 min")
 	p.WaitFor("image", "CPU. Lowest *")
 	p.WaitFor("image", "Memory. Lowest *")
 	p.WaitTrue(`document.querySelectorAll("canvas").length === 3`)

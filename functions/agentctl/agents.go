@@ -44,10 +44,17 @@ func (t *tool) listAgents() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			asleep := params.Status == statusAsleep
+			if asleep {
+				params.Status = client.AgentStatusPaused
+			}
 			params.Limit = largestPage
 			agents, err := collect(api.ListAgents(params).All(cmd.Context()))
 			if err != nil {
 				return err
+			}
+			if asleep {
+				agents = slices.DeleteFunc(agents, func(a client.Agent) bool { return !isAsleep(&a) })
 			}
 			if len(agents) == 0 && t.output.kind == formatTable {
 				t.note("There are no such agents. Create one: agentctl agents create NAME --plan hobby")
@@ -56,7 +63,7 @@ func (t *tool) listAgents() *cobra.Command {
 			return t.show(list(agents, func(a client.Agent) string { return a.ID }, []column[client.Agent]{
 				{"ID", func(a client.Agent) string { return a.ID }},
 				{"NAME", func(a client.Agent) string { return a.Name }},
-				{"STATUS", func(a client.Agent) string { return string(a.Status) }},
+				{"STATUS", func(a client.Agent) string { return statusWord(&a) }},
 				{"PLAN", func(a client.Agent) string { return string(a.ResourcePlan) }},
 				{"IMAGE", imageOf},
 				{"REGION", func(a client.Agent) string { return a.Region }},
@@ -65,12 +72,14 @@ func (t *tool) listAgents() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&params.Name, "name", "", "only agents with exactly this name")
-	c.Flags().StringVar((*string)(&params.Status), "status", "", "only agents with this status")
+	c.Flags().StringVar((*string)(&params.Status), "status", "",
+		"only agents with this status, or those that are asleep")
 	c.Flags().StringVar((*string)(&params.ResourcePlan), "plan", "", "only agents on this plan")
 	c.Flags().StringVar(&params.Region, "region", "", "only agents in this region")
 	c.Flags().StringVar(&params.Image, "image", "", "only agents with this image, by its id")
 	c.Flags().StringVar(&params.Version, "image-version", "", "only agents with this version of their image")
-	completeWith(c, "status", "pending", "provisioning", "running", "paused", "stopped", "error", "deleting")
+	completeWith(c, "status", "pending", "provisioning", "running", "paused", statusAsleep, "stopped", "error",
+		"deleting")
 	completePlan(c)
 	return c
 }
@@ -128,6 +137,9 @@ func (t *tool) agentView(a *client.Agent) result {
 	if len(a.PublicPaths) > 0 {
 		fields = append(fields, field{"Public paths", strings.Join(a.PublicPaths, ", ")})
 	}
+	if text := sleepText(a.Sleep); text != "" {
+		fields = append(fields, field{"Sleeps", text})
+	}
 	if a.Config.SandboxEnabled {
 		fields = append(fields, field{"Sandbox", "on"})
 	}
@@ -147,8 +159,10 @@ func (t *tool) agentView(a *client.Agent) result {
 
 // statusText is the status with what qualifies it.
 func statusText(a *client.Agent) string {
-	text := string(a.Status)
+	text := statusWord(a)
 	switch {
+	case isAsleep(a) && slices.Contains(a.Sleep.WakeOn, client.AgentWakerRequest):
+		text += " (a request wakes it)"
 	case a.Config.StatusReason != nil && *a.Config.StatusReason == client.AgentStatusReasonBilling:
 		text += " (because of the organization's account)"
 	case a.Status == client.AgentStatusRunning && a.DashboardWarming:

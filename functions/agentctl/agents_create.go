@@ -68,6 +68,7 @@ func (t *tool) createAgent() *cobra.Command {
 	var in inputFlags
 	var plan, region, image string
 	var public []string
+	var sleep sleepFlags
 	c := &cobra.Command{
 		Use: "create NAME", Short: "Create an agent", Args: cobra.ExactArgs(1),
 		Long: "Create an agent. Variables whose key or value looks like a secret go to the secret store. Their " +
@@ -81,26 +82,19 @@ func (t *tool) createAgent() *cobra.Command {
 			"  OPENAI_API_KEY=$(pass show openai) agentctl agents create my-agent --plan hobby --env OPENAI_API_KEY",
 		Annotations: sends("CreateAgent"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			env, err := in.env(t)
-			if err != nil {
+			body := client.CreateAgentRequest{
+				Name: args[0], ResourcePlan: client.PlanID(plan), PublicPaths: public,
+			}
+			if err := in.fillNew(t, &body); err != nil {
 				return err
 			}
-			config, err := in.configuration(t)
-			if err != nil {
-				return err
-			}
-			files, err := in.specs(t)
-			if err != nil {
+			var err error
+			if body.Sleep, err = sleep.spec(); err != nil {
 				return err
 			}
 			api, err := t.client()
 			if err != nil {
 				return err
-			}
-			body := client.CreateAgentRequest{
-				Name: args[0], ResourcePlan: client.PlanID(plan), EnvVars: env, Config: config,
-				Files:       files,
-				PublicPaths: public,
 			}
 			if region != "" {
 				body.Region = &region
@@ -120,17 +114,30 @@ func (t *tool) createAgent() *cobra.Command {
 	c.Flags().StringVar(&image, "image", "",
 		"what the agent runs: `IMAGE` or IMAGE@VERSION as agentctl images lists them, or the reference of a custom image")
 	c.Flags().StringSliceVar(&public, "public-path", nil, publicPathUsage+"; can be repeated")
+	sleep.add(c)
 	in.add(c)
 	change.add(c, "wait until the agent runs", false)
 	completePlan(c)
 	return c
 }
 
+// fillNew adds what the flags say to a creation.
+func (f *inputFlags) fillNew(t *tool, body *client.CreateAgentRequest) (err error) {
+	if body.EnvVars, err = f.env(t); err != nil {
+		return err
+	}
+	if body.Config, err = f.configuration(t); err != nil {
+		return err
+	}
+	body.Files, err = f.specs(t)
+	return err
+}
+
 const publicPathUsage = "let anyone request `PATH` of the agent without a credential, or everything below a path that " +
 	"ends with a slash, such as /hooks/"
 
 const nothingToChange = "there is nothing to change: use --name, --plan, --image, --image-policy, --public-path, " +
-	"--env, --unset-env, --env-file, --config, --file or --unset-file"
+	"--sleep-after, --wake-on, --env, --unset-env, --env-file, --config, --file or --unset-file"
 
 func (t *tool) updateAgent() *cobra.Command {
 	var change changeFlags
@@ -139,6 +146,7 @@ func (t *tool) updateAgent() *cobra.Command {
 	var name, plan string
 	var unset, unsetFiles []string
 	var public publicFlags
+	var sleep sleepFlags
 	c := t.agentCommand("update", "Change an agent's name, size, variables, configuration or files", "UpdateAgent", nil)
 	c.Long = "Change an agent's name, size, variables, configuration or files. Variables, files and keys that are " +
 		"not named stay. Every change but that of the name restarts the agent. A volume grows with the size and " +
@@ -150,6 +158,7 @@ func (t *tool) updateAgent() *cobra.Command {
 		"--maintenance-window saturday,sunday/02:30/4/Europe/Berlin\n" +
 		"  agentctl agents update my-agent --public-path /telegram --public-path /hooks/\n" +
 		"  agentctl agents update my-agent --plan startup --dry-run\n" +
+		"  agentctl agents update my-agent --sleep-after 2h --wake-on request\n" +
 		"  agentctl agents update my-agent --file /data/settings.json=@settings.json --wait\n" +
 		"  agentctl agents update my-agent --config '{\"team\": \"support\", \"old\": null}'"
 	c.RunE = t.forAgent(func(ctx context.Context, api *client.Client, a *client.Agent) error {
@@ -168,8 +177,10 @@ func (t *tool) updateAgent() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if body.Name == nil && body.EnvVars == nil && body.Config == nil && body.ResourcePlan == nil &&
-			body.Files == nil && body.PublicPaths == nil && !moves {
+		if body.Sleep, err = sleep.spec(); err != nil {
+			return err
+		}
+		if isEmpty(body) && !moves {
 			return usagef(nothingToChange)
 		}
 		if a, err = api.UpdateAgent(ctx, a.ID, body, change.options()...); err != nil {
@@ -183,6 +194,7 @@ func (t *tool) updateAgent() *cobra.Command {
 	c.Flags().StringArrayVar(&unsetFiles, "unset-file", nil,
 		"take the file `PATH` from the agent; one below /data stays on its volume; can be repeated")
 	public.add(c)
+	sleep.add(c)
 	software.add(c)
 	in.add(c)
 	change.add(c, "wait until the agent runs with the change", true)
@@ -207,4 +219,10 @@ func (f *publicFlags) fill(body *client.UpdateAgentRequest) {
 	if len(f.paths) > 0 || f.none {
 		body.PublicPaths = new(append([]string{}, f.paths...)) // a list, also if it is empty
 	}
+}
+
+// isEmpty reports whether a change, but for the image and its policy, changes nothing.
+func isEmpty(b client.UpdateAgentRequest) bool {
+	return b.Name == nil && b.EnvVars == nil && b.Config == nil && b.ResourcePlan == nil && b.Files == nil &&
+		b.PublicPaths == nil && b.Sleep == nil
 }

@@ -69,6 +69,7 @@ func (t *tool) printMetrics(s screen, m *client.Metrics, window time.Duration) {
 		{"Latency p95", orDash(m.LatencyP95Ms, plain), "", nil, nil},
 		{"Uptime 24h", orDash(m.UptimePct24H, uptimeText), "", nil, nil},
 		{"Restarts 24h", restarts, "", nil, nil},
+		{"Awake 7 days", awakeText(m.Awake), "", nil, nil},
 	}
 	from := t.app.Now().Add(-window)
 	width := 40
@@ -145,4 +146,18 @@ func (s screen) sparkline(
 		b.WriteRune(levels[max(level, 0)])
 	}
 	return ansi.Truncate(b.String(), width, ""), most
+}
+
+// awakeText is for how long an agent was awake in the last week, in hours.
+func awakeText(days []client.AgentAwakeDay) string {
+	const week = 7
+	days = days[max(0, len(days)-week):]
+	if len(days) == 0 {
+		return "-"
+	}
+	seconds := int64(0)
+	for _, d := range days {
+		seconds += d.Seconds
+	}
+	return short(float64(seconds)/3600) + " h"
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -17,19 +18,27 @@ func (t *tool) openAgent() *cobra.Command {
 		"link that works once. With an API key, the command prints the address and how to get the password.\n\n" +
 		"The browser gets the link from a temporary file, which the command removes after some seconds, because " +
 		"other users of the machine can see arguments. With --direct, the link is an argument, for browsers that " +
-		"cannot read temporary files."
+		"cannot read temporary files.\n\nAn agent that is asleep is woken first, and opened when it runs."
 	c.Example = "  agentctl agents open my-agent\n  agentctl agents open my-agent --print"
 	c.RunE = t.forAgent(func(ctx context.Context, api *client.Client, a *client.Agent) error {
 		a, err := api.GetAgent(ctx, a.ID, client.GetAgentParams{}) // lists have no link
 		if err != nil {
 			return err
 		}
+		if isAsleep(a) && !only {
+			if a, err = t.wakeToOpen(ctx, api, a); err != nil {
+				return err
+			}
+		}
 		if a.DashboardURL == nil {
 			return withNext(failedError{fmt.Errorf("%s has no dashboard yet: it is %s", a.Name, a.Status)},
 				"Wait for it: agentctl agents wait "+a.ID)
 		}
-		if a.Status != client.AgentStatusRunning {
-			t.note("%s is %s, so its dashboard does not answer.", a.Name, a.Status)
+		switch {
+		case isAsleep(a) && slices.Contains(a.Sleep.WakeOn, client.AgentWakerRequest):
+			t.note("%s is asleep. A visit of its dashboard wakes it.", a.Name)
+		case a.Status != client.AgentStatusRunning:
+			t.note("%s is %s, so its dashboard does not answer.", a.Name, statusWord(a))
 		}
 		if a.DashboardHandoffURL != nil && !only {
 			opened := func() { t.note("Opened the dashboard of %s.", a.Name) }

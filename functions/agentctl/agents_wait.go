@@ -71,6 +71,9 @@ func (t *tool) finish(
 			return err
 		}
 	}
+	if failure == nil && target == "" && isAsleep(last) {
+		t.next("To wake it: agentctl agents resume %s", a.ID)
+	}
 	return failure
 }
 
@@ -119,8 +122,8 @@ func waitFailure(a *client.Agent, target client.AgentStatus) error {
 	case target == "" || a.Status == target:
 		return nil
 	default:
-		return withNext(failedError{fmt.Errorf("%s is %s, not %s", a.Name, a.Status, target)},
-			"See why: agentctl agents diagnose "+a.ID)
+		return withNext(failedError{fmt.Errorf("%s is %s, not %s", a.Name, statusWord(a), target)},
+			afterWait(a)...)
 	}
 	text := fmt.Sprintf("%s is in error", a.Name)
 	if a.Status == client.AgentStatusRunning {
@@ -137,4 +140,12 @@ func waitFailure(a *client.Agent, target client.AgentStatus) error {
 		next = append(next, "Once the cause is gone: agentctl agents restart "+a.ID+" --wait")
 	}
 	return withNext(failedError{errors.New(text)}, next...)
+}
+
+// afterWait is what the user can do about an agent whose status is not the one that was waited for.
+func afterWait(a *client.Agent) []string {
+	if isAsleep(a) {
+		return []string{"Wake it: agentctl agents resume " + a.ID + " --wait"}
+	}
+	return []string{"See why: agentctl agents diagnose " + a.ID}
 }

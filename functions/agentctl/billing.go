@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +21,8 @@ func (t *tool) billingCommand() *cobra.Command {
 func (t *tool) listPlans() *cobra.Command {
 	return &cobra.Command{
 		Use: "plans", Short: "List the plans", Args: cobra.NoArgs,
-		Long:        "List the plans with their prices, the number of agents, and the size of each agent.",
+		Long: "List the plans with their prices, the number of agents, the size of each agent, and after how long " +
+			"without use an agent falls asleep unless it is asked for another time.",
 		Example:     "  agentctl billing plans",
 		Annotations: sends("ListPlans"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -39,10 +41,19 @@ func (t *tool) listPlans() *cobra.Command {
 				{"CPU", func(p client.Plan) string { return short(p.Agent.CPUCores) }},
 				{"MEMORY", func(p client.Plan) string { return bytesText(float64(p.Agent.MemoryBytes)) }},
 				{"STORAGE", func(p client.Plan) string { return bytesText(float64(p.Agent.StorageBytes)) }},
+				{"SLEEPS", planSleep},
 				{"INCLUDES", func(p client.Plan) string { return strings.Join(p.Features, ", ") }},
 			}))
 		},
 	}
+}
+
+// planSleep is when agents of a plan fall asleep by default.
+func planSleep(p client.Plan) string {
+	if p.SleepAfterSeconds == nil {
+		return "never"
+	}
+	return "after " + shortDuration(time.Duration(*p.SleepAfterSeconds)*time.Second)
 }
 
 func price(usd *float64) string {

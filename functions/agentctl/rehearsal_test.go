@@ -26,6 +26,7 @@ func TestDryRun_ShowsWhatWouldHappenAndChangesNothing(t *testing.T) {
 		"agents restart AGENT":                        "running yes running",
 		"agents pause AGENT":                          "paused no paused",
 		"agents resume AGENT":                         "running no running",
+		"agents sleep AGENT":                          "paused no paused",
 		"agents stop AGENT":                           "stopped no stopped",
 		"agents start AGENT":                          "running no running",
 		"agents migrate-sandbox AGENT":                "running yes running",

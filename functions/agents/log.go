@@ -130,7 +130,7 @@ func Log(agents agent.Store, logs agentlog.Source, slots *ratelimit.Slots) funct
 			if err != nil {
 				release()
 				if refusal := new(fault.Error); errors.As(err, &refusal) && refusal.Kind == fault.Conflict {
-					err = refusal.WithMeta(a.ConflictMeta())
+					err = explain(*refusal, a).WithMeta(a.ConflictMeta())
 				}
 				return openLog{}, err
 			}
@@ -139,6 +139,18 @@ func Log(agents agent.Store, logs agentlog.Source, slots *ratelimit.Slots) funct
 			}, nil
 		}),
 	}
+}
+
+// explain says of a refusal to read the log of an agent that sleeps what wakes it.
+func explain(refusal fault.Error, a agent.Agent) *fault.Error {
+	if a.Asleep() && refusal.Code == agentlog.CodeNotRunning {
+		refusal.Detail = "The agent is asleep and has no container. Resume it to wake it, or read the log of a " +
+			"container that has ended with ended=1."
+		if a.Sleep.WakesOn(agent.RequestWakes) {
+			refusal.Detail += " A request to its address wakes it, too."
+		}
+	}
+	return &refusal
 }
 
 // openLog is an open log. The end of the request closes it, also if no body is written.

@@ -361,3 +361,18 @@ func (*brokenStream) Position() agentlog.Position { return agentlog.Position{} }
 
 // Close implements agentlog.Stream.
 func (*brokenStream) Close() error { return nil }
+
+// TestLog_OfAnAgentThatSleepsSaysWhatWakesIt names requests only for an agent that they wake.
+func TestLog_OfAnAgentThatSleepsSaysWhatWakesIt(t *testing.T) {
+	t.Parallel()
+	for _, wakers := range [][]agent.Waker{{agent.RequestWakes}, {agent.ScheduleWakes}} {
+		f := newLogFixture()
+		f.store.agent.Status, f.store.agent.StatusReason = agent.Paused, agent.ReasonIdle
+		f.store.agent.Sleep = agent.SleepPolicy{AfterSeconds: 300, WakeOn: wakers}
+		detail, _ := f.get(t, "").Want(t, http.StatusConflict, "agent_not_running").JSON["detail"].(string)
+		if !strings.Contains(detail, "asleep") || !strings.Contains(detail, "Resume it") ||
+			strings.Contains(detail, "A request") != (wakers[0] == agent.RequestWakes) {
+			t.Errorf("woken by %v: %q", wakers, detail)
+		}
+	}
+}

@@ -28,25 +28,29 @@ func Metrics(agents agent.Store, snapshots metrics.Store) function.Route {
 		Reads:  func(path func(string) string) document.Ref { return metrics.Document(path("agent_id")) },
 		Status: http.StatusOK, Summary: "Get an agent's metrics",
 		Handle: function.Handle(func(ctx context.Context, in metricsInput) (metrics.View, error) {
-			s, err := readMetrics(ctx, agents, snapshots, in.id())
+			a, err := agents.Get(ctx, in.id())
+			if err != nil {
+				return metrics.View{}, err
+			}
+			s, err := readMetrics(ctx, a, snapshots)
 			if err != nil {
 				return metrics.View{}, err
 			}
 			snapshots.MarkViewed(ctx, s)
-			return s.Show(in.Query.Window, time.Now()), nil
+			now := time.Now()
+			v := s.Show(in.Query.Window, now)
+			v.Awake = a.AwakeDays(now)
+			return v, nil
 		}),
 	}
 }
 
 // readMetrics reads the agent's snapshot. An agent from before snapshots existed has an empty one until its first
 // collection.
-func readMetrics(
-	ctx context.Context, agents agent.Store, snapshots metrics.Store, id string,
-) (metrics.Snapshot, error) {
-	s, err := snapshots.Get(ctx, id)
-	if !fault.Is(err, fault.NotFound) {
-		return s, err
+func readMetrics(ctx context.Context, a agent.Agent, snapshots metrics.Store) (metrics.Snapshot, error) {
+	s, err := snapshots.Get(ctx, a.ID)
+	if fault.Is(err, fault.NotFound) {
+		return metrics.New(a.ID, a.OrganizationID), nil
 	}
-	a, err := agents.Get(ctx, id)
-	return metrics.New(a.ID, a.OrganizationID), err
+	return s, err
 }

@@ -5,10 +5,12 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"agents.example/controlplane/functions/agents"
 	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/function"
 )
 
@@ -69,4 +71,26 @@ func TestMetrics_DoesNotFindAgentsOfOtherOrganizations(t *testing.T) {
 	b := backendtest.New(t)
 	id := b.RunningAgent(t, "org-2", nil).ID
 	getMetrics(t, b, id).Want(t, http.StatusNotFound, "agent_not_found")
+}
+
+// TestMetrics_SayForHowLongTheAgentWasAwake reads an agent whose record counts, and that sleeps since.
+func TestMetrics_SayForHowLongTheAgentWasAwake(t *testing.T) {
+	t.Parallel()
+	b := backendtest.New(t)
+	now := time.Now().UTC()
+	a := b.RunningAgent(t, "org-1", nil)
+	b.UpdateAgent(t, a.ID, func(a *agent.Agent) {
+		a.Sleep = agent.SleepPolicy{AfterSeconds: 300}
+		a.Awake = agent.AwakeLog{Last: now.Unix()/86400 - 1, Seconds: []int{7, 4200}, Since: now}
+	})
+	b.CallNamed(t, "SleepAgent", functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", a.ID)).
+		Want(t, http.StatusOK, "")
+	var got struct {
+		Awake []agent.AwakeDay `json:"awake"`
+	}
+	getMetrics(t, b, a.ID).Want(t, http.StatusOK, "").Decode(t, &got)
+	if len(got.Awake) != 3 || got.Awake[0].Seconds != 7 || got.Awake[1].Seconds != 4200 || got.Awake[2].Seconds > 60 ||
+		got.Awake[2].Date != now.Format(time.DateOnly) {
+		t.Errorf("awake = %v, want 7 s, 4200 s and almost nothing today", got.Awake)
+	}
 }

@@ -23,14 +23,18 @@ const (
 	reasonOK         Reason = "ok"
 	reasonWarming    Reason = "warming"
 	reasonNotRunning Reason = "not_running"
-	reasonConnect    Reason = "connect"
+	// reasonAsleep means that the agent sleeps. It is not probed, because a probe is no use of the agent.
+	reasonAsleep  Reason = "asleep"
+	reasonConnect Reason = "connect"
 	// reasonDashboard means that the agent serves, and that its own program refuses or fails to show the dashboard.
 	reasonDashboard Reason = "dashboard_error"
 )
 
 // Values lists the reasons.
 func (Reason) Values() []string {
-	return []string{"ok", "warming", "not_running", "dns", "tls", "connect", "timeout", "bad_status", "dashboard_error"}
+	return []string{
+		"ok", "warming", "not_running", "asleep", "dns", "tls", "connect", "timeout", "bad_status", "dashboard_error",
+	}
 }
 
 // Reachable reports whether an agent's dashboard answers.
@@ -42,7 +46,7 @@ type Reachable struct {
 	DashboardURL    *string   `json:"dashboard_url" jsonschema:"Null until the agent has a hostname."`
 	HTTPStatus      *int      `json:"http_status" jsonschema:"The status code of the dashboard, as its user gets it; that of the agent's health check if it does not serve; null if it did not answer."`
 	LatencyMS       *float64  `json:"latency_ms" jsonschema:"The latency of the check in milliseconds; null if the agent did not answer."`
-	Reason          Reason    `json:"reason" jsonschema:"Why the dashboard does not answer; ok if it does. With dashboard_error the agent serves, and its own program answered with http_status."`
+	Reason          Reason    `json:"reason" jsonschema:"Why the dashboard does not answer; ok if it does. With asleep, the agent sleeps, and opening the dashboard wakes it if requests do; this check does not. With dashboard_error the agent serves, and its own program answered with http_status."`
 	CheckedAt       time.Time `json:"checked_at" jsonschema:"When the agent was probed. An answer may be a few seconds old."`
 	RetryAfter      *int      `json:"retry_after_seconds" jsonschema:"Seconds to wait before the next check; null if waiting changes nothing."`
 }
@@ -90,6 +94,10 @@ func Reachability(agents agent.Store, p DashboardProber, d agent.Addresses) func
 			if a.Routed {
 				url := a.URL(d, "/")
 				r.DashboardURL = &url
+			}
+			if a.Asleep() { // waiting changes nothing
+				r.Reason = reasonAsleep
+				return r, nil
 			}
 			if a.Status != agent.Running || !a.Routed {
 				r.Reason, r.RetryAfter = reasonNotRunning, after(10)

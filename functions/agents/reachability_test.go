@@ -97,6 +97,10 @@ func TestReachability_ExplainsWhyADashboardDoesNotAnswer(t *testing.T) {
 			given: func(a *agent.Agent) { a.Status = agent.Stopped }, wantReason: "not_running",
 			wantRetryAfter: 10,
 		},
+		"the agent sleeps": {
+			given:      func(a *agent.Agent) { a.Status, a.StatusReason = agent.Paused, agent.ReasonIdle },
+			wantReason: "asleep",
+		},
 		"the agent has no hostname": {
 			given: func(a *agent.Agent) { a.Routed = false }, wantReason: "not_running",
 			wantRetryAfter: 10,

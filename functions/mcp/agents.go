@@ -26,6 +26,8 @@ type (
 	tailLines   int64
 	endedRun    int64
 	waitSeconds int64
+	// sleepSeconds is how long an agent is idle before it falls asleep; 0 is never.
+	sleepSeconds int64
 )
 
 type agentID struct {
@@ -92,13 +94,36 @@ type createInput struct {
 	Public []string                   `json:"public_paths,omitempty" jsonschema:"Paths of the agent that anyone may request without a credential, for webhooks: /telegram, or /hooks/ for all below it. The agent's program must check who calls."`
 	Calls  []client.AgentScheduleSpec `json:"schedules,omitempty" jsonschema:"When the agent is called by itself. No secrets in bodies."`
 	Image  string                     `json:"image,omitempty" jsonschema:"What the agent runs: an id from list_images, or id@version. By default the image called default."`
-	Key    string                     `json:"idempotency_key,omitempty" jsonschema:"Any text of your choice. A repeat with the same key and arguments creates no second agent."`
+	sleepInput
+	Key string `json:"idempotency_key,omitempty" jsonschema:"Any text of your choice. A repeat with the same key and arguments creates no second agent."`
+}
+
+// sleepInput says when an agent falls asleep. Its 0 is never, because an argument that is null counts as left out.
+type sleepInput struct {
+	SleepAfter *sleepSeconds        `json:"sleep_after_seconds,omitempty"`
+	WakeOn     *[]client.AgentWaker `json:"wake_on,omitempty" jsonschema:"What wakes the agent when it sleeps, in addition to resume_agent."`
+}
+
+// spec is the request for it, or nil if the arguments do not say it.
+func (in sleepInput) spec() *client.AgentSleepSpec {
+	if in.SleepAfter == nil && in.WakeOn == nil {
+		return nil
+	}
+	spec := &client.AgentSleepSpec{WakeOn: in.WakeOn}
+	if in.SleepAfter != nil {
+		var after *int64
+		if *in.SleepAfter != 0 { // the API refuses what is too short
+			after = (*int64)(in.SleepAfter)
+		}
+		spec.AfterSeconds = &after
+	}
+	return spec
 }
 
 func createAgent(ctx context.Context, c *call, in createInput) (agentView, string, error) {
 	body := client.CreateAgentRequest{
 		Name: in.Name, ResourcePlan: in.Plan, EnvVars: in.Env, Config: in.Config, Files: in.Files,
-		PublicPaths: in.Public, Schedules: in.Calls,
+		PublicPaths: in.Public, Schedules: in.Calls, Sleep: in.spec(),
 	}
 	if in.Region != "" {
 		body.Region = &in.Region
@@ -125,6 +150,7 @@ type updateInput struct {
 	Image  *string                        `json:"image,omitempty" jsonschema:"Another version of the agent's image: its id for the version that is released at present, or id@version. It restarts the agent. Another image is refused: create another agent for it."`
 	Policy *client.ImagePolicy            `json:"image_policy,omitempty" jsonschema:"When the agent takes another version: auto with a release or at its next start, window only in its maintenance window, pinned only by this tool."`
 	Window *client.ImageMaintenanceWindow `json:"maintenance_window,omitempty" jsonschema:"When the policy window lets the agent take another version."`
+	sleepInput
 }
 
 func updateAgent(ctx context.Context, c *call, in updateInput) (agentView, string, error) {
@@ -137,6 +163,7 @@ func updateAgent(ctx context.Context, c *call, in updateInput) (agentView, strin
 		Schedules:    in.Calls,
 		Image:        in.Image,
 		ImagePolicy:  in.Policy,
+		Sleep:        in.spec(),
 	}
 	if in.Public != nil {
 		body.PublicPaths = &in.Public
@@ -255,6 +282,9 @@ func prices() string {
 			b.WriteString("price by contract")
 		} else {
 			fmt.Fprintf(&b, "$%g a month", *p.PriceUSDMonth)
+		}
+		if p.SleepAfterSeconds > 0 {
+			fmt.Fprintf(&b, ", agents sleep after %d s without use unless asked otherwise", p.SleepAfterSeconds)
 		}
 	}
 	return b.String()

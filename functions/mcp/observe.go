@@ -22,16 +22,20 @@ type metricsInput struct {
 }
 
 type metricsView struct {
-	CollectedAt  *time.Time            `json:"collected_at"`
-	Stale        bool                  `json:"stale" jsonschema:"True if a newer collection is overdue."`
-	CPUPct       *float64              `json:"cpu_pct" jsonschema:"Percent of the plan's limit. Null figures were not measured."`
-	MemPct       *float64              `json:"mem_pct" jsonschema:"Percent of the plan's limit."`
-	VolumePct    *float64              `json:"pvc_pct" jsonschema:"Percent of the volume."`
-	LatencyP95MS *float64              `json:"latency_p95_ms"`
-	UptimePct    *float64              `json:"uptime_pct_24h"`
-	Restarts     float64               `json:"restarts_24h"`
-	Series       *client.MetricsSeries `json:"series" jsonschema:"Null unless include_series is true."`
+	CollectedAt  *time.Time             `json:"collected_at"`
+	Stale        bool                   `json:"stale" jsonschema:"True if a newer collection is overdue."`
+	CPUPct       *float64               `json:"cpu_pct" jsonschema:"Percent of the plan's limit. Null figures were not measured."`
+	MemPct       *float64               `json:"mem_pct" jsonschema:"Percent of the plan's limit."`
+	VolumePct    *float64               `json:"pvc_pct" jsonschema:"Percent of the volume."`
+	LatencyP95MS *float64               `json:"latency_p95_ms"`
+	UptimePct    *float64               `json:"uptime_pct_24h"`
+	Restarts     float64                `json:"restarts_24h"`
+	Awake        []client.AgentAwakeDay `json:"awake" jsonschema:"For how many seconds the agent had or wanted a pod, on each of the last 7 UTC days."`
+	Series       *client.MetricsSeries  `json:"series" jsonschema:"Null unless include_series is true."`
 }
+
+// awakeDays is of how many days an assistant sees how long an agent was awake.
+const awakeDays = 7
 
 func getMetrics(ctx context.Context, c *call, in metricsInput) (metricsView, string, error) {
 	m, err := c.GetAgentMetrics(ctx, in.ID, client.GetAgentMetricsParams{Window: in.Window})
@@ -41,6 +45,7 @@ func getMetrics(ctx context.Context, c *call, in metricsInput) (metricsView, str
 	out := metricsView{
 		CollectedAt: m.CollectedAt, Stale: m.Stale, CPUPct: m.CPUPct, MemPct: m.MemPct, VolumePct: m.PvcPct,
 		LatencyP95MS: m.LatencyP95Ms, UptimePct: m.UptimePct24H, Restarts: m.Restarts24H,
+		Awake: append([]client.AgentAwakeDay{}, m.Awake[max(0, len(m.Awake)-awakeDays):]...),
 	}
 	if in.Series {
 		out.Series = &m.Series

@@ -48,6 +48,7 @@ func TestDryRun_ChangesNothing(t *testing.T) {
 	s := start(t)
 	a := s.RunningAgent(t, org, nil)
 	session := s.connect(t, functiontest.AdminToken(org), "")
+	sleeper := s.RunningAgent(t, org, nil)
 	changed := want(t, session, "set_secrets",
 		map[string]any{"agent_id": a.ID, "secrets": map[string]any{"TOKEN": "value"}})
 	operations, _ := changed.structured["operations"].([]any)
@@ -57,10 +58,12 @@ func TestDryRun_ChangesNothing(t *testing.T) {
 		"update_agent":               {"agent_id": a.ID, "env_vars": map[string]any{"LEVEL": "debug"}},
 		"delete_agent":               {"agent_id": a.ID, "name": a.Name},
 		"set_secrets":                {"agent_id": a.ID, "secrets": map[string]any{"TOKEN": "another"}},
+		"sleep_agent":                {"agent_id": sleeper.ID},
 		"reconcile_secret_operation": {"agent_id": a.ID, "operation_id": operation["id"]},
 	}
 	status := map[string]string{
-		"create_agent": "provisioning", "delete_agent": "deleting", "pause_agent": "paused", "stop_agent": "stopped",
+		"create_agent": "provisioning", "delete_agent": "deleting", "pause_agent": "paused", "sleep_agent": "paused",
+		"stop_agent": "stopped",
 	}
 	before := s.Documents(t)
 	for _, tool := range changingTools(t, session) {

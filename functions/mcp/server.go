@@ -107,8 +107,12 @@ func addActions(r *registry) {
 	act("pause_agent", "Pause an agent", "Stop the agent's pod and keep its place: it can be resumed at any time, but "+
 		"it still counts against the plan in full. It is unavailable until resume_agent.", interrupts,
 		(*client.Client).PauseAgent)
-	act("resume_agent", "Resume an agent", "Start a paused agent again. It never fails for capacity. Call "+
-		"wait_for_agent next.", repeats, (*client.Client).ResumeAgent)
+	act("sleep_agent", "Put an agent to sleep", "Put an agent to sleep now, even though it is in use. It has no pod "+
+		"until something wakes it that its setting sleep names, such as a request, or resume_agent. It counts against "+
+		"the plan as a paused agent does. An error sleep_disabled means that the agent never sleeps: pause it, or set "+
+		"sleep_after_seconds with update_agent.", interrupts, (*client.Client).SleepAgent)
+	act("resume_agent", "Resume an agent", "Start a paused agent again, or wake one that is asleep. It never "+
+		"fails for capacity. Call wait_for_agent next.", repeats, (*client.Client).ResumeAgent)
 	act("stop_agent", "Stop an agent", "Stop the agent's pod and free its CPU and memory for other agents. Its volume "+
 		"and its place in the number of agents stay. It is unavailable until start_agent, which needs free capacity.",
 		interrupts, (*client.Client).StopAgent)
@@ -139,8 +143,8 @@ func addObservations(r *registry) {
 	}, runCommand)
 	add(r, tool{
 		name: "get_agent_metrics", title: "Get an agent's metrics", effect: reads,
-		description: "Get the agent's use of CPU, memory and volume, its latency, uptime and restarts. Null means " +
-			"not measured, not zero. Free of charge.",
+		description: "Get the agent's use of CPU, memory and volume, its latency, uptime and restarts, and how long " +
+			"it was awake. Null means not measured, not zero. Free of charge.",
 	}, getMetrics)
 }
 

@@ -89,7 +89,21 @@ func schemas() map[reflect.Type]*jsonschema.Schema {
 			Description: "Read the log of a container that has ended: 1 is the last one, 2 the one before. " +
 				"Logs are kept for 7 days, also of agents that are stopped. Not together with previous.",
 		},
-		reflect.TypeFor[waitSeconds](): number(1, maxWait, defaultWait, "How many seconds to wait at most."),
+		reflect.TypeFor[client.AgentWaker](): choice("", agent.Waker("").Values()...),
+		reflect.TypeFor[sleepSeconds]():      sleepSchema(),
+		reflect.TypeFor[waitSeconds]():       number(1, maxWait, defaultWait, "How many seconds to wait at most."),
+	}
+}
+
+// sleepSchema allows 0 for never, and the times that the API allows.
+func sleepSchema() *jsonschema.Schema {
+	never := any(0)
+	least, most := float64(agent.MinSleepSeconds), float64(agent.MaxSleepSeconds)
+	return &jsonschema.Schema{
+		Description: fmt.Sprintf("How many seconds the agent must be idle to fall asleep, %d to %d; 0: never. A "+
+			"change of it restarts the agent.", agent.MinSleepSeconds, agent.MaxSleepSeconds),
+		Type:  "integer",
+		AnyOf: []*jsonschema.Schema{{Const: &never}, {Minimum: &least, Maximum: &most}},
 	}
 }
 

@@ -29,7 +29,7 @@ func TestTools_WorkOverEveryVersionOfTheProtocol(t *testing.T) {
 				t.Errorf("negotiated the version %s, want %s", got, version)
 			}
 			tools, err := session.ListTools(t.Context(), nil)
-			if err != nil || len(tools.Tools) != 20 {
+			if err != nil || len(tools.Tools) != 21 {
 				t.Fatalf("got %d tools and the error %v, want 20", len(tools.Tools), err)
 			}
 			res := want(t, session, "get_agent", map[string]any{"agent_id": a.ID})
@@ -71,7 +71,8 @@ func TestTools_SayWhatTheyDo(t *testing.T) {
 	slices.Sort(destructive)
 	slices.Sort(readOnly)
 	if wanted := []string{
-		"delete_agent", "pause_agent", "restart_agent", "run_command", "set_secrets", "stop_agent", "update_agent",
+		"delete_agent", "pause_agent", "restart_agent", "run_command", "set_secrets", "sleep_agent",
+		"stop_agent", "update_agent",
 	}; !slices.Equal(destructive, wanted) {
 		t.Errorf("destructive tools = %q, want %q", destructive, wanted)
 	}
@@ -114,6 +115,8 @@ func TestTools_ManageAnAgent(t *testing.T) {
 	for _, step := range []struct{ tool, status string }{
 		{"restart_agent", "running"},
 		{"pause_agent", "paused"},
+		{"resume_agent", "provisioning"},
+		{"sleep_agent", "paused"},
 		{"resume_agent", "provisioning"},
 		{"stop_agent", "stopped"},
 		{"start_agent", "provisioning"},

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"agents.example/controlplane/shared/client"
@@ -14,10 +15,11 @@ type agentView struct {
 	Name   string `json:"name"`
 	Status string `json:"status"`
 	// StatusReason says why an agent is paused or stopped.
-	StatusReason   string   `json:"status_reason" jsonschema:"Why the agent is paused or stopped: manual or billing."`
-	AllowedActions []string `json:"allowed_actions" jsonschema:"The actions that the status allows."`
-	ResourcePlan   string   `json:"resource_plan"`
-	Region         string   `json:"region"`
+	StatusReason   string            `json:"status_reason" jsonschema:"Why the agent is paused or stopped: manual, billing, or idle if the agent is asleep."`
+	Sleep          client.AgentSleep `json:"sleep"`
+	AllowedActions []string          `json:"allowed_actions" jsonschema:"The actions that the status allows."`
+	ResourcePlan   string            `json:"resource_plan"`
+	Region         string            `json:"region"`
 	// Image is null for an agent that has not started since there are images to choose from.
 	Image        *client.AgentImage     `json:"image" jsonschema:"What the agent runs. If available_version is not null, update_agent with image moves it to that version."`
 	DashboardURL string                 `json:"dashboard_url" jsonschema:"Empty until the agent has a hostname."`
@@ -60,6 +62,9 @@ func viewOf(a *client.Agent) agentView {
 		Schedules: append([]client.AgentSchedule{}, a.Schedules...),
 		CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 	}
+	v.Sleep = client.AgentSleep{
+		AfterSeconds: a.Sleep.AfterSeconds, WakeOn: append([]client.AgentWaker{}, a.Sleep.WakeOn...),
+	}
 	for _, action := range a.Config.AllowedActions {
 		v.AllowedActions = append(v.AllowedActions, string(action))
 	}
@@ -94,6 +99,9 @@ func say(a *client.Agent) string {
 	case client.AgentStatusError:
 		return text + " Call diagnose_agent to learn why, and what to do."
 	case client.AgentStatusPaused:
+		if r := a.Config.StatusReason; r != nil && *r == client.AgentStatusReasonIdle {
+			return sayAsleep(a)
+		}
 		return text + " resume_agent starts it again."
 	case client.AgentStatusStopped:
 		return text + " start_agent starts it again."
@@ -105,4 +113,13 @@ func say(a *client.Agent) string {
 		return text + " A new pod is starting; the change is complete when dashboard_warming is false."
 	}
 	return text
+}
+
+// sayAsleep describes an agent that sleeps, and says what wakes it.
+func sayAsleep(a *client.Agent) string {
+	text := fmt.Sprintf("%q (%s) is asleep, because it was idle: nothing is wrong with it.", a.Name, a.ID)
+	if slices.Contains(a.Sleep.WakeOn, client.AgentWakerRequest) {
+		return text + " A request to its address wakes it, and so does resume_agent."
+	}
+	return text + " resume_agent wakes it."
 }

@@ -188,6 +188,8 @@ func publicNames() map[string]string {
 		"agents.ImageView":               "Image",
 		"agents.Images":                  "Images",
 		"agents.VersionView":             "ImageVersion",
+		"agents.sleepSpec":               "AgentSleepSpec",
+		"agents.sleepSeconds":            "AgentSleepSeconds",
 		"agents.Reachable":               "DashboardReachability",
 		"agents.Reason":                  "DashboardReachabilityReason",
 		"agents.SecretChanges":           "SecretChanges",

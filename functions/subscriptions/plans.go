@@ -11,12 +11,14 @@ import (
 
 // PlanView is a plan in an answer.
 type PlanView struct {
-	ID            plan.ID  `json:"id" jsonschema:"The plan's id, as in resource_plan of an agent."`
-	Name          string   `json:"name" jsonschema:"The plan's name for people."`
-	Agent         Size     `json:"agent" jsonschema:"The size of an agent on this plan."`
-	MaxAgents     int64    `json:"max_agents" jsonschema:"How many agents an organization on this plan may have."`
-	PriceUSDMonth *float64 `json:"price_usd_month" jsonschema:"Null if the price is set by contract."`
-	Features      []string `json:"features" jsonschema:"What the plan includes beyond its size: all_ports, daily_backups, audit_log. Others may be added."`
+	ID        plan.ID `json:"id" jsonschema:"The plan's id, as in resource_plan of an agent."`
+	Name      string  `json:"name" jsonschema:"The plan's name for people."`
+	Agent     Size    `json:"agent" jsonschema:"The size of an agent on this plan."`
+	MaxAgents int64   `json:"max_agents" jsonschema:"How many agents an organization on this plan may have."`
+	// SleepAfterSeconds is the policy of an agent whose client asks for nothing.
+	SleepAfterSeconds *int64   `json:"sleep_after_seconds" jsonschema:"After how many seconds without use an agent of this plan falls asleep by default; null: it never sleeps unless it is asked to. The plan sets no limit: each agent may sleep earlier, later or never."`
+	PriceUSDMonth     *float64 `json:"price_usd_month" jsonschema:"Null if the price is set by contract."`
+	Features          []string `json:"features" jsonschema:"What the plan includes beyond its size: all_ports, daily_backups, audit_log. Others may be added."`
 }
 
 // Example implements function.Exampler.
@@ -26,10 +28,14 @@ func (PlanView) Example() any {
 }
 
 func show(p plan.Plan) PlanView {
-	return PlanView{
+	v := PlanView{
 		ID: p.ID, Name: p.Name, MaxAgents: p.MaxAgents, PriceUSDMonth: p.PriceUSDMonth, Features: p.Features,
 		Agent: Size{CPUCores: p.CPUCores(), MemoryBytes: p.MemoryBytes(), StorageBytes: p.StorageBytes()},
 	}
+	if p.SleepAfterSeconds > 0 {
+		v.SleepAfterSeconds = &p.SleepAfterSeconds
+	}
+	return v
 }
 
 // Size is the size of an agent on a plan.

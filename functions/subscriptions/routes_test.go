@@ -71,6 +71,13 @@ func TestPlans_ListsThemFromTheSmallest(t *testing.T) {
 	if len(views) != 6 || views[0].ID != plan.Hobby || views[5].ID != plan.Enterprise {
 		t.Fatalf("plans = %+v, want six from hobby to enterprise", views)
 	}
+	for _, v := range views {
+		sleeps := v.SleepAfterSeconds != nil
+		if sleeps != (v.ID == plan.Hobby) || sleeps && *v.SleepAfterSeconds != 1800 {
+			t.Errorf("agents of the plan %s sleep after %v, want those of hobby after 1800 s and no others", v.ID,
+				v.SleepAfterSeconds)
+		}
+	}
 	if got := views[0].Agent; got.CPUCores != 0.5 || got.MemoryBytes != 1<<30 {
 		t.Errorf("an agent on hobby has the size %+v, want half a core and 1 GiB", got)
 	}

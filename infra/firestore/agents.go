@@ -69,6 +69,7 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"live", array(&a.Live, liveFields)},
 		{"secret_versions", array(&a.SecretVersions, secretVersionFields)},
 		{"serving_changes", array(&a.ServingChanges, servingChangeFields)},
+		{"awake", compactGroup(awakeFields(&a.Awake))},
 		{"pod_restarts", compactGroup(podRestartFields(&a.PodRestarts))},
 		{"deletion", compactGroup(deletionFields(&a.Deletion))},
 		{"generation", number(&a.Generation)},
@@ -107,6 +108,10 @@ func sleepFields(a *agent.Agent) fields {
 		{"woken_by", text(&a.WokenBy)},
 		{"awake_until", timestamp(&a.AwakeUntil)},
 	}
+}
+
+func awakeFields(l *agent.AwakeLog) fields {
+	return fields{{"since", timestamp(&l.Since)}, {"last", number(&l.Last)}, {"seconds", numbers(&l.Seconds)}}
 }
 
 func scheduleFields(s *agent.Schedule) fields {

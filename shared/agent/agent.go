@@ -118,6 +118,8 @@ type Agent struct {
 
 	// ServingChanges are the latest changes of what the agent does for its users, oldest first: see ServingHistory.
 	ServingChanges []ServingChange
+	// Awake counts for how long the agent had or wanted a pod.
+	Awake AwakeLog
 	// PodRestarts counts how often the agent's container was started again.
 	PodRestarts PodRestarts
 
@@ -252,6 +254,7 @@ func New(id, cell string, d Draft, now time.Time) Agent {
 		a.ImageWish = &ImageWish{Selection: d.Image, At: now}
 	}
 	a.startProvisioning(now)
+	a.Awake.Since = now
 	a.hold(Agent{})
 	return a
 }

@@ -16,6 +16,7 @@ func (a Agent) Clone() Agent {
 	a.Sleep.WakeOn = slices.Clone(a.Sleep.WakeOn)
 	a.Schedules = slices.Clone(a.Schedules)
 	a.Operations, a.Live = slices.Clone(a.Operations), slices.Clone(a.Live)
+	a.Awake.Seconds = slices.Clone(a.Awake.Seconds)
 	a.SecretVersions, a.ServingChanges = slices.Clone(a.SecretVersions), slices.Clone(a.ServingChanges)
 	a.Failure, a.RevertReason = clone(a.Failure), clone(a.RevertReason)
 	a.Image.Choice, a.Image.Update.Former = a.Image.Clone(), a.Image.Update.Former.Clone()

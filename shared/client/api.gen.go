@@ -139,6 +139,7 @@ const (
 
 // Defines values for DashboardReachabilityReason.
 const (
+	DashboardReachabilityReasonAsleep         DashboardReachabilityReason = "asleep"
 	DashboardReachabilityReasonBadStatus      DashboardReachabilityReason = "bad_status"
 	DashboardReachabilityReasonConnect        DashboardReachabilityReason = "connect"
 	DashboardReachabilityReasonDNS            DashboardReachabilityReason = "dns"
@@ -451,6 +452,15 @@ type Agent struct {
 // AgentAction defines model for AgentAction.
 type AgentAction string
 
+// AgentAwakeDay defines model for AgentAwakeDay.
+type AgentAwakeDay struct {
+	// Date The day, in UTC, such as 2026-03-02.
+	Date string `json:"date"`
+
+	// Seconds For how many seconds of the day the agent had or wanted a pod.
+	Seconds int64 `json:"seconds"`
+}
+
 // AgentCall defines model for AgentCall.
 type AgentCall struct {
 	// CalledAt When the agent was told to make the call.
@@ -691,6 +701,18 @@ type AgentSleep struct {
 	WakeOn []AgentWaker `json:"wake_on"`
 }
 
+// AgentSleepSeconds defines model for AgentSleepSeconds.
+type AgentSleepSeconds = int64
+
+// AgentSleepSpec defines model for AgentSleepSpec.
+type AgentSleepSpec struct {
+	// AfterSeconds How many seconds the agent must be idle to fall asleep, 300 to 604800: without a request, an open connection, and work that its program tells of; null: it never sleeps.
+	AfterSeconds **int64 `json:"after_seconds,omitempty"`
+
+	// WakeOn What wakes the agent, in addition to calls that resume it; both by default.
+	WakeOn *[]AgentWaker `json:"wake_on,omitempty"`
+}
+
 // AgentStage defines model for AgentStage.
 type AgentStage struct {
 	// Attempt How many times the stage was started for the last start of the agent or the last replacement of its pod.
@@ -725,18 +747,6 @@ type AgentStatusReason string
 
 // AgentWaker defines model for AgentWaker.
 type AgentWaker string
-
-// AgentssleepSeconds defines model for AgentssleepSeconds.
-type AgentssleepSeconds = int64
-
-// AgentssleepSpec defines model for AgentssleepSpec.
-type AgentssleepSpec struct {
-	// AfterSeconds How many seconds the agent must be idle to fall asleep, 300 to 604800: without a request, an open connection, and work that its program tells of; null: it never sleeps.
-	AfterSeconds *AgentssleepSeconds `json:"after_seconds,omitempty"`
-
-	// WakeOn What wakes the agent, in addition to calls that resume it; both by default.
-	WakeOn []AgentWaker `json:"wake_on,omitempty"`
-}
 
 // AuditActor defines model for AuditActor.
 type AuditActor struct {
@@ -979,7 +989,7 @@ type CreateAgentRequest struct {
 	Schedules []AgentScheduleSpec `json:"schedules,omitempty"`
 
 	// Sleep When the agent falls asleep, and what wakes it. The default of the plan hobby is after 1800 seconds; agents of other plans never sleep by default.
-	Sleep *AgentssleepSpec `json:"sleep,omitempty"`
+	Sleep *AgentSleepSpec `json:"sleep,omitempty"`
 }
 
 // CreateCheckoutSessionRequest defines model for CreateCheckoutSessionRequest.
@@ -1446,6 +1456,9 @@ type Member struct {
 
 // Metrics defines model for Metrics.
 type Metrics struct {
+	// Awake How long the agent had or wanted a pod, by UTC day, the oldest first and the present day last: from its creation, start or wake until it fell asleep, was paused or stopped. At most 35 days; those before the service began to count are left out.
+	Awake []AgentAwakeDay `json:"awake"`
+
 	// CollectedAt When the figures were collected; null before the first collection.
 	CollectedAt *time.Time `json:"collected_at"`
 
@@ -1562,6 +1575,9 @@ type Plan struct {
 
 	// PriceUsdMonth Null if the price is set by contract.
 	PriceUsdMonth *float64 `json:"price_usd_month"`
+
+	// SleepAfterSeconds After how many seconds without use an agent of this plan falls asleep by default; null: it never sleeps unless it is asked to. The plan sets no limit: each agent may sleep earlier, later or never.
+	SleepAfterSeconds *int64 `json:"sleep_after_seconds"`
 }
 
 // PlanID defines model for PlanID.
@@ -1787,7 +1803,7 @@ type UpdateAgentRequest struct {
 	Schedules *AgentScheduleSpecs `json:"schedules,omitempty"`
 
 	// Sleep Changes when the agent falls asleep and what wakes it; a field that is not given stays. A running agent gets a new pod.
-	Sleep *AgentssleepSpec `json:"sleep,omitempty"`
+	Sleep *AgentSleepSpec `json:"sleep,omitempty"`
 }
 
 // UpdateCurrentOrganizationRequest defines model for UpdateCurrentOrganizationRequest.

@@ -104,8 +104,11 @@ func observed(o agent.Observation) []string {
 	return facts
 }
 
-// rested explains an agent that a user paused or stopped.
+// rested explains an agent that a user paused or stopped, or that sleeps.
 func (f Facts) rested() cause {
+	if f.Agent.Asleep() {
+		return f.asleep()
+	}
 	code := agentPaused
 	if f.Agent.Status == agent.Stopped {
 		code = agentStopped
@@ -114,6 +117,24 @@ func (f Facts) rested() cause {
 	if !f.Agent.ApplyDue() {
 		c.party = c.ended
 	}
+	return c
+}
+
+// asleep explains an agent that sleeps. Nothing is left to do about it.
+func (f Facts) asleep() cause {
+	r, p := ruleOf(agentAsleep), f.Agent.Sleep
+	if !p.WakesOn(agent.RequestWakes) {
+		r.trying, r.youCan = "", r.youCan[1:]
+	}
+	evidence := []string{"status reason: idle"}
+	for _, w := range p.WakeOn {
+		evidence = append(evidence, "wakes on: "+string(w))
+	}
+	if p.AfterSeconds > 0 {
+		evidence = append(evidence, fmt.Sprintf("sleeps after: %d s", p.AfterSeconds))
+	}
+	c := f.of(r, evidence...)
+	c.party = ""
 	return c
 }
 

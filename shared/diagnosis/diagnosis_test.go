@@ -87,6 +87,17 @@ func withheld(t *testing.T) agent.Agent {
 	return a
 }
 
+// asleep returns an agent that sleeps, and what wakes it.
+func asleep(wakers ...agent.Waker) agent.Agent {
+	return with(running(), func(a *agent.Agent) {
+		a.Sleep = agent.SleepPolicy{AfterSeconds: 1800, WakeOn: wakers}
+		if err := a.FallAsleep("", after(time.Minute)); err != nil {
+			panic(err)
+		}
+		a.MarkObserved(after(time.Minute))
+	})
+}
+
 func account(status organization.Status) *billing.Account {
 	return &billing.Account{Organization: organization.Organization{Status: status}}
 }
@@ -178,6 +189,14 @@ func rows(t *testing.T) map[string]row {
 		"paused": {
 			agent: act(running(), agent.Pause, true), at: time.Hour, wantCodes: []string{"agent_paused"},
 			wantFirst: diagnosis.Resume, wantSummary: "The agent is paused.", wantWaiting: diagnosis.User,
+		},
+		"asleep": {
+			agent: asleep(agent.RequestWakes, agent.ScheduleWakes), at: time.Hour, wantCodes: []string{"agent_asleep"},
+			wantFirst: diagnosis.Wait, wantSummary: "The agent is asleep, because it was idle.",
+		},
+		"asleep, and no request wakes it": {
+			agent: asleep(agent.ScheduleWakes), at: time.Hour, wantCodes: []string{"agent_asleep"},
+			wantFirst: diagnosis.Resume, wantSummary: "The agent is asleep, because it was idle.",
 		},
 		"is being stopped": {
 			agent: act(running(), agent.Stop, false), at: 61 * time.Second, wantCodes: []string{"agent_stopped"},

@@ -27,9 +27,10 @@ type eventData struct {
 		ID      string `json:"id"`
 		Version string `json:"version"`
 	} `json:"image"`
-	PreviousVersion string  `json:"previous_version"`
-	ReleaseID       *string `json:"release_id"`
-	Reason          string  `json:"reason"`
+	PreviousVersion string          `json:"previous_version"`
+	ReleaseID       *string         `json:"release_id"`
+	Reason          string          `json:"reason"`
+	Cause           agent.WakeCause `json:"cause"`
 }
 
 // momentOf says what an event is about. An event that it cannot read, such as one of a later release, has its type as
@@ -102,6 +103,10 @@ func (f Facts) statusMessage(t event.Type, d eventData) string {
 			return "The service paused the agent because of the organization's plan or payments."
 		}
 		return "The agent was paused."
+	case event.AgentAsleep:
+		return "The agent fell asleep, because it was idle."
+	case event.AgentWoken:
+		return wokenBy(d.Cause)
 	case event.AgentStopped:
 		return "The agent was stopped."
 	case event.AgentDeleting:
@@ -110,6 +115,22 @@ func (f Facts) statusMessage(t event.Type, d eventData) string {
 		return "The agent was deleted."
 	default:
 		return ""
+	}
+}
+
+// wokenBy says why an agent woke.
+func wokenBy(cause agent.WakeCause) string {
+	switch cause {
+	case agent.WokenByRequest:
+		return "A request woke the agent."
+	case agent.WokenBySchedule:
+		return "A schedule woke the agent."
+	case agent.WokenByResume:
+		return "A client woke the agent."
+	case agent.WokenByUse:
+		return "The agent woke, because it was in use again."
+	default:
+		return "The agent woke."
 	}
 }
 

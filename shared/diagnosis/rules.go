@@ -236,6 +236,16 @@ func situationRules() []rule {
 			youCan: []Step{{Resume, "Resume it. That never fails for lack of capacity."}}, next: Worker, ended: User,
 		},
 		{
+			code: agentAsleep, title: "The agent is asleep, because it was idle",
+			youCan: []Step{
+				{Wait, "Nothing is wrong with the agent. A request to its address wakes it, and is answered once " +
+					"it is ready."},
+				{Resume, "Resume it to wake it now."},
+				{Update, "To keep it awake, set that it never sleeps, or sleeps later (sleep.after_seconds)."},
+			},
+			trying: "The service wakes the agent when a request comes.", next: Worker, ended: User,
+		},
+		{
 			code: agentStopped, title: "The agent is stopped",
 			youCan: []Step{{Start, "Start it. The plan must have room for its CPU and memory."}},
 			next:   Worker, ended: User,
@@ -275,6 +285,7 @@ func situationRules() []rule {
 // The codes of situations.
 const (
 	agentPaused     = "agent_paused"
+	agentAsleep     = "agent_asleep"
 	agentStopped    = "agent_stopped"
 	agentDeleting   = "agent_deleting"
 	slowStart       = "slow_start"

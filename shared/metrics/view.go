@@ -1,6 +1,10 @@
 package metrics
 
-import "time"
+import (
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+)
 
 // Window is the time span of the series in a view.
 type Window string
@@ -46,17 +50,18 @@ type Curves struct {
 
 // View is the metrics of an agent as a client sees them.
 type View struct {
-	CPUPct       *float64   `json:"cpu_pct" jsonschema:"CPU in use, in percent of the plan's limit. This and the other nullable figures are null without a sample in the five minutes before the collection; uptime and restarts need none."`
-	MemPct       *float64   `json:"mem_pct" jsonschema:"Memory in use, in percent of the plan's limit."`
-	Restarts24h  float64    `json:"restarts_24h" jsonschema:"How often the container was started again in the last 24 hours."`
-	PVCPct       *float64   `json:"pvc_pct" jsonschema:"Share of the volume in use, in percent."`
-	UptimePct24h *float64   `json:"uptime_pct_24h" jsonschema:"Time that the agent served, in percent of the time that it should have in the last 24 hours. It should serve from when it is ready, or in status error, until it is paused or stopped, also while it is started again after an error. The first two minutes in which a request replaces its pod do not count. Null before the first collection, and if it was not meant to serve."`
-	LatencyP95MS *float64   `json:"latency_p95_ms" jsonschema:"The last known 95th percentile of request latency, in milliseconds. Null until a request on the agent's hostname is measured."`
-	CPUCores     *float64   `json:"cpu_cores" jsonschema:"CPU in use, in cores."`
-	MemoryBytes  *float64   `json:"memory_bytes" jsonschema:"Memory in use, in bytes."`
-	Series       Curves     `json:"series" jsonschema:"The figures over the requested window."`
-	CollectedAt  *time.Time `json:"collected_at" jsonschema:"When the figures were collected; null before the first collection."`
-	Stale        bool       `json:"stale" jsonschema:"True if a newer collection is overdue."`
+	CPUPct       *float64         `json:"cpu_pct" jsonschema:"CPU in use, in percent of the plan's limit. This and the other nullable figures are null without a sample in the five minutes before the collection; uptime and restarts need none."`
+	MemPct       *float64         `json:"mem_pct" jsonschema:"Memory in use, in percent of the plan's limit."`
+	Restarts24h  float64          `json:"restarts_24h" jsonschema:"How often the container was started again in the last 24 hours."`
+	PVCPct       *float64         `json:"pvc_pct" jsonschema:"Share of the volume in use, in percent."`
+	UptimePct24h *float64         `json:"uptime_pct_24h" jsonschema:"Time that the agent served, in percent of the time that it should have in the last 24 hours. It should serve from when it is ready, or in status error, until it is paused or stopped, also while it is started again after an error. The first two minutes in which a request replaces its pod do not count. Null before the first collection, and if it was not meant to serve."`
+	LatencyP95MS *float64         `json:"latency_p95_ms" jsonschema:"The last known 95th percentile of request latency, in milliseconds. Null until a request on the agent's hostname is measured."`
+	CPUCores     *float64         `json:"cpu_cores" jsonschema:"CPU in use, in cores."`
+	MemoryBytes  *float64         `json:"memory_bytes" jsonschema:"Memory in use, in bytes."`
+	Series       Curves           `json:"series" jsonschema:"The figures over the requested window."`
+	Awake        []agent.AwakeDay `json:"awake" jsonschema:"How long the agent had or wanted a pod, by UTC day, the oldest first and the present day last: from its creation, start or wake until it fell asleep, was paused or stopped. At most 35 days; those before the service began to count are left out."`
+	CollectedAt  *time.Time       `json:"collected_at" jsonschema:"When the figures were collected; null before the first collection."`
+	Stale        bool             `json:"stale" jsonschema:"True if a newer collection is overdue."`
 
 	agentID string
 }
@@ -67,7 +72,7 @@ func (s Snapshot) Show(w Window, now time.Time) View {
 	f, age := s.Figures, now.Sub(s.CollectedAt)
 	v := View{
 		Restarts24h: s.restarts(now), UptimePct24h: s.uptimePct(now),
-		LatencyP95MS: f.LatencyMillis, Stale: age >= StaleAfter,
+		LatencyP95MS: f.LatencyMillis, Awake: []agent.AwakeDay{}, Stale: age >= StaleAfter,
 		Series: Curves{
 			CPU: s.CPU.pointsSince(now, w.Duration()), Memory: s.Memory.pointsSince(now, w.Duration()),
 			Requests: s.Requests.pointsSince(now, w.Duration()), Errors: s.Errors.pointsSince(now, w.Duration()),
@@ -103,5 +108,7 @@ func (View) Example() any {
 	}{{&s.CPU, 0.125}, {&s.Memory, 768 << 20}, {&s.Requests, 0.5}, {&s.Errors, 0}} {
 		sample.series.merge(Minutes{now.Unix(): sample.value})
 	}
-	return s.Show(Window24h, now)
+	v := s.Show(Window24h, now)
+	v.Awake = []agent.AwakeDay{{Date: "2026-03-01", Seconds: 21_600}, {Date: "2026-03-02", Seconds: 1800}}
+	return v
 }

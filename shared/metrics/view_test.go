@@ -32,7 +32,7 @@ func TestSnapshot_ShowRendersMissingValuesAsNull(t *testing.T) {
 			"cpu": []any{}, "memory": []any{}, "requests": []any{},
 			"errors": []any{},
 		},
-		"collected_at": nil, "stale": true,
+		"awake": []any{}, "collected_at": nil, "stale": true,
 	}
 	if diff := cmp.Diff(want, fieldsOf(t, New("a", "o").Show(Window24h, noon()))); diff != "" {
 		t.Errorf("fields of an empty snapshot (-want +got):\n%s", diff)

@@ -51,7 +51,7 @@ func agentsOfCell(ctx context.Context, d operator, o options) error {
 		for _, a := range listed.Items {
 			cells[a.Cell]++
 			if a.Cell == o.cell {
-				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%q\n", a.ID, a.OrganizationID, a.Plan, a.Status,
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%q\n", a.ID, a.OrganizationID, a.Plan, statusOf(a),
 					date(a.CreatedAt), a.Name)
 			}
 		}
@@ -92,9 +92,9 @@ func describe(ctx context.Context, d operator, o options) error {
 	}
 	v := diagnosis.Of(facts)
 	d.printf("Agent %s (%q) of %s, %s in %s on cell %s\n", a.ID, a.Name, a.OrganizationID, a.Plan, a.Region, a.Cell)
-	d.printf("Status %s%s, generation %d, observed generation %d, attempts %d\n", a.Status, reason(a), a.Generation,
+	d.printf("Status %s%s, generation %d, observed generation %d, attempts %d\n", statusOf(a), reason(a), a.Generation,
 		a.ObservedGeneration, a.Attempts)
-	for _, line := range software(a) {
+	for _, line := range append(software(a), sleep(a, facts.Now)...) {
 		d.printf("%s\n", line)
 	}
 	d.printf("\n")
@@ -164,8 +164,42 @@ func (d operator) facts(ctx context.Context, a agent.Agent) (diagnosis.Facts, er
 	return f, nil
 }
 
+// statusOf is the status of an agent; one that sleeps is not called paused.
+func statusOf(a agent.Agent) string {
+	if a.Asleep() {
+		return "asleep"
+	}
+	return string(a.Status)
+}
+
+// sleep says when the agent sleeps, what wakes it, and for how long it was awake of late.
+func sleep(a agent.Agent, now time.Time) (lines []string) {
+	if a.Sleep.AfterSeconds > 0 {
+		line := fmt.Sprintf("Sleeps after %d s, wakes on %s", a.Sleep.AfterSeconds, cmp.Or(wakers(a), "nothing"))
+		if a.WokenBy != "" {
+			line += fmt.Sprintf(", last woken by %s", a.WokenBy)
+		}
+		lines = append(lines, line)
+	}
+	const week = 7
+	days, seconds := a.AwakeDays(now), 0
+	days = days[max(0, len(days)-week):]
+	for _, d := range days {
+		seconds += d.Seconds
+	}
+	return append(lines, fmt.Sprintf("Awake for %s in %d days", time.Duration(seconds)*time.Second, len(days)))
+}
+
+func wakers(a agent.Agent) string {
+	var names []string
+	for _, w := range a.Sleep.WakeOn {
+		names = append(names, string(w))
+	}
+	return strings.Join(names, ", ")
+}
+
 func reason(a agent.Agent) string {
-	if a.StatusReason == "" {
+	if a.StatusReason == "" || a.Asleep() {
 		return ""
 	}
 	return " (" + string(a.StatusReason) + ")"

@@ -354,3 +354,25 @@ func TestDescribe_NamesWhatThePodRuns(t *testing.T) {
 		"(pod_crash_loop: It exits.)", "Front front@9, registry/f@sha256:9\n",
 		"Image policy window sunday 02:30 for 2 h (UTC)", "Anyone may request /hooks/, /telegram\n")
 }
+
+// TestAgents_SayWhatIsAsleep shows an agent that sleeps as what it is, and what wakes it.
+func TestAgents_SayWhatIsAsleep(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	a := f.create(plan.Hobby)
+	asleep, err := f.client.WorkerStore().Update(t.Context(), a, func(a *agent.Agent) {
+		a.BecameReady(time.Now())
+		if err := a.FallAsleep("", time.Now()); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.run("agents -cell "+asleep.Cell, "asleep")
+	output := f.run("describe -agent "+a.ID, "Status asleep, ", "Sleeps after 1800 s, wakes on request, schedule\n",
+		"Awake for ", "agent_asleep: The agent is asleep")
+	if strings.Contains(output, "Status paused") {
+		t.Errorf("describe = %s, want an agent that is asleep", output)
+	}
+}

@@ -55,6 +55,7 @@ func FullAgent(at time.Time) agent.Agent {
 		CreatedAt: at.Add(4 * time.Second), UpdatedAt: at.Add(5 * time.Second), CreatedBy: "b",
 		SecretsRevision: 9, StoringUntil: at.Add(7 * time.Second),
 		ServingChanges: []agent.ServingChange{{Since: at, Serving: agent.Idle}},
+		Awake:          agent.AwakeLog{Since: at.Add(14 * time.Second), Last: 2, Seconds: []int{3}},
 		PodRestarts:    agent.PodRestarts{Total: 3, Pod: "p", Seen: 2},
 		Deletion:       fullDeletion(at),
 		Live:           []agent.LiveVersion{{Key: "B", Version: 1}},

@@ -5,8 +5,8 @@ import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { Notice } from "../ui/feedback";
-import { statusText } from "../ui/status";
-import { actionText } from "./action-text";
+import { statusOf, statusText } from "../ui/status";
+import { actionText, allows } from "./action-text";
 import { agentPath } from "./paths";
 import { Forecast } from "./rehearsal";
 import { useSubmit } from "../api/submit";
@@ -15,8 +15,8 @@ import { SubmitFailure } from "../ui/submit-failure";
 /** Asks before an action, and says what it does and costs. */
 export function ActionDialog(props: { agent: Agent; action: AgentAction; onClose: () => void }) {
   const { agent, action, onClose } = props;
-  const { label, icon, does, downtime, keeps, accepted } = actionText(action);
-  const allowed = agent.config.allowed_actions.includes(action);
+  const { label, icon, does, downtime, keeps, accepted } = actionText(action, agent);
+  const allowed = allows(agent, action);
   const submit = useSubmit(async (intent) => {
     const answer = await call<Agent>(`${agentPath(agent.id)}/${action}`, { method: "POST", intent });
     putLive(agentPath(agent.id), answer.data);
@@ -58,7 +58,7 @@ export function ActionDialog(props: { agent: Agent; action: AgentAction; onClose
       ) : null}
       {allowed || submit.busy ? null : (
         <Notice tone="warn" live>
-          The agent is “{statusText(agent.status).toLowerCase()}” now, and its status does not allow this any more.
+          The agent is “{statusText(statusOf(agent)).toLowerCase()}” now, and its status does not allow this any more.
         </Notice>
       )}
       <SubmitFailure submit={submit} title="The agent was not changed" />

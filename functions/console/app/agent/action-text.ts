@@ -1,5 +1,7 @@
 import type { Agent, AgentAction } from "@agents.example/client/schema";
 import type { IconName } from "../ui/icons";
+import { isAsleep } from "../ui/status";
+import { wakersText } from "./sleep-text";
 
 export interface ActionText {
   label: string;
@@ -31,10 +33,31 @@ const texts: Record<string, ActionText> = {
     keeps: "The volume, the address and the credentials stay.",
     accepted: "The agent is restarting.",
   },
+  sleep: {
+    label: "Put to sleep",
+    icon: "asleep",
+    does: (agent) => `Its pod is removed now, and not when the agent is idle. ${wakersText(agent.sleep)}`,
+    downtime: () => "Requests that are under way are cut off. To wake usually takes some seconds.",
+    keeps:
+      "CPU and memory stay reserved, so waking never fails for lack of capacity. The volume, the address and the " +
+      "credentials stay.",
+    accepted: "The agent is asleep.",
+  },
+  wake: {
+    label: "Wake",
+    icon: "play",
+    does: () => "A new pod is started on the agent’s volume.",
+    downtime: () => "It does not run now. " + startTime,
+    keeps: "Its CPU and memory are reserved, so nothing more counts against your plan.",
+    accepted: "The agent wakes.",
+  },
   pause: {
     label: "Pause",
     icon: "paused",
-    does: () => "Its pod is removed until you resume the agent.",
+    does: (agent) =>
+      isAsleep(agent)
+        ? "It stays without a pod until you resume the agent: requests and schedules do not wake it any more."
+        : "Its pod is removed until you resume the agent.",
     downtime: () => "The dashboard and the API do not answer while it is paused. To resume usually takes some seconds.",
     keeps:
       "CPU and memory stay reserved, so resuming never fails for lack of capacity. The volume, the address and the " +
@@ -82,8 +105,8 @@ const texts: Record<string, ActionText> = {
 };
 
 /** What an action is and costs, in words. An action that the console does not know has only its name. */
-export const actionText = (action: AgentAction): ActionText =>
-  texts[action] ?? {
+export const actionText = (action: AgentAction, agent: Agent): ActionText =>
+  texts[action === "resume" && isAsleep(agent) ? "wake" : action] ?? {
     label: action.charAt(0).toUpperCase() + action.slice(1),
     icon: "info",
     does: () => "The console does not know this action. The API reference describes it.",
@@ -91,3 +114,11 @@ export const actionText = (action: AgentAction): ActionText =>
     keeps: "Unknown.",
     accepted: "The action is accepted.",
   };
+
+/** The actions that an agent's status allows. To sleep is not among those of the service, because agents do it, too. */
+export const allowedActions = (agent: Agent): AgentAction[] =>
+  agent.status === "running" && agent.sleep.after_seconds !== null
+    ? [...agent.config.allowed_actions, "sleep"]
+    : agent.config.allowed_actions;
+
+export const allows = (agent: Agent, action: AgentAction): boolean => allowedActions(agent).includes(action);

@@ -3,7 +3,7 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useReadOnly } from "../account";
 import { Button } from "../ui/button";
 import { Menu } from "../ui/menu";
-import { actionText } from "./action-text";
+import { actionText, allowedActions, allows } from "./action-text";
 import { ActionDialog } from "./action-dialog";
 import { DeleteDialog } from "./delete-dialog";
 
@@ -11,14 +11,14 @@ import { DeleteDialog } from "./delete-dialog";
 const direct = 2;
 
 /** What one is most likely to want comes first, and what cannot be undone comes last. */
-const order = ["restart", "resume", "start", "pause", "stop", "delete"];
+const order = ["restart", "resume", "start", "pause", "sleep", "stop", "delete"];
 
 /** These take each other's place, and focus stays on the button. */
 const opposites = ["pause", "resume", "start"];
 
 /** The actions that the agent's status allows, in the order of the buttons. */
 function actionsOf(agent: Agent): AgentAction[] {
-  const allowed = [...agent.config.allowed_actions];
+  const allowed = allowedActions(agent);
   if (agent.status === "error") {
     // Restart and start do the same to an agent in error. One of them is enough.
     return sorted(allowed.filter((action) => action !== "restart" || !allowed.includes("start")));
@@ -37,11 +37,12 @@ export function Actions({ agent }: { agent: Agent }) {
   const actions = actionsOf(agent);
   const shown = actions.filter((action) => action !== "delete").slice(0, direct);
   const rest = actions.filter((action) => !shown.includes(action));
+  const opposite = shown.find((action) => opposites.includes(action));
   const button = (action: AgentAction, before?: () => void) => {
-    const { label, icon } = actionText(action);
+    const { label, icon } = actionText(action, agent);
     return (
       <Button
-        key={opposites.includes(action) ? "opposite" : action}
+        key={action === opposite ? "opposite" : action}
         icon={icon}
         kind={before === undefined ? "normal" : "plain"}
         unavailable={readOnly}
@@ -95,11 +96,11 @@ export function ActionButton(props: { agent: Agent; action: AgentAction; primary
   const { agent, action, primary = false } = props;
   const readOnly = useReadOnly();
   const [asking, setAsking] = useState(false);
-  const { label, icon } = actionText(action);
+  const { label, icon } = actionText(action, agent);
   const danger = action === "delete";
   return (
     <>
-      {agent.config.allowed_actions.includes(action) ? (
+      {allows(agent, action) ? (
         <Button
           icon={icon}
           kind={danger ? "danger" : primary ? "primary" : "normal"}

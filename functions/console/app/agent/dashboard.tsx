@@ -8,31 +8,37 @@ import { announce } from "../ui/announce";
 import { Button, LinkButton } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { Failure } from "../ui/feedback";
+import { isAsleep, statusText } from "../ui/status";
 import { agentPath, tabHref } from "./paths";
+import { wake } from "./wake";
 
 type Outcome =
   | { kind: "failed"; error: CallError }
   | { kind: "blocked"; url: string }
   /** The caller gets no link that signs in, so the dashboard asks for the user name and password. */
-  | { kind: "password"; url: string };
+  | { kind: "password"; url: string }
+  /** The agent was woken, and does not run. */
+  | { kind: "not_awake"; status: string };
 
 /** Opens the agent's dashboard, signed in where the service allows it. A short button is for rows of a table. */
 export function OpenDashboard({ agent, short = false }: { agent: Agent; short?: boolean }) {
   const [busy, setBusy] = useState(false);
   const [outcome, setOutcome] = useState<Outcome>();
   const me = useMe();
+  const readOnly = useReadOnly();
   const getsLink = me.role === "admin" && me.auth_type === "session";
   if (agent.dashboard_url === null || agent.status === "deleting") {
     return null;
   }
   const url = agent.dashboard_url;
+  const asleep = isAsleep(agent);
   const open = async () => {
-    if (!getsLink) {
+    if (!getsLink && !asleep) {
       setOutcome({ kind: "password", url }); // without a tab that opens and closes again
       return;
     }
     setBusy(true);
-    setOutcome(await openDashboard(agent.id));
+    setOutcome(await openDashboard(agent.id, asleep));
     setBusy(false);
   };
   return (
@@ -41,7 +47,13 @@ export function OpenDashboard({ agent, short = false }: { agent: Agent; short?: 
         kind={short ? "plain" : "primary"}
         icon="external"
         busy={busy}
-        unavailable={agent.status === "running" ? undefined : "The dashboard answers only while the agent is running."}
+        unavailable={
+          busy || agent.status === "running"
+            ? undefined
+            : asleep
+              ? readOnly
+              : "The dashboard answers only while the agent is running."
+        }
         onClick={() => void open()}
       >
         {short ? "Open" : "Open dashboard"}
@@ -56,15 +68,25 @@ export function OpenDashboard({ agent, short = false }: { agent: Agent; short?: 
 
 /**
  * Asks for a link at the click, because it works once and for 60 seconds. The tab is opened before the answer is there:
- * a browser blocks tabs that are not the immediate result of a click.
+ * a browser blocks tabs that are not the immediate result of a click. An agent that sleeps is woken first.
  */
-async function openDashboard(id: string): Promise<Outcome | undefined> {
+async function openDashboard(id: string, asleep: boolean): Promise<Outcome | undefined> {
   const tab = window.open("about:blank", "_blank");
   if (tab !== null) {
     tab.opener = null;
     tab.document.title = "Opening the dashboard …";
   }
   try {
+    if (asleep) {
+      if (tab !== null) {
+        tab.document.body.textContent = "The agent was asleep and wakes now. Its dashboard opens here in some seconds.";
+      }
+      const { status } = await wake(id, () => tab?.closed ?? false);
+      if (status !== "running") {
+        tab?.close();
+        return { kind: "not_awake", status };
+      }
+    }
     const { data } = await call<Agent>(agentPath(id));
     const url = data.dashboard_handoff_url;
     if (url === null) {
@@ -102,6 +124,12 @@ function OutcomeDialog(props: { agent: Agent; outcome: Outcome; retry: () => voi
               Open the dashboard
             </LinkButton>
           </div>
+        </Dialog>
+      );
+    case "not_awake":
+      return (
+        <Dialog title="The agent does not run yet" onClose={onClose}>
+          <p>It was woken, and is “{statusText(outcome.status).toLowerCase()}” now. Its page says more.</p>
         </Dialog>
       );
     case "password":

@@ -1,4 +1,5 @@
 import type { Agent, DashboardReachability, Diagnosis, DiagnosisAction } from "@agents.example/client/schema";
+import { statusOf } from "../ui/status";
 import type { Tone } from "../ui/tone";
 import { stageText } from "./stage-text";
 
@@ -64,8 +65,11 @@ const remedyOf: Partial<Record<DiagnosisAction, Remedy>> = {
   move_out_of_sandbox: "settings",
 };
 
-/** Situations that a person chose. They are no problems. */
-const chosen = ["agent_paused", "agent_stopped"];
+/** The code of an agent that sleeps. */
+const asleep = "agent_asleep";
+
+/** Situations that a person chose, or agreed to. They are no problems. */
+const chosen = ["agent_paused", "agent_stopped", asleep];
 
 /** Shows the service's diagnosis of an agent, with the last check of its address. */
 export function show(agent: Agent, diagnosis: Diagnosis | undefined, reachable?: DashboardReachability): Presentation {
@@ -77,7 +81,8 @@ export function show(agent: Agent, diagnosis: Diagnosis | undefined, reachable?:
   if (first === undefined) {
     return unproblematic(agent, diagnosis, reachable);
   }
-  const remedies = first.you_can.flatMap(({ action }) => remedyOf[action] ?? []);
+  const remedies = first.you_can.flatMap(({ action }) =>
+    first.code === asleep && action === "update" ? ["settings" as const] : (remedyOf[action] ?? []));
   const rotates = agent.credential_rotation_pending ? (["credentials"] as const) : [];
   const stage = agent.config.error?.stage ?? "";
   const rests = chosen.includes(first.code) || first.code === "agent_deleting";
@@ -124,6 +129,7 @@ function atStage(agent: Agent): string {
 
 const titles: Record<string, [Tone, string]> = {
   running: ["good", "The agent is running"],
+  asleep: ["idle", "The agent is asleep"],
   paused: ["idle", "The agent is paused"],
   stopped: ["idle", "The agent is stopped"],
   error: ["bad", "The agent does not run"],
@@ -134,7 +140,7 @@ const titles: Record<string, [Tone, string]> = {
 
 /** What the record alone says, until the diagnosis is there. */
 function early(agent: Agent): Presentation {
-  const [tone, title] = titles[agent.status] ?? ["idle", `The agent is “${agent.status}”`];
+  const [tone, title] = titles[statusOf(agent)] ?? ["idle", `The agent is “${agent.status}”`];
   return shown(tone, title, agent.error_message ?? "", { code: agent.config.error?.code ?? "" });
 }
 

@@ -12,6 +12,8 @@ const looks: Record<string, [IconName, Tone]> = {
   "agent.running": ["running", "good"],
   "agent.recovered": ["running", "good"],
   "agent.paused": ["paused", "idle"],
+  "agent.asleep": ["asleep", "idle"],
+  "agent.woken": ["play", "busy"],
   "agent.stopped": ["stopped", "idle"],
   "agent.error": ["error", "bad"],
   "agent.deleting": ["trash", "busy"],
@@ -41,6 +43,8 @@ export function eventEntry({ id, type, created_at, data }: Event): Entry {
     case "agent.image_updated":
     case "agent.image_reverted":
       return { ...entry, details: imageDetails(data) };
+    case "agent.woken":
+      return { ...entry, details: [wokenBy[text(data["cause"])] ?? text(data["cause"])].filter(Boolean) };
     default:
       return { ...entry, details: reasonsOf(data) };
   }
@@ -79,6 +83,14 @@ function imageDetails(data: Event["data"]): string[] {
   const moved = former === "" ? `To ${text(version)}` : `From ${former} to ${text(version)}`;
   return [`${moved} of the image ${text(id)}`, text(data["reason"])].filter(Boolean);
 }
+
+/** What woke an agent. */
+const wokenBy: Record<string, string> = {
+  request: "By a request",
+  schedule: "By a schedule",
+  resume: "By an admin or an API key",
+  use: "It was in use again",
+};
 
 function reasonsOf(data: Event["data"]): string[] {
   const { code, message } = (data["error"] ?? {}) as Record<string, unknown>;

@@ -5,9 +5,10 @@ import { type Appearance, Badge } from "../ui/badge";
 import { Button } from "../ui/button";
 import { Failure, Notice } from "../ui/feedback";
 import { formatNumber, plural } from "../ui/format";
-import { statusText } from "../ui/status";
+import { isAsleep, statusOf, statusText } from "../ui/status";
 import { useLocalNow } from "../ui/time";
 import { type LogState, notRestarted } from "./log-reader";
+import { wakersText } from "./sleep-text";
 
 const appearances: Record<LogState["kind"], Appearance> = {
   connecting: { tone: "busy", icon: "busy", text: "Connecting" },
@@ -111,11 +112,13 @@ function NoContainer({ agent, empty, retry }: { agent: Agent; empty: boolean; re
   const starting = agent.status === "provisioning" || agent.status === "pending" || agent.dashboard_warming;
   const what = starting
     ? "Its container has not started yet. The log begins as soon as it does."
-    : "A log begins when the agent starts, and goes on here by itself.";
+    : isAsleep(agent)
+      ? `A log begins when the agent wakes, and goes on here by itself. ${wakersText(agent.sleep)}`
+      : "A log begins when the agent starts, and goes on here by itself.";
   return (
     <Notice
       tone="idle"
-      title={`No container runs (${statusText(agent.status).toLowerCase()})`}
+      title={`No container runs (${statusText(statusOf(agent)).toLowerCase()})`}
       actions={
         <Button icon="refresh" onClick={retry}>
           Look now

@@ -6,6 +6,7 @@ import { navigate, useRoute } from "../router";
 import { Button } from "../ui/button";
 import { Following, Notice } from "../ui/feedback";
 import { Time } from "../ui/time";
+import { Awake } from "./awake";
 import { CurveCard } from "./curve-card";
 import { align, curves, hasPoints, windows, windowSince } from "./curves";
 import { Figures } from "./metrics-figures";
@@ -100,6 +101,7 @@ function Content(props: { agent: Agent; metrics: Metrics; window: MetricsWindow;
           />
         ))}
       </div>
+      <Awake agent={agent} />
       <ValuesTable aligned={aligned} />
     </>
   );

@@ -2,7 +2,9 @@ import type { Agent } from "@agents.example/client/schema";
 import { useReadOnly } from "../account";
 import { CopyButton } from "../ui/copy";
 import { formatBytes, formatCores, planName } from "../ui/format";
+import { isAsleep } from "../ui/status";
 import { Time } from "../ui/time";
+import { Awake } from "./awake";
 import { Health } from "./health";
 import { NewVersion } from "./image";
 import { Now } from "./now";
@@ -19,6 +21,7 @@ export function Overview({ agent }: { agent: Agent }) {
         <NewVersion agent={agent} />
         {agent.status === "deleting" && admin ? <Receipt id={agent.id} /> : null}
         {agent.status === "running" || agent.status === "error" ? <Health agent={agent} /> : null}
+        {agent.sleep.after_seconds === null && !isAsleep(agent) ? null : <Awake agent={agent} />}
         <Timeline agent={agent} />
       </div>
       <div class="stack">

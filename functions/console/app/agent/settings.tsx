@@ -12,18 +12,20 @@ import { agentPath } from "./paths";
 import { PublicPaths } from "./public-paths";
 import { Forecast } from "./rehearsal";
 import { Resize } from "./resize";
+import { Sleep } from "./sleep";
 import { useSubmit } from "../api/submit";
 import { SubmitFailure } from "../ui/submit-failure";
 
 /**
- * What is rarely changed: the size, the image, the public paths, the sandbox, the client's own configuration, and the
- * agent's end.
+ * What is rarely changed: the size, the image, when it sleeps, the public paths, the sandbox, the client's own
+ * configuration, and the agent's end.
  */
 export function SettingsTab({ agent }: { agent: Agent }) {
   return (
     <div class="stack">
       <Resize agent={agent} />
       <Software agent={agent} />
+      <Sleep agent={agent} />
       <PublicPaths agent={agent} />
       <Sandbox agent={agent} />
       <OwnConfig agent={agent} />

@@ -4,7 +4,7 @@ import { call } from "../api/client";
 import { asError } from "../api/errors";
 import { type Live, useLive } from "../api/live";
 import { announce } from "../ui/announce";
-import { isChanging, statusText } from "../ui/status";
+import { isChanging, statusOf, statusText } from "../ui/status";
 import { agentPath } from "./paths";
 
 /** The longest wait that the service accepts, in seconds, and the time after which an answer counts as lost. */
@@ -81,4 +81,4 @@ function useStatusAnnouncements(live: Live<Agent>): void {
 const summary = (agent: Agent): string =>
   agent.status === "running" && agent.dashboard_warming
     ? "running, the pod is being replaced"
-    : statusText(agent.status).toLowerCase();
+    : statusText(statusOf(agent)).toLowerCase();

@@ -1,7 +1,7 @@
 import type { Agent } from "@agents.example/client/schema";
 import { useEffect, useRef } from "preact/hooks";
 import { announce } from "../ui/announce";
-import { statusText } from "../ui/status";
+import { statusOf, statusText } from "../ui/status";
 import type { RosterState } from "./roster";
 
 /** More changes than this are counted, because a long list that is read out is hard to follow. */
@@ -29,8 +29,8 @@ function changesBetween(before: Map<string, Agent>, now: Map<string, Agent>): st
   const changes: string[] = [];
   for (const [id, agent] of now) {
     const known = before.get(id);
-    if (known !== undefined && known.status !== agent.status) {
-      changes.push(`${agent.name}: ${statusText(agent.status)}.`);
+    if (known !== undefined && statusOf(known) !== statusOf(agent)) {
+      changes.push(`${agent.name}: ${statusText(statusOf(agent))}.`);
     }
   }
   for (const [id, agent] of before) {

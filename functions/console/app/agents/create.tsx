@@ -11,6 +11,7 @@ import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { Following, Notice } from "../ui/feedback";
 import { Select, TextField } from "../ui/field";
+import { formatDuration } from "../ui/time";
 import { blockOf, fullLimit, smallestPlan } from "./capacity";
 import { create, discardDraft, type Draft, draft, edit, isTyped } from "./draft";
 import { CreationFailure, RoomAdvice } from "./failure";
@@ -123,6 +124,7 @@ function Form({ onClose }: { onClose: () => void }) {
               </Following>
             )}
           </Following>
+          <SleepDefault plan={plans.data?.find(({ id }) => id === plan)} />
         </div>
         {isChoice(images) ? (
           <ImageChoice
@@ -152,6 +154,19 @@ function Form({ onClose }: { onClose: () => void }) {
         )}
       </div>
     </Dialog>
+  );
+}
+
+/** When the new agent falls asleep, unless its settings are changed. */
+function SleepDefault({ plan }: { plan: Plan | undefined }) {
+  return plan === undefined ? null : (
+    <p class="small quiet">
+      {plan.sleep_after_seconds === null
+        ? "It stays awake, also when it is not used."
+        : `It falls asleep after ${formatDuration(plan.sleep_after_seconds * 1_000)} without use, and a request ` +
+          "wakes it."}{" "}
+      You can change that in its settings.
+    </p>
   );
 }
 

@@ -1,5 +1,6 @@
 import type { Agent } from "@agents.example/client/schema";
 import { planOrder } from "../ui/format";
+import { statusOf } from "../ui/status";
 
 export type SortKey = "name" | "status" | "created";
 
@@ -19,7 +20,7 @@ const sortKeys: SortKey[] = ["name", "status", "created"];
 export const descendsFirst = (key: SortKey): boolean => key === "created";
 
 /** The statuses, with those first that want attention. */
-export const statusOrder = ["error", "pending", "provisioning", "deleting", "running", "paused", "stopped"];
+export const statusOrder = ["error", "pending", "provisioning", "deleting", "running", "asleep", "paused", "stopped"];
 
 export function filterOf(query: URLSearchParams): Filter {
   const sort = sortKeys.find((key) => key === query.get("sort")) ?? "created";
@@ -71,14 +72,15 @@ export function sortAgents(agents: Agent[], { sort, descending }: Filter): Agent
   const compare =
     sort === "name"
       ? (a: Agent, b: Agent) => names.compare(a.name, b.name)
-      : (a: Agent, b: Agent) => rank(statusOrder, a.status) - rank(statusOrder, b.status);
+      : (a: Agent, b: Agent) => rank(statusOrder, statusOf(a)) - rank(statusOrder, statusOf(b));
   return agents.toSorted((a, b) => (descending ? compare(b, a) : compare(a, b)));
 }
 
 /** How many agents have each status, in the order of the statuses. */
 export function countStatuses(agents: Agent[]): [string, number][] {
   const counts = new Map<string, number>();
-  for (const { status } of agents) {
+  for (const agent of agents) {
+    const status = statusOf(agent);
     counts.set(status, (counts.get(status) ?? 0) + 1);
   }
   return [...counts].sort(([a], [b]) => rank(statusOrder, a) - rank(statusOrder, b));

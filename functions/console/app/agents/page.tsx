@@ -5,6 +5,7 @@ import { href, navigate, useRoute, useTitle } from "../router";
 import { Button } from "../ui/button";
 import { Following } from "../ui/feedback";
 import { plural } from "../ui/format";
+import { statusOf } from "../ui/status";
 import { useStatusAnnouncements } from "./announcements";
 import { CreateDialog } from "./create";
 import { NoAgents, NoMatch } from "./empty";
@@ -58,7 +59,7 @@ function List({ agents, filter }: { agents: Agent[]; filter: Filter }) {
   const { status, plan, region, search, sort, descending } = filter;
   const found = useMemo(() => matchesButStatus(agents, filter), [agents, plan, region, search]);
   const shown = useMemo(() => {
-    const matching = status === "" ? found : found.filter((agent) => agent.status === status);
+    const matching = status === "" ? found : found.filter((agent) => statusOf(agent) === status);
     return sortAgents(matching, filter);
   }, [found, status, sort, descending]);
   const roster = useRoster();

@@ -4,7 +4,7 @@ import { putLive } from "../api/live";
 import { href } from "../router";
 import { Icon } from "../ui/icons";
 import { planName } from "../ui/format";
-import { Status } from "../ui/status";
+import { isAsleep, Status } from "../ui/status";
 import { Time } from "../ui/time";
 import type { Filter, SortKey } from "./filter";
 import { keepPlace } from "./scroll";
@@ -88,7 +88,7 @@ function Cells({ agent }: { agent: Agent }) {
         <Time value={agent.created_at} />
       </span>
       <span role="cell" class="cell-dashboard">
-        {agent.status === "running" ? <OpenDashboard agent={agent} short /> : null}
+        {agent.status === "running" || isAsleep(agent) ? <OpenDashboard agent={agent} short /> : null}
       </span>
     </>
   );

@@ -7,6 +7,8 @@ const titles: Record<string, string> = {
   "agent.provisioning": "Start began",
   "agent.running": "Agent runs",
   "agent.paused": "Agent paused",
+  "agent.asleep": "Agent fell asleep",
+  "agent.woken": "Agent woke",
   "agent.stopped": "Agent stopped",
   "agent.error": "Agent failed",
   "agent.recovered": "Agent recovered",

@@ -4,6 +4,7 @@ import { useReadOnly } from "../account";
 import { Badge } from "../ui/badge";
 import { Button } from "../ui/button";
 import { formatBytes, formatCores, formatPrice, planName, plural } from "../ui/format";
+import { formatDuration } from "../ui/time";
 import { FeatureNames } from "./features";
 import { isGranted } from "./granted";
 import { ChangePlan } from "./plan-change";
@@ -102,6 +103,7 @@ function PlanCard({ plan, subscription, interval, reason, next, onChoose }: Card
           each at most {formatCores(plan.agent.cpu_cores)}, {formatBytes(plan.agent.memory_bytes)} memory,{" "}
           {formatBytes(plan.agent.storage_bytes)} storage
         </li>
+        <li class="quiet">{sleepText(plan)}</li>
       </ul>
       <FeatureNames features={plan.features} />
       <div class="choose">
@@ -116,6 +118,12 @@ function PlanCard({ plan, subscription, interval, reason, next, onChoose }: Card
     </article>
   );
 }
+
+/** When agents of a plan fall asleep. Each of them can be set to another time. */
+const sleepText = ({ sleep_after_seconds: after }: Plan): string =>
+  after === null
+    ? "Agents never sleep, unless you ask for it"
+    : `Agents fall asleep after ${formatDuration(after * 1_000)} without use, unless you ask for another time`;
 
 /** Whether choosing the plan would change nothing. */
 function isUnchanged(plan: Plan, subscription: Subscription, interval: string): boolean {

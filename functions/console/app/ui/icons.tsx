@@ -11,6 +11,7 @@ const paths = {
   running: "M5 12.5l4.5 4.5L19 7.5",
   busy: "M12 3a9 9 0 1 0 9 9",
   paused: "M9 5v14M15 5v14",
+  asleep: "M20 14.500A8 8 0 1 1 9.500 4a6.500 6.500 0 0 0 10.500 10.500z",
   stopped: "M6 6h12v12H6z",
   error: "M12 8v5M12 16.5v.01M12 3l9.5 17h-19z",
   info: "M12 11v6M12 7.5v.01M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18z",

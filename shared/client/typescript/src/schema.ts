@@ -81,6 +81,13 @@ export interface Agent {
 
 export type AgentAction = "restart" | "pause" | "resume" | "stop" | "start" | "delete" | NewValue;
 
+export interface AgentAwakeDay {
+  /** The day, in UTC, such as 2026-03-02. */
+  date: string;
+  /** For how many seconds of the day the agent had or wanted a pod. */
+  seconds: number;
+}
+
 export interface AgentCall {
   /** The due time of the schedule. */
   due_at: string;
@@ -309,6 +316,18 @@ export interface AgentSleep {
   wake_on: AgentWaker[];
 }
 
+export type AgentSleepSeconds = number;
+
+export interface AgentSleepSpec {
+  /**
+   * How many seconds the agent must be idle to fall asleep, 300 to 604800: without a request, an open connection, and
+   * work that its program tells of; null: it never sleeps.
+   */
+  after_seconds?: AgentSleepSeconds | null;
+  /** What wakes the agent, in addition to calls that resume it; both by default. */
+  wake_on?: AgentWaker[];
+}
+
 export interface AgentStage {
   name: AgentStageName;
   status: AgentStageStatus;
@@ -350,18 +369,6 @@ export type AgentStatus =
 export type AgentStatusReason = "manual" | "billing" | "idle" | NewValue;
 
 export type AgentWaker = "request" | "schedule" | NewValue;
-
-export type AgentssleepSeconds = number;
-
-export interface AgentssleepSpec {
-  /**
-   * How many seconds the agent must be idle to fall asleep, 300 to 604800: without a request, an open connection, and
-   * work that its program tells of; null: it never sleeps.
-   */
-  after_seconds?: AgentssleepSeconds | null;
-  /** What wakes the agent, in addition to calls that resume it; both by default. */
-  wake_on?: AgentWaker[];
-}
 
 export interface AuditActor {
   type: AuditActorType;
@@ -591,7 +598,7 @@ export interface CreateAgentRequest {
    * When the agent falls asleep, and what wakes it. The default of the plan hobby is after 1800 seconds; agents of
    * other plans never sleep by default.
    */
-  sleep?: AgentssleepSpec | null;
+  sleep?: AgentSleepSpec | null;
   /**
    * When the agent is called by itself, at most 20. Each due time is called once, whatever fails, or recorded as
    * interrupted or skipped. An agent that sleeps is woken first, if its sleep allows that.
@@ -702,8 +709,9 @@ export interface DashboardReachability {
   /** The latency of the check in milliseconds; null if the agent did not answer. */
   latency_ms: number | null;
   /**
-   * Why the dashboard does not answer; ok if it does. With dashboard_error the agent serves, and its own program
-   * answered with http_status.
+   * Why the dashboard does not answer; ok if it does. With asleep, the agent sleeps, and opening the dashboard wakes it
+   * if requests do; this check does not. With dashboard_error the agent serves, and its own program answered with
+   * http_status.
    */
   reason: DashboardReachabilityReason;
   /** When the agent was probed. An answer may be a few seconds old. */
@@ -716,6 +724,7 @@ export type DashboardReachabilityReason =
   | "ok"
   | "warming"
   | "not_running"
+  | "asleep"
   | "dns"
   | "tls"
   | "connect"
@@ -1094,6 +1103,12 @@ export interface Metrics {
   memory_bytes: number | null;
   /** The figures over the requested window. */
   series: MetricsSeries;
+  /**
+   * How long the agent had or wanted a pod, by UTC day, the oldest first and the present day last: from its creation,
+   * start or wake until it fell asleep, was paused or stopped. At most 35 days; those before the service began to count
+   * are left out.
+   */
+  awake: AgentAwakeDay[];
   /** When the figures were collected; null before the first collection. */
   collected_at: string | null;
   /** True if a newer collection is overdue. */
@@ -1166,6 +1181,11 @@ export interface Plan {
   agent: AgentSize;
   /** How many agents an organization on this plan may have. */
   max_agents: number;
+  /**
+   * After how many seconds without use an agent of this plan falls asleep by default; null: it never sleeps unless it
+   * is asked to. The plan sets no limit: each agent may sleep earlier, later or never.
+   */
+  sleep_after_seconds: number | null;
   /** Null if the price is set by contract. */
   price_usd_month: number | null;
   /** What the plan includes beyond its size: all_ports, daily_backups, audit_log. Others may be added. */
@@ -1398,7 +1418,7 @@ export interface UpdateAgentRequest {
    * Changes when the agent falls asleep and what wakes it; a field that is not given stays. A running agent gets a new
    * pod.
    */
-  sleep?: AgentssleepSpec | null;
+  sleep?: AgentSleepSpec | null;
   /**
    * Another version of the agent's image, as image or image@version; without a version, the one that is released at
    * present. It replaces the pod. The next start takes the released version in place of an older one, unless
