@@ -3,6 +3,7 @@ import { eventTitle } from "../events/event-text";
 import type { IconName } from "../ui/icons";
 import type { Tone } from "../ui/tone";
 import type { Entry } from "./history-entry";
+import { callDuration, callState } from "./schedule-text";
 import { stageText } from "./stage-text";
 
 const looks: Record<string, [IconName, Tone]> = {
@@ -21,6 +22,7 @@ const looks: Record<string, [IconName, Tone]> = {
   "agent.image_updated": ["up", "good"],
   "agent.image_reverted": ["back", "warn"],
   "credentials.rotated": ["key", "good"],
+  "schedule.called": ["waiting", "good"],
 };
 
 /** What an event says about the agent. Its data depends on its type, and may have more in a later release. */
@@ -43,6 +45,8 @@ export function eventEntry({ id, type, created_at, data }: Event): Entry {
     case "agent.image_updated":
     case "agent.image_reverted":
       return { ...entry, details: imageDetails(data) };
+    case "schedule.called":
+      return { ...entry, ...callEntry(data) };
     case "agent.woken":
       return { ...entry, details: [wokenBy[text(data["cause"])] ?? text(data["cause"])].filter(Boolean) };
     default:
@@ -76,6 +80,23 @@ function stageEntry(data: Event["data"]): Partial<Entry> {
   };
 }
 
+/** How the call of a schedule ended. */
+function callEntry(data: Event["data"]): Partial<Entry> {
+  const number = (value: unknown): number | null => (typeof value === "number" ? value : null);
+  const called = {
+    outcome: text(data["outcome"]),
+    status: number(data["status"]),
+    duration_ms: number(data["duration_ms"]),
+  };
+  const { tone, text: outcome } = callState(called);
+  return {
+    tone,
+    outcome,
+    title: `Schedule ${text(data["schedule_id"])}`,
+    details: [callDuration(called)].filter(Boolean).map(sentence),
+  };
+}
+
 /** Which version the agent runs, which one it ran before, and why it went back. */
 function imageDetails(data: Event["data"]): string[] {
   const { id, version } = (data["image"] ?? {}) as Record<string, unknown>;
@@ -100,6 +121,8 @@ function reasonsOf(data: Event["data"]): string[] {
 
 const failure = (code: unknown, message: unknown): string =>
   text(code) === "" ? "" : `${text(message)} Code ${text(code)}`.trim();
+
+const sentence = (words: string): string => words.charAt(0).toUpperCase() + words.slice(1);
 
 const text = (value: unknown): string => (typeof value === "string" ? value : "");
 

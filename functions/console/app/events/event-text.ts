@@ -24,6 +24,7 @@ const titles: Record<string, string> = {
   "secret_operation.superseded": "Change of a secret replaced",
   "secret_operation.canceled": "Change of a secret canceled",
   "credentials.rotated": "Credentials rotated",
+  "schedule.called": "Called by a schedule",
   "api_key.created": "API key created",
   "api_key.revoked": "API key revoked",
   "organization.active": "Organization active",
