@@ -135,6 +135,7 @@ func everyField(t testing.TB, w Fixture) {
 	}
 	// The change sets these.
 	full.ChangeID, full.Version, full.Held, full.CallsDueAt = got.ChangeID, got.Version, got.Held, got.CallsDueAt
+	full.Awake = got.Awake
 	if len(lost) == 0 {
 		sameRecord(t, "the record with every field set", got, full)
 	}
