@@ -60,7 +60,7 @@ func (s sleeper) awaitAsleep() {
 		return a.body["status"] == "paused" && config["status_reason"] == "idle"
 	})
 	s.awaitConverged()
-	checkEqual(s.t, "pods of an agent that sleeps", s.countPods(s.t, s.id), 0)
+	s.await(s.t, s.id, "without a pod", func(answer) bool { return s.countPods(s.t, s.id) == 0 })
 }
 
 // awaitConverged waits until the workers have done everything that was asked of the agent.

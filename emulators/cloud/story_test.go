@@ -118,6 +118,7 @@ func thorough() []storyTest {
 		{"agent is created, repaired and deleted from a command line", testAgentCommands},
 		{"Go client takes an agent through its life", testGoClient},
 		{"requests arrive while an agent falls asleep", testSleepInUse},
+		{"a schedule wakes an agent and calls it", testSchedules},
 
 		{"lost response of the secret store adds no second version", testLostSecretStoreResponses},
 		{"secret values do not leak", testSecretValuesDoNotLeak},

@@ -29,7 +29,7 @@ func (wakeInput) Example() any {
 func WakeAt(agents agent.Store, d agent.Display) function.Route {
 	return function.Route{
 		Name: "WakeAgentAt", Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/wake-at",
-		Access: function.Admin,
+		Access: function.Admin, OwnKey: true,
 		Needs:  []function.Need{function.Firestore, function.Publish, function.NudgeWebhooks},
 		Status: http.StatusOK, Summary: "Set when an agent is woken",
 		Errors:    []fault.Kind{fault.Conflict},

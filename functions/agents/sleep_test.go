@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"time"
 
 	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
@@ -111,6 +112,12 @@ func TestSleep_OfTheAgentItself(t *testing.T) {
 	for _, route := range []string{"GetAgent", "StopAgent", "UpdateAgent", "RevealCredentials", "DeleteAgent"} {
 		b.CallNamed(t, route, functiontest.WithToken(ownKey), functiontest.Path("agent_id", a.ID)).
 			Want(t, http.StatusUnauthorized, "invalid_token")
+	}
+	at := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+	b.CallNamed(t, "WakeAgentAt", functiontest.WithToken(ownKey), functiontest.Path("agent_id", a.ID),
+		functiontest.RawBody(`{"at":"`+at.Format(time.RFC3339)+`"}`)).Want(t, http.StatusOK, "")
+	if got := b.Agent(t, a.ID).WakeAt; !got.Equal(at) {
+		t.Errorf("the agent is woken at %v, want %v", got, at)
 	}
 	answer := sleep(a.ID, ownKey, "door").Want(t, http.StatusOK, "")
 	if slept := b.Agent(t, a.ID); !slept.Asleep() || slept.Door != "door" {

@@ -85,6 +85,9 @@ func explain(r function.Route, in input) string {
 		function.Bearer: "Requires a token. Each call that the request carries is checked as if it were sent alone.",
 		function.Public: "Requires no token.",
 	}[r.Access]
+	if r.OwnKey {
+		said += " The agent itself may call this, too, with its own API key."
+	}
 	if in.body != nil {
 		limit := r.BodyLimit
 		if limit == 0 {

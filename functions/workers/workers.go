@@ -37,7 +37,7 @@ func Reconcile(reconciler *provisioning.Reconciler) function.Worker {
 				return err
 			}
 			if nudge.Wake {
-				return reconciler.Wake(ctx, nudge.AgentID, agent.WokenByRequest)
+				return reconciler.Wake(ctx, nudge.AgentID, agent.WokenByRequest, m.PublishedAt)
 			}
 			return reconciler.Reconcile(ctx, nudge.AgentID)
 		},

@@ -2283,7 +2283,7 @@ func (c *Client) DeleteSecret(ctx context.Context, agentID string, key string, o
 
 // SleepAgent sends POST /api/v1/agents/{agent_id}/sleep: put an agent to sleep.
 //
-// Requires the role `admin`, of a session or of an API key.
+// Requires the role `admin`, of a session or of an API key. The agent itself may call this, too, with its own API key.
 func (c *Client) SleepAgent(ctx context.Context, agentID string, options ...CallOption) (*Agent, error) {
 	r := call{method: http.MethodPost, path: "/api/v1/agents/%s/sleep", args: []string{agentID}}
 	return sendFor[Agent](ctx, c, r, options)
@@ -2307,7 +2307,7 @@ func (c *Client) StopAgent(ctx context.Context, agentID string, options ...CallO
 
 // WakeAgentAt sends POST /api/v1/agents/{agent_id}/wake-at: set when an agent is woken.
 //
-// Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
+// Requires the role `admin`, of a session or of an API key. The agent itself may call this, too, with its own API key. The body must not exceed 256 KiB.
 func (c *Client) WakeAgentAt(ctx context.Context, agentID string, body WakeAgentAtRequest, options ...CallOption) (*Agent, error) {
 	r := call{method: http.MethodPost, path: "/api/v1/agents/%s/wake-at", args: []string{agentID}, body: body}
 	return sendFor[Agent](ctx, c, r, options)

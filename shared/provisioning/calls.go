@@ -58,7 +58,7 @@ func (w *run) runSchedules(ctx context.Context, a agent.Agent) (agent.Agent, err
 // wakeForSchedule wakes an agent that sleeps. If its organization's account does not allow that, a worker tries again
 // later.
 func (w *run) wakeForSchedule(ctx context.Context, a agent.Agent) (agent.Agent, error) {
-	if err := w.wake(ctx, a.ID, agent.WokenBySchedule); err != nil {
+	if err := w.wake(ctx, a.ID, agent.WokenBySchedule, w.Now()); err != nil {
 		return a, err
 	}
 	a, err := w.Records.Load(ctx, a.ID)

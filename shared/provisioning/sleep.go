@@ -23,15 +23,19 @@ type Door struct {
 	Left   time.Duration
 }
 
-// Wake wakes an agent that sleeps, if its policy and its organization's account allow that, and reconciles it, as it
-// does any other agent.
-func (r *Reconciler) Wake(ctx context.Context, agentID string, cause agent.WakeCause) error {
-	return r.reconcile(ctx, agentID, func(ctx context.Context) error { return r.wake(ctx, agentID, cause) })
+// wakeSkew is more than the clocks of the queue and of a worker differ.
+const wakeSkew = 30 * time.Second
+
+// Wake wakes an agent that sleeps, if its policy allows that, and reconciles it, as it does any other agent. It wakes
+// none that fell asleep after the wake was asked for: a message that comes late is for an earlier sleep, and the router
+// asks again while it holds a request.
+func (r *Reconciler) Wake(ctx context.Context, agentID string, cause agent.WakeCause, asked time.Time) error {
+	return r.reconcile(ctx, agentID, func(ctx context.Context) error { return r.wake(ctx, agentID, cause, asked) })
 }
 
-func (r *Reconciler) wake(ctx context.Context, agentID string, cause agent.WakeCause) error {
+func (r *Reconciler) wake(ctx context.Context, agentID string, cause agent.WakeCause, asked time.Time) error {
 	a, err := r.Records.Load(ctx, agentID)
-	if fault.Is(err, fault.NotFound) || err == nil && !a.Asleep() {
+	if fault.Is(err, fault.NotFound) || err == nil && (!a.Asleep() || asked.Before(a.UpdatedAt.Add(-wakeSkew))) {
 		return nil
 	}
 	if err != nil {

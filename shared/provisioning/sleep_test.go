@@ -110,7 +110,7 @@ func TestWake_StartsAnAgentThatSleeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sleepy(t, "")
 		w.settle()
-		if err := w.waker().Wake(t.Context(), w.id, agent.WokenByRequest); err != nil {
+		if err := w.waker().Wake(t.Context(), w.id, agent.WokenByRequest, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		if a := w.record(); a.Status != agent.Running || a.WokenBy != agent.WokenByRequest {
@@ -147,7 +147,7 @@ func TestWake_LeavesOtherAgents(t *testing.T) {
 				w.change(change)
 				w.settle()
 				before := w.record()
-				if err := w.waker().Wake(t.Context(), w.id, agent.WokenByRequest); err != nil {
+				if err := w.waker().Wake(t.Context(), w.id, agent.WokenByRequest, time.Now()); err != nil {
 					t.Error(err)
 				}
 				if after := w.record(); !after.Equal(before) {
@@ -158,12 +158,26 @@ func TestWake_LeavesOtherAgents(t *testing.T) {
 	}
 }
 
+// TestWake_IgnoresAWakeOfAnEarlierSleep: a message that comes late wakes no agent that fell asleep since.
+func TestWake_IgnoresAWakeOfAnEarlierSleep(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asked := time.Now()
+		time.Sleep(time.Minute) //nolint:forbidigo // in the bubble's time
+		w := sleepy(t, "")
+		w.settle()
+		if err := w.waker().Wake(t.Context(), w.id, agent.WokenByRequest, asked); err != nil || !w.record().Asleep() {
+			t.Errorf("the agent is %s (%v), want that it sleeps", w.record().Status, err)
+		}
+	})
+}
+
 func TestWake_OfNoAgent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		const unknown = "3fa85f64-5717-4562-b3fc-2c963f66afa7"
-		if err := w.waker().Wake(t.Context(), unknown, agent.WokenByRequest); err != nil {
+		if err := w.waker().Wake(t.Context(), unknown, agent.WokenByRequest, time.Now()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -33,8 +33,9 @@ type message struct {
 	since     time.Duration
 	// swept and observed: the sweep or the notifier published it.
 	swept, observed bool
-	// wake: a request waits for the agent.
-	wake bool
+	// wake: a request waits for the agent, since asked at the latest.
+	wake  bool
+	asked time.Time
 }
 
 // The settings of the subscription.

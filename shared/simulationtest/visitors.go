@@ -189,7 +189,7 @@ func (w *World) wake(id string) {
 	}
 	publish := func() {
 		for _, m := range w.Queue.publish(id, w.Elapsed()) {
-			m.wake, m.observed = true, true
+			m.wake, m.observed, m.asked = true, true, w.Now()
 		}
 	}
 	for range 1 + w.Choose(10)/9 {

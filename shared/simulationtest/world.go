@@ -279,7 +279,7 @@ func (w *World) deliver(m *message) {
 		reconcile := w.reconciler(p).Reconcile
 		if m.wake && !w.Plant.Sleep.DropWakes {
 			reconcile = func(ctx context.Context, id string) error {
-				return w.reconciler(p).Wake(ctx, id, agent.WokenByRequest)
+				return w.reconciler(p).Wake(ctx, id, agent.WokenByRequest, m.asked)
 			}
 		}
 		err := reconcile(ctx, m.agentID)

@@ -127,8 +127,8 @@ func goTime(example json.RawMessage) (string, error) {
 		return "", fmt.Errorf("an example of a time: %w", err)
 	}
 	at = at.UTC()
-	return fmt.Sprintf("time.Date(%d, time.%s, %d, %d, %d, %d, 0, time.UTC)", at.Year(), at.Month(), at.Day(), at.Hour(),
-		at.Minute(), at.Second()), nil
+	return fmt.Sprintf("time.Date(%d, time.%s, %d, %d, %d, %d, 0, time.UTC)",
+		at.Year(), at.Month(), at.Day(), at.Hour(), at.Minute(), at.Second()), nil
 }
 
 func goElement(s *schema) string {

@@ -38,13 +38,17 @@ func newDoor(now func() time.Time, after time.Duration) *door {
 }
 
 // enter lets a request into the container, unless the door is closed. Then it must leave.
-func (d *door) enter() bool {
+func (d *door) enter() bool { return d.admit(http.Header{}) }
+
+// admit is enter. It names a closed door in the header of the refusal: when that is sent, the door may be open.
+func (d *door) admit(refusal http.Header) bool {
 	if d.after == 0 {
 		return true
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.id != "" {
+		d.describeLocked(refusal)
 		return false
 	}
 	d.inFlight++
@@ -138,6 +142,10 @@ func (d *door) end() {
 func (d *door) describe(h http.Header) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.describeLocked(h)
+}
+
+func (d *door) describeLocked(h http.Header) {
 	if d.id == "" {
 		return
 	}
@@ -154,10 +162,9 @@ func (f *Front) serveDoor(w http.ResponseWriter) {
 }
 
 // refuseAtDoor answers a request that the container must not get. It reads nothing of it: the router sends the request
-// again, because of the header.
-func (f *Front) refuseAtDoor(w http.ResponseWriter, api bool) {
+// again, because of the header that names the door.
+func refuseAtDoor(w http.ResponseWriter, api bool) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Retry-After", "1")
-	f.door.describe(w.Header())
 	refuse(w, api, http.StatusServiceUnavailable, "The agent is falling asleep. Retry.")
 }

@@ -302,8 +302,8 @@ func (f *Front) serveContainer(w http.ResponseWriter, req *http.Request, api boo
 				maxForwarded))
 		return
 	}
-	if !f.door.enter() {
-		f.refuseAtDoor(w, api)
+	if !f.door.admit(w.Header()) {
+		refuseAtDoor(w, api)
 		return
 	}
 	defer f.door.leave()

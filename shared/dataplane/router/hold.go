@@ -170,6 +170,9 @@ func (a *route) awaitAddress(ctx context.Context, x *exchange, tried string) (st
 		switch {
 		case endpoint.State == Ready:
 			address := a.textOf(endpoint.Addr)
+			if address != tried {
+				a.wakeDue.Store(0) // the agent was woken; its next wake is another one
+			}
 			if (address != tried || !now.Before(again)) && x.early.ended() {
 				return address, nil
 			}

@@ -209,3 +209,23 @@ func TestHold_CountsNoDuration(t *testing.T) {
 		}
 	})
 }
+
+// TestHold_AsksImmediatelyForAnAgentThatSleepsAgain: how long ago it was woken before does not matter.
+func TestHold_AsksImmediatelyForAnAgentThatSleepsAgain(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(w *world, at *alarm) {
+		a := newAgent("a")
+		for n := range 3 {
+			w.sleep(a)
+			got := w.background(w.with(w.request(http.MethodGet, hostname(a), "/", nil), "Authorization", "Basic eA=="))
+			<-time.After(time.Second)
+			if asked := at.count(); asked != n+1 {
+				t.Errorf("%d wakes a second after request %d", asked, n+1)
+			}
+			w.wake(a, fine)
+			if res := <-got; res.status != http.StatusOK {
+				t.Errorf("got %d", res.status)
+			}
+		}
+	})
+}

@@ -213,8 +213,8 @@ func (o *Clients) Guard() (function.Guard, error) {
 	directory, limiter := client.Directory(), ratelimit.New(ratelimit.Standard(o.config.RateLimitFactor), nil)
 	return function.Guard{
 		Authenticator: &identity.Authenticator{
-			Sessions: sessions, Keys: client.Keys(), Agents: client.AgentFinder(), Directory: directory, Peppers: o.settings.Peppers, Now: time.Now,
-			Limiter: limiter, RecentKeys: identity.NewRecentKeys(nil),
+			Sessions: sessions, Keys: client.Keys(), Agents: client.AgentFinder(), Directory: directory,
+			Peppers: o.settings.Peppers, Now: time.Now, Limiter: limiter, RecentKeys: identity.NewRecentKeys(nil),
 		},
 		Limiter: limiter,
 		Audit:   client.AuditLog(), Answers: client.Answers(), Organizations: directory,

@@ -2728,7 +2728,10 @@ export interface operations {
       200: { content: { "application/json": Member } };
     };
   };
-  /** Put an agent to sleep. Requires the role `admin`, of a session or of an API key. */
+  /**
+   * Put an agent to sleep. Requires the role `admin`, of a session or of an API key. The agent itself may call this,
+   * too, with its own API key.
+   */
   SleepAgent: {
     parameters: {
       header?: {
@@ -2946,8 +2949,8 @@ export interface operations {
     };
   };
   /**
-   * Set when an agent is woken. Requires the role `admin`, of a session or of an API key. The body must not exceed 256
-   * KiB.
+   * Set when an agent is woken. Requires the role `admin`, of a session or of an API key. The agent itself may call
+   * this, too, with its own API key. The body must not exceed 256 KiB.
    */
   WakeAgentAt: {
     parameters: {
