@@ -25,7 +25,7 @@ export function Awake({ agent }: { agent: Agent }) {
       </div>
       <div class="body stack">
         {data !== undefined ? (
-          <AwakeDays days={data.awake.slice(-shownDays)} />
+          <AwakeDays days={(data.awake ?? []).slice(-shownDays)} />
         ) : error ? (
           <Failure error={error} retry={refresh} title="The times could not be loaded" />
         ) : (
@@ -38,6 +38,9 @@ export function Awake({ agent }: { agent: Agent }) {
 
 /** A bar for each day, filled as far as the agent had a pod, with the number next to it. */
 function AwakeDays({ days }: { days: AgentAwakeDay[] }) {
+  if (days.length === 0) {
+    return <p class="quiet">The service has counted no times yet.</p>; // an answer of a former release
+  }
   const awake = days.reduce((sum, { seconds }) => sum + seconds, 0);
   return (
     <>

@@ -43,6 +43,8 @@ export function eventEntry({ id, type, created_at, data }: Event): Entry {
     case "agent.image_updated":
     case "agent.image_reverted":
       return { ...entry, details: imageDetails(data) };
+    case "schedule.called":
+      return { ...entry, ...callEntry(data) };
     case "agent.woken":
       return { ...entry, details: [wokenBy[text(data["cause"])] ?? text(data["cause"])].filter(Boolean) };
     default:
@@ -82,6 +84,19 @@ function imageDetails(data: Event["data"]): string[] {
   const former = text(data["previous_version"]);
   const moved = former === "" ? `To ${text(version)}` : `From ${former} to ${text(version)}`;
   return [`${moved} of the image ${text(id)}`, text(data["reason"])].filter(Boolean);
+}
+
+/** How the call of a schedule ended. */
+function callEntry(data: Event["data"]): Partial<Entry> {
+  const outcome = text(data["outcome"]);
+  const status = Number(data["status"] ?? 0);
+  const good = outcome === "answered" && status < 400;
+  return {
+    icon: good ? "check" : "error",
+    tone: good ? "good" : "warn",
+    outcome: outcome === "answered" ? `Status ${status}` : outcome,
+    details: [`Schedule ${text(data["schedule_id"])}`],
+  };
 }
 
 /** What woke an agent. */

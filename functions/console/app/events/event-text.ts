@@ -18,6 +18,7 @@ const titles: Record<string, string> = {
   "agent.stage_changed": "Stage changed",
   "agent.image_updated": "Version changed",
   "agent.image_reverted": "Update undone",
+  "schedule.called": "Schedule called the agent",
   "secret_operation.stored": "Secret stored",
   "secret_operation.succeeded": "Secret changed",
   "secret_operation.failed": "Change of a secret failed",
