@@ -16,7 +16,8 @@ const dayName = new Intl.DateTimeFormat(undefined, {
 
 /** For how long the agent was awake on each of the last days. */
 export function Awake({ agent }: { agent: Agent }) {
-  const { data, error, refresh } = useLive<Metrics>(`${agentPath(agent.id)}/metrics?window=1h`, { every: 30_000 });
+  const path = `${agentPath(agent.id)}/metrics?window=1h&awake=true`;
+  const { data, error, refresh } = useLive<Metrics>(path, { every: 30_000 });
   return (
     <section class="card" aria-label="Time awake">
       <div class="head">
