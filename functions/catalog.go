@@ -213,7 +213,8 @@ func agentRoutes(d Dependencies) []function.Route {
 // containerRoutes lists the routes that enter agents' containers. Their service has no other route.
 func containerRoutes(d Dependencies) []function.Route {
 	s := containers.Service{
-		Agents: d.Agents, Records: d.WorkerStore, Organizations: d.Directory, Commands: d.Commands, Audit: d.Audit, Slots: d.CommandSlots,
+		Agents: d.Agents, Records: d.WorkerStore, Organizations: d.Directory, Commands: d.Commands, Audit: d.Audit,
+		Slots: d.CommandSlots,
 	}
 	return []function.Route{
 		containers.Exec(s),

@@ -12,8 +12,8 @@ import (
 // sleepers is how many agents fall asleep.
 const sleepers = 20
 
-// measureSleep counts P23: what Firestore writes for an agent that falls asleep and is woken by a request, compared with
-// one that its client pauses and resumes.
+// measureSleep counts P23: what Firestore writes for an agent that falls asleep and is woken by a request, compared
+// with one that its client pauses and resumes.
 func measureSleep(ctx context.Context, l *environment, d *deployment) (Report, error) {
 	p, err := newPace(ctx, l, d)
 	if err != nil {
@@ -53,8 +53,8 @@ func measureSleep(ctx context.Context, l *environment, d *deployment) (Report, e
 	}}}, nil
 }
 
-// rest takes the pods of agents and starts them again: by calls of their clients, or without a trigger as fronts and the
-// router do. It returns what was spent.
+// rest takes the pods of agents and starts them again: by calls of their clients, or without a trigger as fronts and
+// the router do. It returns what was spent.
 func (p *move) rest(ctx context.Context, ids []string, t agent.Trigger) (Tally, error) {
 	p.drained()
 	err := p.changeAll(ctx, ids, func(a *agent.Agent) error {

@@ -18,6 +18,7 @@ func TestStoryOnARealNode(t *testing.T) {
 		{"agent pauses, stops and starts again", testPauseAndStop},
 		{"agent is measured", testMetrics},
 		{"dashboard opens by a one-time link", testDashboardLink},
+		{"an idle agent sleeps and is woken", testSleep},
 		{"credentials are rotated", testCredentialRotation},
 		{"secrets are set, delivered and deleted", testSecretLifecycle},
 		{"secrets of a stopped agent wait for its start", testSecretsOfStoppedAgent},

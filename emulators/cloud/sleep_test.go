@@ -37,14 +37,21 @@ func (d deployment) sleeper(t *testing.T, name string) sleeper {
 	return s
 }
 
-// ask requests a path of the agent.
-func (s sleeper) ask(path string, change func(*http.Request)) *http.Response {
+// ask requests a path of the agent, and returns the status and Retry-After.
+func (s sleeper) ask(path string, change func(*http.Request)) (status int, retryAfter string) {
 	s.t.Helper()
 	res := s.callAgent(s.t, http.MethodGet, s.url+path, change)
 	if err := res.Body.Close(); err != nil {
 		s.t.Error(err)
 	}
-	return res
+	return res.StatusCode, res.Header.Get("Retry-After")
+}
+
+// want requests a path of the agent and checks the status.
+func (s sleeper) want(what, path string, change func(*http.Request), want int) {
+	s.t.Helper()
+	status, _ := s.ask(path, change)
+	checkEqual(s.t, "status "+what, status, want)
 }
 
 // stranger has no credential.
@@ -74,19 +81,18 @@ func testSleep(t *testing.T, d deployment) {
 	s := d.sleeper(t, "drowsy")
 	s.awaitAsleep()
 	checkEqual(t, "an agent that sleeps is reachable", d.readReachability(t, s.id).Reachable, false)
-	checkEqual(t, "status without a credential", s.ask("", s.stranger).StatusCode, http.StatusUnauthorized)
-	checkEqual(t, "status of the front's own path", s.ask("health/ready", s.withKey).StatusCode,
-		http.StatusServiceUnavailable)
+	s.want("without a credential", "", s.stranger, http.StatusUnauthorized)
+	s.want("of the front's own path", "health/ready", s.withKey, http.StatusServiceUnavailable)
 	a := d.must(t, http.StatusOK, http.MethodGet, "/agents/"+s.id, "")
 	checkEqual(t, "status after requests that wake nothing", a.body["status"], "paused")
-	checkEqual(t, "status of the request that woke the agent", s.ask("v1/models", s.withKey).StatusCode, http.StatusOK)
+	s.want("of the request that woke the agent", "v1/models", s.withKey, http.StatusOK)
 
 	s.awaitAsleep()
 	d.must(t, http.StatusOK, http.MethodPost, "/agents/"+s.id+"/pause", "")
 	s.awaitConverged()
-	res := s.ask("v1/models", s.withKey)
-	checkEqual(t, "status of an agent that its owner paused", res.StatusCode, http.StatusServiceUnavailable)
-	checkEqual(t, "Retry-After of an agent that its owner paused", res.Header.Get("Retry-After"), "")
+	status, retryAfter := s.ask("v1/models", s.withKey)
+	checkEqual(t, "status of an agent that its owner paused", status, http.StatusServiceUnavailable)
+	checkEqual(t, "Retry-After of an agent that its owner paused", retryAfter, "")
 	d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+s.id, "")
 }
 
@@ -94,15 +100,13 @@ func testSleep(t *testing.T, d deployment) {
 func testSleepInUse(t *testing.T, d deployment) {
 	s := d.sleeper(t, "nodding")
 	s.awaitAsleep()
-	checkEqual(t, "status of a public path that woke the agent", s.ask("healthz", s.stranger).StatusCode, http.StatusOK)
+	s.want("of a public path that woke the agent", "healthz", s.stranger, http.StatusOK)
 	s.awaitAsleep()
 	s.browse()
 	for range 10 {
 		pause := time.NewTimer(sleepAfter*3/4 + rand.N(sleepAfter))
 		<-pause.C
-		if got := s.ask("v1/models", s.withKey).StatusCode; got != http.StatusOK {
-			t.Errorf("a request while the agent falls asleep got %d", got)
-		}
+		s.want("of a request while the agent falls asleep", "v1/models", s.withKey, http.StatusOK)
 	}
 	d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+s.id, "")
 }

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"agents.example/controlplane/shared/dataplane/duplex"
+	"agents.example/controlplane/shared/dataplane/intake"
 )
 
 const (
@@ -96,7 +96,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	defer s.release(i)
 	// The slot is free when the instance has answered, whether or not the client still sends its body.
-	answer, forwarded := duplex.Enable(w, req)
+	answer, forwarded := intake.Duplex(w, req)
 	defer answer.Finish()
 	i.handler.ServeHTTP(answer, forwarded)
 }

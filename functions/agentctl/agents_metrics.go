@@ -24,7 +24,7 @@ func (t *tool) agentMetrics() *cobra.Command {
 				return usagef("--window must be 1h, 6h or 24h, not %q", window)
 			}
 			m, err := api.GetAgentMetrics(ctx, a.ID,
-				client.GetAgentMetricsParams{Window: client.MetricsWindow(window)})
+				client.GetAgentMetricsParams{Window: client.MetricsWindow(window), Awake: true})
 			if err != nil {
 				return err
 			}

@@ -16,6 +16,7 @@ type metricsInput struct {
 	path
 	Query struct {
 		Window metrics.Window `json:"window,omitempty" jsonschema:"How far back the series go; 24h by default."`
+		Awake  bool           `json:"awake,omitempty" jsonschema:"Also tells how long the agent was awake on each day."`
 	} `json:"query"`
 }
 
@@ -28,18 +29,20 @@ func Metrics(agents agent.Store, snapshots metrics.Store) function.Route {
 		Reads:  func(path func(string) string) document.Ref { return metrics.Document(path("agent_id")) },
 		Status: http.StatusOK, Summary: "Get an agent's metrics",
 		Handle: function.Handle(func(ctx context.Context, in metricsInput) (metrics.View, error) {
-			a, err := agents.Get(ctx, in.id())
-			if err != nil {
-				return metrics.View{}, err
-			}
-			s, err := readMetrics(ctx, a, snapshots)
+			s, err := readMetrics(ctx, agents, snapshots, in.id())
 			if err != nil {
 				return metrics.View{}, err
 			}
 			snapshots.MarkViewed(ctx, s)
 			now := time.Now()
 			v := s.Show(in.Query.Window, now)
-			v.Awake = a.AwakeDays(now)
+			if in.Query.Awake { // which the agent's record has
+				a, err := agents.Get(ctx, in.id())
+				if err != nil {
+					return metrics.View{}, err
+				}
+				v.Awake = a.AwakeDays(now)
+			}
 			return v, nil
 		}),
 	}
@@ -47,10 +50,13 @@ func Metrics(agents agent.Store, snapshots metrics.Store) function.Route {
 
 // readMetrics reads the agent's snapshot. An agent from before snapshots existed has an empty one until its first
 // collection.
-func readMetrics(ctx context.Context, a agent.Agent, snapshots metrics.Store) (metrics.Snapshot, error) {
-	s, err := snapshots.Get(ctx, a.ID)
-	if fault.Is(err, fault.NotFound) {
-		return metrics.New(a.ID, a.OrganizationID), nil
+func readMetrics(
+	ctx context.Context, agents agent.Store, snapshots metrics.Store, id string,
+) (metrics.Snapshot, error) {
+	s, err := snapshots.Get(ctx, id)
+	if !fault.Is(err, fault.NotFound) {
+		return s, err
 	}
-	return s, err
+	a, err := agents.Get(ctx, id)
+	return metrics.New(a.ID, a.OrganizationID), err
 }

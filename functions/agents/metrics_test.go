@@ -89,6 +89,10 @@ func TestMetrics_SayForHowLongTheAgentWasAwake(t *testing.T) {
 		Awake []agent.AwakeDay `json:"awake"`
 	}
 	getMetrics(t, b, a.ID).Want(t, http.StatusOK, "").Decode(t, &got)
+	if len(got.Awake) != 0 {
+		t.Errorf("awake = %v without the question", got.Awake)
+	}
+	getMetrics(t, b, a.ID, functiontest.Query(url.Values{"awake": {"true"}})).Want(t, http.StatusOK, "").Decode(t, &got)
 	if len(got.Awake) != 3 || got.Awake[0].Seconds != 7 || got.Awake[1].Seconds != 4200 || got.Awake[2].Seconds > 60 ||
 		got.Awake[2].Date != now.Format(time.DateOnly) {
 		t.Errorf("awake = %v, want 7 s, 4200 s and almost nothing today", got.Awake)

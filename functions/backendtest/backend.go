@@ -143,8 +143,8 @@ func (b *Backend) openRecords(t testing.TB, host string) {
 	guard := open(nil)
 	b.Guard = function.Guard{
 		Authenticator: &identity.Authenticator{
-			Sessions: functiontest.Sessions{}, Keys: guard.Keys(), Agents: guard.AgentFinder(), Directory: guard.Directory(),
-			Peppers: apikey.Peppers{Present: b.Pepper}, Now: time.Now,
+			Sessions: functiontest.Sessions{}, Keys: guard.Keys(), Agents: guard.AgentFinder(),
+			Directory: guard.Directory(), Peppers: apikey.Peppers{Present: b.Pepper}, Now: time.Now,
 		},
 		Audit: guard.AuditLog(), Answers: guard.Answers(), Organizations: guard.Directory(),
 	}

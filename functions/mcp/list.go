@@ -9,7 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// The list of all tools has 80 kB, which the library would encode, compact and copy for every answer. It is encoded
+// The list of all tools has 160 kB, which the library would encode, compact and copy for every answer. It is encoded
 // once: the library answers with an empty list, so that all else in the answer is as the client's version of the
 // protocol has it, and the encoded list takes the place of the empty one.
 

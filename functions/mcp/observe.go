@@ -38,7 +38,7 @@ type metricsView struct {
 const awakeDays = 7
 
 func getMetrics(ctx context.Context, c *call, in metricsInput) (metricsView, string, error) {
-	m, err := c.GetAgentMetrics(ctx, in.ID, client.GetAgentMetricsParams{Window: in.Window})
+	m, err := c.GetAgentMetrics(ctx, in.ID, client.GetAgentMetricsParams{Window: in.Window, Awake: true})
 	if err != nil {
 		return metricsView{}, "", err
 	}

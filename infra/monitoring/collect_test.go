@@ -40,10 +40,12 @@ func TestCollector_ShowsWhatTheRawPointsAddUpTo(t *testing.T) {
 		want metrics.View
 	}{
 		"an agent in use": {plan: plan.Starter, raw: usedAgentPoints, want: metrics.View{
+			Awake:  []agent.AwakeDay{},
 			CPUPct: ptr(10), CPUCores: ptr(0.1), MemPct: ptr(25), MemoryBytes: ptr(512 << 20), PVCPct: ptr(12.5),
 			UptimePct24h: ptr(100), LatencyP95MS: ptr(195), Series: curves, CollectedAt: &noon,
 		}},
 		"an agent whose plan no longer exists": {plan: "former", raw: usedAgentPoints, want: metrics.View{
+			Awake:    []agent.AwakeDay{},
 			CPUCores: ptr(0.1), MemoryBytes: ptr(512 << 20), PVCPct: ptr(12.5),
 			UptimePct24h: ptr(100), LatencyP95MS: ptr(195), Series: curves, CollectedAt: &noon,
 		}},
@@ -52,6 +54,7 @@ func TestCollector_ShowsWhatTheRawPointsAddUpTo(t *testing.T) {
 				f.memoryPoint("non-evictable", minutesAgo(1), 1<<30),
 			}
 		}, want: metrics.View{
+			Awake:  []agent.AwakeDay{},
 			MemPct: ptr(50), MemoryBytes: ptr(1 << 30), UptimePct24h: ptr(100),
 			Series: metrics.Curves{
 				CPU: []metrics.Point{}, Memory: []metrics.Point{point(2, 1<<30)}, Requests: []metrics.Point{},

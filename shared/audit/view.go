@@ -37,7 +37,8 @@ type ActorType identity.AuthType
 
 // Values lists the kinds of actors: those that call with a token, and those that act without one.
 func (ActorType) Values() []string {
-	return append(identity.AuthType("").Values(), string(identity.Agent), string(identity.Operator), string(identity.System))
+	own := []string{string(identity.Agent), string(identity.Operator), string(identity.System)}
+	return append(identity.AuthType("").Values(), own...)
 }
 
 // TargetView is what a call acted on, as a client sees it.

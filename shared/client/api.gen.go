@@ -1456,7 +1456,7 @@ type Member struct {
 
 // Metrics defines model for Metrics.
 type Metrics struct {
-	// Awake How long the agent had or wanted a pod, by UTC day, the oldest first and the present day last: from its creation, start or wake until it fell asleep, was paused or stopped. At most 35 days; those before the service began to count are left out.
+	// Awake How long the agent had or wanted a pod, by UTC day, the oldest first and the present day last: from its creation, start or wake until it fell asleep, was paused or stopped. At most 35 days; those before the service began to count are left out. Empty unless it is asked for.
 	Awake []AgentAwakeDay `json:"awake"`
 
 	// CollectedAt When the figures were collected; null before the first collection.
@@ -1951,6 +1951,8 @@ type GetAgentLogsParams struct {
 type GetAgentMetricsParams struct {
 	// How far back the series go; 24h by default.
 	Window MetricsWindow
+	// Also tells how long the agent was awake on each day.
+	Awake bool
 }
 
 // ListSecretOperationsParams are the parameters of ListSecretOperations. A parameter with its zero value is left out.
@@ -2194,6 +2196,7 @@ func (c *Client) GetAgentLogs(ctx context.Context, agentID string, params GetAge
 func (c *Client) GetAgentMetrics(ctx context.Context, agentID string, params GetAgentMetricsParams, options ...CallOption) (*Metrics, error) {
 	query := url.Values{}
 	setParam(query, "window", params.Window)
+	setParam(query, "awake", params.Awake)
 	r := call{method: http.MethodGet, path: "/api/v1/agents/%s/metrics", args: []string{agentID}, query: query}
 	return sendFor[Metrics](ctx, c, r, options)
 }

@@ -59,7 +59,7 @@ type View struct {
 	CPUCores     *float64         `json:"cpu_cores" jsonschema:"CPU in use, in cores."`
 	MemoryBytes  *float64         `json:"memory_bytes" jsonschema:"Memory in use, in bytes."`
 	Series       Curves           `json:"series" jsonschema:"The figures over the requested window."`
-	Awake        []agent.AwakeDay `json:"awake" jsonschema:"How long the agent had or wanted a pod, by UTC day, the oldest first and the present day last: from its creation, start or wake until it fell asleep, was paused or stopped. At most 35 days; those before the service began to count are left out."`
+	Awake        []agent.AwakeDay `json:"awake" jsonschema:"How long the agent had or wanted a pod, by UTC day, the oldest first and the present day last: from its creation, start or wake until it fell asleep, was paused or stopped. At most 35 days; those before the service began to count are left out. Empty unless it is asked for."`
 	CollectedAt  *time.Time       `json:"collected_at" jsonschema:"When the figures were collected; null before the first collection."`
 	Stale        bool             `json:"stale" jsonschema:"True if a newer collection is overdue."`
 

@@ -104,7 +104,7 @@ func (l List) Bill(d Deployment) ([]Row, error) {
 	}
 	agent, agents, cells := l.Agent(p), float64(d.Agents), float64(d.Cells)
 	awake := agents * cmp.Or(d.Awake, 1) // as many as cost as much as those that sleep and wake
-	const natVMs = 32 // a gateway of more VMs costs as much as one of 32
+	const natVMs = 32                    // a gateway of more VMs costs as much as one of 32
 	return []Row{
 		{"GKE clusters (the first of a billing account is free)", l.Of("cluster", cells*hoursOfMonth)},
 		{"agents' pods and volumes, as Autopilot bills them", awake*(agent.Billed-agent.Volume) + agents*agent.Volume},

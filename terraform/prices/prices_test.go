@@ -246,7 +246,10 @@ func TestTables_SayWhereAPlanCostsMoreThanItBrings(t *testing.T) {
 			want: "business|$2,999|25|$98.52|$145.86|$12.60|$0.24|1.22|**0.82**|**0.76**",
 		},
 		{what: "enterprise", got: plans[6], want: "enterprise|by contract|100|$200.50|$295.30|$18.00|$0.24|–|–|–"},
-		{what: "backups", got: bills[3], want: "daily backups of agents' volumes (business and enterprise)|$0|$0|$0|$0"},
+		{
+			what: "backups", got: bills[3],
+			want: "daily backups of agents' volumes (business and enterprise)|$0|$0|$0|$0",
+		},
 	} {
 		if got := strings.Join(row.got, "|"); got != row.want {
 			t.Errorf("the row of %s is %s, want %s", row.what, got, row.want)

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/dataplane"
-	"agents.example/controlplane/shared/dataplane/duplex"
+	"agents.example/controlplane/shared/dataplane/intake"
 )
 
 // Options configure a Front.
@@ -137,7 +137,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Connection", "close") // the router's next request goes to another connection
 	}
 	if req.Body != nil && req.Body != http.NoBody {
-		answer, reading := duplex.Enable(w, req) // no answer waits for the request's body
+		answer, reading := intake.Duplex(w, req) // no answer waits for the request's body
 		defer answer.Finish()
 		w, req = answer, reading
 	}

@@ -1,7 +1,7 @@
 // Package intake bounds what clients make a server of HTTP/1 hold before it handles their requests: the connections,
 // the header of each request, and the unfinished headers of all connections together. It also bounds the headers of the
 // answers that a client of HTTP/1 gets. It bounds neither requests that are handled nor HTTP/2, whose headers net/http
-// bounds.
+// bounds. And it lets a reverse proxy answer a request while it still reads the request's body.
 package intake
 
 import (

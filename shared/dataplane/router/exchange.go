@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/dataplane"
-	"agents.example/controlplane/shared/dataplane/duplex"
+	"agents.example/controlplane/shared/dataplane/intake"
 )
 
 // exchange is a request and its answer: it writes the answer, and remembers what is counted.
 type exchange struct {
-	*duplex.Writer
+	*intake.Writer
 	tunnels *tunnels
 	began   time.Time
 	// took is how long a WebSocket took to open. Its life is not a request's duration.

@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"agents.example/controlplane/shared/dataplane"
-	"agents.example/controlplane/shared/dataplane/duplex"
 	"agents.example/controlplane/shared/dataplane/intake"
 )
 
@@ -197,7 +196,7 @@ func (a *route) handleError(w http.ResponseWriter, req *http.Request, err error)
 }
 
 // refuse answers a request that a limit leaves no room for.
-func (a *route) refuse(w *duplex.Writer, req *http.Request, why answer, limit prometheus.Counter) {
+func (a *route) refuse(w *intake.Writer, req *http.Request, why answer, limit prometheus.Counter) {
 	limit.Inc()
 	a.count(http.StatusServiceUnavailable)
 	refuse(w, req, why)

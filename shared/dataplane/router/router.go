@@ -18,7 +18,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"agents.example/controlplane/shared/dataplane"
-	"agents.example/controlplane/shared/dataplane/duplex"
+	"agents.example/controlplane/shared/dataplane/intake"
 )
 
 // Router is the handler of all requests for the agents of a cell.
@@ -93,7 +93,7 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		r.serveHealth(w)
 		return
 	}
-	answer, req := duplex.Enable(w, req) // no answer waits for the request's body
+	answer, req := intake.Duplex(w, req) // no answer waits for the request's body
 	defer answer.Finish()
 	if !isPath && req.Method != http.MethodConnect {
 		refuse(answer, req, targetRefused)
@@ -130,7 +130,7 @@ func (r *Router) holds(req *http.Request, e Endpoint) bool {
 }
 
 // forward sends a request to an agent, if the limits leave room for it. wakes says that it may be held.
-func (r *Router) forward(w *duplex.Writer, req *http.Request, a *route, wakes bool) {
+func (r *Router) forward(w *intake.Writer, req *http.Request, a *route, wakes bool) {
 	memory := memoryOf(req)
 	defer r.memory.Add(-memory)
 	defer r.inFlight.Add(-1)

@@ -16,7 +16,8 @@ const dayName = new Intl.DateTimeFormat(undefined, {
 
 /** For how long the agent was awake on each of the last days. */
 export function Awake({ agent }: { agent: Agent }) {
-  const { data, error, refresh } = useLive<Metrics>(`${agentPath(agent.id)}/metrics?window=1h`, { every: 30_000 });
+  const path = `${agentPath(agent.id)}/metrics?window=1h&awake=true`;
+  const { data, error, refresh } = useLive<Metrics>(path, { every: 30_000 });
   return (
     <section class="card" aria-label="Time awake">
       <div class="head">
@@ -25,7 +26,7 @@ export function Awake({ agent }: { agent: Agent }) {
       </div>
       <div class="body stack">
         {data !== undefined ? (
-          <AwakeDays days={data.awake.slice(-shownDays)} />
+          <AwakeDays days={(data.awake ?? []).slice(-shownDays)} />
         ) : error ? (
           <Failure error={error} retry={refresh} title="The times could not be loaded" />
         ) : (
@@ -38,6 +39,9 @@ export function Awake({ agent }: { agent: Agent }) {
 
 /** A bar for each day, filled as far as the agent had a pod, with the number next to it. */
 function AwakeDays({ days }: { days: AgentAwakeDay[] }) {
+  if (days.length === 0) {
+    return <p class="quiet">The service has counted no times yet.</p>; // an answer of a former release
+  }
   const awake = days.reduce((sum, { seconds }) => sum + seconds, 0);
   return (
     <>

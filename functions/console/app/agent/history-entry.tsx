@@ -24,6 +24,7 @@ const actions: Record<string, string> = {
   RestartAgent: "Restart",
   PauseAgent: "Pause",
   ResumeAgent: "Resume",
+  SleepAgent: "Put to sleep",
   StopAgent: "Stop",
   StartAgent: "Start",
   MigrateAgentSandbox: "Sandbox changed",

@@ -22,7 +22,6 @@ const looks: Record<string, [IconName, Tone]> = {
   "agent.image_updated": ["up", "good"],
   "agent.image_reverted": ["back", "warn"],
   "credentials.rotated": ["key", "good"],
-  "schedule.called": ["waiting", "good"],
 };
 
 /** What an event says about the agent. Its data depends on its type, and may have more in a later release. */
@@ -88,11 +87,12 @@ function callEntry(data: Event["data"]): Partial<Entry> {
     status: number(data["status"]),
     duration_ms: number(data["duration_ms"]),
   };
-  const { tone, text: outcome } = callState(called);
+  const { icon, tone, text: outcome } = callState(called);
   return {
+    icon,
     tone,
     outcome,
-    title: `Schedule ${text(data["schedule_id"])}`,
+    title: `Schedule ${text(data["schedule_id"])} called the agent`,
     details: [callDuration(called)].filter(Boolean).map(sentence),
   };
 }

@@ -1106,7 +1106,7 @@ export interface Metrics {
   /**
    * How long the agent had or wanted a pod, by UTC day, the oldest first and the present day last: from its creation,
    * start or wake until it fell asleep, was paused or stopped. At most 35 days; those before the service began to count
-   * are left out.
+   * are left out. Empty unless it is asked for.
    */
   awake: AgentAwakeDay[];
   /** When the figures were collected; null before the first collection. */
@@ -1927,6 +1927,8 @@ export interface operations {
       query?: {
         /** How far back the series go; 24h by default. */
         window?: MetricsWindow;
+        /** Also tells how long the agent was awake on each day. */
+        awake?: boolean;
       };
     };
     responses: {

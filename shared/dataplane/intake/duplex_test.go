@@ -1,4 +1,4 @@
-package duplex_test
+package intake_test
 
 import (
 	"bufio"
@@ -11,20 +11,20 @@ import (
 	"testing/synctest"
 	"time"
 
-	"agents.example/controlplane/shared/dataplane/duplex"
+	"agents.example/controlplane/shared/dataplane/intake"
 	"agents.example/controlplane/shared/nettest"
 )
 
-// TestEnable_KeepsTheBodyOpenDuringTheAnswer: http.Transport reads a body again after its last byte, to see that it
+// TestDuplex_KeepsTheBodyOpenDuringTheAnswer: http.Transport reads a body again after its last byte, to see that it
 // ended. By then, the answer may have begun.
-func TestEnable_KeepsTheBodyOpenDuringTheAnswer(t *testing.T) {
+func TestDuplex_KeepsTheBodyOpenDuringTheAnswer(t *testing.T) {
 	t.Parallel()
 	const sent = "first half, second half"
 	for name, first := range map[string]int{"none read": 0, "half read": 11, "all read": len(sent)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-				answer, req := duplex.Enable(w, req)
+				answer, req := intake.Duplex(w, req)
 				defer answer.Finish()
 				if _, err := io.ReadFull(req.Body, make([]byte, first)); err != nil {
 					t.Errorf("before the answer: %v", err)
@@ -66,7 +66,7 @@ func TestFinish_EndsAReadInFlight(t *testing.T) {
 	t.Parallel()
 	handler := func(t *testing.T) http.HandlerFunc {
 		return func(w http.ResponseWriter, req *http.Request) {
-			answer, req := duplex.Enable(w, req)
+			answer, req := intake.Duplex(w, req)
 			reading, ended := make(chan struct{}), make(chan error, 1)
 			go func() {
 				_, _ = req.Body.Read(make([]byte, 1))

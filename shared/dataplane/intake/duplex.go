@@ -1,6 +1,4 @@
-// Package duplex lets a reverse proxy answer a request while it still reads the request's body. It does not forward
-// requests itself.
-package duplex
+package intake
 
 import (
 	"errors"
@@ -11,9 +9,9 @@ import (
 	"time"
 )
 
-// lingerTime bounds how long the server reads what is left of a request's body before it closes the connection, so
+// restTime bounds how long the server reads what is left of a request's body before it closes the connection, so
 // that a client that is still sending finds the answer.
-const lingerTime = 2 * time.Second
+const restTime = 2 * time.Second
 
 // Writer writes the answer to a request, which may begin before the request's body has ended.
 type Writer struct {
@@ -24,12 +22,12 @@ type Writer struct {
 	status     int
 }
 
-// Enable enables full duplex for a request. It returns the writer of the answer, and the request to forward. The
+// Duplex enables full duplex for a request. It returns the writer of the answer, and the request to forward. The
 // handler must call Finish before it returns.
 //
 // Without full duplex, the server closes the request's body when the answer begins. If a transport is about to read the
 // end of that body, it takes the closed body for an error and cuts the answer.
-func Enable(w http.ResponseWriter, req *http.Request) (*Writer, *http.Request) {
+func Duplex(w http.ResponseWriter, req *http.Request) (*Writer, *http.Request) {
 	_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/2 has it anyway
 	x := &Writer{ResponseWriter: w, persistent: req.ProtoMajor == 1}
 	if req.Body != nil && req.Body != http.NoBody {
@@ -53,7 +51,7 @@ func (w *Writer) Finish() {
 		return // the read cannot be ended
 	}
 	w.body.close()
-	_ = c.SetReadDeadline(time.Now().Add(lingerTime)) // it was supported
+	_ = c.SetReadDeadline(time.Now().Add(restTime)) // it was supported
 }
 
 // Status returns the status of the answer, or 0 if it has not begun.
