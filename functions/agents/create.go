@@ -25,7 +25,7 @@ type createInput struct {
 		Config map[string]any    `json:"config,omitempty" jsonschema:"The client's own keys, which the agent finds as a JSON file, named by the variable AGENT_CONFIG_FILE. Keys that the control plane fills are ignored."`
 		Files  []agent.FileSpec  `json:"files,omitempty" jsonschema:"Files that the agent finds at each start of its pod, at most 20."`
 		Public []publicPath      `json:"public_paths,omitempty" jsonschema:"Paths that anyone may request without a credential, for webhooks and apps that bring their own; at most 20. One that ends with a slash, such as /hooks/, stands for everything below it. They are rate-limited, and the agent's program must check who calls. Nothing below /v1, /auth, /handoff, /health and /logout can be public."`
-		Sleep  *sleepSpec        `json:"sleep,omitempty" jsonschema:"When the agent falls asleep, and what wakes it. The default of the plan hobby is after 1800 seconds; agents of other plans never sleep by default."`
+		Sleep  *sleepSpec        `json:"sleep,omitempty" jsonschema:"When the agent falls asleep, and what wakes it. The default of the plan hobby is after 1800 seconds; agents of other plans never sleep by default. An agent with the default takes that of a plan to which it is moved."`
 
 		Schedules agent.ScheduleSpecs `json:"schedules,omitempty" jsonschema:"When the agent is called by itself, at most 20. Each due time is called once, whatever fails, or recorded as interrupted or skipped. An agent that sleeps is woken first, if its sleep allows that."`
 

@@ -18,6 +18,9 @@ func (a *Agent) resize(to plan.ID) error {
 			"The agent's volume has %d GiB, and the plan %s has %d GiB. A volume never shrinks. Choose a larger plan, "+
 				"or create another agent.", has>>30, to, p.StorageGiB).WithMeta(a.ConflictMeta())
 	}
+	if former, err := plan.Get(a.Plan); err == nil && a.Sleep.Equal(DefaultSleep(former)) {
+		a.Sleep = DefaultSleep(p) // its client asked for none
+	}
 	a.Plan = to
 	if a.WantsPod() {
 		a.ForgetStages()

@@ -6,6 +6,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/plan"
 )
 
 // sleeper returns an agent that runs, and that everything wakes once it sleeps.
@@ -174,6 +175,32 @@ func TestApply_NeverSleepsAgain(t *testing.T) {
 	never := func(agent.SleepPolicy) agent.SleepPolicy { return agent.SleepPolicy{} }
 	do(t, a.Apply(agent.Patch{Sleep: never}, at(3)))
 	equal(t, "status", a.Status, agent.Provisioning)
+}
+
+// TestApply_APlanBringsItsPolicyOfSleep: who buys a larger plan expects that the agent stays awake. A policy that a
+// client asked for stays.
+func TestApply_APlanBringsItsPolicyOfSleep(t *testing.T) {
+	t.Parallel()
+	asked := agent.SleepPolicy{AfterSeconds: 600, WakeOn: []agent.Waker{agent.RequestWakes}}
+	for name, row := range map[string]struct {
+		draft *agent.SleepPolicy
+		want  agent.SleepPolicy
+	}{
+		"the default":           {want: agent.SleepPolicy{}},
+		"what a client wants":   {draft: &asked, want: asked},
+		"what a client refuses": {draft: &agent.SleepPolicy{}, want: agent.SleepPolicy{}},
+	} {
+		a := agent.New("3fa85f64-5717-4562-b3fc-2c963f66afa6", "cell-1",
+			agent.Draft{Name: "a", Plan: "hobby", Sleep: row.draft}, at(0))
+		if (a.Sleep.AfterSeconds == 1800) != (row.draft == nil) {
+			t.Errorf("%s: a new agent sleeps after %d s", name, a.Sleep.AfterSeconds)
+		}
+		larger := plan.Starter
+		do(t, a.Apply(agent.Patch{Plan: &larger}, at(1)))
+		if !a.Sleep.Equal(row.want) {
+			t.Errorf("%s: on the larger plan it is %+v, want %+v", name, a.Sleep, row.want)
+		}
+	}
 }
 
 func TestStayAwake_OnlyGrows(t *testing.T) {

@@ -988,7 +988,7 @@ type CreateAgentRequest struct {
 	// Schedules When the agent is called by itself, at most 20. Each due time is called once, whatever fails, or recorded as interrupted or skipped. An agent that sleeps is woken first, if its sleep allows that.
 	Schedules []AgentScheduleSpec `json:"schedules,omitempty"`
 
-	// Sleep When the agent falls asleep, and what wakes it. The default of the plan hobby is after 1800 seconds; agents of other plans never sleep by default.
+	// Sleep When the agent falls asleep, and what wakes it. The default of the plan hobby is after 1800 seconds; agents of other plans never sleep by default. An agent with the default takes that of a plan to which it is moved.
 	Sleep *AgentSleepSpec `json:"sleep,omitempty"`
 }
 

@@ -149,7 +149,7 @@ func TestHold_ShowsABrowserAPage(t *testing.T) {
 		}
 		for _, want := range []string{
 			"<title>The agent is waking up</title>", "<h1>The agent is waking up</h1>",
-			`<meta http-equiv="refresh" content="2">`,
+			`<meta http-equiv="refresh" content="2">`, "loads again by itself.",
 		} {
 			if !strings.Contains(res.body, want) || strings.Contains(res.body, "<script") {
 				t.Errorf("the page %s lacks %s, or has a script", res.body, want)

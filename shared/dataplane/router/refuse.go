@@ -154,12 +154,13 @@ func (why refusal) write(w http.ResponseWriter, req *http.Request) string {
 		header.Set("Content-Type", "text/html; charset=utf-8")
 		header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'")
 		header.Set("Referrer-Policy", "no-referrer")
-		reload := ""
+		reload, detail := "", why.detail
 		if why.retryAfter > 0 {
+			detail = strings.TrimSuffix(detail, " Retry.") + " This page loads again by itself."
 			reload = fmt.Sprintf(`<meta http-equiv="refresh" content="%d">`, why.retryAfter)
 		}
 		title = cmp.Or(why.title, title)
-		body = fmt.Appendf(nil, page, reload, title, title, why.detail, id)
+		body = fmt.Appendf(nil, page, reload, title, title, detail, id)
 	} else {
 		header.Set("Content-Type", "application/json")
 		body, _ = json.Marshal(problem{why.detail, why.code, why.status, title, id}) // strings always encode

@@ -596,7 +596,7 @@ export interface CreateAgentRequest {
   public_paths?: string[];
   /**
    * When the agent falls asleep, and what wakes it. The default of the plan hobby is after 1800 seconds; agents of
-   * other plans never sleep by default.
+   * other plans never sleep by default. An agent with the default takes that of a plan to which it is moved.
    */
   sleep?: AgentSleepSpec | null;
   /**
