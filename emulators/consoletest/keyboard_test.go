@@ -166,7 +166,7 @@ func TestKeyboard_RenamesAndNavigates(t *testing.T) {
 	p.Press("Enter")
 	checkFocus(t, p, "button", "Rename the agent")
 	p.WaitFor("heading", "after")
-	for _, tab := range []string{"Metrics", "Logs", "Variables", "Credentials", "History", "Settings"} {
+	for _, tab := range []string{"Metrics", "Logs", "Variables", "Schedules", "Credentials", "History", "Settings"} {
 		tabTo(t, p, "link", tab)
 		p.Press("Enter")
 		checkFocus(t, p, "heading", "after")

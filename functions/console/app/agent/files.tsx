@@ -1,6 +1,5 @@
 import type { Agent, AgentFile, AgentFileSpec } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
-import { call, ifChanged } from "../api/client";
 import type { CallError } from "../api/errors";
 import { putLive } from "../api/live";
 import { useSubmit } from "../api/submit";
@@ -10,6 +9,7 @@ import { Dialog } from "../ui/dialog";
 import { Select, TextArea, TextField } from "../ui/field";
 import { formatBytes } from "../ui/format";
 import { SubmitFailure } from "../ui/submit-failure";
+import { changeAgent } from "./change";
 import { agentPath } from "./paths";
 import { Forecast } from "./rehearsal";
 import { acceptedText, costOf, unchangeable } from "./variable-cost";
@@ -77,17 +77,8 @@ const others = (agent: Agent, path: string): AgentFileSpec[] =>
   agent.files.filter((file) => file.path !== path).map((file) => ({ path: file.path }));
 
 /** Changes one file. The list is one value, so the change is based on the present one. */
-async function change(id: string, path: string, file: AgentFileSpec | undefined, intent: string): Promise<Agent> {
-  const current = await call<Agent>(agentPath(id));
-  const files = [...others(current.data, path), ...(file === undefined ? [] : [file])];
-  const answer = await call<Agent>(agentPath(id), {
-    method: "PATCH",
-    body: { files },
-    headers: ifChanged(current.etag),
-    intent,
-  });
-  return answer.data;
-}
+const change = (id: string, path: string, file: AgentFileSpec | undefined): Promise<Agent> =>
+  changeAgent(id, (current) => ({ files: [...others(current, path), ...(file === undefined ? [] : [file])] }));
 
 function SetFile(props: { agent: Agent; file: AgentFile | undefined; onClose: () => void }) {
   const { agent, file, onClose } = props;
@@ -96,9 +87,9 @@ function SetFile(props: { agent: Agent; file: AgentFile | undefined; onClose: ()
   const [secret, setSecret] = useState(file?.secret ?? "");
   const [content, setContent] = useState("");
   const [mode, setMode] = useState(file?.mode ?? "0644");
-  const submit = useSubmit(async (intent) => {
+  const submit = useSubmit(async () => {
     const spec: AgentFileSpec = secret === "" ? { path, content, mode } : { path, secret, mode };
-    putLive(agentPath(agent.id), await change(agent.id, path, spec, intent));
+    putLive(agentPath(agent.id), await change(agent.id, path, spec));
     toast(acceptedText(agent));
     onClose();
   });
@@ -145,8 +136,8 @@ const sentences = (error: CallError | undefined): string[] =>
   (error?.violations ?? []).filter(({ loc }) => loc[1] === "files").map(({ msg }) => msg);
 
 function RemoveFile({ agent, file, onClose }: { agent: Agent; file: AgentFile; onClose: () => void }) {
-  const submit = useSubmit(async (intent) => {
-    putLive(agentPath(agent.id), await change(agent.id, file.path, undefined, intent));
+  const submit = useSubmit(async () => {
+    putLive(agentPath(agent.id), await change(agent.id, file.path, undefined));
     toast(`${file.path} is removed.`);
     onClose();
   });

@@ -31,6 +31,7 @@ const actions: Record<string, string> = {
   PutSecrets: "Secrets set",
   DeleteSecret: "Secret deleted",
   ReconcileSecretOperation: "Secret operation retried",
+  WakeAgentAt: "Time to wake it set",
   RevealCredentials: "Credentials revealed",
   RotateCredentials: "Rotation of the credentials requested",
 };

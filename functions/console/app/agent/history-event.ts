@@ -3,6 +3,7 @@ import { eventTitle } from "../events/event-text";
 import type { IconName } from "../ui/icons";
 import type { Tone } from "../ui/tone";
 import type { Entry } from "./history-entry";
+import { callDuration, callState } from "./schedule-text";
 import { stageText } from "./stage-text";
 
 const looks: Record<string, [IconName, Tone]> = {
@@ -78,25 +79,30 @@ function stageEntry(data: Event["data"]): Partial<Entry> {
   };
 }
 
+/** How the call of a schedule ended. */
+function callEntry(data: Event["data"]): Partial<Entry> {
+  const number = (value: unknown): number | null => (typeof value === "number" ? value : null);
+  const called = {
+    outcome: text(data["outcome"]),
+    status: number(data["status"]),
+    duration_ms: number(data["duration_ms"]),
+  };
+  const { icon, tone, text: outcome } = callState(called);
+  return {
+    icon,
+    tone,
+    outcome,
+    title: `Schedule ${text(data["schedule_id"])} called the agent`,
+    details: [callDuration(called)].filter(Boolean).map(sentence),
+  };
+}
+
 /** Which version the agent runs, which one it ran before, and why it went back. */
 function imageDetails(data: Event["data"]): string[] {
   const { id, version } = (data["image"] ?? {}) as Record<string, unknown>;
   const former = text(data["previous_version"]);
   const moved = former === "" ? `To ${text(version)}` : `From ${former} to ${text(version)}`;
   return [`${moved} of the image ${text(id)}`, text(data["reason"])].filter(Boolean);
-}
-
-/** How the call of a schedule ended. */
-function callEntry(data: Event["data"]): Partial<Entry> {
-  const outcome = text(data["outcome"]);
-  const status = Number(data["status"] ?? 0);
-  const good = outcome === "answered" && status < 400;
-  return {
-    icon: good ? "check" : "error",
-    tone: good ? "good" : "warn",
-    outcome: outcome === "answered" ? `Status ${status}` : outcome,
-    details: [`Schedule ${text(data["schedule_id"])}`],
-  };
 }
 
 /** What woke an agent. */
@@ -115,6 +121,8 @@ function reasonsOf(data: Event["data"]): string[] {
 
 const failure = (code: unknown, message: unknown): string =>
   text(code) === "" ? "" : `${text(message)} Code ${text(code)}`.trim();
+
+const sentence = (words: string): string => words.charAt(0).toUpperCase() + words.slice(1);
 
 const text = (value: unknown): string => (typeof value === "string" ? value : "");
 

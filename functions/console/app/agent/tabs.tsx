@@ -17,6 +17,7 @@ export const tabs: Tab[] = [
   { segment: "logs", name: "Logs", content: lazy(() => import("./logs").then((m) => m.LogsTab)) },
   { segment: "terminal", name: "Terminal", content: lazy(() => import("./terminal").then((m) => m.TerminalTab)) },
   { segment: "variables", name: "Variables", content: lazy(() => import("./variables").then((m) => m.VariablesTab)) },
+  { segment: "schedules", name: "Schedules", content: lazy(() => import("./schedules").then((m) => m.SchedulesTab)) },
   {
     segment: "credentials",
     name: "Credentials",

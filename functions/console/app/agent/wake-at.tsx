@@ -1,0 +1,112 @@
+import type { Agent } from "@agents.example/client/schema";
+import { useState } from "preact/hooks";
+import { sentenceOf } from "../agents/wrong";
+import { call } from "../api/client";
+import { violationsAt } from "../api/errors";
+import { putLive } from "../api/live";
+import { useSubmit } from "../api/submit";
+import { toast } from "../ui/announce";
+import { Button } from "../ui/button";
+import { Dialog } from "../ui/dialog";
+import { TextField } from "../ui/field";
+import { SubmitFailure } from "../ui/submit-failure";
+import { Moment } from "./moment";
+import { agentPath } from "./paths";
+
+/** Sets the time at which an agent is woken; null forgets it. */
+async function setWakeAt(id: string, at: string | null, intent: string): Promise<void> {
+  const answer = await call<Agent>(`${agentPath(id)}/wake-at`, { method: "POST", body: { at }, intent });
+  putLive(agentPath(id), answer.data);
+}
+
+/** The one time at which the agent is woken. */
+export function WakeAt({ agent, unavailable }: { agent: Agent; unavailable: string | undefined }) {
+  const [asking, setAsking] = useState(false);
+  const { wake_at: at } = agent;
+  const clear = useSubmit(async (intent) => {
+    await setWakeAt(agent.id, null, intent);
+    toast("The time is forgotten.");
+  });
+  return (
+    <section class="card" aria-label="One-time wake">
+      <div class="head">
+        <h2>One-time wake</h2>
+      </div>
+      <div class="body stack">
+        <p>
+          {at === null ? (
+            "No time is set."
+          ) : (
+            <>
+              It is woken on <Moment value={at} />, if it sleeps then.
+            </>
+          )}
+        </p>
+        <p class="quiet">
+          Nothing is sent to the agent. Its program may set the time, too, with the agent’s own key. An agent that is
+          stopped, or that was paused by a person, stays so.
+        </p>
+        <div class="row">
+          <Button icon="waiting" unavailable={unavailable} onClick={() => setAsking(true)}>
+            {at === null ? "Set a time" : "Change the time"}
+          </Button>
+          {at === null ? null : (
+            <Button unavailable={unavailable} busy={clear.busy} onClick={() => void clear.send()}>
+              Forget the time
+            </Button>
+          )}
+        </div>
+        <SubmitFailure submit={clear} title="The time was not changed" />
+        {asking ? <WakeAtDialog agent={agent} onClose={() => setAsking(false)} /> : null}
+      </div>
+    </section>
+  );
+}
+
+/** A time as the browser's field for it wants it. */
+function localText(at: Date): string {
+  const shifted = new Date(at.getTime() - at.getTimezoneOffset() * 60_000);
+  return shifted.toISOString().slice(0, 16);
+}
+
+function WakeAtDialog({ agent, onClose }: { agent: Agent; onClose: () => void }) {
+  const [text, setText] = useState(agent.wake_at === null ? "" : localText(new Date(agent.wake_at)));
+  const [checked, setChecked] = useState(false);
+  const time = new Date(text);
+  const empty = Number.isNaN(time.getTime());
+  const submit = useSubmit(async (intent) => {
+    await setWakeAt(agent.id, time.toISOString(), intent);
+    toast("The time is set.");
+    onClose();
+  });
+  const wrong = checked && empty ? ["Enter a date and a time."] : violationsAt(submit.error, "at").map(sentenceOf);
+  return (
+    <Dialog
+      title="When is it woken?"
+      onClose={onClose}
+      onSubmit={async () => {
+        setChecked(true);
+        if (!empty) {
+          await submit.send();
+        }
+      }}
+      action={
+        <Button kind="primary" type="submit" busy={submit.busy}>
+          Save
+        </Button>
+      }
+    >
+      <TextField
+        label="Time"
+        type="datetime-local"
+        value={text}
+        onInput={setText}
+        hint={`In your time zone, ${Intl.DateTimeFormat().resolvedOptions().timeZone}. At most 366 days ahead.`}
+        wrong={wrong}
+        autofocus
+        required
+      />
+      {wrong.length > 0 ? null : <SubmitFailure submit={submit} title="The time was not set" />}
+    </Dialog>
+  );
+}
