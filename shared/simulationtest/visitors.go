@@ -211,8 +211,9 @@ func (w *World) closeDoor(id string, at *pod, now time.Duration) {
 			Caller:  identity.Caller{Type: identity.Agent, ID: id, OrganizationID: organizationID},
 			Request: audit.Request{Action: "SleepAgent", RequestID: name}, Entry: audit.NewCallEntry(),
 		})
+		store := w.agents("front", p) // not after a pause, which ends while the scheduler runs
 		for {
-			_, err := w.agents("front", p).Change(ctx, id, func(a *agent.Agent) error {
+			_, err := store.Change(ctx, id, func(a *agent.Agent) error {
 				return a.FallAsleep(name, p.Now().UTC())
 			})
 			if pause := w.answerFront(p, at, name, err); pause > 0 {
