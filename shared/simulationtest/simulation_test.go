@@ -123,26 +123,18 @@ func TestSimulation_HoldsItsPromisesUnderEverySchedule(t *testing.T) {
 // TestSimulation_DeliversEventsUnderEverySchedule runs schedules of webhooks only, of which the others have few.
 func TestSimulation_DeliversEventsUnderEverySchedule(t *testing.T) {
 	t.Parallel()
-	if *replay != 0 {
-		t.Skip("only one schedule")
-	}
-	n := testtier.Count(t, 200, 500, 4_500)
-	if testtier.RaceDetector {
-		n = 200
-	}
-	focused := Plant{Focus: arrangeWebhooks}
-	sums, seed, bad := explore(t, 1, n, focused)
-	if bad.Violation != "" {
-		t.Fatalf("seed %d: %s\nafter %d schedules\n%s", seed, bad.Violation, len(sums), trace(t, seed, focused).Trace)
-	}
-	if promised := n * 97 / 100; len(sums) < promised {
-		t.Errorf("%d distinct schedules, want at least %d", len(sums), promised)
-	}
+	exploreFocused(t, arrangeWebhooks)
 }
 
 // TestSimulation_CallsEachDueTimeOnceUnderEverySchedule runs schedules of agents with schedules only.
 func TestSimulation_CallsEachDueTimeOnceUnderEverySchedule(t *testing.T) {
 	t.Parallel()
+	exploreFocused(t, arrangeSchedules)
+}
+
+// exploreFocused runs schedules with a setup of which the others have few.
+func exploreFocused(t *testing.T, focus func(*Scheduler, *Setup)) {
+	t.Helper()
 	if *replay != 0 {
 		t.Skip("only one schedule")
 	}
@@ -150,7 +142,7 @@ func TestSimulation_CallsEachDueTimeOnceUnderEverySchedule(t *testing.T) {
 	if testtier.RaceDetector {
 		n = 200
 	}
-	focused := Plant{Focus: arrangeSchedules}
+	focused := Plant{Focus: focus}
 	sums, seed, bad := explore(t, 1, n, focused)
 	if bad.Violation != "" {
 		t.Fatalf("seed %d: %s\nafter %d schedules\n%s", seed, bad.Violation, len(sums), trace(t, seed, focused).Trace)
