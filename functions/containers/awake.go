@@ -21,7 +21,8 @@ func (s Service) keepAwake(ctx context.Context, a agent.Agent) error {
 	if a.Sleep.AfterSeconds == 0 {
 		return nil
 	}
-	if err := s.stayAwake(ctx, a.ID); err != nil {
+	a, err := s.stayAwake(ctx, a)
+	if err != nil {
 		return err
 	}
 	go func() {
@@ -32,26 +33,27 @@ func (s Service) keepAwake(ctx context.Context, a agent.Agent) error {
 			case <-ctx.Done():
 				return
 			case <-renewal.C:
-				if err := s.stayAwake(ctx, a.ID); err != nil {
+				latest, err := s.stayAwake(ctx, a)
+				if err != nil {
 					slog.WarnContext(ctx, "an agent with an open terminal may fall asleep", "agent_id", a.ID,
 						"error", err)
+					continue
 				}
+				a = latest
 			}
 		}
 	}()
 	return nil
 }
 
-// stayAwake writes the record only if the agent would be allowed to fall asleep soon.
-func (s Service) stayAwake(ctx context.Context, id string) error {
-	for {
-		a, err := s.Records.Load(ctx, id)
-		if err != nil || a.AwakeUntil.After(time.Now().Add(awakeRenewal)) {
-			return err
-		}
-		_, err = s.Records.Update(ctx, a, func(a *agent.Agent) { a.StayAwake(time.Now().UTC().Add(awakeTime)) })
+// stayAwake writes the record only if the agent would be allowed to fall asleep soon. It returns the record.
+func (s Service) stayAwake(ctx context.Context, a agent.Agent) (agent.Agent, error) {
+	var err error
+	for !a.AwakeUntil.After(time.Now().Add(awakeRenewal)) {
+		a, err = s.Records.Update(ctx, a, func(a *agent.Agent) { a.StayAwake(time.Now().UTC().Add(awakeTime)) })
 		if !errors.Is(err, agent.ErrSuperseded) {
-			return err
+			return a, err
 		}
 	}
+	return a, nil
 }
