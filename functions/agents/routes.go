@@ -31,8 +31,12 @@ type change struct {
 
 // unlessChanged returns a change that fails if the agent no longer has the version that the client has read.
 func (c change) unlessChanged(apply func(*agent.Agent) error) func(*agent.Agent) error {
+	return unlessChanged(c.Header.IfMatch, apply)
+}
+
+func unlessChanged(ifMatch string, apply func(*agent.Agent) error) func(*agent.Agent) error {
 	return func(a *agent.Agent) error {
-		if err := a.Match(c.Header.IfMatch); err != nil {
+		if err := a.Match(ifMatch); err != nil {
 			return err
 		}
 		return apply(a)

@@ -43,7 +43,7 @@ func (s sleepSpec) change(p agent.SleepPolicy) agent.SleepPolicy {
 	case s.WakeOn != nil:
 		p.WakeOn = slices.Compact(slices.Sorted(slices.Values(*s.WakeOn)))
 	case p.AfterSeconds > 0 && p.WakeOn == nil:
-		p.WakeOn = []agent.Waker{agent.RequestWakes, agent.ScheduleWakes}
+		p = agent.SleepAfter(p.AfterSeconds)
 	}
 	return p
 }
@@ -66,12 +66,8 @@ func Sleep(agents agent.Store, d agent.Display) function.Route {
 		Rehearsal: function.Rehearse(rehearsal.Of(d)),
 		Handle: function.Handle(func(ctx context.Context, in sleepInput) (agent.View, error) {
 			now := time.Now().UTC()
-			a, err := agents.Change(ctx, in.id(), func(a *agent.Agent) error {
-				if err := a.Match(in.Header.IfMatch); err != nil {
-					return err
-				}
-				return a.FallAsleep(in.Header.Door, now)
-			})
+			a, err := agents.Change(ctx, in.id(), unlessChanged(in.Header.IfMatch,
+				func(a *agent.Agent) error { return a.FallAsleep(in.Header.Door, now) }))
 			return show(ctx, a, d), err
 		}),
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/fault"
 )
 
@@ -41,13 +42,13 @@ type CallOutcome string
 // The outcomes.
 const (
 	// CallRunning: the call has not ended. No record has it.
-	CallRunning CallOutcome = "running"
+	CallRunning CallOutcome = dataplane.CallRunning
 	// CallAnswered: the agent's container answered, with any status.
-	CallAnswered CallOutcome = "answered"
+	CallAnswered CallOutcome = dataplane.CallAnswered
 	// CallFailed: the agent's container did not answer.
-	CallFailed CallOutcome = "failed"
+	CallFailed CallOutcome = dataplane.CallFailed
 	// CallTimedOut: the agent's container took too long.
-	CallTimedOut CallOutcome = "timeout"
+	CallTimedOut CallOutcome = dataplane.CallTimedOut
 	// CallInterrupted: the agent's pod ended before the result was known.
 	CallInterrupted CallOutcome = "interrupted"
 )

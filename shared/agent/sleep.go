@@ -56,11 +56,14 @@ func (WakeCause) Values() []string {
 }
 
 // DefaultSleep is the policy of an agent of a plan whose client asks for none.
-func DefaultSleep(p plan.Plan) SleepPolicy {
-	if p.SleepAfterSeconds == 0 {
+func DefaultSleep(p plan.Plan) SleepPolicy { return SleepAfter(p.SleepAfterSeconds) }
+
+// SleepAfter is the policy of an agent that everything wakes; after 0 seconds, it never sleeps.
+func SleepAfter(seconds int64) SleepPolicy {
+	if seconds == 0 {
 		return SleepPolicy{}
 	}
-	return SleepPolicy{AfterSeconds: p.SleepAfterSeconds, WakeOn: []Waker{RequestWakes, ScheduleWakes}}
+	return SleepPolicy{AfterSeconds: seconds, WakeOn: []Waker{RequestWakes, ScheduleWakes}}
 }
 
 // Equal reports whether two policies are the same.

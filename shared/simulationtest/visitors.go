@@ -105,9 +105,7 @@ func (w *World) arrangeVisitors() {
 	if !ok {
 		return
 	}
-	d.agent.Sleep = agent.SleepPolicy{
-		AfterSeconds: agent.MinSleepSeconds, WakeOn: []agent.Waker{agent.RequestWakes, agent.ScheduleWakes},
-	}
+	d.agent.Sleep = agent.SleepAfter(agent.MinSleepSeconds)
 	w.Database.agents[id] = d
 	if n := w.Cluster.namespaces[id]; n != nil {
 		n.starter = starterOf(d.agent)
