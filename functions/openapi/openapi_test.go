@@ -56,7 +56,7 @@ func TestDescribe_HasExactlyTheRoutesOfTheCatalogue(t *testing.T) {
 	routes := functions.Routes(functions.Dependencies{})
 	want := map[string]string{}
 	for _, r := range routes {
-		want[r.Method+" "+r.Path] = r.Name
+		want[r.Method+" "+strings.ReplaceAll(r.Path, "...}", "}")] = r.Name
 	}
 	for path, item := range load(t, describe(t, routes)).Paths.Map() {
 		for method, op := range item.Operations() {
