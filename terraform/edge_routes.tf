@@ -8,7 +8,7 @@ locals {
       "${replace(path, "/\\{[^}]*\\}/", "~")} ${f.method}" => {
         service  = local.service_of[name]
         method   = f.method
-        template = strcontains(path, "{") ? replace(path, "/\\{([^}]*)\\}/", "{$1=*}") : ""
+        XX
         literal  = strcontains(path, "{") ? "" : path
       }
     }
