@@ -8,7 +8,8 @@ locals {
       "${replace(path, "/\\{[^}]*\\}/", "~")} ${f.method}" => {
         service  = local.service_of[name]
         method   = f.method
-        XX
+        # A last parameter such as {path...} may have slashes.
+        template = strcontains(path, "{") ? replace(replace(path, "/\\{([^}.]*)\\}/", "{$1=*}"), "...}", "=**}") : ""
         literal  = strcontains(path, "{") ? "" : path
       }
     }

@@ -126,6 +126,7 @@ func TestEnvironment_EqualsConfiguration(t *testing.T) {
 		maps.Copy(settable, m.local(t, "payments_environment").AsValueMap())
 		maps.Copy(settable, m.local(t, "console_environment").AsValueMap())
 		maps.Copy(settable, m.local(t, "client_environment").AsValueMap())
+		maps.Copy(settable, m.local(t, "clients_environment").AsValueMap())
 		for _, key := range m.local(t, "generated_keys").AsValueMap() {
 			variable := key.GetAttr("variable").AsString()
 			for _, name := range []string{variable, variable + "_NEXT", variable + "_PREVIOUS"} {

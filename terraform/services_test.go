@@ -466,7 +466,8 @@ func TestSchedules_TickTheirWorkers(t *testing.T) {
 type rule struct{ method, pattern, service string }
 
 func (r rule) matches(method, path string) bool {
-	expression := regexp.MustCompile(`\\\{[^}]*=\\\*\\\}`).ReplaceAllString(regexp.QuoteMeta(r.pattern), `[^/]+`)
+	expression := regexp.MustCompile(`\\\{[^}]*=\\\*\\\*\\\}`).ReplaceAllString(regexp.QuoteMeta(r.pattern), `.+`)
+	expression = regexp.MustCompile(`\\\{[^}]*=\\\*\\\}`).ReplaceAllString(expression, `[^/]+`)
 	return r.method == method && regexp.MustCompile("^"+expression+"$").MatchString(path)
 }
 
