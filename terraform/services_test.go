@@ -297,7 +297,7 @@ func TestServices_RunTheBinaryOfTheirRole(t *testing.T) {
 				timeout = "660s"
 			case "CallMCP":
 				timeout = "130s"
-			case "ExecInAgent":
+			case "ExecInAgent", "GetClientFile":
 				timeout = "360s"
 			case "OpenAgentTerminal":
 				timeout = "3600s"

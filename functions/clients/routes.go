@@ -18,7 +18,7 @@ import (
 
 const (
 	// maxDownload bounds one download. In the local cloud, it may have to wait until the file is made.
-	maxDownload = 10 * time.Minute
+	maxDownload = 5 * time.Minute
 
 	// Anyone may download, so this bounds the bytes that an instance sends: 1 MiB a second on average, and 1 GiB that
 	// were not sent before. That is 84 GiB a day.

@@ -133,7 +133,9 @@ func (c *Clients) Open(ctx context.Context, f clientrelease.File) (io.ReadCloser
 }
 
 // media is the address of an object's content.
-func (c *Clients) media(object string) string { return c.base + "/" + url.PathEscape(object) + "?alt=media" }
+func (c *Clients) media(object string) string {
+	return c.base + "/" + url.PathEscape(object) + "?alt=media"
+}
 
 func (c *Clients) decode(ctx context.Context, address string, into any) error {
 	res, err := c.get(ctx, address)

@@ -126,7 +126,7 @@ type Local struct {
 	PubSubEmulator    string `env:"PUBSUB_EMULATOR_HOST"`
 	SecretManager     string `env:"SECRET_MANAGER_ENDPOINT"`
 	Monitoring        string `env:"MONITORING_ENDPOINT"`
-	Storage       string `env:"STORAGE_EMULATOR_HOST"`
+	Storage           string `env:"STORAGE_EMULATOR_HOST"`
 	// AllowLoopbackWebhooks lets webhooks have receivers on this machine.
 	AllowLoopbackWebhooks bool `env:"WEBHOOK_ALLOW_LOOPBACK"`
 }
