@@ -18,6 +18,8 @@ type assistant struct {
 	session *mcp.ClientSession
 	// heard is everything that it received.
 	heard *strings.Builder
+	// calls and read count its calls, and the characters of the texts that its model reads.
+	calls, read *int
 }
 
 // tokenSender sends a token with every request.
@@ -46,7 +48,7 @@ func (d deployment) connectAssistant(t *testing.T, version string) assistant {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = session.Close() })
-	return assistant{session, &strings.Builder{}}
+	return assistant{session, &strings.Builder{}, new(int), new(int)}
 }
 
 // call calls a tool that must succeed, and returns its result.
@@ -64,7 +66,16 @@ func (a assistant) call(t *testing.T, tool string, arguments map[string]any) map
 	if res.IsError {
 		t.Fatalf("%s: got %s, want a success", tool, whole)
 	}
-	out, _ := res.StructuredContent.(map[string]any)
+	*a.calls++
+	var out map[string]any
+	for _, c := range res.Content { // the sentence, then the data
+		text, _ := c.(*mcp.TextContent)
+		*a.read += len(text.Text)
+		_ = json.Unmarshal([]byte(text.Text), &out)
+	}
+	if out == nil {
+		t.Fatalf("%s: got %s, want data", tool, whole)
+	}
 	return out
 }
 
@@ -73,12 +84,11 @@ func (a assistant) waitFor(t *testing.T, id, status string) {
 	t.Helper()
 	for {
 		out := a.call(t, "wait_for_agent", map[string]any{"agent_id": id})
-		agent, _ := out["agent"].(map[string]any)
-		if agent["status"] == status {
+		if out["status"] == status {
 			return
 		}
-		if out["settled"] == true && agent["status"] != "running" {
-			t.Fatalf("the agent is %v, want %s: %v", agent["status"], status, agent["error"])
+		if out["settled"] == true && out["status"] != "running" {
+			t.Fatalf("the agent is %v, want %s: %v", out["status"], status, out["error"])
 		}
 	}
 }
@@ -113,6 +123,7 @@ func testAssistant(t *testing.T, d deployment) {
 			a.call(t, "restart_agent", of)
 			a.waitFor(t, id, "running")
 			a.awaitSecret(t, id)
+			t.Logf("the repair took %d calls and %d characters", *a.calls, *a.read)
 			log := a.call(t, "get_agent_logs", of)
 			notice, _ := log["notice"].(string)
 			if lines, _ := log["lines"].([]any); len(lines) == 0 || !strings.HasPrefix(notice, "UNTRUSTED") {
