@@ -98,8 +98,8 @@ func (c *catalog) release(ctx context.Context, version string) (clientrelease.Re
 	})
 }
 
-// current returns the clients that fit this control plane: those of its own release, so that it is never older than its
-// clients. A binary that no release has built serves the newest. Errors: NotFound, Unavailable.
+// current returns the clients that fit this control plane: those of the release that it belongs to, so that it is never older
+// than its clients. A binary that no release has built serves the newest. Errors: NotFound, Unavailable.
 func (c *catalog) current(ctx context.Context) (clientrelease.Release, error) {
 	versions, err := c.list(ctx)
 	if err != nil {

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,10 +26,8 @@ const (
 	briefly    = "public, max-age=60"
 )
 
-const (
-	bytesMedia = "application/octet-stream"
-	textMedia  = "text/plain; charset=utf-8"
-)
+// bytesMedia is the media type of files. Package managers know them by their names.
+const bytesMedia = "application/octet-stream"
 
 // Download is a file, or the address of one.
 type Download struct {
@@ -43,6 +42,9 @@ type Download struct {
 	location string
 }
 
+// Example implements function.Exampler. A file without a checksum has no ETag.
+func (Download) Example() any { return Download{caching: forever, tag: `"0"`} }
+
 // Reply implements function.Reply.
 func (d Download) Reply(h http.Header) any {
 	h.Set("Cache-Control", d.caching)
@@ -52,12 +54,12 @@ func (d Download) Reply(h http.Header) any {
 	switch {
 	case d.location != "":
 		h.Set("Location", d.location)
-		return function.Raw{ContentType: textMedia, Status: http.StatusFound, Bytes: []byte(d.location + "\n")}
+		return function.Raw{ContentType: cmp.Or(d.contentType, bytesMedia), Others: []string{htmlMedia}, Status: http.StatusFound}
 	case d.send != nil:
 		if d.size > 0 {
 			h.Set("Content-Length", strconv.FormatInt(d.size, 10))
 		}
-		return function.Raw{ContentType: d.contentType, Stream: func(w io.Writer) error {
+		return function.Raw{ContentType: cmp.Or(d.contentType, bytesMedia), Others: []string{htmlMedia}, Stream: func(w io.Writer) error {
 			err := d.send(w)
 			if err != nil { // the answer may still become an error
 				h.Del("Content-Length")
@@ -65,10 +67,8 @@ func (d Download) Reply(h http.Header) any {
 			}
 			return err
 		}}
-	case d.contentType == "":
-		return function.Raw{ContentType: bytesMedia}
 	}
-	return function.Raw{ContentType: d.contentType, Bytes: d.body}
+	return function.Raw{ContentType: cmp.Or(d.contentType, bytesMedia), Others: []string{htmlMedia}, Bytes: d.body}
 }
 
 func content(contentType string, body []byte) Download {
@@ -80,13 +80,13 @@ func (s *service) file(ctx context.Context, name string) (Download, error) {
 	switch name {
 	case "":
 		return Download{caching: briefly, location: "../clients"}, nil
-	case "typescript.tgz":
-		r, err := s.catalog.current(ctx)
-		return Download{caching: revalidate, location: clientrelease.Tarball(r.Version)}, err
 	case "python/":
 		return content(htmlMedia, pythonIndex()), nil
 	case "python/" + clientrelease.Python + "/":
 		return s.pythonVersions(ctx)
+	case "typescript.tgz":
+		r, err := s.catalog.current(ctx)
+		return Download{caching: revalidate, location: clientrelease.Tarball(r.Version)}, err
 	}
 	if file, ok := strings.CutPrefix(name, clientrelease.GoFiles); ok {
 		if d, served, err := s.goFile(ctx, file); served || err != nil {
@@ -129,7 +129,7 @@ func (s *service) goFile(ctx context.Context, file string) (d Download, served b
 		for _, v := range versions {
 			list.WriteString("v" + v + "\n")
 		}
-		return content(textMedia, []byte(list.String())), true, nil
+		return content(bytesMedia, []byte(list.String())), true, nil
 	case file == "@latest":
 		r, err := s.catalog.current(ctx)
 		if err != nil {
@@ -155,7 +155,7 @@ func info(version string) (Download, error) {
 		Version string
 		Time    time.Time
 	}{"v" + version, at})
-	return content("application/json", body), err
+	return content(bytesMedia, body), err
 }
 
 // download sends a file of a release.
@@ -164,19 +164,12 @@ func (s *service) download(ctx context.Context, r clientrelease.Release, name, c
 	if !ok {
 		return Download{}, unknownFile()
 	}
-	d := Download{contentType: mediaOf(name), caching: caching, size: f.Size}
+	d := Download{caching: caching, size: f.Size}
 	if f.SHA256 != "" {
 		d.tag = `"` + f.SHA256 + `"`
 	}
 	d.send = func(w io.Writer) error { return s.send(ctx, f, w) }
 	return d, nil
-}
-
-func mediaOf(name string) string {
-	if strings.HasSuffix(name, ".mod") {
-		return textMedia
-	}
-	return bytesMedia
 }
 
 // send copies a file from the bucket, within the bounds of an instance. Clients that have the file already, and those

@@ -50,10 +50,10 @@ const maxPath = 200
 // JSONSchema implements function.Schemer.
 func (filePath) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{
-		Type: "string", MaxLength: new(maxPath), Examples: []any{"python/agents-client/"},
+		Type: "string", MaxLength: new(maxPath), Examples: []any{"agentctl-linux-amd64"},
 		Description: "The name of a file, as the list of files has it, or a name that stays the same: " +
 			"`typescript.tgz`, `agentctl-linux-amd64` and the like, and what the package managers of Go and Python " +
-			"ask for below `go/` and `python/`.",
+			"ask for.",
 	}
 }
 

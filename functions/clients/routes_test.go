@@ -1,6 +1,7 @@
 package clients_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -37,6 +38,7 @@ type bucket struct {
 	versions []string
 	broken   bool
 	empty    string        // the name of a file that is lost
+	size     int64         // of all files, if it is not that of their names
 	hold     chan struct{} // if it is not nil, files end when it is closed
 	calls    []string
 }
@@ -73,7 +75,8 @@ func (b *bucket) Release(_ context.Context, version string) (clientrelease.Relea
 	for _, name := range clientrelease.Names(version) {
 		sum := sha256.Sum256([]byte(name))
 		r.Files = append(r.Files, clientrelease.File{
-			Name: name, Object: "object of " + name, SHA256: fmt.Sprintf("%x", sum), Size: int64(len(name)),
+			Name: name, Object: "object of " + name, SHA256: fmt.Sprintf("%x", sum),
+			Size: cmp.Or(b.size, int64(len(name))),
 		})
 	}
 	return r, b.call("release " + version)
@@ -273,6 +276,20 @@ func TestFile_DownloadsOfOneAddressAreBounded(t *testing.T) {
 	for range 9 {
 		if code := <-codes; code != 200 {
 			t.Errorf("a download within the bounds: %d, want 200", code)
+		}
+	}
+}
+
+// TestFile_BytesOfAnInstanceAreBounded: the operator pays for each byte that a stranger downloads.
+func TestFile_BytesOfAnInstanceAreBounded(t *testing.T) {
+	t.Parallel()
+	b := newBucket()
+	b.size = 600 << 20
+	h := serve(b, baseURL)
+	for i, want := range []int{200, 429} {
+		w := get(h, "/clients/"+clientrelease.Tarball(current))
+		if w.Code != want || want == 429 && w.Header().Get("Retry-After") == "" {
+			t.Errorf("download %d of 600 MiB: %d %v, want %d", i+1, w.Code, w.Header(), want)
 		}
 	}
 }

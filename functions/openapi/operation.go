@@ -63,9 +63,13 @@ func (d *describer) operation(r function.Route) (*operation, error) {
 		}
 	}
 	if r.Redirects {
-		op.Responses[strconv.Itoa(http.StatusFound)] = response{
-			Description: "The address of what was asked for, in `Location`.",
+		names := commonHeaders()
+		names["Cache-Control"], names["Location"] = true, true
+		found := response{Description: "The address of what was asked for."}
+		if found.Headers, err = d.headers(names); err != nil {
+			return nil, err
 		}
+		op.Responses[strconv.Itoa(http.StatusFound)] = found
 	}
 	for _, k := range kinds(r, in) {
 		op.Responses[strconv.Itoa(k.Status())] = d.reference(responsePrefix, responseName(k))

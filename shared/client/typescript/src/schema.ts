@@ -1962,14 +1962,13 @@ export interface operations {
       path: {
         /**
          * The name of a file, as the list of files has it, or a name that stays the same: `typescript.tgz`,
-         * `agentctl-linux-amd64` and the like, and what the package managers of Go and Python ask for below `go/` and
-         * `python/`.
+         * `agentctl-linux-amd64` and the like, and what the package managers of Go and Python ask for.
          */
         path: string;
       };
     };
     responses: {
-      200: { content: { "application/octet-stream": unknown } };
+      200: { content: { "application/octet-stream": unknown; "text/html": string } };
     };
   };
   /** Get how to install the clients. Requires no token. */
