@@ -124,6 +124,13 @@ func (w *pythonWriter) imports(module string, names []string) {
 	w.line(0, "%s", line)
 }
 
+// endImports writes the blank line after a group of imports, if there are any.
+func (w *pythonWriter) endImports() {
+	if !bytes.HasSuffix(w.Bytes(), []byte("\n\n")) {
+		w.WriteString("\n")
+	}
+}
+
 // used returns the names that occur in code.
 func used(code string, names ...string) []string {
 	return slices.DeleteFunc(names, func(name string) bool {

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"agents.example/controlplane/functions/generate/codesample"
 )
 
 // pythonCall is an operation as a method of the Python client.
@@ -26,7 +28,7 @@ type pythonCall struct {
 
 // call reads an operation.
 func (p *pythonTypes) call(method, path string, o operation, shared map[string]parameter) (pythonCall, error) {
-	c := pythonCall{operation: o, name: snake(o.ID), method: method, path: path}
+	c := pythonCall{operation: o, name: codesample.Snake(o.ID), method: method, path: path}
 	for _, q := range o.Parameters {
 		if q.Ref != "" {
 			q = shared[typeName(q.Ref)]
@@ -136,7 +138,7 @@ func (f pythonFlavor) writeImports(w *pythonWriter, p *pythonTypes, body string)
 	w.imports("collections.abc", used(body, "AsyncGenerator", "Generator", "Mapping", "Sequence"))
 	w.imports("datetime", used(body, "datetime"))
 	w.imports("typing", used(body, "Any", "Literal", "overload"))
-	w.WriteString("\n")
+	w.endImports()
 	w.imports("._base", append(used(body, f.pages), append([]string{f.base}, used(body, "either")...)...))
 	w.imports("._core", used(body, "ARCHIVE", "BYTES", "LINES", "Call"))
 	w.imports("._model", used(body, "UNSET", "Unset", "fields", "listed", "nothing"))
@@ -407,10 +409,4 @@ func pythonName(name string) string {
 		return "from_"
 	}
 	return name
-}
-
-// snake returns a name such as list_api_keys for ListAPIKeys.
-func snake(name string) string {
-	name = regexp.MustCompile(`([A-Z]+)([A-Z][a-z])`).ReplaceAllString(name, "${1}_$2")
-	return strings.ToLower(regexp.MustCompile(`([a-z0-9])([A-Z])`).ReplaceAllString(name, "${1}_$2"))
 }

@@ -200,7 +200,7 @@ func (p *pythonTypes) models(calls []pythonCall) ([]byte, error) {
 	w.imports("collections.abc", used(body, "Mapping", "Sequence"))
 	w.imports("datetime", used(body, "datetime"))
 	w.imports("typing", used(body, "Any", "Literal", "TypeAlias", "TypedDict"))
-	w.WriteString("\n")
+	w.endImports()
 	w.imports("._model", used(body, "Model", "listed", "mapped", "timestamp"))
 	w.WriteString(body)
 	return w.Bytes(), nil

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import aclosing
 from typing import Any, Generic, TypeVar
 
 from ._core import Call, Core
@@ -66,9 +67,10 @@ class AsyncPages(Generic[T]):
         self._core, self._call, self._decode = core, call, decode
 
     async def __aiter__(self) -> AsyncGenerator[T, None]:
-        async for page in self.pages():
-            for item in page:
-                yield item
+        async with aclosing(self.pages()) as pages:
+            async for page in pages:
+                for item in page:
+                    yield item
 
     def pages(self) -> AsyncGenerator[Page[T], None]:
         """Iterates over the pages."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -51,18 +52,22 @@ class _Follower:
         self.pause = _FIRST_PAUSE
         self._mark_open()
         try:
-            async for event in server_events(self.core, exchange, self.path):
-                if event.retry is not None:
-                    self.pause = min(event.retry, _MAX_PAUSE)
-                if event.id is not None:
-                    self.last_id = event.id  # also without data
-                    if self.on_id is not None:
-                        self.on_id(event.id)
-                if event.data is not None:
-                    yield event
+            async with aclosing(server_events(self.core, exchange, self.path)) as events:
+                async for event in events:
+                    self._note(event)
+                    if event.data is not None:
+                        yield event
         finally:
             exchange.close()
             self._mark_open()
+
+    def _note(self, event: ServerEvent) -> None:
+        if event.retry is not None:
+            self.pause = min(event.retry, _MAX_PAUSE)
+        if event.id is not None:
+            self.last_id = event.id  # also without data
+            if self.on_id is not None:
+                self.on_id(event.id)
 
     def _mark_open(self) -> None:
         self.last_open = self.last_answer = self.core.driver.now()
@@ -77,15 +82,13 @@ async def _follow(
     """Yields the items of streams until has_ended, which gets the error of a stream, returns True or raises it."""
     while True:
         failed: AgentsError | None = None
-        events = follower.events()
         try:
-            async for event in events:
-                if is_item(event):
-                    yield decode_item(event.data or "", decode)
+            async with aclosing(follower.events()) as events:
+                async for event in events:
+                    if is_item(event):
+                        yield decode_item(event.data or "", decode)
         except (APIError, APIConnectionError) as error:
             failed = error
-        finally:
-            await events.aclose()
         if await has_ended(failed):
             return
         await follower.core.driver.sleep(follower.pause)
@@ -109,12 +112,10 @@ async def follow_logs(
         return error is not None and await _log_has_ended(follower, agent_id, error)
 
     # Other events are for later releases of the API.
-    lines = _follow(follower, AgentLogLine, lambda event: event.event == "message", has_ended)
-    try:
+    is_line: Callable[[ServerEvent], bool] = lambda event: event.event == "message"  # noqa: E731
+    async with aclosing(_follow(follower, AgentLogLine, is_line, has_ended)) as lines:
         async for line in lines:
             yield line
-    finally:
-        await lines.aclose()
 
 
 async def _log_has_ended(follower: _Follower, agent_id: str, error: AgentsError) -> bool:
@@ -161,12 +162,9 @@ async def follow_events(
             raise error
         return False
 
-    events = _follow(follower, Event, lambda _: True, has_ended)
-    try:
+    async with aclosing(_follow(follower, Event, lambda _: True, has_ended)) as events:
         async for event in events:
             yield event
-    finally:
-        await events.aclose()
 
 
 async def _newest_cursor(core: Core) -> str | None:

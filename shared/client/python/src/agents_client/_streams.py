@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -26,10 +27,10 @@ async def json_lines(core: Core, call: Call, decode: Callable[[Any], T]) -> Asyn
     """Yields the items of an answer with one JSON object a line, as they arrive."""
     exchange = await core.open(call)
     try:
-        lines = text_lines(core, exchange, LINES_SILENCE, call.path)
-        async for line in lines:
-            if line:
-                yield decode_item(line, decode)
+        async with aclosing(text_lines(core, exchange, LINES_SILENCE, call.path)) as lines:
+            async for line in lines:
+                if line:
+                    yield decode_item(line, decode)
     finally:
         exchange.close()
 
@@ -70,25 +71,30 @@ class ServerEvent:
     # The pause in seconds before the next stream.
     retry: float | None = None
 
+    def add(self, line: str) -> None:
+        """Adds a line that is not empty."""
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "data":
+            self.data = value if self.data is None else f"{self.data}\n{value}"
+        elif name == "id":
+            self.id = value
+        elif name == "event":
+            self.event = value
+        elif name == "retry" and value.isascii() and value.isdigit() and len(value) <= 6:
+            self.retry = int(value) / 1000
+
 
 async def server_events(core: Core, exchange: Exchange, what: str) -> AsyncGenerator[ServerEvent, None]:
     """Yields the blocks of a stream. It drops one whose end did not arrive."""
     block, size = ServerEvent(), 0
-    async for line in text_lines(core, exchange, EVENTS_SILENCE, what):
-        if line == "":
-            yield block
-            block, size = ServerEvent(), 0
-            continue
-        size += len(line)
-        if size > _LONGEST:
-            raise AnswerError("An event of the stream is too long.")
-        name, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        if name == "data":
-            block.data = value if block.data is None else f"{block.data}\n{value}"
-        elif name == "id":
-            block.id = value
-        elif name == "event":
-            block.event = value
-        elif name == "retry" and value.isascii() and value.isdigit() and len(value) <= 6:
-            block.retry = int(value) / 1000
+    async with aclosing(text_lines(core, exchange, EVENTS_SILENCE, what)) as lines:
+        async for line in lines:
+            if line == "":
+                yield block
+                block, size = ServerEvent(), 0
+                continue
+            size += len(line)
+            if size > _LONGEST:
+                raise AnswerError("An event of the stream is too long.")
+            block.add(line)

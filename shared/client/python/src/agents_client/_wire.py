@@ -12,7 +12,7 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from ._errors import AgentsError
 
@@ -75,12 +75,30 @@ class Exchange:
                 self._release()
 
     def _send(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str], timeout: float) -> None:
-        connection = self._wire.connection(timeout)
+        until = time.monotonic() + timeout
+        while connection := self._wire.take():
+            try:
+                return self._try(connection, until, method, target, body, headers)
+            except (ConnectionError, http.client.RemoteDisconnected):
+                connection.close()  # the server closed it when it was idle
+                if self._is_aborted:
+                    raise
+        self._try(self._wire.connect(timeout), until, method, target, body, headers)
+
+    def _try(
+        self,
+        connection: http.client.HTTPConnection,
+        until: float,
+        method: str,
+        target: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+    ) -> None:
         with self._lock:
             self._connection, self._socket = connection, connection.sock
             if self._is_aborted:
                 raise ConnectionAbortedError("the request was aborted before it was sent")
-        connection.sock.settimeout(_positive(timeout))
+        connection.sock.settimeout(_positive(until - time.monotonic()))
         connection.request(method, target, body, dict(headers))
         self._response = connection.getresponse()
         self.status = self._response.status
@@ -127,6 +145,29 @@ def _shut(sock: socket.socket) -> None:
         pass  # it is closed
 
 
+class _Response(http.client.HTTPResponse):
+    """An answer whose header must be whole. The standard library takes the end of a connection for that of a header."""
+
+    def begin(self) -> None:
+        stream: Any = self.fp
+        self.fp = cast("Any", _Header(stream))
+        super().begin()
+        if not self.isclosed():
+            self.fp = stream
+
+
+class _Header:
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.close, self.flush = stream.close, stream.flush
+
+    def readline(self, limit: int) -> bytes:
+        line: bytes = self._stream.readline(limit)
+        if len(line) < limit and not line.endswith(b"\n"):
+            raise http.client.RemoteDisconnected("Remote end closed connection without a whole response")
+        return line
+
+
 class Wire:
     """Connects to one server, and keeps connections for further requests."""
 
@@ -138,17 +179,16 @@ class Wire:
         self._lock = threading.Lock()
         self._idle: list[tuple[float, http.client.HTTPConnection]] = []
 
-    def connection(self, timeout: float) -> http.client.HTTPConnection:
-        """Returns a connection that waited for a request, or a new one."""
+    def take(self) -> http.client.HTTPConnection | None:
+        """Returns a connection that waited for a request; None if there is none."""
         while True:
             with self._lock:
                 if not self._idle:
-                    break
+                    return None
                 since, connection = self._idle.pop()
             if time.monotonic() - since < _LONGEST_IDLE and _is_quiet(connection.sock):
                 return connection
             connection.close()
-        return self._connect(_positive(timeout))
 
     def keep(self, connection: http.client.HTTPConnection) -> None:
         """Keeps a connection whose answer was read."""
@@ -165,11 +205,14 @@ class Wire:
         for _, connection in idle:
             connection.close()
 
-    def _connect(self, timeout: float) -> http.client.HTTPConnection:
+    def connect(self, timeout: float) -> http.client.HTTPConnection:
+        """Returns a new connection."""
+        timeout = _positive(timeout)
         if not self._is_secure:
             connection = http.client.HTTPConnection(self._host, self._port, timeout=timeout)
         else:
             connection = self._secure(timeout)
+        connection.response_class = _Response
         try:
             connection.connect()
         except BaseException:
