@@ -1,7 +1,7 @@
 // Command generate writes the files derived from the catalogue: terraform/functions.json, which Terraform deploys from,
 // functions/openapi.json, the description of the API, functions/agentctl/REFERENCE.md, the commands of the command line
-// tool, the types of the TypeScript client, the models and methods of the Python client, and for the console the rule of what looks like a secret and the texts of
-// codes.
+// tool, the types of the TypeScript client, the models and methods of the Python client, and for the console the rule
+// of what looks like a secret and the texts of codes.
 package main
 
 import (

@@ -30,7 +30,8 @@ func TestPython_HasATypeForEachSchema(t *testing.T) {
 		"fields keep their order, and optional ones may be None": {
 			given: `{"Thing": {"type": "object", "description": "A thing.", "required": ["b"], "properties": {
 				"b": {"type": ["string", "null"], "description": "The b."}, "a": {"type": "integer"}}}}`,
-			want: "class Thing(Model):\n    \"\"\"A thing.\"\"\"\n\n    b: str | None\n    \"\"\"The b.\"\"\"\n    a: int | None\n\n" +
+			want: "class Thing(Model):\n    \"\"\"A thing.\"\"\"\n\n" +
+				"    b: str | None\n    \"\"\"The b.\"\"\"\n    a: int | None\n\n" +
 				"    _fields = {\n        \"b\": None,\n        \"a\": None,\n    }\n",
 		},
 		"parts are decoded, after their classes": {
@@ -41,8 +42,10 @@ func TestPython_HasATypeForEachSchema(t *testing.T) {
 				"t": {"type": "string", "format": "date-time"}}},
 				"Zebra": {"type": "object", "required": ["x"], "properties": {"x": {"type": "boolean"}}}}`,
 			want: "class Zebra(Model):\n    x: bool\n\n    _fields = {\n        \"x\": None,\n    }\n\n\n" +
-				"class Thing(Model):\n    a: Zebra | None\n    l: list[Zebra]\n    m: dict[str, Zebra]\n    t: datetime\n\n" +
-				"    _fields = {\n        \"a\": Zebra,\n        \"l\": listed(Zebra),\n        \"m\": mapped(Zebra),\n" +
+				"class Thing(Model):\n    a: Zebra | None\n" +
+				"    l: list[Zebra]\n    m: dict[str, Zebra]\n    t: datetime\n\n" +
+				"    _fields = {\n        \"a\": Zebra,\n        \"l\": listed(Zebra),\n" +
+				"        \"m\": mapped(Zebra),\n" +
 				"        \"t\": timestamp,\n    }\n",
 		},
 		"what looks like a secret is hidden": {

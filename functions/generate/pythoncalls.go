@@ -105,16 +105,18 @@ type pythonFlavor struct {
 	name, base, def, await, pages, stream, streamEnd string
 }
 
-var (
-	syncCalls = pythonFlavor{
-		name: "Calls", base: "SyncBase", def: "def", pages: "Pages",
-		stream: "Generator", streamEnd: ", None, None",
+func syncCalls() pythonFlavor {
+	return pythonFlavor{
+		name: "Calls", base: "SyncBase", def: "def", pages: "Pages", stream: "Generator", streamEnd: ", None, None",
 	}
-	asyncCalls = pythonFlavor{
-		name: "AsyncCalls", base: "AsyncBase", def: "async def", await: "await ",
-		pages: "AsyncPages", stream: "AsyncGenerator", streamEnd: ", None",
+}
+
+func asyncCalls() pythonFlavor {
+	return pythonFlavor{
+		name: "AsyncCalls", base: "AsyncBase", def: "async def", await: "await ", pages: "AsyncPages",
+		stream: "AsyncGenerator", streamEnd: ", None",
 	}
-)
+}
 
 // write returns the module with the methods of a client.
 func (f pythonFlavor) write(p *pythonTypes, calls []pythonCall) []byte {

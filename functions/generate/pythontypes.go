@@ -10,12 +10,6 @@ import (
 	"agents.example/controlplane/shared/agent"
 )
 
-// notSecret are properties whose names look like secrets and whose values are none. hiddenToo are the other way around.
-var (
-	notSecret = map[string]bool{"AgentFile.secret": true, "SecretOperation.secret_ref": true}
-	hiddenToo = map[string]bool{"Agent.dashboard_handoff_url": true, "BillingSession.url": true}
-)
-
 // pythonTypes knows the types of the Python client.
 type pythonTypes struct {
 	schemas map[string]schema
@@ -291,10 +285,15 @@ func (p *pythonTypes) writeModel(w *pythonWriter, name string, written map[strin
 
 // isHidden reports whether repr must not show a property. A new one whose name looks like a secret is hidden.
 func (p *pythonTypes) isHidden(name string, property namedSchema) bool {
-	full := name + "." + property.name
+	switch name + "." + property.name {
+	case "Agent.dashboard_handoff_url", "BillingSession.url": // who has the link gets in
+		return true
+	case "AgentFile.secret", "SecretOperation.secret_ref": // names
+		return false
+	}
 	_, s, _ := p.dereference(property.schema)
 	isText := len(s.Type) > 0 && s.Type[0] == "string" && s.Format != "date-time"
-	return hiddenToo[full] || isText && agent.LooksSecret(strings.ToUpper(property.name)) && !notSecret[full]
+	return isText && agent.LooksSecret(strings.ToUpper(property.name))
 }
 
 // writeSpec writes the TypedDict of an object in bodies.

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// RequirePython returns the program Python 3.10 or later, which the Python client needs. Without one, it skips the test.
+// RequirePython returns the program Python 3.10 or later, which the Python client needs. Without it, it skips the test.
 func RequirePython(t *testing.T) string {
 	t.Helper()
 	python, err := exec.LookPath("python3")
