@@ -18,7 +18,7 @@ import (
 	"agents.example/controlplane/shared/testtier"
 )
 
-// user is somebody in an empty directory who installs a client as the page /clients says.
+// user works in an empty directory, and installs a client as the page /clients says.
 type user struct {
 	deployment
 	dir string
