@@ -9,10 +9,10 @@ import time
 from typing import Any
 from unittest import mock
 
-from agents_client import APIConnectionError, APIError
+from agents_client import AnswerError, APIConnectionError, APIError
 from agents_client import _core as core
 
-from .support import ClientTest, Response, Seen
+from .support import ClientTest, Fixture, Response, Seen
 
 
 class RepeatTest(ClientTest):
@@ -85,10 +85,17 @@ class RepeatTest(ClientTest):
 
     def test_a_request_waits_two_minutes(self) -> None:
         f = self.serve(lambda r, *_: r.json(200, []))
-        with mock.patch("socket.socket.settimeout") as timeouts:
-            f.client.list_plans()
-        longest = max(call.args[0] for call in timeouts.call_args_list if call.args[0])
-        self.assertTrue(119 < longest <= 120, longest)
+        f.client.list_plans()
+        for call, want in ((f.client.list_plans, 120), (lambda: self.exec_for(f, 300), 420)):
+            with mock.patch("socket.socket.settimeout") as timeouts:
+                call()
+            longest = max(call.args[0] for call in timeouts.call_args_list if call.args[0])
+            self.assertTrue(want - 5 < longest <= want, longest)
+
+    def exec_for(self, f: Fixture, seconds: int) -> None:
+        """Runs a command, whose answer comes when it has ended."""
+        with self.assertRaises(AnswerError):
+            f.client.exec_in_agent("a", command=["sleep"], timeout_seconds=seconds)
 
     def test_a_connection_is_used_again(self) -> None:
         ports: set[Any] = set()
@@ -120,6 +127,18 @@ class RepeatTest(ClientTest):
                 f.client.list_plans()
         self.assertIs(caught.exception.__cause__, failed)
         self.assertEqual(connect.call_count, 1)
+
+    def test_the_proxy_of_the_environment_is_used_and_does_not_get_the_token(self) -> None:
+        proxy = self.serve(lambda r, *_: r.send(407, b""))
+        address = proxy.url.replace("http://", "http://user:pa%40ss@")
+        client = self.client("https://api.example.com", "SECRET", attempts=1)
+        with mock.patch("urllib.request.getproxies", return_value={"https": address}):
+            with self.assertRaisesRegex(APIConnectionError, "407") as caught:
+                client.get_me()
+        self.assertNotIn("pa@ss", str(caught.exception))
+        self.assertEqual([(s.method, s.url) for s in proxy.seen], [("CONNECT", "api.example.com:443")])
+        self.assert_headers(proxy.seen, "Proxy-Authorization", ["Basic dXNlcjpwYUBzcw=="])
+        self.assert_headers(proxy.seen, "Authorization", [None])
 
     def test_a_call_gives_up_after_the_given_attempts(self) -> None:
         broken = self.serve(lambda r, *_: r.destroy(), attempts=3)
