@@ -11,6 +11,7 @@ from unittest import mock
 
 from agents_client import AnswerError, APIConnectionError, APIError
 from agents_client import _core as core
+from agents_client import _wire as wire
 
 from .support import ClientTest, Fixture, Response, Seen
 
@@ -108,6 +109,9 @@ class RepeatTest(ClientTest):
         for _ in range(3):
             f.client.list_plans()
         self.assertEqual(len(ports), 1)
+        with mock.patch.object(wire, "_LONGEST_IDLE", 0):  # it may have been lost
+            f.client.list_plans()
+        self.assertEqual(len(ports), 2)
 
     def test_a_connection_that_the_server_closed_is_not_used_again(self) -> None:
         def answer(r: Response, *_: object) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import http.client
-import selectors
 import socket
 import ssl
 import threading
@@ -188,7 +187,7 @@ class Wire:
                 if not self._idle:
                     return None
                 since, connection = self._idle.pop()
-            if time.monotonic() - since < _LONGEST_IDLE and _is_quiet(connection.sock):
+            if time.monotonic() - since < _LONGEST_IDLE:
                 return connection
             connection.close()
 
@@ -240,15 +239,6 @@ def _proxy_headers(proxy: urllib.parse.SplitResult) -> dict[str, str]:
         return {}
     pair = f"{urllib.parse.unquote(proxy.username)}:{urllib.parse.unquote(proxy.password or '')}"
     return {"Proxy-Authorization": "Basic " + base64.b64encode(pair.encode()).decode()}
-
-
-def _is_quiet(sock: socket.socket | None) -> bool:
-    """Reports whether an idle connection is open: one that can be read has ended."""
-    if sock is None:
-        return False
-    with selectors.DefaultSelector() as selector:
-        selector.register(sock, selectors.EVENT_READ)
-        return not selector.select(0)
 
 
 def _keep_alive(sock: socket.socket) -> None:
