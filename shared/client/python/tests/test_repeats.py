@@ -6,6 +6,7 @@ import email.utils
 import http.client
 import ssl
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from unittest import mock
 
@@ -154,6 +155,14 @@ class RepeatTest(ClientTest):
             busy.client.get_me()
         self.assertEqual(len(busy.seen), 1)
 
+    def test_each_repeat_is_logged_without_the_token(self) -> None:
+        f = self.serve(lambda r, n, _: r.problem(503, "later") if n < 3 else r.json(200, {}), token="SECRET")
+        with self.assertLogs("agents_client", "INFO") as logs:
+            f.client.get_me()
+        self.assertEqual(len(logs.output), 2)
+        self.assertRegex(logs.output[0], r"GET /api/v1/me: It is later\. \(503 later\) It is repeated in 0\.\d s\.")
+        self.assertNotIn("SECRET", str(logs.output))
+
     def test_pauses_double_and_are_random(self) -> None:
         f = self.serve(lambda r, *_: r.problem(503, "later"), attempts=8)
         with self.assertRaises(APIError):
@@ -237,6 +246,17 @@ class RepeatTest(ClientTest):
         with self.assertRaisesRegex(APIError, "redirect"):
             f.client.get_me()
         self.assertEqual((len(f.seen), len(other.seen)), (1, 0))
+
+
+class ThreadTest(ClientTest):
+    def test_threads_share_a_client(self) -> None:
+        f = self.serve(lambda r, _, s: r.json(200, {"id": s.url.rpartition("/")[2]}))
+
+        def read(id: int) -> bool:
+            return f.client.get_agent(str(id)).id == str(id)
+
+        with ThreadPoolExecutor(16) as threads:
+            self.assertTrue(all(threads.map(read, range(200))))
 
 
 class AsyncRepeatTest(RepeatTest):
