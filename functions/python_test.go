@@ -3,8 +3,12 @@ package functions_test
 import (
 	"bufio"
 	"encoding/json"
+	"encoding/pem"
+	"io"
+	"log"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -27,7 +31,7 @@ for line in sys.stdin:
     job, error = json.loads(line), ""
     try:
         with Client(job["url"], job["token"], attempts=1) as api, contextlib.redirect_stdout(io.StringIO()):
-            exec(job["code"], {"api": api, **job["names"]})
+            exec(job["code"], {"api": api, "Client": Client, **job["names"]})
     except Exception as e:
         error = f"{type(e).__name__}: {e}"
     print(json.dumps(error), flush=True)
@@ -142,6 +146,37 @@ func (o clientOperation) pythonParameters(t *testing.T) map[string]any {
 		}
 	}
 	return all
+}
+
+// TestPythonClient_ChecksCertificates also holds that a client can trust another authority.
+func TestPythonClient_ChecksCertificates(t *testing.T) {
+	t.Parallel()
+	requests := 0
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		requests++
+		_, _ = io.WriteString(w, `{"status": "ok"}`)
+	}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the client refuses the certificate
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	p := startPython(t)
+	const code = `
+import ssl
+context = ssl.create_default_context(cadata=authority) if authority else None
+assert Client(url, "token", ssl_context=context).get_health().status == "ok"
+`
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	names := map[string]any{"url": server.URL, "authority": ""}
+	if failure := p.run(t, server.URL, "token", code, names); !strings.Contains(failure, "certificate verify failed") {
+		t.Errorf("got %q, want an error about the certificate", failure)
+	}
+	if requests > 0 {
+		t.Errorf("a server that did not prove who it is got %d requests", requests)
+	}
+	names["authority"] = string(authority)
+	if failure := p.run(t, server.URL, "token", code, names); failure != "" || requests != 1 {
+		t.Errorf("%d requests and %q, want one and no error", requests, failure)
+	}
 }
 
 // TestCodeSamples_OfPythonSucceed runs the code in the description against the handlers of the routes.

@@ -359,6 +359,10 @@ func (c *pythonCall) arguments() []string {
 	if !c.isStream {
 		all = append(all, "timeout=timeout")
 	}
+	isTime := func(property namedSchema) bool { return property.name == "timeout_seconds" }
+	if c.body != nil && slices.ContainsFunc(c.body.Properties, isTime) {
+		all = append(all, "held=timeout_seconds or 0") // the answer comes when the command has ended
+	}
 	return all
 }
 

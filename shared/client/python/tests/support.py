@@ -145,7 +145,7 @@ def start_server(test: unittest.TestCase, answer: Answer, seen: list[Seen]) -> s
             if not response.has_ended:
                 response.await_close()
 
-        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_CONNECT = _answer
 
     server = _Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)

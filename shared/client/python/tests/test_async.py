@@ -8,7 +8,7 @@ import unittest
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
-from agents_client import AsyncClient
+from agents_client import AsyncClient, Client
 from agents_client.models import AgentLogLine
 
 from .support import LONG, Answer, Response, Seen, event, line, start_server
@@ -56,6 +56,19 @@ class AsyncTest(unittest.IsolatedAsyncioTestCase):
                 pass
 
         await self.cancel(read, lambda r: r.stream(event("1", "one")))
+
+    async def test_calls_that_are_canceled_immediately_leave_no_connection(self) -> None:
+        responses: list[Response] = []
+        client, _ = self.serve(lambda r, *_: responses.append(r))
+        for _ in range(20):
+            task = asyncio.ensure_future(client.get_me())
+            await asyncio.sleep(0)
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+        await asyncio.to_thread(join_threads)
+        for response in responses:
+            self.assertTrue(await asyncio.to_thread(response.closed.wait, LONG))
 
     async def test_a_pause_can_be_canceled(self) -> None:
         client, seen = self.serve(lambda r, *_: r.problem(503, "later", {"Retry-After": "60"}))
@@ -120,6 +133,19 @@ class AsyncTest(unittest.IsolatedAsyncioTestCase):
         self.assertTrue(await asyncio.to_thread(responses[0].closed.wait, LONG))
 
 
+    async def test_the_blocking_client_closes_a_stream_inside_a_loop(self) -> None:
+        responses: list[Response] = []
+
+        def answer(r: Response, *_: object) -> None:
+            responses.append(r)
+            r.stream(line("one") + "\n")
+
+        with Client(start_server(self, answer, []), "key") as client:
+            for _ in client.get_agent_logs("a"):
+                break
+            self.assertTrue(responses[0].closed.wait(LONG))  # although the loop cannot close it
+
+
 class LeftoverTest(unittest.TestCase):
     def test_a_loop_that_ends_leaves_no_thread_waiting(self) -> None:
         responses: list[Response] = []
@@ -138,7 +164,12 @@ class LeftoverTest(unittest.TestCase):
 
         asyncio.run(main())  # cancels what still runs
         self.assertTrue(responses[0].closed.wait(LONG))
-        for thread in threading.enumerate():
-            if thread.name == "agents-client":
-                thread.join(LONG)
-                self.assertFalse(thread.is_alive())
+        join_threads()
+
+
+def join_threads() -> None:
+    """Waits until the threads of clients have ended."""
+    for thread in threading.enumerate():
+        if thread.name == "agents-client":
+            thread.join(LONG)
+            assert not thread.is_alive()

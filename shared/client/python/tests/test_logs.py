@@ -188,8 +188,10 @@ class FollowLogTest(ClientTest):
             r.stream(event("8", "one"))
 
         f = self.serve(answer)
-        lines = f.client.follow_logs("a", last_event_id="7")
+        ids: list[str] = []
+        lines = f.client.follow_logs("a", last_event_id="7", on_event=ids.append)
         self.assertEqual(next(lines).message, "one")
+        self.assertEqual(ids, ["8"])  # before its line is handled
         lines.close()
         self.assertTrue(responses[0].closed.wait(LONG))
         self.assert_headers(f.seen, "Last-Event-ID", ["7"])

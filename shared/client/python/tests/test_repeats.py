@@ -6,13 +6,15 @@ import email.utils
 import http.client
 import ssl
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from unittest import mock
 
-from agents_client import APIConnectionError, APIError
+from agents_client import AnswerError, APIConnectionError, APIError
 from agents_client import _core as core
+from agents_client import _wire as wire
 
-from .support import ClientTest, Response, Seen
+from .support import ClientTest, Fixture, Response, Seen
 
 
 class RepeatTest(ClientTest):
@@ -85,10 +87,17 @@ class RepeatTest(ClientTest):
 
     def test_a_request_waits_two_minutes(self) -> None:
         f = self.serve(lambda r, *_: r.json(200, []))
-        with mock.patch("socket.socket.settimeout") as timeouts:
-            f.client.list_plans()
-        longest = max(call.args[0] for call in timeouts.call_args_list if call.args[0])
-        self.assertTrue(119 < longest <= 120, longest)
+        f.client.list_plans()
+        for call, want in ((f.client.list_plans, 120), (lambda: self.exec_for(f, 300), 420)):
+            with mock.patch("socket.socket.settimeout") as timeouts:
+                call()
+            longest = max(call.args[0] for call in timeouts.call_args_list if call.args[0])
+            self.assertTrue(want - 5 < longest <= want, longest)
+
+    def exec_for(self, f: Fixture, seconds: int) -> None:
+        """Runs a command, whose answer comes when it has ended."""
+        with self.assertRaises(AnswerError):
+            f.client.exec_in_agent("a", command=["sleep"], timeout_seconds=seconds)
 
     def test_a_connection_is_used_again(self) -> None:
         ports: set[Any] = set()
@@ -101,6 +110,9 @@ class RepeatTest(ClientTest):
         for _ in range(3):
             f.client.list_plans()
         self.assertEqual(len(ports), 1)
+        with mock.patch.object(wire, "_LONGEST_IDLE", 0):  # it may have been lost
+            f.client.list_plans()
+        self.assertEqual(len(ports), 2)
 
     def test_a_connection_that_the_server_closed_is_not_used_again(self) -> None:
         def answer(r: Response, *_: object) -> None:
@@ -121,6 +133,18 @@ class RepeatTest(ClientTest):
         self.assertIs(caught.exception.__cause__, failed)
         self.assertEqual(connect.call_count, 1)
 
+    def test_the_proxy_of_the_environment_is_used_and_does_not_get_the_token(self) -> None:
+        proxy = self.serve(lambda r, *_: r.send(407, b""))
+        address = proxy.url.replace("http://", "http://user:pa%40ss@")
+        client = self.client("https://api.example.com", "SECRET", attempts=1)
+        with mock.patch("urllib.request.getproxies", return_value={"https": address}):
+            with self.assertRaisesRegex(APIConnectionError, "407") as caught:
+                client.get_me()
+        self.assertNotIn("pa@ss", str(caught.exception))
+        self.assertEqual([(s.method, s.url) for s in proxy.seen], [("CONNECT", "api.example.com:443")])
+        self.assert_headers(proxy.seen, "Proxy-Authorization", ["Basic dXNlcjpwYUBzcw=="])
+        self.assert_headers(proxy.seen, "Authorization", [None])
+
     def test_a_call_gives_up_after_the_given_attempts(self) -> None:
         broken = self.serve(lambda r, *_: r.destroy(), attempts=3)
         with self.assertRaises(APIConnectionError):
@@ -130,6 +154,14 @@ class RepeatTest(ClientTest):
         with self.assertRaises(APIError):
             busy.client.get_me()
         self.assertEqual(len(busy.seen), 1)
+
+    def test_each_repeat_is_logged_without_the_token(self) -> None:
+        f = self.serve(lambda r, n, _: r.problem(503, "later") if n < 3 else r.json(200, {}), token="SECRET")
+        with self.assertLogs("agents_client", "INFO") as logs:
+            f.client.get_me()
+        self.assertEqual(len(logs.output), 2)
+        self.assertRegex(logs.output[0], r"GET /api/v1/me: It is later\. \(503 later\) It is repeated in 0\.\d s\.")
+        self.assertNotIn("SECRET", str(logs.output))
 
     def test_pauses_double_and_are_random(self) -> None:
         f = self.serve(lambda r, *_: r.problem(503, "later"), attempts=8)
@@ -214,6 +246,17 @@ class RepeatTest(ClientTest):
         with self.assertRaisesRegex(APIError, "redirect"):
             f.client.get_me()
         self.assertEqual((len(f.seen), len(other.seen)), (1, 0))
+
+
+class ThreadTest(ClientTest):
+    def test_threads_share_a_client(self) -> None:
+        f = self.serve(lambda r, _, s: r.json(200, {"id": s.url.rpartition("/")[2]}))
+
+        def read(id: int) -> bool:
+            return f.client.get_agent(str(id)).id == str(id)
+
+        with ThreadPoolExecutor(16) as threads:
+            self.assertTrue(all(threads.map(read, range(200))))
 
 
 class AsyncRepeatTest(RepeatTest):

@@ -449,6 +449,7 @@ class AsyncCalls(AsyncBase):
             body=fields({"command": command}, {"stdin": stdin, "timeout_seconds": timeout_seconds}),
             headers={"Idempotency-Key": idempotency_key},
             timeout=timeout,
+            held=timeout_seconds or 0,
         )
         return await self._call(call, ExecAnswer)
 

@@ -58,6 +58,8 @@ class Call:
     dry_run: bool = False
     # How many seconds the call may take with its repeats; None for no limit.
     timeout: float | None = None
+    # How many seconds the API may hold the request in addition to the usual.
+    held: float = 0
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ class Core:
     async def read(self, exchange: Exchange, timeout: float, what: str) -> bytes:
         """Returns the next bytes of an answer; none at its end."""
         try:
-            return await self.driver.run(exchange, lambda: exchange.read(timeout))
+            return await self.driver.run(lambda: exchange.read(timeout))
         except (OSError, http.client.HTTPException) as error:
             _broken(what, error)
 
@@ -122,7 +124,7 @@ class Core:
         token, is_renewed, attempt = await self._token(None), False, 1
         while True:
             try:
-                return await send(request, token, min(now() + PATIENCE, deadline))
+                return await send(request, token, min(now() + PATIENCE + call.held, deadline))
             except (APIError, APIConnectionError) as error:
                 if isinstance(error, APIError) and error.status == 401 and not is_renewed:
                     is_renewed, refused = True, token
@@ -160,7 +162,7 @@ class Core:
         what = f"{request.method} {self.origin}{request.target.partition('?')[0]}"
         try:
             await self.driver.run(
-                exchange, lambda: exchange.send(request.method, request.target, request.body, headers, timeout)
+                lambda: exchange.send(request.method, request.target, request.body, headers, timeout)
             )
             if not 200 <= exchange.status < 300:
                 raise read_error(exchange.status, exchange.headers, await self._error_body(exchange, until, request))

@@ -14,8 +14,6 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from typing import Any, Protocol, TypeVar, Union
 
-from ._wire import Exchange
-
 T = TypeVar("T")
 
 Token = Union[str, Callable[[Union[str, None]], str]]
@@ -29,8 +27,8 @@ AsyncToken = Union[str, Callable[[Union[str, None]], Union[str, Awaitable[str]]]
 class Driver(Protocol):
     """Waits for what takes time."""
 
-    async def run(self, exchange: Exchange, work: Callable[[], T]) -> T:
-        """Runs a method of an exchange."""
+    async def run(self, work: Callable[[], T]) -> T:
+        """Runs what blocks."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -52,7 +50,7 @@ class BlockingDriver:
     def __init__(self, token: Token) -> None:
         self._token = token
 
-    async def run(self, exchange: Exchange, work: Callable[[], T]) -> T:
+    async def run(self, work: Callable[[], T]) -> T:
         return work()
 
     async def sleep(self, seconds: float) -> None:
@@ -71,12 +69,12 @@ class ThreadDriver:
     def __init__(self, token: AsyncToken) -> None:
         self._token = token
 
-    async def run(self, exchange: Exchange, work: Callable[[], T]) -> T:
-        try:
-            return await _in_thread(work)
-        except asyncio.CancelledError:
-            exchange.abort()
-            raise
+    async def run(self, work: Callable[[], T]) -> T:
+        # Executors have a limit, which streams would reach, and make the interpreter wait for their threads at its end.
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+        threading.Thread(target=_run, args=(loop, done, work), name="agents-client", daemon=True).start()
+        return await done
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -91,30 +89,21 @@ class ThreadDriver:
         return time.monotonic()
 
 
-async def _in_thread(work: Callable[[], T]) -> T:
-    # Executors have a limit, which streams would reach, and make the interpreter wait for their threads at its end.
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
+def _run(loop: asyncio.AbstractEventLoop, done: asyncio.Future[T], work: Callable[[], T]) -> None:
+    """Gives a future the result of work, unless it was canceled."""
 
-    def finish(report: Callable[[], None]) -> None:
+    def report(settle: Callable[[Any], None], value: Any) -> None:
         if not done.done():
-            report()
+            settle(value)
 
-    def run() -> None:
-        try:
-            result = work()
-        except BaseException as e:
-            error = e
-            report = lambda: finish(lambda: done.set_exception(error))  # noqa: E731
-        else:
-            report = lambda: finish(lambda: done.set_result(result))  # noqa: E731
-        try:
-            loop.call_soon_threadsafe(report)
-        except RuntimeError:
-            pass  # the loop was closed, so its caller was canceled
-
-    threading.Thread(target=run, name="agents-client", daemon=True).start()
-    return await done
+    try:
+        outcome: tuple[Callable[[Any], None], Any] = (done.set_result, work())
+    except BaseException as error:
+        outcome = (done.set_exception, error)
+    try:
+        loop.call_soon_threadsafe(report, *outcome)
+    except RuntimeError:
+        pass  # the loop was closed, so its caller was canceled
 
 
 def finish(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import http.client
-import selectors
 import socket
 import ssl
 import threading
@@ -27,12 +26,12 @@ _LONGEST_IDLE = 30.0
 
 
 class Exchange:
-    """One request and its answer. Its methods block, except ``abort`` and ``close``, which any thread may call."""
+    """One request and its answer. Its methods block, except ``close``, which any thread may call."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self._lock = threading.Lock()
-        self._is_busy = self._is_aborted = False
+        self._is_busy = self._is_closed = self._is_cut = False
         self._connection: http.client.HTTPConnection | None = None
         self._socket: socket.socket | None = None
         self._response: http.client.HTTPResponse | None = None
@@ -47,32 +46,36 @@ class Exchange:
         """Returns the next bytes of the body as they arrive; none at its end."""
         return self._busy(lambda: self._read(timeout))
 
-    def abort(self) -> None:
-        """Ends the exchange, also while another thread is in one of its methods, which fails then."""
-        with self._lock:
-            self._is_aborted = True
-            if self._socket is not None:
-                _shut(self._socket)
-
     def close(self) -> None:
-        """Releases the connection. It is used again if the body was read to its end."""
+        """Releases the connection. It is used again if the body was read to its end.
+
+        If another thread is in one of the methods, that one fails, and releases the connection.
+        """
         with self._lock:
+            self._is_closed = True
             if self._is_busy:
-                self._is_aborted = True  # the thread that uses the connection closes it
+                self._is_cut = True
                 if self._socket is not None:
                     _shut(self._socket)
                 return
         self._release()
 
     def _busy(self, work: Callable[[], T]) -> T:
-        self._is_busy = True
+        with self._lock:
+            self._check_open()
+            self._is_busy = True
         try:
             return work()
         finally:
             with self._lock:
                 self._is_busy = False
-            if self._is_aborted:
+                is_closed = self._is_closed
+            if is_closed:
                 self._release()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ConnectionAbortedError("the request was canceled")
 
     def _send(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str], timeout: float) -> None:
         until = time.monotonic() + timeout
@@ -81,8 +84,7 @@ class Exchange:
                 return self._try(connection, until, method, target, body, headers)
             except (ConnectionError, http.client.RemoteDisconnected):
                 connection.close()  # the server closed it when it was idle
-                if self._is_aborted:
-                    raise
+                self._check_open()
         self._try(self._wire.connect(timeout), until, method, target, body, headers)
 
     def _try(
@@ -96,8 +98,7 @@ class Exchange:
     ) -> None:
         with self._lock:
             self._connection, self._socket = connection, connection.sock
-            if self._is_aborted:
-                raise ConnectionAbortedError("the request was aborted before it was sent")
+            self._check_open()
         connection.sock.settimeout(_positive(until - time.monotonic()))
         connection.request(method, target, body, dict(headers))
         self._response = connection.getresponse()
@@ -124,7 +125,7 @@ class Exchange:
             self._connection = self._socket = None
         if connection is None:
             return
-        if response is not None and response.isclosed() and connection.sock and not self._is_aborted:
+        if response is not None and response.isclosed() and connection.sock and not self._is_cut:
             self._wire.keep(connection)
             return
         if response is not None:
@@ -186,7 +187,7 @@ class Wire:
                 if not self._idle:
                     return None
                 since, connection = self._idle.pop()
-            if time.monotonic() - since < _LONGEST_IDLE and _is_quiet(connection.sock):
+            if time.monotonic() - since < _LONGEST_IDLE:
                 return connection
             connection.close()
 
@@ -238,15 +239,6 @@ def _proxy_headers(proxy: urllib.parse.SplitResult) -> dict[str, str]:
         return {}
     pair = f"{urllib.parse.unquote(proxy.username)}:{urllib.parse.unquote(proxy.password or '')}"
     return {"Proxy-Authorization": "Basic " + base64.b64encode(pair.encode()).decode()}
-
-
-def _is_quiet(sock: socket.socket | None) -> bool:
-    """Reports whether an idle connection is open: one that can be read has ended."""
-    if sock is None:
-        return False
-    with selectors.DefaultSelector() as selector:
-        selector.register(sock, selectors.EVENT_READ)
-        return not selector.select(0)
 
 
 def _keep_alive(sock: socket.socket) -> None:
