@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"agents.example/controlplane/functions/clients"
 	"agents.example/controlplane/functions/functiontest"
@@ -246,38 +247,43 @@ func TestFile_ALostFileIsAnError(t *testing.T) {
 
 func TestFile_DownloadsOfOneAddressAreBounded(t *testing.T) {
 	t.Parallel()
-	b := newBucket()
-	b.hold = make(chan struct{})
-	h := serve(b, baseURL)
-	from := func(address string) int {
-		req := httptest.NewRequest(http.MethodGet, "/clients/"+clientrelease.Tarball(current), nil)
-		req.RemoteAddr = address + ":1"
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, req)
-		return w.Code
-	}
-	codes := make(chan int, 20)
-	var all sync.WaitGroup
-	for range cap(codes) {
-		all.Go(func() { codes <- from("192.0.2.1") })
-	}
-	refused := 0
-	for range cap(codes) - 8 {
-		if code := <-codes; code == 429 {
-			refused++
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket()
+		b.hold = make(chan struct{})
+		h := serve(b, baseURL)
+		codes := make(chan int, 21)
+		download := func(address string) {
+			req := httptest.NewRequest(http.MethodGet, "/clients/"+clientrelease.Tarball(current), nil)
+			req.RemoteAddr = address + ":1"
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, req)
+			codes <- w.Code
 		}
-	}
-	all.Go(func() { codes <- from("198.51.100.1") })
-	close(b.hold)
-	all.Wait()
-	if refused != 12 {
-		t.Errorf("%d of 20 downloads of one address are refused, want 12", refused)
-	}
-	for range 9 {
-		if code := <-codes; code != 200 {
-			t.Errorf("a download within the bounds: %d, want 200", code)
+		for range 20 {
+			go download("192.0.2.1")
 		}
-	}
+		synctest.Wait()
+		if len(codes) != 12 {
+			t.Errorf("%d of 20 downloads of one address are refused, want 12", len(codes))
+		}
+		for range len(codes) {
+			if code := <-codes; code != 429 {
+				t.Errorf("a download beyond the bound: %d, want 429", code)
+			}
+		}
+		go download("198.51.100.1")
+		synctest.Wait()
+		if len(codes) != 0 {
+			t.Errorf("a download of another address: %d, want it served", <-codes)
+		}
+		close(b.hold)
+		synctest.Wait()
+		for range len(codes) {
+			if code := <-codes; code != 200 {
+				t.Errorf("a download within the bounds: %d, want 200", code)
+			}
+		}
+	})
 }
 
 // TestFile_BytesOfAnInstanceAreBounded: the operator pays for each byte that a stranger downloads.
