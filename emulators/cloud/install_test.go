@@ -71,7 +71,8 @@ func testInstallations(t *testing.T, d deployment) {
 		t.Parallel()
 		u := d.newUser(t, "npm", "node")
 		u.writes(t, "package.json", `{"private": true, "type": "module"}`)
-		u.runs(t, "npm", "install", "--no-audit", "--no-fund", d.Ready.BaseURL+"/clients/"+clientrelease.Tarball(u.version))
+		u.runs(t, "npm", "install", "--no-audit", "--no-fund",
+			d.Ready.BaseURL+"/clients/"+clientrelease.Tarball(u.version))
 		u.writes(t, "me.js", `import { createClient } from "@agents.example/client";
 const api = createClient({ baseURL: process.env.AGENTS_BASE_URL, token: process.env.AGENTS_API_KEY });
 const { organization } = await api.GET("/api/v1/me");

@@ -25,8 +25,8 @@ const readTimeout = 10 * time.Second
 type Options struct {
 	// Dir has the objects of all buckets, as files.
 	Dir string
-	// Make makes an object that is not there, as a file below Dir. It is called once at a time. It returns an error that
-	// is fs.ErrNotExist for an object that it does not know. If nil, there are no others.
+	// Make makes an object that is not there, as a file below Dir. It is called once at a time. Its error for an object
+	// that it does not know is fs.ErrNotExist. If nil, there are no others.
 	Make func(ctx context.Context, object string) error
 }
 

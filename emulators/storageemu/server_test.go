@@ -43,7 +43,8 @@ func open(t *testing.T, o storageemu.Options) *storage.Clients {
 func put(t *testing.T, dir, object, content string) {
 	t.Helper()
 	file := filepath.Join(dir, filepath.FromSlash(object))
-	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(content), 0o644)); err != nil {
+	err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(content), 0o644))
+	if err != nil {
 		t.Fatal(err)
 	}
 }

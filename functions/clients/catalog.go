@@ -26,6 +26,8 @@ const (
 // catalog remembers what was published. It reads nothing for a version that is not in the list of versions.
 type catalog struct {
 	store clientrelease.Store
+	// own is the version of this binary's release; empty for none.
+	own   string
 	calls singleflight.Group
 
 	mu       sync.Mutex
@@ -36,7 +38,7 @@ type catalog struct {
 }
 
 func newCatalog(store clientrelease.Store) *catalog {
-	return &catalog{store: store, releases: map[string]clientrelease.Release{}}
+	return &catalog{store: store, own: clientrelease.Version(), releases: map[string]clientrelease.Release{}}
 }
 
 // list returns the published versions, the oldest first. Errors: NotFound, Unavailable.
@@ -98,15 +100,15 @@ func (c *catalog) release(ctx context.Context, version string) (clientrelease.Re
 	})
 }
 
-// current returns the clients that fit this control plane: those of the release that it belongs to, so that it is never older
-// than its clients. A binary that no release has built serves the newest. Errors: NotFound, Unavailable.
+// current returns the clients that fit this control plane: those of the release that it belongs to, so that it is never
+// older than its clients. A binary that no release has built serves the newest. Errors: NotFound, Unavailable.
 func (c *catalog) current(ctx context.Context) (clientrelease.Release, error) {
 	versions, err := c.list(ctx)
 	if err != nil {
 		return clientrelease.Release{}, err
 	}
-	if own := clientrelease.Version(); own != "" {
-		return c.release(ctx, own)
+	if c.own != "" {
+		return c.release(ctx, c.own)
 	}
 	if len(versions) == 0 {
 		return clientrelease.Release{}, notFound("No release has published clients yet.")

@@ -51,24 +51,27 @@ func (d Download) Reply(h http.Header) any {
 	if d.tag != "" {
 		h.Set("ETag", d.tag)
 	}
+	body := function.Raw{
+		ContentType: cmp.Or(d.contentType, bytesMedia), Others: []string{htmlMedia}, Bytes: d.body,
+	}
 	switch {
 	case d.location != "":
 		h.Set("Location", d.location)
-		return function.Raw{ContentType: cmp.Or(d.contentType, bytesMedia), Others: []string{htmlMedia}, Status: http.StatusFound}
+		body.Status = http.StatusFound
 	case d.send != nil:
 		if d.size > 0 {
 			h.Set("Content-Length", strconv.FormatInt(d.size, 10))
 		}
-		return function.Raw{ContentType: cmp.Or(d.contentType, bytesMedia), Others: []string{htmlMedia}, Stream: func(w io.Writer) error {
+		body.Stream = func(w io.Writer) error {
 			err := d.send(w)
 			if err != nil { // the answer may still become an error
 				h.Del("Content-Length")
 				h.Del("ETag")
 			}
 			return err
-		}}
+		}
 	}
-	return function.Raw{ContentType: cmp.Or(d.contentType, bytesMedia), Others: []string{htmlMedia}, Bytes: d.body}
+	return body
 }
 
 func content(contentType string, body []byte) Download {

@@ -11,7 +11,11 @@ import (
 // An index of Python packages is a page with a link to each project, and for each project a page with a link to each
 // file (PEP 503).
 
-const pythonHead = "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>Python packages</title></head>\n<body>\n"
+const pythonHead = `<!DOCTYPE html>
+<html lang="en">
+<head><meta charset="utf-8"><title>Python packages</title></head>
+<body>
+`
 
 const pythonFoot = "</body>\n</html>\n"
 

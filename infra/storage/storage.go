@@ -169,7 +169,7 @@ func (c *Clients) get(ctx context.Context, address string) (*http.Response, erro
 	_ = res.Body.Close()
 	err = errors.New("the bucket answered " + strconv.Itoa(res.StatusCode) + ": " + string(text))
 	if res.StatusCode == http.StatusNotFound {
-		return nil, fault.New(fault.NotFound, "not_found", "The bucket of clients does not have this file.").WithCause(err)
+		return nil, fault.New(fault.NotFound, "not_found", "The bucket of clients lacks this file.").WithCause(err)
 	}
 	return nil, unavailable(err)
 }

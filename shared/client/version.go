@@ -1,8 +1,6 @@
 package client
 
 // version is that of the package. A release replaces it, in the published module and in agentctl.
-//
-//nolint:gochecknoglobals // the linker sets only variables
 var version = "0.0.0"
 
 // Version returns the version of this package; 0.0.0 outside of a release.

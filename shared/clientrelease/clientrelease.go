@@ -24,8 +24,6 @@ const TypeScript = "@agents.example/client"
 const Python = "agents-client"
 
 // version is that of the clients of this binary's release. The linker sets it.
-//
-//nolint:gochecknoglobals // the linker sets only variables
 var version string
 
 // Version returns the version of the clients of this binary's release; empty for a binary that no release has built.

@@ -26,7 +26,7 @@ func sources(t *testing.T) maker {
 	t.Helper()
 	root := t.TempDir()
 	for name, text := range map[string]string{
-		"go.mod":                       "module agents.example/controlplane\n\ngo 1.26.0\n\nrequire example.test/other v1.0.0\n",
+		"go.mod":                       "module agents.example/controlplane\n\ngo 1.26.0\n\nrequire x.test v1.0.0\n",
 		".github/CHANGELOG.md":         "# Change log\n",
 		"shared/client/README.md":      "# Go client\n",
 		"shared/client/client.go":      "package client\n",
@@ -46,7 +46,8 @@ func sources(t *testing.T) maker {
 			"description = \"Client of the Agents API\"\nrequires-python = \">=3.10\"\n",
 	} {
 		file := filepath.Join(root, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+		err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -130,7 +131,8 @@ func TestWheel_RecordsItsFiles(t *testing.T) {
 	}
 	const head = "Metadata-Version: 2.1\nName: agents-client\nVersion: " + testVersion +
 		"\nSummary: Client of the Agents API\nRequires-Python: >=3.10\n"
-	if got := files[info+"METADATA"]; !strings.HasPrefix(got, head) || !strings.HasSuffix(got, "\n\n# Python client\n") {
+	got := files[info+"METADATA"]
+	if !strings.HasPrefix(got, head) || !strings.HasSuffix(got, "\n\n# Python client\n") {
 		t.Errorf("METADATA = %q, want what pyproject.toml says, and the README", got)
 	}
 	record := files[info+"RECORD"]
@@ -148,7 +150,7 @@ func TestWheel_RecordsItsFiles(t *testing.T) {
 
 func TestPackTarball_IsWhatNPMReads(t *testing.T) {
 	t.Parallel()
-	content, err := packTarball(map[string][]byte{"package.json": []byte("{}"), "dist/index.js": []byte("export {};\n")})
+	content, err := packTarball(map[string][]byte{"package.json": []byte("{}"), "dist/index.js": []byte("")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,8 +207,8 @@ func TestPackages_SayWhatTheSourcesLack(t *testing.T) {
 			file: "shared/client/python/src/agents_client/_version.py", want: `_version.py has no "0.0.0"`, pack: maker.wheel,
 		},
 		"no description": {
-			file: "shared/client/python/pyproject.toml", text: "name = \"agents-client\"\n", want: "no line description",
-			pack: maker.wheel,
+			file: "shared/client/python/pyproject.toml", text: "name = \"agents-client\"\n", pack: maker.wheel,
+			want: "no line description",
 		},
 		"another name": {
 			file: "shared/client/python/pyproject.toml", want: "not of agents-client", pack: maker.wheel,
@@ -214,7 +216,8 @@ func TestPackages_SayWhatTheSourcesLack(t *testing.T) {
 		},
 		"dependencies": {
 			file: "shared/client/python/pyproject.toml", want: "has dependencies", pack: maker.wheel,
-			text: "name = \"agents-client\"\ndescription = \"d\"\nrequires-python = \">=3.10\"\ndependencies = [\"x\"]\n",
+			text: "name = \"agents-client\"\ndescription = \"d\"\nrequires-python = \">=3.10\"\n" +
+				"dependencies = [\"x\"]\n",
 		},
 		"no version of Go": {file: "go.mod", text: "module m\n", want: "no line with the version", pack: maker.goMod},
 	} {

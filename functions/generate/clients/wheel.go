@@ -73,7 +73,8 @@ func (m maker) wheel() ([]byte, error) {
 	if files[info+"CHANGELOG.md"], err = m.read(changeLog); err != nil {
 		return nil, err
 	}
-	files[info+"WHEEL"] = []byte("Wheel-Version: 1.0\nGenerator: agents-controlplane\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+	files[info+"WHEEL"] = []byte("Wheel-Version: 1.0\nGenerator: agents-controlplane\n" +
+		"Root-Is-Purelib: true\nTag: py3-none-any\n")
 	return packWheel(files, info+"RECORD")
 }
 
@@ -90,7 +91,7 @@ func (m maker) metadata(project, readme []byte) ([]byte, error) {
 	if values["name"] != clientrelease.Python {
 		return nil, fmt.Errorf("%s/pyproject.toml is not of %s", python, clientrelease.Python)
 	}
-	if strings.Contains(string(project), "\ndependencies = [") && !strings.Contains(string(project), "\ndependencies = []") {
+	if regexp.MustCompile(`(?m)^dependencies = \[[^\]]`).Match(project) {
 		return nil, fmt.Errorf("%s/pyproject.toml has dependencies, which the wheel would lack", python)
 	}
 	var b bytes.Buffer
