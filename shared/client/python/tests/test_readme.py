@@ -46,6 +46,17 @@ class ReadmeTest(unittest.TestCase):
 
         self.assertEqual(names(Client), names(AsyncClient))
 
+    def test_only_the_standard_library_is_imported(self) -> None:
+        imported: set[str] = set()
+        for file in (FOLDER / "src" / "agents_client").glob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+                if isinstance(node, ast.Import):
+                    imported.update(name.name.partition(".")[0] for name in node.names)
+                elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                    imported.add((node.module or "").partition(".")[0])
+        self.assertIn("http", imported)
+        self.assertEqual(imported - sys.stdlib_module_names, set())
+
     def test_the_version_is_in_the_metadata(self) -> None:
         self.assertIn(f'\nversion = "{agents_client.__version__}"\n', (FOLDER / "pyproject.toml").read_text("utf-8"))
 

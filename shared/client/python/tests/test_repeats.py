@@ -190,9 +190,10 @@ class RepeatTest(ClientTest):
             f.client.get_me(timeout=25)
         self.assertIsInstance(caught.exception.__cause__, APIError)
         self.assertTrue(1 <= len(f.pauses) <= 2, f.pauses)
-        stuck = self.serve(lambda *_: None)
-        with self.assertRaises(TimeoutError):
-            stuck.client.get_me(timeout=0.05)
+        for attempts in (1, 5):
+            stuck = self.serve(lambda *_: None, attempts=attempts)
+            with self.assertRaises(TimeoutError):
+                stuck.client.get_me(timeout=0.05)
 
     def test_each_attempt_has_the_token_of_its_time_and_the_user_agent(self) -> None:
         tokens = iter(["one", "two"])

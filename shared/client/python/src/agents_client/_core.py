@@ -131,7 +131,8 @@ class Core:
                     token = await self._token(refused)
                     if token != refused:
                         continue
-                if attempt >= self._attempts or not may_pass(error):
+                is_late = isinstance(error, APIConnectionError) and now() >= deadline
+                if not is_late and (attempt >= self._attempts or not may_pass(error)):
                     raise
                 pause = _pause(attempt, error)
                 if now() + pause >= deadline:
