@@ -187,7 +187,7 @@ func TestDescribe_ExamplesAreAccepted(t *testing.T) {
 	routes := functions.Routes(functions.Dependencies{})
 	doc, h := load(t, describe(t, routes)), handlerWithoutStores(t)
 	for _, r := range routes {
-		op := doc.Paths.Value(r.Path).GetOperation(r.Method)
+		op := doc.Paths.Value(strings.ReplaceAll(r.Path, "...}", "}")).GetOperation(r.Method)
 		if op.RequestBody == nil || r.Streams() {
 			continue
 		}

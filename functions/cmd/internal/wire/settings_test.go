@@ -107,7 +107,8 @@ func TestSettings_ClientsAreThoseOfTheBucket(t *testing.T) {
 	t.Cleanup(bucket.Close)
 	common.Local.Storage = bucket.URL
 	for name, row := range map[string]struct{ bucket, want string }{
-		"a bucket": {bucket: "builds-1", want: "No release has published clients yet"}, "none": {want: "CLIENTS_BUCKET"},
+		"a bucket": {bucket: "builds-1", want: "No release has published clients yet"},
+		"none":     {want: "CLIENTS_BUCKET"},
 	} {
 		c := config.Routes{Common: common, APIBaseURL: "https://api.test", ClientsBucket: row.bucket}
 		s, err := API(context.WithoutCancel(t.Context()), c)
