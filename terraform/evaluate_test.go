@@ -269,8 +269,8 @@ func TestModule_TakesEverySetting(t *testing.T) {
 }
 
 // condition evaluates an IAM condition for a resource. The conditions here are also Go expressions: &&, || and !, ==
-// between texts, the methods startsWith, endsWith and extract of resource.name, and api.getAttribute. A resource such as
-// BUCKET?PREFIX is a bucket whose objects with a prefix are listed.
+// between texts, the methods startsWith, endsWith and extract of resource.name, and api.getAttribute. A resource such
+// as BUCKET?PREFIX is a bucket whose objects with a prefix are listed.
 func condition(t *testing.T, expression, resource string) bool {
 	t.Helper()
 	if expression == "" {
