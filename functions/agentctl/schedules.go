@@ -82,14 +82,8 @@ func (t *tool) changeSchedules(cmd *cobra.Command, args []string, change *change
 	if a, err = api.GetAgent(cmd.Context(), a.ID, client.GetAgentParams{}, client.ResponseHeader(&header)); err != nil {
 		return err
 	}
-	specs := make([]client.AgentScheduleSpec, len(a.Schedules))
-	for i, s := range a.Schedules {
-		specs[i] = client.AgentScheduleSpec{
-			ID: s.ID, Cron: s.Cron, Timezone: &s.Timezone, Path: s.Path, Body: s.Body, Missed: &s.Missed,
-			Enabled: &s.Enabled,
-		}
-	}
-	if specs, err = apply(specs); err != nil {
+	specs, err := apply(scheduleSpecs(a))
+	if err != nil {
 		return err
 	}
 	options := change.options()
@@ -104,6 +98,18 @@ func (t *tool) changeSchedules(cmd *cobra.Command, args []string, change *change
 		return t.showRehearsal(&change.dryRun.answer)
 	}
 	return t.showSchedules(a)
+}
+
+// scheduleSpecs returns the schedules of an agent as a request has them.
+func scheduleSpecs(a *client.Agent) []client.AgentScheduleSpec {
+	specs := make([]client.AgentScheduleSpec, len(a.Schedules))
+	for i, s := range a.Schedules {
+		specs[i] = client.AgentScheduleSpec{
+			ID: s.ID, Cron: s.Cron, Timezone: &s.Timezone, Path: s.Path, Body: s.Body, Missed: &s.Missed,
+			Enabled: &s.Enabled,
+		}
+	}
+	return specs
 }
 
 func (t *tool) setSchedule() *cobra.Command {
