@@ -120,7 +120,7 @@ func (a *App) tool() (*tool, *cobra.Command) {
 	flags.StringVar(&t.color, "color", colorAuto, "`when` to color the output: auto, always or never")
 	completeWith(root, "output", formatTable, formatJSON, formatYAML, formatName, formatJSONPath+"=")
 	completeWith(root, "color", colorAuto, colorAlways, colorNever)
-	root.AddCommand(t.agentsCommand(), t.applyCommand(), exitCodesTopic())
+	root.AddCommand(t.agentsCommand(), t.applyCommand(), t.exportCommand(), exitCodesTopic())
 	root.AddCommand(t.secretsCommand(), t.credentialsCommand(), t.schedulesCommand())
 	root.AddCommand(
 		t.imagesCommand(),

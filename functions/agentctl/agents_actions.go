@@ -41,7 +41,7 @@ func (t *tool) agentAction(
 	c := t.severalAgents(name, short, strings.ToUpper(name[:1])+name[1:]+"Agent",
 		func(ctx context.Context, api *client.Client, agents []*client.Agent) error {
 			if len(agents) > 1 {
-				return t.changeSeveral(ctx, api, agents, &change, target, call(api), "agents")
+				return t.changeSeveral(ctx, api, agents, &change, severalChange{call(api), target})
 			}
 			a, err := call(api)(ctx, agents[0].ID, change.options()...)
 			if err != nil {
@@ -87,7 +87,8 @@ func (t *tool) deleteAgent() *cobra.Command {
 				return err
 			}
 			if len(agents) > 1 {
-				return t.changeSeveral(ctx, api, agents, &change, client.AgentStatusDeleting, api.DeleteAgent, "agents")
+				return t.changeSeveral(ctx, api, agents, &change,
+					severalChange{api.DeleteAgent, client.AgentStatusDeleting})
 			}
 			a := agents[0]
 			deleted, err := api.DeleteAgent(ctx, a.ID, change.options()...)
@@ -106,8 +107,8 @@ func (t *tool) deleteAgent() *cobra.Command {
 			}
 			return t.awaitDeletion(ctx, api, deleted)
 		})
-	c.Long = "Delete agents with their volumes and secrets. This cannot be undone. Without a terminal, it needs --yes. " +
-		"Several agents are confirmed together. One that cannot be deleted does not stop the others."
+	c.Long = "Delete agents with their volumes and secrets. This cannot be undone. Without a terminal, it needs " +
+		"--yes. Several agents are confirmed together. One that cannot be deleted does not stop the others."
 	c.Example = "  agentctl agents delete my-agent --yes --wait --timeout 5m\n" +
 		"  agentctl agents delete my-agent other-agent"
 	c.Flags().BoolVar(&yes, "yes", false, "delete without asking")

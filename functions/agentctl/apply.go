@@ -56,7 +56,7 @@ The agents are found again by the key agentctl of their config, which has the na
 key. So an agent can be renamed, and another run continues what one that was interrupted has left. An agent that no
 manifest has is taken over only with --adopt, by its name.
 
-First, everything is rehearsed: a problem that the API would refuse changes nothing. Then the agents are changed, several
+First, everything is rehearsed: a problem that the API would refuse changes nothing. Then the agents are changed, some
 at a time. One that fails does not stop the others, and another run continues. A change that was made to an agent since
 it was read is not overwritten: the agent is read again.`,
 		Example: "  agentctl apply -f agents.yaml --dry-run\n" +
@@ -73,9 +73,11 @@ it was read is not overwritten: the agent is read again.`,
 	c.Flags().StringVarP(&f.file, "filename", "f", "", "the `FILE`, the folder, or - for standard input")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false,
 		"show what differs and what a change would do, and change nothing; the exit code is 10 if something differs")
-	c.Flags().BoolVar(&f.prune, "prune", false, "delete the agents of the manifest that the file does not name any more")
+	c.Flags().BoolVar(&f.prune, "prune", false,
+		"delete the agents of the manifest that the file does not name any more")
 	c.Flags().BoolVar(&f.yes, "yes", false, "delete without asking")
-	c.Flags().BoolVar(&f.wait, "wait", false, "wait until the agents run with the changes; an agent in error is a failure")
+	c.Flags().BoolVar(&f.wait, "wait", false,
+		"wait until the agents run with the changes; an agent in error is a failure")
 	c.Flags().BoolVar(&f.adopt, "adopt", false, "take over agents that no manifest has, by their names")
 	c.Flags().BoolVar(&f.renewsSecrets, "renew-secrets", false,
 		"send the values of all secrets, also of those that the agents have")
@@ -162,8 +164,8 @@ func (r *application) find(key string) (*client.Agent, error) {
 	case 1:
 		return &found[0], nil
 	}
-	return nil, invalidf("%d agents have this key of the manifest, such as %s and %s: delete one of them, or remove the "+
-		"key %s from its config", len(found), found[0].ID, found[1].ID, manifest.ConfigKey)
+	return nil, invalidf("%d agents have this key of the manifest, such as %s and %s: delete one of them, or "+
+		"remove the key %s from its config", len(found), found[0].ID, found[1].ID, manifest.ConfigKey)
 }
 
 // adopted returns the agent that an agent of the manifest takes over; nil if there is none with its name.
@@ -195,7 +197,8 @@ func (r *application) plan(ctx context.Context) ([]*step, error) {
 	if r.prune {
 		for _, a := range r.leftOver() {
 			_, key := markOf(&a)
-			steps = append(steps, &step{Key: key, Name: a.Name, ID: a.ID, Action: actionDelete, Changes: []fieldChange{}})
+			deletion := &step{Key: key, Name: a.Name, ID: a.ID, Action: actionDelete, Changes: []fieldChange{}}
+			steps = append(steps, deletion)
 		}
 	}
 	errs := parallel.ForEach(steps, applyAtOnce, func(s *step) error { return r.planStep(ctx, s) })

@@ -44,7 +44,8 @@ func (r *application) stepText(s *step) string {
 	}
 	done := map[string][2]string{
 		actionCreate: {"would be created", "created"}, actionChange: {"would be changed", "changed"},
-		actionDelete: {"would be deleted with its volume and secrets", "being deleted"}, actionKeep: {"as in the file", ""},
+		actionDelete: {"would be deleted with its volume and secrets", "being deleted"},
+		actionKeep:   {"as in the file", ""},
 	}[s.Action]
 	text := done[0]
 	if s.State == stateDone {

@@ -130,7 +130,9 @@ func TestApply_RehearsesWithoutChanges(t *testing.T) {
 	changed := strings.NewReplacer("resource_plan: hobby", "resource_plan: startup").Replace(twoAgents)
 	got := c.apply(t, changed+"  third: {}\n", "--dry-run")
 	got.wantCode(t, agentctl.ExitDiffers, "nothing was changed")
-	for _, line := range []string{"resource_plan: hobby -> startup", "+ third: would be created", "+1.5 CPU, +3 GiB memory"} {
+	for _, line := range []string{
+		"resource_plan: hobby -> startup", "+ third: would be created", "+1.5 CPU, +3 GiB memory",
+	} {
 		if !strings.Contains(got.Stdout, line) {
 			t.Errorf("the rehearsal has no %q:\n%s", line, got.Stdout)
 		}
@@ -238,7 +240,8 @@ func TestApply_WaitsAndFailsWithAnAgentInError(t *testing.T) {
 	c.apply(t, twoAgents, "--wait").wantCode(t, agentctl.ExitOK, "billing is running", "Support Assistant is running")
 	id := strings.TrimSpace(c.run(t, "agents", "get", "billing", "-o", "name").ok(t).Stdout)
 	failAgent(t, a, id)
-	c.apply(t, twoAgents, "--wait").wantCode(t, agentctl.ExitUnsettled, "1 of 2 agents failed", "billing: billing is in error")
+	c.apply(t, twoAgents, "--wait").wantCode(t, agentctl.ExitUnsettled, "1 of 2 agents failed",
+		"billing: billing is in error")
 }
 
 // before returns the tool with a server in between, which calls a function before each request that changes something.
@@ -296,7 +299,8 @@ func TestApply_ContinuesWhereAnEarlierRunFailed(t *testing.T) {
 	})
 	got := broken.apply(t, twoAgents)
 	got.wantCode(t, agentctl.ExitNotAllowed, "1 of 2 agents failed", "support: Not now.", "to continue")
-	if !strings.Contains(got.Stdout, "+ billing: created") || !strings.Contains(got.Stdout, "support (Support Assistant): failed") {
+	if !strings.Contains(got.Stdout, "+ billing: created") ||
+		!strings.Contains(got.Stdout, "support (Support Assistant): failed") {
 		t.Errorf("the output does not say what was done:\n%s", got.Stdout)
 	}
 	c.apply(t, twoAgents).ok(t)
@@ -329,6 +333,24 @@ func TestApply_NeverSendsSecretsWithADerivedKey(t *testing.T) {
 	if created != 2 {
 		t.Errorf("%d requests with a derived key, want 2", created)
 	}
+}
+
+// TestExport_WritesWhatApplyKeeps applies an exported file, which must change nothing but take the agents over.
+func TestExport_WritesWhatApplyKeeps(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	c := a.applying()
+	c.apply(t, twoAgents).ok(t)
+	exported := c.run(t, "export", "Support Assistant", "billing", "--manifest", "production").ok(t).Stdout
+	got := c.apply(t, exported, "--dry-run")
+	got.wantCode(t, agentctl.ExitOK, "Nothing differs")
+	c.run(t, "agents", "create", "By Hand", "--env", "A=b", "--public-path", "/hook").ok(t)
+	byHand := c.run(t, "export", "By Hand", "--manifest", "other").ok(t).Stdout
+	if !strings.Contains(byHand, "by-hand:") {
+		t.Errorf("the agent's key does not follow from its name:\n%s", byHand)
+	}
+	got = c.apply(t, byHand, "--adopt", "--dry-run", "-o", "jsonpath={[*].changes[*].field}")
+	got.want(t, output{agentctl.ExitDiffers, "config.agentctl\n", ""})
 }
 
 func TestSeveral_ChangesEachAndSaysWhatFailed(t *testing.T) {

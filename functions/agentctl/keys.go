@@ -128,7 +128,8 @@ func (t *tool) showNewKey(k *client.CreatedAPIKey) error {
 	}
 	switch t.output.kind {
 	case formatTable:
-		t.note("Created the %s key %s (%s), which expires: %s. Store the secret now; it is not shown again.",
+		t.note("Created the %s key %s (%s), which expires: %s. Store the secret now; it is not shown again.\n"+
+			"Programs find it in AGENTS_API_KEY. To try it: AGENTS_API_KEY=... agentctl whoami",
 			k.Role, k.Name, k.ID, day(k.ExpiresAt, "never"))
 	case formatName:
 		t.note("The key's secret was not printed, because -o name prints the id only. It is not shown again.")

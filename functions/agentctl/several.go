@@ -100,9 +100,15 @@ func (t *tool) completeMoreAgents(
 	}), directive
 }
 
+// severalChange is a call that changes each of several agents, and the status that they get.
+type severalChange struct {
+	call   agentChange
+	target client.AgentStatus
+}
+
 // changeSeveral carries out a change of several agents, and shows the results. A failure does not stop the others.
-func (t *tool) changeSeveral(ctx context.Context, api *client.Client, agents []*client.Agent, change *changeFlags,
-	target client.AgentStatus, call agentChange, what string,
+func (t *tool) changeSeveral(
+	ctx context.Context, api *client.Client, agents []*client.Agent, change *changeFlags, kind severalChange,
 ) error {
 	if change.etag != "" || change.idempotency != "" {
 		return usagef("--if-match and --idempotency-key are for one agent")
@@ -111,7 +117,7 @@ func (t *tool) changeSeveral(ctx context.Context, api *client.Client, agents []*
 	var rehearsed []client.Rehearsal
 	var failed []failedObject
 	for _, a := range agents {
-		after, err := call(ctx, a.ID, change.options()...)
+		after, err := kind.call(ctx, a.ID, change.options()...)
 		switch {
 		case err != nil:
 			failed = append(failed, failedObject{a.Name, err})
@@ -123,11 +129,11 @@ func (t *tool) changeSeveral(ctx context.Context, api *client.Client, agents []*
 		}
 	}
 	if change.dryRun.on {
-		return errors.Join(t.showRehearsals(rehearsed), severally(failed, len(agents), what))
+		return errors.Join(t.showRehearsals(rehearsed), severally(failed, len(agents), "agents"))
 	}
 	if change.wait {
 		for i, a := range changed {
-			last, err := t.awaitChange(ctx, api, &a, target)
+			last, err := t.awaitChange(ctx, api, &a, kind.target)
 			if err != nil {
 				failed = append(failed, failedObject{a.Name, err})
 			}
@@ -139,7 +145,7 @@ func (t *tool) changeSeveral(ctx context.Context, api *client.Client, agents []*
 	if err := t.show(t.agentTable(changed)); err != nil {
 		return err
 	}
-	return severally(failed, len(agents), what)
+	return severally(failed, len(agents), "agents")
 }
 
 // awaitChange waits until a change of an agent has taken effect. The status deleting ends with the agent.

@@ -33,37 +33,56 @@ func TestRead_SaysWhereAndWhatIsWrong(t *testing.T) {
 		"bad manifest":       {"manifest: A B", "a.yaml:1: manifest: want 1 to 63"},
 		"unknown at the top": {"manifest: m\nagnts: {}", "a.yaml:2: agnts: there is no such field"},
 		"unknown field":      {begin + "    plan: hobby", "a.yaml:4: agents.a.plan: there is no such field"},
-		"unknown below":      {begin + "    sleep: {\n      aftr: 1}", "a.yaml:5: agents.a.sleep.aftr: there is no such field"},
-		"wrong kind":         {begin + "    name: 7", "a.yaml:4: agents.a.name: want a text"},
+		"unknown below": {
+			begin + "    sleep: {\n      aftr: 1}",
+			"a.yaml:5: agents.a.sleep.aftr: there is no such field",
+		},
+		"wrong kind": {begin + "    name: 7", "a.yaml:4: agents.a.name: want a text"},
 		"wrong kind below": {
-			begin + "    schedules:\n    - id: x\n      enabled: " + canary, "a.yaml:4: agents.a.schedules.enabled: want true",
+			begin + "    schedules:\n    - id: x\n      enabled: " + canary,
+			"a.yaml:4: agents.a.schedules.enabled: want true",
 		},
 		"a number as variable": {
-			begin + "    env_vars:\n      VERSION: 1.10", "a.yaml:5: agents.a.env_vars.VERSION: want a text: put the value in quotes",
+			begin + "    env_vars:\n      VERSION: 1.10",
+			"a.yaml:5: agents.a.env_vars.VERSION: want a text: put the value in quotes",
 		},
 		"a secret's value": {
 			begin + "    secrets:\n      KEY: " + canary,
 			"a.yaml:5: agents.a.secrets.KEY: a file must not have the value of a secret. Say where it is: env",
 		},
 		"a secret as variable": {
-			begin + "    env_vars:\n      API_KEY: " + canary, "a.yaml:5: agents.a.env_vars.API_KEY: this looks like a secret",
+			begin + "    env_vars:\n      API_KEY: " + canary,
+			"a.yaml:5: agents.a.env_vars.API_KEY: this looks like a secret",
 		},
-		"two sources":     {begin + "    secrets:\n      KEY: {env: A, file: b}", "agents.a.secrets.KEY: want either env"},
-		"no value":        {begin + "    env_vars:", "a.yaml:4: agents.a.env_vars: there is no value"},
-		"the tool's key":  {begin + "    config: {agentctl: 1}", "agents.a.config.agentctl: the tool uses this key"},
-		"a null":          {begin + "    config: {x: {y: null}}", "agents.a.config: a null cannot be kept"},
-		"twice":           {begin + "    name: x\n    name: " + canary, `mapping key "name" already defined`},
-		"a tag":           {begin + "    name: !!int " + canary, "a.yaml"},
-		"a missing file":  {begin + "    files:\n    - {path: /data/x, from: nothing}", "a.yaml:5: agents.a.files[0].from: "},
-		"a file's kind":   {begin + "    files:\n    - {path: /data/x, from: image.png}", "the file is no text"},
-		"a file, doubly":  {begin + "    files:\n    - {path: /data/x, from: a, secret: b}", "want one of content, from and secret"},
-		"bad key":         {"manifest: m\nagents:\n  A_B: {}", "a.yaml:3: agents.A_B: want 1 to 63"},
-		"two manifests":   {"manifest: m\n---\nmanifest: n", "all files must be of one manifest"},
-		"twice the agent": {"manifest: m\nagents: {a: {}}\n---\nagents: {a: {}}", "two files have an agent with this key"},
+		"two sources": {
+			begin + "    secrets:\n      KEY: {env: A, file: b}",
+			"agents.a.secrets.KEY: want either env",
+		},
+		"no value":       {begin + "    env_vars:", "a.yaml:4: agents.a.env_vars: there is no value"},
+		"the tool's key": {begin + "    config: {agentctl: 1}", "agents.a.config.agentctl: the tool uses this key"},
+		"a null":         {begin + "    config: {x: {y: null}}", "agents.a.config: a null cannot be kept"},
+		"twice":          {begin + "    name: x\n    name: " + canary, `mapping key "name" already defined`},
+		"a tag":          {begin + "    name: !!int " + canary, "a.yaml"},
+		"a missing file": {
+			begin + "    files:\n    - {path: /data/x, from: nothing}",
+			"a.yaml:5: agents.a.files[0].from: ",
+		},
+		"a file's kind": {begin + "    files:\n    - {path: /data/x, from: image.png}", "the file is no text"},
+		"a file, doubly": {
+			begin + "    files:\n    - {path: /data/x, from: a, secret: b}",
+			"want one of content, from and secret",
+		},
+		"bad key":       {"manifest: m\nagents:\n  A_B: {}", "a.yaml:3: agents.A_B: want 1 to 63"},
+		"two manifests": {"manifest: m\n---\nmanifest: n", "all files must be of one manifest"},
+		"twice the agent": {
+			"manifest: m\nagents: {a: {}}\n---\nagents: {a: {}}",
+			"two files have an agent with this key",
+		},
 		"growing aliases": {
 			"manifest: m\nx-a: &a [1,1,1,1,1,1,1,1,1]\nx-b: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nx-c: &c " +
-				"[*b,*b,*b,*b,*b,*b,*b,*b,*b]\nx-d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\nx-e: &e [*d,*d,*d,*d,*d,*d,*d,*d]\n" +
-				"x-f: &f [*e,*e,*e,*e,*e,*e,*e]\nx-g: [*f,*f,*f,*f,*f,*f]", "excessive aliasing",
+				"[*b,*b,*b,*b,*b,*b,*b,*b,*b]\nx-d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\nx-e: &e " +
+				"[*d,*d,*d,*d,*d,*d,*d,*d]\nx-f: &f [*e,*e,*e,*e,*e,*e,*e]\nx-g: [*f,*f,*f,*f,*f,*f]",
+			"excessive aliasing",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,8 +101,9 @@ func TestRead_SaysWhereAndWhatIsWrong(t *testing.T) {
 func TestRead_ReadsYAMLAndJSON(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
-		"YAML": "manifest: m\nx-all: &all {resource_plan: pro, env_vars: {A: b}}\nagents:\n  a:\n    <<: *all\n    resource_plan: " +
-			"hobby\n    config: {n: 12345678901234567890}\n    files: [{path: /config/p, from: prompt.md}]\n" +
+		"YAML": "manifest: m\nx-all: &all {resource_plan: pro, env_vars: {A: b}}\nagents:\n  a:\n    <<: *all\n" +
+			"    resource_plan: hobby\n    config: {n: 12345678901234567890}\n" +
+			"    files: [{path: /config/p, from: prompt.md}]\n" +
 			"    sleep: {after_seconds: null}\n    maintenance_window: null\n",
 		"JSON": `{"manifest": "m", "agents": {"a": {"resource_plan": "hobby", "env_vars": {"A": "b"}, "config": ` +
 			`{"n": 12345678901234567890}, "files": [{"path": "/config/p", "from": "prompt.md"}], "sleep": ` +
