@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -103,7 +104,8 @@ func (t *tool) apply(ctx context.Context, f applyFlags) error {
 	case errors.Is(err, os.ErrNotExist):
 		return usageError{err}
 	case err != nil:
-		return invalidf("nothing was sent, because the file has problems:\n  %w", err)
+		return invalidf("nothing was sent, because the file has problems:\n  %s",
+			strings.ReplaceAll(err.Error(), "\n", "\n  "))
 	}
 	api, err := t.client()
 	if err != nil {

@@ -228,9 +228,10 @@ func shownChanges(spec *manifest.Agent, before, after *client.Agent) []fieldChan
 func newFields(spec *manifest.Agent, a *client.Agent) []fieldChange {
 	every := *spec
 	every.Plan, every.Region = &a.ResourcePlan, &a.Region
-	changes := shownChanges(&every, &client.Agent{}, a)
-	for i := range changes {
-		changes[i].Old = nil
+	changes := []fieldChange{}
+	shown := shownFields(&every, a)
+	for _, name := range slices.Sorted(maps.Keys(shown)) {
+		changes = append(changes, fieldChange{Field: name, New: cmp.Or[any](newValue(spec, name), shown[name])})
 	}
 	if spec.ImagePolicy != nil {
 		changes = append(changes, fieldChange{Field: "image_policy", New: string(*spec.ImagePolicy)})

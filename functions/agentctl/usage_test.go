@@ -30,7 +30,7 @@ func TestUsage_NeverRepeatsArguments(t *testing.T) {
 			return
 		}
 		args := strings.Fields(c.CommandPath())[1:]
-		for range regexp.MustCompile(` [A-Z_]+\b`).FindAllString(c.Use, -1) {
+		for range regexp.MustCompile(` \[?[A-Z_]+\b`).FindAllString(c.Use, -1) {
 			args = append(args, "x")
 		}
 		for _, value := range []string{canary, "-z" + canary} {
