@@ -17,7 +17,7 @@ import (
 
 func (t *tool) agentMetrics() *cobra.Command {
 	window := string(client.MetricsWindowDay)
-	c := t.agentCommand("metrics", "Show the use of resources and the requests of an agent, or of all", "GetAgentMetrics",
+	c := t.agentCommand("metrics", "Show the use of resources and requests of an agent, or of all", "GetAgentMetrics",
 		func(ctx context.Context, api *client.Client, a *client.Agent) error {
 			d, err := time.ParseDuration(window)
 			if err != nil {
@@ -41,7 +41,8 @@ func (t *tool) agentMetrics() *cobra.Command {
 		}
 		return one(cmd, args)
 	}
-	c.Long = "Show an agent's use of resources and its requests, or without AGENT those of all agents. A figure that was not measured is shown as -. The " +
+	c.Long = "Show an agent's use of resources and its requests, or without AGENT those of all agents. A " +
+		"figure that was not measured is shown as -. The " +
 		"lines of blocks go from the start of the window to now, and each has its own scale from 0 to its maximum."
 	c.Example = "  agentctl agents metrics\n" +
 		"  agentctl agents metrics my-agent --window 1h\n" +

@@ -40,8 +40,8 @@ func (t *tool) exportCommand() *cobra.Command {
 			return err
 		})
 	c.Long = "Write a file that agentctl apply reads, with what the API shows of agents. The API never shows the " +
-		"values of variables and the contents of files: the file leaves them as they are, until you add them. It names " +
-		"the secrets with the environment variables of the same names."
+		"values of variables and the contents of files: the file leaves them as they are, until you add them. It " +
+		"names the secrets with the environment variables of the same names."
 	c.Example = "  agentctl export my-agent other-agent --manifest production > agents.yaml\n" +
 		"  agentctl apply -f agents.yaml --adopt --dry-run"
 	c.Flags().StringVar(&name, "manifest", name, "the `NAME` of the set of agents")

@@ -36,8 +36,8 @@ func AllMetrics(snapshots metrics.Store) function.Route {
 	}
 }
 
-// keptMetrics reads the figures of each organization at most once in metricsKeptFor, however many callers ask. The guard
-// has checked each of them.
+// keptMetrics reads the figures of each organization at most once in metricsKeptFor, however many callers ask. The
+// guard has checked each of them.
 type keptMetrics struct {
 	snapshots metrics.Store
 	now       func() time.Time

@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -85,7 +86,7 @@ func TestCounted_CountsEachMinuteOnceWhateverHappens(t *testing.T) {
 			default:
 				last = c.at
 			}
-			if event == "late" { // a worker that was paused writes an old one; the store made it read the snapshot again
+			if event == "late" { // a worker that was paused writes an old one, after it has read the snapshot again
 				old := rapid.SampledFrom(done).Draw(t, "old")
 				s.AddReading(subject, old.reading, old.span, old.at)
 			}
@@ -94,7 +95,8 @@ func TestCounted_CountsEachMinuteOnceWhateverHappens(t *testing.T) {
 				t.Fatalf("the number falls from %v to %v", before, requests)
 			}
 			before = requests
-			if want := w.until(s.Counted.Until); math.Abs(requests-want) > 1e-6 || math.Abs(s.Counted.Errors-want/4) > 1e-6 {
+			want := w.until(s.Counted.Until)
+			if math.Abs(requests-want) > 1e-6 || math.Abs(s.Counted.Errors-want/4) > 1e-6 {
 				t.Fatalf("%v requests and %v errors until %v, want %v and %v", requests, s.Counted.Errors,
 					s.Counted.Until, want, want/4)
 			}
@@ -109,7 +111,7 @@ func TestCounted_SkipsWhatNoSampleIsLeftOf(t *testing.T) {
 	s, subject := metrics.New("a", "o"), metrics.Subject{AgentID: "a", OrganizationID: "o"}
 	collect := func(now time.Time) {
 		span := metrics.Span{From: now.Add(-10 * time.Minute), To: now}
-		w := traffic{begin: span.From, rates: []float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, delays: make([]time.Duration, 10)}
+		w := traffic{begin: span.From, rates: slices.Repeat([]float64{1}, 10), delays: make([]time.Duration, 10)}
 		s.AddReading(subject, w.read(span, now), span, now)
 	}
 	collect(now)

@@ -11,7 +11,7 @@ import (
 // kind is the type of a metric family.
 type kind string
 
-// The kinds. Only OpenMetrics has infos and their names without suffix: the text format of Prometheus calls them gauges.
+// The kinds. Only OpenMetrics has infos, and names of families without suffix: the text format calls infos gauges.
 const (
 	kindGauge   kind = "gauge"
 	kindCounter kind = "counter"
@@ -31,7 +31,8 @@ func (k kind) suffix() string {
 
 type label struct{ name, value string }
 
-// encoder writes families in the text format of Prometheus, or in that of OpenMetrics, which adds units and an end mark.
+// encoder writes families in the text format of Prometheus, or in that of OpenMetrics, which adds units and an end
+// mark.
 type encoder struct {
 	bytes.Buffer
 	openMetrics bool

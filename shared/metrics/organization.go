@@ -91,8 +91,13 @@ func (v OrganizationView) Formats() []function.Format {
 		e.family(family{name: "agent", kind: kindInfo, help: "What is known of the agent."})
 		for _, f := range v.Agents {
 			e.sample([]label{
-				{"agent_id", f.AgentID}, {"name", f.Name}, {"plan", string(f.Plan)}, {"region", f.Region},
-				{"status", string(f.Status)}, {"image", f.Image}, {"version", f.Version},
+				{"agent_id", f.AgentID},
+				{"name", f.Name},
+				{"plan", string(f.Plan)},
+				{"region", f.Region},
+				{"status", string(f.Status)},
+				{"image", f.Image},
+				{"version", f.Version},
 			}, new(1.0))
 		}
 		for _, counter := range []struct {
