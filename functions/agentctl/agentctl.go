@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -82,6 +83,8 @@ type tool struct {
 	output           format
 	timeout          time.Duration
 	color            string
+	// notes is held while a note is printed.
+	notes sync.Mutex
 	// cancel ends the context that limitTime has made.
 	cancel context.CancelFunc
 }

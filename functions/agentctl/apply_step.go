@@ -135,6 +135,23 @@ func (r *application) compare(ctx context.Context, s *step) error {
 	if len(s.secrets) > 0 {
 		s.Action = actionChange
 		s.Changes = append(s.Changes, secretChanges(s.spec, s.secrets, a)...)
+		return r.rehearseSecrets(ctx, s)
+	}
+	return nil
+}
+
+// rehearseSecrets finds out whether the API would refuse the secrets of a step, and whether they restart the agent.
+func (r *application) rehearseSecrets(ctx context.Context, s *step) error {
+	for done := 0; done < len(s.secrets); {
+		batch := nextBatch(s.secrets[done:])
+		var rehearsal client.Rehearsal
+		if _, err := r.api.PutSecrets(ctx, s.ID, putRequest(batch), client.DryRun(&rehearsal)); err != nil {
+			return err
+		}
+		if s.Would == nil || rehearsal.Would.Restarts && !s.Would.Restarts {
+			s.Would = &rehearsal.Would
+		}
+		done += len(batch)
 	}
 	return nil
 }

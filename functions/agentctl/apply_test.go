@@ -177,6 +177,34 @@ func TestApply_ConcurrentRunsMakeTheSameAgents(t *testing.T) {
 	}
 }
 
+// TestApply_RenewsSecretsOnlyIfTold also checks that the rehearsal says that a new value restarts the agent.
+func TestApply_RenewsSecretsOnlyIfTold(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	c := a.applying()
+	c.apply(t, twoAgents).ok(t)
+	id := strings.TrimSpace(c.run(t, "agents", "get", "Support Assistant", "-o", "name").ok(t).Stdout)
+	a.Reconcile(t, id)
+	operations := func() int {
+		return strings.Count(c.run(t, "secrets", "operations", id, "-o", "name").ok(t).Stdout, "\n")
+	}
+	before := operations()
+	c.apply(t, twoAgents).ok(t)
+	if n := operations(); n != before {
+		t.Errorf("%d operations, want %d: the agent has the secret", n, before)
+	}
+	got := c.apply(t, twoAgents, "--renew-secrets", "--dry-run")
+	got.wantCode(t, agentctl.ExitDiffers)
+	if !strings.Contains(got.Stdout, "would be changed, restarts") ||
+		!strings.Contains(got.Stdout, "secrets.OPENAI_API_KEY: (a value) -> (from the variable KEY)") {
+		t.Errorf("the rehearsal is\n%s", got.Stdout)
+	}
+	c.apply(t, twoAgents, "--renew-secrets").ok(t)
+	if n := operations(); n != before+1 {
+		t.Errorf("%d operations, want %d", n, before+1)
+	}
+}
+
 func TestApply_CreatesADeletedAgentAgain(t *testing.T) {
 	t.Parallel()
 	a := serve(t)

@@ -37,7 +37,8 @@ func TestUsage_NeverRepeatsArguments(t *testing.T) {
 			t.Run(c.CommandPath()+" "+value, func(t *testing.T) {
 				t.Parallel()
 				got := offline.run(t, append(slices.Clip(args), value)...).check(t)
-				takesAny := strings.Contains(c.Use, "AGENT...") || strings.Contains(c.Use, "KEY_ID...")
+				takesAny := strings.Contains(c.Use, "AGENT...") || strings.Contains(c.Use, "KEY_ID...") ||
+					strings.Contains(c.Use, "SCHEDULE...")
 				if c.Runnable() && !takesAny && got.Code != agentctl.ExitUsage {
 					t.Errorf("exit code %d, want %d: %s", got.Code, agentctl.ExitUsage, got.Stderr)
 				}

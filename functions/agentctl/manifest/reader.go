@@ -239,6 +239,10 @@ func (f *fileReader) complete(path string, fields map[string]any, a *Agent) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(a.Secrets)) {
 		s := a.Secrets[key]
+		if why := agent.EnvKeyViolation(key); why != "" {
+			f.complain(path+".secrets."+key, "%s", why)
+			continue
+		}
 		if (s.Env == nil) == (s.File == nil) {
 			f.complain(path+".secrets."+key, "want either env: VARIABLE or file: PATH, which say where the value is")
 			continue
