@@ -58,7 +58,9 @@ func TestRead_SaysWhereAndWhatIsWrong(t *testing.T) {
 			begin + "    secrets:\n      KEY: {env: A, file: b}",
 			"agents.a.secrets.KEY: want either env",
 		},
-		"a reserved key": {begin + "    secrets:\n      PORT: {env: A}", "a.yaml:5: agents.a.secrets.PORT: the key is reserved"},
+		"a reserved key": {
+			begin + "    secrets:\n      PORT: {env: A}", "a.yaml:5: agents.a.secrets.PORT: the key is reserved",
+		},
 		"no value":       {begin + "    env_vars:", "a.yaml:4: agents.a.env_vars: there is no value"},
 		"the tool's key": {begin + "    config: {agentctl: 1}", "agents.a.config.agentctl: the tool uses this key"},
 		"a null":         {begin + "    config: {x: {y: null}}", "agents.a.config: a null cannot be kept"},
