@@ -44,6 +44,7 @@ from .models import (
     Me,
     Member,
     Metrics,
+    MetricsOrganization,
     MetricsWindow,
     Organization,
     Plan,
@@ -700,6 +701,18 @@ class Calls(SyncBase):
             timeout=timeout,
         )
         return self._call(call, Me)
+
+    def get_organization_metrics(self, *, timeout: float | None = None) -> MetricsOrganization:
+        """Get the metrics of all agents.
+
+        Allowed for every member of the organization and for every API key.
+        """
+        call = Call(
+            "GET",
+            "/api/v1/metrics",
+            timeout=timeout,
+        )
+        return self._call(call, MetricsOrganization)
 
     def get_protected_resource(self, *, timeout: float | None = None) -> ProtectedResource:
         """Get how to sign in.

@@ -1396,6 +1396,82 @@ class Metrics(Model):
     }
 
 
+class MetricsAgentFigures(Model):
+    agent_id: str
+    """The agent's id."""
+    name: str
+    """Display name."""
+    resource_plan: PlanID
+    region: str
+    """Data-plane region."""
+    status: AgentStatus
+    image: str
+    """The image's id in the catalog, or custom; empty for an agent that was made before there were images to choose
+    from.
+    """
+    image_version: str
+    """The version of the image."""
+    cpu_pct: float | None
+    """CPU in use, in percent of the plan's limit."""
+    cpu_cores: float | None
+    """CPU in use, in cores."""
+    mem_pct: float | None
+    """Memory in use, in percent of the plan's limit."""
+    memory_bytes: float | None
+    """Memory in use, in bytes."""
+    pvc_pct: float | None
+    """Share of the volume in use, in percent."""
+    uptime_pct_24h: float | None
+    """Time that the agent served, in percent of the time that it should have in the 24 hours before the collection."""
+    restarts_24h: float | None
+    """How often the container was started again in the 24 hours before the collection."""
+    latency_p95_ms: float | None
+    """The last known 95th percentile of request latency, in milliseconds."""
+    requests_total: float
+    """How many requests the agent's hostname got since the service counts them. The number never falls. A minute is
+    counted some minutes after it.
+    """
+    request_errors_total: float
+    """How many of them were answered with a 5xx status."""
+    collected_at: datetime | None
+    """When the figures were collected; null before the first collection, and for an agent that neither runs nor is in
+    error.
+    """
+    stale: bool
+    """True if a newer collection is overdue."""
+
+    _fields = {
+        "agent_id": None,
+        "name": None,
+        "resource_plan": None,
+        "region": None,
+        "status": None,
+        "image": None,
+        "image_version": None,
+        "cpu_pct": None,
+        "cpu_cores": None,
+        "mem_pct": None,
+        "memory_bytes": None,
+        "pvc_pct": None,
+        "uptime_pct_24h": None,
+        "restarts_24h": None,
+        "latency_p95_ms": None,
+        "requests_total": None,
+        "request_errors_total": None,
+        "collected_at": timestamp,
+        "stale": None,
+    }
+
+
+class MetricsOrganization(Model):
+    agents: list[MetricsAgentFigures]
+    """All agents but those that are being deleted, in the order of their ids."""
+
+    _fields = {
+        "agents": listed(MetricsAgentFigures),
+    }
+
+
 class OrganizationAmounts(Model):
     agents: int
     """The number of agents."""
