@@ -54,8 +54,8 @@ func (a *accessTest) parameters() map[string]map[string]string {
 	if !strings.Contains(a.route.Path, "{") {
 		return all
 	}
-	unknown := map[string]string{"key": "UNKNOWN_KEY", "user_id": "unknown", "asset": "unknown"}
-	malformed := map[string]string{"key": "-", "user_id": "-", "asset": "-"}
+	unknown := map[string]string{"key": "UNKNOWN_KEY", "user_id": "unknown", "asset": "unknown", "path": "unknown"}
+	malformed := map[string]string{"key": "-", "user_id": "-", "asset": "-", "path": "-"}
 	for _, name := range []string{"agent_id", "operation_id", "key_id", "webhook_id", "delivery_id"} {
 		unknown[name], malformed[name] = unknownID, "nope"
 	}

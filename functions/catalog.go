@@ -12,6 +12,7 @@ import (
 
 	"agents.example/controlplane/functions/agents"
 	"agents.example/controlplane/functions/auditlog"
+	"agents.example/controlplane/functions/clients"
 	"agents.example/controlplane/functions/console"
 	"agents.example/controlplane/functions/containers"
 	"agents.example/controlplane/functions/events"
@@ -28,6 +29,7 @@ import (
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/audit/seal"
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/clientrelease"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/function"
@@ -105,6 +107,8 @@ type Dependencies struct {
 	// WebhookSecrets derives the signing secrets of webhooks.
 	WebhookSecrets webhook.SecretSource `need:"webhook_sign"`
 	WebhookSender  webhook.Sender       `need:"webhook_send"`
+	// Clients is nil if the operator configured no bucket.
+	Clients clientrelease.Store `need:"clients_read"`
 
 	Settings
 }
@@ -166,7 +170,7 @@ func Routes(d Dependencies) []function.Route {
 		system.Docs(description), []function.Route{
 			system.Keys(d.HandoffKeys),
 			system.Introspect(d.Directory, d.HandoffKeys),
-		}, system.ProtectedResources(d.SignIn),
+		}, system.ProtectedResources(d.SignIn), clients.Routes(d.Clients, d.SignIn.BaseURL),
 		console.Routes(d.consoleOptions()))
 	for i := range routes {
 		routes[i] = withDefaults(routes[i])

@@ -16,7 +16,7 @@ func widerRights() map[string]function.Access {
 	rights := map[string]function.Access{}
 	for access, names := range map[function.Access][]string{
 		function.Public: {
-			"GetConsole", "GetConsoleAsset",
+			"GetClientFile", "GetClients", "GetConsole", "GetConsoleAsset",
 			"GetHandoffKeys", "GetHealth", "GetHealthLive", "GetHealthLiveV1", "GetHealthReady",
 			"GetHealthReadyV1", "GetHealthV1", "GetMCPProtectedResource", "GetOpenAPI", "GetPlayground",
 			"GetPlaygroundAsset", "GetProtectedResource", "IntrospectHandoff", "ReceiveStripeEvent",

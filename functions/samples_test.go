@@ -78,7 +78,7 @@ func newSamplesWith(t *testing.T, o backendtest.Options) *samples {
 	keyID, _ := s.CreateKey(t, org)
 	s.path = map[string]string{
 		"agent_id": s.agentID, "operation_id": operations[0].ID, "key": "OPENAI_API_KEY", "key_id": keyID,
-		"user_id": userID, "asset": "start.js",
+		"user_id": userID, "asset": "start.js", "path": "agentctl-linux-amd64",
 	}
 	s.path["webhook_id"] = s.newWebhook(t)
 	s.path["delivery_id"] = s.CallNamed(t, "TestWebhook", s.asAdmin("webhook_id")...).

@@ -13,10 +13,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
+	"agents.example/controlplane/shared/clientrelease"
 	"agents.example/controlplane/shared/testtier"
 )
 
@@ -345,5 +347,41 @@ func TestLocks_PinWhatTheRepositoryNames(t *testing.T) {
 	locked := regexp.MustCompile(`version +=? *"(\d+)\.`).FindStringSubmatch(read(t, ".terraform.lock.hcl"))
 	if major, _, _ := strings.Cut(readProviderTypes(t).Version, "."); locked == nil || locked[1] != major {
 		t.Errorf(".terraform.lock.hcl locks %q, want the major version %s: run terraform/lock.sh", locked, major)
+	}
+}
+
+// TestPublishing_ReplacesNothing holds the order in which clients are published, and that a published file stays.
+func TestPublishing_ReplacesNothing(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, 100)
+	script := builds(t)["cloudbuild.yaml"].script(t, "publish", "/workspace",
+		map[string]string{"PROJECT_ID": "project-1", "_ENVIRONMENT": "test"})
+	cmd := exec.CommandContext(t.Context(), "bash", "-ceuo", "pipefail", strings.ReplaceAll(script, "gcloud ", "echo "))
+	out, err := cmd.CombinedOutput()
+	want := ""
+	for _, part := range []string{"files", "releases"} { // a list names files that are there
+		want += "storage cp --no-clobber --recursive /workspace/published/clients/" + part +
+			" gs://project-1-test-builds/clients/\n"
+	}
+	if err != nil || string(out) != want {
+		t.Errorf("publishing runs %s, %v, want %s", out, err, want)
+	}
+	calls, _ := p.succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
+	if strings.Contains(calls, "storage.objectUser") || !strings.Contains(calls, "storage.objectCreator") {
+		t.Errorf("the builder could replace a file:\n%s", calls)
+	}
+	if strings.Contains(read(t, "build/lifecycle-builds.json"), "clients") {
+		t.Error("the bucket deletes clients, to which lock files refer")
+	}
+}
+
+// TestDeploy_NamesTheVersionOfTheClients holds that a version belongs to a commit, and sources without one get a new
+// version.
+func TestDeploy_NamesTheVersionOfTheClients(t *testing.T) {
+	t.Parallel()
+	calls, _ := newDeployment(t).succeed(t.Context(), t, "deploy.sh", "project-1", "europe-west4", "test")
+	version := submissions(t, calls)[0].substitutions["_CLIENTS"]
+	if at, ok := clientrelease.Time(version); !ok || time.Since(at) < -time.Minute {
+		t.Errorf("the version of the clients is %q, want that of a time in the past", version)
 	}
 }

@@ -80,6 +80,9 @@ func TestRoutes_EqualTheCatalogue(t *testing.T) {
 	if diff := cmp.Diff(written, deployed); diff != "" {
 		t.Errorf("functions.json differs from the catalogue: run go generate ./functions (-want +got):\n%s", diff)
 	}
+	for name, path := range written {
+		written[name] = strings.ReplaceAll(path, "...}", "}") // OpenAPI knows no parameters with slashes
+	}
 	if diff := cmp.Diff(written, described); diff != "" {
 		t.Errorf("openapi.json differs from the catalogue: run go generate ./functions (-want +got):\n%s", diff)
 	}

@@ -55,6 +55,14 @@ setting() { sed -n "s/^$1[[:space:]]*=[[:space:]]*\"\(.*\)\".*/\1/p" terraform/t
 # pinned prints an image of the builds with its digest.
 pinned() { sed -n "s/^$1=//p" terraform/build/images.lock; }
 
+# clients_version prints the version of the clients: the time of the commit, or the present time for sources that no commit has.
+clients_version() {
+	local at=''
+	[ -n "$(git status --porcelain 2>&1)" ] || at=$(TZ=UTC0 git log -1 --format=%cd --date=format-local:%Y%m%d.%H%M%S)
+	at=${at:-$(date -u +%Y%m%d.%H%M%S)}
+	echo "1.${at%.*}.$((10#${at#*.}))"
+}
+
 # The settings of the last deployment are in the state bucket. A working copy without settings takes them.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -102,7 +110,7 @@ if [ -z "$only" ]; then
 	release=$(date -u +%Y%m%d-%H%M%S)
 	if [ -z "$image" ]; then
 		submit cloudbuild.yaml builder "$builds/source" . \
-			"_REGION=$region,_RELEASE=$release,_GO=$(pinned _GO),_CLOUD_SDK=$(pinned _CLOUD_SDK)" \
+			"_REGION=$region,_RELEASE=$release,_CLIENTS=$(clients_version),_GO=$(pinned _GO),_CLOUD_SDK=$(pinned _CLOUD_SDK)" \
 			${BUILD_MACHINE:+"--machine-type=$BUILD_MACHINE"}
 		image=$(gc storage cat "gs://$builds/releases/$release/image")
 	fi

@@ -44,7 +44,7 @@ func TestDeploy_RunsFourBuildsWithTheRightsOfEach(t *testing.T) {
 	if len(got) != 4 {
 		t.Fatalf("builds = %q, want four", configs(got))
 	}
-	release := got[0].substitutions["_RELEASE"]
+	release, version := got[0].substitutions["_RELEASE"], got[0].substitutions["_CLIENTS"]
 	if !regexp.MustCompile(`^\d{8}-\d{6}$`).MatchString(release) {
 		t.Errorf("release = %q, want a time", release)
 	}
@@ -53,6 +53,7 @@ func TestDeploy_RunsFourBuildsWithTheRightsOfEach(t *testing.T) {
 			config: "cloudbuild.yaml", source: ".", account: "test-builder@project-1.iam.gserviceaccount.com",
 			staging: "gs://project-1-test-builds/source", substitutions: map[string]string{
 				"_REGION": "europe-west4", "_GO": "go@sha256:1", "_CLOUD_SDK": "sdk@sha256:3", "_RELEASE": release,
+				"_CLIENTS": version,
 			},
 		},
 		{

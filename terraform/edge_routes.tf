@@ -6,9 +6,10 @@ locals {
     for name, f in local.routes : {
       for path in concat([f.path], startswith(f.path, "/api/v1/agents") ? [trimprefix(f.path, "/api/v1")] : []) :
       "${replace(path, "/\\{[^}]*\\}/", "~")} ${f.method}" => {
-        service  = local.service_of[name]
-        method   = f.method
-        template = strcontains(path, "{") ? replace(path, "/\\{([^}]*)\\}/", "{$1=*}") : ""
+        service = local.service_of[name]
+        method  = f.method
+        # A last parameter such as {path...} may have slashes.
+        template = strcontains(path, "{") ? replace(replace(path, "/\\{([^}.]*)\\}/", "{$1=*}"), "...}", "=**}") : ""
         literal  = strcontains(path, "{") ? "" : path
       }
     }

@@ -74,6 +74,9 @@ locals {
     CLI_SCOPES    = var.cli_scopes
   }
 
+  # Only services that send clients get this variable.
+  clients_environment = { CLIENTS_BUCKET = local.clients_bucket }
+
   # Only services that handle payments get these variables.
   payments_environment = { APP_URL = var.app_url }
 
@@ -87,6 +90,7 @@ locals {
           { MAX_HELD_ANSWERS = local.held_answers[s.binary] }, local.console_environment, local.client_environment,
         ),
         contains(local.needs_of[service], "payments") ? local.payments_environment : {},
+        contains(local.needs_of[service], "clients_read") ? local.clients_environment : {},
       ) : name => value if value != ""
     }
   }

@@ -126,6 +126,7 @@ func TestEnvironment_EqualsConfiguration(t *testing.T) {
 		maps.Copy(settable, m.local(t, "payments_environment").AsValueMap())
 		maps.Copy(settable, m.local(t, "console_environment").AsValueMap())
 		maps.Copy(settable, m.local(t, "client_environment").AsValueMap())
+		maps.Copy(settable, m.local(t, "clients_environment").AsValueMap())
 		for _, key := range m.local(t, "generated_keys").AsValueMap() {
 			variable := key.GetAttr("variable").AsString()
 			for _, name := range []string{variable, variable + "_NEXT", variable + "_PREVIOUS"} {
@@ -203,7 +204,7 @@ func TestEnvironment_HasTheOperatorsSettings(t *testing.T) {
 			"HANDOFF_SIGNING_KEY":     "secret prod-handoff-signing-key at latest",
 			"MAX_HELD_ANSWERS":        "175", "CONSOLE_CLIENT_ID": "console-1", "CONSOLE_SCOPES": "openid email",
 			"API_BASE_URL": "https://api.example.com", "CLI_CLIENT_ID": "agentctl-1",
-			"CLI_SCOPES": "openid offline_access",
+			"CLI_SCOPES": "openid offline_access", "CLIENTS_BUCKET": "my-project-prod-builds",
 		},
 		"worker": {
 			"AGENT_STORAGE_CLASS": "premium-rwo", "AGENT_RESOLVERS": "10.8.0.10/32",

@@ -1,6 +1,7 @@
 package terraform_test
 
 import (
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -267,8 +268,9 @@ func TestModule_TakesEverySetting(t *testing.T) {
 	}
 }
 
-// condition evaluates an IAM condition for a resource. The conditions here are also Go expressions: && and !, ==
-// between texts, and the methods startsWith, endsWith and extract of resource.name.
+// condition evaluates an IAM condition for a resource. The conditions here are also Go expressions: &&, || and !, ==
+// between texts, the methods startsWith, endsWith and extract of resource.name, and api.getAttribute. A resource such
+// as BUCKET?PREFIX is a bucket whose objects with a prefix are listed.
 func condition(t *testing.T, expression, resource string) bool {
 	t.Helper()
 	if expression == "" {
@@ -292,7 +294,8 @@ func evaluateCondition(e ast.Expr, resource string) (any, error) {
 		return strconv.Unquote(e.Value)
 	case *ast.SelectorExpr:
 		if root, ok := e.X.(*ast.Ident); ok && root.Name == "resource" && e.Sel.Name == "name" {
-			return resource, nil
+			name, _, _ := strings.Cut(resource, "?")
+			return name, nil
 		}
 	case *ast.UnaryExpr:
 		if v, err := evaluateCondition(e.X, resource); e.Op == token.NOT && err == nil {
@@ -305,6 +308,8 @@ func evaluateCondition(e ast.Expr, resource string) (any, error) {
 		case err != nil || errRight != nil:
 		case e.Op == token.LAND:
 			return left == true && right == true, nil
+		case e.Op == token.LOR:
+			return left == true || right == true, nil
 		case e.Op == token.EQL:
 			return left == right, nil
 		}
@@ -317,6 +322,13 @@ func evaluateCondition(e ast.Expr, resource string) (any, error) {
 // callInCondition calls a method of text with one text.
 func callInCondition(e *ast.CallExpr, resource string) (any, error) {
 	method, ok := e.Fun.(*ast.SelectorExpr)
+	if ok && method.Sel.Name == "getAttribute" && len(e.Args) == 2 {
+		if name, ok := e.Args[0].(*ast.BasicLit); !ok || name.Value != `"storage.googleapis.com/objectListPrefix"` {
+			return nil, errors.New("only the prefix of a list is an attribute here")
+		}
+		_, prefix, _ := strings.Cut(resource, "?")
+		return prefix, nil
+	}
 	if !ok || len(e.Args) != 1 {
 		return nil, fmt.Errorf("%T is no method with one argument", e.Fun)
 	}
@@ -364,6 +376,7 @@ func TestConditions_SelectTheirResources(t *testing.T) {
 	t.Parallel()
 	const id = "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90"
 	const secrets, elsewhere = "projects/123456789012/secrets/", "projects/210987654321/secrets/"
+	const builds = "projects/_/buckets/my-project-prod-builds"
 	m := load(t, nil)
 	places := m.local(t, "places").AsValueMap()
 	for name, row := range map[string]struct {
@@ -395,6 +408,13 @@ func TestConditions_SelectTheirResources(t *testing.T) {
 		"project":              {resource: "projects/123456789012"},
 		"database":             {resource: "projects/my-project/databases/agents-prod", want: []string{"database"}},
 		"another database":     {resource: "projects/my-project/databases/agents-prod-2"},
+		"client":               {resource: builds + "/objects/clients/files/0", want: []string{"clients"}},
+		"clients are listed":   {resource: builds + "?clients/releases/", want: []string{"clients"}},
+		"all files are listed": {resource: builds},
+		"sources are listed":   {resource: builds + "?source/"},
+		"release":              {resource: builds + "/objects/releases/20260102-030405/image"},
+		"client elsewhere":     {resource: "projects/_/buckets/my-project-prod-terraform/objects/clients/files/0"},
+		"a list elsewhere":     {resource: "projects/_/buckets/my-project-prod-terraform?clients/"},
 	} {
 		want := map[string]bool{"project": true, "cells": true, "nudges": true, "webhooks": true}
 		for _, place := range row.want {

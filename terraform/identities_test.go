@@ -177,6 +177,9 @@ const (
 	inCredentials  = inAgentSecrets +
 		` && resource.name.extract("/secrets/{name}/versions/").endsWith("-credentials")` +
 		` && !resource.name.extract("/secrets/{name}/versions/").endsWith("-env-credentials")`
+	inClients = `resource.name.startsWith("projects/_/buckets/my-project-prod-builds/objects/clients/")` +
+		` || resource.name == "projects/_/buckets/my-project-prod-builds"` +
+		` && api.getAttribute("storage.googleapis.com/objectListPrefix", "").startsWith("clients/")`
 )
 
 // custom is the name of a custom role.
@@ -208,6 +211,7 @@ func TestGrants_AreTheNarrowest(t *testing.T) {
 		"pod_exec":        {custom("cluster_caller"): "cells"},
 		"monitoring":      {custom("metric_reader"): "cells"},
 		"members":         {},
+		"clients_read":    {"roles/storage.objectViewer": inClients},
 		"handoff_sign":    {}, "payments": {}, "gateway_access": {}, "webhook_sign": {}, "webhook_send": {},
 	}
 	for issuer, members := range map[string]conditions{

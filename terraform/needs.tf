@@ -10,6 +10,9 @@ locals {
   agent_secrets = "projects/${var.project_number}/secrets/${local.prefix}-agent-"
   version_of    = "resource.name.extract(\"/secrets/{name}/versions/\")"
 
+  # The bucket in which the builder publishes clients. bootstrap.sh makes it.
+  clients_bucket = "${var.project_id}-${local.prefix}-builds"
+
   # What a role is granted on: the project, that of the cells, or a topic of nudges. where is an IAM condition on a grant on the project; empty means none.
   places = {
     project  = { on = "project", where = "", scope = "the project" }
@@ -25,6 +28,18 @@ locals {
       on    = "project"
       where = "resource.name.startsWith(\"${local.agent_secrets}\")"
       scope = "the environment's secrets of agents"
+    }
+    # The bucket has the releases of the builder, too. A call that lists is about the bucket, and says the prefix of the names.
+    clients = {
+      on = "project"
+      where = join(" || ", [
+        "resource.name.startsWith(\"projects/_/buckets/${local.clients_bucket}/objects/clients/\")",
+        join(" && ", [
+          "resource.name == \"projects/_/buckets/${local.clients_bucket}\"",
+          "api.getAttribute(\"storage.googleapis.com/objectListPrefix\", \"\").startsWith(\"clients/\")",
+        ]),
+      ])
+      scope = "the published clients in the environment's bucket of builds"
     }
     # A variable may be named "credentials".
     agent_credentials = {
@@ -142,6 +157,11 @@ locals {
     members = {
       why   = "It reads the users of Firebase Authentication and changes their roles."
       roles = local.firebase ? { (local.custom_roles.member_admin) = "project" } : {}
+    }
+
+    clients_read = {
+      why   = "It sends the published clients to whoever asks for them."
+      roles = { "roles/storage.objectViewer" = "clients" }
     }
 
     gateway_access = {

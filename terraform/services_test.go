@@ -297,7 +297,7 @@ func TestServices_RunTheBinaryOfTheirRole(t *testing.T) {
 				timeout = "660s"
 			case "CallMCP":
 				timeout = "130s"
-			case "ExecInAgent":
+			case "ExecInAgent", "GetClientFile":
 				timeout = "360s"
 			case "OpenAgentTerminal":
 				timeout = "3600s"
@@ -466,7 +466,8 @@ func TestSchedules_TickTheirWorkers(t *testing.T) {
 type rule struct{ method, pattern, service string }
 
 func (r rule) matches(method, path string) bool {
-	expression := regexp.MustCompile(`\\\{[^}]*=\\\*\\\}`).ReplaceAllString(regexp.QuoteMeta(r.pattern), `[^/]+`)
+	expression := regexp.MustCompile(`\\\{[^}]*=\\\*\\\*\\\}`).ReplaceAllString(regexp.QuoteMeta(r.pattern), `.+`)
+	expression = regexp.MustCompile(`\\\{[^}]*=\\\*\\\}`).ReplaceAllString(expression, `[^/]+`)
 	return r.method == method && regexp.MustCompile("^"+expression+"$").MatchString(path)
 }
 

@@ -121,6 +121,7 @@ type Cloud struct {
 	webhookKey []byte
 	binaries   dataplane.Binaries // of separate processes
 	env        map[string]string  // of the functions
+	storage    string             // the address of Cloud Storage
 	listener   net.Listener
 	cluster    *cluster.Cluster // nil with a kubeconfig
 	notifier   string           // the address that the notifier will listen on; empty without one

@@ -61,6 +61,8 @@ func (c *Cloud) environment() (map[string]string, error) {
 		pubsubHost:                c.Ready.PubSubEmulatorHost,
 		"SECRET_MANAGER_ENDPOINT": c.Secrets.Addr,
 		"MONITORING_ENDPOINT":     c.Monitoring.Addr,
+		"STORAGE_EMULATOR_HOST":   c.storage,
+		"CLIENTS_BUCKET":          clientsBucket,
 		"IDENTITY_ISSUER":         c.Issuer.URL(),
 		"CONSOLE_CLIENT_ID":       issuer.DefaultClientID,
 		"API_BASE_URL":            c.Ready.BaseURL,

@@ -31,7 +31,7 @@ func (c *Cloud) startParts(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, start := range []func(context.Context) (part, error){
 		c.startFirestore, c.startPubSub, c.startCluster, c.startIssuer, c.startSecretManager, c.startMonitoring,
-		c.startStripe,
+		c.startStripe, c.startStorage,
 	} {
 		group.Go(func() error {
 			begun := time.Now()

@@ -121,6 +121,7 @@ func thorough() []storyTest {
 	return []storyTest{
 		{"agent is created, repaired and deleted from a command line", testAgentCommands},
 		{"Go client takes an agent through its life", testGoClient},
+		{"clients are installed as users do", testInstallations},
 		{"requests arrive while an agent falls asleep", testSleepInUse},
 		{"a schedule wakes an agent and calls it", testSchedules},
 

@@ -95,11 +95,12 @@ func findAgent(ctx context.Context, facts cloud.Ready, wanted string) (*client.A
 
 // setFault sets the fault of an agent's pods in a local cluster.
 func setFault(ctx context.Context, kubeconfig, agentID string, fault cluster.Fault) error {
-	configMaps, err := objectsOf(kubeconfig, "configmaps")
+	objects, err := openCluster(kubeconfig)
 	if err != nil {
 		return err
 	}
-	_, err = configMaps.Namespace(cluster.FaultsNamespace).Patch(ctx, cluster.FaultsConfigMap, types.MergePatchType,
+	defer objects.Close()
+	_, err = objects.ConfigMaps(cluster.FaultsNamespace).Patch(ctx, cluster.FaultsConfigMap, types.MergePatchType,
 		cluster.FaultPatch(agent.Namespace(agentID), fault), metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("only the local cloud's own cluster breaks agents: %w", err)

@@ -8,13 +8,12 @@ import (
 	"net/http"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"agents.example/controlplane/emulators/command"
+	"agents.example/controlplane/emulators/kubeclient"
 	"agents.example/controlplane/shared/client"
 	"agents.example/controlplane/shared/image"
 )
@@ -132,11 +131,12 @@ func (d demo) remove(ctx context.Context, id, kubeconfig string) error {
 	if err := d.client.WaitUntilDeleted(ctx, id, nil); err != nil {
 		return fmt.Errorf("agent %s is not deleted yet: %w", id, err)
 	}
-	namespaces, err := objectsOf(kubeconfig, "namespaces")
+	objects, err := openCluster(kubeconfig)
 	if err != nil {
 		return err
 	}
-	_, err = namespaces.Get(ctx, "agent-"+id, metav1.GetOptions{})
+	defer objects.Close()
+	_, err = objects.Namespaces().Get(ctx, "agent-"+id, metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
 		return fmt.Errorf("the agent is deleted, but its namespace is not: %w", err)
 	}
@@ -144,17 +144,13 @@ func (d demo) remove(ctx context.Context, id, kubeconfig string) error {
 	return nil
 }
 
-// objectsOf returns the client of a core resource of a cluster.
-func objectsOf(kubeconfig, resource string) (metadata.Getter, error) {
+// openCluster returns the client of a cluster.
+func openCluster(kubeconfig string) (*kubeclient.Client, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	objects, err := metadata.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	return objects.Resource(corev1.SchemeGroupVersion.WithResource(resource)), nil
+	return kubeclient.New(config)
 }
 
 func text(s *string) string {

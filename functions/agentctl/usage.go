@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"agents.example/controlplane/shared/client"
 )
 
 // usageError is a wrong command line.
@@ -122,8 +124,11 @@ func (t *tool) versionCommand() *cobra.Command {
 	}
 }
 
-// version returns the version of the tool from its build.
+// version returns the version of the tool: that of the release that built it, or else what the go command knows.
 func version() string {
+	if v := client.Version(); v != "0.0.0" {
+		return v
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
 		return "(devel)"

@@ -162,6 +162,7 @@ func Serve(t testing.TB, handler http.Handler) *httptest.Server {
 func fillPath(t testing.TB, path string, values map[string]string) string {
 	t.Helper()
 	for name, value := range values {
+		path = strings.ReplaceAll(path, "{"+name+"...}", value)
 		path = strings.ReplaceAll(path, "{"+name+"}", url.PathEscape(value))
 	}
 	if strings.Contains(path, "{") {

@@ -42,6 +42,7 @@ func groups() []group {
 		},
 		{"Billing", "Plans and subscriptions.", []string{"billing", "stripe"}},
 		{"Users", "The current user.", []string{"me"}},
+		{"Clients", "Packages for Go, TypeScript and Python, and the command line tool.", []string{"clients"}},
 		{"Assistants", "The Model Context Protocol: agents as tools of an assistant.", []string{"mcp"}},
 		{
 			"System", "Health, documentation and console of the service, and what agents ask it.",

@@ -21,7 +21,7 @@ func headers() map[string]header {
 			"The id of the request in logs and in the audit log. A valid id from the client is kept.", true, text(),
 		},
 
-		"Location":                 {"The path of the created object, or of the receipt of a deletion.", true, text()},
+		"Location":                 {"The path of a new object, of a deletion's receipt, or of a file.", true, text()},
 		"ETag":                     {"The version of the returned content, for `If-None-Match`.", true, text()},
 		"Cache-Control":            {"Who may cache the response, and for how long.", true, text()},
 		"Link":                     {"Related URLs. `rel=\"next\"` is the next page of a list.", false, text()},

@@ -44,10 +44,11 @@ func Describe(routes []function.Route, o Options) ([]byte, error) {
 			return nil, fmt.Errorf("describe %s: %w", r.Name, err)
 		}
 		op.Samples = o.Samples[r.Name]
-		if paths[r.Path] == nil {
-			paths[r.Path] = map[string]*operation{}
+		path := plainPath(r.Path)
+		if paths[path] == nil {
+			paths[path] = map[string]*operation{}
 		}
-		paths[r.Path][strings.ToLower(r.Method)] = op
+		paths[path][strings.ToLower(r.Method)] = op
 		tags[op.Tags[0]] = true
 	}
 	components, err := d.components()

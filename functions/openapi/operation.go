@@ -62,6 +62,15 @@ func (d *describer) operation(r function.Route) (*operation, error) {
 			return nil, err
 		}
 	}
+	if r.Redirects {
+		names := commonHeaders()
+		names["Cache-Control"], names["Location"] = true, true
+		found := response{Description: "The address of what was asked for."}
+		if found.Headers, err = d.headers(names); err != nil {
+			return nil, err
+		}
+		op.Responses[strconv.Itoa(http.StatusFound)] = found
+	}
 	for _, k := range kinds(r, in) {
 		op.Responses[strconv.Itoa(k.Status())] = d.reference(responsePrefix, responseName(k))
 	}
@@ -169,6 +178,9 @@ func constrained(s *jsonschema.Schema) bool {
 		s.Enum != nil
 }
 
+// plainPath returns a path as the document has it, which knows no parameters with slashes.
+func plainPath(path string) string { return strings.ReplaceAll(path, "...}", "}") }
+
 // checkPath refuses a route whose path and input have different parameters, because its handler would not receive a
 // value.
 func checkPath(path string, s *jsonschema.Schema) error {
@@ -177,7 +189,7 @@ func checkPath(path string, s *jsonschema.Schema) error {
 		names = s.PropertyOrder
 	}
 	for _, name := range names {
-		if !strings.Contains(path, "{"+name+"}") {
+		if !strings.Contains(plainPath(path), "{"+name+"}") {
 			return fmt.Errorf("path %s has no parameter %s", path, name)
 		}
 	}

@@ -144,6 +144,9 @@ func (d *describer) content(body any) (map[string]mediaType, error) {
 // rawContent describes a body that is sent unchanged, and its items if it has any: a generator reads contentSchema.
 func (d *describer) rawContent(body function.Raw) (map[string]mediaType, error) {
 	content := contentOf(body.ContentType)
+	for _, other := range body.Others {
+		maps.Copy(content, contentOf(other))
+	}
 	if body.Item == nil {
 		return content, nil
 	}

@@ -96,7 +96,7 @@ func New(baseURL string, tokens TokenSource, options ...Option) (*Client, error)
 			"no token take nil")
 	}
 	c := &Client{
-		base: base, tokens: tokens, http: &http.Client{}, userAgent: "agents-go",
+		base: base, tokens: tokens, http: &http.Client{}, userAgent: "agents-go/" + version,
 		retry: retryPolicy{attempts: 5, sleep: sleep},
 	}
 	for _, o := range options {

@@ -117,7 +117,7 @@ func TestCallOptions_SetHeaders(t *testing.T) {
 		}
 		first, second, third := s.requests[0].Header, s.requests[1].Header, s.requests[2].Header
 		if first.Get("If-Match") != `"7"` || first.Get("X-Request-Id") != "mine" || header.Get("Date") == "" ||
-			first.Get("User-Agent") != "deploy/1.2 agents-go" || first.Get("Accept") != "application/json" {
+			first.Get("User-Agent") != "deploy/1.2 agents-go/0.0.0" || first.Get("Accept") != "application/json" {
 			t.Errorf("request %v, response %v", first, header)
 		}
 		if first.Get("Idempotency-Key") == second.Get("Idempotency-Key") || third.Get("Idempotency-Key") != "own" {

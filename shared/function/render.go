@@ -23,6 +23,8 @@ type Raw struct {
 	// Stream writes a body that is too large for memory or not complete yet; nil if Bytes is the body. The writer
 	// buffers a little before it sends; Flush sends what it holds. Its errors mean that the client disconnected.
 	Stream func(w io.Writer) error
+	// Others are further media types of the route's answers. They only describe the body.
+	Others []string
 	// Item is a value of the type that each line of JSON, or the data of each event, has. It only describes the body;
 	// nil for other bodies.
 	Item any

@@ -62,6 +62,7 @@ const (
 	HandoffSign    Need = "handoff_sign"    // the key that signs links to dashboards
 	WebhookSign    Need = "webhook_sign"    // the key from which webhooks' signing secrets derive
 	WebhookSend    Need = "webhook_send"    // call the receivers of webhooks
+	ClientsRead    Need = "clients_read"    // read the published clients
 )
 
 // Role names the binary that a function is linked into. Separate binaries keep one function's libraries out of
@@ -85,7 +86,8 @@ type Route struct {
 	// Name is the function's name, the operation id and the audit action, such as "StopAgent".
 	Name   string
 	Method string
-	// Path is the canonical path with its parameters in braces. API routes begin with Prefix.
+	// Path is the canonical path with its parameters in braces. API routes begin with Prefix. A last parameter such as
+	// {path...} may have slashes.
 	Path   string
 	Access Access
 	// Feature is the plan feature that the organization needs; empty for none.
@@ -106,6 +108,8 @@ type Route struct {
 	// WebSocket is for a route whose success is a WebSocket: an Upgrade. Its callers may send their token in a
 	// subprotocol, because browsers send no header Authorization with a WebSocket.
 	WebSocket bool
+	// Redirects is for a route that may answer with the address of what was asked for.
+	Redirects bool
 	// Home is for the page for people who open the address of the API in a browser.
 	Home bool
 	// OwnKey is for a route of one agent that the agent itself may call, too, with its own API key.

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/duration"
 
 	"agents.example/controlplane/emulators/kubernetesemu/store"
 )
@@ -267,5 +266,5 @@ func since(t metav1.Time) string {
 	if t.IsZero() {
 		return "<unknown>"
 	}
-	return duration.HumanDuration(time.Since(t.Time))
+	return time.Since(t.Time).Truncate(time.Second).String()
 }

@@ -126,6 +126,7 @@ type Local struct {
 	PubSubEmulator    string `env:"PUBSUB_EMULATOR_HOST"`
 	SecretManager     string `env:"SECRET_MANAGER_ENDPOINT"`
 	Monitoring        string `env:"MONITORING_ENDPOINT"`
+	Storage           string `env:"STORAGE_EMULATOR_HOST"`
 	// AllowLoopbackWebhooks lets webhooks have receivers on this machine.
 	AllowLoopbackWebhooks bool `env:"WEBHOOK_ALLOW_LOOPBACK"`
 }
@@ -165,6 +166,8 @@ type Routes struct {
 	CLIClientID string `env:"CLI_CLIENT_ID"`
 	// CLIScopes are the scopes that the command line tool asks the identity provider for.
 	CLIScopes string `env:"CLI_SCOPES, default=openid profile email offline_access"`
+	// ClientsBucket is the bucket with the published clients of the API. If empty, /clients has none.
+	ClientsBucket string `env:"CLIENTS_BUCKET"`
 	// ConsoleClientID is the OAuth client of the console at the identity provider. If empty, the console offers only to
 	// paste a token or an API key.
 	ConsoleClientID string `env:"CONSOLE_CLIENT_ID"`

@@ -50,7 +50,7 @@ func Open(ctx context.Context, environment map[string]string, o Options) (Servic
 		Openers: openers, Peppers: routes.AcceptedPeppers(), EdgeSecrets: routes.EdgeSecrets,
 		BillingClock: o.BillingClock, MaxHeldAnswers: routes.MaxHeldAnswers, ConsoleClientID: routes.ConsoleClientID,
 		ConsoleScopes: routes.ConsoleScopes, APIBaseURL: string(routes.APIBaseURL), CLIClientID: routes.CLIClientID,
-		CLIScopes: routes.CLIScopes,
+		CLIScopes: routes.CLIScopes, ClientsBucket: routes.ClientsBucket,
 	})
 	return Service{Handler: s.Handler, Close: s.Close}, err
 }

@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // defaultDatabase is the database that console links omit.
@@ -40,24 +39,35 @@ func (c Composite) Error(database string) error {
 		"The query requires an index. You can create it here: %s\nThe index file lacks: %s", link, line)
 }
 
-// encode returns the index in the encoding of the console link.
+// encode returns the index in the encoding of the console link: google.firestore.admin.v1.Index. The package of that
+// message and what it imports would be compiled at the first start for this link alone.
 func (c Composite) encode(database string) string {
-	index := &adminpb.Index{
-		Name:       fmt.Sprintf("%s/collectionGroups/%s/indexes/_", database, c.CollectionGroup),
-		QueryScope: adminpb.Index_COLLECTION,
-	}
+	const name, queryScope, fields, collection = 1, 2, 3, 1
+	b := appendText(nil, name, fmt.Sprintf("%s/collectionGroups/%s/indexes/_", database, c.CollectionGroup))
+	b = appendEnum(b, queryScope, collection)
 	for _, f := range c.Fields {
-		field := &adminpb.Index_IndexField{FieldPath: f.FieldPath}
-		if f.ArrayConfig != "" {
-			field.ValueMode = &adminpb.Index_IndexField_ArrayConfig_{ArrayConfig: adminpb.Index_IndexField_CONTAINS}
-		} else {
-			field.ValueMode = &adminpb.Index_IndexField_Order_{Order: adminpb.Index_IndexField_Order(adminpb.Index_IndexField_Order_value[f.Order])}
-		}
-		index.Fields = append(index.Fields, field)
-	}
-	b, err := proto.Marshal(index)
-	if err != nil {
-		return ""
+		b = appendText(b, fields, string(f.encode()))
 	}
 	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// encode returns a field of an index.
+func (f Field) encode() []byte {
+	const fieldPath, order, arrayConfig, ascending, descending, contains = 1, 2, 3, 1, 2, 1
+	b := appendText(nil, fieldPath, f.FieldPath)
+	switch {
+	case f.ArrayConfig != "":
+		return appendEnum(b, arrayConfig, contains)
+	case f.Order == "DESCENDING":
+		return appendEnum(b, order, descending)
+	}
+	return appendEnum(b, order, ascending)
+}
+
+func appendText(b []byte, field protowire.Number, text string) []byte {
+	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), text)
+}
+
+func appendEnum(b []byte, field protowire.Number, value uint64) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), value)
 }

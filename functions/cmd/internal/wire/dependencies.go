@@ -9,6 +9,7 @@ import (
 	"agents.example/controlplane/functions/mcp/mcproute"
 	"agents.example/controlplane/functions/system"
 	"agents.example/controlplane/infra/agentprobe"
+	"agents.example/controlplane/infra/storage"
 	"agents.example/controlplane/infra/webhooksender"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/handoff"
@@ -42,6 +43,7 @@ func fills() map[function.Need]fill {
 		function.HandoffSign:    fillHandoff,
 		function.WebhookSign:    fillWebhookSecrets,
 		function.WebhookSend:    fillWebhookSender,
+		function.ClientsRead:    fillClients,
 	}
 }
 
@@ -234,6 +236,20 @@ func fillMetricsSource(o *Clients, d *functions.Dependencies, _ []function.Need)
 func fillHandoff(o *Clients, d *functions.Dependencies, _ []function.Need) error {
 	d.Handoff = handoff.NewSigner(o.config.HandoffKey)
 	return nil
+}
+
+// fillClients leaves the port empty without a bucket.
+func fillClients(o *Clients, d *functions.Dependencies, _ []function.Need) error {
+	if o.settings.ClientsBucket == "" {
+		return nil
+	}
+	published, err := storage.Open(o.ctx, storage.Options{
+		Bucket: o.settings.ClientsBucket, EmulatorHost: o.config.Local.Storage,
+	})
+	if err == nil {
+		d.Clients = published
+	}
+	return err
 }
 
 // webhookURLs says which URLs webhooks may have.

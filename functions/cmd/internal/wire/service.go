@@ -38,6 +38,7 @@ func routeSettings(c config.Routes, openers Openers) Settings {
 		Openers: openers, Peppers: c.AcceptedPeppers(), EdgeSecrets: c.EdgeSecrets, MaxHeldAnswers: c.MaxHeldAnswers,
 		ConsoleClientID: c.ConsoleClientID, ConsoleScopes: c.ConsoleScopes,
 		APIBaseURL: string(c.APIBaseURL), CLIClientID: c.CLIClientID, CLIScopes: c.CLIScopes,
+		ClientsBucket: c.ClientsBucket,
 	}
 }
 

@@ -95,6 +95,38 @@ func TestSettings_ConsoleKnowsItsClient(t *testing.T) {
 	}
 }
 
+func TestSettings_ClientsAreThoseOfTheBucket(t *testing.T) {
+	t.Parallel()
+	common, _ := cloud(t)
+	common.Target = "GetClients"
+	asked := make(chan string, 1)
+	bucket := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		asked <- req.URL.Path
+		_, _ = w.Write([]byte("{}"))
+	}))
+	t.Cleanup(bucket.Close)
+	common.Local.Storage = bucket.URL
+	for name, row := range map[string]struct{ bucket, want string }{
+		"a bucket": {bucket: "builds-1", want: "No release has published clients yet"},
+		"none":     {want: "CLIENTS_BUCKET"},
+	} {
+		c := config.Routes{Common: common, APIBaseURL: "https://api.test", ClientsBucket: row.bucket}
+		s, err := API(context.WithoutCancel(t.Context()), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeLater(t, s.Close)
+		w := httptest.NewRecorder()
+		s.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/clients", nil))
+		if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), row.want) {
+			t.Errorf("%s: status %d, %s; want 404 with %s", name, w.Code, w.Body, row.want)
+		}
+	}
+	if path := <-asked; path != "/storage/v1/b/builds-1/o" {
+		t.Errorf("the path of the call is %s, want the configured bucket", path)
+	}
+}
+
 func TestSettings_WorkersTakeOnlyTheConfiguredPushes(t *testing.T) {
 	t.Parallel()
 	const audience, account = "https://worker.test", "push@test.iam.gserviceaccount.com"

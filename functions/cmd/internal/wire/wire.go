@@ -73,6 +73,8 @@ type Settings struct {
 	// APIBaseURL is the address of the API for its clients. CLIClientID and CLIScopes are those of the command line
 	// tool at the identity provider.
 	APIBaseURL, CLIClientID, CLIScopes string
+	// ClientsBucket is the bucket with the published clients of the API.
+	ClientsBucket string
 	// MaxHeldAnswers is how many answers all routes of the process together may hold open.
 	MaxHeldAnswers int
 }

@@ -7,6 +7,7 @@ import type { Streaming } from "./stream.js";
 import { newTransport } from "./transport.js";
 import type { AnyInit } from "./transport.js";
 import type { Call, Method } from "./types.js";
+import { VERSION } from "./version.js";
 import { waitsOf } from "./wait.js";
 import type { Waiting } from "./wait.js";
 
@@ -49,7 +50,7 @@ export function createClient(options: ClientOptions): Client {
     token: options.token,
     fetch,
     attempts,
-    userAgent: [options.userAgent, "agents-typescript"].filter(Boolean).join(" "),
+    userAgent: [options.userAgent, `agents-typescript/${VERSION}`].filter(Boolean).join(" "),
     sleep: pause,
   });
   const method = <M extends Method>(name: M) =>

@@ -554,6 +554,27 @@ export interface BillingSession {
 /** The raw body, read byte for byte. */
 export type CallMCPRequest = unknown;
 
+export interface ClientsFile {
+  /** The name of the file below /clients/. */
+  name: string;
+  /** The address of the file. */
+  url: string;
+  /**
+   * The checksum of the file, in hexadecimal digits. The local cloud makes a file when it is first asked for, and has
+   * none.
+   */
+  sha256?: string;
+  /** The size of the file in bytes; absent without a checksum. */
+  size?: number;
+}
+
+export interface ClientsOverview {
+  /** The version of all clients that fits this control plane. */
+  version: string;
+  /** The files of this version. Their addresses stay valid, and their content stays the same. */
+  files: ClientsFile[];
+}
+
 export interface CreateAPIKeyRequest {
   /** A name for people, such as the key's user. */
   name: string;
@@ -1987,6 +2008,28 @@ export interface operations {
       200: { content: { "application/json": Metrics; "application/openmetrics-text": unknown; "text/plain": string } };
     };
   };
+  /** Get a file of the clients. Requires no token. */
+  GetClientFile: {
+    parameters: {
+      path: {
+        /**
+         * The name of a file, as the list of files has it, or a name that stays the same: `typescript.tgz`,
+         * `agentctl-linux-amd64` and the like, and what the package managers of Go and Python ask for.
+         */
+        path: string;
+      };
+    };
+    responses: {
+      200: { content: { "application/octet-stream": unknown; "text/html": string } };
+    };
+  };
+  /** Get how to install the clients. Requires no token. */
+  GetClients: {
+    parameters: {};
+    responses: {
+      200: { content: { "application/json": ClientsOverview; "text/html": string } };
+    };
+  };
   /** Open the console. Requires no token. */
   GetConsole: {
     parameters: {
@@ -3227,6 +3270,12 @@ export interface paths {
   };
   "/api/v1/webhooks/{webhook_id}/test": {
     post: operations["TestWebhook"];
+  };
+  "/clients": {
+    get: operations["GetClients"];
+  };
+  "/clients/{path}": {
+    get: operations["GetClientFile"];
   };
   "/console": {
     get: operations["GetConsole"];

@@ -40,13 +40,13 @@ async function examples(): Promise<string[]> {
 test("the package has what users need, and the README's examples work with it", async (t) => {
   const dir = await mkdtemp(join(tmpdir(), "client-package-"));
   t.after(() => rm(dir, { recursive: true }));
-  const packed = await run("npm", ["pack", "--json", "--pack-destination", dir], { cwd: folder });
+  const packed = await run("npm", ["pack", "--json", "--foreground-scripts=false", "--pack-destination", dir], { cwd: folder });
   const [{ filename, files }] = JSON.parse(packed.stdout) as [{ filename: string; files: { path: string }[] }];
   const paths = files.map((f) => f.path);
-  for (const path of ["README.md", "package.json", "dist/index.js", "dist/index.d.ts", "dist/schema.d.ts"]) {
+  for (const path of ["README.md", "package.json", "dist/index.js", "dist/index.d.ts", "dist/schema.d.ts", "CHANGELOG.md"]) {
     assert.ok(paths.includes(path), `${path} is not in the package: ${paths}`);
   }
-  const others = paths.filter((path) => !/^(dist\/\w+(\.d\.ts|\.js)|README\.md|package\.json)$/.test(path));
+  const others = paths.filter((path) => !/^(dist\/\w+(\.d\.ts|\.js)|README\.md|CHANGELOG\.md|package\.json)$/.test(path));
   assert.deepEqual(others, []);
 
   await writeFile(join(dir, "package.json"), JSON.stringify({ private: true, type: "module" }));

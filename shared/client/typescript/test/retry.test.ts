@@ -164,7 +164,7 @@ test("each attempt has the token of its time, and the user agent", async (t) => 
     seen.map((s) => s.headers.authorization),
     ["Bearer token1", "Bearer token2"],
   );
-  assert.equal(seen[0]?.headers["user-agent"], "deploy/1.2 agents-typescript");
+  assert.equal(seen[0]?.headers["user-agent"], "deploy/1.2 agents-typescript/0.0.0");
 });
 
 test("a refused token is renewed once a call", async (t) => {
