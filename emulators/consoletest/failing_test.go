@@ -47,14 +47,20 @@ func TestFailingAgent_IsExplainedUntilItRuns(t *testing.T) {
 	p.WaitText("The agent exits soon after it starts")
 	p.Click("link", "crawler")
 	p.WaitFor("heading", "The agent exits soon after it starts")
-	p.WaitText("Read the last lines that it wrote before it exited.")
+	p.WaitText("Exit code 1.")
 	p.WaitText("pod_crash_loop")
-	p.WaitText("The agent failed: pod_crash_loop")
-	p.WaitText("The agent started and runs.")
+	now := p.Within("region", "What the agent is doing now")
+	now.Within("group", "The last lines of the log").WaitText("serving")
+	now.WaitNoText("Read the last lines that it wrote before it exited.") // the card has them
+	now.WaitNoText("restarts:")                                           // the health figures count them
+	now.Click("DisclosureTriangle", "What happened before")
+	now.WaitText("The agent started and runs.")
 	checkActions(t, p, admin.AwaitAgent(agent, "error"))
 	p.Review("agent-error")
 	member := admin.Colleague("member").Page(t)
 	member.Open("/console#/agents/" + agent)
+	member.WaitText("Read the last lines that it wrote before it exited.")
+	member.WaitNoText("What it wrote last")
 	member.Click("link", "Read the previous run’s log")
 	member.WaitText("Only admins can read logs")
 

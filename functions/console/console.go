@@ -31,6 +31,8 @@ type Options struct {
 	Issuer, ClientID, Scopes string
 	// Regions are those that take new agents.
 	Regions []string
+	// Support is where people reach support: an address with the scheme https or mailto; empty for none.
+	Support string
 }
 
 // Routes serves the page and its files. Both are public: they contain no secrets.

@@ -1,5 +1,6 @@
 import type { Agent, Metrics, MetricsSeries, MetricsPoint, MetricsWindow } from "@agents.example/client/schema";
 import { formatBytes } from "../ui/format";
+import { clockTime } from "./moment";
 
 /** One of the curves of an agent's metrics. */
 export interface Curve {
@@ -112,15 +113,8 @@ export function summarize(points: MetricsPoint[]): Summary | undefined {
   return { min: Math.min(...values), mean, max: Math.max(...values), last };
 }
 
-const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
-const dated = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", timeStyle: undefined });
-
 /** A time of a curve, in Unix seconds, in the viewer's zone. */
-export function formatMoment(seconds: number): string {
-  const time = new Date(seconds * 1_000);
-  const today = time.toDateString() === new Date().toDateString();
-  return today ? clock.format(time) : `${dated.format(time)}, ${clock.format(time)}`;
-}
+export const formatMoment = (seconds: number): string => clockTime(new Date(seconds * 1_000));
 
 /** A curve in a sentence, for those who do not see it. */
 export function sentence(curve: Curve, points: MetricsPoint[]): string {

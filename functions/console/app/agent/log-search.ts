@@ -1,5 +1,5 @@
 import { useMemo, useRef } from "preact/hooks";
-import type { LogLine } from "./log-buffer";
+import type { LogLine } from "./log-line";
 
 /** What to look for in lines: the text as it is, in upper or lower case. Undefined for an empty text. */
 export function patternOf(search: string): RegExp | undefined {

@@ -3,7 +3,7 @@ import { announce } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Field, Select } from "../ui/field";
 import { formatNumber, plural } from "../ui/format";
-import type { LogLine } from "./log-buffer";
+import type { LogLine } from "./log-line";
 import { type LogQuery, tails } from "./log-query";
 import { endedNumber, endedSources } from "./log-reader";
 

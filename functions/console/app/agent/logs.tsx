@@ -4,7 +4,7 @@ import { useReadOnly } from "../account";
 import { Button } from "../ui/button";
 import { Notice } from "../ui/feedback";
 import { Time } from "../ui/time";
-import type { LogLine } from "./log-buffer";
+import type { LogLine } from "./log-line";
 import { downloadLines } from "./log-download";
 import { type LogState, notRunning } from "./log-reader";
 import { useLogQuery } from "./log-query";
