@@ -5,9 +5,11 @@ package consoletest_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"agents.example/controlplane/emulators/consoletest"
 )
@@ -74,4 +76,84 @@ func TestDiagnosisCard_SaysEachThingOnce(t *testing.T) {
 			t.Errorf("%q with the button %s is %q, want %q", c.text, c.action, got, c.want)
 		}
 	}
+}
+
+// row is a row of the history, as the module makes it.
+type row struct {
+	Title   string
+	Details []string
+	Own     bool
+	Parts   []row
+}
+
+// TestHistory_TellsEachThingOnce makes a story of what the service has about an agent: calls, events and operations.
+func TestHistory_TellsEachThingOnce(t *testing.T) {
+	t.Parallel()
+	p := module(t, "agent/history-story.ts", "agent/history-entry.ts", "agent/history-event.ts")
+	audit := func(at, action, changes string) string {
+		return fmt.Sprintf(`{"id": %q, "created_at": %[1]q, "action": %[2]q, "outcome": "succeeded", "replayed": false,
+			"changes": [%[3]s], "actor": {"type": "api_key", "id": "k1", "email": null, "role": "admin",
+			"key_prefix": "so_abc"}}`, at, action, changes)
+	}
+	event := func(at, kind, data string) string {
+		return fmt.Sprintf(`{"id": "%s %s", "type": %[2]q, "created_at": %[1]q, "data": %[3]s}`, at, kind, data)
+	}
+	day := func(clock string) string { return "2026-03-02T" + clock + "Z" }
+	entries := fmt.Sprintf(`[...[%s].map(audit => module.auditEntry(audit, new Map([["k1", "deploy"]]))),
+		...[%s].map(module.eventEntry), ...[%s].map(module.operationEntry)]`,
+		strings.Join([]string{
+			audit(day("09:00:00.0"), "CreateAgent", ""),
+			audit(day("09:10:00.4"), "UpdateAgent", `{"field": "env_vars.A", "old": null, "new": "set"},
+				{"field": "env_vars.B", "old": null, "new": "set"}`),
+			audit(day("09:10:00.5"), "UpdateAgent", `{"field": "name", "old": "x", "new": "y"}`),
+			audit(day("09:20:00.0"), "PutSecrets", `{"field": "secrets.KEY", "old": null, "new": "set"}`),
+			audit(day("09:30:00.0"), "RotateCredentials", `{"field": "credentials", "old": null, "new": "changed"}`),
+			audit(day("09:40:00.0"), "StopAgent", `{"field": "status", "old": "running", "new": "stopped"}`),
+		}, ","),
+		strings.Join([]string{
+			event(day("09:00:00.1"), "agent.created", `{}`),
+			event(day("09:00:00.2"), "agent.stage_changed", `{"stage": "ready", "status": "succeeded", "attempt": 1}`),
+			event(day("09:00:00.3"), "agent.updated", `{"changes": ["hostname"]}`),
+			event(day("09:00:01.0"), "agent.running", `{}`),
+			event(day("09:10:00.45"), "agent.updated", `{"changes": ["env_vars", "dashboard_warming"]}`),
+			event(day("09:10:00.55"), "agent.updated", `{"changes": ["name"]}`),
+			event(day("09:20:00.2"), "secret_operation.stored", `{"operation_id": "o1"}`),
+			event(day("09:20:00.2"), "agent.updated", `{"changes": ["env_vars"]}`),
+			event(day("09:20:00.4"), "secret_operation.succeeded", `{"operation_id": "o1"}`),
+			event(day("09:30:00.1"), "agent.updated", `{"changes": ["dashboard_warming", "credential_rotation_pending"]}`),
+			event(day("09:30:00.6"), "credentials.rotated", `{"credential_version": 2}`),
+			event(day("09:40:00.2"), "agent.stopped", `{}`),
+			event(day("09:50:00.0"), "agent.updated", `{"changes": ["schedules", "dashboard_warming"]}`),
+		}, ","),
+		strings.Join([]string{
+			operationOf("o1", "KEY", "set", day("09:20:00.1"), day("09:20:00.3")),
+			operationOf("o2", "DASHBOARD_CREDENTIALS", "rotate", day("09:30:00.0"), day("09:30:00.5")),
+		}, ","))
+	got := consoletest.Eval[[]row](p, "module.tellStory("+entries+")")
+	by := []string{"By API key “deploy”"}
+	want := []row{
+		{Title: "Changed: schedules", Details: []string{}},
+		{Title: "Agent stopped", Details: by},
+		{
+			Title: "Credentials rotated", Details: append(by[:1:1], "In use 500 ms later"),
+			Parts: []row{{Title: "The agent accepted the new credentials, and refused the old ones", Details: []string{}}},
+		},
+		{Title: "Secret KEY set", Details: append(by[:1:1], "In use 200 ms later"), Parts: []row{
+			{Title: "The new value was stored", Details: []string{}}, {Title: "The agent used it", Details: []string{}},
+		}},
+		{Title: "Renamed to “y”", Details: by},
+		{Title: "Variables A and B set", Details: by},
+		{Title: "Agent runs", Details: []string{}},
+		{Title: "Changed: hostname", Details: []string{}, Own: true},
+		{Title: "Stage “Ready”", Details: []string{}, Own: true},
+		{Title: "Agent created", Details: by},
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("the story (-want +got):\n%s", diff)
+	}
+}
+
+func operationOf(id, key, action, created, updated string) string {
+	return fmt.Sprintf(`{"id": %q, "key": %q, "action": %q, "stage": "complete", "status": "succeeded",
+		"error_code": null, "attempt_count": 1, "created_at": %q, "updated_at": %q}`, id, key, action, created, updated)
 }

@@ -1,16 +1,20 @@
 import type { Agent, AuditEntry, Event, SecretOperation } from "@agents.example/client/schema";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { useMe, useReadOnly } from "../account";
 import { useLive } from "../api/live";
 import { type Pages, usePages } from "../api/pages";
-import { href } from "../router";
+import { useKeyNames } from "../organization/key-names";
+import { href, useRoute } from "../router";
 import { Button, LinkButton } from "../ui/button";
 import { Failure, Notice, Waiting } from "../ui/feedback";
 import { Checkbox } from "../ui/field";
+import { formatNumber } from "../ui/format";
 import { Icon } from "../ui/icons";
-import { Time } from "../ui/time";
+import { useRemembered } from "../ui/remembered";
+import { formatDuration, Time } from "../ui/time";
 import { auditEntry, type Entry, operationEntry, recordEntries } from "./history-entry";
-import { eventEntry, isOperation, isStep } from "./history-event";
+import { eventEntry } from "./history-event";
+import { tellStory } from "./history-story";
 import { agentPath } from "./paths";
 
 const every = 10_000;
@@ -54,7 +58,9 @@ function useEvents(agent: Agent): { events: Event[]; pages: Pages<unknown> } {
 function WithAuditLog({ agent }: { agent: Agent }) {
   const query = { target_id: agent.id };
   const audits = usePages<AuditEntry>("/api/v1/organizations/current/audit-log", { query, every });
-  const sources = [useOperations(agent), { pages: audits, entries: (audits.data ?? []).map(auditEntry) }];
+  const names = useKeyNames();
+  const calls = (audits.data ?? []).map((audit) => auditEntry(audit, names));
+  const sources = [useOperations(agent), { pages: audits, entries: calls }];
   return <Entries agent={agent} sources={sources} record={recordEntries(agent, false)} />;
 }
 
@@ -90,9 +96,9 @@ function OfMember({ agent }: { agent: Agent }) {
 
 function Entries(props: { agent: Agent; sources: Source[]; record: Entry[] }) {
   const { events, pages } = useEvents(props.agent);
-  const [steps, setSteps] = useState(false);
-  const listed = events.filter((event) => !isOperation(event) && (steps || !isStep(event)));
-  const sources = [...props.sources, { pages, entries: listed.toReversed().map(eventEntry) }];
+  const [own, setOwn] = useRemembered("history-own");
+  const at = useRoute().query.get("at");
+  const sources = [...props.sources, { pages, entries: events.toReversed().map(eventEntry) }];
   const record = withoutEvents(props.record, events);
   const failed = sources.filter(({ pages }) => pages.error !== undefined);
   if (sources.some(({ pages }) => pages.data === undefined)) {
@@ -101,8 +107,9 @@ function Entries(props: { agent: Agent; sources: Source[]; record: Entry[] }) {
   // Below the oldest entry of a list that has older pages, something may be missing, so nothing older is shown yet.
   const from = Math.max(-Infinity, ...sources.map(loadedFrom));
   const next = sources.find((source) => source.pages.more && loadedFrom(source) === from);
-  const all = [...record, ...sources.flatMap(({ entries }) => entries)];
-  const shown = all.filter(({ at }) => at >= from).toSorted((a, b) => b.at - a.at);
+  const all = tellStory([...record, ...sources.flatMap(({ entries }) => entries)]).filter(({ at }) => at >= from);
+  const shown = all.filter((entry) => own || !entry.own);
+  const hidden = all.filter((entry) => entry.own).length;
   return (
     <>
       <Failures sources={failed} />
@@ -110,13 +117,17 @@ function Entries(props: { agent: Agent; sources: Source[]; record: Entry[] }) {
         <div class="head">
           <h2>What happened</h2>
           <span class="actions">
-            <Checkbox label="Show each stage of a start" checked={steps} onChange={setSteps} />
+            <Checkbox
+              label={`Show what the control plane did (${formatNumber(hidden)})`}
+              checked={own}
+              onChange={setOwn}
+            />
           </span>
         </div>
         {shown.length === 0 ? <p class="body quiet">Nothing is recorded yet.</p> : null}
         <ol class="history">
           {shown.map((entry) => (
-            <Row key={entry.id} entry={entry} />
+            <Row key={entry.id} entry={entry} here={entry === nearest(shown, at)} />
           ))}
         </ol>
         {next === undefined ? null : (
@@ -129,6 +140,15 @@ function Entries(props: { agent: Agent; sources: Source[]; record: Entry[] }) {
       </section>
     </>
   );
+}
+
+/** The entry that a link is about: the one nearest to its time. */
+function nearest(entries: Entry[], at: string | null): Entry | undefined {
+  const time = Date.parse(at ?? "");
+  const distance = (entry: Entry) => Math.abs(entry.at - time);
+  return Number.isNaN(time) || entries.length === 0
+    ? undefined
+    : entries.reduce((best, entry) => (distance(entry) < distance(best) ? entry : best));
 }
 
 /** What the record remembers from before the events that are read. */
@@ -162,10 +182,16 @@ function Failures({ sources }: { sources: Source[] }) {
   );
 }
 
-function Row({ entry }: { entry: Entry }) {
-  const { icon, tone, title, outcome, details } = entry;
+function Row({ entry, here }: { entry: Entry; here: boolean }) {
+  const { icon, tone, title, outcome, details, parts = [] } = entry;
+  const element = useRef<HTMLLIElement>(null);
+  useEffect(() => {
+    if (here) {
+      element.current?.scrollIntoView({ block: "center" });
+    }
+  }, [here]);
   return (
-    <li>
+    <li ref={element} class={here ? "here" : undefined} aria-current={here ? "true" : undefined}>
       <span class={`mark tone-${tone}`}>
         <Icon name={icon} />
       </span>
@@ -174,11 +200,17 @@ function Row({ entry }: { entry: Entry }) {
           <h3>{title}</h3>
           {outcome === "" ? null : <span class={`badge tone-${tone}`}>{outcome}</span>}
         </div>
-        {details.map((detail) => (
-          <p key={detail} class="small quiet">
-            {detail}
-          </p>
-        ))}
+        {details.length === 0 ? null : <p class="small quiet">{details.map(sentence).join(" ")}</p>}
+        {parts.length === 0 ? null : (
+          <details class="small">
+            <summary>How it went</summary>
+            <ol class="stack-tight">
+              {parts.map((part) => (
+                <Part key={part.id} part={part} from={entry.at} />
+              ))}
+            </ol>
+          </details>
+        )}
       </div>
       <span class="small quiet">
         <Time value={entry.at} />
@@ -186,3 +218,14 @@ function Row({ entry }: { entry: Entry }) {
     </li>
   );
 }
+
+function Part({ part: { at, title, outcome, details }, from }: { part: Entry; from: number }) {
+  return (
+    <li>
+      <span class="quiet">After {formatDuration(Math.max(0, at - from))}:</span>{" "}
+      {[title, outcome, ...details].filter(Boolean).map(sentence).join(" ")}
+    </li>
+  );
+}
+
+const sentence = (words: string): string => (/[.!?]$/.test(words) ? words : `${words}.`);

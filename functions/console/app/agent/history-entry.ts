@@ -1,0 +1,155 @@
+import type { Agent, AuditActor, AuditEntry, SecretOperation } from "@agents.example/client/schema";
+import { changesTitle } from "../events/change-text";
+import { outcomeText } from "../events/outcome-text";
+import type { IconName } from "../ui/icons";
+import { formatDuration } from "../ui/time";
+import type { Tone } from "../ui/tone";
+import { operationAppearance } from "./operation-text";
+import { spanOf } from "./span";
+
+/** One thing that happened to the agent, as one of the service's lists has it. */
+export interface Entry {
+  id: string;
+  /** When, in milliseconds since 1970. */
+  at: number;
+  /** When it ended, if it took a while. */
+  until?: number;
+  /** The list and what it is about, such as "audit StopAgent", "event agent.stopped" and "operation rotate". */
+  kind: string;
+  icon: IconName;
+  tone: Tone;
+  title: string;
+  /** How it ended, in words. Empty if it did what the title says. */
+  outcome: string;
+  details: string[];
+  /** The fields of the agent that changed, by the names that events have. */
+  fields?: string[];
+  /** The operation that the entry is about. */
+  operation?: string;
+  /** The secrets that a call changed. */
+  keys?: string[];
+  /** Whether only the control plane did something. */
+  own?: boolean;
+  /** What it consisted of, the oldest first. */
+  parts?: Entry[];
+}
+
+const actions: Record<string, string> = {
+  CreateAgent: "Agent created",
+  DeleteAgent: "Deletion requested",
+  RestartAgent: "Agent restarted",
+  PauseAgent: "Agent paused",
+  ResumeAgent: "Agent resumed",
+  SleepAgent: "Put to sleep",
+  StopAgent: "Agent stopped",
+  StartAgent: "Agent started",
+  MigrateAgentSandbox: "Sandbox changed",
+  PutSecrets: "Secrets changed",
+  DeleteSecret: "Secret removed",
+  ReconcileSecretOperation: "Change of a secret retried",
+  WakeAgentAt: "Time to wake it set",
+  RevealCredentials: "Credentials revealed",
+  RotateCredentials: "Rotation of the credentials requested",
+  ExecInAgent: "Command run in its container",
+  OpenTerminal: "Terminal opened",
+  PutAgentFiles: "Files of its container written",
+  DeleteAgentFiles: "Files of its container deleted",
+};
+
+/** The names in events of fields that have others in the audit log. */
+const eventFields: Record<string, string> = {
+  sandbox_enabled: "config.sandbox_enabled",
+  image_policy: "image.policy",
+  maintenance_window: "image.maintenance_window",
+};
+
+/** Who made a call. Names are those of API keys, by their ID. */
+export function actorText(actor: AuditActor, names: Map<string, string>): string {
+  const name = names.get(actor.id);
+  switch (actor.type) {
+    case "api_key":
+      return name === undefined ? `API key ${actor.key_prefix ?? actor.id.slice(0, 8)}…` : `API key “${name}”`;
+    case "operator":
+      return `Operator ${actor.email ?? actor.id}`;
+    case "system":
+      return "The service";
+    case "agent":
+      return "The agent";
+    default:
+      return actor.email ?? `User ${actor.id.slice(0, 8)}…`;
+  }
+}
+
+/** An entry of the audit log: who did what. */
+export function auditEntry(audit: AuditEntry, names: Map<string, string>): Entry {
+  const { action, outcome, changes, replayed } = audit;
+  const succeeded = outcome === "succeeded";
+  const named = actions[action];
+  const { title, details } = changesTitle(changes.filter(({ field }) => field !== "status" && field !== "credentials"));
+  const says = named === undefined || (changes.length > 0 && /^(?:UpdateAgent|PutSecrets|DeleteSecret)$/.test(action));
+  return {
+    id: `audit ${audit.id}`,
+    at: Date.parse(audit.created_at),
+    kind: replayed || !succeeded ? "audit" : `audit ${action}`,
+    icon: "user",
+    tone: succeeded ? "idle" : outcome === "begun" ? "warn" : "bad",
+    title: says ? title : (named ?? action),
+    outcome: succeeded ? "" : outcome === "begun" ? "Interrupted" : `Refused: ${outcomeText(outcome)}`,
+    details: [
+      `By ${actorText(audit.actor, names)}${replayed ? ", as a repeat that changed nothing" : ""}`,
+      ...(says || changes.length === 0 ? details : [title, ...details].filter((text) => text !== "Agent changed")),
+    ],
+    fields: [...new Set(changes.map(({ field }) => eventFields[field] ?? field.replace(/\..*$/s, "")))],
+    keys: changes.flatMap(({ field }) => (field.startsWith("secrets.") ? [field.slice(8)] : [])),
+  };
+}
+
+const verbs: Record<string, string> = { set: "set", delete: "removed", rotate: "rotated" };
+
+/** An operation on a secret: how far a value is. */
+export function operationEntry(operation: SecretOperation): Entry {
+  const { key, action, status, stage, error_code: code } = operation;
+  const { tone, text } = operationAppearance(operation);
+  const [at, until] = [Date.parse(operation.created_at), Date.parse(operation.updated_at)];
+  const ended = ["succeeded", "superseded", "canceled"].includes(status);
+  const details = ended ? [] : [`Stage ${stage}, attempt ${operation.attempt_count}`];
+  if (status === "succeeded") {
+    details.push(`In use ${formatDuration(until - at)} later`);
+  }
+  if (code !== null) {
+    details.push(`Code ${code}`);
+  }
+  return {
+    id: `operation ${operation.id}`,
+    at,
+    until,
+    kind: `operation ${action}`,
+    icon: "key",
+    tone,
+    title: action === "rotate" ? "Credentials rotated" : `Secret ${key} ${verbs[action] ?? action}`,
+    outcome: status === "succeeded" ? "" : text,
+    details,
+    operation: operation.id,
+    keys: [key],
+  };
+}
+
+/** What the record of the agent itself remembers: its creation, and the end of its last provisioning. */
+export function recordEntries(agent: Agent, withCreation: boolean): Entry[] {
+  const shared = { kind: "record", tone: "good" as const, outcome: "" };
+  const entries: Entry[] = withCreation
+    ? [{ ...shared, id: "created", at: Date.parse(agent.created_at), icon: "plus", title: "Agent created", details: [] }]
+    : [];
+  const { begin, end, done, replaced } = spanOf(agent.config.provisioning_stages, true);
+  if (done && begin !== undefined && end !== undefined) {
+    entries.push({
+      ...shared,
+      id: "ready",
+      at: end,
+      icon: "running",
+      title: replaced ? "New pod ready" : "Agent provisioned",
+      details: replaced ? [] : [`All stages took ${formatDuration(end - begin)}`],
+    });
+  }
+  return entries;
+}
