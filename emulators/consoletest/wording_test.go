@@ -157,3 +157,32 @@ func operationOf(id, key, action, created, updated string) string {
 	return fmt.Sprintf(`{"id": %q, "key": %q, "action": %q, "stage": "complete", "status": "succeeded",
 		"error_code": null, "attempt_count": 1, "created_at": %q, "updated_at": %q}`, id, key, action, created, updated)
 }
+
+// TestPalette_FindsTheBestFirst searches commands by words that are in different parts of them.
+func TestPalette_FindsTheBestFirst(t *testing.T) {
+	t.Parallel()
+	p := module(t, "palette/match.ts")
+	const commands = `[
+		{id: "1", group: "Agents", text: "mail reader", hint: "Running", words: "4f1c-99 europe-west1"},
+		{id: "2", group: "Agents", text: "reader", hint: "Asleep", words: "7a2a-11 us-central1"},
+		{id: "3", group: "Pages", text: "Usage", always: false},
+		...Array.from({length: 20}, (_, i) => ({id: "many" + i, group: "Many", text: "bulk " + i})),
+	]`
+	for _, c := range []struct {
+		search string
+		want   []string
+	}{
+		{search: "reader", want: []string{"2", "1"}},
+		{search: " READER  run", want: []string{"1"}},
+		{search: "7a2a-11", want: []string{"2"}},
+		{search: "pages usage", want: []string{"3"}},
+		{search: "absent"},
+		{search: "bulk 1", want: []string{"many1", "many10", "many11", "many12", "many13", "many14", "many15", "many16"}},
+	} {
+		got := consoletest.Eval[[]string](p, fmt.Sprintf("module.matching(%s, %q).map(command => command.id)", commands,
+			c.search))
+		if diff := cmp.Diff(c.want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", c.search, diff)
+		}
+	}
+}

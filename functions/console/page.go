@@ -35,7 +35,7 @@ func render(o Options, b bundle) (Page, error) {
 		"Issuer": o.Issuer, "ClientID": o.ClientID, "Scopes": o.Scopes, "Regions": strings.Join(o.Regions, ","),
 		"Support": o.Support,
 		"Icon":    b.entries[icon], "Style": b.entries[mainStyle], "Script": b.entries[mainScript],
-		"Preloads": b.preloads,
+		"Later": b.entries[laterStyle], "Preloads": b.preloads,
 	})
 	return Page{body: body.Bytes(), issuer: origin(o.Issuer)}, err
 }
