@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -184,5 +185,37 @@ func TestPalette_FindsTheBestFirst(t *testing.T) {
 		if diff := cmp.Diff(c.want, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", c.search, diff)
 		}
+	}
+}
+
+// TestMarkers_SayWhatExplainsACurve chooses the events of a period, and joins those that a chart could not tell apart.
+func TestMarkers_SayWhatExplainsACurve(t *testing.T) {
+	t.Parallel()
+	p := module(t, "agent/markers.ts")
+	const events = `[
+		{id: "1", type: "agent.created", created_at: "2026-03-02T08:59:59Z", data: {}},
+		{id: "2", type: "agent.running", created_at: "2026-03-02T09:00:10Z", data: {}},
+		{id: "3", type: "agent.updated", created_at: "2026-03-02T09:10:00Z", data: {changes: ["dashboard_warming"]}},
+		{id: "4", type: "agent.updated", created_at: "2026-03-02T09:10:04Z", data: {changes: ["dashboard_warming"]}},
+		{id: "5", type: "agent.error", created_at: "2026-03-02T09:10:40Z", data: {}},
+		{id: "6", type: "agent.updated", created_at: "2026-03-02T09:20:00Z", data: {changes: ["hostname"]}},
+		{id: "7", type: "agent.stage_changed", created_at: "2026-03-02T09:21:00Z", data: {stage: "ready"}},
+		{id: "8", type: "agent.updated", created_at: "2026-03-02T09:30:00Z", data: {changes: ["env_vars"]}},
+		{id: "9", type: "agent.asleep", created_at: "2026-03-02T10:00:01Z", data: {}},
+	]`
+	type marker struct {
+		At    float64
+		Tone  string
+		Texts []string
+	}
+	from := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC).Unix()
+	got := consoletest.Eval[[]marker](p, fmt.Sprintf("module.markersOf(%s, %d, %d, 60)", events, from, from+3600))
+	want := []marker{
+		{At: float64(from + 10), Tone: "good", Texts: []string{"Agent runs"}},
+		{At: float64(from + 600), Tone: "bad", Texts: []string{"Pod replaced", "Agent failed"}},
+		{At: float64(from + 1800), Tone: "idle", Texts: []string{"Changed: variables"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("markers (-want +got):\n%s", diff)
 	}
 }

@@ -6,6 +6,8 @@ import { clockTime } from "./moment";
 export interface Curve {
   name: keyof MetricsSeries;
   title: string;
+  /** What the axis counts, if its values do not say it. */
+  unit?: string;
   /** The CSS variable of its color. */
   color: string;
   format: (value: number) => string;
@@ -13,9 +15,12 @@ export interface Curve {
   limit?: (agent: Agent) => number;
   /** Whether the axis counts in powers of two. */
   binary?: boolean;
+  /** How the axis writes a value. */
+  tick?: (value: number) => string;
 }
 
-const rate = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 });
+const rate = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 2 });
+const tick = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 });
 
 /** Small values keep their digits: 0.004 cores are not 0 cores. */
 export const formatShare = (value: number): string => `${rate.format(value)} ${value === 1 ? "core" : "cores"}`;
@@ -26,8 +31,10 @@ export const curves: Curve[] = [
   {
     name: "cpu",
     title: "CPU",
+    unit: "cores",
     color: "--curve-cpu",
     format: formatShare,
+    tick: tick.format,
     limit: (agent) => agent.config.plan_limits.cpu_cores,
   },
   {
@@ -38,8 +45,22 @@ export const curves: Curve[] = [
     limit: (agent) => agent.config.plan_limits.memory_bytes,
     binary: true,
   },
-  { name: "requests", title: "Requests", color: "--curve-requests", format: formatRate },
-  { name: "errors", title: "Errors (5xx)", color: "--curve-errors", format: formatRate },
+  {
+    name: "requests",
+    title: "Requests",
+    unit: "per second",
+    color: "--curve-requests",
+    format: formatRate,
+    tick: tick.format,
+  },
+  {
+    name: "errors",
+    title: "Errors (5xx)",
+    unit: "per second",
+    color: "--curve-errors",
+    format: formatRate,
+    tick: tick.format,
+  },
 ];
 
 export const windows: Record<MetricsWindow, { name: string; seconds: number; step: number }> = {

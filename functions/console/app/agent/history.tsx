@@ -1,27 +1,26 @@
 import type { Agent, AuditEntry, Event, SecretOperation } from "@agents.example/client/schema";
 import { useEffect, useRef } from "preact/hooks";
 import { useMe, useReadOnly } from "../account";
-import { useLive } from "../api/live";
+import { serverNow } from "../api/clock";
 import { type Pages, usePages } from "../api/pages";
 import { useKeyNames } from "../organization/key-names";
-import { href, useRoute } from "../router";
+import { href, navigate, useRoute } from "../router";
 import { Button, LinkButton } from "../ui/button";
 import { Failure, Notice, Waiting } from "../ui/feedback";
-import { Checkbox } from "../ui/field";
+import { Checkbox, Select } from "../ui/field";
 import { formatNumber } from "../ui/format";
 import { Icon } from "../ui/icons";
 import { useRemembered } from "../ui/remembered";
 import { formatDuration, Time } from "../ui/time";
 import { auditEntry, type Entry, operationEntry, recordEntries } from "./history-entry";
 import { eventEntry } from "./history-event";
+import { useEvents } from "./history-events";
 import { tellStory } from "./history-story";
-import { agentPath } from "./paths";
+import { logHref } from "./marker-list";
+import { agentPath, tabHref } from "./paths";
+import { chooseSpan, millisecondsOf, periods, useSpan } from "./shared-span";
 
 const every = 10_000;
-const quick = 1_500;
-
-/** How many events are read: as many as one page of them may have. */
-const newest = 100;
 
 /** What happened to the agent, newest first. */
 export function HistoryTab({ agent }: { agent: Agent }) {
@@ -47,13 +46,6 @@ const useOperations = (agent: Agent): Source => {
   const pages = usePages<SecretOperation>(`${agentPath(agent.id)}/secret-operations`, { every });
   return { pages, entries: (pages.data ?? []).map(operationEntry) };
 };
-
-/** The newest events of the agent, which are read again whenever the agent has changed. */
-function useEvents(agent: Agent): { events: Event[]; pages: Pages<unknown> } {
-  const live = useLive<Event[]>(`/api/v1/events?agent_id=${agent.id}&limit=${newest}`, { every, quick });
-  useEffect(live.refresh, [agent.updated_at, agent.status]);
-  return { events: live.data ?? [], pages: { ...live, more: false, loading: false, loadMore: live.refresh } };
-}
 
 function WithAuditLog({ agent }: { agent: Agent }) {
   const query = { target_id: agent.id };
@@ -95,9 +87,17 @@ function OfMember({ agent }: { agent: Agent }) {
 }
 
 function Entries(props: { agent: Agent; sources: Source[]; record: Entry[] }) {
-  const { events, pages } = useEvents(props.agent);
+  const { events, live } = useEvents(props.agent);
+  const pages = { ...live, more: false, loading: false, loadMore: live.refresh };
   const [own, setOwn] = useRemembered("history-own");
-  const at = useRoute().query.get("at");
+  const { query } = useRoute();
+  const at = query.get("at");
+  const span = useSpan(props.agent.id);
+  const since = at === null ? (query.get("since") ?? span) : ""; // a link to a time shows what was before, too
+  const choose = (next: string) => {
+    chooseSpan(props.agent.id, next);
+    navigate(tabHref(props.agent.id, "history", { since: next }), { replace: true });
+  };
   const sources = [...props.sources, { pages, entries: events.toReversed().map(eventEntry) }];
   const record = withoutEvents(props.record, events);
   const failed = sources.filter(({ pages }) => pages.error !== undefined);
@@ -108,7 +108,8 @@ function Entries(props: { agent: Agent; sources: Source[]; record: Entry[] }) {
   const from = Math.max(-Infinity, ...sources.map(loadedFrom));
   const next = sources.find((source) => source.pages.more && loadedFrom(source) === from);
   const all = tellStory([...record, ...sources.flatMap(({ entries }) => entries)]).filter(({ at }) => at >= from);
-  const shown = all.filter((entry) => own || !entry.own);
+  const begin = serverNow() - (millisecondsOf(since) ?? Infinity);
+  const shown = all.filter((entry) => (own || !entry.own) && entry.at >= begin);
   const hidden = all.filter((entry) => entry.own).length;
   return (
     <>
@@ -116,7 +117,13 @@ function Entries(props: { agent: Agent; sources: Source[]; record: Entry[] }) {
       <section class="card" aria-label="What happened">
         <div class="head">
           <h2>What happened</h2>
-          <span class="actions">
+          <span class="actions history-tools">
+            <Select
+              label="From"
+              value={since in periods ? since : ""}
+              options={Object.entries(periods).map(([value, label]) => ({ value, label }))}
+              onChange={choose}
+            />
             <Checkbox
               label={`Show what the control plane did (${formatNumber(hidden)})`}
               checked={own}
@@ -124,10 +131,12 @@ function Entries(props: { agent: Agent; sources: Source[]; record: Entry[] }) {
             />
           </span>
         </div>
-        {shown.length === 0 ? <p class="body quiet">Nothing is recorded yet.</p> : null}
+        {shown.length === 0 ? (
+          <p class="body quiet">{since === "" ? "Nothing is recorded yet." : "Nothing happened since then."}</p>
+        ) : null}
         <ol class="history">
           {shown.map((entry) => (
-            <Row key={entry.id} entry={entry} here={entry === nearest(shown, at)} />
+            <Row key={entry.id} entry={entry} agent={props.agent} here={entry === nearest(shown, at)} />
           ))}
         </ol>
         {next === undefined ? null : (
@@ -182,7 +191,8 @@ function Failures({ sources }: { sources: Source[] }) {
   );
 }
 
-function Row({ entry, here }: { entry: Entry; here: boolean }) {
+function Row({ agent, entry, here }: { agent: Agent; entry: Entry; here: boolean }) {
+  const admin = useReadOnly() === undefined;
   const { icon, tone, title, outcome, details, parts = [] } = entry;
   const element = useRef<HTMLLIElement>(null);
   useEffect(() => {
@@ -201,6 +211,11 @@ function Row({ entry, here }: { entry: Entry; here: boolean }) {
           {outcome === "" ? null : <span class={`badge tone-${tone}`}>{outcome}</span>}
         </div>
         {details.length === 0 ? null : <p class="small quiet">{details.map(sentence).join(" ")}</p>}
+        {here && admin ? (
+          <p class="small">
+            <a href={logHref(agent.id, entry.at / 1_000)}>Read the log from then on</a>
+          </p>
+        ) : null}
         {parts.length === 0 ? null : (
           <details class="small">
             <summary>How it went</summary>

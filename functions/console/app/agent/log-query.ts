@@ -1,5 +1,6 @@
 import { navigate, useRoute } from "../router";
 import { agentPath, tabHref } from "./paths";
+import { chooseSpan, useSpan } from "./shared-span";
 import { type LogRequest, type LogSourceName, endedSources } from "./log-reader";
 
 /** What the address says about the log to show, so that a link to it shows the same. */
@@ -25,18 +26,22 @@ export function useLogQuery(agentID: string): {
   change: (next: Partial<LogQuery>) => void;
 } {
   const parameters = useRoute().query;
+  const span = useSpan(agentID);
   const named = parameters.get("source");
   const source = ["once", ...endedSources].find((name) => name === named) as LogSourceName | undefined;
   const tail = Number(parameters.get("tail"));
   const query: LogQuery = {
     source: source ?? "live",
     tail: Number.isInteger(tail) && tail >= 1 && tail <= maxTail ? tail : defaultTail,
-    since: parameters.get("since") ?? "",
+    since: parameters.get("since") ?? span,
     search: parameters.get("search") ?? "",
     matching: parameters.get("matching") === "1",
     wrap: parameters.get("wrap") !== "0",
   };
   const change = (next: Partial<LogQuery>) => {
+    if (next.since !== undefined) {
+      chooseSpan(agentID, next.since);
+    }
     const { source, tail, since, search, matching, wrap } = { ...query, ...next };
     const address = tabHref(agentID, "logs", {
       source: source === "live" ? undefined : source,

@@ -6,15 +6,8 @@ import { formatNumber, plural } from "../ui/format";
 import type { LogLine } from "./log-line";
 import { type LogQuery, tails } from "./log-query";
 import { endedNumber, endedSources } from "./log-reader";
-
-const periods: Record<string, string> = {
-  "": "The beginning",
-  "5m": "5 minutes ago",
-  "15m": "15 minutes ago",
-  "1h": "1 hour ago",
-  "6h": "6 hours ago",
-  "24h": "24 hours ago",
-};
+import { clockTime } from "./moment";
+import { periods } from "./shared-span";
 
 const ordinals: Record<number, string> = { 2: "Second", 3: "Third", 4: "Fourth", 5: "Fifth" };
 
@@ -25,7 +18,7 @@ interface Choice {
 
 /** Which part of the log to read. */
 export function LogSource({ query, change }: Choice) {
-  const since = query.since in periods ? periods : { ...periods, [query.since]: query.since };
+  const since = query.since in periods ? periods : { ...periods, [query.since]: clockTime(new Date(query.since)) };
   const counts = tails.includes(query.tail) ? tails : [query.tail, ...tails];
   return (
     <>

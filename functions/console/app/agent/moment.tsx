@@ -22,8 +22,12 @@ export const Moment = ({ value }: { value: string }) => <Exactly value={value} t
 export const ClockTime = ({ value }: { value: string }) => <Exactly value={value} text={clockTime(new Date(value))} />;
 
 /** A time of the last days in the viewer's time zone. The day is named unless it is today. */
-export const clockTime = (time: Date): string =>
-  (time.toDateString() === new Date().toDateString() ? clock : dated).format(time);
+export function clockTime(time: Date): string {
+  if (Number.isNaN(time.getTime())) {
+    return "unknown";
+  }
+  return (time.toDateString() === new Date().toDateString() ? clock : dated).format(time);
+}
 
 function Exactly({ value, text }: { value: string; text: string }) {
   return (
