@@ -1,4 +1,6 @@
-import type { Agent, AuditActor, AuditEntry, SecretOperation } from "@agents.example/client/schema";
+import type { Agent, AuditEntry, SecretOperation } from "@agents.example/client/schema";
+import { actionText } from "../events/action-text";
+import { actorText } from "../events/actor-text";
 import { changesTitle } from "../events/change-text";
 import { outcomeText } from "../events/outcome-text";
 import type { IconName } from "../ui/icons";
@@ -34,28 +36,6 @@ export interface Entry {
   parts?: Entry[];
 }
 
-const actions: Record<string, string> = {
-  CreateAgent: "Agent created",
-  DeleteAgent: "Deletion requested",
-  RestartAgent: "Agent restarted",
-  PauseAgent: "Agent paused",
-  ResumeAgent: "Agent resumed",
-  SleepAgent: "Put to sleep",
-  StopAgent: "Agent stopped",
-  StartAgent: "Agent started",
-  MigrateAgentSandbox: "Sandbox changed",
-  PutSecrets: "Secrets changed",
-  DeleteSecret: "Secret removed",
-  ReconcileSecretOperation: "Change of a secret retried",
-  WakeAgentAt: "Time to wake it set",
-  RevealCredentials: "Credentials revealed",
-  RotateCredentials: "Rotation of the credentials requested",
-  ExecInAgent: "Command run in its container",
-  OpenTerminal: "Terminal opened",
-  PutAgentFiles: "Files of its container written",
-  DeleteAgentFiles: "Files of its container deleted",
-};
-
 /** The names in events of fields that have others in the audit log. */
 const eventFields: Record<string, string> = {
   sandbox_enabled: "config.sandbox_enabled",
@@ -63,37 +43,19 @@ const eventFields: Record<string, string> = {
   maintenance_window: "image.maintenance_window",
 };
 
-/** Who made a call. Names are those of API keys, by their ID. */
-export function actorText(actor: AuditActor, names: Map<string, string>): string {
-  const name = names.get(actor.id);
-  switch (actor.type) {
-    case "api_key":
-      return name === undefined ? `API key ${actor.key_prefix ?? actor.id.slice(0, 8)}…` : `API key “${name}”`;
-    case "operator":
-      return `Operator ${actor.email ?? actor.id}`;
-    case "system":
-      return "The service";
-    case "agent":
-      return "The agent";
-    default:
-      return actor.email ?? `User ${actor.id.slice(0, 8)}…`;
-  }
-}
-
 /** An entry of the audit log: who did what. */
 export function auditEntry(audit: AuditEntry, names: Map<string, string>): Entry {
   const { action, outcome, changes, replayed } = audit;
   const succeeded = outcome === "succeeded";
-  const named = actions[action];
   const { title, details } = changesTitle(changes.filter(({ field }) => field !== "status" && field !== "credentials"));
-  const says = named === undefined || (changes.length > 0 && /^(?:UpdateAgent|PutSecrets|DeleteSecret)$/.test(action));
+  const says = changes.length > 0 && /^(?:UpdateAgent|PutSecrets|DeleteSecret)$/.test(action);
   return {
     id: `audit ${audit.id}`,
     at: Date.parse(audit.created_at),
     kind: replayed || !succeeded ? "audit" : `audit ${action}`,
     icon: "user",
     tone: succeeded ? "idle" : outcome === "begun" ? "warn" : "bad",
-    title: says ? title : (named ?? action),
+    title: says ? title : actionText(action),
     outcome: succeeded ? "" : outcome === "begun" ? "Interrupted" : `Refused: ${outcomeText(outcome)}`,
     details: [
       `By ${actorText(audit.actor, names)}${replayed ? ", as a repeat that changed nothing" : ""}`,
