@@ -44,7 +44,8 @@ func TestFailingAgent_IsExplainedUntilItRuns(t *testing.T) {
 	p.Open("/console#/agents")
 	p.WaitFor("link", "Running 1")
 	suite.Break(t, agent, cluster.CrashLoop)
-	p.WaitText("The agent exits soon after it starts")
+	p.WaitText("The agent exits soon after it starts · ")
+	p.WaitNoText("Search name or ID") // there is one agent
 	p.Click("link", "crawler")
 	p.WaitFor("heading", "The agent exits soon after it starts")
 	p.WaitText("Exit code 1.")
@@ -57,6 +58,9 @@ func TestFailingAgent_IsExplainedUntilItRuns(t *testing.T) {
 	now.WaitText("The agent started and runs.")
 	checkActions(t, p, admin.AwaitAgent(agent, "error"))
 	p.Review("agent-error")
+	p.SetViewport(390, 844)
+	p.WaitTrue(`document.querySelector(".now").getBoundingClientRect().top <= 0.3 * innerHeight`) // the header is short
+	p.SetViewport(1280, 800)
 	member := admin.Colleague("member").Page(t)
 	member.Open("/console#/agents/" + agent)
 	member.WaitText("Read the last lines that it wrote before it exited.")

@@ -219,3 +219,33 @@ func TestMarkers_SayWhatExplainsACurve(t *testing.T) {
 		t.Errorf("markers (-want +got):\n%s", diff)
 	}
 }
+
+// TestLogLine_ShowsTheMessage reads lines as usual loggers write them. Other lines stay as they are.
+func TestLogLine_ShowsTheMessage(t *testing.T) {
+	t.Parallel()
+	p := module(t, "agent/log-line.ts")
+	type said struct{ Text, Level string }
+	for raw, want := range map[string]said{
+		`{"time":"2026-03-02T09:30:00Z","severity":"INFO","message":"serving","address":"[::]:80"}`: {
+			Text: "serving address=[::]:80", Level: "info",
+		},
+		`{"level":50,"time":1772443800000,"pid":7,"msg":"it failed","err":{"code":"E 1"}}`: {
+			Text: `it failed pid=7 err={"code":"E 1"}`, Level: "error",
+		},
+		`{"ts":1,"level":"warning","event":"slow","path":"/a b","error":null}`: {
+			Text: `slow path="/a b" error=null`, Level: "warn",
+		},
+		`{"level":"trace","message":""}`:    {Level: "debug"},
+		`{"level":"odd","message":"said"}`:  {Text: "said level=odd"},
+		`{"severity":"ERROR","code":7}`:     {Text: `{"severity":"ERROR","code":7}`, Level: "error"},
+		`{"message":"cut off`:               {Text: `{"message":"cut off`},
+		`{}`:                                {Text: `{}`},
+		"plain text with a warning":         {Text: "plain text with a warning", Level: "warn"},
+		"2026-03-02 Traceback (most recent": {Text: "2026-03-02 Traceback (most recent", Level: "error"},
+		"":                                  {},
+	} {
+		if got := result[said](p, "readable", raw); got != want {
+			t.Errorf("%s is %+v, want %+v", raw, got, want)
+		}
+	}
+}

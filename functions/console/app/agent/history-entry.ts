@@ -100,7 +100,14 @@ export function operationEntry(operation: SecretOperation): Entry {
 export function recordEntries(agent: Agent, withCreation: boolean): Entry[] {
   const shared = { kind: "record", tone: "good" as const, outcome: "" };
   const entries: Entry[] = withCreation
-    ? [{ ...shared, id: "created", at: Date.parse(agent.created_at), icon: "plus", title: "Agent created", details: [] }]
+    ? [{
+        ...shared,
+        id: "created",
+        at: Date.parse(agent.created_at),
+        icon: "plus",
+        title: "Agent created",
+        details: [],
+      }]
     : [];
   const { begin, end, done, replaced } = spanOf(agent.config.provisioning_stages, true);
   if (done && begin !== undefined && end !== undefined) {

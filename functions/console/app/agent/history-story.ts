@@ -80,12 +80,13 @@ const begins = (audit: Entry, { kind, keys = [] }: Entry): boolean =>
 function parted(operation: Entry, take: (fits: (entry: Entry) => boolean) => Entry[]): Entry {
   const { at, until = at, operation: id } = operation;
   const during = (entry: Entry) => entry.at >= at - skew && entry.at <= until + skew;
-  const bound = (entry: Entry) =>
-    entry.kind === "event agent.updated" && entry.fields?.join() === "env_vars" && operation.kind !== "operation rotate";
-  const rotated = (entry: Entry) =>
-    operation.kind === "operation rotate" && (entry.kind === "event credentials.rotated" || isRotation(entry));
+  const rotates = operation.kind === "operation rotate";
+  const isPart = (entry: Entry) =>
+    rotates
+      ? entry.kind === "event credentials.rotated" || isRotation(entry)
+      : entry.kind === "event agent.updated" && entry.fields?.join() === "env_vars";
   const parts = take((entry) =>
-    (entry.operation !== undefined && entry.operation === id) || (during(entry) && (bound(entry) || rotated(entry))));
+    (entry.operation !== undefined && entry.operation === id) || (during(entry) && isPart(entry)));
   return { ...operation, parts: parts.filter(({ fields }) => fields === undefined) };
 }
 

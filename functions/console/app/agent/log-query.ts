@@ -1,5 +1,6 @@
 import { navigate, useRoute } from "../router";
 import { agentPath, tabHref } from "./paths";
+import { type Level, levels } from "./log-line";
 import { chooseSpan, useSpan } from "./shared-span";
 import { type LogRequest, type LogSourceName, endedSources } from "./log-reader";
 
@@ -12,6 +13,10 @@ export interface LogQuery {
   /** Whether only lines that match the search are shown. */
   matching: boolean;
   wrap: boolean;
+  /** Whether lines of JSON are shown as they are. */
+  raw: boolean;
+  /** How bad the lines are at least that are shown. */
+  level: Level;
 }
 
 const defaultTail = 1_000;
@@ -37,12 +42,14 @@ export function useLogQuery(agentID: string): {
     search: parameters.get("search") ?? "",
     matching: parameters.get("matching") === "1",
     wrap: parameters.get("wrap") !== "0",
+    raw: parameters.get("raw") === "1",
+    level: levels.find((level) => level === parameters.get("level")) ?? "debug",
   };
   const change = (next: Partial<LogQuery>) => {
     if (next.since !== undefined) {
       chooseSpan(agentID, next.since);
     }
-    const { source, tail, since, search, matching, wrap } = { ...query, ...next };
+    const { source, tail, since, search, matching, wrap, raw, level } = { ...query, ...next };
     const address = tabHref(agentID, "logs", {
       source: source === "live" ? undefined : source,
       tail: tail === defaultTail ? undefined : String(tail),
@@ -50,6 +57,8 @@ export function useLogQuery(agentID: string): {
       search,
       matching: matching ? "1" : undefined,
       wrap: wrap ? undefined : "0",
+      raw: raw ? "1" : undefined,
+      level: level === "debug" ? undefined : level,
     });
     navigate(address, { replace: true });
   };

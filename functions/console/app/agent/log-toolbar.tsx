@@ -3,11 +3,18 @@ import { announce } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Field, Select } from "../ui/field";
 import { formatNumber, plural } from "../ui/format";
-import type { LogLine } from "./log-line";
+import { type Level, levels, type LogLine } from "./log-line";
 import { type LogQuery, tails } from "./log-query";
 import { endedNumber, endedSources } from "./log-reader";
 import { clockTime } from "./moment";
 import { periods } from "./shared-span";
+
+const levelNames: Record<Level, string> = {
+  debug: "All",
+  info: "Without debugging",
+  warn: "Warnings and errors",
+  error: "Errors",
+};
 
 const ordinals: Record<number, string> = { 2: "Second", 3: "Third", 4: "Fourth", 5: "Fifth" };
 
@@ -44,6 +51,12 @@ export function LogSource({ query, change }: Choice) {
         value={String(query.tail)}
         options={counts.map((count) => ({ value: String(count), label: `Last ${formatNumber(count)}` }))}
         onChange={(value) => change({ tail: Number(value) })}
+      />
+      <Select
+        label="Severity"
+        value={query.level}
+        options={levels.map((value) => ({ value, label: levelNames[value] }))}
+        onChange={(value) => change({ level: value as Level })}
       />
     </>
   );

@@ -94,9 +94,9 @@ function Finder(props: {
         <Options list={list} shown={shown} at={at} onChoose={setChosen} onRun={run} />
         {shown.length === 0 ? <p class="quiet none">Nothing has these words.</p> : null}
         <p class="keys small quiet">
-          <kbd>↑</kbd> <kbd>↓</kbd> choose <kbd>Enter</kbd> go <kbd>Esc</kbd> close. Anywhere: <kbd>{paletteKeys}</kbd>{" "}
-          opens this. In a list of agents: <kbd>↑</kbd> <kbd>↓</kbd> <kbd>Home</kbd> <kbd>End</kbd>. In the search of a
-          log: <kbd>Enter</kbd> <kbd>Shift Enter</kbd> go from match to match.
+          <kbd>↑</kbd> <kbd>↓</kbd> choose <kbd>Enter</kbd> go <kbd>Esc</kbd> close. Anywhere:{" "}
+          <kbd>{paletteKeys}</kbd> opens this. In a list of agents: <kbd>↑</kbd> <kbd>↓</kbd> <kbd>Home</kbd>{" "}
+          <kbd>End</kbd>. In the search of a log: <kbd>Enter</kbd> <kbd>Shift Enter</kbd> go from match to match.
         </p>
       </div>
       <DialogAnnouncements />
