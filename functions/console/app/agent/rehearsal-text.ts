@@ -35,6 +35,10 @@ export function usageText({ usage_before: before, usage_after: after }: Rehearsa
   return changes.length === 0 ? "The same as now" : changes.join(", ");
 }
 
+/** Whether neither what the organization takes up nor its price changes. */
+export const costsTheSame = ({ usage_before, usage_after, monthly_price_change_usd: change }: RehearsalWould): boolean =>
+  !change && formats.every(([, amount]) => amount(usage_before) === amount(usage_after));
+
 /** How the price of the organization changes. */
 export function priceText(would: RehearsalWould): string {
   const { monthly_price_before_usd: before, monthly_price_change_usd: change } = would;
