@@ -1,7 +1,6 @@
 package issuer
 
 import (
-	"cmp"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -33,7 +32,9 @@ func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	current, signedIn := i.browser(r)
 	fresh := signedIn && (!request.hasAge || i.options.Now().Sub(current.at) <= request.maxAge)
 	mayAsk := !slices.Contains(request.prompt, "none")
-	mustAsk := slices.Contains(request.prompt, "login") || slices.Contains(request.prompt, "select_account")
+	client, _ := i.client(request.ClientID)
+	mustAsk := client.registered ||
+		slices.Contains(request.prompt, "login") || slices.Contains(request.prompt, "select_account")
 	switch {
 	case fresh && !mustAsk:
 		i.finish(w, r, request, current)
@@ -82,8 +83,7 @@ func (i *Issuer) readRequest(w http.ResponseWriter, r *http.Request, values url.
 	}
 	if !client.mayRedirect(request.RedirectURI) {
 		i.showMessage(w, http.StatusBadRequest, "This redirect address is not registered",
-			"Sign-in only continues at an http address of this machine, such as http://127.0.0.1:8080"+
-				cmp.Or(client.LoopbackPath, "/console")+".")
+			client.redirects())
 		return request, false
 	}
 	if refused, invalid := request.check(); invalid {

@@ -54,6 +54,10 @@ func (i *Issuer) showChoice(w http.ResponseWriter, status int, request authReque
 			" is for. Cancel if it shows another code."
 		page.Cancel = "/device?" + url.Values{"user_code": {request.userCode}, "cancel": {""}}.Encode()
 	} else {
+		if c, _ := i.client(request.ClientID); c.registered {
+			page.Lead = "The application “" + c.name + "” at " + origin(request.RedirectURI) +
+				" wants to act for a user. Choose who, or cancel if you did not start it."
+		}
 		page.Cancel = i.answerURL(request, refusal{"access_denied", "The user canceled the sign-in."}.parameters())
 	}
 	known := i.signIns.suggestions.list()
@@ -70,6 +74,15 @@ func (i *Issuer) showChoice(w http.ResponseWriter, status int, request authReque
 	slices.Sort(page.Organizations)
 	page.Users, page.Organizations = slices.Compact(page.Users), slices.Compact(page.Organizations)
 	i.show(w, status, "choice.html", page, request.RedirectURI)
+}
+
+// origin returns the part of a URL that says whose it is.
+func origin(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
 }
 
 // avatarColors is the number of colors that page.css has for avatars.

@@ -1,6 +1,7 @@
 package issuer
 
 import (
+	"cmp"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -15,6 +16,11 @@ type Client struct {
 	// LoopbackPath makes it a native application (RFC 8252, section 7.3): it accepts http URLs of loopback IP addresses
 	// with this path and any port. If empty, every http URL of a loopback address is accepted.
 	LoopbackPath string
+
+	// registered is true for a client that registered itself. It returns to its redirect URIs only, and its users
+	// are asked each time.
+	registered bool
+	name       string
 }
 
 const (
@@ -33,7 +39,7 @@ func defaultClients() []Client {
 func (i *Issuer) client(id string) (Client, bool) {
 	n := slices.IndexFunc(i.options.Clients, func(c Client) bool { return c.ID == id })
 	if n < 0 {
-		return Client{}, false
+		return i.registered.find(id)
 	}
 	return i.options.Clients[n], true
 }
@@ -47,8 +53,20 @@ func (i *Issuer) clientNames() string {
 	return strings.Join(names, " or ")
 }
 
+// redirects says in a sentence which redirect URIs the client has.
+func (c Client) redirects() string {
+	if c.registered {
+		return "Sign-in only continues at the addresses that the application registered."
+	}
+	return "Sign-in only continues at an http address of this machine, such as http://127.0.0.1:8080" +
+		cmp.Or(c.LoopbackPath, "/console") + "."
+}
+
 // mayRedirect reports whether a redirect URI is one of the client.
 func (c Client) mayRedirect(uri string) bool {
+	if c.registered {
+		return slices.ContainsFunc(c.RedirectURIs, func(known string) bool { return isRegisteredAs(uri, known) })
+	}
 	if slices.Contains(c.RedirectURIs, uri) {
 		return true
 	}
@@ -66,7 +84,7 @@ func (c Client) mayRedirect(uri string) bool {
 	return err == nil
 }
 
-// mayRedirect reports whether a redirect URI is one of any client.
+// mayRedirect reports whether a redirect URI is one of any client that was not registered by itself.
 func (i *Issuer) mayRedirect(uri string) bool {
 	return slices.ContainsFunc(i.options.Clients, func(c Client) bool { return c.mayRedirect(uri) })
 }

@@ -24,10 +24,14 @@ func (i *Issuer) handler() http.Handler {
 	} {
 		_, open, _ := strings.Cut(path, " ")
 		mux.HandleFunc(path, allowLoopback(serve))
-		mux.HandleFunc("OPTIONS "+open, allowLoopback(func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusNoContent)
-		}))
+		mux.HandleFunc("OPTIONS "+open, allowLoopback(noContent))
 	}
+	mux.HandleFunc("POST /register", allowLoopback(i.register))
+	mux.HandleFunc("OPTIONS /register", allowLoopback(func(w http.ResponseWriter, r *http.Request) {
+		// What it answers gives a page no right that its user did not confirm.
+		w.Header().Set("Access-Control-Allow-Headers", "Content-Type")
+		noContent(w, r)
+	}))
 	forms := http.NewCrossOriginProtection()
 	forms.SetDenyHandler(http.HandlerFunc(i.denyForm))
 	mux.HandleFunc("GET /authorize", i.authorize)
@@ -62,6 +66,7 @@ func (i *Issuer) discovery(w http.ResponseWriter, _ *http.Request) {
 		"revocation_endpoint":    i.url + "/revoke",
 
 		"device_authorization_endpoint": i.url + "/device_authorization",
+		"registration_endpoint":         i.url + "/register",
 
 		"response_types_supported":                       []string{"code"},
 		"response_modes_supported":                       []string{"query"},
@@ -113,6 +118,11 @@ func (i *Issuer) mintSession(w http.ResponseWriter, r *http.Request) {
 	}
 	respond(w, http.StatusOK, map[string]string{"token": token})
 }
+
+func noContent(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
+
+// decodeAny decodes a request's body, which may have more members.
+func decodeAny(r *http.Request, to any) error { return json.NewDecoder(r.Body).Decode(to) }
 
 // decodeJSON decodes a request's body. An empty body changes nothing.
 func decodeJSON(r *http.Request, to any) error {

@@ -3,7 +3,8 @@
 //
 // It implements the identity provider's session tokens (Clerk's version 2 claims), the tokens of Pub/Sub pushes, the
 // publication and rotation of keys, and OpenID Connect's sign-in with authorization code, PKCE and refresh tokens, for
-// browsers, native applications (RFC 8252) and devices without a browser (RFC 8628).
+// browsers, native applications (RFC 8252), devices without a browser (RFC 8628) and applications that register
+// themselves (RFC 7591), as assistants do.
 //
 // It does not authenticate users: whoever signs in chooses a user, and every caller gets any token. It must never be
 // reachable from outside the machine.
@@ -83,9 +84,10 @@ type Issuer struct {
 	mu      sync.Mutex
 	keys    []key // newest first; the first one signs
 
-	signIns *signIns
-	pages   *template.Template
-	cookie  string // name of the cookie with the browser's session
+	signIns    *signIns
+	registered registered
+	pages      *template.Template
+	cookie     string // name of the cookie with the browser's session
 }
 
 // Start creates a key and serves the issuer. ctx only bounds opening the listener.

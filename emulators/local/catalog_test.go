@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,17 +33,9 @@ func TestCatalog_FindsImagesForARealNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, err := parse([]string{
-		"-node",
-		"real",
-		"-catalog",
-		file,
-		"-catalog",
-		"openclaw",
-		"-host",
-		"m.example:443=127.0.0.1:1",
-		"-env",
-		"A=b=c",
-	})
+		"-node", "real", "-catalog", file, "-catalog", "openclaw", "-host", "m.example:443=127.0.0.1:1",
+		"-env", "A=b=c",
+	}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +61,8 @@ func TestCatalog_FindsProgramsForSimulatedNodes(t *testing.T) {
 	t.Parallel()
 	file := entry(t, ".")
 	dir := filepath.Dir(file)
-	if _, err := parse([]string{"-catalog", file}); err == nil || !strings.Contains(err.Error(), "entrypoint") {
+	_, err := parse([]string{"-catalog", file}, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "entrypoint") {
 		t.Errorf("a directory without a program: %v", err)
 	}
 	if err := os.WriteFile(
@@ -78,7 +72,7 @@ func TestCatalog_FindsProgramsForSimulatedNodes(t *testing.T) {
 	); err != nil { //nolint:gosec // it runs
 		t.Fatal(err)
 	}
-	s, err := parse([]string{"-catalog", file})
+	s, err := parse([]string{"-catalog", file}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +88,7 @@ func TestCatalog_RefusesUnknownFields(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"id": "a", "ports": 1}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := parse([]string{"-catalog", file}); err == nil || !strings.Contains(err.Error(), `"ports"`) {
+	if _, err := parse([]string{"-catalog", file}, io.Discard); err == nil || !strings.Contains(err.Error(), `"ports"`) {
 		t.Errorf("error %v, want one about ports", err)
 	}
 }

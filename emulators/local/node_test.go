@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,7 +33,7 @@ func TestParse_RefusesFlagsThatExcludeEachOther(t *testing.T) {
 		"-node real -image none.tar.gz":   "none.tar.gz: no such file",
 		"-node real -image none#agent:v1": "none: no such file",
 	} {
-		_, err := parse(strings.Fields(args))
+		_, err := parse(strings.Fields(args), io.Discard)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", args, err, want)
 		}
@@ -53,7 +54,7 @@ func TestParse_TellsFilesFromReferences(t *testing.T) {
 		file:                      {Tarball: file},
 		file + "#example/agent:1": {Tarball: file + "#example/agent:1"},
 	} {
-		s, err := parse([]string{"-node", "real", "-image", image})
+		s, err := parse([]string{"-node", "real", "-image", image}, io.Discard)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -62,7 +63,7 @@ func TestParse_TellsFilesFromReferences(t *testing.T) {
 			t.Errorf("-image %q (-want +got):\n%s", image, diff)
 		}
 	}
-	if s, err := parse(nil); err != nil || s.node != nil {
+	if s, err := parse(nil, io.Discard); err != nil || s.node != nil {
 		t.Errorf("without flags: node %v, error %v, want simulated nodes", s.node, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -37,12 +38,13 @@ type settings struct {
 	env        map[string]string // of the demo's agent
 }
 
-func parse(args []string) (settings, error) {
+func parse(args []string, help io.Writer) (settings, error) {
 	s := settings{env: map[string]string{}, catalog: catalog{
 		recipes: map[string]images.Source{}, images: map[string]node.Image{}, programs: map[string]string{},
 	}}
 	var entries []string
 	flags := flag.NewFlagSet("emulators", flag.ContinueOnError)
+	flags.SetOutput(help)
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), usage)
 		flags.PrintDefaults()
@@ -102,7 +104,7 @@ func parse(args []string) (settings, error) {
 
 // up starts the cloud, runs the demo and stays up.
 func up(ctx context.Context, args []string) (err error) {
-	s, err := parse(args)
+	s, err := parse(args, os.Stderr)
 	if err != nil {
 		return err
 	}
@@ -165,7 +167,7 @@ func up(ctx context.Context, args []string) (err error) {
 func present(ctx context.Context, s settings, c *cloud.Cloud, out *command.Terminal) error {
 	console := c.Issuer.Ticket(c.Ready.Admin(), c.Ready.ConsoleURL())
 	if !s.once {
-		printConsole(out, console)
+		s.printConsole(out, console)
 	}
 	api, err := client.New(c.Ready.BaseURL, client.StaticToken(c.Ready.APIKey))
 	if err != nil {
@@ -187,7 +189,7 @@ func present(ctx context.Context, s settings, c *cloud.Cloud, out *command.Termi
 			d.explain(ctx, id, err)
 		}
 	}
-	printHelp(out, c.Ready, id, dashboard, console)
+	s.printHelp(out, c.Ready, id, dashboard, console)
 	select {
 	case <-ctx.Done():
 		out.Line("Stopping")
@@ -209,22 +211,30 @@ func writeReadyFiles(s settings, facts cloud.Ready) error {
 	return err
 }
 
+// commandOf returns a command about this cloud, which need not be the one that was started last.
+func (s settings) commandOf(name string) string {
+	if s.ready == "" {
+		return "go run ./emulators " + name
+	}
+	return fmt.Sprintf("go run ./emulators %s -ready %q", name, s.ready)
+}
+
 // printConsole prints where to begin, before the demo.
-func printConsole(out *command.Terminal, link string) {
+func (s settings) printConsole(out *command.Terminal, link string) {
 	out.Line("")
 	out.Line("Console: %s", link)
 	out.Line("The link signs you in as an admin. It works once, within 10 minutes.")
-	out.Line("For a new one: go run ./emulators console")
+	out.Line("For a new one: %s", s.commandOf("console"))
 	out.Line("")
 }
 
 // printHelp prints how to use the running cloud. It repeats the link to the console, which is above the progress of the
 // demo.
-func printHelp(out *command.Terminal, r cloud.Ready, id, dashboard, console string) {
+func (s settings) printHelp(out *command.Terminal, r cloud.Ready, id, dashboard, console string) {
 	out.Line("")
 	if dashboard != "" {
 		out.Line("Open the agent's dashboard in a browser. The link works once, within 60 s.")
-		out.Line("For a new one: go run ./emulators open")
+		out.Line("For a new one: %s", s.commandOf("open"))
 		out.Line("  %s", dashboard)
 		out.Line("")
 	}
@@ -234,7 +244,7 @@ func printHelp(out *command.Terminal, r cloud.Ready, id, dashboard, console stri
 		namespace = "-n agent-" + id
 	}
 	out.Line("  Kubernetes   kubectl --kubeconfig %s get all %s", r.Kubeconfig, namespace)
-	out.Line("  Session      go run ./emulators token -organization %s -role admin", r.OrganizationID)
+	out.Line("  Session      %s -organization %s -role admin", s.commandOf("token"), r.OrganizationID)
 	out.Line("  Command line go run ./functions/cmd/agentctl login --base-url %s", r.BaseURL)
 	out.Line("")
 	out.Line("For programs, curl and agentctl:")
@@ -246,7 +256,7 @@ func printHelp(out *command.Terminal, r cloud.Ready, id, dashboard, console stri
 		out.Line("%s$AGENTS_BASE_URL/api/v1/agents/%s/metrics", call, id)
 		out.Line("%s-X POST $AGENTS_BASE_URL/api/v1/agents/%s/credentials/reveal", call, id)
 		out.Line("")
-		out.Line("Break the agent, and see what its owner sees: go run ./emulators break crash-loop")
+		out.Line("Break the agent, and see what its owner sees: %s crash-loop", s.commandOf("break"))
 	}
 	if u, err := url.Parse(dashboard); err == nil && dashboard != "" {
 		out.Line("")

@@ -2,8 +2,11 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"flag"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -41,7 +44,7 @@ func printed(t *testing.T, service http.Handler) ([]string, error) {
 			Issuer: strings.TrimSuffix(identity.URL(), "/"),
 		}
 		c := &cloud.Cloud{Ready: ready, Issuer: identity, Client: server.Client()}
-		ended <- present(ctx, settings{}, c, command.NewTerminal(write))
+		ended <- present(ctx, settings{ready: "/tmp/second cloud"}, c, command.NewTerminal(write))
 		_ = write.Close() // the reader then ends
 	}()
 	var lines []string
@@ -121,6 +124,12 @@ func TestUp_RepeatsTheConsoleAfterTheDemo(t *testing.T) {
 	}
 	link, demo := consoleLink(t, lines), strings.Join(lines, "\n")
 	_, help, _ := strings.Cut(demo, "The agent is running")
+	// The commands are about this cloud, not about the one that was started last.
+	for _, name := range []string{"console", "open", "token", "break"} {
+		if command := "go run ./emulators " + name + ` -ready "/tmp/second cloud"`; !strings.Contains(demo, command) {
+			t.Errorf("the help lacks %s:\n%s", command, demo)
+		}
+	}
 	if !strings.Contains(help, "Console      "+link) {
 		t.Errorf("the help after the demo does not repeat the link:\n%s", demo)
 	}
@@ -131,3 +140,27 @@ func TestUp_RepeatsTheConsoleAfterTheDemo(t *testing.T) {
 }
 
 func port(host string) string { return host[strings.LastIndexByte(host, ':')+1:] }
+
+var updateUsage = flag.Bool("update", false, "write the usage that the command emulators prints")
+
+// TestUsage_IsThatOfTheCommand compares the help that is printed before anything is compiled with the flags.
+func TestUsage_IsThatOfTheCommand(t *testing.T) {
+	t.Parallel()
+	var got bytes.Buffer
+	if _, err := parse([]string{"-h"}, &got); !errors.Is(err, flag.ErrHelp) {
+		t.Fatalf("parse = %v, want the help", err)
+	}
+	const file = "../usage.txt"
+	if *updateUsage {
+		if err := os.WriteFile(file, got.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.String() != string(want) {
+		t.Errorf("usage.txt is stale: run go test ./emulators/local -run TestUsage -update")
+	}
+}

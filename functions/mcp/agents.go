@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -31,7 +32,7 @@ type (
 )
 
 type agentID struct {
-	ID string `json:"agent_id" jsonschema:"The agent's id, a UUID, from list_agents or create_agent."`
+	ID string `json:"agent_id" jsonschema:"The agent's id, from list_agents."`
 }
 
 type listAgentsInput struct {
@@ -43,11 +44,12 @@ type listAgentsInput struct {
 	Version string             `json:"version,omitempty" jsonschema:"Only agents with this version of their image."`
 	Limit   pageSize           `json:"limit,omitempty"`
 	Cursor  string             `json:"cursor,omitempty" jsonschema:"next_cursor of the previous call, for the next page."`
+	Fields  []string           `json:"fields,omitempty" jsonschema:"Fields of get_agent to show of each agent. By default what identifies it and its state."`
 }
 
 type agentList struct {
-	Agents []agentView `json:"agents"`
-	Next   string      `json:"next_cursor" jsonschema:"Empty if there are no more agents."`
+	Agents []map[string]json.RawMessage `json:"agents"`
+	Next   string                       `json:"next_cursor,omitempty"`
 }
 
 func listAgents(ctx context.Context, c *call, in listAgentsInput) (agentList, string, error) {
@@ -61,9 +63,16 @@ func listAgents(ctx context.Context, c *call, in listAgentsInput) (agentList, st
 	if err != nil {
 		return agentList{}, "", err
 	}
-	out := agentList{Agents: []agentView{}, Next: page.Next}
+	if len(in.Fields) == 0 {
+		in.Fields = []string{"id", "name", "status", "status_reason", "resource_plan", "error"}
+	}
+	out := agentList{Agents: []map[string]json.RawMessage{}, Next: page.Next}
 	for i := range page.Items {
-		out.Agents = append(out.Agents, viewOf(&page.Items[i]))
+		a, err := pick(viewOf(&page.Items[i]), in.Fields)
+		if err != nil {
+			return agentList{}, "", err
+		}
+		out.Agents = append(out.Agents, a)
 	}
 	text := fmt.Sprintf("%d agents.", len(out.Agents))
 	if page.Next != "" {
@@ -72,16 +81,26 @@ func listAgents(ctx context.Context, c *call, in listAgentsInput) (agentList, st
 	return out, text, nil
 }
 
-// shown makes the result of a tool that ends with one agent.
-func shown(a *client.Agent, err error) (agentView, string, error) {
+// shown makes the result of a tool that changed an agent.
+func shown(a *client.Agent, err error) (changed, string, error) {
 	if err != nil {
-		return agentView{}, "", err
+		return changed{}, "", err
 	}
-	return viewOf(a), say(a), nil
+	return changeOf(a), say(a), nil
 }
 
-func getAgent(ctx context.Context, c *call, in agentID) (agentView, string, error) {
-	return shown(c.GetAgent(ctx, in.ID, client.GetAgentParams{}))
+type getInput struct {
+	agentID
+	Fields []string `json:"fields,omitempty" jsonschema:"Only these fields, to keep the answer short."`
+}
+
+func getAgent(ctx context.Context, c *call, in getInput) (map[string]json.RawMessage, string, error) {
+	a, err := c.GetAgent(ctx, in.ID, client.GetAgentParams{})
+	if err != nil {
+		return nil, "", err
+	}
+	picked, err := pick(viewOf(a), in.Fields)
+	return picked, say(a), err
 }
 
 type createInput struct {
@@ -91,7 +110,7 @@ type createInput struct {
 	Env    map[string]string          `json:"env_vars,omitempty" jsonschema:"Environment variables. Put no secrets here: use set_secrets or the console."`
 	Config map[string]any             `json:"config,omitempty" jsonschema:"The user's own settings, any JSON object."`
 	Files  []client.AgentFileSpec     `json:"files,omitempty" jsonschema:"Files that the agent finds when it starts, below /data (its volume) or /config (read-only): each with content, which is no secret, or the key of a secret."`
-	Public []string                   `json:"public_paths,omitempty" jsonschema:"Paths of the agent that anyone may request without a credential, for webhooks: /telegram, or /hooks/ for all below it. The agent's program must check who calls."`
+	Public []string                   `json:"public_paths,omitempty" jsonschema:"Paths that anyone may request without a credential, for webhooks: /telegram, or /hooks/ for all below it. The agent's program must check who calls."`
 	Calls  []client.AgentScheduleSpec `json:"schedules,omitempty" jsonschema:"When the agent is called by itself. No secrets in bodies."`
 	Image  string                     `json:"image,omitempty" jsonschema:"What the agent runs: an id from list_images, or id@version. By default the image called default."`
 	sleepInput
@@ -120,7 +139,7 @@ func (in sleepInput) spec() *client.AgentSleepSpec {
 	return spec
 }
 
-func createAgent(ctx context.Context, c *call, in createInput) (agentView, string, error) {
+func createAgent(ctx context.Context, c *call, in createInput) (changed, string, error) {
 	body := client.CreateAgentRequest{
 		Name: in.Name, ResourcePlan: in.Plan, EnvVars: in.Env, Config: in.Config, Files: in.Files,
 		PublicPaths: in.Public, Schedules: in.Calls, Sleep: in.spec(),
@@ -144,16 +163,16 @@ type updateInput struct {
 	Plan   *client.PlanID                 `json:"resource_plan,omitempty"`
 	Env    map[string]*string             `json:"env_vars,omitempty" jsonschema:"Variables to set; null removes one. Others stay. No secrets: use set_secrets."`
 	Config map[string]any                 `json:"config,omitempty" jsonschema:"Settings to merge; null removes one. Others stay."`
-	Files  *[]client.AgentFileSpec        `json:"files,omitempty" jsonschema:"All files that the agent shall have; others are taken away. One that is named by its path alone stays as it is. It restarts the agent."`
-	Public []string                       `json:"public_paths,omitempty" jsonschema:"Replaces the paths that anyone may request without a credential, for webhooks; an empty list removes them. It restarts the agent."`
-	Calls  *[]client.AgentScheduleSpec    `json:"schedules,omitempty" jsonschema:"All schedules that the agent shall have; others are removed. Get the agent first, and send back those that stay with their bodies. The agent keeps running."`
-	Image  *string                        `json:"image,omitempty" jsonschema:"Another version of the agent's image: its id for the version that is released at present, or id@version. It restarts the agent. Another image is refused: create another agent for it."`
+	Files  *[]client.AgentFileSpec        `json:"files,omitempty" jsonschema:"All files that the agent shall have; others are removed. One with its path alone stays as it is. Restarts the agent."`
+	Public []string                       `json:"public_paths,omitempty" jsonschema:"All public paths that the agent shall have. Restarts the agent."`
+	Calls  *[]client.AgentScheduleSpec    `json:"schedules,omitempty" jsonschema:"All schedules that the agent shall have; others are removed. Get the agent first, and send back those that stay with their bodies."`
+	Image  *string                        `json:"image,omitempty" jsonschema:"Another version of the agent's image: its id for the one that is released at present, or id@version. Restarts the agent. Another image is refused."`
 	Policy *client.ImagePolicy            `json:"image_policy,omitempty" jsonschema:"When the agent takes another version: auto with a release or at its next start, window only in its maintenance window, pinned only by this tool."`
 	Window *client.ImageMaintenanceWindow `json:"maintenance_window,omitempty" jsonschema:"When the policy window lets the agent take another version."`
 	sleepInput
 }
 
-func updateAgent(ctx context.Context, c *call, in updateInput) (agentView, string, error) {
+func updateAgent(ctx context.Context, c *call, in updateInput) (changed, string, error) {
 	body := client.UpdateAgentRequest{
 		Name:         in.Name,
 		ResourcePlan: in.Plan,
@@ -191,8 +210,8 @@ type noArguments struct{}
 // action makes a tool of an action that needs nothing but the agent.
 func action(act func(c *call, ctx context.Context, id string) (*client.Agent, error)) func(
 	context.Context, *call, agentID,
-) (agentView, string, error) {
-	return func(ctx context.Context, c *call, in agentID) (agentView, string, error) {
+) (changed, string, error) {
+	return func(ctx context.Context, c *call, in agentID) (changed, string, error) {
 		return shown(act(c, ctx, in.ID))
 	}
 }
@@ -203,8 +222,8 @@ type waitInput struct {
 }
 
 type waitResult struct {
-	Settled bool      `json:"settled" jsonschema:"True if the agent is paused, stopped, in error, or running with its newest pod."`
-	Agent   agentView `json:"agent"`
+	Settled bool `json:"settled"`
+	changed
 }
 
 func waitForAgent(ctx context.Context, c *call, in waitInput) (waitResult, string, error) {
@@ -222,7 +241,7 @@ func waitForAgent(ctx context.Context, c *call, in waitInput) (waitResult, strin
 	if err != nil {
 		return waitResult{}, "", err
 	}
-	out := waitResult{Settled: a.IsReady(), Agent: viewOf(a)}
+	out := waitResult{Settled: a.IsReady(), changed: changeOf(a)}
 	switch {
 	case out.Settled:
 		return out, say(a), nil
@@ -258,13 +277,13 @@ type deleteInput struct {
 }
 
 // deleteAgent deletes an agent if the caller knows its name: an id alone is easily mistaken for another one.
-func deleteAgent(ctx context.Context, c *call, in deleteInput) (agentView, string, error) {
+func deleteAgent(ctx context.Context, c *call, in deleteInput) (changed, string, error) {
 	a, err := c.GetAgent(ctx, in.ID, client.GetAgentParams{})
 	if err != nil {
-		return agentView{}, "", err
+		return changed{}, "", err
 	}
 	if a.Name != strings.TrimSpace(in.Name) {
-		return agentView{}, "", invalid("name", "The agent with this id has another name. It was not deleted")
+		return changed{}, "", invalid("name", "The agent with this id has another name. It was not deleted")
 	}
 	return shown(c.DeleteAgent(ctx, in.ID, c.options()...))
 }
@@ -284,7 +303,7 @@ func prices() string {
 			fmt.Fprintf(&b, "$%g a month", *p.PriceUSDMonth)
 		}
 		if p.SleepAfterSeconds > 0 {
-			fmt.Fprintf(&b, ", agents sleep after %d s without use unless asked otherwise", p.SleepAfterSeconds)
+			fmt.Fprintf(&b, ", agents sleep after %d s without use by default", p.SleepAfterSeconds)
 		}
 	}
 	return b.String()

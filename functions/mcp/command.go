@@ -17,10 +17,10 @@ type commandInput struct {
 type commandView struct {
 	Notice string `json:"notice"`
 	// ExitCode is nil if the program did not end.
-	ExitCode *int64 `json:"exit_code" jsonschema:"Null if the program did not end within 20 seconds. It may go on then."`
+	ExitCode *int64 `json:"exit_code"`
 	Stdout   string `json:"stdout"`
 	Stderr   string `json:"stderr"`
-	Omitted  bool   `json:"omitted" jsonschema:"True if an output was longer: its end is left out."`
+	Omitted  bool   `json:"omitted"`
 }
 
 // commandSeconds is less than the time of a tool.

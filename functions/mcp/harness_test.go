@@ -97,8 +97,9 @@ func (s *service) connect(t *testing.T, token, version string) *mcp.ClientSessio
 
 // result is the answer of a tool.
 type result struct {
-	failed     bool
-	text       string
+	failed bool
+	text   string
+	// structured is the data, which is structured content or the second text.
 	structured map[string]any
 	// whole is everything that the client received.
 	whole string
@@ -124,6 +125,12 @@ func callTool(t *testing.T, session *mcp.ClientSession, name string, arguments m
 		}
 	}
 	r.structured, _ = res.StructuredContent.(map[string]any)
+	if r.structured == nil && len(res.Content) == 2 { // the data of a reading tool is its second text
+		data, _ := res.Content[1].(*mcp.TextContent)
+		if err := json.Unmarshal([]byte(data.Text), &r.structured); err != nil {
+			t.Fatalf("%s: the second text is %q, want data: %v", name, data.Text, err)
+		}
+	}
 	return r
 }
 

@@ -9,9 +9,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// The list of all tools has 160 kB, which the library would encode, compact and copy for every answer. It is encoded
-// once: the library answers with an empty list, so that all else in the answer is as the client's version of the
-// protocol has it, and the encoded list takes the place of the empty one.
+// The library would encode, compact and copy the list of all tools for every answer, which costs as much as ten pings.
+// It is encoded once: the library answers with an empty list, so that all else in the answer is as the client's version
+// of the protocol has it, and the encoded list takes the place of the empty one.
 
 // emptyList is the list in an answer without tools. No text in JSON has it, because quotes inside are escaped.
 const emptyList = `"tools":[]`

@@ -23,15 +23,15 @@ type metricsInput struct {
 
 type metricsView struct {
 	CollectedAt  *time.Time             `json:"collected_at"`
-	Stale        bool                   `json:"stale" jsonschema:"True if a newer collection is overdue."`
-	CPUPct       *float64               `json:"cpu_pct" jsonschema:"Percent of the plan's limit. Null figures were not measured."`
-	MemPct       *float64               `json:"mem_pct" jsonschema:"Percent of the plan's limit."`
-	VolumePct    *float64               `json:"pvc_pct" jsonschema:"Percent of the volume."`
+	Stale        bool                   `json:"stale"`
+	CPUPct       *float64               `json:"cpu_pct"`
+	MemPct       *float64               `json:"mem_pct"`
+	VolumePct    *float64               `json:"pvc_pct"`
 	LatencyP95MS *float64               `json:"latency_p95_ms"`
 	UptimePct    *float64               `json:"uptime_pct_24h"`
 	Restarts     float64                `json:"restarts_24h"`
-	Awake        []client.AgentAwakeDay `json:"awake" jsonschema:"For how many seconds the agent had or wanted a pod, on each of the last 7 UTC days."`
-	Series       *client.MetricsSeries  `json:"series" jsonschema:"Null unless include_series is true."`
+	Awake        []client.AgentAwakeDay `json:"awake"`
+	Series       *client.MetricsSeries  `json:"series,omitempty"`
 }
 
 // awakeDays is of how many days an assistant sees how long an agent was awake.
@@ -76,10 +76,10 @@ type logsInput struct {
 type logsView struct {
 	Notice string `json:"notice"`
 	// Omitted is true if older lines did not fit.
-	Omitted bool      `json:"omitted" jsonschema:"True if older lines were left out because the answer is full."`
+	Omitted bool      `json:"omitted"`
 	Lines   []logLine `json:"lines"`
 	// Ended is how the container of the log ended; nil for the one that runs.
-	Ended *client.AgentLogEnded `json:"ended,omitempty" jsonschema:"How the container of the log ended, if it has."`
+	Ended *client.AgentLogEnded `json:"ended,omitempty"`
 }
 
 type logLine struct {
@@ -123,24 +123,61 @@ func getLogs(ctx context.Context, c *call, in logsInput) (logsView, string, erro
 	return out, fmt.Sprintf("%d lines. %s", len(out.Lines), notice), nil
 }
 
+// diagnosisView is a diagnosis without what a model does not need twice: the summary is the sentence before it.
 type diagnosisView struct {
-	diagnosis.Diagnosis
-	LogNotice string `json:"log_notice" jsonschema:"How to treat the lines in log."`
+	Healthy    bool                   `json:"healthy"`
+	Status     client.AgentStatus     `json:"status"`
+	Since      time.Time              `json:"since"`
+	Causes     []causeView            `json:"causes"`
+	WaitingFor *client.DiagnosisParty `json:"waiting_for,omitempty"`
+	NextAt     *time.Time             `json:"next_attempt_at,omitempty"`
+	GivesUpAt  *time.Time             `json:"gives_up_at,omitempty"`
+	Image      *client.DiagnosisImage `json:"image,omitempty"`
+	Timeline   []string               `json:"timeline"`
+	LogNotice  string                 `json:"log_notice,omitempty"`
+	Log        *diagnosis.Log         `json:"log,omitempty"`
+	NotChecked []string               `json:"not_checked,omitempty"`
 }
+
+type causeView struct {
+	Code     string   `json:"code"`
+	Message  string   `json:"message"`
+	Evidence []string `json:"evidence"`
+	// YouCan are the steps, each with the tool for it.
+	YouCan []string `json:"you_can"`
+	WeWill *string  `json:"we_will,omitempty"`
+}
+
+// maxMoments is how much of an agent's history a model gets, the newest moments.
+const maxMoments = 10
 
 func diagnose(ctx context.Context, c *call, in agentID) (diagnosisView, string, error) {
 	d, err := diagnosis.Collect(ctx, c.Client, in.ID)
 	if err != nil {
 		return diagnosisView{}, "", err
 	}
-	var text strings.Builder
-	text.WriteString(d.Summary)
-	for _, cause := range d.Causes {
-		for _, step := range cause.YouCan {
-			fmt.Fprintf(&text, "\n- %s (%s)", step.Text, toolOf(step.Action))
-		}
+	v := diagnosisView{
+		Healthy: d.Healthy, Status: d.Status, Since: d.Since, Causes: []causeView{}, WaitingFor: d.WaitingFor,
+		NextAt: d.NextAttemptAt, GivesUpAt: d.GivesUpAt, Image: d.Image, Timeline: []string{}, Log: d.Log,
+		NotChecked: d.NotChecked,
 	}
-	return diagnosisView{d, notice}, text.String(), nil
+	if v.Log != nil {
+		v.LogNotice = notice
+	}
+	for _, cause := range d.Causes {
+		shown := causeView{
+			Code: cause.Code, Message: cause.Message, Evidence: cause.Evidence, YouCan: []string{},
+			WeWill: cause.WeWill,
+		}
+		for _, step := range cause.YouCan {
+			shown.YouCan = append(shown.YouCan, fmt.Sprintf("%s (%s)", step.Text, toolOf(step.Action)))
+		}
+		v.Causes = append(v.Causes, shown)
+	}
+	for _, m := range d.Timeline[max(0, len(d.Timeline)-maxMoments):] {
+		v.Timeline = append(v.Timeline, m.At.UTC().Format(time.RFC3339)+" "+m.Message)
+	}
+	return v, d.Summary, nil
 }
 
 // toolOf names the tool for a step of a diagnosis, or says that there is none.

@@ -6,29 +6,31 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/google/jsonschema-go/jsonschema"
-
 	"agents.example/controlplane/shared/client"
 )
 
 // dryRun is the argument that makes the call of a tool a rehearsal. Every tool that changes something has it.
 const dryRun = "dry_run"
 
-// rehearsalView is the result of a rehearsal.
+// rehearsalView is the result of a rehearsal: which agent, and what the call would do.
 type rehearsalView struct {
-	Would wouldView `json:"would" jsonschema:"What the call would do."`
-	Agent agentView `json:"agent" jsonschema:"The agent as it would be."`
+	ID    string    `json:"id"`
+	Name  string    `json:"name"`
+	Would wouldView `json:"would"`
 }
 
 type wouldView struct {
-	Status      client.AgentStatus `json:"status"`
-	Restarts    bool               `json:"restarts" jsonschema:"Whether the pod of a running agent is replaced."`
-	Downtime    *int64             `json:"downtime_seconds_estimate" jsonschema:"How long the agent does not answer; null if that is unknown, or until it is started again."`
-	UsageBefore amountsView        `json:"usage_before" jsonschema:"What the organization uses of its plan now."`
-	UsageAfter  amountsView        `json:"usage_after" jsonschema:"What it would use."`
-	PriceBefore *float64           `json:"monthly_price_before_usd" jsonschema:"What the organization pays for its plan now. Null for a price by contract."`
-	PriceAfter  *float64           `json:"monthly_price_after_usd" jsonschema:"What it would pay."`
-	PriceChange *float64           `json:"monthly_price_change_usd" jsonschema:"Null for a price by contract."`
+	Status client.AgentStatus `json:"status"`
+	// Restarts is true if the pod of a running agent is replaced.
+	Restarts bool `json:"restarts"`
+	// Downtime is nil if it is unknown, or until the agent is started again.
+	Downtime *int64 `json:"downtime_seconds_estimate"`
+	// The usage is that of the organization, whose plan the price is of; nil for a price by contract.
+	UsageBefore amountsView `json:"organization_usage_before"`
+	UsageAfter  amountsView `json:"organization_usage_after"`
+	PriceBefore *float64    `json:"monthly_price_before_usd"`
+	PriceAfter  *float64    `json:"monthly_price_after_usd"`
+	PriceChange *float64    `json:"monthly_price_change_usd"`
 }
 
 type amountsView struct {
@@ -42,20 +44,6 @@ func amountsOf(a client.OrganizationAmounts) amountsView {
 	return amountsView{
 		Agents: a.Agents, CPUCores: a.CPUCores, MemoryBytes: a.MemoryBytes, StorageBytes: a.StorageBytes,
 	}
-}
-
-// describeRehearsals adds to the schemas of a tool that it can be rehearsed.
-func describeRehearsals(input, output *jsonschema.Schema) (*jsonschema.Schema, error) {
-	input.Properties[dryRun] = &jsonschema.Schema{
-		Type: "boolean",
-		Description: "True shows what the call would do, after all checks, and changes nothing. Use it to tell the " +
-			"user what will happen.",
-	}
-	rehearsed, err := schemaOf[rehearsalView]()
-	return &jsonschema.Schema{
-		Type: "object", AnyOf: []*jsonschema.Schema{output, rehearsed},
-		Description: "What the tool did, or with dry_run what it would do.",
-	}, err
 }
 
 // takeDryRun removes the argument dry_run. A value that is no boolean is refused, and never taken for a real call, and
@@ -129,7 +117,7 @@ func rehearsed(r *client.Rehearsal) (rehearsalView, string, error) {
 		text += fmt.Sprintf(", and would not answer for about %d s.", *w.DowntimeSecondsEstimate)
 	}
 	return rehearsalView{
-		Agent: viewOf(&r.Agent), Would: wouldView{
+		ID: r.Agent.ID, Name: r.Agent.Name, Would: wouldView{
 			Status: w.Status, Restarts: w.Restarts, Downtime: w.DowntimeSecondsEstimate,
 			PriceBefore: w.MonthlyPriceBeforeUsd, PriceAfter: w.MonthlyPriceAfterUsd,
 			PriceChange: w.MonthlyPriceChangeUsd,

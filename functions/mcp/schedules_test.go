@@ -25,7 +25,8 @@ func TestTools_ChangeSchedules(t *testing.T) {
 		{change: map[string]any{"schedules": []any{}}, want: 0},
 	} {
 		step.change["agent_id"] = created.structured["id"]
-		changed := want(t, session, "update_agent", step.change)
+		want(t, session, "update_agent", step.change)
+		changed := want(t, session, "get_agent", map[string]any{"agent_id": created.structured["id"]})
 		got, listed := changed.structured["schedules"].([]any)
 		if !listed || len(got) != step.want {
 			t.Errorf("schedules after %v = %v, want %d", step.change, changed.structured["schedules"], step.want)

@@ -20,14 +20,14 @@ type operationView struct {
 	Action    string    `json:"action"`
 	Stage     string    `json:"stage"`
 	Status    string    `json:"status"`
-	ErrorCode string    `json:"error_code" jsonschema:"Why it failed or waits; empty otherwise."`
-	Attempts  int64     `json:"attempts" jsonschema:"How many times the stage was started."`
+	ErrorCode string    `json:"error_code"`
+	Attempts  int64     `json:"attempts"`
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
 type operationList struct {
 	Operations []operationView `json:"operations"`
-	Next       string          `json:"next_cursor" jsonschema:"Empty if there are no more."`
+	Next       string          `json:"next_cursor,omitempty"`
 }
 
 func operationsOf(operations []client.SecretOperation) operationList {
@@ -56,7 +56,7 @@ func setSecrets(ctx context.Context, c *call, in setSecretsInput) (operationList
 
 type secretView struct {
 	Key       string    `json:"key"`
-	InSync    bool      `json:"in_sync" jsonschema:"Whether the running pod has the newest value."`
+	InSync    bool      `json:"in_sync"`
 	UpdatedAt time.Time `json:"updated_at"`
 }
 

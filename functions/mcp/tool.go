@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -53,7 +54,7 @@ func (t tool) rehearses() bool { return t.effect != reads && !t.unrehearsed }
 
 func (t tool) annotations() *mcp.ToolAnnotations {
 	return &mcp.ToolAnnotations{
-		Title: t.title, ReadOnlyHint: t.effect == reads, DestructiveHint: new(t.effect >= restarts),
+		ReadOnlyHint: t.effect == reads, DestructiveHint: new(t.effect >= restarts),
 		IdempotentHint: t.effect != changes && t.effect != restarts, OpenWorldHint: new(t.foreign),
 	}
 }
@@ -74,7 +75,7 @@ func schemas() map[reflect.Type]*jsonschema.Schema {
 	}
 	return map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[client.AgentStatus](): choice("The agent's status.", agent.Status("").Values()...),
-		reflect.TypeFor[client.PlanID]():      choice("The size of the agent.", plan.ID("").Values()...),
+		reflect.TypeFor[client.PlanID]():      choice("The size of the agent.", plansBySize()...),
 		reflect.TypeFor[client.ImagePolicy](): choice(
 			"When the agent takes another version: auto with a release or at its "+
 				"next start, window only in its maintenance window, pinned only if a client asks for it.",
@@ -107,9 +108,66 @@ func sleepSchema() *jsonschema.Schema {
 	}
 }
 
+// plansBySize returns the ids of the plans, the smallest first.
+func plansBySize() []string {
+	var ids []string
+	for _, p := range plan.All() {
+		ids = append(ids, string(p.ID))
+	}
+	return ids
+}
+
 // schemaOf infers the schema of a type. It only fails for types that no schema describes, which the tests would show.
 func schemaOf[T any]() (*jsonschema.Schema, error) {
 	return jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: schemas()})
+}
+
+// inputOf is the schema of a tool's arguments. It does not say that null counts as left out, because each word of it
+// is in every conversation.
+func inputOf[T any](t tool) (*jsonschema.Schema, error) {
+	s, err := schemaOf[T]()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range s.Properties {
+		dropNull(p)
+	}
+	if t.rehearses() {
+		s.Properties[dryRun] = &jsonschema.Schema{
+			Type: "boolean", Description: "True changes nothing and shows what the call would do, after all checks.",
+		}
+	}
+	return s, nil
+}
+
+// dropNull removes null from the types of a schema and of the objects in its list. Null as the value of a map stays,
+// because it removes an entry there.
+func dropNull(s *jsonschema.Schema) {
+	if types := slices.DeleteFunc(slices.Clone(s.Types), func(t string) bool { return t == "null" }); len(types) == 1 {
+		s.Type, s.Types = types[0], nil
+	}
+	if s.Items != nil {
+		dropNull(s.Items)
+	}
+	for _, p := range s.Properties {
+		dropNull(p)
+	}
+}
+
+// outputOf is the schema of the result of a tool that changes something: the types of its parts. Such results are
+// short; those of other tools are text only, and have none.
+func outputOf[T any]() (*jsonschema.Schema, error) {
+	whole, err := schemaOf[T]()
+	if err != nil {
+		return nil, err
+	}
+	brief := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{
+		"would": {Type: "object", Description: "What the call would do; with dry_run only."},
+	}}
+	for name, p := range whole.Properties {
+		brief.Properties[name] = &jsonschema.Schema{Type: p.Type, Types: p.Types}
+	}
+	return brief, nil
 }
 
 // registry adds tools to a server, and keeps the first mistake.
@@ -124,18 +182,16 @@ type registry struct {
 // The API validates the values, not the schema: its errors name all faults in one answer, and never quote a value that
 // may be a secret.
 func add[In, Out any](r *registry, t tool, do func(ctx context.Context, c *call, in In) (Out, string, error)) {
-	input, err := schemaOf[In]()
-	output, outErr := schemaOf[Out]()
-	if err = errors.Join(err, outErr); err == nil && t.rehearses() {
-		output, err = describeRehearsals(input, output)
+	input, err := inputOf[In](t)
+	described := &mcp.Tool{
+		Name: t.name, Title: t.title, Description: t.description, Annotations: t.annotations(), InputSchema: input,
+	}
+	if err == nil && t.rehearses() {
+		described.OutputSchema, err = outputOf[Out]()
 	}
 	if err != nil {
 		r.err = errors.Join(r.err, fmt.Errorf("tool %s: %w", t.name, err))
 		return
-	}
-	described := &mcp.Tool{
-		Name: t.name, Title: t.title, Description: t.description, Annotations: t.annotations(),
-		InputSchema: input, OutputSchema: output,
 	}
 	r.tools++
 	r.server.AddTool(described, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -160,7 +216,7 @@ func add[In, Out any](r *registry, t tool, do func(ctx context.Context, c *call,
 			}
 			return failed(err), nil
 		}
-		return result(c, text, out)
+		return result(c, t, text, out)
 	})
 }
 
@@ -178,16 +234,27 @@ func prepare[In any](c *call, t tool, arguments json.RawMessage, required []stri
 	return decode[In](arguments, required)
 }
 
-// result is the result of a tool that succeeded, or of its rehearsal.
-func result(c *call, text string, out any) (*mcp.CallToolResult, error) {
-	if c.rehearsal == nil {
-		return succeeded(text, out)
+// result is the result of a tool that succeeded, or of its rehearsal: one sentence, and its data as text, which every
+// program gives to its model. Short results are structured in addition.
+func result(c *call, t tool, text string, out any) (*mcp.CallToolResult, error) {
+	if c.rehearsal != nil {
+		view, said, err := rehearsed(c.rehearsal)
+		if err != nil {
+			return nil, err
+		}
+		text, out = said, view
 	}
-	view, text, err := rehearsed(c.rehearsal)
+	encoded, err := json.Marshal(out)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("encode the result of a tool: %w", err)
 	}
-	return succeeded(text, view)
+	r := &mcp.CallToolResult{Content: []mcp.Content{
+		&mcp.TextContent{Text: text}, &mcp.TextContent{Text: string(encoded)},
+	}}
+	if t.rehearses() {
+		r.StructuredContent = json.RawMessage(encoded)
+	}
+	return r, nil
 }
 
 // extraTime returns how much longer than others a tool may take.
@@ -222,16 +289,4 @@ func decode[In any](arguments json.RawMessage, required []string) (in In, err er
 		return in, invalid(wrong.Field, "Input should be of the type "+wrong.Type.String())
 	}
 	return in, invalid("arguments", "The tool has no such argument, or a value has the wrong form. See its schema")
-}
-
-// succeeded is the result of a tool, for clients that read structured content and for those that read text.
-func succeeded(text string, out any) (*mcp.CallToolResult, error) {
-	encoded, err := json.Marshal(out)
-	if err != nil {
-		return nil, fmt.Errorf("encode the result of a tool: %w", err)
-	}
-	return &mcp.CallToolResult{
-		Content:           []mcp.Content{&mcp.TextContent{Text: text}, &mcp.TextContent{Text: string(encoded)}},
-		StructuredContent: json.RawMessage(encoded),
-	}, nil
 }

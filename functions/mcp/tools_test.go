@@ -1,7 +1,9 @@
 package mcp_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -30,7 +32,7 @@ func TestTools_WorkOverEveryVersionOfTheProtocol(t *testing.T) {
 			}
 			tools, err := session.ListTools(t.Context(), nil)
 			if err != nil || len(tools.Tools) != 21 {
-				t.Fatalf("got %d tools and the error %v, want 20", len(tools.Tools), err)
+				t.Fatalf("got %d tools and the error %v, want 21", len(tools.Tools), err)
 			}
 			res := want(t, session, "get_agent", map[string]any{"agent_id": a.ID})
 			if got := res.structured; got["id"] != a.ID || got["status"] != "running" {
@@ -53,8 +55,11 @@ func TestTools_SayWhatTheyDo(t *testing.T) {
 	}
 	var destructive, readOnly []string
 	for _, tool := range list.Tools {
-		if len(tool.Description) < 60 || tool.InputSchema == nil || tool.OutputSchema == nil {
+		if len(tool.Description) < 60 || tool.InputSchema == nil {
 			t.Errorf("%s has no full description or schema", tool.Name)
+		}
+		if changes := strings.Contains(fmt.Sprint(tool.InputSchema), "dry_run"); (tool.OutputSchema != nil) != changes {
+			t.Errorf("%s has the output schema %v, want one if it changes something", tool.Name, tool.OutputSchema)
 		}
 		for _, word := range []string{"reveal", "key", "billing", "credential", "checkout"} {
 			if strings.Contains(tool.Name, word) {
@@ -87,6 +92,55 @@ func TestTools_SayWhatTheyDo(t *testing.T) {
 		if !strings.Contains(list.Tools[i].Description, text) {
 			t.Errorf("the description of create_agent lacks %q", text)
 		}
+	}
+}
+
+// TestTools_AreFewWords: a program gives the list of tools to its model in every conversation.
+func TestTools_AreFewWords(t *testing.T) {
+	t.Parallel()
+	list, err := start(t).connect(t, functiontest.AdminToken(org), "").ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(list.Tools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(text) > 25_000 {
+		t.Errorf("the list of tools has %d bytes, want at most 25,000", len(text))
+	}
+}
+
+// TestTools_ShowOnlyTheFieldsAskedFor reads one agent and the list with some fields, none, and one that is not there.
+func TestTools_ShowOnlyTheFieldsAskedFor(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	a := s.RunningAgent(t, org, nil)
+	session := s.connect(t, functiontest.AdminToken(org), "")
+	first := func(r result) map[string]any {
+		agents, _ := r.structured["agents"].([]any)
+		one, _ := agents[0].(map[string]any)
+		return one
+	}
+	for _, c := range []struct {
+		given map[string]any
+		want  []string
+	}{
+		{given: map[string]any{"fields": []string{"image", "id"}}, want: []string{"id", "image"}},
+		{given: map[string]any{}, want: []string{"error", "id", "name", "resource_plan", "status", "status_reason"}},
+	} {
+		shown := first(want(t, session, "list_agents", c.given))
+		if got := slices.Sorted(maps.Keys(shown)); !slices.Equal(got, c.want) {
+			t.Errorf("list_agents with %v shows %q, want %q", c.given, got, c.want)
+		}
+	}
+	got := want(t, session, "get_agent", map[string]any{"agent_id": a.ID, "fields": []string{"status"}}).structured
+	if len(got) != 1 || got["status"] != "running" {
+		t.Errorf("get_agent shows %v, want the status alone", got)
+	}
+	wrong := map[string]any{"agent_id": a.ID, "fields": []string{"state"}}
+	if got := wantError(t, session, "get_agent", wrong, "invalid_arguments"); !strings.Contains(got.text, "status, ") {
+		t.Errorf("the error %q does not say which fields there are", got.text)
 	}
 }
 
@@ -158,7 +212,9 @@ func TestTools_ChooseAnImage(t *testing.T) {
 		t.Errorf("list_images = %s, want notes and no registry", images.whole)
 	}
 	imageOf := func(r result) map[string]any {
-		shown, _ := r.structured["image"].(map[string]any)
+		t.Helper()
+		got := want(t, session, "get_agent", map[string]any{"agent_id": r.structured["id"]})
+		shown, _ := got.structured["image"].(map[string]any)
 		return shown
 	}
 	created := want(t, session, "create_agent",
@@ -201,7 +257,8 @@ func TestTools_ChangePublicPaths(t *testing.T) {
 		{change: map[string]any{"public_paths": []string{}}, want: "[]"},
 	} {
 		step.change["agent_id"] = created.structured["id"]
-		changed := want(t, session, "update_agent", step.change)
+		want(t, session, "update_agent", step.change)
+		changed := want(t, session, "get_agent", map[string]any{"agent_id": created.structured["id"]})
 		if got := fmt.Sprint(changed.structured["public_paths"]); got != step.want {
 			t.Errorf("public paths after %v = %s, want %s", step.change, got, step.want)
 		}

@@ -1,41 +1,100 @@
 package mcp
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"agents.example/controlplane/shared/client"
 )
 
+// changed is what an assistant learns of a change; get_agent has the rest. Next names the tool to call next.
+type changed struct {
+	ID           string       `json:"id"`
+	Name         string       `json:"name"`
+	Status       string       `json:"status"`
+	StatusReason string       `json:"status_reason,omitempty"`
+	Error        *failureView `json:"error,omitempty"`
+	Next         string       `json:"next,omitempty"`
+}
+
+func changeOf(a *client.Agent) changed {
+	return changed{
+		ID: a.ID, Name: a.Name, Status: string(a.Status), StatusReason: string(deref(a.Config.StatusReason)),
+		Error: failureOf(a), Next: nextOf(a),
+	}
+}
+
+// nextOf names the tool that an assistant should call next, if the agent is not as it should be.
+func nextOf(a *client.Agent) string {
+	switch {
+	case a.Status == client.AgentStatusError:
+		return "diagnose_agent"
+	case isReplaced(a), a.Status == client.AgentStatusPending, a.Status == client.AgentStatusProvisioning:
+		return waitTool
+	}
+	return ""
+}
+
+func failureOf(a *client.Agent) *failureView {
+	if e := a.Config.Error; e != nil {
+		return &failureView{e.Code, e.Stage, e.Message}
+	}
+	return nil
+}
+
 // agentView is what an assistant sees of an agent. It has no link that opens the dashboard, because such a link is a
-// credential.
+// credential. The description of get_agent explains the fields whose names do not.
 type agentView struct {
-	ID     string `json:"id"`
-	Name   string `json:"name"`
-	Status string `json:"status"`
-	// StatusReason says why an agent is paused or stopped.
-	StatusReason   string            `json:"status_reason" jsonschema:"Why the agent is paused or stopped: manual, billing, or idle if the agent is asleep."`
-	Sleep          client.AgentSleep `json:"sleep"`
-	AllowedActions []string          `json:"allowed_actions" jsonschema:"The actions that the status allows."`
-	ResourcePlan   string            `json:"resource_plan"`
-	Region         string            `json:"region"`
-	// Image is null for an agent that has not started since there are images to choose from.
-	Image        *client.AgentImage     `json:"image" jsonschema:"What the agent runs. If available_version is not null, update_agent with image moves it to that version."`
-	DashboardURL string                 `json:"dashboard_url" jsonschema:"Empty until the agent has a hostname."`
-	APIURL       string                 `json:"api_url" jsonschema:"Empty until the agent has a hostname."`
-	PublicPaths  []string               `json:"public_paths" jsonschema:"Paths that anyone may request, in addition to those of the image."`
-	Schedules    []client.AgentSchedule `json:"schedules" jsonschema:"When the agent is called by itself, and how the latest calls ended. Bodies are null for members."`
-	// Warming and RotationPending say what is not finished yet.
-	Warming         bool               `json:"dashboard_warming" jsonschema:"True until a new pod answers after a change."`
-	RotationPending bool               `json:"credential_rotation_pending"`
-	EnvVars         map[string]string  `json:"env_vars" jsonschema:"Keys only: gsm is a secret, configured is a plain variable."`
-	Config          map[string]any     `json:"config" jsonschema:"The client's own settings."`
-	Files           []client.AgentFile `json:"files" jsonschema:"The files that the agent finds when it starts, without their contents."`
-	Error           *failureView       `json:"error" jsonschema:"Why the agent failed, is retried, or why a change was reverted."`
-	Stages          []stageView        `json:"stages" jsonschema:"The steps of a start that are not finished; empty once all are."`
-	CreatedAt       time.Time          `json:"created_at"`
-	UpdatedAt       time.Time          `json:"updated_at"`
+	ID           string            `json:"id"`
+	Name         string            `json:"name"`
+	Status       string            `json:"status"`
+	StatusReason string            `json:"status_reason"`
+	Sleep        client.AgentSleep `json:"sleep"`
+	// AllowedActions are those that the status allows.
+	AllowedActions []string `json:"allowed_actions"`
+	ResourcePlan   string   `json:"resource_plan"`
+	Region         string   `json:"region"`
+	// Image is nil for an agent that has not started since there are images to choose from.
+	Image *client.AgentImage `json:"image"`
+	// The addresses are empty until the agent has a hostname.
+	DashboardURL    string                 `json:"dashboard_url"`
+	APIURL          string                 `json:"api_url"`
+	PublicPaths     []string               `json:"public_paths"`
+	Schedules       []client.AgentSchedule `json:"schedules"`
+	Warming         bool                   `json:"dashboard_warming"`
+	RotationPending bool                   `json:"credential_rotation_pending"`
+	EnvVars         map[string]string      `json:"env_vars"`
+	Config          map[string]any         `json:"config"`
+	Files           []client.AgentFile     `json:"files"`
+	Error           *failureView           `json:"error"`
+	// Stages are the steps of a start that are not finished.
+	Stages    []stageView `json:"stages"`
+	CreatedAt time.Time   `json:"created_at"`
+	UpdatedAt time.Time   `json:"updated_at"`
+}
+
+// pick returns the fields of an agent that a model wants; all if it names none.
+func pick(v agentView, fields []string) (map[string]json.RawMessage, error) {
+	text, err := json.Marshal(v)
+	var all map[string]json.RawMessage
+	if err = errors.Join(err, json.Unmarshal(text, &all)); err != nil || len(fields) == 0 {
+		return all, err
+	}
+	picked := make(map[string]json.RawMessage, len(fields))
+	for _, name := range fields {
+		value, known := all[name]
+		if !known {
+			names := strings.Join(slices.Sorted(maps.Keys(all)), ", ")
+			return nil, invalid("fields", "An agent has only the fields "+names)
+		}
+		picked[name] = value
+	}
+	return picked, nil
 }
 
 type failureView struct {
@@ -71,9 +130,7 @@ func viewOf(a *client.Agent) agentView {
 	for key, source := range a.EnvVars {
 		v.EnvVars[key] = string(source)
 	}
-	if e := a.Config.Error; e != nil {
-		v.Error = &failureView{e.Code, e.Stage, e.Message}
-	}
+	v.Error = failureOf(a)
 	for _, s := range a.Config.ProvisioningStages {
 		if s.Status != client.AgentStageStatusSucceeded && s.Status != client.AgentStageStatusSkipped {
 			v.Stages = append(v.Stages, stageView{string(s.Name), string(s.Status), s.Attempt, deref(s.Message)})

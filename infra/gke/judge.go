@@ -183,7 +183,7 @@ func (d desired) crashed(status *corev1.ContainerStatus,
 			Reason: exit.Reason, Exited: true, ExitCode: int(exit.ExitCode), Restarts: int(status.RestartCount),
 		},
 		Message: fmt.Sprintf("The agent exits soon after it starts: exit code %d%s. "+
-			"Check its environment variables and secrets, then restart it.",
+			"Check its environment variables and secrets.",
 			exit.ExitCode, exitHint(exit.ExitCode)),
 	}
 	if exit.Reason == "OOMKilled" {

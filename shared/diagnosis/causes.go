@@ -47,9 +47,10 @@ func (f Facts) failure(failure agent.Failure) cause {
 	}
 	switch {
 	case a.Status == agent.Error:
-		c.party, c.weWill = c.ended, "No further attempt is made."
+		c.party, c.weWill = c.ended, "The service has given up and makes no further attempt."
 		if a.Recoverable() {
-			c.weWill = "No further attempt is made. The agent returns to running if its pod becomes ready and answers."
+			c.weWill = "The service has given up. The cluster still has the pod: if it becomes ready and answers, " +
+				"the agent returns to running."
 		}
 	case a.ApplyDue() && c.weWill == "":
 		c.weWill = tries

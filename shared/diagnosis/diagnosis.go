@@ -4,6 +4,7 @@ package diagnosis
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -180,14 +181,15 @@ func optional(t time.Time) *time.Time {
 }
 
 // allowed leaves out the steps that the agent's status does not allow. tryAgain becomes the action that starts or
-// restarts it.
+// restarts it, under the name that the action has.
 func (f Facts) allowed(steps []Step) []Step {
 	var kept []Step
 	for _, s := range steps {
 		if s.Action == tryAgain {
-			s.Action = Restart
 			if slices.Contains(f.Agent.AllowedActions(), agent.Start) {
 				s.Action = Start
+			} else {
+				s = Step{Restart, restarting().Replace(s.Text)}
 			}
 		}
 		if f.allows(s.Action) {
@@ -195,6 +197,12 @@ func (f Facts) allowed(steps []Step) []Step {
 		}
 	}
 	return kept
+}
+
+// restarting turns the texts of tryAgain into those of a restart.
+func restarting() *strings.Replacer {
+	return strings.NewReplacer("start it again", "restart it", "Start it again", "Restart it",
+		"start the agent again", "restart the agent", "start the agent with", "restart the agent with")
 }
 
 func (f Facts) allows(action Action) bool {

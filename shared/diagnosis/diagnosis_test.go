@@ -415,12 +415,12 @@ func TestTimeline_ShowsEveryFailure(t *testing.T) {
 	t.Parallel()
 	a, events := history(t)
 	member := []string{
-		"The agent was created.", "The agent started and runs.", "The agent failed: pod_crash_loop: It exits.",
+		"The agent was created.", "The agent started and runs.", "The agent failed. It exits.",
 		"The agent recovered and runs.",
-		"The agent failed: secret_value_unavailable: The value of a secret is missing.",
+		"The agent failed. The value of a secret is missing.",
 	}
 	admin := slices.Clone(member)
-	admin[4] = "The agent failed: secret_value_unavailable: The store may not have the value of TOKEN."
+	admin[4] = "The agent failed. The store may not have the value of TOKEN."
 	admin = append(admin, "The change of TOKEN failed at the stage rollout: sync_conflict.")
 	for role, want := range map[identity.Role][]string{identity.RoleMember: member, identity.RoleAdmin: admin} {
 		f := diagnosis.Facts{
@@ -471,7 +471,8 @@ func TestOf_ListsWhatHappenedInOrder(t *testing.T) {
 	if first := moments[0].Message; first != "The agent was created." {
 		t.Errorf("the first moment is %q, want the creation", first)
 	}
-	if last := moments[len(moments)-1].Message; last != "The stage ready failed: pod_crash_loop: It exits." {
+	const failed = "Failed: waiting until it is ready and answers. It exits."
+	if last := moments[len(moments)-1].Message; last != failed {
 		t.Errorf("the last moment is %q, want the failure", last)
 	}
 }

@@ -89,7 +89,7 @@ func (f Facts) statusMessage(t event.Type, d eventData) string {
 	case event.AgentCreated:
 		return created
 	case event.AgentPending:
-		return "An attempt to start the agent failed, and the service tries again" + f.because(d.Error)
+		return "An attempt to start the agent failed, and the service tries again." + f.because(d.Error)
 	case event.AgentProvisioning:
 		return "The start of the agent began."
 	case event.AgentRunning:
@@ -97,7 +97,7 @@ func (f Facts) statusMessage(t event.Type, d eventData) string {
 	case event.AgentRecovered:
 		return "The agent recovered and runs."
 	case event.AgentError:
-		return "The agent failed" + f.because(d.Error)
+		return "The agent failed." + f.because(d.Error)
 	case event.AgentPaused:
 		if d.StatusReason == agent.Billing {
 			return "The service paused the agent because of the organization's plan or payments."
@@ -134,12 +134,12 @@ func wokenBy(cause agent.WakeCause) string {
 	}
 }
 
-// because is the end of a sentence about a failure.
+// because is the sentence after one about a failure.
 func (f Facts) because(failure *agent.Failure) string {
 	if failure == nil {
-		return "."
+		return ""
 	}
-	return ": " + failure.Code + ": " + publicMessage(failure.Code, failure.Message, f.Caller.Admin())
+	return " " + publicMessage(failure.Code, failure.Message, f.Caller.Admin())
 }
 
 // secretMessage says what happened to a secret operation. Only admins receive such events.

@@ -66,7 +66,7 @@ func podRules() []rule {
 					"Those of earlier runs are kept for a week."},
 				{Update, "Check that its variables are complete and correct."},
 				{SetSecret, "Set the secrets that are missing or wrong."},
-				again("Then start it again, so that it does not wait for the cluster's next attempt."),
+				again("Then start it again."),
 			},
 			trying: "The cluster keeps starting it, with longer and longer pauses.", next: Cluster, ended: User,
 		},

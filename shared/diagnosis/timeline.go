@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -66,14 +67,42 @@ func recorded(a agent.Agent, admin bool) []Moment {
 
 const created = "The agent was created."
 
+// doing says in words what a stage does; "" for a stage of another release.
+func doing(name agent.StageName) string {
+	return map[agent.StageName]string{
+		agent.StageNamespace: "making the agent's place in the cluster",
+		agent.StagePolicy:    "setting its limits and network rules",
+		agent.StageIdentity:  "making its credentials",
+		agent.StageSecrets:   "bringing its secrets to the cluster",
+		agent.StageStorage:   "preparing its volume",
+		agent.StageRuntime:   "making its pod",
+		agent.StageRoute:     "connecting its address",
+		agent.StageReady:     "waiting until it is ready and answers",
+	}[name]
+}
+
 func stageBegan(name agent.StageName, attempt int) string {
-	return fmt.Sprintf("The stage %s began (attempt %d).", name, attempt)
+	text := fmt.Sprintf("The service began %s", cmp.Or(doing(name), "the step "+string(name)))
+	if attempt > 1 {
+		text += fmt.Sprintf(", attempt %d", attempt)
+	}
+	return text + "."
 }
 
 func stageEnded(s agent.Stage, admin bool) string {
-	if s.ErrorCode == "" {
-		return fmt.Sprintf("The stage %s %s.", s.Name, s.Status)
+	text := "Done"
+	switch s.Status {
+	case agent.StageFailed:
+		text = "Failed"
+	case agent.StageSkipped:
+		text = "Not needed"
+	case agent.StagePending, agent.StageRunning: // with an error, it is tried again
+		text = "Not done yet"
+	case agent.StageSucceeded:
 	}
-	return fmt.Sprintf("The stage %s %s: %s: %s", s.Name, s.Status, s.ErrorCode,
-		publicMessage(s.ErrorCode, s.Message, admin))
+	text += ": " + cmp.Or(doing(s.Name), string(s.Name)) + "."
+	if s.ErrorCode != "" {
+		text += " " + publicMessage(s.ErrorCode, s.Message, admin)
+	}
+	return text
 }

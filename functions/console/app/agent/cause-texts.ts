@@ -164,7 +164,7 @@ export const causeTexts: Record<string, { title: string; you_can: string[] }> = 
       "Read the last lines that it wrote before it exited. They usually say why. Those of earlier runs are kept for a week.",
       "Check that its variables are complete and correct.",
       "Set the secrets that are missing or wrong.",
-      "Then start it again, so that it does not wait for the cluster's next attempt."
+      "Then start it again."
     ]
   },
   "pod_rejected": {
