@@ -54,7 +54,8 @@ func TestDiagnosisCard_SaysEachThingOnce(t *testing.T) {
 	type fact struct{ Text, At string }
 	got := result[[]fact](p, "factsOf", []string{
 		"status: error", "reason: Error", "exit code: 137", "reason: OOMKilled", "restarts: 9", "stage: ready",
-		"not ready since: 2026-03-02T09:30:00Z", "it runs in a sandbox", "a new fact: 7", "seen: 2026-03-02T09:31:00.5Z",
+		"not ready since: 2026-03-02T09:30:00Z", "it runs in a sandbox", "a new fact: 7",
+		"seen: 2026-03-02T09:31:00.5Z",
 	})
 	want := []fact{
 		{Text: "Its container ended with exit code 137"},
@@ -137,7 +138,7 @@ func TestHistory_TellsEachThingOnce(t *testing.T) {
 		{Title: "Agent stopped", Details: by},
 		{
 			Title: "Credentials rotated", Details: append(by[:1:1], "In use 500 ms later"),
-			Parts: []row{{Title: "The agent accepted the new credentials, and refused the old ones", Details: []string{}}},
+			Parts: []row{{Title: "The agent accepted the new credentials, and refused the old ones"}},
 		},
 		{Title: "Secret KEY set", Details: append(by[:1:1], "In use 200 ms later"), Parts: []row{
 			{Title: "The new value was stored", Details: []string{}}, {Title: "The agent used it", Details: []string{}},
@@ -178,7 +179,10 @@ func TestPalette_FindsTheBestFirst(t *testing.T) {
 		{search: "7a2a-11", want: []string{"2"}},
 		{search: "pages usage", want: []string{"3"}},
 		{search: "absent"},
-		{search: "bulk 1", want: []string{"many1", "many10", "many11", "many12", "many13", "many14", "many15", "many16"}},
+		{
+			search: "bulk 1",
+			want:   []string{"many1", "many10", "many11", "many12", "many13", "many14", "many15", "many16"},
+		},
 	} {
 		got := consoletest.Eval[[]string](p, fmt.Sprintf("module.matching(%s, %q).map(command => command.id)", commands,
 			c.search))

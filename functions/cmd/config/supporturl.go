@@ -18,7 +18,8 @@ func (s *SupportURL) EnvDecode(value string) error {
 	if err == nil && u.Scheme == "mailto" {
 		_, err = mail.ParseAddress(u.Opaque)
 	}
-	if err != nil || u.RawQuery != "" || u.Scheme != "mailto" && (u.Scheme != "https" || u.Host == "" || u.User != nil) {
+	if err != nil || u.RawQuery != "" ||
+		u.Scheme != "mailto" && (u.Scheme != "https" || u.Host == "" || u.User != nil) {
 		return errors.New("want an address such as https://support.example.com or mailto:support@example.com")
 	}
 	*s = SupportURL(value)

@@ -58,7 +58,7 @@ export function changesTitle(changes: AuditChange[]): { title: string; details: 
 }
 
 /** Names as a phrase, such as "A, B and C". */
-export const listText = (names: string[]): string =>
+const listText = (names: string[]): string =>
   names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 
-export const capital = (words: string): string => words.charAt(0).toUpperCase() + words.slice(1);
+const capital = (words: string): string => words.charAt(0).toUpperCase() + words.slice(1);
