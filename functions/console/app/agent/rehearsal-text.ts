@@ -36,8 +36,9 @@ export function usageText({ usage_before: before, usage_after: after }: Rehearsa
 }
 
 /** Whether neither what the organization takes up nor its price changes. */
-export const costsTheSame = ({ usage_before, usage_after, monthly_price_change_usd: change }: RehearsalWould): boolean =>
-  !change && formats.every(([, amount]) => amount(usage_before) === amount(usage_after));
+export const costsTheSame = (would: RehearsalWould): boolean =>
+  !would.monthly_price_change_usd &&
+  formats.every(([, amount]) => amount(would.usage_before) === amount(would.usage_after));
 
 /** How the price of the organization changes. */
 export function priceText(would: RehearsalWould): string {
