@@ -33,8 +33,8 @@ export function Shell({ children }: { children: ComponentChildren }) {
           <Icon name="agents" />
           Agents console
         </a>
-        <div class="account">
-          <PaletteOpener />
+        <PaletteOpener />
+        <div class="account" role="group" aria-label="Account">
           <AccountMenu />
         </div>
       </header>
