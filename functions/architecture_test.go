@@ -94,7 +94,9 @@ func cloudSDKs() []string {
 }
 
 // outputFormats are libraries of formats that are published together with a cloud SDK, and do not call anything.
-func outputFormats() []string { return []string{"k8s.io/client-go/util/jsonpath", "sigs.k8s.io/yaml"} }
+func outputFormats() []string {
+	return []string{"k8s.io/client-go/util/jsonpath", "sigs.k8s.io/json", "sigs.k8s.io/yaml"}
+}
 
 // podBinaries are the libraries that no binary in an agent's pod may link.
 func podBinaries() []string {

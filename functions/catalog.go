@@ -196,6 +196,7 @@ func agentRoutes(d Dependencies) []function.Route {
 		agents.Start(d.Agents, shown),
 		agents.MigrateSandbox(d.Agents, shown),
 		agents.Metrics(d.Agents, d.Metrics),
+		agents.AllMetrics(d.Metrics),
 		agents.Log(d.Agents, d.Logs, d.Slots),
 		agents.ListSecrets(d.Agents),
 		agents.PutSecrets(writer, shown),

@@ -88,6 +88,34 @@ func (o clientOperation) example(t *testing.T) []byte {
 	return text
 }
 
+// ids returns the values of the parameters in the path, in their order.
+func (o clientOperation) ids(path map[string]string) []string {
+	ids := []string{}
+	for part := range strings.SplitSeq(o.path, "/") {
+		if name, ok := strings.CutPrefix(part, "{"); ok {
+			ids = append(ids, path[strings.TrimSuffix(name, "}")])
+		}
+	}
+	return ids
+}
+
+// pathSamples returns a value for each parameter in a path.
+func pathSamples() map[string]string {
+	path := map[string]string{"key": "OPENAI_API_KEY", "user_id": userID}
+	for _, id := range []string{"agent_id", "operation_id", "key_id", "webhook_id", "delivery_id"} {
+		path[id] = unknownID
+	}
+	return path
+}
+
+// sampleText returns a value of a parameter that is text.
+func sampleText(name string) string {
+	if name == "seal" {
+		return seal.Anchor{Sequence: 1, Hash: seal.NoHash}.String()
+	}
+	return "a b&c"
+}
+
 // callMethod calls the client's method of an operation, with the values of path parameters and the body of the example,
 // and with all query parameters if filled is true. It reads lists and streams to their ends.
 func (o clientOperation) callMethod(t *testing.T, c *client.Client, path map[string]string, filled bool) error {
@@ -96,12 +124,7 @@ func (o clientOperation) callMethod(t *testing.T, c *client.Client, path map[str
 	if !method.IsValid() {
 		t.Fatal("the client has no such method: run go generate ./shared/client")
 	}
-	var ids []string
-	for part := range strings.SplitSeq(o.path, "/") {
-		if name, ok := strings.CutPrefix(part, "{"); ok {
-			ids = append(ids, path[strings.TrimSuffix(name, "}")])
-		}
-	}
+	ids := o.ids(path)
 	var args []reflect.Value
 	for i := range method.Type().NumIn() - 1 { // the last ones are options
 		switch in := method.Type().In(i); {
@@ -151,10 +174,8 @@ func (o clientOperation) fill(t *testing.T, params reflect.Value) {
 			field.SetBool(true)
 		case len(p.Schema.Value.Enum) > 0:
 			field.SetString(p.Schema.Value.Enum[0].(string)) //nolint:forcetypeassert // the field is a string
-		case p.Name == "seal":
-			field.SetString(seal.Anchor{Sequence: 1, Hash: seal.NoHash}.String())
 		default:
-			field.SetString("a b&c")
+			field.SetString(sampleText(p.Name))
 		}
 	}
 }
@@ -183,10 +204,7 @@ func methodError(t *testing.T, results []reflect.Value) error {
 func TestClient_SendsWhatTheDescriptionSays(t *testing.T) {
 	t.Parallel()
 	operations, router := clientOperations(t)
-	path := map[string]string{"key": "OPENAI_API_KEY", "user_id": userID}
-	for _, id := range []string{"agent_id", "operation_id", "key_id", "webhook_id", "delivery_id"} {
-		path[id] = unknownID
-	}
+	path := pathSamples()
 	for id, o := range operations {
 		t.Run(id, func(t *testing.T) {
 			t.Parallel()

@@ -18,6 +18,7 @@ func readmes() []string {
 		"README.md", "functions/README.md", "shared/README.md", "infra/README.md", "emulators/README.md",
 		"terraform/README.md", "functions/console/README.md", "functions/agentctl/README.md", ".github/CONTRIBUTING.md",
 		"shared/client/README.md", "shared/client/typescript/README.md",
+		"shared/client/python/README.md",
 	}
 }
 
@@ -177,6 +178,8 @@ func checkCommand(t *testing.T, command string) string {
 		return checkGo(t, words[1:])
 	case program == "curl":
 		return checkCurl(command)
+	case program == "pip" || program == "python3":
+		return checkPython(words[1:])
 	case program == "npm":
 		return checkNPM(t, words[1:])
 	case program == "terraform":
@@ -278,6 +281,20 @@ func checkCurl(command string) string {
 		}
 	}
 	return "no route has the path " + path[1]
+}
+
+// checkPython checks a command for the Python client: its tests, or what it installs.
+func checkPython(words []string) string {
+	switch {
+	case slices.Equal(words, []string{"-m", "unittest"}):
+		return ""
+	case len(words) == 2 && words[0] == "install":
+		if _, err := os.Stat(filepath.Join("..", words[1], "pyproject.toml")); err == nil ||
+			regexp.MustCompile(`/clients/agents_client-VERSION-py3-none-any\.whl$`).MatchString(words[1]) {
+			return ""
+		}
+	}
+	return "install the Python client, or run its tests"
 }
 
 // checkNPM checks a command in the folder of the TypeScript client.

@@ -29,6 +29,7 @@ func widerRights() map[string]function.Access {
 		},
 		function.Member: {
 			"DiagnoseAgent", "GetAgent", "GetAgentMetrics", "GetCurrentOrganization", "GetDashboardReachability",
+			"GetOrganizationMetrics",
 			"GetSubscription", "ListAgents", "ListEvents", "ListImages", "ListMembers", "ListPlans", "StreamEvents",
 		},
 	} {

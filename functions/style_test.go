@@ -58,7 +58,7 @@ func TestStyle_PlainEnglish(t *testing.T) {
 	checked := 0
 	for name := range strings.SplitSeq(strings.TrimSpace(string(out)), "\n") {
 		switch filepath.Ext(name) {
-		case ".go", ".tf", ".md", ".ts", ".tsx", ".css":
+		case ".go", ".tf", ".md", ".ts", ".tsx", ".css", ".py":
 		default:
 			continue
 		}

@@ -40,6 +40,22 @@ func testAgentCommands(t *testing.T, d deployment) {
 				stdout, stderr)
 		}
 	}
+	file := filepath.Join(t.TempDir(), "agents.yaml")
+	described := func(agents string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte("manifest: story\nagents: "+agents), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	described("{described: {env_vars: {LOG_LEVEL: info}, public_paths: [/hook]}}")
+	check(agentctl.ExitOK, "described is running", "apply", "-f", file, "--wait")
+	described("{described: {env_vars: {LOG_LEVEL: debug}}}")
+	check(agentctl.ExitDiffers, "LOG_LEVEL: (another value) -> debug", "apply", "-f", file, "--dry-run")
+	check(agentctl.ExitOK, "described is running", "apply", "-f", file, "--wait")
+	check(agentctl.ExitOK, "Nothing differs", "apply", "-f", file, "--dry-run")
+	described("{}")
+	check(agentctl.ExitOK, "being deleted", "apply", "-f", file, "--prune", "--yes", "--wait")
+
 	const name = "typed by a person"
 	code, id, stderr := run("agents", "create", name, "--plan", "hobby", "--wait", "-o", "name")
 	id = strings.TrimSpace(id)
@@ -61,7 +77,7 @@ func testAgentCommands(t *testing.T, d deployment) {
 	if code != agentctl.ExitOK {
 		t.Fatalf("agents receipt: exit code %d:\n%s", code, stderr)
 	}
-	file := filepath.Join(t.TempDir(), "receipt.json")
+	file = filepath.Join(t.TempDir(), "receipt.json")
 	if err := os.WriteFile(file, []byte(receipt), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -31,6 +31,10 @@ func TestStoryInOneProcess(t *testing.T) {
 		testtier.RequireFull(t, "installs packages of npm")
 		testTypeScriptClient(t, d)
 	})
+	t.Run("Python client passes its tests", func(t *testing.T) {
+		t.Parallel()
+		testPythonClient(t, d)
+	})
 }
 
 // TestStoryAsDeployed tests a cloud that runs every function in a separate process, and kills some of them. Like

@@ -29,6 +29,8 @@ func TestCloud_ServesThePlayground(t *testing.T) {
 	p.WaitText(`curl "$AGENTS_BASE_URL/api/v1/agents/$AGENT_ID"`)
 	p.Click("tab", "Go")
 	p.WaitText("c.GetAgent(ctx, agentID, client.GetAgentParams{})")
+	p.Click("tab", "Python")
+	p.WaitText("agent = api.get_agent(agent_id)")
 	p.Screenshot("playground-samples")
 	t.Logf("\n%s", consoletest.TransferTable(p.Transfers()))
 }

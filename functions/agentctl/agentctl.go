@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -82,6 +83,8 @@ type tool struct {
 	output           format
 	timeout          time.Duration
 	color            string
+	// notes is held while a note is printed.
+	notes sync.Mutex
 	// cancel ends the context that limitTime has made.
 	cancel context.CancelFunc
 }
@@ -120,7 +123,7 @@ func (a *App) tool() (*tool, *cobra.Command) {
 	flags.StringVar(&t.color, "color", colorAuto, "`when` to color the output: auto, always or never")
 	completeWith(root, "output", formatTable, formatJSON, formatYAML, formatName, formatJSONPath+"=")
 	completeWith(root, "color", colorAuto, colorAlways, colorNever)
-	root.AddCommand(t.agentsCommand(), exitCodesTopic())
+	root.AddCommand(t.agentsCommand(), t.applyCommand(), t.exportCommand(), exitCodesTopic())
 	root.AddCommand(t.secretsCommand(), t.credentialsCommand(), t.schedulesCommand())
 	root.AddCommand(
 		t.imagesCommand(),

@@ -60,15 +60,7 @@ func (t *tool) listAgents() *cobra.Command {
 				t.note("There are no such agents. Create one: agentctl agents create NAME --plan hobby")
 				return nil
 			}
-			return t.show(list(agents, func(a client.Agent) string { return a.ID }, []column[client.Agent]{
-				{"ID", func(a client.Agent) string { return a.ID }},
-				{"NAME", func(a client.Agent) string { return a.Name }},
-				{"STATUS", func(a client.Agent) string { return statusWord(&a) }},
-				{"PLAN", func(a client.Agent) string { return string(a.ResourcePlan) }},
-				{"IMAGE", imageOf},
-				{"REGION", func(a client.Agent) string { return a.Region }},
-				{"AGE", func(a client.Agent) string { return t.age(a.CreatedAt) }},
-			}))
+			return t.show(t.agentTable(agents))
 		},
 	}
 	c.Flags().StringVar(&params.Name, "name", "", "only agents with exactly this name")
@@ -82,6 +74,19 @@ func (t *tool) listAgents() *cobra.Command {
 		"deleting")
 	completePlan(c)
 	return c
+}
+
+// agentTable shows agents.
+func (t *tool) agentTable(agents []client.Agent) result {
+	return list(agents, func(a client.Agent) string { return a.ID }, []column[client.Agent]{
+		{"ID", func(a client.Agent) string { return a.ID }},
+		{"NAME", func(a client.Agent) string { return a.Name }},
+		{"STATUS", func(a client.Agent) string { return statusWord(&a) }},
+		{"PLAN", func(a client.Agent) string { return string(a.ResourcePlan) }},
+		{"IMAGE", imageOf},
+		{"REGION", func(a client.Agent) string { return a.Region }},
+		{"AGE", func(a client.Agent) string { return t.age(a.CreatedAt) }},
+	})
 }
 
 // agentRun is what a command does with the agent that its first argument names.

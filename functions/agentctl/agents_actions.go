@@ -38,15 +38,19 @@ func (t *tool) agentAction(
 	name, short string, target client.AgentStatus, call func(*client.Client) agentChange,
 ) *cobra.Command {
 	var change changeFlags
-	c := t.agentCommand(name, short, strings.ToUpper(name[:1])+name[1:]+"Agent",
-		func(ctx context.Context, api *client.Client, a *client.Agent) error {
-			a, err := call(api)(ctx, a.ID, change.options()...)
+	c := t.severalAgents(name, short, strings.ToUpper(name[:1])+name[1:]+"Agent",
+		func(ctx context.Context, api *client.Client, agents []*client.Agent) error {
+			if len(agents) > 1 {
+				return t.changeSeveral(ctx, api, agents, &change, severalChange{call(api), target})
+			}
+			a, err := call(api)(ctx, agents[0].ID, change.options()...)
 			if err != nil {
 				return err
 			}
 			return t.finish(ctx, api, a, &change, target)
 		})
-	c.Example = "  agentctl agents " + name + " my-agent --wait --timeout 5m"
+	c.Example = "  agentctl agents " + name + " my-agent --wait --timeout 5m\n" +
+		"  agentctl agents " + name + " my-agent other-agent"
 	if target == client.AgentStatusStopped {
 		c.Long = short + ". With --wait, the command ends when the status is stopped; the agent's pod ends within 30 " +
 			"seconds after that, or as many as its image may take."
@@ -77,11 +81,16 @@ func (t *tool) migrateSandbox() *cobra.Command {
 func (t *tool) deleteAgent() *cobra.Command {
 	var change changeFlags
 	var yes bool
-	c := t.agentCommand("delete", "Delete an agent with its volume and secrets", "DeleteAgent",
-		func(ctx context.Context, api *client.Client, a *client.Agent) error {
-			if err := t.confirmName(yes || change.dryRun.on, a); err != nil {
+	c := t.severalAgents("delete", "Delete agents with their volumes and secrets", "DeleteAgent",
+		func(ctx context.Context, api *client.Client, agents []*client.Agent) error {
+			if err := t.confirmNames(yes || change.dryRun.on, agents); err != nil {
 				return err
 			}
+			if len(agents) > 1 {
+				return t.changeSeveral(ctx, api, agents, &change,
+					severalChange{api.DeleteAgent, client.AgentStatusDeleting})
+			}
+			a := agents[0]
 			deleted, err := api.DeleteAgent(ctx, a.ID, change.options()...)
 			if err != nil {
 				return err
@@ -98,29 +107,42 @@ func (t *tool) deleteAgent() *cobra.Command {
 			}
 			return t.awaitDeletion(ctx, api, deleted)
 		})
-	c.Long = "Delete an agent with its volume and secrets. This cannot be undone. Without a terminal, it needs --yes."
-	c.Example = "  agentctl agents delete my-agent --yes --wait --timeout 5m"
+	c.Long = "Delete agents with their volumes and secrets. This cannot be undone. Without a terminal, it needs " +
+		"--yes. Several agents are confirmed together. One that cannot be deleted does not stop the others."
+	c.Example = "  agentctl agents delete my-agent --yes --wait --timeout 5m\n" +
+		"  agentctl agents delete my-agent other-agent"
 	c.Flags().BoolVar(&yes, "yes", false, "delete without asking")
 	change.add(c, "wait until nothing of the agent is left", true)
 	return c
 }
 
-// confirmName asks the user to type the agent's name.
-func (t *tool) confirmName(yes bool, a *client.Agent) error {
+// confirmNames asks the user to type the agent's name, or how many agents there are.
+func (t *tool) confirmNames(yes bool, agents []*client.Agent) error {
 	if yes {
 		return nil
 	}
-	if !t.app.Terminal.In {
-		return usagef("deleting %s cannot be undone, and there is no terminal to ask on: add --yes to confirm", a.Name)
+	what, wanted, prompt := "the agent "+agents[0].Name+" with its volume", agents[0].Name, "Type its name"
+	if len(agents) > 1 {
+		what = fmt.Sprintf("%d agents with their volumes", len(agents))
+		wanted = fmt.Sprintf("delete %d", len(agents))
+		prompt = fmt.Sprintf("Type %q", wanted)
 	}
-	fmt.Fprintf(t.app.Stderr, "This deletes the agent %s with its volume and secrets, and cannot be undone.\n"+
-		"Type its name to confirm: ", harmless(a.Name))
+	if !t.app.Terminal.In {
+		return usagef("deleting %s cannot be undone, and there is no terminal to ask on: add --yes to confirm", what)
+	}
+	if len(agents) > 1 {
+		for _, a := range agents {
+			t.note("  %s (%s, %s)", a.Name, a.ID, statusWord(a))
+		}
+	}
+	fmt.Fprintf(t.app.Stderr, "This deletes %s and secrets, and cannot be undone.\n%s to confirm: ",
+		harmless(what), prompt)
 	answer, err := bufio.NewReader(t.app.Stdin).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("the answer cannot be read: %w", err)
 	}
-	if strings.TrimSpace(answer) != a.Name {
-		return errors.New("nothing was deleted, because the answer is not the agent's name")
+	if strings.TrimSpace(answer) != wanted {
+		return errors.New("nothing was deleted, because the answer is not what was asked for")
 	}
 	return nil
 }

@@ -106,7 +106,11 @@ func (t *tool) createAgent() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return t.finish(cmd.Context(), api, a, &change, client.AgentStatusRunning)
+			err = t.finish(cmd.Context(), api, a, &change, client.AgentStatusRunning)
+			if err == nil && change.wait {
+				t.next("Open its dashboard: agentctl agents open %s\nRead its log: agentctl agents logs %s", a.ID, a.ID)
+			}
+			return err
 		},
 	}
 	c.Flags().StringVar(&plan, "plan", "hobby", "the agent's plan, which sets its size")

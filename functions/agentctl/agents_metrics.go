@@ -17,7 +17,7 @@ import (
 
 func (t *tool) agentMetrics() *cobra.Command {
 	window := string(client.MetricsWindowDay)
-	c := t.agentCommand("metrics", "Show an agent's use of resources and its requests", "GetAgentMetrics",
+	c := t.agentCommand("metrics", "Show the use of resources and requests of an agent, or of all", "GetAgentMetrics",
 		func(ctx context.Context, api *client.Client, a *client.Agent) error {
 			d, err := time.ParseDuration(window)
 			if err != nil {
@@ -33,13 +33,56 @@ func (t *tool) agentMetrics() *cobra.Command {
 				return nil
 			}})
 		})
-	c.Long = "Show an agent's use of resources and its requests. A figure that was not measured is shown as -. The " +
+	one := c.RunE
+	c.Use, c.Args = "metrics [AGENT]", cobra.MaximumNArgs(1)
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return t.allMetrics(cmd.Context())
+		}
+		return one(cmd, args)
+	}
+	c.Long = "Show an agent's use of resources and its requests, or without AGENT those of all agents. A " +
+		"figure that was not measured is shown as -. The " +
 		"lines of blocks go from the start of the window to now, and each has its own scale from 0 to its maximum."
-	c.Example = "  agentctl agents metrics my-agent --window 1h\n" +
+	c.Example = "  agentctl agents metrics\n" +
+		"  agentctl agents metrics my-agent --window 1h\n" +
 		"  agentctl agents metrics my-agent -o jsonpath='{.memory_bytes}'"
 	c.Flags().StringVar(&window, "window", window, "how far the series go back: 1h, 6h or 24h")
 	completeWith(c, "window", "1h", "6h", "24h")
 	return c
+}
+
+// allMetrics shows the current figures of all agents.
+func (t *tool) allMetrics(ctx context.Context) error {
+	api, err := t.client()
+	if err != nil {
+		return err
+	}
+	m, err := api.GetOrganizationMetrics(ctx)
+	if err != nil {
+		return err
+	}
+	type figures = client.MetricsAgentFigures
+	known := func(v *float64, show func(float64) string) string {
+		if v == nil {
+			return "-"
+		}
+		return show(*v)
+	}
+	percent := func(v float64) string { return short(v) + " %" }
+	r := list(m.Agents, func(f figures) string { return f.AgentID }, []column[figures]{
+		{"NAME", func(f figures) string { return f.Name }},
+		{"STATUS", func(f figures) string { return string(f.Status) }},
+		{"CPU", func(f figures) string { return known(f.CPUPct, percent) }},
+		{"MEMORY", func(f figures) string { return known(f.MemPct, percent) }},
+		{"VOLUME", func(f figures) string { return known(f.PvcPct, percent) }},
+		{"UPTIME 24H", func(f figures) string { return known(f.UptimePct24H, percent) }},
+		{"RESTARTS 24H", func(f figures) string { return known(f.Restarts24H, short) }},
+		{"REQUESTS", func(f figures) string { return fmt.Sprintf("%.0f", f.RequestsTotal) }},
+		{"ERRORS", func(f figures) string { return fmt.Sprintf("%.0f", f.RequestErrorsTotal) }},
+	})
+	r.value = m
+	return t.show(r)
 }
 
 // figure is one line of metrics.

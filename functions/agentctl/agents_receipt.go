@@ -46,7 +46,7 @@ func (t *tool) agentReceipt() *cobra.Command {
 				return err
 			}
 			return t.show(result{value: d, names: []string{d.AgentID}, table: func(w io.Writer) error {
-				if err := t.printDeletion(asScreen(w), d); err != nil {
+				if err := t.printDeletion(asScreen(w), withRequester(cmd.Context(), api, d)); err != nil {
 					return err
 				}
 				_, err := fmt.Fprintln(w, "\n"+harmless(*d.Receipt))
@@ -54,6 +54,31 @@ func (t *tool) agentReceipt() *cobra.Command {
 			}})
 		},
 	}
+}
+
+// withRequester returns a deletion that names the key or the user that requested it, as far as the organization still
+// has it and the caller may know.
+func withRequester(ctx context.Context, api *client.Client, d *client.Deletion) *client.Deletion {
+	if d.RequestedBy == nil {
+		return d
+	}
+	named := *d
+	for k, err := range api.ListAPIKeys(client.ListAPIKeysParams{Limit: largestPage}).All(ctx) {
+		if err != nil {
+			break
+		}
+		if k.ID == *d.RequestedBy {
+			named.RequestedBy = new("the key " + k.Name)
+			return &named
+		}
+	}
+	members, err := api.ListMembers(ctx)
+	for _, m := range members {
+		if err == nil && m.UserID == *d.RequestedBy && m.Email != nil {
+			named.RequestedBy = m.Email
+		}
+	}
+	return &named
 }
 
 // deletedAgent returns the id of an agent that may be deleted already. Only agents that still exist have a name.

@@ -40,6 +40,28 @@ func publishedKeys(t *testing.T, a *api) string {
 	return writeText(t, a.admin().run(t, "api", "GET", "/.well-known/jwks.json").ok(t).Stdout)
 }
 
+// TestReceipt_NamesTheKeyThatRequestedTheDeletion also has a key that is revoked since, which no list has.
+func TestReceipt_NamesTheKeyThatRequestedTheDeletion(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	for name, want := range map[string]string{"known": " by the key known\n", "revoked": " by ID\n"} {
+		id := a.RunningAgent(t, org, nil).ID
+		var key struct{ ID, Secret string }
+		created := a.admin().run(t, "keys", "create", name, "-o", "json").ok(t)
+		if err := json.Unmarshal([]byte(created.Stdout), &key); err != nil {
+			t.Fatal(err)
+		}
+		a.as(key.Secret).run(t, "agents", "delete", id, "--yes").ok(t)
+		a.Reconcile(t, id)
+		if name == "revoked" {
+			a.admin().run(t, "keys", "revoke", key.ID, "--yes").ok(t)
+		}
+		if shown := normal(a.admin().run(t, "agents", "receipt", id).ok(t).Stdout); !strings.Contains(shown, want) {
+			t.Errorf("the receipt has no %q:\n%s", want, shown)
+		}
+	}
+}
+
 func TestReceipt_ShowsWhatWasObservedAndIsVerifiedOffline(t *testing.T) {
 	t.Parallel()
 	a := serve(t)

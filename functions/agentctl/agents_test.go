@@ -242,7 +242,7 @@ func TestWait_FailsWithTheReason(t *testing.T) {
 	diagnosed := c.run(t, "agents", "diagnose", "bad").ok(t)
 	for _, text := range []string{
 		"pod_crash_loop: It exits.", "Next: you", "you can", "agentctl agents logs", "What happened:",
-		"The agent failed: pod_crash_loop: It exits.",
+		"The agent failed. It exits.",
 	} {
 		if !strings.Contains(diagnosed.Stdout, text) {
 			t.Errorf("the diagnosis has no %q:\n%s", text, diagnosed.Stdout)

@@ -52,6 +52,10 @@ func (t *tool) printError(c *cobra.Command, err error, interrupted bool) {
 		printNext(w, next)
 		return
 	}
+	if several, ok := errors.AsType[severalError](err); ok {
+		t.printSeveral(c, several)
+		return
+	}
 	usage := usageError{}
 	if errors.As(err, &usage) {
 		next = append(next, "Run: "+c.CommandPath()+" --help")

@@ -27,6 +27,7 @@ const (
 	ExitInvalid     = 7
 	ExitUnavailable = 8
 	ExitUnsettled   = 9
+	ExitDiffers     = 10
 	ExitTimeout     = 124
 	ExitInterrupted = 130
 )
@@ -50,6 +51,7 @@ func exitMeanings() []exitMeaning {
 		{ExitInvalid, "The API refuses a value (400, 413, 415, 422), or agents cannot run an image."},
 		{ExitUnavailable, "The API cannot be reached, is overloaded, or limits the rate (429, 5xx)."},
 		{ExitUnsettled, "The command waited for an object, which failed or took another turn."},
+		{ExitDiffers, "apply --dry-run found what differs from the file."},
 		{ExitTimeout, "The time limit of --timeout has passed."},
 		{ExitInterrupted, "The user interrupted the command (Ctrl-C)."},
 	}
@@ -85,6 +87,9 @@ func (e stateError) Unwrap() error { return e.error }
 
 // exitCode returns the exit code of a command that ended with err.
 func exitCode(err error) int {
+	if several, ok := errors.AsType[severalError](err); ok {
+		return exitCode(several.failed[0].err)
+	}
 	var usage usageError
 	var unknown *profile.UnknownError
 	var failed failedError

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -127,7 +128,8 @@ func (t *tool) showNewKey(k *client.CreatedAPIKey) error {
 	}
 	switch t.output.kind {
 	case formatTable:
-		t.note("Created the %s key %s (%s), which expires: %s. Store the secret now; it is not shown again.",
+		t.note("Created the %s key %s (%s), which expires: %s. Store the secret now; it is not shown again.\n"+
+			"Programs find it in AGENTS_API_KEY. To try it: AGENTS_API_KEY=... agentctl whoami",
 			k.Role, k.Name, k.ID, day(k.ExpiresAt, "never"))
 	case formatName:
 		t.note("The key's secret was not printed, because -o name prints the id only. It is not shown again.")
@@ -139,10 +141,10 @@ func (t *tool) revokeKey() *cobra.Command {
 	var params client.RevokeAPIKeyParams
 	var yes bool
 	c := &cobra.Command{
-		Use: "revoke KEY_ID", Short: "Revoke an API key", Args: cobra.ExactArgs(1),
-		Long: "Revoke an API key. Every request that begins after the command is refused. With --descendants, also " +
+		Use: "revoke KEY_ID...", Short: "Revoke API keys", Args: cobra.MinimumNArgs(1),
+		Long: "Revoke API keys. Every request that begins after the command is refused. With --descendants, also " +
 			"the keys that were created with this key, with those keys, and so on; the key itself may already be " +
-			"revoked.",
+			"revoked. A key that cannot be revoked does not stop the others.",
 		Example:     "  agentctl keys revoke 0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90 --descendants --yes",
 		Annotations: sends("RevokeAPIKey"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -150,21 +152,36 @@ func (t *tool) revokeKey() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			what := "the key " + args[0]
-			if params.Descendants {
-				what += " and every key that was created with it"
-			}
-			if err := t.confirm(yes, "Revoke %s?", what); err != nil {
+			if err := t.confirm(yes, "Revoke %s?", revoked(args, params.Descendants)); err != nil {
 				return err
 			}
-			if err := api.RevokeAPIKey(cmd.Context(), args[0], params); err != nil {
-				return err
+			var failed []failedObject
+			for _, id := range args {
+				err := api.RevokeAPIKey(cmd.Context(), id, params)
+				if err != nil && len(args) == 1 {
+					return err
+				} else if err != nil {
+					failed = append(failed, failedObject{id, err})
+					continue
+				}
+				t.note("Revoked %s.", revoked([]string{id}, params.Descendants))
 			}
-			t.note("Revoked %s.", what)
-			return nil
+			return severally(failed, len(args), "keys")
 		},
 	}
 	c.Flags().BoolVar(&params.Descendants, "descendants", false, "also revoke the keys that were created with this key")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	return c
+}
+
+// revoked says which keys a command revokes.
+func revoked(ids []string, descendants bool) string {
+	what, created := "the key "+ids[0], "it"
+	if len(ids) > 1 {
+		what, created = fmt.Sprintf("the %d keys %s", len(ids), strings.Join(ids, ", ")), "them"
+	}
+	if descendants {
+		what += " and every key that was created with " + created
+	}
+	return what
 }

@@ -232,6 +232,8 @@ func (t *tool) announce(r profile.Resolved, p profile.Profile, me *client.Me) {
 	if p.Organization == "" {
 		fmt.Fprintln(w, "No organization is active, so you cannot use agents. Choose one in the web app, and sign in "+
 			"again.")
+	} else {
+		fmt.Fprintln(w, "See your agents: agentctl agents list")
 	}
 	if key, _ := t.app.Lookup(profile.EnvKey); key != "" {
 		fmt.Fprintln(w, "AGENTS_API_KEY is set, and takes precedence over the profile. To use the profile, unset it.")

@@ -9,8 +9,11 @@ import (
 	"time"
 )
 
-// note prints a line for people: what happened, and what they can do next. Programs do not see it.
+// note prints a line for people: what happened, and what they can do next. Programs do not see it. Calls may be
+// concurrent.
 func (t *tool) note(format string, args ...any) {
+	t.notes.Lock()
+	defer t.notes.Unlock()
 	fmt.Fprintln(t.app.Stderr, harmlessLines(fmt.Sprintf(format, args...)))
 }
 

@@ -33,13 +33,7 @@ func (f *rehearsalFlag) options() []client.CallOption {
 // showRehearsal prints what a command would do.
 func (t *tool) showRehearsal(r *client.Rehearsal) error {
 	would := r.Would
-	downtime, price := "unknown, or until the agent is started again", "by contract"
-	if seconds := would.DowntimeSecondsEstimate; seconds != nil {
-		downtime = fmt.Sprintf("about %d s", *seconds)
-		if *seconds == 0 {
-			downtime = "none"
-		}
-	}
+	price := "by contract"
 	if would.MonthlyPriceChangeUsd != nil {
 		price = fmt.Sprintf("%+.2f USD a month", *would.MonthlyPriceChangeUsd)
 	}
@@ -47,7 +41,7 @@ func (t *tool) showRehearsal(r *client.Rehearsal) error {
 		{"Agent", r.Agent.Name},
 		{"Status", string(would.Status)},
 		{"Restarts", yesNo(would.Restarts)},
-		{"Downtime", downtime},
+		{"Downtime", downtimeText(would)},
 		{"Agents", fmt.Sprintf("%d -> %d", would.UsageBefore.Agents, would.UsageAfter.Agents)},
 		{"CPU", short(would.UsageBefore.CPUCores) + " -> " + short(would.UsageAfter.CPUCores)},
 		{"Memory", bytesText(float64(would.UsageBefore.MemoryBytes)) + " -> " +
@@ -58,4 +52,16 @@ func (t *tool) showRehearsal(r *client.Rehearsal) error {
 	}))
 	t.next("This was a rehearsal: nothing was changed.")
 	return err
+}
+
+// downtimeText says how long an agent would not answer.
+func downtimeText(would client.RehearsalWould) string {
+	switch seconds := would.DowntimeSecondsEstimate; {
+	case seconds == nil:
+		return "unknown, or until the agent is started again"
+	case *seconds == 0:
+		return "none"
+	default:
+		return fmt.Sprintf("about %d s", *seconds)
+	}
 }

@@ -82,14 +82,8 @@ func (t *tool) changeSchedules(cmd *cobra.Command, args []string, change *change
 	if a, err = api.GetAgent(cmd.Context(), a.ID, client.GetAgentParams{}, client.ResponseHeader(&header)); err != nil {
 		return err
 	}
-	specs := make([]client.AgentScheduleSpec, len(a.Schedules))
-	for i, s := range a.Schedules {
-		specs[i] = client.AgentScheduleSpec{
-			ID: s.ID, Cron: s.Cron, Timezone: &s.Timezone, Path: s.Path, Body: s.Body, Missed: &s.Missed,
-			Enabled: &s.Enabled,
-		}
-	}
-	if specs, err = apply(specs); err != nil {
+	specs, err := apply(scheduleSpecs(a))
+	if err != nil {
 		return err
 	}
 	options := change.options()
@@ -104,6 +98,18 @@ func (t *tool) changeSchedules(cmd *cobra.Command, args []string, change *change
 		return t.showRehearsal(&change.dryRun.answer)
 	}
 	return t.showSchedules(a)
+}
+
+// scheduleSpecs returns the schedules of an agent as a request has them.
+func scheduleSpecs(a *client.Agent) []client.AgentScheduleSpec {
+	specs := make([]client.AgentScheduleSpec, len(a.Schedules))
+	for i, s := range a.Schedules {
+		specs[i] = client.AgentScheduleSpec{
+			ID: s.ID, Cron: s.Cron, Timezone: &s.Timezone, Path: s.Path, Body: s.Body, Missed: &s.Missed,
+			Enabled: &s.Enabled,
+		}
+	}
+	return specs
 }
 
 func (t *tool) setSchedule() *cobra.Command {
@@ -168,19 +174,21 @@ func (t *tool) setSchedule() *cobra.Command {
 func (t *tool) removeSchedule() *cobra.Command {
 	var change changeFlags
 	c := &cobra.Command{
-		Use: "remove AGENT SCHEDULE", Short: "Remove a schedule from an agent", Args: cobra.ExactArgs(2),
-		Example:     "  agentctl schedules remove my-agent daily-report",
+		Use: "remove AGENT SCHEDULE...", Short: "Remove schedules from an agent", Args: cobra.MinimumNArgs(2),
+		Long:        "Remove schedules from an agent: all that are named, or none if the agent lacks one of them.",
+		Example:     "  agentctl schedules remove my-agent daily-report weekly-report",
 		Annotations: sends("UpdateAgent"), ValidArgsFunction: t.completeAgents,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.changeSchedules(cmd, args, &change, func(specs []client.AgentScheduleSpec) (
 				[]client.AgentScheduleSpec, error,
 			) {
-				left := slices.DeleteFunc(slices.Clone(specs),
-					func(s client.AgentScheduleSpec) bool { return s.ID == args[1] })
-				if len(left) == len(specs) {
-					return nil, usagef("the agent has no schedule %s", args[1])
+				for _, id := range args[1:] {
+					if !slices.ContainsFunc(specs, func(s client.AgentScheduleSpec) bool { return s.ID == id }) {
+						return nil, usagef("the agent has no schedule %s", id)
+					}
 				}
-				return left, nil
+				return slices.DeleteFunc(specs,
+					func(s client.AgentScheduleSpec) bool { return slices.Contains(args[1:], s.ID) }), nil
 			})
 		},
 	}

@@ -45,6 +45,8 @@ func TestSchedules_AreSetOneByOne(t *testing.T) {
 		t.Errorf("a rehearsal printed %q", dry.Stdout)
 	}
 	c.run(t, "schedules", "remove", "my-agent", "check", "-o", "name").want(t, output{0, "daily\n", ""})
+	c.run(t, "schedules", "remove", "my-agent", "daily", "check").wantCode(t, agentctl.ExitUsage, "no schedule check")
+	c.run(t, "schedules", "list", "my-agent", "-o", "name").want(t, output{0, "daily\n", ""})
 	c.run(t, "schedules", "remove", "my-agent", "check").wantCode(t, agentctl.ExitUsage, "no schedule")
 }
 

@@ -29,7 +29,7 @@ func Metrics(agents agent.Store, snapshots metrics.Store) function.Route {
 		Reads:  func(path func(string) string) document.Ref { return metrics.Document(path("agent_id")) },
 		Status: http.StatusOK, Summary: "Get an agent's metrics",
 		Handle: function.Handle(func(ctx context.Context, in metricsInput) (metrics.View, error) {
-			s, err := readMetrics(ctx, agents, snapshots, in.id())
+			s, err := readSnapshot(ctx, agents, snapshots, in.id())
 			if err != nil {
 				return metrics.View{}, err
 			}
@@ -48,9 +48,9 @@ func Metrics(agents agent.Store, snapshots metrics.Store) function.Route {
 	}
 }
 
-// readMetrics reads the agent's snapshot. An agent from before snapshots existed has an empty one until its first
+// readSnapshot reads the agent's snapshot. An agent from before snapshots existed has an empty one until its first
 // collection.
-func readMetrics(
+func readSnapshot(
 	ctx context.Context, agents agent.Store, snapshots metrics.Store, id string,
 ) (metrics.Snapshot, error) {
 	s, err := snapshots.Get(ctx, id)

@@ -1,7 +1,7 @@
 // Command generate writes the files derived from the catalogue: terraform/functions.json, which Terraform deploys from,
 // functions/openapi.json, the description of the API, functions/agentctl/REFERENCE.md, the commands of the command line
-// tool, the types of the TypeScript client, and for the console the rule of what looks like a secret and the texts of
-// codes.
+// tool, the types of the TypeScript client, the models and methods of the Python client, and for the console the rule
+// of what looks like a secret and the texts of codes.
 package main
 
 import (
@@ -51,15 +51,22 @@ var description string
 
 // generate writes the files below root, the root of the module.
 func generate(root string) error {
-	document, err := describe(filepath.Join(root, "shared", "client", "generate", "config.yaml"))
+	excluded, err := excludedOperations(filepath.Join(root, "shared", "client", "generate", "config.yaml"))
+	if err != nil {
+		return err
+	}
+	document, err := describe(excluded)
 	if err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(root, "functions", "openapi.json"), document, 0o644); err != nil {
 		return err
 	}
-	client := filepath.Join(root, "shared", "client", "typescript", "src")
-	if err := writeTypes(filepath.Join(client, "schema.ts"), document); err != nil {
+	clients := filepath.Join(root, "shared", "client")
+	if err := writeTypes(filepath.Join(clients, "typescript", "src", "schema.ts"), document); err != nil {
+		return err
+	}
+	if err := writePython(filepath.Join(clients, "python", "src", "agents_client"), document, excluded); err != nil {
 		return err
 	}
 	app := filepath.Join(root, "functions", "console", "app")
@@ -75,9 +82,9 @@ func generate(root string) error {
 	return writeFunctions(filepath.Join(root, "terraform", "functions.json"))
 }
 
-// describe returns the OpenAPI document with samples. The configuration of the Go client's generator has the operations
-// that clients do not have.
-func describe(clientConfig string) ([]byte, error) {
+// excludedOperations returns the ids of the operations that clients do not have, or have by hand. They are in the
+// configuration of the Go client's generator.
+func excludedOperations(clientConfig string) ([]string, error) {
 	b, err := os.ReadFile(clientConfig)
 	if err != nil {
 		return nil, err
@@ -90,13 +97,18 @@ func describe(clientConfig string) ([]byte, error) {
 	if err := yaml.Unmarshal(b, &client); err != nil {
 		return nil, fmt.Errorf("parse %s: %w", clientConfig, err)
 	}
+	return client.Output.Excluded, nil
+}
+
+// describe returns the OpenAPI document with samples. Operations that clients do not have get a command line only.
+func describe(excluded []string) ([]byte, error) {
 	routes := functions.Routes(functions.Dependencies{})
 	options := openapi.Options{Title: "Agent Hosting Control-Plane API", Version: "1.0.0", Description: description}
 	document, err := openapi.Describe(routes, options)
 	if err != nil {
 		return nil, err
 	}
-	if options.Samples, err = codesample.Of(document, client.Output.Excluded, (&agentctl.App{}).Root()); err != nil {
+	if options.Samples, err = codesample.Of(document, excluded, (&agentctl.App{}).Root()); err != nil {
 		return nil, err
 	}
 	return openapi.Describe(routes, options)

@@ -6,12 +6,14 @@ import (
 	"testing"
 )
 
+const pythonPackage = "shared/client/python/src/agents_client"
+
 func TestGeneratedFiles_AreCurrent(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	for _, dir := range []string{
 		"functions/console/app/agents", "functions/console/app/agent", "functions/agentctl",
-		"shared/client/typescript/src", "terraform",
+		"shared/client/typescript/src", pythonPackage, "terraform",
 	} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			t.Fatal(err)
@@ -25,7 +27,8 @@ func TestGeneratedFiles_AreCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{
-		"functions/openapi.json", "shared/client/typescript/src/schema.ts",
+		"functions/openapi.json", "shared/client/typescript/src/schema.ts", pythonPackage + "/models.py",
+		pythonPackage + "/_sync_calls.py", pythonPackage + "/_async_calls.py",
 		"functions/console/app/agents/secret-rule.ts", "terraform/functions.json", "functions/agentctl/REFERENCE.md",
 	} {
 		want, err := os.ReadFile(filepath.Join(root, name))

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// operation is what the TypeScript types need to know of an operation in the OpenAPI document.
+// operation is what the types of clients need to know of an operation in the OpenAPI document.
 type operation struct {
 	ID          string      `json:"operationId"`
 	Summary     string      `json:"summary"`

@@ -8,16 +8,19 @@ import (
 	"strings"
 )
 
-// schema is what the TypeScript types need to know of a JSON schema in the OpenAPI document.
+// schema is what the types of clients need to know of a JSON schema in the OpenAPI document.
 type schema struct {
 	Ref         string       `json:"$ref"`
 	Type        oneOrMore    `json:"type"`
+	Format      string       `json:"format"`
 	Description string       `json:"description"`
 	Enum        []any        `json:"enum"`
 	AnyOf       []schema     `json:"anyOf"`
 	Items       *schema      `json:"items"`
 	Properties  namedSchemas `json:"properties"`
 	Required    []string     `json:"required"`
+	// ContentSchema is the list of the items of a stream.
+	ContentSchema *schema `json:"contentSchema"`
 	// AdditionalProperties is a schema, true or absent.
 	AdditionalProperties json.RawMessage `json:"additionalProperties"`
 }

@@ -17,7 +17,7 @@ type group struct {
 // groups lists the tags in their order in the document.
 func groups() []group {
 	return []group{
-		{"Agents", "Agents and their lifecycle.", []string{"agents", "deletions"}},
+		{"Agents", "Agents and their lifecycle.", []string{"agents", "deletions", "metrics"}},
 		{"Images", "What agents can run.", []string{"images"}},
 		{
 			"Secrets", "An agent's secret values, and the operations that apply them.",

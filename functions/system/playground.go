@@ -15,10 +15,16 @@ import (
 //go:embed playground/index.html playground/start.js playground/favicon.png playground/*.gz
 var playground embed.FS
 
+// monitoring holds what users start from to watch their agents: a dashboard of Grafana, and alerts and a scrape
+// configuration of Prometheus.
+//
+//go:embed monitoring
+var monitoring embed.FS
+
 // assetCaching lets browsers cache a file for an hour: a new version of the page works with slightly older files.
 const assetCaching = "public, max-age=3600"
 
-// playgroundFiles returns the files that the page loads, by the names in the page.
+// playgroundFiles returns the files that the page loads or that the description names, by their names there.
 func playgroundFiles() (map[string]*webfile.File, error) {
 	const script, style = "text/javascript; charset=utf-8", "text/css; charset=utf-8"
 	files := map[string]*webfile.File{}
@@ -34,6 +40,16 @@ func playgroundFiles() (map[string]*webfile.File, error) {
 			return nil, err
 		}
 		files[name] = webfile.FromGzip(contentType, assetCaching, body)
+	}
+	for name, contentType := range map[string]string{
+		"grafana-dashboard.json": jsonMedia, "prometheus-alerts.yaml": "application/yaml",
+		"prometheus-scrape.yaml": "application/yaml",
+	} {
+		body, err := monitoring.ReadFile("monitoring/" + name)
+		if err != nil {
+			return nil, err
+		}
+		files[name] = webfile.New(contentType, assetCaching, body)
 	}
 	return files, nil
 }

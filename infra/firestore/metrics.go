@@ -8,6 +8,7 @@ import (
 	"time"
 
 	gcp "cloud.google.com/go/firestore"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 
 	"agents.example/controlplane/shared/agent"
@@ -32,7 +33,7 @@ var (
 // Metrics is the store of agents' metrics.
 func (c *Client) Metrics() *Metrics { return &Metrics{client: c} }
 
-// metricsFields lists what is stored of a snapshot. Only looked_at has an index.
+// metricsFields lists what is stored of a snapshot. Only organization_id and looked_at have an index.
 func metricsFields(s *metrics.Snapshot) fields {
 	return fields{
 		{"organization_id", text(&s.OrganizationID)},
@@ -49,6 +50,11 @@ func metricsFields(s *metrics.Snapshot) fields {
 			{"restarts", float(&s.Figures.Restarts)},
 		})},
 		{"restarts_seen", number(&s.RestartsSeen)},
+		{"counted", group(fields{
+			{"requests", float(&s.Counted.Requests)},
+			{"errors", float(&s.Counted.Errors)},
+			{"until", timestamp(&s.Counted.Until)},
+		})},
 		{"rings", compactGroup(fields{
 			{"cpu_hour", ring(&s.CPU.Hour)},
 			{"cpu_day", ring(&s.CPU.Day)},
@@ -146,6 +152,56 @@ func (m *Metrics) Get(ctx context.Context, agentID string) (metrics.Snapshot, er
 	return s, nil
 }
 
+// currentPage is how many documents ListCurrent reads in one call. No plan has as many agents.
+const currentPage = 300
+
+// ListCurrent implements metrics.Store. It reads two documents an agent: the record, without what can be large, and the
+// snapshot, without its series.
+func (m *Metrics) ListCurrent(ctx context.Context) ([]metrics.Current, error) {
+	organizationID := call.From(ctx).Caller.OrganizationID
+	if organizationID == "" {
+		return nil, nil
+	}
+	own := func(collection string, only ...string) query {
+		return query{
+			collection: collection, equal: []equality{{"organization_id", organizationID}}, only: only,
+			limit: currentPage,
+		}
+	}
+	snapshots := map[string]metrics.Snapshot{}
+	var read errgroup.Group
+	read.Go(func() error {
+		q := own(metricsCollection, "organization_id", "collected_at", "figures", "counted")
+		return m.client.eachDocument(ctx, q, func(snap *gcp.DocumentSnapshot) error {
+			snapshots[snap.Ref.ID] = snapshotOf(ctx, snap)
+			return nil
+		})
+	})
+	var found []metrics.Current
+	q := own(agentCollection, "organization_id", "name", "plan", "region", "status", "image")
+	err := m.client.eachDocument(ctx, q, func(snap *gcp.DocumentSnapshot) error {
+		a, err := agentOf(snap)
+		if err != nil {
+			reportUnreadable(ctx, agentCollection, snap.Ref.ID, err)
+			return nil
+		}
+		if a.Status != agent.Deleting {
+			found = append(found, metrics.Current{Agent: a})
+		}
+		return nil
+	})
+	if err = errors.Join(err, read.Wait()); err != nil {
+		return nil, err
+	}
+	for i := range found {
+		var ok bool
+		if found[i].Snapshot, ok = snapshots[found[i].Agent.ID]; !ok {
+			found[i].Snapshot = metrics.New(found[i].Agent.ID, organizationID)
+		}
+	}
+	return found, nil
+}
+
 // MarkViewed implements metrics.Store. It writes in the background; Flush and Close wait for it.
 func (m *Metrics) MarkViewed(ctx context.Context, s metrics.Snapshot) {
 	now := m.client.now()
@@ -218,7 +274,7 @@ func (m *Metrics) Save(ctx context.Context, s metrics.Snapshot, agentVersion str
 	b := m.client.batch()
 	if read, err := updateTimeOf(s.Version); err == nil {
 		var collected []gcp.Update // not looked_at, which routes write
-		for _, name := range []string{"collected_at", "figures", "restarts_seen", "rings"} {
+		for _, name := range []string{"collected_at", "figures", "restarts_seen", "counted", "rings"} {
 			collected = append(collected, gcp.Update{Path: name, Value: doc[name]})
 		}
 		b.Update(ref, collected, gcp.LastUpdateTime(read))

@@ -40,6 +40,10 @@ func TestMetrics_CallsPerOperation(t *testing.T) {
 			must(t, err)
 		}, want: "read"},
 		{name: "save", do: func() { must(t, c.Metrics().Save(t.Context(), s, a.Version)) }, want: "commit"},
+		{name: "list current figures", do: func() {
+			_, err := c.Metrics().ListCurrent(org.Ctx)
+			must(t, err)
+		}, want: "query query"},
 		{name: "mark as viewed", do: view, want: "commit"},
 		{name: "mark as viewed again", do: view, want: ""},
 		{name: "list viewed snapshots", do: func() {

@@ -1491,6 +1491,68 @@ type Metrics struct {
 	UptimePct24H *float64 `json:"uptime_pct_24h"`
 }
 
+// MetricsAgentFigures defines model for MetricsAgentFigures.
+type MetricsAgentFigures struct {
+	// AgentID The agent's id.
+	AgentID string `json:"agent_id"`
+
+	// CollectedAt When the figures were collected; null before the first collection, and for an agent that neither runs nor is in error.
+	CollectedAt *time.Time `json:"collected_at"`
+
+	// CPUCores CPU in use, in cores.
+	CPUCores *float64 `json:"cpu_cores"`
+
+	// CPUPct CPU in use, in percent of the plan's limit.
+	CPUPct *float64 `json:"cpu_pct"`
+
+	// Image The image's id in the catalog, or custom; empty for an agent that was made before there were images to choose from.
+	Image string `json:"image"`
+
+	// ImageVersion The version of the image.
+	ImageVersion string `json:"image_version"`
+
+	// LatencyP95Ms The last known 95th percentile of request latency, in milliseconds.
+	LatencyP95Ms *float64 `json:"latency_p95_ms"`
+
+	// MemPct Memory in use, in percent of the plan's limit.
+	MemPct *float64 `json:"mem_pct"`
+
+	// MemoryBytes Memory in use, in bytes.
+	MemoryBytes *float64 `json:"memory_bytes"`
+
+	// Name Display name.
+	Name string `json:"name"`
+
+	// PvcPct Share of the volume in use, in percent.
+	PvcPct *float64 `json:"pvc_pct"`
+
+	// Region Data-plane region.
+	Region string `json:"region"`
+
+	// RequestErrorsTotal How many of them were answered with a 5xx status.
+	RequestErrorsTotal float64 `json:"request_errors_total"`
+
+	// RequestsTotal How many requests the agent's hostname got since the service counts them. The number never falls. A minute is counted some minutes after it.
+	RequestsTotal float64 `json:"requests_total"`
+	ResourcePlan  PlanID  `json:"resource_plan"`
+
+	// Restarts24H How often the container was started again in the 24 hours before the collection.
+	Restarts24H *float64 `json:"restarts_24h"`
+
+	// Stale True if a newer collection is overdue.
+	Stale  bool        `json:"stale"`
+	Status AgentStatus `json:"status"`
+
+	// UptimePct24H Time that the agent served, in percent of the time that it should have in the 24 hours before the collection.
+	UptimePct24H *float64 `json:"uptime_pct_24h"`
+}
+
+// MetricsOrganization defines model for MetricsOrganization.
+type MetricsOrganization struct {
+	// Agents All agents but those that are being deleted, in the order of their ids.
+	Agents []MetricsAgentFigures `json:"agents"`
+}
+
 // MetricsPoint defines model for MetricsPoint.
 type MetricsPoint struct {
 	// T The start of the interval over which the value is averaged, in Unix seconds.
@@ -2432,6 +2494,14 @@ func (c *Client) ListImages(ctx context.Context, options ...CallOption) ([]Image
 func (c *Client) GetMe(ctx context.Context, options ...CallOption) (*Me, error) {
 	r := call{method: http.MethodGet, path: "/api/v1/me"}
 	return sendFor[Me](ctx, c, r, options)
+}
+
+// GetOrganizationMetrics sends GET /api/v1/metrics: get the metrics of all agents.
+//
+// Allowed for every member of the organization and for every API key.
+func (c *Client) GetOrganizationMetrics(ctx context.Context, options ...CallOption) (*MetricsOrganization, error) {
+	r := call{method: http.MethodGet, path: "/api/v1/metrics"}
+	return sendFor[MetricsOrganization](ctx, c, r, options)
 }
 
 // GetCurrentOrganization sends GET /api/v1/organizations/current: get the active organization.

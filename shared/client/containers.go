@@ -6,7 +6,16 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"time"
 )
+
+// held implements held: the API answers when the command has ended, or its time is over.
+func (r ExecInAgentRequest) held() time.Duration {
+	if r.TimeoutSeconds == nil {
+		return 0
+	}
+	return time.Duration(*r.TimeoutSeconds) * time.Second
+}
 
 // archive is the media type of a directory.
 const archive = "application/x-tar"

@@ -10,14 +10,18 @@ import (
 	"time"
 )
 
-// patience is how long a request waits for an answer. The API holds a request for a minute at most.
+// patience is how long a request waits for an answer. The API holds a request for a minute at most, unless the request
+// says how long it may take; see held.
 const patience = 2 * time.Minute
 
+// held is a body that says how long the API may hold its request.
+type held interface{ held() time.Duration }
+
 // errNoAnswer is the error of a request whose answer did not come in time. Its connection may be dead.
-type errNoAnswer struct{}
+type errNoAnswer struct{ patience time.Duration }
 
 // Error implements error.
-func (errNoAnswer) Error() string { return fmt.Sprintf("no answer within %s", patience) }
+func (e errNoAnswer) Error() string { return fmt.Sprintf("no answer within %s", e.patience) }
 
 // once sends a request once, and again if the token had to be replaced. An answer that is no success is an *Error.
 func (c *Client) once(ctx context.Context, q *request) (*http.Response, error) {
@@ -64,7 +68,7 @@ func (invalidToken) Error() string {
 // exchange sends a request with a token and returns a successful answer.
 func (c *Client) exchange(ctx context.Context, q *request, token string) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	late := time.AfterFunc(patience, func() { cancel(errNoAnswer{}) })
+	late := time.AfterFunc(q.patience, func() { cancel(errNoAnswer{q.patience}) })
 	defer late.Stop()
 	req, err := http.NewRequestWithContext(ctx, q.method, q.target, bytes.NewReader(q.body))
 	if err != nil {

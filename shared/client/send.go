@@ -98,6 +98,8 @@ type request struct {
 	rehearsal *Rehearsal
 	// answered gets the header of the answer; nil if the caller does not need it.
 	answered *http.Header
+	// patience is how long to wait for an answer.
+	patience time.Duration
 	// refreshed is true once the token was replaced for this call.
 	refreshed bool
 }
@@ -117,7 +119,11 @@ func (c *Client) prepare(r call, accept string, options []CallOption) (*request,
 			return nil, fmt.Errorf("%s %s: the request cannot be written: %w", r.method, path, err)
 		}
 	}
-	return c.request(r.method, path, body, append([]CallOption{RequestHeader("Accept", accept)}, options...))
+	q, err := c.request(r.method, path, body, append([]CallOption{RequestHeader("Accept", accept)}, options...))
+	if waits, ok := r.body.(held); ok && err == nil {
+		q.patience += waits.held()
+	}
+	return q, err
 }
 
 // request returns a request of a path with its query.
@@ -145,7 +151,7 @@ func (c *Client) request(method, path string, body []byte, options []CallOption)
 	}
 	return &request{
 		method: method, target: c.base.String() + path, body: body, header: o.header, answered: o.responseHeader,
-		rehearsal: o.rehearsal,
+		rehearsal: o.rehearsal, patience: patience,
 	}, nil
 }
 
@@ -173,7 +179,7 @@ func (r call) escaped() (string, error) {
 
 // fetch sends a request once and reads the answer.
 func (c *Client) fetch(ctx context.Context, q *request) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errNoAnswer{})
+	ctx, cancel := context.WithTimeoutCause(ctx, q.patience, errNoAnswer{q.patience})
 	defer cancel()
 	res, err := c.once(ctx, q)
 	if err != nil {

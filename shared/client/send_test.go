@@ -26,6 +26,8 @@ type answer struct {
 	location   string
 	next       string // the cursor of the next page
 	body       string
+	// after is when the answer comes.
+	after time.Duration
 	// fault is what goes wrong: lost, broken off, silent, endless. gzip is none.
 	fault string
 }
@@ -57,6 +59,11 @@ func (s *schedule) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if value != "" {
 			w.Header().Set(name, value)
 		}
+	}
+	select {
+	case <-time.After(a.after):
+	case <-r.Context().Done():
+		return
 	}
 	switch a.fault {
 	case "lost":
@@ -299,4 +306,32 @@ func collect[T any](all iter.Seq2[T, error]) (last error) {
 		last = err
 	}
 	return last
+}
+
+// TestExec_WaitsForItsCommand runs commands for longer than other calls are waited for: a repeat would not get their
+// output.
+func TestExec_WaitsForItsCommand(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		seconds   *int64
+		after     time.Duration
+		wantCalls int
+	}{
+		"as long as it may": {seconds: new(int64(300)), after: 300 * time.Second, wantCalls: 1},
+		"by default":        {after: 30 * time.Second, wantCalls: 1},
+		"too long":          {seconds: new(int64(60)), after: 181 * time.Second, wantCalls: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &schedule{answers: []answer{{after: c.after, body: `{"exit_code": 0}`}, {body: `{"exit_code": 0}`}}}
+				out, err := serve(t, s).ExecInAgent(t.Context(), "a",
+					client.ExecInAgentRequest{Command: []string{"sleep"}, TimeoutSeconds: c.seconds})
+				if err != nil || *out.ExitCode != 0 {
+					t.Errorf("ExecInAgent = %v, %v, want the command's end", out, err)
+				}
+				s.check(t, c.wantCalls)
+			})
+		})
+	}
 }

@@ -34,12 +34,22 @@ func (c collection) collectPiece(ctx context.Context, last Progress, whole Span)
 	case err != nil:
 		return last, err
 	case more: // even without samples: a past time gets no further samples
-		return Progress{Until: c.span.To.Add(MaxSampleDelay + coarseStep), Next: c.now}, nil
+		return Progress{Until: pieceUntil(c.span, c.now), Next: c.now}, nil
 	case done:
 		return Progress{Until: c.now, Next: c.now.Add(Cycle)}, nil
 	default:
 		return Progress{Until: last.Until, Next: c.now.Add(Cycle)}, nil
 	}
+}
+
+// pieceUntil returns the progress after a piece: the next span begins where it ends, or earlier if its last samples may
+// be late.
+func pieceUntil(piece Span, now time.Time) time.Time {
+	until := piece.To.Add(MaxSampleDelay + coarseStep)
+	if until.After(now) {
+		return now
+	}
+	return until
 }
 
 // collect reads every metric and writes at most one snapshot per agent. done is false if there are no samples yet, so

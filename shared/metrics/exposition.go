@@ -1,12 +1,6 @@
 package metrics
 
-import (
-	"bytes"
-	"fmt"
-	"strconv"
-
-	"agents.example/controlplane/shared/function"
-)
+import "agents.example/controlplane/shared/function"
 
 // gauge is one figure as Prometheus defines it: in base units, with ratios from 0 to 1.
 type gauge struct {
@@ -14,7 +8,13 @@ type gauge struct {
 	value            *float64
 }
 
-// gauges lists the current figures. encodeGauges leaves out those without a value, because no value is not zero.
+// The gauges that always have a value for one agent.
+const (
+	restartsGauge = "agent_restarts_24h"
+	staleGauge    = "agent_metrics_stale"
+)
+
+// gauges lists the current figures. Those without a value are left out of answers, because no value is not zero.
 func (v View) gauges() []gauge {
 	stale, collected := 0.0, (*float64)(nil)
 	if v.Stale {
@@ -38,7 +38,7 @@ func (v View) gauges() []gauge {
 			"Time that the agent was up, as a ratio of the time that it should have been up in the last 24 hours.",
 			scaled(v.UptimePct24h, 0.01),
 		},
-		{"agent_restarts_24h", "", "Restarts of the container in the last 24 hours.", &v.Restarts24h},
+		{restartsGauge, "", "Restarts of the container in the last 24 hours.", &v.Restarts24h},
 		{
 			"agent_request_duration_p95_seconds", "seconds", "The last known 95th percentile of request latency.",
 			scaled(v.LatencyP95MS, 0.001),
@@ -47,40 +47,16 @@ func (v View) gauges() []gauge {
 			"agent_metrics_collected_timestamp_seconds", "seconds", "When the figures were collected, in Unix time.",
 			collected,
 		},
-		{"agent_metrics_stale", "", "1 if a newer collection is overdue, else 0.", &stale},
+		{staleGauge, "", "1 if a newer collection is overdue, else 0.", &stale},
 	}
 }
 
 // Formats implements function.Negotiable: the current figures in the formats that monitoring systems scrape.
 func (v View) Formats() []function.Format {
-	return []function.Format{
-		{
-			ContentType: "application/openmetrics-text; version=1.0.0; charset=utf-8",
-			Encode:      func() []byte { return v.encodeGauges(true) },
-		},
-		{
-			ContentType: "text/plain; version=0.0.4; charset=utf-8",
-			Encode:      func() []byte { return v.encodeGauges(false) },
-		},
-	}
-}
-
-// encodeGauges encodes the figures in the text format of Prometheus, or of OpenMetrics, which adds units and an end
-// mark.
-func (v View) encodeGauges(openMetrics bool) []byte {
-	var b bytes.Buffer
-	for _, g := range v.gauges() {
-		if g.value == nil {
-			continue
+	return formats(func(e *encoder) {
+		for _, g := range v.gauges() {
+			e.family(family{name: g.name, unit: g.unit, help: g.help, kind: kindGauge})
+			e.sample([]label{{"agent_id", v.agentID}}, g.value)
 		}
-		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s gauge\n", g.name, g.help, g.name)
-		if openMetrics && g.unit != "" {
-			fmt.Fprintf(&b, "# UNIT %s %s\n", g.name, g.unit)
-		}
-		fmt.Fprintf(&b, "%s{agent_id=%q} %s\n", g.name, v.agentID, strconv.FormatFloat(*g.value, 'g', -1, 64))
-	}
-	if openMetrics {
-		b.WriteString("# EOF\n")
-	}
-	return b.Bytes()
+	})
 }

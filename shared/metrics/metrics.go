@@ -51,6 +51,7 @@ type Snapshot struct {
 	// Restarted counts the restarts of each five minutes, and RestartsSeen all that were counted.
 	Restarted    Ring
 	RestartsSeen int64
+	Counted      Counted
 	// Version is the store's revision, set when the snapshot is read.
 	Version string
 	// Rest is what other releases stored in the snapshot, set when it is read.

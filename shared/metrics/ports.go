@@ -74,9 +74,20 @@ type Store interface {
 	// Get reads the snapshot of an agent. Errors: NotFound when it does not exist or belongs to another organization;
 	// Unavailable.
 	Get(ctx context.Context, agentID string) (Snapshot, error)
+	// ListCurrent reads what is known at present of all agents of the caller's organization, but those that are being
+	// deleted, in the order of their ids. The snapshots have no series, and an agent from before snapshots existed has
+	// an empty one. Errors: Unavailable.
+	ListCurrent(ctx context.Context) ([]Current, error)
 	// MarkViewed records that a client viewed a snapshot, in the background and at most once in LookInterval. It never
 	// delays or fails a request.
 	MarkViewed(ctx context.Context, s Snapshot)
+}
+
+// Current is what is known of an agent at present. Of the record, it has the id, the name, the plan, the region, the
+// status and the image.
+type Current struct {
+	Agent    agent.Agent
+	Snapshot Snapshot
 }
 
 // WorkerStore is the port of the collector to the snapshots of all organizations.

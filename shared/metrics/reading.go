@@ -72,6 +72,7 @@ func (s *Snapshot) AddReading(subject Subject, r Reading, span Span, now time.Ti
 	s.Memory.merge(r.Memory)
 	s.Requests.merge(r.Requests)
 	s.Errors.merge(withZeros(r.Errors, r.Requests))
+	s.countRequests(r, span, now)
 	at := now
 	if span.To.Before(now.Truncate(fineStep)) {
 		at = span.To // a piece of the past

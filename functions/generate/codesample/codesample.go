@@ -1,7 +1,7 @@
 // Package codesample writes code that calls the operations of an OpenAPI document: as a command line with curl, in Go
-// with shared/client, in TypeScript with its package, and with the command line tool. Everything in a sample follows
-// from the operation and the example of its body, so that no sample is written by hand. The package does not run the
-// samples; its tests do.
+// with shared/client, in TypeScript and Python with their packages, and with the command line tool. Everything in a
+// sample follows from the operation and the example of its body, so that no sample is written by hand. The package does
+// not run the samples; its tests do.
 package codesample
 
 import (
@@ -35,9 +35,14 @@ func Of(document []byte, withoutClient []string, tool *cobra.Command) (map[strin
 		if err != nil {
 			return nil, fmt.Errorf("write the TypeScript sample of %s: %w", o.ID, err)
 		}
+		inPython, err := python(o)
+		if err != nil {
+			return nil, fmt.Errorf("write the Python sample of %s: %w", o.ID, err)
+		}
 		samples[o.ID] = append(samples[o.ID],
 			openapi.Sample{Language: "Go", Label: "Go", Source: inGo},
-			openapi.Sample{Language: "TypeScript", Label: "TypeScript", Source: inTypeScript})
+			openapi.Sample{Language: "TypeScript", Label: "TypeScript", Source: inTypeScript},
+			openapi.Sample{Language: "Python", Label: "Python", Source: inPython})
 		if len(ofTool[o.ID]) == 0 {
 			continue
 		}

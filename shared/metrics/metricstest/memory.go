@@ -117,6 +117,26 @@ func (m *Memory) Get(ctx context.Context, id string) (metrics.Snapshot, error) {
 	return clone(s), nil
 }
 
+// ListCurrent implements metrics.Store.
+func (m *Memory) ListCurrent(ctx context.Context) ([]metrics.Current, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	organization := call.From(ctx).Caller.OrganizationID
+	var found []metrics.Current
+	for _, id := range slices.Sorted(maps.Keys(m.agents)) {
+		a := m.agents[id]
+		if a.OrganizationID != organization || organization == "" || a.Status == agent.Deleting {
+			continue
+		}
+		s := metrics.New(id, organization)
+		if known, ok := m.snapshots[id]; ok {
+			s.CollectedAt, s.Figures, s.Counted = known.CollectedAt, known.Figures, known.Counted
+		}
+		found = append(found, metrics.Current{Agent: a, Snapshot: s})
+	}
+	return found, nil
+}
+
 // MarkViewed implements metrics.Store.
 func (m *Memory) MarkViewed(_ context.Context, s metrics.Snapshot) {
 	m.mu.Lock()

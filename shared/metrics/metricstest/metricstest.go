@@ -41,6 +41,7 @@ func Test(t *testing.T, open func(*testing.T) Fixture) {
 	for name, test := range map[string]func(*testing.T, tenant){
 		"a snapshot lives as long as its agent":         snapshotLivesWithAgent,
 		"save stores every figure and series":           saveStoresEverything,
+		"the current figures of an organization":        listCurrent,
 		"other organizations read no snapshots":         otherOrganizationsReadNothing,
 		"unknown and invalid ids are not found":         unknownIDs,
 		"save refuses an outdated snapshot":             saveRefusesOutdatedSnapshot,
@@ -131,6 +132,7 @@ func filled(s metrics.Snapshot) metrics.Snapshot {
 		LatencyMillis: v(84), Restarts: 3,
 	}
 	s.RestartsSeen = 37
+	s.Counted = metrics.Counted{Requests: 1234.5, Errors: 6, Until: Now().Add(-4 * time.Minute)}
 	for i, ring := range []*metrics.Ring{
 		&s.CPU.Hour, &s.CPU.Day, &s.Memory.Hour, &s.Memory.Day, &s.Requests.Hour, &s.Requests.Day, &s.Errors.Hour,
 		&s.Errors.Day, &s.Up, &s.Due, &s.Restarted,
@@ -145,6 +147,8 @@ func filled(s metrics.Snapshot) metrics.Snapshot {
 func equal(a, b metrics.Snapshot) bool {
 	a.Version, b.Version = "", ""
 	return reflect.DeepEqual(a.Figures, b.Figures) && a.RestartsSeen == b.RestartsSeen &&
+		a.Counted.Until.Equal(b.Counted.Until) && a.Counted.Requests == b.Counted.Requests &&
+		a.Counted.Errors == b.Counted.Errors &&
 		a.CollectedAt.Equal(b.CollectedAt) &&
 		a.ViewedAt.Equal(b.ViewedAt) &&
 		a.AgentID == b.AgentID && a.OrganizationID == b.OrganizationID &&
@@ -200,6 +204,41 @@ func saveStoresEverything(t *testing.T, w tenant) {
 	w.save(t, empty, a.Version)
 	if got := w.load(t, a.ID); !equal(got, empty) {
 		t.Errorf("metricstest: figures = %+v after saving none, want none", got.Figures)
+	}
+}
+
+func listCurrent(t *testing.T, w tenant) {
+	a, forgotten := w.create(t), w.create(t)
+	other := tenant{w.Fixture, asMember(t.Context(), "org_"+random())}
+	other.create(t)
+	want := filled(w.load(t, a.ID))
+	w.save(t, want, a.Version)
+	w.forget(t, forgotten.ID)
+	found, err := w.Store.ListCurrent(w.ctx)
+	if err != nil || len(found) != 2 || found[0].Agent.ID >= found[1].Agent.ID {
+		t.Fatalf("metricstest: list current figures = %+v, %v; want two agents in the order of their ids", found, err)
+	}
+	for _, c := range found {
+		got := c.Snapshot
+		switch c.Agent.ID {
+		case a.ID:
+			same := got.CollectedAt.Equal(want.CollectedAt) && reflect.DeepEqual(got.Figures, want.Figures) &&
+				got.Counted.Requests == want.Counted.Requests && got.Counted.Errors == want.Counted.Errors
+			if !same || c.Agent.Name != a.Name || c.Agent.Status != a.Status || c.Agent.Plan != a.Plan ||
+				c.Agent.Region != a.Region || c.Agent.Image.ID != a.Image.ID ||
+				c.Agent.Image.Version != a.Image.Version {
+				t.Errorf("metricstest: current figures = %+v, want those of %+v and %+v", c, a, want)
+			}
+		case forgotten.ID:
+			if !equal(got, metrics.New(forgotten.ID, forgotten.OrganizationID)) {
+				t.Errorf("metricstest: figures of an agent without a snapshot = %+v, want none", got)
+			}
+		}
+	}
+	for _, ctx := range []context.Context{asMember(t.Context(), "org_"+random()), asMember(t.Context(), "")} {
+		if found, err := w.Store.ListCurrent(ctx); err != nil || len(found) != 0 {
+			t.Errorf("metricstest: another organization lists %+v, %v; want nothing", found, err)
+		}
 	}
 }
 

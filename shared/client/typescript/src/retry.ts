@@ -19,8 +19,15 @@ export interface Sending {
 const firstPause = 250;
 const maxPause = 8000;
 
-// How many milliseconds a request may wait for its answer. The API holds a request for a minute at most.
+// How many milliseconds a request may wait for its answer. The API holds a request for a minute at most, unless it is a
+// command, which says how long it may take.
 const patience = 120_000;
+
+// patienceFor returns how many milliseconds a request may wait for its answer.
+function patienceFor(url: string, body: string | null): number {
+  const command = /^[^?]*\/exec$/.test(url) ? (JSON.parse(body ?? "{}") as { timeout_seconds?: number }) : {};
+  return patience + (command.timeout_seconds ?? 0) * 1000;
+}
 
 // A call that the API asks to repeat later than this many seconds from now fails.
 const longestRetryAfter = 60;
@@ -68,10 +75,10 @@ function checkToken(token: string): void {
   }
 }
 
-// limited returns a signal that follows another one, and is also aborted after the patience unless stop is called.
-function limited(signal: AbortSignal): { signal: AbortSignal; stop: () => void } {
+// limited returns a signal that follows another one, and is also aborted after some time unless stop is called.
+function limited(signal: AbortSignal, after: number): { signal: AbortSignal; stop: () => void } {
   const controller = new AbortController();
-  const late = setTimeout(() => controller.abort(new Error(`No answer within ${patience / 1000} s.`)), patience);
+  const late = setTimeout(() => controller.abort(new Error(`No answer within ${after / 1000} s.`)), after);
   const abort = () => controller.abort(signal.reason);
   signal.addEventListener("abort", abort, { once: true });
   if (signal.aborted) {
@@ -89,7 +96,7 @@ async function send(sending: Sending, request: Request, body: string | null, tok
   if (token !== "") {
     headers.set("Authorization", `Bearer ${token}`);
   }
-  const limit = limited(signal);
+  const limit = limited(signal, patienceFor(url, body));
   try {
     const init = { method, headers, body, signal: limit.signal, redirect: "manual" } as const;
     const response = await sending.fetch(url, init);

@@ -1115,6 +1115,58 @@ export interface Metrics {
   stale: boolean;
 }
 
+export interface MetricsAgentFigures {
+  /** The agent's id. */
+  agent_id: string;
+  /** Display name. */
+  name: string;
+  resource_plan: PlanID;
+  /** Data-plane region. */
+  region: string;
+  status: AgentStatus;
+  /**
+   * The image's id in the catalog, or custom; empty for an agent that was made before there were images to choose from.
+   */
+  image: string;
+  /** The version of the image. */
+  image_version: string;
+  /** CPU in use, in percent of the plan's limit. */
+  cpu_pct: number | null;
+  /** CPU in use, in cores. */
+  cpu_cores: number | null;
+  /** Memory in use, in percent of the plan's limit. */
+  mem_pct: number | null;
+  /** Memory in use, in bytes. */
+  memory_bytes: number | null;
+  /** Share of the volume in use, in percent. */
+  pvc_pct: number | null;
+  /** Time that the agent served, in percent of the time that it should have in the 24 hours before the collection. */
+  uptime_pct_24h: number | null;
+  /** How often the container was started again in the 24 hours before the collection. */
+  restarts_24h: number | null;
+  /** The last known 95th percentile of request latency, in milliseconds. */
+  latency_p95_ms: number | null;
+  /**
+   * How many requests the agent's hostname got since the service counts them. The number never falls. A minute is
+   * counted some minutes after it.
+   */
+  requests_total: number;
+  /** How many of them were answered with a 5xx status. */
+  request_errors_total: number;
+  /**
+   * When the figures were collected; null before the first collection, and for an agent that neither runs nor is in
+   * error.
+   */
+  collected_at: string | null;
+  /** True if a newer collection is overdue. */
+  stale: boolean;
+}
+
+export interface MetricsOrganization {
+  /** All agents but those that are being deleted, in the order of their ids. */
+  agents: MetricsAgentFigures[];
+}
+
 export interface MetricsPoint {
   /** The start of the interval over which the value is averaged, in Unix seconds. */
   t: number;
@@ -2080,6 +2132,13 @@ export interface operations {
     };
     responses: {
       200: { content: { "application/json": Record<string, unknown> } };
+    };
+  };
+  /** Get the metrics of all agents. Allowed for every member of the organization and for every API key. */
+  GetOrganizationMetrics: {
+    parameters: {};
+    responses: {
+      200: { content: { "application/json": MetricsOrganization; "application/openmetrics-text": unknown; "text/plain": string } };
     };
   };
   /** Open the API playground. Requires no token. */
@@ -3121,6 +3180,9 @@ export interface paths {
   };
   "/api/v1/me": {
     get: operations["GetMe"];
+  };
+  "/api/v1/metrics": {
+    get: operations["GetOrganizationMetrics"];
   };
   "/api/v1/organizations/current": {
     get: operations["GetCurrentOrganization"];

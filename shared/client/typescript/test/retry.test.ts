@@ -57,6 +57,22 @@ test("the connection may break before, in and after an answer's header", async (
   assert.equal(seen.length, 3);
 });
 
+test("a command is waited for as long as it may take", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const { client, seen } = await serve(
+    t,
+    (response) =>
+      void setImmediate(() => {
+        t.mock.timers.tick(300_000);
+        json(response, 200, { exit_code: 0 });
+      }),
+  );
+  const command = { command: ["sleep", "300"], timeout_seconds: 300 };
+  const params = { path: { agent_id: "a" } };
+  assert.equal((await client.POST("/api/v1/agents/{agent_id}/exec", { params, body: command })).exit_code, 0);
+  assert.equal(seen.length, 1);
+});
+
 test("a call that is not answered is repeated after 2 minutes", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const { client, seen } = await serve(t, (response, n) =>

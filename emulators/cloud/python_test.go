@@ -1,0 +1,26 @@
+package cloud_test
+
+import (
+	"context"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/shared/testtier"
+)
+
+// testPythonClient tells a story with the Python client, and runs the quick start of its README. Python writes nothing
+// into the client's folder.
+func testPythonClient(t *testing.T, d deployment) {
+	python := testtier.RequirePython(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, python, "-B", "-m", "unittest", "tests.test_story", "tests.test_readme")
+	cmd.Dir, cmd.WaitDelay = "../../shared/client/python", 10*time.Second
+	cmd.Env = append(cmd.Environ(), "AGENTS_BASE_URL="+d.Ready.BaseURL, "AGENTS_API_KEY="+d.Ready.APIKey)
+	out, err := cmd.CombinedOutput()
+	if err != nil || strings.Contains(string(out), "skipped=") {
+		t.Errorf("tests of the Python client: %v, want success and none skipped\n%s", err, out)
+	}
+}

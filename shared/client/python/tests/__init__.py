@@ -1,0 +1,6 @@
+"""Tests of the client, against servers that break connections and answers."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
