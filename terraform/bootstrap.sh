@@ -190,6 +190,9 @@ identity_issuer = ""
 # OAuth client of the console at that issuer; terraform/README.md says what to register. Without one, people paste keys into the console.
 # console_client_id = ""
 
+# Where people reach support, for the console: an address such as mailto:support@example.com.
+# support_url = ""
+
 # Parent domain of agents' hostnames, below another registered domain than the API and the web app.
 agent_domain = ""
 

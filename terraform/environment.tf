@@ -61,10 +61,11 @@ locals {
   # would never get a second one, and further followers would be refused for as long.
   held_answers = { for binary, s in local.sizes : binary => tostring(floor(s.concurrency * 7 / 10)) }
 
-  # The console says to browsers how to sign in. Services of routes have these variables.
+  # The console says to browsers how to sign in, and where people reach support. Services of routes have these variables.
   console_environment = {
     CONSOLE_CLIENT_ID = var.console_client_id
     CONSOLE_SCOPES    = var.console_scopes
+    SUPPORT_URL       = var.support_url
   }
 
   # Clients of the API find out here how to sign in. Services of routes have these variables.

@@ -21,3 +21,14 @@ variable "console_scopes" {
     error_message = "console_scopes must contain openid."
   }
 }
+
+variable "support_url" {
+  type        = string
+  default     = ""
+  description = "Where the console sends people who need support, such as https://support.example.com or mailto:support@example.com. Empty: the console names no address."
+
+  validation {
+    condition     = var.support_url == "" || can(regex("^(https://[^/@?\\s]+[^?\\s]*|mailto:[^@?\\s]+@[^@?\\s]+)$", var.support_url))
+    error_message = "support_url must begin with https:// or mailto:, and have no query."
+  }
+}

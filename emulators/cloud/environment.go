@@ -65,6 +65,7 @@ func (c *Cloud) environment() (map[string]string, error) {
 		"CLIENTS_BUCKET":          clientsBucket,
 		"IDENTITY_ISSUER":         c.Issuer.URL(),
 		"CONSOLE_CLIENT_ID":       issuer.DefaultClientID,
+		"SUPPORT_URL":             "mailto:support@example.com",
 		"API_BASE_URL":            c.Ready.BaseURL,
 		"CLI_CLIENT_ID":           issuer.CLIClientID,
 		"WEBHOOK_SIGNING_KEY":     base64.StdEncoding.EncodeToString(c.webhookKey),

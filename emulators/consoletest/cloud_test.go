@@ -18,7 +18,12 @@ func TestCloud_ServesThePlayground(t *testing.T) {
 	p := suite.Guest(t)
 	p.Open("/docs")
 	p.WaitText("Authorize")
+	p.WaitText("Agents and their lifecycle.")
+	p.WaitNoText("Safe to repeat.")                           // the guide is closed
+	p.WaitTrue(`document.querySelectorAll("*").length < 600`) // tags are closed
 	p.Screenshot("playground")
+	p.Click("DisclosureTriangle", "Guide: *")
+	p.WaitText("Safe to repeat.")
 	p.Open("/docs#/Agents/GetAgent")
 	p.Reload() // the page reads the fragment when it starts
 	p.WaitText(`curl "$AGENTS_BASE_URL/api/v1/agents/$AGENT_ID"`)

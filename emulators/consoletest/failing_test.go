@@ -44,17 +44,27 @@ func TestFailingAgent_IsExplainedUntilItRuns(t *testing.T) {
 	p.Open("/console#/agents")
 	p.WaitFor("link", "Running 1")
 	suite.Break(t, agent, cluster.CrashLoop)
-	p.WaitText("The agent exits soon after it starts")
+	p.WaitText("The agent exits soon after it starts · ")
+	p.WaitNoText("Search name or ID") // there is one agent
 	p.Click("link", "crawler")
 	p.WaitFor("heading", "The agent exits soon after it starts")
-	p.WaitText("Read the last lines that it wrote before it exited.")
+	p.WaitText("Exit code 1.")
 	p.WaitText("pod_crash_loop")
-	p.WaitText("The agent failed: pod_crash_loop")
-	p.WaitText("The agent started and runs.")
+	now := p.Within("region", "What the agent is doing now")
+	now.Within("group", "The last lines of the log").WaitText("serving")
+	now.WaitNoText("Read the last lines that it wrote before it exited.") // the card has them
+	now.WaitNoText("restarts:")                                           // the health figures count them
+	now.Click("DisclosureTriangle", "What happened before")
+	now.WaitText("The agent started and runs.")
 	checkActions(t, p, admin.AwaitAgent(agent, "error"))
 	p.Review("agent-error")
+	p.SetViewport(390, 844)
+	p.WaitTrue(`document.querySelector(".now").getBoundingClientRect().top <= 0.3 * innerHeight`) // the header is short
+	p.SetViewport(1280, 800)
 	member := admin.Colleague("member").Page(t)
 	member.Open("/console#/agents/" + agent)
+	member.WaitText("Read the last lines that it wrote before it exited.")
+	member.WaitNoText("What it wrote last")
 	member.Click("link", "Read the previous run’s log")
 	member.WaitText("Only admins can read logs")
 

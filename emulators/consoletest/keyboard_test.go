@@ -104,6 +104,7 @@ func TestKeyboard_ActsOnAnAgent(t *testing.T) {
 	tabTo(t, p, "link", "typist")
 	p.Press("Enter")
 	checkFocus(t, p, "heading", "typist")
+	usePalette(t, p)
 
 	tabTo(t, p, "button", "Restart")
 	p.Press("Enter")
@@ -145,6 +146,43 @@ func TestKeyboard_ActsOnAnAgent(t *testing.T) {
 	p.Type("typist")
 	p.Press("Enter")
 	checkFocus(t, p, "heading", "“typist” is deleted")
+}
+
+// usePalette finds an action and pages of the agent typist by their words.
+func usePalette(t *testing.T, p *consoletest.Page) {
+	t.Helper()
+	const search = "Search agents, pages and actions"
+	open := func(words string) {
+		p.Press("Control+k")
+		checkFocus(t, p, "combobox", search)
+		p.Type(words)
+	}
+	open("paus")
+	p.WaitFor("option", "Pause")
+	p.Review("palette")
+	p.Press("Enter")
+	checkFocus(t, p, "button", "Pause the agent")
+	p.Press("Escape")
+	p.WaitGone("dialog", "Pause “typist”?")
+	checkFocus(t, p, "heading", "typist")
+	open("nothing has these words")
+	p.WaitText("Nothing has these words.")
+	p.Press("Enter") // does nothing
+	p.Press("Escape")
+	p.WaitGone("dialog", "Commands")
+	checkFocus(t, p, "heading", "typist")
+	open("")
+	p.Press("ArrowUp") // the last one
+	p.Press("ArrowDown")
+	p.Press("ArrowDown")
+	p.WaitTrue(`document.querySelectorAll('[role="option"]')[1].getAttribute("aria-selected") === "true"`)
+	p.Press("Escape")
+	open("audit lo")
+	p.Press("Enter")
+	checkFocus(t, p, "heading", "Audit log")
+	open("typist")
+	p.Press("Enter")
+	checkFocus(t, p, "heading", "typist")
 }
 
 // TestKeyboard_RenamesAndNavigates changes a name in place, and follows the links of an agent's page.

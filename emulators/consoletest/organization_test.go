@@ -198,13 +198,13 @@ func TestAuditLog_IsFilteredAndExported(t *testing.T) {
 	admin.Call(http.MethodPatch, "/api/v1/agents/"+agent, `{"name": "sales bot"}`, http.StatusOK)
 	p := admin.Page(t)
 	p.Open("/console#/audit-log")
-	p.WaitText("Create agent")
-	p.Fill("Action", "UpdateAgent")
-	p.Click("button", "Show")
+	entries := p.Within("list", "Entries, newest first")
+	entries.WaitText("Agent created")
+	p.Select("Action", "Agent changed")
 	p.WaitURL("action=UpdateAgent")
 	p.WaitText("1 entry")
-	p.WaitNoText("Create agent")
-	p.Click("DisclosureTriangle", "Update agent*")
+	entries.WaitNoText("Agent created")
+	p.Click("DisclosureTriangle", "Agent changed*")
 	p.WaitText("support bot") // the old value
 	p.Review("audit-log")
 	consoletest.Eval[bool](p, rememberExport)
@@ -218,8 +218,12 @@ func TestAuditLog_IsFilteredAndExported(t *testing.T) {
 	p.WaitURL("target_id=" + agent)
 	p.Back()
 	p.WaitTrue("!location.hash.includes('target_id')")
+	p.Select("Outcome", "Not found")
+	p.WaitText("No entry matches the filter")
+	p.Within("group", "Chosen").Click("link", "Not found (leave out)")
+	p.WaitText("1 entry")
 	p.Click("button", "Clear")
-	p.WaitText("Create agent")
+	entries.WaitText("Agent created")
 }
 
 // TestAuditLog_TakesTypedTimes types a time by keyboard in a zone east of Greenwich.
@@ -230,8 +234,10 @@ func TestAuditLog_TakesTypedTimes(t *testing.T) {
 	p := admin.Page(t)
 	p.SetTimezone("Europe/Berlin")
 	p.Open("/console#/audit-log")
-	p.WaitText("Create agent")
-	p.Click("button", "Last hour") // a time to change: each key then makes another complete time
+	entries := p.Within("list", "Entries, newest first")
+	entries.WaitText("Agent created")
+	p.Select("Time", "Last hour") // a time to change: each key then makes another complete time
+	p.Click("DisclosureTriangle", "More fields")
 	p.WaitTrue(`document.querySelector('input[type="datetime-local"]').value !== ""`)
 	p.Focus("DateTime", "From")
 	p.Type("07152025")
@@ -239,7 +245,7 @@ func TestAuditLog_TakesTypedTimes(t *testing.T) {
 	p.Type("0130PM")
 	p.Press("Enter")
 	p.WaitURL("from=2025-07-15T11%3A30%3A00.000Z")
-	p.WaitText("Create agent")
+	entries.WaitText("Agent created")
 	p.WaitTrue(`document.querySelector('input[type="datetime-local"]').value === "2025-07-15T13:30"`)
 }
 

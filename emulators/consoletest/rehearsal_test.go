@@ -41,10 +41,10 @@ func TestRehearsal_SaysWhatAChangeWouldDo(t *testing.T) {
 		p.WaitGone("dialog", dialog)
 	}
 	p.Click("button", "Restart")
-	expect("Restart “careful”?", "Yes, the pod is replaced.", "About ", "The same as now")
+	expect("Restart “careful”?", "About ", "The same as now")
 	p.Click("button", "More actions")
 	p.Click("button", "Stop")
-	expect("Stop “careful”?", "No pod is replaced.", "Until the agent runs again",
+	expect("Stop “careful”?", "do not answer while it is stopped",
 		"cores 0.5 → 0, memory 1 GiB → 0 B")
 	p.Click("button", "More actions")
 	p.Click("button", "Delete")

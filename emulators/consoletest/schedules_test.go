@@ -77,7 +77,7 @@ func TestSchedules_AreAddedChangedAndRemoved(t *testing.T) {
 	card.WaitNoText("digest")
 	checkSchedule(t, admin, id, "backup", map[string]any{"cron": "0 */6 1 1 *", "timezone": "UTC", "enabled": true})
 	p.Open("/console#/agents/" + id + "/history")
-	p.WaitText("Agent changed")
+	p.WaitText("Changed: schedules")
 }
 
 // checkSchedule fails the test unless an agent's first schedule has an id and fields.

@@ -50,16 +50,21 @@ func requireESBuild(t *testing.T) string {
 	return ""
 }
 
-// module returns a page that has the exports of one of the console's files in the variable module.
-func module(t *testing.T, file string) *consoletest.Page {
+// module returns a page that has the exports of some of the console's files in the variable module.
+func module(t *testing.T, files ...string) *consoletest.Page {
 	t.Helper()
 	suite.RequireBrowser(t)
-	bundle := exec.CommandContext(t.Context(), requireESBuild(t),
-		"functions/console/app/"+file, "--bundle", "--format=iife", "--global-name=module")
+	bundle := exec.CommandContext(t.Context(), requireESBuild(t), "--bundle", "--format=iife", "--global-name=module",
+		"--loader=ts", "--tsconfig=functions/console/app/tsconfig.json")
 	bundle.Dir = "../.."
+	var entry strings.Builder
+	for _, file := range files {
+		fmt.Fprintf(&entry, "export * from \"./functions/console/app/%s\";\n", file)
+	}
+	bundle.Stdin = strings.NewReader(entry.String())
 	script, err := bundle.Output()
 	if err != nil {
-		t.Fatalf("bundle %s: %v", file, err)
+		t.Fatalf("bundle %v: %v", files, err)
 	}
 	p := suite.NewPage(t, site(t, "", string(script)+";globalThis.module = module;", nil).URL)
 	p.Open("/")

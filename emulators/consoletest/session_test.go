@@ -67,7 +67,7 @@ func goToIssuer(p *consoletest.Page) {
 func openAccount(t *testing.T, p *consoletest.Page) {
 	t.Helper()
 	p.WaitFor("banner", "")
-	p.Within("banner", "").Click("button", "")
+	p.Within("group", "Account").Click("button", "")
 	p.WaitFor("button", "Sign out")
 }
 

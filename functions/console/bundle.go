@@ -13,6 +13,7 @@ import (
 const (
 	mainScript = "app/main.tsx"
 	mainStyle  = "app/style/main.css"
+	laterStyle = "app/style/later.css"
 	icon       = "app/icon.svg"
 )
 
@@ -64,7 +65,7 @@ func readBundle() (bundle, error) {
 			b.entries[o.EntryPoint] = path.Base(output)
 		}
 	}
-	for _, source := range []string{mainScript, mainStyle, icon} {
+	for _, source := range []string{mainScript, mainStyle, laterStyle, icon} {
 		if b.entries[source] == "" {
 			return bundle{}, fmt.Errorf("the bundler wrote no file for %s", source)
 		}

@@ -16,7 +16,7 @@ import (
 // The app is written in TypeScript. The result of the bundler is committed, so a clone needs no build step.
 //
 //go:generate rm -rf static
-//go:generate go tool -modfile=../../.ci/tools/go.mod esbuild app/main.tsx app/style/main.css app/icon.svg --loader:.svg=copy --bundle --minify --splitting --format=esm --target=es2022 --outdir=static --outbase=app --entry-names=[name]-[hash] --chunk-names=[name]-[hash] --metafile=static/meta.json --legal-comments=none --tsconfig=app/tsconfig.json --log-level=warning
+//go:generate go tool -modfile=../../.ci/tools/go.mod esbuild app/main.tsx app/style/main.css app/style/later.css app/icon.svg --loader:.svg=copy --bundle --minify --splitting --format=esm --target=es2022 --outdir=static --outbase=app --entry-names=[name]-[hash] --chunk-names=[name]-[hash] --metafile=static/meta.json --legal-comments=none --tsconfig=app/tsconfig.json --log-level=warning
 //go:generate go run ./metafile
 
 // static holds what the bundler wrote. Every name but that of its report has the hash of the content.
@@ -31,6 +31,8 @@ type Options struct {
 	Issuer, ClientID, Scopes string
 	// Regions are those that take new agents.
 	Regions []string
+	// Support is where people reach support: an address with the scheme https or mailto; empty for none.
+	Support string
 }
 
 // Routes serves the page and its files. Both are public: they contain no secrets.

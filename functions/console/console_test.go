@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { functiontest.Main(m) }
 func options() console.Options {
 	return console.Options{
 		Issuer: "https://id.example.com/tenant", ClientID: "client-1", Scopes: "openid email",
-		Regions: []string{"us-central1", "europe-west1"},
+		Regions: []string{"us-central1", "europe-west1"}, Support: "mailto:support@example.com",
 	}
 }
 
@@ -57,7 +57,8 @@ func TestPage_HasWhatTheAppNeedsToSignIn(t *testing.T) {
 	}
 	for _, want := range []string{
 		`<html lang="en" data-issuer="https://id.example.com/tenant" data-client-id="client-1" ` +
-			`data-scopes="openid email" data-regions="us-central1,europe-west1">`,
+			`data-scopes="openid email" data-regions="us-central1,europe-west1" ` +
+			`data-support="mailto:support@example.com" data-later="console/later-`,
 		`<div id="app"></div>`, "<noscript>", "<title>", `<meta name="description"`,
 		`<meta name="color-scheme" content="light dark">`, `<link rel="icon"`, `<link rel="stylesheet"`,
 		`<script type="module"`,
@@ -65,6 +66,10 @@ func TestPage_HasWhatTheAppNeedsToSignIn(t *testing.T) {
 		if !strings.Contains(w.Body.String(), want) {
 			t.Errorf("the page has no %s:\n%s", want, w.Body)
 		}
+	}
+	later := regexp.MustCompile(`data-later="([^"]*)"`).FindStringSubmatch(w.Body.String())
+	if got := get(serve(options()), "/"+later[1]); got.Code != http.StatusOK {
+		t.Errorf("%s: status %d, want 200", later[1], got.Code)
 	}
 }
 

@@ -33,8 +33,9 @@ func render(o Options, b bundle) (Page, error) {
 	var body bytes.Buffer
 	err = t.Execute(&body, map[string]any{
 		"Issuer": o.Issuer, "ClientID": o.ClientID, "Scopes": o.Scopes, "Regions": strings.Join(o.Regions, ","),
-		"Icon": b.entries[icon], "Style": b.entries[mainStyle], "Script": b.entries[mainScript],
-		"Preloads": b.preloads,
+		"Support": o.Support,
+		"Icon":    b.entries[icon], "Style": b.entries[mainStyle], "Script": b.entries[mainScript],
+		"Later": b.entries[laterStyle], "Preloads": b.preloads,
 	})
 	return Page{body: body.Bytes(), issuer: origin(o.Issuer)}, err
 }

@@ -173,6 +173,8 @@ type Routes struct {
 	ConsoleClientID string `env:"CONSOLE_CLIENT_ID"`
 	// ConsoleScopes are the scopes that the console asks the identity provider for.
 	ConsoleScopes string `env:"CONSOLE_SCOPES, default=openid profile email offline_access"`
+	// SupportURL is where the console sends people who need support. If empty, it names no address.
+	SupportURL SupportURL `env:"SUPPORT_URL"`
 }
 
 // Accounts is the configuration of the accounts role.

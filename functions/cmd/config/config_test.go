@@ -102,6 +102,23 @@ func TestConsole_AsksForTheUsualScopes(t *testing.T) {
 	}
 }
 
+func TestSupportURL_RunsNoScript(t *testing.T) {
+	t.Parallel()
+	for given, valid := range map[string]bool{
+		"": true, "https://support.example.com/new?": true, "mailto:support@example.com": true,
+		"javascript:alert(1)": false, "http://support.example.com": false, "https:support": false,
+		"support@example.com": false, "mailto:nowhere": false, "mailto:a@example.com?bcc=b@example.com": false,
+		"https://user:word@support.example.com": false,
+	} {
+		env := environment()
+		env["SUPPORT_URL"] = given
+		c, err := config.Read[config.Routes](t.Context(), envconfig.MapLookuper(env))
+		if (err == nil) != valid || valid && string(c.SupportURL) != given {
+			t.Errorf("%q: %q, %v; want valid: %t", given, c.SupportURL, err, valid)
+		}
+	}
+}
+
 // TestPepper_IsNotReadByWorkers compares the binaries: only those that serve routes read the pepper, and none needs it
 // to read its configuration.
 func TestPepper_IsNotReadByWorkers(t *testing.T) {

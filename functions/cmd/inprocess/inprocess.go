@@ -49,8 +49,9 @@ func Open(ctx context.Context, environment map[string]string, o Options) (Servic
 	s, err := wire.All(ctx, worker, wire.Settings{
 		Openers: openers, Peppers: routes.AcceptedPeppers(), EdgeSecrets: routes.EdgeSecrets,
 		BillingClock: o.BillingClock, MaxHeldAnswers: routes.MaxHeldAnswers, ConsoleClientID: routes.ConsoleClientID,
-		ConsoleScopes: routes.ConsoleScopes, APIBaseURL: string(routes.APIBaseURL), CLIClientID: routes.CLIClientID,
-		CLIScopes: routes.CLIScopes, ClientsBucket: routes.ClientsBucket,
+		ConsoleScopes: routes.ConsoleScopes, SupportURL: string(routes.SupportURL),
+		APIBaseURL: string(routes.APIBaseURL), CLIClientID: routes.CLIClientID, CLIScopes: routes.CLIScopes,
+		ClientsBucket: routes.ClientsBucket,
 	})
 	return Service{Handler: s.Handler, Close: s.Close}, err
 }

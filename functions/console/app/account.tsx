@@ -60,7 +60,7 @@ export function AccountMenu() {
   const theme = useTheme();
   const name = me.name ?? me.email ?? me.api_key?.name ?? "Account";
   return (
-    <div class="account">
+    <>
       {me.organization === null ? null : (
         <span class="organization small quiet">
           {me.role === "admin" ? "Admin" : "Member"} of <span class="cut">{me.organization.id}</span>
@@ -105,6 +105,6 @@ export function AccountMenu() {
           </>
         )}
       </Menu>
-    </div>
+    </>
   );
 }

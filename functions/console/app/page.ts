@@ -10,6 +10,10 @@ export const page = {
   scopes: data["scopes"] || "openid",
   /** Where agents can run. */
   regions: (data["regions"] ?? "").split(",").filter((region) => region !== ""),
+  /** Where people reach support: an address of https or mailto. Empty if the operator names none. */
+  support: data["support"] ?? "",
+  /** The address of the styles of parts that are loaded later. */
+  laterStyle: data["later"] ?? "",
   /** The page's address without its fragment, to which the issuer sends people back. */
   address: location.origin + location.pathname,
 };

@@ -2,27 +2,13 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { AccountMenu, useMe } from "./account";
 import { BillingBanner } from "./organization/banner";
+import { PaletteOpener } from "./palette/opener";
+import { places } from "./places";
 import { href, useRoute } from "./router";
 import { SessionEnded } from "./session/ended";
 import { Announcements } from "./ui/announce";
 import { CopyButton } from "./ui/copy";
-import { Icon, type IconName } from "./ui/icons";
-
-interface Place {
-  segment: string;
-  name: string;
-  icon: IconName;
-}
-
-const places: Place[] = [
-  { segment: "agents", name: "Agents", icon: "agents" },
-  { segment: "usage", name: "Usage", icon: "usage" },
-  { segment: "api-keys", name: "API keys", icon: "key" },
-  { segment: "webhooks", name: "Webhooks", icon: "webhook" },
-  { segment: "members", name: "Members", icon: "members" },
-  { segment: "billing", name: "Billing", icon: "billing" },
-  { segment: "audit-log", name: "Audit log", icon: "audit" },
-];
+import { Icon } from "./ui/icons";
 
 /** What surrounds every page: who is signed in, and the way to the other pages. */
 export function Shell({ children }: { children: ComponentChildren }) {
@@ -47,7 +33,10 @@ export function Shell({ children }: { children: ComponentChildren }) {
           <Icon name="agents" />
           Agents console
         </a>
-        <AccountMenu />
+        <PaletteOpener />
+        <div class="account" role="group" aria-label="Account">
+          <AccountMenu />
+        </div>
       </header>
       <nav class="side" aria-label="Pages" ref={pages}>
         {places.map(({ segment, name, icon }) => (

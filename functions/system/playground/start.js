@@ -58,14 +58,48 @@ function Tabs({ all, React, HighlightCode }) {
   );
 }
 
+// guide shows the first paragraph of the description, and the rest when the reader opens it: the operations come first.
+function guide() {
+  const first = (original) => (state, ...rest) => (original(state, ...rest) ?? "").split("\n\n")[0];
+  const wrapped = (Info, system) => (props) => {
+    const { React, specSelectors } = system;
+    const [, ...rest] = (specSelectors.specJson().getIn(["info", "description"]) ?? "").split("\n\n");
+    return React.createElement(
+      React.Fragment,
+      null,
+      React.createElement(Info, props),
+      rest.length > 0 && React.createElement(Guide, { ...system, text: rest.join("\n\n") }),
+    );
+  };
+  return {
+    statePlugins: { spec: { wrapSelectors: { selectInfoDescriptionField: first } } },
+    wrapComponents: { InfoContainer: wrapped },
+  };
+}
+
+function Guide({ React, getComponent, text }) {
+  const [open, setOpen] = React.useState(location.hash === "#guide");
+  const Markdown = getComponent("Markdown", true);
+  return React.createElement(
+    "details",
+    { id: "guide", className: "renderedMarkdown", open, onToggle: (event) => setOpen(event.currentTarget.open) },
+    React.createElement("summary", null, "Guide: authentication, errors, lists, limits, rehearsals, webhooks"),
+    open && React.createElement(Markdown, { source: text }),
+  );
+}
+
 // Tokens stay in the page's memory: they are not persisted, and nothing is sent anywhere but to this service.
 SwaggerUIBundle({
   url: "openapi.json",
   dom_id: "#playground",
   deepLinking: true,
+  // Tags are closed at first, and schemas are shown with the operations: all of them would be thousands of elements.
+  docExpansion: "none",
+  defaultModelsExpandDepth: -1,
+  filter: true,
   displayRequestDuration: true,
   persistAuthorization: false,
-  plugins: [samples],
+  plugins: [samples, guide],
   tryItOutEnabled: true,
   validatorUrl: null,
 });

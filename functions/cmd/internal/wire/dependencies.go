@@ -66,6 +66,7 @@ func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 		WebhookURLs: o.webhookURLs(),
 		Console: console.Options{
 			Issuer: o.config.Issuer, ClientID: o.settings.ConsoleClientID, Scopes: o.settings.ConsoleScopes,
+			Support: o.settings.SupportURL,
 		},
 	}}
 	all := fills()

@@ -36,7 +36,7 @@ func Exec(ctx context.Context, c config.Routes, openers Openers) (run.Service, e
 func routeSettings(c config.Routes, openers Openers) Settings {
 	return Settings{
 		Openers: openers, Peppers: c.AcceptedPeppers(), EdgeSecrets: c.EdgeSecrets, MaxHeldAnswers: c.MaxHeldAnswers,
-		ConsoleClientID: c.ConsoleClientID, ConsoleScopes: c.ConsoleScopes,
+		ConsoleClientID: c.ConsoleClientID, ConsoleScopes: c.ConsoleScopes, SupportURL: string(c.SupportURL),
 		APIBaseURL: string(c.APIBaseURL), CLIClientID: c.CLIClientID, CLIScopes: c.CLIScopes,
 		ClientsBucket: c.ClientsBucket,
 	}

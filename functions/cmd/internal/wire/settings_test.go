@@ -80,7 +80,10 @@ func TestSettings_ConsoleKnowsItsClient(t *testing.T) {
 		{Name: "c2", Region: "europe-west1"},
 		{Name: "c3", Region: "us-west1", Closed: true},
 	}
-	c := config.Routes{Common: common, ConsoleClientID: "client-1", ConsoleScopes: "openid email"}
+	c := config.Routes{
+		Common: common, ConsoleClientID: "client-1", ConsoleScopes: "openid email",
+		SupportURL: "https://support.example.com",
+	}
 	s, err := API(context.WithoutCancel(t.Context()), c)
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +92,7 @@ func TestSettings_ConsoleKnowsItsClient(t *testing.T) {
 	w := httptest.NewRecorder()
 	s.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/console", nil))
 	want := `data-issuer="` + idp.URL() + `" data-client-id="client-1" data-scopes="openid email" ` +
-		`data-regions="us-central1,europe-west1"`
+		`data-regions="us-central1,europe-west1" data-support="https://support.example.com"`
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
 		t.Errorf("status %d, want 200 with %s:\n%s", w.Code, want, w.Body)
 	}

@@ -70,6 +70,8 @@ type Settings struct {
 	BillingClock func() time.Time
 	// ConsoleClientID and ConsoleScopes are those of the console at the identity provider.
 	ConsoleClientID, ConsoleScopes string
+	// SupportURL is where the console sends people who need support; empty for none.
+	SupportURL string
 	// APIBaseURL is the address of the API for its clients. CLIClientID and CLIScopes are those of the command line
 	// tool at the identity provider.
 	APIBaseURL, CLIClientID, CLIScopes string

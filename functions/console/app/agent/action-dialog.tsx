@@ -23,6 +23,7 @@ export function ActionDialog(props: { agent: Agent; action: AgentAction; onClose
     toast(accepted);
     onClose();
   });
+  const rehearsed = allowed && !submit.busy;
   return (
     <Dialog
       title={`${label} “${agent.name}”?`}
@@ -48,13 +49,20 @@ export function ActionDialog(props: { agent: Agent; action: AgentAction; onClose
       <dl class="costs">
         <dt>What happens</dt>
         <dd>{does(agent)}</dd>
-        <dt>Downtime</dt>
-        <dd>{downtime(agent)}</dd>
+        {rehearsed ? null : (
+          <>
+            <dt>Downtime</dt>
+            <dd>{downtime(agent)}</dd>
+          </>
+        )}
         <dt>What stays, and what counts</dt>
         <dd>{keeps}</dd>
       </dl>
-      {allowed && !submit.busy ? (
-        <Forecast change={{ path: `${agentPath(agent.id)}/${action}`, method: "POST", status: agent.status }} />
+      {rehearsed ? (
+        <Forecast
+          change={{ path: `${agentPath(agent.id)}/${action}`, method: "POST", status: agent.status }}
+          downtime={downtime(agent)}
+        />
       ) : null}
       {allowed || submit.busy ? null : (
         <Notice tone="warn" live>

@@ -17,7 +17,7 @@ const order = ["restart", "resume", "start", "pause", "sleep", "stop", "delete"]
 const opposites = ["pause", "resume", "start"];
 
 /** The actions that the agent's status allows, in the order of the buttons. */
-function actionsOf(agent: Agent): AgentAction[] {
+export function actionsOf(agent: Agent): AgentAction[] {
   const allowed = allowedActions(agent);
   if (agent.status === "error") {
     // Restart and start do the same to an agent in error. One of them is enough.

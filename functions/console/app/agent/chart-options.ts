@@ -1,4 +1,5 @@
 import type uPlot from "uplot";
+import { axisWidth, rightPadding } from "./chart-space";
 
 /** What a chart shows in addition to its values. */
 export interface Drawing {
@@ -12,7 +13,8 @@ export interface Drawing {
   /** A line at what the plan allows. */
   limit?: number | undefined;
   binary?: boolean | undefined;
-  format: (value: number) => string;
+  /** How the axis writes a value. */
+  tick: (value: number) => string;
   onPoint: (index: number | null) => void;
 }
 
@@ -34,7 +36,7 @@ export function chartOptions(
   const curve = () => color(drawing().color);
   return {
     ...size,
-    padding: [10, 26, 0, 0],
+    padding: [14, rightPadding, 0, 0],
     legend: { show: false },
     cursor: {
       y: false,
@@ -50,10 +52,10 @@ export function chartOptions(
       { ...axis, size: 30, space: 64, values: (_, times) => times.map(formatClock) },
       {
         ...axis,
-        size: 76,
+        size: axisWidth,
         space: 34,
         ...(drawing().binary ? { incrs: powersOfTwo } : {}),
-        values: (_, values) => values.map((value) => (value === 0 ? "0" : drawing().format(value))),
+        values: (_, values) => values.map((value) => (value === 0 ? "0" : drawing().tick(value))),
       },
     ],
     series: [
@@ -75,7 +77,13 @@ export function chartOptions(
 
 const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
 
-const formatClock = (seconds: number): string => clock.format(seconds * 1_000);
+const dated = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
+
+/** A time of the axis: the day stands at its beginning. */
+function formatClock(seconds: number): string {
+  const time = new Date(seconds * 1_000);
+  return (time.getHours() === 0 && time.getMinutes() === 0 ? dated : clock).format(time);
+}
 
 /** Values between two gaps: a line would not show them. */
 function lonePoints(plot: uPlot, series: number): number[] {

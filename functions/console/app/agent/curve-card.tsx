@@ -2,6 +2,10 @@ import type { Agent, MetricsPoint } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { lazy } from "../ui/lazy";
 import { type Curve, formatMoment, sentence, summarize } from "./curves";
+import { axisWidth, rightPadding } from "./chart-space";
+import { isoOf } from "./marker-list";
+import type { Marker } from "./markers";
+import { tabHref } from "./paths";
 
 // The library of the charts is larger than the page, and nothing else needs it.
 const Chart = lazy(() => import("./chart").then((module) => module.Chart));
@@ -17,6 +21,7 @@ export function CurveCard(props: {
   to: number;
   /** Whether the axis reaches the plan's limit. */
   toLimit: boolean;
+  markers: Marker[];
 }) {
   const { curve, agent, points, times, values, toLimit } = props;
   const [index, setIndex] = useState<number | null>(null);
@@ -28,6 +33,7 @@ export function CurveCard(props: {
     <figure class="card curve">
       <figcaption class="head">
         <h3>{curve.title}</h3>
+        {curve.unit === undefined ? null : <span class="small quiet">{curve.unit}</span>}
         <span class="actions small number" aria-hidden="true">
           {found === undefined ? null : <Readout curve={curve} times={times} values={values} index={index} />}
         </span>
@@ -46,9 +52,12 @@ export function CurveCard(props: {
             top={topOf(highest, toLimit ? limit : undefined)}
             limit={limit}
             binary={curve.binary}
-            format={curve.format}
+            tick={curve.tick ?? curve.format}
             onPoint={setIndex}
           />
+        )}
+        {found === undefined ? null : (
+          <Markers agentID={agent.id} markers={props.markers} from={props.from} to={props.to} />
         )}
       </div>
       <p class="small quiet sentence">
@@ -56,6 +65,27 @@ export function CurveCard(props: {
         {limit === undefined ? "" : `The plan allows ${curve.format(limit)}.`}
       </p>
     </figure>
+  );
+}
+
+const space = { "--axis": `${axisWidth}px`, "--right": `${rightPadding}px` };
+
+/** Lines where something happened, for the pointer. The list of the markers has their links for everyone. */
+function Markers(props: { agentID: string; markers: Marker[]; from: number; to: number }) {
+  const { agentID, markers, from, to } = props;
+  return (
+    <div class="marks" style={space} aria-hidden="true">
+      {markers.map(({ at, tone, texts }) => (
+        <a
+          key={at}
+          class={`tone-${tone}`}
+          href={tabHref(agentID, "history", { at: isoOf(at) })}
+          tabIndex={-1}
+          title={`${formatMoment(at)}: ${texts.join(", ")}`}
+          style={{ "--at": `${((at - from) / (to - from)) * 100}%` }}
+        />
+      ))}
+    </div>
   );
 }
 

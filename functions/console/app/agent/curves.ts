@@ -1,10 +1,13 @@
 import type { Agent, Metrics, MetricsSeries, MetricsPoint, MetricsWindow } from "@agents.example/client/schema";
 import { formatBytes } from "../ui/format";
+import { clockTime } from "./moment";
 
 /** One of the curves of an agent's metrics. */
 export interface Curve {
   name: keyof MetricsSeries;
   title: string;
+  /** What the axis counts, if its values do not say it. */
+  unit?: string;
   /** The CSS variable of its color. */
   color: string;
   format: (value: number) => string;
@@ -12,9 +15,12 @@ export interface Curve {
   limit?: (agent: Agent) => number;
   /** Whether the axis counts in powers of two. */
   binary?: boolean;
+  /** How the axis writes a value. */
+  tick?: (value: number) => string;
 }
 
-const rate = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 });
+const rate = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 2 });
+const tick = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 });
 
 /** Small values keep their digits: 0.004 cores are not 0 cores. */
 export const formatShare = (value: number): string => `${rate.format(value)} ${value === 1 ? "core" : "cores"}`;
@@ -25,8 +31,10 @@ export const curves: Curve[] = [
   {
     name: "cpu",
     title: "CPU",
+    unit: "cores",
     color: "--curve-cpu",
     format: formatShare,
+    tick: tick.format,
     limit: (agent) => agent.config.plan_limits.cpu_cores,
   },
   {
@@ -37,8 +45,22 @@ export const curves: Curve[] = [
     limit: (agent) => agent.config.plan_limits.memory_bytes,
     binary: true,
   },
-  { name: "requests", title: "Requests", color: "--curve-requests", format: formatRate },
-  { name: "errors", title: "Errors (5xx)", color: "--curve-errors", format: formatRate },
+  {
+    name: "requests",
+    title: "Requests",
+    unit: "per second",
+    color: "--curve-requests",
+    format: formatRate,
+    tick: tick.format,
+  },
+  {
+    name: "errors",
+    title: "Errors (5xx)",
+    unit: "per second",
+    color: "--curve-errors",
+    format: formatRate,
+    tick: tick.format,
+  },
 ];
 
 export const windows: Record<MetricsWindow, { name: string; seconds: number; step: number }> = {
@@ -112,15 +134,8 @@ export function summarize(points: MetricsPoint[]): Summary | undefined {
   return { min: Math.min(...values), mean, max: Math.max(...values), last };
 }
 
-const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
-const dated = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", timeStyle: undefined });
-
 /** A time of a curve, in Unix seconds, in the viewer's zone. */
-export function formatMoment(seconds: number): string {
-  const time = new Date(seconds * 1_000);
-  const today = time.toDateString() === new Date().toDateString();
-  return today ? clock.format(time) : `${dated.format(time)}, ${clock.format(time)}`;
-}
+export const formatMoment = (seconds: number): string => clockTime(new Date(seconds * 1_000));
 
 /** A curve in a sentence, for those who do not see it. */
 export function sentence(curve: Curve, points: MetricsPoint[]): string {

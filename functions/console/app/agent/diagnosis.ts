@@ -1,6 +1,7 @@
 import type { Agent, DashboardReachability, Diagnosis, DiagnosisAction } from "@agents.example/client/schema";
 import { statusOf } from "../ui/status";
 import type { Tone } from "../ui/tone";
+import { type Fact, factsOf, newIn, stepWith } from "./diagnosis-text";
 import { stageText } from "./stage-text";
 
 /** What a person can do about a problem. The page shows each as a button or a link. */
@@ -15,7 +16,14 @@ export type Remedy =
   | "plans"
   | "billing"
   | "settings"
-  | "credentials";
+  | "credentials"
+  | "support";
+
+/** A step in words, and the remedy that it is about. */
+export interface Step {
+  text: string;
+  remedy?: Remedy | undefined;
+}
 
 /** The service's answer to "what is it doing, why does it not run, and what can I do?", as the page shows it. */
 export interface Presentation {
@@ -27,10 +35,10 @@ export interface Presentation {
   /** Where it failed. */
   stage: string;
   /** The facts from which the problem follows. */
-  evidence: string[];
+  facts: Fact[];
   /** The other problems. */
   others: string[];
-  youCan: string[];
+  youCan: Step[];
   weWill: string;
   remedies: Remedy[];
 }
@@ -41,7 +49,7 @@ const shown = (tone: Tone, title: string, text = "", rest: Partial<Presentation>
   text,
   code: "",
   stage: "",
-  evidence: [],
+  facts: [],
   others: [],
   youCan: [],
   weWill: "",
@@ -63,6 +71,7 @@ const remedyOf: Partial<Record<DiagnosisAction, Remedy>> = {
   compare_plans: "plans",
   manage_billing: "billing",
   move_out_of_sandbox: "settings",
+  contact_support: "support",
 };
 
 /** The code of an agent that sleeps. */
@@ -81,18 +90,23 @@ export function show(agent: Agent, diagnosis: Diagnosis | undefined, reachable?:
   if (first === undefined) {
     return unproblematic(agent, diagnosis, reachable);
   }
-  const remedies = first.you_can.flatMap(({ action }) =>
-    first.code === asleep && action === "update" ? ["settings" as const] : (remedyOf[action] ?? []));
   const rotates = agent.credential_rotation_pending ? (["credentials"] as const) : [];
   const stage = agent.config.error?.stage ?? "";
   const rests = chosen.includes(first.code) || first.code === "agent_deleting";
-  const text = first.message === diagnosis.summary ? atStage(agent) : first.message;
-  return shown(toneOf(agent, first.code), sentence(diagnosis.summary), text, {
+  const title = sentence(diagnosis.summary);
+  const youCan = first.you_can.map(({ text, action }): Step => ({
+    text: stepWith(text, action),
+    remedy: first.code === asleep && action === "update" ? "settings" : remedyOf[action],
+  }));
+  const remedies = youCan.flatMap(({ remedy }) => remedy ?? []);
+  const text = newIn(first.message, title, youCan.length > 0);
+  const facts = rests ? [] : factsOf(first.evidence.filter((fact) => !text.toLowerCase().includes(words(fact))));
+  return shown(toneOf(agent, first.code), title, text || atStage(agent), {
     code: rests ? "" : first.code,
     stage: stage === "" ? "" : stageText(stage).title,
-    evidence: rests ? [] : first.evidence.filter((fact) => !/^(status|stage):/.test(fact)),
+    facts,
     others: others.map((cause) => cause.message),
-    youCan: first.you_can.map(({ text }) => text),
+    youCan,
     weWill: first.we_will ?? "",
     remedies: [...new Set<Remedy>([...rotates, ...remedies])],
   });
@@ -110,6 +124,9 @@ function toneOf(agent: Agent, code: string): Tone {
       return "warn";
   }
 }
+
+/** A fact as a message has it: "exit code: 1" is "exit code 1". */
+const words = (fact: string): string => fact.replace(": ", " ").toLowerCase();
 
 /** The first sentence, without its full stop. */
 const sentence = (text: string): string => (text.split(". ")[0] ?? text).replace(/\.$/, "");
@@ -196,7 +213,7 @@ function probed(reachable: DashboardReachability): Presentation {
   const what = reachable.reason === "dashboard_error" ? "its dashboard cannot be used" : "its health check fails";
   return shown("warn", known.title, `The agent is running, but ${what}.${status}`, {
     code: reachable.reason,
-    youCan: known.youCan,
+    youCan: known.youCan.map((text) => ({ text })),
     weWill: "The check is repeated every few seconds.",
     remedies: ["logs", "metrics", "restart"],
   });

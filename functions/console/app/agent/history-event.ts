@@ -1,5 +1,6 @@
 import type { Event } from "@agents.example/client/schema";
 import { eventTitle } from "../events/event-text";
+import { fieldText, ownFields } from "../events/fields";
 import type { IconName } from "../ui/icons";
 import type { Tone } from "../ui/tone";
 import type { Entry } from "./history-entry";
@@ -30,6 +31,7 @@ export function eventEntry({ id, type, created_at, data }: Event): Entry {
   const entry: Entry = {
     id: `event ${id}`,
     at: Date.parse(created_at),
+    kind: `event ${type}`,
     icon,
     tone,
     title: eventTitle(type),
@@ -40,24 +42,35 @@ export function eventEntry({ id, type, created_at, data }: Event): Entry {
     case "agent.stage_changed":
       return { ...entry, ...stageEntry(data) };
     case "agent.updated":
-      return { ...entry, details: [`Changed: ${list(data["changes"]).join(", ")}`] };
+      return { ...entry, ...updatedEntry(list(data["changes"])) };
     case "agent.image_updated":
     case "agent.image_reverted":
       return { ...entry, details: imageDetails(data) };
     case "schedule.called":
       return { ...entry, ...callEntry(data) };
+    case "credentials.rotated":
+      return { ...entry, title: "The agent accepted the new credentials, and refused the old ones" };
     case "agent.woken":
       return { ...entry, details: [wokenBy[text(data["cause"])] ?? text(data["cause"])].filter(Boolean) };
     default:
-      return { ...entry, details: reasonsOf(data) };
+      return type.startsWith("secret_operation.")
+        ? { ...entry, icon: "key", title: steps[type] ?? entry.title, operation: text(data["operation_id"]) }
+        : { ...entry, details: reasonsOf(data) };
   }
 }
 
-/** Whether an event is a step of a start that went as it should. The overview shows these steps with their times. */
-export const isStep = ({ type, data }: Event): boolean => type === "agent.stage_changed" && data["status"] !== "failed";
+/** The steps of an operation on a secret, as parts of its row. */
+const steps: Record<string, string> = {
+  "secret_operation.stored": "The new value was stored",
+  "secret_operation.succeeded": "The agent used it",
+};
 
-/** Whether an operation on a secret says the same as the event, and more. */
-export const isOperation = ({ type }: Event): boolean => type.startsWith("secret_operation.");
+/** Which fields changed, in words. Those that the control plane writes are named if it wrote all of them. */
+function updatedEntry(fields: string[]): Partial<Entry> {
+  const telling = fields.filter((field) => !ownFields.includes(field));
+  const named = telling.length === 0 ? fields : telling;
+  return { title: `Changed: ${[...new Set(named.map(fieldText))].join(", ")}`, fields };
+}
 
 const outcomes: Record<string, [IconName, Tone, string]> = {
   running: ["busy", "busy", "Began"],

@@ -1,23 +1,26 @@
 import type { Agent, AuditEntry, Event, SecretOperation } from "@agents.example/client/schema";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { useMe, useReadOnly } from "../account";
-import { useLive } from "../api/live";
+import { serverNow } from "../api/clock";
 import { type Pages, usePages } from "../api/pages";
-import { href } from "../router";
+import { useKeyNames } from "../organization/key-names";
+import { href, navigate, useRoute } from "../router";
 import { Button, LinkButton } from "../ui/button";
 import { Failure, Notice, Waiting } from "../ui/feedback";
-import { Checkbox } from "../ui/field";
+import { Checkbox, Select } from "../ui/field";
+import { formatNumber } from "../ui/format";
 import { Icon } from "../ui/icons";
-import { Time } from "../ui/time";
+import { useRemembered } from "../ui/remembered";
+import { formatDuration, Time } from "../ui/time";
 import { auditEntry, type Entry, operationEntry, recordEntries } from "./history-entry";
-import { eventEntry, isOperation, isStep } from "./history-event";
-import { agentPath } from "./paths";
+import { eventEntry } from "./history-event";
+import { useEvents } from "./history-events";
+import { tellStory } from "./history-story";
+import { logHref } from "./marker-list";
+import { agentPath, tabHref } from "./paths";
+import { chooseSpan, millisecondsOf, periods, useSpan } from "./shared-span";
 
 const every = 10_000;
-const quick = 1_500;
-
-/** How many events are read: as many as one page of them may have. */
-const newest = 100;
 
 /** What happened to the agent, newest first. */
 export function HistoryTab({ agent }: { agent: Agent }) {
@@ -44,17 +47,12 @@ const useOperations = (agent: Agent): Source => {
   return { pages, entries: (pages.data ?? []).map(operationEntry) };
 };
 
-/** The newest events of the agent, which are read again whenever the agent has changed. */
-function useEvents(agent: Agent): { events: Event[]; pages: Pages<unknown> } {
-  const live = useLive<Event[]>(`/api/v1/events?agent_id=${agent.id}&limit=${newest}`, { every, quick });
-  useEffect(live.refresh, [agent.updated_at, agent.status]);
-  return { events: live.data ?? [], pages: { ...live, more: false, loading: false, loadMore: live.refresh } };
-}
-
 function WithAuditLog({ agent }: { agent: Agent }) {
   const query = { target_id: agent.id };
   const audits = usePages<AuditEntry>("/api/v1/organizations/current/audit-log", { query, every });
-  const sources = [useOperations(agent), { pages: audits, entries: (audits.data ?? []).map(auditEntry) }];
+  const names = useKeyNames();
+  const calls = (audits.data ?? []).map((audit) => auditEntry(audit, names));
+  const sources = [useOperations(agent), { pages: audits, entries: calls }];
   return <Entries agent={agent} sources={sources} record={recordEntries(agent, false)} />;
 }
 
@@ -89,10 +87,18 @@ function OfMember({ agent }: { agent: Agent }) {
 }
 
 function Entries(props: { agent: Agent; sources: Source[]; record: Entry[] }) {
-  const { events, pages } = useEvents(props.agent);
-  const [steps, setSteps] = useState(false);
-  const listed = events.filter((event) => !isOperation(event) && (steps || !isStep(event)));
-  const sources = [...props.sources, { pages, entries: listed.toReversed().map(eventEntry) }];
+  const { events, live } = useEvents(props.agent);
+  const pages = { ...live, more: false, loading: false, loadMore: live.refresh };
+  const [own, setOwn] = useRemembered("history-own");
+  const { query } = useRoute();
+  const at = query.get("at");
+  const span = useSpan(props.agent.id);
+  const since = at === null ? (query.get("since") ?? span) : ""; // a link to a time shows what was before, too
+  const choose = (next: string) => {
+    chooseSpan(props.agent.id, next);
+    navigate(tabHref(props.agent.id, "history", { since: next }), { replace: true });
+  };
+  const sources = [...props.sources, { pages, entries: events.toReversed().map(eventEntry) }];
   const record = withoutEvents(props.record, events);
   const failed = sources.filter(({ pages }) => pages.error !== undefined);
   if (sources.some(({ pages }) => pages.data === undefined)) {
@@ -101,22 +107,36 @@ function Entries(props: { agent: Agent; sources: Source[]; record: Entry[] }) {
   // Below the oldest entry of a list that has older pages, something may be missing, so nothing older is shown yet.
   const from = Math.max(-Infinity, ...sources.map(loadedFrom));
   const next = sources.find((source) => source.pages.more && loadedFrom(source) === from);
-  const all = [...record, ...sources.flatMap(({ entries }) => entries)];
-  const shown = all.filter(({ at }) => at >= from).toSorted((a, b) => b.at - a.at);
+  const all = tellStory([...record, ...sources.flatMap(({ entries }) => entries)]).filter(({ at }) => at >= from);
+  const begin = serverNow() - (millisecondsOf(since) ?? Infinity);
+  const shown = all.filter((entry) => (own || !entry.own) && entry.at >= begin);
+  const hidden = all.filter((entry) => entry.own).length;
   return (
     <>
       <Failures sources={failed} />
       <section class="card" aria-label="What happened">
         <div class="head">
           <h2>What happened</h2>
-          <span class="actions">
-            <Checkbox label="Show each stage of a start" checked={steps} onChange={setSteps} />
+          <span class="actions history-tools">
+            <Select
+              label="From"
+              value={since in periods ? since : ""}
+              options={Object.entries(periods).map(([value, label]) => ({ value, label }))}
+              onChange={choose}
+            />
+            <Checkbox
+              label={`Show what the control plane did (${formatNumber(hidden)})`}
+              checked={own}
+              onChange={setOwn}
+            />
           </span>
         </div>
-        {shown.length === 0 ? <p class="body quiet">Nothing is recorded yet.</p> : null}
+        {shown.length === 0 ? (
+          <p class="body quiet">{since === "" ? "Nothing is recorded yet." : "Nothing happened since then."}</p>
+        ) : null}
         <ol class="history">
           {shown.map((entry) => (
-            <Row key={entry.id} entry={entry} />
+            <Row key={entry.id} entry={entry} agent={props.agent} here={entry === nearest(shown, at)} />
           ))}
         </ol>
         {next === undefined ? null : (
@@ -129,6 +149,15 @@ function Entries(props: { agent: Agent; sources: Source[]; record: Entry[] }) {
       </section>
     </>
   );
+}
+
+/** The entry that a link is about: the one nearest to its time. */
+function nearest(entries: Entry[], at: string | null): Entry | undefined {
+  const time = Date.parse(at ?? "");
+  const distance = (entry: Entry) => Math.abs(entry.at - time);
+  return Number.isNaN(time) || entries.length === 0
+    ? undefined
+    : entries.reduce((best, entry) => (distance(entry) < distance(best) ? entry : best));
 }
 
 /** What the record remembers from before the events that are read. */
@@ -162,10 +191,17 @@ function Failures({ sources }: { sources: Source[] }) {
   );
 }
 
-function Row({ entry }: { entry: Entry }) {
-  const { icon, tone, title, outcome, details } = entry;
+function Row({ agent, entry, here }: { agent: Agent; entry: Entry; here: boolean }) {
+  const admin = useReadOnly() === undefined;
+  const { icon, tone, title, outcome, details, parts = [] } = entry;
+  const element = useRef<HTMLLIElement>(null);
+  useEffect(() => {
+    if (here) {
+      element.current?.scrollIntoView({ block: "center" });
+    }
+  }, [here]);
   return (
-    <li>
+    <li ref={element} class={here ? "here" : undefined} aria-current={here ? "true" : undefined}>
       <span class={`mark tone-${tone}`}>
         <Icon name={icon} />
       </span>
@@ -174,11 +210,22 @@ function Row({ entry }: { entry: Entry }) {
           <h3>{title}</h3>
           {outcome === "" ? null : <span class={`badge tone-${tone}`}>{outcome}</span>}
         </div>
-        {details.map((detail) => (
-          <p key={detail} class="small quiet">
-            {detail}
+        {details.length === 0 ? null : <p class="small quiet">{details.map(sentence).join(" ")}</p>}
+        {here && admin ? (
+          <p class="small">
+            <a href={logHref(agent.id, entry.at / 1_000)}>Read the log from then on</a>
           </p>
-        ))}
+        ) : null}
+        {parts.length === 0 ? null : (
+          <details class="small">
+            <summary>How it went</summary>
+            <ol class="stack-tight">
+              {parts.map((part) => (
+                <Part key={part.id} part={part} from={entry.at} />
+              ))}
+            </ol>
+          </details>
+        )}
       </div>
       <span class="small quiet">
         <Time value={entry.at} />
@@ -186,3 +233,14 @@ function Row({ entry }: { entry: Entry }) {
     </li>
   );
 }
+
+function Part({ part: { at, title, outcome, details }, from }: { part: Entry; from: number }) {
+  return (
+    <li>
+      <span class="quiet">After {formatDuration(Math.max(0, at - from))}:</span>{" "}
+      {[title, outcome, ...details].filter(Boolean).map(sentence).join(" ")}
+    </li>
+  );
+}
+
+const sentence = (words: string): string => (/[.!?]$/.test(words) ? words : `${words}.`);

@@ -1,5 +1,5 @@
 import { saveFile } from "../ui/save-file";
-import type { LogLine } from "./log-buffer";
+import type { LogLine } from "./log-line";
 
 /** Saves lines as a text file, each with its time. */
 export function downloadLines(lines: LogLine[], agentName: string): void {

@@ -1,5 +1,5 @@
 import { useLayoutEffect, useMemo, useState } from "preact/hooks";
-import type { LogLine } from "./log-buffer";
+import type { LogLine } from "./log-line";
 
 /** The size of characters and of the space for messages. */
 export interface TextSize {

@@ -1,4 +1,4 @@
-import type { LogLine } from "./log-buffer";
+import type { LogLine } from "./log-line";
 import { partsOf } from "./log-search";
 
 const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium", hourCycle: "h23" });

@@ -1,16 +1,17 @@
 import { useMemo, useRef } from "preact/hooks";
-import type { LogLine } from "./log-buffer";
+import type { LogLine } from "./log-line";
 
 /** What to look for in lines: the text as it is, in upper or lower case. Undefined for an empty text. */
 export function patternOf(search: string): RegExp | undefined {
   return search === "" ? undefined : new RegExp(search.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), "i");
 }
 
-/** The lines with a match. Only lines that are new since the last call are searched. */
-export function useMatches(lines: LogLine[], search: string): LogLine[] {
+/** The lines with a match. Only lines that are new since the last call are searched, unless the view is another one. */
+export function useMatches(lines: LogLine[], text: string, view: string): LogLine[] {
   const last = useRef<{ search: string; seq: number; matches: LogLine[] }>({ search: "", seq: 0, matches: [] });
+  const search = `${view} ${text}`;
   return useMemo(() => {
-    const pattern = patternOf(search);
+    const pattern = patternOf(text);
     const known = last.current.search === search ? last.current : { search, seq: 0, matches: [] };
     if (pattern === undefined) {
       last.current = { search, seq: 0, matches: [] };

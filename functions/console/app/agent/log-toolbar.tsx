@@ -3,17 +3,17 @@ import { announce } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Field, Select } from "../ui/field";
 import { formatNumber, plural } from "../ui/format";
-import type { LogLine } from "./log-buffer";
+import { type Level, levels, type LogLine } from "./log-line";
 import { type LogQuery, tails } from "./log-query";
 import { endedNumber, endedSources } from "./log-reader";
+import { clockTime } from "./moment";
+import { periods } from "./shared-span";
 
-const periods: Record<string, string> = {
-  "": "The beginning",
-  "5m": "5 minutes ago",
-  "15m": "15 minutes ago",
-  "1h": "1 hour ago",
-  "6h": "6 hours ago",
-  "24h": "24 hours ago",
+const levelNames: Record<Level, string> = {
+  debug: "All",
+  info: "Without debugging",
+  warn: "Warnings and errors",
+  error: "Errors",
 };
 
 const ordinals: Record<number, string> = { 2: "Second", 3: "Third", 4: "Fourth", 5: "Fifth" };
@@ -25,7 +25,7 @@ interface Choice {
 
 /** Which part of the log to read. */
 export function LogSource({ query, change }: Choice) {
-  const since = query.since in periods ? periods : { ...periods, [query.since]: query.since };
+  const since = query.since in periods ? periods : { ...periods, [query.since]: clockTime(new Date(query.since)) };
   const counts = tails.includes(query.tail) ? tails : [query.tail, ...tails];
   return (
     <>
@@ -51,6 +51,12 @@ export function LogSource({ query, change }: Choice) {
         value={String(query.tail)}
         options={counts.map((count) => ({ value: String(count), label: `Last ${formatNumber(count)}` }))}
         onChange={(value) => change({ tail: Number(value) })}
+      />
+      <Select
+        label="Severity"
+        value={query.level}
+        options={levels.map((value) => ({ value, label: levelNames[value] }))}
+        onChange={(value) => change({ level: value as Level })}
       />
     </>
   );

@@ -1,7 +1,7 @@
 import { useEffect, useLayoutEffect, useMemo, useReducer, useRef } from "preact/hooks";
 import { Button } from "../ui/button";
 import { formatNumber } from "../ui/format";
-import type { LogLine } from "./log-buffer";
+import type { LogLine } from "./log-line";
 import { Heights, messageProbe, type Offsets, rowAt, useOffsets, useTextSize } from "./log-layout";
 import { LogRow } from "./log-row";
 import { patternOf } from "./log-search";

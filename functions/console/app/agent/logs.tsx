@@ -1,13 +1,13 @@
 import type { Agent, AgentLogEnded } from "@agents.example/client/schema";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { useReadOnly } from "../account";
 import { Button } from "../ui/button";
 import { Notice } from "../ui/feedback";
 import { Time } from "../ui/time";
-import type { LogLine } from "./log-buffer";
+import { isAtLeast, type LogLine, rawOf } from "./log-line";
 import { downloadLines } from "./log-download";
 import { type LogState, notRunning } from "./log-reader";
-import { useLogQuery } from "./log-query";
+import { type LogQuery, useLogQuery } from "./log-query";
 import { useMatches } from "./log-search";
 import { LogCount, LogRemark, LogStatus } from "./log-status";
 import { LogMatches, LogSearch, LogSource, matchFrom, useMatchAnnouncements } from "./log-toolbar";
@@ -51,11 +51,12 @@ function Logs({ agent }: { agent: Agent }) {
     setChoice(undefined);
   }, [request.source, request.tail, request.since, attempt]);
   const current = choice?.search === query.search ? choice.line : undefined;
-  const list = paused ?? lines.list;
-  const matches = useMatches(list, query.search);
+  const all = paused ?? lines.list;
+  const list = useShown(all, query);
+  const matches = useMatches(list, query.search, `${query.level} ${query.raw}`);
   useMatchAnnouncements(query.search, matches, current);
   const rows = query.matching && query.search !== "" ? matches : list;
-  const lastShown = list.at(-1)?.seq ?? 0;
+  const lastShown = all.at(-1)?.seq ?? 0;
   const step = (by: number) => setChoice({ search: query.search, line: matchFrom(matches, current, by) });
   const again = () =>
     request.source === "live" && state.kind !== "failed" ? retry() : setAttempt(attempt + 1);
@@ -66,7 +67,7 @@ function Logs({ agent }: { agent: Agent }) {
         <LogStatus state={state} paused={paused !== undefined} />
         <LogCount
           shown={rows.length}
-          all={list.length}
+          all={all.length}
           dropped={lines.dropped}
           newer={paused === undefined ? 0 : lines.list.length - 1 - lines.list.findLastIndex((l) => l.seq <= lastShown)}
         />
@@ -83,6 +84,9 @@ function Logs({ agent }: { agent: Agent }) {
               Read again
             </Button>
           )}
+          <Button pressed={query.raw} onClick={() => change({ raw: !query.raw })}>
+            Raw lines
+          </Button>
           <Button pressed={query.wrap} onClick={() => change({ wrap: !query.wrap })}>
             Wrap lines
           </Button>
@@ -105,19 +109,34 @@ function Logs({ agent }: { agent: Agent }) {
       <LogRemark
         agent={agent}
         state={state}
-        empty={list.length === 0}
+        empty={all.length === 0}
         retry={again}
         readOnce={() => change({ source: "once" })}
         readLive={() => change({ source: "live" })}
       />
       {ended === undefined ? null : <Ended ended={ended} />}
       {rows.length === 0 ? (
-        <p class="log-none card quiet">{noLines(state.kind, list.length > 0, request.since !== "")}</p>
+        <p class="log-none card quiet">{noLines(state.kind, all.length > 0, request.since !== "")}</p>
       ) : (
-        <LogView rows={rows} label={`Log of ${agent.name}`} wrap={query.wrap} search={query.search} current={current} />
+        <LogView
+          key={query.raw ? "raw" : "read"} // their heights differ
+          rows={rows}
+          label={`Log of ${agent.name}`}
+          wrap={query.wrap}
+          search={query.search}
+          current={current}
+        />
       )}
     </>
   );
+}
+
+/** The lines of a severity, as the query wants to see them. */
+function useShown(lines: LogLine[], { raw, level }: LogQuery): LogLine[] {
+  return useMemo(() => {
+    const some = level === "debug" ? lines : lines.filter((line) => isAtLeast(line, level));
+    return raw ? some.map(rawOf) : some;
+  }, [lines, raw, level]);
 }
 
 /** When and why the container of the log ended. */
@@ -139,7 +158,7 @@ function stateOf(agent: Agent, known: LogState): LogState {
 function noLines(kind: string, filtered: boolean, limited: boolean): string {
   switch (true) {
     case filtered:
-      return "No line matches the search.";
+      return "No line matches the search and the severity.";
     case kind === "connecting":
       return "Reading the log …";
     case kind === "no_container" || kind === "failed" || kind === "waiting":

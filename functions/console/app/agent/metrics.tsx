@@ -9,9 +9,13 @@ import { Time } from "../ui/time";
 import { Awake } from "./awake";
 import { CurveCard } from "./curve-card";
 import { align, curves, hasPoints, windows, windowSince } from "./curves";
+import { useEvents } from "./history-events";
+import { MarkerList } from "./marker-list";
+import { markersOf } from "./markers";
 import { Figures } from "./metrics-figures";
 import { ValuesTable } from "./metrics-table";
 import { agentPath, tabHref } from "./paths";
+import { chooseSpan, millisecondsOf, useSpan } from "./shared-span";
 
 const every = 30_000;
 const names = Object.keys(windows) as MetricsWindow[];
@@ -22,7 +26,8 @@ type Scale = "limit" | "values";
 export function MetricsTab({ agent }: { agent: Agent }) {
   const { query } = useRoute();
   const lifetime = useMemo(() => windowSince(Date.parse(agent.created_at), serverNow()), [agent.id]);
-  const named = names.find((name) => name === query.get("window"));
+  const span = useSpan(agent.id);
+  const named = names.find((name) => name === (query.get("window") ?? windowOf(span)));
   const window = named ?? lifetime;
   const scale: Scale = query.get("scale") === "values" ? "values" : "limit";
   const live = useLive<Metrics>(`${agentPath(agent.id)}/metrics?window=${window}`, { every });
@@ -34,6 +39,9 @@ export function MetricsTab({ agent }: { agent: Agent }) {
   const shown = last.current;
   const choose = (change: { window?: MetricsWindow; scale?: Scale }) => {
     const next = { window: named, scale, ...change };
+    if (change.window !== undefined) {
+      chooseSpan(agent.id, change.window);
+    }
     const query = {
       window: next.window,
       scale: next.scale === "limit" ? undefined : next.scale,
@@ -75,6 +83,12 @@ export function MetricsTab({ agent }: { agent: Agent }) {
   );
 }
 
+/** The window that shows at least a stretch of time. */
+const windowOf = (span: string): MetricsWindow | undefined => {
+  const length = millisecondsOf(span);
+  return length === undefined ? undefined : names.find((name) => windows[name].seconds * 1_000 >= length);
+};
+
 function Content(props: { agent: Agent; metrics: Metrics; window: MetricsWindow; scale: Scale }) {
   const { agent, metrics, window, scale } = props;
   const { seconds, step } = windows[window];
@@ -82,6 +96,8 @@ function Content(props: { agent: Agent; metrics: Metrics; window: MetricsWindow;
   // A value is that of the interval that begins at its time.
   const newest = (aligned.times.at(-1) ?? 0) + step;
   const to = useMemo(() => Math.max(Math.floor(serverNow() / 1_000), newest), [metrics, newest]);
+  const { events } = useEvents(agent);
+  const markers = useMemo(() => markersOf(events, to - seconds, to, step), [events, to, seconds, step]);
   return (
     <>
       <Collected agent={agent} metrics={metrics} />
@@ -98,9 +114,11 @@ function Content(props: { agent: Agent; metrics: Metrics; window: MetricsWindow;
             from={to - seconds}
             to={to}
             toLimit={scale === "limit"}
+            markers={markers}
           />
         ))}
       </div>
+      <MarkerList agent={agent} markers={markers} />
       <Awake agent={agent} />
       <ValuesTable aligned={aligned} />
     </>

@@ -1,6 +1,8 @@
 import type { Agent, DashboardReachability, Diagnosis } from "@agents.example/client/schema";
 import { useEffect } from "preact/hooks";
+import { useReadOnly } from "../account";
 import { type Live, useLive } from "../api/live";
+import { page } from "../page";
 import { href } from "../router";
 import { LinkButton } from "../ui/button";
 import { Stale } from "../ui/feedback";
@@ -9,6 +11,9 @@ import { Time } from "../ui/time";
 import { toneIcons } from "../ui/tone";
 import { ActionButton } from "./actions";
 import { type Presentation, type Remedy, show } from "./diagnosis";
+import type { Fact } from "./diagnosis-text";
+import { LogTail, useTail } from "./log-tail";
+import { ClockTime } from "./moment";
 import { Moments } from "./moments";
 import { agentPath, type TabName, tabHref } from "./paths";
 
@@ -52,8 +57,11 @@ interface PanelProps {
 
 function Panel({ agent, reachable, check }: PanelProps) {
   const diagnosis = useDiagnosis(agent);
+  const admin = useReadOnly() === undefined;
   const what = show(agent, diagnosis, reachable);
-  const { tone, title, text, code, stage, evidence, others } = what;
+  const { tone, title, text, code, stage, facts, others } = what;
+  const log = admin && tone === "bad" ? logOf(what) : undefined;
+  const tail = useTail(agent, log);
   return (
     <section class={`card now tone-${tone}`} aria-label="What the agent is doing now">
       <span class="mark">
@@ -61,20 +69,22 @@ function Panel({ agent, reachable, check }: PanelProps) {
       </span>
       <div class="what">
         <h2>{title}</h2>
-        {text === "" ? null : <p>{text}</p>}
+        {text === "" && facts.length === 0 ? null : (
+          <p>
+            {text}
+            {facts.map((fact) => (
+              <Sentence key={fact.text} fact={fact} />
+            ))}
+          </p>
+        )}
         {others.map((other) => (
           <p key={other}>{other}</p>
         ))}
+        {tail === undefined ? null : <LogTail agent={agent} tail={tail} />}
+        {check === undefined ? null : <Stale live={check} missing="The agent’s address could not be checked." />}
+        <NextSteps agent={agent} what={what} told={tail === undefined ? undefined : log} />
         <p class="small quiet facts-line">
-          {code === "" ? null : (
-            <span>
-              Code <code>{code}</code>
-            </span>
-          )}
           {stage === "" ? null : <span>Stage: {stage}</span>}
-          {evidence.map((fact) => (
-            <span key={fact}>{fact}</span>
-          ))}
           {diagnosis === undefined || diagnosis.next_attempt_at === null ? null : (
             <span>
               Next attempt <Time value={diagnosis.next_attempt_at} />
@@ -90,35 +100,58 @@ function Panel({ agent, reachable, check }: PanelProps) {
               Checked <Time value={reachable.checked_at} />
             </span>
           )}
-          {agent.status === "running" ? null : (
+          {agent.status === "running" || facts.some(({ at }) => at !== undefined) ? null : (
             <span>
               Last change <Time value={agent.updated_at} />
             </span>
           )}
+          {code === "" ? null : (
+            <span>
+              Code <code>{code}</code>
+            </span>
+          )}
         </p>
-        {check === undefined ? null : <Stale live={check} missing="The agent’s address could not be checked." />}
-        <NextSteps agent={agent} what={what} />
-        {diagnosis === undefined ? null : (
-          <Moments agentID={agent.id} moments={diagnosis.timeline} open={tone === "bad" || tone === "warn"} />
-        )}
+        {diagnosis === undefined ? null : <Moments agentID={agent.id} diagnosis={diagnosis} />}
       </div>
     </section>
   );
 }
 
-function NextSteps({ agent, what }: { agent: Agent; what: Presentation }) {
-  const { youCan, weWill, remedies, code } = what;
+const Sentence = ({ fact: { text, at } }: { fact: Fact }) => (
+  <>
+    {" "}
+    {text}
+    {at === undefined ? null : (
+      <>
+        {" "}
+        <ClockTime value={at} />
+      </>
+    )}
+    .
+  </>
+);
+
+/** Which log has the answer, if a log has it. */
+const logOf = ({ remedies }: Presentation): "previous-logs" | "logs" | undefined =>
+  remedies.find((remedy) => remedy === "previous-logs" || remedy === "logs");
+
+/** What comes next. told is the remedy that the card has as the lines of the log and a link. */
+function NextSteps(props: { agent: Agent; what: Presentation; told: Remedy | undefined }) {
+  const { agent, what, told } = props;
+  const { weWill, code } = what;
+  const youCan = what.youCan.filter(({ remedy }) => told === undefined || remedy !== told);
+  const remedies = what.remedies.filter((remedy) => remedy !== told && (remedy !== "support" || page.support !== ""));
   return (
     <>
       {youCan.length === 0 ? null : (
         <div class="steps">
           <h3>What you can do</h3>
           {youCan.length === 1 ? (
-            <p>{youCan[0]}</p>
+            <p>{youCan[0]?.text}</p>
           ) : (
             <ol>
-              {youCan.map((step) => (
-                <li key={step}>{step}</li>
+              {youCan.map(({ text }) => (
+                <li key={text}>{text}</li>
               ))}
             </ol>
           )}
@@ -141,7 +174,7 @@ function NextSteps({ agent, what }: { agent: Agent; what: Presentation }) {
   );
 }
 
-type LinkedRemedy = Exclude<Remedy, "start" | "restart" | "resume">;
+type LinkedRemedy = Exclude<Remedy, "start" | "restart" | "resume" | "support">;
 
 interface RemedyLink {
   text: string;
@@ -168,10 +201,23 @@ const remedyLinks: Record<LinkedRemedy, RemedyLink> = {
   billing: { text: "See plan and payment", icon: "billing", to: toBilling },
 };
 
+/** Where to reach support. A mail names the agent, as support asks for that. */
+const supportHref = ({ id, config: { error } }: Agent): string =>
+  page.support.startsWith("mailto:")
+    ? `${page.support}?subject=${encodeURIComponent(`Agent ${id}${error === null ? "" : `: ${error.code}`}`)}`
+    : page.support;
+
 /** A next step as a link or a button. */
 function RemedyButton({ agent, remedy, first }: { agent: Agent; remedy: Remedy; first: boolean }) {
   if (remedy === "start" || remedy === "restart" || remedy === "resume") {
     return <ActionButton agent={agent} action={remedy} primary={first} />;
+  }
+  if (remedy === "support") {
+    return (
+      <LinkButton kind={first ? "primary" : "normal"} href={supportHref(agent)} icon="user" external>
+        Contact support{page.support.startsWith("mailto:") ? `: ${page.support.slice(7)}` : ""}
+      </LinkButton>
+    );
   }
   const { text, to, ...icon } = remedyLinks[remedy];
   return (

@@ -91,6 +91,14 @@ function Size({ agent }: { agent: Agent }) {
           <dd>
             <code>{agent.namespace}</code>
           </dd>
+          <dt>Created</dt>
+          <dd>
+            <Time value={agent.created_at} />
+          </dd>
+          <dt>ID</dt>
+          <dd>
+            <code>{agent.id}</code>
+          </dd>
           <dt>Last change</dt>
           <dd>
             <Time value={agent.updated_at} />

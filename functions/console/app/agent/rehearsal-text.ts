@@ -35,6 +35,11 @@ export function usageText({ usage_before: before, usage_after: after }: Rehearsa
   return changes.length === 0 ? "The same as now" : changes.join(", ");
 }
 
+/** Whether neither what the organization takes up nor its price changes. */
+export const costsTheSame = (would: RehearsalWould): boolean =>
+  !would.monthly_price_change_usd &&
+  formats.every(([, amount]) => amount(would.usage_before) === amount(would.usage_after));
+
 /** How the price of the organization changes. */
 export function priceText(would: RehearsalWould): string {
   const { monthly_price_before_usd: before, monthly_price_change_usd: change } = would;

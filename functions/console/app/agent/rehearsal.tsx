@@ -4,7 +4,7 @@ import { type Call, call } from "../api/client";
 import { type CallError, asError } from "../api/errors";
 import { href } from "../router";
 import { Notice } from "../ui/feedback";
-import { downtimeText, priceText, restartText, usageText } from "./rehearsal-text";
+import { costsTheSame, downtimeText, priceText, restartText, usageText } from "./rehearsal-text";
 
 /** A change that a dialog asks about. */
 export interface Change {
@@ -54,8 +54,11 @@ function useRehearsal(change: Change | undefined): Outcome | undefined {
   return outcome?.of === of ? outcome : undefined;
 }
 
-/** What the service says that a change would do now: a rehearsal has all checks of the real call. */
-export function Forecast({ change }: { change: Change | undefined }) {
+/**
+ * What the service says that a change would do now: a rehearsal has all checks of the real call. With a text about the
+ * downtime, the dialog says itself what happens to the pod.
+ */
+export function Forecast({ change, downtime }: { change: Change | undefined; downtime?: string }) {
   const outcome = useRehearsal(change);
   if (change === undefined) {
     return null;
@@ -67,14 +70,34 @@ export function Forecast({ change }: { change: Change | undefined }) {
   return (
     <section class="forecast" aria-label="What the service expects" aria-busy={would === undefined}>
       <dl class="facts">
-        <dt>Restart</dt>
-        <dd>{would === undefined ? "…" : restartText(would)}</dd>
-        <dt>Expected downtime</dt>
-        <dd>{would === undefined ? "…" : downtimeText(would)}</dd>
-        <dt>In use afterwards</dt>
-        <dd>{would === undefined ? "…" : usageText(would)}</dd>
-        <dt>Price</dt>
-        <dd>{would === undefined ? "…" : priceText(would)}</dd>
+        {downtime === undefined ? (
+          <>
+            <dt>Restart</dt>
+            <dd>{would === undefined ? "…" : restartText(would)}</dd>
+            <dt>Expected downtime</dt>
+            <dd>{would === undefined ? "…" : downtimeText(would)}</dd>
+          </>
+        ) : (
+          <>
+            <dt>Downtime</dt>
+            <dd>
+              {downtime} {would?.downtime_seconds_estimate ? `${downtimeText(would)}.` : ""}
+            </dd>
+          </>
+        )}
+        {would !== undefined && costsTheSame(would) ? (
+          <>
+            <dt>In use, and price</dt>
+            <dd>The same as now</dd>
+          </>
+        ) : (
+          <>
+            <dt>In use afterwards</dt>
+            <dd>{would === undefined ? "…" : usageText(would)}</dd>
+            <dt>Price</dt>
+            <dd>{would === undefined ? "…" : priceText(would)}</dd>
+          </>
+        )}
       </dl>
     </section>
   );

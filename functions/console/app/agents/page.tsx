@@ -68,9 +68,11 @@ function List({ agents, filter }: { agents: Agent[]; filter: Filter }) {
     navigate(href(["agents"], queryOf({ ...filter, ...changed })), options);
   return (
     <>
-      <div class="stack agents-tools">
+      <div class="agents-tools">
         <StatusFilter counts={countStatuses(found)} total={found.length} filter={filter} />
-        <Toolbar agents={agents} filter={filter} onChange={change} />
+        {agents.length > 1 || isNarrowed(filter) ? (
+          <Toolbar agents={agents} filter={filter} onChange={change} />
+        ) : null}
       </div>
       {shown.length === 0 ? (
         <NoMatch onClear={() => change({ status: "", plan: "", region: "", search: "" })} />

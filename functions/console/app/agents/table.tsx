@@ -71,11 +71,9 @@ function Cells({ agent }: { agent: Agent }) {
         <a href={href(["agents", agent.id])} onClick={open} title={agent.name}>
           {agent.name}
         </a>
-        {why === undefined ? null : (
-          <span class={agent.status === "error" ? "why bad" : "why"} title={why.detail}>
-            {why.text}
-          </span>
-        )}
+        <span class={agent.status === "error" ? "why bad" : "why"} title={why?.detail}>
+          {why === undefined ? "Last change" : `${why.text} ·`} <Time value={agent.updated_at} />
+        </span>
       </span>
       <span role="cell" class="cell-plan">
         {planName(agent.resource_plan)}

@@ -83,5 +83,5 @@ function Search({ value, onChange }: { value: string; onChange: (value: string) 
     }, typing);
     return () => clearTimeout(timer);
   }, [text, sent]);
-  return <TextField label="Search" type="search" value={text} onInput={setText} placeholder="Name or ID" />;
+  return <TextField label="Search" type="search" value={text} onInput={setText} placeholder="Search name or ID" />;
 }

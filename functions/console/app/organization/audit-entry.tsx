@@ -1,17 +1,23 @@
-import type { AuditEntry, AuditActor, AuditChange } from "@agents.example/client/schema";
+import type { AuditEntry, AuditChange } from "@agents.example/client/schema";
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
+import { actionText } from "../events/action-text";
+import { actorText } from "../events/actor-text";
+import { valueText } from "../events/change-text";
+import { fieldText } from "../events/fields";
+import { outcomeText } from "../events/outcome-text";
 import { href } from "../router";
 import { Badge } from "../ui/badge";
 import { CopyButton } from "../ui/copy";
 import type { Tone } from "../ui/tone";
 import { Time } from "../ui/time";
-import { actionText, addressOf, type Filter } from "./audit-query";
+import { addressOf, type Filter } from "./audit-query";
 import { type Column, RecordTable } from "./table";
 
 /** One entry: what happened in a line, and the rest when it is opened. */
-export function Entry({ entry, filter }: { entry: AuditEntry; filter: Filter }) {
+export function Entry({ entry, filter, names }: { entry: AuditEntry; filter: Filter; names: Map<string, string> }) {
   const [open, setOpen] = useState(false);
+  const who = actorText(entry.actor, names);
   return (
     <li class="entry">
       <details onToggle={(event) => setOpen(event.currentTarget.open)}>
@@ -22,7 +28,9 @@ export function Entry({ entry, filter }: { entry: AuditEntry; filter: Filter }) 
               <span>{entry.target.name ?? `${typeText(entry.target.type)} ${short(entry.target.id ?? "")}`}</span>
             )}
           </span>
-          <span class="who quiet">{actorText(entry.actor)}</span>
+          <span class="who quiet cut" title={who}>
+            {who}
+          </span>
           <span class="outcome">
             <Outcome entry={entry} />
           </span>
@@ -30,17 +38,15 @@ export function Entry({ entry, filter }: { entry: AuditEntry; filter: Filter }) 
             <Time value={entry.created_at} />
           </span>
         </summary>
-        {open ? <Details entry={entry} filter={filter} /> : null}
+        {open ? <Details entry={entry} filter={filter} who={who} /> : null}
       </details>
     </li>
   );
 }
 
-const outcomeNames: Record<string, string> = { succeeded: "Succeeded", begun: "Interrupted" };
-
 function Outcome({ entry }: { entry: AuditEntry }) {
   const tone: Tone = entry.outcome === "succeeded" ? "good" : entry.outcome === "begun" ? "warn" : "bad";
-  const text = outcomeNames[entry.outcome] ?? `Failed: ${entry.outcome}`;
+  const text = `${tone === "bad" ? "Refused: " : ""}${outcomeText(entry.outcome)}`;
   return (
     <span class="row tight">
       <Badge tone={tone} icon={tone === "good" ? "check" : "error"} text={text} />
@@ -51,7 +57,7 @@ function Outcome({ entry }: { entry: AuditEntry }) {
 
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
 
-function Details({ entry, filter }: { entry: AuditEntry; filter: Filter }) {
+function Details({ entry, filter, who }: { entry: AuditEntry; filter: Filter; who: string }) {
   const { actor, target } = entry;
   return (
     <div class="details stack">
@@ -65,11 +71,11 @@ function Details({ entry, filter }: { entry: AuditEntry; filter: Filter }) {
           {exact.format(new Date(entry.created_at))} <span class="quiet">({entry.created_at})</span>
         </Fact>
         <Fact name="Who">
-          {actorText(actor)}, {actor.role}
+          {who}, {actor.role}
           <Narrow to={{ ...filter, actor_id: actor.id }}>Only this caller</Narrow>
         </Fact>
         <Fact name="Action">
-          <code>{entry.action}</code>
+          {actionText(entry.action)} <code>{entry.action}</code>
           <Narrow to={{ ...filter, action: entry.action }}>Only this action</Narrow>
         </Fact>
         <Fact name="Object">
@@ -79,7 +85,7 @@ function Details({ entry, filter }: { entry: AuditEntry; filter: Filter }) {
           {target.id === null ? null : <Narrow to={{ ...filter, target_id: target.id }}>Only this object</Narrow>}
         </Fact>
         <Fact name="Outcome">
-          <code>{entry.outcome}</code>
+          {outcomeText(entry.outcome)} <code>{entry.outcome}</code>
           <Narrow to={{ ...filter, outcome: entry.outcome }}>Only this outcome</Narrow>
         </Fact>
         <Fact name="Address">{entry.ip}</Fact>
@@ -115,9 +121,9 @@ function Changes({ changes }: { changes: AuditChange[] }) {
     return <p class="quiet">It changed no field.</p>;
   }
   const columns: Column<AuditChange>[] = [
-    { head: "Field", cell: (change) => <code>{change.field}</code> },
-    { head: "Before", cell: (change) => <Value value={change.old} /> },
-    { head: "After", cell: (change) => <Value value={change.new} /> },
+    { head: "Field", cell: ({ field }) => <span title={field}>{fieldText(field)}</span> },
+    { head: "Before", cell: ({ field, old }) => <Value field={field} value={old} /> },
+    { head: "After", cell: ({ field, new: next }) => <Value field={field} value={next} /> },
   ];
   return (
     <div class="changes">
@@ -126,22 +132,9 @@ function Changes({ changes }: { changes: AuditChange[] }) {
   );
 }
 
-const Value = ({ value }: { value: string | null }) =>
-  value === null ? <span class="quiet">none, or not shown</span> : <code>{value}</code>;
+const Value = ({ field, value }: { field: string; value: string | null }) =>
+  value === null ? <span class="quiet">none, or not shown</span> : <span title={value}>{valueText(field, value)}</span>;
 
 const short = (id: string): string => (id.length > 12 ? `${id.slice(0, 8)}…` : id);
 
 const typeText = (type: string): string => (type === "api_key" ? "API key" : type.replaceAll("_", " "));
-
-function actorText(actor: AuditActor): string {
-  switch (actor.type) {
-    case "api_key":
-      return actor.key_prefix === null ? `API key ${short(actor.id)}` : `API key ${actor.key_prefix}…`;
-    case "operator":
-      return `Operator ${actor.email ?? actor.id}`;
-    case "system":
-      return "The service";
-    default:
-      return actor.email ?? `User ${short(actor.id)}`;
-  }
-}

@@ -1,8 +1,11 @@
 import { useLayoutEffect, useState } from "preact/hooks";
 import { serverNow } from "../api/clock";
+import { actionNames, actionText } from "../events/action-text";
+import { outcomeText, refusals } from "../events/outcome-text";
 import { navigate } from "../router";
 import { Button } from "../ui/button";
-import { Field, TextField } from "../ui/field";
+import { Field, type Option, Select, TextField } from "../ui/field";
+import { Icon } from "../ui/icons";
 import { addressOf, type Filter, type FilterName, toLocal, toMoment } from "./audit-query";
 
 const hour = 3_600_000;
@@ -14,41 +17,95 @@ const ranges: [string, number][] = [
   ["Last 30 days", 30 * 24 * hour],
 ];
 
-/** What the log is asked most often for. */
-const actions = [
-  "CreateAgent",
-  "UpdateAgent",
-  "DeleteAgent",
-  "RestartAgent",
-  "PauseAgent",
-  "ResumeAgent",
-  "StopAgent",
-  "StartAgent",
-  "RevealCredentials",
-  "RotateCredentials",
-  "PutSecrets",
-  "DeleteSecret",
-  "CreateAPIKey",
-  "RevokeAPIKey",
-  "SetMember",
-  "RemoveMember",
-  "CreateCheckoutSession",
-  "CreatePortalSession",
-];
+const named = (values: string[], chosen: string, name: (value: string) => string): Option[] => {
+  const known = chosen === "" || values.includes(chosen) ? values : [chosen, ...values];
+  return [{ value: "", label: "Any" }, ...known.map((value) => ({ value, label: name(value) }))];
+};
 
-const outcomes = ["succeeded", "begun", "role_required", "plan_capacity_exceeded", "agent_state_conflict", "not_found"];
-
-/** Narrows the log. On a narrow page it is closed until it is wanted. */
-export function Filters({ filter }: { filter: Filter }) {
-  const filtered = Object.keys(filter).length > 0;
-  const [opened] = useState(() => filtered || matchMedia("(min-width: 721px)").matches);
+/** Narrows the log: choices, what is chosen, and the fields for the rest. Names are those of callers, by their ID. */
+export function Filters({ filter, names }: { filter: Filter; names: Map<string, string> }) {
+  const { action = "", outcome = "", from = "", to = "" } = filter;
+  const set = (changed: Filter) => navigate(addressOf({ ...filter, ...changed }));
+  const times = [
+    { value: "", label: "Any" },
+    ...(from === "" && to === "" ? [] : [{ value: "chosen", label: rangeText(filter) }]),
+    ...ranges.map(([label, length]) => ({ value: String(length), label })),
+  ];
   return (
-    <details class="card filters" open={opened}>
-      <summary>{filtered ? "Filter (on)" : "Filter"}</summary>
-      <FilterForm filter={filter} filtered={filtered} />
-    </details>
+    <section class="card filters" aria-label="Filter">
+      <div class="filter-choices">
+        <Select
+          label="Time"
+          value={from === "" && to === "" ? "" : "chosen"}
+          options={times}
+          onChange={(value) =>
+            value === "chosen" || set({ from: value === "" ? "" : isoBefore(Number(value)), to: "" })
+          }
+        />
+        <Select
+          label="Action"
+          value={action}
+          options={named(Object.keys(actionNames), action, actionText)}
+          onChange={(value) => set({ action: value })}
+        />
+        <Select
+          label="Outcome"
+          value={outcome}
+          options={named(["succeeded", ...Object.keys(refusals), "begun"], outcome, outcomeText)}
+          onChange={(value) => set({ outcome: value })}
+        />
+      </div>
+      <Chosen filter={filter} names={names} />
+      <details>
+        <summary>More fields</summary>
+        <MoreFields filter={filter} />
+      </details>
+    </section>
   );
 }
+
+const isoBefore = (length: number): string => new Date(serverNow() - length).toISOString();
+
+const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+
+const timeText = (moment: string): string => exact.format(new Date(moment));
+
+function rangeText({ from = "", to = "" }: Filter): string {
+  const until = to === "" ? "" : `until ${timeText(to)}`;
+  return from === "" ? `U${until.slice(1)}` : `Since ${timeText(from)} ${until}`.trim();
+}
+
+/** What is chosen, each with a way to leave it out. */
+function Chosen({ filter, names }: { filter: Filter; names: Map<string, string> }) {
+  const { from = "", to = "", action, outcome, actor_id: actor, target_id: target } = filter;
+  const chips: [string, FilterName[]][] = [
+    ...(from === "" && to === "" ? [] : [[rangeText(filter), ["from", "to"]] as [string, FilterName[]]]),
+    ...(action ? [[actionText(action), ["action"]] as [string, FilterName[]]] : []),
+    ...(outcome ? [[outcomeText(outcome), ["outcome"]] as [string, FilterName[]]] : []),
+    ...(actor ? [[`By ${names.get(actor) ?? actor}`, ["actor_id"]] as [string, FilterName[]]] : []),
+    ...(target ? [[`About ${names.get(target) ?? target}`, ["target_id"]] as [string, FilterName[]]] : []),
+  ];
+  if (chips.length === 0) {
+    return null;
+  }
+  return (
+    <div class="row" role="group" aria-label="Chosen">
+      {chips.map(([text, fields]) => (
+        <a key={text} class="chip" href={addressOf(without(filter, fields))}>
+          {text}
+          <Icon name="close" />
+          <span class="visually-hidden"> (leave out)</span>
+        </a>
+      ))}
+      <Button kind="plain" onClick={() => navigate(addressOf({}))}>
+        Clear
+      </Button>
+    </div>
+  );
+}
+
+const without = (filter: Filter, fields: FilterName[]): Filter =>
+  Object.fromEntries(Object.entries(filter).filter(([name]) => !fields.includes(name as FilterName)));
 
 /** What is typed: a filter whose times are those of the viewer's zone, as the fields have them. */
 type Draft = Filter;
@@ -65,45 +122,28 @@ function filterOf(draft: Draft, last: Filter): Filter {
   return { ...(Object.fromEntries(trimmed) as Filter), from: moment("from"), to: moment("to") };
 }
 
-function FilterForm({ filter, filtered }: { filter: Filter; filtered: boolean }) {
+function MoreFields({ filter }: { filter: Filter }) {
   const [draft, setDraft] = useState(() => draftOf(filter));
   // The back button, or a link in an entry. A later effect would undo what was typed since the last frame.
   useLayoutEffect(() => setDraft(draftOf(filter)), [filter]);
   const set = (name: FilterName) => (value: string) => setDraft({ ...draft, [name]: value });
-  const apply = (times: Filter = {}) => navigate(addressOf({ ...filterOf(draft, filter), ...times }));
-  const since = (length: number) => apply({ from: new Date(serverNow() - length).toISOString(), to: "" });
   return (
     <form
+      class="filter-fields"
       noValidate
       onSubmit={(event) => {
         event.preventDefault();
-        apply();
+        navigate(addressOf(filterOf(draft, filter)));
       }}
     >
-      <div class="row" role="group" aria-label="Ranges">
-        {ranges.map(([name, length]) => (
-          <Button key={name} onClick={() => since(length)}>
-            {name}
-          </Button>
-        ))}
-      </div>
-      <div class="filter-fields">
-        <MomentField label="From" value={draft.from} onChange={set("from")} />
-        <MomentField label="Until before" value={draft.to} onChange={set("to")} />
-        <Suggesting label="Action" value={draft.action} onChange={set("action")} values={actions} />
-        <Suggesting label="Outcome" value={draft.outcome} onChange={set("outcome")} values={outcomes} />
-        <TextField label="Who (user or key ID)" value={draft.actor_id ?? ""} onInput={set("actor_id")} {...anyText} />
-        <TextField label="Object ID" value={draft.target_id ?? ""} onInput={set("target_id")} {...anyText} />
-        <div class="row">
-          <Button kind="primary" type="submit" icon="search">
-            Show
-          </Button>
-          {filtered ? (
-            <Button kind="plain" icon="close" onClick={() => navigate(addressOf({}))}>
-              Clear
-            </Button>
-          ) : null}
-        </div>
+      <MomentField label="From" value={draft.from} onChange={set("from")} />
+      <MomentField label="Until before" value={draft.to} onChange={set("to")} />
+      <TextField label="Who (user or key ID)" value={draft.actor_id ?? ""} onInput={set("actor_id")} {...anyText} />
+      <TextField label="Object ID" value={draft.target_id ?? ""} onInput={set("target_id")} {...anyText} />
+      <div class="row">
+        <Button type="submit" icon="search">
+          Show
+        </Button>
       </div>
     </form>
   );
@@ -123,39 +163,6 @@ function MomentField(props: { label: string; value: string | undefined; onChange
           value={value ?? ""}
           onInput={(event) => onChange(event.currentTarget.value)}
         />
-      )}
-    </Field>
-  );
-}
-
-/** A field with suggestions. It also takes other values. */
-function Suggesting(props: {
-  label: string;
-  value: string | undefined;
-  onChange: (value: string) => void;
-  values: string[];
-}) {
-  const { label, value = "", onChange, values } = props;
-  return (
-    <Field label={label}>
-      {(control) => (
-        <>
-          <input
-            {...control}
-            class="input mono"
-            list={`${control.id}-list`}
-            value={value}
-            placeholder="Any"
-            autocomplete="off"
-            spellcheck={false}
-            onInput={(event) => onChange(event.currentTarget.value)}
-          />
-          <datalist id={`${control.id}-list`}>
-            {values.map((known) => (
-              <option key={known} value={known} />
-            ))}
-          </datalist>
-        </>
       )}
     </Field>
   );

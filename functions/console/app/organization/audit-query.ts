@@ -26,13 +26,6 @@ export function useFilter(): Filter {
 
 export const addressOf = (filter: Filter): string => href(["audit-log"], filter);
 
-/** The name of an operation in words: "RevokeAPIKey" is "Revoke API key". */
-export function actionText(action: string): string {
-  const words = action.match(/[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+|[A-Z]/g) ?? [action];
-  const lower = words.map((word, i) => (i === 0 || /^[A-Z]{2,}$/.test(word) ? word : word.toLowerCase()));
-  return lower.join(" ");
-}
-
 /** The time of an input of the type datetime-local, as the API takes it; "" for no time. */
 export function toMoment(local: string): string {
   const time = new Date(local);

@@ -1,4 +1,5 @@
 import type { AuditEntry } from "@agents.example/client/schema";
+import { useMemo } from "preact/hooks";
 import { useMe, useReadOnly } from "../account";
 import type { CallError } from "../api/errors";
 import { href, useTitle } from "../router";
@@ -11,6 +12,7 @@ import { ExportProgress, useExport } from "./audit-export";
 import { Filters } from "./audit-filters";
 import { addressOf, type Filter, useFilter } from "./audit-query";
 import { type Pages, usePages } from "../api/pages";
+import { useKeyNames } from "./key-names";
 import { auditPath } from "./paths";
 
 /** Who changed what in the organization. */
@@ -38,6 +40,8 @@ function Log() {
   const filter = useFilter();
   const pages = usePages<AuditEntry>(auditPath, { query: filter, every });
   const exporting = useExport(filter);
+  const keys = useKeyNames();
+  const names = useMemo(() => namesOf(pages.data ?? [], keys), [pages.data, keys]);
   const refused = pages.error?.code === gate ? pages.error : undefined;
   return (
     <>
@@ -49,9 +53,9 @@ function Log() {
       <ExportProgress state={exporting} />
       {refused === undefined ? (
         <>
-          <Filters filter={filter} />
+          <Filters filter={filter} names={names} />
           <Following live={pages} what="the audit log">
-            {(entries) => <Entries entries={entries} pages={pages} filter={filter} />}
+            {(entries) => <Entries entries={entries} pages={pages} filter={filter} names={names} />}
           </Following>
         </>
       ) : (
@@ -59,6 +63,20 @@ function Log() {
       )}
     </>
   );
+}
+
+/** The names of callers and objects, as far as the entries and the API keys have them, by their ID. */
+function namesOf(entries: AuditEntry[], keys: Map<string, string>): Map<string, string> {
+  const names = new Map(keys);
+  for (const { actor, target } of entries) {
+    if (actor.email !== null) {
+      names.set(actor.id, actor.email);
+    }
+    if (target.id !== null && target.name !== null && !names.has(target.id)) {
+      names.set(target.id, target.name);
+    }
+  }
+  return names;
 }
 
 function Head(props: { unavailable?: string | undefined; busy?: boolean; onExport?: () => void }) {
@@ -101,7 +119,13 @@ function Gate({ error }: { error: CallError }) {
   );
 }
 
-function Entries({ entries, pages, filter }: { entries: AuditEntry[]; pages: Pages<AuditEntry>; filter: Filter }) {
+function Entries(props: {
+  entries: AuditEntry[];
+  pages: Pages<AuditEntry>;
+  filter: Filter;
+  names: Map<string, string>;
+}) {
+  const { entries, pages, filter, names } = props;
   const filtered = Object.keys(filter).length > 0;
   if (entries.length === 0) {
     return (
@@ -129,7 +153,7 @@ function Entries({ entries, pages, filter }: { entries: AuditEntry[]; pages: Pag
       </div>
       <ul class="entries" aria-label="Entries, newest first">
         {entries.map((entry) => (
-          <Entry key={entry.id} entry={entry} filter={filter} />
+          <Entry key={entry.id} entry={entry} filter={filter} names={names} />
         ))}
       </ul>
       {pages.more ? (

@@ -85,12 +85,29 @@ function ManagedElsewhere({ message }: { message: string }) {
   const me = useMe();
   return (
     <Notice tone="idle" title="Members are managed at your identity provider">
-      <p>{message}</p>
+      <p>
+        <Linked text={message} />
+      </p>
       <p class="quiet">
         This service learns a person’s organization and role from their session.
         Yours says that you are {me.role === "admin" ? "an admin" : "a member"} of {me.organization?.id}. A change there
         takes effect when the person signs in again, or when their session is renewed.
       </p>
     </Notice>
+  );
+}
+
+/** A text whose addresses are links. */
+function Linked({ text }: { text: string }) {
+  return (
+    <>
+      {text.split(/(https?:\/\/[^\s,]*[^\s,.])/).map((part, i) =>
+        i % 2 === 0 ? part : (
+          <a key={part} href={part} target="_blank" rel="noreferrer">
+            {part}
+          </a>
+        ),
+      )}
+    </>
   );
 }

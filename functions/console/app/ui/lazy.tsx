@@ -2,6 +2,7 @@ import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Notice, Waiting } from "./feedback";
 import { Button } from "./button";
+import { laterStyle } from "./later-style";
 
 type Loader<P> = () => Promise<ComponentType<P>>;
 
@@ -16,8 +17,8 @@ export function lazy<P extends object>(load: Loader<P>): ComponentType<P> {
         return;
       }
       let shown = true;
-      load().then(
-        (component) => {
+      Promise.all([load(), laterStyle()]).then(
+        ([component]) => {
           loaded = component;
           if (shown) {
             setLoaded(() => component);

@@ -1,0 +1,27 @@
+package config
+
+import (
+	"errors"
+	"net/mail"
+	"net/url"
+)
+
+// SupportURL is the address of a page with the scheme https, or of a mailbox with the scheme mailto.
+type SupportURL string
+
+// EnvDecode implements envconfig.Decoder. The console makes a link of the address, so that it must not run a script.
+func (s *SupportURL) EnvDecode(value string) error {
+	if value == "" {
+		return nil
+	}
+	u, err := url.Parse(value)
+	if err == nil && u.Scheme == "mailto" {
+		_, err = mail.ParseAddress(u.Opaque)
+	}
+	if err != nil || u.RawQuery != "" ||
+		u.Scheme != "mailto" && (u.Scheme != "https" || u.Host == "" || u.User != nil) {
+		return errors.New("want an address such as https://support.example.com or mailto:support@example.com")
+	}
+	*s = SupportURL(value)
+	return nil
+}

@@ -1,0 +1,26 @@
+/** Why calls are refused, in words. */
+export const refusals: Record<string, string> = {
+  validation_error: "Invalid input",
+  role_required: "Only admins may",
+  plan_capacity_exceeded: "No room in the plan",
+  plan_feature_required: "Not in the plan",
+  subscription_past_due: "Payment overdue",
+  agent_state_conflict: "Not in this status",
+  agent_in_use: "Agent in use",
+  agent_deleting: "Being deleted",
+  agent_not_found: "No such agent",
+  not_found: "Not found",
+  version_mismatch: "Changed by another call",
+  rate_limited: "Too many calls",
+  exec_off: "Commands are off",
+  rehearsal_refused: "Rehearsal refused",
+  internal_error: "Error of the service",
+};
+
+/** How a call ended, in words. A code that the console does not know has its own words. */
+export const outcomeText = (outcome: string): string =>
+  outcome === "succeeded"
+    ? "Succeeded"
+    : outcome === "begun"
+      ? "Interrupted"
+      : (refusals[outcome] ?? outcome.charAt(0).toUpperCase() + outcome.slice(1).replaceAll("_", " "));

@@ -1,3 +1,0 @@
-async function*c(r,t){let n=new TextDecoder,e="";for await(let o of a(r,t)){let i=(e+n.decode(o,{stream:!0})).split(`
-`);e=i.pop()??"";for(let d of i)yield s(d)}e+=n.decode(),e!==""&&(yield s(e))}async function*a(r,t){let n=r?.getReader();try{for(;n;){let e=t===void 0?void 0:setTimeout(()=>{n.cancel()},t),{done:o,value:i}=await n.read().finally(()=>clearTimeout(e));if(o)return;yield i}}finally{await n?.cancel().catch(()=>{})}}var s=r=>r.endsWith("\r")?r.slice(0,-1):r;async function*f(r){let t={};for await(let n of r){if(n===""){yield t,t={};continue}let[,e="",o=""]=/^([^:]*):? ?(.*)$/s.exec(n)??[];e==="data"?t.data=t.data===void 0?o:`${t.data}
-${o}`:e==="id"||e==="event"?t[e]=o:e==="retry"&&/^\d{1,6}$/.test(o)&&(t.retry=Number(o))}}export{c as a,a as b,f as c};

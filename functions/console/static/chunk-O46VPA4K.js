@@ -1,1 +1,0 @@
-import{P as n}from"./chunk-ORD2HRAJ.js";var a=e=>`/api/v1/agents/${encodeURIComponent(e)}`,i=(e,t,s={})=>n(t===""?["agents",e]:["agents",e,t],s);export{a,i as b};

@@ -1,1 +1,0 @@
-import{s as o}from"./chunk-ORD2HRAJ.js";import{n as e}from"./chunk-S6YRNIAB.js";function r({tone:t,icon:n,text:a}){return e("span",{class:`badge tone-${t}`,children:[e(o,{name:n,turning:n==="busy"}),a]})}export{r as a};
