@@ -2,8 +2,8 @@ package config
 
 import (
 	"errors"
-	"net/mail"
 	"net/url"
+	"regexp"
 )
 
 // SupportURL is the address of a page with the scheme https, or of a mailbox with the scheme mailto.
@@ -15,11 +15,13 @@ func (s *SupportURL) EnvDecode(value string) error {
 		return nil
 	}
 	u, err := url.Parse(value)
-	if err == nil && u.Scheme == "mailto" {
-		_, err = mail.ParseAddress(u.Opaque)
+	valid := err == nil && u.RawQuery == ""
+	if valid && u.Scheme == "mailto" {
+		valid = regexp.MustCompile(`^[^@\s<>,]+@[^@\s<>,]+$`).MatchString(u.Opaque)
+	} else if valid {
+		valid = u.Scheme == "https" && u.Host != "" && u.User == nil
 	}
-	if err != nil || u.RawQuery != "" ||
-		u.Scheme != "mailto" && (u.Scheme != "https" || u.Host == "" || u.User != nil) {
+	if !valid {
 		return errors.New("want an address such as https://support.example.com or mailto:support@example.com")
 	}
 	*s = SupportURL(value)

@@ -205,14 +205,14 @@ func TestDescribe_ShowsHistoryAndDiagnosis(t *testing.T) {
 		t.Fatal(err)
 	}
 	output := f.run("describe -agent "+a.ID, "pending", "attempts 3", "CreateAgent by session ada: succeeded",
-		"stage namespace succeeded",
-		"stage policy failed: cluster_unreachable", "cluster_unreachable: The cluster doesn't answer.", "stage: policy",
+		"Done: making the agent's place in the cluster.", "Failed: setting its limits and network rules.",
+		"cluster_unreachable: The cluster doesn't answer.", "stage: policy",
 		"The region's cluster cannot be reached.", "It waits for: worker", "Stages left: policy",
 		"the sweep nudges it", "No deadline runs")
 	f.wantWords("describe", output, []string{
-		"An attempt to start the agent failed, and the service tries again: cluster_unreachable",
+		"An attempt to start the agent failed, and the service tries again. The cluster doesn't answer.",
 	})
-	if strings.Index(output, "CreateAgent") > strings.Index(output, "stage policy failed") {
+	if strings.Index(output, "CreateAgent") > strings.Index(output, "Failed: setting") {
 		t.Errorf("describe = %s, want CreateAgent before the failed stage", output)
 	}
 	before := f.nudges.Count(a.ID)

@@ -51,7 +51,7 @@ func newClients(t *testing.T) *Clients {
 	if err := c.HandoffKey.EnvDecode(key); err != nil {
 		t.Fatal(err)
 	}
-	o := New(t.Context(), c, Settings{Openers: Openers{
+	o := New(t.Context(), c, Settings{ClientsBucket: "builds-1", Openers: Openers{
 		Clusters:      func(context.Context) (Clusters, error) { return noClusters{}, nil },
 		MetricsSource: func(context.Context) (MetricsSource, error) { return noMetrics{}, nil },
 		Logs:          func(context.Context) (agentlog.Source, error) { return noLogs{}, nil },
