@@ -111,6 +111,7 @@ func TestHistory_TellsEachThingOnce(t *testing.T) {
 			audit(day("09:20:00.0"), "PutSecrets", `{"field": "secrets.KEY", "old": null, "new": "set"}`),
 			audit(day("09:30:00.0"), "RotateCredentials", `{"field": "credentials", "old": null, "new": "changed"}`),
 			audit(day("09:40:00.0"), "StopAgent", `{"field": "status", "old": "running", "new": "stopped"}`),
+			audit(day("09:45:00.0"), "ResumeAgent", `{"field": "status", "old": "paused", "new": "provisioning"}`),
 		}, ","),
 		strings.Join([]string{
 			event(day("09:00:00.1"), "agent.created", `{}`),
@@ -125,6 +126,7 @@ func TestHistory_TellsEachThingOnce(t *testing.T) {
 			event(day("09:30:00.1"), "agent.updated", `{"changes": ["dashboard_warming", "credential_rotation_pending"]}`),
 			event(day("09:30:00.6"), "credentials.rotated", `{"credential_version": 2}`),
 			event(day("09:40:00.2"), "agent.stopped", `{}`),
+			event(day("09:45:00.2"), "agent.woken", `{"cause": "resume"}`),
 			event(day("09:50:00.0"), "agent.updated", `{"changes": ["schedules", "dashboard_warming"]}`),
 		}, ","),
 		strings.Join([]string{
@@ -135,6 +137,7 @@ func TestHistory_TellsEachThingOnce(t *testing.T) {
 	by := []string{"By API key “deploy”"}
 	want := []row{
 		{Title: "Changed: schedules", Details: []string{}},
+		{Title: "Agent resumed", Details: by},
 		{Title: "Agent stopped", Details: by},
 		{
 			Title: "Credentials rotated", Details: append(by[:1:1], "In use 500 ms later"),

@@ -99,7 +99,8 @@ const isOwnField = (field: string): boolean => ownFields.includes(field);
 function rowOf(audit: Entry, events: Entry[], operations: Entry[]): Entry {
   const [operation, ...others] = operations;
   const [event] = events;
-  const details = [...audit.details, ...events.flatMap((one) => one.details)];
+  // The call says who made it.
+  const details = [...audit.details, ...events.flatMap((one) => one.details).filter((text) => !text.startsWith("By "))];
   if (operation !== undefined && others.length === 0 && events.length === 0) {
     return { ...operation, at: audit.at, details: [...details, ...operation.details] };
   }
