@@ -16,6 +16,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -168,18 +169,22 @@ func testReplacement(t *testing.T, a *processAgent) {
 
 func testOrder(t *testing.T, a *processAgent) {
 	a.create(t)
-	uid := a.pod(t).UID
+	last := a.pod(t)
 	a.delete(t)
 	clustertest.Eventually(t, func(ctx context.Context) error {
 		pod, err := a.client.Pods(a.namespace).Get(ctx, "agent-0", metav1.GetOptions{})
-		if err == nil && pod.UID == uid {
-			return errors.New("the pod still exists")
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err == nil && pod.UID == last.UID:
+			last, err = pod, errors.New("the pod still exists")
 		}
-		return nil
+		return err
 	})
 	want := []string{"init ran", "entrypoint got SIGTERM", "entrypoint ends", "front got SIGTERM", "front ends"}
 	if got := a.recorded(t); len(got) < len(want) || !slices.Equal(got[:len(want)], want) {
-		t.Errorf("events %q, want %q first", got, want)
+		t.Errorf("events %q, want %q first; the sidecar was last seen as %+v", got, want,
+			containerOf(&last.Status, "front"))
 	}
 }
 
