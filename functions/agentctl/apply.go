@@ -14,8 +14,8 @@ import (
 	"agents.example/controlplane/shared/parallel"
 )
 
-// applyAtOnce is how many agents are read and changed concurrently.
-const applyAtOnce = 4
+// applyConcurrency is how many agents are read and changed concurrently.
+const applyConcurrency = 4
 
 // applyFlags are the flags of apply.
 type applyFlags struct {
@@ -203,7 +203,7 @@ func (r *application) plan(ctx context.Context) ([]*step, error) {
 			steps = append(steps, deletion)
 		}
 	}
-	errs := parallel.ForEach(steps, applyAtOnce, func(s *step) error { return r.planStep(ctx, s) })
+	errs := parallel.ForEach(steps, applyConcurrency, func(s *step) error { return r.planStep(ctx, s) })
 	if failed := failures(steps, errs); len(failed) > 0 {
 		return nil, severally(failed, len(steps), "agents cannot be as the file says, so nothing was changed: the "+
 			"rehearsals")
@@ -260,7 +260,7 @@ func (r *application) run(ctx context.Context, steps []*step) error {
 	if err := r.confirmPrune(steps); err != nil {
 		return err
 	}
-	errs := parallel.ForEach(steps, applyAtOnce, func(s *step) error {
+	errs := parallel.ForEach(steps, applyConcurrency, func(s *step) error {
 		err := ctx.Err()
 		if err == nil {
 			err = r.carryOut(ctx, s)
@@ -271,7 +271,7 @@ func (r *application) run(ctx context.Context, steps []*step) error {
 		return err
 	})
 	if r.wait {
-		for i, err := range parallel.ForEach(steps, len(steps)+1, func(s *step) error { return r.await1(ctx, s) }) {
+		for i, err := range parallel.ForEach(steps, len(steps)+1, func(s *step) error { return r.awaitStep(ctx, s) }) {
 			errs[i] = errors.Join(errs[i], err)
 		}
 	}
@@ -302,8 +302,8 @@ func (r *application) confirmPrune(steps []*step) error {
 	return r.confirmNames(r.yes, doomed)
 }
 
-// await1 waits for the agent of a step.
-func (r *application) await1(ctx context.Context, s *step) error {
+// awaitStep waits for the agent of a step.
+func (r *application) awaitStep(ctx context.Context, s *step) error {
 	if s.State == stateFailed {
 		return nil
 	}

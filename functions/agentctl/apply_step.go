@@ -194,7 +194,7 @@ func (r *application) carryOut(ctx context.Context, s *step) error {
 	case actionKeep:
 		return nil
 	case actionDelete:
-		return r.prune1(ctx, s)
+		return r.pruneStep(ctx, s)
 	case actionCreate:
 		a, err := r.create(ctx, s)
 		if err != nil {
@@ -287,8 +287,8 @@ func (r *application) created(ctx context.Context, key string) (*client.Agent, e
 	return now.find(key)
 }
 
-// prune1 deletes an agent, unless it is not of the manifest any more.
-func (r *application) prune1(ctx context.Context, s *step) error {
+// pruneStep deletes an agent, unless it is not of the manifest any more.
+func (r *application) pruneStep(ctx context.Context, s *step) error {
 	for reads := 0; ; reads++ {
 		var header http.Header
 		a, err := r.api.GetAgent(ctx, s.ID, client.GetAgentParams{}, client.ResponseHeader(&header))
