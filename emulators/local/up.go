@@ -245,6 +245,7 @@ func (s settings) printHelp(out *command.Terminal, r cloud.Ready, id, dashboard,
 	}
 	out.Line("  Kubernetes   kubectl --kubeconfig %s get all %s", r.Kubeconfig, namespace)
 	out.Line("  Session      %s -organization %s -role admin", s.commandOf("token"), r.OrganizationID)
+	out.Line("  Clients      %s/clients", r.BaseURL)
 	out.Line("  Command line go run ./functions/cmd/agentctl login --base-url %s", r.BaseURL)
 	out.Line("")
 	out.Line("For programs, curl and agentctl:")
