@@ -1,12 +1,13 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
-	"runtime/debug"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agents.example/controlplane/shared/client"
+	"agents.example/controlplane/shared/clientrelease"
 )
 
 // instructions tell a model how the tools belong together.
@@ -35,13 +36,8 @@ func newServer() (*mcp.Server, error) {
 	return s, r.err
 }
 
-// version is that of the build, if it has one.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "devel"
-}
+// version is that of the release, as the clients have it.
+func version() string { return cmp.Or(clientrelease.Version(), "devel") }
 
 func addAgents(r *registry) {
 	add(r, tool{
