@@ -70,8 +70,14 @@ func releases(t *testing.T) (p project, kubeconfig string) {
 		t.Fatal(err)
 	}
 	for name, script := range map[string]string{
-		"go":   `echo "go $*"`,
-		"date": `n=$(cat "$GCLOUD_STATE/clock" 2>/dev/null || echo 0); echo $((n + 1)) >"$GCLOUD_STATE/clock"; echo 20260101-00000$n`,
+		"go": `echo "go $*"
+case "$*" in "run ./functions/generate/clients "*)
+	mkdir -p "$4/clients/files" "$4/clients/releases"
+	echo client >"$4/clients/files/0123"
+	echo "$3" >"$4/clients/releases/$3.json" ;;
+esac`,
+		"date": `case "$*" in *.*) echo 20260101.000000; exit ;; esac
+n=$(cat "$GCLOUD_STATE/clock" 2>/dev/null || echo 0); echo $((n + 1)) >"$GCLOUD_STATE/clock"; echo 20260101-00000$n`,
 		// The cluster is at hand.
 		"kubectl": `case "$1" in rollout | wait) exit ;; esac; exec ` + kubectl + ` --kubeconfig='` + c.Kubeconfig + `' "$@"`,
 		"curl":    `cat "$GCLOUD_STATE/traffic-test-routes"`,
@@ -131,6 +137,10 @@ func TestReleases_GoForwardAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkTraffic("20260101-000000-1")
+	published := filepath.Join(p.state, "objects/project-1-test-builds/clients/releases/1.20260101.0.json")
+	if got := strings.TrimSpace(read(t, published)); got != "1.20260101.0" {
+		t.Errorf("the release published the clients %q, want those of its version", got)
+	}
 
 	module("---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: left}\nrules: []\n",
 		"resource \"terraform_data\" \"left\" {}\n")

@@ -19,7 +19,7 @@ gcloud() (
 	answer() { [ -e "$GCLOUD_STATE/$1" ] && cat "$GCLOUD_STATE/$1"; }
 	# copy copies files and objects. An object has a generation, which a copy to it may require. 0 is that of no object.
 	copy() {
-		local value=any last=$((${#words[@]} - 1)) from to generation sources=()
+		local value=any last=$((${#words[@]} - 1)) from to file generation sources=()
 		flag --if-generation-match "$@"
 		for from in "${words[@]:2:last-2}"; do
 			case $from in /*'*') from=("${from%'*'}"*) ;; esac
@@ -27,7 +27,16 @@ gcloud() (
 		done
 		for from in "${sources[@]}"; do
 			to=${words[last]}
-			[ ! -d "$from" ] || continue
+			if [ -d "$from" ]; then
+				[[ " $* " == *" --no-clobber "* ]] || continue # folders are published, and nothing else needs them
+				for file in "$from"/*; do
+					file=${file##*/}
+					[ -e "$GCLOUD_STATE/objects/${to#gs://}${from##*/}/$file" ] && continue
+					mkdir -p "$GCLOUD_STATE/objects/${to#gs://}${from##*/}"
+					cp "$from/$file" "$GCLOUD_STATE/objects/${to#gs://}${from##*/}/$file"
+				done
+				continue
+			fi
 			[[ $to != */ && $to != . ]] || to=${to%/}/${from##*/}
 			if [[ $from == gs://* ]]; then
 				cp "$GCLOUD_STATE/objects/${from#gs://}" "$to" || return
