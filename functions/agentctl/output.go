@@ -3,12 +3,13 @@ package agentctl
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
 	"k8s.io/client-go/util/jsonpath"
-	"sigs.k8s.io/yaml"
 )
 
 // Kinds of output.
@@ -99,14 +100,22 @@ func (t *tool) printJSON(value any, indent string) error {
 
 // printYAML prints a value as YAML after a text that begins the document.
 func (t *tool) printYAML(begin string, value any) error {
-	b, err := json.Marshal(value)
-	if err == nil { // the YAML parser refuses control characters that JSON allows
-		b, err = yaml.JSONToYAML([]byte(escaped(string(b))))
-	}
+	asJSON, err := json.Marshal(value)
 	if err != nil {
 		return err
 	}
-	return t.printEscaped(begin + string(b))
+	var plain any // with the names that JSON has; the YAML parser refuses control characters that JSON allows
+	if err := yaml.Unmarshal([]byte(escaped(string(asJSON))), &plain); err != nil {
+		return err
+	}
+	var b strings.Builder
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	e.CompactSeqIndent()
+	if err := errors.Join(e.Encode(plain), e.Close()); err != nil {
+		return err
+	}
+	return t.printEscaped(begin + b.String())
 }
 
 // printEscaped prints JSON or YAML. Programs get it as it is.
