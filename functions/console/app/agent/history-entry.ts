@@ -58,7 +58,8 @@ export function auditEntry(audit: AuditEntry, names: Map<string, string>): Entry
     title: says ? title : actionText(action),
     outcome: succeeded ? "" : outcome === "begun" ? "Interrupted" : `Refused: ${outcomeText(outcome)}`,
     details: [
-      `By ${actorText(audit.actor, names).replace(/^The /, "the ")}${replayed ? ", as a repeat that changed nothing" : ""}`,
+      `By ${actorText(audit.actor, names).replace(/^The /, "the ")}` +
+        (replayed ? ", as a repeat that changed nothing" : ""),
       ...(says || changes.length === 0 ? details : [title, ...details].filter((text) => text !== "Agent changed")),
     ],
     fields: [...new Set(changes.map(({ field }) => eventFields[field] ?? field.replace(/\..*$/s, "")))],

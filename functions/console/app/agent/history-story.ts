@@ -97,11 +97,12 @@ const isOwnField = (field: string): boolean => ownFields.includes(field);
 
 /** A call with what it did. A call that changed one secret is the row of that secret. */
 function rowOf(audit: Entry, events: Entry[], operations: Entry[]): Entry {
-  const [operation, ...others] = operations;
+  const [operation, ...further] = operations;
   const [event] = events;
   // The call says who made it.
-  const details = [...audit.details, ...events.flatMap((one) => one.details).filter((text) => !text.startsWith("By "))];
-  if (operation !== undefined && others.length === 0 && events.length === 0) {
+  const others = events.flatMap((one) => one.details).filter((text) => !text.startsWith("By "));
+  const details = [...audit.details, ...others];
+  if (operation !== undefined && further.length === 0 && events.length === 0) {
     return { ...operation, at: audit.at, details: [...details, ...operation.details] };
   }
   const look = event === undefined ? {} : { icon: event.icon, tone: event.tone };
