@@ -14,6 +14,8 @@ import (
 type authRequest struct {
 	ClientID, RedirectURI, State, Nonce, Scope, Challenge string
 
+	// client is the one with the ID; the zero value for a device.
+	client Client
 	// userCode is set if a device asked instead of an application that the browser returns to.
 	userCode string
 
@@ -32,8 +34,7 @@ func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	current, signedIn := i.browser(r)
 	fresh := signedIn && (!request.hasAge || i.options.Now().Sub(current.at) <= request.maxAge)
 	mayAsk := !slices.Contains(request.prompt, "none")
-	client, _ := i.client(request.ClientID)
-	mustAsk := client.registered ||
+	mustAsk := request.client.registered ||
 		slices.Contains(request.prompt, "login") || slices.Contains(request.prompt, "select_account")
 	switch {
 	case fresh && !mustAsk:
@@ -74,16 +75,16 @@ func (i *Issuer) readRequest(w http.ResponseWriter, r *http.Request, values url.
 		Nonce: values.Get("nonce"), Scope: values.Get("scope"), Challenge: values.Get("code_challenge"),
 		prompt: strings.Fields(values.Get("prompt")), values: values,
 	}
-	client, known := i.client(request.ClientID)
-	if !known {
+	var known bool
+	if request.client, known = i.client(request.ClientID); !known {
 		i.showMessage(w, http.StatusBadRequest, "This application is not registered",
 			"The sign-in request names the client “"+request.ClientID+"”. Set the client ID of the application to "+
 				i.clientNames()+".")
 		return request, false
 	}
-	if !client.mayRedirect(request.RedirectURI) {
+	if !request.client.mayRedirect(request.RedirectURI) {
 		i.showMessage(w, http.StatusBadRequest, "This redirect address is not registered",
-			client.redirects())
+			request.client.redirects())
 		return request, false
 	}
 	if refused, invalid := request.check(); invalid {

@@ -54,8 +54,8 @@ func (i *Issuer) showChoice(w http.ResponseWriter, status int, request authReque
 			" is for. Cancel if it shows another code."
 		page.Cancel = "/device?" + url.Values{"user_code": {request.userCode}, "cancel": {""}}.Encode()
 	} else {
-		if c, _ := i.client(request.ClientID); c.registered {
-			page.Lead = "The application “" + c.name + "” at " + origin(request.RedirectURI) +
+		if request.client.registered {
+			page.Lead = "The application “" + request.client.name + "” at " + origin(request.RedirectURI) +
 				" wants to act for a user. Choose who, or cancel if you did not start it."
 		}
 		page.Cancel = i.answerURL(request, refusal{"access_denied", "The user canceled the sign-in."}.parameters())
@@ -76,10 +76,10 @@ func (i *Issuer) showChoice(w http.ResponseWriter, status int, request authReque
 	i.show(w, status, "choice.html", page, request.RedirectURI)
 }
 
-// origin returns the part of a URL that says whose it is.
+// origin returns the part of a URL that says whose it is; empty for a URL without a host.
 func origin(address string) string {
 	u, err := url.Parse(address)
-	if err != nil {
+	if err != nil || u.Host == "" {
 		return ""
 	}
 	return u.Scheme + "://" + u.Host

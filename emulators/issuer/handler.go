@@ -121,9 +121,6 @@ func (i *Issuer) mintSession(w http.ResponseWriter, r *http.Request) {
 
 func noContent(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 
-// decodeAny decodes a request's body, which may have more members.
-func decodeAny(r *http.Request, to any) error { return json.NewDecoder(r.Body).Decode(to) }
-
 // decodeJSON decodes a request's body. An empty body changes nothing.
 func decodeJSON(r *http.Request, to any) error {
 	decoder := json.NewDecoder(r.Body)

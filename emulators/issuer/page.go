@@ -7,7 +7,6 @@ import (
 	"html/template"
 	"io/fs"
 	"net/http"
-	"net/url"
 	"strings"
 )
 
@@ -47,8 +46,8 @@ func (i *Issuer) show(w http.ResponseWriter, status int, name string, data any, 
 		return
 	}
 	targets := []string{"'self'"}
-	if u, err := url.Parse(redirectURI); err == nil && u.Host != "" {
-		targets = append(targets, u.Scheme+"://"+u.Host)
+	if target := origin(redirectURI); target != "" {
+		targets = append(targets, target)
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")

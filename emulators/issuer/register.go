@@ -2,7 +2,7 @@ package issuer
 
 import (
 	"crypto/rand"
-	"net"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
@@ -56,7 +56,7 @@ func (i *Issuer) register(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxTokenRequest)
 	w.Header().Set("Cache-Control", "no-store")
 	var asked registration
-	if err := decodeAny(r, &asked); err != nil {
+	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil { // it may have more members
 		respondRefusal(w, refuse("invalid_client_metadata", "The body is not a JSON object of at most 64 KiB."))
 		return
 	}
@@ -115,14 +115,12 @@ func isRegisteredAs(uri, registered string) bool {
 	return uri == registered || isLoopback(registered) && isLoopback(uri) && withoutPort(uri) == withoutPort(registered)
 }
 
-// withoutPort returns a URL without its port.
+// withoutPort returns a URL without its port, to compare it with others.
 func withoutPort(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
 		return address
 	}
-	if _, port, err := net.SplitHostPort(u.Host); err == nil {
-		u.Host = strings.TrimSuffix(u.Host, ":"+port)
-	}
+	u.Host = u.Hostname()
 	return u.String()
 }
