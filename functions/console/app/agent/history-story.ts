@@ -99,9 +99,9 @@ const isOwnField = (field: string): boolean => ownFields.includes(field);
 function rowOf(audit: Entry, events: Entry[], operations: Entry[]): Entry {
   const [operation, ...further] = operations;
   const [event] = events;
-  // The call says who made it.
-  const others = events.flatMap((one) => one.details).filter((text) => !text.startsWith("By "));
-  const details = [...audit.details, ...others];
+  // What woke the agent is the call.
+  const others = events.filter(({ kind }) => kind !== "event agent.woken");
+  const details = [...audit.details, ...others.flatMap((one) => one.details)];
   if (operation !== undefined && further.length === 0 && events.length === 0) {
     return { ...operation, at: audit.at, details: [...details, ...operation.details] };
   }
