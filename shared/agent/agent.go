@@ -68,7 +68,8 @@ type Agent struct {
 	Schedules []Schedule
 	// WakeAt is when the agent is woken if it sleeps; zero if it is not.
 	WakeAt time.Time
-	// CallsDueAt is when the sweep nudges the agent because of its schedules, or to wake it; zero if nothing is due.
+	// CallsDueAt is when the sweep nudges the agent because of its schedules or its snapshots, or to wake it; zero if
+	// nothing is due.
 	// Each commit derives it: see Edit.
 	CallsDueAt time.Time
 	// CallsPausedUntil is until when no worker looks at the schedules.
@@ -122,6 +123,17 @@ type Agent struct {
 	Awake AwakeLog
 	// PodRestarts counts how often the agent's container was started again.
 	PodRestarts PodRestarts
+
+	// Volume is what the agent's data is on.
+	Volume Volume
+	// FormerVolumes are those that a restore replaced and that are not gone yet.
+	FormerVolumes []FormerVolume
+	// Snapshots are sorted by the time of their creation.
+	Snapshots []Snapshot
+	// StoppedFor is the snapshot for which the agent's pod is stopped; empty if it is stopped for none.
+	StoppedFor string
+	// DailySnapshotAt is when a daily snapshot was last due.
+	DailySnapshotAt time.Time
 
 	// Deletion is zero unless the agent is being deleted.
 	Deletion Deletion
@@ -263,6 +275,7 @@ func New(id, cell string, d Draft, now time.Time) Agent {
 func (a *Agent) startProvisioning(now time.Time) {
 	a.Status, a.StatusReason, a.Failure, a.RevertReason = Provisioning, "", nil, nil
 	a.Stages, a.Warming, a.NameAtStart = NewStages(), false, a.Name
+	a.holdForUpdate()
 	a.bumpGeneration(now)
 }
 

@@ -38,7 +38,7 @@ func (a Agent) Edit(apply func(*Agent) error, images func(ids []string) (image.S
 	after.recordAwake(a)
 	after.ID, after.OrganizationID, after.ChangeID = a.ID, a.OrganizationID, a.ChangeID
 	after.Version, after.Rest = a.Version, a.Rest
-	after.CallsDueAt = after.nextCalls()
+	after.CallsDueAt = earlier(after.nextCalls(), after.nextSnapshotWork())
 	if after.Equal(a) {
 		return after, false, nil
 	}
@@ -89,7 +89,7 @@ func (a Agent) NeedsNudge(before Agent, now time.Time) bool {
 	// An agent whose secrets are still being stored was not nudged for when it was created.
 	stored := before.StoringSecrets(now) && !a.StoringSecrets(now)
 	return a.Generation != before.Generation || stored && !a.Converged() ||
-		a.CallsDue(now) && !before.CallsDue(now) ||
+		a.CallsDue(now) && !before.CallsDue(now) || a.SnapshotsDue(now) && !before.SnapshotsDue(now) ||
 		a.OperationsDue() && !slices.Equal(a.OpenOperations(), before.OpenOperations())
 }
 

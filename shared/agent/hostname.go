@@ -44,9 +44,12 @@ func Slug(name string) string {
 	return slug
 }
 
+// hostnameAlphabet has the digits of ids in hostnames.
+const hostnameAlphabet = "abcdefghijklmnopqrstuvwxyz234567"
+
 // hostnameEncoding is lower-case RFC 4648 base32 without padding. It writes an id in 26 characters that DNS allows.
 var hostnameEncoding = sync.OnceValue(func() *base32.Encoding {
-	return base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+	return base32.NewEncoding(hostnameAlphabet).WithPadding(base32.NoPadding)
 })
 
 // CellDomain is the parent domain of the hostnames of a cell's agents.

@@ -133,6 +133,7 @@ func (a Agent) imageID() string {
 // loses it.
 func (a *Agent) take(s *Software, c image.Choice) {
 	if !c.Same(s.Choice) {
+		a.snapshotBeforeUpdate(s, c, a.UpdatedAt)
 		s.Update.interrupt()
 	}
 	s.Choice = c

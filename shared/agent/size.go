@@ -30,7 +30,9 @@ func (a *Agent) resize(to plan.ID) error {
 
 // KeepsVolume reports whether the agent may have data that another, empty volume would replace without its client's
 // decision: it ran, and its client did not start it since.
-func (a Agent) KeepsVolume() bool { return a.LastReadyIsolation != "" && !a.BeingProvisioned() }
+func (a Agent) KeepsVolume() bool {
+	return a.LastReadyIsolation != "" && !a.BeingProvisioned() && !a.Volume.Unmade
+}
 
 // volumeBytes is the size that the agent's volume has, or may have: a release that knew another size of the plan may
 // have charged for the agent, and a volume takes the present size when its agent starts.

@@ -142,6 +142,7 @@ func (a *Agent) Act(t Trigger, reason StatusReason, now time.Time) error {
 	default:
 		a.Status, a.StatusReason, a.Failure, a.RevertReason = to, reason, nil, nil
 		a.Warming = false
+		a.StoppedFor = ""
 		a.interruptUpdates()
 		if to == Deleting {
 			a.StatusReason = ""
@@ -186,7 +187,7 @@ func (a *Agent) BecameReady(now time.Time) {
 	a.applyTrigger(becameReady)
 	a.applyTrigger(recovered)
 	a.Failure, a.RevertReason = a.RevertReason, nil
-	a.Warming = false
+	a.Warming, a.Volume.Unmade = false, false
 	a.LastReadyIsolation = a.isolation()
 	a.watchUpdates(now)
 	for _, name := range a.Unfinished() { // a slower worker of the same generation may have begun one again
@@ -287,6 +288,7 @@ func (a *Agent) GiveUp(f Failure, now time.Time) {
 }
 
 func (a *Agent) giveUp(f Failure, now time.Time) {
+	a.StoppedFor = ""
 	if a.sandboxRefused(f) {
 		a.revertSandbox(now)
 		return

@@ -63,21 +63,26 @@ func (a *Agent) MoveTo(release string, to image.Choice, now time.Time) {
 	if s == nil {
 		return
 	}
+	a.snapshotBeforeUpdate(s, to, now)
 	s.Update = Update{Release: release, Version: to.Version, Former: s.Choice, State: UpdateMoving, MovedAt: now}
 	s.Choice, a.WatchedBy = to, release
 	a.RevertReason = nil
 	a.replacePod(now)
 }
 
-// RevertUpdate makes the agent go back to what it ran before a release. It does nothing if the agent runs something
-// else by now.
+// RevertUpdate makes the agent go back to what it ran before a release, with the data from before it if the version says
+// that a former one cannot read its data. It does nothing if the agent runs something else by now.
 func (a *Agent) RevertUpdate(imageID, reason string, now time.Time) {
 	s := a.Software(imageID)
 	if s == nil || s.Version != s.Update.Version || s.Update.State == UpdateReverted || a.Status == Deleting {
 		return
 	}
+	former := s.Choice
 	s.Choice, s.Update.State, s.Update.Reason = s.Update.Former, UpdateReverted, reason
 	a.Lease = Lease{}
+	if point := a.restorePoint(s.Choice); point != nil && s == &a.Image && former.RestoreOnRevert {
+		a.replaceVolume(*point, now)
+	}
 	a.replacePod(now)
 }
 

@@ -90,6 +90,13 @@ type Runtime struct {
 	GraceSeconds int `json:"grace_seconds,omitempty"`
 	// PublicPaths are prefixes of paths that anyone may request: the front forwards them without a credential.
 	PublicPaths []string `json:"public_paths,omitempty"`
+	// Quiesce is the path of a program of the image that makes the volume quiet for a snapshot; empty if it has none. It
+	// is run in the agent's container with the argument begin, after which the volume must stay as it is until it is
+	// run with the argument end.
+	Quiesce string `json:"quiesce,omitempty"`
+	// RestoreOnRevert says that a former version cannot read the data of a later one: an agent that goes back gets the
+	// data from before its update.
+	RestoreOnRevert bool `json:"restore_on_revert,omitempty"`
 	// Kernel is KernelLinux if the image needs system calls that a sandbox does not have.
 	Kernel Kernel `json:"kernel,omitempty"`
 }
@@ -170,7 +177,7 @@ func (c Choice) String() string {
 	}
 }
 
-// Same reports whether two choices run the same build in the same way.
+// Same reports whether two choices run the same build in the same way. How snapshots are taken is no part of that.
 func (c Choice) Same(d Choice) bool {
 	return c.ID == d.ID && c.Reference == d.Reference && c.equal(d.Runtime)
 }

@@ -28,6 +28,9 @@ var (
 	envPattern = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 	})
+	quiescePattern = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(/[-._A-Za-z0-9]{1,64}){0,8}/quiesce$`)
+	})
 	referencePattern = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^[a-z0-9][-.:a-z0-9]*(/[-._a-z0-9]+)+@sha256:[0-9a-f]{64}$`)
 	})

@@ -57,6 +57,10 @@ func (r Runtime) Check() error {
 		errs = append(errs, fmt.Errorf("grace_seconds %d: want %d to %d", r.GraceSeconds, DefaultGraceSeconds,
 			MaxGraceSeconds))
 	}
+	if r.Quiesce != "" && !quiescePattern().MatchString(r.Quiesce) {
+		errs = append(errs, fmt.Errorf("quiesce %q: want the path of a program that is called quiesce, such as "+
+			"/usr/local/bin/quiesce", r.Quiesce))
+	}
 	if r.Kernel != "" && !slices.Contains(Kernel("").Values(), string(r.Kernel)) {
 		errs = append(errs, fmt.Errorf("kernel %q: want one of %s", r.Kernel, strings.Join(Kernel("").Values(), ", ")))
 	}

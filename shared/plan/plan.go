@@ -66,6 +66,8 @@ type Plan struct {
 	PriceUSDMonth        *float64 `json:"price_usd_month"` // nil: by contract
 	AuditRetentionDays   int      `json:"audit_retention_days"`
 	SleepAfterSeconds    int64    `json:"sleep_after_seconds"` // of an agent whose client asks for nothing; 0: never
+	MaxSnapshots         int      `json:"max_snapshots"`       // of an agent, that its users take
+	DailySnapshots       int      `json:"daily_snapshots"`     // days for which daily ones are kept; 0: none are taken
 	Features             []string `json:"features"`
 
 	rank int

@@ -40,6 +40,36 @@ type Cluster interface {
 	CheckGone(ctx context.Context, a agent.Agent) (Gone, error)
 }
 
+// Volumes are the volumes of agents on their clusters, and the snapshots of them.
+type Volumes interface {
+	// Snapshot asks for a snapshot of the agent's, if nobody has, and returns what is known of it. With quiet, it asks
+	// only while no pod uses the volume. It may be repeated. Errors: ErrVolumeInUse; a Permanent fault, which no retry
+	// repairs; Unavailable.
+	Snapshot(ctx context.Context, a agent.Agent, s agent.Snapshot, quiet bool) (agent.SnapshotState, error)
+	// DeleteSnapshot begins the deletion of a snapshot and reports whether it is observed gone, with its data. Errors:
+	// Unavailable.
+	DeleteSnapshot(ctx context.Context, a agent.Agent, s agent.Snapshot) (gone bool, err error)
+	// DeleteVolume begins the deletion of a volume that the agent no longer uses, and reports whether it is observed
+	// gone. Errors: ErrVolumeInUse, Unavailable.
+	DeleteVolume(ctx context.Context, a agent.Agent, number int64) (gone bool, err error)
+}
+
+// Quiescer makes the volume of a running agent quiet, by the program of its image.
+type Quiescer interface {
+	// Quiesce runs the program with an argument, begin or end. Errors: a Permanent fault if the program fails, otherwise
+	// Unavailable.
+	Quiesce(ctx context.Context, a agent.Agent, argument string) error
+}
+
+// The arguments of Quiesce.
+const (
+	QuiesceBegin = "begin"
+	QuiesceEnd   = "end"
+)
+
+// ErrVolumeInUse means that a pod of the agent still uses a volume.
+var ErrVolumeInUse = errors.New("a pod still uses the volume")
+
 // ErrVolumeUnbound means that an agent's volume was asked for in another size before and is not made yet. It can grow
 // once a pod has a machine, because only then it is made.
 var ErrVolumeUnbound = errors.New("the volume is not made yet and cannot grow")

@@ -22,6 +22,10 @@ type Reconciler struct {
 	Cluster Cluster
 	Secrets credential.SecretStore
 	Prober  AgentProber
+	// Volumes takes the snapshots of agents; nil takes none.
+	Volumes Volumes
+	// Quiescer makes volumes quiet; nil has no way to run the programs of images.
+	Quiescer Quiescer
 	// Front makes the calls of schedules; nil makes none.
 	Front CallingFront
 	// Cleanup limits the destruction of versions; nil means no limit.
@@ -40,7 +44,7 @@ const (
 	recordTime = 2 * time.Second
 )
 
-// Reconcile reads the present record of an agent, handles what is due of its schedules, and brings its objects to that
+// Reconcile reads the present record of an agent, handles what is due of its schedules and snapshots, and brings its objects to that
 // state. It looks at the agent once and does not wait: while the pod is not Ready, or a deletion has not ended, it
 // records when a worker looks again and returns nil. It also returns nil when no work is left or when the work is due
 // later. It returns an error that fault reports as retryable if the queue must deliver the work again.
@@ -76,12 +80,21 @@ func (r *Reconciler) reconcile(ctx context.Context, agentID string, first func(c
 				return err
 			}
 		}
+		if a.SnapshotsDue(r.Now()) && !w.snapped {
+			w.snapped = true
+			if a, err = w.runSnapshots(ctx, a); errors.Is(err, agent.ErrSuperseded) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+		}
 		if !working(a) || r.Now().Before(a.RetryAt) || a.Leased(w.holder, r.Now()) {
 			return nil // the sweep nudges the agent when its work is due
 		}
 		w.begun, w.unrecorded = false, nil
 		a, err = w.dispatch(ctx, a)
-		added := addedDuring(a) || a.CallsDue(r.Now()) && !w.called
+		added := addedDuring(a) || a.CallsDue(r.Now()) && !w.called || a.SnapshotsDue(r.Now()) && !w.snapped
 		again := errors.Is(err, agent.ErrSuperseded) || errors.Is(err, errFinished) || err == nil && added
 		if !again {
 			return err
@@ -149,6 +162,8 @@ func (w *run) dispatch(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 	if a.ApplyDue() {
 		bring := w.scaleDown
 		switch {
+		case a.WantsPod() && !a.RunsPod():
+			bring = w.hold
 		case a.WantsPod() && a.Waits():
 			bring = w.look
 		case a.WantsPod():

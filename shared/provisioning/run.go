@@ -18,6 +18,8 @@ type run struct {
 	begun bool
 	// called is true once the run has looked at the agent's schedules.
 	called bool
+	// snapped is true once the run has looked at the agent's snapshots.
+	snapped bool
 	// unrecorded is what the next write of the record must include.
 	unrecorded []agent.Finding
 }

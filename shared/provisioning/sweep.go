@@ -25,7 +25,7 @@ type Sweeper struct {
 // sweepBatch bounds one sweep. The next sweep continues with the longest overdue agents.
 const sweepBatch = 500
 
-// Sweep nudges every agent whose work is overdue, or whose schedules are due. A failure of one agent does not stop the
+// Sweep nudges every agent whose work is overdue, or whose schedules or snapshots are due. A failure of one agent does not stop the
 // others.
 func (s *Sweeper) Sweep(ctx context.Context) error {
 	due, err := s.due(ctx)
@@ -63,7 +63,7 @@ func (s *Sweeper) attend(ctx context.Context, a agent.Agent) error {
 			a.WorkDueAt = time.Time{}
 		}
 	})
-	if err != nil || !overdue && !a.CallsDue(s.Now()) {
+	if err != nil || !overdue && !a.CallsDue(s.Now()) && !a.SnapshotsDue(s.Now()) {
 		return err
 	}
 	return s.Nudger.Nudge(ctx, a.ID)

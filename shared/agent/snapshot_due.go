@@ -1,0 +1,286 @@
+package agent
+
+import (
+	"cmp"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"agents.example/controlplane/shared/plan"
+)
+
+// nextSnapshotWork is when a worker must look at the agent's snapshots and former volumes; zero if it need not. The
+// snapshot for which the pod is stopped is part of the work on the pod.
+func (a Agent) nextSnapshotWork() (at time.Time) {
+	if a.Status == Deleting {
+		return time.Time{}
+	}
+	at = a.nextDaily()
+	for i, s := range a.Snapshots {
+		if look := a.attendSnapshotAt(i); s.ID != a.StoppedFor && !look.IsZero() {
+			at = earlier(at, look)
+		}
+	}
+	for _, v := range a.FormerVolumes {
+		if a.keptVolume(v.Number) {
+			at = earlier(at, v.LookAt)
+		}
+	}
+	return at
+}
+
+// attendSnapshotAt is when a worker must look at a snapshot.
+func (a Agent) attendSnapshotAt(i int) time.Time {
+	switch s := a.Snapshots[i]; s.Status {
+	case SnapshotPending:
+		return cmp.Or(s.LookAt, s.CreatedAt)
+	case SnapshotDeleting:
+		return s.LookAt
+	default:
+		if a.newestDaily() == i && s.ExpiresAt.Before(a.DailySnapshotAt.Add(day)) {
+			return time.Time{} // the next daily one decides
+		}
+		return s.ExpiresAt
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// keptVolume reports whether no snapshot of a former volume is left to take.
+func (a Agent) keptVolume(number int64) bool {
+	return !slices.ContainsFunc(a.Snapshots, func(s Snapshot) bool {
+		return s.Cause == SnapshotByRestore && s.Volume == number && s.Status == SnapshotPending
+	})
+}
+
+// SnapshotsDue reports whether a worker must look at the agent's snapshots now.
+func (a Agent) SnapshotsDue(now time.Time) bool {
+	at := a.nextSnapshotWork()
+	return !at.IsZero() && !at.After(now)
+}
+
+// nextDaily is when the next daily snapshot is due; zero if the plan has none, or the agent no data. Each agent has a
+// time of the day of its own, so that a fleet's snapshots are spread over the day.
+func (a Agent) nextDaily() time.Time {
+	p, err := plan.Get(a.Plan)
+	if err != nil || p.DailySnapshots == 0 || !a.hasData() {
+		return time.Time{}
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(a.ID)) // it never fails
+	after := a.CreatedAt
+	if a.DailySnapshotAt.After(after) {
+		after = a.DailySnapshotAt
+	}
+	after = after.UTC()
+	next := after.Truncate(day).Add(time.Duration(h.Sum32()%daySeconds) * time.Second)
+	if !next.After(after) {
+		next = next.Add(day)
+	}
+	return next
+}
+
+// newestDaily is the index of the newest daily snapshot that is ready; -1 if there is none.
+func (a Agent) newestDaily() int {
+	newest := -1
+	for i, s := range a.Snapshots {
+		if s.Cause == SnapshotBySchedule && s.Status == SnapshotReady &&
+			(newest < 0 || s.CutAt.After(a.Snapshots[newest].CutAt)) {
+			newest = i
+		}
+	}
+	return newest
+}
+
+// PrepareSnapshots adds the daily snapshot that is due, and marks those that have expired. The newest daily one
+// outlives its time while no newer one is ready. An agent that has had no pod since then has nothing new.
+func (a *Agent) PrepareSnapshots(now time.Time) {
+	if next := a.nextDaily(); a.Status != Deleting && !next.IsZero() && !next.After(now) {
+		a.DailySnapshotAt = now
+		if p, err := plan.Get(a.Plan); err == nil && a.changedSinceDaily() {
+			a.addSnapshot(Snapshot{
+				Name: "Daily snapshot", Cause: SnapshotBySchedule, Consistency: a.dailyConsistency(),
+				ExpiresAt: now.Add(time.Duration(p.DailySnapshots) * day),
+			}, now)
+		}
+	}
+	newest := a.newestDaily()
+	for i := range a.Snapshots {
+		s := &a.Snapshots[i]
+		ended := s.Status == SnapshotReady || s.Status == SnapshotFailed
+		if ended && i != newest && !s.ExpiresAt.IsZero() && !s.ExpiresAt.After(now) && !a.usesSnapshot(*s) {
+			s.Status, s.LookAt, a.UpdatedAt = SnapshotDeleting, now, now
+		}
+	}
+}
+
+// usesSnapshot reports whether the agent's volume is being made from a snapshot.
+func (a Agent) usesSnapshot(s Snapshot) bool {
+	return a.Volume.Unmade && a.Volume.Source.SnapshotID == s.ID
+}
+
+// dailyConsistency never stops a pod: nobody asked for it.
+func (a Agent) dailyConsistency() Consistency {
+	switch {
+	case !a.WantsPod():
+		return ConsistentByStop
+	case a.Image.Quiesce != "" && a.Status == Running:
+		return ConsistentByHook
+	default:
+		return ConsistentAfterCrash
+	}
+}
+
+// changedSinceDaily reports whether the agent may have written since its newest daily snapshot, or waits for one.
+func (a Agent) changedSinceDaily() bool {
+	for _, s := range a.Snapshots {
+		if s.Cause == SnapshotBySchedule && s.Status == SnapshotPending {
+			return false
+		}
+	}
+	newest := a.newestDaily()
+	if newest < 0 || a.WantsPod() || a.Snapshots[newest].Volume != a.Volume.Number {
+		return true
+	}
+	history := a.ServingHistory()
+	return LastServing(history) != Idle || !history[len(history)-1].Since.Before(a.Snapshots[newest].CutAt)
+}
+
+// RecordSnapshot records what the cluster reports of a snapshot that is pending. It ends the wait of a pod that is
+// stopped for it.
+func (a *Agent) RecordSnapshot(id string, seen SnapshotState, now time.Time) {
+	s := a.snapshot(id)
+	if s == nil || s.Status != SnapshotPending || a.Status == Deleting {
+		return
+	}
+	if s.RequestedAt.IsZero() {
+		s.RequestedAt = now
+	}
+	s.Problem = seen.Problem
+	if s.CutAt.IsZero() && !seen.CutAt.IsZero() {
+		s.CutAt, s.Handle, a.UpdatedAt = seen.CutAt, seen.Handle, now
+		a.endHold(id, now)
+	}
+	if seen.Ready {
+		s.Status, s.ReadyAt, s.SizeBytes, s.Problem = SnapshotReady, now, seen.SizeBytes, ""
+		s.LookAt, a.UpdatedAt = time.Time{}, now
+		a.endHold(id, now)
+		return
+	}
+	s.LookAt = nextSnapshotLook(s.RequestedAt, now)
+	if a.snapshotExpired(*s, now) {
+		a.failSnapshot(s, cmp.Or(seen.Problem, "The cluster's storage did not take the snapshot in time."), now)
+	}
+}
+
+// AwaitSnapshot records that a snapshot could not be asked for yet, and why.
+func (a *Agent) AwaitSnapshot(id, problem string, now time.Time) {
+	if s := a.snapshot(id); s != nil && s.Status == SnapshotPending {
+		s.Problem = problem
+		s.LookAt = nextSnapshotLook(s.CreatedAt, now)
+		if a.snapshotExpired(*s, now) {
+			a.failSnapshot(s, problem, now)
+		}
+	}
+}
+
+// snapshotExpired reports whether a snapshot has taken too long. The volume that a restore replaced is kept until its
+// snapshot is ready, however long that takes.
+func (a Agent) snapshotExpired(s Snapshot, now time.Time) bool {
+	switch {
+	case s.Cause == SnapshotByRestore:
+		return false
+	case a.StoppedFor == s.ID:
+		return !s.RequestedAt.IsZero() && now.Sub(s.RequestedAt) >= HoldTime
+	default:
+		return now.Sub(cmp.Or(s.RequestedAt, s.CreatedAt)) >= snapshotTimeout
+	}
+}
+
+func (a *Agent) failSnapshot(s *Snapshot, problem string, now time.Time) {
+	s.Status, s.Problem, s.ExpiresAt = SnapshotFailed, problem, now.Add(failureRetention)
+	s.LookAt, a.UpdatedAt = time.Time{}, now
+	id, cause := s.ID, s.Cause
+	a.endHold(id, now)
+	if cause == SnapshotByRelease && a.Image.Update.Open() && a.Image.RestoreOnRevert {
+		a.RevertUpdate(a.imageID(), "no snapshot could be taken before the update: "+problem, now)
+	}
+}
+
+// endHold lets the pod start again that was stopped for a snapshot.
+func (a *Agent) endHold(id string, now time.Time) {
+	if a.StoppedFor == id && id != "" {
+		a.StoppedFor = ""
+		a.bumpGeneration(now)
+	}
+}
+
+// nextSnapshotLook is when a worker looks again: the longer it takes, the later.
+func nextSnapshotLook(since, now time.Time) time.Time {
+	return now.Add(min(max(now.Sub(since)/2, minWait/6), maxSnapshotLook))
+}
+
+// AwaitSnapshotGone records that a snapshot is still being deleted.
+func (a *Agent) AwaitSnapshotGone(id string, now time.Time) {
+	if s := a.snapshot(id); s != nil && s.Status == SnapshotDeleting {
+		s.LookAt = now.Add(minWait)
+	}
+}
+
+// RecordSnapshotGone removes a snapshot that the cluster no longer has.
+func (a *Agent) RecordSnapshotGone(id string) {
+	a.Snapshots = slices.DeleteFunc(slices.Clone(a.Snapshots), func(s Snapshot) bool {
+		return s.ID == id && s.Status == SnapshotDeleting
+	})
+}
+
+// AwaitFormerVolumeGone records that a volume which a restore replaced is still being deleted.
+func (a *Agent) AwaitFormerVolumeGone(number int64, now time.Time) {
+	for i := range a.FormerVolumes {
+		if a.FormerVolumes[i].Number == number {
+			a.FormerVolumes[i].LookAt = now.Add(minWait)
+		}
+	}
+}
+
+// RunsPod reports whether the agent's pod must exist now: it is wanted, and not stopped for a snapshot.
+func (a Agent) RunsPod() bool { return a.WantsPod() && a.StoppedFor == "" }
+
+// OpenSnapshots lists the snapshots that a worker must ask the cluster about, but for the one that the pod is stopped
+// for.
+func (a Agent) OpenSnapshots(now time.Time) (open []Snapshot) {
+	for i, s := range a.Snapshots {
+		works := s.Status == SnapshotPending || s.Status == SnapshotDeleting
+		if works && s.ID != a.StoppedFor && !a.attendSnapshotAt(i).After(now) {
+			open = append(open, s)
+		}
+	}
+	return open
+}
+
+// LeftoverVolumes lists the former volumes that a worker must delete.
+func (a Agent) LeftoverVolumes(now time.Time) (numbers []int64) {
+	for _, v := range a.FormerVolumes {
+		if a.keptVolume(v.Number) && !v.LookAt.After(now) {
+			numbers = append(numbers, v.Number)
+		}
+	}
+	return numbers
+}
+
+// AwaitHold records that the agent's pod is still stopped for a snapshot, and when a worker looks again.
+func (a *Agent) AwaitHold(now time.Time) {
+	if a.StoppedFor == "" || a.Converged() {
+		return
+	}
+	a.Attempts, a.RetryAt, a.Lease = 0, time.Time{}, Lease{}
+	a.WorkDueAt = now.Add(minWait / 6)
+}
+
+// AbandonHold lets a pod start whose snapshot nobody can take.
+func (a *Agent) AbandonHold(now time.Time) { a.endHold(a.StoppedFor, now) }

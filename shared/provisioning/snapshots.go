@@ -1,0 +1,161 @@
+package provisioning
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
+)
+
+// A snapshot is first part of the record and only then of the cluster, and leaves the record once it is observed gone.
+// Asking for it may be repeated, because the record names it. So a worker may die anywhere.
+
+const (
+	// cutTime is how long a run waits for a snapshot to be cut, and cutPause how often it looks. Most take a second.
+	cutTime  = 3 * time.Second
+	cutPause = 200 * time.Millisecond
+)
+
+// runSnapshots handles what is due of an agent's snapshots and former volumes. What fails is tried again later; it does
+// not keep the agent from being reconciled.
+func (w *run) runSnapshots(ctx context.Context, a agent.Agent) (agent.Agent, error) {
+	a, err := w.Records.Update(ctx, a, func(a *agent.Agent) { a.PrepareSnapshots(w.Now()) })
+	if err != nil || w.Volumes == nil {
+		return a, err
+	}
+	for _, s := range a.OpenSnapshots(w.Now()) {
+		record := w.visitSnapshot(ctx, a, s)
+		last, cancel := w.record(ctx)
+		a, err = w.Records.Update(last, a, record)
+		cancel()
+		if err != nil {
+			return a, err
+		}
+	}
+	for _, number := range a.LeftoverVolumes(w.Now()) {
+		gone, err := w.Volumes.DeleteVolume(ctx, a, number)
+		if err != nil {
+			slog.WarnContext(ctx, "a former volume could not be deleted", "agent_id", a.ID, "volume", number, "error", err)
+		}
+		a, err = w.Records.Update(ctx, a, func(a *agent.Agent) {
+			if gone {
+				a.RecordFormerVolumeGone(number)
+			} else {
+				a.AwaitFormerVolumeGone(number, w.Now())
+			}
+		})
+		if err != nil {
+			return a, err
+		}
+	}
+	return a, nil
+}
+
+// visitSnapshot asks the cluster about one snapshot and returns what the record must learn.
+func (w *run) visitSnapshot(ctx context.Context, a agent.Agent, s agent.Snapshot) func(*agent.Agent) {
+	if s.Status == agent.SnapshotDeleting {
+		gone, err := w.Volumes.DeleteSnapshot(ctx, a, s)
+		if err != nil {
+			slog.WarnContext(ctx, "a snapshot could not be deleted", "agent_id", a.ID, "snapshot_id", s.ID, "error", err)
+		}
+		return func(a *agent.Agent) {
+			if gone {
+				a.RecordSnapshotGone(s.ID)
+			} else {
+				a.AwaitSnapshotGone(s.ID, w.Now())
+			}
+		}
+	}
+	seen, err := w.take(ctx, a, s)
+	if err != nil {
+		slog.WarnContext(ctx, "a snapshot could not be taken yet", "agent_id", a.ID, "snapshot_id", s.ID, "error", err)
+		problem := describeSnapshot(err)
+		return func(a *agent.Agent) { a.AwaitSnapshot(s.ID, problem, w.Now()) }
+	}
+	return func(a *agent.Agent) { a.RecordSnapshot(s.ID, seen, w.Now()) }
+}
+
+// describeSnapshot is what clients see of an error.
+func describeSnapshot(err error) string {
+	var refused *Permanent
+	switch {
+	case errors.Is(err, ErrVolumeInUse):
+		return "The agent's container has not ended yet."
+	case errors.As(err, &refused):
+		return refused.Message
+	default:
+		return fault.From(err).Detail
+	}
+}
+
+// take asks for a snapshot, of a quiet volume if that is what its client wants.
+func (w *run) take(ctx context.Context, a agent.Agent, s agent.Snapshot) (agent.SnapshotState, error) {
+	if s.Consistency != agent.ConsistentByHook || !s.CutAt.IsZero() || a.Status != agent.Running {
+		quiet := s.Consistency != agent.ConsistentAfterCrash && s.CutAt.IsZero()
+		return w.Volumes.Snapshot(ctx, a, s, quiet)
+	}
+	if w.Quiescer == nil {
+		return agent.SnapshotState{}, errors.New("no way to the programs of images")
+	}
+	if err := w.Quiescer.Quiesce(ctx, a, QuiesceBegin); err != nil {
+		return agent.SnapshotState{}, errors.Join(err, w.endQuiet(ctx, a))
+	}
+	seen, err := w.cut(ctx, a, s, false)
+	return seen, errors.Join(err, w.endQuiet(ctx, a))
+}
+
+// endQuiet lets the agent write again, even if ctx has ended. An image must bear that it is told so without need.
+func (w *run) endQuiet(ctx context.Context, a agent.Agent) error {
+	last, cancel := w.record(ctx)
+	defer cancel()
+	return w.Quiescer.Quiesce(last, a, QuiesceEnd)
+}
+
+// cut asks for a snapshot and waits a moment until it is cut.
+func (w *run) cut(ctx context.Context, a agent.Agent, s agent.Snapshot, quiet bool) (agent.SnapshotState, error) {
+	begun := time.Now()
+	for {
+		seen, err := w.Volumes.Snapshot(ctx, a, s, quiet)
+		if err != nil || !seen.CutAt.IsZero() || time.Since(begun) >= cutTime || sleep(ctx, cutPause) != nil {
+			return seen, err
+		}
+	}
+}
+
+// hold keeps the agent's pod away until the snapshot is cut for which it is stopped. The record then starts the pod
+// again, which is another generation: a worker that is late stops no pod.
+func (w *run) hold(ctx context.Context, a agent.Agent) (agent.Agent, error) {
+	s, err := a.Snapshot(a.StoppedFor)
+	if err != nil || w.Volumes == nil {
+		return w.Records.Update(ctx, a, func(a *agent.Agent) { a.AbandonHold(w.Now()) })
+	}
+	if a, err = w.begin(ctx, a, func(*agent.Agent) {}); err != nil {
+		return a, err
+	}
+	w.keepLast(ctx, a)
+	if err := w.Cluster.Apply(ctx, a, agent.StageRuntime, RuntimeInput{}); err != nil {
+		return a, w.failed(ctx, a, agent.StageRuntime, err)
+	}
+	seen, err := w.cut(ctx, a, s, true)
+	inUse := errors.Is(err, ErrVolumeInUse)
+	if err != nil && !inUse {
+		slog.WarnContext(ctx, "a snapshot could not be taken yet", "agent_id", a.ID, "snapshot_id", s.ID, "error", err)
+		seen.Problem = describeSnapshot(err)
+	}
+	last, cancel := w.record(ctx)
+	defer cancel()
+	before := a.Generation
+	a, err = w.progress(last, a, func(a *agent.Agent) {
+		if !inUse {
+			a.RecordSnapshot(s.ID, seen, w.Now())
+		}
+		a.AwaitHold(w.Now())
+	})
+	if err == nil && a.Generation != before {
+		err = agent.ErrSuperseded // the pod starts again
+	}
+	return a, err
+}
