@@ -57,16 +57,16 @@ func snapshotEvents(before, after Agent) []event.Draft {
 	return events
 }
 
-// snapshotChanges lists the snapshots that a change added and those whose deletion it requested, and what it made the
-// agent's data of: the snapshot that keeps the former data, and the one that is restored.
+// snapshotChanges lists the snapshots that a client asked for and those whose deletion it requested, and what a restore
+// made the agent's data of: the snapshot that keeps the former data, and the one that is restored.
 func snapshotChanges(before, after Agent) []audit.Change {
 	var changes []audit.Change
 	for _, s := range after.Snapshots {
 		former := before.snapshot(s.ID)
 		switch {
-		case former == nil:
+		case former == nil && s.Cause == SnapshotByUser:
 			changes = append(changes, audit.Change{Field: "snapshots." + s.ID, New: isSet})
-		case s.Status == SnapshotDeleting && former.Status != SnapshotDeleting:
+		case former != nil && s.Status == SnapshotDeleting && former.Status != SnapshotDeleting:
 			changes = append(changes, audit.Change{Field: "snapshots." + s.ID, New: isRemoved})
 		}
 	}

@@ -201,6 +201,7 @@ const (
 	DiagnosisActionReconcile        DiagnosisAction = "reconcile"
 	DiagnosisActionResize           DiagnosisAction = "resize"
 	DiagnosisActionRestart          DiagnosisAction = "restart"
+	DiagnosisActionRestoreSnapshot  DiagnosisAction = "restore_snapshot"
 	DiagnosisActionResume           DiagnosisAction = "resume"
 	DiagnosisActionSetSecret        DiagnosisAction = "set_secret"
 	DiagnosisActionStart            DiagnosisAction = "start"

@@ -889,6 +889,7 @@ export type DiagnosisAction =
   | "set_secret"
   | "reconcile"
   | "move_out_of_sandbox"
+  | "restore_snapshot"
   | "resize"
   | "compare_plans"
   | "manage_billing"

@@ -90,6 +90,7 @@ DiagnosisAction: TypeAlias = Literal[
     "set_secret",
     "reconcile",
     "move_out_of_sandbox",
+    "restore_snapshot",
     "resize",
     "compare_plans",
     "manage_billing",
