@@ -63,6 +63,7 @@ func FullAgent(at time.Time) agent.Agent {
 		},
 		FormerVolumes: []agent.FormerVolume{{Number: 1, LookAt: at, GoneAt: at.Add(time.Second)}},
 		Snapshots:     fullSnapshots(at), StoppedFor: "s", DailySnapshotAt: at.Add(17 * time.Second),
+		CloneOf: "s", UnsetSecrets: []string{"LACKED"},
 		Live:           []agent.LiveVersion{{Key: "B", Version: 1}},
 		SecretVersions: []agent.VersionRange{{Key: "B", Highest: 2, DestroyedBefore: 1}},
 	}
