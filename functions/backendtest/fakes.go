@@ -64,7 +64,7 @@ func (c *Cluster) Delete(context.Context, agent.Agent) error {
 // CheckGone implements provisioning.Cluster.
 func (c *Cluster) CheckGone(context.Context, agent.Agent) (provisioning.Gone, error) {
 	c.add("Cluster")
-	return provisioning.Gone{Namespace: true, Volume: true}, nil
+	return provisioning.Gone{Namespace: true, Volume: true, Snapshots: true}, nil
 }
 
 // Namespaces implements provisioning.NamespaceLister.
