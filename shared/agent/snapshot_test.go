@@ -264,6 +264,7 @@ func TestPrepareSnapshots_TakesOneADayAndKeepsThemAsLongAsThePlanSays(t *testing
 		}
 	}
 	equal(t, "snapshots of an agent that has been stopped for a month", len(a.Snapshots), 1)
+	equal(t, "its status", a.Snapshots[0].Status, agent.SnapshotReady)
 }
 
 func TestMoveTo_SnapshotsFirst(t *testing.T) {
