@@ -75,7 +75,7 @@ func TestReconcile_RecordsWhenEachResourceWasObservedGone(t *testing.T) {
 			t.Fatalf("the record after look %d (-want +got):\n%s", i+1, diff)
 		}
 	}
-	gone, now = provisioning.Gone{Namespace: true, Volume: true}, at(6)
+	gone, now = provisioning.Gone{Namespace: true, Volume: true, Snapshots: true}, at(6)
 	if err := r.Reconcile(t.Context(), w.id); err != nil {
 		t.Fatal(err)
 	}

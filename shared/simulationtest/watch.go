@@ -61,7 +61,7 @@ func (c ClusterClient) CheckGone(ctx context.Context, a agent.Agent) (found prov
 			c.Cluster.removed[a.ID] = true // or was not made yet
 		}
 		gone := n == nil || c.Cluster.Rules.KeepNamespace || c.Cluster.Rules.GoneAtOnce
-		found = provisioning.Gone{Namespace: gone, Volume: gone}
+		found = provisioning.Gone{Namespace: gone, Volume: gone, Snapshots: gone}
 		return nil
 	})
 	return found, err
