@@ -22,6 +22,8 @@ func (s *Server) decode(c *call, into runtime.Object, body []byte) (runtime.Obje
 		media = runtime.ContentTypeJSON
 	}
 	switch {
+	case media == runtime.ContentTypeProtobuf && c.target.kind.Custom:
+		return nil, errMediaType([]string{runtime.ContentTypeJSON, runtime.ContentTypeYAML})
 	case media == runtime.ContentTypeProtobuf:
 		o, _, err := s.catalog.Codecs.UniversalDeserializer().Decode(body, &want, into)
 		if err != nil {
