@@ -80,7 +80,8 @@ func TestReconcile_RecordsWhenEachResourceWasObservedGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := with(func(d *agent.Deletion) {
-		d.NamespaceGoneAt, d.VolumeGoneAt, d.SecretsRequestedAt, d.SecretsGoneAt = at(4), at(6), at(6), at(6)
+		d.NamespaceGoneAt, d.VolumeGoneAt, d.SnapshotsGoneAt = at(4), at(6), at(6)
+		d.SecretsRequestedAt, d.SecretsGoneAt = at(6), at(6)
 	})
 	if diff := cmp.Diff(want, removed); diff != "" {
 		t.Errorf("what the removal stores (-want +got):\n%s", diff)

@@ -80,7 +80,7 @@ type Gone struct {
 	Namespace bool
 	// Volume is true if no volume that was claimed in the namespace is left.
 	Volume bool
-	// Snapshots is true if the storage has no data of a snapshot that was taken in the namespace.
+	// Snapshots is true if no snapshot that was taken in the namespace is left, with its data.
 	Snapshots bool
 }
 
