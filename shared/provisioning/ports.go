@@ -80,10 +80,12 @@ type Gone struct {
 	Namespace bool
 	// Volume is true if no volume that was claimed in the namespace is left.
 	Volume bool
+	// Snapshots is true if no snapshot that was taken in the namespace is left, with its data.
+	Snapshots bool
 }
 
 // All reports whether the cluster has nothing of the agent.
-func (g Gone) All() bool { return g.Namespace && g.Volume }
+func (g Gone) All() bool { return g.Namespace && g.Volume && g.Snapshots }
 
 // AgentProber asks a running agent through its hostname.
 type AgentProber interface {
@@ -135,6 +137,9 @@ type NamespaceLister interface {
 	MarkNamespace(ctx context.Context, p Placement, orphanedSince time.Time) error
 	// DeleteNamespace begins the deletion of a namespace, if it is still the one that was listed.
 	DeleteNamespace(ctx context.Context, p Placement) error
+	// DeleteSources deletes what is left of the snapshots from which volumes of agents were made whose namespaces are
+	// gone. It deletes no data: it leaves the snapshots to the agents that they are of.
+	DeleteSources(ctx context.Context) error
 }
 
 // Placement is one namespace of an agent on a cluster.
