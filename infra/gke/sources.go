@@ -1,0 +1,172 @@
+package gke
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+// sourcePrefix begins the names of the VolumeSnapshots that stand for a snapshot of another agent.
+const sourcePrefix = "source-"
+
+// sourceName is the name of the VolumeSnapshot that a volume is made from. VolumeSnapshots of other namespaces cannot
+// be used, so a snapshot of another agent gets one of this agent's own.
+func (b blueprint) sourceName() string {
+	v := b.agent.Volume
+	if v.Foreign(b.agent.ID) {
+		return sourcePrefix + strconv.FormatInt(v.Number, 10)
+	}
+	_, suffix, _ := agent.SnapshotOwner(v.Source.SnapshotID)
+	return snapshotPrefix + suffix
+}
+
+// dataSource is what the agent's volume is made from; nil for an empty one. It can't change, so it stays as it is when
+// the volume is made and the snapshot is gone.
+func (b blueprint) dataSource() *corev1.TypedLocalObjectReference {
+	if b.agent.Volume.Source.SnapshotID == "" {
+		return nil
+	}
+	group, _, _ := strings.Cut(snapshotVersion, "/")
+	return &corev1.TypedLocalObjectReference{APIGroup: &group, Kind: kindSnapshot, Name: b.sourceName()}
+}
+
+// volumeBytes is the size of the agent's volume. No volume is smaller than the snapshot that it is made from.
+func (b blueprint) volumeBytes() int64 {
+	bytes := b.plan.StorageBytes()
+	for _, s := range b.agent.Snapshots {
+		if s.ID == b.agent.Volume.Source.SnapshotID {
+			bytes = max(bytes, s.SizeBytes)
+		}
+	}
+	return bytes
+}
+
+// foreignSource makes the storage's snapshot of another agent one of this agent's namespace, while its volume is being
+// made. Deleting both does not delete the snapshot. The VolumeSnapshot comes first: it cannot be made without the
+// namespace, so a late worker leaves no content to a namespace that is gone.
+func (b blueprint) foreignSource() []object {
+	if !b.cloning {
+		return nil
+	}
+	name := b.sourceName()
+	content := contentOf(b.agent.Namespace(), name)
+	meta := b.named(content)
+	meta.Namespace = ""
+	meta.Labels[labelSnapshot], meta.Labels[labelDatabase] = name, b.settings.Database
+	return []object{
+		&volumeSnapshot{
+			TypeMeta: typed(snapshotVersion, kindSnapshot), ObjectMeta: b.named(name),
+			Spec: volumeSnapshotSpec{Source: volumeSnapshotSource{Content: content}},
+		},
+		&volumeSnapshotContent{
+			TypeMeta: typed(snapshotVersion, kindContent), ObjectMeta: meta,
+			Spec: volumeSnapshotContentSpec{
+				DeletionPolicy: retain, Driver: snapshotDriver,
+				Source: snapshotContentSource{Handle: b.agent.Volume.Source.Handle},
+				Snapshot: snapshotReference{
+					APIVersion: snapshotVersion, Kind: kindSnapshot, Namespace: b.agent.Namespace(), Name: name,
+				},
+			},
+		},
+	}
+}
+
+// contentOf is the name of the content that a VolumeSnapshot of another agent's snapshot is bound to.
+func contentOf(namespace, source string) string { return namespace + "-" + source }
+
+// prepareSource looks whether the agent's volume is made, and what it is made from if it is not. Errors: Permanent for
+// a snapshot of the agent's own that is gone, as another volume would be empty.
+func (c *client) prepareSource(ctx context.Context, b *blueprint) error {
+	v := b.agent.Volume
+	if v.Source.SnapshotID == "" || b.agent.KeepsVolume() {
+		return nil
+	}
+	t := core("PersistentVolumeClaim", b.agent.Namespace(), claimName(v.Number))
+	var claim corev1.PersistentVolumeClaim
+	err := c.get(ctx, t, &claim)
+	switch {
+	case err != nil && !apierrors.IsNotFound(err):
+		return explain(err, t)
+	case claim.Status.Phase == corev1.ClaimBound:
+		return nil
+	case v.Foreign(b.agent.ID):
+		b.cloning = true
+		return nil
+	case err == nil:
+		return nil
+	default:
+		return c.requireSnapshot(ctx, snapshotTarget(kindSnapshot, b.agent.Namespace(), b.sourceName()))
+	}
+}
+
+// requireSnapshot checks that a snapshot exists from which a volume is about to be made.
+func (c *client) requireSnapshot(ctx context.Context, t target) error {
+	there, err := c.getMetadata(ctx, t)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return explain(err, t)
+	}
+	if err == nil && there.DeletionTimestamp == nil {
+		return nil
+	}
+	return &provisioning.Permanent{
+		Code: codeSnapshotGone, Cause: err,
+		Message: "The snapshot that the agent's volume is made from no longer exists on its cluster. Restore " +
+			"another snapshot.",
+	}
+}
+
+// pruneSource deletes what stands for the snapshot of another agent once the volume is made from it. The content is
+// marked first: if the worker dies in between, the next one finds the VolumeSnapshot. A content goes when its
+// VolumeSnapshot has gone.
+func (c *client) pruneSource(ctx context.Context, a agent.Agent) error {
+	if !a.Volume.Foreign(a.ID) {
+		return nil
+	}
+	t := snapshotTarget(kindSnapshot, a.Namespace(), blueprint{agent: a}.sourceName())
+	source, err := c.getMetadata(ctx, t)
+	if apierrors.IsNotFound(err) || err == nil && source.DeletionTimestamp != nil {
+		return nil
+	}
+	if err != nil {
+		return explain(err, t)
+	}
+	if made, err := c.volumeMade(ctx, a); err != nil || !made {
+		return err
+	}
+	if err := c.deleteContent(ctx, contentOf(t.namespace, t.name)); err != nil {
+		return err
+	}
+	if err := c.delete(ctx, t, source.UID); err != nil && !apierrors.IsNotFound(err) {
+		return explain(err, t)
+	}
+	return nil
+}
+
+// volumeMade reports whether the agent's present volume exists.
+func (c *client) volumeMade(ctx context.Context, a agent.Agent) (bool, error) {
+	t := core("PersistentVolumeClaim", a.Namespace(), claimName(a.Volume.Number))
+	var claim corev1.PersistentVolumeClaim
+	if err := c.get(ctx, t, &claim); err != nil {
+		return false, explain(err, t)
+	}
+	return claim.Status.Phase == corev1.ClaimBound, nil
+}
+
+// deleteContent deletes a content that outlives its VolumeSnapshot.
+func (c *client) deleteContent(ctx context.Context, name string) error {
+	t := snapshotTarget(kindContent, "", name)
+	content, err := c.getMetadata(ctx, t)
+	if err == nil && content.DeletionTimestamp == nil {
+		err = c.delete(ctx, t, content.UID)
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return explain(err, t)
+}
