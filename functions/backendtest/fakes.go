@@ -66,8 +66,6 @@ func (c *Cluster) Delete(context.Context, agent.Agent) error {
 func (c *Cluster) CheckGone(context.Context, agent.Agent) (provisioning.Gone, error) {
 	c.add("Cluster")
 	return provisioning.Gone{Namespace: true, Volume: true, Snapshots: true}, nil
-<<<<<<< HEAD
-=======
 }
 
 // Snapshot implements provisioning.Volumes.
@@ -86,7 +84,6 @@ func (c *Cluster) DeleteSnapshot(context.Context, agent.Agent, agent.Snapshot) (
 func (c *Cluster) DeleteVolume(context.Context, agent.Agent, int64) (bool, error) {
 	c.add("Volumes")
 	return true, nil
->>>>>>> main
 }
 
 // Namespaces implements provisioning.NamespaceLister.
