@@ -2,10 +2,12 @@ package agent
 
 import (
 	"slices"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/plan"
 )
 
@@ -45,8 +47,25 @@ type Origin struct {
 	// Handle is what the storage of the cells calls the snapshot.
 	Handle    string
 	SizeBytes int64
-	// Secrets are the names of the secrets that the snapshot's agent has.
+	// Image is what the snapshot's agent runs, and Secrets are the names of the secrets that it has.
+	Image   image.Choice
 	Secrets []string
+}
+
+// imageWish is what a new agent asks for: what its client names, or the image of the snapshot's agent, in its default
+// version if that of the agent is no longer offered. It is nil for the default image.
+func (d Draft) imageWish(now time.Time) *ImageWish {
+	source := d.Origin.Image
+	switch {
+	case d.Image != "":
+		return &ImageWish{Selection: d.Image, At: now}
+	case source.ID == "":
+		return nil
+	case source.ID == image.CustomID:
+		return &ImageWish{Selection: source.Reference, At: now}
+	default:
+		return &ImageWish{Selection: source.String(), Instead: source.ID, At: now}
+	}
 }
 
 // UnknownSnapshot is the error for a clone of a snapshot that does not exist, or whose agent does not.
@@ -72,9 +91,9 @@ func (a Agent) CloneDraft(snapshotID string) (Draft, error) {
 	}
 	a = a.Clone()
 	d := Draft{
-		Cloud: a.Cloud, Region: a.Region, Config: a.Config, Image: a.Image.String(), ImagePolicy: a.ImagePolicy,
+		Cloud: a.Cloud, Region: a.Region, Config: a.Config, ImagePolicy: a.ImagePolicy,
 		MaintenanceWindow: a.MaintenanceWindow, Sandbox: a.Sandbox,
-		Origin: Origin{SnapshotID: s.ID, Handle: s.Handle, SizeBytes: s.SizeBytes},
+		Origin: Origin{SnapshotID: s.ID, Handle: s.Handle, SizeBytes: s.SizeBytes, Image: a.Image.Choice},
 	}
 	if p, err := plan.Get(a.Plan); err != nil || !a.Sleep.Equal(DefaultSleep(p)) {
 		d.Sleep = &a.Sleep

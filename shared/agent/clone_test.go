@@ -109,7 +109,8 @@ func TestClone_SharesNothingThatIdentifies(t *testing.T) {
 	equal(t, "it is made from another agent's snapshot", clone.Volume.Foreign(clone.ID), true)
 	equal(t, "what it is a clone of", clone.CloneOf, s.ID)
 	equal(t, "whose clone it is", clone.ClonedAgent(), a.ID)
-	equal(t, "the image", *clone.ImageWish, agent.ImageWish{Selection: a.Image.String(), At: at(100)})
+	equal(t, "the image", *clone.ImageWish,
+		agent.ImageWish{Selection: a.Image.String(), Instead: a.Image.ID, At: at(100)})
 }
 
 // TestClone_HasNoSecretOfItsSource looks for each secret text of a source in its clone.
