@@ -172,17 +172,18 @@ func TestSnapshots_RefuseWhatTheyCannotDo(t *testing.T) {
 	}
 }
 
-// TestTakeSnapshot_RepeatAnswersWithItsOwnSnapshot repeats a call after another one took a snapshot.
+// TestTakeSnapshot_RepeatAnswersWithItsOwnSnapshot repeats a call between two others that take a snapshot.
 func TestTakeSnapshot_RepeatAnswersWithItsOwnSnapshot(t *testing.T) {
 	t.Parallel()
 	s := newSnapshotScene(t, nil)
 	s.UpdateAgent(t, s.id, func(a *agent.Agent) { a.Plan = plan.Business })
+	s.take(t)
 	key := functiontest.Header("Idempotency-Key", "k")
 	first := s.call(t, "TakeSnapshot", `{"consistency":"crash"}`, key).Want(t, http.StatusCreated, "")
 	s.Reconcile(t, s.id)
 	s.take(t)
 	repeat := s.call(t, "TakeSnapshot", `{"consistency":"crash"}`, key).Want(t, http.StatusCreated, "")
-	if repeat.Text("id") != first.Text("id") || len(s.Agent(t, s.id).Snapshots) != 2 {
+	if repeat.Text("id") != first.Text("id") || len(s.Agent(t, s.id).Snapshots) != 3 {
 		t.Errorf("the repeat answers with %s, want the snapshot %s", repeat.Body, first.Text("id"))
 	}
 }

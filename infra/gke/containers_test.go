@@ -100,6 +100,7 @@ func TestPod_KnowsItself(t *testing.T) {
 	want := map[string]string{
 		"AGENT_ID": a.ID, "AGENT_NAME": a.Name, "AGENT_URL": "https://" + host + "/", "AGENT_HOSTNAME": host,
 		"AGENT_PLAN": "starter", "AGENT_MEMORY_BYTES": "2147483648", "HOME": "/data", "AGENT_CONFIG_FILE": "",
+		"AGENT_CLONE_OF": "",
 	}
 	got := env(t, a)
 	for name, value := range want {
