@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"agents.example/controlplane/emulators/cloud"
 	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/testtier"
@@ -131,6 +132,22 @@ func (d deployment) restore(t *testing.T, h hosted, id string, before databaseSt
 		a := d.call(t, d.Ready.APIKey, http.MethodPost, "/api/v1/agents/"+h.id+"/restore", body)
 		if a.status == http.StatusOK {
 			break
+		}
+		if time.Until(end) < patience-30*time.Second {
+			cl, err := d.cluster.PersistentVolumeClaims("agent-"+h.id).List(t.Context(), metav1.ListOptions{})
+			for _, c := range cl.Items {
+				t.Log(c.Name, c.DeletionTimestamp, c.Finalizers, c.Status.Phase, err)
+			}
+			vs, _ := d.cluster.VolumeSnapshots("agent-"+h.id).List(t.Context(), metav1.ListOptions{})
+			for _, c := range vs.Items {
+				t.Log(c.Name, c.DeletionTimestamp, c.Finalizers, c.Status)
+			}
+			po, _ := d.cluster.Pods("agent-"+h.id).List(t.Context(), metav1.ListOptions{})
+			for _, c := range po.Items {
+				t.Log(c.Name, c.DeletionTimestamp, c.Spec.Volumes)
+			}
+			t.Log(d.must(t, http.StatusOK, http.MethodGet, h.snapshots(), "").text)
+			t.Fatal("debug")
 		}
 		if a.status != http.StatusConflict || time.Now().After(end) {
 			t.Fatalf("restore of %s: %d %s", id, a.status, a.text)
