@@ -51,7 +51,8 @@ func TestClone_BeginsWithWhatItsSourceHas(t *testing.T) {
 		}
 	}
 	config, _ := created.JSON["config"].(map[string]any)
-	if got := schedulesOf(t, created); len(got) != 1 || got[0].Enabled || got[0].NextAt != nil || config["team"] != "support" {
+	if got := schedulesOf(t, created); len(got) != 1 || got[0].Enabled || got[0].NextAt != nil ||
+		config["team"] != "support" {
 		t.Errorf("schedules %+v and config %v, want those of the source, disabled", got, config)
 	}
 	files, _ := created.JSON["files"].([]any)

@@ -113,19 +113,18 @@ func TestSnapshots_AreTakenListedAndDeleted(t *testing.T) {
 	if len(listed) != 2 || listed[0].ID != second || listed[1].ID != first {
 		t.Errorf("listed %+v, want both, the newest first", listed)
 	}
-	deleted := s.call(t, "DeleteSnapshot", "", functiontest.Path("snapshot_id", first), functiontest.WithGuard(s.Guard)).
-		Want(t, http.StatusAccepted, "")
+	named := functiontest.Path("snapshot_id", first)
+	deleted := s.call(t, "DeleteSnapshot", "", named, functiontest.WithGuard(s.Guard)).Want(t, http.StatusAccepted, "")
 	if deleted.Text("status") != "deleting" {
 		t.Errorf("deleted: %s", deleted.Body)
 	}
 	if got := s.changes(t, "DeleteSnapshot"); !strings.Contains(got, `"removed"`) {
 		t.Errorf("the audit entry of the deletion has %s", got)
 	}
-	s.call(t, "DeleteSnapshot", "", functiontest.Path("snapshot_id", first)).Want(t, http.StatusAccepted, "")
+	s.call(t, "DeleteSnapshot", "", named).Want(t, http.StatusAccepted, "")
 	s.Reconcile(t, s.id)
 	s.get(t, first).Want(t, http.StatusNotFound, "snapshot_not_found")
-	s.call(t, "DeleteSnapshot", "", functiontest.Path("snapshot_id", first)).
-		Want(t, http.StatusNotFound, "snapshot_not_found")
+	s.call(t, "DeleteSnapshot", "", named).Want(t, http.StatusNotFound, "snapshot_not_found")
 	data := func(id, name, rest string) string {
 		return fmt.Sprintf(`{"snapshot_id":%q,"name":%q,"cause":"user",%s}`, id, name, rest)
 	}
@@ -213,7 +212,8 @@ func TestRestore_ReplacesTheData(t *testing.T) {
 		!strings.Contains(got, `"old":"Before the restore of Snapshot"`) || !strings.Contains(got, `"new":"Snapshot"`) {
 		t.Errorf("the audit entry has %s, want what was replaced by what", got)
 	}
-	s.call(t, "DeleteSnapshot", "", functiontest.Path("snapshot_id", id)).Want(t, http.StatusConflict, "snapshot_in_use")
+	s.call(t, "DeleteSnapshot", "", functiontest.Path("snapshot_id", id)).
+		Want(t, http.StatusConflict, "snapshot_in_use")
 	s.Reconcile(t, s.id)
 	want := []string{fmt.Sprintf(`agent.restored {"snapshot_id":%q,"name":"Snapshot"}`, id)}
 	if got := s.events(t, "agent.restored"); !slices.Equal(got, want) {

@@ -75,9 +75,9 @@ func UnknownSnapshot() *fault.Error {
 }
 
 // CloneDraft returns the request for an agent that begins with the data of a snapshot, and otherwise with what the
-// snapshot's agent has. It leaves out what identifies the agent, what gives access to it, and what makes it act: secrets
-// are there by name only, schedules are disabled, and no path is public. Errors: Invalid for an unknown snapshot;
-// Conflict for one that is not ready, and while its agent is being deleted.
+// snapshot's agent has. It leaves out what identifies the agent, what gives access to it, and what makes it act:
+// secrets are there by name only, schedules are disabled, and no path is public. Errors: Invalid for an unknown
+// snapshot; Conflict for one that is not ready, and while its agent is being deleted.
 func (a Agent) CloneDraft(snapshotID string) (Draft, error) {
 	s := a.snapshot(snapshotID)
 	switch {
