@@ -35,6 +35,15 @@ func (a Agent) showClone() *CloneView {
 	return &CloneView{AgentID: a.ClonedAgent(), SnapshotID: a.CloneOf}
 }
 
+// write writes the view as a value.
+func (v *CloneView) write(o *object) {
+	if v == nil {
+		o.null()
+		return
+	}
+	o.value(v)
+}
+
 // ClonedAgent is the id of the agent that this one is a clone of; empty if it is none.
 func (a Agent) ClonedAgent() string {
 	owner, _, _ := SnapshotOwner(a.CloneOf)
