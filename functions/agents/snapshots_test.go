@@ -176,13 +176,13 @@ func TestTakeSnapshot_RepeatAnswersWithItsOwnSnapshot(t *testing.T) {
 	t.Parallel()
 	s := newSnapshotScene(t, nil)
 	s.UpdateAgent(t, s.id, func(a *agent.Agent) { a.Plan = plan.Business })
-	s.take(t)
+	earlier := s.take(t)
 	key := functiontest.Header("Idempotency-Key", "k")
 	first := s.call(t, "TakeSnapshot", `{"consistency":"crash"}`, key).Want(t, http.StatusCreated, "")
 	s.Reconcile(t, s.id)
 	s.take(t)
 	repeat := s.call(t, "TakeSnapshot", `{"consistency":"crash"}`, key).Want(t, http.StatusCreated, "")
-	if repeat.Text("id") != first.Text("id") || len(s.Agent(t, s.id).Snapshots) != 3 {
+	if repeat.Text("id") != first.Text("id") || first.Text("id") == earlier || len(s.Agent(t, s.id).Snapshots) != 3 {
 		t.Errorf("the repeat answers with %s, want the snapshot %s", repeat.Body, first.Text("id"))
 	}
 }
