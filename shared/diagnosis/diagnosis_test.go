@@ -184,7 +184,8 @@ func rows(t *testing.T) map[string]row {
 		"runs": {agent: running(), at: time.Minute, wantSummary: "The agent is running. No problem was found."},
 		"stopped for a snapshot": {
 			agent: with(running(), func(a *agent.Agent) {
-				_, err := a.RequestSnapshot(agent.SnapshotRequest{Consistency: agent.ConsistentByStop}, after(time.Minute))
+				r := agent.SnapshotRequest{Consistency: agent.ConsistentByStop}
+				_, err := a.RequestSnapshot(r, after(time.Minute))
 				if err != nil {
 					panic(err)
 				}
