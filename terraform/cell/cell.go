@@ -111,7 +111,7 @@ func (v Values) context() map[string]any {
 	for _, need := range []string{
 		"cluster_apply", "cluster_look", "cluster_collect", "pod_logs", "pod_exec", "pod_quiesce", "log_keep",
 	} {
-		callers[need] = v.Callers[need]
+		callers[need] = append([]string{}, v.Callers[need]...) // JSON has a nil list as null
 	}
 	var cpu, memory, storage int64
 	for _, p := range plan.All() {
