@@ -388,7 +388,8 @@ func surroundingRefusals(own string) map[string]refusal {
 			"/spec/hard/requests.ephemeral-storage", `"1Ti"`, refusesMore),
 		"volumes of more agents": set("resourcequotas", "agent", "/spec/hard/requests.storage", `"601Gi"`, refusesMore),
 		"more claims":            set("resourcequotas", "agent", "/spec/hard/persistentvolumeclaims", `"4"`, refusesMore),
-		"a quota without claims": drop("resourcequotas", own, "agent", "/spec/hard/persistentvolumeclaims", refusesQuota),
+		"a quota without claims": drop("resourcequotas", own, "agent", "/spec/hard/persistentvolumeclaims",
+			refusesQuota),
 		"a volume that grows": set("persistentvolumeclaims", "data", "/spec/resources/requests/storage", `"64Ti"`,
 			refusesSize),
 	}
@@ -512,11 +513,11 @@ func snapshotRefusals(own string) map[string]refusal {
 			version+"kind: VolumeSnapshot\nmetadata: {name: "+name+"}\nspec: "+spec), want}
 	}
 	content := func(name, policy, driver, source, namespace, want string) refusal {
-		return refusal{createObject("volumesnapshotcontents", "", version+"kind: VolumeSnapshotContent\nmetadata: {name: "+
-			name+"}\nspec: {deletionPolicy: "+policy+", driver: "+driver+", source: {"+source+
+		return refusal{createObject("volumesnapshotcontents", "", version+"kind: VolumeSnapshotContent\n"+
+			"metadata: {name: "+name+"}\nspec: {deletionPolicy: "+policy+", driver: "+driver+", source: {"+source+
 			"}, volumeSnapshotRef: {name: source-0, namespace: "+namespace+"}}"), want}
 	}
-	const driver, handle = "pd.csi.storage.gke.io", "snapshotHandle: h"
+	const driver, handle, name = "pd.csi.storage.gke.io", "snapshotHandle: h", "-source-0"
 	return map[string]refusal{
 		"a snapshot of another claim": taken("snapshot-aaaaaaaa",
 			"{volumeSnapshotClassName: agents, source: {persistentVolumeClaimName: other}}", refusesSnapshot),
@@ -525,12 +526,14 @@ func snapshotRefusals(own string) map[string]refusal {
 		"a snapshot of another name": taken("mine",
 			"{volumeSnapshotClassName: agents, source: {persistentVolumeClaimName: data}}", refusesName),
 		"the content of another agent": taken("source-0",
-			"{source: {volumeSnapshotContentName: agent-00000000-0000-4000-8000-000000000000-source-0}}", refusesSnapshot),
-		"a content that takes the data along": content(own+"-source-0", "Delete", driver, handle, own, refusesContent),
-		"a content of another driver":         content(own+"-source-0", "Retain", "other", handle, own, refusesContent),
-		"a content of a disk":                 content(own+"-source-0", "Retain", driver, "volumeHandle: h", own, refusesContent),
-		"a content for another agent":         content(own+"-source-0", "Retain", driver, handle, "other", refusesContent),
-		"a content of another name":           content("mine", "Retain", driver, handle, own, refusesName),
+			"{source: {volumeSnapshotContentName: agent-00000000-0000-4000-8000-000000000000-source-0}}",
+			refusesSnapshot),
+		"a content that takes the data along": content(own+name, "Delete", driver, handle, own, refusesContent),
+		"a content of another driver":         content(own+name, "Retain", "other", handle, own, refusesContent),
+		"a content of a disk": content(own+name, "Retain", driver, "volumeHandle: h", own,
+			refusesContent),
+		"a content for another agent": content(own+name, "Retain", driver, handle, "other", refusesContent),
+		"a content of another name":   content("mine", "Retain", driver, handle, own, refusesName),
 	}
 }
 

@@ -227,8 +227,9 @@ func granted() map[string][]string {
 			"read an agent's secret by an empty patch",
 			"change an agent's network policy", "change an agent's workload",
 			"read an agent's log", "keep a log", "delete a kept log", "create an agent's variables",
-			"list an agent's settings", "delete an agent's volume claim", "take a snapshot", "list an agent's snapshots",
-			"read an agent's snapshot", "delete an agent's snapshot", "list the contents of snapshots",
+			"list an agent's settings", "delete an agent's volume claim", "take a snapshot",
+			"list an agent's snapshots", "read an agent's snapshot", "delete an agent's snapshot",
+			"list the contents of snapshots",
 			"read the content of a snapshot", "label the content of a snapshot", "delete the content of a source",
 		},
 		observer: {
@@ -366,7 +367,8 @@ func placeSnapshots(ctx context.Context, t *testing.T, f cellFixture, namespace 
 		}
 	}
 	for _, name := range []string{"snapshot-aaaaaaaa", "probe"} {
-		place("VolumeSnapshot", namespace, name, map[string]any{"source": map[string]any{"persistentVolumeClaimName": "none"}})
+		source := map[string]any{"persistentVolumeClaimName": "none"}
+		place("VolumeSnapshot", namespace, name, map[string]any{"source": source})
 	}
 	for _, name := range []string{namespace + "-source-0", "probe"} {
 		place("VolumeSnapshotContent", "", name, map[string]any{
