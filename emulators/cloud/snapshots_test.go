@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -18,10 +19,16 @@ import (
 const databaseImage = "images.example/database@sha256:" +
 	"2222222222222222222222222222222222222222222222222222222222222222"
 
-// databasePrograms makes the directory of the image's programs, which an interpreter runs.
-func databasePrograms(t *testing.T, python string) (dir string) {
+// databasePrograms makes the directory of the image's programs, which an interpreter runs, and returns both.
+func databasePrograms(t *testing.T) (dir, python string) {
 	t.Helper()
 	dir = t.TempDir()
+	const real = "import os, sys; print(os.path.realpath(sys.executable), end='')" // the command may be a script
+	out, err := exec.CommandContext(t.Context(), testtier.RequirePython(t), "-c", real).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	python = string(out)
 	for _, name := range []string{"entrypoint", "quiesce"} {
 		text, err := os.ReadFile(filepath.Join("testdata", "wal", name))
 		if err != nil {
@@ -32,13 +39,26 @@ func databasePrograms(t *testing.T, python string) (dir string) {
 			t.Fatal(err)
 		}
 	}
-	return dir
+	return dir, python
+}
+
+// databaseTarball makes the same image for a real node, with the interpreter of this machine.
+func databaseTarball(t *testing.T) (file string) {
+	t.Helper()
+	dir, python := databasePrograms(t)
+	file = filepath.Join(t.TempDir(), "database.tar")
+	out, err := exec.CommandContext(t.Context(), python, filepath.Join("testdata", "wal", "image.py"), file,
+		filepath.Join(dir, "entrypoint"), filepath.Join(dir, "quiesce")).CombinedOutput()
+	if err != nil {
+		t.Fatalf("write an image: %v\n%s", err, out)
+	}
+	return file
 }
 
 // databaseEntry is the image's entry of the catalog.
 func databaseEntry(reference string) image.Image {
 	return image.Image{
-		ID: image.DefaultID, Name: "Database", DefaultVersion: "1",
+		ID: "database", Name: "Database", DefaultVersion: "1",
 		Runtime:  image.Runtime{Quiesce: "/app/quiesce"},
 		Versions: []image.Version{{Version: "1", Reference: reference, State: image.Available}},
 	}
@@ -47,12 +67,19 @@ func databaseEntry(reference string) image.Image {
 // TestSnapshotsHoldADatabase takes snapshots of an agent that writes all the time, and restores them.
 func TestSnapshotsHoldADatabase(t *testing.T) {
 	t.Parallel()
-	dir := databasePrograms(t, testtier.RequirePython(t))
+	dir, _ := databasePrograms(t)
 	d := start(t, false, func(o *cloud.Options) {
 		o.Images = map[string]string{databaseImage: dir}
 		o.Catalog = []image.Image{databaseEntry(databaseImage)}
 	})
 	testDatabase(t, d)
+}
+
+// testSandboxedDatabase does the same in gVisor on a real node.
+func testSandboxedDatabase(t *testing.T, d deployment) {
+	sandboxed := d
+	sandboxed.inSandbox = true
+	testDatabase(t, sandboxed)
 }
 
 // databaseState is what the agent says.
@@ -151,7 +178,10 @@ func testDatabase(t *testing.T, d deployment) {
 }
 
 func testDatabaseBy(t *testing.T, d deployment, consistency string) {
-	h := d.host(t, fmt.Sprintf(`{"name": "snapshot by %s", "resource_plan": "starter"}`, consistency))
+	h := d.host(t, fmt.Sprintf(`{"name": "snapshot by %s", "resource_plan": "starter", "image": "database"}`, consistency))
+	if d.inSandbox {
+		d.must(t, http.StatusOK, http.MethodPost, "/agents/"+h.id+"/migrate-sandbox", `{"enabled": true}`)
+	}
 	asked := h.awaitState(t, d, "writing", func(s databaseState) bool { return s.Acknowledged > 100 })
 	began := time.Now()
 	id := d.takeSnapshot(t, h, consistency)
