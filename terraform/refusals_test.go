@@ -95,7 +95,7 @@ const (
 	refusesNames        = "names and the name servers"
 	refusesReplicas     = "one pod at most"
 	refusesContainer    = "in the container agent only"
-	refusesSnapshot     = "snapshot must be of its own volume"
+	refusesSnapshot     = "snapshot must be of the agent's volume"
 	refusesContent      = "keep the data of the other agent"
 )
 
