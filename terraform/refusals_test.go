@@ -533,7 +533,7 @@ func snapshotRefusals(own string) map[string]refusal {
 		"a content of a disk": content(own+name, "Retain", driver, "volumeHandle: h", own,
 			refusesContent),
 		"a content for another agent": content(own+name, "Retain", driver, handle, "other", refusesContent),
-		"a content of another name":   content("mine", "Retain", driver, handle, own, refusesName),
+		"a content of another name":   content("other"+name, "Retain", driver, handle, "other", refusesName),
 	}
 }
 
