@@ -1,7 +1,7 @@
 // Package kinds lists the kinds of objects that the embedded Kubernetes has, and merges their fields.
 //
-// Types, codecs, schemas and merging are those of Kubernetes' libraries. Each kind has one version. Custom resources do
-// not exist.
+// Types, codecs, schemas and merging are those of Kubernetes' libraries. Each kind has one version. Clients cannot define
+// custom resources; snapshots of volumes, which are custom resources in other clusters, look like such.
 package kinds
 
 import (
