@@ -134,14 +134,9 @@ func (h hosted) snapshots() string { return "/api/v1/agents/" + h.id + "/snapsho
 // awaitSnapshot waits until a snapshot is ready.
 func (d deployment) awaitSnapshot(t *testing.T, h hosted, id string) {
 	t.Helper()
-	var last answer
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(pollInterval) {
-		last = d.must(t, http.StatusOK, http.MethodGet, h.snapshots()+"/"+id, "")
-		if last.body["status"] == "ready" {
-			return
-		}
-	}
-	t.Fatalf("the snapshot is not ready: %s", last.text)
+	d.await(t, h.id, "in a snapshot that is ready", func(answer) bool {
+		return d.must(t, http.StatusOK, http.MethodGet, h.snapshots()+"/"+id, "").body["status"] == "ready"
+	})
 }
 
 // takeSnapshot takes a snapshot and waits until it is ready. It returns how long the data took, and all of it.
@@ -171,12 +166,13 @@ func checkFound(t *testing.T, what string, s databaseState, least, most int) {
 	t.Helper()
 	f := s.Found
 	if f.Integrity != "ok" || f.First != 1 || f.Count != f.Last || f.Last < least || f.Last > most {
-		t.Errorf("%s has %d rows from %d to %d and integrity %q, want all from 1 to one between %d and %d", what, f.Count,
-			f.First, f.Last, f.Integrity, least, most)
+		t.Errorf("%s has %d rows from %d to %d and integrity %q, want all from 1 to one between %d and %d", what,
+			f.Count, f.First, f.Last, f.Integrity, least, most)
 	}
 }
 
-// testDatabase takes a snapshot in each way under writes, restores it, and makes a clone of the volume that it replaced.
+// testDatabase takes a snapshot in each way under writes, restores it, and makes a clone of the volume that it
+// replaced.
 func testDatabase(t *testing.T, d deployment) {
 	for _, consistency := range []string{"hook", "stop", "crash"} {
 		t.Run(consistency, func(t *testing.T) {
@@ -213,9 +209,9 @@ func testDatabaseBy(t *testing.T, d deployment, consistency string) {
 	cloned := time.Since(began)
 	checkFound(t, "the volume before the restore", former, later.Acknowledged, 1<<40)
 	checkEqual(t, "the agent had ended before its volume was kept", former.Found.Stopped, true)
-	t.Logf("by %s: %d rows were acknowledged before, %d are in it; cut after %.1f s, ready after %.1f s, restored in %.1f s, "+
-		"cloned in %.1f s", consistency, asked.Acknowledged, restored.Found.Last, cut.Seconds(), ready.Seconds(),
-		back.Seconds(), cloned.Seconds())
+	t.Logf("by %s: %d rows were acknowledged before, %d are in it; cut after %.1f s, ready after %.1f s, "+
+		"restored in %.1f s, cloned in %.1f s", consistency, asked.Acknowledged,
+		restored.Found.Last, cut.Seconds(), ready.Seconds(), back.Seconds(), cloned.Seconds())
 }
 
 // keptVolume returns the newest snapshot of a volume that a restore replaced.
