@@ -17,7 +17,7 @@ import (
 const frontName = "front"
 
 // frontCommand is the front's program in the platform's image.
-const frontCommand = "/ko-app/front"
+const frontCommand = dataplane.FrontCommand
 
 // container runs the agent's image. It gets the client's variables and $PORT. It gets no credential of the agent's
 // dashboard and API, unless the image checks them itself: what the container runs may be told to print its environment.

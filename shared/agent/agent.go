@@ -134,6 +134,8 @@ type Agent struct {
 	StoppedFor string
 	// DailySnapshotAt is when a daily snapshot was last due.
 	DailySnapshotAt time.Time
+	// Reader reads a snapshot for its export.
+	Reader Reader
 
 	// Deletion is zero unless the agent is being deleted.
 	Deletion Deletion
