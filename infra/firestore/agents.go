@@ -3,6 +3,7 @@ package firestore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	gcp "cloud.google.com/go/firestore"
@@ -28,7 +29,7 @@ func (c *Client) Agents(n agent.Nudger) *Agents { return &Agents{client: c, nudg
 // agentFields lists what is stored of an agent. writeID names the last write: it shows whether a commit whose answer
 // was lost was carried out.
 func agentFields(a *agent.Agent, writeID *string) fields {
-	return append(agentCallFields(a), fields{
+	return slices.Concat(agentCallFields(a), agentVolumeFields(a), fields{
 		{"organization_id", text(&a.OrganizationID)},
 		{"name", text(&a.Name)},
 		{"slug", text(&a.Slug)},
@@ -87,7 +88,7 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"created_by", text(&a.CreatedBy)},
 		{"change_id", text(&a.ChangeID)},
 		{"write_id", text(writeID)},
-	}...)
+	})
 }
 
 // agentCallFields lists what is stored of an agent's schedules.
@@ -97,6 +98,52 @@ func agentCallFields(a *agent.Agent) fields {
 		{"wake_at", timestamp(&a.WakeAt)},
 		{"calls_due_at", timestamp(&a.CallsDueAt)},
 		{"calls_paused_until", timestamp(&a.CallsPausedUntil)},
+	}
+}
+
+// agentVolumeFields lists what is stored of an agent's volumes and their snapshots.
+func agentVolumeFields(a *agent.Agent) fields {
+	return fields{
+		{"volume", compactGroup(fields{
+			{"number", number(&a.Volume.Number)},
+			{"source", compactGroup(volumeSourceFields(&a.Volume.Source))},
+			{"unmade", flag(&a.Volume.Unmade)},
+		})},
+		{"former_volumes", array(&a.FormerVolumes, formerVolumeFields)},
+		{"snapshots", array(&a.Snapshots, snapshotFields)},
+		{"stopped_for", text(&a.StoppedFor)},
+		{"daily_snapshot_at", timestamp(&a.DailySnapshotAt)},
+	}
+}
+
+func volumeSourceFields(s *agent.VolumeSource) fields {
+	return fields{{"snapshot_id", text(&s.SnapshotID)}, {"handle", text(&s.Handle)}}
+}
+
+func formerVolumeFields(v *agent.FormerVolume) fields {
+	return fields{{"number", number(&v.Number)}, {"look_at", timestamp(&v.LookAt)}, {"gone_at", timestamp(&v.GoneAt)}}
+}
+
+func snapshotFields(s *agent.Snapshot) fields {
+	return fields{
+		{"id", text(&s.ID)},
+		{"name", text(&s.Name)},
+		{"cause", text(&s.Cause)},
+		{"status", text(&s.Status)},
+		{"consistency", text(&s.Consistency)},
+		{"volume", number(&s.Volume)},
+		{"image", text(&s.Image)},
+		{"created_by", text(&s.CreatedBy)},
+		{"created_at", timestamp(&s.CreatedAt)},
+		{"requested_at", timestamp(&s.RequestedAt)},
+		{"cut_at", timestamp(&s.CutAt)},
+		{"handle", text(&s.Handle)},
+		{"ready_at", timestamp(&s.ReadyAt)},
+		{"size_bytes", number(&s.SizeBytes)},
+		{"expires_at", timestamp(&s.ExpiresAt)},
+		{"look_at", timestamp(&s.LookAt)},
+		{"gone_at", timestamp(&s.GoneAt)},
+		{"problem", text(&s.Problem)},
 	}
 }
 

@@ -29,6 +29,7 @@ func deletionFields(d *agent.Deletion) fields {
 		{"cluster_requested_at", timestamp(&d.ClusterRequestedAt)},
 		{"namespace_gone_at", timestamp(&d.NamespaceGoneAt)},
 		{"volume_gone_at", timestamp(&d.VolumeGoneAt)},
+		{"snapshots_gone_at", timestamp(&d.SnapshotsGoneAt)},
 		{"secrets_requested_at", timestamp(&d.SecretsRequestedAt)},
 		{"secrets_gone_at", timestamp(&d.SecretsGoneAt)},
 	}

@@ -93,6 +93,8 @@ func runtimeFields(r *image.Runtime) fields {
 		{"grace_seconds", number(&r.GraceSeconds)},
 		{"public_paths", texts(&r.PublicPaths)},
 		{"kernel", text(&r.Kernel)},
+		{"quiesce", text(&r.Quiesce)},
+		{"restore_on_revert", flag(&r.RestoreOnRevert)},
 	}
 }
 

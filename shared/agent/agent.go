@@ -277,7 +277,7 @@ func New(id, cell string, d Draft, now time.Time) Agent {
 func (a *Agent) startProvisioning(now time.Time) {
 	a.Status, a.StatusReason, a.Failure, a.RevertReason = Provisioning, "", nil, nil
 	a.Stages, a.Warming, a.NameAtStart = NewStages(), false, a.Name
-	a.holdForUpdate()
+	a.holdForSnapshot()
 	a.bumpGeneration(now)
 }
 

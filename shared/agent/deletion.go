@@ -23,6 +23,9 @@ type Deletion struct {
 	NamespaceGoneAt time.Time
 	// VolumeGoneAt is when no volume of the namespace was left. A volume ends after its disk was deleted.
 	VolumeGoneAt time.Time
+	// SnapshotsGoneAt is when no snapshot of the namespace's volumes was left, with its data. It is zero in the record of
+	// a former release, whose agents had none.
+	SnapshotsGoneAt time.Time
 	// SecretsRequestedAt is when a worker first began to delete the secrets.
 	SecretsRequestedAt time.Time
 	// SecretsGoneAt is when the secret store answered for every secret that it does not exist.
@@ -66,7 +69,7 @@ func NewDeletionRecord(a Agent, d Deletion, now time.Time) DeletionRecord {
 // removal is not shown before the observations that it followed.
 func (r *DeletionRecord) Complete(at time.Time) {
 	r.CompletedAt = at
-	for _, before := range []time.Time{r.NamespaceGoneAt, r.VolumeGoneAt, r.SecretsGoneAt} {
+	for _, before := range []time.Time{r.NamespaceGoneAt, r.VolumeGoneAt, r.SnapshotsGoneAt, r.SecretsGoneAt} {
 		if before.After(r.CompletedAt) {
 			r.CompletedAt = before
 		}

@@ -24,6 +24,7 @@ type ResourceName string
 const (
 	ResourceNamespace ResourceName = "namespace"
 	ResourceVolume    ResourceName = "volume"
+	ResourceSnapshots ResourceName = "snapshots"
 	ResourceSecrets   ResourceName = "secrets"
 	ResourceRoute     ResourceName = "route"
 	ResourceRecord    ResourceName = "record"
@@ -32,8 +33,8 @@ const (
 // Values lists the resources.
 func (ResourceName) Values() []string {
 	return []string{
-		string(ResourceNamespace), string(ResourceVolume), string(ResourceSecrets), string(ResourceRoute),
-		string(ResourceRecord),
+		string(ResourceNamespace), string(ResourceVolume), string(ResourceSnapshots), string(ResourceSecrets),
+		string(ResourceRoute), string(ResourceRecord),
 	}
 }
 
@@ -72,6 +73,7 @@ func (r DeletionRecord) Show() DeletionView {
 		Resources: []DeletedResource{
 			resource(ResourceNamespace, r.ClusterRequestedAt, r.NamespaceGoneAt),
 			resource(ResourceVolume, r.ClusterRequestedAt, r.VolumeGoneAt),
+			resource(ResourceSnapshots, r.ClusterRequestedAt, r.snapshotsGone()),
 			resource(ResourceSecrets, r.SecretsRequestedAt, r.SecretsGoneAt),
 			resource(ResourceRoute, r.ClusterRequestedAt, r.NamespaceGoneAt),
 			resource(ResourceRecord, r.RequestedAt, r.CompletedAt),
@@ -81,6 +83,14 @@ func (r DeletionRecord) Show() DeletionView {
 		f.Status = DeletionDone
 	}
 	return DeletionView{DeletionFacts: f}
+}
+
+// snapshotsGone is when no snapshot was left. A deletion that a former release ended had none.
+func (r DeletionRecord) snapshotsGone() time.Time {
+	if r.SnapshotsGoneAt.IsZero() && !r.CompletedAt.IsZero() {
+		return r.VolumeGoneAt
+	}
+	return r.SnapshotsGoneAt
 }
 
 // AllGone reports whether every resource was observed gone.
@@ -115,7 +125,7 @@ func (DeletionView) Example() any {
 		AgentID: "3fa85f64-5717-4562-b3fc-2c963f66afa6", Name: "support-bot",
 		Deletion: Deletion{
 			RequestedAt: at(0), RequestedBy: "user_2a", ClusterRequestedAt: at(1), NamespaceGoneAt: at(31),
-			VolumeGoneAt: at(31), SecretsRequestedAt: at(31), SecretsGoneAt: at(32),
+			VolumeGoneAt: at(31), SnapshotsGoneAt: at(31), SecretsRequestedAt: at(31), SecretsGoneAt: at(32),
 		},
 		CompletedAt: at(33),
 	}

@@ -80,13 +80,14 @@ func (f ClusterDeletionRequested) record(a *Agent) { setOnce(&a.Deletion.Cluster
 // ClusterDeletionSeen is what a look at the cluster found. What exists again is not gone: a slower worker may have
 // applied it in between.
 type ClusterDeletionSeen struct {
-	NamespaceGone, VolumeGone bool
-	At                        time.Time
+	NamespaceGone, VolumeGone, SnapshotsGone bool
+	At                                       time.Time
 }
 
 func (f ClusterDeletionSeen) record(a *Agent) {
 	observe(&a.Deletion.NamespaceGoneAt, f.NamespaceGone, f.At)
 	observe(&a.Deletion.VolumeGoneAt, f.VolumeGone, f.At)
+	observe(&a.Deletion.SnapshotsGoneAt, f.SnapshotsGone, f.At)
 }
 
 // SecretsDeletionRequested says that a worker begins to delete the agent's secrets.

@@ -21,7 +21,7 @@ func ready(status agent.Status) agent.Agent {
 	}
 	a.BecameReady(at(0))
 	a.Status = status
-	return a
+	return committed(a)
 }
 
 func TestApply_MovesAnAgentToALargerPlan(t *testing.T) {

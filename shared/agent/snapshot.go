@@ -42,6 +42,8 @@ type Snapshot struct {
 	ExpiresAt time.Time
 	// LookAt is when a worker looks at it again, while it is pending or being deleted.
 	LookAt time.Time
+	// GoneAt is when it was first observed gone, while it is being deleted; see lateness.
+	GoneAt time.Time
 	// Problem is why it failed, or why it is not taken yet.
 	Problem string
 }
@@ -130,6 +132,9 @@ const (
 	failureRetention = 7 * day
 	// maxReleaseSnapshots bounds the snapshots before updates.
 	maxReleaseSnapshots = 3
+	// lateness is more than the time after which a call of a cluster has its effect or never has it. What was observed
+	// gone is deleted again after it: a worker may have asked for it in between.
+	lateness = 15 * time.Minute
 	// maxSnapshotLook is the longest time between two looks at a snapshot.
 	maxSnapshotLook = 10 * time.Minute
 )

@@ -216,6 +216,7 @@ func (a *Agent) failSnapshot(s *Snapshot, problem string, now time.Time) {
 func (a *Agent) endHold(id string, now time.Time) {
 	if a.StoppedFor == id && id != "" {
 		a.StoppedFor = ""
+		a.holdForSnapshot()
 		a.bumpGeneration(now)
 	}
 }
@@ -225,26 +226,16 @@ func nextSnapshotLook(since, now time.Time) time.Time {
 	return now.Add(min(max(now.Sub(since)/2, minWait/6), maxSnapshotLook))
 }
 
-// AwaitSnapshotGone records that a snapshot is still being deleted.
-func (a *Agent) AwaitSnapshotGone(id string, now time.Time) {
-	if s := a.snapshot(id); s != nil && s.Status == SnapshotDeleting {
-		s.LookAt = now.Add(minWait)
+// RecordDeletedSnapshot records whether the cluster has a snapshot that is being deleted. One that stays gone leaves the
+// record.
+func (a *Agent) RecordDeletedSnapshot(id string, gone bool, now time.Time) {
+	i := slices.IndexFunc(a.Snapshots, func(s Snapshot) bool { return s.ID == id && s.Status == SnapshotDeleting })
+	if i < 0 {
+		return
 	}
-}
-
-// RecordSnapshotGone removes a snapshot that the cluster no longer has.
-func (a *Agent) RecordSnapshotGone(id string) {
-	a.Snapshots = slices.DeleteFunc(slices.Clone(a.Snapshots), func(s Snapshot) bool {
-		return s.ID == id && s.Status == SnapshotDeleting
-	})
-}
-
-// AwaitFormerVolumeGone records that a volume which a restore replaced is still being deleted.
-func (a *Agent) AwaitFormerVolumeGone(number int64, now time.Time) {
-	for i := range a.FormerVolumes {
-		if a.FormerVolumes[i].Number == number {
-			a.FormerVolumes[i].LookAt = now.Add(minWait)
-		}
+	s := &a.Snapshots[i]
+	if s.GoneAt, s.LookAt = seenGone(s.GoneAt, gone, now); s.LookAt.IsZero() {
+		a.Snapshots = slices.Delete(slices.Clone(a.Snapshots), i, i+1)
 	}
 }
 
@@ -282,5 +273,17 @@ func (a *Agent) AwaitHold(now time.Time) {
 	a.WorkDueAt = now.Add(minWait / 6)
 }
 
-// AbandonHold lets a pod start whose snapshot nobody can take.
-func (a *Agent) AbandonHold(now time.Time) { a.endHold(a.StoppedFor, now) }
+// RefuseSnapshot records that a snapshot cannot be taken, whatever a worker does. The volume that a restore replaced is
+// kept nevertheless, until someone has repaired the reason.
+func (a *Agent) RefuseSnapshot(id, problem string, now time.Time) {
+	s := a.snapshot(id)
+	switch {
+	case s == nil:
+		a.endHold(id, now)
+	case s.Status != SnapshotPending:
+	case s.Cause == SnapshotByRestore:
+		a.AwaitSnapshot(id, problem, now)
+	default:
+		a.failSnapshot(s, problem, now)
+	}
+}

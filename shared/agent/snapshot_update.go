@@ -29,11 +29,20 @@ func (a *Agent) snapshotBeforeUpdate(s *Software, to image.Choice, now time.Time
 	}, now)
 }
 
-// holdForUpdate keeps a pod that starts away until the snapshot is cut that precedes its version.
-func (a *Agent) holdForUpdate() {
+// holdForSnapshot keeps a pod that would start away until a snapshot of the quiet volume is cut. A daily one, which
+// nobody asked for, does without that.
+func (a *Agent) holdForSnapshot() {
 	for i := range a.Snapshots {
 		s := &a.Snapshots[i]
-		if s.Cause == SnapshotByRelease && s.Status == SnapshotPending && s.CutAt.IsZero() && s.Volume == a.Volume.Number {
+		if s.Status != SnapshotPending || !s.CutAt.IsZero() || s.Consistency != ConsistentByStop ||
+			s.Volume != a.Volume.Number || s.Cause == SnapshotByRestore {
+			continue
+		}
+		if s.Cause == SnapshotBySchedule {
+			s.Consistency = ConsistentAfterCrash
+			continue
+		}
+		if a.StoppedFor == "" {
 			a.StoppedFor, s.RequestedAt = s.ID, time.Time{}
 		}
 	}

@@ -27,7 +27,7 @@ func runningOn(t *testing.T) agent.Agent {
 		t.Fatal(err)
 	}
 	a.BecameReady(at(1))
-	return a
+	return committed(a)
 }
 
 // to is the second version of an image.

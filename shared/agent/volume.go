@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"time"
 
 	"agents.example/controlplane/shared/fault"
@@ -29,6 +30,8 @@ type FormerVolume struct {
 	Number int64
 	// LookAt is when a worker looks again whether it is gone.
 	LookAt time.Time
+	// GoneAt is when it was first observed gone; see lateness.
+	GoneAt time.Time
 }
 
 // Foreign reports whether the volume is made from a snapshot of another agent.
@@ -82,13 +85,29 @@ func (a *Agent) replaceVolume(s Snapshot, now time.Time) {
 	}
 }
 
-// RecordFormerVolumeGone records that the cluster no longer has a volume that a restore replaced.
-func (a *Agent) RecordFormerVolumeGone(number int64) {
-	kept := a.FormerVolumes[:0:0]
-	for _, v := range a.FormerVolumes {
-		if v.Number != number {
-			kept = append(kept, v)
-		}
+// RecordFormerVolume records whether the cluster has a volume that a restore replaced.
+func (a *Agent) RecordFormerVolume(number int64, gone bool, now time.Time) {
+	i := slices.IndexFunc(a.FormerVolumes, func(v FormerVolume) bool { return v.Number == number })
+	if i < 0 {
+		return
 	}
-	a.FormerVolumes = kept
+	v := &a.FormerVolumes[i]
+	if v.GoneAt, v.LookAt = seenGone(v.GoneAt, gone, now); v.LookAt.IsZero() {
+		a.FormerVolumes = slices.Delete(slices.Clone(a.FormerVolumes), i, i+1)
+	}
+}
+
+// seenGone returns since when something is gone that is being deleted, and when a worker looks again: never once it
+// stays gone.
+func seenGone(since time.Time, gone bool, now time.Time) (goneAt, look time.Time) {
+	switch {
+	case !gone:
+		return time.Time{}, now.Add(minWait)
+	case since.IsZero():
+		return now, now.Add(lateness)
+	case now.Sub(since) < lateness:
+		return since, since.Add(lateness)
+	default:
+		return since, time.Time{}
+	}
 }

@@ -75,12 +75,13 @@ func TestReconcile_RecordsWhenEachResourceWasObservedGone(t *testing.T) {
 			t.Fatalf("the record after look %d (-want +got):\n%s", i+1, diff)
 		}
 	}
-	gone, now = provisioning.Gone{Namespace: true, Volume: true}, at(6)
+	gone, now = provisioning.Gone{Namespace: true, Volume: true, Snapshots: true}, at(6)
 	if err := r.Reconcile(t.Context(), w.id); err != nil {
 		t.Fatal(err)
 	}
 	want := with(func(d *agent.Deletion) {
-		d.NamespaceGoneAt, d.VolumeGoneAt, d.SecretsRequestedAt, d.SecretsGoneAt = at(4), at(6), at(6), at(6)
+		d.NamespaceGoneAt, d.VolumeGoneAt, d.SnapshotsGoneAt = at(4), at(6), at(6)
+		d.SecretsRequestedAt, d.SecretsGoneAt = at(6), at(6)
 	})
 	if diff := cmp.Diff(want, removed); diff != "" {
 		t.Errorf("what the removal stores (-want +got):\n%s", diff)

@@ -33,7 +33,7 @@ type world struct {
 
 var errLost = fault.New(fault.Unavailable, "lost", "The answer was lost.")
 
-// newWorld has a new agent.
+// newWorld has a new agent, of a plan without daily snapshots.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	const organization = "9b2ee9a5-7b60-4a51-93a4-1d6a3d4f2c11"
@@ -48,7 +48,7 @@ func newWorld(t *testing.T) *world {
 	w.cluster = simulationtest.NewCluster(time.Now, func() time.Duration { return time.Since(start) })
 	w.Direct = &simulationtest.Direct{Cluster: w.cluster, Down: map[simulationtest.Service]bool{}}
 	w.database.SetPlan(organization, plan.Pro)
-	a := agent.New("3fa85f64-5717-4562-b3fc-2c963f66afa6", "cell-1", agent.Draft{Name: "a", Plan: plan.Pro}, w.Now())
+	a := agent.New("3fa85f64-5717-4562-b3fc-2c963f66afa6", "cell-1", agent.Draft{Name: "a", Plan: plan.Hobby}, w.Now())
 	if _, err := (simulationtest.Agents{Database: w.database, Process: w}).Create(w.client, a); err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func (w *world) existence() provisioning.Existence {
 // reconciler makes a worker process.
 func (w *world) reconciler() *provisioning.Reconciler {
 	return &provisioning.Reconciler{
-		Records: w.records(), Cluster: w.objects(), Secrets: w.secretClient(), Now: w.Now,
+		Records: w.records(), Cluster: w.objects(), Volumes: w.objects(), Secrets: w.secretClient(), Now: w.Now,
 		Agents: simulationtest.Agents{Database: w.database, Process: w},
 		Prober: simulationtest.Prober{Cluster: w.cluster, Process: w, Failed: func(string) {}},
 	}

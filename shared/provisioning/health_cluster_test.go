@@ -138,7 +138,7 @@ func runningAgent(id string) agent.Agent {
 		a.BeginStage(name, checkedAt.Add(-2*time.Hour))
 		a.EndStage(name, agent.StageSucceeded, checkedAt.Add(-time.Hour))
 	}
-	a.BecameReady(checkedAt.Add(-time.Hour))
+	a, _, _ = a.Edit(func(a *agent.Agent) error { a.BecameReady(checkedAt.Add(-time.Hour)); return nil }, nil)
 	return a
 }
 

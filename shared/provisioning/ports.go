@@ -80,10 +80,12 @@ type Gone struct {
 	Namespace bool
 	// Volume is true if no volume that was claimed in the namespace is left.
 	Volume bool
+	// Snapshots is true if no snapshot that was taken in the namespace is left, with its data.
+	Snapshots bool
 }
 
 // All reports whether the cluster has nothing of the agent.
-func (g Gone) All() bool { return g.Namespace && g.Volume }
+func (g Gone) All() bool { return g.Namespace && g.Volume && g.Snapshots }
 
 // AgentProber asks a running agent through its hostname.
 type AgentProber interface {

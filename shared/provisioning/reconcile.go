@@ -221,7 +221,9 @@ func (w *run) tearDown(ctx context.Context, a agent.Agent) error {
 	if err != nil {
 		return w.failed(ctx, a, "", err)
 	}
-	w.learn(agent.ClusterDeletionSeen{NamespaceGone: gone.Namespace, VolumeGone: gone.Volume, At: w.Now()})
+	w.learn(agent.ClusterDeletionSeen{
+		NamespaceGone: gone.Namespace, VolumeGone: gone.Volume, SnapshotsGone: gone.Snapshots, At: w.Now(),
+	})
 	switch {
 	case !gone.All():
 		return w.awaitDeletion(ctx, a, time.Time{})

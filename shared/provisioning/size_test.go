@@ -114,8 +114,8 @@ func TestReconcile_GrowsAVolumeThatWasNotMadeYet(t *testing.T) {
 			if err := r.Reconcile(t.Context(), w.id); err == nil {
 				t.Error("Reconcile = nil, want the failure of the runtime stage")
 			}
-			if got := w.volumeGiB(); got != 40 {
-				t.Fatalf("the volume has %d GiB, want 40", got)
+			if got := w.volumeGiB(); got != 5 {
+				t.Fatalf("the volume has %d GiB, want 5", got)
 			}
 			for _, change := range between {
 				w.change(change)

@@ -1,6 +1,7 @@
 package provisioning
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -22,8 +23,11 @@ const (
 // runSnapshots handles what is due of an agent's snapshots and former volumes. What fails is tried again later; it does
 // not keep the agent from being reconciled.
 func (w *run) runSnapshots(ctx context.Context, a agent.Agent) (agent.Agent, error) {
+	if w.Volumes == nil {
+		return a, nil
+	}
 	a, err := w.Records.Update(ctx, a, func(a *agent.Agent) { a.PrepareSnapshots(w.Now()) })
-	if err != nil || w.Volumes == nil {
+	if err != nil {
 		return a, err
 	}
 	for _, s := range a.OpenSnapshots(w.Now()) {
@@ -40,13 +44,7 @@ func (w *run) runSnapshots(ctx context.Context, a agent.Agent) (agent.Agent, err
 		if err != nil {
 			slog.WarnContext(ctx, "a former volume could not be deleted", "agent_id", a.ID, "volume", number, "error", err)
 		}
-		a, err = w.Records.Update(ctx, a, func(a *agent.Agent) {
-			if gone {
-				a.RecordFormerVolumeGone(number)
-			} else {
-				a.AwaitFormerVolumeGone(number, w.Now())
-			}
-		})
+		a, err = w.Records.Update(ctx, a, func(a *agent.Agent) { a.RecordFormerVolume(number, gone, w.Now()) })
 		if err != nil {
 			return a, err
 		}
@@ -61,21 +59,23 @@ func (w *run) visitSnapshot(ctx context.Context, a agent.Agent, s agent.Snapshot
 		if err != nil {
 			slog.WarnContext(ctx, "a snapshot could not be deleted", "agent_id", a.ID, "snapshot_id", s.ID, "error", err)
 		}
-		return func(a *agent.Agent) {
-			if gone {
-				a.RecordSnapshotGone(s.ID)
-			} else {
-				a.AwaitSnapshotGone(s.ID, w.Now())
-			}
-		}
+		return func(a *agent.Agent) { a.RecordDeletedSnapshot(s.ID, gone, w.Now()) }
 	}
 	seen, err := w.take(ctx, a, s)
 	if err != nil {
 		slog.WarnContext(ctx, "a snapshot could not be taken yet", "agent_id", a.ID, "snapshot_id", s.ID, "error", err)
 		problem := describeSnapshot(err)
+		if isPermanent(err) {
+			return func(a *agent.Agent) { a.RefuseSnapshot(s.ID, problem, w.Now()) }
+		}
 		return func(a *agent.Agent) { a.AwaitSnapshot(s.ID, problem, w.Now()) }
 	}
 	return func(a *agent.Agent) { a.RecordSnapshot(s.ID, seen, w.Now()) }
+}
+
+func isPermanent(err error) bool {
+	var refused *Permanent
+	return errors.As(err, &refused)
 }
 
 // describeSnapshot is what clients see of an error.
@@ -130,7 +130,10 @@ func (w *run) cut(ctx context.Context, a agent.Agent, s agent.Snapshot, quiet bo
 func (w *run) hold(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	s, err := a.Snapshot(a.StoppedFor)
 	if err != nil || w.Volumes == nil {
-		return w.Records.Update(ctx, a, func(a *agent.Agent) { a.AbandonHold(w.Now()) })
+		a, err = w.Records.Update(ctx, a, func(a *agent.Agent) {
+			a.RefuseSnapshot(a.StoppedFor, "The cell of the agent takes no snapshots.", w.Now())
+		})
+		return a, cmp.Or(err, error(agent.ErrSuperseded))
 	}
 	if a, err = w.begin(ctx, a, func(*agent.Agent) {}); err != nil {
 		return a, err
@@ -140,7 +143,7 @@ func (w *run) hold(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 		return a, w.failed(ctx, a, agent.StageRuntime, err)
 	}
 	seen, err := w.cut(ctx, a, s, true)
-	inUse := errors.Is(err, ErrVolumeInUse)
+	inUse, refused := errors.Is(err, ErrVolumeInUse), isPermanent(err)
 	if err != nil && !inUse {
 		slog.WarnContext(ctx, "a snapshot could not be taken yet", "agent_id", a.ID, "snapshot_id", s.ID, "error", err)
 		seen.Problem = describeSnapshot(err)
@@ -149,7 +152,11 @@ func (w *run) hold(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	defer cancel()
 	before := a.Generation
 	a, err = w.progress(last, a, func(a *agent.Agent) {
-		if !inUse {
+		switch {
+		case inUse:
+		case refused:
+			a.RefuseSnapshot(s.ID, seen.Problem, w.Now())
+		default:
 			a.RecordSnapshot(s.ID, seen, w.Now())
 		}
 		a.AwaitHold(w.Now())

@@ -37,8 +37,14 @@ type Cluster struct {
 	// Deleted counts the deletions of namespaces by agent, and deletedBy names the processes.
 	deletedBy map[string][]string
 	volumes   int
+	// writes counts what containers wrote to volumes.
+	writes int
 	// ended is told of each pod that a controller takes away; nil for none.
 	ended func(id string, n *namespace)
+	// wasCut is told of each snapshot that the storage takes; nil for none.
+	wasCut func(id, snapshot string, s *cut)
+	// deleted is told of each volume that a worker deletes; nil for none.
+	deleted func(id string, n *namespace, number int64)
 	// observed is told of each change by controllers and the kubelet; nil for none.
 	observed func(id string)
 }
@@ -71,6 +77,12 @@ type ClusterRules struct {
 	OverlookRoute bool
 	// OwnerStarts makes the route of each agent without a pod say that only its owner starts it.
 	OwnerStarts bool
+	// NoHold runs the pod of an agent that is stopped for a snapshot.
+	NoHold bool
+	// NeverQuiet takes a snapshot of a volume that a pod uses, although a quiet one was asked for.
+	NeverQuiet bool
+	// CutEarly reports a snapshot as cut when it was asked for.
+	CutEarly bool
 	// GoneAtOnce reports an agent whose deletion began as gone.
 	GoneAtOnce bool
 }
@@ -108,8 +120,7 @@ func (c *Cluster) find(id string) (*namespace, error) {
 			return nil, err
 		}
 		n = c.namespaces[id]
-		c.volumes++
-		n.volume = c.volumes
+		n.claims[0] = c.newClaim(0)
 	}
 	if n == nil || n.terminating {
 		return nil, fault.New(fault.Unavailable, provisioning.CodeNamespaceMissing,
@@ -132,7 +143,7 @@ func (c *Cluster) putNamespace(id string) error {
 	c.uids++
 	c.put(id, &namespace{
 		name: agent.Namespace(id), uid: strconv.Itoa(c.uids), createdAt: c.now(), stages: map[agent.StageName]bool{},
-		configs: map[string]config{},
+		configs: map[string]config{}, claims: map[int64]*claim{}, cuts: map[string]*cut{},
 	})
 	return nil
 }
@@ -161,7 +172,7 @@ func (c *Cluster) putSet(a agent.Agent) error {
 		return stale(n.set.generation)
 	}
 	replicas := 0
-	if a.WantsPod() {
+	if a.RunsPod() || a.WantsPod() && c.Rules.NoHold {
 		replicas = 1
 	}
 	appliedAt := c.elapsed()
@@ -178,7 +189,7 @@ func (c *Cluster) templateOf(a agent.Agent) template {
 	secret, configMap := c.names(Hash(a))
 	return template{
 		hash: Hash(a), secret: secret, configMap: configMap, sandbox: a.Sandbox, image: a.Image.Reference,
-		front: a.Front.Reference, size: a.Plan,
+		front: a.Front.Reference, size: a.Plan, volume: a.Volume.Number,
 	}
 }
 
@@ -201,9 +212,11 @@ func (c *Cluster) deleteNamespace(id, uid, process string) {
 func (c *Cluster) Clone(now func() time.Time, elapsed func() time.Duration) *Cluster {
 	next := NewCluster(now, elapsed)
 	next.uids, next.volumes, next.Rules, next.fronts = c.uids, c.volumes, c.Rules, c.fronts
+	next.writes = c.writes
 	for id, n := range c.namespaces {
 		copied := *n
 		copied.stages, copied.configs = maps.Clone(n.stages), maps.Clone(n.configs)
+		copied.claims, copied.cuts = cloneAll(n.claims), cloneAll(n.cuts)
 		if n.set != nil {
 			set := *n.set
 			copied.set = &set

@@ -28,7 +28,7 @@ func (c PodClient) Objects(ctx context.Context, in string) (provisioning.Snapsho
 		copy func(to, from *namespace)
 	}{
 		{"namespaces", func(to, _ *namespace) { to.uid = "seen" }},
-		{"volumes", func(to, from *namespace) { to.volume = from.volume }},
+		{"volumes", func(to, from *namespace) { to.claims = from.claims }},
 		{"policies and routes", func(to, from *namespace) {
 			to.stages, to.room, to.starter = maps.Clone(from.stages), from.room, from.starter
 		}},
@@ -83,7 +83,7 @@ func (s snapshot) Differences(a agent.Agent) (found []provisioning.Difference) {
 		}
 		return found
 	}
-	if n.uid == "" || n.volume == 0 {
+	if n.uid == "" || n.present() == nil {
 		add("namespace or volume", provisioning.Lost)
 	}
 	for _, stage := range []agent.StageName{agent.StagePolicy, agent.StageIdentity, agent.StageRoute} {
@@ -172,7 +172,7 @@ func (w *World) handiwork(actions []Action) []Action {
 // generations is left.
 func (w *World) checkDriftAtRest(a agent.Agent) {
 	n := w.Cluster.namespaces[a.ID]
-	if a.Status != agent.Running || n == nil || n.set == nil || n.volume == 0 {
+	if a.Status != agent.Running || n == nil || n.set == nil || n.present() == nil {
 		return // checked with the other objects, or left to a person because of the loss
 	}
 	if _, ok := n.configs[n.set.template.configMap]; !ok {

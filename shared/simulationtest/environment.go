@@ -90,7 +90,7 @@ func (w *World) disasters(actions []Action) []Action {
 			u.DeletedByHand = false
 			w.mayFail[id], w.deletedByHand[id] = true, true
 			if a, _ := w.Database.Agent(id); a.Status != agent.Provisioning && a.Status != agent.Pending {
-				w.lostVolume = map[string]int{id: n.volume}
+				w.lostVolume = map[string]int{id: n.volume()}
 			}
 			w.Cluster.deleteNamespace(id, "", "person")
 		}})

@@ -24,10 +24,9 @@ type namespace struct {
 	starter starter
 	// configs maps the names of Secrets and ConfigMaps to their content.
 	configs map[string]config
-	volume  int
-	// size is what the volume's claim asks for in bytes, and bound is true once the volume is made.
-	size  int64
-	bound bool
+	// claims are those of the agent's volumes, by the numbers of the volumes, and cuts its snapshots by their ids.
+	claims map[int64]*claim
+	cuts   map[string]*cut
 	// room is the plan of the quota; empty without a quota.
 	room plan.ID
 	set  *statefulSet
@@ -58,6 +57,8 @@ type template struct {
 	hash, secret, configMap string
 	sandbox                 bool
 	size                    plan.ID
+	// volume is the number of the agent's volume.
+	volume int64
 	// image and front are the references of the images.
 	image, front string
 }
@@ -98,6 +99,7 @@ func Hash(a agent.Agent) string {
 	}
 	b = strconv.AppendInt(append(b, 'c'), a.CredentialVersion, 10)
 	b = strconv.AppendInt(append(b, 'r'), a.Rollout, 10)
+	b = strconv.AppendInt(append(b, 'v'), a.Volume.Number, 10)
 	b = strconv.AppendBool(append(b, 's'), a.Sandbox)
 	b = append(append(append(b, a.Image.Reference...), ' '), a.Front.Reference...)
 	return string(append(b, a.Plan...))

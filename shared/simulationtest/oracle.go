@@ -33,6 +33,7 @@ func (w *World) check() {
 		used = used.Plus(d.agent.HeldUsage())
 		w.checkRecord(d.agent)
 		w.checkVolume(d.agent)
+		w.checkSnapshots(d.agent)
 		w.checkDeletion(d.agent)
 		w.checkCredentials(d.agent)
 		w.checkEvents(d.agent)
@@ -89,7 +90,7 @@ func (w *World) checkPod(a agent.Agent) {
 	if n == nil || n.pod == nil || !n.pod.started {
 		return
 	}
-	if lost, ok := w.lostVolume[a.ID]; ok && n.volume != lost && n.volume != 0 {
+	if lost, ok := w.lostVolume[a.ID]; ok && n.volume() != lost && n.volume() != 0 {
 		w.violate("volumes", "agent %s runs with a new, empty volume, and no client started it", short(a.ID))
 	}
 	w.checkSize(a, n)

@@ -43,6 +43,7 @@ const (
 func catalog() image.Set {
 	entry := func(id string) image.Image {
 		i := image.Image{ID: id, DefaultVersion: "1"}
+		i.RestoreOnRevert = id == image.DefaultID
 		for _, v := range []string{"1", "2"} {
 			i.Versions = append(i.Versions, image.Version{Version: v, Reference: id + "@" + v, State: image.Available})
 		}

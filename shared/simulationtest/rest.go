@@ -17,6 +17,7 @@ func (w *World) checkRest() {
 		w.checkObjectsAtRest(a)
 		w.checkDriftAtRest(a)
 		w.checkSecretsAtRest(a)
+		w.checkSnapshotsAtRest(a)
 	}
 	for _, id := range w.Cluster.ids() {
 		if _, ok := w.Database.agents[id]; !ok {
@@ -116,7 +117,7 @@ func (w *World) checkObjectsAtRest(a agent.Agent) {
 	switch {
 	case a.Status == agent.Running && (n == nil || n.set == nil || n.pod == nil || n.set.replicas != 1):
 		w.violate("objects", "agent %s runs by its record, and has no pod", id)
-	case a.Status == agent.Running && w.Cluster.trouble(a.ID) == healthy && n.volume > 0 && !w.healthyPod(a):
+	case a.Status == agent.Running && w.Cluster.trouble(a.ID) == healthy && n.present() != nil && !w.healthyPod(a):
 		w.violate("objects", "agent %s runs by its record, and its pod has another configuration or is not ready: %+v",
 			id, n.pod)
 	case !a.WantsPod() && n != nil && (n.pod != nil || n.set != nil && n.set.replicas > 0):

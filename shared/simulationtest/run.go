@@ -48,6 +48,7 @@ func (w *World) arrange() {
 			w.violate("removed early", "the record of agent %s was removed before its namespace was gone", short(id))
 		}
 	}
+	w.Cluster.deleted, w.Cluster.wasCut = w.checkDropped, w.checkQuiet
 	w.Cluster.observed, w.unnotified = w.observe, w.Chance(0.25)
 	w.subscribe()
 	if w.setup.webhooks() {

@@ -220,9 +220,14 @@ func (w *World) checkCalls() {
 	}
 }
 
-// callsDue is when a worker must look at the schedules of an agent; zero for none soon: schedules are for one day.
+// callsDue is when a worker must look at the schedules or snapshots of an agent; zero for none soon: schedules are for
+// one day, and daily snapshots never end.
 func (w *World) callsDue(a agent.Agent) time.Time {
-	if a.CallsDueAt.Sub(w.Now()) > callsEnd {
+	ahead := soon
+	if w.setup.Schedules {
+		ahead = callsEnd
+	}
+	if a.CallsDueAt.Sub(w.Now()) > ahead {
 		return time.Time{}
 	}
 	return a.CallsDueAt

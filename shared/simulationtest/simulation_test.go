@@ -132,6 +132,12 @@ func TestSimulation_CallsEachDueTimeOnceUnderEverySchedule(t *testing.T) {
 	exploreFocused(t, arrangeSchedules)
 }
 
+// TestSimulation_KeepsAndRestoresDataUnderEverySchedule runs schedules of agents with snapshots only.
+func TestSimulation_KeepsAndRestoresDataUnderEverySchedule(t *testing.T) {
+	t.Parallel()
+	exploreFocused(t, arrangeSnapshots)
+}
+
 // exploreFocused runs schedules with a setup of which the others have few.
 func exploreFocused(t *testing.T, focus func(*Scheduler, *Setup)) {
 	t.Helper()

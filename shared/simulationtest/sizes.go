@@ -9,20 +9,21 @@ import (
 
 // putVolume makes the claim of an agent's volume, or grows it. It keeps a claim that asks for more.
 func (c *Cluster) putVolume(n *namespace, a agent.Agent) error {
-	asked := volumeOf(a.Plan)
+	asked, v := volumeOf(a.Plan), n.claims[a.Volume.Number]
 	switch {
-	case n.volume == 0 && a.KeepsVolume() && !c.Rules.SilentVolume:
+	case v == nil && a.KeepsVolume() && !c.Rules.SilentVolume:
 		return fault.New(fault.Unavailable, provisioning.CodeNamespaceMissing, "The agent's volume does not exist.")
-	case n.stages[agent.StagePolicy] && asked > max(n.size, volumeOf(n.room)):
+	case n.stages[agent.StagePolicy] && asked > max(n.largest(), volumeOf(n.room)):
 		return fault.New(fault.Unavailable, "quota_exceeded", "The quota has no room for the volume.")
-	case n.volume == 0:
-		c.volumes++
-		n.volume, n.size, n.bound = c.volumes, asked, false
-	case asked > n.size && !n.bound && !c.Rules.ForgetGrowth:
+	case v == nil:
+		v = c.newClaim(asked)
+		v.from = a.Volume.Source.Handle
+		n.claims[a.Volume.Number] = v
+	case asked > v.size && !v.bound && !c.Rules.ForgetGrowth:
 		return provisioning.ErrVolumeUnbound
-	case asked > n.size && !n.bound:
-	case asked > n.size:
-		n.size = asked
+	case asked > v.size && !v.bound:
+	case asked > v.size:
+		v.size = asked
 	}
 	n.stages[agent.StageStorage] = true
 	c.notify()
@@ -54,8 +55,8 @@ func (n *namespace) admits(size plan.ID) bool {
 
 // VolumeBytes is the size of an agent's volume; 0 if there is none.
 func (c *Cluster) VolumeBytes(id string) int64 {
-	if n := c.namespaces[id]; n != nil && n.volume > 0 {
-		return n.size
+	if n := c.namespaces[id]; n != nil && n.present() != nil {
+		return n.present().size
 	}
 	return 0
 }
@@ -63,13 +64,18 @@ func (c *Cluster) VolumeBytes(id string) int64 {
 // LoseVolume deletes an agent's volume, as a person does. A pod that runs keeps it until it ends.
 func (c *Cluster) LoseVolume(id string) {
 	if n := c.namespaces[id]; n != nil {
-		n.volume, n.size, n.bound = 0, 0, false
+		for number, v := range n.claims {
+			if v == n.present() {
+				delete(n.claims, number)
+			}
+		}
 		c.notify()
 	}
 }
 
 // seenVolume is an agent's volume as the oracle saw it last.
 type seenVolume struct {
+	place  int64
 	number int
 	size   int64
 }
@@ -77,11 +83,13 @@ type seenVolume struct {
 // checkVolume checks that an agent's volume is neither replaced nor made smaller.
 func (w *World) checkVolume(a agent.Agent) {
 	n := w.Cluster.namespaces[a.ID]
-	if n == nil || n.volume == 0 {
+	if n == nil || n.claims[a.Volume.Number] == nil {
 		return
 	}
-	seen, now := w.volumes[a.ID], seenVolume{n.volume, n.size}
+	v := n.claims[a.Volume.Number]
+	seen, now := w.volumes[a.ID], seenVolume{a.Volume.Number, v.volume, v.size}
 	switch {
+	case seen.place != now.place: // a restore
 	case seen.number != 0 && seen.number != now.number && !w.deletedByHand[a.ID]:
 		w.violate("volumes", "agent %s has another volume, and no person deleted the former one", short(a.ID))
 	case seen.number == now.number && now.size < seen.size:
@@ -93,9 +101,13 @@ func (w *World) checkVolume(a agent.Agent) {
 
 // checkSize checks that the pod and the volume of a running agent are those of its plan.
 func (w *World) checkSize(a agent.Agent, n *namespace) {
-	if n.pod.size != a.Plan || n.volume > 0 && n.size != volumeOf(a.Plan) {
+	size := volumeOf(a.Plan)
+	if v := n.claims[a.Volume.Number]; v != nil {
+		size = v.size
+	}
+	if n.pod.size != a.Plan || size != volumeOf(a.Plan) {
 		w.violate("sizes", "agent %s is on the plan %s, its pod is of %s, and its volume has %d GiB", short(a.ID),
-			a.Plan, n.pod.size, n.size>>30)
+			a.Plan, n.pod.size, size>>30)
 	}
 }
 
@@ -127,14 +139,14 @@ func (w *World) checkResize(o organizationDocument, before, after agent.Agent) {
 func (w *World) loseVolume(actions []Action) []Action {
 	u, id := &w.setup, agentID(1)
 	n := w.Cluster.namespaces[id]
-	if !u.LostVolume || n == nil || n.volume == 0 || n.terminating || !w.Chance(0.05) {
+	if !u.LostVolume || n == nil || n.present() == nil || n.terminating || !w.Chance(0.05) {
 		return actions
 	}
 	return append(actions, Action{"a person deletes the volume", short(id), func() {
 		u.LostVolume = false
 		w.mayFail[id], w.deletedByHand[id] = true, true
 		if a, _ := w.Database.Agent(id); !a.BeingProvisioned() {
-			w.lostVolume = map[string]int{id: n.volume}
+			w.lostVolume = map[string]int{id: n.volume()}
 		}
 		w.Cluster.LoseVolume(id)
 	}})

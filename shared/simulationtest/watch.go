@@ -61,7 +61,7 @@ func (c ClusterClient) CheckGone(ctx context.Context, a agent.Agent) (found prov
 			c.Cluster.removed[a.ID] = true // or was not made yet
 		}
 		gone := n == nil || c.Cluster.Rules.KeepNamespace || c.Cluster.Rules.GoneAtOnce
-		found = provisioning.Gone{Namespace: gone, Volume: gone}
+		found = provisioning.Gone{Namespace: gone, Volume: gone, Snapshots: gone}
 		return nil
 	})
 	return found, err
@@ -143,7 +143,7 @@ func (c *Cluster) Actions(elapsed time.Duration, actions []Action) []Action {
 			add("readiness changes", func() { n.pod.ready, n.pod.since = !n.pod.ready, c.now() })
 		}
 	}
-	return actions
+	return c.storageActions(actions)
 }
 
 // changedBy reports that controllers or the kubelet changed the objects of an agent.
@@ -160,7 +160,8 @@ func short(id string) string { return id[max(0, len(id)-4):] }
 func (c *Cluster) startable(n *namespace) bool {
 	_, hasSecret := n.configs[n.pod.secret]
 	_, hasConfig := n.configs[n.pod.configMap]
-	return hasSecret && hasConfig && n.volume > 0
+	used := n.claims[n.pod.volume]
+	return hasSecret && hasConfig && used != nil && c.provisionable(n, used)
 }
 
 // start starts the pod's container with the values that its objects have now.
@@ -171,7 +172,8 @@ func (c *Cluster) start(id string, n *namespace) {
 			values[key] = value
 		}
 	}
-	n.pod.values, n.pod.started, n.bound = values, true, true
+	n.pod.values, n.pod.started = values, true
+	c.mount(n, n.claims[n.pod.volume])
 	n.pod.ready, n.pod.since, n.pod.ran = c.trouble(id) == healthy, c.now(), c.now()
 	n.pod.process = c.newFront()
 }

@@ -58,6 +58,11 @@ func FullAgent(at time.Time) agent.Agent {
 		Awake:          agent.AwakeLog{Since: at.Add(14 * time.Second), Last: 2, Seconds: []int{3}},
 		PodRestarts:    agent.PodRestarts{Total: 3, Pod: "p", Seen: 2},
 		Deletion:       fullDeletion(at),
+		Volume: agent.Volume{
+			Number: 2, Source: agent.VolumeSource{SnapshotID: "s", Handle: "h"}, Unmade: true,
+		},
+		FormerVolumes: []agent.FormerVolume{{Number: 1, LookAt: at, GoneAt: at.Add(time.Second)}},
+		Snapshots:     fullSnapshots(at), StoppedFor: "s", DailySnapshotAt: at.Add(17 * time.Second),
 		Live:           []agent.LiveVersion{{Key: "B", Version: 1}},
 		SecretVersions: []agent.VersionRange{{Key: "B", Highest: 2, DestroyedBefore: 1}},
 	}
@@ -86,6 +91,16 @@ func fullSchedules(at time.Time) []agent.Schedule {
 	}}
 }
 
+func fullSnapshots(at time.Time) []agent.Snapshot {
+	return []agent.Snapshot{{
+		ID: "s", Name: "n", Cause: agent.SnapshotByRelease, Status: agent.SnapshotFailed,
+		Consistency: agent.ConsistentByHook, Volume: 1, Image: "i@1", CreatedBy: "u", CreatedAt: at,
+		RequestedAt: at.Add(time.Second), CutAt: at.Add(2 * time.Second), Handle: "h", ReadyAt: at.Add(3 * time.Second),
+		SizeBytes: 4, ExpiresAt: at.Add(5 * time.Second), LookAt: at.Add(6 * time.Second), GoneAt: at.Add(7 * time.Second),
+		Problem: "p",
+	}}
+}
+
 func fullWindow() *image.MaintenanceWindow {
 	return &image.MaintenanceWindow{Days: []image.Day{"monday"}, Start: "02:30", Hours: 2, Timezone: "UTC"}
 }
@@ -94,7 +109,7 @@ func fullSoftware(id string, at time.Time) agent.Software {
 	choice := image.Choice{ID: id, Version: "2", Reference: "registry/" + id + "@sha256:2", Runtime: image.Runtime{
 		Port: 1, APIPort: 2, HealthPath: "/h", BusyPath: "/b", Auth: "front", Command: []string{"c"},
 		Args: []string{"a"}, Env: image.Env{{Name: "N", Value: "v"}}, DataPath: "/d", Home: "/d/h", GraceSeconds: 31,
-		PublicPaths: []string{"/p/"}, Kernel: image.KernelLinux,
+		PublicPaths: []string{"/p/"}, Kernel: image.KernelLinux, Quiesce: "/quiesce", RestoreOnRevert: true,
 	}}
 	former := choice.Clone()
 	former.Version = "1"

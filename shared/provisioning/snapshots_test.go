@@ -1,0 +1,152 @@
+package provisioning_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+// hook is the program of an image that makes the volume quiet.
+type hook struct {
+	calls []string
+	// refuses is the error of begin.
+	refuses error
+}
+
+// Quiesce implements provisioning.Quiescer.
+func (h *hook) Quiesce(_ context.Context, _ agent.Agent, argument string) error {
+	h.calls = append(h.calls, argument)
+	if argument == provisioning.QuiesceBegin {
+		return h.refuses
+	}
+	return nil
+}
+
+// hooked is a running agent whose image has a hook, with a snapshot that its client has asked for.
+func hooked(t *testing.T) (w *world, id string) {
+	t.Helper()
+	w = newWorld(t)
+	w.settle()
+	w.change(func(a *agent.Agent) {
+		a.Image.Quiesce = "/quiesce"
+		s, err := a.RequestSnapshot(agent.SnapshotRequest{}, time.Now())
+		if err != nil {
+			t.Error(err)
+		}
+		id = s.ID
+	})
+	return w, id
+}
+
+func (w *world) snapshot(id string) agent.Snapshot {
+	w.t.Helper()
+	s, err := w.record().Snapshot(id)
+	if err != nil {
+		w.t.Error(err)
+	}
+	return s
+}
+
+// await delivers until a snapshot is no longer pending.
+func (w *world) await(r *provisioning.Reconciler, id string) agent.Snapshot {
+	w.t.Helper()
+	for range 100 {
+		if err := r.Reconcile(w.t.Context(), w.id); err != nil {
+			w.t.Fatal(err)
+		}
+		if s := w.snapshot(id); s.Status != agent.SnapshotPending {
+			return s
+		}
+		time.Sleep(time.Minute) //nolint:forbidigo // in the bubble's time
+	}
+	w.t.Fatalf("the snapshot stays %+v", w.snapshot(id))
+	return agent.Snapshot{}
+}
+
+func TestReconcile_MakesTheVolumeQuietByTheImagesProgram(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, id := hooked(t)
+		h, r := &hook{}, w.reconciler()
+		r.Quiescer = h
+		pod := w.existence().Pod
+		if s := w.await(r, id); s.Status != agent.SnapshotReady || s.Consistency != agent.ConsistentByHook {
+			t.Errorf("the snapshot is %+v", s)
+		}
+		if want := []string{provisioning.QuiesceBegin, provisioning.QuiesceEnd}; !slices.Equal(h.calls, want) {
+			t.Errorf("the program was run with %q, want %q", h.calls, want)
+		}
+		if !pod || !settled(w.record()) {
+			t.Errorf("the agent is %s", w.record().Status)
+		}
+	})
+}
+
+// A program that fails is told to end, and the snapshot is not taken. It fails in the end, with the reason.
+func TestReconcile_TakesNoSnapshotIfTheProgramFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, id := hooked(t)
+		h := &hook{refuses: &provisioning.Permanent{Code: "hook_failed", Message: "The program ended with status 1."}}
+		r := w.reconciler()
+		r.Quiescer = h
+		s := w.await(r, id)
+		if s.Status != agent.SnapshotFailed || !s.CutAt.IsZero() || s.Problem != "The program ended with status 1." {
+			t.Errorf("the snapshot is %+v", s)
+		}
+		if n := len(h.calls); n%2 != 0 || h.calls[n-1] != provisioning.QuiesceEnd {
+			t.Errorf("the program was run with %q, want an end of each beginning", h.calls)
+		}
+	})
+}
+
+// refusing is storage that takes no snapshot.
+type refusing struct{ provisioning.Volumes }
+
+func (refusing) Snapshot(context.Context, agent.Agent, agent.Snapshot, bool) (agent.SnapshotState, error) {
+	return agent.SnapshotState{Problem: "The disk has too many snapshots."}, nil
+}
+
+// broken is storage that cannot be asked.
+type broken struct{ provisioning.Volumes }
+
+func (broken) Snapshot(context.Context, agent.Agent, agent.Snapshot, bool) (agent.SnapshotState, error) {
+	return agent.SnapshotState{}, errors.New("broken")
+}
+
+// An agent whose pod is stopped for a snapshot runs again within minutes, whatever the storage does.
+func TestReconcile_StartsAPodThatIsStoppedForASnapshotAgain(t *testing.T) {
+	t.Parallel()
+	for name, storage := range map[string]func(provisioning.Volumes) provisioning.Volumes{
+		"taken":      func(v provisioning.Volumes) provisioning.Volumes { return v },
+		"refused":    func(v provisioning.Volumes) provisioning.Volumes { return refusing{v} },
+		"an error":   func(v provisioning.Volumes) provisioning.Volumes { return broken{v} },
+		"no storage": func(provisioning.Volumes) provisioning.Volumes { return nil },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.settle()
+			w.change(func(a *agent.Agent) { _, _ = a.RequestSnapshot(agent.SnapshotRequest{}, time.Now()) })
+			if w.record().StoppedFor == "" {
+				t.Fatal("the agent is not stopped for a snapshot")
+			}
+			r, began := w.reconciler(), time.Now()
+			r.Volumes = storage(r.Volumes)
+			for !settled(w.record()) && time.Since(began) < time.Hour {
+				if err := r.Reconcile(t.Context(), w.id); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				time.Sleep(10 * time.Second) //nolint:forbidigo // in the bubble's time
+			}
+			if took := time.Since(began); took > agent.HoldTime+2*time.Minute || !w.existence().Pod {
+				t.Errorf("%s: the agent is %s after %v, and has a pod: %t", name, w.record().Status, took, w.existence().Pod)
+			}
+		})
+	}
+}
