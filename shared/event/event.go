@@ -37,6 +37,14 @@ const (
 	AgentImageUpdated  Type = "agent.image_updated"
 	AgentImageReverted Type = "agent.image_reverted"
 
+	// AgentRestored: the agent runs with the data of a snapshot.
+	AgentRestored Type = "agent.restored"
+
+	SnapshotReady  Type = "snapshot.ready"
+	SnapshotFailed Type = "snapshot.failed"
+	// SnapshotDeleted: the snapshot was observed gone.
+	SnapshotDeleted Type = "snapshot.deleted"
+
 	// ScheduleCalled: a call of a schedule has ended.
 	ScheduleCalled Type = "schedule.called"
 
@@ -87,6 +95,10 @@ func types() []typeRow {
 		{AgentStageChanged, true},
 		{AgentImageUpdated, true},
 		{AgentImageReverted, true},
+		{AgentRestored, true},
+		{SnapshotReady, true},
+		{SnapshotFailed, true},
+		{SnapshotDeleted, true},
 		{ScheduleCalled, true},
 		{SecretStored, false},
 		{SecretSucceeded, false},
