@@ -92,6 +92,7 @@ type Dependencies struct {
 	SecretWriter  credential.SecretWriter      `need:"secret_add"`
 	Credentials   credential.Reader            `need:"secret_read"`
 	Cluster       provisioning.Cluster         `need:"cluster_apply"`
+	Readers       provisioning.Readers         `need:"cluster_apply"`
 	Namespaces    provisioning.NamespaceLister `need:"cluster_collect"`
 	Pods          provisioning.PodLister       `need:"cluster_look"`
 	Objects       provisioning.ObjectLister    `need:"cluster_look"`
@@ -224,7 +225,7 @@ func agentRoutes(d Dependencies) []function.Route {
 func containerRoutes(d Dependencies) []function.Route {
 	s := containers.Service{
 		Agents: d.Agents, Records: d.WorkerStore, Organizations: d.Directory, Commands: d.Commands, Audit: d.Audit,
-		Slots: d.CommandSlots,
+		Nudger: d.Nudger, Slots: d.CommandSlots,
 	}
 	return []function.Route{
 		containers.Exec(s),
@@ -232,6 +233,7 @@ func containerRoutes(d Dependencies) []function.Route {
 		containers.GetFiles(s),
 		containers.PutFiles(s),
 		containers.DeleteFiles(s),
+		containers.Export(s),
 	}
 }
 
@@ -295,7 +297,7 @@ func Workers(d Dependencies) []function.Worker {
 	all := []function.Worker{
 		workers.Reconcile(&provisioning.Reconciler{
 			Records: d.WorkerStore, Agents: d.Agents, Cluster: d.Cluster, Secrets: d.SecretStore, Prober: d.Prober,
-			Front:   d.Prober,
+			Readers: d.Readers, Front: d.Prober,
 			Cleanup: d.CleanupBudget, Logs: d.LogKeeper, Now: time.Now,
 		}),
 		workers.Sweep(sweeper, &webhook.Sweeper{

@@ -35,6 +35,7 @@ var (
 	_ provisioning.PodLister       = (*Cluster)(nil)
 	_ provisioning.ObjectLister    = (*Cluster)(nil)
 	_ provisioning.LogKeeper       = (*Cluster)(nil)
+	_ provisioning.Readers         = (*Cluster)(nil)
 )
 
 // Apply implements provisioning.Cluster.
@@ -65,6 +66,18 @@ func (c *Cluster) Delete(context.Context, agent.Agent) error {
 func (c *Cluster) CheckGone(context.Context, agent.Agent) (provisioning.Gone, error) {
 	c.add("Cluster")
 	return provisioning.Gone{Namespace: true, Volume: true}, nil
+}
+
+// ApplyReader implements provisioning.Readers.
+func (c *Cluster) ApplyReader(context.Context, agent.Agent, agent.Snapshot) error {
+	c.add("Readers")
+	return nil
+}
+
+// DeleteReader implements provisioning.Readers.
+func (c *Cluster) DeleteReader(context.Context, agent.Agent, string) (bool, error) {
+	c.add("Readers")
+	return true, nil
 }
 
 // Namespaces implements provisioning.NamespaceLister.

@@ -172,7 +172,7 @@ func fillCredentials(o *Clients, d *functions.Dependencies, _ []function.Need) e
 func fillCluster(o *Clients, d *functions.Dependencies, _ []function.Need) error {
 	clusters, err := o.clusters()
 	if err == nil {
-		d.Cluster = clusters
+		d.Cluster, d.Readers = clusters, clusters
 	}
 	return err
 }

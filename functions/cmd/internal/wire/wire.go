@@ -39,6 +39,7 @@ type Clusters interface {
 	provisioning.PodLister
 	provisioning.ObjectLister
 	provisioning.LogKeeper
+	provisioning.Readers
 	io.Closer
 }
 
