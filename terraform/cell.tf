@@ -35,27 +35,26 @@ locals {
         "gateway.yaml", "router.yaml", "notifier.yaml", "network.yaml", "warm.yaml", "canary.yaml", "access.yaml", "snapshots.yaml", "guard.yaml", "isolation.yaml", "limits.yaml", "workload.yaml", "reader.yaml", "fence.yaml", "metrics.yaml",
       ] :
       templatefile("${path.module}/cell/${file}", {
-        gateway          = local.gateway
-        snapshot_driver   = "pd.csi.storage.gke.io"
+        gateway           = local.gateway
         snapshot_location = c.region
-        notifier_account = local.notifier_account
-        canary           = local.canary
-        cell_domain      = local.cell_domains[cell]
-        address          = google_compute_global_address.cell[cell].name
-        certificate_map  = google_certificate_manager_certificate_map.agents.name
-        ssl_policy       = google_compute_ssl_policy.edge.name
-        security_policy  = try(google_compute_security_policy.edge["agents"].name, "")
-        callers          = local.callers
-        project          = var.project_id
-        nudge_topic      = local.topics[local.nudge_topic]
-        image            = var.image
-        images           = local.cell_images[cell]
-        agent_auth       = var.agent_auth
-        agent_registries = var.agent_registries
-        agent_resolvers  = var.agent_resolvers
-        storage_class    = var.agent_storage_class == "" ? "standard-rwo" : var.agent_storage_class # the default of Autopilot clusters
-        quota            = local.largest_quota
-        largest_volume   = max(local.plans[*].storage_gib...)
+        notifier_account  = local.notifier_account
+        canary            = local.canary
+        cell_domain       = local.cell_domains[cell]
+        address           = google_compute_global_address.cell[cell].name
+        certificate_map   = google_certificate_manager_certificate_map.agents.name
+        ssl_policy        = google_compute_ssl_policy.edge.name
+        security_policy   = try(google_compute_security_policy.edge["agents"].name, "")
+        callers           = local.callers
+        project           = var.project_id
+        nudge_topic       = local.topics[local.nudge_topic]
+        image             = var.image
+        images            = local.cell_images[cell]
+        agent_auth        = var.agent_auth
+        agent_registries  = var.agent_registries
+        agent_resolvers   = var.agent_resolvers
+        storage_class     = var.agent_storage_class == "" ? "standard-rwo" : var.agent_storage_class # the default of Autopilot clusters
+        quota             = local.largest_quota
+        largest_volume    = max(local.plans[*].storage_gib...)
         warm = {
           agents = var.warm_agents
           image  = coalesce(c.image, var.agent_image, var.image)

@@ -55,8 +55,8 @@ type blueprint struct {
 	// image is what the agent's container runs, with the platform's defaults, and frontImage what its front runs.
 	image, frontImage image.Choice
 	input             provisioning.RuntimeInput
-	// driver takes the cell's snapshots. It is known while the agent's volume is made from another agent's snapshot.
-	driver string
+	// cloning is true while the agent's volume is made from a snapshot of another agent.
+	cloning bool
 }
 
 // blueprint gathers what the objects of an agent follow from. Errors: Permanent for a plan or a cell that does not

@@ -111,7 +111,7 @@ func TestObjects_MatchGoldenFiles(t *testing.T) {
 		agent    func(*agent.Agent)
 		settings func(*Settings)
 		secrets  []string
-		driver   string
+		cloning  bool
 	}{
 		"plain": {},
 		"full": {
@@ -162,13 +162,13 @@ func TestObjects_MatchGoldenFiles(t *testing.T) {
 			a.Image.Choice = image.Choice{ID: "assistant", Version: "1", Reference: "registry.example/a@sha256:1"}
 			a.Image.Runtime = image.Runtime{BusyPath: "/busy", DataPath: "/home/node/.assistant"}
 		}},
-		"gke":     {agent: func(a *agent.Agent) { a.Cell, a.Plan = "gke", plan.Enterprise }},
+		"gke": {agent: func(a *agent.Agent) { a.Cell, a.Plan = "gke", plan.Enterprise }},
 		"restored": {agent: func(a *agent.Agent) {
 			a.Snapshots = []agent.Snapshot{{ID: ownSnapshot, Status: agent.SnapshotReady, SizeBytes: 40 << 30}}
 			a.Volume = agent.Volume{Number: 1, Source: agent.VolumeSource{SnapshotID: ownSnapshot, Handle: "h"}, Unmade: true}
 			a.StoppedFor = "held"
 		}},
-		"clone": {driver: "driver.example", agent: func(a *agent.Agent) {
+		"clone": {cloning: true, agent: func(a *agent.Agent) {
 			a.Volume.Source = agent.VolumeSource{SnapshotID: foreignSnapshot, Handle: "projects/p/global/snapshots/s"}
 		}},
 		"stopped": {agent: func(a *agent.Agent) { a.Status, a.Env = agent.Stopped, nil }},
@@ -187,7 +187,7 @@ func TestObjects_MatchGoldenFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.driver = test.driver
+			b.cloning = test.cloning
 			got := render(t, b)
 			file := filepath.Join("testdata", name+".yaml")
 			if *update {

@@ -17,7 +17,6 @@ const snapshotVersion = "snapshot.storage.k8s.io/v1"
 const (
 	kindSnapshot = "VolumeSnapshot"
 	kindContent  = "VolumeSnapshotContent"
-	kindClass    = "VolumeSnapshotClass"
 )
 
 // retain is the deletion policy that keeps the data of a snapshot when its content is deleted.
@@ -117,21 +116,6 @@ type volumeSnapshotContentStatus struct {
 
 // DeepCopyObject implements runtime.Object.
 func (c *volumeSnapshotContent) DeepCopyObject() runtime.Object {
-	copied := *c
-	copied.ObjectMeta = *c.ObjectMeta.DeepCopy()
-	return &copied
-}
-
-// volumeSnapshotClass says which driver takes snapshots.
-type volumeSnapshotClass struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata"`
-
-	Driver string `json:"driver"`
-}
-
-// DeepCopyObject implements runtime.Object.
-func (c *volumeSnapshotClass) DeepCopyObject() runtime.Object {
 	copied := *c
 	copied.ObjectMeta = *c.ObjectMeta.DeepCopy()
 	return &copied

@@ -20,8 +20,10 @@ import (
 var _ provisioning.Volumes = (*Clusters)(nil)
 
 const (
-	// snapshotClass is the VolumeSnapshotClass of all agents; see terraform/cell/snapshots.yaml.
-	snapshotClass = "agents"
+	// snapshotClass is the VolumeSnapshotClass of all agents, and snapshotDriver its driver; see
+	// terraform/cell/snapshots.yaml.
+	snapshotClass  = "agents"
+	snapshotDriver = "pd.csi.storage.gke.io"
 	// snapshotPrefix begins the names of the VolumeSnapshots that agents' records have.
 	snapshotPrefix = "snapshot-"
 	// labelSnapshot is the name of the VolumeSnapshot, on its content. Contents are in no namespace, and the API server

@@ -53,7 +53,7 @@ func (b blueprint) volumeBytes() int64 {
 // made. Deleting both does not delete the snapshot. The VolumeSnapshot comes first: it cannot be made without the
 // namespace, so a late worker leaves no content to a namespace that is gone.
 func (b blueprint) foreignSource() []object {
-	if b.driver == "" || !b.agent.Volume.Foreign(b.agent.ID) {
+	if !b.cloning {
 		return nil
 	}
 	name := b.sourceName()
@@ -69,7 +69,7 @@ func (b blueprint) foreignSource() []object {
 		&volumeSnapshotContent{
 			TypeMeta: typed(snapshotVersion, kindContent), ObjectMeta: meta,
 			Spec: volumeSnapshotContentSpec{
-				DeletionPolicy: retain, Driver: b.driver,
+				DeletionPolicy: retain, Driver: snapshotDriver,
 				Source: snapshotContentSource{Handle: b.agent.Volume.Source.Handle},
 				Snapshot: snapshotReference{
 					APIVersion: snapshotVersion, Kind: kindSnapshot, Namespace: b.agent.Namespace(), Name: name,
@@ -98,21 +98,13 @@ func (c *client) prepareSource(ctx context.Context, b *blueprint) error {
 	case claim.Status.Phase == corev1.ClaimBound:
 		return nil
 	case v.Foreign(b.agent.ID):
-		b.driver, err = c.snapshotDriver(ctx)
-		return err
+		b.cloning = true
+		return nil
 	case err == nil:
 		return nil
 	default:
 		return c.requireSnapshot(ctx, snapshotTarget(kindSnapshot, b.agent.Namespace(), b.sourceName()))
 	}
-}
-
-// snapshotDriver reads which driver takes the cell's snapshots.
-func (c *client) snapshotDriver(ctx context.Context) (string, error) {
-	t := snapshotTarget(kindClass, "", snapshotClass)
-	var class volumeSnapshotClass
-	err := c.get(ctx, t, &class)
-	return class.Driver, explain(err, t)
 }
 
 // requireSnapshot checks that a snapshot exists from which a volume is about to be made.

@@ -56,9 +56,8 @@ type Values struct {
 	Resolvers []string
 	// StorageClass is the class of agents' volumes; if empty, that of a GKE Autopilot cluster.
 	StorageClass string
-	// SnapshotDriver takes snapshots of volumes; if empty, that of a GKE cluster. SnapshotLocation is where it keeps
-	// them; if empty, the driver decides.
-	SnapshotDriver, SnapshotLocation string
+	// SnapshotLocation is where snapshots of volumes are kept; if empty, the driver decides.
+	SnapshotLocation string
 	// Callers are the users that call the API server, by the need of their functions, such as cluster_apply.
 	Callers map[string][]string
 	// Project and NudgeTopic are where the notifier publishes, and Environment is whose notifier it is.
@@ -137,7 +136,6 @@ func (v Values) context() map[string]any {
 		"storage_class":     cmp.Or(v.StorageClass, "standard-rwo"),
 		"quota":             map[string]any{"cpu": 3 * (cpu + 1000), "memory": 3 * (memory + 1024), "storage": 3 * storage},
 		"largest_volume":    storage,
-		"snapshot_driver":   cmp.Or(v.SnapshotDriver, "pd.csi.storage.gke.io"),
 		"snapshot_location": v.SnapshotLocation,
 		"warm": map[string]any{
 			"agents": v.WarmAgents, "image": agentImage, "cpu": v.WarmMillicores, "memory": v.WarmMiB,
