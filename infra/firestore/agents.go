@@ -113,6 +113,7 @@ func agentVolumeFields(a *agent.Agent) fields {
 		{"snapshots", array(&a.Snapshots, snapshotFields)},
 		{"stopped_for", text(&a.StoppedFor)},
 		{"daily_snapshot_at", timestamp(&a.DailySnapshotAt)},
+		{"reader", compactGroup(readerFields(&a.Reader))},
 	}
 }
 
@@ -122,6 +123,13 @@ func volumeSourceFields(s *agent.VolumeSource) fields {
 
 func formerVolumeFields(v *agent.FormerVolume) fields {
 	return fields{{"number", number(&v.Number)}, {"look_at", timestamp(&v.LookAt)}, {"gone_at", timestamp(&v.GoneAt)}}
+}
+
+func readerFields(r *agent.Reader) fields {
+	return fields{
+		{"number", number(&r.Number)}, {"snapshot_id", text(&r.SnapshotID)}, {"holder", text(&r.Holder)},
+		{"until", timestamp(&r.Until)}, {"look_at", timestamp(&r.LookAt)},
+	}
 }
 
 func snapshotFields(s *agent.Snapshot) fields {

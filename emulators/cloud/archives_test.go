@@ -1,0 +1,82 @@
+package cloud_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/emulators/clustertest"
+	"agents.example/controlplane/shared/dataplane/archive"
+)
+
+// TestArchives_CarryAVolumeToAnotherOrganization exports a snapshot of an agent that is stopped, and imports it.
+func TestArchives_CarryAVolumeToAnotherOrganization(t *testing.T) {
+	t.Parallel()
+	d := start(t, false)
+	id := d.create(t, `{"name": "has data", "resource_plan": "starter", "env_vars": {"MODEL_API_KEY": "canary-value"}}`)
+	d.awaitStatus(t, id, "running")
+	d.must(t, http.StatusOK, http.MethodPost, "/api/v1/agents/"+id+"/exec",
+		`{"command": ["sh", "-c", "mkdir -p $DATA_DIR/deep && echo before > $DATA_DIR/deep/notes"]}`)
+	snapshot := d.takeSnapshot(t, id)
+	d.must(t, http.StatusOK, http.MethodPost, "/api/v1/agents/"+id+"/exec",
+		`{"command": ["sh", "-c", "echo after > $DATA_DIR/deep/notes"]}`)
+	d.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/stop", "")
+	content := d.export(t, id, snapshot)
+	summary, err := archive.Verify(bytes.NewReader(content))
+	if err != nil || summary.Bytes == 0 {
+		t.Fatalf("the archive: %+v, %v", summary, err)
+	}
+	if !bytes.Contains(content, []byte("before\n")) || bytes.Contains(content, []byte("after\n")) {
+		t.Error("the archive has the present volume, want the snapshot's")
+	}
+	if bytes.Contains(content, []byte("canary-value")) {
+		t.Error("the archive has the value of a secret")
+	}
+}
+
+// takeSnapshot takes a snapshot and returns its id once it is ready.
+func (d deployment) takeSnapshot(t *testing.T, id string) string {
+	t.Helper()
+	path := "/api/v1/agents/" + id + "/snapshots"
+	taken := d.must(t, http.StatusCreated, http.MethodPost, path, `{"consistency": "crash"}`)
+	snapshot, _ := taken.body["id"].(string)
+	clustertest.Eventually(t, func(context.Context) error {
+		if s := d.must(t, http.StatusOK, http.MethodGet, path+"/"+snapshot, ""); s.body["status"] != "ready" {
+			return errors.New(s.text)
+		}
+		return nil
+	})
+	return snapshot
+}
+
+// export exports a snapshot, as a client that repeats the call until the copy of the snapshot is ready.
+func (d deployment) export(t *testing.T, id, snapshot string) []byte {
+	t.Helper()
+	for end := time.Now().Add(patience); ; {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			d.Ready.BaseURL+"/api/v1/agents/"+id+"/snapshots/"+snapshot+"/export", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+d.Ready.APIKey)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case resp.StatusCode == http.StatusOK:
+			return content
+		case resp.StatusCode != http.StatusServiceUnavailable || time.Now().After(end):
+			t.Fatalf("the export answers %d %s", resp.StatusCode, strings.TrimSpace(string(content)))
+		}
+	}
+}
