@@ -187,7 +187,7 @@ func agentRoutes(d Dependencies) []function.Route {
 	shown := agent.Display{Addresses: d.Addresses, Images: d.Images}
 	return []function.Route{
 		agents.List(d.Agents, shown),
-		agents.Create(d.Agents, writer, d.Cells, shown),
+		agents.Create(d.Agents, writer, d.Cells, d.WebhookURLs, shown),
 		agents.Get(d.Agents, d.Handoff, shown, d.Slots),
 		agents.Reachability(d.Agents, d.Prober, d.Addresses),
 		agents.Diagnosis(d.Agents, d.Events, d.Accounts),

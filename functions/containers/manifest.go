@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/dataplane/archive"
 	"agents.example/controlplane/shared/plan"
 )
@@ -59,6 +60,7 @@ func describeExport(a agent.Agent, s agent.Snapshot, now time.Time) ([]byte, err
 	}
 	for _, e := range a.Env {
 		switch {
+		case e.Key == dataplane.EnvImportURL:
 		case !e.Secret():
 			m.Agent.EnvVars = append(m.Agent.EnvVars, e.Key)
 		default:

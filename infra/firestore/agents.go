@@ -113,6 +113,7 @@ func agentVolumeFields(a *agent.Agent) fields {
 		{"snapshots", array(&a.Snapshots, snapshotFields)},
 		{"stopped_for", text(&a.StoppedFor)},
 		{"daily_snapshot_at", timestamp(&a.DailySnapshotAt)},
+		{"imports", flag(&a.Imports)},
 		{"reader", compactGroup(readerFields(&a.Reader))},
 	}
 }
