@@ -15,7 +15,7 @@ type importURL string
 // JSONSchema implements function.Schemer.
 func (importURL) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{
-		Type: "string", MinLength: new(1), MaxLength: new(webhook.MaxURLBytes), WriteOnly: true,
+		Type: "string", MinLength: new(1), MaxLength: new(webhook.MaxURLBytes),
 		Examples: []any{"https://storage.example.com/archives/agent.tar?signature=..."},
 		Description: "The URL of an archive that GET /agents/{agent_id}/snapshots/{snapshot_id}/export has sent. The new " +
 			"agent's volume begins with the files in it; everything else in the archive is left to the request. The URL " +
