@@ -32,7 +32,7 @@ type createInput struct {
 
 		Schedules agent.ScheduleSpecs `json:"schedules,omitempty" jsonschema:"When the agent is called by itself, at most 20. Each due time is called once, whatever fails, or recorded as interrupted or skipped. An agent that sleeps is woken first, if its sleep allows that."`
 
-		FromSnapshot agent.SnapshotID `json:"from_snapshot,omitempty" jsonschema:"The id of a snapshot of one of the organization's agents, whose data the new agent begins with. The new agent also has that agent's region, plain variables, config, files, sleep, image and schedules, each unless the request has the field; the variables of the request are added to those of the agent. It has an identity and credentials of its own. Its schedules are disabled, no path is public, and secrets, with the files that have their values, are left out: unset_secrets names them. The environment of its container has AGENT_CLONE_OF."`
+		FromSnapshot agent.SnapshotID `json:"from_snapshot,omitempty" jsonschema:"The id of a snapshot of one of the organization's agents, whose data the new agent begins with. The new agent also has that agent's region, plain variables, config, files, sleep, image and schedules, each unless the request has the field; the variables of the request are added to those of the agent. It gets another identity and other credentials. Its schedules are disabled, no path is public, and secrets, with the files that have their values, are left out: unset_secrets names them. The environment of its container has AGENT_CLONE_OF."`
 
 		ImportURL importURL `json:"import_url,omitempty"`
 

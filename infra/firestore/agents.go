@@ -115,6 +115,8 @@ func agentVolumeFields(a *agent.Agent) fields {
 		{"daily_snapshot_at", timestamp(&a.DailySnapshotAt)},
 		{"imports", flag(&a.Imports)},
 		{"reader", compactGroup(readerFields(&a.Reader))},
+		{"clone_of", text(&a.CloneOf)},
+		{"unset_secrets", texts(&a.UnsetSecrets)},
 	}
 }
 
