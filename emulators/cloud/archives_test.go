@@ -27,7 +27,7 @@ func TestArchives_CarryAVolumeToAnotherOrganization(t *testing.T) {
 	d.awaitStatus(t, id, "running")
 	d.must(t, http.StatusOK, http.MethodPost, "/api/v1/agents/"+id+"/exec",
 		`{"command": ["sh", "-c", "mkdir -p $DATA_DIR/deep && echo before > $DATA_DIR/deep/notes"]}`)
-	snapshot := d.takeSnapshot(t, id)
+	snapshot := d.snapshotOf(t, id)
 	d.must(t, http.StatusOK, http.MethodPost, "/api/v1/agents/"+id+"/exec",
 		`{"command": ["sh", "-c", "echo after > $DATA_DIR/deep/notes"]}`)
 	d.must(t, http.StatusOK, http.MethodPost, "/agents/"+id+"/stop", "")
@@ -99,8 +99,8 @@ func (d deployment) testFailedImport(t *testing.T, url string) {
 	}
 }
 
-// takeSnapshot takes a snapshot and returns its id once it is ready.
-func (d deployment) takeSnapshot(t *testing.T, id string) string {
+// snapshotOf takes a snapshot and returns its id once it is ready.
+func (d deployment) snapshotOf(t *testing.T, id string) string {
 	t.Helper()
 	path := "/api/v1/agents/" + id + "/snapshots"
 	taken := d.must(t, http.StatusCreated, http.MethodPost, path, `{"consistency": "crash"}`)

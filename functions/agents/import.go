@@ -17,12 +17,12 @@ func (importURL) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{
 		Type: "string", MinLength: new(1), MaxLength: new(webhook.MaxURLBytes),
 		Examples: []any{"https://storage.example.com/archives/agent.tar?signature=..."},
-		Description: "The URL of an archive that GET /agents/{agent_id}/snapshots/{snapshot_id}/export has sent. The new " +
-			"agent's volume begins with the files in it; everything else in the archive is left to the request. The URL " +
-			"must begin with https://, its host must have public addresses, and redirects are not followed. It may be " +
-			"signed: it is stored as secrets are, and never shown. If the archive cannot be fetched for a reason that " +
-			"may pass, it is tried again; otherwise the agent ends in error with the code import_failed. Not together " +
-			"with from_snapshot.",
+		Description: "The URL of an archive that GET /agents/{agent_id}/snapshots/{snapshot_id}/export has sent. The " +
+			"new agent's volume begins with the files in it; everything else in the archive is left to the request. " +
+			"The URL must begin with https://, its host must have public addresses, and redirects are not followed. " +
+			"It may be signed: it is stored as secrets are, and never shown. If the archive cannot be fetched for a " +
+			"reason that may pass, it is tried again; otherwise the agent ends in error with the code import_failed. " +
+			"Not together with from_snapshot.",
 	}
 }
 

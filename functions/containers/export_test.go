@@ -22,7 +22,8 @@ func (f *fixture) withSnapshot(t *testing.T) string {
 	t.Helper()
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	f.UpdateAgent(t, f.agent.ID, func(a *agent.Agent) {
-		s, err := a.RequestSnapshot(agent.SnapshotRequest{Name: "by hand", Consistency: agent.ConsistentAfterCrash}, now)
+		wish := agent.SnapshotRequest{Name: "by hand", Consistency: agent.ConsistentAfterCrash}
+		s, err := a.RequestSnapshot(wish, now)
 		if err != nil {
 			t.Error(err)
 		}

@@ -10,8 +10,8 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// manifest says whose volume an archive has, and how the agent was set up. It has no values of variables, no secrets and
-// no credentials.
+// manifest says whose volume an archive has, and how the agent was set up. It has no values of variables, no secrets
+// and no credentials.
 type manifest struct {
 	archive.Manifest
 	ExportedAt time.Time        `json:"exported_at"`

@@ -130,7 +130,7 @@ func (o Options) open(ctx context.Context) (io.ReadCloser, error) {
 		return nil, failed(dataplane.ImportRefused, "the URL is invalid")
 	}
 	request.Header = http.Header{"User-Agent": {userAgent}, "Accept": {"application/x-tar, */*;q=0.1"}}
-	answer, err := o.client().Do(request) //nolint:bodyclose // the caller closes it
+	answer, err := o.client().Do(request)
 	switch {
 	case errors.Is(err, publicnet.ErrNotPublic):
 		return nil, failed(dataplane.ImportNotPublic, "the host is not one of the internet")

@@ -44,6 +44,9 @@ func TestRun_EndsForTheReasonOfTheServer(t *testing.T) {
 	answer := func(status int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
 	}
+	send := func(body []byte) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }
+	}
 	for name, c := range map[string]struct {
 		serve http.HandlerFunc
 		want  int
@@ -55,8 +58,8 @@ func TestRun_EndsForTheReasonOfTheServer(t *testing.T) {
 		"missing":     {serve: answer(http.StatusNotFound), want: dataplane.ImportMissing},
 		"busy":        {serve: answer(http.StatusTooManyRequests), want: dataplane.ImportUnreachable},
 		"broken":      {serve: answer(http.StatusBadGateway), want: dataplane.ImportUnreachable},
-		"no archive":  {serve: func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 4096)) }, want: dataplane.ImportInvalid},
-		"a short one": {serve: func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content[:1600]) }, want: dataplane.ImportIncomplete},
+		"no archive":  {serve: send(make([]byte, 4096)), want: dataplane.ImportInvalid},
+		"a short one": {serve: send(content[:1600]), want: dataplane.ImportIncomplete},
 		"a connection that breaks": {serve: func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write(content[:1600])
 			_ = http.NewResponseController(w).Flush()
@@ -122,7 +125,8 @@ func TestRun_FillsAVolumeOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if text, err := os.ReadFile(filepath.Join(dir, "notes")); requests != 1 || err != nil || string(text) != "the agent's" {
+	text, err := os.ReadFile(filepath.Join(dir, "notes"))
+	if requests != 1 || err != nil || string(text) != "the agent's" {
 		t.Errorf("after %d requests the notes are %q, %v; want the agent's after one", requests, text, err)
 	}
 }

@@ -16,8 +16,8 @@ const (
 	portHTTPS = 443
 )
 
-// networkPolicy applies to every pod of the namespace but the reader's, which has readerPolicy. It admits requests from the router to the front, and from the
-// collector of metrics. Pods may resolve names and connect to the ports of the internet that internetPorts lists. Every
+// networkPolicy applies to every pod of the namespace but the reader's, which has readerPolicy. It admits requests from
+// the router to the front, and from the collector of metrics. Pods may resolve names and connect to the ports of the internet that internetPorts lists. Every
 // network plugin admits the kubelet's probes. The agent's own port is closed: requests reach the container through the
 // front only.
 func (b blueprint) networkPolicy() object {

@@ -28,8 +28,9 @@ const (
 )
 
 const (
-	// Format is the format of archives, and Version the only version of it.
-	Format  = "agents.example/volume"
+	// Format is the format of archives.
+	Format = "agents.example/volume"
+	// Version is the only version of the format.
 	Version = 1
 	// MaxManifest bounds a manifest in bytes.
 	MaxManifest = 1 << 20
@@ -71,9 +72,7 @@ var (
 	ErrTooLarge = errors.New("the archive is too large")
 )
 
-func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
-}
+func invalid(why string) error { return fmt.Errorf("%w: %s", ErrInvalid, why) }
 
 // permissions are the bits of a mode that an archive keeps.
 const permissions = fs.ModePerm

@@ -236,18 +236,30 @@ func TestUnpack_RefusesHostileArchives(t *testing.T) {
 		entries  []entry
 		want     error
 	}{
-		"an absolute name":      {entries: []entry{file("/data/x", "x")}, want: archive.ErrInvalid},
-		"a name with ..":        {entries: []entry{file("data/../x", "x")}, want: archive.ErrInvalid},
-		"a name that is above":  {entries: []entry{file("data/..", "")}, want: archive.ErrInvalid},
-		"the volume itself":     {entries: []entry{directory("data/")}, want: archive.ErrInvalid},
-		"a name with an empty":  {entries: []entry{directory("data/a"), file("data/a//x", "x")}, want: archive.ErrInvalid},
-		"another place":         {entries: []entry{file("etc/x", "x")}, want: archive.ErrInvalid},
-		"a very long name":      {entries: []entry{file("data/"+strings.Repeat("x/", 2100)+"x", "")}, want: archive.ErrInvalid},
-		"a very long part":      {entries: []entry{file("data/"+strings.Repeat("x", 300), "")}, want: archive.ErrInvalid},
-		"a link upwards":        {entries: []entry{link(tar.TypeSymlink, "data/x", "../..")}, want: archive.ErrInvalid},
+		"an absolute name":     {entries: []entry{file("/data/x", "x")}, want: archive.ErrInvalid},
+		"a name with ..":       {entries: []entry{file("data/../x", "x")}, want: archive.ErrInvalid},
+		"a name that is above": {entries: []entry{file("data/..", "")}, want: archive.ErrInvalid},
+		"the volume itself":    {entries: []entry{directory("data/")}, want: archive.ErrInvalid},
+		"a name with an empty": {
+			entries: []entry{directory("data/a"), file("data/a//x", "x")}, want: archive.ErrInvalid,
+		},
+		"another place": {entries: []entry{file("etc/x", "x")}, want: archive.ErrInvalid},
+		"a very long name": {
+			entries: []entry{file("data/"+strings.Repeat("x/", 2100)+"x", "")}, want: archive.ErrInvalid,
+		},
+		"a very long part": {
+			entries: []entry{file("data/"+strings.Repeat("x", 300), "")}, want: archive.ErrInvalid,
+		},
+		"a link upwards": {
+			entries: []entry{link(tar.TypeSymlink, "data/x", "../..")}, want: archive.ErrInvalid,
+		},
 		"a link without target": {entries: []entry{link(tar.TypeSymlink, "data/x", "")}, want: archive.ErrInvalid},
-		"a hard link outside":   {entries: []entry{link(tar.TypeLink, "data/x", "data/../y")}, want: archive.ErrInvalid},
-		"a hard link elsewhere": {entries: []entry{link(tar.TypeLink, "data/x", "/etc/passwd")}, want: archive.ErrInvalid},
+		"a hard link outside": {
+			entries: []entry{link(tar.TypeLink, "data/x", "data/../y")}, want: archive.ErrInvalid,
+		},
+		"a hard link elsewhere": {
+			entries: []entry{link(tar.TypeLink, "data/x", "/etc/passwd")}, want: archive.ErrInvalid,
+		},
 		"a hard link to what is not there": {
 			entries: []entry{link(tar.TypeLink, "data/x", "data/y")}, want: archive.ErrInvalid,
 		},
@@ -268,14 +280,16 @@ func TestUnpack_RefusesHostileArchives(t *testing.T) {
 			},
 			want: archive.ErrInvalid,
 		},
-		"a name twice":     {entries: []entry{file("data/x", "x"), file("data/x", "y")}, want: archive.ErrInvalid},
-		"no directory":     {entries: []entry{file("data/x/y", "x")}, want: archive.ErrInvalid},
-		"a set-user-ID":    {entries: []entry{setuid}, want: archive.ErrInvalid},
-		"a device":         {entries: []entry{device}, want: archive.ErrInvalid},
-		"a pipe":           {entries: []entry{link(tar.TypeFifo, "data/x", "")}, want: archive.ErrInvalid},
-		"the marker":       {entries: []entry{file("data/.agent-imported", "")}, want: archive.ErrInvalid},
-		"the staging":      {entries: []entry{directory("data/.agent-import/")}, want: archive.ErrInvalid},
-		"too many bytes":   {entries: []entry{file("data/x", strings.Repeat("x", 1<<20+1))}, want: archive.ErrTooLarge},
+		"a name twice":  {entries: []entry{file("data/x", "x"), file("data/x", "y")}, want: archive.ErrInvalid},
+		"no directory":  {entries: []entry{file("data/x/y", "x")}, want: archive.ErrInvalid},
+		"a set-user-ID": {entries: []entry{setuid}, want: archive.ErrInvalid},
+		"a device":      {entries: []entry{device}, want: archive.ErrInvalid},
+		"a pipe":        {entries: []entry{link(tar.TypeFifo, "data/x", "")}, want: archive.ErrInvalid},
+		"the marker":    {entries: []entry{file("data/.agent-imported", "")}, want: archive.ErrInvalid},
+		"the staging":   {entries: []entry{directory("data/.agent-import/")}, want: archive.ErrInvalid},
+		"too many bytes": {
+			entries: []entry{file("data/x", strings.Repeat("x", 1<<20+1))}, want: archive.ErrTooLarge,
+		},
 		"too many entries": {entries: slices.Repeat([]entry{directory("data/x/")}, 101), want: archive.ErrInvalid},
 		"a newer version": {
 			manifest: `{"format": "agents.example/volume", "version": 2}`, want: archive.ErrNewer,

@@ -26,7 +26,8 @@ const maxLimit = 1 << 62
 
 // Verify reads an archive to its end and checks it. Errors: ErrInvalid, ErrNewer, ErrIncomplete, those of from.
 func Verify(from io.Reader) (Summary, error) {
-	return read(from, Limits{Bytes: maxLimit, Entries: maxLimit}, func(*tar.Header, string, io.Reader) error { return nil })
+	none := func(*tar.Header, string, io.Reader) error { return nil }
+	return read(from, Limits{Bytes: maxLimit, Entries: maxLimit}, none)
 }
 
 // visitor gets the entries of a volume. The name is that below the volume, without a slash at its end.
