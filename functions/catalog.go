@@ -92,12 +92,14 @@ type Dependencies struct {
 	SecretWriter  credential.SecretWriter      `need:"secret_add"`
 	Credentials   credential.Reader            `need:"secret_read"`
 	Cluster       provisioning.Cluster         `need:"cluster_apply"`
+	Volumes       provisioning.Volumes         `need:"cluster_apply"`
 	Namespaces    provisioning.NamespaceLister `need:"cluster_collect"`
 	Pods          provisioning.PodLister       `need:"cluster_look"`
 	Objects       provisioning.ObjectLister    `need:"cluster_look"`
 	Logs          agentlog.Source              `need:"pod_logs"`
 	LogKeeper     provisioning.LogKeeper       `need:"log_keep"`
 	Commands      agentexec.Source             `need:"pod_exec"`
+	Quiescer      provisioning.Quiescer        `need:"pod_quiesce"`
 	Prober        Prober                       `need:"gateway_access"`
 	Payments      billing.Payments             `need:"payments"`
 	Members       member.Provider              `need:"members"`
@@ -295,7 +297,7 @@ func Workers(d Dependencies) []function.Worker {
 	all := []function.Worker{
 		workers.Reconcile(&provisioning.Reconciler{
 			Records: d.WorkerStore, Agents: d.Agents, Cluster: d.Cluster, Secrets: d.SecretStore, Prober: d.Prober,
-			Front:   d.Prober,
+			Front: d.Prober, Volumes: d.Volumes, Quiescer: d.Quiescer,
 			Cleanup: d.CleanupBudget, Logs: d.LogKeeper, Now: time.Now,
 		}),
 		workers.Sweep(sweeper, &webhook.Sweeper{

@@ -9,7 +9,7 @@
 locals {
   # The services that call the API servers, by the need of their functions. access.yaml has a role for each.
   callers = {
-    for need in ["cluster_apply", "cluster_look", "cluster_collect", "pod_logs", "pod_exec", "log_keep"] : need => sort([
+    for need in ["cluster_apply", "cluster_look", "cluster_collect", "pod_logs", "pod_exec", "pod_quiesce", "log_keep"] : need => sort([
       for service, needs in local.needs_of :
       "${local.account_ids[service]}@${var.project_id}.iam.gserviceaccount.com" if contains(needs, need)
     ])
@@ -19,10 +19,11 @@ locals {
   warm_plan = [for p in local.plans : p if p.id == var.warm_plan][0]
   plans     = jsondecode(file("${path.module}/../shared/plan/plans.json"))
 
-  # A namespace has room for two pods of the largest plan. The front of each takes less than a core and 1 GiB.
+  # A namespace has room for three pods and volumes of the largest plan. The front of each pod takes less than a core and 1 GiB.
   largest_quota = {
-    cpu    = 2 * (max(local.plans[*].cpu_limit_millicores...) + 1000)
-    memory = 2 * (max(local.plans[*].memory_limit_mib...) + 1024)
+    cpu     = 3 * (max(local.plans[*].cpu_limit_millicores...) + 1000)
+    memory  = 3 * (max(local.plans[*].memory_limit_mib...) + 1024)
+    storage = 3 * max(local.plans[*].storage_gib...)
   }
 
   # The images of agents' pods. The build reads them before Terraform applies anything, so they must follow from variables alone.
@@ -31,28 +32,29 @@ locals {
   cell_objects = {
     for cell, c in var.cells : cell => join("\n---\n", [
       for file in [
-        "gateway.yaml", "router.yaml", "notifier.yaml", "network.yaml", "warm.yaml", "canary.yaml", "access.yaml", "guard.yaml", "isolation.yaml", "limits.yaml", "workload.yaml", "fence.yaml", "metrics.yaml",
+        "gateway.yaml", "router.yaml", "notifier.yaml", "network.yaml", "warm.yaml", "canary.yaml", "access.yaml", "snapshots.yaml", "guard.yaml", "isolation.yaml", "limits.yaml", "workload.yaml", "fence.yaml", "metrics.yaml",
       ] :
       templatefile("${path.module}/cell/${file}", {
-        gateway          = local.gateway
-        notifier_account = local.notifier_account
-        canary           = local.canary
-        cell_domain      = local.cell_domains[cell]
-        address          = google_compute_global_address.cell[cell].name
-        certificate_map  = google_certificate_manager_certificate_map.agents.name
-        ssl_policy       = google_compute_ssl_policy.edge.name
-        security_policy  = try(google_compute_security_policy.edge["agents"].name, "")
-        callers          = local.callers
-        project          = var.project_id
-        nudge_topic      = local.topics[local.nudge_topic]
-        image            = var.image
-        images           = local.cell_images[cell]
-        agent_auth       = var.agent_auth
-        agent_registries = var.agent_registries
-        agent_resolvers  = var.agent_resolvers
-        storage_class    = var.agent_storage_class == "" ? "standard-rwo" : var.agent_storage_class # the default of Autopilot clusters
-        quota            = local.largest_quota
-        largest_volume   = max(local.plans[*].storage_gib...)
+        gateway           = local.gateway
+        snapshot_location = c.region
+        notifier_account  = local.notifier_account
+        canary            = local.canary
+        cell_domain       = local.cell_domains[cell]
+        address           = google_compute_global_address.cell[cell].name
+        certificate_map   = google_certificate_manager_certificate_map.agents.name
+        ssl_policy        = google_compute_ssl_policy.edge.name
+        security_policy   = try(google_compute_security_policy.edge["agents"].name, "")
+        callers           = local.callers
+        project           = var.project_id
+        nudge_topic       = local.topics[local.nudge_topic]
+        image             = var.image
+        images            = local.cell_images[cell]
+        agent_auth        = var.agent_auth
+        agent_registries  = var.agent_registries
+        agent_resolvers   = var.agent_resolvers
+        storage_class     = var.agent_storage_class == "" ? "standard-rwo" : var.agent_storage_class # the default of Autopilot clusters
+        quota             = local.largest_quota
+        largest_volume    = max(local.plans[*].storage_gib...)
         warm = {
           agents = var.warm_agents
           image  = coalesce(c.image, var.agent_image, var.image)

@@ -125,6 +125,11 @@ locals {
       roles = { (local.custom_roles.cluster_caller) = "cells" }
     }
 
+    pod_quiesce = {
+      why   = "It runs the programs of agents' images that make their volumes quiet for a snapshot. RBAC and an admission policy narrow it to these."
+      roles = { (local.custom_roles.cluster_caller) = "cells" }
+    }
+
     monitoring = {
       why   = "It collects agents' metrics. The role cannot be narrowed to those of agents."
       roles = { (local.custom_roles.metric_reader) = "cells" }

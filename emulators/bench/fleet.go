@@ -171,6 +171,9 @@ func (h *healthyPods) MarkNamespace(_ context.Context, p provisioning.Placement,
 	return fmt.Errorf("the orphan collector marks the namespace of existing agent %s", p.AgentID)
 }
 
+// DeleteSources implements provisioning.NamespaceLister.
+func (h *healthyPods) DeleteSources(context.Context) error { return nil }
+
 // DeleteNamespace implements provisioning.NamespaceLister.
 func (h *healthyPods) DeleteNamespace(_ context.Context, p provisioning.Placement) error {
 	return fmt.Errorf("the orphan collector deletes the namespace of existing agent %s", p.AgentID)

@@ -20,14 +20,17 @@ import (
 const moduleDir = "emulators/kubernetes"
 
 // fenceFile returns the admission policy that deployments apply to their clusters.
-func fenceFile() (string, error) {
+func fenceFile() (string, error) { return sourceFile("terraform", "cell", "fence.yaml") }
+
+// sourceFile returns the path of a file of this repository.
+func sourceFile(path ...string) (string, error) {
 	nested, err := buildcache.FindModule(moduleDir)
 	if err != nil {
 		return "", err
 	}
-	file := filepath.Join(strings.TrimSuffix(nested, filepath.FromSlash(moduleDir)), "terraform", "cell", "fence.yaml")
+	file := filepath.Join(strings.TrimSuffix(nested, filepath.FromSlash(moduleDir)), filepath.Join(path...))
 	if _, err := os.Stat(file); err != nil {
-		return "", fmt.Errorf("find the admission policy: %w", err)
+		return "", fmt.Errorf("find a file of the sources: %w", err)
 	}
 	return file, nil
 }

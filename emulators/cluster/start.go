@@ -209,6 +209,11 @@ func (s *starting) bootstrap(ctx context.Context) error {
 		if o.CRDs, err = gatewayCRDs(ctx); err != nil {
 			return err
 		}
+		snapshots, err := sourceFile("emulators", "cluster", "snapshots.yaml")
+		if err != nil {
+			return err
+		}
+		o.CRDs = append(o.CRDs, snapshots)
 	}
 	return bootstrap.Run(ctx, s.client, o)
 }

@@ -42,8 +42,6 @@ type Client struct {
 func New(config *rest.Config) (*Client, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1 // the server's own limits answer 429
-	config.ContentType = runtime.ContentTypeProtobuf
-	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("make a client of the cluster: %w", err)
@@ -59,6 +57,11 @@ func New(config *rest.Config) (*Client, error) {
 		if version.Group == "" {
 			config.APIPath = "/api"
 		}
+		config.ContentType = runtime.ContentTypeProtobuf
+		if version == SnapshotVersion { // custom resources have none
+			config.ContentType = runtime.ContentTypeJSON
+		}
+		config.AcceptContentTypes = config.ContentType + "," + runtime.ContentTypeJSON
 		if c.groups[version], err = rest.RESTClientForConfigAndClient(config, client); err != nil {
 			return nil, fmt.Errorf("make a client of %s: %w", version, err)
 		}
@@ -71,7 +74,7 @@ func groupVersions() []schema.GroupVersion {
 	return []schema.GroupVersion{
 		corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion,
 		networkingv1.SchemeGroupVersion, nodev1.SchemeGroupVersion, rbacv1.SchemeGroupVersion,
-		storagev1.SchemeGroupVersion,
+		storagev1.SchemeGroupVersion, SnapshotVersion,
 	}
 }
 
@@ -79,7 +82,7 @@ func newClient() (*Client, error) {
 	c := &Client{types: runtime.NewScheme(), groups: map[schema.GroupVersion]*rest.RESTClient{}}
 	err := errors.Join(corev1.AddToScheme(c.types), appsv1.AddToScheme(c.types), discoveryv1.AddToScheme(c.types),
 		networkingv1.AddToScheme(c.types), nodev1.AddToScheme(c.types), rbacv1.AddToScheme(c.types),
-		storagev1.AddToScheme(c.types))
+		storagev1.AddToScheme(c.types), AddSnapshotsToScheme(c.types))
 	if err != nil {
 		return nil, fmt.Errorf("register the types of objects: %w", err)
 	}

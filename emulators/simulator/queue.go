@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 )
@@ -53,7 +54,7 @@ func (q *queue) next(ctx context.Context) bool {
 	}
 	defer q.keys.Done(key)
 	if err := q.sync(ctx, key); err != nil {
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && !apierrors.IsConflict(err) {
 			q.log.ErrorContext(ctx, "object not simulated, retrying", "key", key, "error", err)
 		}
 		q.keys.AddRateLimited(key)

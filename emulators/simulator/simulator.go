@@ -42,6 +42,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,11 +65,13 @@ type Simulator struct {
 	runtime *podworker.Runtime
 	watched watched
 
-	podQueue  *queue
-	nodeQueue *queue
-	addresses addresses
-	clocks    sync.Map // key of a pod → clock
-	reports   sync.Map // key of a pod → reported
+	podQueue    *queue
+	nodeQueue   *queue
+	claimQueue  *queue
+	snapshotter snapshotter
+	addresses   addresses
+	clocks      sync.Map // key of a pod → clock
+	reports     sync.Map // key of a pod → reported
 }
 
 // watched are the objects that the simulator watches.
@@ -109,6 +112,11 @@ func New(client *kubeclient.Client, o Options) (*Simulator, error) {
 	}
 	s.podQueue = s.newQueue("pod", s.syncPod)
 	s.nodeQueue = s.newQueue("node", s.wakeScheduler)
+	s.claimQueue = s.newQueue("claim", s.syncClaim)
+	s.snapshotter = snapshotter{
+		snapshots: s.newQueue("snapshot", s.syncSnapshot), contents: s.newQueue("snapshot content", s.syncContent),
+		sources: s.newQueue("claim of a snapshot", s.syncSource), disks: disks{now: time.Now},
+	}
 	s.runtime, err = podworker.New(podworker.Options{
 		Images: o.Images, Dir: o.Dir, Objects: objects{client}, Block: o.Block, HostIP: o.Kubelets.Addr().String(),
 		Wake: func(pod types.NamespacedName) { s.podQueue.keys.Add(pod.String()) },
@@ -156,13 +164,16 @@ func (s *Simulator) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
+	for _, q := range []*queue{s.snapshotter.snapshots, s.snapshotter.contents, s.snapshotter.sources} {
+		context.AfterFunc(ctx, q.keys.ShutDown) // they do not run in a cluster that ends before it knows snapshots
+	}
 	w := s.watched
-	claimQueue, volumeQueue := s.newQueue("claim", s.syncClaim), s.newQueue("volume", s.syncVolume)
+	volumeQueue := s.newQueue("volume", s.syncVolume)
 	realNodeQueue := s.newQueue("node", s.syncRealNode)
 	var synced []cache.InformerSynced
 	for informer, handler := range map[cache.SharedIndexInformer]cache.ResourceEventHandler{
 		w.pods.SharedIndexInformer:       s.podQueue,
-		w.claims.SharedIndexInformer:     claimQueue,
+		w.claims.SharedIndexInformer:     s.claimQueue,
 		w.volumes.SharedIndexInformer:    volumeQueue,
 		w.namespaces.SharedIndexInformer: s.watchNamespaces(),
 		w.faults.SharedIndexInformer:     s.watchFaultsConfigMap(),
@@ -183,13 +194,12 @@ func (s *Simulator) Run(ctx context.Context) error {
 		return err
 	}
 	for q, count := range map[*queue]int{
-		s.podQueue: 16, claimQueue: 8, volumeQueue: 8, s.nodeQueue: 1, realNodeQueue: 1,
+		s.podQueue: 16, s.claimQueue: 8, volumeQueue: 8, s.nodeQueue: 1, realNodeQueue: 1,
 	} {
 		q.run(ctx, &running, count)
 	}
 	if s.options.NodeSocket != "" {
 		running.Go(func() { s.watchRealNode(ctx, realNodeQueue) })
 	}
-	<-ctx.Done()
-	return nil
+	return s.runSnapshots(ctx, &running)
 }

@@ -49,6 +49,12 @@ func (s *Simulator) syncClaim(ctx context.Context, key string) error {
 		return nil
 	case claim.Spec.VolumeName == "":
 		volume := volumeOf(claim)
+		if done, err := s.restore(ctx, claim, volume.Name); err != nil {
+			return err
+		} else if !done {
+			s.claimQueue.keys.AddAfter(key, snapshotRetry)
+			return nil
+		}
 		if s.options.NodeSocket != "" {
 			if err := s.makeLocal(volume); err != nil {
 				return err
@@ -68,7 +74,7 @@ func (s *Simulator) syncClaim(ctx context.Context, key string) error {
 func volumeOf(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	volume := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:        "pvc-" + string(claim.UID),
+			Name:        volumePrefix + string(claim.UID),
 			Annotations: map[string]string{annotationProvisionedBy: provisioner},
 		},
 		Spec: corev1.PersistentVolumeSpec{
@@ -81,7 +87,7 @@ func volumeOf(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 				ResourceVersion: claim.ResourceVersion,
 			},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
-				Driver:       domain,
+				Driver:       snapshotDriver,
 				VolumeHandle: string(claim.UID),
 			}},
 		},

@@ -32,6 +32,7 @@ type Cluster struct {
 var (
 	_ provisioning.Cluster         = (*Cluster)(nil)
 	_ provisioning.NamespaceLister = (*Cluster)(nil)
+	_ provisioning.Volumes         = (*Cluster)(nil)
 	_ provisioning.PodLister       = (*Cluster)(nil)
 	_ provisioning.ObjectLister    = (*Cluster)(nil)
 	_ provisioning.LogKeeper       = (*Cluster)(nil)
@@ -64,7 +65,25 @@ func (c *Cluster) Delete(context.Context, agent.Agent) error {
 // CheckGone implements provisioning.Cluster.
 func (c *Cluster) CheckGone(context.Context, agent.Agent) (provisioning.Gone, error) {
 	c.add("Cluster")
-	return provisioning.Gone{Namespace: true, Volume: true}, nil
+	return provisioning.Gone{Namespace: true, Volume: true, Snapshots: true}, nil
+}
+
+// Snapshot implements provisioning.Volumes.
+func (c *Cluster) Snapshot(context.Context, agent.Agent, agent.Snapshot, bool) (agent.SnapshotState, error) {
+	c.add("Volumes")
+	return agent.SnapshotState{CutAt: time.Now(), Handle: "handle", Ready: true, SizeBytes: 1 << 30}, nil
+}
+
+// DeleteSnapshot implements provisioning.Volumes.
+func (c *Cluster) DeleteSnapshot(context.Context, agent.Agent, agent.Snapshot) (bool, error) {
+	c.add("Volumes")
+	return true, nil
+}
+
+// DeleteVolume implements provisioning.Volumes.
+func (c *Cluster) DeleteVolume(context.Context, agent.Agent, int64) (bool, error) {
+	c.add("Volumes")
+	return true, nil
 }
 
 // Namespaces implements provisioning.NamespaceLister.
@@ -82,6 +101,12 @@ func (c *Cluster) Namespaces(context.Context) ([]provisioning.Placement, error) 
 
 // MarkNamespace implements provisioning.NamespaceLister.
 func (c *Cluster) MarkNamespace(context.Context, provisioning.Placement, time.Time) error {
+	c.add("Namespaces")
+	return nil
+}
+
+// DeleteSources implements provisioning.NamespaceLister.
+func (c *Cluster) DeleteSources(context.Context) error {
 	c.add("Namespaces")
 	return nil
 }
@@ -237,6 +262,15 @@ var _ agentexec.Source = commands{}
 func (c commands) Open(ctx context.Context, a agent.Agent, command agentexec.Command) (agentexec.Stream, error) {
 	c.add("Commands")
 	return c.source.Open(ctx, a, command)
+}
+
+// quiescer counts as a use of the programs that make volumes quiet.
+type quiescer struct{ *uses }
+
+// Quiesce implements provisioning.Quiescer.
+func (q quiescer) Quiesce(context.Context, agent.Agent, string) error {
+	q.add("Quiescer")
+	return nil
 }
 
 // programs are those of every agent's image. All write what they read.

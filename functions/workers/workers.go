@@ -29,7 +29,7 @@ func Reconcile(reconciler *provisioning.Reconciler) function.Worker {
 		Name: "ReconcileAgent", Topic: function.AgentNudges, Summary: "Bring an agent to its desired state",
 		Needs: []function.Need{
 			function.Firestore, function.NudgeWebhooks, function.SecretManage, function.ClusterApply,
-			function.LogKeep, function.GatewayAccess,
+			function.LogKeep, function.PodQuiesce, function.GatewayAccess,
 		},
 		Handle: func(ctx context.Context, m function.Message) error {
 			nudge, err := agentNudge(m)

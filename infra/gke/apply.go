@@ -29,6 +29,11 @@ func (c *Clusters) Apply(ctx context.Context, a agent.Agent, stage agent.StageNa
 	if err != nil {
 		return err
 	}
+	if stage == agent.StageStorage {
+		if err := client.prepareSource(ctx, &b); err != nil {
+			return err
+		}
+	}
 	objects, err := b.objects(stage)
 	if err != nil {
 		return err

@@ -2,8 +2,10 @@ package gke
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,40 +17,85 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// Delete implements provisioning.Cluster: everything of an agent is in its namespace, and goes with it.
+// Delete implements provisioning.Cluster: everything of an agent is in its namespace and goes with it, but for the
+// contents of snapshots. Those of the agent's volume go when the storage has deleted the data. Those of other agents' snapshots
+// never go by themselves.
 func (c *Clusters) Delete(ctx context.Context, a agent.Agent) error {
 	client, err := c.client(a.Cell)
 	if err != nil {
 		return err
 	}
-	return client.deleteNamespace(ctx, a.ID, "")
+	gone, err := client.deleteNamespace(ctx, a.ID, "", func() error { return client.ownContents(ctx, a) })
+	if err != nil || !gone {
+		return err
+	}
+	contents, err := client.contents(ctx, a, "")
+	for i := range contents {
+		if name := contents[i].Labels[labelSnapshot]; isSource(name) && contents[i].Name == contentOf(a.Namespace(), name) {
+			err = errors.Join(err, client.deleteContent(ctx, contents[i].Name))
+		}
+	}
+	return err
 }
 
-// deleteNamespace begins the deletion of the namespace of the agent with the id; when uid isn't "", only of the
-// namespace that has it. A namespace that isn't ours by its labels is left alone, whatever its name.
-func (c *client) deleteNamespace(ctx context.Context, agentID string, uid types.UID) error {
+// ownContents labels the contents of all VolumeSnapshots of an agent, so that they are found once the VolumeSnapshots
+// are gone.
+func (c *client) ownContents(ctx context.Context, a agent.Agent) error {
+	var all []volumeSnapshot
+	t := snapshotTarget(kindSnapshot, a.Namespace(), "")
+	err := list(ctx, c, selection{target: t}, func() { all = nil }, func(page *volumeSnapshotList) {
+		all = append(all, page.Items...)
+	})
+	if err != nil || len(all) == 0 {
+		return explain(err, t)
+	}
+	labeled, err := c.contents(ctx, a, "")
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		name := contentName(&all[i])
+		if slices.ContainsFunc(labeled, func(o metav1.PartialObjectMetadata) bool { return o.Name == name }) {
+			continue
+		}
+		if err := c.ownContent(ctx, a, &all[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteNamespace begins the deletion of the namespace of the agent with the id, after before, and reports whether it
+// is gone; when uid isn't "", only of the namespace that has it. A namespace that isn't ours by its labels is left
+// alone, whatever its name.
+func (c *client) deleteNamespace(ctx context.Context, agentID string, uid types.UID, before func() error) (
+	gone bool, err error,
+) {
 	t := core("Namespace", "", agent.Namespace(agentID))
 	namespace, err := c.getMetadata(ctx, t)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil
+		return true, nil
 	case err != nil:
-		return explain(err, t)
+		return false, explain(err, t)
 	case uid != "" && namespace.GetUID() != uid:
-		return nil
+		return false, nil
 	case !isOurs(namespace, agentID):
-		return &provisioning.Permanent{
+		return false, &provisioning.Permanent{
 			Code: "namespace_not_owned",
 			Message: fmt.Sprintf("The namespace %s lacks the agent's labels and was not deleted. "+
 				"Contact support: the operator must label or delete it.", t.name),
 		}
 	case namespace.GetDeletionTimestamp() != nil:
-		return nil
+		return false, nil
+	}
+	if err := before(); err != nil {
+		return false, err
 	}
 	if err := c.delete(ctx, t, namespace.GetUID()); err != nil && !apierrors.IsNotFound(err) {
-		return explain(err, t) // a conflict says that it was replaced in between: the next attempt looks again
+		return false, explain(err, t) // a conflict says that it was replaced in between: the next attempt looks again
 	}
-	return nil
+	return false, nil
 }
 
 func isOurs(namespace metav1.Object, agentID string) bool {
@@ -61,7 +108,7 @@ func isOurs(namespace metav1.Object, agentID string) bool {
 // of their claim. Therefore CheckGone lists the volumes of the cell once the namespace is gone.
 //
 // The provisioner's finalizer keeps a volume until the disk is deleted. A volume whose class retains its disk is never
-// deleted, so it is never reported gone.
+// deleted, so it is never reported gone. The same holds for the contents of snapshots, which have the agent's label.
 func (c *Clusters) CheckGone(ctx context.Context, a agent.Agent) (provisioning.Gone, error) {
 	client, err := c.client(a.Cell)
 	if err != nil {
@@ -79,7 +126,13 @@ func (c *Clusters) CheckGone(ctx context.Context, a agent.Agent) (provisioning.G
 		return provisioning.Gone{}, explain(err, t)
 	}
 	volumes, err := client.volumesOf(ctx, a.Namespace())
-	return provisioning.Gone{Namespace: true, Volume: err == nil && len(volumes) == 0}, err
+	if err != nil {
+		return provisioning.Gone{Namespace: true}, err
+	}
+	contents, err := client.contents(ctx, a, "")
+	return provisioning.Gone{
+		Namespace: true, Volume: len(volumes) == 0, Snapshots: err == nil && len(contents) == 0,
+	}, err
 }
 
 // volumesOf lists the volumes that were claimed in a namespace.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,12 +15,12 @@ import (
 )
 
 // annotationContent is the hash of what was applied. Objects whose content is not compared have none: a Secret, because
-// the hash would help to guess its values; a ConfigMap, which is immutable and named by its content; and a claim, which
-// follows its volume.
+// the hash would help to guess its values; a ConfigMap, which is immutable and named by its content; and a claim or a
+// snapshot, which follow their volume.
 const annotationContent = "agents.example/content-hash"
 
 func hasContentHash(kind string) bool {
-	return kind != "Secret" && kind != "ConfigMap" && kind != "PersistentVolumeClaim"
+	return !slices.Contains([]string{"Secret", "ConfigMap", "PersistentVolumeClaim", kindSnapshot, kindContent}, kind)
 }
 
 // desiredFields are the fields that are applied, as the API server keeps track of them: without those that identify the

@@ -55,6 +55,8 @@ type blueprint struct {
 	// image is what the agent's container runs, with the platform's defaults, and frontImage what its front runs.
 	image, frontImage image.Choice
 	input             provisioning.RuntimeInput
+	// cloning is true while the agent's volume is made from a snapshot of another agent.
+	cloning bool
 }
 
 // blueprint gathers what the objects of an agent follow from. Errors: Permanent for a plan or a cell that does not
@@ -104,7 +106,7 @@ func (b blueprint) objects(stage agent.StageName) ([]object, error) {
 	case agent.StageSecrets:
 		return b.environment()
 	case agent.StageStorage:
-		return []object{b.volumeClaim()}, nil
+		return append(b.foreignSource(), b.volumeClaim()), nil
 	case agent.StageRuntime:
 		return []object{b.statefulSet()}, nil
 	case agent.StageRoute:

@@ -25,6 +25,12 @@ var update = flag.Bool("update", false, "rewrite the golden files in testdata")
 
 const testID = "5b9f8c0a-7d1e-4c53-9a8e-2f64d1a7c3b9"
 
+// ownSnapshot is the id of a snapshot of the agent testID, and foreignSnapshot of another agent's.
+const (
+	ownSnapshot     = "lopyyct5dzgfhguof5sndj6dxe-k3v7x2ab"
+	foreignSnapshot = "bn6cuvdpdvgq5he3c6rtvdu2sa-k3v7x2ab"
+)
+
 func testSettings() Settings {
 	return Settings{
 		Cells: []Cell{
@@ -105,6 +111,7 @@ func TestObjects_MatchGoldenFiles(t *testing.T) {
 		agent    func(*agent.Agent)
 		settings func(*Settings)
 		secrets  []string
+		cloning  bool
 	}{
 		"plain": {},
 		"full": {
@@ -155,7 +162,15 @@ func TestObjects_MatchGoldenFiles(t *testing.T) {
 			a.Image.Choice = image.Choice{ID: "assistant", Version: "1", Reference: "registry.example/a@sha256:1"}
 			a.Image.Runtime = image.Runtime{BusyPath: "/busy", DataPath: "/home/node/.assistant"}
 		}},
-		"gke":     {agent: func(a *agent.Agent) { a.Cell, a.Plan = "gke", plan.Enterprise }},
+		"gke": {agent: func(a *agent.Agent) { a.Cell, a.Plan = "gke", plan.Enterprise }},
+		"restored": {agent: func(a *agent.Agent) {
+			a.Snapshots = []agent.Snapshot{{ID: ownSnapshot, Status: agent.SnapshotReady, SizeBytes: 40 << 30}}
+			a.Volume = agent.Volume{Number: 1, Source: agent.VolumeSource{SnapshotID: ownSnapshot, Handle: "h"}, Unmade: true}
+			a.StoppedFor = "held"
+		}},
+		"clone": {cloning: true, agent: func(a *agent.Agent) {
+			a.Volume.Source = agent.VolumeSource{SnapshotID: foreignSnapshot, Handle: "projects/p/global/snapshots/s"}
+		}},
 		"stopped": {agent: func(a *agent.Agent) { a.Status, a.Env = agent.Stopped, nil }},
 	}
 	for name, test := range tests {
@@ -172,6 +187,7 @@ func TestObjects_MatchGoldenFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			b.cloning = test.cloning
 			got := render(t, b)
 			file := filepath.Join("testdata", name+".yaml")
 			if *update {

@@ -135,5 +135,56 @@ func (c *Clusters) DeleteNamespace(ctx context.Context, p provisioning.Placement
 	if err != nil {
 		return err
 	}
-	return client.deleteNamespace(ctx, p.AgentID, types.UID(p.UID))
+	_, err = client.deleteNamespace(ctx, p.AgentID, types.UID(p.UID), func() error { return nil })
+	return err
+}
+
+// DeleteSources implements provisioning.NamespaceLister. A worker that was slow may have made such a content in the
+// moment in which the namespace was deleted.
+func (c *Clusters) DeleteSources(ctx context.Context) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(c.cells)) {
+		client, err := c.client(name)
+		if err == nil {
+			err = client.deleteSources(ctx, c.settings.Database)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// minSourceAge is the age from which the content of a source is an orphan if its namespace does not exist.
+const minSourceAge = time.Hour
+
+func (c *client) deleteSources(ctx context.Context, database string) error {
+	t := snapshotTarget(kindContent, "", "")
+	var old []metav1.PartialObjectMetadata
+	labeled := ours + "," + labelDatabase + "=" + database
+	err := c.listMetadata(ctx, t, labeled, func() { old = nil }, func(o *metav1.PartialObjectMetadata) {
+		named := o.Name == contentOf(agent.Namespace(o.Labels[labelAgent]), o.Labels[labelSnapshot])
+		if named && o.DeletionTimestamp == nil && time.Since(o.CreationTimestamp.Time) >= minSourceAge {
+			old = append(old, *o)
+		}
+	})
+	errs := []error{explain(err, t)}
+	for i := range old {
+		errs = append(errs, c.deleteOrphanedSource(ctx, &old[i]))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *client) deleteOrphanedSource(ctx context.Context, o *metav1.PartialObjectMetadata) error {
+	namespace := core("Namespace", "", agent.Namespace(o.Labels[labelAgent]))
+	_, err := c.getMetadata(ctx, namespace)
+	switch {
+	case err == nil:
+		return nil
+	case !apierrors.IsNotFound(err):
+		return explain(err, namespace)
+	}
+	t := snapshotTarget(kindContent, "", o.Name)
+	if err := c.delete(ctx, t, o.UID); err != nil && !apierrors.IsNotFound(err) {
+		return explain(err, t)
+	}
+	return nil
 }

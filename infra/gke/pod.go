@@ -39,7 +39,9 @@ func (b blueprint) pod() corev1.PodTemplateSpec {
 			Containers:     []corev1.Container{b.container()},
 			Volumes: append([]corev1.Volume{
 				{Name: volumeName, VolumeSource: corev1.VolumeSource{
-					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: volumeName},
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{
+						ClaimName: claimName(b.agent.Volume.Number),
+					},
 				}},
 				{Name: scratchName, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(size(scratchBytes))}}},
 			}, b.fileVolumes()...),

@@ -6,10 +6,13 @@ import (
 )
 
 const (
-	// quotaPods is the number of pods that a namespace has room for: the agent's, and one more. The API server may
-	// count a pod for a moment after it is gone, and must not refuse its replacement in that moment. The overhead of a
-	// sandbox counts, too.
-	quotaPods = 2
+	// quotaPods is the number of pods that a namespace has room for: the agent's, one that reads a snapshot, and one
+	// more. The API server may count a pod for a moment after it is gone, and must not refuse its replacement in that
+	// moment. The overhead of a sandbox counts, too.
+	quotaPods = 3
+	// quotaVolumes is the number of volumes: the present one, the former or the next one, and one that a snapshot is
+	// read from.
+	quotaVolumes = 3
 	// ephemeralBytes is what the agent's container may write outside its volume: its logs, and scratchBytes. On
 	// Autopilot the request is the limit.
 	ephemeralBytes = 1 << 30
@@ -44,8 +47,8 @@ func (b blueprint) quota() object {
 			corev1.ResourceLimitsMemory:             memory,
 			corev1.ResourceRequestsEphemeralStorage: ephemeral,
 			corev1.ResourceLimitsEphemeralStorage:   ephemeral,
-			corev1.ResourcePersistentVolumeClaims:   *resource.NewQuantity(1, resource.DecimalSI),
-			corev1.ResourceRequestsStorage:          size(b.plan.StorageBytes()),
+			corev1.ResourcePersistentVolumeClaims:   *resource.NewQuantity(quotaVolumes, resource.DecimalSI),
+			corev1.ResourceRequestsStorage:          size(quotaVolumes * b.volumeBytes()),
 			// Both would open a way in past the router.
 			corev1.ResourceServicesLoadBalancers: {},
 			corev1.ResourceServicesNodePorts:     {},

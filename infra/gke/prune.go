@@ -2,6 +2,7 @@ package gke
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -12,19 +13,25 @@ import (
 	"agents.example/controlplane/shared/agent"
 )
 
-// Prune implements provisioning.Cluster. It finds the ConfigMaps of the namespace and deletes each with the Secret of
-// the same name, because workers may not list Secrets.
-//
-// A deletion names the version of the object that was read. If another worker applied the object again in between, for
-// a newer generation with the same content, the object stays.
+// Prune implements provisioning.Cluster. What it deletes does not depend on each other, so a failure of one does not
+// keep the others.
 func (c *Clusters) Prune(ctx context.Context, a agent.Agent) error {
 	client, err := c.client(a.Cell)
 	if err != nil {
 		return err
 	}
+	return errors.Join(client.pruneEnvironments(ctx, a), client.pruneVolumes(ctx, a), client.pruneSnapshots(ctx, a))
+}
+
+// pruneEnvironments finds the ConfigMaps of the namespace and deletes each with the Secret of the same name, because
+// workers may not list Secrets.
+//
+// A deletion names the version of the object that was read. If another worker applied the object again in between, for
+// a newer generation with the same content, the object stays.
+func (c *client) pruneEnvironments(ctx context.Context, a agent.Agent) error {
 	t := core("ConfigMap", a.Namespace(), "")
 	var leftover []metav1.PartialObjectMetadata
-	err = client.listMetadata(ctx, t, ours, func() { leftover = nil }, func(o *metav1.PartialObjectMetadata) {
+	err := c.listMetadata(ctx, t, ours, func() { leftover = nil }, func(o *metav1.PartialObjectMetadata) {
 		if isLeftover(o.Name, generationOf(o), a) {
 			leftover = append(leftover, *o)
 		}
@@ -33,7 +40,7 @@ func (c *Clusters) Prune(ctx context.Context, a agent.Agent) error {
 		return explain(err, t)
 	}
 	for i := range leftover {
-		if err := client.pruneEnvironment(ctx, a, &leftover[i]); err != nil {
+		if err := c.pruneEnvironment(ctx, a, &leftover[i]); err != nil {
 			return err
 		}
 	}

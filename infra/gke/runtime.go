@@ -52,7 +52,7 @@ func (b blueprint) service() object {
 // volume has one writer even when a node is lost.
 func (b blueprint) statefulSet() *appsv1.StatefulSet {
 	replicas := int32(0)
-	if b.agent.WantsPod() {
+	if b.agent.RunsPod() {
 		replicas = 1
 	}
 	return &appsv1.StatefulSet{

@@ -2,26 +2,48 @@ package gke
 
 import (
 	"context"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// volumeName is the name of the agent's claim, and of the volume in its pod.
+// volumeName is the name of the agent's first claim, and of the volume in its pod.
 const volumeName = "data"
+
+// claimName is the name of the claim for a volume. A pod names its claim, so that no slow worker gives it another one.
+func claimName(number int64) string {
+	if number == 0 {
+		return volumeName
+	}
+	return volumeName + "-" + strconv.FormatInt(number, 10)
+}
+
+// claimNumber is the number of the volume that a claim is for.
+func claimNumber(name string) (number int64, ok bool) {
+	if name == volumeName {
+		return 0, true
+	}
+	digits, _ := strings.CutPrefix(name, volumeName+"-")
+	number, err := strconv.ParseInt(digits, 10, 64)
+	return number, err == nil && name == claimName(number)
+}
 
 // volumeClaim asks for the agent's volume. It is no template of the StatefulSet, so that scaling, or replacing the
 // StatefulSet, never touches it.
 func (b blueprint) volumeClaim() object {
 	claim := &corev1.PersistentVolumeClaim{
-		TypeMeta: typed("v1", "PersistentVolumeClaim"), ObjectMeta: b.named(volumeName),
+		TypeMeta: typed("v1", "PersistentVolumeClaim"), ObjectMeta: b.named(claimName(b.agent.Volume.Number)),
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			DataSource:  b.dataSource(),
 			Resources: corev1.VolumeResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceStorage: size(b.plan.StorageBytes())},
+				Requests: corev1.ResourceList{corev1.ResourceStorage: size(b.volumeBytes())},
 			},
 		},
 	}
@@ -70,13 +92,16 @@ func (c *client) applyKept(ctx context.Context, claim *corev1.PersistentVolumeCl
 	return now, explain(err, t)
 }
 
-// keepVolume makes a claim agree with the volume that is there: its class can't change any more, and it can't shrink.
-// Nor can it grow before it is made. It reports whether there was anything to agree on, and whether the claim could not
+// keepVolume makes a claim agree with the volume that is there: its class and its source can't change any more, and it
+// can't shrink. Nor can it grow before it is made. It reports whether there was anything to agree on, and whether the claim could not
 // grow.
 func keepVolume(claim, live *corev1.PersistentVolumeClaim) (changed, unbound bool) {
 	if class := live.Spec.StorageClassName; class != nil &&
 		(claim.Spec.StorageClassName == nil || *claim.Spec.StorageClassName != *class) {
 		claim.Spec.StorageClassName, changed = class, true
+	}
+	if !equality.Semantic.DeepEqual(claim.Spec.DataSource, live.Spec.DataSource) {
+		claim.Spec.DataSource, changed = live.Spec.DataSource, true
 	}
 	asked, has := claim.Spec.Resources.Requests[corev1.ResourceStorage],
 		live.Spec.Resources.Requests[corev1.ResourceStorage]

@@ -55,6 +55,7 @@ const (
 	PodLogs        Need = "pod_logs"        // read the logs of agents' containers in the cells
 	LogKeep        Need = "log_keep"        // keep the logs of ended containers in agents' namespaces
 	PodExec        Need = "pod_exec"        // run commands in agents' containers in the cells
+	PodQuiesce     Need = "pod_quiesce"     // run the program of agents' images that makes their volumes quiet
 	GatewayAccess  Need = "gateway_access"  // call agents on their hostnames
 	Payments       Need = "payments"        // the payment provider
 	Members        Need = "members"         // manage users at the identity provider

@@ -41,9 +41,9 @@ const (
 )
 
 // Collect marks new orphans, deletes those that have been marked for a day, and clears the marks of agents whose record
-// came back. Namespaces and secrets are independent: a failure of one does not stop the other.
+// came back. Namespaces, secrets and the sources of volumes are independent: a failure of one does not stop the others.
 func (c *OrphanCollector) Collect(ctx context.Context) error {
-	var errs []error
+	errs := []error{c.Namespaces.DeleteSources(ctx)}
 	for _, list := range []func(context.Context) ([]belonging, error){c.listNamespaces, c.listSecrets} {
 		all, err := list(ctx)
 		if err == nil {

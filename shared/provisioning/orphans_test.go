@@ -20,8 +20,9 @@ type attic struct {
 	secrets    map[string]provisioning.SecretOwner
 	// stopped are the agents whose pods a mark stopped.
 	stopped map[string]bool
-	// recordsErr and namespacesErr fail their reads.
-	recordsErr, namespacesErr error
+	// recordsErr and namespacesErr fail their reads, and sourcesErr fails the deletion of sources.
+	recordsErr, namespacesErr, sourcesErr error
+	sourcesDeleted                        bool
 }
 
 func newAttic() *attic {
@@ -64,6 +65,11 @@ func (w *attic) MarkNamespace(_ context.Context, p provisioning.Placement, since
 func (w *attic) DeleteNamespace(_ context.Context, p provisioning.Placement) error {
 	delete(w.namespaces, p.AgentID)
 	return nil
+}
+
+func (w *attic) DeleteSources(context.Context) error {
+	w.sourcesDeleted = true
+	return w.sourcesErr
 }
 
 func (w *attic) SecretOwners(context.Context) ([]provisioning.SecretOwner, error) {

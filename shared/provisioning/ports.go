@@ -137,6 +137,9 @@ type NamespaceLister interface {
 	MarkNamespace(ctx context.Context, p Placement, orphanedSince time.Time) error
 	// DeleteNamespace begins the deletion of a namespace, if it is still the one that was listed.
 	DeleteNamespace(ctx context.Context, p Placement) error
+	// DeleteSources deletes what is left of the snapshots from which volumes of agents were made whose namespaces are
+	// gone. It deletes no data: it leaves the snapshots to the agents that they are of.
+	DeleteSources(ctx context.Context) error
 }
 
 // Placement is one namespace of an agent on a cluster.

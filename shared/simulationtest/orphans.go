@@ -43,6 +43,9 @@ func (c PodClient) MarkNamespace(ctx context.Context, p provisioning.Placement, 
 	})
 }
 
+// DeleteSources implements provisioning.NamespaceLister. The model's sources go with their namespaces.
+func (c PodClient) DeleteSources(context.Context) error { return nil }
+
 // DeleteNamespace implements provisioning.NamespaceLister.
 func (c PodClient) DeleteNamespace(ctx context.Context, p provisioning.Placement) error {
 	return ClusterClient(c).call(ctx, agent.Agent{Cell: p.Cell}, "delete orphan", func() error {

@@ -24,7 +24,7 @@ var templates embed.FS
 func Files() []string {
 	return []string{
 		"gateway.yaml", "router.yaml", "notifier.yaml", "network.yaml", "warm.yaml", "canary.yaml", "access.yaml",
-		"guard.yaml", "isolation.yaml", "limits.yaml", "workload.yaml", "fence.yaml", "metrics.yaml",
+		"snapshots.yaml", "guard.yaml", "isolation.yaml", "limits.yaml", "workload.yaml", "fence.yaml", "metrics.yaml",
 	}
 }
 
@@ -55,6 +55,8 @@ type Values struct {
 	Resolvers []string
 	// StorageClass is the class of agents' volumes; if empty, that of a GKE Autopilot cluster.
 	StorageClass string
+	// SnapshotLocation is where snapshots of volumes are kept; if empty, the driver decides.
+	SnapshotLocation string
 	// Callers are the users that call the API server, by the need of their functions, such as cluster_apply.
 	Callers map[string][]string
 	// Project and NudgeTopic are where the notifier publishes, and Environment is whose notifier it is.
@@ -107,7 +109,7 @@ func render(name string, v Values) ([]*unstructured.Unstructured, error) {
 func (v Values) context() map[string]any {
 	callers := map[string][]string{}
 	for _, need := range []string{
-		"cluster_apply", "cluster_look", "cluster_collect", "pod_logs", "pod_exec", "log_keep",
+		"cluster_apply", "cluster_look", "cluster_collect", "pod_logs", "pod_exec", "pod_quiesce", "log_keep",
 	} {
 		callers[need] = v.Callers[need]
 	}
@@ -126,13 +128,14 @@ func (v Values) context() map[string]any {
 		"cell_domain": v.Domain, "address": v.Address, "certificate_map": v.CertificateMap, "callers": callers,
 		"ssl_policy": v.SSLPolicy, "security_policy": v.SecurityPolicy, "project": v.Project,
 		"nudge_topic": v.NudgeTopic, "image": v.Image, "images": images,
-		"notifier_account": NotifierAccount(v.Environment),
-		"agent_auth":       cmp.Or(v.AgentAuth, dataplane.AuthFront),
-		"agent_registries": append([]string{}, v.Registries...),
-		"agent_resolvers":  append([]string{}, v.Resolvers...),
-		"storage_class":    cmp.Or(v.StorageClass, "standard-rwo"),
-		"quota":            map[string]any{"cpu": 2 * (cpu + 1000), "memory": 2 * (memory + 1024)},
-		"largest_volume":   storage,
+		"notifier_account":  NotifierAccount(v.Environment),
+		"agent_auth":        cmp.Or(v.AgentAuth, dataplane.AuthFront),
+		"agent_registries":  append([]string{}, v.Registries...),
+		"agent_resolvers":   append([]string{}, v.Resolvers...),
+		"storage_class":     cmp.Or(v.StorageClass, "standard-rwo"),
+		"quota":             map[string]any{"cpu": 3 * (cpu + 1000), "memory": 3 * (memory + 1024), "storage": 3 * storage},
+		"largest_volume":    storage,
+		"snapshot_location": v.SnapshotLocation,
 		"warm": map[string]any{
 			"agents": v.WarmAgents, "image": agentImage, "cpu": v.WarmMillicores, "memory": v.WarmMiB,
 		},

@@ -44,7 +44,7 @@ func TestRenderText_RendersAsTerraformDoes(t *testing.T) {
 	t.Parallel()
 	callers := map[string][]string{
 		"cluster_apply": {"b@example.com", `quoted " <&> é`}, "cluster_look": {"a@example.com", "b@example.com"},
-		"cluster_collect": {"c@example.com"}, "pod_logs": {}, "pod_exec": {},
+		"cluster_collect": {"c@example.com"}, "pod_logs": {}, "pod_exec": {}, "pod_quiesce": {"b@example.com"},
 		"log_keep": {"b@example.com", "d@example.com"},
 	}
 	full := Values{
@@ -53,9 +53,10 @@ func TestRenderText_RendersAsTerraformDoes(t *testing.T) {
 		WarmMiB:    1_000_032,
 		Registries: []string{"registry.example.com/a/", "registry.example.com/b/"},
 		Address:    "address", CertificateMap: "map", SSLPolicy: "policy", SecurityPolicy: "armor",
+		SnapshotLocation: "us-central1",
 	}
 	least := full
-	least.AgentImage, least.SecurityPolicy = "", ""
+	least.AgentImage, least.SecurityPolicy, least.SnapshotLocation = "", "", ""
 	for name, v := range map[string]Values{"everything": full, "no optional parts": least} {
 		for _, file := range Files() {
 			source, err := templates.ReadFile(file)

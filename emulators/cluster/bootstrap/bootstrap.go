@@ -23,7 +23,7 @@ const poll = 25 * time.Millisecond
 
 // Options configure Run.
 type Options struct {
-	CRDs   []string // YAML files of one CustomResourceDefinition each
+	CRDs   []string // YAML files of CustomResourceDefinitions
 	GVisor bool     // make the RuntimeClass gvisor
 	Fence  string   // YAML file of the admission policy that refuses lower generations; empty for none
 	// RealNode is true if there is a node that runs containers.

@@ -23,8 +23,8 @@ type accept struct {
 }
 
 // negotiate returns the first format of a request that the server has. Otherwise it returns JSON, and false if the
-// client wants none.
-func (s *Server) negotiate(r *http.Request) (a accept, ok bool) {
+// client wants none. Only metadata and tables of custom resources travel as protobuf.
+func (s *Server) negotiate(r *http.Request, custom bool) (a accept, ok bool) {
 	known := s.catalog.Codecs.SupportedMediaTypes()
 	for format := range strings.SplitSeq(r.Header.Get("Accept"), ",") {
 		kind, parameters, err := mime.ParseMediaType(strings.TrimSpace(format))
@@ -33,6 +33,9 @@ func (s *Server) negotiate(r *http.Request) (a accept, ok bool) {
 		}
 		if kind == "*/*" || kind == "application/*" {
 			kind = runtime.ContentTypeJSON
+		}
+		if custom && kind == runtime.ContentTypeProtobuf && parameters["as"] == "" {
+			continue
 		}
 		if info, ok := runtime.SerializerInfoForMediaType(known, kind); ok {
 			return accept{serializer: info, as: parameters["as"]}, true

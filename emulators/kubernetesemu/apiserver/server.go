@@ -68,7 +68,7 @@ type call struct {
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{Request: r, w: w}
-	c.accept, c.acceptable = s.negotiate(r)
+	c.accept, c.acceptable = s.negotiate(r, false)
 	w.Header().Set("Cache-Control", "no-cache, private")
 	if err := s.serve(c); err != nil {
 		c.accept.writeError(w, err)
@@ -93,6 +93,9 @@ func (s *Server) serve(c *call) (err error) {
 	}
 	if c.target.kind == nil {
 		return s.serveReview(c)
+	}
+	if c.target.kind.Custom {
+		c.accept, c.acceptable = s.negotiate(c.Request, true)
 	}
 	return s.serveObjects(c)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -71,7 +72,7 @@ func (s *Server) update(c *call) error {
 }
 
 func (s *Server) patch(c *call) error {
-	kind, err := patchType(c.Request)
+	kind, err := patchType(c.Request, c.target.kind.Custom)
 	if err != nil {
 		return err
 	}
@@ -103,17 +104,17 @@ func (s *Server) patch(c *call) error {
 	return c.answer(http.StatusOK, o)
 }
 
-func patchType(r *http.Request) (types.PatchType, error) {
-	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
-	switch kind := types.PatchType(media); kind {
-	case types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType, types.ApplyPatchType:
-		return kind, nil
-	default:
-		return "", errMediaType([]string{
-			string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType),
-			string(types.ApplyPatchType),
-		})
+func patchType(r *http.Request, custom bool) (types.PatchType, error) {
+	known := []string{string(types.JSONPatchType), string(types.MergePatchType)}
+	if !custom {
+		known = append(known, string(types.StrategicMergePatchType))
 	}
+	known = append(known, string(types.ApplyPatchType))
+	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	if slices.Contains(known, media) {
+		return types.PatchType(media), nil
+	}
+	return "", errMediaType(known)
 }
 
 func (s *Server) apply(c *call, q registry.Request, body []byte) error {

@@ -24,6 +24,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+
+	"agents.example/controlplane/emulators/kubeclient"
 )
 
 // Catalog has all kinds, by what requests call them.
@@ -53,7 +55,7 @@ func newCatalog() (*Catalog, error) {
 		corev1.AddToScheme, appsv1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, nodev1.AddToScheme,
 		rbacv1.AddToScheme, schedulingv1.AddToScheme, storagev1.AddToScheme, admissionregistrationv1.AddToScheme,
 		authorizationv1.AddToScheme, authenticationv1.AddToScheme, autoscalingv1.AddToScheme, autoscalingv2.AddToScheme, policyv1.AddToScheme,
-		metav1.AddMetaToScheme,
+		kubeclient.AddSnapshotsToScheme, metav1.AddMetaToScheme,
 	} {
 		errs = append(errs, add(c.Scheme))
 	}

@@ -21,6 +21,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"agents.example/controlplane/emulators/kubeclient"
 )
 
 // Kind is a kind of objects. Kinds are compared by their addresses.
@@ -32,6 +34,7 @@ type Kind struct {
 	Status     bool // has the subresource status
 	Scale      bool // has the subresource scale
 	Generation bool // metadata.generation counts changes of the specification
+	Custom     bool // is a custom resource in other clusters: it has neither protobuf nor strategic merge patches
 
 	object, list func() runtime.Object
 	managers     map[string]manager // by subresource
@@ -64,6 +67,7 @@ const (
 	status
 	scale
 	generation
+	custom
 )
 
 // object is a pointer to an object or a list of objects.
@@ -78,8 +82,8 @@ func define[T, L any, O object[T], M object[L]](gv schema.GroupVersion, shortNam
 	return &Kind{
 		GroupVersionKind: gv.WithKind(name), Plural: plural(name), ShortName: shortName,
 		Namespaced: traits&namespaced != 0, Status: traits&status != 0, Scale: traits&scale != 0,
-		Generation: traits&generation != 0,
-		object:     func() runtime.Object { return O(new(T)) }, list: func() runtime.Object { return M(new(L)) },
+		Generation: traits&generation != 0, Custom: traits&custom != 0,
+		object: func() runtime.Object { return O(new(T)) }, list: func() runtime.Object { return M(new(L)) },
 	}
 }
 
@@ -97,7 +101,7 @@ func plural(kind string) string {
 // define all kinds. Controllers delete the objects of a namespace in this order.
 func defineAll() []*Kind {
 	core, apps, rbac := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, rbacv1.SchemeGroupVersion
-	policies := admissionregistrationv1.SchemeGroupVersion
+	policies, snapshots := admissionregistrationv1.SchemeGroupVersion, kubeclient.SnapshotVersion
 	workload := namespaced | status | scale | generation
 	return []*Kind{
 		define[appsv1.Deployment, appsv1.DeploymentList](apps, "deploy", workload),
@@ -105,6 +109,7 @@ func defineAll() []*Kind {
 		define[appsv1.StatefulSet, appsv1.StatefulSetList](apps, "sts", workload),
 		define[corev1.Pod, corev1.PodList](core, "po", namespaced|status|generation),
 		define[corev1.PersistentVolumeClaim, corev1.PersistentVolumeClaimList](core, "pvc", namespaced|status),
+		define[kubeclient.VolumeSnapshot, kubeclient.VolumeSnapshotList](snapshots, "vs", namespaced|status|generation|custom),
 		define[corev1.Service, corev1.ServiceList](core, "svc", namespaced|status),
 		define[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](
 			discoveryv1.SchemeGroupVersion, "", namespaced|generation),
@@ -126,6 +131,8 @@ func defineAll() []*Kind {
 		define[corev1.Namespace, corev1.NamespaceList](core, "ns", status),
 		define[corev1.Node, corev1.NodeList](core, "no", status),
 		define[corev1.PersistentVolume, corev1.PersistentVolumeList](core, "pv", status),
+		define[kubeclient.VolumeSnapshotContent, kubeclient.VolumeSnapshotContentList](snapshots, "vsc", status|generation|custom),
+		define[kubeclient.VolumeSnapshotClass, kubeclient.VolumeSnapshotClassList](snapshots, "vsclass", generation|custom),
 		define[nodev1.RuntimeClass, nodev1.RuntimeClassList](nodev1.SchemeGroupVersion, "", 0),
 		define[schedulingv1.PriorityClass, schedulingv1.PriorityClassList](schedulingv1.SchemeGroupVersion, "pc", generation),
 		define[storagev1.StorageClass, storagev1.StorageClassList](storagev1.SchemeGroupVersion, "sc", 0),

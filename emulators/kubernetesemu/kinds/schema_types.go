@@ -1,6 +1,10 @@
 package kinds
 
-import "strings"
+import (
+	"strings"
+
+	"agents.example/controlplane/emulators/kubeclient"
+)
 
 // SchemaTypes returns the names of the types that the API server serves, and of the two types that stand for unknown
 // ones. The schema has the types of their fields, too.
@@ -38,5 +42,6 @@ func SchemaTypes() []string {
 			names = append(names, "io.k8s.api."+group+"."+kind)
 		}
 	}
-	return names
+	return append(names, kubeclient.VolumeSnapshot{}.OpenAPIModelName(),
+		kubeclient.VolumeSnapshotContent{}.OpenAPIModelName(), kubeclient.VolumeSnapshotClass{}.OpenAPIModelName())
 }

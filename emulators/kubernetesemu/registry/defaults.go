@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"agents.example/controlplane/emulators/kubeclient"
 	"agents.example/controlplane/emulators/kubernetesemu/store"
 )
 
@@ -186,6 +187,7 @@ const annotationDefaultClass = "storageclass.kubernetes.io/is-default-class"
 func (r *Registry) defaultClaim(o, old *corev1.PersistentVolumeClaim) {
 	setPointer(&o.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 	set(&o.Status.Phase, corev1.ClaimPending)
+	defaultDataSource(&o.Spec)
 	switch {
 	case old != nil:
 		if o.Spec.StorageClassName == nil {
@@ -198,6 +200,25 @@ func (r *Registry) defaultClaim(o, old *corev1.PersistentVolumeClaim) {
 				setPointer(&o.Spec.StorageClassName, m.GetName())
 			}
 		}
+	}
+}
+
+// defaultDataSource drops a source that can be none, and makes both fields for it the same.
+func defaultDataSource(o *corev1.PersistentVolumeClaimSpec) {
+	if s := o.DataSource; s != nil {
+		group := ""
+		if s.APIGroup != nil {
+			group = *s.APIGroup
+		}
+		if s.Kind != "PersistentVolumeClaim" && (s.Kind != "VolumeSnapshot" || group != kubeclient.SnapshotVersion.Group) {
+			o.DataSource = nil
+		}
+	}
+	switch s, r := o.DataSource, o.DataSourceRef; {
+	case s != nil && r == nil:
+		o.DataSourceRef = &corev1.TypedObjectReference{APIGroup: s.APIGroup, Kind: s.Kind, Name: s.Name}
+	case s == nil && r != nil && (r.Namespace == nil || *r.Namespace == ""):
+		o.DataSource = &corev1.TypedLocalObjectReference{APIGroup: r.APIGroup, Kind: r.Kind, Name: r.Name}
 	}
 }
 

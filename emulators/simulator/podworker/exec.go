@@ -31,28 +31,18 @@ type Command struct {
 // exit code. The command is looked up in the image, then on the machine. It is killed when the container's program
 // exits, when ctx ends, and when its output cannot be passed on.
 func (r *Runtime) Exec(ctx context.Context, pod types.NamespacedName, container string, c Command) (int, error) {
-	p, done, err := r.running(pod, container)
+	w, err := r.enter(pod)
 	if err != nil {
 		return 0, err
 	}
 	defer r.commands.Done()
-	path, err := p.lookUp(c.Args[0])
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	run, done, err := w.exec(container, c, cancel)
 	if err != nil {
 		return 0, err
 	}
-	args := slices.Clone(c.Args[1:])
-	for i := range args {
-		args[i] = p.mounts.local(args[i])
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	run, err := process.Start(process.Command{
-		Path: path, Args: args, Env: p.env, Dir: p.dir, Stdin: c.Stdin,
-		Stdout: output{c.Stdout, cancel}, Stderr: output{c.Stderr, cancel}, Terminal: c.Terminal, Sizes: c.Sizes,
-	})
-	if err != nil {
-		return 0, fmt.Errorf("start %s: %w", c.Args[0], err)
-	}
+	defer w.forget(run)
 	select {
 	case <-run.Done():
 	case <-done:
@@ -64,23 +54,53 @@ func (r *Runtime) Exec(ctx context.Context, pod types.NamespacedName, container 
 	return run.ExitCode(), nil
 }
 
-// running returns what a container runs, and the end of its program, and counts a command.
-func (r *Runtime) running(pod types.NamespacedName, name string) (program, <-chan struct{}, error) {
+// enter returns the worker of a pod, and counts a command.
+func (r *Runtime) enter(pod types.NamespacedName) (*worker, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.workers[pod]
 	if w == nil || r.closed {
-		return program{}, nil, fmt.Errorf("pod %s is simulated: no process runs that could answer", pod)
+		return nil, fmt.Errorf("pod %s is simulated: no process runs that could answer", pod)
 	}
+	r.commands.Add(1)
+	return w, nil
+}
+
+// exec starts a command in a container, and returns the end of the container's program, too. No command starts in a pod
+// that is paused.
+func (w *worker) exec(name string, c Command, cancel func()) (*process.Process, <-chan struct{}, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all := w.containers()
 	i := slices.IndexFunc(all, func(c *container) bool { return c.spec.Name == name })
 	if i < 0 || all[i].process == nil {
-		return program{}, nil, fmt.Errorf("container %s of pod %s does not run", name, pod)
+		return nil, nil, fmt.Errorf("container %s of pod %s does not run", name, w.name())
 	}
-	r.commands.Add(1)
-	return all[i].program, all[i].process.Done(), nil
+	p := all[i].program
+	path, err := p.lookUp(c.Args[0])
+	if err != nil {
+		return nil, nil, err
+	}
+	args := slices.Clone(c.Args[1:])
+	for i := range args {
+		args[i] = p.mounts.local(args[i])
+	}
+	run, err := process.Start(process.Command{
+		Path: path, Args: args, Env: p.env, Dir: p.dir, Stdin: c.Stdin,
+		Stdout: output{c.Stdout, cancel}, Stderr: output{c.Stderr, cancel}, Terminal: c.Terminal, Sizes: c.Sizes,
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("start %s: %w", c.Args[0], err)
+	}
+	w.commands[run] = struct{}{}
+	return run, all[i].process.Done(), nil
+}
+
+// forget forgets a command that has ended.
+func (w *worker) forget(run *process.Process) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.commands, run)
 }
 
 // lookUp returns the path of a command: a program of the image or, if it has none of this name, of the machine.

@@ -34,9 +34,7 @@ package podworker
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"net/netip"
 	"os"
@@ -83,6 +81,8 @@ type Runtime struct {
 	mu      sync.Mutex
 	workers map[types.NamespacedName]*worker
 	closed  bool // no more commands
+
+	copies sync.RWMutex // held to read a snapshot, and exclusively to remove one
 }
 
 // New makes a runtime. It removes what an earlier one left of pods, whose processes ended with it.
@@ -228,16 +228,7 @@ func (r *Runtime) RemoveVolume(name string) error {
 }
 
 // Volumes returns the names of the PersistentVolumes that have a directory.
-func (r *Runtime) Volumes() (names []string, err error) {
-	entries, err := os.ReadDir(r.volumes())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("list volumes: %w", err)
-	}
-	for _, entry := range entries {
-		names = append(names, entry.Name())
-	}
-	return names, nil
-}
+func (r *Runtime) Volumes() ([]string, error) { return namesIn(r.volumes()) }
 
 // volume returns the directory of the volume that a pod's claim is bound to, and creates it.
 func (r *Runtime) volume(ctx context.Context, namespace, claim string) (string, error) {

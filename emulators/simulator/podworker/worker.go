@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"agents.example/controlplane/emulators/simulator/kubelet"
+	"agents.example/controlplane/emulators/simulator/process"
 )
 
 const (
@@ -38,6 +39,7 @@ type worker struct {
 	hold        time.Duration
 	inits       []*container // init containers and sidecars, in order
 	mains       []*container
+	commands    map[*process.Process]struct{} // that Exec runs
 	initialized bool
 	endingSince time.Time
 }
@@ -49,7 +51,7 @@ func newWorker(r *Runtime, pod *corev1.Pod, now time.Time) (*worker, error) {
 		return nil, err
 	}
 	w := &worker{
-		runtime: r, uid: pod.UID, pod: pod, address: address,
+		runtime: r, uid: pod.UID, pod: pod, address: address, commands: map[*process.Process]struct{}{},
 		dir: filepath.Join(r.options.Dir, "pods", string(pod.UID)),
 	}
 	if w.port.declared = declaredPort(pod); w.port.declared != 0 {

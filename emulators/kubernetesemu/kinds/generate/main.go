@@ -17,6 +17,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"agents.example/controlplane/emulators/kubeclient"
 	"agents.example/controlplane/emulators/kubernetesemu/kinds"
 )
 
@@ -44,7 +45,7 @@ func run(file string) error {
 	if err := yaml.UnmarshalStrict([]byte(text), &all); err != nil {
 		return fmt.Errorf("read %s: %w", source, err)
 	}
-	all.Types = append(all.Types, scale()...)
+	all.Types = append(append(all.Types, scale()...), snapshots()...)
 	used, err := all.reachable(kinds.SchemaTypes())
 	if err != nil {
 		return err
@@ -133,20 +134,43 @@ func references(names []string, part any) []string {
 
 // scale returns the types of the subresource scale, which client-go lacks: clients have no apply method for it.
 func scale() []map[string]any {
-	const group, meta = "io.k8s.api.autoscaling.v1.", "io.k8s.apimachinery.pkg.apis.meta.v1."
-	scalar := func(kind string) map[string]any { return map[string]any{"scalar": kind} }
-	named := func(name string) map[string]any { return map[string]any{"namedType": name} }
-	field := func(name string, kind map[string]any) map[string]any {
-		return map[string]any{"name": name, "type": kind}
-	}
-	definition := func(name string, fields ...any) map[string]any {
-		return map[string]any{"name": group + name, "map": map[string]any{"fields": fields}}
-	}
+	const group = "io.k8s.api.autoscaling.v1."
 	return []map[string]any{
-		definition("Scale", field("apiVersion", scalar("string")), field("kind", scalar("string")),
-			field("metadata", named(meta+"ObjectMeta")), field("spec", named(group+"ScaleSpec")),
-			field("status", named(group+"ScaleStatus"))),
-		definition("ScaleSpec", field("replicas", scalar("numeric"))),
-		definition("ScaleStatus", field("replicas", scalar("numeric")), field("selector", scalar("string"))),
+		object(group+"Scale", field("spec", named(group+"ScaleSpec")), field("status", named(group+"ScaleStatus"))),
+		definition(group+"ScaleSpec", field("replicas", scalar("numeric"))),
+		definition(group+"ScaleStatus", field("replicas", scalar("numeric")), field("selector", scalar("string"))),
 	}
+}
+
+// snapshots returns the types of the snapshots of volumes, which are custom resources. As in those, fields are merged
+// one by one, and there are no lists.
+func snapshots() []map[string]any {
+	deduced := named("__untyped_deduced_")
+	parts := []any{field("spec", deduced), field("status", deduced)}
+	return []map[string]any{
+		object(kubeclient.VolumeSnapshot{}.OpenAPIModelName(), parts...),
+		object(kubeclient.VolumeSnapshotContent{}.OpenAPIModelName(), parts...),
+		object(kubeclient.VolumeSnapshotClass{}.OpenAPIModelName(), field("driver", scalar("string")),
+			field("deletionPolicy", scalar("string")), field("parameters", deduced)),
+	}
+}
+
+func scalar(kind string) map[string]any { return map[string]any{"scalar": kind} }
+
+func named(name string) map[string]any { return map[string]any{"namedType": name} }
+
+func field(name string, kind map[string]any) map[string]any {
+	return map[string]any{"name": name, "type": kind}
+}
+
+func definition(name string, fields ...any) map[string]any {
+	return map[string]any{"name": name, "map": map[string]any{"fields": fields}}
+}
+
+// object returns the definition of a type that has metadata.
+func object(name string, fields ...any) map[string]any {
+	return definition(name, append([]any{
+		field("apiVersion", scalar("string")), field("kind", scalar("string")),
+		field("metadata", named("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")),
+	}, fields...)...)
 }

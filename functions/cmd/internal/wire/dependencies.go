@@ -36,6 +36,7 @@ func fills() map[function.Need]fill {
 		function.PodLogs:        fillLogs,
 		function.LogKeep:        fillLogKeeper,
 		function.PodExec:        fillCommands,
+		function.PodQuiesce:     fillQuiescer,
 		function.GatewayAccess:  fillProber,
 		function.Payments:       fillPayments,
 		function.Members:        fillMembers,
@@ -172,7 +173,7 @@ func fillCredentials(o *Clients, d *functions.Dependencies, _ []function.Need) e
 func fillCluster(o *Clients, d *functions.Dependencies, _ []function.Need) error {
 	clusters, err := o.clusters()
 	if err == nil {
-		d.Cluster = clusters
+		d.Cluster, d.Volumes = clusters, clusters
 	}
 	return err
 }
@@ -208,6 +209,11 @@ func fillLogKeeper(o *Clients, d *functions.Dependencies, _ []function.Need) err
 
 func fillCommands(o *Clients, d *functions.Dependencies, _ []function.Need) (err error) {
 	d.Commands, err = o.commands()
+	return err
+}
+
+func fillQuiescer(o *Clients, d *functions.Dependencies, _ []function.Need) (err error) {
+	d.Quiescer, err = o.quiescer()
 	return err
 }
 

@@ -20,6 +20,7 @@ import (
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/handoff"
 	"agents.example/controlplane/shared/member"
+	"agents.example/controlplane/shared/provisioning"
 )
 
 // noClusters and noMetrics are clients that are never called.
@@ -28,6 +29,7 @@ type (
 	noMetrics  struct{ MetricsSource }
 	noLogs     struct{ agentlog.Source }
 	noCommands struct{ agentexec.Source }
+	noQuiescer struct{ provisioning.Quiescer }
 )
 
 // Close implements io.Closer.
@@ -56,6 +58,7 @@ func newClients(t *testing.T) *Clients {
 		MetricsSource: func(context.Context) (MetricsSource, error) { return noMetrics{}, nil },
 		Logs:          func(context.Context) (agentlog.Source, error) { return noLogs{}, nil },
 		Commands:      func(context.Context) (agentexec.Source, error) { return noCommands{}, nil },
+		Quiescer:      func(context.Context) (provisioning.Quiescer, error) { return noQuiescer{}, nil },
 		Payments:      func(context.Context) (billing.Payments, error) { return billing.NoProvider{}, nil },
 		Members:       func(context.Context) (member.Provider, error) { return member.ManagedExternally{}, nil },
 	}})

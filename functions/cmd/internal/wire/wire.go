@@ -35,6 +35,7 @@ import (
 // Clusters is the client for the cells.
 type Clusters interface {
 	provisioning.Cluster
+	provisioning.Volumes
 	provisioning.NamespaceLister
 	provisioning.PodLister
 	provisioning.ObjectLister
@@ -54,6 +55,7 @@ type Openers struct {
 	MetricsSource func(ctx context.Context) (MetricsSource, error)
 	Logs          func(ctx context.Context) (agentlog.Source, error)
 	Commands      func(ctx context.Context) (agentexec.Source, error)
+	Quiescer      func(ctx context.Context) (provisioning.Quiescer, error)
 	Payments      func(ctx context.Context) (billing.Payments, error)
 	Members       func(ctx context.Context) (member.Provider, error)
 	MCP           func(api mcproute.API) mcproute.Server
@@ -97,6 +99,7 @@ type Clients struct {
 	metricsSource func() (MetricsSource, error)
 	logs          func() (agentlog.Source, error)
 	commands      func() (agentexec.Source, error)
+	quiescer      func() (provisioning.Quiescer, error)
 	payments      func() (billing.Payments, error)
 	members       func() (member.Provider, error)
 
@@ -156,6 +159,7 @@ func New(ctx context.Context, c config.Common, s Settings) *Clients {
 	o.metricsSource = lazy(o, "Cloud Monitoring", s.MetricsSource)
 	o.logs = lazy(o, "pod log", s.Logs)
 	o.commands = lazy(o, "pod command", s.Commands)
+	o.quiescer = lazy(o, "quiescing", s.Quiescer)
 	o.payments = lazy(o, "payment provider", s.Payments)
 	o.members = lazy(o, "member provider", s.Members)
 	return o

@@ -9,13 +9,17 @@ import (
 	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/functions/cmd/internal/wire"
 	"agents.example/controlplane/infra/gke"
+	"agents.example/controlplane/infra/gke/connect"
+	"agents.example/controlplane/infra/gke/podexec"
 	"agents.example/controlplane/infra/monitoring"
+	"agents.example/controlplane/shared/provisioning"
 )
 
 // Openers open the cells of a worker's configuration, and the source of their metrics.
 func Openers(c config.Worker) wire.Openers {
 	return wire.Openers{
 		Clusters:      func(ctx context.Context) (wire.Clusters, error) { return openClusters(ctx, c) },
+		Quiescer:      func(ctx context.Context) (provisioning.Quiescer, error) { return openQuiescer(ctx, c), nil },
 		MetricsSource: func(ctx context.Context) (wire.MetricsSource, error) { return openMetricsSource(ctx, c) },
 	}
 }
@@ -32,6 +36,14 @@ func openClusters(ctx context.Context, c config.Worker) (wire.Clusters, error) {
 		})
 	}
 	return gke.Open(ctx, settings)
+}
+
+func openQuiescer(ctx context.Context, c config.Worker) provisioning.Quiescer {
+	list := make([]connect.Cell, len(c.Cells))
+	for i, cell := range c.Cells {
+		list[i] = connect.Cell{Name: cell.Name, Endpoint: cell.Endpoint, Kubeconfig: cell.Kubeconfig}
+	}
+	return podexec.New(ctx, list)
 }
 
 func openMetricsSource(ctx context.Context, c config.Worker) (wire.MetricsSource, error) {
