@@ -826,7 +826,7 @@ export interface DeletedResource {
   observed_gone_at: string | null;
 }
 
-export type DeletedResourceName = "namespace" | "volume" | "secrets" | "route" | "record" | NewValue;
+export type DeletedResourceName = "namespace" | "volume" | "snapshots" | "secrets" | "route" | "record" | NewValue;
 
 export interface Deletion {
   /** The agent's id. */
