@@ -42,7 +42,7 @@ func TestSnapshots_TakenRestoredCopiedAndDeleted(t *testing.T) {
 	row := card.Containing("listitem", "Good state")
 	row.WaitText("Ready")
 	row.WaitText("Your own")
-	row.WaitText("Kept until you delete it.")
+	row.WaitText("kept until you delete it")
 	p.Review("snapshots-one")
 
 	row.Click("button", "Restore Good state")

@@ -37,13 +37,13 @@ export function SnapshotRow(props: {
         <p class="small quiet">
           {[text, bytes === null ? "" : formatBytes(bytes), image ?? ""].filter(Boolean).join(" · ")}
           {otherImage(agent, snapshot) === undefined ? "" : " (another version than now)"}
+          <Expiry snapshot={snapshot} />
         </p>
         {status === "pending" ? <p class="small">{waitsText(snapshot)}</p> : null}
         {status === "failed" ? <p class="small problem">{problem ?? "Nothing is known about why."}</p> : null}
         {status === "ready" ? <p class="small quiet">{consistencyText(snapshot)}</p> : null}
-        <Expiry snapshot={snapshot} />
-        <Acts {...props} />
       </div>
+      <Acts {...props} />
     </li>
   );
 }
@@ -65,16 +65,18 @@ function Expiry({ snapshot: { status, cause, expires_at } }: { snapshot: AgentSn
   if (status === "deleting") {
     return null;
   }
-  if (expires_at === null) {
-    return <p class="small quiet">{status === "failed" ? "Listed" : "Kept"} until you delete it.</p>;
-  }
-  if (Date.parse(expires_at) < now && cause === "schedule" && status === "ready") {
-    return <p class="small quiet">Kept until a newer daily one is ready.</p>;
-  }
+  const late = expires_at !== null && Date.parse(expires_at) < now;
   return (
-    <p class="small quiet">
-      {status === "failed" ? "Listed" : "Kept"} until <Moment value={expires_at} />.
-    </p>
+    <>
+      {status === "failed" ? " · listed until " : " · kept until "}
+      {expires_at === null ? (
+        "you delete it"
+      ) : late && cause === "schedule" && status === "ready" ? (
+        "a newer daily one is ready"
+      ) : (
+        <Moment value={expires_at} />
+      )}
+    </>
   );
 }
 

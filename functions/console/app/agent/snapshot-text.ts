@@ -71,9 +71,8 @@ export function unusable({ status }: AgentSnapshot): string | undefined {
 export function summaryText(agent: Agent, snapshots: AgentSnapshot[], plan: Plan | undefined): string[] {
   const bytes = snapshots.reduce((sum, { size_bytes }) => sum + (size_bytes ?? 0), 0);
   const own = snapshots.filter(({ cause, status }) => cause === "user" && !["failed", "deleting"].includes(status));
-  const texts = [
-    snapshots.length === 0 ? "No snapshots yet" : `${plural(snapshots.length, "snapshot")}, ${formatBytes(bytes)}`,
-  ];
+  const size = bytes === 0 ? "" : `, ${formatBytes(bytes)}`;
+  const texts = [snapshots.length === 0 ? "No snapshots yet" : plural(snapshots.length, "snapshot") + size];
   if (plan !== undefined) {
     const name = planName(agent.resource_plan);
     texts.push(
