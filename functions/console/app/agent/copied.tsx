@@ -18,7 +18,7 @@ export function LackedSecrets({ agent }: { agent: Agent }) {
         </LinkButton>
       }
     >
-      The agent is a copy, and values of secrets are not copied: {listText(names)}.
+      <p>The agent is a copy, and values of secrets are not copied: {listText(names)}.</p>
     </Notice>
   );
 }

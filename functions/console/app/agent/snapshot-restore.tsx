@@ -84,8 +84,10 @@ function OtherImage({ agent, snapshot }: { agent: Agent; snapshot: AgentSnapshot
   const other = otherImage(agent, snapshot);
   return other === undefined ? null : (
     <Notice tone="warn" title="Another version wrote this data">
-      The snapshot is from <code>{other.then}</code>, and the agent runs <code>{other.now}</code>, which stays. If that
-      version cannot read the data, move the agent to the former one afterwards.
+      <p>
+        The snapshot is from <code>{other.then}</code>, and the agent runs <code>{other.now}</code>, which stays. If
+        that version cannot read the data, move the agent to the former one afterwards.
+      </p>
     </Notice>
   );
 }

@@ -94,7 +94,7 @@ function Acts({ snapshot, unavailable, onAct }: Parameters<typeof SnapshotRow>[0
             Restore{of}
           </Button>
           <Button kind="plain" icon="plus" unavailable={unavailable} onClick={() => onAct("copy")}>
-            New agent from this<span class="visually-hidden">: {name}</span>
+            New agent from this{of}
           </Button>
           <Button kind="plain" icon="download" unavailable={unavailable} onClick={() => onAct("export")}>
             Export{of}

@@ -59,8 +59,9 @@ function Form({ from, onClose }: { from: Source | undefined; onClose: () => void
 
   const known = plans.data !== undefined && organization.data !== undefined;
   const least = from?.agent.resource_plan ?? chosenOf(images, typed.image)?.image.min_plan;
-  const plan =
-    typed.plan || (known ? smallestPlan(plans.data ?? [], organization.data as Organization, least) : "");
+  const needs = from?.snapshot.size_bytes ?? 0;
+  const fitting = (plans.data ?? []).filter(({ agent }) => agent.storage_bytes >= needs);
+  const plan = typed.plan || (known ? smallestPlan(fitting, organization.data as Organization, least) : "");
   const region = typed.region || (page.regions.includes(usualRegion) ? usualRegion : (page.regions[0] ?? ""));
   const wrong = wrongWith(typed, plan, checked);
   const block = organization.data === undefined ? undefined : blockOf(organization.data);
@@ -128,7 +129,7 @@ function Form({ from, onClose }: { from: Source | undefined; onClose: () => void
                     plans={list}
                     organization={mine}
                     value={plan}
-                    needs={from?.snapshot.size_bytes ?? 0}
+                    needs={needs}
                     onChange={(chosen) => edit({ plan: chosen })}
                     wrong={wrong.plan}
                   />
