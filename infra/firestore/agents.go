@@ -113,6 +113,8 @@ func agentVolumeFields(a *agent.Agent) fields {
 		{"snapshots", array(&a.Snapshots, snapshotFields)},
 		{"stopped_for", text(&a.StoppedFor)},
 		{"daily_snapshot_at", timestamp(&a.DailySnapshotAt)},
+		{"clone_of", text(&a.CloneOf)},
+		{"unset_secrets", texts(&a.UnsetSecrets)},
 	}
 }
 

@@ -85,8 +85,8 @@ func (a Agent) consistency(asked Consistency) Consistency {
 	}
 }
 
-// addSnapshot adds a snapshot of the present volume that a worker takes. A pod that must not run meanwhile is stopped
-// for it.
+// addSnapshot adds a snapshot of the present volume that a worker takes. A pod that must not run until then is
+// stopped.
 func (a *Agent) addSnapshot(s Snapshot, now time.Time) Snapshot {
 	s.ID, s.Status, s.CreatedAt = a.newSnapshotID(s.Cause, now), SnapshotPending, now
 	s.Image = a.Image.String()
@@ -108,7 +108,7 @@ func (a *Agent) addSnapshot(s Snapshot, now time.Time) Snapshot {
 func (a *Agent) DeleteSnapshot(id string, now time.Time) error {
 	s := a.snapshot(id)
 	switch {
-	case s == nil:
+	case s == nil || s.Gone():
 		return SnapshotNotFound()
 	case s.Status == SnapshotDeleting:
 		return nil
