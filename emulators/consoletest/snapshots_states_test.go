@@ -257,7 +257,7 @@ func TestSnapshots_CopyKeepsWhatIsTyped(t *testing.T) {
 	if hobby := dialog.WaitFor("radio", "Hobby"); !hobby.Disabled {
 		t.Error("a size with 5 GiB can be chosen for a snapshot with 20 GiB")
 	}
-	dialog.WaitUntil("radio", "Startup", "checked", func(e consoletest.Element) bool { return e.Checked })
+	dialog.WaitUntil("radio", "Startup", "checked", func(e consoletest.Element) bool { return e.Checked == "true" })
 	p.WaitTrue(`document.querySelector("dialog input").value === "origin copy"`)
 	p.Review("snapshot-copy-sizes")
 	dialog.Fill("Name", "second origin")

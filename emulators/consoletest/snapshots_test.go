@@ -90,4 +90,3 @@ func TestSnapshots_TakenRestoredCopiedAndDeleted(t *testing.T) {
 	card.WaitText("0 of 1 of your own")
 	p.Review("snapshots-restored")
 }
-

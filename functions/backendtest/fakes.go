@@ -36,6 +36,7 @@ var (
 	_ provisioning.PodLister       = (*Cluster)(nil)
 	_ provisioning.ObjectLister    = (*Cluster)(nil)
 	_ provisioning.LogKeeper       = (*Cluster)(nil)
+	_ provisioning.Readers         = (*Cluster)(nil)
 )
 
 // Apply implements provisioning.Cluster.
@@ -83,6 +84,18 @@ func (c *Cluster) DeleteSnapshot(context.Context, agent.Agent, agent.Snapshot) (
 // DeleteVolume implements provisioning.Volumes.
 func (c *Cluster) DeleteVolume(context.Context, agent.Agent, int64) (bool, error) {
 	c.add("Volumes")
+	return true, nil
+}
+
+// ApplyReader implements provisioning.Readers.
+func (c *Cluster) ApplyReader(context.Context, agent.Agent, agent.Snapshot) error {
+	c.add("Readers")
+	return nil
+}
+
+// DeleteReader implements provisioning.Readers.
+func (c *Cluster) DeleteReader(context.Context, agent.Agent, string) (bool, error) {
+	c.add("Readers")
 	return true, nil
 }
 
