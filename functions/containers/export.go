@@ -55,8 +55,9 @@ func Export(s Service) function.Route {
 		Status: http.StatusOK, Holds: MaxExport, Audited: true,
 		// Conflict: the snapshot is not ready, or another export runs.
 		Errors: []fault.Kind{fault.Conflict, fault.RateLimited},
-		Handle: function.Handle(func(ctx context.Context, in exportInput) (*export, error) {
-			return s.beginExport(ctx, string(in.Path.AgentID), string(in.Path.SnapshotID))
+		Handle: function.Handle(func(ctx context.Context, in exportInput) (exported, error) {
+			e, err := s.beginExport(ctx, string(in.Path.AgentID), string(in.Path.SnapshotID))
+			return exported{e}, err
 		}),
 	}
 }
@@ -135,10 +136,12 @@ func (e *export) release(complete bool) {
 	}
 }
 
+// exported is the answer with an archive.
+type exported struct{ *export }
+
 // Reply implements function.Reply.
-func (e *export) Reply(h http.Header) any {
-	h.Set("Content-Disposition", `attachment; filename="`+e.snapshot.ID+`.tar"`)
-	return function.Formats{{ContentType: tarType, Stream: e.send}}
+func (e exported) Reply(http.Header) any {
+	return function.Formats{{ContentType: tarType, Stream: func(w io.Writer) error { return e.send(w) }}}
 }
 
 // send sends the archive. An error after its first bytes breaks the connection; and a complete archive says so at its

@@ -113,10 +113,10 @@ func agentVolumeFields(a *agent.Agent) fields {
 		{"snapshots", array(&a.Snapshots, snapshotFields)},
 		{"stopped_for", text(&a.StoppedFor)},
 		{"daily_snapshot_at", timestamp(&a.DailySnapshotAt)},
-		{"clone_of", text(&a.CloneOf)},
-		{"unset_secrets", texts(&a.UnsetSecrets)},
 		{"imports", flag(&a.Imports)},
 		{"reader", compactGroup(readerFields(&a.Reader))},
+		{"clone_of", text(&a.CloneOf)},
+		{"unset_secrets", texts(&a.UnsetSecrets)},
 	}
 }
 
@@ -130,11 +130,8 @@ func formerVolumeFields(v *agent.FormerVolume) fields {
 
 func readerFields(r *agent.Reader) fields {
 	return fields{
-		{"number", number(&r.Number)},
-		{"snapshot_id", text(&r.SnapshotID)},
-		{"holder", text(&r.Holder)},
-		{"until", timestamp(&r.Until)},
-		{"look_at", timestamp(&r.LookAt)},
+		{"number", number(&r.Number)}, {"snapshot_id", text(&r.SnapshotID)}, {"holder", text(&r.Holder)},
+		{"until", timestamp(&r.Until)}, {"look_at", timestamp(&r.LookAt)},
 	}
 }
 

@@ -1069,6 +1069,11 @@ type CreateAgentRequest struct {
 	// Image What the agent runs: the id of an image, such as assistant, or a version of it, such as assistant@2.1.0; or on plans with custom_images an image that is not in the catalog, as registry/repository@sha256:…, which runs in a sandbox. By default, the image called default.
 	Image *string `json:"image,omitempty"`
 
+	// ImportURL The URL of an archive that GET /agents/{agent_id}/snapshots/{snapshot_id}/export has sent. The new agent's volume begins with the files in it; everything else in the archive is left to the request. The URL must begin with https://, its host must have public addresses, and redirects are not followed. It may be signed: it is stored as secrets are, and never shown. If the archive cannot be fetched for a reason that may pass, it is tried again; otherwise the agent ends in error with the code import_failed. Not together with from_snapshot.
+	//
+	// Examples: https://storage.example.com/archives/agent.tar?signature=...
+	ImportURL *string `json:"import_url,omitempty"`
+
 	// Name Display name. Surrounding whitespace is removed; control characters are refused.
 	Name string `json:"name"`
 
@@ -2512,6 +2517,14 @@ func (c *Client) DeleteSnapshot(ctx context.Context, agentID string, snapshotID 
 func (c *Client) GetSnapshot(ctx context.Context, agentID string, snapshotID string, options ...CallOption) (*AgentSnapshot, error) {
 	r := call{method: http.MethodGet, path: "/api/v1/agents/%s/snapshots/%s", args: []string{agentID, snapshotID}}
 	return sendFor[AgentSnapshot](ctx, c, r, options)
+}
+
+// ExportSnapshot sends GET /api/v1/agents/{agent_id}/snapshots/{snapshot_id}/export: export a snapshot as an archive.
+//
+// Requires the role `admin`, of a session or of an API key.
+func (c *Client) ExportSnapshot(ctx context.Context, agentID string, snapshotID string, options ...CallOption) error {
+	r := call{method: http.MethodGet, path: "/api/v1/agents/%s/snapshots/%s/export", args: []string{agentID, snapshotID}}
+	return c.send(ctx, r, nil, options)
 }
 
 // StartAgent sends POST /api/v1/agents/{agent_id}/start: start an agent.

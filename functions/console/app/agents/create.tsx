@@ -160,6 +160,16 @@ function Form({ from, onClose }: { from: Source | undefined; onClose: () => void
             wrong={wrong.region}
           />
         )}
+        {from === undefined ? (
+          <TextField
+            label="Import an archive (https address)"
+            value={typed.archive}
+            onInput={(archive) => edit({ archive })}
+            hint="Optional. The agent begins with the files of an exported snapshot. The address is kept as a secret."
+            wrong={wrong.archive}
+            mono
+          />
+        ) : null}
         <Variables variables={typed.variables} pasted={typed.pasted} wrong={wrong.variables} />
         {typed.failure === undefined ? null : (
           <div class="creation-failure">
@@ -189,7 +199,7 @@ function wrongWith(typed: Draft, plan: string, checked: boolean): Wrong {
   if (checked && isWrong(own)) {
     return own;
   }
-  const none: Wrong = { name: [], plan: [], region: [], image: [], variables: new Map() };
+  const none: Wrong = { name: [], plan: [], region: [], image: [], archive: [], variables: new Map() };
   return typed.failure === undefined ? none : refused(typed.failure.error, typed.failure.sent, typed);
 }
 
@@ -206,6 +216,9 @@ function requestOf(typed: Draft, plan: string, region: string, image: string): C
   };
   if (typed.from !== "") {
     request.from_snapshot = typed.from;
+  }
+  if (typed.archive.trim() !== "") {
+    request.import_url = typed.archive.trim();
   }
   if (region !== "") {
     request.region = region;

@@ -24,6 +24,8 @@ export interface Draft {
   region: string;
   /** The image, and perhaps its version; empty until the person chooses one. */
   image: string;
+  /** Where the archive is that the agent begins with; empty for none. */
+  archive: string;
   variables: Variable[];
   pasted: Pasted;
   sending: boolean;
@@ -38,6 +40,7 @@ const empty: Draft = {
   plan: "",
   region: "",
   image: "",
+  archive: "",
   variables: [],
   pasted: nothingPasted,
   sending: false,
@@ -78,8 +81,8 @@ onSignOut(() => {
   intent = undefined;
 });
 
-export const isTyped = ({ name, given, variables, pasted }: Draft): boolean =>
-  name !== given || variables.length > 0 || isPasted(pasted);
+export const isTyped = ({ name, given, archive, variables, pasted }: Draft): boolean =>
+  name !== given || archive !== "" || variables.length > 0 || isPasted(pasted);
 
 /** Adds variables. Those with a known key replace its value. */
 export function addVariables(added: { key: string; value: string }[]): void {
