@@ -116,9 +116,9 @@ func readEvents(r io.Reader) (Result, error) {
 	return result, scanner.Err()
 }
 
-// generate runs go generate ./functions/ below dir.
+// generate runs go generate for the descriptions of the API, and for the files of the console, below dir.
 func generate(ctx context.Context, dir string) error {
-	cmd := exec.CommandContext(ctx, "go", "generate", "./functions/")
+	cmd := exec.CommandContext(ctx, "go", "generate", "./functions/", "./functions/console")
 	cmd.Dir = dir
 	cmd.Env = os.Environ()
 	if out, err := cmd.CombinedOutput(); err != nil {

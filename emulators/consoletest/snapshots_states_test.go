@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/emulators/consoletest"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/plan"
 )
 
@@ -115,7 +116,7 @@ func TestSnapshots_RestoreAsksAndSaysWhatIsLost(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Starter)
 	id := admin.CreateAgent("careful", nil)
-	p := admin.Page(t)
+	p := admin.Page(t).Patient(30 * time.Second)
 	p.SetTimezone("Europe/Berlin")
 	views := snapshotViews(id)
 	taken, err := time.Parse(time.RFC3339, views[3]["taken_at"].(string)) //nolint:forcetypeassert // see snapshotViews
@@ -131,7 +132,7 @@ func TestSnapshots_RestoreAsksAndSaysWhatIsLost(t *testing.T) {
 	p.Respond(http.MethodPost, "/restore?dry_run=true", consoletest.Response{
 		Status: http.StatusServiceUnavailable, Body: `{"code": "unavailable", "detail": "Later."}`,
 	})
-	p.RunFirst(rememberRestores)
+	p.RunFirst(rememberPosts)
 	p.Open("/console#/agents/" + id + "/snapshots")
 	p.Click("button", "Restore Nightly")
 	dialog := p.Within("dialog", "Restore “careful”?")
@@ -159,7 +160,7 @@ func TestSnapshots_RestoreAsksAndSaysWhatIsLost(t *testing.T) {
 	p.Press("Escape")
 	p.WaitGone("dialog", "Restore “careful”?")
 	checkFocus(t, p, "button", "Restore Nightly")
-	if sent := consoletest.Eval[int](p, "restores.length"); sent != 0 {
+	if sent := consoletest.Eval[int](p, "posts.length"); sent != 0 {
 		t.Errorf("%d restores were sent, want none", sent)
 	}
 	p.Respond(http.MethodPost, "/restore", refusal(http.StatusConflict, "snapshot_in_progress",
@@ -170,15 +171,16 @@ func TestSnapshots_RestoreAsksAndSaysWhatIsLost(t *testing.T) {
 	p.Press("Enter")
 	dialog.WaitText("The agent was not restored")
 	p.Review("snapshot-restore-conflict")
-	if sent := consoletest.Eval[[]string](p, "restores"); len(sent) != 1 || !strings.Contains(sent[0], views[3]["id"].(string)) {
-		t.Errorf("restores = %q, want one of %s", sent, views[3]["id"])
+	id, _ = views[3]["id"].(string)
+	if sent := consoletest.Eval[[]string](p, "posts"); len(sent) != 1 || !strings.Contains(sent[0], id) {
+		t.Errorf("restores = %q, want one of %s", sent, id)
 	}
 }
 
-// rememberRestores keeps the bodies of restores that are no rehearsals.
-const rememberRestores = `{ window.restores = []; const fetched = window.fetch; window.fetch = (url, options) => {
-	if (new URL(url).pathname.endsWith("/restore") && !String(url).includes("dry_run")) {
-		window.restores.push(options.body);
+// rememberPosts keeps the bodies of requests to create or change something that are no rehearsals.
+const rememberPosts = `{ window.posts = []; const fetched = window.fetch; window.fetch = (url, options) => {
+	if (options?.method === "POST" && !String(url).includes("dry_run")) {
+		window.posts.push(options.body);
 	}
 	return fetched(url, options); }; }`
 
@@ -224,11 +226,31 @@ func TestSnapshots_ExportIsSavedOrSaysWhyNot(t *testing.T) {
 	dialog.Click("button", "Download the archive")
 	dialog.WaitText("Another export of the agent runs.")
 	p.Review("snapshot-export-refused")
+	consoletest.Eval[bool](p, cutOff)
+	dialog.Click("button", "Download the archive")
+	dialog.WaitText("the connection was cut")
+	if got := consoletest.Eval[string](p, readPicked); got != "" {
+		t.Errorf("a download that broke off leaves a file with %d bytes, want none", len(got))
+	}
 }
 
 // pickInPage stands for the browser's dialog in which a person chooses a file: the file is one of the page's own.
 const pickInPage = `window.showSaveFilePicker = async ({ suggestedName }) =>
 	(await navigator.storage.getDirectory()).getFileHandle(suggestedName, { create: true })`
+
+// cutOff empties the file of the page, and breaks the next downloads off after their first bytes.
+const cutOff = `(async () => {
+	const folder = await navigator.storage.getDirectory();
+	for await (const name of folder.keys()) { await folder.removeEntry(name); }
+	const fetched = window.fetch;
+	window.fetch = (url, options) => !String(url).endsWith("/export") ? fetched(url, options) :
+		Promise.resolve(new Response(new ReadableStream({ async start(body) {
+			body.enqueue(new TextEncoder().encode("half of an archive"));
+			await new Promise(later => setTimeout(later, 300));
+			body.error(new Error("the connection was cut"));
+		} })));
+	return true;
+})()`
 
 // readPicked reads the only file of the page.
 const readPicked = `(async () => {
@@ -244,7 +266,8 @@ func TestSnapshots_CopyKeepsWhatIsTyped(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Startup)
 	id := admin.CreateAgent("origin", nil)
-	p := admin.Page(t)
+	p := admin.Page(t).Patient(30 * time.Second)
+	p.RunFirst(rememberPosts)
 	showSnapshots(t, p, id, snapshotViews(id))
 	p.Open("/console#/agents/new")
 	fresh := p.Within("dialog", "New agent")
@@ -271,6 +294,10 @@ func TestSnapshots_CopyKeepsWhatIsTyped(t *testing.T) {
 	dialog.Click("button", "Create the agent")
 	dialog.WaitText("The agent was not created")
 	dialog.WaitText("Only one that is ready can be cloned.")
+	want := `{"name":"second origin","resource_plan":"startup","from_snapshot":"aaaaaaaaaaaaaaaaaaaaaaaaaa-nigh2222"}`
+	if sent := consoletest.Eval[[]string](p, "posts"); len(sent) != 1 || sent[0] != want {
+		t.Errorf("requests = %q, want %s", sent, want)
+	}
 	p.Press("Escape")
 	p.Open("/console#/agents/new")
 	p.WaitTrue(`document.querySelector("dialog input").value === "half typed"`)
@@ -287,14 +314,43 @@ func TestSnapshots_AreTakenFromThePalette(t *testing.T) {
 	full := refusal(http.StatusPaymentRequired, "plan_capacity_exceeded", "The plan hobby keeps 1 snapshot of an agent.")
 	p.Respond(http.MethodPost, "/snapshots", full)
 	p.Press("Control+k")
+	p.WaitFor("dialog", "Commands")
 	p.Type("take a snap")
 	p.Press("Enter")
 	dialog := p.Within("dialog", "Take a snapshot")
 	dialog.WaitText("The service would refuse this now")
 	dialog.Click("button", "Take the snapshot")
-	dialog.WaitText("The snapshot was not asked for")
+	dialog.WaitText("The snapshot was not taken")
 	dialog.WaitFor("link", "See plan and payment")
 	p.Review("snapshot-take-full")
 	p.Back()
 	p.WaitGone("dialog", "Take a snapshot")
+}
+
+// TestAgentCreation_ImportsAnArchive sends the address of an archive, which the service refuses at first. The answer is
+// at the field until the address changes.
+func TestAgentCreation_ImportsAnArchive(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, 0)
+	c.answers = []func(http.ResponseWriter, string){
+		refuse(fault.Validation(fault.Violation{
+			Loc: []any{"body", "import_url"}, Type: "value_error", Msg: "Value error, must begin with https://",
+		})),
+		c.accept("moved"),
+	}
+	p := c.open(t, "#/agents/new", adminToken())
+	const field = "Import an archive (https address)"
+	p.Fill("Name", "moved")
+	p.Fill(field, "http://files.example.com/a.tar")
+	p.Click("button", "Create the agent")
+	p.WaitText("Must begin with https://.")
+	checkFocus(t, p, "textbox", field)
+	p.Review("agents-new-import")
+	p.Fill(field, " https://files.example.com/a.tar ")
+	p.WaitNoText("Must begin with https://.")
+	p.Click("button", "Create the agent")
+	p.WaitFor("heading", "moved")
+	if sent := c.requests(); sent[1].body["import_url"] != "https://files.example.com/a.tar" {
+		t.Errorf("request = %v, want the address without spaces", sent[1].body)
+	}
 }

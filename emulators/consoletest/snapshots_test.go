@@ -61,7 +61,7 @@ func TestSnapshots_TakenRestoredCopiedAndDeleted(t *testing.T) {
 	row.Click("button", "New agent from this Good state")
 	dialog = p.Within("dialog", "New agent from “Good state”")
 	for _, text := range []string{
-		"Set them below, or after the creation: BOT_TOKEN.", "1 schedule is copied", "Anyone may request /hook",
+		"Set them below, or after the creation: BOT_TOKEN.", "One is copied.", "Anyone may request /hook",
 	} {
 		dialog.WaitText(text)
 	}

@@ -1,11 +1,10 @@
 import type { Agent, AgentSnapshot } from "@agents.example/client/schema";
-import { listText, plural } from "../ui/format";
+import { listText } from "../ui/format";
 import { Moment } from "./moment";
 
 /** What a copy of an agent has, and what it does not have. */
 export function CopyFacts({ agent, snapshot }: { agent: Agent; snapshot: AgentSnapshot }) {
   const secrets = secretsOf(agent);
-  const on = agent.schedules.filter(({ enabled }) => enabled).length;
   return (
     <section class="stack-tight" aria-label="What is copied">
       <p>
@@ -30,8 +29,9 @@ export function CopyFacts({ agent, snapshot }: { agent: Agent; snapshot: AgentSn
           <strong>Schedules are off.</strong>{" "}
           {agent.schedules.length === 0
             ? "The agent has none."
-            : `${plural(agent.schedules.length, "schedule")} ${agent.schedules.length === 1 ? "is" : "are"} copied, ` +
-              `${on} of them on now. Turn on what the copy shall do as well.`}
+            : agent.schedules.length === 1
+              ? "One is copied. Turn it on if the copy shall be called, too."
+              : `${agent.schedules.length} are copied. Turn on those that shall call the copy, too.`}
         </li>
         <li>
           <strong>Public paths are off.</strong>{" "}

@@ -66,7 +66,7 @@ export function TakeSnapshot({ agent, onClose }: { agent: Agent; onClose: () => 
       {submit.busy ? null : (
         <Forecast change={{ path, method: "POST", body: how, status: agent.status + agent.updated_at }} />
       )}
-      {wrong.length > 0 ? null : <SubmitFailure submit={submit} title="The snapshot was not asked for" />}
+      {wrong.length > 0 ? null : <SubmitFailure submit={submit} title="The snapshot was not taken" />}
     </Dialog>
   );
 }
