@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"agents.example/controlplane/emulators/consoletest"
-	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/plan"
 )
 
@@ -33,7 +32,7 @@ func snapshotViews(agent string) []map[string]any {
 		view("Refused for now", "pending", "user", "crash", nil, nil, "the disk has six snapshots this hour", nil),
 		view("Copied by storage", "pending", "schedule", "hook", at(time.Minute), at(-72*time.Hour), nil, nil),
 		view("Nightly", "ready", "schedule", "hook", at(5*time.Hour), at(-48*time.Hour), nil, size),
-		view("Before the update to default@2.0.0", "ready", "release", "stop", at(49*time.Hour), at(-time.Hour), nil, size),
+		view("Before the update to v2", "ready", "release", "stop", at(49*time.Hour), at(-time.Hour), nil, size),
 		view("Last nightly", "ready", "schedule", "crash", at(200*time.Hour), at(time.Hour), nil, size),
 		view("Broken", "failed", "user", "stop", nil, at(-time.Hour), "The agent did not stop in time.", nil),
 		view("Unwanted", "deleting", "restore", "stop", at(300*time.Hour), at(time.Hour), nil, size),
@@ -64,22 +63,22 @@ func TestSnapshots_ShowHowFarTheyAre(t *testing.T) {
 	card := p.Within("region", "Snapshots")
 	card.WaitText("9 snapshots, 100 GiB; 2 of 1 of your own; the Hobby plan takes no daily ones.")
 	const ready = "Restore|New agent from this|Export|Delete"
-	for name, want := range map[string]struct{ texts, buttons string }{
-		"Waiting for a stop":                 {texts: "Being taken|It waits until the agent has stopped|Your own", buttons: "Delete"},
-		"Refused for now":                    {texts: "It is tried again: the disk has six snapshots", buttons: "Delete"},
-		"Copied by storage":                  {texts: "Being stored|once storage has copied it|Daily", buttons: "Delete"},
-		"Nightly":                            {texts: "Ready|5 hours ago|20 GiB|put its files in order first", buttons: ready},
-		"Before the update to default@2.0.0": {texts: "2 days ago|Before an update|another version than now", buttons: ready},
-		"Last nightly":                       {texts: "a power cut|until a newer daily one is ready", buttons: ready},
-		"Broken":                             {texts: "Failed|The agent did not stop in time.|listed until", buttons: "Delete"},
-		"Unwanted":                           {texts: "Being deleted|Before a restore"},
-		"From the future":                    {texts: "unheard-of|whim", buttons: "Delete"},
+	for _, c := range []struct{ name, texts, buttons string }{
+		{name: "Waiting for a stop", texts: "Being taken|It waits until the agent has stopped|Your own", buttons: "Delete"},
+		{name: "Refused for now", texts: "It is tried again: the disk has six snapshots", buttons: "Delete"},
+		{name: "Copied by storage", texts: "Being stored|once storage has copied it|Daily", buttons: "Delete"},
+		{name: "Nightly", texts: "Ready|5 hours ago|20 GiB|put its files in order first", buttons: ready},
+		{name: "Before the update to v2", texts: "2 days ago|Before an update|another version than now", buttons: ready},
+		{name: "Last nightly", texts: "a power cut|until a newer daily one is ready", buttons: ready},
+		{name: "Broken", texts: "Failed|The agent did not stop in time.|listed until", buttons: "Delete"},
+		{name: "Unwanted", texts: "Being deleted|Before a restore"},
+		{name: "From the future", texts: "unheard-of|whim", buttons: "Delete"},
 	} {
-		row := card.Containing("listitem", name)
-		for text := range strings.SplitSeq(want.texts, "|") {
+		row := card.Containing("listitem", c.name)
+		for text := range strings.SplitSeq(c.texts, "|") {
 			row.WaitText(text)
 		}
-		checkButtons(t, row, name, strings.FieldsFunc(want.buttons, func(r rune) bool { return r == '|' }))
+		checkButtons(t, row, c.name, strings.FieldsFunc(c.buttons, func(r rune) bool { return r == '|' }))
 	}
 	order := consoletest.Eval[[]string](p, `[...document.querySelectorAll(".snapshots h3")].map(h => h.innerText)`)
 	if want := "Waiting for a stop"; len(order) != 9 || order[0] != want {
@@ -188,169 +187,3 @@ const restoreRehearsal = `{"would": {"status": "provisioning", "restarts": true,
 	"loses_data_since": "TAKEN", "usage_before": {"agents": 1, "cpu_cores": 1, "memory_bytes": 1, "storage_bytes": 1},
 	"usage_after": {"agents": 1, "cpu_cores": 1, "memory_bytes": 1, "storage_bytes": 1},
 	"monthly_price_before_usd": 49, "monthly_price_after_usd": 49, "monthly_price_change_usd": 0}}`
-
-// TestSnapshots_ExportIsSavedOrSaysWhyNot downloads an archive in both ways that browsers have. A download that breaks
-// off leaves no file.
-func TestSnapshots_ExportIsSavedOrSaysWhyNot(t *testing.T) {
-	t.Parallel()
-	admin := suite.Admin(t, plan.Starter)
-	id := admin.CreateAgent("Exported One", nil)
-	p := admin.Page(t)
-	p.RunFirst(`delete window.showSaveFilePicker`)
-	showSnapshots(t, p, id, snapshotViews(id))
-	archive := strings.Repeat("tar ", 1000)
-	p.Respond(http.MethodGet, "/export", consoletest.Response{
-		Status: http.StatusOK, Body: archive, Header: map[string]string{"Content-Type": "application/x-tar"},
-	})
-	p.Open("/console#/agents/" + id + "/snapshots")
-	p.Click("button", "Export Nightly")
-	dialog := p.Within("dialog", "Export “Nightly”")
-	p.Review("snapshot-export")
-	name, content := p.Download(func() { dialog.Click("button", "Download the archive") })
-	if !strings.HasPrefix(name, "exported-one-20") || !strings.HasSuffix(name, ".tar") || string(content) != archive {
-		t.Errorf("the file is %s with %d bytes, want exported-one-….tar with %d", name, len(content), len(archive))
-	}
-	dialog.WaitText("The archive is saved.")
-
-	p.RunFirst(pickInPage)
-	p.Reload()
-	p.Click("button", "Export Nightly")
-	dialog.Click("button", "Download the archive")
-	dialog.WaitText("The archive is saved.")
-	if got := consoletest.Eval[string](p, readPicked); got != archive {
-		t.Errorf("the file that was chosen has %d bytes, want %d", len(got), len(archive))
-	}
-	p.Review("snapshot-exported")
-	p.Respond(http.MethodGet, "/export", refusal(http.StatusConflict, "export_in_progress",
-		"Another export of the agent runs. Wait for it."))
-	dialog.Click("button", "Download the archive")
-	dialog.WaitText("Another export of the agent runs.")
-	p.Review("snapshot-export-refused")
-	consoletest.Eval[bool](p, cutOff)
-	dialog.Click("button", "Download the archive")
-	dialog.WaitText("the connection was cut")
-	if got := consoletest.Eval[string](p, readPicked); got != "" {
-		t.Errorf("a download that broke off leaves a file with %d bytes, want none", len(got))
-	}
-}
-
-// pickInPage stands for the browser's dialog in which a person chooses a file: the file is one of the page's own.
-const pickInPage = `window.showSaveFilePicker = async ({ suggestedName }) =>
-	(await navigator.storage.getDirectory()).getFileHandle(suggestedName, { create: true })`
-
-// cutOff empties the file of the page, and breaks the next downloads off after their first bytes.
-const cutOff = `(async () => {
-	const folder = await navigator.storage.getDirectory();
-	for await (const name of folder.keys()) { await folder.removeEntry(name); }
-	const fetched = window.fetch;
-	window.fetch = (url, options) => !String(url).endsWith("/export") ? fetched(url, options) :
-		Promise.resolve(new Response(new ReadableStream({ async start(body) {
-			body.enqueue(new TextEncoder().encode("half of an archive"));
-			await new Promise(later => setTimeout(later, 300));
-			body.error(new Error("the connection was cut"));
-		} })));
-	return true;
-})()`
-
-// readPicked reads the only file of the page.
-const readPicked = `(async () => {
-	for await (const file of (await navigator.storage.getDirectory()).values()) {
-		return (await file.getFile()).text();
-	}
-	return "";
-})()`
-
-// TestSnapshots_CopyKeepsWhatIsTyped leaves the dialog of a copy and that of a new agent, and finds what was typed in
-// each. A size whose volume is too small for the snapshot cannot be chosen.
-func TestSnapshots_CopyKeepsWhatIsTyped(t *testing.T) {
-	t.Parallel()
-	admin := suite.Admin(t, plan.Startup)
-	id := admin.CreateAgent("origin", nil)
-	p := admin.Page(t).Patient(30 * time.Second)
-	p.RunFirst(rememberPosts)
-	showSnapshots(t, p, id, snapshotViews(id))
-	p.Open("/console#/agents/new")
-	fresh := p.Within("dialog", "New agent")
-	fresh.Fill("Name", "half typed")
-	fresh.Click("button", "Close")
-	p.Open("/console#/agents/" + id + "/snapshots")
-	p.Click("button", "New agent from this Nightly")
-	dialog := p.Within("dialog", "New agent from “Nightly”")
-	dialog.WaitText("Needs 20 GiB of storage.")
-	if hobby := dialog.WaitFor("radio", "Hobby"); !hobby.Disabled {
-		t.Error("a size with 5 GiB can be chosen for a snapshot with 20 GiB")
-	}
-	dialog.WaitUntil("radio", "Startup", "checked", func(e consoletest.Element) bool { return e.Checked == "true" })
-	p.WaitTrue(`document.querySelector("dialog input").value === "origin copy"`)
-	p.Review("snapshot-copy-sizes")
-	dialog.Fill("Name", "second origin")
-	p.Press("Escape")
-	p.WaitGone("dialog", "New agent from “Nightly”")
-	checkFocus(t, p, "button", "New agent from this Nightly")
-	p.Click("button", "New agent from this Nightly")
-	p.WaitTrue(`document.querySelector("dialog input").value === "second origin"`)
-	p.Respond(http.MethodPost, "/api/v1/agents", refusal(http.StatusConflict, "snapshot_not_ready",
-		"The snapshot is deleting. Only one that is ready can be cloned."))
-	dialog.Click("button", "Create the agent")
-	dialog.WaitText("The agent was not created")
-	dialog.WaitText("Only one that is ready can be cloned.")
-	want := `{"name":"second origin","resource_plan":"startup","from_snapshot":"aaaaaaaaaaaaaaaaaaaaaaaaaa-nigh2222"}`
-	if sent := consoletest.Eval[[]string](p, "posts"); len(sent) != 1 || sent[0] != want {
-		t.Errorf("requests = %q, want %s", sent, want)
-	}
-	p.Press("Escape")
-	p.Open("/console#/agents/new")
-	p.WaitTrue(`document.querySelector("dialog input").value === "half typed"`)
-}
-
-// TestSnapshots_AreTakenFromThePalette opens the dialog by its command, and shows why the plan allows no more.
-func TestSnapshots_AreTakenFromThePalette(t *testing.T) {
-	t.Parallel()
-	admin := suite.Admin(t, plan.Starter)
-	id := admin.CreateAgent("quick", nil)
-	p := admin.Page(t)
-	p.Open("/console#/agents/" + id)
-	p.WaitFor("heading", "quick")
-	full := refusal(http.StatusPaymentRequired, "plan_capacity_exceeded", "The plan hobby keeps 1 snapshot of an agent.")
-	p.Respond(http.MethodPost, "/snapshots", full)
-	p.Press("Control+k")
-	p.WaitFor("dialog", "Commands")
-	p.Type("take a snap")
-	p.Press("Enter")
-	dialog := p.Within("dialog", "Take a snapshot")
-	dialog.WaitText("The service would refuse this now")
-	dialog.Click("button", "Take the snapshot")
-	dialog.WaitText("The snapshot was not taken")
-	dialog.WaitFor("link", "See plan and payment")
-	p.Review("snapshot-take-full")
-	p.Back()
-	p.WaitGone("dialog", "Take a snapshot")
-}
-
-// TestAgentCreation_ImportsAnArchive sends the address of an archive, which the service refuses at first. The answer is
-// at the field until the address changes.
-func TestAgentCreation_ImportsAnArchive(t *testing.T) {
-	t.Parallel()
-	c := newCrowd(t, 0)
-	c.answers = []func(http.ResponseWriter, string){
-		refuse(fault.Validation(fault.Violation{
-			Loc: []any{"body", "import_url"}, Type: "value_error", Msg: "Value error, must begin with https://",
-		})),
-		c.accept("moved"),
-	}
-	p := c.open(t, "#/agents/new", adminToken())
-	const field = "Import an archive (https address)"
-	p.Fill("Name", "moved")
-	p.Fill(field, "http://files.example.com/a.tar")
-	p.Click("button", "Create the agent")
-	p.WaitText("Must begin with https://.")
-	checkFocus(t, p, "textbox", field)
-	p.Review("agents-new-import")
-	p.Fill(field, " https://files.example.com/a.tar ")
-	p.WaitNoText("Must begin with https://.")
-	p.Click("button", "Create the agent")
-	p.WaitFor("heading", "moved")
-	if sent := c.requests(); sent[1].body["import_url"] != "https://files.example.com/a.tar" {
-		t.Errorf("request = %v, want the address without spaces", sent[1].body)
-	}
-}
