@@ -28,14 +28,17 @@ type Result struct {
 }
 
 // goTest runs tests of a package below dir, in the package's module.
-func goTest(ctx context.Context, dir, pkg string, tests []string, full bool) (Result, error) {
-	module, pkg := moduleOf(dir, pkg)
+func goTest(ctx context.Context, dir string, g group, tests []string) (Result, error) {
+	module, pkg := moduleOf(dir, g.pkg)
 	args := []string{"test", "-json", "-count=1", "-vet=off", "-timeout=10m", "-run", testPattern(tests)}
-	if !full {
+	if !g.full {
 		args = append(args, "-short")
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
 	cmd.Dir = module
+	if g.browser {
+		cmd.Env = append(os.Environ(), "EMULATORS=official")
+	}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	stdout, err := cmd.StdoutPipe()

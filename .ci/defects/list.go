@@ -32,6 +32,8 @@ type Defect struct {
 	Tests    []string `yaml:"tests"`
 	// Full runs the tests without -short.
 	Full bool `yaml:"full"`
+	// Browser runs the tests in the tier that has a browser.
+	Browser bool `yaml:"browser"`
 	// CompileError says that the compiler catches the defect.
 	CompileError bool `yaml:"compile_error"`
 
