@@ -13,6 +13,7 @@ import (
 	"agents.example/controlplane/shared/agentexec/agentexectest"
 	"agents.example/controlplane/shared/agentlog"
 	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/provisioning"
 )
@@ -293,7 +294,7 @@ func programs() map[string]agentexectest.Program {
 		return 0
 	}
 	all := map[string]agentexectest.Program{}
-	for _, name := range []string{"ls", "cat", "tar", "rm", "mkdir", "sh"} {
+	for _, name := range []string{"ls", "cat", "tar", "rm", "mkdir", "sh", dataplane.FrontCommand} {
 		all[name] = echo
 	}
 	return all

@@ -2519,14 +2519,6 @@ func (c *Client) GetSnapshot(ctx context.Context, agentID string, snapshotID str
 	return sendFor[AgentSnapshot](ctx, c, r, options)
 }
 
-// ExportSnapshot sends GET /api/v1/agents/{agent_id}/snapshots/{snapshot_id}/export: export a snapshot as an archive.
-//
-// Requires the role `admin`, of a session or of an API key.
-func (c *Client) ExportSnapshot(ctx context.Context, agentID string, snapshotID string, options ...CallOption) error {
-	r := call{method: http.MethodGet, path: "/api/v1/agents/%s/snapshots/%s/export", args: []string{agentID, snapshotID}}
-	return c.send(ctx, r, nil, options)
-}
-
 // StartAgent sends POST /api/v1/agents/{agent_id}/start: start an agent.
 //
 // Requires the role `admin`, of a session or of an API key.

@@ -570,19 +570,6 @@ class AsyncCalls(AsyncBase):
         )
         return self._stream(call, AuditSeal)
 
-    async def export_snapshot(self, agent_id: str, snapshot_id: str, *, timeout: float | None = None) -> None:
-        """Export a snapshot as an archive.
-
-        Requires the role `admin`, of a session or of an API key.
-        """
-        call = Call(
-            "GET",
-            "/api/v1/agents/{agent_id}/snapshots/{snapshot_id}/export",
-            (agent_id, snapshot_id,),
-            timeout=timeout,
-        )
-        return await self._call(call, nothing)
-
     async def get_agent(self, agent_id: str, *, wait: int | None = None, timeout: float | None = None) -> Agent:
         """Get an agent.
 
