@@ -64,11 +64,11 @@ func TestSnapshots_ShowHowFarTheyAre(t *testing.T) {
 	card.WaitText("9 snapshots, 100 GiB; 2 of 1 of your own; the Hobby plan takes no daily ones.")
 	const ready = "Restore|New agent from this|Export|Delete"
 	for _, c := range []struct{ name, texts, buttons string }{
-		{name: "Waiting for a stop", texts: "Being taken|It waits until the agent has stopped|Your own", buttons: "Delete"},
+		{name: "Waiting for a stop", texts: "Being taken|until the agent has stopped|Your own", buttons: "Delete"},
 		{name: "Refused for now", texts: "It is tried again: the disk has six snapshots", buttons: "Delete"},
 		{name: "Copied by storage", texts: "Being stored|once storage has copied it|Daily", buttons: "Delete"},
 		{name: "Nightly", texts: "Ready|5 hours ago|20 GiB|put its files in order first", buttons: ready},
-		{name: "Before the update to v2", texts: "2 days ago|Before an update|another version than now", buttons: ready},
+		{name: "Before the update to v2", texts: "2 days ago|Before an update|another version", buttons: ready},
 		{name: "Last nightly", texts: "a power cut|until a newer daily one is ready", buttons: ready},
 		{name: "Broken", texts: "Failed|The agent did not stop in time.|listed until", buttons: "Delete"},
 		{name: "Unwanted", texts: "Being deleted|Before a restore"},
