@@ -100,8 +100,8 @@ func (f Facts) summary(causes []cause) string {
 	a := f.Agent
 	switch {
 	case f.stopped():
-		return "The agent's pod is stopped for a snapshot. It starts again once the snapshot has its data, which takes " +
-			"some seconds."
+		return "The agent's pod is stopped for a snapshot. It starts again once the snapshot has its data, which " +
+			"takes some seconds."
 	case a.BeingProvisioned():
 		return "The agent is being provisioned. " + f.goal()
 	case a.RotationPending && a.Warming:
