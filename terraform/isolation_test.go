@@ -376,6 +376,11 @@ func TestPolicies_FailClosed(t *testing.T) {
 	t.Parallel()
 	condition := object[admissionv1.ValidatingAdmissionPolicy](t, "ValidatingAdmissionPolicy",
 		"agent-control-plane").Spec.MatchConditions
+	// Each workload is restricted by one of these two.
+	divided := map[string]admissionv1.MatchCondition{
+		"agent-workload": {Name: "agents", Expression: "object.metadata.name != 'reader'"},
+		"agent-reader":   {Name: "reader", Expression: "object.metadata.name == 'reader'"},
+	}
 	found := 0
 	for _, o := range cellObjects(t) {
 		if o.GetKind() != "ValidatingAdmissionPolicy" {
@@ -387,8 +392,12 @@ func TestPolicies_FailClosed(t *testing.T) {
 		if policy.Spec.FailurePolicy == nil || *policy.Spec.FailurePolicy != admissionv1.Fail {
 			t.Errorf("%s: failurePolicy = %v, want Fail", o.GetName(), policy.Spec.FailurePolicy)
 		}
-		if !cmp.Equal(policy.Spec.MatchConditions, condition) && o.GetName() != "agent-generation" {
-			t.Errorf("%s is about %v, want all functions", o.GetName(), policy.Spec.MatchConditions)
+		want := condition
+		if c, ok := divided[o.GetName()]; ok {
+			want = append(slices.Clone(condition), c)
+		}
+		if !cmp.Equal(policy.Spec.MatchConditions, want) && o.GetName() != "agent-generation" {
+			t.Errorf("%s is about %v, want %v", o.GetName(), policy.Spec.MatchConditions, want)
 		}
 		if binding.Spec.PolicyName != o.GetName() || binding.Spec.MatchResources != nil ||
 			!cmp.Equal(binding.Spec.ValidationActions, []admissionv1.ValidationAction{admissionv1.Deny}) {
@@ -405,8 +414,8 @@ func TestPolicies_FailClosed(t *testing.T) {
 			}
 		}
 	}
-	if found != 11 {
-		t.Errorf("%d policies, want 11", found)
+	if found != 12 {
+		t.Errorf("%d policies, want 12", found)
 	}
 }
 

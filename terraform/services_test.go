@@ -299,6 +299,8 @@ func TestServices_RunTheBinaryOfTheirRole(t *testing.T) {
 				timeout = "130s"
 			case "ExecInAgent", "GetClientFile":
 				timeout = "360s"
+			case "ExportSnapshot":
+				timeout = "3360s"
 			case "OpenAgentTerminal":
 				timeout = "3600s"
 			case "GetAgentFiles", "PutAgentFiles", "DeleteAgentFiles":

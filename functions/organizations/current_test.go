@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/functions/organizations"
@@ -37,8 +39,8 @@ func TestCurrent_BeginsOnHobbyWithoutUsage(t *testing.T) {
 	if v.GraceEndsAt != nil {
 		t.Errorf("grace_ends_at = %v without a payment, want null", v.GraceEndsAt)
 	}
-	if v.Usage != (organization.Amounts{}) {
-		t.Errorf("usage = %+v, want none", v.Usage)
+	if diff := cmp.Diff(organization.Amounts{SnapshotBytes: new(int64(0))}, v.Usage); diff != "" {
+		t.Errorf("usage (-want +got):\n%s", diff)
 	}
 	want := organization.Amounts{Agents: 1, CPUCores: 0.5, MemoryBytes: 1 << 30, StorageBytes: 5 << 30, APIKeys: 50}
 	if v.Limits != want {
@@ -52,9 +54,11 @@ func TestCurrent_CountsWhatTheOrganizationHolds(t *testing.T) {
 	b.CreateKey(t, "org-1")
 	b.RunningAgent(t, "org-1", nil)
 	b.CreateKey(t, "org-2")
-	want := organization.Amounts{Agents: 1, CPUCores: 0.5, MemoryBytes: 1 << 30, StorageBytes: 5 << 30, APIKeys: 1}
-	if got := current(t, b).Usage; got != want {
-		t.Errorf("usage = %+v, want %+v", got, want)
+	want := organization.Amounts{
+		Agents: 1, CPUCores: 0.5, MemoryBytes: 1 << 30, StorageBytes: 5 << 30, APIKeys: 1, SnapshotBytes: new(int64(0)),
+	}
+	if diff := cmp.Diff(want, current(t, b).Usage); diff != "" {
+		t.Errorf("usage (-want +got):\n%s", diff)
 	}
 }
 
