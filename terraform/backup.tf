@@ -1,4 +1,5 @@
-# Backups of agents' volumes, by Backup for GKE. Package infra/gke labels the namespaces of agents whose plan has the feature daily_backups.
+# Copies of agents' volumes by Backup for GKE, if backup_for_gke is set. Daily snapshots, which the workers take, do not depend on it. Package
+# infra/gke labels the namespaces of agents whose plan has the feature daily_backups.
 # README.md says how to restore and what a backup costs. Backups hold no Kubernetes Secrets: the values are in Secret Manager.
 
 locals {
@@ -12,7 +13,7 @@ locals {
 }
 
 resource "google_gke_backup_backup_plan" "cell" {
-  for_each = var.cells
+  for_each = { for name, cell in var.cells : name => cell if var.backup_for_gke }
 
   project     = local.cells_project
   name        = google_container_cluster.cell[each.key].name
@@ -48,7 +49,7 @@ resource "google_gke_backup_backup_plan" "cell" {
 # How README.md restores: it replaces the data of the volumes in a backup and creates what is missing. It leaves all other objects as they
 # are: the control plane applies those.
 resource "google_gke_backup_restore_plan" "cell" {
-  for_each = var.cells
+  for_each = { for name, cell in var.cells : name => cell if var.backup_for_gke }
 
   project     = local.cells_project
   name        = google_gke_backup_backup_plan.cell[each.key].name

@@ -137,7 +137,7 @@ resource "google_container_cluster" "cell" {
 
   addons_config {
     gke_backup_agent_config {
-      enabled = true
+      enabled = var.backup_for_gke
     }
   }
 

@@ -198,7 +198,9 @@ func projectOfResource(t *testing.T, v cty.Value) string {
 // stay those of a deployment in one project.
 func TestCellsProject_HasWhatRunsAgents(t *testing.T) {
 	t.Parallel()
-	everyTopologyWith(t, separateCells(), func(t *testing.T, m *module) {
+	settings := separateCells()
+	settings["backup_for_gke"] = cty.True
+	everyTopologyWith(t, settings, func(t *testing.T, m *module) {
 		want := []string{
 			`compute_firewall.mail`, `compute_global_address.cell["a1"]`, `compute_global_address.cell["b1"]`,
 			`compute_network.cells`, `compute_router.cells["us-central1"]`, `compute_router_nat.cells["us-central1"]`,

@@ -81,11 +81,15 @@ func wantSettings(t *testing.T, address string, v cty.Value, want fields) {
 	}
 }
 
-// TestBackups_HoldTheVolumesOfLabeledNamespaces holds what the interface promises of daily backups: a copy a day, kept
-// for a week. TestPlans_DecideWhatAgentsMayReachAndWhatIsBackedUp of infra/gke holds the label of the namespaces.
+// TestBackups_HoldTheVolumesOfLabeledNamespaces holds what Backup for GKE does if it is turned on: a copy a day, kept for
+// a week. It is off by default, because it has a price for each agent. TestPlans_DecideWhatAgentsMayReachAndWhatIsBackedUp of infra/gke holds the label of the namespaces.
 func TestBackups_HoldTheVolumesOfLabeledNamespaces(t *testing.T) {
 	t.Parallel()
-	m := load(t, map[string]cty.Value{"cells": cells("a1", "b1")})
+	byDefault := load(t, map[string]cty.Value{"cells": cells("a1", "b1")})
+	if n := len(byDefault.resources(t, "google_gke_backup_backup_plan")); n != 0 {
+		t.Errorf("%d backup plans by default, want none", n)
+	}
+	m := load(t, map[string]cty.Value{"cells": cells("a1", "b1"), "backup_for_gke": cty.True})
 	plans := m.resources(t, "google_gke_backup_backup_plan")
 	if len(plans) != 2 {
 		t.Fatalf("%d backup plans of two cells, want 2", len(plans))
@@ -177,7 +181,7 @@ func TestCells_ReportAndProtect(t *testing.T) {
 	for address, c := range clusters {
 		wantSettings(t, address, c, fields{
 			"enable_autopilot":       true,
-			"addons_config":          block(fields{"gke_backup_agent_config": block(fields{"enabled": true})}),
+			"addons_config":          block(fields{"gke_backup_agent_config": block(fields{"enabled": false})}),
 			"cost_management_config": block(fields{"enabled": true}),
 			"logging_config":         block(fields{"enable_components": []any{"SYSTEM_COMPONENTS", "WORKLOADS"}}),
 			"monitoring_config": block(fields{

@@ -151,24 +151,30 @@ variable "maintenance_exclusions" {
   description = "Periods by name in which GKE must not upgrade the cells, even in the maintenance window."
 }
 
+variable "backup_for_gke" {
+  type        = bool
+  default     = false
+  description = "Whether Backup for GKE copies the volumes of agents whose plan has daily_backups, in addition to daily snapshots. It costs $9 a month for each agent."
+}
+
 variable "backup_schedule" {
   type        = string
   default     = "0 9 * * *"
-  description = "When each day agents' volumes are backed up (cron, UTC)."
+  description = "When each day Backup for GKE copies agents' volumes (cron, UTC)."
 
   validation {
     condition     = can(regex("^[0-5]?[0-9] ([01]?[0-9]|2[0-3]) \\* \\* \\*$", var.backup_schedule))
-    error_message = "backup_schedule must be a minute and an hour, such as 0 9 * * *: the interface promises a backup a day."
+    error_message = "backup_schedule must be a minute and an hour, such as 0 9 * * *: the plans promise a backup a day."
   }
 }
 
 variable "backup_retention_days" {
   type        = number
   default     = 7
-  description = "Days for which backups of agents' volumes are kept."
+  description = "Days for which Backup for GKE keeps the copies of agents' volumes."
 
   validation {
     condition     = var.backup_retention_days >= 7 && var.backup_retention_days <= 360 && floor(var.backup_retention_days) == var.backup_retention_days
-    error_message = "backup_retention_days must be a whole number from 7, which the interface promises, to 360."
+    error_message = "backup_retention_days must be a whole number from 7, which the plans promise, to 360."
   }
 }

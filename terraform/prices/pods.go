@@ -61,9 +61,8 @@ type Agent struct {
 	Requested, Billed float64
 	// Volume is the part of both that an agent costs while it sleeps.
 	Volume float64
-	// Backup is the price of daily backups of a full volume that does not change, if the plan has them, and Secrets
-	// that of its secrets.
-	Backup, Secrets float64
+	// Snapshots is the price of its daily snapshots, and Secrets that of its secrets.
+	Snapshots, Secrets float64
 }
 
 // Agent returns what an agent of a plan costs.
@@ -73,16 +72,28 @@ func (l List) Agent(p plan.Plan) Agent {
 		Requested: l.Pod(pod) + volume, Billed: l.Pod(pod.Billed()) + volume, Volume: volume,
 		Secrets: l.Of("secret_version", versionsPerAgent),
 	}
-	if p.Has(plan.DailyBackups) {
-		a.Backup = l.Backup(p)
+	if p.DailySnapshots > 0 {
+		a.Snapshots = l.Of("snapshot_gib", SnapshotGiB(p))
 	}
 	return a
 }
 
-// Backup returns what daily backups of an agent of a plan cost, whether or not the plan has them.
+const (
+	// usedShare is the part of a volume that has data, and changedDaily the part of the data that changes in a day.
+	usedShare    = 0.5
+	changedDaily = 0.02
+)
+
+// SnapshotGiB is what storage keeps of an agent's daily snapshots: the first one has all data, and each other one what
+// has changed.
+func SnapshotGiB(p plan.Plan) float64 {
+	return float64(p.StorageGiB) * usedShare * (1 + changedDaily*float64(p.DailySnapshots))
+}
+
+// Backup returns what Backup for GKE costs for an agent of a plan, whether or not it is used.
 func (l List) Backup(p plan.Plan) float64 {
 	return l.Of("backup", 1) + l.Of("backup_gib", float64(p.StorageGiB))
 }
 
 // Total is everything that an agent costs without traffic.
-func (a Agent) Total() float64 { return a.Billed + a.Backup + a.Secrets }
+func (a Agent) Total() float64 { return a.Billed + a.Snapshots + a.Secrets }

@@ -113,17 +113,18 @@ func TestPlans_LoseTheirMarginWhereTheReadmeSays(t *testing.T) {
 	}
 }
 
-// TestPlans_HaveBackupsWhereThePriceCoversThem holds which plans have daily backups: those whose price covers what
-// agents request, their secrets and a backup. Backup for GKE has a price for each namespace.
-func TestPlans_HaveBackupsWhereThePriceCoversThem(t *testing.T) {
+// TestPlans_HaveDailySnapshotsThatTheirPriceCovers holds which plans have daily snapshots: all with a price, which
+// covers what agents request, their secrets and the snapshots.
+func TestPlans_HaveDailySnapshotsThatTheirPriceCovers(t *testing.T) {
 	t.Parallel()
 	for _, p := range plan.All() {
-		if p.PriceUSDMonth == nil || *p.PriceUSDMonth == 0 {
-			continue
+		free := p.PriceUSDMonth != nil && *p.PriceUSDMonth == 0
+		if free != (p.DailySnapshots == 0) {
+			t.Errorf("%s keeps daily snapshots for %d days", p.ID, p.DailySnapshots)
 		}
-		a, backup := load(t).Agent(p), load(t).Backup(p)
-		if got := prices.Coverage(p, a.Requested+a.Secrets+backup) >= 1; got != p.Has(plan.DailyBackups) {
-			t.Errorf("the price of %s covers backups: %t, and it has them: %t", p.ID, got, !got)
+		a := load(t).Agent(p)
+		if got := prices.Coverage(p, a.Requested+a.Secrets+a.Snapshots); got < 1 {
+			t.Errorf("the price of %s is %v times what its agents cost with snapshots", p.ID, got)
 		}
 	}
 }
@@ -143,18 +144,12 @@ func TestAgents_CostWhatTheTableSays(t *testing.T) {
 		"billed":    {got: got.Billed, want: 0.313*0.0445*730 + memory + scratch + 20*0.10},
 		"backup":    {got: load(t).Backup(p), want: 9 + 20*0.045},
 		"secrets":   {got: got.Secrets, want: 4 * 0.06},
-		"total":     {got: got.Total(), want: got.Billed + 0.24},
+		"snapshots": {got: got.Snapshots, want: 20 * 0.5 * (1 + 7*0.02) * 0.05},
+		"total":     {got: got.Total(), want: got.Billed + 0.24 + 0.57},
 	} {
 		if !near(row.got, row.want) {
 			t.Errorf("%s = $%.3f, want $%.3f", what, row.got, row.want)
 		}
-	}
-	business, err := plan.Get(plan.Business)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, with := got.Backup, load(t).Agent(business).Backup; got != 0 || !near(with, 9+80*0.045) {
-		t.Errorf("backups of agents cost $%.2f on startup and $%.2f on business, want none and $12.60", got, with)
 	}
 }
 
@@ -167,7 +162,7 @@ func TestBill_CountsEverySystemPod(t *testing.T) {
 		"GKE clusters":                   2 * 73,
 		"routers, notifier and canary":   2 * (0.97*vcpu + 3.6875*gib + 0.5*0.0001389*730),
 		"room that is kept ready":        2 * 2 * (0.26*vcpu + 1.03125*gib + 0.1014),
-		"daily backups":                  0,
+		"daily snapshots":                570,
 		"agents' secrets":                240,
 		"Cloud NAT":                      32*0.0014*730 + 4*0.005*730,
 		"load balancers and Cloud Armor": 18.25 + 14 + 131.4*0.75,
@@ -238,17 +233,17 @@ func TestTables_SayWhereAPlanCostsMoreThanItBrings(t *testing.T) {
 		got  []string
 		want string
 	}{
-		{what: "hobby", got: plans[1], want: "hobby|$0|1|$6.09|$6.09|–|$0.24|–|–|–"},
-		{what: "startup", got: plans[3], want: "startup|$109|5|$17.85|$19.57|–|$0.24|1.22|1.11|1.10"},
-		{what: "pro", got: plans[4], want: "pro|$599|10|$49.53|$73.12|–|$0.24|1.21|**0.82**|**0.82**"},
+		{what: "hobby", got: plans[1], want: "hobby|$0|1|$6.09|$6.09|–|$0.24|–|–|–|$9.22"},
+		{what: "startup", got: plans[3], want: "startup|$109|5|$17.85|$19.57|$0.57|$0.24|1.22|1.11|1.07|$9.90"},
+		{what: "pro", got: plans[4], want: "pro|$599|10|$49.53|$73.12|$1.14|$0.24|1.21|**0.82**|**0.80**|$10.80"},
 		{
 			what: "business", got: plans[5],
-			want: "business|$2,999|25|$98.52|$145.86|$12.60|$0.24|1.22|**0.82**|**0.76**",
+			want: "business|$2,999|25|$98.52|$145.86|$2.56|$0.24|1.22|**0.82**|**0.81**|$12.60",
 		},
-		{what: "enterprise", got: plans[6], want: "enterprise|by contract|100|$200.50|$295.30|$18.00|$0.24|–|–|–"},
+		{what: "enterprise", got: plans[6], want: "enterprise|by contract|100|$200.50|$295.30|$8.00|$0.24|–|–|–|$18.00"},
 		{
-			what: "backups", got: bills[3],
-			want: "daily backups of agents' volumes (business and enterprise)|$0|$0|$0|$0",
+			what: "snapshots", got: bills[3],
+			want: "daily snapshots of agents' volumes, half full, of which 2 % change in a day|$0|$570|$0|$0",
 		},
 	} {
 		if got := strings.Join(row.got, "|"); got != row.want {

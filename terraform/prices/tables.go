@@ -18,15 +18,15 @@ func Plans() ([][]string, error) {
 	}
 	rows := [][]string{{
 		"plan", "price", "agents", "an agent's pod and volume, as requested", "as Autopilot bills them",
-		"its daily backup", "its secrets", "price ÷ cost, as requested", "price ÷ cost, as billed",
-		"price ÷ cost, with backups and secrets",
+		"its daily snapshots", "its secrets", "price ÷ cost, as requested", "price ÷ cost, as billed",
+		"price ÷ cost, with snapshots and secrets", "Backup for GKE, in addition",
 	}}
 	for _, p := range plan.All() {
 		a := l.Agent(p)
 		rows = append(rows, []string{
 			string(p.ID), price(p), strconv.FormatInt(p.MaxAgents, 10), dollars(a.Requested), dollars(a.Billed),
-			dollars(a.Backup), dollars(a.Secrets), Coverage(p, a.Requested).String(), Coverage(p, a.Billed).String(),
-			Coverage(p, a.Total()).String(),
+			dollars(a.Snapshots), dollars(a.Secrets), Coverage(p, a.Requested).String(), Coverage(p, a.Billed).String(),
+			Coverage(p, a.Total()).String(), dollars(l.Backup(p)),
 		})
 	}
 	return rows, nil
