@@ -33,7 +33,9 @@ func (a Agent) checkSnapshot(r SnapshotRequest) error {
 	switch {
 	case a.Status == Deleting:
 		return a.conflict("a snapshot")
-	case !a.hasData():
+	case a.copies():
+		return agentMoving().WithMeta(a.ConflictMeta())
+	case !a.hasData() || a.volumeMissing():
 		return fault.New(fault.Conflict, "volume_empty",
 			"The agent has not run yet, so it has no data.").WithMeta(a.ConflictMeta())
 	case r.Consistency == ConsistentByHook && a.Image.Quiesce == "":
@@ -114,6 +116,8 @@ func (a *Agent) DeleteSnapshot(id string, now time.Time) error {
 		return nil
 	case a.StoppedFor == id:
 		return snapshotInProgress().WithMeta(a.ConflictMeta())
+	case a.keepsSnapshots():
+		return agentMoving().WithMeta(a.ConflictMeta())
 	case a.Volume.Unmade && a.Volume.Source.SnapshotID == id:
 		return fault.New(fault.Conflict, "snapshot_in_use",
 			"The agent's volume is being made from the snapshot. Wait until the agent runs.").WithMeta(a.ConflictMeta())

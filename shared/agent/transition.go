@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -207,6 +208,7 @@ func (a *Agent) MarkObserved(now time.Time) {
 	a.WorkDueAt, a.RetryAt = time.Time{}, time.Time{}
 	a.endWait()
 	a.Lease, a.UpdatedAt = Lease{}, now
+	a.arrive(now)
 	if a.OperationsDue() || a.PruneDue() {
 		a.WorkDueAt = now.Add(NudgeGrace)
 	}
@@ -288,6 +290,13 @@ func (a *Agent) GiveUp(f Failure, now time.Time) {
 }
 
 func (a *Agent) giveUp(f Failure, now time.Time) {
+	switch a.Move.State {
+	case MoveStarting:
+		a.goBack(fmt.Sprintf("%s: %s", f.Code, f.Message), now)
+		return
+	case MoveCopying:
+		a.endCopy(f.Message, now)
+	}
 	a.StoppedFor = ""
 	if a.sandboxRefused(f) {
 		a.revertSandbox(now)

@@ -37,6 +37,10 @@ const (
 	AgentImageUpdated  Type = "agent.image_updated"
 	AgentImageReverted Type = "agent.image_reverted"
 
+	// AgentMoved: the agent runs in another region or cluster, under another hostname.
+	AgentMoved      Type = "agent.moved"
+	AgentMoveFailed Type = "agent.move_failed"
+
 	// ScheduleCalled: a call of a schedule has ended.
 	ScheduleCalled Type = "schedule.called"
 
@@ -87,6 +91,8 @@ func types() []typeRow {
 		{AgentStageChanged, true},
 		{AgentImageUpdated, true},
 		{AgentImageReverted, true},
+		{AgentMoved, true},
+		{AgentMoveFailed, true},
 		{ScheduleCalled, true},
 		{SecretStored, false},
 		{SecretSucceeded, false},

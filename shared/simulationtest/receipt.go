@@ -14,7 +14,7 @@ func (w *World) checkDeletion(a agent.Agent) {
 		w.violate("receipt", "agent %s is %s and has a deletion: %+v", id, a.Status, d)
 	}
 	seen := !d.NamespaceGoneAt.IsZero() || !d.VolumeGoneAt.IsZero()
-	if seen && w.Cluster.namespaces[a.ID] != nil && !w.Cluster.removed[a.ID] {
+	if seen && w.left(a.ID) {
 		w.violate("receipt", "the namespace of agent %s is called gone and was never removed", id)
 	}
 	if !d.SecretsGoneAt.IsZero() {
