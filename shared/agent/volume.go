@@ -55,15 +55,15 @@ func (a *Agent) Restore(id string, now time.Time) error {
 			"The snapshot is %s. Only one that is ready can be restored.", s.Status).WithMeta(a.ConflictMeta())
 	case a.keepsSnapshots():
 		return agentMoving().WithMeta(a.ConflictMeta())
-	case a.volumeMissing():
-		return fault.New(fault.Conflict, "volume_unmade",
-			"The agent's present volume is not made yet, so it cannot be kept. Start the agent first.").
-			WithMeta(a.ConflictMeta())
 	case a.StoppedFor != "":
 		return snapshotInProgress().WithMeta(a.ConflictMeta())
 	case len(a.FormerVolumes) > 0:
 		return fault.New(fault.Conflict, "restore_in_progress",
 			"The volume of the last restore is still being kept as a snapshot. Wait for it.").
+			WithMeta(a.ConflictMeta())
+	case a.volumeMissing():
+		return fault.New(fault.Conflict, "volume_unmade",
+			"The agent's present volume is not made yet, so it cannot be kept. Start the agent first.").
 			WithMeta(a.ConflictMeta())
 	}
 	a.interruptUpdates()

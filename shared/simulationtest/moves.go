@@ -173,9 +173,6 @@ func (w *World) checkMove(a agent.Agent) {
 
 // checkDeparture checks the commit that makes another cell the agent's: the snapshot has everything that was written.
 func (w *World) checkDeparture(before, after agent.Agent) {
-	if before.ID == "" || before.Cell == after.Cell {
-		return
-	}
 	id, n := short(after.ID), w.cellNamed(before.Cell).namespaces[after.ID]
 	if w.deletedByHand[after.ID] || after.Move.State != agent.MoveStarting {
 		return

@@ -32,6 +32,11 @@ func (w *World) checkReceipt(id string, d agent.Deletion) {
 			w.violate("receipt", "the receipt of agent %s has no time for %s", short(id), name)
 		}
 	}
+	for _, c := range w.cells() {
+		if c.namespaces[id] != nil && !c.removed[id] {
+			w.violate("receipt", "agent %s is called gone, and the cell %s has its namespace", short(id), c.name)
+		}
+	}
 	w.checkSecretsGone(id)
 }
 

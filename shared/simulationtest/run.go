@@ -37,11 +37,11 @@ func (w *World) arrange() {
 		}
 	}
 	w.Database.Started = func(id string) { delete(w.lostVolume, id) }
+	w.Database.Moved = w.checkDeparture
 	w.Database.Changed = func(o organizationDocument, before, after agent.Agent) {
 		w.checkPause(o, before, after)
 		w.checkResize(o, before, after)
 		w.checkWake(before, after)
-		w.checkDeparture(before, after)
 	}
 	w.Database.Removed = func(id string, d agent.Deletion) {
 		w.checkReceipt(id, d)
