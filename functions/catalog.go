@@ -186,7 +186,7 @@ func agentRoutes(d Dependencies) []function.Route {
 	shown := agent.Display{Addresses: d.Addresses, Images: d.Images}
 	return []function.Route{
 		agents.List(d.Agents, shown),
-		agents.Create(writer, d.Cells, shown),
+		agents.Create(d.Agents, writer, d.Cells, shown),
 		agents.Get(d.Agents, d.Handoff, shown, d.Slots),
 		agents.Reachability(d.Agents, d.Prober, d.Addresses),
 		agents.Diagnosis(d.Agents, d.Events, d.Accounts),
@@ -201,6 +201,11 @@ func agentRoutes(d Dependencies) []function.Route {
 		agents.Stop(d.Agents, shown),
 		agents.Start(d.Agents, shown),
 		agents.MigrateSandbox(d.Agents, shown),
+		agents.TakeSnapshot(d.Agents, shown),
+		agents.ListSnapshots(d.Agents),
+		agents.GetSnapshot(d.Agents),
+		agents.DeleteSnapshot(d.Agents, shown),
+		agents.Restore(d.Agents, shown),
 		agents.Metrics(d.Agents, d.Metrics),
 		agents.AllMetrics(d.Metrics),
 		agents.Log(d.Agents, d.Logs, d.Slots),

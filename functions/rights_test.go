@@ -30,7 +30,8 @@ func widerRights() map[string]function.Access {
 		function.Member: {
 			"DiagnoseAgent", "GetAgent", "GetAgentMetrics", "GetCurrentOrganization", "GetDashboardReachability",
 			"GetOrganizationMetrics",
-			"GetSubscription", "ListAgents", "ListEvents", "ListImages", "ListMembers", "ListPlans", "StreamEvents",
+			"GetSnapshot", "GetSubscription", "ListAgents", "ListEvents", "ListImages", "ListMembers", "ListPlans",
+			"ListSnapshots", "StreamEvents",
 		},
 	} {
 		for _, name := range names {

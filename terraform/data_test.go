@@ -81,8 +81,9 @@ func wantSettings(t *testing.T, address string, v cty.Value, want fields) {
 	}
 }
 
-// TestBackups_HoldTheVolumesOfLabeledNamespaces holds what Backup for GKE does if it is turned on: a copy a day, kept for
-// a week. It is off by default, because it has a price for each agent. TestPlans_DecideWhatAgentsMayReachAndWhatIsBackedUp of infra/gke holds the label of the namespaces.
+// TestBackups_HoldTheVolumesOfLabeledNamespaces holds what Backup for GKE does if it is turned on: a copy a day, kept
+// for a week. It is off by default, because it has a price for each agent.
+// TestPlans_DecideWhatAgentsMayReachAndWhatIsBackedUp of infra/gke holds the label of the namespaces.
 func TestBackups_HoldTheVolumesOfLabeledNamespaces(t *testing.T) {
 	t.Parallel()
 	byDefault := load(t, map[string]cty.Value{"cells": cells("a1", "b1")})

@@ -172,7 +172,7 @@ func everything() map[string]cty.Value {
 		"identity_authorized_parties": cty.TupleVal([]cty.Value{text("https://app.example.com")}),
 		"handoff_public_keys":         text(`{"keys": []}`),
 		"console_client_id":           text("console-1"), "console_scopes": text("openid email"),
-		"support_url":   text("https://support.example.com"),
+		"support_url":   text("https://support.example.com"), "backup_for_gke": cty.True,
 		"cli_client_id": text("agentctl-1"), "cli_scopes": text("openid offline_access"),
 		"provided_secrets": cty.TupleVal([]cty.Value{
 			text("HANDOFF_SIGNING_KEY"), text("STRIPE_API_KEY"), text("STRIPE_WEBHOOK_SECRET"),

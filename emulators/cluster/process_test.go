@@ -32,6 +32,7 @@ func TestCluster_RunsImagesAsProcesses(t *testing.T) {
 			"crash restarts one container":                  testCrash,
 			"failed liveness restarts the container":        testLiveness,
 			"replacement keeps the volume":                  testReplacement,
+			"snapshots are of one moment":                   testSnapshotUnderWrites,
 			"containers end before sidecars":                testOrder,
 			"faults break and heal processes":               testProcessFaults,
 			"logs are read through the API server":          testLogs,

@@ -77,11 +77,11 @@ func applyCell(ctx context.Context, kubeconfig string, values cell.Values,
 	return nil
 }
 
-// grants reports whether an object is about access.
+// grants reports whether an object is about access, or says how snapshots are taken.
 func grants(o *unstructured.Unstructured) bool {
 	switch o.GetKind() {
 	case "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
-		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding":
+		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "VolumeSnapshotClass":
 		return true
 	default:
 		return false

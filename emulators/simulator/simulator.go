@@ -164,6 +164,9 @@ func (s *Simulator) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
+	for _, q := range []*queue{s.snapshotter.snapshots, s.snapshotter.contents, s.snapshotter.sources} {
+		context.AfterFunc(ctx, q.keys.ShutDown) // they do not run in a cluster that ends before it knows snapshots
+	}
 	w := s.watched
 	volumeQueue := s.newQueue("volume", s.syncVolume)
 	realNodeQueue := s.newQueue("node", s.syncRealNode)

@@ -148,6 +148,12 @@ func (t *tool) agentView(a *client.Agent) result {
 	if a.Config.SandboxEnabled {
 		fields = append(fields, field{"Sandbox", "on"})
 	}
+	if a.CloneOf != nil {
+		fields = append(fields, field{"Clone of", a.CloneOf.AgentID + ", snapshot " + a.CloneOf.SnapshotID})
+	}
+	if len(a.UnsetSecrets) > 0 {
+		fields = append(fields, field{"Lacks secrets", strings.Join(a.UnsetSecrets, ", ")})
+	}
 	if e := a.Config.Error; e != nil {
 		fields = append(fields, field{"Problem", fmt.Sprintf("%s (%s)", e.Message, e.Code)})
 	}

@@ -66,19 +66,20 @@ func (f *changeFlags) options() []client.CallOption {
 func (t *tool) createAgent() *cobra.Command {
 	var change changeFlags
 	var in inputFlags
-	var plan, region, image string
+	var plan, region, image, snapshot string
 	var public []string
 	var sleep sleepFlags
 	c := &cobra.Command{
 		Use: "create NAME", Short: "Create an agent", Args: cobra.ExactArgs(1),
 		Long: "Create an agent. Variables whose key or value looks like a secret go to the secret store. Their " +
 			"values must not be arguments: use --env-file, or --env KEY without a value, which takes the value of " +
-			"the variable KEY in the tool's own environment.",
+			"the variable KEY in the tool's own environment. With --from-snapshot the agent is a clone.",
 		Example: "  agentctl agents create my-agent --plan hobby --env LOG_LEVEL=info --wait\n" +
 			"  agentctl agents create my-agent --plan startup --image assistant@2.1.0\n" +
 			"  agentctl agents create my-agent --plan hobby --env-file .env --wait --timeout 5m -o json\n" +
 			"  agentctl agents create my-agent --env-file .env --file /config/prompt.md=@prompt.md " +
 			"--file /config/key:0600=secret:OPENAI_API_KEY\n" +
+			"  agentctl agents create a-copy --from-snapshot \"$SNAPSHOT_ID\" --env-file .env --wait\n" +
 			"  OPENAI_API_KEY=$(pass show openai) agentctl agents create my-agent --plan hobby --env OPENAI_API_KEY",
 		Annotations: sends("CreateAgent"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -102,6 +103,9 @@ func (t *tool) createAgent() *cobra.Command {
 			if image != "" {
 				body.Image = &image
 			}
+			if snapshot != "" {
+				body.FromSnapshot = &snapshot
+			}
 			a, err := api.CreateAgent(cmd.Context(), body, change.options()...)
 			if err != nil {
 				return err
@@ -110,6 +114,10 @@ func (t *tool) createAgent() *cobra.Command {
 			if err == nil && change.wait {
 				t.next("Open its dashboard: agentctl agents open %s\nRead its log: agentctl agents logs %s", a.ID, a.ID)
 			}
+			if err == nil && len(a.UnsetSecrets) > 0 {
+				t.next("The clone lacks secrets: %s. Set them: agentctl secrets set %s KEY",
+					strings.Join(a.UnsetSecrets, ", "), a.ID)
+			}
 			return err
 		},
 	}
@@ -117,6 +125,9 @@ func (t *tool) createAgent() *cobra.Command {
 	c.Flags().StringVar(&region, "region", "", "the agent's region")
 	c.Flags().StringVar(&image, "image", "",
 		"what the agent runs: `IMAGE` or IMAGE@VERSION as agentctl images lists them, or the reference of a custom image")
+	c.Flags().StringVar(&snapshot, "from-snapshot", "",
+		"begin with the data of the snapshot with this `ID`, and with the variables, config, files, image, sleep and "+
+			"schedules of its agent; secrets are left out, and the schedules are disabled")
 	c.Flags().StringSliceVar(&public, "public-path", nil, publicPathUsage+"; can be repeated")
 	sleep.add(c)
 	in.add(c)

@@ -136,6 +136,8 @@ func commandOf(action client.DiagnosisAction, d diagnosis.Diagnosis) string {
 		return agents + "metrics " + d.AgentID
 	case client.DiagnosisActionMoveOutOfSandbox:
 		return agents + "migrate-sandbox " + d.AgentID + " --enabled=false --wait"
+	case client.DiagnosisActionRestoreSnapshot:
+		return "agentctl snapshots list " + d.AgentID
 	case client.DiagnosisActionComparePlans:
 		return "agentctl billing plans"
 	case client.DiagnosisActionResize:

@@ -42,6 +42,7 @@ func (t *tool) showRehearsal(r *client.Rehearsal) error {
 		{"Status", string(would.Status)},
 		{"Restarts", yesNo(would.Restarts)},
 		{"Downtime", downtimeText(would)},
+		{"Loses data since", t.momentOr(would.LosesDataSince, "")},
 		{"Agents", fmt.Sprintf("%d -> %d", would.UsageBefore.Agents, would.UsageAfter.Agents)},
 		{"CPU", short(would.UsageBefore.CPUCores) + " -> " + short(would.UsageAfter.CPUCores)},
 		{"Memory", bytesText(float64(would.UsageBefore.MemoryBytes)) + " -> " +

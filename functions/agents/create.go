@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/plan"
@@ -29,6 +31,8 @@ type createInput struct {
 
 		Schedules agent.ScheduleSpecs `json:"schedules,omitempty" jsonschema:"When the agent is called by itself, at most 20. Each due time is called once, whatever fails, or recorded as interrupted or skipped. An agent that sleeps is woken first, if its sleep allows that."`
 
+		FromSnapshot agent.SnapshotID `json:"from_snapshot,omitempty" jsonschema:"The id of a snapshot of one of the organization's agents, whose data the new agent begins with. The new agent also has that agent's region, plain variables, config, files, sleep, image and schedules, each unless the request has the field; the variables of the request are added to those of the agent. It has an identity and credentials of its own. Its schedules are disabled, no path is public, and secrets, with the files that have their values, are left out: unset_secrets names them. The environment of its container has AGENT_CLONE_OF."`
+
 		Image selection `json:"image,omitempty" jsonschema:"What the agent runs: the id of an image, such as assistant, or a version of it, such as assistant@2.1.0; or on plans with custom_images an image that is not in the catalog, as registry/repository@sha256:…, which runs in a sandbox. By default, the image called default."`
 	} `json:"body"`
 }
@@ -42,30 +46,40 @@ func (createInput) Example() any {
 	return in
 }
 
-// draft is the requested agent with defaults filled in. Secrets are stored separately.
-func (in createInput) draft() (agent.Draft, error) {
-	b := in.Body
-	config, err := agent.ClientConfig(b.Config)
-	d := agent.Draft{
-		Name: string(b.Name), Plan: b.Plan, Cloud: string(b.Cloud), Region: b.Region, Config: config,
-		Env: agent.PlainEnv(b.Env), Files: agent.Files(b.Files), Image: string(b.Image),
-		PublicPaths: agent.PublicPaths(texts(b.Public)), Schedules: b.Schedules,
+// draft is the requested agent. It begins with what base has, and defaults. Secrets are stored separately.
+func (in createInput) draft(base agent.Draft) (agent.Draft, error) {
+	b, d := in.Body, base
+	d.Name, d.Plan, d.PublicPaths = string(b.Name), b.Plan, agent.PublicPaths(texts(b.Public))
+	d.Cloud = cmp.Or(string(b.Cloud), d.Cloud, agent.DefaultCloud)
+	d.Region = cmp.Or(b.Region, d.Region, agent.DefaultRegion)
+	d.Image = cmp.Or(string(b.Image), d.Image)
+	if b.Files != nil {
+		d.Files = agent.Files(b.Files)
+	}
+	if b.Schedules != nil {
+		d.Schedules = b.Schedules
 	}
 	if b.Sleep != nil {
 		p, _ := plan.Get(b.Plan) // the schema has checked the plan
-		d.Sleep = new(b.Sleep.change(agent.DefaultSleep(p)))
+		former := agent.DefaultSleep(p)
+		if d.Sleep != nil {
+			former = *d.Sleep
+		}
+		d.Sleep = new(b.Sleep.change(former))
 	}
-	if d.Cloud == "" {
-		d.Cloud = agent.DefaultCloud
+	if err := d.SetEnv(agent.PlainEnv(b.Env), agent.SecretEnv(b.Env)); err != nil {
+		return d, err
 	}
-	if d.Region == "" {
-		d.Region = agent.DefaultRegion
+	if b.Config == nil && d.Config != nil {
+		return d, nil
 	}
+	config, err := agent.ClientConfig(b.Config)
+	d.Config = config
 	return d, err
 }
 
 // Create records a new agent, which a worker provisions. It stores the values of secrets as PUT secrets does.
-func Create(writer secretwrite.Service, cells agent.Cells, d agent.Display) function.Route {
+func Create(agents agent.Store, writer secretwrite.Service, cells agent.Cells, d agent.Display) function.Route {
 	return function.Route{
 		Name: "CreateAgent", Method: http.MethodPost, Path: "/api/v1/agents",
 		Access: function.Admin,
@@ -75,7 +89,7 @@ func Create(writer secretwrite.Service, cells agent.Cells, d agent.Display) func
 		Errors:    []fault.Kind{fault.PaymentRequired, fault.Conflict},
 		Rehearsal: function.Rehearse(rehearsal.Of(d)),
 		Handle: function.Handle(func(ctx context.Context, in createInput) (agent.Created, error) {
-			a, err := create(in, cells)
+			a, err := create(ctx, in, agents, cells)
 			if err != nil {
 				return agent.Created{}, err
 			}
@@ -86,8 +100,15 @@ func Create(writer secretwrite.Service, cells agent.Cells, d agent.Display) func
 }
 
 // create returns the record of a new agent.
-func create(in createInput, cells agent.Cells) (agent.Agent, error) {
-	draft, err := in.draft()
+func create(ctx context.Context, in createInput, agents agent.Store, cells agent.Cells) (agent.Agent, error) {
+	base, err := origin(ctx, string(in.Body.FromSnapshot), agents)
+	if err != nil && !call.From(ctx).Attempt.Replaying() { // the snapshot may be gone since the first call
+		return agent.Agent{}, err
+	}
+	draft, err := in.draft(base)
+	if err == nil {
+		err = draft.CheckOrigin()
+	}
 	if err != nil {
 		return agent.Agent{}, err
 	}
@@ -97,4 +118,23 @@ func create(in createInput, cells agent.Cells) (agent.Agent, error) {
 		return agent.Agent{}, err
 	}
 	return agent.New(id, cell, draft, time.Now().UTC()), nil
+}
+
+// origin is what a new agent has of the agent of a snapshot; nothing without a snapshot.
+func origin(ctx context.Context, snapshotID string, agents agent.Store) (agent.Draft, error) {
+	if snapshotID == "" {
+		return agent.Draft{}, nil
+	}
+	owner, _, ok := agent.SnapshotOwner(snapshotID)
+	if !ok {
+		return agent.Draft{}, agent.UnknownSnapshot()
+	}
+	source, err := agents.Get(ctx, owner)
+	if fault.Is(err, fault.NotFound) {
+		return agent.Draft{}, agent.UnknownSnapshot()
+	}
+	if err != nil {
+		return agent.Draft{}, err
+	}
+	return source.CloneDraft(snapshotID)
 }

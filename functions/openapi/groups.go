@@ -18,6 +18,10 @@ type group struct {
 func groups() []group {
 	return []group{
 		{"Agents", "Agents and their lifecycle.", []string{"agents", "deletions", "metrics"}},
+		{
+			"Snapshots", "What an agent's volume held at one time, to restore the agent and to make clones of it.",
+			[]string{"snapshots", "restore"},
+		},
 		{"Images", "What agents can run.", []string{"images"}},
 		{
 			"Secrets", "An agent's secret values, and the operations that apply them.",

@@ -38,7 +38,7 @@ func (View) Example() any {
 
 func view(a billing.Account, limits organization.Usage) View {
 	v := View{
-		ID: a.ID, Plan: a.Plan, Status: a.Status, Limits: limits.Amounts(), Usage: a.Usage.Amounts(),
+		ID: a.ID, Plan: a.Plan, Status: a.Status, Limits: limits.Limits(), Usage: a.Usage.Amounts(),
 		Exec: a.ExecSetting(), CreatedAt: a.CreatedAt.UTC(),
 	}
 	if ends := a.GraceEndsAt(); !ends.IsZero() {

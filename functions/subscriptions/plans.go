@@ -17,6 +17,8 @@ type PlanView struct {
 	MaxAgents int64   `json:"max_agents" jsonschema:"How many agents an organization on this plan may have."`
 	// SleepAfterSeconds is the policy of an agent whose client asks for nothing.
 	SleepAfterSeconds *int64   `json:"sleep_after_seconds" jsonschema:"After how many seconds without use an agent of this plan falls asleep by default; null: it never sleeps unless it is asked to. The plan sets no limit: each agent may sleep earlier, later or never."`
+	MaxSnapshots      int      `json:"max_snapshots" jsonschema:"How many snapshots of an agent of this plan are kept that are taken by request. Those that the control plane takes itself are kept in addition."`
+	DailySnapshots    int      `json:"daily_snapshots" jsonschema:"For how many days the daily snapshots of an agent of this plan are kept; 0: none are taken."`
 	PriceUSDMonth     *float64 `json:"price_usd_month" jsonschema:"Null if the price is set by contract."`
 	Features          []string `json:"features" jsonschema:"What the plan includes beyond its size: all_ports, daily_backups, audit_log. Others may be added."`
 }
@@ -30,6 +32,7 @@ func (PlanView) Example() any {
 func show(p plan.Plan) PlanView {
 	v := PlanView{
 		ID: p.ID, Name: p.Name, MaxAgents: p.MaxAgents, PriceUSDMonth: p.PriceUSDMonth, Features: p.Features,
+		MaxSnapshots: p.MaxSnapshots, DailySnapshots: p.DailySnapshots,
 		Agent: Size{CPUCores: p.CPUCores(), MemoryBytes: p.MemoryBytes(), StorageBytes: p.StorageBytes()},
 	}
 	if p.SleepAfterSeconds > 0 {

@@ -65,6 +65,7 @@ func usageFields(u *organization.Usage) fields {
 		{"memory_bytes", number(&u.MemoryBytes)},
 		{"storage_bytes", number(&u.StorageBytes)},
 		{"api_keys", number(&u.APIKeys)},
+		{"snapshot_bytes", number(&u.SnapshotBytes)},
 	}
 }
 

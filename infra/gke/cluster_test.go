@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -90,6 +91,13 @@ func newWorld(t *testing.T, change ...func(*Settings)) *world {
 	w := &world{Clusters: testClusters(t, s), admin: clustertest.Client(t, running.Kubeconfig), calls: &calls{}}
 	w.wrapTransports(func(next http.RoundTripper) http.RoundTripper { return way{w.calls, next} })
 	t.Cleanup(func() { _ = w.Close() })
+	class := &kubeclient.VolumeSnapshotClass{
+		ObjectMeta: metav1.ObjectMeta{Name: snapshotClass}, Driver: snapshotDriver, DeletionPolicy: "Delete",
+	}
+	if _, err := w.admin.VolumeSnapshotClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil &&
+		!apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
 	return w
 }
 

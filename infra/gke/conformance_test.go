@@ -17,11 +17,13 @@ func TestClusters_Conformance(t *testing.T) {
 		provisioningtest.None: "", provisioningtest.NeverReady: cluster.NotReady,
 		provisioningtest.CrashLoop: cluster.CrashLoop,
 	}
-	provisioningtest.Run(t, provisioningtest.Fixture{
+	fixture := provisioningtest.Fixture{
 		Cluster: w, Namespaces: w, Pods: w, Agent: w.newAgent,
 		Suffer: func(t *testing.T, a agent.Agent, trouble provisioningtest.Trouble) {
 			t.Helper()
 			w.suffer(t, a, faults[trouble])
 		},
-	})
+	}
+	provisioningtest.Run(t, fixture)
+	provisioningtest.RunVolumes(t, provisioningtest.VolumeFixture{Fixture: fixture, Volumes: w})
 }

@@ -93,6 +93,7 @@ func (b blueprint) ownEnv() []corev1.EnvVar {
 		{Name: dataplane.EnvAgentPlan, Value: string(b.plan.ID)},
 		{Name: dataplane.EnvAgentMemory, Value: strconv.FormatInt(b.plan.MemoryLimitMiB<<20, 10)},
 		{Name: dataplane.EnvAgentConfig, Value: config},
+		{Name: dataplane.EnvAgentCloneOf, Value: b.agent.ClonedAgent()},
 	}
 }
 

@@ -18,8 +18,8 @@ import (
 )
 
 // Delete implements provisioning.Cluster: everything of an agent is in its namespace and goes with it, but for the
-// contents of snapshots. Those of the agent's volume go when the storage has deleted the data. Those of other agents' snapshots
-// never go by themselves.
+// contents of snapshots. Those of the agent's volumes go when the storage has deleted the data. Those that stand for
+// snapshots of other agents never go by themselves.
 func (c *Clusters) Delete(ctx context.Context, a agent.Agent) error {
 	client, err := c.client(a.Cell)
 	if err != nil {
@@ -31,11 +31,17 @@ func (c *Clusters) Delete(ctx context.Context, a agent.Agent) error {
 	}
 	contents, err := client.contents(ctx, a, "")
 	for i := range contents {
-		if name := contents[i].Labels[labelSnapshot]; isSource(name) && contents[i].Name == contentOf(a.Namespace(), name) {
+		if isSourceContent(&contents[i]) {
 			err = errors.Join(err, client.deleteContent(ctx, contents[i].Name))
 		}
 	}
 	return err
+}
+
+// isSourceContent reports whether a content stands for a snapshot of another agent.
+func isSourceContent(o metav1.Object) bool {
+	labels := o.GetLabels()
+	return o.GetName() == contentOf(agent.Namespace(labels[labelAgent]), labels[labelSnapshot])
 }
 
 // ownContents labels the contents of all VolumeSnapshots of an agent, so that they are found once the VolumeSnapshots

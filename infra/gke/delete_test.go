@@ -78,8 +78,8 @@ func TestCheckGone_ReportsAVolumeThatIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.awaitNamespaceGone(t, a)
-	if gone, err := w.CheckGone(t.Context(), a); gone != (provisioning.Gone{Namespace: true}) || err != nil {
-		t.Errorf("CheckGone while the volume exists = %+v, %v, want only the namespace gone", gone, err)
+	if gone, err := w.CheckGone(t.Context(), a); gone.Volume || !gone.Namespace || err != nil {
+		t.Errorf("CheckGone while the volume exists = %+v, %v, want the namespace gone and the volume not", gone, err)
 	}
 	finalizers(func([]string) []string { return nil })
 	w.awaitGone(t, a)
@@ -92,13 +92,17 @@ func TestCheckGone_GivesADeletionItsTimes(t *testing.T) {
 	a, s := testAgent(), testSettings()
 	s.Cells = []Cell{{Name: a.Cell, Kubeconfig: "testdata/kubeconfig.yaml"}}
 	c := testClusters(t, s)
-	var namespace, volumes responder
+	var namespace, volumes, contents responder
 	c.wrapTransports(func(http.RoundTripper) http.RoundTripper {
 		return way{calls: &calls{breaks: func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
-			if r.URL.Path == "/api/v1/persistentvolumes" {
+			switch r.URL.Path {
+			case "/api/v1/persistentvolumes":
 				return volumes()
+			case "/apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents":
+				return contents()
+			default:
+				return namespace()
 			}
-			return namespace()
 		}}}
 	})
 	at := func(minute int) time.Time { return time.Date(2026, 1, 15, 9, minute, 0, 0, time.UTC) }
@@ -112,39 +116,57 @@ func TestCheckGone_GivesADeletionItsTimes(t *testing.T) {
 		return answer(http.StatusInternalServerError, metav1.StatusReasonInternalError, "no"), nil
 	}
 	for i, look := range []struct {
-		name               string
-		namespace, volumes responder
-		wantErr            bool
-		want               agent.Deletion
+		name                         string
+		namespace, volumes, contents responder
+		wantErr                      bool
+		want                         agent.Deletion
 	}{
 		{name: "the namespace is terminating", namespace: exists},
 		{name: "volumes cannot be listed", namespace: missing, volumes: fails, wantErr: true},
 		{
-			name: "its volume is left", namespace: missing, volumes: volumeOf(a.Namespace()),
-			want: agent.Deletion{NamespaceGoneAt: at(2)},
+			name: "its volume and a snapshot are left", namespace: missing, volumes: volumeOf(a.Namespace()),
+			contents: contentsLeft(1), want: agent.Deletion{NamespaceGoneAt: at(2)},
 		},
 		{
 			name: "the namespace cannot be read", namespace: fails, wantErr: true,
 			want: agent.Deletion{NamespaceGoneAt: at(2)},
 		},
 		{
+			name: "snapshots cannot be listed", namespace: missing, volumes: volumeOf("another"), contents: fails,
+			wantErr: true, want: agent.Deletion{NamespaceGoneAt: at(2)},
+		},
+		{
+			name: "only another agent's volume and a snapshot are left", namespace: missing, volumes: volumeOf("another"),
+			contents: contentsLeft(1), want: agent.Deletion{NamespaceGoneAt: at(2), VolumeGoneAt: at(5)},
+		},
+		{
 			name: "only another agent's volume is left", namespace: missing, volumes: volumeOf("another"),
-			want: agent.Deletion{NamespaceGoneAt: at(2), VolumeGoneAt: at(4)},
+			contents: contentsLeft(0),
+			want:     agent.Deletion{NamespaceGoneAt: at(2), VolumeGoneAt: at(5), SnapshotsGoneAt: at(6)},
 		},
 		{name: "a slower worker made the namespace again", namespace: exists},
 	} {
-		namespace, volumes = look.namespace, look.volumes
+		namespace, volumes, contents = look.namespace, look.volumes, look.contents
 		gone, err := c.CheckGone(t.Context(), a)
 		if (err != nil) != look.wantErr {
 			t.Errorf("%s: error %v, want one: %t", look.name, err, look.wantErr)
 		}
 		if err == nil {
-			a.Learn(agent.ClusterDeletionSeen{NamespaceGone: gone.Namespace, VolumeGone: gone.Volume, At: at(i)})
+			a.Learn(agent.ClusterDeletionSeen{NamespaceGone: gone.Namespace, VolumeGone: gone.Volume, SnapshotsGone: gone.Snapshots, At: at(i)})
 		}
 		if a.Deletion != look.want {
 			t.Errorf("%s: deletion %+v, want %+v", look.name, a.Deletion, look.want)
 		}
 	}
+}
+
+// contentsLeft answers with the metadata of contents of snapshots.
+func contentsLeft(n int) responder {
+	list := metav1.PartialObjectMetadataList{
+		TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"},
+		Items:    make([]metav1.PartialObjectMetadata, n),
+	}
+	return func() (*http.Response, error) { return answerObject(list) }
 }
 
 // responder answers a request instead of the API server.

@@ -155,10 +155,6 @@ func (s *snapshot) Differences(a agent.Agent) []provisioning.Difference {
 		}
 	}
 	for _, seen := range there {
-		claim := seen.key == key("PersistentVolumeClaim", seen.name)
-		if claim && isFormerVolume(seen.name, a) {
-			found = append(found, provisioning.Difference{Object: seen.key, Problem: provisioning.Leftover})
-		}
 		if seen.key == key("ConfigMap", seen.name) && isLeftover(seen.name, seen.generation, a) &&
 			!s.precedesGenerations(there) {
 			found = append(found, provisioning.Difference{Object: seen.key, Problem: provisioning.Leftover})

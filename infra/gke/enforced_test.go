@@ -58,6 +58,7 @@ func TestNamespace_PoliciesAreEnforced(t *testing.T) {
 		{name: "front-as-root", want: "PodSecurity", change: func(s *corev1.PodSpec) {
 			s.InitContainers[0].SecurityContext.RunAsNonRoot = new(false)
 		}},
+		{name: "second", want: "", change: func(*corev1.PodSpec) {}},
 		{name: "large", want: "exceeded quota", change: container(func(c *corev1.Container) {
 			c.Resources.Limits[corev1.ResourceMemory] = resource.MustParse("2049Mi")
 		})},
@@ -67,8 +68,8 @@ func TestNamespace_PoliciesAreEnforced(t *testing.T) {
 		{name: "unlimited", want: "must specify limits.cpu", change: container(func(c *corev1.Container) {
 			c.Resources = corev1.ResourceRequirements{}
 		})},
-		{name: "second", want: "", change: func(*corev1.PodSpec) {}},
-		{name: "third", want: "exceeded quota", change: func(*corev1.PodSpec) {}},
+		{name: "third", want: "", change: func(*corev1.PodSpec) {}},
+		{name: "fourth", want: "exceeded quota", change: func(*corev1.PodSpec) {}},
 	} {
 		_, err := w.admin.Pods(a.Namespace()).Create(t.Context(), pod(test.name, test.change), metav1.CreateOptions{})
 		if test.want == "" && err != nil {
@@ -90,7 +91,7 @@ func TestNamespace_PoliciesAreEnforced(t *testing.T) {
 		for name, hard := range quota.Status.Hard { // the namespace is full
 			used := quota.Status.Used[name]
 			if strings.HasPrefix(string(name), "limits.") && used.Cmp(hard) != 0 {
-				return fmt.Errorf("two pods take %s of %s %s, want all", used.String(), hard.String(), name)
+				return fmt.Errorf("three pods take %s of %s %s, want all", used.String(), hard.String(), name)
 			}
 		}
 		return nil

@@ -161,8 +161,7 @@ func (c *client) deleteSources(ctx context.Context, database string) error {
 	var old []metav1.PartialObjectMetadata
 	labeled := ours + "," + labelDatabase + "=" + database
 	err := c.listMetadata(ctx, t, labeled, func() { old = nil }, func(o *metav1.PartialObjectMetadata) {
-		named := o.Name == contentOf(agent.Namespace(o.Labels[labelAgent]), o.Labels[labelSnapshot])
-		if named && o.DeletionTimestamp == nil && time.Since(o.CreationTimestamp.Time) >= minSourceAge {
+		if isSourceContent(o) && o.DeletionTimestamp == nil && time.Since(o.CreationTimestamp.Time) >= minSourceAge {
 			old = append(old, *o)
 		}
 	})

@@ -20,7 +20,7 @@ func (c *Clusters) Prune(ctx context.Context, a agent.Agent) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(client.pruneEnvironments(ctx, a), client.pruneVolumes(ctx, a), client.pruneSnapshots(ctx, a))
+	return errors.Join(client.pruneEnvironments(ctx, a), client.pruneSource(ctx, a))
 }
 
 // pruneEnvironments finds the ConfigMaps of the namespace and deletes each with the Secret of the same name, because

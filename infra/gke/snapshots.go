@@ -235,10 +235,7 @@ func (c *Clusters) DeleteSnapshot(ctx context.Context, a agent.Agent, s agent.Sn
 	switch {
 	case apierrors.IsNotFound(err):
 		contents, err := client.contents(ctx, a, name)
-		if err != nil || len(contents) > 0 {
-			return false, err
-		}
-		return true, client.pruneSnapshots(ctx, a)
+		return err == nil && len(contents) == 0, err
 	case err != nil:
 		return false, explain(err, t)
 	case there.DeletionTimestamp != nil:

@@ -4,11 +4,9 @@ import (
 	"context"
 	"strconv"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/provisioning"
@@ -123,61 +121,28 @@ func (c *client) requireSnapshot(ctx context.Context, t target) error {
 	}
 }
 
-// skew is more than the clocks of API servers and of this program differ.
-const skew = time.Minute
-
-// pruneSnapshots deletes the VolumeSnapshots of an agent that it no longer needs: those of other agents' snapshots once
-// its volume is made, and those that its record does not have, because a slow worker asked for them when the record had
-// removed them.
-func (c *client) pruneSnapshots(ctx context.Context, a agent.Agent) error {
-	t := snapshotTarget(kindSnapshot, a.Namespace(), "")
-	var leftover []metav1.PartialObjectMetadata
-	err := c.listMetadata(ctx, t, ours, func() { leftover = nil }, func(o *metav1.PartialObjectMetadata) {
-		if o.DeletionTimestamp == nil && (isSource(o.Name) || isForgotten(o, a)) {
-			leftover = append(leftover, *o)
-		}
-	})
+// pruneSource deletes what stands for the snapshot of another agent once the volume is made from it. The content is
+// marked first: if the worker dies in between, the next one finds the VolumeSnapshot. A content goes when its
+// VolumeSnapshot has gone.
+func (c *client) pruneSource(ctx context.Context, a agent.Agent) error {
+	if !a.Volume.Foreign(a.ID) {
+		return nil
+	}
+	t := snapshotTarget(kindSnapshot, a.Namespace(), blueprint{agent: a}.sourceName())
+	source, err := c.getMetadata(ctx, t)
+	if apierrors.IsNotFound(err) || err == nil && source.DeletionTimestamp != nil {
+		return nil
+	}
 	if err != nil {
 		return explain(err, t)
 	}
-	for i := range leftover {
-		if err := c.pruneSnapshot(ctx, a, &leftover[i]); err != nil {
-			return err
-		}
+	if made, err := c.volumeMade(ctx, a); err != nil || !made {
+		return err
 	}
-	return nil
-}
-
-func isSource(name string) bool { return strings.HasPrefix(name, sourcePrefix) }
-
-// isForgotten reports whether the agent's record had a snapshot no longer when this version of it was written. A record
-// has a snapshot before a cluster does. So one that is older than the record's last change and not in it was removed.
-func isForgotten(o *metav1.PartialObjectMetadata, a agent.Agent) bool {
-	if !strings.HasPrefix(o.Name, snapshotPrefix) || !o.CreationTimestamp.Before(&metav1.Time{Time: a.UpdatedAt.Add(-skew)}) {
-		return false
+	if err := c.deleteContent(ctx, contentOf(t.namespace, t.name)); err != nil {
+		return err
 	}
-	for _, s := range a.Snapshots {
-		if name, err := snapshotName(a, s.ID); err == nil && name == o.Name {
-			return false
-		}
-	}
-	return true
-}
-
-// pruneSnapshot deletes a VolumeSnapshot, and the content if that outlives it. The content is marked first: if the
-// worker dies in between, the next one finds the VolumeSnapshot.
-func (c *client) pruneSnapshot(ctx context.Context, a agent.Agent, o *metav1.PartialObjectMetadata) error {
-	if isSource(o.Name) {
-		made, err := c.volumeMade(ctx, a)
-		if err != nil || !made && o.Name == (blueprint{agent: a}).sourceName() {
-			return err
-		}
-		if err := c.deleteContent(ctx, contentOf(a.Namespace(), o.Name)); err != nil {
-			return err
-		}
-	}
-	t := snapshotTarget(kindSnapshot, a.Namespace(), o.Name)
-	if err := c.delete(ctx, t, o.UID); err != nil && !apierrors.IsNotFound(err) {
+	if err := c.delete(ctx, t, source.UID); err != nil && !apierrors.IsNotFound(err) {
 		return explain(err, t)
 	}
 	return nil
@@ -204,39 +169,4 @@ func (c *client) deleteContent(ctx context.Context, name string) error {
 		return nil
 	}
 	return explain(err, t)
-}
-
-// pruneVolumes deletes the claims of former volumes that the record does not have any more, because a slow worker made
-// them again. Numbers only grow, so a record that is not the newest one knows which are former.
-func (c *client) pruneVolumes(ctx context.Context, a agent.Agent) error {
-	t := core("PersistentVolumeClaim", a.Namespace(), "")
-	var leftover []string
-	err := c.listMetadata(ctx, t, ours, func() { leftover = nil }, func(o *metav1.PartialObjectMetadata) {
-		if o.DeletionTimestamp == nil && isFormerVolume(o.Name, a) {
-			leftover = append(leftover, o.Name)
-		}
-	})
-	if err != nil {
-		return explain(err, t)
-	}
-	for _, name := range leftover {
-		if _, err := c.deleteClaim(ctx, core("PersistentVolumeClaim", a.Namespace(), name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// isFormerVolume reports whether a claim is of a volume that the agent's record has no more.
-func isFormerVolume(name string, a agent.Agent) bool {
-	number, ok := claimNumber(name)
-	if !ok || number >= a.Volume.Number {
-		return false
-	}
-	for _, v := range a.FormerVolumes {
-		if v.Number == number {
-			return false
-		}
-	}
-	return true
 }

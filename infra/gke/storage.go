@@ -3,7 +3,6 @@ package gke
 import (
 	"context"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -22,16 +21,6 @@ func claimName(number int64) string {
 		return volumeName
 	}
 	return volumeName + "-" + strconv.FormatInt(number, 10)
-}
-
-// claimNumber is the number of the volume that a claim is for.
-func claimNumber(name string) (number int64, ok bool) {
-	if name == volumeName {
-		return 0, true
-	}
-	digits, _ := strings.CutPrefix(name, volumeName+"-")
-	number, err := strconv.ParseInt(digits, 10, 64)
-	return number, err == nil && name == claimName(number)
 }
 
 // volumeClaim asks for the agent's volume. It is no template of the StatefulSet, so that scaling, or replacing the

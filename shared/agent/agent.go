@@ -137,6 +137,12 @@ type Agent struct {
 	// DailySnapshotAt is when a daily snapshot was last due.
 	DailySnapshotAt time.Time
 
+	// CloneOf is the id of the snapshot that the agent began with; empty if it began with none.
+	CloneOf string
+	// UnsetSecrets are the names of secrets that the agent lacks, and that the agent had which it is a clone of. They
+	// are sorted.
+	UnsetSecrets []string
+
 	// Deletion is zero unless the agent is being deleted.
 	Deletion Deletion
 
@@ -248,7 +254,11 @@ type Draft struct {
 	Sleep     *SleepPolicy
 	Schedules []ScheduleSpec
 	// Image names an image and perhaps a version; empty takes the default one.
-	Image string
+	Image             string
+	ImagePolicy       image.Policy
+	MaintenanceWindow *image.MaintenanceWindow
+	Sandbox           bool
+	Origin            Origin
 }
 
 // New makes the record of a new agent, whose provisioning is about to start.
@@ -256,7 +266,9 @@ func New(id, cell string, d Draft, now time.Time) Agent {
 	a := Agent{
 		ID: id, Name: d.Name, Slug: Slug(d.Name), Plan: d.Plan, Cloud: d.Cloud, Region: d.Region, Cell: cell,
 		Config: d.Config, Env: d.Env, Files: d.Files, PublicPaths: d.PublicPaths, CreatedAt: now, UpdatedAt: now,
+		ImagePolicy: d.ImagePolicy, MaintenanceWindow: d.MaintenanceWindow, Sandbox: d.Sandbox,
 	}
+	a.begin(d.Origin)
 	if p, err := plan.Get(d.Plan); err == nil {
 		a.Sleep = DefaultSleep(p)
 	}

@@ -45,7 +45,7 @@ func Changes(before, after Agent) []audit.Change {
 		changes = append(changes, audit.Change{Field: "config", New: isChanged})
 	}
 	changes = append(append(changes, envChanges(before.Env, after.Env)...), fileChanges(before.Files, after.Files)...)
-	changes = append(changes, scheduleChanges(before, after)...)
+	changes = append(append(changes, scheduleChanges(before, after)...), snapshotChanges(before, after)...)
 	return append(changes, operationChanges(before, after)...)
 }
 

@@ -36,6 +36,7 @@ func (a Agent) Edit(apply func(*Agent) error, images func(ids []string) (image.S
 	}
 	after.recordServing(a)
 	after.recordAwake(a)
+	after.dropSetSecrets()
 	after.ID, after.OrganizationID, after.ChangeID = a.ID, a.OrganizationID, a.ChangeID
 	after.Version, after.Rest = a.Version, a.Rest
 	after.CallsDueAt = earlier(after.nextCalls(), after.nextSnapshotWork())

@@ -23,8 +23,8 @@ type Deletion struct {
 	NamespaceGoneAt time.Time
 	// VolumeGoneAt is when no volume of the namespace was left. A volume ends after its disk was deleted.
 	VolumeGoneAt time.Time
-	// SnapshotsGoneAt is when no snapshot of the namespace's volumes was left, with its data. It is zero in the record of
-	// a former release, whose agents had none.
+	// SnapshotsGoneAt is when no snapshot of the namespace's volumes was left, with its data. It is zero in the record
+	// of a former release, whose agents had none.
 	SnapshotsGoneAt time.Time
 	// SecretsRequestedAt is when a worker first began to delete the secrets.
 	SecretsRequestedAt time.Time

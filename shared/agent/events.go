@@ -19,7 +19,7 @@ func Events(before, after Agent) []event.Draft {
 		})}, operationEvents(before, after)...)
 	}
 	events := slices.Concat(stageEvents(before, after), operationEvents(before, after), imageEvents(before, after),
-		callEvents(before, after), moveEvents(before, after))
+		callEvents(before, after), snapshotEvents(before, after), moveEvents(before, after))
 	if before.RotationPending && !after.RotationPending {
 		events = append(events, event.New(event.CredentialsRotated, rotatedData{after.CredentialVersion}))
 	}
@@ -255,6 +255,7 @@ func changedFields(before, after Agent) []string {
 		{name: "public_paths", changed: !slices.Equal(before.PublicPaths, after.PublicPaths)},
 		{name: "schedules", changed: !slices.Equal(termsOf(before.Schedules), termsOf(after.Schedules))},
 		{name: "wake_at", changed: !before.WakeAt.Equal(after.WakeAt)},
+		{name: "unset_secrets", changed: !slices.Equal(before.UnsetSecrets, after.UnsetSecrets)},
 		{name: "sleep", changed: !before.Sleep.Equal(after.Sleep)},
 		{name: "dashboard_username", changed: (before.CredentialVersion > 0) != (after.CredentialVersion > 0)},
 		{name: "hostname", changed: before.Routed != after.Routed || before.Cell != after.Cell},

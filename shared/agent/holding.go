@@ -28,7 +28,7 @@ func (a Agent) HeldUsage() organization.Usage {
 		u.StorageBytes = cmp.Or(u.StorageBytes, p.StorageBytes())
 	}
 	if a.Status.has(freesStorage) {
-		u.StorageBytes = 0
+		u.StorageBytes, u.SnapshotBytes = 0, 0
 	}
 	if a.Status.has(freesSlot) {
 		u.Agents = 0
@@ -53,6 +53,7 @@ func (a *Agent) hold(before Agent) {
 	if a.Plan != before.Plan {
 		a.Held = organization.Usage{}
 	}
+	a.Held.SnapshotBytes = a.SnapshotBytes()
 	a.Held = a.HeldUsage()
 }
 

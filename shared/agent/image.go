@@ -89,9 +89,9 @@ func (a *Agent) chooseImage(wish ImageWish, before Agent, images image.Set) erro
 	switch {
 	case err != nil:
 		return err
-	case before.ID == "":
+	case before.ID == "" && a.CanRun(chosen):
 		a.Image.Choice = chosen
-	case chosen.ID != a.imageID():
+	case before.ID != "" && chosen.ID != a.imageID():
 		return fault.New(fault.Conflict, "image_differs",
 			"The agent runs the image %s. Another image has other files in /data: create another agent for it.",
 			a.imageID()).WithMeta(a.ConflictMeta())

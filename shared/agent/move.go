@@ -147,10 +147,14 @@ func (a Agent) copies() bool { return a.Move.State == MoveCopying || a.Move.Stat
 func (a Agent) keepsSnapshots() bool { return a.copies() || a.Move.State == MoveAdopting }
 
 // moves reports whether a snapshot takes the agent to another cell.
-func (a Agent) moves(s Snapshot) bool { return a.Move.State == MoveCopying && a.Move.SnapshotID == s.ID }
+func (a Agent) moves(s Snapshot) bool {
+	return a.Move.State == MoveCopying && a.Move.SnapshotID == s.ID
+}
 
 // departs reports whether the agent can leave its cell once the snapshot is ready: no pod may run there.
-func (a Agent) departs() bool { return a.StoppedFor == a.Move.SnapshotID || !a.WantsPod() && a.Converged() }
+func (a Agent) departs() bool {
+	return a.StoppedFor == a.Move.SnapshotID || !a.WantsPod() && a.Converged()
+}
 
 // depart makes the new cell the agent's. Its volume there is made from the snapshot.
 func (a *Agent) depart(now time.Time) {
@@ -203,7 +207,9 @@ func (a *Agent) arrive(now time.Time) {
 func (a Agent) Arrives() bool { return a.Move.State == MoveStarting }
 
 // Returns reports whether the agent's pod must wait until nothing runs in the cell from which the agent returns.
-func (a Agent) Returns() bool { return a.Move.State == MoveReturning && !a.Move.Cleared && a.WantsPod() }
+func (a Agent) Returns() bool {
+	return a.Move.State == MoveReturning && !a.Move.Cleared && a.WantsPod()
+}
 
 // AwaitReturn records that it still waits.
 func (a *Agent) AwaitReturn(now time.Time) {

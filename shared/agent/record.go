@@ -15,7 +15,7 @@ func (a Agent) Clone() Agent {
 	a.PublicPaths = slices.Clone(a.PublicPaths)
 	a.Sleep.WakeOn = slices.Clone(a.Sleep.WakeOn)
 	a.Schedules, a.Snapshots = slices.Clone(a.Schedules), slices.Clone(a.Snapshots)
-	a.FormerVolumes = slices.Clone(a.FormerVolumes)
+	a.FormerVolumes, a.UnsetSecrets = slices.Clone(a.FormerVolumes), slices.Clone(a.UnsetSecrets)
 	a.Operations, a.Live = slices.Clone(a.Operations), slices.Clone(a.Live)
 	a.Awake.Seconds = slices.Clone(a.Awake.Seconds)
 	a.SecretVersions, a.ServingChanges = slices.Clone(a.SecretVersions), slices.Clone(a.ServingChanges)

@@ -104,6 +104,14 @@ func (s ScheduleSpec) terms() ScheduleTerms {
 	return t
 }
 
+// spec returns the request whose terms these are.
+func (t ScheduleTerms) spec() ScheduleSpec {
+	return ScheduleSpec{
+		ID: ScheduleID(t.ID), Cron: t.Cron, Timezone: t.Timezone, Path: t.Path, Body: t.Body, Missed: t.Missed,
+		Enabled: new(!t.Disabled),
+	}
+}
+
 // setSchedules replaces the agent's schedules, and reports whether that changed them. One that stays goes on where it
 // was. The others begin a little later than now: a worker whose clock is ahead may have called the agent for one that
 // is removed and added again.

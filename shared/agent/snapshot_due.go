@@ -70,8 +70,8 @@ func (a Agent) SnapshotsDue(now time.Time) bool {
 	return !at.IsZero() && !at.After(now)
 }
 
-// nextDaily is when the next daily snapshot is due; zero if the plan has none, or the agent no data. Each agent has a
-// time of the day of its own, so that a fleet's snapshots are spread over the day.
+// nextDaily is when the next daily snapshot is due; zero if the plan has none, or the agent no data. Each agent has
+// its time of the day, so that a fleet's snapshots are spread over the day.
 func (a Agent) nextDaily() time.Time {
 	p, err := plan.Get(a.Plan)
 	if err != nil || p.DailySnapshots == 0 || !a.hasData() || a.keepsSnapshots() {
@@ -130,7 +130,7 @@ func (a Agent) usesSnapshot(s Snapshot) bool {
 	return a.Volume.Unmade && a.Volume.Source.SnapshotID == s.ID
 }
 
-// dailyConsistency never stops a pod: nobody asked for it.
+// dailyConsistency never stops a pod: no client asked for it.
 func (a Agent) dailyConsistency() Consistency {
 	switch {
 	case !a.WantsPod():
@@ -243,8 +243,8 @@ func nextSnapshotLook(since, now time.Time) time.Time {
 	return now.Add(min(max(now.Sub(since)/2, minWait/6), maxSnapshotLook))
 }
 
-// RecordDeletedSnapshot records whether the cluster has a snapshot that is being deleted. One that stays gone leaves the
-// record.
+// RecordDeletedSnapshot records whether the cluster has a snapshot that is being deleted. One that stays gone leaves
+// the record.
 func (a *Agent) RecordDeletedSnapshot(id string, gone bool, now time.Time) {
 	i := slices.IndexFunc(a.Snapshots, func(s Snapshot) bool { return s.ID == id && s.Status == SnapshotDeleting })
 	if i < 0 {

@@ -89,8 +89,8 @@ func (a Agent) consistency(asked Consistency) Consistency {
 	}
 }
 
-// addSnapshot adds a snapshot of the present volume that a worker takes. A pod that must not run meanwhile is stopped
-// for it.
+// addSnapshot adds a snapshot of the present volume that a worker takes. A pod that must not run until then is
+// stopped.
 func (a *Agent) addSnapshot(s Snapshot, now time.Time) Snapshot {
 	s.ID, s.Status, s.CreatedAt = a.newSnapshotID(s.Cause, now), SnapshotPending, now
 	s.Image = a.Image.String()

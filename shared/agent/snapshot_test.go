@@ -83,7 +83,10 @@ func TestRequestSnapshot_StopsThePodOnlyIfItMust(t *testing.T) {
 		"a stop although there is a hook": {
 			agent: hooked(runningOn(t)), asked: agent.ConsistentByStop, want: agent.ConsistentByStop, wantStops: true,
 		},
-		"after a crash":                {agent: runningOn(t), asked: agent.ConsistentAfterCrash, want: agent.ConsistentAfterCrash},
+		"after a crash": {
+			agent: runningOn(t), asked: agent.ConsistentAfterCrash,
+			want: agent.ConsistentAfterCrash,
+		},
 		"of a stopped agent":           {agent: stopped(runningOn(t)), want: agent.ConsistentByStop},
 		"of a stopped one with a hook": {agent: stopped(hooked(runningOn(t))), want: agent.ConsistentByStop},
 	} {
@@ -211,7 +214,8 @@ func TestRestore_IsRefused(t *testing.T) {
 	other, err := held.RequestSnapshot(agent.SnapshotRequest{}, at(3))
 	equal(t, "error", err, nil)
 	wantKind(t, "not ready", held.Restore(other.ID, at(3)), fault.Conflict, "snapshot_not_ready")
-	wantKind(t, "while the pod is stopped for another one", held.Restore(s.ID, at(3)), fault.Conflict, "snapshot_in_progress")
+	wantKind(t, "while the pod is stopped for another one", held.Restore(s.ID, at(3)), fault.Conflict,
+		"snapshot_in_progress")
 	_ = a.Act(agent.Delete, "", at(3))
 	wantKind(t, "being deleted", a.Restore(s.ID, at(3)), fault.Conflict, "agent_deleting")
 }
@@ -247,7 +251,10 @@ func TestPrepareSnapshots_TakesOneADayAndKeepsThemAsLongAsThePlanSays(t *testing
 	// An agent that has no pod has nothing new. Its last one stays.
 	_ = a.Act(agent.Stop, agent.Manual, due.Add(30*24*time.Hour-time.Hour))
 	a = committed(a)
-	a.ServingChanges = append(a.ServingChanges, agent.ServingChange{Since: due.Add(29*24*time.Hour - time.Hour), Serving: agent.Idle})
+	a.ServingChanges = append(a.ServingChanges, agent.ServingChange{
+		Since:   due.Add(29*24*time.Hour - time.Hour),
+		Serving: agent.Idle,
+	})
 	for day := range 30 {
 		now := due.Add(time.Duration(30+day) * 24 * time.Hour)
 		a.PrepareSnapshots(now)
@@ -257,6 +264,7 @@ func TestPrepareSnapshots_TakesOneADayAndKeepsThemAsLongAsThePlanSays(t *testing
 		}
 	}
 	equal(t, "snapshots of an agent that has been stopped for a month", len(a.Snapshots), 1)
+	equal(t, "its status", a.Snapshots[0].Status, agent.SnapshotReady)
 }
 
 func TestMoveTo_SnapshotsFirst(t *testing.T) {

@@ -30,7 +30,7 @@ func (a *Agent) snapshotBeforeUpdate(s *Software, to image.Choice, now time.Time
 }
 
 // holdForSnapshot keeps a pod that would start away until a snapshot of the quiet volume is cut. A daily one, which
-// nobody asked for, does without that.
+// no client asked for, does without that.
 func (a *Agent) holdForSnapshot() {
 	for i := range a.Snapshots {
 		s := &a.Snapshots[i]

@@ -72,8 +72,8 @@ func (a *Agent) MoveTo(release string, to image.Choice, now time.Time) {
 	a.replacePod(now)
 }
 
-// RevertUpdate makes the agent go back to what it ran before a release, with the data from before it if the version says
-// that a former one cannot read its data. It does nothing if the agent runs something else by now.
+// RevertUpdate makes the agent go back to what it ran before a release, with the data from before it if the version
+// says that a former one cannot read its data. It does nothing if the agent runs something else by now.
 func (a *Agent) RevertUpdate(imageID, reason string, now time.Time) {
 	s := a.Software(imageID)
 	if s == nil || s.Version != s.Update.Version || s.Update.State == UpdateReverted || a.Status == Deleting {

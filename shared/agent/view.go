@@ -29,6 +29,8 @@ type View struct {
 	Schedules         []ScheduleView          `json:"schedules" jsonschema:"The schedules that call the agent."`
 	WakeAt            *time.Time              `json:"wake_at" jsonschema:"When the agent is woken if it sleeps; null if it is not."`
 	Sleep             SleepView               `json:"sleep" jsonschema:"When the agent falls asleep, and what wakes it."`
+	CloneOf           *CloneView              `json:"clone_of" jsonschema:"The snapshot with whose data the agent began; null if it began with none."`
+	UnsetSecrets      []string                `json:"unset_secrets" jsonschema:"The names of secrets that the agent lacks, and that the agent had which it is a clone of; empty for members. A name is gone once the agent has a variable of that name."`
 	ErrorMessage      *string                 `json:"error_message" jsonschema:"The message of config.error; null without an error."`
 	DashboardURL      *string                 `json:"dashboard_url" jsonschema:"Null until the agent has a hostname."`
 	APIURL            *string                 `json:"api_url" jsonschema:"Null until the agent has a hostname."`
@@ -98,6 +100,8 @@ func (a Agent) Show(caller identity.Caller, d Addresses) View {
 		Schedules:        a.showSchedules(caller.Admin()),
 		WakeAt:           optional(a.WakeAt.UTC()),
 		Sleep:            a.showSleep(),
+		CloneOf:          a.showClone(),
+		UnsetSecrets:     []string{},
 		DashboardWarming: a.Warming, RotationPending: a.RotationPending,
 		entityTag: a.EntityTag(),
 	}
@@ -118,7 +122,7 @@ func (a Agent) Show(caller identity.Caller, d Addresses) View {
 		for _, key := range a.settingKeys() {
 			v.EnvVars[key] = EnvIsSecret
 		}
-		v.Files = a.showFiles()
+		v.Files, v.UnsetSecrets = a.showFiles(), a.showUnsetSecrets()
 		if a.CredentialVersion > 0 {
 			v.DashboardUsername = ptr(DashboardUsername)
 		}

@@ -50,6 +50,14 @@ func (v View) AppendJSON(b []byte) ([]byte, error) {
 	o.optionalTime(v.WakeAt)
 	o.key("sleep")
 	o.value(v.Sleep)
+	o.key("clone_of")
+	if v.CloneOf == nil {
+		o.null()
+	} else {
+		o.value(v.CloneOf)
+	}
+	o.key("unset_secrets")
+	o.texts(v.UnsetSecrets)
 	for _, m := range [...]struct {
 		key  string
 		text *string

@@ -44,6 +44,13 @@ const (
 	AgentCloudGCP AgentCloud = "gcp"
 )
 
+// Defines values for AgentConsistency.
+const (
+	AgentConsistencyCrash AgentConsistency = "crash"
+	AgentConsistencyHook  AgentConsistency = "hook"
+	AgentConsistencyStop  AgentConsistency = "stop"
+)
+
 // Defines values for AgentEnvVarSource.
 const (
 	AgentEnvVarSourceConfigured AgentEnvVarSource = "configured"
@@ -54,6 +61,23 @@ const (
 const (
 	AgentMissedPolicyRunOnce AgentMissedPolicy = "run_once"
 	AgentMissedPolicySkip    AgentMissedPolicy = "skip"
+)
+
+// Defines values for AgentSnapshotCause.
+const (
+	AgentSnapshotCauseMove     AgentSnapshotCause = "move"
+	AgentSnapshotCauseRelease  AgentSnapshotCause = "release"
+	AgentSnapshotCauseRestore  AgentSnapshotCause = "restore"
+	AgentSnapshotCauseSchedule AgentSnapshotCause = "schedule"
+	AgentSnapshotCauseUser     AgentSnapshotCause = "user"
+)
+
+// Defines values for AgentSnapshotStatus.
+const (
+	AgentSnapshotStatusDeleting AgentSnapshotStatus = "deleting"
+	AgentSnapshotStatusFailed   AgentSnapshotStatus = "failed"
+	AgentSnapshotStatusPending  AgentSnapshotStatus = "pending"
+	AgentSnapshotStatusReady    AgentSnapshotStatus = "ready"
 )
 
 // Defines values for AgentStageName.
@@ -177,6 +201,7 @@ const (
 	DiagnosisActionReconcile        DiagnosisAction = "reconcile"
 	DiagnosisActionResize           DiagnosisAction = "resize"
 	DiagnosisActionRestart          DiagnosisAction = "restart"
+	DiagnosisActionRestoreSnapshot  DiagnosisAction = "restore_snapshot"
 	DiagnosisActionResume           DiagnosisAction = "resume"
 	DiagnosisActionSetSecret        DiagnosisAction = "set_secret"
 	DiagnosisActionStart            DiagnosisAction = "start"
@@ -211,6 +236,7 @@ const (
 	EventTypeAgentPending              EventType = "agent.pending"
 	EventTypeAgentProvisioning         EventType = "agent.provisioning"
 	EventTypeAgentRecovered            EventType = "agent.recovered"
+	EventTypeAgentRestored             EventType = "agent.restored"
 	EventTypeAgentRunning              EventType = "agent.running"
 	EventTypeAgentStageChanged         EventType = "agent.stage_changed"
 	EventTypeAgentStopped              EventType = "agent.stopped"
@@ -227,6 +253,9 @@ const (
 	EventTypeSecretOperationStored     EventType = "secret_operation.stored"
 	EventTypeSecretOperationSucceeded  EventType = "secret_operation.succeeded"
 	EventTypeSecretOperationSuperseded EventType = "secret_operation.superseded"
+	EventTypeSnapshotDeleted           EventType = "snapshot.deleted"
+	EventTypeSnapshotFailed            EventType = "snapshot.failed"
+	EventTypeSnapshotReady             EventType = "snapshot.ready"
 	EventTypeWebhookDisabled           EventType = "webhook.disabled"
 	EventTypeWebhookTest               EventType = "webhook.test"
 )
@@ -388,6 +417,9 @@ type Agent struct {
 	// APIURL Null until the agent has a hostname.
 	APIURL *string `json:"api_url"`
 
+	// CloneOf The snapshot with whose data the agent began; null if it began with none.
+	CloneOf *AgentClone `json:"clone_of"`
+
 	// Cloud Cloud partner id.
 	Cloud string `json:"cloud"`
 
@@ -443,7 +475,10 @@ type Agent struct {
 	Schedules []AgentSchedule `json:"schedules"`
 	Sleep     AgentSleep      `json:"sleep"`
 	Status    AgentStatus     `json:"status"`
-	UpdatedAt time.Time       `json:"updated_at"`
+
+	// UnsetSecrets The names of secrets that the agent lacks, and that the agent had which it is a clone of; empty for members. A name is gone once the agent has a variable of that name.
+	UnsetSecrets []string  `json:"unset_secrets"`
+	UpdatedAt    time.Time `json:"updated_at"`
 
 	// WakeAt When the agent is woken if it sleeps; null if it is not.
 	WakeAt *time.Time `json:"wake_at"`
@@ -480,6 +515,15 @@ type AgentCall struct {
 // AgentCallOutcome defines model for AgentCallOutcome.
 type AgentCallOutcome string
 
+// AgentClone defines model for AgentClone.
+type AgentClone struct {
+	// AgentID The id of the agent that the snapshot is of. The agent may be deleted by now.
+	AgentID string `json:"agent_id"`
+
+	// SnapshotID The id of the snapshot. It may be deleted by now.
+	SnapshotID string `json:"snapshot_id"`
+}
+
 // AgentCloud defines model for AgentCloud.
 type AgentCloud string
 
@@ -502,6 +546,9 @@ type AgentConfig struct {
 	StatusReason         *AgentStatusReason     `json:"status_reason"`
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
+
+// AgentConsistency defines model for AgentConsistency.
+type AgentConsistency string
 
 // AgentEnvVarSource defines model for AgentEnvVarSource.
 type AgentEnvVarSource string
@@ -712,6 +759,49 @@ type AgentSleepSpec struct {
 	// WakeOn What wakes the agent, in addition to calls that resume it; both by default.
 	WakeOn *[]AgentWaker `json:"wake_on,omitempty"`
 }
+
+// AgentSnapshot defines model for AgentSnapshot.
+type AgentSnapshot struct {
+	// AgentID The id of the agent that the snapshot is of.
+	AgentID     string             `json:"agent_id"`
+	Cause       AgentSnapshotCause `json:"cause"`
+	Consistency AgentConsistency   `json:"consistency"`
+
+	// CreatedAt When it was requested.
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy The id of the user or API key that asked for it; null for one that the control plane took.
+	CreatedBy *string `json:"created_by"`
+
+	// ExpiresAt When it is deleted; null for never.
+	ExpiresAt *time.Time `json:"expires_at"`
+
+	// ID Names the snapshot in all agents of the organization, as from_snapshot does.
+	ID string `json:"id"`
+
+	// Image What the agent ran; null if that is not known.
+	Image *string `json:"image"`
+	Name  string  `json:"name"`
+
+	// Problem Why it failed, or why it is not taken yet; null otherwise.
+	Problem *string `json:"problem"`
+
+	// ReadyAt When it could first be restored; null before that.
+	ReadyAt *time.Time `json:"ready_at"`
+
+	// SizeBytes The size of a volume that is made from it; null until it is ready.
+	SizeBytes *int64              `json:"size_bytes"`
+	Status    AgentSnapshotStatus `json:"status"`
+
+	// TakenAt The time whose data it has; null before that.
+	TakenAt *time.Time `json:"taken_at"`
+}
+
+// AgentSnapshotCause defines model for AgentSnapshotCause.
+type AgentSnapshotCause string
+
+// AgentSnapshotStatus defines model for AgentSnapshotStatus.
+type AgentSnapshotStatus string
 
 // AgentStage defines model for AgentStage.
 type AgentStage struct {
@@ -971,6 +1061,9 @@ type CreateAgentRequest struct {
 
 	// Files Files that the agent finds at each start of its pod, at most 20.
 	Files []AgentFileSpec `json:"files,omitempty"`
+
+	// FromSnapshot The id of a snapshot of one of the organization's agents, whose data the new agent begins with. The new agent also has that agent's region, plain variables, config, files, sleep, image and schedules, each unless the request has the field; the variables of the request are added to those of the agent. It has an identity and credentials of its own. Its schedules are disabled, no path is public, and secrets, with the files that have their values, are left out: unset_secrets names them. The environment of its container has AGENT_CLONE_OF.
+	FromSnapshot *string `json:"from_snapshot,omitempty"`
 
 	// Image What the agent runs: the id of an image, such as assistant, or a version of it, such as assistant@2.1.0; or on plans with custom_images an image that is not in the catalog, as registry/repository@sha256:…, which runs in a sandbox. By default, the image called default.
 	Image *string `json:"image,omitempty"`
@@ -1614,6 +1707,9 @@ type OrganizationAmounts struct {
 	// MemoryBytes Memory of all agents.
 	MemoryBytes int64 `json:"memory_bytes"`
 
+	// SnapshotBytes Snapshots of all agents, each with the size of a volume that is made from it; null in limits, because plans limit how many snapshots an agent has.
+	SnapshotBytes *int64 `json:"snapshot_bytes"`
+
 	// StorageBytes Volumes of all agents.
 	StorageBytes int64 `json:"storage_bytes"`
 }
@@ -1625,12 +1721,18 @@ type OrganizationStatus string
 type Plan struct {
 	Agent AgentSize `json:"agent"`
 
+	// DailySnapshots For how many days the daily snapshots of an agent of this plan are kept; 0: none are taken.
+	DailySnapshots int64 `json:"daily_snapshots"`
+
 	// Features What the plan includes beyond its size: all_ports, daily_backups, audit_log. Others may be added.
 	Features []string `json:"features"`
 	ID       PlanID   `json:"id"`
 
 	// MaxAgents How many agents an organization on this plan may have.
 	MaxAgents int64 `json:"max_agents"`
+
+	// MaxSnapshots How many snapshots of an agent of this plan are kept that are taken by request. Those that the control plane takes itself are kept in addition.
+	MaxSnapshots int64 `json:"max_snapshots"`
 
 	// Name The plan's name for people.
 	Name string `json:"name"`
@@ -1680,8 +1782,11 @@ type Rehearsal struct {
 
 // RehearsalWould defines model for RehearsalWould.
 type RehearsalWould struct {
-	// DowntimeSecondsEstimate How long the agent does not answer because of the call: 0 if the call touches no running pod; if the call replaces the pod, as long as the last start of the agent waited for its pod; null if that is unknown or if the pod is removed.
+	// DowntimeSecondsEstimate How long the agent does not answer because of the call: 0 if the call touches no running pod; if the call replaces the pod, as long as the last start of the agent waited for its pod, and some seconds more if a snapshot is taken in between; null if that is unknown, as with a restore, or if the pod is removed.
 	DowntimeSecondsEstimate *int64 `json:"downtime_seconds_estimate"`
+
+	// LosesDataSince The time since when the agent no longer has what it wrote: the taken_at of the snapshot that is restored. The data is kept as a snapshot for 7 days. Null if the call leaves the agent's data as it is.
+	LosesDataSince *time.Time `json:"loses_data_since"`
 
 	// MonthlyPriceAfterUsd What the organization's plan would cost per month; null if that is agreed by contract. The size of an agent has no separate price: it takes up a part of the plan.
 	MonthlyPriceAfterUsd *float64 `json:"monthly_price_after_usd"`
@@ -1697,6 +1802,12 @@ type RehearsalWould struct {
 	Status      AgentStatus         `json:"status"`
 	UsageAfter  OrganizationAmounts `json:"usage_after"`
 	UsageBefore OrganizationAmounts `json:"usage_before"`
+}
+
+// RestoreAgentRequest defines model for RestoreAgentRequest.
+type RestoreAgentRequest struct {
+	// SnapshotID The id of a snapshot.
+	SnapshotID string `json:"snapshot_id"`
 }
 
 // Role defines model for Role.
@@ -1833,6 +1944,14 @@ type Subscription struct {
 
 // SubscriptionStatus defines model for SubscriptionStatus.
 type SubscriptionStatus string
+
+// TakeSnapshotRequest defines model for TakeSnapshotRequest.
+type TakeSnapshotRequest struct {
+	Consistency *AgentConsistency `json:"consistency,omitempty"`
+
+	// Name Your name for the snapshot; Snapshot by default.
+	Name *string `json:"name,omitempty"`
+}
 
 // UpdateAgentRequest defines model for UpdateAgentRequest.
 type UpdateAgentRequest struct {
@@ -2287,6 +2406,14 @@ func (c *Client) RestartAgent(ctx context.Context, agentID string, options ...Ca
 	return sendFor[Agent](ctx, c, r, options)
 }
 
+// RestoreAgent sends POST /api/v1/agents/{agent_id}/restore: restore an agent from a snapshot.
+//
+// Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
+func (c *Client) RestoreAgent(ctx context.Context, agentID string, body RestoreAgentRequest, options ...CallOption) (*Agent, error) {
+	r := call{method: http.MethodPost, path: "/api/v1/agents/%s/restore", args: []string{agentID}, body: body}
+	return sendFor[Agent](ctx, c, r, options)
+}
+
 // ResumeAgent sends POST /api/v1/agents/{agent_id}/resume: resume a paused agent.
 //
 // Requires the role `admin`, of a session or of an API key.
@@ -2352,6 +2479,38 @@ func (c *Client) DeleteSecret(ctx context.Context, agentID string, key string, o
 func (c *Client) SleepAgent(ctx context.Context, agentID string, options ...CallOption) (*Agent, error) {
 	r := call{method: http.MethodPost, path: "/api/v1/agents/%s/sleep", args: []string{agentID}}
 	return sendFor[Agent](ctx, c, r, options)
+}
+
+// ListSnapshots sends GET /api/v1/agents/{agent_id}/snapshots: list an agent's snapshots.
+//
+// Allowed for every member of the organization and for every API key.
+func (c *Client) ListSnapshots(ctx context.Context, agentID string, options ...CallOption) ([]AgentSnapshot, error) {
+	r := call{method: http.MethodGet, path: "/api/v1/agents/%s/snapshots", args: []string{agentID}}
+	return sendForList[AgentSnapshot](ctx, c, r, options)
+}
+
+// TakeSnapshot sends POST /api/v1/agents/{agent_id}/snapshots: take a snapshot of an agent.
+//
+// Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
+func (c *Client) TakeSnapshot(ctx context.Context, agentID string, body TakeSnapshotRequest, options ...CallOption) (*AgentSnapshot, error) {
+	r := call{method: http.MethodPost, path: "/api/v1/agents/%s/snapshots", args: []string{agentID}, body: body}
+	return sendFor[AgentSnapshot](ctx, c, r, options)
+}
+
+// DeleteSnapshot sends DELETE /api/v1/agents/{agent_id}/snapshots/{snapshot_id}: delete a snapshot.
+//
+// Requires the role `admin`, of a session or of an API key.
+func (c *Client) DeleteSnapshot(ctx context.Context, agentID string, snapshotID string, options ...CallOption) (*AgentSnapshot, error) {
+	r := call{method: http.MethodDelete, path: "/api/v1/agents/%s/snapshots/%s", args: []string{agentID, snapshotID}}
+	return sendFor[AgentSnapshot](ctx, c, r, options)
+}
+
+// GetSnapshot sends GET /api/v1/agents/{agent_id}/snapshots/{snapshot_id}: get a snapshot.
+//
+// Allowed for every member of the organization and for every API key.
+func (c *Client) GetSnapshot(ctx context.Context, agentID string, snapshotID string, options ...CallOption) (*AgentSnapshot, error) {
+	r := call{method: http.MethodGet, path: "/api/v1/agents/%s/snapshots/%s", args: []string{agentID, snapshotID}}
+	return sendFor[AgentSnapshot](ctx, c, r, options)
 }
 
 // StartAgent sends POST /api/v1/agents/{agent_id}/start: start an agent.

@@ -126,6 +126,7 @@ const (
 	EnvAgentPlan    = "AGENT_PLAN"         // the id of the plan
 	EnvAgentMemory  = "AGENT_MEMORY_BYTES" // the memory limit of the container
 	EnvAgentConfig  = "AGENT_CONFIG_FILE"  // has the client's config as JSON; not set without a config
+	EnvAgentCloneOf = "AGENT_CLONE_OF"     // the id of the agent that it is a clone of; not set for one that is none
 	EnvHome         = "HOME"
 	EnvDataDir      = "DATA_DIR" // of SeedArg: the agent's volume
 	EnvSeedDir      = "SEED_DIR" // of SeedArg: the files for it
@@ -140,6 +141,7 @@ const (
 func OwnVariables() []string {
 	return []string{
 		EnvAgentID, EnvAgentName, EnvAgentURL, EnvAgentHostname, EnvAgentPlan, EnvAgentMemory, EnvAgentConfig,
+		EnvAgentCloneOf,
 	}
 }
 

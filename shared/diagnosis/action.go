@@ -17,6 +17,7 @@ const (
 	SetSecret        Action = "set_secret"
 	Reconcile        Action = "reconcile"
 	MoveOutOfSandbox Action = "move_out_of_sandbox"
+	RestoreSnapshot  Action = "restore_snapshot"
 	Resize           Action = "resize"
 	ComparePlans     Action = "compare_plans"
 	ManageBilling    Action = "manage_billing"
@@ -31,7 +32,7 @@ func (Action) Values() []string {
 	var values []string
 	for _, a := range []Action{
 		Wait, ReadLogs, ReadPreviousLogs, ViewMetrics, Restart, Start, Resume, Stop, Update, SetSecret, Reconcile,
-		MoveOutOfSandbox, Resize, ComparePlans, ManageBilling, ContactSupport,
+		MoveOutOfSandbox, RestoreSnapshot, Resize, ComparePlans, ManageBilling, ContactSupport,
 	} {
 		values = append(values, string(a))
 	}

@@ -212,6 +212,9 @@ func (f Facts) allows(action Action) bool {
 		return slices.Contains(a.AllowedActions(), agent.Trigger(action))
 	case ReadLogs, ReadPreviousLogs, ViewMetrics:
 		return a.WantsPod() || a.Status == agent.Error
+	case RestoreSnapshot:
+		return a.Status != agent.Deleting && a.StoppedFor == "" && slices.ContainsFunc(a.Snapshots,
+			func(s agent.Snapshot) bool { return s.Status == agent.SnapshotReady })
 	case Update, SetSecret, Reconcile, MoveOutOfSandbox:
 		return a.Status != agent.Deleting
 	default:

@@ -31,6 +31,8 @@ type eventData struct {
 	ReleaseID       *string         `json:"release_id"`
 	Reason          string          `json:"reason"`
 	Cause           agent.WakeCause `json:"cause"`
+	Name            string          `json:"name"`
+	Problem         string          `json:"problem"`
 }
 
 // momentOf says what an event is about. An event that it cannot read, such as one of a later release, has its type as
@@ -61,6 +63,10 @@ func (f Facts) momentOf(e event.Event) Moment {
 	case event.AgentImageReverted:
 		m.Message = fmt.Sprintf("The update to version %s was undone, and the agent runs version %s again: %s",
 			d.PreviousVersion, d.Image.Version, d.Reason)
+	case event.AgentRestored:
+		m.Message = fmt.Sprintf("The agent was restored and runs with the data of the snapshot %q.", d.Name)
+	case event.SnapshotReady, event.SnapshotFailed, event.SnapshotDeleted:
+		m.Message = snapshotMessage(e.Type, d)
 	case event.CredentialsRotated:
 		m.Message = fmt.Sprintf("The credentials were rotated: the agent uses version %d.", d.CredentialVersion)
 	case event.SecretStored, event.SecretSucceeded, event.SecretFailed, event.SecretSuperseded, event.SecretCanceled:
@@ -131,6 +137,18 @@ func wokenBy(cause agent.WakeCause) string {
 		return "The agent woke, because it was in use again."
 	default:
 		return "The agent woke."
+	}
+}
+
+// snapshotMessage says what happened to a snapshot.
+func snapshotMessage(t event.Type, d eventData) string {
+	switch t {
+	case event.SnapshotFailed:
+		return fmt.Sprintf("The snapshot %q could not be taken: %s", d.Name, d.Problem)
+	case event.SnapshotDeleted:
+		return fmt.Sprintf("The snapshot %q was deleted.", d.Name)
+	default:
+		return fmt.Sprintf("The snapshot %q is ready.", d.Name)
 	}
 }
 

@@ -195,6 +195,15 @@ func platformRules() []rule {
 			},
 			trying: "The service makes the place again for an agent that never ran.", next: Worker, ended: User,
 		},
+		{
+			code: "snapshot_gone", title: "The snapshot that the agent's volume is made from no longer exists",
+			youCan: []Step{
+				{RestoreSnapshot, "Restore another snapshot of the agent. Its data from before a restore is one of them."},
+				{ContactSupport, "If the agent is a clone, delete it and make another one. Contact support if this " +
+					"persists, and name the agent's id."},
+			},
+			next: User, ended: User,
+		},
 		ours("volume_cannot_grow", "The agent's volume cannot grow to its size"),
 		ours("cell_unknown", "The service does not know the agent's cluster"),
 		ours("plan_unknown", "The service does not know the agent's plan"),

@@ -22,7 +22,7 @@ func (f Facts) waitingFor(causes []cause) Party {
 		return Worker
 	case len(causes) > 0 && causes[0].party != "":
 		return causes[0].party
-	case a.Waits(), a.Warming:
+	case a.Waits(), a.Warming, f.stopped():
 		return Cluster
 	case f.working():
 		return Worker
@@ -34,6 +34,9 @@ func (f Facts) waitingFor(causes []cause) Party {
 	}
 	return ""
 }
+
+// stopped reports whether the agent's pod is stopped for a snapshot.
+func (f Facts) stopped() bool { return f.Agent.WantsPod() && !f.Agent.RunsPod() }
 
 // nextAttempt returns when a worker acts next, if that is in the future.
 func (f Facts) nextAttempt() *time.Time {
@@ -96,6 +99,9 @@ func (f Facts) summary(causes []cause) string {
 	}
 	a := f.Agent
 	switch {
+	case f.stopped():
+		return "The agent's pod is stopped for a snapshot. It starts again once the snapshot has its data, which takes " +
+			"some seconds."
 	case a.BeingProvisioned():
 		return "The agent is being provisioned. " + f.goal()
 	case a.RotationPending && a.Warming:
@@ -121,6 +127,11 @@ func (f Facts) goal() string {
 		agent.StageRuntime:   "Its pod is being made.",
 		agent.StageRoute:     "Its address is being set.",
 		agent.StageReady:     "Its pod must become ready and answer.",
+	}
+	if f.Agent.Volume.Unmade { // also at the stage ready: some volumes are made for the machine of their pod
+		const copied = "Its volume is being made from a snapshot"
+		goals[agent.StageStorage] = copied + "."
+		goals[agent.StageReady] = copied + ", and then its pod must become ready and answer."
 	}
 	for _, s := range f.Agent.Unfinished() {
 		return goals[s]

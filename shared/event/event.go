@@ -41,6 +41,14 @@ const (
 	AgentMoved      Type = "agent.moved"
 	AgentMoveFailed Type = "agent.move_failed"
 
+	// AgentRestored: the agent runs with the data of a snapshot.
+	AgentRestored Type = "agent.restored"
+
+	SnapshotReady  Type = "snapshot.ready"
+	SnapshotFailed Type = "snapshot.failed"
+	// SnapshotDeleted: the snapshot was observed gone.
+	SnapshotDeleted Type = "snapshot.deleted"
+
 	// ScheduleCalled: a call of a schedule has ended.
 	ScheduleCalled Type = "schedule.called"
 
@@ -93,6 +101,10 @@ func types() []typeRow {
 		{AgentImageReverted, true},
 		{AgentMoved, true},
 		{AgentMoveFailed, true},
+		{AgentRestored, true},
+		{SnapshotReady, true},
+		{SnapshotFailed, true},
+		{SnapshotDeleted, true},
 		{ScheduleCalled, true},
 		{SecretStored, false},
 		{SecretSucceeded, false},

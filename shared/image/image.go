@@ -90,8 +90,8 @@ type Runtime struct {
 	GraceSeconds int `json:"grace_seconds,omitempty"`
 	// PublicPaths are prefixes of paths that anyone may request: the front forwards them without a credential.
 	PublicPaths []string `json:"public_paths,omitempty"`
-	// Quiesce is the path of a program of the image that makes the volume quiet for a snapshot; empty if it has none. It
-	// is run in the agent's container with the argument begin, after which the volume must stay as it is until it is
+	// Quiesce is the path of a program of the image that makes the volume quiet for a snapshot; empty if it has none.
+	// It is run in the agent's container with the argument begin, after which the volume must stay as it is until it is
 	// run with the argument end.
 	Quiesce string `json:"quiesce,omitempty"`
 	// RestoreOnRevert says that a former version cannot read the data of a later one: an agent that goes back gets the

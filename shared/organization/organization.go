@@ -31,6 +31,8 @@ type Usage struct {
 	MemoryBytes  int64
 	StorageBytes int64
 	APIKeys      int64
+	// SnapshotBytes has no limit: that of a plan is how many snapshots an agent has.
+	SnapshotBytes int64
 }
 
 // Plus adds two usages.
@@ -38,12 +40,13 @@ func (u Usage) Plus(v Usage) Usage {
 	return Usage{
 		Agents: u.Agents + v.Agents, CPUMillis: u.CPUMillis + v.CPUMillis, MemoryBytes: u.MemoryBytes + v.MemoryBytes,
 		StorageBytes: u.StorageBytes + v.StorageBytes, APIKeys: u.APIKeys + v.APIKeys,
+		SnapshotBytes: u.SnapshotBytes + v.SnapshotBytes,
 	}
 }
 
 // Minus subtracts a usage.
 func (u Usage) Minus(v Usage) Usage {
-	return u.Plus(Usage{-v.Agents, -v.CPUMillis, -v.MemoryBytes, -v.StorageBytes, -v.APIKeys})
+	return u.Plus(Usage{-v.Agents, -v.CPUMillis, -v.MemoryBytes, -v.StorageBytes, -v.APIKeys, -v.SnapshotBytes})
 }
 
 // Excess is one exceeded limit.

@@ -71,5 +71,6 @@ func (u Usage) LogValue() slog.Value {
 		slog.Int64("agents", u.Agents), slog.Int64("cpu_millis", u.CPUMillis),
 		slog.Int64("memory_bytes", u.MemoryBytes),
 		slog.Int64("storage_bytes", u.StorageBytes), slog.Int64("api_keys", u.APIKeys),
+		slog.Int64("snapshot_bytes", u.SnapshotBytes),
 	)
 }

@@ -42,8 +42,8 @@ const (
 	// AllPorts lets an agent of the plan connect to every port of the internet, except those on which mail is
 	// submitted. Without it, an agent reaches the ports of HTTP and HTTPS only.
 	AllPorts = "all_ports"
-	// DailyBackups adds the volume of an agent of the plan to the cell's daily backup, where the operator has turned that
-	// on. Daily snapshots do not depend on it.
+	// DailyBackups adds the volume of an agent of the plan to the cell's daily backup, where the operator has turned
+	// that on. Daily snapshots do not depend on it.
 	DailyBackups = "daily_backups"
 	// CustomImages lets an agent of the plan run an image that is no entry of the catalog.
 	CustomImages = "custom_images"

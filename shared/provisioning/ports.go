@@ -42,9 +42,9 @@ type Cluster interface {
 
 // Volumes are the volumes of agents on their clusters, and the snapshots of them.
 type Volumes interface {
-	// Snapshot asks for a snapshot of the agent's, if nobody has, and returns what is known of it. With quiet, it asks
-	// only while no pod uses the volume. It may be repeated. Errors: ErrVolumeInUse; a Permanent fault, which no retry
-	// repairs; Unavailable.
+	// Snapshot asks for a snapshot of the agent's, if no worker has, and returns what is known of it. With quiet, it
+	// asks only while no pod uses the volume. It may be repeated. Errors: ErrVolumeInUse; a Permanent fault, which no
+	// retry repairs; Unavailable.
 	Snapshot(ctx context.Context, a agent.Agent, s agent.Snapshot, quiet bool) (agent.SnapshotState, error)
 	// DeleteSnapshot begins the deletion of a snapshot and reports whether it is observed gone, with its data. Errors:
 	// Unavailable.
@@ -62,8 +62,8 @@ type Volumes interface {
 
 // Quiescer makes the volume of a running agent quiet, by the program of its image.
 type Quiescer interface {
-	// Quiesce runs the program with an argument, begin or end. Errors: a Permanent fault if the program fails, otherwise
-	// Unavailable.
+	// Quiesce runs the program with an argument, begin or end. Errors: a Permanent fault if the program fails,
+	// otherwise Unavailable.
 	Quiesce(ctx context.Context, a agent.Agent, argument string) error
 }
 

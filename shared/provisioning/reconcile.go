@@ -44,10 +44,10 @@ const (
 	recordTime = 2 * time.Second
 )
 
-// Reconcile reads the present record of an agent, handles what is due of its schedules and snapshots, and brings its objects to that
-// state. It looks at the agent once and does not wait: while the pod is not Ready, or a deletion has not ended, it
-// records when a worker looks again and returns nil. It also returns nil when no work is left or when the work is due
-// later. It returns an error that fault reports as retryable if the queue must deliver the work again.
+// Reconcile reads the present record of an agent, handles what is due of its schedules and snapshots, and brings its
+// objects to that state. It looks at the agent once and does not wait: while the pod is not Ready, or a deletion has
+// not ended, it records when a worker looks again and returns nil. It also returns nil when no work is left or when the
+// work is due later. It returns an error that fault reports as retryable if the queue must deliver the work again.
 func (r *Reconciler) Reconcile(ctx context.Context, agentID string) error {
 	return r.reconcile(ctx, agentID, func(context.Context) error { return nil })
 }

@@ -46,7 +46,8 @@ func (w *run) runSnapshots(ctx context.Context, a agent.Agent) (agent.Agent, err
 	for _, number := range a.LeftoverVolumes(w.Now()) {
 		gone, err := w.Volumes.DeleteVolume(ctx, a, number)
 		if err != nil {
-			slog.WarnContext(ctx, "a former volume could not be deleted", "agent_id", a.ID, "volume", number, "error", err)
+			slog.WarnContext(ctx, "a former volume could not be deleted", "agent_id", a.ID, "volume", number, "error",
+				err)
 		}
 		a, err = w.Records.Update(ctx, a, func(a *agent.Agent) { a.RecordFormerVolume(number, gone, w.Now()) })
 		if err != nil {
@@ -61,7 +62,8 @@ func (w *run) visitSnapshot(ctx context.Context, a agent.Agent, s agent.Snapshot
 	if s.Status == agent.SnapshotDeleting {
 		gone, err := w.Volumes.DeleteSnapshot(ctx, a, s)
 		if err != nil {
-			slog.WarnContext(ctx, "a snapshot could not be deleted", "agent_id", a.ID, "snapshot_id", s.ID, "error", err)
+			slog.WarnContext(ctx, "a snapshot could not be deleted", "agent_id", a.ID, "snapshot_id", s.ID, "error",
+				err)
 		}
 		return func(a *agent.Agent) { a.RecordDeletedSnapshot(s.ID, gone, w.Now()) }
 	}

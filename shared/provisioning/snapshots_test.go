@@ -145,7 +145,8 @@ func TestReconcile_StartsAPodThatIsStoppedForASnapshotAgain(t *testing.T) {
 				time.Sleep(10 * time.Second) //nolint:forbidigo // in the bubble's time
 			}
 			if took := time.Since(began); took > agent.HoldTime+2*time.Minute || !w.existence().Pod {
-				t.Errorf("%s: the agent is %s after %v, and has a pod: %t", name, w.record().Status, took, w.existence().Pod)
+				t.Errorf("%s: the agent is %s after %v, and has a pod: %t", name, w.record().Status, took,
+					w.existence().Pod)
 			}
 		})
 	}

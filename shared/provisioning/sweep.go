@@ -25,8 +25,8 @@ type Sweeper struct {
 // sweepBatch bounds one sweep. The next sweep continues with the longest overdue agents.
 const sweepBatch = 500
 
-// Sweep nudges every agent whose work is overdue, or whose schedules or snapshots are due. A failure of one agent does not stop the
-// others.
+// Sweep nudges every agent whose work is overdue, or whose schedules or snapshots are due. A failure of one agent does
+// not stop the others.
 func (s *Sweeper) Sweep(ctx context.Context) error {
 	due, err := s.due(ctx)
 	// While Pub/Sub is down, each nudge takes seconds to fail. One after the other, a batch would take longer than the

@@ -24,7 +24,8 @@ type View struct {
 type Would struct {
 	Status             agent.Status         `json:"status" jsonschema:"The agent's status after the call."`
 	Restarts           bool                 `json:"restarts" jsonschema:"Whether the call replaces the pod of an agent that runs or is in error."`
-	DowntimeSeconds    *int64               `json:"downtime_seconds_estimate" jsonschema:"How long the agent does not answer because of the call: 0 if the call touches no running pod; if the call replaces the pod, as long as the last start of the agent waited for its pod; null if that is unknown or if the pod is removed."`
+	DowntimeSeconds    *int64               `json:"downtime_seconds_estimate" jsonschema:"How long the agent does not answer because of the call: 0 if the call touches no running pod; if the call replaces the pod, as long as the last start of the agent waited for its pod, and some seconds more if a snapshot is taken in between; null if that is unknown, as with a restore, or if the pod is removed."`
+	LosesDataSince     *time.Time           `json:"loses_data_since" jsonschema:"The time since when the agent no longer has what it wrote: the taken_at of the snapshot that is restored. The data is kept as a snapshot for 7 days. Null if the call leaves the agent's data as it is."`
 	UsageBefore        organization.Amounts `json:"usage_before" jsonschema:"What the organization takes up now."`
 	UsageAfter         organization.Amounts `json:"usage_after" jsonschema:"What the organization takes up after the call."`
 	MonthlyPriceBefore *float64             `json:"monthly_price_before_usd" jsonschema:"What the organization's plan costs per month now; null if that is agreed by contract."`
@@ -63,6 +64,9 @@ func (r *Rehearsal) show(ctx context.Context, caller identity.Caller, d agent.Di
 	if downtime, ok := r.after.Agent.Downtime(r.before.Agent); ok {
 		v.Would.DowntimeSeconds = new(int64((downtime + time.Second - 1) / time.Second))
 	}
+	if since := r.after.Agent.LosesDataSince(r.before.Agent); !since.IsZero() {
+		v.Would.LosesDataSince = new(since.UTC())
+	}
 	if r.before.Agent.ID != "" {
 		v.entityTag = r.before.Agent.EntityTag()
 	}
@@ -91,7 +95,10 @@ func (v View) Reply(h http.Header) any {
 func (View) Example() any {
 	shown, _ := agent.View{}.Example().(agent.View)
 	shown.DashboardWarming = true
-	usage := organization.Amounts{Agents: 1, CPUCores: 2, MemoryBytes: 4 << 30, StorageBytes: 20 << 30, APIKeys: 1}
+	usage := organization.Amounts{
+		Agents: 1, CPUCores: 2, MemoryBytes: 4 << 30, StorageBytes: 20 << 30, APIKeys: 1,
+		SnapshotBytes: new(int64(0)),
+	}
 	return View{
 		Agent: shown, entityTag: `"1"`,
 		Would: Would{

@@ -172,7 +172,7 @@ func (w *World) handle(ctx context.Context, p *Process, c *call) error {
 		return change(func(a *agent.Agent) error { return a.Migrate(!a.Sandbox, now) })
 	case "take former", "take latest", "pin":
 		return change(func(a *agent.Agent) error { return chooseImage(a, c.action, now) })
-	case "snapshot", "snapshot at once", "restore", "drop":
+	case "snapshot", "snapshot of a crash", "restore", "drop":
 		return change(func(a *agent.Agent) error { return w.changeSnapshots(a, c, now) })
 	case "move", "move back":
 		return change(func(a *agent.Agent) error { return w.move(a, c.action, now) })

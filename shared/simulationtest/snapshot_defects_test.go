@@ -37,7 +37,7 @@ func snapshotDefects() []defect {
 			}),
 		},
 		{
-			name: "a restore under the same name", undoes: "each volume of an agent has a name of its own",
+			name: "a restore under the same name", undoes: "each volume of an agent has another name",
 			plant: client(func(_ *World, before agent.Agent, a *agent.Agent) {
 				if a.Volume.Number > before.Volume.Number {
 					a.Volume.Number = before.Volume.Number

@@ -14,11 +14,13 @@ const soon = 20 * time.Minute
 func arrangeSnapshots(s *Scheduler, u *Setup) {
 	*u = Setup{
 		Start: []agent.Status{agent.Running, agent.Running, agent.Stopped}[s.Choose(3)], Workers: 1 + s.Choose(3),
-		Steps: 80 + s.Choose(200), Faults: s.Choose(4), Stalls: s.Choose(3), Duplicates: s.Choose(3), Ticks: s.Choose(4),
+		Steps: 80 + s.Choose(200), Faults: s.Choose(4), Stalls: s.Choose(3), Duplicates: s.Choose(3),
+		Ticks:    s.Choose(4),
 		Restarts: s.Choose(2), Skew: []time.Duration{0, maxSkew}[s.Choose(2)],
 	}
 	actions := []string{
-		"snapshot", "snapshot", "snapshot at once", "restore", "restore", "drop", "patch", "restart", "stop", "start",
+		"snapshot", "snapshot", "snapshot of a crash", "restore", "restore", "drop", "patch", "restart", "stop",
+		"start",
 		"pause", "resume", "take latest", "take former", "resize", "delete",
 	}
 	for range 1 + s.Choose(2) {
@@ -37,9 +39,9 @@ func arrangeSnapshots(s *Scheduler, u *Setup) {
 // changeSnapshots is a client's change of the agent's snapshots.
 func (w *World) changeSnapshots(a *agent.Agent, c *call, now time.Time) error {
 	switch c.action {
-	case "snapshot", "snapshot at once":
+	case "snapshot", "snapshot of a crash":
 		r := agent.SnapshotRequest{Name: c.name}
-		if c.action == "snapshot at once" {
+		if c.action == "snapshot of a crash" {
 			r.Consistency = agent.ConsistentAfterCrash
 		}
 		_, err := a.RequestSnapshot(r, now)
@@ -80,9 +82,11 @@ func (w *World) checkSnapshots(a agent.Agent) {
 		case s.Status == agent.SnapshotReady && w.Cluster.storage.kept[s.Handle] == nil:
 			w.violate("snapshots", "a snapshot of agent %s is ready by the record, and its data is gone: %+v", id, s)
 		case s.Status == agent.SnapshotReady && (found == nil || !found.ready || found.handle != s.Handle):
-			w.violate("snapshots", "a snapshot of agent %s is ready by the record, and not in the storage: %+v", id, found)
+			w.violate("snapshots", "a snapshot of agent %s is ready by the record, and not in the storage: %+v", id,
+				found)
 		case !s.CutAt.IsZero() && s.Status == agent.SnapshotPending && (found == nil || found.cutAt.IsZero()):
-			w.violate("snapshots", "a snapshot of agent %s is taken by the record, and not in the storage: %+v", id, found)
+			w.violate("snapshots", "a snapshot of agent %s is taken by the record, and not in the storage: %+v", id,
+				found)
 		}
 	}
 	w.checkRestored(a, w.home(a.ID).namespaces[a.ID])
@@ -95,7 +99,8 @@ func (w *World) checkRestored(a agent.Agent, n *namespace) {
 	}
 	v := n.claims[a.Volume.Number]
 	if n.pod.volume != a.Volume.Number || v == nil || v.from != a.Volume.Source.Handle {
-		w.violate("restore", "agent %s runs with volume %d, and its record names volume %d, made from %q: %+v", short(a.ID),
+		w.violate("restore", "agent %s runs with volume %d, and its record names volume %d, made from %q: %+v",
+			short(a.ID),
 			n.pod.volume, a.Volume.Number, a.Volume.Source.Handle, v)
 		return
 	}
@@ -109,7 +114,8 @@ func (w *World) checkRestored(a agent.Agent, n *namespace) {
 func (w *World) checkQuiet(id, snapshot string, s *cut) {
 	a, _ := w.Database.Agent(id)
 	if found, err := a.Snapshot(snapshot); err == nil && found.Consistency == agent.ConsistentByStop && !s.quiet {
-		w.violate("quiet", "the snapshot %q of agent %s was cut while a container used the volume", found.Name, short(id))
+		w.violate("quiet", "the snapshot %q of agent %s was cut while a container used the volume", found.Name,
+			short(id))
 	}
 }
 
@@ -137,8 +143,8 @@ func (w *World) checkDropped(id string, n *namespace, number int64) {
 	}
 }
 
-// checkSnapshotsAtRest checks that nothing is left to do for an agent's snapshots, and that the storage has nothing that
-// the record does not name.
+// checkSnapshotsAtRest checks that nothing is left to do for an agent's snapshots, and that the storage has nothing
+// that the record does not name.
 func (w *World) checkSnapshotsAtRest(a agent.Agent) {
 	id, n := short(a.ID), w.home(a.ID).namespaces[a.ID]
 	for _, s := range a.Snapshots {
@@ -159,7 +165,8 @@ func (w *World) checkSnapshotsAtRest(a agent.Agent) {
 	}
 	for number := range n.claims {
 		if number != a.Volume.Number {
-			w.violate("leftovers", "agent %s has the claim of volume %d, and its volume is %d", id, number, a.Volume.Number)
+			w.violate("leftovers", "agent %s has the claim of volume %d, and its volume is %d", id, number,
+				a.Volume.Number)
 		}
 	}
 }

@@ -159,7 +159,7 @@ func (c *Cluster) cut(id, key string, n *namespace, s *cut) {
 	}
 }
 
-// putSnapshot asks for a snapshot, if nobody has, and returns its state.
+// putSnapshot asks for a snapshot, if no worker has, and returns its state.
 func (c *Cluster) putSnapshot(a agent.Agent, s agent.Snapshot, quiet bool) (agent.SnapshotState, error) {
 	n, err := c.find(a.ID)
 	if err != nil {

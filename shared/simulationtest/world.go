@@ -240,9 +240,10 @@ func (w *World) secretClient(p Stepper) SecretClient {
 // reconciler is the worker of a process.
 func (w *World) reconciler(p *Process) *provisioning.Reconciler {
 	return &provisioning.Reconciler{
-		Records: w.records("worker", p), Cluster: w.clusterClient(p), Volumes: w.clusterClient(p), Secrets: w.secretClient(p),
-		Front:  Front{w.prober(p)},
-		Prober: w.workerProber(p), Agents: w.agents("wake", p), Now: p.Now,
+		Records: w.records("worker", p), Cluster: w.clusterClient(p), Volumes: w.clusterClient(p),
+		Secrets: w.secretClient(p),
+		Front:   Front{w.prober(p)},
+		Prober:  w.workerProber(p), Agents: w.agents("wake", p), Now: p.Now,
 	}
 }
 

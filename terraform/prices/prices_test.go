@@ -240,7 +240,10 @@ func TestTables_SayWhereAPlanCostsMoreThanItBrings(t *testing.T) {
 			what: "business", got: plans[5],
 			want: "business|$2,999|25|$98.52|$145.86|$2.56|$0.24|1.22|**0.82**|**0.81**|$12.60",
 		},
-		{what: "enterprise", got: plans[6], want: "enterprise|by contract|100|$200.50|$295.30|$8.00|$0.24|–|–|–|$18.00"},
+		{
+			what: "enterprise", got: plans[6],
+			want: "enterprise|by contract|100|$200.50|$295.30|$8.00|$0.24|–|–|–|$18.00",
+		},
 		{
 			what: "snapshots", got: bills[3],
 			want: "daily snapshots of agents' volumes, half full, of which 2 % change in a day|$0|$570|$0|$0",

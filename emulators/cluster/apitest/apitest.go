@@ -65,6 +65,7 @@ func groups() map[string]map[string]func(*space) {
 		"access":      accessCases(),
 		"discovery":   discoveryCases(),
 		"clients":     clientCases(),
+		"snapshots":   snapshotCases(),
 		"kubectl":     kubectlCases(),
 	}
 }

@@ -16,11 +16,14 @@ type kind struct {
 	finalizer string
 	// generation is that of a new object; 0 means that objects of the kind have none.
 	generation int
+	// custom is true for custom resources.
+	custom bool
 }
 
 // kinds returns the kinds that clients write. Pods, claims and workloads, which controllers act upon, are among them.
 func kinds() map[string]kind {
 	const rbac, admission = "rbac.authorization.k8s.io", "admissionregistration.k8s.io"
+	const snapshots = "snapshot.storage.k8s.io"
 	return map[string]kind{
 		"configmaps": {collection: "configmaps", apiVersion: "v1", kind: "ConfigMap", spec: "data: {a: b}"},
 		"secrets":    {collection: "secrets", apiVersion: "v1", kind: "Secret", spec: "data: {a: Yg==}\ntype: Opaque"},
@@ -93,6 +96,17 @@ func kinds() map[string]kind {
 		"storageclasses": {
 			collection: "/apis/storage.k8s.io/v1/storageclasses", apiVersion: "storage.k8s.io/v1", kind: "StorageClass",
 			spec: "provisioner: example.test/none",
+		},
+		"volumesnapshotclasses": {
+			collection: "/apis/" + snapshots + "/v1/volumesnapshotclasses", apiVersion: snapshots + "/v1",
+			kind: "VolumeSnapshotClass", custom: true, generation: 1,
+			spec: "driver: example.test\ndeletionPolicy: Delete",
+		},
+		"volumesnapshotcontents": {
+			collection: "/apis/" + snapshots + "/v1/volumesnapshotcontents", apiVersion: snapshots + "/v1",
+			kind: "VolumeSnapshotContent", custom: true, generation: 1,
+			spec: "spec: {driver: example.test, deletionPolicy: Retain, source: {snapshotHandle: a}, " +
+				"volumeSnapshotRef: {namespace: '{ns}', name: none}}",
 		},
 		"validatingadmissionpolicies": {
 			collection: "/apis/" + admission + "/v1/validatingadmissionpolicies", apiVersion: admission + "/v1",

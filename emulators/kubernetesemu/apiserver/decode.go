@@ -17,12 +17,13 @@ import (
 // the client asks for: an error, warnings or nothing.
 func (s *Server) decode(c *call, into runtime.Object, body []byte) (runtime.Object, error) {
 	want := into.GetObjectKind().GroupVersionKind()
+	custom := c.target.kind != nil && c.target.kind.Custom // such a body names its kind
 	media, _, err := mime.ParseMediaType(c.Header.Get("Content-Type"))
 	if err != nil {
 		media = runtime.ContentTypeJSON
 	}
 	switch {
-	case media == runtime.ContentTypeProtobuf && c.target.kind.Custom:
+	case media == runtime.ContentTypeProtobuf && custom:
 		return nil, errMediaType([]string{runtime.ContentTypeJSON, runtime.ContentTypeYAML})
 	case media == runtime.ContentTypeProtobuf:
 		o, _, err := s.catalog.Codecs.UniversalDeserializer().Decode(body, &want, into)
@@ -46,7 +47,7 @@ func (s *Server) decode(c *call, into runtime.Object, body []byte) (runtime.Obje
 	if err := json.UnmarshalCaseSensitivePreserveInts(body, &kind); err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("couldn't get version/kind; json parse error: %v", err))
 	}
-	if got := kind.GroupVersionKind(); kind.Kind != "" && got != want {
+	if got := kind.GroupVersionKind(); (kind.Kind != "" || custom) && got != want {
 		return nil, errKind(want.Kind, got.String())
 	}
 	unknown, err := json.UnmarshalStrict(body, into)

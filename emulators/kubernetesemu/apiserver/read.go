@@ -98,14 +98,16 @@ func (s *Server) answerList(c *call, p store.Page, limit int) error {
 	return c.answer(http.StatusOK, list)
 }
 
-// newList returns a list of objects, which do not repeat the kind.
+// newList returns a list of objects, which do not repeat the kind unless they are custom resources.
 func newList(k *kinds.Kind, items []runtime.Object, m metav1.ListMeta) (runtime.Object, error) {
 	list := k.NewList()
 	if err := meta.SetList(list, items); err != nil {
 		return nil, fmt.Errorf("list %s: %w", k.Plural, err)
 	}
 	if err := meta.EachListItem(list, func(item runtime.Object) error { // a copy of what is stored
-		item.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+		if !k.Custom {
+			item.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+		}
 		return nil
 	}); err != nil {
 		return nil, err

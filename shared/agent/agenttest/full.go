@@ -96,7 +96,8 @@ func fullSnapshots(at time.Time) []agent.Snapshot {
 		ID: "s", Name: "n", Cause: agent.SnapshotByRelease, Status: agent.SnapshotFailed,
 		Consistency: agent.ConsistentByHook, Volume: 1, Image: "i@1", CreatedBy: "u", CreatedAt: at,
 		RequestedAt: at.Add(time.Second), CutAt: at.Add(2 * time.Second), Handle: "h", ReadyAt: at.Add(3 * time.Second),
-		SizeBytes: 4, ExpiresAt: at.Add(5 * time.Second), LookAt: at.Add(6 * time.Second), GoneAt: at.Add(7 * time.Second),
+		SizeBytes: 4, ExpiresAt: at.Add(5 * time.Second), LookAt: at.Add(6 * time.Second),
+		GoneAt:  at.Add(7 * time.Second),
 		Problem: "p",
 	}}
 }

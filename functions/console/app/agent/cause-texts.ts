@@ -259,6 +259,13 @@ export const causeTexts: Record<string, { title: string; you_can: string[] }> = 
       "Read the log, if the pod runs already. It may wait for another service."
     ]
   },
+  "snapshot_gone": {
+    "title": "The snapshot that the agent's volume is made from no longer exists",
+    "you_can": [
+      "Restore another snapshot of the agent. Its data from before a restore is one of them.",
+      "If the agent is a clone, delete it and make another one. Contact support if this persists, and name the agent's id."
+    ]
+  },
   "stale_generation": {
     "title": "Another change of the agent came in between",
     "you_can": [

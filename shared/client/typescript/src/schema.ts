@@ -61,6 +61,13 @@ export interface Agent {
   wake_at: string | null;
   /** When the agent falls asleep, and what wakes it. */
   sleep: AgentSleep;
+  /** The snapshot with whose data the agent began; null if it began with none. */
+  clone_of: AgentClone | null;
+  /**
+   * The names of secrets that the agent lacks, and that the agent had which it is a clone of; empty for members. A name
+   * is gone once the agent has a variable of that name.
+   */
+  unset_secrets: string[];
   /** The message of config.error; null without an error. */
   error_message: string | null;
   /** Null until the agent has a hostname. */
@@ -107,6 +114,13 @@ export interface AgentCall {
 
 export type AgentCallOutcome = "running" | "answered" | "failed" | "timeout" | "interrupted" | NewValue;
 
+export interface AgentClone {
+  /** The id of the agent that the snapshot is of. The agent may be deleted by now. */
+  agent_id: string;
+  /** The id of the snapshot. It may be deleted by now. */
+  snapshot_id: string;
+}
+
 export type AgentCloud = "gcp";
 
 /** The client's own keys and those that the control plane fills. */
@@ -125,6 +139,8 @@ export interface AgentConfig {
   error: AgentFailure | null;
   [key: string]: unknown;
 }
+
+export type AgentConsistency = "hook" | "stop" | "crash" | NewValue;
 
 export type AgentEnvVarSource = "gsm" | "configured" | NewValue;
 
@@ -327,6 +343,46 @@ export interface AgentSleepSpec {
   /** What wakes the agent, in addition to calls that resume it; both by default. */
   wake_on?: AgentWaker[];
 }
+
+export interface AgentSnapshot {
+  /** Names the snapshot in all agents of the organization, as from_snapshot does. */
+  id: string;
+  name: string;
+  /** The id of the agent that the snapshot is of. */
+  agent_id: string;
+  /** Only a snapshot that is ready can be restored, cloned and exported. */
+  status: AgentSnapshotStatus;
+  /**
+   * Why it was taken: a user asked for it, it is a daily one, it precedes another version of the image, it has the
+   * volume that a restore replaced, or the agent moved to another cluster.
+   */
+  cause: AgentSnapshotCause;
+  /**
+   * How the volume was made quiet: by a program of the image, because no container used it, or not at all, so that it
+   * has what a machine would find that lost its power.
+   */
+  consistency: AgentConsistency;
+  /** The size of a volume that is made from it; null until it is ready. */
+  size_bytes: number | null;
+  /** What the agent ran; null if that is not known. */
+  image: string | null;
+  /** When it was requested. */
+  created_at: string;
+  /** The time whose data it has; null before that. */
+  taken_at: string | null;
+  /** When it could first be restored; null before that. */
+  ready_at: string | null;
+  /** When it is deleted; null for never. */
+  expires_at: string | null;
+  /** The id of the user or API key that asked for it; null for one that the control plane took. */
+  created_by: string | null;
+  /** Why it failed, or why it is not taken yet; null otherwise. */
+  problem: string | null;
+}
+
+export type AgentSnapshotCause = "user" | "schedule" | "release" | "restore" | "move" | NewValue;
+
+export type AgentSnapshotStatus = "pending" | "ready" | "failed" | "deleting" | NewValue;
 
 export interface AgentStage {
   name: AgentStageName;
@@ -626,6 +682,14 @@ export interface CreateAgentRequest {
    */
   schedules?: AgentScheduleSpec[];
   /**
+   * The id of a snapshot of one of the organization's agents, whose data the new agent begins with. The new agent also
+   * has that agent's region, plain variables, config, files, sleep, image and schedules, each unless the request has
+   * the field; the variables of the request are added to those of the agent. It has an identity and credentials of its
+   * own. Its schedules are disabled, no path is public, and secrets, with the files that have their values, are left
+   * out: unset_secrets names them. The environment of its container has AGENT_CLONE_OF.
+   */
+  from_snapshot?: string;
+  /**
    * What the agent runs: the id of an image, such as assistant, or a version of it, such as assistant@2.1.0; or on
    * plans with custom_images an image that is not in the catalog, as registry/repository@sha256:…, which runs in a
    * sandbox. By default, the image called default.
@@ -825,6 +889,7 @@ export type DiagnosisAction =
   | "set_secret"
   | "reconcile"
   | "move_out_of_sandbox"
+  | "restore_snapshot"
   | "resize"
   | "compare_plans"
   | "manage_billing"
@@ -917,6 +982,10 @@ export type EventType =
   | "agent.stage_changed"
   | "agent.image_updated"
   | "agent.image_reverted"
+  | "agent.restored"
+  | "snapshot.ready"
+  | "snapshot.failed"
+  | "snapshot.deleted"
   | "schedule.called"
   | "secret_operation.stored"
   | "secret_operation.succeeded"
@@ -1241,6 +1310,11 @@ export interface OrganizationAmounts {
   storage_bytes: number;
   /** The number of API keys. */
   api_keys: number;
+  /**
+   * Snapshots of all agents, each with the size of a volume that is made from it; null in limits, because plans limit
+   * how many snapshots an agent has.
+   */
+  snapshot_bytes: number | null;
 }
 
 export type OrganizationStatus = "active" | "past_due" | "suspended" | NewValue;
@@ -1259,6 +1333,13 @@ export interface Plan {
    * is asked to. The plan sets no limit: each agent may sleep earlier, later or never.
    */
   sleep_after_seconds: number | null;
+  /**
+   * How many snapshots of an agent of this plan are kept that are taken by request. Those that the control plane takes
+   * itself are kept in addition.
+   */
+  max_snapshots: number;
+  /** For how many days the daily snapshots of an agent of this plan are kept; 0: none are taken. */
+  daily_snapshots: number;
   /** Null if the price is set by contract. */
   price_usd_month: number | null;
   /** What the plan includes beyond its size: all_ports, daily_backups, audit_log. Others may be added. */
@@ -1319,10 +1400,15 @@ export interface RehearsalWould {
   restarts: boolean;
   /**
    * How long the agent does not answer because of the call: 0 if the call touches no running pod; if the call replaces
-   * the pod, as long as the last start of the agent waited for its pod; null if that is unknown or if the pod is
-   * removed.
+   * the pod, as long as the last start of the agent waited for its pod, and some seconds more if a snapshot is taken in
+   * between; null if that is unknown, as with a restore, or if the pod is removed.
    */
   downtime_seconds_estimate: number | null;
+  /**
+   * The time since when the agent no longer has what it wrote: the taken_at of the snapshot that is restored. The data
+   * is kept as a snapshot for 7 days. Null if the call leaves the agent's data as it is.
+   */
+  loses_data_since: string | null;
   /** What the organization takes up now. */
   usage_before: OrganizationAmounts;
   /** What the organization takes up after the call. */
@@ -1339,6 +1425,11 @@ export interface RehearsalWould {
    * 0, or null for a plan whose price is agreed by contract.
    */
   monthly_price_change_usd: number | null;
+}
+
+export interface RestoreAgentRequest {
+  /** The id of a snapshot. */
+  snapshot_id: string;
 }
 
 export type Role = "admin" | "member" | NewValue;
@@ -1465,6 +1556,18 @@ export interface Subscription {
 }
 
 export type SubscriptionStatus = "none" | "trialing" | "active" | "past_due" | "canceled" | NewValue;
+
+export interface TakeSnapshotRequest {
+  /** Your name for the snapshot; Snapshot by default. */
+  name?: string;
+  /**
+   * How the volume is made quiet: hook runs the image's own program for that; stop stops the agent's container for some
+   * seconds, until the snapshot has its data; crash changes nothing, so that the snapshot has what a machine would find
+   * that lost its power. By default hook if the agent runs and its image has such a program, and otherwise stop.
+   * dry_run says whether the agent is stopped, and for how long.
+   */
+  consistency?: AgentConsistency;
+}
 
 export interface UpdateAgentRequest {
   /** Display name. Surrounding whitespace is removed; control characters are refused. */
@@ -1824,6 +1927,35 @@ export interface operations {
     responses: {
       200: { content: { "application/json": Rehearsal } };
       202: { content: { "application/json": SecretChanges } };
+    };
+  };
+  /** Delete a snapshot. Requires the role `admin`, of a session or of an API key. */
+  DeleteSnapshot: {
+    parameters: {
+      header?: {
+        /**
+         * Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a
+         * different request with the key is refused with 422.
+         */
+        "Idempotency-Key"?: string;
+      };
+      path: {
+        /** The agent's id. */
+        agent_id: string;
+        /** The id of a snapshot. */
+        snapshot_id: string;
+      };
+      query?: {
+        /**
+         * Rehearses the call: all checks run, and nothing is changed. The answer is 200 with what the call would do, or
+         * the error that the call would get. An `Idempotency-Key` is not used up.
+         */
+        dry_run?: boolean;
+      };
+    };
+    responses: {
+      200: { content: { "application/json": Rehearsal } };
+      202: { content: { "application/json": AgentSnapshot } };
     };
   };
   /** Delete a webhook. Requires the role `admin`, of a session or of an API key. */
@@ -2239,6 +2371,20 @@ export interface operations {
       200: { content: { "application/json": SecretOperation } };
     };
   };
+  /** Get a snapshot. Allowed for every member of the organization and for every API key. */
+  GetSnapshot: {
+    parameters: {
+      path: {
+        /** The agent's id. */
+        agent_id: string;
+        /** The id of a snapshot. */
+        snapshot_id: string;
+      };
+    };
+    responses: {
+      200: { content: { "application/json": AgentSnapshot } };
+    };
+  };
   /** Get the subscription. Allowed for every member of the organization and for every API key. */
   GetSubscription: {
     parameters: {};
@@ -2408,6 +2554,18 @@ export interface operations {
     };
     responses: {
       200: { content: { "application/json": Secret[] } };
+    };
+  };
+  /** List an agent's snapshots. Allowed for every member of the organization and for every API key. */
+  ListSnapshots: {
+    parameters: {
+      path: {
+        /** The agent's id. */
+        agent_id: string;
+      };
+    };
+    responses: {
+      200: { content: { "application/json": AgentSnapshot[] } };
     };
   };
   /** List the deliveries of a webhook. Requires the role `admin`, of a session or of an API key. */
@@ -2688,6 +2846,38 @@ export interface operations {
       200: { content: { "application/json": Agent | Rehearsal } };
     };
   };
+  /**
+   * Restore an agent from a snapshot. Requires the role `admin`, of a session or of an API key. The body must not
+   * exceed 256 KiB.
+   */
+  RestoreAgent: {
+    parameters: {
+      header?: {
+        /** The ETag of the version to change. If the agent has another version, the call fails with 412. */
+        "If-Match"?: string;
+        /**
+         * Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a
+         * different request with the key is refused with 422.
+         */
+        "Idempotency-Key"?: string;
+      };
+      path: {
+        /** The agent's id. */
+        agent_id: string;
+      };
+      query?: {
+        /**
+         * Rehearses the call: all checks run, and nothing is changed. The answer is 200 with what the call would do, or
+         * the error that the call would get. An `Idempotency-Key` is not used up.
+         */
+        dry_run?: boolean;
+      };
+    };
+    requestBody: { content: { "application/json": RestoreAgentRequest } };
+    responses: {
+      200: { content: { "application/json": Agent | Rehearsal } };
+    };
+  };
   /** Resume a paused agent. Requires the role `admin`, of a session or of an API key. */
   ResumeAgent: {
     parameters: {
@@ -2950,6 +3140,37 @@ export interface operations {
       200: { content: { "application/x-ndjson": string; "text/event-stream": string } };
     };
   };
+  /**
+   * Take a snapshot of an agent. Requires the role `admin`, of a session or of an API key. The body must not exceed 256
+   * KiB.
+   */
+  TakeSnapshot: {
+    parameters: {
+      header?: {
+        /**
+         * Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a
+         * different request with the key is refused with 422.
+         */
+        "Idempotency-Key"?: string;
+      };
+      path: {
+        /** The agent's id. */
+        agent_id: string;
+      };
+      query?: {
+        /**
+         * Rehearses the call: all checks run, and nothing is changed. The answer is 200 with what the call would do, or
+         * the error that the call would get. An `Idempotency-Key` is not used up.
+         */
+        dry_run?: boolean;
+      };
+    };
+    requestBody: { content: { "application/json": TakeSnapshotRequest } };
+    responses: {
+      200: { content: { "application/json": Rehearsal } };
+      201: { content: { "application/json": AgentSnapshot } };
+    };
+  };
   /** Send a test event. Requires the role `admin`, of a session or of an API key. */
   TestWebhook: {
     parameters: {
@@ -3141,6 +3362,9 @@ export interface paths {
   "/api/v1/agents/{agent_id}/restart": {
     post: operations["RestartAgent"];
   };
+  "/api/v1/agents/{agent_id}/restore": {
+    post: operations["RestoreAgent"];
+  };
   "/api/v1/agents/{agent_id}/resume": {
     post: operations["ResumeAgent"];
   };
@@ -3162,6 +3386,14 @@ export interface paths {
   };
   "/api/v1/agents/{agent_id}/sleep": {
     post: operations["SleepAgent"];
+  };
+  "/api/v1/agents/{agent_id}/snapshots": {
+    get: operations["ListSnapshots"];
+    post: operations["TakeSnapshot"];
+  };
+  "/api/v1/agents/{agent_id}/snapshots/{snapshot_id}": {
+    delete: operations["DeleteSnapshot"];
+    get: operations["GetSnapshot"];
   };
   "/api/v1/agents/{agent_id}/start": {
     post: operations["StartAgent"];

@@ -15,10 +15,12 @@ from .models import (
     APIKeyPurpose,
     Agent,
     AgentCloud,
+    AgentConsistency,
     AgentFileSpec,
     AgentLogLine,
     AgentScheduleSpec,
     AgentSleepSpec,
+    AgentSnapshot,
     AgentStatus,
     AuditEntry,
     AuditSeal,
@@ -79,6 +81,7 @@ class AsyncCalls(AsyncBase):
         public_paths: Sequence[str] | None = None,
         sleep: AgentSleepSpec | None | Unset = UNSET,
         schedules: Sequence[AgentScheduleSpec] | None = None,
+        from_snapshot: str | None = None,
         image: str | None = None,
         dry_run: Literal[False] = False,
         idempotency_key: str | None = None,
@@ -100,6 +103,7 @@ class AsyncCalls(AsyncBase):
         public_paths: Sequence[str] | None = None,
         sleep: AgentSleepSpec | None | Unset = UNSET,
         schedules: Sequence[AgentScheduleSpec] | None = None,
+        from_snapshot: str | None = None,
         image: str | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
@@ -118,6 +122,7 @@ class AsyncCalls(AsyncBase):
         public_paths: Sequence[str] | None = None,
         sleep: AgentSleepSpec | None | Unset = UNSET,
         schedules: Sequence[AgentScheduleSpec] | None = None,
+        from_snapshot: str | None = None,
         image: str | None = None,
         dry_run: bool = False,
         idempotency_key: str | None = None,
@@ -145,6 +150,12 @@ class AsyncCalls(AsyncBase):
                 which it is moved.
             schedules: When the agent is called by itself, at most 20. Each due time is called once, whatever fails,
                 or recorded as interrupted or skipped. An agent that sleeps is woken first, if its sleep allows that.
+            from_snapshot: The id of a snapshot of one of the organization's agents, whose data the new agent begins
+                with. The new agent also has that agent's region, plain variables, config, files, sleep, image and
+                schedules, each unless the request has the field; the variables of the request are added to those of the
+                agent. It has an identity and credentials of its own. Its schedules are disabled, no path is public, and
+                secrets, with the files that have their values, are left out: unset_secrets names them. The environment
+                of its container has AGENT_CLONE_OF.
             image: What the agent runs: the id of an image, such as assistant, or a version of it, such as
                 assistant@2.1.0; or on plans with custom_images an image that is not in the catalog, as
                 registry/repository@sha256:…, which runs in a sandbox. By default, the image called default.
@@ -166,6 +177,7 @@ class AsyncCalls(AsyncBase):
                     "files": files,
                     "public_paths": public_paths,
                     "schedules": schedules,
+                    "from_snapshot": from_snapshot,
                     "image": image,
                 },
             ),
@@ -390,6 +402,51 @@ class AsyncCalls(AsyncBase):
             timeout=timeout,
         )
         return await self._call(call, either(dry_run, SecretChanges))
+
+    @overload
+    async def delete_snapshot(
+        self,
+        agent_id: str,
+        snapshot_id: str,
+        *,
+        dry_run: Literal[False] = False,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> AgentSnapshot: ...
+
+    @overload
+    async def delete_snapshot(
+        self,
+        agent_id: str,
+        snapshot_id: str,
+        *,
+        dry_run: Literal[True],
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Rehearsal: ...
+
+    async def delete_snapshot(
+        self,
+        agent_id: str,
+        snapshot_id: str,
+        *,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> AgentSnapshot | Rehearsal:
+        """Delete a snapshot.
+
+        Requires the role `admin`, of a session or of an API key.
+        """
+        call = Call(
+            "DELETE",
+            "/api/v1/agents/{agent_id}/snapshots/{snapshot_id}",
+            (agent_id, snapshot_id,),
+            headers={"Idempotency-Key": idempotency_key},
+            dry_run=dry_run,
+            timeout=timeout,
+        )
+        return await self._call(call, either(dry_run, AgentSnapshot))
 
     async def delete_webhook(
         self,
@@ -745,6 +802,19 @@ class AsyncCalls(AsyncBase):
         )
         return await self._call(call, SecretOperation)
 
+    async def get_snapshot(self, agent_id: str, snapshot_id: str, *, timeout: float | None = None) -> AgentSnapshot:
+        """Get a snapshot.
+
+        Allowed for every member of the organization and for every API key.
+        """
+        call = Call(
+            "GET",
+            "/api/v1/agents/{agent_id}/snapshots/{snapshot_id}",
+            (agent_id, snapshot_id,),
+            timeout=timeout,
+        )
+        return await self._call(call, AgentSnapshot)
+
     async def get_subscription(self, *, timeout: float | None = None) -> Subscription:
         """Get the subscription.
 
@@ -1005,6 +1075,19 @@ class AsyncCalls(AsyncBase):
             timeout=timeout,
         )
         return await self._call(call, listed(Secret))
+
+    async def list_snapshots(self, agent_id: str, *, timeout: float | None = None) -> list[AgentSnapshot]:
+        """List an agent's snapshots.
+
+        Allowed for every member of the organization and for every API key.
+        """
+        call = Call(
+            "GET",
+            "/api/v1/agents/{agent_id}/snapshots",
+            (agent_id,),
+            timeout=timeout,
+        )
+        return await self._call(call, listed(AgentSnapshot))
 
     def list_webhook_deliveries(
         self,
@@ -1363,6 +1446,58 @@ class AsyncCalls(AsyncBase):
         return await self._call(call, either(dry_run, Agent))
 
     @overload
+    async def restore_agent(
+        self,
+        agent_id: str,
+        *,
+        snapshot_id: str,
+        if_match: str | None = None,
+        dry_run: Literal[False] = False,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Agent: ...
+
+    @overload
+    async def restore_agent(
+        self,
+        agent_id: str,
+        *,
+        snapshot_id: str,
+        dry_run: Literal[True],
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Rehearsal: ...
+
+    async def restore_agent(
+        self,
+        agent_id: str,
+        *,
+        snapshot_id: str,
+        if_match: str | None = None,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Agent | Rehearsal:
+        """Restore an agent from a snapshot.
+
+        Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
+
+        Args:
+            snapshot_id: The id of a snapshot.
+        """
+        call = Call(
+            "POST",
+            "/api/v1/agents/{agent_id}/restore",
+            (agent_id,),
+            body=fields({"snapshot_id": snapshot_id}, {}),
+            headers={"If-Match": if_match, "Idempotency-Key": idempotency_key},
+            dry_run=dry_run,
+            timeout=timeout,
+        )
+        return await self._call(call, either(dry_run, Agent))
+
+    @overload
     async def resume_agent(
         self,
         agent_id: str,
@@ -1704,6 +1839,63 @@ class AsyncCalls(AsyncBase):
             accept=LINES,
         )
         return self._stream(call, Event)
+
+    @overload
+    async def take_snapshot(
+        self,
+        agent_id: str,
+        *,
+        name: str | None = None,
+        consistency: AgentConsistency | None = None,
+        dry_run: Literal[False] = False,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> AgentSnapshot: ...
+
+    @overload
+    async def take_snapshot(
+        self,
+        agent_id: str,
+        *,
+        dry_run: Literal[True],
+        name: str | None = None,
+        consistency: AgentConsistency | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Rehearsal: ...
+
+    async def take_snapshot(
+        self,
+        agent_id: str,
+        *,
+        name: str | None = None,
+        consistency: AgentConsistency | None = None,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> AgentSnapshot | Rehearsal:
+        """Take a snapshot of an agent.
+
+        Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
+
+        Args:
+            name: Your name for the snapshot; Snapshot by default.
+            consistency: How the volume is made quiet: hook runs the image's own program for that; stop stops the
+                agent's container for some seconds, until the snapshot has its data; crash changes nothing, so that the
+                snapshot has what a machine would find that lost its power. By default hook if the agent runs and its
+                image has such a program, and otherwise stop. dry_run says whether the agent is stopped, and for how
+                long.
+        """
+        call = Call(
+            "POST",
+            "/api/v1/agents/{agent_id}/snapshots",
+            (agent_id,),
+            body=fields({}, {"name": name, "consistency": consistency}),
+            headers={"Idempotency-Key": idempotency_key},
+            dry_run=dry_run,
+            timeout=timeout,
+        )
+        return await self._call(call, either(dry_run, AgentSnapshot))
 
     async def test_webhook(
         self,

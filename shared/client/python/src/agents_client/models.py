@@ -21,9 +21,15 @@ AgentCallOutcome: TypeAlias = Literal["running", "answered", "failed", "timeout"
 
 AgentCloud: TypeAlias = Literal["gcp"]
 
+AgentConsistency: TypeAlias = Literal["hook", "stop", "crash"]
+
 AgentEnvVarSource: TypeAlias = Literal["gsm", "configured"]
 
 AgentMissedPolicy: TypeAlias = Literal["skip", "run_once"]
+
+AgentSnapshotCause: TypeAlias = Literal["user", "schedule", "release", "restore", "move"]
+
+AgentSnapshotStatus: TypeAlias = Literal["pending", "ready", "failed", "deleting"]
 
 AgentStageName: TypeAlias = Literal[
     "namespace",
@@ -84,6 +90,7 @@ DiagnosisAction: TypeAlias = Literal[
     "set_secret",
     "reconcile",
     "move_out_of_sandbox",
+    "restore_snapshot",
     "resize",
     "compare_plans",
     "manage_billing",
@@ -109,6 +116,10 @@ EventType: TypeAlias = Literal[
     "agent.stage_changed",
     "agent.image_updated",
     "agent.image_reverted",
+    "agent.restored",
+    "snapshot.ready",
+    "snapshot.failed",
+    "snapshot.deleted",
     "schedule.called",
     "secret_operation.stored",
     "secret_operation.succeeded",
@@ -194,6 +205,18 @@ class APIKey(Model):
         "last_used_at": timestamp,
         "expires_at": timestamp,
         "created_by": None,
+    }
+
+
+class AgentClone(Model):
+    agent_id: str
+    """The id of the agent that the snapshot is of. The agent may be deleted by now."""
+    snapshot_id: str
+    """The id of the snapshot. It may be deleted by now."""
+
+    _fields = {
+        "agent_id": None,
+        "snapshot_id": None,
     }
 
 
@@ -456,6 +479,12 @@ class Agent(Model):
     """When the agent is woken if it sleeps; null if it is not."""
     sleep: AgentSleep
     """When the agent falls asleep, and what wakes it."""
+    clone_of: AgentClone | None
+    """The snapshot with whose data the agent began; null if it began with none."""
+    unset_secrets: list[str]
+    """The names of secrets that the agent lacks, and that the agent had which it is a clone of; empty for members. A
+    name is gone once the agent has a variable of that name.
+    """
     error_message: str | None
     """The message of config.error; null without an error."""
     dashboard_url: str | None
@@ -491,6 +520,8 @@ class Agent(Model):
         "schedules": listed(AgentSchedule),
         "wake_at": timestamp,
         "sleep": AgentSleep,
+        "clone_of": AgentClone,
+        "unset_secrets": None,
         "error_message": None,
         "dashboard_url": None,
         "api_url": None,
@@ -571,6 +602,57 @@ class AgentSize(Model):
         "cpu_cores": None,
         "memory_bytes": None,
         "storage_bytes": None,
+    }
+
+
+class AgentSnapshot(Model):
+    id: str
+    """Names the snapshot in all agents of the organization, as from_snapshot does."""
+    name: str
+    agent_id: str
+    """The id of the agent that the snapshot is of."""
+    status: AgentSnapshotStatus
+    """Only a snapshot that is ready can be restored, cloned and exported."""
+    cause: AgentSnapshotCause
+    """Why it was taken: a user asked for it, it is a daily one, it precedes another version of the image, it has the
+    volume that a restore replaced, or the agent moved to another cluster.
+    """
+    consistency: AgentConsistency
+    """How the volume was made quiet: by a program of the image, because no container used it, or not at all, so that it
+    has what a machine would find that lost its power.
+    """
+    size_bytes: int | None
+    """The size of a volume that is made from it; null until it is ready."""
+    image: str | None
+    """What the agent ran; null if that is not known."""
+    created_at: datetime
+    """When it was requested."""
+    taken_at: datetime | None
+    """The time whose data it has; null before that."""
+    ready_at: datetime | None
+    """When it could first be restored; null before that."""
+    expires_at: datetime | None
+    """When it is deleted; null for never."""
+    created_by: str | None
+    """The id of the user or API key that asked for it; null for one that the control plane took."""
+    problem: str | None
+    """Why it failed, or why it is not taken yet; null otherwise."""
+
+    _fields = {
+        "id": None,
+        "name": None,
+        "agent_id": None,
+        "status": None,
+        "cause": None,
+        "consistency": None,
+        "size_bytes": None,
+        "image": None,
+        "created_at": timestamp,
+        "taken_at": timestamp,
+        "ready_at": timestamp,
+        "expires_at": timestamp,
+        "created_by": None,
+        "problem": None,
     }
 
 
@@ -1483,6 +1565,10 @@ class OrganizationAmounts(Model):
     """Volumes of all agents."""
     api_keys: int
     """The number of API keys."""
+    snapshot_bytes: int | None
+    """Snapshots of all agents, each with the size of a volume that is made from it; null in limits, because plans limit
+    how many snapshots an agent has.
+    """
 
     _fields = {
         "agents": None,
@@ -1490,6 +1576,7 @@ class OrganizationAmounts(Model):
         "memory_bytes": None,
         "storage_bytes": None,
         "api_keys": None,
+        "snapshot_bytes": None,
     }
 
 
@@ -1534,6 +1621,12 @@ class Plan(Model):
     """After how many seconds without use an agent of this plan falls asleep by default; null: it never sleeps unless it
     is asked to. The plan sets no limit: each agent may sleep earlier, later or never.
     """
+    max_snapshots: int
+    """How many snapshots of an agent of this plan are kept that are taken by request. Those that the control plane
+    takes itself are kept in addition.
+    """
+    daily_snapshots: int
+    """For how many days the daily snapshots of an agent of this plan are kept; 0: none are taken."""
     price_usd_month: float | None
     """Null if the price is set by contract."""
     features: list[str]
@@ -1545,6 +1638,8 @@ class Plan(Model):
         "agent": AgentSize,
         "max_agents": None,
         "sleep_after_seconds": None,
+        "max_snapshots": None,
+        "daily_snapshots": None,
         "price_usd_month": None,
         "features": None,
     }
@@ -1581,8 +1676,12 @@ class RehearsalWould(Model):
     """Whether the call replaces the pod of an agent that runs or is in error."""
     downtime_seconds_estimate: int | None
     """How long the agent does not answer because of the call: 0 if the call touches no running pod; if the call
-    replaces the pod, as long as the last start of the agent waited for its pod; null if that is unknown or if the pod
-    is removed.
+    replaces the pod, as long as the last start of the agent waited for its pod, and some seconds more if a snapshot is
+    taken in between; null if that is unknown, as with a restore, or if the pod is removed.
+    """
+    loses_data_since: datetime | None
+    """The time since when the agent no longer has what it wrote: the taken_at of the snapshot that is restored. The
+    data is kept as a snapshot for 7 days. Null if the call leaves the agent's data as it is.
     """
     usage_before: OrganizationAmounts
     """What the organization takes up now."""
@@ -1603,6 +1702,7 @@ class RehearsalWould(Model):
         "status": None,
         "restarts": None,
         "downtime_seconds_estimate": None,
+        "loses_data_since": timestamp,
         "usage_before": OrganizationAmounts,
         "usage_after": OrganizationAmounts,
         "monthly_price_before_usd": None,
