@@ -168,6 +168,12 @@ func (s *Simulator) syncSnapshot(ctx context.Context, key string) error {
 	case snapshot.DeletionTimestamp != nil:
 		return s.releaseSnapshot(ctx, snapshot)
 	}
+	// Before it has a content, so that its deletion comes by here, which tells the content.
+	if !slices.Contains(snapshot.Finalizers, finalizerSource) {
+		if snapshot, err = s.setFinalizers(ctx, snapshot, []string{finalizerSource}); err != nil {
+			return ignoreNotFound(err)
+		}
+	}
 	content, err := s.contentOf(ctx, snapshot)
 	var why problem
 	if errors.As(err, &why) {

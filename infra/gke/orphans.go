@@ -146,7 +146,7 @@ func (c *Clusters) DeleteSources(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(c.cells)) {
 		client, err := c.client(name)
 		if err == nil {
-			err = client.deleteSources(ctx, c.settings.Database)
+			err = client.deleteSources(ctx, c.settings.Database, time.Now().Add(-minSourceAge))
 		}
 		errs = append(errs, err)
 	}
@@ -156,12 +156,13 @@ func (c *Clusters) DeleteSources(ctx context.Context) error {
 // minSourceAge is the age from which the content of a source is an orphan if its namespace does not exist.
 const minSourceAge = time.Hour
 
-func (c *client) deleteSources(ctx context.Context, database string) error {
+// deleteSources deletes the contents of sources that were made before a time and whose namespaces do not exist.
+func (c *client) deleteSources(ctx context.Context, database string, before time.Time) error {
 	t := snapshotTarget(kindContent, "", "")
 	var old []metav1.PartialObjectMetadata
 	labeled := ours + "," + labelDatabase + "=" + database
 	err := c.listMetadata(ctx, t, labeled, func() { old = nil }, func(o *metav1.PartialObjectMetadata) {
-		if isSourceContent(o) && o.DeletionTimestamp == nil && time.Since(o.CreationTimestamp.Time) >= minSourceAge {
+		if isSourceContent(o) && o.DeletionTimestamp == nil && o.CreationTimestamp.Time.Before(before) {
 			old = append(old, *o)
 		}
 	})
