@@ -36,7 +36,7 @@ type cut struct {
 	terminating  bool
 	// retain: the data outlives the snapshot.
 	retain bool
-	size         int64
+	size   int64
 }
 
 func cloneAll[K comparable, V any](all map[K]*V) map[K]*V {

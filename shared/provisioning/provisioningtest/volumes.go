@@ -26,6 +26,7 @@ func RunVolumes(t *testing.T, w VolumeFixture) {
 		"deletes a snapshot, also one that came late":   testDeleteSnapshot,
 		"restores a snapshot and deletes the volume":    testRestore,
 		"deletes an agent with its snapshots":           testDeleteWithSnapshots,
+		"takes a snapshot along to another cell":        testMove,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -165,4 +166,70 @@ func testDeleteWithSnapshots(t *testing.T, w VolumeFixture) {
 		t.Fatal(err)
 	}
 	w.awaitGone(t, a)
+}
+
+// testMove takes an agent to another cell and back to it as if it were a third one. What a cell takes leave of outlives
+// its objects there, and what it owns does not.
+func testMove(t *testing.T, w VolumeFixture) {
+	a := w.started(t)
+	home := a.Cell
+	if err := a.StartMove(agent.Place{Cell: "elsewhere"}, false, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	s, err := a.Snapshot(a.StoppedFor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.apply(t, a, agent.StageRuntime) // the pod ends
+	a.RecordSnapshot(s.ID, w.await(t, a, s, true), time.Now())
+	if s, err = a.Snapshot(s.ID); err != nil || a.Cell != "elsewhere" {
+		t.Fatalf("the agent is in the cell %s, error %v, want it to have left", a.Cell, err)
+	}
+	a.Cell = home
+	w.retain(t, a, s, true)
+	for range 2 { // the second time, what was adopted is left without having been retained
+		w.leave(t, a)
+		w.apply(t, a, agent.StageNamespace)
+		for range 2 { // as a redelivery does
+			if err := w.Volumes.AdoptSnapshot(t.Context(), a, s); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.apply(t, a)
+	w.awaitReady(t, a)
+	w.retain(t, a, s, false)
+	w.deleted(t, a, s)
+	w.retain(t, a, s, true) // by a slow worker
+	w.leave(t, a)
+	w.apply(t, a, agent.StageNamespace)
+	if err := w.Volumes.AdoptSnapshot(t.Context(), a, s); err != nil {
+		t.Fatal(err)
+	}
+	if seen, err := w.Volumes.Snapshot(t.Context(), a, s, false); err == nil && seen.Ready {
+		t.Errorf("a snapshot whose data was deleted: %+v, want it not ready", seen)
+	}
+	w.leave(t, a)
+}
+
+func (w VolumeFixture) retain(t *testing.T, a agent.Agent, s agent.Snapshot, retains bool) {
+	t.Helper()
+	if err := w.Volumes.RetainSnapshot(t.Context(), a, s, retains); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// leave deletes what a cell has of an agent.
+func (w VolumeFixture) leave(t *testing.T, a agent.Agent) {
+	t.Helper()
+	w.eventually(t, func(ctx context.Context) error {
+		if err := w.Cluster.Delete(ctx, a); err != nil {
+			return err
+		}
+		gone, err := w.Cluster.CheckGone(ctx, a)
+		if err == nil && !gone.All() {
+			err = fmt.Errorf("left of the agent: %+v", gone)
+		}
+		return err
+	})
 }
