@@ -56,9 +56,10 @@ func (a *accessTest) parameters() map[string]map[string]string {
 	}
 	unknown := map[string]string{"key": "UNKNOWN_KEY", "user_id": "unknown", "asset": "unknown", "path": "unknown"}
 	malformed := map[string]string{"key": "-", "user_id": "-", "asset": "-", "path": "-"}
-	for _, name := range []string{"agent_id", "operation_id", "key_id", "webhook_id", "delivery_id"} {
+	for _, name := range []string{"agent_id", "operation_id", "key_id", "webhook_id", "delivery_id", "snapshot_id"} {
 		unknown[name], malformed[name] = unknownID, "nope"
 	}
+	unknown["snapshot_id"] = unknownSnapshot
 	all["unknown"], all["malformed"] = unknown, malformed
 	return all
 }

@@ -101,7 +101,7 @@ func (o clientOperation) ids(path map[string]string) []string {
 
 // pathSamples returns a value for each parameter in a path.
 func pathSamples() map[string]string {
-	path := map[string]string{"key": "OPENAI_API_KEY", "user_id": userID}
+	path := map[string]string{"key": "OPENAI_API_KEY", "user_id": userID, "snapshot_id": unknownSnapshot}
 	for _, id := range []string{"agent_id", "operation_id", "key_id", "webhook_id", "delivery_id"} {
 		path[id] = unknownID
 	}

@@ -212,10 +212,19 @@ func TestRoutes_DeclareWhatTheyUse(t *testing.T) {
 func workerCases() map[string]func(t *testing.T, s *samples) []function.Message {
 	past := time.Now().Add(-time.Hour)
 	return map[string]func(*testing.T, *samples) []function.Message{
+		// One agent has ended before, and another has a snapshot that its image's program makes quiet.
 		"ReconcileAgent": func(t *testing.T, s *samples) []function.Message {
 			crashed := s.newAgent(t)
 			s.UpdateAgent(t, crashed, func(a *agent.Agent) { a.PodRestarts.Pod = "pod-1" })
-			return []function.Message{backendtest.Nudge(t, crashed)}
+			quiet := s.RunningAgent(t, org, nil)
+			s.UpdateAgent(t, quiet.ID, func(a *agent.Agent) {
+				a.Image.Quiesce = "/quiesce"
+				request := agent.SnapshotRequest{Consistency: agent.ConsistentByHook}
+				if _, err := a.RequestSnapshot(request, past); err != nil {
+					t.Error(err)
+				}
+			})
+			return []function.Message{backendtest.Nudge(t, crashed), backendtest.Nudge(t, quiet.ID)}
 		},
 		// The work on one agent goes on, and that on another was tried too often.
 		"DeadLetterAgent": func(t *testing.T, s *samples) []function.Message {

@@ -47,7 +47,7 @@ func TestRehearsals_CoverEveryChangeOfAnAgent(t *testing.T) {
 			t.Errorf("%s can be rehearsed, and changes no agent", r.Name)
 		}
 	}
-	if got, want := len(rehearsedRoutes()), 13; got < want {
+	if got, want := len(rehearsedRoutes()), 18; got < want {
 		t.Errorf("%d routes can be rehearsed, want at least %d", got, want)
 	}
 }
@@ -139,6 +139,7 @@ func rehearsedRoutes() map[string]function.Route {
 type rehearsalCase struct {
 	organization string
 	agent        string
+	snapshot     string
 	route        string
 	options      []functiontest.Option
 	// atRest is true if the agent runs and no worker has work on it.
@@ -257,8 +258,11 @@ func comparable(shown any, c rehearsalCase) map[string]any {
 // podReplaced lets a worker apply the change, and reports whether the agent has another pod.
 func podReplaced(t *testing.T, b *backendtest.Backend, before agent.Agent) bool {
 	after := b.Agent(t, before.ID)
-	if !after.WantsPod() {
+	switch {
+	case !after.WantsPod():
 		return false
+	case after.StoppedFor != "":
+		return true
 	}
 	b.Reconcile(t, before.ID)
 	after = b.Agent(t, before.ID)
@@ -292,6 +296,7 @@ func drawCase(t *testing.T, r *rapid.T, b *backendtest.Backend) rehearsalCase {
 		b.SetPlan(t, c.organization, plan.Startup)
 	}
 	c.agent = b.RunningAgent(t, c.organization, map[string]string{"LEVEL": "info", "API_TOKEN": "value"}).ID
+	c.snapshot = drawSnapshot(t, r, b, c.agent)
 	c.atRest = true
 	if roomy {
 		drawAccount(t, r, b, c.organization)
@@ -302,6 +307,21 @@ func drawCase(t *testing.T, r *rapid.T, b *backendtest.Backend) rehearsalCase {
 	}
 	drawRequest(t, r, b, &c)
 	return c
+}
+
+// drawSnapshot gives an agent a snapshot in a random state, and returns its id.
+func drawSnapshot(t *testing.T, r *rapid.T, b *backendtest.Backend, agentID string) string {
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	status := rapid.SampledFrom(agent.SnapshotStatus("").Values()).Draw(r, "snapshot")
+	a := b.UpdateAgent(t, agentID, func(a *agent.Agent) {
+		s, err := a.RequestSnapshot(agent.SnapshotRequest{Consistency: agent.ConsistentAfterCrash}, now)
+		if err != nil {
+			r.Fatal(err)
+		}
+		a.RecordSnapshot(s.ID, agent.SnapshotState{CutAt: now, Handle: "h", Ready: true, SizeBytes: 1 << 30}, now)
+		a.Snapshots[0].Status = agent.SnapshotStatus(status)
+	})
+	return a.Snapshots[0].ID
 }
 
 // drawAccount brings an organization into a random billing state.
@@ -391,6 +411,10 @@ func drawRequest(t *testing.T, r *rapid.T, b *backendtest.Backend, c *rehearsalC
 		c.options = append(c.options, functiontest.Body(body))
 	}
 	switch c.route {
+	case "DeleteSnapshot":
+		c.options = append(c.options, functiontest.Path("snapshot_id", c.snapshot))
+	case "RestoreAgent":
+		c.options = append(c.options, functiontest.Body(map[string]string{"snapshot_id": c.snapshot}))
 	case "DeleteSecret":
 		key := rapid.SampledFrom([]string{"API_TOKEN", "OPEN_TOKEN", "NONE"}).Draw(r, "deleted")
 		c.options = append(c.options, functiontest.Path("key", key))
@@ -414,6 +438,10 @@ func drawBody(r *rapid.T, route string, example functiontest.Sample) any {
 		return pick(`{"name":"new","resource_plan":"hobby"}`, `{"name":"new","resource_plan":"startup"}`,
 			`{"name":"new","resource_plan":"enterprise"}`, `{"name":"","resource_plan":"hobby"}`,
 			`{"name":"new","resource_plan":"hobby","env_vars":{"NEW_TOKEN":"value"}}`)
+	case "TakeSnapshot":
+		return pick(`{}`, `{"consistency":"crash"}`, `{"consistency":"stop","name":"by hand"}`, `{"consistency":"hook"}`)
+	case "RestoreAgent":
+		return nil // it names a snapshot of the agent
 	case "UpdateAgent":
 		return pick(`{"name":"renamed"}`, `{"env_vars":{"LEVEL":"debug"}}`, `{"env_vars":{"LEVEL":"info"}}`,
 			`{"env_vars":{"API_TOKEN":"x"}}`, `{"config":{"team":"a"}}`, `{"config":null}`,

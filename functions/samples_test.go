@@ -27,10 +27,12 @@ const (
 	// userID is the member that the examples of the member routes name.
 	userID    = "kG7x2mQ0dVfU"
 	unknownID = "00000000-0000-4000-8000-000000000000"
+	// unknownSnapshot is the id of a snapshot of the agent unknownID.
+	unknownSnapshot = "aaaaaaaaabaabaaaaaaaaaaaaa-aaaaaaaa"
 )
 
 // samples is a backend with one of everything that a path can name: a running agent with a secret, an operation, an API
-// key, a member, a subscription, and a webhook with a delivery.
+// key, a member, a subscription, a snapshot, and a webhook with a delivery.
 type samples struct {
 	*backendtest.Backend
 	agentID string
@@ -80,6 +82,7 @@ func newSamplesWith(t *testing.T, o backendtest.Options) *samples {
 		"agent_id": s.agentID, "operation_id": operations[0].ID, "key": "OPENAI_API_KEY", "key_id": keyID,
 		"user_id": userID, "asset": "start.js", "path": "agentctl-linux-amd64",
 	}
+	s.path["snapshot_id"] = s.newSnapshot(t)
 	s.path["webhook_id"] = s.newWebhook(t)
 	s.path["delivery_id"] = s.CallNamed(t, "TestWebhook", s.asAdmin("webhook_id")...).
 		Want(t, http.StatusAccepted, "").Text("id")
@@ -94,6 +97,21 @@ func (s *samples) asAdmin(names ...string) []functiontest.Option {
 		options = append(options, functiontest.Path(name, s.path[name]))
 	}
 	return options
+}
+
+// newSnapshot gives the agent a snapshot that is ready, with the id that the examples of bodies have. It is a daily one,
+// so that the plan still has room for another.
+func (s *samples) newSnapshot(t *testing.T) string {
+	t.Helper()
+	shown, _ := agent.SnapshotView{}.Example().(agent.SnapshotView)
+	s.UpdateAgent(t, s.agentID, func(a *agent.Agent) {
+		a.Snapshots = append(a.Snapshots, agent.Snapshot{
+			ID: shown.ID, Name: shown.Name, Cause: agent.SnapshotBySchedule, Status: agent.SnapshotReady,
+			Consistency: shown.Consistency, CreatedAt: *shown.TakenAt, CutAt: *shown.TakenAt, Handle: "snapshots/1",
+			ReadyAt: *shown.ReadyAt, SizeBytes: 1 << 30,
+		})
+	})
+	return shown.ID
 }
 
 // newWebhook creates a webhook.

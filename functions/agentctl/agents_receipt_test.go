@@ -69,7 +69,8 @@ func TestReceipt_ShowsWhatWasObservedAndIsVerifiedOffline(t *testing.T) {
 	shown := a.admin().run(t, "agents", "receipt", id).ok(t).Stdout
 	const facts = "ID:  ID\nName:  test\nRequested:  TIME UTC (AGE ago) by ID\nCompleted:  TIME UTC (AGE ago)\n"
 	const resources = "\nRESOURCE  REQUESTED  OBSERVED GONE\nnamespace  TIME UTC (AGE ago)  TIME UTC (AGE ago)\n" +
-		"volume  TIME UTC (AGE ago)  TIME UTC (AGE ago)\nsecrets  TIME UTC (AGE ago)  TIME UTC (AGE ago)\n" +
+		"volume  TIME UTC (AGE ago)  TIME UTC (AGE ago)\nsnapshots  TIME UTC (AGE ago)  TIME UTC (AGE ago)\n" +
+		"secrets  TIME UTC (AGE ago)  TIME UTC (AGE ago)\n" +
 		"route  TIME UTC (AGE ago)  TIME UTC (AGE ago)\nrecord  TIME UTC (AGE ago)  TIME UTC (AGE ago)\n"
 	if text := normal(shown); !strings.HasPrefix(text, facts+resources+"\ney") {
 		t.Errorf("the receipt is\n%s\nwant\n%s%s", text, facts, resources)
@@ -95,7 +96,7 @@ func TestReceipt_ShowsWhatWasObservedAndIsVerifiedOffline(t *testing.T) {
 	var claims handoff.ReceiptClaims
 	out := offline.with(answer).run(t, "verify", "-", "--jwks", keys, "-o", "json").ok(t)
 	if err := json.Unmarshal([]byte(out.Stdout), &claims); err != nil || claims.AgentID != id ||
-		claims.OrganizationID != org || claims.Issuer != handoff.Issuer || len(claims.Resources) != 5 {
+		claims.OrganizationID != org || claims.Issuer != handoff.Issuer || len(claims.Resources) != 6 {
 		t.Errorf("claims %+v (%v) of\n%s", claims, err, out.Stdout)
 	}
 }
@@ -120,7 +121,7 @@ func TestReceipt_SaysWhyThereIsNone(t *testing.T) {
 	}{
 		"during the deletion": {
 			as: a.admin(), of: "leaving", code: agentctl.ExitConflict,
-			say: []string{"Not observed gone yet: namespace, volume, secrets, route, record", begun + " --for deleted"},
+			say: []string{"Not observed gone yet: namespace, volume, snapshots, secrets, route, record", begun + " --for deleted"},
 		},
 		"of a running agent": {
 			as: a.admin(), of: running, code: agentctl.ExitNotFound, say: []string{"is not being deleted"},
@@ -138,7 +139,7 @@ func TestReceipt_SaysWhyThereIsNone(t *testing.T) {
 		},
 		"without observations": {
 			as: a.admin(), of: unrecorded, code: agentctl.ExitFailed,
-			say: []string{"did not record", "namespace, volume, secrets, route"},
+			say: []string{"did not record", "namespace, volume, snapshots, secrets, route"},
 		},
 		"without a key": {
 			as: keyless.admin(), of: deleteAgent(t, keyless), code: agentctl.ExitFailed,

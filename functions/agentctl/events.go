@@ -57,7 +57,8 @@ func eventTypes() []string {
 	return []string{
 		"agent.created", "agent.updated", "agent.pending", "agent.provisioning", "agent.running", "agent.paused",
 		"agent.asleep", "agent.woken", "agent.stopped", "agent.error", "agent.recovered", "agent.deleting",
-		"agent.deleted", "agent.stage_changed", "agent.image_updated", "agent.image_reverted", "schedule.called",
+		"agent.deleted", "agent.stage_changed", "agent.image_updated", "agent.image_reverted", "agent.restored",
+		"snapshot.ready", "snapshot.failed", "snapshot.deleted", "schedule.called",
 		"secret_operation.stored", "secret_operation.succeeded", "secret_operation.failed",
 		"secret_operation.canceled", "secret_operation.superseded", "credentials.rotated", "api_key.created",
 		"api_key.revoked", "organization.active", "organization.plan_changed", "organization.past_due",

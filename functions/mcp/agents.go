@@ -32,7 +32,7 @@ type (
 )
 
 type agentID struct {
-	ID string `json:"agent_id" jsonschema:"The agent's id, from list_agents."`
+	ID string `json:"agent_id"` // list_agents says that it shows the ids
 }
 
 type listAgentsInput struct {
@@ -104,17 +104,18 @@ func getAgent(ctx context.Context, c *call, in getInput) (map[string]json.RawMes
 }
 
 type createInput struct {
-	Name   string                     `json:"name" jsonschema:"Display name, 1 to 120 characters. It need not be unique."`
+	Name   string                     `json:"name" jsonschema:"Display name, 1 to 120 characters."`
 	Plan   client.PlanID              `json:"resource_plan"`
-	Region string                     `json:"region,omitempty" jsonschema:"Data-plane region; us-central1 by default."`
+	Region string                     `json:"region,omitempty" jsonschema:"us-central1 by default."`
 	Env    map[string]string          `json:"env_vars,omitempty" jsonschema:"Environment variables. Put no secrets here: use set_secrets or the console."`
 	Config map[string]any             `json:"config,omitempty" jsonschema:"The user's own settings, any JSON object."`
-	Files  []client.AgentFileSpec     `json:"files,omitempty" jsonschema:"Files that the agent finds when it starts, below /data (its volume) or /config (read-only): each with content, which is no secret, or the key of a secret."`
+	Files  []client.AgentFileSpec     `json:"files,omitempty" jsonschema:"Files below /data (its volume) or /config (read-only) when it starts: each with content, which is no secret, or the key of a secret."`
 	Public []string                   `json:"public_paths,omitempty" jsonschema:"Paths that anyone may request without a credential, for webhooks: /telegram, or /hooks/ for all below it. The agent's program must check who calls."`
 	Calls  []client.AgentScheduleSpec `json:"schedules,omitempty" jsonschema:"When the agent is called by itself. No secrets in bodies."`
 	Image  string                     `json:"image,omitempty" jsonschema:"What the agent runs: an id from list_images, or id@version. By default the image called default."`
+	From   string                     `json:"from_snapshot,omitempty" jsonschema:"Begin with the data of a snapshot and the settings of its agent, but without its secrets."`
 	sleepInput
-	Key string `json:"idempotency_key,omitempty" jsonschema:"Any text of your choice. A repeat with the same key and arguments creates no second agent."`
+	Key string `json:"idempotency_key,omitempty" jsonschema:"A repeat with the same key and arguments creates no second agent."`
 }
 
 // sleepInput says when an agent falls asleep. Its 0 is never, because an argument that is null counts as left out.
@@ -149,6 +150,9 @@ func createAgent(ctx context.Context, c *call, in createInput) (changed, string,
 	}
 	if in.Image != "" {
 		body.Image = &in.Image
+	}
+	if in.From != "" {
+		body.FromSnapshot = &in.From
 	}
 	options := c.options()
 	if in.Key != "" && c.rehearsal == nil {
@@ -273,7 +277,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 type deleteInput struct {
 	agentID
-	Name string `json:"name" jsonschema:"The agent's name, to make sure that it is the right one."`
+	Name string `json:"name" jsonschema:"Its name, to make sure that it is the right one."`
 }
 
 // deleteAgent deletes an agent if the caller knows its name: an id alone is easily mistaken for another one.
@@ -295,7 +299,7 @@ func prices() string {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		fmt.Fprintf(&b, "%s: %g CPU, %d MiB of memory, %d GiB volume, up to %d agents, ", p.ID, p.CPUCores(),
+		fmt.Fprintf(&b, "%s: %g CPU, %d MiB memory, %d GiB volume, up to %d agents, ", p.ID, p.CPUCores(),
 			p.MemoryBytes()>>20, p.StorageGiB, p.MaxAgents)
 		if p.PriceUSDMonth == nil {
 			b.WriteString("price by contract")

@@ -189,8 +189,9 @@ func toolOf(a client.DiagnosisAction) string {
 		client.DiagnosisActionRestart:          "restart_agent", client.DiagnosisActionStart: "start_agent",
 		client.DiagnosisActionResume: "resume_agent", client.DiagnosisActionStop: "stop_agent",
 		client.DiagnosisActionUpdate: "update_agent", client.DiagnosisActionSetSecret: "set_secrets",
-		client.DiagnosisActionReconcile: "reconcile_secret_operation",
-		client.DiagnosisActionResize:    "update_agent",
+		client.DiagnosisActionReconcile:       "reconcile_secret_operation",
+		client.DiagnosisActionResize:          "update_agent",
+		client.DiagnosisActionRestoreSnapshot: "restore_snapshot",
 	}
 	if name, known := tools[a]; known {
 		return name

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"agents.example/controlplane/shared/client"
 )
@@ -25,6 +26,8 @@ type wouldView struct {
 	Restarts bool `json:"restarts"`
 	// Downtime is nil if it is unknown, or until the agent is started again.
 	Downtime *int64 `json:"downtime_seconds_estimate"`
+	// LosesSince is nil if the agent keeps its data.
+	LosesSince *time.Time `json:"loses_data_since,omitempty"`
 	// The usage is that of the organization, whose plan the price is of; nil for a price by contract.
 	UsageBefore amountsView `json:"organization_usage_before"`
 	UsageAfter  amountsView `json:"organization_usage_after"`
@@ -116,9 +119,14 @@ func rehearsed(r *client.Rehearsal) (rehearsalView, string, error) {
 	default:
 		text += fmt.Sprintf(", and would not answer for about %d s.", *w.DowntimeSecondsEstimate)
 	}
+	if w.LosesDataSince != nil {
+		text += " It would lose what it wrote since " + w.LosesDataSince.Format(time.RFC3339) +
+			", which is kept as a snapshot for 7 days."
+	}
 	return rehearsalView{
 		ID: r.Agent.ID, Name: r.Agent.Name, Would: wouldView{
 			Status: w.Status, Restarts: w.Restarts, Downtime: w.DowntimeSecondsEstimate,
+			LosesSince:  w.LosesDataSince,
 			PriceBefore: w.MonthlyPriceBeforeUsd, PriceAfter: w.MonthlyPriceAfterUsd,
 			PriceChange: w.MonthlyPriceChangeUsd,
 			UsageBefore: amountsOf(w.UsageBefore), UsageAfter: amountsOf(w.UsageAfter),

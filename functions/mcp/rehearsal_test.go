@@ -49,6 +49,7 @@ func TestDryRun_ChangesNothing(t *testing.T) {
 	a := s.RunningAgent(t, org, nil)
 	session := s.connect(t, functiontest.AdminToken(org), "")
 	sleeper := s.RunningAgent(t, org, nil)
+	snapshot := s.snapshot(t, sleeper.ID)
 	changed := want(t, session, "set_secrets",
 		map[string]any{"agent_id": a.ID, "secrets": map[string]any{"TOKEN": "value"}})
 	operations, _ := changed.structured["operations"].([]any)
@@ -59,11 +60,14 @@ func TestDryRun_ChangesNothing(t *testing.T) {
 		"delete_agent":               {"agent_id": a.ID, "name": a.Name},
 		"set_secrets":                {"agent_id": a.ID, "secrets": map[string]any{"TOKEN": "another"}},
 		"sleep_agent":                {"agent_id": sleeper.ID},
+		"take_snapshot":              {"agent_id": sleeper.ID},
+		"restore_snapshot":           {"agent_id": sleeper.ID, "snapshot_id": snapshot},
+		"delete_snapshot":            {"agent_id": sleeper.ID, "snapshot_id": snapshot, "name": "Daily snapshot"},
 		"reconcile_secret_operation": {"agent_id": a.ID, "operation_id": operation["id"]},
 	}
 	status := map[string]string{
 		"create_agent": "provisioning", "delete_agent": "deleting", "pause_agent": "paused", "sleep_agent": "paused",
-		"stop_agent": "stopped",
+		"stop_agent": "stopped", "restore_snapshot": "provisioning",
 	}
 	before := s.Documents(t)
 	for _, tool := range changingTools(t, session) {

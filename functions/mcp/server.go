@@ -32,6 +32,7 @@ func newServer() (*mcp.Server, error) {
 	addActions(r)
 	addObservations(r)
 	addSecrets(r)
+	addSnapshots(r)
 	s.AddReceivingMiddleware(listOnce(r.tools))
 	return s, r.err
 }

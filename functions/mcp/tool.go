@@ -80,6 +80,8 @@ func schemas() map[reflect.Type]*jsonschema.Schema {
 			"When the agent takes another version: auto with a release or at its "+
 				"next start, window only in its maintenance window, pinned only if a client asks for it.",
 			image.Policy("").Values()...),
+		reflect.TypeFor[client.AgentConsistency](): choice("How the volume is made quiet.",
+			agent.Consistency("").Values()...),
 		reflect.TypeFor[client.ImageDay]():      choice("A day of the week.", image.Day("").Values()...),
 		reflect.TypeFor[client.MetricsWindow](): choice("How far back it looks; 24h by default.", "1h", "6h", "24h"),
 
@@ -133,9 +135,7 @@ func inputOf[T any](t tool) (*jsonschema.Schema, error) {
 		dropNull(p)
 	}
 	if t.rehearses() {
-		s.Properties[dryRun] = &jsonschema.Schema{
-			Type: "boolean", Description: "True changes nothing and shows what the call would do, after all checks.",
-		}
+		s.Properties[dryRun] = &jsonschema.Schema{Type: "boolean"} // the instructions explain it
 	}
 	return s, nil
 }
@@ -162,7 +162,7 @@ func outputOf[T any]() (*jsonschema.Schema, error) {
 		return nil, err
 	}
 	brief := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{
-		"would": {Type: "object", Description: "What the call would do; with dry_run only."},
+		"would": {Type: "object"}, // with dry_run only
 	}}
 	for name, p := range whole.Properties {
 		brief.Properties[name] = &jsonschema.Schema{Type: p.Type, Types: p.Types}

@@ -31,8 +31,8 @@ func TestTools_WorkOverEveryVersionOfTheProtocol(t *testing.T) {
 				t.Errorf("negotiated the version %s, want %s", got, version)
 			}
 			tools, err := session.ListTools(t.Context(), nil)
-			if err != nil || len(tools.Tools) != 21 {
-				t.Fatalf("got %d tools and the error %v, want 21", len(tools.Tools), err)
+			if err != nil || len(tools.Tools) != 25 {
+				t.Fatalf("got %d tools and the error %v, want 25", len(tools.Tools), err)
 			}
 			res := want(t, session, "get_agent", map[string]any{"agent_id": a.ID})
 			if got := res.structured; got["id"] != a.ID || got["status"] != "running" {
@@ -76,14 +76,14 @@ func TestTools_SayWhatTheyDo(t *testing.T) {
 	slices.Sort(destructive)
 	slices.Sort(readOnly)
 	if wanted := []string{
-		"delete_agent", "pause_agent", "restart_agent", "run_command", "set_secrets", "sleep_agent",
-		"stop_agent", "update_agent",
+		"delete_agent", "delete_snapshot", "pause_agent", "restart_agent", "restore_snapshot", "run_command", "set_secrets",
+		"sleep_agent", "stop_agent", "take_snapshot", "update_agent",
 	}; !slices.Equal(destructive, wanted) {
 		t.Errorf("destructive tools = %q, want %q", destructive, wanted)
 	}
 	if wanted := []string{
 		"diagnose_agent", "get_agent", "get_agent_logs", "get_agent_metrics", "list_agents", "list_images",
-		"list_secret_operations", "list_secrets", "wait_for_agent",
+		"list_secret_operations", "list_secrets", "list_snapshots", "wait_for_agent",
 	}; !slices.Equal(readOnly, wanted) {
 		t.Errorf("tools that only read = %q, want %q", readOnly, wanted)
 	}

@@ -71,6 +71,8 @@ type agentView struct {
 	EnvVars         map[string]string      `json:"env_vars"`
 	Config          map[string]any         `json:"config"`
 	Files           []client.AgentFile     `json:"files"`
+	CloneOf         *client.AgentClone     `json:"clone_of"`
+	UnsetSecrets    []string               `json:"unset_secrets"`
 	Error           *failureView           `json:"error"`
 	// Stages are the steps of a start that are not finished.
 	Stages    []stageView `json:"stages"`
@@ -120,6 +122,7 @@ func viewOf(a *client.Agent) agentView {
 		Files:     append([]client.AgentFile{}, a.Files...),
 		Schedules: append([]client.AgentSchedule{}, a.Schedules...),
 		CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
+		CloneOf: a.CloneOf, UnsetSecrets: append([]string{}, a.UnsetSecrets...),
 	}
 	v.Sleep = client.AgentSleep{
 		AfterSeconds: a.Sleep.AfterSeconds, WakeOn: append([]client.AgentWaker{}, a.Sleep.WakeOn...),

@@ -110,6 +110,8 @@ func agentVolumeFields(a *agent.Agent) fields {
 		{"stopped_for", text(&a.StoppedFor)},
 		{"daily_snapshot_at", timestamp(&a.DailySnapshotAt)},
 		{"move", compactGroup(moveFields(&a.Move))},
+		{"clone_of", text(&a.CloneOf)},
+		{"unset_secrets", texts(&a.UnsetSecrets)},
 	}
 }
 

@@ -62,7 +62,7 @@ func UnknownSnapshot() *fault.Error {
 func (a Agent) CloneDraft(snapshotID string) (Draft, error) {
 	s := a.snapshot(snapshotID)
 	switch {
-	case s == nil:
+	case s == nil || s.Gone():
 		return Draft{}, UnknownSnapshot()
 	case a.Status == Deleting:
 		return Draft{}, a.conflict("a clone")

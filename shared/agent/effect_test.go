@@ -20,6 +20,13 @@ func TestAgent_TellsTheEffectOfAChange(t *testing.T) {
 	act := func(trigger agent.Trigger) func(*agent.Agent) error {
 		return func(a *agent.Agent) error { return a.Act(trigger, agent.Manual, ready) }
 	}
+	snapshot := func(way agent.Consistency) func(*agent.Agent) error {
+		return func(a *agent.Agent) error {
+			_, err := a.RequestSnapshot(agent.SnapshotRequest{Consistency: way}, ready)
+			return err
+		}
+	}
+	restore := func(a *agent.Agent) error { return a.Restore(a.Snapshots[0].ID, ready) }
 	name := "Renamed"
 	for what, row := range map[string]struct {
 		given         agent.Status
@@ -28,6 +35,7 @@ func TestAgent_TellsTheEffectOfAChange(t *testing.T) {
 		wantDowntime  time.Duration
 		wantUnknown   bool
 		neverWasReady bool
+		wantLoss      bool
 	}{
 		"restart": {
 			given: agent.Running, change: act(agent.Restart), wantRestart: true, wantDowntime: 7 * time.Second,
@@ -47,20 +55,30 @@ func TestAgent_TellsTheEffectOfAChange(t *testing.T) {
 		"stop":                      {given: agent.Running, change: act(agent.Stop), wantUnknown: true},
 		"deletion":                  {given: agent.Running, change: act(agent.Delete), wantUnknown: true},
 		"deletion of a stopped one": {given: agent.Stopped, change: act(agent.Delete)},
+		"snapshot by a stop": {
+			given: agent.Running, change: snapshot(agent.ConsistentByStop), wantRestart: true,
+			wantDowntime: 12 * time.Second,
+		},
+		"snapshot after a crash":    {given: agent.Running, change: snapshot(agent.ConsistentAfterCrash)},
+		"snapshot of a stopped one": {given: agent.Stopped, change: snapshot(agent.ConsistentByStop)},
+		"restore":                   {given: agent.Running, change: restore, wantRestart: true, wantUnknown: true, wantLoss: true},
+		"restore of a stopped one":  {given: agent.Stopped, change: restore, wantLoss: true},
+		"restore of a starting one": {given: agent.Provisioning, change: restore, wantUnknown: true, wantLoss: true},
 		"rename": {given: agent.Running, change: func(a *agent.Agent) error {
 			return a.Apply(agent.Patch{Name: &name}, ready)
 		}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			before := agent.New("id", "cell-1", agent.Draft{Name: "Agent", Plan: plan.Hobby}, began)
+			before := agent.New("3fa85f64-5717-4562-b3fc-2c963f66afa6", "cell-1", agent.Draft{Name: "Agent", Plan: plan.Pro}, began)
 			if !row.neverWasReady {
 				before.BeginStage(agent.StageReady, began)
 				before.EndStage(agent.StageReady, agent.StageSucceeded, ready)
 			}
+			before.Status, before.LastReadyIsolation = agent.Running, agent.Plain
+			before, taken := taken(t, before, 5)
 			before.Status = row.given
-			after := before
-			after.Stages = append([]agent.Stage(nil), before.Stages...)
+			after := before.Clone()
 			if err := row.change(&after); err != nil {
 				t.Fatal(err)
 			}
@@ -71,6 +89,9 @@ func TestAgent_TellsTheEffectOfAChange(t *testing.T) {
 			if downtime != row.wantDowntime || known == row.wantUnknown {
 				t.Errorf("Downtime = %s, known: %t; want %s, known: %t", downtime, known, row.wantDowntime,
 					!row.wantUnknown)
+			}
+			if since := after.LosesDataSince(before); row.wantLoss != since.Equal(taken.CutAt) || !row.wantLoss && !since.IsZero() {
+				t.Errorf("LosesDataSince = %s, want the time of the snapshot: %t", since, row.wantLoss)
 			}
 		})
 	}

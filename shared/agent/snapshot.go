@@ -187,9 +187,12 @@ func (a *Agent) snapshot(id string) *Snapshot {
 	return nil
 }
 
-// Snapshot returns one of the agent's snapshots. Errors: NotFound.
+// Gone reports whether the snapshot is deleted as far as its agent's users see.
+func (s Snapshot) Gone() bool { return !s.GoneAt.IsZero() }
+
+// Snapshot returns one of the agent's snapshots that are not gone. Errors: NotFound.
 func (a Agent) Snapshot(id string) (Snapshot, error) {
-	if s := a.snapshot(id); s != nil {
+	if s := a.snapshot(id); s != nil && !s.Gone() {
 		return *s, nil
 	}
 	return Snapshot{}, SnapshotNotFound()

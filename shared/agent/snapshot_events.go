@@ -34,20 +34,14 @@ func snapshotEvents(before, after Agent) []event.Draft {
 	}
 	for _, s := range after.Snapshots {
 		former := before.snapshot(s.ID)
-		if former != nil && former.Status == s.Status {
-			continue
-		}
-		switch s.Status {
-		case SnapshotReady:
-			add(event.SnapshotReady, s)
-		case SnapshotFailed:
-			add(event.SnapshotFailed, s)
-		case SnapshotPending, SnapshotDeleting:
-		}
-	}
-	for _, s := range before.Snapshots {
-		if after.snapshot(s.ID) == nil {
+		same := former != nil && former.Status == s.Status
+		switch {
+		case s.Gone() && (former == nil || !former.Gone()):
 			add(event.SnapshotDeleted, s)
+		case s.Status == SnapshotReady && !same:
+			add(event.SnapshotReady, s)
+		case s.Status == SnapshotFailed && !same:
+			add(event.SnapshotFailed, s)
 		}
 	}
 	if restored := after.snapshot(after.Volume.Source.SnapshotID); before.Volume.Unmade && !after.Volume.Unmade &&

@@ -112,7 +112,7 @@ func (a *Agent) addSnapshot(s Snapshot, now time.Time) Snapshot {
 func (a *Agent) DeleteSnapshot(id string, now time.Time) error {
 	s := a.snapshot(id)
 	switch {
-	case s == nil:
+	case s == nil || s.Gone():
 		return SnapshotNotFound()
 	case s.Status == SnapshotDeleting:
 		return nil

@@ -39,7 +39,9 @@ func (s Snapshot) Show() SnapshotView {
 func (a Agent) ShowSnapshots() []SnapshotView {
 	views := make([]SnapshotView, 0, len(a.Snapshots))
 	for _, s := range slices.Backward(a.Snapshots) {
-		views = append(views, s.Show())
+		if !s.Gone() {
+			views = append(views, s.Show())
+		}
 	}
 	return views
 }

@@ -48,7 +48,7 @@ func (a *Agent) Restore(id string, now time.Time) error {
 	switch {
 	case a.Status == Deleting:
 		return a.conflict("restore")
-	case s == nil:
+	case s == nil || s.Gone():
 		return SnapshotNotFound()
 	case s.Status != SnapshotReady:
 		return fault.New(fault.Conflict, "snapshot_not_ready",

@@ -181,6 +181,7 @@ const (
 	DeletedResourceNameRecord    DeletedResourceName = "record"
 	DeletedResourceNameRoute     DeletedResourceName = "route"
 	DeletedResourceNameSecrets   DeletedResourceName = "secrets"
+	DeletedResourceNameSnapshots DeletedResourceName = "snapshots"
 	DeletedResourceNameVolume    DeletedResourceName = "volume"
 )
 
@@ -1062,7 +1063,7 @@ type CreateAgentRequest struct {
 	// Files Files that the agent finds at each start of its pod, at most 20.
 	Files []AgentFileSpec `json:"files,omitempty"`
 
-	// FromSnapshot The id of a snapshot of one of the organization's agents, whose data the new agent begins with. The new agent also has that agent's region, plain variables, config, files, sleep, image and schedules, each unless the request has the field; the variables of the request are added to those of the agent. It has an identity and credentials of its own. Its schedules are disabled, no path is public, and secrets, with the files that have their values, are left out: unset_secrets names them. The environment of its container has AGENT_CLONE_OF.
+	// FromSnapshot The id of a snapshot of one of the organization's agents, whose data the new agent begins with. The new agent also has that agent's region, plain variables, config, files, sleep, image and schedules, each unless the request has the field; the variables of the request are added to those of the agent. It gets another identity and other credentials. Its schedules are disabled, no path is public, and secrets, with the files that have their values, are left out: unset_secrets names them. The environment of its container has AGENT_CLONE_OF.
 	FromSnapshot *string `json:"from_snapshot,omitempty"`
 
 	// Image What the agent runs: the id of an image, such as assistant, or a version of it, such as assistant@2.1.0; or on plans with custom_images an image that is not in the catalog, as registry/repository@sha256:…, which runs in a sandbox. By default, the image called default.

@@ -17,6 +17,7 @@ import (
 func elsewhere() map[string]string {
 	return map[string]string{
 		"region_full": "refuses a creation, so there is no agent",
+		"hook_failed": "ends a snapshot, which has the message, and nothing else",
 	}
 }
 

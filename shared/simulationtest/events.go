@@ -68,7 +68,8 @@ func (r *reported) read(e event.Draft) {
 			r.contradict(e, "the version before was "+r.version)
 		}
 		r.version = data.Image.Version
-	case event.AgentUpdated, event.CredentialsRotated, event.AgentMoved, event.AgentMoveFailed:
+	case event.AgentUpdated, event.CredentialsRotated, event.SnapshotReady, event.SnapshotFailed, event.SnapshotDeleted,
+		event.AgentRestored, event.AgentMoved, event.AgentMoveFailed:
 	case event.AgentDeleted:
 		r.status = ""
 	default:

@@ -66,7 +66,7 @@ func TestSamples_OfGoCompile(t *testing.T) {
 	all := samples(t, "Go")
 	for _, id := range slices.Sorted(maps.Keys(all)) {
 		code += fmt.Sprintf("\nfunc %s(ctx context.Context, c *client.Client, agentID, operationID, key, keyID, "+
-			"userID, webhookID, deliveryID string) error {\n%s\nreturn nil\n}\n", id, all[id])
+			"userID, webhookID, deliveryID, snapshotID string) error {\n%s\nreturn nil\n}\n", id, all[id])
 	}
 	dir := t.TempDir()
 	written := filepath.Join(dir, "samples.go")

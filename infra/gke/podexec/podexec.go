@@ -31,7 +31,11 @@ const (
 )
 
 // Commands runs commands in the agents of all cells. It implements agentexec.Source.
-type Commands struct{ cells map[string]*connect.API }
+type Commands struct {
+	cells map[string]*connect.API
+	// quiesceTime is how long Quiesce waits.
+	quiesceTime time.Duration
+}
 
 var _ agentexec.Source = (*Commands)(nil)
 
@@ -40,7 +44,7 @@ var _ agentexec.Source = (*Commands)(nil)
 func New(base context.Context, cells []connect.Cell) *Commands {
 	// WebSockets begin with an upgrade, which HTTP/2 does not have.
 	upgrades := func(config *rest.Config) { config.NextProtos = []string{"http/1.1"} }
-	c := &Commands{cells: map[string]*connect.API{}}
+	c := &Commands{cells: map[string]*connect.API{}, quiesceTime: quiesceTime}
 	for _, of := range cells {
 		c.cells[of.Name] = connect.NewAPI(base, of, upgrades)
 	}

@@ -27,7 +27,7 @@ func (c *Commands) Quiesce(ctx context.Context, a agent.Agent, argument string) 
 	if a.Image.Quiesce == "" {
 		return hookFailed("The agent's image has no program that makes its volume quiet.", nil)
 	}
-	limited, cancel := context.WithTimeout(ctx, quiesceTime)
+	limited, cancel := context.WithTimeout(ctx, c.quiesceTime)
 	defer cancel()
 	code, err := agentexec.Run(limited, c, a, agentexec.Task{Args: []string{a.Image.Quiesce, argument}})
 	program := a.Image.Quiesce + " " + argument
@@ -39,7 +39,7 @@ func (c *Commands) Quiesce(ctx context.Context, a agent.Agent, argument string) 
 	case fault.Code(err) == agentexec.CodeNotFound:
 		return hookFailed(fmt.Sprintf("The agent's container has no program %s.", a.Image.Quiesce), err)
 	case errors.Is(limited.Err(), context.DeadlineExceeded) && ctx.Err() == nil:
-		return hookFailed(fmt.Sprintf("The image's program %s did not end within %s.", program, quiesceTime), err)
+		return hookFailed(fmt.Sprintf("The image's program %s did not end within %s.", program, c.quiesceTime), err)
 	case fault.Code(err) == agentexec.CodeNotRunning:
 		return fault.New(fault.Unavailable, agentexec.CodeNotRunning, "The agent's container does not run.").
 			WithCause(err)

@@ -33,7 +33,7 @@ func FullAgent(at time.Time) agent.Agent {
 		ImagePolicy:       image.Window,
 		MaintenanceWindow: fullWindow(),
 		Sandbox:           true, LastReadyIsolation: agent.Sandboxed, Status: agent.Paused, StatusReason: agent.Billing,
-		Held: organization.Usage{Agents: 1, CPUMillis: 2, MemoryBytes: 3, StorageBytes: 4, APIKeys: 5},
+		Held: organization.Usage{Agents: 1, CPUMillis: 2, MemoryBytes: 3, StorageBytes: 4, APIKeys: 5, SnapshotBytes: 6},
 		Stages: []agent.Stage{{
 			Name: agent.StageReady, Status: agent.StageFailed, Attempt: 3, StartedAt: at,
 			FinishedAt: at.Add(time.Microsecond), ErrorCode: "e", Message: "m",
@@ -63,6 +63,7 @@ func FullAgent(at time.Time) agent.Agent {
 		},
 		FormerVolumes: []agent.FormerVolume{{Number: 1, LookAt: at, GoneAt: at.Add(time.Second)}},
 		Snapshots:     fullSnapshots(at), StoppedFor: "s", DailySnapshotAt: at.Add(17 * time.Second),
+		CloneOf: "s", UnsetSecrets: []string{"LACKED"},
 		Live:           []agent.LiveVersion{{Key: "B", Version: 1}},
 		SecretVersions: []agent.VersionRange{{Key: "B", Highest: 2, DestroyedBefore: 1}},
 	}

@@ -42,7 +42,7 @@ func Full(id string) image.Image {
 			Command: []string{"/assistant"}, Args: []string{"serve", "--quiet"},
 			Env:      image.Env{{Name: "A", Value: "1"}, {Name: "B", Value: ""}},
 			DataPath: "/data/assistant", Home: "/data/home", GraceSeconds: 60, PublicPaths: []string{"/hooks/"},
-			Kernel: image.KernelLinux,
+			Kernel: image.KernelLinux, Quiesce: "/quiesce", RestoreOnRevert: true,
 		},
 		Versions: []image.Version{
 			{

@@ -684,9 +684,9 @@ export interface CreateAgentRequest {
   /**
    * The id of a snapshot of one of the organization's agents, whose data the new agent begins with. The new agent also
    * has that agent's region, plain variables, config, files, sleep, image and schedules, each unless the request has
-   * the field; the variables of the request are added to those of the agent. It has an identity and credentials of its
-   * own. Its schedules are disabled, no path is public, and secrets, with the files that have their values, are left
-   * out: unset_secrets names them. The environment of its container has AGENT_CLONE_OF.
+   * the field; the variables of the request are added to those of the agent. It gets another identity and other
+   * credentials. Its schedules are disabled, no path is public, and secrets, with the files that have their values, are
+   * left out: unset_secrets names them. The environment of its container has AGENT_CLONE_OF.
    */
   from_snapshot?: string;
   /**
@@ -826,7 +826,7 @@ export interface DeletedResource {
   observed_gone_at: string | null;
 }
 
-export type DeletedResourceName = "namespace" | "volume" | "secrets" | "route" | "record" | NewValue;
+export type DeletedResourceName = "namespace" | "volume" | "snapshots" | "secrets" | "route" | "record" | NewValue;
 
 export interface Deletion {
   /** The agent's id. */

@@ -153,9 +153,9 @@ class Calls(SyncBase):
             from_snapshot: The id of a snapshot of one of the organization's agents, whose data the new agent begins
                 with. The new agent also has that agent's region, plain variables, config, files, sleep, image and
                 schedules, each unless the request has the field; the variables of the request are added to those of the
-                agent. It has an identity and credentials of its own. Its schedules are disabled, no path is public, and
-                secrets, with the files that have their values, are left out: unset_secrets names them. The environment
-                of its container has AGENT_CLONE_OF.
+                agent. It gets another identity and other credentials. Its schedules are disabled, no path is public,
+                and secrets, with the files that have their values, are left out: unset_secrets names them. The
+                environment of its container has AGENT_CLONE_OF.
             image: What the agent runs: the id of an image, such as assistant, or a version of it, such as
                 assistant@2.1.0; or on plans with custom_images an image that is not in the catalog, as
                 registry/repository@sha256:…, which runs in a sandbox. By default, the image called default.

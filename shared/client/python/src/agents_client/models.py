@@ -73,7 +73,7 @@ DashboardReachabilityReason: TypeAlias = Literal[
     "dashboard_error",
 ]
 
-DeletedResourceName: TypeAlias = Literal["namespace", "volume", "secrets", "route", "record"]
+DeletedResourceName: TypeAlias = Literal["namespace", "volume", "snapshots", "secrets", "route", "record"]
 
 DeletionStatus: TypeAlias = Literal["deleting", "deleted"]
 

@@ -1,0 +1,117 @@
+package agentctl_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/functions/agentctl"
+	"agents.example/controlplane/shared/agent"
+)
+
+// settle records that the cluster has taken each snapshot of an agent that waits for it, and that those are gone which
+// are being deleted.
+func (a *api) settle(t *testing.T, agentID string) {
+	t.Helper()
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	a.UpdateAgent(t, agentID, func(a *agent.Agent) {
+		for _, s := range a.Snapshots {
+			switch s.Status {
+			case agent.SnapshotPending:
+				a.RecordSnapshot(s.ID, agent.SnapshotState{
+					CutAt: now, Handle: "snapshots/1", Ready: true, SizeBytes: 1 << 30,
+				}, now)
+			case agent.SnapshotDeleting:
+				a.RecordDeletedSnapshot(s.ID, true, now)
+			case agent.SnapshotReady, agent.SnapshotFailed:
+			}
+		}
+	})
+}
+
+// TestSnapshots_AreTakenRestoredClonedAndDeleted goes through what a person does with snapshots.
+func TestSnapshots_AreTakenRestoredClonedAndDeleted(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	c, id := a.admin(), a.RunningAgent(t, org, map[string]string{"LEVEL": "info", "OPENAI_API_KEY": "value"}).ID
+	c.run(t, "snapshots", "list", "test").wantCode(t, agentctl.ExitOK, "test has no snapshots")
+	dry := c.run(t, "snapshots", "take", "test", "--dry-run").ok(t)
+	if !strings.Contains(dry.Stdout, "Restarts:  yes") || len(a.Agent(t, id).Snapshots) > 0 {
+		t.Errorf("a rehearsal says %q, want that the agent restarts, and no snapshot", dry.Stdout)
+	}
+	stop := a.onNudge(t, func(id string) { a.settle(t, id) })
+	taken := c.run(t, "snapshots", "take", "test", "--name", "by hand", "--wait", "-o",
+		"jsonpath={.status} {.name} {.cause} {.consistency}")
+	taken.want(t, output{0, "ready by hand user stop\n", taken.Stderr})
+	stop()
+	snapshot := a.Agent(t, id).Snapshots[0].ID
+	table := c.run(t, "snapshots", "list", "test").ok(t).Stdout
+	for _, text := range []string{snapshot, "by hand", "ready", "1 GiB", "user", "never", "AGE", "EXPIRES"} {
+		if !strings.Contains(table, text) {
+			t.Errorf("snapshots list has no %q:\n%s", text, table)
+		}
+	}
+	if got := c.run(t, "__complete", "snapshots", "restore", "test", "").ok(t).Stdout; !strings.HasPrefix(got,
+		snapshot+"\tby hand, ") {
+		t.Errorf("completion = %q, want the snapshot", got)
+	}
+	if got := c.run(t, "snapshots", "show", "test", snapshot).ok(t).Stdout; !strings.Contains(got, "Taken:") {
+		t.Errorf("snapshots show prints %q, want when it was taken", got)
+	}
+	loses := c.run(t, "snapshots", "restore", "test", snapshot, "--dry-run").ok(t).Stdout
+	if !strings.Contains(loses, "Loses data since:") {
+		t.Errorf("a rehearsal of the restore says %q, want since when data is lost", loses)
+	}
+	c.run(t, "snapshots", "restore", "test", snapshot).
+		wantCode(t, agentctl.ExitUsage, "test would lose what it wrote since 20", "kept as a snapshot for 7 days", "--yes")
+	asked, _ := c.person(t, 80, "n\n", "snapshots", "restore", "test", snapshot)
+	asked.wantCode(t, agentctl.ExitFailed, "lose what it wrote since", "nothing was changed")
+	c.run(t, "snapshots", "restore", "test", snapshot, "--yes").ok(t)
+	if got := a.Agent(t, id).Volume; got.Number != 1 || got.Source.SnapshotID != snapshot {
+		t.Errorf("the agent's volume is %+v, want one of the snapshot", got)
+	}
+	c.run(t, "snapshots", "delete", "test", snapshot, "--yes").wantCode(t, agentctl.ExitConflict, "being made from")
+	clone := c.run(t, "agents", "create", "copy", "--from-snapshot", snapshot, "-o", "jsonpath={.clone_of.agent_id}").ok(t)
+	if clone.Stdout != id+"\n" {
+		t.Errorf("the clone is one of %q, want %s", clone.Stdout, id)
+	}
+	got := c.run(t, "agents", "get", "copy").ok(t).Stdout
+	for _, text := range []string{"Clone of:", snapshot, "Lacks secrets:", "OPENAI_API_KEY", "LEVEL"} {
+		if !strings.Contains(got, text) {
+			t.Errorf("agents get has no %q:\n%s", text, got)
+		}
+	}
+}
+
+func TestSnapshots_DeleteEndsOnceTheyAreGone(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	c, id := a.admin(), a.RunningAgent(t, org, nil).ID
+	c.run(t, "snapshots", "take", "test", "--consistency", "crash").ok(t)
+	a.settle(t, id)
+	snapshot := a.Agent(t, id).Snapshots[0].ID
+	c.run(t, "snapshots", "delete", "test", snapshot).wantCode(t, agentctl.ExitUsage, "add --yes to confirm")
+	asked, _ := c.person(t, 80, "no\n", "snapshots", "delete", "test", snapshot)
+	asked.wantCode(t, agentctl.ExitFailed, `Delete the snapshot "Snapshot" of test, with its data of 20`)
+	c.run(t, "snapshots", "delete", "test", snapshot, "--dry-run").ok(t)
+	defer a.onNudge(t, func(id string) { a.settle(t, id) })()
+	c.run(t, "snapshots", "delete", "test", snapshot, "--yes", "--wait").wantCode(t, agentctl.ExitOK, "Deleted")
+	c.run(t, "snapshots", "show", "test", snapshot).wantCode(t, agentctl.ExitNotFound, "Snapshot not found")
+	c.run(t, "snapshots", "list", "test", "-o", "name").want(t, output{0, "", ""})
+}
+
+func TestSnapshots_WaitFailsWithTheSnapshot(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	c := a.admin()
+	a.RunningAgent(t, org, nil)
+	defer a.onNudge(t, func(id string) {
+		a.UpdateAgent(t, id, func(a *agent.Agent) {
+			for _, s := range a.Snapshots { // the first nudge is about the agent's creation
+				a.RefuseSnapshot(s.ID, "The storage takes no snapshots.", time.Now())
+			}
+		})
+	})()
+	c.run(t, "snapshots", "take", "test", "--wait").
+		wantCode(t, agentctl.ExitUnsettled, "the snapshot is failed: The storage takes no snapshots.")
+}
