@@ -55,7 +55,7 @@ func cellObjects(t *testing.T, change ...func(*cell.Values)) []*unstructured.Uns
 		Domain: "cell.agents.example.net", Image: "image" + digest, AgentImage: "agent" + digest,
 		Callers: map[string][]string{
 			"cluster_apply": {reconciler}, "cluster_look": {observer}, "cluster_collect": {collector},
-			"pod_logs": {logReader}, "pod_exec": {enterer},
+			"pod_logs": {logReader}, "pod_exec": {enterer}, "pod_quiesce": {reconciler},
 			"log_keep": {observer, reconciler},
 		},
 		Project: "my-project", NudgeTopic: "prod-agent-nudges", Environment: "prod",
@@ -212,6 +212,7 @@ func TestCell_GivesEveryCallerExactlyTheRightsItNeeds(t *testing.T) {
 	if found, err := looks.Existence(ctx, a); err != nil || !found.Pod {
 		t.Errorf("look for the pod: %+v, %v; want it", found, err)
 	}
+	useSnapshots(ctx, t, reconciles)
 	checkRights(ctx, t, f, a)
 	checkCommands(ctx, t, f, a)
 	checkPods(ctx, t, f)
@@ -224,6 +225,9 @@ func TestCell_GivesEveryCallerExactlyTheRightsItNeeds(t *testing.T) {
 		if err := collects.MarkNamespace(ctx, placements[0], since); err != nil {
 			t.Errorf("mark a namespace: %v", err)
 		}
+	}
+	if err := collects.DeleteSources(ctx); err != nil {
+		t.Errorf("delete the sources of volumes: %v", err)
 	}
 	if err := collects.DeleteNamespace(ctx, placements[0]); err != nil {
 		t.Errorf("delete a namespace: %v", err)
@@ -262,6 +266,56 @@ func provision(ctx context.Context, t *testing.T, clusters *gke.Clusters, a agen
 	if err := clusters.Apply(ctx, a, agent.StageRuntime, input); !errors.As(err, &stale) {
 		t.Errorf("apply a former generation: error %v, want Stale", err)
 	}
+}
+
+// useSnapshots takes a snapshot of an agent, restores it, makes a clone from it, and deletes everything.
+func useSnapshots(ctx context.Context, t *testing.T, clusters *gke.Clusters) {
+	t.Helper()
+	a, clone := newAgent(), newAgent()
+	provision(ctx, t, clusters, a)
+	a.Generation, a.Rollout, a.Status, a.LastReadyIsolation = a.Generation+1, a.Rollout+1, agent.Running, agent.Plain
+	s, err := a.RequestSnapshot(agent.SnapshotRequest{Consistency: agent.ConsistentAfterCrash}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	clustertest.Eventually(t, func(ctx context.Context) error {
+		seen, err := clusters.Snapshot(ctx, a, s, false)
+		a.RecordSnapshot(s.ID, seen, time.Now())
+		if err == nil && !seen.Ready {
+			err = fmt.Errorf("the snapshot is not ready: %+v", seen)
+		}
+		return err
+	})
+	if s, err = a.Snapshot(s.ID); err != nil {
+		t.Fatal(err)
+	}
+	clone.Volume.Source = agent.VolumeSource{SnapshotID: s.ID, Handle: s.Handle}
+	provision(ctx, t, clusters, clone)
+	if err := a.Restore(s.ID, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	a.Rollout++
+	provision(ctx, t, clusters, a)
+	clustertest.Eventually(t, func(ctx context.Context) error {
+		noVolume, volumeErr := clusters.DeleteVolume(ctx, a, 0)
+		noSnapshot, snapshotErr := clusters.DeleteSnapshot(ctx, a, s)
+		if err := errors.Join(volumeErr, snapshotErr); err != nil || !noVolume || !noSnapshot {
+			return fmt.Errorf("the former volume is gone: %t, the snapshot: %t: %w", noVolume, noSnapshot, err)
+		}
+		return nil
+	})
+	clustertest.Eventually(t, func(ctx context.Context) error {
+		for _, a := range []agent.Agent{a, clone} {
+			gone, err := provisioning.Gone{}, clusters.Delete(ctx, a)
+			if err == nil {
+				gone, err = clusters.CheckGone(ctx, a)
+			}
+			if err != nil || !gone.All() {
+				return fmt.Errorf("gone %+v: %w", gone, err)
+			}
+		}
+		return nil
+	})
 }
 
 func configMap(namespace string) *unstructured.Unstructured {
@@ -322,7 +376,7 @@ func callersOf(topology string) map[string][]string {
 	case "route":
 		return map[string][]string{
 			"cluster_apply": {reconciler}, "cluster_look": {account("check-drift"), observer},
-			"cluster_collect": {collector}, "pod_logs": {logReader, routes},
+			"cluster_collect": {collector}, "pod_logs": {logReader, routes}, "pod_quiesce": {reconciler},
 			"log_keep": {account("check-drift"), observer, reconciler},
 			"pod_exec": {
 				account("delete-agent-files"), enterer, account("get-agent-files"), account("open-agent-terminal"),
@@ -333,11 +387,12 @@ func callersOf(topology string) map[string][]string {
 		return map[string][]string{
 			"cluster_apply": {worker}, "cluster_look": {worker}, "cluster_collect": {worker},
 			"pod_logs": {account("accounts"), routes}, "pod_exec": {account("exec")}, "log_keep": {worker},
+			"pod_quiesce": {worker},
 		}
 	default:
 		return map[string][]string{
 			"cluster_apply": {worker}, "cluster_look": {worker}, "cluster_collect": {worker}, "pod_logs": {routes},
-			"log_keep": {worker},
+			"log_keep": {worker}, "pod_quiesce": {worker},
 			"pod_exec": {account("exec")},
 		}
 	}
@@ -365,7 +420,7 @@ func TestCells_GetTheObjectsThatTestsApply(t *testing.T) {
 				WarmAgents: 1, WarmMillicores: 260, WarmMiB: 1056,
 				Address: "prod-" + name, CertificateMap: "prod-agents", SSLPolicy: "prod-edge",
 				AgentAuth: "image", Resolvers: []string{"10.8.0.10/32"}, StorageClass: "class",
-				Registries: []string{"a.example/x/", "b.example/"},
+				Registries: []string{"a.example/x/", "b.example/"}, SnapshotLocation: "us-central1",
 			}
 			if m.variable(t, "domain").AsString() != "" {
 				values.SecurityPolicy = "prod-agents"

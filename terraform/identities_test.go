@@ -209,6 +209,7 @@ func TestGrants_AreTheNarrowest(t *testing.T) {
 		"pod_logs":        {custom("cluster_caller"): "cells"},
 		"log_keep":        {custom("cluster_caller"): "cells"},
 		"pod_exec":        {custom("cluster_caller"): "cells"},
+		"pod_quiesce":     {custom("cluster_caller"): "cells"},
 		"monitoring":      {custom("metric_reader"): "cells"},
 		"members":         {},
 		"clients_read":    {"roles/storage.objectViewer": inClients},

@@ -52,8 +52,8 @@ func TestMain(m *testing.M) {
 	os.Exit(shared.Run(m).Run())
 }
 
-// policyCell returns a cell in which RBAC lets the reconciler do everything, so that only admission policies hold it
-// back.
+// policyCell returns a cell in which RBAC lets the reconciler and the observer do everything, so that only admission
+// policies hold them back.
 func policyCell(t *testing.T) cellFixture {
 	t.Helper()
 	kubeconfig := shared.Start(t).Kubeconfig
@@ -74,7 +74,10 @@ func (f cellFixture) preparePolicies(t *testing.T, change ...func(*cell.Values))
 		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
 		"metadata": map[string]any{"name": "unbound"},
 		"roleRef":  map[string]any{"apiGroup": rbacv1.GroupName, "kind": "ClusterRole", "name": "cluster-admin"},
-		"subjects": []any{map[string]any{"apiGroup": rbacv1.GroupName, "kind": rbacv1.UserKind, "name": reconciler}},
+		"subjects": []any{
+			map[string]any{"apiGroup": rbacv1.GroupName, "kind": rbacv1.UserKind, "name": reconciler},
+			map[string]any{"apiGroup": rbacv1.GroupName, "kind": rbacv1.UserKind, "name": observer},
+		},
 	}}
 	for _, o := range append(cellObjects(t, change...), all) {
 		if !served(o) {
@@ -402,8 +405,8 @@ func TestPolicies_FailClosed(t *testing.T) {
 			}
 		}
 	}
-	if found != 10 {
-		t.Errorf("%d policies, want 10", found)
+	if found != 11 {
+		t.Errorf("%d policies, want 11", found)
 	}
 }
 

@@ -94,6 +94,9 @@ const (
 	refusesScheduling   = "which nodes they run on"
 	refusesNames        = "names and the name servers"
 	refusesReplicas     = "one pod at most"
+	refusesContainer    = "in the container agent only"
+	refusesSnapshot     = "snapshot must be of its own volume"
+	refusesContent      = "keep the data of the other agent"
 )
 
 // podRefusals are changes of an agent's workload.
@@ -371,19 +374,22 @@ func surroundingRefusals(own string) map[string]refusal {
 
 		"a node port in the quota": set("resourcequotas", "agent", "/spec/hard/services.nodeports", `"1"`,
 			refusesQuota),
-		"more pods in the quota": set("resourcequotas", "agent", "/spec/hard/pods", `"20"`, refusesQuota),
+		"more pods in the quota": set("resourcequotas", "agent", "/spec/hard/pods", `"4"`, refusesMore),
 		"a quota without memory": drop("resourcequotas", own, "agent", "/spec/hard/limits.memory", refusesQuota),
 		"a quota without pods":   drop("resourcequotas", own, "agent", "/spec/hard/pods", refusesQuota),
-		"CPU of more agents":     set("resourcequotas", "agent", "/spec/hard/limits.cpu", `"18001m"`, refusesMore),
+		"CPU of more agents":     set("resourcequotas", "agent", "/spec/hard/limits.cpu", `"27001m"`, refusesMore),
 		"CPU of a large machine": set("resourcequotas", "agent", "/spec/hard/requests.cpu", `"10k"`, refusesMore),
-		"memory of more agents":  set("resourcequotas", "agent", "/spec/hard/limits.memory", `"67Gi"`, refusesMore),
+		"memory of more agents":  set("resourcequotas", "agent", "/spec/hard/limits.memory", `"100Gi"`, refusesMore),
 		"memory of a large machine": set("resourcequotas", "agent", "/spec/hard/requests.memory", `"1Ti"`,
 			refusesMore),
 		"scratch space of more agents": set("resourcequotas", "agent", "/spec/hard/limits.ephemeral-storage", `"5Gi"`,
 			refusesMore),
 		"scratch space of a large machine": set("resourcequotas", "agent",
 			"/spec/hard/requests.ephemeral-storage", `"1Ti"`, refusesMore),
-		"volumes of more agents": set("resourcequotas", "agent", "/spec/hard/requests.storage", `"201Gi"`, refusesMore),
+		"volumes of more agents": set("resourcequotas", "agent", "/spec/hard/requests.storage", `"601Gi"`, refusesMore),
+		"more claims":            set("resourcequotas", "agent", "/spec/hard/persistentvolumeclaims", `"4"`, refusesMore),
+		"a quota without claims": drop("resourcequotas", own, "agent", "/spec/hard/persistentvolumeclaims",
+			refusesQuota),
 		"a volume that grows": set("persistentvolumeclaims", "data", "/spec/resources/requests/storage", `"64Ti"`,
 			refusesSize),
 	}
@@ -449,7 +455,7 @@ func objectRefusals(own, empty string) map[string]refusal {
 				"spec: {containers: [{name: a, image: a}]}}}"),
 			refusesSurroundings,
 		},
-		"a command in a pod": {execute(own), refusesSurroundings},
+		"a command in a pod": {execute(own), refusesContainer},
 		"an account": {
 			createObject("serviceaccounts", own, meta("ServiceAccount", "probe")),
 			refusesSurroundings,
@@ -482,6 +488,7 @@ func objectRefusals(own, empty string) map[string]refusal {
 					"{name: agent-env-0, annotations: {kubernetes.io/service-account.name: default}}"),
 			refusesSecret,
 		},
+		"a copy of a volume":  volume(claim+"dataSource: {kind: PersistentVolumeClaim, name: data}", refusesVolume),
 		"a claim of a volume": volume(claim+"volumeName: other", refusesVolume),
 		"a copy of a snapshot": volume(
 			claim+"dataSource: {apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, name: other}", refusesVolume),
@@ -494,8 +501,39 @@ func objectRefusals(own, empty string) map[string]refusal {
 		"no quota":                    {remove("resourcequotas", own, "agent"), refusesSurroundings},
 		"no network policy":           {remove("networkpolicies", own, "agent"), refusesSurroundings},
 		"no workload":                 {remove("statefulsets", own, "agent"), refusesSurroundings},
-		"no volume claim":             {remove("persistentvolumeclaims", own, "data"), refusesSurroundings},
 		"no pod":                      {remove("pods", own, "agent-0"), refusesSurroundings},
+	}
+}
+
+// snapshotRefusals take snapshots of what is not the agent's, and contents that take the data of others along.
+func snapshotRefusals(own string) map[string]refusal {
+	const version = "apiVersion: snapshot.storage.k8s.io/v1\n"
+	taken := func(name, spec, want string) refusal {
+		return refusal{createObject("volumesnapshots", own,
+			version+"kind: VolumeSnapshot\nmetadata: {name: "+name+"}\nspec: "+spec), want}
+	}
+	content := func(name, policy, driver, source, namespace, want string) refusal {
+		return refusal{createObject("volumesnapshotcontents", "", version+"kind: VolumeSnapshotContent\n"+
+			"metadata: {name: "+name+"}\nspec: {deletionPolicy: "+policy+", driver: "+driver+", source: {"+source+
+			"}, volumeSnapshotRef: {name: source-0, namespace: "+namespace+"}}"), want}
+	}
+	const driver, handle, name = "pd.csi.storage.gke.io", "snapshotHandle: h", "-source-0"
+	return map[string]refusal{
+		"a snapshot of another claim": taken("snapshot-aaaaaaaa",
+			"{volumeSnapshotClassName: agents, source: {persistentVolumeClaimName: other}}", refusesSnapshot),
+		"a snapshot of another class": taken("snapshot-aaaaaaaa",
+			"{volumeSnapshotClassName: other, source: {persistentVolumeClaimName: data}}", refusesSnapshot),
+		"a snapshot of another name": taken("mine",
+			"{volumeSnapshotClassName: agents, source: {persistentVolumeClaimName: data}}", refusesName),
+		"the content of another agent": taken("source-0",
+			"{source: {volumeSnapshotContentName: agent-00000000-0000-4000-8000-000000000000-source-0}}",
+			refusesSnapshot),
+		"a content that takes the data along": content(own+name, "Delete", driver, handle, own, refusesContent),
+		"a content of another driver":         content(own+name, "Retain", "other", handle, own, refusesContent),
+		"a content of a disk": content(own+name, "Retain", driver, "volumeHandle: h", own,
+			refusesContent),
+		"a content for another agent": content(own+name, "Retain", driver, handle, "other", refusesContent),
+		"a content of another name":   content("mine", "Retain", driver, handle, own, refusesName),
 	}
 }
 
@@ -531,7 +569,7 @@ func TestPolicies_RefuseToEndIsolation(t *testing.T) {
 	}
 	groups := []map[string]refusal{
 		podRefusals(own), containerRefusals(own), placementRefusals(own), surroundingRefusals(own), rangeRefusals(own),
-		objectRefusals(own, empty),
+		objectRefusals(own, empty), snapshotRefusals(own),
 	}
 	if clustertest.Kind() == cluster.Real { // the embedded API server has neither
 		const container = `{"name":"a","image":"a",` +
@@ -545,6 +583,11 @@ func TestPolicies_RefuseToEndIsolation(t *testing.T) {
 			"more throughput of the volume": {edit("persistentvolumeclaims", own, "data",
 				`[{"op":"add","path":"/spec/volumeAttributesClassName","value":"other"}]`), refusesClass},
 		})
+	}
+	if err := execute(own)(ctx, client(t, f.kubeconfigOf(t, observer))); err == nil ||
+		!strings.Contains(err.Error(), refusesSurroundings) {
+		t.Errorf("a command of a function that runs none: error %v, want it forbidden because of %q", err,
+			refusesSurroundings)
 	}
 	for _, group := range groups {
 		for name, r := range group {

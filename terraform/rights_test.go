@@ -3,6 +3,7 @@
 package terraform_test
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -43,6 +44,8 @@ func at(c dynamic.Interface, resource, namespace string) dynamic.ResourceInterfa
 		"validatingadmissionpolicies": {
 			Group: "admissionregistration.k8s.io", Version: "v1",
 		},
+		"volumesnapshots":        {Group: "snapshot.storage.k8s.io", Version: "v1"},
+		"volumesnapshotcontents": {Group: "snapshot.storage.k8s.io", Version: "v1"},
 	}
 	gvr, ok := groups[resource]
 	if !ok {
@@ -171,24 +174,44 @@ func attempts(a agent.Agent) map[string]attempt {
 		"scale a workload of the cluster":             patch("statefulsets", "kube-system", "probe", "scale"),
 		"delete an agent's workload":                  remove("statefulsets", own, "agent"),
 		"delete an agent's volume claim":              remove("persistentvolumeclaims", own, "data"),
-		"change the router":                           patch("deployments", gateway, "agent-router"),
-		"write to the router's namespace":             patch("configmaps", gateway, "probe"),
-		"read an agent's kept log":                    get("configmaps", own, "agent-log-1"),
-		"read an agent's variables":                   get("configmaps", own, "agent-env"),
-		"keep a log":                                  create(core("ConfigMap"), "configmaps", own, "agent-log-5"),
-		"change a kept log":                           patch("configmaps", own, "agent-log-1"),
-		"delete a kept log":                           remove("configmaps", own, "agent-log-1"),
-		"create an agent's variables":                 create(core("ConfigMap"), "configmaps", own, "agent-env-0"),
-		"create settings of the cluster":              create(core("ConfigMap"), "configmaps", "kube-system", "x"),
-		"list an agent's settings":                    list("configmaps", own),
-		"read the cluster's settings":                 get("configmaps", "kube-system", "probe"),
-		"give itself rights":                          patch("clusterroles", "", "agent-logs"),
-		"give itself rights in a namespace":           create(role, "roles", own, "probe"),
-		"lift its limits":                             remove("validatingadmissionpolicies", "", "agent-control-plane"),
-		"make a token of the router":                  create(token, accounts, gateway, "agent-router", "token"),
-		"read nodes":                                  list("nodes", ""),
+		"take a snapshot": createObject("volumesnapshots", own, "apiVersion: snapshot.storage.k8s.io/v1\n"+
+			"kind: VolumeSnapshot\nmetadata: {name: snapshot-bbbbbbbb}\nspec: {volumeSnapshotClassName: agents, "+
+			"source: {persistentVolumeClaimName: data}}"),
+		"list an agent's snapshots":         list("volumesnapshots", own),
+		"read an agent's snapshot":          get("volumesnapshots", own, "snapshot-aaaaaaaa"),
+		"delete an agent's snapshot":        remove("volumesnapshots", own, "snapshot-aaaaaaaa"),
+		"delete a snapshot of another name": remove("volumesnapshots", own, "probe"),
+		"list the contents of snapshots":    list("volumesnapshotcontents", ""),
+		"watch the contents of snapshots":   watch("volumesnapshotcontents", ""),
+		"read the content of a snapshot":    get("volumesnapshotcontents", "", "probe"),
+		"label the content of a snapshot":   edit("volumesnapshotcontents", "", "probe", addLabel),
+		"note something on a content":       edit("volumesnapshotcontents", "", "probe", addAnnotation),
+		"delete the data of a snapshot":     remove("volumesnapshotcontents", "", "probe"),
+		"delete the content of a source":    remove("volumesnapshotcontents", "", own+"-source-0"),
+		"change the router":                 patch("deployments", gateway, "agent-router"),
+		"write to the router's namespace":   patch("configmaps", gateway, "probe"),
+		"read an agent's kept log":          get("configmaps", own, "agent-log-1"),
+		"read an agent's variables":         get("configmaps", own, "agent-env"),
+		"keep a log":                        create(core("ConfigMap"), "configmaps", own, "agent-log-5"),
+		"change a kept log":                 patch("configmaps", own, "agent-log-1"),
+		"delete a kept log":                 remove("configmaps", own, "agent-log-1"),
+		"create an agent's variables":       create(core("ConfigMap"), "configmaps", own, "agent-env-0"),
+		"create settings of the cluster":    create(core("ConfigMap"), "configmaps", "kube-system", "x"),
+		"list an agent's settings":          list("configmaps", own),
+		"read the cluster's settings":       get("configmaps", "kube-system", "probe"),
+		"give itself rights":                patch("clusterroles", "", "agent-logs"),
+		"give itself rights in a namespace": create(role, "roles", own, "probe"),
+		"lift its limits":                   remove("validatingadmissionpolicies", "", "agent-control-plane"),
+		"make a token of the router":        create(token, accounts, gateway, "agent-router", "token"),
+		"read nodes":                        list("nodes", ""),
 	}
 }
+
+// Changes of the metadata of an object.
+const (
+	addLabel      = `[{"op":"add","path":"/metadata/labels","value":{"a":"b"}}]`
+	addAnnotation = `[{"op":"add","path":"/metadata/annotations","value":{"a":"b"}}]`
+)
 
 // granted are the attempts that each caller may make.
 func granted() map[string][]string {
@@ -204,7 +227,10 @@ func granted() map[string][]string {
 			"read an agent's secret by an empty patch",
 			"change an agent's network policy", "change an agent's workload",
 			"read an agent's log", "keep a log", "delete a kept log", "create an agent's variables",
-			"list an agent's settings",
+			"list an agent's settings", "delete an agent's volume claim", "take a snapshot",
+			"list an agent's snapshots", "read an agent's snapshot", "delete an agent's snapshot",
+			"list the contents of snapshots",
+			"read the content of a snapshot", "label the content of a snapshot", "delete the content of a source",
 		},
 		observer: {
 			"list pods", "read an agent's pod", "list namespaces", "list objects", "read an agent's log", "keep a log",
@@ -212,7 +238,7 @@ func granted() map[string][]string {
 		},
 		collector: {
 			"list namespaces", "change an agent's namespace", "delete an agent's namespace",
-			"scale an agent's workload",
+			"scale an agent's workload", "list the contents of snapshots", "delete the content of a source",
 		},
 		logReader: {"read an agent's pod", "read an agent's log", "read an agent's kept log"},
 		enterer:   {}, // checkCommands names the container
@@ -249,14 +275,26 @@ func placeProbes(ctx context.Context, t *testing.T, f cellFixture) {
 	}
 }
 
+// command is an attempt to run a command in a pod.
+type command struct {
+	caller, namespace, pod, container string
+	// command is what runs; empty for ls.
+	command string
+	want    bool
+}
+
+// quiesces is the attempt of the function that makes volumes quiet.
+func quiesces(a agent.Agent, query string, want bool) command {
+	return command{
+		caller: reconciler, namespace: a.Namespace(), pod: "agent-0", container: "agent", command: query, want: want,
+	}
+}
+
 // checkCommands holds where commands may run: in the container with the agent's image, and not in the front next to it.
 // Only the functions that enter containers may.
 func checkCommands(ctx context.Context, t *testing.T, f cellFixture, a agent.Agent) {
 	t.Helper()
-	for _, c := range []struct {
-		caller, namespace, pod, container string
-		want                              bool
-	}{
+	for _, c := range []command{
 		{caller: enterer, namespace: a.Namespace(), pod: "agent-0", container: "agent", want: true},
 		{caller: enterer, namespace: a.Namespace(), pod: "agent-0", container: "front"},
 		{caller: enterer, namespace: a.Namespace(), pod: "agent-0"},
@@ -264,6 +302,21 @@ func checkCommands(ctx context.Context, t *testing.T, f cellFixture, a agent.Age
 		{caller: enterer, namespace: "kube-system", pod: "agent-0", container: "agent"},
 		{caller: logReader, namespace: a.Namespace(), pod: "agent-0", container: "agent"},
 		{caller: reconciler, namespace: a.Namespace(), pod: "agent-0", container: "agent"},
+		quiesces(a, "command=/quiesce&command=begin", true),
+		quiesces(a, "command=/opt/app/bin/quiesce&command=end", true),
+		quiesces(a, "command=/quiesce&command=other", false),
+		quiesces(a, "command=/quiesce", false),
+		quiesces(a, "command=/quiesce&command=begin&command=end", false),
+		quiesces(a, "command=quiesce&command=begin", false),
+		quiesces(a, "command=/bin/sh&command=begin", false),
+		quiesces(a, "command=/bin/unquiesce&command=begin", false),
+		quiesces(a, "command=/bin/../quiesce%0A&command=begin", false),
+		quiesces(a, "command=/quiesce&command=begin&stdin=true", false),
+		quiesces(a, "command=/quiesce&command=begin&tty=true", false),
+		{
+			caller: reconciler, namespace: a.Namespace(), pod: "agent-0", container: "front",
+			command: "command=/quiesce&command=begin",
+		},
 	} {
 		config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfigOf(t, c.caller))
 		if err != nil {
@@ -271,10 +324,10 @@ func checkCommands(ctx context.Context, t *testing.T, f cellFixture, a agent.Age
 		}
 		for method := range strings.FieldsSeq("GET POST") {
 			status := requestExec(ctx, t, config, method, "/api/v1/namespaces/"+c.namespace+"/pods/"+c.pod+
-				"/exec?command=ls&stdout=true&container="+c.container)
+				"/exec?"+cmp.Or(c.command, "command=ls")+"&stdout=true&container="+c.container)
 			if (status != http.StatusForbidden) != c.want {
-				t.Errorf("%s: %s a command in %s/%s, container %q: status %d, want it allowed: %t", c.caller, method,
-					c.namespace, c.pod, c.container, status, c.want)
+				t.Errorf("%s: %s a command %q in %s/%s, container %q: status %d, want it allowed: %t", c.caller, method,
+					c.command, c.namespace, c.pod, c.container, status, c.want)
 			}
 		}
 	}
@@ -300,6 +353,31 @@ func requestExec(ctx context.Context, t *testing.T, config *rest.Config, method,
 	return res.StatusCode
 }
 
+// placeSnapshots creates a snapshot of an agent, the content of a source, and objects of other names.
+func placeSnapshots(ctx context.Context, t *testing.T, f cellFixture, namespace string) {
+	t.Helper()
+	place := func(kind, in, name string, spec map[string]any) {
+		o := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+		o.SetAPIVersion("snapshot.storage.k8s.io/v1")
+		o.SetKind(kind)
+		o.SetName(name)
+		o.SetNamespace(in)
+		if err := apply(ctx, f.admin, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"snapshot-aaaaaaaa", "probe"} {
+		source := map[string]any{"persistentVolumeClaimName": "none"}
+		place("VolumeSnapshot", namespace, name, map[string]any{"source": source})
+	}
+	for _, name := range []string{namespace + "-source-0", "probe"} {
+		place("VolumeSnapshotContent", "", name, map[string]any{
+			"deletionPolicy": "Retain", "driver": "none", "source": map[string]any{"snapshotHandle": "h"},
+			"volumeSnapshotRef": map[string]any{"name": "source-0", "namespace": "none"},
+		})
+	}
+}
+
 // checkRights makes every attempt as every caller.
 func checkRights(ctx context.Context, t *testing.T, f cellFixture, a agent.Agent) {
 	t.Helper()
@@ -312,6 +390,7 @@ func checkRights(ctx context.Context, t *testing.T, f cellFixture, a agent.Agent
 	if err := apply(ctx, f.admin, log); err != nil {
 		t.Fatal(err)
 	}
+	placeSnapshots(ctx, t, f, a.Namespace())
 	all := attempts(a)
 	for caller, allowed := range granted() {
 		may := map[string]bool{}

@@ -136,8 +136,9 @@ func TestCheckGone_GivesADeletionItsTimes(t *testing.T) {
 			wantErr: true, want: agent.Deletion{NamespaceGoneAt: at(2)},
 		},
 		{
-			name: "only another agent's volume and a snapshot are left", namespace: missing, volumes: volumeOf("another"),
-			contents: contentsLeft(1), want: agent.Deletion{NamespaceGoneAt: at(2), VolumeGoneAt: at(5)},
+			name: "only another agent's volume and a snapshot are left", namespace: missing,
+			volumes: volumeOf("another"), contents: contentsLeft(1),
+			want: agent.Deletion{NamespaceGoneAt: at(2), VolumeGoneAt: at(5)},
 		},
 		{
 			name: "only another agent's volume is left", namespace: missing, volumes: volumeOf("another"),
@@ -152,7 +153,9 @@ func TestCheckGone_GivesADeletionItsTimes(t *testing.T) {
 			t.Errorf("%s: error %v, want one: %t", look.name, err, look.wantErr)
 		}
 		if err == nil {
-			a.Learn(agent.ClusterDeletionSeen{NamespaceGone: gone.Namespace, VolumeGone: gone.Volume, SnapshotsGone: gone.Snapshots, At: at(i)})
+			a.Learn(agent.ClusterDeletionSeen{
+				NamespaceGone: gone.Namespace, VolumeGone: gone.Volume, SnapshotsGone: gone.Snapshots, At: at(i),
+			})
 		}
 		if a.Deletion != look.want {
 			t.Errorf("%s: deletion %+v, want %+v", look.name, a.Deletion, look.want)

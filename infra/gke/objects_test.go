@@ -165,7 +165,7 @@ func TestObjects_MatchGoldenFiles(t *testing.T) {
 		"gke": {agent: func(a *agent.Agent) { a.Cell, a.Plan = "gke", plan.Enterprise }},
 		"restored": {agent: func(a *agent.Agent) {
 			a.Snapshots = []agent.Snapshot{{ID: ownSnapshot, Status: agent.SnapshotReady, SizeBytes: 40 << 30}}
-			a.Volume = agent.Volume{Number: 1, Source: agent.VolumeSource{SnapshotID: ownSnapshot, Handle: "h"}, Unmade: true}
+			a.Volume = agent.Volume{Number: 1, Source: agent.VolumeSource{SnapshotID: ownSnapshot, Handle: "h"}}
 			a.StoppedFor = "held"
 		}},
 		"clone": {cloning: true, agent: func(a *agent.Agent) {

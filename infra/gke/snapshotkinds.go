@@ -63,7 +63,7 @@ type snapshotError struct {
 // DeepCopyObject implements runtime.Object.
 func (s *volumeSnapshot) DeepCopyObject() runtime.Object {
 	copied := *s
-	copied.ObjectMeta = *s.ObjectMeta.DeepCopy()
+	copied.ObjectMeta = *s.DeepCopy()
 	return &copied
 }
 
@@ -117,6 +117,6 @@ type volumeSnapshotContentStatus struct {
 // DeepCopyObject implements runtime.Object.
 func (c *volumeSnapshotContent) DeepCopyObject() runtime.Object {
 	copied := *c
-	copied.ObjectMeta = *c.ObjectMeta.DeepCopy()
+	copied.ObjectMeta = *c.DeepCopy()
 	return &copied
 }

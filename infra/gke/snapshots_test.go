@@ -192,8 +192,8 @@ func TestDelete_RemovesTheSourceOfAClone(t *testing.T) {
 	w.wantUsable(t, owner, s)
 }
 
-// TestCheckGone_ReportsASnapshotThatIsLeft has a VolumeSnapshot that no worker has seen taken, and storage that is slow.
-// A person has taken the VolumeSnapshot from the controller that waits for the storage.
+// TestCheckGone_ReportsASnapshotThatIsLeft has a VolumeSnapshot that no worker has seen taken, and slow storage. A person
+// has taken the VolumeSnapshot from the controller that waits for the storage.
 func TestCheckGone_ReportsASnapshotThatIsLeft(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -452,18 +452,20 @@ func TestDeleteSources_DeletesThoseWithoutANamespace(t *testing.T) {
 
 func TestStorageProblem_IsShortAndInOurWords(t *testing.T) {
 	t.Parallel()
+	const notYet = "The cluster's storage has not taken the snapshot yet: "
 	for name, row := range map[string]struct {
 		message, want string
 	}{
 		"nothing":     {},
-		"other texts": {message: "disk is on fire", want: "The cluster's storage has not taken the snapshot yet: disk is on fire"},
+		"other texts": {message: "disk is on fire", want: notYet + "disk is on fire"},
 		"too many": {
 			message: "googleapi: Error 403: Operation rate exceeded for resource 'projects/p', rateLimitExceeded",
-			want:    "The cluster's storage takes only a few snapshots of a volume in an hour. It takes this one later.",
+			want: "The cluster's storage takes only a few snapshots of a volume in an hour. " +
+				"It takes this one later.",
 		},
 		"long texts": {
 			message: strings.Repeat("x", 300),
-			want:    "The cluster's storage has not taken the snapshot yet: " + strings.Repeat("x", 200) + "...",
+			want:    notYet + strings.Repeat("x", 200) + "...",
 		},
 	} {
 		s := &volumeSnapshot{}

@@ -82,8 +82,8 @@ func (c *client) applyKept(ctx context.Context, claim *corev1.PersistentVolumeCl
 }
 
 // keepVolume makes a claim agree with the volume that is there: its class and its source can't change any more, and it
-// can't shrink. Nor can it grow before it is made. It reports whether there was anything to agree on, and whether the claim could not
-// grow.
+// can't shrink. Nor can it grow before it is made. It reports whether there was anything to agree on, and whether the
+// claim could not grow.
 func keepVolume(claim, live *corev1.PersistentVolumeClaim) (changed, unbound bool) {
 	if class := live.Spec.StorageClassName; class != nil &&
 		(claim.Spec.StorageClassName == nil || *claim.Spec.StorageClassName != *class) {

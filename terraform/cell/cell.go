@@ -111,7 +111,7 @@ func (v Values) context() map[string]any {
 	for _, need := range []string{
 		"cluster_apply", "cluster_look", "cluster_collect", "pod_logs", "pod_exec", "pod_quiesce", "log_keep",
 	} {
-		callers[need] = v.Callers[need]
+		callers[need] = append([]string{}, v.Callers[need]...) // JSON has a nil list as null
 	}
 	var cpu, memory, storage int64
 	for _, p := range plan.All() {
@@ -128,12 +128,14 @@ func (v Values) context() map[string]any {
 		"cell_domain": v.Domain, "address": v.Address, "certificate_map": v.CertificateMap, "callers": callers,
 		"ssl_policy": v.SSLPolicy, "security_policy": v.SecurityPolicy, "project": v.Project,
 		"nudge_topic": v.NudgeTopic, "image": v.Image, "images": images,
-		"notifier_account":  NotifierAccount(v.Environment),
-		"agent_auth":        cmp.Or(v.AgentAuth, dataplane.AuthFront),
-		"agent_registries":  append([]string{}, v.Registries...),
-		"agent_resolvers":   append([]string{}, v.Resolvers...),
-		"storage_class":     cmp.Or(v.StorageClass, "standard-rwo"),
-		"quota":             map[string]any{"cpu": 3 * (cpu + 1000), "memory": 3 * (memory + 1024), "storage": 3 * storage},
+		"notifier_account": NotifierAccount(v.Environment),
+		"agent_auth":       cmp.Or(v.AgentAuth, dataplane.AuthFront),
+		"agent_registries": append([]string{}, v.Registries...),
+		"agent_resolvers":  append([]string{}, v.Resolvers...),
+		"storage_class":    cmp.Or(v.StorageClass, "standard-rwo"),
+		"quota": map[string]any{
+			"cpu": 3 * (cpu + 1000), "memory": 3 * (memory + 1024), "storage": 3 * storage,
+		},
 		"largest_volume":    storage,
 		"snapshot_location": v.SnapshotLocation,
 		"warm": map[string]any{

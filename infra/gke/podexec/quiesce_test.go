@@ -76,7 +76,8 @@ func TestQuiesce_SaysWhetherTheImagesProgramSucceeded(t *testing.T) {
 			var refused *provisioning.Permanent
 			switch {
 			case row.want != "":
-				if !errors.As(err, &refused) || refused.Code != codeHookFailed || !strings.Contains(refused.Message, row.want) {
+				if !errors.As(err, &refused) || refused.Code != codeHookFailed ||
+					!strings.Contains(refused.Message, row.want) {
 					t.Errorf("error %v, want %s with %q", err, codeHookFailed, row.want)
 				}
 			case row.unavailable != "":
