@@ -23,6 +23,7 @@ import (
 	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/emulators/dataplane"
 	"agents.example/controlplane/emulators/node"
+	"agents.example/controlplane/shared/image"
 )
 
 // startOnNode starts a cloud whose agents run the probe as containers. Where runc is not installed, gVisor runs all
@@ -42,6 +43,8 @@ func startOnNode(t *testing.T) deployment {
 			AgentImage: &node.Image{Program: filepath.Join(programs, "probe")}, Runc: runc,
 			Images: builds(t, filepath.Join(programs, "probe")),
 		}
+		o.Node.Images["database"] = node.Image{Tarball: databaseTarball(t)}
+		o.Catalog = []image.Image{databaseEntry("database")}
 	})
 }
 

@@ -36,6 +36,8 @@ type lane struct {
 	overlap
 	// firstCredentials is how many versions the creation of the present agent added.
 	firstCredentials int
+	// snapshot is the present agent's snapshot.
+	snapshot string
 }
 
 // overlap counts the runs of a worker that go on concurrently: the sweep may repeat a nudge that is under way.

@@ -2,6 +2,7 @@ package cloud_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ import (
 // chapter is a part of the life of an agent: a request, and what a worker makes of it.
 type chapter struct {
 	name, method string
-	// path has ID instead of the agent's ID.
+	// path and body have ID instead of the agent's ID, and SNAPSHOT instead of that of its snapshot.
 	path, body string
 	status     int
 	// await waits until the request is carried out.
@@ -41,6 +42,18 @@ func chapters() []chapter {
 			status: http.StatusOK, await: awaitOperations, check: checkRotation,
 		},
 		{
+			name: "snapshot", method: http.MethodPost, path: "/api/v1/agents/ID/snapshots", body: `{"consistency": "stop"}`,
+			status: http.StatusCreated, await: awaitSnapshot, check: checkSnapshot,
+		},
+		{
+			name: "restore", method: http.MethodPost, path: "/api/v1/agents/ID/restore",
+			body: `{"snapshot_id": "SNAPSHOT"}`, status: http.StatusOK, await: awaitRestore, check: checkRestore,
+		},
+		{
+			name: "unsnapshot", method: http.MethodDelete, path: "/api/v1/agents/ID/snapshots/SNAPSHOT",
+			status: http.StatusAccepted, await: awaitUnsnapshot, check: checkUnsnapshot,
+		},
+		{
 			name: "stop", method: http.MethodPost, path: "/agents/ID/stop", status: http.StatusOK, await: awaitStop,
 			check: checkStop,
 		},
@@ -51,8 +64,10 @@ func chapters() []chapter {
 	}
 }
 
-// pathOf is the path for an agent.
-func (c chapter) pathOf(id string) string { return strings.ReplaceAll(c.path, "ID", id) }
+// fill puts ids into a path or a body.
+func (n *lane) fill(text, id string) string {
+	return strings.NewReplacer("ID", id, "SNAPSHOT", n.snapshot).Replace(text)
+}
 
 func awaitCreation(t *testing.T, n *lane, id string) {
 	t.Helper()
@@ -141,6 +156,7 @@ func checkDeletion(t *testing.T, n *lane, id string, _ []string) {
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("the agent is gone, but its namespace is not: %v", err)
 	}
+	n.checkNoContents(t, id)
 	checkEqual(t, "secrets left in the store", n.secretStore.countSecrets(id), 0)
 	for _, what := range []string{"agents", "cpu_cores", "memory_bytes", "storage_bytes"} {
 		checkEqual(t, what+" in the usage", n.usage(t)[what], 0.0)
@@ -228,8 +244,10 @@ func (m murder) live(t *testing.T) map[string][]string {
 	return seen
 }
 
-// optional reports whether a life can do without a chapter.
-func (murder) optional(c chapter) bool { return c.name != "create" && c.name != "delete" }
+// optional reports whether a life can do without a chapter. Later ones need a snapshot.
+func (murder) optional(c chapter) bool {
+	return c.name != "create" && c.name != "delete" && c.name != "snapshot"
+}
 
 // lengths counts the changes of each chapter.
 func lengths(t *testing.T, uncut map[string][]string) (all map[string]int, longest, sum int) {
@@ -265,11 +283,13 @@ func (d deaths) sum() (n int) {
 	return n
 }
 
-// String lists the kills.
+// String is a table of the kills.
 func (d deaths) String() string {
 	text := fmt.Sprintf("%d kills", d.sum())
-	for chapter, calls := range d {
-		text += fmt.Sprintf("\n%s: %v", chapter, calls)
+	for _, c := range chapters() {
+		for _, call := range slices.Sorted(maps.Keys(d[c.name])) {
+			text += fmt.Sprintf("\n%-10s | %2d | %s", c.name, d[c.name][call], call)
+		}
 	}
 	return text
 }

@@ -52,7 +52,7 @@ func TestKill(t *testing.T) {
 // sendOnce sends a request to an API that is not killed.
 func (n *lane) sendOnce(t *testing.T, c chapter, id string) answer {
 	t.Helper()
-	return n.must(t, c.status, c.method, c.pathOf(id), c.body)
+	return n.must(t, c.status, c.method, n.fill(c.path, id), n.fill(c.body, id))
 }
 
 // insist sends a request to the API that is killed, and repeats it with its key until it is answered. Then the sweep
@@ -64,7 +64,7 @@ func (n *lane) insist(t *testing.T, c chapter, id string) answer {
 		if err := n.api.await(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		a, err := n.trySend(t, c.method, n.api.url+c.pathOf(id), c.body, http.Header{
+		a, err := n.trySend(t, c.method, n.api.url+n.fill(c.path, id), n.fill(c.body, id), http.Header{
 			"Authorization": {"Bearer " + n.Ready.APIKey}, "Idempotency-Key": {key},
 		})
 		if err == nil && a.status == c.status {

@@ -28,6 +28,8 @@ func TestStoryOnARealNode(t *testing.T) {
 
 		{"agent in runc reports how it runs", func(t *testing.T, d deployment) { testProbe(t, d, "runc") }},
 		{"agent in gVisor reports how it runs", func(t *testing.T, d deployment) { testProbe(t, d, "gVisor") }},
+		{"a database survives snapshots in runc", testDatabase},
+		{"a database survives snapshots in gVisor", testSandboxedDatabase},
 		{"a release reaches agents, and stops at a broken build", testReleases},
 		{"agent that crashes ends in error", testRealCrash},
 		{"agent whose image is gone ends in error", testRealImageGone},

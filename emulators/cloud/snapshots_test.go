@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"agents.example/controlplane/emulators/cloud"
 	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/testtier"
@@ -19,10 +19,16 @@ import (
 const databaseImage = "images.example/database@sha256:" +
 	"2222222222222222222222222222222222222222222222222222222222222222"
 
-// databasePrograms makes the directory of the image's programs, which an interpreter runs.
-func databasePrograms(t *testing.T, python string) (dir string) {
+// databasePrograms makes the directory of the image's programs, which an interpreter runs, and returns both.
+func databasePrograms(t *testing.T) (dir, python string) {
 	t.Helper()
 	dir = t.TempDir()
+	const real = "import os, sys; print(os.path.realpath(sys.executable), end='')" // the command may be a script
+	out, err := exec.CommandContext(t.Context(), testtier.RequirePython(t), "-c", real).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	python = string(out)
 	for _, name := range []string{"entrypoint", "quiesce"} {
 		text, err := os.ReadFile(filepath.Join("testdata", "wal", name))
 		if err != nil {
@@ -33,13 +39,26 @@ func databasePrograms(t *testing.T, python string) (dir string) {
 			t.Fatal(err)
 		}
 	}
-	return dir
+	return dir, python
+}
+
+// databaseTarball makes the same image for a real node, with the interpreter of this machine.
+func databaseTarball(t *testing.T) (file string) {
+	t.Helper()
+	dir, python := databasePrograms(t)
+	file = filepath.Join(t.TempDir(), "database.tar")
+	out, err := exec.CommandContext(t.Context(), python, filepath.Join("testdata", "wal", "image.py"), file,
+		filepath.Join(dir, "entrypoint"), filepath.Join(dir, "quiesce")).CombinedOutput()
+	if err != nil {
+		t.Fatalf("write an image: %v\n%s", err, out)
+	}
+	return file
 }
 
 // databaseEntry is the image's entry of the catalog.
 func databaseEntry(reference string) image.Image {
 	return image.Image{
-		ID: image.DefaultID, Name: "Database", DefaultVersion: "1",
+		ID: "database", Name: "Database", DefaultVersion: "1",
 		Runtime:  image.Runtime{Quiesce: "/app/quiesce"},
 		Versions: []image.Version{{Version: "1", Reference: reference, State: image.Available}},
 	}
@@ -48,12 +67,19 @@ func databaseEntry(reference string) image.Image {
 // TestSnapshotsHoldADatabase takes snapshots of an agent that writes all the time, and restores them.
 func TestSnapshotsHoldADatabase(t *testing.T) {
 	t.Parallel()
-	dir := databasePrograms(t, testtier.RequirePython(t))
+	dir, _ := databasePrograms(t)
 	d := start(t, false, func(o *cloud.Options) {
 		o.Images = map[string]string{databaseImage: dir}
 		o.Catalog = []image.Image{databaseEntry(databaseImage)}
 	})
-	testDatabase(t, d, d.host(t, `{"name": "database", "resource_plan": "starter"}`))
+	testDatabase(t, d)
+}
+
+// testSandboxedDatabase does the same in gVisor on a real node.
+func testSandboxedDatabase(t *testing.T, d deployment) {
+	sandboxed := d
+	sandboxed.inSandbox = true
+	testDatabase(t, sandboxed)
 }
 
 // databaseState is what the agent says.
@@ -123,39 +149,12 @@ func (d deployment) takeSnapshot(t *testing.T, h hosted, consistency string) (id
 	return id
 }
 
-// restore restores a snapshot, when the one before has ended, and returns what the agent found then.
-func (d deployment) restore(t *testing.T, h hosted, id string, before databaseState) databaseState {
+// restore restores a snapshot and returns what the agent found then.
+func (d deployment) restore(t *testing.T, h hosted, id string) databaseState {
 	t.Helper()
-	body := fmt.Sprintf(`{"snapshot_id": %q}`, id)
 	pod := d.podUID(t, h.id)
-	for end := time.Now().Add(patience); ; time.Sleep(pollInterval) {
-		a := d.call(t, d.Ready.APIKey, http.MethodPost, "/api/v1/agents/"+h.id+"/restore", body)
-		if a.status == http.StatusOK {
-			break
-		}
-		if time.Until(end) < patience-30*time.Second {
-			cl, err := d.cluster.PersistentVolumeClaims("agent-"+h.id).List(t.Context(), metav1.ListOptions{})
-			for _, c := range cl.Items {
-				t.Log(c.Name, c.DeletionTimestamp, c.Finalizers, c.Status.Phase, err)
-			}
-			vs, _ := d.cluster.VolumeSnapshots("agent-"+h.id).List(t.Context(), metav1.ListOptions{})
-			for _, c := range vs.Items {
-				t.Log(c.Name, c.DeletionTimestamp, c.Finalizers, c.Status)
-			}
-			po, _ := d.cluster.Pods("agent-"+h.id).List(t.Context(), metav1.ListOptions{})
-			for _, c := range po.Items {
-				t.Log(c.Name, c.DeletionTimestamp, c.Spec.Volumes)
-			}
-			t.Log(d.must(t, http.StatusOK, http.MethodGet, h.snapshots(), "").text)
-			t.Fatal("debug")
-		}
-		if a.status != http.StatusConflict || time.Now().After(end) {
-			t.Fatalf("restore of %s: %d %s", id, a.status, a.text)
-		}
-	}
-	return h.awaitState(t, d, "restored", func(s databaseState) bool {
-		return d.podUID(t, h.id) != pod && s.Found != before.Found
-	})
+	d.must(t, http.StatusOK, http.MethodPost, "/api/v1/agents/"+h.id+"/restore", fmt.Sprintf(`{"snapshot_id": %q}`, id))
+	return h.awaitState(t, d, "restored", func(databaseState) bool { return d.podUID(t, h.id) != pod })
 }
 
 // checkFound checks that a restored database has all rows up to one that is at least as late as wanted.
@@ -168,31 +167,44 @@ func checkFound(t *testing.T, what string, s databaseState, least, most int) {
 	}
 }
 
-// testDatabase takes a snapshot in each way under writes and restores it, and then the volume that it replaced.
-func testDatabase(t *testing.T, d deployment, h hosted) {
-	h.awaitState(t, d, "writing", func(s databaseState) bool { return s.Acknowledged > 100 })
+// testDatabase takes a snapshot in each way under writes, restores it, and makes a clone of the volume that it replaced.
+func testDatabase(t *testing.T, d deployment) {
 	for _, consistency := range []string{"hook", "stop", "crash"} {
-		asked, _ := h.state(t, d)
-		began := time.Now()
-		id := d.takeSnapshot(t, h, consistency)
-		took := time.Since(began)
-		later := h.awaitState(t, d, "writing again", func(s databaseState) bool { return s.Acknowledged > asked.Acknowledged+100 })
-		began = time.Now()
-		restored := d.restore(t, h, id, later)
-		back := time.Since(began)
-		what := "the snapshot by " + consistency
-		checkFound(t, what, restored, asked.Acknowledged, later.Acknowledged)
-		checkEqual(t, what+" was cut while the volume was quiet", restored.Found.Quiet, consistency == "hook")
-		checkEqual(t, what+" was cut after the agent had ended", restored.Found.Stopped, consistency == "stop")
-
-		kept := d.keptVolume(t, h)
-		d.awaitSnapshot(t, h, kept)
-		former := d.restore(t, h, kept, restored)
-		checkFound(t, "the volume before the restore of "+what, former, later.Acknowledged, 1<<40)
-		checkEqual(t, "the agent had ended before its volume was kept", former.Found.Stopped, true)
-		t.Logf("by %s: %d rows were acknowledged before, %d are in it; ready after %.1f s, restored in %.1f s", consistency,
-			asked.Acknowledged, restored.Found.Last, took.Seconds(), back.Seconds())
+		t.Run(consistency, func(t *testing.T) {
+			t.Parallel()
+			testDatabaseBy(t, d, consistency)
+		})
 	}
+}
+
+func testDatabaseBy(t *testing.T, d deployment, consistency string) {
+	h := d.host(t, fmt.Sprintf(`{"name": "snapshot by %s", "resource_plan": "starter", "image": "database"}`, consistency))
+	if d.inSandbox {
+		d.must(t, http.StatusOK, http.MethodPost, "/agents/"+h.id+"/migrate-sandbox", `{"enabled": true}`)
+	}
+	asked := h.awaitState(t, d, "writing", func(s databaseState) bool { return s.Acknowledged > 100 })
+	began := time.Now()
+	id := d.takeSnapshot(t, h, consistency)
+	took := time.Since(began)
+	later := h.awaitState(t, d, "writing again", func(s databaseState) bool {
+		return s.Acknowledged > asked.Acknowledged+100
+	})
+	began = time.Now()
+	restored := d.restore(t, h, id)
+	back := time.Since(began)
+	checkFound(t, "the restored volume", restored, asked.Acknowledged, later.Acknowledged)
+	checkEqual(t, "the snapshot was cut while the volume was quiet", restored.Found.Quiet, consistency == "hook")
+	checkEqual(t, "the snapshot was cut after the agent had ended", restored.Found.Stopped, consistency == "stop")
+
+	kept := d.keptVolume(t, h)
+	d.awaitSnapshot(t, h, kept)
+	clone := d.host(t, fmt.Sprintf(`{"name": "what %s replaced", "resource_plan": "starter", "from_snapshot": %q}`,
+		consistency, kept))
+	former := clone.awaitState(t, d, "writing", func(databaseState) bool { return true })
+	checkFound(t, "the volume before the restore", former, later.Acknowledged, 1<<40)
+	checkEqual(t, "the agent had ended before its volume was kept", former.Found.Stopped, true)
+	t.Logf("by %s: %d rows were acknowledged before, %d are in it; ready after %.1f s, restored in %.1f s", consistency,
+		asked.Acknowledged, restored.Found.Last, took.Seconds(), back.Seconds())
 }
 
 // keptVolume returns the newest snapshot of a volume that a restore replaced.
