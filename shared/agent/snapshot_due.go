@@ -119,7 +119,8 @@ func (a *Agent) PrepareSnapshots(now time.Time) {
 	for i := range a.Snapshots {
 		s := &a.Snapshots[i]
 		ended := s.Status == SnapshotReady || s.Status == SnapshotFailed
-		if ended && !a.keepsSnapshots() && i != newest && !s.ExpiresAt.IsZero() && !s.ExpiresAt.After(now) && !a.usesSnapshot(*s) {
+		kept := i == newest || a.keepsSnapshots() || a.usesSnapshot(*s)
+		if ended && !kept && !s.ExpiresAt.IsZero() && !s.ExpiresAt.After(now) {
 			s.Status, s.LookAt, a.UpdatedAt = SnapshotDeleting, now, now
 		}
 	}

@@ -10,7 +10,8 @@ import (
 // snapshotBeforeUpdate adds the snapshot that precedes another version of the agent's image. The pod of the version
 // starts once it is cut.
 func (a *Agent) snapshotBeforeUpdate(s *Software, to image.Choice, now time.Time) {
-	if s != &a.Image || s.Reference == "" || !a.hasData() || a.keepsSnapshots() || a.StoppedFor != "" || a.Status == Deleting {
+	if s != &a.Image || s.Reference == "" || !a.hasData() || a.keepsSnapshots() || a.StoppedFor != "" ||
+		a.Status == Deleting {
 		return
 	}
 	kept := 0

@@ -290,11 +290,11 @@ func (a *Agent) GiveUp(f Failure, now time.Time) {
 }
 
 func (a *Agent) giveUp(f Failure, now time.Time) {
-	switch a.Move.State {
-	case MoveStarting:
+	if a.Move.State == MoveStarting {
 		a.goBack(fmt.Sprintf("%s: %s", f.Code, f.Message), now)
 		return
-	case MoveCopying:
+	}
+	if a.Move.State == MoveCopying {
 		a.endCopy(f.Message, now)
 	}
 	a.StoppedFor = ""

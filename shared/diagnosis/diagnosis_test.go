@@ -206,7 +206,8 @@ func rows(t *testing.T) map[string]row {
 		"could not be moved": {
 			agent: with(running(), func(a *agent.Agent) {
 				move(t)(a)
-				a.RecordSnapshot(a.StoppedFor, agent.SnapshotState{CutAt: after(1), Handle: "h", Ready: true}, after(time.Minute))
+				taken := agent.SnapshotState{CutAt: after(1), Handle: "h", Ready: true}
+				a.RecordSnapshot(a.StoppedFor, taken, after(time.Minute))
 				a.GiveUp(agent.Failure{Code: "pod_crash_loop"}, after(time.Minute))
 			}), at: 61 * time.Second,
 			wantSummary: "could not be moved", wantWaiting: diagnosis.Cluster, wantNext: after(2 * time.Minute),

@@ -102,7 +102,8 @@ func (f Facts) summary(causes []cause) string {
 	case a.WantsPod() && a.Move.State == agent.MoveReturning && !a.Converged():
 		return "The agent could not be moved to another cluster. It starts again where it was."
 	case a.WantsPod() && !a.Move.Settled():
-		return "The agent is being moved to another cluster. It starts there once its data is there, and its address changes."
+		return "The agent is being moved to another cluster. It starts there once its data is there, and its address " +
+			"changes."
 	case f.stopped():
 		return "The agent's pod is stopped for a snapshot. It starts again once the snapshot has its data, which takes " +
 			"some seconds."

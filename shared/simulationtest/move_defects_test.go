@@ -27,7 +27,8 @@ func moveDefects() []defect {
 			}),
 		},
 		{
-			name: "a start that does not wait for a move", undoes: "an agent that starts waits for the snapshot that moves it",
+			name:   "a start that does not wait for a move",
+			undoes: "an agent that starts waits for the snapshot that moves it",
 			plant: focused(startingMoves, afterRequest(func(_ *World, before agent.Agent, a *agent.Agent) {
 				if before.Status != a.Status && a.BeingProvisioned() && a.Move.State == agent.MoveCopying {
 					a.StoppedFor = ""

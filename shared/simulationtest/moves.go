@@ -17,8 +17,8 @@ func arrangeMoves(s *Scheduler, u *Setup) {
 		Skew: []time.Duration{0, maxSkew}[s.Choose(2)], Moves: true,
 	}
 	actions := []string{
-		"move", "move", "move back", "snapshot", "restore", "drop", "patch", "restart", "stop", "start", "pause", "resume",
-		"take latest", "resize", "put", "delete",
+		"move", "move", "move back", "snapshot", "restore", "drop", "patch", "restart", "stop", "start", "pause",
+		"resume", "take latest", "resize", "put", "delete",
 	}
 	for i := range 1 + s.Choose(2) {
 		script := []string{"move"}
@@ -221,7 +221,8 @@ func (w *World) checkStorageAtRest() {
 	for handle, kept := range w.Cluster.storage.kept {
 		a, ok := w.Database.Agent(kept.agentID)
 		named := slices.ContainsFunc(a.Snapshots, func(s agent.Snapshot) bool { return s.Handle == handle })
-		failed := slices.ContainsFunc(a.Snapshots, func(s agent.Snapshot) bool { return s.Status == agent.SnapshotFailed })
+		failed := slices.ContainsFunc(a.Snapshots,
+			func(s agent.Snapshot) bool { return s.Status == agent.SnapshotFailed })
 		if !ok || !named && !failed && !w.deletedByHand[a.ID] {
 			w.violate("leftovers", "the storage has the data %q of agent %s, which no record names", handle,
 				short(kept.agentID))
