@@ -16,11 +16,12 @@ func moveCommands() []command {
 	return []command{
 		{
 			name: "agents move", usage: "-to CELL [-force] [-dry-run] [-wait] AGENT", operand: "AGENT", run: moveAgent,
-			summary: "move an agent to another cell, with its data; -force does so although its image policy allows no " +
-				"interruption now, -dry-run says what would happen, -wait waits until it runs there",
+			summary: "move an agent to another cell, with its data; -force does so although its image policy allows " +
+				"no interruption now, -dry-run says what would happen, -wait waits until it runs there",
 		},
 		{
-			name: "cell drain", usage: "-to CELL [-at-most N] [-force] [-dry-run] CELL", operand: "CELL", run: drainCell,
+			name: "cell drain", usage: "-to CELL [-at-most N] [-force] [-dry-run] CELL", operand: "CELL",
+			run: drainCell,
 			summary: "move all agents of a closed cell to another one, a few at a time (2), and list those that may " +
 				"not be moved now",
 		},
@@ -52,9 +53,10 @@ func moveAgent(ctx context.Context, d operator, o options) error {
 		if err := a.CheckMove(to, o.force, d.Now().UTC()); err != nil {
 			return err
 		}
-		d.printf("Agent %s (%q) would move from %s in %s to %s in %s.\n", a.ID, a.Name, a.Cell, a.Region, to.Cell, to.Region)
-		d.printf("%s\nIts address changes: the label %s of its hostname becomes %s, and the former one answers no more.\n",
-			interruption(a), a.Cell, to.Cell)
+		d.printf("Agent %s (%q) would move from %s in %s to %s in %s.\n", a.ID, a.Name, a.Cell, a.Region, to.Cell,
+			to.Region)
+		d.printf("%s\nIts address changes: the label %s of its hostname becomes %s, and the former one answers no "+
+			"more.\n", interruption(a), a.Cell, to.Cell)
 		return nil
 	}
 	if err := d.startMove(ctx, a, to, o.force); err != nil {

@@ -60,7 +60,8 @@ func (f *fixture) works(step func(a *agent.Agent)) {
 func carry(a *agent.Agent) {
 	now := time.Now()
 	if a.Move.State == agent.MoveCopying {
-		a.RecordSnapshot(a.Move.SnapshotID, agent.SnapshotState{CutAt: now, Handle: "h", Ready: true, SizeBytes: 1}, now)
+		taken := agent.SnapshotState{CutAt: now, Handle: "h", Ready: true, SizeBytes: 1}
+		a.RecordSnapshot(a.Move.SnapshotID, taken, now)
 		return
 	}
 	a.BecameReady(now)
@@ -72,7 +73,8 @@ func TestMove_TakesAnAgentToAnotherCell(t *testing.T) {
 	f.run("set-plan -organization " + org + " -plan pro")
 	f.works(carry)
 	a := f.settled()
-	f.run("agents move -to new -dry-run "+a.ID, "would move from old in here to new in there", "label old", "becomes new")
+	f.run("agents move -to new -dry-run "+a.ID, "would move from old in here to new in there", "label old",
+		"becomes new")
 	if got := f.edit(a, func(*agent.Agent) {}); got.Move.Open() {
 		t.Fatalf("after a rehearsal: %+v", got.Move)
 	}

@@ -294,8 +294,8 @@ func TestRun_RefusesInvalidCommands(t *testing.T) {
 	f := newFixture(t)
 	for command, want := range map[string]string{
 		"": "command missing; want one of list, show, set-plan, suspend, resume, agents, nudge, " +
-			"describe, apikeys create, keys status, webhooks status, keys create, agents move, cell drain, images list, images show, " +
-			"images put, images remove, images admit",
+			"describe, apikeys create, keys status, webhooks status, keys create, agents move, cell drain, " +
+			"images list, images show, images put, images remove, images admit",
 		"dance":                    `unknown command "dance"; want one of list, show, set-plan, suspend`,
 		"keys":                     `unknown command "keys"`,
 		"agents":                   "-cell is missing",

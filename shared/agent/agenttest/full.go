@@ -12,6 +12,18 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
+func fullMove(at time.Time) agent.Move {
+	return agent.Move{
+		State: agent.MoveReturning, From: agent.Place{Cell: "f", Region: "g"}, To: agent.Place{Cell: "t", Region: "u"},
+		SnapshotID: "s",
+		Volume: agent.Volume{
+			Number: 1, Source: agent.VolumeSource{SnapshotID: "r", Handle: "h"}, Unmade: true,
+		},
+		RequestedAt: at, Since: at.Add(time.Second), Cleared: true, LookAt: at.Add(2 * time.Second),
+		GoneAt: at.Add(3 * time.Second), Reason: "w",
+	}
+}
+
 // FullAgent returns an agent with every field set, for tests that must notice a field that is forgotten. A new field of
 // an agent is set here.
 func FullAgent(at time.Time) agent.Agent {
@@ -63,14 +75,7 @@ func FullAgent(at time.Time) agent.Agent {
 		},
 		FormerVolumes: []agent.FormerVolume{{Number: 1, LookAt: at, GoneAt: at.Add(time.Second)}},
 		Snapshots:     fullSnapshots(at), StoppedFor: "s", DailySnapshotAt: at.Add(17 * time.Second),
-		Move: agent.Move{
-			State: agent.MoveReturning, From: agent.Place{Cell: "f", Region: "g"}, To: agent.Place{Cell: "t", Region: "u"},
-			SnapshotID: "s", Volume: agent.Volume{
-				Number: 1, Source: agent.VolumeSource{SnapshotID: "r", Handle: "h"}, Unmade: true,
-			},
-			RequestedAt: at, Since: at.Add(time.Second), Cleared: true, LookAt: at.Add(2 * time.Second),
-			GoneAt: at.Add(3 * time.Second), Reason: "w",
-		},
+		Move:    fullMove(at),
 		CloneOf: "s", UnsetSecrets: []string{"LACKED"},
 		Live:           []agent.LiveVersion{{Key: "B", Version: 1}},
 		SecretVersions: []agent.VersionRange{{Key: "B", Highest: 2, DestroyedBefore: 1}},
