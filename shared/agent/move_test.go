@@ -143,6 +143,7 @@ func TestMove_OfAnAgentWithoutAPod(t *testing.T) {
 	wantKind(t, "a second move", a.StartMove(agent.Place{Cell: "third"}, true, at(6)), fault.Conflict, "agent_moving")
 
 	a = waiting
+	a.RecordSnapshot(a.Move.SnapshotID, cutAt(4), at(4))
 	do(t, a.Act(agent.Start, "", at(4)))
 	equal(t, "a start waits", a.RunsPod(), false)
 	a.RecordSnapshot(a.Move.SnapshotID, readyAt(5), at(5))

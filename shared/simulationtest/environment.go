@@ -83,7 +83,7 @@ func (w *World) disasters(actions []Action) []Action {
 			w.later("pods recover", until, func() { w.suffer(id, healthy); w.Cluster.notify() })
 		}})
 	}
-	if n := w.home(id).namespaces[id]; n != nil && u.Stuck > 0 && n.terminating {
+	if n := w.Cluster.namespaces[id]; n != nil && u.Stuck > 0 && n.terminating {
 		n.stuckUntil = w.Elapsed() + u.Stuck
 		u.Stuck = 0
 	}

@@ -25,6 +25,9 @@ func arrangeMoves(s *Scheduler, u *Setup) {
 		if i == 0 && s.Choose(2) == 0 {
 			script = []string{"snapshot", "move"}
 		}
+		if s.Choose(6) == 0 {
+			script, u.Stuck = append(script, "delete"), 30*time.Minute
+		}
 		for range 1 + s.Choose(4) {
 			script = append(script, actions[s.Choose(len(actions))])
 		}

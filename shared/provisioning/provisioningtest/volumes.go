@@ -168,48 +168,56 @@ func testDeleteWithSnapshots(t *testing.T, w VolumeFixture) {
 	w.awaitGone(t, a)
 }
 
-// testMove takes an agent to another cell and back to it as if it were a third one. What a cell takes leave of outlives
-// its objects there, and what it owns does not.
+// testMove takes an agent with two snapshots to another cell, and from there to a third one, all of which are the same.
+// What a cell has given up, or only adopted, outlives its objects there. What it owns does not.
 func testMove(t *testing.T, w VolumeFixture) {
 	a := w.started(t)
-	home := a.Cell
+	home, first := a.Cell, w.request(t, &a, agent.ConsistentAfterCrash)
+	a.RecordSnapshot(first.ID, w.await(t, a, first, false), time.Now())
 	if err := a.StartMove(agent.Place{Cell: "elsewhere"}, false, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	s, err := a.Snapshot(a.StoppedFor)
+	w.apply(t, a, agent.StageRuntime) // the pod ends
+	moves, err := a.Snapshot(a.StoppedFor)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.apply(t, a, agent.StageRuntime) // the pod ends
-	a.RecordSnapshot(s.ID, w.await(t, a, s, true), time.Now())
-	if s, err = a.Snapshot(s.ID); err != nil || a.Cell != "elsewhere" {
-		t.Fatalf("the agent is in the cell %s, error %v, want it to have left", a.Cell, err)
+	a.RecordSnapshot(moves.ID, w.await(t, a, moves, true), time.Now())
+	if a.Cell != "elsewhere" {
+		t.Fatalf("the agent is in the cell %s, want it to have left: %+v", a.Cell, a.Move)
 	}
 	a.Cell = home
-	w.retain(t, a, s, true)
-	for range 2 { // the second time, what was adopted is left without having been retained
+	for _, s := range a.Snapshots {
+		w.retain(t, a, s, true)
+	}
+	for range 2 {
 		w.leave(t, a)
-		w.apply(t, a, agent.StageNamespace)
-		for range 2 { // as a redelivery does
-			if err := w.Volumes.AdoptSnapshot(t.Context(), a, s); err != nil {
-				t.Fatal(err)
-			}
-		}
+		w.adopt(t, a)
+		w.adopt(t, a) // as a redelivery does
 	}
 	w.apply(t, a)
 	w.awaitReady(t, a)
-	w.retain(t, a, s, false)
-	w.deleted(t, a, s)
-	w.retain(t, a, s, true) // by a slow worker
+	w.deleted(t, a, a.Snapshots[0]) // perhaps adopted by a slow worker
+	w.retain(t, a, a.Snapshots[1], false)
 	w.leave(t, a)
+	w.adopt(t, a)
+	for _, s := range a.Snapshots {
+		if seen, err := w.Volumes.Snapshot(t.Context(), a, s, false); err == nil && seen.Ready {
+			t.Errorf("a snapshot whose data was deleted: %+v, want it not ready", seen)
+		}
+	}
+	w.leave(t, a)
+}
+
+// adopt makes the agent's snapshots ones of a cell.
+func (w VolumeFixture) adopt(t *testing.T, a agent.Agent) {
+	t.Helper()
 	w.apply(t, a, agent.StageNamespace)
-	if err := w.Volumes.AdoptSnapshot(t.Context(), a, s); err != nil {
-		t.Fatal(err)
+	for _, s := range a.Snapshots {
+		if err := w.Volumes.AdoptSnapshot(t.Context(), a, s); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if seen, err := w.Volumes.Snapshot(t.Context(), a, s, false); err == nil && seen.Ready {
-		t.Errorf("a snapshot whose data was deleted: %+v, want it not ready", seen)
-	}
-	w.leave(t, a)
 }
 
 func (w VolumeFixture) retain(t *testing.T, a agent.Agent, s agent.Snapshot, retains bool) {
