@@ -99,8 +99,8 @@ func (s *samples) asAdmin(names ...string) []functiontest.Option {
 	return options
 }
 
-// newSnapshot gives the agent a snapshot that is ready, with the id that the examples of bodies have. It is a daily one,
-// so that the plan still has room for another.
+// newSnapshot gives the agent a snapshot that is ready, with the id that the examples of bodies have. It is a daily
+// one, so that the plan still has room for another.
 func (s *samples) newSnapshot(t *testing.T) string {
 	t.Helper()
 	shown, _ := agent.SnapshotView{}.Example().(agent.SnapshotView)

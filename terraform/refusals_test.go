@@ -98,7 +98,7 @@ const (
 	refusesNames        = "names and the name servers"
 	refusesReplicas     = "one pod at most"
 	refusesContainer    = "in the container agent only"
-	refusesSnapshot     = "snapshot must be of its own volume"
+	refusesSnapshot     = "snapshot must be of the agent's volume"
 	refusesContent      = "keep the data of the other agent"
 )
 
@@ -536,7 +536,7 @@ func snapshotRefusals(own string) map[string]refusal {
 		"a content of a disk": content(own+name, "Retain", driver, "volumeHandle: h", own,
 			refusesContent),
 		"a content for another agent": content(own+name, "Retain", driver, handle, "other", refusesContent),
-		"a content of another name":   content("mine", "Retain", driver, handle, own, refusesName),
+		"a content of another name":   content("other"+name, "Retain", driver, handle, "other", refusesName),
 		"an adopted content that takes the data along": content(own+"-snapshot-aaaaaaaa", "Delete", driver, handle, own,
 			refusesContent),
 	}

@@ -42,7 +42,8 @@ func chapters() []chapter {
 			status: http.StatusOK, await: awaitOperations, check: checkRotation,
 		},
 		{
-			name: "snapshot", method: http.MethodPost, path: "/api/v1/agents/ID/snapshots", body: `{"consistency": "stop"}`,
+			name: "snapshot", method: http.MethodPost, path: "/api/v1/agents/ID/snapshots",
+			body:   `{"consistency": "stop"}`,
 			status: http.StatusCreated, await: awaitSnapshot, check: checkSnapshot,
 		},
 		{

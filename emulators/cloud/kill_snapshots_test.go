@@ -91,8 +91,8 @@ func (n *lane) checkVolumes(t *testing.T, id string, wantClaims []string, wantSn
 	t.Helper()
 	claims, snapshots, contents := n.inCluster(t, id)
 	if !slices.Equal(claims, wantClaims) || len(snapshots) != wantSnapshots || len(contents) != wantSnapshots {
-		t.Errorf("claims %q, snapshots %q and contents %q, want the claims %q and %d snapshots", claims, snapshots, contents,
-			wantClaims, wantSnapshots)
+		t.Errorf("claims %q, snapshots %q and contents %q, want the claims %q and %d snapshots", claims, snapshots,
+			contents, wantClaims, wantSnapshots)
 	}
 	checkEqual(t, "snapshots of the record", len(n.snapshotViews(t, id)), wantSnapshots)
 	checkEqual(t, "pods", n.countPods(t, id), 1)
@@ -109,7 +109,8 @@ func awaitRestore(t *testing.T, n *lane, id string) {
 	t.Helper()
 	n.awaitSwept(t, id, "restored", func(a answer) bool {
 		claims, _, _ := n.inCluster(t, id)
-		return isServing(a) && n.snapshotViews(t, id).status("restore") == "ready" && slices.Equal(claims, []string{"data-1"})
+		return isServing(a) && n.snapshotViews(t, id).status("restore") == "ready" &&
+			slices.Equal(claims, []string{"data-1"})
 	})
 }
 

@@ -2,6 +2,7 @@ package cloud_test
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -14,6 +15,9 @@ import (
 	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/testtier"
 )
+
+// filler is how much an agent has in addition to its database. Measurements need more than tests do.
+var filler = flag.Int("filler", 1, "size of the volumes' further data in `megabytes`")
 
 // databaseImage is the image of an agent that writes rows into an SQLite database all the time.
 const databaseImage = "images.example/database@sha256:" +
@@ -130,23 +134,23 @@ func (h hosted) snapshots() string { return "/api/v1/agents/" + h.id + "/snapsho
 // awaitSnapshot waits until a snapshot is ready.
 func (d deployment) awaitSnapshot(t *testing.T, h hosted, id string) {
 	t.Helper()
-	var last answer
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(pollInterval) {
-		last = d.must(t, http.StatusOK, http.MethodGet, h.snapshots()+"/"+id, "")
-		if last.body["status"] == "ready" {
-			return
-		}
-	}
-	t.Fatalf("the snapshot is not ready: %s", last.text)
+	d.await(t, h.id, "in a snapshot that is ready", func(answer) bool {
+		return d.must(t, http.StatusOK, http.MethodGet, h.snapshots()+"/"+id, "").body["status"] == "ready"
+	})
 }
 
-// takeSnapshot takes a snapshot and waits until it is ready.
-func (d deployment) takeSnapshot(t *testing.T, h hosted, consistency string) (id string) {
+// takeSnapshot takes a snapshot and waits until it is ready. It returns how long the data took, and all of it.
+func (d deployment) takeSnapshot(t *testing.T, h hosted, consistency string) (id string, cut, ready time.Duration) {
 	t.Helper()
+	began := time.Now()
 	a := d.must(t, http.StatusCreated, http.MethodPost, h.snapshots(), fmt.Sprintf(`{"consistency": %q}`, consistency))
 	id, _ = a.body["id"].(string)
+	d.await(t, h.id, "in a snapshot", func(answer) bool {
+		return d.must(t, http.StatusOK, http.MethodGet, h.snapshots()+"/"+id, "").body["taken_at"] != nil
+	})
+	cut = time.Since(began)
 	d.awaitSnapshot(t, h, id)
-	return id
+	return id, cut, time.Since(began)
 }
 
 // restore restores a snapshot and returns what the agent found then.
@@ -162,12 +166,13 @@ func checkFound(t *testing.T, what string, s databaseState, least, most int) {
 	t.Helper()
 	f := s.Found
 	if f.Integrity != "ok" || f.First != 1 || f.Count != f.Last || f.Last < least || f.Last > most {
-		t.Errorf("%s has %d rows from %d to %d and integrity %q, want all from 1 to one between %d and %d", what, f.Count,
-			f.First, f.Last, f.Integrity, least, most)
+		t.Errorf("%s has %d rows from %d to %d and integrity %q, want all from 1 to one between %d and %d", what,
+			f.Count, f.First, f.Last, f.Integrity, least, most)
 	}
 }
 
-// testDatabase takes a snapshot in each way under writes, restores it, and makes a clone of the volume that it replaced.
+// testDatabase takes a snapshot in each way under writes, restores it, and makes a clone of the volume that it
+// replaced.
 func testDatabase(t *testing.T, d deployment) {
 	for _, consistency := range []string{"hook", "stop", "crash"} {
 		t.Run(consistency, func(t *testing.T) {
@@ -178,18 +183,17 @@ func testDatabase(t *testing.T, d deployment) {
 }
 
 func testDatabaseBy(t *testing.T, d deployment, consistency string) {
-	h := d.host(t, fmt.Sprintf(`{"name": "snapshot by %s", "resource_plan": "starter", "image": "database"}`, consistency))
+	h := d.host(t, fmt.Sprintf(`{"name": "snapshot by %s", "resource_plan": "starter", "image": "database", `+
+		`"env_vars": {"FILLER_MB": "%d"}}`, consistency, *filler))
 	if d.inSandbox {
 		d.must(t, http.StatusOK, http.MethodPost, "/agents/"+h.id+"/migrate-sandbox", `{"enabled": true}`)
 	}
 	asked := h.awaitState(t, d, "writing", func(s databaseState) bool { return s.Acknowledged > 100 })
-	began := time.Now()
-	id := d.takeSnapshot(t, h, consistency)
-	took := time.Since(began)
+	id, cut, ready := d.takeSnapshot(t, h, consistency)
 	later := h.awaitState(t, d, "writing again", func(s databaseState) bool {
 		return s.Acknowledged > asked.Acknowledged+100
 	})
-	began = time.Now()
+	began := time.Now()
 	restored := d.restore(t, h, id)
 	back := time.Since(began)
 	checkFound(t, "the restored volume", restored, asked.Acknowledged, later.Acknowledged)
@@ -198,13 +202,16 @@ func testDatabaseBy(t *testing.T, d deployment, consistency string) {
 
 	kept := d.keptVolume(t, h)
 	d.awaitSnapshot(t, h, kept)
+	began = time.Now()
 	clone := d.host(t, fmt.Sprintf(`{"name": "what %s replaced", "resource_plan": "starter", "from_snapshot": %q}`,
 		consistency, kept))
 	former := clone.awaitState(t, d, "writing", func(databaseState) bool { return true })
+	cloned := time.Since(began)
 	checkFound(t, "the volume before the restore", former, later.Acknowledged, 1<<40)
 	checkEqual(t, "the agent had ended before its volume was kept", former.Found.Stopped, true)
-	t.Logf("by %s: %d rows were acknowledged before, %d are in it; ready after %.1f s, restored in %.1f s", consistency,
-		asked.Acknowledged, restored.Found.Last, took.Seconds(), back.Seconds())
+	t.Logf("by %s: %d rows were acknowledged before, %d are in it; cut after %.1f s, ready after %.1f s, "+
+		"restored in %.1f s, cloned in %.1f s", consistency, asked.Acknowledged,
+		restored.Found.Last, cut.Seconds(), ready.Seconds(), back.Seconds(), cloned.Seconds())
 }
 
 // keptVolume returns the newest snapshot of a volume that a restore replaced.

@@ -43,8 +43,8 @@ func testSnapshotUnderWrites(t *testing.T, a *processAgent) {
 		first, second := lines(t, filepath.Join(filepath.Dir(dir), volume, "0-first")),
 			lines(t, filepath.Join(filepath.Dir(dir), volume, "9-second"))
 		if first == 0 || first != second && first != second+1 {
-			t.Errorf("snapshot %s has %d lines of the first file and %d of the second, want no more than one between", name,
-				first, second)
+			t.Errorf("snapshot %s has %d lines of the first file and %d of the second, want no more than one between",
+				name, first, second)
 		}
 		copied := filepath.Join(filepath.Dir(filepath.Dir(dir)), "snapshots", filepath.Base(*content.Status.Handle))
 		if _, err := os.Stat(copied); err != nil {
@@ -76,7 +76,8 @@ while :; do i=$((i+1)); echo $i >> 0-first; echo $i >> 9-second; done`}}))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &strings.Builder{}}) // ends with the test
+		// It ends with the test.
+		_ = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &strings.Builder{}})
 	}()
 	t.Cleanup(func() {
 		cancel()

@@ -10,7 +10,9 @@ import (
 
 // SnapshotVersion is the API group of snapshots of volumes. Its types are not part of Kubernetes. The library that has
 // them links the clients of all their versions, so the fields that have users are here.
-var SnapshotVersion = schema.GroupVersion{Group: "snapshot.storage.k8s.io", Version: "v1"} //nolint:gochecknoglobals // as the versions of k8s.io/api
+//
+//nolint:gochecknoglobals // as the versions of k8s.io/api
+var SnapshotVersion = schema.GroupVersion{Group: "snapshot.storage.k8s.io", Version: "v1"}
 
 // VolumeSnapshot asks for a snapshot of a volume.
 type VolumeSnapshot struct {
@@ -140,15 +142,18 @@ func (VolumeSnapshotClass) OpenAPIModelName() string { return snapshotModel + "V
 
 // VolumeSnapshots returns the client of VolumeSnapshots in a namespace.
 func (c *Client) VolumeSnapshots(namespace string) Kind[*VolumeSnapshot, *VolumeSnapshotList] {
-	return kindOf[VolumeSnapshot, VolumeSnapshotList](c, resource{SnapshotVersion, "volumesnapshots", "VolumeSnapshot"}, namespace)
+	return kindOf[VolumeSnapshot, VolumeSnapshotList](c,
+		resource{SnapshotVersion, "volumesnapshots", "VolumeSnapshot"}, namespace)
 }
 
 // VolumeSnapshotContents returns the client of VolumeSnapshotContents of the cluster.
 func (c *Client) VolumeSnapshotContents() Kind[*VolumeSnapshotContent, *VolumeSnapshotContentList] {
-	return kindOf[VolumeSnapshotContent, VolumeSnapshotContentList](c, resource{SnapshotVersion, "volumesnapshotcontents", "VolumeSnapshotContent"}, "")
+	return kindOf[VolumeSnapshotContent, VolumeSnapshotContentList](c,
+		resource{SnapshotVersion, "volumesnapshotcontents", "VolumeSnapshotContent"}, "")
 }
 
 // VolumeSnapshotClasses returns the client of VolumeSnapshotClasses of the cluster.
 func (c *Client) VolumeSnapshotClasses() Kind[*VolumeSnapshotClass, *VolumeSnapshotClassList] {
-	return kindOf[VolumeSnapshotClass, VolumeSnapshotClassList](c, resource{SnapshotVersion, "volumesnapshotclasses", "VolumeSnapshotClass"}, "")
+	return kindOf[VolumeSnapshotClass, VolumeSnapshotClassList](c,
+		resource{SnapshotVersion, "volumesnapshotclasses", "VolumeSnapshotClass"}, "")
 }

@@ -3,6 +3,7 @@ package kubeclient
 import (
 	"maps"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -21,7 +22,7 @@ func (o *VolumeSnapshot) DeepCopyObject() runtime.Object { return o.DeepCopy() }
 // DeepCopy copies the object.
 func (o *VolumeSnapshot) DeepCopy() *VolumeSnapshot {
 	out := *o
-	o.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	out.ObjectMeta = *o.ObjectMeta.DeepCopy()
 	out.Spec.Source.Claim, out.Spec.Source.Content = copyOf(o.Spec.Source.Claim), copyOf(o.Spec.Source.Content)
 	out.Spec.Class = copyOf(o.Spec.Class)
 	if s := o.Status; s != nil {
@@ -49,7 +50,7 @@ func (o *VolumeSnapshotContent) DeepCopyObject() runtime.Object { return o.DeepC
 // DeepCopy copies the object.
 func (o *VolumeSnapshotContent) DeepCopy() *VolumeSnapshotContent {
 	out := *o
-	o.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	out.ObjectMeta = *o.ObjectMeta.DeepCopy()
 	out.Spec.Source.Volume, out.Spec.Source.Snapshot = copyOf(o.Spec.Source.Volume), copyOf(o.Spec.Source.Snapshot)
 	out.Spec.Class, out.Spec.Mode = copyOf(o.Spec.Class), copyOf(o.Spec.Mode)
 	if s := o.Status; s != nil {
@@ -67,7 +68,7 @@ func (o *VolumeSnapshotClass) DeepCopyObject() runtime.Object { return o.DeepCop
 // DeepCopy copies the object.
 func (o *VolumeSnapshotClass) DeepCopy() *VolumeSnapshotClass {
 	out := *o
-	o.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	out.ObjectMeta = *o.ObjectMeta.DeepCopy()
 	out.Parameters = maps.Clone(o.Parameters)
 	return &out
 }
@@ -75,7 +76,7 @@ func (o *VolumeSnapshotClass) DeepCopy() *VolumeSnapshotClass {
 // DeepCopyObject implements runtime.Object.
 func (l *VolumeSnapshotList) DeepCopyObject() runtime.Object {
 	out := *l
-	l.ListMeta.DeepCopyInto(&out.ListMeta)
+	out.ListMeta = copyMeta(l)
 	out.Items = copyItems(l.Items, (*VolumeSnapshot).DeepCopy)
 	return &out
 }
@@ -83,7 +84,7 @@ func (l *VolumeSnapshotList) DeepCopyObject() runtime.Object {
 // DeepCopyObject implements runtime.Object.
 func (l *VolumeSnapshotContentList) DeepCopyObject() runtime.Object {
 	out := *l
-	l.ListMeta.DeepCopyInto(&out.ListMeta)
+	out.ListMeta = copyMeta(l)
 	out.Items = copyItems(l.Items, (*VolumeSnapshotContent).DeepCopy)
 	return &out
 }
@@ -91,7 +92,7 @@ func (l *VolumeSnapshotContentList) DeepCopyObject() runtime.Object {
 // DeepCopyObject implements runtime.Object.
 func (l *VolumeSnapshotClassList) DeepCopyObject() runtime.Object {
 	out := *l
-	l.ListMeta.DeepCopyInto(&out.ListMeta)
+	out.ListMeta = copyMeta(l)
 	out.Items = copyItems(l.Items, (*VolumeSnapshotClass).DeepCopy)
 	return &out
 }
@@ -105,4 +106,12 @@ func copyItems[T any](items []T, deepCopy func(*T) *T) []T {
 		out[i] = *deepCopy(&items[i])
 	}
 	return out
+}
+
+// copyMeta copies what a list says of itself.
+func copyMeta(l metav1.ListInterface) metav1.ListMeta {
+	return metav1.ListMeta{
+		SelfLink: l.GetSelfLink(), ResourceVersion: l.GetResourceVersion(), Continue: l.GetContinue(),
+		RemainingItemCount: copyOf(l.GetRemainingItemCount()),
+	}
 }

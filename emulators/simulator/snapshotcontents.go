@@ -120,8 +120,8 @@ func (s *Simulator) advance(ctx context.Context, o *kubeclient.VolumeSnapshotCon
 		var why problem
 		if errors.As(err, &why) {
 			again(snapshotRetry)
-			text := fmt.Sprintf("Failed to check and update snapshot content: failed to take snapshot of the volume %s: %q",
-				sourceOf(o), why)
+			text := fmt.Sprintf("Failed to check and update snapshot content: failed to take snapshot of the volume "+
+				"%s: %q", sourceOf(o), why)
 			status.Ready, status.Error = new(false), errorOf(text, status.Error)
 			return nil
 		}
@@ -173,9 +173,9 @@ func (s *Simulator) cut(ctx context.Context, o *kubeclient.VolumeSnapshotContent
 	}
 	undo, ok := s.snapshotter.disks.take(volume.Name)
 	if !ok {
-		return "", taken, problemf("rpc error: code = Internal desc = Failed to create snapshot: googleapi: Error 403: "+
-			"Operation rate exceeded for resource 'projects/local/zones/local-a/disks/%s'. Too frequent operations from the "+
-			"source resource., rateLimitExceeded", volume.Name)
+		return "", taken, problemf("rpc error: code = Internal desc = Failed to create snapshot: googleapi: "+
+			"Error 403: Operation rate exceeded for resource 'projects/local/zones/local-a/disks/%s'. "+
+			"Too frequent operations from the source resource., rateLimitExceeded", volume.Name)
 	}
 	if taken, err = s.copyVolume(ctx, name, volume); err != nil {
 		undo()
@@ -291,7 +291,8 @@ func (s *Simulator) restore(ctx context.Context, claim *corev1.PersistentVolumeC
 	var why problem
 	if errors.As(err, &why) {
 		s.warn(ctx, claim, "ProvisioningFailed", fmt.Sprintf("failed to provision volume with StorageClass %q: error "+
-			"getting handle for DataSource Type VolumeSnapshot by Name %s: %s", *claim.Spec.StorageClassName, name, why))
+			"getting handle for DataSource Type VolumeSnapshot by Name %s: %s", *claim.Spec.StorageClassName, name,
+			why))
 		return false, nil
 	}
 	if err != nil {
@@ -301,7 +302,9 @@ func (s *Simulator) restore(ctx context.Context, claim *corev1.PersistentVolumeC
 }
 
 // usableSnapshot returns the handle of a snapshot that a claim can be made from.
-func (s *Simulator) usableSnapshot(ctx context.Context, claim *corev1.PersistentVolumeClaim, name string) (string, error) {
+func (s *Simulator) usableSnapshot(ctx context.Context, claim *corev1.PersistentVolumeClaim, name string) (
+	handle string, err error,
+) {
 	o, err := s.client.VolumeSnapshots(claim.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -324,8 +327,8 @@ func (s *Simulator) usableSnapshot(ctx context.Context, claim *corev1.Persistent
 	case content.Spec.Snapshot.UID != o.UID || content.Status == nil || content.Status.Handle == nil:
 		return "", problemf("snapshot %s is not bound to VolumeSnapshotContent %s", name, content.Name)
 	case o.Status.RestoreSize != nil && size.Cmp(*o.Status.RestoreSize) < 0:
-		return "", problemf("requested volume size %d is less than the size %d for the source snapshot %s", size.Value(),
-			o.Status.RestoreSize.Value(), name)
+		return "", problemf("requested volume size %d is less than the size %d for the source snapshot %s",
+			size.Value(), o.Status.RestoreSize.Value(), name)
 	}
 	_, known, err := s.runtime.Snapshot(path.Base(*content.Status.Handle))
 	if err == nil && !known {
@@ -342,9 +345,11 @@ func (s *Simulator) warn(ctx context.Context, claim *corev1.PersistentVolumeClai
 	e := &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Name: claim.Name + "." + strconv.FormatUint(h.Sum64(), 16)},
 		InvolvedObject: corev1.ObjectReference{
-			APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID,
+			APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name,
+			UID: claim.UID,
 		},
-		Reason: reason, Message: message, Type: corev1.EventTypeWarning, Count: 1, FirstTimestamp: now, LastTimestamp: now,
+		Reason: reason, Message: message, Type: corev1.EventTypeWarning,
+		Count: 1, FirstTimestamp: now, LastTimestamp: now,
 		Source: corev1.EventSource{Component: provisioner},
 	}
 	_, err := events.Create(ctx, e, metav1.CreateOptions{})

@@ -223,8 +223,8 @@ func (s *Simulator) contentOf(ctx context.Context, o *kubeclient.VolumeSnapshot)
 	case ref.Namespace != o.Namespace || ref.Name != o.Name || ref.UID != "" && ref.UID != o.UID:
 		return nil, problemf("VolumeSnapshotContent [%s] is bound to a different snapshot", content.Name)
 	case content.Spec.Source.Snapshot == nil:
-		return nil, problemf("VolumeSnapshotContent [%s] is dynamically provisioned while expecting a pre-provisioned one",
-			content.Name)
+		return nil, problemf("VolumeSnapshotContent [%s] is dynamically provisioned while expecting a "+
+			"pre-provisioned one", content.Name)
 	case ref.UID == "":
 		content = content.DeepCopy()
 		content.Spec.Snapshot.UID = o.UID
@@ -329,7 +329,8 @@ func (s *Simulator) syncSource(ctx context.Context, key string) error {
 	}
 	for i := range snapshots.Items {
 		o := &snapshots.Items[i]
-		if source := o.Spec.Source.Claim; source != nil && *source == claim.Name && !isReady(o) && o.DeletionTimestamp == nil {
+		source := o.Spec.Source.Claim
+		if source != nil && *source == claim.Name && !isReady(o) && o.DeletionTimestamp == nil {
 			return nil // its next change comes back here
 		}
 	}
@@ -409,7 +410,8 @@ func (s *Simulator) releaseSnapshot(ctx context.Context, o *kubeclient.VolumeSna
 	}
 	for i := range claims.Items {
 		c := &claims.Items[i]
-		if snapshotSource(c) == o.Name && c.Status.Phase == corev1.ClaimPending && slices.Contains(o.Finalizers, finalizerSource) {
+		if snapshotSource(c) == o.Name && c.Status.Phase == corev1.ClaimPending &&
+			slices.Contains(o.Finalizers, finalizerSource) {
 			return nil // the claim's next change comes back here
 		}
 	}

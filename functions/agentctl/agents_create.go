@@ -97,26 +97,14 @@ func (t *tool) createAgent() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if region != "" {
-				body.Region = &region
-			}
-			if image != "" {
-				body.Image = &image
-			}
-			if snapshot != "" {
-				body.FromSnapshot = &snapshot
-			}
+			body.Region, body.Image, body.FromSnapshot = given(region), given(image), given(snapshot)
 			a, err := api.CreateAgent(cmd.Context(), body, change.options()...)
 			if err != nil {
 				return err
 			}
 			err = t.finish(cmd.Context(), api, a, &change, client.AgentStatusRunning)
-			if err == nil && change.wait {
-				t.next("Open its dashboard: agentctl agents open %s\nRead its log: agentctl agents logs %s", a.ID, a.ID)
-			}
-			if err == nil && len(a.UnsetSecrets) > 0 {
-				t.next("The clone lacks secrets: %s. Set them: agentctl secrets set %s KEY",
-					strings.Join(a.UnsetSecrets, ", "), a.ID)
+			if err == nil {
+				t.afterCreate(a, change.wait)
 			}
 			return err
 		},
@@ -134,6 +122,25 @@ func (t *tool) createAgent() *cobra.Command {
 	change.add(c, "wait until the agent runs", false)
 	completePlan(c)
 	return c
+}
+
+// given returns a pointer to the value of a flag; nil for none.
+func given(value string) *string {
+	if value == "" {
+		return nil
+	}
+	return &value
+}
+
+// afterCreate says what the user can do with a new agent.
+func (t *tool) afterCreate(a *client.Agent, waited bool) {
+	if waited {
+		t.next("Open its dashboard: agentctl agents open %s\nRead its log: agentctl agents logs %s", a.ID, a.ID)
+	}
+	if a != nil && len(a.UnsetSecrets) > 0 {
+		t.next("The clone lacks secrets: %s. Set them: agentctl secrets set %s KEY",
+			strings.Join(a.UnsetSecrets, ", "), a.ID)
+	}
 }
 
 // fillNew adds what the flags say to a creation.

@@ -121,7 +121,9 @@ func TestReceipt_SaysWhyThereIsNone(t *testing.T) {
 	}{
 		"during the deletion": {
 			as: a.admin(), of: "leaving", code: agentctl.ExitConflict,
-			say: []string{"Not observed gone yet: namespace, volume, snapshots, secrets, route, record", begun + " --for deleted"},
+			say: []string{
+				"Not observed gone yet: namespace, volume, snapshots, secrets, route, record", begun + " --for deleted",
+			},
 		},
 		"of a running agent": {
 			as: a.admin(), of: running, code: agentctl.ExitNotFound, say: []string{"is not being deleted"},

@@ -175,7 +175,9 @@ func (t *tool) takeSnapshot() *cobra.Command {
 				return err
 			}
 			if change.wait {
-				return failedError{fmt.Errorf("the snapshot is %s: %s", s.Status, textOr(s.Problem, "no reason is known"))}
+				return failedError{
+					fmt.Errorf("the snapshot is %s: %s", s.Status, textOr(s.Problem, "no reason is known")),
+				}
 			}
 			t.next("To see whether it is ready: agentctl snapshots show %s %s", a.ID, s.ID)
 			return nil

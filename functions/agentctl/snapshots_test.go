@@ -63,7 +63,8 @@ func TestSnapshots_AreTakenRestoredClonedAndDeleted(t *testing.T) {
 		t.Errorf("a rehearsal of the restore says %q, want since when data is lost", loses)
 	}
 	c.run(t, "snapshots", "restore", "test", snapshot).
-		wantCode(t, agentctl.ExitUsage, "test would lose what it wrote since 20", "kept as a snapshot for 7 days", "--yes")
+		wantCode(t, agentctl.ExitUsage, "test would lose what it wrote since 20", "kept as a snapshot for 7 days",
+			"--yes")
 	asked, _ := c.person(t, 80, "n\n", "snapshots", "restore", "test", snapshot)
 	asked.wantCode(t, agentctl.ExitFailed, "lose what it wrote since", "nothing was changed")
 	c.run(t, "snapshots", "restore", "test", snapshot, "--yes").ok(t)
@@ -71,7 +72,8 @@ func TestSnapshots_AreTakenRestoredClonedAndDeleted(t *testing.T) {
 		t.Errorf("the agent's volume is %+v, want one of the snapshot", got)
 	}
 	c.run(t, "snapshots", "delete", "test", snapshot, "--yes").wantCode(t, agentctl.ExitConflict, "being made from")
-	clone := c.run(t, "agents", "create", "copy", "--from-snapshot", snapshot, "-o", "jsonpath={.clone_of.agent_id}").ok(t)
+	clone := c.run(t, "agents", "create", "copy", "--from-snapshot", snapshot,
+		"-o", "jsonpath={.clone_of.agent_id}").ok(t)
 	if clone.Stdout != id+"\n" {
 		t.Errorf("the clone is one of %q, want %s", clone.Stdout, id)
 	}

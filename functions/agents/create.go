@@ -52,7 +52,7 @@ func (in createInput) draft(base agent.Draft) (agent.Draft, error) {
 	d.Name, d.Plan, d.PublicPaths = string(b.Name), b.Plan, agent.PublicPaths(texts(b.Public))
 	d.Cloud = cmp.Or(string(b.Cloud), d.Cloud, agent.DefaultCloud)
 	d.Region = cmp.Or(b.Region, d.Region, agent.DefaultRegion)
-	d.Image = cmp.Or(string(b.Image), d.Image)
+	d.Image = string(b.Image)
 	if b.Files != nil {
 		d.Files = agent.Files(b.Files)
 	}

@@ -70,7 +70,8 @@ func takeSnapshot(ctx context.Context, c *call, in takeSnapshotInput) (snapshotC
 	if err != nil {
 		return snapshotChange{}, "", err
 	}
-	return snapshotChange{s.ID, s.Name, string(s.Status)}, "The snapshot is being taken. list_snapshots shows when it is ready.", nil
+	return snapshotChange{s.ID, s.Name, string(s.Status)},
+		"The snapshot is being taken. list_snapshots shows when it is ready.", nil
 }
 
 type snapshotInput struct {
@@ -105,7 +106,8 @@ func deleteSnapshot(ctx context.Context, c *call, in deleteSnapshotInput) (snaps
 func addSnapshots(r *registry) {
 	add(r, tool{
 		name: "list_snapshots", title: "List snapshots", effect: reads,
-		description: "List the snapshots of an agent's volume, the newest first. Only one that is ready can be restored.",
+		description: "List the snapshots of an agent's volume, the newest first. Only one that is ready can be " +
+			"restored.",
 	}, listSnapshots)
 	add(r, tool{
 		name: "take_snapshot", title: "Take a snapshot", effect: restarts,

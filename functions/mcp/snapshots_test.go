@@ -32,7 +32,8 @@ func TestTools_TakeRestoreAndDeleteSnapshots(t *testing.T) {
 	daily := s.snapshot(t, a.ID)
 	session := s.connect(t, functiontest.AdminToken(org), "")
 	of := map[string]any{"agent_id": a.ID}
-	taken := want(t, session, "take_snapshot", map[string]any{"agent_id": a.ID, "name": "by hand", "consistency": "crash"})
+	taken := want(t, session, "take_snapshot",
+		map[string]any{"agent_id": a.ID, "name": "by hand", "consistency": "crash"})
 	if taken.structured["name"] != "by hand" || taken.structured["status"] != "pending" {
 		t.Errorf("take_snapshot = %v, want a pending snapshot", taken.structured)
 	}

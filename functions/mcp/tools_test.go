@@ -76,8 +76,8 @@ func TestTools_SayWhatTheyDo(t *testing.T) {
 	slices.Sort(destructive)
 	slices.Sort(readOnly)
 	if wanted := []string{
-		"delete_agent", "delete_snapshot", "pause_agent", "restart_agent", "restore_snapshot", "run_command", "set_secrets",
-		"sleep_agent", "stop_agent", "take_snapshot", "update_agent",
+		"delete_agent", "delete_snapshot", "pause_agent", "restart_agent", "restore_snapshot", "run_command",
+		"set_secrets", "sleep_agent", "stop_agent", "take_snapshot", "update_agent",
 	}; !slices.Equal(destructive, wanted) {
 		t.Errorf("destructive tools = %q, want %q", destructive, wanted)
 	}

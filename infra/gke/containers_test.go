@@ -100,6 +100,7 @@ func TestPod_KnowsItself(t *testing.T) {
 	want := map[string]string{
 		"AGENT_ID": a.ID, "AGENT_NAME": a.Name, "AGENT_URL": "https://" + host + "/", "AGENT_HOSTNAME": host,
 		"AGENT_PLAN": "starter", "AGENT_MEMORY_BYTES": "2147483648", "HOME": "/data", "AGENT_CONFIG_FILE": "",
+		"AGENT_CLONE_OF": "",
 	}
 	got := env(t, a)
 	for name, value := range want {
@@ -108,6 +109,11 @@ func TestPod_KnowsItself(t *testing.T) {
 		}
 	}
 	before := configHash(a)
+	clone := a
+	clone.CloneOf = "bn6cuvdpdvgq5ha3f5wtvds3sa-k3v7x2ab"
+	if got := env(t, clone)["AGENT_CLONE_OF"]; got != "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90" {
+		t.Errorf("a clone is told that it is one of %q", got)
+	}
 	a.Name = "Renamed"
 	if got := env(t, a)["AGENT_NAME"]; got == a.Name || configHash(a) != before {
 		t.Errorf("a rename changes the pod: %q", got)

@@ -192,8 +192,8 @@ func TestDelete_RemovesTheSourceOfAClone(t *testing.T) {
 	w.wantUsable(t, owner, s)
 }
 
-// TestCheckGone_ReportsASnapshotThatIsLeft has a VolumeSnapshot that no worker has seen taken, and slow storage. A person
-// has taken the VolumeSnapshot from the controller that waits for the storage.
+// TestCheckGone_ReportsASnapshotThatIsLeft has a VolumeSnapshot that no worker has seen taken, and slow storage. A
+// person has taken the VolumeSnapshot from the controller that waits for the storage.
 func TestCheckGone_ReportsASnapshotThatIsLeft(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

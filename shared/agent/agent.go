@@ -276,9 +276,7 @@ func New(id, cell string, d Draft, now time.Time) Agent {
 		a.Sleep = *d.Sleep
 	}
 	a.setSchedules(d.Schedules, now)
-	if d.Image != "" {
-		a.ImageWish = &ImageWish{Selection: d.Image, At: now}
-	}
+	a.ImageWish = d.imageWish(now)
 	a.startProvisioning(now)
 	a.Awake.Since = now
 	a.hold(Agent{})

@@ -2,10 +2,12 @@ package agent
 
 import (
 	"slices"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/plan"
 )
 
@@ -33,6 +35,15 @@ func (a Agent) showClone() *CloneView {
 	return &CloneView{AgentID: a.ClonedAgent(), SnapshotID: a.CloneOf}
 }
 
+// write writes the view as a value.
+func (v *CloneView) write(o *object) {
+	if v == nil {
+		o.null()
+		return
+	}
+	o.value(v)
+}
+
 // ClonedAgent is the id of the agent that this one is a clone of; empty if it is none.
 func (a Agent) ClonedAgent() string {
 	owner, _, _ := SnapshotOwner(a.CloneOf)
@@ -45,8 +56,25 @@ type Origin struct {
 	// Handle is what the storage of the cells calls the snapshot.
 	Handle    string
 	SizeBytes int64
-	// Secrets are the names of the secrets that the snapshot's agent has.
+	// Image is what the snapshot's agent runs, and Secrets are the names of the secrets that it has.
+	Image   image.Choice
 	Secrets []string
+}
+
+// imageWish is what a new agent asks for: what its client names, or the image of the snapshot's agent, in its default
+// version if that of the agent is no longer offered. It is nil for the default image.
+func (d Draft) imageWish(now time.Time) *ImageWish {
+	source := d.Origin.Image
+	switch {
+	case d.Image != "":
+		return &ImageWish{Selection: d.Image, At: now}
+	case source.ID == "":
+		return nil
+	case source.ID == image.CustomID:
+		return &ImageWish{Selection: source.Reference, At: now}
+	default:
+		return &ImageWish{Selection: source.String(), Instead: source.ID, At: now}
+	}
 }
 
 // UnknownSnapshot is the error for a clone of a snapshot that does not exist, or whose agent does not.
@@ -56,9 +84,9 @@ func UnknownSnapshot() *fault.Error {
 }
 
 // CloneDraft returns the request for an agent that begins with the data of a snapshot, and otherwise with what the
-// snapshot's agent has. It leaves out what identifies the agent, what gives access to it, and what makes it act: secrets
-// are there by name only, schedules are disabled, and no path is public. Errors: Invalid for an unknown snapshot;
-// Conflict for one that is not ready, and while its agent is being deleted.
+// snapshot's agent has. It leaves out what identifies the agent, what gives access to it, and what makes it act:
+// secrets are there by name only, schedules are disabled, and no path is public. Errors: Invalid for an unknown
+// snapshot; Conflict for one that is not ready, and while its agent is being deleted.
 func (a Agent) CloneDraft(snapshotID string) (Draft, error) {
 	s := a.snapshot(snapshotID)
 	switch {
@@ -72,9 +100,9 @@ func (a Agent) CloneDraft(snapshotID string) (Draft, error) {
 	}
 	a = a.Clone()
 	d := Draft{
-		Cloud: a.Cloud, Region: a.Region, Config: a.Config, Image: a.Image.String(), ImagePolicy: a.ImagePolicy,
+		Cloud: a.Cloud, Region: a.Region, Config: a.Config, ImagePolicy: a.ImagePolicy,
 		MaintenanceWindow: a.MaintenanceWindow, Sandbox: a.Sandbox,
-		Origin: Origin{SnapshotID: s.ID, Handle: s.Handle, SizeBytes: s.SizeBytes},
+		Origin: Origin{SnapshotID: s.ID, Handle: s.Handle, SizeBytes: s.SizeBytes, Image: a.Image.Choice},
 	}
 	if p, err := plan.Get(a.Plan); err != nil || !a.Sleep.Equal(DefaultSleep(p)) {
 		d.Sleep = &a.Sleep

@@ -32,8 +32,10 @@ func fieldsOfAClone() map[string][]string {
 		},
 		"what any clone has": {"Volume", "CloneOf", "ImageWish"},
 		"nothing": {
-			"OrganizationID", "Move", "PublicPaths", "Image", "Front", "WatchedBy", "LastReadyIsolation", "StatusReason", "Door",
-			"WokenBy", "AwakeUntil", "WakeAt", "CallsDueAt", "CallsPausedUntil", "Failure", "RevertReason", "Warming",
+			"OrganizationID", "Move", "PublicPaths", "Image", "Front", "WatchedBy", "LastReadyIsolation",
+			"StatusReason",
+			"Door", "WokenBy", "AwakeUntil", "WakeAt", "CallsDueAt", "CallsPausedUntil", "Failure", "RevertReason",
+			"Warming",
 			"RotationPending", "Routed", "CredentialVersion", "APIKeyHash", "FormerCredential", "RevealedAt", "Rollout",
 			"Operations", "SecretsRevision", "StoringUntil", "Live", "SecretVersions", "ServingChanges", "PodRestarts",
 			"FormerVolumes", "Snapshots", "StoppedFor", "DailySnapshotAt", "Deletion", "ObservedGeneration", "Attempts",
@@ -109,7 +111,8 @@ func TestClone_SharesNothingThatIdentifies(t *testing.T) {
 	equal(t, "it is made from another agent's snapshot", clone.Volume.Foreign(clone.ID), true)
 	equal(t, "what it is a clone of", clone.CloneOf, s.ID)
 	equal(t, "whose clone it is", clone.ClonedAgent(), a.ID)
-	equal(t, "the image", *clone.ImageWish, agent.ImageWish{Selection: a.Image.String(), At: at(100)})
+	equal(t, "the image", *clone.ImageWish,
+		agent.ImageWish{Selection: a.Image.String(), Instead: a.Image.ID, At: at(100)})
 }
 
 // TestClone_HasNoSecretOfItsSource looks for each secret text of a source in its clone.
@@ -123,7 +126,8 @@ func TestClone_HasNoSecretOfItsSource(t *testing.T) {
 		{Key: "OPENAI_API_KEY", SecretVersion: 3, Bytes: 9, SetAt: at(0)},
 	}
 	a.Files = []agent.File{
-		{Path: "/config/key", Secret: "FILE_KEY", Mode: 0o600}, {Path: "/data/plain", Content: "text", Bytes: 4, Mode: 0o644},
+		{Path: "/config/key", Secret: "FILE_KEY", Mode: 0o600},
+		{Path: "/data/plain", Content: "text", Bytes: 4, Mode: 0o644},
 	}
 	a.UnsetSecrets = []string{"LACKED_KEY"}
 	a.Schedules[0].Disabled = false
@@ -188,16 +192,25 @@ func withoutSnapshots(a agent.Agent) agent.Agent {
 
 func TestClone_IsRefused(t *testing.T) {
 	t.Parallel()
+	is := func(status agent.SnapshotStatus) func(*agent.Agent, *agent.Snapshot) {
+		return func(_ *agent.Agent, s *agent.Snapshot) { s.Status = status }
+	}
 	for name, c := range map[string]struct {
 		change func(a *agent.Agent, s *agent.Snapshot)
 		want   string
 	}{
-		"not ready":      {func(_ *agent.Agent, s *agent.Snapshot) { s.Status = agent.SnapshotPending }, "snapshot_not_ready"},
-		"failed":         {func(_ *agent.Agent, s *agent.Snapshot) { s.Status = agent.SnapshotFailed }, "snapshot_not_ready"},
-		"being deleted":  {func(_ *agent.Agent, s *agent.Snapshot) { s.Status = agent.SnapshotDeleting }, "snapshot_not_ready"},
-		"gone":           {func(_ *agent.Agent, s *agent.Snapshot) { s.GoneAt = at(0) }, "validation_error"},
-		"another":        {func(_ *agent.Agent, s *agent.Snapshot) { s.ID = "b" + s.ID[1:] }, "validation_error"},
-		"agent deleting": {func(a *agent.Agent, _ *agent.Snapshot) { a.Status = agent.Deleting }, "agent_deleting"},
+		"not ready":     {change: is(agent.SnapshotPending), want: "snapshot_not_ready"},
+		"failed":        {change: is(agent.SnapshotFailed), want: "snapshot_not_ready"},
+		"being deleted": {change: is(agent.SnapshotDeleting), want: "snapshot_not_ready"},
+		"gone": {
+			change: func(_ *agent.Agent, s *agent.Snapshot) { s.GoneAt = at(0) }, want: "validation_error",
+		},
+		"another": {
+			change: func(_ *agent.Agent, s *agent.Snapshot) { s.ID = "b" + s.ID[1:] }, want: "validation_error",
+		},
+		"agent deleting": {
+			change: func(a *agent.Agent, _ *agent.Snapshot) { a.Status = agent.Deleting }, want: "agent_deleting",
+		},
 	} {
 		a, s := source(t)
 		c.change(&a, &a.Snapshots[0])
@@ -218,7 +231,8 @@ func TestClone_IsRefused(t *testing.T) {
 func TestDraft_AddsVariables(t *testing.T) {
 	t.Parallel()
 	d := agent.Draft{Env: []agent.EnvVar{{Key: "A", Value: "1"}, {Key: "B", Value: "2"}, {Key: "TOKEN", Value: "3"}}}
-	err := d.SetEnv([]agent.EnvVar{{Key: "B", Value: "4"}, {Key: "C", Value: "5"}}, map[string]string{"TOKEN": "secret"})
+	err := d.SetEnv([]agent.EnvVar{{Key: "B", Value: "4"}, {Key: "C", Value: "5"}},
+		map[string]string{"TOKEN": "secret"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +273,9 @@ func TestClone_InASandboxTakesNoImageThatNeedsLinux(t *testing.T) {
 	t.Parallel()
 	set := image.Set{BuiltIn: image.BuiltIn{Agent: "registry.example/i@sha256:" + strings.Repeat("a", 64)}}
 	set.BuiltIn.Runtime.Kernel = image.KernelLinux
-	a := agent.New(agenttest.ID(), "cell-1", agent.Draft{Name: "n", Plan: plan.Hobby, Image: image.DefaultID, Sandbox: true}, at(0))
+	a := agent.New(agenttest.ID(), "cell-1", agent.Draft{
+		Name: "n", Plan: plan.Hobby, Image: image.DefaultID, Sandbox: true,
+	}, at(0))
 	if err := a.ChooseImages(agent.Agent{}, set); fault.Code(err) != "image_needs_linux_kernel" {
 		t.Errorf("ChooseImages = %v, want image_needs_linux_kernel", err)
 	}

@@ -19,7 +19,9 @@ type Software struct {
 // ImageWish is a client's request for an image. It is not stored: the store that commits it looks it up in the catalog.
 type ImageWish struct {
 	Selection string
-	At        time.Time
+	// Instead is taken if the catalog no longer offers the selection; empty for nothing.
+	Instead string
+	At      time.Time
 }
 
 // choosesImage reports whether a change needs the catalog: a client asks for an image, or the agent starts, or its
@@ -86,6 +88,9 @@ func (a Agent) selected(selection string, images image.Set) (image.Choice, error
 // chooseImage gives the agent the image that its client asks for.
 func (a *Agent) chooseImage(wish ImageWish, before Agent, images image.Set) error {
 	chosen, err := a.selected(wish.Selection, images)
+	if err != nil && wish.Instead != "" {
+		chosen, err = a.selected(wish.Instead, images)
+	}
 	switch {
 	case err != nil:
 		return err

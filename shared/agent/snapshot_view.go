@@ -59,7 +59,7 @@ func (c SnapshotCreated) Reply(h http.Header) any {
 func (SnapshotView) Example() any {
 	at := time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC)
 	return Snapshot{
-		ID: "bn6cuvdpdvgq5he3c6rtvdu2sa-k3v7x2ab", Name: "Before the clean-up", Cause: SnapshotByUser,
+		ID: "bn6cuvdpdvgq5ha3f5wtvds3sa-k3v7x2ab", Name: "Before the clean-up", Cause: SnapshotByUser,
 		Status: SnapshotReady, Consistency: ConsistentByStop, Image: "assistant@2.1.0", CreatedBy: "user_2a",
 		CreatedAt: at,
 		CutAt:     at.Add(4 * time.Second), ReadyAt: at.Add(40 * time.Second), SizeBytes: 20 << 30,

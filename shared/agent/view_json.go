@@ -51,11 +51,7 @@ func (v View) AppendJSON(b []byte) ([]byte, error) {
 	o.key("sleep")
 	o.value(v.Sleep)
 	o.key("clone_of")
-	if v.CloneOf == nil {
-		o.null()
-	} else {
-		o.value(v.CloneOf)
-	}
+	v.CloneOf.write(&o)
 	o.key("unset_secrets")
 	o.texts(v.UnsetSecrets)
 	for _, m := range [...]struct {

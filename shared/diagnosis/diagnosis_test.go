@@ -182,6 +182,22 @@ func rows(t *testing.T) map[string]row {
 			wantGivesUp: after(6 * time.Minute),
 		},
 		"runs": {agent: running(), at: time.Minute, wantSummary: "The agent is running. No problem was found."},
+		"stopped for a snapshot": {
+			agent: with(running(), func(a *agent.Agent) {
+				r := agent.SnapshotRequest{Consistency: agent.ConsistentByStop}
+				_, err := a.RequestSnapshot(r, after(time.Minute))
+				if err != nil {
+					panic(err)
+				}
+			}),
+			at: 61 * time.Second, wantSummary: "stopped for a snapshot", wantWaiting: diagnosis.Cluster,
+			wantNext: after(time.Minute + agent.NudgeGrace),
+		},
+		"volume from a snapshot": {
+			agent: with(applied(), func(a *agent.Agent) { a.Volume.Unmade = true }),
+			at:    2 * time.Second, wantSummary: "volume is being made from a snapshot", wantWaiting: diagnosis.Cluster,
+			wantNext: after(61 * time.Second), wantGivesUp: after(time.Second + agent.ProvisioningTimeout),
+		},
 		"is being replaced": {
 			agent: act(running(), agent.Restart, false), at: 61 * time.Second,
 			wantSummary: "The pod is being replaced.", wantWaiting: diagnosis.Cluster, wantNext: after(2 * time.Minute),

@@ -198,7 +198,7 @@ func platformRules() []rule {
 		{
 			code: "snapshot_gone", title: "The snapshot that the agent's volume is made from no longer exists",
 			youCan: []Step{
-				{RestoreSnapshot, "Restore another snapshot of the agent. Its data from before a restore is one of them."},
+				{RestoreSnapshot, "Restore another snapshot of the agent. Its data before a restore is one."},
 				{ContactSupport, "If the agent is a clone, delete it and make another one. Contact support if this " +
 					"persists, and name the agent's id."},
 			},

@@ -105,8 +105,8 @@ func (f Facts) summary(causes []cause) string {
 		return "The agent is being moved to another cluster. It starts there once its data is there, and its address " +
 			"changes."
 	case f.stopped():
-		return "The agent's pod is stopped for a snapshot. It starts again once the snapshot has its data, which takes " +
-			"some seconds."
+		return "The agent's pod is stopped for a snapshot. It starts again once the snapshot has its data, which " +
+			"takes some seconds."
 	case a.BeingProvisioned():
 		return "The agent is being provisioned. " + f.goal()
 	case a.RotationPending && a.Warming:

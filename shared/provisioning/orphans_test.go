@@ -219,6 +219,22 @@ func TestCollect_ClearsMarksAboveTheLimit(t *testing.T) {
 	w.wantLeft(t, 27, 0)
 }
 
+// TestCollect_DeletesSourcesWhateverTheRecordsSay: no record decides about what is left without a namespace.
+func TestCollect_DeletesSourcesWhateverTheRecordsSay(t *testing.T) {
+	t.Parallel()
+	w := newAttic()
+	w.add(20, "agent-", "cell", 48*time.Hour, true)
+	w.add(1, "orphan-", "cell", 48*time.Hour, false)
+	w.sourcesErr = errors.New("down")
+	c := &provisioning.OrphanCollector{Agents: w, Namespaces: w, Secrets: w, Now: func() time.Time { return w.now }}
+	if err := c.Collect(t.Context()); !errors.Is(err, w.sourcesErr) || !w.sourcesDeleted {
+		t.Errorf("Collect = %v, sources deleted: %t; want the error of their deletion", err, w.sourcesDeleted)
+	}
+	if w.namespaces["orphan-0"].OrphanedSince.IsZero() {
+		t.Error("the orphan is not marked, want it marked although sources cannot be deleted")
+	}
+}
+
 func TestCollect_DeletesNothingAfterAFailedRead(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(*attic){

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The snapshots of volumes, and what the simulator makes of them. The simulated disks have the limits of Compute Engine.
+// The snapshots of volumes, and what the simulator makes of them. Its disks have the limits of Compute Engine.
 
 const (
 	snapshotGroup    = "/apis/snapshot.storage.k8s.io/v1/"
@@ -47,8 +47,8 @@ func snapshotCases() map[string]func(*space) {
 // class creates a class of snapshots with a policy, and returns its name.
 func (s *space) class(policy string) string {
 	name := s.namespace + "-" + strings.ToLower(policy)
-	s.create(snapshotGroup+"volumesnapshotclasses", snapshotVersion+"kind: VolumeSnapshotClass\nmetadata: {name: "+name+"}\ndriver: pd.csi.storage.gke.io\n"+
-		"deletionPolicy: "+policy)
+	s.create(snapshotGroup+"volumesnapshotclasses", snapshotVersion+"kind: VolumeSnapshotClass\nmetadata: {name: "+name+
+		"}\ndriver: pd.csi.storage.gke.io\ndeletionPolicy: "+policy)
 	s.Cleanup(func() {
 		_, _ = s.admin.send(context.Background(), s.namespace,
 			call{verb: "DELETE", path: snapshotGroup + "volumesnapshotclasses/" + name})
@@ -56,12 +56,12 @@ func (s *space) class(policy string) string {
 	return name
 }
 
-// boundClaim creates a claim that a pod uses.
-func (s *space) boundClaim(name string) {
+// boundClaim creates the claim a, which a pod uses.
+func (s *space) boundClaim() {
 	s.Helper()
-	s.create("persistentvolumeclaims", claim(name))
-	s.create("pods", claimingPod(name, name))
-	s.await("persistentvolumeclaims/"+name, map[string]any{"/status/phase": "Bound"})
+	s.create("persistentvolumeclaims", claim("a"))
+	s.create("pods", claimingPod("a", "a"))
+	s.await("persistentvolumeclaims/a", map[string]any{"/status/phase": "Bound"})
 }
 
 // snapshotOf returns YAML of a snapshot of a claim.
@@ -72,22 +72,22 @@ func snapshotOf(name, class, claim string) string {
 
 // claimFrom returns YAML of a claim that is made from a snapshot.
 func claimFrom(name, snapshot, size string) string {
-	return "metadata: {name: " + name + "}\nspec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: " + size +
-		"}}, dataSource: {apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, name: " + snapshot + "}}"
+	return "metadata: {name: " + name + "}\nspec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: " +
+		size + "}}, dataSource: {apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, name: " + snapshot + "}}"
 }
 
 func isReadyToUse() map[string]any { return map[string]any{"/status/readyToUse": true} }
 
-// readySnapshot takes a snapshot of a claim and waits until it is ready. It returns the name of its content.
-func (s *space) readySnapshot(name, class, claim string) (content string) {
+// readySnapshot takes a snapshot of the claim a and waits until it is ready. It returns the name of its content.
+func (s *space) readySnapshot(name, class string) (content string) {
 	s.Helper()
-	s.create(snapshotPath, snapshotOf(name, class, claim))
+	s.create(snapshotPath, snapshotOf(name, class, "a"))
 	return s.await(snapshotPath+"/"+name, isReadyToUse()).text("/status/boundVolumeSnapshotContentName")
 }
 
 func testSnapshot(s *space) {
 	class := s.class("Delete")
-	s.boundClaim("a")
+	s.boundClaim()
 	uid := s.create(snapshotPath, snapshotOf("one", class, "a")).text("/metadata/uid")
 	cut := s.await(snapshotPath+"/one", map[string]any{"/status/readyToUse": true, "/status/restoreSize": "1Gi"})
 	s.want(cut, map[string]any{
@@ -103,7 +103,8 @@ func testSnapshot(s *space) {
 	content := s.get(snapshotContents + "snapcontent-" + uid)
 	s.want(content, map[string]any{
 		"/spec/deletionPolicy": "Delete", "/spec/driver": "pd.csi.storage.gke.io",
-		"/spec/source": map[string]any{"volumeHandle": volume.at("/spec/csi/volumeHandle")}, "/spec/volumeSnapshotRef/uid": uid,
+		"/spec/source":                      map[string]any{"volumeHandle": volume.at("/spec/csi/volumeHandle")},
+		"/spec/volumeSnapshotRef/uid":       uid,
 		"/spec/volumeSnapshotRef/namespace": s.namespace, "/spec/volumeSnapshotRef/name": "one",
 		"/spec/volumeSnapshotClassName": class, "/status/restoreSize": 1 << 30, "/status/readyToUse": true,
 		"/metadata/finalizers": []string{snapshotDomain + "volumesnapshotcontent-bound-protection"},
@@ -111,7 +112,9 @@ func testSnapshot(s *space) {
 	if content.text("/status/snapshotHandle") == "" {
 		s.Errorf("the content has no handle: %s", content.body)
 	}
-	s.await("persistentvolumeclaims/a", map[string]any{"/metadata/finalizers": []string{"kubernetes.io/pvc-protection"}})
+	s.await("persistentvolumeclaims/a", map[string]any{
+		"/metadata/finalizers": []string{"kubernetes.io/pvc-protection"},
+	})
 	deleted := s.must(call{verb: "DELETE", path: snapshotPath + "/one"})
 	if deleted.text("/metadata/deletionTimestamp") == "" {
 		s.Errorf("the snapshot is gone before its content: %s", deleted.body)
@@ -123,7 +126,8 @@ func testSnapshot(s *space) {
 // testSnapshotFormats reads and writes snapshots in the ways that custom resources have.
 func testSnapshotFormats(s *space) {
 	const path, proto = snapshotPath + "/one", "application/vnd.kubernetes.protobuf"
-	applied := s.apply("tester", path, aSnapshot+"metadata: {name: one, labels: {a: b}}\nspec: {source: {persistentVolumeClaimName: none}}")
+	applied := s.apply("tester", path, aSnapshot+"metadata: {name: one, labels: {a: b}}\n"+
+		"spec: {source: {persistentVolumeClaimName: none}}")
 	if !strings.Contains(string(applied.body), `"f:persistentVolumeClaimName":{}`) {
 		s.Errorf("managedFields do not have the fields of the specification: %s", applied.body)
 	}
@@ -170,10 +174,19 @@ func testSnapshotsRefused(s *space) {
 		call
 		message string
 	}{
-		"no source":       {call: create("spec: {source: {}}"), message: "exactly one of"},
-		"two sources":     {call: create("spec: {source: {persistentVolumeClaimName: a, volumeSnapshotContentName: b}}"), message: "exactly one of"},
-		"empty class":     {call: create("spec: {volumeSnapshotClassName: '', source: {persistentVolumeClaimName: a}}"), message: "must not be the empty string"},
-		"unknown policy":  {call: content("deletionPolicy: Keep, source: {snapshotHandle: a}, " + ref), message: `supported values: "Delete", "Retain"`},
+		"no source": {call: create("spec: {source: {}}"), message: "exactly one of"},
+		"two sources": {
+			call:    create("spec: {source: {persistentVolumeClaimName: a, volumeSnapshotContentName: b}}"),
+			message: "exactly one of",
+		},
+		"empty class": {
+			call:    create("spec: {volumeSnapshotClassName: '', source: {persistentVolumeClaimName: a}}"),
+			message: "must not be the empty string",
+		},
+		"unknown policy": {
+			call:    content("deletionPolicy: Keep, source: {snapshotHandle: a}, " + ref),
+			message: `supported values: "Delete", "Retain"`,
+		},
 		"content of none": {call: content("deletionPolicy: Retain, source: {}, " + ref), message: "exactly one of"},
 		"content for none": {
 			call:    content("deletionPolicy: Retain, source: {snapshotHandle: a}, volumeSnapshotRef: {name: a}"),
@@ -186,14 +199,15 @@ func testSnapshotsRefused(s *space) {
 		}
 	}
 	s.create(snapshotPath, snapshotOf("a", "none", "none"))
-	s.refuses(call{verb: "MERGE", path: snapshotPath + "/a", body: "spec: {source: {persistentVolumeClaimName: other}}"},
-		invalid("FieldValueInvalid spec.source"))
+	s.refuses(call{
+		verb: "MERGE", path: snapshotPath + "/a", body: "spec: {source: {persistentVolumeClaimName: other}}",
+	}, invalid("FieldValueInvalid spec.source"))
 }
 
 func testClaimFromSnapshot(s *space) {
 	class := s.class("Delete")
-	s.boundClaim("a")
-	s.readySnapshot("one", class, "a")
+	s.boundClaim()
+	s.readySnapshot("one", class)
 	source := map[string]any{"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "one"}
 	created := s.create("persistentvolumeclaims", claimFrom("b", "one", "2Gi"))
 	s.want(created, map[string]any{"/spec/dataSource": source, "/spec/dataSourceRef": source})
@@ -203,21 +217,22 @@ func testClaimFromSnapshot(s *space) {
 	s.refuses(call{verb: "MERGE", path: "persistentvolumeclaims/b", body: "spec: {dataSource: {name: two}, " +
 		"dataSourceRef: {name: two}}"},
 		invalid("FieldValueForbidden spec"))
-	dropped := s.create("persistentvolumeclaims", "metadata: {name: c}\nspec: {accessModes: [ReadWriteOnce], resources: "+
-		"{requests: {storage: 1Gi}}, dataSource: {apiGroup: snapshot.storage.k8s.io, kind: Other, name: one}}")
+	dropped := s.create("persistentvolumeclaims", "metadata: {name: c}\nspec: {accessModes: [ReadWriteOnce], "+
+		"resources: {requests: {storage: 1Gi}}, "+
+		"dataSource: {apiGroup: snapshot.storage.k8s.io, kind: Other, name: one}}")
 	s.want(dropped, map[string]any{"/spec/dataSource": nil, "/spec/dataSourceRef": nil})
 }
 
 // testClaimWaitsForSnapshot makes a claim from a snapshot that does not exist yet, and one that is too small.
 func testClaimWaitsForSnapshot(s *space) {
 	class := s.class("Delete")
-	s.boundClaim("a")
+	s.boundClaim()
 	for name, size := range map[string]string{"early": "1Gi", "small": "512Mi"} {
 		s.create("persistentvolumeclaims", claimFrom(name, "one", size))
 		s.create("pods", claimingPod(name, name))
 	}
 	s.awaitEvent("early", "ProvisioningFailed", "error getting snapshot one from api server")
-	s.readySnapshot("one", class, "a")
+	s.readySnapshot("one", class)
 	s.await("persistentvolumeclaims/early", map[string]any{"/status/phase": "Bound"})
 	s.awaitEvent("small", "ProvisioningFailed",
 		"requested volume size 536870912 is less than the size 1073741824 for the source snapshot one")
@@ -242,16 +257,18 @@ func (s *space) awaitEvent(claim, reason, text string) {
 func (s *space) preprovision(name, handle, policy string) (content string) {
 	s.Helper()
 	content = s.namespace + "-" + name
-	s.create(snapshotContents, aContent+"metadata: {name: "+content+"}\nspec: {driver: pd.csi.storage.gke.io, deletionPolicy: "+
-		policy+", source: {snapshotHandle: '"+handle+"'}, volumeSnapshotRef: {namespace: '"+s.namespace+"', name: "+name+"}}")
-	s.create(snapshotPath, aSnapshot+"metadata: {name: "+name+"}\nspec: {source: {volumeSnapshotContentName: "+content+"}}")
+	s.create(snapshotContents, aContent+"metadata: {name: "+content+"}\nspec: {driver: pd.csi.storage.gke.io, "+
+		"deletionPolicy: "+policy+", source: {snapshotHandle: '"+handle+"'}, volumeSnapshotRef: {namespace: '"+
+		s.namespace+"', name: "+name+"}}")
+	s.create(snapshotPath, aSnapshot+"metadata: {name: "+name+"}\nspec: {source: {volumeSnapshotContentName: "+
+		content+"}}")
 	return content
 }
 
 func testPreprovisioned(s *space) {
 	class := s.class("Delete")
-	s.boundClaim("a")
-	handle := s.get(snapshotContents + s.readySnapshot("one", class, "a")).text("/status/snapshotHandle")
+	s.boundClaim()
+	handle := s.get(snapshotContents + s.readySnapshot("one", class)).text("/status/snapshotHandle")
 	content := s.preprovision("two", handle, "Retain")
 	cut := s.await(snapshotPath+"/two", map[string]any{
 		"/status/readyToUse": true, "/status/restoreSize": "1Gi", "/status/boundVolumeSnapshotContentName": content,
@@ -294,7 +311,8 @@ func (s *space) awaitProblem(snapshot, text string) {
 	s.Helper()
 	s.eventually(snapshot+" has the problem "+text, func(ctx context.Context) error {
 		a, err := s.admin.send(ctx, s.namespace, call{path: snapshotPath + "/" + snapshot})
-		if err == nil && (!strings.Contains(a.text("/status/error/message"), text) || a.at("/status/readyToUse") != false) {
+		said := strings.Contains(a.text("/status/error/message"), text)
+		if err == nil && (!said || a.at("/status/readyToUse") != false) {
 			err = fmt.Errorf("status %v", a.at("/status"))
 		}
 		return err
@@ -303,8 +321,8 @@ func (s *space) awaitProblem(snapshot, text string) {
 
 func testRetained(s *space) {
 	class := s.class("Retain")
-	s.boundClaim("a")
-	content := s.readySnapshot("one", class, "a")
+	s.boundClaim()
+	content := s.readySnapshot("one", class)
 	s.must(call{verb: "DELETE", path: snapshotPath + "/one"})
 	s.awaitGone(snapshotPath + "/one")
 	left := s.get(snapshotContents + content)
@@ -318,8 +336,8 @@ func testRetained(s *space) {
 // testSnapshotAsSource deletes a snapshot that a claim is being made from.
 func testSnapshotAsSource(s *space) {
 	class := s.class("Delete")
-	s.boundClaim("a")
-	content := s.readySnapshot("one", class, "a")
+	s.boundClaim()
+	content := s.readySnapshot("one", class)
 	s.create("persistentvolumeclaims", claimFrom("b", "one", "1Gi")) // no pod uses it, so it is not made yet
 	s.must(call{verb: "DELETE", path: snapshotPath + "/one"})
 	s.create("persistentvolumeclaims", claimFrom("c", "one", "1Gi"))
@@ -338,10 +356,10 @@ func testSnapshotAsSource(s *space) {
 // testContentDeleted deletes a content while its snapshot exists: it goes with the snapshot.
 func testContentDeleted(s *space) {
 	class := s.class("Delete")
-	s.boundClaim("a")
-	content := s.readySnapshot("one", class, "a")
+	s.boundClaim()
+	content := s.readySnapshot("one", class)
 	s.must(call{verb: "DELETE", path: snapshotContents + content})
-	s.readySnapshot("two", class, "a")
+	s.readySnapshot("two", class)
 	s.want(s.get(snapshotPath+"/one"), isReadyToUse())
 	s.get(snapshotContents + content)
 	s.must(call{verb: "DELETE", path: snapshotPath + "/one"})
@@ -353,9 +371,9 @@ func testContentDeleted(s *space) {
 // snapshot of it is not ready.
 func testSnapshotLimit(s *space) {
 	class := s.class("Delete")
-	s.boundClaim("a")
+	s.boundClaim()
 	for i := range 6 {
-		s.readySnapshot(fmt.Sprintf("s%d", i), class, "a")
+		s.readySnapshot(fmt.Sprintf("s%d", i), class)
 	}
 	s.must(call{verb: "DELETE", path: snapshotPath + "/s0"})
 	s.awaitGone(snapshotPath + "/s0")
@@ -384,14 +402,15 @@ func testSnapshotErrors(s *space) {
 	s.awaitProblem("one", "the PVC a is not yet bound to a PV")
 	s.create("pods", claimingPod("a", "a"))
 	s.want(s.await(snapshotPath+"/one", isReadyToUse()), map[string]any{"/status/error": nil})
-	s.create(snapshotPath, aSnapshot+"metadata: {name: two}\nspec: {source: {volumeSnapshotContentName: '"+s.namespace+"-none'}}")
+	s.create(snapshotPath, aSnapshot+"metadata: {name: two}\nspec: {source: {volumeSnapshotContentName: '"+
+		s.namespace+"-none'}}")
 	s.awaitProblem("two", "VolumeSnapshotContent is missing")
 }
 
 func testSnapshotsOfNamespace(s *space) {
 	class := s.class("Delete")
-	s.boundClaim("a")
-	first, second := s.readySnapshot("one", class, "a"), s.readySnapshot("two", class, "a")
+	s.boundClaim()
+	first, second := s.readySnapshot("one", class), s.readySnapshot("two", class)
 	kept := s.preprovision("three", s.get(snapshotContents+first).text("/status/snapshotHandle"), "Retain")
 	s.await(snapshotPath+"/three", isReadyToUse())
 	s.create("persistentvolumeclaims", claimFrom("b", "one", "1Gi"))

@@ -1,7 +1,7 @@
 // Package kinds lists the kinds of objects that the embedded Kubernetes has, and merges their fields.
 //
-// Types, codecs, schemas and merging are those of Kubernetes' libraries. Each kind has one version. Custom resources do
-// not exist.
+// Types, codecs, schemas and merging are those of Kubernetes' libraries. Each kind has one version. Clients cannot
+// define custom resources; snapshots of volumes, which are such in other clusters, look like them.
 package kinds
 
 import (
@@ -109,7 +109,8 @@ func defineAll() []*Kind {
 		define[appsv1.StatefulSet, appsv1.StatefulSetList](apps, "sts", workload),
 		define[corev1.Pod, corev1.PodList](core, "po", namespaced|status|generation),
 		define[corev1.PersistentVolumeClaim, corev1.PersistentVolumeClaimList](core, "pvc", namespaced|status),
-		define[kubeclient.VolumeSnapshot, kubeclient.VolumeSnapshotList](snapshots, "vs", namespaced|status|generation|custom),
+		define[kubeclient.VolumeSnapshot, kubeclient.VolumeSnapshotList](
+			snapshots, "vs", namespaced|status|generation|custom),
 		define[corev1.Service, corev1.ServiceList](core, "svc", namespaced|status),
 		define[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](
 			discoveryv1.SchemeGroupVersion, "", namespaced|generation),
@@ -131,8 +132,10 @@ func defineAll() []*Kind {
 		define[corev1.Namespace, corev1.NamespaceList](core, "ns", status),
 		define[corev1.Node, corev1.NodeList](core, "no", status),
 		define[corev1.PersistentVolume, corev1.PersistentVolumeList](core, "pv", status),
-		define[kubeclient.VolumeSnapshotContent, kubeclient.VolumeSnapshotContentList](snapshots, "vsc", status|generation|custom),
-		define[kubeclient.VolumeSnapshotClass, kubeclient.VolumeSnapshotClassList](snapshots, "vsclass", generation|custom),
+		define[kubeclient.VolumeSnapshotContent, kubeclient.VolumeSnapshotContentList](
+			snapshots, "vsc", status|generation|custom),
+		define[kubeclient.VolumeSnapshotClass, kubeclient.VolumeSnapshotClassList](
+			snapshots, "vsclass", generation|custom),
 		define[nodev1.RuntimeClass, nodev1.RuntimeClassList](nodev1.SchemeGroupVersion, "", 0),
 		define[schedulingv1.PriorityClass, schedulingv1.PriorityClassList](schedulingv1.SchemeGroupVersion, "pc", generation),
 		define[storagev1.StorageClass, storagev1.StorageClassList](storagev1.SchemeGroupVersion, "sc", 0),

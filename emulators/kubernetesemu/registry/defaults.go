@@ -210,7 +210,8 @@ func defaultDataSource(o *corev1.PersistentVolumeClaimSpec) {
 		if s.APIGroup != nil {
 			group = *s.APIGroup
 		}
-		if s.Kind != "PersistentVolumeClaim" && (s.Kind != "VolumeSnapshot" || group != kubeclient.SnapshotVersion.Group) {
+		isSnapshot := s.Kind == "VolumeSnapshot" && group == kubeclient.SnapshotVersion.Group
+		if s.Kind != "PersistentVolumeClaim" && !isSnapshot {
 			o.DataSource = nil
 		}
 	}

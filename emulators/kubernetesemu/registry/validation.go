@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"agents.example/controlplane/emulators/kubeclient"
 	"agents.example/controlplane/emulators/kubernetesemu/admission"
 	"agents.example/controlplane/emulators/kubernetesemu/store"
 )
@@ -95,14 +94,6 @@ func validateSpecification(q *Request, o, old runtime.Object) field.ErrorList {
 		return admission.ValidatePolicy(o)
 	case *networkingv1.NetworkPolicy:
 		return validateNetworkPolicy(o)
-	case *kubeclient.VolumeSnapshot:
-		before, _ := old.(*kubeclient.VolumeSnapshot)
-		return validateSnapshot(o, before)
-	case *kubeclient.VolumeSnapshotContent:
-		before, _ := old.(*kubeclient.VolumeSnapshotContent)
-		return validateSnapshotContent(o, before)
-	case *kubeclient.VolumeSnapshotClass:
-		return validateDeletionPolicy(nil, o.DeletionPolicy, o.Driver)
 	case *rbacv1.RoleBinding:
 		before, _ := old.(*rbacv1.RoleBinding)
 		if before == nil {
@@ -123,7 +114,7 @@ func validateSpecification(q *Request, o, old runtime.Object) field.ErrorList {
 		}
 		return errs
 	}
-	return nil
+	return validateSnapshotKinds(o, old)
 }
 
 // data collects the sizes and wrong names of entries.

@@ -2,12 +2,27 @@ package registry
 
 import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"agents.example/controlplane/emulators/kubeclient"
 )
 
 // What the definitions of the custom resources in emulators/cluster/snapshots.yaml say for other clusters.
+
+func validateSnapshotKinds(o, old runtime.Object) field.ErrorList {
+	switch o := o.(type) {
+	case *kubeclient.VolumeSnapshot:
+		before, _ := old.(*kubeclient.VolumeSnapshot)
+		return validateSnapshot(o, before)
+	case *kubeclient.VolumeSnapshotContent:
+		before, _ := old.(*kubeclient.VolumeSnapshotContent)
+		return validateSnapshotContent(o, before)
+	case *kubeclient.VolumeSnapshotClass:
+		return validateDeletionPolicy(nil, o.DeletionPolicy, o.Driver)
+	}
+	return nil
+}
 
 func validateSnapshot(o, old *kubeclient.VolumeSnapshot) field.ErrorList {
 	source := field.NewPath("spec", "source")
@@ -33,7 +48,8 @@ func validateSnapshotContent(o, old *kubeclient.VolumeSnapshotContent) field.Err
 			"both spec.volumeSnapshotRef.name and spec.volumeSnapshotRef.namespace must be set"))
 	}
 	if old != nil {
-		errs = append(errs, apivalidation.ValidateImmutableField(o.Spec.Source, old.Spec.Source, spec.Child("source"))...)
+		errs = append(errs, apivalidation.ValidateImmutableField(o.Spec.Source, old.Spec.Source,
+			spec.Child("source"))...)
 	}
 	return errs
 }

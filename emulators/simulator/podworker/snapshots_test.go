@@ -52,7 +52,8 @@ func TestSnapshot_HasEverythingOfAVolume(t *testing.T) {
 	must(t, os.Mkdir(filepath.Dir(secret), 0o750), os.WriteFile(secret, []byte("text"), 0o600),
 		os.Chmod(secret, 0o711|fs.ModeSetuid), os.Symlink("deep/secret", filepath.Join(dir, "link")),
 		os.Link(secret, filepath.Join(dir, "same")), os.WriteFile(filepath.Join(dir, "sparse"), nil, 0o644),
-		os.Truncate(filepath.Join(dir, "sparse"), 8<<20), os.Chtimes(secret, old, old), os.Chmod(dir, 0o770|fs.ModeSetgid))
+		os.Truncate(filepath.Join(dir, "sparse"), 8<<20), os.Chtimes(secret, old, old),
+		os.Chmod(dir, 0o770|fs.ModeSetgid))
 	owned := os.Getuid() == 0
 	if owned {
 		must(t, os.Lchown(secret, 1234, 4321), os.Chmod(secret, 0o711|fs.ModeSetuid), os.Chtimes(secret, old, old))
@@ -75,7 +76,8 @@ func TestSnapshot_HasEverythingOfAVolume(t *testing.T) {
 		t.Errorf("owner %d:%d, want 1234:4321", stat.Uid, stat.Gid)
 	}
 	text, err := os.ReadFile(filepath.Join(restored, "link"))
-	if target, _ := os.Readlink(filepath.Join(restored, "link")); err != nil || string(text) != "text" || target != "deep/secret" {
+	target, _ := os.Readlink(filepath.Join(restored, "link"))
+	if err != nil || string(text) != "text" || target != "deep/secret" {
 		t.Errorf("link to %q with %q, %v, want one to deep/secret with text", target, text, err)
 	}
 	if _, links := blocks(t, filepath.Join(restored, "same")); links != 2 {
@@ -157,8 +159,11 @@ func TestPause_HoldsCommandsToo(t *testing.T) {
 		return info.Size()
 	}
 	grows := func(name string, from int64) {
-		for limit := time.Now().Add(time.Minute); size(name) <= from; time.Sleep(time.Millisecond) {
-			if time.Now().After(limit) {
+		limit := time.After(time.Minute)
+		for size(name) <= from {
+			select {
+			case <-time.After(time.Millisecond):
+			case <-limit:
 				t.Fatalf("%s does not grow", name)
 			}
 		}
@@ -169,7 +174,7 @@ func TestPause_HoldsCommandsToo(t *testing.T) {
 	must(t, err)
 	before := size("first")
 	go execute("echo a >> " + dir + "/second")
-	time.Sleep(20 * time.Millisecond)
+	<-time.After(20 * time.Millisecond) // a process that goes on writes in it
 	if after := size("first"); after != before || size("second") != 0 {
 		t.Errorf("while the pod is paused, a command writes %d bytes, and a new one %d", after-before, size("second"))
 	}

@@ -34,12 +34,12 @@ func sizes(files [2]string) (got [2]int64) {
 
 func awaitGrowth(t *testing.T, files [2]string, before [2]int64) {
 	t.Helper()
-	for limit := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		if now := sizes(files); now[0] > before[0] && now[1] > before[1] {
-			return
-		}
-		if time.Now().After(limit) {
-			t.Fatalf("the files have %v bytes, want both to grow from %v", sizes(files), before)
+	limit := time.After(time.Minute)
+	for now := sizes(files); now[0] <= before[0] || now[1] <= before[1]; now = sizes(files) {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-limit:
+			t.Fatalf("the files have %v bytes, want both to grow from %v", now, before)
 		}
 	}
 }
@@ -53,7 +53,7 @@ func TestPause_StopsAProcessGroupUntilItIsResumed(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := sizes(files)
-		time.Sleep(5 * time.Millisecond)
+		<-time.After(5 * time.Millisecond)
 		if after := sizes(files); after != before {
 			t.Errorf("the files have %v bytes after the pause and then %v, want no change", before, after)
 		}

@@ -45,7 +45,9 @@ func FullAgent(at time.Time) agent.Agent {
 		ImagePolicy:       image.Window,
 		MaintenanceWindow: fullWindow(),
 		Sandbox:           true, LastReadyIsolation: agent.Sandboxed, Status: agent.Paused, StatusReason: agent.Billing,
-		Held: organization.Usage{Agents: 1, CPUMillis: 2, MemoryBytes: 3, StorageBytes: 4, APIKeys: 5, SnapshotBytes: 6},
+		Held: organization.Usage{
+			Agents: 1, CPUMillis: 2, MemoryBytes: 3, StorageBytes: 4, APIKeys: 5, SnapshotBytes: 6,
+		},
 		Stages: []agent.Stage{{
 			Name: agent.StageReady, Status: agent.StageFailed, Attempt: 3, StartedAt: at,
 			FinishedAt: at.Add(time.Microsecond), ErrorCode: "e", Message: "m",

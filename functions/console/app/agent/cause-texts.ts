@@ -262,7 +262,7 @@ export const causeTexts: Record<string, { title: string; you_can: string[] }> = 
   "snapshot_gone": {
     "title": "The snapshot that the agent's volume is made from no longer exists",
     "you_can": [
-      "Restore another snapshot of the agent. Its data from before a restore is one of them.",
+      "Restore another snapshot of the agent. Its data before a restore is one.",
       "If the agent is a clone, delete it and make another one. Contact support if this persists, and name the agent's id."
     ]
   },
