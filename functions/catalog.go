@@ -93,6 +93,7 @@ type Dependencies struct {
 	Credentials   credential.Reader            `need:"secret_read"`
 	Cluster       provisioning.Cluster         `need:"cluster_apply"`
 	Volumes       provisioning.Volumes         `need:"cluster_apply"`
+	Readers       provisioning.Readers         `need:"cluster_apply"`
 	Namespaces    provisioning.NamespaceLister `need:"cluster_collect"`
 	Pods          provisioning.PodLister       `need:"cluster_look"`
 	Objects       provisioning.ObjectLister    `need:"cluster_look"`
@@ -186,7 +187,7 @@ func agentRoutes(d Dependencies) []function.Route {
 	shown := agent.Display{Addresses: d.Addresses, Images: d.Images}
 	return []function.Route{
 		agents.List(d.Agents, shown),
-		agents.Create(d.Agents, writer, d.Cells, shown),
+		agents.Create(d.Agents, writer, d.Cells, d.WebhookURLs, shown),
 		agents.Get(d.Agents, d.Handoff, shown, d.Slots),
 		agents.Reachability(d.Agents, d.Prober, d.Addresses),
 		agents.Diagnosis(d.Agents, d.Events, d.Accounts),
@@ -226,7 +227,7 @@ func agentRoutes(d Dependencies) []function.Route {
 func containerRoutes(d Dependencies) []function.Route {
 	s := containers.Service{
 		Agents: d.Agents, Records: d.WorkerStore, Organizations: d.Directory, Commands: d.Commands, Audit: d.Audit,
-		Slots: d.CommandSlots,
+		Nudger: d.Nudger, Slots: d.CommandSlots,
 	}
 	return []function.Route{
 		containers.Exec(s),
@@ -234,6 +235,7 @@ func containerRoutes(d Dependencies) []function.Route {
 		containers.GetFiles(s),
 		containers.PutFiles(s),
 		containers.DeleteFiles(s),
+		containers.Export(s),
 	}
 }
 
@@ -297,7 +299,7 @@ func Workers(d Dependencies) []function.Worker {
 	all := []function.Worker{
 		workers.Reconcile(&provisioning.Reconciler{
 			Records: d.WorkerStore, Agents: d.Agents, Cluster: d.Cluster, Secrets: d.SecretStore, Prober: d.Prober,
-			Front: d.Prober, Volumes: d.Volumes, Quiescer: d.Quiescer,
+			Front: d.Prober, Volumes: d.Volumes, Quiescer: d.Quiescer, Readers: d.Readers,
 			Cleanup: d.CleanupBudget, Logs: d.LogKeeper, Now: time.Now,
 		}),
 		workers.Sweep(sweeper, &webhook.Sweeper{

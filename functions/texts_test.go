@@ -80,8 +80,9 @@ func TestTexts_OtherFieldsAreNoTextsOfPeople(t *testing.T) {
 	exempt := map[string]string{
 		"IntrospectHandoff token": "only compared", "CreateAgent region": "must be one of the regions",
 		"CreateAgent image": "the catalog has it, or it is a reference", "UpdateAgent image": "as at a creation",
-		"ExecInAgent stdin": "the input of the tenant's own program",
-		"CreateWebhook url": "must be a URL", "UpdateWebhook url": "must be a URL",
+		"CreateAgent import_url": "a URL, which the rules for the URLs of webhooks check",
+		"ExecInAgent stdin":      "the input of the tenant's own program",
+		"CreateWebhook url":      "must be a URL", "UpdateWebhook url": "must be a URL",
 	}
 	found := map[string]bool{}
 	for _, r := range functions.Routes(functions.Dependencies{}) {

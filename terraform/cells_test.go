@@ -379,7 +379,8 @@ func callersOf(topology string) map[string][]string {
 			"cluster_collect": {collector}, "pod_logs": {logReader, routes}, "pod_quiesce": {reconciler},
 			"log_keep": {account("check-drift"), observer, reconciler},
 			"pod_exec": {
-				account("delete-agent-files"), enterer, account("get-agent-files"), account("open-agent-terminal"),
+				account("delete-agent-files"), enterer, account("export-snapshot"), account("get-agent-files"),
+				account("open-agent-terminal"),
 				account("put-agent-files"),
 			},
 		}

@@ -46,8 +46,8 @@ func runner(t *testing.T, source string) (*Runner, *Tree) {
 	}
 	return &Runner{
 		Tree: tree,
-		Test: func(ctx context.Context, pkg string, tests []string, full bool) (Result, error) {
-			return goTest(ctx, tree.dir, pkg, tests, full)
+		Test: func(ctx context.Context, g group, tests []string) (Result, error) {
+			return goTest(ctx, tree.dir, g, tests)
 		},
 		Generate: func(context.Context) error { return errors.New("nothing to generate") },
 		Progress: &bytes.Buffer{},

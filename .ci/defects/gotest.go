@@ -28,14 +28,17 @@ type Result struct {
 }
 
 // goTest runs tests of a package below dir, in the package's module.
-func goTest(ctx context.Context, dir, pkg string, tests []string, full bool) (Result, error) {
-	module, pkg := moduleOf(dir, pkg)
+func goTest(ctx context.Context, dir string, g group, tests []string) (Result, error) {
+	module, pkg := moduleOf(dir, g.pkg)
 	args := []string{"test", "-json", "-count=1", "-vet=off", "-timeout=10m", "-run", testPattern(tests)}
-	if !full {
+	if !g.full {
 		args = append(args, "-short")
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
 	cmd.Dir = module
+	if g.browser {
+		cmd.Env = append(os.Environ(), "EMULATORS=official")
+	}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	stdout, err := cmd.StdoutPipe()
@@ -116,9 +119,9 @@ func readEvents(r io.Reader) (Result, error) {
 	return result, scanner.Err()
 }
 
-// generate runs go generate ./functions/ below dir.
+// generate runs go generate for the descriptions of the API, and for the files of the console, below dir.
 func generate(ctx context.Context, dir string) error {
-	cmd := exec.CommandContext(ctx, "go", "generate", "./functions/")
+	cmd := exec.CommandContext(ctx, "go", "generate", "./functions/", "./functions/console")
 	cmd.Dir = dir
 	cmd.Env = os.Environ()
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -26,12 +26,14 @@ type Defect struct {
 	Edit   `yaml:",inline"`
 	// Also holds further edits of the same defect, such as a name that two files share.
 	Also []Edit `yaml:"also"`
-	// Generate runs go generate ./functions/ after the edits, as the test of package generate asks an engineer to do.
+	// Generate runs go generate ./functions/ ./functions/console after the edits, as an engineer must do.
 	Generate bool     `yaml:"generate"`
 	Package  string   `yaml:"package"`
 	Tests    []string `yaml:"tests"`
 	// Full runs the tests without -short.
 	Full bool `yaml:"full"`
+	// Browser runs the tests in the tier that has a browser.
+	Browser bool `yaml:"browser"`
 	// CompileError says that the compiler catches the defect.
 	CompileError bool `yaml:"compile_error"`
 

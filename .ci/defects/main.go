@@ -118,8 +118,8 @@ func plant(ctx context.Context, o options, root string, defects []*Defect, out i
 	}
 	r := Runner{
 		Tree: tree,
-		Test: func(ctx context.Context, pkg string, tests []string, full bool) (Result, error) {
-			return goTest(ctx, dir, pkg, tests, full)
+		Test: func(ctx context.Context, g group, tests []string) (Result, error) {
+			return goTest(ctx, dir, g, tests)
 		},
 		Generate: func(ctx context.Context) error { return generate(ctx, dir) },
 		Progress: out,

@@ -32,7 +32,7 @@ type Outcome struct {
 }
 
 // A testRun is one call of go test.
-type testRun func(ctx context.Context, pkg string, tests []string, full bool) (Result, error)
+type testRun func(ctx context.Context, g group, tests []string) (Result, error)
 
 // A Runner plants defects in a tree, one at a time.
 type Runner struct {
@@ -44,11 +44,11 @@ type Runner struct {
 
 // group is what one call of go test runs.
 type group struct {
-	pkg  string
-	full bool
+	pkg           string
+	full, browser bool
 }
 
-func (d *Defect) group() group { return group{d.Package, d.Full} }
+func (d *Defect) group() group { return group{d.Package, d.Full || d.Browser, d.Browser} }
 
 // baseline runs the tests of all defects without a defect.
 func (r *Runner) baseline(ctx context.Context, defects []*Defect) (map[group]Result, error) {
@@ -68,7 +68,7 @@ func (r *Runner) baseline(ctx context.Context, defects []*Defect) (map[group]Res
 	results := map[group]Result{}
 	for _, g := range groups {
 		started := time.Now()
-		result, err := r.Test(ctx, g.pkg, tests[g], g.full)
+		result, err := r.Test(ctx, g, tests[g])
 		if err != nil {
 			return nil, err
 		}
@@ -137,7 +137,7 @@ func (r *Runner) try(ctx context.Context, d *Defect) (Outcome, error) {
 			return Outcome{Verdict: notGenerated, Detail: err.Error()}, ctx.Err()
 		}
 	}
-	result, err := r.Test(ctx, d.Package, d.Tests, d.Full)
+	result, err := r.Test(ctx, d.group(), d.Tests)
 	if err != nil {
 		return Outcome{}, err
 	}

@@ -66,7 +66,7 @@ func (f *changeFlags) options() []client.CallOption {
 func (t *tool) createAgent() *cobra.Command {
 	var change changeFlags
 	var in inputFlags
-	var plan, region, image, snapshot string
+	var plan, region, image, snapshot, importURL string
 	var public []string
 	var sleep sleepFlags
 	c := &cobra.Command{
@@ -98,6 +98,7 @@ func (t *tool) createAgent() *cobra.Command {
 				return err
 			}
 			body.Region, body.Image, body.FromSnapshot = given(region), given(image), given(snapshot)
+			body.ImportURL = given(importURL)
 			a, err := api.CreateAgent(cmd.Context(), body, change.options()...)
 			if err != nil {
 				return err
@@ -116,6 +117,8 @@ func (t *tool) createAgent() *cobra.Command {
 	c.Flags().StringVar(&snapshot, "from-snapshot", "",
 		"begin with the data of the snapshot with this `ID`, and with the variables, config, files, image, sleep and "+
 			"schedules of its agent; secrets are left out, and the schedules are disabled")
+	c.Flags().StringVar(&importURL, "import-url", "",
+		"begin with the files of an archive that snapshots export has saved, at an https `URL`, which may be signed")
 	c.Flags().StringSliceVar(&public, "public-path", nil, publicPathUsage+"; can be repeated")
 	sleep.add(c)
 	in.add(c)

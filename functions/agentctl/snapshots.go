@@ -20,7 +20,8 @@ func (t *tool) snapshotsCommand() *cobra.Command {
 			"of the image and before each restore. A new agent begins with one: agentctl agents create " +
 			"--from-snapshot",
 	}
-	c.AddCommand(t.listSnapshots(), t.takeSnapshot(), t.getSnapshot(), t.restoreSnapshot(), t.deleteSnapshot())
+	c.AddCommand(t.listSnapshots(), t.takeSnapshot(), t.getSnapshot(), t.restoreSnapshot(), t.deleteSnapshot(),
+		t.exportSnapshot())
 	return c
 }
 

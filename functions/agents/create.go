@@ -15,6 +15,7 @@ import (
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/rehearsal"
 	"agents.example/controlplane/shared/secretwrite"
+	"agents.example/controlplane/shared/webhook"
 )
 
 type createInput struct {
@@ -32,6 +33,8 @@ type createInput struct {
 		Schedules agent.ScheduleSpecs `json:"schedules,omitempty" jsonschema:"When the agent is called by itself, at most 20. Each due time is called once, whatever fails, or recorded as interrupted or skipped. An agent that sleeps is woken first, if its sleep allows that."`
 
 		FromSnapshot agent.SnapshotID `json:"from_snapshot,omitempty" jsonschema:"The id of a snapshot of one of the organization's agents, whose data the new agent begins with. The new agent also has that agent's region, plain variables, config, files, sleep, image and schedules, each unless the request has the field; the variables of the request are added to those of the agent. It gets another identity and other credentials. Its schedules are disabled, no path is public, and secrets, with the files that have their values, are left out: unset_secrets names them. The environment of its container has AGENT_CLONE_OF."`
+
+		ImportURL importURL `json:"import_url,omitempty"`
 
 		Image selection `json:"image,omitempty" jsonschema:"What the agent runs: the id of an image, such as assistant, or a version of it, such as assistant@2.1.0; or on plans with custom_images an image that is not in the catalog, as registry/repository@sha256:…, which runs in a sandbox. By default, the image called default."`
 	} `json:"body"`
@@ -53,6 +56,7 @@ func (in createInput) draft(base agent.Draft) (agent.Draft, error) {
 	d.Cloud = cmp.Or(string(b.Cloud), d.Cloud, agent.DefaultCloud)
 	d.Region = cmp.Or(b.Region, d.Region, agent.DefaultRegion)
 	d.Image = string(b.Image)
+	d.Imports = b.ImportURL != ""
 	if b.Files != nil {
 		d.Files = agent.Files(b.Files)
 	}
@@ -79,7 +83,9 @@ func (in createInput) draft(base agent.Draft) (agent.Draft, error) {
 }
 
 // Create records a new agent, which a worker provisions. It stores the values of secrets as PUT secrets does.
-func Create(agents agent.Store, writer secretwrite.Service, cells agent.Cells, d agent.Display) function.Route {
+func Create(agents agent.Store, writer secretwrite.Service, cells agent.Cells, urls webhook.URLPolicy,
+	d agent.Display,
+) function.Route {
 	return function.Route{
 		Name: "CreateAgent", Method: http.MethodPost, Path: "/api/v1/agents",
 		Access: function.Admin,
@@ -93,9 +99,9 @@ func Create(agents agent.Store, writer secretwrite.Service, cells agent.Cells, d
 			if err != nil {
 				return agent.Created{}, err
 			}
-			created, err := writer.Create(ctx, a, agent.SecretEnv(in.Body.Env))
+			created, err := writer.Create(ctx, a, in.secrets())
 			return agent.Created{View: show(ctx, created, d)}, err
-		}, agent.CreateViolations, cells.RegionViolations),
+		}, agent.CreateViolations, cells.RegionViolations, importViolations(urls)),
 	}
 }
 

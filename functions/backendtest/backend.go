@@ -104,6 +104,7 @@ func NewWith(t testing.TB, o Options) *Backend {
 	b.Nudger, b.Prober, b.MetricsSource = b.nudger, prober{used}, metricsSource{used}
 	b.Cluster, b.Namespaces, b.Pods, b.Objects = b.Kubernetes, b.Kubernetes, b.Kubernetes, b.Kubernetes
 	b.LogKeeper, b.Volumes, b.Quiescer = b.Kubernetes, b.Kubernetes, quiescer{used}
+	b.Readers = b.Kubernetes
 	b.Logs = logSource{used, b.LogCell}
 	b.Commands = commands{used, b.Containers}
 	b.WebhookNudger, b.WebhookSender = webhookNudger{used}, webhookSender{used}

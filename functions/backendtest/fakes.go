@@ -13,6 +13,7 @@ import (
 	"agents.example/controlplane/shared/agentexec/agentexectest"
 	"agents.example/controlplane/shared/agentlog"
 	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/metrics"
 	"agents.example/controlplane/shared/provisioning"
 )
@@ -36,6 +37,7 @@ var (
 	_ provisioning.PodLister       = (*Cluster)(nil)
 	_ provisioning.ObjectLister    = (*Cluster)(nil)
 	_ provisioning.LogKeeper       = (*Cluster)(nil)
+	_ provisioning.Readers         = (*Cluster)(nil)
 )
 
 // Apply implements provisioning.Cluster.
@@ -95,6 +97,18 @@ func (c *Cluster) RetainSnapshot(context.Context, agent.Agent, agent.Snapshot, b
 // DeleteVolume implements provisioning.Volumes.
 func (c *Cluster) DeleteVolume(context.Context, agent.Agent, int64) (bool, error) {
 	c.add("Volumes")
+	return true, nil
+}
+
+// ApplyReader implements provisioning.Readers.
+func (c *Cluster) ApplyReader(context.Context, agent.Agent, agent.Snapshot) error {
+	c.add("Readers")
+	return nil
+}
+
+// DeleteReader implements provisioning.Readers.
+func (c *Cluster) DeleteReader(context.Context, agent.Agent, string) (bool, error) {
+	c.add("Readers")
 	return true, nil
 }
 
@@ -292,7 +306,7 @@ func programs() map[string]agentexectest.Program {
 		return 0
 	}
 	all := map[string]agentexectest.Program{}
-	for _, name := range []string{"ls", "cat", "tar", "rm", "mkdir", "sh"} {
+	for _, name := range []string{"ls", "cat", "tar", "rm", "mkdir", "sh", dataplane.FrontCommand} {
 		all[name] = echo
 	}
 	return all

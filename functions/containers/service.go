@@ -28,6 +28,8 @@ type Service struct {
 	Organizations organization.Directory
 	Commands      agentexec.Source
 	Audit         audit.Log
+	// Nudger wakes the workers that make copies of snapshots.
+	Nudger agent.Nudger
 	// Slots bound the commands that run concurrently; nil for no bound.
 	Slots *ratelimit.Slots
 }
@@ -85,6 +87,14 @@ const retrySlot = 10 * time.Second
 
 // hold takes a slot until the call ends, and keeps the agent awake. Errors: RateLimited, NotFound, Unavailable.
 func (s Service) hold(ctx context.Context, a agent.Agent) error {
+	if err := s.takeSlot(ctx); err != nil {
+		return err
+	}
+	return s.keepAwake(ctx, a)
+}
+
+// takeSlot takes a slot until the call ends. Errors: RateLimited.
+func (s Service) takeSlot(ctx context.Context) error {
 	caller := call.From(ctx).Caller
 	release, ok := s.Slots.Acquire(caller.OrganizationID, caller.Key())
 	if !ok {
@@ -94,7 +104,7 @@ func (s Service) hold(ctx context.Context, a agent.Agent) error {
 		return refusal
 	}
 	context.AfterFunc(ctx, release)
-	return s.keepAwake(ctx, a)
+	return nil
 }
 
 // describe records what a call is about in its audit entry. Arguments may hold secrets, so it records how many there

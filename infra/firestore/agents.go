@@ -110,6 +110,8 @@ func agentVolumeFields(a *agent.Agent) fields {
 		{"stopped_for", text(&a.StoppedFor)},
 		{"daily_snapshot_at", timestamp(&a.DailySnapshotAt)},
 		{"move", compactGroup(moveFields(&a.Move))},
+		{"imports", flag(&a.Imports)},
+		{"reader", compactGroup(readerFields(&a.Reader))},
 		{"clone_of", text(&a.CloneOf)},
 		{"unset_secrets", texts(&a.UnsetSecrets)},
 	}
@@ -147,6 +149,13 @@ func volumeSourceFields(s *agent.VolumeSource) fields {
 
 func formerVolumeFields(v *agent.FormerVolume) fields {
 	return fields{{"number", number(&v.Number)}, {"look_at", timestamp(&v.LookAt)}, {"gone_at", timestamp(&v.GoneAt)}}
+}
+
+func readerFields(r *agent.Reader) fields {
+	return fields{
+		{"number", number(&r.Number)}, {"snapshot_id", text(&r.SnapshotID)}, {"holder", text(&r.Holder)},
+		{"until", timestamp(&r.Until)}, {"look_at", timestamp(&r.LookAt)},
+	}
 }
 
 func snapshotFields(s *agent.Snapshot) fields {

@@ -17,7 +17,7 @@ import (
 const frontName = "front"
 
 // frontCommand is the front's program in the platform's image.
-const frontCommand = "/ko-app/front"
+const frontCommand = dataplane.FrontCommand
 
 // container runs the agent's image. It gets the client's variables and $PORT. It gets no credential of the agent's
 // dashboard and API, unless the image checks them itself: what the container runs may be told to print its environment.
@@ -52,7 +52,7 @@ func (b blueprint) container() corev1.Container {
 // variables before it, so those of the image come last. Values of the ConfigMap and of Secrets are taken as they are.
 func (b blueprint) agentEnv() []corev1.EnvVar {
 	env := []corev1.EnvVar{{Name: dataplane.EnvPort, Value: portNumber(b.image.Port)}}
-	keys := secretKeys(b.agent)
+	keys := containerSecretKeys(b.agent)
 	taken := func(name string) bool {
 		_, plain := plainEnv(b.agent)[name]
 		return plain || slices.Contains(keys, name)

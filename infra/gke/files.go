@@ -57,7 +57,7 @@ func (b blueprint) fileVolumes() []corev1.Volume {
 	if b.agent.ConfigFile() != nil {
 		config.plain = append(config.plain, keyToPath(dataplane.ConfigFile, dataplane.ConfigFile, configMode))
 	}
-	secrets := secretKeys(b.agent)
+	secrets := containerSecretKeys(b.agent)
 	for i, f := range b.agent.Files {
 		into, name := &config, strings.TrimPrefix(f.Path, dataplane.ConfigPath+"/")
 		if onVolume, ok := f.OnVolume(); ok {

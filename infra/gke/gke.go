@@ -40,6 +40,8 @@ type Settings struct {
 	Addresses agent.Addresses
 	// StorageClass is the class of new volumes; empty takes the cluster's default. Existing volumes keep theirs.
 	StorageClass string
+	// LoopbackImports lets archives be on the machine of the pods. It is for local development.
+	LoopbackImports bool
 	// Resolvers lists ranges of DNS servers in addition to those of a GKE Autopilot cluster, in CIDR notation. A
 	// cluster with a node-local cache and a custom Service range needs the address of its kube-dns Service here; one
 	// without a node-local cache that uses Cloud DNS needs 169.254.169.254/32. They are reached on port 53 only.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/plan"
 )
@@ -21,7 +22,7 @@ import (
 func configHash(a agent.Agent) string {
 	versions := map[string]int64{}
 	for _, e := range a.Env {
-		if e.Secret() {
+		if e.Secret() && (a.Imports || e.Key != dataplane.EnvImportURL) {
 			versions[e.Key] = e.SecretVersion
 		}
 	}
@@ -39,9 +40,10 @@ func configHash(a agent.Agent) string {
 		Files       []agent.File    `json:",omitempty"`
 		PublicPaths []string        `json:",omitempty"`
 		SleepAfter  int64           `json:",omitempty"`
+		Imports     bool            `json:",omitempty"`
 	}{
 		plainEnv(a), versions, a.CredentialVersion, a.Rollout, a.Sandbox, a.Plan, buildOf(a.Image), buildOf(a.Front),
-		a.NameAtStart, a.ConfigFile(), a.Files, a.PublicPaths, a.Sleep.AfterSeconds,
+		a.NameAtStart, a.ConfigFile(), a.Files, a.PublicPaths, a.Sleep.AfterSeconds, a.Imports,
 	})
 	if err != nil {
 		return "" // strings and numbers always encode

@@ -1,6 +1,8 @@
 package gke
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -35,7 +37,7 @@ func (b blueprint) pod() corev1.PodTemplateSpec {
 				FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch),
 				SeccompProfile:      &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
-			InitContainers: append(b.seeds(), b.front()),
+			InitContainers: slices.Concat(b.imports(), b.seeds(), []corev1.Container{b.front()}),
 			Containers:     []corev1.Container{b.container()},
 			Volumes: append([]corev1.Volume{
 				{Name: volumeName, VolumeSource: corev1.VolumeSource{

@@ -46,6 +46,9 @@ func (b blueprint) secret() (object, error) {
 	}
 	data := map[string][]byte{}
 	maps.Copy(data, input.Secrets)
+	if !b.agent.Imports {
+		delete(data, dataplane.EnvImportURL)
+	}
 	data[dataplane.EnvDashboardUsername] = []byte(input.Credentials.DashboardUsername)
 	data[dataplane.EnvDashboardPassword] = []byte(input.Credentials.DashboardPassword)
 	data[dataplane.EnvAPIKey] = []byte(input.Credentials.APIKey)
@@ -82,6 +85,11 @@ func plainEnv(a agent.Agent) map[string]string {
 }
 
 func hasSecrets(a agent.Agent) bool { return len(secretKeys(a)) > 0 }
+
+// containerSecretKeys are the keys of the secrets that the agent's container may have.
+func containerSecretKeys(a agent.Agent) []string {
+	return slices.DeleteFunc(secretKeys(a), func(key string) bool { return key == dataplane.EnvImportURL })
+}
 
 // secretKeys are the keys of the agent's secret variables, sorted.
 func secretKeys(a agent.Agent) []string {

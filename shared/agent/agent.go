@@ -136,6 +136,11 @@ type Agent struct {
 	StoppedFor string
 	// DailySnapshotAt is when a daily snapshot was last due.
 	DailySnapshotAt time.Time
+	// Imports is true if the volume is filled, before the agent first runs, from an archive. The secret with the key
+	// dataplane.EnvImportURL says where it is.
+	Imports bool
+	// Reader reads a snapshot for its export.
+	Reader Reader
 
 	// CloneOf is the id of the snapshot that the agent began with; empty if it began with none.
 	CloneOf string
@@ -259,6 +264,8 @@ type Draft struct {
 	MaintenanceWindow *image.MaintenanceWindow
 	Sandbox           bool
 	Origin            Origin
+	// Imports fills the agent's volume from an archive.
+	Imports bool
 }
 
 // New makes the record of a new agent, whose provisioning is about to start.
@@ -266,7 +273,7 @@ func New(id, cell string, d Draft, now time.Time) Agent {
 	a := Agent{
 		ID: id, Name: d.Name, Slug: Slug(d.Name), Plan: d.Plan, Cloud: d.Cloud, Region: d.Region, Cell: cell,
 		Config: d.Config, Env: d.Env, Files: d.Files, PublicPaths: d.PublicPaths, CreatedAt: now, UpdatedAt: now,
-		ImagePolicy: d.ImagePolicy, MaintenanceWindow: d.MaintenanceWindow, Sandbox: d.Sandbox,
+		ImagePolicy: d.ImagePolicy, MaintenanceWindow: d.MaintenanceWindow, Sandbox: d.Sandbox, Imports: d.Imports,
 	}
 	a.begin(d.Origin)
 	if p, err := plan.Get(d.Plan); err == nil {
@@ -287,6 +294,7 @@ func New(id, cell string, d Draft, now time.Time) Agent {
 func (a *Agent) startProvisioning(now time.Time) {
 	a.Status, a.StatusReason, a.Failure, a.RevertReason = Provisioning, "", nil, nil
 	a.Stages, a.Warming, a.NameAtStart = NewStages(), false, a.Name
+	a.dropImport()
 	a.holdForSnapshot()
 	a.bumpGeneration(now)
 }

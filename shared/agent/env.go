@@ -31,7 +31,7 @@ func EnvKeyViolation(key string) string {
 	case strings.HasPrefix(upper, "DASHBOARD_"), upper == "API_SERVER_KEY",
 		strings.Contains(upper, "_DASHBOARD_BASIC_AUTH_"), strings.HasSuffix(upper, "_GATEWAY_TOKEN"):
 		return reservedForCredentials(upper)
-	case slices.Contains(dataplane.OwnVariables(), upper):
+	case slices.Contains(dataplane.OwnVariables(), upper), upper == importURL:
 		return "the key is reserved for the platform, which sets it: leave it out"
 	case strings.HasPrefix(upper, "KUBERNETES_"), strings.HasPrefix(upper, "LD_"), upper == "PATH", upper == "PORT":
 		return "the key is reserved for the platform"

@@ -103,8 +103,8 @@ func (a Agent) CheckMove(to Place, force bool, now time.Time) error {
 		return refuse("move_watched", "A release watches the agent.")
 	case !a.hasData() || a.Volume.Unmade:
 		return refuse("move_without_volume", "The agent's volume is not made yet: start the agent once.")
-	case len(a.FormerVolumes) > 0 || a.StoppedFor != "" || a.snapshotsOpen():
-		return refuse("move_snapshots", "A snapshot of the agent is being taken, deleted or restored.")
+	case len(a.FormerVolumes) > 0 || a.StoppedFor != "" || a.snapshotsOpen() || a.Reader.SnapshotID != "":
+		return refuse("move_snapshots", "A snapshot of the agent is being taken, deleted, restored or exported.")
 	case !force && !a.imageOpen(now):
 		return refuse("move_not_agreed",
 			"The agent's image policy allows no interruption now. Wait for its maintenance window, or force the move.")

@@ -160,6 +160,7 @@ func TestMove_LeavesTheSnapshotsAlone(t *testing.T) {
 		wantKind(t, "a snapshot", err, fault.Conflict, "agent_moving")
 		wantKind(t, "a restore", a.Restore(s.ID, at(4)), fault.Conflict, "agent_moving")
 		wantKind(t, "a deletion", a.DeleteSnapshot(s.ID, at(4)), fault.Conflict, "agent_moving")
+		wantKind(t, "an export", a.HoldReader(s.ID, "h", at(4)), fault.Conflict, "agent_moving")
 		a.PrepareSnapshots(at(4).AddDate(1, 0, 0))
 		equal(t, "the snapshot that is kept", a.Snapshots[0].Status, agent.SnapshotReady)
 		a.RecordSnapshot(a.Move.SnapshotID, readyAt(5), at(5))

@@ -179,6 +179,7 @@ func (a *Agent) replacePod(now time.Time) {
 		}
 	}
 	a.NameAtStart = a.Name
+	a.dropImport()
 	a.bumpGeneration(now)
 }
 

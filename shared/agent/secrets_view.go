@@ -46,6 +46,7 @@ func (a Agent) Secrets() []secret.Summary {
 			s.LatestVersion = nil
 		}
 	}
+	delete(all, importURL)
 	list := make([]secret.Summary, 0, len(all))
 	for _, s := range all {
 		list = append(list, *s)

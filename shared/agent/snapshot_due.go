@@ -29,7 +29,7 @@ func (a Agent) nextSnapshotWork() (at time.Time) {
 			at = earlier(at, v.LookAt)
 		}
 	}
-	return at
+	return earlier(at, a.Reader.LookAt)
 }
 
 // attendSnapshotAt is when a worker must look at a snapshot.
@@ -126,9 +126,9 @@ func (a *Agent) PrepareSnapshots(now time.Time) {
 	}
 }
 
-// usesSnapshot reports whether the agent's volume is being made from a snapshot.
+// usesSnapshot reports whether the agent's volume is being made from a snapshot, or the snapshot is being exported.
 func (a Agent) usesSnapshot(s Snapshot) bool {
-	return a.Volume.Unmade && a.Volume.Source.SnapshotID == s.ID
+	return a.Volume.Unmade && a.Volume.Source.SnapshotID == s.ID || a.exports(s.ID)
 }
 
 // dailyConsistency never stops a pod: no client asked for it.

@@ -120,6 +120,9 @@ func (a *Agent) DeleteSnapshot(id string, now time.Time) error {
 		return snapshotInProgress().WithMeta(a.ConflictMeta())
 	case a.keepsSnapshots():
 		return agentMoving().WithMeta(a.ConflictMeta())
+	case a.exports(id):
+		return fault.New(fault.Conflict, "snapshot_in_use",
+			"The snapshot is being exported. Wait until the export has ended.").WithMeta(a.ConflictMeta())
 	case a.Volume.Unmade && a.Volume.Source.SnapshotID == id:
 		return fault.New(fault.Conflict, "snapshot_in_use",
 			"The agent's volume is being made from the snapshot. Wait until the agent runs.").WithMeta(a.ConflictMeta())

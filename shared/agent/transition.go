@@ -140,6 +140,7 @@ func (a *Agent) Act(t Trigger, reason StatusReason, now time.Time) error {
 	case t == Restart:
 		a.Rollout++
 		a.Warming, a.NameAtStart = true, a.Name
+		a.dropImport()
 	default:
 		a.Status, a.StatusReason, a.Failure, a.RevertReason = to, reason, nil, nil
 		a.Warming = false

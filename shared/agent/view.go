@@ -122,6 +122,7 @@ func (a Agent) Show(caller identity.Caller, d Addresses) View {
 		for _, key := range a.settingKeys() {
 			v.EnvVars[key] = EnvIsSecret
 		}
+		delete(v.EnvVars, importURL)
 		v.Files, v.UnsetSecrets = a.showFiles(), a.showUnsetSecrets()
 		if a.CredentialVersion > 0 {
 			v.DashboardUsername = ptr(DashboardUsername)

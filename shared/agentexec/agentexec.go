@@ -31,7 +31,7 @@ const (
 
 // Source opens commands in agents' containers.
 type Source interface {
-	// Open starts a command in the agent's own container, never in a container of the platform. ctx ends the stream.
+	// Open starts a command in the agent's own container, never in another container of its pod. ctx ends the stream.
 	// Errors: Conflict with CodeNotRunning if there is no container that runs, Unavailable if the agent's cluster does
 	// not answer.
 	Open(ctx context.Context, a agent.Agent, c Command) (Stream, error)
@@ -44,6 +44,8 @@ type Command struct {
 	Input bool
 	// Terminal gives the command a terminal, which has one output.
 	Terminal bool
+	// Reader runs the command in the pod that has a copy of a snapshot, instead of the agent's.
+	Reader bool
 }
 
 // Stream is a command that runs. Its Read returns outputs and, after the last one, an *Exit, or a fault: Conflict with

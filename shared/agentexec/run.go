@@ -17,6 +17,8 @@ type Task struct {
 	Input io.Reader
 	// Output and Errors discard if they are nil.
 	Output, Errors io.Writer
+	// Reader is that of Command.
+	Reader bool
 }
 
 // Run runs a command to its end. It passes the input on as the command reads it, and the outputs as the writers take
@@ -25,7 +27,7 @@ type Task struct {
 func Run(ctx context.Context, from Source, a agent.Agent, t Task) (exitCode int, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s, err := from.Open(ctx, a, Command{Args: t.Args, Input: t.Input != nil})
+	s, err := from.Open(ctx, a, Command{Args: t.Args, Input: t.Input != nil, Reader: t.Reader})
 	if err != nil {
 		return 0, err
 	}

@@ -1071,6 +1071,11 @@ type CreateAgentRequest struct {
 	// Image What the agent runs: the id of an image, such as assistant, or a version of it, such as assistant@2.1.0; or on plans with custom_images an image that is not in the catalog, as registry/repository@sha256:…, which runs in a sandbox. By default, the image called default.
 	Image *string `json:"image,omitempty"`
 
+	// ImportURL The URL of an archive that GET /agents/{agent_id}/snapshots/{snapshot_id}/export has sent. The new agent's volume begins with the files in it; everything else in the archive is left to the request. The URL must begin with https://, its host must have public addresses, and redirects are not followed. It may be signed: it is stored as secrets are, and never shown. If the archive cannot be fetched for a reason that may pass, it is tried again; otherwise the agent ends in error with the code import_failed. Not together with from_snapshot.
+	//
+	// Examples: https://storage.example.com/archives/agent.tar?signature=...
+	ImportURL *string `json:"import_url,omitempty"`
+
 	// Name Display name. Surrounding whitespace is removed; control characters are refused.
 	Name string `json:"name"`
 

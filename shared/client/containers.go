@@ -34,6 +34,21 @@ func (c *Client) GetAgentDirectory(
 	return c.getFiles(ctx, agentID, path, archive, options)
 }
 
+// ExportSnapshot opens the archive of a snapshot, a tar archive. The caller closes it. One that is cut off ends with an
+// error, and a complete one with the entry checksum.json. The call waits until the snapshot can be read.
+func (c *Client) ExportSnapshot(
+	ctx context.Context, agentID, snapshotID string, options ...CallOption,
+) (io.ReadCloser, error) {
+	r := call{
+		method: http.MethodGet, path: "/api/v1/agents/%s/snapshots/%s/export", args: []string{agentID, snapshotID},
+	}
+	answer, err := c.open(ctx, r, archive, options)
+	if err != nil {
+		return nil, err
+	}
+	return answer.Body, nil
+}
+
 func (c *Client) getFiles(
 	ctx context.Context, agentID, path, accept string, options []CallOption,
 ) (io.ReadCloser, error) {

@@ -134,7 +134,20 @@ const (
 	ConfigPath      = "/config"  // where its files are that are not on the volume
 	ConfigFile      = "agent.json"
 	ConfigFilePath  = ConfigPath + "/" + ConfigFile
-	SeedArg         = "seed" // makes the front's program write files to the volume and end
+	SeedArg         = "seed"   // makes the front's program write files to the volume and end
+	WaitArg         = "wait"   // makes it wait, so that commands can run next to a volume
+	ExportArg       = "export" // makes it write an archive of the volume; the input is the manifest
+	ImportArg       = "import" // makes it fill the volume from an archive, and end
+)
+
+// FrontCommand is the path of the front's program in the platform's image.
+const FrontCommand = "/ko-app/front"
+
+// Variables of ImportArg.
+const (
+	EnvImportURL      = "AGENT_IMPORT_URL"      // of the archive; a secret, because it may be signed
+	EnvImportBytes    = "IMPORT_MAX_BYTES"      // of the files in the archive
+	EnvImportLoopback = "IMPORT_ALLOW_LOOPBACK" // "true": the archive may be on this machine; for local development
 )
 
 // OwnVariables are the variables with which a container knows itself. Neither clients nor images can set them.

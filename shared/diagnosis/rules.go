@@ -127,6 +127,14 @@ func beginRules() []rule {
 			},
 			trying: "The cluster keeps trying, with longer and longer pauses.", next: Cluster, ended: User,
 		},
+		{
+			code: "import_failed", title: "The archive with which the agent begins cannot be imported",
+			youCan: []Step{
+				{Wait, "If its server cannot be reached, wait: it is tried again."},
+				again("Start it again once its server has the archive. Or create another agent, with another URL."), support(),
+			},
+			trying: "The cluster keeps trying, with longer and longer pauses.", next: Cluster, ended: User,
+		},
 		ours("image_pull_failed", "The cluster cannot get the agent's image"),
 		ours("pod_rejected", "The cluster does not accept the agent's pod"),
 	}

@@ -71,7 +71,7 @@ func (r Runtime) Check() error {
 // check them, and of no others.
 func (r Runtime) checkVariable(v Variable) error {
 	own := append(dataplane.CredentialVariables(), dataplane.EnvPort)
-	if own = append(own, dataplane.OwnVariables()...); slices.Contains(own, v.Name) {
+	if own = append(append(own, dataplane.EnvImportURL), dataplane.OwnVariables()...); slices.Contains(own, v.Name) {
 		return fmt.Errorf("env: %s: the platform sets it", v.Name)
 	}
 	if !envPattern().MatchString(v.Name) {

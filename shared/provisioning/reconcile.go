@@ -26,6 +26,8 @@ type Reconciler struct {
 	Volumes Volumes
 	// Quiescer makes volumes quiet; nil has no way to run the programs of images.
 	Quiescer Quiescer
+	// Readers read snapshots for exports; nil has none.
+	Readers Readers
 	// Front makes the calls of schedules; nil makes none.
 	Front CallingFront
 	// Cleanup limits the destruction of versions; nil means no limit.
@@ -82,7 +84,10 @@ func (r *Reconciler) reconcile(ctx context.Context, agentID string, first func(c
 		}
 		if a.SnapshotsDue(r.Now()) && !w.snapped {
 			w.snapped = true
-			if a, err = w.runSnapshots(ctx, a); errors.Is(err, agent.ErrSuperseded) {
+			if a, err = w.runSnapshots(ctx, a); err == nil {
+				a, err = w.runReader(ctx, a)
+			}
+			if errors.Is(err, agent.ErrSuperseded) {
 				continue
 			}
 			if err != nil {

@@ -24,7 +24,8 @@ var templates embed.FS
 func Files() []string {
 	return []string{
 		"gateway.yaml", "router.yaml", "notifier.yaml", "network.yaml", "warm.yaml", "canary.yaml", "access.yaml",
-		"snapshots.yaml", "guard.yaml", "isolation.yaml", "limits.yaml", "workload.yaml", "fence.yaml", "metrics.yaml",
+		"snapshots.yaml", "guard.yaml", "isolation.yaml", "limits.yaml", "workload.yaml", "reader.yaml", "fence.yaml",
+		"metrics.yaml",
 	}
 }
 

@@ -25,13 +25,28 @@ func main() {
 	slog.SetDefault(environment.PodLogger(os.Stderr))
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	command := run
-	if len(os.Args) > 1 && os.Args[1] == dataplane.SeedArg {
-		command = writeFiles
-	}
-	if err := command(ctx, envconfig.OsLookuper()); err != nil {
+	if err := command(os.Args[1:])(ctx, envconfig.OsLookuper()); err != nil {
 		slog.Error("front failed", "error", err.Error())
-		os.Exit(1)
+		os.Exit(exitCode(err))
+	}
+}
+
+// command is what the program does: by default, it is the front of an agent.
+func command(args []string) func(context.Context, envconfig.Lookuper) error {
+	if len(args) == 0 {
+		return run
+	}
+	switch args[0] {
+	case dataplane.SeedArg:
+		return writeFiles
+	case dataplane.WaitArg:
+		return wait
+	case dataplane.ExportArg:
+		return exportVolume
+	case dataplane.ImportArg:
+		return importVolume
+	default:
+		return run
 	}
 }
 

@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { identityOf, MeProvider, signOut } from "./account";
 import { forgetLive, useLive } from "./api/live";
 import { type CallError, asError } from "./api/errors";
+import { CopyDialog } from "./agents/create";
 import { AgentsPage } from "./agents/page";
 import { href, useRoute, useTitle } from "./router";
 import { type Arrival, arrive, goToIssuer } from "./session/return";
@@ -96,6 +97,7 @@ function SignedIn() {
     <MeProvider value={me.data} key={who}>
       <Shell>
         <Page />
+        <CopyDialog />
       </Shell>
     </MeProvider>
   );

@@ -73,7 +73,15 @@ const (
 	AgentContainer = "agent"
 )
 
+// ReaderPod is the pod that has a copy of a snapshot of the agent. Its only container has the name AgentContainer.
+const ReaderPod = "reader-0"
+
 // PodPath is the path of an agent's pod in the namespace of the agent.
-func PodPath(namespace string) string {
-	return "/api/v1/namespaces/" + url.PathEscape(namespace) + "/pods/" + AgentPod
+func PodPath(namespace string) string { return podPath(namespace, AgentPod) }
+
+// ReaderPath is the path of the pod that has a copy of a snapshot.
+func ReaderPath(namespace string) string { return podPath(namespace, ReaderPod) }
+
+func podPath(namespace, pod string) string {
+	return "/api/v1/namespaces/" + url.PathEscape(namespace) + "/pods/" + pod
 }

@@ -70,7 +70,11 @@ func (c *Commands) Open(ctx context.Context, a agent.Agent, command agentexec.Co
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	address := server.JoinPath(connect.PodPath(a.Namespace()) + "/exec")
+	pod := connect.PodPath
+	if command.Reader {
+		pod = connect.ReaderPath
+	}
+	address := server.JoinPath(pod(a.Namespace()) + "/exec")
 	address.RawQuery = queryOf(command).Encode()
 	opening, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()

@@ -78,6 +78,10 @@ func FullAgent(at time.Time) agent.Agent {
 		FormerVolumes: []agent.FormerVolume{{Number: 1, LookAt: at, GoneAt: at.Add(time.Second)}},
 		Snapshots:     fullSnapshots(at), StoppedFor: "s", DailySnapshotAt: at.Add(17 * time.Second),
 		Move:    fullMove(at),
+		Imports: true,
+		Reader: agent.Reader{
+			Number: 2, SnapshotID: "r", Holder: "h", Until: at.Add(18 * time.Second), LookAt: at.Add(19 * time.Second),
+		},
 		CloneOf: "s", UnsetSecrets: []string{"LACKED"},
 		Live:           []agent.LiveVersion{{Key: "B", Version: 1}},
 		SecretVersions: []agent.VersionRange{{Key: "B", Highest: 2, DestroyedBefore: 1}},

@@ -47,6 +47,22 @@ type Seed struct {
 	DataDir string `env:"DATA_DIR, required"`
 }
 
+// Export is the configuration of the front's program where it writes an archive of a volume.
+type Export struct {
+	DataDir string `env:"DATA_DIR, required"`
+}
+
+// Import is the configuration of the front's program where it fills the agent's volume from an archive.
+type Import struct {
+	// URL has the archive.
+	URL     Secret `env:"AGENT_IMPORT_URL, required"`
+	DataDir string `env:"DATA_DIR, required"`
+	// MaxBytes bounds the files of the archive.
+	MaxBytes int64 `env:"IMPORT_MAX_BYTES, required"`
+	// AllowLoopback lets this machine have the archive. It is for local development.
+	AllowLoopback bool `env:"IMPORT_ALLOW_LOOPBACK"`
+}
+
 // Auth says who checks credentials.
 type Auth string
 

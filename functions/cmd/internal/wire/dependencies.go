@@ -173,7 +173,7 @@ func fillCredentials(o *Clients, d *functions.Dependencies, _ []function.Need) e
 func fillCluster(o *Clients, d *functions.Dependencies, _ []function.Need) error {
 	clusters, err := o.clusters()
 	if err == nil {
-		d.Cluster, d.Volumes = clusters, clusters
+		d.Cluster, d.Volumes, d.Readers = clusters, clusters, clusters
 	}
 	return err
 }

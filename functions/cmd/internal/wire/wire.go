@@ -40,6 +40,7 @@ type Clusters interface {
 	provisioning.PodLister
 	provisioning.ObjectLister
 	provisioning.LogKeeper
+	provisioning.Readers
 	io.Closer
 }
 

@@ -97,6 +97,14 @@ export const causeTexts: Record<string, { title: string; you_can: string[] }> = 
       "Contact support, and name the agent's id. Only the operator can repair this."
     ]
   },
+  "import_failed": {
+    "title": "The archive with which the agent begins cannot be imported",
+    "you_can": [
+      "If its server cannot be reached, wait: it is tried again.",
+      "Start it again once its server has the archive. Or create another agent, with another URL.",
+      "Contact support if this persists, and name the agent's id."
+    ]
+  },
   "internal_error": {
     "title": "An error of the service",
     "you_can": [

@@ -49,6 +49,9 @@ export function DeleteDialog({ agent, onClose }: { agent: Agent; onClose: () => 
           <Backups agent={agent} />
         </li>
         <li>
+          <strong>Its snapshots.</strong> Export those that you want to keep. Agents that were made from them stay.
+        </li>
+        <li>
           <strong>Its secrets and credentials.</strong> Their values are destroyed.
         </li>
         <li>

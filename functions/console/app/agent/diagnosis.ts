@@ -17,6 +17,7 @@ export type Remedy =
   | "billing"
   | "settings"
   | "credentials"
+  | "snapshots"
   | "support";
 
 /** A step in words, and the remedy that it is about. */
@@ -71,6 +72,7 @@ const remedyOf: Partial<Record<DiagnosisAction, Remedy>> = {
   compare_plans: "plans",
   manage_billing: "billing",
   move_out_of_sandbox: "settings",
+  restore_snapshot: "snapshots",
   contact_support: "support",
 };
 

@@ -1,6 +1,7 @@
 import type { Event } from "@agents.example/client/schema";
 import { eventTitle } from "../events/event-text";
 import { fieldText, ownFields } from "../events/fields";
+import { formatBytes } from "../ui/format";
 import type { IconName } from "../ui/icons";
 import type { Tone } from "../ui/tone";
 import type { Entry } from "./history-entry";
@@ -22,6 +23,10 @@ const looks: Record<string, [IconName, Tone]> = {
   "agent.updated": ["pencil", "idle"],
   "agent.image_updated": ["up", "good"],
   "agent.image_reverted": ["back", "warn"],
+  "agent.restored": ["back", "good"],
+  "snapshot.ready": ["check", "good"],
+  "snapshot.failed": ["error", "bad"],
+  "snapshot.deleted": ["trash", "idle"],
   "credentials.rotated": ["key", "good"],
 };
 
@@ -48,6 +53,11 @@ export function eventEntry({ id, type, created_at, data }: Event): Entry {
       return { ...entry, details: imageDetails(data) };
     case "schedule.called":
       return { ...entry, ...callEntry(data) };
+    case "agent.restored":
+    case "snapshot.ready":
+    case "snapshot.failed":
+    case "snapshot.deleted":
+      return { ...entry, details: snapshotDetails(data) };
     case "credentials.rotated":
       return { ...entry, title: "The agent accepted the new credentials, and refused the old ones" };
     case "agent.woken":
@@ -116,6 +126,12 @@ function imageDetails(data: Event["data"]): string[] {
   const former = text(data["previous_version"]);
   const moved = former === "" ? `To ${text(version)}` : `From ${former} to ${text(version)}`;
   return [`${moved} of the image ${text(id)}`, text(data["reason"])].filter(Boolean);
+}
+
+/** Which snapshot it is about, how large it is, and why it failed. */
+function snapshotDetails({ name, size_bytes, problem }: Event["data"]): string[] {
+  const size = typeof size_bytes === "number" ? `, ${formatBytes(size_bytes)}` : "";
+  return [`“${text(name)}”${size}`, text(problem)].filter(Boolean);
 }
 
 /** What woke an agent. */

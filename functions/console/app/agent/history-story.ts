@@ -16,6 +16,7 @@ const told: Record<string, string[]> = {
   "audit ResumeAgent": ["event agent.provisioning", "event agent.woken"],
   "audit PauseAgent": ["event agent.paused"],
   "audit SleepAgent": ["event agent.asleep"],
+  "audit RestoreAgent": ["event agent.provisioning"],
   "audit StopAgent": ["event agent.stopped"],
 };
 

@@ -26,6 +26,7 @@ const telling = [
   "agent.woken",
   "agent.image_updated",
   "agent.image_reverted",
+  "agent.restored",
   "credentials.rotated",
 ];
 

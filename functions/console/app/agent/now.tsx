@@ -197,6 +197,7 @@ const remedyLinks: Record<LinkedRemedy, RemedyLink> = {
   variables: { text: "Check the variables", icon: "key", to: toTab("variables") },
   settings: { text: "Open the settings", to: toTab("settings") },
   credentials: { text: "See the rotation", icon: "key", to: toTab("credentials") },
+  snapshots: { text: "See the snapshots", to: toTab("snapshots") },
   plans: { text: "Compare the plans", icon: "billing", to: toBilling },
   billing: { text: "See plan and payment", icon: "billing", to: toBilling },
 };

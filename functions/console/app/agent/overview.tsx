@@ -6,6 +6,7 @@ import { isAsleep } from "../ui/status";
 import { Time } from "../ui/time";
 import { Awake } from "./awake";
 import { Health } from "./health";
+import { CopiedFrom, LackedSecrets } from "./copied";
 import { NewVersion } from "./image";
 import { Now } from "./now";
 import { Receipt } from "./receipt";
@@ -18,6 +19,7 @@ export function Overview({ agent }: { agent: Agent }) {
     <div class="overview">
       <div class="stack">
         <Now agent={agent} />
+        <LackedSecrets agent={agent} />
         <NewVersion agent={agent} />
         {agent.status === "deleting" && admin ? <Receipt id={agent.id} /> : null}
         {agent.status === "running" || agent.status === "error" ? <Health agent={agent} /> : null}
@@ -95,6 +97,7 @@ function Size({ agent }: { agent: Agent }) {
           <dd>
             <Time value={agent.created_at} />
           </dd>
+          <CopiedFrom agent={agent} />
           <dt>ID</dt>
           <dd>
             <code>{agent.id}</code>

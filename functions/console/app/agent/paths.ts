@@ -10,6 +10,7 @@ export type TabName =
   | "terminal"
   | "variables"
   | "schedules"
+  | "snapshots"
   | "credentials"
   | "history"
   | "settings";

@@ -4,6 +4,7 @@ import { type Call, call } from "../api/client";
 import { type CallError, asError } from "../api/errors";
 import { href } from "../router";
 import { Notice } from "../ui/feedback";
+import { Loss } from "./loss";
 import { costsTheSame, downtimeText, priceText, restartText, usageText } from "./rehearsal-text";
 
 /** A change that a dialog asks about. */
@@ -70,6 +71,7 @@ export function Forecast({ change, downtime }: { change: Change | undefined; dow
   return (
     <section class="forecast" aria-label="What the service expects" aria-busy={would === undefined}>
       <dl class="facts">
+        {would?.loses_data_since == null ? null : <Loss since={would.loses_data_since} />}
         {downtime === undefined ? (
           <>
             <dt>Restart</dt>

@@ -18,6 +18,7 @@ export const tabs: Tab[] = [
   { segment: "terminal", name: "Terminal", content: lazy(() => import("./terminal").then((m) => m.TerminalTab)) },
   { segment: "variables", name: "Variables", content: lazy(() => import("./variables").then((m) => m.VariablesTab)) },
   { segment: "schedules", name: "Schedules", content: lazy(() => import("./schedules").then((m) => m.SchedulesTab)) },
+  { segment: "snapshots", name: "Snapshots", content: lazy(() => import("./snapshots").then((m) => m.SnapshotsTab)) },
   {
     segment: "credentials",
     name: "Credentials",

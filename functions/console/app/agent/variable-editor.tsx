@@ -18,11 +18,15 @@ import { VariableRow } from "./variable-row";
 /** The row that is there from the start. */
 const first = 1;
 
+/** Whether the agent has a name as that of a secret, or had it in the agent that it is a copy of. */
+const isKept = (agent: Agent, name: string): boolean =>
+  agent.env_vars[name] === "gsm" || agent.unset_secrets.includes(name);
+
 /** Sets variables and secrets, several with one change of the pod. A known name gets a new value. */
 export function VariableEditor({ agent, name, onClose }: { agent: Agent; name?: string; onClose: () => void }) {
   const lastID = useRef(first);
   const [rows, setRows] = useState<Row[]>([
-    { id: first, key: name ?? "", value: "", secret: name !== undefined && agent.env_vars[name] === "gsm" },
+    { id: first, key: name ?? "", value: "", secret: name !== undefined && isKept(agent, name) },
   ]);
   const [checked, setChecked] = useState(false);
   const [pasted, setPasted] = useState(nothingPasted);

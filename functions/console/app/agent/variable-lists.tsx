@@ -38,6 +38,34 @@ export function PlainVariables({ agent, onSet, onRemove }: Actions & { agent: Ag
   );
 }
 
+/** The secrets that an agent lacks which is a copy: it has their names, and no values. */
+export function LackedList({ agent, onSet }: Pick<Actions, "onSet"> & { agent: Agent }) {
+  const unavailable = unchangeable(agent);
+  return agent.unset_secrets.length === 0 ? null : (
+    <section class="card" aria-labelledby="lacked-heading">
+      <div class="head">
+        <h2 id="lacked-heading">Secrets that are not set</h2>
+        <span class="small quiet">The agent is a copy, and values of secrets are not copied.</span>
+      </div>
+      <ul class="names">
+        {agent.unset_secrets.map((name) => (
+          <li key={name}>
+            <code class="name">{name}</code>
+            <span class="state">
+              <Badge tone="warn" icon="error" text="Not set" />
+            </span>
+            <span class="actions">
+              <Button icon="key" unavailable={unavailable} onClick={() => onSet(name)}>
+                Set<span class="visually-hidden"> {name}</span>
+              </Button>
+            </span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
 /** The secrets, each with the version that the running pod has. */
 export function SecretList(props: Actions & { agent: Agent; live: Live<Secret[]> }) {
   const { agent, live, onSet, onRemove } = props;

@@ -10,7 +10,7 @@ import { Operations } from "./operations";
 import { agentPath } from "./paths";
 import { unchangeable } from "./variable-cost";
 import { VariableEditor } from "./variable-editor";
-import { PlainVariables, SecretList } from "./variable-lists";
+import { LackedList, PlainVariables, SecretList } from "./variable-lists";
 import { RemoveVariable } from "./variable-removal";
 
 /** The agent's environment: plain variables, secrets, and the changes that are under way. */
@@ -70,6 +70,7 @@ function Environment({ agent }: { agent: Agent }) {
           </Button>
         </span>
       </div>
+      <LackedList agent={agent} onSet={actions.onSet} />
       <SecretList agent={agent} live={secrets} {...actions} />
       <PlainVariables agent={agent} {...actions} />
       <Files agent={agent} />

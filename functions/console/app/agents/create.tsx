@@ -4,7 +4,7 @@ import { useReadOnly } from "../account";
 import { putLive, refreshLive, useLive } from "../api/live";
 import { organizationPath, plansPath } from "../organization/paths";
 import { page } from "../page";
-import { href, navigate } from "../router";
+import { href, navigate, useRoute } from "../router";
 import { useStore } from "../store";
 import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
@@ -13,19 +13,28 @@ import { Following, Notice } from "../ui/feedback";
 import { Select, TextField } from "../ui/field";
 import { formatDuration } from "../ui/time";
 import { blockOf, fullLimit, smallestPlan } from "./capacity";
-import { create, discardDraft, type Draft, draft, edit, isTyped } from "./draft";
+import { create, discardDraft, type Draft, draft, edit, isTyped, turnTo } from "./draft";
 import { CreationFailure, RoomAdvice } from "./failure";
 import { chosenOf, ImageChoice, imagesPath, isChoice, selectionOf } from "./image-choice";
 import { isPasted, refusePasted } from "./pasted";
 import { PlanChoice } from "./plans";
 import { useRoster } from "./roster-hook";
+import { type Source, source } from "./source";
 import { Variables } from "./variables";
 import { check, isWrong, refused, variablesOf, type Wrong } from "./wrong";
 
 const usualRegion = "us-central1";
 
+/** The dialog of a new agent that begins with a snapshot, while there is one. It closes with the page. */
+export function CopyDialog() {
+  const from = useStore(source);
+  const place = useRoute().segments.join("/");
+  useEffect(() => () => source.set(undefined), [place]);
+  return from === undefined ? null : <CreateDialog from={from} onClose={() => source.set(undefined)} />;
+}
+
 /** Asks for a new agent. What is typed stays until the agent is created or the person discards it. */
-export function CreateDialog({ onClose }: { onClose: () => void }) {
+export function CreateDialog({ from, onClose }: { from?: Source; onClose: () => void }) {
   const readOnly = useReadOnly();
   if (readOnly !== undefined) {
     return (
@@ -34,10 +43,11 @@ export function CreateDialog({ onClose }: { onClose: () => void }) {
       </Dialog>
     );
   }
-  return <Form onClose={onClose} />;
+  return <Form from={from} onClose={onClose} />;
 }
 
-function Form({ onClose }: { onClose: () => void }) {
+function Form({ from, onClose }: { from: Source | undefined; onClose: () => void }) {
+  useState(() => turnTo(from?.snapshot.id ?? "", from === undefined ? "" : `${from.agent.name} copy`));
   const typed = useStore(draft);
   const plans = useLive<Plan[]>(plansPath, { every: 300_000 });
   const organization = useLive<Organization>(organizationPath, { every: 30_000 });
@@ -48,9 +58,10 @@ function Form({ onClose }: { onClose: () => void }) {
   useLeaveWarning(isTyped(typed));
 
   const known = plans.data !== undefined && organization.data !== undefined;
-  const least = chosenOf(images, typed.image)?.image.min_plan;
-  const plan =
-    typed.plan || (known ? smallestPlan(plans.data ?? [], organization.data as Organization, least) : "");
+  const least = from?.agent.resource_plan ?? chosenOf(images, typed.image)?.image.min_plan;
+  const needs = from?.snapshot.size_bytes ?? 0;
+  const fitting = (plans.data ?? []).filter(({ agent }) => agent.storage_bytes >= needs);
+  const plan = typed.plan || (known ? smallestPlan(fitting, organization.data as Organization, least) : "");
   const region = typed.region || (page.regions.includes(usualRegion) ? usualRegion : (page.regions[0] ?? ""));
   const wrong = wrongWith(typed, plan, checked);
   const block = organization.data === undefined ? undefined : blockOf(organization.data);
@@ -62,12 +73,13 @@ function Form({ onClose }: { onClose: () => void }) {
     if (isPasted(typed.pasted)) {
       edit({ pasted: refusePasted(typed.pasted) });
     } else if (!typed.sending && block === undefined && !isWrong(check(typed, plan))) {
-      await send(requestOf(typed, plan, region, imageOf(typed, images)));
+      const own = from === undefined; // a copy has the region and the image of the other
+      await send(requestOf(typed, plan, own ? region : "", own ? imageOf(typed, images) : ""));
     }
   };
   return (
     <Dialog
-      title="New agent"
+      title={from === undefined ? "New agent" : `New agent from “${from.snapshot.name}”`}
       wide
       onClose={onClose}
       onSubmit={submit}
@@ -117,6 +129,7 @@ function Form({ onClose }: { onClose: () => void }) {
                     plans={list}
                     organization={mine}
                     value={plan}
+                    needs={needs}
                     onChange={(chosen) => edit({ plan: chosen })}
                     wrong={wrong.plan}
                   />
@@ -124,9 +137,10 @@ function Form({ onClose }: { onClose: () => void }) {
               </Following>
             )}
           </Following>
-          <SleepDefault plan={plans.data?.find(({ id }) => id === plan)} />
+          {from === undefined ? <SleepDefault plan={plans.data?.find(({ id }) => id === plan)} /> : null}
         </div>
-        {isChoice(images) ? (
+        {from?.facts}
+        {isChoice(images) && from === undefined ? (
           <ImageChoice
             images={images}
             plans={plans.data ?? []}
@@ -136,7 +150,7 @@ function Form({ onClose }: { onClose: () => void }) {
             wrong={wrong.image}
           />
         ) : null}
-        {page.regions.length === 0 ? null : (
+        {page.regions.length === 0 || from !== undefined ? null : (
           <Select
             label="Region"
             value={region}
@@ -146,6 +160,16 @@ function Form({ onClose }: { onClose: () => void }) {
             wrong={wrong.region}
           />
         )}
+        {from === undefined ? (
+          <TextField
+            label="Import an archive (https address)"
+            value={typed.archive}
+            onInput={(archive) => edit({ archive })}
+            hint="Optional. The agent begins with the files of an exported snapshot. The address is kept as a secret."
+            wrong={wrong.archive}
+            mono
+          />
+        ) : null}
         <Variables variables={typed.variables} pasted={typed.pasted} wrong={wrong.variables} />
         {typed.failure === undefined ? null : (
           <div class="creation-failure">
@@ -175,7 +199,7 @@ function wrongWith(typed: Draft, plan: string, checked: boolean): Wrong {
   if (checked && isWrong(own)) {
     return own;
   }
-  const none: Wrong = { name: [], plan: [], region: [], image: [], variables: new Map() };
+  const none: Wrong = { name: [], plan: [], region: [], image: [], archive: [], variables: new Map() };
   return typed.failure === undefined ? none : refused(typed.failure.error, typed.failure.sent, typed);
 }
 
@@ -190,6 +214,12 @@ function requestOf(typed: Draft, plan: string, region: string, image: string): C
     name: typed.name.trim(),
     resource_plan: plan as CreateAgentRequest["resource_plan"],
   };
+  if (typed.from !== "") {
+    request.from_snapshot = typed.from;
+  }
+  if (typed.archive.trim() !== "") {
+    request.import_url = typed.archive.trim();
+  }
   if (region !== "") {
     request.region = region;
   }

@@ -14,12 +14,18 @@ export interface Variable {
 
 /** What a person has typed for a new agent, and how far its creation is. */
 export interface Draft {
+  /** The id of the snapshot that the agent begins with; empty for an agent without data. */
+  from: string;
+  /** The name that the draft began with. */
+  given: string;
   name: string;
   /** Empty until the person chooses one. */
   plan: string;
   region: string;
   /** The image, and perhaps its version; empty until the person chooses one. */
   image: string;
+  /** Where the archive is that the agent begins with; empty for none. */
+  archive: string;
   variables: Variable[];
   pasted: Pasted;
   sending: boolean;
@@ -28,10 +34,13 @@ export interface Draft {
 }
 
 const empty: Draft = {
+  from: "",
+  given: "",
   name: "",
   plan: "",
   region: "",
   image: "",
+  archive: "",
   variables: [],
   pasted: nothingPasted,
   sending: false,
@@ -49,15 +58,31 @@ let lastRow = 0;
 
 export const edit = (changed: Partial<Draft>): void => draft.set({ ...draft.value, ...changed });
 
-export function discardDraft(): void {
-  intent = undefined;
-  draft.set(empty);
+/** The drafts of agents with other beginnings. */
+const parked = new Map<string, Draft>();
+
+/** Turns to the draft of the agent that begins with a snapshot, or with no data. The draft before it is kept. */
+export function turnTo(from: string, name: string): void {
+  if (draft.value.from !== from) {
+    parked.set(draft.value.from, draft.value);
+    draft.set(parked.get(from) ?? { ...empty, from, given: name, name });
+  }
 }
 
-onSignOut(discardDraft);
+export function discardDraft(): void {
+  const { from, given } = draft.value;
+  intent = undefined;
+  draft.set({ ...empty, from, given, name: given });
+}
 
-export const isTyped = ({ name, variables, pasted }: Draft): boolean =>
-  name !== "" || variables.length > 0 || isPasted(pasted);
+onSignOut(() => {
+  parked.clear();
+  draft.set(empty);
+  intent = undefined;
+});
+
+export const isTyped = ({ name, given, archive, variables, pasted }: Draft): boolean =>
+  name !== given || archive !== "" || variables.length > 0 || isPasted(pasted);
 
 /** Adds variables. Those with a known key replace its value. */
 export function addVariables(added: { key: string; value: string }[]): void {
@@ -86,16 +111,29 @@ export const removeVariable = (row: number): void =>
  */
 export async function create(request: CreateAgentRequest): Promise<Agent | undefined> {
   const body = JSON.stringify(request);
+  const { from } = draft.value;
   if (intent?.body !== body) {
     intent = { id: newIntent(), body };
   }
   edit({ sending: true, failure: undefined });
   try {
     const answer = await call<Agent>("/api/v1/agents", { method: "POST", body: request, intent: intent.id });
-    discardDraft();
+    end(from, undefined);
     return answer.data;
   } catch (error) {
-    edit({ sending: false, failure: { error: asError(error), sent: request } });
+    end(from, { sending: false, failure: { error: asError(error), sent: request } });
     return undefined;
+  }
+}
+
+/** Discards the draft that was sent, or says why it failed. The person may have turned to another one. */
+function end(from: string, failed: Partial<Draft> | undefined): void {
+  const other = parked.get(from);
+  if (draft.value.from === from) {
+    failed === undefined ? discardDraft() : edit(failed);
+  } else if (failed === undefined || other === undefined) {
+    parked.delete(from);
+  } else {
+    parked.set(from, { ...other, ...failed });
   }
 }

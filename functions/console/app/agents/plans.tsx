@@ -9,10 +9,12 @@ export function PlanChoice(props: {
   plans: Plan[];
   organization: Organization;
   value: string;
+  /** How large the volume must be. */
+  needs: number;
   onChange: (plan: string) => void;
   wrong: string[];
 }) {
-  const { plans, organization, value, onChange, wrong } = props;
+  const { plans, organization, value, needs, onChange, wrong } = props;
   const name = useId();
   return (
     <fieldset class="field">
@@ -25,7 +27,7 @@ export function PlanChoice(props: {
             plan={plan}
             name={name}
             chosen={plan.id === value}
-            room={roomFor(plan, plans, organization)}
+            room={plan.agent.storage_bytes < needs ? tooSmall(needs) : roomFor(plan, plans, organization)}
             share={
               plans.indexOf(plan) <= plans.findIndex(({ id }) => id === organization.plan)
                 ? shareOf(plan, organization)
@@ -44,6 +46,8 @@ export function PlanChoice(props: {
     </fieldset>
   );
 }
+
+const tooSmall = (needs: number): Room => ({ more: 0, reason: `Needs ${formatBytes(needs)} of storage.`, limit: "" });
 
 /** What is left of what the organization pays for. */
 function leftOf(plans: Plan[], { plan, limits, usage }: Organization): string {

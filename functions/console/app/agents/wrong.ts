@@ -9,12 +9,13 @@ export interface Wrong {
   plan: string[];
   region: string[];
   image: string[];
+  archive: string[];
   /** By the row of the variable, and "all" for the variables together. */
   variables: Map<string | number, string[]>;
 }
 
-export const isWrong = ({ name, plan, region, image, variables }: Wrong): boolean =>
-  name.length + plan.length + region.length + image.length + variables.size > 0;
+export const isWrong = ({ name, plan, region, image, archive, variables }: Wrong): boolean =>
+  name.length + plan.length + region.length + image.length + archive.length + variables.size > 0;
 
 /** The rules that need no answer of the service. */
 export function check(draft: Draft, plan: string): Wrong {
@@ -39,6 +40,7 @@ export function check(draft: Draft, plan: string): Wrong {
     plan: plan === "" ? ["Choose a size."] : [],
     region: [],
     image: [],
+    archive: [],
     variables,
   };
 }
@@ -61,6 +63,7 @@ export function refused(error: CallError, sent: CreateAgentRequest, draft: Draft
     plan: violationsAt(error, "resource_plan").map(sentenceOf),
     region: violationsAt(error, "region").map(sentenceOf),
     image: violationsAt(error, "image").map(sentenceOf),
+    archive: draft.archive.trim() === sent.import_url ? violationsAt(error, "import_url").map(sentenceOf) : [],
     variables,
   };
 }
@@ -68,7 +71,7 @@ export function refused(error: CallError, sent: CreateAgentRequest, draft: Draft
 /** The violations that belong to no field of the dialog. */
 export const elsewhere = (error: CallError): ValidationError[] =>
   error.violations.filter(
-    ({ loc }) => !["name", "resource_plan", "region", "image", "env_vars"].includes(String(loc[1])),
+    ({ loc }) => !["name", "resource_plan", "region", "image", "import_url", "env_vars"].includes(String(loc[1])),
   );
 
 /** A violation as a sentence. */

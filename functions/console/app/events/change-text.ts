@@ -1,11 +1,11 @@
 import type { AuditChange } from "@agents.example/client/schema";
-import { planName } from "../ui/format";
+import { listText, planName } from "../ui/format";
 import { fieldText } from "./fields";
 
 /** What happened to the member of a list, such as a variable: its value is not shown. */
 const verbs = ["set", "changed", "removed"];
 
-const member = /^(?:env_vars|secrets|files|schedules)\./;
+const member = /^(?:env_vars|secrets|files|schedules|snapshots)\./;
 
 const time = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 
@@ -56,9 +56,5 @@ export function changesTitle(changes: AuditChange[]): { title: string; details: 
   }
   return { title: "Agent changed", details: changes.map(changeText) };
 }
-
-/** Names as a phrase, such as "A, B and C". */
-const listText = (names: string[]): string =>
-  names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 
 const capital = (words: string): string => words.charAt(0).toUpperCase() + words.slice(1);

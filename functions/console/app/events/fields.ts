@@ -29,6 +29,7 @@ const names: Record<string, string> = {
   "output_bytes": "bytes received",
   "duration_ms": "milliseconds",
   "path": "path",
+  "volume": "data",
 };
 
 /** Names of members of a list, such as env_vars.LOG_LEVEL. */
@@ -37,6 +38,7 @@ const members: Record<string, string> = {
   secrets: "secret",
   files: "file",
   schedules: "schedule",
+  snapshots: "snapshot",
 };
 
 /** A field in words. A field that the console does not know has its own name, with spaces. */

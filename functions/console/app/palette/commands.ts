@@ -39,6 +39,10 @@ function currentCommands(agent: Agent, readOnly: boolean): Command[] {
     const { label, icon } = actionText(action, agent);
     return { id: `do ${action}`, group: agent.name, text: label, icon, run: () => ({ agent, action }) };
   });
+  if (!readOnly && agent.status !== "deleting") {
+    const take = tabHref(agent.id, "snapshots", { take: "now" });
+    actions.push({ id: "do snapshot", group: agent.name, text: "Take a snapshot", icon: "plus", run: go(take) });
+  }
   const parts = tabs.map(({ segment, name }): Command => ({
     id: `part ${segment}`,
     group: agent.name,

@@ -42,5 +42,9 @@ export const planName = (id: string): string => planNames[id] ?? id;
 /** The plans, smallest first. */
 export const planOrder = Object.keys(planNames);
 
+/** Names as a phrase, such as "A, B and C". */
+export const listText = (names: string[]): string =>
+  names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+
 export const plural = (count: number, one: string, many = `${one}s`): string =>
   `${number.format(count)} ${count === 1 ? one : many}`;

@@ -690,6 +690,14 @@ export interface CreateAgentRequest {
    */
   from_snapshot?: string;
   /**
+   * The URL of an archive that GET /agents/{agent_id}/snapshots/{snapshot_id}/export has sent. The new agent's volume
+   * begins with the files in it; everything else in the archive is left to the request. The URL must begin with
+   * https://, its host must have public addresses, and redirects are not followed. It may be signed: it is stored as
+   * secrets are, and never shown. If the archive cannot be fetched for a reason that may pass, it is tried again;
+   * otherwise the agent ends in error with the code import_failed. Not together with from_snapshot.
+   */
+  import_url?: string;
+  /**
    * What the agent runs: the id of an image, such as assistant, or a version of it, such as assistant@2.1.0; or on
    * plans with custom_images an image that is not in the catalog, as registry/repository@sha256:…, which runs in a
    * sandbox. By default, the image called default.
@@ -2046,6 +2054,20 @@ export interface operations {
       200: { content: { "application/x-ndjson": string } };
     };
   };
+  /** Export a snapshot as an archive. Requires the role `admin`, of a session or of an API key. */
+  ExportSnapshot: {
+    parameters: {
+      path: {
+        /** The agent's id. */
+        agent_id: string;
+        /** The id of a snapshot. */
+        snapshot_id: string;
+      };
+    };
+    responses: {
+      200: { content: { "application/x-tar": unknown } };
+    };
+  };
   /** Get an agent. Allowed for every member of the organization and for every API key. */
   GetAgent: {
     parameters: {
@@ -3396,6 +3418,9 @@ export interface paths {
   "/api/v1/agents/{agent_id}/snapshots/{snapshot_id}": {
     delete: operations["DeleteSnapshot"];
     get: operations["GetSnapshot"];
+  };
+  "/api/v1/agents/{agent_id}/snapshots/{snapshot_id}/export": {
+    get: operations["ExportSnapshot"];
   };
   "/api/v1/agents/{agent_id}/start": {
     post: operations["StartAgent"];

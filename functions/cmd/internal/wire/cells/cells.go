@@ -29,6 +29,7 @@ func openClusters(ctx context.Context, c config.Worker) (wire.Clusters, error) {
 		Database: c.DatabaseLabel(), Images: c.BuiltInImages(),
 		KeysURL: c.KeysURL, RouterNamespace: c.RouterNamespace,
 		Addresses: c.Addresses(), StorageClass: c.StorageClass, Resolvers: c.Resolvers,
+		LoopbackImports: c.Local.AllowLoopbackWebhooks,
 	}
 	for _, cell := range c.Cells {
 		settings.Cells = append(settings.Cells, gke.Cell{

@@ -82,6 +82,7 @@ class Calls(SyncBase):
         sleep: AgentSleepSpec | None | Unset = UNSET,
         schedules: Sequence[AgentScheduleSpec] | None = None,
         from_snapshot: str | None = None,
+        import_url: str | None = None,
         image: str | None = None,
         dry_run: Literal[False] = False,
         idempotency_key: str | None = None,
@@ -104,6 +105,7 @@ class Calls(SyncBase):
         sleep: AgentSleepSpec | None | Unset = UNSET,
         schedules: Sequence[AgentScheduleSpec] | None = None,
         from_snapshot: str | None = None,
+        import_url: str | None = None,
         image: str | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
@@ -123,6 +125,7 @@ class Calls(SyncBase):
         sleep: AgentSleepSpec | None | Unset = UNSET,
         schedules: Sequence[AgentScheduleSpec] | None = None,
         from_snapshot: str | None = None,
+        import_url: str | None = None,
         image: str | None = None,
         dry_run: bool = False,
         idempotency_key: str | None = None,
@@ -156,6 +159,12 @@ class Calls(SyncBase):
                 agent. It gets another identity and other credentials. Its schedules are disabled, no path is public,
                 and secrets, with the files that have their values, are left out: unset_secrets names them. The
                 environment of its container has AGENT_CLONE_OF.
+            import_url: The URL of an archive that GET /agents/{agent_id}/snapshots/{snapshot_id}/export has sent.
+                The new agent's volume begins with the files in it; everything else in the archive is left to the
+                request. The URL must begin with https://, its host must have public addresses, and redirects are not
+                followed. It may be signed: it is stored as secrets are, and never shown. If the archive cannot be
+                fetched for a reason that may pass, it is tried again; otherwise the agent ends in error with the code
+                import_failed. Not together with from_snapshot.
             image: What the agent runs: the id of an image, such as assistant, or a version of it, such as
                 assistant@2.1.0; or on plans with custom_images an image that is not in the catalog, as
                 registry/repository@sha256:…, which runs in a sandbox. By default, the image called default.
@@ -178,6 +187,7 @@ class Calls(SyncBase):
                     "public_paths": public_paths,
                     "schedules": schedules,
                     "from_snapshot": from_snapshot,
+                    "import_url": import_url,
                     "image": image,
                 },
             ),

@@ -1,0 +1,224 @@
+package containers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/agentexec"
+	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/call"
+	"agents.example/controlplane/shared/dataplane"
+	"agents.example/controlplane/shared/document"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/function"
+)
+
+const (
+	// MaxExport bounds an export. Cloud Run ends a request after an hour.
+	MaxExport = 55 * time.Minute
+	// readerWait is how long a call waits for the copy of a snapshot, and readerPause how often it looks.
+	readerWait  = 45 * time.Second
+	readerPause = time.Second
+	// readerRenewal is how often a call asks for more time.
+	readerRenewal = 30 * time.Second
+	// retryExport is when a client should try again whose copy was not ready in time.
+	retryExport = 10 * time.Second
+	// releaseTime bounds the last writes of a call.
+	releaseTime = 5 * time.Second
+)
+
+type exportInput struct {
+	Path struct {
+		AgentID    function.UUID    `json:"agent_id" jsonschema:"The agent's id."`
+		SnapshotID agent.SnapshotID `json:"snapshot_id"`
+	} `json:"path"`
+}
+
+// Export sends an archive of a snapshot. It reads a copy of the snapshot in a pod of its own, so the agent may run,
+// sleep or be stopped. Package archive describes the archive.
+func Export(s Service) function.Route {
+	return function.Route{
+		Name: "ExportSnapshot", Method: http.MethodGet,
+		Path: "/api/v1/agents/{agent_id}/snapshots/{snapshot_id}/export", Summary: "Export a snapshot as an archive",
+		Role: function.RoleExec, Access: function.Admin,
+		Needs:  []function.Need{function.Firestore, function.Publish, function.PodExec},
+		Reads:  func(path func(string) string) document.Ref { return agent.Document(path("agent_id")) },
+		Status: http.StatusOK, Holds: MaxExport, Audited: true,
+		// Conflict: the snapshot is not ready, or another export runs.
+		Errors: []fault.Kind{fault.Conflict, fault.RateLimited},
+		Handle: function.Handle(func(ctx context.Context, in exportInput) (exported, error) {
+			e, err := s.beginExport(ctx, string(in.Path.AgentID), string(in.Path.SnapshotID))
+			return exported{e}, err
+		}),
+	}
+}
+
+// export is one that has a reader.
+type export struct {
+	Service
+	ctx      context.Context //nolint:containedctx // of the request
+	agent    agent.Agent
+	snapshot agent.Snapshot
+	holder   string
+}
+
+// beginExport asks for the reader of a snapshot.
+func (s Service) beginExport(ctx context.Context, agentID, snapshotID string) (*export, error) {
+	a, err := s.Agents.Get(ctx, agentID)
+	if err != nil {
+		return nil, err
+	}
+	e := &export{Service: s, ctx: ctx, holder: uuid.NewString()}
+	if e.snapshot, err = a.Snapshot(snapshotID); err != nil {
+		return nil, err
+	}
+	if err := s.takeSlot(ctx); err != nil {
+		return nil, err
+	}
+	entry := call.From(ctx).Entry
+	entry.SetTarget(audit.Target{Type: "agent", ID: a.ID, Name: a.Name})
+	entry.AddFact("snapshot_id", snapshotID)
+	if e.agent, err = e.hold(ctx, a); err != nil {
+		return nil, err
+	}
+	if err := s.begin(ctx); err != nil {
+		e.release(false)
+		return nil, err
+	}
+	return e, nil
+}
+
+// hold asks for the reader, or for more time, and nudges a worker that makes it.
+func (e *export) hold(ctx context.Context, a agent.Agent) (agent.Agent, error) {
+	now, id := time.Now().UTC(), e.snapshot.ID
+	var refusal error
+	latest, err := e.update(ctx, a, func(a *agent.Agent) { refusal = a.HoldReader(id, e.holder, now) })
+	if err = errors.Join(err, refusal); err != nil {
+		return latest, err
+	}
+	if latest.Reader.Number != a.Reader.Number {
+		err = e.Nudger.Nudge(ctx, a.ID)
+	}
+	return latest, err
+}
+
+// update changes the present record, whatever its generation.
+func (e *export) update(ctx context.Context, a agent.Agent, change func(*agent.Agent)) (agent.Agent, error) {
+	for {
+		latest, err := e.Records.Update(ctx, a, change)
+		if !errors.Is(err, agent.ErrSuperseded) {
+			return latest, err
+		}
+		a = latest
+	}
+}
+
+// release ends what the call asked for, even if its client has gone.
+func (e *export) release(complete bool) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), releaseTime)
+	defer cancel()
+	now := time.Now().UTC()
+	_, err := e.update(ctx, e.agent, func(a *agent.Agent) { a.ReleaseReader(e.holder, complete, now) })
+	if err == nil && complete {
+		err = e.Nudger.Nudge(ctx, e.agent.ID)
+	}
+	if err != nil { // its time ends
+		slog.WarnContext(ctx, "the reader of an export could not be released", "agent_id", e.agent.ID, "error", err)
+	}
+}
+
+// exported is the answer with an archive.
+type exported struct{ *export }
+
+// Reply implements function.Reply.
+func (e exported) Reply(http.Header) any {
+	return function.Formats{{ContentType: tarType, Stream: func(w io.Writer) error { return e.send(w) }}}
+}
+
+// send sends the archive. An error after its first bytes breaks the connection; and a complete archive says so at its
+// end.
+func (e *export) send(w io.Writer) error {
+	ctx, end := context.WithCancelCause(e.ctx)
+	defer end(nil)
+	ctx, cancel := context.WithTimeout(ctx, MaxExport)
+	defer cancel()
+	go e.renew(ctx, end)
+	began, counted := time.Now(), &counter{to: w}
+	err := e.copy(ctx, counted)
+	e.release(err == nil)
+	entry := call.From(e.ctx).Entry
+	entry.AddFact("output_bytes", number(counted.bytes))
+	entry.AddFact("duration_ms", strconv.FormatInt(milliseconds(began), 10))
+	return explain(err, e.agent)
+}
+
+// renew keeps the reader until ctx ends, and ends the export if the agent, or its reader, is taken away.
+func (e *export) renew(ctx context.Context, end context.CancelCauseFunc) {
+	tick := time.NewTicker(readerRenewal)
+	defer tick.Stop()
+	a := e.agent
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			latest, err := e.hold(ctx, a)
+			if fault.Is(err, fault.Conflict) || fault.Is(err, fault.NotFound) {
+				end(err)
+				return
+			}
+			if err == nil { // an outage ends no export
+				a = latest
+			}
+		}
+	}
+}
+
+// copy runs the program that writes the archive, once the reader runs.
+func (e *export) copy(ctx context.Context, w *counter) error {
+	manifest, err := describeExport(e.agent, e.snapshot, time.Now().UTC())
+	if err != nil {
+		return err
+	}
+	pause := time.NewTicker(readerPause)
+	defer pause.Stop()
+	for deadline := time.Now().Add(readerWait); ; {
+		code, err := agentexec.Run(ctx, e.Commands, e.agent, agentexec.Task{
+			Args: []string{dataplane.FrontCommand, dataplane.ExportArg}, Input: bytes.NewReader(manifest), Output: w,
+			Reader: true,
+		})
+		switch {
+		case err == nil && code == 0:
+			return nil
+		case err == nil:
+			return fault.New(fault.Unavailable, "export_failed",
+				"The snapshot could not be read to its end. Retry, or export another snapshot.")
+		case w.bytes > 0 || ctx.Err() != nil || !notReady(err):
+			return err
+		case time.Now().After(deadline):
+			refusal := fault.New(fault.Unavailable, "snapshot_copy_not_ready",
+				"The copy of the snapshot is not ready yet: a large volume takes minutes. Retry in some seconds.")
+			refusal.RetryAfter = retryExport
+			return refusal.WithCause(err)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-pause.C:
+		}
+	}
+}
+
+// notReady reports whether a command may run later in a pod that is new.
+func notReady(err error) bool {
+	return fault.Code(err) == agentexec.CodeNotRunning || fault.Is(err, fault.Unavailable)
+}

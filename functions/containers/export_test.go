@@ -1,0 +1,138 @@
+package containers_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/agentexec"
+	"agents.example/controlplane/shared/agentexec/agentexectest"
+	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/dataplane"
+)
+
+// withSnapshot gives the agent a snapshot that is ready, and returns its id.
+func (f *fixture) withSnapshot(t *testing.T) string {
+	t.Helper()
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	f.UpdateAgent(t, f.agent.ID, func(a *agent.Agent) {
+		wish := agent.SnapshotRequest{Name: "by hand", Consistency: agent.ConsistentAfterCrash}
+		s, err := a.RequestSnapshot(wish, now)
+		if err != nil {
+			t.Error(err)
+		}
+		a.RecordSnapshot(s.ID, agent.SnapshotState{CutAt: now, Handle: "h", Ready: true, SizeBytes: 1 << 30}, now)
+	})
+	return f.Agent(t, f.agent.ID).Snapshots[0].ID
+}
+
+func (f *fixture) export(t *testing.T, snapshot string) functiontest.Response {
+	t.Helper()
+	return f.call(t, "ExportSnapshot", functiontest.Path("snapshot_id", snapshot))
+}
+
+// TestExport_ReadsACopyOfTheSnapshot exports a snapshot of an agent that is stopped.
+func TestExport_ReadsACopyOfTheSnapshot(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	snapshot := f.withSnapshot(t)
+	f.CallNamed(t, "StopAgent", functiontest.AsAdmin(org), functiontest.Path("agent_id", f.agent.ID)).
+		Want(t, http.StatusOK, "")
+	var held agent.Reader
+	f.Containers.Install(dataplane.FrontCommand, func(_ context.Context, p *agentexectest.Process) int {
+		held = f.Agent(t, f.agent.ID).Reader
+		_, _ = io.Copy(p.Stdout, p.Stdin)
+		_, _ = io.WriteString(p.Stderr, "never shown")
+		return 0
+	})
+	got := f.export(t, snapshot).Want(t, http.StatusOK, "")
+	if opened := f.Containers.Opened(); len(opened) != 1 || !opened[0].Reader ||
+		strings.Join(opened[0].Args, " ") != "/ko-app/front export" {
+		t.Errorf("the commands %+v, want one in the reader", opened)
+	}
+	if held.SnapshotID != snapshot || held.Holder == "" || !held.Until.After(time.Now()) {
+		t.Errorf("the reader while it is read: %+v", held)
+	}
+	if left := f.Agent(t, f.agent.ID).Reader; left.Holder != "" || left.Until.After(time.Now()) {
+		t.Errorf("the reader after the export: %+v, want that it is taken away", left)
+	}
+	var manifest struct {
+		Format   string
+		Agent    struct{ Name string }
+		Snapshot struct{ ID string }
+	}
+	if err := json.Unmarshal(got.Body, &manifest); err != nil || manifest.Format != "agents.example/volume" ||
+		manifest.Agent.Name != f.agent.Name || manifest.Snapshot.ID != snapshot {
+		t.Errorf("the manifest %s: %v", got.Body, err)
+	}
+	entries := f.entries(t, "ExportSnapshot")
+	if len(entries) != 1 || entries[0].Outcome != audit.Succeeded || facts(entries[0])["snapshot_id"] != snapshot ||
+		facts(entries[0])["output_bytes"] == "0" {
+		t.Errorf("the audit entries: %+v", entries)
+	}
+}
+
+// TestExport_BreaksOffWhatIsNotComplete ends the program of an export, with and without output.
+func TestExport_BreaksOffWhatIsNotComplete(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	snapshot := f.withSnapshot(t)
+	f.Containers.Install(dataplane.FrontCommand, func(context.Context, *agentexectest.Process) int { return 1 })
+	f.export(t, snapshot).Want(t, http.StatusServiceUnavailable, "export_failed")
+	if r := f.Agent(t, f.agent.ID).Reader; r.Holder != "" || !r.Until.After(time.Now()) {
+		t.Errorf("the reader after a failure: %+v, want that it waits for a repeat", r)
+	}
+	f.Containers.Install(dataplane.FrontCommand, func(_ context.Context, p *agentexectest.Process) int {
+		_, _ = io.WriteString(p.Stdout, strings.Repeat("x", 64<<10))
+		return 1
+	})
+	url := strings.ReplaceAll(f.serve(t, "ExportSnapshot"), "{snapshot_id}", snapshot)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+functiontest.AdminToken(org))
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // it breaks
+	if n, err := io.Copy(io.Discard, resp.Body); err == nil {
+		t.Errorf("an export that broke off ends normally after %d bytes", n)
+	}
+}
+
+// TestExport_WaitsForTheReader starts the reader a moment after the call.
+func TestExport_WaitsForTheReader(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	snapshot := f.withSnapshot(t)
+	f.Containers.Fail(agentexec.NotRunning())
+	time.AfterFunc(100*time.Millisecond, func() { f.Containers.Fail(nil) })
+	f.export(t, snapshot).Want(t, http.StatusOK, "")
+}
+
+func TestExport_IsRefused(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	snapshot := f.withSnapshot(t)
+	owner, _, _ := strings.Cut(snapshot, "-")
+	f.export(t, owner+"-aaaaaaaa").Want(t, http.StatusNotFound, "snapshot_not_found")
+	f.UpdateAgent(t, f.agent.ID, func(a *agent.Agent) {
+		if err := a.HoldReader(snapshot, "another call", time.Now().UTC()); err != nil {
+			t.Error(err)
+		}
+	})
+	if got := f.export(t, snapshot).Want(t, http.StatusConflict, "export_in_progress"); got.Header.Get(
+		"Retry-After") == "" {
+		t.Error("the refusal has no Retry-After")
+	}
+	f.CallNamed(t, "DeleteSnapshot", functiontest.AsAdmin(org), functiontest.Path("agent_id", f.agent.ID),
+		functiontest.Path("snapshot_id", snapshot)).Want(t, http.StatusConflict, "snapshot_in_use")
+}

@@ -1,0 +1,98 @@
+package agent
+
+import (
+	"time"
+
+	"agents.example/controlplane/shared/fault"
+)
+
+// Reader is a pod of the platform that has a copy of one snapshot, for its export. It is part of the agent's record, so
+// that a worker takes the pod and the copy away whatever happens to the export.
+type Reader struct {
+	// Number counts the readers that the agent had. It stays when the reader is gone.
+	Number int64
+	// SnapshotID is empty without a reader.
+	SnapshotID string
+	// Holder is the call that exports; empty between two calls.
+	Holder string
+	// Until is when the pod and the copy are taken away, unless a call asks for them again.
+	Until time.Time
+	// LookAt is when a worker looks at them next.
+	LookAt time.Time
+}
+
+const (
+	// ReaderTime is how long a reader stays after a call has asked for it. A call that exports asks again and again.
+	ReaderTime = 3 * time.Minute
+	// readerRetry is when a worker tries again to make a reader.
+	readerRetry = 5 * time.Second
+)
+
+// HoldReader asks for the reader of a snapshot on behalf of a call, or for more time. Errors: NotFound; Conflict if the
+// snapshot is not ready, if another call exports a snapshot of the agent, or if the reader of one is being taken away.
+func (a *Agent) HoldReader(id, holder string, now time.Time) error {
+	s := a.snapshot(id)
+	switch r := a.Reader; {
+	case a.Status == Deleting:
+		return a.conflict("an export")
+	case s == nil:
+		return SnapshotNotFound()
+	case a.keepsSnapshots():
+		return agentMoving().WithMeta(a.ConflictMeta())
+	case s.Status != SnapshotReady:
+		return fault.New(fault.Conflict, "snapshot_not_ready",
+			"The snapshot is %s. Only one that is ready can be exported.", s.Status).WithMeta(a.ConflictMeta())
+	case r.SnapshotID == "":
+		a.Reader = Reader{
+			Number: r.Number + 1, SnapshotID: id, Holder: holder, Until: now.Add(ReaderTime), LookAt: now,
+		}
+		return nil
+	case r.SnapshotID != id, !r.Until.After(now), r.Holder != "" && r.Holder != holder:
+		e := fault.New(fault.Conflict, "export_in_progress",
+			"Another export of the agent is running, or has just ended. Retry in a minute.").WithMeta(a.ConflictMeta())
+		e.RetryAfter = time.Minute
+		return e
+	default:
+		a.Reader.Holder, a.Reader.Until = holder, now.Add(ReaderTime)
+		return nil
+	}
+}
+
+// ReleaseReader ends what a call asked for. The reader of an export that is complete is not needed any more; otherwise
+// it stays for a while, because the client may call again.
+func (a *Agent) ReleaseReader(holder string, complete bool, now time.Time) {
+	if a.Reader.Holder != holder || holder == "" {
+		return
+	}
+	a.Reader.Holder = ""
+	if complete {
+		a.Reader.Until, a.Reader.LookAt = now, now
+	}
+}
+
+// ReaderDue reports whether a worker must look at the reader now, and whether it must exist.
+func (a Agent) ReaderDue(now time.Time) (due, wanted bool) {
+	r := a.Reader
+	due = a.Status != Deleting && r.SnapshotID != "" && !r.LookAt.After(now)
+	return due, r.Until.After(now) && a.snapshot(r.SnapshotID) != nil
+}
+
+// RecordReader records that the reader exists, or that it could not be made yet.
+func (a *Agent) RecordReader(made bool, now time.Time) {
+	a.Reader.LookAt = a.Reader.Until
+	if !made {
+		a.Reader.LookAt = now.Add(readerRetry)
+	}
+}
+
+// RecordReaderGone records that the reader of a snapshot is taken away, or not yet.
+func (a *Agent) RecordReaderGone(gone bool, now time.Time) {
+	if gone {
+		a.Reader = Reader{Number: a.Reader.Number}
+		return
+	}
+	a.Reader.LookAt = now.Add(readerRetry)
+}
+
+// exports reports whether a reader has, or is about to have, a copy of a snapshot.
+func (a Agent) exports(id string) bool { return a.Reader.SnapshotID == id && id != "" }

@@ -1,0 +1,61 @@
+package provisioning
+
+import (
+	"context"
+	"log/slog"
+
+	"agents.example/controlplane/shared/agent"
+)
+
+// Readers are pods of the platform that have a copy of a snapshot, so that it can be read while the agent writes, or
+// does not run.
+type Readers interface {
+	// ApplyReader makes the copy of a snapshot and the pod that has it. It does not wait for them, and may be repeated.
+	// Errors: a Permanent fault, which no retry repairs; Unavailable.
+	ApplyReader(ctx context.Context, a agent.Agent, s agent.Snapshot) error
+	// DeleteReader begins to take the pod and the copy away, and reports whether the copy is observed gone. Errors:
+	// Unavailable.
+	DeleteReader(ctx context.Context, a agent.Agent, snapshotID string) (gone bool, err error)
+}
+
+// runReader makes the reader that the record asks for, or takes it away. What fails is tried again later; it does not
+// keep the agent from being reconciled.
+func (w *run) runReader(ctx context.Context, a agent.Agent) (agent.Agent, error) {
+	due, wanted := a.ReaderDue(w.Now())
+	if !due || w.Readers == nil {
+		return a, nil
+	}
+	record := w.takeReaderAway
+	if wanted {
+		record = w.makeReader
+	}
+	learned := record(ctx, a)
+	last, cancel := w.record(ctx)
+	defer cancel()
+	return w.Records.Update(last, a, func(latest *agent.Agent) {
+		if latest.Reader.SnapshotID == a.Reader.SnapshotID {
+			learned(latest)
+		}
+	})
+}
+
+func (w *run) makeReader(ctx context.Context, a agent.Agent) func(*agent.Agent) {
+	s, err := a.Snapshot(a.Reader.SnapshotID)
+	if err == nil {
+		err = w.Readers.ApplyReader(ctx, a, s)
+	}
+	if err != nil {
+		slog.WarnContext(ctx, "the reader of a snapshot could not be made", "agent_id", a.ID, "snapshot_id",
+			a.Reader.SnapshotID, "error", err)
+	}
+	return func(a *agent.Agent) { a.RecordReader(err == nil, w.Now()) }
+}
+
+func (w *run) takeReaderAway(ctx context.Context, a agent.Agent) func(*agent.Agent) {
+	gone, err := w.Readers.DeleteReader(ctx, a, a.Reader.SnapshotID)
+	if err != nil {
+		slog.WarnContext(ctx, "the reader of a snapshot could not be taken away", "agent_id", a.ID, "snapshot_id",
+			a.Reader.SnapshotID, "error", err)
+	}
+	return func(a *agent.Agent) { a.RecordReaderGone(gone && err == nil, w.Now()) }
+}
