@@ -38,7 +38,8 @@ func fieldsOfAClone() map[string][]string {
 			"Warming",
 			"RotationPending", "Routed", "CredentialVersion", "APIKeyHash", "FormerCredential", "RevealedAt", "Rollout",
 			"Operations", "SecretsRevision", "StoringUntil", "Live", "SecretVersions", "ServingChanges", "PodRestarts",
-			"FormerVolumes", "Imports", "Reader", "Snapshots", "StoppedFor", "DailySnapshotAt", "Deletion", "ObservedGeneration", "Attempts",
+			"FormerVolumes", "Imports", "Reader", "Snapshots", "StoppedFor", "DailySnapshotAt", "Deletion",
+			"ObservedGeneration", "Attempts",
 			"RetryAt", "Lease", "AppliedAt", "WaitingSince", "Deadline", "CreatedBy", "ChangeID", "Version", "Rest",
 		},
 	}
