@@ -111,7 +111,7 @@ func copyItems[T any](items []T, deepCopy func(*T) *T) []T {
 // copyMeta copies what a list says of itself.
 func copyMeta(l metav1.ListInterface) metav1.ListMeta {
 	return metav1.ListMeta{
-		SelfLink: l.GetSelfLink(), ResourceVersion: l.GetResourceVersion(), Continue: l.GetContinue(),
+		ResourceVersion: l.GetResourceVersion(), Continue: l.GetContinue(),
 		RemainingItemCount: copyOf(l.GetRemainingItemCount()),
 	}
 }

@@ -43,7 +43,7 @@ type exportInput struct {
 	} `json:"path"`
 }
 
-// Export sends an archive of a snapshot. It reads a copy of the snapshot in a pod of its own, so the agent may run,
+// Export sends an archive of a snapshot. It reads a copy of the snapshot in a separate pod, so the agent may run,
 // sleep or be stopped. Package archive describes the archive.
 func Export(s Service) function.Route {
 	return function.Route{

@@ -80,12 +80,18 @@ func (w *world) sources(t *testing.T, a agent.Agent) (names []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	add := func(kind string, o metav1.Object) {
+		if o.GetDeletionTimestamp() != nil {
+			kind = "deleted " + kind
+		}
+		names = append(names, kind+" "+o.GetName())
+	}
 	for i := range snapshots.Items {
-		names = append(names, "VolumeSnapshot "+snapshots.Items[i].Name)
+		add("VolumeSnapshot", &snapshots.Items[i])
 	}
 	name := contentOf(a.Namespace(), "source-0")
-	if _, err := w.admin.VolumeSnapshotContents().Get(t.Context(), name, metav1.GetOptions{}); err == nil {
-		names = append(names, "VolumeSnapshotContent "+name)
+	if o, err := w.admin.VolumeSnapshotContents().Get(t.Context(), name, metav1.GetOptions{}); err == nil {
+		add("VolumeSnapshotContent", o)
 	} else if !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}
@@ -320,7 +326,11 @@ func TestApply_ASourceThatIsGoneIsPermanent(t *testing.T) {
 	if err := snapshots.Delete(t.Context(), nameOf(t, a, s), metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	wantPermanent(t, w.Apply(t.Context(), a, agent.StageStorage, testRuntimeInput()), codeSnapshotGone)
 	clustertest.Eventually(t, func(ctx context.Context) error {
+		if _, err := snapshots.Get(ctx, nameOf(t, a, s), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the snapshot is still there: %w", err)
+		}
 		err := w.Apply(ctx, a, agent.StageStorage, testRuntimeInput())
 		var refused *provisioning.Permanent
 		if !errors.As(err, &refused) || refused.Code != codeSnapshotGone {

@@ -191,6 +191,14 @@ func (a *Agent) RecordSnapshot(id string, seen SnapshotState, now time.Time) {
 	}
 }
 
+// MissQuiet records that a snapshot was asked for while a program of the image kept the volume quiet, and was not cut by
+// the end of that. It may be cut at any time.
+func (a *Agent) MissQuiet(id string) {
+	if s := a.snapshot(id); s != nil && s.Status == SnapshotPending && s.Consistency == ConsistentByHook && s.CutAt.IsZero() {
+		s.Consistency = ConsistentAfterCrash
+	}
+}
+
 // AwaitSnapshot records that a snapshot could not be asked for yet, and why.
 func (a *Agent) AwaitSnapshot(id, problem string, now time.Time) {
 	if s := a.snapshot(id); s != nil && s.Status == SnapshotPending {

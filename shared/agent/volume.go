@@ -57,7 +57,7 @@ func (a *Agent) Restore(id string, now time.Time) error {
 		return agentMoving().WithMeta(a.ConflictMeta())
 	case a.StoppedFor != "":
 		return snapshotInProgress().WithMeta(a.ConflictMeta())
-	case len(a.FormerVolumes) > 0:
+	case slices.ContainsFunc(a.FormerVolumes, func(v FormerVolume) bool { return v.GoneAt.IsZero() }):
 		return fault.New(fault.Conflict, "restore_in_progress",
 			"The volume of the last restore is still being kept as a snapshot. Wait for it.").
 			WithMeta(a.ConflictMeta())

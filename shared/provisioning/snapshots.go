@@ -76,7 +76,12 @@ func (w *run) visitSnapshot(ctx context.Context, a agent.Agent, s agent.Snapshot
 		}
 		return func(a *agent.Agent) { a.AwaitSnapshot(s.ID, problem, w.Now()) }
 	}
-	return func(a *agent.Agent) { a.RecordSnapshot(s.ID, seen, w.Now()) }
+	return func(a *agent.Agent) {
+		if seen.CutAt.IsZero() {
+			a.MissQuiet(s.ID) // the program of the image was told that the volume may change again
+		}
+		a.RecordSnapshot(s.ID, seen, w.Now())
+	}
 }
 
 func isPermanent(err error) bool {

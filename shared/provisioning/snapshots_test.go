@@ -106,6 +106,32 @@ func TestReconcile_TakesNoSnapshotIfTheProgramFails(t *testing.T) {
 	})
 }
 
+// slow is storage that cuts a snapshot long after it was asked for it.
+type slow struct {
+	provisioning.Volumes
+	after time.Time
+}
+
+func (s slow) Snapshot(ctx context.Context, a agent.Agent, of agent.Snapshot, quiet bool) (agent.SnapshotState, error) {
+	if time.Now().Before(s.after) {
+		return agent.SnapshotState{}, nil
+	}
+	return s.Volumes.Snapshot(ctx, a, of, quiet)
+}
+
+// A snapshot that is cut after the program was told that the volume may change is not called quiet.
+func TestReconcile_SaysThatASnapshotIsNotQuiet(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, id := hooked(t)
+		r := w.reconciler()
+		r.Quiescer, r.Volumes = &hook{}, slow{r.Volumes, time.Now().Add(time.Minute)}
+		if s := w.await(r, id); s.Status != agent.SnapshotReady || s.Consistency != agent.ConsistentAfterCrash {
+			t.Errorf("the snapshot is %+v", s)
+		}
+	})
+}
+
 // refusing is storage that takes no snapshot.
 type refusing struct{ provisioning.Volumes }
 

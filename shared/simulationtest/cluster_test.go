@@ -20,7 +20,7 @@ func TestClusterClient_Conforms(t *testing.T) {
 	troubles := map[provisioningtest.Trouble]trouble{
 		provisioningtest.None: healthy, provisioningtest.NeverReady: neverReady, provisioningtest.CrashLoop: crashLoop,
 	}
-	provisioningtest.Run(t, provisioningtest.Fixture{
+	fixture := provisioningtest.Fixture{
 		Cluster: client, Namespaces: PodClient(client), Pods: PodClient(client),
 		Agent: func(*testing.T) agent.Agent {
 			return agent.New(uuid.NewString(), cell, agent.Draft{Name: "a", Plan: plan.Starter}, d.Now())
@@ -34,5 +34,7 @@ func TestClusterClient_Conforms(t *testing.T) {
 				t.Error(err)
 			}
 		},
-	})
+	}
+	provisioningtest.Run(t, fixture)
+	provisioningtest.RunVolumes(t, provisioningtest.VolumeFixture{Fixture: fixture, Volumes: client})
 }
