@@ -82,6 +82,18 @@ func (c *Cluster) DeleteSnapshot(context.Context, agent.Agent, agent.Snapshot) (
 	return true, nil
 }
 
+// AdoptSnapshot implements provisioning.Volumes.
+func (c *Cluster) AdoptSnapshot(context.Context, agent.Agent, agent.Snapshot) error {
+	c.add("Volumes")
+	return nil
+}
+
+// RetainSnapshot implements provisioning.Volumes.
+func (c *Cluster) RetainSnapshot(context.Context, agent.Agent, agent.Snapshot, bool) error {
+	c.add("Volumes")
+	return nil
+}
+
 // DeleteVolume implements provisioning.Volumes.
 func (c *Cluster) DeleteVolume(context.Context, agent.Agent, int64) (bool, error) {
 	c.add("Volumes")

@@ -104,19 +104,42 @@ func agentCallFields(a *agent.Agent) fields {
 // agentVolumeFields lists what is stored of an agent's volumes and their snapshots.
 func agentVolumeFields(a *agent.Agent) fields {
 	return fields{
-		{"volume", compactGroup(fields{
-			{"number", number(&a.Volume.Number)},
-			{"source", compactGroup(volumeSourceFields(&a.Volume.Source))},
-			{"unmade", flag(&a.Volume.Unmade)},
-		})},
+		{"volume", compactGroup(volumeFields(&a.Volume))},
 		{"former_volumes", array(&a.FormerVolumes, formerVolumeFields)},
 		{"snapshots", array(&a.Snapshots, snapshotFields)},
 		{"stopped_for", text(&a.StoppedFor)},
 		{"daily_snapshot_at", timestamp(&a.DailySnapshotAt)},
+		{"move", compactGroup(moveFields(&a.Move))},
 		{"imports", flag(&a.Imports)},
 		{"reader", compactGroup(readerFields(&a.Reader))},
 		{"clone_of", text(&a.CloneOf)},
 		{"unset_secrets", texts(&a.UnsetSecrets)},
+	}
+}
+
+func moveFields(m *agent.Move) fields {
+	return fields{
+		{"state", text(&m.State)},
+		{"from_cell", text(&m.From.Cell)},
+		{"from_region", text(&m.From.Region)},
+		{"to_cell", text(&m.To.Cell)},
+		{"to_region", text(&m.To.Region)},
+		{"snapshot_id", text(&m.SnapshotID)},
+		{"volume", compactGroup(volumeFields(&m.Volume))},
+		{"requested_at", timestamp(&m.RequestedAt)},
+		{"since", timestamp(&m.Since)},
+		{"cleared", flag(&m.Cleared)},
+		{"look_at", timestamp(&m.LookAt)},
+		{"gone_at", timestamp(&m.GoneAt)},
+		{"reason", text(&m.Reason)},
+	}
+}
+
+func volumeFields(v *agent.Volume) fields {
+	return fields{
+		{"number", number(&v.Number)},
+		{"source", compactGroup(volumeSourceFields(&v.Source))},
+		{"unmade", flag(&v.Unmade)},
 	}
 }
 

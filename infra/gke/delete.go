@@ -31,7 +31,7 @@ func (c *Clusters) Delete(ctx context.Context, a agent.Agent) error {
 	}
 	contents, err := client.contents(ctx, a, "")
 	for i := range contents {
-		if isSourceContent(&contents[i]) {
+		if isSourceContent(&contents[i]) || contents[i].Labels[labelRetained] != "" {
 			err = errors.Join(err, client.deleteContent(ctx, contents[i].Name))
 		}
 	}

@@ -118,6 +118,13 @@ func (c *Clusters) MarkNamespace(ctx context.Context, p provisioning.Placement, 
 
 // merge changes single fields of an object that exists, or of its subresource.
 func (c *client) merge(ctx context.Context, t target, fields map[string]any, subresource ...string) error {
+	return c.mergeAs(ctx, orphanManager, t, fields, subresource...)
+}
+
+// mergeAs is merge by another manager of fields.
+func (c *client) mergeAs(ctx context.Context, manager string, t target, fields map[string]any,
+	subresource ...string,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	body, err := json.Marshal(fields)
@@ -125,7 +132,7 @@ func (c *client) merge(ctx context.Context, t target, fields map[string]any, sub
 		return errors.Join(errors.New("encode a merge patch"), err)
 	}
 	_, err = c.objects.patch(ctx, t, patch{kind: types.MergePatchType, body: body, subresource: subresource},
-		metav1.PatchOptions{FieldManager: orphanManager})
+		metav1.PatchOptions{FieldManager: manager})
 	return err
 }
 

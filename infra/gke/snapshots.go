@@ -241,7 +241,12 @@ func (c *Clusters) DeleteSnapshot(ctx context.Context, a agent.Agent, s agent.Sn
 	case there.DeletionTimestamp != nil:
 		return false, nil
 	}
-	if err := client.ownContent(ctx, a, &there); err != nil {
+	if there.Spec.Source.Content != "" { // adopted, perhaps by a slow worker
+		err = c.RetainSnapshot(ctx, a, s, false)
+	} else {
+		err = client.ownContent(ctx, a, &there)
+	}
+	if err != nil {
 		return false, err
 	}
 	if err := client.delete(ctx, t, there.UID); err != nil && !apierrors.IsNotFound(err) {

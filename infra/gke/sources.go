@@ -55,29 +55,33 @@ func (b blueprint) foreignSource() []object {
 		return nil
 	}
 	name := b.sourceName()
-	content := contentOf(b.agent.Namespace(), name)
-	meta := b.named(content)
-	meta.Namespace = ""
-	meta.Labels[labelSnapshot], meta.Labels[labelDatabase] = name, b.settings.Database
 	return []object{
 		&volumeSnapshot{
 			TypeMeta: typed(snapshotVersion, kindSnapshot), ObjectMeta: b.named(name),
-			Spec: volumeSnapshotSpec{Source: volumeSnapshotSource{Content: content}},
+			Spec: volumeSnapshotSpec{Source: volumeSnapshotSource{Content: contentOf(b.agent.Namespace(), name)}},
 		},
-		&volumeSnapshotContent{
-			TypeMeta: typed(snapshotVersion, kindContent), ObjectMeta: meta,
-			Spec: volumeSnapshotContentSpec{
-				DeletionPolicy: retain, Driver: snapshotDriver,
-				Source: snapshotContentSource{Handle: b.agent.Volume.Source.Handle},
-				Snapshot: snapshotReference{
-					APIVersion: snapshotVersion, Kind: kindSnapshot, Namespace: b.agent.Namespace(), Name: name,
-				},
+		b.contentFor(name, b.agent.Volume.Source.Handle),
+	}
+}
+
+// contentFor is the content of a VolumeSnapshot that stands for a snapshot which the storage has. It goes without the
+// data.
+func (b blueprint) contentFor(name, handle string) *volumeSnapshotContent {
+	meta := b.named(contentOf(b.agent.Namespace(), name))
+	meta.Namespace = ""
+	meta.Labels[labelSnapshot], meta.Labels[labelDatabase] = name, b.settings.Database
+	return &volumeSnapshotContent{
+		TypeMeta: typed(snapshotVersion, kindContent), ObjectMeta: meta,
+		Spec: volumeSnapshotContentSpec{
+			DeletionPolicy: retain, Driver: snapshotDriver, Source: snapshotContentSource{Handle: handle},
+			Snapshot: snapshotReference{
+				APIVersion: snapshotVersion, Kind: kindSnapshot, Namespace: b.agent.Namespace(), Name: name,
 			},
 		},
 	}
 }
 
-// contentOf is the name of the content that a VolumeSnapshot of another agent's snapshot is bound to.
+// contentOf is the name of the content of a VolumeSnapshot that stands for a snapshot which the storage has.
 func contentOf(namespace, source string) string { return namespace + "-" + source }
 
 // prepareSource looks whether the agent's volume is made, and what it is made from if it is not. Errors: Permanent for

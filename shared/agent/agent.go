@@ -25,8 +25,10 @@ type Agent struct {
 	Plan   plan.ID
 	Cloud  string
 	Region string
-	// Cell is the cluster the agent was placed on at creation. It never changes.
+	// Cell is the cluster that the agent is on. It was placed there at creation, or an operator moved it there.
 	Cell string
+	// Move is the agent's move to another cell; zero if there is none.
+	Move Move
 	// Config holds the client's own keys as a JSON object. Show adds the control plane's keys.
 	Config json.RawMessage
 	// Env is sorted by key. It does not hold the values of secrets.

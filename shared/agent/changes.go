@@ -33,6 +33,7 @@ func Changes(before, after Agent) []audit.Change {
 			Field: "public_paths",
 			Old:   strings.Join(before.PublicPaths, " "), New: strings.Join(after.PublicPaths, " "),
 		},
+		{Field: "move_to", Old: moveTo(before), New: moveTo(after)},
 		{Field: "wake_at", Old: showTime(before.WakeAt), New: showTime(after.WakeAt)},
 		{Field: "sandbox_enabled", Old: strconv.FormatBool(before.Sandbox), New: strconv.FormatBool(after.Sandbox)},
 	} {
@@ -46,6 +47,14 @@ func Changes(before, after Agent) []audit.Change {
 	changes = append(append(changes, envChanges(before.Env, after.Env)...), fileChanges(before.Files, after.Files)...)
 	changes = append(append(changes, scheduleChanges(before, after)...), snapshotChanges(before, after)...)
 	return append(changes, operationChanges(before, after)...)
+}
+
+// moveTo is the cell to which the agent is being moved.
+func moveTo(a Agent) string {
+	if !a.Move.Open() {
+		return ""
+	}
+	return a.Move.To.Cell
 }
 
 // operationChanges lists the changes of secrets and credentials that a client requested.

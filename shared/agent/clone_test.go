@@ -32,12 +32,14 @@ func fieldsOfAClone() map[string][]string {
 		},
 		"what any clone has": {"Volume", "CloneOf", "ImageWish"},
 		"nothing": {
-			"OrganizationID", "PublicPaths", "Image", "Front", "WatchedBy", "LastReadyIsolation", "StatusReason",
+			"OrganizationID", "Move", "PublicPaths", "Image", "Front", "WatchedBy", "LastReadyIsolation",
+			"StatusReason",
 			"Door", "WokenBy", "AwakeUntil", "WakeAt", "CallsDueAt", "CallsPausedUntil", "Failure", "RevertReason",
 			"Warming",
 			"RotationPending", "Routed", "CredentialVersion", "APIKeyHash", "FormerCredential", "RevealedAt", "Rollout",
 			"Operations", "SecretsRevision", "StoringUntil", "Live", "SecretVersions", "ServingChanges", "PodRestarts",
-			"FormerVolumes", "Imports", "Reader", "Snapshots", "StoppedFor", "DailySnapshotAt", "Deletion", "ObservedGeneration", "Attempts",
+			"FormerVolumes", "Imports", "Reader", "Snapshots", "StoppedFor", "DailySnapshotAt", "Deletion",
+			"ObservedGeneration", "Attempts",
 			"RetryAt", "Lease", "AppliedAt", "WaitingSince", "Deadline", "CreatedBy", "ChangeID", "Version", "Rest",
 		},
 	}
@@ -47,7 +49,7 @@ func fieldsOfAClone() map[string][]string {
 func source(t *testing.T) (agent.Agent, agent.Snapshot) {
 	t.Helper()
 	a := agenttest.FullAgent(at(0))
-	a.Snapshots = nil
+	a.Snapshots, a.Volume.Unmade, a.Move = nil, false, agent.Move{}
 	a.Files = append(a.Files, agent.File{Path: "/data/plain", Content: "text", Bytes: 4, Mode: 0o644})
 	a, s := taken(t, a, 1)
 	return a, s

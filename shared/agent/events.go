@@ -19,7 +19,7 @@ func Events(before, after Agent) []event.Draft {
 		})}, operationEvents(before, after)...)
 	}
 	events := slices.Concat(stageEvents(before, after), operationEvents(before, after), imageEvents(before, after),
-		callEvents(before, after), snapshotEvents(before, after))
+		callEvents(before, after), snapshotEvents(before, after), moveEvents(before, after))
 	if before.RotationPending && !after.RotationPending {
 		events = append(events, event.New(event.CredentialsRotated, rotatedData{after.CredentialVersion}))
 	}
@@ -108,6 +108,20 @@ type rotatedData struct {
 	CredentialVersion int64 `json:"credential_version"`
 }
 
+type movedData struct {
+	FromRegion string `json:"from_region"`
+	ToRegion   string `json:"to_region"`
+	// FromCell and ToCell are the labels after the first dot of the former and the present hostname.
+	FromCell string `json:"from_cell"`
+	ToCell   string `json:"to_cell"`
+}
+
+type moveFailedData struct {
+	FromRegion string `json:"from_region"`
+	ToRegion   string `json:"to_region"`
+	Reason     string `json:"reason"`
+}
+
 type deletedData struct {
 	Name string `json:"name"`
 }
@@ -166,6 +180,23 @@ func imageEvents(before, after Agent) []event.Draft {
 	return []event.Draft{event.New(event.AgentImageUpdated, data)}
 }
 
+// moveEvents says how a move to another cell ended.
+func moveEvents(before, after Agent) []event.Draft {
+	was, is := before.Move, after.Move
+	switch {
+	case was.State == MoveStarting && is.State == MoveAdopting:
+		return []event.Draft{event.New(event.AgentMoved, movedData{
+			FromRegion: is.From.Region, ToRegion: is.To.Region, FromCell: is.From.Cell, ToCell: is.To.Cell,
+		})}
+	case was.State == MoveCopying && is.State == MoveFailed, was.State == MoveStarting && is.State == MoveReturning:
+		return []event.Draft{event.New(event.AgentMoveFailed, moveFailedData{
+			FromRegion: is.From.Region, ToRegion: is.To.Region, Reason: is.Reason,
+		})}
+	default:
+		return nil
+	}
+}
+
 // operationEvents lists the secret operations whose value was stored, and those that ended or failed.
 func operationEvents(before, after Agent) []event.Draft {
 	var events []event.Draft
@@ -213,6 +244,7 @@ func changedFields(before, after Agent) []string {
 		implied bool
 	}{
 		{name: "name", changed: before.Name != after.Name},
+		{name: "region", changed: before.Region != after.Region},
 		{name: "resource_plan", changed: before.Plan != after.Plan},
 		{name: "config", changed: !bytes.Equal(before.Config, after.Config)},
 		{name: "config.sandbox_enabled", changed: before.Sandbox != after.Sandbox},
@@ -226,7 +258,7 @@ func changedFields(before, after Agent) []string {
 		{name: "unset_secrets", changed: !slices.Equal(before.UnsetSecrets, after.UnsetSecrets)},
 		{name: "sleep", changed: !before.Sleep.Equal(after.Sleep)},
 		{name: "dashboard_username", changed: (before.CredentialVersion > 0) != (after.CredentialVersion > 0)},
-		{name: "hostname", changed: before.Routed != after.Routed},
+		{name: "hostname", changed: before.Routed != after.Routed || before.Cell != after.Cell},
 		{name: "config.error", changed: !sameFailure(before.Failure, after.Failure), implied: true},
 		{name: "config.status_reason", changed: before.StatusReason != after.StatusReason, implied: true},
 		{name: "dashboard_warming", changed: before.Warming != after.Warming, implied: true},

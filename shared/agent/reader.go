@@ -37,6 +37,8 @@ func (a *Agent) HoldReader(id, holder string, now time.Time) error {
 		return a.conflict("an export")
 	case s == nil:
 		return SnapshotNotFound()
+	case a.keepsSnapshots():
+		return agentMoving().WithMeta(a.ConflictMeta())
 	case s.Status != SnapshotReady:
 		return fault.New(fault.Conflict, "snapshot_not_ready",
 			"The snapshot is %s. Only one that is ready can be exported.", s.Status).WithMeta(a.ConflictMeta())

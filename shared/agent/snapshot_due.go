@@ -15,8 +15,11 @@ func (a Agent) nextSnapshotWork() (at time.Time) {
 	if a.Status == Deleting {
 		return time.Time{}
 	}
-	at = a.nextDaily()
+	at = earlier(a.nextDaily(), a.nextMoveWork())
 	for i, s := range a.Snapshots {
+		if a.moves(s) && !a.Converged() {
+			continue // a pod may still start
+		}
 		if look := a.attendSnapshotAt(i); s.ID != a.StoppedFor && !look.IsZero() {
 			at = earlier(at, look)
 		}
@@ -37,6 +40,9 @@ func (a Agent) attendSnapshotAt(i int) time.Time {
 	case SnapshotDeleting:
 		return s.LookAt
 	default:
+		if a.keepsSnapshots() {
+			return time.Time{} // until the agent has moved
+		}
 		if a.newestDaily() == i && s.ExpiresAt.Before(a.DailySnapshotAt.Add(day)) {
 			return time.Time{} // the next daily one decides
 		}
@@ -68,7 +74,7 @@ func (a Agent) SnapshotsDue(now time.Time) bool {
 // its time of the day, so that a fleet's snapshots are spread over the day.
 func (a Agent) nextDaily() time.Time {
 	p, err := plan.Get(a.Plan)
-	if err != nil || p.DailySnapshots == 0 || !a.hasData() {
+	if err != nil || p.DailySnapshots == 0 || !a.hasData() || a.keepsSnapshots() {
 		return time.Time{}
 	}
 	h := fnv.New32a()
@@ -113,7 +119,8 @@ func (a *Agent) PrepareSnapshots(now time.Time) {
 	for i := range a.Snapshots {
 		s := &a.Snapshots[i]
 		ended := s.Status == SnapshotReady || s.Status == SnapshotFailed
-		if ended && i != newest && !s.ExpiresAt.IsZero() && !s.ExpiresAt.After(now) && !a.usesSnapshot(*s) {
+		kept := i == newest || a.keepsSnapshots() || a.usesSnapshot(*s)
+		if ended && !kept && !s.ExpiresAt.IsZero() && !s.ExpiresAt.After(now) {
 			s.Status, s.LookAt, a.UpdatedAt = SnapshotDeleting, now, now
 		}
 	}
@@ -164,11 +171,17 @@ func (a *Agent) RecordSnapshot(id string, seen SnapshotState, now time.Time) {
 	s.Problem = seen.Problem
 	if s.CutAt.IsZero() && !seen.CutAt.IsZero() {
 		s.CutAt, s.Handle, a.UpdatedAt = seen.CutAt, seen.Handle, now
-		a.endHold(id, now)
+		if !a.moves(*s) {
+			a.endHold(id, now)
+		}
 	}
-	if seen.Ready {
+	if moves := a.moves(*s); seen.Ready && (!moves || a.departs()) {
 		s.Status, s.ReadyAt, s.SizeBytes, s.Problem = SnapshotReady, now, seen.SizeBytes, ""
 		s.LookAt, a.UpdatedAt = time.Time{}, now
+		if moves {
+			a.depart(now)
+			return
+		}
 		a.endHold(id, now)
 		return
 	}
@@ -203,6 +216,8 @@ func (a Agent) snapshotExpired(s Snapshot, now time.Time) bool {
 	switch {
 	case s.Cause == SnapshotByRestore:
 		return false
+	case a.moves(s) && !s.CutAt.IsZero():
+		return now.Sub(s.RequestedAt) >= copyTime
 	case a.StoppedFor == s.ID:
 		return !s.RequestedAt.IsZero() && now.Sub(s.RequestedAt) >= HoldTime
 	default:
@@ -214,6 +229,9 @@ func (a *Agent) failSnapshot(s *Snapshot, problem string, now time.Time) {
 	s.Status, s.Problem, s.ExpiresAt = SnapshotFailed, problem, now.Add(failureRetention)
 	s.LookAt, a.UpdatedAt = time.Time{}, now
 	id, cause := s.ID, s.Cause
+	if a.Move.State == MoveCopying && a.Move.SnapshotID == id {
+		a.endCopy(problem, now)
+	}
 	a.endHold(id, now)
 	if cause == SnapshotByRelease && a.Image.Update.Open() && a.Image.RestoreOnRevert {
 		a.RevertUpdate(a.imageID(), "no snapshot could be taken before the update: "+problem, now)
@@ -255,6 +273,9 @@ func (a Agent) RunsPod() bool { return a.WantsPod() && a.StoppedFor == "" }
 func (a Agent) OpenSnapshots(now time.Time) (open []Snapshot) {
 	for i, s := range a.Snapshots {
 		works := s.Status == SnapshotPending || s.Status == SnapshotDeleting
+		if a.moves(s) && !a.Converged() {
+			continue // a pod may still start
+		}
 		if works && s.ID != a.StoppedFor && !a.attendSnapshotAt(i).After(now) {
 			open = append(open, s)
 		}

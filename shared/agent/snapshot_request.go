@@ -33,9 +33,11 @@ func (a Agent) checkSnapshot(r SnapshotRequest) error {
 	switch {
 	case a.Status == Deleting:
 		return a.conflict("a snapshot")
+	case a.copies():
+		return agentMoving().WithMeta(a.ConflictMeta())
 	case !a.hasData():
 		return fault.New(fault.Conflict, "volume_empty",
-			"The agent has not run yet, so it has no data.").WithMeta(a.ConflictMeta())
+			"The agent has not run yet with its present volume, so that has no data.").WithMeta(a.ConflictMeta())
 	case r.Consistency == ConsistentByHook && a.Image.Quiesce == "":
 		return fault.New(fault.Conflict, "hook_missing",
 			"The agent's image has no program that makes its volume quiet. Ask for stop or crash.").
@@ -71,7 +73,9 @@ func snapshotInProgress() *fault.Error {
 }
 
 // hasData reports whether the agent may have written to its volume.
-func (a Agent) hasData() bool { return a.LastReadyIsolation != "" || a.Volume.Source.SnapshotID != "" }
+func (a Agent) hasData() bool {
+	return (a.LastReadyIsolation != "" || a.Volume.Source.SnapshotID != "") && !a.volumeMissing()
+}
 
 // consistency decides how the volume is made quiet.
 func (a Agent) consistency(asked Consistency) Consistency {
@@ -114,6 +118,8 @@ func (a *Agent) DeleteSnapshot(id string, now time.Time) error {
 		return nil
 	case a.StoppedFor == id:
 		return snapshotInProgress().WithMeta(a.ConflictMeta())
+	case a.keepsSnapshots():
+		return agentMoving().WithMeta(a.ConflictMeta())
 	case a.exports(id):
 		return fault.New(fault.Conflict, "snapshot_in_use",
 			"The snapshot is being exported. Wait until the export has ended.").WithMeta(a.ConflictMeta())

@@ -10,7 +10,8 @@ import (
 // snapshotBeforeUpdate adds the snapshot that precedes another version of the agent's image. The pod of the version
 // starts once it is cut.
 func (a *Agent) snapshotBeforeUpdate(s *Software, to image.Choice, now time.Time) {
-	if s != &a.Image || s.Reference == "" || !a.hasData() || a.StoppedFor != "" || a.Status == Deleting {
+	if s != &a.Image || s.Reference == "" || !a.hasData() || a.keepsSnapshots() || a.StoppedFor != "" ||
+		a.Status == Deleting {
 		return
 	}
 	kept := 0
@@ -34,7 +35,7 @@ func (a *Agent) snapshotBeforeUpdate(s *Software, to image.Choice, now time.Time
 func (a *Agent) holdForSnapshot() {
 	for i := range a.Snapshots {
 		s := &a.Snapshots[i]
-		if s.Status != SnapshotPending || !s.CutAt.IsZero() || s.Consistency != ConsistentByStop ||
+		if s.Status != SnapshotPending || !s.CutAt.IsZero() && !a.moves(*s) || s.Consistency != ConsistentByStop ||
 			s.Volume != a.Volume.Number || s.Cause == SnapshotByRestore {
 			continue
 		}
@@ -43,13 +44,19 @@ func (a *Agent) holdForSnapshot() {
 			continue
 		}
 		if a.StoppedFor == "" {
-			a.StoppedFor, s.RequestedAt = s.ID, time.Time{}
+			a.StoppedFor = s.ID
+			if s.CutAt.IsZero() {
+				s.RequestedAt = time.Time{}
+			}
 		}
 	}
 }
 
 // restorePoint is the newest snapshot of the volume from before an update that replaced an image; nil if there is none.
 func (a *Agent) restorePoint(ran image.Choice) (point *Snapshot) {
+	if a.keepsSnapshots() {
+		return nil
+	}
 	for i := range a.Snapshots {
 		s := &a.Snapshots[i]
 		if s.Cause == SnapshotByRelease && !s.CutAt.IsZero() && s.Status != SnapshotDeleting &&

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -208,6 +209,7 @@ func (a *Agent) MarkObserved(now time.Time) {
 	a.WorkDueAt, a.RetryAt = time.Time{}, time.Time{}
 	a.endWait()
 	a.Lease, a.UpdatedAt = Lease{}, now
+	a.arrive(now)
 	if a.OperationsDue() || a.PruneDue() {
 		a.WorkDueAt = now.Add(NudgeGrace)
 	}
@@ -289,6 +291,13 @@ func (a *Agent) GiveUp(f Failure, now time.Time) {
 }
 
 func (a *Agent) giveUp(f Failure, now time.Time) {
+	if a.Move.State == MoveStarting {
+		a.goBack(fmt.Sprintf("%s: %s", f.Code, f.Message), now)
+		return
+	}
+	if a.Move.State == MoveCopying {
+		a.endCopy(f.Message, now)
+	}
 	a.StoppedFor = ""
 	if a.sandboxRefused(f) {
 		a.revertSandbox(now)

@@ -50,7 +50,9 @@ func (u *Update) interrupt() {
 }
 
 // Updatable reports whether a release may move the agent now: it runs, has no work, and no release watches it.
-func (a Agent) Updatable() bool { return a.Status == Running && a.Converged() && a.WatchedBy == "" }
+func (a Agent) Updatable() bool {
+	return a.Status == Running && a.Converged() && a.WatchedBy == "" && !a.keepsSnapshots()
+}
 
 // ImageOpen reports whether the agent's policy lets a release of an image move it at a time.
 func (a Agent) ImageOpen(imageID string, now time.Time) bool {

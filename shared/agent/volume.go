@@ -53,11 +53,17 @@ func (a *Agent) Restore(id string, now time.Time) error {
 	case s.Status != SnapshotReady:
 		return fault.New(fault.Conflict, "snapshot_not_ready",
 			"The snapshot is %s. Only one that is ready can be restored.", s.Status).WithMeta(a.ConflictMeta())
+	case a.keepsSnapshots():
+		return agentMoving().WithMeta(a.ConflictMeta())
 	case a.StoppedFor != "":
 		return snapshotInProgress().WithMeta(a.ConflictMeta())
 	case slices.ContainsFunc(a.FormerVolumes, func(v FormerVolume) bool { return v.GoneAt.IsZero() }):
 		return fault.New(fault.Conflict, "restore_in_progress",
 			"The volume of the last restore is still being kept as a snapshot. Wait for it.").
+			WithMeta(a.ConflictMeta())
+	case a.volumeMissing():
+		return fault.New(fault.Conflict, "volume_unmade",
+			"The agent's present volume is not made yet, so it cannot be kept. Start the agent first.").
 			WithMeta(a.ConflictMeta())
 	}
 	a.interruptUpdates()
@@ -65,6 +71,12 @@ func (a *Agent) Restore(id string, now time.Time) error {
 	a.Rollout++
 	a.startProvisioning(now)
 	return nil
+}
+
+// volumeMissing reports whether the agent's volume may not exist yet, because nothing has asked for it.
+func (a Agent) volumeMissing() bool {
+	return a.Volume.Unmade && (!a.WantsPod() ||
+		a.BeingProvisioned() && slices.Contains(a.Unfinished(), StageStorage))
 }
 
 // replaceVolume makes a snapshot of the agent's the source of its next volume.

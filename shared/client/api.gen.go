@@ -233,6 +233,8 @@ const (
 	EventTypeAgentError                EventType = "agent.error"
 	EventTypeAgentImageReverted        EventType = "agent.image_reverted"
 	EventTypeAgentImageUpdated         EventType = "agent.image_updated"
+	EventTypeAgentMoveFailed           EventType = "agent.move_failed"
+	EventTypeAgentMoved                EventType = "agent.moved"
 	EventTypeAgentPaused               EventType = "agent.paused"
 	EventTypeAgentPending              EventType = "agent.pending"
 	EventTypeAgentProvisioning         EventType = "agent.provisioning"

@@ -214,6 +214,20 @@ func rows(t *testing.T) map[string]row {
 			agent: asleep(agent.ScheduleWakes), at: time.Hour, wantCodes: []string{"agent_asleep"},
 			wantFirst: diagnosis.Resume, wantSummary: "The agent is asleep, because it was idle.",
 		},
+		"is being moved": {
+			agent: with(running(), move(t)), at: 61 * time.Second,
+			wantSummary: "is being moved to another cluster", wantWaiting: diagnosis.Cluster,
+			wantNext: after(2 * time.Minute),
+		},
+		"could not be moved": {
+			agent: with(running(), func(a *agent.Agent) {
+				move(t)(a)
+				taken := agent.SnapshotState{CutAt: after(1), Handle: "h", Ready: true}
+				a.RecordSnapshot(a.StoppedFor, taken, after(time.Minute))
+				a.GiveUp(agent.Failure{Code: "pod_crash_loop"}, after(time.Minute))
+			}), at: 61 * time.Second,
+			wantSummary: "could not be moved", wantWaiting: diagnosis.Cluster, wantNext: after(2 * time.Minute),
+		},
 		"is being stopped": {
 			agent: act(running(), agent.Stop, false), at: 61 * time.Second, wantCodes: []string{"agent_stopped"},
 			wantFirst: diagnosis.Start, wantSummary: "The agent is stopped.", wantWaiting: diagnosis.Worker,
@@ -264,6 +278,16 @@ func rows(t *testing.T) map[string]row {
 			at:    time.Hour, wantCodes: []string{"x"}, wantFirst: diagnosis.ReadLogs, wantSummary: "has a problem",
 			wantWaiting: diagnosis.User,
 		},
+	}
+}
+
+// move begins to move an agent to another cell.
+func move(t *testing.T) func(*agent.Agent) {
+	t.Helper()
+	return func(a *agent.Agent) {
+		if err := a.StartMove(agent.Place{Cell: "other"}, false, after(time.Minute)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -213,6 +213,7 @@ func platformRules() []rule {
 			next: User, ended: User,
 		},
 		ours("volume_cannot_grow", "The agent's volume cannot grow to its size"),
+		ours("snapshots_missing", "The agent's cluster takes no snapshots"),
 		ours("cell_unknown", "The service does not know the agent's cluster"),
 		ours("plan_unknown", "The service does not know the agent's plan"),
 		ours("namespace_not_owned", "The agent's place in the cluster belongs to something else"),

@@ -22,7 +22,7 @@ func (f Facts) waitingFor(causes []cause) Party {
 		return Worker
 	case len(causes) > 0 && causes[0].party != "":
 		return causes[0].party
-	case a.Waits(), a.Warming, f.stopped():
+	case a.Waits(), a.Warming, a.Returns(), f.stopped():
 		return Cluster
 	case f.working():
 		return Worker
@@ -99,6 +99,11 @@ func (f Facts) summary(causes []cause) string {
 	}
 	a := f.Agent
 	switch {
+	case a.WantsPod() && a.Move.State == agent.MoveReturning && !a.Converged():
+		return "The agent could not be moved to another cluster. It starts again where it was."
+	case a.WantsPod() && !a.Move.Settled():
+		return "The agent is being moved to another cluster. It starts there once its data is there, and its address " +
+			"changes."
 	case f.stopped():
 		return "The agent's pod is stopped for a snapshot. It starts again once the snapshot has its data, which " +
 			"takes some seconds."

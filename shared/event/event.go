@@ -37,6 +37,10 @@ const (
 	AgentImageUpdated  Type = "agent.image_updated"
 	AgentImageReverted Type = "agent.image_reverted"
 
+	// AgentMoved: the agent runs in another region or cluster, under another hostname.
+	AgentMoved      Type = "agent.moved"
+	AgentMoveFailed Type = "agent.move_failed"
+
 	// AgentRestored: the agent runs with the data of a snapshot.
 	AgentRestored Type = "agent.restored"
 
@@ -95,6 +99,8 @@ func types() []typeRow {
 		{AgentStageChanged, true},
 		{AgentImageUpdated, true},
 		{AgentImageReverted, true},
+		{AgentMoved, true},
+		{AgentMoveFailed, true},
 		{AgentRestored, true},
 		{SnapshotReady, true},
 		{SnapshotFailed, true},

@@ -52,6 +52,12 @@ type Volumes interface {
 	// DeleteVolume begins the deletion of a volume that the agent no longer uses, and reports whether it is observed
 	// gone. Errors: ErrVolumeInUse, Unavailable.
 	DeleteVolume(ctx context.Context, a agent.Agent, number int64) (gone bool, err error)
+	// AdoptSnapshot makes a snapshot that another cell took one of the agent's cell, unless that has it. The cell
+	// leaves its data alone. The agent has a namespace there. Errors: Unavailable.
+	AdoptSnapshot(ctx context.Context, a agent.Agent, s agent.Snapshot) error
+	// RetainSnapshot decides whether the data of a snapshot outlives its deletion by the agent's cell. It does nothing
+	// if the cell does not have the snapshot. Errors: Unavailable.
+	RetainSnapshot(ctx context.Context, a agent.Agent, s agent.Snapshot, retain bool) error
 }
 
 // Quiescer makes the volume of a running agent quiet, by the program of its image.

@@ -99,7 +99,8 @@ func (r *Reconciler) reconcile(ctx context.Context, agentID string, first func(c
 		}
 		w.begun, w.unrecorded = false, nil
 		a, err = w.dispatch(ctx, a)
-		added := addedDuring(a) || a.CallsDue(r.Now()) && !w.called || a.SnapshotsDue(r.Now()) && !w.snapped
+		held := a.StoppedFor != "" || a.Returns() // operations wait for the pod
+		added := !held && addedDuring(a) || a.CallsDue(r.Now()) && !w.called || a.SnapshotsDue(r.Now()) && !w.snapped
 		again := errors.Is(err, agent.ErrSuperseded) || errors.Is(err, errFinished) || err == nil && added
 		if !again {
 			return err
@@ -164,7 +165,15 @@ func (w *run) dispatch(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 	if err != nil {
 		return a, err
 	}
+	if a.Returns() {
+		return w.awaitReturn(ctx, a)
+	}
 	if a.ApplyDue() {
+		if a.Arrives() && !a.Waits() {
+			if err := w.arrive(ctx, a); err != nil {
+				return a, w.failed(ctx, a, agent.StageNamespace, err)
+			}
+		}
 		bring := w.scaleDown
 		switch {
 		case a.WantsPod() && !a.RunsPod():
@@ -221,6 +230,11 @@ func (w *run) tearDown(ctx context.Context, a agent.Agent) error {
 	if err != nil {
 		return w.failed(ctx, a, "", err)
 	}
+	left, err := w.tearDownMove(ctx, a)
+	if err != nil {
+		return w.failed(ctx, a, "", err)
+	}
+	gone = gone.And(left)
 	w.learn(agent.ClusterDeletionSeen{
 		NamespaceGone: gone.Namespace, VolumeGone: gone.Volume, SnapshotsGone: gone.Snapshots, At: w.Now(),
 	})

@@ -26,7 +26,11 @@ func (w *run) runSnapshots(ctx context.Context, a agent.Agent) (agent.Agent, err
 	if w.Volumes == nil {
 		return a, nil
 	}
-	a, err := w.Records.Update(ctx, a, func(a *agent.Agent) { a.PrepareSnapshots(w.Now()) })
+	a, err := w.runMove(ctx, a)
+	if err != nil {
+		return a, err
+	}
+	a, err = w.Records.Update(ctx, a, func(a *agent.Agent) { a.PrepareSnapshots(w.Now()) })
 	if err != nil {
 		return a, err
 	}

@@ -14,6 +14,9 @@ import (
 // Cluster is the simulated Kubernetes cluster of the cell: the objects of each agent, and what its controllers and its
 // kubelet make of them.
 type Cluster struct {
+	// name is that of the cell, and storage has the data of all cells' snapshots.
+	name       string
+	storage    *storage
 	now        func() time.Time
 	elapsed    func() time.Duration
 	namespaces map[string]*namespace
@@ -36,15 +39,14 @@ type Cluster struct {
 	flaw func(id string, p pod) trouble
 	// Deleted counts the deletions of namespaces by agent, and deletedBy names the processes.
 	deletedBy map[string][]string
-	volumes   int
-	// writes counts what containers wrote to volumes.
-	writes int
 	// ended is told of each pod that a controller takes away; nil for none.
 	ended func(id string, n *namespace)
 	// wasCut is told of each snapshot that the storage takes; nil for none.
 	wasCut func(id, snapshot string, s *cut)
 	// deleted is told of each volume that a worker deletes; nil for none.
 	deleted func(id string, n *namespace, number int64)
+	// mounted is told of each volume that is made from a snapshot; nil for none.
+	mounted func(id string, n *namespace, v *claim)
 	// observed is told of each change by controllers and the kubelet; nil for none.
 	observed func(id string)
 }
@@ -83,17 +85,24 @@ type ClusterRules struct {
 	NeverQuiet bool
 	// CutEarly reports a snapshot as cut when it was asked for.
 	CutEarly bool
+	// AdoptOwned lets a new cell delete the data of snapshots that the former one may need.
+	AdoptOwned bool
+	// NeverRetain deletes the data of a snapshot with the objects of a cell that the agent has left.
+	NeverRetain bool
 	// GoneAtOnce reports an agent whose deletion began as gone.
 	GoneAtOnce bool
 }
 
-// cell is the only cell.
-const cell = "cell-1"
+// cell is the cell of new agents, and otherCell one to which they can be moved.
+const (
+	cell      = "cell-1"
+	otherCell = "cell-2"
+)
 
 // NewCluster returns an empty cluster.
 func NewCluster(now func() time.Time, elapsed func() time.Duration) *Cluster {
 	return &Cluster{
-		now: now, elapsed: elapsed, namespaces: map[string]*namespace{},
+		name: cell, storage: newStorage(), now: now, elapsed: elapsed, namespaces: map[string]*namespace{},
 		removed:   map[string]bool{},
 		troubles:  map[string]trouble{},
 		deletedBy: map[string][]string{},
@@ -211,8 +220,8 @@ func (c *Cluster) deleteNamespace(id, uid, process string) {
 // Clone returns a copy.
 func (c *Cluster) Clone(now func() time.Time, elapsed func() time.Duration) *Cluster {
 	next := NewCluster(now, elapsed)
-	next.uids, next.volumes, next.Rules, next.fronts = c.uids, c.volumes, c.Rules, c.fronts
-	next.writes = c.writes
+	next.uids, next.Rules, next.fronts = c.uids, c.Rules, c.fronts
+	next.storage = c.storage.clone()
 	for id, n := range c.namespaces {
 		copied := *n
 		copied.stages, copied.configs = maps.Clone(n.stages), maps.Clone(n.configs)
@@ -246,6 +255,9 @@ func (c *Cluster) put(id string, n *namespace) {
 
 // remove removes a namespace.
 func (c *Cluster) remove(id string) {
+	for _, s := range c.namespaces[id].cuts {
+		c.storage.release(s)
+	}
 	delete(c.namespaces, id)
 	c.removed[id] = true
 	c.order = slices.Sorted(maps.Keys(c.namespaces))

@@ -13,6 +13,8 @@ import (
 // ClusterClient is one process's client of the cluster. It implements provisioning.Cluster.
 type ClusterClient struct {
 	Cluster *Cluster
+	// Other is another cell; nil if there is none.
+	Other   *Cluster
 	Process Stepper
 	// Name is the process's name.
 	Name string
@@ -24,9 +26,17 @@ func unreachable() error {
 	return fault.New(fault.Unavailable, "cluster_unavailable", "The agent's cluster is temporarily unavailable. Retry.")
 }
 
+// in returns the client of a cell.
+func (c ClusterClient) in(name string) ClusterClient {
+	if c.Other != nil && name == c.Other.name {
+		c.Cluster, c.Other = c.Other, c.Cluster
+	}
+	return c
+}
+
 // call makes one call of the API server.
 func (c ClusterClient) call(ctx context.Context, a agent.Agent, name string, do func() error) error {
-	if a.Cell != cell {
+	if a.Cell != c.Cluster.name {
 		return unknownCell()
 	}
 	return portError(c.Process.Step(ctx, ClusterService, name, do), unreachable)
@@ -34,7 +44,7 @@ func (c ClusterClient) call(ctx context.Context, a agent.Agent, name string, do 
 
 // look makes one call that only reads.
 func (c ClusterClient) look(ctx context.Context, a agent.Agent, name string, do func() error) error {
-	if a.Cell != cell {
+	if a.Cell != c.Cluster.name {
 		return unknownCell()
 	}
 	return portError(c.Process.Look(ctx, ClusterService, name, do), unreachable)
@@ -44,6 +54,7 @@ func (c ClusterClient) look(ctx context.Context, a agent.Agent, name string, do 
 func (c ClusterClient) Apply(ctx context.Context, a agent.Agent, stage agent.StageName,
 	in provisioning.RuntimeInput,
 ) error {
+	c = c.in(a.Cell)
 	switch stage {
 	case agent.StageNamespace:
 		return c.call(ctx, a, "apply namespace", func() error { return c.Cluster.putNamespace(a.ID) })

@@ -35,6 +35,8 @@ type Database struct {
 	Started func(id string)
 	// Changed is told of each commit of a change of an agent, with the organization at that time.
 	Changed func(o organizationDocument, before, after agent.Agent)
+	// Moved is told of each commit of a worker that makes another cell the agent's.
+	Moved func(before, after agent.Agent)
 	// Updated is told of each commit of a worker; nil for none.
 	Updated func(before, after agent.Agent)
 	// Catalog has the images that agents can run.

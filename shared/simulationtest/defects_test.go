@@ -21,7 +21,7 @@ type defect struct {
 // defects are the planted defects.
 func defects() []defect {
 	return slices.Concat(outsideDefects(), domainDefects(), sizeDefects(), billingDefects(), webhookDefects(),
-		scheduleDefects(), sleepDefects(), snapshotDefects())
+		scheduleDefects(), sleepDefects(), snapshotDefects(), moveDefects())
 }
 
 // outsideDefects undo guards of the adapters.

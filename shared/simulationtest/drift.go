@@ -22,6 +22,7 @@ type snapshot struct {
 
 // Objects implements provisioning.ObjectLister: one call for each kind of object.
 func (c PodClient) Objects(ctx context.Context, in string) (provisioning.Snapshot, error) {
+	c = PodClient(ClusterClient(c).in(in))
 	s := snapshot{cluster: c.Cluster, namespaces: map[string]*namespace{}, leftovers: !c.Cluster.Rules.KeepLeftovers}
 	for _, kind := range []struct {
 		name string
@@ -144,7 +145,7 @@ func (w *World) checkDrift() {
 func (w *World) handiwork(actions []Action) []Action {
 	id := agentID(1)
 	a, _ := w.Database.Agent(id)
-	n := w.Cluster.namespaces[id]
+	n := w.home(id).namespaces[id]
 	if n == nil || n.set == nil || n.terminating || a.Status != agent.Running || !a.Converged() {
 		return actions
 	}
@@ -171,7 +172,7 @@ func (w *World) handiwork(actions []Action) []Action {
 // checkDriftAtRest checks that the objects of a running agent are those of its record, and that none of former
 // generations is left.
 func (w *World) checkDriftAtRest(a agent.Agent) {
-	n := w.Cluster.namespaces[a.ID]
+	n := w.home(a.ID).namespaces[a.ID]
 	if a.Status != agent.Running || n == nil || n.set == nil || n.present() == nil {
 		return // checked with the other objects, or left to a person because of the loss
 	}

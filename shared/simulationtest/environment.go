@@ -52,8 +52,10 @@ func (w *World) disturbances(actions []Action) []Action {
 			Action{"tick", "drift", func() { u.Ticks--; w.checkDrift() }})
 	}
 	if u.Restarts > 0 && w.Chance(0.1) {
-		for _, a := range w.Cluster.Disturbances(nil) {
-			actions = append(actions, Action{a.Name, a.Object, func() { u.Restarts--; a.Do() }})
+		for _, c := range w.cells() {
+			for _, a := range c.Disturbances(nil) {
+				actions = append(actions, Action{a.Name, a.Object, func() { u.Restarts--; a.Do() }})
+			}
 		}
 	}
 	if u.DeletedObjects > 0 && w.Chance(0.1) {
@@ -75,24 +77,24 @@ func (w *World) disasters(actions []Action) []Action {
 	}
 	if u.TroubleTime > 0 && w.Chance(0.1) {
 		actions = append(actions, Action{"pods get into trouble", string(u.Trouble), func() {
-			w.Cluster.troubles[id], w.mayFail[id] = u.Trouble, true
-			until := w.Elapsed() + u.TroubleTime
-			u.TroubleTime = 0
-			w.later("pods recover", until, func() { w.Cluster.troubles[id] = healthy; w.Cluster.notify() })
+			trouble, until := u.Trouble, w.Elapsed()+u.TroubleTime
+			u.TroubleTime, w.mayFail[id] = 0, true
+			w.suffer(id, trouble)
+			w.later("pods recover", until, func() { w.suffer(id, healthy); w.Cluster.notify() })
 		}})
 	}
 	if n := w.Cluster.namespaces[id]; n != nil && u.Stuck > 0 && n.terminating {
 		n.stuckUntil = w.Elapsed() + u.Stuck
 		u.Stuck = 0
 	}
-	if n := w.Cluster.namespaces[id]; n != nil && u.DeletedByHand && w.Chance(0.05) {
+	if n := w.home(id).namespaces[id]; n != nil && u.DeletedByHand && w.Chance(0.05) {
 		actions = append(actions, Action{"a person deletes the namespace", short(id), func() {
 			u.DeletedByHand = false
 			w.mayFail[id], w.deletedByHand[id] = true, true
 			if a, _ := w.Database.Agent(id); a.Status != agent.Provisioning && a.Status != agent.Pending {
 				w.lostVolume = map[string]int{id: n.volume()}
 			}
-			w.Cluster.deleteNamespace(id, "", "person")
+			w.home(id).deleteNamespace(id, "", "person")
 		}})
 	}
 	return actions

@@ -69,7 +69,7 @@ func (r *reported) read(e event.Draft) {
 		}
 		r.version = data.Image.Version
 	case event.AgentUpdated, event.CredentialsRotated, event.SnapshotReady, event.SnapshotFailed, event.SnapshotDeleted,
-		event.AgentRestored:
+		event.AgentRestored, event.AgentMoved, event.AgentMoveFailed:
 	case event.AgentDeleted:
 		r.status = ""
 	default:

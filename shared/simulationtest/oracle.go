@@ -15,15 +15,17 @@ func (w *World) check() {
 	if w.violation != "" {
 		return
 	}
-	for id := range w.Cluster.troubles {
-		w.checkDeadline(w.Database.agents[id].agent)
+	for _, c := range w.cells() {
+		for id := range c.troubles {
+			w.checkDeadline(w.Database.agents[id].agent)
+		}
 	}
 	for _, d := range w.Database.agents {
 		w.checkHalfway(d.agent)
 	}
 	w.checkDeliveries()
 	w.checkCalls()
-	changes := [3]int64{w.Database.Commits, w.Cluster.changes, w.Secrets.changes}
+	changes := [3]int64{w.Database.Commits, w.clusterChanges(), w.Secrets.changes}
 	if changes == w.checked {
 		return
 	}
@@ -34,14 +36,15 @@ func (w *World) check() {
 		w.checkRecord(d.agent)
 		w.checkVolume(d.agent)
 		w.checkSnapshots(d.agent)
+		w.checkMove(d.agent)
 		w.checkDeletion(d.agent)
 		w.checkCredentials(d.agent)
 		w.checkEvents(d.agent)
-		if n := w.Cluster.namespaces[id]; n != nil && n.terminating && d.agent.Status != agent.Deleting &&
+		if n := w.home(id).namespaces[id]; n != nil && n.terminating && d.agent.Status != agent.Deleting &&
 			!w.deletedByHand[id] {
 			w.violate("namespaces", "the namespace of agent %s, which is %s, was deleted by %v", short(id),
 				d.agent.Status,
-				w.Cluster.deletedBy[id])
+				w.home(id).deletedBy[id])
 		}
 	}
 	if got := w.Database.Organization(organizationID).Usage; got != used {
@@ -86,7 +89,7 @@ func lacksSecret(a agent.Agent) bool {
 
 // checkPod checks that the pod of a running agent has the values that the record calls live.
 func (w *World) checkPod(a agent.Agent) {
-	n := w.Cluster.namespaces[a.ID]
+	n := w.home(a.ID).namespaces[a.ID]
 	if n == nil || n.pod == nil || !n.pod.started {
 		return
 	}
@@ -195,8 +198,8 @@ func (w *World) checkHalfway(a agent.Agent) {
 
 // checkDeadline checks that work on a broken pod ends in time.
 func (w *World) checkDeadline(a agent.Agent) {
-	n := w.Cluster.namespaces[a.ID]
-	if a.Converged() || !a.WantsPod() || w.Cluster.troubles[a.ID] == healthy || n == nil || n.set == nil ||
+	n := w.home(a.ID).namespaces[a.ID]
+	if a.Converged() || !a.WantsPod() || w.home(a.ID).troubles[a.ID] == healthy || n == nil || n.set == nil ||
 		n.set.generation != a.Generation || !w.quiet {
 		return
 	}

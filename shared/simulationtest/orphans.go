@@ -15,20 +15,29 @@ import (
 // Namespaces implements provisioning.NamespaceLister.
 func (c PodClient) Namespaces(ctx context.Context) (all []provisioning.Placement, err error) {
 	err = ClusterClient(c).look(ctx, agent.Agent{Cell: cell}, "list namespaces", func() error {
-		for _, id := range c.Cluster.ids() {
-			if n := c.Cluster.namespaces[id]; !n.terminating {
-				all = append(all, provisioning.Placement{
-					Cell: cell, AgentID: id, UID: n.uid, CreatedAt: n.createdAt, OrphanedSince: n.orphanedSince,
-				})
-			}
+		all = c.Cluster.placements(all)
+		if c.Other != nil {
+			all = c.Other.placements(all)
 		}
 		return nil
 	})
 	return all, err
 }
 
+func (c *Cluster) placements(all []provisioning.Placement) []provisioning.Placement {
+	for _, id := range c.ids() {
+		if n := c.namespaces[id]; !n.terminating {
+			all = append(all, provisioning.Placement{
+				Cell: c.name, AgentID: id, UID: n.uid, CreatedAt: n.createdAt, OrphanedSince: n.orphanedSince,
+			})
+		}
+	}
+	return all
+}
+
 // MarkNamespace implements provisioning.NamespaceLister.
 func (c PodClient) MarkNamespace(ctx context.Context, p provisioning.Placement, since time.Time) error {
+	c = PodClient(ClusterClient(c).in(p.Cell))
 	return ClusterClient(c).call(ctx, agent.Agent{Cell: p.Cell}, "mark orphan", func() error {
 		n := c.Cluster.namespaces[p.AgentID]
 		if n == nil || n.uid != p.UID {
@@ -48,6 +57,7 @@ func (c PodClient) DeleteSources(context.Context) error { return nil }
 
 // DeleteNamespace implements provisioning.NamespaceLister.
 func (c PodClient) DeleteNamespace(ctx context.Context, p provisioning.Placement) error {
+	c = PodClient(ClusterClient(c).in(p.Cell))
 	return ClusterClient(c).call(ctx, agent.Agent{Cell: p.Cell}, "delete orphan", func() error {
 		c.Cluster.deleteNamespace(p.AgentID, p.UID, c.Name)
 		return nil
@@ -147,9 +157,11 @@ func (s WorkerStore) Exists(ctx context.Context, ids []string) (exists map[strin
 
 // orphans reports whether something belongs to an agent without a record.
 func (w *World) orphans() bool {
-	for id, n := range w.Cluster.namespaces {
-		if _, ok := w.Database.agents[id]; !ok && !n.terminating {
-			return true
+	for _, c := range w.cells() {
+		for id, n := range c.namespaces {
+			if _, ok := w.Database.agents[id]; !ok && !n.terminating {
+				return true
+			}
 		}
 	}
 	for _, found := range w.Secrets.secrets {

@@ -14,6 +14,8 @@ import (
 // Prober is one process's way to agents through their hostnames. It implements provisioning.AgentProber.
 type Prober struct {
 	Cluster *Cluster
+	// Other is another cell; nil if there is none.
+	Other   *Cluster
 	Process Stepper
 	// Failed is told of each agent that did not answer. The fault may be the agent's own.
 	Failed func(id string)
@@ -25,9 +27,17 @@ func unhealthy() error {
 	return fault.New(fault.Unavailable, "gateway_unhealthy", "The agent does not answer on its hostname yet.")
 }
 
+// in is the cell of an agent.
+func (p Prober) in(a agent.Agent) *Cluster {
+	if p.Other != nil && p.Other.name == a.Cell {
+		return p.Other
+	}
+	return p.Cluster
+}
+
 // serving returns the values of the pod that serves, or nil.
-func (p Prober) serving(id string) map[string]string {
-	n := p.Cluster.namespaces[id]
+func (p Prober) serving(a agent.Agent) map[string]string {
+	n := p.in(a).namespaces[a.ID]
 	if n == nil || n.pod == nil || !n.pod.ready || !n.stages[agent.StageRoute] {
 		return nil
 	}
@@ -37,7 +47,7 @@ func (p Prober) serving(id string) map[string]string {
 // Probe implements provisioning.AgentProber.
 func (p Prober) Probe(ctx context.Context, a agent.Agent) error {
 	return p.answer(a, p.Process.Look(ctx, ProberService, "probe", func() error {
-		if p.serving(a.ID) == nil {
+		if p.serving(a) == nil {
 			return unhealthy()
 		}
 		return nil
@@ -49,7 +59,7 @@ func (p Prober) Accepts(ctx context.Context, a agent.Agent, c credential.Credent
 	verdict provisioning.Verdict, err error,
 ) {
 	err = p.Process.Look(ctx, ProberService, "present credentials", func() error {
-		values := p.serving(a.ID)
+		values := p.serving(a)
 		if values == nil {
 			return unhealthy()
 		}
@@ -70,11 +80,11 @@ func (p Prober) Accepts(ctx context.Context, a agent.Agent, c credential.Credent
 // Door implements provisioning.AgentProber.
 func (p Prober) Door(ctx context.Context, a agent.Agent) (found provisioning.Door, err error) {
 	err = p.Process.Look(ctx, ProberService, "ask for the door", func() error {
-		if p.serving(a.ID) == nil {
+		if p.serving(a) == nil {
 			found.Gone = true
 			return nil
 		}
-		d, now := &p.Cluster.namespaces[a.ID].pod.door, p.Cluster.elapsed()
+		d, now := &p.in(a).namespaces[a.ID].pod.door, p.Cluster.elapsed()
 		if d.closed(now) {
 			found.Closed, found.Left = d.name, d.until-now
 			d.checked = found.Closed == a.Door && found.Left >= dataplane.DoorMargin

@@ -11,6 +11,7 @@ import (
 
 // Prune implements provisioning.Cluster: one call for each object.
 func (c ClusterClient) Prune(ctx context.Context, a agent.Agent) error {
+	c = c.in(a.Cell)
 	var leftover []string
 	err := c.look(ctx, a, "list config maps", func() error {
 		if n := c.Cluster.namespaces[a.ID]; n != nil {

@@ -14,7 +14,7 @@ func (w *World) checkDeletion(a agent.Agent) {
 		w.violate("receipt", "agent %s is %s and has a deletion: %+v", id, a.Status, d)
 	}
 	seen := !d.NamespaceGoneAt.IsZero() || !d.VolumeGoneAt.IsZero()
-	if seen && w.Cluster.namespaces[a.ID] != nil && !w.Cluster.removed[a.ID] {
+	if seen && w.left(a.ID) {
 		w.violate("receipt", "the namespace of agent %s is called gone and was never removed", id)
 	}
 	if !d.SecretsGoneAt.IsZero() {
@@ -30,6 +30,11 @@ func (w *World) checkReceipt(id string, d agent.Deletion) {
 	} {
 		if at.IsZero() {
 			w.violate("receipt", "the receipt of agent %s has no time for %s", short(id), name)
+		}
+	}
+	for _, c := range w.cells() {
+		if c.namespaces[id] != nil && !c.removed[id] {
+			w.violate("receipt", "agent %s is called gone, and the cell %s has its namespace", short(id), c.name)
 		}
 	}
 	w.checkSecretsGone(id)

@@ -18,10 +18,13 @@ func (w *World) checkRest() {
 		w.checkDriftAtRest(a)
 		w.checkSecretsAtRest(a)
 		w.checkSnapshotsAtRest(a)
+		w.checkMoveAtRest(a)
 	}
-	for _, id := range w.Cluster.ids() {
-		if _, ok := w.Database.agents[id]; !ok {
-			w.violate("orphans", "agent %s is gone, and its namespace is not", short(id))
+	for _, c := range w.cells() {
+		for _, id := range c.ids() {
+			if _, ok := w.Database.agents[id]; !ok {
+				w.violate("orphans", "agent %s is gone, and its namespace is not", short(id))
+			}
 		}
 	}
 	for _, found := range w.Secrets.secrets {
@@ -43,6 +46,7 @@ func (w *World) checkRest() {
 	w.checkReleasesAtRest()
 	w.checkCallsAtRest()
 	w.checkVisitorsAtRest()
+	w.checkStorageAtRest()
 }
 
 func (w *World) checkRecordAtRest(a agent.Agent) {
@@ -61,7 +65,7 @@ func (w *World) checkRecordAtRest(a agent.Agent) {
 		w.violate("failure", "agent %s is %s, and still shows the failure %+v", id, a.Status, *a.Failure)
 	case a.Status == agent.Error && !w.mayFail[a.ID] && !lacksSecret(a) && !w.runsBroken(a):
 		w.violate("error", "agent %s is in error: %+v", id, a.Failure)
-	case a.Status == agent.Error && w.Cluster.trouble(a.ID) == healthy && a.Recoverable() && w.healthyPod(a):
+	case a.Status == agent.Error && w.home(a.ID).trouble(a.ID) == healthy && a.Recoverable() && w.healthyPod(a):
 		w.violate("error", "agent %s stays in error although its pod recovered", id)
 	}
 	serving := map[agent.Status]agent.Serving{
@@ -91,7 +95,7 @@ func (w *World) checkRecordAtRest(a agent.Agent) {
 
 // checkOutagesAtRest checks that the history of a running agent has the end of its pod's last outage.
 func (w *World) checkOutagesAtRest(a agent.Agent) {
-	all, n := a.ServingHistory(), w.Cluster.namespaces[a.ID]
+	all, n := a.ServingHistory(), w.home(a.ID).namespaces[a.ID]
 	for i, c := range all {
 		if c.Since.After(w.Now()) || i > 0 && c.Since.Before(all[i-1].Since) {
 			w.violate("serving", "the history of agent %s is not in order: %+v", short(a.ID), all)
@@ -108,16 +112,16 @@ func (w *World) checkOutagesAtRest(a agent.Agent) {
 }
 
 func (w *World) healthyPod(a agent.Agent) bool {
-	n := w.Cluster.namespaces[a.ID]
+	n := w.home(a.ID).namespaces[a.ID]
 	return n != nil && n.pod != nil && n.pod.ready && n.pod.hash == Hash(a)
 }
 
 func (w *World) checkObjectsAtRest(a agent.Agent) {
-	n, id := w.Cluster.namespaces[a.ID], short(a.ID)
+	n, id := w.home(a.ID).namespaces[a.ID], short(a.ID)
 	switch {
 	case a.Status == agent.Running && (n == nil || n.set == nil || n.pod == nil || n.set.replicas != 1):
 		w.violate("objects", "agent %s runs by its record, and has no pod", id)
-	case a.Status == agent.Running && w.Cluster.trouble(a.ID) == healthy && n.present() != nil && !w.healthyPod(a):
+	case a.Status == agent.Running && w.home(a.ID).trouble(a.ID) == healthy && n.present() != nil && !w.healthyPod(a):
 		w.violate("objects", "agent %s runs by its record, and its pod has another configuration or is not ready: %+v",
 			id, n.pod)
 	case !a.WantsPod() && n != nil && (n.pod != nil || n.set != nil && n.set.replicas > 0):

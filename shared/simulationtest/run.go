@@ -37,6 +37,7 @@ func (w *World) arrange() {
 		}
 	}
 	w.Database.Started = func(id string) { delete(w.lostVolume, id) }
+	w.Database.Moved = w.checkDeparture
 	w.Database.Changed = func(o organizationDocument, before, after agent.Agent) {
 		w.checkPause(o, before, after)
 		w.checkResize(o, before, after)
@@ -44,7 +45,7 @@ func (w *World) arrange() {
 	}
 	w.Database.Removed = func(id string, d agent.Deletion) {
 		w.checkReceipt(id, d)
-		if n := w.Cluster.namespaces[id]; n != nil && n.terminating {
+		if n := w.removedFrom(id); n != nil && n.terminating {
 			w.violate("removed early", "the record of agent %s was removed before its namespace was gone", short(id))
 		}
 	}
@@ -63,6 +64,7 @@ func (w *World) arrange() {
 	if w.setup.Visitors > 0 {
 		w.arrangeVisitors()
 	}
+	w.arrangeCells()
 	if w.Plant.Arrange != nil {
 		w.Plant.Arrange(w)
 	}
@@ -152,9 +154,11 @@ func (w *World) untilNext() time.Duration {
 		consider(waiting.process.stalledUntil)
 	}
 	w.mu.Unlock()
-	for _, n := range w.Cluster.namespaces {
-		if n.terminating {
-			consider(n.stuckUntil)
+	for _, c := range w.cells() {
+		for _, n := range c.namespaces {
+			if n.terminating {
+				consider(n.stuckUntil)
+			}
 		}
 	}
 	return max(next-now, time.Millisecond)
@@ -164,6 +168,9 @@ func (w *World) untilNext() time.Duration {
 func (w *World) environment() []Action {
 	synctest.Wait() // for the consequences of the last step
 	actions := w.Cluster.Actions(w.Elapsed(), w.actions[:0])
+	if w.Other != nil {
+		actions = w.Other.Actions(w.Elapsed(), actions)
+	}
 	actions = w.visits(actions)
 	actions = w.paymentActions(w.webhookDeliveries(w.deliveries(actions)))
 	if !w.quiet {
@@ -235,7 +242,7 @@ func (w *World) maintain() bool {
 		if d.agent.Status == agent.Error && w.healthyPod(d.agent) {
 			wait = 11 * time.Minute // a pod that had crashed must be ready for this long
 		}
-		if d.agent.Status == agent.Running && w.Cluster.trouble(d.agent.ID) != healthy {
+		if d.agent.Status == agent.Running && w.home(d.agent.ID).trouble(d.agent.ID) != healthy {
 			wait = 11 * time.Minute // until the pod counts as broken
 		}
 	}

@@ -44,12 +44,12 @@ type Front struct {
 var _ provisioning.CallingFront = Front{}
 
 // reach returns the front of an agent that accepts the key.
-func (f Front) reach(id string, c credential.Credentials) (*front, error) {
-	values := f.serving(id)
+func (f Front) reach(a agent.Agent, c credential.Credentials) (*front, error) {
+	values := f.serving(a)
 	if values == nil || values[keyVariable] != c.APIKey {
 		return nil, unhealthy()
 	}
-	return f.Cluster.namespaces[id].pod.process, nil
+	return f.in(a).namespaces[a.ID].pod.process, nil
 }
 
 // Calls implements provisioning.CallingFront.
@@ -57,7 +57,7 @@ func (f Front) Calls(ctx context.Context, a agent.Agent, c credential.Credential
 	r agent.FrontReport, err error,
 ) {
 	err = f.Process.Look(ctx, ProberService, "ask about calls", func() error {
-		found, err := f.reach(a.ID, c)
+		found, err := f.reach(a, c)
 		if err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (f Front) Calls(ctx context.Context, a agent.Agent, c credential.Credential
 // Order implements provisioning.CallingFront.
 func (f Front) Order(ctx context.Context, a agent.Agent, c credential.Credentials, o agent.Order) error {
 	return f.answer(a, f.Process.Step(ctx, ProberService, "order a call", func() error {
-		found, err := f.reach(a.ID, c)
+		found, err := f.reach(a, c)
 		if err != nil {
 			return err
 		}

@@ -64,6 +64,10 @@ type Setup struct {
 	Visitors, Idles int
 	// Release is a release to a fleet of agents; nil for none.
 	Release *rollout
+	// Moves gives the world a second cell, to which the agent can be moved.
+	Moves bool
+	// Elsewhere limits the trouble to the second cell.
+	Elsewhere bool
 	// Schedules gives the agent schedules, and Asleep makes it sleep at the beginning.
 	Schedules, Asleep bool
 	// Steps bounds the part of the schedule with faults.

@@ -138,6 +138,12 @@ func TestSimulation_KeepsAndRestoresDataUnderEverySchedule(t *testing.T) {
 	exploreFocused(t, arrangeSnapshots)
 }
 
+// TestSimulation_MovesAgentsUnderEverySchedule runs schedules with moves between two cells only.
+func TestSimulation_MovesAgentsUnderEverySchedule(t *testing.T) {
+	t.Parallel()
+	exploreFocused(t, arrangeMoves)
+}
+
 // exploreFocused runs schedules with a setup of which the others have few.
 func exploreFocused(t *testing.T, focus func(*Scheduler, *Setup)) {
 	t.Helper()

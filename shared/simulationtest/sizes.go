@@ -82,7 +82,7 @@ type seenVolume struct {
 
 // checkVolume checks that an agent's volume is neither replaced nor made smaller.
 func (w *World) checkVolume(a agent.Agent) {
-	n := w.Cluster.namespaces[a.ID]
+	n := w.home(a.ID).namespaces[a.ID]
 	if n == nil || n.claims[a.Volume.Number] == nil {
 		return
 	}
@@ -138,7 +138,7 @@ func (w *World) checkResize(o organizationDocument, before, after agent.Agent) {
 // loseVolume lets a person delete the agent's volume.
 func (w *World) loseVolume(actions []Action) []Action {
 	u, id := &w.setup, agentID(1)
-	n := w.Cluster.namespaces[id]
+	n := w.home(id).namespaces[id]
 	if !u.LostVolume || n == nil || n.present() == nil || n.terminating || !w.Chance(0.05) {
 		return actions
 	}
@@ -148,6 +148,6 @@ func (w *World) loseVolume(actions []Action) []Action {
 		if a, _ := w.Database.Agent(id); !a.BeingProvisioned() {
 			w.lostVolume = map[string]int{id: n.volume()}
 		}
-		w.Cluster.LoseVolume(id)
+		w.home(id).LoseVolume(id)
 	}})
 }

@@ -63,16 +63,24 @@ func (w *World) changeSnapshots(a *agent.Agent, c *call, now time.Time) error {
 
 // checkSnapshots checks an agent's snapshots and volumes against the storage.
 func (w *World) checkSnapshots(a agent.Agent) {
-	id, n := short(a.ID), w.Cluster.namespaces[a.ID]
+	id, n := short(a.ID), w.home(a.ID).namespaces[a.ID]
 	if a.StoppedFor != "" && (a.Converged() || !a.WantsPod()) {
 		w.violate("hold", "agent %s is %s and stopped for a snapshot without work", id, a.Status)
 	}
 	if n == nil || n.terminating || a.Status == agent.Deleting || w.deletedByHand[a.ID] {
 		return
 	}
+	if w.takes(a) {
+		n = w.cellNamed(a.Move.From.Cell).namespaces[a.ID] // which has them until all are adopted
+	}
+	if n == nil {
+		return
+	}
 	for _, s := range a.Snapshots {
 		found := n.cuts[s.ID]
 		switch {
+		case s.Status == agent.SnapshotReady && w.Cluster.storage.kept[s.Handle] == nil:
+			w.violate("snapshots", "a snapshot of agent %s is ready by the record, and its data is gone: %+v", id, s)
 		case s.Status == agent.SnapshotReady && (found == nil || !found.ready || found.handle != s.Handle):
 			w.violate("snapshots", "a snapshot of agent %s is ready by the record, and not in the storage: %+v", id,
 				found)
@@ -81,12 +89,12 @@ func (w *World) checkSnapshots(a agent.Agent) {
 				found)
 		}
 	}
-	w.checkRestored(a, n)
+	w.checkRestored(a, w.home(a.ID).namespaces[a.ID])
 }
 
 // checkRestored checks that a running agent has the volume that its record says, with the data of the snapshot.
 func (w *World) checkRestored(a agent.Agent, n *namespace) {
-	if a.Status != agent.Running || !a.Converged() || n.pod == nil || !n.pod.ready || n.present() == nil {
+	if a.Status != agent.Running || !a.Converged() || n == nil || n.pod == nil || !n.pod.ready || n.present() == nil {
 		return
 	}
 	v := n.claims[a.Volume.Number]
@@ -138,7 +146,7 @@ func (w *World) checkDropped(id string, n *namespace, number int64) {
 // checkSnapshotsAtRest checks that nothing is left to do for an agent's snapshots, and that the storage has nothing
 // that the record does not name.
 func (w *World) checkSnapshotsAtRest(a agent.Agent) {
-	id, n := short(a.ID), w.Cluster.namespaces[a.ID]
+	id, n := short(a.ID), w.home(a.ID).namespaces[a.ID]
 	for _, s := range a.Snapshots {
 		if s.Status == agent.SnapshotPending || s.Status == agent.SnapshotDeleting {
 			w.violate("rest", "a snapshot of agent %s stays %s: %+v", id, s.Status, s)

@@ -34,7 +34,9 @@ type cut struct {
 	cutAt        time.Time
 	ready, quiet bool
 	terminating  bool
-	size         int64
+	// retain: the data outlives the snapshot.
+	retain bool
+	size   int64
 }
 
 func cloneAll[K comparable, V any](all map[K]*V) map[K]*V {
@@ -46,8 +48,8 @@ func cloneAll[K comparable, V any](all map[K]*V) map[K]*V {
 }
 
 func (c *Cluster) newClaim(size int64) *claim {
-	c.volumes++
-	return &claim{volume: c.volumes, size: size}
+	c.storage.volumes++
+	return &claim{volume: c.storage.volumes, size: size}
 }
 
 // present is the claim that the agent's workload names, or else the newest one.
@@ -87,7 +89,7 @@ func (c *Cluster) provisionable(n *namespace, v *claim) bool {
 		return true
 	}
 	s := n.cutOf(v.from)
-	return s != nil && s.ready
+	return s != nil && s.ready && c.storage.kept[v.from] != nil
 }
 
 // cutOf returns the snapshot with a handle, or nil.
@@ -101,13 +103,16 @@ func (n *namespace) cutOf(handle string) *cut {
 }
 
 // mount makes the volume, if it is not made yet, and lets a container write to it.
-func (c *Cluster) mount(n *namespace, v *claim) {
+func (c *Cluster) mount(id string, n *namespace, v *claim) {
 	if !v.bound && v.from != "" {
-		v.data = slices.Clone(n.cutOf(v.from).data)
+		v.data = slices.Clone(c.storage.kept[v.from].data)
+		if c.mounted != nil {
+			c.mounted(id, n, v)
+		}
 	}
 	v.bound = true
-	c.writes++
-	v.data = append(v.data, c.writes)
+	c.storage.writes++
+	v.data = append(v.data, c.storage.writes)
 }
 
 // storageActions lists what the storage of the cell can do.
@@ -121,7 +126,7 @@ func (c *Cluster) storageActions(actions []Action) []Action {
 			}
 			switch {
 			case s.terminating && !n.makes(s):
-				add("storage deletes a snapshot", func() { delete(n.cuts, key) })
+				add("storage deletes a snapshot", func() { delete(n.cuts, key); c.storage.release(s) })
 			case s.cutAt.IsZero() && n.claims[s.volume] != nil:
 				add("storage cuts a snapshot", func() { c.cut(id, key, n, s) })
 			case !s.cutAt.IsZero() && !s.ready:
@@ -145,9 +150,10 @@ func (n *namespace) makes(s *cut) bool {
 // cut takes a snapshot of what a volume has now.
 func (c *Cluster) cut(id, key string, n *namespace, s *cut) {
 	v := n.claims[s.volume]
-	c.volumes++
-	s.cutAt, s.handle, s.size = c.now(), "handle "+strconv.Itoa(c.volumes), v.size
+	c.storage.volumes++
+	s.cutAt, s.handle, s.size = c.now(), "handle "+strconv.Itoa(c.storage.volumes), v.size
 	s.data, s.quiet = slices.Clone(v.data), !n.uses(s.volume) || !n.pod.started
+	c.storage.kept[s.handle] = &stored{id, s.data}
 	if c.wasCut != nil {
 		c.wasCut(id, key, s)
 	}
@@ -184,6 +190,7 @@ var _ provisioning.Volumes = ClusterClient{}
 func (c ClusterClient) Snapshot(ctx context.Context, a agent.Agent, s agent.Snapshot, quiet bool) (
 	state agent.SnapshotState, err error,
 ) {
+	c = c.in(a.Cell)
 	err = c.call(ctx, a, "ask for snapshot", func() error {
 		var err error
 		state, err = c.Cluster.putSnapshot(a, s, quiet)
@@ -194,6 +201,7 @@ func (c ClusterClient) Snapshot(ctx context.Context, a agent.Agent, s agent.Snap
 
 // DeleteSnapshot implements provisioning.Volumes.
 func (c ClusterClient) DeleteSnapshot(ctx context.Context, a agent.Agent, s agent.Snapshot) (gone bool, err error) {
+	c = c.in(a.Cell)
 	err = c.call(ctx, a, "delete snapshot", func() error {
 		n := c.Cluster.namespaces[a.ID]
 		if gone = n == nil || n.cuts[s.ID] == nil; !gone && !n.cuts[s.ID].terminating {
@@ -207,6 +215,7 @@ func (c ClusterClient) DeleteSnapshot(ctx context.Context, a agent.Agent, s agen
 
 // DeleteVolume implements provisioning.Volumes.
 func (c ClusterClient) DeleteVolume(ctx context.Context, a agent.Agent, number int64) (gone bool, err error) {
+	c = c.in(a.Cell)
 	err = c.call(ctx, a, "delete volume", func() error {
 		n := c.Cluster.namespaces[a.ID]
 		switch gone = n == nil || n.claims[number] == nil; {

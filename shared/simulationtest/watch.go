@@ -10,6 +10,7 @@ import (
 
 // CheckReady implements provisioning.Cluster.
 func (c ClusterClient) CheckReady(ctx context.Context, a agent.Agent) error {
+	c = c.in(a.Cell)
 	return c.look(ctx, a, "get pod", func() error {
 		hash := Hash(a)
 		if c.Cluster.Rules.AnyPod {
@@ -47,6 +48,7 @@ func (c *Cluster) judge(id, hash string) *provisioning.PodFailure {
 
 // Delete implements provisioning.Cluster.
 func (c ClusterClient) Delete(ctx context.Context, a agent.Agent) error {
+	c = c.in(a.Cell)
 	return c.call(ctx, a, "delete namespace", func() error {
 		c.Cluster.deleteNamespace(a.ID, "", c.Name)
 		return nil
@@ -55,6 +57,7 @@ func (c ClusterClient) Delete(ctx context.Context, a agent.Agent) error {
 
 // CheckGone implements provisioning.Cluster.
 func (c ClusterClient) CheckGone(ctx context.Context, a agent.Agent) (found provisioning.Gone, err error) {
+	c = c.in(a.Cell)
 	err = c.look(ctx, a, "get namespace", func() error {
 		n := c.Cluster.namespaces[a.ID]
 		if n == nil {
@@ -77,10 +80,16 @@ var (
 )
 
 // Cells implements provisioning.PodLister.
-func (PodClient) Cells() []string { return []string{cell} }
+func (c PodClient) Cells() []string {
+	if c.Other != nil {
+		return []string{c.Cluster.name, c.Other.name}
+	}
+	return []string{c.Cluster.name}
+}
 
 // Pods implements provisioning.PodLister.
 func (c PodClient) Pods(ctx context.Context, in string) (pods []provisioning.Pod, err error) {
+	c = PodClient(ClusterClient(c).in(in))
 	err = ClusterClient(c).look(ctx, agent.Agent{Cell: in}, "list pods", func() error {
 		for _, id := range c.Cluster.ids() {
 			n := c.Cluster.namespaces[id]
@@ -102,6 +111,7 @@ func (PodClient) Current(a agent.Agent, p provisioning.Pod) bool { return p.Conf
 
 // Existence implements provisioning.PodLister.
 func (c PodClient) Existence(ctx context.Context, a agent.Agent) (found provisioning.Existence, err error) {
+	c = PodClient(ClusterClient(c).in(a.Cell))
 	err = ClusterClient(c).look(ctx, a, "get pod", func() error {
 		if n := c.Cluster.namespaces[a.ID]; n != nil && !n.terminating {
 			found = provisioning.Existence{Namespace: true, Pod: n.pod != nil}
@@ -173,7 +183,7 @@ func (c *Cluster) start(id string, n *namespace) {
 		}
 	}
 	n.pod.values, n.pod.started = values, true
-	c.mount(n, n.claims[n.pod.volume])
+	c.mount(id, n, n.claims[n.pod.volume])
 	n.pod.ready, n.pod.since, n.pod.ran = c.trouble(id) == healthy, c.now(), c.now()
 	n.pod.process = c.newFront()
 }

@@ -107,6 +107,9 @@ func (d *Database) commitUpdate(
 	d.charge(before.OrganizationID, after.HeldUsage().Minus(before.HeldUsage()))
 	d.saveOperations(before, after, "")
 	d.report(after.ID, events)
+	if d.Moved != nil && before.Cell != after.Cell {
+		d.Moved(before, after)
+	}
 	if d.Updated != nil {
 		d.Updated(present.agent, after)
 	}

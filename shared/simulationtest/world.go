@@ -25,7 +25,9 @@ type World struct {
 	Database *Database
 	Secrets  *SecretStore
 	Cluster  *Cluster
-	Queue    *Queue
+	// Other is the cell to which agents are moved; nil in a world with one cell.
+	Other *Cluster
+	Queue *Queue
 	// Plant is the planted defect.
 	Plant Plant
 	setup Setup
@@ -220,11 +222,11 @@ func (w *World) publisher(p Stepper) Publisher {
 }
 
 func (w *World) clusterClient(p *Process) ClusterClient {
-	return ClusterClient{Cluster: w.Cluster, Process: p, Name: p.Name}
+	return ClusterClient{Cluster: w.Cluster, Other: w.Other, Process: p, Name: p.Name}
 }
 
 func (w *World) prober(p *Process) Prober {
-	return Prober{Cluster: w.Cluster, Process: p, Failed: func(id string) {
+	return Prober{Cluster: w.Cluster, Other: w.Other, Process: p, Failed: func(id string) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.mayFail[id] = true

@@ -17,8 +17,8 @@ type Operator struct {
 	WebhookTopic string `env:"WEBHOOK_TOPIC, default=webhook-nudges"`
 	// Peppers are those of the functions. Only commands about API keys need them.
 	Peppers
-	// Cells lists the clusters as in Common. Only commands that change the catalog of images need them; they call the
-	// clusters with the operator's Google credentials.
+	// Cells lists the clusters as in Common. Only commands that change the catalog of images, which call the clusters
+	// with the operator's Google credentials, and those that move agents need them.
 	Cells Cells `env:"CELLS"`
 	// Note is what audit log entries say about the operator in addition to the identity.
 	Note string `env:"OPERATOR, default=operator"`

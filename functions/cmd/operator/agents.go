@@ -94,7 +94,7 @@ func describe(ctx context.Context, d operator, o options) error {
 	d.printf("Agent %s (%q) of %s, %s in %s on cell %s\n", a.ID, a.Name, a.OrganizationID, a.Plan, a.Region, a.Cell)
 	d.printf("Status %s%s, generation %d, observed generation %d, attempts %d\n", statusOf(a), reason(a), a.Generation,
 		a.ObservedGeneration, a.Attempts)
-	for _, line := range append(software(a), sleep(a, facts.Now)...) {
+	for _, line := range slices.Concat(software(a), sleep(a, facts.Now), moving(a, facts.Now)) {
 		d.printf("%s\n", line)
 	}
 	d.printf("\n")

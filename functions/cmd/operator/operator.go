@@ -38,6 +38,8 @@ type operator struct {
 	// Images is the catalog of images, and Cells its record in the clusters.
 	Images image.Store
 	Cells  imageAdmission
+	// Placement are the cells and their regions.
+	Placement agent.Cells
 	// Releases are the records of releases.
 	Releases releaseStore
 	// Keys are the API keys, and Peppers those that functions accept.
@@ -99,7 +101,11 @@ type options struct {
 	soak         string
 	maxFailed    string
 	onlyCell     string
+	to           string
+	atMost       string
 	force        bool
+	dryRun       bool
+	wait         bool
 	json         bool
 	watch        bool
 }
@@ -150,7 +156,7 @@ func commands() []command {
 				"the present ones; - reads these from standard input",
 		},
 	}
-	return slices.Concat(all, imageCommands(), releaseCommands())
+	return slices.Concat(all, moveCommands(), imageCommands(), releaseCommands())
 }
 
 const (
@@ -168,15 +174,17 @@ func commandNames() string {
 	return strings.Join(names, ", ")
 }
 
-// find returns the command that the arguments name, and its flags. Some names have two words.
+// find returns the command that the arguments name, and its flags. Some names have two words, the first of which may be
+// a name, too.
 func find(args []string) (c command, flags []string, ok bool) {
-	for _, c := range commands() {
-		words := strings.Fields(c.name)
-		if len(args) >= len(words) && slices.Equal(args[:len(words)], words) {
-			return c, args[len(words):], true
+	longest := 0
+	for _, each := range commands() {
+		words := strings.Fields(each.name)
+		if len(words) > longest && len(args) >= len(words) && slices.Equal(args[:len(words)], words) {
+			c, flags, ok, longest = each, args[len(words):], true, len(words)
 		}
 	}
-	return command{}, nil, false
+	return c, flags, ok
 }
 
 // printCommands prints the commands.
@@ -221,13 +229,16 @@ func (c command) parse(args []string) (options, error) {
 		"organization": &o.organization, "agent": &o.agent, "plan": &o.plan, "name": &o.name, "role": &o.role,
 		"private": &o.private, "present": &o.present, "since": &o.since, "cell": &o.cell,
 		"image": &o.image, "waves": &o.waves, "soak": &o.soak, "max-failed": &o.maxFailed, "only-cell": &o.onlyCell,
+		"to": &o.to, "at-most": &o.atMost,
 	}
 	for name, to := range texts {
 		if strings.Contains(c.usage, "-"+name+" ") {
 			flags.StringVar(to, name, "", "")
 		}
 	}
-	for name, to := range map[string]*bool{"force": &o.force, "json": &o.json, "watch": &o.watch} {
+	for name, to := range map[string]*bool{
+		"force": &o.force, "json": &o.json, "watch": &o.watch, "dry-run": &o.dryRun, "wait": &o.wait,
+	} {
 		if strings.Contains(c.usage, "[-"+name+"]") {
 			flags.BoolVar(to, name, false, "")
 		}

@@ -89,7 +89,7 @@ func newFixture(t *testing.T) fixture {
 	f.operator = operator{
 		Accounts: c.Accounts(), Counts: c.Counts(), Agents: c.Agents(f.nudges), Records: c.WorkerStore(),
 		AllAgents: c.WorkerStore(), Nudger: f.nudges, Audit: c.AuditLog(), Events: c.EventLog(),
-		Images: c.Images(), Cells: f.cells, Releases: c.Releases(),
+		Images: c.Images(), Cells: f.cells, Placement: testCells(), Releases: c.Releases(),
 		Keys: c.Keys(), Peppers: apikey.Peppers{Present: apikey.Pepper("2"), Previous: apikey.Pepper("1")},
 		EachWebhook: c.Webhooks().EachWebhook,
 		Name:        "grace", Note: "on call", Now: time.Now, Out: f.out, Err: f.warnings,
@@ -294,8 +294,8 @@ func TestRun_RefusesInvalidCommands(t *testing.T) {
 	f := newFixture(t)
 	for command, want := range map[string]string{
 		"": "command missing; want one of list, show, set-plan, suspend, resume, agents, nudge, " +
-			"describe, apikeys create, keys status, webhooks status, keys create, images list, images show, " +
-			"images put, images remove, images admit",
+			"describe, apikeys create, keys status, webhooks status, keys create, agents move, cell drain, " +
+			"images list, images show, images put, images remove, images admit",
 		"dance":                    `unknown command "dance"; want one of list, show, set-plan, suspend`,
 		"keys":                     `unknown command "keys"`,
 		"agents":                   "-cell is missing",

@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		Accounts: records.Accounts(), Counts: records.Counts(), Agents: records.Agents(nudges),
 		Records: records.WorkerStore(), AllAgents: records.WorkerStore(),
 		Nudger: nudges, Audit: records.AuditLog(), Events: records.EventLog(),
-		Images: records.Images(), Cells: cells, Releases: records.Releases(),
+		Images: records.Images(), Cells: cells, Placement: c.Cells.Placement(), Releases: records.Releases(),
 		Keys: records.Keys(), Peppers: c.AcceptedPeppers(), EachWebhook: records.Webhooks().EachWebhook,
 		Name: name, Note: c.Note, Now: time.Now, Out: out, Err: os.Stderr, In: os.Stdin,
 	}.run(ctx, flags.Args())

@@ -12,16 +12,35 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
+func fullReader(at time.Time) agent.Reader {
+	return agent.Reader{
+		Number: 2, SnapshotID: "r", Holder: "h", Until: at.Add(18 * time.Second), LookAt: at.Add(19 * time.Second),
+	}
+}
+
+func fullVolume(number int64) agent.Volume {
+	return agent.Volume{
+		Number: number, Source: agent.VolumeSource{SnapshotID: "s", Handle: "h"}, Unmade: true,
+	}
+}
+
+func fullMove(at time.Time) agent.Move {
+	return agent.Move{
+		State: agent.MoveReturning, From: agent.Place{Cell: "f", Region: "g"}, To: agent.Place{Cell: "t", Region: "u"},
+		SnapshotID:  "s",
+		Volume:      fullVolume(1),
+		RequestedAt: at, Since: at.Add(time.Second), Cleared: true, LookAt: at.Add(2 * time.Second),
+		GoneAt: at.Add(3 * time.Second), Reason: "w",
+	}
+}
+
 // FullAgent returns an agent with every field set, for tests that must notice a field that is forgotten. A new field of
 // an agent is set here.
 func FullAgent(at time.Time) agent.Agent {
 	a := agent.Agent{
 		ID: ID(), OrganizationID: "o", Name: "n", Slug: "s", Plan: plan.Pro, Cloud: "c", Region: "r", Cell: "l",
-		Config: json.RawMessage(`{"k":"v"}`),
-		Env: []agent.EnvVar{
-			{Key: "A", Value: "1"},
-			{Key: "B", SecretVersion: 2, Bytes: 3, SetAt: at},
-		},
+		Config:      json.RawMessage(`{"k":"v"}`),
+		Env:         []agent.EnvVar{{Key: "A", Value: "1"}, {Key: "B", SecretVersion: 2, Bytes: 3, SetAt: at}},
 		Files:       []agent.File{{Path: "/data/f", Content: "c", Bytes: 1, Secret: "B", Mode: 0o600}},
 		NameAtStart: "m",
 		PublicPaths: []string{"/q/"},
@@ -60,15 +79,12 @@ func FullAgent(at time.Time) agent.Agent {
 		Awake:          agent.AwakeLog{Since: at.Add(14 * time.Second), Last: 2, Seconds: []int{3}},
 		PodRestarts:    agent.PodRestarts{Total: 3, Pod: "p", Seen: 2},
 		Deletion:       fullDeletion(at),
-		Volume: agent.Volume{
-			Number: 2, Source: agent.VolumeSource{SnapshotID: "s", Handle: "h"}, Unmade: true,
-		},
-		FormerVolumes: []agent.FormerVolume{{Number: 1, LookAt: at, GoneAt: at.Add(time.Second)}},
-		Snapshots:     fullSnapshots(at), StoppedFor: "s", DailySnapshotAt: at.Add(17 * time.Second),
+		Volume:         fullVolume(2),
+		FormerVolumes:  []agent.FormerVolume{{Number: 1, LookAt: at, GoneAt: at.Add(time.Second)}},
+		Snapshots:      fullSnapshots(at), StoppedFor: "s", DailySnapshotAt: at.Add(17 * time.Second),
+		Move:    fullMove(at),
 		Imports: true,
-		Reader: agent.Reader{
-			Number: 2, SnapshotID: "r", Holder: "h", Until: at.Add(18 * time.Second), LookAt: at.Add(19 * time.Second),
-		},
+		Reader:  fullReader(at),
 		CloneOf: "s", UnsetSecrets: []string{"LACKED"},
 		Live:           []agent.LiveVersion{{Key: "B", Version: 1}},
 		SecretVersions: []agent.VersionRange{{Key: "B", Highest: 2, DestroyedBefore: 1}},

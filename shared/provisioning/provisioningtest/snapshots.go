@@ -26,6 +26,7 @@ func RunVolumes(t *testing.T, w VolumeFixture) {
 		"deletes a snapshot, also one that came late":   testDeleteSnapshot,
 		"restores a snapshot and deletes the volume":    testRestore,
 		"deletes an agent with its snapshots":           testDeleteWithSnapshots,
+		"takes a snapshot along to another cell":        testMove,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -165,4 +166,78 @@ func testDeleteWithSnapshots(t *testing.T, w VolumeFixture) {
 		t.Fatal(err)
 	}
 	w.awaitGone(t, a)
+}
+
+// testMove takes an agent with two snapshots to another cell, and from there to a third one, all of which are the same.
+// What a cell has given up, or only adopted, outlives its objects there. What it owns does not.
+func testMove(t *testing.T, w VolumeFixture) {
+	a := w.started(t)
+	home, first := a.Cell, w.request(t, &a, agent.ConsistentAfterCrash)
+	a.RecordSnapshot(first.ID, w.await(t, a, first, false), time.Now())
+	if err := a.StartMove(agent.Place{Cell: "elsewhere"}, false, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	w.apply(t, a, agent.StageRuntime) // the pod ends
+	moves, err := a.Snapshot(a.StoppedFor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.RecordSnapshot(moves.ID, w.await(t, a, moves, true), time.Now())
+	if a.Cell != "elsewhere" {
+		t.Fatalf("the agent is in the cell %s, want it to have left: %+v", a.Cell, a.Move)
+	}
+	a.Cell = home
+	for _, s := range a.Snapshots {
+		w.retain(t, a, s, true)
+	}
+	for range 2 {
+		w.leave(t, a)
+		w.adopt(t, a)
+		w.adopt(t, a) // as a redelivery does
+	}
+	w.apply(t, a)
+	w.awaitReady(t, a)
+	w.deleted(t, a, a.Snapshots[0]) // perhaps adopted by a slow worker
+	w.retain(t, a, a.Snapshots[1], false)
+	w.leave(t, a)
+	w.adopt(t, a)
+	for _, s := range a.Snapshots {
+		if seen, err := w.Volumes.Snapshot(t.Context(), a, s, false); err == nil && seen.Ready {
+			t.Errorf("a snapshot whose data was deleted: %+v, want it not ready", seen)
+		}
+	}
+	w.leave(t, a)
+}
+
+// adopt makes the agent's snapshots ones of a cell.
+func (w VolumeFixture) adopt(t *testing.T, a agent.Agent) {
+	t.Helper()
+	w.apply(t, a, agent.StageNamespace)
+	for _, s := range a.Snapshots {
+		if err := w.Volumes.AdoptSnapshot(t.Context(), a, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (w VolumeFixture) retain(t *testing.T, a agent.Agent, s agent.Snapshot, retains bool) {
+	t.Helper()
+	if err := w.Volumes.RetainSnapshot(t.Context(), a, s, retains); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// leave deletes what a cell has of an agent.
+func (w VolumeFixture) leave(t *testing.T, a agent.Agent) {
+	t.Helper()
+	w.eventually(t, func(ctx context.Context) error {
+		if err := w.Cluster.Delete(ctx, a); err != nil {
+			return err
+		}
+		gone, err := w.Cluster.CheckGone(ctx, a)
+		if err == nil && !gone.All() {
+			err = fmt.Errorf("left of the agent: %+v", gone)
+		}
+		return err
+	})
 }

@@ -274,6 +274,12 @@ export const causeTexts: Record<string, { title: string; you_can: string[] }> = 
       "If the agent is a clone, delete it and make another one. Contact support if this persists, and name the agent's id."
     ]
   },
+  "snapshots_missing": {
+    "title": "The agent's cluster takes no snapshots",
+    "you_can": [
+      "Contact support, and name the agent's id. Only the operator can repair this."
+    ]
+  },
   "stale_generation": {
     "title": "Another change of the agent came in between",
     "you_can": [

@@ -990,6 +990,8 @@ export type EventType =
   | "agent.stage_changed"
   | "agent.image_updated"
   | "agent.image_reverted"
+  | "agent.moved"
+  | "agent.move_failed"
   | "agent.restored"
   | "snapshot.ready"
   | "snapshot.failed"

@@ -116,6 +116,8 @@ EventType: TypeAlias = Literal[
     "agent.stage_changed",
     "agent.image_updated",
     "agent.image_reverted",
+    "agent.moved",
+    "agent.move_failed",
     "agent.restored",
     "snapshot.ready",
     "snapshot.failed",

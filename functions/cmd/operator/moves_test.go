@@ -1,0 +1,171 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/image"
+	"agents.example/controlplane/shared/plan"
+)
+
+func testCells() agent.Cells {
+	return agent.Cells{
+		{Name: "old", Region: "here", Closed: true}, {Name: "new", Region: "there"}, {Name: "open", Region: "here"},
+	}
+}
+
+// settled creates an agent that runs in the cell old.
+func (f fixture) settled() agent.Agent {
+	f.t.Helper()
+	return f.edit(f.create(plan.Starter), func(a *agent.Agent) {
+		a.Cell, a.Region = "old", "here"
+		a.BecameReady(time.Now())
+	})
+}
+
+// edit changes a record as a worker does.
+func (f fixture) edit(a agent.Agent, change func(*agent.Agent)) agent.Agent {
+	f.t.Helper()
+	a, err := f.client.WorkerStore().Load(f.t.Context(), a.ID)
+	if err == nil {
+		a, err = f.client.WorkerStore().Update(f.t.Context(), a, change)
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return a
+}
+
+// works does what workers do for the agents that move, whenever the operator waits.
+func (f *fixture) works(step func(a *agent.Agent)) {
+	f.operator.After = func(time.Duration) <-chan time.Time {
+		listed, err := f.client.WorkerStore().ListAll(f.t.Context(), "", 100)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		for _, a := range listed.Items {
+			if !a.Move.Settled() {
+				f.edit(a, step)
+			}
+		}
+		now := make(chan time.Time, 1)
+		now <- time.Now()
+		return now
+	}
+}
+
+// carry moves an agent on: its snapshot is ready, or its pod.
+func carry(a *agent.Agent) {
+	now := time.Now()
+	if a.Move.State == agent.MoveCopying {
+		taken := agent.SnapshotState{CutAt: now, Handle: "h", Ready: true, SizeBytes: 1}
+		a.RecordSnapshot(a.Move.SnapshotID, taken, now)
+		return
+	}
+	a.BecameReady(now)
+}
+
+func TestMove_TakesAnAgentToAnotherCell(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run("set-plan -organization " + org + " -plan pro")
+	f.works(carry)
+	a := f.settled()
+	f.run("agents move -to new -dry-run "+a.ID, "would move from old in here to new in there", "label old",
+		"becomes new")
+	if got := f.edit(a, func(*agent.Agent) {}); got.Move.Open() {
+		t.Fatalf("after a rehearsal: %+v", got.Move)
+	}
+	f.run("agents move -to new -wait "+a.ID, "is in new")
+	if got := f.edit(a, func(*agent.Agent) {}); got.Cell != "new" || got.Region != "there" {
+		t.Errorf("the agent is in %s, %s, want new, there", got.Cell, got.Region)
+	}
+	if got := f.auditedActions(); !strings.Contains(strings.Join(got, " "), "MoveAgent") {
+		t.Errorf("audited: %v, want MoveAgent", got)
+	}
+	f.run("describe -agent "+a.ID, "Moves from old to new: adopting")
+	f.run("agents -cell new", a.ID)
+}
+
+func TestMove_Refuses(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run("set-plan -organization " + org + " -plan pro")
+	a := f.settled()
+	pinned := f.edit(f.settled(), func(a *agent.Agent) { a.ImagePolicy = image.Pinned })
+	for command, word := range map[string]string{
+		"agents move -to nowhere " + a.ID:           `no cell "nowhere"`,
+		"agents move -to old " + a.ID:               `"old" is closed`,
+		"agents move -to new":                       "AGENT is missing",
+		"agents move " + a.ID:                       "-to is missing",
+		"agents move -to new " + pinned.ID:          "force the move",
+		"agents move -to new -dry-run " + pinned.ID: "force the move",
+		"cell drain -to new open":                   "set its closed to true",
+		"cell drain -to new -at-most 0 old":         "a number from 1",
+		"cell drain -to new -at-most some old":      "a number from 1",
+	} {
+		f.fail(command, word)
+	}
+	f.run("agents move -to new -force "+pinned.ID, "moves to new")
+	f.fail("agents move -to new "+pinned.ID, "is being moved")
+}
+
+func TestMove_TellsWhyAnAgentStays(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run("set-plan -organization " + org + " -plan pro")
+	f.works(func(a *agent.Agent) { a.RefuseSnapshot(a.Move.SnapshotID, "no room for it", time.Now()) })
+	a := f.settled()
+	f.fail("agents move -to new -wait "+a.ID, "stays in old: no room for it")
+	f.run("describe -agent "+a.ID, "Did not move to new", "no room for it")
+}
+
+func TestDrain_MovesAFewAgentsAtATime(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run("set-plan -organization " + org + " -plan pro")
+	most := 0
+	f.works(carry)
+	wait := f.operator.After
+	f.operator.After = func(d time.Duration) <-chan time.Time {
+		listed, _ := f.client.WorkerStore().ListAll(t.Context(), "", 100)
+		open := 0
+		for _, a := range listed.Items {
+			if !a.Move.Settled() {
+				open++
+			}
+		}
+		most = max(most, open)
+		return wait(d)
+	}
+	for range 2 {
+		f.settled()
+	}
+	stopped := f.edit(f.settled(), func(a *agent.Agent) {
+		if err := a.Act(agent.Stop, agent.Manual, time.Now()); err != nil {
+			t.Error(err)
+		}
+		a.MarkObserved(time.Now())
+	})
+	pinned := f.edit(f.settled(), func(a *agent.Agent) { a.ImagePolicy = image.Pinned })
+	f.run("cell drain -to new -dry-run old", stopped.ID+" of org_1 would move", "0 moved, 1 deferred, 0 failed")
+	f.operator.Now = time.Now
+	f.run("cell drain -to new -at-most 2 old", pinned.ID+" of org_1 stays for now", "3 moved, 1 deferred, 0 failed")
+	if most != 2 {
+		t.Errorf("%d agents moved concurrently, want 2", most)
+	}
+	f.run("agents -cell old", pinned.ID)
+}
+
+func TestDrain_StopsWhenMovesFail(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run("set-plan -organization " + org + " -plan pro")
+	f.works(func(a *agent.Agent) { a.RefuseSnapshot(a.Move.SnapshotID, "no room for it", time.Now()) })
+	for range maxFailedMoves + 1 {
+		f.settled()
+	}
+	f.fail("cell drain -to new -at-most 1 old", "3 moves have failed")
+}

@@ -1,0 +1,32 @@
+package simulationtest
+
+import "maps"
+
+// storage has the data of the snapshots of all cells.
+type storage struct {
+	// volumes counts volumes and snapshots, and writes what containers wrote to volumes.
+	volumes, writes int
+	// kept has the snapshots by their handles.
+	kept map[string]*stored
+}
+
+// stored is what a snapshot of an agent's volume has.
+type stored struct {
+	agentID string
+	data    []int
+}
+
+func newStorage() *storage { return &storage{kept: map[string]*stored{}} }
+
+func (s *storage) clone() *storage {
+	copied := *s
+	copied.kept = maps.Clone(s.kept)
+	return &copied
+}
+
+// release deletes the data of a snapshot that a cell has deleted, unless it must outlive it.
+func (s *storage) release(deleted *cut) {
+	if !deleted.retain {
+		delete(s.kept, deleted.handle)
+	}
+}
