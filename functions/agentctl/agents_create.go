@@ -103,23 +103,23 @@ func (t *tool) createAgent() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = t.finish(cmd.Context(), api, a, &change, client.AgentStatusRunning)
-			if err == nil {
+			if err = t.finish(cmd.Context(), api, a, &change, client.AgentStatusRunning); err == nil {
 				t.afterCreate(a, change.wait)
 			}
 			return err
 		},
 	}
-	c.Flags().StringVar(&plan, "plan", "hobby", "the agent's plan, which sets its size")
-	c.Flags().StringVar(&region, "region", "", "the agent's region")
-	c.Flags().StringVar(&image, "image", "",
+	f := c.Flags()
+	f.StringVar(&plan, "plan", "hobby", "the agent's plan, which sets its size")
+	f.StringVar(&region, "region", "", "the agent's region")
+	f.StringVar(&image, "image", "",
 		"what the agent runs: `IMAGE` or IMAGE@VERSION as agentctl images lists them, or the reference of a custom image")
-	c.Flags().StringVar(&snapshot, "from-snapshot", "",
+	f.StringVar(&snapshot, "from-snapshot", "",
 		"begin with the data of the snapshot with this `ID`, and with the variables, config, files, image, sleep and "+
 			"schedules of its agent; secrets are left out, and the schedules are disabled")
-	c.Flags().StringVar(&importURL, "import-url", "",
+	f.StringVar(&importURL, "import-url", "",
 		"begin with the files of an archive that snapshots export has saved, at an https `URL`, which may be signed")
-	c.Flags().StringSliceVar(&public, "public-path", nil, publicPathUsage+"; can be repeated")
+	f.StringSliceVar(&public, "public-path", nil, publicPathUsage+"; can be repeated")
 	sleep.add(c)
 	in.add(c)
 	change.add(c, "wait until the agent runs", false)

@@ -58,6 +58,7 @@ func eventTypes() []string {
 		"agent.created", "agent.updated", "agent.pending", "agent.provisioning", "agent.running", "agent.paused",
 		"agent.asleep", "agent.woken", "agent.stopped", "agent.error", "agent.recovered", "agent.deleting",
 		"agent.deleted", "agent.stage_changed", "agent.image_updated", "agent.image_reverted", "agent.restored",
+		"agent.moved", "agent.move_failed",
 		"snapshot.ready", "snapshot.failed", "snapshot.deleted", "schedule.called",
 		"secret_operation.stored", "secret_operation.succeeded", "secret_operation.failed",
 		"secret_operation.canceled", "secret_operation.superseded", "credentials.rotated", "api_key.created",

@@ -153,8 +153,11 @@ func formerVolumeFields(v *agent.FormerVolume) fields {
 
 func readerFields(r *agent.Reader) fields {
 	return fields{
-		{"number", number(&r.Number)}, {"snapshot_id", text(&r.SnapshotID)}, {"holder", text(&r.Holder)},
-		{"until", timestamp(&r.Until)}, {"look_at", timestamp(&r.LookAt)},
+		{"number", number(&r.Number)},
+		{"snapshot_id", text(&r.SnapshotID)},
+		{"holder", text(&r.Holder)},
+		{"until", timestamp(&r.Until)},
+		{"look_at", timestamp(&r.LookAt)},
 	}
 }
 

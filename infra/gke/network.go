@@ -17,9 +17,9 @@ const (
 )
 
 // networkPolicy applies to every pod of the namespace but the reader's, which has readerPolicy. It admits requests from
-// the router to the front, and from the collector of metrics. Pods may resolve names and connect to the ports of the internet that internetPorts lists. Every
-// network plugin admits the kubelet's probes. The agent's own port is closed: requests reach the container through the
-// front only.
+// the router to the front, and from the collector of metrics. Pods may resolve names and connect to the ports of the
+// internet that internetPorts lists. Every network plugin admits the kubelet's probes. The agent's own port is closed:
+// requests reach the container through the front only.
 func (b blueprint) networkPolicy() object {
 	return &networkingv1.NetworkPolicy{
 		TypeMeta: typed("networking.k8s.io/v1", "NetworkPolicy"), ObjectMeta: b.named(agentName),

@@ -131,7 +131,8 @@ func beginRules() []rule {
 			code: "import_failed", title: "The archive with which the agent begins cannot be imported",
 			youCan: []Step{
 				{Wait, "If its server cannot be reached, wait: it is tried again."},
-				again("Start it again once its server has the archive. Or create another agent, with another URL."), support(),
+				again("Start it again once its server has the archive. Or create another agent, with another URL."),
+				support(),
 			},
 			trying: "The cluster keeps trying, with longer and longer pauses.", next: Cluster, ended: User,
 		},

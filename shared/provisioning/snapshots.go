@@ -106,7 +106,7 @@ func describeSnapshot(err error) string {
 func (w *run) take(ctx context.Context, a agent.Agent, s agent.Snapshot) (agent.SnapshotState, error) {
 	if s.Consistency != agent.ConsistentByHook || !s.CutAt.IsZero() || a.Status != agent.Running {
 		quiet := s.Consistency != agent.ConsistentAfterCrash && s.CutAt.IsZero()
-		return w.Volumes.Snapshot(ctx, a, s, quiet)
+		return w.ask(ctx, a, s, quiet, isReady)
 	}
 	if w.Quiescer == nil {
 		return agent.SnapshotState{}, errors.New("no way to the programs of images")
@@ -114,7 +114,7 @@ func (w *run) take(ctx context.Context, a agent.Agent, s agent.Snapshot) (agent.
 	if err := w.Quiescer.Quiesce(ctx, a, QuiesceBegin); err != nil {
 		return agent.SnapshotState{}, errors.Join(err, w.endQuiet(ctx, a))
 	}
-	seen, err := w.cut(ctx, a, s, false)
+	seen, err := w.ask(ctx, a, s, false, isCut)
 	return seen, errors.Join(err, w.endQuiet(ctx, a))
 }
 
@@ -125,12 +125,18 @@ func (w *run) endQuiet(ctx context.Context, a agent.Agent) error {
 	return w.Quiescer.Quiesce(last, a, QuiesceEnd)
 }
 
-// cut asks for a snapshot and waits a moment until it is cut.
-func (w *run) cut(ctx context.Context, a agent.Agent, s agent.Snapshot, quiet bool) (agent.SnapshotState, error) {
+func isCut(s agent.SnapshotState) bool { return !s.CutAt.IsZero() }
+
+func isReady(s agent.SnapshotState) bool { return s.Ready }
+
+// ask asks for a snapshot and waits a moment for it.
+func (w *run) ask(ctx context.Context, a agent.Agent, s agent.Snapshot, quiet bool,
+	until func(agent.SnapshotState) bool,
+) (agent.SnapshotState, error) {
 	begun := time.Now()
 	for {
 		seen, err := w.Volumes.Snapshot(ctx, a, s, quiet)
-		if err != nil || !seen.CutAt.IsZero() || time.Since(begun) >= cutTime || sleep(ctx, cutPause) != nil {
+		if err != nil || until(seen) || time.Since(begun) >= cutTime || sleep(ctx, cutPause) != nil {
 			return seen, err
 		}
 	}
@@ -153,7 +159,7 @@ func (w *run) hold(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	if err := w.Cluster.Apply(ctx, a, agent.StageRuntime, RuntimeInput{}); err != nil {
 		return a, w.failed(ctx, a, agent.StageRuntime, err)
 	}
-	seen, err := w.cut(ctx, a, s, true)
+	seen, err := w.ask(ctx, a, s, true, isCut)
 	inUse, refused := errors.Is(err, ErrVolumeInUse), isPermanent(err)
 	if err != nil && !inUse {
 		slog.WarnContext(ctx, "a snapshot could not be taken yet", "agent_id", a.ID, "snapshot_id", s.ID, "error", err)

@@ -129,7 +129,7 @@ func (c *Cluster) storageActions(actions []Action) []Action {
 				add("storage deletes a snapshot", func() { delete(n.cuts, key); c.storage.release(s) })
 			case s.cutAt.IsZero() && n.claims[s.volume] != nil:
 				add("storage cuts a snapshot", func() { c.cut(id, key, n, s) })
-			case !s.cutAt.IsZero() && !s.ready:
+			case !s.cutAt.IsZero() && !s.ready && c.storage.kept[s.handle] != nil:
 				add("storage has copied a snapshot", func() { s.ready = true })
 			}
 		}
@@ -205,7 +205,7 @@ func (c ClusterClient) DeleteSnapshot(ctx context.Context, a agent.Agent, s agen
 	err = c.call(ctx, a, "delete snapshot", func() error {
 		n := c.Cluster.namespaces[a.ID]
 		if gone = n == nil || n.cuts[s.ID] == nil; !gone && !n.cuts[s.ID].terminating {
-			n.cuts[s.ID].terminating = true
+			n.cuts[s.ID].terminating, n.cuts[s.ID].retain = true, false
 			c.Cluster.notify()
 		}
 		return nil

@@ -272,7 +272,8 @@ func TestUnpack_RefusesHostileArchives(t *testing.T) {
 			want:    archive.ErrInvalid,
 		},
 		"a link in place of a file": {
-			entries: []entry{link(tar.TypeSymlink, "data/x", outside+"/x"), file("data/x", "x")}, want: archive.ErrInvalid,
+			entries: []entry{link(tar.TypeSymlink, "data/x", outside+"/x"), file("data/x", "x")},
+			want:    archive.ErrInvalid,
 		},
 		"links in a circle": {
 			entries: []entry{

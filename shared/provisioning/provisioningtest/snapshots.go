@@ -174,6 +174,7 @@ func testMove(t *testing.T, w VolumeFixture) {
 	a := w.started(t)
 	home, first := a.Cell, w.request(t, &a, agent.ConsistentAfterCrash)
 	a.RecordSnapshot(first.ID, w.await(t, a, first, false), time.Now())
+	a.MarkObserved(time.Now())
 	if err := a.StartMove(agent.Place{Cell: "elsewhere"}, false, time.Now()); err != nil {
 		t.Fatal(err)
 	}
