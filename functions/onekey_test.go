@@ -338,14 +338,14 @@ func deleteWebhookRound(t *testing.T, s *samples, _ int) ([]functiontest.Option,
 // updateWebhookRound disables the webhook in one round, and enables it in the next one.
 func updateWebhookRound(t *testing.T, s *samples, n int) ([]functiontest.Option, func() int) {
 	return []functiontest.Option{
-			functiontest.Path("webhook_id", s.path["webhook_id"]),
-			functiontest.Body(map[string]bool{"enabled": n%2 == 1}),
-		}, func() int {
-			if s.webhooks(t)[0].Status == webhook.Enabled {
-				return 1
-			}
-			return 0
+		functiontest.Path("webhook_id", s.path["webhook_id"]),
+		functiontest.Body(map[string]bool{"enabled": n%2 == 1}),
+	}, func() int {
+		if s.webhooks(t)[0].Status == webhook.Enabled {
+			return 1
 		}
+		return 0
+	}
 }
 
 func rotateWebhookRound(t *testing.T, s *samples, _ int) ([]functiontest.Option, func() int) {
