@@ -24,6 +24,8 @@ const looks: Record<string, [IconName, Tone]> = {
   "agent.image_updated": ["up", "good"],
   "agent.image_reverted": ["back", "warn"],
   "agent.restored": ["back", "good"],
+  "agent.moved": ["up", "good"],
+  "agent.move_failed": ["back", "warn"],
   "snapshot.ready": ["check", "good"],
   "snapshot.failed": ["error", "bad"],
   "snapshot.deleted": ["trash", "idle"],
@@ -53,6 +55,10 @@ export function eventEntry({ id, type, created_at, data }: Event): Entry {
       return { ...entry, details: imageDetails(data) };
     case "schedule.called":
       return { ...entry, ...callEntry(data) };
+    case "agent.moved":
+      return { ...entry, details: [movedText(data), "Its address has changed."] };
+    case "agent.move_failed":
+      return { ...entry, details: [movedText(data), text(data["reason"])].filter(Boolean) };
     case "agent.restored":
     case "snapshot.ready":
     case "snapshot.failed":
@@ -67,6 +73,11 @@ export function eventEntry({ id, type, created_at, data }: Event): Entry {
         ? { ...entry, icon: "key", title: steps[type] ?? entry.title, operation: text(data["operation_id"]) }
         : { ...entry, details: reasonsOf(data) };
   }
+}
+
+/** Between which regions an agent moved, or was to. */
+function movedText(data: Event["data"]): string {
+  return `From ${text(data["from_region"])} to ${text(data["to_region"])}`;
 }
 
 /** The steps of an operation on a secret, as parts of its row. */

@@ -27,6 +27,7 @@ const telling = [
   "agent.image_updated",
   "agent.image_reverted",
   "agent.restored",
+  "agent.moved",
   "credentials.rotated",
 ];
 

@@ -19,6 +19,8 @@ const titles: Record<string, string> = {
   "agent.image_updated": "Version changed",
   "agent.image_reverted": "Update undone",
   "agent.restored": "Agent restored",
+  "agent.moved": "Agent moved to another cluster",
+  "agent.move_failed": "Agent stayed in its cluster",
   "snapshot.ready": "Snapshot ready",
   "snapshot.failed": "Snapshot failed",
   "snapshot.deleted": "Snapshot gone",
