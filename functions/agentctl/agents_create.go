@@ -83,9 +83,7 @@ func (t *tool) createAgent() *cobra.Command {
 			"  OPENAI_API_KEY=$(pass show openai) agentctl agents create my-agent --plan hobby --env OPENAI_API_KEY",
 		Annotations: sends("CreateAgent"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			body := client.CreateAgentRequest{
-				Name: args[0], ResourcePlan: client.PlanID(plan), PublicPaths: public,
-			}
+			body := client.CreateAgentRequest{Name: args[0], ResourcePlan: client.PlanID(plan), PublicPaths: public}
 			if err := in.fillNew(t, &body); err != nil {
 				return err
 			}

@@ -6,14 +6,13 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/dataplane"
-	"agents.example/controlplane/shared/dataplane/archive"
 	"agents.example/controlplane/shared/plan"
 )
 
 // manifest says whose volume an archive has, and how the agent was set up. It has no values of variables, no secrets
 // and no credentials.
 type manifest struct {
-	archive.Manifest
+	dataplane.ArchiveManifest
 	ExportedAt time.Time        `json:"exported_at"`
 	Agent      exportedAgent    `json:"agent"`
 	Snapshot   exportedSnapshot `json:"snapshot"`
@@ -48,7 +47,10 @@ type exportedSnapshot struct {
 // describeExport writes the manifest of an export.
 func describeExport(a agent.Agent, s agent.Snapshot, now time.Time) ([]byte, error) {
 	m := manifest{
-		Manifest: archive.Manifest{Format: archive.Format, Version: archive.Version}, ExportedAt: now,
+		ArchiveManifest: dataplane.ArchiveManifest{
+			Format: dataplane.ArchiveFormat, Version: dataplane.ArchiveVersion,
+		},
+		ExportedAt: now,
 		Agent: exportedAgent{
 			Name: a.Name, Plan: a.Plan, Image: s.Image, Config: a.Config, EnvVars: []string{}, Secrets: []string{},
 			Schedules: []exportedSchedule{},

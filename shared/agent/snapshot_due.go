@@ -194,7 +194,8 @@ func (a *Agent) RecordSnapshot(id string, seen SnapshotState, now time.Time) {
 // MissQuiet records that a snapshot was asked for while a program of the image kept the volume quiet, and was not cut
 // by the end of that. It may be cut at any time.
 func (a *Agent) MissQuiet(id string) {
-	if s := a.snapshot(id); s != nil && s.Status == SnapshotPending && s.Consistency == ConsistentByHook && s.CutAt.IsZero() {
+	s := a.snapshot(id)
+	if s != nil && s.Status == SnapshotPending && s.Consistency == ConsistentByHook && s.CutAt.IsZero() {
 		s.Consistency = ConsistentAfterCrash
 	}
 }

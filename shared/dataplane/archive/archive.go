@@ -4,7 +4,8 @@
 //
 // An archive of version 1 has these entries, in this order:
 //
-//   - manifest.json, a JSON object whose members format and version are those of Manifest. The others say whose volume
+//   - manifest.json, a JSON object whose members format and version are those of an
+//     ArchiveManifest. The others say whose volume
 //     it is, for people.
 //   - data/… for each directory, file, symbolic link and hard link of the volume. The permissions have no set-user-ID,
 //     set-group-ID and sticky bits. Sockets, pipes and devices are left out.
@@ -28,10 +29,6 @@ const (
 )
 
 const (
-	// Format is the format of archives.
-	Format = "agents.example/volume"
-	// Version is the only version of the format.
-	Version = 1
 	// MaxManifest bounds a manifest in bytes.
 	MaxManifest = 1 << 20
 	// maxPath bounds the path of an entry, and the target of a link.
@@ -41,12 +38,6 @@ const (
 	// blockSize is the size of the blocks of tar archives.
 	blockSize = 512
 )
-
-// Manifest is what every manifest has.
-type Manifest struct {
-	Format  string `json:"format"`
-	Version int    `json:"version"`
-}
 
 // Summary is what the end of an archive says about the whole.
 type Summary struct {

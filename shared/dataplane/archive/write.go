@@ -16,6 +16,8 @@ import (
 	"path"
 	"syscall"
 	"time"
+
+	"agents.example/controlplane/shared/dataplane"
 )
 
 // Write writes an archive of the volume in a directory that nothing else changes. It follows no link.
@@ -176,7 +178,7 @@ func (w *writer) end() error {
 
 // checkManifest checks a manifest as far as this package knows it.
 func checkManifest(manifest []byte) error {
-	var m Manifest
+	var m dataplane.ArchiveManifest
 	if len(manifest) > MaxManifest {
 		return invalid("the manifest is too long")
 	}
@@ -184,10 +186,11 @@ func checkManifest(manifest []byte) error {
 		return invalid("the manifest is no JSON object")
 	}
 	switch {
-	case m.Format != Format || m.Version < 1:
+	case m.Format != dataplane.ArchiveFormat || m.Version < 1:
 		return invalid("the manifest has another format")
-	case m.Version > Version:
-		return fmt.Errorf("%w: it has version %d, and this program knows version %d", ErrNewer, m.Version, Version)
+	case m.Version > dataplane.ArchiveVersion:
+		return fmt.Errorf("%w: it has version %d, and this program knows version %d", ErrNewer, m.Version,
+			dataplane.ArchiveVersion)
 	default:
 		return nil
 	}
