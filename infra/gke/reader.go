@@ -7,7 +7,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"agents.example/controlplane/shared/agent"
@@ -63,20 +62,7 @@ func (c *Clusters) DeleteReader(ctx context.Context, a agent.Agent, snapshotID s
 	if _, err := client.apply(ctx, b.reader(snapshotID, false)); err != nil {
 		return false, err
 	}
-	t := core("PersistentVolumeClaim", a.Namespace(), readerClaimName(snapshotID))
-	claim, err := client.getMetadata(ctx, t)
-	switch {
-	case apierrors.IsNotFound(err):
-		return true, nil
-	case err != nil:
-		return false, explain(err, t)
-	case claim.DeletionTimestamp != nil:
-		return false, nil
-	}
-	if err := client.delete(ctx, t, claim.UID); err != nil && !apierrors.IsNotFound(err) {
-		return false, explain(err, t)
-	}
-	return false, nil
+	return client.deleteClaim(ctx, core("PersistentVolumeClaim", a.Namespace(), readerClaimName(snapshotID)))
 }
 
 // readerClaimName names the claim of the reader of one snapshot: a claim keeps its source.
@@ -126,9 +112,7 @@ func (b blueprint) readerClaim(s agent.Snapshot) object {
 			Resources: corev1.VolumeResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceStorage: size(bytes)},
 			},
-			DataSource: &corev1.TypedLocalObjectReference{
-				APIGroup: new("snapshot.storage.k8s.io"), Kind: "VolumeSnapshot", Name: "snapshot-" + suffix,
-			},
+			DataSource: snapshotSource(snapshotPrefix + suffix),
 		},
 	}
 	if b.settings.StorageClass != "" {

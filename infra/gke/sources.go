@@ -32,8 +32,13 @@ func (b blueprint) dataSource() *corev1.TypedLocalObjectReference {
 	if b.agent.Volume.Source.SnapshotID == "" {
 		return nil
 	}
+	return snapshotSource(b.sourceName())
+}
+
+// snapshotSource is the source of a claim whose volume is made from a VolumeSnapshot.
+func snapshotSource(name string) *corev1.TypedLocalObjectReference {
 	group, _, _ := strings.Cut(snapshotVersion, "/")
-	return &corev1.TypedLocalObjectReference{APIGroup: &group, Kind: kindSnapshot, Name: b.sourceName()}
+	return &corev1.TypedLocalObjectReference{APIGroup: &group, Kind: kindSnapshot, Name: name}
 }
 
 // volumeBytes is the size of the agent's volume. No volume is smaller than the snapshot that it is made from.

@@ -143,7 +143,8 @@ func (w *run) ask(ctx context.Context, a agent.Agent, s agent.Snapshot, quiet bo
 }
 
 // hold keeps the agent's pod away until the snapshot is cut for which it is stopped. The record then starts the pod
-// again, which is another generation: a worker that is late stops no pod.
+// again, which is another generation: a worker that is late stops no pod. Its beginning is not recorded: another worker
+// may do the same.
 func (w *run) hold(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	s, err := a.Snapshot(a.StoppedFor)
 	if err != nil || w.Volumes == nil {
@@ -151,9 +152,6 @@ func (w *run) hold(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 			a.RefuseSnapshot(a.StoppedFor, "The cell of the agent takes no snapshots.", w.Now())
 		})
 		return a, cmp.Or(err, error(agent.ErrSuperseded))
-	}
-	if a, err = w.begin(ctx, a, func(*agent.Agent) {}); err != nil {
-		return a, err
 	}
 	w.keepLast(ctx, a)
 	if err := w.Cluster.Apply(ctx, a, agent.StageRuntime, RuntimeInput{}); err != nil {
