@@ -68,7 +68,7 @@ func measureRelease(ctx context.Context, l *environment, d *deployment) (Report,
 	}}, nil
 }
 
-// snapshotWrites is what the snapshot that a move takes may add. It is asked for by the commit of the move, and recorded
+// snapshotWrites is what the snapshot of a move may add. It is asked for by the commit of the move, and recorded
 // when it is cut or ready.
 const snapshotWrites = 1
 
