@@ -52,7 +52,9 @@ func TestRun_EndsForTheReasonOfTheServer(t *testing.T) {
 		want  int
 	}{
 		"a redirect": {serve: func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "/elsewhere", http.StatusFound)
+			if r.URL.Path != "/elsewhere" {
+				http.Redirect(w, r, "/elsewhere", http.StatusFound)
+			}
 		}, want: dataplane.ImportRefused},
 		"denied":      {serve: answer(http.StatusForbidden), want: dataplane.ImportDenied},
 		"missing":     {serve: answer(http.StatusNotFound), want: dataplane.ImportMissing},
