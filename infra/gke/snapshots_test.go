@@ -323,6 +323,13 @@ func TestApply_ASourceThatIsGoneIsPermanent(t *testing.T) {
 		metav1.DeleteOptions{}); err != nil || len(before) != 1 {
 		t.Fatalf("%d objects, want the claim (%v)", len(before), err)
 	}
+	clustertest.Eventually(t, func(ctx context.Context) error {
+		_, err := w.admin.PersistentVolumeClaims(a.Namespace()).Get(ctx, claimName(1), metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the claim is still there: %w", err)
+		}
+		return nil
+	})
 	if err := snapshots.Delete(t.Context(), nameOf(t, a, s), metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

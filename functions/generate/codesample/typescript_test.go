@@ -34,7 +34,7 @@ func TestSamples_OfTypeScriptCompile(t *testing.T) {
 	code := typeScriptHeader
 	for _, id := range slices.Sorted(maps.Keys(all)) {
 		code += fmt.Sprintf("async %s(agentId: string, operationId: string, key: string, keyId: string, "+
-			"userId: string, webhookId: string, deliveryId: string) {\n%s\n},\n", id, all[id])
+			"userId: string, webhookId: string, deliveryId: string, snapshotId: string) {\n%s\n},\n", id, all[id])
 	}
 	write(t, filepath.Join(dir, "samples.ts"), []byte(code+"};\n"))
 	config, err := json.Marshal(map[string]any{
