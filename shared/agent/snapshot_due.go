@@ -9,20 +9,17 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
-// nextSnapshotWork is when a worker must look at the agent's snapshots and former volumes; zero if it need not. The
-// snapshot for which the pod is stopped is part of the work on the pod.
+// nextSnapshotWork is when a worker must look at the agent's snapshots, former volumes, reader and move; zero if it
+// need not.
 func (a Agent) nextSnapshotWork() (at time.Time) {
 	if a.Status == Deleting {
 		return time.Time{}
 	}
 	at = earlier(a.nextDaily(), a.nextMoveWork())
-	for i, s := range a.Snapshots {
-		if a.moves(s) && !a.Converged() {
-			continue // a pod may still start
-		}
-		if look := a.attendSnapshotAt(i); s.ID != a.StoppedFor && !look.IsZero() {
-			at = earlier(at, look)
-		}
+	newest := a.newestDaily()
+	for i := range a.Snapshots {
+		s := &a.Snapshots[i]
+		at = earlier(earlier(at, a.lookAt(s)), a.expiry(s, i == newest))
 	}
 	for _, v := range a.FormerVolumes {
 		if a.keptVolume(v.Number) {
@@ -32,22 +29,25 @@ func (a Agent) nextSnapshotWork() (at time.Time) {
 	return earlier(at, a.Reader.LookAt)
 }
 
-// attendSnapshotAt is when a worker must look at a snapshot.
-func (a Agent) attendSnapshotAt(i int) time.Time {
-	switch s := a.Snapshots[i]; s.Status {
-	case SnapshotPending:
-		return cmp.Or(s.LookAt, s.CreatedAt)
-	case SnapshotDeleting:
-		return s.LookAt
-	default:
-		if a.keepsSnapshots() {
-			return time.Time{} // until the agent has moved
-		}
-		if a.newestDaily() == i && s.ExpiresAt.Before(a.DailySnapshotAt.Add(day)) {
-			return time.Time{} // the next daily one decides
-		}
-		return s.ExpiresAt
+// lookAt is when a worker must ask the cluster about a snapshot; zero if it need not. It asks about the one that the
+// pod is stopped for as part of the work on the pod, and about one that takes the agent to another cell only while no
+// pod can start.
+func (a Agent) lookAt(s *Snapshot) time.Time {
+	open := s.Status == SnapshotPending || s.Status == SnapshotDeleting
+	if !open || s.ID == a.StoppedFor || a.moves(*s) && !a.Converged() {
+		return time.Time{}
 	}
+	return cmp.Or(s.LookAt, s.CreatedAt)
+}
+
+// expiry is when a worker must delete a snapshot that has ended; zero while it stays. The newest daily one outlives its
+// time while no newer one is ready.
+func (a Agent) expiry(s *Snapshot, newestDaily bool) time.Time {
+	ended := s.Status == SnapshotReady || s.Status == SnapshotFailed
+	if !ended || newestDaily || a.keepsSnapshots() || a.usesSnapshot(*s) {
+		return time.Time{}
+	}
+	return s.ExpiresAt
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -103,8 +103,8 @@ func (a Agent) newestDaily() int {
 	return newest
 }
 
-// PrepareSnapshots adds the daily snapshot that is due, and marks those that have expired. The newest daily one
-// outlives its time while no newer one is ready. An agent that has had no pod since then has nothing new.
+// PrepareSnapshots adds the daily snapshot that is due, and marks those that have expired. An agent that has had no pod
+// since its newest daily one has nothing new.
 func (a *Agent) PrepareSnapshots(now time.Time) {
 	if next := a.nextDaily(); a.Status != Deleting && !next.IsZero() && !next.After(now) {
 		a.DailySnapshotAt = now
@@ -118,9 +118,7 @@ func (a *Agent) PrepareSnapshots(now time.Time) {
 	newest := a.newestDaily()
 	for i := range a.Snapshots {
 		s := &a.Snapshots[i]
-		ended := s.Status == SnapshotReady || s.Status == SnapshotFailed
-		kept := i == newest || a.keepsSnapshots() || a.usesSnapshot(*s)
-		if ended && !kept && !s.ExpiresAt.IsZero() && !s.ExpiresAt.After(now) {
+		if at := a.expiry(s, i == newest); !at.IsZero() && !at.After(now) {
 			s.Status, s.LookAt, a.UpdatedAt = SnapshotDeleting, now, now
 		}
 	}
@@ -133,14 +131,10 @@ func (a Agent) usesSnapshot(s Snapshot) bool {
 
 // dailyConsistency never stops a pod: no client asked for it.
 func (a Agent) dailyConsistency() Consistency {
-	switch {
-	case !a.WantsPod():
-		return ConsistentByStop
-	case a.Image.Quiesce != "" && a.Status == Running:
-		return ConsistentByHook
-	default:
-		return ConsistentAfterCrash
+	if c := a.consistency(""); c != ConsistentByStop || !a.WantsPod() {
+		return c
 	}
+	return ConsistentAfterCrash
 }
 
 // changedSinceDaily reports whether the agent may have written since its newest daily snapshot, or waits for one.
@@ -269,15 +263,10 @@ func (a *Agent) RecordDeletedSnapshot(id string, gone bool, now time.Time) {
 // RunsPod reports whether the agent's pod must exist now: it is wanted, and not stopped for a snapshot.
 func (a Agent) RunsPod() bool { return a.WantsPod() && a.StoppedFor == "" }
 
-// OpenSnapshots lists the snapshots that a worker must ask the cluster about, but for the one that the pod is stopped
-// for.
+// OpenSnapshots lists the snapshots that a worker must ask the cluster about now.
 func (a Agent) OpenSnapshots(now time.Time) (open []Snapshot) {
-	for i, s := range a.Snapshots {
-		works := s.Status == SnapshotPending || s.Status == SnapshotDeleting
-		if a.moves(s) && !a.Converged() {
-			continue // a pod may still start
-		}
-		if works && s.ID != a.StoppedFor && !a.attendSnapshotAt(i).After(now) {
+	for _, s := range a.Snapshots {
+		if at := a.lookAt(&s); !at.IsZero() && !at.After(now) {
 			open = append(open, s)
 		}
 	}

@@ -319,3 +319,14 @@ func TestStart_WaitsForASnapshotOfTheQuietVolume(t *testing.T) {
 	a.RecordSnapshot(s.ID, cutAt(5), at(5))
 	equal(t, "stopped once it is cut", a.StoppedFor, "")
 }
+
+// A snapshot that must stay although its time has passed gives workers nothing to do.
+func TestEdit_LeavesAnExpiredSnapshotInUseAlone(t *testing.T) {
+	t.Parallel()
+	a, s := taken(t, runningOn(t), 2)
+	a.Plan = plan.Hobby // without daily ones
+	a.Snapshots[0].ExpiresAt = at(10)
+	equal(t, "due once it has expired", committed(a).CallsDueAt, at(10))
+	a.Volume.Source.SnapshotID, a.Volume.Unmade = s.ID, true
+	equal(t, "due while a volume is made from it", committed(a).CallsDueAt.IsZero(), true)
+}
