@@ -77,13 +77,18 @@ func IDFromHostname(hostname, suffix string) (id string, ok bool) {
 	if dash < 1 {
 		return "", false
 	}
-	raw, err := hostnameEncoding().DecodeString(label[dash+1:])
+	return decodeID(label[dash+1:])
+}
+
+// decodeID reads an id that is written as in hostnames. Each id has one spelling.
+func decodeID(text string) (id string, ok bool) {
+	raw, err := hostnameEncoding().DecodeString(text)
 	if err != nil {
 		return "", false
 	}
 	parsed, err := uuid.FromBytes(raw)
 	// The last character encodes three bits of the id. Decoding ignores the other two.
-	if err != nil || hostnameEncoding().EncodeToString(raw) != label[dash+1:] {
+	if err != nil || hostnameEncoding().EncodeToString(raw) != text {
 		return "", false
 	}
 	return parsed.String(), true

@@ -163,9 +163,7 @@ func (a *Agent) depart(now time.Time) {
 		return
 	}
 	a.Move.State, a.Move.Since, a.Move.Volume = MoveStarting, now, a.Volume
-	a.Volume = Volume{
-		Number: a.Volume.Number + 1, Source: VolumeSource{SnapshotID: s.ID, Handle: s.Handle}, Unmade: true,
-	}
+	a.Volume = a.volumeFrom(*s)
 	a.settle(a.Move.To, now)
 }
 

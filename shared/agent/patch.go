@@ -172,11 +172,7 @@ func (a *Agent) replacePod(now time.Time) {
 	case Running, Error:
 		a.Warming = true
 	case Provisioning, Pending:
-		for _, name := range []StageName{StageIdentity, StageSecrets, StageRuntime, StageReady} {
-			if s := a.stage(name); s != nil {
-				*s = Stage{Name: name, Status: StagePending, Attempt: s.Attempt}
-			}
-		}
+		a.forgetStages(StageIdentity, StageSecrets, StageRuntime, StageReady)
 	}
 	a.NameAtStart = a.Name
 	a.dropImport()

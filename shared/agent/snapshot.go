@@ -149,15 +149,10 @@ func SnapshotOwner(id string) (agentID, suffix string, ok bool) {
 	if !ok || len(suffix) != suffixLength || strings.Trim(suffix, hostnameAlphabet) != "" {
 		return "", "", false
 	}
-	raw, err := hostnameEncoding().DecodeString(owner)
-	if err != nil {
+	if agentID, ok = decodeID(owner); !ok {
 		return "", "", false
 	}
-	parsed, err := uuid.FromBytes(raw)
-	if err != nil || hostnameEncoding().EncodeToString(raw) != owner {
-		return "", "", false
-	}
-	return parsed.String(), suffix, true
+	return agentID, suffix, true
 }
 
 // newSnapshotID makes the id of a snapshot that a commit adds. It depends on nothing but the commit, so that a commit

@@ -151,6 +151,15 @@ func (a *Agent) ForgetStages() {
 	}
 }
 
+// forgetStages makes some stages begin again.
+func (a *Agent) forgetStages(names ...StageName) {
+	for _, name := range names {
+		if s := a.stage(name); s != nil {
+			*s = Stage{Name: name, Status: StagePending, Attempt: s.Attempt}
+		}
+	}
+}
+
 // EndStage records that a stage is done: succeeded or skipped.
 func (a *Agent) EndStage(name StageName, status StageStatus, now time.Time) {
 	if s := a.stage(name); s != nil {

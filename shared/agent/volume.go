@@ -79,6 +79,13 @@ func (a Agent) volumeMissing() bool {
 		a.BeingProvisioned() && slices.Contains(a.Unfinished(), StageStorage))
 }
 
+// volumeFrom is the agent's next volume, which is made from a snapshot.
+func (a Agent) volumeFrom(s Snapshot) Volume {
+	return Volume{
+		Number: a.Volume.Number + 1, Source: VolumeSource{SnapshotID: s.ID, Handle: s.Handle}, Unmade: true,
+	}
+}
+
 // replaceVolume makes a snapshot of the agent's the source of its next volume.
 func (a *Agent) replaceVolume(s Snapshot, now time.Time) {
 	former := a.Volume.Number
@@ -87,14 +94,8 @@ func (a *Agent) replaceVolume(s Snapshot, now time.Time) {
 		Name: "Before the restore of " + s.Name, Cause: SnapshotByRestore, Consistency: ConsistentByStop,
 		Volume: former, ExpiresAt: now.Add(restoreRetention),
 	}, now)
-	a.Volume = Volume{
-		Number: former + 1, Source: VolumeSource{SnapshotID: s.ID, Handle: s.Handle}, Unmade: true,
-	}
-	for _, name := range []StageName{StagePolicy, StageStorage} {
-		if stage := a.stage(name); stage != nil {
-			*stage = Stage{Name: name, Status: StagePending, Attempt: stage.Attempt}
-		}
-	}
+	a.Volume = a.volumeFrom(s)
+	a.forgetStages(StagePolicy, StageStorage)
 }
 
 // RecordFormerVolume records whether the cluster has a volume that a restore replaced.
