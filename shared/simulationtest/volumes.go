@@ -188,21 +188,25 @@ var _ provisioning.Volumes = ClusterClient{}
 
 // Snapshot implements provisioning.Volumes.
 func (c ClusterClient) Snapshot(ctx context.Context, a agent.Agent, s agent.Snapshot, quiet bool) (
-	state agent.SnapshotState, err error,
+	agent.SnapshotState, error,
 ) {
 	c = c.in(a.Cell)
-	err = c.call(ctx, a, "ask for snapshot", func() error {
+	var found agent.SnapshotState
+	if err := c.call(ctx, a, "ask for snapshot", func() error {
 		var err error
-		state, err = c.Cluster.putSnapshot(a, s, quiet)
+		found, err = c.Cluster.putSnapshot(a, s, quiet)
 		return err
-	})
-	return state, err
+	}); err != nil {
+		return agent.SnapshotState{}, err // found may still be written: the call happens late
+	}
+	return found, nil
 }
 
 // DeleteSnapshot implements provisioning.Volumes.
-func (c ClusterClient) DeleteSnapshot(ctx context.Context, a agent.Agent, s agent.Snapshot) (gone bool, err error) {
+func (c ClusterClient) DeleteSnapshot(ctx context.Context, a agent.Agent, s agent.Snapshot) (bool, error) {
 	c = c.in(a.Cell)
-	err = c.call(ctx, a, "delete snapshot", func() error {
+	var gone bool
+	err := c.call(ctx, a, "delete snapshot", func() error {
 		n := c.Cluster.namespaces[a.ID]
 		if gone = n == nil || n.cuts[s.ID] == nil; !gone && !n.cuts[s.ID].terminating {
 			n.cuts[s.ID].terminating, n.cuts[s.ID].retain = true, false
@@ -210,13 +214,14 @@ func (c ClusterClient) DeleteSnapshot(ctx context.Context, a agent.Agent, s agen
 		}
 		return nil
 	})
-	return gone && err == nil, err
+	return err == nil && gone, err // gone may still be written if the call failed: it happens late
 }
 
 // DeleteVolume implements provisioning.Volumes.
-func (c ClusterClient) DeleteVolume(ctx context.Context, a agent.Agent, number int64) (gone bool, err error) {
+func (c ClusterClient) DeleteVolume(ctx context.Context, a agent.Agent, number int64) (bool, error) {
 	c = c.in(a.Cell)
-	err = c.call(ctx, a, "delete volume", func() error {
+	var gone bool
+	err := c.call(ctx, a, "delete volume", func() error {
 		n := c.Cluster.namespaces[a.ID]
 		switch gone = n == nil || n.claims[number] == nil; {
 		case gone:
@@ -229,7 +234,7 @@ func (c ClusterClient) DeleteVolume(ctx context.Context, a agent.Agent, number i
 		}
 		return nil
 	})
-	return gone && err == nil, err
+	return err == nil && gone, err // gone may still be written if the call failed: it happens late
 }
 
 // dropped reports the deletion of a volume of an agent that exists.
