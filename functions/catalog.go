@@ -128,6 +128,8 @@ type Settings struct {
 	HandoffKeys handoff.KeySet
 	// Console is what the web app knows before its user signs in, except for the regions, which follow from Cells.
 	Console console.Options
+	// BackupForGKE says whether daily backups are made of the agents whose plans have them.
+	BackupForGKE bool
 	// SignIn is how clients of the API get tokens.
 	SignIn system.SignIn
 	// API is how the tools of the Model Context Protocol call the API.
@@ -270,7 +272,7 @@ func organizationRoutes(d Dependencies) []function.Route {
 		webhooks.Test(hooks),
 		webhooks.Deliveries(hooks),
 		webhooks.Redeliver(hooks),
-		subscriptions.Plans(),
+		subscriptions.Plans(d.BackupForGKE),
 		subscriptions.Subscription(d.Accounts, d.Payments),
 		subscriptions.Checkout(d.Accounts, d.Agents, d.Payments),
 		subscriptions.Portal(d.Accounts, d.Payments),

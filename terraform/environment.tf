@@ -68,11 +68,12 @@ locals {
     SUPPORT_URL       = var.support_url
   }
 
-  # Clients of the API find out here how to sign in. Services of routes have these variables.
+  # Clients of the API find out here how to sign in, and what plans include. Services of routes have these variables.
   client_environment = {
-    API_BASE_URL  = local.base_url
-    CLI_CLIENT_ID = var.cli_client_id
-    CLI_SCOPES    = var.cli_scopes
+    API_BASE_URL   = local.base_url
+    BACKUP_FOR_GKE = tostring(var.backup_for_gke)
+    CLI_CLIENT_ID  = var.cli_client_id
+    CLI_SCOPES     = var.cli_scopes
   }
 
   # Only services that send clients get this variable.

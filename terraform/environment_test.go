@@ -204,7 +204,7 @@ func TestEnvironment_HasTheOperatorsSettings(t *testing.T) {
 			"HANDOFF_SIGNING_KEY":     "secret prod-handoff-signing-key at latest",
 			"MAX_HELD_ANSWERS":        "175", "CONSOLE_CLIENT_ID": "console-1", "CONSOLE_SCOPES": "openid email",
 			"SUPPORT_URL":  "https://support.example.com",
-			"API_BASE_URL": "https://api.example.com", "CLI_CLIENT_ID": "agentctl-1",
+			"API_BASE_URL": "https://api.example.com", "BACKUP_FOR_GKE": "true", "CLI_CLIENT_ID": "agentctl-1",
 			"CLI_SCOPES": "openid offline_access", "CLIENTS_BUCKET": "my-project-prod-builds",
 		},
 		"worker": {

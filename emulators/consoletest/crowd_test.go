@@ -193,7 +193,7 @@ func (c *crowd) serve(t *testing.T) string {
 	addresses := agent.Display{Addresses: agent.Addresses{Domain: "agents.test", Scheme: "https"}}
 	routes := append(console.Routes(console.Options{Regions: []string{"us-central1", "europe-west4"}}),
 		agents.List(c, addresses), agents.Get(c, nil, addresses, ratelimit.NewSlots(ratelimit.StandardSlots(1, 40))),
-		organizations.Me(c), organizations.Current(crowdAccounts{crowd: c}), subscriptions.Plans())
+		organizations.Me(c), organizations.Current(crowdAccounts{crowd: c}), subscriptions.Plans(false))
 	served := make([]function.Served, 0, len(routes)+1)
 	for _, r := range routes {
 		served = append(served, r.Served(functiontest.NewGuard()))

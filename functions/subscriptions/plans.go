@@ -4,6 +4,7 @@ package subscriptions
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/plan"
@@ -20,20 +21,23 @@ type PlanView struct {
 	MaxSnapshots      int      `json:"max_snapshots" jsonschema:"How many snapshots of an agent of this plan are kept that are taken by request. Those that the control plane takes itself are kept in addition."`
 	DailySnapshots    int      `json:"daily_snapshots" jsonschema:"For how many days the daily snapshots of an agent of this plan are kept; 0: none are taken."`
 	PriceUSDMonth     *float64 `json:"price_usd_month" jsonschema:"Null if the price is set by contract."`
-	Features          []string `json:"features" jsonschema:"What the plan includes beyond its size: all_ports, daily_backups, audit_log. Others may be added."`
+	Features          []string `json:"features" jsonschema:"What the plan includes beyond its size, such as all_ports, exec and audit_log; daily_backups if the operator of the service has them made. Others may be added."`
 }
 
 // Example implements function.Exampler.
 func (PlanView) Example() any {
 	p, _ := plan.Get(plan.Startup)
-	return show(p)
+	return show(p, false)
 }
 
-func show(p plan.Plan) PlanView {
+func show(p plan.Plan, backups bool) PlanView {
 	v := PlanView{
 		ID: p.ID, Name: p.Name, MaxAgents: p.MaxAgents, PriceUSDMonth: p.PriceUSDMonth, Features: p.Features,
 		MaxSnapshots: p.MaxSnapshots, DailySnapshots: p.DailySnapshots,
 		Agent: Size{CPUCores: p.CPUCores(), MemoryBytes: p.MemoryBytes(), StorageBytes: p.StorageBytes()},
+	}
+	if !backups {
+		v.Features = slices.DeleteFunc(slices.Clone(p.Features), func(f string) bool { return f == plan.DailyBackups })
 	}
 	if p.SleepAfterSeconds > 0 {
 		v.SleepAfterSeconds = &p.SleepAfterSeconds
@@ -48,8 +52,8 @@ type Size struct {
 	StorageBytes int64   `json:"storage_bytes" jsonschema:"The size of the volume."`
 }
 
-// Plans lists the plans, from the smallest to the largest.
-func Plans() function.Route {
+// Plans lists the plans, from the smallest to the largest. Daily backups are named if the operator has turned them on.
+func Plans(backups bool) function.Route {
 	return function.Route{
 		Name: "ListPlans", Method: http.MethodGet, Path: "/api/v1/billing/plans", Role: function.RoleAccounts,
 		Access: function.Member,
@@ -57,7 +61,7 @@ func Plans() function.Route {
 		Handle: function.Handle(func(context.Context, function.Empty) ([]PlanView, error) {
 			var views []PlanView
 			for _, p := range plan.All() {
-				views = append(views, show(p))
+				views = append(views, show(p, backups))
 			}
 			return views, nil
 		}),

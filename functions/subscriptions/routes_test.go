@@ -57,7 +57,7 @@ func subscribe(t *testing.T, b *backendtest.Backend, p plan.ID) {
 
 func TestRoutes_CheckTheirCallers(t *testing.T) {
 	t.Parallel()
-	functiontest.CheckRefusals(t, subscriptions.Plans(), function.Member)
+	functiontest.CheckRefusals(t, subscriptions.Plans(true), function.Member)
 	functiontest.CheckRefusals(t, subscriptions.Subscription(nil, nil), function.Member)
 	functiontest.CheckRefusals(t, subscriptions.Checkout(nil, nil, nil), function.Admin)
 	functiontest.CheckRefusals(t, subscriptions.Portal(nil, nil), function.Admin)
@@ -66,7 +66,7 @@ func TestRoutes_CheckTheirCallers(t *testing.T) {
 func TestPlans_ListsThemFromTheSmallest(t *testing.T) {
 	t.Parallel()
 	var views []subscriptions.PlanView
-	functiontest.Call(t, subscriptions.Plans(), functiontest.AsMember("org-1")).Want(t, http.StatusOK, "").
+	functiontest.Call(t, subscriptions.Plans(true), functiontest.AsMember("org-1")).Want(t, http.StatusOK, "").
 		Decode(t, &views)
 	if len(views) != 6 || views[0].ID != plan.Hobby || views[5].ID != plan.Enterprise {
 		t.Fatalf("plans = %+v, want six from hobby to enterprise", views)
@@ -93,6 +93,21 @@ func TestPlans_ListsThemFromTheSmallest(t *testing.T) {
 	}
 	if views[5].PriceUSDMonth != nil {
 		t.Errorf("the price of enterprise = %v, want null", *views[5].PriceUSDMonth)
+	}
+}
+
+func TestPlans_NameDailyBackupsIfThereAreAny(t *testing.T) {
+	t.Parallel()
+	for _, made := range []bool{true, false} {
+		var views []subscriptions.PlanView
+		functiontest.Call(t, subscriptions.Plans(made), functiontest.AsMember("org-1")).Want(t, http.StatusOK, "").
+			Decode(t, &views)
+		for _, v := range views {
+			want := made && (v.ID == plan.Business || v.ID == plan.Enterprise)
+			if got := slices.Contains(v.Features, plan.DailyBackups); got != want {
+				t.Errorf("%s has daily backups: %t, want %t where they are made: %t", v.ID, got, want, made)
+			}
+		}
 	}
 }
 

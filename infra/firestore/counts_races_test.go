@@ -118,8 +118,9 @@ func TestRecount_LosesNoConcurrentChange(t *testing.T) {
 		if found > 1 {
 			t.Errorf("the drift was found %d times, want at most once", found)
 		}
-		if _, ok, err := counts.Recount(n.Ctx, n.ID); err != nil || ok != (found == 0) {
-			t.Errorf("the last recount found the drift = %t, %v; want %t after %d finds", ok, err, found == 0, found)
+		// One that timed out may have repaired the usage without finding that out.
+		if _, ok, err := counts.Recount(n.Ctx, n.ID); err != nil || ok && found > 0 {
+			t.Errorf("the last recount found the drift = %t, %v, after %d finds", ok, err, found)
 		}
 		n.recountWants(nil, held)
 	})

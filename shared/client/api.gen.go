@@ -1732,7 +1732,7 @@ type Plan struct {
 	// DailySnapshots For how many days the daily snapshots of an agent of this plan are kept; 0: none are taken.
 	DailySnapshots int64 `json:"daily_snapshots"`
 
-	// Features What the plan includes beyond its size: all_ports, daily_backups, audit_log. Others may be added.
+	// Features What the plan includes beyond its size, such as all_ports, exec and audit_log; daily_backups if the operator of the service has them made. Others may be added.
 	Features []string `json:"features"`
 	ID       PlanID   `json:"id"`
 

@@ -43,7 +43,7 @@ const (
 	// submitted. Without it, an agent reaches the ports of HTTP and HTTPS only.
 	AllPorts = "all_ports"
 	// DailyBackups adds the volume of an agent of the plan to the cell's daily backup, where the operator has turned
-	// that on. Daily snapshots do not depend on it.
+	// that on. Daily snapshots do not depend on it. Unlike them, it outlives the agent.
 	DailyBackups = "daily_backups"
 	// CustomImages lets an agent of the plan run an image that is no entry of the catalog.
 	CustomImages = "custom_images"

@@ -166,6 +166,8 @@ type Routes struct {
 	CLIClientID string `env:"CLI_CLIENT_ID"`
 	// CLIScopes are the scopes that the command line tool asks the identity provider for.
 	CLIScopes string `env:"CLI_SCOPES, default=openid profile email offline_access"`
+	// BackupForGKE says whether the cells have backup plans: if so, plans name daily backups among what they include.
+	BackupForGKE bool `env:"BACKUP_FOR_GKE"`
 	// ClientsBucket is the bucket with the published clients of the API. If empty, /clients has none.
 	ClientsBucket string `env:"CLIENTS_BUCKET"`
 	// ConsoleClientID is the OAuth client of the console at the identity provider. If empty, the console offers only to

@@ -51,7 +51,7 @@ func Open(ctx context.Context, environment map[string]string, o Options) (Servic
 		BillingClock: o.BillingClock, MaxHeldAnswers: routes.MaxHeldAnswers, ConsoleClientID: routes.ConsoleClientID,
 		ConsoleScopes: routes.ConsoleScopes, SupportURL: string(routes.SupportURL),
 		APIBaseURL: string(routes.APIBaseURL), CLIClientID: routes.CLIClientID, CLIScopes: routes.CLIScopes,
-		ClientsBucket: routes.ClientsBucket,
+		ClientsBucket: routes.ClientsBucket, BackupForGKE: routes.BackupForGKE,
 	})
 	return Service{Handler: s.Handler, Close: s.Close}, err
 }

@@ -64,7 +64,7 @@ func (o *Clients) For(needs []function.Need) (functions.Dependencies, error) {
 			BaseURL: o.settings.APIBaseURL, Issuer: o.config.Issuer, ClientID: o.settings.CLIClientID,
 			Scopes: o.settings.CLIScopes,
 		},
-		WebhookURLs: o.webhookURLs(),
+		WebhookURLs: o.webhookURLs(), BackupForGKE: o.settings.BackupForGKE,
 		Console: console.Options{
 			Issuer: o.config.Issuer, ClientID: o.settings.ConsoleClientID, Scopes: o.settings.ConsoleScopes,
 			Support: o.settings.SupportURL,

@@ -38,7 +38,7 @@ func routeSettings(c config.Routes, openers Openers) Settings {
 		Openers: openers, Peppers: c.AcceptedPeppers(), EdgeSecrets: c.EdgeSecrets, MaxHeldAnswers: c.MaxHeldAnswers,
 		ConsoleClientID: c.ConsoleClientID, ConsoleScopes: c.ConsoleScopes, SupportURL: string(c.SupportURL),
 		APIBaseURL: string(c.APIBaseURL), CLIClientID: c.CLIClientID, CLIScopes: c.CLIScopes,
-		ClientsBucket: c.ClientsBucket,
+		ClientsBucket: c.ClientsBucket, BackupForGKE: c.BackupForGKE,
 	}
 }
 

@@ -130,6 +130,19 @@ func TestSettings_ClientsAreThoseOfTheBucket(t *testing.T) {
 	}
 }
 
+func TestSettings_PlansKnowWhetherThereAreBackups(t *testing.T) {
+	t.Parallel()
+	for _, want := range []bool{true, false} {
+		o := New(context.WithoutCancel(t.Context()), config.Common{},
+			routeSettings(config.Routes{BackupForGKE: want}, Openers{}))
+		closeLater(t, o.Close)
+		d, err := o.For(nil)
+		if err != nil || d.BackupForGKE != want {
+			t.Errorf("the routes' dependencies have backups: %t, %v; want %t", d.BackupForGKE, err, want)
+		}
+	}
+}
+
 func TestSettings_WorkersTakeOnlyTheConfiguredPushes(t *testing.T) {
 	t.Parallel()
 	const audience, account = "https://worker.test", "push@test.iam.gserviceaccount.com"

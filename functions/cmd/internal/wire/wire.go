@@ -75,6 +75,8 @@ type Settings struct {
 	ConsoleClientID, ConsoleScopes string
 	// SupportURL is where the console sends people who need support; empty for none.
 	SupportURL string
+	// BackupForGKE says whether the cells have backup plans.
+	BackupForGKE bool
 	// APIBaseURL is the address of the API for its clients. CLIClientID and CLIScopes are those of the command line
 	// tool at the identity provider.
 	APIBaseURL, CLIClientID, CLIScopes string

@@ -6,7 +6,7 @@ import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { TextField } from "../ui/field";
-import { formatBytes, planName } from "../ui/format";
+import { formatBytes } from "../ui/format";
 import { agentPath } from "./paths";
 import { Forecast } from "./rehearsal";
 import { useSubmit } from "../api/submit";
@@ -89,7 +89,7 @@ function Backups({ agent }: { agent: Agent }) {
     case true:
       return <>Support can restore the last daily backup for a week. What was written after it is lost.</>;
     case false:
-      return <>The {planName(agent.resource_plan)} plan has no backups, so no copy exists.</>;
+      return <>No copy outlives the agent.</>;
     default:
       return <>Only plans with daily backups keep a copy, for a week.</>;
   }

@@ -3,7 +3,8 @@ import { Icon } from "../ui/icons";
 interface Feature {
   id: string;
   with: string;
-  without: string;
+  /** None if plans need not have it: the others do not say that they lack it. */
+  without?: string;
 }
 
 /** What plans may include, and what it means to have it or not. */
@@ -15,8 +16,7 @@ const known: Feature[] = [
   },
   {
     id: "daily_backups",
-    with: "Each agent’s volume is backed up once a day, and each backup is kept for a week.",
-    without: "No backups of the agents’ volumes.",
+    with: "Each agent’s volume is backed up once a day. Backups are kept for a week, also of deleted agents.",
   },
   {
     id: "audit_log",
@@ -39,12 +39,15 @@ const shortNames: Record<string, string> = {
 
 const nameOf = (id: string): string => shortNames[id] ?? id.replaceAll("_", " ");
 
+const toShow = (features: string[]): Feature[] =>
+  known.filter(({ id, without }) => without !== undefined || features.includes(id));
+
 /** What a plan includes and leaves out, in sentences. */
 export function FeatureSentences({ features }: { features: string[] }) {
   const others = features.filter((id) => !known.some((feature) => feature.id === id));
   return (
     <ul class="features">
-      {known.map((feature) => {
+      {toShow(features).map((feature) => {
         const has = features.includes(feature.id);
         return (
           <Item key={feature.id} has={has}>
@@ -63,7 +66,7 @@ export function FeatureSentences({ features }: { features: string[] }) {
 
 /** What a plan includes and leaves out, in a few words, to compare plans. */
 export function FeatureNames({ features }: { features: string[] }) {
-  const ids = [...new Set([...known.map((feature) => feature.id), ...features])];
+  const ids = [...new Set([...toShow(features).map((feature) => feature.id), ...features])];
   return (
     <ul class="features">
       {ids.map((id) => {
@@ -78,7 +81,7 @@ export function FeatureNames({ features }: { features: string[] }) {
   );
 }
 
-function Item({ has, children }: { has: boolean; children: string }) {
+function Item({ has, children }: { has: boolean; children: string | undefined }) {
   return (
     <li class={has ? undefined : "quiet"}>
       <Icon name={has ? "check" : "close"} />

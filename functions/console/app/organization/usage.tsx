@@ -138,7 +138,7 @@ function Plan({ plan, organization }: { plan: Plan | undefined; organization: Or
             </p>
             <FeatureSentences features={plan.features} />
             <p class="small quiet">
-              An agent may have a smaller plan than its organization. Its own plan decides its ports and backups.
+              An agent may have a smaller plan than its organization. Its own plan decides its ports and daily copies.
             </p>
           </>
         )}

@@ -1352,7 +1352,10 @@ export interface Plan {
   daily_snapshots: number;
   /** Null if the price is set by contract. */
   price_usd_month: number | null;
-  /** What the plan includes beyond its size: all_ports, daily_backups, audit_log. Others may be added. */
+  /**
+   * What the plan includes beyond its size, such as all_ports, exec and audit_log; daily_backups if the operator of the
+   * service has them made. Others may be added.
+   */
   features: string[];
 }
 

@@ -1632,7 +1632,9 @@ class Plan(Model):
     price_usd_month: float | None
     """Null if the price is set by contract."""
     features: list[str]
-    """What the plan includes beyond its size: all_ports, daily_backups, audit_log. Others may be added."""
+    """What the plan includes beyond its size, such as all_ports, exec and audit_log; daily_backups if the operator of
+    the service has them made. Others may be added.
+    """
 
     _fields = {
         "id": None,
