@@ -173,7 +173,8 @@ func (a agent) request(ctx context.Context, method, path, body string, header ht
 		req.Header = header
 	}
 	req.Header.Set("Content-Type", "application/json")
-	res, err := a.Cloud.Client.Do(req)
+	patient := http.Client{Transport: a.Cloud.Client.Transport} // in gVisor, a first answer may take more than 30 s
+	res, err := patient.Do(req)
 	if err != nil {
 		return 0, "", err
 	}
