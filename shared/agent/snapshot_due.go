@@ -30,14 +30,28 @@ func (a Agent) nextSnapshotWork() (at time.Time) {
 }
 
 // lookAt is when a worker must ask the cluster about a snapshot; zero if it need not. It asks about the one that the
-// pod is stopped for as part of the work on the pod, and about one that takes the agent to another cell only while no
-// pod can start.
+// pod is stopped for as part of the work on the pod.
 func (a Agent) lookAt(s *Snapshot) time.Time {
 	open := s.Status == SnapshotPending || s.Status == SnapshotDeleting
-	if !open || s.ID == a.StoppedFor || a.moves(*s) && !a.Converged() {
+	if !open || s.ID == a.StoppedFor || a.mayStart(*s) {
 		return time.Time{}
 	}
 	return cmp.Or(s.LookAt, s.CreatedAt)
+}
+
+// mayStart reports whether the cluster may still start a pod with the volume of a snapshot that no pod may use. That
+// no pod exists proves nothing before the workload is up to date: the cluster makes the former one again.
+func (a Agent) mayStart(s Snapshot) bool {
+	switch {
+	case a.Converged():
+		return false
+	case a.moves(s):
+		return true
+	case s.Status != SnapshotPending || s.Consistency != ConsistentByStop || !s.CutAt.IsZero():
+		return false
+	default:
+		return s.Volume == a.Volume.Number || a.AppliedAt.IsZero()
+	}
 }
 
 // expiry is when a worker must delete a snapshot that has ended; zero while it stays. The newest daily one outlives its

@@ -70,6 +70,7 @@ func TestRequestSnapshot_StopsThePodOnlyIfItMust(t *testing.T) {
 	}
 	stopped := func(a agent.Agent) agent.Agent {
 		_ = a.Act(agent.Stop, agent.Manual, at(2))
+		a.MarkObserved(at(2))
 		return a
 	}
 	for name, row := range map[string]struct {
@@ -318,6 +319,32 @@ func TestStart_WaitsForASnapshotOfTheQuietVolume(t *testing.T) {
 	equal(t, "stopped for it", a.StoppedFor, s.ID)
 	a.RecordSnapshot(s.ID, cutAt(5), at(5))
 	equal(t, "stopped once it is cut", a.StoppedFor, "")
+}
+
+// That no pod uses the volume proves nothing while the cluster may make the former pod again.
+func TestOpenSnapshots_OfAQuietVolumeWaitForTheWorkload(t *testing.T) {
+	t.Parallel()
+	a := runningOn(t)
+	_ = a.Act(agent.Pause, agent.Manual, at(2))
+	quiet, err := a.RequestSnapshot(agent.SnapshotRequest{}, at(3))
+	equal(t, "error", err, nil)
+	equal(t, "before the pause is applied", idsOf(a.OpenSnapshots(at(4))), "")
+	a.MarkObserved(at(4))
+	equal(t, "after it", idsOf(a.OpenSnapshots(at(4))), quiet.ID)
+
+	a, s := taken(t, runningOn(t), 2)
+	equal(t, "error", a.Restore(s.ID, at(3)), nil)
+	equal(t, "of the former volume, before the restore is applied", idsOf(a.OpenSnapshots(at(4))), "")
+	a.Applied(at(4))
+	equal(t, "after it", idsOf(a.OpenSnapshots(at(4))), a.Snapshots[1].ID)
+}
+
+func idsOf(snapshots []agent.Snapshot) string {
+	var ids []string
+	for _, s := range snapshots {
+		ids = append(ids, s.ID)
+	}
+	return strings.Join(ids, " ")
 }
 
 // A snapshot that must stay although its time has passed gives workers nothing to do.

@@ -50,6 +50,7 @@ func (w *World) arrange() {
 		}
 	}
 	w.Cluster.deleted, w.Cluster.wasCut = w.checkDropped, w.checkQuiet
+	w.Cluster.storage.cutTime = w.setup.CutTime
 	w.Cluster.observed, w.unnotified = w.observe, w.Chance(0.25)
 	w.subscribe()
 	if w.setup.webhooks() {

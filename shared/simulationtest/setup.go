@@ -31,6 +31,8 @@ type Setup struct {
 	TroubleTime time.Duration
 	// Stuck is how long a namespace is being deleted.
 	Stuck time.Duration
+	// CutTime is how long the storage takes to cut a snapshot.
+	CutTime time.Duration
 	// DeletedByHand makes a person delete the agent's namespace.
 	DeletedByHand bool
 	// LostVolume makes a person delete the agent's volume.

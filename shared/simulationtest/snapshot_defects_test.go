@@ -74,14 +74,18 @@ func snapshotDefects() []defect {
 		},
 		{
 			name: "a start that does not wait", undoes: "a start waits for a snapshot of the quiet volume",
-			plant: client(func(_ *World, before agent.Agent, a *agent.Agent) {
-				if before.Status == agent.Stopped && a.BeingProvisioned() && a.StoppedFor != "" {
-					a.StoppedFor = ""
-					for i := range a.Snapshots {
-						a.Snapshots[i].LookAt = time.Now().AddDate(1, 0, 0)
+			plant: focused(
+				func(_ *Scheduler, u *Setup) {
+					*u = Setup{
+						Start: agent.Stopped, Scripts: [][]string{{"snapshot", "start"}}, Workers: 1, Steps: 150,
+						CutTime: time.Minute,
 					}
-				}
-			}),
+				},
+				afterRequest(func(_ *World, before agent.Agent, a *agent.Agent) {
+					if before.Status == agent.Stopped && a.BeingProvisioned() {
+						a.StoppedFor = ""
+					}
+				})),
 		},
 		{
 			name: "snapshots are not swept", undoes: "the sweep lists the agents whose snapshots are due",

@@ -34,6 +34,7 @@ func arrangeSnapshots(s *Scheduler, u *Setup) {
 		u.Outage = Service(s.Choose(4)) //nolint:gosec // below the number of services
 		u.OutageTime = []time.Duration{2 * time.Minute, 40 * time.Minute}[s.Choose(2)]
 	}
+	u.CutTime = []time.Duration{0, 5 * time.Second, 2 * time.Minute}[s.Choose(3)]
 }
 
 // changeSnapshots is a client's change of the agent's snapshots.
@@ -61,23 +62,38 @@ func (w *World) changeSnapshots(a *agent.Agent, c *call, now time.Time) error {
 	}
 }
 
+// formerVolume names a volume that a restore replaced.
+type formerVolume struct {
+	agent  string
+	number int64
+}
+
 // checkSnapshots checks an agent's snapshots and volumes against the storage.
 func (w *World) checkSnapshots(a agent.Agent) {
 	id, n := short(a.ID), w.home(a.ID).namespaces[a.ID]
+	for _, s := range a.Snapshots {
+		if s.Cause == agent.SnapshotByRestore && s.Status == agent.SnapshotDeleting {
+			w.unkept[formerVolume{a.ID, s.Volume}] = true
+		}
+	}
 	if a.StoppedFor != "" && (a.Converged() || !a.WantsPod()) {
 		w.violate("hold", "agent %s is %s and stopped for a snapshot without work", id, a.Status)
 	}
 	if n == nil || n.terminating || a.Status == agent.Deleting || w.deletedByHand[a.ID] {
 		return
 	}
+	former := n
 	if w.takes(a) {
-		n = w.cellNamed(a.Move.From.Cell).namespaces[a.ID] // which has them until all are adopted
+		former = w.cellNamed(a.Move.From.Cell).namespaces[a.ID]
 	}
-	if n == nil {
+	if former == nil {
 		return
 	}
 	for _, s := range a.Snapshots {
-		found := n.cuts[s.ID]
+		found := former.cuts[s.ID] // until all are adopted
+		if s.Volume == a.Volume.Number {
+			found = n.cuts[s.ID]
+		}
 		switch {
 		case s.Status == agent.SnapshotReady && w.Cluster.storage.kept[s.Handle] == nil:
 			w.violate("snapshots", "a snapshot of agent %s is ready by the record, and its data is gone: %+v", id, s)
@@ -131,16 +147,11 @@ func (w *World) checkDropped(id string, n *namespace, number int64) {
 	if number == a.Volume.Number {
 		w.violate("kept", "the volume of agent %s was deleted while it is the present one", short(id))
 	}
-	kept, dropped := false, true
+	kept := w.unkept[formerVolume{id, number}]
 	for _, s := range n.cuts {
 		kept = kept || !s.terminating && s.volume == number && slices.Equal(s.data, n.claims[number].data)
 	}
-	for _, s := range a.Snapshots {
-		if s.Cause == agent.SnapshotByRestore && s.Volume == number {
-			dropped = s.Status == agent.SnapshotDeleting
-		}
-	}
-	if !kept && !dropped {
+	if !kept {
 		w.violate("kept", "volume %d of agent %s was deleted, and no snapshot has its data", number, short(id))
 	}
 }

@@ -1,6 +1,9 @@
 package simulationtest
 
-import "maps"
+import (
+	"maps"
+	"time"
+)
 
 // storage has the data of the snapshots of all cells.
 type storage struct {
@@ -8,6 +11,8 @@ type storage struct {
 	volumes, writes int
 	// kept has the snapshots by their handles.
 	kept map[string]*stored
+	// cutTime is how long it takes to cut a snapshot.
+	cutTime time.Duration
 }
 
 // stored is what a snapshot of an agent's volume has.

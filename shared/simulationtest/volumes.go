@@ -31,7 +31,7 @@ type cut struct {
 	volume int64
 	data   []int
 	// quiet: no container was using the volume when it was cut.
-	cutAt        time.Time
+	asked, cutAt time.Time
 	ready, quiet bool
 	terminating  bool
 	// retain: the data outlives the snapshot.
@@ -127,7 +127,7 @@ func (c *Cluster) storageActions(actions []Action) []Action {
 			switch {
 			case s.terminating && !n.makes(s):
 				add("storage deletes a snapshot", func() { delete(n.cuts, key); c.storage.release(s) })
-			case s.cutAt.IsZero() && n.claims[s.volume] != nil:
+			case s.cutAt.IsZero() && n.claims[s.volume] != nil && c.now().Sub(s.asked) >= c.storage.cutTime:
 				add("storage cuts a snapshot", func() { c.cut(id, key, n, s) })
 			case !s.cutAt.IsZero() && !s.ready && c.storage.kept[s.handle] != nil:
 				add("storage has copied a snapshot", func() { s.ready = true })
@@ -173,7 +173,7 @@ func (c *Cluster) putSnapshot(a agent.Agent, s agent.Snapshot, quiet bool) (agen
 		case quiet && n.uses(s.Volume) && !c.Rules.NeverQuiet:
 			return agent.SnapshotState{}, provisioning.ErrVolumeInUse
 		}
-		found = &cut{volume: s.Volume}
+		found = &cut{volume: s.Volume, asked: c.now()}
 		n.cuts[s.ID] = found
 		c.notify()
 	}

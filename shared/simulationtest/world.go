@@ -52,6 +52,8 @@ type World struct {
 	mayFail map[string]bool
 	// deletedByHand holds the agents whose namespace a person deleted.
 	deletedByHand map[string]bool
+	// unkept holds the former volumes whose snapshot a client deletes, or is deleted after its time.
+	unkept map[formerVolume]bool
 	// lostVolume holds the volumes that a person deleted, until a client starts the agent again.
 	lostVolume map[string]int
 	// volumes holds the volumes of agents as they were seen last.
@@ -142,7 +144,7 @@ const organizationID = "9b2ee9a5-7b60-4a51-93a4-1d6a3d4f2c11"
 func newWorld(s *Scheduler) *World {
 	w := &World{
 		Scheduler: s, Database: NewDatabase(), Queue: &Queue{}, started: map[string]int{}, mayFail: map[string]bool{},
-		deletedByHand: map[string]bool{}, delivered: map[string]int{}, prefix: "call",
+		deletedByHand: map[string]bool{}, unkept: map[formerVolume]bool{}, delivered: map[string]int{}, prefix: "call",
 		looks: map[string]int{}, webhookQueue: &Queue{}, receiver: newReceiver(),
 		promptFrom: map[string]int{}, ordered: map[string]int{}, volumes: map[string]seenVolume{},
 	}
