@@ -449,7 +449,7 @@ func webhookDefects() []defect {
 }
 
 // maxSeeds bounds the search for a planted defect.
-const maxSeeds = 60_000
+const maxSeeds = 10_000
 
 func TestSimulation_FindsPlantedDefects(t *testing.T) {
 	t.Parallel()
