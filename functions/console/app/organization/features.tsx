@@ -39,49 +39,47 @@ const shortNames: Record<string, string> = {
 
 const nameOf = (id: string): string => shortNames[id] ?? id.replaceAll("_", " ");
 
-const toShow = (features: string[]): Feature[] =>
-  known.filter(({ id, without }) => without !== undefined || features.includes(id));
+interface Row {
+  id: string;
+  has: boolean;
+  sentence: string;
+}
+
+/** What there is to say about a plan: first of the features that the console knows. */
+const rowsOf = (features: string[]): Row[] => [
+  ...known.flatMap(({ id, with: included, without }) => {
+    const has = features.includes(id);
+    const sentence = has ? included : without;
+    return sentence === undefined ? [] : [{ id, has, sentence }];
+  }),
+  ...features
+    .filter((id) => !known.some((feature) => feature.id === id))
+    .map((id) => ({ id, has: true, sentence: nameOf(id) })),
+];
 
 /** What a plan includes and leaves out, in sentences. */
-export function FeatureSentences({ features }: { features: string[] }) {
-  const others = features.filter((id) => !known.some((feature) => feature.id === id));
-  return (
-    <ul class="features">
-      {toShow(features).map((feature) => {
-        const has = features.includes(feature.id);
-        return (
-          <Item key={feature.id} has={has}>
-            {has ? feature.with : feature.without}
-          </Item>
-        );
-      })}
-      {others.map((id) => (
-        <Item key={id} has>
-          {nameOf(id)}
-        </Item>
-      ))}
-    </ul>
-  );
-}
+export const FeatureSentences = ({ features }: { features: string[] }) => (
+  <ul class="features">
+    {rowsOf(features).map(({ id, has, sentence }) => (
+      <Item key={id} has={has}>
+        {sentence}
+      </Item>
+    ))}
+  </ul>
+);
 
 /** What a plan includes and leaves out, in a few words, to compare plans. */
-export function FeatureNames({ features }: { features: string[] }) {
-  const ids = [...new Set([...toShow(features).map((feature) => feature.id), ...features])];
-  return (
-    <ul class="features">
-      {ids.map((id) => {
-        const has = features.includes(id);
-        return (
-          <Item key={id} has={has}>
-            {nameOf(id)}
-          </Item>
-        );
-      })}
-    </ul>
-  );
-}
+export const FeatureNames = ({ features }: { features: string[] }) => (
+  <ul class="features">
+    {rowsOf(features).map(({ id, has }) => (
+      <Item key={id} has={has}>
+        {nameOf(id)}
+      </Item>
+    ))}
+  </ul>
+);
 
-function Item({ has, children }: { has: boolean; children: string | undefined }) {
+function Item({ has, children }: { has: boolean; children: string }) {
   return (
     <li class={has ? undefined : "quiet"}>
       <Icon name={has ? "check" : "close"} />
