@@ -46,12 +46,8 @@ func Open(ctx context.Context, environment map[string]string, o Options) (Servic
 	openers.Payments, openers.Members, openers.Logs = external.Payments, external.Members, external.Logs
 	openers.Commands = commands.Openers(worker.Cells).Commands
 	openers.MCP = mcp.New
-	s, err := wire.All(ctx, worker, wire.Settings{
-		Openers: openers, Peppers: routes.AcceptedPeppers(), EdgeSecrets: routes.EdgeSecrets,
-		BillingClock: o.BillingClock, MaxHeldAnswers: routes.MaxHeldAnswers, ConsoleClientID: routes.ConsoleClientID,
-		ConsoleScopes: routes.ConsoleScopes, SupportURL: string(routes.SupportURL),
-		APIBaseURL: string(routes.APIBaseURL), CLIClientID: routes.CLIClientID, CLIScopes: routes.CLIScopes,
-		ClientsBucket: routes.ClientsBucket, BackupForGKE: routes.BackupForGKE,
-	})
+	settings := wire.RouteSettings(routes, openers)
+	settings.BillingClock = o.BillingClock
+	s, err := wire.All(ctx, worker, settings)
 	return Service{Handler: s.Handler, Close: s.Close}, err
 }

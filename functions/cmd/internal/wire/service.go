@@ -16,24 +16,25 @@ import (
 
 // API opens the routes of the role api: the target, or all of them.
 func API(ctx context.Context, c config.Routes) (run.Service, error) {
-	return New(ctx, c.Common, routeSettings(c, Openers{})).service(
+	return New(ctx, c.Common, RouteSettings(c, Openers{})).service(
 		functions.Selection{Target: c.Target, Roles: []function.Role{function.RoleAPI}}, nil)
 }
 
 // Accounts opens the routes of the roles api and accounts: the target, or all of them.
 func Accounts(ctx context.Context, c config.Routes, openers Openers) (run.Service, error) {
 	roles := []function.Role{function.RoleAPI, function.RoleAccounts}
-	return New(ctx, c.Common, routeSettings(c, openers)).service(
+	return New(ctx, c.Common, RouteSettings(c, openers)).service(
 		functions.Selection{Target: c.Target, Roles: roles}, nil)
 }
 
 // Exec opens the routes of the role exec: the target, or all of them.
 func Exec(ctx context.Context, c config.Routes, openers Openers) (run.Service, error) {
-	return New(ctx, c.Common, routeSettings(c, openers)).service(
+	return New(ctx, c.Common, RouteSettings(c, openers)).service(
 		functions.Selection{Target: c.Target, Roles: []function.Role{function.RoleExec}}, nil)
 }
 
-func routeSettings(c config.Routes, openers Openers) Settings {
+// RouteSettings are the settings of a process that serves routes.
+func RouteSettings(c config.Routes, openers Openers) Settings {
 	return Settings{
 		Openers: openers, Peppers: c.AcceptedPeppers(), EdgeSecrets: c.EdgeSecrets, MaxHeldAnswers: c.MaxHeldAnswers,
 		ConsoleClientID: c.ConsoleClientID, ConsoleScopes: c.ConsoleScopes, SupportURL: string(c.SupportURL),

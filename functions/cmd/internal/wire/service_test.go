@@ -73,7 +73,7 @@ func TestService_TakesAddressesFromItsEdge(t *testing.T) { //nolint:paralleltest
 		Common: o.config, Peppers: config.Peppers{Pepper: []byte(strings.Repeat("p", 32))},
 		EdgeSecrets: []string{secret},
 	}
-	o.settings = routeSettings(c, o.settings.Openers)
+	o.settings = RouteSettings(c, o.settings.Openers)
 	s, err := o.service(functions.Selection{Roles: []function.Role{function.RoleAPI}}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -134,7 +134,7 @@ func TestSettings_PlansKnowWhetherThereAreBackups(t *testing.T) {
 	t.Parallel()
 	for _, want := range []bool{true, false} {
 		o := New(context.WithoutCancel(t.Context()), config.Common{},
-			routeSettings(config.Routes{BackupForGKE: want}, Openers{}))
+			RouteSettings(config.Routes{BackupForGKE: want}, Openers{}))
 		closeLater(t, o.Close)
 		d, err := o.For(nil)
 		if err != nil || d.BackupForGKE != want {
@@ -234,7 +234,7 @@ func TestPeppers_ReachAuthenticationAndVouchers(t *testing.T) {
 	t.Parallel()
 	c, _ := cloud(t)
 	want := apikey.Peppers{Present: apikey.Pepper("2"), Next: apikey.Pepper("3"), Previous: apikey.Pepper("1")}
-	s := routeSettings(config.Routes{Peppers: config.Peppers{
+	s := RouteSettings(config.Routes{Peppers: config.Peppers{
 		Pepper: want.Present, NextPepper: want.Next, PreviousPepper: want.Previous,
 	}}, Openers{})
 	if !reflect.DeepEqual(s.voucher(), clientip.NewVoucher([]byte("2"), []byte("3"), []byte("1"))) {
