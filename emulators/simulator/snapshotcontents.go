@@ -85,7 +85,7 @@ func (s *Simulator) syncContent(ctx context.Context, name string) error {
 		return nil // of another driver
 	case content.DeletionTimestamp != nil:
 		return s.releaseContent(ctx, content)
-	case !slices.Contains(content.Finalizers, finalizerContent):
+	case content.Spec.Snapshot.UID != "" && !slices.Contains(content.Finalizers, finalizerContent):
 		content = content.DeepCopy()
 		content.Finalizers = append(content.Finalizers, finalizerContent)
 		_, err := s.client.VolumeSnapshotContents().Update(ctx, content, metav1.UpdateOptions{})
@@ -232,20 +232,15 @@ func (s *Simulator) pause(ctx context.Context, claim *corev1.ObjectReference) (r
 }
 
 // releaseContent lets a deleted content go whose snapshot is deleted, too. Its policy says whether the data go with it.
+// Data that the driver has not found by then is forgotten, as on GKE.
 func (s *Simulator) releaseContent(ctx context.Context, o *kubeclient.VolumeSnapshotContent) error {
 	unbound := o.Spec.Source.Snapshot != nil && o.Spec.Snapshot.UID == ""
 	if !unbound && o.Annotations[annotationBeingDeleted] == "" {
 		return nil // the deletion of the snapshot comes back here
 	}
-	if o.Spec.DeletionPolicy == policyDelete {
-		handle := o.Spec.Source.Snapshot
-		if o.Status != nil && o.Status.Handle != nil {
-			handle = o.Status.Handle
-		}
-		if handle != nil {
-			if err := s.runtime.RemoveSnapshot(path.Base(*handle)); err != nil {
-				return err
-			}
+	if o.Spec.DeletionPolicy == policyDelete && o.Status != nil && o.Status.Handle != nil {
+		if err := s.runtime.RemoveSnapshot(path.Base(*o.Status.Handle)); err != nil {
+			return err
 		}
 	}
 	if !slices.Contains(o.Finalizers, finalizerContent) {

@@ -416,11 +416,11 @@ func (s *Simulator) releaseSnapshot(ctx context.Context, o *kubeclient.VolumeSna
 		}
 	}
 	var finalizers []string
-	content, err := s.client.VolumeSnapshotContents().Get(ctx, contentName(o), metav1.GetOptions{})
+	content, err := s.boundContent(ctx, o)
 	switch {
-	case ignoreNotFound(err) != nil:
+	case err != nil:
 		return err
-	case err == nil && content.Spec.Snapshot.UID == o.UID:
+	case content != nil:
 		if err := s.condemnContent(ctx, content); err != nil {
 			return err
 		}
@@ -430,6 +430,21 @@ func (s *Simulator) releaseSnapshot(ctx context.Context, o *kubeclient.VolumeSna
 	}
 	_, err = s.setFinalizers(ctx, o, finalizers)
 	return ignoreNotFound(err)
+}
+
+// boundContent returns the content of a deleted snapshot, or nil. Like the snapshot controller of GKE, it knows a
+// content that it did not make only once the status of the snapshot names it.
+func (s *Simulator) boundContent(ctx context.Context, o *kubeclient.VolumeSnapshot) (*kubeclient.VolumeSnapshotContent,
+	error,
+) {
+	if o.Spec.Source.Claim == nil && (o.Status == nil || o.Status.Content == nil) {
+		return nil, nil
+	}
+	content, err := s.client.VolumeSnapshotContents().Get(ctx, contentName(o), metav1.GetOptions{})
+	if err != nil || content.Spec.Snapshot.UID != o.UID {
+		return nil, ignoreNotFound(err)
+	}
+	return content, nil
 }
 
 // condemnContent allows the deletion of the content of a deleted snapshot, and deletes it if its policy says so.
