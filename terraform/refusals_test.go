@@ -4,12 +4,9 @@ package terraform_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -539,65 +536,6 @@ func snapshotRefusals(own string) map[string]refusal {
 		"a content of another name":   content("other"+name, "Retain", driver, handle, "other", refusesName),
 		"an adopted content that takes the data along": content(own+"-snapshot-aaaaaaaa", "Delete", driver, handle, own,
 			refusesContent),
-	}
-}
-
-// TestPolicies_AdmitAMoveToAnotherCell takes an agent's snapshot along, as a worker does it in two cells.
-func TestPolicies_AdmitAMoveToAnotherCell(t *testing.T) {
-	t.Parallel()
-	f, ctx := policyCell(t), t.Context()
-	clusters, a := f.clusters(t, reconciler), newAgent()
-	if err := applyAll(ctx, clusters, a); err != nil {
-		t.Fatal(err)
-	}
-	clustertest.Eventually(t, func(ctx context.Context) error { return clusters.CheckReady(ctx, a) })
-	a.LastReadyIsolation = agent.Plain
-	s, err := a.RequestSnapshot(agent.SnapshotRequest{Consistency: agent.ConsistentAfterCrash}, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	clustertest.Eventually(t, func(ctx context.Context) error {
-		seen, err := clusters.Snapshot(ctx, a, s, false)
-		if err == nil && !seen.Ready {
-			err = fmt.Errorf("the snapshot is not ready: %+v", seen)
-		}
-		s.Handle = seen.Handle
-		return err
-	})
-	for _, step := range []struct {
-		name string
-		do   func(ctx context.Context) error
-	}{
-		{name: "retain", do: func(ctx context.Context) error { return clusters.RetainSnapshot(ctx, a, s, true) }},
-		{name: "leave", do: func(ctx context.Context) error {
-			if err := clusters.Delete(ctx, a); err != nil {
-				return err
-			}
-			gone, err := clusters.CheckGone(ctx, a)
-			if err == nil && !gone.All() {
-				err = fmt.Errorf("left: %+v", gone)
-			}
-			return err
-		}},
-		{name: "arrive", do: func(ctx context.Context) error {
-			return clusters.Apply(ctx, a, agent.StageNamespace, provisioning.RuntimeInput{})
-		}},
-		{name: "adopt", do: func(ctx context.Context) error { return clusters.AdoptSnapshot(ctx, a, s) }},
-		{name: "own", do: func(ctx context.Context) error { return clusters.RetainSnapshot(ctx, a, s, false) }},
-		{name: "delete", do: func(ctx context.Context) error {
-			gone, err := clusters.DeleteSnapshot(ctx, a, s)
-			if err == nil && !gone {
-				err = errors.New("the snapshot is not gone")
-			}
-			return err
-		}},
-	} {
-		clustertest.Eventually(t, func(ctx context.Context) error {
-			if err := step.do(ctx); err != nil {
-				return fmt.Errorf("%s: %w", step.name, err)
-			}
-			return nil
-		})
 	}
 }
 

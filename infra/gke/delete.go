@@ -18,8 +18,8 @@ import (
 )
 
 // Delete implements provisioning.Cluster: everything of an agent is in its namespace and goes with it, but for the
-// contents of snapshots. Those of the agent's volumes go when the storage has deleted the data. Those that stand for
-// snapshots of other agents never go by themselves.
+// contents of snapshots. Those that own their data go when the storage has deleted it. The others never go by
+// themselves: they stand for snapshots of other agents, or were retained when their VolumeSnapshots were deleted.
 func (c *Clusters) Delete(ctx context.Context, a agent.Agent) error {
 	client, err := c.client(a.Cell)
 	if err != nil {
@@ -31,14 +31,28 @@ func (c *Clusters) Delete(ctx context.Context, a agent.Agent) error {
 	}
 	contents, err := client.contents(ctx, a, "")
 	for i := range contents {
-		if isSourceContent(&contents[i]) || contents[i].Labels[labelRetained] != "" {
-			err = errors.Join(err, client.deleteContent(ctx, contents[i].Name))
-		}
+		err = errors.Join(err, client.deleteLeftContent(ctx, &contents[i]))
 	}
 	return err
 }
 
-// isSourceContent reports whether a content stands for a snapshot of another agent.
+// deleteLeftContent deletes a content whose VolumeSnapshot is gone. The driver keeps a content that is bound until the
+// snapshot controller has marked it. The controller does not mark a content that a worker made if the VolumeSnapshot
+// was deleted before its status named the content.
+func (c *client) deleteLeftContent(ctx context.Context, o *metav1.PartialObjectMetadata) error {
+	if isSourceContent(o) && o.Annotations[annotationSnapshotDeleted] == "" {
+		t := snapshotTarget(kindContent, "", o.Name)
+		fields := map[string]any{"metadata": map[string]any{
+			"annotations": map[string]any{annotationSnapshotDeleted: "yes"},
+		}}
+		if err := c.mergeAs(ctx, fieldManager, t, fields); err != nil && !apierrors.IsNotFound(err) {
+			return explain(err, t)
+		}
+	}
+	return c.deleteContent(ctx, o.Name)
+}
+
+// isSourceContent reports whether a content stands for a snapshot that the cell did not take.
 func isSourceContent(o metav1.Object) bool {
 	labels := o.GetLabels()
 	return o.GetName() == contentOf(agent.Namespace(labels[labelAgent]), labels[labelSnapshot])

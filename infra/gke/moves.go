@@ -6,10 +6,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/provisioning"
 )
-
-// labelRetained is on contents whose data outlives them. They do not go with their VolumeSnapshot.
-const labelRetained = "agents.example/retained"
 
 // remove is the deletion policy that deletes the data of a snapshot with its content.
 const remove = "Delete"
@@ -57,6 +55,9 @@ func (c *Clusters) RetainSnapshot(ctx context.Context, a agent.Agent, s agent.Sn
 	there, t := &volumeSnapshot{}, snapshotTarget(kindSnapshot, a.Namespace(), name)
 	switch err := client.get(ctx, t, there); {
 	case err == nil:
+		if !retains && !found(there) {
+			return client.checkUnbound(ctx, there)
+		}
 		contents = []string{contentName(there)}
 	case !apierrors.IsNotFound(err):
 		return explain(err, t)
@@ -69,13 +70,13 @@ func (c *Clusters) RetainSnapshot(ctx context.Context, a agent.Agent, s agent.Sn
 			contents = append(contents, left[i].Name)
 		}
 	}
-	labels := blueprint{agent: a}.labels()
+	labels, policy := blueprint{agent: a}.labels(), remove
 	labels[labelSnapshot] = name
-	fields := map[string]any{
-		"metadata": map[string]any{"labels": labels}, "spec": map[string]any{"deletionPolicy": remove},
+	if retains {
+		policy = retain
 	}
-	if labels[labelRetained] = ""; retains {
-		labels[labelRetained], fields["spec"] = "true", map[string]any{"deletionPolicy": retain}
+	fields := map[string]any{
+		"metadata": map[string]any{"labels": labels}, "spec": map[string]any{"deletionPolicy": policy},
 	}
 	for _, content := range contents {
 		t := snapshotTarget(kindContent, "", content)
@@ -84,4 +85,26 @@ func (c *Clusters) RetainSnapshot(ctx context.Context, a agent.Agent, s agent.Sn
 		}
 	}
 	return nil
+}
+
+// found reports whether the data of a snapshot can go with its VolumeSnapshot. An adopted content stays when the
+// VolumeSnapshot is deleted before its status names the content, and the data stays when the content is deleted before
+// the driver has found the data, which sets the time of the cut. If the storage does not have the data, there is an
+// error.
+func found(s *volumeSnapshot) bool {
+	return s.Spec.Source.Content == "" || s.Status.Content != "" && (s.Status.CutAt != nil || s.Status.LastError != nil)
+}
+
+// checkUnbound returns ErrSnapshotUnbound, unless the content of an adopted VolumeSnapshot does not exist.
+func (c *client) checkUnbound(ctx context.Context, s *volumeSnapshot) error {
+	t := snapshotTarget(kindContent, "", s.Spec.Source.Content)
+	_, err := c.getMetadata(ctx, t)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return explain(err, t)
+	default:
+		return provisioning.ErrSnapshotUnbound
+	}
 }

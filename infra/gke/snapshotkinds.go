@@ -19,6 +19,9 @@ const (
 	kindContent  = "VolumeSnapshotContent"
 )
 
+// annotationSnapshotDeleted is on contents whose VolumeSnapshot is deleted.
+const annotationSnapshotDeleted = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted"
+
 // retain is the deletion policy that keeps the data of a snapshot when its content is deleted.
 const retain = "Retain"
 

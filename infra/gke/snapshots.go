@@ -3,6 +3,7 @@ package gke
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -234,8 +235,7 @@ func (c *Clusters) DeleteSnapshot(ctx context.Context, a agent.Agent, s agent.Sn
 	err = client.get(ctx, t, &there)
 	switch {
 	case apierrors.IsNotFound(err):
-		contents, err := client.contents(ctx, a, name)
-		return err == nil && len(contents) == 0, err
+		return c.deleteLeft(ctx, a, s)
 	case err != nil:
 		return false, explain(err, t)
 	case there.DeletionTimestamp != nil:
@@ -246,11 +246,38 @@ func (c *Clusters) DeleteSnapshot(ctx context.Context, a agent.Agent, s agent.Sn
 	} else {
 		err = client.ownContent(ctx, a, &there)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, provisioning.ErrSnapshotUnbound): // the next attempt finds it bound
+		return false, nil
+	case err != nil:
 		return false, err
 	}
 	if err := client.delete(ctx, t, there.UID); err != nil && !apierrors.IsNotFound(err) {
 		return false, explain(err, t)
+	}
+	return false, nil
+}
+
+// deleteLeft deletes the content that a VolumeSnapshot has left, with its data, and reports whether there is none.
+// Example: a late worker adopts a snapshot while another one deletes it.
+func (c *Clusters) deleteLeft(ctx context.Context, a agent.Agent, s agent.Snapshot) (gone bool, err error) {
+	client, name, err := c.snapshotOf(a, s)
+	if err != nil {
+		return false, err
+	}
+	contents, err := client.contents(ctx, a, name)
+	if err != nil || len(contents) == 0 {
+		return err == nil, err
+	}
+	for i := range contents {
+		if contents[i].DeletionTimestamp == nil {
+			if err := c.RetainSnapshot(ctx, a, s, false); err != nil {
+				return false, err
+			}
+		}
+		if err := client.deleteLeftContent(ctx, &contents[i]); err != nil {
+			return false, err
+		}
 	}
 	return false, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/parallel"
@@ -81,8 +82,19 @@ func (w *run) adopt(ctx context.Context, a agent.Agent) error {
 		if err := w.Volumes.RetainSnapshot(ctx, former, s, true); err != nil {
 			return err
 		}
-		return w.Volumes.RetainSnapshot(ctx, a, s, false)
+		return w.own(ctx, a, s)
 	})...)
+}
+
+// own gives the data of an adopted snapshot to the agent's cell. It waits a moment until the cell has found it.
+func (w *run) own(ctx context.Context, a agent.Agent, s agent.Snapshot) error {
+	begun := time.Now()
+	for {
+		err := w.Volumes.RetainSnapshot(ctx, a, s, false)
+		if !errors.Is(err, ErrSnapshotUnbound) || time.Since(begun) >= cutTime || sleep(ctx, cutPause) != nil {
+			return err
+		}
+	}
 }
 
 // tearDownMove deletes what an agent that is being deleted has in another cell, and reports what is gone there.

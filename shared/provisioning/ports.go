@@ -46,8 +46,8 @@ type Volumes interface {
 	// asks only while no pod uses the volume. It may be repeated. Errors: ErrVolumeInUse; a Permanent fault, which no
 	// retry repairs; Unavailable.
 	Snapshot(ctx context.Context, a agent.Agent, s agent.Snapshot, quiet bool) (agent.SnapshotState, error)
-	// DeleteSnapshot begins the deletion of a snapshot and reports whether it is observed gone, with its data. Errors:
-	// Unavailable.
+	// DeleteSnapshot begins the deletion of a snapshot, once its data is found if it is adopted, and reports whether it
+	// is observed gone, with its data. Errors: Unavailable.
 	DeleteSnapshot(ctx context.Context, a agent.Agent, s agent.Snapshot) (gone bool, err error)
 	// DeleteVolume begins the deletion of a volume that the agent no longer uses, and reports whether it is observed
 	// gone. Errors: ErrVolumeInUse, Unavailable.
@@ -56,7 +56,8 @@ type Volumes interface {
 	// leaves its data alone. The agent has a namespace there. Errors: Unavailable.
 	AdoptSnapshot(ctx context.Context, a agent.Agent, s agent.Snapshot) error
 	// RetainSnapshot decides whether the data of a snapshot outlives its deletion by the agent's cell. It does nothing
-	// if the cell does not have the snapshot. Errors: Unavailable.
+	// if the cell does not have the snapshot. Errors: ErrSnapshotUnbound if the data must go with an adopted snapshot;
+	// Unavailable.
 	RetainSnapshot(ctx context.Context, a agent.Agent, s agent.Snapshot, retain bool) error
 }
 
@@ -72,6 +73,10 @@ const (
 	QuiesceBegin = "begin"
 	QuiesceEnd   = "end"
 )
+
+// ErrSnapshotUnbound means that a cell has not found the data of a snapshot that it adopted a moment ago. It could not
+// delete the data.
+var ErrSnapshotUnbound = errors.New("the cell has not found the data of the snapshot yet")
 
 // ErrVolumeInUse means that a pod of the agent still uses a volume.
 var ErrVolumeInUse = errors.New("a pod still uses the volume")

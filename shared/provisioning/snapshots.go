@@ -15,7 +15,8 @@ import (
 // Asking for it may be repeated, because the record names it. So a worker may die anywhere.
 
 const (
-	// cutTime is how long a run waits for a snapshot to be cut, and cutPause how often it looks. Most take a second.
+	// cutTime is how long a run waits for a snapshot to be cut or found, and cutPause how often it looks. Most take a
+	// second.
 	cutTime  = 3 * time.Second
 	cutPause = 200 * time.Millisecond
 )

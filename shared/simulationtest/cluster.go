@@ -87,6 +87,8 @@ type ClusterRules struct {
 	CutEarly bool
 	// AdoptOwned lets a new cell delete the data of snapshots that the former one may need.
 	AdoptOwned bool
+	// OwnUnbound deletes a snapshot that a cell adopted before the cell has found its data.
+	OwnUnbound bool
 	// NeverRetain deletes the data of a snapshot with the objects of a cell that the agent has left.
 	NeverRetain bool
 	// GoneAtOnce reports an agent whose deletion began as gone.

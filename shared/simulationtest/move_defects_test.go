@@ -60,6 +60,10 @@ func moveDefects() []defect {
 			plant: cluster(ClusterRules{AdoptOwned: true}),
 		},
 		{
+			name: "a snapshot that a cell forgets", undoes: "a cell deletes what it adopted once it has found the data",
+			plant: cluster(ClusterRules{OwnUnbound: true}),
+		},
+		{
 			name: "a deletion in one cell", undoes: "an agent that is deleted while it moves is gone from both cells",
 			plant: Plant{
 				Focus: func(s *Scheduler, u *Setup) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/provisioning"
 )
 
 // arrangeMoves chooses a schedule with moves between two cells.
@@ -132,7 +133,7 @@ func (c ClusterClient) AdoptSnapshot(ctx context.Context, a agent.Agent, s agent
 			handle: s.Handle, volume: s.Volume, cutAt: s.CutAt, size: s.SizeBytes, retain: !c.Cluster.Rules.AdoptOwned,
 		}
 		if kept := c.Cluster.storage.kept[s.Handle]; kept != nil {
-			adopted.data, adopted.ready = kept.data, true
+			adopted.data, adopted.unbound = kept.data, true
 		}
 		n.cuts[s.ID] = adopted
 		c.Cluster.notify()
@@ -144,7 +145,12 @@ func (c ClusterClient) AdoptSnapshot(ctx context.Context, a agent.Agent, s agent
 func (c ClusterClient) RetainSnapshot(ctx context.Context, a agent.Agent, s agent.Snapshot, retain bool) error {
 	c = c.in(a.Cell)
 	return c.call(ctx, a, "retain snapshot", func() error {
-		if n := c.Cluster.namespaces[a.ID]; n != nil && n.cuts[s.ID] != nil && !c.Cluster.Rules.NeverRetain {
+		n := c.Cluster.namespaces[a.ID]
+		switch {
+		case n == nil || n.cuts[s.ID] == nil || c.Cluster.Rules.NeverRetain:
+		case !retain && n.cuts[s.ID].unbound && !c.Cluster.Rules.OwnUnbound:
+			return provisioning.ErrSnapshotUnbound
+		default:
 			n.cuts[s.ID].retain = retain
 		}
 		return nil

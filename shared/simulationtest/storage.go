@@ -29,9 +29,10 @@ func (s *storage) clone() *storage {
 	return &copied
 }
 
-// release deletes the data of a snapshot that a cell has deleted, unless it must outlive it.
+// release deletes the data of a snapshot that a cell has deleted, unless it must outlive it. Data that the cell has not
+// found is forgotten.
 func (s *storage) release(deleted *cut) {
-	if !deleted.retain {
+	if !deleted.retain && !deleted.unbound {
 		delete(s.kept, deleted.handle)
 	}
 }

@@ -34,9 +34,9 @@ type cut struct {
 	asked, cutAt time.Time
 	ready, quiet bool
 	terminating  bool
-	// retain: the data outlives the snapshot.
-	retain bool
-	size   int64
+	// retain: the data outlives the snapshot, and so does that of one that is adopted and unbound.
+	retain, unbound bool
+	size            int64
 }
 
 func cloneAll[K comparable, V any](all map[K]*V) map[K]*V {
@@ -130,7 +130,7 @@ func (c *Cluster) storageActions(actions []Action) []Action {
 			case s.cutAt.IsZero() && n.claims[s.volume] != nil && c.now().Sub(s.asked) >= c.storage.cutTime:
 				add("storage cuts a snapshot", func() { c.cut(id, key, n, s) })
 			case !s.cutAt.IsZero() && !s.ready && c.storage.kept[s.handle] != nil:
-				add("storage has copied a snapshot", func() { s.ready = true })
+				add("storage has copied a snapshot", func() { s.ready, s.unbound = true, false })
 			}
 		}
 	}
@@ -208,7 +208,8 @@ func (c ClusterClient) DeleteSnapshot(ctx context.Context, a agent.Agent, s agen
 	var gone bool
 	err := c.call(ctx, a, "delete snapshot", func() error {
 		n := c.Cluster.namespaces[a.ID]
-		if gone = n == nil || n.cuts[s.ID] == nil; !gone && !n.cuts[s.ID].terminating {
+		gone = n == nil || n.cuts[s.ID] == nil
+		if !gone && !n.cuts[s.ID].terminating && (!n.cuts[s.ID].unbound || c.Cluster.Rules.OwnUnbound) {
 			n.cuts[s.ID].terminating, n.cuts[s.ID].retain = true, false
 			c.Cluster.notify()
 		}

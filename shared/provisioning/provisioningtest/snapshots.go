@@ -27,6 +27,7 @@ func RunVolumes(t *testing.T, w VolumeFixture) {
 		"restores a snapshot and deletes the volume":    testRestore,
 		"deletes an agent with its snapshots":           testDeleteWithSnapshots,
 		"takes a snapshot along to another cell":        testMove,
+		"deletes a snapshot that it has just adopted":   testDeleteAdopted,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -207,6 +208,24 @@ func testMove(t *testing.T, w VolumeFixture) {
 			t.Errorf("a snapshot whose data was deleted: %+v, want it not ready", seen)
 		}
 	}
+	w.leave(t, a)
+}
+
+// testDeleteAdopted deletes a snapshot as soon as the new cell has it: it expired during the move.
+func testDeleteAdopted(t *testing.T, w VolumeFixture) {
+	a := w.started(t)
+	s := w.request(t, &a, agent.ConsistentAfterCrash)
+	a.RecordSnapshot(s.ID, w.await(t, a, s, false), time.Now())
+	w.retain(t, a, s, true)
+	w.leave(t, a)
+	w.adopt(t, a)
+	w.eventually(t, func(ctx context.Context) error { return w.Volumes.RetainSnapshot(ctx, a, s, false) })
+	w.deleted(t, a, s)
+	w.adopt(t, a) // by a slow worker
+	if seen, err := w.Volumes.Snapshot(t.Context(), a, a.Snapshots[0], false); err == nil && seen.Ready {
+		t.Errorf("a snapshot that was deleted: %+v, want it without data", seen)
+	}
+	w.deleted(t, a, s)
 	w.leave(t, a)
 }
 
