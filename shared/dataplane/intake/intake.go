@@ -197,6 +197,9 @@ func (c *conn) refuse(answer string, why error, scratch []byte) error {
 	return &net.OpError{Op: "read", Net: "tcp", Err: why}
 }
 
+// NetConn returns the connection that the listener accepted.
+func (c *conn) NetConn() net.Conn { return c.Conn }
+
 // Close implements net.Conn.
 func (c *conn) Close() error {
 	c.end()
