@@ -213,6 +213,10 @@ func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 			"cloud.google.com/go/firestore", "cloud.google.com/go/monitoring", "firebase.google.com/go",
 			module + "infra/stripe", module + "emulators",
 		},
+		"gate": {
+			"cloud.google.com/go/firestore", "cloud.google.com/go/monitoring", "firebase.google.com/go",
+			module + "infra/stripe", module + "infra/firestore", module + "emulators",
+		},
 		// They run in agents' pods, or in the place of one, where every byte of memory counts.
 		"front": podBinaries(), "sampleagent": podBinaries(), "placeholder": podBinaries(),
 		"router": {

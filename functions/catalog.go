@@ -31,6 +31,7 @@ import (
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/clientrelease"
 	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/egresslog"
 	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/handoff"
@@ -73,6 +74,7 @@ type Dependencies struct {
 	Metrics            metrics.Store          `need:"firestore"`
 	MetricsWorkerStore metrics.WorkerStore    `need:"firestore"`
 	Operations         secret.Operations      `need:"firestore"`
+	EgressLog          egresslog.Log          `need:"firestore"`
 	SecretBudget       secretwrite.Budget     `need:"firestore"`
 	Webhooks           webhook.Store          `need:"firestore"`
 	WebhookWorkerStore webhook.WorkerStore    `need:"firestore"`
@@ -192,8 +194,9 @@ func agentRoutes(d Dependencies) []function.Route {
 		agents.Create(d.Agents, writer, d.Cells, d.WebhookURLs, shown),
 		agents.Get(d.Agents, d.Handoff, shown, d.Slots),
 		agents.Reachability(d.Agents, d.Prober, d.Addresses),
-		agents.Diagnosis(d.Agents, d.Events, d.Accounts),
-		agents.Update(d.Agents, shown),
+		agents.Diagnosis(d.Agents, d.Events, d.EgressLog, d.Accounts),
+		agents.Update(d.Agents, d.EgressLog, shown),
+		agents.AllowEgressHosts(d.Agents, shown),
 		agents.Delete(d.Agents, shown),
 		agents.Deletion(d.Deletions, d.Handoff),
 		agents.Restart(d.Agents, shown),
@@ -209,6 +212,7 @@ func agentRoutes(d Dependencies) []function.Route {
 		agents.GetSnapshot(d.Agents),
 		agents.DeleteSnapshot(d.Agents, shown),
 		agents.Restore(d.Agents, shown),
+		agents.ListEgressLog(d.Agents, d.EgressLog),
 		agents.Metrics(d.Agents, d.Metrics),
 		agents.AllMetrics(d.Metrics),
 		agents.Log(d.Agents, d.Logs, d.Slots),
@@ -311,6 +315,7 @@ func Workers(d Dependencies) []function.Worker {
 			Store: d.WebhookWorkerStore, Events: d.WebhookEvents, Sender: d.WebhookSender, Secrets: d.WebhookSecrets,
 			Nudger: d.WebhookNudger, Now: clock(d.WebhookClock), Random: rand.Float64,
 		}),
+		workers.RecordEgress(&egresslog.Recorder{Log: d.EgressLog, Now: time.Now}),
 		workers.DeadLetter(sweeper),
 		workers.Observe(&provisioning.HealthController{
 			Records: d.WorkerStore, Pods: d.Pods, Prober: d.Prober, Nudger: d.Nudger, Logs: d.LogKeeper,

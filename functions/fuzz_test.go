@@ -19,6 +19,7 @@ import (
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/egress"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
@@ -101,6 +102,10 @@ func (reachedPayments) Event([]byte, string) (billing.Event, error) {
 
 func (reachedMembers) People(context.Context, []string) ([]member.Person, error) {
 	return nil, errReached
+}
+
+func (reachedSettings) SetEgress(context.Context, string, func(egress.Rules) (egress.Rules, error)) error {
+	return errReached
 }
 
 func (reachedSettings) SetExec(context.Context, string, organization.Exec) error { return errReached }

@@ -15,6 +15,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit/seal"
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/egress"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
@@ -263,6 +264,18 @@ func workerCases() map[string]func(t *testing.T, s *samples) []function.Message 
 			s.receiveSubscription(t, billing.PastDue)
 			s.BillingClock = func() time.Time { return time.Now().Add(2 * billing.Grace) }
 			return tick()
+		},
+		// A gate has refused an agent a host.
+		"RecordEgress": func(t *testing.T, s *samples) []function.Message {
+			now := time.Now().UTC()
+			return []function.Message{backendtest.Message(t, egress.Reports{
+				Gate: "gate-1", Reports: []egress.Report{{
+					AgentID: s.agentID, Day: now.Format(egress.DayFormat), Hosts: []egress.Count{{
+						Host: "api.example.com", Refused: 1, Reason: egress.NotListed, FirstAt: now, LastAt: now,
+						RefusedAt: now,
+					}},
+				}},
+			})}
 		},
 		// The receiver takes longer than a run may.
 		"DeliverWebhook": func(t *testing.T, s *samples) []function.Message {

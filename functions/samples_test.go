@@ -13,6 +13,7 @@ import (
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/egress"
 	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
@@ -31,8 +32,8 @@ const (
 	unknownSnapshot = "aaaaaaaaabaabaaaaaaaaaaaaa-aaaaaaaa"
 )
 
-// samples is a backend with one of everything that a path can name: a running agent with a secret, an operation, an API
-// key, a member, a subscription, a snapshot, and a webhook with a delivery.
+// samples is a backend with one of everything that a path can name: a running agent with a secret, which may reach some
+// hosts only, an operation, an API key, a member, a subscription, a snapshot, and a webhook with a delivery.
 type samples struct {
 	*backendtest.Backend
 	agentID string
@@ -69,6 +70,9 @@ func newSamplesWith(t *testing.T, o backendtest.Options) *samples {
 	s.SetPlan(t, org, plan.Enterprise)
 	s.receiveSubscription(t, billing.Active)
 	s.agentID = s.RunningAgent(t, org, map[string]string{"OPENAI_API_KEY": "value"}).ID
+	s.UpdateAgent(t, s.agentID, func(a *agent.Agent) {
+		a.Egress = egress.Rules{Mode: egress.AllowList, Allow: []string{"api.example.com"}}
+	})
 	s.LogCell.Start(s.agentID)
 	s.Firebase.Persons[userID] = member.Person{ID: userID, OrganizationID: org, Role: identity.RoleMember}
 	if err := s.MemberRecords.RecordMember(t.Context(), org, userID); err != nil {

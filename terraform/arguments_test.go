@@ -34,7 +34,10 @@ func orders() map[string]string {
 		"google_pubsub_subscription.worker": "depends_on = [ google_cloud_run_v2_service_iam_member.push, " +
 			"google_service_account_iam_member.push_signer, ]",
 		// The pool of workload identities exists with the first cluster.
-		"google_pubsub_topic_iam_member.notifier": "depends_on = [google_container_cluster.cell]",
+		"google_project_iam_member.gate":               "depends_on = [google_container_cluster.cell]",
+		"google_pubsub_topic_iam_member.gate":          "depends_on = [google_container_cluster.cell]",
+		"google_secret_manager_secret_iam_member.gate": "depends_on = [google_container_cluster.cell]",
+		"google_pubsub_topic_iam_member.notifier":      "depends_on = [google_container_cluster.cell]",
 		// The operator disables former versions, which no apply may enable again.
 		"google_secret_manager_secret_version.generated": "ignore_changes = [enabled]",
 		// Each apply would make another secret, which services do not believe until the load balancer sends it.

@@ -32,7 +32,7 @@ locals {
   cell_objects = {
     for cell, c in var.cells : cell => join("\n---\n", [
       for file in [
-        "gateway.yaml", "router.yaml", "notifier.yaml", "network.yaml", "warm.yaml", "canary.yaml", "access.yaml", "snapshots.yaml", "guard.yaml", "isolation.yaml", "limits.yaml", "workload.yaml", "reader.yaml", "fence.yaml", "metrics.yaml",
+        "gateway.yaml", "router.yaml", "notifier.yaml", "gate.yaml", "network.yaml", "warm.yaml", "canary.yaml", "access.yaml", "snapshots.yaml", "guard.yaml", "isolation.yaml", "limits.yaml", "workload.yaml", "reader.yaml", "fence.yaml", "metrics.yaml",
       ] :
       templatefile("${path.module}/cell/${file}", {
         gateway           = local.gateway
@@ -47,6 +47,11 @@ locals {
         callers           = local.callers
         project           = var.project_id
         nudge_topic       = local.topics[local.nudge_topic]
+        environment       = local.prefix
+        gate_account      = local.gate_account
+        gate_address      = var.gate_address
+        gate_secret       = local.gate_secret
+        egress_topic      = local.topics[local.egress_topic]
         image             = var.image
         images            = local.cell_images[cell]
         agent_auth        = var.agent_auth
@@ -72,6 +77,48 @@ locals {
     "principal://iam.googleapis.com/projects/${local.cells_project_number}/locations/global/workloadIdentityPools/${local.cells_project}.svc.id.goog",
     "subject/ns/${local.gateway.namespace}/sa/${local.notifier_account}",
   ])
+
+  # The identity of the gate, as that of the notifier.
+  gate_account = "agent-gate-${local.prefix}"
+  gate = join("/", [
+    "principal://iam.googleapis.com/projects/${local.cells_project_number}/locations/global/workloadIdentityPools/${local.cells_project}.svc.id.goog",
+    "subject/ns/${local.gateway.namespace}/sa/${local.gate_account}",
+  ])
+
+  # The version that all gates derive the CAs of agents from. Another one would be unknown to the pods that run.
+  gate_secret = google_secret_manager_secret_version.gate.name
+}
+
+resource "google_pubsub_topic_iam_member" "gate" {
+  project = var.project_id
+  topic   = google_pubsub_topic.this[local.egress_topic].name
+  role    = "roles/pubsub.publisher"
+  member  = local.gate
+
+  depends_on = [google_container_cluster.cell]
+}
+
+# The gate reads brokered secrets, and no other secret of agents.
+resource "google_project_iam_member" "gate" {
+  project = var.project_id
+  role    = "roles/secretmanager.secretAccessor"
+  member  = local.gate
+
+  condition {
+    title      = "brokered secrets of the environment"
+    expression = "resource.name.startsWith(\"${local.brokered_secrets}\")"
+  }
+
+  depends_on = [google_container_cluster.cell]
+}
+
+resource "google_secret_manager_secret_iam_member" "gate" {
+  project   = var.project_id
+  secret_id = google_secret_manager_secret.this[local.secrets.gate].secret_id
+  role      = "roles/secretmanager.secretAccessor"
+  member    = local.gate
+
+  depends_on = [google_container_cluster.cell]
 }
 
 resource "google_pubsub_topic_iam_member" "notifier" {

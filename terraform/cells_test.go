@@ -47,6 +47,9 @@ const (
 	stranger = "staging-reconcile-agent@my-project.iam.gserviceaccount.com"
 )
 
+// gateAddress is in the range of Services of the tests' clusters.
+const gateAddress = "10.96.0.53"
+
 // cellObjects renders the files of cell/ as Terraform does.
 func cellObjects(t *testing.T, change ...func(*cell.Values)) []*unstructured.Unstructured {
 	t.Helper()
@@ -58,7 +61,8 @@ func cellObjects(t *testing.T, change ...func(*cell.Values)) []*unstructured.Uns
 			"pod_logs": {logReader}, "pod_exec": {enterer}, "pod_quiesce": {reconciler},
 			"log_keep": {observer, reconciler},
 		},
-		Project: "my-project", NudgeTopic: "prod-agent-nudges", Environment: "prod",
+		Project: "my-project", NudgeTopic: "prod-agent-nudges", Environment: "prod", GateAddress: gateAddress,
+		EgressTopic: "prod-egress-reports", GateSecret: "google_secret_manager_secret_version.gate.name",
 		WarmAgents: 1, WarmMillicores: 260, WarmMiB: 1056,
 		Address: "prod-cell", CertificateMap: "prod-agents", SSLPolicy: "prod-edge", SecurityPolicy: "prod-agents",
 	}
@@ -160,8 +164,8 @@ func (f cellFixture) clusters(t *testing.T, user string, change ...func(*gke.Set
 		Cells:           []gke.Cell{{Name: "cell", Kubeconfig: f.kubeconfigOf(t, user)}},
 		Images:          image.BuiltIn{Platform: "image@sha256:" + strings.Repeat("0", 64)},
 		Addresses:       agent.Addresses{Domain: "agents.example.net", Scheme: "https"},
-		RouterNamespace: cell.GatewayNamespace,
-		Database:        "test",
+		RouterNamespace: cell.GatewayNamespace, GateAddress: gateAddress,
+		Database: "test",
 	}
 	for _, f := range change {
 		f(&settings)
@@ -418,6 +422,7 @@ func TestCells_GetTheObjectsThatTestsApply(t *testing.T) {
 				Domain: name + ".agents.example.net", Image: platform, AgentImage: agentImage,
 				Callers: callersOf(m.variable(t, "topology").AsString()),
 				Project: "my-project", NudgeTopic: "prod-agent-nudges", Environment: "prod",
+				EgressTopic: "prod-egress-reports", GateSecret: "google_secret_manager_secret_version.gate.name",
 				WarmAgents: 1, WarmMillicores: 260, WarmMiB: 1056,
 				Address: "prod-" + name, CertificateMap: "prod-agents", SSLPolicy: "prod-edge",
 				AgentAuth: "image", Resolvers: []string{"10.8.0.10/32"}, StorageClass: "class",

@@ -342,7 +342,7 @@ func TestFields_OfExpiringDocumentsAreTTLs(t *testing.T) {
 	t.Parallel()
 	want := []string{
 		"audit_log expires_at", "audit_seals expires_at", "billing_events expires_at", "deletions expires_at",
-		"events expires_at",
+		"egress_days expires_at", "egress_notices expires_at", "events expires_at",
 		"idempotency expires_at", "secret_operations expires_at", "webhook_deliveries expires_at",
 	}
 	var got []string
@@ -483,8 +483,8 @@ func TestSecrets_AreProtected(t *testing.T) {
 	}
 	versions := m.resources(t, "google_secret_manager_secret_version")
 	if diff := cmp.Diff(want, arguments(t, versions[`generated["prod-api-key-pepper"]`], want)); diff != "" ||
-		len(versions) != 3 {
-		t.Errorf("%d versions, want three (-want +got):\n%s", len(versions), diff)
+		len(versions) != 4 {
+		t.Errorf("%d versions, want four (-want +got):\n%s", len(versions), diff)
 	}
 }
 
@@ -519,7 +519,9 @@ func TestSecrets_AreReadByTheirHoldersOnly(t *testing.T) {
 				cty.StringVal("STRIPE_WEBHOOK_SECRET"),
 			}),
 		})
-		want, got := map[string]string{}, map[string]string{}
+		want, got := map[string]string{
+			gateIdentity + " reads prod-gate-ca": "roles/secretmanager.secretAccessor",
+		}, map[string]string{}
 		for address, s := range m.resources(t, "google_cloud_run_v2_service") {
 			account := "google_service_account.service" + strings.TrimPrefix(address, "this") + ".member"
 			for name, value := range variables(t, s) {

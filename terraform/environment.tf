@@ -50,6 +50,7 @@ locals {
   worker_environment = {
     AGENT_STORAGE_CLASS  = var.agent_storage_class
     AGENT_RESOLVERS      = join(",", var.agent_resolvers)
+    GATE_ADDRESS         = var.gate_address
     JWKS_URL             = "${local.base_url}/.well-known/jwks.json"
     ROUTER_NAMESPACE     = local.gateway.namespace
     MONITORING_PROJECT   = local.cells_project

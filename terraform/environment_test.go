@@ -96,6 +96,7 @@ func TestSecrets_AreHeldByServicesThatNeedThem(t *testing.T) {
 		if diff := cmp.Diff(want, set); diff != "" {
 			t.Errorf("secrets of services (-want +got):\n%s", diff)
 		}
+		readers[gateIdentity+" reads prod-gate-ca"] = true
 		granted := map[string]bool{}
 		for _, g := range m.resources(t, "google_secret_manager_secret_iam_member") {
 			granted[text(t, g, "member")+" reads "+text(t, g, "secret_id")] = true
@@ -208,7 +209,7 @@ func TestEnvironment_HasTheOperatorsSettings(t *testing.T) {
 			"CLI_SCOPES": "openid offline_access", "CLIENTS_BUCKET": "my-project-prod-builds",
 		},
 		"worker": {
-			"AGENT_STORAGE_CLASS": "premium-rwo", "AGENT_RESOLVERS": "10.8.0.10/32",
+			"AGENT_STORAGE_CLASS": "premium-rwo", "AGENT_RESOLVERS": "10.8.0.10/32", "GATE_ADDRESS": "34.118.224.54",
 			"JWKS_URL":         "https://api.example.com/.well-known/jwks.json",
 			"ROUTER_NAMESPACE": "agent-gateway", "MONITORING_PROJECT": "my-project",
 			"PUSH_SERVICE_ACCOUNT": "prod-push@my-project.iam.gserviceaccount.com",
@@ -437,10 +438,16 @@ func TestNotifier_IsReachedByTheRouterOnly(t *testing.T) {
 	}
 }
 
+// gateIdentity is the gate's in the project of the cells.
+const gateIdentity = "principal://iam.googleapis.com/projects/123456789012/locations/global/workloadIdentityPools/" +
+	"my-project.svc.id.goog/subject/ns/agent-gateway/sa/agent-gate-prod"
+
 // TestDeployments_HaveTheEnvironmentOfTheirBinaries compares the variables with what the binaries read.
 func TestDeployments_HaveTheEnvironmentOfTheirBinaries(t *testing.T) {
 	t.Parallel()
-	for deployment, binary := range map[string]string{"agent-router": "router", "agent-notifier": "notifier"} {
+	for deployment, binary := range map[string]string{
+		"agent-router": "router", "agent-notifier": "notifier", "agent-gate": "gate",
+	} {
 		container := object[appsv1.Deployment](t, "Deployment", deployment).Spec.Template.Spec.Containers[0]
 		if want := "/ko-app/" + binary; container.Command[0] != want {
 			t.Errorf("%s runs %s, want %s", deployment, container.Command[0], want)
@@ -485,7 +492,8 @@ func checkPods(ctx context.Context, t *testing.T, f cellFixture) {
 			t.Errorf("a pod of %s is refused: %v", d.Name, err)
 		}
 	}
-	if found != 5 {
-		t.Errorf("found %d Deployments, want the router, the notifier, the canary and two placeholders", found)
+	if found != 6 {
+		t.Errorf("found %d Deployments, want the router, the notifier, the gate, the canary and two placeholders",
+			found)
 	}
 }

@@ -186,6 +186,7 @@ func everything() map[string]cty.Value {
 		"billing_account":     text("012345-6789AB-CDEF01"),
 		"agent_storage_class": text("premium-rwo"), "agent_api_port": cty.NumberIntVal(3001),
 		"agent_resolvers":   cty.TupleVal([]cty.Value{text("10.8.0.10/32")}),
+		"gate_address":      text("34.118.224.54"),
 		"agent_registries":  cty.TupleVal([]cty.Value{text("us-docker.pkg.dev/team/"), text("ghcr.io/team/")}),
 		"agent_health_path": text("/healthz"), "deletion_protection": cty.False, "trace_ratio": cty.Zero,
 		"cloud_armor": cty.True,
@@ -378,6 +379,7 @@ func TestConditions_SelectTheirResources(t *testing.T) {
 	const id = "0b7c2a54-6f1d-4d0e-9c1b-2f6d3a8e5b90"
 	const secrets, elsewhere = "projects/123456789012/secrets/", "projects/210987654321/secrets/"
 	const builds = "projects/_/buckets/my-project-prod-builds"
+	of, brokered := []string{"agent_secrets", "all_agent_secrets"}, []string{"brokered_secrets", "all_agent_secrets"}
 	m := load(t, nil)
 	places := m.local(t, "places").AsValueMap()
 	for name, row := range map[string]struct {
@@ -386,36 +388,41 @@ func TestConditions_SelectTheirResources(t *testing.T) {
 	}{
 		"credentials": {
 			resource: secrets + "prod-agent-" + id + "-credentials/versions/1",
-			want:     []string{"agent_secrets", "agent_credentials"},
+			want:     []string{"agent_secrets", "all_agent_secrets", "agent_credentials"},
 		},
 		"secret of credentials": {
-			resource: secrets + "prod-agent-" + id + "-credentials", want: []string{"agent_secrets"},
+			resource: secrets + "prod-agent-" + id + "-credentials", want: of,
 		},
 		"variable": {
-			resource: secrets + "prod-agent-" + id + "-env-API_TOKEN/versions/2", want: []string{"agent_secrets"},
+			resource: secrets + "prod-agent-" + id + "-env-API_TOKEN/versions/2", want: of,
 		},
 		"variable named credentials": {
-			resource: secrets + "prod-agent-" + id + "-env-credentials/versions/1", want: []string{"agent_secrets"},
+			resource: secrets + "prod-agent-" + id + "-env-credentials/versions/1", want: of,
 		},
 		"variable named like credentials": {
-			resource: secrets + "prod-agent-" + id + "-env-my_credentials/versions/1", want: []string{"agent_secrets"},
+			resource: secrets + "prod-agent-" + id + "-env-my_credentials/versions/1", want: of,
 		},
-		"another environment":  {resource: secrets + "staging-agent-" + id + "-credentials/versions/1"},
-		"an environment agent": {resource: secrets + "agent-agent-" + id + "-credentials/versions/1"},
-		"another project":      {resource: elsewhere + "prod-agent-" + id + "-credentials/versions/1"},
-		"pepper":               {resource: secrets + "prod-api-key-pepper/versions/1"},
-		"signing key":          {resource: secrets + "prod-handoff-signing-key/versions/1"},
-		"payments":             {resource: secrets + "prod-stripe-api-key/versions/latest"},
-		"project":              {resource: "projects/123456789012"},
-		"database":             {resource: "projects/my-project/databases/agents-prod", want: []string{"database"}},
-		"another database":     {resource: "projects/my-project/databases/agents-prod-2"},
-		"client":               {resource: builds + "/objects/clients/files/0", want: []string{"clients"}},
-		"clients are listed":   {resource: builds + "?clients/releases/", want: []string{"clients"}},
-		"all files are listed": {resource: builds},
-		"sources are listed":   {resource: builds + "?source/"},
-		"release":              {resource: builds + "/objects/releases/20260102-030405/image"},
-		"client elsewhere":     {resource: "projects/_/buckets/my-project-prod-terraform/objects/clients/files/0"},
-		"a list elsewhere":     {resource: "projects/_/buckets/my-project-prod-terraform?clients/"},
+		"brokered secret": {resource: secrets + "prod-inject-" + id + "-API_TOKEN/versions/2", want: brokered},
+		"brokered secret named credentials": {
+			resource: secrets + "prod-inject-" + id + "-credentials/versions/1", want: brokered,
+		},
+		"another brokered secret": {resource: secrets + "staging-inject-" + id + "-API_TOKEN/versions/1"},
+		"another environment":     {resource: secrets + "staging-agent-" + id + "-credentials/versions/1"},
+		"an environment agent":    {resource: secrets + "agent-agent-" + id + "-credentials/versions/1"},
+		"another project":         {resource: elsewhere + "prod-agent-" + id + "-credentials/versions/1"},
+		"pepper":                  {resource: secrets + "prod-api-key-pepper/versions/1"},
+		"signing key":             {resource: secrets + "prod-handoff-signing-key/versions/1"},
+		"payments":                {resource: secrets + "prod-stripe-api-key/versions/latest"},
+		"project":                 {resource: "projects/123456789012"},
+		"database":                {resource: "projects/my-project/databases/agents-prod", want: []string{"database"}},
+		"another database":        {resource: "projects/my-project/databases/agents-prod-2"},
+		"client":                  {resource: builds + "/objects/clients/files/0", want: []string{"clients"}},
+		"clients are listed":      {resource: builds + "?clients/releases/", want: []string{"clients"}},
+		"all files are listed":    {resource: builds},
+		"sources are listed":      {resource: builds + "?source/"},
+		"release":                 {resource: builds + "/objects/releases/20260102-030405/image"},
+		"client elsewhere":        {resource: "projects/_/buckets/my-project-prod-terraform/objects/clients/files/0"},
+		"a list elsewhere":        {resource: "projects/_/buckets/my-project-prod-terraform?clients/"},
 	} {
 		want := map[string]bool{"project": true, "cells": true, "nudges": true, "webhooks": true}
 		for _, place := range row.want {

@@ -25,7 +25,9 @@ import (
 	"agents.example/controlplane/emulators/secretmanageremu"
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/infra/secretmanager"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/provisioning"
+	"agents.example/controlplane/shared/secret"
 )
 
 // grant is a role on one resource.
@@ -174,6 +176,8 @@ func renderedObjects(t *testing.T, m *module) []*unstructured.Unstructured {
 const (
 	inDatabase     = `resource.name == "projects/my-project/databases/agents-prod"`
 	inAgentSecrets = `resource.name.startsWith("projects/123456789012/secrets/prod-agent-")`
+	inBrokered     = `resource.name.startsWith("projects/123456789012/secrets/prod-inject-")`
+	inAllSecrets   = inAgentSecrets + " || " + inBrokered
 	inCredentials  = inAgentSecrets +
 		` && resource.name.extract("/secrets/{name}/versions/").endsWith("-credentials")` +
 		` && !resource.name.extract("/secrets/{name}/versions/").endsWith("-env-credentials")`
@@ -197,12 +201,13 @@ func TestGrants_AreTheNarrowest(t *testing.T) {
 		"firestore_read": {"roles/datastore.viewer": inDatabase},
 		"publish":        {"roles/pubsub.publisher": "nudges"},
 		"nudge_webhooks": {"roles/pubsub.publisher": "webhooks"},
-		"secret_add":     {custom("secret_creator"): "", custom("secret_writer"): inAgentSecrets},
+		"secret_add":     {custom("secret_creator"): "", custom("secret_writer"): inAllSecrets},
 		"secret_read":    {"roles/secretmanager.secretAccessor": inCredentials},
 		"secret_manage": {
 			custom("secret_creator"): "", custom("secret_lister"): "", custom("secret_manager"): inAgentSecrets,
+			custom("secret_destroyer"): inBrokered,
 		},
-		"secret_collect":  {custom("secret_lister"): "", custom("secret_collector"): inAgentSecrets},
+		"secret_collect":  {custom("secret_lister"): "", custom("secret_collector"): inAllSecrets},
 		"cluster_apply":   {custom("cluster_caller"): "cells"},
 		"cluster_look":    {custom("cluster_caller"): "cells"},
 		"cluster_collect": {custom("cluster_caller"): "cells"},
@@ -276,6 +281,9 @@ func TestCustomRoles_HaveExactlyTheirPermissions(t *testing.T) {
 		"prod_secret_manager": {
 			"secretmanager.secrets.delete", "secretmanager.versions.access", "secretmanager.versions.add",
 			"secretmanager.versions.destroy",
+		},
+		"prod_secret_destroyer": {
+			"secretmanager.secrets.delete", "secretmanager.versions.destroy", "secretmanager.versions.get",
 		},
 		"prod_secret_collector": {
 			"secretmanager.secrets.delete", "secretmanager.secrets.get", "secretmanager.secrets.update",
@@ -360,7 +368,8 @@ func (n *need) authorize(t *testing.T) rpc.Hook {
 	}
 }
 
-// owners are two agents: one that has no secret yet, and one that has credentials and the variable TOKEN.
+// owners are two agents: one that has no secret yet, and one that has credentials, the variable TOKEN and the brokered
+// secret TOKEN.
 type owners struct{ fresh, existing string }
 
 // TestSecretGrants_AllowWhatTheirPortsCall uses every method of the ports of secrets with the grants of their need. The
@@ -378,8 +387,10 @@ func TestSecretGrants_AllowWhatTheirPortsCall(t *testing.T) {
 			if _, _, err := s.EnsureCredentials(t.Context(), agents.existing, "admin"); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Put(t.Context(), agents.existing, "TOKEN", []byte("value")); err != nil {
-				t.Fatal(err)
+			for _, key := range []string{"TOKEN", brokeredToken()} {
+				if _, err := s.Put(t.Context(), agents.existing, key, []byte("value")); err != nil {
+					t.Fatal(err)
+				}
 			}
 			// A module evaluates one expression at a time.
 			n := needNamed(t, load(t, map[string]cty.Value{"environment": cty.StringVal("staging")}), name)
@@ -419,12 +430,17 @@ func openSecrets(t *testing.T, environment string) (*secretmanageremu.Server, *s
 	return server, s
 }
 
+func brokeredToken() string { return secret.BrokeredKey("TOKEN") }
+
 func addSecrets(ctx context.Context, s *secretmanager.Store, a owners) error {
-	version, put := s.Put(ctx, a.fresh, "TOKEN", []byte("value"))
-	_, rotated := s.AddCredentials(ctx, a.existing, "admin")
-	_, found := s.LatestVersion(ctx, a.fresh, "TOKEN")
-	_, _, created := s.VersionCreated(ctx, a.fresh, "TOKEN", version)
-	return errors.Join(put, rotated, found, created)
+	_, err := s.AddCredentials(ctx, a.existing, "admin")
+	for _, key := range []string{"TOKEN", brokeredToken()} {
+		version, put := s.Put(ctx, a.fresh, key, []byte("value"))
+		_, found := s.LatestVersion(ctx, a.fresh, key)
+		_, _, created := s.VersionCreated(ctx, a.fresh, key, version)
+		err = errors.Join(err, put, found, created)
+	}
+	return err
 }
 
 func readSecrets(ctx context.Context, s *secretmanager.Store, a owners) error {
@@ -437,7 +453,8 @@ func manageSecrets(ctx context.Context, s *secretmanager.Store, a owners) error 
 	_, got := s.GetCredentials(ctx, a.fresh, version)
 	_, read := s.Read(ctx, a.existing, "TOKEN", 1)
 	return errors.Join(ensured, got, read, s.DestroyVersions(ctx, a.existing, "TOKEN", 1, 2),
-		s.Destroy(ctx, a.existing, []string{"TOKEN"}))
+		s.DestroyVersions(ctx, a.existing, brokeredToken(), 1, 3), // the second one does not exist
+		s.Destroy(ctx, a.existing, []string{"TOKEN", brokeredToken()}))
 }
 
 // collectSecrets marks the secrets of the existing agent and then deletes them.
@@ -473,6 +490,23 @@ func TestSecretGrants_RefuseVariablesWhereOnlyCredentialsAreShown(t *testing.T) 
 	for _, key := range keys {
 		if _, err := s.Read(t.Context(), agentID, key, 1); err == nil {
 			t.Errorf("the variable %s can be read", key)
+		}
+	}
+}
+
+// TestSecretGrants_KeepBrokeredValuesFromFunctions reads a brokered secret with the grants of each need.
+func TestSecretGrants_KeepBrokeredValuesFromFunctions(t *testing.T) {
+	t.Parallel()
+	server, s := openSecrets(t, "prod")
+	agentID := uuid.NewString()
+	if _, err := s.Put(t.Context(), agentID, brokeredToken(), []byte("value")); err != nil {
+		t.Fatal(err)
+	}
+	m := load(t, nil)
+	for name := range m.local(t, "grants").AsValueMap() {
+		server.Inject(needNamed(t, m, name).authorize(t))
+		if _, err := s.Read(t.Context(), agentID, brokeredToken(), 1); fault.Code(err) != "secret_store_denied" {
+			t.Errorf("with the grants of %s, the value of a brokered secret is read: %v", name, err)
 		}
 	}
 }

@@ -31,6 +31,7 @@ func keyVersions(t *testing.T, m *module) map[string]map[string]string {
 	t.Helper()
 	versions := m.resources(t, "google_secret_manager_secret_version")
 	delete(versions, "edge")
+	delete(versions, "gate")
 	all := map[string]map[string]string{}
 	for address, v := range versions {
 		all[address] = arguments(t, v, map[string]string{

@@ -5,10 +5,12 @@ locals {
   # Firebase Authentication issues tokens under the project that has the users.
   firebase = var.identity_issuer == "https://securetoken.google.com/${var.project_id}"
 
-  # The project's part of every secret's name, as conditions see it, and the beginning of the names of agents' secrets. infra/secretmanager
-  # makes the names: ENVIRONMENT-agent-ID-credentials and ENVIRONMENT-agent-ID-env-VARIABLE.
-  agent_secrets = "projects/${var.project_number}/secrets/${local.prefix}-agent-"
-  version_of    = "resource.name.extract(\"/secrets/{name}/versions/\")"
+  # The project's part of every secret's name, as conditions see it, and the beginnings of the names of agents' secrets. infra/secretmanager
+  # makes the names: ENVIRONMENT-agent-ID-credentials, ENVIRONMENT-agent-ID-env-VARIABLE, and ENVIRONMENT-inject-ID-VARIABLE for the brokered
+  # secrets, whose values only the gates of the cells read.
+  agent_secrets    = "projects/${var.project_number}/secrets/${local.prefix}-agent-"
+  brokered_secrets = "projects/${var.project_number}/secrets/${local.prefix}-inject-"
+  version_of       = "resource.name.extract(\"/secrets/{name}/versions/\")"
 
   # The bucket in which the builder publishes clients. bootstrap.sh makes it.
   clients_bucket = "${var.project_id}-${local.prefix}-builds"
@@ -27,6 +29,18 @@ locals {
     agent_secrets = {
       on    = "project"
       where = "resource.name.startsWith(\"${local.agent_secrets}\")"
+      scope = "the environment's secrets of agents, without the brokered ones"
+    }
+    brokered_secrets = {
+      on    = "project"
+      where = "resource.name.startsWith(\"${local.brokered_secrets}\")"
+      scope = "the environment's brokered secrets of agents"
+    }
+    all_agent_secrets = {
+      on = "project"
+      where = join(" || ", [
+        "resource.name.startsWith(\"${local.agent_secrets}\")", "resource.name.startsWith(\"${local.brokered_secrets}\")",
+      ])
       scope = "the environment's secrets of agents"
     }
     # The bucket has the releases of the builder, too. A call that lists is about the bucket, and says the prefix of the names.
@@ -75,7 +89,7 @@ locals {
       why = "It stores values that a request brings or that it generates, and finds out whether they were stored. It reads no value."
       roles = {
         (local.custom_roles.secret_creator) = "project"
-        (local.custom_roles.secret_writer)  = "agent_secrets"
+        (local.custom_roles.secret_writer)  = "all_agent_secrets"
       }
     }
     secret_read = {
@@ -83,18 +97,19 @@ locals {
       roles = { "roles/secretmanager.secretAccessor" = "agent_credentials" }
     }
     secret_manage = {
-      why = "It gives agents their values, generates their first credentials, and deletes what a deleted agent leaves."
+      why = "It gives agents their values, generates their first credentials, and deletes what a deleted agent leaves. It reads no brokered value."
       roles = {
-        (local.custom_roles.secret_creator) = "project"
-        (local.custom_roles.secret_lister)  = "project"
-        (local.custom_roles.secret_manager) = "agent_secrets"
+        (local.custom_roles.secret_creator)   = "project"
+        (local.custom_roles.secret_lister)    = "project"
+        (local.custom_roles.secret_manager)   = "agent_secrets"
+        (local.custom_roles.secret_destroyer) = "brokered_secrets"
       }
     }
     secret_collect = {
       why = "It marks and deletes secrets without an agent. It reads no value."
       roles = {
         (local.custom_roles.secret_lister)    = "project"
-        (local.custom_roles.secret_collector) = "agent_secrets"
+        (local.custom_roles.secret_collector) = "all_agent_secrets"
       }
     }
 

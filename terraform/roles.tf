@@ -6,6 +6,7 @@ locals {
     secret_lister    = ["secretmanager.secrets.list"]
     secret_writer    = ["secretmanager.versions.add", "secretmanager.versions.get", "secretmanager.versions.list"]
     secret_manager   = ["secretmanager.secrets.delete", "secretmanager.versions.access", "secretmanager.versions.add", "secretmanager.versions.destroy"]
+    secret_destroyer = ["secretmanager.secrets.delete", "secretmanager.versions.destroy", "secretmanager.versions.get"]
     secret_collector = ["secretmanager.secrets.delete", "secretmanager.secrets.get", "secretmanager.secrets.update"]
     metric_reader    = ["monitoring.timeSeries.list"]
     cluster_caller   = ["container.clusters.connect"]

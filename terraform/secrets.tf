@@ -5,6 +5,7 @@ locals {
     pepper   = "${local.prefix}-api-key-pepper"
     edge     = "${local.prefix}-edge-secrets"
     webhooks = "${local.prefix}-webhook-signing-key"
+    gate     = "${local.prefix}-gate-ca"
   }
 
   # The keys that Terraform generates, each with its secret and its environment variable.
@@ -98,6 +99,14 @@ resource "google_secret_manager_secret_version" "generated" {
   lifecycle {
     ignore_changes = [enabled]
   }
+}
+
+# What the CAs of agents with brokered secrets follow from. It is never changed: each pod trusts the CA that it started with.
+resource "google_secret_manager_secret_version" "gate" {
+  secret                 = google_secret_manager_secret.this[local.secrets.gate].id
+  secret_data_wo         = base64sha256("${uuid()}${uuid()}") # 244 random bits, as 32 bytes in base64
+  secret_data_wo_version = "1"
+  deletion_policy        = "ABANDON"
 }
 
 resource "google_secret_manager_secret_iam_member" "service" {

@@ -6,6 +6,7 @@ locals {
   topics        = { for topic in distinct([for w in local.workers : w.topic]) : topic => "${local.prefix}-${topic}" }
   nudge_topic   = local.catalogue.nudge_topic
   webhook_topic = local.catalogue.webhook_topic
+  egress_topic  = local.catalogue.egress_topic
   dead_letters  = { for name, w in local.workers : name => "${w.topic}-dead" if contains(keys(local.topics), "${w.topic}-dead") }
 
   pubsub_agent = "service-${var.project_number}@gcp-sa-pubsub.iam.gserviceaccount.com"

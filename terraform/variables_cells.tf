@@ -41,6 +41,18 @@ variable "agent_storage_class" {
   description = "Storage class of agents' volumes. Empty: standard-rwo, the default of Autopilot clusters. The class must have allowVolumeExpansion, as standard-rwo has: otherwise an agent whose plan becomes larger ends in error (volume_cannot_grow). A cell whose default is another one refuses new volumes until it is named here."
 }
 
+variable "gate_address" {
+  type        = string
+  default     = "34.118.224.53"
+  description = "Address of the gate's Service in every cell: one of the cluster's range of Services that GKE gives to no Service by itself. Agents that may reach a list of names have it as their name server, so it never changes."
+  nullable    = false
+
+  validation {
+    condition     = try(cidrsubnet("${var.gate_address}/20", 0, 0) == "34.118.224.0/20", false)
+    error_message = "gate_address must be in 34.118.224.0/20, GKE's range of Services, such as 34.118.224.53."
+  }
+}
+
 variable "agent_resolvers" {
   type        = list(string)
   default     = []

@@ -122,6 +122,7 @@ func TestImage(t *testing.T) {
 		"accounts": {lacks: "GOOGLE_CLOUD_PROJECT", links: "cloud.google.com/go/firestore"},
 		"worker":   {lacks: "GOOGLE_CLOUD_PROJECT", links: "cloud.google.com/go/firestore"},
 		"notifier": {lacks: "GOOGLE_CLOUD_PROJECT", links: "cloud.google.com/go/pubsub"},
+		"gate":     {lacks: "GOOGLE_CLOUD_PROJECT", links: "cloud.google.com/go/secretmanager"},
 		"router":   {lacks: "CELL_DOMAIN", links: "k8s.io/client-go"},
 		"front":    {lacks: "is required", links: "go-envconfig"},
 	} {

@@ -19,7 +19,7 @@ const (
 	firstStart         = 180   // seconds until an agent runs
 	firstStartCPU      = 300   // seconds
 	firstStartDisk     = 1.6e9 // bytes
-	firstStartPackages = 1060
+	firstStartPackages = 1065
 	warmStart          = 4   // seconds
 	suiteCPU           = 240 // seconds
 	fastSuite          = 40  // seconds

@@ -30,6 +30,7 @@ import (
 	"agents.example/controlplane/emulators/pubsubemu"
 	"agents.example/controlplane/emulators/secretmanageremu"
 	"agents.example/controlplane/emulators/stripeemu"
+	"agents.example/controlplane/shared/dataplane/gate"
 	"agents.example/controlplane/shared/dataplane/router"
 	"agents.example/controlplane/shared/image"
 )
@@ -125,6 +126,7 @@ type Cloud struct {
 	listener   net.Listener
 	cluster    *cluster.Cluster // nil with a kubeconfig
 	notifier   string           // the address that the notifier will listen on; empty without one
+	gate       gate.Listeners   // of the cell's gate
 	dispatcher *pubsubemu.Dispatcher
 	died       chan error
 	closers    []func() error
@@ -162,6 +164,9 @@ func Start(ctx context.Context, o Options) (_ *Cloud, err error) {
 	}
 	c.closeLater(func() error { return ignoreClosed(c.listener.Close()) })
 	c.Ready.BaseURL = "http://" + c.listener.Addr().String()
+	if c.gate, err = dataplane.ListenGate(ctx); err != nil {
+		return nil, err
+	}
 	if !o.NoNotifier {
 		ports, err := process.FreePorts(1)
 		if err != nil {
@@ -171,7 +176,7 @@ func Start(ctx context.Context, o Options) (_ *Cloud, err error) {
 	}
 	for _, step := range []func(context.Context) error{
 		c.startParts, c.startNode, c.buildBinaries, c.grantAccess, c.startRouter, c.startTelemetry, c.serve,
-		c.startDispatcher, c.startNotifier, c.startScheduler, c.seedOrganizations,
+		c.startDispatcher, c.startNotifier, c.startGate, c.startScheduler, c.seedOrganizations,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, err

@@ -101,6 +101,24 @@ func (c *Cloud) startLocalRouter(ctx context.Context) (*dataplane.Router, error)
 	return dataplane.StartRouter(ctx, o)
 }
 
+// startGate runs after startDispatcher, which creates the topic.
+func (c *Cloud) startGate(ctx context.Context) error {
+	kubeconfig, err := dataplane.Impersonate(c.Ready.Kubeconfig, dataplane.GateAccount,
+		filepath.Join(c.options.Dir, "kubeconfig-gate"))
+	if err != nil {
+		return err
+	}
+	g, err := dataplane.StartGate(ctx, dataplane.GateOptions{
+		Kubeconfig: kubeconfig, Project: c.Ready.ProjectID, Topic: string(function.EgressReports),
+		PubSub: c.env[pubsubHost], Environment: dataplane.Environment, Secrets: c.Secrets.Addr, Listeners: c.gate,
+	})
+	if err != nil {
+		return err
+	}
+	c.closeLater(g.Close)
+	return nil
+}
+
 // startNotifier runs after startDispatcher, which creates the topic.
 func (c *Cloud) startNotifier(ctx context.Context) error {
 	if c.options.NoNotifier {

@@ -25,6 +25,7 @@ const Environment = "local"
 const (
 	RouterAccount   = "system:serviceaccount:" + cell.GatewayNamespace + ":agent-router"
 	NotifierAccount = "system:serviceaccount:" + cell.GatewayNamespace + ":agent-notifier-" + Environment
+	GateAccount     = "system:serviceaccount:" + cell.GatewayNamespace + ":agent-gate-" + Environment
 )
 
 // GrantAccess applies those objects of terraform/cell that say who may do what in the cluster. callers are the users

@@ -124,8 +124,8 @@ func (a *App) tool() (*tool, *cobra.Command) {
 	completeWith(root, "output", formatTable, formatJSON, formatYAML, formatName, formatJSONPath+"=")
 	completeWith(root, "color", colorAuto, colorAlways, colorNever)
 	root.AddCommand(t.agentsCommand(), t.applyCommand(), t.exportCommand(), exitCodesTopic())
-	root.AddCommand(t.secretsCommand(), t.credentialsCommand(), t.schedulesCommand(),
-		t.snapshotsCommand())
+	root.AddCommand(t.secretsCommand(), t.credentialsCommand(), t.egressCommand(),
+		t.schedulesCommand(), t.snapshotsCommand())
 	root.AddCommand(
 		t.imagesCommand(),
 		t.keysCommand(),

@@ -145,6 +145,9 @@ func (t *tool) agentView(a *client.Agent) result {
 	if text := sleepText(a.Sleep); text != "" {
 		fields = append(fields, field{"Sleeps", text})
 	}
+	if a.Egress.Mode != client.EgressModeOpen || len(a.Egress.Allow)+len(a.Egress.Deny) > 0 {
+		fields = append(fields, egressFields(a.Egress)...)
+	}
 	if a.Config.SandboxEnabled {
 		fields = append(fields, field{"Sandbox", "on"})
 	}

@@ -152,6 +152,7 @@ func (f *inputFlags) fillNew(t *tool, body *client.CreateAgentRequest) (err erro
 	if body.Config, err = f.configuration(t); err != nil {
 		return err
 	}
+	body.Egress = f.egress.spec()
 	body.Files, err = f.specs(t)
 	return err
 }
@@ -160,7 +161,8 @@ const publicPathUsage = "let anyone request `PATH` of the agent without a creden
 	"ends with a slash, such as /hooks/"
 
 const nothingToChange = "there is nothing to change: use --name, --plan, --image, --image-policy, --public-path, " +
-	"--sleep-after, --wake-on, --env, --unset-env, --env-file, --config, --file or --unset-file"
+	"--sleep-after, --wake-on, --egress-mode, --egress-allow, --egress-deny, --env, --unset-env, --env-file, " +
+	"--config, --file or --unset-file"
 
 func (t *tool) updateAgent() *cobra.Command {
 	var change changeFlags
@@ -172,9 +174,8 @@ func (t *tool) updateAgent() *cobra.Command {
 	var sleep sleepFlags
 	c := t.agentCommand("update", "Change an agent's name, size, variables, configuration or files", "UpdateAgent", nil)
 	c.Long = "Change an agent's name, size, variables, configuration or files. Variables, files and keys that are " +
-		"not named stay. Every change but that of the name restarts the agent. A volume grows with the size and " +
-		"never shrinks. " +
-		"Secrets are changed with: agentctl secrets set"
+		"not named stay. Every change but those of the name and of the lists of hosts restarts the agent. A volume " +
+		"grows with the size and never shrinks. Secrets are changed with: agentctl secrets set"
 	c.Example = "  agentctl agents update my-agent --env LOG_LEVEL=debug --unset-env OLD --wait\n" +
 		"  agentctl agents update my-agent --image assistant --wait\n" +
 		"  agentctl agents update my-agent --image-policy window " +
@@ -247,5 +248,5 @@ func (f *publicFlags) fill(body *client.UpdateAgentRequest) {
 // isEmpty reports whether a change, but for the image and its policy, changes nothing.
 func isEmpty(b client.UpdateAgentRequest) bool {
 	return b.Name == nil && b.EnvVars == nil && b.Config == nil && b.ResourcePlan == nil && b.Files == nil &&
-		b.PublicPaths == nil && b.Sleep == nil
+		b.PublicPaths == nil && b.Sleep == nil && b.Egress == nil
 }

@@ -144,6 +144,8 @@ func commandOf(action client.DiagnosisAction, d diagnosis.Diagnosis) string {
 		return agents + "update " + d.AgentID + " --plan PLAN --wait"
 	case client.DiagnosisActionManageBilling:
 		return "agentctl billing subscription"
+	case client.DiagnosisActionAllowHosts:
+		return "agentctl egress allow " + d.AgentID + " HOST"
 	case client.DiagnosisActionContactSupport:
 	}
 	return ""

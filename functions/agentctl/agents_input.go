@@ -15,12 +15,13 @@ import (
 	"agents.example/controlplane/shared/client"
 )
 
-// inputFlags are the flags for an agent's variables and configuration.
+// inputFlags are the flags for an agent's variables, configuration, files and egress.
 type inputFlags struct {
 	variables          []string
 	envFiles           []string
 	config, configFile string
 	files              []string
+	egress             egressFlags
 }
 
 func (f *inputFlags) add(c *cobra.Command) {
@@ -34,6 +35,7 @@ func (f *inputFlags) add(c *cobra.Command) {
 		"give the agent a file: `PATH`=@LOCAL with the content of a file of this machine, @- for standard input, or "+
 			"PATH=secret:KEY with the value of a secret; PATH:MODE such as /data/run.sh:0755 sets its permissions; "+
 			"can be repeated")
+	f.egress.add(c, "egress-")
 }
 
 // env returns the variables. Those of --env win over those of files.
@@ -138,6 +140,7 @@ func (f *inputFlags) fill(t *tool, body *client.UpdateAgentRequest, a *client.Ag
 	for _, key := range unset {
 		body.EnvVars[key] = nil
 	}
+	body.Egress = f.egress.spec()
 	files, err := f.specs(t)
 	if len(files)+len(unsetFiles) > 0 {
 		files = mergeFiles(a.Files, files, unsetFiles)

@@ -23,11 +23,7 @@ type applyFlags struct {
 	prune, yes, dryRun, wait, adopt, renewsSecrets bool
 }
 
-func (t *tool) applyCommand() *cobra.Command {
-	var f applyFlags
-	c := &cobra.Command{
-		Use: "apply -f FILE", Short: "Create and change agents as a file describes them", Args: cobra.NoArgs,
-		Long: `Create and change agents as a file describes them. FILE is YAML or JSON, a folder with such files, or - for
+const applyHelp = `Create and change agents as a file describes them. FILE is YAML or JSON, a folder with such files, or - for
 standard input. It gives the set of agents a name, and each agent a key:
 
   manifest: production
@@ -40,10 +36,12 @@ standard input. It gives the set of agents a name, and each agent a key:
       secrets:
         OPENAI_API_KEY: {env: OPENAI_API_KEY}
         TLS_KEY: {file: key.pem}
+        SEARCH_KEY: {env: SEARCH_KEY, inject: {hosts: [api.example.com], header: x-api-key, format: "{value}"}}
       files:
         - {path: /config/prompt.md, from: prompt.md}
       schedules:
         - {id: daily, cron: "30 9 * * MON-FRI", path: /v1/run}
+      egress: {mode: allow_list, allow: [api.openai.com, api.example.com]}
       sleep: {after_seconds: 1800}
 
 The other fields are region, image_policy, maintenance_window, config and public_paths, as in the API.
@@ -51,7 +49,8 @@ The other fields are region, image_policy, maintenance_window, config and public
 A field that the file has is the whole of what the agent shall have: variables, keys of the config, files, schedules and
 public paths that it does not name are removed. A field that it does not have stays as it is. Secrets are the exception:
 those that it does not name stay, and the values of those that the agent has already are sent again only with
---renew-secrets, because the API never shows them. Values of secrets are never in the file.
+--renew-secrets, because the API never shows them. Values of secrets are never in the file. With inject, the agent does
+not get the value: it is added to the agent's requests to these hosts. A list of egress that is left out stays.
 
 The agents are found again by the key agentctl of their config, which has the names of the manifest and of the agent's
 key. So an agent can be renamed, and another run continues what one that was interrupted has left. An agent that no
@@ -59,7 +58,13 @@ manifest has is taken over only with --adopt, by its name.
 
 First, everything is rehearsed: a problem that the API would refuse changes nothing. Then the agents are changed, some
 at a time. One that fails does not stop the others, and another run continues. A change that was made to an agent since
-it was read is not overwritten: the agent is read again.`,
+it was read is not overwritten: the agent is read again.`
+
+func (t *tool) applyCommand() *cobra.Command {
+	var f applyFlags
+	c := &cobra.Command{
+		Use: "apply -f FILE", Short: "Create and change agents as a file describes them", Args: cobra.NoArgs,
+		Long: applyHelp,
 		Example: "  agentctl apply -f agents.yaml --dry-run\n" +
 			"  agentctl apply -f agents.yaml --wait --timeout 10m\n" +
 			"  agentctl apply -f agents/ --prune --yes\n" +

@@ -2,6 +2,7 @@ package agentctl
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -43,7 +44,7 @@ func creationOf(manifestName string, spec *manifest.Agent) client.CreateAgentReq
 		}
 	}
 	body.PublicPaths, body.Schedules = valueOr(spec.PublicPaths), valueOr(spec.Schedules)
-	body.Sleep = sleepOf(spec)
+	body.Egress, body.Sleep = spec.Egress, sleepOf(spec)
 	return body
 }
 
@@ -75,7 +76,7 @@ func changeOf(manifestName string, spec *manifest.Agent, a *client.Agent) client
 	name := nameOf(spec)
 	body := client.UpdateAgentRequest{
 		Name: &name, ResourcePlan: spec.Plan, ImagePolicy: spec.ImagePolicy, PublicPaths: spec.PublicPaths,
-		Schedules: spec.Schedules, Sleep: sleepOf(spec),
+		Schedules: spec.Schedules, Egress: spec.Egress, Sleep: sleepOf(spec),
 	}
 	if spec.Image != nil && !runs(a, *spec.Image) {
 		body.Image = spec.Image
@@ -181,6 +182,7 @@ func shownFields(spec *manifest.Agent, a *client.Agent) map[string]any {
 	for _, s := range scheduleSpecs(a) {
 		add(spec.Schedules != nil, "schedules."+s.ID, plain(s))
 	}
+	add(spec.Egress != nil, "egress", plain(a.Egress))
 	add(spec.Sleep != nil, "sleep", cmp.Or(sleepText(a.Sleep), "never"))
 	return fields
 }
@@ -277,15 +279,21 @@ func hiddenValues(spec *manifest.Agent, a *client.Agent) map[string]client.Updat
 	return alone
 }
 
-// secretValues reads the values of the secrets that an agent lacks, or of all of them if they are renewed.
-func (r *application) secretValues(spec *manifest.Agent, a *client.Agent) ([]envEntry, error) {
+// secretValues reads the values of the secrets that an agent lacks or that are injected elsewhere, or of all of them if
+// they are renewed.
+func (r *application) secretValues(ctx context.Context, spec *manifest.Agent, a *client.Agent) ([]envEntry, error) {
+	injected, err := injectedSecrets(ctx, r.api, a)
+	if err != nil {
+		return nil, err
+	}
 	var values []envEntry
 	for _, key := range slices.Sorted(maps.Keys(spec.Secrets)) {
-		if a.EnvVars[key] == client.AgentEnvVarSourceGSM && !r.renewsSecrets {
+		inject := cmp.Or(spec.Secrets[key].Inject, injected[key])
+		isThere := a.EnvVars[key] == client.AgentEnvVarSourceGSM && isSameInject(inject, injected[key])
+		if isThere && !r.renewsSecrets {
 			continue
 		}
 		var value string
-		var err error
 		if s := spec.Secrets[key]; s.File != nil {
 			value, err = readFile(*s.File, maxValue)
 			value = withoutLineBreak(value)
@@ -303,7 +311,7 @@ func (r *application) secretValues(spec *manifest.Agent, a *client.Agent) ([]env
 		if err != nil {
 			return nil, err
 		}
-		values = append(values, envEntry{key: key, value: value})
+		values = append(values, envEntry{key: key, value: value, inject: inject})
 	}
 	return values, nil
 }
@@ -316,6 +324,9 @@ func secretChanges(spec *manifest.Agent, values []envEntry, a *client.Agent) []f
 		c := fieldChange{Field: "secrets." + v.key, New: "(from the variable " + valueOr(s.Env) + ")"}
 		if s.File != nil {
 			c.New = "(from the file " + *s.File + ")"
+		}
+		if v.inject != nil {
+			c.New = fmt.Sprintf("%v, injected into %s", c.New, injectText(v.inject))
 		}
 		if a.EnvVars[v.key] != "" {
 			c.Old = "(a value)"

@@ -66,6 +66,9 @@ func consequences(s *step) string {
 	if s.Would.Restarts {
 		text = ", restarts, downtime " + downtimeText(*s.Would)
 	}
+	if hosts := lostHosts(*s.Would); hosts != "" {
+		text += ", loses hosts: " + hosts
+	}
 	before, after := s.Would.UsageBefore, s.Would.UsageAfter
 	if before.CPUCores != after.CPUCores || before.MemoryBytes != after.MemoryBytes {
 		text += fmt.Sprintf(", %+.3g CPU, %s memory", after.CPUCores-before.CPUCores,

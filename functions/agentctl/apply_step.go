@@ -66,7 +66,7 @@ func (r *application) planStep(ctx context.Context, s *step) error {
 		return r.planCreation(ctx, s)
 	}
 	s.ID = present.ID
-	if s.secrets, err = r.secretValues(s.spec, present); err != nil {
+	if s.secrets, err = r.secretValues(ctx, s.spec, present); err != nil {
 		return err
 	}
 	return r.planChange(ctx, s)
@@ -74,7 +74,7 @@ func (r *application) planStep(ctx context.Context, s *step) error {
 
 // planCreation rehearses the creation of an agent.
 func (r *application) planCreation(ctx context.Context, s *step) (err error) {
-	if s.secrets, err = r.secretValues(s.spec, &client.Agent{}); err != nil {
+	if s.secrets, err = r.secretValues(ctx, s.spec, &client.Agent{}); err != nil {
 		return err
 	}
 	var rehearsal client.Rehearsal
@@ -135,15 +135,20 @@ func (r *application) compare(ctx context.Context, s *step) error {
 	if len(s.secrets) > 0 {
 		s.Action = actionChange
 		s.Changes = append(s.Changes, secretChanges(s.spec, s.secrets, a)...)
-		return r.rehearseSecrets(ctx, s)
+		return r.rehearseSecrets(ctx, s, !reflect.DeepEqual(a.Egress, after.Egress))
 	}
 	return nil
 }
 
 // rehearseSecrets finds out whether the API would refuse the secrets of a step, and whether they restart the agent.
-func (r *application) rehearseSecrets(ctx context.Context, s *step) error {
-	for done := 0; done < len(s.secrets); {
-		batch := nextBatch(s.secrets[done:])
+// Those that are injected cannot be rehearsed before the egress is as the file has it.
+func (r *application) rehearseSecrets(ctx context.Context, s *step, egressDiffers bool) error {
+	secrets := s.secrets
+	if egressDiffers {
+		secrets = slices.DeleteFunc(slices.Clone(secrets), isInjected)
+	}
+	for done := 0; done < len(secrets); {
+		batch := nextBatch(secrets[done:])
 		var rehearsal client.Rehearsal
 		if _, err := r.api.PutSecrets(ctx, s.ID, putRequest(batch), client.DryRun(&rehearsal)); err != nil {
 			return err
@@ -203,6 +208,13 @@ func (r *application) carryOut(ctx context.Context, s *step) error {
 		s.ID, s.status = a.ID, a.Status
 	}
 	again := s.Action == actionCreate || len(s.secrets) > 0 // what was planned is of an older version
+	if slices.ContainsFunc(s.secrets, isInjected) && s.body.Egress != nil {
+		// The agent must be able to reach the hosts of its secrets. The rest of the change follows the secrets.
+		first := client.UpdateAgentRequest{Egress: s.body.Egress}
+		if _, err := r.api.UpdateAgent(ctx, s.ID, first); err != nil {
+			return err
+		}
+	}
 	if len(s.secrets) > 0 {
 		if _, err := r.putAll(ctx, r.api, s.ID, s.secrets); err != nil {
 			return err

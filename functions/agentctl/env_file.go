@@ -6,11 +6,15 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"agents.example/controlplane/shared/client"
 )
 
 // envEntry is one variable of a .env file.
 type envEntry struct {
 	key, value string
+	// inject says to which requests the value is added; nil for a variable with the value.
+	inject *client.SecretInject
 	// line is where it begins.
 	line int
 }

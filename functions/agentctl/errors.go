@@ -152,6 +152,9 @@ func violated(c *cobra.Command, v client.Violation) string {
 	if name == "env_vars" || name == "secrets" {
 		return "variable " + strings.TrimPrefix(rest, ".")
 	}
+	if name == "inject" && len(v.Loc) > 3 { // and the key, which the command line has once
+		name, rest = "inject-"+strings.TrimSuffix(fmt.Sprint(v.Loc[3]), "s"), ""
+	}
 	names := map[string]string{"resource_plan": "plan", "expires_in_days": "expires", "files": "file"}
 	flag := names[name]
 	if flag == "" {
@@ -164,4 +167,14 @@ func violated(c *cobra.Command, v client.Violation) string {
 		return strings.ToUpper(flag)
 	}
 	return v.Path()
+}
+
+// inManifest names the value that a violation is about as a file for apply has it.
+func inManifest(v client.Violation) string {
+	path := strings.TrimPrefix(v.Path(), "body.")
+	if rest, isInject := strings.CutPrefix(path, "inject."); isInject {
+		key, field, _ := strings.Cut(rest, ".")
+		return "secrets." + key + ".inject." + field
+	}
+	return path
 }

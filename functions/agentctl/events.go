@@ -59,7 +59,7 @@ func eventTypes() []string {
 		"agent.asleep", "agent.woken", "agent.stopped", "agent.error", "agent.recovered", "agent.deleting",
 		"agent.deleted", "agent.stage_changed", "agent.image_updated", "agent.image_reverted", "agent.restored",
 		"agent.moved", "agent.move_failed",
-		"snapshot.ready", "snapshot.failed", "snapshot.deleted", "schedule.called",
+		"snapshot.ready", "snapshot.failed", "snapshot.deleted", "schedule.called", "egress.refused",
 		"secret_operation.stored", "secret_operation.succeeded", "secret_operation.failed",
 		"secret_operation.canceled", "secret_operation.superseded", "credentials.rotated", "api_key.created",
 		"api_key.revoked", "organization.active", "organization.plan_changed", "organization.past_due",

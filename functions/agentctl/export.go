@@ -17,7 +17,7 @@ import (
 func (t *tool) exportCommand() *cobra.Command {
 	name := "production"
 	c := t.severalAgents("export", "Write a file for apply from agents", "GetAgent",
-		func(_ context.Context, _ *client.Client, agents []*client.Agent) error {
+		func(ctx context.Context, api *client.Client, agents []*client.Agent) error {
 			if why := manifest.CheckName(name); why != "" {
 				return usagef("--manifest: %s", why)
 			}
@@ -28,7 +28,11 @@ func (t *tool) exportCommand() *cobra.Command {
 				for n := 2; described[key] != nil; n++ {
 					key = fmt.Sprintf("%s-%d", keyOf(a), n)
 				}
-				described[key] = exported(a)
+				injected, err := injectedSecrets(ctx, api, a)
+				if err != nil {
+					return err
+				}
+				described[key] = exported(a, injected)
 			}
 			file["agents"] = described
 			if t.output.kind == formatTable {
@@ -60,12 +64,12 @@ func keyOf(a *client.Agent) string {
 	return key
 }
 
-// exported returns the fields of an agent that a manifest can have.
-func exported(a *client.Agent) map[string]any {
+// exported returns the fields of an agent that a manifest can have. injected says where its secrets are injected.
+func exported(a *client.Agent, injected map[string]*client.SecretInject) map[string]any {
 	fields := map[string]any{
 		"name": a.Name, "resource_plan": a.ResourcePlan, "region": a.Region, "public_paths": a.PublicPaths,
-		"schedules": scheduleSpecs(a),
-		"sleep":     map[string]any{"after_seconds": a.Sleep.AfterSeconds, "wake_on": a.Sleep.WakeOn},
+		"schedules": scheduleSpecs(a), "egress": a.Egress,
+		"sleep": map[string]any{"after_seconds": a.Sleep.AfterSeconds, "wake_on": a.Sleep.WakeOn},
 	}
 	if i := a.Image; i != nil && i.ID != "custom" {
 		fields["image"], fields["image_policy"] = i.ID, i.Policy
@@ -83,7 +87,11 @@ func exported(a *client.Agent) map[string]any {
 	secrets := map[string]any{}
 	for key, source := range a.EnvVars {
 		if source == client.AgentEnvVarSourceGSM {
-			secrets[key] = map[string]string{"env": key}
+			source := map[string]any{"env": key}
+			if i := injected[key]; i != nil {
+				source["inject"] = i
+			}
+			secrets[key] = source
 		}
 	}
 	if len(secrets) > 0 {

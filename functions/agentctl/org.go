@@ -73,27 +73,37 @@ func (t *tool) orgCommand() *cobra.Command {
 // updateOrg changes the settings of the organization.
 func (t *tool) updateOrg() *cobra.Command {
 	var exec string
+	var egress egressFlags
 	c := &cobra.Command{
 		Use: "update", Short: "Change the settings of the organization", Args: cobra.NoArgs,
-		Example:     "  agentctl org update --exec off",
+		Long: "Change the settings of the organization. What has no flag stays as it is. The egress is that of new " +
+			"agents; those that exist keep what they have.",
+		Example: "  agentctl org update --exec off\n" +
+			"  agentctl org update --egress-mode allow_list --egress-allow 'api.openai.com,*.github.com'",
 		Annotations: sends("UpdateCurrentOrganization"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			api, err := t.client()
 			if err != nil {
 				return err
 			}
-			setting := client.ExecSetting(exec)
-			change := client.UpdateCurrentOrganizationRequest{Exec: &setting}
+			change := client.UpdateCurrentOrganizationRequest{
+				Exec: (*client.ExecSetting)(given(exec)), Egress: egress.spec(),
+			}
+			if change.Exec == nil && change.Egress == nil {
+				return usagef("there is nothing to change: use --exec, --egress-mode, --egress-allow or --egress-deny")
+			}
 			o, err := api.UpdateCurrentOrganization(cmd.Context(), change)
 			if err != nil {
 				return err
 			}
-			return t.show(object(o, o.ID, []field{{"ID", o.ID}, {"Exec", execText(o.Exec)}}))
+			return t.show(object(o, o.ID, []field{
+				{"ID", o.ID}, {"Exec", execText(o.Exec)}, {"Egress", "new agents: " + egressText(o.Egress)},
+			}))
 		},
 	}
 	c.Flags().StringVar(&exec, "exec", "", "`who` may enter the containers of agents: admins, or off for no one")
 	completeWith(c, "exec", "admins", "off")
-	_ = c.MarkFlagRequired("exec")
+	egress.add(c, "egress-")
 	return c
 }
 
@@ -111,6 +121,7 @@ func printOrganization(w screen, o *client.Organization) error {
 		{"Plan", string(o.Plan)},
 		{"Status", string(o.Status)},
 		{"Exec", execText(o.Exec)},
+		{"Egress", "new agents: " + egressText(o.Egress)},
 	}
 	if o.GraceEndsAt != nil {
 		fields = append(fields, field{"Payment", "overdue; running agents are paused on " + day(o.GraceEndsAt, "")})

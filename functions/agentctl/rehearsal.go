@@ -2,6 +2,7 @@ package agentctl
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -43,6 +44,7 @@ func (t *tool) showRehearsal(r *client.Rehearsal) error {
 		{"Restarts", yesNo(would.Restarts)},
 		{"Downtime", downtimeText(would)},
 		{"Loses data since", t.momentOr(would.LosesDataSince, "")},
+		{"Loses hosts", lostHosts(would)},
 		{"Agents", fmt.Sprintf("%d -> %d", would.UsageBefore.Agents, would.UsageAfter.Agents)},
 		{"CPU", short(would.UsageBefore.CPUCores) + " -> " + short(would.UsageAfter.CPUCores)},
 		{"Memory", bytesText(float64(would.UsageBefore.MemoryBytes)) + " -> " +
@@ -53,6 +55,25 @@ func (t *tool) showRehearsal(r *client.Rehearsal) error {
 	}))
 	t.next("This was a rehearsal: nothing was changed.")
 	return err
+}
+
+// lostHosts names the hosts that an agent uses and would no longer reach.
+func lostHosts(would client.RehearsalWould) string {
+	hosts := make([]string, len(would.LosesHosts))
+	for i, h := range would.LosesHosts {
+		hosts[i] = fmt.Sprintf("%s (%d in 7 days)", h.Host, h.Used)
+	}
+	return shortList(hosts)
+}
+
+// shortList names things, of which a long list has only the first.
+func shortList(names []string) string {
+	const most = 5
+	text := strings.Join(names[:min(len(names), most)], ", ")
+	if len(names) > most {
+		text += fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return text
 }
 
 // downtimeText says how long an agent would not answer.

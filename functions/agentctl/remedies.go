@@ -89,6 +89,9 @@ func forbiddenRemedies(code string) []string {
 
 func conflictRemedies(e *client.Error) []string {
 	var next []string
+	if e.Code == "egress_open" {
+		next = append(next, "Restrict it first: agentctl egress set AGENT --mode allow_list --allow HOSTS")
+	}
 	if actions, ok := e.Meta["allowed_actions"].([]any); ok {
 		names := make([]string, len(actions))
 		for i, action := range actions {

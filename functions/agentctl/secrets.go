@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -43,13 +44,19 @@ func (t *tool) listSecrets() *cobra.Command {
 				t.note("%s has no secrets. Set one: agentctl secrets set %s KEY", a.Name, a.ID)
 				return nil
 			}
-			return t.show(list(secrets, func(s client.Secret) string { return s.Key }, []column[client.Secret]{
+			columns := []column[client.Secret]{
 				{"KEY", func(s client.Secret) string { return s.Key }},
 				{"IN SYNC", func(s client.Secret) string { return yesNo(s.InSync) }},
 				{"LATEST", func(s client.Secret) string { return version64(s.LatestVersion) }},
 				{"LIVE", func(s client.Secret) string { return version64(s.LiveVersion) }},
 				{"UPDATED", func(s client.Secret) string { return t.since(&s.UpdatedAt, "") }},
-			}))
+			}
+			if slices.ContainsFunc(secrets, func(s client.Secret) bool { return s.Inject != nil }) {
+				columns = append(columns, column[client.Secret]{
+					"INJECTED INTO", func(s client.Secret) string { return injectText(s.Inject) },
+				})
+			}
+			return t.show(list(secrets, func(s client.Secret) string { return s.Key }, columns))
 		},
 	}
 	return c
@@ -82,6 +89,7 @@ func (t *tool) clientAndAgent(ctx context.Context, nameOrID string) (*client.Cli
 
 func (t *tool) setSecret() *cobra.Command {
 	var source valueSource
+	var inject injectFlags
 	var wait bool
 	var dryRun rehearsalFlag
 	c := &cobra.Command{
@@ -89,9 +97,15 @@ func (t *tool) setSecret() *cobra.Command {
 		Long: "Set a secret. The value comes from standard input if something is piped to the command, from a file, " +
 			"from an environment variable, or from a hidden prompt. It cannot be an argument, because other users of " +
 			"the machine and the shell's history can see arguments. The line break at the end of a value of one line " +
-			"is removed; a value of several lines stays as it is.",
+			"is removed; a value of several lines stays as it is. With --inject-host, the agent does not get the " +
+			"value: it is added to the agent's requests to these hosts, and the variable has the text injected. The " +
+			"agent's egress must allow the hosts. A new value of such a secret keeps its hosts unless a flag names " +
+			"others.",
 		Example: "  pass show openai | agentctl secrets set my-agent OPENAI_API_KEY --wait\n" +
 			"  agentctl secrets set my-agent TLS_KEY --from-file key.pem\n" +
+			"  agentctl secrets set my-agent OPENAI_API_KEY --from-env KEY --inject-host api.openai.com\n" +
+			"  agentctl secrets set my-agent ANTHROPIC_API_KEY --from-env KEY --inject-host api.anthropic.com " +
+			"--inject-header x-api-key --inject-format '{value}'\n" +
 			"  agentctl secrets set my-agent OPENAI_API_KEY",
 		Annotations: sends("PutSecrets"), ValidArgsFunction: t.completeSecrets,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -106,9 +120,14 @@ func (t *tool) setSecret() *cobra.Command {
 			if why := checkValue(value); why != "" {
 				return invalidf("%s: %s", args[1], why)
 			}
-			changes, err := api.PutSecrets(cmd.Context(), a.ID, client.PutSecretsRequest{
-				Secrets: map[string]*string{args[1]: &value},
-			}, dryRun.options()...)
+			entries := []envEntry{{key: args[1], value: value}}
+			if entries[0].inject, err = inject.spec(); err != nil {
+				return err
+			}
+			if err := t.keepInjected(cmd.Context(), api, a, entries); err != nil {
+				return err
+			}
+			changes, err := api.PutSecrets(cmd.Context(), a.ID, putRequest(entries), dryRun.options()...)
 			if err != nil {
 				return err
 			}
@@ -120,6 +139,7 @@ func (t *tool) setSecret() *cobra.Command {
 	}
 	c.Flags().StringVar(&source.file, "from-file", "", "read the value from this `FILE`")
 	c.Flags().StringVar(&source.variable, "from-env", "", "take the value of the environment variable `NAME`")
+	inject.add(c)
 	waitFlag(c, &wait)
 	dryRun.add(c)
 	return c

@@ -40,6 +40,9 @@ func (t *tool) importSecrets() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := t.keepInjected(cmd.Context(), api, a, entries); err != nil {
+				return err
+			}
 			if dryRun.on {
 				return t.rehearseAll(cmd.Context(), api, a.ID, entries)
 			}
@@ -125,6 +128,12 @@ func putRequest(batch []envEntry) client.PutSecretsRequest {
 		body.Secrets[e.key] = nil
 		if e.value != "" {
 			body.Secrets[e.key] = &e.value
+		}
+		if e.inject != nil {
+			if body.Inject == nil {
+				body.Inject = map[string]client.SecretInject{}
+			}
+			body.Inject[e.key] = *e.inject
 		}
 	}
 	return body

@@ -45,8 +45,8 @@ func (t *tool) printSeveral(c *cobra.Command, e severalError) {
 			text, next = forPeople(api.Detail), t.remedies(api)
 			for _, v := range api.Violations {
 				place := violated(c, v)
-				if c.Name() == "apply" { // as in the file
-					place = strings.TrimPrefix(v.Path(), "body.")
+				if c.Name() == "apply" {
+					place = inManifest(v)
 				}
 				text += fmt.Sprintf("\n    %s: %s", place, forPeople(v.Msg))
 			}

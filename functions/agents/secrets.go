@@ -2,6 +2,7 @@ package agents
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -9,8 +10,10 @@ import (
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"golang.org/x/net/http/httpguts"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/egress"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/rehearsal"
@@ -25,6 +28,8 @@ const (
 	maxSecrets = 20
 	// maxSecretBytes is the size of the largest value.
 	maxSecretBytes = 64 << 10
+	// maxHeaderBytes is that of a brokered secret, which many servers accept in a header.
+	maxHeaderBytes = 8 << 10
 )
 
 // SecretChanges is the answer to a change of secrets. It lists the operations that carry out the change.
@@ -84,7 +89,8 @@ func (secretValues) JSONSchema() *jsonschema.Schema {
 type putSecretsInput struct {
 	path
 	Body struct {
-		Secrets secretValues `json:"secrets"`
+		Secrets secretValues             `json:"secrets"`
+		Inject  map[string]secret.Inject `json:"inject,omitempty" jsonschema:"Secrets of the request that stay outside the agent, by key. Their values are added to the agent's requests to the hosts named here, and the agent's variable has the text injected. The agent's egress must have the mode allow_list."`
 	} `json:"body"`
 }
 
@@ -109,9 +115,13 @@ func PutSecrets(writer secretwrite.Service, d agent.Display) function.Route {
 		Errors:    []fault.Kind{fault.Conflict},
 		Rehearsal: function.Rehearse(rehearsal.Of(d)),
 		Handle: function.Handle(func(ctx context.Context, in putSecretsInput) (SecretChanges, error) {
-			a, operations, err := writer.Put(ctx, in.id(), in.Body.Secrets)
+			changes := secretwrite.Changes{Values: in.Body.Secrets, Targets: map[string]egress.Target{}}
+			for key, inject := range in.Body.Inject {
+				changes.Targets[key] = inject.Target()
+			}
+			a, operations, err := writer.Put(ctx, in.id(), changes)
 			return secretChanges(a, operations), err
-		}, secretViolations),
+		}, secretViolations, injectViolations),
 	}
 }
 
@@ -147,6 +157,42 @@ func secretViolations(body map[string]any) []function.Violation {
 	return found
 }
 
+// injectViolations checks what brokered secrets need in addition.
+func injectViolations(body map[string]any) []function.Violation {
+	secrets, _ := body["secrets"].(map[string]any)
+	injects, _ := body["inject"].(map[string]any)
+	var found []function.Violation
+	for _, key := range slices.Sorted(maps.Keys(injects)) {
+		bad := func(why string, loc ...any) {
+			found = append(found, function.Violation{
+				Loc: append([]any{"body"}, loc...), Type: "value_error", Msg: "Value error, " + why,
+				Ctx: map[string]any{"error": why},
+			})
+		}
+		value, isSet := secrets[key].(string)
+		switch {
+		case !isSet:
+			bad("secrets must have a value with this key", "inject", key)
+		case len(value) > maxHeaderBytes:
+			bad(fmt.Sprintf("the value of a header must not exceed %d bytes", maxHeaderBytes), "secrets", key)
+		case !httpguts.ValidHeaderFieldValue(value):
+			bad("the value of a header must not contain control characters, such as the end of a line", "secrets", key)
+		}
+		if inject, ok := decodeInject(injects[key]); ok {
+			if field, why := inject.Target().Violation(); why != "" {
+				bad(why, "inject", key, field)
+			}
+		}
+	}
+	return found
+}
+
+// decodeInject reads an entry of inject; ok is false for one that the schema refuses.
+func decodeInject(value any) (i secret.Inject, ok bool) {
+	text, err := json.Marshal(value)
+	return i, err == nil && json.Unmarshal(text, &i) == nil
+}
+
 // secretKey is the name of a secret in a path.
 type secretKey string
 
@@ -176,7 +222,8 @@ func DeleteSecret(writer secretwrite.Service, d agent.Display) function.Route {
 		Rehearsal: function.Rehearse(rehearsal.Of(d)),
 		Handle: function.Handle(func(ctx context.Context, in deleteSecretInput) (SecretChanges, error) {
 			name := string(in.Path.Key)
-			a, operations, err := writer.Put(ctx, string(in.Path.AgentID), map[string]*string{name: nil})
+			deletion := secretwrite.Changes{Values: map[string]*string{name: nil}}
+			a, operations, err := writer.Put(ctx, string(in.Path.AgentID), deletion)
 			if err == nil && len(operations) == 0 {
 				operations, err = openDeletion(a, name)
 			}
@@ -189,7 +236,7 @@ func DeleteSecret(writer secretwrite.Service, d agent.Display) function.Route {
 // for an unknown secret.
 func openDeletion(a agent.Agent, name string) ([]secret.Operation, error) {
 	for _, o := range a.Operations {
-		if o.Key == name && o.Action == secret.Delete && o.Open() {
+		if key, _ := secret.Name(o.Key); key == name && o.Action == secret.Delete && o.Open() {
 			return []secret.Operation{o}, nil
 		}
 	}

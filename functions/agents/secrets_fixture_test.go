@@ -72,7 +72,7 @@ func (s *stores) put(t *testing.T, agentID, value string) (secret.Operation, err
 	if value == "" {
 		change["TOKEN"] = nil
 	}
-	a, operations, err := s.service().Put(caller(t, ""), agentID, change)
+	a, operations, err := s.service().Put(caller(t, ""), agentID, secretwrite.Changes{Values: change})
 	if len(operations) == 1 {
 		return operations[0], err
 	}

@@ -137,7 +137,7 @@ func (m *market) put(t *testing.T, a *attacker) string {
 			changes[fmt.Sprint("K", i)] = &value
 		}
 	}
-	_, operations, err := m.writer.Put(a.ctx, a.id, changes)
+	_, operations, err := m.writer.Put(a.ctx, a.id, secretwrite.Changes{Values: changes})
 	for _, o := range operations {
 		if o.ErrorCode != "" {
 			return o.ErrorCode

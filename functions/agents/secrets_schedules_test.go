@@ -197,7 +197,8 @@ func TestPutSecrets_DeletionDestroysAVersionThatLandedLate(t *testing.T) {
 	s.advance(secret.StoringTime)
 	service := s.service()
 	service.Secrets = unlisted{s.SecretWriter}
-	if _, _, err := service.Put(caller(t, ""), id, map[string]*string{"TOKEN": nil}); err != nil {
+	deletion := secretwrite.Changes{Values: map[string]*string{"TOKEN": nil}}
+	if _, _, err := service.Put(caller(t, ""), id, deletion); err != nil {
 		t.Fatal(err)
 	}
 	s.reconcile(t, id)
@@ -298,7 +299,8 @@ func TestReplay_StoresTheValuesOfARequestThatDied(t *testing.T) {
 			id := s.RunningAgent(t, org, nil).ID
 			value := "value"
 			put := func(service secretwrite.Service) ([]secret.Operation, error) {
-				_, operations, err := service.Put(caller(t, "put"), id, map[string]*string{"TOKEN": &value})
+				changes := secretwrite.Changes{Values: map[string]*string{"TOKEN": &value}}
+				_, operations, err := service.Put(caller(t, "put"), id, changes)
 				return operations, err
 			}
 			s.die(c.afterAdding, func(service secretwrite.Service) { _, _ = put(service) })

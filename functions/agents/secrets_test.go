@@ -35,6 +35,9 @@ func TestPutSecrets_NamesEveryViolationWithoutValues(t *testing.T) {
 		return `{"secrets": {` + strings.Join(parts, ",") + `}}`
 	}
 	value := func(v string) string { return `{"secrets": {"A_TOKEN": "` + v + `"}}` }
+	injected := func(v, inject string) string {
+		return `{"secrets": {"A_TOKEN": "` + v + `"}, "inject": {"A_TOKEN": ` + inject + `}}`
+	}
 	for name, c := range map[string]struct {
 		body   string
 		status int
@@ -87,6 +90,47 @@ func TestPutSecrets_NamesEveryViolationWithoutValues(t *testing.T) {
 		"keys of the platform": {
 			body: `{"secrets": {"PATH": "canary", "KUBERNETES_X": "canary"}}`, status: 422,
 			want: []string{"value_error [body secrets KUBERNETES_X]", "value_error [body secrets PATH]"},
+		},
+		"a brokered value": {body: injected("canary", `{"hosts": ["a.example"]}`), status: 409, want: nil},
+		"a brokered value of the largest size": {
+			body:   injected(strings.Repeat("x", 8<<10), `{"hosts": ["a.example"], "header": "X", "format": "{value}"}`),
+			status: 409, want: nil,
+		},
+		"a brokered value one byte too long": {
+			body:   injected(strings.Repeat("x", 8<<10+1), `{"hosts": ["a.example"]}`),
+			status: 422, want: []string{"value_error [body secrets A_TOKEN]"},
+		},
+		"a brokered value of two lines": {
+			body:   injected(`canary\r\nX: y`, `{"hosts": ["a.example"]}`),
+			status: 422, want: []string{"value_error [body secrets A_TOKEN]"},
+		},
+		"brokered without hosts": {
+			body: injected("canary", `{}`), status: 422, want: []string{
+				"missing [body inject A_TOKEN hosts]", "value_error [body inject A_TOKEN hosts]",
+			},
+		},
+		"brokered at all hosts": {
+			body: injected("canary", `{"hosts": ["*.example.com"]}`), status: 422,
+			want: []string{"value_error [body inject A_TOKEN hosts]"},
+		},
+		"brokered in a header of the connection": {
+			body: injected("canary", `{"hosts": ["a.example"], "header": "Host"}`), status: 422,
+			want: []string{"value_error [body inject A_TOKEN header]"},
+		},
+		"brokered without its mark": {
+			body: injected("canary", `{"hosts": ["a.example"], "format": "Bearer"}`), status: 422,
+			want: []string{"value_error [body inject A_TOKEN format]"},
+		},
+		"brokered as no object": {
+			body: injected("canary", `["a.example"]`), status: 422, want: []string{"dict_type [body inject A_TOKEN]"},
+		},
+		"a brokered deletion": {
+			body:   `{"secrets": {"A_TOKEN": null}, "inject": {"A_TOKEN": {"hosts": ["a.example"]}}}`,
+			status: 422, want: []string{"value_error [body inject A_TOKEN]"},
+		},
+		"brokered without a value": {
+			body:   `{"secrets": {"B": "canary"}, "inject": {"A_TOKEN": {"hosts": ["a.example"]}}}`,
+			status: 422, want: []string{"value_error [body inject A_TOKEN]"},
 		},
 		"a body that is no JSON":      {body: `canary`, status: 422, want: []string{"json_invalid [body 1]"}},
 		"a body over half a mebibyte": {body: value(strings.Repeat("x", 512<<10)), status: 413, want: nil},

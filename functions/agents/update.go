@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/egresslog"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/image"
@@ -21,6 +22,8 @@ type updateInput struct {
 		Config *map[string]any     `json:"config,omitempty" jsonschema:"Merged into the client's own keys according to RFC 7396. A running agent gets a new pod, with the new file."`
 		Plan   *plan.ID            `json:"resource_plan,omitempty" jsonschema:"Changes the size of the agent. What the size takes up of the organization's plan is checked and counted with the change (402 if there is no room). A running agent gets a new pod, and the volume grows. A volume never shrinks: a plan with a smaller one is refused (409 storage_cannot_shrink)."`
 		Public *[]publicPath       `json:"public_paths,omitempty" jsonschema:"Replaces the agent's public paths, which anyone may request without a credential; an empty list removes them. A running agent gets a new pod. See the creation of agents."`
+
+		Egress *agent.EgressSpec `json:"egress,omitempty" jsonschema:"Changes what the agent may reach; a field that is not given stays."`
 
 		Sleep *sleepSpec `json:"sleep,omitempty" jsonschema:"Changes when the agent falls asleep and what wakes it; a field that is not given stays. A running agent gets a new pod."`
 
@@ -51,6 +54,9 @@ func (in updateInput) patch() agent.Patch {
 	if in.Body.Public != nil {
 		p.PublicPaths = new(agent.PublicPaths(texts(*in.Body.Public)))
 	}
+	if in.Body.Egress != nil {
+		p.Egress = in.Body.Egress.Change
+	}
 	if in.Body.Sleep != nil {
 		p.Sleep = in.Body.Sleep.change
 	}
@@ -80,14 +86,14 @@ func (in updateInput) patch() agent.Patch {
 }
 
 // Update merges a patch into an agent.
-func Update(agents agent.Store, d agent.Display) function.Route {
+func Update(agents agent.Store, log egresslog.Log, d agent.Display) function.Route {
 	return function.Route{
 		Name: "UpdateAgent", Method: http.MethodPatch, Path: "/api/v1/agents/{agent_id}",
 		Access: function.Admin,
 		Needs:  []function.Need{function.Firestore, function.Publish, function.NudgeWebhooks},
 		Status: http.StatusOK, Summary: "Update an agent",
 		Errors:    []fault.Kind{fault.Conflict, fault.PaymentRequired},
-		Rehearsal: function.Rehearse(rehearsal.Of(d)),
+		Rehearsal: function.Rehearse(rehearsal.OfEgress(d, log)),
 		Handle: function.Handle(func(ctx context.Context, in updateInput) (agent.View, error) {
 			now, patch := time.Now().UTC(), in.patch()
 			a, err := agents.Change(ctx, in.id(),

@@ -98,7 +98,13 @@ func (b *Backend) Reconcile(t testing.TB, agentID string) {
 // Nudge is the message that names an agent.
 func Nudge(t testing.TB, agentID string) function.Message {
 	t.Helper()
-	data, err := json.Marshal(function.AgentNudge{AgentID: agentID})
+	return Message(t, function.AgentNudge{AgentID: agentID})
+}
+
+// Message is a message with a body.
+func Message(t testing.TB, body any) function.Message {
+	t.Helper()
+	data, err := json.Marshal(body)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -187,6 +187,7 @@ func (b *Backend) fillRecords(d *functions.Dependencies, n agent.Nudger) {
 	d.Keys, d.Directory, d.Organizations = c.Keys(), c.Directory(), c.Directory()
 	d.Counts, d.Audit, d.Accounts, d.MemberRecords = c.Counts(), c.AuditLog(), c.Accounts(), c.Members()
 	d.Metrics, d.MetricsWorkerStore, d.Operations = c.Metrics(), c.Metrics(), c.Operations()
+	d.EgressLog = c.EgressLog()
 	d.AuditSeals, d.Deletions = c.AuditSeals(), c.Deletions()
 	d.SecretBudget, d.CleanupBudget = c.SecretBudget(), c.SecretBudget()
 	d.Webhooks, d.WebhookWorkerStore, d.WebhookEvents = c.Webhooks(), c.WebhookWorkerStore(), c.EventLog()

@@ -120,10 +120,13 @@ func writeFunctions(path string) error {
 		NudgeTopic function.Topic `json:"nudge_topic"`
 		// WebhookTopic is the topic of nudges of webhooks.
 		WebhookTopic function.Topic `json:"webhook_topic"`
-		Routes       []deployed     `json:"routes"`
-		Workers      []deployed     `json:"workers"`
+		// EgressTopic is the topic of what gates counted.
+		EgressTopic function.Topic `json:"egress_topic"`
+		Routes      []deployed     `json:"routes"`
+		Workers     []deployed     `json:"workers"`
 	}
 	list.NudgeTopic, list.WebhookTopic = function.AgentNudges, function.WebhookNudges
+	list.EgressTopic = function.EgressReports
 	for _, r := range functions.Routes(functions.Dependencies{}) {
 		list.Routes = append(list.Routes, deployed{
 			Name: r.Name, Role: string(r.Role), Method: r.Method, Path: r.Path, Access: string(r.Access),

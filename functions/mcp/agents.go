@@ -112,6 +112,7 @@ type createInput struct {
 	Files  []client.AgentFileSpec     `json:"files,omitempty" jsonschema:"Files below /data (its volume) or /config (read-only) when it starts: each with content, which is no secret, or the key of a secret."`
 	Public []string                   `json:"public_paths,omitempty" jsonschema:"Paths that anyone may request without a credential, for webhooks: /telegram, or /hooks/ for all below it. The agent's program must check who calls."`
 	Calls  []client.AgentScheduleSpec `json:"schedules,omitempty" jsonschema:"When the agent is called by itself. No secrets in bodies."`
+	Egress *client.AgentEgressSpec    `json:"egress,omitempty" jsonschema:"By default what the organization chose."`
 	Image  string                     `json:"image,omitempty" jsonschema:"What the agent runs: an id from list_images, or id@version. By default the image called default."`
 	From   string                     `json:"from_snapshot,omitempty" jsonschema:"Begin with the data of a snapshot and the settings of its agent, but without its secrets."`
 	sleepInput
@@ -143,7 +144,7 @@ func (in sleepInput) spec() *client.AgentSleepSpec {
 func createAgent(ctx context.Context, c *call, in createInput) (changed, string, error) {
 	body := client.CreateAgentRequest{
 		Name: in.Name, ResourcePlan: in.Plan, EnvVars: in.Env, Config: in.Config, Files: in.Files,
-		PublicPaths: in.Public, Schedules: in.Calls, Sleep: in.spec(),
+		PublicPaths: in.Public, Schedules: in.Calls, Egress: in.Egress, Sleep: in.spec(),
 	}
 	if in.Region != "" {
 		body.Region = &in.Region
@@ -170,6 +171,7 @@ type updateInput struct {
 	Files  *[]client.AgentFileSpec        `json:"files,omitempty" jsonschema:"All files that the agent shall have; others are removed. One with its path alone stays as it is. Restarts the agent."`
 	Public []string                       `json:"public_paths,omitempty" jsonschema:"All public paths that the agent shall have. Restarts the agent."`
 	Calls  *[]client.AgentScheduleSpec    `json:"schedules,omitempty" jsonschema:"All schedules that the agent shall have; others are removed. Get the agent first, and send back those that stay with their bodies."`
+	Egress *client.AgentEgressSpec        `json:"egress,omitempty" jsonschema:"A list replaces the present one: to add hosts, call allow_egress_hosts. A change of the mode restarts the agent."`
 	Image  *string                        `json:"image,omitempty" jsonschema:"Another version of the agent's image: its id for the one that is released at present, or id@version. Restarts the agent. Another image is refused."`
 	Policy *client.ImagePolicy            `json:"image_policy,omitempty" jsonschema:"When the agent takes another version: auto with a release or at its next start, window only in its maintenance window, pinned only by this tool."`
 	Window *client.ImageMaintenanceWindow `json:"maintenance_window,omitempty" jsonschema:"When the policy window lets the agent take another version."`
@@ -184,6 +186,7 @@ func updateAgent(ctx context.Context, c *call, in updateInput) (changed, string,
 		Config:       in.Config,
 		Files:        in.Files,
 		Schedules:    in.Calls,
+		Egress:       in.Egress,
 		Image:        in.Image,
 		ImagePolicy:  in.Policy,
 		Sleep:        in.spec(),

@@ -105,7 +105,7 @@ func TestList_IsWholeForEveryVersionAndID(t *testing.T) {
 			}
 			err := json.Unmarshal(res.Body.Bytes(), &got)
 			tools := got.Result.Tools
-			if err != nil || len(tools) != 25 || string(got.ID) != id || len(tools[19].OutputSchema) < 100 ||
+			if err != nil || len(tools) != 27 || string(got.ID) != id || len(tools[21].OutputSchema) < 100 ||
 				(got.Result.ResultType != "") != (version == "2026-07-28") {
 				t.Errorf("version %q, id %s: %d %.200s (%v), want all tools", version, id, res.Code, res.Body, err)
 			}

@@ -192,6 +192,7 @@ func toolOf(a client.DiagnosisAction) string {
 		client.DiagnosisActionReconcile:       "reconcile_secret_operation",
 		client.DiagnosisActionResize:          "update_agent",
 		client.DiagnosisActionRestoreSnapshot: "restore_snapshot",
+		client.DiagnosisActionAllowHosts:      "allow_egress_hosts",
 	}
 	if name, known := tools[a]; known {
 		return name

@@ -28,6 +28,8 @@ type wouldView struct {
 	Downtime *int64 `json:"downtime_seconds_estimate"`
 	// LosesSince is nil if the agent keeps its data.
 	LosesSince *time.Time `json:"loses_data_since,omitempty"`
+	// LosesHosts are those that the agent used in the last 7 days.
+	LosesHosts []client.RehearsalLostHost `json:"loses_hosts,omitempty"`
 	// The usage is that of the organization, whose plan the price is of; nil for a price by contract.
 	UsageBefore amountsView `json:"organization_usage_before"`
 	UsageAfter  amountsView `json:"organization_usage_after"`
@@ -123,10 +125,14 @@ func rehearsed(r *client.Rehearsal) (rehearsalView, string, error) {
 		text += " It would lose what it wrote since " + w.LosesDataSince.Format(time.RFC3339) +
 			", which is kept as a snapshot for 7 days."
 	}
+	if len(w.LosesHosts) > 0 {
+		text += fmt.Sprintf(" It would no longer reach %d hosts that it used in the last 7 days.", len(w.LosesHosts))
+	}
 	return rehearsalView{
 		ID: r.Agent.ID, Name: r.Agent.Name, Would: wouldView{
 			Status: w.Status, Restarts: w.Restarts, Downtime: w.DowntimeSecondsEstimate,
 			LosesSince:  w.LosesDataSince,
+			LosesHosts:  w.LosesHosts,
 			PriceBefore: w.MonthlyPriceBeforeUsd, PriceAfter: w.MonthlyPriceAfterUsd,
 			PriceChange: w.MonthlyPriceChangeUsd,
 			UsageBefore: amountsOf(w.UsageBefore), UsageAfter: amountsOf(w.UsageAfter),

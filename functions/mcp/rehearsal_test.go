@@ -52,6 +52,8 @@ func TestDryRun_ChangesNothing(t *testing.T) {
 	snapshot := s.snapshot(t, sleeper.ID)
 	changed := want(t, session, "set_secrets",
 		map[string]any{"agent_id": a.ID, "secrets": map[string]any{"TOKEN": "value"}})
+	restricted := s.RunningAgent(t, org, nil)
+	want(t, session, "update_agent", map[string]any{"agent_id": restricted.ID, "egress": allowList("a.example")})
 	operations, _ := changed.structured["operations"].([]any)
 	operation, _ := operations[0].(map[string]any)
 	given := map[string]map[string]any{
@@ -59,6 +61,7 @@ func TestDryRun_ChangesNothing(t *testing.T) {
 		"update_agent":               {"agent_id": a.ID, "env_vars": map[string]any{"LEVEL": "debug"}},
 		"delete_agent":               {"agent_id": a.ID, "name": a.Name},
 		"set_secrets":                {"agent_id": a.ID, "secrets": map[string]any{"TOKEN": "another"}},
+		"allow_egress_hosts":         {"agent_id": restricted.ID, "hosts": []any{"b.example"}},
 		"sleep_agent":                {"agent_id": sleeper.ID},
 		"take_snapshot":              {"agent_id": sleeper.ID},
 		"restore_snapshot":           {"agent_id": sleeper.ID, "snapshot_id": snapshot},

@@ -10,7 +10,8 @@ import (
 
 type setSecretsInput struct {
 	agentID
-	Secrets map[string]*string `json:"secrets" jsonschema:"Values by key, 1 to 20; null deletes a secret. Others stay. A key is an environment variable's name."`
+	Secrets map[string]*string             `json:"secrets" jsonschema:"Values by key, 1 to 20; null deletes a secret. Others stay. A key is an environment variable's name."`
+	Inject  map[string]client.SecretInject `json:"inject,omitempty" jsonschema:"By key: the agent does not get the value, which is added to its requests to these hosts. Needs egress allow_list."`
 }
 
 // operationView is a secret operation. None has the value.
@@ -46,7 +47,8 @@ func operationOf(o *client.SecretOperation) operationView {
 }
 
 func setSecrets(ctx context.Context, c *call, in setSecretsInput) (operationList, string, error) {
-	changes, err := c.PutSecrets(ctx, in.ID, client.PutSecretsRequest{Secrets: in.Secrets}, c.options()...)
+	changes, err := c.PutSecrets(ctx, in.ID, client.PutSecretsRequest{Secrets: in.Secrets, Inject: in.Inject},
+		c.options()...)
 	if err != nil {
 		return operationList{}, "", err
 	}
@@ -55,9 +57,11 @@ func setSecrets(ctx context.Context, c *call, in setSecretsInput) (operationList
 }
 
 type secretView struct {
-	Key       string    `json:"key"`
-	InSync    bool      `json:"in_sync"`
-	UpdatedAt time.Time `json:"updated_at"`
+	Key    string `json:"key"`
+	InSync bool   `json:"in_sync"`
+	// Inject is nil for a secret in the agent's environment.
+	Inject    *client.SecretInject `json:"inject,omitempty"`
+	UpdatedAt time.Time            `json:"updated_at"`
 }
 
 type secretList struct {
@@ -71,7 +75,7 @@ func listSecrets(ctx context.Context, c *call, in agentID) (secretList, string, 
 	}
 	out := secretList{Secrets: []secretView{}}
 	for _, s := range secrets {
-		out.Secrets = append(out.Secrets, secretView{s.Key, s.InSync, s.UpdatedAt})
+		out.Secrets = append(out.Secrets, secretView{s.Key, s.InSync, s.Inject, s.UpdatedAt})
 	}
 	return out, fmt.Sprintf("%d secrets. Values are never shown.", len(secrets)), nil
 }

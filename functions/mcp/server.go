@@ -33,6 +33,7 @@ func newServer() (*mcp.Server, error) {
 	addObservations(r)
 	addSecrets(r)
 	addSnapshots(r)
+	addEgress(r)
 	s.AddReceivingMiddleware(listOnce(r.tools))
 	return s, r.err
 }

@@ -17,6 +17,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	apicall "agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/client"
+	"agents.example/controlplane/shared/egress"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/parallel"
@@ -53,10 +54,14 @@ type tool struct {
 func (t tool) rehearses() bool { return t.effect != reads && !t.unrehearsed }
 
 func (t tool) annotations() *mcp.ToolAnnotations {
-	return &mcp.ToolAnnotations{
-		ReadOnlyHint: t.effect == reads, DestructiveHint: new(t.effect >= restarts),
-		IdempotentHint: t.effect != changes && t.effect != restarts, OpenWorldHint: new(t.foreign),
+	a := &mcp.ToolAnnotations{
+		ReadOnlyHint: t.effect == reads, IdempotentHint: t.effect != changes && t.effect != restarts,
+		OpenWorldHint: new(t.foreign),
 	}
+	if t.effect != reads { // means nothing for those
+		a.DestructiveHint = new(t.effect >= restarts)
+	}
+	return a
 }
 
 // schemas describe types whose values are limited.
@@ -92,6 +97,7 @@ func schemas() map[reflect.Type]*jsonschema.Schema {
 			Description: "Read the log of a container that has ended: 1 is the last one, 2 the one before. " +
 				"Logs are kept for 7 days, also of agents that are stopped. Not together with previous.",
 		},
+		reflect.TypeFor[client.EgressMode](): choice("", egress.Mode("").Values()...),
 		reflect.TypeFor[client.AgentWaker](): choice("", agent.Waker("").Values()...),
 		reflect.TypeFor[sleepSeconds]():      sleepSchema(),
 		reflect.TypeFor[waitSeconds]():       number(1, maxWait, defaultWait, "How many seconds to wait at most."),
@@ -124,47 +130,52 @@ func schemaOf[T any]() (*jsonschema.Schema, error) {
 	return jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: schemas()})
 }
 
-// inputOf is the schema of a tool's arguments. It does not say that null counts as left out, because each word of it
-// is in every conversation.
+// inputOf is the schema of a tool's arguments. Each word of it is in every conversation.
 func inputOf[T any](t tool) (*jsonschema.Schema, error) {
 	s, err := schemaOf[T]()
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range s.Properties {
-		dropNull(p)
-	}
+	simplify(s)
 	if t.rehearses() {
 		s.Properties[dryRun] = &jsonschema.Schema{Type: "boolean"} // the instructions explain it
 	}
 	return s, nil
 }
 
-// dropNull removes null from the types of a schema and of the objects in its list. Null as the value of a map stays,
-// because it removes an entry there.
-func dropNull(s *jsonschema.Schema) {
+// simplify removes from a schema what costs words and tells a model nothing: that arguments may be null, which counts
+// as left out, and that there are no others, which decode refuses. Null as the value of a map stays, because it removes
+// an entry there.
+func simplify(s *jsonschema.Schema) {
 	if types := slices.DeleteFunc(slices.Clone(s.Types), func(t string) bool { return t == "null" }); len(types) == 1 {
 		s.Type, s.Types = types[0], nil
 	}
 	if s.Items != nil {
-		dropNull(s.Items)
+		simplify(s.Items)
 	}
 	for _, p := range s.Properties {
-		dropNull(p)
+		simplify(p)
+	}
+	switch a := s.AdditionalProperties; {
+	case a == nil:
+	case a.Not != nil:
+		s.AdditionalProperties = nil
+	case a.Type == "object":
+		simplify(a)
 	}
 }
 
-// outputOf is the schema of the result of a tool that changes something: the types of its parts. Such results are
-// short; those of other tools are text only, and have none.
+// outputOf is the schema of the result of a tool that changes something: the types of the parts that it always has.
+// With dry_run it has would instead of some of them. Such results are short; those of other tools are text only, and
+// have no schema.
 func outputOf[T any]() (*jsonschema.Schema, error) {
 	whole, err := schemaOf[T]()
 	if err != nil {
 		return nil, err
 	}
-	brief := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{
-		"would": {Type: "object"}, // with dry_run only
-	}}
-	for name, p := range whole.Properties {
+	brief := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}}
+	for _, name := range whole.Required {
+		p := whole.Properties[name]
 		brief.Properties[name] = &jsonschema.Schema{Type: p.Type, Types: p.Types}
 	}
 	return brief, nil

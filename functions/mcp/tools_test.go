@@ -31,8 +31,8 @@ func TestTools_WorkOverEveryVersionOfTheProtocol(t *testing.T) {
 				t.Errorf("negotiated the version %s, want %s", got, version)
 			}
 			tools, err := session.ListTools(t.Context(), nil)
-			if err != nil || len(tools.Tools) != 25 {
-				t.Fatalf("got %d tools and the error %v, want 25", len(tools.Tools), err)
+			if err != nil || len(tools.Tools) != 27 {
+				t.Fatalf("got %d tools and the error %v, want 27", len(tools.Tools), err)
 			}
 			res := want(t, session, "get_agent", map[string]any{"agent_id": a.ID})
 			if got := res.structured; got["id"] != a.ID || got["status"] != "running" {
@@ -66,7 +66,7 @@ func TestTools_SayWhatTheyDo(t *testing.T) {
 				t.Errorf("the tool %s exists, which assistants must not have", tool.Name)
 			}
 		}
-		if *tool.Annotations.DestructiveHint {
+		if hint := tool.Annotations.DestructiveHint; hint != nil && *hint {
 			destructive = append(destructive, tool.Name)
 		}
 		if tool.Annotations.ReadOnlyHint {
@@ -76,14 +76,14 @@ func TestTools_SayWhatTheyDo(t *testing.T) {
 	slices.Sort(destructive)
 	slices.Sort(readOnly)
 	if wanted := []string{
-		"delete_agent", "delete_snapshot", "pause_agent", "restart_agent", "restore_snapshot", "run_command",
-		"set_secrets", "sleep_agent", "stop_agent", "take_snapshot", "update_agent",
+		"allow_egress_hosts", "delete_agent", "delete_snapshot", "pause_agent", "restart_agent", "restore_snapshot",
+		"run_command", "set_secrets", "sleep_agent", "stop_agent", "take_snapshot", "update_agent",
 	}; !slices.Equal(destructive, wanted) {
 		t.Errorf("destructive tools = %q, want %q", destructive, wanted)
 	}
 	if wanted := []string{
-		"diagnose_agent", "get_agent", "get_agent_logs", "get_agent_metrics", "list_agents", "list_images",
-		"list_secret_operations", "list_secrets", "list_snapshots", "wait_for_agent",
+		"diagnose_agent", "get_agent", "get_agent_logs", "get_agent_metrics", "get_egress_log", "list_agents",
+		"list_images", "list_secret_operations", "list_secrets", "list_snapshots", "wait_for_agent",
 	}; !slices.Equal(readOnly, wanted) {
 		t.Errorf("tools that only read = %q, want %q", readOnly, wanted)
 	}
@@ -105,6 +105,10 @@ func TestTools_AreFewWords(t *testing.T) {
 	text, err := json.Marshal(list.Tools)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, x := range list.Tools {
+		b, _ := json.Marshal(x)
+		t.Logf("%s %d\n%s", x.Name, len(b), b)
 	}
 	if len(text) > 25_000 {
 		t.Errorf("the list of tools has %d bytes, want at most 25,000", len(text))

@@ -65,6 +65,7 @@ type agentView struct {
 	DashboardURL    string                 `json:"dashboard_url"`
 	APIURL          string                 `json:"api_url"`
 	PublicPaths     []string               `json:"public_paths"`
+	Egress          client.AgentEgress     `json:"egress"`
 	Schedules       []client.AgentSchedule `json:"schedules"`
 	Warming         bool                   `json:"dashboard_warming"`
 	RotationPending bool                   `json:"credential_rotation_pending"`
@@ -120,6 +121,7 @@ func viewOf(a *client.Agent) agentView {
 		DashboardURL: deref(a.DashboardURL), APIURL: deref(a.APIURL), Warming: a.DashboardWarming,
 		RotationPending: a.CredentialRotationPending, Config: a.Config.AdditionalProperties, Stages: []stageView{},
 		Files:     append([]client.AgentFile{}, a.Files...),
+		Egress:    a.Egress,
 		Schedules: append([]client.AgentSchedule{}, a.Schedules...),
 		CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
 		CloneOf: a.CloneOf, UnsetSecrets: append([]string{}, a.UnsetSecrets...),

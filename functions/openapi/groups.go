@@ -24,6 +24,10 @@ func groups() []group {
 		},
 		{"Images", "What agents can run.", []string{"images"}},
 		{
+			"Egress", "What an agent may reach by name, what it reached, and what it was refused.",
+			[]string{"egress-log", "egress-hosts"},
+		},
+		{
 			"Secrets", "An agent's secret values, and the operations that apply them.",
 			[]string{"secrets", "secret-operations"},
 		},

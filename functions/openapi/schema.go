@@ -164,6 +164,8 @@ func nameOf(t reflect.Type) string {
 		return own
 	case "agentlog":
 		noun = "AgentLog"
+	case "egresslog":
+		noun = "EgressLog"
 	case "apikey":
 		noun = "APIKey"
 	case "subscriptions":

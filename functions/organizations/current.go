@@ -5,8 +5,11 @@ package organizations
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
@@ -24,6 +27,7 @@ type View struct {
 	Limits      organization.Amounts `json:"limits" jsonschema:"What all agents and API keys together may take up."`
 	Usage       organization.Amounts `json:"usage" jsonschema:"What all agents and API keys together take up."`
 	Exec        organization.Exec    `json:"exec" jsonschema:"Who may enter the containers of agents: admins, or off for no one."`
+	Egress      agent.EgressView     `json:"egress" jsonschema:"What new agents may reach unless their creation says otherwise."`
 	CreatedAt   time.Time            `json:"created_at"`
 }
 
@@ -39,7 +43,7 @@ func (View) Example() any {
 func view(a billing.Account, limits organization.Usage) View {
 	v := View{
 		ID: a.ID, Plan: a.Plan, Status: a.Status, Limits: limits.Limits(), Usage: a.Usage.Amounts(),
-		Exec: a.ExecSetting(), CreatedAt: a.CreatedAt.UTC(),
+		Exec: a.ExecSetting(), Egress: agent.ShowEgress(a.Egress), CreatedAt: a.CreatedAt.UTC(),
 	}
 	if ends := a.GraceEndsAt(); !ends.IsZero() {
 		v.GraceEndsAt = new(ends.UTC())
@@ -49,7 +53,8 @@ func view(a billing.Account, limits organization.Usage) View {
 
 // settings are what admins choose for their organization.
 type settings struct {
-	Exec organization.Exec `json:"exec,omitempty" jsonschema:"Who may enter the containers of agents."`
+	Exec   organization.Exec `json:"exec,omitempty" jsonschema:"Who may enter the containers of agents."`
+	Egress *agent.EgressSpec `json:"egress,omitempty" jsonschema:"Changes what new agents may reach unless their creation says otherwise; a field that is not given stays. Agents that exist keep what they have."`
 }
 
 type updateInput struct {
@@ -74,8 +79,27 @@ func Update(chosen organization.Settings, accounts billing.Store) function.Route
 					return View{}, err
 				}
 			}
+			if egress := in.Body.Egress; egress != nil {
+				addFacts(call.From(ctx).Entry, *egress)
+				if err := chosen.SetEgress(ctx, id, egress.Change); err != nil {
+					return View{}, err
+				}
+			}
 			return read(ctx, accounts, id)
-		}),
+		}, agent.EgressViolations),
+	}
+}
+
+// addFacts adds what a client chose to the audit entry.
+func addFacts(entry *audit.CallEntry, e agent.EgressSpec) {
+	if e.Mode != "" {
+		entry.AddFact("egress.mode", string(e.Mode))
+	}
+	if e.Allow != nil {
+		entry.AddFact("egress.allow", strings.Join(*e.Allow, " "))
+	}
+	if e.Deny != nil {
+		entry.AddFact("egress.deny", strings.Join(*e.Deny, " "))
 	}
 }
 

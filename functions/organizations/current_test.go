@@ -3,6 +3,8 @@ package organizations_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,9 +13,15 @@ import (
 	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/functions/organizations"
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/call"
+	"agents.example/controlplane/shared/egress"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
 )
 
@@ -99,4 +107,52 @@ func TestCurrent_SaysWhenAgentsArePaused(t *testing.T) {
 			t.Errorf("grace_ends_at = %s, want seven days after the failed payment", v.GraceEndsAt)
 		}
 	}
+}
+
+// TestUpdate_ChangesTheDefaultOfEgress: fields that are not given stay, and the audit log has those that are.
+func TestUpdate_ChangesTheDefaultOfEgress(t *testing.T) {
+	t.Parallel()
+	b := backendtest.New(t)
+	open := agent.EgressView{Mode: egress.Open, Allow: []string{}, Deny: []string{}}
+	if diff := cmp.Diff(open, current(t, b).Egress); diff != "" {
+		t.Errorf("a new organization (-want +got):\n%s", diff)
+	}
+	update := func(body string) functiontest.Response {
+		return b.CallNamed(t, "UpdateCurrentOrganization", functiontest.AsAdmin("org-1"), functiontest.RawBody(body))
+	}
+	update(`{"egress":{"mode":"allow_list","allow":["B.example","a.example"]}}`).Want(t, http.StatusOK, "")
+	update(`{"egress":{"deny":["c.example"]}}`).Want(t, http.StatusOK, "")
+	update(`{"exec":"off"}`).Want(t, http.StatusOK, "")
+	want := agent.EgressView{
+		Mode: egress.AllowList, Allow: []string{"a.example", "b.example"}, Deny: []string{"c.example"},
+	}
+	if diff := cmp.Diff(want, current(t, b).Egress); diff != "" {
+		t.Errorf("after two changes (-want +got):\n%s", diff)
+	}
+	ctx := call.As(t.Context(), identity.Caller{OrganizationID: "org-1"})
+	updates := audit.Filter{Action: "UpdateCurrentOrganization"}
+	found, err := b.Audit.List(ctx, updates, page.Request{Limit: page.MaxLimit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var changes []audit.Change
+	for _, e := range slices.Backward(found.Items) {
+		changes = append(changes, e.Changes...)
+	}
+	wantChanges := []audit.Change{
+		{Field: "egress.mode", New: "allow_list"},
+		{Field: "egress.allow", New: "B.example a.example"},
+		{Field: "egress.deny", New: "c.example"},
+		{Field: "exec", New: "off"},
+	}
+	if diff := cmp.Diff(wantChanges, changes); diff != "" {
+		t.Errorf("the audit log (-want +got):\n%s", diff)
+	}
+	long := make([]string, 100)
+	for i := range long {
+		long[i] = fmt.Sprintf("%d%s.example", i, strings.Repeat("a", 60))
+	}
+	update(`{"egress":{"allow":["`+strings.Join(long, `","`)+`"]}}`).Want(t, http.StatusOK, "")
+	update(`{"egress":{"deny":["`+strings.Join(long, `","`)+`"]}}`).
+		Want(t, http.StatusUnprocessableEntity, "validation_error")
 }

@@ -2,7 +2,9 @@ package workers
 
 import (
 	"testing"
+	"time"
 
+	"agents.example/controlplane/shared/egresslog"
 	"agents.example/controlplane/shared/function"
 )
 
@@ -24,6 +26,17 @@ func TestAgentNudge_ReadsNudgesOfOtherReleases(t *testing.T) {
 	} {
 		if got, err := agentNudge(function.Message{Data: []byte(data)}); err == nil {
 			t.Errorf("%s: agentNudge = %+v, want an error", name, got)
+		}
+	}
+}
+
+// TestRecordEgress_DropsWhatIsNoReport: a message that no retry can repair must not come again.
+func TestRecordEgress_DropsWhatIsNoReport(t *testing.T) {
+	t.Parallel()
+	worker := RecordEgress(&egresslog.Recorder{Now: time.Now}) // without a log, which would be written to
+	for _, data := range []string{``, `x`, `[]`, `{}`, `{"gate":"g","reports":[{}]}`, `{"gate":"g","reports":{}}`} {
+		if err := worker.Handle(t.Context(), function.Message{Data: []byte(data)}); err != nil {
+			t.Errorf("the message %q fails: %v", data, err)
 		}
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit/seal"
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/egress"
+	"agents.example/controlplane/shared/egresslog"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/logevent"
@@ -78,6 +80,24 @@ func Deliver(deliverer *webhook.Deliverer) function.Worker {
 				return nil //nolint:nilerr // a retry cannot succeed
 			}
 			return deliverer.Deliver(ctx, nudge.WebhookID)
+		},
+	}
+}
+
+// RecordEgress records what a gate counted. A message that is no report is logged and dropped.
+func RecordEgress(recorder *egresslog.Recorder) function.Worker {
+	return function.Worker{
+		Name: "RecordEgress", Topic: function.EgressReports,
+		Summary: "Record which hosts agents reached and were refused",
+		Needs:   []function.Need{function.Firestore, function.NudgeWebhooks},
+		Handle: func(ctx context.Context, m function.Message) error {
+			var reports egress.Reports
+			if err := json.Unmarshal(m.Data, &reports); err != nil {
+				slog.ErrorContext(ctx, "message has no reports of a gate; dropped", "message_id", m.ID, "bytes",
+					len(m.Data))
+				return nil //nolint:nilerr // a retry cannot succeed
+			}
+			return recorder.Record(ctx, reports)
 		},
 	}
 }

@@ -37,6 +37,9 @@ type Options struct {
 	Volume archive.Volume
 	// AllowLoopback also allows servers on the machine itself, and plain HTTP to them. It is for local development.
 	AllowLoopback bool
+	// Gate is the address to which all names lead if the agent's only way out is a gate, which connects to public
+	// addresses only. The zero value is for an agent without one.
+	Gate netip.Addr
 	// Find looks up names. Nil means the resolver of the machine.
 	Find publicnet.Lookup
 	// RootCAs verify servers. Nil means those of the machine.
@@ -175,9 +178,9 @@ func kind(err error) string {
 }
 
 func (o Options) client() *http.Client {
-	dialer := publicnet.Dialer{Find: o.Find, Dialer: net.Dialer{Timeout: connectTimeout}}
-	if o.AllowLoopback {
-		dialer.Allow = netip.Addr.IsLoopback
+	dialer := publicnet.Dialer{
+		Find: o.Find, Dialer: net.Dialer{Timeout: connectTimeout},
+		Allow: func(a netip.Addr) bool { return a == o.Gate || o.AllowLoopback && a.IsLoopback() },
 	}
 	return &http.Client{
 		Transport: &http.Transport{

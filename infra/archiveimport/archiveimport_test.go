@@ -3,7 +3,9 @@ package archiveimport_test
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -103,6 +105,40 @@ func TestRun_ConnectsToPublicAddressesThroughTLSOnly(t *testing.T) {
 		})
 		if f, ok := errors.AsType[*archiveimport.Failure](err); !ok || f.ExitCode != c.want {
 			t.Errorf("%s: %v, want exit code %d", name, err, c.want)
+		}
+	}
+}
+
+// TestRun_ConnectsToTheGate: all names lead to its address, which may be a private one.
+func TestRun_ConnectsToTheGate(t *testing.T) {
+	t.Parallel()
+	content := makeArchive(t)
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(content)
+	}))
+	t.Cleanup(server.Close)
+	at := netip.MustParseAddrPort(server.Listener.Addr().String())
+	options := archiveimport.Options{
+		URL: fmt.Sprintf("https://example.com:%d/a", at.Port()), RootCAs: x509.NewCertPool(),
+		Find: func(context.Context, string, string) ([]netip.Addr, error) { return []netip.Addr{at.Addr()}, nil },
+	}
+	options.RootCAs.AddCert(server.Certificate())
+	for name, row := range map[string]struct {
+		gate netip.Addr
+		want int
+	}{
+		"the gate":        {gate: at.Addr()},
+		"another address": {gate: netip.MustParseAddr("10.0.0.53"), want: dataplane.ImportNotPublic},
+		"no gate":         {want: dataplane.ImportNotPublic},
+	} {
+		o := options
+		o.Gate, o.Volume = row.gate, volume(t.TempDir())
+		got := 0
+		if f, failed := errors.AsType[*archiveimport.Failure](archiveimport.Run(t.Context(), o)); failed {
+			got = f.ExitCode
+		}
+		if got != row.want {
+			t.Errorf("%s: exit code %d, want %d", name, got, row.want)
 		}
 	}
 }

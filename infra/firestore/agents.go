@@ -11,6 +11,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/call"
+	"agents.example/controlplane/shared/egress"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/page"
 )
@@ -29,7 +30,7 @@ func (c *Client) Agents(n agent.Nudger) *Agents { return &Agents{client: c, nudg
 // agentFields lists what is stored of an agent. writeID names the last write: it shows whether a commit whose answer
 // was lost was carried out.
 func agentFields(a *agent.Agent, writeID *string) fields {
-	return slices.Concat(agentCallFields(a), agentVolumeFields(a), fields{
+	return slices.Concat(agentCallFields(a), agentVolumeFields(a), agentEgressFields(a), fields{
 		{"organization_id", text(&a.OrganizationID)},
 		{"name", text(&a.Name)},
 		{"slug", text(&a.Slug)},
@@ -114,6 +115,27 @@ func agentVolumeFields(a *agent.Agent) fields {
 		{"reader", compactGroup(readerFields(&a.Reader))},
 		{"clone_of", text(&a.CloneOf)},
 		{"unset_secrets", texts(&a.UnsetSecrets)},
+	}
+}
+
+// agentEgressFields lists what is stored of what an agent may reach.
+func agentEgressFields(a *agent.Agent) fields {
+	return fields{
+		{"egress", compactGroup(egressFields(&a.Egress))}, {"injected", array(&a.Injected, injectedFields)},
+	}
+}
+
+func egressFields(r *egress.Rules) fields {
+	return fields{{"mode", text(&r.Mode)}, {"allow", texts(&r.Allow)}, {"deny", texts(&r.Deny)}}
+}
+
+func injectedFields(s *agent.InjectedSecret) fields {
+	return fields{
+		{"key", text(&s.Key)},
+		{"version", number(&s.Version)},
+		{"bytes", number(&s.Bytes)},
+		{"set_at", timestamp(&s.SetAt)},
+		{"target", text(&s.Target)},
 	}
 }
 

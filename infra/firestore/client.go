@@ -56,6 +56,8 @@ const (
 	deletionCollection     = "deletions"
 	imageCollection        = "images"
 	releaseCollection      = "releases"
+	egressDayCollection    = "egress_days"
+	egressNoteCollection   = "egress_notices"
 )
 
 // defaultTimeout is well below the deadlines of callers, so that a call that hangs can still be answered.

@@ -47,6 +47,8 @@ func storedFields() map[string]fields {
 		deletionCollection:     deletionRecordFields(&agent.DeletionRecord{}),
 		imageCollection:        imageFields(&image.Image{}),
 		releaseCollection:      releaseFields(&release.Release{}),
+		egressDayCollection:    egressDayFields(&egressDay{}),
+		egressNoteCollection:   egressNoticesFields(&egressNotices{}),
 	}
 }
 

@@ -3,10 +3,12 @@ package firestore
 import (
 	"maps"
 	"testing"
+	"time"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/apikey"
+	"agents.example/controlplane/shared/egress"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
@@ -128,6 +130,17 @@ func operations() map[string]operation {
 				return c.WorkerStore().Remove(x.org.Ctx, x.agent, agent.Deletion{})
 			},
 			timesDone: func(t *testing.T, x tenantFixture) int { return 1 - len(x.listAgents(t)) },
+			unaudited: true,
+		},
+		"record what an agent was refused": {
+			run: func(c *Client, x tenantFixture) error {
+				at := time.Now().UTC()
+				return c.EgressLog().Record(x.org.Ctx, "gate", egress.Report{
+					AgentID: x.agent.ID, Day: at.Format(egress.DayFormat),
+					Hosts: []egress.Count{refusedCount("a.example", 1, at)},
+				})
+			},
+			timesDone: func(t *testing.T, x tenantFixture) int { return len(x.client.refusals(t, x.org.ID)) },
 			unaudited: true,
 		},
 		"create a key": {

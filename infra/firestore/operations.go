@@ -37,6 +37,7 @@ func operationFields(o *secret.Operation) fields {
 		{"seen", number(&o.LatestBefore)},
 		{"version", number(&o.Version)},
 		{"bytes", number(&o.Bytes)},
+		{"target", text(&o.Target)},
 		{"batch", text(&o.Batch)},
 		{"storing_until", timestamp(&o.StoringUntil)},
 		{"required_to_start", flag(&o.RequiredToStart)},

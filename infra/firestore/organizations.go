@@ -11,6 +11,7 @@ import (
 	gcp "cloud.google.com/go/firestore"
 	"google.golang.org/grpc/codes"
 
+	"agents.example/controlplane/shared/egress"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
@@ -39,8 +40,12 @@ func organizationFields(o *organization.Organization) fields {
 		{creationsField, timestamp(&o.CreationsFullAt)},
 		{secretWritesField, timestamp(&o.SecretWritesFullAt)},
 		{"exec", text(&o.Exec)},
+		{egressField, compactGroup(egressFields(&o.Egress))},
 	}
 }
+
+// egressField is what new agents may reach.
+const egressField = "egress"
 
 // creationsField is the state of the rate limit of creations. Only a creation writes it.
 const creationsField = "creations_full_at"
@@ -160,6 +165,29 @@ func (d *Directory) SetExec(ctx context.Context, organizationID string, exec org
 		if codeOf(errors.Unwrap(err)) == codes.NotFound {
 			return errNoOrganization()
 		}
+		return err
+	})
+}
+
+// SetEgress implements organization.Settings.
+func (d *Directory) SetEgress(ctx context.Context, organizationID string,
+	change func(egress.Rules) (egress.Rules, error),
+) error {
+	return d.client.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
+		snap, err := d.read(ctx, organizationID)
+		if err != nil {
+			return err
+		}
+		o, err := organizationOf(snap)
+		if err != nil {
+			return err
+		}
+		if o.Egress, err = change(o.Egress); err != nil {
+			return err
+		}
+		value := compactGroup(egressFields(&o.Egress)).encode()
+		_, err = d.client.commit(ctx, d.client.batch().Update(snap.Ref,
+			[]gcp.Update{{Path: egressField, Value: value}}, gcp.LastUpdateTime(snap.UpdateTime)))
 		return err
 	})
 }

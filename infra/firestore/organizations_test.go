@@ -2,6 +2,7 @@ package firestore
 
 import (
 	"errors"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -42,7 +43,7 @@ func TestEnsure_CreatesAnOrganizationAndAUser(t *testing.T) {
 	}
 	for i, c := range processes {
 		o, err := c.Directory().Organization(t.Context(), org)
-		if want := organization.New(org, o.CreatedAt); err != nil || o != want {
+		if want := organization.New(org, o.CreatedAt); err != nil || !reflect.DeepEqual(o, want) {
 			t.Errorf("process %d reads organization %+v, %v; want %+v", i, o, err, want)
 		}
 		if time.Since(o.CreatedAt).Abs() > time.Minute {

@@ -79,6 +79,7 @@ func storedRecords() map[string]storedRecord {
 	s, p, operation, shown := &metrics.Snapshot{}, &metrics.Progress{}, &secret.Operation{}, &agentAnswer{}
 	limit, sealed, events := &budget{}, &seal.Seal{}, &eventRecord{}
 	catalog, rolled := &image.Image{}, &release.Release{}
+	reached, notices := &egressDay{}, &egressNotices{}
 	hook, delivery, deletion := &webhook.Webhook{}, &webhook.Delivery{}, &agent.DeletionRecord{}
 	return map[string]storedRecord{
 		agentCollection:                   {a, agentFields(a, new(string))},
@@ -103,6 +104,8 @@ func storedRecords() map[string]storedRecord {
 		deletionCollection:                {deletion, deletionRecordFields(deletion)},
 		imageCollection:                   {catalog, imageFields(catalog)},
 		releaseCollection:                 {rolled, releaseFields(rolled)},
+		egressDayCollection:               {reached, egressDayFields(reached)},
+		egressNoteCollection:              {notices, egressNoticesFields(notices)},
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/egress"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/plan"
@@ -69,6 +70,10 @@ func TestConfigHash_CoversWhatAPodIsStartedWith(t *testing.T) {
 		"public path":       func(a *agent.Agent) { a.PublicPaths = []string{"/hooks/"} },
 		"public paths":      func(a *agent.Agent) { a.PublicPaths = []string{"/hooks/", "/x"} },
 		"sleep":             func(a *agent.Agent) { a.Sleep.AfterSeconds = 300 },
+		"egress":            func(a *agent.Agent) { a.Egress.Mode = egress.AllowList },
+		"brokered secret":   func(a *agent.Agent) { broker(a, "K", "a.example") },
+		"its hosts":         func(a *agent.Agent) { broker(a, "K", "b.example") },
+		"its key":           func(a *agent.Agent) { broker(a, "L", "a.example") },
 		"later sleep":       func(a *agent.Agent) { a.Sleep.AfterSeconds = 301 },
 		"separator in text": func(a *agent.Agent) { a.Env = []agent.EnvVar{{Key: "LOG_LEVEL", Value: `info","K":"1`}} },
 	} {
@@ -86,6 +91,20 @@ func TestConfigHash_CoversWhatAPodIsStartedWith(t *testing.T) {
 	if configHash(same) != configHash(testAgent()) {
 		t.Error("what no pod is started with changes the hash")
 	}
+	first, later := testAgent(), testAgent()
+	broker(&first, "K", "a.example")
+	broker(&later, "K", "a.example")
+	later.Egress.Allow, later.Injected[0].Version = []string{"c.example"}, 2
+	if configHash(first) != configHash(later) {
+		t.Error("what the gate takes over changes the hash")
+	}
+}
+
+// broker gives an agent a brokered secret for one host.
+func broker(a *agent.Agent, key, host string) {
+	a.Egress = egress.Rules{Mode: egress.AllowList, Allow: []string{host}}
+	target := egress.Target{Hosts: []string{host}}.Canonical()
+	a.Injected = []agent.InjectedSecret{{Key: key, Version: 1, Target: target.Encode()}}
 }
 
 func TestBlueprint_UnknownPlanIsPermanent(t *testing.T) {
@@ -123,6 +142,7 @@ func TestOpen_RefusesInvalidSettings(t *testing.T) {
 		`auth "none"`:          func(s *Settings) { s.Images.Runtime.Auth = "none" },
 		"listens on 8080":      func(s *Settings) { s.Images.Runtime.Port = 8080 },
 		"listens on 9091":      func(s *Settings) { s.Images.Runtime.APIPort = 9091 },
+		"that of its Service":  func(s *Settings) { s.GateAddress = "gate.example" },
 		"CIDR notation":        func(s *Settings) { s.Resolvers = []string{"10.0.0.1"} },
 		"10.0.0.1/8":           func(s *Settings) { s.Resolvers = []string{"10.0.0.1/8"} },
 	} {

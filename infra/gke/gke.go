@@ -9,6 +9,7 @@
 package gke
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"strings"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/provisioning"
@@ -36,6 +38,9 @@ type Settings struct {
 	KeysURL string
 	// RouterNamespace is the namespace of the router. Only its pods may send requests to agents.
 	RouterNamespace string
+	// GateAddress is the address of the gate's Service in every cell, perhaps with the port of HTTP. Empty means
+	// dataplane.GateAddress.
+	GateAddress string
 	// Addresses make agents' hostnames.
 	Addresses agent.Addresses
 	// StorageClass is the class of new volumes; empty takes the cluster's default. Existing volumes keep theirs.
@@ -76,8 +81,11 @@ var (
 // Open checks the settings. It asks no cluster: each is connected to when it is first needed. ctx has no say once Open
 // has returned. The error names the setting that can't work.
 func Open(ctx context.Context, s Settings) (*Clusters, error) {
+	s.GateAddress = cmp.Or(s.GateAddress, dataplane.GateAddress)
 	c := &Clusters{settings: s, cells: make(map[string]*connection, len(s.Cells))}
-	errs := []error{checkDatabase(s.Database), checkRanges("resolver", s.Resolvers), checkRuntime(s)}
+	errs := []error{
+		checkDatabase(s.Database), checkRanges("resolver", s.Resolvers), checkRuntime(s), checkGate(s.GateAddress),
+	}
 	if len(s.Cells) == 0 {
 		errs = append(errs, errors.New("there is no cell: agents need at least one cluster"))
 	}
@@ -123,6 +131,14 @@ func checkRuntime(s Settings) error {
 		return errors.New("the namespace of the router is missing")
 	}
 	return s.Images.Runtime.Check()
+}
+
+// checkGate checks the address of the gate. Pods need an address, because they have no other name server.
+func checkGate(address string) error {
+	if _, err := netip.ParseAddr(gateHost(address)); err != nil {
+		return fmt.Errorf("the gate's address %q is none: it must be that of its Service", address)
+	}
+	return nil
 }
 
 func checkRanges(what string, ranges []string) error {

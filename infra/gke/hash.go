@@ -41,15 +41,38 @@ func configHash(a agent.Agent) string {
 		PublicPaths []string        `json:",omitempty"`
 		SleepAfter  int64           `json:",omitempty"`
 		Imports     bool            `json:",omitempty"`
+		Egress      *exitWay        `json:",omitempty"`
 	}{
 		plainEnv(a), versions, a.CredentialVersion, a.Rollout, a.Sandbox, a.Plan, buildOf(a.Image), buildOf(a.Front),
 		a.NameAtStart, a.ConfigFile(), a.Files, a.PublicPaths, a.Sleep.AfterSeconds, a.Imports,
+		wayOf(a),
 	})
 	if err != nil {
 		return "" // strings and numbers always encode
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:16])
+}
+
+// exitWay is what a hash has of an agent's way out. The names that an agent may reach are not in it, nor the versions
+// of brokered secrets: the gate takes both over.
+type exitWay struct {
+	// Hosts stands for the hosts of brokered secrets, and Keys has the variables with placeholders.
+	Hosts string
+	Keys  []string
+}
+
+// wayOf is nil for an agent without a gate.
+func wayOf(a agent.Agent) *exitWay {
+	p, ok := a.EgressPolicy()
+	if !ok {
+		return nil
+	}
+	w := &exitWay{Hosts: p.InjectHash()}
+	for _, s := range a.Injected {
+		w.Keys = append(w.Keys, s.Key)
+	}
+	return w
 }
 
 // build is what a hash has of an image: a copy of it in another registry is the same build.

@@ -29,6 +29,9 @@ func (b blueprint) imports() []corev1.Container {
 		corev1.EnvVar{Name: dataplane.EnvDataDir, Value: dataplane.DefaultDataPath},
 		corev1.EnvVar{Name: dataplane.EnvImportBytes, Value: strconv.FormatInt(b.volumeBytes(), 10)},
 		corev1.EnvVar{Name: "GOMEMLIMIT", Value: strconv.Itoa(importMemoryMiB*3/4) + "MiB"})
+	if b.agent.Egress.Restricted() {
+		env = append(env, corev1.EnvVar{Name: dataplane.EnvImportGate, Value: gateHost(b.settings.GateAddress)})
+	}
 	if b.settings.LoopbackImports {
 		env = append(env, corev1.EnvVar{Name: dataplane.EnvImportLoopback, Value: "true"})
 	}

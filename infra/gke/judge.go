@@ -88,6 +88,11 @@ func (d desired) judge(pod *corev1.Pod) verdict {
 	}
 	// The agent's container does not start before the front does, and the pod is not Ready without either.
 	status := statusOf(pod.Status.ContainerStatuses, agentName)
+	if trust := statusOf(pod.Status.InitContainerStatuses, trustName); trust != nil {
+		if v.failure, v.said = judgeTrust(trust); v.failure != nil {
+			return v
+		}
+	}
 	if importer := statusOf(pod.Status.InitContainerStatuses, importName); importer != nil {
 		if v.failure, v.said = judgeImport(importer); v.failure != nil {
 			return v

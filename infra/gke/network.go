@@ -20,9 +20,24 @@ const (
 // the router to the front, and from the collector of metrics. Pods may resolve names and connect to the ports of the
 // internet that internetPorts lists. Every network plugin admits the kubelet's probes. The agent's own port is closed:
 // requests reach the container through the front only.
+//
+// The pod of an agent with a list of names reaches the gate and nothing else.
 func (b blueprint) networkPolicy() object {
+	egress := []networkingv1.NetworkPolicyEgressRule{
+		{
+			To: b.resolverPeers(),
+			Ports: []networkingv1.NetworkPolicyPort{
+				port(corev1.ProtocolUDP, portDNS),
+				port(corev1.ProtocolTCP, portDNS),
+			},
+		},
+		{To: internet(), Ports: b.internetPorts()},
+	}
+	if b.agent.Egress.Restricted() {
+		egress = []networkingv1.NetworkPolicyEgressRule{{To: b.gatePeers(), Ports: gatePorts()}}
+	}
 	return &networkingv1.NetworkPolicy{
-		TypeMeta: typed("networking.k8s.io/v1", "NetworkPolicy"), ObjectMeta: b.named(agentName),
+		TypeMeta: typed("networking.k8s.io/v1", "NetworkPolicy"), ObjectMeta: b.wayOut(agentName),
 		Spec: networkingv1.NetworkPolicySpec{
 			PodSelector: metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 				{Key: labelName, Operator: metav1.LabelSelectorOpNotIn, Values: []string{readerName}},
@@ -42,16 +57,7 @@ func (b blueprint) networkPolicy() object {
 					Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolTCP, dataplane.FrontMetricsPort)},
 				},
 			},
-			Egress: []networkingv1.NetworkPolicyEgressRule{
-				{
-					To: b.resolverPeers(),
-					Ports: []networkingv1.NetworkPolicyPort{
-						port(corev1.ProtocolUDP, portDNS),
-						port(corev1.ProtocolTCP, portDNS),
-					},
-				},
-				{To: internet(), Ports: b.internetPorts()},
-			},
+			Egress: egress,
 		},
 	}
 }

@@ -139,6 +139,15 @@ func (b blueprint) versioned(name string) metav1.ObjectMeta {
 	return meta
 }
 
+// wayOut is the metadata of an object that restricts what an agent may reach. The API server refuses to widen it by an
+// older state. That of an agent that was never restricted is the same in all generations, and so needs no write.
+func (b blueprint) wayOut(name string) metav1.ObjectMeta {
+	if b.agent.Egress.Mode == "" {
+		return b.named(name)
+	}
+	return b.versioned(name)
+}
+
 func typed(apiVersion, kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}
 }

@@ -16,6 +16,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/dataplane"
+	"agents.example/controlplane/shared/egress"
 	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
@@ -127,6 +128,20 @@ func TestObjects_MatchGoldenFiles(t *testing.T) {
 				}
 			},
 			secrets: []string{"MODEL_API_KEY"},
+		},
+		"egress": {
+			agent: func(a *agent.Agent) {
+				a.Egress = egress.Rules{Mode: egress.AllowList, Allow: []string{"*.example.org", "api.openai.example"}}
+				a.Injected = []agent.InjectedSecret{{
+					Key: "OPENAI_API_KEY", Version: 3,
+					Target: egress.Target{Hosts: []string{"api.openai.example"}}.Canonical().Encode(),
+				}}
+				a.Imports = true
+				a.Env = append(a.Env, agent.EnvVar{Key: "GIT_SSL_CAINFO", Value: "/data/ca.pem"},
+					agent.EnvVar{Key: dataplane.EnvImportURL, SecretVersion: 1})
+			},
+			settings: func(s *Settings) { s.GateAddress = "10.8.0.53" },
+			secrets:  []string{dataplane.EnvImportURL},
 		},
 		"sample": {
 			agent: func(a *agent.Agent) {

@@ -53,6 +53,7 @@ func (b blueprint) pod() corev1.PodTemplateSpec {
 		template.Spec.RuntimeClassName = new(sandboxClass)
 		template.Labels[labelSandbox] = "true"
 	}
+	b.restrict(&template.Spec)
 	if b.plan.CPURequestMillicores >= minProtectedCPU {
 		template.Annotations[annotationSafeToEvict] = "false"
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"agents.example/controlplane/shared/dataplane"
+	"agents.example/controlplane/shared/egress"
 )
 
 // podName is the name that the StatefulSet gives the agent's only pod.
@@ -23,9 +24,11 @@ const portName = "http"
 // Service's labels. The router reads those: one label names the one hostname that leads to the agent, others say who
 // starts an agent without a pod. An agent that requests start has them all the time, so that no Service changes when it
 // falls asleep or wakes. The Service is headless: it has no address and programs no node.
+//
+// The gate reads what the agent may reach in an annotation.
 func (b blueprint) service() object {
 	s := &corev1.Service{
-		TypeMeta: typed("v1", "Service"), ObjectMeta: b.named(agentName),
+		TypeMeta: typed("v1", "Service"), ObjectMeta: b.wayOut(agentName),
 		Spec: corev1.ServiceSpec{
 			Type: corev1.ServiceTypeClusterIP, ClusterIP: corev1.ClusterIPNone, Selector: podLabels(),
 			Ports: []corev1.ServicePort{{
@@ -44,6 +47,9 @@ func (b blueprint) service() object {
 		maps.Copy(s.Labels, dataplane.PublicPathLabels(slices.Concat(b.image.PublicPaths, b.agent.PublicPaths)))
 	case !b.agent.WantsPod():
 		s.Labels[dataplane.LabelStarter] = dataplane.StarterOwner
+	}
+	if p, ok := b.egressPolicy(); ok {
+		s.Annotations[egress.Annotation] = p.Encode()
 	}
 	return s
 }

@@ -101,6 +101,7 @@ var allocated = sync.OnceValue(func() netip.Prefix { return netip.MustParsePrefi
 // addresses can contain IPv4 ones.
 var reserved = sync.OnceValue(func() []netip.Prefix {
 	ranges := []string{
+		"34.118.224.0/20", // Services of a GKE cluster, such as its API server: inside of one, nothing else has them
 		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15",
 		"198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
 		"2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",

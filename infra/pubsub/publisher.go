@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"agents.example/controlplane/infra/lazyconn"
+	"agents.example/controlplane/shared/egress"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/webhook"
@@ -121,6 +122,11 @@ func (p *Publisher) NudgeWebhook(ctx context.Context, id string) error {
 		return errors.New("pubsub: a nudge of a webhook needs an id, and a topic")
 	}
 	return p.publish(ctx, p.webhookTopic, function.WebhookNudge{WebhookID: id})
+}
+
+// ReportEgress publishes what a gate counted to the publisher's topic. Errors: Unavailable (queue_unavailable).
+func (p *Publisher) ReportEgress(ctx context.Context, r egress.Reports) error {
+	return p.publish(ctx, p.topic, r)
 }
 
 func (p *Publisher) publish(ctx context.Context, topic string, nudge any) error {

@@ -6,6 +6,7 @@ import (
 
 	"agents.example/controlplane/infra/secretmanager"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/secret"
 )
 
 // TestEnvironments_ShareNoSecret holds in the worst case: staging runs on a copy of prod's database, so both have the
@@ -15,7 +16,7 @@ func TestEnvironments_ShareNoSecret(t *testing.T) {
 	w := newWorld(t)
 	prod := openWith(t, secretmanager.Options{Environment: "prod", Endpoint: w.server.Addr, Database: database})
 	staging := openWith(t, secretmanager.Options{Environment: "staging", Endpoint: w.server.Addr, Database: database})
-	put(t, prod, w.agent, "TOKEN")
+	put(t, prod, w.agent, "TOKEN", secret.BrokeredKey("TOKEN"))
 	if _, err := staging.Read(t.Context(), w.agent, "TOKEN", 1); fault.Code(err) != "secret_value_unavailable" {
 		t.Errorf("Read in the other environment = %v, want secret_value_unavailable", err)
 	}
@@ -32,7 +33,8 @@ func TestEnvironments_ShareNoSecret(t *testing.T) {
 	}
 	for environment, s := range map[string]*secretmanager.Store{"prod": prod, "staging": staging} {
 		for _, listed := range owner(t, s).Secrets {
-			if !strings.Contains(listed.Name, "/secrets/"+environment+"-agent-"+w.agent+"-") {
+			if !strings.Contains(listed.Name, "/secrets/"+environment+"-agent-"+w.agent+"-") &&
+				!strings.Contains(listed.Name, "/secrets/"+environment+"-inject-"+w.agent+"-") {
 				t.Errorf("%s lists %s", environment, listed.Name)
 			}
 		}
@@ -40,8 +42,10 @@ func TestEnvironments_ShareNoSecret(t *testing.T) {
 	if err := staging.Destroy(t.Context(), w.agent, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := prod.Read(t.Context(), w.agent, "TOKEN", 1); err != nil {
-		t.Errorf("after the other environment destroyed its secrets: %v", err)
+	for _, key := range []string{"TOKEN", secret.BrokeredKey("TOKEN")} {
+		if _, err := prod.Read(t.Context(), w.agent, key, 1); err != nil {
+			t.Errorf("%s, after the other environment destroyed its secrets: %v", key, err)
+		}
 	}
 }
 

@@ -24,6 +24,8 @@ type kind string
 const (
 	kindVariable    kind = "env"
 	kindCredentials kind = "credentials"
+	// kindBrokered is a value that the gate of a cell adds to requests, and that no agent gets.
+	kindBrokered kind = "inject"
 )
 
 var (
@@ -41,15 +43,20 @@ var (
 type name struct {
 	agent string
 	kind  kind
-	key   string // of a variable
+	key   string // as operations have it; not of credentials
 }
 
-// variable names the secret of an environment variable.
+// variable names the secret of an environment variable, brokered or not.
 func variable(agentID, key string) (name, error) {
-	if !keys().MatchString(key) {
-		return name{}, fmt.Errorf("secret variable %q: not the name of an environment variable", key)
+	variable, isBrokered := secret.Name(key)
+	if !keys().MatchString(variable) {
+		return name{}, fmt.Errorf("secret variable %q: not the name of an environment variable", variable)
 	}
-	return name{agent: agentID, kind: kindVariable, key: key}, checkAgent(agentID)
+	n := name{agent: agentID, kind: kindVariable, key: key}
+	if isBrokered {
+		n.kind = kindBrokered
+	}
+	return n, checkAgent(agentID)
 }
 
 // credentialsOf names the secret of an agent's credentials.
@@ -66,7 +73,8 @@ func checkAgent(id string) error {
 }
 
 // ref is the secret's id within its environment, as operations show it. No two secrets share one: agent ids are equally
-// long, a variable's key holds no "-", and what follows the agent's id begins with the kind.
+// long, a variable's key holds no "-", and what follows the agent's id begins with the kind. Those of brokered secrets
+// begin with another word.
 func (n name) ref() string {
 	if n.kind == kindCredentials {
 		return secret.Ref(n.agent, secret.CredentialsKey)
@@ -75,13 +83,15 @@ func (n name) ref() string {
 }
 
 // id is the secret's id in the project, at most 184 characters. It begins with the environment, and an environment
-// holds no "-". IAM conditions tell environments apart by it, and credentials from variables by its end.
+// holds no "-". IAM conditions tell environments apart by it, brokered secrets from what agents get by the word that
+// follows, and credentials from variables by its end.
 func (s *Store) id(n name) string { return s.environment + "-" + n.ref() }
 
 // owns reports whether a secret belongs to an agent of this environment, judging by its full name.
 func (s *Store) owns(fullName, agentID string) bool {
 	id := fullName[strings.LastIndexByte(fullName, '/')+1:]
-	return strings.HasPrefix(id, s.environment+"-agent-"+agentID+"-")
+	rest, ours := strings.CutPrefix(id, s.environment+"-")
+	return ours && (strings.HasPrefix(rest, "agent-"+agentID+"-") || strings.HasPrefix(rest, "inject-"+agentID+"-"))
 }
 
 // labels are the labels of a new secret.

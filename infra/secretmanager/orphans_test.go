@@ -13,6 +13,7 @@ import (
 	"agents.example/controlplane/infra/secretmanager"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/provisioning"
+	"agents.example/controlplane/shared/secret"
 )
 
 const database = "project-agents-1"
@@ -48,7 +49,7 @@ func TestSecretOwners_ListsTheSecretsOfItsDatabaseByOwner(t *testing.T) {
 	own, other, unlabeled := w.openDatabase(t, database), w.openDatabase(t, "project-agents-2"), w.Store
 	second := uuid.NewString()
 	begun := time.Now()
-	put(t, own, w.agent, "ONE", "TWO")
+	put(t, own, w.agent, "ONE", secret.BrokeredKey("ONE"))
 	if _, err := own.AddCredentials(t.Context(), second, "admin"); err != nil {
 		t.Fatal(err)
 	}

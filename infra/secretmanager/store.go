@@ -2,8 +2,8 @@
 // labels secrets, verifies checksums, and maps the service's errors to faults. It does not interpret the values and
 // does not resolve lost answers (package provisioning).
 //
-// Each variable of an agent has one secret, and so do the agent's credentials. AddSecretVersion is not idempotent, so
-// this package never retries it: no record would name a second version.
+// Each variable of an agent has one secret, a brokered one another, and so do the credentials. AddSecretVersion is not
+// idempotent, so this package never retries it: no record would name a second version.
 package secretmanager
 
 import (
@@ -186,13 +186,23 @@ func (s *Store) add(ctx context.Context, n name, value []byte) (int64, error) {
 	return versionNumber(added.GetName())
 }
 
-// access reads a version's value. A value that was damaged on its way counts as none.
+// ReadNamed reads a version of a secret of the deployment itself, by its full name: projects/ID/secrets/ID/versions/N.
+// Errors: those of Read.
+func (s *Store) ReadNamed(ctx context.Context, version string) ([]byte, error) {
+	value, err := s.accessVersion(ctx, version)
+	return value, translateValue("read a version", err)
+}
+
+// access reads a version's value.
 func (s *Store) access(ctx context.Context, n name, version int64) ([]byte, error) {
+	return s.accessVersion(ctx, s.versionPath(n, version))
+}
+
+// accessVersion reads the value of a version with a full name. A value that was damaged on its way counts as none.
+func (s *Store) accessVersion(ctx context.Context, version string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	got, err := s.client.AccessSecretVersion(ctx, &secretmanagerpb.AccessSecretVersionRequest{
-		Name: s.versionPath(n, version),
-	})
+	got, err := s.client.AccessSecretVersion(ctx, &secretmanagerpb.AccessSecretVersionRequest{Name: version})
 	if err != nil {
 		return nil, err
 	}

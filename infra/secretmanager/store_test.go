@@ -13,6 +13,7 @@ import (
 	"agents.example/controlplane/emulators/rpc"
 	"agents.example/controlplane/infra/secretmanager"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/secret"
 )
 
 func TestStore_LabelsAndReplicatesSecrets(t *testing.T) {
@@ -32,9 +33,11 @@ func TestStore_LabelsAndReplicatesSecrets(t *testing.T) {
 			if _, _, err := w.EnsureCredentials(t.Context(), w.agent, "admin"); err != nil {
 				t.Fatal(err)
 			}
+			put(t, w.Store, w.agent, secret.BrokeredKey("API_TOKEN"))
 			for id, kind := range map[string]string{
-				w.variableID("API_TOKEN"): "env",
-				w.credentialsID():         "credentials",
+				"test-inject-" + w.agent + "-API_TOKEN": "inject",
+				w.variableID("API_TOKEN"):               "env",
+				w.credentialsID():                       "credentials",
 			} {
 				made := w.secret(t, id)
 				want := map[string]string{
@@ -141,7 +144,10 @@ func TestStore_RefusesInvalidAgentIDsKeysAndValues(t *testing.T) {
 			}
 		}
 	}
-	for _, key := range []string{"", "1A", "A-B", "A/versions/1", "A.B", strings.Repeat("K", 129), "ÄRGER"} {
+	for _, key := range []string{
+		"", "1A", "A-B", "A/versions/1", "A.B", strings.Repeat("K", 129), "ÄRGER", secret.BrokeredKey(""),
+		secret.BrokeredKey("A-B"), secret.BrokeredKey(secret.BrokeredKey("A")),
+	} {
 		if _, err := w.Put(t.Context(), w.agent, key, []byte("value")); err == nil {
 			t.Errorf("key %q was taken", key)
 		}

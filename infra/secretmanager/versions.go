@@ -86,7 +86,7 @@ func firstError(errs []error) error {
 }
 
 // destroyVersion destroys a version, which may be destroyed already. A version that was not found may be missing in an
-// old state only. It is gone if it can't be accessed by its number, which is strongly consistent.
+// old state only.
 func (s *Store) destroyVersion(ctx context.Context, n name, version int64) error {
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -96,13 +96,26 @@ func (s *Store) destroyVersion(ctx context.Context, n name, version int64) error
 	case codes.FailedPrecondition:
 		return nil
 	case codes.NotFound:
-		_, accessed := s.access(ctx, n, version)
-		if code(accessed) == codes.NotFound || code(accessed) == codes.FailedPrecondition {
+		if s.isGone(ctx, n, version) {
 			return nil
 		}
 	default:
 	}
 	return err
+}
+
+// isGone reports whether a version does not exist. A version is gone if it can't be accessed by its number, which is
+// strongly consistent. Workers may not access the versions of brokered secrets: for these it looks a second time.
+func (s *Store) isGone(ctx context.Context, n name, version int64) bool {
+	var err error
+	if n.kind == kindBrokered {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		_, err = s.client.GetSecretVersion(ctx, &secretmanagerpb.GetSecretVersionRequest{Name: s.versionPath(n, version)})
+	} else {
+		_, err = s.access(ctx, n, version)
+	}
+	return code(err) == codes.NotFound || code(err) == codes.FailedPrecondition
 }
 
 // versionPath is the full name of a version.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/document"
+	"agents.example/controlplane/shared/egress"
 	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
@@ -37,6 +38,10 @@ type Agent struct {
 	Files []File
 	// PublicPaths are those that anyone may request, in addition to the image's. They are sorted.
 	PublicPaths []string
+	// Egress says what the agent may reach. Its zero value lets it reach everything.
+	Egress egress.Rules
+	// Injected are the brokered secrets, sorted by key.
+	Injected []InjectedSecret
 	// Sleep says when the agent falls asleep, and what wakes it.
 	Sleep SleepPolicy
 	// Image is what the agent's container runs, and Front what checks requests in front of it. They are zero for an
@@ -50,6 +55,8 @@ type Agent struct {
 	MaintenanceWindow *image.MaintenanceWindow
 	// ImageWish is what a client asks for, and nil in a record.
 	ImageWish *ImageWish
+	// EgressByDefault makes the commit of a new agent give it its organization's rules. It is false in a record.
+	EgressByDefault bool
 	// Sandbox asks for the sandboxed runtime class.
 	Sandbox bool
 	// LastReadyIsolation is the isolation with which the agent last became ready, or "" if it never did.
@@ -255,6 +262,8 @@ type Draft struct {
 	Files  []File
 	// PublicPaths are sorted.
 	PublicPaths []string
+	// Egress is nil for the organization's default.
+	Egress *egress.Rules
 	// Sleep is nil for the default of the plan.
 	Sleep     *SleepPolicy
 	Schedules []ScheduleSpec
@@ -281,6 +290,9 @@ func New(id, cell string, d Draft, now time.Time) Agent {
 	}
 	if d.Sleep != nil {
 		a.Sleep = *d.Sleep
+	}
+	if a.EgressByDefault = d.Egress == nil; d.Egress != nil {
+		a.Egress = *d.Egress
 	}
 	a.setSchedules(d.Schedules, now)
 	a.ImageWish = d.imageWish(now)

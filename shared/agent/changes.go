@@ -29,6 +29,15 @@ func Changes(before, after Agent) []audit.Change {
 		{
 			Field: "maintenance_window", Old: before.MaintenanceWindow.String(), New: after.MaintenanceWindow.String(),
 		},
+		{Field: "egress.mode", Old: string(ShowEgress(before.Egress).Mode), New: string(ShowEgress(after.Egress).Mode)},
+		{
+			Field: "egress.allow",
+			Old:   strings.Join(before.Egress.Allow, " "), New: strings.Join(after.Egress.Allow, " "),
+		},
+		{
+			Field: "egress.deny",
+			Old:   strings.Join(before.Egress.Deny, " "), New: strings.Join(after.Egress.Deny, " "),
+		},
 		{
 			Field: "public_paths",
 			Old:   strings.Join(before.PublicPaths, " "), New: strings.Join(after.PublicPaths, " "),
@@ -66,9 +75,9 @@ func operationChanges(before, after Agent) []audit.Change {
 		}
 		switch o.Action {
 		case secret.Set:
-			changes = append(changes, audit.Change{Field: "secrets." + o.Key, New: isSet})
+			changes = append(changes, audit.Change{Field: "secrets." + nameOf(o.Key), New: isSet})
 		case secret.Delete:
-			changes = append(changes, audit.Change{Field: "secrets." + o.Key, New: isRemoved})
+			changes = append(changes, audit.Change{Field: "secrets." + nameOf(o.Key), New: isRemoved})
 		case secret.Rotate:
 			changes = append(changes, audit.Change{Field: "credentials", New: isChanged})
 		}

@@ -9,6 +9,7 @@ import (
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/secret"
 )
 
 // SnapshotID is a client's reference to a snapshot.
@@ -101,7 +102,7 @@ func (a Agent) CloneDraft(snapshotID string) (Draft, error) {
 	a = a.Clone()
 	d := Draft{
 		Cloud: a.Cloud, Region: a.Region, Config: a.Config, ImagePolicy: a.ImagePolicy,
-		MaintenanceWindow: a.MaintenanceWindow, Sandbox: a.Sandbox,
+		MaintenanceWindow: a.MaintenanceWindow, Sandbox: a.Sandbox, Egress: &a.Egress,
 		Origin: Origin{SnapshotID: s.ID, Handle: s.Handle, SizeBytes: s.SizeBytes, Image: a.Image.Choice},
 	}
 	if p, err := plan.Get(a.Plan); err != nil || !a.Sleep.Equal(DefaultSleep(p)) {
@@ -124,7 +125,10 @@ func (a Agent) CloneDraft(snapshotID string) (Draft, error) {
 // and those that it lacks itself. Variables that a former release accepted, and no client may set any more, are left
 // out; of those that are secrets by today's rules only the name stays.
 func (a Agent) cloneEnv() (plain []EnvVar, secrets []string) {
-	names := append(slices.Clone(a.UnsetSecrets), a.settingKeys()...)
+	names := slices.Clone(a.UnsetSecrets)
+	for _, key := range a.settingKeys() {
+		names = append(names, nameOf(key))
+	}
 	for _, e := range a.Env {
 		switch {
 		case e.Secret() || isSecret(e.Key, e.Value):
@@ -132,6 +136,9 @@ func (a Agent) cloneEnv() (plain []EnvVar, secrets []string) {
 		case EnvKeyViolation(e.Key) == "":
 			plain = append(plain, EnvVar{Key: e.Key, Value: e.Value})
 		}
+	}
+	for _, s := range a.Injected {
+		names = append(names, s.Key)
 	}
 	for _, f := range a.Files {
 		if f.Secret != "" {
@@ -188,7 +195,8 @@ func (a *Agent) begin(o Origin) {
 // dropSetSecrets takes the names that the agent has a variable of off the list of those that it lacks.
 func (a *Agent) dropSetSecrets() {
 	a.UnsetSecrets = slices.DeleteFunc(slices.Clone(a.UnsetSecrets), func(name string) bool {
-		return slices.ContainsFunc(a.Env, func(e EnvVar) bool { return e.Key == name })
+		return a.injected(secret.BrokeredKey(name)) != nil ||
+			slices.ContainsFunc(a.Env, func(e EnvVar) bool { return e.Key == name })
 	})
 }
 
@@ -196,7 +204,7 @@ func (a *Agent) dropSetSecrets() {
 func (a Agent) showUnsetSecrets() []string {
 	names := []string{}
 	for _, name := range a.UnsetSecrets {
-		if !a.HasSecret(name) {
+		if !a.HasSecret(name) && !a.hasBrokered(name) {
 			names = append(names, name)
 		}
 	}

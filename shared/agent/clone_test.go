@@ -21,7 +21,7 @@ import (
 func fieldsOfAClone() map[string][]string {
 	return map[string][]string{
 		"what the source has": {
-			"Cloud", "Region", "Config", "Sleep", "ImagePolicy", "MaintenanceWindow", "Sandbox",
+			"Cloud", "Region", "Config", "Sleep", "ImagePolicy", "MaintenanceWindow", "Sandbox", "Egress",
 		},
 		"what the source has, without what gives access and what makes the agent act": {
 			"Env", "Files", "Schedules", "UnsetSecrets",
@@ -38,8 +38,8 @@ func fieldsOfAClone() map[string][]string {
 			"Warming",
 			"RotationPending", "Routed", "CredentialVersion", "APIKeyHash", "FormerCredential", "RevealedAt", "Rollout",
 			"Operations", "SecretsRevision", "StoringUntil", "Live", "SecretVersions", "ServingChanges", "PodRestarts",
-			"FormerVolumes", "Imports", "Reader", "Snapshots", "StoppedFor", "DailySnapshotAt", "Deletion",
-			"ObservedGeneration", "Attempts",
+			"FormerVolumes", "Imports", "Injected", "EgressByDefault", "Reader", "Snapshots", "StoppedFor",
+			"DailySnapshotAt", "Deletion", "ObservedGeneration", "Attempts",
 			"RetryAt", "Lease", "AppliedAt", "WaitingSince", "Deadline", "CreatedBy", "ChangeID", "Version", "Rest",
 		},
 	}
@@ -140,7 +140,7 @@ func TestClone_HasNoSecretOfItsSource(t *testing.T) {
 	if diff := cmp.Diff([]agent.File{a.Files[1]}, clone.Files); diff != "" {
 		t.Errorf("the files (-want +got):\n%s", diff)
 	}
-	want := []string{"FILE_KEY", "LACKED_KEY", "OLD_PASSWORD", "OPENAI_API_KEY"}
+	want := []string{"C", "FILE_KEY", "LACKED_KEY", "OLD_PASSWORD", "OPENAI_API_KEY"}
 	if !slices.Equal(clone.UnsetSecrets, want) {
 		t.Errorf("it lacks %q, want %q", clone.UnsetSecrets, want)
 	}

@@ -11,7 +11,12 @@ func (a Agent) Restarts(before Agent) bool {
 	if before.Status != Running && before.Status != Error || !a.WantsPod() {
 		return false
 	}
-	return a.Generation != before.Generation || a.replacesPod() && !slices.Equal(a.Operations, before.Operations)
+	if a.replacesPod() && !slices.Equal(a.Operations, before.Operations) {
+		return true
+	}
+	// A new generation that marks no pod as being replaced is one of the names that the agent may reach.
+	marks := a.Warming || a.Status != before.Status || a.StoppedFor != before.StoppedFor
+	return a.Generation != before.Generation && marks
 }
 
 // holdEstimate is how long a pod usually stays away for a snapshot: it ends, and the storage begins to copy.

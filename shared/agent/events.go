@@ -209,7 +209,8 @@ func operationEvents(before, after Agent) []event.Draft {
 		}
 		if t, ok := operationEvent(former, o); ok {
 			events = append(events, event.New(t, operationData{
-				OperationID: o.ID, Key: o.Key, Action: o.Action, Stage: o.Stage, ErrorCode: optional(o.ErrorCode),
+				OperationID: o.ID, Key: nameOf(o.Key), Action: o.Action, Stage: o.Stage,
+				ErrorCode: optional(o.ErrorCode),
 			}))
 		}
 	}
@@ -250,8 +251,12 @@ func changedFields(before, after Agent) []string {
 		{name: "config.sandbox_enabled", changed: before.Sandbox != after.Sandbox},
 		{name: "image.policy", changed: before.imagePolicy() != after.imagePolicy()},
 		{name: "image.maintenance_window", changed: !sameWindow(before.MaintenanceWindow, after.MaintenanceWindow)},
-		{name: "env_vars", changed: !slices.Equal(before.Env, after.Env)},
+		{
+			name:    "env_vars",
+			changed: !slices.Equal(before.Env, after.Env) || !slices.Equal(before.Injected, after.Injected),
+		},
 		{name: "files", changed: !slices.Equal(before.Files, after.Files)},
+		{name: "egress", changed: !before.Egress.Equal(after.Egress)},
 		{name: "public_paths", changed: !slices.Equal(before.PublicPaths, after.PublicPaths)},
 		{name: "schedules", changed: !slices.Equal(termsOf(before.Schedules), termsOf(after.Schedules))},
 		{name: "wake_at", changed: !before.WakeAt.Equal(after.WakeAt)},

@@ -25,9 +25,16 @@ type ImageWish struct {
 }
 
 // choosesImage reports whether a change needs the catalog: a client asks for an image, or the agent starts, or its
-// client restarts it.
+// client restarts it, or it needs a front that knows the gate.
 func (a Agent) choosesImage(before Agent) bool {
-	return a.ImageWish != nil || a.Started(before) || a.WantsPod() && a.Rollout != before.Rollout
+	return a.ImageWish != nil || a.Started(before) || a.WantsPod() && a.Rollout != before.Rollout ||
+		a.becomesRestricted(before)
+}
+
+// becomesRestricted reports whether a change gives the gate to an agent with a pod. Its front may be of a release that
+// did not know the gate.
+func (a Agent) becomesRestricted(before Agent) bool {
+	return a.WantsPod() && before.ID != "" && a.Egress.Restricted() && !before.Egress.Restricted()
 }
 
 // ImagesToChooseFrom names the entries of the catalog that ChooseImages needs.
@@ -45,7 +52,7 @@ func (a Agent) ImagesToChooseFrom() []string {
 func (a *Agent) ChooseImages(before Agent, images image.Set) error {
 	wish := a.ImageWish
 	a.ImageWish = nil
-	if starts := wish == nil || a.Started(before); starts {
+	if starts := wish == nil || a.Started(before); starts || a.becomesRestricted(before) {
 		a.follow(&a.Front, image.FrontID, images)
 	}
 	switch {
@@ -57,6 +64,8 @@ func (a *Agent) ChooseImages(before Agent, images image.Set) error {
 		current, err := a.selected(image.DefaultID, images)
 		a.Image.Choice = current
 		return err
+	case a.becomesRestricted(before) && !a.Started(before) && a.Rollout == before.Rollout:
+		return nil // its own image stays
 	case a.imageOpen(a.UpdatedAt):
 		a.follow(&a.Image, a.imageID(), images)
 	}

@@ -10,6 +10,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/egress"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/plan"
@@ -118,6 +119,23 @@ func TestChooseImages_OfAnAgentOfAFormerRelease(t *testing.T) {
 	equal(t, "image that its client chose", moved.Image.String(), "default@1")
 	without := acted(t, former, agent.Restart, image.Set{})
 	equal(t, "image of a service that names none", without.Image.ID, "")
+}
+
+// TestChooseImages_OfAnAgentThatBecomesRestricted: the front of a former release may not know the gate.
+func TestChooseImages_OfAnAgentThatBecomesRestricted(t *testing.T) {
+	t.Parallel()
+	former := runningOn(t)
+	restrict := agent.Patch{Egress: func(egress.Rules) (egress.Rules, error) {
+		return egress.Rules{Mode: egress.AllowList}, nil
+	}}
+	restricted, err := patched(former, twoVersions("2"), restrict)
+	equal(t, "error", err, nil)
+	equal(t, "image", restricted.Image.Version, "1")
+	equal(t, "front", restricted.Front.Version, "2")
+	restrict.Image = new("default@1")
+	restricted, err = patched(former, twoVersions("2"), restrict)
+	equal(t, "error", err, nil)
+	equal(t, "front of one whose client chooses an image", restricted.Front.Version, "2")
 }
 
 func TestChooseImages_OfANewAgent(t *testing.T) {

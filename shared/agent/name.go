@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"slices"
+
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"agents.example/controlplane/shared/fault"
@@ -56,5 +58,5 @@ func bodyViolations(body map[string]any, secretRule func(key string, value any) 
 	if config, ok := body["config"].(map[string]any); ok {
 		found = append(found, ConfigViolations(config)...)
 	}
-	return append(append(found, publicPathViolations(body)...), scheduleViolations(body)...)
+	return slices.Concat(found, publicPathViolations(body), EgressViolations(body), scheduleViolations(body))
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/secret"
 )
 
 // Patch is a client's change of an agent. A nil field leaves that part unchanged.
@@ -24,6 +26,8 @@ type Patch struct {
 	Files *[]FileSpec
 	// PublicPaths replaces the list. It is sorted.
 	PublicPaths *[]string
+	// Egress changes the present rules.
+	Egress EgressChange
 	// Schedules replaces the list.
 	Schedules *[]ScheduleSpec
 	// Sleep changes the present policy.
@@ -78,10 +82,10 @@ func secretViolation(key string) fault.Violation {
 	return invalid([]any{"body", "env_vars", key}, secretElsewhere)
 }
 
-// Apply merges a patch. Every change replaces the pod, but that of the name, of the image's policy, of its window and
-// of the schedules: the pod is started with the rest. The store carries out that of the image: see ImageWish. Errors:
-// Invalid, Conflict while the agent is being deleted, if its volume would shrink, or for another policy of a custom
-// image.
+// Apply merges a patch. Every change replaces the pod, but that of the name, of the image's policy, of its window, of
+// the schedules and of the names that a restricted agent may reach: the pod is started with the rest. The store carries
+// out that of the image: see ImageWish. Errors: Invalid, Conflict while the agent is being deleted, if its volume would
+// shrink, for another policy of a custom image, or if brokered secrets would have no gate.
 func (a *Agent) Apply(p Patch, now time.Time) error {
 	if a.Status == Deleting {
 		return a.conflict("update")
@@ -109,9 +113,7 @@ func (a *Agent) Apply(p Patch, now time.Time) error {
 		}
 	}
 	renamed := p.Name != nil && *p.Name != a.Name
-	if renamed {
-		a.Name = *p.Name
-	}
+	a.Name = *cmp.Or(p.Name, &a.Name)
 	configured := hasConfig(config) != hasConfig(a.Config) || hasConfig(config) && !bytes.Equal(config, a.Config)
 	a.Config = config
 	if changed {
@@ -124,15 +126,16 @@ func (a *Agent) Apply(p Patch, now time.Time) error {
 	if renamed || scheduled || called {
 		a.UpdatedAt = now
 	}
-	opened := p.PublicPaths != nil && !slices.Equal(*p.PublicPaths, a.PublicPaths)
-	if opened {
-		a.PublicPaths = *p.PublicPaths
-	}
+	opened := p.PublicPaths != nil && a.setPublicPaths(*p.PublicPaths)
 	former := a.Sleep
 	if p.Sleep != nil {
 		a.Sleep = p.Sleep(former)
 	}
-	if changed || refiled || opened || configured || resized || !a.Sleep.Equal(former) {
+	rerouted, err := a.setEgress(p.Egress, now)
+	if err != nil {
+		return err
+	}
+	if changed || refiled || opened || configured || resized || rerouted || !a.Sleep.Equal(former) {
 		a.replacePod(now)
 	}
 	if a.Asleep() && a.Sleep.AfterSeconds == 0 {
@@ -189,9 +192,10 @@ func (a Agent) mergeEnv(patch map[string]*string) (merged []EnvVar, changed bool
 		_, exists := vars[key]
 		switch {
 		case exists && value != nil &&
-			(*value == EnvIsConfigured && !old.Secret() || *value == EnvIsSecret && old.Secret()):
+			(*value == EnvIsConfigured && !old.Secret() || *value == EnvIsSecret && old.Secret()),
+			value != nil && *value == EnvIsSecret && a.injected(secret.BrokeredKey(key)) != nil:
 			continue // the client sends back the placeholder that it read
-		case old.Secret(), a.isSetting(key), LooksSecret(key) && (value != nil || !exists):
+		case old.Secret(), a.isSetting(key), a.hasBrokered(key), LooksSecret(key) && (value != nil || !exists):
 			// A plain variable that is named like a secret can be removed: an earlier release accepted it.
 			return nil, false, fault.Validation(secretViolation(key))
 		case value == nil && exists:

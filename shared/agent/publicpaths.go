@@ -14,6 +14,15 @@ func PublicPaths(paths []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(paths)))
 }
 
+// setPublicPaths reports whether the paths are others.
+func (a *Agent) setPublicPaths(paths []string) (changed bool) {
+	changed = !slices.Equal(paths, a.PublicPaths)
+	if changed {
+		a.PublicPaths = paths
+	}
+	return changed
+}
+
 // publicPathViolations checks the public paths in a body. The schema checks their types.
 func publicPathViolations(body map[string]any) (found []fault.Violation) {
 	paths, _ := body["public_paths"].([]any)

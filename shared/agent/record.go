@@ -13,6 +13,7 @@ func (a Agent) Clone() Agent {
 	a.Config, a.Env, a.Stages = slices.Clone(a.Config), slices.Clone(a.Env), slices.Clone(a.Stages)
 	a.Files = slices.Clone(a.Files)
 	a.PublicPaths = slices.Clone(a.PublicPaths)
+	a.Egress, a.Injected = a.Egress.Clone(), slices.Clone(a.Injected)
 	a.Sleep.WakeOn = slices.Clone(a.Sleep.WakeOn)
 	a.Schedules, a.Snapshots = slices.Clone(a.Schedules), slices.Clone(a.Snapshots)
 	a.FormerVolumes, a.UnsetSecrets = slices.Clone(a.FormerVolumes), slices.Clone(a.UnsetSecrets)

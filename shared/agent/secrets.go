@@ -47,6 +47,9 @@ func (a *Agent) BeginOperations(revision int64, requested []secret.Operation, no
 		if a.isSatisfied(o) {
 			continue
 		}
+		if s := a.injected(o.Key); s != nil && o.Action == secret.Delete {
+			o.Target = s.Target // clients see it until the operation ends
+		}
 		o.LatestBefore = max(o.LatestBefore, a.HighestVersion(o.Key))
 		o = secret.New(o, now)
 		for i := range a.Operations {
@@ -68,6 +71,11 @@ func (a *Agent) BeginOperations(revision int64, requested []secret.Operation, no
 	a.SecretsRevision++
 	a.UpdatedAt = now
 	a.scheduleWork(now)
+	for _, o := range begun {
+		if err := a.checkBrokered(o); err != nil {
+			return begun, err
+		}
+	}
 	if err := a.checkSecretKeys(); err != nil {
 		return begun, err
 	}
@@ -106,7 +114,8 @@ func (a Agent) isSatisfied(requested secret.Operation) bool {
 
 // HasSecret reports whether the agent has a secret under a key, or an operation is setting one.
 func (a Agent) HasSecret(key string) bool {
-	return a.isSetting(key) || slices.ContainsFunc(a.Env, func(e EnvVar) bool { return e.Key == key && e.Secret() })
+	return a.isSetting(key) || a.injected(key) != nil ||
+		slices.ContainsFunc(a.Env, func(e EnvVar) bool { return e.Key == key && e.Secret() })
 }
 
 // secretViolations checks the limits of the variables that the agent has once all open operations are done.
@@ -117,6 +126,9 @@ func (a Agent) secretViolations(begun []secret.Operation) error {
 		if e.Secret() {
 			bytes[e.Key] = e.Bytes
 		}
+	}
+	for _, s := range a.Injected {
+		keys[secret.BrokeredKey(s.Key)] = true
 	}
 	for _, o := range a.Operations {
 		switch {

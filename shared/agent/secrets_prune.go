@@ -48,6 +48,9 @@ func (a Agent) neededFrom(key string) int64 {
 			return e.SecretVersion
 		}
 	}
+	if s := a.injected(key); s != nil {
+		return s.Version
+	}
 	for _, o := range a.Operations {
 		if o.Key == key && o.Open() && o.Action == secret.Delete {
 			return o.ObsoleteBefore()
@@ -87,10 +90,10 @@ func (a Agent) checkLiveVersions(begun []secret.Operation) error {
 		e := fault.New(fault.Conflict, "secret_versions_full",
 			"The secret %s has %d versions that its agent may still use. They are destroyed once the agent runs with "+
 				"the latest one, or is stopped. Wait until the agent runs, or stop it, and retry.",
-			o.Key, MaxLiveVersions)
+			nameOf(o.Key), MaxLiveVersions)
 		e.RetryAfter = fullRetry
 		meta := a.ConflictMeta()
-		meta["key"], meta["max"] = o.Key, MaxLiveVersions
+		meta["key"], meta["max"] = nameOf(o.Key), MaxLiveVersions
 		return e.WithMeta(meta)
 	}
 	return nil

@@ -13,9 +13,13 @@ func (a Agent) Secrets() []secret.Summary {
 	all := map[string]*secret.Summary{}
 	summary := func(key string) *secret.Summary {
 		if all[key] == nil {
-			all[key] = &secret.Summary{Key: key, Source: secret.Source, UpdatedAt: a.CreatedAt.UTC()}
+			all[key] = &secret.Summary{Key: nameOf(key), Source: secret.Source, UpdatedAt: a.CreatedAt.UTC()}
 		}
 		return all[key]
+	}
+	for _, i := range a.Injected {
+		s := summary(secret.BrokeredKey(i.Key))
+		s.LatestVersion, s.UpdatedAt, s.Inject = ptr(i.Version), i.SetAt.UTC(), secret.ShowTarget(i.Target)
 	}
 	for _, e := range a.Env {
 		if e.Secret() {
@@ -40,6 +44,9 @@ func (a Agent) Secrets() []secret.Summary {
 		}
 		s := summary(o.Key)
 		s.InSync, s.UpdatedAt = false, o.UpdatedAt.UTC()
+		if o.Target != "" {
+			s.Inject = secret.ShowTarget(o.Target)
+		}
 		if o.Version > 0 {
 			s.LatestVersion = ptr(o.Version)
 		} else if o.Action == secret.Delete {
@@ -48,10 +55,11 @@ func (a Agent) Secrets() []secret.Summary {
 	}
 	delete(all, importURL)
 	list := make([]secret.Summary, 0, len(all))
-	for _, s := range all {
-		list = append(list, *s)
+	for _, key := range sortedKeys(all) {
+		list = append(list, *all[key])
 	}
-	slices.SortFunc(list, func(x, y secret.Summary) int { return strings.Compare(x.Key, y.Key) })
+	// A pod may still have a secret of one kind while the agent gets one of the other: they are in the order of keys.
+	slices.SortStableFunc(list, func(x, y secret.Summary) int { return strings.Compare(x.Key, y.Key) })
 	return list
 }
 

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"agents.example/controlplane/shared/secret"
@@ -38,12 +39,22 @@ func (a *Agent) BindSecrets(now time.Time) {
 			continue
 		}
 		bound = true
+		name, brokered := secret.Name(o.Key)
+		if brokered {
+			a.forgetWayOut(StageRoute) // the gate learns of it
+		}
 		switch o.Action {
 		case secret.Set:
-			a.removeEnv(o.Key)
-			a.Env = append(a.Env, EnvVar{Key: o.Key, SecretVersion: o.Version, Bytes: o.Bytes, SetAt: now})
+			a.removeVariable(o.Key)
+			if brokered {
+				a.Injected = append(a.Injected, InjectedSecret{
+					Key: name, Version: o.Version, Bytes: o.Bytes, SetAt: now, Target: o.Target,
+				})
+			} else {
+				a.Env = append(a.Env, EnvVar{Key: o.Key, SecretVersion: o.Version, Bytes: o.Bytes, SetAt: now})
+			}
 		case secret.Delete:
-			a.removeEnv(o.Key)
+			a.removeVariable(o.Key)
 		case secret.Rotate:
 			if a.FormerCredential == 0 {
 				a.FormerCredential = a.CredentialVersion
@@ -53,13 +64,20 @@ func (a *Agent) BindSecrets(now time.Time) {
 	}
 	if bound {
 		SortEnv(a.Env)
+		sortInjected(a.Injected)
 		a.replacePod(now)
 		a.refreshRotation()
 	}
 }
 
-// removeEnv removes a variable. It copies the list, which the record before the change shares.
-func (a *Agent) removeEnv(key string) {
+// removeVariable removes a variable or a brokered secret. It copies the lists, which the record before the change
+// shares.
+func (a *Agent) removeVariable(key string) {
+	name, brokered := secret.Name(key)
+	if brokered {
+		a.Injected = slices.DeleteFunc(slices.Clone(a.Injected), func(s InjectedSecret) bool { return s.Key == name })
+		return
+	}
 	a.Env = slices.DeleteFunc(slices.Clone(a.Env), func(e EnvVar) bool { return e.Key == key })
 }
 
@@ -96,6 +114,10 @@ func (a *Agent) markSecretsRolledOut(now time.Time) {
 			a.Live = append(a.Live, LiveVersion{Key: e.Key, Version: e.SecretVersion})
 		}
 	}
+	for _, s := range a.Injected {
+		a.Live = append(a.Live, LiveVersion{Key: secret.BrokeredKey(s.Key), Version: s.Version})
+	}
+	slices.SortFunc(a.Live, func(x, y LiveVersion) int { return strings.Compare(x.Key, y.Key) })
 }
 
 // MarkRotated records that the agent's gateway accepted the new credentials and refused the former ones.
@@ -194,7 +216,7 @@ func (a *Agent) cancelOperations(now time.Time) {
 func (a Agent) AwaitedSecret() string {
 	for _, o := range a.Operations {
 		if a.requiredToStart(o) {
-			return o.Key
+			return nameOf(o.Key)
 		}
 	}
 	return ""

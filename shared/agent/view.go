@@ -26,6 +26,7 @@ type View struct {
 	EnvVars           map[string]EnvVarSource `json:"env_vars" jsonschema:"Where the value of each key is stored; empty for members. Values are never shown."`
 	Files             []FileView              `json:"files" jsonschema:"The files that the agent finds when it starts; empty for members. Contents are never shown."`
 	PublicPaths       []string                `json:"public_paths" jsonschema:"The paths of the agent that anyone may request without a credential, in addition to those of its image. One that ends with a slash stands for everything below it."`
+	Egress            EgressView              `json:"egress" jsonschema:"What the agent may reach."`
 	Schedules         []ScheduleView          `json:"schedules" jsonschema:"The schedules that call the agent."`
 	WakeAt            *time.Time              `json:"wake_at" jsonschema:"When the agent is woken if it sleeps; null if it is not."`
 	Sleep             SleepView               `json:"sleep" jsonschema:"When the agent falls asleep, and what wakes it."`
@@ -97,6 +98,7 @@ func (a Agent) Show(caller identity.Caller, d Addresses) View {
 		EnvVars:          map[string]EnvVarSource{},
 		Files:            []FileView{},
 		PublicPaths:      append([]string{}, a.PublicPaths...),
+		Egress:           ShowEgress(a.Egress),
 		Schedules:        a.showSchedules(caller.Admin()),
 		WakeAt:           optional(a.WakeAt.UTC()),
 		Sleep:            a.showSleep(),
@@ -119,8 +121,11 @@ func (a Agent) Show(caller identity.Caller, d Addresses) View {
 				v.EnvVars[e.Key] = EnvIsSecret
 			}
 		}
+		for _, s := range a.Injected {
+			v.EnvVars[s.Key] = EnvIsSecret
+		}
 		for _, key := range a.settingKeys() {
-			v.EnvVars[key] = EnvIsSecret
+			v.EnvVars[nameOf(key)] = EnvIsSecret
 		}
 		delete(v.EnvVars, importURL)
 		v.Files, v.UnsetSecrets = a.showFiles(), a.showUnsetSecrets()

@@ -28,14 +28,7 @@ func (v View) AppendJSON(b []byte) ([]byte, error) {
 	}
 	o.key("config")
 	v.Config.write(&o)
-	o.key("created_at")
-	o.time(v.CreatedAt)
-	o.key("updated_at")
-	o.time(v.UpdatedAt)
-	o.key("cloud")
-	o.text(v.Cloud)
-	o.key("region")
-	o.text(v.Region)
+	v.writeOrigin(&o)
 	o.key("image")
 	v.Image.write(&o)
 	o.key("env_vars")
@@ -44,6 +37,8 @@ func (v View) AppendJSON(b []byte) ([]byte, error) {
 	v.writeFiles(&o)
 	o.key("public_paths")
 	o.texts(v.PublicPaths)
+	o.key("egress")
+	o.value(v.Egress)
 	o.key("schedules")
 	v.writeSchedules(&o)
 	o.key("wake_at")
@@ -74,6 +69,17 @@ func (v View) AppendJSON(b []byte) ([]byte, error) {
 	o.flag(v.RotationPending)
 	o.close('}')
 	return o.b, o.err
+}
+
+func (v View) writeOrigin(o *object) {
+	o.key("created_at")
+	o.time(v.CreatedAt)
+	o.key("updated_at")
+	o.time(v.UpdatedAt)
+	o.key("cloud")
+	o.text(v.Cloud)
+	o.key("region")
+	o.text(v.Region)
 }
 
 func (v View) writeEnvVars(o *object) {

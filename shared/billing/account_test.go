@@ -1,6 +1,7 @@
 package billing_test
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -136,7 +137,7 @@ func TestAccount_ApplySubscriptionIgnoresAKnownState(t *testing.T) {
 	a.DueAt = start.Add(billing.Grace)
 	before := a
 	a.ApplySubscription(subscription("sub_1", billing.PastDue, plan.Pro), start.Add(3*day))
-	if a != before {
+	if !reflect.DeepEqual(a, before) {
 		t.Errorf("account = %+v after the same state again\nwant %+v", a, before)
 	}
 }

@@ -193,6 +193,7 @@ const (
 
 // Defines values for DiagnosisAction.
 const (
+	DiagnosisActionAllowHosts       DiagnosisAction = "allow_hosts"
 	DiagnosisActionComparePlans     DiagnosisAction = "compare_plans"
 	DiagnosisActionContactSupport   DiagnosisAction = "contact_support"
 	DiagnosisActionManageBilling    DiagnosisAction = "manage_billing"
@@ -222,6 +223,25 @@ const (
 	DiagnosisPartyWorker  DiagnosisParty = "worker"
 )
 
+// Defines values for EgressMode.
+const (
+	EgressModeAllowList EgressMode = "allow_list"
+	EgressModeOpen      EgressMode = "open"
+)
+
+// Defines values for EgressReason.
+const (
+	EgressReasonDenied      EgressReason = "denied"
+	EgressReasonNoName      EgressReason = "no_name"
+	EgressReasonNotListed   EgressReason = "not_listed"
+	EgressReasonNotPublic   EgressReason = "not_public"
+	EgressReasonOtherHost   EgressReason = "other_host"
+	EgressReasonTooMany     EgressReason = "too_many"
+	EgressReasonUnavailable EgressReason = "unavailable"
+	EgressReasonUnreachable EgressReason = "unreachable"
+	EgressReasonUnsupported EgressReason = "unsupported"
+)
+
 // Defines values for EventType.
 const (
 	EventTypeAPIKeyCreated             EventType = "api_key.created"
@@ -246,6 +266,7 @@ const (
 	EventTypeAgentUpdated              EventType = "agent.updated"
 	EventTypeAgentWoken                EventType = "agent.woken"
 	EventTypeCredentialsRotated        EventType = "credentials.rotated"
+	EventTypeEgressRefused             EventType = "egress.refused"
 	EventTypeOrganizationActive        EventType = "organization.active"
 	EventTypeOrganizationPastDue       EventType = "organization.past_due"
 	EventTypeOrganizationPlanChanged   EventType = "organization.plan_changed"
@@ -443,7 +464,8 @@ type Agent struct {
 	DashboardUsername *string `json:"dashboard_username"`
 
 	// DashboardWarming True while the dashboard may be briefly unavailable after a pod restart.
-	DashboardWarming bool `json:"dashboard_warming"`
+	DashboardWarming bool        `json:"dashboard_warming"`
+	Egress           AgentEgress `json:"egress"`
 
 	// EnvVars Where the value of each key is stored; empty for members. Values are never shown.
 	EnvVars map[string]AgentEnvVarSource `json:"env_vars"`
@@ -552,6 +574,26 @@ type AgentConfig struct {
 
 // AgentConsistency defines model for AgentConsistency.
 type AgentConsistency string
+
+// AgentEgress defines model for AgentEgress.
+type AgentEgress struct {
+	// Allow What the agent may reach: names, *.name for all names below it, * for every name.
+	Allow []string `json:"allow"`
+
+	// Deny What the agent may not reach although allow has it.
+	Deny []string   `json:"deny"`
+	Mode EgressMode `json:"mode"`
+}
+
+// AgentEgressSpec defines model for AgentEgressSpec.
+type AgentEgressSpec struct {
+	// Allow Replaces the list of what the agent may reach.
+	Allow *[]string `json:"allow,omitempty"`
+
+	// Deny Replaces the list of what the agent may not reach although allow has it.
+	Deny *[]string   `json:"deny,omitempty"`
+	Mode *EgressMode `json:"mode,omitempty"`
+}
 
 // AgentEnvVarSource defines model for AgentEnvVarSource.
 type AgentEnvVarSource string
@@ -841,6 +883,12 @@ type AgentStatusReason string
 // AgentWaker defines model for AgentWaker.
 type AgentWaker string
 
+// AllowEgressHostsRequest defines model for AllowEgressHostsRequest.
+type AllowEgressHostsRequest struct {
+	// Hosts Names such as api.example.com, *.example.com for all names below example.com at any depth, and * for every name.
+	Hosts []string `json:"hosts"`
+}
+
 // AuditActor defines model for AuditActor.
 type AuditActor struct {
 	// Email Null for an API key, and for a session token without an email address.
@@ -1058,6 +1106,9 @@ type CreateAgentRequest struct {
 
 	// Config The client's own keys, which the agent finds as a JSON file, named by the variable AGENT_CONFIG_FILE. Keys that the control plane fills are ignored.
 	Config map[string]interface{} `json:"config,omitempty"`
+
+	// Egress What the agent may reach. By default what the organization chose for new agents; a clone has that of its source, of which fields that are not given stay.
+	Egress *AgentEgressSpec `json:"egress,omitempty"`
 
 	// EnvVars The agent's environment variables. Variables whose key or value looks like a secret go to the secret store. Keys reserved for the platform or for dashboard authentication are refused.
 	EnvVars map[string]string `json:"env_vars,omitempty"`
@@ -1357,6 +1408,48 @@ type DiagnosisStep struct {
 	// Text The step in a sentence.
 	Text string `json:"text"`
 }
+
+// EgressLog defines model for EgressLog.
+type EgressLog struct {
+	// Items At most 1,000 hosts: those that were refused, the last refusal first, then those that were only used, the last use first.
+	Items []EgressLogHost `json:"items"`
+
+	// Since The log has what happened since then: 7 days.
+	Since time.Time `json:"since"`
+}
+
+// EgressLogHost defines model for EgressLogHost.
+type EgressLogHost struct {
+	// Allowed Whether the agent's present rules allow the host. Those of an agent with open egress allow all.
+	Allowed bool `json:"allowed"`
+
+	// FirstAt When the agent first tried the host, within the 7 days.
+	FirstAt time.Time `json:"first_at"`
+
+	// Host The name of the host. On a day with more than 200 hosts, (others) stands for those that are not counted one by one. What names no host is counted under (no name).
+	Host string `json:"host"`
+
+	// LastAt When the agent last tried the host.
+	LastAt time.Time `json:"last_at"`
+
+	// Reason Why the last one was refused; null if none was.
+	Reason *EgressReason `json:"reason"`
+
+	// Refused How many connections, requests and DNS queries the gate refused.
+	Refused int64 `json:"refused"`
+
+	// RefusedAt When it was last refused; null if it was not.
+	RefusedAt *time.Time `json:"refused_at"`
+
+	// Used How many connections and requests the gate forwarded to the host.
+	Used int64 `json:"used"`
+}
+
+// EgressMode defines model for EgressMode.
+type EgressMode string
+
+// EgressReason defines model for EgressReason.
+type EgressReason string
 
 // Event defines model for Event.
 type Event struct {
@@ -1690,6 +1783,7 @@ type MigrateAgentSandboxRequest struct {
 // Organization defines model for Organization.
 type Organization struct {
 	CreatedAt time.Time   `json:"created_at"`
+	Egress    AgentEgress `json:"egress"`
 	Exec      ExecSetting `json:"exec"`
 
 	// GraceEndsAt When running agents are paused because a payment is overdue; null if none is.
@@ -1778,6 +1872,9 @@ type ProtectedResource struct {
 
 // PutSecretsRequest defines model for PutSecretsRequest.
 type PutSecretsRequest struct {
+	// Inject Secrets of the request that stay outside the agent, by key. Their values are added to the agent's requests to the hosts named here, and the agent's variable has the text injected. The agent's egress must have the mode allow_list.
+	Inject map[string]SecretInject `json:"inject,omitempty"`
+
 	// Secrets Values of 1 to 65,536 bytes by key. Null deletes a secret; keys that are not listed stay.
 	Secrets map[string]*string `json:"secrets"`
 }
@@ -1788,6 +1885,18 @@ type Rehearsal struct {
 	Would RehearsalWould `json:"would"`
 }
 
+// RehearsalLostHost defines model for RehearsalLostHost.
+type RehearsalLostHost struct {
+	// Host The name of the host.
+	Host string `json:"host"`
+
+	// LastAt When the agent last tried the host.
+	LastAt time.Time `json:"last_at"`
+
+	// Used How many connections and requests the gate forwarded to the host in the last 7 days.
+	Used int64 `json:"used"`
+}
+
 // RehearsalWould defines model for RehearsalWould.
 type RehearsalWould struct {
 	// DowntimeSecondsEstimate How long the agent does not answer because of the call: 0 if the call touches no running pod; if the call replaces the pod, as long as the last start of the agent waited for its pod, and some seconds more if a snapshot is taken in between; null if that is unknown, as with a restore, or if the pod is removed.
@@ -1795,6 +1904,9 @@ type RehearsalWould struct {
 
 	// LosesDataSince The time since when the agent no longer has what it wrote: the taken_at of the snapshot that is restored. The data is kept as a snapshot for 7 days. Null if the call leaves the agent's data as it is.
 	LosesDataSince *time.Time `json:"loses_data_since"`
+
+	// LosesHosts The hosts that the agent used in the last 7 days and would no longer reach, the last used one first. Empty if the call does not change the agent's egress rules, and for an agent with open egress, whose connections are not logged.
+	LosesHosts []RehearsalLostHost `json:"loses_hosts"`
 
 	// MonthlyPriceAfterUsd What the organization's plan would cost per month; null if that is agreed by contract. The size of an agent has no separate price: it takes up a part of the plan.
 	MonthlyPriceAfterUsd *float64 `json:"monthly_price_after_usd"`
@@ -1864,6 +1976,9 @@ type Secret struct {
 	// InSync Whether the running pod has the newest value.
 	InSync bool `json:"in_sync"`
 
+	// Inject Where the value is added to the agent's requests; null for a secret in the agent's environment.
+	Inject *SecretInject `json:"inject"`
+
 	// Key The name of the environment variable.
 	Key string `json:"key"`
 
@@ -1890,6 +2005,18 @@ type SecretChanges struct {
 	Operations []SecretOperation `json:"operations"`
 }
 
+// SecretInject defines model for SecretInject.
+type SecretInject struct {
+	// Format The value of the header, with {value} in it once; Bearer {value} by default.
+	Format *string `json:"format,omitempty"`
+
+	// Header The header of the request that has the value; Authorization by default.
+	Header *string `json:"header,omitempty"`
+
+	// Hosts The names of the hosts, 1 to 10, without wildcards. The agent's egress must allow them.
+	Hosts []string `json:"hosts"`
+}
+
 // SecretOperation defines model for SecretOperation.
 type SecretOperation struct {
 	Action SecretOperationAction `json:"action"`
@@ -1898,8 +2025,11 @@ type SecretOperation struct {
 	AgentID string `json:"agent_id"`
 
 	// AttemptCount How many times the current stage was started.
-	AttemptCount int64     `json:"attempt_count"`
-	CreatedAt    time.Time `json:"created_at"`
+	AttemptCount int64 `json:"attempt_count"`
+
+	// Brokered Whether the secret stays outside the agent, and is added to its requests.
+	Brokered  bool      `json:"brokered"`
+	CreatedAt time.Time `json:"created_at"`
 
 	// ErrorCode Why the operation failed or is waiting.
 	ErrorCode *string `json:"error_code"`
@@ -1966,6 +2096,9 @@ type UpdateAgentRequest struct {
 	// Config Merged into the client's own keys according to RFC 7396. A running agent gets a new pod, with the new file.
 	Config map[string]interface{} `json:"config,omitempty"`
 
+	// Egress Changes what the agent may reach; a field that is not given stays.
+	Egress *AgentEgressSpec `json:"egress,omitempty"`
+
 	// EnvVars Merged into the environment: null removes a key, and keys that are not listed stay. Variables whose key or value looks like a secret are refused.
 	EnvVars map[string]*string `json:"env_vars,omitempty"`
 
@@ -1997,7 +2130,9 @@ type UpdateAgentRequest struct {
 
 // UpdateCurrentOrganizationRequest defines model for UpdateCurrentOrganizationRequest.
 type UpdateCurrentOrganizationRequest struct {
-	Exec *ExecSetting `json:"exec,omitempty"`
+	// Egress Changes what new agents may reach unless their creation says otherwise; a field that is not given stays. Agents that exist keep what they have.
+	Egress *AgentEgressSpec `json:"egress,omitempty"`
+	Exec   *ExecSetting     `json:"exec,omitempty"`
 }
 
 // UpdateWebhookRequest defines model for UpdateWebhookRequest.
@@ -2355,6 +2490,22 @@ func (c *Client) GetDashboardReachability(ctx context.Context, agentID string, o
 func (c *Client) DiagnoseAgent(ctx context.Context, agentID string, options ...CallOption) (*Diagnosis, error) {
 	r := call{method: http.MethodGet, path: "/api/v1/agents/%s/diagnosis", args: []string{agentID}}
 	return sendFor[Diagnosis](ctx, c, r, options)
+}
+
+// AllowEgressHosts sends POST /api/v1/agents/{agent_id}/egress-hosts: allow an agent to reach more hosts.
+//
+// Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
+func (c *Client) AllowEgressHosts(ctx context.Context, agentID string, body AllowEgressHostsRequest, options ...CallOption) (*Agent, error) {
+	r := call{method: http.MethodPost, path: "/api/v1/agents/%s/egress-hosts", args: []string{agentID}, body: body}
+	return sendFor[Agent](ctx, c, r, options)
+}
+
+// ListEgressLog sends GET /api/v1/agents/{agent_id}/egress-log: list the hosts that an agent reached or was refused.
+//
+// Requires the role `admin`, of a session or of an API key.
+func (c *Client) ListEgressLog(ctx context.Context, agentID string, options ...CallOption) (*EgressLog, error) {
+	r := call{method: http.MethodGet, path: "/api/v1/agents/%s/egress-log", args: []string{agentID}}
+	return sendFor[EgressLog](ctx, c, r, options)
 }
 
 // ExecInAgent sends POST /api/v1/agents/{agent_id}/exec: run a command in an agent's container.

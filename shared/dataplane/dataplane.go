@@ -24,6 +24,23 @@ const (
 	DefaultAgentPort = 3000
 )
 
+// The gate's pods, which agents with a list of names connect to instead of the internet.
+const (
+	// GateName is the name of the gate's pods and Service.
+	GateName = "agent-gate"
+	// GateDNSPort, GateHTTPPort and GateTLSPort are where they listen. Their Service has the ports 53, 80 and 443.
+	GateDNSPort  = 5353
+	GateHTTPPort = 8081
+	GateTLSPort  = 8443
+	// GateAddress is the address of the Service, unless an operator chooses another one: one of those that GKE gives to
+	// no Service by itself.
+	GateAddress = "34.118.224.53"
+	// PathGateCA is where the gate has the certificate of an agent's CA, and QueryGatePolicy the part of the query that
+	// says for which policy.
+	PathGateCA      = "/.well-known/agents/ca"
+	QueryGatePolicy = "policy"
+)
+
 // LabelSlug is the label of an agent's Service, and of its EndpointSlices, with the readable part of the agent's
 // hostname. The router accepts no other.
 const LabelSlug = "agents.example/slug"
@@ -116,6 +133,26 @@ const (
 	EnvFrontMetrics      = "FRONT_METRICS"  // "true": serve metrics on FrontMetricsPort
 )
 
+// Variables of TrustArg.
+const (
+	EnvCAURL  = "EGRESS_CA_URL"  // of the certificate of the agent's CA
+	EnvCAFile = "EGRESS_CA_FILE" // for the certificates that the agent trusts
+)
+
+// CADir is where a container finds CAFile, the certificates that it trusts in place of the system's.
+const (
+	CADir  = "/run/agents"
+	CAFile = CADir + "/ca-bundle.pem"
+)
+
+// CAVariables are the variables with which programs find CAFile: those of Node.js, of OpenSSL and so Python's ssl and
+// Go, of Python's requests, of curl, Git and Deno.
+func CAVariables() []string {
+	return []string{
+		"NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "DENO_CERT",
+	}
+}
+
 // Variables of the agent's container. The pod template sets them, unless the agent has a variable of the same name from
 // a time when the name was not reserved.
 const (
@@ -138,6 +175,7 @@ const (
 	WaitArg         = "wait"   // makes it wait, so that commands can run next to a volume
 	ExportArg       = "export" // makes it write an archive of the volume; the input is the manifest
 	ImportArg       = "import" // makes it fill the volume from an archive, and end
+	TrustArg        = "trust"  // makes it write CAFile, and end
 )
 
 // FrontCommand is the path of the front's program in the platform's image.
@@ -148,6 +186,7 @@ const (
 	EnvImportURL      = "AGENT_IMPORT_URL"      // of the archive; a secret, because it may be signed
 	EnvImportBytes    = "IMPORT_MAX_BYTES"      // of the files in the archive
 	EnvImportLoopback = "IMPORT_ALLOW_LOOPBACK" // "true": the archive may be on this machine; for local development
+	EnvImportGate     = "EGRESS_GATE"           // address of the agent's only way out; not set for an agent without one
 )
 
 // OwnVariables are the variables with which a container knows itself. Neither clients nor images can set them.

@@ -22,6 +22,7 @@ const (
 	ComparePlans     Action = "compare_plans"
 	ManageBilling    Action = "manage_billing"
 	ContactSupport   Action = "contact_support"
+	AllowHosts       Action = "allow_hosts"
 )
 
 // tryAgain stands in the rules for the action that starts the agent again: Start or Restart, by its status.
@@ -32,7 +33,7 @@ func (Action) Values() []string {
 	var values []string
 	for _, a := range []Action{
 		Wait, ReadLogs, ReadPreviousLogs, ViewMetrics, Restart, Start, Resume, Stop, Update, SetSecret, Reconcile,
-		MoveOutOfSandbox, RestoreSnapshot, Resize, ComparePlans, ManageBilling, ContactSupport,
+		MoveOutOfSandbox, RestoreSnapshot, Resize, ComparePlans, ManageBilling, ContactSupport, AllowHosts,
 	} {
 		values = append(values, string(a))
 	}

@@ -38,6 +38,9 @@ func (f Facts) failure(failure agent.Failure) cause {
 		c.evidence = append(c.evidence, "it runs in a sandbox")
 		c.steps = append(c.steps, f.suspectSandbox())
 	}
+	if failure.Observed.Exited && a.Egress.Restricted() {
+		c.evidence = append(c.evidence, "it may reach only the hosts that its egress rules allow")
+	}
 	if a.Attempts > 1 {
 		c.evidence = append(c.evidence, fmt.Sprintf("failed attempts: %d", a.Attempts))
 	}
@@ -218,7 +221,8 @@ func (f Facts) operation(o secret.Operation) cause {
 	case o.Action == secret.Rotate:
 		what = "The rotation of the credentials"
 	case f.Caller.Admin():
-		what = "The change of the secret " + o.Key
+		name, _ := secret.Name(o.Key)
+		what = "The change of the secret " + name
 	}
 	verb := "waits"
 	if o.Status == secret.Failed {

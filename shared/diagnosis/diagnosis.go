@@ -11,6 +11,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/egress"
 	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/plan"
@@ -71,9 +72,11 @@ type Facts struct {
 	Agent agent.Agent
 	// Events are the newest events about the agent, the oldest first. See EventFilter.
 	Events []event.Event
+	// Reached are the hosts that the agent reached or was refused; nil if they were not read. See NeedsEgressLog.
+	Reached []egress.Count
 	// Account explains why an agent is paused for billing; nil if it was not read.
 	Account *billing.Account
-	// Caller decides what is shown: members see no names of secrets.
+	// Caller decides what is shown: members see no names of secrets and of hosts.
 	Caller identity.Caller
 	Now    time.Time
 }
@@ -163,6 +166,9 @@ func (f Facts) causes() []cause {
 	} else if a.Status == agent.Error {
 		causes = append(causes, f.failure(agent.Failure{Code: "internal_error", Retryable: true}))
 	}
+	if c, found := f.refusals(); found {
+		causes = append(causes, c)
+	}
 	if a.Status == agent.Paused || a.Status == agent.Stopped {
 		causes = append(causes, f.rested())
 	}
@@ -215,7 +221,7 @@ func (f Facts) allows(action Action) bool {
 	case RestoreSnapshot:
 		return a.Status != agent.Deleting && a.StoppedFor == "" && slices.ContainsFunc(a.Snapshots,
 			func(s agent.Snapshot) bool { return s.Status == agent.SnapshotReady })
-	case Update, SetSecret, Reconcile, MoveOutOfSandbox:
+	case Update, SetSecret, Reconcile, MoveOutOfSandbox, AllowHosts:
 		return a.Status != agent.Deleting
 	default:
 		return true

@@ -36,11 +36,14 @@ func (f Facts) image() *Image {
 	return i
 }
 
+// noProblem ends the summary of an agent without a problem.
+const noProblem = " No problem was found."
+
 // healthy is the summary of an agent without a problem.
 func (f Facts) healthy() string {
 	if i := f.image(); i != nil && i.Reverted != nil {
 		return fmt.Sprintf("The agent is running. Its update to version %s was undone, so it runs version %s again.",
 			i.Reverted.Version, i.Version)
 	}
-	return "The agent is running. No problem was found."
+	return "The agent is running." + noProblem
 }

@@ -33,6 +33,7 @@ type eventData struct {
 	Cause           agent.WakeCause `json:"cause"`
 	Name            string          `json:"name"`
 	Problem         string          `json:"problem"`
+	Host            string          `json:"host"`
 }
 
 // momentOf says what an event is about. An event that it cannot read, such as one of a later release, has its type as
@@ -69,6 +70,8 @@ func (f Facts) momentOf(e event.Event) Moment {
 		m.Message = snapshotMessage(e.Type, d)
 	case event.CredentialsRotated:
 		m.Message = fmt.Sprintf("The credentials were rotated: the agent uses version %d.", d.CredentialVersion)
+	case event.EgressRefused:
+		m.Message = fmt.Sprintf("The agent was refused %s: %s.", d.Host, d.Reason)
 	case event.SecretStored, event.SecretSucceeded, event.SecretFailed, event.SecretSuperseded, event.SecretCanceled:
 		m.Message = secretMessage(e.Type, d)
 	default:

@@ -287,6 +287,12 @@ func situationRules() []rule {
 			trying: "The service resumes the agent when the account allows it.", next: Billing, ended: Billing,
 		},
 		{
+			code: egressRefused, title: "The agent was refused hosts that its egress rules do not allow",
+			youCan: []Step{{AllowHosts, "Allow the hosts that it needs: POST /api/v1/agents/{agent_id}/egress-hosts, " +
+				"or agentctl egress allow AGENT HOST. It reaches them within seconds, without a restart."}},
+			next: User, ended: User, private: true,
+		},
+		{
 			code: suspended, title: "The agent is paused because the organization is suspended",
 			youCan: []Step{{ContactSupport, "Contact support."}}, next: Support, ended: Support,
 		},
@@ -312,6 +318,7 @@ const (
 	billingRequired = "billing_required"
 	suspended       = "organization_suspended"
 	overCapacity    = "plan_capacity_exceeded"
+	egressRefused   = "egress_refused"
 )
 
 // ruleOf returns the rule of a code. A code of another release gets a general one.

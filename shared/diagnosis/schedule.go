@@ -1,6 +1,8 @@
 package diagnosis
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"agents.example/controlplane/shared/agent"
@@ -94,6 +96,11 @@ func (f Facts) startedAt() time.Time {
 
 // summary says what the agent does, what is wrong, and what it waits for.
 func (f Facts) summary(causes []cause) string {
+	refused := func(c cause) bool { return c.code == egressRefused }
+	if i := slices.IndexFunc(causes, refused); i >= 0 { // what may be the reason, or may not
+		others := f.summary(slices.DeleteFunc(slices.Clone(causes), refused))
+		return strings.TrimSuffix(others, noProblem) + " " + causes[i].headline
+	}
 	if len(causes) > 0 {
 		return causes[0].headline
 	}

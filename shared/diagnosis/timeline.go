@@ -57,7 +57,8 @@ func recorded(a agent.Agent, admin bool) []Moment {
 	}
 	for _, o := range a.Operations {
 		if o.Status == secret.Failed {
-			add(o.UpdatedAt, event.SecretFailed, fmt.Sprintf("The change of %s failed at the stage %s: %s.", o.Key,
+			name, _ := secret.Name(o.Key)
+			add(o.UpdatedAt, event.SecretFailed, fmt.Sprintf("The change of %s failed at the stage %s: %s.", name,
 				o.Stage, o.ErrorCode))
 		}
 	}

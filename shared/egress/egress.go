@@ -11,7 +11,7 @@ import (
 // Mode says whether an agent's connections are restricted by name.
 type Mode string
 
-// The modes. The empty one means Open.
+// The modes. The empty one means Open: nothing was ever said.
 const (
 	// Open: the agent connects to the internet directly, on the ports of its plan.
 	Open Mode = "open"
@@ -58,6 +58,9 @@ func (r Rules) Canonical() Rules {
 }
 
 func canonical(patterns []string) []string {
+	if len(patterns) == 0 {
+		return nil
+	}
 	list := make([]string, len(patterns))
 	for i, p := range patterns {
 		list[i] = strings.ToLower(p)

@@ -49,7 +49,8 @@ func TestRules_WithHosts(t *testing.T) {
 	t.Parallel()
 	r := Rules{Mode: AllowList, Allow: []string{"a.example"}, Deny: []string{"*.b.example", "b.example"}}
 	got := r.With([]string{"B.example", "a.example"})
-	if !slices.Equal(got.Allow, []string{"a.example", "b.example"}) || !slices.Equal(got.Deny, []string{"*.b.example"}) {
+	if !slices.Equal(got.Allow, []string{"a.example", "b.example"}) ||
+		!slices.Equal(got.Deny, []string{"*.b.example"}) {
 		t.Errorf("With = %+v", got)
 	}
 	if len(r.Allow) != 1 || len(r.Deny) != 2 {
@@ -63,8 +64,9 @@ func TestCanonicalHost(t *testing.T) {
 	for host, want := range map[string]string{
 		"example.com": "example.com", "Example.COM": "example.com", "example.com.": "example.com",
 		"xn--bcher-kva.example": "xn--bcher-kva.example", "a_b.example.com": "a_b.example.com", longest: longest,
-		"": "", ".": "", "localhost": "", "example..com": "", "example.com..": "", ".example.com": "", "a" + longest: "",
-		"-a.example": "", "a-.example": "", "bücher.example": "", "a b.example": "", "a.example:443": "",
+		"": "", ".": "", "localhost": "", "example..com": "", "example.com..": "", ".example.com": "",
+		"a" + longest: "",
+		"-a.example":  "", "a-.example": "", "bücher.example": "", "a b.example": "", "a.example:443": "",
 		"127.0.0.1": "", "127.1": "", "0x7f.0x1": "", "1.2.3.4.": "", "::1": "", "[::1]": "", "::ffff:10.0.0.1": "",
 		strings.Repeat("a", 64) + ".example": "", "a\x00.example": "", "*.example.com": "",
 	} {
@@ -118,17 +120,16 @@ func TestPolicy_SurvivesItsAnnotation(t *testing.T) {
 	t.Parallel()
 	p := Policy{
 		Allow: []string{"*.example.com"}, Deny: []string{"x.example.com"},
-		Inject: []Injection{{Key: "K", Version: 2, Target: Target{Hosts: []string{"api.example.com"}, Header: "A", Format: "{value}"}}},
+		Inject: []Injection{{
+			Key: "K", Version: 2, Target: Target{Hosts: []string{"api.example.com"}, Header: "A", Format: "{value}"},
+		}},
 	}
-	text, err := p.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := p.Encode()
 	read, err := Decode(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, _ := read.Encode(); again != text {
+	if again := read.Encode(); again != text {
 		t.Errorf("decoded and encoded: %s, want %s", again, text)
 	}
 	if got := read.Injections("api.example.com"); len(got) != 1 || got[0].Render("v") != "v" {

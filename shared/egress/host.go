@@ -15,8 +15,8 @@ const (
 var (
 	errNoDot    = errors.New("must be a full name with a dot, such as api.example.com")
 	errLongHost = errors.New("must not have more than 253 characters, or 63 between two dots")
-	errLabel    = errors.New("must consist of letters, digits and hyphens between dots; write other letters as Punycode, " +
-		"such as xn--bcher-kva.example")
+	errLabel    = errors.New("must consist of letters, digits and hyphens between dots; write other letters as " +
+		"Punycode, such as xn--bcher-kva.example")
 	errAddress = errors.New("must be a name, not an address")
 )
 

@@ -55,6 +55,27 @@ func (t Target) Canonical() Target {
 	return t
 }
 
+// Encode writes the target as one text, by which two of them can be compared.
+func (t Target) Encode() string {
+	text, err := json.Marshal(t)
+	if err != nil {
+		return "" // texts always encode
+	}
+	return string(text)
+}
+
+// DecodeTarget reads what Encode wrote.
+func DecodeTarget(text string) (t Target) {
+	_ = json.Unmarshal([]byte(text), &t) // what Encode wrote can be read
+	return t
+}
+
+// Overlaps reports whether another target sets the same header at one of the same hosts.
+func (t Target) Overlaps(other Target) bool {
+	return strings.EqualFold(t.Header, other.Header) &&
+		slices.ContainsFunc(t.Hosts, func(host string) bool { return slices.Contains(other.Hosts, host) })
+}
+
 // Render returns the header's value for a secret's.
 func (t Target) Render(value string) string { return strings.Replace(t.Format, ValueMark, value, 1) }
 
@@ -107,14 +128,19 @@ type Injection struct {
 
 // Policy is what the gate needs to know of an agent.
 type Policy struct {
-	Allow []string `json:"allow,omitempty"`
-	Deny  []string `json:"deny,omitempty"`
+	// Always has the names that the agent's front needs, whatever the rules are.
+	Always []string `json:"always,omitempty"`
+	Allow  []string `json:"allow,omitempty"`
+	Deny   []string `json:"deny,omitempty"`
 	// Inject is sorted by key.
 	Inject []Injection `json:"inject,omitempty"`
 }
 
 // Check returns why the policy refuses a canonical name, or "" if it allows it.
 func (p Policy) Check(host string) Reason {
+	if slices.Contains(p.Always, host) {
+		return ""
+	}
 	return Rules{Mode: AllowList, Allow: p.Allow, Deny: p.Deny}.Check(host)
 }
 
@@ -154,12 +180,12 @@ func (p Policy) InjectHash() string {
 }
 
 // Encode returns the value of Annotation. Equal policies have equal ones.
-func (p Policy) Encode() (string, error) {
+func (p Policy) Encode() string {
 	text, err := json.Marshal(p)
 	if err != nil {
-		return "", fmt.Errorf("encode the policy: %w", err)
+		return "" // texts and numbers always encode
 	}
-	return string(text), nil
+	return string(text)
 }
 
 // Decode reads the value of Annotation. The control plane has checked the rules, and whoever can write the annotation

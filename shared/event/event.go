@@ -52,6 +52,9 @@ const (
 	// ScheduleCalled: a call of a schedule has ended.
 	ScheduleCalled Type = "schedule.called"
 
+	// EgressRefused: the gate refused an agent a host. There is at most one an hour of an agent and a host.
+	EgressRefused Type = "egress.refused"
+
 	SecretStored     Type = "secret_operation.stored"
 	SecretSucceeded  Type = "secret_operation.succeeded"
 	SecretFailed     Type = "secret_operation.failed"
@@ -73,8 +76,8 @@ const (
 	WebhookTest     Type = "webhook.test"
 )
 
-// typeRow is a type, and whether members of the organization may read its events. Those about secrets, credentials and
-// API keys are for admins, as the records are.
+// typeRow is a type, and whether members of the organization may read its events. Those about secrets, credentials,
+// API keys and what agents reach are for admins, as the records are.
 type typeRow struct {
 	name    Type
 	members bool
@@ -106,6 +109,7 @@ func types() []typeRow {
 		{SnapshotFailed, true},
 		{SnapshotDeleted, true},
 		{ScheduleCalled, true},
+		{EgressRefused, false},
 		{SecretStored, false},
 		{SecretSucceeded, false},
 		{SecretFailed, false},

@@ -45,6 +45,8 @@ const (
 	AgentNudgesDead Topic = "agent-nudges-dead"
 	// WebhookNudges carries the ids of webhooks with events to deliver.
 	WebhookNudges Topic = "webhook-nudges"
+	// EgressReports carries what the gates of cells counted.
+	EgressReports Topic = "egress-reports"
 )
 
 // Path is the path that receives the worker's pushes.

@@ -3,6 +3,7 @@ package organization
 import (
 	"context"
 
+	"agents.example/controlplane/shared/egress"
 	"agents.example/controlplane/shared/fault"
 )
 
@@ -41,4 +42,7 @@ type Settings interface {
 	// SetExec changes who may run commands in the containers of the organization's agents. Errors: NotFound,
 	// Unavailable.
 	SetExec(ctx context.Context, organizationID string, exec Exec) error
+	// SetEgress changes what new agents may reach unless their client says otherwise. It may call change several times.
+	// Errors: those of SetExec, and those of change.
+	SetEgress(ctx context.Context, organizationID string, change func(egress.Rules) (egress.Rules, error)) error
 }

@@ -6,6 +6,8 @@ import (
 	"context"
 	"time"
 
+	"agents.example/controlplane/shared/egress"
+
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/ratelimit"
@@ -94,6 +96,8 @@ type Organization struct {
 	SecretWritesFullAt time.Time
 	// Exec says who may enter the containers of its agents.
 	Exec Exec
+	// Egress is what new agents may reach unless their client says otherwise.
+	Egress egress.Rules
 }
 
 // New makes the record of a new organization.

@@ -26,6 +26,7 @@ type Would struct {
 	Restarts           bool                 `json:"restarts" jsonschema:"Whether the call replaces the pod of an agent that runs or is in error."`
 	DowntimeSeconds    *int64               `json:"downtime_seconds_estimate" jsonschema:"How long the agent does not answer because of the call: 0 if the call touches no running pod; if the call replaces the pod, as long as the last start of the agent waited for its pod, and some seconds more if a snapshot is taken in between; null if that is unknown, as with a restore, or if the pod is removed."`
 	LosesDataSince     *time.Time           `json:"loses_data_since" jsonschema:"The time since when the agent no longer has what it wrote: the taken_at of the snapshot that is restored. The data is kept as a snapshot for 7 days. Null if the call leaves the agent's data as it is."`
+	LosesHosts         []LostHost           `json:"loses_hosts" jsonschema:"The hosts that the agent used in the last 7 days and would no longer reach, the last used one first. Empty if the call does not change the agent's egress rules, and for an agent with open egress, whose connections are not logged."`
 	UsageBefore        organization.Amounts `json:"usage_before" jsonschema:"What the organization takes up now."`
 	UsageAfter         organization.Amounts `json:"usage_after" jsonschema:"What the organization takes up after the call."`
 	MonthlyPriceBefore *float64             `json:"monthly_price_before_usd" jsonschema:"What the organization's plan costs per month now; null if that is agreed by contract."`
@@ -52,6 +53,7 @@ func (r *Rehearsal) show(ctx context.Context, caller identity.Caller, d agent.Di
 		Agent: d.Show(ctx, r.after.Agent, caller),
 		Would: Would{
 			Status:             r.after.Agent.Status,
+			LosesHosts:         []LostHost{},
 			Restarts:           r.after.Agent.Restarts(r.before.Agent),
 			UsageBefore:        r.before.Organization.Usage.Amounts(),
 			UsageAfter:         r.after.Organization.Usage.Amounts(),
@@ -103,6 +105,7 @@ func (View) Example() any {
 		Agent: shown, entityTag: `"1"`,
 		Would: Would{
 			Status: shown.Status, Restarts: true, DowntimeSeconds: new(int64(3)), UsageBefore: usage, UsageAfter: usage,
+			LosesHosts:         []LostHost{},
 			MonthlyPriceBefore: new(49.0), MonthlyPriceAfter: new(49.0), MonthlyPriceChange: new(0.0),
 		},
 	}

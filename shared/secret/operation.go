@@ -4,6 +4,7 @@ package secret
 
 import (
 	"math"
+	"strings"
 	"time"
 
 	"agents.example/controlplane/shared/fault"
@@ -79,7 +80,7 @@ type Operation struct {
 	ID             string
 	AgentID        string
 	OrganizationID string
-	// Key names the variable; CredentialsKey for a rotation.
+	// Key names the variable; CredentialsKey for a rotation. That of a brokered secret is its name's BrokeredKey.
 	Key    string
 	Action Action
 	Stage  Stage
@@ -95,6 +96,8 @@ type Operation struct {
 	Version int64
 	// Bytes is the size of the value.
 	Bytes int64
+	// Target says where the gate adds the value of a brokered secret, as egress.Target.Encode writes it.
+	Target string
 	// Batch is shared by the operations of one request.
 	Batch string
 	// StoringUntil is until when the request may add the value. The outcome of a request that died is known only after
@@ -110,6 +113,16 @@ type Operation struct {
 // CredentialsKey is the key under which the rotation of an agent's credentials is recorded. No client can set a
 // variable of this name.
 const CredentialsKey = "DASHBOARD_CREDENTIALS"
+
+// brokered begins the keys of brokered secrets. No variable's name has a colon.
+const brokered = "inject:"
+
+// BrokeredKey is the key of the brokered secret of a variable. It differs from that of a secret in the agent's
+// environment, because the secret store has them under different names: an agent may have had one after the other.
+func BrokeredKey(name string) string { return brokered + name }
+
+// Name returns the variable's name of a key, and whether the key is of a brokered secret.
+func Name(key string) (name string, isBrokered bool) { return strings.CutPrefix(key, brokered) }
 
 // Timing of the store stage.
 const (
@@ -171,6 +184,9 @@ func NotFound() *fault.Error {
 func Ref(agentID, key string) string {
 	if key == CredentialsKey {
 		return "agent-" + agentID + "-credentials"
+	}
+	if name, ok := Name(key); ok {
+		return "inject-" + agentID + "-" + name // the rights of the gates in the cells end with this beginning
 	}
 	return "agent-" + agentID + "-env-" + key
 }

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"agents.example/controlplane/shared/egress"
 )
 
 // View is the operation that clients receive: SecretOperationOut in the interface.
@@ -11,6 +13,7 @@ type View struct {
 	ID           string    `json:"id"`
 	AgentID      string    `json:"agent_id" jsonschema:"The agent's id."`
 	Key          string    `json:"key" jsonschema:"The name of the secret key; DASHBOARD_CREDENTIALS for a rotation of the agent's credentials."`
+	Brokered     bool      `json:"brokered" jsonschema:"Whether the secret stays outside the agent, and is added to its requests."`
 	SecretRef    *string   `json:"secret_ref" jsonschema:"The id of the secret in the secret store, without the environment; never a value."`
 	Action       Action    `json:"action"`
 	Stage        Stage     `json:"stage"`
@@ -29,8 +32,10 @@ func (View) AmendSchema(s *jsonschema.Schema) {
 // Show renders the operation.
 func (o Operation) Show() View {
 	ref := Ref(o.AgentID, o.Key)
+	name, isBrokered := Name(o.Key)
 	v := View{
-		ID: o.ID, AgentID: o.AgentID, Key: o.Key, SecretRef: &ref, Action: o.Action, Stage: o.Stage, Status: o.Status,
+		ID: o.ID, AgentID: o.AgentID, Key: name, Brokered: isBrokered, SecretRef: &ref,
+		Action: o.Action, Stage: o.Stage, Status: o.Status,
 		AttemptCount: o.Attempts, CreatedAt: o.CreatedAt.UTC(), UpdatedAt: o.UpdatedAt.UTC(),
 	}
 	if o.ErrorCode != "" {
@@ -58,7 +63,29 @@ type Summary struct {
 	LatestVersion *int64    `json:"latest_version" jsonschema:"The newest version; null until the first one is stored."`
 	LiveVersion   *int64    `json:"live_version" jsonschema:"The version with which the running pod verifiably started; null if no pod runs."`
 	InSync        bool      `json:"in_sync" jsonschema:"Whether the running pod has the newest value."`
+	Inject        *Inject   `json:"inject" jsonschema:"Where the value is added to the agent's requests; null for a secret in the agent's environment."`
 	UpdatedAt     time.Time `json:"updated_at"`
+}
+
+// Inject says where the value of a brokered secret is added to an agent's requests. The agent does not have the value.
+type Inject struct {
+	Hosts  []string `json:"hosts" jsonschema:"The names of the hosts, 1 to 10, without wildcards. The agent's egress must allow them."`
+	Header string   `json:"header,omitempty" jsonschema:"The header of the request that has the value; Authorization by default."`
+	Format string   `json:"format,omitempty" jsonschema:"The value of the header, with {value} in it once; Bearer {value} by default."`
+}
+
+// Target is what the gate does.
+func (i Inject) Target() egress.Target {
+	return egress.Target{Hosts: i.Hosts, Header: i.Header, Format: i.Format}.Canonical()
+}
+
+// ShowTarget renders what the gate does, from its encoded form.
+func ShowTarget(encoded string) *Inject {
+	if encoded == "" {
+		return nil
+	}
+	t := egress.DecodeTarget(encoded)
+	return &Inject{Hosts: t.Hosts, Header: t.Header, Format: t.Format}
 }
 
 // Source names the store of all secrets.

@@ -116,7 +116,7 @@ func (s *scene) put(keys ...string) error {
 			changes[key[1:]] = nil
 		}
 	}
-	_, _, err := s.service.Put(s.ctx, s.id, changes)
+	_, _, err := s.service.Put(s.ctx, s.id, secretwrite.Changes{Values: changes})
 	return err
 }
 
@@ -218,7 +218,7 @@ func TestPut_LooksUpOnlyKeysThatOtherRequestsChanged(t *testing.T) {
 	set := func(key string) func() error {
 		return func() error {
 			value := "other"
-			_, _, err := other.Put(s.ctx, s.id, map[string]*string{key: &value})
+			_, _, err := other.Put(s.ctx, s.id, secretwrite.Changes{Values: map[string]*string{key: &value}})
 			return err
 		}
 	}
@@ -255,7 +255,7 @@ func TestPut_RepeatIsChargedForWhatItStores(t *testing.T) {
 	}
 	put := func() error {
 		value := "value"
-		_, _, err := s.service.Put(request(), s.id, map[string]*string{"A": &value})
+		_, _, err := s.service.Put(request(), s.id, secretwrite.Changes{Values: map[string]*string{"A": &value}})
 		return err
 	}
 	s.store.added = func() error { return errors.New("lost") }

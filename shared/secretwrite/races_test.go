@@ -62,7 +62,7 @@ func (f *raceFixture) now() time.Time { return time.Now().Add(f.ahead) }
 func (f *raceFixture) put(add map[string]func() error, key string) ([]secret.Operation, error) {
 	value := "value"
 	service := secretwrite.Service{Agents: f.agents, Secrets: failing{f.store, add}, Now: f.now}
-	_, operations, err := service.Put(f.admin, f.id, map[string]*string{key: &value})
+	_, operations, err := service.Put(f.admin, f.id, secretwrite.Changes{Values: map[string]*string{key: &value}})
 	return operations, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/rehearsal"
 	"agents.example/controlplane/shared/secret"
+	"agents.example/controlplane/shared/secretwrite"
 )
 
 // TestPut_RehearsedCallsNoSecretStore also checks that a rehearsal ends where the real request ends: with all values
@@ -28,7 +29,8 @@ func TestPut_RehearsedCallsNoSecretStore(t *testing.T) {
 	s.spent()
 	ctx := s.rehearsing()
 	value := "value"
-	after, operations, err := s.service.Put(ctx, s.id, map[string]*string{"NEW": &value, "OLD": &value})
+	changes := secretwrite.Changes{Values: map[string]*string{"NEW": &value, "OLD": &value}}
+	after, operations, err := s.service.Put(ctx, s.id, changes)
 	if err != nil {
 		t.Fatal(err)
 	}

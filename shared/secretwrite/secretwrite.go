@@ -23,6 +23,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/egress"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/secret"
@@ -41,18 +42,27 @@ type Service struct {
 // maxTries bounds how often a request starts over because other requests changed the same agent's secrets.
 const maxTries = 8
 
-// Put sets and deletes an agent's secrets: a nil value deletes. It returns the agent and the operations, also if only
-// some of the values could be stored. Errors: NotFound, Conflict, Invalid, RateLimited, Unavailable, and the secret
-// store's if no value could be stored.
-func (d Service) Put(ctx context.Context, agentID string, changes map[string]*string) (agent.Agent, []secret.Operation,
-	error,
-) {
+// Changes are what a client wants of an agent's secrets.
+type Changes struct {
+	// Values has the values by name; a nil one deletes.
+	Values map[string]*string
+	// Targets has those of brokered secrets, by name.
+	Targets map[string]egress.Target
+}
+
+// Put sets and deletes an agent's secrets. It returns the agent and the operations, also if only some of the values
+// could be stored. Errors: NotFound, Conflict, Invalid, RateLimited, Unavailable, and the secret store's if no value
+// could be stored.
+func (d Service) Put(ctx context.Context, agentID string, changes Changes) (agent.Agent, []secret.Operation, error) {
 	var requested []secret.Operation
 	values := map[string][]byte{}
-	for key, value := range changes {
-		o := secret.Operation{Key: key, Action: secret.Delete}
+	for name, value := range changes.Values {
+		o := secret.Operation{Key: name, Action: secret.Delete}
+		if target, brokered := changes.Targets[name]; brokered && value != nil {
+			o.Key, o.Target = secret.BrokeredKey(name), target.Encode()
+		}
 		if value != nil {
-			values[key] = []byte(*value)
+			values[o.Key] = []byte(*value)
 			o.Action, o.Bytes = secret.Set, int64(len(*value))
 		}
 		requested = append(requested, o)
@@ -152,6 +162,11 @@ func (d Service) recordOperations(ctx context.Context, agentID string, requested
 		return a, nil, err
 	}
 	latest := lookups{}
+	for i := range requested {
+		if o := &requested[i]; o.Action == secret.Delete {
+			o.Key = a.SecretKey(o.Key) // the client names a brokered secret as it does others
+		}
+	}
 	for range maxTries {
 		revision := a.SecretsRevision
 		if err := d.lookUp(ctx, a, requested, latest); err != nil {

@@ -48,7 +48,8 @@ func putTwo(t *testing.T, add map[string]func() error) ([]secret.Operation, erro
 	store := simulationtest.SecretClient{Store: simulationtest.NewSecretStore(o.Now), Process: o}
 	service := secretwrite.Service{Agents: agents, Secrets: failing{store, add}, Now: o.Now}
 	value := "value"
-	_, operations, err := service.Put(ctx, a.ID, map[string]*string{"FIRST": &value, "SECOND": &value})
+	changes := secretwrite.Changes{Values: map[string]*string{"FIRST": &value, "SECOND": &value}}
+	_, operations, err := service.Put(ctx, a.ID, changes)
 	return operations, err
 }
 

@@ -155,6 +155,7 @@ func (s Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 		case read.exists:
 			return fault.New(fault.Conflict, "agent_exists", "An agent with this id already exists.")
 		}
+		a.InheritEgress(read.org.Organization)
 		if err := a.ChooseImages(agent.Agent{}, s.Database.Catalog); err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/secret"
+	"agents.example/controlplane/shared/secretwrite"
 )
 
 // client sends the calls of a script, one after the other.
@@ -127,6 +128,28 @@ func (w *World) finishEntry(ctx context.Context, p *Process, pending *audit.Call
 	}) == nil
 }
 
+// value is the value that the call sets under a key.
+func (c *call) value(key string) *string { return new(c.name + "/" + key) }
+
+// secretChanges is what the call wants of the agent's secrets; without values for another call.
+func (c *call) secretChanges() (changes secretwrite.Changes) {
+	switch c.action {
+	case "put":
+		changes.Values = map[string]*string{"TOKEN": c.value("TOKEN")}
+	case "put two":
+		changes.Values = map[string]*string{"TOKEN": c.value("TOKEN"), "OTHER": c.value("OTHER")}
+	case "remove":
+		changes.Values = map[string]*string{"TOKEN": nil}
+	case "replace":
+		changes.Values = map[string]*string{"TOKEN": nil, "OTHER": c.value("OTHER")}
+	case "broker", "broker elsewhere":
+		changes.Values, changes.Targets = map[string]*string{"KEY": c.value("KEY")}, brokerTarget(c.action)
+	case "unbroker":
+		changes.Values = map[string]*string{"KEY": nil}
+	}
+	return changes
+}
+
 // handle does what the routes do.
 func (w *World) handle(ctx context.Context, p *Process, c *call) error {
 	now := p.Now().UTC()
@@ -134,8 +157,7 @@ func (w *World) handle(ctx context.Context, p *Process, c *call) error {
 		_, err := w.agents("api", p).Change(ctx, c.agentID, apply)
 		return err
 	}
-	value := func(key string) *string { v := c.name + "/" + key; return &v }
-	put := func(changes map[string]*string) error {
+	if changes := c.secretChanges(); changes.Values != nil {
 		_, _, err := w.writer(p).Put(ctx, c.agentID, changes)
 		return err
 	}
@@ -145,20 +167,14 @@ func (w *World) handle(ctx context.Context, p *Process, c *call) error {
 	switch c.action {
 	case "create", "create with secrets":
 		return w.create(ctx, p, c)
-	case "put":
-		return put(map[string]*string{"TOKEN": value("TOKEN")})
-	case "put two":
-		return put(map[string]*string{"TOKEN": value("TOKEN"), "OTHER": value("OTHER")})
-	case "remove":
-		return put(map[string]*string{"TOKEN": nil})
-	case "replace":
-		return put(map[string]*string{"TOKEN": nil, "OTHER": value("OTHER")})
+	case "restrict", "open", "allow", "deny":
+		return change(func(a *agent.Agent) error { return changeEgress(a, c, now) })
 	case "rotate":
 		_, err := w.writer(p).Rotate(ctx, c.agentID)
 		return err
 	case "patch":
 		return change(func(a *agent.Agent) error {
-			return a.Apply(agent.Patch{Env: map[string]*string{"PLAIN": value("PLAIN")}}, now)
+			return a.Apply(agent.Patch{Env: map[string]*string{"PLAIN": c.value("PLAIN")}}, now)
 		})
 	case "resize":
 		return change(func(a *agent.Agent) error {

@@ -57,6 +57,8 @@ type ClusterRules struct {
 	FixedNames bool
 	// NoFence accepts a workload of an older generation.
 	NoFence bool
+	// AnyWayOut accepts a network policy and a route of an older generation.
+	AnyWayOut bool
 	// RandomNamespace gives each namespace that is applied another name.
 	RandomNamespace bool
 	// KeepNamespace deletes the workload of an agent only.
@@ -199,7 +201,8 @@ func (c *Cluster) putSet(a agent.Agent) error {
 func (c *Cluster) templateOf(a agent.Agent) template {
 	secret, configMap := c.names(Hash(a))
 	return template{
-		hash: Hash(a), secret: secret, configMap: configMap, sandbox: a.Sandbox, image: a.Image.Reference,
+		hash: Hash(a), secret: secret, configMap: configMap, sandbox: a.Sandbox, gated: a.Egress.Restricted(),
+		image: a.Image.Reference,
 		front: a.Front.Reference, size: a.Plan, volume: a.Volume.Number,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -125,7 +126,7 @@ func (d *Database) commitAgent(c *change, s state, before, after agent.Agent, is
 	saved := document{agent: after, writeID: c.id, version: d.Commits}
 	d.agents[after.ID] = saved
 	// As in Firestore, a write that changes nothing leaves the version.
-	writes := s.depends && s.org.Organization != d.organizations[s.org.ID].Organization
+	writes := s.depends && !reflect.DeepEqual(s.org.Organization, d.organizations[s.org.ID].Organization)
 	writes = writes && (!d.Rules.FreeSizes || after.Plan == before.Plan)
 	if writes && (!d.Rules.LoseUsage || after.Status != agent.Deleting) {
 		s.org.version = d.Commits

@@ -21,7 +21,8 @@ type defect struct {
 // defects are the planted defects.
 func defects() []defect {
 	return slices.Concat(outsideDefects(), domainDefects(), sizeDefects(), billingDefects(), webhookDefects(),
-		scheduleDefects(), sleepDefects(), snapshotDefects(), moveDefects())
+		scheduleDefects(), sleepDefects(), snapshotDefects(), moveDefects(),
+		egressDefects())
 }
 
 // outsideDefects undo guards of the adapters.

@@ -31,7 +31,7 @@ func (c PodClient) Objects(ctx context.Context, in string) (provisioning.Snapsho
 		{"namespaces", func(to, _ *namespace) { to.uid = "seen" }},
 		{"volumes", func(to, from *namespace) { to.claims = from.claims }},
 		{"policies and routes", func(to, from *namespace) {
-			to.stages, to.room, to.starter = maps.Clone(from.stages), from.room, from.starter
+			to.stages, to.room, to.starter, to.way = maps.Clone(from.stages), from.room, from.starter, from.way
 		}},
 		{"config maps", func(to, from *namespace) { to.configs = maps.Clone(from.configs) }},
 		{"stateful sets", func(to, from *namespace) {
@@ -75,7 +75,8 @@ func (s snapshot) Differences(a agent.Agent) (found []provisioning.Difference) {
 	}
 	_, configName := s.cluster.names(Hash(a))
 	changed := n.set != nil && !n.set.matches(a, s.cluster.templateOf(a))
-	if n.stages[agent.StageRoute] && n.starter != starterOf(a) && !s.cluster.Rules.OverlookRoute {
+	route := n.starter != starterOf(a) || n.way.policy != policyOf(a)
+	if n.stages[agent.StageRoute] && route && !s.cluster.Rules.OverlookRoute {
 		add("service", provisioning.Changed)
 	}
 	if !a.WantsPod() {
@@ -94,6 +95,9 @@ func (s snapshot) Differences(a agent.Agent) (found []provisioning.Difference) {
 	}
 	if n.stages[agent.StagePolicy] && n.room != a.Plan {
 		add("quota", provisioning.Changed)
+	}
+	if n.stages[agent.StagePolicy] && n.way.restricted != a.Egress.Restricted() {
+		add("network policy", provisioning.Changed)
 	}
 	if _, ok := n.configs[configName]; !ok {
 		add(configName, provisioning.Missing)

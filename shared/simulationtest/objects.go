@@ -22,6 +22,7 @@ type namespace struct {
 	stages        map[agent.StageName]bool
 	// starter is who starts the agent, as its route says.
 	starter starter
+	way     wayOut
 	// configs maps the names of Secrets and ConfigMaps to their content.
 	configs map[string]config
 	// claims are those of the agent's volumes, by the numbers of the volumes, and cuts its snapshots by their ids.
@@ -56,7 +57,9 @@ type statefulSet struct {
 type template struct {
 	hash, secret, configMap string
 	sandbox                 bool
-	size                    plan.ID
+	// gated: the pod's only name server is the gate.
+	gated bool
+	size  plan.ID
 	// volume is the number of the agent's volume.
 	volume int64
 	// image and front are the references of the images.
@@ -101,6 +104,12 @@ func Hash(a agent.Agent) string {
 	b = strconv.AppendInt(append(b, 'r'), a.Rollout, 10)
 	b = strconv.AppendInt(append(b, 'v'), a.Volume.Number, 10)
 	b = strconv.AppendBool(append(b, 's'), a.Sandbox)
+	if p, ok := a.EgressPolicy(); ok {
+		b = append(append(b, 'g'), p.InjectHash()...)
+		for _, s := range p.Inject {
+			b = append(append(b, ' '), s.Key...)
+		}
+	}
 	b = append(append(append(b, a.Image.Reference...), ' '), a.Front.Reference...)
 	return string(append(b, a.Plan...))
 }
@@ -148,6 +157,11 @@ func (c *Cluster) putStage(a agent.Agent, stage agent.StageName) error {
 	n, err := c.find(a.ID)
 	if err != nil {
 		return err
+	}
+	if stage == agent.StagePolicy || stage == agent.StageRoute {
+		if err := n.way.put(a, stage, !c.Rules.AnyWayOut); err != nil {
+			return err
+		}
 	}
 	switch {
 	case stage == agent.StageStorage:

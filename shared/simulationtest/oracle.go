@@ -75,7 +75,9 @@ func (w *World) checkRecord(a agent.Agent) {
 		w.violate("stages", "agent %s runs, and its stages %v are not done", id, a.Unfinished())
 	default:
 		w.checkPod(a)
+		w.checkEgress(a)
 	}
+	w.checkGate(a)
 	if a.Status != agent.Deleting {
 		w.checkLive(a)
 	}
@@ -102,6 +104,9 @@ func (w *World) checkPod(a agent.Agent) {
 			a.Image.Reference, a.Front.Reference, n.pod.image, n.pod.front)
 	}
 	for _, live := range a.Live {
+		if _, brokered := secret.Name(live.Key); brokered {
+			continue // the pod has a placeholder
+		}
 		v, _ := w.Secrets.access(a.ID, live.Key, live.Version)
 		if got := n.pod.values[live.Key]; got != v.value {
 			w.violate("live values",
@@ -135,6 +140,9 @@ func (w *World) checkLive(a agent.Agent) {
 	for _, e := range a.Env {
 		need(e.Key, e.SecretVersion, "is part of its environment")
 	}
+	for _, s := range a.Injected {
+		need(secret.BrokeredKey(s.Key), s.Version, "the gate adds it to requests")
+	}
 	need(secret.CredentialsKey, a.CredentialVersion, "holds its credentials")
 	for _, o := range a.Operations {
 		if o.Open() && (o.Stage == secret.Bind || o.Stage == secret.Sync || o.Stage == secret.Rollout) {
@@ -159,7 +167,8 @@ func (w *World) checkOperations() {
 		}
 		want := w.Database.Calls[id]
 		if o.Action == secret.Set {
-			want += "/" + o.Key
+			name, _ := secret.Name(o.Key)
+			want += "/" + name
 		}
 		if v.value != want {
 			w.violate("operations", "the operation of %q has version %d of %s, which holds %q", want, o.Version, o.Key,

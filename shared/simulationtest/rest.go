@@ -131,6 +131,8 @@ func (w *World) checkObjectsAtRest(a agent.Agent) {
 	case n != nil && n.stages[agent.StageRoute] && n.starter != starterOf(a):
 		w.violate("visitors", "agent %s is %s (%s), and its route says who starts it: %q", id, a.Status,
 			a.StatusReason, n.starter)
+	case n != nil && !a.WantsPod() && n.stages[agent.StageRoute] && n.way.policy != policyOf(a):
+		w.violate("egress", "agent %s is %s, and its route has the policy %q", id, a.Status, n.way.policy)
 	case a.Status != agent.Running:
 	case n.set.generation > a.Generation:
 		w.violate("objects", "agent %s has generation %d, and its workload %d", id, a.Generation, n.set.generation)
@@ -177,6 +179,11 @@ func boundVersion(a agent.Agent, key string) int64 {
 			return e.SecretVersion
 		}
 	}
+	for _, s := range a.Injected {
+		if secret.BrokeredKey(s.Key) == key {
+			return s.Version
+		}
+	}
 	return 0
 }
 
@@ -196,7 +203,8 @@ func (w *World) named(a agent.Agent, key string, version int64) bool {
 		return version == a.CredentialVersion || version == a.FormerCredential ||
 			a.CredentialVersion == 0 && version == 1
 	}
-	return slices.ContainsFunc(a.Env, func(e agent.EnvVar) bool { return e.Key == key && e.SecretVersion == version })
+	return hasInjected(a, key, version) ||
+		slices.ContainsFunc(a.Env, func(e agent.EnvVar) bool { return e.Key == key && e.SecretVersion == version })
 }
 
 // checkEntries checks that each request has one audit entry with its outcome.

@@ -36,6 +36,7 @@ func (w *World) arrange() {
 			w.violate("late secrets", "a version of %s was added after agent %s was gone", key, short(id))
 		}
 	}
+	w.Secrets.Accessed = w.checkRead
 	w.Database.Started = func(id string) { delete(w.lostVolume, id) }
 	w.Database.Moved = w.checkDeparture
 	w.Database.Changed = func(o organizationDocument, before, after agent.Agent) {

@@ -69,6 +69,9 @@ func (c SecretClient) GetCredentials(ctx context.Context, id string, number int6
 
 // Read implements credential.SecretStore.
 func (c SecretClient) Read(ctx context.Context, id, key string, number int64) (value []byte, err error) {
+	if c.Store.Accessed != nil {
+		c.Store.Accessed(id, key)
+	}
 	err = c.look(ctx, "access "+key, func() error {
 		v, ok := c.Store.access(id, key, number)
 		if !ok || v.destroyed {

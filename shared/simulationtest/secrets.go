@@ -22,6 +22,8 @@ type SecretStore struct {
 	Lag func() int
 	// Added is told of each version that is added.
 	Added func(id, key string)
+	// Accessed is told of each value of a variable that a process reads.
+	Accessed func(id, key string)
 	// Rules are what the store and its adapter guarantee.
 	Rules SecretRules
 	added int

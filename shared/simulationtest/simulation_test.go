@@ -100,7 +100,7 @@ func TestSimulation_HoldsItsPromisesUnderEverySchedule(t *testing.T) {
 		return
 	}
 	// In the full tier, with the small schedules, more than 200,000 distinct ones.
-	n := testtier.Count(t, 2_000, 4_000, 29_000)
+	n := testtier.Count(t, 1_850, 3_600, 29_000)
 	if testtier.RaceDetector {
 		n = 2_000
 	}
@@ -142,6 +142,12 @@ func TestSimulation_KeepsAndRestoresDataUnderEverySchedule(t *testing.T) {
 func TestSimulation_MovesAgentsUnderEverySchedule(t *testing.T) {
 	t.Parallel()
 	exploreFocused(t, arrangeMoves)
+}
+
+// TestSimulation_EnforcesEgressUnderEverySchedule runs schedules in which clients change what the agent may reach only.
+func TestSimulation_EnforcesEgressUnderEverySchedule(t *testing.T) {
+	t.Parallel()
+	exploreFocused(t, arrangeEgress)
 }
 
 // exploreFocused runs schedules with a setup of which the others have few.

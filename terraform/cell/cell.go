@@ -23,7 +23,8 @@ var templates embed.FS
 // Files lists the templates in the order of cell.tf: the namespace comes first.
 func Files() []string {
 	return []string{
-		"gateway.yaml", "router.yaml", "notifier.yaml", "network.yaml", "warm.yaml", "canary.yaml", "access.yaml",
+		"gateway.yaml", "router.yaml", "notifier.yaml", "gate.yaml", "network.yaml", "warm.yaml", "canary.yaml",
+		"access.yaml",
 		"snapshots.yaml", "guard.yaml", "isolation.yaml", "limits.yaml", "workload.yaml", "reader.yaml", "fence.yaml",
 		"metrics.yaml",
 	}
@@ -54,6 +55,8 @@ type Values struct {
 	Registries []string
 	// Resolvers are ranges of name servers in addition to those of a GKE Autopilot cluster.
 	Resolvers []string
+	// GateAddress is the address of the gate's Service; if empty, dataplane.GateAddress.
+	GateAddress string
 	// StorageClass is the class of agents' volumes; if empty, that of a GKE Autopilot cluster.
 	StorageClass string
 	// SnapshotLocation is where snapshots of volumes are kept; if empty, the driver decides.
@@ -62,6 +65,8 @@ type Values struct {
 	Callers map[string][]string
 	// Project and NudgeTopic are where the notifier publishes, and Environment is whose notifier it is.
 	Project, NudgeTopic, Environment string
+	// EgressTopic is where the gate publishes, and GateSecret the version of the secret from which agents' CAs follow.
+	EgressTopic, GateSecret string
 	// WarmAgents is the number of placeholders for each runtime class, WarmMillicores and WarmMiB the size of one.
 	WarmAgents, WarmMillicores, WarmMiB int64
 	// Address, CertificateMap, SSLPolicy and SecurityPolicy are names of Google's resources.
@@ -70,6 +75,9 @@ type Values struct {
 
 // NotifierAccount is the name of the notifier's ServiceAccount in an environment, as in cell.tf.
 func NotifierAccount(environment string) string { return "agent-notifier-" + environment }
+
+// GateAccount is the name of the gate's ServiceAccount in an environment, as in cell.tf.
+func GateAccount(environment string) string { return dataplane.GateName + "-" + environment }
 
 // Objects renders all objects.
 func Objects(v Values) ([]*unstructured.Unstructured, error) {
@@ -130,9 +138,12 @@ func (v Values) context() map[string]any {
 		"ssl_policy": v.SSLPolicy, "security_policy": v.SecurityPolicy, "project": v.Project,
 		"nudge_topic": v.NudgeTopic, "image": v.Image, "images": images,
 		"notifier_account": NotifierAccount(v.Environment),
+		"gate_account":     GateAccount(v.Environment), "egress_topic": v.EgressTopic, "gate_secret": v.GateSecret,
+		"environment":      v.Environment,
 		"agent_auth":       cmp.Or(v.AgentAuth, dataplane.AuthFront),
 		"agent_registries": append([]string{}, v.Registries...),
 		"agent_resolvers":  append([]string{}, v.Resolvers...),
+		"gate_address":     cmp.Or(v.GateAddress, dataplane.GateAddress),
 		"storage_class":    cmp.Or(v.StorageClass, "standard-rwo"),
 		"quota": map[string]any{
 			"cpu": 3 * (cpu + 1000), "memory": 3 * (memory + 1024), "storage": 3 * storage,

@@ -110,7 +110,7 @@ func (l List) Bill(d Deployment) ([]Row, error) {
 		{"agents' pods and volumes, as Autopilot bills them", awake*(agent.Billed-agent.Volume) + agents*agent.Volume},
 		{"daily snapshots of agents' volumes, half full, of which 2 % change in a day", agents * agent.Snapshots},
 		{"agents' secrets, four versions each", agents * agent.Secrets},
-		{"routers, notifier and canary", cells * l.Pod(system)},
+		{"routers, gates, notifier and canary", cells * l.Pod(system)},
 		{"room that is kept ready (`warm_agents = 1`, for each of two runtime classes)", cells * l.Pod(room)},
 		{
 			"load balancers and Cloud Armor",

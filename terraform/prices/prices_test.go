@@ -154,13 +154,14 @@ func TestAgents_CostWhatTheTableSays(t *testing.T) {
 }
 
 // TestBill_CountsEverySystemPod computes the rows that follow from the objects of a cell: three routers of 250 m and
-// 1 GiB, the notifier of 100 m and 512 MiB, two canaries of 60 m and 96 MiB, and two placeholders of a starter agent.
+// 1 GiB, two gates of 100 m and 512 MiB, the notifier of the same size, two canaries of 60 m and 96 MiB, and two
+// placeholders of a starter agent.
 func TestBill_CountsEverySystemPod(t *testing.T) {
 	t.Parallel()
 	const vcpu, gib = 0.0445 * 730, 0.0049225 * 730
 	want := map[string]float64{
 		"GKE clusters":                   2 * 73,
-		"routers, notifier and canary":   2 * (0.97*vcpu + 3.6875*gib + 0.5*0.0001389*730),
+		"routers, gates, notifier and":   2 * (1.17*vcpu + 4.6875*gib + 0.625*0.0001389*730),
 		"room that is kept ready":        2 * 2 * (0.26*vcpu + 1.03125*gib + 0.1014),
 		"daily snapshots":                570,
 		"agents' secrets":                240,

@@ -44,6 +44,7 @@ type Agent struct {
 	Files       *[]File                     `json:"files"`
 	PublicPaths *[]string                   `json:"public_paths"`
 	Schedules   *[]client.AgentScheduleSpec `json:"schedules"`
+	Egress      *client.AgentEgressSpec     `json:"egress"`
 	Sleep       *Sleep                      `json:"sleep"`
 	// Secrets says where the values of secrets are. Those that it does not name stay.
 	Secrets map[string]Source `json:"secrets"`
@@ -74,6 +75,8 @@ type Sleep struct {
 type Source struct {
 	Env  *string `json:"env"`
 	File *string `json:"file"`
+	// Inject says to which requests the value is added, in place of a variable with it.
+	Inject *client.SecretInject `json:"inject"`
 }
 
 // ConfigKey is the key of an agent's config with which it is found again.

@@ -206,6 +206,9 @@ type Worker struct {
 	KeysURL string `env:"JWKS_URL"`
 	// RouterNamespace is the namespace of the router. Only its pods may send requests to agents.
 	RouterNamespace string `env:"ROUTER_NAMESPACE, default=agent-gateway"`
+	// GateAddress is the address of the gate's Service in every cell, perhaps with the port of HTTP. If empty, it is
+	// 34.118.224.53.
+	GateAddress string `env:"GATE_ADDRESS"`
 	// Resolvers lists further ranges (CIDR) of DNS servers, in addition to those of a GKE Autopilot cluster. Cells
 	// refuse others than their policies name.
 	Resolvers []string `env:"AGENT_RESOLVERS"`

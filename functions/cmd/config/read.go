@@ -32,6 +32,8 @@ func Variables(binary string) map[string]bool {
 		return variablesOf(reflect.TypeFor[Router]())
 	case "notifier":
 		return variablesOf(reflect.TypeFor[Notifier]())
+	case "gate":
+		return variablesOf(reflect.TypeFor[Gate]())
 	default:
 		return variablesOf(reflect.TypeFor[Routes]())
 	}

@@ -45,6 +45,8 @@ func command(args []string) func(context.Context, envconfig.Lookuper) error {
 		return exportVolume
 	case dataplane.ImportArg:
 		return importVolume
+	case dataplane.TrustArg:
+		return writeTrust
 	default:
 		return run
 	}

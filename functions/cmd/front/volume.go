@@ -44,7 +44,7 @@ func importVolume(ctx context.Context, env envconfig.Lookuper) error {
 	ctx, cancel := context.WithTimeout(ctx, dataplane.ImportTimeout)
 	defer cancel()
 	return archiveimport.Run(ctx, archiveimport.Options{
-		URL: c.URL.Reveal(), AllowLoopback: c.AllowLoopback,
+		URL: c.URL.Reveal(), AllowLoopback: c.AllowLoopback, Gate: c.Gate,
 		Volume: archive.Volume{
 			Dir:    c.DataDir,
 			Limits: archive.Limits{Bytes: c.MaxBytes, Entries: dataplane.MaxImportEntries}, Sync: syncVolume,

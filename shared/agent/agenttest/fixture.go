@@ -19,6 +19,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/call"
+	"agents.example/controlplane/shared/egress"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
@@ -169,7 +170,8 @@ func (w Fixture) TenantWithoutRecord(t testing.TB, id string) Tenant {
 // Draft makes a new agent as a route does. Its times have microseconds, the precision that a store must keep.
 func Draft(size plan.ID) agent.Agent {
 	return agent.New(ID(), "cell-1", agent.Draft{
-		Name: "Support Bot", Plan: size, Cloud: "gcp", Region: "europe-west3",
+		Egress: &egress.Rules{},
+		Name:   "Support Bot", Plan: size, Cloud: "gcp", Region: "europe-west3",
 		Config: json.RawMessage(`{"a.b/c":{"__x__":[1]}}`),
 		Env:    []agent.EnvVar{{Key: "LEVEL", Value: "plain-value"}, {Key: "TOKEN", SecretVersion: 3}},
 	}, Now())

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/egress"
 	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
@@ -44,8 +45,9 @@ func FullAgent(at time.Time) agent.Agent {
 		Files:       []agent.File{{Path: "/data/f", Content: "c", Bytes: 1, Secret: "B", Mode: 0o600}},
 		NameAtStart: "m",
 		PublicPaths: []string{"/q/"},
-		Sleep:       agent.SleepPolicy{AfterSeconds: 300, WakeOn: []agent.Waker{agent.RequestWakes}},
-		Door:        "d", WokenBy: agent.WokenByUse, AwakeUntil: at.Add(13 * time.Second), APIKeyHash: "a",
+		Egress:      fullEgress(), Injected: fullInjected(at),
+		Sleep: agent.SleepPolicy{AfterSeconds: 300, WakeOn: []agent.Waker{agent.RequestWakes}},
+		Door:  "d", WokenBy: agent.WokenByUse, AwakeUntil: at.Add(13 * time.Second), APIKeyHash: "a",
 		Schedules: fullSchedules(at), WakeAt: at.Add(14 * time.Second), CallsDueAt: at.Add(15 * time.Second),
 		CallsPausedUntil: at.Add(16 * time.Second),
 		Image:            fullSoftware("i", at), Front: fullSoftware("f", at), WatchedBy: "release-1",
@@ -92,9 +94,21 @@ func FullAgent(at time.Time) agent.Agent {
 	a.Operations = []secret.Operation{{
 		ID: ID(), AgentID: a.ID, OrganizationID: a.OrganizationID, Key: "B", Action: secret.Rotate,
 		Stage: secret.Bind, Status: secret.Failed, ErrorCode: "e", Attempts: 2, LatestBefore: 3, Version: 4, Bytes: 5,
-		Batch: "x", StoringUntil: at, RequiredToStart: true, CreatedAt: at, UpdatedAt: at.Add(time.Second),
+		Target: egress.Target{Hosts: []string{"d.a.example"}}.Canonical().Encode(),
+		Batch:  "x", StoringUntil: at, RequiredToStart: true, CreatedAt: at, UpdatedAt: at.Add(time.Second),
 	}}
 	return a
+}
+
+func fullEgress() egress.Rules {
+	return egress.Rules{Mode: egress.AllowList, Allow: []string{"*.a.example"}, Deny: []string{"b.a.example"}}
+}
+
+func fullInjected(at time.Time) []agent.InjectedSecret {
+	return []agent.InjectedSecret{{
+		Key: "C", Version: 4, Bytes: 5, SetAt: at,
+		Target: egress.Target{Hosts: []string{"c.a.example"}}.Canonical().Encode(),
+	}}
 }
 
 func fullSchedules(at time.Time) []agent.Schedule {

@@ -109,8 +109,9 @@ func everyField(t testing.TB, w Fixture) {
 	org := w.Tenant(t, plan.Enterprise)
 	a := org.Create(plan.Hobby)
 	full := FullAgent(Now())
+	ofStore := []string{"ChangeID", "Version", "Rest", "ImageWish", "EgressByDefault"}
 	for _, field := range zeroFields(full) {
-		if !slices.Contains([]string{"ChangeID", "Version", "Rest", "ImageWish"}, field) { // the store sets them
+		if !slices.Contains(ofStore, field) {
 			t.Errorf("FullAgent does not set Agent.%s: add it there", field)
 		}
 	}
@@ -128,7 +129,9 @@ func everyField(t testing.TB, w Fixture) {
 	lost := slices.DeleteFunc(
 		zeroFields(got),
 		// What is due is derived: this agent cannot be called.
-		func(field string) bool { return field == "Rest" || field == "ImageWish" || field == "CallsDueAt" },
+		func(field string) bool {
+			return slices.Contains([]string{"Rest", "ImageWish", "EgressByDefault", "CallsDueAt"}, field)
+		},
 	)
 	for _, field := range lost {
 		t.Errorf("the store did not keep Agent.%s: add it to the store's list of fields", field)

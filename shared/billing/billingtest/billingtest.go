@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -123,7 +124,7 @@ func newOrganization(t *testing.T, w Fixture) {
 		Organization: organization.New(id, got.CreatedAt),
 		Subscription: billing.Subscription{Status: billing.None}, Version: got.Version,
 	}
-	if got != want {
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("billingtest: new account = %+v, want %+v", got, want)
 	}
 }
@@ -142,7 +143,7 @@ func saveStoresEveryField(t *testing.T, w Fixture) {
 	if got.Version == a.Version {
 		t.Errorf("billingtest: the version is still %s after a save", got.Version)
 	}
-	if got.Version = a.Version; got != a {
+	if got.Version = a.Version; !reflect.DeepEqual(got, a) {
 		t.Errorf("billingtest: account after save = %+v\nwant %+v", got, a)
 	}
 	entries, err := w.Entries(ctx, id)

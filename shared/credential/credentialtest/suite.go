@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/secret"
 )
 
 // maxValueBytes is the size of the largest value that the interface accepts.
@@ -29,6 +30,8 @@ type Store interface {
 type fixture struct {
 	Store
 	lags bool
+	// key is the key of the secret whose versions a test uses.
+	key string
 }
 
 // Run runs the suite. open returns a store. Several calls may return the same one, because each test uses
@@ -64,11 +67,26 @@ func run(t *testing.T, open func(t *testing.T) fixture) {
 		"destroying versions of a missing secret":   destroyMissing,
 		"version numbers are never reused":          numbersNotReused,
 		"credentials are renewed":                   renewCredentials,
+
+		"brokered: versions are looked up by number":        brokered(lookVersionsUp),
+		"brokered: destroying versions keeps the others":    brokered(destroySomeVersions),
+		"brokered: destroying versions of a missing secret": brokered(destroyMissing),
+		"brokered: version numbers are never reused":        brokered(numbersNotReused),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, open(t))
+			v := open(t)
+			v.key = "TOKEN"
+			test(t, v)
 		})
+	}
+}
+
+// brokered makes a test use a brokered secret.
+func brokered(test func(*testing.T, fixture)) func(*testing.T, fixture) {
+	return func(t *testing.T, v fixture) {
+		v.key = secret.BrokeredKey("TOKEN")
+		test(t, v)
 	}
 }
 
@@ -153,7 +171,7 @@ func similarKeys(t *testing.T, v fixture) {
 	a, other := uuid.NewString(), uuid.NewString()
 	keys := []string{
 		"TOKEN", "token", "TOKEN_", "_TOKEN", "_", "credentials", "env", "current", "latest",
-		strings.Repeat("K", 128),
+		strings.Repeat("K", 128), secret.BrokeredKey("TOKEN"), secret.BrokeredKey("env"),
 	}
 	versions := map[string]int64{}
 	for _, key := range keys {
@@ -204,14 +222,18 @@ func concurrentPuts(t *testing.T, v fixture) {
 func destroyOneAgent(t *testing.T, v fixture) {
 	a, other := uuid.NewString(), uuid.NewString()
 	version := put(t, v, a, "TOKEN", "value")
+	brokered := put(t, v, a, secret.BrokeredKey("TOKEN"), "value")
 	kept := put(t, v, other, "TOKEN", "kept")
+	keptBrokered := put(t, v, other, secret.BrokeredKey("TOKEN"), "kept")
 	ensure(t, v, a)
 	credentials, _ := ensure(t, v, other)
-	destroy(t, v, a, "TOKEN")
+	destroy(t, v, a, "TOKEN", secret.BrokeredKey("TOKEN"))
 	mustMiss(t, v, a, "TOKEN", version)
+	mustMiss(t, v, a, secret.BrokeredKey("TOKEN"), brokered)
 	destroy(t, v, a, "TOKEN", "NEVER")
 	destroy(t, v, uuid.NewString())
 	mustRead(t, v, other, "TOKEN", kept, "kept")
+	mustRead(t, v, other, secret.BrokeredKey("TOKEN"), keptBrokered, "kept")
 	if after, _ := ensure(t, v, other); after != credentials {
 		t.Error("another agent's credentials changed")
 	}
@@ -223,9 +245,10 @@ func destroyListed(t *testing.T, v fixture) {
 		t.Skip("the store's lists lag")
 	}
 	a := uuid.NewString()
-	version := put(t, v, a, "TOKEN", "value")
+	version, brokered := put(t, v, a, "TOKEN", "value"), put(t, v, a, secret.BrokeredKey("TOKEN"), "value")
 	destroy(t, v, a)
 	mustMiss(t, v, a, "TOKEN", version)
+	mustMiss(t, v, a, secret.BrokeredKey("TOKEN"), brokered)
 }
 
 // destroyMany adds more secrets than a store lists in one call.

@@ -49,60 +49,60 @@ func mustNotExist(t *testing.T, v fixture, agentID, key string, version int64) {
 
 func lookVersionsUp(t *testing.T, v fixture) {
 	a := uuid.NewString()
-	wantLatest(t, v, a, "TOKEN", 0)
-	mustNotExist(t, v, a, "TOKEN", 1)
+	wantLatest(t, v, a, v.key, 0)
+	mustNotExist(t, v, a, v.key, 1)
 	var last time.Time
 	for want := int64(1); want <= 3; want++ {
-		if got := put(t, v, a, "TOKEN", "value"); got != want {
+		if got := put(t, v, a, v.key, "value"); got != want {
 			t.Fatalf("Put number %d added version %d", want, got)
 		}
-		created := mustExist(t, v, a, "TOKEN", want, true)
+		created := mustExist(t, v, a, v.key, want, true)
 		if created.Before(last) {
 			t.Errorf("version %d was created at %v, want not before %v", want, created, last)
 		}
 		last = created
 	}
-	mustNotExist(t, v, a, "TOKEN", 4)
-	wantLatest(t, v, a, "TOKEN", 3)
+	mustNotExist(t, v, a, v.key, 4)
+	wantLatest(t, v, a, v.key, 3)
 }
 
 func destroySomeVersions(t *testing.T, v fixture) {
 	a := uuid.NewString()
 	for i := range 5 {
-		put(t, v, a, "TOKEN", fmt.Sprint(i+1))
+		put(t, v, a, v.key, fmt.Sprint(i+1))
 	}
 	other := put(t, v, a, "OTHER", "kept")
-	destroyVersions(t, v, a, "TOKEN", 2, 4)
+	destroyVersions(t, v, a, v.key, 2, 4)
 	for version, want := range map[int64]bool{1: true, 2: false, 3: false, 4: true, 5: true} {
-		mustExist(t, v, a, "TOKEN", version, want)
+		mustExist(t, v, a, v.key, version, want)
 		if want {
-			mustRead(t, v, a, "TOKEN", version, fmt.Sprint(version))
+			mustRead(t, v, a, v.key, version, fmt.Sprint(version))
 		} else {
-			mustMiss(t, v, a, "TOKEN", version)
+			mustMiss(t, v, a, v.key, version)
 		}
 	}
 	mustRead(t, v, a, "OTHER", other, "kept")
-	destroyVersions(t, v, a, "TOKEN", 1, 5) // some are destroyed already
-	mustRead(t, v, a, "TOKEN", 5, "5")
-	destroyVersions(t, v, a, "TOKEN", 5, 5)
-	mustRead(t, v, a, "TOKEN", 5, "5")
+	destroyVersions(t, v, a, v.key, 1, 5) // some are destroyed already
+	mustRead(t, v, a, v.key, 5, "5")
+	destroyVersions(t, v, a, v.key, 5, 5)
+	mustRead(t, v, a, v.key, 5, "5")
 }
 
 func destroyMissing(t *testing.T, v fixture) {
 	a := uuid.NewString()
 	destroyVersions(t, v, a, "NEVER", 1, 3)
-	put(t, v, a, "TOKEN", "1")
-	destroy(t, v, a, "TOKEN")
-	destroyVersions(t, v, a, "TOKEN", 1, 2)
+	put(t, v, a, v.key, "1")
+	destroy(t, v, a, v.key)
+	destroyVersions(t, v, a, v.key, 1, 2)
 }
 
 // numbersNotReused destroys all versions of a secret and adds one.
 func numbersNotReused(t *testing.T, v fixture) {
 	a := uuid.NewString()
-	last := put(t, v, a, "TOKEN", "1")
-	destroyVersions(t, v, a, "TOKEN", last, last+1)
-	wantLatest(t, v, a, "TOKEN", last)
-	if again := put(t, v, a, "TOKEN", "2"); again != last+1 {
+	last := put(t, v, a, v.key, "1")
+	destroyVersions(t, v, a, v.key, last, last+1)
+	wantLatest(t, v, a, v.key, last)
+	if again := put(t, v, a, v.key, "2"); again != last+1 {
 		t.Errorf("Put returned version %d, want %d", again, last+1)
 	}
 }

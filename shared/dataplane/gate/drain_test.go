@@ -125,7 +125,7 @@ func TestMetrics_NameNoAgentAndNoHost(t *testing.T) {
 	scraper := &http.Client{Transport: new(http.Transport)}
 	defer scraper.CloseIdleConnections()
 	eventually(t, "one connection", func() bool {
-		got = get(t, scraper, "http://"+w.metrics+"/")
+		got = get(t, scraper, "http://"+w.metrics+"/metrics")
 		return strings.Contains(got.body, "\ngate_connections 1\n")
 	})
 	for _, line := range []string{

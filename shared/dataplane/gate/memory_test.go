@@ -31,11 +31,7 @@ func TestMemory_HoldsFiveThousandAgents(t *testing.T) { //nolint:paralleltest //
 		for j := range hosts {
 			p.Allow = append(p.Allow, fmt.Sprintf("service-%d.region-%d.example.com", j, i))
 		}
-		text, err := p.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if p, err = egress.Decode(text); err != nil {
+		if p, err = egress.Decode(p.Encode()); err != nil {
 			t.Fatal(err)
 		}
 		policies[netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})] = Agent{ID: id, Policy: &p}

@@ -78,6 +78,18 @@ func newMetrics(g *Gate) *metrics {
 	return m
 }
 
+// operator serves what is not for agents: metrics, and whether the gate takes connections.
+func (g *Gate) operator() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", g.Metrics())
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if g.draining.Load() {
+			http.Error(w, "the gate is about to end", http.StatusServiceUnavailable)
+		}
+	})
+	return mux
+}
+
 // Metrics serves the metrics in Prometheus' format.
 func (g *Gate) Metrics() http.Handler {
 	return promhttp.HandlerFor(g.metrics.registry, promhttp.HandlerOpts{})

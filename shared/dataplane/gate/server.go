@@ -98,7 +98,7 @@ func (s *service) start(ctx context.Context) {
 	s.brokeredWeb = s.newServer(s.serveBrokered)
 	s.brokeredWeb.Protocols.SetHTTP2(true)
 	s.brokeredWeb.ConnContext, s.brokeredWeb.ConnState = withLink, noteTunnel
-	s.scrapes = &http.Server{Handler: s.Metrics(), ReadHeaderTimeout: s.o.Timeouts.Hello, ErrorLog: s.web.ErrorLog}
+	s.scrapes = &http.Server{Handler: s.operator(), ReadHeaderTimeout: s.o.Timeouts.Hello, ErrorLog: s.web.ErrorLog}
 
 	s.begin(func() error { return s.servePackets(ctx, l.Packets) })
 	s.begin(func() error { return s.accept(ctx, listener{l.Queries, &s.links, nil}, s.serveQueries) })

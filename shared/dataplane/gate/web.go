@@ -14,7 +14,7 @@ import (
 
 // PathCA is where an agent's pod gets the certificate of the agent's CA, from the gate's address on port 80. The query
 // "policy" has the policy's InjectHash.
-const PathCA = "/.well-known/agents/ca"
+const PathCA = dataplane.PathGateCA
 
 type linkKey struct{}
 

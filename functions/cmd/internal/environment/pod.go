@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/netip"
 
 	"agents.example/controlplane/shared/dataplane"
 )
@@ -61,6 +62,19 @@ type Import struct {
 	MaxBytes int64 `env:"IMPORT_MAX_BYTES, required"`
 	// AllowLoopback lets this machine have the archive. It is for local development.
 	AllowLoopback bool `env:"IMPORT_ALLOW_LOOPBACK"`
+	// Gate is the address of the agent's only way out; empty for an agent without one.
+	Gate netip.Addr `env:"EGRESS_GATE"`
+}
+
+// Trust is the configuration of the front's program where it writes the certificates that the agent trusts.
+type Trust struct {
+	// Host is the pod's address. If empty, the system chooses one.
+	Host string `env:"LISTEN_HOST"`
+	// CAURL has the certificate of the agent's CA, and CAFile is where the certificates go.
+	CAURL  string `env:"EGRESS_CA_URL, required"`
+	CAFile string `env:"EGRESS_CA_FILE, required"`
+	// RootsFile has the certificates that the system trusts. If empty, the usual places are tried.
+	RootsFile string `env:"SSL_CERT_FILE"`
 }
 
 // Auth says who checks credentials.

@@ -74,6 +74,12 @@ export const causeTexts: Record<string, { title: string; you_can: string[] }> = 
       "Contact support if this persists, and name the agent's id."
     ]
   },
+  "egress_refused": {
+    "title": "The agent was refused hosts that its egress rules do not allow",
+    "you_can": [
+      "Allow the hosts that it needs: POST /api/v1/agents/{agent_id}/egress-hosts, or agentctl egress allow AGENT HOST. It reaches them within seconds, without a restart."
+    ]
+  },
   "files_not_written": {
     "title": "The agent's files cannot be written to its volume",
     "you_can": [

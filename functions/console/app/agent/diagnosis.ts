@@ -74,6 +74,7 @@ const remedyOf: Partial<Record<DiagnosisAction, Remedy>> = {
   move_out_of_sandbox: "settings",
   restore_snapshot: "snapshots",
   contact_support: "support",
+  allow_hosts: "settings",
 };
 
 /** The code of an agent that sleeps. */

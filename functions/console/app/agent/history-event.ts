@@ -4,6 +4,7 @@ import { fieldText, ownFields } from "../events/fields";
 import { formatBytes } from "../ui/format";
 import type { IconName } from "../ui/icons";
 import type { Tone } from "../ui/tone";
+import { refusalText } from "./egress-text";
 import type { Entry } from "./history-entry";
 import { callDuration, callState } from "./schedule-text";
 import { stageText } from "./stage-text";
@@ -29,6 +30,7 @@ const looks: Record<string, [IconName, Tone]> = {
   "snapshot.ready": ["check", "good"],
   "snapshot.failed": ["error", "bad"],
   "snapshot.deleted": ["trash", "idle"],
+  "egress.refused": ["error", "warn"],
   "credentials.rotated": ["key", "good"],
 };
 
@@ -64,6 +66,8 @@ export function eventEntry({ id, type, created_at, data }: Event): Entry {
     case "snapshot.failed":
     case "snapshot.deleted":
       return { ...entry, details: snapshotDetails(data) };
+    case "egress.refused":
+      return { ...entry, title: `${text(data["host"])} was refused`, details: [refusalText(text(data["reason"]))] };
     case "credentials.rotated":
       return { ...entry, title: "The agent accepted the new credentials, and refused the old ones" };
     case "agent.woken":

@@ -1,10 +1,19 @@
-import type { OrganizationAmounts, RehearsalWould } from "@agents.example/client/schema";
-import { formatBytes, formatNumber, formatPrice } from "../ui/format";
+import type { OrganizationAmounts, RehearsalLostHost, RehearsalWould } from "@agents.example/client/schema";
+import { formatBytes, formatNumber, formatPrice, plural } from "../ui/format";
 import { formatDuration } from "../ui/time";
 
 /** Whether the pod is replaced. */
 export const restartText = ({ restarts }: RehearsalWould): string =>
   restarts ? "Yes, the pod is replaced." : "No pod is replaced.";
+
+/** How many hosts a text names at most. */
+const someHosts = 10;
+
+/** The hosts that the agent used in the last days and would no longer reach. */
+export function lostHosts(hosts: RehearsalLostHost[]): string {
+  const names = hosts.slice(0, someHosts).map(({ host, used }) => `${host} (used ${plural(used, "time")} in 7 days)`);
+  return [...names, ...(hosts.length > someHosts ? [`${hosts.length - someHosts} more`] : [])].join(", ");
+}
 
 /** For how long the agent does not answer. The service gives no figure if it is unknown, or if the pod is removed. */
 export function downtimeText({ downtime_seconds_estimate: seconds, status }: RehearsalWould): string {

@@ -5,7 +5,7 @@ import { type CallError, asError } from "../api/errors";
 import { href } from "../router";
 import { Notice } from "../ui/feedback";
 import { Loss } from "./loss";
-import { costsTheSame, downtimeText, priceText, restartText, usageText } from "./rehearsal-text";
+import { costsTheSame, downtimeText, lostHosts, priceText, restartText, usageText } from "./rehearsal-text";
 
 /** A change that a dialog asks about. */
 export interface Change {
@@ -72,6 +72,12 @@ export function Forecast({ change, downtime }: { change: Change | undefined; dow
     <section class="forecast" aria-label="What the service expects" aria-busy={would === undefined}>
       <dl class="facts">
         {would?.loses_data_since == null ? null : <Loss since={would.loses_data_since} />}
+        {would?.loses_hosts?.length ? (
+          <>
+            <dt>No longer reached</dt>
+            <dd>{lostHosts(would.loses_hosts)}</dd>
+          </>
+        ) : null}
         {downtime === undefined ? (
           <>
             <dt>Restart</dt>

@@ -7,6 +7,7 @@ import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { ActionButton } from "./actions";
+import { Egress } from "./egress";
 import { Software } from "./image";
 import { agentPath } from "./paths";
 import { PublicPaths } from "./public-paths";
@@ -17,8 +18,8 @@ import { useSubmit } from "../api/submit";
 import { SubmitFailure } from "../ui/submit-failure";
 
 /**
- * What is rarely changed: the size, the image, when it sleeps, the public paths, the sandbox, the client's own
- * configuration, and the agent's end.
+ * What is rarely changed: the size, the image, when it sleeps, the public paths, what it reaches, the sandbox, the
+ * client's own configuration, and the agent's end.
  */
 export function SettingsTab({ agent }: { agent: Agent }) {
   return (
@@ -27,6 +28,7 @@ export function SettingsTab({ agent }: { agent: Agent }) {
       <Software agent={agent} />
       <Sleep agent={agent} />
       <PublicPaths agent={agent} />
+      <Egress agent={agent} />
       <Sandbox agent={agent} />
       <OwnConfig agent={agent} />
       <section class="card" aria-label="Delete the agent">

@@ -1,4 +1,4 @@
-import type { Agent, SecretChanges, ValidationError } from "@agents.example/client/schema";
+import type { Agent, PutSecretsRequest, SecretChanges, ValidationError } from "@agents.example/client/schema";
 import { type CallError, violationsAt } from "../api/errors";
 import { call } from "../api/client";
 import { putLive } from "../api/live";
@@ -7,6 +7,7 @@ import { isSecret } from "../agents/secretlike";
 import { sentenceOf } from "../agents/wrong";
 import { agentPath } from "./paths";
 import type { Change } from "./rehearsal";
+import { type InjectDraft, injectOf } from "./variable-inject";
 
 /** A variable that a person sets. Its value is only in memory, and only until the service has it. */
 export interface Row {
@@ -16,6 +17,8 @@ export interface Row {
   value: string;
   /** Whether the person wants it to be a secret. */
   secret: boolean;
+  /** The requests to which the value is added, if the agent does not get it. */
+  inject?: InjectDraft | undefined;
 }
 
 /** How many secrets one request may set. */
@@ -24,9 +27,12 @@ const maxSecrets = 20;
 const keyForm = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 
 /** Why a row must be a secret; undefined if the person decides. */
-export function mustBeSecret(agent: Agent, { key, value }: Row): string | undefined {
+export function mustBeSecret(agent: Agent, { key, value, inject }: Row): string | undefined {
   if (agent.env_vars[key] === "gsm") {
     return `${key} is a secret.`;
+  }
+  if (inject !== undefined) {
+    return "The secret store keeps it.";
   }
   return isSecret(key, value) ? "It looks like a secret, so the secret store keeps it." : undefined;
 }
@@ -52,17 +58,22 @@ export function check(agent: Agent, rows: Row[]): Map<number, string[]> {
       wrong.set(row.id, ["This name is already used above."]);
     } else if (row.value === "" && isSecretRow(agent, row)) {
       wrong.set(row.id, ["A secret needs a value. To remove it, delete it in the list."]);
+    } else if (row.inject?.hosts.trim() === "") {
+      wrong.set(row.id, ["Name the hosts whose requests get the value."]);
     }
     seen.add(row.key);
   }
   return wrong;
 }
 
+/** The fields of requests that have something for each row. */
+const valueFields = ["env_vars", "secrets", "inject"];
+
 /** What the service found wrong, by row. */
 export function refused(error: CallError | undefined, rows: Row[]): Map<number, string[]> {
   const wrong = new Map<number, string[]>();
   for (const { id, key } of rows) {
-    const found = [...violationsAt(error, "env_vars", key), ...violationsAt(error, "secrets", key)];
+    const found = valueFields.flatMap((field) => violationsAt(error, field, key));
     if (key !== "" && found.length > 0) {
       wrong.set(id, found.map(sentenceOf));
     }
@@ -73,7 +84,7 @@ export function refused(error: CallError | undefined, rows: Row[]): Map<number, 
 /** An error without the violations that rows show. */
 export function withoutShown(error: CallError, rows: Row[]): CallError {
   const isShown = ({ loc }: ValidationError) =>
-    ["env_vars", "secrets"].includes(String(loc[1])) && rows.some(({ key }) => key !== "" && key === loc[2]);
+    valueFields.includes(String(loc[1])) && rows.some(({ key }) => key !== "" && key === loc[2]);
   const shown = error.violations.filter(isShown).length;
   if (shown === 0) {
     return error;
@@ -103,7 +114,7 @@ export async function save(
   for (let i = 0; i < secrets.length; i += maxSecrets) {
     const some = secrets.slice(i, i + maxSecrets);
     // The first row makes the intent of a repeat the same, whatever was saved before.
-    await setSecrets(agent.id, valuesOf(some), `${intent}-${some[0]?.id ?? 0}`);
+    await setSecrets(agent.id, { secrets: valuesOf(some), ...injectsOf(some) }, `${intent}-${some[0]?.id ?? 0}`);
     onSaved(some);
   }
 }
@@ -121,7 +132,14 @@ export function rehearsed(agent: Agent, rows: Row[]): Change | undefined {
     return { path: agentPath(agent.id), method: "PATCH", body: { env_vars: values(plain) }, status };
   }
   const path = `${agentPath(agent.id)}/secrets`;
-  return wanted.length === 0 ? undefined : { path, method: "PUT", body: { secrets: values(wanted) }, status };
+  const body = { secrets: values(wanted), ...injectsOf(wanted.slice(0, maxSecrets)) };
+  return wanted.length === 0 ? undefined : { path, method: "PUT", body, status };
+}
+
+/** The requests that get the values of rows, if there are any. */
+function injectsOf(rows: Row[]): Pick<PutSecretsRequest, "inject"> {
+  const injects = rows.flatMap(({ key, inject }) => (inject === undefined ? [] : [[key, injectOf(inject)] as const]));
+  return injects.length === 0 ? {} : { inject: Object.fromEntries(injects) };
 }
 
 const valuesOf = (rows: Row[]): Record<string, string> =>
@@ -134,6 +152,6 @@ export async function setPlain(id: string, values: Record<string, string | null>
   putLive(agentPath(id), answer.data);
 }
 
-async function setSecrets(id: string, values: Record<string, string>, intent: string): Promise<void> {
-  await call<SecretChanges>(`${agentPath(id)}/secrets`, { method: "PUT", body: { secrets: values }, intent });
+async function setSecrets(id: string, body: PutSecretsRequest, intent: string): Promise<void> {
+  await call<SecretChanges>(`${agentPath(id)}/secrets`, { method: "PUT", body, intent });
 }

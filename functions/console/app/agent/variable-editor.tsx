@@ -1,4 +1,4 @@
-import type { Agent } from "@agents.example/client/schema";
+import type { Agent, SecretInject } from "@agents.example/client/schema";
 import { useRef, useState } from "preact/hooks";
 import { refreshLive } from "../api/live";
 import { EnvPaste } from "../agents/env-paste";
@@ -13,6 +13,7 @@ import { useSubmit } from "../api/submit";
 import { SubmitFailure } from "../ui/submit-failure";
 import { acceptedText, costOf } from "./variable-cost";
 import { check, filled, isSecretRow, refused, rehearsed, type Row, save, withoutShown } from "./variable-draft";
+import { injectDraft } from "./variable-inject";
 import { VariableRow } from "./variable-row";
 
 /** The row that is there from the start. */
@@ -23,10 +24,23 @@ const isKept = (agent: Agent, name: string): boolean =>
   agent.env_vars[name] === "gsm" || agent.unset_secrets.includes(name);
 
 /** Sets variables and secrets, several with one change of the pod. A known name gets a new value. */
-export function VariableEditor({ agent, name, onClose }: { agent: Agent; name?: string; onClose: () => void }) {
+export function VariableEditor(props: {
+  agent: Agent;
+  name?: string;
+  /** The requests to which the present value of the name is added. */
+  inject?: SecretInject | undefined;
+  onClose: () => void;
+}) {
+  const { agent, name, inject, onClose } = props;
   const lastID = useRef(first);
   const [rows, setRows] = useState<Row[]>([
-    { id: first, key: name ?? "", value: "", secret: name !== undefined && isKept(agent, name) },
+    {
+      id: first,
+      key: name ?? "",
+      value: "",
+      secret: name !== undefined && isKept(agent, name),
+      inject: inject && injectDraft(inject),
+    },
   ]);
   const [checked, setChecked] = useState(false);
   const [pasted, setPasted] = useState(nothingPasted);
@@ -88,6 +102,7 @@ export function VariableEditor({ agent, name, onClose }: { agent: Agent; name?: 
             row={row}
             place={i + 1}
             fixed={row.id === first && name !== undefined}
+            injected={row.id === first && inject !== undefined}
             wrong={wrong.get(row.id) ?? refusals.get(row.id) ?? []}
             autofocus={row.id === focused}
             onChange={(change) => edit((all) => all.map((one) => (one.id === row.id ? { ...one, ...change } : one)))}

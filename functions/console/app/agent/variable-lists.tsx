@@ -7,6 +7,7 @@ import { Following } from "../ui/feedback";
 import { plural } from "../ui/format";
 import { Time } from "../ui/time";
 import { unchangeable } from "./variable-cost";
+import { injectText } from "./variable-inject";
 
 interface Actions {
   onSet: (name: string) => void;
@@ -73,7 +74,7 @@ export function SecretList(props: Actions & { agent: Agent; live: Live<Secret[]>
     <section class="card" aria-labelledby="secrets-heading">
       <div class="head">
         <h2 id="secrets-heading">Secrets</h2>
-        <span class="small quiet">Values go to the secret store and to the agent, and are never shown.</span>
+        <span class="small quiet">Values go to the secret store, and are never shown.</span>
       </div>
       <Following live={live} what="the secrets">
         {(secrets) =>
@@ -124,6 +125,7 @@ function Version({ agent, secret }: { agent: Agent; secret: Secret }) {
         {", "}
         <Time value={secret.updated_at} />
       </span>
+      {secret.inject === null ? null : <span class="small quiet">{injectText(secret.inject)}</span>}
     </>
   );
 }

@@ -5,6 +5,7 @@ import { ValueInput } from "../agents/value-input";
 import { Wrong } from "../agents/wrong-text";
 import { Button } from "../ui/button";
 import { isSecretRow, mustBeSecret, type Row } from "./variable-draft";
+import { InjectChoice } from "./variable-inject";
 
 /** A name and a value that a person types, and whether the value is a secret. */
 export function VariableRow(props: {
@@ -13,6 +14,8 @@ export function VariableRow(props: {
   place: number;
   /** Whether the name is given. */
   fixed: boolean;
+  /** Whether the agent has a secret with this name that stays outside it. */
+  injected: boolean;
   wrong: string[];
   autofocus: boolean;
   onChange: (change: Partial<Row>) => void;
@@ -69,6 +72,7 @@ export function VariableRow(props: {
         </Button>
       )}
       <SecretChoice {...props} />
+      <InjectChoice agent={agent} row={row} fixed={props.injected} onChange={onChange} />
       <Wrong sentences={wrong} id={`${id}-wrong`} />
     </div>
   );

@@ -76,7 +76,12 @@ function Environment({ agent }: { agent: Agent }) {
       <Files agent={agent} />
       <Operations agent={agent} live={operations} onSetAgain={actions.onSet} />
       {doing?.kind === "set" ? (
-        <VariableEditor agent={agent} onClose={close} {...(doing.name === undefined ? {} : { name: doing.name })} />
+        <VariableEditor
+          agent={agent}
+          onClose={close}
+          inject={secrets.data?.find(({ key }) => key === doing.name)?.inject ?? undefined}
+          {...(doing.name === undefined ? {} : { name: doing.name })}
+        />
       ) : null}
       {doing?.kind === "remove" ? (
         <RemoveVariable agent={agent} name={doing.name} secret={isSecret(doing.name)} onClose={close} />

@@ -137,7 +137,9 @@ function Form({ from, onClose }: { from: Source | undefined; onClose: () => void
               </Following>
             )}
           </Following>
-          {from === undefined ? <SleepDefault plan={plans.data?.find(({ id }) => id === plan)} /> : null}
+          {from === undefined ? (
+            <Defaults plan={plans.data?.find(({ id }) => id === plan)} organization={organization.data} />
+          ) : null}
         </div>
         {from?.facts}
         {isChoice(images) && from === undefined ? (
@@ -181,14 +183,17 @@ function Form({ from, onClose }: { from: Source | undefined; onClose: () => void
   );
 }
 
-/** When the new agent falls asleep, unless its settings are changed. */
-function SleepDefault({ plan }: { plan: Plan | undefined }) {
-  return plan === undefined ? null : (
+/** When the new agent falls asleep and what it reaches, unless its settings are changed. */
+function Defaults({ plan, organization }: { plan: Plan | undefined; organization: Organization | undefined }) {
+  return plan === undefined || organization === undefined ? null : (
     <p class="small quiet">
       {plan.sleep_after_seconds === null
         ? "It stays awake, also when it is not used."
         : `It falls asleep after ${formatDuration(plan.sleep_after_seconds * 1_000)} without use, and a request ` +
           "wakes it."}{" "}
+      {organization.egress.mode === "open"
+        ? "It reaches every host."
+        : "It reaches only the hosts that your organization allows new agents."}{" "}
       You can change that in its settings.
     </p>
   );

@@ -25,6 +25,7 @@ const titles: Record<string, string> = {
   "snapshot.failed": "Snapshot failed",
   "snapshot.deleted": "Snapshot gone",
   "schedule.called": "Schedule called the agent",
+  "egress.refused": "Host refused",
   "secret_operation.stored": "Secret stored",
   "secret_operation.succeeded": "Secret changed",
   "secret_operation.failed": "Change of a secret failed",

@@ -7,6 +7,7 @@ import { Following, Notice } from "../ui/feedback";
 import { formatBytes, formatCores, formatPrice, planName, plural } from "../ui/format";
 import { Time } from "../ui/time";
 import { Containers } from "./containers";
+import { EgressDefault } from "./egress";
 import { FeatureSentences } from "./features";
 import { Meter } from "./meter";
 import { organizationPath, plansPath } from "./paths";
@@ -31,6 +32,7 @@ export function UsagePage() {
               {(all) => <Plan plan={all.find((plan) => plan.id === data.plan)} organization={data} />}
             </Following>
             <Containers organization={data} />
+            <EgressDefault organization={data} />
           </>
         )}
       </Following>

@@ -55,6 +55,8 @@ export interface Agent {
    * ends with a slash stands for everything below it.
    */
   public_paths: string[];
+  /** What the agent may reach. */
+  egress: AgentEgress;
   /** The schedules that call the agent. */
   schedules: AgentSchedule[];
   /** When the agent is woken if it sleeps; null if it is not. */
@@ -141,6 +143,31 @@ export interface AgentConfig {
 }
 
 export type AgentConsistency = "hook" | "stop" | "crash" | NewValue;
+
+export interface AgentEgress {
+  /**
+   * With open, the agent reaches the internet on the ports of its plan. With allow_list, it reaches the names on the
+   * list, on the ports 80 and 443, and nothing else.
+   */
+  mode: EgressMode;
+  /** What the agent may reach: names, *.name for all names below it, * for every name. */
+  allow: string[];
+  /** What the agent may not reach although allow has it. */
+  deny: string[];
+}
+
+export interface AgentEgressSpec {
+  /**
+   * With open, the agent reaches the internet on the ports of its plan. With allow_list, it reaches the names on the
+   * list, on the ports 80 and 443, and nothing else. A change of the mode replaces the pod of a running agent; a change
+   * of the lists takes effect within seconds, also for open connections.
+   */
+  mode?: EgressMode;
+  /** Replaces the list of what the agent may reach. */
+  allow?: string[];
+  /** Replaces the list of what the agent may not reach although allow has it. */
+  deny?: string[];
+}
 
 export type AgentEnvVarSource = "gsm" | "configured" | NewValue;
 
@@ -426,6 +453,13 @@ export type AgentStatusReason = "manual" | "billing" | "idle" | NewValue;
 
 export type AgentWaker = "request" | "schedule" | NewValue;
 
+export interface AllowEgressHostsRequest {
+  /**
+   * Names such as api.example.com, *.example.com for all names below example.com at any depth, and * for every name.
+   */
+  hosts: string[];
+}
+
 export interface AuditActor {
   type: AuditActorType;
   /** The id of the user or API key. */
@@ -672,6 +706,11 @@ export interface CreateAgentRequest {
    */
   public_paths?: string[];
   /**
+   * What the agent may reach. By default what the organization chose for new agents; a clone has that of its source, of
+   * which fields that are not given stay.
+   */
+  egress?: AgentEgressSpec | null;
+  /**
    * When the agent falls asleep, and what wakes it. The default of the plan hobby is after 1800 seconds; agents of
    * other plans never sleep by default. An agent with the default takes that of a plan to which it is moved.
    */
@@ -902,6 +941,7 @@ export type DiagnosisAction =
   | "compare_plans"
   | "manage_billing"
   | "contact_support"
+  | "allow_hosts"
   | NewValue;
 
 export interface DiagnosisCause {
@@ -956,6 +996,52 @@ export interface DiagnosisStep {
   text: string;
 }
 
+export interface EgressLog {
+  /** The log has what happened since then: 7 days. */
+  since: string;
+  /**
+   * At most 1,000 hosts: those that were refused, the last refusal first, then those that were only used, the last use
+   * first.
+   */
+  items: EgressLogHost[];
+}
+
+export interface EgressLogHost {
+  /**
+   * The name of the host. On a day with more than 200 hosts, (others) stands for those that are not counted one by one.
+   * What names no host is counted under (no name).
+   */
+  host: string;
+  /** How many connections and requests the gate forwarded to the host. */
+  used: number;
+  /** How many connections, requests and DNS queries the gate refused. */
+  refused: number;
+  /** Why the last one was refused; null if none was. */
+  reason: EgressReason | null;
+  /** When the agent first tried the host, within the 7 days. */
+  first_at: string;
+  /** When the agent last tried the host. */
+  last_at: string;
+  /** When it was last refused; null if it was not. */
+  refused_at: string | null;
+  /** Whether the agent's present rules allow the host. Those of an agent with open egress allow all. */
+  allowed: boolean;
+}
+
+export type EgressMode = "open" | "allow_list" | NewValue;
+
+export type EgressReason =
+  | "not_listed"
+  | "denied"
+  | "not_public"
+  | "no_name"
+  | "other_host"
+  | "unsupported"
+  | "too_many"
+  | "unreachable"
+  | "unavailable"
+  | NewValue;
+
 export interface Event {
   /**
    * Rises with every event of the organization. It is the cursor of the event, and the webhook-id of its deliveries.
@@ -997,6 +1083,7 @@ export type EventType =
   | "snapshot.failed"
   | "snapshot.deleted"
   | "schedule.called"
+  | "egress.refused"
   | "secret_operation.stored"
   | "secret_operation.succeeded"
   | "secret_operation.failed"
@@ -1306,6 +1393,8 @@ export interface Organization {
   usage: OrganizationAmounts;
   /** Who may enter the containers of agents: admins, or off for no one. */
   exec: ExecSetting;
+  /** What new agents may reach unless their creation says otherwise. */
+  egress: AgentEgress;
   created_at: string;
 }
 
@@ -1395,6 +1484,11 @@ export interface ProtectedResource {
 export interface PutSecretsRequest {
   /** Values of 1 to 65,536 bytes by key. Null deletes a secret; keys that are not listed stay. */
   secrets: Record<string, string | null>;
+  /**
+   * Secrets of the request that stay outside the agent, by key. Their values are added to the agent's requests to the
+   * hosts named here, and the agent's variable has the text injected. The agent's egress must have the mode allow_list.
+   */
+  inject?: Record<string, SecretInject>;
 }
 
 /** The raw body, read byte for byte. */
@@ -1404,6 +1498,15 @@ export interface Rehearsal {
   would: RehearsalWould;
   /** The agent as the call would leave it. A new agent would get another id and the names that follow from it. */
   agent: Agent;
+}
+
+export interface RehearsalLostHost {
+  /** The name of the host. */
+  host: string;
+  /** How many connections and requests the gate forwarded to the host in the last 7 days. */
+  used: number;
+  /** When the agent last tried the host. */
+  last_at: string;
 }
 
 export interface RehearsalWould {
@@ -1422,6 +1525,11 @@ export interface RehearsalWould {
    * is kept as a snapshot for 7 days. Null if the call leaves the agent's data as it is.
    */
   loses_data_since: string | null;
+  /**
+   * The hosts that the agent used in the last 7 days and would no longer reach, the last used one first. Empty if the
+   * call does not change the agent's egress rules, and for an agent with open egress, whose connections are not logged.
+   */
+  loses_hosts: RehearsalLostHost[];
   /** What the organization takes up now. */
   usage_before: OrganizationAmounts;
   /** What the organization takes up after the call. */
@@ -1500,6 +1608,8 @@ export interface Secret {
   live_version: number | null;
   /** Whether the running pod has the newest value. */
   in_sync: boolean;
+  /** Where the value is added to the agent's requests; null for a secret in the agent's environment. */
+  inject: SecretInject | null;
   updated_at: string;
 }
 
@@ -1512,12 +1622,23 @@ export interface SecretChanges {
   operations: SecretOperation[];
 }
 
+export interface SecretInject {
+  /** The names of the hosts, 1 to 10, without wildcards. The agent's egress must allow them. */
+  hosts: string[];
+  /** The header of the request that has the value; Authorization by default. */
+  header?: string;
+  /** The value of the header, with {value} in it once; Bearer {value} by default. */
+  format?: string;
+}
+
 export interface SecretOperation {
   id: string;
   /** The agent's id. */
   agent_id: string;
   /** The name of the secret key; DASHBOARD_CREDENTIALS for a rotation of the agent's credentials. */
   key: string;
+  /** Whether the secret stays outside the agent, and is added to its requests. */
+  brokered: boolean;
   /** The id of the secret in the secret store, without the environment; never a value. */
   secret_ref: string | null;
   action: SecretOperationAction;
@@ -1603,6 +1724,8 @@ export interface UpdateAgentRequest {
    * running agent gets a new pod. See the creation of agents.
    */
   public_paths?: string[];
+  /** Changes what the agent may reach; a field that is not given stays. */
+  egress?: AgentEgressSpec | null;
   /**
    * Changes when the agent falls asleep and what wakes it; a field that is not given stays. A running agent gets a new
    * pod.
@@ -1636,6 +1759,11 @@ export interface UpdateAgentRequest {
 export interface UpdateCurrentOrganizationRequest {
   /** Who may enter the containers of agents. */
   exec?: ExecSetting;
+  /**
+   * Changes what new agents may reach unless their creation says otherwise; a field that is not given stays. Agents
+   * that exist keep what they have.
+   */
+  egress?: AgentEgressSpec | null;
 }
 
 export interface UpdateWebhookRequest {
@@ -1747,6 +1875,38 @@ export type WebhookStatus = "enabled" | "disabled" | NewValue;
 
 /** What each operation takes, and what it returns when it succeeds. */
 export interface operations {
+  /**
+   * Allow an agent to reach more hosts. Requires the role `admin`, of a session or of an API key. The body must not
+   * exceed 256 KiB.
+   */
+  AllowEgressHosts: {
+    parameters: {
+      header?: {
+        /** The ETag of the version to change. If the agent has another version, the call fails with 412. */
+        "If-Match"?: string;
+        /**
+         * Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a
+         * different request with the key is refused with 422.
+         */
+        "Idempotency-Key"?: string;
+      };
+      path: {
+        /** The agent's id. */
+        agent_id: string;
+      };
+      query?: {
+        /**
+         * Rehearses the call: all checks run, and nothing is changed. The answer is 200 with what the call would do, or
+         * the error that the call would get. An `Idempotency-Key` is not used up.
+         */
+        dry_run?: boolean;
+      };
+    };
+    requestBody: { content: { "application/json": AllowEgressHostsRequest } };
+    responses: {
+      200: { content: { "application/json": Agent | Rehearsal } };
+    };
+  };
   /**
    * Call the Model Context Protocol. Requires a token. Each call that the request carries is checked as if it were sent
    * alone. The body must not exceed 576 KiB.
@@ -2509,6 +2669,18 @@ export interface operations {
     };
     responses: {
       200: { content: { "application/json": AuditEntry[] } };
+    };
+  };
+  /** List the hosts that an agent reached or was refused. Requires the role `admin`, of a session or of an API key. */
+  ListEgressLog: {
+    parameters: {
+      path: {
+        /** The agent's id. */
+        agent_id: string;
+      };
+    };
+    responses: {
+      200: { content: { "application/json": EgressLog } };
     };
   };
   /** List events. Allowed for every member of the organization and for every API key. */
@@ -3365,6 +3537,12 @@ export interface paths {
   };
   "/api/v1/agents/{agent_id}/diagnosis": {
     get: operations["DiagnoseAgent"];
+  };
+  "/api/v1/agents/{agent_id}/egress-hosts": {
+    post: operations["AllowEgressHosts"];
+  };
+  "/api/v1/agents/{agent_id}/egress-log": {
+    get: operations["ListEgressLog"];
   };
   "/api/v1/agents/{agent_id}/exec": {
     post: operations["ExecInAgent"];

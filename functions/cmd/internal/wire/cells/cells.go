@@ -27,7 +27,7 @@ func Openers(c config.Worker) wire.Openers {
 func openClusters(ctx context.Context, c config.Worker) (wire.Clusters, error) {
 	settings := gke.Settings{
 		Database: c.DatabaseLabel(), Images: c.BuiltInImages(),
-		KeysURL: c.KeysURL, RouterNamespace: c.RouterNamespace,
+		KeysURL: c.KeysURL, RouterNamespace: c.RouterNamespace, GateAddress: c.GateAddress,
 		Addresses: c.Addresses(), StorageClass: c.StorageClass, Resolvers: c.Resolvers,
 		LoopbackImports: c.Local.AllowLoopbackWebhooks,
 	}

@@ -16,6 +16,7 @@ from .models import (
     Agent,
     AgentCloud,
     AgentConsistency,
+    AgentEgressSpec,
     AgentFileSpec,
     AgentLogLine,
     AgentScheduleSpec,
@@ -33,6 +34,7 @@ from .models import (
     DashboardReachability,
     Deletion,
     Diagnosis,
+    EgressLog,
     Event,
     EventType,
     ExecAnswer,
@@ -57,6 +59,8 @@ from .models import (
     RotatedWebhook,
     Secret,
     SecretChanges,
+    SecretInject,
+    SecretInjectSpec,
     SecretOperation,
     Subscription,
     Webhook,
@@ -66,6 +70,59 @@ from .models import (
 
 class AsyncCalls(AsyncBase):
     """One method for each operation."""
+
+    @overload
+    async def allow_egress_hosts(
+        self,
+        agent_id: str,
+        *,
+        hosts: Sequence[str],
+        if_match: str | None = None,
+        dry_run: Literal[False] = False,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Agent: ...
+
+    @overload
+    async def allow_egress_hosts(
+        self,
+        agent_id: str,
+        *,
+        hosts: Sequence[str],
+        dry_run: Literal[True],
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Rehearsal: ...
+
+    async def allow_egress_hosts(
+        self,
+        agent_id: str,
+        *,
+        hosts: Sequence[str],
+        if_match: str | None = None,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Agent | Rehearsal:
+        """Allow an agent to reach more hosts.
+
+        Requires the role `admin`, of a session or of an API key. The body must not exceed 256 KiB.
+
+        Args:
+            hosts: Names such as api.example.com, *.example.com for all names below example.com at any depth, and *
+                for every name.
+        """
+        call = Call(
+            "POST",
+            "/api/v1/agents/{agent_id}/egress-hosts",
+            (agent_id,),
+            body=fields({"hosts": hosts}, {}),
+            headers={"If-Match": if_match, "Idempotency-Key": idempotency_key},
+            dry_run=dry_run,
+            timeout=timeout,
+        )
+        return await self._call(call, either(dry_run, Agent))
 
     @overload
     async def create_agent(
@@ -79,6 +136,7 @@ class AsyncCalls(AsyncBase):
         config: Mapping[str, Any] | None = None,
         files: Sequence[AgentFileSpec] | None = None,
         public_paths: Sequence[str] | None = None,
+        egress: AgentEgressSpec | None | Unset = UNSET,
         sleep: AgentSleepSpec | None | Unset = UNSET,
         schedules: Sequence[AgentScheduleSpec] | None = None,
         from_snapshot: str | None = None,
@@ -102,6 +160,7 @@ class AsyncCalls(AsyncBase):
         config: Mapping[str, Any] | None = None,
         files: Sequence[AgentFileSpec] | None = None,
         public_paths: Sequence[str] | None = None,
+        egress: AgentEgressSpec | None | Unset = UNSET,
         sleep: AgentSleepSpec | None | Unset = UNSET,
         schedules: Sequence[AgentScheduleSpec] | None = None,
         from_snapshot: str | None = None,
@@ -122,6 +181,7 @@ class AsyncCalls(AsyncBase):
         config: Mapping[str, Any] | None = None,
         files: Sequence[AgentFileSpec] | None = None,
         public_paths: Sequence[str] | None = None,
+        egress: AgentEgressSpec | None | Unset = UNSET,
         sleep: AgentSleepSpec | None | Unset = UNSET,
         schedules: Sequence[AgentScheduleSpec] | None = None,
         from_snapshot: str | None = None,
@@ -148,6 +208,8 @@ class AsyncCalls(AsyncBase):
                 own; at most 20. One that ends with a slash, such as /hooks/, stands for everything below it. They are
                 rate-limited, and the agent's program must check who calls. Nothing below /v1, /auth, /handoff, /health
                 and /logout can be public.
+            egress: What the agent may reach. By default what the organization chose for new agents; a clone has that
+                of its source, of which fields that are not given stay.
             sleep: When the agent falls asleep, and what wakes it. The default of the plan hobby is after 1800
                 seconds; agents of other plans never sleep by default. An agent with the default takes that of a plan to
                 which it is moved.
@@ -176,6 +238,7 @@ class AsyncCalls(AsyncBase):
                 {
                     "name": name,
                     "resource_plan": resource_plan,
+                    "egress": egress,
                     "sleep": sleep,
                 },
                 {
@@ -984,6 +1047,19 @@ class AsyncCalls(AsyncBase):
         )
         return self._pages(call, AuditEntry)
 
+    async def list_egress_log(self, agent_id: str, *, timeout: float | None = None) -> EgressLog:
+        """List the hosts that an agent reached or was refused.
+
+        Requires the role `admin`, of a session or of an API key.
+        """
+        call = Call(
+            "GET",
+            "/api/v1/agents/{agent_id}/egress-log",
+            (agent_id,),
+            timeout=timeout,
+        )
+        return await self._call(call, EgressLog)
+
     def list_events(
         self,
         *,
@@ -1281,6 +1357,7 @@ class AsyncCalls(AsyncBase):
         agent_id: str,
         *,
         secrets: Mapping[str, str | None],
+        inject: Mapping[str, SecretInject | SecretInjectSpec] | None = None,
         dry_run: Literal[False] = False,
         idempotency_key: str | None = None,
         timeout: float | None = None,
@@ -1293,6 +1370,7 @@ class AsyncCalls(AsyncBase):
         *,
         secrets: Mapping[str, str | None],
         dry_run: Literal[True],
+        inject: Mapping[str, SecretInject | SecretInjectSpec] | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> Rehearsal: ...
@@ -1302,6 +1380,7 @@ class AsyncCalls(AsyncBase):
         agent_id: str,
         *,
         secrets: Mapping[str, str | None],
+        inject: Mapping[str, SecretInject | SecretInjectSpec] | None = None,
         dry_run: bool = False,
         idempotency_key: str | None = None,
         timeout: float | None = None,
@@ -1312,12 +1391,15 @@ class AsyncCalls(AsyncBase):
 
         Args:
             secrets: Values of 1 to 65,536 bytes by key. Null deletes a secret; keys that are not listed stay.
+            inject: Secrets of the request that stay outside the agent, by key. Their values are added to the agent's
+                requests to the hosts named here, and the agent's variable has the text injected. The agent's egress
+                must have the mode allow_list.
         """
         call = Call(
             "PUT",
             "/api/v1/agents/{agent_id}/secrets",
             (agent_id,),
-            body=fields({"secrets": secrets}, {}),
+            body=fields({"secrets": secrets}, {"inject": inject}),
             headers={"Idempotency-Key": idempotency_key},
             dry_run=dry_run,
             timeout=timeout,
@@ -1937,6 +2019,7 @@ class AsyncCalls(AsyncBase):
         config: Mapping[str, Any] | None | Unset = UNSET,
         resource_plan: PlanID | None | Unset = UNSET,
         public_paths: Sequence[str] | None = None,
+        egress: AgentEgressSpec | None | Unset = UNSET,
         sleep: AgentSleepSpec | None | Unset = UNSET,
         image: str | None | Unset = UNSET,
         image_policy: ImagePolicy | None = None,
@@ -1960,6 +2043,7 @@ class AsyncCalls(AsyncBase):
         config: Mapping[str, Any] | None | Unset = UNSET,
         resource_plan: PlanID | None | Unset = UNSET,
         public_paths: Sequence[str] | None = None,
+        egress: AgentEgressSpec | None | Unset = UNSET,
         sleep: AgentSleepSpec | None | Unset = UNSET,
         image: str | None | Unset = UNSET,
         image_policy: ImagePolicy | None = None,
@@ -1980,6 +2064,7 @@ class AsyncCalls(AsyncBase):
         config: Mapping[str, Any] | None | Unset = UNSET,
         resource_plan: PlanID | None | Unset = UNSET,
         public_paths: Sequence[str] | None = None,
+        egress: AgentEgressSpec | None | Unset = UNSET,
         sleep: AgentSleepSpec | None | Unset = UNSET,
         image: str | None | Unset = UNSET,
         image_policy: ImagePolicy | None = None,
@@ -2006,6 +2091,7 @@ class AsyncCalls(AsyncBase):
                 volume grows. A volume never shrinks: a plan with a smaller one is refused (409 storage_cannot_shrink).
             public_paths: Replaces the agent's public paths, which anyone may request without a credential; an empty
                 list removes them. A running agent gets a new pod. See the creation of agents.
+            egress: Changes what the agent may reach; a field that is not given stays.
             sleep: Changes when the agent falls asleep and what wakes it; a field that is not given stays. A running
                 agent gets a new pod.
             image: Another version of the agent's image, as image or image@version; without a version, the one that
@@ -2032,6 +2118,7 @@ class AsyncCalls(AsyncBase):
                     "env_vars": env_vars,
                     "config": config,
                     "resource_plan": resource_plan,
+                    "egress": egress,
                     "sleep": sleep,
                     "image": image,
                     "files": files,
@@ -2053,6 +2140,7 @@ class AsyncCalls(AsyncBase):
         self,
         *,
         exec: ExecSetting | None = None,
+        egress: AgentEgressSpec | None | Unset = UNSET,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> Organization:
@@ -2062,11 +2150,13 @@ class AsyncCalls(AsyncBase):
 
         Args:
             exec: Who may enter the containers of agents.
+            egress: Changes what new agents may reach unless their creation says otherwise; a field that is not given
+                stays. Agents that exist keep what they have.
         """
         call = Call(
             "PATCH",
             "/api/v1/organizations/current",
-            body=fields({}, {"exec": exec}),
+            body=fields({"egress": egress}, {"exec": exec}),
             headers={"Idempotency-Key": idempotency_key},
             timeout=timeout,
         )

@@ -95,9 +95,24 @@ DiagnosisAction: TypeAlias = Literal[
     "compare_plans",
     "manage_billing",
     "contact_support",
+    "allow_hosts",
 ]
 
 DiagnosisParty: TypeAlias = Literal["worker", "cluster", "agent", "user", "billing", "support"]
+
+EgressMode: TypeAlias = Literal["open", "allow_list"]
+
+EgressReason: TypeAlias = Literal[
+    "not_listed",
+    "denied",
+    "not_public",
+    "no_name",
+    "other_host",
+    "unsupported",
+    "too_many",
+    "unreachable",
+    "unavailable",
+]
 
 EventType: TypeAlias = Literal[
     "agent.created",
@@ -123,6 +138,7 @@ EventType: TypeAlias = Literal[
     "snapshot.failed",
     "snapshot.deleted",
     "schedule.called",
+    "egress.refused",
     "secret_operation.stored",
     "secret_operation.succeeded",
     "secret_operation.failed",
@@ -306,6 +322,23 @@ class AgentConfig(Model):
     }
 
 
+class AgentEgress(Model):
+    mode: EgressMode
+    """With open, the agent reaches the internet on the ports of its plan. With allow_list, it reaches the names on the
+    list, on the ports 80 and 443, and nothing else.
+    """
+    allow: list[str]
+    """What the agent may reach: names, *.name for all names below it, * for every name."""
+    deny: list[str]
+    """What the agent may not reach although allow has it."""
+
+    _fields = {
+        "mode": None,
+        "allow": None,
+        "deny": None,
+    }
+
+
 class AgentFile(Model):
     path: str
     """Where the file is, below /data or /config."""
@@ -475,6 +508,8 @@ class Agent(Model):
     """The paths of the agent that anyone may request without a credential, in addition to those of its image. One that
     ends with a slash stands for everything below it.
     """
+    egress: AgentEgress
+    """What the agent may reach."""
     schedules: list[AgentSchedule]
     """The schedules that call the agent."""
     wake_at: datetime | None
@@ -519,6 +554,7 @@ class Agent(Model):
         "env_vars": None,
         "files": listed(AgentFile),
         "public_paths": None,
+        "egress": AgentEgress,
         "schedules": listed(AgentSchedule),
         "wake_at": timestamp,
         "sleep": AgentSleep,
@@ -1205,6 +1241,52 @@ class Diagnosis(Model):
     }
 
 
+class EgressLogHost(Model):
+    host: str
+    """The name of the host. On a day with more than 200 hosts, (others) stands for those that are not counted one by
+    one. What names no host is counted under (no name).
+    """
+    used: int
+    """How many connections and requests the gate forwarded to the host."""
+    refused: int
+    """How many connections, requests and DNS queries the gate refused."""
+    reason: EgressReason | None
+    """Why the last one was refused; null if none was."""
+    first_at: datetime
+    """When the agent first tried the host, within the 7 days."""
+    last_at: datetime
+    """When the agent last tried the host."""
+    refused_at: datetime | None
+    """When it was last refused; null if it was not."""
+    allowed: bool
+    """Whether the agent's present rules allow the host. Those of an agent with open egress allow all."""
+
+    _fields = {
+        "host": None,
+        "used": None,
+        "refused": None,
+        "reason": None,
+        "first_at": timestamp,
+        "last_at": timestamp,
+        "refused_at": timestamp,
+        "allowed": None,
+    }
+
+
+class EgressLog(Model):
+    since: datetime
+    """The log has what happened since then: 7 days."""
+    items: list[EgressLogHost]
+    """At most 1,000 hosts: those that were refused, the last refusal first, then those that were only used, the last
+    use first.
+    """
+
+    _fields = {
+        "since": timestamp,
+        "items": listed(EgressLogHost),
+    }
+
+
 class Event(Model):
     id: str
     """Rises with every event of the organization. It is the cursor of the event, and the webhook-id of its deliveries.
@@ -1596,6 +1678,8 @@ class Organization(Model):
     """What all agents and API keys together take up."""
     exec: ExecSetting
     """Who may enter the containers of agents: admins, or off for no one."""
+    egress: AgentEgress
+    """What new agents may reach unless their creation says otherwise."""
     created_at: datetime
 
     _fields = {
@@ -1606,6 +1690,7 @@ class Organization(Model):
         "limits": OrganizationAmounts,
         "usage": OrganizationAmounts,
         "exec": None,
+        "egress": AgentEgress,
         "created_at": timestamp,
     }
 
@@ -1673,6 +1758,21 @@ class ProtectedResource(Model):
     }
 
 
+class RehearsalLostHost(Model):
+    host: str
+    """The name of the host."""
+    used: int
+    """How many connections and requests the gate forwarded to the host in the last 7 days."""
+    last_at: datetime
+    """When the agent last tried the host."""
+
+    _fields = {
+        "host": None,
+        "used": None,
+        "last_at": timestamp,
+    }
+
+
 class RehearsalWould(Model):
     status: AgentStatus
     """The agent's status after the call."""
@@ -1686,6 +1786,10 @@ class RehearsalWould(Model):
     loses_data_since: datetime | None
     """The time since when the agent no longer has what it wrote: the taken_at of the snapshot that is restored. The
     data is kept as a snapshot for 7 days. Null if the call leaves the agent's data as it is.
+    """
+    loses_hosts: list[RehearsalLostHost]
+    """The hosts that the agent used in the last 7 days and would no longer reach, the last used one first. Empty if the
+    call does not change the agent's egress rules, and for an agent with open egress, whose connections are not logged.
     """
     usage_before: OrganizationAmounts
     """What the organization takes up now."""
@@ -1707,6 +1811,7 @@ class RehearsalWould(Model):
         "restarts": None,
         "downtime_seconds_estimate": None,
         "loses_data_since": timestamp,
+        "loses_hosts": listed(RehearsalLostHost),
         "usage_before": OrganizationAmounts,
         "usage_after": OrganizationAmounts,
         "monthly_price_before_usd": None,
@@ -1772,6 +1877,21 @@ class RotatedWebhook(Model):
     _hidden = frozenset({"secret"})
 
 
+class SecretInject(Model):
+    hosts: list[str]
+    """The names of the hosts, 1 to 10, without wildcards. The agent's egress must allow them."""
+    header: str | None
+    """The header of the request that has the value; Authorization by default."""
+    format: str | None
+    """The value of the header, with {value} in it once; Bearer {value} by default."""
+
+    _fields = {
+        "hosts": None,
+        "header": None,
+        "format": None,
+    }
+
+
 class Secret(Model):
     key: str
     """The name of the environment variable."""
@@ -1783,6 +1903,8 @@ class Secret(Model):
     """The version with which the running pod verifiably started; null if no pod runs."""
     in_sync: bool
     """Whether the running pod has the newest value."""
+    inject: SecretInject | None
+    """Where the value is added to the agent's requests; null for a secret in the agent's environment."""
     updated_at: datetime
 
     _fields = {
@@ -1791,6 +1913,7 @@ class Secret(Model):
         "latest_version": None,
         "live_version": None,
         "in_sync": None,
+        "inject": SecretInject,
         "updated_at": timestamp,
     }
 
@@ -1801,6 +1924,8 @@ class SecretOperation(Model):
     """The agent's id."""
     key: str
     """The name of the secret key; DASHBOARD_CREDENTIALS for a rotation of the agent's credentials."""
+    brokered: bool
+    """Whether the secret stays outside the agent, and is added to its requests."""
     secret_ref: str | None
     """The id of the secret in the secret store, without the environment; never a value."""
     action: SecretOperationAction
@@ -1818,6 +1943,7 @@ class SecretOperation(Model):
         "id": None,
         "agent_id": None,
         "key": None,
+        "brokered": None,
         "secret_ref": None,
         "action": None,
         "stage": None,
@@ -1960,6 +2086,18 @@ class WebhookDelivery(Model):
     }
 
 
+class AgentEgressSpec(TypedDict, total=False):
+    mode: EgressMode
+    """With open, the agent reaches the internet on the ports of its plan. With allow_list, it reaches the names on the
+    list, on the ports 80 and 443, and nothing else. A change of the mode replaces the pod of a running agent; a change
+    of the lists takes effect within seconds, also for open connections.
+    """
+    allow: Sequence[str]
+    """Replaces the list of what the agent may reach."""
+    deny: Sequence[str]
+    """Replaces the list of what the agent may not reach although allow has it."""
+
+
 class _AgentFileSpec(TypedDict):
     path: str
     """Where the file is: below /data, which stands for the agent's volume wherever its image has it, or below /config,
@@ -2030,3 +2168,15 @@ class ImageMaintenanceWindowSpec(TypedDict):
     """How long it lasts, 1 to 24 hours."""
     timezone: str
     """The time zone of start and days, such as Europe/Berlin."""
+
+
+class _SecretInjectSpec(TypedDict):
+    hosts: Sequence[str]
+    """The names of the hosts, 1 to 10, without wildcards. The agent's egress must allow them."""
+
+
+class SecretInjectSpec(_SecretInjectSpec, total=False):
+    header: str
+    """The header of the request that has the value; Authorization by default."""
+    format: str
+    """The value of the header, with {value} in it once; Bearer {value} by default."""
