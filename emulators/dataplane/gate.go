@@ -19,7 +19,6 @@ import (
 	"agents.example/controlplane/infra/pubsub"
 	"agents.example/controlplane/infra/secretmanager"
 	"agents.example/controlplane/shared/dataplane/gate"
-	"agents.example/controlplane/shared/secret"
 )
 
 // GateOptions configure StartGate.
@@ -78,7 +77,7 @@ func StartGate(ctx context.Context, o GateOptions) (_ *Part, err error) {
 	g, err := gate.New(gate.Options{
 		Address: netip.MustParseAddr(host), Policies: policies, Dial: dialer.DialContext,
 		IsNotPublic: func(err error) bool { return errors.Is(err, publicnet.ErrNotPublic) },
-		Values:      gateValues{secrets}, Secret: ofCell, Report: publisher.ReportEgress, Instance: uuid.NewString(),
+		Values:      secrets, Secret: ofCell, Report: publisher.ReportEgress, Instance: uuid.NewString(),
 	})
 	if err != nil {
 		stop()
@@ -101,12 +100,4 @@ func StartGate(ctx context.Context, o GateOptions) (_ *Part, err error) {
 	}
 	parts.Go(func() { served <- g.Serve(serving, o.Listeners) })
 	return p, nil
-}
-
-// gateValues implements gate.Values.
-type gateValues struct{ store *secretmanager.Store }
-
-func (v gateValues) Value(ctx context.Context, agentID, key string, version int64) (string, error) {
-	value, err := v.store.Read(ctx, agentID, secret.BrokeredKey(key), version)
-	return string(value), err
 }

@@ -25,6 +25,7 @@ import (
 
 	"agents.example/controlplane/infra/lazyconn"
 	"agents.example/controlplane/shared/credential"
+	"agents.example/controlplane/shared/secret"
 )
 
 // MaxValueBytes is the most that a version of a secret holds.
@@ -184,6 +185,12 @@ func (s *Store) add(ctx context.Context, n name, value []byte) (int64, error) {
 		return 0, status.Error(code(err), "the secret manager did not confirm a new version")
 	}
 	return versionNumber(added.GetName())
+}
+
+// Value implements gate.Values: it reads a brokered secret. Errors: those of Read.
+func (s *Store) Value(ctx context.Context, agentID, key string, version int64) (string, error) {
+	value, err := s.Read(ctx, agentID, secret.BrokeredKey(key), version)
+	return string(value), err
 }
 
 // ReadNamed reads a version of a secret of the deployment itself, by its full name: projects/ID/secrets/ID/versions/N.

@@ -29,7 +29,6 @@ import (
 	"agents.example/controlplane/infra/secretmanager"
 	"agents.example/controlplane/shared/dataplane/gate"
 	"agents.example/controlplane/shared/function"
-	"agents.example/controlplane/shared/secret"
 )
 
 func main() {
@@ -124,7 +123,7 @@ func options(ctx context.Context, c config.Gate) (o gate.Options, closeClients f
 	if o.Secret, err = secrets.ReadNamed(ctx, c.CASecret); err != nil {
 		return o, nil, errors.Join(err, closeClients())
 	}
-	o.Values = values{secrets}
+	o.Values = secrets
 	return o, closeClients, nil
 }
 
@@ -153,15 +152,6 @@ func (d rooted) dial(ctx context.Context, network, address string) (net.Conn, er
 		return nil, err
 	}
 	return d.DialContext(ctx, network, net.JoinHostPort(host+".", port))
-}
-
-// values reads brokered secrets.
-type values struct{ store *secretmanager.Store }
-
-// Value implements gate.Values.
-func (v values) Value(ctx context.Context, agentID, key string, version int64) (string, error) {
-	value, err := v.store.Read(ctx, agentID, secret.BrokeredKey(key), version)
-	return string(value), err
 }
 
 // listen opens the gate's ports.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/dataplane/gate"
 	"agents.example/controlplane/shared/egress"
 )
@@ -200,7 +201,7 @@ func TestBroker_NeedsTheCellsSecret(t *testing.T) {
 	if got, err := io.ReadAll(c); err != nil || string(got) != "\x15\x03\x03\x00\x02\x02\x50" {
 		t.Errorf("got %x, %v; want the alert internal_error", got, err)
 	}
-	got := get(t, w.client(t, agentAddress, nil), "http://"+gateAddress+gate.PathCA+"?policy="+
+	got := get(t, w.client(t, agentAddress, nil), "http://"+gateAddress+dataplane.PathGateCA+"?policy="+
 		injecting("api.example.com").InjectHash())
 	if got.status != http.StatusServiceUnavailable {
 		t.Errorf("answer %+v, want 503", got)

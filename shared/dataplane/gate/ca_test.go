@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"agents.example/controlplane/shared/dataplane/gate"
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/egress"
 )
 
@@ -111,7 +111,7 @@ func TestCA_IsForTheHostsOfThePolicyAlone(t *testing.T) {
 // file writes the CA of a policy to a file.
 func (w *world) file(t *testing.T, p *egress.Policy) string {
 	t.Helper()
-	got := get(t, w.client(t, agentAddress, nil), "http://"+gateAddress+gate.PathCA+"?policy="+p.InjectHash())
+	got := get(t, w.client(t, agentAddress, nil), "http://"+gateAddress+dataplane.PathGateCA+"?policy="+p.InjectHash())
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(file, []byte(got.body), 0o600); err != nil || got.status != http.StatusOK {
 		t.Fatalf("answer %+v, %v", got, err)
@@ -126,7 +126,7 @@ func TestCA_IsRestricted(t *testing.T) {
 	w.set(agentAddress, agentID, p)
 	w.set(otherAddress, otherID, p)
 	parse := func(address string) *x509.Certificate {
-		got := get(t, w.client(t, address, nil), "http://"+gateAddress+gate.PathCA+"?policy="+p.InjectHash())
+		got := get(t, w.client(t, address, nil), "http://"+gateAddress+dataplane.PathGateCA+"?policy="+p.InjectHash())
 		block, rest := pem.Decode([]byte(got.body))
 		if block == nil || len(rest) > 0 {
 			t.Fatalf("answer %+v, want one certificate", got)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/dataplane/gate"
 	"agents.example/controlplane/shared/egress"
 )
@@ -129,7 +130,7 @@ func TestGate_SetsSecrets(t *testing.T) {
 // ca gets the certificate of an agent's CA from the gate.
 func (w *world) ca(t testing.TB, address string, p *egress.Policy) *x509.CertPool {
 	t.Helper()
-	got := get(t, w.client(t, address, nil), "http://"+gateAddress+gate.PathCA+"?policy="+p.InjectHash())
+	got := get(t, w.client(t, address, nil), "http://"+gateAddress+dataplane.PathGateCA+"?policy="+p.InjectHash())
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(got.body)) {
 		t.Fatalf("the gate answered %+v, want a certificate", got)

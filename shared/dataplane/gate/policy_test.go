@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/dataplane/gate"
 	"agents.example/controlplane/shared/egress"
 )
@@ -141,7 +142,7 @@ func TestPolicy_CAWaitsForThePolicy(t *testing.T) {
 	w := newWorld(t)
 	before, after := injecting("before.example"), injecting("after.example")
 	w.set(agentAddress, agentID, before)
-	url := "http://" + gateAddress + gate.PathCA + "?policy=" + after.InjectHash()
+	url := "http://" + gateAddress + dataplane.PathGateCA + "?policy=" + after.InjectHash()
 	c := w.client(t, agentAddress, nil)
 	if got := get(t, c, url); got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
 		t.Errorf("answer %+v, want 503 with Retry-After", got)

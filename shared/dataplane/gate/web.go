@@ -12,10 +12,6 @@ import (
 	"agents.example/controlplane/shared/egress"
 )
 
-// PathCA is where an agent's pod gets the certificate of the agent's CA, from the gate's address on port 80. The query
-// "policy" has the policy's InjectHash.
-const PathCA = dataplane.PathGateCA
-
 type linkKey struct{}
 
 // withLink adds the link below a server's connection to the context of its requests.
@@ -126,13 +122,14 @@ func (g *Gate) isOwn(host string) bool {
 // serveOwn serves a request to the gate itself.
 func (g *Gate) serveOwn(w http.ResponseWriter, req *http.Request, a Agent) {
 	switch {
-	case req.URL.Path != PathCA:
-		answer(w, http.StatusNotFound, "", "The gate serves "+PathCA+" only. Use the name of a host to reach it.")
+	case req.URL.Path != dataplane.PathGateCA:
+		answer(w, http.StatusNotFound, "",
+			"The gate serves "+dataplane.PathGateCA+" only. Use the name of a host to reach it.")
 	case req.Method != http.MethodGet && req.Method != http.MethodHead:
 		answer(w, http.StatusMethodNotAllowed, "", "The certificate can be read only.")
 	case g.leaves.secret == nil:
 		answer(w, http.StatusServiceUnavailable, "", "This cell has no brokered secrets.")
-	case a.Policy.InjectHash() == "" || req.URL.Query().Get("policy") != a.Policy.InjectHash():
+	case a.Policy.InjectHash() == "" || req.URL.Query().Get(dataplane.QueryGatePolicy) != a.Policy.InjectHash():
 		answer(w, http.StatusServiceUnavailable, "", "The gate does not know this policy yet. Retry.")
 	default:
 		pem, err := g.leaves.authorityPEM(a.ID, a.Policy.InjectedHosts())

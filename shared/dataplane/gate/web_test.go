@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/dataplane/gate"
 	"agents.example/controlplane/shared/egress"
 )
@@ -222,7 +223,7 @@ func TestWeb_LeadsOnlyToWhatTheListHas(t *testing.T) {
 		},
 		"own other page": {raw: "GET /metrics HTTP/1.1\r\nHost: " + gateAddress + end, want: []int{404}},
 		"own without policy": {
-			raw: "GET " + gate.PathCA + " HTTP/1.1\r\nHost: " + gateAddress + end, want: []int{503},
+			raw: "GET " + dataplane.PathGateCA + " HTTP/1.1\r\nHost: " + gateAddress + end, want: []int{503},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
