@@ -62,7 +62,7 @@ type updateInput struct {
 }
 
 // Example implements function.Exampler.
-func (updateInput) Example() any { return updateInput{Body: settings{Exec: organization.ExecOff}} }
+func (updateInput) Example() any { return updateInput{Body: settings{Exec: organization.ExecAdmins}} }
 
 // Update changes the settings of the caller's organization.
 func Update(chosen organization.Settings, accounts billing.Store) function.Route {

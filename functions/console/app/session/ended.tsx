@@ -37,7 +37,16 @@ function AskAgain() {
     }
   };
   return (
-    <Dialog title="Your session has ended" onClose={endSession} typed>
+    <Dialog
+      title="Your session has ended"
+      onClose={endSession}
+      typed
+      foot={
+        <Button kind="plain" onClick={endSession}>
+          Sign out
+        </Button>
+      }
+    >
       <p>
         {pasted
           ? "The service does not accept your key or token any more. Paste another one to go on. "
@@ -55,11 +64,6 @@ function AskAgain() {
         </Button>
       )}
       {pasted || page.clientID === "" ? <TokenForm again /> : null}
-      <div class="foot">
-        <Button kind="plain" onClick={endSession}>
-          Sign out
-        </Button>
-      </div>
     </Dialog>
   );
 }

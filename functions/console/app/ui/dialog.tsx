@@ -50,8 +50,10 @@ export function Dialog(props: DialogProps) {
   );
   const content = (
     <>
-      {head}
-      {children}
+      <div class="content">
+        {head}
+        {children}
+      </div>
       <Foot {...props} />
     </>
   );
