@@ -53,6 +53,8 @@ type deployment struct {
 	// retry takes the place of the schedule in a cloud that has none, while a test waits for an agent: on a busy
 	// machine, runs of the workers fail so often that only a sweep repeats them. It may be nil.
 	retry func(t *testing.T, id string)
+	// outside has the hosts that pods of a real node reach; nil without one.
+	outside *outside
 	// inSandbox makes a test put its agents into gVisor.
 	inSandbox bool
 }

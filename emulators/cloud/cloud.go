@@ -126,7 +126,7 @@ type Cloud struct {
 	listener   net.Listener
 	cluster    *cluster.Cluster // nil with a kubeconfig
 	notifier   string           // the address that the notifier will listen on; empty without one
-	gate       gate.Listeners   // of the cell's gate
+	gate       gate.Listeners   // of a gate in this process
 	dispatcher *pubsubemu.Dispatcher
 	died       chan error
 	closers    []func() error
@@ -164,8 +164,10 @@ func Start(ctx context.Context, o Options) (_ *Cloud, err error) {
 	}
 	c.closeLater(func() error { return ignoreClosed(c.listener.Close()) })
 	c.Ready.BaseURL = "http://" + c.listener.Addr().String()
-	if c.gate, err = dataplane.ListenGate(ctx); err != nil {
-		return nil, err
+	if o.Node == nil {
+		if c.gate, err = dataplane.ListenGate(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if !o.NoNotifier {
 		ports, err := process.FreePorts(1)

@@ -37,15 +37,18 @@ func startOnNode(t *testing.T) deployment {
 		t.Fatal(err)
 	}
 	runc, _ := exec.LookPath("runc")
-	return start(t, false, func(o *cloud.Options) {
+	outside := openOutside(t)
+	d := start(t, false, func(o *cloud.Options) {
 		o.Dir, o.Binaries = clustertest.NodeDir(t), ""
 		o.Node = &cloud.NodeOptions{
 			AgentImage: &node.Image{Program: filepath.Join(programs, "probe")}, Runc: runc,
-			Images: builds(t, filepath.Join(programs, "probe")),
+			Images: builds(t, filepath.Join(programs, "probe")), Hosts: outside.hosts, Roots: outside.roots,
 		}
 		o.Node.Images["database"] = node.Image{Tarball: databaseTarball(t)}
 		o.Catalog = []image.Image{databaseEntry("database")}
 	})
+	d.outside = outside
+	return d
 }
 
 // testTwentyAgents creates 20 agents concurrently, and deletes them.
@@ -89,7 +92,13 @@ type probed struct {
 
 func (d deployment) probe(t *testing.T, runtime string) probed {
 	t.Helper()
-	h := d.host(t, fmt.Sprintf(`{"name": %q, "resource_plan": "hobby"}`, "probe in "+runtime))
+	return d.probeWith(t, runtime, `"config": {}`)
+}
+
+// probeWith runs the probe in an agent with a field of its creation.
+func (d deployment) probeWith(t *testing.T, runtime, field string) probed {
+	t.Helper()
+	h := d.host(t, fmt.Sprintf(`{"name": %q, "resource_plan": "hobby", %s}`, "probe in "+runtime, field))
 	if runtime == "gVisor" {
 		d.must(t, http.StatusOK, http.MethodPost, "/agents/"+h.id+"/migrate-sandbox", `{"enabled": true}`)
 		d.await(t, h.id, "sandboxed", func(a answer) bool { return a.body["dashboard_warming"] == false })
@@ -155,14 +164,7 @@ func (p probed) testSecurityContext(t *testing.T) {
 // testConnections connects the agent with everything around it.
 func (p probed) testConnections(t *testing.T) {
 	other := p.host(t, `{"name": "neighbor", "resource_plan": "hobby"}`)
-	address := func(id string) string {
-		pod, err := p.cluster.Pods("agent-"+id).Get(t.Context(), "agent-0", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return pod.Status.PodIP
-	}
-	own, neighbor := address(p.id), address(other.id)
+	own, neighbor := p.podAddress(t, "agent-"+p.id), p.podAddress(t, "agent-"+other.id)
 	var table strings.Builder
 	defer func() { t.Logf("in %s:\n%s", p.runtime, table.String()) }()
 	check := func(from, to string, err string, allowed bool) {
@@ -235,6 +237,20 @@ func (p probed) testConnections(t *testing.T) {
 	status, text := p.request(t, http.MethodGet, "/variable?name=PORT", "")
 	check("the router", "the agent's port 8080", map[bool]string{false: text}[status == http.StatusOK], true)
 	p.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+other.id, "")
+}
+
+// podAddress returns the address of the first pod of a namespace, or of one of its programs.
+func (d deployment) podAddress(t *testing.T, namespace string, name ...string) string {
+	t.Helper()
+	o := metav1.ListOptions{}
+	for _, n := range name {
+		o.LabelSelector = "app.kubernetes.io/name=" + n
+	}
+	pods, err := d.cluster.Pods(namespace).List(t.Context(), o)
+	if err != nil || len(pods.Items) == 0 {
+		t.Fatalf("pods of %s %v = %v, %v; want one", namespace, name, pods, err)
+	}
+	return pods.Items[0].Status.PodIP
 }
 
 func testRealCrash(t *testing.T, d deployment) {

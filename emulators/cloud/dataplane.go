@@ -60,7 +60,11 @@ func (c *Cloud) cells(function string) (string, error) {
 
 // grantAccess gives the accounts of functions, router and notifier the rights that they have when deployed.
 func (c *Cloud) grantAccess(ctx context.Context) error {
-	return dataplane.GrantAccess(ctx, c.Ready.Kubeconfig, cellDomain, c.callers())
+	host, _, err := net.SplitHostPort(c.gateAddress())
+	if err != nil {
+		host = c.gateAddress()
+	}
+	return dataplane.GrantAccess(ctx, c.Ready.Kubeconfig, cellDomain, host, c.callers())
 }
 
 // startRouter runs after grantAccess, because the router lists the agents' endpoints before it serves.
@@ -101,8 +105,19 @@ func (c *Cloud) startLocalRouter(ctx context.Context) (*dataplane.Router, error)
 	return dataplane.StartRouter(ctx, o)
 }
 
+// gateAddress is the address of the gate's Service, perhaps with the port of HTTP.
+func (c *Cloud) gateAddress() string {
+	if c.Node != nil {
+		return gateService
+	}
+	return c.gate.HTTP.Addr().String()
+}
+
 // startGate runs after startDispatcher, which creates the topic.
 func (c *Cloud) startGate(ctx context.Context) error {
+	if c.Node != nil {
+		return c.startGatePod(ctx)
+	}
 	kubeconfig, err := dataplane.Impersonate(c.Ready.Kubeconfig, dataplane.GateAccount,
 		filepath.Join(c.options.Dir, "kubeconfig-gate"))
 	if err != nil {

@@ -57,7 +57,7 @@ func (c *Cloud) environment() (map[string]string, error) {
 		"HANDOFF_PUBLIC_KEYS":     published,
 		"GOOGLE_CLOUD_PROJECT":    c.Ready.ProjectID,
 		"ENVIRONMENT":             dataplane.Environment,
-		"GATE_ADDRESS":            c.gate.HTTP.Addr().String(),
+		"GATE_ADDRESS":            c.gateAddress(),
 		"FIRESTORE_EMULATOR_HOST": c.Ready.FirestoreEmulatorHost,
 		pubsubHost:                c.Ready.PubSubEmulatorHost,
 		"SECRET_MANAGER_ENDPOINT": c.Secrets.Addr,

@@ -1,18 +1,28 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
+	secretmanager "cloud.google.com/go/secretmanager/apiv1"
+	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
 	"agents.example/controlplane/emulators/dataplane"
 	"agents.example/controlplane/emulators/node"
+	"agents.example/controlplane/shared/function"
 )
 
 // NodeOptions configure a node that runs pods as containers.
@@ -25,6 +35,8 @@ type NodeOptions struct {
 	Registry string
 	// Hosts maps what pods can connect to, a name of the internet and a port, to addresses of this machine.
 	Hosts map[string]string
+	// Roots is a file with the certificates that the gate and images of programs trust; empty is that of this machine.
+	Roots string
 	// Runc is the path of runc, which then runs the pods that need no sandbox. Otherwise gVisor runs all.
 	Runc string
 }
@@ -42,12 +54,20 @@ const (
 	apiAddress = "203.0.113.20"
 )
 
-// notifierAt is the address in the network of a real node at which the router asks the notifier to wake agents. As all
-// private addresses, agents cannot reach it.
+// Addresses in the network of a real node at which the cell's programs reach the notifier and the emulators. As all
+// private addresses, agents cannot reach them.
 func notifierAt() netip.AddrPort { return netip.MustParseAddrPort("10.99.0.20:8080") }
+func pubsubAt() netip.AddrPort   { return netip.MustParseAddrPort("10.99.0.21:443") }
+func secretsAt() netip.AddrPort  { return netip.MustParseAddrPort("10.99.0.22:443") }
 
-// routerTime bounds the start of the router's pod. It takes seconds.
-const routerTime = 5 * time.Minute
+const (
+	// gateService is the address of the gate's Service in the cluster of a real node.
+	gateService = "10.96.0.53"
+	// world has the names that pods of a real node resolve.
+	world = "203.0.113.0/24"
+	// podTime bounds the start of a pod of the cell. It takes seconds.
+	podTime = 5 * time.Minute
+)
 
 // nodeDir is the directory of the node's state. It has a short name: paths of Unix sockets have a limit.
 func (c *Cloud) nodeDir() string { return filepath.Join(c.options.Dir, "node") }
@@ -90,7 +110,7 @@ func (c *Cloud) startNode(ctx context.Context) error {
 	}
 	n, err := node.Start(ctx, node.Options{
 		Dir: c.nodeDir(), Cluster: c.cluster, Images: images, Insecure: o.Registry, Runc: o.Runc,
-		Hosts: hosts, Names: names,
+		Hosts: hosts, Names: names, Roots: cmp.Or(o.Roots, systemRoots()),
 	})
 	if err != nil {
 		return err
@@ -118,6 +138,8 @@ func (c *Cloud) internet(chosen map[string]string) (hosts, names map[string]stri
 	hosts = map[string]string{
 		net.JoinHostPort(apiAddress, "80"):   c.listener.Addr().String(),
 		net.JoinHostPort(modelAddress, "80"): c.Model.addr,
+		pubsubAt().String():                  c.Ready.PubSubEmulatorHost,
+		secretsAt().String():                 c.Secrets.Addr,
 	}
 	if c.notifier != "" {
 		hosts[notifierAt().String()] = c.notifier
@@ -155,7 +177,7 @@ func (c *Cloud) useNode(env map[string]string) {
 
 // startRouterPod starts the router as a pod of the real node.
 func (c *Cloud) startRouterPod(ctx context.Context) (*dataplane.Router, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, routerTime, fmt.Errorf("timed out after %s", routerTime))
+	ctx, cancel := context.WithTimeoutCause(ctx, podTime, fmt.Errorf("timed out after %s", podTime))
 	defer cancel()
 	o := dataplane.RouterPodOptions{
 		Kubeconfig: c.Ready.Kubeconfig, Domain: cellDomain, Image: c.Node.Images[platformImage],
@@ -165,4 +187,57 @@ func (c *Cloud) startRouterPod(ctx context.Context) (*dataplane.Router, error) {
 		o.Notifier = notifierAt()
 	}
 	return dataplane.StartRouterPod(ctx, o)
+}
+
+// startGatePod starts the gate as a pod of the real node.
+func (c *Cloud) startGatePod(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, podTime, fmt.Errorf("timed out after %s", podTime))
+	defer cancel()
+	secret, err := c.createGateSecret(ctx)
+	if err != nil {
+		return err
+	}
+	return dataplane.StartGatePod(ctx, dataplane.GatePodOptions{
+		Kubeconfig: c.Ready.Kubeconfig, Image: c.Node.Images[platformImage], Address: gateService,
+		Project: c.Ready.ProjectID, Topic: string(function.EgressReports), CASecret: secret,
+		PubSub: pubsubAt(), Secrets: secretsAt(), AllowedRanges: world,
+	})
+}
+
+// createGateSecret creates the secret from which the CAs of agents follow, as Terraform does, and returns its version.
+func (c *Cloud) createGateSecret(ctx context.Context) (version string, err error) {
+	client, err := secretmanager.NewClient(ctx, option.WithEndpoint(c.Secrets.Addr), option.WithoutAuthentication(),
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
+	if err != nil {
+		return "", fmt.Errorf("connect to Secret Manager: %w", err)
+	}
+	defer func() { err = errors.Join(err, client.Close()) }()
+	automatic := &secretmanagerpb.Replication{Replication: &secretmanagerpb.Replication_Automatic_{
+		Automatic: &secretmanagerpb.Replication_Automatic{},
+	}}
+	secret, err := client.CreateSecret(ctx, &secretmanagerpb.CreateSecretRequest{
+		Parent: "projects/" + c.Ready.ProjectID, SecretId: dataplane.Environment + "-gate-ca",
+		Secret: &secretmanagerpb.Secret{Replication: automatic},
+	})
+	if err != nil {
+		return "", fmt.Errorf("create the gate's secret: %w", err)
+	}
+	value := make([]byte, 32) //nolint:mnd // as long as a key of its CAs
+	_, _ = rand.Read(value)   // never fails
+	added, err := client.AddSecretVersion(ctx, &secretmanagerpb.AddSecretVersionRequest{
+		Parent: secret.GetName(), Payload: &secretmanagerpb.SecretPayload{Data: value},
+	})
+	if err != nil {
+		return "", fmt.Errorf("create the gate's secret: %w", err)
+	}
+	return added.GetName(), nil
+}
+
+// systemRoots is the file of the certificates that this machine trusts; empty if it is not where Debian has it.
+func systemRoots() string {
+	const name = "/etc/ssl/certs/ca-certificates.crt"
+	if _, err := os.Stat(name); err != nil {
+		return ""
+	}
+	return name
 }

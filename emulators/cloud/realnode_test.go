@@ -28,6 +28,8 @@ func TestStoryOnARealNode(t *testing.T) {
 
 		{"agent in runc reports how it runs", func(t *testing.T, d deployment) { testProbe(t, d, "runc") }},
 		{"agent in gVisor reports how it runs", func(t *testing.T, d deployment) { testProbe(t, d, "gVisor") }},
+		{"agent in runc reaches what it may", func(t *testing.T, d deployment) { testWaysOut(t, d, "runc") }},
+		{"agent in gVisor reaches what it may", func(t *testing.T, d deployment) { testWaysOut(t, d, "gVisor") }},
 		{"a database survives snapshots in runc", testDatabase},
 		{"a database survives snapshots in gVisor", testSandboxedDatabase},
 		{"a release reaches agents, and stops at a broken build", testReleases},
@@ -41,10 +43,10 @@ func TestStoryOnARealNode(t *testing.T) {
 func testPlaces(t *testing.T, d deployment) {
 	id := d.create(t, `{"name": "placed", "resource_plan": "hobby"}`)
 	d.awaitStatus(t, id, "running")
-	for _, namespace := range []string{"agent-" + id, "agent-gateway"} {
+	for namespace, want := range map[string]int{"agent-" + id: 1, "agent-gateway": 2} { // router and gate
 		pods, err := d.cluster.Pods(namespace).List(t.Context(), metav1.ListOptions{})
-		if err != nil || len(pods.Items) != 1 {
-			t.Fatalf("pods of %s = %v, %v; want one", namespace, pods, err)
+		if err != nil || len(pods.Items) != want {
+			t.Fatalf("pods of %s = %v, %v; want %d", namespace, pods, err, want)
 		}
 		checkEqual(t, "node of "+namespace, pods.Items[0].Spec.NodeName, node.Name)
 	}

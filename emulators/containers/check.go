@@ -69,7 +69,7 @@ func try(ctx context.Context, c config) error {
 	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attributes, PeerName: worldInterface}); err != nil {
 		return fmt.Errorf("make a pair of network interfaces: %w", err)
 	}
-	if err := serviceToNode(); err != nil {
+	if err := leadServices([]way{toAPIServer()}); err != nil {
 		return err
 	}
 	return policy.Check(ctx, netip.MustParsePrefix(podRange))

@@ -22,6 +22,8 @@ type config struct {
 	// Images are the images that pods may pull, by name, and Insecure the registry without TLS that they may come from.
 	Images   map[string]images.Source
 	Insecure string
+	// Roots is a file with certificates that images of programs have; empty for none.
+	Roots string
 	// Hosts are addresses of the host by the addresses in the world that lead there.
 	Hosts map[netip.AddrPort]string
 	// Names are names of the world.

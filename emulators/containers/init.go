@@ -85,7 +85,7 @@ func initialize(ctx context.Context, c config, file string) error {
 }
 
 // serve starts what serves the node's network: the ways to the API server, to the kubelet and to the images, the
-// network policies, and names.
+// network policies, names, and the addresses of Services.
 func (c config) serve(ctx context.Context, s *supervisor) error {
 	for at, to := range map[string]string{
 		apiServer: "api", net.JoinHostPort(nodeAddress, strconv.Itoa(apiServicePort)): "api", registry: "registry",
@@ -119,6 +119,7 @@ func (c config) serve(ctx context.Context, s *supervisor) error {
 			Names: c.Names, Client: client, Domain: clusterDomain,
 		})
 	})
+	s.run("Services", func() error { return proxyServices(ctx, client) })
 	select {
 	case <-enforced:
 		return nil

@@ -17,6 +17,8 @@
 //	load balancer --> gateway.sock -------------------------------------->   35.191.0.10 --> a pod
 //	            <---- host.sock <-----------------------------------------   203.0.113.20:80
 //
+// Addresses of Services lead to pods; that of the Service kubernetes leads to the way to the API server.
+//
 // A Unix socket leads from one network namespace into another, so the host needs no interface, route or firewall rule.
 package main
 

@@ -7,13 +7,10 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 
-	"github.com/google/nftables"
-	"github.com/google/nftables/binaryutil"
-	"github.com/google/nftables/expr"
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"agents.example/controlplane/emulators/containers/tunnel"
 )
@@ -40,7 +37,7 @@ func connectWorld(pid int) error {
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
 		return err
 	}
-	return serviceToNode()
+	return leadServices([]way{toAPIServer()})
 }
 
 // hostBits are the bits of the network of one address.
@@ -77,40 +74,13 @@ func routeAll(name, gateway string) error {
 	return nil
 }
 
-// serviceToNode makes the address of the Service kubernetes lead to the node, where the way to the API server begins.
-// No other Service of a cell has an address that pods may use, so the node needs no kube-proxy.
-func serviceToNode() error {
-	c, err := nftables.New()
-	if err != nil {
-		return fmt.Errorf("open netfilter: %w", err)
-	}
-	table := c.AddTable(&nftables.Table{Name: "service", Family: nftables.TableFamilyIPv4})
-	chain := c.AddChain(&nftables.Chain{
-		Name: "prerouting", Table: table, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookPrerouting,
-		Priority: nftables.ChainPriorityNATDest,
-	})
-	const destination, length = 16, 4 // of an address in the header of IPv4
-	c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{
-		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: destination, Len: length},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: netip.MustParseAddr(apiService).AsSlice()},
-		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.IPPROTO_TCP}},
-		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.BigEndian.PutUint16(apiServicePort)},
-		&expr.Immediate{Register: 1, Data: netip.MustParseAddr(nodeAddress).AsSlice()},
-		&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1},
-	}})
-	if err := c.Flush(); err != nil {
-		return fmt.Errorf("route the Service kubernetes: %w", err)
-	}
-	return nil
-}
-
 // world plays what is beyond the node's network, in a network namespace behind the node's link.
 func world(ctx context.Context, c config) error {
 	addresses := greeters()
 	for at := range c.Hosts {
-		addresses = append(addresses, at.Addr().String())
+		if !slices.Contains(addresses, at.Addr().String()) { // several ports may have one
+			addresses = append(addresses, at.Addr().String())
+		}
 	}
 	if err := await(ctx, func() error { return setUp(worldInterface, uplinkBits, worldUplink) }); err != nil {
 		return err

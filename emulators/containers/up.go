@@ -131,7 +131,7 @@ func (c config) serveImages(ctx context.Context) (*images.Registry, error) {
 	all := map[string]images.Source{pauseImage: {Program: c.program(pauseImage)}}
 	maps.Copy(all, c.Images)
 	r, err := images.Serve(ctx, l, images.Options{
-		Dir: filepath.Join(c.Dir, "images"), Insecure: c.Insecure, Images: all,
+		Dir: filepath.Join(c.Dir, "images"), Insecure: c.Insecure, Roots: c.Roots, Images: all,
 	})
 	if err != nil {
 		return nil, err

@@ -29,9 +29,11 @@ const (
 )
 
 // GrantAccess applies those objects of terraform/cell that say who may do what in the cluster. callers are the users
-// that functions call the cluster as, by need. The programs of the cell do not run in the local cluster.
-func GrantAccess(ctx context.Context, kubeconfig, domain string, callers map[string][]string) error {
-	return applyCell(ctx, kubeconfig, cell.Values{Domain: domain, Environment: Environment, Callers: callers}, grants)
+// that functions call the cluster as, by need, and gate is the address of the gate. The programs of the cell do not run
+// in the local cluster.
+func GrantAccess(ctx context.Context, kubeconfig, domain, gate string, callers map[string][]string) error {
+	values := cell.Values{Domain: domain, Environment: Environment, Callers: callers, GateAddress: gate}
+	return applyCell(ctx, kubeconfig, values, grants)
 }
 
 // Images are the images that a deployment lets agents' pods run.

@@ -20,10 +20,10 @@ func Build(ctx context.Context) (dir string, err error) {
 	return BuildPackages(ctx, commands+"front", commands+"sampleagent")
 }
 
-// BuildImage builds the programs of the control plane's image that pods run, the router among them, and returns their
-// directory in the user's cache. They are linked statically.
+// BuildImage builds the programs of the control plane's image that pods run, the router and the gate among them, and
+// returns their directory in the user's cache. They are linked statically.
 func BuildImage(ctx context.Context) (dir string, err error) {
-	return BuildImagePackages(ctx, commands+"front", commands+"sampleagent", commands+"router")
+	return BuildImagePackages(ctx, commands+"front", commands+"sampleagent", commands+"router", commands+"gate")
 }
 
 // BuildImagePackages is like BuildPackages for images of a real node. The programs are linked statically.

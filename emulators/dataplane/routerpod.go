@@ -11,7 +11,6 @@ import (
 	"net/http/httputil"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,8 +28,6 @@ import (
 const (
 	routerName  = "agent-router"
 	metricsPort = "9090"
-	// selector selects the router's pods.
-	selector = "app.kubernetes.io/name=" + routerName
 	// notifierURL is the router's variable with the URL of the notifier.
 	notifierURL = "NOTIFIER_URL"
 )
@@ -81,7 +78,7 @@ func StartRouterPod(ctx context.Context, o RouterPodOptions) (*Router, error) {
 	}
 	r, err := b.start(ctx, config)
 	if err != nil {
-		return nil, errors.Join(err, explainRouter(ctx, config))
+		return nil, errors.Join(err, explain(ctx, config, routerName))
 	}
 	return r, nil
 }
@@ -115,42 +112,39 @@ func useNotifier(o *unstructured.Unstructured, at netip.AddrPort) {
 		}
 		_ = unstructured.SetNestedSlice(o.Object, egress, "spec", "egress")
 	case "Deployment":
-		path := []string{"spec", "template", "spec", "containers"}
-		containers, _, _ := unstructured.NestedSlice(o.Object, path...)
-		env, _, _ := unstructured.NestedSlice(containers[0].(map[string]any), "env")
-		env = slices.DeleteFunc(env, func(e any) bool { return e.(map[string]any)["name"] == notifierURL })
+		url := ""
 		if at.IsValid() {
-			env = append(env, map[string]any{"name": notifierURL, "value": "http://" + at.String()})
+			url = "http://" + at.String()
 		}
-		containers[0].(map[string]any)["env"] = env
-		_ = unstructured.SetNestedSlice(o.Object, containers, path...)
+		setVariables(o, map[string]string{notifierURL: url})
 	}
 }
 
 // explainTime bounds the request that explains why a start took too long.
 const explainTime = 30 * time.Second
 
-// explainRouter says why no pod of the router is ready.
-func explainRouter(ctx context.Context, config *rest.Config) error {
+// explain says why no pod of a program is ready.
+func explain(ctx context.Context, config *rest.Config, name string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainTime)
 	defer cancel()
 	var pods corev1.PodList
-	client, err := informers.Client(config, routerName,
+	client, err := informers.Client(config, name,
 		informers.Group{Version: corev1.SchemeGroupVersion, Register: corev1.AddToScheme})
 	if err == nil {
+		of := metav1.ListOptions{LabelSelector: labelName + "=" + name}
 		err = client.Get().Namespace(cell.GatewayNamespace).Resource("pods").
-			VersionedParams(&metav1.ListOptions{LabelSelector: selector}, metav1.ParameterCodec).Do(ctx).Into(&pods)
+			VersionedParams(&of, metav1.ParameterCodec).Do(ctx).Into(&pods)
 	}
 	if err != nil {
-		return fmt.Errorf("list the router's pods: %w", err)
+		return fmt.Errorf("list the pods of %s: %w", name, err)
 	}
 	if len(pods.Items) == 0 {
-		return errors.New("the router has no pod; see the Events in namespace " + cell.GatewayNamespace)
+		return fmt.Errorf("%s has no pod; see the Events in namespace %s", name, cell.GatewayNamespace)
 	}
 	var reasons []error
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		reasons = append(reasons, fmt.Errorf("pod %s of the router %s", pod.Name, waitingReason(pod)))
+		reasons = append(reasons, fmt.Errorf("pod %s %s", pod.Name, waitingReason(pod)))
 	}
 	return errors.Join(reasons...)
 }

@@ -61,6 +61,8 @@ type Options struct {
 	Images map[string]Image
 	// Insecure is the host and port of a registry without TLS. References without a host are of this registry.
 	Insecure string
+	// Roots is a file with certificates that the programs of Images trust. It may be empty.
+	Roots string
 	// Hosts maps addresses that pods can connect to, such as 203.0.113.20:80, to addresses of this machine. Pods
 	// resolve Names.
 	Hosts, Names map[string]string

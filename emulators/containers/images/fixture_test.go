@@ -45,7 +45,13 @@ func serve(t *testing.T, o images.Options) (r *images.Registry, addr string, err
 // pulled serves one image, and pulls it as a node does.
 func pulled(t *testing.T, source images.Source) v1.Image {
 	t.Helper()
-	r, addr, err := serve(t, images.Options{Images: map[string]images.Source{"it": source}})
+	return pulledFrom(t, images.Options{Images: map[string]images.Source{"it": source}})
+}
+
+// pulledFrom serves images, and pulls the one that is called "it".
+func pulledFrom(t *testing.T, o images.Options) v1.Image {
+	t.Helper()
+	r, addr, err := serve(t, o)
 	if err != nil {
 		t.Fatal(err)
 	}

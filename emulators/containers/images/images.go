@@ -33,6 +33,8 @@ type Options struct {
 	// Insecure is the host and port of a registry without TLS. References without a host are of this registry. It may
 	// be empty. Registries of the loopback interface need no TLS either.
 	Insecure string
+	// Roots is a file with certificates, which images of programs have as those that they trust. It may be empty.
+	Roots string
 	// Images maps names to where the images come from.
 	Images map[string]Source
 }
@@ -69,7 +71,7 @@ func Serve(ctx context.Context, listener net.Listener, o Options) (_ *Registry, 
 			err = errors.Join(err, listener.Close())
 		}
 	}()
-	s := store{dir: o.Dir, insecure: o.Insecure}
+	s := store{dir: o.Dir, insecure: o.Insecure, roots: o.Roots}
 	if err := s.create(); err != nil {
 		return nil, err
 	}
@@ -119,7 +121,7 @@ func readOnly(images http.Handler) http.Handler {
 }
 
 // store is the directory of the images' content.
-type store struct{ dir, insecure string }
+type store struct{ dir, insecure, roots string }
 
 // blobs is where the layout of a directory of images has its files, by digest.
 func (s store) blobs() string { return filepath.Join(s.dir, "blobs") }

@@ -55,6 +55,9 @@ func (s store) program(file string) (v1.Image, error) {
 	return s.imageOf(map[string]string{inside: file}, []string{"/" + inside})
 }
 
+// rootsFile is where programs look for the certificates that they trust.
+const rootsFile = "etc/ssl/certs/ca-certificates.crt"
+
 // imageOf returns an image of one layer. files maps paths in the image to programs of this machine.
 func (s store) imageOf(files map[string]string, entrypoint []string) (v1.Image, error) {
 	paths := make([]string, 0, len(files))
@@ -63,6 +66,10 @@ func (s store) imageOf(files map[string]string, entrypoint []string) (v1.Image, 
 			return nil, err
 		}
 		paths = append(paths, path)
+	}
+	if s.roots != "" {
+		files[rootsFile] = s.roots
+		paths = append(paths, rootsFile)
 	}
 	slices.Sort(paths)
 	layer, err := s.addLayer(func(w io.Writer) error { return writeFilesystem(w, paths, files) })
@@ -114,7 +121,7 @@ func writeFilesystem(w io.Writer, paths []string, files map[string]string) error
 		{Name: "data/", Mode: 0o750, Uid: user, Gid: user},
 		{Name: "tmp/", Mode: 0o1777},
 	}
-	if strings.HasPrefix(paths[0], programsDir+"/") {
+	if strings.HasPrefix(paths[len(paths)-1], programsDir+"/") {
 		dirs = append(dirs, tar.Header{Name: programsDir + "/", Mode: 0o755})
 	}
 	for _, dir := range dirs {
@@ -124,14 +131,14 @@ func writeFilesystem(w io.Writer, paths []string, files map[string]string) error
 		}
 	}
 	for _, path := range paths {
-		if err := writeProgram(archive, path, files[path]); err != nil {
+		if err := writeFile(archive, path, files[path]); err != nil {
 			return fmt.Errorf("copy %s: %w", files[path], err)
 		}
 	}
 	return archive.Close()
 }
 
-func writeProgram(archive *tar.Writer, path, file string) error {
+func writeFile(archive *tar.Writer, path, file string) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err

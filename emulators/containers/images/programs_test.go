@@ -22,7 +22,11 @@ func TestServe_ProgramsRunAsAUserWithANumber(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, ".lock"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	image := pulled(t, images.Source{Programs: dir})
+	roots := filepath.Join(t.TempDir(), "roots.pem")
+	if err := os.WriteFile(roots, []byte("certificates"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	image := pulledFrom(t, images.Options{Roots: roots, Images: map[string]images.Source{"it": {Programs: dir}}})
 	c := config(t, image)
 	if c.OS != "linux" || c.Architecture != runtime.GOARCH || c.Config.User != "65532:65532" {
 		t.Errorf("platform and user = %s/%s %s, want those of this machine and 65532:65532", c.OS, c.Architecture,
@@ -37,10 +41,13 @@ func TestServe_ProgramsRunAsAUserWithANumber(t *testing.T) {
 		}
 	}
 	slices.Sort(paths)
-	if want := []string{"data", "ko-app", "ko-app/front", "ko-app/router", "tmp"}; !slices.Equal(paths, want) {
+	const trusted = "etc/ssl/certs/ca-certificates.crt"
+	want := []string{"data", trusted, "ko-app", "ko-app/front", "ko-app/router", "tmp"}
+	if !slices.Equal(paths, want) {
 		t.Errorf("files = %v, want %v", paths, want)
 	}
-	for path, mode := range map[string]int64{"ko-app/front": 0o755, "data": 0o750, "tmp": 0o1777} {
+	modes := map[string]int64{"ko-app/front": 0o755, "data": 0o750, "tmp": 0o1777, trusted: 0o755}
+	for path, mode := range modes {
 		if got := found[path].Mode & 0o7777; got != mode {
 			t.Errorf("mode of %s = %o, want %o", path, got, mode)
 		}

@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"net/netip"
+	"time"
+)
 
 // Gate is the configuration of a cell's gate.
 type Gate struct {
@@ -26,8 +29,9 @@ type Gate struct {
 	// PubSubEmulator and SecretManagerEmulator are the host:port of local emulators. In production they are empty.
 	PubSubEmulator        string `env:"PUBSUB_EMULATOR_HOST"`
 	SecretManagerEmulator string `env:"SECRET_MANAGER_EMULATOR_HOST"`
-	// AllowLoopback lets agents reach hosts on this machine. It is for local development.
-	AllowLoopback bool `env:"ALLOW_LOOPBACK"`
+	// AllowedRanges are ranges in which agents may reach hosts although they are not of the internet. They are for
+	// local development.
+	AllowedRanges []netip.Prefix `env:"ALLOWED_RANGES"`
 	// Roots is a file with certificates to trust in place of the system's. It is for local development.
 	Roots string `env:"ROOTS_FILE"`
 	// Kubeconfig is the file that gives access to the cell. If empty, the gate runs in the cell.

@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -92,10 +93,9 @@ func options(ctx context.Context, c config.Gate) (o gate.Options, closeClients f
 	if err != nil {
 		return o, nil, fmt.Errorf("GATE_ADDRESS: %w", err)
 	}
-	dialer := publicnet.Dialer{}
-	if c.AllowLoopback {
-		dialer.Allow = netip.Addr.IsLoopback
-	}
+	dialer := publicnet.Dialer{Allow: func(a netip.Addr) bool {
+		return slices.ContainsFunc(c.AllowedRanges, func(r netip.Prefix) bool { return r.Contains(a) })
+	}}
 	o = gate.Options{
 		Address: address, Instance: uuid.NewString(), Timeouts: gate.Timeouts{DrainDelay: c.DrainDelay},
 		Dial:        rooted{dialer}.dial,

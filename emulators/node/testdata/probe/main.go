@@ -105,6 +105,9 @@ func routes() (http.Handler, error) {
 		}
 		writeJSON(w, map[string]string{"error": text(err)})
 	})
+	mux.HandleFunc("POST /v1/attempts", try)
+	mux.HandleFunc("GET /v1/fetch", fetch)
+	mux.HandleFunc("POST /v1/search", search)
 	mux.HandleFunc("POST /v1/exhaust", func(http.ResponseWriter, *http.Request) { exhaust() })
 	return mux, nil
 }
