@@ -39,6 +39,22 @@ locals {
       ])
       todo = "Fewer than two routers of a cell answer. Without a router no agent of the cell can be reached. Look at the pods and events of the Deployment agent-router in the namespace agent-gateway: nodes, image, API server."
     }
+    gate = {
+      title = "A cell has too few gates", severity = "CRITICAL", for = "120s"
+      query = join(" or ", [
+        for cell in keys(var.cells) :
+        "((sum(up{cluster=\"${local.prefix}-${cell}\",namespace=\"${local.gateway.namespace}\",job=\"agent-gate\"}) or vector(0)) < 2)"
+      ])
+      todo = "Fewer than two gates of a cell answer. Without a gate, agents with a list of names reach nothing, and those with brokered secrets do not start. Look at the pods and events of the Deployment agent-gate in the namespace agent-gateway: nodes, image, the secret from which the agents' certificates follow."
+    }
+    gate_failures = {
+      title = "A gate cannot use Google Cloud", severity = "ERROR", for = "300s"
+      query = join(" or ", [
+        for m in ["gate_value_reads_total{${local.on_cluster},result=\"failed\"}", "gate_report_failures_total{${local.on_cluster}}"] :
+        "sum by (cluster) (increase(${m}[15m])) > 10"
+      ])
+      todo = "The gates of a cell cannot read brokered secrets, so that agents' requests fail, or cannot publish what agents were refused. Look at the gates' log, and at the rights of their account."
+    }
     agents_unreachable = {
       title = "Agents do not answer", severity = "CRITICAL", for = "300s"
       query = join("", [

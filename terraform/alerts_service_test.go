@@ -224,6 +224,9 @@ func agentAlertCases() map[string]alertCase {
 	routers := func(cluster, namespace string) string {
 		return `up{cluster="` + cluster + `",namespace="` + namespace + `",job="agent-router",instance="%d"} 1x20`
 	}
+	gates := func(cluster string) string {
+		return `up{cluster="` + cluster + `",namespace="agent-gateway",job="agent-gate",instance="%d"} 1x20`
+	}
 	unanswered := each(6, `http_requests_total{cluster="prod-a1",host="h%d",code="503"} 0+1x20`)
 	return map[string]alertCase{
 		"agents_out_of_reach": {
@@ -268,6 +271,34 @@ func agentAlertCases() map[string]alertCase {
 			quiet: map[string][]string{
 				"both have two": slices.Concat(each(2, routers("prod-a1", "agent-gateway")),
 					each(2, routers("prod-b1", "agent-gateway"))),
+			},
+		},
+		"gate": {
+			firing: map[string][]string{
+				"one cell has one": slices.Concat(each(1, gates("prod-a1")), each(2, gates("prod-b1"))),
+				"one cell has routers only": slices.Concat(each(2, gates("prod-b1")),
+					each(3, routers("prod-a1", "agent-gateway"))),
+				"one of two does not answer": slices.Concat(each(2, gates("prod-b1")), each(1, gates("prod-a1")),
+					[]string{`up{cluster="prod-a1",namespace="agent-gateway",job="agent-gate",instance="9"} 0x20`}),
+			},
+			quiet: map[string][]string{
+				"both have two": slices.Concat(each(2, gates("prod-a1")), each(2, gates("prod-b1"))),
+			},
+		},
+		"gate_failures": {
+			firing: map[string][]string{
+				"secrets cannot be read": {`gate_value_reads_total{cluster="prod-a1",result="failed",instance="a"} 0+2x20`},
+				"two gates cannot publish": {
+					`gate_report_failures_total{cluster="prod-a1",instance="a"} 0+0.5x20`,
+					`gate_report_failures_total{cluster="prod-a1",instance="b"} 0+0.5x20`,
+				},
+			},
+			quiet: map[string][]string{
+				"secrets are read": {`gate_value_reads_total{cluster="prod-a1",result="read",instance="a"} 0+20x20`},
+				"a few failures":   {`gate_value_reads_total{cluster="prod-a1",result="failed",instance="a"} 0+0.5x20`},
+				"another deployment's": {
+					`gate_report_failures_total{cluster="test-a1",instance="a"} 0+20x20`,
+				},
 			},
 		},
 		"agents_unreachable": {

@@ -87,6 +87,8 @@ func sources() map[string]source {
 		// Managed Prometheus has one resource, which need not be named.
 		"up":                                     {labels: "cluster namespace job instance"},
 		"http_requests_total":                    {labels: "cluster namespace host code"},
+		"gate_value_reads_total":                 {labels: "cluster namespace result"},
+		"gate_report_failures_total":             {labels: "cluster namespace"},
 		"kube_pod_status_unschedulable":          {labels: "cluster namespace pod uid"},
 		"logging_googleapis_com:user_prod_calls": {resource: "cloud_run_revision", labels: "function status"},
 		"logging_googleapis_com:user_prod_agent_start_seconds": {resource: "cloud_run_revision"},
@@ -295,7 +297,7 @@ func TestMetricAlerts_FireWithoutDataOnlyAboutSilence(t *testing.T) {
 	t.Parallel()
 	m := alertModule(t)
 	for name, alert := range m.local(t, "metric_alerts").AsValueMap() {
-		want := name == "router" || strings.HasPrefix(name, "silent ")
+		want := name == "router" || name == "gate" || strings.HasPrefix(name, "silent ")
 		if got := fires(t, text(t, alert, "query"), time.Minute, nil); got != want {
 			t.Errorf("without data the alert %s fires: %t, want %t", name, got, want)
 		}

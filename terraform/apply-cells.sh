@@ -107,7 +107,7 @@ print(json.load(open(sys.argv[1]))["cell_objects"]["value"][sys.argv[2]])' "$out
 		sleep 20
 	done
 	kubectl patch configmap agent-images --namespace=agent-gateway --type=merge --field-manager=release --patch='{"data":{"next":""}}'
-	for deployment in agent-router agent-notifier; do
+	for deployment in agent-router agent-notifier agent-gate; do
 		kubectl rollout status --namespace=agent-gateway --timeout=15m "deployment/$deployment"
 	done
 	kubectl wait --namespace=agent-gateway --for=condition=Programmed --timeout=15m gateway/agents

@@ -546,7 +546,9 @@ esac
 					t.Errorf("does not apply the objects of %s:\n%s", cell, did)
 				}
 			}
-			for _, want := range []string{"deployment/agent-router", "deployment/agent-notifier", "gateway/agents"} {
+			for _, want := range []string{
+				"deployment/agent-router", "deployment/agent-notifier", "deployment/agent-gate", "gateway/agents",
+			} {
 				if strings.Count(string(did), want) != 2 {
 					t.Errorf("does not wait for %s in each cell:\n%s", want, did)
 				}

@@ -356,7 +356,7 @@ func TestPolicies_OfGoogleApplyToTheGatewayAndTheRouter(t *testing.T) {
 	}
 }
 
-// TestPolicies_ApplyToTheRouter holds that the cluster's own policies select the router and the notifier.
+// TestPolicies_ApplyToTheRouter holds that the cluster's own policies select the router, the notifier and the gate.
 func TestPolicies_ApplyToTheRouter(t *testing.T) {
 	t.Parallel()
 	router := object[appsv1.Deployment](t, "Deployment", "agent-router")
@@ -374,7 +374,7 @@ func TestPolicies_ApplyToTheRouter(t *testing.T) {
 		spread.MinDomains == nil || *spread.MinDomains != 2 {
 		t.Errorf("the routers spread by %+v, want over two zones at least", spread)
 	}
-	for _, name := range []string{"agent-router", "agent-notifier"} {
+	for _, name := range []string{"agent-router", "agent-notifier", "agent-gate"} {
 		policy := object[networkingv1.NetworkPolicy](t, "NetworkPolicy", name)
 		if !selects(t, policy.Spec.PodSelector, object[appsv1.Deployment](t, "Deployment", name)) {
 			t.Errorf("the NetworkPolicy %s does not select the Deployment's pods", name)
