@@ -171,7 +171,17 @@ func (p places) unsecured() []wayOut {
 		return "GET / HTTP/1.1\r\nHost: " + host + "\r\n" + rest + "Connection: close\r\n\r\n"
 	}
 	refused := string(get(refusedHost))
+	const create = "POST /api/v1/agents HTTP/1.1\r\nContent-Length: 2\r\nConnection: close\r\nHost: "
+	control := func(what, text string) wayOut {
+		return wayOut{
+			what: what, out: func(o outcome) bool { return strings.Contains(string(o.Got), `"request_id"`) },
+			attempt: attempt{Network: "tcp", Address: at, Send: []byte(text)},
+		}
+	}
 	return []wayOut{
+		control("the control plane by its name", create+"control-plane.example\r\n\r\n{}"),
+		control("the control plane at the gate", create+p.gate+"\r\n\r\n{}"),
+		control("the control plane at the gate without a host", create+"\r\n\r\n{}"),
 		send("HTTP to a refused name", refused),
 		send("with a port", header(refusedHost+":80", "")),
 		send("with another port", header(refusedHost+":8080", "")),

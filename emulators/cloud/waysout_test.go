@@ -67,6 +67,12 @@ func testWaysOut(t *testing.T, d deployment, runtime string) {
 			})
 		}
 	})
+	t.Run("its dashboard opens by a link", func(t *testing.T) { // whose keys the front reads through the gate
+		status, cookies := visit(t, newBrowser(t, d), d.dashboardLink(t, d.Ready.AdminToken, p.id))
+		if status != http.StatusOK || cookies != 0 { // of the page to which the link leads
+			t.Errorf("status %d with %d cookies, want 200 without one", status, cookies)
+		}
+	})
 	t.Run("nothing else leads out", func(t *testing.T) { p.testRefused(t, other, at) })
 	t.Run("a host is allowed while the agent runs", p.testAllowed)
 	t.Run("a brokered value is outside of the agent", p.testBrokered)

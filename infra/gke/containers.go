@@ -164,7 +164,7 @@ func (b blueprint) frontEnv() []corev1.EnvVar {
 		{Name: dataplane.EnvAgentAuth, Value: b.image.Auth},
 		{Name: dataplane.EnvAgentPublicPaths, Value: b.publicPaths()},
 		{Name: dataplane.EnvAgentHostname, Value: b.agent.Hostname(s.Addresses)},
-		{Name: dataplane.EnvJWKSURL, Value: s.KeysURL},
+		{Name: dataplane.EnvJWKSURL, Value: b.keysURL()},
 		// Three quarters of the memory limit.
 		{Name: "GOMEMLIMIT", Value: strconv.Itoa(frontMemoryMiB*3/4) + "MiB"},
 	}

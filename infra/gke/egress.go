@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -31,12 +32,17 @@ func (b blueprint) egressPolicy() (p egress.Policy, ok bool) {
 	if p, ok = b.agent.EgressPolicy(); !ok {
 		return p, false
 	}
-	if keys, err := url.Parse(b.settings.KeysURL); err == nil {
-		if host, err := egress.CanonicalHost(keys.Hostname()); err == nil {
-			p.Always = []string{host}
-		}
-	}
+	p.Control, _ = strings.CutSuffix(b.settings.KeysURL, dataplane.PathKeys)
 	return p, true
+}
+
+// keysURL is where the agent's front finds the control plane: at the gate, if that is its only way out.
+func (b blueprint) keysURL() string {
+	if _, ok := b.egressPolicy(); !ok || b.settings.KeysURL == "" {
+		return b.settings.KeysURL
+	}
+	at := url.URL{Scheme: "http", Host: b.settings.GateAddress, Path: dataplane.PathKeys}
+	return at.String()
 }
 
 // gatePeers are the gate's pods. A Service's address stands for them: network policies see where a connection ends.

@@ -128,19 +128,16 @@ type Injection struct {
 
 // Policy is what the gate needs to know of an agent.
 type Policy struct {
-	// Always has the names that the agent's front needs, whatever the rules are.
-	Always []string `json:"always,omitempty"`
-	Allow  []string `json:"allow,omitempty"`
-	Deny   []string `json:"deny,omitempty"`
+	// Control is the URL of the control plane. The gate passes the calls of the agent's front on to it, and no others.
+	Control string   `json:"control,omitempty"`
+	Allow   []string `json:"allow,omitempty"`
+	Deny    []string `json:"deny,omitempty"`
 	// Inject is sorted by key.
 	Inject []Injection `json:"inject,omitempty"`
 }
 
 // Check returns why the policy refuses a canonical name, or "" if it allows it.
 func (p Policy) Check(host string) Reason {
-	if slices.Contains(p.Always, host) {
-		return ""
-	}
 	return Rules{Mode: AllowList, Allow: p.Allow, Deny: p.Deny}.Check(host)
 }
 

@@ -90,7 +90,7 @@ func run(ctx context.Context, env envconfig.Lookuper) error {
 func options(c environment.Front) front.Options {
 	return front.Options{
 		Hostname: c.Hostname, Port: c.Port, APIPort: c.APIPort, HealthPath: c.HealthPath, KeysURL: c.KeysURL,
-		PublicPaths: c.PublicPaths, AgentID: c.AgentID,
+		Source: c.Host, PublicPaths: c.PublicPaths, AgentID: c.AgentID,
 		SleepAfter: time.Duration(c.SleepAfter) * time.Second, BusyPath: c.BusyPath, DataDir: c.DataDir,
 		ForwardCredentials: c.Auth == dataplane.AuthImage,
 		Credentials: front.Credentials{

@@ -192,6 +192,7 @@ type issuer struct {
 	url     string
 	key     jose.JSONWebKey
 	fetches atomic.Int32
+	from    atomic.Value // the address of the last client
 	down    atomic.Bool
 	// asked counts the questions about sessions.
 	asked atomic.Int32
@@ -216,6 +217,8 @@ func newIssuer(t *testing.T) *issuer {
 	i := &issuer{}
 	i.rotate(newKey(t, "first"))
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		host, _, _ := net.SplitHostPort(req.RemoteAddr)
+		i.from.Store(host)
 		if req.URL.Path == dataplane.PathIntrospect {
 			i.answerSession(w, req)
 			return

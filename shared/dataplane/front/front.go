@@ -41,6 +41,9 @@ type Options struct {
 	PublicPaths []string
 	// KeysURL serves the public keys that verify links. If empty, every link is refused.
 	KeysURL string
+	// Source is the pod's address, from which the control plane is called: a gate on the way knows the agent by it. If
+	// empty, the system chooses one.
+	Source string
 	// SleepAfter is how long an agent is idle before the front lets it sleep; 0 is never. That takes a control plane,
 	// which has the address of KeysURL, and AgentID. An agent is idle to which the front forwards no request, and that
 	// does not say that it is busy: on BusyPath of its container, or in the file dataplane.BusyFile in DataDir, where
@@ -112,7 +115,7 @@ func New(o Options) (*Front, error) {
 	f := &Front{
 		options: o, credentials: known, attempts: newAttempts(o.Now),
 		paths: o.PublicPaths, public: newPublicLimits(o.Now),
-		links: newLinks(o.KeysURL, o.Hostname, o.Now), origins: http.NewCrossOriginProtection(),
+		links: newLinks(o.KeysURL, o.Source, o.Hostname, o.Now), origins: http.NewCrossOriginProtection(),
 		door: newDoor(o.Now, after), forwarded: make(chan struct{}, maxForwarded), transport: newTransport(),
 	}
 	f.sessions = newSessions(o.Now, seal, f.links.goesOn)

@@ -1,6 +1,7 @@
 package front_test
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"encoding/json"
 	"net/http"
@@ -20,6 +21,22 @@ func startWithLinks(t *testing.T, port int) (*fixture, *issuer) {
 	t.Helper()
 	i := newIssuer(t)
 	return start(t, port, func(o *front.Options) { o.KeysURL = i.url }), i
+}
+
+// TestHandoff_AsksFromThePodsAddress: a gate on the way knows agents by it.
+func TestHandoff_AsksFromThePodsAddress(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	for _, source := range []string{"127.0.0.7", ""} {
+		f := start(t, serveContainer(t, echoRequest), func(o *front.Options) { o.KeysURL, o.Source = i.url, source })
+		link := i.link(t, f.clock.now(), "from "+source)
+		if res := f.request(t, http.MethodGet, link); res.StatusCode != http.StatusSeeOther {
+			t.Fatalf("from %q: status %d", source, res.StatusCode)
+		}
+		if got, want := i.from.Load(), cmp.Or(source, "127.0.0.1"); got != want {
+			t.Errorf("asked from %v, want %s", got, want)
+		}
+	}
 }
 
 func TestHandoff_StartsASession(t *testing.T) {

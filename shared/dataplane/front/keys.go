@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -35,9 +36,14 @@ type keys struct {
 	tried   time.Time // of the last fetch, also a failed one
 }
 
-func newKeys(url string, now func() time.Time) *keys {
+// newKeys returns the keys of a URL, which is called from an address unless that is empty.
+func newKeys(url, source string, now func() time.Time) *keys {
+	transport := &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment}
+	if ip := net.ParseIP(source); ip != nil {
+		transport.DialContext = (&net.Dialer{LocalAddr: &net.TCPAddr{IP: ip}}).DialContext
+	}
 	return &keys{url: url, now: now, client: &http.Client{
-		Timeout: keysTimeout, Transport: &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment},
+		Timeout: keysTimeout, Transport: transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }

@@ -69,9 +69,9 @@ type links struct {
 	redeemed map[string]time.Time // end of each redeemed link, by its jti
 }
 
-func newLinks(keysURL, hostname string, now func() time.Time) *links {
+func newLinks(keysURL, source, hostname string, now func() time.Time) *links {
 	return &links{
-		hostname: hostname, now: now, started: now(), keys: newKeys(keysURL, now),
+		hostname: hostname, now: now, started: now(), keys: newKeys(keysURL, source, now),
 		redeemed: map[string]time.Time{},
 	}
 }

@@ -79,7 +79,9 @@ func (x *exchange) forward(req *http.Request) {
 		g.refuse(x, x.agent, x.host, egress.TooMany)
 		return
 	}
-	x.used = sync.OnceFunc(func() { g.counts.used(x.agent.ID, x.host) })
+	if x.used == nil {
+		x.used = sync.OnceFunc(func() { g.counts.used(x.agent.ID, x.host) })
+	}
 	g.proxy.ServeHTTP(x, req.WithContext(context.WithValue(req.Context(), exchangeKey{}, x)))
 }
 

@@ -2,9 +2,11 @@ package gate
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 
 	"agents.example/controlplane/shared/dataplane"
@@ -119,9 +121,41 @@ func (g *Gate) isOwn(host string) bool {
 	return err == nil && a == g.o.Address
 }
 
+// isOfFront reports whether a request is one that the front of an agent sends to the control plane.
+func isOfFront(req *http.Request, a Agent) bool {
+	if a.Policy.Control == "" || req.URL.RawPath != "" {
+		return false
+	}
+	switch req.URL.Path {
+	case dataplane.PathKeys:
+		return req.Method == http.MethodGet
+	case dataplane.PathIntrospect, fmt.Sprintf(dataplane.PathSleep, a.ID):
+		return req.Method == http.MethodPost
+	default:
+		return false
+	}
+}
+
+// serveControl passes a request of an agent's front on to the control plane. What else the control plane serves would be
+// a way out: whoever made the agent may have a key of another organization.
+func (g *Gate) serveControl(w *intake.Writer, req *http.Request, a Agent) {
+	control, err := url.Parse(a.Policy.Control)
+	if err != nil || control.Host == "" || control.Path != "" {
+		answer(w, http.StatusBadGateway, "", "The control plane has no address.")
+		return
+	}
+	x := &exchange{
+		Writer: w, gate: g, link: linkOf(req.Context()), agent: a, tenant: g.tenants.of(a.ID),
+		scheme: control.Scheme, host: control.Host, used: func() {}, // the log has the agent's hosts
+	}
+	x.forward(req)
+}
+
 // serveOwn serves a request to the gate itself.
-func (g *Gate) serveOwn(w http.ResponseWriter, req *http.Request, a Agent) {
+func (g *Gate) serveOwn(w *intake.Writer, req *http.Request, a Agent) {
 	switch {
+	case isOfFront(req, a):
+		g.serveControl(w, req, a)
 	case req.URL.Path != dataplane.PathGateCA:
 		answer(w, http.StatusNotFound, "",
 			"The gate serves "+dataplane.PathGateCA+" only. Use the name of a host to reach it.")
