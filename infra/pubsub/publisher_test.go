@@ -4,6 +4,7 @@ package pubsub_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"slices"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
@@ -23,6 +25,7 @@ import (
 	"agents.example/controlplane/emulators/rpc"
 	"agents.example/controlplane/infra/pubsub"
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/egress"
 	"agents.example/controlplane/shared/fault"
 )
 
@@ -114,6 +117,47 @@ func TestPublisher_DeliversNudges(t *testing.T) {
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("messages = %v, want %v", got, want)
+	}
+}
+
+// TestReportEgress_DeliversCounts: the message is one that the worker reads.
+func TestReportEgress_DeliversCounts(t *testing.T) {
+	t.Parallel()
+	project := "p-" + uuid.NewString()
+	client, err := pubsubemu.Client(t.Context(), host, project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	p := openPublisher(t, project, host)
+	sent := egress.Reports{Gate: "gate-1", Reports: []egress.Report{{
+		AgentID: "agent-1", Hosts: []egress.Count{{Host: "a.example", Refused: 2, Reason: egress.NotListed}},
+	}}}
+	if err := p.ReportEgress(t.Context(), sent); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("without a topic: %v, want Unavailable", err)
+	}
+	at, from := "projects/"+project+"/topics/"+topic, "projects/"+project+"/subscriptions/reports"
+	if _, err := client.TopicAdminClient.CreateTopic(t.Context(), &pubsubpb.Topic{Name: at}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.SubscriptionAdminClient.CreateSubscription(t.Context(),
+		&pubsubpb.Subscription{Name: from, Topic: at}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.ReportEgress(t.Context(), sent); err != nil {
+		t.Fatal(err)
+	}
+	pulled, err := client.SubscriptionAdminClient.Pull(t.Context(),
+		&pubsubpb.PullRequest{Subscription: from, MaxMessages: 1})
+	if err != nil || len(pulled.GetReceivedMessages()) != 1 {
+		t.Fatalf("pulled %v, %v; want one message", pulled, err)
+	}
+	var got egress.Reports
+	if err := json.Unmarshal(pulled.GetReceivedMessages()[0].GetMessage().GetData(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(sent, got); diff != "" {
+		t.Errorf("the message (-sent +got):\n%s", diff)
 	}
 }
 

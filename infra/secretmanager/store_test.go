@@ -16,6 +16,55 @@ import (
 	"agents.example/controlplane/shared/secret"
 )
 
+// TestValue_IsThatOfTheBrokeredKey: a secret of the same name that the agent has is another one.
+func TestValue_IsThatOfTheBrokeredKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if _, err := w.Put(t.Context(), w.agent, "TOKEN", []byte("of the container")); err != nil {
+		t.Fatal(err)
+	}
+	version, err := w.Put(t.Context(), w.agent, secret.BrokeredKey("TOKEN"), []byte("of the gate"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := w.Value(t.Context(), w.agent, "TOKEN", version); err != nil || got != "of the gate" {
+		t.Errorf("got %q, %v; want that of the gate", got, err)
+	}
+	if got, err := w.Value(t.Context(), w.agent, "TOKEN", version+1); fault.Code(err) != "secret_value_unavailable" {
+		t.Errorf("a version that does not exist: %q, %v", got, err)
+	}
+	if got, err := w.Value(t.Context(), w.agent, "NO_TOKEN", 1); fault.Code(err) != "secret_value_unavailable" {
+		t.Errorf("a key that does not exist: %q, %v", got, err)
+	}
+}
+
+func TestReadNamed_ReadsSecretsOfTheDeployment(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	automatic := &secretmanagerpb.Replication{Replication: &secretmanagerpb.Replication_Automatic_{
+		Automatic: &secretmanagerpb.Replication_Automatic{},
+	}}
+	s, err := w.raw.CreateSecret(t.Context(), &secretmanagerpb.CreateSecretRequest{
+		Parent: "projects/" + project, SecretId: "test-gate-ca",
+		Secret: &secretmanagerpb.Secret{Replication: automatic},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	added, err := w.raw.AddSecretVersion(t.Context(), &secretmanagerpb.AddSecretVersionRequest{
+		Parent: s.GetName(), Payload: &secretmanagerpb.SecretPayload{Data: []byte("the cell's")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := w.ReadNamed(t.Context(), added.GetName()); err != nil || string(got) != "the cell's" {
+		t.Errorf("got %q, %v; want the cell's", got, err)
+	}
+	if got, err := w.ReadNamed(t.Context(), s.GetName()+"/versions/7"); fault.Code(err) != "secret_value_unavailable" {
+		t.Errorf("a version that does not exist: %q, %v", got, err)
+	}
+}
+
 func TestStore_LabelsAndReplicatesSecrets(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ regions, want []string }{

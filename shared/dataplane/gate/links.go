@@ -171,14 +171,16 @@ func (k *link) hostName() string {
 	return k.host
 }
 
-// join adds the other side, which ends with the connection. It returns false if the connection is closed.
+// join adds the other side, which ends with the connection. It returns false if the connection is closed, or if
+// secrets are added to requests of its host now.
 func (k *link) join(far net.Conn) bool {
 	k.owner.mu.Lock()
 	defer k.owner.mu.Unlock()
-	if !k.closed {
-		k.far = far
+	if k.closed || len(k.policy.Injections(k.host)) > 0 {
+		return false
 	}
-	return !k.closed
+	k.far = far
+	return true
 }
 
 // Close implements net.Conn.
@@ -268,7 +270,7 @@ func (s *links) admits(k *link) bool {
 	if k.host == "" || k.policy == a.Policy {
 		return true
 	}
-	if a.Policy.Check(k.host) != "" {
+	if a.Policy.Check(k.host) != "" || k.far != nil && len(a.Policy.Injections(k.host)) > 0 {
 		return false
 	}
 	k.policy = a.Policy // which the next review need not check again

@@ -2,8 +2,11 @@ package gate_test
 
 import (
 	"bufio"
+	"errors"
 	"io"
+	"net"
 	"net/http"
+	"runtime"
 	"testing"
 	"time"
 
@@ -85,12 +88,45 @@ func TestPolicy_ChangesEndConnections(t *testing.T) {
 			began := time.Now()
 			change(w)
 			for _, o := range open {
-				if _, err := io.ReadAll(o.body); err == nil {
-					t.Errorf("%s: the stream ended as if it was complete", o.name)
+				_, err := io.ReadAll(o.body)
+				if timeout := net.Error(nil); err == nil || errors.As(err, &timeout) && timeout.Timeout() {
+					t.Errorf("%s: the stream ended with %v, want it broken off by the gate", o.name, err)
 				}
 			}
 			t.Logf("closed after %s", time.Since(began))
 		})
+	}
+}
+
+// TestPolicy_ASecretEndsWhatIsPassedThrough: requests on the connection would go without it.
+func TestPolicy_ASecretEndsWhatIsPassedThrough(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.host("api.example:443", echo(t))
+	w.host("slow.example:443", echo(t))
+	dialed := make(chan struct{})
+	w.stalled("slow.example:443", dialed)
+	w.set(agentAddress, agentID, allow("api.example", "slow.example"))
+	c, slow := w.open(t, agentAddress, w.tls), w.open(t, agentAddress, w.tls)
+	sent := hello(t, "api.example")
+	_, _ = c.Write(sent)
+	if _, err := io.ReadFull(c, make([]byte, len(sent))); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = slow.Write(hello(t, "slow.example"))
+	for w.dials("slow.example:443") == 0 {
+		runtime.Gosched()
+	}
+	p := injecting("api.example")
+	p.Inject[0].Hosts = append(p.Inject[0].Hosts, "slow.example")
+	p.Allow = []string{"api.example", "slow.example"}
+	w.set(agentAddress, agentID, p)
+	if n, err := io.Copy(io.Discard, c); err != nil || n != 0 {
+		t.Errorf("%d bytes and %v after the change, want the end", n, err)
+	}
+	close(dialed)
+	if n, err := io.Copy(io.Discard, slow); err != nil || n != 0 {
+		t.Errorf("%d bytes and %v on a connection that was being opened, want the end", n, err)
 	}
 }
 

@@ -136,8 +136,8 @@ func isOfFront(req *http.Request, a Agent) bool {
 	}
 }
 
-// serveControl passes a request of an agent's front on to the control plane. What else the control plane serves would be
-// a way out: whoever made the agent may have a key of another organization.
+// serveControl passes a request of an agent's front on to the control plane. What else the control plane serves would
+// be a way out: whoever made the agent may have a key of another organization.
 func (g *Gate) serveControl(w *intake.Writer, req *http.Request, a Agent) {
 	control, err := url.Parse(a.Policy.Control)
 	if err != nil || control.Host == "" || control.Path != "" {
