@@ -2,6 +2,7 @@ package cloud_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -107,7 +108,7 @@ func testReleases(t *testing.T, d deployment) {
 	o.run("", "release", "start", "-waves", "30,100", "-soak", "10m", "-max-failed", "0", id+"@3")
 	page = d.finishRelease(t, o, id+"-2", func() {
 		for _, h := range hosts {
-			d.get(t, h.api+"/process", h.useKey)
+			d.knock(t, h)
 		}
 	})
 	t.Logf("\n%s", page)
@@ -126,6 +127,21 @@ func testReleases(t *testing.T, d deployment) {
 	t.Logf("\n%s", o.run("", "release", "revert", id+"-2"))
 	for _, h := range hosts {
 		d.must(t, http.StatusAccepted, http.MethodDelete, "/agents/"+h.id, "")
+	}
+}
+
+// knock gives an agent work. One that exits may not answer, or only after its next start.
+func (d deployment) knock(t *testing.T, h hosted) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.api+"/process", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.useKey(req)
+	if res, err := d.Client.Do(req); err == nil {
+		_ = res.Body.Close()
 	}
 }
 
