@@ -170,9 +170,13 @@ func (u user) downloads(t *testing.T, path, name string) {
 	if err != nil || res.StatusCode != http.StatusOK {
 		t.Fatalf("%s: %d %v", path, res.StatusCode, err)
 	}
-	if err := os.WriteFile(filepath.Join(u.dir, name), b, 0o700); err != nil { //nolint:gosec // the user runs it
+	if err := os.WriteFile(filepath.Join(u.dir, name+".part"), b, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	// A program that another test starts now may have inherited the file, and Linux runs no file that is open for
+	// writing. No other process has that of cp.
+	u.runs(t, "cp", name+".part", name)
+	u.runs(t, "chmod", "+x", name)
 }
 
 func (u user) wantOrganization(t *testing.T, out string) {
