@@ -32,8 +32,6 @@ type Gate struct {
 	// AllowedRanges are ranges in which agents may reach hosts although they are not of the internet. They are for
 	// local development.
 	AllowedRanges []netip.Prefix `env:"ALLOWED_RANGES"`
-	// Roots is a file with certificates to trust in place of the system's. It is for local development.
-	Roots string `env:"ROOTS_FILE"`
 	// Kubeconfig is the file that gives access to the cell. If empty, the gate runs in the cell.
 	Kubeconfig string `env:"KUBECONFIG"`
 	// DrainDelay is how long the gate accepts connections after SIGTERM, while nodes learn that it ends.

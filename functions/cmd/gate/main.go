@@ -7,7 +7,6 @@ package main
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -101,9 +100,6 @@ func options(ctx context.Context, c config.Gate) (o gate.Options, closeClients f
 		Dial:        rooted{dialer}.dial,
 		IsNotPublic: func(err error) bool { return errors.Is(err, publicnet.ErrNotPublic) },
 	}
-	if o.Roots, err = roots(c.Roots); err != nil {
-		return o, nil, err
-	}
 	publisher, err := pubsub.Open(ctx,
 		pubsub.Options{ProjectID: c.ProjectID, Topic: c.EgressTopic, EmulatorHost: c.PubSubEmulator})
 	if err != nil {
@@ -125,22 +121,6 @@ func options(ctx context.Context, c config.Gate) (o gate.Options, closeClients f
 	}
 	o.Values = secrets
 	return o, closeClients, nil
-}
-
-// roots reads certificates; nil for those of the system.
-func roots(name string) (*x509.CertPool, error) {
-	if name == "" {
-		return nil, nil //nolint:nilnil // the zero value has a meaning
-	}
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return nil, fmt.Errorf("ROOTS_FILE: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("ROOTS_FILE: %s has no certificate", name)
-	}
-	return pool, nil
 }
 
 // rooted looks names up as they are: a domain to search would make other names of them.
