@@ -163,8 +163,25 @@ func (h host) running(ctx context.Context, id string) (agent, error) {
 	return found, err
 }
 
-// request sends a request to the agent. Without credentials, it is a stranger's.
+// request sends a request to the agent. Without credentials, it is a stranger's. Like other clients, it sends it again
+// while the router has no pod that is ready: on a busy machine, a runtime may answer a probe too late.
 func (a agent) request(ctx context.Context, method, path, body string, header http.Header) (int, string, error) {
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
+	for {
+		status, text, err := a.send(ctx, method, path, body, header)
+		if err != nil || status != http.StatusServiceUnavailable || !strings.Contains(text, `"agent_not_ready"`) {
+			return status, text, err
+		}
+		select {
+		case <-ctx.Done():
+			return status, text, ctx.Err()
+		case <-again.C:
+		}
+	}
+}
+
+func (a agent) send(ctx context.Context, method, path, body string, header http.Header) (int, string, error) {
 	req, err := http.NewRequestWithContext(ctx, method, a.url+path, strings.NewReader(body))
 	if err != nil {
 		return 0, "", err
