@@ -45,8 +45,8 @@ func read(err error) error {
 	return err
 }
 
-func own(d document, exists bool, caller identity.Caller) (agent.Agent, error) {
-	if !exists || d.agent.OrganizationID != caller.OrganizationID || caller.OrganizationID == "" {
+func own(d *document, caller identity.Caller) (agent.Agent, error) {
+	if d == nil || d.agent.OrganizationID != caller.OrganizationID || caller.OrganizationID == "" {
 		return agent.Agent{}, agent.NotFound()
 	}
 	return d.read(), nil
@@ -55,8 +55,7 @@ func own(d document, exists bool, caller identity.Caller) (agent.Agent, error) {
 // Get implements agent.Store.
 func (s Agents) Get(ctx context.Context, id string) (a agent.Agent, err error) {
 	err = s.Process.Look(ctx, DatabaseService, "get agent", func() (err error) {
-		found, ok := s.Database.agents[id]
-		a, err = own(found, ok, apicall.From(ctx).Caller)
+		a, err = own(s.Database.agents[id], apicall.From(ctx).Caller)
 		return err
 	})
 	return a, read(err)
@@ -152,7 +151,7 @@ func (s Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 		case read.committed:
 			created = read.target.read()
 			return nil
-		case read.exists:
+		case read.target != nil:
 			return fault.New(fault.Conflict, "agent_exists", "An agent with this id already exists.")
 		}
 		a.InheritEgress(read.org.Organization)

@@ -61,7 +61,7 @@ func (c *change) present(s state) (agent.Agent, error) {
 	if rehearsed, ok := c.call.Rehearsal.Present(); ok {
 		return rehearsed.Agent, nil
 	}
-	return own(s.target, s.exists, c.call.Caller)
+	return own(s.target, c.call.Caller)
 }
 
 // rehearse records a change of a rehearsed call in place of its commit, and returns the agent as it would be.

@@ -238,7 +238,7 @@ func (w *World) careful(done map[string]bool) bool {
 	if w.repeatUnanswered(done) {
 		return true
 	}
-	for _, id := range w.agentIDs() {
+	for _, id := range w.Database.ids {
 		a, _ := w.Database.Agent(id)
 		for _, o := range a.Operations {
 			if done[o.ID] || o.Status != secret.Failed && (o.Stage != secret.Store || o.Storing(w.Now())) {

@@ -49,8 +49,7 @@ func (c *change) saves(s state) bool { return c.keyed && (!s.answered || c.call.
 // state is what a change reads before it decides.
 type state struct {
 	org       organizationDocument
-	target    document
-	exists    bool
+	target    *document // nil if it does not exist
 	answer    answer
 	answered  bool
 	own       bool
@@ -67,7 +66,7 @@ func (d *Database) readState(c *change, agentID string) (state, error) {
 	if rehearsed, ok := c.call.Rehearsal.Present(); ok {
 		s.org.Organization = rehearsed.Organization
 	}
-	s.target, s.exists = d.agents[agentID]
+	s.target = d.agents[agentID]
 	s.committed = slices.Contains(d.Entries[c.entryID].Commits, c.id)
 	if s.committed {
 		c.call.Entry.MarkWritten()
@@ -123,8 +122,7 @@ func (d *Database) commitAgent(c *change, s state, before, after agent.Agent, is
 		d.Changed(d.organizations[s.org.ID], before, after)
 	}
 	d.Commits++
-	saved := document{agent: after, writeID: c.id, version: d.Commits}
-	d.agents[after.ID] = saved
+	saved := d.put(after, c.id)
 	// As in Firestore, a write that changes nothing leaves the version.
 	writes := s.depends && !reflect.DeepEqual(s.org.Organization, d.organizations[s.org.ID].Organization)
 	writes = writes && (!d.Rules.FreeSizes || after.Plan == before.Plan)

@@ -21,7 +21,9 @@ import (
 
 // Database is the simulated database. Its documents change in atomic commits with preconditions, like Firestore's.
 type Database struct {
-	agents        map[string]document
+	// agents are the records by id, which never change, and ids their ids in order.
+	agents        map[string]*document
+	ids           []string
 	organizations map[string]organizationDocument
 	answers       map[string]answer
 	// Operations is the history of secret operations, and Entries the audit log, by id.
@@ -83,7 +85,7 @@ type DatabaseRules struct {
 	LoseEvents bool
 }
 
-// document is an agent's record and the id of its last write.
+// document is an agent's record and the id of its last write. A commit replaces it.
 type document struct {
 	agent   agent.Agent
 	writeID string
@@ -115,7 +117,7 @@ type answer struct {
 // NewDatabase returns an empty database.
 func NewDatabase() *Database {
 	return &Database{
-		agents: map[string]document{}, organizations: map[string]organizationDocument{}, answers: map[string]answer{},
+		agents: map[string]*document{}, organizations: map[string]organizationDocument{}, answers: map[string]answer{},
 		Operations: map[string]secret.Operation{}, Entries: map[string]Entry{}, Calls: map[string]string{},
 		gone: map[string]bool{}, events: map[string]bool{}, reported: map[string]*reported{},
 		webhooks: map[string]webhookDocument{}, deliveries: map[string]webhook.Delivery{}, writes: map[string]bool{},
@@ -126,7 +128,10 @@ func NewDatabase() *Database {
 // Agent returns an agent's present record.
 func (d *Database) Agent(id string) (agent.Agent, bool) {
 	found, ok := d.agents[id]
-	return found.read(), ok
+	if !ok {
+		return agent.Agent{}, false
+	}
+	return found.read(), true
 }
 
 // Agents returns all records, in the order of their ids.
@@ -134,7 +139,7 @@ func (d *Database) Agents() []agent.Agent { return d.filter(func(*agent.Agent) b
 
 // filter returns the records that match, in the order of their ids.
 func (d *Database) filter(matches func(*agent.Agent) bool) (found []agent.Agent) {
-	for _, id := range slices.Sorted(maps.Keys(d.agents)) {
+	for _, id := range d.ids {
 		if each := d.agents[id]; matches(&each.agent) {
 			found = append(found, each.read())
 		}
@@ -158,12 +163,32 @@ func (d *Database) SetPlan(id string, p plan.ID) {
 	d.organizations[id] = o
 }
 
-// read returns the agent as a client of the database reads it: without memory in common, and with its open operations.
-func (d document) read() agent.Agent {
-	a := d.agent.Clone()
-	a.Operations = a.OpenOperations()
-	a.Version = strconv.FormatInt(d.version, 36)
-	return a
+// read returns the agent as a client of the database reads it: without memory in common.
+func (d *document) read() agent.Agent { return d.agent.Clone() }
+
+// put stores an agent's record, with its open operations. The agent must not change any more.
+func (d *Database) put(a agent.Agent, writeID string) *document {
+	a.Operations, a.Version = a.OpenOperations(), strconv.FormatInt(d.Commits, 36)
+	if i, known := slices.BinarySearch(d.ids, a.ID); !known {
+		d.ids = slices.Insert(d.ids, i, a.ID)
+	}
+	saved := &document{agent: a, writeID: writeID, version: d.Commits}
+	d.agents[a.ID] = saved
+	return saved
+}
+
+// remove removes an agent's record.
+func (d *Database) remove(id string) {
+	delete(d.agents, id)
+	d.ids = slices.DeleteFunc(d.ids, func(each string) bool { return each == id })
+	d.gone[id] = true
+}
+
+// arrange changes an agent's record before a schedule begins.
+func (d *Database) arrange(id string, change func(*agent.Agent)) {
+	arranged := *d.agents[id]
+	change(&arranged.agent)
+	d.agents[id] = &arranged
 }
 
 func unavailable() error {
@@ -173,10 +198,8 @@ func unavailable() error {
 // Clone returns a copy.
 func (d *Database) Clone() *Database {
 	next := NewDatabase()
-	for id, found := range d.agents {
-		found.agent = found.agent.Clone()
-		next.agents[id] = found
-	}
+	maps.Copy(next.agents, d.agents)
+	next.ids = slices.Clone(d.ids)
 	maps.Copy(next.organizations, d.organizations)
 	maps.Copy(next.answers, d.answers)
 	maps.Copy(next.Operations, d.Operations)

@@ -75,7 +75,7 @@ func (s snapshot) Differences(a agent.Agent) (found []provisioning.Difference) {
 	}
 	_, configName := s.cluster.names(Hash(a))
 	changed := n.set != nil && !n.set.matches(a, s.cluster.templateOf(a))
-	route := n.starter != starterOf(a) || n.way.policy != policyOf(a)
+	route := n.starter != starterOf(a) || n.way.policy != policyOf(&a)
 	if n.stages[agent.StageRoute] && route && !s.cluster.Rules.OverlookRoute {
 		add("service", provisioning.Changed)
 	}

@@ -20,7 +20,7 @@ type wayOut struct {
 }
 
 // policyOf is the policy of an agent as its route must have it.
-func policyOf(a agent.Agent) string {
+func policyOf(a *agent.Agent) string {
 	p, ok := a.EgressPolicy()
 	if !ok {
 		return ""
@@ -43,7 +43,7 @@ func (o *wayOut) put(a agent.Agent, stage agent.StageName, fenced bool) error {
 	}
 	*generation = applied
 	if stage == agent.StageRoute {
-		o.policy = policyOf(a)
+		o.policy = policyOf(&a)
 	} else {
 		o.restricted = a.Egress.Restricted()
 	}
@@ -116,7 +116,7 @@ func changeEgress(a *agent.Agent, c *call, now time.Time) error {
 
 // checkEgress checks that the cluster enforces what the record of a running agent says, and that a pod of that
 // configuration runs with it.
-func (w *World) checkEgress(a agent.Agent) {
+func (w *World) checkEgress(a *agent.Agent) {
 	n := w.home(a.ID).namespaces[a.ID]
 	if n == nil || n.terminating {
 		return
@@ -139,7 +139,7 @@ func (w *World) checkEgress(a agent.Agent) {
 }
 
 // checkGate checks that the secret store has the versions that the gate reads for a pod.
-func (w *World) checkGate(a agent.Agent) {
+func (w *World) checkGate(a *agent.Agent) {
 	n := w.home(a.ID).namespaces[a.ID]
 	if a.Status != agent.Running || n == nil || n.way.policy == "" || n.pod == nil || !n.pod.ready {
 		return

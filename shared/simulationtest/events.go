@@ -104,7 +104,7 @@ func (r *reported) contradict(e event.Draft, why string) {
 }
 
 // checkEvents checks that the events of an agent say what its record does.
-func (w *World) checkEvents(a agent.Agent) {
+func (w *World) checkEvents(a *agent.Agent) {
 	r, id := w.Database.reported[a.ID], short(a.ID)
 	switch {
 	case r == nil:

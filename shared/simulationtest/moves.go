@@ -87,7 +87,10 @@ func (w *World) home(id string) *Cluster {
 	if w.Other == nil {
 		return w.Cluster
 	}
-	return w.cellNamed(w.Database.agents[id].agent.Cell)
+	if d := w.Database.agents[id]; d != nil {
+		return w.cellNamed(d.agent.Cell)
+	}
+	return w.Cluster
 }
 
 func (w *World) clusterChanges() (sum int64) {
@@ -135,7 +138,7 @@ func (c ClusterClient) AdoptSnapshot(ctx context.Context, a agent.Agent, s agent
 		if kept := c.Cluster.storage.kept[s.Handle]; kept != nil {
 			adopted.data, adopted.unbound = kept.data, true
 		}
-		n.cuts[s.ID] = adopted
+		n.keep(s.ID, adopted)
 		c.Cluster.notify()
 		return nil
 	})
@@ -158,12 +161,12 @@ func (c ClusterClient) RetainSnapshot(ctx context.Context, a agent.Agent, s agen
 }
 
 // takes reports whether an agent's former cell still has its snapshots.
-func (w *World) takes(a agent.Agent) bool {
+func (w *World) takes(a *agent.Agent) bool {
 	return a.Move.State == agent.MoveStarting || a.Move.State == agent.MoveAdopting
 }
 
 // checkMove checks that an agent's containers run in one cell only, and in the one that its record names.
-func (w *World) checkMove(a agent.Agent) {
+func (w *World) checkMove(a *agent.Agent) {
 	if w.Other == nil {
 		return
 	}

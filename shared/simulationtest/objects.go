@@ -28,6 +28,8 @@ type namespace struct {
 	// claims are those of the agent's volumes, by the numbers of the volumes, and cuts its snapshots by their ids.
 	claims map[int64]*claim
 	cuts   map[string]*cut
+	// cutOrder lists the ids of the snapshots in order.
+	cutOrder []string
 	// room is the plan of the quota; empty without a quota.
 	room plan.ID
 	set  *statefulSet

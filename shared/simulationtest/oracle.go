@@ -17,36 +17,39 @@ func (w *World) check() {
 	}
 	for _, c := range w.cells() {
 		for id := range c.troubles {
-			w.checkDeadline(w.Database.agents[id].agent)
+			if d := w.Database.agents[id]; d != nil {
+				w.checkDeadline(&d.agent)
+			}
 		}
 	}
-	for _, d := range w.Database.agents {
-		w.checkHalfway(d.agent)
+	for _, id := range w.Database.ids {
+		w.checkHalfway(&w.Database.agents[id].agent)
 	}
 	w.checkDeliveries()
-	w.checkCalls()
+	w.noteDown()
 	changes := [3]int64{w.Database.Commits, w.clusterChanges(), w.Secrets.changes}
 	if changes == w.checked {
 		return
 	}
 	w.checked = changes
 	var used organization.Usage
-	for id, d := range w.Database.agents {
-		used = used.Plus(d.agent.HeldUsage())
-		w.checkRecord(d.agent)
-		w.checkVolume(d.agent)
-		w.checkSnapshots(d.agent)
-		w.checkMove(d.agent)
-		w.checkDeletion(d.agent)
-		w.checkCredentials(d.agent)
-		w.checkEvents(d.agent)
-		if n := w.home(id).namespaces[id]; n != nil && n.terminating && d.agent.Status != agent.Deleting &&
+	for _, id := range w.Database.ids {
+		a := &w.Database.agents[id].agent
+		used = used.Plus(a.HeldUsage())
+		w.checkRecord(a)
+		w.checkVolume(a)
+		w.checkSnapshots(a)
+		w.checkMove(a)
+		w.checkDeletion(a)
+		w.checkCredentials(a)
+		w.checkEvents(a)
+		if n := w.home(id).namespaces[id]; n != nil && n.terminating && a.Status != agent.Deleting &&
 			!w.deletedByHand[id] {
-			w.violate("namespaces", "the namespace of agent %s, which is %s, was deleted by %v", short(id),
-				d.agent.Status,
+			w.violate("namespaces", "the namespace of agent %s, which is %s, was deleted by %v", short(id), a.Status,
 				w.home(id).deletedBy[id])
 		}
 	}
+	w.checkCalls()
 	if got := w.Database.Organization(organizationID).Usage; got != used {
 		w.violate("usage", "the organization's usage is %+v, and its agents hold %+v", got, used)
 	}
@@ -55,7 +58,7 @@ func (w *World) check() {
 }
 
 // checkRecord checks the record of one agent against the world.
-func (w *World) checkRecord(a agent.Agent) {
+func (w *World) checkRecord(a *agent.Agent) {
 	id := short(a.ID)
 	moving := false // an operation needs a new pod
 	for _, o := range a.Operations {
@@ -84,13 +87,13 @@ func (w *World) checkRecord(a agent.Agent) {
 }
 
 // lacksSecret reports whether an agent failed because the value of a secret is not in the secret store.
-func lacksSecret(a agent.Agent) bool {
+func lacksSecret(a *agent.Agent) bool {
 	return a.AwaitedSecret() != "" || a.Failure != nil && (a.Failure.Code == "secret_value_unavailable" ||
 		strings.Contains(a.Failure.Message, "secret store may not have"))
 }
 
 // checkPod checks that the pod of a running agent has the values that the record calls live.
-func (w *World) checkPod(a agent.Agent) {
+func (w *World) checkPod(a *agent.Agent) {
 	n := w.home(a.ID).namespaces[a.ID]
 	if n == nil || n.pod == nil || !n.pod.started {
 		return
@@ -128,7 +131,7 @@ func (w *World) checkPod(a agent.Agent) {
 }
 
 // checkLive checks that no version that an agent needs is destroyed.
-func (w *World) checkLive(a agent.Agent) {
+func (w *World) checkLive(a *agent.Agent) {
 	need := func(key string, version int64, why string) {
 		if version == 0 {
 			return
@@ -192,7 +195,7 @@ func (w *World) checkOperations() {
 const overtime = 4 * time.Minute
 
 // checkHalfway checks that an agent whose creation ended halfway waits for its values only as long as a start may take.
-func (w *World) checkHalfway(a agent.Agent) {
+func (w *World) checkHalfway(a *agent.Agent) {
 	if !w.quiet || slices.Contains(w.down[:], true) || !a.BeingProvisioned() || a.AwaitedSecret() == "" {
 		return
 	}
@@ -206,7 +209,7 @@ func (w *World) checkHalfway(a agent.Agent) {
 }
 
 // checkDeadline checks that work on a broken pod ends in time.
-func (w *World) checkDeadline(a agent.Agent) {
+func (w *World) checkDeadline(a *agent.Agent) {
 	n := w.home(a.ID).namespaces[a.ID]
 	if a.Converged() || !a.WantsPod() || w.home(a.ID).troubles[a.ID] == healthy || n == nil || n.set == nil ||
 		n.set.generation != a.Generation || !w.quiet {

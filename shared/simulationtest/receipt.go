@@ -8,7 +8,7 @@ import (
 
 // checkDeletion checks that a deleting agent's record calls nothing gone that still exists. A namespace that a slower
 // worker made again was gone in between.
-func (w *World) checkDeletion(a agent.Agent) {
+func (w *World) checkDeletion(a *agent.Agent) {
 	id, d := short(a.ID), a.Deletion
 	if a.Status != agent.Deleting && d != (agent.Deletion{}) {
 		w.violate("receipt", "agent %s is %s and has a deletion: %+v", id, a.Status, d)

@@ -35,7 +35,7 @@ func (w *World) checkStep(before, after release.Release, changes []release.Chang
 		if begins {
 			w.rolled.moved[after.ID]++
 		}
-		if is.Update.State == agent.UpdateDone && was.Update.State != agent.UpdateDone && w.runsBroken(c.After) {
+		if is.Update.State == agent.UpdateDone && was.Update.State != agent.UpdateDone && w.runsBroken(&c.After) {
 			w.violate("judgement", "release %s counted agent %s as updated, and its version is broken", after.ID,
 				short(c.After.ID))
 		}
@@ -48,7 +48,7 @@ func (w *World) checkStep(before, after release.Release, changes []release.Chang
 
 // runsBroken reports whether an agent's record names a version that is broken, or the agent is on its way back from
 // one.
-func (w *World) runsBroken(a agent.Agent) bool {
+func (w *World) runsBroken(a *agent.Agent) bool {
 	const longEnough = time.Hour
 	back := !a.Converged() &&
 		(a.Image.Update.State == agent.UpdateReverted || a.Front.Update.State == agent.UpdateReverted)
@@ -61,7 +61,7 @@ func (w *World) checkReleases() {
 	for _, d := range w.Database.releases {
 		r, down := d.release, int64(0)
 		for _, each := range w.Database.agents {
-			a := each.agent
+			a := &each.agent
 			s := a.Software(r.Image)
 			if a.WatchedBy != r.ID || s == nil || a.Status == agent.Running && a.Converged() {
 				continue

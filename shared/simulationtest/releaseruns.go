@@ -153,16 +153,18 @@ func (w *World) arrangeFleet() {
 	}
 	policies := map[int]image.Policy{r.Pinned: image.Pinned, r.Windowed: image.Window}
 	for n, policy := range policies {
-		if d, ok := w.Database.agents[agentID(n)]; ok && n > 0 {
-			d.agent.ImagePolicy = policy
+		if n == 0 || n >= fleet {
+			continue
+		}
+		w.Database.arrange(agentID(n), func(a *agent.Agent) {
+			a.ImagePolicy = policy
 			if policy == image.Window { // opens in two days
 				day := image.Day(w.Now().Add(48 * time.Hour).UTC().Weekday().String())
-				d.agent.MaintenanceWindow = &image.MaintenanceWindow{
+				a.MaintenanceWindow = &image.MaintenanceWindow{
 					Days: []image.Day{image.Day(lower(string(day)))}, Start: "00:00", Hours: 24, Timezone: "UTC",
 				}
 			}
-			w.Database.agents[agentID(n)] = d
-		}
+		})
 	}
 	w.operate("start")
 }

@@ -130,13 +130,13 @@ func (s Releases) Save(ctx context.Context, r release.Release, changes []release
 		}
 		for _, c := range changes {
 			found, ok := s.Database.agents[c.Before.ID]
-			if (!ok || found.read().Version != c.Before.Version) && !s.Database.Rules.NoPreconditions {
+			if (!ok || found.agent.Version != c.Before.Version) && !s.Database.Rules.NoPreconditions {
 				return release.ErrSuperseded
 			}
 		}
 		s.Database.Commits++
 		for _, c := range changes {
-			s.Database.agents[c.After.ID] = document{agent: c.After.Clone(), version: s.Database.Commits}
+			s.Database.put(c.After.Clone(), "")
 			s.Database.report(c.After.ID, agent.Events(c.Before, c.After))
 		}
 		s.Database.releases[r.ID] = releaseDocument{r, s.Database.Commits}

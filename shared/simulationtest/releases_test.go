@@ -92,7 +92,7 @@ func newFleet(t *testing.T, agents int) *fleetOf {
 		a.OrganizationID = organizationID
 		a.BecameReady(f.clock)
 		d.Commits++
-		d.agents[a.ID] = document{agent: a, version: d.Commits}
+		d.put(a, "")
 	}
 	r, err := release.New(release.Order{
 		Image: image.DefaultID, Version: "2", Waves: []int{20, 50, 100}, Soak: time.Minute, MaxFailed: 100,

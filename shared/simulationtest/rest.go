@@ -11,7 +11,7 @@ import (
 
 // checkRest checks what must hold once nothing is left to do.
 func (w *World) checkRest() {
-	for _, id := range w.agentIDs() {
+	for _, id := range w.Database.ids {
 		a, _ := w.Database.Agent(id)
 		w.checkRecordAtRest(a)
 		w.checkObjectsAtRest(a)
@@ -21,7 +21,7 @@ func (w *World) checkRest() {
 		w.checkMoveAtRest(a)
 	}
 	for _, c := range w.cells() {
-		orphans := slices.DeleteFunc(c.ids(), func(id string) bool { _, ok := w.Database.agents[id]; return ok })
+		orphans := slices.DeleteFunc(slices.Clone(c.ids()), func(id string) bool { _, ok := w.Database.agents[id]; return ok })
 		if len(orphans) == len(c.ids()) {
 			continue // without an agent in the cell, the collector has no proof and touches nothing
 		}
@@ -65,7 +65,7 @@ func (w *World) checkRecordAtRest(a agent.Agent) {
 		w.violate("warming", "agent %s stays warming", id)
 	case !a.WantsPod() && a.Failure != nil:
 		w.violate("failure", "agent %s is %s, and still shows the failure %+v", id, a.Status, *a.Failure)
-	case a.Status == agent.Error && !w.mayFail[a.ID] && !lacksSecret(a) && !w.runsBroken(a):
+	case a.Status == agent.Error && !w.mayFail[a.ID] && !lacksSecret(&a) && !w.runsBroken(&a):
 		w.violate("error", "agent %s is in error: %+v", id, a.Failure)
 	case a.Status == agent.Error && w.home(a.ID).trouble(a.ID) == healthy && a.Recoverable() && w.healthyPod(a):
 		w.violate("error", "agent %s stays in error although its pod recovered", id)
@@ -131,7 +131,7 @@ func (w *World) checkObjectsAtRest(a agent.Agent) {
 	case n != nil && n.stages[agent.StageRoute] && n.starter != starterOf(a):
 		w.violate("visitors", "agent %s is %s (%s), and its route says who starts it: %q", id, a.Status,
 			a.StatusReason, n.starter)
-	case n != nil && !a.WantsPod() && n.stages[agent.StageRoute] && n.way.policy != policyOf(a):
+	case n != nil && !a.WantsPod() && n.stages[agent.StageRoute] && n.way.policy != policyOf(&a):
 		w.violate("egress", "agent %s is %s, and its route has the policy %q", id, a.Status, n.way.policy)
 	case a.Status != agent.Running:
 	case n.set.generation > a.Generation:

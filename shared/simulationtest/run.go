@@ -122,7 +122,7 @@ func (w *World) nextDue() (due time.Time) {
 		}
 	}
 	for _, d := range w.Database.agents {
-		for _, at := range []time.Time{d.agent.WorkDueAt, w.callsDue(d.agent)} {
+		for _, at := range [...]time.Time{d.agent.WorkDueAt, w.callsDue(&d.agent)} {
 			if !at.IsZero() && (due.IsZero() || at.Before(due)) {
 				due = at
 			}
@@ -267,7 +267,7 @@ func (w *World) maintain() bool {
 // describe says what keeps the world from rest.
 func (w *World) describe() string {
 	text := fmt.Sprintf("%d processes, %d late effects, %d messages", w.live, len(w.late), len(w.Queue.messages))
-	for _, id := range w.agentIDs() {
+	for _, id := range w.Database.ids {
 		a, _ := w.Database.Agent(id)
 		text += fmt.Sprintf("; agent %s is %s, generation %d observed %d, attempts %d, failure %+v, due %v, "+
 			"deadline %v, operations %+v", short(id), a.Status, a.Generation, a.ObservedGeneration, a.Attempts,

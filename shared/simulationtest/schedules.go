@@ -92,6 +92,7 @@ func (f Front) Order(ctx context.Context, a agent.Agent, c credential.Credential
 		}
 		found.ends[o.ID] = f.Cluster.now().Add(durationOf(o.ID))
 		f.Cluster.executed[o.ID]++
+		f.Cluster.notify()
 		return nil
 	}))
 }
@@ -159,8 +160,7 @@ func (w *World) addSchedules() {
 		slept: w.setup.Asleep,
 	}
 	id := agentID(1)
-	d := w.Database.agents[id]
-	after, _, err := d.agent.Edit(func(a *agent.Agent) error {
+	after, _, err := w.Database.agents[id].agent.Edit(func(a *agent.Agent) error {
 		if w.setup.Asleep {
 			a.StatusReason = agent.ReasonIdle
 			a.Sleep = agent.SleepPolicy{AfterSeconds: agent.MinSleepSeconds, WakeOn: []agent.Waker{agent.ScheduleWakes}}
@@ -174,8 +174,7 @@ func (w *World) addSchedules() {
 	if err != nil {
 		panic(err) //nolint:forbidigo // the world reports it
 	}
-	d.agent = after
-	w.Database.agents[id] = d
+	w.Database.arrange(id, func(a *agent.Agent) { *a = after })
 	w.Database.Updated = w.checkUpdate
 }
 
@@ -205,7 +204,17 @@ func (w *World) checkUpdate(before, after agent.Agent) {
 	}
 }
 
-// checkCalls checks that no due time was called twice, and when the agent could be called.
+// noteDown notes when the agent could not be called.
+func (w *World) noteDown() {
+	if !w.setup.Schedules {
+		return
+	}
+	if d := w.Database.agents[agentID(1)]; d != nil && (!d.agent.Converged() || d.agent.Status != agent.Running) {
+		w.called.lastDown = w.Now()
+	}
+}
+
+// checkCalls checks that no due time was called twice.
 func (w *World) checkCalls() {
 	for id, n := range w.Cluster.executed {
 		switch {
@@ -215,14 +224,11 @@ func (w *World) checkCalls() {
 			w.violate("calls", "the call %s was made without a record", id)
 		}
 	}
-	if a, ok := w.Database.Agent(agentID(1)); ok && (!a.Converged() || a.Status != agent.Running) {
-		w.called.lastDown = w.Now()
-	}
 }
 
 // callsDue is when a worker must look at the schedules or snapshots of an agent; zero for none soon: schedules are for
 // one day, and daily snapshots never end.
-func (w *World) callsDue(a agent.Agent) time.Time {
+func (w *World) callsDue(a *agent.Agent) time.Time {
 	ahead := soon
 	if w.setup.Schedules {
 		ahead = callsEnd

@@ -81,7 +81,7 @@ type seenVolume struct {
 }
 
 // checkVolume checks that an agent's volume is neither replaced nor made smaller.
-func (w *World) checkVolume(a agent.Agent) {
+func (w *World) checkVolume(a *agent.Agent) {
 	n := w.home(a.ID).namespaces[a.ID]
 	if n == nil || n.claims[a.Volume.Number] == nil {
 		return
@@ -100,7 +100,7 @@ func (w *World) checkVolume(a agent.Agent) {
 }
 
 // checkSize checks that the pod and the volume of a running agent are those of its plan.
-func (w *World) checkSize(a agent.Agent, n *namespace) {
+func (w *World) checkSize(a *agent.Agent, n *namespace) {
 	size := volumeOf(a.Plan)
 	if v := n.claims[a.Volume.Number]; v != nil {
 		size = v.size

@@ -69,7 +69,7 @@ type formerVolume struct {
 }
 
 // checkSnapshots checks an agent's snapshots and volumes against the storage.
-func (w *World) checkSnapshots(a agent.Agent) {
+func (w *World) checkSnapshots(a *agent.Agent) {
 	id, n := short(a.ID), w.home(a.ID).namespaces[a.ID]
 	for _, s := range a.Snapshots {
 		if s.Cause == agent.SnapshotByRestore && s.Status == agent.SnapshotDeleting {
@@ -109,7 +109,7 @@ func (w *World) checkSnapshots(a agent.Agent) {
 }
 
 // checkRestored checks that a running agent has the volume that its record says, with the data of the snapshot.
-func (w *World) checkRestored(a agent.Agent, n *namespace) {
+func (w *World) checkRestored(a *agent.Agent, n *namespace) {
 	if a.Status != agent.Running || !a.Converged() || n == nil || n.pod == nil || !n.pod.ready || n.present() == nil {
 		return
 	}

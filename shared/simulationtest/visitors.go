@@ -101,14 +101,12 @@ func (v *visitors) heard(action string, ok bool) {
 // arrangeVisitors makes the agent one that sleeps.
 func (w *World) arrangeVisitors() {
 	id := agentID(1)
-	d, ok := w.Database.agents[id]
-	if !ok {
+	if w.Database.agents[id] == nil {
 		return
 	}
-	d.agent.Sleep = agent.SleepAfter(agent.MinSleepSeconds)
-	w.Database.agents[id] = d
+	w.Database.arrange(id, func(a *agent.Agent) { a.Sleep = agent.SleepAfter(agent.MinSleepSeconds) })
 	if n := w.Cluster.namespaces[id]; n != nil {
-		n.starter = starterOf(d.agent)
+		n.starter = starterOf(w.Database.agents[id].agent)
 	}
 	w.visitors.asked, w.visitors.single = -time.Hour, len(w.setup.Scripts) < 2
 	w.Cluster.ended = w.checkCut

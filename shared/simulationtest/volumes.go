@@ -119,14 +119,14 @@ func (c *Cluster) mount(id string, n *namespace, v *claim) {
 func (c *Cluster) storageActions(actions []Action) []Action {
 	for _, id := range c.ids() {
 		n := c.namespaces[id]
-		for _, key := range slices.Sorted(maps.Keys(n.cuts)) {
+		for _, key := range n.cutOrder {
 			s := n.cuts[key]
 			add := func(name string, do func()) {
 				actions = append(actions, Action{name, short(id), func() { do(); c.notify() }})
 			}
 			switch {
 			case s.terminating && !n.makes(s):
-				add("storage deletes a snapshot", func() { delete(n.cuts, key); c.storage.release(s) })
+				add("storage deletes a snapshot", func() { n.drop(key); c.storage.release(s) })
 			case s.cutAt.IsZero() && n.claims[s.volume] != nil && c.now().Sub(s.asked) >= c.storage.cutTime:
 				add("storage cuts a snapshot", func() { c.cut(id, key, n, s) })
 			case !s.cutAt.IsZero() && !s.ready && c.storage.kept[s.handle] != nil:
@@ -135,6 +135,18 @@ func (c *Cluster) storageActions(actions []Action) []Action {
 		}
 	}
 	return actions
+}
+
+// keep adds a snapshot.
+func (n *namespace) keep(id string, s *cut) {
+	n.cuts[id] = s
+	n.cutOrder = slices.Sorted(maps.Keys(n.cuts))
+}
+
+// drop removes a snapshot.
+func (n *namespace) drop(id string) {
+	delete(n.cuts, id)
+	n.cutOrder = slices.Sorted(maps.Keys(n.cuts))
 }
 
 // makes reports whether a volume is being made from a snapshot.
@@ -174,7 +186,7 @@ func (c *Cluster) putSnapshot(a agent.Agent, s agent.Snapshot, quiet bool) (agen
 			return agent.SnapshotState{}, provisioning.ErrVolumeInUse
 		}
 		found = &cut{volume: s.Volume, asked: c.now()}
-		n.cuts[s.ID] = found
+		n.keep(s.ID, found)
 		c.notify()
 	}
 	state := agent.SnapshotState{CutAt: found.cutAt, Handle: found.handle, Ready: found.ready, SizeBytes: found.size}

@@ -89,7 +89,7 @@ func (d push) countLook(a agent.Agent) {
 }
 
 // checkCredentials checks that the record names the credentials of the agent's workload.
-func (w *World) checkCredentials(a agent.Agent) {
+func (w *World) checkCredentials(a *agent.Agent) {
 	n := w.home(a.ID).namespaces[a.ID]
 	if n != nil && n.set != nil && n.set.replicas > 0 && a.CredentialVersion < n.set.credential {
 		w.violate("credentials", "the workload of agent %s has version %d of its credentials, and the record %d",

@@ -3,7 +3,6 @@ package simulationtest
 import (
 	"context"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -96,14 +95,14 @@ func (d *Database) commitUpdate(
 	before, after agent.Agent, events []event.Draft, changed bool, writeID string,
 ) (agent.Agent, error) {
 	present, ok := d.agents[before.ID]
-	if !ok || strconv.FormatInt(present.version, 36) != before.Version && !d.Rules.NoPreconditions {
+	if !ok || present.agent.Version != before.Version && !d.Rules.NoPreconditions {
 		return before, errConflict
 	}
 	if !changed {
 		return before, nil
 	}
 	d.Commits++
-	d.agents[before.ID] = document{agent: after, writeID: writeID, version: d.Commits}
+	saved := d.put(after, writeID)
 	d.charge(before.OrganizationID, after.HeldUsage().Minus(before.HeldUsage()))
 	d.saveOperations(before, after, "")
 	d.report(after.ID, events)
@@ -113,7 +112,7 @@ func (d *Database) commitUpdate(
 	if d.Updated != nil {
 		d.Updated(present.agent, after)
 	}
-	return d.agents[before.ID].read(), nil
+	return saved.read(), nil
 }
 
 // charge adds to an organization's usage.
@@ -151,12 +150,11 @@ func (s WorkerStore) Remove(ctx context.Context, a agent.Agent, d agent.Deletion
 		before := a
 		return s.Process.Step(ctx, DatabaseService, "commit remove", func() error {
 			present, ok := s.Database.agents[before.ID]
-			if !ok || strconv.FormatInt(present.version, 36) != before.Version {
+			if !ok || present.agent.Version != before.Version {
 				return errConflict
 			}
 			s.Database.Commits++
-			delete(s.Database.agents, before.ID)
-			s.Database.gone[before.ID] = true
+			s.Database.remove(before.ID)
 			s.Database.report(before.ID, agent.DeletedEvents(before))
 			if s.Database.Removed != nil {
 				s.Database.Removed(before.ID, d)

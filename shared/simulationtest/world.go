@@ -3,7 +3,6 @@ package simulationtest
 import (
 	"context"
 	"fmt"
-	"maps"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -349,9 +348,6 @@ func caller() identity.Caller {
 		Type: identity.Session, ID: "user", OrganizationID: organizationID, Role: identity.RoleAdmin,
 	}
 }
-
-// operations lists the open operations of all agents, in order.
-func (w *World) agentIDs() []string { return slices.Sorted(maps.Keys(w.Database.agents)) }
 
 // stamp is the process's time in the precision of the database.
 func (w *World) stamp(p *Process) time.Time { return p.Now().UTC().Truncate(time.Microsecond) }
