@@ -204,7 +204,7 @@ func (a Agent) Converged() bool { return a.ObservedGeneration == a.Generation }
 
 // ApplyDue reports whether a worker must bring the agent's objects to the desired state: it has not done so for the
 // present generation, or secret operations wait for it.
-func (a Agent) ApplyDue() bool {
+func (a *Agent) ApplyDue() bool {
 	return !a.Converged() || a.Status != Deleting && len(a.OperationsAt(secret.Sync, secret.Rollout)) > 0
 }
 
@@ -298,7 +298,7 @@ func New(id, cell string, d Draft, now time.Time) Agent {
 	a.ImageWish = d.imageWish(now)
 	a.startProvisioning(now)
 	a.Awake.Since = now
-	a.hold(Agent{})
+	a.hold(&Agent{})
 	return a
 }
 

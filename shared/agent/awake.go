@@ -77,7 +77,7 @@ func (a Agent) awakeLog() AwakeLog {
 }
 
 // recordAwake records when the agent began or ceased to want a pod. It comes after recordServing.
-func (a *Agent) recordAwake(before Agent) {
+func (a *Agent) recordAwake(before *Agent) {
 	if a.Status != before.Status {
 		a.Awake = before.awakeLog()
 		a.Awake = a.awakeLog()

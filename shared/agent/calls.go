@@ -135,18 +135,18 @@ const (
 
 // mayCall reports whether workers look at the agent's schedules: it runs, or they may wake it. They leave an agent with
 // other work to the worker that does it.
-func (a Agent) mayCall() bool {
+func (a *Agent) mayCall() bool {
 	return a.Converged() && (a.Status == Running || a.Asleep() && a.Sleep.WakesOn(ScheduleWakes))
 }
 
 // nextCalls is when a worker must look at the agent's schedules; zero if it need not. Each commit records it: see Edit.
-func (a Agent) nextCalls() time.Time {
+func (a *Agent) nextCalls() time.Time {
 	if !a.mayCall() {
 		return time.Time{}
 	}
 	at := a.WakeAt
-	for _, s := range a.Schedules {
-		if look := s.attendAt(); !look.IsZero() && (at.IsZero() || look.Before(at)) {
+	for i := range a.Schedules {
+		if look := a.Schedules[i].attendAt(); !look.IsZero() && (at.IsZero() || look.Before(at)) {
 			at = look
 		}
 	}
@@ -157,7 +157,7 @@ func (a Agent) nextCalls() time.Time {
 }
 
 // attendAt is when a worker must look at the schedule.
-func (s Schedule) attendAt() time.Time {
+func (s *Schedule) attendAt() time.Time {
 	if s.Call.Open() {
 		return s.Call.LookAt
 	}
@@ -235,8 +235,9 @@ func (s *Schedule) skipMissed(now time.Time) {
 
 // skipUntil handles the due times before a time without a call.
 func (s *Schedule) skipUntil(end time.Time) {
+	times := s.recurrence()
 	for range maxCounted {
-		next := s.next(s.After)
+		next := times.next(s.After)
 		if next.IsZero() || !next.Before(end) {
 			return
 		}
@@ -247,19 +248,20 @@ func (s *Schedule) skipUntil(end time.Time) {
 }
 
 // dueAt is the latest due time that is not handled; zero if there is none.
-func (s Schedule) dueAt(now time.Time) (due time.Time) {
-	if next := s.next(s.After); next.IsZero() || next.After(now) {
+func (s *Schedule) dueAt(now time.Time) (due time.Time) {
+	times := s.recurrence()
+	if next := times.next(s.After); next.IsZero() || next.After(now) {
 		return time.Time{}
 	}
 	after := s.After
 	for _, ago := range []time.Duration{time.Hour, day, 31 * day, 366 * day} {
 		begin := now.Add(-ago)
-		if next := s.next(begin); begin.After(after) && !next.IsZero() && !next.After(now) {
+		if next := times.next(begin); begin.After(after) && !next.IsZero() && !next.After(now) {
 			after = begin
 			break
 		}
 	}
-	for next := s.next(after); !next.IsZero() && !next.After(now); next = s.next(next) {
+	for next := times.next(after); !next.IsZero() && !next.After(now); next = times.next(next) {
 		due = next
 	}
 	return due
@@ -359,6 +361,6 @@ func (a *Agent) DelayCalls(now time.Time) {
 }
 
 // callsOpen reports whether the agent's front makes a call whose result is not known.
-func (a Agent) callsOpen() bool {
+func (a *Agent) callsOpen() bool {
 	return slices.ContainsFunc(a.Schedules, func(s Schedule) bool { return s.Call.Open() })
 }

@@ -286,7 +286,8 @@ func TestClone_InASandboxTakesNoImageThatNeedsLinux(t *testing.T) {
 func TestUsage_CountsSnapshotsThatAreReady(t *testing.T) {
 	t.Parallel()
 	var s agent.Snapshot
-	a, _, err := runningOn(t).Edit(func(a *agent.Agent) error {
+	a := runningOn(t)
+	a, _, err := a.Edit(func(a *agent.Agent) error {
 		*a, s = taken(t, *a, 2)
 		return nil
 	}, nil)

@@ -18,20 +18,20 @@ import (
 // Edit runs apply on a copy of the agent, and reports whether that changed the record. apply can't change the agent's
 // identity. A changed agent has in its record what it holds, and when its schedules are due. If the change chooses an
 // image, Edit reads those entries of the catalog with images, which workers need not have: they start no agent.
-func (a Agent) Edit(apply func(*Agent) error, images func(ids []string) (image.Set, error)) (after Agent, changed bool,
+func (a *Agent) Edit(apply func(*Agent) error, images func(ids []string) (image.Set, error)) (after Agent, changed bool,
 	err error,
 ) {
 	after = a.Clone()
 	if err := apply(&after); err != nil {
-		return a, false, err
+		return *a, false, err
 	}
-	if images != nil && after.choosesImage(a) {
+	if images != nil && after.choosesImage(*a) {
 		set, err := images(after.ImagesToChooseFrom())
 		if err == nil {
-			err = after.ChooseImages(a, set)
+			err = after.ChooseImages(*a, set)
 		}
 		if err != nil {
-			return a, false, err
+			return *a, false, err
 		}
 	}
 	after.recordServing(a)
@@ -40,7 +40,7 @@ func (a Agent) Edit(apply func(*Agent) error, images func(ids []string) (image.S
 	after.ID, after.OrganizationID, after.ChangeID = a.ID, a.OrganizationID, a.ChangeID
 	after.Version, after.Rest = a.Version, a.Rest
 	after.CallsDueAt = earlier(after.nextCalls(), after.nextSnapshotWork())
-	if after.Equal(a) {
+	if after.Equal(*a) {
 		return after, false, nil
 	}
 	after.hold(a)
@@ -95,7 +95,7 @@ func (a Agent) NeedsNudge(before Agent, now time.Time) bool {
 }
 
 // ChangedOperations returns the secret operations that a change began, moved or ended: those whose history is written.
-func (a Agent) ChangedOperations(before Agent) []secret.Operation {
+func (a *Agent) ChangedOperations(before Agent) []secret.Operation {
 	var changed []secret.Operation
 	for _, o := range a.Operations {
 		if !slices.Contains(before.Operations, o) {

@@ -17,7 +17,7 @@ const MinCallGap = 5 * time.Minute
 // maxCronBytes bounds an expression.
 const maxCronBytes = 128
 
-// recurrence is when a schedule is due, in its time zone.
+// recurrence is when a schedule is due, in its time zone. The zero recurrence is never due.
 type recurrence struct {
 	spec *cron.SpecSchedule
 	zone *time.Location
@@ -118,17 +118,20 @@ const longestShift = 3 * time.Hour
 // skip is due as much later as they move, and one that they show twice is due when they first show it. An expression
 // that names no hours is due in each hour that passes.
 func (r recurrence) next(after time.Time) time.Time {
+	if r.spec == nil {
+		return time.Time{}
+	}
 	local := after.In(r.zone)
 	if r.hourly {
 		inZone := *r.spec
 		inZone.Location = r.zone
-		return inZone.Next(local).UTC()
+		return nextOf(&inZone, local).UTC()
 	}
 	if at, ok := r.nextOfSteadyClock(local); ok {
 		return at
 	}
 	var first, shown time.Time
-	for wall := r.spec.Next(wallClock(local).Add(-longestShift)); !wall.IsZero(); wall = r.spec.Next(wall) {
+	for wall := nextOf(r.spec, wallClock(local).Add(-longestShift)); !wall.IsZero(); wall = nextOf(r.spec, wall) {
 		if !first.IsZero() && wall.Sub(shown) > longestShift {
 			break
 		}
@@ -139,9 +142,16 @@ func (r recurrence) next(after time.Time) time.Time {
 	return first
 }
 
+// nextOf returns the first time after another at which an expression is due. That is a full minute: the library would
+// try each second before it.
+func nextOf(spec *cron.SpecSchedule, after time.Time) time.Time {
+	const lastSecond = 59
+	return spec.Next(after.Add(time.Duration(lastSecond-after.Second()) * time.Second))
+}
+
 // nextOfSteadyClock is next for a time and a due time of about the same day, on which the clocks are not moved.
 func (r recurrence) nextOfSteadyClock(local time.Time) (at time.Time, ok bool) {
-	wall := r.spec.Next(wallClock(local))
+	wall := nextOf(r.spec, wallClock(local))
 	if wall.IsZero() || wall.Sub(wallClock(local)) > day {
 		return time.Time{}, false
 	}

@@ -17,7 +17,7 @@ import (
 // and storage. A deleting agent keeps nothing, although its volume is still being deleted: a client need not wait
 // for our deletion before it creates another agent. Neither does an agent whose creation ended halfway, once no worker
 // waits for its values any more: it never ran.
-func (a Agent) HeldUsage() organization.Usage {
+func (a *Agent) HeldUsage() organization.Usage {
 	if !a.BeingProvisioned() && a.AwaitedSecret() != "" {
 		return organization.Usage{}
 	}
@@ -48,7 +48,7 @@ func (a Agent) HoldsUnknown() bool {
 
 // hold records what the agent holds after a change. What it held before keeps its amount, as long as the plan is the
 // same.
-func (a *Agent) hold(before Agent) {
+func (a *Agent) hold(before *Agent) {
 	a.Held = before.HeldUsage()
 	if a.Plan != before.Plan {
 		a.Held = organization.Usage{}

@@ -9,24 +9,25 @@ import (
 )
 
 // Clone returns a copy that shares no memory with the agent, but for the rest, which never changes.
-func (a Agent) Clone() Agent {
-	a.Config, a.Env, a.Stages = slices.Clone(a.Config), slices.Clone(a.Env), slices.Clone(a.Stages)
-	a.Files = slices.Clone(a.Files)
-	a.PublicPaths = slices.Clone(a.PublicPaths)
-	a.Egress, a.Injected = a.Egress.Clone(), slices.Clone(a.Injected)
-	a.Sleep.WakeOn = slices.Clone(a.Sleep.WakeOn)
-	a.Schedules, a.Snapshots = slices.Clone(a.Schedules), slices.Clone(a.Snapshots)
-	a.FormerVolumes, a.UnsetSecrets = slices.Clone(a.FormerVolumes), slices.Clone(a.UnsetSecrets)
-	a.Operations, a.Live = slices.Clone(a.Operations), slices.Clone(a.Live)
-	a.Awake.Seconds = slices.Clone(a.Awake.Seconds)
-	a.SecretVersions, a.ServingChanges = slices.Clone(a.SecretVersions), slices.Clone(a.ServingChanges)
-	a.Failure, a.RevertReason = clone(a.Failure), clone(a.RevertReason)
-	a.Image.Choice, a.Image.Update.Former = a.Image.Clone(), a.Image.Update.Former.Clone()
-	a.Front.Choice, a.Front.Update.Former = a.Front.Clone(), a.Front.Update.Former.Clone()
-	if a.MaintenanceWindow = clone(a.MaintenanceWindow); a.MaintenanceWindow != nil {
-		a.MaintenanceWindow.Days = slices.Clone(a.MaintenanceWindow.Days)
+func (a *Agent) Clone() (c Agent) {
+	c = *a
+	c.Config, c.Env, c.Stages = slices.Clone(a.Config), slices.Clone(a.Env), slices.Clone(a.Stages)
+	c.Files = slices.Clone(a.Files)
+	c.PublicPaths = slices.Clone(a.PublicPaths)
+	c.Egress, c.Injected = a.Egress.Clone(), slices.Clone(a.Injected)
+	c.Sleep.WakeOn = slices.Clone(a.Sleep.WakeOn)
+	c.Schedules, c.Snapshots = slices.Clone(a.Schedules), slices.Clone(a.Snapshots)
+	c.FormerVolumes, c.UnsetSecrets = slices.Clone(a.FormerVolumes), slices.Clone(a.UnsetSecrets)
+	c.Operations, c.Live = slices.Clone(a.Operations), slices.Clone(a.Live)
+	c.Awake.Seconds = slices.Clone(a.Awake.Seconds)
+	c.SecretVersions, c.ServingChanges = slices.Clone(a.SecretVersions), slices.Clone(a.ServingChanges)
+	c.Failure, c.RevertReason = clone(a.Failure), clone(a.RevertReason)
+	c.Image.Choice, c.Image.Update.Former = a.Image.Clone(), a.Image.Update.Former.Clone()
+	c.Front.Choice, c.Front.Update.Former = a.Front.Clone(), a.Front.Update.Former.Clone()
+	if c.MaintenanceWindow = clone(a.MaintenanceWindow); c.MaintenanceWindow != nil {
+		c.MaintenanceWindow.Days = slices.Clone(a.MaintenanceWindow.Days)
 	}
-	return a
+	return c
 }
 
 func clone[T any](v *T) *T {
@@ -53,10 +54,14 @@ func (a Agent) WithoutValues() Agent {
 
 // Equal reports whether two states of an agent have the same record: all fields but Version and Rest, and of the
 // operations those that are open.
-func (a Agent) Equal(b Agent) bool {
-	a.Version, b.Version, a.Rest, b.Rest = "", "", nil, nil
-	a.Operations, b.Operations = a.OpenOperations(), b.OpenOperations()
-	return equal(reflect.ValueOf(&a).Elem(), reflect.ValueOf(&b).Elem())
+func (a *Agent) Equal(b Agent) bool {
+	if a.Generation != b.Generation || !a.UpdatedAt.Equal(b.UpdatedAt) {
+		return false // as most changes
+	}
+	c := *a
+	c.Version, b.Version, c.Rest, b.Rest = "", "", nil, nil
+	c.Operations, b.Operations = a.OpenOperations(), b.OpenOperations()
+	return equal(reflect.ValueOf(&c).Elem(), reflect.ValueOf(&b).Elem())
 }
 
 // equal is reflect.DeepEqual for records: two times are equal if they are the same instant, and an empty list is as
@@ -95,7 +100,7 @@ func equal(x, y reflect.Value) bool {
 }
 
 // OpenOperations returns the operations that the record keeps: those that are open.
-func (a Agent) OpenOperations() []secret.Operation {
+func (a *Agent) OpenOperations() []secret.Operation {
 	ended := func(o secret.Operation) bool { return !o.Open() }
 	if !slices.ContainsFunc(a.Operations, ended) {
 		return a.Operations

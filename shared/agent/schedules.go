@@ -160,15 +160,23 @@ func termsOf(schedules []Schedule) []ScheduleTerms {
 }
 
 // next returns the first due time after another; zero if there is none.
-func (s Schedule) next(after time.Time) time.Time {
+func (s *Schedule) next(after time.Time) time.Time { return s.recurrence().next(after) }
+
+// recurrence is when the schedule is due: never if it is disabled, or if only a later release accepts it.
+func (s *Schedule) recurrence() recurrence {
 	if s.Disabled {
-		return time.Time{}
+		return recurrence{}
 	}
-	r, broken := newRecurrence(s.Cron, s.Timezone)
-	if len(broken) > 0 {
-		return time.Time{} // a later release accepted it
+	zone, err := zoneOf(s.Timezone)
+	if err != nil {
+		return recurrence{}
 	}
-	return r.next(after)
+	r, err := parseCron(s.Cron)
+	if err != nil || r.shortestGap() < MinCallGap {
+		return recurrence{}
+	}
+	r.zone = zone
+	return r
 }
 
 // scheduleViolations checks the schedules in a body. The schema checks their types.

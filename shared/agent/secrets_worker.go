@@ -9,16 +9,18 @@ import (
 )
 
 // OperationsDue reports whether a worker has work to do for the agent's secret operations.
-func (a Agent) OperationsDue() bool {
+func (a *Agent) OperationsDue() bool {
+	wants := a.WantsPod()
 	return a.Status != Deleting &&
-		slices.ContainsFunc(a.Operations, func(o secret.Operation) bool { return o.Due(a.WantsPod()) })
+		slices.ContainsFunc(a.Operations, func(o secret.Operation) bool { return o.Due(wants) })
 }
 
 // OperationsAt lists the operations at the given stages that have work for a worker.
-func (a Agent) OperationsAt(stages ...secret.Stage) []secret.Operation {
+func (a *Agent) OperationsAt(stages ...secret.Stage) []secret.Operation {
 	var found []secret.Operation
+	wants := a.WantsPod()
 	for _, o := range a.Operations {
-		if slices.Contains(stages, o.Stage) && o.Due(a.WantsPod()) {
+		if slices.Contains(stages, o.Stage) && o.Due(wants) {
 			found = append(found, o)
 		}
 	}
@@ -26,7 +28,7 @@ func (a Agent) OperationsAt(stages ...secret.Stage) []secret.Operation {
 }
 
 // replacesPod reports whether operations are due that replace the pod. The later stages only destroy versions.
-func (a Agent) replacesPod() bool {
+func (a *Agent) replacesPod() bool {
 	return len(a.OperationsAt(secret.Bind, secret.Sync, secret.Rollout)) > 0
 }
 

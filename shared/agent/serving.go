@@ -68,9 +68,9 @@ func (a *Agent) setServing(history []ServingChange, now Serving, since time.Time
 }
 
 // recordServing records what a change of the record means for the agent's users.
-func (a *Agent) recordServing(before Agent) {
-	replaces := func(a Agent) bool { return a.Warming && !a.AppliedAt.IsZero() }
-	if a.Status == before.Status && a.Warming == before.Warming && replaces(*a) == replaces(before) {
+func (a *Agent) recordServing(before *Agent) {
+	replaces := func(a *Agent) bool { return a.Warming && !a.AppliedAt.IsZero() }
+	if a.Status == before.Status && a.Warming == before.Warming && replaces(a) == replaces(before) {
 		return
 	}
 	history := a.ServingChanges
@@ -84,7 +84,7 @@ func (a *Agent) recordServing(before Agent) {
 		a.setServing(history, Idle, a.UpdatedAt)
 	case a.Status == Running && !a.Warming:
 		a.setServing(history, Up, a.UpdatedAt)
-	case a.Status == Running && replaces(*a) && LastServing(history) == Up:
+	case a.Status == Running && replaces(a) && LastServing(history) == Up:
 		a.setServing(history, Replacing, a.AppliedAt)
 	}
 }

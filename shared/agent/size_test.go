@@ -67,7 +67,8 @@ func TestApply_MovesAnAgentToALargerPlan(t *testing.T) {
 
 func TestApply_TheSamePlanChangesNothing(t *testing.T) {
 	t.Parallel()
-	_, changed, err := ready(agent.Running).Edit(func(a *agent.Agent) error {
+	a := ready(agent.Running)
+	_, changed, err := a.Edit(func(a *agent.Agent) error {
 		return a.Apply(resizeTo(plan.Starter), at(1))
 	}, nil)
 	equal(t, "changed", changed, false)

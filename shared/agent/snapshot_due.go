@@ -11,7 +11,7 @@ import (
 
 // nextSnapshotWork is when a worker must look at the agent's snapshots, former volumes, reader and move; zero if it
 // need not.
-func (a Agent) nextSnapshotWork() (at time.Time) {
+func (a *Agent) nextSnapshotWork() (at time.Time) {
 	if a.Status == Deleting {
 		return time.Time{}
 	}

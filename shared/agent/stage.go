@@ -132,7 +132,7 @@ func (a *Agent) repeatReady(ends StageName) {
 func (a Agent) BeingProvisioned() bool { return a.Status == Provisioning || a.Status == Pending }
 
 // Unfinished lists the stages that are not done yet, in order. It leaves out a stage that only a later release knows.
-func (a Agent) Unfinished() []StageName {
+func (a *Agent) Unfinished() []StageName {
 	var names []StageName
 	known := StageNames()
 	for _, s := range a.Stages {

@@ -295,7 +295,8 @@ func TestMarkObserved_EndsTheFailureOfAStop(t *testing.T) {
 func TestHeldUsage_FollowsTheStatus(t *testing.T) {
 	t.Parallel()
 	for _, s := range agent.Status("").Values() {
-		u := in(agent.Status(s)).HeldUsage()
+		a := in(agent.Status(s))
+		u := a.HeldUsage()
 		deleting, stopped := s == "deleting", s == "stopped"
 		equal(t, s+" holds a slot", u.Agents > 0, !deleting)
 		equal(t, s+" holds CPU", u.CPUMillis > 0, !deleting && !stopped)
