@@ -171,7 +171,7 @@ func (d *DriftChecker) compare(ctx context.Context, cells map[string]driftSnapsh
 		}
 		for _, a := range records.Items {
 			s, listed := cells[a.Cell]
-			if !listed || !settledBefore(a, s.begun) {
+			if !listed || !settledBefore(&a, s.begun) {
 				continue
 			}
 			if differences := s.Differences(a); len(differences) > 0 {

@@ -63,7 +63,7 @@ type podSnapshot struct {
 
 // covers reports whether the snapshot is recent enough to contradict a record: the agent's cell was listed, and the
 // agent had converged some time before.
-func (s podSnapshot) covers(a agent.Agent) bool {
+func (s podSnapshot) covers(a *agent.Agent) bool {
 	_, listed := s.cells[a.Cell]
 	return listed && settledBefore(a, s.begun)
 }
@@ -87,7 +87,7 @@ func (o *HealthController) CheckHealth(ctx context.Context) error {
 	}
 	for _, a := range failed {
 		p, there := s.cells[a.Cell][a.ID]
-		if there && s.covers(a) && a.Recoverable() && p.steady(s.begun) && o.Pods.Current(a, p) {
+		if there && s.covers(&a) && a.Recoverable() && p.steady(s.begun) && o.Pods.Current(a, p) {
 			work = append(work, func() error { return o.recoverAgent(ctx, a) })
 		}
 	}
@@ -153,7 +153,7 @@ func (o *HealthController) breakAgent(ctx context.Context, s podSnapshot, cell, 
 	if err != nil {
 		return ignoreSuperseded(id, err)
 	}
-	if a.Cell != cell || a.Status != agent.Running || !s.covers(a) {
+	if a.Cell != cell || a.Status != agent.Running || !s.covers(&a) {
 		return nil
 	}
 	p, observed := s.cells[cell][id], f.Observed
@@ -189,7 +189,7 @@ func (o *HealthController) recoverAgent(ctx context.Context, a agent.Agent) erro
 func (o *HealthController) missing(ctx context.Context, s podSnapshot, running []agent.Agent) []agent.Agent {
 	var missing []agent.Agent
 	for _, a := range running {
-		if _, there := s.cells[a.Cell][a.ID]; !there && s.covers(a) {
+		if _, there := s.cells[a.Cell][a.ID]; !there && s.covers(&a) {
 			missing = append(missing, a)
 		}
 	}
@@ -242,7 +242,7 @@ func repair(ctx context.Context, records agent.WorkerStore, nudger agent.Nudger,
 
 // settledBefore reports whether a list that began at the given time may contradict a record: the agent had converged
 // some time before.
-func settledBefore(a agent.Agent, begun time.Time) bool {
+func settledBefore(a *agent.Agent, begun time.Time) bool {
 	return a.Converged() && a.UpdatedAt.Before(begun.Add(-settling))
 }
 

@@ -31,7 +31,7 @@ func (o *HealthController) sightWork(ctx context.Context, s podSnapshot, read []
 	known := map[string]bool{}
 	for _, a := range read {
 		known[a.ID] = true
-		if p, there := s.cells[a.Cell][a.ID]; there {
+		if p, there := s.cells[a.Cell][a.ID]; there && o.changes(s, &a, p) {
 			work = append(work, func() error { return o.sight(ctx, s, a, p) })
 		}
 	}
@@ -53,23 +53,31 @@ func (o *HealthController) sightWork(ctx context.Context, s podSnapshot, read []
 	return work
 }
 
-// sight records a look at the pod of an agent without work: whether it serves, how often it was restarted, and whether
-// the dashboard is warming up because the pod waits for a machine.
-func (o *HealthController) sight(ctx context.Context, s podSnapshot, a agent.Agent, p Pod) error {
+// changes reports whether a look at the pod of an agent without work changes its record.
+func (o *HealthController) changes(s podSnapshot, a *agent.Agent, p Pod) bool {
 	if !s.covers(a) || a.Status == agent.Running && p.broken(s.begun) != nil {
-		return nil //nolint:nilerr // breakAgent records it
+		return false // breakAgent records it
 	}
-	update := func(a *agent.Agent) {
-		if waits := p.waitsForMachine(s.begun); waits || p.Failure == nil {
-			a.SetWarming(waits, o.Now())
-		}
-		if p.Failure == nil || s.begun.Sub(p.Since) >= disturbance {
-			p.see(a, s.begun)
-		}
+	_, changed, err := a.Edit(func(a *agent.Agent) error { o.look(s, a, p); return nil }, nil)
+	return changed && err == nil
+}
+
+// look changes the record of an agent without work after a look at its pod: whether it serves, how often it was
+// restarted, and whether the dashboard is warming up because the pod waits for a machine.
+func (o *HealthController) look(s podSnapshot, a *agent.Agent, p Pod) {
+	if waits := p.waitsForMachine(s.begun); waits || p.Failure == nil {
+		a.SetWarming(waits, o.Now())
 	}
-	if _, changed, err := a.Edit(func(a *agent.Agent) error { update(a); return nil }, nil); err != nil || !changed {
-		return err
+	if p.Failure == nil || s.begun.Sub(p.Since) >= disturbance {
+		p.see(a, s.begun)
 	}
-	_, err := o.Records.Update(ctx, a, update)
+}
+
+// sight records a look, if that changes the record.
+func (o *HealthController) sight(ctx context.Context, s podSnapshot, a agent.Agent, p Pod) error {
+	if !o.changes(s, &a, p) {
+		return nil
+	}
+	_, err := o.Records.Update(ctx, a, func(a *agent.Agent) { o.look(s, a, p) })
 	return ignoreSuperseded(a.ID, err)
 }

@@ -23,7 +23,6 @@ type Process struct {
 	waiting          int
 	// applied counts the objects that the process tried to apply.
 	applied      int
-	ended        bool
 	stalledUntil time.Duration
 }
 
@@ -47,20 +46,36 @@ func (s *Scheduler) Go(name string, run func(ctx context.Context, p *Process)) *
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Process{Name: name, Skew: s.skew, scheduler: s, cancel: cancel}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.live++
 	s.processes = append(s.processes, p)
-	s.mu.Unlock()
+	if len(s.idle) == 0 {
+		s.idle = append(s.idle, s.hire())
+	}
+	last := len(s.idle) - 1
+	s.idle[last] <- func() {
+		run(ctx, p)
+		cancel()
+	}
+	s.idle = s.idle[:last]
+	return p
+}
+
+// hire starts a goroutine that runs one process after the other, so that its stack stays as large as processes need it.
+func (s *Scheduler) hire() chan func() {
+	work := make(chan func(), 1)
 	go func() {
 		growStack()
-		defer cancel()
-		run(ctx, p)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.live--
-		p.ended = true
-		s.arrive()
+		for run := range work {
+			run()
+			s.mu.Lock()
+			s.live--
+			s.idle = append(s.idle, work)
+			s.arrive()
+			s.mu.Unlock()
+		}
 	}()
-	return p
+	return work
 }
 
 // growStack makes the stack of a goroutine as large as processes need it. While the stack is nearly empty, that takes

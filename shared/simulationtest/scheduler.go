@@ -43,6 +43,7 @@ type Scheduler struct {
 	live      int
 	arrived   chan struct{}
 	processes []*Process
+	idle      []chan func() // goroutines without a process
 
 	sum   uint64
 	trace []row
@@ -195,7 +196,7 @@ func (s *Scheduler) grant(chosen *step, verdict Verdict) {
 	chosen.verdict <- verdict
 }
 
-// Stop ends all processes. They have no further effect, and neither have late effects.
+// Stop ends all processes and their goroutines. They have no further effect, and neither have late effects.
 func (s *Scheduler) Stop() {
 	s.mu.Lock()
 	s.late = nil
@@ -209,4 +210,10 @@ func (s *Scheduler) Stop() {
 			s.Pass(time.Minute)
 		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, work := range s.idle {
+		close(work)
+	}
+	s.idle = nil
 }

@@ -12,6 +12,7 @@ import (
 func runCounter(seed uint64, keep bool) (value int, s *Scheduler) {
 	s = NewScheduler(seed)
 	s.Keep = keep
+	defer s.Stop()
 	for _, name := range []string{"a", "b"} {
 		s.Go(name, func(ctx context.Context, p *Process) {
 			var read int
@@ -66,6 +67,7 @@ func TestStep_HasTheEffectThatTheVerdictSays(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s, effects := NewScheduler(1), 0
+				defer s.Stop()
 				began := time.Now()
 				var took time.Duration
 				var err, after error
