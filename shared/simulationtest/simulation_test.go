@@ -123,40 +123,40 @@ func TestSimulation_HoldsItsPromisesUnderEverySchedule(t *testing.T) {
 // TestSimulation_DeliversEventsUnderEverySchedule runs schedules of webhooks only, of which the others have few.
 func TestSimulation_DeliversEventsUnderEverySchedule(t *testing.T) {
 	t.Parallel()
-	exploreFocused(t, arrangeWebhooks)
+	exploreFocused(t, 1_000, arrangeWebhooks) // its planted defects need at most 47
 }
 
 // TestSimulation_CallsEachDueTimeOnceUnderEverySchedule runs schedules of agents with schedules only.
 func TestSimulation_CallsEachDueTimeOnceUnderEverySchedule(t *testing.T) {
 	t.Parallel()
-	exploreFocused(t, arrangeSchedules)
+	exploreFocused(t, 2_700, arrangeSchedules) // its planted defects need at most 540
 }
 
 // TestSimulation_KeepsAndRestoresDataUnderEverySchedule runs schedules of agents with snapshots only.
 func TestSimulation_KeepsAndRestoresDataUnderEverySchedule(t *testing.T) {
 	t.Parallel()
-	exploreFocused(t, arrangeSnapshots)
+	exploreFocused(t, 4_500, arrangeSnapshots)
 }
 
 // TestSimulation_MovesAgentsUnderEverySchedule runs schedules with moves between two cells only.
 func TestSimulation_MovesAgentsUnderEverySchedule(t *testing.T) {
 	t.Parallel()
-	exploreFocused(t, arrangeMoves)
+	exploreFocused(t, 4_500, arrangeMoves)
 }
 
 // TestSimulation_EnforcesEgressUnderEverySchedule runs schedules in which clients change what the agent may reach only.
 func TestSimulation_EnforcesEgressUnderEverySchedule(t *testing.T) {
 	t.Parallel()
-	exploreFocused(t, arrangeEgress)
+	exploreFocused(t, 4_500, arrangeEgress)
 }
 
-// exploreFocused runs schedules with a setup of which the others have few.
-func exploreFocused(t *testing.T, focus func(*Scheduler, *Setup)) {
+// exploreFocused runs schedules with a setup of which the others have few, as many as full in the full tier.
+func exploreFocused(t *testing.T, full int, focus func(*Scheduler, *Setup)) {
 	t.Helper()
 	if *replay != 0 {
 		t.Skip("only one schedule")
 	}
-	n := testtier.Count(t, 200, 500, 4_500)
+	n := testtier.Count(t, 200, 500, full)
 	if testtier.RaceDetector {
 		n = 200
 	}
