@@ -21,7 +21,10 @@ func (w *World) checkRest() {
 		w.checkMoveAtRest(a)
 	}
 	for _, c := range w.cells() {
-		orphans := slices.DeleteFunc(slices.Clone(c.ids()), func(id string) bool { _, ok := w.Database.agents[id]; return ok })
+		orphans := slices.DeleteFunc(slices.Clone(c.ids()), func(id string) bool {
+			_, ok := w.Database.agents[id]
+			return ok
+		})
 		if len(orphans) == len(c.ids()) {
 			continue // without an agent in the cell, the collector has no proof and touches nothing
 		}
