@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"testing/synctest"
@@ -115,6 +116,7 @@ func (s *schedule) run(p *process, do func() error) {
 	s.note("%s begins", p.name)
 	s.live++
 	go func() {
+		growStack()
 		err := do()
 		s.steps.Lock()
 		defer s.steps.Unlock()
@@ -125,6 +127,14 @@ func (s *schedule) run(p *process, do func() error) {
 		}
 	}()
 	synctest.Wait()
+}
+
+// growStack makes the stack of a goroutine as large as processes need it, while it is nearly empty and cheap to move.
+//
+//go:noinline
+func growStack() byte {
+	var frame [12 << 10]byte
+	return frame[len(os.Args)]
 }
 
 // stop ends all processes.
