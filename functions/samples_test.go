@@ -3,14 +3,21 @@ package functions_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"iter"
+	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
+	"agents.example/controlplane/emulators/firestoreemu/embedded"
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
+	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/egress"
@@ -58,23 +65,99 @@ func (l briefLog) Follow(
 	}
 }
 
+// sampleValue is the value of the agent's secret.
+const sampleValue = "value"
+
 func newSamples(t *testing.T) *samples {
 	t.Helper()
 	return newSamplesWith(t, backendtest.Options{})
 }
 
+// newSamplesWith opens a backend in which the records of the samples are there already. An emulator that runs elsewhere
+// begins with none.
 func newSamplesWith(t *testing.T, o backendtest.Options) *samples {
+	t.Helper()
+	if os.Getenv("FIRESTORE_EMULATOR_HOST") != "" {
+		s := openSamples(t, o)
+		s.record(t)
+		return s
+	}
+	recorded := recordOnce(t)
+	o.FirestoreHost = recorded.host
+	s := openSamples(t, o)
+	s.agentID, s.path = recorded.agentID, maps.Clone(recorded.path)
+	_, _, err := s.SecretStore.EnsureCredentials(t.Context(), s.agentID, agent.DashboardUsername)
+	if err == nil {
+		_, err = s.SecretWriter.PutFirst(t.Context(), s.agentID, s.path["key"], []byte(sampleValue))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.LogCell.Start(s.agentID)
+	return s
+}
+
+// recording says where the records are, and what they are about.
+type recording struct {
+	host    string // of a Firestore emulator, in which every project begins with the records
+	agentID string
+	path    map[string]string
+}
+
+// recorded is what recordOnce returns.
+var recorded struct {
+	sync.Mutex
+	recording
+}
+
+// recordOnce records the samples for all tests of the package: that takes dozens of calls, and a copy none.
+func recordOnce(t *testing.T) recording {
+	t.Helper()
+	recorded.Lock()
+	defer recorded.Unlock()
+	if recorded.host != "" {
+		return recorded.recording
+	}
+	original, err := embedded.Start(t.Context(), embedded.Options{Indexes: firestore.Indexes()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := openSamples(t, backendtest.Options{FirestoreHost: original.Addr})
+	s.record(t)
+	file := filepath.Join(t.TempDir(), "records")
+	err = errors.Join(original.Export(s.ProjectID, "(default)", file), original.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// It ends with the process.
+	copies, err := embedded.Start(t.Context(), embedded.Options{Indexes: firestore.Indexes(), Import: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorded.recording = recording{host: copies.Addr, agentID: s.agentID, path: s.path}
+	return recorded.recording
+}
+
+// openSamples opens a backend with what is outside the records.
+func openSamples(t *testing.T, o backendtest.Options) *samples {
 	t.Helper()
 	s := &samples{Backend: backendtest.NewWith(t, o)}
 	s.Events = briefLog{s.Events}
+	s.Firebase.Persons[userID] = member.Person{ID: userID, OrganizationID: org, Role: identity.RoleMember}
+	s.subscribe(billing.Active)
+	return s
+}
+
+// record makes the records.
+func (s *samples) record(t *testing.T) {
+	t.Helper()
 	s.SetPlan(t, org, plan.Enterprise)
 	s.receiveSubscription(t, billing.Active)
-	s.agentID = s.RunningAgent(t, org, map[string]string{"OPENAI_API_KEY": "value"}).ID
+	s.agentID = s.RunningAgent(t, org, map[string]string{"OPENAI_API_KEY": sampleValue}).ID
 	s.UpdateAgent(t, s.agentID, func(a *agent.Agent) {
 		a.Egress = egress.Rules{Mode: egress.AllowList, Allow: []string{"api.example.com"}}
 	})
 	s.LogCell.Start(s.agentID)
-	s.Firebase.Persons[userID] = member.Person{ID: userID, OrganizationID: org, Role: identity.RoleMember}
 	if err := s.MemberRecords.RecordMember(t.Context(), org, userID); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +174,6 @@ func newSamplesWith(t *testing.T, o backendtest.Options) *samples {
 	s.path["delivery_id"] = s.CallNamed(t, "TestWebhook", s.asAdmin("webhook_id")...).
 		Want(t, http.StatusAccepted, "").Text("id")
 	s.deliver(t)
-	return s
 }
 
 // asAdmin is a call of an admin with the values of path parameters.
@@ -192,13 +274,18 @@ func (s *samples) reopenOperation(t *testing.T) {
 	})
 }
 
-// receiveSubscription reports the organization's subscription to the Enterprise plan.
-func (s *samples) receiveSubscription(t *testing.T, status billing.Status) {
-	t.Helper()
+// subscribe makes the organization's subscription to the Enterprise plan one with a status.
+func (s *samples) subscribe(status billing.Status) {
 	s.Stripe.Subscriptions["sub_1"] = billing.State{OrganizationID: org, Subscription: billing.Subscription{
 		Provider: billing.Stripe, ID: "sub_1", CustomerID: "cus_1", Status: status, Plan: plan.Enterprise,
 		Interval: billing.Month, StartedAt: time.Now(),
 	}}
+}
+
+// receiveSubscription reports the organization's subscription.
+func (s *samples) receiveSubscription(t *testing.T, status billing.Status) {
+	t.Helper()
+	s.subscribe(status)
 	s.CallNamed(t, "ReceiveStripeEvent", functiontest.Body(map[string]any{
 		"id": "evt_" + string(status), "data": map[string]any{"object": map[string]any{"id": "sub_1"}},
 	})).Want(t, http.StatusOK, "")
