@@ -1,49 +1,59 @@
 package functions_test
 
 import (
-	"maps"
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
 
-// avoided are words and patterns that made sentences hard to read, each with what to write instead. The pattern of all
-// of them saves a test of a file that has none.
-func avoided() (each map[*regexp.Regexp]string, all *regexp.Regexp) {
-	words := map[string]string{
-		`anew`:                             "again",
-		`in vain`:                          "without effect",
-		`for ever`:                         "forever",
-		`(brought|brings?|bringing) about`: "applied, caused",
-		`mend(s|ed|ing)?`:                  "repair",
-		`meanwhile`:                        "in between, or name the time",
-		`beside`:                           "in addition to, next to",
-		`(is|are) to be`:                   "must",
-		`nobody|somebody`:                  "name who",
-		`of its own`:                       "separate",
-		`at once`:                          "concurrently, immediately, or in one call",
-		`// package \w+ knows`:             "a verb that says what the package provides",
-	}
+// avoided are words and patterns that made sentences hard to read, each with what to write instead. Each begins with a
+// text that is searched for before the rest: with an alternative in its place, a pattern takes ten times as long.
+func avoided() map[*regexp.Regexp]string {
 	patterns := map[*regexp.Regexp]string{}
-	for word, instead := range words {
+	for word, instead := range map[string]string{
+		`anew`:                         "again",
+		`in vain`:                      "without effect",
+		`for ever`:                     "forever",
+		`br(ought|ings?|inging) about`: "applied, caused",
+		`mend(s|ed|ing)?`:              "repair",
+		`meanwhile`:                    "in between, or name the time",
+		`beside`:                       "in addition to, next to",
+		`is to be`:                     "must",
+		`are to be`:                    "must",
+		`nobody`:                       "name who",
+		`somebody`:                     "name who",
+		`of its own`:                   "separate",
+		`at once`:                      "concurrently, immediately, or in one call",
+		`// package \w+ knows`:         "a verb that says what the package provides",
+	} {
 		patterns[avoid(word)] = instead
 	}
-	return patterns, avoid(slices.Sorted(maps.Keys(words))...)
+	return patterns
 }
 
-// avoid is a pattern of words, which may be on two lines of a comment.
-func avoid(words ...string) *regexp.Regexp {
+// avoid is a pattern of words in lower case, which may be on two lines of a comment.
+func avoid(words string) *regexp.Regexp {
 	const space = `\s+(?://\s*|#\s*|\*\s*)?`
-	return regexp.MustCompile(`(?i)\b(` + strings.ReplaceAll(strings.Join(words, "|"), " ", space) + `)\b`)
+	return regexp.MustCompile(strings.ReplaceAll(words, " ", space) + `\b`)
 }
 
 // writtenElsewhere reports whether a file is a library of others, or the bundler's output.
 func writtenElsewhere(name string) bool {
 	return strings.HasPrefix(name, "console/app/vendor/") || strings.HasPrefix(name, "console/static/")
+}
+
+// insideWord reports whether what follows a text in lower case goes on with its last word, or is a name in code, such as
+// http.NoBody.
+func insideWord(before []byte) bool {
+	if len(before) == 0 {
+		return false
+	}
+	last := before[len(before)-1]
+	return last >= 'a' && last <= 'z' || last >= '0' && last <= '9' || last == '_' || last == '.'
 }
 
 // TestStyle_PlainEnglish refuses words that a reader stumbles over in code, Terraform and documents.
@@ -54,8 +64,7 @@ func TestStyle_PlainEnglish(t *testing.T) {
 	if err != nil {
 		t.Skip("the files are listed by git, which does not answer here")
 	}
-	patterns, all := avoided()
-	checked := 0
+	patterns, checked := avoided(), 0
 	for name := range strings.SplitSeq(strings.TrimSpace(string(out)), "\n") {
 		switch filepath.Ext(name) {
 		case ".go", ".tf", ".md", ".ts", ".tsx", ".css", ".py":
@@ -73,15 +82,13 @@ func TestStyle_PlainEnglish(t *testing.T) {
 			t.Fatal(err)
 		}
 		checked++
-		if !all.Match(b) {
-			continue
-		}
+		b = bytes.ToLower(b)
 		for pattern, instead := range patterns {
 			for _, found := range pattern.FindAllIndex(b, -1) {
-				if found[0] > 0 && b[found[0]-1] == '.' { // a name in code, such as http.NoBody
+				if insideWord(b[:found[0]]) {
 					continue
 				}
-				line := 1 + strings.Count(string(b[:found[0]]), "\n")
+				line := 1 + bytes.Count(b[:found[0]], []byte("\n"))
 				t.Errorf("%s:%d: avoid %q; write: %s", strings.TrimPrefix(name, "../"), line, b[found[0]:found[1]],
 					instead)
 			}
