@@ -215,7 +215,7 @@ func TestClient_SendsWhatTheDescriptionSays(t *testing.T) {
 				}
 				w.WriteHeader(http.StatusForbidden) // of no interest
 			}))
-			c, err := client.New(server.URL, client.StaticToken("token"))
+			c, err := client.New(server.URL, client.StaticToken("token"), client.WithHTTPClient(server.Client()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -293,7 +293,8 @@ func TestClient_ReachesEveryRoute(t *testing.T) {
 				served = append(served, one)
 			}
 			server := functiontest.Serve(t, function.Mux(served))
-			c, err := client.New(server.URL, client.StaticToken(functiontest.AdminToken(org)))
+			c, err := client.New(server.URL, client.StaticToken(functiontest.AdminToken(org)),
+				client.WithHTTPClient(server.Client()))
 			if err != nil {
 				t.Fatal(err)
 			}
