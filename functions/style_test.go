@@ -46,7 +46,7 @@ func writtenElsewhere(name string) bool {
 	return strings.HasPrefix(name, "console/app/vendor/") || strings.HasPrefix(name, "console/static/")
 }
 
-// insideWord reports whether what follows a text in lower case goes on with its last word, or is a name in code, such as
+// insideWord reports whether what follows a text in lower case continues its last word, or is a name in code, such as
 // http.NoBody.
 func insideWord(before []byte) bool {
 	if len(before) == 0 {

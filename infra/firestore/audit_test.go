@@ -16,13 +16,13 @@ import (
 // outcome, whatever the client was answered.
 func TestAuditLog_HasOneEntryPerCallUnderFaults(t *testing.T) {
 	t.Parallel()
-	c := open(t, "", Options{})
 	for name, op := range operations() {
 		if op.unaudited {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			c := open(t, "", Options{}) // queries read a collection of all tenants
 			forEachFault(func(f *injectedFault) bool { return checkEntryWithFault(t, c, op, f) },
 				codes.Unavailable, codes.Aborted)
 		})

@@ -129,10 +129,10 @@ func TestIdempotencyKey_ExpiresAfterItsRetention(t *testing.T) {
 // clients do. The request must be carried out once, and every successful answer must be the same.
 func TestIdempotency_UnderFaults(t *testing.T) {
 	t.Parallel()
-	c := open(t, "", Options{})
 	for name, r := range repeatableRequests() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			c := open(t, "", Options{}) // queries read a collection of all tenants
 			forEachFault(func(f *injectedFault) bool { return checkRepeatsWithFault(t, c, r, f) }, codes.Unavailable,
 				codes.DeadlineExceeded, codes.Aborted)
 		})
