@@ -229,5 +229,5 @@ func (h *history) unseen() []int {
 // operations is the number of operations of a test. Outside the full tier it is a few hundred.
 func operations(t *testing.T, n int) int {
 	t.Helper()
-	return testtier.Count(t, 300, 600, n)
+	return testtier.Count(t, 300, 300, n)
 }

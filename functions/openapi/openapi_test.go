@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -29,6 +30,38 @@ func describe(t *testing.T, routes []function.Route) []byte {
 	return b
 }
 
+// catalogue describes all routes, once for all tests.
+var catalogue = sync.OnceValues(func() ([]byte, error) {
+	return openapi.Describe(functions.Routes(functions.Dependencies{}), openapi.Options{Title: "Test", Version: "1.0.0"})
+})
+
+// loaded is the catalogue as a document, which tests only read.
+var loaded = sync.OnceValues(func() (*openapi3.T, error) {
+	text, err := catalogue()
+	if err != nil {
+		return nil, err
+	}
+	return openapi3.NewLoader().LoadFromData(text)
+})
+
+func describeAll(t *testing.T) []byte {
+	t.Helper()
+	b, err := catalogue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func loadAll(t *testing.T) *openapi3.T {
+	t.Helper()
+	doc, err := loaded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
 func load(t *testing.T, description []byte) *openapi3.T {
 	t.Helper()
 	doc, err := openapi3.NewLoader().LoadFromData(description)
@@ -41,7 +74,7 @@ func load(t *testing.T, description []byte) *openapi3.T {
 // TestDescribe_IsValid validates the document and its examples with another implementation of OpenAPI 3.1.
 func TestDescribe_IsValid(t *testing.T) {
 	t.Parallel()
-	doc := load(t, describe(t, functions.Routes(functions.Dependencies{})))
+	doc := loadAll(t)
 	if doc.OpenAPI != "3.1.0" {
 		t.Errorf("OpenAPI version = %s, want 3.1.0", doc.OpenAPI)
 	}
@@ -58,7 +91,7 @@ func TestDescribe_HasExactlyTheRoutesOfTheCatalogue(t *testing.T) {
 	for _, r := range routes {
 		want[r.Method+" "+strings.ReplaceAll(r.Path, "...}", "}")] = r.Name
 	}
-	for path, item := range load(t, describe(t, routes)).Paths.Map() {
+	for path, item := range loadAll(t).Paths.Map() {
 		for method, op := range item.Operations() {
 			if name := want[method+" "+path]; name != op.OperationID {
 				t.Errorf("%s %s: operation id = %s, want %q", method, path, op.OperationID, name)
@@ -75,7 +108,7 @@ func TestDescribe_HasExactlyTheRoutesOfTheCatalogue(t *testing.T) {
 func TestDescribe_IsDeterministic(t *testing.T) {
 	t.Parallel()
 	first := string(describe(t, functions.Routes(functions.Dependencies{})))
-	for range 5 {
+	for range 3 {
 		if again := string(describe(t, functions.Routes(functions.Dependencies{}))); again != first {
 			t.Fatal("two documents of the same routes differ")
 		}
@@ -85,7 +118,7 @@ func TestDescribe_IsDeterministic(t *testing.T) {
 // TestDescribe_EveryBodyHasAnExample: the playground needs them.
 func TestDescribe_EveryBodyHasAnExample(t *testing.T) {
 	t.Parallel()
-	for path, item := range load(t, describe(t, functions.Routes(functions.Dependencies{}))).Paths.Map() {
+	for path, item := range loadAll(t).Paths.Map() {
 		for method, op := range item.Operations() {
 			bytes := op.RequestBody != nil && op.RequestBody.Value.Content["application/octet-stream"] != nil
 			if op.RequestBody != nil && !bytes && op.RequestBody.Value.Content.Get("application/json").Example == nil {
@@ -155,7 +188,7 @@ const (
 func TestDescribe_MatchesResponses(t *testing.T) {
 	t.Parallel()
 	routes := functions.Routes(functions.Dependencies{})
-	doc, err := openapitest.Parse(describe(t, routes))
+	doc, err := openapitest.Parse(describeAll(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +218,7 @@ func TestDescribe_MatchesResponses(t *testing.T) {
 func TestDescribe_ExamplesAreAccepted(t *testing.T) {
 	t.Parallel()
 	routes := functions.Routes(functions.Dependencies{})
-	doc, h := load(t, describe(t, routes)), handlerWithoutStores(t)
+	doc, h := loadAll(t), handlerWithoutStores(t)
 	for _, r := range routes {
 		op := doc.Paths.Value(strings.ReplaceAll(r.Path, "...}", "}")).GetOperation(r.Method)
 		if op.RequestBody == nil || r.Streams() {
@@ -205,7 +238,7 @@ func TestDescribe_ExamplesAreAccepted(t *testing.T) {
 // TestDescribe_IncludesAmendments checks the parts of schemas that are not derived from fields.
 func TestDescribe_IncludesAmendments(t *testing.T) {
 	t.Parallel()
-	schemas := load(t, describe(t, functions.Routes(functions.Dependencies{}))).Components.Schemas
+	schemas := loadAll(t).Components.Schemas
 	if open := schemas["AgentConfig"].Value.AdditionalProperties.Has; open == nil || !*open {
 		t.Error("AgentConfig: additionalProperties is not true")
 	}

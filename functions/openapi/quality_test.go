@@ -9,14 +9,12 @@ import (
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
-
-	"agents.example/controlplane/functions"
 )
 
 // TestDescribe_HasNoUnusedComponent: generators write code for each component.
 func TestDescribe_HasNoUnusedComponent(t *testing.T) {
 	t.Parallel()
-	b := describe(t, functions.Routes(functions.Dependencies{}))
+	b := describeAll(t)
 	var doc struct {
 		Components map[string]map[string]json.RawMessage `json:"components"`
 	}
@@ -38,7 +36,7 @@ func TestDescribe_HasNoUnusedComponent(t *testing.T) {
 // TestDescribe_ExplainsOperations: help texts and comments of generated clients come from the description.
 func TestDescribe_ExplainsOperations(t *testing.T) {
 	t.Parallel()
-	for path, item := range load(t, describe(t, functions.Routes(functions.Dependencies{}))).Paths.Map() {
+	for path, item := range loadAll(t).Paths.Map() {
 		for method, op := range item.Operations() {
 			if op.Summary == "" || op.Description == "" {
 				t.Errorf("%s %s: summary = %q, description = %q; want both", method, path, op.Summary, op.Description)
@@ -65,7 +63,7 @@ func plain() []string {
 // as an enumeration, is named.
 func TestDescribe_ExplainsProperties(t *testing.T) {
 	t.Parallel()
-	schemas := load(t, describe(t, functions.Routes(functions.Dependencies{}))).Components.Schemas
+	schemas := loadAll(t).Components.Schemas
 	for _, name := range slices.Sorted(maps.Keys(schemas)) {
 		for property, s := range schemas[name].Value.Properties {
 			if s.Ref == "" && s.Value.Description == "" && !slices.Contains(plain(), property) {
@@ -78,7 +76,7 @@ func TestDescribe_ExplainsProperties(t *testing.T) {
 // TestDescribe_NamesEnumerations: a generator invents a name for an enumeration that has none, and may change it.
 func TestDescribe_NamesEnumerations(t *testing.T) {
 	t.Parallel()
-	doc := load(t, describe(t, functions.Routes(functions.Dependencies{})))
+	doc := loadAll(t)
 	for name, s := range doc.Components.Schemas {
 		visit(s.Value, func(inner *openapi3.Schema) {
 			if inner != s.Value && len(inner.Enum) > 0 {
@@ -92,7 +90,7 @@ func TestDescribe_NamesEnumerations(t *testing.T) {
 func TestDescribe_NamesSchemasForClients(t *testing.T) {
 	t.Parallel()
 	good := regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
-	doc := load(t, describe(t, functions.Routes(functions.Dependencies{})))
+	doc := loadAll(t)
 	for name := range doc.Components.Schemas {
 		if !good.MatchString(name) || strings.HasSuffix(name, "View") {
 			t.Errorf("schema %s: want a name that matches %s and has no View", name, good)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/audit/seal"
+	"agents.example/controlplane/shared/testtier"
 )
 
 // TestSealer_SealsWhatIsSettled: an entry of a call that still runs is left to the next run, which seals it although
@@ -82,7 +83,7 @@ func TestSealer_BoundsSeals(t *testing.T) {
 // TestSealer_TwoConcurrentRunsSealEachEntryOnce also lets a run die after each of its seals.
 func TestSealer_TwoConcurrentRunsSealEachEntryOnce(t *testing.T) {
 	t.Parallel()
-	for range 2 {
+	for range testtier.Count(t, 1, 1, 2) {
 		f := newFixture(t, 0)
 		for i := range 3 * seal.MaxLeaves {
 			f.Log = append(f.Log, entryAt(i, time.Duration(i)*time.Millisecond))
