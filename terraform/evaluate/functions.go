@@ -6,10 +6,12 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"math/big"
 	"net/netip"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/tryfunc"
@@ -43,7 +45,7 @@ func functions() map[string]function.Function {
 		"toset":    stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
 		"coalesce": coalesce(), "length": length(), "sum": sum(), "replace": replace(), "one": one(),
 		"alltrue": everyBool(true), "anytrue": everyBool(false), "cidrsubnet": cidrsubnet(),
-		"templatefile": templatefile(), "fileexists": fileexists(),
+		"fileexists": fileexists(),
 		"file": text(func(s string) (string, error) {
 			b, err := os.ReadFile(s)
 			return string(b), err
@@ -78,6 +80,7 @@ func functions() map[string]function.Function {
 			Impl: func([]cty.Value, cty.Type) (cty.Value, error) { return cty.UnknownVal(cty.String), nil },
 		}),
 	}
+	all["templatefile"] = templatefile(maps.Clone(all))
 	return all
 }
 
@@ -252,22 +255,36 @@ func cidrsubnet() function.Function {
 	})
 }
 
-// templatefile renders a file. A template sees only the names that it is given, and the functions except this one.
-func templatefile() function.Function {
+// templates has a parsed template for each source, as parsed has files.
+var templates sync.Map //nolint:gochecknoglobals // it only saves work: equal sources are parsed into equal templates
+
+// parseTemplate reads a template. Callers share the result and must not change it.
+func parseTemplate(name string) (hclsyntax.Expression, error) {
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	key := source{name, string(content)}
+	if found, ok := templates.Load(key); ok {
+		return found.(hclsyntax.Expression), nil
+	}
+	template, diags := hclsyntax.ParseTemplate(content, name, hcl.InitialPos)
+	if diags.HasErrors() {
+		return nil, diags
+	}
+	templates.Store(key, template)
+	return template, nil
+}
+
+// templatefile renders a file. A template sees only the names that it is given, and callable functions.
+func templatefile(callable map[string]function.Function) function.Function {
 	return function.New(&function.Spec{
 		Params: append(parameters("path"), anything("vars")...), Type: function.StaticReturnType(cty.String),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			name := args[0].AsString()
-			b, err := os.ReadFile(name)
+			template, err := parseTemplate(args[0].AsString())
 			if err != nil {
 				return cty.DynamicVal, err
 			}
-			template, diags := hclsyntax.ParseTemplate(b, name, hcl.InitialPos)
-			if diags.HasErrors() {
-				return cty.DynamicVal, diags
-			}
-			callable := functions()
-			delete(callable, "templatefile")
 			v, diags := template.Value(&hcl.EvalContext{Functions: callable, Variables: args[1].AsValueMap()})
 			if diags.HasErrors() {
 				return cty.DynamicVal, diags

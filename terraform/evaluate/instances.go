@@ -12,12 +12,12 @@ import (
 )
 
 // instance is one instance of a resource. key is the end of its address, each the key of for_each, and scope the names
-// that its arguments see.
+// that its arguments see. plain is value without marks.
 type instance struct {
-	key   string
-	each  cty.Value
-	scope scope
-	value cty.Value
+	key          string
+	each         cty.Value
+	scope        scope
+	value, plain cty.Value
 }
 
 func (m *Module) instances(b *hclsyntax.Block) ([]instance, error) {
@@ -37,7 +37,7 @@ func (m *Module) expand(b *hclsyntax.Block) ([]instance, error) {
 	own := arguments(b.Body)
 	add := func(key string, each cty.Value, s scope) error {
 		v, err := m.body(own, s)
-		instances = append(instances, instance{key: key, each: each, scope: s, value: v})
+		instances = append(instances, instance{key: key, each: each, scope: s, value: v, plain: unmarked(v)})
 		return err
 	}
 	if a := b.Body.Attributes["for_each"]; a != nil {

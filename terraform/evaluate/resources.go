@@ -37,7 +37,7 @@ func (m *Module) Resources(typ string) (map[string]cty.Value, error) {
 			return nil, fmt.Errorf("%s: %w", address, err)
 		}
 		for _, i := range instances {
-			found[b.Labels[1]+i.key] = unmarked(i.value)
+			found[b.Labels[1]+i.key] = i.plain
 		}
 	}
 	return found, nil
