@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -26,28 +27,56 @@ func creations(calls string) []string {
 	return found
 }
 
-// TestBootstrap_IsIdempotent runs the script twice: the second run creates nothing and keeps the operator's settings.
+// twice is what bootstrap.sh did in a project that had nothing, and then again: the commands of gcloud, and the
+// settings that it left. In between, the operator added the line "# mine" to them.
+type twice struct{ first, out, settings, second, settingsAfter string }
+
+var bootstrappings struct {
+	sync.Mutex
+	done map[string]twice // by flags of the first run
+}
+
+// bootstrapped runs bootstrap.sh twice, for all tests that only read what it did.
+func bootstrapped(t *testing.T, flags ...string) twice {
+	t.Helper()
+	bootstrappings.Lock()
+	defer bootstrappings.Unlock()
+	key := strings.Join(flags, " ")
+	if runs, ok := bootstrappings.done[key]; ok {
+		return runs
+	}
+	p, args, runs := newProject(t, 100), []string{"project-1", "europe-west4", "test"}, twice{}
+	runs.first, runs.out = p.succeed(t.Context(), t, "bootstrap.sh", append(flags, args...)...)
+	path := filepath.Join(p.root, "terraform", "terraform.tfvars")
+	runs.settings = read(t, path)
+	p.write(t, path, runs.settings+"# mine\n", 0o600)
+	runs.second, _ = p.succeed(t.Context(), t, "bootstrap.sh", args...)
+	runs.settingsAfter = read(t, path)
+	if bootstrappings.done == nil {
+		bootstrappings.done = map[string]twice{}
+	}
+	bootstrappings.done[key] = runs
+	return runs
+}
+
+// TestBootstrap_IsIdempotent holds that a second run creates nothing and keeps the operator's settings.
 func TestBootstrap_IsIdempotent(t *testing.T) {
 	t.Parallel()
-	p := newProject(t, 100)
-	first, _ := p.succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
+	runs := bootstrapped(t)
 	for _, made := range []string{
 		"storage buckets create gs://project-1-test-terraform", "storage buckets create gs://project-1-test-builds",
 		"artifacts repositories create test", "service-accounts create test-builder",
 		"service-accounts create test-deployer", "service-accounts create test-smoke",
 		"secrets create test-smoke-api-key",
 	} {
-		if !strings.Contains(first, made) {
-			t.Errorf("first run: no call %q in:\n%s", made, first)
+		if !strings.Contains(runs.first, made) {
+			t.Errorf("first run: no call %q in:\n%s", made, runs.first)
 		}
 	}
-	settings := filepath.Join(p.root, "terraform", "terraform.tfvars")
-	p.write(t, settings, "mine", 0o600)
-	second, _ := p.succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
-	if made := creations(second); len(made) > 0 {
+	if made := creations(runs.second); len(made) > 0 {
 		t.Errorf("second run creates resources: %s", strings.Join(made, "\n"))
 	}
-	if got := read(t, settings); got != "mine" {
+	if got := runs.settingsAfter; got != runs.settings+"# mine\n" {
 		t.Errorf("second run overwrote the settings: %s", got)
 	}
 }
@@ -208,7 +237,7 @@ func TestBootstrap_ReadsWhatThereIs(t *testing.T) {
 // TestBootstrap_GrantsEachBuildOnlyItsRights holds the rights of the accounts that run the builds.
 func TestBootstrap_GrantsEachBuildOnlyItsRights(t *testing.T) {
 	t.Parallel()
-	calls, _ := newProject(t, 100).succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
+	calls := bootstrapped(t).first
 	want := map[string][]string{
 		"builder": {
 			"artifactregistry.writer on artifacts repositorie test", "logging.logWriter on project",
@@ -251,7 +280,7 @@ func TestBootstrap_GrantsEachBuildOnlyItsRights(t *testing.T) {
 // TestBootstrap_EnablesUsedAPIs compares the enabled APIs with the kinds of resources in Terraform.
 func TestBootstrap_EnablesUsedAPIs(t *testing.T) {
 	t.Parallel()
-	calls, _ := newProject(t, 100).succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
+	calls := bootstrapped(t).first
 	api := map[string]string{
 		"billing": "billingbudgets", "certificate": "certificatemanager", "cloud": "", "compute": "compute",
 		"container": "container", "dns": "dns", "firestore": "firestore", "gke": "gkebackup", "kms": "cloudkms",
@@ -311,9 +340,8 @@ func rolesIn(calls, project string) []string {
 // second one, and none on secrets, records or services.
 func TestBootstrap_PreparesTheProjectOfTheCells(t *testing.T) {
 	t.Parallel()
-	p := newProject(t, 100)
-	calls, out := p.succeed(t.Context(), t, "bootstrap.sh", "--cells-project=cells-1", "project-1", "europe-west4",
-		"test")
+	runs := bootstrapped(t, "--cells-project=cells-1")
+	calls := runs.first
 	want := []string{
 		"certificatemanager.owner", "compute.admin", "container.admin", "gkebackup.admin", "iam.roleAdmin",
 		"iam.serviceAccountAdmin", "iam.serviceAccountUser", "logging.configWriter", "monitoring.editor",
@@ -329,18 +357,17 @@ func TestBootstrap_PreparesTheProjectOfTheCells(t *testing.T) {
 	if got := rolesIn(calls, "project-1"); !slices.Contains(got, "monitoring.metricsScopesAdmin") {
 		t.Errorf("the deployer cannot read the cells' metrics in project-1: %q", got)
 	}
-	settings := read(t, filepath.Join(p.root, "terraform", "terraform.tfvars"))
 	for _, want := range []string{`cells_project        = "cells-1"`, `cells_project_number = "123456789012"`} {
-		if !strings.Contains(settings, want) {
-			t.Errorf("the settings lack %s:\n%s", want, settings)
+		if !strings.Contains(runs.settings, want) {
+			t.Errorf("the settings lack %s:\n%s", want, runs.settings)
 		}
 	}
 	for _, want := range []string{"project project-1:", "project cells-1:"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("does not compare the quotas of %q:\n%s", want, out)
+		if !strings.Contains(runs.out, want) {
+			t.Errorf("does not compare the quotas of %q:\n%s", want, runs.out)
 		}
 	}
-	again, _ := p.succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
+	again := runs.second
 	if got := rolesIn(again, "cells-1"); !slices.Equal(got, want) || len(creations(again)) > 0 {
 		t.Errorf("a second run, which reads the settings, grants %q and creates %q", got, creations(again))
 	}
@@ -349,24 +376,20 @@ func TestBootstrap_PreparesTheProjectOfTheCells(t *testing.T) {
 // TestBootstrap_NeedsNoSecondProject holds that a deployment in one project names no other.
 func TestBootstrap_NeedsNoSecondProject(t *testing.T) {
 	t.Parallel()
-	p := newProject(t, 100)
-	calls, _ := p.succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
-	if strings.Contains(calls, "metricsScopesAdmin") {
-		t.Errorf("grants rights of a second project:\n%s", calls)
+	runs := bootstrapped(t)
+	if strings.Contains(runs.first, "metricsScopesAdmin") {
+		t.Errorf("grants rights of a second project:\n%s", runs.first)
 	}
-	settings := read(t, filepath.Join(p.root, "terraform", "terraform.tfvars"))
-	if !strings.Contains(settings, `cells_project        = ""`) {
-		t.Errorf("the settings name a project of the cells:\n%s", settings)
+	if !strings.Contains(runs.settings, `cells_project        = ""`) {
+		t.Errorf("the settings name a project of the cells:\n%s", runs.settings)
 	}
 }
 
 // TestBootstrap_EnablesTheAPIsOfCells compares the enabled APIs with the kinds of resources in the cells' project.
 func TestBootstrap_EnablesTheAPIsOfCells(t *testing.T) {
 	t.Parallel()
-	calls, _ := newProject(t, 100).succeed(t.Context(), t, "bootstrap.sh", "--cells-project=cells-1", "project-1",
-		"europe-west4", "test")
 	enabled := ""
-	for line := range strings.Lines(calls) {
+	for line := range strings.Lines(bootstrapped(t, "--cells-project=cells-1").first) {
 		if strings.HasPrefix(line, "gcloud --project=cells-1 ") && strings.Contains(line, "services enable") {
 			enabled += line
 		}
@@ -508,18 +531,25 @@ func TestApplyCells_AppliesObjectsAndWaitsForThem(t *testing.T) {
 			t.Parallel()
 			p := newProject(t, 1)
 			p.answer(t, "outputs.json", string(outputs))
-			p.write(t, filepath.Join(p.bin, "kubectl"), `#!/bin/sh -e
-case "$*" in
-	"create configmap"*) echo the list; exit ;;
-	create*) echo '{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}}'; exit ;;
-	*"-f -") cat >/dev/null; exit ;;
-esac
-echo "$*" | sed 's/-f .*//' >>"$GCLOUD_STATE/kubectl"
-case "$*" in apply*) cat "${*##* }" >>"$GCLOUD_STATE/kubectl"; echo >>"$GCLOUD_STATE/kubectl" ;; esac
-case "$*" in
-	*`+row.fails+`*) echo >>"$GCLOUD_STATE/failures"; [ "$(wc -l <"$GCLOUD_STATE/failures")" -gt "`+row.times+`" ] ;;
-esac
-`, 0o755)
+			p.write(t, filepath.Join(p.bin, "gcloud.bash"), read(t, "testdata/gcloud.bash")+`
+kubectl() {
+	local command="$*" failures=0
+	case $command in
+		"create configmap"*) echo the list; return ;;
+		create*) echo '{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}}'; return ;;
+		*"-f -") cat >/dev/null; return ;;
+	esac
+	echo "${command%%-f *}" >>"$GCLOUD_STATE/kubectl"
+	case $command in apply*) echo "$(<"${command##* }")" >>"$GCLOUD_STATE/kubectl" ;; esac
+	case $command in
+		*`+row.fails+`*)
+			[ ! -e "$GCLOUD_STATE/failures" ] || read -r failures <"$GCLOUD_STATE/failures"
+			echo "$((failures + 1))" >"$GCLOUD_STATE/failures"
+			[ "$failures" -ge "`+row.times+`" ]
+			;;
+	esac
+}
+`, 0o600)
 			file := filepath.Join(p.state, "outputs.json")
 			calls, out, err := p.run(t.Context(), t, "apply-cells.sh", file, "project-1")
 			if (err != nil) != row.ends {

@@ -109,7 +109,8 @@ func TestDeploy_StopsAtTheFirstFailure(t *testing.T) {
 	t.Parallel()
 	first, second, third := "cloudbuild.yaml", "terraform/build/deploy.yaml", "terraform/build/smoke.yaml"
 	fourth := "terraform/build/serve.yaml"
-	args := []string{"project-1", "europe-west4", "test"}
+	compared := []string{"project-1", "europe-west4", "test"}
+	args := append([]string{"--skip-quotas"}, compared...)
 	tfvars := filepath.Join("terraform", "terraform.tfvars")
 	for name, row := range map[string]struct {
 		prepare  func(t *testing.T, p project)
@@ -191,14 +192,13 @@ func TestDeploy_StopsAtTheFirstFailure(t *testing.T) {
 			prepare: func(t *testing.T, p project) {
 				p.setQuota(t, quota{service: "compute.googleapis.com", metric: "NETWORKS", scope: "project"}, 0, 0)
 			},
-			args: args, says: []string{"RAISE NETWORKS"},
+			args: compared, says: []string{"RAISE NETWORKS"},
 		},
 		"quotas that are too small, skipped": {
 			prepare: func(t *testing.T, p project) {
 				p.setQuota(t, quota{service: "compute.googleapis.com", metric: "NETWORKS", scope: "project"}, 0, 0)
 			},
-			args: append([]string{"--skip-quotas"}, args...), want: []string{first, second, third, fourth},
-			succeeds: true,
+			args: args, want: []string{first, second, third, fourth}, succeeds: true,
 		},
 		"no settings": {
 			prepare: func(t *testing.T, p project) { removeFile(t, p, tfvars) },

@@ -25,10 +25,8 @@ type deletionRule struct {
 // lifecycle reads the rules that a bucket gets in both runs of bootstrap.sh.
 func lifecycle(t *testing.T, bucket string) []deletionRule {
 	t.Helper()
-	p := newProject(t, 100)
-	file := ""
-	for range 2 {
-		calls, _ := p.succeed(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
+	runs, file := bootstrapped(t), ""
+	for _, calls := range []string{runs.first, runs.second} {
 		update := regexp.MustCompile(`storage buckets update gs://project-1-test-` + bucket + ` .*--lifecycle-file=(\S+)`)
 		m := update.FindStringSubmatch(calls)
 		if m == nil {

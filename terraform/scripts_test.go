@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/hashicorp/hcl/v2/hclparse"
@@ -22,6 +23,12 @@ import (
 
 // project is a copy of what the scripts run, and the state of a fake of Google Cloud.
 type project struct{ root, bin, state string }
+
+// interpreter finds the program of python3, which may be a script that looks for it: most of a short run would be that.
+var interpreter = sync.OnceValues(func() (string, error) {
+	out, err := exec.CommandContext(context.Background(), "python3", "-c", "import sys; print(sys.executable)").Output()
+	return strings.TrimSpace(string(out)), err
+})
 
 // newProject copies the scripts. The quotas are those of a fresh project, multiplied by room.
 func newProject(t *testing.T, room int) project {
@@ -38,7 +45,11 @@ func newProject(t *testing.T, room int) project {
 		p.write(t, filepath.Join(p.root, "terraform", name), read(t, name), 0o755)
 	}
 	p.write(t, filepath.Join(p.bin, "gcloud.bash"), read(t, "testdata/gcloud.bash"), 0o600)
-	p.write(t, filepath.Join(p.bin, "sleep"), "#!/bin/sh\necho slept $1\n", 0o755)
+	if python, err := interpreter(); err == nil {
+		if err := os.Symlink(python, filepath.Join(p.bin, "python3")); err != nil {
+			t.Fatal(err)
+		}
+	}
 	p.answer(t, "quotas-project", "")
 	p.answer(t, "quotas-region", "")
 	for _, q := range readQuotas(t) {

@@ -1,14 +1,13 @@
 # shellcheck shell=bash
-# Stands in for Google's command. Scripts read it as their BASH_ENV: a function costs much less than a process.
+# Stands in for Google's command. Scripts read it as their BASH_ENV: a function costs much less than a process. It starts few others.
 #
 # It records its arguments in $GCLOUD_STATE/calls, remembers what was created and refuses to create it again. Other files in $GCLOUD_STATE
 # are answers, or let a build fail.
 
-gcloud() (
-	set -u
+gcloud() {
+	local words=() word value i thing file build pairs
 	{ printf '%s' gcloud; printf ' %q' "$@"; echo; } >>"$GCLOUD_STATE/calls"
 
-	words=()
 	for word in "$@"; do [[ $word == -?* ]] || words+=("$word"); done
 	# flag sets value to the value of a flag.
 	flag() {
@@ -16,7 +15,11 @@ gcloud() (
 		shift
 		for argument in "$@"; do [[ $argument != "$name="* ]] || value=${argument#*=}; done
 	}
-	answer() { [ -e "$GCLOUD_STATE/$1" ] && cat "$GCLOUD_STATE/$1"; }
+	answer() {
+		local content
+		[ -e "$GCLOUD_STATE/$1" ] || return
+		IFS= read -r -d '' content <"$GCLOUD_STATE/$1" || printf %s "$content" # it ends with the file
+	}
 	# copy copies files and objects. An object has a generation, which a copy to it may require. 0 is that of no object.
 	copy() {
 		local value=any last=$((${#words[@]} - 1)) from to file generation sources=()
@@ -45,7 +48,7 @@ gcloud() (
 			to=${to#gs://}
 			generation=$(answer "generations/$to" || echo 0)
 			[ "$value" = any ] || [ "$value" = "$generation" ] || { echo "HTTPError 412: the generation is $generation" >&2; return 1; }
-			mkdir -p "$GCLOUD_STATE/"{objects,generations}"/$(dirname "$to")"
+			[ -d "$GCLOUD_STATE/generations/${to%/*}" ] || mkdir -p "$GCLOUD_STATE/"{objects,generations}"/${to%/*}"
 			cat "$from" >"$GCLOUD_STATE/objects/$to" && echo $((generation + 1)) >"$GCLOUD_STATE/generations/$to"
 		done
 	}
@@ -53,50 +56,50 @@ gcloud() (
 	# Each line of refusals is a part of a command that fails once.
 	if [ -s "$GCLOUD_STATE/refusals" ] && [[ ${words[*]} == *"$(head -1 "$GCLOUD_STATE/refusals")"* ]]; then
 		sed -i 1d "$GCLOUD_STATE/refusals"
-		exit 1
+		return 1
 	fi
 
 	case "${words[*]}" in
-		projects\ describe*) echo 123456789012; exit ;;
-		compute\ project-info\ describe) answer quotas-project; exit ;;
-		compute\ regions\ describe*) answer quotas-region; exit ;;
-		beta\ quotas\ info\ list) flag --service "$@"; answer "quotas-$value"; exit ;;
-		storage\ objects\ describe*) answer "generations/${words[3]#gs://}"; exit ;;
-		storage\ cp*) copy "$@"; exit ;;
-		storage\ cat*) answer "objects/${words[2]#gs://}" || answer "${words[2]##*/}"; exit ;;
-		org-policies\ describe*) answer "policy-${words[2]}"; exit 0 ;;
-		firestore\ databases\ describe) flag --database "$@"; [ -e "$GCLOUD_STATE/database-$value" ]; exit ;;
+		projects\ describe*) echo 123456789012; return ;;
+		compute\ project-info\ describe) answer quotas-project; return ;;
+		compute\ regions\ describe*) answer quotas-region; return ;;
+		beta\ quotas\ info\ list) flag --service "$@"; answer "quotas-$value"; return ;;
+		storage\ objects\ describe*) answer "generations/${words[3]#gs://}"; return ;;
+		storage\ cp*) copy "$@"; return ;;
+		storage\ cat*) answer "objects/${words[2]#gs://}" || answer "${words[2]##*/}"; return ;;
+		org-policies\ describe*) answer "policy-${words[2]}"; return 0 ;;
+		firestore\ databases\ describe) flag --database "$@"; [ -e "$GCLOUD_STATE/database-$value" ]; return ;;
 		firestore\ databases\ restore | firestore\ databases\ clone)
 			flag --destination-database "$@"
 			: >"$GCLOUD_STATE/database-$value"
-			exit
+			return
 			;;
 		# Each line of operations is one answer, and the last one stays.
 		firestore\ operations\ list)
 			[ ! -s "$GCLOUD_STATE/operations" ] || head -1 "$GCLOUD_STATE/operations"
 			[ "$(wc -l <"$GCLOUD_STATE/operations")" -lt 2 ] || sed -i 1d "$GCLOUD_STATE/operations"
-			exit
+			return
 			;;
-		firestore\ *\ list) answer "firestore-${words[2]}"; exit ;;
-		certificate-manager*) answer certificate; exit ;;
+		firestore\ *\ list) answer "firestore-${words[2]}"; return ;;
+		certificate-manager*) answer certificate; return ;;
 		beta\ builds\ submit*)
 			flag --config "$@"
-			[ ! -e "$GCLOUD_STATE/fail-${value##*/}" ] || exit 1
+			[ ! -e "$GCLOUD_STATE/fail-${value##*/}" ] || return 1
 			[ ! -e "$GCLOUD_STATE/build-${value##*/}" ] || {
 				build=$GCLOUD_STATE/build-${value##*/}
 				flag --substitutions "$@"
 				IFS=, read -ra pairs <<<"$value"
 				env "${pairs[@]}" "$build"
 			}
-			exit
+			return
 			;;
 		run\ services\ update-traffic*)
 			flag --to-revisions "$@"
 			echo "${value%=100}" >"$GCLOUD_STATE/traffic-${words[3]}"
-			exit
+			return
 			;;
-		*identity\ create*) exit ;;
-		*versions\ add*) cat >/dev/null; exit ;;
+		*identity\ create*) return ;;
+		*versions\ add*) cat >/dev/null; return ;;
 	esac
 
 	for i in "${!words[@]}"; do
@@ -106,11 +109,13 @@ gcloud() (
 		file=$GCLOUD_STATE/${file//[ \/:@.]/_}
 		case ${words[i]} in
 			create)
-				[ ! -e "$file" ] || { echo "$thing exists" >&2; exit 1; }
+				[ ! -e "$file" ] || { echo "$thing exists" >&2; return 1; }
 				: >"$file"
-				exit
+				return
 				;;
-			describe) [ -e "$file" ]; exit ;;
+			describe) [ -e "$file" ]; return ;;
 		esac
 	done
-)
+}
+
+sleep() { echo "slept $1"; }
