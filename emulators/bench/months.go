@@ -12,24 +12,21 @@ import (
 	"agents.example/controlplane/shared/metrics"
 )
 
-// measureCycles counts P10: a collection of metrics makes the same number of calls for 10 agents as for 1,000, and
-// writes one document for each agent.
-func measureCycles(ctx context.Context, l *environment) (Report, error) {
-	few, err := l.cycle(ctx, max(1, l.agents/100))
+// cycleRows are P10: a collection of metrics makes the same number of calls for few agents as for many, and writes one
+// document for each agent.
+func (l *environment) cycleRows(ctx context.Context, many Tally) ([]Row, error) {
+	n := max(1, l.agents/100)
+	few, err := l.cycle(ctx, n)
 	if err != nil {
-		return Report{}, err
+		return nil, err
 	}
-	many, err := l.cycle(ctx, l.agents)
-	if err != nil {
-		return Report{}, err
-	}
-	return Report{Rows: []Row{
+	return []Row{
 		{
 			ID: "P10", What: fmt.Sprintf("collection of metrics, %d agents", l.agents),
 			Ours:  float64(many.MonitoringCalls),
 			Limit: float64(len(metrics.Metrics()) + 1), // sandboxed agents have another metric of memory
 			Unit:  "Monitoring calls", Most: 1,
-			Note: fmt.Sprintf("%d for %d agents", few.MonitoringCalls, max(1, l.agents/100)),
+			Note: fmt.Sprintf("%d for %d agents", few.MonitoringCalls, n),
 		},
 		{
 			ID: "P10", What: "the same: documents written for each agent",
@@ -37,7 +34,7 @@ func measureCycles(ctx context.Context, l *environment) (Report, error) {
 			Unit: "documents", Most: 1,
 			Note: "plus one for the progress",
 		},
-	}}, nil
+	}, nil
 }
 
 // cycle counts a collection for a number of agents, after a first one, which reads a whole day.
@@ -111,13 +108,14 @@ func runsOfMonth(schedule string) (int64, error) {
 }
 
 // measureMonth counts P11: a month of running agents without requests, from what each run of each scheduled worker
-// costs.
+// costs. It also counts what else depends on the number of agents.
 func measureMonth(ctx context.Context, l *environment, d *deployment) (Report, error) {
 	agents, err := d.createAgents(ctx, l.agents)
 	if err != nil {
 		return Report{}, err
 	}
 	cost := Cost{Title: fmt.Sprintf("A month of %s running agents without requests", withThousands(int64(l.agents)))}
+	var cycle Tally
 	for _, w := range functions.Workers(d.deps) {
 		if w.Schedule == "" {
 			continue
@@ -128,7 +126,7 @@ func measureMonth(ctx context.Context, l *environment, d *deployment) (Report, e
 		}
 		cost.Schedules++
 		if w.Name == "CollectMetrics" {
-			if err := d.countCollector(ctx, &cost, runs); err != nil {
+			if cycle, err = d.countCollector(ctx, &cost, runs); err != nil {
 				return Report{}, err
 			}
 			continue
@@ -151,13 +149,17 @@ func measureMonth(ctx context.Context, l *environment, d *deployment) (Report, e
 	if err != nil {
 		return Report{}, err
 	}
-	return Report{Rows: []Row{cost.row(), {
+	cycles, err := l.cycleRows(ctx, cycle)
+	if err != nil {
+		return Report{}, err
+	}
+	return Report{Rows: append(cycles, cost.row(), Row{
 		ID: "P12", What: fmt.Sprintf("list of an organization's agents, among %s agents",
 			withThousands(int64(l.agents))),
 		Ours:  float64(list.Reads),
 		Limit: float64(min(l.agents, agentsPerOrganization)), Unit: "documents", Most: 1.02,
 		Note: fmt.Sprintf("in %d Firestore calls", list.Calls),
-	}}, Costs: []Cost{cost, watched}}, nil
+	}), Costs: []Cost{cost, watched}}, nil
 }
 
 // countWatched counts what one agent costs in addition while its metrics are watched, in all runs between collections.
@@ -182,18 +184,17 @@ func (d *deployment) countWatched(ctx context.Context, agentID string, runs int6
 	}, nil
 }
 
-// countCollector counts the runs of the collector. One in five collects metrics of all agents.
-func (d *deployment) countCollector(ctx context.Context, c *Cost, runs int64) error {
-	cycle, err := d.countCycle(ctx)
-	if err != nil {
-		return err
+// countCollector counts the runs of the collector. One in five collects metrics of all agents, which is returned.
+func (d *deployment) countCollector(ctx context.Context, c *Cost, runs int64) (cycle Tally, err error) {
+	if cycle, err = d.countCycle(ctx); err != nil {
+		return cycle, err
 	}
 	idle, err := d.countRun(ctx, "CollectMetrics")
 	if err != nil {
-		return err
+		return cycle, err
 	}
 	of := int64(metrics.Cycle / time.Minute)
 	c.Parts = append(c.Parts, Part{What: "CollectMetrics, collecting", Times: runs / of, Each: cycle},
 		Part{What: "CollectMetrics, in between", Times: runs - runs/of, Each: idle})
-	return nil
+	return cycle, nil
 }

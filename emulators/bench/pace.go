@@ -35,6 +35,7 @@ const (
 type pace struct {
 	*deployment
 	cluster  *cluster.Cluster
+	gke      *gke.Clusters
 	counted  *writeCounter
 	raw      *rawClient
 	template template
@@ -107,7 +108,7 @@ func (p *pace) connectCluster(ctx context.Context, kubeconfig string) error {
 		return err
 	}
 	p.closers = append(p.closers, clusters.Close)
-	p.deps.Cluster, p.deps.Objects = clusters, clusters
+	p.gke, p.deps.Cluster, p.deps.Objects = clusters, clusters, clusters
 	return nil
 }
 

@@ -6,15 +6,17 @@ import (
 	"fmt"
 	"time"
 
+	"agents.example/controlplane/infra/gke"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/image"
+	"agents.example/controlplane/shared/provisioning"
 	"agents.example/controlplane/shared/release"
 )
 
-// releaseAgents is how many agents a measured release moves.
+// releaseAgents is how many agents a measured release moves. They share what the release itself writes.
 const releaseAgents = 20
 
 // measureRelease counts P22: what Firestore writes for an agent that a release moves, compared with one that its client
@@ -38,11 +40,11 @@ func measureRelease(ctx context.Context, l *environment, d *deployment) (Report,
 	if err != nil {
 		return Report{}, err
 	}
-	if err := (&move{pace: p}).settleAll(ctx, ids); err != nil {
+	m := newMove(p)
+	if err := m.settleAll(ctx, ids); err != nil {
 		return Report{}, err
 	}
-	m := &move{pace: p}
-	d.drain()
+	m.drained()
 	if err := m.restartAll(ctx, ids); err != nil {
 		return Report{}, err
 	}
@@ -78,6 +80,36 @@ type move struct {
 	spent Tally
 }
 
+func newMove(p *pace) *move {
+	p.deps.Cluster = &steady{Clusters: p.gke, started: map[string]bool{}}
+	return &move{pace: p}
+}
+
+// steady is the cluster of agents whose pods are never ready when the worker looks for the first time after it has
+// applied them. So what a worker writes does not depend on how fast pods start.
+type steady struct {
+	*gke.Clusters
+	started map[string]bool // by agent
+}
+
+// Apply implements provisioning.Cluster.
+func (s *steady) Apply(ctx context.Context, a agent.Agent, stage agent.StageName, in provisioning.RuntimeInput) error {
+	if stage == agent.StageRuntime {
+		s.started[a.ID] = true
+	}
+	return s.Clusters.Apply(ctx, a, stage, in)
+}
+
+// CheckReady implements provisioning.Cluster.
+func (s *steady) CheckReady(ctx context.Context, a agent.Agent) error {
+	err := s.Clusters.CheckReady(ctx, a)
+	if s.started[a.ID] && err == nil {
+		err = &provisioning.PodFailure{Code: "readiness_timeout", Message: "The pod has just been applied."}
+	}
+	delete(s.started, a.ID)
+	return err
+}
+
 // drained returns what was spent since the last call.
 func (p *move) drained() Tally {
 	spent := p.spent.plus(p.drain())
@@ -97,7 +129,7 @@ func (p *move) deliver(ctx context.Context, nudge function.AgentNudge) error {
 	return err
 }
 
-// settleAll reconciles agents until all of them run what their records say.
+// settleAll reconciles agents until all of them run what their records say. Further looks at a pod write nothing.
 func (p *move) settleAll(ctx context.Context, ids []string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"agents.example/controlplane/shared/agent"
@@ -11,7 +10,7 @@ import (
 )
 
 // sleepers is how many agents fall asleep.
-const sleepers = 20
+const sleepers = 5
 
 // measureSleep counts P23: what Firestore writes for an agent that falls asleep and is woken by a request, compared
 // with one that its client pauses and resumes.
@@ -24,7 +23,7 @@ func measureSleep(ctx context.Context, l *environment, d *deployment) (Report, e
 	if err != nil {
 		return Report{}, err
 	}
-	m := &move{pace: p}
+	m := newMove(p)
 	err = m.changeAll(ctx, ids, func(a *agent.Agent) error {
 		return a.Apply(agent.Patch{Sleep: func(agent.SleepPolicy) agent.SleepPolicy {
 			return agent.SleepPolicy{AfterSeconds: agent.MinSleepSeconds, WakeOn: []agent.Waker{agent.RequestWakes}}
@@ -47,9 +46,8 @@ func measureSleep(ctx context.Context, l *environment, d *deployment) (Report, e
 	}
 	each := func(n int64) float64 { return float64(n) / sleepers }
 	return Report{Rows: []Row{{
-		// In a run, one agent or another may take two steps with one write.
 		ID: "P23", What: "falling asleep and waking",
-		Ours: math.Round(each(slept.Writes)), Limit: math.Round(each(paused.Writes)),
+		Ours: each(slept.Writes), Limit: each(paused.Writes),
 		Unit: "Firestore writes", Most: 1,
 		Note: fmt.Sprintf("limit: those of pause and resume; %.1f reads, a pause and a resume %.1f", each(slept.Reads),
 			each(paused.Reads)),
