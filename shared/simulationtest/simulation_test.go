@@ -102,7 +102,7 @@ func TestSimulation_HoldsItsPromisesUnderEverySchedule(t *testing.T) {
 	// In the full tier, with the small schedules, more than 200,000 distinct ones.
 	n := testtier.Count(t, 1_850, 3_600, 29_000)
 	if testtier.RaceDetector {
-		n = 2_000
+		n = 500
 	}
 	if *schedules > 0 {
 		n = *schedules
@@ -158,7 +158,7 @@ func exploreFocused(t *testing.T, full int, focus func(*Scheduler, *Setup)) {
 	}
 	n := testtier.Count(t, 200, 500, full)
 	if testtier.RaceDetector {
-		n = 200
+		n = 50
 	}
 	focused := Plant{Focus: focus}
 	sums, seed, bad := explore(t, 1, n, focused)
@@ -206,7 +206,7 @@ func TestSimulation_ReleasesHoldTheirPromisesUnderEverySchedule(t *testing.T) {
 	t.Parallel()
 	n := testtier.Count(t, 200, 400, 4_000)
 	if testtier.RaceDetector {
-		n = 200
+		n = 50
 	}
 	if *schedules > 0 {
 		n = *schedules
