@@ -21,9 +21,11 @@ import (
 
 func TestMain(m *testing.M) { functiontest.Main(m) }
 
+var titled = openapi.Options{Title: "Test", Version: "1.0.0"}
+
 func describe(t *testing.T, routes []function.Route) []byte {
 	t.Helper()
-	b, err := openapi.Describe(routes, openapi.Options{Title: "Test", Version: "1.0.0"})
+	b, err := openapi.Describe(routes, titled)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +34,7 @@ func describe(t *testing.T, routes []function.Route) []byte {
 
 // catalogue describes all routes, once for all tests.
 var catalogue = sync.OnceValues(func() ([]byte, error) {
-	return openapi.Describe(functions.Routes(functions.Dependencies{}), openapi.Options{Title: "Test", Version: "1.0.0"})
+	return openapi.Describe(functions.Routes(functions.Dependencies{}), titled)
 })
 
 // loaded is the catalogue as a document, which tests only read.
