@@ -176,8 +176,8 @@ func (m *market) attackers(t *testing.T) []*attacker {
 	return all
 }
 
-// TestSecretQuota_IsLeftToWorkers lets hostile organizations change secrets as often as they may for more than the minute
-// of a quota, with workers that destroy what they replace. In between, workers bring up new agents of another
+// TestSecretQuota_IsLeftToWorkers lets hostile organizations change secrets as often as they may for more than the
+// minute of a quota, with workers that destroy what they replace. In between, workers bring up new agents of another
 // organization.
 func TestSecretQuota_IsLeftToWorkers(t *testing.T) {
 	t.Parallel()
