@@ -22,7 +22,7 @@ func notEmbedded() map[string]string {
 
 func TestCluster_ServesTheAPI(t *testing.T) {
 	t.Parallel()
-	c := clustertest.Start(t, cluster.Options{})
+	c := shared.Start(t)
 	s := apitest.Server{Config: clustertest.Config(t, c.Kubeconfig), Kubeconfig: c.Kubeconfig}
 	if clustertest.Kind() == cluster.Embedded {
 		s.Skipped = notEmbedded()

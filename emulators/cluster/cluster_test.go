@@ -52,7 +52,7 @@ func (c *testCluster) namespace(t *testing.T, name string, labels map[string]str
 
 func TestCluster_BehavesLikeKubernetes(t *testing.T) {
 	t.Parallel()
-	c := connect(t, clustertest.Start(t, cluster.Options{}).Kubeconfig)
+	c := connect(t, shared.Start(t).Kubeconfig)
 	for name, test := range map[string]func(*testing.T, *testCluster){
 		"agent runs and is deleted":   testAgent,
 		"pod security is enforced":    testPodSecurity,
@@ -124,15 +124,16 @@ func testRuntimeClass(t *testing.T, c *testCluster) {
 	}
 }
 
+// TestClose_KeepsState restarts the embedded control plane; TestCluster_RunsImagesAsProcesses the real one, too.
 func TestClose_KeepsState(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	before := clustertest.Start(t, cluster.Options{Dir: dir})
+	options := cluster.Options{Dir: t.TempDir(), Kind: cluster.Embedded}
+	before := clustertest.Start(t, options)
 	connect(t, before.Kubeconfig).namespace(t, "kept", nil)
 	if err := before.Close(); err != nil {
 		t.Fatal(err)
 	}
-	after := connect(t, clustertest.Start(t, cluster.Options{Dir: dir}).Kubeconfig)
+	after := connect(t, clustertest.Start(t, options).Kubeconfig)
 	if _, err := after.client.Namespaces().Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}

@@ -17,12 +17,15 @@ import (
 // parentVariable makes the test binary start a cluster in the directory that it names, and wait until it is killed.
 const parentVariable = "CLUSTER_TEST_PARENT"
 
+// shared is the cluster of the tests that neither end it nor need images.
+var shared clustertest.Shared
+
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(parentVariable); dir != "" {
 		os.Exit(runParent(dir))
 	}
 	clustertest.Prepare()
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(shared.Run(m))
 }
 
 // runParent starts a cluster, prints the path of its kubeconfig, and waits until it is killed.
