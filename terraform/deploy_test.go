@@ -362,7 +362,9 @@ func TestCanary_IsReachedAsAnAgent(t *testing.T) {
 	image := "image@sha256:" + strings.Repeat("0", 64)
 	// The other programs cannot run here.
 	options := cluster.Options{Images: map[string]string{image: programs}}
-	f := startCellWith(t, options, func(o *unstructured.Unstructured) bool {
+	kubeconfig := clustertest.Start(t, options).Kubeconfig
+	f := cellFixture{kubeconfig: kubeconfig, admin: client(t, kubeconfig)}
+	f.applyTwice(t, cellObjects(t), func(o *unstructured.Unstructured) bool {
 		return served(o) && (o.GetKind() != "Deployment" || o.GetNamespace() == cell.CanaryNamespace)
 	})
 	r := startRouter(t, f)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/infra/gke"
 	"agents.example/controlplane/infra/gke/admission"
@@ -16,17 +15,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/image"
-	"agents.example/controlplane/terraform/cell"
 )
-
-// imageCell is a cell of one test, which changes what the cell admits.
-func imageCell(t *testing.T, change ...func(*cell.Values)) cellFixture {
-	t.Helper()
-	kubeconfig := clustertest.Start(t, cluster.Options{}).Kubeconfig
-	f := cellFixture{kubeconfig: kubeconfig, admin: client(t, kubeconfig)}
-	f.preparePolicies(t, change...)
-	return f
-}
 
 // running returns a new agent that runs an image. Agents with a custom image are sandboxed.
 func running(c image.Choice) agent.Agent {
@@ -77,9 +66,8 @@ func choice(i image.Image, version int) image.Choice {
 // TestPolicies_AdmitTheCatalog goes through the life of two images of the catalog, whose record the operator's tool
 // writes. A deployment in between keeps it.
 func TestPolicies_AdmitTheCatalog(t *testing.T) {
-	t.Parallel()
-	f := imageCell(t)
-	clusters := f.clusters(t, reconciler)
+	f := policyCell(t) // without t.Parallel: no other test changes what the cell admits
+	clusters := f.clusters(t, unboundReconciler)
 	cells := admission.New(t.Context(), []connect.Cell{{Name: "cell", Kubeconfig: f.kubeconfig}})
 	t.Cleanup(func() { _ = cells.Close() })
 	assistant, own := catalogOf("assistant", "1", "2"), catalogOf("own", "3")
@@ -140,8 +128,7 @@ func (f cellFixture) deploy(t *testing.T) {
 // sandbox, which its agent never leaves.
 func TestPolicies_AdmitCustomImages(t *testing.T) {
 	t.Parallel()
-	f := imageCell(t, func(v *cell.Values) { v.Registries = []string{"a.example/team/", "b.example:5000/"} })
-	clusters := f.clusters(t, reconciler)
+	clusters := other.prepare(t).clusters(t, unboundReconciler, otherSettings)
 	custom := func(reference string) image.Choice { return image.Choice{ID: image.CustomID, Reference: reference} }
 	a := running(custom(digestOf("a.example/team/tool", "1")))
 	wantAdmitted(t, clusters, "a custom image", a)
@@ -172,7 +159,7 @@ func TestPolicies_AdmitCustomImages(t *testing.T) {
 // be of an older deployment than the cell knows when its objects are restored.
 func TestPolicies_AdmitEveryBuildOfTheControlPlane(t *testing.T) {
 	t.Parallel()
-	clusters := policyCell(t).clusters(t, reconciler)
+	clusters := policyCell(t).clusters(t, unboundReconciler)
 	a := newAgent()
 	a.Front.Choice = image.Choice{ID: image.FrontID, Reference: digestOf("image", "7")}
 	wantAdmitted(t, clusters, "an older front", a)

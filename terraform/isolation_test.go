@@ -25,7 +25,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/infra/gke"
 	"agents.example/controlplane/shared/agent"
@@ -37,63 +36,81 @@ import (
 	"agents.example/controlplane/terraform/cell"
 )
 
-// shared is the cluster of the tests of admission policies. It gets the objects of a cell once: to apply them again
-// would take back the images that another test admits.
+// sharedCell is a cell that tests share. It gets its objects once: to apply them again would take back the images that
+// another test admits. Tests that need it for themselves do not run in parallel with others.
+type sharedCell struct {
+	clustertest.Shared
+	change   func(*cell.Values)
+	mu       sync.Mutex
+	prepared bool
+}
+
+// otherResolvers are name servers in addition to those of GKE.
+func otherResolvers() []string { return []string{"10.8.0.10/32", "169.254.169.254/32"} }
+
 var (
-	shared   clustertest.Shared
-	prepared struct {
-		sync.Mutex
-		done bool
-	}
+	// usual is a cell without settings, and other one with each that policies follow from.
+	usual = sharedCell{change: func(*cell.Values) {}}
+	other = sharedCell{change: func(v *cell.Values) {
+		v.AgentAuth, v.Resolvers, v.StorageClass = dataplane.AuthImage, otherResolvers(), "premium-rwo"
+		v.Registries = []string{"a.example/team/", "b.example:5000/"}
+	}}
 )
 
 func TestMain(m *testing.M) {
 	clustertest.Prepare()
-	os.Exit(shared.Run(m).Run())
+	code := usual.Run(m).Run()
+	if err := other.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
 }
 
-// policyCell returns a cell in which RBAC lets the reconciler and the observer do everything, so that only admission
-// policies hold them back.
+// policyCell returns the usual cell.
 func policyCell(t *testing.T) cellFixture {
 	t.Helper()
-	kubeconfig := shared.Start(t).Kubeconfig
+	return usual.prepare(t)
+}
+
+// prepare starts the cell for the first test, and waits until its policies are enforced.
+func (c *sharedCell) prepare(t *testing.T) cellFixture {
+	t.Helper()
+	kubeconfig := c.Start(t).Kubeconfig
 	f := cellFixture{kubeconfig: kubeconfig, admin: client(t, kubeconfig)}
-	prepared.Lock()
-	defer prepared.Unlock()
-	if !prepared.done {
-		f.preparePolicies(t)
-		prepared.done = true
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.prepared {
+		f.applyTwice(t, append(cellObjects(t, c.change), unbound()), served)
+		f.awaitPolicies(t)
+		c.prepared = true
 	}
 	return f
 }
 
-// preparePolicies applies the objects of a cell, and waits until their policies are enforced.
-func (f cellFixture) preparePolicies(t *testing.T, change ...func(*cell.Values)) {
-	t.Helper()
-	all := &unstructured.Unstructured{Object: map[string]any{
+// otherSettings are those of a worker in the other cell.
+func otherSettings(s *gke.Settings) {
+	s.Images.Agent, s.Images.Runtime = digestOf("agent", "0"), image.Runtime{Auth: dataplane.AuthImage}
+	s.Resolvers, s.StorageClass = otherResolvers(), "premium-rwo"
+}
+
+// unbound gives all rights that RBAC can give.
+func unbound() *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
 		"metadata": map[string]any{"name": "unbound"},
 		"roleRef":  map[string]any{"apiGroup": rbacv1.GroupName, "kind": "ClusterRole", "name": "cluster-admin"},
 		"subjects": []any{
-			map[string]any{"apiGroup": rbacv1.GroupName, "kind": rbacv1.UserKind, "name": reconciler},
-			map[string]any{"apiGroup": rbacv1.GroupName, "kind": rbacv1.UserKind, "name": observer},
+			map[string]any{"apiGroup": rbacv1.GroupName, "kind": rbacv1.UserKind, "name": unboundReconciler},
+			map[string]any{"apiGroup": rbacv1.GroupName, "kind": rbacv1.UserKind, "name": unboundObserver},
 		},
 	}}
-	for _, o := range append(cellObjects(t, change...), all) {
-		if !served(o) {
-			continue
-		}
-		if err := apply(t.Context(), f.admin, o); err != nil {
-			t.Fatalf("%s %s: %v", o.GetKind(), o.GetName(), err)
-		}
-	}
-	f.awaitPolicies(t)
 }
 
 // awaitPolicies waits until the API server enforces the last policy of the cell, which takes a moment.
 func (f cellFixture) awaitPolicies(t *testing.T) {
 	t.Helper()
-	c := client(t, f.kubeconfigOf(t, reconciler))
+	c := client(t, f.kubeconfigOf(t, unboundReconciler))
 	miner := createObject("statefulsets", cell.CanaryNamespace, `
 apiVersion: apps/v1
 kind: StatefulSet
@@ -190,7 +207,7 @@ func TestPolicies_AdmitEveryAgent(t *testing.T) {
 			if row.settings != nil {
 				settings = append(settings, row.settings)
 			}
-			clusters := f.clusters(t, reconciler, settings...)
+			clusters := f.clusters(t, unboundReconciler, settings...)
 			for range 2 { // the second time updates
 				if err := applyAll(t.Context(), clusters, a); err != nil {
 					t.Fatal(err)
@@ -204,7 +221,7 @@ func TestPolicies_AdmitEveryAgent(t *testing.T) {
 func TestPolicies_AdmitAnAgentThatGrows(t *testing.T) {
 	t.Parallel()
 	f := policyCell(t)
-	clusters, a := f.clusters(t, reconciler), newAgent()
+	clusters, a := f.clusters(t, unboundReconciler), newAgent()
 	plans := plan.All()
 	a.Plan = plans[0].ID
 	if err := applyAll(t.Context(), clusters, a); err != nil {
@@ -218,19 +235,10 @@ func TestPolicies_AdmitAnAgentThatGrows(t *testing.T) {
 	}
 }
 
-// TestPolicies_AdmitWhatOperatorsSet has another cell: its policies follow from the settings.
+// TestPolicies_AdmitWhatOperatorsSet has a cell whose policies follow from other settings.
 func TestPolicies_AdmitWhatOperatorsSet(t *testing.T) {
 	t.Parallel()
-	kubeconfig := clustertest.Start(t, cluster.Options{}).Kubeconfig
-	f := cellFixture{kubeconfig: kubeconfig, admin: client(t, kubeconfig)}
-	resolvers := []string{"10.8.0.10/32", "169.254.169.254/32"}
-	f.preparePolicies(t, func(v *cell.Values) {
-		v.AgentAuth, v.Resolvers, v.StorageClass = dataplane.AuthImage, resolvers, "premium-rwo"
-	})
-	clusters := f.clusters(t, reconciler, func(s *gke.Settings) {
-		s.Images.Agent, s.Images.Runtime = digestOf("agent", "0"), image.Runtime{Auth: dataplane.AuthImage}
-		s.Resolvers, s.StorageClass = resolvers, "premium-rwo"
-	})
+	clusters := other.prepare(t).clusters(t, unboundReconciler, otherSettings)
 	if err := applyAll(t.Context(), clusters, newAgent()); err != nil {
 		t.Error(err)
 	}
@@ -241,7 +249,7 @@ func TestPolicies_AdmitWhatOperatorsSet(t *testing.T) {
 func TestPolicies_AdmitWhatOthersHaveSet(t *testing.T) {
 	t.Parallel()
 	f, ctx, a := policyCell(t), t.Context(), newAgent()
-	clusters := f.clusters(t, reconciler)
+	clusters := f.clusters(t, unboundReconciler)
 	if err := clusters.Apply(ctx, a, agent.StageNamespace, provisioning.RuntimeInput{}); err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +292,7 @@ func TestPolicies_AdmitTheImagesOfReleases(t *testing.T) {
 	t.Parallel()
 	f := policyCell(t)
 	of := func(image string) *gke.Clusters {
-		return f.clusters(t, reconciler, func(s *gke.Settings) { s.Images.Agent = image })
+		return f.clusters(t, unboundReconciler, func(s *gke.Settings) { s.Images.Agent = image })
 	}
 	refuses := func(clusters *gke.Clusters) {
 		t.Helper()

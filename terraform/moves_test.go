@@ -77,7 +77,7 @@ func leave(ctx context.Context, clusters *gke.Clusters, a agent.Agent) error {
 func TestPolicies_AdmitAMoveToAnotherCell(t *testing.T) {
 	t.Parallel()
 	f := policyCell(t)
-	clusters := f.clusters(t, reconciler)
+	clusters := f.clusters(t, unboundReconciler)
 	a, s := taken(t, clusters)
 	steps{
 		{name: "retain", do: func(ctx context.Context) error { return clusters.RetainSnapshot(ctx, a, s, true) }},
@@ -102,7 +102,7 @@ func TestPolicies_AdmitAMoveToAnotherCell(t *testing.T) {
 func TestPolicies_AdmitTheDeletionOfAnAgentThatMoves(t *testing.T) {
 	t.Parallel()
 	f := policyCell(t)
-	clusters := f.clusters(t, reconciler)
+	clusters := f.clusters(t, unboundReconciler)
 	a, s := taken(t, clusters)
 	var forgotten unstructured.Unstructured
 	if err := yaml.Unmarshal([]byte(`

@@ -247,7 +247,7 @@ func seedRefusals(own string) map[string]refusal {
 func TestPolicies_AdmitFilesAndNoMore(t *testing.T) {
 	t.Parallel()
 	f, ctx := policyCell(t), t.Context()
-	worker, clusters, a := client(t, f.kubeconfigOf(t, reconciler)), f.clusters(t, reconciler), newAgent()
+	worker, clusters, a := client(t, f.kubeconfigOf(t, unboundReconciler)), f.clusters(t, unboundReconciler), newAgent()
 	a.NameAtStart, a.Config = a.Name, []byte(`{"team":"support"}`)
 	a.Env = append(a.Env, agent.EnvVar{Key: "TOKEN", SecretVersion: 1})
 	a.Files = []agent.File{
@@ -544,8 +544,8 @@ func snapshotRefusals(own string) map[string]refusal {
 func TestPolicies_RefuseToEndIsolation(t *testing.T) {
 	t.Parallel()
 	f, ctx := policyCell(t), t.Context()
-	worker := client(t, f.kubeconfigOf(t, reconciler))
-	clusters, a, bare := f.clusters(t, reconciler), newAgent(), newAgent()
+	worker := client(t, f.kubeconfigOf(t, unboundReconciler))
+	clusters, a, bare := f.clusters(t, unboundReconciler), newAgent(), newAgent()
 	a.Env = append(a.Env, agent.EnvVar{Key: "TOKEN", SecretVersion: 1})
 	if err := applyAll(ctx, clusters, a); err != nil {
 		t.Fatal(err)
@@ -586,7 +586,7 @@ func TestPolicies_RefuseToEndIsolation(t *testing.T) {
 				`[{"op":"add","path":"/spec/volumeAttributesClassName","value":"other"}]`), refusesClass},
 		})
 	}
-	if err := execute(own)(ctx, client(t, f.kubeconfigOf(t, observer))); err == nil ||
+	if err := execute(own)(ctx, client(t, f.kubeconfigOf(t, unboundObserver))); err == nil ||
 		!strings.Contains(err.Error(), refusesSurroundings) {
 		t.Errorf("a command of a function that runs none: error %v, want it forbidden because of %q", err,
 			refusesSurroundings)

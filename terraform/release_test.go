@@ -335,7 +335,7 @@ func TestApplyCells_LeavesNothingOfAnotherRelease(t *testing.T) {
 	if err != nil {
 		t.Skip("kubectl is not installed")
 	}
-	c := clustertest.Start(t, cluster.Options{})
+	c := clustertest.Start(t, cluster.Options{Kind: cluster.Embedded}) // what scripts do to it is the same
 	p := newProject(t, 1)
 	p.write(t, filepath.Join(p.bin, "gcloud.bash"), `gcloud() { cp '`+c.Kubeconfig+`' "$KUBECONFIG"; }`, 0o600)
 	p.write(t, filepath.Join(p.bin, "kubectl"), `#!/bin/sh -e

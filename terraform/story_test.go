@@ -57,7 +57,7 @@ func releases(t *testing.T) (p project, kubeconfig string) {
 			t.Skip(name + " is not installed")
 		}
 	}
-	c := clustertest.Start(t, cluster.Options{})
+	c := clustertest.Start(t, cluster.Options{Kind: cluster.Embedded}) // what scripts do to it is the same
 	p = newProject(t, 100)
 	for name, b := range builds(t) {
 		script := filepath.Join(p.state, "build-"+filepath.Base(name))

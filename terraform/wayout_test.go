@@ -34,7 +34,8 @@ func restricted() agent.Agent {
 func TestPolicies_AdmitTheGateAndNoMore(t *testing.T) {
 	t.Parallel()
 	f, ctx := policyCell(t), t.Context()
-	worker, clusters, a := client(t, f.kubeconfigOf(t, reconciler)), f.clusters(t, reconciler), restricted()
+	worker := client(t, f.kubeconfigOf(t, unboundReconciler))
+	clusters, a := f.clusters(t, unboundReconciler), restricted()
 	if err := applyAll(ctx, clusters, a); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +87,7 @@ func TestPolicies_AdmitTheGateAndNoMore(t *testing.T) {
 func TestPolicies_KeepAnAgentRestricted(t *testing.T) {
 	t.Parallel()
 	f, ctx := policyCell(t), t.Context()
-	clusters, a := f.clusters(t, reconciler), restricted()
+	clusters, a := f.clusters(t, unboundReconciler), restricted()
 	if err := applyAll(ctx, clusters, a); err != nil {
 		t.Fatal(err)
 	}
