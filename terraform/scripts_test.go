@@ -45,6 +45,7 @@ func newProject(t *testing.T, room int) project {
 		p.write(t, filepath.Join(p.root, "terraform", name), read(t, name), 0o755)
 	}
 	p.write(t, filepath.Join(p.bin, "gcloud.bash"), read(t, "testdata/gcloud.bash"), 0o600)
+	p.write(t, filepath.Join(p.bin, "sleep"), "#!/bin/sh\necho slept $1\n", 0o755)
 	if python, err := interpreter(); err == nil {
 		if err := os.Symlink(python, filepath.Join(p.bin, "python3")); err != nil {
 			t.Fatal(err)

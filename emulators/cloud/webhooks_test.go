@@ -108,27 +108,16 @@ func testWebhook(t *testing.T, d deployment) {
 	if got := c.followEvents(id, len(want)); !slices.Equal(got, want) {
 		t.Errorf("the stream has %v, want the events of the log, %v", got, want)
 	}
-	log := c.call(http.MethodGet, "/api/v1/webhooks/"+webhookID+"/deliveries?limit=100", "", http.StatusOK, "")
-	var deliveries []struct {
-		EventID   string `json:"event_id"`
-		EventType string `json:"event_type"`
-		Status    string `json:"status"`
-		Attempts  []struct {
-			HTTPStatus *int `json:"http_status"`
-		} `json:"attempts"`
-	}
-	if err := json.Unmarshal([]byte(log.text), &deliveries); err != nil {
-		t.Fatal(err)
-	}
+	deliveries := c.endedDeliveries(webhookID)
 	failed, tests := 0, 0
-	for _, delivery := range deliveries {
-		if delivery.EventType == "webhook.test" {
+	for _, one := range deliveries {
+		if one.EventType == "webhook.test" {
 			tests++
 		}
-		if delivery.Status != "succeeded" {
-			t.Errorf("the delivery of %s is %s, want succeeded", delivery.EventID, delivery.Status)
+		if one.Status != "succeeded" {
+			t.Errorf("the delivery of %s is %s, want succeeded", one.EventID, one.Status)
 		}
-		for _, attempt := range delivery.Attempts {
+		for _, attempt := range one.Attempts {
 			if attempt.HTTPStatus != nil && *attempt.HTTPStatus == http.StatusServiceUnavailable {
 				failed++
 			}
@@ -138,6 +127,33 @@ func testWebhook(t *testing.T, d deployment) {
 		t.Errorf("the log has %d deliveries (%d tests) with %d refused attempts, want %d (1) with %d", len(deliveries),
 			tests, failed, len(want)+1, refused)
 	}
+}
+
+// delivery is an entry of a webhook's log.
+type delivery struct {
+	EventID   string `json:"event_id"`
+	EventType string `json:"event_type"`
+	Status    string `json:"status"`
+	Attempts  []struct {
+		HTTPStatus *int `json:"http_status"`
+	} `json:"attempts"`
+}
+
+// endedDeliveries reads a webhook's log until no delivery is pending: the receiver has an event before the worker
+// records its answer.
+func (c customer) endedDeliveries(webhookID string) (all []delivery) {
+	c.t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(pollInterval) {
+		log := c.call(http.MethodGet, "/api/v1/webhooks/"+webhookID+"/deliveries?limit=100", "", http.StatusOK, "")
+		all = nil
+		if err := json.Unmarshal([]byte(log.text), &all); err != nil {
+			c.t.Fatal(err)
+		}
+		if !slices.ContainsFunc(all, func(d delivery) bool { return d.Status == "pending" }) {
+			break
+		}
+	}
+	return all
 }
 
 // wait waits for a state of the receiver.
