@@ -24,7 +24,7 @@ import (
 
 const (
 	// roundsPerRoute makes more than 1,000 rounds over all mutating routes, in the full tier.
-	roundsPerRoute = 52
+	roundsPerRoute = 30
 	// otherKey is a secret that the rounds set and delete.
 	otherKey = "API_TOKEN"
 )
