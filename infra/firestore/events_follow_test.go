@@ -89,7 +89,7 @@ func TestEventLog_ReadersAmongWritersSkipNothing(t *testing.T) {
 	forEachEventPage(t, func(t *testing.T, log *EventLog) {
 		o := newEventTenant(t, log)
 		const writers = 6
-		commits := testtier.Count(t, 6, 6, 25) // readers do work in proportion to the square of it
+		commits := testtier.Count(t, 6, 6, 10) // readers do work in proportion to the square of it
 		total := 0
 		var writing, reading sync.WaitGroup
 		for writer := range writers {
