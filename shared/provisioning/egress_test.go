@@ -3,6 +3,7 @@ package provisioning_test
 import (
 	"cmp"
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,13 +26,13 @@ func restrict(host string) func(*agent.Agent) {
 // secretlessCluster records whether a value of a secret reached it.
 type secretlessCluster struct {
 	objects
-	values int
+	values atomic.Int32 // stages are applied concurrently
 }
 
 func (c *secretlessCluster) Apply(ctx context.Context, a agent.Agent, stage agent.StageName,
 	in provisioning.RuntimeInput,
 ) error {
-	c.values += len(in.Secrets)
+	c.values.Add(int32(len(in.Secrets))) //nolint:gosec // few
 	return c.objects.Apply(ctx, a, stage, in)
 }
 
@@ -72,8 +73,8 @@ func TestReconcile_AppliesAnotherWayOut(t *testing.T) {
 			w.change(row.change)
 			r, cluster := w.reconciler(), &secretlessCluster{objects: w.objects()}
 			r.Cluster = cluster
-			if err := r.Reconcile(t.Context(), w.id); err != nil || cluster.values > 0 {
-				t.Fatalf("%s: %d values reached the cluster, error %v", row.name, cluster.values, err)
+			if err := r.Reconcile(t.Context(), w.id); err != nil || cluster.values.Load() > 0 {
+				t.Fatalf("%s: %d values reached the cluster, error %v", row.name, cluster.values.Load(), err)
 			}
 			for _, stage := range row.stages {
 				if got, want := w.applied[stage], w.record().Generation; got != want {
