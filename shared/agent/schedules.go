@@ -167,15 +167,10 @@ func (s *Schedule) recurrence() recurrence {
 	if s.Disabled {
 		return recurrence{}
 	}
-	zone, err := zoneOf(s.Timezone)
-	if err != nil {
+	r, broken := newRecurrence(s.Cron, s.Timezone)
+	if len(broken) > 0 {
 		return recurrence{}
 	}
-	r, err := parseCron(s.Cron)
-	if err != nil || r.shortestGap() < MinCallGap {
-		return recurrence{}
-	}
-	r.zone = zone
 	return r
 }
 
