@@ -268,6 +268,23 @@ func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 	}
 }
 
+// TestImports_NoTemplates keeps templates out of the services. They look up methods by name, so that the linker keeps the
+// exported methods of everything that a program links: it is a sixth larger. cobra, which the tools use, has its own.
+func TestImports_NoTemplates(t *testing.T) {
+	t.Parallel()
+	all := packages(t, "functions", "infra", "shared")
+	for _, role := range []string{"api", "accounts", "exec", "worker", "notifier", "gate", "router", "front"} {
+		for _, d := range links(t, "functions/cmd/"+role) {
+			for _, i := range all[strings.TrimPrefix(d, module)].Imports {
+				if i == "html/template" || i == "text/template" {
+					t.Errorf("%s, which the %s binary links, imports %s: fill a page with strings.NewReplacer and "+
+						"html.EscapeString", d, role, i)
+				}
+			}
+		}
+	}
+}
+
 // TestImports_NoClientset keeps the types and clients of all API groups of Kubernetes out of programs and tests. They
 // are about 160 packages, which take more than a minute of CPU to compile, and time in each link.
 func TestImports_NoClientset(t *testing.T) {

@@ -23,9 +23,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }
 
-// inCluster are the rows that need a cluster.
-var inCluster = []string{"P6", "P7", "P8", "P9", "P19"}
-
 // TestRun_MeetsEveryTarget counts everything, and measures no times, because other tests use the machine, too. What
 // programs allocate and weigh is for the full tier, and so is a month of 1,000 agents. With -short it leaves out the
 // cluster.
@@ -38,17 +35,13 @@ func TestRun_MeetsEveryTarget(t *testing.T) {
 	o := Options{
 		Dir: t.TempDir(), Emulators: choice, AttachFirestore: os.Getenv("FIRESTORE_EMULATOR_HOST"),
 		Agents:     testtier.Count(t, 500, 500, 1000),
-		NoPrograms: !testtier.IsFull(t),
+		NoPrograms: !testtier.IsFull(t), NoCluster: testing.Short(),
 	}
 	var want []string
 	for _, m := range measures() {
-		if !m.long && !m.timed && (!m.programs || !o.NoPrograms) {
+		if !m.long && !m.timed && (!m.programs || !o.NoPrograms) && (!m.cluster || !o.NoCluster) {
 			want = append(want, m.rows...)
 		}
-	}
-	if testing.Short() {
-		o.NoCluster = true
-		want = slices.DeleteFunc(want, func(id string) bool { return slices.Contains(inCluster, id) })
 	}
 	r, err := Run(t.Context(), o)
 	if err != nil {

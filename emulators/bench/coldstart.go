@@ -66,7 +66,7 @@ func measureColdStart(ctx context.Context, l *environment, d *deployment) (Repor
 	}
 	const commands = "agents.example/controlplane/functions/cmd/"
 	const least = "agents.example/controlplane/emulators/bench/"
-	dir, err := dataplane.BuildPackages(ctx, least+"hello", least+"leastread", commands+"api", commands+"accounts",
+	dir, err := dataplane.BuildImagePackages(ctx, least+"hello", least+"leastread", commands+"api", commands+"accounts",
 		commands+"worker")
 	if err != nil {
 		return Report{}, err

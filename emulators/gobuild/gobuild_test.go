@@ -94,6 +94,20 @@ func TestRun_SharesPackagesWithTests(t *testing.T) {
 	}
 }
 
+// TestStaticPrograms_HaveTheTagsOfTheImage compares what is measured and run here with what is deployed.
+func TestStaticPrograms_HaveTheTagsOfTheImage(t *testing.T) {
+	t.Parallel()
+	config, err := os.ReadFile("../../.ci/image/.ko.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range imageFlags() {
+		if strings.HasPrefix(f, "-tags=") && !strings.Contains(string(config), `"`+f+`"`) {
+			t.Errorf("the image is not built with %s", f)
+		}
+	}
+}
+
 func TestProgress_ShowsTheTimeWhileNothingElseChanges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -21,13 +21,18 @@ import (
 // that is up to date. Concurrent callers, in any process, wait for one build. Name names the programs in what is
 // written to progress. The programs share compiled packages with the tests.
 func Programs(ctx context.Context, progress io.Writer, name string, packages ...string) (dir string, err error) {
-	return programs(ctx, Build{Name: name, Packages: packages, LikeTests: true}, progress)
+	return programs(ctx, Build{Name: name, Packages: packages, Flags: Flags(), LikeTests: true}, progress)
 }
 
-// StaticPrograms is like Programs for programs of images, which have no libraries. It compiles most packages again
-// where there is a C compiler.
+// imageFlags have the tags of the control plane's image.
+func imageFlags() []string {
+	return []string{"-buildvcs=false", "-tags=disable_grpc_modules,grpcnotrace"}
+}
+
+// StaticPrograms is like Programs for programs of images, which have no libraries, with the tags of the control plane's
+// image. It compiles most packages again.
 func StaticPrograms(ctx context.Context, progress io.Writer, name string, packages ...string) (dir string, err error) {
-	return programs(ctx, Build{Name: name, Packages: packages}, progress)
+	return programs(ctx, Build{Name: name, Packages: packages, Flags: imageFlags()}, progress)
 }
 
 func programs(ctx context.Context, b Build, progress io.Writer) (dir string, err error) {
@@ -57,7 +62,7 @@ func programs(ctx context.Context, b Build, progress io.Writer) (dir string, err
 		return "", fmt.Errorf("lock the directory of %s: %w", b.Name, err)
 	}
 	b.Dir, b.Target = root, dir+string(os.PathSeparator)
-	b.Flags, b.Progress = append(Flags(), "-ldflags=-s -w"), NewProgress(progress)
+	b.Flags, b.Progress = append(b.Flags, "-ldflags=-s -w"), NewProgress(progress)
 	b.Cold = slices.ContainsFunc(b.Packages, func(p string) bool { return !exists(filepath.Join(dir, path.Base(p))) })
 	defer b.Progress.Start()()
 	return dir, b.Run(ctx)

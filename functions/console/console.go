@@ -43,7 +43,7 @@ func Routes(o Options) []function.Route {
 		if err != nil {
 			return Page{}, err
 		}
-		return render(o, b)
+		return render(o, b), nil
 	})
 	return []function.Route{
 		{
