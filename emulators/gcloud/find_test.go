@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"agents.example/controlplane/shared/testtier"
 )
 
 // toy is an emulator whose jar has a version in its name.
@@ -166,9 +168,7 @@ func TestFind_SearchesEveryPlace(t *testing.T) {
 func TestAskGcloud(t *testing.T) {
 	t.Parallel()
 	script := filepath.Join(t.TempDir(), "gcloud")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\necho \"/sdk for $*\"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testtier.WriteProgram(t, script, "#!/bin/sh\necho \"/sdk for $*\"\n")
 	got, err := askGcloud(t.Context(), script)
 	if want := "/sdk for info --format=value(installation.sdk_root)"; err != nil || got != want {
 		t.Errorf("askGcloud = %q, %v; want %q", got, err, want)

@@ -1,6 +1,8 @@
 package agentctl_test
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,7 +25,10 @@ func everyCommand(c *cobra.Command, f func(*cobra.Command)) {
 // secret, and standard error may be a stored log.
 func TestUsage_NeverRepeatsArguments(t *testing.T) {
 	t.Parallel()
-	offline := tool{url: "http://127.0.0.1:1", token: "so_unused"}
+	// Commands that take any number of arguments call it. Without an answer they would try again for seconds.
+	refusing := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(refusing.Close)
+	offline := tool{url: refusing.URL, token: "so_unused"}
 	ran := 0
 	everyCommand((&agentctl.App{}).Root(), func(c *cobra.Command) {
 		if strings.Contains(c.Use, "[ARGUMENT...]") { // the command of a container may have any
