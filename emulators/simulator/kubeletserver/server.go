@@ -64,7 +64,7 @@ func Serve(ctx context.Context, listener net.Listener, o Options) error {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
-	if err := server.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.ServeTLS(lingering{listener, ctx}, "", ""); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve the kubelets' API: %w", err)
 	}
 	return nil
