@@ -361,6 +361,13 @@ func TestPage_SaysHowToInstall(t *testing.T) {
 	if strings.Contains(page, "evil") || strings.Contains(page, "<script") {
 		t.Errorf("the page has what a request says, or a script: %s", page)
 	}
+	if files := strings.Count(page, `<td><a href="https://api.test/clients/`); files != 10 || strings.Contains(page, "{{") {
+		t.Errorf("the page links %d files, want 10, or is not filled: %s", files, page)
+	}
+	odd := get(serve(newBucket(), `https://api.test/"><b>`), "/clients", "Accept", "text/html").Body.String()
+	if strings.Contains(odd, "<b>") || !strings.Contains(odd, `href="https://api.test/&#34;&gt;&lt;b&gt;/clients/`) {
+		t.Errorf("the page does not escape its address: %s", odd)
+	}
 	_, style, _ := strings.Cut(page, "<style>")
 	style, _, _ = strings.Cut(style, "</style>")
 	sum := sha256.Sum256([]byte(style))

@@ -85,10 +85,15 @@ func TestPage_AnswersTheIdentityProvidersRedirect(t *testing.T) {
 
 func TestPage_EscapesItsSettings(t *testing.T) {
 	t.Parallel()
-	o := options()
-	o.ClientID = `"><script>alert(1)</script>`
-	if body := get(serve(o), "/console").Body.String(); strings.Contains(body, "<script>alert") {
-		t.Errorf("the page has the markup of a setting:\n%s", body)
+	const bad = `x"><script>alert(1)</script>&`
+	page := get(serve(console.Options{
+		Issuer: bad, ClientID: bad, Scopes: bad, Regions: []string{bad}, Support: bad,
+	}), "/console").Body.String()
+	if n := strings.Count(page, `"x&#34;&gt;&lt;script&gt;`); n != 5 || strings.Contains(page, "<script>alert") {
+		t.Errorf("the page has %d escaped settings, want 5:\n%s", n, page)
+	}
+	if strings.Contains(page, "{{") {
+		t.Errorf("the page is not filled:\n%s", page)
 	}
 }
 
