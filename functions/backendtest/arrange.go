@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"testing"
 	"time"
@@ -121,14 +122,18 @@ func (b *Backend) Agent(t testing.TB, id string) agent.Agent {
 	return a
 }
 
-// UpdateAgent changes the record of an agent as a worker does.
+// UpdateAgent changes the record of an agent as a worker does, which starts again if a client was faster.
 func (b *Backend) UpdateAgent(t testing.TB, id string, change func(*agent.Agent)) agent.Agent {
 	t.Helper()
-	a, err := b.WorkerStore.Update(t.Context(), b.Agent(t, id), change)
-	if err != nil {
-		t.Fatal(err)
+	for {
+		a, err := b.WorkerStore.Update(t.Context(), b.Agent(t, id), change)
+		switch {
+		case err == nil:
+			return a
+		case !errors.Is(err, agent.ErrSuperseded):
+			t.Fatal(err)
+		}
 	}
-	return a
 }
 
 // Documents returns all documents in the Firestore that the backend started, by their names. It skips the test on
