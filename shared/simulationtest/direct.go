@@ -49,5 +49,8 @@ func (d *Direct) Look(_ context.Context, service Service, name string, do func()
 	return do()
 }
 
+// About implements Stepper.
+func (d *Direct) About(string) Stepper { return d }
+
 // Now implements Stepper. Its precision is that of the database.
 func (*Direct) Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }

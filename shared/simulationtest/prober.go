@@ -46,7 +46,7 @@ func (p Prober) serving(a agent.Agent) map[string]string {
 
 // Probe implements provisioning.AgentProber.
 func (p Prober) Probe(ctx context.Context, a agent.Agent) error {
-	return p.answer(a, p.Process.Look(ctx, ProberService, "probe", func() error {
+	return p.answer(a, p.Process.About(a.ID).Look(ctx, ProberService, "probe", func() error {
 		if p.serving(a) == nil {
 			return unhealthy()
 		}

@@ -32,7 +32,28 @@ type Stepper interface {
 	Step(ctx context.Context, service Service, name string, do func() error) error
 	// Look makes a call that only reads.
 	Look(ctx context.Context, service Service, name string, do func() error) error
+	// About is a Stepper for calls that the process makes concurrently about several objects.
+	About(object string) Stepper
 	Now() time.Time
+}
+
+// about makes the calls of a process about one object.
+type about struct {
+	*Process
+	object string
+}
+
+// About implements Stepper. The object must be the same whenever a schedule is repeated.
+func (p *Process) About(object string) Stepper { return about{p, object} }
+
+// Step implements Stepper.
+func (a about) Step(ctx context.Context, service Service, name string, do func() error) error {
+	return a.step(ctx, service, name, do, do)
+}
+
+// Look implements Stepper.
+func (a about) Look(ctx context.Context, service Service, name string, do func() error) error {
+	return a.step(ctx, service, name, do, nil)
 }
 
 // Now is the process's clock.
@@ -98,24 +119,25 @@ func (s *Scheduler) arrive() {
 // Step makes a call outside: it waits for the scheduler, which decides what happens to the effect do. A call whose
 // context ended before has no effect.
 func (p *Process) Step(ctx context.Context, service Service, name string, do func() error) error {
-	return p.step(ctx, service, name, do, do)
+	return about{Process: p}.step(ctx, service, name, do, do)
 }
 
 // Look makes a call outside that only reads: it has no effect unless it succeeds.
 func (p *Process) Look(ctx context.Context, service Service, name string, do func() error) error {
-	return p.step(ctx, service, name, do, nil)
+	return about{Process: p}.step(ctx, service, name, do, nil)
 }
 
 // step makes a call. effect is what it does even if its answer is lost.
-func (p *Process) step(ctx context.Context, service Service, name string, do, effect func() error) error {
-	s := p.scheduler
+func (a about) step(ctx context.Context, service Service, name string, do, effect func() error) error {
+	p, s := a.Process, a.scheduler
 	s.mu.Lock()
 	if p.crashed {
 		s.mu.Unlock()
 		return &Error{Verdict: CrashesBefore, Step: name}
 	}
 	waiting := s.newStep()
-	waiting.process, waiting.service, waiting.name, waiting.ctx, waiting.reads = p, service, name, ctx, effect == nil
+	waiting.process, waiting.service, waiting.name, waiting.object = p, service, name, a.object
+	waiting.ctx, waiting.reads = ctx, effect == nil
 	s.parked = append(s.parked, waiting)
 	if p.waiting++; p.waiting == 1 {
 		p.parkedAt = s.Elapsed()

@@ -94,7 +94,7 @@ var (
 
 // Nudge implements agent.Nudger.
 func (p Publisher) Nudge(ctx context.Context, id string) error {
-	return portError(p.Process.Step(ctx, QueueService, "nudge", func() error {
+	return portError(p.Process.About(id).Step(ctx, QueueService, "nudge", func() error {
 		for _, m := range p.Queue.publish(id, p.Scheduler.Elapsed()) {
 			m.swept = p.Swept
 		}

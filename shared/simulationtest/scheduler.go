@@ -59,6 +59,8 @@ type step struct {
 	process *Process
 	service Service
 	name    string
+	// object is what the step is about, if the process makes the same step concurrently about several.
+	object  string
 	ctx     context.Context //nolint:containedctx // only its end is of interest
 	verdict chan Verdict
 	// reads: it has no effect unless it succeeds.
@@ -130,7 +132,8 @@ func (s *Scheduler) Next(environment []Action) bool {
 	s.mu.Lock()
 	// Goroutines that a timer woke park in any order.
 	slices.SortStableFunc(s.parked, func(x, y *step) int {
-		return cmp.Or(strings.Compare(x.process.Name, y.process.Name), strings.Compare(x.name, y.name))
+		return cmp.Or(strings.Compare(x.process.Name, y.process.Name), strings.Compare(x.name, y.name),
+			strings.Compare(x.object, y.object))
 	})
 	ready := s.parked[:0:0]
 	now := s.Elapsed()

@@ -120,6 +120,45 @@ func TestSimulation_HoldsItsPromisesUnderEverySchedule(t *testing.T) {
 	t.Log(fmt.Sprint(len(sums), " distinct schedules in ", time.Since(began).Round(time.Millisecond)))
 }
 
+// TestSimulation_RepeatsTheScheduleOfASeed lets a failure be looked at again.
+func TestSimulation_RepeatsTheScheduleOfASeed(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		focus func(*Scheduler, *Setup)
+		seeds int
+	}{
+		"all":       {seeds: testtier.Count(t, 10, 10, 300)},
+		"webhooks":  {focus: arrangeWebhooks, seeds: testtier.Count(t, 3, 3, 100)},
+		"schedules": {focus: arrangeSchedules, seeds: testtier.Count(t, 3, 3, 100)},
+		"snapshots": {focus: arrangeSnapshots, seeds: testtier.Count(t, 3, 3, 100)},
+		"moves":     {focus: arrangeMoves, seeds: testtier.Count(t, 3, 3, 100)},
+		"egress":    {focus: arrangeEgress, seeds: testtier.Count(t, 3, 3, 100)},
+		"releases":  {focus: arrangeRelease, seeds: testtier.Count(t, 20, 30, 300)}, // with many concurrent calls
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var sums [2][]uint64
+			for i := range sums {
+				synctest.Test(t, func(t *testing.T) {
+					r := Runner{}
+					for seed := range row.seeds {
+						result, err := r.Run(uint64(seed), Plant{Focus: row.focus}, false)
+						if err != nil {
+							t.Error(err)
+						}
+						sums[i] = append(sums[i], result.Sum)
+					}
+				})
+			}
+			for seed, sum := range sums[0] {
+				if sums[1][seed] != sum {
+					t.Errorf("seed %d has two schedules", seed)
+				}
+			}
+		})
+	}
+}
+
 // TestSimulation_DeliversEventsUnderEverySchedule runs schedules of webhooks only, of which the others have few.
 func TestSimulation_DeliversEventsUnderEverySchedule(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,7 @@ var _ agent.WorkerStore = WorkerStore{}
 
 // Load implements agent.WorkerStore.
 func (s WorkerStore) Load(ctx context.Context, id string) (a agent.Agent, err error) {
-	err = s.Process.Look(ctx, DatabaseService, "load", func() error {
+	err = s.Process.About(id).Look(ctx, DatabaseService, "load", func() error {
 		found, ok := s.Database.Agent(id)
 		if !ok {
 			return agent.NotFound()
@@ -44,7 +44,7 @@ func (s WorkerStore) Update(ctx context.Context, a agent.Agent, apply func(*agen
 	err := attempts(ctx, func(again bool) error {
 		if again || !fresh {
 			committed := false
-			err := s.Process.Look(ctx, DatabaseService, "read before update", func() error {
+			err := s.Process.About(a.ID).Look(ctx, DatabaseService, "read before update", func() error {
 				found, ok := s.Database.agents[a.ID]
 				if !ok {
 					return agent.NotFound()
@@ -69,7 +69,7 @@ func (s WorkerStore) Update(ctx context.Context, a agent.Agent, apply func(*agen
 			events = agent.Events(a, after)
 		}
 		before, saved := a, a // a late effect must not change what the call returned
-		err := s.Process.Step(ctx, DatabaseService, "commit update", func() (err error) {
+		err := s.Process.About(a.ID).Step(ctx, DatabaseService, "commit update", func() (err error) {
 			saved, err = s.Database.commitUpdate(before, after, events, changed, writeID)
 			return err
 		})
