@@ -268,8 +268,9 @@ func TestRoles_LinkOnlyWhatTheyUse(t *testing.T) {
 	}
 }
 
-// TestImports_NoTemplates keeps templates out of the services. They look up methods by name, so that the linker keeps the
-// exported methods of everything that a program links: it is a sixth larger. cobra, which the tools use, has its own.
+// TestImports_NoTemplates keeps templates out of the services. They look up methods by name, so that the linker keeps
+// the exported methods of everything that a program links: it is a sixth larger. cobra, which the tools use, has its
+// own.
 func TestImports_NoTemplates(t *testing.T) {
 	t.Parallel()
 	all := packages(t, "functions", "infra", "shared")
