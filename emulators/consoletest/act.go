@@ -155,6 +155,36 @@ func (p *Page) Type(text string) { p.t.Helper(); p.do("type", chromedp.KeyEvent(
 // "Escape", with modifiers before it, as in "Shift+Tab" or "Control+k".
 func (p *Page) Press(key string) {
 	p.t.Helper()
+	down, up := p.events(key)
+	p.dispatch("press "+key, down, up)
+}
+
+// Hold presses a key and holds it: once pressed has returned, the keyboard repeats it.
+func (p *Page) Hold(key string, pressed func()) {
+	p.t.Helper()
+	down, up := p.events(key)
+	p.dispatch("press "+key, down)
+	pressed()
+	again := down
+	again.AutoRepeat = new(true)
+	p.dispatch("hold "+key, again, again, up)
+}
+
+func (p *Page) dispatch(what string, events ...input.DispatchKeyEventParams) {
+	p.t.Helper()
+	p.do(what, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		for _, event := range events {
+			if _, err := cdp.Call(ctx, t, input.DispatchKeyEvent, event); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// events returns what the keyboard says about a key.
+func (p *Page) events(key string) (down, up input.DispatchKeyEventParams) {
+	p.t.Helper()
 	var modifiers int64
 	rest := key
 	for name, bit := range map[string]kb.Modifier{
@@ -176,16 +206,14 @@ func (p *Page) Press(key string) {
 	if !known && len([]rune(rest)) != 1 {
 		p.t.Fatalf("press %q: unknown key", key)
 	}
-	p.do("press "+key, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		for _, event := range kb.Encode([]rune(code)[0]) {
-			event.Modifiers |= modifiers
-			if event.Type == kb.KeyChar && modifiers&^int64(kb.ModifierShift) != 0 {
-				continue // a shortcut types nothing
-			}
-			if _, err := cdp.Call(ctx, t, input.DispatchKeyEvent, *event); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
+	events := kb.Encode([]rune(code)[0])
+	down, up = *events[0], *events[len(events)-1]
+	if len(events) == 3 && modifiers&^int64(kb.ModifierShift) == 0 { // a shortcut types nothing
+		// A page that handles a key gets no character of it. Sent alone, the character reached what the key had given the
+		// focus to.
+		down.Text, down.UnmodifiedText = events[1].Text, events[1].UnmodifiedText
+	}
+	down.Modifiers |= modifiers
+	up.Modifiers |= modifiers
+	return down, up
 }

@@ -160,7 +160,7 @@ func usePalette(t *testing.T, p *consoletest.Page) {
 	open("paus")
 	p.WaitFor("option", "Pause")
 	p.Review("palette")
-	p.Press("Enter")
+	p.Hold("Enter", func() { checkFocus(t, p, "button", "Pause the agent") }) // which confirms nothing
 	checkFocus(t, p, "button", "Pause the agent")
 	p.Press("Escape")
 	p.WaitGone("dialog", "Pause “typist”?")

@@ -58,7 +58,7 @@ export function Dialog(props: DialogProps) {
     </>
   );
   return (
-    <dialog ref={element} class={wide ? "dialog wide" : "dialog"} aria-labelledby={heading} {...closing(close)}>
+    <dialog ref={element} class={wide ? "dialog wide" : "dialog"} aria-labelledby={heading} {...keys(close)}>
       {onSubmit === undefined ? (
         <div class="stack">{content}</div>
       ) : (
@@ -109,9 +109,10 @@ function useSubmitted(dialog: { current: HTMLElement | null }): () => void {
 
 /**
  * Makes Escape, and the gestures that mean the same, ask before the dialog closes. Chromium lets a page prevent that
- * only once between two other inputs, unless the page takes the key itself.
+ * only once between two other inputs, unless the page takes the key itself. An Enter that opened the dialog and is
+ * still held does not confirm it.
  */
-function closing(close: () => void): DialogHTMLAttributes {
+function keys(close: () => void): DialogHTMLAttributes {
   return {
     onKeyDown: (event) => {
       if (event.key === "Escape" && !event.isComposing) {
@@ -119,6 +120,8 @@ function closing(close: () => void): DialogHTMLAttributes {
         if (!event.repeat) {
           close();
         }
+      } else if (event.key === "Enter" && event.repeat && event.target instanceof HTMLButtonElement) {
+        event.preventDefault();
       }
     },
     onCancel: (event) => {
