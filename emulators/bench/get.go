@@ -44,7 +44,7 @@ func measureGets(ctx context.Context, l *environment, d *deployment) (Report, er
 			return Report{}, err
 		}
 	}
-	dir, err := dataplane.BuildPackages(ctx, "agents.example/controlplane/emulators/bench/leastread",
+	dir, err := dataplane.BuildImagePackages(ctx, "agents.example/controlplane/emulators/bench/leastread",
 		"agents.example/controlplane/functions/cmd/api")
 	if err != nil {
 		return Report{}, err

@@ -218,7 +218,7 @@ func (f *largeFleet) start(ctx context.Context, l *environment, k *cluster.Clust
 	if f.token, err = tokens.Push("bench", pushAccount); err != nil {
 		return err
 	}
-	dir, err := dataplane.BuildPackages(ctx, "agents.example/controlplane/functions/cmd/worker")
+	dir, err := dataplane.BuildImagePackages(ctx, "agents.example/controlplane/functions/cmd/worker")
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func (l *environment) residentAmong(ctx context.Context, n int, roles []coldStar
 	if _, err := d.createAgents(ctx, n); err != nil {
 		return nil, err
 	}
-	dir, err := dataplane.BuildPackages(ctx, "agents.example/controlplane/functions/cmd/api",
+	dir, err := dataplane.BuildImagePackages(ctx, "agents.example/controlplane/functions/cmd/api",
 		"agents.example/controlplane/functions/cmd/accounts")
 	if err != nil {
 		return nil, err

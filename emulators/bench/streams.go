@@ -20,7 +20,7 @@ const (
 // measureStreams measures the other half of P18: what a process that holds streams of events costs while nothing
 // happens.
 func measureStreams(ctx context.Context, l *environment, d *deployment) (Report, error) {
-	dir, err := dataplane.BuildPackages(ctx, "agents.example/controlplane/functions/cmd/accounts",
+	dir, err := dataplane.BuildImagePackages(ctx, "agents.example/controlplane/functions/cmd/accounts",
 		"agents.example/controlplane/emulators/bench/leastread")
 	if err != nil {
 		return Report{}, err

@@ -34,7 +34,7 @@ const (
 // measureWaits measures P18: the memory of a process that holds waits for agents. A deployed process gets at most
 // as many requests as an instance serves concurrently; here its limits are raised.
 func measureWaits(ctx context.Context, l *environment, d *deployment) (Report, error) {
-	dir, err := dataplane.BuildPackages(ctx, "agents.example/controlplane/functions/cmd/api",
+	dir, err := dataplane.BuildImagePackages(ctx, "agents.example/controlplane/functions/cmd/api",
 		"agents.example/controlplane/emulators/bench/leastread")
 	if err != nil {
 		return Report{}, err
