@@ -209,8 +209,8 @@ func (p *Page) events(key string) (down, up input.DispatchKeyEventParams) {
 	events := kb.Encode([]rune(code)[0])
 	down, up = *events[0], *events[len(events)-1]
 	if len(events) == 3 && modifiers&^int64(kb.ModifierShift) == 0 { // a shortcut types nothing
-		// A page that handles a key gets no character of it. Sent alone, the character reached what the key had given the
-		// focus to.
+		// A page that handles a key gets no character of it. Sent alone, the character reached what the key had given
+		// the focus to.
 		down.Text, down.UnmodifiedText = events[1].Text, events[1].UnmodifiedText
 	}
 	down.Modifiers |= modifiers
