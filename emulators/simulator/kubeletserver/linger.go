@@ -31,7 +31,6 @@ func (l lingering) Accept() (net.Conn, error) {
 type lingeringConn struct {
 	net.Conn
 	ctx     context.Context //nolint:containedctx // of the server
-	once    sync.Once
 	closed  atomic.Bool
 	reading sync.Mutex
 }
@@ -50,25 +49,24 @@ func (c *lingeringConn) Read(b []byte) (int, error) {
 }
 
 // Close ends the output, and leaves the input to be read and dropped until the client has read the output and left.
-func (c *lingeringConn) Close() (err error) {
-	c.once.Do(func() {
-		c.closed.Store(true)
-		half, ok := c.Conn.(interface{ CloseWrite() error })
-		if !ok || c.ctx.Err() != nil || half.CloseWrite() != nil {
-			err = c.Conn.Close()
-			return
+func (c *lingeringConn) Close() error {
+	if c.closed.Swap(true) {
+		return nil
+	}
+	half, ok := c.Conn.(interface{ CloseWrite() error })
+	if !ok || c.ctx.Err() != nil || half.CloseWrite() != nil {
+		return c.Conn.Close()
+	}
+	stop := context.AfterFunc(c.ctx, func() { _ = c.Conn.Close() })
+	_ = c.SetReadDeadline(time.Now()) // ends a call of Read
+	go func() {
+		defer stop()
+		c.reading.Lock()   // once it has ended; later ones read nothing
+		c.reading.Unlock() //nolint:staticcheck // empty
+		if c.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
+			_, _ = io.Copy(io.Discard, c.Conn)
 		}
-		stop := context.AfterFunc(c.ctx, func() { _ = c.Conn.Close() })
-		_ = c.SetReadDeadline(time.Now()) // ends a call of Read
-		go func() {
-			defer stop()
-			c.reading.Lock()   // once it has ended; later ones read nothing
-			c.reading.Unlock() //nolint:staticcheck // empty
-			if c.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
-				_, _ = io.Copy(io.Discard, c.Conn)
-			}
-			_ = c.Conn.Close()
-		}()
-	})
-	return err
+		_ = c.Conn.Close()
+	}()
+	return nil
 }
