@@ -38,10 +38,7 @@ func databasePrograms(t *testing.T) (dir, python string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text = append([]byte("#!"+python+"\n"), text...)
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o755); err != nil { //nolint:gosec // a program
-			t.Fatal(err)
-		}
+		testtier.WriteProgram(t, filepath.Join(dir, name), "#!"+python+"\n"+string(text))
 	}
 	return dir, python
 }

@@ -26,6 +26,7 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agentlog/agentlogtest"
 	"agents.example/controlplane/shared/image"
+	"agents.example/controlplane/shared/testtier"
 )
 
 // silentImage is an image whose program writes nothing, and exits when something is written to the pipe "end".
@@ -40,9 +41,7 @@ func TestLogs_KeepThePromisesOfTheirPortInACluster(t *testing.T) {
 	t.Parallel()
 	clustertest.Require(t)
 	files, dir := t.TempDir(), t.TempDir()
-	if err := os.WriteFile(filepath.Join(files, "entrypoint"), []byte(silentProgram), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testtier.WriteProgram(t, filepath.Join(files, "entrypoint"), silentProgram)
 	running := clustertest.Start(t, cluster.Options{Dir: dir, Images: map[string]string{silentImage: files}})
 	client := clustertest.Client(t, running.Kubeconfig)
 	keepers, err := gke.Open(t.Context(), gke.Settings{
