@@ -26,7 +26,8 @@ func BuildImage(ctx context.Context) (dir string, err error) {
 	return BuildImagePackages(ctx, commands+"front", commands+"sampleagent", commands+"router", commands+"gate")
 }
 
-// BuildImagePackages is like BuildPackages for images of a real node. The programs are linked statically.
+// BuildImagePackages is like BuildPackages for images of a real node, and for what is measured: the programs are built
+// as those of the control plane's image are.
 func BuildImagePackages(ctx context.Context, packages ...string) (dir string, err error) {
 	return gobuild.StaticPrograms(ctx, io.Discard, "the programs of images", packages...)
 }

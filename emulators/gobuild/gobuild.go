@@ -40,10 +40,12 @@ type Build struct {
 	Progress *Progress
 }
 
-// Flags are for all programs. Almost none changes how packages are compiled, so that go test does not compile them
-// again: the tag leaves out 139 packages of gRPC, which Cloud Storage's client would use within Google Cloud.
-// Firebase's library imports that client, and this project does not.
-func Flags() []string { return []string{"-buildvcs=false", "-tags=disable_grpc_modules"} }
+// Flags are for all programs but those of images. Almost none changes how packages are compiled, so that go test does
+// not compile them again: the tag leaves out 139 packages of gRPC, which Cloud Storage's client would use within Google
+// Cloud. Firebase's library imports that client, and this project does not.
+func Flags() []string { return flags("disable_grpc_modules") }
+
+func flags(tags string) []string { return []string{"-buildvcs=false", "-tags=" + tags} }
 
 // Run compiles what is not up to date.
 func (b Build) Run(ctx context.Context) error {

@@ -24,15 +24,13 @@ func Programs(ctx context.Context, progress io.Writer, name string, packages ...
 	return programs(ctx, Build{Name: name, Packages: packages, Flags: Flags(), LikeTests: true}, progress)
 }
 
-// imageFlags have the tags of the control plane's image.
-func imageFlags() []string {
-	return []string{"-buildvcs=false", "-tags=disable_grpc_modules,grpcnotrace"}
-}
+// imageTags are those of the control plane's image.
+const imageTags = "disable_grpc_modules,grpcnotrace"
 
 // StaticPrograms is like Programs for programs of images, which have no libraries, with the tags of the control plane's
-// image. It compiles most packages again.
+// image. It compiles those above gRPC again, and most where there is a C compiler.
 func StaticPrograms(ctx context.Context, progress io.Writer, name string, packages ...string) (dir string, err error) {
-	return programs(ctx, Build{Name: name, Packages: packages, Flags: imageFlags()}, progress)
+	return programs(ctx, Build{Name: name, Packages: packages, Flags: flags(imageTags)}, progress)
 }
 
 func programs(ctx context.Context, b Build, progress io.Writer) (dir string, err error) {
