@@ -27,8 +27,7 @@ import (
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/emulators/dataplane"
-	"agents.example/controlplane/infra/gke/endpoints"
-	"agents.example/controlplane/infra/gke/podwatch"
+	"agents.example/controlplane/infra/gke/cellwatch"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/dataplane/notifier"
 	"agents.example/controlplane/shared/dataplane/router"
@@ -389,7 +388,7 @@ func TestCanary_IsReachedAsAnAgent(t *testing.T) {
 // startRouter starts the cell's router, without its network.
 func startRouter(t *testing.T, f cellFixture) *router.Router {
 	t.Helper()
-	agents, err := endpoints.New(clustertest.Config(t, f.kubeconfigOf(t, routerAccount)))
+	agents, err := cellwatch.NewEndpoints(clustertest.Config(t, f.kubeconfigOf(t, routerAccount)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -447,7 +446,7 @@ func checkUnlisted(t *testing.T, f cellFixture) {
 func checkUnwatched(t *testing.T, f cellFixture) {
 	t.Helper()
 	seen := &sightings{}
-	w, err := podwatch.New(clustertest.Config(t, f.kubeconfigOf(t, notifierAccount)), seen)
+	w, err := cellwatch.NewPods(clustertest.Config(t, f.kubeconfigOf(t, notifierAccount)), seen)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
-	"agents.example/controlplane/infra/gke/informers"
+	"agents.example/controlplane/infra/gke/cellwatch"
 )
 
 // copies is an API server with a fleet of agents. One of them, the model, is in a real cluster, to which copies
@@ -50,7 +50,7 @@ type copies struct {
 
 // startCopies starts an API server, and writes a kubeconfig for it.
 func startCopies(listener net.Listener, upstream, kubeconfig string) (*copies, error) {
-	config, err := informers.Connect(upstream)
+	config, err := cellwatch.Connect(upstream)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"agents.example/controlplane/infra/gke/endpoints"
+	"agents.example/controlplane/infra/gke/cellwatch"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/dataplane/router"
@@ -38,7 +38,7 @@ func measureLookups(ctx context.Context, _ *environment) (_ Report, err error) {
 	server := httptest.NewServer(api)
 	defer server.Close()
 	defer cancel() // ends the watch, for which Close waits
-	e, err := endpoints.New(&rest.Config{Host: server.URL})
+	e, err := cellwatch.NewEndpoints(&rest.Config{Host: server.URL})
 	if err != nil {
 		return Report{}, err
 	}
@@ -155,7 +155,7 @@ func (a *sliceAPI) watch(ctx context.Context, w http.ResponseWriter) {
 }
 
 // awaitChange waits until the router knows a change.
-func (a *sliceAPI) awaitChange(ctx context.Context, e *endpoints.Endpoints, n int64) error {
+func (a *sliceAPI) awaitChange(ctx context.Context, e *cellwatch.Endpoints, n int64) error {
 	namespace := a.slices[int(n)%len(a.slices)].Namespace
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -170,7 +170,7 @@ func (a *sliceAPI) awaitChange(ctx context.Context, e *endpoints.Endpoints, n in
 }
 
 // lookUp looks every agent up in turns, and returns the 99th percentile of the time of a lookup, in nanoseconds.
-func (a *sliceAPI) lookUp(e *endpoints.Endpoints) (float64, error) {
+func (a *sliceAPI) lookUp(e *cellwatch.Endpoints) (float64, error) {
 	took := make([]time.Duration, lookups)
 	for i := range took {
 		namespace := a.slices[i%len(a.slices)].Namespace

@@ -11,8 +11,7 @@ import (
 
 	"agents.example/controlplane/emulators/cluster"
 	"agents.example/controlplane/infra/gke"
-	"agents.example/controlplane/infra/gke/informers"
-	"agents.example/controlplane/infra/gke/podwatch"
+	"agents.example/controlplane/infra/gke/cellwatch"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/dataplane/notifier"
@@ -114,18 +113,18 @@ func (p *pace) connectCluster(ctx context.Context, kubeconfig string) error {
 
 // startNotifier delivers a nudge when a pod changes.
 func (p *pace) startNotifier(ctx context.Context) error {
-	config, err := informers.Connect(p.cluster.Kubeconfig)
+	config, err := cellwatch.Connect(p.cluster.Kubeconfig)
 	if err != nil {
 		return err
 	}
 	n := notifier.New(p)
-	watch, err := podwatch.New(config, n)
+	pods, err := cellwatch.NewPods(config, n)
 	if err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
 	var both sync.WaitGroup
-	both.Go(func() { watch.Run(ctx) })
+	both.Go(func() { pods.Run(ctx) })
 	both.Go(func() { n.Run(ctx) })
 	p.closers = append(p.closers, func() error {
 		stop()

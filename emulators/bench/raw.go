@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
-	"agents.example/controlplane/infra/gke/informers"
+	"agents.example/controlplane/infra/gke/cellwatch"
 )
 
 // write is a request with which the worker applied an object, and the UID that the object got.
@@ -42,7 +42,7 @@ type rawClient struct {
 }
 
 func newRawClient(kubeconfig string) (*rawClient, error) {
-	config, err := informers.Connect(kubeconfig)
+	config, err := cellwatch.Connect(kubeconfig)
 	if err != nil {
 		return nil, err
 	}
@@ -52,8 +52,7 @@ func newRawClient(kubeconfig string) (*rawClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	core, err := informers.Client(config, "bench",
-		informers.Group{Version: corev1.SchemeGroupVersion, Register: corev1.AddToScheme})
+	core, err := cellwatch.Client(config, "bench", cellwatch.Core())
 	return &rawClient{plain, core}, err
 }
 

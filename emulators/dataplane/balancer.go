@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"agents.example/controlplane/infra/gke/informers"
+	"agents.example/controlplane/infra/gke/cellwatch"
 	"agents.example/controlplane/terraform/cell"
 )
 
@@ -41,12 +41,11 @@ type balancer struct {
 func newBalancer(config *rest.Config,
 	dial func(ctx context.Context, network, address string) (net.Conn, error),
 ) (*balancer, error) {
-	client, err := informers.Client(config, "load-balancer",
-		informers.Group{Version: discoveryv1.SchemeGroupVersion, Register: discoveryv1.AddToScheme})
+	client, err := cellwatch.Client(config, "load-balancer", cellwatch.Discovery())
 	if err != nil {
 		return nil, err
 	}
-	all, err := informers.New(client, "endpointslices", &discoveryv1.EndpointSlice{},
+	all, err := cellwatch.NewInformer(client, "endpointslices", &discoveryv1.EndpointSlice{},
 		discoveryv1.LabelServiceName+"="+routerName, func(o any) (any, error) { return o, nil })
 	if err != nil {
 		return nil, err

@@ -17,9 +17,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/emulators/process"
-	"agents.example/controlplane/infra/gke/endpoints"
-	"agents.example/controlplane/infra/gke/informers"
-	"agents.example/controlplane/infra/gke/podwatch"
+	"agents.example/controlplane/infra/gke/cellwatch"
 	"agents.example/controlplane/infra/pubsub"
 	"agents.example/controlplane/shared/dataplane/notifier"
 	"agents.example/controlplane/shared/dataplane/router"
@@ -75,11 +73,11 @@ func StartRouter(ctx context.Context, o RouterOptions) (*Router, error) {
 	if o.Binaries.Dir != "" {
 		return startRouterProcess(ctx, o)
 	}
-	config, err := informers.Connect(o.Kubeconfig)
+	config, err := cellwatch.Connect(o.Kubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	agents, err := endpoints.New(config)
+	agents, err := cellwatch.NewEndpoints(config)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +183,7 @@ func StartNotifier(ctx context.Context, o NotifierOptions) (*Part, error) {
 	if o.Binaries.Dir != "" {
 		return startNotifierProcess(ctx, o)
 	}
-	config, err := informers.Connect(o.Kubeconfig)
+	config, err := cellwatch.Connect(o.Kubeconfig)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +193,7 @@ func StartNotifier(ctx context.Context, o NotifierOptions) (*Part, error) {
 		return nil, err
 	}
 	n := notifier.New(publisher)
-	watch, err := podwatch.New(config, n)
+	pods, err := cellwatch.NewPods(config, n)
 	if err != nil {
 		return nil, errors.Join(err, publisher.Close())
 	}
@@ -208,7 +206,7 @@ func StartNotifier(ctx context.Context, o NotifierOptions) (*Part, error) {
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: drainTime}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var parts sync.WaitGroup
-	parts.Go(func() { watch.Run(running) })
+	parts.Go(func() { pods.Run(running) })
 	parts.Go(func() { n.Run(running) })
 	parts.Go(func() { _ = server.Serve(wakes) }) // it returns when the server is closed
 	p := &Part{close: func() error {
@@ -217,7 +215,7 @@ func StartNotifier(ctx context.Context, o NotifierOptions) (*Part, error) {
 		parts.Wait()
 		return errors.Join(err, publisher.Close())
 	}}
-	if err := awaitTrue(ctx, watch.Synced); err != nil {
+	if err := awaitTrue(ctx, pods.Synced); err != nil {
 		return nil, errors.Join(fmt.Errorf("list the cell's pods: %w", err), p.Close())
 	}
 	return p, nil

@@ -13,8 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"agents.example/controlplane/infra/gke/informers"
-	"agents.example/controlplane/infra/gke/policywatch"
+	"agents.example/controlplane/infra/gke/cellwatch"
 	"agents.example/controlplane/infra/publicnet"
 	"agents.example/controlplane/infra/pubsub"
 	"agents.example/controlplane/infra/secretmanager"
@@ -49,11 +48,11 @@ func ListenGate(ctx context.Context) (l gate.Listeners, err error) {
 // StartGate runs the cell's gate in this process, and returns when it knows all agents. ctx bounds the start. Hosts on
 // this machine count as public.
 func StartGate(ctx context.Context, o GateOptions) (_ *Part, err error) {
-	config, err := informers.Connect(o.Kubeconfig)
+	config, err := cellwatch.Connect(o.Kubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	policies, err := policywatch.New(config)
+	policies, err := cellwatch.NewPolicies(config)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"agents.example/controlplane/infra/gke/informers"
+	"agents.example/controlplane/infra/gke/cellwatch"
 	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/terraform/cell"
 )
@@ -39,12 +39,11 @@ type GatePodOptions struct {
 // StartGatePod runs the gate as a pod of the cluster, from the same objects as in a cell of Google Cloud, and returns
 // when it is ready. It runs after StartRouterPod, which makes the namespace and its network policies.
 func StartGatePod(ctx context.Context, o GatePodOptions) error {
-	config, err := informers.Connect(o.Kubeconfig)
+	config, err := cellwatch.Connect(o.Kubeconfig)
 	if err != nil {
 		return err
 	}
-	client, err := informers.Client(config, dataplane.GateName,
-		informers.Group{Version: corev1.SchemeGroupVersion, Register: corev1.AddToScheme})
+	client, err := cellwatch.Client(config, dataplane.GateName, cellwatch.Core())
 	if err != nil {
 		return fmt.Errorf("connect to the cluster: %w", err)
 	}

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
-	"agents.example/controlplane/infra/gke/informers"
+	"agents.example/controlplane/infra/gke/cellwatch"
 	"agents.example/controlplane/terraform/cell"
 )
 
@@ -54,7 +54,7 @@ type RouterPodOptions struct {
 //
 // There is one pod: the cluster has neither a controller of HorizontalPodAutoscalers nor one of PodDisruptionBudgets.
 func StartRouterPod(ctx context.Context, o RouterPodOptions) (*Router, error) {
-	config, err := informers.Connect(o.Kubeconfig)
+	config, err := cellwatch.Connect(o.Kubeconfig)
 	if err != nil {
 		return nil, err
 	}
@@ -128,8 +128,7 @@ func explain(ctx context.Context, config *rest.Config, name string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainTime)
 	defer cancel()
 	var pods corev1.PodList
-	client, err := informers.Client(config, name,
-		informers.Group{Version: corev1.SchemeGroupVersion, Register: corev1.AddToScheme})
+	client, err := cellwatch.Client(config, name, cellwatch.Core())
 	if err == nil {
 		of := metav1.ListOptions{LabelSelector: labelName + "=" + name}
 		err = client.Get().Namespace(cell.GatewayNamespace).Resource("pods").

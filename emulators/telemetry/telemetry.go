@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"agents.example/controlplane/emulators/monitoringemu"
-	"agents.example/controlplane/infra/gke/informers"
+	"agents.example/controlplane/infra/gke/cellwatch"
 )
 
 // Options configure Start.
@@ -57,12 +57,11 @@ type Telemetry struct {
 
 // Start starts measuring. It does not wait for the first measurement.
 func Start(ctx context.Context, o Options) (*Telemetry, error) {
-	config, err := informers.Connect(o.Kubeconfig)
+	config, err := cellwatch.Connect(o.Kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
-	client, err := informers.Client(config, "telemetry",
-		informers.Group{Version: corev1.SchemeGroupVersion, Register: corev1.AddToScheme})
+	client, err := cellwatch.Client(config, "telemetry", cellwatch.Core())
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}

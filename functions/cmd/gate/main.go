@@ -22,8 +22,7 @@ import (
 	"github.com/sethvargo/go-envconfig"
 
 	"agents.example/controlplane/functions/cmd/config"
-	"agents.example/controlplane/infra/gke/informers"
-	"agents.example/controlplane/infra/gke/policywatch"
+	"agents.example/controlplane/infra/gke/cellwatch"
 	"agents.example/controlplane/infra/publicnet"
 	"agents.example/controlplane/infra/pubsub"
 	"agents.example/controlplane/infra/secretmanager"
@@ -56,11 +55,11 @@ func serve(ctx context.Context, c config.Gate) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeClients()) }()
-	cluster, err := informers.Connect(c.Kubeconfig)
+	cluster, err := cellwatch.Connect(c.Kubeconfig)
 	if err != nil {
 		return err
 	}
-	policies, err := policywatch.New(cluster)
+	policies, err := cellwatch.NewPolicies(cluster)
 	if err != nil {
 		return err
 	}

@@ -14,8 +14,7 @@ import (
 
 	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/functions/cmd/internal/run"
-	"agents.example/controlplane/infra/gke/informers"
-	"agents.example/controlplane/infra/gke/podwatch"
+	"agents.example/controlplane/infra/gke/cellwatch"
 	"agents.example/controlplane/infra/pubsub"
 	"agents.example/controlplane/shared/dataplane/notifier"
 )
@@ -32,7 +31,7 @@ func main() {
 
 // open starts to watch. The service's Close stops watching, and then publishing.
 func open(ctx context.Context, c config.Notifier) (run.Service, error) {
-	cluster, err := informers.Connect(c.Kubeconfig)
+	cluster, err := cellwatch.Connect(c.Kubeconfig)
 	if err != nil {
 		return run.Service{}, err
 	}
@@ -42,16 +41,16 @@ func open(ctx context.Context, c config.Notifier) (run.Service, error) {
 		return run.Service{}, err
 	}
 	n := notifier.New(publisher)
-	watch, err := podwatch.New(cluster, n)
+	pods, err := cellwatch.NewPods(cluster, n)
 	if err != nil {
 		return run.Service{}, err
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var both sync.WaitGroup
-	both.Go(func() { watch.Run(running) })
+	both.Go(func() { pods.Run(running) })
 	both.Go(func() { n.Run(running) })
 	return run.Service{
-		Handler: handler(n, watch.Synced), Host: c.Host, Port: c.Port, Project: c.ProjectID, Debug: c.Debug,
+		Handler: handler(n, pods.Synced), Host: c.Host, Port: c.Port, Project: c.ProjectID, Debug: c.Debug,
 		Close: func() error {
 			stop()
 			both.Wait()

@@ -17,8 +17,7 @@ import (
 	"github.com/sethvargo/go-envconfig"
 
 	"agents.example/controlplane/functions/cmd/config"
-	"agents.example/controlplane/infra/gke/endpoints"
-	"agents.example/controlplane/infra/gke/informers"
+	"agents.example/controlplane/infra/gke/cellwatch"
 	"agents.example/controlplane/shared/dataplane/router"
 	"agents.example/controlplane/shared/function"
 )
@@ -43,11 +42,11 @@ func main() {
 
 // serve watches the cell and forwards requests until ctx is done and the last request has been answered.
 func serve(ctx context.Context, c config.Router) (err error) {
-	cluster, err := informers.Connect(c.Kubeconfig)
+	cluster, err := cellwatch.Connect(c.Kubeconfig)
 	if err != nil {
 		return err
 	}
-	agents, err := endpoints.New(cluster)
+	agents, err := cellwatch.NewEndpoints(cluster)
 	if err != nil {
 		return err
 	}

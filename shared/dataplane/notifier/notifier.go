@@ -1,6 +1,6 @@
 // Package notifier turns changes of agents' pods, namespaces and volumes into nudges, so that a worker looks at an
 // agent as soon as there is something to see. It does the same with the router's requests to wake an agent. It does not
-// watch a cluster (infra/gke/podwatch does) and does not decide what a change means for an agent (package provisioning
+// watch a cluster (infra/gke/cellwatch does) and does not decide what a change means for an agent (package provisioning
 // does).
 //
 // A nudge that is lost with the process only delays the work: the sweep repeats it.

@@ -1,4 +1,4 @@
-package podwatch
+package cellwatch
 
 import (
 	"strconv"
@@ -71,20 +71,20 @@ func trouble(s *corev1.ContainerStatus) string {
 	return exit.Reason + " " + crashes
 }
 
-// strip removes what observe and agentOf do not read. It runs before an object is stored, so that the memory of some
-// thousand agents is some megabytes.
-func strip(o any) (any, error) {
+// stripPods removes what observe and agentOf do not read. It runs before an object is stored, so that the memory of
+// some thousand agents is some megabytes.
+func stripPods(o any) (any, error) {
 	switch o := o.(type) {
 	case *corev1.Pod:
-		return &corev1.Pod{ObjectMeta: stripMeta(o.ObjectMeta), Status: corev1.PodStatus{
+		return &corev1.Pod{ObjectMeta: withTimes(o), Status: corev1.PodStatus{
 			Phase: o.Status.Phase, Reason: o.Status.Reason, Conditions: stripConditions(o.Status.Conditions),
 			InitContainerStatuses: stripContainers(o.Status.InitContainerStatuses),
 			ContainerStatuses:     stripContainers(o.Status.ContainerStatuses),
 		}}, nil
 	case *corev1.Namespace:
-		return &corev1.Namespace{ObjectMeta: stripMeta(o.ObjectMeta)}, nil
+		return &corev1.Namespace{ObjectMeta: stripMeta(o)}, nil
 	case *corev1.PersistentVolume:
-		v := &corev1.PersistentVolume{ObjectMeta: stripMeta(o.ObjectMeta)}
+		v := &corev1.PersistentVolume{ObjectMeta: stripMeta(o)}
 		if o.Spec.ClaimRef != nil {
 			v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: o.Spec.ClaimRef.Namespace}
 		}
@@ -94,12 +94,11 @@ func strip(o any) (any, error) {
 	}
 }
 
-// stripMeta keeps what an informer needs, too.
-func stripMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion,
-		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp,
-	}
+// withTimes keeps the times of a pod, too.
+func withTimes(pod *corev1.Pod) metav1.ObjectMeta {
+	m := stripMeta(pod)
+	m.CreationTimestamp, m.DeletionTimestamp = pod.CreationTimestamp, pod.DeletionTimestamp
+	return m
 }
 
 func stripConditions(all []corev1.PodCondition) []corev1.PodCondition {

@@ -1,6 +1,6 @@
 //go:build unix
 
-package podwatch
+package cellwatch
 
 import (
 	"testing"
@@ -86,7 +86,7 @@ func TestObserve_NamesWhatKeepsAPodFromServing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			stored, err := strip(&corev1.Pod{Status: row.status})
+			stored, err := stripPods(&corev1.Pod{Status: row.status})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,137 +1,40 @@
 //go:build unix
 
-package endpoints
+package cellwatch
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"net/netip"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/google/uuid"
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"agents.example/controlplane/emulators/clustertest"
-	"agents.example/controlplane/emulators/kubeclient"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/dataplane/router"
 )
 
-// world is a cluster, an administrator's client, and one agent's namespace.
-type world struct {
-	*kubeclient.Client
-	config *rest.Config
-	id     string
-}
-
-func newWorld(t *testing.T) *world {
-	t.Helper()
-	c := shared.Start(t)
-	w := &world{
-		Client: clustertest.Client(t, c.Kubeconfig), config: clustertest.Config(t, c.Kubeconfig),
-		id: uuid.NewString(),
-	}
-	w.createNamespace(t, w.namespace())
-	return w
-}
-
-func (w *world) namespace() string { return agent.Namespace(w.id) }
-
-func (w *world) meta(name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: name, Labels: map[string]string{
-		"app.kubernetes.io/managed-by": "agent-control-plane", "agents.example/agent-id": w.id,
-		dataplane.LabelSlug: "support",
-	}}
-}
-
-func (w *world) createNamespace(t *testing.T, name string) {
-	t.Helper()
-	_, err := w.Namespaces().Create(t.Context(),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// createService creates the Service of an agent.
-func (w *world) createService(t *testing.T, namespace, name string) {
-	t.Helper()
-	_, err := w.Services(namespace).Create(t.Context(), &corev1.Service{
-		ObjectMeta: w.meta(name),
-		Spec: corev1.ServiceSpec{
-			ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"agents.example/agent-id": w.id},
-			Ports: []corev1.ServicePort{{Name: "metrics", Port: 9091}, {Name: portName, Port: 8080}},
-		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // labelService says who starts the agent.
 func (w *world) labelService(t *testing.T, starter string) {
 	t.Helper()
-	w.setLabels(t, map[string]string{dataplane.LabelStarter: starter})
+	w.patchService(t, map[string]any{"labels": map[string]string{dataplane.LabelStarter: starter}})
 }
 
-// setLabels adds labels to the agent's Service.
-func (w *world) setLabels(t *testing.T, labels map[string]string) {
+// startEndpoints starts a watch and waits for the first list.
+func startEndpoints(t *testing.T, config *rest.Config) *Endpoints {
 	t.Helper()
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
+	e, err := NewEndpoints(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.Services(w.namespace()).Patch(t.Context(), service, types.MergePatchType, patch, metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// createPod creates a pod that the simulated node starts.
-func (w *world) createPod(t *testing.T, namespace string) {
-	t.Helper()
-	_, err := w.Pods(namespace).Create(t.Context(), &corev1.Pod{
-		ObjectMeta: w.meta("agent-0"),
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "agent.example/image:1"}}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (w *world) deletePod(t *testing.T) {
-	t.Helper()
-	err := w.Pods(w.namespace()).Delete(t.Context(), "agent-0", metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// startWatch starts a watch and waits for the first list. The test ends it.
-func startWatch(t *testing.T, config *rest.Config) *Endpoints {
-	t.Helper()
-	e, err := New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	var running sync.WaitGroup
-	running.Go(func() { e.Run(ctx) })
-	t.Cleanup(func() { stop(); running.Wait() })
-	if err := e.AwaitSync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	start(t, e.Run, e.AwaitSync)
 	return e
 }
 
@@ -150,7 +53,7 @@ func (e *Endpoints) await(t *testing.T, namespace string, want router.State) rou
 func TestEndpoints_FollowTheLifeOfAnAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	e := startWatch(t, w.config)
+	e := startEndpoints(t, w.config)
 	if got := e.Lookup(w.namespace()); got != (router.Endpoint{}) {
 		t.Errorf("Lookup before there is a Service = %+v, want unknown", got)
 	}
@@ -167,14 +70,14 @@ func TestEndpoints_FollowTheLifeOfAnAgent(t *testing.T) {
 	if want := netip.AddrPortFrom(netip.MustParseAddr(pod.Status.PodIP), 8080); ready.Addr != want {
 		t.Errorf("address = %s, want that of the pod, %s", ready.Addr, want)
 	}
-	if later := startWatch(t, w.config).Lookup(w.namespace()); later != ready {
+	if later := startEndpoints(t, w.config).Lookup(w.namespace()); later != ready {
 		t.Errorf("a watch that starts later finds %+v, want %+v", later, ready)
 	}
 	w.labelService(t, dataplane.StarterOwner)
 	if got := e.Lookup(w.namespace()); got.State != router.Ready { // while there is a pod, the label means nothing
 		t.Errorf("Lookup of an agent with a pod = %+v, want ready", got)
 	}
-	w.deletePod(t)
+	w.deletePod(t, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 	if got := e.await(t, w.namespace(), router.Stopped); got.Slug != "support" {
 		t.Errorf("Lookup of a stopped agent = %+v, want the slug", got)
 	}
@@ -190,7 +93,7 @@ func TestEndpoints_FollowTheLifeOfAnAgent(t *testing.T) {
 func TestEndpoints_KnowWhatWakesAnAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	e := startWatch(t, w.config)
+	e := startEndpoints(t, w.config)
 	w.createService(t, w.namespace(), service)
 	var paths []string
 	for i := range 40 {
@@ -200,7 +103,7 @@ func TestEndpoints_KnowWhatWakesAnAgent(t *testing.T) {
 	maps.Copy(labels, map[string]string{
 		dataplane.LabelStarter: dataplane.StarterRequest, dataplane.LabelOrganization: "org_2abc",
 	})
-	w.setLabels(t, labels)
+	w.patchService(t, map[string]any{"labels": labels})
 	want := router.Endpoint{
 		State: router.NotReady, Slug: "support", Wakes: true, Organization: "org_2abc",
 		Public: dataplane.PublicSetOf(labels),
@@ -216,7 +119,7 @@ func TestEndpoints_KnowWhatWakesAnAgent(t *testing.T) {
 	if want.State, want.Addr = router.Ready, ready.Addr; ready != want {
 		t.Errorf("Lookup of an agent with a pod = %+v, want %+v", ready, want)
 	}
-	w.deletePod(t)
+	w.deletePod(t, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 	if got := e.await(t, w.namespace(), router.NotReady); !got.Wakes {
 		t.Errorf("Lookup of an agent that sleeps = %+v, want one that wakes", got)
 	}
@@ -230,11 +133,11 @@ func TestEndpoints_KnowWhatWakesAnAgent(t *testing.T) {
 func TestEndpoints_IgnoreWhatIsNoAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	e := startWatch(t, w.config)
+	e := startEndpoints(t, w.config)
 	foreign := "tenant-" + w.id
 	odd := agent.Namespace(strings.ReplaceAll(w.id, "-", ""))
 	for _, namespace := range []string{foreign, odd} {
-		w.createNamespace(t, namespace)
+		w.createNamespace(t, metav1.ObjectMeta{Name: namespace})
 		w.createService(t, namespace, service)
 	}
 	w.createService(t, w.namespace(), "another")
@@ -282,44 +185,9 @@ func TestEndpoints_NeedNoOtherRight(t *testing.T) {
 	}
 	config := rest.CopyConfig(w.config)
 	config.Impersonate.UserName = name
-	e := startWatch(t, config)
+	e := startEndpoints(t, config)
 	w.createService(t, w.namespace(), service)
 	e.await(t, w.namespace(), router.NotReady)
-}
-
-// wires are the connections of one client, which a test can cut and hold.
-type wires struct {
-	mu     sync.Mutex
-	open   []net.Conn
-	broken bool
-}
-
-func (c *wires) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.broken {
-		return nil, fmt.Errorf("dial %s: %w", addr, net.ErrClosed)
-	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-	if err == nil {
-		c.open = append(c.open, conn)
-	}
-	return conn, err
-}
-
-func (c *wires) cut() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.broken = true
-	for _, conn := range c.open {
-		_ = conn.Close()
-	}
-}
-
-func (c *wires) restore() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.broken = false
 }
 
 // TestEndpoints_SurviveAnOutageOfTheAPI: agents stay reachable in between, and no change is missed.
@@ -329,7 +197,7 @@ func TestEndpoints_SurviveAnOutageOfTheAPI(t *testing.T) {
 	var c wires
 	config := rest.CopyConfig(w.config)
 	config.Dial = c.dial
-	e := startWatch(t, config)
+	e := startEndpoints(t, config)
 	for _, agent := range []*world{w, gone} {
 		agent.createService(t, agent.namespace(), service)
 		agent.createPod(t, agent.namespace())
@@ -337,7 +205,7 @@ func TestEndpoints_SurviveAnOutageOfTheAPI(t *testing.T) {
 	}
 	was := e.Lookup(w.namespace())
 	c.cut()
-	w.deletePod(t)
+	w.deletePod(t, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 	if err := gone.Services(gone.namespace()).Delete(t.Context(), service, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -359,7 +227,7 @@ func TestEndpoints_SurviveAnOutageOfTheAPI(t *testing.T) {
 func TestEndpoints_StoreStrippedSlices(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	e := startWatch(t, w.config)
+	e := startEndpoints(t, w.config)
 	w.createService(t, w.namespace(), service)
 	w.createPod(t, w.namespace())
 	e.await(t, w.namespace(), router.Ready)

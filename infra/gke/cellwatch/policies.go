@@ -1,6 +1,4 @@
-// Package policywatch watches what the agents of one cell may reach, and the addresses of their pods, for the cell's
-// gate. It needs no other right than to get, list and watch Services and EndpointSlices. It enforces nothing.
-package policywatch
+package cellwatch
 
 import (
 	"context"
@@ -17,22 +15,14 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"agents.example/controlplane/infra/gke/informers"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/dataplane/gate"
 	"agents.example/controlplane/shared/egress"
 )
 
-const (
-	// service is the name of every agent's Service, which has the policy.
-	service = "agent"
-	managed = "app.kubernetes.io/managed-by=agent-control-plane"
-	// ofService selects the slices of agents: the controller copies the labels of a Service to its slices.
-	ofService = managed + "," + discoveryv1.LabelServiceName + "=" + service
-	client    = "agent-gate"
-)
-
-// Policies knows the agents of a cell. It implements gate.Policies.
+// Policies knows what the agents of a cell may reach, which their Services say, and the addresses of their pods. It
+// implements gate.Policies. It needs no other right than to get, list and watch Services and EndpointSlices, and it
+// enforces nothing.
 type Policies struct {
 	services, slices cache.SharedIndexInformer
 	handlers         []cache.ResourceEventHandlerRegistration
@@ -54,15 +44,14 @@ type policy struct {
 	agent gate.Agent
 }
 
-// New prepares the watch of a cell. It makes no call.
-func New(config *rest.Config) (*Policies, error) {
-	core, err := informers.Client(config, client,
-		informers.Group{Version: corev1.SchemeGroupVersion, Register: corev1.AddToScheme})
+// NewPolicies prepares the watch of a cell. It makes no call.
+func NewPolicies(config *rest.Config) (*Policies, error) {
+	const name = "agent-gate"
+	core, err := Client(config, name, Core())
 	if err != nil {
 		return nil, err
 	}
-	discovery, err := informers.Client(config, client,
-		informers.Group{Version: discoveryv1.SchemeGroupVersion, Register: discoveryv1.AddToScheme})
+	discovery, err := Client(config, name, Discovery())
 	if err != nil {
 		return nil, err
 	}
@@ -74,10 +63,10 @@ func New(config *rest.Config) (*Policies, error) {
 			utilnet.CloseIdleConnectionsFor(discovery.Client.Transport)
 		},
 	}
-	if p.services, err = informers.New(core, "services", &corev1.Service{}, managed, stripService); err != nil {
+	if p.services, err = NewInformer(core, "services", &corev1.Service{}, managed, stripService); err != nil {
 		return nil, err
 	}
-	p.slices, err = informers.New(discovery, "endpointslices", &discoveryv1.EndpointSlice{}, ofService, stripSlice)
+	p.slices, err = NewInformer(discovery, "endpointslices", &discoveryv1.EndpointSlice{}, ofService, stripAddresses)
 	if err != nil {
 		return nil, err
 	}
@@ -90,10 +79,7 @@ func (p *Policies) handle(informer cache.SharedIndexInformer, changed func(objec
 		AddFunc:    func(now any) { changed(now, false) },
 		UpdateFunc: func(_, now any) { changed(now, false) },
 		DeleteFunc: func(last any) {
-			if missed, ok := last.(cache.DeletedFinalStateUnknown); ok { // the deletion itself was not seen
-				last = missed.Obj
-			}
-			changed(last, true)
+			changed(known(last), true)
 		},
 	})
 	if err != nil {
@@ -112,18 +98,8 @@ func (p *Policies) Run(ctx context.Context) {
 	p.close()
 }
 
-// errNeverListed means that the cluster was not read before ctx ended.
-var errNeverListed = errors.New("the agents' policies could not be listed")
-
 // AwaitSync waits until Lookup knows all agents. Run must be running.
-func (p *Policies) AwaitSync(ctx context.Context) error {
-	for _, h := range p.handlers {
-		if !cache.WaitForCacheSync(ctx.Done(), h.HasSynced) {
-			return errNeverListed
-		}
-	}
-	return nil
-}
+func (p *Policies) AwaitSync(ctx context.Context) error { return awaitSync(ctx, p.handlers...) }
 
 // Lookup implements gate.Policies.
 func (p *Policies) Lookup(address netip.Addr) (gate.Agent, bool) {
@@ -163,7 +139,7 @@ func (p *Policies) serviceChanged(object any, gone bool) {
 	text, ok := s.Annotations[egress.Annotation]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	known, had := p.policies[s.Namespace]
+	former, had := p.policies[s.Namespace]
 	if gone || !ok {
 		if had {
 			delete(p.policies, s.Namespace)
@@ -171,7 +147,7 @@ func (p *Policies) serviceChanged(object any, gone bool) {
 		}
 		return
 	}
-	if had && known.text == text {
+	if had && former.text == text {
 		return
 	}
 	if read, err := egress.Decode(text); err == nil {
@@ -240,33 +216,26 @@ func addressesOf(found []any) []netip.Addr {
 	return slices.Compact(all)
 }
 
-// kept is the metadata that an informer needs.
-func kept(o metav1.Object) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
-	}
-}
-
 // stripService keeps the policy of a Service.
 func stripService(object any) (any, error) {
 	s, ok := object.(*corev1.Service)
 	if !ok {
 		return object, nil
 	}
-	stripped := &corev1.Service{ObjectMeta: kept(s)}
+	stripped := &corev1.Service{ObjectMeta: stripMeta(s)}
 	if text, ok := s.Annotations[egress.Annotation]; ok {
 		metav1.SetMetaDataAnnotation(&stripped.ObjectMeta, egress.Annotation, text)
 	}
 	return stripped, nil
 }
 
-// stripSlice keeps the addresses of a slice.
-func stripSlice(object any) (any, error) {
+// stripAddresses keeps the addresses of a slice.
+func stripAddresses(object any) (any, error) {
 	s, ok := object.(*discoveryv1.EndpointSlice)
 	if !ok {
 		return object, nil
 	}
-	stripped := &discoveryv1.EndpointSlice{ObjectMeta: kept(s), AddressType: s.AddressType}
+	stripped := &discoveryv1.EndpointSlice{ObjectMeta: stripMeta(s), AddressType: s.AddressType}
 	for _, endpoint := range s.Endpoints {
 		stripped.Endpoints = append(stripped.Endpoints, discoveryv1.Endpoint{Addresses: endpoint.Addresses})
 	}

@@ -1,11 +1,8 @@
-// Package endpoints watches the EndpointSlices of one cell's agents and answers where each agent is. It needs no other
-// right than to get, list and watch EndpointSlices, and it keeps of them only what the router asks for.
-package endpoints
+package cellwatch
 
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -16,21 +13,16 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"agents.example/controlplane/infra/gke/informers"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/dataplane/router"
 )
 
-const (
-	// service is the name of every agent's Service, and portName that of its port.
-	service  = "agent"
-	portName = "http"
-	// managed selects the slices of agents: the controller copies the labels of a Service to its slices.
-	managed = "app.kubernetes.io/managed-by=agent-control-plane," + discoveryv1.LabelServiceName + "=" + service
-)
+// portName is the name of the port of an agent's Service.
+const portName = "http"
 
-// Endpoints knows the agents of a cell. It implements router.Endpoints.
+// Endpoints knows where the agents of a cell are. It implements router.Endpoints. It needs no other right than to get,
+// list and watch EndpointSlices.
 type Endpoints struct {
 	informer cache.SharedIndexInformer
 	handler  cache.ResourceEventHandlerRegistration
@@ -40,14 +32,13 @@ type Endpoints struct {
 	agents sync.Map
 }
 
-// New prepares the watch of a cell. It makes no call.
-func New(config *rest.Config) (*Endpoints, error) {
-	client, err := informers.Client(config, "agent-router",
-		informers.Group{Version: discoveryv1.SchemeGroupVersion, Register: discoveryv1.AddToScheme})
+// NewEndpoints prepares the watch of a cell. It makes no call.
+func NewEndpoints(config *rest.Config) (*Endpoints, error) {
+	client, err := Client(config, "agent-router", Discovery())
 	if err != nil {
 		return nil, err
 	}
-	slices, err := informers.New(client, "endpointslices", &discoveryv1.EndpointSlice{}, managed, strip)
+	slices, err := NewInformer(client, "endpointslices", &discoveryv1.EndpointSlice{}, ofService, stripEndpoints)
 	if err != nil {
 		return nil, err
 	}
@@ -69,33 +60,20 @@ func (e *Endpoints) Run(ctx context.Context) {
 	e.close()
 }
 
-// errNeverListed means that the cluster was not read before ctx ended.
-var errNeverListed = errors.New("the agents' endpoints could not be listed")
-
 // AwaitSync waits until Lookup knows all agents. Before, a router would deny that they exist. Run must be running.
-//
-// The informer itself has synced earlier, before its handler has seen what was listed.
-func (e *Endpoints) AwaitSync(ctx context.Context) error {
-	if !cache.WaitForCacheSync(ctx.Done(), e.handler.HasSynced) {
-		return errNeverListed
-	}
-	return nil
-}
+func (e *Endpoints) AwaitSync(ctx context.Context) error { return awaitSync(ctx, e.handler) }
 
 // Lookup implements router.Endpoints.
 func (e *Endpoints) Lookup(namespace string) router.Endpoint {
-	known, _ := e.agents.Load(namespace)
-	endpoint, _ := known.(router.Endpoint) // the zero value is Unknown
+	found, _ := e.agents.Load(namespace)
+	endpoint, _ := found.(router.Endpoint) // the zero value is Unknown
 	return endpoint
 }
 
 // changed brings an agent's endpoint up to date with all slices of its namespace. The informer makes one call after the
 // other.
 func (e *Endpoints) changed(object any) {
-	if missed, ok := object.(cache.DeletedFinalStateUnknown); ok { // the deletion itself was not seen
-		object = missed.Obj
-	}
-	slice, ok := object.(*discoveryv1.EndpointSlice)
+	slice, ok := known(object).(*discoveryv1.EndpointSlice)
 	if !ok {
 		return
 	}
@@ -164,17 +142,14 @@ func readyAddr(s *discoveryv1.EndpointSlice) (netip.AddrPort, bool) {
 	return netip.AddrPort{}, false
 }
 
-// strip keeps of a slice what merge reads.
-func strip(object any) (any, error) {
+// stripEndpoints keeps of a slice what merge reads.
+func stripEndpoints(object any) (any, error) {
 	s, ok := object.(*discoveryv1.EndpointSlice)
 	if !ok {
 		return object, nil
 	}
 	kept := &discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion,
-		},
-		AddressType: s.AddressType, Ports: s.Ports,
+		ObjectMeta: stripMeta(s), AddressType: s.AddressType, Ports: s.Ports,
 	}
 	for _, label := range append(dataplane.PublicLabelNames(),
 		dataplane.LabelSlug, dataplane.LabelStarter, dataplane.LabelOrganization) {

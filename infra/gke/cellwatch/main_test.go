@@ -1,6 +1,6 @@
 //go:build unix
 
-package policywatch
+package cellwatch
 
 import (
 	"flag"
@@ -12,7 +12,7 @@ import (
 	"agents.example/controlplane/emulators/clustertest"
 )
 
-// shared is the one cluster of the package's tests.
+// shared is the one real cluster of the package's tests.
 var shared clustertest.Shared
 
 func TestMain(m *testing.M) {

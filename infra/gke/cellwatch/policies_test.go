@@ -1,79 +1,31 @@
 //go:build unix
 
-package policywatch
+package cellwatch
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"agents.example/controlplane/emulators/clustertest"
-	"agents.example/controlplane/emulators/kubeclient"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/egress"
 )
 
-// world is a cluster, an administrator's client, and one agent's namespace.
-type world struct {
-	*kubeclient.Client
-	config *rest.Config
-	id     string
-}
-
-func newWorld(t *testing.T) *world {
+// startAgent creates the agent's Service and pod, and returns the pod's address.
+func (w *world) startAgent(t *testing.T) netip.Addr {
 	t.Helper()
-	c := shared.Start(t)
-	w := &world{
-		Client: clustertest.Client(t, c.Kubeconfig), config: clustertest.Config(t, c.Kubeconfig), id: uuid.NewString(),
-	}
-	_, err := w.Namespaces().Create(t.Context(),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace()}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w
-}
-
-func (w *world) namespace() string { return agent.Namespace(w.id) }
-
-func (w *world) meta(name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: name, Labels: map[string]string{
-		"app.kubernetes.io/managed-by": "agent-control-plane", "agents.example/agent-id": w.id,
-	}}
-}
-
-// start creates the agent's Service and pod, and returns the pod's address.
-func (w *world) start(t *testing.T) netip.Addr {
-	t.Helper()
-	_, err := w.Services(w.namespace()).Create(t.Context(), &corev1.Service{
-		ObjectMeta: w.meta(service),
-		Spec: corev1.ServiceSpec{
-			ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"agents.example/agent-id": w.id},
-			Ports: []corev1.ServicePort{{Name: "http", Port: 8080}},
-		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = w.Pods(w.namespace()).Create(t.Context(), &corev1.Pod{
-		ObjectMeta: w.meta("agent-0"),
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "agent.example/image:1"}}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.createService(t, w.namespace(), service)
+	w.createPod(t, w.namespace())
 	var address netip.Addr
 	clustertest.Eventually(t, func(ctx context.Context) error {
 		pod, err := w.Pods(w.namespace()).Get(ctx, "agent-0", metav1.GetOptions{})
@@ -88,32 +40,17 @@ func (w *world) start(t *testing.T) netip.Addr {
 // annotate sets the text of the agent's policy; nil removes it.
 func (w *world) annotate(t *testing.T, text any) {
 	t.Helper()
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"annotations": map[string]any{egress.Annotation: text}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = w.Services(w.namespace()).Patch(t.Context(), service, types.MergePatchType, patch, metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.patchService(t, map[string]any{"annotations": map[string]any{egress.Annotation: text}})
 }
 
-// startWatch starts a watch and waits for the first lists. The test ends it.
-func startWatch(t *testing.T, config *rest.Config) *Policies {
+// startPolicies starts a watch and waits for the first lists.
+func startPolicies(t *testing.T, config *rest.Config) *Policies {
 	t.Helper()
-	p, err := New(config)
+	p, err := NewPolicies(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	var running sync.WaitGroup
-	running.Go(func() { p.Run(ctx) })
-	t.Cleanup(func() { stop(); running.Wait() })
-	if err := p.AwaitSync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	start(t, p.Run, p.AwaitSync)
 	return p
 }
 
@@ -140,8 +77,8 @@ func (p *Policies) await(t *testing.T, address netip.Addr, want string) {
 func TestPolicies_FollowTheLifeOfAnAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	p := startWatch(t, w.config)
-	address := w.start(t)
+	p := startPolicies(t, w.config)
+	address := w.startAgent(t)
 	if _, ok := p.Lookup(address); ok {
 		t.Error("an agent without a policy is found")
 	}
@@ -153,7 +90,7 @@ func TestPolicies_FollowTheLifeOfAnAgent(t *testing.T) {
 	if len(first.Policy.Allow) != 1 {
 		t.Errorf("the former policy changed: %v", first.Policy.Allow)
 	}
-	later := startWatch(t, w.config) // knows the agent when it has synchronized
+	later := startPolicies(t, w.config) // knows the agent when it has synchronized
 	if a, ok := later.Lookup(address); !ok || a.ID != w.id || len(a.Policy.Allow) != 2 {
 		t.Errorf("a watch that starts later finds %+v, %t", a, ok)
 	}
@@ -165,10 +102,7 @@ func TestPolicies_FollowTheLifeOfAnAgent(t *testing.T) {
 	p.await(t, address, "")
 	w.annotate(t, egress.Policy{Allow: []string{"a.example"}}.Encode())
 	p.await(t, address, w.id+" a.example")
-	err := w.Pods(w.namespace()).Delete(t.Context(), "agent-0", metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.deletePod(t, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 	p.await(t, address, "")
 }
 
@@ -192,7 +126,7 @@ func served(namespace string, allow ...string) *corev1.Service {
 // unwatched is a watch that gets its objects from the test.
 func unwatched(t *testing.T) *Policies {
 	t.Helper()
-	p, err := New(&rest.Config{Host: "http://127.0.0.1:1"})
+	p, err := NewPolicies(&rest.Config{Host: "http://127.0.0.1:1"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,8 @@
-// Package podwatch watches the pods, namespaces and volumes of one cell's agents, and reports their changes to a
-// notifier. It decides nothing, and it reads nothing but what the notifier needs: it strips every object before it
-// stores it.
-package podwatch
+package cellwatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -14,16 +12,12 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"agents.example/controlplane/infra/gke/informers"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/dataplane/notifier"
 )
 
-const (
-	labelAgent = "agents.example/agent-id"
-	// managed selects the objects of agents. Package gke labels them.
-	managed = "app.kubernetes.io/managed-by=agent-control-plane," + labelAgent
-)
+// labelAgent is the label of the pods and namespaces of agents. Package gke sets it.
+const labelAgent = "agents.example/agent-id"
 
 // Notifier receives the changes.
 type Notifier interface {
@@ -35,49 +29,55 @@ type Notifier interface {
 	Gone(agentID string)
 }
 
-// Watch watches one cell.
-type Watch struct {
+// Pods watches the pods, namespaces and volumes of a cell's agents, and reports their changes. It decides nothing.
+type Pods struct {
 	pods, namespaces, volumes cache.SharedIndexInformer
+	handlers                  []cache.ResourceEventHandlerRegistration
 	close                     func()
 }
 
-// New creates a watch that reports to n. It makes no call.
-func New(config *rest.Config, n Notifier) (*Watch, error) {
-	client, err := informers.Client(config, "agent-notifier",
-		informers.Group{Version: corev1.SchemeGroupVersion, Register: corev1.AddToScheme})
+// NewPods creates a watch that reports to n. It makes no call.
+func NewPods(config *rest.Config, n Notifier) (*Pods, error) {
+	client, err := Client(config, "agent-notifier", Core())
 	if err != nil {
 		return nil, err
 	}
-	w := &Watch{close: func() { utilnet.CloseIdleConnectionsFor(client.Client.Transport) }}
-	w.pods, err = informers.New(client, "pods", &corev1.Pod{}, managed, strip)
+	w := &Pods{close: func() { utilnet.CloseIdleConnectionsFor(client.Client.Transport) }}
+	ofAgents := managed + "," + labelAgent
+	w.pods, err = NewInformer(client, "pods", &corev1.Pod{}, ofAgents, stripPods)
 	if err != nil {
 		return nil, err
 	}
-	w.namespaces, err = informers.New(client, "namespaces", &corev1.Namespace{}, managed, strip)
+	w.namespaces, err = NewInformer(client, "namespaces", &corev1.Namespace{}, ofAgents, stripPods)
 	if err != nil {
 		return nil, err
 	}
 	// The cluster makes volumes, without labels of ours.
-	w.volumes, err = informers.New(client, "persistentvolumes", &corev1.PersistentVolume{}, "", strip)
+	w.volumes, err = NewInformer(client, "persistentvolumes", &corev1.PersistentVolume{}, "", stripPods)
 	if err != nil {
 		return nil, err
 	}
 	h := handler{n}
-	if _, err := w.pods.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: h.podAdded, UpdateFunc: h.podChanged, DeleteFunc: h.gone,
-	}); err != nil {
-		return nil, fmt.Errorf("watch pods: %w", err)
+	return w, errors.Join(
+		w.handle(w.pods, cache.ResourceEventHandlerDetailedFuncs{
+			AddFunc: h.podAdded, UpdateFunc: h.podChanged, DeleteFunc: h.gone,
+		}),
+		w.handle(w.namespaces, cache.ResourceEventHandlerFuncs{DeleteFunc: h.gone}),
+		w.handle(w.volumes, cache.ResourceEventHandlerFuncs{DeleteFunc: h.gone}),
+	)
+}
+
+func (w *Pods) handle(informer cache.SharedIndexInformer, events cache.ResourceEventHandler) error {
+	registration, err := informer.AddEventHandler(events)
+	if err != nil {
+		return fmt.Errorf("watch pods: %w", err)
 	}
-	for _, i := range []cache.SharedIndexInformer{w.namespaces, w.volumes} {
-		if _, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: h.gone}); err != nil {
-			return nil, fmt.Errorf("watch namespaces and volumes: %w", err)
-		}
-	}
-	return w, nil
+	w.handlers = append(w.handlers, registration)
+	return nil
 }
 
 // Run watches until ctx ends. A connection that ends begins again, without repeating what was reported.
-func (w *Watch) Run(ctx context.Context) {
+func (w *Pods) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	for _, i := range []cache.SharedIndexInformer{w.pods, w.namespaces, w.volumes} {
 		running.Go(func() { i.RunWithContext(ctx) })
@@ -86,9 +86,14 @@ func (w *Watch) Run(ctx context.Context) {
 	w.close()
 }
 
-// Synced reports whether the first lists are complete.
-func (w *Watch) Synced() bool {
-	return w.pods.HasSynced() && w.namespaces.HasSynced() && w.volumes.HasSynced()
+// Synced reports whether the notifier knows the first lists.
+func (w *Pods) Synced() bool {
+	for _, h := range w.handlers {
+		if !h.HasSynced() {
+			return false
+		}
+	}
+	return true
 }
 
 // handler hands the informers' events to the notifier.
@@ -118,10 +123,7 @@ func (h handler) podChanged(before, after any) {
 }
 
 func (h handler) gone(o any) {
-	if missed, ok := o.(cache.DeletedFinalStateUnknown); ok { // the deletion itself was not seen
-		o = missed.Obj
-	}
-	if id, ok := agentOf(o); ok {
+	if id, ok := agentOf(known(o)); ok {
 		h.Gone(id)
 	}
 }

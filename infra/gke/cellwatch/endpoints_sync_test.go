@@ -1,4 +1,4 @@
-package endpoints
+package cellwatch
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 
 // TestEndpoints_OfAllAgentsAreSmall holds the slices of 5,000 agents that sleep, with their public paths.
 func TestEndpoints_OfAllAgentsAreSmall(t *testing.T) {
-	e, err := New(&rest.Config{Host: "http://127.0.0.1:1"})
+	e, err := NewEndpoints(&rest.Config{Host: "http://127.0.0.1:1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestEndpoints_OfAllAgentsAreSmall(t *testing.T) {
 		} {
 			labels[name] = value
 		}
-		stripped, err := strip(&discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
+		stripped, err := stripEndpoints(&discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
 			Namespace: agent.Namespace(uuid.NewString()), Name: "agent-x", Labels: labels,
 		}})
 		if err != nil {
@@ -92,12 +92,12 @@ func TestAwaitSync_WaitsForTheEndpointsOfTheList(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	e, err := New(&rest.Config{Host: server.URL})
+	e, err := NewEndpoints(&rest.Config{Host: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
 	handler := e.handler
-	e.handler = behind{handler}
+	e.handler = registration{handler, false}
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -118,9 +118,23 @@ func TestAwaitSync_WaitsForTheEndpointsOfTheList(t *testing.T) {
 	}
 }
 
-// behind is a handler that has not seen what the informer has listed.
-type behind struct {
+// registration is that of a handler that has seen what the informer has listed, or not.
+type registration struct {
 	cache.ResourceEventHandlerRegistration
+	seen bool
 }
 
-func (behind) HasSynced() bool { return false }
+func (r registration) HasSynced() bool { return r.seen }
+
+// TestSynced_IsWhatTheNotifierKnows: a notifier that is ready has seen the pods of the list.
+func TestSynced_IsWhatTheNotifierKnows(t *testing.T) {
+	t.Parallel()
+	p := &Pods{handlers: []cache.ResourceEventHandlerRegistration{registration{nil, true}, registration{nil, true}}}
+	if !p.Synced() {
+		t.Error("all handlers have seen their lists, want Synced")
+	}
+	p.handlers = append(p.handlers, registration{nil, false})
+	if p.Synced() {
+		t.Error("a handler has not seen its list, want not Synced")
+	}
+}

@@ -1,12 +1,11 @@
 //go:build unix
 
-package podwatch
+package cellwatch
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -20,7 +19,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"agents.example/controlplane/emulators/clustertest"
-	"agents.example/controlplane/emulators/kubeclient"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/dataplane/notifier"
 )
@@ -63,69 +61,15 @@ func describe(p notifier.Pod) string {
 	return strings.TrimSpace("not ready " + p.Trouble)
 }
 
-// world is a cluster, an administrator's client, and one agent's namespace.
-type world struct {
-	*kubeclient.Client
-	config *rest.Config
-	id     string
-}
-
-func newWorld(t *testing.T) *world {
+// startPods starts a watch that reports to r and waits for its first lists.
+func startPods(t *testing.T, config *rest.Config, r *records) *Pods {
 	t.Helper()
-	c := shared.Start(t)
-	w := &world{
-		Client: clustertest.Client(t, c.Kubeconfig), config: clustertest.Config(t, c.Kubeconfig),
-		id: uuid.NewString(),
-	}
-	_, err := w.Namespaces().Create(t.Context(),
-		&corev1.Namespace{ObjectMeta: w.meta(w.namespace())}, metav1.CreateOptions{})
+	p, err := NewPods(config, r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w
-}
-
-func (w *world) namespace() string { return agent.Namespace(w.id) }
-
-func (w *world) meta(name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: name, Labels: map[string]string{
-		"app.kubernetes.io/managed-by": "agent-control-plane", labelAgent: w.id,
-	}}
-}
-
-// createPod creates a pod that the simulated node starts.
-func (w *world) createPod(t *testing.T) {
-	t.Helper()
-	_, err := w.Pods(w.namespace()).Create(t.Context(), &corev1.Pod{
-		ObjectMeta: w.meta("agent-0"),
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "agent.example/image:1"}}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// watch starts a watch that reports to r, until the test ends. transport may be nil.
-func (w *world) watch(t *testing.T, r *records,
-	dial func(ctx context.Context, network, addr string) (net.Conn, error),
-) {
-	t.Helper()
-	config := rest.CopyConfig(w.config)
-	config.Dial = dial
-	watch, err := New(config, r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	var running sync.WaitGroup
-	running.Go(func() { watch.Run(ctx) })
-	t.Cleanup(func() { stop(); running.Wait() })
-	clustertest.Eventually(t, func(context.Context) error {
-		if !watch.Synced() {
-			return errors.New("the first lists are not complete")
-		}
-		return nil
-	})
+	start(t, p.Run, func(ctx context.Context) error { return awaitSync(ctx, p.handlers...) })
+	return p
 }
 
 // eventually waits until an agent's records end as expected.
@@ -140,19 +84,16 @@ func (r *records) eventually(t *testing.T, id string, last ...string) {
 	})
 }
 
-func TestWatch_ReportsTheLifeOfAnAgent(t *testing.T) {
+func TestPods_ReportsTheLifeOfAnAgent(t *testing.T) {
 	t.Parallel()
 	w, r := newWorld(t), &records{}
-	w.watch(t, r, nil)
-	w.createPod(t)
+	startPods(t, w.config, r)
+	w.createPod(t, w.namespace())
 	r.eventually(t, w.id, "changed to ready")
 	if got := r.of(w.id)[0]; got != "added not ready" {
 		t.Errorf("first record = %q, want the pod that starts", got)
 	}
-	err := w.Pods(w.namespace()).Delete(t.Context(), "agent-0", metav1.DeleteOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.deletePod(t, metav1.DeleteOptions{})
 	r.eventually(t, w.id, "gone")
 	before := len(r.of(w.id))
 	if err := w.Namespaces().Delete(t.Context(), w.namespace(), metav1.DeleteOptions{}); err != nil {
@@ -166,10 +107,10 @@ func TestWatch_ReportsTheLifeOfAnAgent(t *testing.T) {
 	})
 }
 
-func TestWatch_ReportsTheEndOfAnAgentsVolumesOnly(t *testing.T) {
+func TestPods_ReportsTheEndOfAnAgentsVolumesOnly(t *testing.T) {
 	t.Parallel()
 	w, r := newWorld(t), &records{}
-	w.watch(t, r, nil)
+	startPods(t, w.config, r)
 	foreign := strings.ReplaceAll(uuid.NewString(), "-", "") // an id has dashes
 	for name, namespace := range map[string]string{
 		"pv-" + w.id: w.namespace(), "pv-foreign-" + w.id: "kube-system", "pv-odd-" + w.id: agent.Namespace(foreign),
@@ -201,83 +142,41 @@ func TestWatch_ReportsTheEndOfAnAgentsVolumesOnly(t *testing.T) {
 	}
 }
 
-func TestWatch_IgnoresForeignPodsWithOurLabels(t *testing.T) {
+func TestPods_IgnoresForeignPodsWithOurLabels(t *testing.T) {
 	t.Parallel()
 	w, r := newWorld(t), &records{}
-	w.watch(t, r, nil)
+	startPods(t, w.config, r)
 	name := "tenant-" + w.id
-	_, err := w.Namespaces().Create(t.Context(),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	copied := w.meta("agent-0")
-	_, err = w.Pods(name).Create(t.Context(), &corev1.Pod{
-		ObjectMeta: copied,
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "agent.example/image:1"}}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.createPod(t) // its records come after those of the foreign pod
+	w.createNamespace(t, metav1.ObjectMeta{Name: name})
+	w.createPod(t, name)
+	w.createPod(t, w.namespace()) // its records come after those of the foreign pod
 	r.eventually(t, w.id, "changed to ready")
 	if got := r.of(w.id); len(got) != len(slices.Compact(slices.Clone(got))) || got[0] != "added not ready" {
 		t.Errorf("records = %q, want those of the agent's pod only", got)
 	}
 }
 
-// connections are the connections of one client, which a test can cut.
-type connections struct {
-	mu   sync.Mutex
-	open []net.Conn
-	// dialed counts all connections.
-	dialed int
-}
-
-func (c *connections) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.open = append(c.open, conn)
-	c.dialed++
-	return conn, nil
-}
-
-func (c *connections) cut() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, conn := range c.open {
-		_ = conn.Close()
-	}
-	c.open = nil
-	return c.dialed
-}
-
-func TestWatch_RestartsWithoutRepeatingWhatItReported(t *testing.T) {
+func TestPods_RestartsWithoutRepeatingWhatItReported(t *testing.T) {
 	t.Parallel()
 	w, r := newWorld(t), &records{}
-	var wires connections
-	w.watch(t, r, wires.dial)
-	w.createPod(t)
+	var c wires
+	config := rest.CopyConfig(w.config)
+	config.Dial = c.dial
+	startPods(t, config, r)
+	w.createPod(t, w.namespace())
 	r.eventually(t, w.id, "changed to ready")
 	before := len(r.of(w.id))
-	dialed := wires.cut()
+	dialed := c.connections()
+	c.cut()
+	c.restore()
 	clustertest.Eventually(t, func(context.Context) error {
-		wires.mu.Lock()
-		defer wires.mu.Unlock()
-		if wires.dialed == dialed {
+		if c.connections() == dialed {
 			return errors.New("the watch has not connected again")
 		}
 		return nil
 	})
 	// The pod's end, which the watch may have missed, is the next thing that is reported.
-	err := w.Pods(w.namespace()).Delete(t.Context(), "agent-0", metav1.DeleteOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.deletePod(t, metav1.DeleteOptions{})
 	r.eventually(t, w.id, "gone")
 	for _, got := range r.of(w.id)[before:] {
 		if got != "changed to not ready" && got != "gone" {
@@ -286,29 +185,22 @@ func TestWatch_RestartsWithoutRepeatingWhatItReported(t *testing.T) {
 	}
 }
 
-func TestWatch_FindsPodsThatExist(t *testing.T) {
+func TestPods_FindsPodsThatExist(t *testing.T) {
 	t.Parallel()
 	w, r, later := newWorld(t), &records{}, &records{}
-	w.watch(t, r, nil)
-	w.createPod(t)
+	startPods(t, w.config, r)
+	w.createPod(t, w.namespace())
 	r.eventually(t, w.id, "changed to ready")
-	w.watch(t, later, nil)
+	startPods(t, w.config, later)
 	later.eventually(t, w.id, "found ready")
 }
 
-// TestWatch_StoresStrippedObjects: memory must not depend on what a pod contains.
-func TestWatch_StoresStrippedObjects(t *testing.T) {
+// TestPods_StoresStrippedObjects: memory must not depend on what a pod contains.
+func TestPods_StoresStrippedObjects(t *testing.T) {
 	t.Parallel()
-	w, r := newWorld(t), &records{}
-	watch, err := New(w.config, r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	var running sync.WaitGroup
-	running.Go(func() { watch.Run(ctx) })
-	defer func() { stop(); running.Wait() }()
-	w.createPod(t)
+	w := newWorld(t)
+	watch := startPods(t, w.config, &records{})
+	w.createPod(t, w.namespace())
 	clustertest.Eventually(t, func(context.Context) error {
 		stored, found, err := watch.pods.GetStore().GetByKey(w.namespace() + "/agent-0")
 		if err != nil || !found {
