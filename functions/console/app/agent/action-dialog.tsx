@@ -1,7 +1,4 @@
 import type { Agent, AgentAction } from "@agents.example/client/schema";
-import { call } from "../api/client";
-import { putLive } from "../api/live";
-import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { Notice } from "../ui/feedback";
@@ -9,20 +6,16 @@ import { statusOf, statusText } from "../ui/status";
 import { actionText, allows } from "./action-text";
 import { agentPath } from "./paths";
 import { Forecast } from "./rehearsal";
-import { useSubmit } from "../api/submit";
 import { SubmitFailure } from "../ui/submit-failure";
+import { useAgentChange } from "./use-change";
 
 /** Asks before an action, and says what it does and costs. */
 export function ActionDialog(props: { agent: Agent; action: AgentAction; onClose: () => void }) {
   const { agent, action, onClose } = props;
   const { label, icon, does, downtime, keeps, accepted } = actionText(action, agent);
   const allowed = allows(agent, action);
-  const submit = useSubmit(async (intent) => {
-    const answer = await call<Agent>(`${agentPath(agent.id)}/${action}`, { method: "POST", intent });
-    putLive(agentPath(agent.id), answer.data);
-    toast(accepted);
-    onClose();
-  });
+  const change = { path: `${agentPath(agent.id)}/${action}`, method: "POST" } as const;
+  const submit = useAgentChange(change, () => accepted, onClose);
   const rehearsed = allowed && !submit.busy;
   return (
     <Dialog
@@ -59,10 +52,7 @@ export function ActionDialog(props: { agent: Agent; action: AgentAction; onClose
         <dd>{keeps}</dd>
       </dl>
       {rehearsed ? (
-        <Forecast
-          change={{ path: `${agentPath(agent.id)}/${action}`, method: "POST", status: agent.status }}
-          downtime={downtime(agent)}
-        />
+        <Forecast change={change} asOf={agent.status} downtime={downtime(agent)} />
       ) : null}
       {allowed || submit.busy ? null : (
         <Notice tone="warn" live>

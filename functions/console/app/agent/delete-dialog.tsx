@@ -1,41 +1,26 @@
 import type { Agent, Plan } from "@agents.example/client/schema";
-import { useState } from "preact/hooks";
-import { call } from "../api/client";
-import { putLive, useLive } from "../api/live";
-import { toast } from "../ui/announce";
+import { useLive } from "../api/live";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
-import { TextField } from "../ui/field";
 import { formatBytes } from "../ui/format";
 import { agentPath } from "./paths";
 import { Forecast } from "./rehearsal";
-import { useSubmit } from "../api/submit";
+import { useTypedName } from "./typed-name";
 import { SubmitFailure } from "../ui/submit-failure";
+import { useAgentChange } from "./use-change";
 
 const plansEvery = 600_000;
 
-/** Asks before an agent is deleted. To type the name makes sure that it is the right one. */
+/** Asks before an agent is deleted. */
 export function DeleteDialog({ agent, onClose }: { agent: Agent; onClose: () => void }) {
-  const [typed, setTyped] = useState("");
-  const [wrong, setWrong] = useState<string[]>([]);
-  const submit = useSubmit(async (intent) => {
-    const answer = await call<Agent>(agentPath(agent.id), { method: "DELETE", intent });
-    putLive(agentPath(agent.id), answer.data);
-    toast(`“${agent.name}” is being deleted.`);
-    onClose();
-  });
-  const confirm = async () => {
-    if (typed.trim() === agent.name) {
-      await submit.send();
-    } else {
-      setWrong(["This is not the name of the agent."]);
-    }
-  };
+  const change = { path: agentPath(agent.id), method: "DELETE" } as const;
+  const submit = useAgentChange(change, () => `“${agent.name}” is being deleted.`, onClose);
+  const name = useTypedName(agent, submit.send);
   return (
     <Dialog
       title={`Delete “${agent.name}”?`}
       onClose={onClose}
-      onSubmit={confirm}
+      onSubmit={name.confirm}
       action={
         <Button kind="danger" type="submit" icon="trash" busy={submit.busy}>
           Delete the agent
@@ -61,21 +46,8 @@ export function DeleteDialog({ agent, onClose }: { agent: Agent; onClose: () => 
         </li>
       </ul>
       <p>Its place in your plan becomes free immediately.</p>
-      <Forecast change={{ path: agentPath(agent.id), method: "DELETE", status: agent.status }} />
-      <TextField
-        label={
-          <>
-            Type <code>{agent.name}</code> to confirm
-          </>
-        }
-        value={typed}
-        wrong={wrong}
-        autofocus
-        onInput={(value) => {
-          setTyped(value);
-          setWrong([]);
-        }}
-      />
+      <Forecast change={change} asOf={agent.status} />
+      {name.field}
       <SubmitFailure submit={submit} title="The agent was not deleted" />
     </Dialog>
   );

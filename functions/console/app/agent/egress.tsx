@@ -1,10 +1,7 @@
 import type { Agent } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { useReadOnly } from "../account";
-import { call } from "../api/client";
-import { putLive, refreshLive } from "../api/live";
-import { useSubmit } from "../api/submit";
-import { toast } from "../ui/announce";
+import { refreshLive } from "../api/live";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { SubmitFailure } from "../ui/submit-failure";
@@ -12,6 +9,7 @@ import { draftOf, modeText, RulesFields, RulesLists, rulesOf } from "./egress-fi
 import { EgressLogCard, egressLogPath } from "./egress-log";
 import { agentPath } from "./paths";
 import { Forecast } from "./rehearsal";
+import { useAgentChange } from "./use-change";
 
 /** Which hosts the agent may reach, and which it tried. */
 export function Egress({ agent }: { agent: Agent }) {
@@ -50,15 +48,16 @@ export function Egress({ agent }: { agent: Agent }) {
 
 function EgressDialog({ agent, onClose }: { agent: Agent; onClose: () => void }) {
   const [draft, setDraft] = useState(draftOf(agent.egress));
-  const path = agentPath(agent.id);
   const body = { egress: rulesOf(draft) };
-  const submit = useSubmit(async (intent) => {
-    const answer = await call<Agent>(path, { method: "PATCH", body, intent });
-    putLive(path, answer.data);
-    refreshLive(egressLogPath(agent.id));
-    toast("What the agent reaches was changed.");
-    onClose();
-  });
+  const change = { path: agentPath(agent.id), method: "PATCH", body } as const;
+  const submit = useAgentChange(
+    change,
+    () => "What the agent reaches was changed.",
+    () => {
+      refreshLive(egressLogPath(agent.id));
+      onClose();
+    },
+  );
   return (
     <Dialog
       title="What may it reach?"
@@ -80,7 +79,7 @@ function EgressDialog({ agent, onClose }: { agent: Agent; onClose: () => void })
               "allowed are closed."}
       </p>
       {submit.busy || submit.error !== undefined ? null : (
-        <Forecast change={{ path, method: "PATCH", body, status: agent.status }} />
+        <Forecast change={change} asOf={agent.status} />
       )}
       <SubmitFailure submit={submit} title="What the agent reaches was not changed" />
     </Dialog>

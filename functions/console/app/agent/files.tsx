@@ -169,7 +169,7 @@ function RemoveFile({ agent, file, onClose }: { agent: Agent; file: AgentFile; o
         <dd>{costOf(agent)}</dd>
       </dl>
       {submit.busy ? null : (
-        <Forecast change={{ path: agentPath(agent.id), method: "PATCH", body, status: agent.status }} />
+        <Forecast change={{ path: agentPath(agent.id), method: "PATCH", body }} asOf={agent.status} />
       )}
       <SubmitFailure submit={submit} title={`${file.path} was not removed`} />
     </Dialog>

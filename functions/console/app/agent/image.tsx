@@ -2,10 +2,7 @@ import type { Agent, AgentImage, Image } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { useReadOnly } from "../account";
 import { imagesPath, selectionOf, versionLabel } from "../agents/image-choice";
-import { call } from "../api/client";
-import { putLive, useLive } from "../api/live";
-import { useSubmit } from "../api/submit";
-import { toast } from "../ui/announce";
+import { useLive } from "../api/live";
 import { Button, LinkButton } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { Notice } from "../ui/feedback";
@@ -15,6 +12,7 @@ import { policyText, windowText } from "./image-text";
 import { agentPath, tabHref } from "./paths";
 import { Forecast } from "./rehearsal";
 import { UpdatesDialog } from "./updates";
+import { useAgentChange } from "./use-change";
 
 /** The image that the agent runs, as the catalog describes it. */
 function useImage({ image }: Agent): Image | undefined {
@@ -112,14 +110,13 @@ function VersionDialog({ agent, image, onClose }: { agent: Agent; image: Image; 
   const others = image.versions.filter(({ version }) => version !== present);
   const [chosen, setChosen] = useState(agent.image?.available_version ?? others[0]?.version ?? "");
   const version = others.find((one) => one.version === chosen) ?? others[0];
-  const path = agentPath(agent.id);
   const body = { image: version === undefined ? image.id : selectionOf(image, version.version) };
-  const submit = useSubmit(async (intent) => {
-    const answer = await call<Agent>(path, { method: "PATCH", body, intent });
-    putLive(path, answer.data);
-    toast(`The agent moves to version ${answer.data.image?.version ?? ""}.`);
-    onClose();
-  });
+  const change = { path: agentPath(agent.id), method: "PATCH", body } as const;
+  const submit = useAgentChange(
+    change,
+    (changed) => `The agent moves to version ${changed.image?.version ?? ""}.`,
+    onClose,
+  );
   const runs = ["running", "provisioning", "pending", "error"].includes(agent.status);
   return (
     <Dialog
@@ -158,9 +155,7 @@ function VersionDialog({ agent, image, onClose }: { agent: Agent; image: Image; 
         <dt>What stays</dt>
         <dd>The volume, the address and the credentials stay. So do the files in it, whatever wrote them.</dd>
       </dl>
-      {submit.busy || version === undefined ? null : (
-        <Forecast change={{ path, method: "PATCH", body, status: agent.status }} />
-      )}
+      {submit.busy || version === undefined ? null : <Forecast change={change} asOf={agent.status} />}
       <SubmitFailure submit={submit} title="The version was not changed" />
     </Dialog>
   );

@@ -2,17 +2,14 @@ import type { Agent } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { useReadOnly } from "../account";
 import { sentenceOf } from "../agents/wrong";
-import { call } from "../api/client";
 import { violationsAt } from "../api/errors";
-import { putLive } from "../api/live";
-import { useSubmit } from "../api/submit";
-import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { TextArea } from "../ui/field";
 import { SubmitFailure } from "../ui/submit-failure";
 import { agentPath } from "./paths";
 import { Forecast } from "./rehearsal";
+import { useAgentChange } from "./use-change";
 
 /** The paths that anyone may request. */
 export function PublicPaths({ agent }: { agent: Agent }) {
@@ -57,13 +54,8 @@ function PathsDialog({ agent, onClose }: { agent: Agent; onClose: () => void }) 
     .split("\n")
     .map((line) => line.trim())
     .filter((line) => line !== "");
-  const path = agentPath(agent.id);
-  const submit = useSubmit(async (intent) => {
-    const answer = await call<Agent>(path, { method: "PATCH", body: { public_paths: paths }, intent });
-    putLive(path, answer.data);
-    toast("The public paths were changed.");
-    onClose();
-  });
+  const change = { path: agentPath(agent.id), method: "PATCH", body: { public_paths: paths } } as const;
+  const submit = useAgentChange(change, () => "The public paths were changed.", onClose);
   return (
     <Dialog
       title="Which paths are public?"
@@ -86,7 +78,7 @@ function PathsDialog({ agent, onClose }: { agent: Agent; onClose: () => void }) 
       />
       <p class="quiet">The pod is replaced: the agent does not answer for some seconds.</p>
       {submit.busy || submit.error !== undefined ? null : (
-        <Forecast change={{ path, method: "PATCH", body: { public_paths: paths }, status: agent.status }} />
+        <Forecast change={change} asOf={agent.status} />
       )}
       <SubmitFailure submit={submit} title="The public paths were not changed" />
     </Dialog>

@@ -1,20 +1,12 @@
 import type { Rehearsal } from "@agents.example/client/schema";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { type Call, call } from "../api/client";
+import { call } from "../api/client";
 import { type CallError, asError } from "../api/errors";
+import type { Change } from "../api/submit";
 import { href } from "../router";
 import { Notice } from "../ui/feedback";
 import { Loss } from "./loss";
 import { costsTheSame, downtimeText, lostHosts, priceText, restartText, usageText } from "./rehearsal-text";
-
-/** A change that a dialog asks about. */
-export interface Change {
-  path: string;
-  method: NonNullable<Call["method"]>;
-  body?: unknown;
-  /** The agent's status: after a change of it, the service is asked again. */
-  status: string;
-}
 
 interface Outcome {
   /** The change that was rehearsed. */
@@ -27,9 +19,9 @@ interface Outcome {
 const debounce = 600;
 
 /** Asks the service what a change would do, without making it. Nothing is asked without a change. */
-function useRehearsal(change: Change | undefined): Outcome | undefined {
+function useRehearsal(change: Change | undefined, asOf: string): Outcome | undefined {
   const [outcome, setOutcome] = useState<Outcome>();
-  const of = change === undefined ? "" : JSON.stringify(change);
+  const of = change === undefined ? "" : JSON.stringify([change, asOf]);
   const asked = useRef(false);
   useEffect(() => {
     if (change === undefined) {
@@ -56,11 +48,13 @@ function useRehearsal(change: Change | undefined): Outcome | undefined {
 }
 
 /**
- * What the service says that a change would do now: a rehearsal has all checks of the real call. With a text about the
- * downtime, the dialog says itself what happens to the pod.
+ * What the service says that a change would do now: a rehearsal has all checks of the real call. It is asked again when
+ * asOf, such as the agent's status, changes. With a text about the downtime, the dialog says itself what happens to the
+ * pod.
  */
-export function Forecast({ change, downtime }: { change: Change | undefined; downtime?: string }) {
-  const outcome = useRehearsal(change);
+export function Forecast(props: { change: Change | undefined; asOf: string; downtime?: string }) {
+  const { change, asOf, downtime } = props;
+  const outcome = useRehearsal(change, asOf);
   if (change === undefined) {
     return null;
   }

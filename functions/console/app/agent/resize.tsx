@@ -1,11 +1,8 @@
 import type { Agent, Organization, Plan } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { useReadOnly } from "../account";
-import { call } from "../api/client";
-import { putLive, useLive } from "../api/live";
-import { useSubmit } from "../api/submit";
+import { useLive } from "../api/live";
 import { organizationPath, plansPath } from "../organization/paths";
-import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { Select } from "../ui/field";
@@ -13,6 +10,7 @@ import { formatBytes, formatCores, planName } from "../ui/format";
 import { SubmitFailure } from "../ui/submit-failure";
 import { agentPath } from "./paths";
 import { Forecast } from "./rehearsal";
+import { useAgentChange } from "./use-change";
 
 /** The agent's size, which can grow. */
 export function Resize({ agent }: { agent: Agent }) {
@@ -49,14 +47,8 @@ function SizeDialog({ agent, onClose }: { agent: Agent; onClose: () => void }) {
   const larger = plans.filter(({ agent: size }) => size.storage_bytes > agent.config.plan_limits.storage_bytes);
   const [chosen, setChosen] = useState("");
   const plan = larger.find(({ id }) => id === chosen) ?? larger[0];
-  const path = agentPath(agent.id);
-  const submit = useSubmit(async (intent) => {
-    const body = { resource_plan: plan?.id };
-    const answer = await call<Agent>(path, { method: "PATCH", body, intent });
-    putLive(path, answer.data);
-    toast("The size was changed.");
-    onClose();
-  });
+  const change = { path: agentPath(agent.id), method: "PATCH", body: { resource_plan: plan?.id } } as const;
+  const submit = useAgentChange(change, () => "The size was changed.", onClose);
   const runs = ["running", "provisioning", "pending", "error"].includes(agent.status);
   return (
     <Dialog
@@ -106,9 +98,7 @@ function SizeDialog({ agent, onClose }: { agent: Agent; onClose: () => void }) {
         <dt>What stays</dt>
         <dd>The data on the volume, the address and the credentials stay.</dd>
       </dl>
-      {submit.busy || plan === undefined ? null : (
-        <Forecast change={{ path, method: "PATCH", body: { resource_plan: plan.id }, status: agent.status }} />
-      )}
+      {submit.busy || plan === undefined ? null : <Forecast change={change} asOf={agent.status} />}
       <SubmitFailure submit={submit} title="The size was not changed" />
     </Dialog>
   );

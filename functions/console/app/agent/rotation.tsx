@@ -1,9 +1,7 @@
 import type { Agent, SecretOperation } from "@agents.example/client/schema";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { call } from "../api/client";
-import { type Live, putLive } from "../api/live";
-import { useSubmit } from "../api/submit";
-import { announce, toast } from "../ui/announce";
+import type { Live } from "../api/live";
+import { announce } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { Following, Notice } from "../ui/feedback";
@@ -12,6 +10,7 @@ import { Time } from "../ui/time";
 import { OpenOperation, OperationHead } from "./open-operation";
 import { isOpen } from "./operation-text";
 import { agentPath } from "./paths";
+import { useAgentChange } from "./use-change";
 import { rotationMoves, rotationOf, useOperations } from "./use-rotation";
 
 /** Replaces the credentials, and shows how far the replacement is. */
@@ -104,12 +103,11 @@ const Ended = ({ operation }: { operation: SecretOperation }) =>
 
 function RotateDialog({ agent, onClose }: { agent: Agent; onClose: () => void }) {
   const runs = agent.status === "running";
-  const submit = useSubmit(async (intent) => {
-    const answer = await call<Agent>(`${agentPath(agent.id)}/credentials/rotate`, { method: "POST", intent });
-    putLive(agentPath(agent.id), answer.data);
-    toast("The credentials are being rotated.");
-    onClose();
-  });
+  const submit = useAgentChange(
+    { path: `${agentPath(agent.id)}/credentials/rotate`, method: "POST" },
+    () => "The credentials are being rotated.",
+    onClose,
+  );
   return (
     <Dialog
       title="Rotate the credentials?"

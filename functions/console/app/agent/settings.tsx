@@ -1,9 +1,6 @@
 import type { Agent } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { useReadOnly } from "../account";
-import { call } from "../api/client";
-import { putLive } from "../api/live";
-import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { ActionButton } from "./actions";
@@ -14,8 +11,8 @@ import { PublicPaths } from "./public-paths";
 import { Forecast } from "./rehearsal";
 import { Resize } from "./resize";
 import { Sleep } from "./sleep";
-import { useSubmit } from "../api/submit";
 import { SubmitFailure } from "../ui/submit-failure";
+import { useAgentChange } from "./use-change";
 
 /**
  * What is rarely changed: the size, the image, when it sleeps, the public paths, what it reaches, the sandbox, the
@@ -80,13 +77,8 @@ function Sandbox({ agent }: { agent: Agent }) {
 function SandboxDialog(props: { agent: Agent; enabled: boolean; onClose: () => void }) {
   const { agent, onClose } = props;
   const [enabled] = useState(props.enabled); // what the person was asked, also if the agent changes in between
-  const path = `${agentPath(agent.id)}/migrate-sandbox`;
-  const submit = useSubmit(async (intent) => {
-    const answer = await call<Agent>(path, { method: "POST", body: { enabled }, intent });
-    putLive(agentPath(agent.id), answer.data);
-    toast(enabled ? "The sandbox is on." : "The sandbox is off.");
-    onClose();
-  });
+  const change = { path: `${agentPath(agent.id)}/migrate-sandbox`, method: "POST", body: { enabled } } as const;
+  const submit = useAgentChange(change, () => (enabled ? "The sandbox is on." : "The sandbox is off."), onClose);
   const runs = ["running", "provisioning", "pending", "error"].includes(agent.status);
   const word = enabled ? "on" : "off";
   return (
@@ -120,7 +112,7 @@ function SandboxDialog(props: { agent: Agent; enabled: boolean; onClose: () => v
         <dt>What stays</dt>
         <dd>The volume, the address, the credentials and the price stay.</dd>
       </dl>
-      {submit.busy ? null : <Forecast change={{ path, method: "POST", body: { enabled }, status: agent.status }} />}
+      {submit.busy ? null : <Forecast change={change} asOf={agent.status} />}
       <SubmitFailure submit={submit} title="The sandbox was not changed" />
     </Dialog>
   );

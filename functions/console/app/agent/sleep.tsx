@@ -2,11 +2,7 @@ import type { Agent, AgentSleepSpec } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { useReadOnly } from "../account";
 import { sentenceOf } from "../agents/wrong";
-import { call } from "../api/client";
 import { violationsAt } from "../api/errors";
-import { putLive } from "../api/live";
-import { useSubmit } from "../api/submit";
-import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { Checkbox, Select, TextField } from "../ui/field";
@@ -14,6 +10,7 @@ import { SubmitFailure } from "../ui/submit-failure";
 import { agentPath } from "./paths";
 import { Forecast } from "./rehearsal";
 import { sleepTime, wakersText } from "./sleep-text";
+import { useAgentChange } from "./use-change";
 
 /** When the agent falls asleep, and what wakes it. */
 export function Sleep({ agent }: { agent: Agent }) {
@@ -88,13 +85,9 @@ function SleepDialog({ agent, onClose }: { agent: Agent; onClose: () => void }) 
   if (seconds !== null) {
     sleep.wake_on = [...(request ? (["request"] as const) : []), ...(schedule ? (["schedule"] as const) : [])];
   }
-  const path = agentPath(agent.id);
-  const submit = useSubmit(async (intent) => {
-    const answer = await call<Agent>(path, { method: "PATCH", body: { sleep }, intent });
-    putLive(path, answer.data);
-    toast(seconds === null ? "The agent never sleeps now." : `The agent sleeps after ${sleepTime(seconds)} now.`);
-    onClose();
-  });
+  const change = { path: agentPath(agent.id), method: "PATCH", body: { sleep } } as const;
+  const said = seconds === null ? "The agent never sleeps now." : `The agent sleeps after ${sleepTime(seconds)} now.`;
+  const submit = useAgentChange(change, () => said, onClose);
   return (
     <Dialog
       title="When does it fall asleep?"
@@ -139,7 +132,7 @@ function SleepDialog({ agent, onClose }: { agent: Agent; onClose: () => void }) 
         sleeps on, unless it shall never sleep.
       </p>
       {submit.busy || submit.error !== undefined || wrong.length > 0 ? null : (
-        <Forecast change={{ path, method: "PATCH", body: { sleep }, status: agent.status }} />
+        <Forecast change={change} asOf={agent.status} />
       )}
       <SubmitFailure submit={submit} title="The agent was not changed" />
     </Dialog>

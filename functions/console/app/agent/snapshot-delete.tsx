@@ -1,7 +1,6 @@
 import type { Agent, AgentSnapshot } from "@agents.example/client/schema";
-import { call } from "../api/client";
 import { refreshLive } from "../api/live";
-import { useSubmit } from "../api/submit";
+import { useChange } from "../api/submit";
 import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
@@ -16,9 +15,8 @@ import { snapshotPath } from "./use-snapshots";
 export function DeleteSnapshot(props: { agent: Agent; snapshot: AgentSnapshot; onClose: () => void }) {
   const { agent, snapshot, onClose } = props;
   const { name, taken_at, size_bytes } = snapshot;
-  const path = snapshotPath(snapshot);
-  const submit = useSubmit(async (intent) => {
-    await call<AgentSnapshot>(path, { method: "DELETE", intent });
+  const change = { path: snapshotPath(snapshot), method: "DELETE" } as const;
+  const submit = useChange<AgentSnapshot>(change, () => {
     refreshLive(agentPath(agent.id));
     toast(`The snapshot “${name}” is being deleted.`);
     onClose();
@@ -52,10 +50,7 @@ export function DeleteSnapshot(props: { agent: Agent; snapshot: AgentSnapshot; o
         </p>
       )}
       {submit.busy ? null : (
-        <Forecast
-          change={{ path, method: "DELETE", status: agent.status + snapshot.status }}
-          downtime="The agent is not touched."
-        />
+        <Forecast change={change} asOf={agent.status + snapshot.status} downtime="The agent is not touched." />
       )}
       <SubmitFailure submit={submit} title="The snapshot was not deleted" />
     </Dialog>

@@ -1,44 +1,27 @@
 import type { Agent, AgentSnapshot } from "@agents.example/client/schema";
-import { useState } from "preact/hooks";
-import { call } from "../api/client";
-import { putLive } from "../api/live";
-import { useSubmit } from "../api/submit";
-import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { Notice } from "../ui/feedback";
-import { TextField } from "../ui/field";
 import { SubmitFailure } from "../ui/submit-failure";
 import { Moment } from "./moment";
 import { agentPath } from "./paths";
 import { Forecast } from "./rehearsal";
 import { otherImage } from "./snapshot-text";
+import { useTypedName } from "./typed-name";
+import { useAgentChange } from "./use-change";
 
-/** Asks before the agent's data is replaced. To type the name makes sure that it is the right agent. */
+/** Asks before the agent's data is replaced. */
 export function RestoreDialog(props: { agent: Agent; snapshot: AgentSnapshot; onClose: () => void }) {
   const { agent, snapshot, onClose } = props;
-  const [typed, setTyped] = useState("");
-  const [wrong, setWrong] = useState<string[]>([]);
-  const path = `${agentPath(agent.id)}/restore`;
   const body = { snapshot_id: snapshot.id };
-  const submit = useSubmit(async (intent) => {
-    const answer = await call<Agent>(path, { method: "POST", body, intent });
-    putLive(agentPath(agent.id), answer.data);
-    toast(`“${agent.name}” is being restored.`);
-    onClose();
-  });
-  const confirm = async () => {
-    if (typed.trim() === agent.name) {
-      await submit.send();
-    } else {
-      setWrong(["This is not the name of the agent."]);
-    }
-  };
+  const change = { path: `${agentPath(agent.id)}/restore`, method: "POST", body } as const;
+  const submit = useAgentChange(change, () => `“${agent.name}” is being restored.`, onClose);
+  const name = useTypedName(agent, submit.send);
   return (
     <Dialog
       title={`Restore “${agent.name}”?`}
       onClose={onClose}
-      onSubmit={confirm}
+      onSubmit={name.confirm}
       action={
         <Button kind="danger" type="submit" icon="back" busy={submit.busy}>
           Restore the agent
@@ -53,23 +36,8 @@ export function RestoreDialog(props: { agent: Agent; snapshot: AgentSnapshot; on
         , from the snapshot “{snapshot.name}”. Its variables, schedules, address and credentials stay as they are.
       </p>
       <OtherImage agent={agent} snapshot={snapshot} />
-      {submit.busy ? null : (
-        <Forecast change={{ path, method: "POST", body, status: agent.status }} downtime={downtimeOf(agent)} />
-      )}
-      <TextField
-        label={
-          <>
-            Type <code>{agent.name}</code> to confirm
-          </>
-        }
-        value={typed}
-        wrong={wrong}
-        autofocus
-        onInput={(value) => {
-          setTyped(value);
-          setWrong([]);
-        }}
-      />
+      {submit.busy ? null : <Forecast change={change} asOf={agent.status} downtime={downtimeOf(agent)} />}
+      {name.field}
       <SubmitFailure submit={submit} title="The agent was not restored" />
     </Dialog>
   );

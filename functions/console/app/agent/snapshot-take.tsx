@@ -1,9 +1,8 @@
 import type { Agent, AgentSnapshot } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
-import { call } from "../api/client";
 import { violationsAt } from "../api/errors";
 import { refreshLive } from "../api/live";
-import { useSubmit } from "../api/submit";
+import { useChange } from "../api/submit";
 import { sentenceOf } from "../agents/wrong";
 import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
@@ -20,9 +19,8 @@ export function TakeSnapshot({ agent, onClose }: { agent: Agent; onClose: () => 
   const [consistency, setConsistency] = useState("");
   const path = snapshotsPath(agent.id);
   const how = consistency === "" ? {} : { consistency };
-  const submit = useSubmit(async (intent) => {
-    const body = name.trim() === "" ? how : { ...how, name: name.trim() };
-    await call<AgentSnapshot>(path, { method: "POST", body, intent });
+  const body = name.trim() === "" ? how : { ...how, name: name.trim() };
+  const submit = useChange<AgentSnapshot>({ path, method: "POST", body }, () => {
     refreshLive(agentPath(agent.id));
     toast("The snapshot is being taken.");
     onClose();
@@ -64,7 +62,7 @@ export function TakeSnapshot({ agent, onClose }: { agent: Agent; onClose: () => 
         }
       />
       {submit.busy ? null : (
-        <Forecast change={{ path, method: "POST", body: how, status: agent.status + agent.updated_at }} />
+        <Forecast change={{ path, method: "POST", body: how }} asOf={agent.status + agent.updated_at} />
       )}
       {wrong.length > 0 ? null : <SubmitFailure submit={submit} title="The snapshot was not taken" />}
     </Dialog>

@@ -1,17 +1,14 @@
 import type { Agent, AgentImage, ImageDay, ImageMaintenanceWindow, ImagePolicy } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { sentenceOf } from "../agents/wrong";
-import { call } from "../api/client";
 import { violationsAt } from "../api/errors";
-import { putLive } from "../api/live";
-import { useSubmit } from "../api/submit";
-import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { Checkbox, Select, TextField } from "../ui/field";
 import { SubmitFailure } from "../ui/submit-failure";
 import { dayText, days, policyText } from "./image-text";
 import { agentPath } from "./paths";
+import { useAgentChange } from "./use-change";
 
 const policies: ImagePolicy[] = ["auto", "window", "pinned"];
 
@@ -27,14 +24,12 @@ const usualWindow = (): ImageMaintenanceWindow => ({
 export function UpdatesDialog({ agent, image, onClose }: { agent: Agent; image: AgentImage; onClose: () => void }) {
   const [policy, setPolicy] = useState<ImagePolicy>(image.policy);
   const [chosen, setChosen] = useState<ImageMaintenanceWindow>(image.maintenance_window ?? usualWindow());
-  const path = agentPath(agent.id);
-  const submit = useSubmit(async (intent) => {
-    const body = policy === "window" ? { image_policy: policy, maintenance_window: chosen } : { image_policy: policy };
-    const answer = await call<Agent>(path, { method: "PATCH", body, intent });
-    putLive(path, answer.data);
-    toast("The agent’s updates were changed.");
-    onClose();
-  });
+  const body = policy === "window" ? { image_policy: policy, maintenance_window: chosen } : { image_policy: policy };
+  const submit = useAgentChange(
+    { path: agentPath(agent.id), method: "PATCH", body },
+    () => "The agent’s updates were changed.",
+    onClose,
+  );
   const change = (part: Partial<ImageMaintenanceWindow>) => setChosen({ ...chosen, ...part });
   const wrong = (...field: string[]) =>
     submit.error === undefined ? [] : violationsAt(submit.error, "maintenance_window", ...field).map(sentenceOf);

@@ -2,11 +2,11 @@ import type { Agent, PutSecretsRequest, SecretChanges, ValidationError } from "@
 import { type CallError, violationsAt } from "../api/errors";
 import { call } from "../api/client";
 import { putLive } from "../api/live";
+import type { Change } from "../api/submit";
 import { reservedText } from "../agents/reserved";
 import { isSecret } from "../agents/secretlike";
 import { sentenceOf } from "../agents/wrong";
 import { agentPath } from "./paths";
-import type { Change } from "./rehearsal";
 import { type InjectDraft, injectOf } from "./variable-inject";
 
 /** A variable that a person sets. Its value is only in memory, and only until the service has it. */
@@ -127,13 +127,12 @@ export function rehearsed(agent: Agent, rows: Row[]): Change | undefined {
   const wanted = filled(rows);
   const plain = wanted.filter((row) => !isSecretRow(agent, row));
   const values = (some: Row[]) => Object.fromEntries(some.slice(0, maxSecrets).map(({ key }) => [key, placeholder]));
-  const { status } = agent;
   if (plain.length > 0) {
-    return { path: agentPath(agent.id), method: "PATCH", body: { env_vars: values(plain) }, status };
+    return { path: agentPath(agent.id), method: "PATCH", body: { env_vars: values(plain) } };
   }
   const path = `${agentPath(agent.id)}/secrets`;
   const body = { secrets: values(wanted), ...injectsOf(wanted.slice(0, maxSecrets)) };
-  return wanted.length === 0 ? undefined : { path, method: "PUT", body, status };
+  return wanted.length === 0 ? undefined : { path, method: "PUT", body };
 }
 
 /** The requests that get the values of rows, if there are any. */

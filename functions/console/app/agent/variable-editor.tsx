@@ -136,7 +136,9 @@ export function VariableEditor(props: {
         <dt>Downtime</dt>
         <dd>{costOf(agent)}</dd>
       </dl>
-      {submit.busy || check(agent, rows).size > 0 ? null : <Forecast change={rehearsed(agent, rows)} />}
+      {submit.busy || check(agent, rows).size > 0 ? null : (
+        <Forecast change={rehearsed(agent, rows)} asOf={agent.status} />
+      )}
       <SubmitFailure
         submit={{ ...submit, error: submit.error && withoutShown(submit.error, rows) }}
         title="Not everything was saved"

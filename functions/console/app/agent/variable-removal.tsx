@@ -15,7 +15,6 @@ import { setPlain } from "./variable-draft";
 export function RemoveVariable(props: { agent: Agent; name: string; secret: boolean; onClose: () => void }) {
   const { agent, name, secret, onClose } = props;
   const path = `${agentPath(agent.id)}/secrets/${encodeURIComponent(name)}`;
-  const status = agent.status;
   const submit = useSubmit(async (intent) => {
     if (secret) {
       await call<SecretChanges>(path, { method: "DELETE", intent });
@@ -56,9 +55,10 @@ export function RemoveVariable(props: { agent: Agent; name: string; secret: bool
         <Forecast
           change={
             secret
-              ? { path, method: "DELETE", status }
-              : { path: agentPath(agent.id), method: "PATCH", body: { env_vars: { [name]: null } }, status }
+              ? { path, method: "DELETE" }
+              : { path: agentPath(agent.id), method: "PATCH", body: { env_vars: { [name]: null } } }
           }
+          asOf={agent.status}
         />
       )}
       <SubmitFailure submit={submit} title={`${name} was not deleted`} />

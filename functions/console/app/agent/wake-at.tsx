@@ -1,32 +1,28 @@
 import type { Agent } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { sentenceOf } from "../agents/wrong";
-import { call } from "../api/client";
 import { violationsAt } from "../api/errors";
-import { putLive } from "../api/live";
-import { useSubmit } from "../api/submit";
-import { toast } from "../ui/announce";
+import type { Change } from "../api/submit";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { TextField } from "../ui/field";
 import { SubmitFailure } from "../ui/submit-failure";
 import { Moment } from "./moment";
 import { agentPath } from "./paths";
+import { useAgentChange } from "./use-change";
 
 /** Sets the time at which an agent is woken; null forgets it. */
-async function setWakeAt(id: string, at: string | null, intent: string): Promise<void> {
-  const answer = await call<Agent>(`${agentPath(id)}/wake-at`, { method: "POST", body: { at }, intent });
-  putLive(agentPath(id), answer.data);
-}
+const wakeAt = ({ id }: Agent, at: string | null): Change => ({
+  path: `${agentPath(id)}/wake-at`,
+  method: "POST",
+  body: { at },
+});
 
 /** The one time at which the agent is woken. */
 export function WakeAt({ agent, unavailable }: { agent: Agent; unavailable: string | undefined }) {
   const [asking, setAsking] = useState(false);
   const { wake_at: at } = agent;
-  const clear = useSubmit(async (intent) => {
-    await setWakeAt(agent.id, null, intent);
-    toast("The time is forgotten.");
-  });
+  const clear = useAgentChange(wakeAt(agent, null), () => "The time is forgotten.");
   return (
     <section class="card" aria-label="One-time wake">
       <div class="head">
@@ -74,11 +70,8 @@ function WakeAtDialog({ agent, onClose }: { agent: Agent; onClose: () => void })
   const [checked, setChecked] = useState(false);
   const time = new Date(text);
   const empty = Number.isNaN(time.getTime());
-  const submit = useSubmit(async (intent) => {
-    await setWakeAt(agent.id, time.toISOString(), intent);
-    toast("The time is set.");
-    onClose();
-  });
+  const at = empty ? null : time.toISOString();
+  const submit = useAgentChange(wakeAt(agent, at), () => "The time is set.", onClose);
   const wrong = checked && empty ? ["Enter a date and a time."] : violationsAt(submit.error, "at").map(sentenceOf);
   return (
     <Dialog

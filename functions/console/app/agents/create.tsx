@@ -158,7 +158,7 @@ function Form({ from, onClose }: { from: Source | undefined; onClose: () => void
             value={region}
             options={page.regions.map((value) => ({ value, label: value }))}
             onChange={(chosen) => edit({ region: chosen })}
-            hint="Where the agent runs. It cannot move later."
+            hint="Where the agent runs. You cannot change it later."
             wrong={wrong.region}
           />
         )}

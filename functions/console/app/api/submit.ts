@@ -1,5 +1,5 @@
 import { useRef, useState } from "preact/hooks";
-import { newIntent } from "./client";
+import { type Call, call, newIntent } from "./client";
 import { type CallError, asError } from "./errors";
 
 /** A change that a person makes: at most one call runs, and its failure stays until the next attempt. */
@@ -48,4 +48,19 @@ export function useSubmit<I = void>(change: (intent: string, input: I) => Promis
     setError(undefined);
   };
   return { busy, error, send, forget };
+}
+
+/** A call that changes something. */
+export interface Change {
+  path: string;
+  method: NonNullable<Call["method"]>;
+  body?: unknown;
+}
+
+/** Sends a change that is one call. With another body it is another change, also after an answer that was lost. */
+export function useChange<T>(change: Change, accepted: (data: T) => void): Submit {
+  const submit = useSubmit<Change>(async (intent, { path, method, body }) => {
+    accepted((await call<T>(path, { method, body, intent })).data);
+  });
+  return { ...submit, send: () => submit.send(change) };
 }

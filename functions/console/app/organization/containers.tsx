@@ -1,8 +1,7 @@
 import type { Organization } from "@agents.example/client/schema";
 import { useReadOnly } from "../account";
-import { call } from "../api/client";
 import { putLive } from "../api/live";
-import { useSubmit } from "../api/submit";
+import { useChange } from "../api/submit";
 import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { SubmitFailure } from "../ui/submit-failure";
@@ -12,10 +11,9 @@ import { organizationPath } from "./paths";
 export function Containers({ organization }: { organization: Organization }) {
   const unavailable = useReadOnly();
   const on = organization.exec !== "off";
-  const submit = useSubmit(async (intent) => {
-    const body = { exec: on ? "off" : "admins" };
-    const { data } = await call<Organization>(organizationPath, { method: "PATCH", body, intent });
-    putLive(organizationPath, data);
+  const change = { path: organizationPath, method: "PATCH", body: { exec: on ? "off" : "admins" } } as const;
+  const submit = useChange<Organization>(change, (changed) => {
+    putLive(organizationPath, changed);
     toast(on ? "No one may enter containers now. Open terminals end." : "Admins may enter containers now.", "good");
   });
   return (

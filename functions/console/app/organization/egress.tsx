@@ -2,9 +2,8 @@ import type { Organization } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { useReadOnly } from "../account";
 import { draftOf, modeText, RulesFields, RulesLists, rulesOf } from "../agent/egress-fields";
-import { call } from "../api/client";
 import { putLive } from "../api/live";
-import { useSubmit } from "../api/submit";
+import { useChange } from "../api/submit";
 import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
@@ -43,10 +42,9 @@ export function EgressDefault({ organization }: { organization: Organization }) 
 
 function DefaultDialog({ organization, onClose }: { organization: Organization; onClose: () => void }) {
   const [draft, setDraft] = useState(draftOf(organization.egress));
-  const submit = useSubmit(async (intent) => {
-    const body = { egress: rulesOf(draft) };
-    const { data } = await call<Organization>(organizationPath, { method: "PATCH", body, intent });
-    putLive(organizationPath, data);
+  const change = { path: organizationPath, method: "PATCH", body: { egress: rulesOf(draft) } } as const;
+  const submit = useChange<Organization>(change, (changed) => {
+    putLive(organizationPath, changed);
     toast("What new agents reach was changed.");
     onClose();
   });
