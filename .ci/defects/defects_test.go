@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -50,7 +52,7 @@ func runner(t *testing.T, source string) (*Runner, *Tree) {
 			return goTest(ctx, tree.dir, g, tests)
 		},
 		Generate: func(context.Context) error { return errors.New("nothing to generate") },
-		Progress: &bytes.Buffer{},
+		Progress: &progress{out: &bytes.Buffer{}},
 	}, tree
 }
 
@@ -222,5 +224,24 @@ func TestTestPattern_SelectsSubtests(t *testing.T) {
 	got := testPattern([]string{"TestA/first_row", "TestB", "TestA/second"})
 	if want := "^(TestA|TestB)$/^(first_row|second)$"; got != want {
 		t.Errorf("pattern is %s, want %s", got, want)
+	}
+}
+
+func TestByPackage_HasEachDefectOnce(t *testing.T) {
+	t.Parallel()
+	var defects []*Defect
+	for _, pkg := range []string{"./a", "./b", "./b", "./c"} {
+		defects = append(defects, &Defect{Name: strconv.Itoa(len(defects)), Area: "x", Package: pkg})
+	}
+	var got []string
+	for _, group := range byPackage(defects) {
+		names := group[0].Package
+		for _, d := range group {
+			names += " " + d.Name
+		}
+		got = append(got, names)
+	}
+	if want := []string{"./b 1 2", "./a 0", "./c 3"}; !slices.Equal(got, want) {
+		t.Errorf("packages = %q, want %q", got, want)
 	}
 }

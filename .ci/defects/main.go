@@ -1,7 +1,8 @@
-// Command defects proves the strength of the tests: it plants mistakes, one at a time, in a copy of the repository and
-// expects the tests that each mistake names to fail. It changes no file of the repository itself.
+// Command defects proves the strength of the tests: it plants mistakes, one at a time, in copies of the repository and
+// expects the tests that each mistake names to fail. It changes no file of the repository itself. A test that fails often
+// waits before it does, so several copies have a mistake at the same time.
 //
-//	go run -C .ci/defects . [-check | -list] [-area name] [-run regexp]
+//	go run -C .ci/defects . [-check | -list] [-area name] [-run regexp] [-copies n]
 package main
 
 import (
@@ -17,18 +18,22 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"text/tabwriter"
 )
 
-// lockFile is the file in a copy that the process holds that plants defects there.
+// lockFile is the file next to the copies that the process holds that plants defects there.
 const lockFile = ".defects-lock"
 
 type options struct {
 	list, check bool
 	area, run   string
 	dir         string
+	copies      int
 }
 
 func main() {
@@ -37,7 +42,8 @@ func main() {
 	flag.BoolVar(&o.list, "list", false, "list the defects")
 	flag.StringVar(&o.area, "area", "", "only the defects of this area")
 	flag.StringVar(&o.run, "run", "", "only the defects whose area/name matches this regular expression")
-	flag.StringVar(&o.dir, "dir", "", "the folder of the copy (default: one for this repository in the temporary folder)")
+	flag.StringVar(&o.dir, "dir", "", "the folder of the copies (default: one for this repository in the temporary folder)")
+	flag.IntVar(&o.copies, "copies", 3, "how many copies have a defect at the same time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, o, os.Stdout)
@@ -101,6 +107,8 @@ func choose(all []*Defect, o options) ([]*Defect, error) {
 	return selected, nil
 }
 
+// plant plants defects in several copies. A copy has those of one package after the other, because a test that was
+// compiled without a defect is compiled with it in little time.
 func plant(ctx context.Context, o options, root string, defects []*Defect, out io.Writer) error {
 	dir := o.dir
 	if dir == "" {
@@ -112,20 +120,58 @@ func plant(ctx context.Context, o options, root string, defects []*Defect, out i
 		return err
 	}
 	defer unlock()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	p := &progress{out: out, planned: len(defects)}
+	packages := byPackage(defects)
+	outcomes := make([][]Outcome, len(packages))
+	next := atomic.Int64{}
+	var copies sync.WaitGroup
+	for n := range max(o.copies, 1) {
+		copies.Go(func() {
+			r, err := newRunner(ctx, root, filepath.Join(dir, strconv.Itoa(n)), p)
+			for err == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(packages) {
+					return
+				}
+				outcomes[i], err = r.Run(ctx, packages[i])
+			}
+			cancel(err) // the first one ends the others
+		})
+	}
+	copies.Wait()
+	return errors.Join(context.Cause(ctx), report(out, slices.Concat(outcomes...), len(defects)))
+}
+
+// byPackage splits defects that are in the order of their packages. The package with most of them comes first.
+func byPackage(defects []*Defect) (all [][]*Defect) {
+	for i, d := range defects {
+		if i == 0 || d.Package != defects[i-1].Package {
+			all = append(all, nil)
+		}
+		all[len(all)-1] = append(all[len(all)-1], d)
+	}
+	slices.SortStableFunc(all, func(a, b []*Defect) int { return len(b) - len(a) })
+	return all
+}
+
+func newRunner(ctx context.Context, root, dir string, p *progress) (*Runner, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
 	tree, err := openTree(ctx, root, dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	r := Runner{
+	return &Runner{
 		Tree: tree,
 		Test: func(ctx context.Context, g group, tests []string) (Result, error) {
 			return goTest(ctx, dir, g, tests)
 		},
 		Generate: func(ctx context.Context) error { return generate(ctx, dir) },
-		Progress: out,
-	}
-	outcomes, err := r.Run(ctx, defects)
-	return errors.Join(err, report(out, outcomes, len(defects)))
+		Progress: p,
+	}, nil
 }
 
 // lock makes dir and refuses a folder in which another process plants defects.

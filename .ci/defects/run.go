@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -39,7 +40,27 @@ type Runner struct {
 	Tree     *Tree
 	Test     testRun
 	Generate func(ctx context.Context) error
-	Progress io.Writer
+	Progress *progress
+}
+
+// progress says what was done, by all runners.
+type progress struct {
+	mu            sync.Mutex
+	out           io.Writer
+	done, planned int
+}
+
+func (p *progress) sound(pkg string, took time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fmt.Fprintf(p.out, "%6.1f s  without a defect: %s\n", took.Seconds(), pkg)
+}
+
+func (p *progress) add(o Outcome) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done++
+	fmt.Fprintf(p.out, "%6.1f s  %d/%d %s: %s\n", o.Seconds, p.done, p.planned, o.Defect.ID(), o.Verdict)
 }
 
 // group is what one call of go test runs.
@@ -73,7 +94,7 @@ func (r *Runner) baseline(ctx context.Context, defects []*Defect) (map[group]Res
 			return nil, err
 		}
 		results[g] = result
-		fmt.Fprintf(r.Progress, "%6.1f s  without a defect: %s\n", time.Since(started).Seconds(), g.pkg)
+		r.Progress.sound(g.pkg, time.Since(started))
 	}
 	return results, nil
 }
@@ -104,7 +125,7 @@ func (r *Runner) Run(ctx context.Context, defects []*Defect) ([]Outcome, error) 
 		return nil, err
 	}
 	outcomes := make([]Outcome, 0, len(defects))
-	for i, d := range defects {
+	for _, d := range defects {
 		started := time.Now()
 		var outcome Outcome
 		if base := sound[d.group()]; base.wanted("pass", d.Tests) != nil {
@@ -123,7 +144,7 @@ func (r *Runner) Run(ctx context.Context, defects []*Defect) ([]Outcome, error) 
 		}
 		outcome.Defect, outcome.Seconds = d, time.Since(started).Seconds()
 		outcomes = append(outcomes, outcome)
-		fmt.Fprintf(r.Progress, "%6.1f s  %d/%d %s: %s\n", outcome.Seconds, i+1, len(defects), d.ID(), outcome.Verdict)
+		r.Progress.add(outcome)
 	}
 	return outcomes, nil
 }

@@ -97,7 +97,7 @@ func (t *Tree) removeOthers() error {
 			return err
 		}
 		name, err := filepath.Rel(t.dir, path)
-		if err != nil || name == lockFile {
+		if err != nil {
 			return err
 		}
 		if _, ours := t.files[filepath.ToSlash(name)]; ours {
