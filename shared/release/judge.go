@@ -64,7 +64,7 @@ func (r Release) judge(a agent.Agent, m *metrics.Snapshot, now time.Time) verdic
 
 func (r Release) judgeSoak(a agent.Agent, u agent.Update, m *metrics.Snapshot, now time.Time) verdict {
 	ends := u.ReadyAt.Add(r.Soak)
-	if n := a.PodRestarts.Total - u.Restarts; n > allowedRestarts+pastRestarts(m, r.Soak) {
+	if n := restartsOf(a, u); n > allowedRestarts+pastRestarts(m, r.Soak) {
 		return verdict{goBack, fmt.Sprintf("its container was started again %d times within %s", n, now.Sub(u.ReadyAt))}
 	}
 	switch {
@@ -80,6 +80,9 @@ func (r Release) judgeSoak(a agent.Agent, u agent.Update, m *metrics.Snapshot, n
 	}
 	return verdict{kind: countUpdated}
 }
+
+// restartsOf is how often the container was started again since the agent was ready.
+func restartsOf(a agent.Agent, u agent.Update) int64 { return a.PodRestarts.Total - u.Restarts }
 
 // pastRestarts is how often the container was started again in a time like the soak, on the average of a day.
 func pastRestarts(m *metrics.Snapshot, soak time.Duration) int64 {

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"context"
 	"math"
 	"slices"
 	"strings"
@@ -167,6 +168,32 @@ func TestJudge_ComparesAnAgentWithItsPast(t *testing.T) {
 	broken.Status = agent.Error
 	if got := r.judge(broken, nil, late); got.kind != "" {
 		t.Errorf("an agent in error: %+v, want that the release waits", got)
+	}
+}
+
+// counted is metrics that say which agents were asked for.
+type counted struct{ ids []string }
+
+func (c *counted) Load(_ context.Context, ids []string) (map[string]metrics.Snapshot, error) {
+	c.ids = append(c.ids, ids...)
+	return nil, nil
+}
+
+// TestMetricsOf_HasThePastOfAgentsThatRestart: an agent that restarts is compared with its past before its soak ends,
+// too.
+func TestMetricsOf_HasThePastOfAgentsThatRestart(t *testing.T) {
+	t.Parallel()
+	target := image.Choice{ID: "assistant", Version: "2"}
+	r := Release{ID: "assistant-1", Image: "assistant", Soak: time.Hour, Target: target}
+	quiet, restarts := soaking(r, 1), soaking(r, 2)
+	restarts.ID = "restarts"
+	asked := &counted{}
+	o := &Roller{Metrics: asked, Now: func() time.Time { return began.Add(time.Minute) }}
+	if _, err := o.metricsOf(t.Context(), r, []agent.Agent{quiet, restarts}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(asked.ids, []string{"restarts"}) {
+		t.Errorf("during the soak, the metrics of %q are read, want those of the agent that restarts", asked.ids)
 	}
 }
 

@@ -150,6 +150,17 @@ func (o *Roller) edit(a agent.Agent, change func(*agent.Agent)) (Change, error) 
 	return Change{Before: a, After: after}, err
 }
 
+func (o *Roller) editAll(agents []agent.Agent, change func(*agent.Agent)) ([]Change, error) {
+	changes := make([]Change, len(agents))
+	for i, a := range agents {
+		var err error
+		if changes[i], err = o.edit(a, change); err != nil {
+			return nil, err
+		}
+	}
+	return changes, nil
+}
+
 // save commits a step, and nudges workers for the agents that it moves.
 func (o *Roller) save(ctx context.Context, r Release, changes []Change) (*Release, error) {
 	r.UpdatedAt = o.Now()

@@ -65,14 +65,17 @@ func (o *Roller) look(ctx context.Context, r Release) (*watch, error) {
 	return w, nil
 }
 
-// metricsOf reads the metrics of the agents whose soak has ended.
+// metricsOf reads the metrics of the agents whose soak has ended, or that restart so often that their past matters.
 func (o *Roller) metricsOf(ctx context.Context, r Release, watched []agent.Agent) (
 	found map[string]*metrics.Snapshot, err error,
 ) {
 	var ids []string
 	for _, a := range watched {
 		s := a.Software(r.Image)
-		if s != nil && s.Update.State == agent.UpdateSoaking && !o.Now().Before(s.Update.ReadyAt.Add(r.Soak)) {
+		if s == nil || s.Update.State != agent.UpdateSoaking {
+			continue
+		}
+		if ends := s.Update.ReadyAt.Add(r.Soak); !o.Now().Before(ends) || restartsOf(a, s.Update) > allowedRestarts {
 			ids = append(ids, a.ID)
 		}
 	}

@@ -117,13 +117,8 @@ func (o *Roller) walk(ctx context.Context, r Release, most int64, wanted func(a 
 	if err != nil {
 		return lap, nil, err
 	}
-	changes := make([]Change, len(found))
-	for i, a := range found {
-		if changes[i], err = o.edit(a, change); err != nil {
-			return lap, nil, err
-		}
-	}
-	return lap, changes, nil
+	changes, err := o.editAll(found, change)
+	return lap, changes, err
 }
 
 // sorts returns what counts an agent in a lap, and reports whether the release moves it.
@@ -227,11 +222,19 @@ func (o *Roller) wayBack(ctx context.Context, r Release, seen *watch) (*Release,
 	if r.FormerDefault != "" {
 		return o.restoreDefault(ctx, r)
 	}
+	turn := func(a *agent.Agent) { a.Return(r.ID, r.Image, r.Former, o.Now()) }
+	back, room := r.turnAround(seen.agents)
+	if len(back) > 0 {
+		changes, err := o.editAll(back, turn)
+		if err != nil {
+			return nil, err
+		}
+		return o.moves(ctx, r, changes, seen)
+	}
 	if r.Lap.Ended {
 		return o.endWayBack(ctx, r, seen)
 	}
-	room := min(r.Limit()-int64(len(seen.agents)), changesPerStep)
-	if room <= 0 {
+	if room = min(room, changesPerStep); room <= 0 {
 		return nil, nil //nolint:nilnil // enough agents are on their way back
 	}
 	lap, changes, err := o.walk(ctx, r, room, func(a agent.Agent, lap *Lap) bool {
@@ -244,12 +247,33 @@ func (o *Roller) wayBack(ctx context.Context, r Release, seen *watch) (*Release,
 			lap.Moved++
 		}
 		return back
-	}, func(a *agent.Agent) { a.Return(r.ID, r.Image, r.Former, o.Now()) })
+	}, turn)
 	if err != nil {
 		return nil, err
 	}
 	r.Lap = lap
 	return o.moves(ctx, r, changes, seen)
+}
+
+// turnAround selects those of the watched agents that go back now, and says how many others may. One that does not run
+// takes no room: to turn it around takes nothing more down.
+func (r Release) turnAround(watched []agent.Agent) (back []agent.Agent, room int64) {
+	room = r.Limit()
+	var running []agent.Agent
+	for _, a := range watched {
+		up := a.Status == agent.Running && a.Converged()
+		switch {
+		case up && r.returns(a):
+			running = append(running, a)
+			continue
+		case r.returns(a):
+			back = append(back, a)
+		}
+		room--
+	}
+	some := running[:max(0, min(int64(len(running)), room))]
+	back, room = append(back, some...), room-int64(len(some))
+	return back[:min(len(back), changesPerStep)], room
 }
 
 // returns reports whether an agent must go back when the release is reverted: the release has moved it, or it has taken

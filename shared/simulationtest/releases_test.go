@@ -73,10 +73,12 @@ func (m mortalImages) Put(ctx context.Context, i image.Image) (image.Image, erro
 	return write(m.left, m.after, func() (image.Image, error) { return m.imageReleases.Put(ctx, i) })
 }
 
-// fleetOf is a fleet of running agents, and a release that has begun. Agents with an odd number break on the version.
+// fleetOf is a fleet of running agents, and a release that has begun. Agents with an odd number break on the version,
+// unless it is sound.
 type fleetOf struct {
 	store Releases
 	clock time.Time
+	sound bool
 }
 
 func newFleet(t *testing.T, agents int) *fleetOf {
@@ -119,7 +121,7 @@ func (f *fleetOf) Nudge(ctx context.Context, id string) error {
 		return err
 	}
 	_, err = f.store.Update(ctx, a, func(a *agent.Agent) {
-		if a.Image.Version == "2" && int(id[len(id)-1])%2 == 1 {
+		if !f.sound && a.Image.Version == "2" && int(id[len(id)-1])%2 == 1 {
 			a.GiveUp(agent.Failure{Code: "pod_crash_loop"}, f.clock)
 		}
 		a.BecameReady(f.clock)
@@ -266,6 +268,66 @@ func TestRoller_LetsGoOfAgentsOfTheFormerRelease(t *testing.T) {
 	if a, err = f.store.Load(t.Context(), id); err != nil || a.Image.Version != "1" || a.WatchedBy != "" {
 		t.Errorf("agent: version %s, watched by %q, %v; want version 1 of the next release", a.Image.Version,
 			a.WatchedBy, err)
+	}
+}
+
+// TestRoller_ReturnsTheWaveThatItWatches: an operator reverts a release when its wave looks bad, and does not wait
+// until the wave has been watched for its time.
+func TestRoller_ReturnsTheWaveThatItWatches(t *testing.T) {
+	t.Parallel()
+	for name, bad := range map[string]func(*agent.Agent){
+		"agents that run":     func(*agent.Agent) {},
+		"agents that restart": func(a *agent.Agent) { a.PodRestarts.Total += 5 },
+		"agents that wait for a machine": func(a *agent.Agent) {
+			a.Status, a.Image.Update.State = agent.Error, agent.UpdateMoving
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, 10)
+			f.sound = true
+			worker := &release.Roller{
+				Releases: f.store, Agents: f.store, Images: imageReleases{f.store}, Metrics: noMetrics{}, Prober: f,
+				Nudger: f, Now: f.Now,
+			}
+			r, err := f.store.Get(t.Context(), "default-1")
+			if err == nil {
+				r.Soak = 48 * time.Hour
+				_, err = f.store.Save(t.Context(), r, nil)
+			}
+			if err == nil {
+				err = worker.Run(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			moved := 0
+			for _, a := range f.store.Database.Agents() {
+				if a.WatchedBy != "" {
+					moved++
+					f.change(t, a.ID, func(a *agent.Agent) error { bad(a); return nil })
+				}
+			}
+			if moved != 2 {
+				t.Fatalf("the release watches %d agents, want its first wave of 2", moved)
+			}
+			if r, err = f.store.Get(t.Context(), r.ID); err == nil {
+				err = r.Act(release.Revert, f.clock)
+			}
+			if err == nil {
+				_, err = f.store.Save(t.Context(), r, nil)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			began := f.clock
+			if r, _ = f.run(t, 0, false); r.State != release.Reverted || r.Counts.Reverted != 2 {
+				t.Errorf("the release is %s with %+v, want both agents returned", r.State, r.Counts)
+			}
+			if took := f.clock.Sub(began); took > 10*time.Minute {
+				t.Errorf("the way back took %s, want some minutes", took)
+			}
+		})
 	}
 }
 

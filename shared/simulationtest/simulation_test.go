@@ -100,7 +100,7 @@ func TestSimulation_HoldsItsPromisesUnderEverySchedule(t *testing.T) {
 		return
 	}
 	// In the full tier, with the small schedules, more than 200,000 distinct ones.
-	n := testtier.Count(t, 1_850, 3_600, 29_000)
+	n := testtier.Count(t, 1_850, 3_000, 29_000)
 	if testtier.RaceDetector {
 		n = 500
 	}
@@ -195,7 +195,7 @@ func exploreFocused(t *testing.T, full int, focus func(*Scheduler, *Setup)) {
 	if *replay != 0 {
 		t.Skip("only one schedule")
 	}
-	n := testtier.Count(t, 200, 500, full)
+	n := testtier.Count(t, 200, 350, full)
 	if testtier.RaceDetector {
 		n = 50
 	}
@@ -243,7 +243,7 @@ func releasing() Plant { return Plant{Focus: arrangeRelease} }
 
 func TestSimulation_ReleasesHoldTheirPromisesUnderEverySchedule(t *testing.T) {
 	t.Parallel()
-	n := testtier.Count(t, 200, 400, 4_000)
+	n := testtier.Count(t, 200, 250, 4_000)
 	if testtier.RaceDetector {
 		n = 50
 	}
