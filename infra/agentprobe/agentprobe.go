@@ -11,6 +11,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -93,18 +94,18 @@ func (p *Prober) Probe(ctx context.Context, a agent.Agent) error {
 func (p *Prober) Dashboard(ctx context.Context, a agent.Agent) (status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, dashboardTimeout)
 	defer cancel()
-	answer, header, err := p.request(ctx, a, dashboardPath, func(http.Header) {})
+	got, err := p.request(ctx, a, dashboardPath, func(http.Header) {})
 	switch {
 	case err != nil:
 		return 0, err
-	case answer == http.StatusUnauthorized:
+	case got.status == http.StatusUnauthorized:
 		return http.StatusOK, p.Probe(ctx, a)
-	case answer != http.StatusNoContent:
-		return 0, badStatus(answer)
+	case got.status != http.StatusNoContent:
+		return 0, badStatus(got.status)
 	}
-	status, err = strconv.Atoi(header.Get(dashboardHeader))
+	status, err = strconv.Atoi(got.header.Get(dashboardHeader))
 	if err != nil || status < 100 || status > 999 {
-		return 0, badStatus(answer)
+		return 0, badStatus(got.status)
 	}
 	return status, nil
 }
@@ -115,28 +116,41 @@ func (p *Prober) requestStatus(ctx context.Context, a agent.Agent, path string, 
 ) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	status, _, err = p.request(ctx, a, path, prepare)
-	return status, err
+	got, err := p.request(ctx, a, path, prepare)
+	return got.status, err
 }
 
-// request is requestStatus with the header of the answer, and without a timeout.
-func (p *Prober) request(ctx context.Context, a agent.Agent, path string, prepare func(http.Header)) (status int,
-	header http.Header, err error,
-) {
+// answer is what a hostname answers.
+type answer struct {
+	status int
+	header http.Header
+	// body is the beginning of that of an error.
+	body []byte
+}
+
+// maxBody bounds what is read of an answer's body. The router's errors are shorter.
+const maxBody = 1 << 10
+
+// request is requestStatus with all of the answer, and without a timeout.
+func (p *Prober) request(ctx context.Context, a agent.Agent, path string, prepare func(http.Header)) (answer, error) {
 	if a.Hostname(p.addresses) == "" {
-		return 0, nil, unhealthy("dns", "the agent has no hostname")
+		return answer{}, unhealthy("dns", "the agent has no hostname")
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL(p.addresses, path), nil)
 	if err != nil {
-		return 0, nil, unhealthy("connect", "its URL is not valid").WithCause(err)
+		return answer{}, unhealthy("connect", "its URL is not valid").WithCause(err)
 	}
 	prepare(request.Header)
 	response, err := p.client.Do(request)
 	if err != nil {
-		return 0, nil, explain(err)
+		return answer{}, explain(err)
 	}
-	_ = response.Body.Close() // unread
-	return response.StatusCode, response.Header, nil
+	got := answer{status: response.StatusCode, header: response.Header}
+	if got.status >= http.StatusBadRequest {
+		got.body, _ = io.ReadAll(io.LimitReader(response.Body, maxBody)) // without it, the status says enough
+	}
+	_ = response.Body.Close()
+	return got, nil
 }
 
 func badStatus(status int) error {

@@ -2,7 +2,9 @@ package agentprobe
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -19,20 +21,27 @@ const routerHeader = "X-Request-Id"
 func (p *Prober) Door(ctx context.Context, a agent.Agent) (provisioning.Door, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	status, header, err := p.request(ctx, a, dataplane.PathDoor, func(http.Header) {})
+	got, err := p.request(ctx, a, dataplane.PathDoor, func(http.Header) {})
 	switch {
 	case err != nil:
 		return provisioning.Door{}, err
-	case header.Get(routerHeader) != "" && (status == http.StatusServiceUnavailable || status == http.StatusNotFound):
+	case got.saysGone():
 		return provisioning.Door{Gone: true}, nil
-	case status == http.StatusNoContent:
-		seconds, _ := strconv.Atoi(header.Get(dataplane.HeaderDoorTime)) // an open door has none
+	case got.status == http.StatusNoContent:
+		seconds, _ := strconv.Atoi(got.header.Get(dataplane.HeaderDoorTime)) // an open door has none
 		return provisioning.Door{
-			Closed: header.Get(dataplane.HeaderDoor), Left: time.Duration(seconds) * time.Second,
+			Closed: got.header.Get(dataplane.HeaderDoor), Left: time.Duration(seconds) * time.Second,
 		}, nil
-	case status == http.StatusUnauthorized:
+	case got.status == http.StatusUnauthorized:
 		return provisioning.Door{}, nil
 	default:
-		return provisioning.Door{}, badStatus(status)
+		return provisioning.Door{}, badStatus(got.status)
 	}
+}
+
+// saysGone reports whether the router says that no pod of the agent serves. A router that is busy says nothing of it.
+func (a answer) saysGone() bool {
+	var why struct{ Code string }
+	return a.header.Get(routerHeader) != "" && json.Unmarshal(a.body, &why) == nil &&
+		slices.Contains([]string{"not_found", "agent_not_ready", "agent_stopped"}, why.Code)
 }

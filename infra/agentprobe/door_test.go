@@ -1,6 +1,7 @@
 package agentprobe
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -10,10 +11,10 @@ import (
 
 func TestDoor_IsWhatTheFrontSays(t *testing.T) {
 	t.Parallel()
-	ofRouter := map[string]string{"X-Request-Id": "r"}
 	for name, c := range map[string]struct {
 		status  int
 		header  map[string]string
+		code    string // of the router
 		want    provisioning.Door
 		refused bool
 	}{
@@ -26,11 +27,14 @@ func TestDoor_IsWhatTheFrontSays(t *testing.T) {
 			status: 204, header: map[string]string{"X-Agent-Door": "d"}, want: provisioning.Door{Closed: "d"},
 		},
 		"of a former front":     {status: 401},
-		"no pod":                {status: 503, header: ofRouter, want: provisioning.Door{Gone: true}},
-		"no agent":              {status: 404, header: ofRouter, want: provisioning.Door{Gone: true}},
+		"no pod":                {status: 503, code: "agent_not_ready", want: provisioning.Door{Gone: true}},
+		"no pod of its owner":   {status: 503, code: "agent_stopped", want: provisioning.Door{Gone: true}},
+		"no agent":              {status: 404, code: "not_found", want: provisioning.Door{Gone: true}},
+		"a router that is busy": {status: 503, code: "router_busy", refused: true},
+		"too many strangers":    {status: 503, code: "agent_busy", refused: true},
 		"a front that is busy":  {status: 503, refused: true},
 		"another agent's front": {status: 421, refused: true},
-		"the agent broke off":   {status: 502, header: ofRouter, refused: true},
+		"the agent broke off":   {status: 502, code: "agent_unreachable", refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -41,7 +45,13 @@ func TestDoor_IsWhatTheFrontSays(t *testing.T) {
 				for key, value := range c.header {
 					w.Header().Set(key, value)
 				}
+				if c.code != "" {
+					w.Header().Set("X-Request-Id", "r")
+				}
 				w.WriteHeader(c.status)
+				if c.code != "" {
+					_, _ = fmt.Fprintf(w, `{"detail": "d", "code": %q}`, c.code)
+				}
 			})
 			p := New(Options{Addresses: addresses("http", ""), DialAddress: hostOf(t, s)})
 			got, err := p.Door(t.Context(), testAgent())

@@ -176,14 +176,13 @@ func clientAddress(req *http.Request) string { return clientip.Bucket(clientIP(r
 func clientIP(req *http.Request) string {
 	from, _ := netip.ParseAddrPort(req.RemoteAddr) // in tests, connections have other addresses
 	address := from.Addr()
-	if chain := strings.Split(strings.Join(req.Header.Values("X-Forwarded-For"), ","), ","); chain[0] != "" {
-		last := len(chain) - 1
-		if _, secure := cookieName(req); secure && len(chain) >= behindBalancer {
-			last = len(chain) - behindBalancer
-		}
-		if client, err := netip.ParseAddr(strings.TrimSpace(chain[last])); err == nil {
-			address = client
-		}
+	chain := strings.Split(strings.Join(req.Header.Values("X-Forwarded-For"), ","), ",")
+	last := len(chain) - 1
+	if _, secure := cookieName(req); secure && len(chain) >= behindBalancer {
+		last = len(chain) - behindBalancer
+	}
+	if client, err := netip.ParseAddr(strings.TrimSpace(chain[last])); err == nil {
+		address = client
 	}
 	return address.Unmap().WithZone("").String()
 }

@@ -87,6 +87,7 @@ func (f *Front) rewrite(r *httputil.ProxyRequest) {
 	r.Out.URL.Scheme, r.Out.URL.Host = "http", loopback(port)
 	r.Out.Host = r.In.Host
 	r.Out.URL.RawQuery = r.In.URL.RawQuery // as the client wrote it
+	intake.OnlyWebSocket(r.Out)
 	// The router asks for 100 Continue, and so may a client. The front gives it when it reads the body. A container
 	// that does not know the header would make each request wait for a second.
 	r.Out.Header.Del("Expect")

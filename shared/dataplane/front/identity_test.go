@@ -110,6 +110,10 @@ func TestFront_PassesOneAddressOfTheClient(t *testing.T) {
 		{name: "mapped", chain: "::ffff:198.51.100.9", proto: "http", want: "198.51.100.9"},
 		{name: "no load balancer", chain: "6.6.6.6,7.7.7.7,8.8.8.8,198.51.100.9", proto: "http", want: "198.51.100.9"},
 		{name: "no address", chain: "unknown", proto: "http", want: "127.0.0.1"},
+		{
+			name: "nothing before the client", chain: ", 198.51.100.9, 192.0.2.1, 35.191.0.1", proto: "https",
+			want: "198.51.100.9",
+		},
 	} {
 		got := f.arrived(t, "/", basic, from(c.chain), header("X-Forwarded-Proto", c.proto)).Header
 		for _, name := range []string{"X-Forwarded-For", "X-Real-Ip"} {

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/http/httputil"
-	"strings"
 	"sync"
 	"time"
 
@@ -96,11 +95,7 @@ func rewrite(p *httputil.ProxyRequest) {
 			p.Out.Header[name] = sent
 		}
 	}
-	// Within another protocol than WebSocket, requests could be for other hosts.
-	if upgrade := p.Out.Header.Get("Upgrade"); upgrade != "" && !strings.EqualFold(upgrade, "websocket") {
-		p.Out.Header.Del("Upgrade")
-		p.Out.Header.Del("Connection")
-	}
+	intake.OnlyWebSocket(p.Out)
 	for name, values := range x.secrets {
 		p.Out.Header[name] = values
 	}

@@ -19,17 +19,20 @@ type Writer struct {
 	body body
 	// persistent means that the client's connection serves one request after the other, as HTTP/1.1 does.
 	persistent bool
-	status     int
+	// last means that the handler wants no other request on the connection.
+	last   bool
+	status int
 }
 
 // Duplex enables full duplex for a request. It returns the writer of the answer, and the request to forward. The
-// handler must call Finish before it returns.
+// handler must call Finish before it returns. A Connection: close that it has set before stays: httputil.ReverseProxy
+// clears the header of the answer after a 100 or a 103.
 //
 // Without full duplex, the server closes the request's body when the answer begins. If a transport is about to read the
 // end of that body, it takes the closed body for an error and cuts the answer.
 func Duplex(w http.ResponseWriter, req *http.Request) (*Writer, *http.Request) {
 	_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/2 has it anyway
-	x := &Writer{ResponseWriter: w, persistent: req.ProtoMajor == 1}
+	x := &Writer{ResponseWriter: w, persistent: req.ProtoMajor == 1, last: w.Header().Get("Connection") == "close"}
 	if req.Body != nil && req.Body != http.NoBody {
 		x.body.ReadCloser = req.Body
 		// The server keeps its own request. It looks at the body's type to see whether it can reuse the connection.
@@ -71,7 +74,7 @@ func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (w *Writer) WriteHeader(status int) {
 	if status >= http.StatusOK && w.status == 0 {
 		w.status = status
-		if w.persistent && w.body.unread() {
+		if w.last || w.persistent && w.body.unread() {
 			w.Header().Set("Connection", "close")
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -58,6 +60,34 @@ func TestDuplex_KeepsTheBodyOpenDuringTheAnswer(t *testing.T) {
 				t.Errorf("the answer says that it is the last of its connection: %t, want %t", res.Close, last)
 			}
 		})
+	}
+}
+
+// TestDuplex_KeepsThatTheAnswerIsTheLast: httputil.ReverseProxy clears the header of the answer after a 1xx.
+func TestDuplex_KeepsThatTheAnswerIsTheLast(t *testing.T) {
+	t.Parallel()
+	behind := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusEarlyHints)
+	}))
+	defer behind.Close()
+	address, err := url.Parse(behind.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(address) }}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Set("Connection", "close")
+		answer, req := intake.Duplex(w, req)
+		defer answer.Finish()
+		proxy.ServeHTTP(answer, req)
+	}))
+	defer s.Close()
+	res, err := s.Client().Get(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := res.Body.Close(); err != nil || !res.Close {
+		t.Errorf("the answer says that it is the last of its connection: %t, %v, want that it does", res.Close, err)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -90,11 +89,7 @@ func (a *route) rewrite(p *httputil.ProxyRequest) {
 		p.Out.Host = host + port
 	}
 	removeIdentity(p.Out.Header)
-	// Other protocols than WebSocket would let a client send requests that no part of the data plane sees.
-	if upgrade := p.Out.Header.Get("Upgrade"); upgrade != "" && !strings.EqualFold(upgrade, "websocket") {
-		p.Out.Header.Del("Upgrade")
-		p.Out.Header.Del("Connection")
-	}
+	intake.OnlyWebSocket(p.Out)
 	setForwarded(p)
 	// A front whose door is closed refuses requests unread. Without this header, the body would be on its way.
 	if x := exchangeOf(p.In.Context()); x.wakes && p.Out.Body != nil {

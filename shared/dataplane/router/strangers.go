@@ -155,7 +155,8 @@ func (r *Router) awaitTurn(ctx context.Context, a *route, address netip.Addr) bo
 func accepts(status int) bool {
 	switch status {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed,
-		http.StatusMisdirectedRequest, http.StatusTooManyRequests, http.StatusRequestHeaderFieldsTooLarge:
+		http.StatusMisdirectedRequest, http.StatusTooManyRequests, http.StatusRequestHeaderFieldsTooLarge,
+		clientClosed: // no front has answered
 		return false
 	}
 	return status < http.StatusInternalServerError

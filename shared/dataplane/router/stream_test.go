@@ -142,11 +142,12 @@ func TestRouter_KeepsWebSocketsOpen(t *testing.T) {
 	})
 }
 
-// TestRouter_OpensNoOtherTunnelThanAWebSocket: requests inside another protocol would pass the front unseen.
+// TestRouter_OpensNoOtherTunnelThanAWebSocket: requests inside another protocol would pass the front unseen. And the
+// handshake of a WebSocket has no body: an answer that came while it was read would end the process.
 func TestRouter_OpensNoOtherTunnelThanAWebSocket(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	upgrade := make(chan string, 1)
+	upgrade := make(chan string, 2)
 	a := w.start("a", func(w http.ResponseWriter, req *http.Request) {
 		upgrade <- req.Header.Get("Upgrade") + req.Header.Get("Connection")
 		conn, _, err := http.NewResponseController(w).Hijack()
@@ -164,6 +165,13 @@ func TestRouter_OpensNoOtherTunnelThanAWebSocket(t *testing.T) {
 	if got.status != http.StatusBadGateway {
 		t.Errorf("an agent that switches protocols without being asked: got %d, want 502", got.status)
 	}
+	c := w.raw()
+	c.send("GET / HTTP/1.1\r\nHost: " + hostname(a) + "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+		"Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n")
+	if sent := <-upgrade; sent != "" {
+		t.Errorf("with a body, the agent got the upgrade %q, want none", sent)
+	}
+	c.status(http.StatusBadGateway)
 }
 
 const (

@@ -168,6 +168,7 @@ func TestWakeLimit_BoundsTheWakesOfStrangers(t *testing.T) {
 	for name, stranger := range map[string]visit{
 		"refused":         {credential: "bad"},
 		"gone":            {credential: "bad", leaves: true},
+		"one, gone":       {credential: "bad", leaves: true, client: 1},
 		"a page, gone":    {credential: "bad", page: true},
 		"a page, refused": {credential: "bad", page: true, stays: true},
 	} {
@@ -180,7 +181,9 @@ func TestWakeLimit_BoundsTheWakesOfStrangers(t *testing.T) {
 				}
 				limited := 0
 				for i := range 18 {
-					stranger.client = i
+					if name != "one, gone" {
+						stranger.client = i
+					}
 					before := at.count()
 					if _, retry := n.visit(stranger); retry > 10 {
 						limited++
