@@ -66,7 +66,8 @@ func Checkout(accounts billing.Store, agents agent.Store, payments billing.Payme
 				return SessionView{}, err
 			}
 			s, err := payments.Checkout(ctx, order)
-			if err == nil && s.CustomerID != "" && s.CustomerID != a.Subscription.CustomerID {
+			known := s.CustomerID == a.Subscription.CustomerID && a.Subscription.Provider != billing.Manual
+			if err == nil && s.CustomerID != "" && !known {
 				err = billing.RememberCustomer(ctx, accounts, a.ID, s.CustomerID, time.Now())
 			}
 			return SessionView{s.URL, s.ExpiresAt}, err

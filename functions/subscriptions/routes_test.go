@@ -10,6 +10,7 @@ import (
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/functions/subscriptions"
 	"agents.example/controlplane/shared/billing"
+	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/plan"
 )
@@ -206,5 +207,20 @@ func TestCheckout_RemembersTheCustomer(t *testing.T) {
 	if a.Subscription.CustomerID != "cus_org-1" || a.Subscription.Status != billing.None || a.DueAt.IsZero() {
 		t.Errorf("the account has the customer %q with status %s and is due %v, want cus_org-1, none and in an hour",
 			a.Subscription.CustomerID, a.Subscription.Status, a.DueAt)
+	}
+	// The operator grants a plan, and the organization buys one as the customer that it was.
+	a.Subscription.Provider, a.Subscription.Status, a.Subscription.Plan = billing.Manual, billing.Active, plan.Starter
+	if err = b.Accounts.Save(call.AsSystem(t.Context(), "operator", "org-1"), a, ""); err == nil {
+		a, err = b.Accounts.Account(t.Context(), "org-1")
+	}
+	if err == nil {
+		err = b.Accounts.Postpone(t.Context(), a, time.Time{}) // what the Enforcer does
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkout(t, b, map[string]any{"plan": "pro"}).Want(t, http.StatusOK, "")
+	if a, err = b.Accounts.Account(t.Context(), "org-1"); err != nil || a.DueAt.IsZero() {
+		t.Errorf("after a grant, the account is due %v, %v, want in an hour", a.DueAt, err)
 	}
 }

@@ -91,10 +91,10 @@ const (
 
 // fetchDueAt returns when the organization's subscriptions must be fetched again, because an event about them may be
 // lost: once a day, and every hour while a payment is open or after the paid period ended. A zero time means never: the
-// operator set the plan, or the organization never went to a checkout.
+// organization never went to a checkout. One whose plan the operator set may have.
 func (a Account) fetchDueAt() time.Time {
 	s := a.Subscription
-	if s.Provider == Manual || s.ID == "" && s.CustomerID == "" {
+	if s.ID == "" && s.CustomerID == "" {
 		return time.Time{}
 	}
 	urgent, daily := a.FetchedAt.Add(urgentFetchInterval), a.FetchedAt.Add(fetchInterval)

@@ -177,13 +177,21 @@ func lostFirstEvent(t *testing.T, w Fixture) {
 	s := &seller{}
 	e := w.sellerEnforcer(s)
 	for name, row := range map[string]struct {
-		former bool
-		after  time.Duration
+		former, granted bool
+		after           time.Duration
 	}{
 		"first": {after: 2 * time.Hour}, "late": {after: 26 * time.Hour},
-		"former": {former: true, after: 2 * time.Hour},
+		"former": {former: true, after: 2 * time.Hour}, "granted": {granted: true, after: 2 * time.Hour},
+		"late after a grant": {granted: true, after: 26 * time.Hour},
 	} {
 		id, ctx := w.tenant(t)
+		if row.granted {
+			granted, _ := plan.Get(plan.Starter)
+			if err := w.sellerService(s).SetPlan(ctx, id, granted, false); err != nil {
+				t.Fatal(err)
+			}
+			e.runAfter(t, 0)
+		}
 		if row.former {
 			former := bought("sub_former", plan.Pro, 40*24*time.Hour)
 			former.Status = billing.Canceled
