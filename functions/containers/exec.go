@@ -11,8 +11,10 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agentexec"
 	"agents.example/controlplane/shared/call"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 )
 
@@ -65,7 +67,7 @@ func (execInput) Example() any {
 
 // ExecAnswer is how a command ended.
 type ExecAnswer struct {
-	ExitCode   *int    `json:"exit_code" jsonschema:"Null if the command did not end in time. It may go on then."`
+	ExitCode   *int    `json:"exit_code" jsonschema:"Null if it is not known how the command ended: it did not end in time, or the connection to it broke. It may go on then."`
 	Stdout     *string `json:"stdout" jsonschema:"The first MiB of the standard output. Bytes that are not UTF-8 are replaced. Null in the answer to a repeat, because outputs are not stored."`
 	Stderr     *string `json:"stderr" jsonschema:"The standard error, as stdout."`
 	Truncated  bool    `json:"truncated" jsonschema:"True if an output was longer."`
@@ -117,7 +119,8 @@ func Exec(s Service) function.Route {
 		if in.Body.Stdin != "" {
 			input = strings.NewReader(string(in.Body.Stdin))
 		}
-		code, err := agentexec.Run(running, s.Commands, a, agentexec.Task{
+		commands := &begun{Source: s.Commands}
+		code, err := agentexec.Run(running, commands, a, agentexec.Task{
 			Args: in.Body.Command, Input: input, Output: stdout, Errors: stderr,
 		})
 		answer := ExecAnswer{
@@ -133,12 +136,28 @@ func Exec(s Service) function.Route {
 		e.AddFact("input_bytes", strconv.Itoa(len(in.Body.Stdin)))
 		e.AddFact("output_bytes", number(stdout.Written+stderr.Written))
 		e.AddFact("duration_ms", number(answer.DurationMS))
-		if errors.Is(err, errTimeout) {
+		switch {
+		case errors.Is(err, errTimeout):
 			err = nil
+		case err != nil && commands.any && !fault.Is(err, fault.Conflict):
+			call.From(ctx).Attempt.KeepIfFails(answer)
 		}
 		return answer, explain(err, a)
 	})
 	return r
+}
+
+// begun is a source of commands that knows whether one may have begun to run.
+type begun struct {
+	agentexec.Source
+	any bool
+}
+
+// Open implements agentexec.Source.
+func (b *begun) Open(ctx context.Context, a agent.Agent, c agentexec.Command) (agentexec.Stream, error) {
+	s, err := b.Source.Open(ctx, a, c)
+	b.any = err == nil || ctx.Err() != nil // the client left while the cluster was asked
+	return s, err
 }
 
 // errTimeout ends the wait for a command.

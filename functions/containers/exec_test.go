@@ -14,6 +14,7 @@ import (
 	"agents.example/controlplane/shared/agentexec"
 	"agents.example/controlplane/shared/agentexec/agentexectest"
 	"agents.example/controlplane/shared/audit"
+	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/ratelimit"
 )
 
@@ -101,6 +102,62 @@ func TestExec_KeepsTheAgentAwake(t *testing.T) {
 	f.call(t, "ExecInAgent", body).Want(t, http.StatusOK, "")
 	if again := f.Agent(t, f.agent.ID); again.Version != a.Version {
 		t.Error("a second command wrote the record again")
+	}
+}
+
+// claims records how long keys are claimed.
+type claims struct {
+	idempotency.Answers
+	lasted []time.Duration
+}
+
+func (c *claims) Claim(
+	ctx context.Context, a *idempotency.Attempt, lasts time.Duration,
+) (idempotency.Claim, error) {
+	c.lasted = append(c.lasted, lasts)
+	return c.Answers.Claim(ctx, a, lasts)
+}
+
+// TestExec_RunsOnceForAKey: a client that loses its connection while the command runs repeats the request.
+func TestExec_RunsOnceForAKey(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	asked := &claims{Answers: f.Guard.Answers}
+	f.Guard.Answers = asked
+	started := make(chan struct{}, 1)
+	f.Containers.Install("long", func(ctx context.Context, _ *agentexectest.Process) int {
+		started <- struct{}{}
+		<-ctx.Done()
+		return 1
+	})
+	long := []functiontest.Option{
+		functiontest.Body(map[string]any{"command": []string{"long"}, "timeout_seconds": 5}),
+		functiontest.Header("Idempotency-Key", "long"),
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	go func() {
+		<-started
+		leave()
+	}()
+	f.call(t, "ExecInAgent", append(long, functiontest.WithContext(ctx))...)
+	again := f.call(t, "ExecInAgent", long...).Want(t, http.StatusOK, "")
+	if again.JSON["exit_code"] != nil || again.Header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("the repeat got %s, want the kept answer without an exit code", again.Body)
+	}
+	if ran := len(f.Containers.Opened()); ran != 1 {
+		t.Errorf("the command ran %d times, want once", ran)
+	}
+	if asked.lasted[0] < agentexec.MaxTimeout+time.Minute {
+		t.Errorf("the key is claimed for %v, want longer than a command may run", asked.lasted[0])
+	}
+	missing := []functiontest.Option{
+		functiontest.Body(map[string]any{"command": []string{"later"}}),
+		functiontest.Header("Idempotency-Key", "later"),
+	}
+	f.call(t, "ExecInAgent", missing...).Want(t, http.StatusConflict, "program_not_found")
+	f.Containers.Install("later", func(context.Context, *agentexectest.Process) int { return 0 })
+	if found := f.call(t, "ExecInAgent", missing...).Want(t, http.StatusOK, ""); found.JSON["exit_code"] == nil {
+		t.Errorf("the repeat of a command that did not run got %s, want its exit code", found.Body)
 	}
 }
 

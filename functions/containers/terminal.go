@@ -156,6 +156,7 @@ var (
 // bounded returns a context that ends when the terminal must: with the rights of its caller, the agent's pod, the
 // organization's setting, the process, and its time.
 func (t session) bounded(ctx context.Context) (context.Context, func()) {
+	call.From(ctx).Fetched.Forget() // what was read with the key is the agent as it was
 	ctx, end := context.WithCancelCause(ctx)
 	over := time.AfterFunc(agentexec.MaxSession, func() { end(errTimeOver) })
 	go func() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	gcp "cloud.google.com/go/firestore"
 	"github.com/google/uuid"
@@ -40,7 +41,9 @@ func (s *Answers) Kept(ctx context.Context, a *idempotency.Attempt) (bool, error
 }
 
 // Claim implements idempotency.Answers.
-func (s *Answers) Claim(ctx context.Context, a *idempotency.Attempt) (claim idempotency.Claim, err error) {
+func (s *Answers) Claim(
+	ctx context.Context, a *idempotency.Attempt, lasts time.Duration,
+) (claim idempotency.Claim, err error) {
 	ref, id := s.client.answerRef(a), uuid.NewString()
 	err = s.client.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
 		snap, err := s.client.readOne(ctx, ref)
@@ -66,7 +69,7 @@ func (s *Answers) Claim(ctx context.Context, a *idempotency.Attempt) (claim idem
 		}
 		doc := answerFields(&answer{
 			organizationID: call.From(ctx).Caller.OrganizationID, fingerprint: a.Fingerprint, changeID: id,
-			createdAt: now, expiresAt: now.Add(idempotency.Retention), claimedUntil: now.Add(idempotency.ClaimTime),
+			createdAt: now, expiresAt: now.Add(idempotency.Retention), claimedUntil: now.Add(lasts),
 		}).encode()
 		b := s.client.batch()
 		if snap.Exists() {

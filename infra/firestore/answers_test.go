@@ -23,7 +23,7 @@ func TestAnswers_ClaimIsExclusiveUntilItEnds(t *testing.T) {
 	_, different := org.Attempt("key", "another body")
 	claim := func(when string, wantCode string) idempotency.Claim {
 		t.Helper()
-		got, err := answers.Claim(ctx, a)
+		got, err := answers.Claim(ctx, a, idempotency.ClaimTime)
 		code := ""
 		if err != nil {
 			code = fault.From(err).Code
@@ -44,7 +44,7 @@ func TestAnswers_ClaimIsExclusiveUntilItEnds(t *testing.T) {
 	first := claim("of an unused key", "")
 	claim("during another one", "idempotency_in_progress")
 	wantKept("during a claim", false)
-	_, err := answers.Claim(ctx, different)
+	_, err := answers.Claim(ctx, different, idempotency.ClaimTime)
 	if !fault.Is(err, fault.Invalid) {
 		t.Errorf("Claim for a different request: %v, want Invalid", err)
 	}
@@ -86,11 +86,11 @@ func TestAnswers_UnderFaults(t *testing.T) {
 	forEachFault(func(f *injectedFault) bool {
 		ctx, a := org.Attempt(agenttest.ID(), "body")
 		faulty := open(t, c.project(), f.options()).Answers()
-		claim, err := faulty.Claim(ctx, a)
+		claim, err := faulty.Claim(ctx, a, idempotency.ClaimTime)
 		if err == nil {
 			err = faulty.Keep(ctx, a, claim, []byte("answer"))
 		}
-		repeat, repeatErr := c.Answers().Claim(ctx, a)
+		repeat, repeatErr := c.Answers().Claim(ctx, a, idempotency.ClaimTime)
 		switch {
 		case err == nil && (!repeat.Kept || string(repeat.Answer) != "answer"):
 			t.Errorf("%s: the next claim is %+v, %v, want the answer", f, repeat, repeatErr)

@@ -1478,7 +1478,7 @@ type ExecAnswer struct {
 	// DurationMs How long the command ran.
 	DurationMs int64 `json:"duration_ms"`
 
-	// ExitCode Null if the command did not end in time. It may go on then.
+	// ExitCode Null if it is not known how the command ended: it did not end in time, or the connection to it broke. It may go on then.
 	ExitCode *int64 `json:"exit_code"`
 
 	// Stderr The standard error, as stdout.

@@ -2,6 +2,7 @@ package function
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -82,7 +83,7 @@ const endClaimTimeout = 5 * time.Second
 
 // callOnce runs the handler of a route with KeepAnswer under a claim of the key.
 func (g Guard) callOnce(ctx context.Context, r Route, attempt *idempotency.Attempt, input []byte) (any, error) {
-	claim, err := g.Answers.Claim(ctx, attempt)
+	claim, err := g.Answers.Claim(ctx, attempt, idempotency.ClaimTime+r.Holds)
 	if err != nil {
 		return nil, err
 	}
@@ -91,15 +92,19 @@ func (g Guard) callOnce(ctx context.Context, r Route, attempt *idempotency.Attem
 		return keptOutput(claim.Answer), nil
 	}
 	out, err := r.Handle.call(ctx, input)
-	var answer []byte
-	if err == nil {
-		answer, err = keptBody(out)
+	kept := out
+	if err != nil {
+		kept = attempt.IfFails()
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endClaimTimeout)
 	defer cancel()
-	endClaim := func() error { return g.Answers.Keep(end, attempt, claim, answer) }
-	if err != nil {
-		endClaim = func() error { return g.Answers.Release(end, attempt, claim) }
+	endClaim := func() error { return g.Answers.Release(end, attempt, claim) }
+	if kept != nil {
+		answer, failure := keptBody(kept)
+		if failure == nil {
+			endClaim = func() error { return g.Answers.Keep(end, attempt, claim, answer) }
+		}
+		err = cmp.Or(err, failure)
 	}
 	if failure := endClaim(); failure != nil { // the claim ends by itself, and then a repeat runs again
 		slog.WarnContext(ctx, "idempotency key could not be released", "action", r.Name, "error", failure)

@@ -1,6 +1,9 @@
 package idempotency
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Answers finds kept answers, and keeps those of requests whose effects are in no commit of the store.
 type Answers interface {
@@ -8,9 +11,9 @@ type Answers interface {
 	// request, Unavailable.
 	Kept(ctx context.Context, a *Attempt) (bool, error)
 	// Claim claims the attempt's key for a request that is about to run, or returns the kept answer. A claim ends after
-	// ClaimTime, because its process may have died. Errors: Invalid for the key of a different request, Conflict while
+	// a time, because its process may have died. Errors: Invalid for the key of a different request, Conflict while
 	// another call with the key is in progress, Unavailable.
-	Claim(ctx context.Context, a *Attempt) (Claim, error)
+	Claim(ctx context.Context, a *Attempt, lasts time.Duration) (Claim, error)
 	// Keep ends a claim and keeps the request's answer. If the attempt discards its answer, a repeat runs again. Keep
 	// does nothing if the claim has ended. Errors: Unavailable.
 	Keep(ctx context.Context, a *Attempt, c Claim, answer []byte) error

@@ -28,7 +28,8 @@ const (
 // Retention is how long a store keeps a key and its answer.
 const Retention = 24 * time.Hour
 
-// ClaimTime is how long a claim lasts at most. It is longer than any request runs.
+// ClaimTime is how long a claim lasts in addition to the time for which its request may hold something, such as a
+// command. It is longer than all else of a request takes.
 const ClaimTime = 90 * time.Second
 
 // retryAfter is the wait that InProgress asks for. The first request has usually finished by then.
@@ -88,6 +89,7 @@ type Attempt struct {
 
 	state  state
 	policy policy
+	failed any
 }
 
 // state is how far an attempt has come.
@@ -193,6 +195,16 @@ func (a *Attempt) BeginReplaying() {
 // Replaying reports whether the call runs again only to render the kept answer. Reads then return what the first
 // request left, and the call must not depend on other systems or on the present state.
 func (a *Attempt) Replaying() bool { return a != nil && a.state == replaying }
+
+// KeepIfFails gives repeats an answer if the call fails: it may have had its effect, so a repeat must not run again.
+func (a *Attempt) KeepIfFails(answer any) {
+	if a != nil {
+		a.failed = answer
+	}
+}
+
+// IfFails is what KeepIfFails was given; nil if a repeat of a call that fails may run again.
+func (a *Attempt) IfFails() any { return a.failed }
 
 // DiscardAnswer makes the store keep the key without the answer, which must not be stored. A repeat runs again, and the
 // key is still refused for other requests.

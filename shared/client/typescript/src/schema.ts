@@ -1101,7 +1101,10 @@ export type EventType =
   | NewValue;
 
 export interface ExecAnswer {
-  /** Null if the command did not end in time. It may go on then. */
+  /**
+   * Null if it is not known how the command ended: it did not end in time, or the connection to it broke. It may go on
+   * then.
+   */
   exit_code: number | null;
   /**
    * The first MiB of the standard output. Bytes that are not UTF-8 are replaced. Null in the answer to a repeat,

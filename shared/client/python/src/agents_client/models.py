@@ -1314,7 +1314,9 @@ class Event(Model):
 
 class ExecAnswer(Model):
     exit_code: int | None
-    """Null if the command did not end in time. It may go on then."""
+    """Null if it is not known how the command ended: it did not end in time, or the connection to it broke. It may go
+    on then.
+    """
     stdout: str | None
     """The first MiB of the standard output. Bytes that are not UTF-8 are replaced. Null in the answer to a repeat,
     because outputs are not stored.
