@@ -68,7 +68,7 @@ func (t *tool) printExec(answer *client.ExecAnswer) error {
 		}
 		shown := *text
 		if terminal {
-			shown = harmless(shown)
+			shown = harmlessLines(shown)
 		}
 		_, err := io.WriteString(w, shown)
 		return err
