@@ -17,6 +17,17 @@ type remoteExit struct{ code int }
 // Error implements error.
 func (e remoteExit) Error() string { return fmt.Sprintf("the command ended with exit code %d", e.code) }
 
+// outlastedError is a command in a container that did not end within --wait.
+type outlastedError struct{ wait time.Duration }
+
+// Error implements error.
+func (e outlastedError) Error() string {
+	return fmt.Sprintf("the command did not end within %s (--wait); it may go on", e.wait)
+}
+
+// Unwrap gives it the exit code of a time limit.
+func (outlastedError) Unwrap() error { return context.DeadlineExceeded }
+
 // maxStdin is how much input the API takes for a command.
 const maxStdin = 1 << 20
 
@@ -27,8 +38,8 @@ func (t *tool) agentExec() *cobra.Command {
 		Use: "exec AGENT -- COMMAND [ARGUMENT...]", Short: "Run a command in an agent's container",
 		Args: cobra.MinimumNArgs(2), Annotations: sends("ExecInAgent"), ValidArgsFunction: t.completeAgents,
 		Long: "Run a command in an agent's container and print its outputs. No shell interprets the command. The " +
-			"tool ends with the command's exit code. For more than a MiB of output, or for longer than five minutes, " +
-			"open a terminal: agentctl agents terminal.",
+			"tool ends with the command's exit code, or with 124 if it does not end within --wait. For more than a " +
+			"MiB of output, or for longer than five minutes, open a terminal: agentctl agents terminal.",
 		Example: "  agentctl agents exec my-agent -- ls -l /data\n" +
 			"  agentctl agents exec my-agent -- sh -c 'df -h /data | tail -1'\n" +
 			"  echo 'select 1' | agentctl agents exec my-agent --stdin -- sqlite3 /data/agent.db",
@@ -49,7 +60,16 @@ func (t *tool) agentExec() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return t.printExec(answer)
+			if err := t.printExec(answer); err != nil {
+				return err
+			}
+			switch {
+			case answer.ExitCode == nil:
+				return outlastedError{wait}
+			case *answer.ExitCode != 0:
+				return remoteExit{int(*answer.ExitCode)}
+			}
+			return nil
 		},
 	}
 	c.Flags().BoolVarP(&input, "stdin", "i", false, "send standard input to the command, at most 1 MiB")
@@ -57,7 +77,7 @@ func (t *tool) agentExec() *cobra.Command {
 	return c
 }
 
-// printExec prints the outputs of a command, and ends as it did.
+// printExec prints the outputs of a command.
 func (t *tool) printExec(answer *client.ExecAnswer) error {
 	if t.output.kind != formatTable {
 		return t.show(object(answer, "", nil))
@@ -81,12 +101,6 @@ func (t *tool) printExec(answer *client.ExecAnswer) error {
 	}
 	if answer.Truncated {
 		t.note("The output was longer than 1 MiB. Write it to a file, and copy that: agentctl agents cp.")
-	}
-	switch {
-	case answer.ExitCode == nil:
-		return context.DeadlineExceeded
-	case *answer.ExitCode != 0:
-		return remoteExit{int(*answer.ExitCode)}
 	}
 	return nil
 }

@@ -2,7 +2,10 @@ package agentctl_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
+
+	"agents.example/controlplane/functions/agentctl"
 )
 
 // TestExec_ShowsLinesOnATerminal lets a command print what would rewrite the screen.
@@ -12,4 +15,28 @@ func TestExec_ShowsLinesOnATerminal(t *testing.T) {
 		`{"stdout": "one\n\u001b[2Jtwo\n", "stderr": "three\nfour\n", "exit_code": 0}`)
 	got, _ := c.person(t, 80, "", "agents", "exec", someAgent, "--", "ls")
 	got.want(t, output{Stdout: "one\n\\x1b[2Jtwo\n", Stderr: "three\nfour\n"})
+}
+
+func TestExec_EndsAsTheCommand(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, exitCode, stderr string
+		want                   int
+	}{
+		{name: "success", exitCode: "0", want: agentctl.ExitOK},
+		{name: "failure", exitCode: "7", want: 7},
+		{
+			name: "outlasts --wait", exitCode: "null", want: agentctl.ExitTimeout,
+			stderr: "Error: the command did not end within 2s (--wait); it may go on\n",
+		},
+	} {
+		c := answering(t, http.StatusOK, nil, `{"stdout": "some", "stderr": "", "exit_code": `+test.exitCode+`}`)
+		for _, format := range []string{"table", "json", "yaml", "jsonpath={.stdout}"} {
+			got := c.run(t, "agents", "exec", someAgent, "--wait", "2s", "-o", format, "--", "ls")
+			if got.Code != test.want || !strings.Contains(got.Stdout, "some") || got.Stderr != test.stderr {
+				t.Errorf("%s, -o %s: %+v, want the output, exit code %d and %q", test.name, format, got, test.want,
+					test.stderr)
+			}
+		}
+	}
 }

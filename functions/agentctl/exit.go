@@ -52,7 +52,7 @@ func exitMeanings() []exitMeaning {
 		{ExitUnavailable, "The API cannot be reached, is overloaded, or limits the rate (429, 5xx)."},
 		{ExitUnsettled, "The command waited for an object, which failed or took another turn."},
 		{ExitDiffers, "apply --dry-run found what differs from the file."},
-		{ExitTimeout, "The time limit of --timeout has passed."},
+		{ExitTimeout, "The time limit of --timeout has passed, or that of --wait for a command in a container."},
 		{ExitInterrupted, "The user interrupted the command (Ctrl-C)."},
 	}
 }
