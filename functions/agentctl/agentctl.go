@@ -83,6 +83,8 @@ type tool struct {
 	output           format
 	timeout          time.Duration
 	color            string
+	// stdin is standard input until the command's context ends.
+	stdin io.Reader
 	// notes is held while a note is printed.
 	notes sync.Mutex
 	// cancel ends the context that limitTime has made.
@@ -106,6 +108,7 @@ func (a *App) tool() (*tool, *cobra.Command) {
 		SilenceErrors: true, SilenceUsage: true, Version: version(),
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			t.limitTime(cmd)
+			t.stdin = endingReader{cmd.Context(), a.Stdin}
 			if err := cmd.ValidateFlagGroups(); err != nil {
 				return usageError{err} // cobra's own check comes later, and its error is no usageError
 			}

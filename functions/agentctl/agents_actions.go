@@ -1,11 +1,9 @@
 package agentctl
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -137,11 +135,11 @@ func (t *tool) confirmNames(yes bool, agents []*client.Agent) error {
 	}
 	fmt.Fprintf(t.app.Stderr, "This deletes %s and secrets, and cannot be undone.\n%s to confirm: ",
 		harmless(what), prompt)
-	answer, err := bufio.NewReader(t.app.Stdin).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("the answer cannot be read: %w", err)
+	answer, err := t.answer()
+	if err != nil {
+		return err
 	}
-	if strings.TrimSpace(answer) != wanted {
+	if answer != wanted {
 		return errors.New("nothing was deleted, because the answer is not what was asked for")
 	}
 	return nil

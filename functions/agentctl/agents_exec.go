@@ -50,7 +50,7 @@ func (t *tool) agentExec() *cobra.Command {
 			}
 			request := client.ExecInAgentRequest{Command: args[1:], TimeoutSeconds: new(int64(wait.Seconds()))}
 			if input {
-				text, err := readAll(t.app.Stdin, maxStdin)
+				text, err := readAll(t.stdin, maxStdin)
 				if err != nil {
 					return err
 				}

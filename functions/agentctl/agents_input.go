@@ -185,7 +185,7 @@ func (f *inputFlags) configuration(t *tool) (map[string]any, error) {
 // readFile reads a file that the user names; - is standard input.
 func (t *tool) readFile(name string) ([]byte, error) {
 	if name == "-" {
-		content, err := io.ReadAll(t.app.Stdin)
+		content, err := io.ReadAll(t.stdin)
 		if err != nil {
 			return nil, fmt.Errorf("standard input cannot be read: %w", err)
 		}

@@ -87,7 +87,7 @@ func (t *tool) requestBody(data string) ([]byte, error) {
 	case data == "":
 		return nil, nil
 	case data == "-" || data == "@-":
-		text, err = readAll(t.app.Stdin, maxRequest)
+		text, err = readAll(t.stdin, maxRequest)
 	case strings.HasPrefix(data, "@"):
 		text, err = readFile(data[1:], maxRequest)
 	default:

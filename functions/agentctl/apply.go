@@ -106,6 +106,8 @@ type application struct {
 func (t *tool) apply(ctx context.Context, f applyFlags) error {
 	set, err := manifest.Read(f.file, func() ([]byte, error) { return t.readFile("-") })
 	switch {
+	case err != nil && ctx.Err() != nil: // while standard input was read
+		return err
 	case errors.Is(err, os.ErrNotExist):
 		return usageError{err}
 	case err != nil:

@@ -114,7 +114,7 @@ func (t *tool) verification(
 }
 
 func (t *tool) verifyFile(name string, anchor *seal.Anchor) (*client.AuditVerification, error) {
-	from := t.app.Stdin
+	from := t.stdin
 	if name != "-" {
 		f, err := openFile(name)
 		if err != nil {

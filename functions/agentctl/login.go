@@ -198,7 +198,7 @@ func (t *tool) readKey(ctx context.Context) (string, error) {
 	if t.app.Terminal.In {
 		key, err = t.ask(ctx, "API key (hidden): ")
 	} else {
-		key, err = readAll(t.app.Stdin, longestKey)
+		key, err = readAll(t.stdin, longestKey)
 	}
 	key = strings.TrimSpace(key)
 	if err == nil && !strings.HasPrefix(key, "so_") {

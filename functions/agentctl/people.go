@@ -26,15 +26,25 @@ func (t *tool) confirm(yes bool, question string, args ...any) error {
 		return usagef("this cannot be undone, and there is no terminal to ask on: add --yes to confirm")
 	}
 	fmt.Fprint(t.app.Stderr, harmless(fmt.Sprintf(question, args...)), " [y/N] ")
-	answer, err := bufio.NewReader(t.app.Stdin).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("the answer cannot be read: %w", err)
+	answer, err := t.answer()
+	if err != nil {
+		return err
 	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
+	switch strings.ToLower(answer) {
 	case "y", "yes":
 		return nil
 	}
 	return fmt.Errorf("nothing was changed, because the question was not answered with y")
+}
+
+// answer reads the line that the user types after a question.
+func (t *tool) answer() (string, error) {
+	line, err := bufio.NewReader(t.stdin).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		fmt.Fprintln(t.app.Stderr) // ends the line of the question
+		return "", fmt.Errorf("the answer cannot be read: %w", err)
+	}
+	return strings.TrimSpace(line), nil
 }
 
 // since shows how long ago a time was, or a word if there is none.

@@ -73,7 +73,7 @@ func (t *tool) readEnvFile(name string) ([]envEntry, error) {
 	var text string
 	var err error
 	if name == "-" {
-		text, err = readAll(t.app.Stdin, maxEnvFile)
+		text, err = readAll(t.stdin, maxEnvFile)
 	} else {
 		text, err = readFile(name, maxEnvFile)
 	}

@@ -96,7 +96,7 @@ func (s valueSource) read(ctx context.Context, t *tool, key string) (string, err
 	case t.app.Terminal.In:
 		return t.ask(ctx, "Value of "+key+" (hidden): ")
 	}
-	text, err := readAll(t.app.Stdin, maxValue)
+	text, err := readAll(t.stdin, maxValue)
 	return withoutLineBreak(text), err
 }
 

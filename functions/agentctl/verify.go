@@ -58,7 +58,7 @@ func (t *tool) verifyReceipt() *cobra.Command {
 // openText reads a file that an argument names; - is standard input.
 func (t *tool) openText(argument, name string) (string, error) {
 	if name == "-" {
-		return readAll(t.app.Stdin, maxRequest)
+		return readAll(t.stdin, maxRequest)
 	}
 	f, err := openFile(name)
 	if err != nil {

@@ -1,0 +1,93 @@
+package agentctl_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/functions/agentctl"
+)
+
+// silentInput is an input that never comes. It calls asked when a command waits for it.
+type silentInput struct {
+	*io.PipeReader
+	asked func()
+}
+
+// Read implements io.Reader.
+func (s silentInput) Read(b []byte) (int, error) {
+	s.asked()
+	defer time.AfterFunc(10*time.Second, func() { _ = s.Close() }).Stop() // a command that waits for it fails
+	return s.PipeReader.Read(b)
+}
+
+// TestInput_EndsWithTheCommand starts commands that wait for a person or for standard input. Ctrl-C and --timeout end
+// them, and nothing is changed.
+func TestInput_EndsWithTheCommand(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			t.Errorf("a command without input sent %s %s", r.Method, r.URL.Path)
+		}
+		_, _ = fmt.Fprintf(w, `{"id": %q, "name": "one", "status": "running"}`, someAgent)
+	}))
+	t.Cleanup(server.Close)
+	for _, test := range []struct {
+		name, args string
+		terminal   bool
+	}{
+		{name: "a name to confirm", args: "agents delete " + someAgent, terminal: true},
+		{name: "a question", args: "keys revoke " + someAgent, terminal: true},
+		{name: "a secret", args: "secrets set " + someAgent + " KEY"},
+		{name: "secrets", args: "secrets import " + someAgent + " -"},
+		{name: "variables", args: "agents create one --plan hobby --env-file -"},
+		{name: "a manifest", args: "apply -f -"},
+		{name: "the input of a command", args: "agents exec " + someAgent + " -i -- cat"},
+		{name: "a body", args: "api POST /api/v1/agents -d -"},
+		{name: "a key", args: "login --with-key"},
+		{name: "a receipt", args: "verify -"},
+		{name: "an export", args: "audit verify -"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			args := strings.Fields(test.args)
+			ctx, interrupt := context.WithCancel(t.Context())
+			defer interrupt()
+			got := runSilent(ctx, t, server.URL, test.terminal, interrupt, args)
+			got.wantCode(t, agentctl.ExitInterrupted, "Interrupted.\n")
+			question, _, _ := strings.Cut(got.Stderr, "Interrupted.")
+			if test.terminal && !strings.HasSuffix(question, "\n") {
+				t.Errorf("the line of the question goes on: %q", got.Stderr)
+			}
+			args = append([]string{"--timeout", "100ms"}, args...)
+			runSilent(t.Context(), t, server.URL, test.terminal, func() {}, args).
+				wantCode(t, agentctl.ExitTimeout, "time limit")
+		})
+	}
+}
+
+// runSilent runs a command whose input never comes, and calls asked when the command waits for it.
+func runSilent(
+	ctx context.Context, t *testing.T, url string, terminal bool, asked func(), args []string,
+) output {
+	t.Helper()
+	read, write := io.Pipe()
+	defer write.Close() //nolint:errcheck // ends the last read
+	var stdout, stderr bytes.Buffer
+	app := &agentctl.App{
+		Stdin: silentInput{read, asked}, Stdout: &stdout, Stderr: &stderr, Now: time.Now, ConfigDir: t.TempDir(),
+		Terminal: agentctl.Terminal{In: terminal},
+		Lookup: func(name string) (string, bool) {
+			value, ok := map[string]string{"AGENTS_BASE_URL": url, "AGENTS_API_KEY": "so_unused"}[name]
+			return value, ok
+		},
+	}
+	code := app.Run(ctx, args)
+	return output{code, stdout.String(), stderr.String()}
+}
