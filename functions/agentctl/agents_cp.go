@@ -23,9 +23,11 @@ func (t *tool) agentCopy() *cobra.Command {
 		Use: "cp SOURCE TARGET", Short: "Copy files into an agent's container, or out of it", Args: cobra.ExactArgs(2),
 		Long: "Copy a file or a directory of any size. One of SOURCE and TARGET is AGENT:/path in an agent's " +
 			"container, the other one a path of this machine, with ./ in front if it has a colon. Both name the file " +
-			"itself, not the directory that it goes to. The container's image must have tar. Only files and " +
+			"or directory itself, not the directory that it goes to. But a file whose TARGET is . or .. or has a " +
+			"slash at the end goes there under its own name. The container's image must have tar. Only files and " +
 			"directories are copied, no links.",
 		Example: "  agentctl agents cp notes.txt my-agent:/data/notes.txt\n" +
+			"  agentctl agents cp notes.txt my-agent:/data/\n" +
 			"  agentctl agents cp my-agent:/data ./backup",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			from, fromAgent := remotePath(args[0])
@@ -53,6 +55,12 @@ func remotePath(argument string) (name, agent string) {
 		return argument, ""
 	}
 	return "/" + name, agent
+}
+
+// isDirectory reports whether a path can only be that of a directory.
+func isDirectory(name string) bool {
+	last := name[strings.LastIndex(name, "/")+1:]
+	return last == "" || last == "." || last == ".."
 }
 
 // remote is the container of an agent.
@@ -90,9 +98,14 @@ func (b *limitedBuffer) Write(p []byte) (int, error) {
 
 // upload sends a file or a directory as an archive, while it is read.
 func (r remote) upload(ctx context.Context, from, to string) error {
-	if _, err := os.Stat(from); err != nil {
+	info, err := os.Stat(from)
+	if err != nil {
 		return err
 	}
+	if !info.IsDir() && isDirectory(to) {
+		to = path.Join(to, info.Name())
+	}
+	to = path.Clean(to)
 	read, write := io.Pipe()
 	go func() { write.CloseWithError(pack(write, from, path.Base(to))) }()
 	defer read.Close() //nolint:errcheck // ends pack
@@ -141,6 +154,7 @@ func copyFile(to io.Writer, name string) error {
 
 // download writes a file or a directory of a container, while its archive arrives.
 func (r remote) download(ctx context.Context, from, to string) error {
+	from = path.Clean(from)
 	read, write := io.Pipe()
 	unpacked := make(chan error, 1)
 	go func() {
@@ -159,10 +173,14 @@ func (r remote) download(ctx context.Context, from, to string) error {
 // unpack writes the files of an archive, whose names begin with name, below to. The container decides what the archive
 // has, so no name leads out of there: os.Root refuses it.
 func unpack(from io.Reader, name, to string) error {
-	if err := os.MkdirAll(filepath.Dir(to), 0o750); err != nil {
+	folder, base := filepath.Dir(to), filepath.Base(to)
+	if isDirectory(filepath.ToSlash(to)) {
+		folder, base = to, "."
+	}
+	if err := os.MkdirAll(folder, 0o750); err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(filepath.Dir(to))
+	root, err := os.OpenRoot(folder)
 	if err != nil {
 		return err
 	}
@@ -180,11 +198,14 @@ func unpack(from io.Reader, name, to string) error {
 		if !ok || inside != "" && inside[0] != '/' {
 			return fmt.Errorf("the container's archive has the unexpected file %q", header.Name)
 		}
-		target := filepath.Base(to) + filepath.FromSlash(inside)
+		target := filepath.Join(base, filepath.FromSlash(inside))
 		switch header.Typeflag {
 		case tar.TypeDir:
 			err = root.MkdirAll(target, 0o750)
 		case tar.TypeReg:
+			if target == "." { // a file goes into the directory
+				target = name
+			}
 			err = writeFile(root, target, header.FileInfo().Mode().Perm(), archive)
 		}
 		if err != nil {

@@ -1,0 +1,89 @@
+package agentctl_test
+
+import (
+	"context"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"agents.example/controlplane/functions/agentctl"
+	"agents.example/controlplane/shared/agentexec/agentexectest"
+)
+
+// TestCopy_ASlashNamesTheSameDirectory copies with and without a slash at the end of a path. The container is a folder
+// of this machine. A directory in a row ends with a slash in the result.
+func TestCopy_ASlashNamesTheSameDirectory(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	defer a.onNudge(t, func(id string) { a.Reconcile(t, id) })() // ends before the test's context
+	a.Containers.Install("tar", func(ctx context.Context, p *agentexectest.Process) int {
+		cmd := exec.CommandContext(ctx, p.Args[0], p.Args[1:]...)
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = p.Stdin, p.Stdout, p.Stderr
+		_ = cmd.Run()
+		return cmd.ProcessState.ExitCode()
+	})
+	c := a.admin()
+	c.run(t, "agents", "create", "my-agent", "--wait").ok(t)
+	for _, test := range []struct{ name, from, to, want string }{
+		{name: "a directory there", from: "LOCAL/dir", to: "AGENT/new", want: "AGENT/new/sub/file"},
+		{name: "a directory there, a slash", from: "LOCAL/dir/", to: "AGENT/new/", want: "AGENT/new/sub/file"},
+		{name: "a directory into one", from: "LOCAL/dir", to: "AGENT/data/", want: "AGENT/data/sub/file"},
+		{name: "a file there", from: "LOCAL/note", to: "AGENT/data/other", want: "AGENT/data/other"},
+		{name: "a file into a directory there", from: "LOCAL/note", to: "AGENT/data/", want: "AGENT/data/note"},
+		{name: "a directory here", from: "AGENT/data", to: "LOCAL/new", want: "LOCAL/new/text"},
+		{name: "a directory here, a slash", from: "AGENT/data/", to: "LOCAL/new/", want: "LOCAL/new/text"},
+		{name: "a directory to a present one", from: "AGENT/data", to: "LOCAL/dir/", want: "LOCAL/dir/text"},
+		{name: "a directory to a dot", from: "AGENT/data", to: "LOCAL/dir/.", want: "LOCAL/dir/text"},
+		{name: "a file here", from: "AGENT/data/text", to: "LOCAL/new/other", want: "LOCAL/new/other"},
+		{name: "a file into a directory here", from: "AGENT/data/text", to: "LOCAL/dir/", want: "LOCAL/dir/text"},
+		{name: "a file into a new directory", from: "AGENT/data/text", to: "LOCAL/new/", want: "LOCAL/new/text"},
+		{name: "a file to two dots", from: "AGENT/data/text", to: "LOCAL/dir/sub/..", want: "LOCAL/dir/text"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			for _, name := range []string{"LOCAL/note", "LOCAL/dir/sub/file", "AGENT/data/text"} {
+				name = filepath.Join(dir, name)
+				if err := os.MkdirAll(filepath.Dir(name), 0o750); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(name, []byte("some"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := filesBelow(t, dir)
+			path := strings.NewReplacer("AGENT", "my-agent:"+dir+"/AGENT", "LOCAL", dir+"/LOCAL").Replace
+			c.run(t, "agents", "cp", path(test.from), path(test.to)).ok(t)
+			after := filesBelow(t, dir)
+			maps.DeleteFunc(after, func(name string, _ bool) bool { return before[name] })
+			if got := slices.Sorted(maps.Keys(after)); !slices.Equal(got, []string{test.want}) {
+				t.Errorf("cp %s %s wrote %q, want %s", test.from, test.to, got, test.want)
+			}
+		})
+	}
+	note := filepath.Join(t.TempDir(), "note")
+	if err := os.WriteFile(note, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.run(t, "agents", "cp", note, "my-agent:"+note+"/").wantCode(t, agentctl.ExitFailed, note+": Cannot open")
+}
+
+// filesBelow returns the names of all files below a directory.
+func filesBelow(t *testing.T, dir string) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			names[name] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
