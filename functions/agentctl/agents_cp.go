@@ -81,7 +81,7 @@ func (r remote) tar(ctx context.Context, input io.Reader, output io.Writer, args
 	err = s.run(ctx, input, output, &limitedBuffer{&complaint})
 	if exit, ok := errors.AsType[remoteExit](err); ok {
 		return fmt.Errorf("tar in the container ended with exit code %d: %s", exit.code,
-			strings.TrimSpace(harmless(complaint.String())))
+			strings.TrimSpace(harmlessLines(complaint.String())))
 	}
 	return err
 }

@@ -69,7 +69,11 @@ func TestCopy_ASlashNamesTheSameDirectory(t *testing.T) {
 	if err := os.WriteFile(note, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c.run(t, "agents", "cp", note, "my-agent:"+note+"/").wantCode(t, agentctl.ExitFailed, note+": Cannot open")
+	refused := c.run(t, "agents", "cp", note, "my-agent:"+note+"/")
+	refused.wantCode(t, agentctl.ExitFailed, "tar in the container ended with exit code ")
+	if strings.Contains(refused.Stderr, `\x0a`) {
+		t.Errorf("what tar says is in one line: %s", refused.Stderr)
+	}
 }
 
 // filesBelow returns the names of all files below a directory.

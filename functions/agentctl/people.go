@@ -25,7 +25,7 @@ func (t *tool) confirm(yes bool, question string, args ...any) error {
 	if !t.app.Terminal.In {
 		return usagef("this cannot be undone, and there is no terminal to ask on: add --yes to confirm")
 	}
-	fmt.Fprint(t.app.Stderr, harmless(fmt.Sprintf(question, args...)), " [y/N] ")
+	fmt.Fprint(t.app.Stderr, harmlessLines(fmt.Sprintf(question, args...)), " [y/N] ")
 	answer, err := t.answer()
 	if err != nil {
 		return err

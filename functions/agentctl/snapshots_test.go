@@ -66,7 +66,8 @@ func TestSnapshots_AreTakenRestoredClonedAndDeleted(t *testing.T) {
 		wantCode(t, agentctl.ExitUsage, "test would lose what it wrote since 20", "kept as a snapshot for 7 days",
 			"--yes")
 	asked, _ := c.person(t, 80, "n\n", "snapshots", "restore", "test", snapshot)
-	asked.wantCode(t, agentctl.ExitFailed, "lose what it wrote since", "nothing was changed")
+	asked.wantCode(t, agentctl.ExitFailed, "lose what it wrote since", "days.\nRestore the snapshot",
+		"nothing was changed")
 	c.run(t, "snapshots", "restore", "test", snapshot, "--yes").ok(t)
 	if got := a.Agent(t, id).Volume; got.Number != 1 || got.Source.SnapshotID != snapshot {
 		t.Errorf("the agent's volume is %+v, want one of the snapshot", got)
