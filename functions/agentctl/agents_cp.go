@@ -106,6 +106,9 @@ func (r remote) upload(ctx context.Context, from, to string) error {
 		to = path.Join(to, info.Name())
 	}
 	to = path.Clean(to)
+	if from, err = filepath.EvalSymlinks(from); err != nil { // pack follows no links
+		return err
+	}
 	read, write := io.Pipe()
 	go func() { write.CloseWithError(pack(write, from, path.Base(to))) }()
 	defer read.Close() //nolint:errcheck // ends pack
@@ -120,7 +123,7 @@ func pack(w io.Writer, from, name string) error {
 			return err
 		}
 		info, err := os.Stat(file)
-		link := entry.Type()&fs.ModeSymlink != 0 && file != from
+		link := entry.Type()&fs.ModeSymlink != 0
 		if err != nil || link || !entry.IsDir() && !info.Mode().IsRegular() {
 			return err
 		}

@@ -33,6 +33,7 @@ func TestCopy_ASlashNamesTheSameDirectory(t *testing.T) {
 		{name: "a directory there", from: "LOCAL/dir", to: "AGENT/new", want: "AGENT/new/sub/file"},
 		{name: "a directory there, a slash", from: "LOCAL/dir/", to: "AGENT/new/", want: "AGENT/new/sub/file"},
 		{name: "a directory into one", from: "LOCAL/dir", to: "AGENT/data/", want: "AGENT/data/sub/file"},
+		{name: "a link to a directory", from: "LOCAL/link", to: "AGENT/new", want: "AGENT/new/sub/file"},
 		{name: "a file there", from: "LOCAL/note", to: "AGENT/data/other", want: "AGENT/data/other"},
 		{name: "a file into a directory there", from: "LOCAL/note", to: "AGENT/data/", want: "AGENT/data/note"},
 		{name: "a directory here", from: "AGENT/data", to: "LOCAL/new", want: "LOCAL/new/text"},
@@ -54,6 +55,9 @@ func TestCopy_ASlashNamesTheSameDirectory(t *testing.T) {
 				if err := os.WriteFile(name, []byte("some"), 0o600); err != nil {
 					t.Fatal(err)
 				}
+			}
+			if err := os.Symlink("dir", filepath.Join(dir, "LOCAL", "link")); err != nil {
+				t.Fatal(err)
 			}
 			before := filesBelow(t, dir)
 			path := strings.NewReplacer("AGENT", "my-agent:"+dir+"/AGENT", "LOCAL", dir+"/LOCAL").Replace
