@@ -14,7 +14,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"syscall"
 	"time"
 
 	"agents.example/controlplane/shared/dataplane"
@@ -123,20 +122,6 @@ func (w *writer) visit(name string, e fs.DirEntry, err error) error {
 		return err
 	}
 	return w.write(h, name)
-}
-
-// linkTo makes the entry of a file one of a hard link if the archive has the file under another name.
-func (w *writer) linkTo(h *tar.Header, info fs.FileInfo) {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || stat.Nlink < 2 {
-		return
-	}
-	id := inode{device: uint64(stat.Dev), number: stat.Ino} //nolint:unconvert // other systems have other types
-	if first, known := w.linked[id]; known {
-		h.Typeflag, h.Linkname, h.Size = tar.TypeLink, first, 0
-		return
-	}
-	w.linked[id] = h.Name
 }
 
 func (w *writer) write(h *tar.Header, name string) error {
