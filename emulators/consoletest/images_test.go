@@ -88,7 +88,12 @@ func TestImages_AreChosenMovedAndScheduled(t *testing.T) {
 	dialog := p.Within("dialog", "Move to another version?")
 	dialog.Within("region", "What the service expects").WaitText("No pod is replaced.")
 	p.Review("agent-version")
+	consoletest.Eval[int](p, loseAnswers)
 	dialog.Click("button", "Move to 2.0")
+	dialog.WaitText(isUnknown)
+	p.WaitTrue(`document.querySelector("section[aria-label=Image] .badge").innerText === "2.0"`)
+	consoletest.Eval[int](p, restoreAnswers)
+	dialog.Click("button", "Try again") // to move to 2.0, and not back
 	p.WaitGone("dialog", "Move to another version?")
 	card.WaitText("sha256:" + strings.Repeat("2", 64))
 	p.WaitGone("button", "Update to 2.0")

@@ -64,7 +64,13 @@ func TestSchedules_AreAddedChangedAndRemoved(t *testing.T) {
 	dialog.Select("Times that it missed by more than 30 minutes", "Call it once for all of them")
 	dialog.Click("button", "Save")
 	card.WaitText("At 07:15 and 19:15 every day")
+	consoletest.Eval[int](p, loseAnswers)
 	card.Click("button", "Turn off digest")
+	card.WaitText(isUnknown)
+	card.WaitFor("button", "Turn on digest")
+	consoletest.Eval[int](p, restoreAnswers)
+	card.Click("button", "Try again") // to turn it off
+	card.WaitNoText(isUnknown)
 	card.WaitFor("button", "Turn on digest")
 	p.Review("schedules")
 	checkSchedule(t, admin, id, "digest", map[string]any{

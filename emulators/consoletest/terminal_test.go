@@ -5,6 +5,7 @@ package consoletest_test
 import (
 	"testing"
 
+	"agents.example/controlplane/emulators/consoletest"
 	"agents.example/controlplane/shared/plan"
 )
 
@@ -37,7 +38,12 @@ func TestTerminal_SaysWhyItIsRefused(t *testing.T) {
 	agent := admin.RunningAgent("is closed")
 	p := admin.Page(t)
 	p.Open("/console#/usage")
+	consoletest.Eval[int](p, loseAnswers)
 	p.Click("button", "Turn off for everyone")
+	p.WaitText(isUnknown)
+	p.WaitFor("button", "Turn on for admins")
+	consoletest.Eval[int](p, restoreAnswers)
+	p.Click("button", "Try again") // to turn it off
 	p.WaitText("No one may enter containers now.")
 	p.Open("/console#/agents/" + agent + "/terminal")
 	p.WaitText("The organization's setting exec is off.")

@@ -81,7 +81,7 @@ function EgressDialog({ agent, onClose }: { agent: Agent; onClose: () => void })
       {submit.busy || submit.error !== undefined ? null : (
         <Forecast change={change} asOf={agent.status} />
       )}
-      <SubmitFailure submit={submit} title="What the agent reaches was not changed" />
+      <SubmitFailure submit={submit} title="What the agent reaches was not changed" retry="submit" />
     </Dialog>
   );
 }

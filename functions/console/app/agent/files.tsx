@@ -127,7 +127,7 @@ function SetFile(props: { agent: Agent; file: AgentFile | undefined; onClose: ()
       {secret === "" ? <TextArea label="Text" value={content} onInput={setContent} rows={8} mono /> : null}
       <TextField label="Permissions" value={mode} onInput={setMode} hint="Octal digits." maxLength={4} mono />
       <p class="small quiet">{costOf(agent)}</p>
-      {wrong.length > 0 ? null : <SubmitFailure submit={submit} title="The file was not saved" />}
+      {wrong.length > 0 ? null : <SubmitFailure submit={submit} title="The file was not saved" retry="submit" />}
     </Dialog>
   );
 }

@@ -106,7 +106,7 @@ function Running({ agent, image, described }: { agent: Agent; image: AgentImage;
 }
 
 function VersionDialog({ agent, image, onClose }: { agent: Agent; image: Image; onClose: () => void }) {
-  const present = agent.image?.version ?? "";
+  const [present] = useState(agent.image?.version ?? ""); // also if the answer is lost and the agent moves
   const others = image.versions.filter(({ version }) => version !== present);
   const [chosen, setChosen] = useState(agent.image?.available_version ?? others[0]?.version ?? "");
   const version = others.find((one) => one.version === chosen) ?? others[0];
@@ -156,7 +156,7 @@ function VersionDialog({ agent, image, onClose }: { agent: Agent; image: Image; 
         <dd>The volume, the address and the credentials stay. So do the files in it, whatever wrote them.</dd>
       </dl>
       {submit.busy || version === undefined ? null : <Forecast change={change} asOf={agent.status} />}
-      <SubmitFailure submit={submit} title="The version was not changed" />
+      <SubmitFailure submit={submit} title="The version was not changed" retry="submit" />
     </Dialog>
   );
 }

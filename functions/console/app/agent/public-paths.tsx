@@ -80,7 +80,7 @@ function PathsDialog({ agent, onClose }: { agent: Agent; onClose: () => void }) 
       {submit.busy || submit.error !== undefined ? null : (
         <Forecast change={change} asOf={agent.status} />
       )}
-      <SubmitFailure submit={submit} title="The public paths were not changed" />
+      <SubmitFailure submit={submit} title="The public paths were not changed" retry="submit" />
     </Dialog>
   );
 }

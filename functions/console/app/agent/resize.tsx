@@ -44,7 +44,8 @@ export function Resize({ agent }: { agent: Agent }) {
 function SizeDialog({ agent, onClose }: { agent: Agent; onClose: () => void }) {
   const plans = useLive<Plan[]>(plansPath, { every: 300_000 }).data ?? [];
   const organization = useLive<Organization>(organizationPath, { every: 30_000 }).data;
-  const larger = plans.filter(({ agent: size }) => size.storage_bytes > agent.config.plan_limits.storage_bytes);
+  const [present] = useState(agent.config.plan_limits.storage_bytes); // also if the answer is lost and the agent grows
+  const larger = plans.filter(({ agent: size }) => size.storage_bytes > present);
   const [chosen, setChosen] = useState("");
   const plan = larger.find(({ id }) => id === chosen) ?? larger[0];
   const change = { path: agentPath(agent.id), method: "PATCH", body: { resource_plan: plan?.id } } as const;
@@ -99,7 +100,7 @@ function SizeDialog({ agent, onClose }: { agent: Agent; onClose: () => void }) {
         <dd>The data on the volume, the address and the credentials stay.</dd>
       </dl>
       {submit.busy || plan === undefined ? null : <Forecast change={change} asOf={agent.status} />}
-      <SubmitFailure submit={submit} title="The size was not changed" />
+      <SubmitFailure submit={submit} title="The size was not changed" retry="submit" />
     </Dialog>
   );
 }

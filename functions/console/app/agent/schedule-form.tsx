@@ -158,7 +158,7 @@ export function ScheduleForm(props: { agent: Agent; schedule: AgentSchedule | un
       />
       <p class="quiet">The pod stays: a change of schedules restarts nothing.</p>
       {atFields > 0 && atFields === submit.error?.violations.length ? null : (
-        <SubmitFailure submit={submit} title="The schedule was not saved" />
+        <SubmitFailure submit={submit} title="The schedule was not saved" retry="submit" />
       )}
     </Dialog>
   );

@@ -13,7 +13,7 @@ import { SubmitFailure } from "../ui/submit-failure";
 import { Time } from "../ui/time";
 import { Moment } from "./moment";
 import { agentPath, tabHref } from "./paths";
-import { changeSchedule, termsOf } from "./schedule-change";
+import { changeSchedule, type ScheduleTerms, termsOf } from "./schedule-change";
 import { ScheduleForm } from "./schedule-form";
 import { callDuration, callState, callText, cronText } from "./schedule-text";
 import { WakeAt } from "./wake-at";
@@ -99,10 +99,9 @@ function Schedule(props: {
   const { agent, schedule, unavailable } = props;
   const { id, cron, timezone, path, enabled, next_at: next, last, skipped } = schedule;
   const meaning = cronText(cron);
-  const toggle = useSubmit(async () => {
-    const seen = termsOf(schedule);
-    putLive(agentPath(agent.id), await changeSchedule(agent.id, seen, { ...seen, enabled: !enabled }));
-    toast(`${id} is ${enabled ? "off" : "on"}.`);
+  const toggle = useSubmit<ScheduleTerms>(async (_, seen) => {
+    putLive(agentPath(agent.id), await changeSchedule(agent.id, seen, { ...seen, enabled: !seen.enabled }));
+    toast(`${seen.id} is ${seen.enabled ? "off" : "on"}.`);
   });
   return (
     <li class="stack-tight">
@@ -112,7 +111,12 @@ function Schedule(props: {
         </h3>
         <span class={`badge tone-${enabled ? "good" : "idle"}`}>{enabled ? "On" : "Off"}</span>
         <span class="actions">
-          <Button kind="plain" busy={toggle.busy} unavailable={unavailable} onClick={() => void toggle.send()}>
+          <Button
+            kind="plain"
+            busy={toggle.busy}
+            unavailable={unavailable}
+            onClick={() => void toggle.send(termsOf(schedule))}
+          >
             {enabled ? "Turn off" : "Turn on"}
             <span class="visually-hidden"> {id}</span>
           </Button>

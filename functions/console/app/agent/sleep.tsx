@@ -134,7 +134,7 @@ function SleepDialog({ agent, onClose }: { agent: Agent; onClose: () => void }) 
       {submit.busy || submit.error !== undefined || wrong.length > 0 ? null : (
         <Forecast change={change} asOf={agent.status} />
       )}
-      <SubmitFailure submit={submit} title="The agent was not changed" />
+      <SubmitFailure submit={submit} title="The agent was not changed" retry="submit" />
     </Dialog>
   );
 }

@@ -64,7 +64,7 @@ export function TakeSnapshot({ agent, onClose }: { agent: Agent; onClose: () => 
       {submit.busy ? null : (
         <Forecast change={{ path, method: "POST", body: how }} asOf={agent.status + agent.updated_at} />
       )}
-      {wrong.length > 0 ? null : <SubmitFailure submit={submit} title="The snapshot was not taken" />}
+      {wrong.length > 0 ? null : <SubmitFailure submit={submit} title="The snapshot was not taken" retry="submit" />}
     </Dialog>
   );
 }

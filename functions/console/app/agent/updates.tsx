@@ -78,7 +78,7 @@ export function UpdatesDialog({ agent, image, onClose }: { agent: Agent; image: 
           />
         </>
       ) : null}
-      <SubmitFailure submit={submit} title="The agent’s updates were not changed" />
+      <SubmitFailure submit={submit} title="The agent’s updates were not changed" retry="submit" />
     </Dialog>
   );
 }

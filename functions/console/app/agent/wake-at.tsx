@@ -99,7 +99,7 @@ function WakeAtDialog({ agent, onClose }: { agent: Agent; onClose: () => void })
         autofocus
         required
       />
-      {wrong.length > 0 ? null : <SubmitFailure submit={submit} title="The time was not set" />}
+      {wrong.length > 0 ? null : <SubmitFailure submit={submit} title="The time was not set" retry="submit" />}
     </Dialog>
   );
 }

@@ -8,6 +8,8 @@ export interface Submit<I = void> {
   error: CallError | undefined;
   /** Sends the change. A second call while one is under way does nothing. */
   send: (input: I) => Promise<void>;
+  /** Sends exactly what the failed attempt sent, also if the page has changed since then. */
+  retry: () => Promise<void>;
   /** Says that the person wants something else now, so the next attempt is not a repeat of the last one. */
   forget: () => void;
 }
@@ -16,7 +18,7 @@ export interface Submit<I = void> {
 export function useSubmit<I = void>(change: (intent: string, input: I) => Promise<void>): Submit<I> {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<CallError>();
-  const last = useRef<{ intent: string; input: string } | undefined>(undefined);
+  const last = useRef<{ intent: string; form: string; input: I } | undefined>(undefined);
   const running = useRef(false);
   const send = async (input: I) => {
     if (running.current) {
@@ -25,8 +27,8 @@ export function useSubmit<I = void>(change: (intent: string, input: I) => Promis
     running.current = true;
     setBusy(true);
     const form = JSON.stringify(input ?? null);
-    if (last.current?.input !== form) {
-      last.current = { intent: newIntent(), input: form };
+    if (last.current?.form !== form) {
+      last.current = { intent: newIntent(), form, input };
     }
     try {
       await change(last.current.intent, input);
@@ -43,11 +45,16 @@ export function useSubmit<I = void>(change: (intent: string, input: I) => Promis
       setBusy(false);
     }
   };
+  const retry = async () => {
+    if (last.current !== undefined) {
+      await send(last.current.input);
+    }
+  };
   const forget = () => {
     last.current = undefined;
     setError(undefined);
   };
-  return { busy, error, send, forget };
+  return { busy, error, send, retry, forget };
 }
 
 /** A call that changes something. */

@@ -14,7 +14,8 @@ export function Containers({ organization }: { organization: Organization }) {
   const change = { path: organizationPath, method: "PATCH", body: { exec: on ? "off" : "admins" } } as const;
   const submit = useChange<Organization>(change, (changed) => {
     putLive(organizationPath, changed);
-    toast(on ? "No one may enter containers now. Open terminals end." : "Admins may enter containers now.", "good");
+    const off = changed.exec === "off";
+    toast(off ? "No one may enter containers now. Open terminals end." : "Admins may enter containers now.", "good");
   });
   return (
     <section class="card" aria-label="Terminals and commands">

@@ -60,7 +60,7 @@ function DefaultDialog({ organization, onClose }: { organization: Organization; 
       }
     >
       <RulesFields draft={draft} onChange={setDraft} error={submit.error} />
-      <SubmitFailure submit={submit} title="What new agents reach was not changed" />
+      <SubmitFailure submit={submit} title="What new agents reach was not changed" retry="submit" />
     </Dialog>
   );
 }

@@ -7,7 +7,13 @@ import { Failure } from "./feedback";
 const unknown = "It is not known whether the change was made. Trying again is safe.";
 
 /** Why a change failed. If money is the reason, there is a way to the plan. */
-export function SubmitFailure({ submit, title }: { submit: Submit; title: string }) {
+export function SubmitFailure<I>(props: {
+  submit: Submit<I>;
+  title: string;
+  /** "submit" sends what the form around the failure has by then. Otherwise, the failed attempt is repeated. */
+  retry?: "submit";
+}) {
+  const { submit, title, retry = () => void submit.retry() } = props;
   if (submit.error === undefined) {
     return null;
   }
@@ -17,7 +23,7 @@ export function SubmitFailure({ submit, title }: { submit: Submit; title: string
         error={submit.error}
         title={submit.error.status === 0 && !submit.error.unsent ? unknown : title}
         busy={submit.busy}
-        retry={submit.error.temporary ? () => void submit.send() : undefined}
+        retry={submit.error.temporary ? retry : undefined}
       />
       {submit.error.status === 402 ? (
         <div class="row">
