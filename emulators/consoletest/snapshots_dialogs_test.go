@@ -85,7 +85,8 @@ const readPicked = `(async () => {
 })()`
 
 // TestSnapshots_CopyKeepsWhatIsTyped leaves the dialog of a copy and that of a new agent, and finds what was typed in
-// each. A size whose volume is too small for the snapshot cannot be chosen.
+// each. A size whose volume is too small for the snapshot cannot be chosen. The answer to the creation of the new agent
+// is lost before, and another attempt has the same key.
 func TestSnapshots_CopyKeepsWhatIsTyped(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Startup)
@@ -96,6 +97,10 @@ func TestSnapshots_CopyKeepsWhatIsTyped(t *testing.T) {
 	p.Open("/console#/agents/new")
 	fresh := p.Within("dialog", "New agent")
 	fresh.Fill("Name", "half typed")
+	lost := consoletest.Response{Lost: true, Times: 1}
+	p.Respond(http.MethodPost, "/api/v1/agents", lost)
+	fresh.Click("button", "Create the agent")
+	fresh.WaitText("It is not known whether the agent was created.")
 	fresh.Click("button", "Close")
 	p.Open("/console#/agents/" + id + "/snapshots")
 	p.Click("button", "New agent from this Nightly")
@@ -119,12 +124,18 @@ func TestSnapshots_CopyKeepsWhatIsTyped(t *testing.T) {
 	dialog.WaitText("The agent was not created")
 	dialog.WaitText("Only one that is ready can be cloned.")
 	want := `{"name":"second origin","resource_plan":"startup","from_snapshot":"aaaaaaaaaaaaaaaaaaaaaaaaaa-nigh2222"}`
-	if sent := consoletest.Eval[[]string](p, "posts"); len(sent) != 1 || sent[0] != want {
+	if sent := consoletest.Eval[[]string](p, "posts"); len(sent) != 2 || sent[1] != want {
 		t.Errorf("requests = %q, want %s", sent, want)
 	}
 	p.Press("Escape")
 	p.Open("/console#/agents/new")
 	p.WaitTrue(`document.querySelector("dialog input").value === "half typed"`)
+	p.Respond(http.MethodPost, "/api/v1/agents", lost)
+	fresh.Click("button", "Try again")
+	p.WaitTrue(`posts.length === 3`)
+	if keys := consoletest.Eval[[]string](p, "keys"); keys[2] != keys[0] || keys[1] == keys[0] {
+		t.Errorf("the Idempotency-Keys are %q, want one key for the first and the last", keys)
+	}
 }
 
 // TestSnapshots_AreTakenFromThePalette opens the dialog by its command, and shows why the plan allows no more.

@@ -176,10 +176,11 @@ func TestSnapshots_RestoreAsksAndSaysWhatIsLost(t *testing.T) {
 	}
 }
 
-// rememberPosts keeps the bodies of requests to create or change something that are no rehearsals.
-const rememberPosts = `{ window.posts = []; const fetched = window.fetch; window.fetch = (url, options) => {
+// rememberPosts keeps the bodies and the keys of requests to create or change something that are no rehearsals.
+const rememberPosts = `{ window.posts = []; window.keys = []; const fetched = window.fetch; window.fetch = (url, options) => {
 	if (options?.method === "POST" && !String(url).includes("dry_run")) {
 		window.posts.push(options.body);
+		window.keys.push(new Headers(options.headers).get("Idempotency-Key"));
 	}
 	return fetched(url, options); }; }`
 

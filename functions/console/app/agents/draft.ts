@@ -28,6 +28,8 @@ export interface Draft {
   archive: string;
   variables: Variable[];
   pasted: Pasted;
+  /** The Idempotency-Key of the last attempt, and what it asked for. */
+  intent: { id: string; body: string } | undefined;
   sending: boolean;
   /** Why the last attempt failed, and what it asked for. */
   failure: { error: CallError; sent: CreateAgentRequest } | undefined;
@@ -43,6 +45,7 @@ const empty: Draft = {
   archive: "",
   variables: [],
   pasted: nothingPasted,
+  intent: undefined,
   sending: false,
   failure: undefined,
 };
@@ -53,7 +56,6 @@ const empty: Draft = {
  */
 export const draft = new Store<Draft>(empty);
 
-let intent: { id: string; body: string } | undefined;
 let lastRow = 0;
 
 export const edit = (changed: Partial<Draft>): void => draft.set({ ...draft.value, ...changed });
@@ -71,14 +73,12 @@ export function turnTo(from: string, name: string): void {
 
 export function discardDraft(): void {
   const { from, given } = draft.value;
-  intent = undefined;
   draft.set({ ...empty, from, given, name: given });
 }
 
 onSignOut(() => {
   parked.clear();
   draft.set(empty);
-  intent = undefined;
 });
 
 export const isTyped = ({ name, given, archive, variables, pasted }: Draft): boolean =>
@@ -111,11 +111,9 @@ export const removeVariable = (row: number): void =>
  */
 export async function create(request: CreateAgentRequest): Promise<Agent | undefined> {
   const body = JSON.stringify(request);
-  const { from } = draft.value;
-  if (intent?.body !== body) {
-    intent = { id: newIntent(), body };
-  }
-  edit({ sending: true, failure: undefined });
+  const { from, intent: last } = draft.value;
+  const intent = last?.body === body ? last : { id: newIntent(), body };
+  edit({ intent, sending: true, failure: undefined });
   try {
     const answer = await call<Agent>("/api/v1/agents", { method: "POST", body: request, intent: intent.id });
     end(from, undefined);

@@ -6,6 +6,9 @@ import { Status } from "../ui/status";
 import { useAgents } from "./roster-hook";
 import { elsewhere } from "./wrong";
 
+/** To repeat a creation after a lost answer is safe: it has the same Idempotency-Key. */
+const unknown = "It is not known whether the agent was created. Trying again is safe.";
+
 /** Why the agent was not created, and what to do about it. */
 export function CreationFailure({ error, busy }: { error: CallError; busy: boolean }) {
   switch (true) {
@@ -13,6 +16,8 @@ export function CreationFailure({ error, busy }: { error: CallError; busy: boole
       return <NoRoom error={error} busy={busy} />;
     case error.status === 422 && elsewhere(error).length === 0:
       return <Failure error={inFields(error)} />;
+    case error.status === 0 && !error.unsent:
+      return <Failure error={error} retry="submit" busy={busy} title={unknown} />;
     default:
       return <Failure error={error} retry="submit" busy={busy} title="The agent was not created" />;
   }
