@@ -198,6 +198,27 @@ func TestAgentCreation_RepeatsAFailedRequestWithItsKey(t *testing.T) {
 	}
 }
 
+// TestAgentCreation_KeepsWhatIsTypedWhileItIsSent begins another agent before the service has answered about the first.
+func TestAgentCreation_KeepsWhatIsTypedWhileItIsSent(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, 0)
+	c.answers = []func(http.ResponseWriter, string){c.accept("first")}
+	p := c.open(t, "#/agents/new", adminToken())
+	answered := make(chan struct{})
+	p.Respond(http.MethodPost, "/api/v1/agents", consoletest.Response{Hold: answered})
+	p.Fill("Name", "first")
+	p.WaitFor("button", "Start over")
+	p.Click("button", "Create the agent")
+	p.WaitFor("button", "Creating …")
+	p.WaitGone("button", "Start over") // what is sent cannot be taken back
+	p.Fill("Name", "second")
+	close(answered)
+	p.WaitFor("heading", "first")
+	p.Open("/console#/agents/new")
+	p.WaitTrue(`document.querySelector("dialog input").value === "second"`)
+	p.WaitFor("button", "Create the agent")
+}
+
 func TestAgentCreation_SaysWhatToDoWithoutRoom(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, 0)

@@ -85,7 +85,7 @@ function Form({ from, onClose }: { from: Source | undefined; onClose: () => void
       onSubmit={submit}
       foot={
         <>
-          {isTyped(typed) ? (
+          {isTyped(typed) && !typed.sending ? (
             <Button kind="plain" onClick={() => confirm("Discard what you typed?") && discardDraft()}>
               Start over
             </Button>

@@ -14,6 +14,8 @@ export interface Variable {
 
 /** What a person has typed for a new agent, and how far its creation is. */
 export interface Draft {
+  /** Tells a draft from one that the person began after discarding it. */
+  id: number;
   /** The id of the snapshot that the agent begins with; empty for an agent without data. */
   from: string;
   /** The name that the draft began with. */
@@ -35,7 +37,7 @@ export interface Draft {
   failure: { error: CallError; sent: CreateAgentRequest } | undefined;
 }
 
-const empty: Draft = {
+const empty: Omit<Draft, "id"> = {
   from: "",
   given: "",
   name: "",
@@ -50,11 +52,15 @@ const empty: Draft = {
   failure: undefined,
 };
 
+let lastID = 0;
+
+const begin = (part: Partial<Draft> = {}): Draft => ({ ...empty, ...part, id: ++lastID });
+
 /**
  * The draft of the new agent. It outlives its dialog, so that a dialog that is closed by accident loses nothing. It is
  * only in memory, because it has secrets.
  */
-export const draft = new Store<Draft>(empty);
+export const draft = new Store<Draft>(begin());
 
 let lastRow = 0;
 
@@ -67,18 +73,18 @@ const parked = new Map<string, Draft>();
 export function turnTo(from: string, name: string): void {
   if (draft.value.from !== from) {
     parked.set(draft.value.from, draft.value);
-    draft.set(parked.get(from) ?? { ...empty, from, given: name, name });
+    draft.set(parked.get(from) ?? begin({ from, given: name, name }));
   }
 }
 
 export function discardDraft(): void {
   const { from, given } = draft.value;
-  draft.set({ ...empty, from, given, name: given });
+  draft.set(begin({ from, given, name: given }));
 }
 
 onSignOut(() => {
   parked.clear();
-  draft.set(empty);
+  draft.set(begin());
 });
 
 export const isTyped = ({ name, given, archive, variables, pasted }: Draft): boolean =>
@@ -111,27 +117,32 @@ export const removeVariable = (row: number): void =>
  */
 export async function create(request: CreateAgentRequest): Promise<Agent | undefined> {
   const body = JSON.stringify(request);
-  const { from, intent: last } = draft.value;
+  const { intent: last } = draft.value;
   const intent = last?.body === body ? last : { id: newIntent(), body };
   edit({ intent, sending: true, failure: undefined });
+  const sent = draft.value;
   try {
     const answer = await call<Agent>("/api/v1/agents", { method: "POST", body: request, intent: intent.id });
-    end(from, undefined);
+    end(sent, undefined);
     return answer.data;
   } catch (error) {
-    end(from, { sending: false, failure: { error: asError(error), sent: request } });
+    end(sent, { sending: false, failure: { error: asError(error), sent: request } });
     return undefined;
   }
 }
 
-/** Discards the draft that was sent, or says why it failed. The person may have turned to another one. */
-function end(from: string, failed: Partial<Draft> | undefined): void {
-  const other = parked.get(from);
-  if (draft.value.from === from) {
-    failed === undefined ? discardDraft() : edit(failed);
-  } else if (failed === undefined || other === undefined) {
-    parked.delete(from);
-  } else {
-    parked.set(from, { ...other, ...failed });
+/**
+ * Discards the draft that was sent, or says why it failed. The person may have turned to another one. What was typed
+ * since then stays.
+ */
+function end(sent: Draft, failed: Partial<Draft> | undefined): void {
+  const shown = draft.value.from === sent.from;
+  const now = shown ? draft.value : parked.get(sent.from);
+  if (now?.id !== sent.id) {
+    return;
   }
+  const { from, given } = now;
+  const rest = now === sent ? begin({ from, given, name: given }) : { ...now, sending: false, intent: undefined };
+  const next = failed === undefined ? rest : { ...now, ...failed };
+  shown ? draft.set(next) : parked.set(from, next);
 }
