@@ -51,7 +51,8 @@ func TestVariables_AreSetTogether(t *testing.T) {
 	p.WaitText("The agent has no secrets.")
 }
 
-// TestFiles_AreSetAndRemoved gives an agent a file, replaces it after a refusal, and removes it.
+// TestFiles_AreSetAndRemoved gives an agent a file after a refusal, changes its permissions, replaces its text, and
+// removes it.
 func TestFiles_AreSetAndRemoved(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Starter)
@@ -72,7 +73,16 @@ func TestFiles_AreSetAndRemoved(t *testing.T) {
 	p.WaitText("9 B")
 	p.Click("button", "Replace /config/prompt.md")
 	dialog = p.Within("dialog", "Replace /config/prompt.md")
+	dialog.WaitText("Leave it empty to keep the present text.")
+	if fields := dialog.All("textbox", "Path"); len(fields) > 0 {
+		t.Error("the path of a file that is replaced can be changed")
+	}
+	dialog.Fill("Permissions", "0600")
+	dialog.Click("button", "Save")
+	p.WaitText("9 B, 0600")
+	p.Click("button", "Replace /config/prompt.md")
 	dialog.Fill("Text", "Be very brief.")
+	checkGuarded(t, p, "Replace /config/prompt.md")
 	dialog.Click("button", "Save")
 	p.WaitText("14 B")
 	p.Review("files")

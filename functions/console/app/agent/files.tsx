@@ -83,12 +83,14 @@ const change = (id: string, path: string, file: AgentFileSpec | undefined): Prom
 function SetFile(props: { agent: Agent; file: AgentFile | undefined; onClose: () => void }) {
   const { agent, file, onClose } = props;
   const secrets = Object.keys(agent.env_vars).filter((key) => agent.env_vars[key] === "gsm");
-  const [path, setPath] = useState(file?.path ?? "/data/");
+  const start = file?.path ?? "/data/";
+  const [path, setPath] = useState(start);
   const [secret, setSecret] = useState(file?.secret ?? "");
   const [content, setContent] = useState("");
   const [mode, setMode] = useState(file?.mode ?? "0644");
+  const keeps = file?.secret === null && secret === "" && content === ""; // the text, which the service never shows
   const submit = useSubmit(async () => {
-    const spec: AgentFileSpec = secret === "" ? { path, content, mode } : { path, secret, mode };
+    const spec: AgentFileSpec = { path, mode, ...(keeps ? {} : secret === "" ? { content } : { secret }) };
     putLive(agentPath(agent.id), await change(agent.id, path, spec));
     toast(acceptedText(agent));
     onClose();
@@ -98,6 +100,7 @@ function SetFile(props: { agent: Agent; file: AgentFile | undefined; onClose: ()
     <Dialog
       title={file === undefined ? "Add a file" : `Replace ${file.path}`}
       onClose={onClose}
+      typed={content !== "" || path !== start}
       onSubmit={() => void submit.send()}
       action={
         <Button kind="primary" type="submit" busy={submit.busy}>
@@ -105,16 +108,18 @@ function SetFile(props: { agent: Agent; file: AgentFile | undefined; onClose: ()
         </Button>
       }
     >
-      <TextField
-        label="Path"
-        value={path}
-        onInput={setPath}
-        hint="Below /data, the agent’s volume, or below /config, which is read-only."
-        wrong={wrong}
-        maxLength={256}
-        required
-        mono
-      />
+      {file === undefined ? (
+        <TextField
+          label="Path"
+          value={path}
+          onInput={setPath}
+          hint="Below /data, the agent’s volume, or below /config, which is read-only."
+          wrong={wrong}
+          maxLength={256}
+          required
+          mono
+        />
+      ) : null}
       <Select
         label="What is in it"
         value={secret}
@@ -123,8 +128,18 @@ function SetFile(props: { agent: Agent; file: AgentFile | undefined; onClose: ()
           { value: "", label: "A text" },
           ...secrets.sort().map((key) => ({ value: key, label: `The secret ${key}` })),
         ]}
+        wrong={file === undefined ? [] : wrong}
       />
-      {secret === "" ? <TextArea label="Text" value={content} onInput={setContent} rows={8} mono /> : null}
+      {secret === "" ? (
+        <TextArea
+          label="Text"
+          value={content}
+          onInput={setContent}
+          hint={file?.secret === null ? "Leave it empty to keep the present text." : undefined}
+          rows={8}
+          mono
+        />
+      ) : null}
       <TextField label="Permissions" value={mode} onInput={setMode} hint="Octal digits." maxLength={4} mono />
       <p class="small quiet">{costOf(agent)}</p>
       {wrong.length > 0 ? null : <SubmitFailure submit={submit} title="The file was not saved" retry="submit" />}
