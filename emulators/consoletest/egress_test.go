@@ -58,7 +58,7 @@ func restrictedAgent(admin *consoletest.User, name string) string {
 }
 
 // TestEgress_RefusedHostIsAllowed shows what the gate refused, allows it with one click, and warns before a list is
-// saved that lacks a host in use.
+// saved that lacks a host in use. A list that another admin changed is not replaced.
 func TestEgress_RefusedHostIsAllowed(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Starter)
@@ -83,14 +83,23 @@ func TestEgress_RefusedHostIsAllowed(t *testing.T) {
 	dialog.Fill("Allowed hosts", "blocked.example.net\nhttps://api.example.com")
 	dialog.Click("button", "Save")
 	dialog.WaitText("https://api.example.com: Must consist of letters, digits and hyphens")
+	admin.Call(http.MethodPost, "/api/v1/agents/"+agent+"/egress-hosts", `{"hosts": ["theirs.example.net"]}`,
+		http.StatusOK)
 	dialog.Fill("Allowed hosts", "blocked.example.net")
+	dialog.Click("button", "Save")
+	dialog.WaitText("What the agent reaches was changed by someone else while you looked at it.")
 	p.Press("Escape")
 	p.WaitGone("dialog", "What may it reach?")
+	card.WaitText("theirs.example.net")
 	card.Click("button", "Change what it reaches")
 	dialog.Fill("Allowed hosts", "blocked.example.net")
 	dialog.WaitText("api.example.com (used 7 times in 7 days)")
 	p.Review("agent-egress-change")
+	consoletest.Eval[int](p, loseAnswers)
 	dialog.Click("button", "Save")
+	dialog.WaitText(isUnknown)
+	consoletest.Eval[int](p, restoreAnswers)
+	dialog.Click("button", "Try again")
 	p.WaitGone("dialog", "What may it reach?")
 	rules, _ := admin.Call(http.MethodGet, "/api/v1/agents/"+agent, "", http.StatusOK)["egress"].(map[string]any)
 	if allow, _ := rules["allow"].([]any); !slices.Equal(allow, []any{any("blocked.example.net")}) {
@@ -131,7 +140,7 @@ func TestEgress_SecretStaysOutside(t *testing.T) {
 	}
 }
 
-// TestEgress_OfNewAgents sets what new agents may reach.
+// TestEgress_OfNewAgents sets what new agents may reach. What another admin changed is not replaced.
 func TestEgress_OfNewAgents(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Starter)
@@ -147,6 +156,17 @@ func TestEgress_OfNewAgents(t *testing.T) {
 	p.WaitGone("dialog", "What may new agents reach?")
 	card.WaitText("api.example.com")
 	p.Review("organization-egress")
+	card.Click("button", "Change the default")
+	dialog.Fill("Allowed hosts", "mine.example.com")
+	admin.Call(http.MethodPatch, "/api/v1/organizations/current", `{"egress": {"mode": "open"}}`, http.StatusOK)
+	dialog.Click("button", "Save")
+	dialog.WaitText("What new agents reach was changed by someone else while you looked at it.")
+	dialog.Click("button", "Cancel")
+	card.WaitText("Every host")
+	card.Click("button", "Change the default")
+	dialog.Select("It reaches", "Allowed hosts only")
+	dialog.Click("button", "Save")
+	card.WaitText("Allowed hosts only")
 	p.Open("/console#/agents/new")
 	p.Within("dialog", "New agent").WaitText("It reaches only the hosts that your organization allows new agents.")
 }

@@ -106,7 +106,12 @@ func TestImages_AreChosenMovedAndScheduled(t *testing.T) {
 	updates.Click("button", "Save")
 	updates.WaitText("Want a time of day, such as 02:30.")
 	p.Review("agent-updates")
-	updates.Fill("Begins at", "02:30")
+	updates.Fill("Begins at", "02:15")
+	consoletest.Eval[int](p, loseAnswers)
+	updates.Click("button", "Save")
+	updates.WaitText(isUnknown)
+	consoletest.Eval[int](p, restoreAnswers)
+	updates.Fill("Begins at", "02:30") // another change, which is no repeat of the lost one
 	updates.Click("button", "Save")
 	p.WaitGone("dialog", "When does the agent update?")
 	card.WaitText("Saturday, Sunday from 02:30 for 4 hours (Europe/Berlin)")

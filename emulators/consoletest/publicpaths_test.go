@@ -1,13 +1,15 @@
 package consoletest_test
 
 import (
+	"net/http"
 	"testing"
 
 	"agents.example/controlplane/emulators/consoletest"
 	"agents.example/controlplane/shared/plan"
 )
 
-// TestPublicPaths_AreEditedAsAList refuses a path, loses answers, and shows the list that is stored.
+// TestPublicPaths_AreEditedAsAList refuses a path, loses answers, and shows the list that is stored. A list that
+// another admin changed is not replaced.
 func TestPublicPaths_AreEditedAsAList(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Starter)
@@ -32,4 +34,16 @@ func TestPublicPaths_AreEditedAsAList(t *testing.T) {
 	p.WaitGone("dialog", "Which paths are public?")
 	card.WaitText("/hooks/")
 	card.WaitText("/telegram")
+
+	card.Click("button", "Change the public paths")
+	dialog.Fill("Public paths", "/mine")
+	admin.Call(http.MethodPatch, "/api/v1/agents/"+id, `{"public_paths": ["/theirs"]}`, http.StatusOK)
+	dialog.Click("button", "Save")
+	dialog.WaitText("The public paths were changed by someone else while you looked at them.")
+	dialog.Click("button", "Cancel")
+	card.WaitText("/theirs")
+	card.Click("button", "Change the public paths")
+	dialog.Fill("Public paths", "/mine\n/theirs")
+	dialog.Click("button", "Save")
+	card.WaitText("/mine")
 }

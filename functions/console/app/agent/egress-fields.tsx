@@ -18,10 +18,11 @@ export const draftOf = ({ mode, allow, deny }: AgentEgress): RulesDraft => ({
 
 export const hostsOf = (text: string): string[] => text.split(/[\s,]+/).filter((host) => host !== "");
 
+/** The rules of a draft, with hosts in lower case, as the service has them. */
 export const rulesOf = ({ mode, allow, deny }: RulesDraft): AgentEgressSpec => ({
   mode,
-  allow: hostsOf(allow),
-  deny: hostsOf(deny),
+  allow: hostsOf(allow.toLowerCase()),
+  deny: hostsOf(deny.toLowerCase()),
 });
 
 /** What a mode means, in a few words. */

@@ -1,15 +1,18 @@
 import type { Agent } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { useReadOnly } from "../account";
-import { refreshLive } from "../api/live";
+import { useKnown } from "../api/known";
+import { putLive, refreshLive } from "../api/live";
+import { useSubmit } from "../api/submit";
+import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { SubmitFailure } from "../ui/submit-failure";
+import { changeAgent } from "./change";
 import { draftOf, modeText, RulesFields, RulesLists, rulesOf } from "./egress-fields";
 import { EgressLogCard, egressLogPath } from "./egress-log";
 import { agentPath } from "./paths";
 import { Forecast } from "./rehearsal";
-import { useAgentChange } from "./use-change";
 
 /** Which hosts the agent may reach, and which it tried. */
 export function Egress({ agent }: { agent: Agent }) {
@@ -49,15 +52,18 @@ export function Egress({ agent }: { agent: Agent }) {
 function EgressDialog({ agent, onClose }: { agent: Agent; onClose: () => void }) {
   const [draft, setDraft] = useState(draftOf(agent.egress));
   const body = { egress: rulesOf(draft) };
-  const change = { path: agentPath(agent.id), method: "PATCH", body } as const;
-  const submit = useAgentChange(
-    change,
-    () => "What the agent reaches was changed.",
-    () => {
-      refreshLive(egressLogPath(agent.id));
-      onClose();
-    },
+  const rulesNow = (now: Agent) => rulesOf(draftOf(now.egress));
+  const isMade = useKnown(
+    rulesNow(agent),
+    "What the agent reaches was changed by someone else while you looked at it.",
   );
+  const submit = useSubmit(async () => {
+    const bodyOf = (now: Agent) => (isMade(rulesNow(now), body.egress) ? undefined : body);
+    putLive(agentPath(agent.id), await changeAgent(agent.id, bodyOf));
+    toast("What the agent reaches was changed.");
+    refreshLive(egressLogPath(agent.id));
+    onClose();
+  });
   return (
     <Dialog
       title="What may it reach?"
@@ -79,7 +85,7 @@ function EgressDialog({ agent, onClose }: { agent: Agent; onClose: () => void })
               "allowed are closed."}
       </p>
       {submit.busy || submit.error !== undefined ? null : (
-        <Forecast change={change} asOf={agent.status} />
+        <Forecast change={{ path: agentPath(agent.id), method: "PATCH", body }} asOf={agent.status} />
       )}
       <SubmitFailure submit={submit} title="What the agent reaches was not changed" retry="submit" />
     </Dialog>

@@ -3,13 +3,17 @@ import { useState } from "preact/hooks";
 import { useReadOnly } from "../account";
 import { sentenceOf } from "../agents/wrong";
 import { violationsAt } from "../api/errors";
+import { useKnown } from "../api/known";
+import { putLive } from "../api/live";
+import { useSubmit } from "../api/submit";
+import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { TextArea } from "../ui/field";
 import { SubmitFailure } from "../ui/submit-failure";
+import { changeAgent } from "./change";
 import { agentPath } from "./paths";
 import { Forecast } from "./rehearsal";
-import { useAgentChange } from "./use-change";
 
 /** The paths that anyone may request. */
 export function PublicPaths({ agent }: { agent: Agent }) {
@@ -54,8 +58,17 @@ function PathsDialog({ agent, onClose }: { agent: Agent; onClose: () => void }) 
     .split("\n")
     .map((line) => line.trim())
     .filter((line) => line !== "");
-  const change = { path: agentPath(agent.id), method: "PATCH", body: { public_paths: paths } } as const;
-  const submit = useAgentChange(change, () => "The public paths were changed.", onClose);
+  const body = { public_paths: paths };
+  const isMade = useKnown(
+    agent.public_paths,
+    "The public paths were changed by someone else while you looked at them.",
+  );
+  const submit = useSubmit(async () => {
+    const bodyOf = (now: Agent) => (isMade(now.public_paths, paths) ? undefined : body);
+    putLive(agentPath(agent.id), await changeAgent(agent.id, bodyOf));
+    toast("The public paths were changed.");
+    onClose();
+  });
   return (
     <Dialog
       title="Which paths are public?"
@@ -78,7 +91,7 @@ function PathsDialog({ agent, onClose }: { agent: Agent; onClose: () => void }) 
       />
       <p class="quiet">The pod is replaced: the agent does not answer for some seconds.</p>
       {submit.busy || submit.error !== undefined ? null : (
-        <Forecast change={change} asOf={agent.status} />
+        <Forecast change={{ path: agentPath(agent.id), method: "PATCH", body }} asOf={agent.status} />
       )}
       <SubmitFailure submit={submit} title="The public paths were not changed" retry="submit" />
     </Dialog>

@@ -1,5 +1,6 @@
 import type { Agent, AgentSchedule, AgentScheduleSpec } from "@agents.example/client/schema";
 import { CallError } from "../api/errors";
+import { overtaken } from "../api/known";
 import { changeAgent } from "./change";
 
 /** What an admin sets of a schedule. */
@@ -37,7 +38,8 @@ export async function changeSchedule(
       return undefined;
     }
     if (seen !== undefined && !same(now, seen)) {
-      throw changed(now === undefined);
+      const became = now === undefined ? "removed" : "changed";
+      throw overtaken(`The schedule was ${became} by someone else while you looked at it.`);
     }
     const others = all.filter((one) => seen === undefined || one.id !== id);
     index = others.length;
@@ -60,11 +62,3 @@ const ofSchedule = (error: CallError, index: number): CallError =>
         : violation,
     ),
   );
-
-function changed(removed: boolean): CallError {
-  const detail =
-    `The schedule was ${removed ? "removed" : "changed"} by someone else while you looked at it. ` +
-    "Close this and look again.";
-  const rest = { status: 412, code: "precondition_failed", violations: [], requestId: "", meta: {}, retryAfter: 0 };
-  return new CallError(detail, { ...rest, detail });
-}

@@ -2,8 +2,10 @@ import type { Organization } from "@agents.example/client/schema";
 import { useState } from "preact/hooks";
 import { useReadOnly } from "../account";
 import { draftOf, modeText, RulesFields, RulesLists, rulesOf } from "../agent/egress-fields";
+import { call } from "../api/client";
+import { useKnown } from "../api/known";
 import { putLive } from "../api/live";
-import { useChange } from "../api/submit";
+import { useSubmit } from "../api/submit";
 import { toast } from "../ui/announce";
 import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
@@ -42,8 +44,17 @@ export function EgressDefault({ organization }: { organization: Organization }) 
 
 function DefaultDialog({ organization, onClose }: { organization: Organization; onClose: () => void }) {
   const [draft, setDraft] = useState(draftOf(organization.egress));
-  const change = { path: organizationPath, method: "PATCH", body: { egress: rulesOf(draft) } } as const;
-  const submit = useChange<Organization>(change, (changed) => {
+  const rulesNow = (now: Organization) => rulesOf(draftOf(now.egress));
+  const isMade = useKnown(
+    rulesNow(organization),
+    "What new agents reach was changed by someone else while you looked at it.",
+  );
+  const submit = useSubmit(async () => {
+    const egress = rulesOf(draft);
+    const { data: now } = await call<Organization>(organizationPath);
+    const changed = isMade(rulesNow(now), egress)
+      ? now
+      : (await call<Organization>(organizationPath, { method: "PATCH", body: { egress } })).data;
     putLive(organizationPath, changed);
     toast("What new agents reach was changed.");
     onClose();
