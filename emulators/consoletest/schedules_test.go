@@ -5,6 +5,7 @@ package consoletest_test
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -203,16 +204,21 @@ func TestSchedules_ShowWhatBecameOfCalls(t *testing.T) {
 	p.Respond(http.MethodGet, "/secret-operations", consoletest.Response{
 		Status: http.StatusOK, Body: "[]", Header: map[string]string{"Content-Type": "application/json"},
 	})
-	p.Respond(http.MethodGet, "/api/v1/events?", consoletest.Response{
-		Status: http.StatusOK, Header: map[string]string{"Content-Type": "application/json"},
-		Body: `[{"id": "6f1c2f0e-33b5-4c5a-9d0a-7a1f4e2b9c11", "type": "schedule.called", "agent_id": "` + id + `",
-			"created_at": "2026-03-02T09:30:00Z", "data": {"schedule_id": "digest", "status": 503,
-			"outcome": "answered", "due_at": "2026-03-02T09:29:00Z", "duration_ms": 1400}}]`,
-	})
+	const event = `{"id": "6f1c2f0e-33b5-4c5a-9d0a-7a1f4e2b9c11", "type": "schedule.called", "agent_id": "any",
+		"created_at": "2026-03-02T09:30:00Z", "data": {"schedule_id": "digest", "status": 503,
+		"outcome": "answered", "due_at": "2026-03-02T09:29:00Z", "duration_ms": 1400}}`
+	p.Respond(http.MethodGet, "/api/v1/events?", consoletest.Response{Status: http.StatusOK, Body: `[` + event + `]`})
 	p.Open("/console#/agents/" + id + "/history")
 	called := p.Containing("listitem", "Schedule digest")
 	called.WaitText("Answered 503")
 	called.WaitText("After 1.4 s")
+	p.WaitNoText("Only the newest")
+	many := strings.Repeat(`{"id": "other", "type": "agent.paused", "agent_id": "any", "data": {},
+		"created_at": "2026-03-02T09:20:00Z"},`, 99)
+	p.Respond(http.MethodGet, "/api/v1/events?", consoletest.Response{
+		Status: http.StatusOK, Body: `[` + many + event + `]`,
+	})
+	p.WaitText("Only the newest 100 events are shown.")
 }
 
 // TestSchedules_WakeOnce sets one time, which the service first refuses, and forgets it.

@@ -6,9 +6,17 @@ const every = 10_000;
 const quick = 1_500;
 
 /** How many events are read: as many as one page of them may have. */
-const newest = 100;
+export const newest = 100;
 
 const none: Event[] = [];
+
+/** Since when no event is missing: the service does not tell whether there are older ones than those of a full page. */
+export function completeSince(events: Event[]): number {
+  const [oldest] = events;
+  return oldest === undefined || events.length < newest || oldest.type === "agent.created"
+    ? -Infinity
+    : Date.parse(oldest.created_at);
+}
 
 /** The newest events of the agent, the oldest first. They are read again whenever the agent has changed. */
 export function useEvents(agent: Agent): { events: Event[]; live: Live<Event[]> } {

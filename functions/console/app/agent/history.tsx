@@ -14,7 +14,7 @@ import { useRemembered } from "../ui/remembered";
 import { formatDuration, Time } from "../ui/time";
 import { auditEntry, type Entry, operationEntry, recordEntries } from "./history-entry";
 import { eventEntry } from "./history-event";
-import { useEvents } from "./history-events";
+import { completeSince, newest, useEvents } from "./history-events";
 import { tellStory } from "./history-story";
 import { logHref } from "./marker-list";
 import { agentPath, tabHref } from "./paths";
@@ -67,8 +67,8 @@ function WithoutAuditLog({ agent }: { agent: Agent }) {
     <div class="stack">
       <Notice tone="idle" title="The Enterprise plan also shows who did what" actions={compare}>
         The service writes an audit log on every plan and keeps it for 30 days, but only organizations on the Enterprise
-        plan can read it. Below is what there is without it: the events of the last 30 days, and the operations on
-        secrets.
+        plan can read it. Below is what there is without it: the newest events of the last 30 days, and the
+        operations on secrets.
       </Notice>
       <Entries agent={agent} sources={sources} record={recordEntries(agent, true)} />
     </div>
@@ -139,6 +139,9 @@ function Entries(props: { agent: Agent; sources: Source[]; record: Entry[] }) {
             <Row key={entry.id} entry={entry} agent={props.agent} here={entry === nearest(shown, at)} />
           ))}
         </ol>
+        {begin < completeSince(events) ? (
+          <p class="body quiet">Only the newest {newest} events are shown.</p>
+        ) : null}
         {next === undefined ? null : (
           <div class="body">
             <Button icon="down" busy={next.pages.loading} onClick={next.pages.loadMore}>
