@@ -114,6 +114,36 @@ func TestLogs_ContinueAfterTheLastLine(t *testing.T) {
 	p.WaitText("serving")
 }
 
+// TestPageVisibility_ReadsAgainForAPersonWhoIsBack forgets a hidden page, and asks before and after it is visible.
+func TestPageVisibility_ReadsAgainForAPersonWhoIsBack(t *testing.T) {
+	t.Parallel()
+	p := module(t, "agent/page-visibility.ts")
+	consoletest.Eval[bool](p, `(() => {
+		const later = window.setTimeout;
+		window.setTimeout = (end, time) => later(end, time / 10000); // a page is forgotten after minutes
+		window.page = new module.PageVisibility();
+		page.watch();
+		window.ask = () => {
+			window.wanted = false;
+			void page.wanted(new AbortController().signal).then(() => { window.wanted = !page.isLost; });
+		};
+		return true;
+	})()`)
+	p.Hide(true)
+	p.WaitTrue(`page.isLost`)
+	if consoletest.Eval[bool](p, `(async () => { ask(); await 0; return wanted; })()`) {
+		t.Error("a hidden page that is forgotten is wanted")
+	}
+	p.Hide(false)
+	p.WaitTrue(`wanted`)
+	p.Hide(true)
+	p.WaitTrue(`page.isLost`)
+	p.Hide(false)
+	if !consoletest.Eval[bool](p, `(async () => { ask(); await new Promise(done => setTimeout(done)); return wanted; })()`) {
+		t.Error("a page that is visible again is not wanted")
+	}
+}
+
 // TestLogs_ExplainThatThereAreNone shows a stopped agent, and a container that has not restarted.
 func TestLogs_ExplainThatThereAreNone(t *testing.T) {
 	t.Parallel()

@@ -26,10 +26,12 @@ export class PageVisibility {
     if (!this.isLost) {
       return;
     }
-    await new Promise<void>((resolve) => {
-      document.addEventListener("visibilitychange", () => resolve(), { once: true, signal: stop });
-      stop.addEventListener("abort", () => resolve(), { once: true });
-    });
+    if (document.visibilityState === "hidden") { // a reader that paused may come after the person is back
+      await new Promise<void>((resolve) => {
+        document.addEventListener("visibilitychange", () => resolve(), { once: true, signal: stop });
+        stop.addEventListener("abort", () => resolve(), { once: true });
+      });
+    }
     this.controller = new AbortController();
   }
 
