@@ -39,6 +39,13 @@ func TestSnapshots_ExportIsSavedOrSaysWhyNot(t *testing.T) {
 	p.RunFirst(pickInPage)
 	p.Reload()
 	p.Click("button", "Export Nightly")
+	consoletest.Eval[bool](p, cancelOnce)
+	dialog.Click("button", "Download the archive")
+	p.WaitTrue(`window.canceled`)
+	if consoletest.Eval[bool](p, `new Promise(later => setTimeout(later, 300)).then(() =>
+		document.body.textContent.includes("The archive is saved."))`) {
+		t.Error("the page says that the archive is saved although no file was chosen")
+	}
 	dialog.Click("button", "Download the archive")
 	dialog.WaitText("The archive is saved.")
 	if got := consoletest.Eval[string](p, readPicked); got != archive {
@@ -61,6 +68,17 @@ func TestSnapshots_ExportIsSavedOrSaysWhyNot(t *testing.T) {
 // pickInPage stands for the browser's dialog in which a person chooses a file: the file is one of the page's own.
 const pickInPage = `window.showSaveFilePicker = async ({ suggestedName }) =>
 	(await navigator.storage.getDirectory()).getFileHandle(suggestedName, { create: true })`
+
+// cancelOnce closes that dialog once without a file.
+const cancelOnce = `(() => {
+	const pick = window.showSaveFilePicker;
+	window.showSaveFilePicker = async () => {
+		window.showSaveFilePicker = pick;
+		window.canceled = true;
+		throw new DOMException("The person chose no file.", "AbortError");
+	};
+	return true;
+})()`
 
 // cutOff empties the file of the page, and breaks the next downloads off after their first bytes.
 const cutOff = `(async () => {

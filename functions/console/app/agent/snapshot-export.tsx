@@ -23,8 +23,11 @@ export function ExportSnapshot(props: { agent: Agent; snapshot: AgentSnapshot; o
     setError(undefined);
     setReceived(0);
     try {
-      setSaved(await saveExport(agent, snapshot, abort.signal, setReceived));
-      announce("The archive is saved.");
+      const done = await saveExport(agent, snapshot, abort.signal, setReceived);
+      setSaved(done);
+      if (done) {
+        announce("The archive is saved.");
+      }
     } catch (failure) {
       if (!abort.signal.aborted) {
         setError(asError(failure));
