@@ -31,13 +31,13 @@ type Result struct {
 func goTest(ctx context.Context, dir string, g group, tests []string) (Result, error) {
 	module, pkg := moduleOf(dir, g.pkg)
 	args := []string{"test", "-json", "-count=1", "-vet=off", "-timeout=10m", "-run", testPattern(tests)}
-	if !g.full {
+	if g.tier == "" {
 		args = append(args, "-short")
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
 	cmd.Dir = module
-	if g.browser {
-		cmd.Env = append(os.Environ(), "EMULATORS=official")
+	if g.tier == fullTier {
+		cmd.Env = append(os.Environ(), "EMULATORS=both")
 	}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -30,16 +31,23 @@ type Defect struct {
 	Generate bool     `yaml:"generate"`
 	Package  string   `yaml:"package"`
 	Tests    []string `yaml:"tests"`
-	// Full runs the tests without -short.
-	Full bool `yaml:"full"`
-	// Browser runs the tests in the tier that has a browser.
-	Browser bool `yaml:"browser"`
+	// Tier is that of the tests.
+	Tier tier `yaml:"tier"`
 	// CompileError says that the compiler catches the defect.
 	CompileError bool `yaml:"compile_error"`
 
 	// Area is the name of the list without its extension.
 	Area string `yaml:"-"`
 }
+
+// A tier is that of a test that finds a defect; the zero value is that of -short.
+type tier string
+
+const (
+	defaultTier tier = "default"
+	// fullTier has a real API server, a browser, Terraform and kubectl.
+	fullTier tier = "full"
+)
 
 // ID names the defect in tables and for -run.
 func (d *Defect) ID() string { return d.Area + "/" + d.Name }
@@ -58,6 +66,9 @@ func (d *Defect) incomplete() error {
 	}
 	if len(d.Tests) == 0 && !d.CompileError {
 		errs = append(errs, errors.New("tests is missing"))
+	}
+	if !slices.Contains([]tier{"", defaultTier, fullTier}, d.Tier) {
+		errs = append(errs, fmt.Errorf("there is no tier %q", d.Tier))
 	}
 	return errors.Join(errs...)
 }

@@ -65,11 +65,11 @@ func (p *progress) add(o Outcome) {
 
 // group is what one call of go test runs.
 type group struct {
-	pkg           string
-	full, browser bool
+	pkg  string
+	tier tier
 }
 
-func (d *Defect) group() group { return group{d.Package, d.Full || d.Browser, d.Browser} }
+func (d *Defect) group() group { return group{d.Package, d.Tier} }
 
 // baseline runs the tests of all defects without a defect.
 func (r *Runner) baseline(ctx context.Context, defects []*Defect) (map[group]Result, error) {
