@@ -76,8 +76,8 @@ func Client(config *rest.Config, name string, of Group) (*rest.RESTClient, error
 	return client, nil
 }
 
-// NewInformer returns an informer of the objects that match a label selector, indexed by namespace. It stores what strip
-// keeps of them. It does not repeat unchanged objects: its resync period is zero.
+// NewInformer returns an informer of the objects that match a label selector, indexed by namespace. It stores what
+// strip keeps of them. It does not repeat unchanged objects: its resync period is zero.
 func NewInformer(
 	client *rest.RESTClient, resource string, example runtime.Object, selector string, strip cache.TransformFunc,
 ) (cache.SharedIndexInformer, error) {
