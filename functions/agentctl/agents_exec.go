@@ -2,6 +2,7 @@ package agentctl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -16,6 +17,9 @@ type remoteExit struct{ code int }
 
 // Error implements error.
 func (e remoteExit) Error() string { return fmt.Sprintf("the command ended with exit code %d", e.code) }
+
+// errNotKnown is the end of a command whose connection broke.
+var errNotKnown = errors.New("the connection broke, so it is not known how the command ended; it may go on")
 
 // outlastedError is a command in a container that did not end within --wait.
 type outlastedError struct{ wait time.Duration }
@@ -64,6 +68,8 @@ func (t *tool) agentExec() *cobra.Command {
 				return err
 			}
 			switch {
+			case answer.ExitCode == nil && answer.Stdout == nil: // the answer to a repeat of the request
+				return errNotKnown
 			case answer.ExitCode == nil:
 				return outlastedError{wait}
 			case *answer.ExitCode != 0:

@@ -39,4 +39,9 @@ func TestExec_EndsAsTheCommand(t *testing.T) {
 			}
 		}
 	}
+	c := answering(t, http.StatusOK, nil, `{"stdout": null, "stderr": null, "exit_code": null}`)
+	if got := c.run(t, "agents", "exec", someAgent, "--", "ls"); got.Code != agentctl.ExitFailed ||
+		!strings.Contains(got.Stderr, "not known how the command ended") {
+		t.Errorf("the answer to a repeat: %+v, want that the end is not known", got)
+	}
 }
