@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"agents.example/controlplane/shared/agent"
 )
 
 const (
@@ -94,14 +96,58 @@ func NewInformer(
 // errNeverListed means that the cluster was not read before a context ended.
 var errNeverListed = errors.New("the agents could not be listed")
 
-// awaitSync waits until handlers have seen the first lists. The informers themselves have synced earlier.
-func awaitSync(ctx context.Context, handlers ...cache.ResourceEventHandlerRegistration) error {
-	for _, h := range handlers {
-		if !cache.WaitForCacheSync(ctx.Done(), h.HasSynced) {
-			return errNeverListed
+// handlers are those of a watch's informers.
+type handlers []cache.ResourceEventHandlerRegistration
+
+func (h *handlers) add(informer cache.SharedIndexInformer, events cache.ResourceEventHandler) error {
+	registration, err := informer.AddEventHandler(events)
+	if err != nil {
+		return fmt.Errorf("watch a cell: %w", err)
+	}
+	*h = append(*h, registration)
+	return nil
+}
+
+// synced reports whether the handlers have seen the first lists. The informers themselves have synced earlier.
+func (h handlers) synced() bool {
+	for _, one := range h {
+		if !one.HasSynced() {
+			return false
 		}
 	}
+	return true
+}
+
+// awaitSync waits for synced.
+func (h handlers) awaitSync(ctx context.Context) error {
+	if !cache.WaitForCacheSync(ctx.Done(), h.synced) {
+		return errNeverListed
+	}
 	return nil
+}
+
+// slicesOf returns the namespace of the agent that a slice of an event belongs to, and all its slices. A foreign slice
+// with copied labels must not become an agent: ok is false.
+func slicesOf(informer cache.SharedIndexInformer, object any) (
+	namespace string, all []*discoveryv1.EndpointSlice, ok bool,
+) {
+	slice, ok := known(object).(*discoveryv1.EndpointSlice)
+	if !ok {
+		return "", nil, false
+	}
+	if _, ok := agent.IDFromNamespace(slice.Namespace); !ok {
+		return "", nil, false
+	}
+	found, err := informer.GetIndexer().ByIndex(cache.NamespaceIndex, slice.Namespace)
+	if err != nil { // the index exists
+		return "", nil, false
+	}
+	for _, o := range found {
+		if s, ok := o.(*discoveryv1.EndpointSlice); ok {
+			all = append(all, s)
+		}
+	}
+	return slice.Namespace, all, true
 }
 
 // known is the object of an event; of a deletion that was not seen itself, it is what was known of the object before.

@@ -3,7 +3,6 @@ package cellwatch
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/netip"
 	"sync"
 
@@ -13,7 +12,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/dataplane/router"
 )
@@ -25,7 +23,7 @@ const portName = "http"
 // list and watch EndpointSlices.
 type Endpoints struct {
 	informer cache.SharedIndexInformer
-	handler  cache.ResourceEventHandlerRegistration
+	handlers handlers
 	close    func()
 
 	// agents holds the router.Endpoint of every namespace that has a slice. A change of one keeps no lookup waiting.
@@ -45,13 +43,9 @@ func NewEndpoints(config *rest.Config) (*Endpoints, error) {
 	e := &Endpoints{
 		informer: slices, close: func() { utilnet.CloseIdleConnectionsFor(client.Client.Transport) },
 	}
-	e.handler, err = e.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	return e, e.handlers.add(slices, cache.ResourceEventHandlerFuncs{
 		AddFunc: e.changed, UpdateFunc: func(_, now any) { e.changed(now) }, DeleteFunc: e.changed,
 	})
-	if err != nil {
-		return nil, fmt.Errorf("watch endpoints: %w", err)
-	}
-	return e, nil
 }
 
 // Run watches until ctx ends. While the cluster's API is unavailable, Lookup answers what was true before.
@@ -61,7 +55,7 @@ func (e *Endpoints) Run(ctx context.Context) {
 }
 
 // AwaitSync waits until Lookup knows all agents. Before, a router would deny that they exist. Run must be running.
-func (e *Endpoints) AwaitSync(ctx context.Context) error { return awaitSync(ctx, e.handler) }
+func (e *Endpoints) AwaitSync(ctx context.Context) error { return e.handlers.awaitSync(ctx) }
 
 // Lookup implements router.Endpoints.
 func (e *Endpoints) Lookup(namespace string) router.Endpoint {
@@ -73,28 +67,18 @@ func (e *Endpoints) Lookup(namespace string) router.Endpoint {
 // changed brings an agent's endpoint up to date with all slices of its namespace. The informer makes one call after the
 // other.
 func (e *Endpoints) changed(object any) {
-	slice, ok := known(object).(*discoveryv1.EndpointSlice)
+	namespace, slices, ok := slicesOf(e.informer, object)
 	if !ok {
 		return
 	}
-	// A foreign slice with copied labels must not become an agent.
-	if _, ok := agent.IDFromNamespace(slice.Namespace); !ok {
-		return
-	}
-	found, err := e.informer.GetIndexer().ByIndex(cache.NamespaceIndex, slice.Namespace)
-	if err != nil { // the index exists
-		return
-	}
 	endpoint := router.Endpoint{}
-	for _, o := range found {
-		if s, ok := o.(*discoveryv1.EndpointSlice); ok {
-			endpoint = merge(endpoint, s)
-		}
+	for _, s := range slices {
+		endpoint = merge(endpoint, s)
 	}
 	if endpoint.State == router.Unknown {
-		e.agents.Delete(slice.Namespace)
+		e.agents.Delete(namespace)
 	} else {
-		e.agents.Store(slice.Namespace, endpoint)
+		e.agents.Store(namespace, endpoint)
 	}
 }
 

@@ -96,8 +96,8 @@ func TestAwaitSync_WaitsForTheEndpointsOfTheList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := e.handler
-	e.handler = registration{handler, false}
+	handler := e.handlers[0]
+	e.handlers[0] = registration{handler, false}
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -109,7 +109,7 @@ func TestAwaitSync_WaitsForTheEndpointsOfTheList(t *testing.T) {
 	ended, end := context.WithCancel(ctx)
 	end()
 	early := e.AwaitSync(ended)
-	e.handler = handler
+	e.handlers[0] = handler
 	if early == nil {
 		t.Error("AwaitSync returned before the handler had seen the list")
 	}
@@ -129,7 +129,7 @@ func (r registration) HasSynced() bool { return r.seen }
 // TestSynced_IsWhatTheNotifierKnows: a notifier that is ready has seen the pods of the list.
 func TestSynced_IsWhatTheNotifierKnows(t *testing.T) {
 	t.Parallel()
-	p := &Pods{handlers: []cache.ResourceEventHandlerRegistration{registration{nil, true}, registration{nil, true}}}
+	p := &Pods{handlers: handlers{registration{nil, true}, registration{nil, true}}}
 	if !p.Synced() {
 		t.Error("all handlers have seen their lists, want Synced")
 	}

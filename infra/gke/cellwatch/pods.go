@@ -3,7 +3,6 @@ package cellwatch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -32,7 +31,7 @@ type Notifier interface {
 // Pods watches the pods, namespaces and volumes of a cell's agents, and reports their changes. It decides nothing.
 type Pods struct {
 	pods, namespaces, volumes cache.SharedIndexInformer
-	handlers                  []cache.ResourceEventHandlerRegistration
+	handlers                  handlers
 	close                     func()
 }
 
@@ -59,21 +58,12 @@ func NewPods(config *rest.Config, n Notifier) (*Pods, error) {
 	}
 	h := handler{n}
 	return w, errors.Join(
-		w.handle(w.pods, cache.ResourceEventHandlerDetailedFuncs{
+		w.handlers.add(w.pods, cache.ResourceEventHandlerDetailedFuncs{
 			AddFunc: h.podAdded, UpdateFunc: h.podChanged, DeleteFunc: h.gone,
 		}),
-		w.handle(w.namespaces, cache.ResourceEventHandlerFuncs{DeleteFunc: h.gone}),
-		w.handle(w.volumes, cache.ResourceEventHandlerFuncs{DeleteFunc: h.gone}),
+		w.handlers.add(w.namespaces, cache.ResourceEventHandlerFuncs{DeleteFunc: h.gone}),
+		w.handlers.add(w.volumes, cache.ResourceEventHandlerFuncs{DeleteFunc: h.gone}),
 	)
-}
-
-func (w *Pods) handle(informer cache.SharedIndexInformer, events cache.ResourceEventHandler) error {
-	registration, err := informer.AddEventHandler(events)
-	if err != nil {
-		return fmt.Errorf("watch pods: %w", err)
-	}
-	w.handlers = append(w.handlers, registration)
-	return nil
 }
 
 // Run watches until ctx ends. A connection that ends begins again, without repeating what was reported.
@@ -87,14 +77,7 @@ func (w *Pods) Run(ctx context.Context) {
 }
 
 // Synced reports whether the notifier knows the first lists.
-func (w *Pods) Synced() bool {
-	for _, h := range w.handlers {
-		if !h.HasSynced() {
-			return false
-		}
-	}
-	return true
-}
+func (w *Pods) Synced() bool { return w.handlers.synced() }
 
 // handler hands the informers' events to the notifier.
 type handler struct{ Notifier }

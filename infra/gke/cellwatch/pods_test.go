@@ -68,7 +68,7 @@ func startPods(t *testing.T, config *rest.Config, r *records) *Pods {
 	if err != nil {
 		t.Fatal(err)
 	}
-	start(t, p.Run, func(ctx context.Context) error { return awaitSync(ctx, p.handlers...) })
+	start(t, p.Run, p.handlers.awaitSync)
 	return p
 }
 

@@ -3,7 +3,6 @@ package cellwatch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 	"sync"
@@ -25,7 +24,7 @@ import (
 // enforces nothing.
 type Policies struct {
 	services, slices cache.SharedIndexInformer
-	handlers         []cache.ResourceEventHandlerRegistration
+	handlers         handlers
 	close            func()
 
 	mu sync.RWMutex
@@ -75,18 +74,13 @@ func NewPolicies(config *rest.Config) (*Policies, error) {
 
 // handle calls changed with each object that is there, changes or is gone, one after the other.
 func (p *Policies) handle(informer cache.SharedIndexInformer, changed func(object any, gone bool)) error {
-	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	return p.handlers.add(informer, cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(now any) { changed(now, false) },
 		UpdateFunc: func(_, now any) { changed(now, false) },
 		DeleteFunc: func(last any) {
 			changed(known(last), true)
 		},
 	})
-	if err != nil {
-		return fmt.Errorf("watch policies: %w", err)
-	}
-	p.handlers = append(p.handlers, registration)
-	return nil
 }
 
 // Run watches until ctx ends. While the cluster's API is unavailable, Lookup answers what was true before.
@@ -99,7 +93,7 @@ func (p *Policies) Run(ctx context.Context) {
 }
 
 // AwaitSync waits until Lookup knows all agents. Run must be running.
-func (p *Policies) AwaitSync(ctx context.Context) error { return awaitSync(ctx, p.handlers...) }
+func (p *Policies) AwaitSync(ctx context.Context) error { return p.handlers.awaitSync(ctx) }
 
 // Lookup implements gate.Policies.
 func (p *Policies) Lookup(address netip.Addr) (gate.Agent, bool) {
@@ -160,50 +154,38 @@ func (p *Policies) serviceChanged(object any, gone bool) {
 
 // sliceChanged takes over the addresses of an agent's pods from all slices of its namespace.
 func (p *Policies) sliceChanged(object any, _ bool) {
-	s, ok := object.(*discoveryv1.EndpointSlice)
+	namespace, found, ok := slicesOf(p.slices, object)
 	if !ok {
-		return
-	}
-	// A foreign slice with copied labels must not become an agent.
-	if _, ok := agent.IDFromNamespace(s.Namespace); !ok {
-		return
-	}
-	found, err := p.slices.GetIndexer().ByIndex(cache.NamespaceIndex, s.Namespace)
-	if err != nil { // the index exists
 		return
 	}
 	now := addressesOf(found)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	former := p.addresses[s.Namespace]
+	former := p.addresses[namespace]
 	if slices.Equal(former, now) {
 		return
 	}
 	for _, a := range former {
-		p.owners[a] = slices.DeleteFunc(p.owners[a], func(owner string) bool { return owner == s.Namespace })
+		p.owners[a] = slices.DeleteFunc(p.owners[a], func(owner string) bool { return owner == namespace })
 		if len(p.owners[a]) == 0 {
 			delete(p.owners, a)
 		}
 	}
 	for _, a := range now {
-		p.owners[a] = append(p.owners[a], s.Namespace)
+		p.owners[a] = append(p.owners[a], namespace)
 	}
-	p.addresses[s.Namespace] = now
+	p.addresses[namespace] = now
 	if len(now) == 0 {
-		delete(p.addresses, s.Namespace)
+		delete(p.addresses, namespace)
 	}
 	p.announce()
 }
 
 // addressesOf lists the addresses in slices, each once: also those of pods that are not ready, which begin to connect
 // before they are, and of those that terminate.
-func addressesOf(found []any) []netip.Addr {
+func addressesOf(found []*discoveryv1.EndpointSlice) []netip.Addr {
 	var all []netip.Addr
-	for _, o := range found {
-		s, ok := o.(*discoveryv1.EndpointSlice)
-		if !ok {
-			continue
-		}
+	for _, s := range found {
 		for _, endpoint := range s.Endpoints {
 			for _, text := range endpoint.Addresses {
 				if a, err := netip.ParseAddr(text); err == nil {
