@@ -257,7 +257,7 @@ func TestReferences_AreDeclaredAndUsed(t *testing.T) {
 				if root != "var" && root != "local" && !strings.HasPrefix(root, "google_") {
 					return none
 				}
-				if _, ok := declared[address]; !ok && b.Type != "terraform" {
+				if _, ok := declared[address]; !ok && b.Type != "terraform" && b.Type != "removed" {
 					t.Errorf("%s: %s is not declared", name, address)
 				}
 				used[address] = true

@@ -128,7 +128,7 @@ resource "google_compute_backend_service" "service" {
   # The address of the client, which functions believe because of the secret; see shared/clientip.
   custom_request_headers = [
     "X-Edge-Client-Address:{client_ip_address}",
-    "X-Edge-Secret:${sensitive(local.edge_secrets[0])}",
+    "X-Edge-Secret:${sensitive(local.edge_secrets[tostring(var.edge_secret_version)][0])}",
   ]
 
   backend {

@@ -246,7 +246,7 @@ func TestLoadBalancer_ReportsItsClients(t *testing.T) {
 		given := given(topology, "api.example.com")
 		given["edge_secret_version"] = cty.NumberIntVal(5)
 		m := load(t, given)
-		secrets := text(t, m.resources(t, "google_secret_manager_secret_version")["edge"], "secret_data_wo")
+		secrets := text(t, edgeVersions(t, m)["5"], "secret_data_wo")
 		edge := clientip.NewEdge(strings.Split(secrets, ","))
 		backends := m.resources(t, "google_compute_backend_service")
 		if len(backends) == 0 {
@@ -270,36 +270,76 @@ func TestLoadBalancer_ReportsItsClients(t *testing.T) {
 	}
 }
 
-// TestEdgeSecret_IsReplacedWithoutAnInterruption holds that services accept the present secret and the previous one,
-// and that Terraform generates each once.
+// edgeVersions are the versions of the load balancer's secrets, by number.
+func edgeVersions(t *testing.T, m *module) map[string]cty.Value {
+	t.Helper()
+	versions := map[string]cty.Value{}
+	for address, v := range m.resources(t, "google_secret_manager_secret_version") {
+		if number, ok := strings.CutPrefix(address, `edge_secrets["`); ok {
+			versions[strings.TrimSuffix(number, `"]`)] = v
+		}
+	}
+	return versions
+}
+
+// sentEdgeSecret is the secret that the load balancer sends.
+func sentEdgeSecret(t *testing.T, m *module) string {
+	t.Helper()
+	backends := m.resources(t, "google_compute_backend_service")
+	for _, header := range texts(t, find(t, backends[`service["routes"]`], "custom_request_headers")) {
+		if secret, ok := strings.CutPrefix(header, clientip.SecretHeader+":"); ok {
+			return secret
+		}
+	}
+	t.Fatal("the load balancer sends no secret")
+	return ""
+}
+
+// TestEdgeSecret_IsReplacedWithoutAnInterruption replaces the secret twice. The load balancer sends the new one before
+// the revisions of the new release have the traffic, and after a roll-back, and parts of it still send the former one
+// for some minutes. The version that a former revision reads stays as it is.
 func TestEdgeSecret_IsReplacedWithoutAnInterruption(t *testing.T) {
 	t.Parallel()
-	for version, want := range map[int64][]string{1: {"1"}, 2: {"2", "1"}, 7: {"7", "6"}} {
-		m := load(t, map[string]cty.Value{"edge_secret_version": cty.NumberIntVal(version)})
-		var secrets, addresses []string
-		for _, number := range want {
-			secrets = append(secrets, edgeSecret(number))
-			addresses = append(addresses, `edge_secret["`+number+`"]`)
-		}
-		v := m.resources(t, "google_secret_manager_secret_version")["edge"]
-		if got := text(t, v, "secret_data_wo"); got != strings.Join(secrets, ",") {
-			t.Errorf("version %d: services accept %s, want %s", version, got, secrets)
-		}
-		if got := text(t, v, "secret_data"); got != "(none)" {
-			t.Errorf("version %d: secret_data is %s, want a write-only argument", version, got)
-		}
-		var got []string
-		for address, s := range m.resources(t, "terraform_data") {
-			got = append(got, address)
-			if input := text(t, s, "input"); input != "(unknown)" {
-				t.Errorf("version %d: the secret %s is %s, want a random value", version, address, input)
+	var formerSecrets []string
+	var formerVersions map[string]cty.Value
+	var formerSent string
+	for number := int64(1); number <= 3; number++ {
+		settings := given("group", "api.example.com")
+		settings["edge_secret_version"] = cty.NumberIntVal(number)
+		m := load(t, settings)
+		versions, sent := edgeVersions(t, m), sentEdgeSecret(t, m)
+		accepted := strings.Split(text(t, versions[strconv.FormatInt(number, 10)], "secret_data_wo"), ",")
+		for name, row := range map[string]struct {
+			sent     string
+			accepted []string
+		}{
+			"the new revision": {sent: sent, accepted: accepted},
+			"the new revision, until the load balancer has changed": {sent: formerSent, accepted: accepted},
+			"the former revision": {sent: sent, accepted: formerSecrets},
+		} {
+			if row.sent != "" && row.accepted != nil && !slices.Contains(row.accepted, row.sent) {
+				t.Errorf("number %d: %s accepts %s, and the load balancer sends %s", number, name, row.accepted,
+					row.sent)
 			}
 		}
-		slices.Sort(got)
-		slices.Sort(addresses)
-		if diff := cmp.Diff(addresses, got); diff != "" {
-			t.Errorf("version %d: secrets (-want +got):\n%s", version, diff)
+		for former, v := range formerVersions {
+			want := arguments(t, v, map[string]string{"secret_data_wo": "", "secret_data_wo_version": ""})
+			if diff := cmp.Diff(want, arguments(t, versions[former], want)); diff != "" {
+				t.Errorf("number %d: the version %s changes (-before +now):\n%s", number, former, diff)
+			}
 		}
+		for address, v := range versions {
+			want := map[string]string{"secret_data": "(none)", "deletion_policy": "ABANDON"}
+			if diff := cmp.Diff(want, arguments(t, v, want)); diff != "" {
+				t.Errorf("number %d: version %s (-want +got):\n%s", number, address, diff)
+			}
+		}
+		for address, s := range m.resources(t, "terraform_data") {
+			if input := text(t, s, "input"); input != "(unknown)" {
+				t.Errorf("number %d: %s is %s, want a random value", number, address, input)
+			}
+		}
+		formerSecrets, formerVersions, formerSent = accepted, versions, sent
 	}
 }
 

@@ -46,7 +46,7 @@ locals {
   # A secret that Terraform generates is read at its version; one that was added by hand is read at latest when an instance starts.
   secret_versions = merge(
     { for name, v in google_secret_manager_secret_version.generated : name => v.version },
-    { (local.secrets.edge) = google_secret_manager_secret_version.edge.version },
+    { (local.secrets.edge) = google_secret_manager_secret_version.edge_secrets[tostring(var.edge_secret_version)].version },
     { for id in values(local.optional_secret_ids) : id => "latest" },
   )
 

@@ -68,7 +68,7 @@ variable "domain" {
 variable "edge_secret_version" {
   type        = number
   default     = 1
-  description = "Number of the load balancer's secret. Raise it by one to replace the secret: requests with the previous one stay accepted until the next replacement."
+  description = "Number of the load balancer's secret. Raise it by one to replace the secret: requests with the previous one stay accepted until the next replacement, and those with the next one are accepted already."
 
   validation {
     condition     = var.edge_secret_version >= 1 && floor(var.edge_secret_version) == var.edge_secret_version

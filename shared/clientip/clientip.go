@@ -30,7 +30,8 @@ type Edge struct {
 	voucher Voucher
 }
 
-// NewEdge returns the edge that sends one of the secrets with every request. During a rotation there are two.
+// NewEdge returns the edge that sends one of the secrets with every request. It sends the first one,
+// or another one while a secret is replaced.
 func NewEdge(secrets []string) Edge {
 	e := Edge{digests: make([][sha256.Size]byte, len(secrets))}
 	for i, secret := range secrets {

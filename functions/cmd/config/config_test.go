@@ -145,9 +145,11 @@ func TestEdgeSecrets_AreReadByRoutesOnly(t *testing.T) {
 				want)
 		}
 	}
-	present, previous := strings.Repeat("canary-1", 4), strings.Repeat("canary-2", 4)
+	present, next, previous := strings.Repeat("canary-1", 4), strings.Repeat("canary-2", 4),
+		strings.Repeat("canary-3", 4)
 	for value, want := range map[string]config.EdgeSecrets{
-		"": nil, present: {present}, present + "," + previous: {present, previous},
+		"": nil, present: {present}, present + "," + next: {present, next},
+		present + "," + next + "," + previous: {present, next, previous},
 	} {
 		env := environment()
 		env["EDGE_SECRETS"] = value
@@ -189,8 +191,8 @@ func TestRead_NamesTheVariableOfABadValue(t *testing.T) {
 			want: "configuration: EDGE_SECRETS is invalid: want values of at least 32 characters",
 		},
 		"three edge secrets": {
-			key: "EDGE_SECRETS", value: strings.Repeat("x", 32) + strings.Repeat(",secret!"+strings.Repeat("x", 32), 2),
-			want: "configuration: EDGE_SECRETS is invalid: want at most 2 values",
+			key: "EDGE_SECRETS", value: strings.Repeat("x", 32) + strings.Repeat(",secret!"+strings.Repeat("x", 32), 3),
+			want: "configuration: EDGE_SECRETS is invalid: want at most 3 values",
 		},
 		"registry without its slash": {
 			key: "AGENT_REGISTRIES", value: "a.example/,b.example/team",

@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// EdgeSecrets are secrets that are redacted when printed: the present one and, during a rotation, the previous one.
+// EdgeSecrets are secrets that are redacted when printed: the present one, and those that may
+// replace it or that it replaced.
 type EdgeSecrets []string
 
 const (
 	minEdgeSecret   = 32
-	mostEdgeSecrets = 2
+	mostEdgeSecrets = 3
 )
 
 // EnvDecode implements envconfig.Decoder. Its error never contains the value.
