@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -417,6 +418,30 @@ func TestIndexes_AreThoseOfTheCode(t *testing.T) {
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("indexes and exemptions (-want +got):\n%s", diff)
+	}
+}
+
+// TestIndexes_AreAwaited holds that Terraform waits for the index of a large collection, and the build for Terraform.
+// By default the provider waits for 20 minutes, forgets the index, and then fails to create it again.
+func TestIndexes_AreAwaited(t *testing.T) {
+	t.Parallel()
+	const large = 8 * time.Hour
+	m, build := load(t, nil), duration(t, builds(t)["terraform/build/deploy.yaml"].Timeout)
+	for _, row := range []struct{ typ, operation string }{
+		{typ: "google_firestore_index", operation: "create"},
+		{typ: "google_firestore_field", operation: "create"},
+		{typ: "google_firestore_field", operation: "update"},
+	} {
+		for address, r := range m.resources(t, row.typ) {
+			set := text(t, r, "timeouts.0."+row.operation)
+			if set == "(none)" {
+				set = "20m"
+			}
+			if waits := duration(t, set); waits < large || build < waits+time.Hour {
+				t.Errorf("%s: Terraform waits %s to %s it, and the build %s; want %s at least, and an hour more",
+					address, waits, row.operation, build, large)
+			}
+		}
 	}
 }
 

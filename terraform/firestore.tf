@@ -43,6 +43,12 @@ resource "google_firestore_index" "this" {
       array_config = try(fields.value.arrayConfig, null)
     }
   }
+
+  # Google builds an index in minutes, or in hours for a large collection. One that Terraform stops waiting for is built all the same and is
+  # missing in the state, so no later attempt can create it. The build waits longer than this.
+  timeouts {
+    create = "10h"
+  }
 }
 
 moved {
@@ -71,6 +77,12 @@ resource "google_firestore_field" "this" {
   dynamic "ttl_config" {
     for_each = try(each.value.ttl, false) ? [1] : []
     content {}
+  }
+
+  # As for indexes.
+  timeouts {
+    create = "10h"
+    update = "10h"
   }
 }
 
