@@ -57,6 +57,16 @@ on_registry() {
 	grant artifacts repositories add-iam-policy-binding "$environment" --location="$region" \
 		--member="serviceAccount:$(email "$1")" --role="$2"
 }
+# budgets_role creates the role of budgets in a project. One that was deleted exists for some weeks and cannot be granted.
+budgets_role() {
+	local name=${environment}_budgets deleted
+	deleted=$(gcloud --project="$1" --quiet iam roles describe "$name" --format='value(deleted)' 2>/dev/null) || {
+		gcloud --project="$1" --quiet iam roles create "$name" --title="$environment budgets" \
+			--permissions=billing.resourcebudgets.read,billing.resourcebudgets.write,resourcemanager.projects.get >/dev/null
+		return
+	}
+	[ "$deleted" != True ] || gcloud --project="$1" --quiet iam roles undelete "$name" >/dev/null
+}
 bucket() {
 	say "bucket: $1"
 	has storage buckets describe "gs://$1" ||
@@ -107,7 +117,9 @@ gc beta services identity create --service=pubsub.googleapis.com >/dev/null
 # The state bucket also has the source of the deployment. The builder, which runs tests and their libraries, has no access to it.
 bucket "$state"
 gc storage buckets update "gs://$state" --versioning --lifecycle-file=build/lifecycle-state.json >/dev/null
-has storage objects describe "gs://$state/releases/serving" || printf '{}\n' | gc storage cp - "gs://$state/releases/serving"
+# Without the revisions that serve, the next deployment would direct the traffic to its own before it tests them.
+has storage objects describe "gs://$state/releases/serving" ||
+	printf '{}\n' | gc storage cp - "gs://$state/releases/serving" --if-generation-match=0
 bucket "$builds"
 gc storage buckets update "gs://$builds" --lifecycle-file=build/lifecycle-builds.json >/dev/null
 
@@ -135,9 +147,7 @@ done
 on_bucket deployer "$state" roles/storage.admin
 on_registry deployer roles/artifactregistry.reader
 # A budget of one project needs rights on this project only, and none on the billing account.
-has iam roles describe "${environment}_budgets" ||
-	gc iam roles create "${environment}_budgets" --title="$environment budgets" \
-		--permissions=billing.resourcebudgets.read,billing.resourcebudgets.write,resourcemanager.projects.get >/dev/null
+budgets_role "$project"
 on_project deployer "projects/$project/roles/${environment}_budgets"
 
 # It is in effect the owner of the project of the cells, too, where it can read no secret and no record.
@@ -149,17 +159,15 @@ if [ -n "$cells" ]; then
 		serviceusage.serviceUsageConsumer; do
 		on_cells deployer "roles/$role"
 	done
-	gcloud --project="$cells" --quiet iam roles describe "${environment}_budgets" >/dev/null 2>&1 ||
-		gcloud --project="$cells" --quiet iam roles create "${environment}_budgets" --title="$environment budgets" \
-			--permissions=billing.resourcebudgets.read,billing.resourcebudgets.write,resourcemanager.projects.get >/dev/null
+	budgets_role "$cells"
 	on_cells deployer "projects/$cells/roles/${environment}_budgets"
 fi
 
 say "API key of the smoke test: $smoke_key"
-if ! has secrets describe "$smoke_key"; then
-	gc secrets create "$smoke_key" --replication-policy=automatic
-	printf none | gc secrets versions add "$smoke_key" --data-file=-
-fi
+has secrets describe "$smoke_key" || gc secrets create "$smoke_key" --replication-policy=automatic
+# A run that ended here has left no version, and the smoke test does not start without one.
+versions=$(gc secrets versions list "$smoke_key" --limit=1 --format='value(name)')
+[ -n "$versions" ] || printf none | gc secrets versions add "$smoke_key" --data-file=-
 account smoke "Tests deployments from outside"
 on_project smoke roles/logging.logWriter
 on_bucket smoke "$builds" roles/storage.objectViewer

@@ -81,6 +81,69 @@ func TestBootstrap_IsIdempotent(t *testing.T) {
 	}
 }
 
+// TestBootstrap_GoesOnFromWhatIsHalfMade runs the script where an earlier run or a deletion has left a part, and where
+// a call fails, so that the script does not see what exists.
+func TestBootstrap_GoesOnFromWhatIsHalfMade(t *testing.T) {
+	t.Parallel()
+	const serving = "objects/project-1-test-terraform/releases/serving"
+	for name, row := range map[string]struct {
+		answers         map[string]string
+		called, wantsNo string
+		refused         bool
+		wantServing     string
+	}{
+		"a secret without a version": {
+			answers: map[string]string{"secrets_test-smoke-api-key": ""},
+			called:  "secrets versions add test-smoke-api-key", wantServing: "{}\n",
+		},
+		"a secret with an API key": {
+			answers: map[string]string{"secrets_test-smoke-api-key": "", "versions-test-smoke-api-key": "7\n"},
+			wantsNo: "versions add", wantServing: "{}\n",
+		},
+		"the versions cannot be listed": {
+			answers: map[string]string{
+				"secrets_test-smoke-api-key": "", "versions-test-smoke-api-key": "7\n",
+				"refusals": "secrets versions list\n",
+			},
+			wantsNo: "versions add", refused: true, wantServing: "{}\n",
+		},
+		"a deleted role": {
+			answers: map[string]string{"iam_roles_test_budgets": "True\n"}, called: "iam roles undelete test_budgets",
+			wantsNo: "iam roles create", wantServing: "{}\n",
+		},
+		"a role": {
+			answers: map[string]string{"iam_roles_test_budgets": "\n"}, wantsNo: "iam roles undelete",
+			wantServing: "{}\n",
+		},
+		"what serves cannot be seen": {
+			answers: map[string]string{
+				"refusals": "storage objects describe gs://project-1-test-terraform/releases/serving\n",
+				serving:    `{"s": "r"}`,
+				"generations/project-1-test-terraform/releases/serving": "3\n",
+			},
+			refused: true, wantServing: `{"s": "r"}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, 100)
+			for file, content := range row.answers {
+				p.answer(t, file, content)
+			}
+			calls, out, err := p.run(t.Context(), t, "bootstrap.sh", "project-1", "europe-west4", "test")
+			if (err != nil) != row.refused {
+				t.Fatalf("error = %v, want one: %t\n%s", err, row.refused, out)
+			}
+			if !strings.Contains(calls, row.called) || row.wantsNo != "" && strings.Contains(calls, row.wantsNo) {
+				t.Errorf("want the call %q and none of %q in:\n%s", row.called, row.wantsNo, calls)
+			}
+			if got := read(t, filepath.Join(p.state, serving)); got != row.wantServing {
+				t.Errorf("what serves is %q, want %q", got, row.wantServing)
+			}
+		})
+	}
+}
+
 // TestBootstrap_CreatesNothingWhereAQuotaIsTooSmall runs the script in projects with different quotas.
 func TestBootstrap_CreatesNothingWhereAQuotaIsTooSmall(t *testing.T) {
 	t.Parallel()

@@ -99,7 +99,8 @@ gcloud() {
 			return
 			;;
 		*identity\ create*) return ;;
-		*versions\ add*) cat >/dev/null; return ;;
+		secrets\ versions\ list*) answer "versions-${words[3]}"; return 0 ;;
+		*versions\ add*) cat >/dev/null; echo 1 >"$GCLOUD_STATE/versions-${words[3]}"; return ;;
 	esac
 
 	for i in "${!words[@]}"; do
@@ -113,7 +114,7 @@ gcloud() {
 				: >"$file"
 				return
 				;;
-			describe) [ -e "$file" ]; return ;;
+			describe) answer "${file##*/}"; return ;;
 		esac
 	done
 }
