@@ -130,6 +130,43 @@ func TestKeys_KnownKeysStayValidDuringAnOutage(t *testing.T) {
 	}
 }
 
+// TestKeys_AreFoundWhereTheIssuerMovesThem also holds that the keys are fetched while the discovery fails.
+func TestKeys_AreFoundWhereTheIssuerMovesThem(t *testing.T) {
+	t.Parallel()
+	f := newSessionFixture(t)
+	mustAccept(t, f.verify(t, f.signedBy("k1", 0)))
+	f.answerWith(answer503)
+	f.advance(31 * time.Second)
+	mustRefuse(t, f.verify(t, f.signedBy("k2", 1)))
+	f.publish(publicJWK("k2", testKey(1)))
+	f.answerWith(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/keys" {
+			answer503(w, r)
+			return
+		}
+		f.serve(w, r)
+	})
+	f.advance(31 * time.Second)
+	mustAccept(t, f.verify(t, f.signedBy("k2", 1)))
+
+	f.publish(publicJWK("k3", testKey(0)))
+	f.answerWith(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/keys":
+			http.NotFound(w, r)
+		case "/moved":
+			r.URL.Path = "/keys"
+			f.serve(w, r)
+		default:
+			_, _ = fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q}`, f.URL, f.URL+"/moved")
+		}
+	})
+	f.advance(31 * time.Second)
+	mustRefuse(t, f.verify(t, f.signedBy("k3", 0))) // finds out that the keys are elsewhere
+	f.advance(31 * time.Second)
+	mustAccept(t, f.verify(t, f.signedBy("k3", 0)))
+}
+
 func TestKeys_OutageAtTheFirstTokenIsUnavailableUntilTheIssuerRecovers(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]http.HandlerFunc{

@@ -1,6 +1,7 @@
 package oidc
 
 import (
+	"cmp"
 	"context"
 	"crypto/rsa"
 	"encoding/json"
@@ -30,6 +31,8 @@ type source struct {
 	client *http.Client
 	// keysURL is the address of the keys. It is empty until it is discovered.
 	keysURL string
+	// failed is set if the keys were not at keysURL: the issuer may have moved them.
+	failed bool
 }
 
 func newSource(issuer string, client *http.Client) *source {
@@ -39,13 +42,14 @@ func newSource(issuer string, client *http.Client) *source {
 // fetch downloads the issuer's keys. An answer without a usable key is an error: a fault of the issuer is more likely
 // than an issuer that refuses every user.
 func (s *source) fetch(ctx context.Context) (map[string]*key, error) {
-	if s.keysURL == "" {
+	if s.keysURL == "" || s.failed {
 		u, err := s.discover(ctx)
-		if err != nil {
+		if err != nil && s.keysURL == "" {
 			return nil, fmt.Errorf("discover the keys of issuer %s: %w", s.issuer, err)
 		}
-		s.keysURL = u
+		s.keysURL = cmp.Or(u, s.keysURL)
 	}
+	s.failed = true
 	body, err := s.downloadKeys(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("fetch the keys of issuer %s: %w", s.issuer, err)
@@ -54,6 +58,7 @@ func (s *source) fetch(ctx context.Context) (map[string]*key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the keys of issuer %s: %w", s.issuer, err)
 	}
+	s.failed = false
 	return keys, nil
 }
 
