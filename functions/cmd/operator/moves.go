@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
 )
 
 func moveCommands() []command {
@@ -211,11 +212,17 @@ func (w *drain) move(ctx context.Context, a agent.Agent) error {
 // settle waits until at most so many agents move.
 func (w *drain) settle(ctx context.Context, most int) error {
 	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		var open []string
 		for _, id := range w.open {
 			a, err := w.Records.Load(ctx, id)
 			if err != nil {
 				w.printf("Agent %s: %v\n", id, err)
+				if !fault.Is(err, fault.NotFound) { // it may still move
+					open = append(open, id)
+				}
 				continue
 			}
 			if !a.Move.Settled() {

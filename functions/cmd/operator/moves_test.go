@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/plan"
 )
@@ -168,4 +170,33 @@ func TestDrain_StopsWhenMovesFail(t *testing.T) {
 		f.settled()
 	}
 	f.fail("cell drain -to new -at-most 1 old", "3 moves have failed")
+}
+
+// flakyRecords fails to load an agent that moves, each time once.
+type flakyRecords struct {
+	agent.WorkerStore
+	failed map[string]bool
+}
+
+func (r flakyRecords) Load(ctx context.Context, id string) (agent.Agent, error) {
+	a, err := r.WorkerStore.Load(ctx, id)
+	if err == nil && !r.failed[id] {
+		r.failed[id] = true
+		return agent.Agent{}, fault.New(fault.Unavailable, "store_unavailable", "The store is unavailable.")
+	}
+	return a, err
+}
+
+// TestDrain_WaitsForAgentsThatItCannotSee: an agent whose record cannot be read moves on.
+func TestDrain_WaitsForAgentsThatItCannotSee(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.run("set-plan -organization " + org + " -plan pro")
+	f.works(func(a *agent.Agent) { a.RefuseSnapshot(a.Move.SnapshotID, "no room for it", time.Now()) })
+	a := f.settled()
+	f.operator.Records = flakyRecords{WorkerStore: f.operator.Records, failed: map[string]bool{}}
+	f.fail("cell drain -to new old", "some agents stay in the cell")
+	if got := f.out.String(); !strings.Contains(got, a.ID) || !strings.Contains(got, "0 moved, 0 deferred, 1 failed") {
+		t.Errorf("the drain reports %q, want one that failed", got)
+	}
 }
