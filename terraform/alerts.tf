@@ -23,6 +23,11 @@ resource "google_monitoring_notification_channel" "email" {
   display_name = "${local.prefix}: ${each.value}"
   type         = "email"
   labels       = { email_address = each.value }
+
+  # Alerts and budgets stop using a channel before it is deleted. Google deletes none that is in use.
+  lifecycle {
+    create_before_destroy = true
+  }
 }
 
 resource "google_monitoring_notification_channel" "cells_email" {
@@ -32,6 +37,10 @@ resource "google_monitoring_notification_channel" "cells_email" {
   display_name = "${local.prefix}: ${each.value}"
   type         = "email"
   labels       = { email_address = each.value }
+
+  lifecycle {
+    create_before_destroy = true
+  }
 }
 
 # Metric validation is off because a log-based metric exists only after its first log line. Google bills the series that a query returns each

@@ -19,6 +19,11 @@ func orders() map[string]string {
 		"google_certificate_manager_certificate.api":       before,
 		"google_certificate_manager_dns_authorization.api": before,
 		"google_compute_security_policy.edge":              before,
+		// Google deletes none of these while others use it, and those would be changed only after the deletion. Every
+		// deployment would fail then, as after a change of alert_emails or of the topology.
+		"google_compute_backend_service.service":             before,
+		"google_monitoring_notification_channel.cells_email": before,
+		"google_monitoring_notification_channel.email":       before,
 		// The first instance of a revision reads secrets, and its first queries need indexes.
 		"google_cloud_run_v2_service.this": "depends_on = [ google_secret_manager_secret_iam_member.service, " +
 			"google_project_iam_member.service, google_pubsub_topic_iam_member.service, " +

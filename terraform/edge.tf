@@ -139,6 +139,12 @@ resource "google_compute_backend_service" "service" {
     enable      = true
     sample_rate = 0.1
   }
+
+  # The URL map stops using a backend service before it is deleted, as after another topology. Google deletes none that is in use, and
+  # Terraform would change the URL map only afterwards.
+  lifecycle {
+    create_before_destroy = true
+  }
 }
 
 resource "google_compute_target_https_proxy" "api" {
