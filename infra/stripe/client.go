@@ -121,9 +121,15 @@ func refusalIn(res *http.Response, answer []byte) error {
 	return refusal.Error
 }
 
+// replayed reports whether Stripe repeated a stored answer: that of the first call with this idempotency key.
+func replayed(header http.Header) bool { return header.Get("Idempotent-Replayed") == "true" }
+
 // mayRetry reports whether a call may succeed if it is repeated. Stripe knows best. A rate limit is not retried, which
-// would make it worse.
+// would make it worse, nor a failure that Stripe stored.
 func mayRetry(header http.Header, err error) bool {
+	if replayed(header) {
+		return false
+	}
 	switch header.Get("Stripe-Should-Retry") {
 	case "true":
 		return true

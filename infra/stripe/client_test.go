@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,6 +19,7 @@ import (
 type answer struct {
 	status      int
 	shouldRetry string // the header Stripe-Should-Retry
+	replayed    string // the header Idempotent-Replayed
 	body        string
 }
 
@@ -35,7 +37,10 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	next := t.answers[0]
 	t.answers = t.answers[1:]
 	return &http.Response{
-		StatusCode: next.status, Header: http.Header{"Stripe-Should-Retry": {next.shouldRetry}},
+		StatusCode: next.status,
+		Header: http.Header{
+			"Stripe-Should-Retry": {next.shouldRetry}, "Idempotent-Replayed": {next.replayed},
+		},
 		Body: io.NopCloser(strings.NewReader(next.body)), Request: req,
 	}, nil
 }
@@ -69,6 +74,9 @@ func TestDo_RetriesWhatMaySucceed(t *testing.T) {
 			answers: []answer{{status: 503}, {status: 503}, {status: 503}, good}, wantTries: 3, wantError: true,
 		},
 		"a broken connection": {wantTries: 3, wantError: true},
+		"a stored error": {
+			answers: []answer{{status: 500, replayed: "true", body: refusal("")}, good}, wantTries: 1, wantError: true,
+		},
 		"a rate limit": {
 			answers: []answer{{status: 429, body: refusal("rate_limit")}}, wantTries: 1, wantError: true,
 		},
@@ -89,6 +97,53 @@ func TestDo_RetriesWhatMaySucceed(t *testing.T) {
 				}
 				if len(stripe.requests) != c.wantTries {
 					t.Errorf("%d tries, want %d", len(stripe.requests), c.wantTries)
+				}
+			})
+		})
+	}
+}
+
+// TestCreateCustomer_IsNotBoundToAFailure: Stripe repeats its own failure for a day to whoever sends the same key.
+func TestCreateCustomer_IsNotBoundToAFailure(t *testing.T) {
+	t.Parallel()
+	stored := answer{status: 500, replayed: "true", body: refusal("")}
+	good := answer{status: 200, body: `{"id": "cus_1"}`}
+	for name, c := range map[string]struct {
+		answers  []answer
+		wantKeys []string
+		wantID   string
+	}{
+		"a success": {answers: []answer{good}, wantKeys: []string{"customer-org_1"}, wantID: "cus_1"},
+		"a failure of yesterday": {
+			answers: []answer{stored, good}, wantKeys: []string{"customer-org_1", "customer-org_1-2"}, wantID: "cus_1",
+		},
+		"a failure that is stored now": {
+			answers:  []answer{{status: 500, body: refusal("")}, stored, good},
+			wantKeys: []string{"customer-org_1", "customer-org_1", "customer-org_1-2"}, wantID: "cus_1",
+		},
+		"failures under all keys": {
+			answers:  []answer{stored, stored, stored, good},
+			wantKeys: []string{"customer-org_1", "customer-org_1-2", "customer-org_1-3"},
+		},
+		"a refusal": {
+			answers: []answer{{status: 400, body: refusal("")}, good}, wantKeys: []string{"customer-org_1"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				stripe := &transport{answers: c.answers}
+				p := &Payments{client: &client{http: &http.Client{Transport: stripe}, url: "https://stripe.example"}}
+				id, err := p.createCustomer(t.Context(), "org_1")
+				if id != c.wantID || (err != nil) != (c.wantID == "") {
+					t.Errorf("customer %q, %v; want %q", id, err, c.wantID)
+				}
+				var keys []string
+				for _, r := range stripe.requests {
+					keys = append(keys, r.Header.Get("Idempotency-Key"))
+				}
+				if !slices.Equal(keys, c.wantKeys) {
+					t.Errorf("keys %q, want %q", keys, c.wantKeys)
 				}
 			})
 		})
