@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -226,6 +227,7 @@ func TestBuilds_PackSettingsAndLocks(t *testing.T) {
 	p.write(t, filepath.Join(p.root, "terraform/.terraform/providers/google"), "", 0o600)
 	p.write(t, filepath.Join(p.root, "terraform/terraform.tfstate"), "", 0o600)
 	p.write(t, filepath.Join(p.root, "terraform/restored.json"), "{}", 0o600)
+	p.write(t, filepath.Join(p.root, "signing-key.json"), "{}", 0o600)
 	out, err := exec.CommandContext(t.Context(), gcloud, "meta", "list-files-for-upload", p.root).Output()
 	if err != nil {
 		t.Skipf("this gcloud lists no files: %v", err)
@@ -236,9 +238,29 @@ func TestBuilds_PackSettingsAndLocks(t *testing.T) {
 		"terraform/build/images.lock": true, "terraform/apply-cells.sh": true,
 		"terraform/restored.json":               true,
 		"terraform/.terraform/providers/google": false, "terraform/terraform.tfstate": false,
+		"signing-key.json": false,
 	} {
 		if got := slices.Contains(packed, name); got != want {
 			t.Errorf("%s is packed: %t, want %t\n%s", name, got, want, out)
+		}
+	}
+}
+
+// TestReadme_KeepsThePrivateKeyOutOfBuilds holds that the operator makes the signing key where no deployment uploads
+// it: one comes before the key is stored, and the account that runs tests reads what was uploaded. An operator who
+// makes it in the working copy is safe, too, because gcloud leaves out what git ignores.
+func TestReadme_KeepsThePrivateKeyOutOfBuilds(t *testing.T) {
+	t.Parallel()
+	made := regexp.MustCompile(`keys create -private (\S+)`).FindAllStringSubmatch(read(t, "README.md"), -1)
+	if len(made) == 0 {
+		t.Fatal("README.md makes no signing key: correct this test")
+	}
+	ignored := strings.Fields(read(t, "../.gitignore"))
+	for _, m := range made {
+		if path := strings.Trim(m[1], `"`); !strings.HasPrefix(path, "$HOME/") {
+			t.Errorf("the private key is made at %s, in the working copy", path)
+		} else if name := filepath.Base(path); !slices.Contains(ignored, "/"+name) {
+			t.Errorf("git does not ignore %s", name)
 		}
 	}
 }

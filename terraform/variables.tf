@@ -124,7 +124,7 @@ variable "firestore_location" {
 variable "secret_regions" {
   type        = list(string)
   default     = []
-  description = "Regions to which agents' secrets are replicated. Empty: automatic replication."
+  description = "Regions to which secrets are replicated, those of the control plane included. Empty: automatic replication. It cannot change later: Google replaces a secret for that, and the keys in it would be lost."
 }
 
 variable "provided_secrets" {
