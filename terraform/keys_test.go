@@ -110,6 +110,16 @@ func TestKeys_ChangeInSteps(t *testing.T) {
 func TestKeys_RefuseStepsThatLockOut(t *testing.T) {
 	t.Parallel()
 	pepper, hooks, edge := []string{"pepper"}, []string{"webhooks"}, []string{"edge"}
+	refusedSecrets := []string{"provided_secrets"}
+	provided := func(names ...string) map[string]cty.Value {
+		var secrets []cty.Value
+		for _, name := range names {
+			secrets = append(secrets, cty.StringVal(name))
+		}
+		return map[string]cty.Value{
+			"provided_secrets": cty.TupleVal(secrets), "app_url": cty.StringVal("https://app.example.com/billing"),
+		}
+	}
 	for name, row := range map[string]struct {
 		settings map[string]cty.Value
 		refused  []string
@@ -124,6 +134,13 @@ func TestKeys_RefuseStepsThatLockOut(t *testing.T) {
 			settings: map[string]cty.Value{"handoff_public_keys": cty.StringVal(`{"keys": []}`)},
 			refused:  []string{"provided_secrets"},
 		},
+		"Stripe's key without the secret of its events": {
+			settings: provided("STRIPE_API_KEY"), refused: refusedSecrets,
+		},
+		"the secret of Stripe's events without its key": {
+			settings: provided("STRIPE_WEBHOOK_SECRET"), refused: refusedSecrets,
+		},
+		"both secrets of Stripe": {settings: provided("STRIPE_API_KEY", "STRIPE_WEBHOOK_SECRET")},
 		"a signing key without public ones": {
 			settings: map[string]cty.Value{"provided_secrets": cty.TupleVal([]cty.Value{
 				cty.StringVal("HANDOFF_SIGNING_KEY"),

@@ -137,6 +137,10 @@ variable "provided_secrets" {
     error_message = "Set handoff_public_keys, and HANDOFF_SIGNING_KEY in provided_secrets, together: once the secret has a version. See README.md, \"Rotate\"."
   }
   validation {
+    condition     = contains(var.provided_secrets, "STRIPE_API_KEY") == contains(var.provided_secrets, "STRIPE_WEBHOOK_SECRET")
+    error_message = "provided_secrets must contain both STRIPE_API_KEY and STRIPE_WEBHOOK_SECRET or neither: functions with the key alone do not start, and with the other alone nothing can be bought."
+  }
+  validation {
     condition     = alltrue([for name in var.provided_secrets : contains(keys(local.optional_secrets), name)])
     error_message = "provided_secrets must contain only keys of optional_secrets in secrets.tf."
   }
@@ -235,15 +239,4 @@ variable "monthly_budget" {
   type        = number
   default     = 500
   description = "Monthly budget of each project in the currency of the billing account. Notifications are sent at 50, 90 and 100 percent. A budget stops nothing."
-}
-
-variable "handoff_public_keys" {
-  type        = string
-  default     = ""
-  description = "JSON Web Key Set of the public keys that verify dashboard links, statements about audit logs and receipts of deletions. The private P-256 key is the optional secret HANDOFF_SIGNING_KEY, a JSON Web Key. Keep a replaced key in the set for as long as clients verify receipts that it signed. Empty: no links, statements and receipts."
-
-  validation {
-    condition     = var.handoff_public_keys == "" || can(jsondecode(var.handoff_public_keys).keys)
-    error_message = "handoff_public_keys must be a JSON Web Key Set, such as {\"keys\": [{\"kty\": \"EC\", ...}]}."
-  }
 }

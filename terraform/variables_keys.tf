@@ -39,3 +39,14 @@ variable "previous_keys" {
     error_message = "previous_keys must contain only keys of key_versions whose version is at least 2."
   }
 }
+
+variable "handoff_public_keys" {
+  type        = string
+  default     = ""
+  description = "JSON Web Key Set of the public keys that verify dashboard links, statements about audit logs and receipts of deletions. The private P-256 key is the optional secret HANDOFF_SIGNING_KEY, a JSON Web Key. Keep a replaced key in the set for as long as clients verify receipts that it signed. Empty: no links, statements and receipts."
+
+  validation {
+    condition     = var.handoff_public_keys == "" || can(jsondecode(var.handoff_public_keys).keys)
+    error_message = "handoff_public_keys must be a JSON Web Key Set, such as {\"keys\": [{\"kty\": \"EC\", ...}]}."
+  }
+}

@@ -134,6 +134,17 @@ run "public_keys_of_a_secret_without_a_version" {
   expect_failures = [var.provided_secrets]
 }
 
+run "a_key_of_stripe_without_the_secret_of_its_events" {
+  command = plan
+
+  variables {
+    provided_secrets = ["STRIPE_API_KEY"]
+    app_url          = "https://app.example.com/billing"
+  }
+
+  expect_failures = [var.provided_secrets]
+}
+
 run "a_registry_without_its_slash" {
   command = plan
 
