@@ -3,18 +3,19 @@
 # whose output names no project for a cluster has its cells in PROJECT_ID.
 #
 #   terraform/apply-cells.sh OUTPUTS PROJECT_ID
-#   terraform/apply-cells.sh --admit=IMAGES OUTPUTS PROJECT_ID
+#   terraform/apply-cells.sh --admit=IMAGES OUTPUTS PROJECT_ID SERVING
 #
 # A cell admits pods of agents only with images that a deployment has; see cell/workload.yaml. With --admit, the script adds those of the
 # next deployment, before its services start. IMAGES is a file with the answer of `terraform console` to jsonencode(local.cell_images),
-# OUTPUTS is of the former deployment. A cell that cannot be reached keeps its images: Terraform may be about to repair it. Until the
+# OUTPUTS is of the former deployment, and SERVING a file with the revisions that have the traffic: after a failed test or a roll-back they
+# are of an earlier one. A cell that cannot be reached keeps its images: Terraform may be about to repair it. Until the
 # cell's objects are applied, it refuses what the new services write, and they retry.
 set -euo pipefail
 
-images=''
-[[ ${1-} != --admit=?* ]] || { images=${1#*=}; shift; }
-[ $# -eq 2 ] || { echo "usage: $0 [--admit=IMAGES] OUTPUTS PROJECT_ID" >&2; exit 2; }
-outputs=$1 project=$2
+images='' wanted=2
+[[ ${1-} != --admit=?* ]] || { images=${1#*=} wanted=3; shift; }
+[ $# -eq "$wanted" ] || { echo "usage: $0 [--admit=IMAGES] OUTPUTS PROJECT_ID [SERVING]" >&2; exit 2; }
+outputs=$1 project=$2 serving=${3-}
 attempts=30 # a new cluster serves Google's custom resources only after some minutes
 [ -z "$images" ] || [ "$(cat "$outputs")" != "{}" ] || { echo "no cell exists yet"; exit 0; }
 
@@ -30,14 +31,20 @@ for name, c in json.load(open(sys.argv[1]))["clusters"]["value"].items():
 connect() { gcloud container clusters get-credentials "$cluster" --project="$place" --region="$region" --dns-endpoint; }
 
 # admitted prints what the cell's record of images is to have: the present images of the deployment as the previous ones, and the next ones.
-# A deployment that failed leaves its images among the next ones, because its services may run. Deploying twice keeps the previous ones.
+# A deployment that failed leaves its images among the next ones, because its services may run. Deploying twice keeps the previous ones, and
+# so does a deployment while those serve.
 admitted() { python3 -c 'import json, sys
 new = json.loads(json.load(open(sys.argv[1]))).get(sys.argv[2], [])
+made = json.loads(json.load(open(sys.argv[3])).get("revisions", {}).get("value", "{}"))
+serving = json.load(open(sys.argv[4]))
+earlier = any(serving.get(service, revision) != revision for service, revision in made.items())
 data = json.loads(sys.stdin.read() or "{}").get("data", {})
 deployed = data.get("deployed", "")
-previous = data.get("previous", "") if set(deployed.split()) == set(new) else deployed
+previous = data.get("previous", "")
+if set(deployed.split()) != set(new):
+	previous = " ".join(dict.fromkeys((previous.split() if earlier else []) + deployed.split()))
 print(json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "agent-images", "namespace": "agent-gateway"},
-	"data": {"previous": previous, "next": " ".join(dict.fromkeys(data.get("next", "").split() + new))}}))' "$images" "$1"; }
+	"data": {"previous": previous, "next": " ".join(dict.fromkeys(data.get("next", "").split() + new))}}))' "$images" "$1" "$outputs" "$serving"; }
 
 admit() {
 	connect && kubectl get configmap agent-images --namespace=agent-gateway --ignore-not-found --output=json >"$work/images" &&

@@ -435,11 +435,14 @@ func TestApplyCells_AdmitsImagesBeforeServicesStart(t *testing.T) {
 		t.Skip("python3, which the script runs, is not installed")
 	}
 	type images struct{ Previous, Next string }
-	const outputs = `{"clusters":{"value":{"a1":{"name":"test-a1","region":"r"},"b1":{"name":"test-b1","region":"r"}}}}`
+	const clusters = `{"clusters":{"value":{"a1":{"name":"test-a1","region":"r"},"b1":{"name":"test-b1","region":"r"}}}`
+	const outputs = clusters + `,"revisions":{"value":"{\"routes\":\"routes-2\",\"worker\":\"worker-2\"}"}}`
 	for name, row := range map[string]struct {
 		outputs string
 		// present is the record of images in the cells; empty if there is none.
 		present string
+		// serving are the revisions that have the traffic; empty if all of the former deployment have it.
+		serving string
 		// broken is the cell that cannot be reached.
 		broken string
 		want   map[string]images
@@ -457,6 +460,25 @@ func TestApplyCells_AdmitsImagesBeforeServicesStart(t *testing.T) {
 			outputs: outputs, present: `{"deployed":"old","previous":"older","next":"failed"}`,
 			want: map[string]images{"a1": {"old", "failed new"}, "b1": {"old", "failed new own"}},
 		},
+		"the former deployment failed its test": {
+			outputs: outputs, present: `{"deployed":"failed","previous":"old","next":""}`,
+			serving: `{"routes": "routes-1", "worker": "worker-1"}`,
+			want:    map[string]images{"a1": {"old failed", "new"}, "b1": {"old failed", "new own"}},
+		},
+		"a part of the former deployment does not serve": {
+			outputs: outputs, present: `{"deployed":"half","previous":"old","next":""}`,
+			serving: `{"routes": "routes-2", "worker": "worker-1"}`,
+			want:    map[string]images{"a1": {"old half", "new"}, "b1": {"old half", "new own"}},
+		},
+		"the first deployment serves without being told to": {
+			outputs: outputs, present: `{"deployed":"old","previous":""}`, serving: "{}",
+			want: map[string]images{"a1": {"old", "new"}, "b1": {"old", "new own"}},
+		},
+		"the outputs of an earlier release name no revisions": {
+			outputs: clusters + "}", present: `{"deployed":"old","previous":"older"}`,
+			serving: `{"routes": "routes-1"}`,
+			want:    map[string]images{"a1": {"old", "new"}, "b1": {"old", "new own"}},
+		},
 		"the release is deployed again": {
 			outputs: outputs, present: `{"deployed":"new","previous":"old","next":""}`,
 			want: map[string]images{"a1": {"old", "new"}, "b1": {"new", "new own"}},
@@ -470,6 +492,10 @@ func TestApplyCells_AdmitsImagesBeforeServicesStart(t *testing.T) {
 			t.Parallel()
 			p := newProject(t, 1)
 			p.answer(t, "outputs.json", row.outputs)
+			if row.serving == "" {
+				row.serving = `{"routes": "routes-2", "worker": "worker-2"}`
+			}
+			p.answer(t, "serving.json", row.serving)
 			p.answer(t, "images.json", `"{\"a1\":[\"new\"],\"b1\":[\"new\",\"own\"]}"`)
 			record := ""
 			if row.present != "" {
@@ -489,7 +515,7 @@ case "$*" in
 esac
 `, 0o755)
 			p.succeed(t.Context(), t, "apply-cells.sh", "--admit="+filepath.Join(p.state, "images.json"),
-				filepath.Join(p.state, "outputs.json"), "project-1")
+				filepath.Join(p.state, "outputs.json"), "project-1", filepath.Join(p.state, "serving.json"))
 			got := map[string]images{}
 			for _, name := range []string{"a1", "b1"} {
 				b, err := os.ReadFile(filepath.Join(p.state, name+".applied"))
