@@ -123,9 +123,7 @@ func (r recurrence) next(after time.Time) time.Time {
 	}
 	local := after.In(r.zone)
 	if r.hourly {
-		inZone := *r.spec
-		inZone.Location = r.zone
-		return nextOf(&inZone, local).UTC()
+		return r.nextOfEachHour(local)
 	}
 	if at, ok := r.nextOfSteadyClock(local); ok {
 		return at
@@ -147,6 +145,24 @@ func (r recurrence) next(after time.Time) time.Time {
 func nextOf(spec *cron.SpecSchedule, after time.Time) time.Time {
 	const lastSecond = 59
 	return spec.Next(after.Add(time.Duration(lastSecond-after.Second()) * time.Second))
+}
+
+// nextOfEachHour is next for an expression that names no hours. The library is asked about clocks that are never moved,
+// from one move to the next: with a time zone, it leaves out a day on which the clocks skip midnight.
+func (r recurrence) nextOfEachHour(local time.Time) time.Time {
+	begin, after := local, wallClock(local)
+	for {
+		wall := nextOf(r.spec, after)
+		if wall.IsZero() {
+			return time.Time{}
+		}
+		at := begin.Add(wall.Sub(wallClock(begin)))
+		_, moved := begin.ZoneBounds()
+		if moved.IsZero() || at.Before(moved) {
+			return at.UTC()
+		}
+		begin, after = moved, wallClock(moved).Add(-time.Nanosecond)
+	}
 }
 
 // nextOfSteadyClock is next for a time and a due time of about the same day, on which the clocks are not moved.

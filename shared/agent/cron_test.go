@@ -65,6 +65,18 @@ func TestRecurrence_IsDueOnceADayWhateverTheClocksDo(t *testing.T) {
 			expression: "30 * * * *", zone: "America/New_York", after: "2026-03-08T06:00:00Z",
 			want: []string{"2026-03-08T06:30Z", "2026-03-08T07:30Z"},
 		},
+		"each hour of a day without a midnight": { // at the end of April 23 the clocks show 01:00
+			expression: "15 * * * FRI", zone: "Africa/Cairo", after: "2026-04-23T12:00:00Z",
+			want: []string{"2026-04-23T22:15Z", "2026-04-23T23:15Z"},
+		},
+		"each hour of a date without a midnight": { // a clock that skips it goes on to 01:00
+			expression: "0 * 29 3 *", zone: "Asia/Beirut", after: "2026-03-01T00:00:00Z",
+			want: []string{"2026-03-28T22:00Z", "2026-03-28T23:00Z"},
+		},
+		"each hour of a day with two midnights": { // at 01:00 the clocks show 00:00
+			expression: "30 * 1 11 *", zone: "America/Havana", after: "2026-10-31T12:00:00Z",
+			want: []string{"2026-11-01T04:30Z", "2026-11-01T05:30Z", "2026-11-01T06:30Z"},
+		},
 		"clocks that move by half an hour": {
 			expression: "15 2 * * *", zone: "Australia/Lord_Howe", after: "2026-10-03T10:00:00Z",
 			want: []string{"2026-10-03T15:45Z", "2026-10-04T15:15Z"},
@@ -96,6 +108,27 @@ func TestRecurrence_IsDueOnEachDayOfAYear(t *testing.T) {
 			}
 			if len(days) != 365 || slices.Max(slices.Collect(maps.Values(days))) > 1 {
 				t.Errorf("%02d:30 in %s is due on %d days: %v", hour, zone, len(days), days)
+			}
+		}
+	}
+}
+
+// An expression without hours is due at its minute of each hour that the clocks of its days show.
+func TestRecurrence_IsDueInEachHourOfItsDays(t *testing.T) {
+	t.Parallel()
+	for _, zone := range []string{"Africa/Cairo", "Asia/Beirut", "America/Havana", "Australia/Lord_Howe"} {
+		for weekday := time.Sunday; weekday <= time.Saturday; weekday++ {
+			r, _ := newRecurrence(fmt.Sprintf("30 * * * %d", weekday), zone)
+			at, end := time.Date(2026, 1, 1, 0, 0, 0, 0, r.zone), time.Date(2027, 1, 1, 0, 0, 0, 0, r.zone)
+			due := r.next(at)
+			for ; at.Before(end); at = at.Add(30 * time.Minute) {
+				if local := at.In(r.zone); local.Weekday() != weekday || local.Minute() != 30 {
+					continue
+				}
+				if !due.Equal(at) {
+					t.Errorf("minute 30 of each hour of each %s in %s is due at %s, want %s", weekday, zone, due, at)
+				}
+				due = r.next(at)
 			}
 		}
 	}
