@@ -185,7 +185,8 @@ func (a Agent) checkBrokered(o secret.Operation) error {
 	return a.checkTarget(name, egress.DecodeTarget(o.Target))
 }
 
-// checkTarget checks that the agent may reach the hosts of a brokered secret, and that no other one has their header.
+// checkTarget checks that the agent may reach the hosts of a brokered secret, that no other one has their header, and
+// that all of them fit into the agent's policy.
 func (a Agent) checkTarget(name string, t egress.Target) error {
 	loc := []any{"body", "inject", name}
 	for _, host := range t.Hosts {
@@ -194,12 +195,22 @@ func (a Agent) checkTarget(name string, t egress.Target) error {
 				fmt.Sprintf("the agent may not reach %s: allow it first", host)))
 		}
 	}
+	total := 0
 	for other, targets := range a.targets() {
 		same := slices.ContainsFunc(targets, t.Overlaps)
 		if other != name && same {
 			return fault.Validation(invalid(append(loc, "header"),
 				fmt.Sprintf("the secret %s already has this header at one of the hosts", other)))
 		}
+		longest := 0
+		for _, target := range targets {
+			longest = max(longest, len(target.Encode()))
+		}
+		total += len(other) + longest
+	}
+	if total > egress.MaxTargetBytes {
+		return fault.Validation(invalid([]any{"body", "inject"}, fmt.Sprintf("the names, hosts, headers and "+
+			"formats of an agent's brokered secrets must not exceed %d bytes in total", egress.MaxTargetBytes)))
 	}
 	return nil
 }

@@ -34,6 +34,20 @@ func broker(id, name string, hosts ...string) secret.Operation {
 	}
 }
 
+// widest returns operations that set brokered secrets with the longest lists of hosts: more than 2,500 bytes each.
+func widest(n int) (all []secret.Operation) {
+	const label = 60
+	below := strings.Repeat(strings.Repeat("a", label)+".", 4)[:243-len("00-0.b.example")]
+	for i := range n {
+		var hosts []string
+		for j := range egress.MaxHosts {
+			hosts = append(hosts, fmt.Sprintf("%02d-%d.%s.b.example", i, j, strings.Trim(below, ".")))
+		}
+		all = append(all, broker(fmt.Sprint("w", i), fmt.Sprint("W", i), hosts...))
+	}
+	return all
+}
+
 // brokered is a restricted agent that runs with the first version of the brokered secret KEY of a.example.
 func brokered(t *testing.T) agent.Agent {
 	t.Helper()
@@ -340,6 +354,11 @@ func TestBeginOperations_ChecksBrokeredSecrets(t *testing.T) {
 		"two with one header at one host": {
 			requested: []secret.Operation{custom("m", "M", "X-Api-Key"), custom("n", "N", "x-api-key")},
 			wantCode:  "validation_error", wantAt: "[body inject M header]",
+		},
+		"as many as the policy has room for": {requested: widest(12)},
+		// The API server would refuse the policy, and the agent would end in error.
+		"more than the policy has room for": {
+			requested: widest(13), wantCode: "validation_error", wantAt: "[body inject]",
 		},
 		"the header of one that is deleted": {
 			requested: []secret.Operation{del("d", secret.BrokeredKey("KEY")), broker("n", "NEW", "a.example")},

@@ -27,6 +27,9 @@ const (
 	MaxPatterns     = 100     // of a list
 	MaxPatternBytes = 8 << 10 // of both lists together
 	MaxHosts        = 10      // of a target
+	// MaxTargetBytes bounds the names and targets of all brokered secrets of an agent. An API server refuses
+	// annotations of more than 256 KiB, and every pod gets a certificate with the hosts.
+	MaxTargetBytes = 32 << 10
 )
 
 // Rules are what an agent may reach.
