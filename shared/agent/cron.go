@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -72,7 +73,8 @@ func zoneOf(name string) (*time.Location, error) {
 		return known.(*time.Location), nil //nolint:forcetypeassert // nothing else is stored
 	}
 	zone, err := time.LoadLocation(name)
-	if err == nil && (name == "" || name == "Local") {
+	// A zone is a file, to which endless texts lead, such as Europe/././Berlin. A client could fill memory with them.
+	if err == nil && (name == "" || name == "Local" || name != path.Clean(name)) {
 		err = errors.New("no name")
 	}
 	if err != nil {

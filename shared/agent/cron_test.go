@@ -157,6 +157,8 @@ func TestRecurrence_RefusesWhatIsNoExpression(t *testing.T) {
 		"the machine's zone": {expression: "0 0 * * *", zone: "Local", field: "timezone"},
 		"an unknown zone":    {expression: "0 0 * * *", zone: "Mars/Olympus", field: "timezone"},
 		"a file":             {expression: "0 0 * * *", zone: "../../etc/passwd", field: "timezone"},
+		"a detour":           {expression: "0 0 * * *", zone: "Europe/./Berlin", field: "timezone"},
+		"two slashes":        {expression: "0 0 * * *", zone: "Europe//Berlin", field: "timezone"},
 	} {
 		_, broken := newRecurrence(row.expression, row.zone)
 		want := []string{row.field}

@@ -2,6 +2,7 @@ package image
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -81,7 +82,8 @@ func (w MaintenanceWindow) Check() map[string]string {
 	if w.Hours < 1 || w.Hours > 24 {
 		found["hours"] = "want 1 to 24"
 	}
-	if _, err := time.LoadLocation(w.Timezone); err != nil || w.Timezone == "" || w.Timezone == "Local" {
+	if _, err := time.LoadLocation(w.Timezone); err != nil || w.Timezone == "" || w.Timezone == "Local" ||
+		w.Timezone != path.Clean(w.Timezone) { // a zone is a file: Europe/./Berlin leads to one, too
 		found["timezone"] = "want a name of the IANA time zone database, such as Europe/Berlin"
 	}
 	return found

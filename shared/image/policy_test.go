@@ -35,6 +35,7 @@ func TestMaintenanceWindow_HasItsRules(t *testing.T) {
 		"no zone":         {func(w *image.MaintenanceWindow) { w.Timezone = "" }, "timezone"},
 		"an unknown zone": {func(w *image.MaintenanceWindow) { w.Timezone = "Mars/Olympus" }, "timezone"},
 		"the machine's":   {func(w *image.MaintenanceWindow) { w.Timezone = "Local" }, "timezone"},
+		"a detour":        {func(w *image.MaintenanceWindow) { w.Timezone = "Europe/./Berlin" }, "timezone"},
 		"a path":          {func(w *image.MaintenanceWindow) { w.Timezone = "../etc/passwd" }, "timezone"},
 	} {
 		w := good
