@@ -160,9 +160,9 @@ func (b blueprint) frontEnv() []corev1.EnvVar {
 		}},
 		{Name: dataplane.EnvAgentPort, Value: portNumber(b.image.Port)},
 		{Name: dataplane.EnvAgentAPIPort, Value: portNumber(b.image.APIPort)},
-		{Name: dataplane.EnvAgentHealthPath, Value: b.image.HealthPath},
+		{Name: dataplane.EnvAgentHealthPath, Value: literal(b.image.HealthPath)},
 		{Name: dataplane.EnvAgentAuth, Value: b.image.Auth},
-		{Name: dataplane.EnvAgentPublicPaths, Value: b.publicPaths()},
+		{Name: dataplane.EnvAgentPublicPaths, Value: literal(b.publicPaths())},
 		{Name: dataplane.EnvAgentHostname, Value: b.agent.Hostname(s.Addresses)},
 		{Name: dataplane.EnvJWKSURL, Value: b.keysURL()},
 		// Three quarters of the memory limit.
@@ -177,7 +177,7 @@ func (b blueprint) frontEnv() []corev1.EnvVar {
 			corev1.EnvVar{
 				Name: dataplane.EnvAgentSleepAfter, Value: strconv.FormatInt(b.agent.Sleep.AfterSeconds, 10),
 			},
-			corev1.EnvVar{Name: dataplane.EnvAgentBusyPath, Value: b.image.BusyPath},
+			corev1.EnvVar{Name: dataplane.EnvAgentBusyPath, Value: literal(b.image.BusyPath)},
 			corev1.EnvVar{Name: dataplane.EnvAgentDataDir, Value: dataplane.DefaultDataPath},
 		)
 	}

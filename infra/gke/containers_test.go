@@ -124,6 +124,28 @@ func TestPod_KnowsItself(t *testing.T) {
 	}
 }
 
+// The router knows a public path as its client wrote it, and so must the front.
+func TestPod_FrontGetsPathsAsTheyAreWritten(t *testing.T) {
+	t.Parallel()
+	a := testAgent()
+	a.PublicPaths, a.Sleep.AfterSeconds = []string{"/hooks/$(AGENT_PORT)", "/pay/$$1"}, 1800
+	pod := podOf(t, a, func(s *Settings) {
+		s.Images.Runtime.HealthPath, s.Images.Runtime.BusyPath = "/$$up", "/$$busy"
+	})
+	got := map[string]string{}
+	for _, e := range pod.Spec.InitContainers[0].Env {
+		got[e.Name] = e.Value
+	}
+	for name, want := range map[string]string{
+		dataplane.EnvAgentPublicPaths: "/hooks/$$(AGENT_PORT),/pay/$$$$1", dataplane.EnvAgentHealthPath: "/$$$$up",
+		dataplane.EnvAgentBusyPath: "/$$$$busy",
+	} {
+		if got[name] != want {
+			t.Errorf("%s = %q, want %q, which a kubelet reads as it was written", name, got[name], want)
+		}
+	}
+}
+
 func TestPod_HomeIsOnTheVolumeUnlessVariablesSayOtherwise(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -141,7 +141,7 @@ func pathViolation(name string, others []string) string {
 	case !utf8.ValidString(name), strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }),
 		slices.ContainsFunc(parts, func(part string) bool { return strings.HasPrefix(part, "..") }):
 		return "a name must have printable characters only and must not begin with two dots"
-	case name == dataplane.ConfigFilePath:
+	case name == dataplane.ConfigFilePath, below(dataplane.ConfigFilePath): // a kubelet could not make both
 		return "the path is reserved for the agent's config, which is this file"
 	}
 	for _, other := range others {

@@ -47,6 +47,9 @@ func TestFileViolations_NameTheField(t *testing.T) {
 			want:  "0 path",
 		},
 		"the config's own file": {files: []any{file("/config/agent.json")}, want: "0 path"},
+		"below the config's own file": {
+			files: []any{file("/config/agent.json/x")}, want: "0 path",
+		},
 		"a path twice":          {files: []any{file("/data/a"), file("/data/a")}, want: "1 path"},
 		"a path below a file":   {files: []any{file("/data/a"), file("/data/a/b")}, want: "1 path"},
 		"a path above a file":   {files: []any{file("/data/a/b"), file("/data/a")}, want: "1 path"},
