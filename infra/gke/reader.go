@@ -121,15 +121,16 @@ func (b blueprint) readerClaim(s agent.Snapshot) object {
 	return claim
 }
 
-// reader runs the pod that has the copy of a snapshot, or none. Its generation is higher for every later reader, and
-// for its end, so that no late worker makes a pod again that was taken away.
+// reader runs the pod that has the copy of a snapshot, or none.
 func (b blueprint) reader(snapshotID string, runs bool) *appsv1.StatefulSet {
-	replicas, generation := int32(1), 2*b.agent.Reader.Number
-	if !runs {
-		replicas, generation = 0, generation+1
+	replicas := int32(0)
+	if runs {
+		replicas = 1
 	}
 	meta := b.readerMeta(readerName)
-	meta.Annotations = map[string]string{annotationGeneration: strconv.FormatInt(generation, 10)}
+	meta.Annotations = map[string]string{
+		annotationGeneration: strconv.FormatInt(b.agent.Reader.Generation(runs), 10),
+	}
 	return &appsv1.StatefulSet{
 		TypeMeta: typed("apps/v1", "StatefulSet"), ObjectMeta: meta,
 		Spec: appsv1.StatefulSetSpec{

@@ -26,6 +26,8 @@ const (
 	ReaderTime = 3 * time.Minute
 	// readerRetry is when a worker tries again to make a reader.
 	readerRetry = 5 * time.Second
+	// readerGenerations is how many generations of its workload a reader has: that of its pod, and that of its end.
+	readerGenerations = 2
 )
 
 // HoldReader asks for the reader of a snapshot on behalf of a call, or for more time. Errors: NotFound; Conflict if the
@@ -92,6 +94,21 @@ func (a *Agent) RecordReaderGone(gone bool, now time.Time) {
 		return
 	}
 	a.Reader.LookAt = now.Add(readerRetry)
+}
+
+// Generation is that of the reader's workload. It is higher for every later reader, and for its end, so that no late
+// worker makes a pod again that was taken away.
+func (r Reader) Generation(runs bool) int64 {
+	if runs {
+		return readerGenerations * r.Number
+	}
+	return readerGenerations*r.Number + 1
+}
+
+// PassReader gives the reader a number whose generations are above that of the workload on the cluster. It serves
+// records of a database that was restored from a backup.
+func (a *Agent) PassReader(above int64) {
+	a.Reader.Number = max(a.Reader.Number, above/readerGenerations+1)
 }
 
 // exports reports whether a reader has, or is about to have, a copy of a snapshot.

@@ -2,6 +2,7 @@ package provisioning
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"agents.example/controlplane/shared/agent"
@@ -11,10 +12,10 @@ import (
 // does not run.
 type Readers interface {
 	// ApplyReader makes the copy of a snapshot and the pod that has it. It does not wait for them, and may be repeated.
-	// Errors: a Permanent fault, which no retry repairs; Unavailable.
+	// Errors: *Stale if the agent had a later reader; a Permanent fault, which no retry repairs; Unavailable.
 	ApplyReader(ctx context.Context, a agent.Agent, s agent.Snapshot) error
 	// DeleteReader begins to take the pod and the copy away, and reports whether the copy is observed gone. Errors:
-	// Unavailable.
+	// *Stale if the agent had a later reader; Unavailable.
 	DeleteReader(ctx context.Context, a agent.Agent, snapshotID string) (gone bool, err error)
 }
 
@@ -48,7 +49,10 @@ func (w *run) makeReader(ctx context.Context, a agent.Agent) func(*agent.Agent) 
 		slog.WarnContext(ctx, "the reader of a snapshot could not be made", "agent_id", a.ID, "snapshot_id",
 			a.Reader.SnapshotID, "error", err)
 	}
-	return func(a *agent.Agent) { a.RecordReader(err == nil, w.Now()) }
+	return func(a *agent.Agent) {
+		a.RecordReader(err == nil, w.Now())
+		passReader(a, err)
+	}
 }
 
 func (w *run) takeReaderAway(ctx context.Context, a agent.Agent) func(*agent.Agent) {
@@ -57,5 +61,17 @@ func (w *run) takeReaderAway(ctx context.Context, a agent.Agent) func(*agent.Age
 		slog.WarnContext(ctx, "the reader of a snapshot could not be taken away", "agent_id", a.ID, "snapshot_id",
 			a.Reader.SnapshotID, "error", err)
 	}
-	return func(a *agent.Agent) { a.RecordReaderGone(gone && err == nil, w.Now()) }
+	return func(a *agent.Agent) {
+		a.RecordReaderGone(gone && err == nil, w.Now())
+		passReader(a, err)
+	}
+}
+
+// passReader raises the number of the reader if the cluster has a later one. Otherwise it would refuse every reader of
+// the agent, and the end of the present one.
+func passReader(a *agent.Agent, err error) {
+	var stale *Stale
+	if errors.As(err, &stale) {
+		a.PassReader(stale.Generation)
+	}
 }

@@ -1,0 +1,89 @@
+package provisioning_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/provisioning"
+)
+
+// readers is the reader's workload on a cluster. As the API server does, it refuses a generation below the present one.
+type readers struct {
+	generation int64
+	runs       bool
+}
+
+func (r *readers) apply(a agent.Agent, runs bool) error {
+	if generation := a.Reader.Generation(runs); generation < r.generation {
+		return &provisioning.Stale{Generation: r.generation, Cause: errors.New("refused")}
+	}
+	r.generation, r.runs = a.Reader.Generation(runs), runs
+	return nil
+}
+
+// ApplyReader implements provisioning.Readers.
+func (r *readers) ApplyReader(_ context.Context, a agent.Agent, _ agent.Snapshot) error {
+	return r.apply(a, true)
+}
+
+// DeleteReader implements provisioning.Readers.
+func (r *readers) DeleteReader(_ context.Context, a agent.Agent, _ string) (gone bool, err error) {
+	err = r.apply(a, false)
+	return err == nil, err
+}
+
+// exporting is a running agent with a snapshot that is being exported. Its cluster had readers that the record does not
+// know, because the database was restored from a backup.
+func exporting(t *testing.T, had int64) (*world, *provisioning.Reconciler, *readers) {
+	t.Helper()
+	w := newWorld(t)
+	w.settle()
+	w.change(func(a *agent.Agent) {
+		a.Snapshots = []agent.Snapshot{{ID: "one", Status: agent.SnapshotReady}}
+		if err := a.HoldReader("one", "call", time.Now()); err != nil {
+			t.Error(err)
+		}
+	})
+	cluster := &readers{generation: agent.Reader{Number: had}.Generation(false)}
+	r := w.reconciler()
+	r.Readers = cluster
+	return w, r, cluster
+}
+
+// reconcileOften lets a worker look at the agent several times, as the sweep does.
+func (w *world) reconcileOften(r *provisioning.Reconciler) {
+	w.t.Helper()
+	for range 3 {
+		if err := r.Reconcile(w.t.Context(), w.id); err != nil {
+			w.t.Error(err)
+		}
+		time.Sleep(20 * time.Second) //nolint:forbidigo // in the bubble's time
+	}
+}
+
+func TestReconcile_ExportsAfterTheDatabaseWasRestored(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, r, cluster := exporting(t, 5)
+		w.reconcileOften(r)
+		if !cluster.runs {
+			t.Errorf("the snapshot has no reader: %+v", w.record().Reader)
+		}
+	})
+}
+
+func TestReconcile_EndsAReaderThatIsOlderThanTheClusters(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, r, _ := exporting(t, 5)
+		time.Sleep(agent.ReaderTime) //nolint:forbidigo // in the bubble's time
+		w.reconcileOften(r)
+		if got := w.record().Reader; got.SnapshotID != "" {
+			t.Errorf("the reader stays %+v: no other export can begin", got)
+		}
+	})
+}
