@@ -97,6 +97,7 @@ func fileViolations(body map[string]any, create bool, secretRule func(key string
 	if len(list) > MaxFiles {
 		found = append(found, invalid([]any{"body", "files"}, fmt.Sprintf("at most %d files are allowed", MaxFiles)))
 	}
+	list = list[:min(len(list), MaxFiles)] // each path is compared with all others
 	total, paths := 0, make([]string, len(list))
 	for i, item := range list {
 		file, _ := item.(map[string]any)

@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,6 +65,7 @@ func TestFileViolations_NameTheField(t *testing.T) {
 		},
 		"large files":       {files: large, want: "files"},
 		"many files":        {files: many, want: "files"},
+		"what is not read":  {files: append(slices.Clone(many), file("/etc"), file("/data/0")), want: "files"},
 		"two contents":      {files: []any{file("/data/a", "secret", "MY_TOKEN")}, want: "0"},
 		"no content":        {files: []any{map[string]any{"path": "/data/a"}}, want: "0"},
 		"a secret":          {files: []any{map[string]any{"path": "/data/a", "secret": "MY_TOKEN"}}},
