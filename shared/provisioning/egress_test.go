@@ -88,3 +88,36 @@ func TestReconcile_AppliesAnotherWayOut(t *testing.T) {
 		}
 	})
 }
+
+// TestReconcile_OpensTheWayOutOfARestoredRecord: the database was restored from a backup, and the agent was restricted
+// for the first time since the backup. The cluster refuses a way out without a generation.
+func TestReconcile_OpensTheWayOutOfARestoredRecord(t *testing.T) {
+	t.Parallel()
+	for name, later := range map[string]int64{"the generation of the repair": 1, "a later generation": 50} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.settle()
+				lost := w.record()
+				restrict("a.example.com")(&lost)
+				lost.Generation = w.record().Generation + later
+				for _, stage := range []agent.StageName{agent.StagePolicy, agent.StageRoute} {
+					if err := w.objects().Apply(t.Context(), lost, stage, provisioning.RuntimeInput{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				w.change(func(a *agent.Agent) { a.Repair(time.Now()) })
+				w.settle()
+				a := w.record()
+				if !settled(a) || a.Failure != nil || a.Egress.Restricted() {
+					t.Errorf("the agent is %s with %+v and the rules %+v, want running and open", a.Status, a.Failure,
+						a.Egress)
+				}
+				if w.applied[agent.StagePolicy] != a.Generation || w.applied[agent.StageRoute] != a.Generation {
+					t.Errorf("the way out was applied for the generations %v, want %d", w.applied, a.Generation)
+				}
+			})
+		})
+	}
+}

@@ -20,7 +20,7 @@ func (w *run) failed(ctx context.Context, a agent.Agent, stage agent.StageName, 
 		return cause
 	}
 	var stale *Stale
-	if errors.As(cause, &stale) && stale.Generation > a.Generation {
+	if errors.As(cause, &stale) && (stale.Generation > a.Generation || a.Egress.Mode == "") {
 		return w.passGeneration(ctx, a, stale.Generation)
 	}
 	f, permanent := describe(a, stage, cause, w.Now())
@@ -56,7 +56,7 @@ func (w *run) failed(ctx context.Context, a agent.Agent, stage agent.StageName, 
 
 // passGeneration raises the record's generation above the cluster's, so that the cluster accepts it. Usually another
 // worker applied a newer generation and the record shows it: then the write has no effect. The record is older than the
-// cluster only if the database was restored from a backup.
+// cluster only if the database was restored from a backup. It may also lack the rules of an agent's way out.
 func (w *run) passGeneration(ctx context.Context, a agent.Agent, above int64) error {
 	_, err := w.progress(ctx, a, func(a *agent.Agent) { a.PassGeneration(above, w.Now()) })
 	if err != nil {
