@@ -45,6 +45,7 @@ func (s *Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error)
 		case state.target.Exists():
 			return fault.New(fault.Conflict, "agent_exists", "An agent with this id already exists.")
 		}
+		a := a // a try that loses a race decides nothing for the next one
 		a.InheritEgress(state.org.Organization)
 		var doc map[string]any
 		if created, doc, err = s.choose(&a, state, ch.id); err != nil {

@@ -5,15 +5,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/egress"
 	"agents.example/controlplane/shared/egresslog"
 	"agents.example/controlplane/shared/event"
+	"agents.example/controlplane/shared/image/imagetest"
 	"agents.example/controlplane/shared/plan"
 )
 
@@ -25,6 +29,38 @@ func refusedCount(host string, times int64, at time.Time) egress.Count {
 
 func usedCount(host string, times int64, at time.Time) egress.Count {
 	return egress.Count{Host: host, Used: times, FirstAt: at, LastAt: at}
+}
+
+// TestCreate_DecidesAgainAfterALostRace changes the organization's rules before the first commit of a creation, which
+// therefore fails.
+func TestCreate_DecidesAgainAfterALostRace(t *testing.T) {
+	t.Parallel()
+	x := newEgressFixture(t)
+	must(t, errorOf(x.Images().Put(t.Context(), imagetest.Full("assistant"))))
+	change := sync.OnceFunc(func() {
+		must(t, x.Directory().SetEgress(t.Context(), x.org.ID, func(egress.Rules) (egress.Rules, error) {
+			return egress.Rules{Mode: egress.AllowList}, nil
+		}))
+	})
+	late := open(t, x.project(), Options{DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(func(
+		ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		opts ...grpc.CallOption,
+	) error {
+		if strings.HasSuffix(method, "/Commit") {
+			change()
+		}
+		return invoke(ctx, method, req, reply, cc, opts...)
+	})}})
+	draft := agent.New(agenttest.ID(), "cell-1",
+		agent.Draft{Name: "a", Plan: plan.Pro, Image: "assistant@1.1"}, x.at)
+	created, err := late.Agents(nil).Create(x.org.Ctx, draft)
+	must(t, err)
+	if created.Egress.Mode != egress.AllowList {
+		t.Errorf("the new agent may reach %+v, want what the organization allows", created.Egress)
+	}
+	if got := created.Image.String(); got != "assistant@1.1" {
+		t.Errorf("the new agent runs %q, want the image that its client chose", got)
+	}
 }
 
 // egressFixture is an agent whose gates report.

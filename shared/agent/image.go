@@ -58,8 +58,6 @@ func (a *Agent) ChooseImages(before Agent, images image.Set) error {
 	switch {
 	case wish != nil:
 		return a.chooseImage(*wish, before, images)
-	case before.ID == "" && a.Image.ID != "":
-		return nil // chosen by a commit that lost a race
 	case before.ID == "":
 		current, err := a.selected(image.DefaultID, images)
 		a.Image.Choice = current

@@ -154,6 +154,7 @@ func (s Agents) Create(ctx context.Context, a agent.Agent) (agent.Agent, error) 
 		case read.target != nil:
 			return fault.New(fault.Conflict, "agent_exists", "An agent with this id already exists.")
 		}
+		a := a
 		a.InheritEgress(read.org.Organization)
 		if err := a.ChooseImages(agent.Agent{}, s.Database.Catalog); err != nil {
 			return err
