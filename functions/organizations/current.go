@@ -73,21 +73,29 @@ func Update(chosen organization.Settings, accounts billing.Store) function.Route
 		Status: http.StatusOK, Summary: "Change the settings of the active organization",
 		Handle: function.Handle(func(ctx context.Context, in updateInput) (View, error) {
 			id := call.From(ctx).Caller.OrganizationID
-			if exec := in.Body.Exec; exec != "" {
-				call.From(ctx).Entry.AddFact("exec", string(exec))
-				if err := chosen.SetExec(ctx, id, exec); err != nil {
-					return View{}, err
-				}
-			}
-			if egress := in.Body.Egress; egress != nil {
-				addFacts(call.From(ctx).Entry, *egress)
-				if err := chosen.SetEgress(ctx, id, egress.Change); err != nil {
-					return View{}, err
-				}
+			if err := in.Body.store(ctx, chosen, id); err != nil {
+				return View{}, err
 			}
 			return read(ctx, accounts, id)
 		}, agent.EgressViolations),
 	}
+}
+
+// store stores the settings that are given. What may be refused comes first, so that a refused request changes nothing.
+func (s settings) store(ctx context.Context, chosen organization.Settings, id string) error {
+	if s.Exec != "" {
+		call.From(ctx).Entry.AddFact("exec", string(s.Exec))
+	}
+	if s.Egress != nil {
+		addFacts(call.From(ctx).Entry, *s.Egress)
+		if err := chosen.SetEgress(ctx, id, s.Egress.Change); err != nil {
+			return err
+		}
+	}
+	if s.Exec == "" {
+		return nil
+	}
+	return chosen.SetExec(ctx, id, s.Exec)
 }
 
 // addFacts adds what a client chose to the audit entry.

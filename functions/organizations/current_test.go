@@ -153,6 +153,9 @@ func TestUpdate_ChangesTheDefaultOfEgress(t *testing.T) {
 		long[i] = fmt.Sprintf("%d%s.example", i, strings.Repeat("a", 60))
 	}
 	update(`{"egress":{"allow":["`+strings.Join(long, `","`)+`"]}}`).Want(t, http.StatusOK, "")
-	update(`{"egress":{"deny":["`+strings.Join(long, `","`)+`"]}}`).
+	update(`{"exec":"admins","egress":{"deny":["`+strings.Join(long, `","`)+`"]}}`).
 		Want(t, http.StatusUnprocessableEntity, "validation_error")
+	if got := current(t, b).Exec; got != organization.ExecOff {
+		t.Errorf("exec after a refused request = %q, want off as before", got)
+	}
 }
