@@ -1,6 +1,7 @@
 package agentctl
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -199,7 +200,9 @@ func describeFile(f client.AgentFile) string {
 func plain(value any) any {
 	encoded, err := json.Marshal(value)
 	var into any
-	if err != nil || json.Unmarshal(encoded, &into) != nil {
+	d := json.NewDecoder(bytes.NewReader(encoded))
+	d.UseNumber() // two large numbers of a config may differ by little
+	if err != nil || d.Decode(&into) != nil {
 		return fmt.Sprint(value)
 	}
 	return into

@@ -379,6 +379,15 @@ func TestExport_WritesWhatApplyKeeps(t *testing.T) {
 	}
 	got = c.apply(t, byHand, "--adopt", "--dry-run", "-o", "jsonpath={[*].changes[*].field}")
 	got.want(t, output{agentctl.ExitDiffers, "config.agentctl\n", ""})
+	const id = "1234567890123456789"
+	large := strings.ReplaceAll(twoAgents, "tokens: 1000", "tokens: "+id)
+	c.apply(t, large).ok(t)
+	if exported := c.run(t, "export", "Support Assistant").ok(t).Stdout; !strings.Contains(exported, id) {
+		t.Errorf("a number of the config is not %s:\n%s", id, exported)
+	}
+	got = c.apply(t, strings.ReplaceAll(large, id, "1234567890123456788"), "--dry-run", "-o",
+		"jsonpath={[1].changes[*].field}")
+	got.want(t, output{agentctl.ExitDiffers, "config.limits\n", ""})
 }
 
 func TestSeveral_ChangesEachAndSaysWhatFailed(t *testing.T) {

@@ -292,6 +292,7 @@ func decode[In any](arguments json.RawMessage, required []string) (in In, err er
 	}
 	d := json.NewDecoder(bytes.NewReader(arguments))
 	d.DisallowUnknownFields()
+	d.UseNumber() // settings keep the exact text of their numbers, however large
 	if err = d.Decode(&in); err == nil {
 		return in, nil
 	}

@@ -394,3 +394,19 @@ func TestAudit_KnowsTheCallerBehindATool(t *testing.T) {
 		t.Errorf("entry = %v, want the address, the request and the program of the assistant", e)
 	}
 }
+
+// TestConfig_KeepsLargeNumbers changes and shows a config with the id of another service, which has more digits than a
+// float64.
+func TestConfig_KeepsLargeNumbers(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	session := s.connect(t, functiontest.AdminToken(org), "")
+	id := want(t, session, "create_agent", map[string]any{"name": "a", "resource_plan": "hobby"}).structured["id"]
+	want(t, session, "update_agent", map[string]any{
+		"agent_id": id, "config": json.RawMessage(`{"channel":1234567890123456789}`),
+	})
+	const wanted = `"config":{"channel":1234567890123456789}`
+	if got := want(t, session, "get_agent", map[string]any{"agent_id": id}); !strings.Contains(got.text, wanted) {
+		t.Errorf("get_agent shows %s, want %s", got.text, wanted)
+	}
+}
