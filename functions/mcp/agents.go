@@ -255,6 +255,8 @@ func waitForAgent(ctx context.Context, c *call, in waitInput) (waitResult, strin
 	case isReplaced(a):
 		return out, fmt.Sprintf("A new pod of %q is starting. Call wait_for_agent again, or diagnose_agent if it "+
 			"takes longer than some minutes.", a.Name), nil
+	case a.Status == client.AgentStatusDeleting:
+		return out, say(a), nil
 	}
 	return out, fmt.Sprintf("%q is still %s. Call wait_for_agent again, or diagnose_agent if it takes long: a start "+
 		"ends in error after 15 minutes at the latest.", a.Name, a.Status), nil

@@ -95,21 +95,27 @@ func next(e *client.Error) string {
 	return "Read detail. Do not repeat the same call."
 }
 
+// unanswered returns the failure of a call whose answer is not there. The cause may have details of the network.
+func unanswered(err error) *failure {
+	f := &failure{
+		Code: "api_unavailable", Detail: "The API could not be reached.",
+		Next: "Check with get_agent whether a change took effect, then repeat the call.",
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		f.Code, f.Detail = "timeout", "The API did not answer in time."
+	}
+	return f
+}
+
 // failed is the result of a tool that failed. Both texts say the same, one for people and one for programs.
-func failed(err error) *mcp.CallToolResult {
+func failed(t tool, err error) *mcp.CallToolResult {
 	f := known(err)
-	switch {
-	case f != nil:
-	case errors.Is(err, context.DeadlineExceeded):
-		f = &failure{
-			Code: "timeout", Detail: "The API did not answer in time.",
-			Next: "Check with get_agent whether a change took effect, then repeat the call.",
-		}
-	default: // the cause may have details of the network
-		f = &failure{
-			Code: "api_unavailable", Detail: "The API could not be reached.",
-			Next: "Check with get_agent whether a change took effect, then repeat the call.",
-		}
+	if f == nil {
+		f = unanswered(err)
+	}
+	if t.unrehearsed && (f.Status == 0 || f.Status >= http.StatusInternalServerError) {
+		f.Next = "It is not known whether the program ran, and it may still run: no other tool shows that. Say so to " +
+			"the user, and ask before you call the tool again."
 	}
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s: %s", f.Code, f.Detail)

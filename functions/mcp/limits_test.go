@@ -165,3 +165,28 @@ func TestAPI_ThatFailsIsAnAnswer(t *testing.T) {
 		}
 	}
 }
+
+// TestErrors_NeverLetACommandBeRepeated answers with an outage, after which a change of an agent may be repeated.
+func TestErrors_NeverLetACommandBeRepeated(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	api := functiontest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Method == http.MethodPost {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = w.Write([]byte(`{"code":"cluster_unavailable","detail":"The cluster is unavailable. Retry."}`))
+	}))
+	s.setAPI(api.URL, 0)
+	session := s.connect(t, functiontest.AdminToken(org), "")
+	for tool, next := range map[string]string{
+		"run_command": "ask before you call the tool again", "restart_agent": "check with get_agent",
+	} {
+		arguments := map[string]any{"agent_id": "3fa85f64-5717-4562-b3fc-2c963f66afa6"}
+		if tool == "run_command" {
+			arguments["command"] = []string{"sh", "-c", "echo 1 >> /data/count"}
+		}
+		if got := wantError(t, session, tool, arguments, "cluster_unavailable"); !strings.Contains(got.text, next) {
+			t.Errorf("%s: %q does not say %q", tool, got.text, next)
+		}
+	}
+}

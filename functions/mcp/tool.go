@@ -209,7 +209,7 @@ func add[In, Out any](r *registry, t tool, do func(ctx context.Context, c *call,
 		c := callFrom(ctx)
 		in, err := prepare[In](c, t, req.Params.Arguments, input.Required)
 		if err != nil {
-			return failed(err), nil
+			return failed(t, err), nil
 		}
 		ctx, cancel := context.WithTimeout(c.ctx, toolTimeout+c.extraTime(t))
 		defer cancel()
@@ -225,7 +225,7 @@ func add[In, Out any](r *registry, t tool, do func(ctx context.Context, c *call,
 				slog.WarnContext(ctx, "tool failed", "tool", t.name, "request_id",
 					apicall.From(c.ctx).Request.RequestID, "error", err)
 			}
-			return failed(err), nil
+			return failed(t, err), nil
 		}
 		return result(c, t, text, out)
 	})

@@ -197,6 +197,10 @@ func TestTools_ManageAnAgent(t *testing.T) {
 	if deleted["status"] != "deleting" {
 		t.Errorf("delete_agent = %v, want deleting", deleted)
 	}
+	deleting := want(t, session, "wait_for_agent", map[string]any{"agent_id": id, "timeout_seconds": 1})
+	if deleting.structured["settled"] != false || strings.Contains(deleting.text, "wait_for_agent again") {
+		t.Errorf("wait_for_agent of an agent that is being deleted: %q, want no further wait", deleting.text)
+	}
 	s.Reconcile(t, id)
 	receipt := s.CallNamed(t, "GetDeletion", functiontest.AsAdmin(org), functiontest.Path("agent_id", id))
 	if receipt.Want(t, http.StatusOK, ""); receipt.Text("status") != "deleted" || receipt.Text("receipt") == "" ||
