@@ -31,6 +31,8 @@ type counted struct {
 	refuse error
 	// added is called before a value is added.
 	added func() error
+	// looked is the error of looking a version up.
+	looked error
 }
 
 func (c *counted) count() {
@@ -73,6 +75,9 @@ func (c *counted) LatestVersion(ctx context.Context, id, key string) (int64, err
 
 func (c *counted) VersionCreated(ctx context.Context, id, key string, n int64) (time.Time, bool, error) {
 	c.count()
+	if c.looked != nil {
+		return time.Time{}, false, c.looked
+	}
 	return c.SecretClient.VersionCreated(ctx, id, key, n)
 }
 
@@ -279,6 +284,39 @@ func TestPut_RepeatIsChargedForWhatItStores(t *testing.T) {
 	want := secretwrite.Cost{Secrets: 1, Calls: 2}
 	if got, _ := s.spent(); got != want {
 		t.Errorf("charged %+v, want %+v", got, want)
+	}
+}
+
+// TestCreate_RepeatFailsUntilItsValuesAreStored repeats a creation whose value was not stored. Once a repeat succeeds,
+// its client does not send the value again.
+func TestCreate_RepeatFailsUntilItsValuesAreStored(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	draft := agent.New(agenttest.ID(), "cell-1", agent.Draft{Name: "b", Plan: plan.Hobby}, s.service.Now())
+	create := func() (agent.Agent, error) {
+		ctx := call.Derive(s.ctx, func(c *call.Call) {
+			c.Attempt = idempotency.New("org", "k", idempotency.Request{Method: "POST", Path: "/"})
+		})
+		return s.service.Create(ctx, draft, map[string]string{"TOKEN": "value"})
+	}
+	s.store.added = func() error { return errors.New("lost") }
+	if _, err := create(); err != nil {
+		t.Fatal(err)
+	}
+	s.store.added = nil
+	s.ahead = secret.StoringTime
+	outage := fault.New(fault.Unavailable, "secret_quota_exceeded", "Too many.")
+	s.store.refuse = outage
+	if _, err := create(); !errors.Is(err, outage) {
+		t.Errorf("a repeat beyond the budget: %v, want the refusal", err)
+	}
+	s.store.refuse, s.store.looked = nil, outage
+	if _, err := create(); !errors.Is(err, outage) {
+		t.Errorf("a repeat during an outage: %v, want that of the secret store", err)
+	}
+	s.store.looked = nil
+	if a, err := create(); err != nil || len(a.Operations) != 1 || a.Operations[0].Stage != secret.Bind {
+		t.Errorf("the last repeat: %+v, %v, want the value stored", a.Operations, err)
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 )
 
 // replay answers a repeat. answered is the agent of the first request's answer. If the first request ended before it
-// had stored its values, the repeat stores them: it brings the same ones. Errors: Conflict while a request stores them;
-// those of Put.
+// had stored its values, the repeat stores them: it brings the same ones. With an error, the agent is zero unless the
+// repeat tried and recorded that. Errors: Conflict while a request stores them; those of Put.
 func (d Service) replay(ctx context.Context, answered agent.Agent, batch string, values map[string][]byte) (agent.Agent,
 	[]secret.Operation, error,
 ) {
@@ -22,7 +22,7 @@ func (d Service) replay(ctx context.Context, answered agent.Agent, batch string,
 		return answered, operations, nil
 	}
 	if call.From(ctx).Attempt.Replaying() {
-		return answered, nil, idempotency.InProgress() // the kept answer is not the last one
+		return agent.Agent{}, nil, idempotency.InProgress() // the kept answer is not the last one
 	}
 	a, err := d.reload(ctx, answered.ID)
 	switch {
@@ -37,7 +37,7 @@ func (d Service) replay(ctx context.Context, answered agent.Agent, batch string,
 	}
 	for _, o := range left {
 		if o.Storing(d.now()) {
-			return a, nil, idempotency.InProgress()
+			return agent.Agent{}, nil, idempotency.InProgress()
 		}
 	}
 	var total Cost
@@ -45,7 +45,7 @@ func (d Service) replay(ctx context.Context, answered agent.Agent, batch string,
 		total = total.Plus(cost(a, o))
 	}
 	if _, err := d.charge(ctx, total); err != nil {
-		return a, nil, err
+		return agent.Agent{}, nil, err
 	}
 	call.From(ctx).Attempt.Resume()
 	return d.resume(ctx, a, batch, values)
@@ -78,7 +78,7 @@ func (d Service) resume(ctx context.Context, a agent.Agent, batch string, values
 			case fault.Is(err, fault.BadRequest):
 				missing = append(missing, o.ID)
 			default:
-				return a, nil, err
+				return agent.Agent{}, nil, err
 			}
 		}
 		now := d.now()
@@ -91,13 +91,13 @@ func (d Service) resume(ctx context.Context, a agent.Agent, batch string, values
 		})
 		switch {
 		case errors.Is(err, agent.ErrStoring):
-			return a, nil, idempotency.InProgress()
+			return agent.Agent{}, nil, idempotency.InProgress()
 		case errors.Is(err, agent.ErrSecretsChanged):
 			if a, err = d.reload(ctx, a.ID); err != nil {
 				return a, nil, err
 			}
 		case err != nil:
-			return a, nil, err
+			return agent.Agent{}, nil, err
 		case len(resumed) == 0:
 			return after, inBatch(after, batch), nil
 		default:
@@ -105,7 +105,7 @@ func (d Service) resume(ctx context.Context, a agent.Agent, batch string, values
 			return after, inBatch(after, batch), err
 		}
 	}
-	return a, nil, a.OperationInProgress()
+	return agent.Agent{}, nil, a.OperationInProgress()
 }
 
 // inBatch returns the agent's operations of a request.

@@ -24,8 +24,6 @@ import (
 	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/egress"
-	"agents.example/controlplane/shared/fault"
-	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/secret"
 )
 
@@ -77,8 +75,8 @@ func (d Service) Rotate(ctx context.Context, agentID string) (agent.Agent, error
 }
 
 // Create creates an agent with secrets. It writes the record first. The agent starts only once its values are stored;
-// the operation of a value that could not be stored says why. Errors: those of agent.Store; Conflict for a repeat while
-// the first request may still store its values.
+// the operation of a value that could not be stored says why. Errors: those of agent.Store; those of Put for a repeat
+// that did not try to store the values that the first request left.
 func (d Service) Create(ctx context.Context, a agent.Agent, values map[string]string) (agent.Agent, error) {
 	if len(values) == 0 {
 		return d.Agents.Create(ctx, a)
@@ -104,8 +102,8 @@ func (d Service) Create(ctx context.Context, a agent.Agent, values map[string]st
 	var stored agent.Agent
 	if call.From(ctx).Attempt.Replayed() {
 		stored, _, err = d.replay(ctx, created, requested[0].Batch, bytes)
-		if idempotency.IsInProgress(err) || fault.Is(err, fault.RateLimited) {
-			return created, err // only a later repeat knows whether the first request stored the values
+		if err != nil && stored.ID == "" {
+			return created, err // the values may not be stored, and only a later repeat stores them
 		}
 	} else {
 		stored, _, err = d.storeAndRecord(ctx, created, begun, bytes)
