@@ -26,6 +26,8 @@ type call struct {
 	rehearsal *client.Rehearsal
 	// list is the list of tools, if the library's answer leaves it out; see listOnce.
 	list atomic.Pointer[[]byte]
+	// sent is true once a request was sent to the API.
+	sent atomic.Bool
 	// What the API said about the token in any call so far.
 	accepted, refused atomic.Bool
 }
@@ -72,6 +74,7 @@ type forwarder struct{ call *call }
 // RoundTrip implements http.RoundTripper.
 func (f forwarder) RoundTrip(req *http.Request) (*http.Response, error) {
 	api, facts := f.call.service.api, apicall.From(f.call.ctx).Request
+	f.call.sent.Store(true)
 	req = req.Clone(req.Context())
 	req.Header.Set("X-Request-Id", facts.RequestID)
 	if api.Vouch != nil {

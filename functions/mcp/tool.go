@@ -224,6 +224,9 @@ func add[In, Out any](r *registry, t tool, do func(ctx context.Context, c *call,
 			if known(err) == nil {
 				slog.WarnContext(ctx, "tool failed", "tool", t.name, "request_id",
 					apicall.From(c.ctx).Request.RequestID, "error", err)
+				if !c.sent.Load() && ctx.Err() == nil {
+					err = invalid("arguments", "A value cannot be sent to the API, such as an empty id")
+				}
 			}
 			return failed(t, err), nil
 		}

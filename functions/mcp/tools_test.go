@@ -330,6 +330,11 @@ func TestErrors_SayWhatToDoNext(t *testing.T) {
 		}
 	}
 	wantError(t, admin, "get_agent", map[string]any{}, "invalid_arguments")
+	for _, id := range []any{"", "..", nil} {
+		wantError(t, admin, "stop_agent", map[string]any{"agent_id": id}, "invalid_arguments")
+	}
+	wantError(t, admin, "create_agent",
+		map[string]any{"name": "b", "resource_plan": "hobby", "idempotency_key": "a\nb"}, "invalid_arguments")
 	want(t, admin, "pause_agent", of)
 	conflict := wantError(t, admin, "restart_agent", of, "agent_state_conflict")
 	if !strings.Contains(conflict.text, `"allowed_actions":["resume","stop","delete"]`) {
