@@ -257,7 +257,7 @@ func organizationRoutes(d Dependencies) []function.Route {
 		organizations.RevokeAPIKey(d.Keys),
 		organizations.Me(d.Directory),
 		organizations.Current(d.Accounts),
-		organizations.Update(d.Organizations, d.Accounts),
+		organizations.Update(d.Organizations, d.Accounts, d.Audit),
 		organizations.ListMembers(memberService),
 		organizations.SetMember(memberService),
 		organizations.RemoveMember(memberService),

@@ -14,6 +14,7 @@ import (
 	"agents.example/controlplane/shared/idempotency"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/member"
+	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/page"
 )
 
@@ -100,6 +101,56 @@ func TestAudit_RecordsTheOutcomeOfCallsThatContinueAfterTheirCommit(t *testing.T
 		call(http.StatusOK, "")
 		if entries := s.auditEntries(t, action); len(entries) != 2 || entries[1].Outcome != audit.Succeeded {
 			t.Errorf("%s: entries %+v, want a second with the outcome succeeded", action, entries)
+		}
+	}
+}
+
+// watchedSettings and watchedMembers call before when what they have is about to change.
+type watchedSettings struct {
+	organization.Settings
+	before func()
+}
+
+func (s watchedSettings) SetExec(ctx context.Context, id string, exec organization.Exec) error {
+	s.before()
+	return s.Settings.SetExec(ctx, id, exec)
+}
+
+type watchedMembers struct {
+	member.Provider
+	before func()
+}
+
+func (m watchedMembers) Assign(ctx context.Context, id, organizationID string, role identity.Role) error {
+	m.before()
+	return m.Provider.Assign(ctx, id, organizationID, role)
+}
+
+// TestAudit_HasAnEntryBeforeWhatNoCommitWritesWithIt: if the process dies after such a change, the log has it.
+func TestAudit_HasAnEntryBeforeWhatNoCommitWritesWithIt(t *testing.T) {
+	t.Parallel()
+	for action, body := range map[string]map[string]string{
+		"UpdateCurrentOrganization": {"exec": "off"}, "SetMember": {"role": "admin"},
+	} {
+		s := newSamples(t)
+		s.Firebase.Persons["new"] = member.Person{ID: "new"}
+		called := 0
+		before := func() {
+			called++
+			found := s.auditEntries(t, action)
+			if len(found) != 1 || found[0].Outcome != audit.Begun || len(found[0].Changes) != 1 {
+				t.Errorf("%s: before the change, the log has %+v, want an entry that says begun", action, found)
+			}
+		}
+		s.Organizations, s.Members = watchedSettings{s.Organizations, before}, watchedMembers{s.Members, before}
+		options := []functiontest.Option{functiontest.AsAdmin(org), functiontest.Body(body)}
+		if action == "SetMember" {
+			options = append(options, functiontest.Path("user_id", "new"))
+		}
+		s.CallNamed(t, action, options...).Want(t, http.StatusOK, "")
+		if found := s.auditEntries(t, action); called != 1 || len(found) != 1 || found[0].Outcome != audit.Succeeded ||
+			len(found[0].Changes) != 1 {
+			t.Errorf("%s: after %d changes the log has %+v, want one entry that says succeeded", action, called, found)
 		}
 	}
 }

@@ -104,7 +104,7 @@ func Exec(s Service) function.Route {
 			return ExecAnswer{}, err
 		}
 		describe(ctx, a, in.Body.Command)
-		if err := s.begin(ctx); err != nil {
+		if err := call.From(ctx).BeginEntry(ctx, s.Audit); err != nil {
 			return ExecAnswer{}, err
 		}
 		wait := time.Duration(in.Body.TimeoutSeconds) * time.Second

@@ -90,7 +90,7 @@ func (s Service) beginExport(ctx context.Context, agentID, snapshotID string) (*
 	if e.agent, err = e.hold(ctx, a); err != nil {
 		return nil, err
 	}
-	if err := s.begin(ctx); err != nil {
+	if err := call.From(ctx).BeginEntry(ctx, s.Audit); err != nil {
 		e.release(false)
 		return nil, err
 	}

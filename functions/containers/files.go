@@ -102,7 +102,7 @@ func (s Service) open(ctx context.Context, agentID, program, name string, change
 	}
 	describe(ctx, a, []string{program})
 	call.From(ctx).Entry.AddFact("path", name[:min(len(name), maxProgram*4)])
-	return transfer{s, a}, s.begin(ctx)
+	return transfer{s, a}, call.From(ctx).BeginEntry(ctx, s.Audit)
 }
 
 // run runs a program of the container to its end.

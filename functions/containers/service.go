@@ -129,26 +129,6 @@ func printable(program string) string {
 	return program
 }
 
-// begin writes the audit entry of a call before its command starts, so that no command runs without one. The server
-// completes it at the end of the call. If the process dies, the entry keeps the outcome begun.
-func (s Service) begin(ctx context.Context) error {
-	c := call.From(ctx)
-	if c.Entry == nil {
-		return nil
-	}
-	err := s.Audit.Append(ctx, audit.Entry{
-		ID: c.Entry.ID(), OrganizationID: c.Caller.OrganizationID, Actor: c.Caller, Action: c.Request.Action,
-		Target: c.Entry.Target(), Outcome: audit.Begun, Request: c.Request, Changes: c.Entry.Facts(),
-	})
-	if err != nil {
-		return err
-	}
-	c.Entry.Begin()
-	c.Entry.Claim()
-	c.Entry.MarkWritten()
-	return nil
-}
-
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
 func milliseconds(began time.Time) int64 { return time.Since(began).Milliseconds() }

@@ -65,7 +65,7 @@ type updateInput struct {
 func (updateInput) Example() any { return updateInput{Body: settings{Exec: organization.ExecAdmins}} }
 
 // Update changes the settings of the caller's organization.
-func Update(chosen organization.Settings, accounts billing.Store) function.Route {
+func Update(chosen organization.Settings, accounts billing.Store, log audit.Log) function.Route {
 	return function.Route{
 		Name: "UpdateCurrentOrganization", Method: http.MethodPatch, Path: "/api/v1/organizations/current",
 		Access: function.Admin, Needs: []function.Need{function.Firestore}, KeepAnswer: true,
@@ -73,7 +73,7 @@ func Update(chosen organization.Settings, accounts billing.Store) function.Route
 		Status: http.StatusOK, Summary: "Change the settings of the active organization",
 		Handle: function.Handle(func(ctx context.Context, in updateInput) (View, error) {
 			id := call.From(ctx).Caller.OrganizationID
-			if err := in.Body.store(ctx, chosen, id); err != nil {
+			if err := in.Body.store(ctx, chosen, log, id); err != nil {
 				return View{}, err
 			}
 			return read(ctx, accounts, id)
@@ -82,12 +82,18 @@ func Update(chosen organization.Settings, accounts billing.Store) function.Route
 }
 
 // store stores the settings that are given. What may be refused comes first, so that a refused request changes nothing.
-func (s settings) store(ctx context.Context, chosen organization.Settings, id string) error {
+func (s settings) store(ctx context.Context, chosen organization.Settings, log audit.Log, id string) error {
+	c := call.From(ctx)
 	if s.Exec != "" {
-		call.From(ctx).Entry.AddFact("exec", string(s.Exec))
+		c.Entry.AddFact("exec", string(s.Exec))
 	}
 	if s.Egress != nil {
-		addFacts(call.From(ctx).Entry, *s.Egress)
+		addFacts(c.Entry, *s.Egress)
+	}
+	if err := c.BeginEntry(ctx, log); err != nil {
+		return err
+	}
+	if s.Egress != nil {
 		if err := chosen.SetEgress(ctx, id, s.Egress.Change); err != nil {
 			return err
 		}

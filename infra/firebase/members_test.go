@@ -69,6 +69,11 @@ func newFixture(t *testing.T) fixture {
 	return f
 }
 
+// call returns the context of a call of the admin.
+func (f fixture) call() context.Context {
+	return call.Derive(f.admin, func(c *call.Call) { c.Entry = audit.NewCallEntry() })
+}
+
 // createUser creates a user with claims. A user with an organization has already signed in to it.
 func (f fixture) createUser(id, organizationID, role string) {
 	f.t.Helper()
@@ -141,10 +146,10 @@ func TestMembers_SetAndRemove(t *testing.T) {
 	} {
 		var err error
 		if step.role == "" {
-			err = f.service.Remove(f.admin, step.id)
+			err = f.service.Remove(f.call(), step.id)
 		} else {
 			var p member.Person
-			if p, err = f.service.Set(f.admin, step.id, step.role); err == nil &&
+			if p, err = f.service.Set(f.call(), step.id, step.role); err == nil &&
 				(p.ID != step.id || p.Role != step.role || p.OrganizationID != org) {
 				t.Errorf("Set(%s, %s) = %+v", step.id, step.role, p)
 			}
@@ -190,7 +195,7 @@ func TestMembers_ConcurrentRemovalKeepsOneAdmin(t *testing.T) {
 	for i, id := range []string{"ada", "bob"} {
 		both.Go(func() {
 			for {
-				errs[i] = f.service.Remove(f.admin, id)
+				errs[i] = f.service.Remove(f.call(), id)
 				if fault.Code(errs[i]) != "operation_in_progress" {
 					return
 				}
@@ -228,9 +233,9 @@ func TestMembers_NextTokenCarriesTheRoleAndLostRolesEndSessions(t *testing.T) {
 		f.waitForNextSecondAfter(before)
 		var err error
 		if step.role == "" {
-			err = f.service.Remove(f.admin, "bob")
+			err = f.service.Remove(f.call(), "bob")
 		} else {
-			_, err = f.service.Set(f.admin, "bob", step.role)
+			_, err = f.service.Set(f.call(), "bob", step.role)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -72,6 +72,27 @@ func WithRequest(ctx context.Context, r audit.Request) context.Context {
 	return Derive(ctx, func(c *Call) { c.Request = r.Printable() })
 }
 
+// BeginEntry writes the audit entry of the call before the call does what no commit writes together with its entry, so
+// that nothing is done without one. The server completes the entry at the end of the call. If the process dies, the
+// entry keeps the outcome begun. Errors: Unavailable.
+func (c *Call) BeginEntry(ctx context.Context, log audit.Log, changes ...audit.Change) error {
+	if c.Entry == nil {
+		return nil
+	}
+	err := log.Append(ctx, audit.Entry{
+		ID: c.Entry.ID(), OrganizationID: c.Caller.OrganizationID, Actor: c.Caller, Action: c.Request.Action,
+		Target: c.Entry.Target(), Outcome: audit.Begun, Request: c.Request,
+		Changes: append(c.Entry.Facts(), changes...),
+	})
+	if err != nil {
+		return err
+	}
+	c.Entry.Begin()
+	c.Entry.Claim()
+	c.Entry.MarkWritten()
+	return nil
+}
+
 // AsSystem returns a context of the same call, made by a part of the control plane.
 func AsSystem(ctx context.Context, part, organizationID string) context.Context {
 	return As(ctx, identity.Caller{

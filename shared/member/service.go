@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/google/uuid"
-
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
@@ -115,16 +113,16 @@ func (s *Service) assign(ctx context.Context, c candidate, updated Person) error
 			return s.Records.EndSessions(ctx, organizationID, id, true)
 		}
 	}
+	if err := call.From(ctx).BeginEntry(ctx, s.Audit,
+		audit.Change{Field: "role", Old: string(c.Role), New: string(updated.Role)}); err != nil {
+		return err
+	}
 	if err := record(ctx, organizationID, c.ID); err != nil {
 		return err
 	}
 	if err := s.Provider.Assign(ctx, c.ID, updated.OrganizationID, updated.Role); err != nil {
 		return err
 	}
-	if c.revocationDue {
-		call.From(ctx).Entry.Begin()
-	}
-	s.record(ctx, c.Person, audit.Change{Field: "role", Old: string(c.Role), New: string(updated.Role)})
 	return s.endSessions(ctx, c)
 }
 
@@ -175,22 +173,4 @@ func lastAdmin(members []Person, id string) bool {
 func errLastAdmin(action string) error {
 	return fault.New(fault.Conflict, "last_admin",
 		"The last admin of an organization cannot be %s. Make another member an admin first.", action)
-}
-
-// record writes the call's audit entry. The change is already made, so a failure is not an error: the server tries
-// again because the entry is not marked as written.
-func (s *Service) record(ctx context.Context, p Person, change audit.Change) {
-	made := call.From(ctx)
-	entry, caller, request := made.Entry, made.Caller, made.Request
-	id := entry.ID()
-	if id == "" {
-		id = uuid.NewString()
-	}
-	err := s.Audit.Append(ctx, audit.Entry{
-		ID: id, OrganizationID: caller.OrganizationID, Actor: caller, Action: request.Action, Target: target(p),
-		Outcome: entry.Outcome(), Request: request, Changes: []audit.Change{change},
-	})
-	if err == nil {
-		entry.MarkWritten()
-	}
 }
