@@ -163,8 +163,8 @@ func (s *eventScan) result(complete int, more bool) event.Batch {
 	switch idle := event.After(settled(s.log.client.databaseClock.now())); {
 	case n > 0:
 		b.Next = s.found[n-1].ID
-	case idle > s.after && s.after != event.Start:
-		// The cursor of a reader in an organization where nothing happens would expire.
+	case idle > s.after:
+		// The cursor of a reader for whom nothing happens would expire, and each call would read more again.
 		b.Next = idle
 	}
 	return b

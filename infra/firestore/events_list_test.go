@@ -151,6 +151,25 @@ func TestEventLog_HidesEventsForAdminsFromMembers(t *testing.T) {
 	})
 }
 
+// TestEventLog_MovesOnWhereNothingMatches: a reader for whom there is nothing must not read the whole log in each poll.
+func TestEventLog_MovesOnWhereNothingMatches(t *testing.T) {
+	t.Parallel()
+	forEachEventPage(t, func(t *testing.T, log *EventLog) {
+		o := newEventTenant(t, log)
+		o.commit("", event.New(event.APIKeyCreated, -1))
+		f := event.Filter{MembersOnly: true}
+		newest := o.list(f, "", 2)
+		o.want("newest", newest)
+		first := o.list(f, newest.Next, 2)
+		o.want("first poll", first)
+		if first.Next <= event.After(time.Now().Add(-time.Hour)) {
+			t.Errorf("the next poll begins at %s, want one that looks back minutes only", first.Next.Time())
+		}
+		o.commit("", event.New(event.AgentRunning, 1))
+		o.want("second poll", o.list(f, first.Next, 2), 1)
+	})
+}
+
 func TestEventLog_HidesEventsOfOtherOrganizations(t *testing.T) {
 	t.Parallel()
 	forEachEventPage(t, func(t *testing.T, log *EventLog) {
