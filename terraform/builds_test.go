@@ -134,7 +134,8 @@ func TestDeployer_RunsNoProjectCode(t *testing.T) {
 		"terraform/build/deploy.yaml": {
 			"fetch": "${_CLOUD_SDK} gcloud", "images": "${_TERRAFORM} sh",
 			"admit": "${_CLOUD_SDK} terraform/apply-cells.sh", "apply": "${_TERRAFORM} terraform/apply.sh",
-			"cells": "${_CLOUD_SDK} terraform/apply-cells.sh", "keep": "${_CLOUD_SDK} gcloud",
+			"traffic": "${_CLOUD_SDK} terraform/serve.sh",
+			"cells":   "${_CLOUD_SDK} terraform/apply-cells.sh", "keep": "${_CLOUD_SDK} gcloud",
 		},
 		"terraform/build/serve.yaml": {"serve": "${_CLOUD_SDK} terraform/serve.sh"},
 	} {

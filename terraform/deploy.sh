@@ -124,7 +124,7 @@ if [ -z "$only" ]; then
 	printf '%s\n' ${allow[@]+"${allow[@]}"} >"$work/allowed"
 	gc storage cp "$work/allowed" "gs://$state/releases/$release/allowed"
 	submit terraform/build/deploy.yaml deployer "$state/source" . \
-		"_RELEASE=$release,_IMAGE=$image,_TERRAFORM=$(pinned _TERRAFORM),_CLOUD_SDK=$(pinned _CLOUD_SDK)"
+		"_REGION=$region,_RELEASE=$release,_IMAGE=$image,_TERRAFORM=$(pinned _TERRAFORM),_CLOUD_SDK=$(pinned _CLOUD_SDK)"
 fi
 
 base_url='' api_address='' api_certificate='' candidate_url=''

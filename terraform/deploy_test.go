@@ -60,7 +60,7 @@ func TestDeploy_RunsFourBuildsWithTheRightsOfEach(t *testing.T) {
 			account: "test-deployer@project-1.iam.gserviceaccount.com",
 			staging: "gs://project-1-test-terraform/source", substitutions: map[string]string{
 				"_IMAGE": imageOfBuild, "_TERRAFORM": "terraform@sha256:2", "_CLOUD_SDK": "sdk@sha256:3",
-				"_RELEASE": release,
+				"_RELEASE": release, "_REGION": "europe-west4",
 			},
 		},
 		{

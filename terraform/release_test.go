@@ -326,6 +326,54 @@ echo "$*" >"$GCLOUD_STATE/curl"
 	}
 }
 
+// TestServe_RepairsTheTrafficAfterAnApply runs the script after a deployment has applied what served at its beginning.
+func TestServe_RepairsTheTrafficAfterAnApply(t *testing.T) {
+	t.Parallel()
+	const first, second = `{"a": "a-1", "b": "b-1"}`, `{"a": "a-2", "b": "b-2"}`
+	for name, row := range map[string]struct {
+		serving string // now
+		refuses string // a command of gcloud that fails
+		ends    bool
+		directs []string
+	}{
+		"the same release serves":     {serving: first},
+		"another release serves":      {serving: second, directs: []string{"a=a-2", "b=b-2"}},
+		"a service refuses":           {serving: second, refuses: "update-traffic b", ends: true},
+		"what serves cannot be known": {serving: second, refuses: "storage cp", ends: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, 1)
+			after := filepath.Join(t.TempDir(), "serving")
+			p.write(t, after, first, 0o600)
+			const record = "objects/state/releases/serving"
+			p.write(t, filepath.Join(p.state, record), row.serving, 0o600)
+			p.answer(t, "refusals", row.refuses)
+			calls, out, err := p.run(t.Context(), t, "serve.sh", "--after="+after, "gs://state/releases", "project-1",
+				"europe-west4")
+			if (err != nil) != row.ends {
+				t.Fatalf("error = %v, want one: %t\n%s", err, row.ends, out)
+			}
+			if got := read(t, filepath.Join(p.state, record)); got != row.serving {
+				t.Errorf("what serves = %s, want it as it was: %s", got, row.serving)
+			}
+			if row.ends {
+				return
+			}
+			if got := strings.Count(calls, "update-traffic"); got != len(row.directs) {
+				t.Errorf("%d services were directed, want %d:\n%s", got, len(row.directs), calls)
+			}
+			for _, d := range row.directs {
+				service, revision, _ := strings.Cut(d, "=")
+				want := "update-traffic " + service + " --region=europe-west4 --to-revisions=" + revision + "=100"
+				if !strings.Contains(calls, want) {
+					t.Errorf("no call %s in:\n%s", want, calls)
+				}
+			}
+		})
+	}
+}
+
 // TestApplyCells_LeavesNothingOfAnotherRelease deploys a release with further objects to a cluster, and then the former
 // one again: after a deployment that ended, and after one that died when it had applied all of the objects.
 func TestApplyCells_LeavesNothingOfAnotherRelease(t *testing.T) {

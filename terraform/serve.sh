@@ -3,15 +3,24 @@
 # folder in the state bucket that has the release.
 #
 #   terraform/serve.sh RELEASES PROJECT_ID REGION RELEASE URL [ADDRESS]
+#   terraform/serve.sh --after=SERVING RELEASES PROJECT_ID REGION
+#
+# With --after, the script repairs what a deployment did that left the traffic with the revisions in the file SERVING: if another release
+# has begun to serve since then, the traffic goes back to that one.
 set -euo pipefail
 
-[ $# -ge 5 ] || { echo "usage: $0 RELEASES PROJECT_ID REGION RELEASE URL [ADDRESS]" >&2; exit 2; }
-releases=$1 project=$2 region=$3 release=$4 url=$5 address=${6:-}
+after='' wanted=5
+[[ ${1-} != --after=?* ]] || { after=${1#*=} wanted=3; shift; }
+[ $# -ge "$wanted" ] || { sed -n 's/^#   terraform/usage: terraform/p' "$0" >&2; exit 2; }
+releases=$1 project=$2 region=$3 release=${4-} url=${5-} address=${6-}
 gc() { gcloud --project="$project" --quiet "$@"; }
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-gc storage cp "$releases/$release/revisions" "$work/revisions"
+revisions=$releases/$release/revisions
+[ -z "$after" ] || revisions=$releases/serving
+gc storage cp "$revisions" "$work/revisions"
+[ -z "$after" ] || [ "$(cat "$work/revisions")" != "$(cat "$after")" ] || exit 0
 python3 -c 'import json, sys
 for service, revision in json.load(open(sys.argv[1])).items():
 	print(service, revision)' "$work/revisions" >"$work/services"
@@ -20,9 +29,10 @@ for service, revision in json.load(open(sys.argv[1])).items():
 # shellcheck disable=SC2016
 direct='gcloud --project="$0" --quiet run services update-traffic "$2" --region="$1" --to-revisions="$3=100"'
 xargs -P 8 -L 1 bash -c "$direct" "$project" "$region" <"$work/services" || {
-	echo "Not every service serves release $release. Repeat this, or deploy the commit and the image of the release." >&2
+	echo "Not every service serves ${release:+release $release}${after:+what served}. Repeat this, or deploy the commit and the image of the release." >&2
 	exit 1
 }
+[ -z "$after" ] || exit 0
 # The next deployment leaves the traffic there until its own revisions are tested.
 gc storage cp "$work/revisions" "$releases/serving"
 
