@@ -91,29 +91,20 @@ func (p *Payments) createCheckoutSession(ctx context.Context, o billing.Order, p
 	return billing.Session{URL: s.URL, ExpiresAt: timeOf(s.ExpiresAt), CustomerID: customer}, err
 }
 
-// customerKeys is how many idempotency keys an organization's customer may have in a day.
-const customerKeys = 3
-
 // createCustomer creates the customer of an organization, or returns the one that concurrent requests of the last day
-// created. Stripe stores its own failures under the key, too: the next key then takes its place for that day.
+// created.
 func (p *Payments) createCustomer(ctx context.Context, organizationID string) (id string, err error) {
 	var created struct {
 		ID string `json:"id"`
 	}
-	key := "customer-" + organizationID
-	for n := 2; ; n++ {
-		header, err := p.client.do(ctx, call{
-			method: http.MethodPost, path: "/v1/customers", idempotencyKey: key,
-			form: url.Values{"metadata[" + organizationKey + "]": {organizationID}},
-		}, &created)
-		if err == nil {
-			return created.ID, nil
-		}
-		if n > customerKeys || !replayed(header) {
-			return "", faultOf("create a customer", err)
-		}
-		key = fmt.Sprintf("customer-%s-%d", organizationID, n)
+	_, err = p.client.create(ctx, call{
+		method: http.MethodPost, path: "/v1/customers", idempotencyKey: "customer-" + organizationID,
+		form: url.Values{"metadata[" + organizationKey + "]": {organizationID}},
+	}, &created)
+	if err != nil {
+		return "", faultOf("create a customer", err)
 	}
+	return created.ID, nil
 }
 
 // maxEnded bounds the calls of EndCheckouts. Other pages expire a day after they were created.
@@ -212,7 +203,7 @@ func (p *Payments) createSession(ctx context.Context, action, path string, form 
 		made.idempotencyKey = attempt.ID
 	}
 	var s session
-	header, err := p.client.do(ctx, made, &s)
+	header, err := p.client.create(ctx, made, &s)
 	if err != nil {
 		return session{}, sessionFailure(attempt, action, err)
 	}

@@ -75,6 +75,22 @@ func (c *client) do(ctx context.Context, made call, out any) (http.Header, error
 	}
 }
 
+// maxKeys is how many idempotency keys may take the place of one in a day.
+const maxKeys = 3
+
+// create makes a call with an idempotency key that later requests use, too. Stripe stores its own failures under a key:
+// the next key then takes its place for that day. Errors: as of do.
+func (c *client) create(ctx context.Context, made call, out any) (http.Header, error) {
+	key := made.idempotencyKey
+	for n := 2; ; n++ {
+		header, err := c.do(ctx, made, out)
+		if err == nil || n > maxKeys || !replayed(header) {
+			return header, err
+		}
+		made.idempotencyKey = fmt.Sprintf("%s-%d", key, n)
+	}
+}
+
 func (c *client) try(ctx context.Context, made call, out any) (http.Header, error) {
 	address, body := c.url+made.path, ""
 	if form := made.form.Encode(); made.method == http.MethodPost {

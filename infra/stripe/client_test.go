@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"agents.example/controlplane/emulators/stripeemu"
+	apicall "agents.example/controlplane/shared/call"
+	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/idempotency"
 )
 
 // answer is an answer to a try of a call.
@@ -146,6 +149,48 @@ func TestCreateCustomer_IsNotBoundToAFailure(t *testing.T) {
 					t.Errorf("keys %q, want %q", keys, c.wantKeys)
 				}
 			})
+		})
+	}
+}
+
+// TestCreateSession_IsNotBoundToAFailure: a client that retries sends the same key. Another request with the key is
+// refused, also after a failure that is stored.
+func TestCreateSession_IsNotBoundToAFailure(t *testing.T) {
+	t.Parallel()
+	stored := answer{status: 500, replayed: "true", body: refusal("")}
+	good := answer{status: 200, body: `{"url": "https://pay.example"}`}
+	for name, c := range map[string]struct {
+		answers  []answer
+		wantKeys []string // without the attempt's id
+		wantCode string
+	}{
+		"a failure that is stored": {answers: []answer{stored, good}, wantKeys: []string{"", "-2"}},
+		"failures under all keys": {
+			answers: []answer{stored, stored, stored, good}, wantKeys: []string{"", "-2", "-3"},
+			wantCode: "payment_provider_unavailable",
+		},
+		"another request": {
+			answers:  []answer{{status: 400, body: `{"error": {"type": "idempotency_error"}}`}, good},
+			wantKeys: []string{""}, wantCode: "idempotency_key_reused",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stripe := &transport{answers: c.answers}
+			p := &Payments{client: &client{http: &http.Client{Transport: stripe}, url: "https://stripe.example"}}
+			attempt := idempotency.New("org_1", "key-1", idempotency.Request{})
+			ctx := apicall.With(t.Context(), &apicall.Call{Attempt: attempt})
+			s, err := p.createSession(ctx, "create a session", "/v1/billing_portal/sessions", nil)
+			if fault.Code(err) != c.wantCode || (s.URL == "") != (c.wantCode != "") {
+				t.Errorf("session %+v, %v; want the code %q", s, err, c.wantCode)
+			}
+			var keys []string
+			for _, r := range stripe.requests {
+				keys = append(keys, strings.TrimPrefix(r.Header.Get("Idempotency-Key"), attempt.ID))
+			}
+			if !slices.Equal(keys, c.wantKeys) {
+				t.Errorf("keys end with %q, want %q", keys, c.wantKeys)
+			}
 		})
 	}
 }

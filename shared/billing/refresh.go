@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"agents.example/controlplane/shared/fault"
@@ -29,8 +30,11 @@ func refresh(ctx context.Context, from Subscriptions, a *Account, named string, 
 		current = append(current, s)
 	}
 	var foreign error
-	if known.ID != "" && known.ID != named {
-		switch state, err := fetchOwn(ctx, from, a.ID, known.ID); {
+	for _, id := range slices.Compact([]string{known.ID, named}) {
+		if id == "" {
+			continue
+		}
+		switch state, err := fetchOwn(ctx, from, a.ID, id); {
 		case errors.Is(err, errForeign):
 			foreign = err // its state stays as it is known
 		case err != nil:
@@ -38,13 +42,6 @@ func refresh(ctx context.Context, from Subscriptions, a *Account, named string, 
 		default:
 			add(state)
 		}
-	}
-	if named != "" {
-		state, err := fetchOwn(ctx, from, a.ID, named)
-		if err != nil {
-			return err
-		}
-		add(state)
 	}
 	customers := []string{known.CustomerID}
 	for _, s := range current {

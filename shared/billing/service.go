@@ -47,7 +47,13 @@ func (s *Service) HandleEvent(ctx context.Context, e Event) error {
 	err = s.updateAccount(ctx, owner.OrganizationID, e.ID, func(a *Account) error {
 		// Fetch again between reading the account and committing it. The commit fails if the account was written in
 		// between, so of two concurrent events neither can overwrite the other's newer state with an older one.
-		return refresh(ctx, s.Payments, a, e.SubscriptionID, s.Now())
+		err := refresh(ctx, s.Payments, a, e.SubscriptionID, s.Now())
+		if errors.Is(err, errForeign) {
+			slog.WarnContext(ctx, "billing event applied without a subscription that is unknown to the provider",
+				"organization_id", a.ID, "event_id", e.ID)
+			return nil
+		}
+		return err
 	})
 	if fault.Is(err, fault.NotFound) {
 		slog.ErrorContext(ctx, "billing event ignored: its organization does not exist", "event_id", e.ID)

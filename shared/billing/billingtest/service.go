@@ -75,6 +75,7 @@ func TestService(t *testing.T, open func(*testing.T) Fixture) {
 		"a paid subscription wins over one with an open payment":    paidBeforeOpen,
 		"of two of one second the order of events decides nothing":  sameSecond,
 		"an event of a former subscription fetches the present one": eventOfTheOlder,
+		"an event after a subscription that is unknown now counts":  eventAfterAnUnknown,
 		"a lost first event is made up for":                         lostFirstEvent,
 		"a payment closes the other pages":                          checkoutsEnd,
 		"an agent of who has paid is not paused":                    paidWhileEnforcing,

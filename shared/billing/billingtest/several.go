@@ -172,6 +172,20 @@ func eventOfTheOlder(t *testing.T, w Fixture) {
 	}
 }
 
+// eventAfterAnUnknown handles an event of a new subscription when the provider has forgotten the account's.
+func eventAfterAnUnknown(t *testing.T, w Fixture) {
+	id, ctx := w.tenant(t)
+	s := &seller{}
+	s.sell(id, bought("sub_a", plan.Starter, time.Hour))
+	w.handle(ctx, t, s, "sub_a")
+	delete(s.sold, "sub_a")
+	s.sell(id, bought("sub_b", plan.Pro, time.Minute))
+	w.handle(ctx, t, s, "sub_b")
+	if a := w.account(t, id); a.Subscription.ID != "sub_b" || a.Plan != plan.Pro {
+		t.Errorf("billingtest: follows %s on the plan %s, want sub_b on pro", a.Subscription.ID, a.Plan)
+	}
+}
+
 // lostFirstEvent loses the events of an organization that went to a checkout: its first one, and one after it had left.
 func lostFirstEvent(t *testing.T, w Fixture) {
 	s := &seller{}
