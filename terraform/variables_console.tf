@@ -28,7 +28,7 @@ variable "support_url" {
   description = "Where the console sends people who need support, such as https://support.example.com or mailto:support@example.com. Empty: the console names no address."
 
   validation {
-    condition     = var.support_url == "" || can(regex("^(https://[^/@?\\s]+[^?\\s]*|mailto:[^@?\\s]+@[^@?\\s]+)$", var.support_url))
-    error_message = "support_url must begin with https:// or mailto:, and have no query."
+    condition     = var.support_url == "" || can(regex("^(https://[^/@?\\s]+[^?\\s]*|mailto:[^@?\\s<>,]+@[^@?\\s<>,]+)$", var.support_url))
+    error_message = "support_url must be the address of a page with https://, or of one mailbox with mailto:, and have no query."
   }
 }

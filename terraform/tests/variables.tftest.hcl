@@ -164,3 +164,23 @@ run "a_registry_without_a_host" {
 
   expect_failures = [var.agent_registries]
 }
+
+run "support_by_two_addresses" {
+  command = plan
+
+  variables {
+    support_url = "mailto:a,b@example.com"
+  }
+
+  expect_failures = [var.support_url]
+}
+
+run "support_by_an_address_with_a_name" {
+  command = plan
+
+  variables {
+    support_url = "mailto:support<a@example.com>"
+  }
+
+  expect_failures = [var.support_url]
+}
