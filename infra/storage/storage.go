@@ -26,8 +26,9 @@ const (
 	// timeout bounds the wait for the header of an answer. The emulator makes a file when it is first read.
 	timeout         = 10 * time.Second
 	emulatorTimeout = 10 * time.Minute
-	// maxPages bounds a list, of 1,000 names a page, and maxAnswer the answers that are held in memory.
-	maxPages  = 10
+	// maxPages bounds a list, of 1,000 names a page: the newest releases come last, and years of them must fit.
+	// maxAnswer bounds the answers that are held in memory.
+	maxPages  = 100
 	maxAnswer = 1 << 20
 
 	googleAPI = "https://storage.googleapis.com"

@@ -48,18 +48,34 @@ func TestVersions_ReadsAllPages(t *testing.T) {
 	}
 }
 
+// TestVersions_HasTheNewestOfManyReleases: the bucket lists the oldest first.
+func TestVersions_HasTheNewestOfManyReleases(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	c := open(t, func(w http.ResponseWriter, _ *http.Request) {
+		answer := `{"nextPageToken": "again"}`
+		if calls++; calls == 30 {
+			answer = `{"items": [{"name": "clients/releases/1.20460101.1.json"}]}`
+		}
+		_, _ = w.Write([]byte(answer))
+	})
+	if got, err := c.Versions(t.Context()); err != nil || !slices.Equal(got, []string{"1.20460101.1"}) {
+		t.Errorf("Versions = %q, %v, want the newest one", got, err)
+	}
+}
+
 func TestVersions_EndsForABucketWithoutEnd(t *testing.T) {
 	t.Parallel()
 	calls := 0
 	c := open(t, func(w http.ResponseWriter, _ *http.Request) {
-		if calls++; calls > 20 {
+		if calls++; calls > 200 {
 			_, _ = w.Write([]byte(`{}`))
 			return
 		}
 		_, _ = w.Write([]byte(`{"nextPageToken": "again"}`))
 	})
-	if _, err := c.Versions(t.Context()); err != nil || calls > 10 {
-		t.Errorf("%d calls, %v, want at most 10", calls, err)
+	if _, err := c.Versions(t.Context()); err != nil || calls > 100 {
+		t.Errorf("%d calls, %v, want at most 100", calls, err)
 	}
 }
 
