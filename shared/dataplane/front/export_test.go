@@ -33,3 +33,6 @@ func (f *Front) DialControlPlane(dial func(ctx context.Context, network, address
 func ReadBusyFile(dir string, now time.Time) string {
 	return [...]string{"restful", "unclear", "occupied"}[readBusyFile(dir, now)]
 }
+
+// BeginDrain makes every answer the last one of its connection, as Serve does when it ends.
+func (f *Front) BeginDrain() { f.draining.Store(true) }

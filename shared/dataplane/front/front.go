@@ -136,10 +136,11 @@ func (f *Front) Close() {
 
 // ServeHTTP serves the front's own paths and forwards all others to the container.
 func (f *Front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if f.draining.Load() {
+	last := f.draining.Load()
+	if last {
 		w.Header().Set("Connection", "close") // the router's next request goes to another connection
 	}
-	if req.Body != nil && req.Body != http.NoBody {
+	if last || req.Body != nil && req.Body != http.NoBody {
 		answer, reading := intake.Duplex(w, req) // no answer waits for the request's body
 		defer answer.Finish()
 		w, req = answer, reading

@@ -110,6 +110,32 @@ func TestServe_RefusesWithoutTheBody(t *testing.T) {
 	}
 }
 
+// TestForward_EndsConnectionsWhileItDrains: httputil.ReverseProxy clears the header of the answer after a 103.
+func TestForward_EndsConnectionsWhileItDrains(t *testing.T) {
+	t.Parallel()
+	f := start(t, serveContainer(t, func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Path == "/hints" {
+			w.WriteHeader(http.StatusEarlyHints)
+		}
+	}), nil)
+	f.front.BeginDrain()
+	for _, path := range []string{"/plain", "/hints"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.SetBasicAuth(user, password)
+		res, err := f.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := res.Body.Close(); err != nil || res.StatusCode != http.StatusOK || !res.Close {
+			t.Errorf("%s: status %d, the last answer of its connection: %t, %v; want 200 and the last", path,
+				res.StatusCode, res.Close, err)
+		}
+	}
+}
+
 // TestForward_LosesNoRequestWhileTheContainerRefusesConnections: routers reuse their connections for POSTs, which they
 // may not repeat.
 func TestForward_LosesNoRequestWhileTheContainerRefusesConnections(t *testing.T) {
