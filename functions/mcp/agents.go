@@ -56,15 +56,18 @@ func listAgents(ctx context.Context, c *call, in listAgentsInput) (agentList, st
 	if in.Limit == 0 {
 		in.Limit = defaultPage
 	}
+	if len(in.Fields) == 0 {
+		in.Fields = []string{"id", "name", "status", "status_reason", "resource_plan", "error"}
+	}
+	if _, err := pick(agentView{}, in.Fields); err != nil {
+		return agentList{}, "", err // also if there is no agent
+	}
 	page, err := c.ListAgents(client.ListAgentsParams{
 		Limit: int64(in.Limit), Cursor: in.Cursor, Status: in.Status, ResourcePlan: in.Plan, Region: in.Region,
 		Name: in.Name, Image: in.Image, Version: in.Version,
 	}).Page(ctx)
 	if err != nil {
 		return agentList{}, "", err
-	}
-	if len(in.Fields) == 0 {
-		in.Fields = []string{"id", "name", "status", "status_reason", "resource_plan", "error"}
 	}
 	out := agentList{Agents: []map[string]json.RawMessage{}, Next: page.Next}
 	for i := range page.Items {

@@ -148,6 +148,13 @@ func TestTools_ShowOnlyTheFieldsAskedFor(t *testing.T) {
 	}
 }
 
+// TestTools_RefuseUnknownFieldsOfNoAgent: a model must learn of its mistake before the first agent.
+func TestTools_RefuseUnknownFieldsOfNoAgent(t *testing.T) {
+	t.Parallel()
+	session := start(t).connect(t, functiontest.AdminToken(org), "")
+	wantError(t, session, "list_agents", map[string]any{"fields": []string{"state"}}, "invalid_arguments")
+}
+
 // TestTools_ManageAnAgent takes an agent through its life with tools alone.
 func TestTools_ManageAnAgent(t *testing.T) {
 	t.Parallel()
