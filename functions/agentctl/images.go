@@ -12,9 +12,16 @@ import (
 	"agents.example/controlplane/shared/image"
 )
 
-// imagesCommand lists what agents can run.
+// imagesCommand lists what agents can run. As other nouns have the verb list, it is understood here, too.
 func (t *tool) imagesCommand() *cobra.Command {
-	c := &cobra.Command{
+	c, verb := t.listImages(), t.listImages()
+	verb.Use, verb.Aliases, verb.Hidden = "list", nil, true
+	c.AddCommand(verb, t.checkImage())
+	return c
+}
+
+func (t *tool) listImages() *cobra.Command {
+	return &cobra.Command{
 		Use:     "images",
 		Aliases: []string{"image"},
 		Short:   "List the images that agents can run",
@@ -47,8 +54,6 @@ func (t *tool) imagesCommand() *cobra.Command {
 			return t.show(shown)
 		},
 	}
-	c.AddCommand(t.checkImage())
-	return c
 }
 
 // firstLine is what a table shows of notes; -o json has all of them.

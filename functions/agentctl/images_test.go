@@ -13,6 +13,7 @@ func TestImages_ListsVersions(t *testing.T) {
 	a := serve(t)
 	c := a.admin()
 	c.run(t, "images", "-o", "name").want(t, output{0, "default@bbbbbbbbbbbb\n", ""})
+	c.run(t, "images", "list", "-o", "name").want(t, output{0, "default@bbbbbbbbbbbb\n", ""})
 	a.PutImages(t)
 	c.run(t, "images").want(t, output{0, "IMAGE  VERSION  STATE  MIN PLAN  KERNEL  NAME  NOTES\n" +
 		"assistant  2  default  starter  any  Assistant  Notes of 2\n" +
