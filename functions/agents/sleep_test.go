@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -160,7 +161,10 @@ func TestSleep_OfAClient(t *testing.T) {
 	call := func(route, id string) functiontest.Response {
 		return b.CallNamed(t, route, functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", id))
 	}
-	call("SleepAgent", never.ID).Want(t, http.StatusConflict, "sleep_disabled")
+	refused := call("SleepAgent", never.ID).Want(t, http.StatusConflict, "sleep_disabled")
+	if !strings.Contains(string(refused.Body), "sleep.after_seconds") {
+		t.Errorf("the refusal %s does not say how to let the agent sleep", refused.Body)
+	}
 	slept := call("SleepAgent", a.ID).Want(t, http.StatusOK, "")
 	var v struct{ Config agent.ConfigView }
 	if err := json.Unmarshal(slept.Body, &v); err != nil || v.Config.StatusReason == nil ||

@@ -105,7 +105,8 @@ func (a *Agent) FallAsleep(door string, now time.Time) error {
 	case a.Asleep() && door == "", door != "" && a.Door == door && (!a.WantsPod() || a.BeingProvisioned()):
 		return nil
 	case a.Sleep.AfterSeconds == 0:
-		return fault.New(fault.Conflict, "sleep_disabled", "The agent never sleeps.").WithMeta(a.ConflictMeta())
+		return fault.New(fault.Conflict, "sleep_disabled", "The agent never sleeps. Set sleep.after_seconds to let it "+
+			"sleep, or pause it.").WithMeta(a.ConflictMeta())
 	case a.Status != Running || !a.Converged() || a.OperationsDue() || a.replacesPod() || a.callsOpen(),
 		door != "" && (a.Door == door || now.Before(a.AwakeUntil)):
 		return fault.New(fault.Conflict, "agent_in_use", "The agent has work to do and stays awake.").
