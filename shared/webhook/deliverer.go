@@ -37,6 +37,9 @@ const (
 	pageSize = 40
 	// scanSize is how many events the first call of a run reads, and maxScanSize bounds later ones.
 	scanSize, maxScanSize = 25 * pageSize, 200 * pageSize
+	// maxLanes bounds the record, which has up to 200 bytes for a lane and must fit into a document of 1 MiB. A page
+	// may open some more.
+	maxLanes = 4000
 	// maxConcurrent is how many attempts of one webhook are made concurrently.
 	maxConcurrent = 8
 	// maxFailures in a row without a success mean that the receiver is down.

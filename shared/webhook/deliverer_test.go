@@ -98,6 +98,32 @@ func TestDeliver_CatchesUpAfterTheReceiverWasDown(t *testing.T) {
 	}
 }
 
+// TestDeliver_BoundsTheRecord: the record of a webhook must fit into a document, however many agents have lanes.
+func TestDeliver_BoundsTheRecord(t *testing.T) {
+	t.Parallel()
+	const most = 4000
+	w := newWorld(t)
+	full := w.record()
+	later := w.clock().Add(time.Hour)
+	for i := range most {
+		full.Lanes = append(full.Lanes, webhook.Lane{
+			AgentID: fmt.Sprint("agent-", i), After: full.Position, NextAttemptAt: later,
+		})
+	}
+	w.records[hookID] = full
+	w.happen("another")
+	w.deliver()
+	if got := w.record(); len(got.Lanes) != most || got.Position != full.Position || len(w.attempted) > 0 {
+		t.Errorf("%d lanes, the position %s and %d attempts; want %d, %s and none", len(got.Lanes), got.Position,
+			len(w.attempted), most, full.Position)
+	}
+	w.wait(time.Hour)
+	w.deliver()
+	if got := w.record(); len(got.Lanes) != 0 || len(w.takenFrom("another")) != 1 {
+		t.Errorf("%d lanes and the events %q; want none and one event", len(got.Lanes), w.takenFrom("another"))
+	}
+}
+
 // A receiver that refuses the events of one agent gets those of the others.
 func TestDeliver_OneAgentDelaysNoOther(t *testing.T) {
 	t.Parallel()

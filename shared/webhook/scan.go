@@ -14,6 +14,8 @@ import (
 // agent. Events of an agent with a lane belong to the lane, without an attempt. Each event of a page that is neither
 // delivered nor given up opens a lane for its agent, so the position always passes the whole page.
 //
+// While there are maxLanes, later events wait in the log.
+//
 // It reads many pages with one call: each call also reads the events of the minutes before the position again, because
 // one that was requested then may have been committed after it. So calls grow with what the run has delivered: few read
 // a long backlog, and a slow receiver makes no run read much more than it takes.
@@ -27,6 +29,10 @@ func (r *run) scan(ctx context.Context) error {
 		for events := range slices.Chunk(b.Events, pageSize) {
 			if r.stopped(ctx) {
 				return ctx.Err()
+			}
+			if len(r.w.Lanes) >= maxLanes {
+				r.caughtUp = true // as far as it can be: the attempts of the lanes come first
+				return nil
 			}
 			if err := r.deliverPage(ctx, from, events); err != nil {
 				return err

@@ -64,7 +64,7 @@ type Webhook struct {
 	// Position is the cursor up to which every event was delivered, was given up, or is in a lane.
 	Position event.ID
 	// Lanes are the agents whose events are not delivered up to Position. So the record is bounded by the number of
-	// agents, however long the receiver is down.
+	// agents, and by maxLanes, however long the receiver is down.
 	Lanes []Lane
 	// Requests are the ids of deliveries that clients asked for: tests, and repeats of earlier deliveries.
 	Requests []string
