@@ -16,7 +16,7 @@ type ScheduleView struct {
 	Body     *string      `json:"body" jsonschema:"The body of the request; null for members."`
 	Missed   MissedPolicy `json:"missed"`
 	Enabled  bool         `json:"enabled" jsonschema:"Whether the agent is called."`
-	NextAt   *time.Time   `json:"next_at" jsonschema:"When the agent is called next. Null if it is not: the schedule is not enabled, or the agent neither runs nor may be woken by schedules."`
+	NextAt   *time.Time   `json:"next_at" jsonschema:"When the agent is called next. Null if it is not: the schedule is not enabled, or the agent neither runs nor may be woken by schedules. A time that has passed waits for the agent's start or for the end of the call before; missed says what becomes of it."`
 	Last     *CallView    `json:"last" jsonschema:"The latest call; null before the first one."`
 	Skipped  int64        `json:"skipped" jsonschema:"How many due times had no call, because the agent could not be called then, or because the call before had not ended. After months without a call it is at least this number."`
 }

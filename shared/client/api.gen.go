@@ -734,7 +734,7 @@ type AgentSchedule struct {
 	Last   *AgentCall        `json:"last"`
 	Missed AgentMissedPolicy `json:"missed"`
 
-	// NextAt When the agent is called next. Null if it is not: the schedule is not enabled, or the agent neither runs nor may be woken by schedules.
+	// NextAt When the agent is called next. Null if it is not: the schedule is not enabled, or the agent neither runs nor may be woken by schedules. A time that has passed waits for the agent's start or for the end of the call before; missed says what becomes of it.
 	NextAt *time.Time `json:"next_at"`
 
 	// Path The path of the agent that gets a POST.

@@ -294,7 +294,8 @@ export interface AgentSchedule {
   enabled: boolean;
   /**
    * When the agent is called next. Null if it is not: the schedule is not enabled, or the agent neither runs nor may be
-   * woken by schedules.
+   * woken by schedules. A time that has passed waits for the agent's start or for the end of the call before; missed
+   * says what becomes of it.
    */
   next_at: string | null;
   /** The latest call; null before the first one. */

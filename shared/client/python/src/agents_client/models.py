@@ -443,7 +443,8 @@ class AgentSchedule(Model):
     """Whether the agent is called."""
     next_at: datetime | None
     """When the agent is called next. Null if it is not: the schedule is not enabled, or the agent neither runs nor may
-    be woken by schedules.
+    be woken by schedules. A time that has passed waits for the agent's start or for the end of the call before; missed
+    says what becomes of it.
     """
     last: AgentCall | None
     """The latest call; null before the first one."""
