@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -146,29 +147,34 @@ func (p probed) testDeletion(t *testing.T) {
 	began := time.Now()
 	p.await(t, p.id, "gone", func(a answer) bool { return a.status == http.StatusNotFound })
 	t.Logf("deleted after %s", time.Since(began).Round(time.Millisecond))
-	for _, name := range names {
-		var left []string
-		p.await(t, p.id, "gone without a trace", func(answer) bool {
-			left = p.traces(t, name)
-			return len(left) == 0
-		})
+	for end := time.Now().Add(patience); ; <-time.After(time.Second) { // a look reads all files of the node
+		left := p.traces(t, names...)
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s after the deletion, the agent has left %s", patience, left)
+		}
 	}
 }
 
-// traces returns the mounts, control groups, processes and directories of the node that have a name.
-func (p probed) traces(t *testing.T, name string) (found []string) {
+// traces returns the mounts, control groups, processes and directories of the node that have one of the names.
+func (p probed) traces(t *testing.T, names ...string) (found []string) {
 	t.Helper()
+	named := func(text string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return strings.Contains(text, name) })
+	}
 	for _, pid := range nodeProcesses(t, p.dir) {
 		for _, file := range []string{"mountinfo", "cgroup", "cmdline"} {
 			text, err := os.ReadFile(filepath.Join("/proc", pid, file))
-			if err == nil && strings.Contains(string(text), name) {
+			if err == nil && named(string(text)) {
 				found = append(found, file+" of process "+pid)
 			}
 		}
 	}
 	for _, root := range []string{p.dir, "/sys/fs/cgroup"} {
 		err := filepath.WalkDir(root, func(path string, _ os.DirEntry, err error) error {
-			if err == nil && strings.Contains(filepath.Base(path), name) && !strings.Contains(path, "/pods/") {
+			if err == nil && named(filepath.Base(path)) && !strings.Contains(path, "/pods/") {
 				found = append(found, path)
 			}
 			return nil // what disappears in between is no trace
