@@ -22,6 +22,13 @@ func relax(s *infer.Schema, value any) any {
 			}
 		}
 		return v
+	case []any:
+		for i, e := range v {
+			if s.Items != nil {
+				v[i] = relax(s.Items, e)
+			}
+		}
+		return v
 	default:
 		return relaxScalar(s, v)
 	}
@@ -70,13 +77,11 @@ func parseBool(value any) (b, ok bool) {
 			return false, true
 		}
 	case json.Number:
-		if n, valid := new(big.Rat).SetString(v.String()); valid && n.IsInt() {
-			switch n.Num().String() {
-			case "1":
-				return true, true
-			case "0":
-				return false, true
-			}
+		switch n, _ := parseInteger(v); n {
+		case "1":
+			return true, true
+		case "0":
+			return false, true
 		}
 	}
 	return false, false
