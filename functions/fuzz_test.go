@@ -198,6 +198,8 @@ func FuzzBodies(f *testing.F) {
 		`{"name": null, "env_vars": {"A": null, "B_TOKEN": "gsm"}, "config": {"a": null, "c": 1e400}}`,
 		`{"name": "a", "resource_plan": "pro", "config": {"": {"": ""}}, "env_vars": {"": ""}}`,
 		`{"name": "a", "resource_plan": "pro", "config": {"a": [[[[[[[[[1]]]]]]]]]}}`,
+		`{"at": "2026-12-31t23:59:60z"}`,
+		`{"maintenance_window": {"days": ["monday"], "start": "02:30", "hours": 99999999999999999999, "timezone": "UTC"}}`,
 		`{"enabled": "yes"}`, `{"plan": "pro", "interval": "year"}`, `{"secrets": {"A_TOKEN": "value", "OLD": null}}`,
 	} {
 		f.Add([]byte(body))

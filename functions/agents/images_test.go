@@ -206,8 +206,16 @@ func TestUpdate_MovesAndSchedulesTheImage(t *testing.T) {
 			wantError: `["body","maintenance_window","hours"]`,
 		},
 		{
+			body: `{"maintenance_window":{"days":["monday"],"start":"02:30","hours":1` + strings.Repeat("0", 20) +
+				`,"timezone":"UTC"}}`, want: 422, wantError: `["body","maintenance_window","hours"]`,
+		},
+		{
 			body: `{"maintenance_window":{"days":["monday"],"start":"02:30","hours":2,"timezone":"Mars"}}`, want: 422,
 			wantError: `["body","maintenance_window","timezone"]`,
+		},
+		{ // a name that only resembles that of a field is unknown, and hides nothing
+			body: `{"maintenance_window":{"days":["monday"],"start":"02:30","hours":2,"timezone":"Mars","Hours":"x"}}`,
+			want: 422, wantError: `["body","maintenance_window","timezone"]`,
 		},
 	} {
 		res := patchAgent(t, b, id, c.body)

@@ -14,14 +14,14 @@ import (
 type wakeInput struct {
 	change
 	Body struct {
-		At *time.Time `json:"at" jsonschema:"When the agent is woken if it sleeps, at most 366 days ahead; a time in the past is now. Null forgets the former time."`
+		At *function.Time `json:"at" jsonschema:"When the agent is woken if it sleeps, at most 366 days ahead; a time in the past is now. Null forgets the former time."`
 	} `json:"body"`
 }
 
 // Example implements function.Exampler.
 func (wakeInput) Example() any {
 	var in wakeInput
-	in.Body.At = new(time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC))
+	in.Body.At = &function.Time{Time: time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC)}
 	return in
 }
 

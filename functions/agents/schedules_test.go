@@ -11,6 +11,7 @@ import (
 	"agents.example/controlplane/functions/backendtest"
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/plan"
 )
 
@@ -133,6 +134,15 @@ func TestWakeAgentAt_SetsOneTime(t *testing.T) {
 	soon := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
 	if got := call(`"`+soon.Format(time.RFC3339)+`"`).Want(t, http.StatusOK, "").Text("wake_at"); got != soon.Format(time.RFC3339) {
 		t.Errorf("wake_at is %s, want %s", got, soon)
+	}
+	for _, form := range []string{
+		strings.ToLower(soon.Format(time.RFC3339)), soon.Format(time.DateOnly) + "T23:59:60Z",
+	} {
+		want, err := function.ParseTime(form)
+		call(`"`+form+`"`).Want(t, http.StatusOK, "")
+		if got := b.Agent(t, id).WakeAt; err != nil || !got.Equal(want) {
+			t.Errorf("after %s: %v, want %v (%v)", form, got, want, err)
+		}
 	}
 	if call(`null`).Want(t, http.StatusOK, ""); !b.Agent(t, id).WakeAt.IsZero() {
 		t.Errorf("after null: %v", b.Agent(t, id).WakeAt)

@@ -2,9 +2,12 @@ package agent
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
+	"strconv"
 
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/image"
@@ -49,6 +52,12 @@ func windowViolations(body map[string]any) (found []fault.Violation) {
 	window, ok := body["maintenance_window"].(map[string]any)
 	if !ok {
 		return nil
+	}
+	if n, ok := window["hours"].(json.Number); ok {
+		if _, err := n.Int64(); errors.Is(err, strconv.ErrRange) { // the schema has no bounds
+			window = maps.Clone(window)
+			window["hours"] = math.MaxInt64
+		}
 	}
 	var w image.MaintenanceWindow
 	text, err := json.Marshal(window)

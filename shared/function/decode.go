@@ -62,11 +62,11 @@ func (r Route) decode(w http.ResponseWriter, req *http.Request) ([]byte, error) 
 		}
 	}
 	found = append(found, r.dryRunViolations(req, body)...)
+	prune(schema.description, document)
 	relax(schema.description, document)
 	if found = append(found, schema.violations(document)...); len(found) > 0 {
 		return nil, fault.Validation(found...)
 	}
-	prune(schema.description, document)
 	return json.Marshal(document)
 }
 
@@ -92,7 +92,8 @@ func (r Route) limitReceiving() func(w http.ResponseWriter, req *http.Request) (
 }
 
 // prune removes the properties that the schema does not name. The API ignores them, but Go's decoder matches names
-// case-insensitively and would read "Name" into name.
+// case-insensitively and would read "Name" into name. It runs before validation: checks may decode parts of the body,
+// too.
 func prune(s *infer.Schema, value any) {
 	switch v := value.(type) {
 	case map[string]any:

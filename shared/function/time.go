@@ -1,12 +1,15 @@
 package function
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
 	"strings"
 	"sync"
 	"time"
+
+	infer "github.com/google/jsonschema-go/jsonschema"
 )
 
 // timeForm is the syntax of an RFC 3339 time. Go's parser is more lenient. The expression does not check that the day
@@ -45,6 +48,22 @@ func ParseTime(text string) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("%w: no leap second can be at %s UTC", errNotRFC3339, utc.Format("15:04"))
 	}
 	return t.Add(time.Second), nil
+}
+
+// Time is a time in a request. time.Time cannot be decoded from every text that ParseTime parses.
+type Time struct{ time.Time }
+
+// JSONSchema implements Schemer.
+func (Time) JSONSchema() *infer.Schema { return &infer.Schema{Type: "string", Format: "date-time"} }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *Time) UnmarshalJSON(b []byte) error {
+	var text string
+	err := json.Unmarshal(b, &text)
+	if err == nil {
+		t.Time, err = ParseTime(text)
+	}
+	return err
 }
 
 // checkTime accepts exactly the texts that ParseTime parses, so that every valid request can be decoded.
