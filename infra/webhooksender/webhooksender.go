@@ -27,8 +27,10 @@ const (
 	connectTimeout = 5 * time.Second
 	// attemptTimeout bounds an attempt in all.
 	attemptTimeout = 15 * time.Second
-	// maxAnswerBytes bounds what is read of the header and of the body of an answer.
+	// maxAnswerBytes bounds what is read of the body of an answer, and maxHeaderBytes its header. Frameworks and proxies
+	// add policies and cookies of several KiB. An answer with a larger header counts as none.
 	maxAnswerBytes = 4 << 10
+	maxHeaderBytes = 64 << 10
 	userAgent      = "agent-control-plane-webhooks/1"
 )
 
@@ -71,7 +73,7 @@ func newSender(o Options, connect net.Dialer) *Sender {
 			Proxy:               nil, // a proxy would resolve the name again
 			DialContext:         dialer.DialContext,
 			TLSClientConfig:     &tls.Config{RootCAs: o.RootCAs, MinVersion: tls.VersionTLS12},
-			TLSHandshakeTimeout: connectTimeout, MaxResponseHeaderBytes: maxAnswerBytes,
+			TLSHandshakeTimeout: connectTimeout, MaxResponseHeaderBytes: maxHeaderBytes,
 			// Connections are not shared: two customers' URLs may have the same host.
 			DisableKeepAlives: true,
 			// A compressed answer could be larger than what was read of it.

@@ -136,8 +136,11 @@ func TestSend_ReportsWhyAnAttemptFailed(t *testing.T) {
 		"no content": {handler: status(204), want: webhook.Result{HTTPStatus: 204}},
 		"not found":  {handler: status(404), want: webhook.Result{HTTPStatus: 404, Reason: webhook.ReasonStatus}},
 		"broken":     {handler: status(500), want: webhook.Result{HTTPStatus: 500, Reason: webhook.ReasonStatus}},
-		"large header": {handler: func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("X-Large", strings.Repeat("x", 4*maxAnswerBytes))
+		"header with policies and cookies": {handler: func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Security-Policy", strings.Repeat("x", 4*maxAnswerBytes))
+		}, want: webhook.Result{HTTPStatus: 200}},
+		"endless header": {handler: func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Large", strings.Repeat("x", 4*maxHeaderBytes))
 		}, want: webhook.Result{Reason: webhook.ReasonConnect}},
 		"hangs up": {
 			handler: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
