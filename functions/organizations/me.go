@@ -17,7 +17,7 @@ import (
 type MeView struct {
 	ID       string            `json:"id" jsonschema:"The id of the user or API key; for a session it is derived from sub."`
 	Sub      *string           `json:"sub" jsonschema:"The sub claim of the session token; null for an API key."`
-	Email    *string           `json:"email" jsonschema:"Null for an API key, and for a session token without an email address."`
+	Email    *string           `json:"email" jsonschema:"Null for an API key, and for a session token without a verified email address."`
 	Name     *string           `json:"name" jsonschema:"Null for an API key, and for a session token without a name."`
 	AuthType identity.AuthType `json:"auth_type" jsonschema:"How the call was authenticated."`
 	Role     *identity.Role    `json:"role" jsonschema:"The role in the active organization; null without one."`

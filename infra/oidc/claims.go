@@ -31,13 +31,24 @@ func readSession(c object, issuer string, parties []string) (identity.Claims, er
 	if err != nil {
 		return identity.Claims{}, err
 	}
-	email, emailErr := c.text("email")
+	email, emailErr := readEmail(c)
 	name, nameErr := c.text("name")
 	issuedAt, _, issuedAtErr := c.time("iat")
 	return identity.Claims{
 		Issuer: issuer, Subject: subject, Email: email, Name: name, OrganizationID: organization, Role: role,
 		IssuedAt: issuedAt,
 	}, errors.Join(emailErr, nameErr, issuedAtErr)
+}
+
+// readEmail reads the address of the user. It leaves out one that the provider says it has not verified: users give
+// themselves any address, and agents and the audit log take it for the person who has it. A provider that says nothing,
+// such as Clerk, issues verified addresses only.
+func readEmail(c object) (string, error) {
+	email, err := c.text("email")
+	if c.has("email_verified") && strings.Trim(string(c["email_verified"]), `"`) != "true" { // some write it as text
+		email = ""
+	}
+	return email, err
 }
 
 // checkParty checks which web app the token was issued to. Only tokens for browsers have an azp claim.

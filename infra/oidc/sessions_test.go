@@ -110,6 +110,7 @@ func TestSessions_ReadClaims(t *testing.T) {
 		changes []string
 		want    identity.Claims
 		noTime  bool
+		noEmail bool
 	}{
 		"admin": {
 			changes: nil,
@@ -183,6 +184,22 @@ func TestSessions_ReadClaims(t *testing.T) {
 			changes: []string{"aud", `["a","b"]`},
 			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin},
 		},
+		"verified address": {
+			changes: []string{"email_verified", "true"},
+			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin},
+		},
+		"address verified in a text": {
+			changes: []string{"email_verified", `"true"`},
+			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin},
+		},
+		"address of anyone": {
+			changes: []string{"email_verified", "false"},
+			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}, noEmail: true,
+		},
+		"address of anyone in a text": {
+			changes: []string{"email_verified", `"false"`},
+			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin}, noEmail: true,
+		},
 		"deep unknown claims": {
 			changes: []string{"x", strings.Repeat("[", 100) + strings.Repeat("]", 100)},
 			want:    identity.Claims{OrganizationID: "org_1", Role: identity.RoleAdmin},
@@ -201,6 +218,9 @@ func TestSessions_ReadClaims(t *testing.T) {
 			}
 			if !c.noTime {
 				c.want.IssuedAt = f.Now()
+			}
+			if c.noEmail {
+				c.want.Email = ""
 			}
 			token := sign(testKey(0), header("k1").String(), f.claims().with(c.changes...).String())
 			for _, call := range []string{"first call", "cached call"} {

@@ -27,7 +27,7 @@ type View struct {
 type ActorView struct {
 	Type      ActorType     `json:"type"`
 	ID        string        `json:"id" jsonschema:"The id of the user or API key."`
-	Email     *string       `json:"email" jsonschema:"Null for an API key, and for a session token without an email address."`
+	Email     *string       `json:"email" jsonschema:"Null for an API key, and for a session token without a verified email address."`
 	Role      identity.Role `json:"role" jsonschema:"The role at the time of the call."`
 	KeyPrefix *string       `json:"key_prefix" jsonschema:"The leading part of the API key; null for a session."`
 }

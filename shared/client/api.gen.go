@@ -891,7 +891,7 @@ type AllowEgressHostsRequest struct {
 
 // AuditActor defines model for AuditActor.
 type AuditActor struct {
-	// Email Null for an API key, and for a session token without an email address.
+	// Email Null for an API key, and for a session token without a verified email address.
 	Email *string `json:"email"`
 
 	// ID The id of the user or API key.
@@ -1601,7 +1601,7 @@ type Me struct {
 	APIKey   *MeAPIKey `json:"api_key"`
 	AuthType AuthType  `json:"auth_type"`
 
-	// Email Null for an API key, and for a session token without an email address.
+	// Email Null for an API key, and for a session token without a verified email address.
 	Email *string `json:"email"`
 
 	// ID The id of the user or API key; for a session it is derived from sub.

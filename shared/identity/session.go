@@ -11,7 +11,8 @@ type Claims struct {
 	Issuer string
 	// Subject is the sub claim, 1 to 255 printable ASCII characters. It is unique within the issuer.
 	Subject string
-	// Email and Name are for display; empty if the token has none.
+	// Email and Name are empty if the token has none. Email is also empty if the provider says that it is not verified.
+	// Name is for display: users choose it.
 	Email string
 	Name  string
 	// OrganizationID is the active organization: letters, digits, '-' and '_'. It is empty for a session without one.

@@ -465,7 +465,7 @@ export interface AuditActor {
   type: AuditActorType;
   /** The id of the user or API key. */
   id: string;
-  /** Null for an API key, and for a session token without an email address. */
+  /** Null for an API key, and for a session token without a verified email address. */
   email: string | null;
   /** The role at the time of the call. */
   role: Role;
@@ -1228,7 +1228,7 @@ export interface Me {
   id: string;
   /** The sub claim of the session token; null for an API key. */
   sub: string | null;
-  /** Null for an API key, and for a session token without an email address. */
+  /** Null for an API key, and for a session token without a verified email address. */
   email: string | null;
   /** Null for an API key, and for a session token without a name. */
   name: string | null;

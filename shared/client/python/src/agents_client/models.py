@@ -700,7 +700,7 @@ class AuditActor(Model):
     id: str
     """The id of the user or API key."""
     email: str | None
-    """Null for an API key, and for a session token without an email address."""
+    """Null for an API key, and for a session token without a verified email address."""
     role: Role
     """The role at the time of the call."""
     key_prefix: str | None
@@ -1441,7 +1441,7 @@ class Me(Model):
     sub: str | None
     """The sub claim of the session token; null for an API key."""
     email: str | None
-    """Null for an API key, and for a session token without an email address."""
+    """Null for an API key, and for a session token without a verified email address."""
     name: str | None
     """Null for an API key, and for a session token without a name."""
     auth_type: AuthType
