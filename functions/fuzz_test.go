@@ -200,6 +200,7 @@ func FuzzBodies(f *testing.F) {
 		`{"name": "a", "resource_plan": "pro", "config": {"a": [[[[[[[[[1]]]]]]]]]}}`,
 		`{"at": "2026-12-31t23:59:60z"}`,
 		`{"maintenance_window": {"days": ["monday"], "start": "02:30", "hours": 99999999999999999999, "timezone": "UTC"}}`,
+		`{"secrets": {"A_TOKEN": "v"}, "inject": {"A_TOKEN": {"hosts": ["a.example.com"], "Hosts": 1}}}`,
 		`{"enabled": "yes"}`, `{"plan": "pro", "interval": "year"}`, `{"secrets": {"A_TOKEN": "value", "OLD": null}}`,
 	} {
 		f.Add([]byte(body))

@@ -278,3 +278,16 @@ func TestValidation_LocatesEveryViolation(t *testing.T) {
 		})
 	}
 }
+
+// TestValidation_BoundsWhatItAnswers sends thousands of violations below a key that is as long as half of the body. An
+// answer with all their locations would have hundreds of megabytes.
+func TestValidation_BoundsWhatItAnswers(t *testing.T) {
+	t.Parallel()
+	key := strings.Repeat("K", 200_000)
+	body := `{"secrets": {}, "inject": {"` + key + `": {"hosts": [` + strings.Repeat("1, ", 10_000) + `1]}}}`
+	res := send(t, handlerWithoutStores(t), "PUT", "/api/v1/agents/3fa85f64-5717-4562-b3fc-2c963f66afa6/secrets", body).
+		Want(t, http.StatusUnprocessableEntity, "validation_error")
+	if len(res.Body) > 1<<20 {
+		t.Errorf("the answer has %d bytes, want at most 1 MiB", len(res.Body))
+	}
+}

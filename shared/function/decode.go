@@ -103,6 +103,8 @@ func prune(s *infer.Schema, value any) {
 				prune(p, e)
 			case len(s.Properties) > 0: // a schema without properties accepts all names
 				delete(v, name)
+			case s.AdditionalProperties != nil:
+				prune(s.AdditionalProperties, e)
 			}
 		}
 	case []any:

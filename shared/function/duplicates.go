@@ -12,13 +12,12 @@ const duplicateKeyText = "the key appears twice in one object; send it once"
 func duplicateKeys(body []byte) []Violation {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
-	var found []Violation
-	places := 0
+	var found violationList
 	open := []container{{}}
 	for {
 		token, err := d.Token()
 		if err != nil {
-			return found // end of the body
+			return found.all // end of the body
 		}
 		current := &open[len(open)-1]
 		switch token {
@@ -28,9 +27,8 @@ func duplicateKeys(body []byte) []Violation {
 		}
 		if current.expectsKey() {
 			current.key, _ = token.(string)
-			if current.seen[current.key] && (len(found) == 0 || places <= maxPlaces) {
-				places += len(open)
-				found = append(found, Violation{
+			if current.seen[current.key] && !found.full() {
+				found.add(Violation{
 					Loc: location(open), Type: "value_error", Msg: "Value error, " + duplicateKeyText,
 					Ctx: map[string]any{"error": duplicateKeyText},
 				})
@@ -49,10 +47,6 @@ func duplicateKeys(body []byte) []Violation {
 		}
 	}
 }
-
-// maxPlaces bounds the parts of the locations of all repeated keys together. Thousands of keys may repeat, each
-// thousands of objects deep.
-const maxPlaces = 10_000
 
 // container is an object or array that is still open, or the whole body.
 type container struct {

@@ -1,6 +1,7 @@
 package function
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -24,17 +25,25 @@ func TestDuplicateKeys_NamesThePlaceOfEach(t *testing.T) {
 	}
 }
 
-// TestDuplicateKeys_BoundsWhatItAnswers repeats thousands of keys in an object that is thousands of arrays deep.
+// TestDuplicateKeys_BoundsWhatItAnswers repeats thousands of keys in an object. An answer with all their locations has
+// hundreds of megabytes.
 func TestDuplicateKeys_BoundsWhatItAnswers(t *testing.T) {
 	t.Parallel()
-	const depth, keys = 8000, 8000
-	deep := strings.Repeat("[", depth) + "{" + strings.Repeat(`"a": 0, `, keys) + `"a": 0}` + strings.Repeat("]", depth)
-	found, parts := duplicateKeys([]byte(deep)), 0
-	for _, v := range found {
-		parts += len(v.Loc)
-	}
-	if len(found) == 0 || parts > 2*maxPlaces+depth {
-		t.Errorf("%d violations with %d parts, want some with at most %d", len(found), parts, 2*maxPlaces+depth)
+	const many = 8000
+	repeated := "{" + strings.Repeat(`"a": 0, `, many) + `"a": 0}`
+	for name, body := range map[string]string{
+		"flat":             repeated,
+		"deep":             strings.Repeat("[", many) + repeated + strings.Repeat("]", many),
+		"below a long key": `{"` + strings.Repeat("k", 100_000) + `": ` + repeated + `}`,
+	} {
+		found := duplicateKeys([]byte(body))
+		answer, err := json.Marshal(found)
+		if most := 3 * DefaultBodyLimit; err != nil || len(answer) > most {
+			t.Errorf("%s: the answer has %d bytes (%v), want at most %d", name, len(answer), err, most)
+		}
+		if len(found) == 0 || len(found) > maxViolations {
+			t.Errorf("%s: %d violations, want 1 to %d", name, len(found), maxViolations)
+		}
 	}
 }
 

@@ -25,25 +25,53 @@ func (s *inputSchema) violations(document map[string]any) []Violation {
 	v.check(s.description, nil, document)
 	if body, ok := document["body"].(map[string]any); ok {
 		for _, check := range s.checks {
-			v.found = append(v.found, check(body)...)
+			v.found.add(check(body)...)
 		}
 	}
-	return v.found[:min(len(v.found), maxViolations)]
+	return v.found.all
 }
 
-// maxViolations bounds the violations of one answer. Each takes several times the bytes that caused it.
-const maxViolations = 1000
+const (
+	// maxViolations bounds the violations of one answer. Each takes several times the bytes that caused it.
+	maxViolations = 1000
+	// maxLocations bounds the bytes of all locations in an answer. Each part of one counts partBytes and its text: a
+	// thousand violations may be thousands of objects deep, or below one key that is as long as a body.
+	maxLocations = 256 << 10
+	partBytes    = 10
+)
+
+// violationList is the violations of one answer, as many as it may have.
+type violationList struct {
+	all       []Violation
+	locations int
+}
+
+// full reports whether further violations are left out.
+func (l *violationList) full() bool {
+	return len(l.all) >= maxViolations || l.locations >= maxLocations
+}
+
+func (l *violationList) add(found ...Violation) {
+	for _, v := range found {
+		if l.full() {
+			return
+		}
+		for _, part := range v.Loc {
+			text, _ := part.(string)
+			l.locations += partBytes + len(text)
+		}
+		l.all = append(l.all, v)
+	}
+}
 
 // validation validates one document by the keywords that enforce knows.
 type validation struct {
 	patterns map[string]*regexp.Regexp
-	found    []Violation
+	found    violationList
 }
 
 func (v *validation) report(loc []any, typ, msg string, ctx map[string]any) {
-	if len(v.found) < maxViolations {
-		v.found = append(v.found, Violation{Loc: loc, Type: typ, Msg: msg, Ctx: ctx})
-	}
+	v.found.add(Violation{Loc: loc, Type: typ, Msg: msg, Ctx: ctx})
 }
 
 // check reports the violations of a value at a location. A value of a wrong type has no other violation.

@@ -64,7 +64,7 @@ func FuzzValidation(f *testing.F) {
 		v := validation{patterns: patterns}
 		v.check(s, nil, value)
 		got := []string{}
-		for _, found := range v.found {
+		for _, found := range v.found.all {
 			got = append(got, fmt.Sprint(found.Loc, " ", keywords[found.Type]))
 		}
 		want := []string{}
