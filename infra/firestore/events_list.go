@@ -65,10 +65,14 @@ func (l *EventLog) newest(ctx context.Context, organizationID string, f event.Fi
 	q.order = []order{{requestedField, gcp.Desc}, {gcp.DocumentID, gcp.Desc}}
 	q.limit = limit + 10
 	var events []event.Event
+	next := event.Start
 	for enough := false; !enough; {
 		snaps, err := l.client.runQuery(ctx, q)
 		if err != nil {
 			return event.Batch{}, err
+		}
+		if len(snaps) > 0 && next == event.Start {
+			next = l.idleCursor()
 		}
 		for _, e := range readableEvents(ctx, snaps) {
 			if f.Matches(e) {
@@ -82,12 +86,19 @@ func (l *EventLog) newest(ctx context.Context, organizationID string, f event.Fi
 			enough = len(events) >= limit && earliest.Before(events[len(events)-limit].CreatedAt.Add(-clockSkew))
 		}
 	}
-	if len(events) == 0 {
-		return event.Batch{Next: event.Start}, nil
-	}
 	events = events[max(0, len(events)-limit):]
-	return event.Batch{Events: events, Next: events[len(events)-1].ID}, nil
+	if len(events) > 0 {
+		// The cursor of an event that is about to expire would soon be refused.
+		if last := events[len(events)-1].ID; l.client.now().Sub(last.Time()) < event.Retention-cursorMargin {
+			next = last
+		}
+	}
+	return event.Batch{Events: events, Next: next}, nil
 }
+
+// idleCursor is the cursor after all that is settled, for a reader that has read all that was committed until now. With
+// it, a reader of whom the filter keeps all events does not read them again each time.
+func (l *EventLog) idleCursor() event.ID { return event.After(settled(l.client.databaseClock.now())) }
 
 // requestedAt is the place of a record in a query by request times.
 func requestedAt(snap *gcp.DocumentSnapshot) []any {
@@ -160,7 +171,7 @@ func (s *eventScan) result(complete int, more bool) event.Batch {
 	n := min(complete, s.limit)
 	b := event.Batch{Events: s.found[:n], Next: s.after, More: more || s.later || n < len(s.found)}
 	// The first page was read less than the time of a call ago.
-	switch idle := event.After(settled(s.log.client.databaseClock.now())); {
+	switch idle := s.log.idleCursor(); {
 	case n > 0:
 		b.Next = s.found[n-1].ID
 	case idle > s.after:

@@ -158,15 +158,47 @@ func TestEventLog_MovesOnWhereNothingMatches(t *testing.T) {
 		o := newEventTenant(t, log)
 		o.commit("", event.New(event.APIKeyCreated, -1))
 		f := event.Filter{MembersOnly: true}
-		newest := o.list(f, "", 2)
-		o.want("newest", newest)
-		first := o.list(f, newest.Next, 2)
+		first := o.list(f, event.Start, 2)
 		o.want("first poll", first)
 		if first.Next <= event.After(time.Now().Add(-time.Hour)) {
 			t.Errorf("the next poll begins at %s, want one that looks back minutes only", first.Next.Time())
 		}
 		o.commit("", event.New(event.AgentRunning, 1))
 		o.want("second poll", o.list(f, first.Next, 2), 1)
+	})
+}
+
+// TestEventLog_LeadsMembersPastEventsForAdmins wants a cursor after the hidden events. With the first one, each poll
+// reads all of them.
+func TestEventLog_LeadsMembersPastEventsForAdmins(t *testing.T) {
+	t.Parallel()
+	forEachEventPage(t, func(t *testing.T, log *EventLog) {
+		o, f := newEventTenant(t, log), event.Filter{MembersOnly: true}
+		for n := range 20 {
+			o.commit("", event.New(event.APIKeyCreated, -n))
+		}
+		newest := o.list(f, "", 2)
+		o.want("newest", newest)
+		if age := time.Since(newest.Next.Time()); age > 10*time.Minute {
+			t.Errorf("the cursor is %v old", age)
+		}
+		o.commit("", event.New(event.AgentPaused, 1))
+		o.want("after the newest", o.list(f, newest.Next, 2), 1)
+	})
+}
+
+// TestEventLog_NamesNoCursorThatExpires reads the newest events when they have been kept for the longest time.
+func TestEventLog_NamesNoCursorThatExpires(t *testing.T) {
+	t.Parallel()
+	forEachEventPage(t, func(t *testing.T, log *EventLog) {
+		o := newEventTenant(t, log)
+		o.commit("", event.New(event.AgentRunning, 1))
+		later := time.Now().Add(event.Retention + time.Hour)
+		log.client.clock = func() time.Time { return later }
+		log.client.databaseClock.last.Store(&databaseTime{read: later, received: time.Now()})
+		newest := o.list(event.Filter{}, "", 2)
+		o.want("newest", newest, 1)
+		o.want("after the newest", o.list(event.Filter{}, newest.Next, 2))
 	})
 }
 
