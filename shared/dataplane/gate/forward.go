@@ -24,7 +24,7 @@ func (g *Gate) serveTLS(ctx context.Context, k *link) {
 // forwardTLS returns when the connection has ended. Or it returns true: then a server has the connection.
 func (g *Gate) forwardTLS(ctx context.Context, k *link) (handed bool) {
 	_ = k.SetDeadline(time.Now().Add(g.o.Timeouts.Hello))
-	name, hello, err := peek(ctx, k.Conn)
+	name, hello, err := peek(ctx, k.Conn, k.hold)
 	if err != nil && len(hello) == 0 && !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false // it was opened and closed
 	}
@@ -40,7 +40,11 @@ func (g *Gate) forwardTLS(ctx context.Context, k *link) (handed bool) {
 		host, err = egress.CanonicalHost(name)
 	}
 	if err != nil {
-		g.refuseTLS(k, a, egress.NoHost, egress.NoName)
+		why := egress.NoName
+		if errors.Is(err, errHellos) {
+			why = egress.TooMany
+		}
+		g.refuseTLS(k, a, egress.NoHost, why)
 		return false
 	}
 	a, why, ok := k.admit(host)
@@ -61,11 +65,13 @@ func (g *Gate) forwardTLS(ctx context.Context, k *link) (handed bool) {
 // refuseTLS tells the agent that it gets no connection.
 func (g *Gate) refuseTLS(k *link, a Agent, host string, why egress.Reason) {
 	g.refused(a, host, why)
-	if why == egress.Unreachable || why == egress.Unavailable {
+	k.release()
+	switch why {
+	case egress.Unreachable, egress.Unavailable, egress.TooMany:
 		alertInternalError.send(k)
-		return
+	default:
+		alertUnrecognizedName.send(k)
 	}
-	alertUnrecognizedName.send(k)
 }
 
 // refused counts a refusal.
@@ -103,6 +109,7 @@ func (g *Gate) connect(ctx context.Context, k *link, a Agent, hello []byte) {
 	_ = far.SetWriteDeadline(time.Now().Add(g.o.Timeouts.Hello))
 	n, err := far.Write(hello)
 	g.metrics.sent.Add(float64(n))
+	k.release()
 	if err != nil || k.SetDeadline(time.Time{}) != nil || far.SetWriteDeadline(time.Time{}) != nil {
 		return
 	}

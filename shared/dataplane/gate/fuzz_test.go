@@ -61,7 +61,7 @@ func FuzzPeek(f *testing.F) {
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		c := &canned{Reader: bytes.NewReader(sent)}
-		name, read, err := peek(t.Context(), c)
+		name, read, err := peek(t.Context(), c, func(int) error { return nil })
 		if !bytes.HasPrefix(sent, read) {
 			t.Errorf("read %x of %x", read, sent)
 		}

@@ -39,6 +39,7 @@ type Gate struct {
 	// brokered has the connections whose TLS the gate terminates.
 	brokered         handover
 	requests, memory atomic.Int64 // of the requests in flight
+	hellos           atomic.Int64 // what hellos that arrive take of maxHellos
 	draining         atomic.Bool
 	// failures bounds log lines.
 	failures *rate.Limiter

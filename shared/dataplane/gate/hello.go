@@ -13,13 +13,40 @@ import (
 // around it have their own headers.
 const maxHello = 80 << 10
 
+// Bounds of the memory of hellos that arrive, or wait until they are passed on. Agents choose how long their hellos
+// are, and when they send the rest.
+const (
+	// maxHellos bounds that of all connections, without the freeHello bytes that each may have, which is more than
+	// almost all have.
+	maxHellos = 16 << 20
+	freeHello = 4 << 10
+	// helloCopies is how often a hello is in memory while it arrives: here, as a record, and as a message.
+	helloCopies = 3
+)
+
+// errHellos means that the hellos of all connections take too much memory.
+var errHellos = errors.New("too many large hellos")
+
+// hold counts the bytes of a connection's hello, until release or Close.
+func (k *link) hold(bytes int) error {
+	cost := int64(max(0, bytes-freeHello) * helloCopies)
+	if more := cost - k.held.Swap(cost); more != 0 && k.owner.gate.hellos.Add(more) > maxHellos {
+		return errHellos
+	}
+	return nil
+}
+
+// release means that the hello is in memory no more.
+func (k *link) release() { k.owner.gate.hellos.Add(-k.held.Swap(0)) }
+
 // errHello ends the handshake after the ClientHello.
 var errHello = errors.New("the ClientHello is complete")
 
 // peek reads a ClientHello, and returns the name in it and all that it read. crypto/tls parses it, and refuses a hello
-// that servers may understand differently, such as one with two names.
-func peek(ctx context.Context, c net.Conn) (name string, read []byte, err error) {
-	recorder := &recorder{Conn: c}
+// that servers may understand differently, such as one with two names. hold gets the number of bytes that were read,
+// and says whether there is room for them.
+func peek(ctx context.Context, c net.Conn, hold func(bytes int) error) (name string, read []byte, err error) {
+	recorder := &recorder{Conn: c, hold: hold}
 	config := &tls.Config{ //nolint:gosec // no handshake is completed
 		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 			name = hello.ServerName
@@ -36,6 +63,7 @@ func peek(ctx context.Context, c net.Conn) (name string, read []byte, err error)
 type recorder struct {
 	net.Conn
 	read []byte
+	hold func(bytes int) error
 }
 
 // Read implements net.Conn.
@@ -45,6 +73,9 @@ func (r *recorder) Read(p []byte) (int, error) {
 	}
 	n, err := r.Conn.Read(p[:min(len(p), maxHello-len(r.read))])
 	r.read = append(r.read, p[:n]...)
+	if full := r.hold(len(r.read)); full != nil {
+		return 0, full
+	}
 	return n, err
 }
 

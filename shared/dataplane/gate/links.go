@@ -20,6 +20,8 @@ type link struct {
 	address netip.Addr
 	// usedAt is the time, in nanoseconds, of the last read or write that moved data.
 	usedAt atomic.Int64
+	// held is the memory of a hello that arrives.
+	held atomic.Int64
 
 	// owner.mu guards the rest.
 
@@ -196,6 +198,7 @@ func (k *link) Close() error {
 		}
 	}
 	s.mu.Unlock()
+	k.release()
 	if far != nil {
 		_ = far.Close()
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"agents.example/controlplane/shared/dataplane/gate"
 	"agents.example/controlplane/shared/egress"
 )
 
@@ -81,7 +82,10 @@ func padded(hello []byte, size int) []byte {
 	return records(slices.Concat(hello[:5], message), 16000)
 }
 
-var alertUnrecognizedName = []byte{21, 3, 3, 0, 2, 2, 112}
+var (
+	alertInternalError    = []byte{21, 3, 3, 0, 2, 2, 80}
+	alertUnrecognizedName = []byte{21, 3, 3, 0, 2, 2, 112}
+)
 
 // TestTLS_LeadsOnlyToWhatTheListHas sends what a connection to port 443 may begin with.
 func TestTLS_LeadsOnlyToWhatTheListHas(t *testing.T) {
@@ -334,5 +338,60 @@ func TestTLS_BoundsConnectionsOfAnAddress(t *testing.T) {
 	w.end()
 	if got := w.counted(agentID, egress.NoHost); got.Refused != 1 || got.Reason != egress.TooMany {
 		t.Errorf("counted %+v, want one refusal", got)
+	}
+}
+
+// TestTLS_BoundsHellosThatArrive: an agent that leaves large hellos unfinished on all its connections does not fill the
+// memory of the gate, and keeps no agent with an ordinary one from its host.
+func TestTLS_BoundsHellosThatArrive(t *testing.T) {
+	t.Parallel()
+	// Three copies of 56 KiB beyond what each may have: 96 of them take more than 16 MiB.
+	const size, all, room = 60 << 10, 200, 100
+	w := newWorld(t, func(o *gate.Options) { o.Timeouts.Hello = patience / 4 })
+	w.set(agentAddress, agentID, allow("api.example.com"))
+	w.set(otherAddress, otherID, allow("api.example.com"))
+	w.host("api.example.com:443", echo(t))
+	large := padded(hello(t, "api.example.com"), size)
+	var open []net.Conn
+	alerts := make(chan []byte, all)
+	for range all {
+		c := w.open(t, agentAddress, w.tls)
+		open = append(open, c)
+		_, _ = c.Write(large[:len(large)-1]) // some are refused before that
+		go func() {
+			alert := make([]byte, len(alertInternalError))
+			_, _ = io.ReadFull(c, alert) // the test closes those that are not refused
+			alerts <- alert
+		}()
+	}
+	for range all - room {
+		if alert := <-alerts; !bytes.Equal(alert, alertInternalError) {
+			t.Fatalf("a connection got %x, want %x", alert, alertInternalError)
+		}
+	}
+	echoes := func(address string, sent []byte) error {
+		c := w.open(t, address, w.tls)
+		_, _ = c.Write(sent)
+		_, err := io.ReadFull(c, make([]byte, len(sent)))
+		if err != nil {
+			_ = c.Close()
+		}
+		return err
+	}
+	if err := echoes(otherAddress, hello(t, "api.example.com")); err != nil {
+		t.Errorf("another agent got no answer: %v", err)
+	}
+	for _, c := range open {
+		_ = c.Close()
+	}
+	for echoes(agentAddress, large) != nil { // until the gate has noticed
+		if t.Context().Err() != nil {
+			t.Fatal("a large hello is refused after the others are gone")
+		}
+	}
+	for range room { // what is passed on takes no room
+		if err := echoes(agentAddress, large); err != nil {
+			t.Fatalf("a large hello is refused while others are passed on: %v", err)
+		}
 	}
 }
