@@ -2,15 +2,21 @@ package gate_test
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 
 	"agents.example/controlplane/shared/dataplane"
 	"agents.example/controlplane/shared/dataplane/gate"
@@ -277,4 +283,115 @@ func TestBroker_BoundsRequests(t *testing.T) {
 	if got := get(t, w.client(t, agentAddress, nil), "http://api.example.com/"); got.status != http.StatusOK {
 		t.Errorf("answer %+v after the first one, want 200", got)
 	}
+}
+
+// raw opens a connection by HTTP/2 to a brokered host, and returns what sends a request.
+func (w *world) raw(
+	t *testing.T, roots *x509.CertPool, settings ...http2.Setting,
+) (framer *http2.Framer, send func() error) {
+	t.Helper()
+	c := tls.Client(w.open(t, agentAddress, w.tls), &tls.Config{
+		RootCAs: roots, ServerName: "api.example.com", NextProtos: []string{"h2"},
+	})
+	if _, err := io.WriteString(c, http2.ClientPreface); err != nil {
+		t.Fatal(err)
+	}
+	framer = http2.NewFramer(c, c)
+	id := uint32(1)
+	if err := framer.WriteSettings(settings...); err != nil {
+		t.Fatal(err)
+	}
+	return framer, func() error {
+		var block bytes.Buffer
+		fields := hpack.NewEncoder(&block)
+		for _, f := range [][2]string{
+			{":method", "GET"}, {":scheme", "https"}, {":authority", "api.example.com"}, {":path", "/"},
+		} {
+			_ = fields.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
+		}
+		defer func() { id += 2 }()
+		return framer.WriteHeaders(http2.HeadersFrameParam{
+			StreamID: id, BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true,
+		})
+	}
+}
+
+// TestBroker_BoundsAnswersThatAreNotTaken: an agent that lets the gate send no answer by HTTP/2 does not fill its
+// memory with requests, also with those that are refused.
+func TestBroker_BoundsAnswersThatAreNotTaken(t *testing.T) {
+	t.Parallel()
+	const connections, requests = 3, 100
+	w, roots := brokered(t, func(o *gate.Options) { o.Limits.AgentRequests = 8 })
+	var ended sync.WaitGroup
+	for range connections {
+		framer, send := w.raw(t, roots, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		for range requests {
+			_ = send() // the gate may have closed the connection
+		}
+		ended.Go(func() {
+			for f, err := framer.ReadFrame(); err == nil; f, err = framer.ReadFrame() {
+				if ping, ok := f.(*http2.PingFrame); ok {
+					t.Errorf("the gate keeps a connection, and sends %v", ping)
+				}
+			}
+		})
+	}
+	ended.Wait()
+	client := w.client(t, agentAddress, roots)
+	eventually(t, "an answer on another connection", func() bool {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.example.com/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := client.Do(req)
+		return err == nil && res.StatusCode == http.StatusOK && res.Body.Close() == nil
+	})
+	w.end()
+	if got := w.counted(agentID, "api.example.com"); got.Reason != egress.TooMany {
+		t.Errorf("counted %+v, want that there were too many", got)
+	}
+}
+
+// TestBroker_BoundsConnectionsThatAreNotRead: an agent that reads nothing of many connections by HTTP/2 loses some.
+func TestBroker_BoundsConnectionsThatAreNotRead(t *testing.T) {
+	t.Parallel()
+	const connections, most = 12, 8
+	ended := make(chan error, connections)
+	w := newWorld(t, func(o *gate.Options) {
+		o.Timeouts.Slow, o.Timeouts.Drain = 50*time.Millisecond, time.Millisecond
+	})
+	// Requests to a host by HTTP/2 would wait for each other.
+	w.serveTLSBy(t, "api.example.com", false, func(rw http.ResponseWriter, _ *http.Request) {
+		_, err := io.CopyN(rw, zeros{}, 64<<20)
+		ended <- err
+	})
+	w.values["agent-1/API_KEY/1"] = "one"
+	p := injecting("api.example.com")
+	w.set(agentAddress, agentID, p)
+	roots := w.ca(t, agentAddress, p)
+	const all = 1<<31 - 1
+	for range connections {
+		framer, send := w.raw(t, roots, http2.Setting{ID: http2.SettingInitialWindowSize, Val: all})
+		if err := errors.Join(framer.WriteWindowUpdate(0, all-1<<16), send()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range connections - most {
+		if err := <-ended; err == nil {
+			t.Fatal("an answer was read to its end")
+		}
+	}
+	w.end()
+	if got := w.counted(agentID, "api.example.com"); got.Reason != egress.TooMany {
+		t.Errorf("counted %+v, want that there were too many", got)
+	}
+}
+
+// zeros has no end.
+type zeros struct{}
+
+// Read implements io.Reader.
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
 }

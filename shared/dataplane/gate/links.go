@@ -22,6 +22,8 @@ type link struct {
 	usedAt atomic.Int64
 	// held is the memory of a hello that arrives.
 	held atomic.Int64
+	// http2 means that the connection has many requests at a time.
+	http2 atomic.Bool
 
 	// owner.mu guards the rest.
 
@@ -171,6 +173,13 @@ func (k *link) hostName() string {
 	k.owner.mu.Lock()
 	defer k.owner.mu.Unlock()
 	return k.host
+}
+
+// agent returns the agent that the connection began with.
+func (k *link) agent() Agent {
+	k.owner.mu.Lock()
+	defer k.owner.mu.Unlock()
+	return Agent{ID: k.agentID, Policy: k.policy}
 }
 
 // join adds the other side, which ends with the connection. It returns false if the connection is closed, or if

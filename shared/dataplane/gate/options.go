@@ -107,6 +107,8 @@ type Timeouts struct {
 	Dial time.Duration
 	// Idle is how long a connection on port 443 may be silent. It may last half as long again. 0 is 1 h.
 	Idle time.Duration
+	// Slow is how long an agent may read nothing of a connection by HTTP/2 before it counts as slow. 0 is 2 s.
+	Slow time.Duration
 	// Answer bounds the time between a request by HTTP and the header of its answer. 0 is 30 min.
 	Answer time.Duration
 	// DrainDelay is how long the gate still accepts connections after it began to drain. 0 is none.
@@ -121,7 +123,8 @@ func (t Timeouts) withDefaults() Timeouts {
 	return Timeouts{
 		Hello: cmp.Or(t.Hello, 10*time.Second), Hold: cmp.Or(t.Hold, 5*time.Second),
 		Dial: cmp.Or(t.Dial, 10*time.Second), Idle: cmp.Or(t.Idle, time.Hour),
-		Answer: cmp.Or(t.Answer, 30*time.Minute), DrainDelay: t.DrainDelay, Drain: cmp.Or(t.Drain, time.Minute),
+		Slow: cmp.Or(t.Slow, 2*time.Second), Answer: cmp.Or(t.Answer, 30*time.Minute), DrainDelay: t.DrainDelay,
+		Drain:      cmp.Or(t.Drain, time.Minute),
 		TunnelIdle: cmp.Or(t.TunnelIdle, 5*time.Second),
 	}
 }

@@ -16,6 +16,8 @@ type tenant struct {
 	id               string
 	requests, memory atomic.Int64 // of the requests in flight
 	usedAt           atomic.Int64 // in nanoseconds
+	streams          atomic.Int64 // requests by HTTP/2, also those that are refused
+	slow             atomic.Int64 // connections by HTTP/2 of which the agent reads nothing
 	// transport has the agent's connections to hosts. Agents share none: a host may bind credentials to a connection,
 	// and what one agent's requests leave on a connection must not meet another agent's request or its secret.
 	transport *http.Transport
@@ -89,7 +91,7 @@ func (s *tenants) sweep(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, t := range s.byID {
-		if t.requests.Load() == 0 && t.usedAt.Load() < limit {
+		if t.requests.Load() == 0 && t.streams.Load() == 0 && t.usedAt.Load() < limit {
 			delete(s.byID, id)
 			t.transport.CloseIdleConnections()
 		}

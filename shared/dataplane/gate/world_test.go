@@ -336,8 +336,12 @@ func (w *world) serveHTTP(t testing.TB, name string, h http.HandlerFunc) *httpte
 
 // serveTLS starts a host on port 443, with a certificate that the gate and the returned roots accept.
 func (w *world) serveTLS(t testing.TB, name string, h http.HandlerFunc) *x509.CertPool {
+	return w.serveTLSBy(t, name, true, h)
+}
+
+func (w *world) serveTLSBy(t testing.TB, name string, http2 bool, h http.HandlerFunc) *x509.CertPool {
 	s := httptest.NewUnstartedServer(h)
-	s.EnableHTTP2 = true
+	s.EnableHTTP2 = http2
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{certify(t, name)}}
 	s.StartTLS()
 	t.Cleanup(s.Close)

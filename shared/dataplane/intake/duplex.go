@@ -22,6 +22,8 @@ type Writer struct {
 	// last means that the handler wants no other request on the connection.
 	last   bool
 	status int
+	// wrote means that the answer has a body.
+	wrote bool
 }
 
 // Duplex enables full duplex for a request. It returns the writer of the answer, and the request to forward. The
@@ -86,7 +88,16 @@ func (w *Writer) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
+	w.wrote = w.wrote || len(b) > 0
 	return w.ResponseWriter.Write(b)
+}
+
+// FlushBody waits until the client has taken the body of an answer by HTTP/2, apart from what the system holds. Without
+// it, the server waits after the handler. An answer without a body ends with its header: some clients insist on that.
+func (w *Writer) FlushBody() {
+	if w.wrote && !w.persistent {
+		_ = http.NewResponseController(w.ResponseWriter).Flush() // the client is gone, or has it
+	}
 }
 
 // body is the body that a client sends. It remembers whether it ended, and whether the client broke it.
