@@ -18,6 +18,7 @@ const maxUnread = 64
 // that has too many is closed.
 func (g *Gate) serveBrokered(w http.ResponseWriter, req *http.Request) {
 	k := linkOf(req.Context())
+	k.serve()
 	out, req := intake.Duplex(w, req)
 	defer out.Finish()
 	a, ok := g.o.Policies.Lookup(k.address)

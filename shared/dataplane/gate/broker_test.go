@@ -352,6 +352,46 @@ func TestBroker_BoundsAnswersThatAreNotTaken(t *testing.T) {
 	}
 }
 
+// TestBroker_BoundsHeadersThatArrive: an agent that leaves headers unfinished on all its connections to hosts with
+// brokered secrets does not fill the memory of the gate, and keeps no ordinary request from its host.
+func TestBroker_BoundsHeadersThatArrive(t *testing.T) {
+	t.Parallel()
+	// Six copies of 15 KiB, without 4 KiB each: 195 of them take 16 MiB.
+	const all, room = 300, 250
+	w, roots := brokered(t, func(o *gate.Options) {
+		o.Timeouts.Hello, o.Timeouts.Drain = patience/4, time.Millisecond
+	})
+	header := "GET / HTTP/1.1\r\nHost: api.example.com\r\n" + strings.Repeat("a:b\r\n", 15<<10/5)
+	ended := make(chan struct{}, all)
+	for range all {
+		c := tls.Client(w.open(t, agentAddress, w.tls), &tls.Config{RootCAs: roots, ServerName: "api.example.com"})
+		if err := c.HandshakeContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(c, header) // some are refused before that
+		go func() {
+			got, _ := io.ReadAll(c)
+			if len(got) > 0 {
+				t.Errorf("an unfinished header got %q", got)
+			}
+			ended <- struct{}{}
+		}()
+	}
+	for range all - room {
+		<-ended
+	}
+	client := w.client(t, agentAddress, roots)
+	for range 3 {
+		if got := get(t, client, "https://api.example.com/"); got.status != http.StatusOK {
+			t.Errorf("an ordinary request got %+v", got)
+		}
+	}
+	w.end()
+	if got := w.counted(agentID, "api.example.com"); got.Reason != egress.TooMany {
+		t.Errorf("counted %+v, want that there were too many", got)
+	}
+}
+
 // TestBroker_BoundsConnectionsThatAreNotRead: an agent that reads nothing of many connections by HTTP/2 loses some.
 func TestBroker_BoundsConnectionsThatAreNotRead(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"agents.example/controlplane/shared/egress"
 )
 
 // maxHello bounds the bytes before a ClientHello is complete. crypto/tls reads one of 64 KiB at most, and the records
@@ -36,8 +38,36 @@ func (k *link) hold(bytes int) error {
 	return nil
 }
 
-// release means that the hello is in memory no more.
+// release means that the hello, or the header of a request, is in memory no more.
 func (k *link) release() { k.owner.gate.hellos.Add(-k.held.Swap(0)) }
+
+// headerCopies is how often the header of a request by HTTP/1 is in memory while it arrives, for each copy of a hello:
+// short lines take much more than their bytes.
+const headerCopies = 2
+
+// arrive counts the bytes of a header by HTTP/1 within TLS, as hold counts those of a hello. It closes a connection for
+// which there is no room: net/http would read on.
+func (k *link) arrive(bytes int) error {
+	if k.http2.Load() || k.serving.Load() {
+		return nil
+	}
+	if k.hold(int(k.arrived.Add(int64(bytes)))*headerCopies) == nil {
+		return nil
+	}
+	k.owner.gate.refused(k.agent(), k.hostName(), egress.TooMany)
+	return errors.Join(errHellos, k.Close())
+}
+
+// serve means that the next bytes belong to no header, and expect that they do.
+func (k *link) serve() {
+	k.serving.Store(true)
+	k.release()
+}
+
+func (k *link) expect() {
+	k.arrived.Store(0)
+	k.serving.Store(false)
+}
 
 // errHello ends the handshake after the ClientHello.
 var errHello = errors.New("the ClientHello is complete")
@@ -96,7 +126,11 @@ type replay struct {
 // Read implements net.Conn.
 func (r *replay) Read(p []byte) (int, error) {
 	if len(r.head) == 0 {
-		return r.link.Read(p)
+		n, err := r.link.Read(p)
+		if full := r.arrive(n); full != nil {
+			return 0, full
+		}
+		return n, err
 	}
 	n := copy(p, r.head)
 	if r.head = r.head[n:]; len(r.head) == 0 {

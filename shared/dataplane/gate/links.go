@@ -20,8 +20,10 @@ type link struct {
 	address netip.Addr
 	// usedAt is the time, in nanoseconds, of the last read or write that moved data.
 	usedAt atomic.Int64
-	// held is the memory of a hello that arrives.
-	held atomic.Int64
+	// held is the memory of a hello or a header that arrives, and arrived the bytes of the header.
+	held, arrived atomic.Int64
+	// serving means that a request by HTTP/1 within TLS is handled.
+	serving atomic.Bool
 	// http2 means that the connection has many requests at a time.
 	http2 atomic.Bool
 

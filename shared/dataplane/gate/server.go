@@ -97,7 +97,13 @@ func (s *service) start(ctx context.Context) {
 	}
 	s.brokeredWeb = s.newServer(s.serveBrokered)
 	s.brokeredWeb.Protocols.SetHTTP2(true)
-	s.brokeredWeb.ConnContext, s.brokeredWeb.ConnState = withLink, noteTunnel
+	s.brokeredWeb.ConnContext = withLink
+	s.brokeredWeb.ConnState = func(c net.Conn, state http.ConnState) {
+		noteTunnel(c, state)
+		if state == http.StateIdle {
+			linkBelow(c).expect()
+		}
+	}
 	s.scrapes = &http.Server{Handler: s.operator(), ReadHeaderTimeout: s.o.Timeouts.Hello, ErrorLog: s.web.ErrorLog}
 
 	s.begin(func() error { return s.servePackets(ctx, l.Packets) })
