@@ -211,7 +211,7 @@ func TestRehearsals_TellWhatTheRealCallDoes(t *testing.T) {
 		}
 	})
 	t.Logf("%d requests refused, %d accepted", refused, accepted)
-	if refused == 0 || accepted == 0 {
+	if !testing.Short() && (refused == 0 || accepted == 0) { // a short run draws too few
 		t.Errorf("%d requests refused, %d accepted: want some of each", refused, accepted)
 	}
 }
