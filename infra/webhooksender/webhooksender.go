@@ -27,9 +27,10 @@ const (
 	connectTimeout = 5 * time.Second
 	// attemptTimeout bounds an attempt in all.
 	attemptTimeout = 15 * time.Second
-	// maxAnswerBytes bounds what is read of the body of an answer, and maxHeaderBytes its header. Frameworks and proxies
-	// add policies and cookies of several KiB. An answer with a larger header counts as none.
+	// maxAnswerBytes bounds what is read of the body of an answer.
 	maxAnswerBytes = 4 << 10
+	// maxHeaderBytes bounds the header of an answer: frameworks and proxies add policies and cookies of several KiB. An
+	// answer with a larger one counts as none.
 	maxHeaderBytes = 64 << 10
 	userAgent      = "agent-control-plane-webhooks/1"
 )
