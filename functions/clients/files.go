@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/clientip"
 	"agents.example/controlplane/shared/clientrelease"
@@ -182,7 +184,7 @@ func (s *service) send(ctx context.Context, f clientrelease.File, w io.Writer) e
 	defer cancel()
 	address := clientip.Bucket(call.From(ctx).Request.IP)
 	release, ok := s.slots.Acquire(address, address)
-	if !ok || !s.budget.AllowN(time.Now(), int(min(f.Size, burstBytes))) {
+	if !ok || s.budget.Tokens() < float64(min(f.Size, burstBytes)) {
 		if ok {
 			release()
 		}
@@ -195,6 +197,20 @@ func (s *service) send(ctx context.Context, f clientrelease.File, w io.Writer) e
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(w, body)
+	_, err = io.Copy(charged{w, s.budget}, body)
 	return errors.Join(err, body.Close())
+}
+
+// charged charges for what is sent. A client that ends its download early spends no more than that. Downloads that
+// began with enough budget end, however little is left for others.
+type charged struct {
+	io.Writer
+	budget *rate.Limiter
+}
+
+// Write implements io.Writer.
+func (c charged) Write(p []byte) (int, error) {
+	n, err := c.Writer.Write(p)
+	c.budget.ReserveN(time.Now(), n)
+	return n, err
 }

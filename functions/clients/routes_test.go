@@ -1,7 +1,6 @@
 package clients_test
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -39,7 +38,6 @@ type bucket struct {
 	versions []string
 	broken   bool
 	empty    string        // the name of a file that is lost
-	size     int64         // of all files, if it is not that of their names
 	hold     chan struct{} // if it is not nil, files end when it is closed
 	calls    []string
 }
@@ -77,7 +75,7 @@ func (b *bucket) Release(_ context.Context, version string) (clientrelease.Relea
 		sum := sha256.Sum256([]byte(name))
 		r.Files = append(r.Files, clientrelease.File{
 			Name: name, Object: "object of " + name, SHA256: fmt.Sprintf("%x", sum),
-			Size: cmp.Or(b.size, int64(len(name))),
+			Size: int64(len(name)),
 		})
 	}
 	return r, b.call("release " + version)
@@ -284,20 +282,6 @@ func TestFile_DownloadsOfOneAddressAreBounded(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestFile_BytesOfAnInstanceAreBounded: the operator pays for each byte that a stranger downloads.
-func TestFile_BytesOfAnInstanceAreBounded(t *testing.T) {
-	t.Parallel()
-	b := newBucket()
-	b.size = 600 << 20
-	h := serve(b, baseURL)
-	for i, want := range []int{200, 429} {
-		w := get(h, "/clients/"+clientrelease.Tarball(current))
-		if w.Code != want || want == 429 && w.Header().Get("Retry-After") == "" {
-			t.Errorf("download %d of 600 MiB: %d %v, want %d", i+1, w.Code, w.Header(), want)
-		}
-	}
 }
 
 func TestGoProxy_AnswersAsTheProtocolSays(t *testing.T) {
