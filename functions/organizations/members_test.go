@@ -114,6 +114,10 @@ func TestMembers_KeepTheLastAdmin(t *testing.T) {
 	f := newMemberFixture(t)
 	f.set(t, "ada", identity.RoleMember).Want(t, http.StatusConflict, "last_admin")
 	f.remove(t, "ada").Want(t, http.StatusConflict, "last_admin")
+	f.Firebase.Persons["bob"] = member.Person{
+		ID: "bob", OrganizationID: "org-1", Role: identity.RoleAdmin, Disabled: true, // who cannot sign in
+	}
+	f.remove(t, "ada").Want(t, http.StatusConflict, "last_admin")
 }
 
 func TestMembers_DoNotFindUsersOfOtherOrganizations(t *testing.T) {

@@ -81,7 +81,7 @@ func (m *Members) People(ctx context.Context, ids []string) ([]member.Person, er
 
 // personOf converts a user to a person. A user whose claims do not have our form has no organization.
 func personOf(u *auth.UserRecord) member.Person {
-	p := member.Person{ID: u.UID, Email: u.Email, Name: u.DisplayName}
+	p := member.Person{ID: u.UID, Email: u.Email, Name: u.DisplayName, Disabled: u.Disabled}
 	o, _ := u.CustomClaims["o"].(map[string]any)
 	if p.OrganizationID, _ = o["id"].(string); p.OrganizationID == "" {
 		return p

@@ -23,6 +23,8 @@ type Person struct {
 	// OrganizationID and Role are the claims of the user's next token; empty for a user without an organization.
 	OrganizationID string
 	Role           identity.Role
+	// Disabled means that the provider lets the user not sign in.
+	Disabled bool
 }
 
 // Provider reads and writes memberships in the identity provider.

@@ -165,9 +165,11 @@ func (s *Service) changeMember(ctx context.Context, id string, apply func(contex
 
 func target(p Person) audit.Target { return audit.Target{Type: "member", ID: p.ID, Name: p.Email} }
 
-// lastAdmin reports whether no other member than id is an admin.
+// lastAdmin reports whether no other member than id is an admin who can sign in.
 func lastAdmin(members []Person, id string) bool {
-	return !slices.ContainsFunc(members, func(p Person) bool { return p.ID != id && p.Role == identity.RoleAdmin })
+	return !slices.ContainsFunc(members, func(p Person) bool {
+		return p.ID != id && p.Role == identity.RoleAdmin && !p.Disabled
+	})
 }
 
 func errLastAdmin(action string) error {
