@@ -171,8 +171,9 @@ func equalCounts(a, b []egress.Count) bool {
 	return reflect.DeepEqual(array(&a, egressCountFields).encode(), array(&b, egressCountFields).encode())
 }
 
-// egressPage bounds the documents that List reads. Even if each of three gates started twice a day, there are fewer.
-const egressPage = 100
+// egressPage bounds the documents that List reads. A gate has one for each day since it started, and a cell has up to
+// twenty gates: there are fewer, even if each of them started twice a day.
+const egressPage = 400
 
 // List implements egresslog.Log. It reads the newest documents of the agent.
 func (l *EgressLog) List(ctx context.Context, agentID string) ([]egress.Count, error) {

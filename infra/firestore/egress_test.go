@@ -148,6 +148,22 @@ func TestEgressLog_AddsUpGatesAndDays(t *testing.T) {
 	}
 }
 
+// TestEgressLog_HasTheDaysOfAllGates: a cell with many agents has twenty gates, and each a document a day.
+func TestEgressLog_HasTheDaysOfAllGates(t *testing.T) {
+	t.Parallel()
+	x := newEgressFixture(t)
+	const gates, days = 20, 7
+	for range days {
+		x.at = x.at.AddDate(0, 0, 1)
+		for gate := range gates {
+			x.record(t, fmt.Sprint("gate-", gate), x.report(usedCount("a.example", 1, x.at)))
+		}
+	}
+	if got := x.list(t)["a.example"].Used; got != gates*days {
+		t.Errorf("the log has %d uses, want %d", got, gates*days)
+	}
+}
+
 // TestEgressLog_LosesNothingToRaces: reports of two gates, and of one gate twice, at the same time.
 func TestEgressLog_LosesNothingToRaces(t *testing.T) {
 	t.Parallel()
