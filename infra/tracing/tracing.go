@@ -50,7 +50,7 @@ func Start(ctx context.Context, o Options) (stop func() error, err error) {
 }
 
 // installProvider installs a global provider that sends spans to the exporter. It samples by trace id alone, so that
-// every function keeps the same traces and no caller can force its traces to be kept.
+// every function keeps the same traces, whatever a caller says of its trace.
 func installProvider(exporter sdk.SpanExporter, ratio float64) (stop func() error) {
 	byID := sdk.TraceIDRatioBased(ratio)
 	provider := sdk.NewTracerProvider(
