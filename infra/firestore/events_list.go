@@ -28,6 +28,9 @@ func (l *EventLog) List(ctx context.Context, organizationID string, f event.Filt
 	if _, ok := l.client.ref(organizationCollection, organizationID); !ok {
 		return event.Batch{Next: after}, nil
 	}
+	if f.MembersOnly && f.Type != "" && !f.Type.ForMembers() {
+		return event.Batch{Next: max(after, l.idleCursor())}, nil
+	}
 	if after == "" {
 		return l.newest(ctx, organizationID, f, limit)
 	}
@@ -41,7 +44,7 @@ func (l *EventLog) List(ctx context.Context, organizationID string, f event.Filt
 		}
 		s.query.since, s.query.now = requestedField, from
 		s.query.order = []order{{requestedField, gcp.Asc}, {gcp.DocumentID, gcp.Asc}}
-		s.query.limit = l.page
+		s.query.limit = min(l.page, limit+10)
 		return s.run(ctx)
 	}
 	from, recent := after.Time().Add(-settling), after.Time().Add(-recently)
@@ -58,15 +61,18 @@ func (l *EventLog) List(ctx context.Context, organizationID string, f event.Filt
 	return scan(from)
 }
 
-// newest reads the newest events. It leaves out those that were committed much later than they were requested: the
-// reader goes on after the latest commit.
+// maxPages bounds the pages that a call reads, because a reader may ask for events of which the log has few.
+const maxPages = 25
+
+// newest reads the newest events, or those among the newest records. It leaves out those that were committed much later
+// than they were requested: the reader goes on after the latest commit.
 func (l *EventLog) newest(ctx context.Context, organizationID string, f event.Filter, limit int) (event.Batch, error) {
 	q := eventQuery(organizationID, f)
 	q.order = []order{{requestedField, gcp.Desc}, {gcp.DocumentID, gcp.Desc}}
 	q.limit = limit + 10
 	var events []event.Event
 	next := event.Start
-	for enough := false; !enough; {
+	for n, enough := 0, false; !enough && n < maxPages; n++ {
 		snaps, err := l.client.runQuery(ctx, q)
 		if err != nil {
 			return event.Batch{}, err
@@ -81,7 +87,7 @@ func (l *EventLog) newest(ctx context.Context, organizationID string, f event.Fi
 		}
 		slices.SortFunc(events, compareEvents)
 		if enough = len(snaps) < q.limit; !enough {
-			q.after = requestedAt(snaps[len(snaps)-1])
+			q.after, q.limit = requestedAt(snaps[len(snaps)-1]), max(q.limit, l.page)
 			earliest, _ := q.after[0].(time.Time)
 			enough = len(events) >= limit && earliest.Before(events[len(events)-limit].CreatedAt.Add(-clockSkew))
 		}
@@ -122,9 +128,11 @@ type eventScan struct {
 	later bool
 }
 
-// run reads pages until it has as many events as it may return of which it is known that no earlier one is missing.
+// run reads pages until it has as many events as it may return of which it is known that no earlier one is missing, or
+// until it has read enough.
 func (s *eventScan) run(ctx context.Context) (event.Batch, error) {
 	defer func() { s.log.client.recent.remember(s.organizationID, s.read) }()
+	beyond := 0 // pages after the cursor; those before it must be read again
 	for {
 		snaps, err := s.log.client.runQuery(ctx, s.query)
 		if err != nil {
@@ -135,12 +143,22 @@ func (s *eventScan) run(ctx context.Context) (event.Batch, error) {
 			return s.result(len(s.found), false), nil
 		}
 		// Records of later pages were requested later, and so committed later.
-		s.query.after = requestedAt(snaps[len(snaps)-1])
+		s.query.after, s.query.limit = requestedAt(snaps[len(snaps)-1]), s.log.page
 		last, _ := s.query.after[0].(time.Time)
-		complete, _ := slices.BinarySearchFunc(s.found, last.Add(-clockSkew),
-			func(e event.Event, t time.Time) int { return e.CreatedAt.Compare(t) })
-		if complete >= s.limit {
+		reached := event.After(last.Add(-clockSkew - time.Microsecond)) // the precision of commits
+		reached = min(reached, event.After(s.horizon))
+		if reached > s.after {
+			beyond++
+		}
+		complete := 0
+		for complete < len(s.found) && s.found[complete].ID <= reached {
+			complete++
+		}
+		switch {
+		case complete >= s.limit:
 			return s.result(complete, true), nil
+		case beyond >= maxPages:
+			return event.Batch{Events: s.found[:complete], Next: reached, More: true}, nil
 		}
 	}
 }
@@ -151,10 +169,10 @@ func (s *eventScan) add(ctx context.Context, snaps []*gcp.DocumentSnapshot) {
 		requested, _ := requestedAt(snap)[0].(time.Time)
 		s.read[snap.Ref.ID] = readRecord{requested, event.NewID(snap.UpdateTime, snap.Ref.ID, event.MaxEvents-1)}
 	}
+	if s.horizon.IsZero() && len(snaps) > 0 {
+		s.horizon = snaps[0].ReadTime
+	}
 	for _, e := range readableEvents(ctx, snaps) {
-		if s.horizon.IsZero() {
-			s.horizon = snaps[0].ReadTime
-		}
 		switch {
 		case e.ID <= s.after || !s.filter.Matches(e):
 		case e.CreatedAt.After(s.horizon):

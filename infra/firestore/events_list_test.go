@@ -187,6 +187,51 @@ func TestEventLog_LeadsMembersPastEventsForAdmins(t *testing.T) {
 	})
 }
 
+// TestEventLog_BoundsWhatACallReads hides more records from a member than a call reads.
+func TestEventLog_BoundsWhatACallReads(t *testing.T) {
+	t.Parallel()
+	log := &EventLog{client: open(t, "", Options{}), page: 1}
+	o, f := newEventTenant(t, log), event.Filter{MembersOnly: true}
+	o.commit("", event.New(event.AgentRunning, 1))
+	for range maxPages {
+		o.commit("", event.New(event.APIKeyCreated, -1))
+	}
+	o.commit("", event.New(event.AgentPaused, 2))
+	first := o.list(f, event.Start, 10)
+	if o.want("first", first); !first.More || first.Next <= event.Start {
+		t.Errorf("the first call reads up to %s, more: %t; want a part of the log", first.Next, first.More)
+	}
+	o.want("second", o.list(f, first.Next, 10), 1, 2)
+
+	hidden := event.Filter{MembersOnly: true, Type: event.APIKeyCreated}
+	if b := o.list(hidden, event.Start, 10); b.More || b.Next <= event.Start {
+		t.Errorf("a type for admins only: up to %s, more: %t; want the end of the log", b.Next, b.More)
+	}
+}
+
+// TestEventLog_BoundsTheNewest hides all of the newest records from a member that a call reads.
+func TestEventLog_BoundsTheNewest(t *testing.T) {
+	t.Parallel()
+	log := &EventLog{client: open(t, "", Options{}), page: 1}
+	o, f := newEventTenant(t, log), event.Filter{MembersOnly: true}
+	o.commit("", event.New(event.AgentRunning, 1))
+	for range 5 {
+		o.commit("", event.New(event.APIKeyCreated, -1))
+	}
+	o.want("behind few", o.list(f, "", 1), 1)
+	for range maxPages * 11 { // those of a page of one event
+		o.commit("", event.New(event.APIKeyCreated, -1))
+	}
+	newest := o.list(f, "", 1)
+	o.want("behind many", newest)
+	o.commit("", event.New(event.AgentPaused, 2))
+	next := o.list(f, newest.Next, 10)
+	for next.More && len(next.Events) == 0 {
+		next = o.list(f, next.Next, 10)
+	}
+	o.want("the next polls", next, 1, 2)
+}
+
 // TestEventLog_NamesNoCursorThatExpires reads the newest events when they have been kept for the longest time.
 func TestEventLog_NamesNoCursorThatExpires(t *testing.T) {
 	t.Parallel()
