@@ -55,14 +55,15 @@ type Request struct {
 // Printable returns the facts with the text of client headers as valid UTF-8 of limited length: a store may refuse
 // other bytes and unbounded entries.
 func (r Request) Printable() Request {
-	r.IP, r.UserAgent = printable(r.IP), printable(r.UserAgent)
+	r.IP, r.UserAgent = PrintableText(r.IP), PrintableText(r.UserAgent)
 	return r
 }
 
-// maxText limits the bytes kept of a header. No browser sends more.
+// maxText limits the bytes kept of a text. No browser sends a longer header.
 const maxText = 512
 
-func printable(s string) string {
+// PrintableText returns the beginning of a text from a client, as valid UTF-8 of limited length.
+func PrintableText(s string) string {
 	if len(s) > maxText {
 		s = s[:maxText]
 	}

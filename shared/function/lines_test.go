@@ -74,3 +74,25 @@ func TestLineBudget_BoundsWhatAFloodIsLogged(t *testing.T) { //nolint:parallelte
 		})
 	}
 }
+
+// TestHandler_LogsLongPathsInShortLines: a budget of lines bounds what is logged only if each line is short.
+func TestHandler_LogsLongPathsInShortLines(t *testing.T) { //nolint:paralleltest // captures the process's logger
+	const long, maxLine = 60 << 10, 8 << 10
+	h := serveRoutes(function.Guard{}, function.Route{
+		Name: "Test", Method: http.MethodGet, Path: "/test", Access: function.Public, Status: http.StatusOK,
+	})
+	for name, c := range map[string]struct{ method, path string }{
+		"letters":            {path: strings.Repeat("a", long)},
+		"invalid UTF-8":      {path: strings.Repeat("%ff", long/3)},
+		"control characters": {path: strings.Repeat("%01", long/3)},
+		"a long method":      {method: strings.Repeat("A", long), path: "test"},
+	} {
+		t.Run(name, func(t *testing.T) { //nolint:paralleltest // see above
+			logs := captureLogs(t, "")
+			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(cmp.Or(c.method, http.MethodGet), "/"+c.path, nil))
+			if got := logs.Len(); got == 0 || got > maxLine {
+				t.Errorf("the line has %d bytes, want 1 to %d", got, maxLine)
+			}
+		})
+	}
+}

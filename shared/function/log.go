@@ -11,6 +11,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/fault"
 )
@@ -100,7 +101,7 @@ type callLine struct {
 }
 
 // log writes the one log line of a call, if the budget has room for it. It omits the query of the URL, which may
-// contain secrets.
+// contain secrets, and the rest of a long path: the budget counts lines, so each must be short.
 func (c callLine) log(ctx context.Context) {
 	status := c.writer.status
 	level := slog.LevelInfo
@@ -120,10 +121,11 @@ func (c callLine) log(ctx context.Context) {
 		}
 	}
 	r, caller := made.Request, made.Caller
+	method, path := audit.PrintableText(c.request.Method), audit.PrintableText(c.request.URL.Path)
 	attrs := []slog.Attr{
 		slog.String("function", c.function), slog.String("request_id", r.RequestID),
 		slog.GroupAttrs("httpRequest",
-			slog.String("requestMethod", c.request.Method), slog.String("requestUrl", c.request.URL.Path),
+			slog.String("requestMethod", method), slog.String("requestUrl", path),
 			slog.Int("status", status), slog.Int64("responseSize", c.writer.size),
 			slog.String("userAgent", r.UserAgent), slog.String("remoteIp", r.IP),
 			slog.String("latency", time.Since(c.began).String())),
@@ -141,7 +143,7 @@ func (c callLine) log(ctx context.Context) {
 			attrs = append(attrs, slog.String("error", e.Error()))
 		}
 	}
-	slog.LogAttrs(ctx, level, c.request.Method+" "+c.request.URL.Path, attrs...)
+	slog.LogAttrs(ctx, level, method+" "+path, attrs...)
 }
 
 // statusRecorder records the status and size of a response.
