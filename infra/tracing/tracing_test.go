@@ -92,8 +92,12 @@ func TestStart_OneTraceFollowsACallToItsWorker(t *testing.T) { //nolint:parallel
 	const caller = "0af7651916cd43dd8448eb211c80319c"
 	req := httptest.NewRequest(http.MethodPost, "/things?token=canary", strings.NewReader(`{"secret": "canary"}`))
 	req.Header.Set("Traceparent", "00-"+caller+"-b7ad6b7169203331-00")
+	req.Header.Set("Tracestate", "canary="+strings.Repeat("v", 256)) // of the caller's own systems
 	req.Header.Set("Content-Type", "application/json")
 	route.ServeHTTP(httptest.NewRecorder(), req)
+	if len(carried) != 1 || carried["traceparent"] == "" {
+		t.Errorf("the message has the attributes %v, want the traceparent only", carried)
+	}
 	body, err := json.Marshal(map[string]any{"message": map[string]any{
 		"data": []byte("canary"), "attributes": carried,
 		"messageId": "7",

@@ -62,10 +62,12 @@ func parseCloudTrace(header string) trace.SpanContext {
 	return trace.NewSpanContext(c)
 }
 
-// TraceAttributes returns the message attributes that carry the trace in ctx; nil if there is none.
+// TraceAttributes returns the message attributes that carry the trace in ctx; nil if there is none. They omit the
+// tracestate of the caller's own systems: no worker reads it, and Pub/Sub refuses messages with a long one.
 func TraceAttributes(ctx context.Context) map[string]string {
 	carried := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carried)
+	delete(carried, "tracestate")
 	if len(carried) == 0 {
 		return nil
 	}

@@ -131,11 +131,32 @@ func (b *broker) Publish(_ context.Context, r *pubsubpb.PublishRequest) (*pubsub
 	if _, err := b.topic(r.GetTopic()); err != nil {
 		return nil, err
 	}
+	for _, m := range r.GetMessages() {
+		if err := checkAttributes(m.GetAttributes()); err != nil {
+			return nil, err
+		}
+	}
 	ids := make([]string, 0, len(r.GetMessages()))
 	for _, m := range r.GetMessages() {
 		ids = append(ids, b.publish(r.GetTopic(), m))
 	}
 	return &pubsubpb.PublishResponse{MessageIds: ids}, nil
+}
+
+// checkAttributes enforces the quotas of https://cloud.google.com/pubsub/quotas#resource_limits.
+func checkAttributes(attributes map[string]string) error {
+	const maxAttributes, maxKey, maxValue = 100, 256, 1024
+	if n := len(attributes); n > maxAttributes {
+		return status.Errorf(codes.InvalidArgument, "the message has %d attributes: want %d at most", n, maxAttributes)
+	}
+	for key, value := range attributes {
+		if len(key) > maxKey || len(value) > maxValue {
+			return status.Errorf(codes.InvalidArgument,
+				"attribute %.20q has a key of %d bytes and a value of %d bytes: want %d and %d at most",
+				key, len(key), len(value), maxKey, maxValue)
+		}
+	}
+	return nil
 }
 
 // publish adds a message to all subscriptions of a topic. None of them changes it. The caller holds the lock.

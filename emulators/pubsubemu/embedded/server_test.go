@@ -2,6 +2,8 @@ package embedded_test
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -243,6 +245,45 @@ func TestUpdateSubscription_ChangesOnlyMaskedPolicies(t *testing.T) {
 			t.Errorf("after updating %v: DeadLetterPolicy = %v, want present %t", paths, got.GetDeadLetterPolicy(),
 				want)
 		}
+	}
+}
+
+func TestPublish_RefusesAttributesBeyondTheQuotas(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.subscribe("s", topic, nil)
+	long := func(key, value int) map[string]string {
+		return map[string]string{strings.Repeat("k", key): strings.Repeat("v", value)}
+	}
+	many := func(n int) map[string]string {
+		attributes := map[string]string{}
+		for i := range n {
+			attributes[strconv.Itoa(i)] = ""
+		}
+		return attributes
+	}
+	for kind, row := range map[string]struct {
+		attributes map[string]string
+		want       codes.Code
+	}{
+		"long":           {attributes: long(256, 1024), want: codes.OK},
+		"many":           {attributes: many(100), want: codes.OK},
+		"too long key":   {attributes: long(257, 1), want: codes.InvalidArgument},
+		"too long value": {attributes: long(1, 1025), want: codes.InvalidArgument},
+		"too many":       {attributes: many(101), want: codes.InvalidArgument},
+	} {
+		_, err := f.publisher.Publish(t.Context(), &pubsubpb.PublishRequest{
+			Topic: topic, Messages: []*pubsubpb.PubsubMessage{{Attributes: row.attributes}},
+		})
+		if got := status.Code(err); got != row.want {
+			t.Errorf("%s: error = %v, want %s", kind, err, row.want)
+		}
+		if row.want == codes.OK {
+			f.ack("s", f.pull("s"))
+		}
+	}
+	if !f.isEmpty("s") {
+		t.Error("a refused message was published")
 	}
 }
 
