@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
 )
 
@@ -38,6 +39,13 @@ func Generate(username string) Credentials {
 // KeyScheme begins every API key of an agent.
 const KeyScheme = "ak_"
 
+// KeyWellFormed reports whether a text has the form of an agent's API key. It needs no look-up.
+func KeyWellFormed(text string) bool {
+	encoded, ok := strings.CutPrefix(text, KeyScheme)
+	b, err := base64.RawURLEncoding.DecodeString(encoded)
+	return ok && err == nil && len(b) == keyBytes
+}
+
 // HashKey returns what the record of an agent has of its API key. A key has too many random bits for a guess, so the
 // hash needs no secret.
 func HashKey(agentID, key string) string {
@@ -45,8 +53,11 @@ func HashKey(agentID, key string) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// keyBytes is the number of random bytes in a key and in a password.
+const keyBytes = 24
+
 func random() string {
-	b := make([]byte, 24)
+	b := make([]byte, keyBytes)
 	_, _ = rand.Read(b) // never fails: crypto/rand ends the process instead
 	return base64.RawURLEncoding.EncodeToString(b)
 }

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -106,19 +107,19 @@ func (a *Authenticator) authenticateKey(ctx context.Context, t Attempt) (Caller,
 	if !apikey.WellFormed(t.Token) {
 		return Caller{}, nil, InvalidToken()
 	}
-	if err := a.checkAddress(t); err != nil {
+	if err := a.checkLookUp(ratelimit.Authentication, t.Address, t.Token); err != nil {
 		return Caller{}, nil, err
 	}
 	hash, others := a.Peppers.Hashes(t.Token)
 	k, fetched, err := a.Keys.Find(ctx, hash, t.Reads, others...)
 	switch {
 	case fault.Is(err, fault.NotFound):
-		return Caller{}, nil, a.refuseKey(t)
+		return Caller{}, nil, a.refuseKey(ratelimit.Authentication, t.Address, t.Token)
 	case err != nil:
 		return Caller{}, nil, err
 	case k.Expired(a.Now()):
 		slog.DebugContext(ctx, "expired API key refused", "key_prefix", k.Prefix)
-		return Caller{}, nil, a.refuseKey(t)
+		return Caller{}, nil, a.refuseKey(ratelimit.Authentication, t.Address, t.Token)
 	}
 	a.RecentKeys.Add(t.Token)
 	if moved, outdated := a.Peppers.Moved(k, t.Token); outdated {
@@ -133,16 +134,22 @@ func (a *Authenticator) authenticateKey(ctx context.Context, t Attempt) (Caller,
 }
 
 // authenticateAgent identifies an agent that calls with its own API key. All agents of a cell call from few addresses,
-// so failed look-ups count for an agent and an address.
+// so failed look-ups count for an agent and an address. They count for the address, too, with a larger limit, because
+// a stranger may name any number of agents.
 func (a *Authenticator) authenticateAgent(ctx context.Context, t Attempt) (Caller, error) {
-	t.Address += " " + t.AgentID
-	if err := a.checkAddress(t); err != nil {
+	if !credential.KeyWellFormed(t.Token) {
+		return Caller{}, InvalidToken()
+	}
+	agent := t.Address + " " + t.AgentID
+	if err := cmp.Or(a.checkLookUp(ratelimit.Authentication, agent, t.Token),
+		a.checkLookUp(ratelimit.AgentAuthentication, t.Address, t.Token)); err != nil {
 		return Caller{}, err
 	}
 	organizationID, name, err := a.Agents.FindAgent(ctx, t.AgentID, credential.HashKey(t.AgentID, t.Token))
 	switch {
 	case fault.Is(err, fault.NotFound):
-		return Caller{}, a.refuseKey(t)
+		a.charge(ratelimit.AgentAuthentication, t.Address)
+		return Caller{}, a.refuseKey(ratelimit.Authentication, agent, t.Token)
 	case err != nil:
 		return Caller{}, err
 	}
@@ -151,21 +158,25 @@ func (a *Authenticator) authenticateAgent(ctx context.Context, t Attempt) (Calle
 	return c, nil
 }
 
-// checkAddress returns RateLimited for a key that was not valid lately, from an address with too many look-ups of
-// invalid keys.
-func (a *Authenticator) checkAddress(t Attempt) error {
-	if a.Limiter == nil || a.RecentKeys.Has(t.Token) {
+// checkLookUp returns RateLimited for a key that was not valid lately, if the bucket has too many look-ups of invalid
+// keys.
+func (a *Authenticator) checkLookUp(class ratelimit.Class, bucket, token string) error {
+	if a.Limiter == nil || a.RecentKeys.Has(token) {
 		return nil
 	}
-	return a.Limiter.Peek(ratelimit.Authentication, t.Address).Err()
+	return a.Limiter.Peek(class, bucket).Err()
 }
 
 // refuseKey counts a look-up of an invalid key. It counts those that were under way when the limit was reached, too, so
 // that sending many at the same time gains nothing.
-func (a *Authenticator) refuseKey(t Attempt) error {
-	a.RecentKeys.Remove(t.Token)
-	if a.Limiter != nil {
-		a.Limiter.Charge(ratelimit.Authentication, t.Address)
-	}
+func (a *Authenticator) refuseKey(class ratelimit.Class, bucket, token string) error {
+	a.RecentKeys.Remove(token)
+	a.charge(class, bucket)
 	return InvalidToken()
+}
+
+func (a *Authenticator) charge(class ratelimit.Class, bucket string) {
+	if a.Limiter != nil {
+		a.Limiter.Charge(class, bucket)
+	}
 }

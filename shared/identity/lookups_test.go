@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/credential"
 	"agents.example/controlplane/shared/fault"
@@ -164,7 +166,8 @@ func (k ownKeys) FindAgent(_ context.Context, agentID, hash string) (organizatio
 // shut out the others.
 func TestAuthenticator_LimitsLookUpsOfAgentsKeys(t *testing.T) {
 	t.Parallel()
-	const mine, key = "3fa85f64-5717-4562-b3fc-2c963f66afa6", "ak_mine"
+	const mine, key = "3fa85f64-5717-4562-b3fc-2c963f66afa6", "ak_mine_cdefghijklmnopqrstuvwxyz012"
+	const guess = "ak_guesscdefghijklmnopqrstuvwxyz012"
 	const other = "3fa85f64-5717-4562-b3fc-2c963f66afa7"
 	l, finds := newLimited(), 0
 	l.Agents = ownKeys{agentID: mine, hash: credential.HashKey(mine, key), finds: &finds}
@@ -173,11 +176,11 @@ func TestAuthenticator_LimitsLookUpsOfAgentsKeys(t *testing.T) {
 		return c, fault.Code(err)
 	}
 	for range 20 {
-		if _, code := ask(other, "ak_guess"); code != "invalid_token" {
+		if _, code := ask(other, guess); code != "invalid_token" {
 			t.Fatalf("a guess is refused with %q", code)
 		}
 	}
-	if _, code := ask(other, "ak_guess"); code != "rate_limited" || finds != 20 {
+	if _, code := ask(other, guess); code != "rate_limited" || finds != 20 {
 		t.Errorf("after 20 guesses: %q and %d look-ups", code, finds)
 	}
 	want := identity.Caller{
@@ -189,4 +192,46 @@ func TestAuthenticator_LimitsLookUpsOfAgentsKeys(t *testing.T) {
 	if _, code := ask("", key); code != "invalid_token" || finds != 21 {
 		t.Errorf("on a route that is not for agents: %q and %d look-ups, want the former 21", code, finds)
 	}
+	for _, garbage := range []string{"ak_", guess[:len(guess)-1], guess + "0", guess[:len(guess)-1] + "!"} {
+		if _, code := ask(mine, garbage); code != "invalid_token" || finds != 21 {
+			t.Errorf("%s: %q and %d look-ups, want the former 21", garbage, code, finds)
+		}
+	}
+}
+
+// TestAuthenticator_BoundsLookUpsOfAgentsKeysByAddress guesses the keys of a thousand agents, each of which has a full
+// bucket.
+func TestAuthenticator_BoundsLookUpsOfAgentsKeysByAddress(t *testing.T) {
+	t.Parallel()
+	const mine = "3fa85f64-5717-4562-b3fc-2c963f66afa6"
+	key := credential.Generate("").APIKey
+	l, finds := newLimited(), 0
+	l.Agents = ownKeys{agentID: mine, hash: credential.HashKey(mine, key), finds: &finds}
+	want := func(agentID, token, address, wantCode string) {
+		t.Helper()
+		_, _, err := l.Authenticate(t.Context(), identity.Attempt{Token: token, Address: address, AgentID: agentID})
+		if code := fault.Code(err); code != wantCode {
+			t.Fatalf("after %d look-ups from %s: error %v, want code %q", finds, address, err, wantCode)
+		}
+	}
+	guess := func(wantCode string) {
+		t.Helper()
+		want(uuid.NewString(), credential.Generate("").APIKey, nat, wantCode)
+	}
+	want(mine, key, nat, "")
+	for range 600 {
+		guess("invalid_token")
+	}
+	for range 400 {
+		guess("rate_limited")
+	}
+	if finds != 601 {
+		t.Errorf("1,000 guesses took %d look-ups, want 600", finds-1)
+	}
+	want(mine, key, nat, "")     // it was valid lately
+	l.want(t, l.key, nat, "", 1) // API keys are counted separately
+	want(mine, key, elsewhere, "")
+	*l.now = l.now.Add(time.Second / 2) // a look-up is refilled
+	guess("invalid_token")
+	guess("rate_limited")
 }

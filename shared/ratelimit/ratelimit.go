@@ -42,6 +42,9 @@ const (
 	OrganizationMutations Class = "organization_mutations"
 	// Authentication counts look-ups of invalid API keys from one address.
 	Authentication Class = "authentication"
+	// AgentAuthentication counts look-ups of invalid API keys of all agents from an address. Agents of a cell share
+	// few addresses.
+	AgentAuthentication Class = "agent_authentication"
 )
 
 // Limit is the size of a bucket: Quota calls in one burst, refilled evenly over Window.
@@ -67,6 +70,7 @@ func Standard(factor int) Limits {
 		OrganizationReads:     {6000 * factor, 10 * time.Second},
 		OrganizationMutations: {600 * factor, time.Minute},
 		Authentication:        {20 * factor, 5 * time.Minute},
+		AgentAuthentication:   {600 * factor, 5 * time.Minute},
 	}
 }
 
@@ -132,7 +136,7 @@ type Limiter struct {
 	tables map[Class]*table
 }
 
-// maxBuckets bounds the buckets of each class. Those of all classes take about 18 MB.
+// maxBuckets bounds the buckets of each class. Those of all classes take about 19 MB.
 const maxBuckets = 25_000
 
 // New returns a limiter. now is the clock; nil means time.Now.
