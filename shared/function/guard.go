@@ -69,13 +69,17 @@ func (g Guard) admit(c *call.Call, r Route, w http.ResponseWriter, req *http.Req
 	return settle, g.checkFeature(req.Context(), r, c.Caller)
 }
 
-// countRefusal counts a mutating call that access control refused, because it costs an audit entry. It returns the
-// refusal, or RateLimited.
+// countRefusal counts a call that access control refused, because its caller was looked up and it may cost an audit
+// entry. It returns the refusal, or RateLimited.
 func (g Guard) countRefusal(r Route, c identity.Caller, refusal error) error {
-	if g.Limiter == nil || !r.audited() || c.OrganizationID == "" {
+	if g.Limiter == nil {
 		return refusal
 	}
-	if err := g.Limiter.Take(ratelimit.Mutations, c.Key()).Err(); err != nil {
+	class := ratelimit.Reads
+	if r.audited() {
+		class = ratelimit.Mutations
+	}
+	if err := g.Limiter.Take(class, c.Key()).Err(); err != nil {
 		return err
 	}
 	if err := g.countOrganization(r, c).Err(); err != nil {

@@ -40,6 +40,7 @@ func serveLimitedRoutes(err *error) http.Handler {
 	routes := []function.Route{
 		{Method: http.MethodGet, Path: "/api/v1/agents", Access: function.Member},
 		{Method: http.MethodGet, Path: "/api/v1/agents/{agent_id}", Access: function.Member, Reads: agent},
+		{Method: http.MethodGet, Path: "/api/v1/members", Access: function.Admin},
 		{Method: http.MethodPost, Path: "/api/v1/agents", Access: function.Admin},
 		{Method: http.MethodPost, Path: "/api/v1/agents/{agent_id}/stop", Access: function.Admin, Reads: agent},
 		{
@@ -340,6 +341,14 @@ func TestRoute_BoundsAllCallersOfAnOrganization(t *testing.T) {
 		"mutations that access refuses": {
 			method: "POST", path: "/agents", tokens: []string{"member", "key"},
 			wantAnswers: map[int]int{403: 9, 204: 3, 429: 8}, wantLimit: "organization_mutations",
+		},
+		"reads that access refuses": {
+			method: "GET", path: "/api/v1/members", tokens: []string{"member", "admin", "key"},
+			wantAnswers: map[int]int{403: 3, 204: 3, 429: 24}, wantLimit: "organization_reads",
+		},
+		"reads without an organization": {
+			method: "GET", path: "/api/v1/members", tokens: []string{"no-organization"},
+			wantAnswers: map[int]int{403: 3, 429: 7}, wantLimit: "reads",
 		},
 	} {
 		var handlerErr error
