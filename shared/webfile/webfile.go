@@ -32,15 +32,30 @@ type AcceptHeader struct {
 // File is a file in both of its forms. It makes the form that it was not given on first use, and keeps it.
 type File struct {
 	contentType, caching string
-	plain, compressed    func() ([]byte, error)
+	plain, compressed    func() (form, error)
+}
+
+// form is a file in one encoding, with its ETag.
+type form struct {
+	body          []byte
+	encoding, tag string // the encoding is empty for plain bytes
+}
+
+// once returns a function that makes a form on first use and keeps it: hashing a large file for each request would
+// make requests of strangers expensive.
+func once(encoding string, body func() ([]byte, error)) func() (form, error) {
+	return sync.OnceValues(func() (form, error) {
+		b, err := body()
+		return form{body: b, encoding: encoding, tag: EntityTag(b, encoding)}, err
+	})
 }
 
 // New returns a file. contentType and caching are the values of the headers Content-Type and Cache-Control.
 func New(contentType, caching string, body []byte) *File {
 	return &File{
 		contentType: contentType, caching: caching,
-		plain:      func() ([]byte, error) { return body, nil },
-		compressed: sync.OnceValues(func() ([]byte, error) { return compress(body) }),
+		plain:      once("", func() ([]byte, error) { return body, nil }),
+		compressed: once("gzip", func() ([]byte, error) { return compress(body) }),
 	}
 }
 
@@ -48,8 +63,8 @@ func New(contentType, caching string, body []byte) *File {
 func FromGzip(contentType, caching string, body []byte) *File {
 	return &File{
 		contentType: contentType, caching: caching,
-		plain:      sync.OnceValues(func() ([]byte, error) { return decompress(body) }),
-		compressed: func() ([]byte, error) { return body, nil },
+		plain:      once("", func() ([]byte, error) { return decompress(body) }),
+		compressed: once("gzip", func() ([]byte, error) { return body, nil }),
 	}
 }
 
@@ -79,10 +94,9 @@ func (f *File) Answer(acceptEncoding string) (Response, error) {
 	r := Response{contentType: f.contentType, caching: f.caching}
 	var err error
 	if acceptsGzip(acceptEncoding) {
-		r.encoding = "gzip"
-		r.body, err = f.compressed()
+		r.form, err = f.compressed()
 	} else {
-		r.body, err = f.plain()
+		r.form, err = f.plain()
 	}
 	return r, err
 }
@@ -90,19 +104,18 @@ func (f *File) Answer(acceptEncoding string) (Response, error) {
 // Response is a file in one of its forms.
 type Response struct {
 	contentType, caching string
-	encoding             string // the Content-Encoding of body, if any
-	body                 []byte
+	form                 form
 }
 
 // Reply implements function.Reply.
 func (r Response) Reply(h http.Header) any {
 	h.Set("Cache-Control", r.caching)
-	h.Set("ETag", EntityTag(r.body, r.encoding))
+	h.Set("ETag", r.form.tag)
 	h.Set("Vary", "Accept-Encoding")
-	if r.encoding != "" {
-		h.Set("Content-Encoding", r.encoding)
+	if r.form.encoding != "" {
+		h.Set("Content-Encoding", r.form.encoding)
 	}
-	return function.Raw{ContentType: r.contentType, Bytes: r.body}
+	return function.Raw{ContentType: r.contentType, Bytes: r.form.body}
 }
 
 // EntityTag returns the ETag of a body in an encoding.

@@ -53,6 +53,37 @@ func answer(t *testing.T, f *webfile.File, accept string) (http.Header, []byte) 
 	return h, plain
 }
 
+// TestReply_HashesAFileOnce changes the bytes of a file to see whether an answer reads them again: large files would
+// make requests of strangers expensive.
+func TestReply_HashesAFileOnce(t *testing.T) {
+	t.Parallel()
+	const css, caching = "text/css", "no-cache"
+	plain, compressed := body(), zipped(t, body())
+	for name, row := range map[string]struct {
+		file   *webfile.File
+		stored []byte
+		accept string
+	}{
+		"stored plain":      {file: webfile.New(css, caching, plain), stored: plain},
+		"stored compressed": {file: webfile.FromGzip(css, caching, compressed), stored: compressed, accept: "gzip"},
+	} {
+		var tags []string
+		for range 2 {
+			res, err := row.file.Answer(row.accept)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := http.Header{}
+			res.Reply(h)
+			tags = append(tags, h.Get("ETag"))
+			row.stored[0]++
+		}
+		if tags[0] != tags[1] {
+			t.Errorf("%s: the ETags are %v, want the one of the first answer", name, tags)
+		}
+	}
+}
+
 func TestAnswer_NegotiatesGzip(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]*webfile.File{
