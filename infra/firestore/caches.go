@@ -71,6 +71,13 @@ func (r *knownRecords) remember(path string, known knownRecord) {
 	r.known[path] = known
 }
 
+// forget makes the next get find nothing.
+func (r *knownRecords) forget(path string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.known, path)
+}
+
 // maxBackground is how many calls may run in the background without their callers. Further calls are dropped, which
 // their callers accept.
 const maxBackground = 64

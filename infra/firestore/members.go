@@ -82,6 +82,7 @@ func (s *Members) RecordMember(ctx context.Context, organizationID, subject stri
 
 // EndSessions implements member.Records.
 func (s *Members) EndSessions(ctx context.Context, organizationID, subject string, due bool) error {
+	defer s.client.ensured.forget(endsKey(organizationID, subject))
 	return s.saveMembership(ctx, organizationID, subject, func(m *membership) {
 		m.revocationDue, m.sessionsEnded = due, s.client.now()
 	})

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/member"
 	"agents.example/controlplane/shared/organization"
@@ -33,6 +35,43 @@ func TestListMembers_SeparatesOrganizations(t *testing.T) {
 			t.Errorf("the members of %s are %+v, want %+v", organization, got, want)
 		}
 	}
+}
+
+// TestSessionsEnded_IsReadOnceInTenSeconds asks as whoever has a link can. That a process knows of no end must not keep
+// it from creating the record.
+func TestSessionsEnded_IsReadOnceInTenSeconds(t *testing.T) {
+	t.Parallel()
+	clock, recorder := agenttest.Now(), &callRecorder{}
+	project := "test-" + uuid.NewString()
+	c := open(t, project, Options{Now: func() time.Time { return clock }, Observe: recorder.observe})
+	other := open(t, project, Options{Now: func() time.Time { return clock }})
+	org, u := newMember()
+	want := func(ended time.Time, wantCalls string) {
+		t.Helper()
+		calls := recorder.during(func() {
+			for range 100 {
+				got, err := c.Directory().SessionsEnded(t.Context(), org, u.Subject)
+				if must(t, err); !got.Equal(ended) {
+					t.Fatalf("the sessions were ended at %v, want %v", got, ended)
+				}
+			}
+		})
+		if calls != wantCalls {
+			t.Errorf("100 questions: calls %q, want %q", calls, wantCalls)
+		}
+	}
+	want(time.Time{}, "read")
+	_, err := c.Directory().Ensure(t.Context(), org, u)
+	must(t, err)
+	ended := clock
+	must(t, other.Members().EndSessions(t.Context(), org, u.Subject, true))
+	clock = clock.Add(organization.EndsKnown - time.Millisecond)
+	want(time.Time{}, "")
+	clock = clock.Add(time.Millisecond)
+	want(ended, "read")
+	clock = clock.Add(time.Second)
+	must(t, c.Members().EndSessions(t.Context(), org, u.Subject, true)) // a process knows what it did
+	want(clock, "read")
 }
 
 // TestEnsure_LearnsThatSessionsWereEnded ends a member's sessions in another process. A process that knows the member

@@ -245,17 +245,34 @@ func (d *Directory) Ensure(ctx context.Context, organizationID string, u organiz
 	return ended, nil
 }
 
-// SessionsEnded implements organization.Directory.
+// SessionsEnded implements organization.Directory. It makes no call for what it read organization.EndsKnown ago.
 func (d *Directory) SessionsEnded(ctx context.Context, organizationID, subject string) (time.Time, error) {
+	key, readAt := endsKey(organizationID, subject), d.client.now()
+	if known, ok := d.client.ensured.get(key); ok && readAt.Sub(known.readAt) < organization.EndsKnown {
+		return known.sessionsEnded, nil
+	}
 	ref, ok := d.client.ref(membershipCollection, membershipID(organizationID, subject))
 	if !ok {
 		return time.Time{}, fmt.Errorf("read a membership: %w", errBadID)
 	}
 	snap, err := d.client.readOne(ctx, ref)
-	if err != nil || !snap.Exists() {
+	if err != nil {
 		return time.Time{}, err
 	}
-	return sessionsEnded(snap)
+	var ended time.Time
+	if snap.Exists() {
+		if ended, err = sessionsEnded(snap); err != nil {
+			return time.Time{}, err
+		}
+	}
+	d.client.ensured.remember(key, knownRecord{sessionsEnded: ended, readAt: readAt})
+	return ended, nil
+}
+
+// endsKey is the key of what is known of the end of a user's sessions. It is not the path of the membership, which
+// Ensure must create if it does not exist.
+func endsKey(organizationID, subject string) string {
+	return "ends " + membershipID(organizationID, subject)
 }
 
 // sessionsEnded returns when the sessions of a membership were last ended.

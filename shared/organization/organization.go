@@ -228,8 +228,8 @@ type Directory interface {
 	// organizationID is empty, and the user if u.ID is. It returns when the user's sessions in the organization were
 	// last ended, which it may have read EndsKnown ago; zero for never. Errors: Unavailable.
 	Ensure(ctx context.Context, organizationID string, u User) (sessionsEnded time.Time, err error)
-	// SessionsEnded reads when the sessions of the user with a subject in an organization were last ended; zero for
-	// never. Errors: Unavailable.
+	// SessionsEnded returns when the sessions of the user with a subject in an organization were last ended, which it
+	// may have read EndsKnown ago; zero for never. Errors: Unavailable.
 	SessionsEnded(ctx context.Context, organizationID, subject string) (time.Time, error)
 	// Organization reads an organization. Errors: NotFound, Unavailable.
 	Organization(ctx context.Context, id string) (Organization, error)
