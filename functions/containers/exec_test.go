@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"agents.example/controlplane/functions/functiontest"
 	"agents.example/controlplane/shared/agent"
@@ -207,6 +208,26 @@ func TestFiles_ExplainWhatProgramsComplainAbout(t *testing.T) {
 	entry := f.entries(t, "GetAgentFiles")[0]
 	if got := facts(entry); entry.Outcome != "file_not_found" || got["path"] != "/data/CANARY" {
 		t.Errorf("the audit entry is %s %v", entry.Outcome, got)
+	}
+}
+
+// TestFiles_TakeLongNamesOfAnyAlphabet: the audit log has the beginning of a name, and a store takes valid UTF-8 only.
+func TestFiles_TakeLongNamesOfAnyAlphabet(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	path := functiontest.Query(url.Values{"path": {"/data/" + strings.Repeat("日", 200)}})
+	for _, row := range []struct {
+		route string
+		want  int
+	}{
+		{route: "GetAgentFiles", want: http.StatusOK},
+		{route: "DeleteAgentFiles", want: http.StatusNoContent},
+	} {
+		f.call(t, row.route, path).Want(t, row.want, "")
+		got := facts(f.entries(t, row.route)[0])["path"]
+		if !utf8.ValidString(got) || !strings.HasPrefix(got, "/data/日日") {
+			t.Errorf("%s: the audit entry has the path %q", row.route, got)
+		}
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agentexec"
@@ -112,22 +111,12 @@ func (s Service) takeSlot(ctx context.Context) error {
 func describe(ctx context.Context, a agent.Agent, args []string) {
 	e := call.From(ctx).Entry
 	e.SetTarget(audit.Target{Type: "agent", ID: a.ID, Name: a.Name})
-	e.AddFact("program", printable(args[0]))
+	e.AddFact("program", args[0][:min(len(args[0]), maxProgram)])
 	e.AddFact("arguments", strconv.Itoa(len(args)-1))
 }
 
 // maxProgram bounds how much of a program's name an entry has.
 const maxProgram = 128
-
-func printable(program string) string {
-	if len(program) > maxProgram {
-		program = program[:maxProgram]
-	}
-	for !utf8.ValidString(program) {
-		program = program[:len(program)-1]
-	}
-	return program
-}
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 

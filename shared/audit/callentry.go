@@ -2,6 +2,7 @@ package audit
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/google/uuid"
@@ -129,14 +130,14 @@ func (e *CallEntry) SetTarget(target Target) {
 }
 
 // AddFact records something about the call that is no change of a record, such as the exit code of a command. A call
-// without a commit shows it among its changes.
+// without a commit shows it among its changes. A value that was cut may end within a rune, which no store takes.
 func (e *CallEntry) AddFact(field, value string) {
 	if e == nil {
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.facts = append(e.facts, Change{Field: field, New: value})
+	e.facts = append(e.facts, Change{Field: field, New: strings.ToValidUTF8(value, "\uFFFD")})
 }
 
 // Facts are those added.
