@@ -20,6 +20,7 @@ import (
 	"agents.example/controlplane/shared/document"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
+	"agents.example/controlplane/shared/logevent"
 )
 
 const (
@@ -62,7 +63,7 @@ func Export(s Service) function.Route {
 	}
 }
 
-// export is one that has a reader.
+// export is one that gets a reader once it is sent.
 type export struct {
 	Service
 	ctx      context.Context //nolint:containedctx // of the request
@@ -71,13 +72,14 @@ type export struct {
 	holder   string
 }
 
-// beginExport asks for the reader of a snapshot.
+// beginExport admits an export. Only what sends the archive asks for the reader: nothing would release the one of a
+// request that wants no body.
 func (s Service) beginExport(ctx context.Context, agentID, snapshotID string) (*export, error) {
 	a, err := s.Agents.Get(ctx, agentID)
 	if err != nil {
 		return nil, err
 	}
-	e := &export{Service: s, ctx: ctx, holder: uuid.NewString()}
+	e := &export{Service: s, ctx: ctx, agent: a, holder: uuid.NewString()}
 	if e.snapshot, err = a.Snapshot(snapshotID); err != nil {
 		return nil, err
 	}
@@ -87,17 +89,10 @@ func (s Service) beginExport(ctx context.Context, agentID, snapshotID string) (*
 	entry := call.From(ctx).Entry
 	entry.SetTarget(audit.Target{Type: "agent", ID: a.ID, Name: a.Name})
 	entry.AddFact("snapshot_id", snapshotID)
-	if e.agent, err = e.hold(ctx, a); err != nil {
-		return nil, err
-	}
-	if err := call.From(ctx).BeginEntry(ctx, s.Audit); err != nil {
-		e.release(false)
-		return nil, err
-	}
-	return e, nil
+	return e, call.From(ctx).BeginEntry(ctx, s.Audit)
 }
 
-// hold asks for the reader, or for more time, and nudges a worker that makes it.
+// hold asks for the reader, or for more time, and nudges a worker that makes it. The sweep makes up for a lost nudge.
 func (e *export) hold(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	now, id := time.Now().UTC(), e.snapshot.ID
 	var refusal error
@@ -106,9 +101,12 @@ func (e *export) hold(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 		return latest, err
 	}
 	if latest.Reader.Number != a.Reader.Number {
-		err = e.Nudger.Nudge(ctx, a.ID)
+		if err := e.Nudger.Nudge(ctx, a.ID); err != nil {
+			slog.WarnContext(ctx, "nudge not published; the sweep will repeat it", logevent.Key,
+				logevent.NudgeNotPublished, "agent_id", a.ID, "error", err)
+		}
 	}
-	return latest, err
+	return latest, nil
 }
 
 // update changes the present record, whatever its generation.
@@ -147,13 +145,18 @@ func (e exported) Reply(http.Header) any {
 // send sends the archive. An error after its first bytes breaks the connection; and a complete archive says so at its
 // end.
 func (e *export) send(w io.Writer) error {
+	held, err := e.hold(e.ctx, e.agent)
+	if err != nil {
+		return err
+	}
+	e.agent = held
 	ctx, end := context.WithCancelCause(e.ctx)
 	defer end(nil)
 	ctx, cancel := context.WithTimeout(ctx, MaxExport)
 	defer cancel()
 	go e.renew(ctx, end)
 	began, counted := time.Now(), &counter{to: w}
-	err := e.copy(ctx, counted)
+	err = e.copy(ctx, counted)
 	e.release(err == nil)
 	entry := call.From(e.ctx).Entry
 	entry.AddFact("output_bytes", number(counted.bytes))

@@ -118,6 +118,42 @@ func TestExport_WaitsForTheReader(t *testing.T) {
 	f.export(t, snapshot).Want(t, http.StatusOK, "")
 }
 
+// TestExport_TakesNoReaderForItsHeader: nothing would release it.
+func TestExport_TakesNoReaderForItsHeader(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	snapshot := f.withSnapshot(t)
+	url := strings.ReplaceAll(f.serve(t, "ExportSnapshot"), "{snapshot_id}", snapshot)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodHead, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+functiontest.AdminToken(org))
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("HEAD got %s", resp.Status)
+	}
+	f.export(t, snapshot).Want(t, http.StatusOK, "")
+}
+
+// deafNudger takes no nudges.
+type deafNudger struct{}
+
+func (deafNudger) Nudge(context.Context, string) error { return io.ErrClosedPipe }
+
+// TestExport_NeedsNoNudge: the sweep makes up for it.
+func TestExport_NeedsNoNudge(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	snapshot := f.withSnapshot(t)
+	f.Nudger = deafNudger{}
+	f.export(t, snapshot).Want(t, http.StatusOK, "")
+}
+
 func TestExport_IsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
