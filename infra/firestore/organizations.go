@@ -178,16 +178,17 @@ func (d *Directory) SetEgress(ctx context.Context, organizationID string,
 		if err != nil {
 			return err
 		}
-		o, err := organizationOf(snap)
+		var rules egress.Rules
+		f := fields{{egressField, compactGroup(egressFields(&rules))}}
+		rest, err := decodeWithRest(snap, f)
 		if err != nil {
 			return err
 		}
-		if o.Egress, err = change(o.Egress); err != nil {
+		if rules, err = change(rules); err != nil {
 			return err
 		}
-		value := compactGroup(egressFields(&o.Egress)).encode()
-		_, err = d.client.commit(ctx, d.client.batch().Update(snap.Ref,
-			[]gcp.Update{{Path: egressField, Value: value}}, gcp.LastUpdateTime(snap.UpdateTime)))
+		_, err = d.client.commit(ctx, d.client.batch().Update(snap.Ref, updates(f.encodeWith(rest)),
+			gcp.LastUpdateTime(snap.UpdateTime)))
 		return err
 	})
 }

@@ -149,6 +149,12 @@ func storeWrites() map[string][]func(*testing.T, tenantFixture) {
 				}
 			},
 			func(t *testing.T, x tenantFixture) {
+				must(t, x.client.Directory().SetEgress(t.Context(), x.org.ID, func(r egress.Rules) (egress.Rules, error) {
+					r.Deny = []string{"another.example"}
+					return r, nil
+				}))
+			},
+			func(t *testing.T, x tenantFixture) {
 				ctx := call.As(t.Context(), identity.Caller{Type: identity.System, OrganizationID: x.org.ID})
 				a, err := x.client.Accounts().Account(ctx, x.org.ID)
 				must(t, err)
