@@ -74,14 +74,19 @@ func entryOf(snap *gcp.DocumentSnapshot) (audit.Entry, error) {
 	return e, err
 }
 
-// defaultRetention holds for an organization on a plan that no longer exists.
+// defaultRetention holds for an organization without a record.
 const defaultRetention = 30
 
-// retainedUntil is when the retention of an entry ends, on the organization's plan at the time of writing.
+// retainedUntil is when the retention of an entry ends, on the organization's plan at the time of writing. Entries on a
+// plan that only another release knows are kept as long as those on any plan.
 func retainedUntil(on plan.ID, written time.Time) time.Time {
 	days := defaultRetention
 	if p, err := plan.Get(on); err == nil {
 		days = p.AuditRetentionDays
+	} else if on != "" {
+		for _, p := range plan.All() {
+			days = max(days, p.AuditRetentionDays)
+		}
 	}
 	return written.AddDate(0, 0, days)
 }

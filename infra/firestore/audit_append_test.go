@@ -172,6 +172,7 @@ func TestAppend_KeepsAnEntryAsLongAsThePlanSays(t *testing.T) {
 		days[p.ID] = keptShort
 	}
 	days[plan.Enterprise] = keptLong
+	days["of a later release"] = keptLong
 	c := openAt(t, "", entryTime)
 	for p, want := range days {
 		org := newAuditTenant(t, c, p)
