@@ -39,6 +39,10 @@ func TestRules_DenyWins(t *testing.T) {
 			t.Errorf("Check(%q) = %q, want %q", host, got, want)
 		}
 	}
+	r.Mode = "of_a_later_release"
+	if got := r.Check("third.example"); got != NotListed {
+		t.Errorf("Check in an unknown mode = %q, want %q", got, NotListed)
+	}
 	r.Mode = Open
 	if got := r.Check("third.example"); got != "" {
 		t.Errorf("open rules refuse a name: %q", got)
