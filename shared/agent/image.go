@@ -151,15 +151,16 @@ func (a *Agent) take(s *Software, c image.Choice) {
 	s.Choice = c
 }
 
-// imageOpen reports whether the agent's policy lets its image change at a time, other than by its client's request.
+// imageOpen reports whether the agent's policy lets its image change at a time, other than by its client's request. A
+// policy that only a later release knows does not.
 func (a Agent) imageOpen(now time.Time) bool {
 	switch a.ImagePolicy {
-	case image.Pinned:
-		return false
+	case "", image.Auto:
+		return true
 	case image.Window:
 		return a.MaintenanceWindow != nil && a.MaintenanceWindow.Open(now)
 	default:
-		return true
+		return false
 	}
 }
 

@@ -74,6 +74,7 @@ func TestChooseImages_FollowsThePolicyAtEachStart(t *testing.T) {
 		"without a window":    {policy: image.Window, want: "1"},
 		"pinned":              {policy: image.Pinned, want: "1"},
 		"auto with a window":  {policy: image.Auto, window: closed, want: "2"},
+		"a later one":         {policy: "of_later", want: "1"},
 		"pinned in a windows": {policy: image.Pinned, window: windowAround(at(60)), want: "1"},
 	} {
 		for _, actions := range [][]agent.Trigger{
