@@ -17,7 +17,7 @@ type Reader struct {
 	Holder string
 	// Until is when the pod and the copy are taken away, unless a call asks for them again.
 	Until time.Time
-	// LookAt is when a worker looks at them next.
+	// LookAt is when a worker looks at them next: at Until, once they are made.
 	LookAt time.Time
 }
 
@@ -56,9 +56,16 @@ func (a *Agent) HoldReader(id, holder string, now time.Time) error {
 		return e
 	default:
 		a.Reader.Holder, a.Reader.Until = holder, now.Add(ReaderTime)
+		if r.made() {
+			a.Reader.LookAt = a.Reader.Until
+		}
 		return nil
 	}
 }
+
+// made reports whether a worker has made the reader. No worker makes it again: one of another release would replace the
+// pod by that of its own program, and end the export.
+func (r Reader) made() bool { return r.LookAt.Equal(r.Until) }
 
 // ReleaseReader ends what a call asked for. The reader of an export that is complete is not needed any more; otherwise
 // it stays for a while, because the client may call again.

@@ -29,6 +29,11 @@ func TestReader_IsOneCallsAndEnds(t *testing.T) {
 	if due, wanted := a.ReaderDue(now); !due || !wanted {
 		t.Errorf("a new reader: due %v, wanted %v", due, wanted)
 	}
+	a.RecordReader(false, now)
+	check("more time for a reader that is not made", hold("one", "a", now.Add(time.Second)), "")
+	if due, wanted := a.ReaderDue(now.Add(5 * time.Second)); !due || !wanted {
+		t.Errorf("a reader that could not be made: due %v, wanted %v", due, wanted)
+	}
 	a.RecordReader(true, now)
 	check("another call", hold("one", "b", now), "export_in_progress")
 	check("another snapshot", hold("two", "a", now), "export_in_progress")
@@ -37,10 +42,8 @@ func TestReader_IsOneCallsAndEnds(t *testing.T) {
 	check("a call that does not hold it has no effect", hold("one", "b", now), "export_in_progress")
 	a.ReleaseReader("a", false, now)
 	check("a repeat", hold("one", "b", now.Add(time.Minute)), "")
-	if due, _ := a.ReaderDue(a.Reader.Until.Add(-time.Minute)); due {
-		if _, wanted := a.ReaderDue(a.Reader.Until.Add(-time.Minute)); !wanted {
-			t.Error("a reader that is held is taken away")
-		}
+	if due, _ := a.ReaderDue(a.Reader.Until.Add(-time.Nanosecond)); due {
+		t.Error("a worker makes a reader again that is held")
 	}
 	end := a.Reader.Until
 	if due, wanted := a.ReaderDue(end); !due || wanted {
