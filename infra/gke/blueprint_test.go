@@ -107,12 +107,13 @@ func broker(a *agent.Agent, key, host string) {
 	a.Injected = []agent.InjectedSecret{{Key: key, Version: 1, Target: target.Encode()}}
 }
 
-func TestBlueprint_UnknownPlanIsPermanent(t *testing.T) {
+// A release that knows the plan goes on with the agent.
+func TestBlueprint_UnknownPlanIsUnavailable(t *testing.T) {
 	t.Parallel()
 	a := testAgent()
 	a.Plan = "gone"
 	_, err := testClusters(t, testSettings()).blueprint(a, provisioning.RuntimeInput{})
-	wantPermanent(t, err, "plan_unknown")
+	wantUnavailable(t, err, "plan_unknown")
 }
 
 // A wrong setting must not end the work on agents.

@@ -59,16 +59,13 @@ type blueprint struct {
 	cloning bool
 }
 
-// blueprint gathers what the objects of an agent follow from. Errors: Permanent for a plan or a cell that does not
-// exist.
+// blueprint gathers what the objects of an agent follow from. Errors: Unavailable for a plan that does not exist: a later
+// release may know it, and goes on with the agent.
 func (c *Clusters) blueprint(a agent.Agent, input provisioning.RuntimeInput) (blueprint, error) {
 	p, err := plan.Get(a.Plan)
 	if err != nil {
-		return blueprint{}, &provisioning.Permanent{
-			Code:    "plan_unknown",
-			Message: fmt.Sprintf("The agent's plan %q does not exist. Contact support.", a.Plan),
-			Cause:   err,
-		}
+		return blueprint{}, fault.New(fault.Unavailable, "plan_unknown",
+			"The agent's plan %q does not exist. Contact support.", a.Plan).WithCause(err)
 	}
 	b := blueprint{
 		agent: a, config: configHash(a), plan: p, settings: c.settings, input: input,
