@@ -90,7 +90,12 @@ func TestRecorder_DropsWhatNoGateSends(t *testing.T) {
 		"no time":                    {change: func(r *egress.Report) { r.Hosts[1].FirstAt = time.Time{} }},
 		"a time of another day":      {change: func(r *egress.Report) { r.Hosts[0].LastAt = now().AddDate(0, 0, -1) }},
 		"a time in the future":       {change: func(r *egress.Report) { r.Hosts[0].LastAt = now().Add(time.Hour) }},
-		"an unknown reason":          {change: func(r *egress.Report) { r.Hosts[0].Reason = "<script>" }},
+		"a later reason":             {change: func(r *egress.Report) { r.Hosts[0].Reason = "of_later" }, kept: true},
+		"a reason that is none":      {change: func(r *egress.Report) { r.Hosts[0].Reason = "<script>" }},
+		"a refusal without a reason": {change: func(r *egress.Report) { r.Hosts[0].Reason = "" }},
+		"a long reason": {
+			change: func(r *egress.Report) { r.Hosts[0].Reason = egress.Reason(strings.Repeat("a", 65)) },
+		},
 		"a refusal without a time":   {change: func(r *egress.Report) { r.Hosts[0].RefusedAt = time.Time{} }},
 		"a time without a refusal":   {change: func(r *egress.Report) { r.Hosts[1].RefusedAt = now() }},
 		"a reason without a refusal": {change: func(r *egress.Report) { r.Hosts[1].Reason = egress.Denied }},
