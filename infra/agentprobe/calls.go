@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/credential"
@@ -44,6 +45,9 @@ func (p *Prober) Calls(ctx context.Context, a agent.Agent, c credential.Credenti
 	}
 	r = agent.FrontReport{Front: report.Front, Calls: map[string]agent.CallReport{}}
 	for id, result := range report.Calls {
+		if !slices.Contains(agent.CallOutcome("").Values(), result.Outcome) { // of a front of a later release
+			result.Outcome, result.Status = dataplane.CallFailed, 0
+		}
 		r.Calls[id] = agent.CallReport{
 			Outcome: agent.CallOutcome(result.Outcome), Status: int64(result.Status), DurationMS: result.DurationMS,
 		}

@@ -48,6 +48,18 @@ func TestCalls_AskTheFrontWithTheKeyOfTheAgent(t *testing.T) {
 	}
 }
 
+// TestCalls_TakeAnUnknownOutcomeForAFailure: otherwise, no schedule of the agent goes on until this release knows it.
+func TestCalls_TakeAnUnknownOutcomeForAFailure(t *testing.T) {
+	t.Parallel()
+	p, _ := frontOf(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"front":"f","calls":{"c":{"outcome":"of_later","status":7,"duration_ms":5}}}`)
+	})
+	r, err := p.Calls(t.Context(), testAgent(), credential.Credentials{APIKey: "key"}, []string{"c"})
+	if want := (agent.CallReport{Outcome: agent.CallFailed, DurationMS: 5}); err != nil || r.Calls["c"] != want {
+		t.Errorf("the report is %+v, %v, want %+v", r, err, want)
+	}
+}
+
 func TestCalls_BelieveNoOtherAnswer(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -59,8 +71,10 @@ func TestCalls_BelieveNoOtherAnswer(t *testing.T) {
 		"redirected": {status: http.StatusFound, reason: "bad_status"},
 		"a page":     {status: http.StatusOK, body: "<html>", reason: "bad_answer"},
 		"no name":    {status: http.StatusOK, body: `{"calls":{}}`, reason: "bad_answer"},
-		"nonsense":   {status: http.StatusOK, body: `{"front":"f","calls":{"c":{"outcome":"?"}}}`, reason: "bad_answer"},
-		"endless":    {status: http.StatusOK, body: `{"front":"` + strings.Repeat("f", 1<<20), reason: "bad_answer"},
+		"nonsense": {
+			status: http.StatusOK, body: `{"front":"f","calls":{"c":{"outcome":"interrupted"}}}`, reason: "bad_answer",
+		},
+		"endless": {status: http.StatusOK, body: `{"front":"` + strings.Repeat("f", 1<<20), reason: "bad_answer"},
 	} {
 		p, _ := frontOf(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Location", "https://example.com/")
