@@ -91,7 +91,8 @@ func (s *Counts) Recount(ctx context.Context, id string) (drift organization.Dri
 // are deleted, because their deletion reduces the usage.
 func (s *Counts) countUsage(ctx context.Context, id string) (organization.Usage, error) {
 	var sum organization.Usage
-	only := []string{"plan", "status", "held"}
+	// what HeldUsage reads
+	only := []string{"plan", "status", "held", "operations", "secret_versions", "created_at"}
 	err := s.eachDocument(ctx, agentCollection, id, only, func(snap *gcp.DocumentSnapshot) error {
 		a, err := agentOf(snap)
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/secret"
 )
 
 // countTenant is an organization whose agents and keys a test counts.
@@ -54,6 +55,13 @@ func (n countTenant) fill() organization.Usage {
 		must(n.t, err)
 		sum = sum.Plus(a.HeldUsage())
 	}
+	_, err := n.client.WorkerStore().Update(n.Ctx, n.Create(plan.Hobby), func(a *agent.Agent) {
+		a.Status = agent.Error // its creation ended halfway, so it holds nothing
+		a.Operations = []secret.Operation{{
+			ID: "o", Key: "TOKEN", Status: secret.Pending, Stage: secret.Store, RequiredToStart: true,
+		}}
+	})
+	must(n.t, err)
 	for range 3 {
 		_, err := n.client.Keys().Create(n.Ctx, newKey())
 		must(n.t, err)
