@@ -149,10 +149,11 @@ func storeWrites() map[string][]func(*testing.T, tenantFixture) {
 				}
 			},
 			func(t *testing.T, x tenantFixture) {
-				must(t, x.client.Directory().SetEgress(t.Context(), x.org.ID, func(r egress.Rules) (egress.Rules, error) {
+				deny := func(r egress.Rules) (egress.Rules, error) {
 					r.Deny = []string{"another.example"}
 					return r, nil
-				}))
+				}
+				must(t, x.client.Directory().SetEgress(t.Context(), x.org.ID, deny))
 			},
 			func(t *testing.T, x tenantFixture) {
 				ctx := call.As(t.Context(), identity.Caller{Type: identity.System, OrganizationID: x.org.ID})

@@ -59,8 +59,8 @@ type blueprint struct {
 	cloning bool
 }
 
-// blueprint gathers what the objects of an agent follow from. Errors: Unavailable for a plan that does not exist: a later
-// release may know it, and goes on with the agent.
+// blueprint gathers what the objects of an agent follow from. Errors: Unavailable for a plan that does not exist: a
+// later release may know it, and goes on with the agent.
 func (c *Clusters) blueprint(a agent.Agent, input provisioning.RuntimeInput) (blueprint, error) {
 	p, err := plan.Get(a.Plan)
 	if err != nil {

@@ -40,8 +40,8 @@ type Rules struct {
 	Allow, Deny []string
 }
 
-// Restricted reports whether the gate is the agent's only way out. It is in a mode that only a later release knows: after
-// a roll-back, no agent reaches more than before.
+// Restricted reports whether the gate is the agent's only way out. It is in a mode that only a later release knows:
+// after a roll-back, no agent reaches more than before.
 func (r Rules) Restricted() bool { return r.Mode != "" && r.Mode != Open }
 
 // Clone returns a copy that shares no memory with the rules.
