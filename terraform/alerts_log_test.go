@@ -14,10 +14,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/zclconf/go-cty/cty"
 
+	"agents.example/controlplane/shared/dataplane/notifier"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/logevent"
 )
@@ -308,6 +311,48 @@ func failedRunOf(t *testing.T, name string) []byte {
 	}
 	t.Fatalf("%s wrote no line about its failed run: %s", name, out.Bytes())
 	return nil
+}
+
+// deadTopic implements notifier.Nudger. It takes no nudge. It answers that of the agent "last" when the process ends.
+type deadTopic struct{}
+
+func (deadTopic) Nudge(ctx context.Context, agentID string) error {
+	if agentID == "last" {
+		<-ctx.Done()
+	}
+	return errors.New("the topic is not reachable")
+}
+
+func (d deadTopic) Wake(ctx context.Context, agentID string) error { return d.Nudge(ctx, agentID) }
+
+// TestNotifiers_CountNudgesThatTheyCannotPublish evaluates the filter of the metric of an alert with the line that a
+// notifier writes. It is not parallel, because a process has one log.
+func TestNotifiers_CountNudgesThatTheyCannotPublish(t *testing.T) { //nolint:paralleltest // see above
+	filter := text(t, alertModule(t).resources(t, "google_logging_metric")[`event["nudge_not_published"]`], "filter")
+	var out bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(function.NewLogger(&out, slog.LevelInfo, "my-project"))
+	defer slog.SetDefault(before)
+	synctest.Test(t, func(t *testing.T) {
+		n := notifier.New(deadTopic{})
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { n.Run(ctx) })
+		n.Gone("first")
+		n.Gone("last")
+		synctest.Wait()
+		stop()
+		running.Wait()
+	})
+	counted := 0
+	for written := range bytes.Lines(out.Bytes()) {
+		if fromPod(t, "prod-a1", "agent-gateway", written).matches(t, filter) {
+			counted++
+		}
+	}
+	if counted != 1 {
+		t.Errorf("%d lines of a nudge that was not published are counted, want 1: %s", counted, out.Bytes())
+	}
 }
 
 // TestAlerts_AreExplained holds that the README has a section for each alert and for nothing else, with a query to

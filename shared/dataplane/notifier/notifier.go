@@ -180,8 +180,11 @@ func (n *Notifier) publish(ctx context.Context, e *entry, wake bool) {
 		e.changed, e.wake = true, e.wake || wake
 		wait = retryDelay(e.failures)
 		e.failures++
-		slog.WarnContext(ctx, "nudge could not be published; it will be repeated", "agent_id", e.agentID,
-			"failures", e.failures, "retry_in", wait.String(), "error", err.Error())
+		if ctx.Err() == nil { // a process that ends leaves the nudge to the sweep
+			slog.WarnContext(ctx, "nudge could not be published; it will be repeated", logevent.Key,
+				logevent.NudgeNotPublished, "agent_id", e.agentID, "failures", e.failures, "retry_in", wait.String(),
+				"error", err.Error())
+		}
 	} else {
 		e.failures = 0
 	}
