@@ -89,7 +89,7 @@ locals {
     }
     volumes = {
       title = "A volume is nearly full", severity = "WARNING", for = "600s", every = "600s"
-      query = "max by (cluster_name, namespace_name) (kubernetes_io:pod_volume_utilization{${local.on_pods},persistentvolumeclaim_name=\"data\"}) > 0.95"
+      query = "max by (cluster_name, namespace_name) (kubernetes_io:pod_volume_utilization{${local.on_pods},volume_name=\"data\"}) > 0.95"
       todo  = "The volume of the agent that the namespace names is nearly full. The agent fails when it is. Tell its owner to delete data or to choose a larger plan."
     }
     egress = {

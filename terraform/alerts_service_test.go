@@ -348,17 +348,18 @@ func agentAlertCases() map[string]alertCase {
 		"volumes": {
 			firing: map[string][]string{
 				"one of two": {
-					filled + `persistentvolumeclaim_name="data"} 0.96x20`,
-					filled + `persistentvolumeclaim_name="data",uid="former"} 0.5x20`,
+					filled + `volume_name="data"} 0.96x20`,
+					filled + `volume_name="data",uid="former"} 0.5x20`,
 					`kubernetes_io:pod_volume_utilization{monitored_resource="k8s_pod",cluster_name="prod-b1",` +
-						`namespace_name="agent-y",persistentvolumeclaim_name="data"} 0.1x20`,
+						`namespace_name="agent-y",volume_name="data"} 0.1x20`,
 				},
+				"that of a restored agent": {filled + `volume_name="data",persistentvolumeclaim_name="data-3"} 0.96x20`},
 			},
 			quiet: map[string][]string{
-				"two are half full": each(2, filled+`persistentvolumeclaim_name="data",uid="%d"} 0.6x20`),
-				"nearly":            {filled + `persistentvolumeclaim_name="data"} 0.94x20`},
+				"two are half full": each(2, filled+`volume_name="data",uid="%d"} 0.6x20`),
+				"nearly":            {filled + `volume_name="data"} 0.94x20`},
 				"no disk":           {filled + `volume_name="scratch"} 0.99x20`},
-				"for 5 minutes":     {filled + `persistentvolumeclaim_name="data"} 0.9x20 0.99x5`},
+				"for 5 minutes":     {filled + `volume_name="data"} 0.9x20 0.99x5`},
 			},
 		},
 		"egress": {

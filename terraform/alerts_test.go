@@ -81,7 +81,7 @@ func sources() map[string]source {
 			resource: "k8s_pod", labels: "cluster_name namespace_name pod_name interface",
 		},
 		"kubernetes_io:pod_volume_utilization": {
-			resource: "k8s_pod", labels: "cluster_name namespace_name pod_name persistentvolumeclaim_name",
+			resource: "k8s_pod", labels: "cluster_name namespace_name pod_name volume_name",
 		},
 		"logging_googleapis_com:billing_bytes_ingested": {resource: "global", labels: "resource_type"},
 		// Managed Prometheus has one resource, which need not be named.
