@@ -95,12 +95,12 @@ locals {
     egress = {
       title = "An agent sends much data", severity = "WARNING", for = "600s", every = "600s"
       query = "sum by (cluster_name, namespace_name) (increase(kubernetes_io:pod_network_sent_bytes_count{${local.on_pods},namespace_name!=\"${local.gateway.namespace}\"}[6h])) > ${local.egress_limit}"
-      todo  = "The agent that the namespace names sent more than 10 GiB within six hours, answers to its clients included. Egress to the internet costs about $0.16 a GiB. If it is abuse, suspend the organization with the operator's tool, which stops its agents."
+      todo  = "The agent that the namespace names sent more than 10 GiB within six hours, answers to its clients included. Egress to the internet costs about $0.17 a GiB with NAT. If it is abuse, suspend the organization with the operator's tool, which stops its agents."
     }
     cell_egress = {
       title = "The agents of a cell send much data", severity = "WARNING", for = "600s"
       query = "sum by (cluster_name) (increase(kubernetes_io:pod_network_sent_bytes_count{${local.on_pods},namespace_name!=\"${local.gateway.namespace}\"}[1d])) > ${local.cell_egress_limit}"
-      todo  = "All agents of the cell together sent more than 500 GiB within a day, answers to their clients included. Each may be below its limit. Egress to the internet costs about $0.16 a GiB. Look at who sends most: many small senders on free plans are abuse, and max_free_agents bounds them. If it is growth, raise cell_egress_limit."
+      todo  = "All agents of the cell together sent more than 500 GiB within a day, answers to their clients included. Each may be below its limit. Egress to the internet costs about $0.17 a GiB with NAT. Look at who sends most: many small senders on free plans are abuse, and max_free_agents bounds them. If it is growth, raise cell_egress_limit."
     }
     nat = {
       title = "Cloud NAT drops packets", severity = "ERROR", for = "60s"
