@@ -20,6 +20,8 @@ locals {
   # What an agent may send in six hours before the operator should look: 10 GiB, which costs about $1.60.
   egress_limit = 10 * 1024 * 1024 * 1024
 
+  # Queries with a condition for each cell give each result the label cell: results without one would be the same series, and the first cell's
+  # would hide the others.
   agent_alerts = {
     agents_out_of_reach = {
       title = "A cell is out of reach", severity = "CRITICAL", for = "120s"
@@ -35,17 +37,25 @@ locals {
       title = "A cell has too few routers", severity = "CRITICAL", for = "120s"
       query = join(" or ", [
         for cell in keys(var.cells) :
-        "((sum(up{cluster=\"${local.prefix}-${cell}\",namespace=\"${local.gateway.namespace}\",job=\"agent-router\"}) or vector(0)) < 2)"
+        "label_replace((sum(up{cluster=\"${local.prefix}-${cell}\",namespace=\"${local.gateway.namespace}\",job=\"agent-router\"}) or vector(0)) < 2, \"cell\", \"${cell}\", \"\", \"\")"
       ])
-      todo = "Fewer than two routers of a cell answer. Without a router no agent of the cell can be reached. Look at the pods and events of the Deployment agent-router in the namespace agent-gateway: nodes, image, API server."
+      todo = "Fewer than two routers of the cell that the alert names answer. Without a router no agent of the cell can be reached. Look at the pods and events of the Deployment agent-router in the namespace agent-gateway: nodes, image, API server."
     }
     gate = {
       title = "A cell has too few gates", severity = "CRITICAL", for = "120s"
       query = join(" or ", [
         for cell in keys(var.cells) :
-        "((sum(up{cluster=\"${local.prefix}-${cell}\",namespace=\"${local.gateway.namespace}\",job=\"agent-gate\"}) or vector(0)) < 2)"
+        "label_replace((sum(up{cluster=\"${local.prefix}-${cell}\",namespace=\"${local.gateway.namespace}\",job=\"agent-gate\"}) or vector(0)) < 2, \"cell\", \"${cell}\", \"\", \"\")"
       ])
-      todo = "Fewer than two gates of a cell answer. Without a gate, agents with a list of names reach nothing, and those with brokered secrets do not start. Look at the pods and events of the Deployment agent-gate in the namespace agent-gateway: nodes, image, the secret from which the agents' certificates follow."
+      todo = "Fewer than two gates of the cell that the alert names answer. Without a gate, agents with a list of names reach nothing, and those with brokered secrets do not start. Look at the pods and events of the Deployment agent-gate in the namespace agent-gateway: nodes, image, the secret from which the agents' certificates follow."
+    }
+    notifier = {
+      title = "A cell has no notifier", severity = "CRITICAL", for = "300s"
+      query = join(" or ", [
+        for cell in keys(var.cells) :
+        "label_replace((sum(kube_pod_container_status_ready{cluster=\"${local.prefix}-${cell}\",namespace=\"${local.gateway.namespace}\",container=\"notifier\"}) or vector(0)) < 1, \"cell\", \"${cell}\", \"\", \"\")"
+      ])
+      todo = "The notifier of the cell that the alert names is not ready. Until it is, requests wake no agent that sleeps and are answered with 503, and changes of pods are found by the sweep only. Look at the pod and events of the Deployment agent-notifier in the namespace agent-gateway: node, image, API server."
     }
     gate_failures = {
       title = "A gate cannot use Google Cloud", severity = "ERROR", for = "300s"

@@ -68,8 +68,8 @@ locals {
     }
     oldest = {
       title = "Nudges are waiting", severity = "WARNING", for = "600s"
-      query = "max(pubsub_googleapis_com:subscription_oldest_unacked_message_age{monitored_resource=\"pubsub_subscription\",subscription_id=~\"${local.prefix}-.*\"}) > 1800"
-      todo  = "A message has waited for half an hour. Check whether the worker answers 503 (its log says why) or runs at its maximum number of instances (raise scaling)."
+      query = "max by (subscription_id) (pubsub_googleapis_com:subscription_oldest_unacked_message_age{monitored_resource=\"pubsub_subscription\",subscription_id=~\"${local.prefix}-.*\"}) > 1800"
+      todo  = "A message of the subscription that the alert names, which has the name of its worker, has waited for half an hour. Check whether the worker answers 503 (its log says why) or runs at its maximum number of instances (raise scaling)."
     }
     nudges_not_published = {
       title = "Nudges are not published", severity = "WARNING", for = "60s"

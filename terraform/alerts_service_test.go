@@ -227,6 +227,10 @@ func agentAlertCases() map[string]alertCase {
 	gates := func(cluster string) string {
 		return `up{cluster="` + cluster + `",namespace="agent-gateway",job="agent-gate",instance="%d"} 1x20`
 	}
+	notifier := func(cluster, ready string) string {
+		return `kube_pod_container_status_ready{cluster="` + cluster + `",namespace="agent-gateway",container="notifier"} ` +
+			ready
+	}
 	unanswered := each(6, `http_requests_total{cluster="prod-a1",host="h%d",code="503"} 0+1x20`)
 	return map[string]alertCase{
 		"agents_out_of_reach": {
@@ -283,6 +287,19 @@ func agentAlertCases() map[string]alertCase {
 			},
 			quiet: map[string][]string{
 				"both have two": slices.Concat(each(2, gates("prod-a1")), each(2, gates("prod-b1"))),
+			},
+		},
+		"notifier": {
+			firing: map[string][]string{
+				"one cell has none": {notifier("prod-a1", "1x20")},
+				"one is not ready":  {notifier("prod-a1", "1x20"), notifier("prod-b1", "0x20")},
+				"another container is ready": {
+					notifier("prod-a1", "1x20"), strings.Replace(notifier("prod-b1", "1x20"), `"notifier"`, `"router"`, 1),
+				},
+			},
+			quiet: map[string][]string{
+				"both have one":             {notifier("prod-a1", "1x20"), notifier("prod-b1", "1x20")},
+				"one was away for a minute": {notifier("prod-a1", "1x20"), notifier("prod-b1", "1x16 0x1 1x3")},
 			},
 		},
 		"gate_failures": {

@@ -85,12 +85,16 @@ func sources() map[string]source {
 		},
 		"logging_googleapis_com:billing_bytes_ingested": {resource: "global", labels: "resource_type"},
 		// Managed Prometheus has one resource, which need not be named.
-		"up":                                     {labels: "cluster namespace job instance"},
-		"http_requests_total":                    {labels: "cluster namespace host code"},
-		"gate_value_reads_total":                 {labels: "cluster namespace result"},
-		"gate_report_failures_total":             {labels: "cluster namespace"},
-		"kube_pod_status_unschedulable":          {labels: "cluster namespace pod uid"},
-		"logging_googleapis_com:user_prod_calls": {resource: "cloud_run_revision", labels: "function status"},
+		"up":                              {labels: "cluster namespace job instance"},
+		"http_requests_total":             {labels: "cluster namespace host code"},
+		"gate_value_reads_total":          {labels: "cluster namespace result"},
+		"gate_report_failures_total":      {labels: "cluster namespace"},
+		"kube_pod_status_unschedulable":   {labels: "cluster namespace pod uid"},
+		"kube_pod_container_status_ready": {labels: "cluster namespace pod container uid"},
+
+		"logging_googleapis_com:user_prod_calls": {
+			resource: "cloud_run_revision", labels: "function status",
+		},
 		"logging_googleapis_com:user_prod_agent_start_seconds": {resource: "cloud_run_revision"},
 	}
 }
@@ -297,7 +301,7 @@ func TestMetricAlerts_FireWithoutDataOnlyAboutSilence(t *testing.T) {
 	t.Parallel()
 	m := alertModule(t)
 	for name, alert := range m.local(t, "metric_alerts").AsValueMap() {
-		want := name == "router" || name == "gate" || strings.HasPrefix(name, "silent ")
+		want := name == "router" || name == "gate" || name == "notifier" || strings.HasPrefix(name, "silent ")
 		if got := fires(t, text(t, alert, "query"), time.Minute, nil); got != want {
 			t.Errorf("without data the alert %s fires: %t, want %t", name, got, want)
 		}
@@ -313,8 +317,34 @@ func duration(t *testing.T, text string) time.Duration {
 	return d
 }
 
+// TestMetricAlerts_NameEachCellAndWorker holds that what is true of one does not hide what is true of another.
+func TestMetricAlerts_NameEachCellAndWorker(t *testing.T) {
+	t.Parallel()
+	alerts := alertModule(t).local(t, "metric_alerts")
+	const oldest = `pubsub_googleapis_com:subscription_oldest_unacked_message_age{monitored_resource="pubsub_subscription",` +
+		`subscription_id="prod-%d"} 1860x20`
+	for name, row := range map[string]struct{ given, want []string }{
+		"router":   {want: []string{`{cell="a1"}`, `{cell="b1"}`}},
+		"gate":     {want: []string{`{cell="a1"}`, `{cell="b1"}`}},
+		"notifier": {want: []string{`{cell="a1"}`, `{cell="b1"}`}},
+		"oldest":   {given: each(2, oldest), want: []string{`{subscription_id="prod-1"}`, `{subscription_id="prod-2"}`}},
+	} {
+		got := firing(t, text(t, alerts, name+".query"), time.Minute, row.given)
+		if !slices.Equal(got, row.want) {
+			t.Errorf("the alert %s is true of %v, want %v", name, got, row.want)
+		}
+	}
+}
+
 // fires reports whether a query has a result at every minute of a duration that ends with the series.
 func fires(t *testing.T, query string, lasts time.Duration, descriptions []string) bool {
+	t.Helper()
+	return len(firing(t, query, lasts, descriptions)) > 0
+}
+
+// firing returns the labels of a query's results at the end of the series, or none if there was no result at a minute
+// of a duration before.
+func firing(t *testing.T, query string, lasts time.Duration, descriptions []string) (found []string) {
 	t.Helper()
 	stored, end := &recorded{}, lasts
 	for _, description := range descriptions {
@@ -334,13 +364,17 @@ func fires(t *testing.T, query string, lasts time.Duration, descriptions []strin
 		if err != nil {
 			t.Fatalf("%s: %v", query, err)
 		}
-		empty := len(vector) == 0
+		found = nil
+		for _, sample := range vector {
+			found = append(found, sample.Metric.String())
+		}
 		q.Close()
-		if empty {
-			return false
+		if len(found) == 0 {
+			return nil
 		}
 	}
-	return true
+	slices.Sort(found)
+	return found
 }
 
 // parseSeries returns a series with a sample each minute, and the time of its last one.
