@@ -55,6 +55,10 @@ locals {
       log   = "resource.type=\"gkebackup.googleapis.com/BackupPlan\" AND ${local.backups_log}", of_cells = true
       todo  = "A daily backup of agents' volumes in a cell failed, so what customers were promised is a day old and getting older. The line has the reason. Repair it and start a backup by hand. If the reason is that no namespace was selected, the cell has nothing to back up."
     }
+    snapshot_failed = {
+      title = "A daily snapshot failed", severity = "ERROR", lines = "jsonPayload.event=\"snapshot_failed\""
+      todo  = "The daily snapshot of an agent's volume could not be taken, so what its owner can restore is a day old and getting older. The line has the agent, the cell and the problem: a quota of snapshots, the cell's storage or API, or the program of the image that makes the volume quiet. The next one is due a day later."
+    }
     record_unreadable = {
       title = "A record cannot be read", severity = "ERROR", lines = "jsonPayload.event=\"record_unreadable\""
       todo  = "A list left out a record that this release cannot decode, so no worker attends to it. The log line has its collection, its ID and the field: repair the document, or roll back to the release that wrote it."

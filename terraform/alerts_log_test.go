@@ -184,6 +184,7 @@ func TestLogAlerts_MatchTheLinesOfTheirEventsOnly(t *testing.T) {
 		"plan_unknown":         {"plan_unknown"}, "rare_run_failed": nil,
 		"several_subscriptions": {"several_subscriptions"},
 		"drift_limit_exceeded":  {"drift_limit_exceeded"}, "agent_data_lost": {"agent_data_lost"},
+		"snapshot_failed":   {"snapshot_failed"},
 		"record_unreadable": {"record_unreadable"}, "audit_entry_missing": {"audit_entry_missing"},
 		"secret_budget_exhausted":  {"secret_budget_exhausted"},
 		"free_agents_near_maximum": {"free_agents_near_maximum"},

@@ -32,6 +32,7 @@ locals {
     drift_repaired             = "agents whose objects differed from their records and were applied again"
     drift_limit_exceeded       = "runs that found more agents whose objects differ than one run may repair"
     agent_data_lost            = "checks that found an agent without its namespace or its volume claim"
+    snapshot_failed            = "daily snapshots of agents' volumes that could not be taken"
     record_unreadable          = "records that could not be decoded and were left out of a list"
     secret_budget_exhausted    = "requests refused because all requests together reached their share of Secret Manager's quota"
     free_agents_near_maximum   = "counts that found the agents of organizations on free plans near the maximum of the deployment"

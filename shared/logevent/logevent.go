@@ -40,6 +40,8 @@ const (
 	DriftLimitExceeded Name = "drift_limit_exceeded"
 	// AgentDataLost: the namespace or the volume claim of a running agent does not exist.
 	AgentDataLost Name = "agent_data_lost"
+	// SnapshotFailed: the daily snapshot of an agent's volume could not be taken.
+	SnapshotFailed Name = "snapshot_failed"
 	// RecordUnreadable: a stored record could not be decoded and was left out of a list.
 	RecordUnreadable Name = "record_unreadable"
 	// SecretBudgetExhausted: a request was refused, because all requests together reached their share of the secret

@@ -9,6 +9,7 @@ import (
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/logevent"
 )
 
 // A snapshot is first part of the record and only then of the cluster, and leaves the record once it is observed gone.
@@ -36,11 +37,7 @@ func (w *run) runSnapshots(ctx context.Context, a agent.Agent) (agent.Agent, err
 		return a, err
 	}
 	for _, s := range a.OpenSnapshots(w.Now()) {
-		record := w.visitSnapshot(ctx, a, s)
-		last, cancel := w.record(ctx)
-		a, err = w.Records.Update(last, a, record)
-		cancel()
-		if err != nil {
+		if a, err = w.recordSnapshot(ctx, a, s.ID, w.visitSnapshot(ctx, a, s)); err != nil {
 			return a, err
 		}
 	}
@@ -56,6 +53,26 @@ func (w *run) runSnapshots(ctx context.Context, a agent.Agent) (agent.Agent, err
 		}
 	}
 	return a, nil
+}
+
+// recordSnapshot records what a visit of a snapshot has shown. A daily one that fails is logged for the operator, who
+// alone can repair the storage: no client waits for it.
+func (w *run) recordSnapshot(ctx context.Context, a agent.Agent, id string, record func(*agent.Agent),
+) (agent.Agent, error) {
+	last, cancel := w.record(ctx)
+	defer cancel()
+	var before, after agent.Snapshot
+	a, err := w.Records.Update(last, a, func(a *agent.Agent) {
+		before, _ = a.Snapshot(id)
+		record(a)
+		after, _ = a.Snapshot(id)
+	})
+	if err == nil && after.Cause == agent.SnapshotBySchedule && before.Status == agent.SnapshotPending &&
+		after.Status == agent.SnapshotFailed {
+		slog.ErrorContext(ctx, "a daily snapshot failed", logevent.Key, logevent.SnapshotFailed, "agent_id", a.ID,
+			"cell", a.Cell, "snapshot_id", id, "problem", after.Problem)
+	}
+	return a, err
 }
 
 // visitSnapshot asks the cluster about one snapshot and returns what the record must learn.

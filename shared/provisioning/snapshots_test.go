@@ -1,14 +1,17 @@
 package provisioning_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/provisioning"
 )
 
@@ -176,4 +179,48 @@ func TestReconcile_StartsAPodThatIsStoppedForASnapshotAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReconcile_LogsAFailedDailySnapshotOnce counts the lines that an alert is about. It is not parallel, because a
+// process has one log.
+func TestReconcile_LogsAFailedDailySnapshotOnce(t *testing.T) { //nolint:paralleltest // see above
+	for name, row := range map[string]struct {
+		storage func(provisioning.Volumes) provisioning.Volumes
+		want    int
+	}{
+		"refused":         {storage: func(v provisioning.Volumes) provisioning.Volumes { return refusing{v} }, want: 1},
+		"cannot be asked": {storage: func(v provisioning.Volumes) provisioning.Volumes { return broken{v} }, want: 1},
+		"taken":           {storage: func(v provisioning.Volumes) provisioning.Volumes { return v }},
+	} {
+		lines := logOfADay(t, row.storage)
+		if got := bytes.Count(lines, []byte(`"event":"snapshot_failed"`)); got != row.want {
+			t.Errorf("%s: %d lines say that a daily snapshot failed, want %d:\n%s", name, got, row.want, lines)
+		}
+	}
+}
+
+// logOfADay returns the log of a day of an agent that has daily snapshots. Its client asks for another one.
+func logOfADay(t *testing.T, storage func(provisioning.Volumes) provisioning.Volumes) []byte {
+	t.Helper()
+	var log bytes.Buffer
+	former := slog.Default()
+	slog.SetDefault(slog.New(slog.NewJSONHandler(&log, nil)))
+	defer slog.SetDefault(former)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.settle()
+		w.change(func(a *agent.Agent) {
+			a.Plan = plan.Pro
+			_, _ = a.RequestSnapshot(agent.SnapshotRequest{}, time.Now())
+		})
+		r := w.reconciler()
+		r.Volumes = storage(r.Volumes)
+		for range 30 * 4 { // the daily one is due within a day, and fails six hours later
+			if err := r.Reconcile(t.Context(), w.id); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Hour / 4) //nolint:forbidigo // in the bubble's time
+		}
+	})
+	return log.Bytes()
 }
