@@ -9,7 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
 	"sigs.k8s.io/yaml"
 
 	"agents.example/controlplane/shared/agent"
@@ -102,34 +106,115 @@ func TestMonitoring_DashboardShowsSeriesThatExist(t *testing.T) {
 	}
 }
 
-func TestMonitoring_AlertsWatchSeriesThatExist(t *testing.T) {
-	t.Parallel()
-	var rules struct {
-		Groups []struct {
-			Rules []struct {
-				Alert, Expr, For    string
-				Labels, Annotations map[string]string
-			}
-		}
-	}
-	if err := yaml.Unmarshal(file(t, "prometheus-alerts.yaml", "application/yaml"), &rules); err != nil {
+// A rule is one of the published alerts.
+type rule struct {
+	Alert, Expr, For    string
+	Labels, Annotations map[string]string
+}
+
+func publishedRules(t *testing.T) (all []rule) {
+	t.Helper()
+	var f struct{ Groups []struct{ Rules []rule } }
+	if err := yaml.Unmarshal(file(t, "prometheus-alerts.yaml", "application/yaml"), &f); err != nil {
 		t.Fatal(err)
 	}
-	series, found := scraped(t), 0
-	for _, g := range rules.Groups {
-		for _, r := range g.Rules {
-			found++
-			checkExpression(t, r.Expr, series)
-			_, err := time.ParseDuration(r.For)
-			if err != nil || r.Labels["severity"] == "" || r.Annotations["summary"] == "" {
-				t.Errorf("%s has no duration, severity or summary (%v)", r.Alert, err)
+	for _, g := range f.Groups {
+		all = append(all, g.Rules...)
+	}
+	return all
+}
+
+func TestMonitoring_AlertsWatchSeriesThatExist(t *testing.T) {
+	t.Parallel()
+	series, rules := scraped(t), publishedRules(t)
+	for _, r := range rules {
+		checkExpression(t, r.Expr, series)
+		_, err := time.ParseDuration(r.For)
+		if err != nil || r.Labels["severity"] == "" || r.Annotations["summary"] == "" {
+			t.Errorf("%s has no duration, severity or summary (%v)", r.Alert, err)
+		}
+	}
+	if len(rules) < 5 {
+		t.Errorf("there are %d alerts", len(rules))
+	}
+}
+
+// TestMonitoring_StaleMetricsOfRunningAgentsAlert evaluates the rule with a scrape. No metrics of an agent are due that
+// has been in error for a day, and the alert about its error says enough.
+func TestMonitoring_StaleMetricsOfRunningAgentsAlert(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for name, row := range map[string]struct {
+		status    agent.Status
+		collected time.Duration
+		want      int
+	}{
+		"runs, and an hour old":      {status: agent.Running, collected: time.Hour, want: 1},
+		"runs, and a minute old":     {status: agent.Running, collected: time.Minute},
+		"in error, and two days old": {status: agent.Error, collected: 48 * time.Hour},
+	} {
+		c := metrics.Current{Agent: agent.Agent{ID: "a", Name: "Ada", Status: row.status}}
+		c.Snapshot.CollectedAt = now.Add(-row.collected)
+		scrape := metrics.ShowAll([]metrics.Current{c}, now).Formats()[0].Encode()
+		for _, r := range publishedRules(t) {
+			if r.Alert != "AgentMetricsAreStale" {
+				continue
+			}
+			if got := evaluate(t, r.Expr, scrape, now); len(got) != row.want {
+				t.Errorf("%s: the alert is true of %v, want %d agents\n%s", name, got, row.want, scrape)
 			}
 		}
 	}
-	if found < 5 {
-		t.Errorf("there are %d alerts", found)
-	}
 }
+
+// evaluate returns the results of an expression at the time of a scrape.
+func evaluate(t *testing.T, expression string, scrape []byte, at time.Time) promql.Vector {
+	t.Helper()
+	var all []storage.Series
+	for line := range strings.Lines(string(scrape)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		lset, values, err := parser.NewParser(parser.Options{}).ParseSeriesDesc(strings.TrimSpace(line))
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		points := []promql.FPoint{{T: at.UnixMilli(), F: values[0].Value}}
+		all = append(all, promql.NewStorageSeries(promql.Series{Metric: lset, Floats: points}))
+	}
+	stored := &storage.MockQueryable{MockQuerier: &storage.MockQuerier{
+		SelectMockFunction: func(_ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+			return &seriesSet{at: -1, found: slices.DeleteFunc(slices.Clone(all), func(s storage.Series) bool {
+				return slices.ContainsFunc(matchers, func(m *labels.Matcher) bool {
+					return !m.Matches(s.Labels().Get(m.Name))
+				})
+			})}
+		},
+	}}
+	engine := promql.NewEngine(promql.EngineOpts{
+		MaxSamples: 1e4, Timeout: time.Minute, Parser: parser.NewParser(parser.Options{}),
+	})
+	q, err := engine.NewInstantQuery(t.Context(), stored, nil, expression, at)
+	if err != nil {
+		t.Fatalf("%s: %v", expression, err)
+	}
+	vector, err := q.Exec(t.Context()).Vector()
+	if err != nil {
+		t.Fatalf("%s: %v", expression, err)
+	}
+	return vector
+}
+
+// seriesSet implements storage.SeriesSet.
+type seriesSet struct {
+	found []storage.Series
+	at    int
+}
+
+func (s *seriesSet) Next() bool                        { s.at++; return s.at < len(s.found) }
+func (s *seriesSet) At() storage.Series                { return s.found[s.at] }
+func (s *seriesSet) Err() error                        { return nil }
+func (s *seriesSet) Warnings() annotations.Annotations { return nil }
 
 func TestMonitoring_ScrapeConfigurationNamesTheRoute(t *testing.T) {
 	t.Parallel()
