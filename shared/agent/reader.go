@@ -64,7 +64,7 @@ func (a *Agent) HoldReader(id, holder string, now time.Time) error {
 }
 
 // made reports whether a worker has made the reader. No worker makes it again: one of another release would replace the
-// pod by that of its own program, and end the export.
+// pod's program by another build, and end the export.
 func (r Reader) made() bool { return r.LookAt.Equal(r.Until) }
 
 // ReleaseReader ends what a call asked for. The reader of an export that is complete is not needed any more; otherwise
