@@ -1,6 +1,7 @@
 package image
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -82,11 +83,20 @@ func (w MaintenanceWindow) Check() map[string]string {
 	if w.Hours < 1 || w.Hours > 24 {
 		found["hours"] = "want 1 to 24"
 	}
-	if _, err := time.LoadLocation(w.Timezone); err != nil || w.Timezone == "" || w.Timezone == "Local" ||
-		w.Timezone != path.Clean(w.Timezone) { // a zone is a file: Europe/./Berlin leads to one, too
+	if _, err := Zone(w.Timezone); err != nil {
 		found["timezone"] = "want a name of the IANA time zone database, such as Europe/Berlin"
 	}
 	return found
+}
+
+// Zone returns the time zone with a name of the IANA database. A zone is a file, to which endless texts lead, such as
+// Europe/././Berlin. Only one of them is its name, so that no client can fill memory with the others.
+func Zone(name string) (*time.Location, error) {
+	zone, err := time.LoadLocation(name)
+	if err == nil && (name == "" || name == "Local" || name != path.Clean(name)) {
+		err = errors.New("no name")
+	}
+	return zone, err
 }
 
 // Open reports whether the window is open. One that is not valid never is.
