@@ -234,19 +234,9 @@ func TestFiles_TakeLongNamesOfAnyAlphabet(t *testing.T) {
 func TestFiles_RefuseWhatIsTooLarge(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, f.serve(t, "PutAgentFiles")+"?path=/data/x",
+	status, text, _ := ask(t, http.MethodPut, f.serve(t, "PutAgentFiles")+"?path=/data/x",
 		strings.NewReader(strings.Repeat("x", 16<<20+1)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+functiontest.AdminToken(org))
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	text, _ := io.ReadAll(res.Body)
-	if res.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(string(text), "agentctl agents cp") {
-		t.Errorf("answer %d %s", res.StatusCode, text)
+	if status != http.StatusRequestEntityTooLarge || !strings.Contains(string(text), "agentctl agents cp") {
+		t.Errorf("answer %d %s", status, text)
 	}
 }

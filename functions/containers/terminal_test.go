@@ -86,6 +86,23 @@ func (f *fixture) serve(t *testing.T, name string) string {
 	return ""
 }
 
+// ask sends a request of an admin. broken is why the answer ended early.
+func ask(t *testing.T, method, url string, body io.Reader) (status int, text []byte, broken error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+functiontest.AdminToken(org))
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, broken = io.ReadAll(res.Body)
+	return res.StatusCode, text, broken
+}
+
 // dial opens a terminal with a token in the subprotocols, as a browser does.
 func dial(t *testing.T, url, token string, header http.Header) (*channel.Socket, *http.Response, error) {
 	t.Helper()

@@ -114,11 +114,18 @@ func TestMove_Refuses(t *testing.T) {
 	f.fail("agents move -to new "+pinned.ID, "is being moved")
 }
 
-func TestMove_TellsWhyAnAgentStays(t *testing.T) {
-	t.Parallel()
+// newFullCell is a fixture in which no agent can move, because there is no room for its snapshot.
+func newFullCell(t *testing.T) fixture {
+	t.Helper()
 	f := newFixture(t)
 	f.run("set-plan -organization " + org + " -plan pro")
 	f.works(func(a *agent.Agent) { a.RefuseSnapshot(a.Move.SnapshotID, "no room for it", time.Now()) })
+	return f
+}
+
+func TestMove_TellsWhyAnAgentStays(t *testing.T) {
+	t.Parallel()
+	f := newFullCell(t)
 	a := f.settled()
 	f.fail("agents move -to new -wait "+a.ID, "stays in old: no room for it")
 	f.run("describe -agent "+a.ID, "Did not move to new", "no room for it")
@@ -163,9 +170,7 @@ func TestDrain_MovesAFewAgentsAtATime(t *testing.T) {
 
 func TestDrain_StopsWhenMovesFail(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	f.run("set-plan -organization " + org + " -plan pro")
-	f.works(func(a *agent.Agent) { a.RefuseSnapshot(a.Move.SnapshotID, "no room for it", time.Now()) })
+	f := newFullCell(t)
 	for range maxFailedMoves + 1 {
 		f.settled()
 	}
@@ -190,9 +195,7 @@ func (r flakyRecords) Load(ctx context.Context, id string) (agent.Agent, error) 
 // TestDrain_WaitsForAgentsThatItCannotSee: an agent whose record cannot be read moves on.
 func TestDrain_WaitsForAgentsThatItCannotSee(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	f.run("set-plan -organization " + org + " -plan pro")
-	f.works(func(a *agent.Agent) { a.RefuseSnapshot(a.Move.SnapshotID, "no room for it", time.Now()) })
+	f := newFullCell(t)
 	a := f.settled()
 	f.operator.Records = flakyRecords{WorkerStore: f.operator.Records, failed: map[string]bool{}}
 	f.fail("cell drain -to new old", "some agents stay in the cell")
