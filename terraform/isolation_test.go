@@ -110,8 +110,13 @@ func unbound() *unstructured.Unstructured {
 // awaitPolicies waits until the API server enforces the last policy of the cell, which takes a moment.
 func (f cellFixture) awaitPolicies(t *testing.T) {
 	t.Helper()
-	c := client(t, f.kubeconfigOf(t, unboundReconciler))
-	miner := createObject("statefulsets", cell.CanaryNamespace, `
+	c, namespace := client(t, f.kubeconfigOf(t, unboundReconciler)), newAgent().Namespace()
+	if err := apply(t.Context(), f.admin, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	miner := createObject("statefulsets", namespace, `
 apiVersion: apps/v1
 kind: StatefulSet
 metadata: {name: agent}
@@ -152,6 +157,10 @@ func (f cellFixture) images(t *testing.T) map[string]any {
 
 // applyAll applies all stages of an agent.
 func applyAll(ctx context.Context, clusters *gke.Clusters, a agent.Agent) error {
+	return applyStages(ctx, clusters, a, agent.StageNames())
+}
+
+func applyStages(ctx context.Context, clusters *gke.Clusters, a agent.Agent, stages []agent.StageName) error {
 	input := provisioning.RuntimeInput{Secrets: map[string][]byte{}, Credentials: credential.Credentials{
 		DashboardUsername: "admin", DashboardPassword: "password", APIKey: "key",
 	}}
@@ -160,7 +169,7 @@ func applyAll(ctx context.Context, clusters *gke.Clusters, a agent.Agent) error 
 			input.Secrets[e.Key] = []byte("value")
 		}
 	}
-	for _, stage := range agent.StageNames() {
+	for _, stage := range stages {
 		if err := clusters.Apply(ctx, a, stage, input); err != nil {
 			return fmt.Errorf("%s: %w", stage, err)
 		}
@@ -379,7 +388,7 @@ func TestGuard_FailsClosed(t *testing.T) {
 }
 
 // TestPolicies_FailClosed holds that each admission policy of the cell is bound, denies in every namespace, and denies
-// what it cannot check. All but those of the fence are about functions, and about all of them.
+// what it cannot check. All but those of the fence and about pods are about functions, and about all of them.
 func TestPolicies_FailClosed(t *testing.T) {
 	t.Parallel()
 	condition := object[admissionv1.ValidatingAdmissionPolicy](t, "ValidatingAdmissionPolicy",
@@ -404,9 +413,18 @@ func TestPolicies_FailClosed(t *testing.T) {
 		if c, ok := divided[o.GetName()]; ok {
 			want = append(slices.Clone(condition), c)
 		}
-		fence := o.GetName() == "agent-generation" || o.GetName() == "agent-way-out"
-		if !fence && !cmp.Equal(policy.Spec.MatchConditions, want) {
+		if slices.Contains([]string{"agent-generation", "agent-way-out"}, o.GetName()) {
+			want = policy.Spec.MatchConditions // they are about generations, whoever writes
+		}
+		selector := (*metav1.LabelSelector)(nil)
+		if strings.HasPrefix(o.GetName(), "agent-pod-") { // controllers create pods
+			want, selector = nil, agentsNamespaces()
+		}
+		if !cmp.Equal(policy.Spec.MatchConditions, want) {
 			t.Errorf("%s is about %v, want %v", o.GetName(), policy.Spec.MatchConditions, want)
+		}
+		if got := policy.Spec.MatchConstraints.NamespaceSelector; !cmp.Equal(got, selector) {
+			t.Errorf("%s is about namespaces %v, want %v", o.GetName(), got, selector)
 		}
 		if binding.Spec.PolicyName != o.GetName() || binding.Spec.MatchResources != nil ||
 			!cmp.Equal(binding.Spec.ValidationActions, []admissionv1.ValidationAction{admissionv1.Deny}) {
@@ -423,9 +441,16 @@ func TestPolicies_FailClosed(t *testing.T) {
 			}
 		}
 	}
-	if found != 13 {
-		t.Errorf("%d policies, want 13", found)
+	if found != 15 {
+		t.Errorf("%d policies, want 15", found)
 	}
+}
+
+// agentsNamespaces selects namespaces by the label that agent-namespace wants.
+func agentsNamespaces() *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: "agents.example/agent-id", Operator: metav1.LabelSelectorOpExists},
+	}}
 }
 
 // TestApplyCells_AdmitsImagesBeforeServicesStart runs the script before a deployment of the image "new" to two cells.
