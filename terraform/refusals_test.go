@@ -97,6 +97,7 @@ const (
 	refusesContainer    = "in the container agent only"
 	refusesSnapshot     = "snapshot must be of the agent's volume"
 	refusesContent      = "keep the data of the other agent"
+	refusesOwner        = "that ends with another object"
 )
 
 // podRefusals are changes of an agent's workload.
@@ -323,6 +324,10 @@ func surroundingRefusals(own string) map[string]refusal {
 		return refusal{edit(resource, namespace, name, `[{"op":"remove","path":"`+path+`"}]`), want}
 	}
 	const level = "pod-security.kubernetes.io/enforce"
+	owned := func(resource, name string) refusal {
+		return set(resource, name, "/metadata/ownerReferences",
+			`[{"apiVersion":"v1","kind":"Secret","name":"agent-env-0","uid":"0"}]`, refusesOwner)
+	}
 	internet := `{"ipBlock":{"cidr":"0.0.0.0/0"}}`
 	return map[string]refusal{
 		"a lower level":    label(level, `"baseline"`, refusesLevel),
@@ -334,6 +339,12 @@ func surroundingRefusals(own string) map[string]refusal {
 			"/metadata/labels/pod-security.kubernetes.io~1enforce-version", refusesVersion),
 		"no labels":          drop("namespaces", "", own, "/metadata/labels", refusesLevel),
 		"another agent's ID": label("agents.example/agent-id", `"`+newAgent().ID+`"`, refusesID),
+
+		// The garbage collector deletes what functions may not delete, after an owner that they may.
+		"a network policy that ends with a Secret": owned("networkpolicies", "agent"),
+		"a quota that ends with a Secret":          owned("resourcequotas", "agent"),
+		"a Service that ends with a Secret":        owned("services", "agent"),
+		"a workload that ends with a Secret":       owned("statefulsets", "agent"),
 
 		"an external address":  set("services", "agent", "/spec/externalIPs", `["203.0.113.1"]`, refusesService),
 		"no selector":          drop("services", own, "agent", "/spec/selector", refusesSelector),
@@ -490,6 +501,10 @@ func objectRefusals(own, empty string) map[string]refusal {
 		},
 		"a copy of a volume":  volume(claim+"dataSource: {kind: PersistentVolumeClaim, name: data}", refusesVolume),
 		"a claim of a volume": volume(claim+"volumeName: other", refusesVolume),
+		"a network policy that ends with its owner": {createObject("networkpolicies", empty,
+			"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: agent, ownerReferences: "+
+				"[{apiVersion: v1, kind: Secret, name: none, uid: '0'}]}\n"+
+				"spec: {podSelector: {}, policyTypes: [Ingress, Egress]}"), refusesOwner},
 		"a copy of a snapshot": volume(
 			claim+"dataSource: {apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, name: other}", refusesVolume),
 		"a large volume":              volume(claimOf("ReadWriteOnce", "64Ti"), refusesSize),
