@@ -155,6 +155,8 @@ func attempts(a agent.Agent) map[string]attempt {
 		"change a namespace of the cluster":           patch("namespaces", "", "kube-system"),
 		"delete a namespace of the cluster":           remove("namespaces", "", "default"),
 		"delete the router's namespace":               remove("namespaces", "", gateway),
+		"delete the canary's namespace":               remove("namespaces", "", cell.CanaryNamespace),
+		"add to the canary's namespace":               create(core("ConfigMap"), "configmaps", cell.CanaryNamespace, "agent-env-0"),
 		"list volumes":                                list("persistentvolumes", ""),
 		"watch volumes":                               watch("persistentvolumes", ""),
 		"delete a volume":                             remove("persistentvolumes", "", "probe"),
