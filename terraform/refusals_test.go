@@ -236,6 +236,8 @@ func seedRefusals(own string) map[string]refusal {
 		"a Secret in place of a projection":  add(volumes+"/-", `{"name":"more","secret":{"secretName":"agent-env-0"}}`, refusesVolumes),
 		"a second program that writes files": add(seed, `{"name":"seed2","image":"`+digestOf("image", "0")+`"}`, refusesContainers),
 	}
+	rows["the URL of the archive as a file"] = add(volumes+"/-", secret(`,"items":[{"key":"`+dataplane.EnvImportURL+
+		`","path":"a"}]`), refusesVolumes)
 	for _, key := range dataplane.CredentialVariables() {
 		rows[key+" as a file"] = add(volumes+"/-", secret(`,"items":[{"key":"`+key+`","path":"a"}]`), refusesVolumes)
 		rows[key+" as a variable of the seed"] = add(seed+"/env/-",
@@ -499,8 +501,13 @@ func objectRefusals(own, empty string) map[string]refusal {
 					"{name: agent-env-0, annotations: {kubernetes.io/service-account.name: default}}"),
 			refusesSecret,
 		},
-		"a copy of a volume":  volume(claim+"dataSource: {kind: PersistentVolumeClaim, name: data}", refusesVolume),
-		"a claim of a volume": volume(claim+"volumeName: other", refusesVolume),
+		"a copy of a volume":            volume(claim+"dataSource: {kind: PersistentVolumeClaim, name: data}", refusesVolume),
+		"a claim of a volume":           volume(claim+"volumeName: other", refusesVolume),
+		"a claim that selects a volume": volume(claim+"selector: {matchLabels: {a: b}}", refusesVolume),
+		"a claim that takes a volume": {
+			edit("persistentvolumeclaims", empty, "data-1", `[{"op":"add","path":"/spec/volumeName","value":"other"}]`),
+			refusesVolume,
+		},
 		"a network policy that ends with its owner": {createObject("networkpolicies", empty,
 			"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: agent, ownerReferences: "+
 				"[{apiVersion: v1, kind: Secret, name: none, uid: '0'}]}\n"+
@@ -554,6 +561,18 @@ func snapshotRefusals(own string) map[string]refusal {
 	}
 }
 
+// unboundClaim has no volume until a pod uses it.
+func unboundClaim(namespace string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+		"metadata": map[string]any{"name": "data-1", "namespace": namespace},
+		"spec": map[string]any{
+			"accessModes": []any{"ReadWriteOnce"},
+			"resources":   map[string]any{"requests": map[string]any{"storage": "1Gi"}},
+		},
+	}}
+}
+
 // TestPolicies_RefuseToEndIsolation attempts what a worker that was taken over could do to agents, with all rights
 // that RBAC can give it. Each attempt differs in one point from what the worker writes, which the policies admit.
 func TestPolicies_RefuseToEndIsolation(t *testing.T) {
@@ -571,6 +590,9 @@ func TestPolicies_RefuseToEndIsolation(t *testing.T) {
 		t.Fatal(err)
 	}
 	own, empty := a.Namespace(), bare.Namespace()
+	if err := apply(ctx, worker, unboundClaim(empty)); err != nil {
+		t.Fatal(err)
+	}
 	for name, write := range map[string]attempt{
 		"workload": patch("statefulsets", own, "agent"), "Service": patch("services", own, "agent"),
 		"network policy": patch("networkpolicies", own, "agent"), "quota": patch("resourcequotas", own, "agent"),
