@@ -11,7 +11,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/shared/agent"
@@ -80,59 +79,73 @@ func (f cellFixture) refusedPod(ctx context.Context, namespace string) error {
 	return fmt.Errorf("none of %d events says that the pod was refused", len(events.Items))
 }
 
-// TestPolicies_RefusePodsThatNothingRestricts takes from a namespace what its pods need, one by one.
+// TestPolicies_RefusePodsThatNothingRestricts has namespaces that never had one of the things that pods need.
 func TestPolicies_RefusePodsThatNothingRestricts(t *testing.T) {
 	t.Parallel()
 	f := policyCell(t)
 	clusters := f.clusters(t, unboundReconciler)
-	drop := func(resource string) func(ctx context.Context, namespace string) error {
-		return func(ctx context.Context, namespace string) error {
-			return at(f.admin, resource, namespace).Delete(ctx, "agent", metav1.DeleteOptions{})
-		}
-	}
-	change := func(resource, spec string) func(ctx context.Context, namespace string) error {
-		return func(ctx context.Context, namespace string) error {
-			_, err := at(f.admin, resource, namespace).Patch(ctx, "agent", types.MergePatchType,
-				[]byte(`{"spec":`+spec+`}`), metav1.PatchOptions{})
-			return err
-		}
-	}
+	both, all := []any{"Ingress", "Egress"}, []string{"pods", "limits.cpu", "limits.memory"}
 	for name, row := range map[string]struct {
-		change func(ctx context.Context, namespace string) error
-		pod    string
-		want   string
+		pod string
+		// directions are those of the network policy, and bounds what the quota has; nil if there is none.
+		directions []any
+		bounds     []string
+		want       string // empty if the pod is admitted
 	}{
-		"no network policy":   {change: drop("networkpolicies"), pod: "agent", want: needsNetwork},
-		"no quota":            {change: drop("resourcequotas"), pod: "agent", want: needsQuota},
-		"an open way out":     {change: change("networkpolicies", `{"policyTypes":["Ingress"]}`), pod: "agent", want: needsNetwork},
-		"an open way in":      {change: change("networkpolicies", `{"policyTypes":["Egress"]}`), pod: "agent", want: needsNetwork},
-		"any number of pods":  {change: change("resourcequotas", `{"hard":{"pods":null}}`), pod: "agent", want: needsQuota},
-		"pods with any limit": {change: change("resourcequotas", `{"hard":{"limits.memory":null}}`), pod: "agent", want: needsQuota},
+		"everything":          {pod: "agent", directions: both, bounds: all},
+		"no network policy":   {pod: "agent", bounds: all, want: needsNetwork},
+		"no quota":            {pod: "agent", directions: both, want: needsQuota},
+		"an open way out":     {pod: "agent", directions: both[:1], bounds: all, want: needsNetwork},
+		"an open way in":      {pod: "agent", directions: both[1:], bounds: all, want: needsNetwork},
+		"any number of pods":  {pod: "agent", directions: both, bounds: all[1:], want: needsQuota},
+		"pods with any limit": {pod: "agent", directions: both, bounds: all[:2], want: needsQuota},
 		// The agent's own network policy leaves out pods with this label.
-		"no network policy of the reader": {
-			change: func(context.Context, string) error { return nil }, pod: "reader", want: needsReader,
-		},
+		"no network policy of the reader": {pod: "reader", directions: both, bounds: all, want: needsReader},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, a := t.Context(), newAgent()
-			for _, stage := range []agent.StageName{agent.StageNamespace, agent.StagePolicy} {
-				if err := clusters.Apply(ctx, a, stage, provisioning.RuntimeInput{}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			clustertest.Eventually(t, func(ctx context.Context) error { return placePod(a.Namespace(), "agent")(ctx, f.admin) })
-			if err := row.change(ctx, a.Namespace()); err != nil {
+			a := newAgent()
+			if err := clusters.Apply(t.Context(), a, agent.StageNamespace, provisioning.RuntimeInput{}); err != nil {
 				t.Fatal(err)
 			}
+			f.restrictPods(t, a.Namespace(), row.directions, row.bounds)
 			clustertest.Eventually(t, func(ctx context.Context) error {
 				err := placePod(a.Namespace(), row.pod)(ctx, f.admin)
-				if err == nil || !strings.Contains(err.Error(), row.want) {
+				switch {
+				case row.want == "":
+					return err
+				case err == nil:
+					t.Fatalf("the pod is admitted, want a refusal by %s", row.want)
+				case !strings.Contains(err.Error(), row.want): // the API server learns of the objects a moment later
 					return fmt.Errorf("error %w, want a refusal by %s", err, row.want)
 				}
 				return nil
 			})
 		})
+	}
+}
+
+// restrictPods creates a network policy of some directions, and a quota with some bounds, unless they are nil.
+func (f cellFixture) restrictPods(t *testing.T, namespace string, directions []any, bounds []string) {
+	t.Helper()
+	hard := map[string]any{}
+	for _, bound := range bounds {
+		hard[bound] = "4Mi" // of any unit
+	}
+	create := func(apiVersion, kind string, spec map[string]any) {
+		if err := apply(t.Context(), f.admin, &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": apiVersion, "kind": kind, "spec": spec,
+			"metadata": map[string]any{"name": "agent", "namespace": namespace},
+		}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if directions != nil {
+		create("networking.k8s.io/v1", "NetworkPolicy",
+			map[string]any{"podSelector": map[string]any{}, "policyTypes": directions})
+	}
+	if bounds != nil {
+		create("v1", "ResourceQuota", map[string]any{"hard": hard})
 	}
 }
 
