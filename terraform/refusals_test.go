@@ -501,14 +501,14 @@ func objectRefusals(own, empty string) map[string]refusal {
 					"{name: agent-env-0, annotations: {kubernetes.io/service-account.name: default}}"),
 			refusesSecret,
 		},
-		"a copy of a volume":            volume(claim+"dataSource: {kind: PersistentVolumeClaim, name: data}", refusesVolume),
-		"a claim of a volume":           volume(claim+"volumeName: other", refusesVolume),
-		"a claim that selects a volume": volume(claim+"selector: {matchLabels: {a: b}}", refusesVolume),
+		"a copy of a volume":   volume(claim+"dataSource: {kind: PersistentVolumeClaim, name: data}", refusesVolume),
+		"a claim of a volume":  volume(claim+"volumeName: other", refusesVolume),
+		"a claim that selects": volume(claim+"selector: {matchLabels: {a: b}}", refusesVolume),
 		"a claim that takes a volume": {
 			edit("persistentvolumeclaims", empty, "data-1", `[{"op":"add","path":"/spec/volumeName","value":"other"}]`),
 			refusesVolume,
 		},
-		"a network policy that ends with its owner": {createObject("networkpolicies", empty,
+		"a policy with an owner": {createObject("networkpolicies", empty,
 			"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: agent, ownerReferences: "+
 				"[{apiVersion: v1, kind: Secret, name: none, uid: '0'}]}\n"+
 				"spec: {podSelector: {}, policyTypes: [Ingress, Egress]}"), refusesOwner},

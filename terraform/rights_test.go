@@ -128,7 +128,7 @@ func createNamespace(name string) attempt {
 // attempts are calls by name. Each caller is held to all of them: those that it may make, and no others.
 func attempts(a agent.Agent) map[string]attempt {
 	own, another, gateway := a.Namespace(), newAgent().Namespace(), cell.GatewayNamespace
-	const accounts = "serviceaccounts"
+	const accounts, canary = "serviceaccounts", cell.CanaryNamespace
 	core := schema.GroupVersion{Version: "v1"}.WithKind
 	role := schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"}
 	token := schema.GroupVersionKind{Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest"}
@@ -155,8 +155,8 @@ func attempts(a agent.Agent) map[string]attempt {
 		"change a namespace of the cluster":           patch("namespaces", "", "kube-system"),
 		"delete a namespace of the cluster":           remove("namespaces", "", "default"),
 		"delete the router's namespace":               remove("namespaces", "", gateway),
-		"delete the canary's namespace":               remove("namespaces", "", cell.CanaryNamespace),
-		"add to the canary's namespace":               create(core("ConfigMap"), "configmaps", cell.CanaryNamespace, "agent-env-0"),
+		"delete the canary's namespace":               remove("namespaces", "", canary),
+		"add to the canary's namespace":               create(core("ConfigMap"), "configmaps", canary, "agent-env-0"),
 		"list volumes":                                list("persistentvolumes", ""),
 		"watch volumes":                               watch("persistentvolumes", ""),
 		"delete a volume":                             remove("persistentvolumes", "", "probe"),
