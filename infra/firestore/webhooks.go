@@ -65,6 +65,7 @@ func laneFields(l *webhook.Lane) fields {
 		{"attempts", number(&l.Attempts)},
 		{"first_at", timestamp(&l.FirstAt)},
 		{"next_attempt_at", timestamp(&l.NextAttemptAt)},
+		{"early", flag(&l.Early)},
 	}
 }
 

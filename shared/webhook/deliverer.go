@@ -183,13 +183,16 @@ func (r *run) work(ctx context.Context) error {
 	return errors.Join(err, r.scan(ctx))
 }
 
-// release ends the lease and says when the webhook is due next. Of the run's state it writes how far the log was read
-// without any event, which no commit has written yet.
+// release ends the lease and says when the webhook is due next. Of the run's state it writes what no commit has written
+// yet: how far the log was read without any event, and which lanes the next run tries early.
 func (r *run) release(ctx context.Context, failed bool) error {
 	return r.update(ctx, Done{}, func(w *Webhook) error {
 		changed := !w.sameSettings(r.record)
 		if !r.lost && !changed {
-			w.Position = r.w.Position
+			w.Position, w.Lanes = r.w.Position, slices.Clone(r.w.Lanes)
+			for i := range w.Lanes {
+				w.Lanes[i].Early = w.Lanes[i].Early && !r.receiverDown()
+			}
 		}
 		r.again = r.lost || changed || !r.caughtUp || r.late() || w.calledAgain()
 		w.LeaseHolder, w.LeaseUntil = "", time.Time{}

@@ -121,6 +121,17 @@ func (w *world) wait(d time.Duration) {
 	w.now = w.now.Add(d)
 }
 
+// request asks for a delivery, as a client does.
+func (w *world) request(d webhook.Delivery) {
+	w.t.Helper()
+	r := w.record()
+	w.deliveries[d.ID] = d
+	if err := r.Request(d.ID, w.clock()); err != nil {
+		w.t.Fatal(err)
+	}
+	w.records[hookID] = r
+}
+
 func (w *world) record() webhook.Webhook {
 	w.mu.Lock()
 	defer w.mu.Unlock()

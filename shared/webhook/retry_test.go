@@ -3,6 +3,8 @@ package webhook_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -88,13 +90,7 @@ func TestDeliver_ASuccessfulTestDeliversWhatWaits(t *testing.T) {
 	w.happen("a")
 	w.deliver()
 	w.answer = nil
-	r := w.record()
-	probe := webhook.NewTest(r, 7, w.clock())
-	w.deliveries[probe.ID] = probe
-	if err := r.Request(probe.ID, w.clock()); err != nil {
-		t.Fatal(err)
-	}
-	w.records[hookID] = r
+	w.request(webhook.NewTest(w.record(), 7, w.clock()))
 	w.deliver()
 	w.wantAllInOrder("a", "b")
 }
@@ -109,13 +105,7 @@ func TestDeliver_EarlyAttemptsAreNoneOfTheEight(t *testing.T) {
 	id := webhook.DeliveryID(hookID, refused)
 	before := w.deliveries[id]
 	for range 20 {
-		r := w.record()
-		probe := webhook.NewTest(r, 7, w.clock())
-		w.deliveries[probe.ID] = probe
-		if err := r.Request(probe.ID, w.clock()); err != nil {
-			t.Fatal(err)
-		}
-		w.records[hookID] = r
+		w.request(webhook.NewTest(w.record(), 7, w.clock()))
 		w.deliver()
 	}
 	d := w.deliveries[id]
@@ -128,6 +118,73 @@ func TestDeliver_EarlyAttemptsAreNoneOfTheEight(t *testing.T) {
 	if len(d.Attempts) <= 2 {
 		t.Error("the early attempts are not in the log")
 	}
+}
+
+// A receiver that is back, and slow, gets all that waits, one run after the other. None of these attempts counts.
+func TestDeliver_TriesAllLanesOfASlowReceiver(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		takes   time.Duration
+		refuses string
+	}{
+		"with time for some lanes":  {takes: 2 * time.Second},
+		"with time for none":        {takes: 11 * time.Second},
+		"that refuses those of one": {takes: 2 * time.Second, refuses: "agent-11"},
+	} {
+		w := newWorld(t)
+		agents := w.waitInLanes(12)
+		before := w.record().Lanes
+		end := w.clock().Add(3 * time.Minute)
+		w.answer = func(e event.View) webhook.Result {
+			w.wait(row.takes)
+			return downFor(row.refuses)(e)
+		}
+		w.request(webhook.NewTest(w.record(), 7, w.clock()))
+		w.deliver()
+		if now := w.clock(); now.After(end) {
+			t.Errorf("%s: the deliveries took until %v, when the next attempts are due", name, now)
+		}
+		left := w.record().Lanes
+		if row.refuses == "" && len(left) > 0 || row.refuses != "" && !slices.Equal(left, before[11:]) {
+			t.Errorf("%s: lanes %+v, want no other than that of %q, as it was", name, left, row.refuses)
+		}
+		w.wantAllInOrder(slices.DeleteFunc(agents, func(a string) bool { return a == row.refuses })...)
+	}
+}
+
+// waitInLanes makes the events of so many agents wait minutes for their next attempt.
+func (w *world) waitInLanes(n int) (agents []string) {
+	w.t.Helper()
+	w.answer = down
+	for i := range n {
+		agents = append(agents, fmt.Sprint("agent-", i))
+		w.happen(agents[i])
+		w.deliver()
+	}
+	return agents
+}
+
+// A receiver that is back only for moments does not keep lanes from being tried early when it is back the next time.
+func TestDeliver_TriesLanesEarlyEachTimeTheReceiverIsBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	agents := w.waitInLanes(3 * 8)
+	for _, takes := range []time.Duration{11 * time.Second, time.Second} {
+		first := true
+		w.answer = func(event.View) webhook.Result {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.now = w.now.Add(takes)
+			if up := first || takes == time.Second; !up {
+				return down(event.View{})
+			}
+			first = false
+			return webhook.Result{HTTPStatus: 200}
+		}
+		w.request(webhook.NewTest(w.record(), 7, w.clock()))
+		w.deliver()
+	}
+	w.wantAllInOrder(agents...)
 }
 
 func TestDeliver_DisablesAReceiverThatIsGone(t *testing.T) {

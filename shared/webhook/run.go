@@ -180,14 +180,19 @@ func (r *run) serve(ctx context.Context, d *Delivery) error {
 }
 
 // retryLanes attempts the heads of the lanes that are due, and drains the lanes that succeed. One success shows that
-// the receiver is back, so all other lanes are tried early.
+// the receiver is back, so all other lanes are tried early: those that this run has no time for, by the next ones.
 func (r *run) retryLanes(ctx context.Context) error {
 	tried := map[string]bool{}
+	called := slices.ContainsFunc(r.w.Lanes, func(l Lane) bool { return l.Early })
 	for {
 		now := r.Now()
+		if r.succeeded && !called {
+			called = true
+			r.callLanes(now, tried)
+		}
 		var due []Lane
 		for _, l := range r.w.Lanes {
-			if !l.NextAttemptAt.After(now) || r.succeeded && !tried[l.AgentID] {
+			if l.Early || !l.NextAttemptAt.After(now) {
 				due = append(due, l)
 			}
 		}
@@ -204,6 +209,15 @@ func (r *run) retryLanes(ctx context.Context) error {
 		for _, l := range due {
 			tried[l.AgentID] = true
 		}
+	}
+}
+
+// callLanes makes each lane that waits be tried once before its time, but those that this run has tried.
+func (r *run) callLanes(now time.Time, tried map[string]bool) {
+	r.w.Lanes = slices.Clone(r.w.Lanes)
+	for i := range r.w.Lanes {
+		l := &r.w.Lanes[i]
+		l.Early = l.NextAttemptAt.After(now) && !tried[l.AgentID]
 	}
 }
 
@@ -297,6 +311,7 @@ func (r *run) deliver(ctx context.Context, l *Lane, e event.Event, d *Delivery) 
 	if err != nil {
 		return false, err
 	}
+	l.Early = false
 	if early && !result.OK() {
 		d.add(result, at, l.NextAttemptAt)
 		return false, nil

@@ -92,6 +92,8 @@ type Lane struct {
 	Attempts      int
 	FirstAt       time.Time
 	NextAttemptAt time.Time
+	// Early says that Head is tried before NextAttemptAt, because the receiver is back.
+	Early bool
 }
 
 // pass makes the lane go on after an event.
