@@ -202,7 +202,7 @@ func (t *tool) wakeAt() *cobra.Command {
 		Use: "wake-at AGENT TIME", Short: "Set one time at which an agent is woken if it sleeps",
 		Args: cobra.ExactArgs(2),
 		Long: "Set one time at which an agent is woken if it sleeps. TIME is one of RFC 3339, a duration from now " +
-			"such as 90m, or never.",
+			"such as 90m, or never. A time is refused if the agent's --wake-on lacks schedule.",
 		Example: "  agentctl schedules wake-at my-agent 2026-03-02T09:30:00Z\n" +
 			"  agentctl schedules wake-at my-agent never",
 		Annotations: sends("WakeAgentAt"), ValidArgsFunction: t.completeAgents,

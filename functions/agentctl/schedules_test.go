@@ -70,4 +70,6 @@ func TestSchedules_SetWhenAnAgentIsWoken(t *testing.T) {
 	}
 	wake("tomorrow").wantCode(t, agentctl.ExitUsage, "duration")
 	wake("10000h").wantCode(t, agentctl.ExitInvalid, "366 days")
+	c.run(t, "agents", "update", "my-agent", "--wake-on", "request").ok(t)
+	wake("2h").wantCode(t, agentctl.ExitConflict, "sleep.wake_on")
 }

@@ -14,7 +14,7 @@ import (
 type wakeInput struct {
 	change
 	Body struct {
-		At *function.Time `json:"at" jsonschema:"When the agent is woken if it sleeps, at most 366 days ahead; a time in the past is now. Null forgets the former time."`
+		At *function.Time `json:"at" jsonschema:"When the agent is woken if it sleeps, at most 366 days ahead; a time in the past is now. Refused if sleep.wake_on lacks schedule. Null forgets the former time."`
 	} `json:"body"`
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +120,30 @@ func TestAgents_RefuseSchedules(t *testing.T) {
 				t.Errorf("%s: %s, want four violations", name, res.Body)
 			}
 		}
+	}
+}
+
+// A time at which nothing would happen is refused; one that was set before can be forgotten.
+func TestWakeAgentAt_IsRefusedIfSchedulesDoNotWake(t *testing.T) {
+	t.Parallel()
+	b := backendtest.New(t)
+	soon := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+	a := b.UpdateAgent(t, b.RunningAgent(t, "org-1", nil).ID, func(a *agent.Agent) {
+		a.Sleep = agent.SleepPolicy{AfterSeconds: 300, WakeOn: []agent.Waker{agent.RequestWakes}}
+		a.WakeAt = soon
+	})
+	call := func(body string, options ...functiontest.Option) functiontest.Response {
+		return b.CallNamed(t, "WakeAgentAt", append(options, functiontest.AsAdmin("org-1"),
+			functiontest.Path("agent_id", a.ID), functiontest.RawBody(body))...)
+	}
+	at := `{"at":"` + soon.Add(time.Hour).Format(time.RFC3339) + `"}`
+	call(at, functiontest.Query(url.Values{"dry_run": {"true"}})).Want(t, http.StatusConflict, "wake_disabled")
+	refused := call(at).Want(t, http.StatusConflict, "wake_disabled")
+	if got := b.Agent(t, a.ID).WakeAt; !got.Equal(soon) || !strings.Contains(string(refused.Body), "sleep.wake_on") {
+		t.Errorf("the agent is woken at %v, and the answer is %s", got, refused.Body)
+	}
+	if call(`{"at":null}`).Want(t, http.StatusOK, ""); !b.Agent(t, a.ID).WakeAt.IsZero() {
+		t.Errorf("after null: %v", b.Agent(t, a.ID).WakeAt)
 	}
 }
 

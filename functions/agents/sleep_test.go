@@ -94,7 +94,7 @@ func drowsyAgent(t *testing.T, b *backendtest.Backend) agent.Agent {
 	t.Helper()
 	a := b.RunningAgent(t, "org-1", nil)
 	return b.UpdateAgent(t, a.ID, func(a *agent.Agent) {
-		a.Sleep = agent.SleepPolicy{AfterSeconds: 300, WakeOn: []agent.Waker{agent.RequestWakes}}
+		a.Sleep = agent.SleepAfter(300)
 		a.APIKeyHash = credential.HashKey(a.ID, ownKey)
 	})
 }

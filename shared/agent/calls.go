@@ -171,10 +171,14 @@ func (a Agent) CallsDue(now time.Time) bool {
 }
 
 // SetWakeAt sets when the agent is woken if it sleeps; a zero time never wakes it. Errors: Conflict while the agent is
-// being deleted.
+// being deleted, and for a time at which its policy would let it sleep on.
 func (a *Agent) SetWakeAt(at, now time.Time) error {
-	if a.Status == Deleting {
+	switch {
+	case a.Status == Deleting:
 		return a.conflict("wake-at")
+	case !at.IsZero() && !a.wakesOnTime():
+		return fault.New(fault.Conflict, "wake_disabled", "No schedule or time wakes the agent. Add schedule to "+
+			"sleep.wake_on to let them.").WithMeta(a.ConflictMeta())
 	}
 	if !a.WakeAt.Equal(at) {
 		a.WakeAt, a.UpdatedAt = at, now

@@ -74,6 +74,11 @@ func (p SleepPolicy) Equal(q SleepPolicy) bool {
 // WakesOn reports whether something wakes agents with the policy.
 func (p SleepPolicy) WakesOn(w Waker) bool { return slices.Contains(p.WakeOn, w) }
 
+// wakesOnTime reports whether a schedule or a time wakes the agent if it sleeps. One that never sleeps needs no waker.
+func (a Agent) wakesOnTime() bool {
+	return a.Sleep.AfterSeconds == 0 && !a.Asleep() || a.Sleep.WakesOn(ScheduleWakes)
+}
+
 // SleepView is a policy of sleep that clients receive.
 type SleepView struct {
 	AfterSeconds *int64  `json:"after_seconds" jsonschema:"How many seconds without a request, an open connection and work that its program tells of the agent stays awake; null if it never sleeps."`

@@ -2152,7 +2152,7 @@ type UpdateWebhookRequest struct {
 
 // WakeAgentAtRequest defines model for WakeAgentAtRequest.
 type WakeAgentAtRequest struct {
-	// At When the agent is woken if it sleeps, at most 366 days ahead; a time in the past is now. Null forgets the former time.
+	// At When the agent is woken if it sleeps, at most 366 days ahead; a time in the past is now. Refused if sleep.wake_on lacks schedule. Null forgets the former time.
 	At *time.Time `json:"at"`
 }
 

@@ -23,6 +23,9 @@ export function WakeAt({ agent, unavailable }: { agent: Agent; unavailable: stri
   const [asking, setAsking] = useState(false);
   const { wake_at: at } = agent;
   const clear = useAgentChange(wakeAt(agent, null), () => "The time is forgotten.");
+  const { after_seconds: after, wake_on: wakers } = agent.sleep;
+  const sleepsOn =
+    after === null || wakers.includes("schedule") ? undefined : "Its setting of sleep does not let schedules wake it.";
   return (
     <section class="card" aria-label="One-time wake">
       <div class="head">
@@ -34,7 +37,7 @@ export function WakeAt({ agent, unavailable }: { agent: Agent; unavailable: stri
             "No time is set."
           ) : (
             <>
-              It is woken on <Moment value={at} />, if it sleeps then.
+              It is woken on <Moment value={at} />, if it sleeps then. {sleepsOn}
             </>
           )}
         </p>
@@ -43,7 +46,7 @@ export function WakeAt({ agent, unavailable }: { agent: Agent; unavailable: stri
           stopped, or that was paused by a person, stays so.
         </p>
         <div class="row">
-          <Button icon="waiting" unavailable={unavailable} onClick={() => setAsking(true)}>
+          <Button icon="waiting" unavailable={unavailable ?? sleepsOn} onClick={() => setAsking(true)}>
             {at === null ? "Set a time" : "Change the time"}
           </Button>
           {at === null ? null : (

@@ -7,6 +7,7 @@ export const refusals: Record<string, string> = {
   subscription_past_due: "Payment overdue",
   agent_state_conflict: "Not in this status",
   agent_in_use: "Agent in use",
+  wake_disabled: "No schedule wakes it",
   agent_deleting: "Being deleted",
   agent_not_found: "No such agent",
   not_found: "Not found",

@@ -1797,8 +1797,8 @@ export interface ValidationError {
 
 export interface WakeAgentAtRequest {
   /**
-   * When the agent is woken if it sleeps, at most 366 days ahead; a time in the past is now. Null forgets the former
-   * time.
+   * When the agent is woken if it sleeps, at most 366 days ahead; a time in the past is now. Refused if sleep.wake_on
+   * lacks schedule. Null forgets the former time.
    */
   at: string | null;
 }

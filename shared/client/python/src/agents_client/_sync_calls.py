@@ -2245,8 +2245,8 @@ class Calls(SyncBase):
         API key. The body must not exceed 256 KiB.
 
         Args:
-            at: When the agent is woken if it sleeps, at most 366 days ahead; a time in the past is now. Null forgets
-                the former time.
+            at: When the agent is woken if it sleeps, at most 366 days ahead; a time in the past is now. Refused if
+                sleep.wake_on lacks schedule. Null forgets the former time.
         """
         call = Call(
             "POST",
