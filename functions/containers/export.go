@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -150,14 +151,20 @@ func (e *export) send(w io.Writer) error {
 		return err
 	}
 	e.agent = held
+	complete := false
+	defer func() { e.release(complete) }() // also after a panic
 	ctx, end := context.WithCancelCause(e.ctx)
-	defer end(nil)
 	ctx, cancel := context.WithTimeout(ctx, MaxExport)
-	defer cancel()
-	go e.renew(ctx, end)
+	var renewal sync.WaitGroup
+	defer func() { // before the release, after which nothing may renew
+		cancel()
+		end(nil)
+		renewal.Wait()
+	}()
+	renewal.Go(func() { e.renew(ctx, end) })
 	began, counted := time.Now(), &counter{to: w}
 	err = e.copy(ctx, counted)
-	e.release(err == nil)
+	complete = err == nil
 	entry := call.From(e.ctx).Entry
 	entry.AddFact("output_bytes", number(counted.bytes))
 	entry.AddFact("duration_ms", strconv.FormatInt(milliseconds(began), 10))

@@ -134,6 +134,29 @@ func TestExport_NeedsNoNudge(t *testing.T) {
 	f.export(t, snapshot).Want(t, http.StatusOK, "")
 }
 
+// broken is a port with a defect.
+type broken struct{}
+
+func (broken) Open(context.Context, agent.Agent, agentexec.Command) (agentexec.Stream, error) {
+	panic("a defect") //nolint:forbidigo // what the test is about
+}
+
+// TestExport_ReleasesTheReaderAfterAPanic: no other export of the agent waits until its time ends.
+func TestExport_ReleasesTheReaderAfterAPanic(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	snapshot := f.withSnapshot(t)
+	commands := f.Commands
+	f.Commands = broken{}
+	f.export(t, snapshot).Want(t, http.StatusInternalServerError, "internal_error")
+	if r := f.Agent(t, f.agent.ID).Reader; r.SnapshotID != snapshot || r.Holder != "" {
+		t.Errorf("the reader after a panic: %+v, want that it waits for a repeat", r)
+	}
+	f.Commands = commands
+	f.Containers.Install(dataplane.FrontCommand, func(context.Context, *agentexectest.Process) int { return 0 })
+	f.export(t, snapshot).Want(t, http.StatusOK, "")
+}
+
 func TestExport_IsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
