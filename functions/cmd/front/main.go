@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -48,9 +49,13 @@ func command(args []string) func(context.Context, envconfig.Lookuper) error {
 	case dataplane.TrustArg:
 		return writeTrust
 	default:
-		return run
+		return refuse
 	}
 }
+
+// refuse ends a container of a later release, whose argument this program does not know. As a front it would serve
+// without an end where the pod waits for a step that ends.
+func refuse(context.Context, envconfig.Lookuper) error { return errors.New("unknown argument") }
 
 // writeFiles writes the agent's files to its volume, before the other containers of the pod start.
 func writeFiles(ctx context.Context, env envconfig.Lookuper) error {

@@ -16,6 +16,20 @@ import (
 
 const someCertificate = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 
+// A pod that a later release made must not wait for a step that never ends.
+func TestCommand_RefusesUnknownArguments(t *testing.T) {
+	t.Parallel()
+	ctx, end := context.WithCancel(t.Context())
+	end() // a front would serve until then
+	err := command([]string{"of-a-later-release"})(ctx, envconfig.MapLookuper(map[string]string{
+		"LISTEN_HOST": "127.61.7.9", "AGENT_HOSTNAME": "a.example.com", "AGENT_PORT": "1", "DASHBOARD_USERNAME": "u",
+		"DASHBOARD_PASSWORD": "p", "API_SERVER_KEY": "k",
+	}))
+	if err == nil {
+		t.Error("an unknown argument starts a front")
+	}
+}
+
 // TestWriteTrust_WaitsForTheGate: a gate that does not know the agent's policy yet, or is not there, is asked again.
 func TestWriteTrust_WaitsForTheGate(t *testing.T) {
 	t.Parallel()
