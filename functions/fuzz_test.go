@@ -19,7 +19,6 @@ import (
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/billing"
 	"agents.example/controlplane/shared/credential"
-	"agents.example/controlplane/shared/egress"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
@@ -104,11 +103,9 @@ func (reachedMembers) People(context.Context, []string) ([]member.Person, error)
 	return nil, errReached
 }
 
-func (reachedSettings) SetEgress(context.Context, string, func(egress.Rules) (egress.Rules, error)) error {
+func (reachedSettings) Choose(context.Context, string, func(*organization.Choices) error) error {
 	return errReached
 }
-
-func (reachedSettings) SetExec(context.Context, string, organization.Exec) error { return errReached }
 
 func (reachedSecrets) Of(webhook.Webhook) (webhook.Secret, error) { return nil, errReached }
 

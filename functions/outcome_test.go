@@ -111,9 +111,9 @@ type watchedSettings struct {
 	before func()
 }
 
-func (s watchedSettings) SetExec(ctx context.Context, id string, exec organization.Exec) error {
+func (s watchedSettings) Choose(ctx context.Context, id string, change func(*organization.Choices) error) error {
 	s.before()
-	return s.Settings.SetExec(ctx, id, exec)
+	return s.Settings.Choose(ctx, id, change)
 }
 
 type watchedMembers struct {

@@ -219,7 +219,7 @@ func TestTerminal_IsRefusedBeforeTheUpgrade(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	url := f.serve(t, "OpenAgentTerminal")
-	if err := f.Organizations.SetExec(t.Context(), org, organization.ExecAdmins); err != nil {
+	if err := f.Organizations.Choose(t.Context(), org, setExec(organization.ExecAdmins)); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
@@ -248,9 +248,13 @@ func TestTerminal_IsRefusedBeforeTheUpgrade(t *testing.T) {
 		}
 	}
 	f.call(t, "OpenAgentTerminal").Want(t, 400, "websocket_required")
-	if err := f.Organizations.SetExec(t.Context(), org, organization.ExecOff); err != nil {
+	if err := f.Organizations.Choose(t.Context(), org, setExec(organization.ExecOff)); err != nil {
 		t.Fatal(err)
 	}
 	f.call(t, "OpenAgentTerminal").Want(t, 409, "exec_off")
 	f.call(t, "ExecInAgent", functiontest.Body(map[string]any{"command": []string{"ls"}})).Want(t, 409, "exec_off")
+}
+
+func setExec(e organization.Exec) func(*organization.Choices) error {
+	return func(c *organization.Choices) error { c.Exec = e; return nil }
 }

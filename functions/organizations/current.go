@@ -3,6 +3,7 @@
 package organizations
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -81,7 +82,7 @@ func Update(chosen organization.Settings, accounts billing.Store, log audit.Log)
 	}
 }
 
-// store stores the settings that are given. What may be refused comes first, so that a refused request changes nothing.
+// store stores the settings that are given: all of them, or none.
 func (s settings) store(ctx context.Context, chosen organization.Settings, log audit.Log, id string) error {
 	c := call.From(ctx)
 	if s.Exec != "" {
@@ -93,15 +94,13 @@ func (s settings) store(ctx context.Context, chosen organization.Settings, log a
 	if err := c.BeginEntry(ctx, log); err != nil {
 		return err
 	}
-	if s.Egress != nil {
-		if err := chosen.SetEgress(ctx, id, s.Egress.Change); err != nil {
-			return err
+	return chosen.Choose(ctx, id, func(c *organization.Choices) (err error) {
+		c.Exec = cmp.Or(s.Exec, c.Exec)
+		if s.Egress != nil {
+			c.Egress, err = s.Egress.Change(c.Egress)
 		}
-	}
-	if s.Exec == "" {
-		return nil
-	}
-	return chosen.SetExec(ctx, id, s.Exec)
+		return err
+	})
 }
 
 // addFacts adds what a client chose to the audit entry.

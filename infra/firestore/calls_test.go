@@ -14,6 +14,7 @@ import (
 	"agents.example/controlplane/shared/audit"
 	"agents.example/controlplane/shared/call"
 	"agents.example/controlplane/shared/document"
+	"agents.example/controlplane/shared/egress"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/image/imagetest"
 	"agents.example/controlplane/shared/organization"
@@ -66,6 +67,12 @@ func TestCallsPerOperation(t *testing.T) {
 			_, err := c.WorkerStore().Update(t.Context(), a, func(*agent.Agent) {})
 			must(t, err)
 		}, want: "read"},
+		{name: "change all settings of an organization", do: func() {
+			must(t, c.Directory().Choose(t.Context(), org.ID, func(chosen *organization.Choices) error {
+				chosen.Exec, chosen.Egress = organization.ExecOff, egress.Rules{Mode: egress.AllowList}
+				return nil
+			}))
+		}, want: "read commit"},
 		{name: "list agents", do: func() {
 			_, err := w.Store.List(org.Ctx, agent.Filter{Status: agent.Running}, page.Request{})
 			must(t, err)

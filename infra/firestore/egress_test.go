@@ -18,6 +18,7 @@ import (
 	"agents.example/controlplane/shared/egresslog"
 	"agents.example/controlplane/shared/event"
 	"agents.example/controlplane/shared/image/imagetest"
+	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
 )
 
@@ -38,8 +39,9 @@ func TestCreate_DecidesAgainAfterALostRace(t *testing.T) {
 	x := newEgressFixture(t)
 	must(t, errorOf(x.Images().Put(t.Context(), imagetest.Full("assistant"))))
 	change := sync.OnceFunc(func() {
-		must(t, x.Directory().SetEgress(t.Context(), x.org.ID, func(egress.Rules) (egress.Rules, error) {
-			return egress.Rules{Mode: egress.AllowList}, nil
+		must(t, x.Directory().Choose(t.Context(), x.org.ID, func(c *organization.Choices) error {
+			c.Egress = egress.Rules{Mode: egress.AllowList}
+			return nil
 		}))
 	})
 	late := open(t, x.project(), Options{DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(func(

@@ -2,16 +2,13 @@ package firestore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	gcp "cloud.google.com/go/firestore"
-	"google.golang.org/grpc/codes"
 
-	"agents.example/controlplane/shared/egress"
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
@@ -154,43 +151,31 @@ func (d *Directory) SetPlan(ctx context.Context, organizationID string, id plan.
 	})
 }
 
-// SetExec implements organization.Settings.
-func (d *Directory) SetExec(ctx context.Context, organizationID string, exec organization.Exec) error {
-	ref, ok := d.client.ref(organizationCollection, organizationID)
-	if !ok {
-		return errNoOrganization()
-	}
-	return d.client.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
-		_, err := d.client.commit(ctx, d.client.batch().Update(ref, []gcp.Update{{Path: "exec", Value: string(exec)}}))
-		if codeOf(errors.Unwrap(err)) == codes.NotFound {
-			return errNoOrganization()
-		}
-		return err
-	})
-}
-
-// SetEgress implements organization.Settings.
-func (d *Directory) SetEgress(ctx context.Context, organizationID string,
-	change func(egress.Rules) (egress.Rules, error),
-) error {
+// Choose implements organization.Settings.
+func (d *Directory) Choose(ctx context.Context, organizationID string, change func(*organization.Choices) error) error {
 	return d.client.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
 		snap, err := d.read(ctx, organizationID)
 		if err != nil {
 			return err
 		}
-		var rules egress.Rules
-		f := fields{{egressField, compactGroup(egressFields(&rules))}}
+		var c organization.Choices
+		f := chosenFields(&c)
 		rest, err := decodeWithRest(snap, f)
 		if err != nil {
 			return err
 		}
-		if rules, err = change(rules); err != nil {
+		if err = change(&c); err != nil {
 			return err
 		}
 		_, err = d.client.commit(ctx, d.client.batch().Update(snap.Ref, updates(f.encodeWith(rest)),
 			gcp.LastUpdateTime(snap.UpdateTime)))
 		return err
 	})
+}
+
+// chosenFields lists what is stored of an organization's choices.
+func chosenFields(c *organization.Choices) fields {
+	return fields{{"exec", text(&c.Exec)}, {egressField, compactGroup(egressFields(&c.Egress))}}
 }
 
 // Ensure implements organization.Directory. It makes no call for records that this process has ensured before, and one

@@ -16,6 +16,7 @@ import (
 	"agents.example/controlplane/shared/egress"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/metrics"
+	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/secret"
 	"agents.example/controlplane/shared/webhook"
 )
@@ -149,11 +150,11 @@ func storeWrites() map[string][]func(*testing.T, tenantFixture) {
 				}
 			},
 			func(t *testing.T, x tenantFixture) {
-				deny := func(r egress.Rules) (egress.Rules, error) {
-					r.Deny = []string{"another.example"}
-					return r, nil
+				deny := func(c *organization.Choices) error {
+					c.Egress.Deny = []string{"another.example"}
+					return nil
 				}
-				must(t, x.client.Directory().SetEgress(t.Context(), x.org.ID, deny))
+				must(t, x.client.Directory().Choose(t.Context(), x.org.ID, deny))
 			},
 			func(t *testing.T, x tenantFixture) {
 				ctx := call.As(t.Context(), identity.Caller{Type: identity.System, OrganizationID: x.org.ID})

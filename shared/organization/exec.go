@@ -37,12 +37,17 @@ func (o Organization) CheckExec() error {
 			"with exec admins.")
 }
 
+// Choices are what admins choose for their organization.
+type Choices struct {
+	// Exec says who may run commands in the containers of the organization's agents.
+	Exec Exec
+	// Egress is what new agents may reach unless their client says otherwise.
+	Egress egress.Rules
+}
+
 // Settings stores what admins choose for their organization.
 type Settings interface {
-	// SetExec changes who may run commands in the containers of the organization's agents. Errors: NotFound,
-	// Unavailable.
-	SetExec(ctx context.Context, organizationID string, exec Exec) error
-	// SetEgress changes what new agents may reach unless their client says otherwise. It may call change several times.
-	// Errors: those of SetExec, and those of change.
-	SetEgress(ctx context.Context, organizationID string, change func(egress.Rules) (egress.Rules, error)) error
+	// Choose changes the choices in one commit. It may call change several times. Errors: NotFound, Unavailable, and
+	// those of change.
+	Choose(ctx context.Context, organizationID string, change func(*Choices) error) error
 }
