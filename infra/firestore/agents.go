@@ -43,8 +43,8 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"files", array(&a.Files, fileFields)},
 		{"public_paths", texts(&a.PublicPaths)},
 		{"sleep", compactGroup(sleepFields(a))},
-		{"image", compactGroup(softwareFields(&a.Image))},
-		{"front", compactGroup(softwareFields(&a.Front))},
+		{"image", compactKeyedGroup(softwareFields(&a.Image))},
+		{"front", compactKeyedGroup(softwareFields(&a.Front))},
 		{"watched_by", text(&a.WatchedBy)},
 		{"image_policy", text(&a.ImagePolicy)},
 		{"maintenance_window", optional(&a.MaintenanceWindow, maintenanceWindowFields)},
@@ -73,7 +73,7 @@ func agentFields(a *agent.Agent, writeID *string) fields {
 		{"serving_changes", array(&a.ServingChanges, servingChangeFields)},
 		{"awake", compactGroup(awakeFields(&a.Awake))},
 		{"pod_restarts", compactGroup(podRestartFields(&a.PodRestarts))},
-		{"deletion", compactGroup(deletionFields(&a.Deletion))},
+		{"deletion", compactKeyedGroup(deletionFields(&a.Deletion))},
 		{"generation", number(&a.Generation)},
 		{"observed_generation", number(&a.ObservedGeneration)},
 		{"attempts", number(&a.Attempts)},
@@ -105,14 +105,14 @@ func agentCallFields(a *agent.Agent) fields {
 // agentVolumeFields lists what is stored of an agent's volumes and their snapshots.
 func agentVolumeFields(a *agent.Agent) fields {
 	return fields{
-		{"volume", compactGroup(volumeFields(&a.Volume))},
+		{"volume", compactKeyedGroup(volumeFields(&a.Volume))},
 		{"former_volumes", array(&a.FormerVolumes, formerVolumeFields)},
 		{"snapshots", array(&a.Snapshots, snapshotFields)},
 		{"stopped_for", text(&a.StoppedFor)},
 		{"daily_snapshot_at", timestamp(&a.DailySnapshotAt)},
-		{"move", compactGroup(moveFields(&a.Move))},
+		{"move", compactKeyedGroup(moveFields(&a.Move))},
 		{"imports", flag(&a.Imports)},
-		{"reader", compactGroup(readerFields(&a.Reader))},
+		{"reader", compactKeyedGroup(readerFields(&a.Reader))},
 		{"clone_of", text(&a.CloneOf)},
 		{"unset_secrets", texts(&a.UnsetSecrets)},
 	}
@@ -141,14 +141,14 @@ func injectedFields(s *agent.InjectedSecret) fields {
 
 func moveFields(m *agent.Move) fields {
 	return fields{
+		{"requested_at", timestamp(&m.RequestedAt)},
 		{"state", text(&m.State)},
 		{"from_cell", text(&m.From.Cell)},
 		{"from_region", text(&m.From.Region)},
 		{"to_cell", text(&m.To.Cell)},
 		{"to_region", text(&m.To.Region)},
 		{"snapshot_id", text(&m.SnapshotID)},
-		{"volume", compactGroup(volumeFields(&m.Volume))},
-		{"requested_at", timestamp(&m.RequestedAt)},
+		{"volume", compactKeyedGroup(volumeFields(&m.Volume))},
 		{"since", timestamp(&m.Since)},
 		{"cleared", flag(&m.Cleared)},
 		{"look_at", timestamp(&m.LookAt)},
@@ -230,13 +230,13 @@ func scheduleFields(s *agent.Schedule) fields {
 		{"missed", text(&s.Missed)},
 		{"disabled", flag(&s.Disabled)},
 		{"after", timestamp(&s.After)},
-		{"call", compactGroup(fields{
+		{"call", compactKeyedGroup(fields{
 			{"due_at", timestamp(&s.Call.DueAt)},
 			{"ordered_at", timestamp(&s.Call.OrderedAt)},
 			{"front", text(&s.Call.Front)},
 			{"look_at", timestamp(&s.Call.LookAt)},
 		})},
-		{"last", compactGroup(fields{
+		{"last", compactKeyedGroup(fields{
 			{"due_at", timestamp(&s.Last.DueAt)},
 			{"called_at", timestamp(&s.Last.CalledAt)},
 			{"outcome", text(&s.Last.Outcome)},

@@ -114,14 +114,14 @@ func imageVersionFields(v *image.Version) fields {
 
 // softwareFields lists what an agent's record has of one of its images.
 func softwareFields(s *agent.Software) fields {
-	return append(choiceFields(&s.Choice), field{"update", compactGroup(updateFields(&s.Update))})
+	return append(choiceFields(&s.Choice), field{"update", compactKeyedGroup(updateFields(&s.Update))})
 }
 
 func choiceFields(c *image.Choice) fields {
 	return fields{
+		{"reference", text(&c.Reference)},
 		{"id", text(&c.ID)},
 		{"version", text(&c.Version)},
-		{"reference", text(&c.Reference)},
 		{"runtime", compactGroup(runtimeFields(&c.Runtime))},
 	}
 }
@@ -130,7 +130,7 @@ func updateFields(u *agent.Update) fields {
 	return fields{
 		{"release", text(&u.Release)},
 		{"version", text(&u.Version)},
-		{"former", compactGroup(choiceFields(&u.Former))},
+		{"former", compactKeyedGroup(choiceFields(&u.Former))},
 		{"state", text(&u.State)},
 		{"moved_at", timestamp(&u.MovedAt)},
 		{"ready_at", timestamp(&u.ReadyAt)},

@@ -20,17 +20,20 @@ func compactGroup(of fields) groupPlace { return groupPlace{of: of, compact: tru
 // the former one.
 func keyedGroup(of fields) groupPlace { return groupPlace{of: of, keyed: true} }
 
+// compactKeyedGroup is a keyedGroup without zero values.
+func compactKeyedGroup(of fields) groupPlace { return groupPlace{of: of, compact: true, keyed: true} }
+
 func (p groupPlace) encode() any { return p.encodeWith(nil) }
 
 func (p groupPlace) encodeWith(r *document.Rest) any {
-	switch {
-	case p.compact:
-		return p.of.encodeNonZero(r)
-	case p.keyed:
-		return encodeKeyed(p.of, r, p.of.encodeWith)
-	default:
-		return p.of.encodeWith(r)
+	encode := p.of.encodeWith
+	if p.compact {
+		encode = p.of.encodeNonZero
 	}
+	if p.keyed {
+		return encodeKeyed(p.of, r, encode)
+	}
+	return encode(r)
 }
 
 func (p groupPlace) decode(name string, value any) error {

@@ -13,7 +13,8 @@ import (
 // write: see document.Rest, decodeWithRest and encodeWith.
 //
 // The rest of an element belongs to the element's key, which is the first of its fields: that of a variable named A
-// survives every change of A, and goes with it.
+// survives every change of A, and goes with it. The same goes for a group that a record replaces as a whole, such as an
+// agent's volume or its move: see compactKeyedGroup. Other groups, such as settings, keep theirs as long as the record.
 
 // nestedPlace is a place that stores maps.
 type nestedPlace interface {

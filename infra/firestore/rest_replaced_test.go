@@ -1,0 +1,82 @@
+package firestore
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/agent/agenttest"
+)
+
+// What a later release stored of one move, volume, reader, call or build is not true of the next one.
+func TestRest_GoesWithWhatIsReplaced(t *testing.T) {
+	t.Parallel()
+	full := agenttest.FullAgent(agenttest.Now())
+	doc := encodeAgent(full, "")
+	addUnknown(doc, agentFields(&agent.Agent{}, new(string)))
+	read := func() agent.Agent {
+		a, _, err := decodeAgent(full.ID, inMap(doc))
+		must(t, err)
+		return a
+	}
+	schedule := func(a *agent.Agent) *agent.Schedule { return &a.Schedules[0] }
+	later := full.CreatedAt.Add(1000 * time.Hour)
+	for path, row := range map[string]struct{ change, replace func(*agent.Agent) }{
+		"move": {
+			change:  func(a *agent.Agent) { a.Move.State = agent.MoveFailed },
+			replace: func(a *agent.Agent) { a.Move.RequestedAt = later },
+		},
+		"volume": {
+			change:  func(a *agent.Agent) { a.Volume.Unmade = !a.Volume.Unmade },
+			replace: func(a *agent.Agent) { a.Volume.Number++ },
+		},
+		"reader": {
+			change:  func(a *agent.Agent) { a.Reader.Holder = "another" },
+			replace: func(a *agent.Agent) { a.Reader.Number++ },
+		},
+		"deletion": {
+			change:  func(a *agent.Agent) { a.Deletion.VolumeGoneAt = later },
+			replace: func(a *agent.Agent) { a.Deletion = agent.Deletion{RequestedAt: later} },
+		},
+		"schedules.call": {
+			change:  func(a *agent.Agent) { schedule(a).Call.LookAt = later },
+			replace: func(a *agent.Agent) { schedule(a).Call = agent.Call{} },
+		},
+		"schedules.last": {
+			change:  func(a *agent.Agent) { schedule(a).Last.Status = 418 },
+			replace: func(a *agent.Agent) { schedule(a).Last = agent.CallResult{DueAt: later} },
+		},
+		"image": {
+			change:  func(a *agent.Agent) { a.Image.Version = "another name" },
+			replace: func(a *agent.Agent) { a.Image.Reference = "another build" },
+		},
+		"front.update": {
+			change:  func(a *agent.Agent) { a.Front.Update.Restarts++ },
+			replace: func(a *agent.Agent) { a.Front.Update.Release = "another" },
+		},
+	} {
+		unknown := func(a agent.Agent) any {
+			m := encodeAgent(a, "")
+			for name := range strings.SplitSeq(path, ".") {
+				switch inside := m[name].(type) {
+				case map[string]any:
+					m = inside
+				case []any:
+					m = inside[0].(map[string]any)
+				default: // an empty group
+					return nil
+				}
+			}
+			return m[unknownField]
+		}
+		a := read()
+		if row.change(&a); unknown(a) == nil {
+			t.Errorf("%s: a change loses what a later release stored", path)
+		}
+		a = read()
+		if row.replace(&a); unknown(a) != nil {
+			t.Errorf("%s: another one has what a later release stored of the former one", path)
+		}
+	}
+}
