@@ -240,7 +240,8 @@ func granted() map[string][]string {
 		},
 		collector: {
 			"list namespaces", "change an agent's namespace", "delete an agent's namespace",
-			"scale an agent's workload", "list the contents of snapshots", "delete the content of a source",
+			"scale an agent's workload", "list the contents of snapshots", "label the content of a snapshot",
+			"delete the content of a source",
 		},
 		logReader: {"read an agent's pod", "read an agent's log", "read an agent's kept log"},
 		enterer:   {}, // checkCommands names the container

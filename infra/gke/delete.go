@@ -36,20 +36,29 @@ func (c *Clusters) Delete(ctx context.Context, a agent.Agent) error {
 	return err
 }
 
-// deleteLeftContent deletes a content whose VolumeSnapshot is gone. The driver keeps a content that is bound until the
-// snapshot controller has marked it. The controller does not mark a content that a worker made if the VolumeSnapshot
-// was deleted before its status named the content.
+// deleteLeftContent deletes a content whose VolumeSnapshot is gone.
 func (c *client) deleteLeftContent(ctx context.Context, o *metav1.PartialObjectMetadata) error {
-	if isSourceContent(o) && o.Annotations[annotationSnapshotDeleted] == "" {
-		t := snapshotTarget(kindContent, "", o.Name)
-		fields := map[string]any{"metadata": map[string]any{
-			"annotations": map[string]any{annotationSnapshotDeleted: "yes"},
-		}}
-		if err := c.mergeAs(ctx, fieldManager, t, fields); err != nil && !apierrors.IsNotFound(err) {
-			return explain(err, t)
-		}
+	if err := c.markLeftContent(ctx, o); err != nil {
+		return err
 	}
 	return c.deleteContent(ctx, o.Name)
+}
+
+// markLeftContent says that the VolumeSnapshot of a content is gone. The driver keeps a content that is bound until the
+// snapshot controller has marked it. The controller does not mark a content that a worker made if the VolumeSnapshot
+// was deleted before its status named the content.
+func (c *client) markLeftContent(ctx context.Context, o *metav1.PartialObjectMetadata) error {
+	if !isSourceContent(o) || o.Annotations[annotationSnapshotDeleted] != "" {
+		return nil
+	}
+	t := snapshotTarget(kindContent, "", o.Name)
+	fields := map[string]any{"metadata": map[string]any{
+		"annotations": map[string]any{annotationSnapshotDeleted: "yes"},
+	}}
+	if err := c.mergeAs(ctx, fieldManager, t, fields); err != nil && !apierrors.IsNotFound(err) {
+		return explain(err, t)
+	}
+	return nil
 }
 
 // isSourceContent reports whether a content stands for a snapshot that the cell did not take.

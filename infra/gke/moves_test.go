@@ -180,6 +180,20 @@ func TestDeleteSnapshot_DeletesTheContentOfALateWorker(t *testing.T) {
 	}
 }
 
+// bindContent binds a content to a VolumeSnapshot that is gone, and waits until the driver protects it.
+func (w *world) bindContent(t *testing.T, name string) {
+	t.Helper()
+	clustertest.Eventually(t, func(ctx context.Context) error {
+		o, err := w.admin.VolumeSnapshotContents().Get(ctx, name, metav1.GetOptions{})
+		if err != nil || o.Spec.Snapshot.UID != "" && len(o.Finalizers) > 0 {
+			return err
+		}
+		o.Spec.Snapshot.UID = "gone"
+		_, err = w.admin.VolumeSnapshotContents().Update(ctx, o, metav1.UpdateOptions{})
+		return errors.Join(errors.New("the content is not protected yet"), err)
+	})
+}
+
 // The snapshot controller has bound the content, and has not written that into the status of the VolumeSnapshot.
 func TestDelete_RemovesAContentThatTheSnapshotControllerForgot(t *testing.T) {
 	t.Parallel()
@@ -193,15 +207,7 @@ func TestDelete_RemovesAContentThatTheSnapshotControllerForgot(t *testing.T) {
 	if err := c.create(t.Context(), targetOf(forgotten), forgotten); err != nil {
 		t.Fatal(err)
 	}
-	clustertest.Eventually(t, func(ctx context.Context) error {
-		o, err := w.admin.VolumeSnapshotContents().Get(ctx, forgotten.Name, metav1.GetOptions{})
-		if err != nil || o.Spec.Snapshot.UID != "" && len(o.Finalizers) > 0 {
-			return err
-		}
-		o.Spec.Snapshot.UID = "gone"
-		_, err = w.admin.VolumeSnapshotContents().Update(ctx, o, metav1.UpdateOptions{})
-		return errors.Join(errors.New("the content is not protected yet"), err)
-	})
+	w.bindContent(t, forgotten.Name)
 	clustertest.Eventually(t, func(ctx context.Context) error {
 		if err := w.Delete(ctx, a); err != nil {
 			return err

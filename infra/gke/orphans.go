@@ -163,13 +163,14 @@ func (c *Clusters) DeleteSources(ctx context.Context) error {
 // minSourceAge is the age from which the content of a source is an orphan if its namespace does not exist.
 const minSourceAge = time.Hour
 
-// deleteSources deletes the contents of sources that were made before a time and whose namespaces do not exist.
+// deleteSources deletes the contents of sources that were made before a time and whose namespaces do not exist, also
+// those that were deleted without a mark before.
 func (c *client) deleteSources(ctx context.Context, database string, before time.Time) error {
 	t := snapshotTarget(kindContent, "", "")
 	var old []metav1.PartialObjectMetadata
 	labeled := ours + "," + labelDatabase + "=" + database
 	err := c.listMetadata(ctx, t, labeled, func() { old = nil }, func(o *metav1.PartialObjectMetadata) {
-		if isSourceContent(o) && o.DeletionTimestamp == nil && o.CreationTimestamp.Time.Before(before) {
+		if isSourceContent(o) && o.CreationTimestamp.Time.Before(before) {
 			old = append(old, *o)
 		}
 	})
@@ -188,6 +189,9 @@ func (c *client) deleteOrphanedSource(ctx context.Context, o *metav1.PartialObje
 		return nil
 	case !apierrors.IsNotFound(err):
 		return explain(err, namespace)
+	}
+	if err := c.markLeftContent(ctx, o); err != nil {
+		return err
 	}
 	t := snapshotTarget(kindContent, "", o.Name)
 	if err := c.delete(ctx, t, o.UID); err != nil && !apierrors.IsNotFound(err) {

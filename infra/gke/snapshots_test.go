@@ -467,6 +467,37 @@ func TestDeleteSources_DeletesThoseWithoutANamespace(t *testing.T) {
 	}
 }
 
+// The namespace went while the snapshot controller bound the content. Without its mark, the driver keeps the content.
+func TestDeleteSources_DeletesAContentThatTheSnapshotControllerForgot(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, err := w.client("local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, s := w.taken(t)
+	b, err := w.blueprint(w.clone(t, s), testRuntimeInput())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.cloning, b.settings.Database = true, t.Name()[:20]
+	content := b.foreignSource()[1]
+	if _, err := c.apply(t.Context(), content); err != nil {
+		t.Fatal(err)
+	}
+	w.bindContent(t, content.GetName())
+	clustertest.Eventually(t, func(ctx context.Context) error {
+		if err := c.deleteSources(ctx, b.settings.Database, time.Now().Add(time.Hour)); err != nil {
+			return err
+		}
+		_, err := w.admin.VolumeSnapshotContents().Get(ctx, content.GetName(), metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return errors.Join(errors.New("the content is there"), err)
+	})
+}
+
 func TestStorageProblem_IsShortAndInOurWords(t *testing.T) {
 	t.Parallel()
 	const notYet = "The cluster's storage has not taken the snapshot yet: "

@@ -110,13 +110,16 @@ func isPermanent(err error) bool {
 // describeSnapshot is what clients see of an error.
 func describeSnapshot(err error) string {
 	var refused *Permanent
+	var known *fault.Error
 	switch {
 	case errors.Is(err, ErrVolumeInUse):
 		return "The agent's container has not ended yet."
 	case errors.As(err, &refused):
 		return refused.Message
-	default:
-		return fault.From(err).Detail
+	case errors.As(err, &known) && known.Kind != fault.Internal:
+		return known.Detail
+	default: // fault.From has the text of an answer to a request
+		return "The control plane could not ask the cluster's storage for the snapshot."
 	}
 }
 

@@ -196,6 +196,9 @@ func TestReconcile_LogsAFailedDailySnapshotOnce(t *testing.T) { //nolint:paralle
 		if got := bytes.Count(lines, []byte(`"event":"snapshot_failed"`)); got != row.want {
 			t.Errorf("%s: %d lines say that a daily snapshot failed, want %d:\n%s", name, got, row.want, lines)
 		}
+		if bytes.Contains(lines, []byte("Report the request id")) {
+			t.Errorf("%s: the snapshot has the text of an answer to a request", name)
+		}
 	}
 }
 
