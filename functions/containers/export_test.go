@@ -138,7 +138,7 @@ func TestExport_NeedsNoNudge(t *testing.T) {
 type broken struct{}
 
 func (broken) Open(context.Context, agent.Agent, agentexec.Command) (agentexec.Stream, error) {
-	panic("a defect") //nolint:forbidigo // what the test is about
+	panic("a defect")
 }
 
 // TestExport_ReleasesTheReaderAfterAPanic: no other export of the agent waits until its time ends.
