@@ -1,6 +1,8 @@
 package functions_test
 
 import (
+	"net/http"
+	"reflect"
 	"regexp"
 	"strconv"
 	"testing"
@@ -8,8 +10,44 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"agents.example/controlplane/functions"
+	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/ratelimit"
 )
+
+// TestRoutes_SayHowLongTheyStream: how long a stream takes depends on its client and on what there is to send. Cloud Run
+// ends the answer of a route that does not declare it after a minute.
+func TestRoutes_SayHowLongTheyStream(t *testing.T) {
+	t.Parallel()
+	streams := 0
+	for _, r := range functions.Routes(functions.Dependencies{}) {
+		reply, ok := reflect.Zero(r.Handle.Output).Interface().(function.Reply)
+		if !ok {
+			continue
+		}
+		var formats function.Formats
+		switch body := reply.Reply(http.Header{}).(type) {
+		case function.Raw:
+			formats = function.Formats{body}
+		case function.Formats:
+			formats = body
+		default:
+			continue
+		}
+		for _, format := range formats {
+			if format.Stream == nil {
+				continue
+			}
+			streams++
+			if r.Holds == 0 {
+				t.Errorf("%s streams its answer, and does not declare how long (Holds)", r.Name)
+			}
+		}
+	}
+	if streams == 0 {
+		t.Error("no route streams its answer, want those that export, download and follow")
+	}
+}
 
 // TestDescription_ListsTheHeldAnswers compares the second table in the API description with the limits of production.
 func TestDescription_ListsTheHeldAnswers(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/page"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/ratelimit"
 )
 
 // moment is a time in a query.
@@ -134,15 +135,23 @@ func (e Export) Reply(http.Header) any {
 	}}
 }
 
-// ExportAll streams every entry that matches a filter, newest first, one a line.
-func ExportAll(log audit.Log) function.Route {
+// maxExport bounds an answer that reads the whole log. How long it takes depends on the log and on the client.
+const maxExport = 10 * time.Minute
+
+// ExportAll streams every entry that matches a filter, newest first, one a line. An answer holds one of the slots.
+func ExportAll(log audit.Log, slots *ratelimit.Slots) function.Route {
 	return function.Route{
 		Name: "ExportAuditLog", Method: http.MethodGet, Path: path + "/export",
 		Access: function.Admin, Feature: plan.AuditLog, Needs: []function.Need{function.Firestore},
+		Holds:  maxExport,
 		Status: http.StatusOK, Summary: "Export the audit log as JSON lines (Enterprise plan)",
 		Handle: function.Handle(func(ctx context.Context, in exportInput) (Export, error) {
-			return Export{func(visit func(audit.Entry) error) error { return log.Each(ctx, in.Query.audit(), visit) }},
-				nil
+			_, err := function.HoldSlot(ctx, slots)
+			return Export{func(visit func(audit.Entry) error) error {
+				ctx, cancel := context.WithTimeout(ctx, maxExport)
+				defer cancel()
+				return log.Each(ctx, in.Query.audit(), visit)
+			}}, err
 		}),
 	}
 }

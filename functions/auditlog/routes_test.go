@@ -78,7 +78,7 @@ const (
 // read sends a request to the routes over a log.
 func read(t *testing.T, log audit.Log, method, path string, options ...functiontest.Option) functiontest.Response {
 	t.Helper()
-	return send(t, method, path, options, auditlog.List(log), auditlog.ExportAll(log))
+	return send(t, method, path, options, auditlog.List(log), auditlog.ExportAll(log, nil))
 }
 
 // send sends a request to some routes.

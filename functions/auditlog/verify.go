@@ -15,6 +15,7 @@ import (
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/handoff"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/ratelimit"
 )
 
 // anchor is a seal that the caller kept, in a query.
@@ -44,8 +45,11 @@ func Verify(seals seal.Log, signer *handoff.Signer) function.Route {
 		Name: "VerifyAuditLog", Method: http.MethodGet, Path: path + "/verify",
 		Access: function.Admin, Feature: plan.AuditLog,
 		Needs:  []function.Need{function.Firestore, function.HandoffSign},
+		Holds:  maxExport,
 		Status: http.StatusOK, Summary: "Verify the audit log (Enterprise plan)",
 		Handle: function.Handle(func(ctx context.Context, in verifyInput) (seal.View, error) {
+			ctx, cancel := context.WithTimeout(ctx, maxExport)
+			defer cancel()
 			var kept *seal.Anchor
 			if in.Query.Seal.Sequence != 0 {
 				kept = &in.Query.Seal.Anchor
@@ -80,14 +84,21 @@ func (l sealLines) Reply(http.Header) any {
 	}}
 }
 
-// ExportSeals streams the seals of the organization's audit log, the oldest first, one a line.
-func ExportSeals(seals seal.Log) function.Route {
+// ExportSeals streams the seals of the organization's audit log, the oldest first, one a line. An answer holds one of
+// the slots.
+func ExportSeals(seals seal.Log, slots *ratelimit.Slots) function.Route {
 	return function.Route{
 		Name: "ExportAuditSeals", Method: http.MethodGet, Path: path + "/seals",
 		Access: function.Admin, Feature: plan.AuditLog, Needs: []function.Need{function.Firestore},
+		Holds:  maxExport,
 		Status: http.StatusOK, Summary: "Export the seals of the audit log as JSON lines (Enterprise plan)",
 		Handle: function.Handle(func(ctx context.Context, _ struct{}) (sealLines, error) {
-			return sealLines{seals.Seals(ctx, call.From(ctx).Caller.OrganizationID)}, nil
+			_, err := function.HoldSlot(ctx, slots)
+			return sealLines{func(yield func(seal.Seal, error) bool) {
+				ctx, cancel := context.WithTimeout(ctx, maxExport)
+				defer cancel()
+				seals.Seals(ctx, call.From(ctx).Caller.OrganizationID)(yield)
+			}}, err
 		}),
 	}
 }

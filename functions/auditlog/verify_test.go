@@ -59,7 +59,7 @@ func sealedGet(t *testing.T, log seal.Log, signer *handoff.Signer, path, kept st
 		query.Set("seal", kept)
 	}
 	options := []functiontest.Option{functiontest.AsAdmin(enterprise), functiontest.Query(query)}
-	return send(t, http.MethodGet, path, options, auditlog.Verify(log, signer), auditlog.ExportSeals(log))
+	return send(t, http.MethodGet, path, options, auditlog.Verify(log, signer), auditlog.ExportSeals(log, nil))
 }
 
 func TestVerify_ReportsProblems(t *testing.T) {
@@ -196,7 +196,7 @@ func TestSealRoutes_RefuseOthers(t *testing.T) {
 	} {
 		for _, path := range []string{verifyPath, sealsPath} {
 			send(t, http.MethodGet, path, []functiontest.Option{c.as}, auditlog.Verify(log, nil),
-				auditlog.ExportSeals(log)).Want(t, http.StatusForbidden, c.code)
+				auditlog.ExportSeals(log, nil)).Want(t, http.StatusForbidden, c.code)
 		}
 	}
 	sealedGet(t, log, nil, verifyPath, "1:abc").Want(t, http.StatusUnprocessableEntity, "validation_error")
