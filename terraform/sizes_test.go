@@ -4,7 +4,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"agents.example/controlplane/emulators/cloudrun"
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/shared/function"
 )
@@ -70,6 +72,38 @@ func TestServices_LeaveTimeForHeldAnswers(t *testing.T) {
 					t.Errorf("the service %s ends answers after %s, and %s holds one for %s", service, timeout, r.Name,
 						r.Holds)
 				}
+			}
+		}
+	})
+}
+
+// TestTimeouts_AreThoseOfTheLocalCloud: what ends locally after a time ends after the same time when it is deployed.
+func TestTimeouts_AreThoseOfTheLocalCloud(t *testing.T) {
+	t.Parallel()
+	everyTopology(t, func(t *testing.T, m *module) {
+		serviceOf, want := m.local(t, "service_of"), map[string]time.Duration{}
+		for _, r := range functions.Routes(functions.Dependencies{}) {
+			services := []string{serviceOf.GetAttr(r.Name).AsString()}
+			if r.Role != function.RoleExec {
+				services = append(services, "routes")
+			}
+			for _, service := range services {
+				want[service] = max(want[service], cloudrun.RouteTimeout(r))
+			}
+		}
+		deadlines := m.local(t, "ack_deadlines").AsValueMap()
+		for _, w := range functions.Workers(functions.Dependencies{}) {
+			local := cloudrun.WorkerTimeout(w)
+			service := serviceOf.GetAttr(w.Name).AsString()
+			want[service] = max(want[service], local)
+			if n, _ := deadlines[w.Name].AsBigFloat().Int64(); time.Duration(n)*time.Second != local {
+				t.Errorf("Pub/Sub waits %d s for a push to %s, and locally %v", n, w.Name, local)
+			}
+		}
+		for service, local := range want {
+			timeout, err := time.ParseDuration(m.local(t, "timeouts").GetAttr(service).AsString())
+			if err != nil || timeout != local {
+				t.Errorf("the service %s ends answers after %v (%v), and locally after %v", service, timeout, err, local)
 			}
 		}
 	})

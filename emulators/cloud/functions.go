@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"agents.example/controlplane/emulators/cloudrun"
 	"agents.example/controlplane/emulators/dataplane"
 	"agents.example/controlplane/emulators/pubsubemu"
 	"agents.example/controlplane/functions"
@@ -71,11 +72,8 @@ func (c *Cloud) listen(server *http.Server) error {
 	return nil
 }
 
-// Delivery settings of Pub/Sub, as in terraform/topics.tf.
-const (
-	maxDeliveryAttempts = 20
-	ackDeadline         = 600 * time.Second
-)
+// maxDeliveryAttempts is as in terraform/topics.tf.
+const maxDeliveryAttempts = 20
 
 // pubsubHost is the variable with the address of Pub/Sub.
 const pubsubHost = "PUBSUB_EMULATOR_HOST"
@@ -100,7 +98,7 @@ func (c *Cloud) startDispatcher(ctx context.Context) error {
 	for _, w := range functions.Workers(functions.Dependencies{}) {
 		s := pubsubemu.Subscription{
 			Topic: string(w.Topic), Name: w.Name, Endpoint: c.Ready.BaseURL + w.Path(), Audience: c.Ready.BaseURL,
-			MinBackoff: wait.minBackoff, MaxBackoff: wait.maxBackoff, AckDeadline: ackDeadline,
+			MinBackoff: wait.minBackoff, MaxBackoff: wait.maxBackoff, AckDeadline: cloudrun.WorkerTimeout(w),
 		}
 		if w.Topic == function.AgentNudges {
 			s.DeadLetterTopic, s.MaxDeliveryAttempts = string(function.AgentNudgesDead), maxDeliveryAttempts

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -47,19 +45,21 @@ type service struct {
 	target   string // the only function that it serves; empty for all of its binary
 	patterns []string
 	env      []string // only of this process
+	timeout  time.Duration
 }
 
 // services returns what runs in a process each: every function of the catalogue, or every role, and the process for all
 // other paths.
 func (c *Cloud) services() []service {
 	all := []service{{name: allRoutes, role: function.RoleAccounts, patterns: []string{"/"}}}
-	add := func(name string, role function.Role, patterns ...string) {
-		s := service{name: c.serviceOf(name, role), role: role, patterns: patterns}
+	add := func(name string, role function.Role, timeout time.Duration, patterns ...string) {
+		s := service{name: c.serviceOf(name, role), role: role, timeout: timeout, patterns: patterns}
 		if !c.options.Grouped {
 			s.target = name
 		}
 		if i := slices.IndexFunc(all, func(other service) bool { return other.name == s.name }); i >= 0 {
 			all[i].patterns = append(all[i].patterns, patterns...)
+			all[i].timeout = max(all[i].timeout, timeout)
 			return
 		}
 		all = append(all, s)
@@ -69,10 +69,14 @@ func (c *Cloud) services() []service {
 		if short, ok := strings.CutPrefix(r.Path, function.Prefix); ok && strings.HasPrefix(short, "/agents") {
 			patterns = append(patterns, r.Method+" "+short)
 		}
-		add(r.Name, r.Role, patterns...)
+		timeout := cloudrun.RouteTimeout(r)
+		add(r.Name, r.Role, timeout, patterns...)
+		if r.Role != function.RoleExec {
+			all[0].timeout = max(all[0].timeout, timeout)
+		}
 	}
 	for _, w := range functions.Workers(functions.Dependencies{}) {
-		add(w.Name, function.RoleWorker, "POST "+w.Path())
+		add(w.Name, function.RoleWorker, cloudrun.WorkerTimeout(w), "POST "+w.Path())
 	}
 	return all
 }
@@ -115,7 +119,7 @@ func (c *Cloud) serveSeparately(ctx context.Context) error {
 			s.env = cloudrun.Environment(s.role)
 		}
 		p.ports[s.name], p.services[s.name] = ports[i], s
-		proxy := c.newProxy(s, ports[i])
+		proxy := cloudrun.EndAfter(s.timeout, c.newProxy(s, ports[i]))
 		for _, pattern := range s.patterns {
 			router.Handle(pattern, proxy)
 		}
@@ -135,12 +139,12 @@ func (c *Cloud) serveSeparately(ctx context.Context) error {
 // processes, as Cloud Run adds instances.
 func (c *Cloud) newProxy(s service, port int) http.Handler {
 	if !c.options.Grouped {
-		return newPortProxy(port)
+		return cloudrun.NewProxy(port)
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: cloudrun.Concurrency(s.role), IdleConnTimeout: time.Minute}
 	c.closeLater(func() error { transport.CloseIdleConnections(); return nil })
 	instance := func(port int) http.Handler {
-		proxy := newPortProxy(port)
+		proxy := cloudrun.NewProxy(port)
 		proxy.Transport = transport
 		return proxy
 	}
@@ -158,10 +162,6 @@ func (c *Cloud) newProxy(s service, port int) http.Handler {
 	})
 	c.closeLater(door.Close)
 	return door
-}
-
-func newPortProxy(port int) *httputil.ReverseProxy {
-	return httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "127.0.0.1:" + strconv.Itoa(port)})
 }
 
 // buildBinaries builds the programs that run in separate processes unless they are given.
