@@ -8,6 +8,7 @@ import (
 
 	gcp "cloud.google.com/go/firestore"
 	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
 
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/event"
@@ -125,10 +126,10 @@ func (s *Releases) Create(ctx context.Context, r release.Release) (release.Relea
 	revision, err := s.client.commit(ctx, b)
 	var lost *undecided
 	switch {
-	case errors.As(err, &lost) && lost.unknown:
-		return release.Release{}, unavailable("commit", lost.cause)
-	case errors.As(err, &lost):
+	case errors.As(err, &lost) && codeOf(lost.cause) == codes.AlreadyExists:
 		return release.Release{}, release.AlreadyOpen(r.ID)
+	case errors.As(err, &lost): // also of a write of the former release, or without another one
+		return release.Release{}, unavailable("commit", lost.cause)
 	}
 	r.Revision = revision
 	return r, err

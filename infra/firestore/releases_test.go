@@ -4,7 +4,11 @@ import (
 	"context"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/agent/agenttest"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/plan"
 	"agents.example/controlplane/shared/release"
 	"agents.example/controlplane/shared/release/releasetest"
@@ -28,4 +32,22 @@ func TestReleases_Conform(t *testing.T) {
 			},
 		}
 	})
+}
+
+// TestReleases_CreateUnderFaults fails every call of a creation. An answer names no release that does not exist.
+func TestReleases_CreateUnderFaults(t *testing.T) {
+	t.Parallel()
+	c := open(t, "", Options{})
+	forEachFault(func(f *injectedFault) bool {
+		image := "i" + agenttest.ID()[:8]
+		_, err := c.Releases().Create(t.Context(), release.Release{Image: image, State: release.Done})
+		must(t, err)
+		_, err = open(t, c.project(), f.options()).Releases().Create(t.Context(), release.Release{Image: image})
+		latest, latestErr := c.Releases().latest(t.Context(), image)
+		must(t, latestErr)
+		if err != nil && !isTemporary(err, f) && (fault.Code(err) != "release_open" || latest.Number != 2) {
+			t.Errorf("%s: error %v of release %d, want Unavailable", f, err, latest.Number)
+		}
+		return f.reached()
+	}, codes.Unavailable, codes.Aborted)
 }
