@@ -76,8 +76,11 @@ func (s *Server) createCheckout(_ *http.Request, form url.Values, session map[st
 		price: form.Get("line_items[0][price]"), back: form.Get("success_url"),
 	}
 	p.status = "open"
+	if err := s.checkCustomer(p.customer); err != nil {
+		return err
+	}
 	if plan, interval := planIn(p.price); !slices.Contains(lookupKeys(), plan+"_"+interval) {
-		return &refusal{http.StatusBadRequest, "invalid_request_error", "resource_missing", "No such price"}
+		return &refusal{http.StatusBadRequest, "invalid_request_error", "resource_missing", "No such price", "line_items[0][price]"}
 	}
 	id := s.open(p, "cs_test_")
 	s.fillCheckout(id, p, session)
@@ -120,11 +123,11 @@ func (s *Server) expireCheckout(r *http.Request, _ url.Values, session map[strin
 	p, ok := s.pages[id]
 	switch {
 	case !ok || p.status == "":
-		return &refusal{http.StatusNotFound, "invalid_request_error", "resource_missing", "No such checkout session"}
+		return &refusal{http.StatusNotFound, "invalid_request_error", "resource_missing", "No such checkout session", "session"}
 	case p.status != "open":
 		return &refusal{
 			http.StatusBadRequest, "invalid_request_error", "",
-			"Only Checkout Sessions with a status in [\"open\"] can be expired.",
+			"Only Checkout Sessions with a status in [\"open\"] can be expired.", "",
 		}
 	}
 	p.status = "expired"
@@ -134,13 +137,47 @@ func (s *Server) expireCheckout(r *http.Request, _ url.Values, session map[strin
 }
 
 func (s *Server) createCustomer(_ *http.Request, form url.Values, customer map[string]any) error {
-	customer["id"] = "cus_" + random()
+	id := "cus_" + random()
+	s.mu.Lock()
+	s.customers[id] = true
+	s.mu.Unlock()
+	customer["id"] = id
 	customer["metadata"] = map[string]any{"organization_id": form.Get("metadata[organization_id]")}
 	return nil
 }
 
+// getCustomer serves a customer, also one that was deleted.
+func (s *Server) getCustomer(r *http.Request, _ url.Values, customer map[string]any) error {
+	id := r.PathValue("id")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	present, known := s.customers[id]
+	if !known {
+		return &refusal{http.StatusNotFound, "invalid_request_error", "resource_missing", "No such customer", "id"}
+	}
+	if !present {
+		clear(customer)
+		customer["object"], customer["deleted"] = "customer", true
+	}
+	customer["id"] = id
+	return nil
+}
+
+// checkCustomer refuses a page for a customer that does not exist, or not any more. A checkout page may have none.
+func (s *Server) checkCustomer(id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if id == "" || s.customers[id] {
+		return nil
+	}
+	return &refusal{http.StatusBadRequest, "invalid_request_error", "resource_missing", "No such customer", "customer"}
+}
+
 func (s *Server) createPortal(_ *http.Request, form url.Values, session map[string]any) error {
 	p := page{customer: form.Get("customer"), back: form.Get("return_url")}
+	if err := s.checkCustomer(p.customer); err != nil {
+		return err
+	}
 	switch form.Get("flow_data[type]") {
 	case "subscription_update_confirm":
 		p.subscription = form.Get("flow_data[subscription_update_confirm][subscription]")
@@ -168,7 +205,7 @@ func (s *Server) getSubscription(r *http.Request, _ url.Values, object map[strin
 	s.fetches[id]++
 	found, ok := s.subscriptions[id]
 	if !ok {
-		return &refusal{http.StatusNotFound, "invalid_request_error", "resource_missing", "No such subscription"}
+		return &refusal{http.StatusNotFound, "invalid_request_error", "resource_missing", "No such subscription", "id"}
 	}
 	return found.fill(object)
 }
@@ -181,6 +218,9 @@ func (s *Server) listSubscriptions(r *http.Request, _ url.Values, list map[strin
 	}
 	example, err := json.Marshal(examples[0])
 	if err != nil {
+		return err
+	}
+	if err := s.checkCustomer(r.URL.Query().Get("customer")); err != nil {
 		return err
 	}
 	s.mu.Lock()

@@ -45,6 +45,7 @@ func (s *Server) Pay(address string) (subscriptionID string, err error) {
 	}
 	if p.customer == "" {
 		p.customer = "cus_" + random()
+		s.customers[p.customer] = true
 	}
 	p.status = "complete"
 	s.pages[path.Base(address)] = p
@@ -55,6 +56,18 @@ func (s *Server) Pay(address string) (subscriptionID string, err error) {
 	}
 	s.subscriptions[b.id] = b
 	return b.id, nil
+}
+
+// DeleteCustomer deletes a customer, as an operator can in Stripe's dashboard. That cancels its subscriptions.
+func (s *Server) DeleteCustomer(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.customers[id] = false
+	for _, b := range s.subscriptions {
+		if b.customer == id {
+			b.status = "canceled"
+		}
+	}
 }
 
 // Change changes a subscription, as its customer or the passing of time would.

@@ -46,6 +46,7 @@ type Server struct {
 
 	mu            sync.Mutex
 	pages         map[string]page
+	customers     map[string]bool // false for one that was deleted
 	subscriptions map[string]*subscription
 	answers       map[string]storedResponse // by idempotency key
 	fetches       map[string]int            // by subscription
@@ -73,7 +74,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		URL: "http://" + listener.Addr().String(), Key: "sk_test_" + random(), WebhookSecret: "whsec_" + random(),
 		mock:   mock,
 		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{}}, served: make(chan error, 1),
-		pages: map[string]page{}, subscriptions: map[string]*subscription{}, answers: map[string]storedResponse{},
+		pages: map[string]page{}, customers: map[string]bool{}, subscriptions: map[string]*subscription{}, answers: map[string]storedResponse{},
 		fetches: map[string]int{},
 	}
 	s.server = &http.Server{Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second}
@@ -111,6 +112,7 @@ func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/prices", s.serveAPI(s.listPrices))
 	mux.HandleFunc("POST /v1/customers", s.serveAPI(s.createCustomer))
+	mux.HandleFunc("GET /v1/customers/{id}", s.serveAPI(s.getCustomer))
 	mux.HandleFunc("POST /v1/checkout/sessions", s.serveAPI(s.createCheckout))
 	mux.HandleFunc("GET /v1/checkout/sessions", s.serveAPI(s.listCheckouts))
 	mux.HandleFunc("POST /v1/checkout/sessions/{id}/expire", s.serveAPI(s.expireCheckout))
@@ -127,6 +129,7 @@ type refusal struct {
 	kind    string
 	code    string
 	message string
+	param   string
 }
 
 // Error implements error.
@@ -156,7 +159,7 @@ func (s *Server) serveAPI(fill answer) http.HandlerFunc {
 
 func (s *Server) answer(r *http.Request, body []byte, fill answer) (status int, out []byte) {
 	if user, _, _ := r.BasicAuth(); user != s.Key && r.Header.Get("Authorization") != "Bearer "+s.Key {
-		return refuse(&refusal{http.StatusUnauthorized, "invalid_request_error", "", "Invalid API Key provided"})
+		return refuse(&refusal{http.StatusUnauthorized, "invalid_request_error", "", "Invalid API Key provided", ""})
 	}
 	status, example, err := s.forward(r, body)
 	if err != nil {
@@ -186,10 +189,10 @@ func (s *Server) answer(r *http.Request, body []byte, fill answer) (status int, 
 func refuse(err error) (status int, body []byte) {
 	var r *refusal
 	if !errors.As(err, &r) {
-		r = &refusal{http.StatusInternalServerError, "api_error", "", err.Error()}
+		r = &refusal{http.StatusInternalServerError, "api_error", "", err.Error(), ""}
 	}
 	body, _ = json.Marshal(map[string]any{"error": map[string]string{
-		"type": r.kind, "code": r.code,
+		"type": r.kind, "code": r.code, "param": r.param,
 		"message": r.message,
 	}})
 	return r.status, body
@@ -225,7 +228,7 @@ func (s *Server) storeOrReplay(h http.Header, key string, now storedResponse) (s
 	case first.request != now.request:
 		return refuse(&refusal{
 			http.StatusBadRequest, "idempotency_error", "",
-			"Keys for idempotent requests can only be used with the same parameters",
+			"Keys for idempotent requests can only be used with the same parameters", "",
 		})
 	default:
 		h.Set("Idempotent-Replayed", "true")

@@ -29,8 +29,11 @@ func TestServer_ValidatesRequests(t *testing.T) {
 		status          int
 	}{
 		"valid": {
-			key: s.Key, path: "/v1/billing_portal/sessions", form: "customer=cus_1",
+			key: s.Key, path: "/v1/customers", form: "name=a",
 			status: 200,
+		},
+		"an unknown customer": {
+			key: s.Key, path: "/v1/billing_portal/sessions", form: "customer=cus_1", status: 400,
 		},
 		"an unknown parameter": {
 			key: s.Key, path: "/v1/billing_portal/sessions", form: "customer=cus_1&color=red",

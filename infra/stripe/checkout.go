@@ -73,13 +73,9 @@ func (p *Payments) findPrice(ctx context.Context, to plan.ID, interval billing.I
 // createCheckoutSession creates a page that sells a subscription to the organization's customer, who may be new. All
 // pages of an organization have one customer, so that its subscriptions and its other pages can be found by it.
 func (p *Payments) createCheckoutSession(ctx context.Context, o billing.Order, price string) (billing.Session, error) {
-	customer := o.Present.CustomerID
-	if customer == "" {
-		created, err := p.createCustomer(ctx, o.OrganizationID)
-		if err != nil {
-			return billing.Session{}, err
-		}
-		customer = created
+	customer, err := p.customerOf(ctx, o)
+	if err != nil {
+		return billing.Session{}, err
 	}
 	form := url.Values{
 		"mode": {"subscription"}, "client_reference_id": {o.OrganizationID},
@@ -91,14 +87,37 @@ func (p *Payments) createCheckoutSession(ctx context.Context, o billing.Order, p
 	return billing.Session{URL: s.URL, ExpiresAt: timeOf(s.ExpiresAt), CustomerID: customer}, err
 }
 
+// customerOf returns the organization's customer, or a new one if it has none. Who works in Stripe's dashboard can
+// delete a customer, and Stripe refuses pages for it from then on.
+func (p *Payments) customerOf(ctx context.Context, o billing.Order) (id string, err error) {
+	key, former := "customer-"+o.OrganizationID, o.Present.CustomerID
+	if former != "" {
+		var found struct {
+			Deleted bool `json:"deleted"`
+		}
+		_, err := p.client.do(ctx, call{
+			method: http.MethodGet, path: "/v1/customers/" + url.PathEscape(former),
+		}, &found)
+		switch {
+		case isMissing(err), err == nil && found.Deleted:
+			key += "-after-" + former
+		case err != nil:
+			return "", faultOf("look up a customer", err)
+		default:
+			return former, nil
+		}
+	}
+	return p.createCustomer(ctx, o.OrganizationID, key)
+}
+
 // createCustomer creates the customer of an organization, or returns the one that concurrent requests of the last day
-// created.
-func (p *Payments) createCustomer(ctx context.Context, organizationID string) (id string, err error) {
+// created under the same idempotency key.
+func (p *Payments) createCustomer(ctx context.Context, organizationID, key string) (id string, err error) {
 	var created struct {
 		ID string `json:"id"`
 	}
 	_, err = p.client.create(ctx, call{
-		method: http.MethodPost, path: "/v1/customers", idempotencyKey: "customer-" + organizationID,
+		method: http.MethodPost, path: "/v1/customers", idempotencyKey: key,
 		form: url.Values{"metadata[" + organizationKey + "]": {organizationID}},
 	}, &created)
 	if err != nil {
@@ -123,6 +142,9 @@ func (p *Payments) EndCheckouts(ctx context.Context, customerID string) error {
 		method: http.MethodGet, path: "/v1/checkout/sessions",
 		form: url.Values{"customer": {customerID}, "status": {"open"}, "limit": {strconv.Itoa(maxEnded)}},
 	}, &open)
+	if isMissing(err) {
+		return nil // with the customer, its pages are gone
+	}
 	if err != nil {
 		return faultOf("list checkout sessions", err)
 	}
@@ -167,7 +189,13 @@ func (p *Payments) createPriceChangeSession(ctx context.Context, o billing.Order
 func (p *Payments) Portal(ctx context.Context, customerID string) (billing.Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	return p.createPortalSession(ctx, customerID, nil)
+	s, err := p.createPortalSession(ctx, customerID, nil)
+	if isMissing(err) {
+		err = fault.New(fault.Conflict, "no_subscription",
+			"The organization's customer was deleted at the payment provider. Create a checkout session first.").
+			WithCause(err)
+	}
+	return s, err
 }
 
 // createPortalSession creates a portal page. The flow is what the page is for; without one, it is the customer's

@@ -58,6 +58,12 @@ func (e *apiError) Error() string {
 		e.requestID)
 }
 
+// isMissing reports whether Stripe refused a call because something that it names does not exist, or not any more.
+func isMissing(err error) bool {
+	var refused *apiError
+	return errors.As(err, &refused) && refused.Code == "resource_missing"
+}
+
 // errNoAnswer is an answer that does not have Stripe's form, as proxies send it.
 var errNoAnswer = errors.New("the answer is not one of Stripe")
 

@@ -137,7 +137,7 @@ func TestCreateCustomer_IsNotBoundToAFailure(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				stripe := &transport{answers: c.answers}
 				p := &Payments{client: &client{http: &http.Client{Transport: stripe}, url: "https://stripe.example"}}
-				id, err := p.createCustomer(t.Context(), "org_1")
+				id, err := p.createCustomer(t.Context(), "org_1", "customer-org_1")
 				if id != c.wantID || (err != nil) != (c.wantID == "") {
 					t.Errorf("customer %q, %v; want %q", id, err, c.wantID)
 				}

@@ -318,6 +318,43 @@ func TestOpen_RefusesMissingOptions(t *testing.T) {
 	}
 }
 
+// TestCheckout_SellsAfterTheCustomerWasDeleted: in Stripe's dashboard, for example. All pages then have the same new
+// customer.
+func TestCheckout_SellsAfterTheCustomerWasDeleted(t *testing.T) {
+	t.Parallel()
+	p := openPayments(t, nil)
+	order := billing.Order{OrganizationID: "org_" + uuid.NewString(), Plan: plan.Starter, Interval: billing.Month}
+	first, err := p.Checkout(t.Context(), order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bought, err := stripeServer.Pay(first.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stripeServer.DeleteCustomer(first.CustomerID)
+	if live, err := p.ListLive(t.Context(), order.OrganizationID, first.CustomerID); err != nil || len(live) > 0 {
+		t.Errorf("the live subscriptions of a deleted customer are %v, %v; want none", live, err)
+	}
+	order.Present = billing.Subscription{
+		Provider: billing.Stripe, ID: bought, Status: billing.Canceled, CustomerID: first.CustomerID,
+	}
+	if _, err := p.Portal(t.Context(), first.CustomerID); fault.Code(err) != "no_subscription" {
+		t.Errorf("the portal of a deleted customer: %v, want no_subscription", err)
+	}
+	var customers []string
+	for range 2 {
+		s, err := p.Checkout(t.Context(), order)
+		if err != nil {
+			t.Fatal(err)
+		}
+		customers = append(customers, s.CustomerID)
+	}
+	if customers[0] == first.CustomerID || customers[0] != customers[1] {
+		t.Errorf("the pages have the customers %q, want one other than %s", customers, first.CustomerID)
+	}
+}
+
 // TestCheckout_PagesOfOneOrganizationHaveOneCustomer buys on two pages that were opened before anything was paid. The
 // first payment ends a third page.
 func TestCheckout_PagesOfOneOrganizationHaveOneCustomer(t *testing.T) {

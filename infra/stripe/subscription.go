@@ -76,6 +76,9 @@ func (p *Payments) ListLive(ctx context.Context, organizationID, customerID stri
 	_, err := p.client.do(ctx, call{ // those that have ended are not listed
 		method: http.MethodGet, path: "/v1/subscriptions", form: url.Values{"customer": {customerID}, "limit": {"100"}},
 	}, &listed)
+	if isMissing(err) {
+		return nil, nil // Stripe cancels the subscriptions of a customer that is deleted
+	}
 	if err != nil {
 		return nil, faultOf("list subscriptions", err)
 	}
