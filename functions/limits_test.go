@@ -15,8 +15,8 @@ import (
 	"agents.example/controlplane/shared/ratelimit"
 )
 
-// TestRoutes_SayHowLongTheyStream: how long a stream takes depends on its client and on what there is to send. Cloud Run
-// ends the answer of a route that does not declare it after a minute.
+// TestRoutes_SayHowLongTheyStream: how long a stream takes depends on its client and on what there is to send. Cloud
+// Run ends the answer of a route that does not declare it after a minute.
 func TestRoutes_SayHowLongTheyStream(t *testing.T) {
 	t.Parallel()
 	streams := 0

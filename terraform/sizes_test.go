@@ -103,7 +103,7 @@ func TestTimeouts_AreThoseOfTheLocalCloud(t *testing.T) {
 		for service, local := range want {
 			timeout, err := time.ParseDuration(m.local(t, "timeouts").GetAttr(service).AsString())
 			if err != nil || timeout != local {
-				t.Errorf("the service %s ends answers after %v (%v), and locally after %v", service, timeout, err, local)
+				t.Errorf("the service %s ends answers after %v (%v), locally after %v", service, timeout, err, local)
 			}
 		}
 	})

@@ -26,8 +26,8 @@ func WorkerTimeout(w function.Worker) time.Duration {
 	return 30 * time.Second
 }
 
-// EndAfter ends the context of a request that takes longer than a timeout. A proxy of NewProxy then answers with 504, or
-// breaks the connection if the answer has begun, as Cloud Run does.
+// EndAfter ends the context of a request that takes longer than a timeout. A proxy of NewProxy then answers with 504,
+// or breaks the connection if the answer has begun, as Cloud Run does.
 func EndAfter(timeout time.Duration, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx, cancel := context.WithTimeout(req.Context(), timeout)

@@ -26,8 +26,8 @@ func TestEndAfter_EndsTheContext(t *testing.T) {
 	})
 }
 
-// TestProxy_EndsAnswersAsCloudRun: at the end of its time, an answer that has not begun is 504, and one that has begun is
-// broken off.
+// TestProxy_EndsAnswersAsCloudRun: at the end of its time, an answer that has not begun is 504, and one that has begun
+// is broken off.
 func TestProxy_EndsAnswersAsCloudRun(t *testing.T) {
 	t.Parallel()
 	instance := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

@@ -80,7 +80,7 @@ func (s *Server) createCheckout(_ *http.Request, form url.Values, session map[st
 		return err
 	}
 	if plan, interval := planIn(p.price); !slices.Contains(lookupKeys(), plan+"_"+interval) {
-		return &refusal{http.StatusBadRequest, "invalid_request_error", "resource_missing", "No such price", "line_items[0][price]"}
+		return missing(http.StatusBadRequest, "No such price", "line_items[0][price]")
 	}
 	id := s.open(p, "cs_test_")
 	s.fillCheckout(id, p, session)
@@ -123,7 +123,7 @@ func (s *Server) expireCheckout(r *http.Request, _ url.Values, session map[strin
 	p, ok := s.pages[id]
 	switch {
 	case !ok || p.status == "":
-		return &refusal{http.StatusNotFound, "invalid_request_error", "resource_missing", "No such checkout session", "session"}
+		return missing(http.StatusNotFound, "No such checkout session", "session")
 	case p.status != "open":
 		return &refusal{
 			http.StatusBadRequest, "invalid_request_error", "",
@@ -153,7 +153,7 @@ func (s *Server) getCustomer(r *http.Request, _ url.Values, customer map[string]
 	defer s.mu.Unlock()
 	present, known := s.customers[id]
 	if !known {
-		return &refusal{http.StatusNotFound, "invalid_request_error", "resource_missing", "No such customer", "id"}
+		return missing(http.StatusNotFound, "No such customer", "id")
 	}
 	if !present {
 		clear(customer)
@@ -170,7 +170,7 @@ func (s *Server) checkCustomer(id string) error {
 	if id == "" || s.customers[id] {
 		return nil
 	}
-	return &refusal{http.StatusBadRequest, "invalid_request_error", "resource_missing", "No such customer", "customer"}
+	return missing(http.StatusBadRequest, "No such customer", "customer")
 }
 
 func (s *Server) createPortal(_ *http.Request, form url.Values, session map[string]any) error {
@@ -205,7 +205,7 @@ func (s *Server) getSubscription(r *http.Request, _ url.Values, object map[strin
 	s.fetches[id]++
 	found, ok := s.subscriptions[id]
 	if !ok {
-		return &refusal{http.StatusNotFound, "invalid_request_error", "resource_missing", "No such subscription", "id"}
+		return missing(http.StatusNotFound, "No such subscription", "id")
 	}
 	return found.fill(object)
 }

@@ -74,7 +74,8 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		URL: "http://" + listener.Addr().String(), Key: "sk_test_" + random(), WebhookSecret: "whsec_" + random(),
 		mock:   mock,
 		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{}}, served: make(chan error, 1),
-		pages: map[string]page{}, customers: map[string]bool{}, subscriptions: map[string]*subscription{}, answers: map[string]storedResponse{},
+		pages: map[string]page{}, customers: map[string]bool{},
+		subscriptions: map[string]*subscription{}, answers: map[string]storedResponse{},
 		fetches: map[string]int{},
 	}
 	s.server = &http.Server{Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second}
@@ -134,6 +135,11 @@ type refusal struct {
 
 // Error implements error.
 func (r *refusal) Error() string { return r.message }
+
+// missing refuses a request that names in a parameter what does not exist.
+func missing(status int, message, param string) *refusal {
+	return &refusal{status, "invalid_request_error", "resource_missing", message, param}
+}
 
 // answer fills stored state into an example response.
 type answer func(r *http.Request, form url.Values, example map[string]any) error

@@ -40,8 +40,8 @@ func (endlessSeals) Entries(ctx context.Context, _ string, _, _ time.Time) iter.
 	return func(yield func(seal.Entry, error) bool) { yield(seal.Entry{}, readUntilDone(ctx)) }
 }
 
-// TestHeldAnswers_EndByThemselves: an answer that reads the whole log goes on for as long as the route declares, so that
-// Cloud Run lets it, and then ends.
+// TestHeldAnswers_EndByThemselves: an answer that reads the whole log goes on for as long as the route declares, so
+// that Cloud Run lets it, and then ends.
 func TestHeldAnswers_EndByThemselves(t *testing.T) {
 	t.Parallel()
 	for _, r := range []function.Route{

@@ -43,7 +43,8 @@ type Payments interface {
 	// Forbidden when that plan can't be bought, Invalid when the call's idempotency key was used with another order,
 	// Unavailable.
 	Checkout(ctx context.Context, o Order) (Session, error)
-	// Portal makes a page on which a customer sees and changes its payment method. Errors: Forbidden, Unavailable.
+	// Portal makes a page on which a customer sees and changes its payment method. Errors: Forbidden, Conflict if the
+	// provider does not know the customer any more, Unavailable.
 	Portal(ctx context.Context, customerID string) (Session, error)
 	// Event parses a provider event after it verified the signature over the raw body. Errors: BadRequest for a wrong
 	// signature (the error never quotes the body); NotFound when the provider sends no events.

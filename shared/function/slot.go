@@ -20,8 +20,8 @@ func HoldSlot(ctx context.Context, slots *ratelimit.Slots) (release func(), err 
 	release, ok := slots.Acquire(caller.OrganizationID, caller.Key())
 	if !ok {
 		refusal := fault.New(fault.RateLimited, "too_many_followers",
-			"Too many answers follow logs or events, wait for agents or export the audit log. End one of them, or retry in "+
-				"%g s.",
+			"Too many answers follow logs or events, wait for agents or export the audit log. End one of them, or "+
+				"retry in %g s.",
 			retrySlot.Seconds())
 		refusal.RetryAfter = retrySlot
 		return nil, refusal
