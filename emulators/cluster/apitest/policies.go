@@ -300,10 +300,14 @@ func testPolicyWarns(s *space) {
 }
 
 func testPolicyMalformed(s *space) {
-	s.refuses(call{
-		verb: "POST", path: policies, query: "dryRun=All", body: "metadata: {name: " + s.namespace + "}\nspec: " +
-			"{matchConstraints: " +
-			"{resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}, " +
-			"validations: [{expression: 'object.('}]}",
-	}, invalid("FieldValueInvalid spec.validations[0].expression"))
+	for field, wrong := range map[string]string{
+		"spec.validations[0].expression": "validations: [{expression: 'object.('}]",
+		"spec.variables[0].name":         "variables: [{name: namespace, expression: 'true'}], validations: [{expression: 'true'}]",
+	} {
+		s.refuses(call{
+			verb: "POST", path: policies, query: "dryRun=All", body: "metadata: {name: " + s.namespace + "}\nspec: " +
+				"{matchConstraints: " +
+				"{resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}, " + wrong + "}",
+		}, invalid("FieldValueInvalid "+field))
+	}
 }

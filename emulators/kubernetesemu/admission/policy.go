@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/ext"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -113,7 +114,21 @@ func compileExpression(text string) (cel.Program, error) {
 	return env.Program(ast, cel.CostLimit(costLimit))
 }
 
-// ValidatePolicy returns the expressions of a policy that cannot be compiled.
+// isIdentifier is false for the words that the language reserves, such as namespace.
+func isIdentifier(name string) bool {
+	env, err := environment()
+	if err != nil {
+		return false
+	}
+	parsed, issues := env.Parse(name)
+	if issues.Err() != nil {
+		return false
+	}
+	e := parsed.NativeRep().Expr()
+	return e.Kind() == ast.IdentKind && e.AsIdent() == name
+}
+
+// ValidatePolicy returns the expressions of a policy that cannot be compiled, and the names that no variable may have.
 func ValidatePolicy(p *admissionregistrationv1.ValidatingAdmissionPolicy) field.ErrorList {
 	spec := field.NewPath("spec")
 	var errs field.ErrorList
@@ -126,7 +141,11 @@ func ValidatePolicy(p *admissionregistrationv1.ValidatingAdmissionPolicy) field.
 		check(spec.Child("matchConditions").Index(i).Child("expression"), m.Expression)
 	}
 	for i, v := range p.Spec.Variables {
-		check(spec.Child("variables").Index(i).Child("expression"), v.Expression)
+		at := spec.Child("variables").Index(i)
+		if !isIdentifier(v.Name) {
+			errs = append(errs, field.Invalid(at.Child("name"), v.Name, "must be a valid CEL identifier"))
+		}
+		check(at.Child("expression"), v.Expression)
 	}
 	for i, v := range p.Spec.Validations {
 		at := spec.Child("validations").Index(i)
