@@ -141,6 +141,7 @@ func podRefusals(own string) map[string]refusal {
 		"the routers' priority":   set(pod+"/priorityClassName", `"agent-router"`, refusesPriority),
 		"an unsafe runtime class": set(pod+"/runtimeClassName", `"other"`, refusesPriority),
 		"two pods":                set("/spec/replicas", "2", refusesReplicas),
+		"a pod of another name":   set("/spec/ordinals", `{"start":5}`, refusesReplicas),
 		"two pods by scaling": {
 			edit("statefulsets", own, "agent", `[{"op":"replace","path":"/spec/replicas","value":2}]`, "scale"),
 			refusesScale,
@@ -300,13 +301,14 @@ func placementRefusals(own string) map[string]refusal {
 		"a scheduler":      set("schedulerName", `"other"`, refusesScheduling),
 		"claims of a node": set("resourceClaims", `[{"name":"a","resourceClaimName":"a"}]`, refusesScheduling),
 
-		"another address of a name": set("hostAliases", `[{"ip":"10.0.0.1","hostnames":["api.example.com"]}]`, refusesNames),
-		"a name":                    set("hostname", `"other"`, refusesNames),
-		"a domain":                  set("subdomain", `"other"`, refusesNames),
-		"a long name":               set("setHostnameAsFQDN", "true", refusesNames),
-		"the node's name servers":   set("dnsPolicy", `"Default"`, refusesNames),
-		"a name server":             set("dnsConfig", `{"nameservers":["169.254.169.254"]}`, refusesNames),
-		"a registry's credentials":  set("imagePullSecrets", `[{"name":"agent-env-0"}]`, refusesAccount),
+		"another address of a name":   set("hostAliases", `[{"ip":"10.0.0.1","hostnames":["api.example.com"]}]`, refusesNames),
+		"a name":                      set("hostname", `"other"`, refusesNames),
+		"a domain":                    set("subdomain", `"other"`, refusesNames),
+		"another name inside the pod": set("hostnameOverride", `"other"`, refusesNames),
+		"a long name":                 set("setHostnameAsFQDN", "true", refusesNames),
+		"the node's name servers":     set("dnsPolicy", `"Default"`, refusesNames),
+		"a name server":               set("dnsConfig", `{"nameservers":["169.254.169.254"]}`, refusesNames),
+		"a registry's credentials":    set("imagePullSecrets", `[{"name":"agent-env-0"}]`, refusesAccount),
 	}
 }
 
