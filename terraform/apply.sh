@@ -5,6 +5,8 @@
 #   serving      the revision of each service that keeps the traffic until the new one is tested, as JSON
 #   allowed      addresses that may be destroyed or replaced, one in a line; PREFIX* stands for all that begin with it
 #
+# At the end it writes applied. The build goes on if it fails, because the traffic may need a repair (serve.sh).
+#
 #   RELEASE=... terraform/apply.sh WORKSPACE
 #
 # A right takes effect some minutes after its grant. What needs it earlier fails, and the next attempt applies what is left.
@@ -87,3 +89,4 @@ for name in base_url api_address api_certificate candidate_url; do
 	value=$(terraform output -raw "$name")
 	echo "$name $value"
 done >"$workspace/release/deployment"
+: >"$workspace/applied"

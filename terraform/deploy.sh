@@ -55,6 +55,13 @@ setting() { sed -n "s/^$1[[:space:]]*=[[:space:]]*\"\(.*\)\".*/\1/p" terraform/t
 # pinned prints an image of the builds with its digest.
 pinned() { sed -n "s/^$1=//p" terraform/build/images.lock; }
 
+# served says which releases the record of the traffic names, after a build that failed. More than one is a mixture made by hand.
+served() {
+	local names
+	names=$(gc storage cat "gs://$state/releases/serving" | grep -oE '[0-9]{8}-[0-9]{6}' | sort -u | paste -sd ' ' -) || names=
+	echo "In service: ${names:-no release that was tested, so that the newest revisions have the traffic}."
+}
+
 # clients_version prints the version of the clients: the time of the commit, or the present time for sources that no commit has.
 clients_version() {
 	local at=''
@@ -124,7 +131,9 @@ if [ -z "$only" ]; then
 	printf '%s\n' ${allow[@]+"${allow[@]}"} >"$work/allowed"
 	gc storage cp "$work/allowed" "gs://$state/releases/$release/allowed"
 	submit terraform/build/deploy.yaml deployer "$state/source" . \
-		"_REGION=$region,_RELEASE=$release,_IMAGE=$image,_TERRAFORM=$(pinned _TERRAFORM),_CLOUD_SDK=$(pinned _CLOUD_SDK)"
+		"_REGION=$region,_RELEASE=$release,_IMAGE=$image,_TERRAFORM=$(pinned _TERRAFORM),_CLOUD_SDK=$(pinned _CLOUD_SDK)" ||
+		fail "Release $release was not deployed. $(served) If the build did not end its step traffic, because it was canceled or that" \
+			"step failed, services may serve another one: direct the traffic to it again with --serve=RELEASE."
 fi
 
 base_url='' api_address='' api_certificate='' candidate_url=''
@@ -150,8 +159,9 @@ address=${api_address:+,_ADDRESS=$api_address}
 if [ -z "$maintenance" ] && [ "$only" != serve ]; then
 	submit terraform/build/smoke.yaml smoke "$builds/smoke" . "_RELEASE=$release,_URL=$candidate_url,_GO=$(pinned _GO)$address" \
 		--ignore-file=terraform/build/smoke.ignore ||
-		fail "Release $release failed its test. The former release keeps the traffic, if there is one."
+		fail "Release $release failed its test. The traffic stays where it was. $(served)"
 fi
 submit terraform/build/serve.yaml deployer "$state/source" . \
-	"_RELEASE=$release,_REGION=$region,_URL=$base_url,_CLOUD_SDK=$(pinned _CLOUD_SDK)$address"
+	"_RELEASE=$release,_REGION=$region,_URL=$base_url,_CLOUD_SDK=$(pinned _CLOUD_SDK)$address" ||
+	fail "The traffic was not directed whole, or the API is not answered by release $release. $(served) Repeat it with --serve=RELEASE."
 printf '\nRelease %s is in service: %s\n' "$release" "$base_url"

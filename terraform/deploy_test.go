@@ -123,16 +123,25 @@ func TestDeploy_StopsAtTheFirstFailure(t *testing.T) {
 			args:    args, want: []string{first},
 		},
 		"Terraform fails": {
-			prepare: func(t *testing.T, p project) { p.answer(t, "fail-deploy.yaml", "") },
-			args:    args, want: []string{first, second},
+			prepare: func(t *testing.T, p project) {
+				p.answer(t, "fail-deploy.yaml", "")
+				p.answer(t, "serving", `{"a": "a-20260101-000000-1", "b": "b-20260101-000000-2"}`)
+			},
+			args: args, want: []string{first, second},
+			says: []string{"was not deployed. In service: 20260101-000000. If", "--serve=RELEASE"},
 		},
 		"smoke test fails": {
 			prepare: func(t *testing.T, p project) { p.answer(t, "fail-smoke.yaml", "") },
-			args:    args, want: []string{first, second, third}, says: []string{"The former release keeps the traffic"},
+			args:    args, want: []string{first, second, third},
+			says: []string{"failed its test. The traffic stays where it was. In service: no release that was tested"},
 		},
 		"traffic cannot be directed": {
-			prepare: func(t *testing.T, p project) { p.answer(t, "fail-serve.yaml", "") },
-			args:    args, want: []string{first, second, third, fourth},
+			prepare: func(t *testing.T, p project) {
+				p.answer(t, "fail-serve.yaml", "")
+				p.answer(t, "serving", `{"a": "a-20260101-000000-1"}`)
+			},
+			args: args, want: []string{first, second, third, fourth},
+			says: []string{"In service: 20260101-000000. Repeat it"},
 		},
 		"back to a former release": {
 			args: append([]string{"--serve=20260101-000000"}, args...), want: []string{fourth}, succeeds: true,

@@ -159,6 +159,9 @@ func TestApply_RepeatsPlanAndApply(t *testing.T) {
 			if got := strings.Count(read(t, filepath.Join(p.state, "terraform")), "apply\n"); got != row.applies {
 				t.Errorf("%d applies, want %d\n%s", got, row.applies, out)
 			}
+			if _, missing := os.Stat(filepath.Join(workspace, "applied")); (missing == nil) == row.ends {
+				t.Errorf("the build goes on to the cells: %t, want %t", missing == nil, !row.ends)
+			}
 			if err != nil {
 				return
 			}
@@ -277,47 +280,55 @@ func TestApply_ReadsPlansOfTerraform(t *testing.T) {
 // TestServe_DirectsTheTraffic runs the script for a release of two services.
 func TestServe_DirectsTheTraffic(t *testing.T) {
 	t.Parallel()
-	const releases = "gs://state/releases"
+	const former, other = `{"a": "a-0", "b": "b-0"}`, `{"a": "a-9", "b": "b-9"}`
+	const revisions = `{"a": "a-20260102-030405-1", "b": "b-20260102-030405-1"}`
+	const a, b = "a-20260102-030405-1", "b-20260102-030405-1"
 	for name, row := range map[string]struct {
 		answers string // what the API answers
 		refuses string // a command of gcloud that fails
+		other   string // another deployment directs the traffic to these
 		ends    bool
-		serving bool // the next deployment leaves the traffic there
+		serving string // the next deployment leaves the traffic there
+		a, b    string // what serves
 	}{
-		"all is well":              {answers: "a-20260102-030405-1", serving: true},
-		"a service has no such":    {answers: "a-20260102-030405-1", refuses: "update-traffic b", ends: true},
-		"another release answers":  {answers: "a-20260101-030405-1", serving: true, ends: true},
-		"nothing answers":          {ends: true, serving: true},
-		"the release is not there": {refuses: "storage cp", ends: true},
+		"all is well":                {answers: a, serving: revisions, a: a, b: b},
+		"a revision is gone":         {answers: a, refuses: "revisions describe b", ends: true, serving: former},
+		"a service refuses":          {answers: a, refuses: "update-traffic b", ends: true, serving: revisions, a: a},
+		"another release answers":    {answers: "a-20260101-030405-1", ends: true, serving: revisions, a: a, b: b},
+		"nothing answers":            {ends: true, serving: revisions, a: a, b: b},
+		"the release is not there":   {refuses: "storage cp", ends: true, serving: former},
+		"another one is directed to": {answers: a, other: other, ends: true, serving: other, a: "a-9", b: "b-9"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newProject(t, 1)
-			revisions := `{"a": "a-20260102-030405-1", "b": "b-20260102-030405-1"}`
+			const record = "objects/state/releases/serving"
+			p.write(t, filepath.Join(p.state, record), former, 0o600)
 			p.write(t, filepath.Join(p.state, "objects/state/releases/20260102-030405/revisions"), revisions, 0o600)
 			p.answer(t, "refusals", row.refuses)
+			if row.other != "" {
+				p.answer(t, "directed", row.other)
+			}
 			p.write(t, filepath.Join(p.bin, "curl"), `#!/bin/sh
 echo "$*" >"$GCLOUD_STATE/curl"
 [ -n "`+row.answers+`" ] && echo '{"status":"ok","revision":"`+row.answers+`"}'
 `, 0o755)
-			calls, out, err := p.run(t.Context(), t, "serve.sh", releases, "project-1", "europe-west4",
+			_, out, err := p.run(t.Context(), t, "serve.sh", "gs://state/releases", "project-1", "europe-west4",
 				"20260102-030405", "https://api.example.com", "192.0.2.1")
 			if (err != nil) != row.ends {
 				t.Fatalf("error = %v, want one: %t\n%s", err, row.ends, out)
 			}
-			serving, err := os.ReadFile(filepath.Join(p.state, "objects/state/releases/serving"))
-			if (err == nil) != row.serving || err == nil && string(serving) != revisions {
-				t.Errorf("what serves = %s (%v), want it: %t", serving, err, row.serving)
+			if got := read(t, filepath.Join(p.state, record)); got != row.serving {
+				t.Errorf("the next deployment leaves the traffic at %s, want %s", got, row.serving)
+			}
+			for service, want := range map[string]string{"a": row.a, "b": row.b} {
+				got, _ := os.ReadFile(filepath.Join(p.state, "traffic-"+service)) // a file that is not there: no call
+				if strings.TrimSpace(string(got)) != want {
+					t.Errorf("%s serves as %q, want %q", service, got, want)
+				}
 			}
 			if row.ends {
 				return
-			}
-			for _, service := range []string{"a", "b"} {
-				want := "run services update-traffic " + service + " --region=europe-west4 --to-revisions=" + service +
-					"-20260102-030405-1=100"
-				if !strings.Contains(calls, want) {
-					t.Errorf("no call %s in:\n%s", want, calls)
-				}
 			}
 			if got := read(t, filepath.Join(p.state, "curl")); !strings.Contains(got, "--connect-to ::192.0.2.1:443") {
 				t.Errorf("calls %s, want the address of the load balancer", got)
@@ -326,38 +337,62 @@ echo "$*" >"$GCLOUD_STATE/curl"
 	}
 }
 
-// TestServe_RepairsTheTrafficAfterAnApply runs the script after a deployment has applied what served at its beginning.
+// TestServe_RecordsBeforeItDirects holds the order by which a deployment that runs at the same time, or a death, leaves
+// nothing that the next look at the record does not repair.
+func TestServe_RecordsBeforeItDirects(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, 1)
+	p.write(t, filepath.Join(p.state, "objects/state/releases/serving"), `{"a": "a-1"}`, 0o600)
+	p.write(t, filepath.Join(p.state, "objects/state/releases/2/revisions"), `{"a": "a-2-1"}`, 0o600)
+	p.write(t, filepath.Join(p.bin, "curl"), "#!/bin/sh\necho a-2-1\n", 0o755)
+	calls, _ := p.succeed(t.Context(), t, "serve.sh", "gs://state/releases", "project-1", "europe-west4", "2",
+		"https://api.example.com")
+	recorded := regexp.MustCompile(`storage cp \S+/wanted gs://state/releases/serving`).FindStringIndex(calls)
+	directed := strings.Index(calls, "update-traffic")
+	if recorded == nil || directed < recorded[0] {
+		t.Errorf("the traffic is directed before the record says where to:\n%s", calls)
+	}
+}
+
+// TestServe_RepairsTheTrafficAfterAnApply runs the script after a deployment has applied what served at its beginning,
+// in whole or in part.
 func TestServe_RepairsTheTrafficAfterAnApply(t *testing.T) {
 	t.Parallel()
 	const first, second = `{"a": "a-1", "b": "b-1"}`, `{"a": "a-2", "b": "b-2"}`
 	for name, row := range map[string]struct {
 		serving string // now
+		half    bool   // the apply failed
 		refuses string // a command of gcloud that fails
 		ends    bool
 		directs []string
+		says    string
 	}{
 		"the same release serves":     {serving: first},
 		"another release serves":      {serving: second, directs: []string{"a=a-2", "b=b-2"}},
-		"a service refuses":           {serving: second, refuses: "update-traffic b", ends: true},
+		"half an apply":               {serving: first, half: true, ends: true, says: "The step apply failed."},
+		"half an apply of another":    {serving: second, half: true, ends: true, directs: []string{"a=a-2", "b=b-2"}},
+		"a service refuses":           {serving: second, refuses: "update-traffic b", ends: true, says: "--serve="},
 		"what serves cannot be known": {serving: second, refuses: "storage cp", ends: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newProject(t, 1)
-			after := filepath.Join(t.TempDir(), "serving")
-			p.write(t, after, first, 0o600)
+			p, workspace := newProject(t, 1), t.TempDir()
+			p.write(t, filepath.Join(workspace, "serving"), first, 0o600)
+			if !row.half {
+				p.write(t, filepath.Join(workspace, "applied"), "", 0o600)
+			}
 			const record = "objects/state/releases/serving"
 			p.write(t, filepath.Join(p.state, record), row.serving, 0o600)
 			p.answer(t, "refusals", row.refuses)
-			calls, out, err := p.run(t.Context(), t, "serve.sh", "--after="+after, "gs://state/releases", "project-1",
+			calls, out, err := p.run(t.Context(), t, "serve.sh", "--after="+workspace, "gs://state/releases", "project-1",
 				"europe-west4")
-			if (err != nil) != row.ends {
-				t.Fatalf("error = %v, want one: %t\n%s", err, row.ends, out)
+			if (err != nil) != row.ends || !strings.Contains(out, row.says) {
+				t.Fatalf("error = %v, want one: %t, and %q\n%s", err, row.ends, row.says, out)
 			}
 			if got := read(t, filepath.Join(p.state, record)); got != row.serving {
 				t.Errorf("what serves = %s, want it as it was: %s", got, row.serving)
 			}
-			if row.ends {
+			if row.refuses != "" {
 				return
 			}
 			if got := strings.Count(calls, "update-traffic"); got != len(row.directs) {

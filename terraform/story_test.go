@@ -42,6 +42,9 @@ func (b build) scriptOf(root, workspace string) string {
 		for _, arg := range s.Args {
 			words = append(words, quote(arg))
 		}
+		if s.AllowFailure {
+			words = append(words, "|| echo 'step "+s.ID+" failed'")
+		}
 		lines = append(lines, "echo '-- step "+s.ID+"'", strings.Join(words, " "))
 	}
 	return strings.Join(append(lines, "rm -rf "+workspace), "\n") + "\n"
@@ -178,5 +181,26 @@ func TestReleases_GoForwardAndBack(t *testing.T) {
 	checkObjects(t, kubeconfig, map[string]bool{"clusterroles left": false})
 	if strings.Contains(read(t, stateFile), `"left"`) {
 		t.Error("the state has a resource of the next release")
+	}
+
+	// Terraform takes the traffic from a release that begins to serve while it runs, and then fails.
+	module("", `
+resource "terraform_data" "fails" {
+  provisioner "local-exec" {
+    command = <<-EOT
+      cd "$GCLOUD_STATE/objects/project-1-test-terraform/releases" && cp 20260101-000000/revisions serving
+      echo test-routes-20260101-000003-1 >"$GCLOUD_STATE/traffic-test-routes"
+      exit 1
+    EOT
+  }
+}
+`)
+	out, err = run("deploy.sh", args...)
+	if err == nil || !strings.Contains(out, "was not deployed. In service: 20260101-000000.") {
+		t.Errorf("a deployment whose apply fails says (%v):\n%s", err, out)
+	}
+	checkTraffic("20260101-000000-1")
+	if strings.Contains(out, "-- step cells\n") == strings.Contains(out, "step apply failed") {
+		t.Errorf("the build goes on after the apply failed:\n%s", out)
 	}
 }

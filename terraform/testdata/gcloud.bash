@@ -93,9 +93,12 @@ gcloud() {
 			}
 			return
 			;;
+		run\ revisions\ describe*) echo "${words[3]}"; return ;;
 		run\ services\ update-traffic*)
 			flag --to-revisions "$@"
 			echo "${value%=100}" >"$GCLOUD_STATE/traffic-${words[3]}"
+			# Another deployment directs the traffic at the same time.
+			mv "$GCLOUD_STATE/directed" "$GCLOUD_STATE/objects/state/releases/serving" 2>/dev/null || true
 			return
 			;;
 		*identity\ create*) return ;;
