@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/release"
 )
@@ -159,6 +161,9 @@ func actOn(action release.Action) func(ctx context.Context, d operator, o option
 			if err := r.Act(action, d.Now().UTC()); err != nil {
 				return err
 			}
+			if err := d.mayReturn(ctx, r); err != nil {
+				return err
+			}
 			r.Reason = fmt.Sprintf("%s by %s", r.State, d.Name)
 			r, err = d.Releases.Save(ctx, r, nil)
 			if errors.Is(err, release.ErrSuperseded) {
@@ -171,6 +176,23 @@ func actOn(action release.Action) func(ctx context.Context, d operator, o option
 			return nil
 		}
 	}
+}
+
+// mayReturn returns why agents could not go back: cells refuse a version that the catalog does not have, and it would
+// become the default one. While a release is open, the catalog keeps its versions.
+func (d operator) mayReturn(ctx context.Context, r release.Release) error {
+	if r.State != release.Reverting || !r.Catalogued || r.Former.Version == "" {
+		return nil
+	}
+	i, err := d.Images.Get(ctx, r.Image)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	if slices.ContainsFunc(i.Versions, func(v image.Version) bool { return v.Version == r.Former.Version }) {
+		return nil
+	}
+	return fmt.Errorf("version %s, which agents of %s ran before, is not in the catalog any more, so that they could not "+
+		"start: add it again with images put", r.Former.Version, r.Image)
 }
 
 // followPause is how often a followed release is read.
@@ -250,7 +272,7 @@ func releasePage(r release.Release) string {
 		max(0, c.Moved-c.Updated-c.Reverted-c.Interrupted))
 	line("  in this lap: %d pinned, %d wait for their window, %d for their next start, %d are in error, %d are busy",
 		lap.Pinned, lap.Deferred, lap.Waiting, lap.Failing, lap.Busy)
-	if failed := c.Reverted - r.Forgiven; c.Moved > 0 && r.State != release.Stopped {
+	if failed := max(0, c.Reverted-r.Forgiven); c.Moved > 0 && r.State != release.Stopped {
 		line(
 			"  %.1f %% of the moved agents failed; above %d %% the release stops",
 			100*float64(failed)/float64(c.Moved),

@@ -129,3 +129,21 @@ func TestImagesRemove_RefusesWhileAReleaseIsOpen(t *testing.T) {
 	f.run("release start assistant@1.1")
 	f.fail("images remove -image assistant -force", "assistant-1")
 }
+
+// TestReleaseRevert_RefusesAVersionThatIsGone drops the version that agents ran before a release that is over. They
+// would go down, and new agents would take it.
+func TestReleaseRevert_RefusesAVersionThatIsGone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.assistant()
+	f.run("release start assistant@1.1")
+	f.save("assistant-1", func(r *release.Release) { r.State, r.DueAt = release.Done, time.Time{} })
+	whole := f.stored("assistant")
+	without := whole
+	without.DefaultVersion, without.Versions = "1.1", whole.Versions[1:]
+	f.run("images put " + f.file(without))
+	f.fail("release revert assistant-1", "version 1.0", "not in the catalog", "images put")
+	f.run("release show assistant-1", "done", "You can: revert.")
+	f.run("images put " + f.file(whole))
+	f.run("release revert assistant-1", "assistant-1 is reverting")
+}
