@@ -58,7 +58,8 @@ type Release struct {
 	// Laps counts the walks through the fleet in the last wave, or of the way back.
 	Laps   int
 	Counts Counts
-	// Forgiven counts the failed agents of which the operator knew when the release was resumed.
+	// Forgiven counts the failed agents of which the operator knew when the release was resumed, also those that were on
+	// their way back.
 	Forgiven int64
 	// FormerDefault is the image's default version before the release, once the release is about to change it.
 	// DefaultSet is true once it has.
@@ -202,7 +203,7 @@ func (r *Release) Act(action Action, now time.Time) error {
 	r.State, r.Reason, r.UpdatedAt, r.DueAt = transitions[i].To, "", now, time.Time{}
 	switch r.State { //nolint:exhaustive // the other states wait for nothing
 	case Running:
-		r.DueAt, r.Forgiven = now, r.Counts.Reverted
+		r.DueAt, r.Forgiven = now, max(r.Forgiven, r.Counts.Reverted)
 	case Reverting:
 		r.DueAt, r.Lap, r.Laps = now, Lap{}, 0
 	}

@@ -98,8 +98,11 @@ func (o *Roller) step(ctx context.Context, r Release, seen *watch) (*Release, er
 		return nil, err
 	}
 	if reason != "" {
+		// Agents on their way back are counted after the resume, and the operator knows of them by then.
+		r.Forgiven = r.Counts.Reverted
 		for _, a := range seen.agents {
 			if s := a.Software(r.Image); s != nil && s.Update.State == agent.UpdateReverted {
+				r.Forgiven++
 				r.fail(Failure{AgentID: a.ID, Reason: s.Update.Reason, At: o.Now()})
 			}
 		}
