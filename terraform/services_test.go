@@ -266,7 +266,8 @@ func longer(t *testing.T, timeout, other string) bool {
 type container struct{ Image, Command, Target, CPU, Memory, Idle, Boost, Concurrency, Timeout string }
 
 // TestServices_RunTheBinaryOfTheirRole holds the container of every service. A log and events are followed for ten
-// minutes, a push about one agent ends within 30 seconds, and a tick may take ten minutes.
+// minutes, the audit log is exported and verified for as long, a push about one agent ends within 30 seconds, and a
+// tick may take ten minutes.
 func TestServices_RunTheBinaryOfTheirRole(t *testing.T) {
 	t.Parallel()
 	everyTopology(t, func(t *testing.T, m *module) {
@@ -293,7 +294,7 @@ func TestServices_RunTheBinaryOfTheirRole(t *testing.T) {
 		for _, r := range functions.Routes(functions.Dependencies{}) {
 			binary, timeout := string(r.Role), "60s"
 			switch r.Name {
-			case "GetAgentLogs", "StreamEvents":
+			case "GetAgentLogs", "StreamEvents", "ExportAuditLog", "ExportAuditSeals", "VerifyAuditLog":
 				timeout = "660s"
 			case "CallMCP":
 				timeout = "130s"
