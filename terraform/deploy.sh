@@ -124,10 +124,16 @@ if [ -z "$only" ]; then
 	# The first build runs libraries of others. What it says becomes an argument of the second one.
 	[[ $image =~ ^$region-docker\.pkg\.dev/$project/$environment/controlplane@sha256:[0-9a-f]{64}$ ]] ||
 		fail "this is no image of the registry $environment by digest: $image"
-	# Of two deployments with different settings, the second one fails here, because the object has another generation.
-	gc storage cp terraform/backend.tf terraform/.terraform.lock.hcl terraform/build/images.lock "$settings/"
-	cmp -s "$work/terraform.tfvars" terraform/terraform.tfvars ||
+	# Of two deployments with different settings, the second one fails here: the object has another generation, or other settings than
+	# those which this one would take back.
+	if cmp -s "$work/terraform.tfvars" terraform/terraform.tfvars; then
+		gc storage cp "$settings/terraform.tfvars" "$work/"
+		cmp -s "$work/terraform.tfvars" terraform/terraform.tfvars ||
+			fail "The settings of the last deployment have changed since this one began. Run it again: it shows the difference."
+	else
 		gc storage cp terraform/terraform.tfvars "$settings/terraform.tfvars" --if-generation-match="$generation"
+	fi
+	gc storage cp terraform/backend.tf terraform/.terraform.lock.hcl terraform/build/images.lock "$settings/"
 	printf '%s\n' ${allow[@]+"${allow[@]}"} >"$work/allowed"
 	gc storage cp "$work/allowed" "gs://$state/releases/$release/allowed"
 	submit terraform/build/deploy.yaml deployer "$state/source" . \

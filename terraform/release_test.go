@@ -75,22 +75,45 @@ func refusedSettings(t *testing.T, p project, says string, args []string) (numbe
 	return found[1]
 }
 
-// TestDeploy_RefusesSettingsThatChangedMeanwhile lets another operator deploy while the tests of this one run.
+// TestDeploy_RefusesSettingsThatChangedMeanwhile lets another operator deploy while the tests of this one run: with other
+// settings, which this one would replace or take back, or with the same ones.
 func TestDeploy_RefusesSettingsThatChangedMeanwhile(t *testing.T) {
 	t.Parallel()
 	args := []string{"--skip-quotas", "project-1", "europe-west4", "test"}
-	p := newDeployment(t)
-	p.succeed(t.Context(), t, "deploy.sh", args...)
-	settings := filepath.Join(p.root, "terraform/terraform.tfvars")
-	p.write(t, settings, read(t, settings)+"debug = true\n", 0o600)
-	number := refusedSettings(t, p, "+debug = true", args)
-	p.write(t, filepath.Join(p.bin, "date"), `#!/bin/sh
-echo 7 >"$GCLOUD_STATE/generations/project-1-test-terraform/settings/terraform.tfvars"
+	for name, row := range map[string]struct{ mine, others, says string }{
+		"both change them":      {mine: "debug = true\n", others: "maintenance = true\n", says: "412"},
+		"the other one changes": {others: "maintenance = true\n", says: "have changed since this one began"},
+		"no one changes them":   {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newDeployment(t)
+			p.succeed(t.Context(), t, "deploy.sh", args...)
+			settings := filepath.Join(p.root, "terraform/terraform.tfvars")
+			former := read(t, settings)
+			with := args
+			if row.mine != "" {
+				p.write(t, settings, former+row.mine, 0o600)
+				with = append([]string{"--settings=" + refusedSettings(t, p, "+"+row.mine, args)}, args...)
+			}
+			p.answer(t, "others", former+row.others)
+			p.write(t, filepath.Join(p.bin, "date"), `#!/bin/sh
+kept=project-1-test-terraform/settings/terraform.tfvars
+cp "$GCLOUD_STATE/others" "$GCLOUD_STATE/objects/$kept"
+echo 7 >"$GCLOUD_STATE/generations/$kept"
 echo 20260102-030405
 `, 0o755)
-	calls, out, err := p.run(t.Context(), t, "deploy.sh", append([]string{"--settings=" + number}, args...)...)
-	if got := configs(submissions(t, calls)); err == nil || len(got) != 1 || !strings.Contains(out, "412") {
-		t.Errorf("error = %v after the builds %q, want one after the first:\n%s", err, got, out)
+			calls, out, err := p.run(t.Context(), t, "deploy.sh", with...)
+			if (err != nil) != (row.says != "") || !strings.Contains(out, row.says) {
+				t.Fatalf("error = %v, want one: %t, which says %q\n%s", err, row.says != "", row.says, out)
+			}
+			if got := configs(submissions(t, calls)); err != nil && len(got) != 1 {
+				t.Errorf("builds = %q, want none after the first", got)
+			}
+			if keeps := strings.Contains(calls, "images.lock gs://"); keeps != (err == nil) {
+				t.Errorf("a deployment that ends with %v keeps its versions: %t", err, keeps)
+			}
+		})
 	}
 }
 
