@@ -75,8 +75,8 @@ func refusedSettings(t *testing.T, p project, says string, args []string) (numbe
 	return found[1]
 }
 
-// TestDeploy_RefusesSettingsThatChangedMeanwhile lets another operator deploy while the tests of this one run: with other
-// settings, which this one would replace or take back, or with the same ones.
+// TestDeploy_RefusesSettingsThatChangedMeanwhile lets another operator deploy while the tests of this one run: with
+// other settings, which this one would replace or take back, or with the same ones.
 func TestDeploy_RefusesSettingsThatChangedMeanwhile(t *testing.T) {
 	t.Parallel()
 	args := []string{"--skip-quotas", "project-1", "europe-west4", "test"}
@@ -407,8 +407,8 @@ func TestServe_RepairsTheTrafficAfterAnApply(t *testing.T) {
 			const record = "objects/state/releases/serving"
 			p.write(t, filepath.Join(p.state, record), row.serving, 0o600)
 			p.answer(t, "refusals", row.refuses)
-			calls, out, err := p.run(t.Context(), t, "serve.sh", "--after="+workspace, "gs://state/releases", "project-1",
-				"europe-west4")
+			calls, out, err := p.run(t.Context(), t, "serve.sh", "--after="+workspace, "gs://state/releases",
+				"project-1", "europe-west4")
 			if (err != nil) != row.ends || !strings.Contains(out, row.says) {
 				t.Fatalf("error = %v, want one: %t, and %q\n%s", err, row.ends, row.says, out)
 			}

@@ -58,8 +58,8 @@ type Release struct {
 	// Laps counts the walks through the fleet in the last wave, or of the way back.
 	Laps   int
 	Counts Counts
-	// Forgiven counts the failed agents of which the operator knew when the release was resumed, also those that were on
-	// their way back.
+	// Forgiven counts the failed agents of which the operator knew when the release was resumed, also those that were
+	// on their way back.
 	Forgiven int64
 	// FormerDefault is the image's default version before the release, once the release is about to change it.
 	// DefaultSet is true once it has.

@@ -191,8 +191,8 @@ func (d operator) mayReturn(ctx context.Context, r release.Release) error {
 	if slices.ContainsFunc(i.Versions, func(v image.Version) bool { return v.Version == r.Former.Version }) {
 		return nil
 	}
-	return fmt.Errorf("version %s, which agents of %s ran before, is not in the catalog any more, so that they could not "+
-		"start: add it again with images put", r.Former.Version, r.Image)
+	return fmt.Errorf("version %s, which agents of %s ran before, is not in the catalog any more, so that they could "+
+		"not start: add it again with images put", r.Former.Version, r.Image)
 }
 
 // followPause is how often a followed release is read.
