@@ -6,6 +6,7 @@ locals {
   minutely = [for name, w in local.scheduled : name if w.schedule == "* * * * *"]
   often    = [for name, w in local.scheduled : name if startswith(w.schedule, "*/")]
   seldom   = [for name, w in local.scheduled : name if !startswith(w.schedule, "*")]
+  daily    = [for name in local.seldom : name if !can(regex("^[0-9,]+ \\*", local.scheduled[name].schedule))]
 
   log_alerts = {
     agents_expired = {

@@ -4,12 +4,20 @@ locals {
   route_services = join("|", [for service, s in local.services : local.names[service] if s.public])
   on_routes      = "monitored_resource=\"cloud_run_revision\",service_name=~\"${local.route_services}\""
 
-  # How long a worker may be silent: twice its longest pause and the delay of the metric. Alerts cannot look back far enough for workers that
-  # run once a day.
+  # How long a worker may be silent: twice its longest pause and the delay of the metric.
   silence_windows = merge(
     { for name in concat(local.minutely, local.often) : name => { back = "30m", for = "300s" } },
-    { for name, w in local.scheduled : name => { back = "3h", for = "600s" } if can(regex("^[0-9,]+ \\*", w.schedule)) },
+    { for name in local.seldom : name => { back = "3h", for = "600s" } if !contains(local.daily, name) },
+    { for name in local.daily : name => { back = "50h", for = "600s" } },
   )
+
+  # The answered ticks of a worker, and how many of the sweep's in 50 hours say that there were ticks for long enough that each daily worker
+  # must have had one: not in the first two days of a deployment, nor after a maintenance.
+  ticks = { for name, w in local.scheduled : name => join("", [
+    "pubsub_googleapis_com:subscription_push_request_count{monitored_resource=\"pubsub_subscription\",",
+    "subscription_id=\"${local.prefix}-${local.own_service[name]}\",response_class=\"ack\"}",
+  ]) }
+  ticks_of_two_days = "sum(increase(${local.ticks.SweepAgents}[50h])) > 45 * 60"
 
   # Publishers of nudges: functions, and the notifiers of the cells.
   publishers = [local.on_functions, "monitored_resource=\"k8s_container\""]
@@ -102,10 +110,10 @@ locals {
   silent_alerts = {
     for name, window in local.silence_windows : "silent ${name}" => {
       title = "${name} does not run", severity = "ERROR", for = window.for
-      query = join("", [
-        "(sum(increase(pubsub_googleapis_com:subscription_push_request_count{monitored_resource=\"pubsub_subscription\",",
-        "subscription_id=\"${local.prefix}-${local.own_service[name]}\",response_class=\"ack\"}[${window.back}])) or vector(0)) < 0.5",
-      ])
+      query = join(" and ", concat(
+        ["(sum(increase(${local.ticks[name]}[${window.back}])) or vector(0)) < 0.5"],
+        contains(local.daily, name) ? [local.ticks_of_two_days] : [],
+      ))
       todo = "No tick was answered in ${window.back}. Check that the Cloud Scheduler job ${local.prefix}-${local.own_service[name]} is enabled, then read the worker's log."
     }
   }

@@ -171,9 +171,8 @@ func limit(metric, location, name string) string {
 // silentAlertCase is about the subscription that a query names.
 func silentAlertCase(query string) alertCase {
 	subscription := regexp.MustCompile(`subscription_id="([^"]*)"`).FindStringSubmatch(query)[1]
-	pushes := func(subscription, class string) string {
-		return `pubsub_googleapis_com:subscription_push_request_count{monitored_resource="pubsub_subscription",` +
-			`subscription_id="` + subscription + `",response_class="` + class + `"}`
+	if strings.Contains(query, "[50h]") {
+		return silentDayCase(subscription)
 	}
 	return alertCase{
 		firing: map[string][]string{
@@ -188,6 +187,29 @@ func silentAlertCase(query string) alertCase {
 			},
 		},
 	}
+}
+
+// silentDayCase is about a worker that runs once a day, next to one that runs each minute.
+func silentDayCase(subscription string) alertCase {
+	daily, sweep := pushes(subscription, "ack"), pushes("prod-sweep-agents", "ack")
+	return alertCase{
+		firing: map[string][]string{
+			"the last tick was three days ago": {daily + " 0x9 1x4320", sweep + " 0+1x4330"},
+			"it never ran":                     {sweep + " 0+1x4320"},
+			"ticks are refused":                {pushes(subscription, "remote_server_5xx") + " 0x1440 1x1440 2x1440", sweep + " 0+1x4330"},
+			"another daily worker runs":        {pushes(subscription+"-2", "ack") + " 0x1440 1x1440 2x1440", sweep + " 0+1x4330"},
+		},
+		quiet: map[string][]string{
+			"the last tick was 47 hours ago":    {daily + " 0x1440 1x2820", sweep + " 0+1x4260"},
+			"the deployment is a day old":       {sweep + " 0+1x1500"},
+			"a maintenance of three days ended": {daily + " 0x9 1x4920", sweep + " 0+1x300 300x4320 300+1x300"},
+		},
+	}
+}
+
+func pushes(subscription, class string) string {
+	return `pubsub_googleapis_com:subscription_push_request_count{monitored_resource="pubsub_subscription",` +
+		`subscription_id="` + subscription + `",response_class="` + class + `"}`
 }
 
 // Series of the alerts in alerts_agents.tf.
