@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -106,14 +107,14 @@ func (c collection) saveSnapshots(ctx context.Context, readings map[string]Readi
 }
 
 // readSamples reads every metric of the cell and groups the samples by agent. It drops the samples of agents that are
-// not subjects, such as those of unknown namespaces.
+// not subjects, such as those of unknown namespaces. The first metric tells which agents ran.
 func (c collection) readSamples(ctx context.Context) (map[string]Reading, Usage, error) {
 	readings := map[string]*Reading{}
 	var usage Usage
-	for _, m := range Metrics() {
+	for i, m := range Metrics() {
 		u, err := c.Source.Read(ctx, Query{Cell: c.cell, Metric: m, Span: c.span, Agents: c.only}, func(s Sample) {
 			subject, ok := c.subjects[s.AgentID]
-			if !ok {
+			if !ok && i > 0 {
 				return
 			}
 			if readings[s.AgentID] == nil {
@@ -122,6 +123,9 @@ func (c collection) readSamples(ctx context.Context) (map[string]Reading, Usage,
 			readings[s.AgentID].add(m, s, subject.Hostname)
 		})
 		usage = usage.Plus(u)
+		if err == nil && i == 0 {
+			err = c.addStopped(ctx, readings)
+		}
 		if err != nil {
 			return nil, usage, err
 		}
@@ -131,6 +135,32 @@ func (c collection) readSamples(ctx context.Context) (map[string]Reading, Usage,
 		found[id] = *reading
 	}
 	return found, usage, nil
+}
+
+// addStopped adds the agents that ran in the span and were paused or stopped in it to the subjects, so that their last
+// minutes count, too. It drops the readings of all others that are no subjects.
+func (c collection) addStopped(ctx context.Context, readings map[string]*Reading) error {
+	var others []string
+	for id := range readings {
+		if _, ok := c.subjects[id]; !ok {
+			others = append(others, id)
+		}
+	}
+	var mu sync.Mutex
+	return errors.Join(parallel.ForEach(others, concurrency, func(id string) error {
+		a, err := c.Agents.Load(ctx, id)
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case fault.Is(err, fault.Unavailable):
+			return err
+		case err == nil && a.Cell == c.cell && stoppedSince(a, c.span.From):
+			c.subjects[id] = subjectOf(a, c.Addresses)
+		default: // gone, not readable, or not to be measured
+			delete(readings, id)
+		}
+		return nil
+	})...)
 }
 
 // saveSnapshot adds a reading to a snapshot and writes it, unless the agent is gone. If the snapshot was written in

@@ -115,6 +115,12 @@ func measured(a agent.Agent, now time.Time) bool {
 	return a.Status == agent.Running || a.Status == agent.Error && now.Sub(a.UpdatedAt) <= Day
 }
 
+// stoppedSince reports whether an agent was paused or stopped after a time.
+func stoppedSince(a agent.Agent, t time.Time) bool {
+	history := a.ServingHistory()
+	return len(history) > 0 && agent.LastServing(history) == agent.Idle && history[len(history)-1].Since.After(t)
+}
+
 // lacks reports whether an agent may have served, or should have, since the snapshot was collected. After an agent was
 // paused or stopped, that is so until a cycle later: the record of a change may be read late.
 func (s Snapshot) lacks(a agent.Agent) bool {
