@@ -36,6 +36,21 @@ func costAlertCases() map[string]alertCase {
 				"routers":               {sentBy("prod-a1", "agent-gateway") + " 0+900000000x1440"},
 			},
 		},
+		"sent": {
+			firing: map[string][]string{
+				"120 GiB to two kinds of networks": each(2, sentByService("prod-routes")+" 0+45000000x1440"),
+				"exports in the night":             {sentByService("prod-exec") + " 0+2000000000x60 120000000000x1000"},
+			},
+			quiet: map[string][]string{
+				"80 GiB": each(2, sentByService("prod-routes")+" 0+30000000x1440"),
+				"two services": {
+					sentByService("prod-routes") + " 0+60000000x1440", sentByService("prod-exec") + " 0+60000000x1440",
+				},
+				"120 GiB in two days": each(2, sentByService("prod-routes")+" 0+22500000x2880"),
+				"another environment": {sentByService("stage-routes") + " 0+900000000x1440"},
+				"a service of others": {sentByService("prod-routes-2") + " 0+900000000x1440"},
+			},
+		},
 		"log_bytes": {
 			firing: map[string][]string{
 				"on the first day":            each(2, logBytes("my-project")+" 0+20000000x90"),
@@ -53,6 +68,11 @@ func costAlertCases() map[string]alertCase {
 func sentBy(cluster, namespace string) string {
 	return `kubernetes_io:pod_network_sent_bytes_count{monitored_resource="k8s_pod",cluster_name="` + cluster +
 		`",namespace_name="` + namespace + `"}`
+}
+
+func sentByService(name string) string {
+	return `run_googleapis_com:container_network_sent_bytes_count{monitored_resource="cloud_run_revision",service_name="` +
+		name + `",kind="internet",revision_name="%d"}`
 }
 
 func logBytes(project string) string {

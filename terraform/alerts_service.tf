@@ -44,6 +44,10 @@ locals {
     log_bytes_an_hour   = 2 * 1024 * 1024 * 1024
   }
 
+  # What a service may send in a day before the operator should look: 100 GiB, which cost about $12 if all of it goes to the internet.
+  sent_limit = 100 * 1024 * 1024 * 1024
+  on_names   = "monitored_resource=\"cloud_run_revision\",service_name=~\"${join("|", values(local.names))}\""
+
   service_alerts = {
     api_out_of_reach = {
       title = "The API is out of reach", severity = "CRITICAL", for = "120s"
@@ -73,6 +77,11 @@ locals {
         " unless sum by (project_id) (increase(${local.log_bytes}[1h])) <= 5 * sum by (project_id) (increase(${local.log_bytes}[1h] offset 23h))",
       ])
       todo = "The log of the project that the alert names got more than 2 GiB within an hour, and more than five times as much as in the same hour of the day before. A GiB costs $0.50. Look at the most frequent lines in Logs Explorer, and add an exclusion to logging.tf if they are of no use."
+    }
+    sent = {
+      title = "A service sends much data", severity = "WARNING", for = "600s"
+      query = "sum by (service_name) (increase(run_googleapis_com:container_network_sent_bytes_count{${local.on_names}}[1d])) > ${local.sent_limit}"
+      todo  = "The Cloud Run service that the alert names sent more than 100 GiB within a day. A GiB to the internet costs about $0.12. Most often someone exports volumes, reads files or copies from terminals again and again: the audit log has the bytes of each export and command, and the log the callers of each route. Suspend an organization that misuses it with the operator's tool. If it is growth, raise sent_limit."
     }
     oldest = {
       title = "Nudges are waiting", severity = "WARNING", for = "600s"

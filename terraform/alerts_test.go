@@ -44,6 +44,9 @@ func sources() map[string]source {
 		"run_googleapis_com:request_count": {
 			resource: "cloud_run_revision", labels: "service_name response_code_class",
 		},
+		"run_googleapis_com:container_network_sent_bytes_count": {
+			resource: "cloud_run_revision", labels: "service_name kind",
+		},
 		"run_googleapis_com:request_latencies":           {resource: "cloud_run_revision", labels: "service_name"},
 		"run_googleapis_com:container_instance_count":    {resource: "cloud_run_revision", labels: "service_name"},
 		"run_googleapis_com:container_startup_latencies": {resource: "cloud_run_revision", labels: "service_name"},
