@@ -22,6 +22,7 @@ import (
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/logevent"
+	"agents.example/controlplane/shared/plan"
 )
 
 const (
@@ -34,6 +35,9 @@ const (
 	readerRenewal = 30 * time.Second
 	// retryExport is when a client should try again whose copy was not ready in time.
 	retryExport = 10 * time.Second
+	// maxShare is how many times the size of its volume an archive may have. Holes of sparse files are sent as zeros, so
+	// that the files of a small volume may have terabytes. The rest is for the headers of many small files.
+	maxShare = 2
 	// releaseTime bounds the last writes of a call.
 	releaseTime = 5 * time.Second
 )
@@ -146,6 +150,10 @@ func (e exported) Reply(http.Header) any {
 // send sends the archive. An error after its first bytes breaks the connection; and a complete archive says so at its
 // end.
 func (e *export) send(w io.Writer) error {
+	most, err := e.maxBytes()
+	if err != nil {
+		return err
+	}
 	held, err := e.hold(e.ctx, e.agent)
 	if err != nil {
 		return err
@@ -162,13 +170,39 @@ func (e *export) send(w io.Writer) error {
 		renewal.Wait()
 	}()
 	renewal.Go(func() { e.renew(ctx, end) })
-	began, counted := time.Now(), &counter{to: w}
+	began, counted := time.Now(), &counter{to: &bounded{to: w, left: most}}
 	err = e.copy(ctx, counted)
 	complete = err == nil
 	entry := call.From(e.ctx).Entry
 	entry.AddFact("output_bytes", number(counted.bytes))
 	entry.AddFact("duration_ms", strconv.FormatInt(milliseconds(began), 10))
 	return explain(err, e.agent)
+}
+
+// maxBytes is how many bytes the archive may have. The size of a volume is that of the plan if storage did not tell it.
+func (e *export) maxBytes() (int64, error) {
+	if e.snapshot.SizeBytes > 0 {
+		return maxShare * e.snapshot.SizeBytes, nil
+	}
+	p, err := plan.Get(e.agent.Plan)
+	return maxShare * p.StorageBytes(), err
+}
+
+// bounded writes at most so many bytes.
+type bounded struct {
+	to   io.Writer
+	left int64
+}
+
+// Write implements io.Writer.
+func (b *bounded) Write(p []byte) (int, error) {
+	if int64(len(p)) > b.left {
+		return 0, fault.New(fault.Conflict, "archive_too_large",
+			"The files of the snapshot have more than %d times the size of its volume, because some have holes.", maxShare)
+	}
+	n, err := b.to.Write(p)
+	b.left -= int64(n)
+	return n, err
 }
 
 // renew keeps the reader until ctx ends, and ends the export if the agent, or its reader, is taken away.
