@@ -35,8 +35,8 @@ const (
 	readerRenewal = 30 * time.Second
 	// retryExport is when a client should try again whose copy was not ready in time.
 	retryExport = 10 * time.Second
-	// maxShare is how many times the size of its volume an archive may have. Holes of sparse files are sent as zeros, so
-	// that the files of a small volume may have terabytes. The rest is for the headers of many small files.
+	// maxShare is how many times the size of its volume an archive may have. Holes of sparse files are sent as zeros,
+	// so that the files of a small volume may have terabytes. The rest is for the headers of many small files.
 	maxShare = 2
 	// releaseTime bounds the last writes of a call.
 	releaseTime = 5 * time.Second
@@ -198,7 +198,8 @@ type bounded struct {
 func (b *bounded) Write(p []byte) (int, error) {
 	if int64(len(p)) > b.left {
 		return 0, fault.New(fault.Conflict, "archive_too_large",
-			"The files of the snapshot have more than %d times the size of its volume, because some have holes.", maxShare)
+			"The files of the snapshot have more than %d times the size of its volume, because some have holes.",
+			maxShare)
 	}
 	n, err := b.to.Write(p)
 	b.left -= int64(n)

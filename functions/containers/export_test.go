@@ -118,15 +118,17 @@ func TestExport_EndsWithTwiceTheVolume(t *testing.T) {
 	url := strings.ReplaceAll(f.serve(t, "ExportSnapshot"), "{snapshot_id}", snapshot)
 	_, text, err := ask(t, http.MethodGet, url, http.NoBody)
 	if err == nil || len(text) > 2*size {
-		t.Errorf("an archive of 64 times the volume: %d bytes, %v; want at most %d and a broken connection", len(text), err,
-			2*size)
+		t.Errorf("an archive of 64 times the volume: %d bytes, %v; want at most %d and a broken connection",
+			len(text), err, 2*size)
 	}
 	f.Containers.Install(dataplane.FrontCommand, func(_ context.Context, p *agentexectest.Process) int {
 		_, _ = io.WriteString(p.Stdout, strings.Repeat("x", 2*size))
 		return 0
 	})
 	for _, known := range []int64{size, 0} { // 0: storage did not tell the size
-		f.UpdateAgent(t, f.agent.ID, func(a *agent.Agent) { a.Snapshots[0].SizeBytes, a.Reader = known, agent.Reader{} })
+		f.UpdateAgent(t, f.agent.ID, func(a *agent.Agent) {
+			a.Snapshots[0].SizeBytes, a.Reader = known, agent.Reader{}
+		})
 		if got := f.export(t, snapshot).Want(t, http.StatusOK, ""); len(got.Body) != 2*size {
 			t.Errorf("an archive of twice the volume has %d bytes, want %d", len(got.Body), 2*size)
 		}

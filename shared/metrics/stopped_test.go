@@ -56,7 +56,8 @@ func TestCollect_CountsTheLastMinutesOfAnAgentThatStops(t *testing.T) {
 			for range 40 {
 				switch f.now = f.now.Add(time.Minute); f.now.Truncate(time.Minute) {
 				case begins:
-					a.Status, a.ServingChanges = agent.Running, []agent.ServingChange{{Since: begins, Serving: agent.Up}}
+					a.Status = agent.Running
+					a.ServingChanges = []agent.ServingChange{{Since: begins, Serving: agent.Up}}
 					f.Put(a)
 				case ends:
 					a.Status = row.status
