@@ -32,7 +32,7 @@ locals {
   cell_objects = {
     for cell, c in var.cells : cell => join("\n---\n", [
       for file in [
-        "gateway.yaml", "router.yaml", "notifier.yaml", "gate.yaml", "network.yaml", "warm.yaml", "canary.yaml", "access.yaml", "snapshots.yaml", "guard.yaml", "isolation.yaml", "limits.yaml", "workload.yaml", "reader.yaml", "fence.yaml", "metrics.yaml",
+        "gateway.yaml", "router.yaml", "notifier.yaml", "gate.yaml", "network.yaml", "warm.yaml", "canary.yaml", "access.yaml", "snapshots.yaml", "guard.yaml", "isolation.yaml", "limits.yaml", "pods.yaml", "workload.yaml", "reader.yaml", "fence.yaml", "metrics.yaml",
       ] :
       templatefile("${path.module}/cell/${file}", {
         gateway           = local.gateway

@@ -24,9 +24,8 @@ var templates embed.FS
 func Files() []string {
 	return []string{
 		"gateway.yaml", "router.yaml", "notifier.yaml", "gate.yaml", "network.yaml", "warm.yaml", "canary.yaml",
-		"access.yaml",
-		"snapshots.yaml", "guard.yaml", "isolation.yaml", "limits.yaml", "workload.yaml", "reader.yaml", "fence.yaml",
-		"metrics.yaml",
+		"access.yaml", "snapshots.yaml", "guard.yaml", "isolation.yaml", "limits.yaml", "pods.yaml", "workload.yaml",
+		"reader.yaml", "fence.yaml", "metrics.yaml",
 	}
 }
 
