@@ -85,6 +85,8 @@ type tool struct {
 	color            string
 	// stdin is standard input until the command's context ends.
 	stdin io.Reader
+	// stdinRead is true once a flag has read standard input to its end.
+	stdinRead bool
 	// notes is held while a note is printed.
 	notes sync.Mutex
 	// cancel ends the context that limitTime has made.

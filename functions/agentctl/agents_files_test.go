@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"agents.example/controlplane/functions/agentctl"
 )
 
 // TestAgents_HaveFiles gives an agent files, changes one of them, and takes one away. The others stay.
@@ -44,4 +46,32 @@ func TestAgents_HaveFiles(t *testing.T) {
 		}
 	}
 	want("/data/c /data/run.sh 0644 0755 9 9")
+}
+
+// TestAgents_KeepTheDigitsOfTheirConfig sends numbers that no float64 can hold, and reads them back.
+func TestAgents_KeepTheDigitsOfTheirConfig(t *testing.T) {
+	t.Parallel()
+	c := serve(t).admin()
+	c.run(t, "agents", "create", "my-agent", "--config", `{"chat": 9007199254740993, "key": 123456789012345678901}`).ok(t)
+	want := func(chat, key string) {
+		t.Helper()
+		const numbers = "jsonpath={.config.chat} {.config.key}"
+		c.run(t, "agents", "get", "my-agent", "-o", numbers).want(t, output{0, chat + " " + key + "\n", ""})
+	}
+	want("9007199254740993", "123456789012345678901")
+	c.with(`{"chat": 9007199254740995, "key": 1}`).
+		run(t, "agents", "update", "my-agent", "--config-file", "-").ok(t)
+	want("9007199254740995", "1")
+	c.run(t, "agents", "update", "my-agent", "--config", `{} {}`).wantCode(t, agentctl.ExitUsage, "more than one")
+}
+
+// TestAgents_ReadStandardInputOnce refuses a second flag that reads standard input, and would find it empty.
+func TestAgents_ReadStandardInputOnce(t *testing.T) {
+	t.Parallel()
+	c := serve(t).admin()
+	c.with("Be brief.").run(t, "agents", "create", "my-agent", "--file", "/data/a=@-", "--file", "/data/b=@-").
+		wantCode(t, agentctl.ExitUsage, "two flags read standard input")
+	c.run(t, "agents", "list", "-o", "name").want(t, output{0, "", ""})
+	c.with("Be brief.").run(t, "agents", "create", "my-agent", "--file", "/data/a=@-").ok(t)
+	c.run(t, "agents", "get", "my-agent", "-o", "jsonpath={.files[*].size}").want(t, output{0, "9\n", ""})
 }

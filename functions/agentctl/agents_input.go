@@ -1,7 +1,9 @@
 package agentctl
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -176,15 +178,24 @@ func (f *inputFlags) configuration(t *tool) (map[string]any, error) {
 		return nil, nil
 	}
 	var config map[string]any
-	if err := json.Unmarshal(text, &config); err != nil {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber() // large numbers keep their digits
+	if err := d.Decode(&config); err != nil {
 		return nil, usagef("%s is not a JSON object: %w", flag, err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, usagef("%s has more than one JSON object", flag)
 	}
 	return config, nil
 }
 
-// readFile reads a file that the user names; - is standard input.
+// readFile reads a file that the user names; - is standard input, which has content for one reader only.
 func (t *tool) readFile(name string) ([]byte, error) {
 	if name == "-" {
+		if t.stdinRead {
+			return nil, usagef("two flags read standard input, which has one content: name a file in one of them")
+		}
+		t.stdinRead = true
 		content, err := io.ReadAll(t.stdin)
 		if err != nil {
 			return nil, fmt.Errorf("standard input cannot be read: %w", err)

@@ -182,7 +182,7 @@ func pathTemplate(template string) string {
 }
 
 // plainValue returns what JSON has of a value: objects, lists, strings, numbers and truth values. Integers stay
-// integers, and a null is an empty text.
+// integers, with all digits of one that no type of Go can hold, and a null is an empty text.
 func plainValue(value any) (any, error) {
 	b, err := json.Marshal(value)
 	if err != nil {
@@ -204,6 +204,9 @@ func printable(value any) any {
 	case json.Number:
 		if n, err := v.Int64(); err == nil {
 			return n
+		}
+		if !strings.ContainsAny(v.String(), ".eE") {
+			return v.String()
 		}
 		f, _ := v.Float64()
 		return f
