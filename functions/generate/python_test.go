@@ -151,3 +151,14 @@ func TestSnake(t *testing.T) {
 		}
 	}
 }
+
+// TestPython_ReadsArchivesInParts has a method for the export of a snapshot, which the Go client has by hand.
+func TestPython_ReadsArchivesInParts(t *testing.T) {
+	t.Parallel()
+	const paths = `{"/export": {"get": {"operationId": "ExportSnapshot", "summary": "Export",
+		"responses": {"200": {"content": {"application/x-tar": {}}}}}}}`
+	const want = `    def export_snapshot(self) -> AsyncGenerator[bytes, None]:`
+	if got := pythonOf(t, "_async_calls.py", paths, `{}`, "ExportSnapshot"); !strings.Contains(got, want) {
+		t.Errorf("no %s in\n%s", want, got)
+	}
+}

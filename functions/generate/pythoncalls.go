@@ -22,6 +22,8 @@ type pythonCall struct {
 	takesBytes, returnsBytes bool
 	answer                   schema
 	isPaged, isStream        bool
+	// isArchive is true if the answer is a tar archive of any size, which comes in parts.
+	isArchive bool
 }
 
 // call reads an operation.
@@ -71,6 +73,8 @@ func (c *pythonCall) readAnswer(p *pythonTypes) error {
 			return nil
 		}
 		_, c.returnsBytes = found["application/octet-stream"]
+		_, isTar := found["application/x-tar"]
+		c.isArchive = isTar && !c.returnsBytes
 		c.answer = found["application/json"].Schema
 		if len(c.answer.AnyOf) > 0 {
 			c.answer = c.answer.AnyOf[0] // the other alternative is a rehearsal

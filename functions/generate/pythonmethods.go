@@ -66,7 +66,7 @@ func (f pythonFlavor) writeImports(w *pythonWriter, p *pythonTypes, body string)
 func (f pythonFlavor) writeCall(w *pythonWriter, p *pythonTypes, c pythonCall) {
 	result := f.result(p, c)
 	def := f.def
-	if c.isPaged || c.isStream {
+	if c.isPaged || c.comesInParts() {
 		def = "def"
 	}
 	if c.canBeRehearsed {
@@ -92,6 +92,8 @@ func (f pythonFlavor) result(p *pythonTypes, c pythonCall) string {
 	switch {
 	case c.isStream:
 		return f.stream + "[" + t + f.streamEnd + "]"
+	case c.isArchive:
+		return f.stream + "[bytes" + f.streamEnd + "]"
 	case c.isPaged:
 		return f.pages + "[" + t + "]"
 	case c.returnsBytes:
@@ -101,6 +103,9 @@ func (f pythonFlavor) result(p *pythonTypes, c pythonCall) string {
 	}
 	return t
 }
+
+// comesInParts reports whether the answer may be endless or large, so that its method is a generator.
+func (c *pythonCall) comesInParts() bool { return c.isStream || c.isArchive }
 
 // parameters returns the parameters of a method after self.
 func (c *pythonCall) parameters(p *pythonTypes, dryRun string) []string {
@@ -147,7 +152,7 @@ func (c *pythonCall) parameters(p *pythonTypes, dryRun string) []string {
 	if c.method != "GET" {
 		optional = append(optional, "idempotency_key: str | None = None")
 	}
-	if !c.isStream {
+	if !c.comesInParts() {
 		optional = append(optional, "timeout: float | None = None")
 	}
 	if len(required)+len(optional) > 0 {
@@ -190,6 +195,9 @@ func (c *pythonCall) documentation() []string {
 	if c.takesBytes || c.returnsBytes {
 		arg("archive", "A directory, as a tar archive, in place of a file.")
 	}
+	if c.isArchive {
+		text = append(text, "Yields the bytes of a tar archive as they arrive. One that is cut off raises an error.")
+	}
 	if len(args) > 0 {
 		text = append(append(text, "Args:"), args...)
 	}
@@ -202,6 +210,8 @@ func (f pythonFlavor) writeReturn(w *pythonWriter, p *pythonTypes, c pythonCall)
 	switch {
 	case c.isStream:
 		method = "_stream"
+	case c.isArchive:
+		method, decode = "_parts", ""
 	case c.isPaged:
 		method = "_pages"
 	case c.returnsBytes:
@@ -210,7 +220,7 @@ func (f pythonFlavor) writeReturn(w *pythonWriter, p *pythonTypes, c pythonCall)
 		decode = "either(dry_run, " + decode + ")"
 	}
 	await := f.await
-	if c.isStream || c.isPaged {
+	if c.comesInParts() || c.isPaged {
 		await = ""
 	}
 	w.line(2, "call = Call(")
@@ -251,6 +261,8 @@ func (c *pythonCall) arguments() []string {
 		all = append(all, "accept=ARCHIVE if archive else BYTES")
 	case c.isStream:
 		all = append(all, "accept=LINES")
+	case c.isArchive:
+		all = append(all, "accept=ARCHIVE")
 	}
 	var headers []string
 	if c.hasIfMatch {
@@ -265,7 +277,7 @@ func (c *pythonCall) arguments() []string {
 	if c.canBeRehearsed {
 		all = append(all, "dry_run=dry_run")
 	}
-	if !c.isStream {
+	if !c.comesInParts() {
 		all = append(all, "timeout=timeout")
 	}
 	isTime := func(property namedSchema) bool { return property.name == "timeout_seconds" }

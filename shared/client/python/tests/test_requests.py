@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import copy
 import pickle
+import threading
 import unittest
 from datetime import datetime, timedelta, timezone
 from typing import Any, cast
 
-from agents_client import UNSET, AnswerError, APIError, AsyncClient, Client, OperationError
+from agents_client import UNSET, AnswerError, APIConnectionError, APIError, AsyncClient, Client, OperationError
 from agents_client import models
 from agents_client._model import Model, timestamp
 
-from .support import ClientTest, agent
+from .support import LONG, ClientTest, agent
 
 
 class RequestTest(ClientTest):
@@ -119,6 +120,29 @@ class RequestTest(ClientTest):
         self.assertEqual(f.seen[1].body, "text")
         self.assert_headers(f.seen[::2], "Accept", ["application/octet-stream", "application/x-tar"])
         self.assert_headers(f.seen[1::2], "Content-Type", ["application/octet-stream", "application/x-tar"])
+
+    def test_an_archive_comes_in_parts(self) -> None:
+        rest = threading.Event()
+
+        def answer(r: Any, n: int, _: object) -> None:
+            if n == 1:
+                return r.problem(503, "snapshot_copy_not_ready")
+            r.stream(b"\x00" * 512, "application/x-tar")
+            if n == 2:
+                self.assertTrue(rest.wait(LONG))  # the first part is there before the last one is sent
+                r.write(b"\xff" * 512)
+                return r.end()
+            r.destroy()
+
+        f = self.serve(answer)
+        parts = f.client.export_snapshot("a", "s")
+        self.assertEqual(next(parts), b"\x00" * 512)
+        rest.set()
+        self.assertEqual(b"".join(parts), b"\xff" * 512)
+        self.assertEqual(f.seen[1].url, "/api/v1/agents/a/snapshots/s/export")
+        self.assert_headers(f.seen, "Accept", ["application/x-tar"] * 2)
+        with self.assertRaises(APIConnectionError):
+            list(f.client.export_snapshot("a", "s"))
 
     def test_a_request_of_no_method_is_sent_as_others(self) -> None:
         f = self.serve(lambda r, n, _: r.problem(503, "later") if n < 2 else r.json(200, {"new": 1}))

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from ._core import Call, Core
 from ._drivers import finish, iterate
 from ._model import listed
-from ._streams import json_lines
+from ._streams import json_lines, parts
 from .models import Rehearsal
 
 T = TypeVar("T")
@@ -94,6 +94,9 @@ class SyncBase:
     def _stream(self, call: Call, decode: Callable[[Any], T]) -> Generator[T, None, None]:
         return iterate(json_lines(self._core, call, decode))
 
+    def _parts(self, call: Call) -> Generator[bytes, None, None]:
+        return iterate(parts(self._core, call))
+
 
 class AsyncBase:
     """What the methods of ``AsyncClient`` use."""
@@ -111,3 +114,6 @@ class AsyncBase:
 
     def _stream(self, call: Call, decode: Callable[[Any], T]) -> AsyncGenerator[T, None]:
         return json_lines(self._core, call, decode)
+
+    def _parts(self, call: Call) -> AsyncGenerator[bytes, None]:
+        return parts(self._core, call)

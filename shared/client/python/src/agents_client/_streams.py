@@ -35,6 +35,16 @@ async def json_lines(core: Core, call: Call, decode: Callable[[Any], T]) -> Asyn
         exchange.close()
 
 
+async def parts(core: Core, call: Call) -> AsyncGenerator[bytes, None]:
+    """Yields the bytes of an answer as they arrive. One that is cut off raises an error."""
+    exchange = await core.open(call)
+    try:
+        while part := await core.read(exchange, LINES_SILENCE, f"GET {call.path}"):
+            yield part
+    finally:
+        exchange.close()
+
+
 def decode_item(text: str, decode: Callable[[Any], T]) -> T:
     """Decodes an item of a stream."""
     try:

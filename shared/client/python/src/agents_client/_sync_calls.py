@@ -633,6 +633,21 @@ class Calls(SyncBase):
         )
         return self._stream(call, AuditSeal)
 
+    def export_snapshot(self, agent_id: str, snapshot_id: str) -> Generator[bytes, None, None]:
+        """Export a snapshot as an archive.
+
+        Requires the role `admin`, of a session or of an API key.
+
+        Yields the bytes of a tar archive as they arrive. One that is cut off raises an error.
+        """
+        call = Call(
+            "GET",
+            "/api/v1/agents/{agent_id}/snapshots/{snapshot_id}/export",
+            (agent_id, snapshot_id,),
+            accept=ARCHIVE,
+        )
+        return self._parts(call)
+
     def get_agent(self, agent_id: str, *, wait: int | None = None, timeout: float | None = None) -> Agent:
         """Get an agent.
 
