@@ -170,3 +170,35 @@ func TestEgress_OfNewAgents(t *testing.T) {
 	p.Open("/console#/agents/new")
 	p.Within("dialog", "New agent").WaitText("It reaches only the hosts that your organization allows new agents.")
 }
+
+// TestEgress_IsChosenForANewAgent creates an agent that never reaches more than the hosts that its creator named, after
+// a refusal of one of them.
+func TestEgress_IsChosenForANewAgent(t *testing.T) {
+	t.Parallel()
+	admin := suite.Admin(t, plan.Starter)
+	p := admin.Page(t)
+	p.Open("/console#/agents/new")
+	dialog := p.Within("dialog", "New agent")
+	dialog.Fill("Name", "restricted")
+	dialog.WaitText("It reaches every host.")
+	dialog.Click("button", "Choose the hosts that it reaches")
+	dialog.WaitNoText("It reaches every host.")
+	dialog.Fill("Allowed hosts", "https://api.example.com")
+	dialog.Click("button", "Create the agent")
+	dialog.WaitText("https://api.example.com: ")
+	p.Review("new-agent-egress-refused")
+	dialog.Fill("Allowed hosts", "api.example.com")
+	dialog.Click("button", "Create the agent")
+	p.WaitURL("/agents/")
+	p.WaitGone("dialog", "New agent")
+	list, _ := admin.Call(http.MethodGet, "/api/v1/agents", "", http.StatusOK)["list"].([]any)
+	for _, item := range list {
+		rules, _ := item.(map[string]any)["egress"].(map[string]any)
+		if allow, _ := rules["allow"].([]any); rules["mode"] != "allow_list" || !slices.Equal(allow, []any{"api.example.com"}) {
+			t.Errorf("egress = %v, want a list with api.example.com", rules)
+		}
+	}
+	if len(list) != 1 {
+		t.Errorf("%d agents, want one", len(list))
+	}
+}

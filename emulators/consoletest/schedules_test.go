@@ -182,6 +182,10 @@ func TestSchedules_ShowWhatBecameOfCalls(t *testing.T) {
 		call("good", "answered", 202, 1400), call("bad", "answered", 500, 90), call("gone", "interrupted", nil, nil),
 		call("late", "timeout", nil, 900_000), call("now", "running", nil, nil), call("newer", "unheard-of", nil, nil),
 	}
+	waiting := call("waits", "answered", 202, 1400)
+	passed := time.Now().UTC().Add(-time.Hour).Format(time.RFC3339)
+	waiting["next_at"], agent["wake_at"] = passed, passed
+	agent["schedules"] = append(agent["schedules"].([]any), waiting)
 	body, err := json.Marshal(agent)
 	if err != nil {
 		t.Fatal(err)
@@ -199,6 +203,8 @@ func TestSchedules_ShowWhatBecameOfCalls(t *testing.T) {
 	} {
 		p.Containing("listitem", "POST /"+item).WaitText(want)
 	}
+	p.Containing("listitem", "POST /waits").WaitText("it waits until the agent runs and its last call has ended")
+	p.Within("region", "One-time wake").WaitText("has passed: the agent is woken now, if it sleeps.")
 	p.WaitText("after 15 min")
 	p.Review("schedules-results")
 	p.Respond(http.MethodGet, "/secret-operations", consoletest.Response{

@@ -13,6 +13,7 @@ import (
 )
 
 // TestSleep_IsSeenSetAndEnded puts an agent to sleep, finds it in the list, and opens its dashboard, which wakes it.
+// A member may open the dashboard, too.
 func TestSleep_IsSeenSetAndEnded(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Starter)
@@ -58,6 +59,12 @@ func TestSleep_IsSeenSetAndEnded(t *testing.T) {
 	p.WaitURL("status=asleep")
 	p.WaitFor("button", "Open the dashboard of sleeper")
 	p.Review("agents-asleep")
+
+	member := admin.Colleague("member").Page(t)
+	member.Open("/console#/agents/" + id)
+	member.WaitText("The agent is asleep, because it was idle")
+	member.Click("button", "Open dashboard")
+	member.Within("dialog", "The dashboard asks for a password").WaitText("It wakes when you sign in")
 
 	address, _ := admin.Call(http.MethodGet, "/api/v1/agents/"+id, "", http.StatusOK)["dashboard_url"].(string)
 	dashboard, err := url.Parse(address)

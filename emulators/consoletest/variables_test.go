@@ -51,8 +51,8 @@ func TestVariables_AreSetTogether(t *testing.T) {
 	p.WaitText("The agent has no secrets.")
 }
 
-// TestFiles_AreSetAndRemoved gives an agent a file after a refusal, changes its permissions, replaces its text, and
-// removes it.
+// TestFiles_AreSetAndRemoved gives an agent a file after a refusal, changes its permissions, replaces its text, empties
+// it, and removes it.
 func TestFiles_AreSetAndRemoved(t *testing.T) {
 	t.Parallel()
 	admin := suite.Admin(t, plan.Starter)
@@ -73,7 +73,6 @@ func TestFiles_AreSetAndRemoved(t *testing.T) {
 	p.WaitText("9 B")
 	p.Click("button", "Replace /config/prompt.md")
 	dialog = p.Within("dialog", "Replace /config/prompt.md")
-	dialog.WaitText("Leave it empty to keep the present text.")
 	if fields := dialog.All("textbox", "Path"); len(fields) > 0 {
 		t.Error("the path of a file that is replaced can be changed")
 	}
@@ -81,11 +80,24 @@ func TestFiles_AreSetAndRemoved(t *testing.T) {
 	dialog.Click("button", "Save")
 	p.WaitText("9 B, 0600")
 	p.Click("button", "Replace /config/prompt.md")
+	dialog.Select("What is in it", "Another text")
 	dialog.Fill("Text", "Be very brief.")
 	checkGuarded(t, p, "Replace /config/prompt.md")
 	dialog.Click("button", "Save")
 	p.WaitText("14 B")
 	p.Review("files")
+	p.Click("button", "Add a file")
+	dialog = p.Within("dialog", "Add a file")
+	dialog.Fill("Path", "/config/prompt.md")
+	dialog.Click("button", "Save")
+	dialog.WaitText("The agent has this file. Replace it in the list of files.")
+	dialog.Fill("Path", "/config/prompt2.md")
+	dialog.Click("button", "Cancel")
+	p.Click("button", "Replace /config/prompt.md")
+	dialog = p.Within("dialog", "Replace /config/prompt.md")
+	dialog.Select("What is in it", "Another text")
+	dialog.Click("button", "Save")
+	p.WaitText("0 B, 0600")
 	p.Click("button", "Remove /config/prompt.md")
 	p.Within("dialog", "Remove /config/prompt.md?").Click("button", "Remove the file")
 	p.WaitText("The agent has no files.")
@@ -185,4 +197,25 @@ func TestVariables_OfMembers(t *testing.T) {
 	p.WaitText("Only admins can read logs")
 	p.Click("link", "Metrics")
 	p.WaitText("Restarts")
+}
+
+// TestConfig_SaysThatNumbersAreRounded shows a number that a browser cannot hold, with a note, and others without one.
+func TestConfig_SaysThatNumbersAreRounded(t *testing.T) {
+	t.Parallel()
+	admin := suite.Admin(t, plan.Starter)
+	p := admin.Page(t)
+	for config, rounded := range map[string]bool{
+		`{"chats": [{"id": 9007199254740993}]}`: true, `{"chats": [{"id": 9007199254740991}], "share": 0.5}`: false,
+	} {
+		body := `{"name": "configured", "resource_plan": "hobby", "config": ` + config + `}`
+		id, _ := admin.Call(http.MethodPost, "/api/v1/agents", body, http.StatusCreated)["id"].(string)
+		p.Open("/console#/agents/" + id + "/settings")
+		card := p.Within("region", "Configuration")
+		card.WaitText("chats")
+		if rounded {
+			card.WaitText("Browsers round very large numbers")
+		} else {
+			card.WaitNoText("Browsers round very large numbers")
+		}
+	}
 }

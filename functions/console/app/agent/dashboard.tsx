@@ -33,7 +33,7 @@ export function OpenDashboard({ agent, short = false }: { agent: Agent; short?: 
   const url = agent.dashboard_url;
   const asleep = isAsleep(agent);
   const open = async () => {
-    if (!getsLink && !asleep) {
+    if (!getsLink && (!asleep || readOnly !== undefined)) {
       setOutcome({ kind: "password", url }); // without a tab that opens and closes again
       return;
     }
@@ -51,7 +51,9 @@ export function OpenDashboard({ agent, short = false }: { agent: Agent; short?: 
           busy || agent.status === "running"
             ? undefined
             : asleep
-              ? readOnly
+              ? agent.sleep.wake_on.includes("request")
+                ? undefined // a visit wakes it
+                : readOnly
               : "The dashboard answers only while the agent is running."
         }
         onClick={() => void open()}
@@ -156,6 +158,9 @@ function OutcomeDialog(props: { agent: Agent; outcome: Outcome; retry: () => voi
             </>
           }
         >
+          {isAsleep(agent) && readOnly !== undefined ? (
+            <p>The agent is asleep. It wakes when you sign in, which takes some seconds.</p>
+          ) : null}
           <p>
             {readOnly === undefined
               ? "Links that sign in by themselves are only for people who signed in at the identity provider, " +

@@ -80,28 +80,42 @@ const others = (agent: Agent, path: string): AgentFileSpec[] =>
 const change = (id: string, path: string, file: AgentFileSpec | undefined): Promise<Agent> =>
   changeAgent(id, (current) => ({ files: [...others(current, path), ...(file === undefined ? [] : [file])] }));
 
+/** What a file has: the text that the service keeps and never shows, another text, or, with a prefix, a secret. */
+const kept = "kept";
+const text = "text";
+const secretPrefix = "secret:";
+
+function contentOf(source: string, content: string): Pick<AgentFileSpec, "content" | "secret"> {
+  if (source.startsWith(secretPrefix)) {
+    return { secret: source.slice(secretPrefix.length) };
+  }
+  return source === text ? { content } : {};
+}
+
 function SetFile(props: { agent: Agent; file: AgentFile | undefined; onClose: () => void }) {
   const { agent, file, onClose } = props;
   const secrets = Object.keys(agent.env_vars).filter((key) => agent.env_vars[key] === "gsm");
   const start = file?.path ?? "/data/";
   const [path, setPath] = useState(start);
-  const [secret, setSecret] = useState(file?.secret ?? "");
+  const given = file === undefined ? text : file.secret === null ? kept : secretPrefix + file.secret;
+  const [source, setSource] = useState(given);
   const [content, setContent] = useState("");
   const [mode, setMode] = useState(file?.mode ?? "0644");
-  const keeps = file?.secret === null && secret === "" && content === ""; // the text, which the service never shows
   const submit = useSubmit(async () => {
-    const spec: AgentFileSpec = { path, mode, ...(keeps ? {} : secret === "" ? { content } : { secret }) };
+    const spec: AgentFileSpec = { path, mode, ...contentOf(source, content) };
     putLive(agentPath(agent.id), await change(agent.id, path, spec));
     toast(acceptedText(agent));
     onClose();
   });
-  const wrong = sentences(submit.error);
+  const [present] = useState(agent.files.map((one) => one.path)); // not one whose answer was lost
+  const taken = file === undefined && present.includes(path);
+  const wrong = taken ? ["The agent has this file. Replace it in the list of files."] : sentences(submit.error);
   return (
     <Dialog
       title={file === undefined ? "Add a file" : `Replace ${file.path}`}
       onClose={onClose}
       typed={content !== "" || path !== start}
-      onSubmit={() => void submit.send()}
+      onSubmit={() => (taken ? undefined : void submit.send())}
       action={
         <Button kind="primary" type="submit" busy={submit.busy}>
           Save
@@ -122,20 +136,21 @@ function SetFile(props: { agent: Agent; file: AgentFile | undefined; onClose: ()
       ) : null}
       <Select
         label="What is in it"
-        value={secret}
-        onChange={setSecret}
+        value={source}
+        onChange={setSource}
         options={[
-          { value: "", label: "A text" },
-          ...secrets.sort().map((key) => ({ value: key, label: `The secret ${key}` })),
+          ...(given === kept ? [{ value: kept, label: "The present text" }] : []),
+          { value: text, label: given === kept ? "Another text" : "A text" },
+          ...secrets.sort().map((key) => ({ value: secretPrefix + key, label: `The secret ${key}` })),
         ]}
         wrong={file === undefined ? [] : wrong}
       />
-      {secret === "" ? (
+      {source === text ? (
         <TextArea
           label="Text"
           value={content}
           onInput={setContent}
-          hint={file?.secret === null ? "Leave it empty to keep the present text." : undefined}
+          hint={file === undefined ? undefined : "It replaces what is in the file. Without a text, the file is empty."}
           rows={8}
           mono
         />

@@ -1,3 +1,5 @@
+import { useNow } from "../ui/time";
+
 const short = new Intl.DateTimeFormat(undefined, {
   weekday: "short",
   year: "numeric",
@@ -17,6 +19,12 @@ const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle:
 
 /** A time to come, in the viewer's time zone, which its tooltip names. */
 export const Moment = ({ value }: { value: string }) => <Exactly value={value} text={short.format(new Date(value))} />;
+
+/** Whether a time has passed, by the clock of the service. */
+export const useHasPassed = (value: string | null): boolean => {
+  const now = useNow();
+  return value !== null && new Date(value).getTime() <= now;
+};
 
 /** A time of the last days, such as "9:30 AM" of today, in the viewer's time zone. */
 export const ClockTime = ({ value }: { value: string }) => <Exactly value={value} text={clockTime(new Date(value))} />;

@@ -11,7 +11,7 @@ import { Notice } from "../ui/feedback";
 import { plural } from "../ui/format";
 import { SubmitFailure } from "../ui/submit-failure";
 import { Time } from "../ui/time";
-import { Moment } from "./moment";
+import { Moment, useHasPassed } from "./moment";
 import { agentPath, tabHref } from "./paths";
 import { changeSchedule, type ScheduleTerms, termsOf } from "./schedule-change";
 import { ScheduleForm } from "./schedule-form";
@@ -99,6 +99,7 @@ function Schedule(props: {
   const { agent, schedule, unavailable } = props;
   const { id, cron, timezone, path, enabled, next_at: next, last, skipped } = schedule;
   const meaning = cronText(cron);
+  const waits = useHasPassed(next);
   const toggle = useSubmit<ScheduleTerms>(async (_, seen) => {
     putLive(agentPath(agent.id), await changeSchedule(agent.id, seen, { ...seen, enabled: !seen.enabled }));
     toast(`${seen.id} is ${seen.enabled ? "off" : "on"}.`);
@@ -139,7 +140,17 @@ function Schedule(props: {
           <code>POST {path}</code>
         </dd>
         <dt>Next call</dt>
-        <dd>{next === null ? <span class="quiet">None</span> : <Moment value={next} />}</dd>
+        <dd>
+          {next === null ? (
+            <span class="quiet">None</span>
+          ) : waits ? (
+            <>
+              Due since <Moment value={next} />: it waits until the agent runs and its last call has ended.
+            </>
+          ) : (
+            <Moment value={next} />
+          )}
+        </dd>
         <dt>Last call</dt>
         <dd>
           {last === null ? (

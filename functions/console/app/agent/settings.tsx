@@ -128,6 +128,14 @@ const filled = [
   "error",
 ];
 
+/** Whether a value has a number that the browser may have rounded when it read the answer. */
+function isRounded(value: unknown): boolean {
+  if (typeof value === "number") {
+    return Math.abs(value) > Number.MAX_SAFE_INTEGER;
+  }
+  return typeof value === "object" && value !== null && Object.values(value).some(isRounded);
+}
+
 /** What API clients keep in config. */
 function OwnConfig({ agent }: { agent: Agent }) {
   const own = Object.entries(agent.config).filter(([key]) => !filled.includes(key));
@@ -144,6 +152,9 @@ function OwnConfig({ agent }: { agent: Agent }) {
           What API clients keep in the field “config” of the agent, and what the agent finds in the file that its
           variable AGENT_CONFIG_FILE names. Change it with the API, which replaces the pod.
         </p>
+        {own.some(([, value]) => isRounded(value)) ? (
+          <p>Browsers round very large numbers, so some of them look different here. The agent has the exact ones.</p>
+        ) : null}
         <pre class="code" tabIndex={0} aria-label="Configuration as JSON">
           {JSON.stringify(Object.fromEntries(own), null, 2)}
         </pre>

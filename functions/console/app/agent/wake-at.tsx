@@ -7,7 +7,7 @@ import { Button } from "../ui/button";
 import { Dialog } from "../ui/dialog";
 import { TextField } from "../ui/field";
 import { SubmitFailure } from "../ui/submit-failure";
-import { Moment } from "./moment";
+import { Moment, useHasPassed } from "./moment";
 import { agentPath } from "./paths";
 import { useAgentChange } from "./use-change";
 
@@ -22,6 +22,7 @@ const wakeAt = ({ id }: Agent, at: string | null): Change => ({
 export function WakeAt({ agent, unavailable }: { agent: Agent; unavailable: string | undefined }) {
   const [asking, setAsking] = useState(false);
   const { wake_at: at } = agent;
+  const passed = useHasPassed(at);
   const clear = useAgentChange(wakeAt(agent, null), () => "The time is forgotten.");
   const { after_seconds: after, wake_on: wakers } = agent.sleep;
   const sleepsOn =
@@ -35,6 +36,10 @@ export function WakeAt({ agent, unavailable }: { agent: Agent; unavailable: stri
         <p>
           {at === null ? (
             "No time is set."
+          ) : passed ? (
+            <>
+              The time <Moment value={at} /> has passed: the agent is woken now, if it sleeps. {sleepsOn}
+            </>
           ) : (
             <>
               It is woken on <Moment value={at} />, if it sleeps then. {sleepsOn}

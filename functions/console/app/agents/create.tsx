@@ -1,6 +1,7 @@
 import type { CreateAgentRequest, Image, Organization, Plan } from "@agents.example/client/schema";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useReadOnly } from "../account";
+import { rulesOf } from "../agent/egress-fields";
 import { putLive, refreshLive, useLive } from "../api/live";
 import { organizationPath, plansPath } from "../organization/paths";
 import { page } from "../page";
@@ -18,6 +19,7 @@ import { CreationFailure, RoomAdvice } from "./failure";
 import { chosenOf, ImageChoice, imagesPath, isChoice, selectionOf } from "./image-choice";
 import { isPasted, refusePasted } from "./pasted";
 import { PlanChoice } from "./plans";
+import { Reach } from "./reach";
 import { useRoster } from "./roster-hook";
 import { type Source, source } from "./source";
 import { Variables } from "./variables";
@@ -138,7 +140,11 @@ function Form({ from, onClose }: { from: Source | undefined; onClose: () => void
             )}
           </Following>
           {from === undefined ? (
-            <Defaults plan={plans.data?.find(({ id }) => id === plan)} organization={organization.data} />
+            <Defaults
+              plan={plans.data?.find(({ id }) => id === plan)}
+              organization={organization.data}
+              ownRules={typed.egress !== undefined}
+            />
           ) : null}
         </div>
         {from?.facts}
@@ -172,6 +178,9 @@ function Form({ from, onClose }: { from: Source | undefined; onClose: () => void
             mono
           />
         ) : null}
+        {from !== undefined || organization.data === undefined ? null : (
+          <Reach rules={typed.egress} preset={organization.data.egress} error={typed.failure?.error} />
+        )}
         <Variables variables={typed.variables} pasted={typed.pasted} wrong={wrong.variables} />
         {typed.failure === undefined ? null : (
           <div class="creation-failure">
@@ -184,16 +193,23 @@ function Form({ from, onClose }: { from: Source | undefined; onClose: () => void
 }
 
 /** When the new agent falls asleep and what it reaches, unless its settings are changed. */
-function Defaults({ plan, organization }: { plan: Plan | undefined; organization: Organization | undefined }) {
+function Defaults(props: {
+  plan: Plan | undefined;
+  organization: Organization | undefined;
+  ownRules: boolean;
+}) {
+  const { plan, organization, ownRules } = props;
   return plan === undefined || organization === undefined ? null : (
     <p class="small quiet">
       {plan.sleep_after_seconds === null
         ? "It stays awake, also when it is not used."
         : `It falls asleep after ${formatDuration(plan.sleep_after_seconds * 1_000)} without use, and a request ` +
           "wakes it."}{" "}
-      {organization.egress.mode === "open"
-        ? "It reaches every host."
-        : "It reaches only the hosts that your organization allows new agents."}{" "}
+      {ownRules
+        ? ""
+        : organization.egress.mode === "open"
+          ? "It reaches every host."
+          : "It reaches only the hosts that your organization allows new agents."}{" "}
       You can change that in its settings.
     </p>
   );
@@ -230,6 +246,9 @@ function requestOf(typed: Draft, plan: string, region: string, image: string): C
   }
   if (image !== "") {
     request.image = image;
+  }
+  if (typed.egress !== undefined) {
+    request.egress = rulesOf(typed.egress);
   }
   const variables = variablesOf(typed.variables);
   if (Object.keys(variables).length > 0) {

@@ -3,6 +3,7 @@ import { type CallError, asError } from "../api/errors";
 import { call, newIntent } from "../api/client";
 import { onSignOut } from "../session/session";
 import { Store } from "../store";
+import type { RulesDraft } from "../agent/egress-fields";
 import { isPasted, nothingPasted, type Pasted } from "./pasted";
 
 export interface Variable {
@@ -28,6 +29,8 @@ export interface Draft {
   image: string;
   /** Where the archive is that the agent begins with; empty for none. */
   archive: string;
+  /** What the agent reaches; undefined for what the organization sets for new agents. */
+  egress: RulesDraft | undefined;
   variables: Variable[];
   pasted: Pasted;
   /** The Idempotency-Key of the last attempt, and what it asked for. */
@@ -45,6 +48,7 @@ const empty: Omit<Draft, "id"> = {
   region: "",
   image: "",
   archive: "",
+  egress: undefined,
   variables: [],
   pasted: nothingPasted,
   intent: undefined,
@@ -87,8 +91,8 @@ onSignOut(() => {
   draft.set(begin());
 });
 
-export const isTyped = ({ name, given, archive, variables, pasted }: Draft): boolean =>
-  name !== given || archive !== "" || variables.length > 0 || isPasted(pasted);
+export const isTyped = ({ name, given, archive, egress, variables, pasted }: Draft): boolean =>
+  name !== given || archive !== "" || egress !== undefined || variables.length > 0 || isPasted(pasted);
 
 /** Adds variables. Those with a known key replace its value. */
 export function addVariables(added: { key: string; value: string }[]): void {

@@ -68,11 +68,12 @@ export function refused(error: CallError, sent: CreateAgentRequest, draft: Draft
   };
 }
 
+/** The fields of a request that the dialog has. */
+const fields = ["name", "resource_plan", "region", "image", "import_url", "egress", "env_vars"];
+
 /** The violations that belong to no field of the dialog. */
 export const elsewhere = (error: CallError): ValidationError[] =>
-  error.violations.filter(
-    ({ loc }) => !["name", "resource_plan", "region", "image", "import_url", "env_vars"].includes(String(loc[1])),
-  );
+  error.violations.filter(({ loc }) => !fields.includes(String(loc[1])));
 
 /** A violation as a sentence. */
 export function sentenceOf({ msg }: ValidationError): string {
