@@ -193,11 +193,12 @@ func silentAlertCase(query string) alertCase {
 func silentDayCase(subscription string) alertCase {
 	const twice = " 0x1440 1x1440 2x1440"
 	daily, sweep := pushes(subscription, "ack"), pushes("prod-sweep-agents", "ack")
+	refused := pushes(subscription, "remote_server_5xx")
 	return alertCase{
 		firing: map[string][]string{
 			"the last tick was three days ago": {daily + " 0x9 1x4320", sweep + " 0+1x4330"},
 			"it never ran":                     {sweep + " 0+1x4320"},
-			"ticks are refused":                {pushes(subscription, "remote_server_5xx") + twice, sweep + " 0+1x4330"},
+			"ticks are refused":                {refused + twice, sweep + " 0+1x4330"},
 			"another daily worker runs":        {pushes(subscription+"-2", "ack") + twice, sweep + " 0+1x4330"},
 		},
 		quiet: map[string][]string{

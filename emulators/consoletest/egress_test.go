@@ -194,7 +194,8 @@ func TestEgress_IsChosenForANewAgent(t *testing.T) {
 	list, _ := admin.Call(http.MethodGet, "/api/v1/agents", "", http.StatusOK)["list"].([]any)
 	for _, item := range list {
 		rules, _ := item.(map[string]any)["egress"].(map[string]any)
-		if allow, _ := rules["allow"].([]any); rules["mode"] != "allow_list" || !slices.Equal(allow, []any{"api.example.com"}) {
+		allow, _ := rules["allow"].([]any)
+		if rules["mode"] != "allow_list" || !slices.Equal(allow, []any{"api.example.com"}) {
 			t.Errorf("egress = %v, want a list with api.example.com", rules)
 		}
 	}

@@ -418,6 +418,7 @@ func TestSnapshot_TakesNoOtherOneInPlaceOfOneThatWasCut(t *testing.T) {
 
 func TestDeleteSources_DeletesThoseWithoutANamespace(t *testing.T) {
 	t.Parallel()
+	const database = "namespaces-gone"
 	w := newWorld(t)
 	c, err := w.client("local")
 	if err != nil {
@@ -442,20 +443,20 @@ func TestDeleteSources_DeletesThoseWithoutANamespace(t *testing.T) {
 		})
 		return name
 	}
-	orphan := makeSource(func(b *blueprint) { b.settings.Database = t.Name()[:20] })
+	orphan := makeSource(func(b *blueprint) { b.settings.Database = database })
 	foreign := makeSource(func(b *blueprint) { b.settings.Database = "another" })
 	used := makeSource(func(b *blueprint) {
-		b.settings.Database = t.Name()[:20]
+		b.settings.Database = database
 		w.apply(t, b.agent, testRuntimeInput(), agent.StageNamespace)
 	})
 	there := func(name string) bool {
 		o, err := w.admin.VolumeSnapshotContents().Get(t.Context(), name, metav1.GetOptions{})
 		return err == nil && o.DeletionTimestamp == nil
 	}
-	if err := c.deleteSources(t.Context(), t.Name()[:20], time.Now().Add(-time.Hour)); err != nil || !there(orphan) {
+	if err := c.deleteSources(t.Context(), database, time.Now().Add(-time.Hour)); err != nil || !there(orphan) {
 		t.Errorf("a young source without a namespace was deleted, want it kept (%v)", err)
 	}
-	if err := c.deleteSources(t.Context(), t.Name()[:20], time.Now().Add(time.Hour)); err != nil {
+	if err := c.deleteSources(t.Context(), database, time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	if there(orphan) || !there(foreign) || !there(used) {
@@ -480,7 +481,7 @@ func TestDeleteSources_DeletesAContentThatTheSnapshotControllerForgot(t *testing
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.cloning, b.settings.Database = true, t.Name()[:20]
+	b.cloning, b.settings.Database = true, "controller-forgot"
 	content := b.foreignSource()[1]
 	if _, err := c.apply(t.Context(), content); err != nil {
 		t.Fatal(err)

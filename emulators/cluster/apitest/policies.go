@@ -300,14 +300,16 @@ func testPolicyWarns(s *space) {
 }
 
 func testPolicyMalformed(s *space) {
+	const constraints = "matchConstraints: " +
+		"{resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}"
 	for field, wrong := range map[string]string{
 		"spec.validations[0].expression": "validations: [{expression: 'object.('}]",
-		"spec.variables[0].name":         "variables: [{name: namespace, expression: 'true'}], validations: [{expression: 'true'}]",
+		"spec.variables[0].name": "variables: [{name: namespace, expression: 'true'}], " +
+			"validations: [{expression: 'true'}]",
 	} {
 		s.refuses(call{
-			verb: "POST", path: policies, query: "dryRun=All", body: "metadata: {name: " + s.namespace + "}\nspec: " +
-				"{matchConstraints: " +
-				"{resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}, " + wrong + "}",
+			verb: "POST", path: policies, query: "dryRun=All",
+			body: "metadata: {name: " + s.namespace + "}\nspec: {" + constraints + ", " + wrong + "}",
 		}, invalid("FieldValueInvalid "+field))
 	}
 }
