@@ -10,10 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metrics counts requests. Hosts are labels only if an agent has them, and their series end when it sleeps or is gone.
+// metrics counts requests. Hosts are labels only if an agent has them, and their series end with the agent.
 type metrics struct {
 	registry    *prometheus.Registry
-	scraped     *fromZero
 	requests    *prometheus.CounterVec
 	duration    *prometheus.HistogramVec
 	unknown     prometheus.Counter
@@ -25,11 +24,8 @@ type metrics struct {
 	wakesAsked, wakesFailed, wakesLimited prometheus.Counter
 }
 
-// The metrics of requests to agents, and their labels.
+// Labels of http_requests_total.
 const (
-	requestsName = "http_requests_total"
-	durationName = "http_request_duration_seconds"
-
 	labelHost = "host"
 	labelCode = "code"
 )
@@ -45,11 +41,11 @@ func newMetrics(r *Router) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: requestsName,
+			Name: "http_requests_total",
 			Help: "Requests by agent hostname and status. The host is empty if no agent has the requested one.",
 		}, []string{labelHost, labelCode}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: durationName,
+			Name: "http_request_duration_seconds",
 			Help: "Time from a request's header to the last byte of its answer, or until a WebSocket was open, " +
 				"without the time for which it waited for its agent to wake.",
 			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
@@ -59,7 +55,6 @@ func newMetrics(r *Router) *metrics {
 		wakesAsked:    wakes.WithLabelValues("asked"), wakesFailed: wakes.WithLabelValues("failed"),
 		wakesLimited: wakes.WithLabelValues("limited"),
 	}
-	m.scraped = &fromZero{Gatherer: m.registry}
 	m.unknown = m.requests.WithLabelValues("", strconv.Itoa(http.StatusNotFound))
 	m.registry.MustRegister(m.requests, m.duration, rejected, wakes, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -75,9 +70,9 @@ func newMetrics(r *Router) *metrics {
 	return m
 }
 
-// Metrics serves the metrics in Prometheus' format. It drops the series of agents that are gone or do not run.
+// Metrics serves the metrics in Prometheus' format. It drops the series of agents that are gone.
 func (r *Router) Metrics() http.Handler {
-	h := promhttp.HandlerFor(r.metrics.scraped, promhttp.HandlerOpts{})
+	h := promhttp.HandlerFor(r.metrics.registry, promhttp.HandlerOpts{})
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		r.sweep()
 		h.ServeHTTP(w, req)
@@ -115,21 +110,10 @@ func (a *route) addSample(code int, took time.Duration) {
 		c = &codeCounter{code, a.router.metrics.requests.WithLabelValues(a.host, codeLabel(code))}
 		a.counter.Store(c)
 	}
-	a.samples.Add(1)
 	c.counter.Inc()
 	if took > 0 {
-		a.durations().Observe(took.Seconds())
+		a.duration.Observe(took.Seconds())
 	}
-}
-
-// durations returns the series of the agent's durations.
-func (a *route) durations() prometheus.Observer {
-	if o := a.duration.Load(); o != nil {
-		return *o
-	}
-	o := a.router.metrics.duration.WithLabelValues(a.host)
-	a.duration.Store(&o)
-	return o
 }
 
 // codeLabel returns the label of a status. A tenant's program may answer with any number up to 999; those that are no
@@ -139,4 +123,13 @@ func codeLabel(code int) string {
 		code = code / 100 * 100
 	}
 	return strconv.Itoa(code)
+}
+
+// forget drops the agent's series.
+func (a *route) forget() {
+	a.series.Lock()
+	defer a.series.Unlock()
+	a.gone = true
+	a.router.metrics.requests.DeletePartialMatch(prometheus.Labels{labelHost: a.host})
+	a.router.metrics.duration.DeleteLabelValues(a.host)
 }

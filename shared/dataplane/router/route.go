@@ -36,16 +36,11 @@ type route struct {
 	wakeAsked atomic.Bool
 	target    atomic.Pointer[target]
 
-	duration atomic.Pointer[prometheus.Observer]
+	duration prometheus.Observer
 	counter  atomic.Pointer[codeCounter]
 	// series guards the time series: after gone is set, no request may create one.
 	series sync.RWMutex
 	gone   bool
-	// samples counts the requests that were counted, scraped is what it was at the last scrape, and quiet is the
-	// number of scrapes since it changed.
-	samples atomic.Int64
-	scraped int64
-	quiet   int
 }
 
 // target is an address with its text.
@@ -55,7 +50,7 @@ type target struct {
 }
 
 func newRoute(r *Router, host, namespace string) *route {
-	a := &route{router: r, host: host, namespace: namespace}
+	a := &route{router: r, host: host, namespace: namespace, duration: r.metrics.duration.WithLabelValues(host)}
 	a.proxy = &httputil.ReverseProxy{
 		Rewrite: a.rewrite, Transport: a, ErrorHandler: a.handleError, ModifyResponse: a.note,
 		BufferPool: &r.buffers, FlushInterval: dataplane.FlushInterval,
