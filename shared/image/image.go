@@ -197,8 +197,8 @@ func (c Choice) Clone() Choice {
 	return c
 }
 
-// find returns the version with a name.
-func (i Image) find(version string) (Version, bool) {
+// Find returns the version with a name.
+func (i Image) Find(version string) (Version, bool) {
 	for _, v := range i.Versions {
 		if v.Version == version {
 			return v, true

@@ -89,7 +89,7 @@ func (i Image) checkVersions() error {
 	if len(i.Versions) > MaxVersions {
 		errs = append(errs, fmt.Errorf("more than %d versions", MaxVersions))
 	}
-	if v, ok := i.find(i.DefaultVersion); !ok || v.State == Withdrawn {
+	if v, ok := i.Find(i.DefaultVersion); !ok || v.State == Withdrawn {
 		errs = append(errs, fmt.Errorf("default_version %q is no version that agents may take", i.DefaultVersion))
 	}
 	return errors.Join(errs...)

@@ -104,7 +104,7 @@ func (s Set) Current(id, cell string) (Choice, bool) {
 	if !ok {
 		return Choice{}, false
 	}
-	v, ok := i.find(i.DefaultVersion)
+	v, ok := i.Find(i.DefaultVersion)
 	return i.choice(v), ok && v.State != Withdrawn
 }
 
@@ -144,7 +144,7 @@ func (s Set) Target(id, version, cell string) (Choice, error) {
 
 // offered returns a version that agents may take. The error says why they may not.
 func (i Image) offered(version string) (Version, error) {
-	v, ok := i.find(version)
+	v, ok := i.Find(version)
 	switch {
 	case !ok:
 		return Version{}, fmt.Errorf("the image %s has no version %q", i.ID, version)

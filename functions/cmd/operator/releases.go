@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -188,7 +187,7 @@ func (d operator) mayReturn(ctx context.Context, r release.Release) error {
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
-	if slices.ContainsFunc(i.Versions, func(v image.Version) bool { return v.Version == r.Former.Version }) {
+	if _, ok := i.Find(r.Former.Version); ok {
 		return nil
 	}
 	return fmt.Errorf("version %s, which agents of %s ran before, is not in the catalog any more, so that they could "+
