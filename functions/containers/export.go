@@ -170,7 +170,7 @@ func (e *export) send(w io.Writer) error {
 		renewal.Wait()
 	}()
 	renewal.Go(func() { e.renew(ctx, end) })
-	began, counted := time.Now(), &counter{to: &bounded{to: w, left: most}}
+	began, counted := time.Now(), &bounded{counter{to: w}, most}
 	err = e.copy(ctx, counted)
 	complete = err == nil
 	entry := call.From(e.ctx).Entry
@@ -188,22 +188,21 @@ func (e *export) maxBytes() (int64, error) {
 	return maxShare * p.StorageBytes(), err
 }
 
-// bounded writes at most so many bytes.
+// bounded is a counter of at most so many bytes.
 type bounded struct {
-	to   io.Writer
-	left int64
+	counter
+
+	most int64
 }
 
 // Write implements io.Writer.
 func (b *bounded) Write(p []byte) (int, error) {
-	if int64(len(p)) > b.left {
+	if b.bytes+int64(len(p)) > b.most {
 		return 0, fault.New(fault.Conflict, "archive_too_large",
 			"The files of the snapshot have more than %d times the size of its volume, because some have holes.",
 			maxShare)
 	}
-	n, err := b.to.Write(p)
-	b.left -= int64(n)
-	return n, err
+	return b.counter.Write(p)
 }
 
 // renew keeps the reader until ctx ends, and ends the export if the agent, or its reader, is taken away.
@@ -229,7 +228,7 @@ func (e *export) renew(ctx context.Context, end context.CancelCauseFunc) {
 }
 
 // copy runs the program that writes the archive, once the reader runs.
-func (e *export) copy(ctx context.Context, w *counter) error {
+func (e *export) copy(ctx context.Context, w *bounded) error {
 	manifest, err := describeExport(e.agent, e.snapshot, time.Now().UTC())
 	if err != nil {
 		return err
