@@ -107,11 +107,11 @@ func compileExpression(text string) (cel.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	ast, issues := env.Compile(text)
+	checked, issues := env.Compile(text)
 	if err := issues.Err(); err != nil {
 		return nil, err
 	}
-	return env.Program(ast, cel.CostLimit(costLimit))
+	return env.Program(checked, cel.CostLimit(costLimit))
 }
 
 // isIdentifier is false for the words that the language reserves, such as namespace.
