@@ -55,10 +55,13 @@ setting() { sed -n "s/^$1[[:space:]]*=[[:space:]]*\"\(.*\)\".*/\1/p" terraform/t
 # pinned prints an image of the builds with its digest.
 pinned() { sed -n "s/^$1=//p" terraform/build/images.lock; }
 
-# served says which releases the record of the traffic names, after a build that failed. More than one is a mixture made by hand.
+# in_service prints the releases in the record of the traffic, the newest last. More than one is a mixture made by hand.
+in_service() { gc storage cat "gs://$state/releases/serving" | grep -oE '[0-9]{8}-[0-9]{6}' | sort -u || true; }
+
+# served says which releases have the traffic, after a build that failed.
 served() {
 	local names
-	names=$(gc storage cat "gs://$state/releases/serving" | grep -oE '[0-9]{8}-[0-9]{6}' | sort -u | paste -sd ' ' -) || names=
+	names=$(in_service | paste -sd ' ' -)
 	echo "In service: ${names:-no release that was tested, so that the newest revisions have the traffic}."
 }
 
@@ -150,8 +153,11 @@ done < <(gc storage cat "gs://$state/releases/$release/deployment")
 printf '\n== left to do\n'
 gc storage cat "gs://$state/releases/$release/next"
 
-# During maintenance there is nothing to test, and what refuses calls gets the traffic.
-maintenance=$(sed -n 's/^maintenance[[:space:]]*=[[:space:]]*true.*/on/p' terraform/terraform.tfvars)
+# During maintenance there is nothing to test, and what refuses calls gets the traffic. The settings of a release that is deployed are those
+# of the last deployment, and not the ones in the working copy.
+deployed=terraform/terraform.tfvars
+[ -z "$only" ] || [ "$generation" = 0 ] || deployed=$work/terraform.tfvars
+maintenance=$(sed -n 's/^maintenance[[:space:]]*=[[:space:]]*true.*/on/p' "$deployed")
 if [ -n "$api_certificate" ] && [ -z "$maintenance" ] && [ "$only" != serve ]; then
 	status=$(gc certificate-manager certificates describe "$api_certificate" --format='value(managed.state)')
 	if [ "$status" != ACTIVE ]; then
@@ -167,6 +173,10 @@ if [ -z "$maintenance" ] && [ "$only" != serve ]; then
 		--ignore-file=terraform/build/smoke.ignore ||
 		fail "Release $release failed its test. The traffic stays where it was. $(served)"
 fi
+newest=$(in_service | tail -1)
+[ -n "$only" ] || [[ ! $newest > $release ]] ||
+	fail "Release $newest is newer than $release, and in service since the test of $release. Nothing was changed. If $release must replace" \
+		"it, direct the traffic with --serve=$release."
 submit terraform/build/serve.yaml deployer "$state/source" . \
 	"_RELEASE=$release,_REGION=$region,_URL=$base_url,_CLOUD_SDK=$(pinned _CLOUD_SDK)$address" ||
 	fail "The traffic was not directed whole, or the API is not answered by release $release. $(served) Repeat it with --serve=RELEASE."

@@ -143,6 +143,15 @@ func TestDeploy_StopsAtTheFirstFailure(t *testing.T) {
 			args: args, want: []string{first, second, third, fourth},
 			says: []string{"In service: 20260101-000000. Repeat it"},
 		},
+		"newer release that is in service": {
+			prepare: func(t *testing.T, p project) { p.answer(t, "serving", `{"a": "a-29991231-000000-1"}`) },
+			args:    args, want: []string{first, second, third},
+			says: []string{"Release 29991231-000000 is newer than ", "--serve="},
+		},
+		"back to a former release from a newer one": {
+			prepare: func(t *testing.T, p project) { p.answer(t, "serving", `{"a": "a-29991231-000000-1"}`) },
+			args:    append([]string{"--serve=20260101-000000"}, args...), want: []string{fourth}, succeeds: true,
+		},
 		"back to a former release": {
 			args: append([]string{"--serve=20260101-000000"}, args...), want: []string{fourth}, succeeds: true,
 			says: []string{"Release 20260101-000000 is in service"},

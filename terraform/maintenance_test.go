@@ -92,3 +92,19 @@ func TestDeploy_DoesNotTestWhatMaintenanceRefuses(t *testing.T) {
 		t.Errorf("builds = %q, want %q", got, want)
 	}
 }
+
+// TestDeploy_TestsAReleaseThatServesCalls tests a release from a working copy in which maintenance begins with the next
+// deployment.
+func TestDeploy_TestsAReleaseThatServesCalls(t *testing.T) {
+	t.Parallel()
+	p := newDeployment(t)
+	args := []string{"project-1", "europe-west4", "test"}
+	p.succeed(t.Context(), t, "deploy.sh", args...)
+	settings := filepath.Join(p.root, "terraform", "terraform.tfvars")
+	p.write(t, settings, read(t, settings)+"maintenance = true\n", 0o600)
+	calls, _ := p.succeed(t.Context(), t, "deploy.sh", append([]string{"--smoke=20260101-000000"}, args...)...)
+	want := []string{"terraform/build/smoke.yaml", "terraform/build/serve.yaml"}
+	if got := configs(submissions(t, calls)); !slices.Equal(got, want) {
+		t.Errorf("builds = %q, want %q", got, want)
+	}
+}
