@@ -5,6 +5,7 @@ package terraform_test
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -19,6 +20,7 @@ import (
 	"agents.example/controlplane/emulators/clustertest"
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/dataplane"
+	"agents.example/controlplane/shared/image"
 	"agents.example/controlplane/shared/provisioning"
 )
 
@@ -92,6 +94,7 @@ const (
 	refusesVolumes      = "no volumes but"
 	refusesPriority     = "neither a node nor a priority"
 	refusesScheduling   = "which nodes they run on"
+	refusesPodResources = "no resources but their containers'"
 	refusesNames        = "its name servers or the gate"
 	refusesReplicas     = "one pod at most"
 	refusesContainer    = "in the container agent only"
@@ -300,6 +303,10 @@ func placementRefusals(own string) map[string]refusal {
 			`[{"topologyKey":"a","maxSkew":1,"whenUnsatisfiable":"DoNotSchedule"}]`, refusesScheduling),
 		"a scheduler":      set("schedulerName", `"other"`, refusesScheduling),
 		"claims of a node": set("resourceClaims", `[{"name":"a","resourceClaimName":"a"}]`, refusesScheduling),
+
+		"resources of the pod": set("resources", `{"limits":{"memory":"64Gi"}}`, refusesPodResources),
+		"an end without an end": set("terminationGracePeriodSeconds",
+			strconv.Itoa(image.MaxGraceSeconds+1), refusesPodResources),
 
 		"another address of a name":   set("hostAliases", `[{"ip":"10.0.0.1","hostnames":["api.example.com"]}]`, refusesNames),
 		"a name":                      set("hostname", `"other"`, refusesNames),
@@ -601,6 +608,9 @@ func TestPolicies_RefuseToEndIsolation(t *testing.T) {
 		"namespace": patch("namespaces", "", own), "scale": patch("statefulsets", own, "agent", "scale"),
 		"claim": createObject("persistentvolumeclaims", empty, "apiVersion: v1\nkind: PersistentVolumeClaim\n"+
 			"metadata: {name: data}\nspec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"),
+		"workload that ends slowly": edit("statefulsets", own, "agent",
+			`[{"op":"add","path":"/spec/template/spec/terminationGracePeriodSeconds","value":`+
+				strconv.Itoa(image.MaxGraceSeconds)+`}]`),
 		"Secret": createObject("secrets", own,
 			"apiVersion: v1\nkind: Secret\nmetadata: {name: agent-env-0}\ntype: Opaque"),
 	} {
