@@ -125,6 +125,9 @@ func compareGets(ctx context.Context, requests int, limit, ours *served, callers
 
 // profileGets writes a CPU profile of reading an agent in this process, without a network between client and server.
 func (d *deployment) profileGets(ctx context.Context, dir, path string) (err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
 	file, err := os.Create(filepath.Join(dir, "get.pprof"))
 	if err != nil {
 		return err
