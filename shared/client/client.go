@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -160,10 +161,13 @@ func DryRun(r *Rehearsal) CallOption {
 	return func(o *callOptions) { o.rehearsal = r }
 }
 
-// canBeRehearsed reports whether the API rehearses a call. It rehearses every call that creates or changes an agent,
-// but does not reveal credentials that way.
+// notRehearsed matches the paths of calls that the API only carries out.
+var notRehearsed = regexp.MustCompile(`^/api/v1/agents/[^/]+/(credentials/reveal|exec|files)$`)
+
+// canBeRehearsed reports whether the API rehearses a call of a path without its query. It rehearses the calls that
+// create or change an agent, but not what is done in its container.
 func canBeRehearsed(method, path string) bool {
-	return method != http.MethodGet && method != http.MethodHead && !strings.HasSuffix(path, "/credentials/reveal") &&
+	return method != http.MethodGet && method != http.MethodHead && !notRehearsed.MatchString(path) &&
 		(path == "/api/v1/agents" || strings.HasPrefix(path, "/api/v1/agents/"))
 }
 

@@ -33,8 +33,12 @@ func TestDryRun_SendsNoCallThatTheAPIWouldCarryOut(t *testing.T) {
 	s := &schedule{answers: []answer{{}}}
 	c, dry := serve(t, s), client.DryRun(&client.Rehearsal{})
 	_, reveal := c.RevealCredentials(t.Context(), "a", dry)
+	_, exec := c.ExecInAgent(t.Context(), "a", client.ExecInAgentRequest{Command: []string{"rm", "/data/x"}}, dry)
 	for what, err := range map[string]error{
 		"RevealCredentials": reveal,
+		"ExecInAgent":       exec,
+		"PutAgentFile":      c.PutAgentFile(t.Context(), "a", "/data/x", []byte("x"), dry),
+		"DeleteAgentFiles":  c.DeleteAgentFiles(t.Context(), "a", "/data/x", dry),
 		"RevokeAPIKey":      c.RevokeAPIKey(t.Context(), "k", client.RevokeAPIKeyParams{}, dry),
 	} {
 		if err == nil {
@@ -43,5 +47,22 @@ func TestDryRun_SendsNoCallThatTheAPIWouldCarryOut(t *testing.T) {
 	}
 	if len(s.requests) > 0 {
 		t.Errorf("%s %s was sent", http.MethodPost, s.requests[0].URL)
+	}
+}
+
+// TestDryRun_KeepsTheQueryOfAPath rehearses a call that no method of the client sends.
+func TestDryRun_KeepsTheQueryOfAPath(t *testing.T) {
+	t.Parallel()
+	s := &schedule{answers: []answer{{body: `{}`}}}
+	path := "/api/v1/agents/a/later?mode=new"
+	res, err := serve(t, s).Do(t.Context(), http.MethodPost, path, nil, client.DryRun(&client.Rehearsal{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := res.Body.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := s.requests[0].URL.RawQuery; got != "mode=new&dry_run=true" {
+		t.Errorf("the query is %q, want mode=new&dry_run=true", got)
 	}
 }

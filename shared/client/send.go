@@ -144,10 +144,11 @@ func (c *Client) request(method, path string, body []byte, options []CallOption)
 		}
 	}
 	if o.rehearsal != nil {
-		if !canBeRehearsed(method, path) {
-			return nil, fmt.Errorf("%s %s cannot be rehearsed, so it was not sent", method, path)
+		plain, query, _ := strings.Cut(path, "?")
+		if !canBeRehearsed(method, plain) {
+			return nil, fmt.Errorf("%s %s cannot be rehearsed, so it was not sent", method, plain)
 		}
-		path += "?dry_run=true"
+		path = plain + "?" + strings.TrimPrefix(query+"&dry_run=true", "&")
 	}
 	return &request{
 		method: method, target: c.base.String() + path, body: body, header: o.header, answered: o.responseHeader,

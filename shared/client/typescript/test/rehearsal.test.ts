@@ -37,6 +37,8 @@ test("a call that cannot be rehearsed is not sent", async (t) => {
   const untyped = client as unknown as Record<"GET" | "POST" | "DELETE", (path: string, init: object) => Promise<unknown>>;
   for (const call of [
     untyped.POST("/api/v1/agents/{agent_id}/credentials/reveal", { params, dryRun: true }),
+    untyped.POST("/api/v1/agents/{agent_id}/exec", { params, body: { command: ["rm", "/data/x"] }, dryRun: true }),
+    untyped.DELETE("/api/v1/agents/{agent_id}/files", { params, dryRun: true }),
     untyped.DELETE("/api/v1/api-keys/{key_id}", { params: { path: { key_id: "k" } }, dryRun: true }),
     untyped.GET("/api/v1/agents", { dryRun: true }),
   ]) {
