@@ -22,7 +22,7 @@ type defect struct {
 func defects() []defect {
 	return slices.Concat(outsideDefects(), domainDefects(), sizeDefects(), billingDefects(), webhookDefects(),
 		scheduleDefects(), sleepDefects(), snapshotDefects(), moveDefects(),
-		egressDefects())
+		egressDefects(), releaseDefects())
 }
 
 // outsideDefects undo guards of the adapters.

@@ -2,6 +2,7 @@ package simulationtest
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"agents.example/controlplane/shared/agent"
@@ -14,6 +15,9 @@ type rolled struct {
 	// moved counts the moves of agents by release.
 	moved map[string]int64
 }
+
+// longEnough is an age at which a pod of a broken version is broken.
+const longEnough = time.Hour
 
 // checkStep checks a commit of a release.
 func (w *World) checkStep(before, after release.Release, changes []release.Change) {
@@ -35,6 +39,10 @@ func (w *World) checkStep(before, after release.Release, changes []release.Chang
 		if begins {
 			w.rolled.moved[after.ID]++
 		}
+		returned := is.Update.State == agent.UpdateReverted && was.Update.State != agent.UpdateReverted
+		if returned && after.State == release.Running && w.flawOf(c.After.ID, was.Reference, longEnough) == healthy {
+			w.violate("judgement", "release %s returned agent %s, whose version is sound", after.ID, short(c.After.ID))
+		}
 		if is.Update.State == agent.UpdateDone && was.Update.State != agent.UpdateDone && w.runsBroken(&c.After) {
 			w.violate("judgement", "release %s counted agent %s as updated, and its version is broken", after.ID,
 				short(c.After.ID))
@@ -49,7 +57,6 @@ func (w *World) checkStep(before, after release.Release, changes []release.Chang
 // runsBroken reports whether an agent's record names a version that is broken, or the agent is on its way back from
 // one.
 func (w *World) runsBroken(a *agent.Agent) bool {
-	const longEnough = time.Hour
 	back := !a.Converged() &&
 		(a.Image.Update.State == agent.UpdateReverted || a.Front.Update.State == agent.UpdateReverted)
 	return back || w.flawOf(a.ID, a.Image.Reference, longEnough) != healthy ||
@@ -84,6 +91,8 @@ func (w *World) checkReleasesAtRest() {
 		switch {
 		case r.State == release.Running, r.State == release.Reverting, !r.DueAt.IsZero():
 			w.violate("rest", "release %s stays %s: %+v", r.ID, r.State, r)
+		case r.State == release.Stopped && len(r.Failures) == 0 && !strings.Contains(r.Reason, "have been in error"):
+			w.violate("stop", "release %s stopped although no agent failed: %q", r.ID, r.Reason)
 		case r.State == release.Done && r.Successor == "":
 			w.checkDone(r)
 		case r.State == release.Reverted && r.Successor == "":
