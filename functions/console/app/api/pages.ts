@@ -30,6 +30,7 @@ class Loader<T> {
   every: number | undefined;
   private next: string | null = null;
   private running: AbortController | undefined;
+  private followed = false;
   private timer: number | undefined;
   private failures = 0;
 
@@ -49,8 +50,10 @@ class Loader<T> {
   }
 
   start(): () => void {
+    this.followed = true;
     this.reload();
     return () => {
+      this.followed = false;
       clearTimeout(this.timer);
       this.running?.abort();
     };
@@ -85,6 +88,9 @@ class Loader<T> {
   }
 
   private async load(read: (signal: AbortSignal) => Promise<Read<T>>): Promise<void> {
+    if (!this.followed) {
+      return; // a change that ended after its page was left would begin to poll for good
+    }
     clearTimeout(this.timer);
     this.running?.abort();
     const running = new AbortController();
