@@ -249,6 +249,18 @@ func TestAuditLog_TakesTypedTimes(t *testing.T) {
 	p.WaitTrue(`document.querySelector('input[type="datetime-local"]').value === "2025-07-15T13:30"`)
 }
 
+// TestAuditLog_SaysWhatIsWrongWithALink follows a link whose time is none.
+func TestAuditLog_SaysWhatIsWrongWithALink(t *testing.T) {
+	t.Parallel()
+	admin := suite.Admin(t, plan.Enterprise)
+	admin.CreateAgent("support bot", nil)
+	p := admin.Page(t)
+	p.Open("/console#/audit-log?from=yesterday")
+	p.WaitText("from: ")
+	p.Click("link", "Since yesterday (leave out)")
+	p.Within("list", "Entries, newest first").WaitText("Agent created")
+}
+
 // TestAuditLog_SaysWhichPlanIncludesIt leads from the audit log of a smaller plan to the plans.
 func TestAuditLog_SaysWhichPlanIncludesIt(t *testing.T) {
 	t.Parallel()

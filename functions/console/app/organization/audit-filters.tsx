@@ -68,7 +68,11 @@ const isoBefore = (length: number): string => new Date(serverNow() - length).toI
 
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 
-const timeText = (moment: string): string => exact.format(new Date(moment));
+/** A time of a link that is none stays as it is: the service says what is wrong with it. */
+function timeText(moment: string): string {
+  const time = new Date(moment);
+  return Number.isNaN(time.getTime()) ? moment : exact.format(time);
+}
 
 function rangeText({ from = "", to = "" }: Filter): string {
   const until = to === "" ? "" : `until ${timeText(to)}`;
