@@ -44,6 +44,7 @@ func TestPublicPaths_AreEditedAsAList(t *testing.T) {
 	card.WaitText("/theirs")
 	card.Click("button", "Change the public paths")
 	dialog.Fill("Public paths", "/mine\n/theirs")
+	checkGuarded(t, p, "Which paths are public?")
 	dialog.Click("button", "Save")
 	card.WaitText("/mine")
 }

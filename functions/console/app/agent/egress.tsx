@@ -50,7 +50,8 @@ export function Egress({ agent }: { agent: Agent }) {
 }
 
 function EgressDialog({ agent, onClose }: { agent: Agent; onClose: () => void }) {
-  const [draft, setDraft] = useState(draftOf(agent.egress));
+  const [opened] = useState(draftOf(agent.egress));
+  const [draft, setDraft] = useState(opened);
   const body = { egress: rulesOf(draft) };
   const rulesNow = (now: Agent) => rulesOf(draftOf(now.egress));
   const isMade = useKnown(
@@ -68,6 +69,7 @@ function EgressDialog({ agent, onClose }: { agent: Agent; onClose: () => void })
     <Dialog
       title="What may it reach?"
       onClose={onClose}
+      typed={JSON.stringify(draft) !== JSON.stringify(opened)}
       onSubmit={submit.send}
       action={
         <Button kind="primary" type="submit" busy={submit.busy}>

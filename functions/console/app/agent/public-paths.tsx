@@ -53,7 +53,8 @@ export function PublicPaths({ agent }: { agent: Agent }) {
 }
 
 function PathsDialog({ agent, onClose }: { agent: Agent; onClose: () => void }) {
-  const [text, setText] = useState(agent.public_paths.join("\n"));
+  const [opened] = useState(agent.public_paths.join("\n"));
+  const [text, setText] = useState(opened);
   const paths = text
     .split("\n")
     .map((line) => line.trim())
@@ -73,6 +74,7 @@ function PathsDialog({ agent, onClose }: { agent: Agent; onClose: () => void }) 
     <Dialog
       title="Which paths are public?"
       onClose={onClose}
+      typed={text !== opened}
       onSubmit={submit.send}
       action={
         <Button kind="primary" type="submit" busy={submit.busy}>

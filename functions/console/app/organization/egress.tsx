@@ -43,7 +43,8 @@ export function EgressDefault({ organization }: { organization: Organization }) 
 }
 
 function DefaultDialog({ organization, onClose }: { organization: Organization; onClose: () => void }) {
-  const [draft, setDraft] = useState(draftOf(organization.egress));
+  const [opened] = useState(draftOf(organization.egress));
+  const [draft, setDraft] = useState(opened);
   const rulesNow = (now: Organization) => rulesOf(draftOf(now.egress));
   const isMade = useKnown(
     rulesNow(organization),
@@ -63,6 +64,7 @@ function DefaultDialog({ organization, onClose }: { organization: Organization; 
     <Dialog
       title="What may new agents reach?"
       onClose={onClose}
+      typed={JSON.stringify(draft) !== JSON.stringify(opened)}
       onSubmit={submit.send}
       action={
         <Button kind="primary" type="submit" busy={submit.busy}>

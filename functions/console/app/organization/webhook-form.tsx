@@ -16,6 +16,10 @@ export interface WebhookDraft {
   types: EventType[];
 }
 
+/** Whether lists have the same types. A person may choose them in another order than that of the service. */
+export const sameTypes = (some: EventType[], others: EventType[]): boolean =>
+  some.length === others.length && some.every((type) => others.includes(type));
+
 const fields = ["url", "description", "types"];
 const maxDescription = 200;
 
@@ -33,12 +37,13 @@ export function WebhookForm(props: {
   const [all, setAll] = useState(start.types.length === 0);
   const [types, setTypes] = useState(start.types);
   const [checked, setChecked] = useState(false);
+  const chosen = all ? [] : types;
   const noURL = url.trim() === "";
   const noTypes = !all && types.length === 0;
   const send = async () => {
     setChecked(true);
     if (!noURL && !noTypes) {
-      await submit.send({ url: url.trim(), description: description.trim(), types: all ? [] : types });
+      await submit.send({ url: url.trim(), description: description.trim(), types: chosen });
     }
   };
   const wrong = (field: string): string[] => violationsAt(submit.error, field).map(({ msg }) => msg);
@@ -48,7 +53,7 @@ export function WebhookForm(props: {
       title={title}
       onClose={onClose}
       onSubmit={send}
-      typed={url !== start.url || description !== start.description}
+      typed={url !== start.url || description !== start.description || !sameTypes(chosen, start.types)}
       action={
         <Button kind="primary" type="submit" busy={submit.busy}>
           {label}
