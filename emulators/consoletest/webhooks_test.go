@@ -3,6 +3,7 @@
 package consoletest_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -148,8 +149,17 @@ func TestWebhooks_LiveFromCreationToDeletion(t *testing.T) {
 	p.Click("button", "Edit")
 	form := p.Within("dialog", "Edit the webhook")
 	form.Click("checkbox", "Agent recovered")
+	consoletest.Eval[int](p, refuseConfirmations)
+	p.Press("Escape") // asks, because a type was chosen
+	p.WaitTrue("window.asked === 1")
+	moved := url + "/moved"
+	path := "/api/v1/webhooks/" + p.URL()[strings.LastIndex(p.URL(), "/")+1:]
+	admin.Call(http.MethodPatch, path, fmt.Sprintf(`{"url": %q}`, moved), http.StatusOK) // by another admin
 	form.Click("button", "Save")
 	p.WaitText("Agent failed, Agent recovered")
+	if got := admin.Call(http.MethodGet, path, "", http.StatusOK)["url"]; got != moved {
+		t.Errorf("url = %v, want %s: a change of the types undid that of the address", got, moved)
+	}
 	p.Click("button", "Disable")
 	p.WaitText("The webhook is disabled.")
 	p.Click("button", "Enable")
@@ -167,5 +177,28 @@ func TestWebhooks_LiveFromCreationToDeletion(t *testing.T) {
 	p.WaitText("No webhooks yet")
 	if list, _ := admin.Call(http.MethodGet, "/api/v1/webhooks", "", http.StatusOK)["list"].([]any); len(list) > 0 {
 		t.Errorf("the organization still has the webhooks %v", list)
+	}
+}
+
+// TestWebhooks_AreNotReadAfterTheirPage leaves the page of a webhook while the service works on a test event.
+func TestWebhooks_AreNotReadAfterTheirPage(t *testing.T) {
+	t.Parallel()
+	p := suite.Admin(t, plan.Starter).Page(t)
+	p.Open("/console#/webhooks")
+	createWebhook(t, p, "https://hooks.example.com/agents")
+	release := make(chan struct{})
+	p.Respond(http.MethodPost, "/test", consoletest.Response{Hold: release, Times: 1})
+	p.Click("button", "Send a test event")
+	p.Click("link", "Agents")
+	p.WaitFor("heading", "Create your first agent")
+	close(release)
+	p.WaitText("A test event is on its way.")
+	const calls = `performance.getEntriesByType("resource").filter(e => e.name.includes(%q)).length`
+	deliveries, agents := fmt.Sprintf(calls, "/deliveries"), fmt.Sprintf(calls, "/api/v1/agents")
+	before := consoletest.Eval[int](p, deliveries)
+	seen := consoletest.Eval[int](p, agents)
+	p.WaitTrue(fmt.Sprintf("%s >= %d", agents, seen+3)) // one each 5 s, and one of the deliveries each 3 s
+	if got := consoletest.Eval[int](p, deliveries); got != before {
+		t.Errorf("the console read the deliveries %d times after it left their page", got-before)
 	}
 }

@@ -13,7 +13,7 @@ import { Icon } from "../ui/icons";
 import { Time } from "../ui/time";
 import { webhookPath } from "./paths";
 import { useDeliveries, WebhookDeliveries } from "./webhook-deliveries";
-import { type WebhookDraft, WebhookForm } from "./webhook-form";
+import { sameTypes, type WebhookDraft, WebhookForm } from "./webhook-form";
 import { RotateSecret } from "./webhook-rotate";
 import { stateOf, typesText } from "./webhook-text";
 
@@ -134,14 +134,23 @@ function Facts({ hook }: { hook: Webhook }) {
 }
 
 function EditWebhook({ hook, onClose }: { hook: Webhook; onClose: () => void }) {
-  const change = useSubmit<WebhookDraft>(async (intent, body) => {
+  const [opened] = useState(hook);
+  const change = useSubmit<WebhookDraft>(async (intent, draft) => {
+    const body = changesOf(opened, draft);
     const answer = await call<Webhook>(webhookPath(hook.id), { method: "PATCH", body, intent });
     putLive(webhookPath(hook.id), answer.data);
     toast("The webhook is changed.");
     onClose();
   });
-  return <WebhookForm title="Edit the webhook" label="Save" start={hook} submit={change} onClose={onClose} />;
+  return <WebhookForm title="Edit the webhook" label="Save" start={opened} submit={change} onClose={onClose} />;
 }
+
+/** What a person changed. The other fields stay as they are, also if another admin has changed them since. */
+const changesOf = (opened: Webhook, { url, description, types }: WebhookDraft): Partial<WebhookDraft> => ({
+  ...(url === opened.url ? {} : { url }),
+  ...(description === opened.description ? {} : { description }),
+  ...(sameTypes(types, opened.types) ? {} : { types }),
+});
 
 function DeleteWebhook({ hook, onClose }: { hook: Webhook; onClose: () => void }) {
   const deletion = useSubmit(async (intent) => {
