@@ -22,7 +22,7 @@ interface Input {
 }
 
 /** Makes a user of the identity provider a member. */
-export function AddMember({ onClose }: { onClose: () => void }) {
+export function AddMember({ members, onClose }: { members: Member[]; onClose: () => void }) {
   const [id, setID] = useState("");
   const [role, setRole] = useState("member");
   const [checked, setChecked] = useState(false);
@@ -34,10 +34,12 @@ export function AddMember({ onClose }: { onClose: () => void }) {
     onClose();
   });
   const trimmed = id.trim();
-  const valid = pattern.test(trimmed);
+  // To add a person again would set another role without a question. After a failure, the person may have been added.
+  const known = addition.error ? undefined : members.find((member) => member.user_id === trimmed);
+  const wrong = known !== undefined ? already(known) : pattern.test(trimmed) ? undefined : wrongID(trimmed);
   const submit = async () => {
     setChecked(true);
-    if (valid) {
+    if (wrong === undefined) {
       await addition.send({ id: trimmed, role });
     }
   };
@@ -65,7 +67,7 @@ export function AddMember({ onClose }: { onClose: () => void }) {
         required
         autofocus
         maxLength={maxID}
-        wrong={checked && !valid ? [wrongID(trimmed)] : unknown ? [notFound] : []}
+        wrong={checked && wrong !== undefined ? [wrong] : unknown ? [notFound] : []}
         hint={
           <>
             The person’s ID at the identity provider, which is the <code>sub</code> claim of their tokens. The
@@ -92,6 +94,9 @@ export function AddMember({ onClose }: { onClose: () => void }) {
 const notFound =
   "No user has this ID, or the user belongs to another organization. " +
   "The person needs an account at the identity provider first.";
+
+const already = (member: Member): string =>
+  `${nameOf(member)} is ${member.role === "admin" ? "an admin" : "a member"} already. Change the role in the list.`;
 
 const wrongID = (id: string): string =>
   id === ""

@@ -62,15 +62,15 @@ export function MembersPage() {
           )}
         </Following>
       )}
-      <Dialogs open={open} onClose={() => setOpen(undefined)} />
+      <Dialogs open={open} members={live.data ?? []} onClose={() => setOpen(undefined)} />
     </>
   );
 }
 
-function Dialogs({ open, onClose }: { open: Open; onClose: () => void }) {
+function Dialogs({ open, members, onClose }: { open: Open; members: Member[]; onClose: () => void }) {
   switch (open?.kind) {
     case "add":
-      return <AddMember onClose={onClose} />;
+      return <AddMember members={members} onClose={onClose} />;
     case "role":
       return <ChangeRole key={open.member.user_id} member={open.member} onClose={onClose} />;
     case "remove":
