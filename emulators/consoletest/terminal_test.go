@@ -3,6 +3,7 @@
 package consoletest_test
 
 import (
+	"net/http"
 	"testing"
 
 	"agents.example/controlplane/emulators/consoletest"
@@ -47,4 +48,20 @@ func TestTerminal_SaysWhyItIsRefused(t *testing.T) {
 	p.WaitText("No one may enter containers now.")
 	p.Open("/console#/agents/" + agent + "/terminal")
 	p.WaitText("The organization's setting exec is off.")
+}
+
+// TestTerminal_SaysThatTheIssuerFails opens a terminal when the token has expired and cannot be renewed.
+func TestTerminal_SaysThatTheIssuerFails(t *testing.T) {
+	t.Parallel()
+	admin := suite.Admin(t, plan.Starter)
+	agent := admin.RunningAgent("has no shell")
+	p := signedIn(t, admin)
+	p.Open("/console#/agents/" + agent)
+	p.WaitFor("heading", "has no shell")
+	p.Respond(http.MethodPost, tokenEndpoint, consoletest.Response{
+		Status: http.StatusServiceUnavailable, Header: map[string]string{"Access-Control-Allow-Origin": "*"},
+	})
+	consoletest.Eval[int](p, passDay)
+	p.Click("link", "Terminal")
+	p.Within("region", "Terminal").WaitText("The identity provider answered with status 503.")
 }

@@ -1,6 +1,6 @@
 import { terminalProtocols } from "@agents.example/client/terminal";
 import { call } from "../api/client";
-import { CallError } from "../api/errors";
+import { asError, CallError } from "../api/errors";
 import { tokenForCall } from "../session/session";
 import { agentPath } from "./paths";
 
@@ -28,9 +28,8 @@ export class TerminalSession {
   }
 
   private async connect(): Promise<void> {
-    const token = await tokenForCall().catch(() => undefined);
+    const token = await tokenForCall().catch((error: unknown) => this.end(asError(error).message));
     if (token === undefined || this.over) {
-      this.end("You signed out.");
       return;
     }
     const url = new URL(`${agentPath(this.agentID)}/terminal`, location.origin);
