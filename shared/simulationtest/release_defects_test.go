@@ -75,7 +75,7 @@ func (s misread) ListDue(ctx context.Context, now time.Time) ([]release.Release,
 }
 
 func (s misread) Save(ctx context.Context, r release.Release, changes []release.Change) (release.Release, error) {
-	recorded, err := s.Store.Get(ctx, r.ID)
+	recorded, err := s.Get(ctx, r.ID)
 	if err != nil {
 		return r, err
 	}
