@@ -202,3 +202,16 @@ func TestWebhooks_AreNotReadAfterTheirPage(t *testing.T) {
 		t.Errorf("the console read the deliveries %d times after it left their page", got-before)
 	}
 }
+
+// TestWebhooks_AreReadAgainForAPersonWhoIsBack creates a webhook elsewhere while the timers of the page stand still, as
+// those of a hidden page nearly do.
+func TestWebhooks_AreReadAgainForAPersonWhoIsBack(t *testing.T) {
+	t.Parallel()
+	admin := suite.Admin(t, plan.Starter)
+	p := admin.Page(t)
+	p.Open("/console#/webhooks")
+	p.WaitText("No webhooks yet")
+	consoletest.Eval[int](p, quickOnly)
+	admin.Call(http.MethodPost, "/api/v1/webhooks", `{"url": "https://hooks.example.com/back"}`, http.StatusCreated)
+	p.WaitTrue(`(` + pollNow + `, document.body.innerText.includes("hooks.example.com/back"))`)
+}

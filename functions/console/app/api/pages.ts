@@ -51,9 +51,11 @@ class Loader<T> {
 
   start(): () => void {
     this.followed = true;
+    document.addEventListener("visibilitychange", this.onVisible);
     this.reload();
     return () => {
       this.followed = false;
+      document.removeEventListener("visibilitychange", this.onVisible);
       clearTimeout(this.timer);
       this.running?.abort();
     };
@@ -61,6 +63,18 @@ class Loader<T> {
 
   reload(): void {
     void this.load((signal) => this.readAgain(signal));
+  }
+
+  /** Reads the list again for a person who is back. While the page was hidden, that was seldom. */
+  private readonly onVisible = () => {
+    if (document.visibilityState === "visible" && this.isPolled && !this.state.value.loading) {
+      this.reload();
+    }
+  };
+
+  /** Whether the list is read now and then. A long one is not: a person may be in the middle of it. */
+  private get isPolled(): boolean {
+    return this.every !== undefined && (this.state.value.data?.length ?? 0) <= pageSize;
   }
 
   /** Reads the next page. */
@@ -120,10 +134,10 @@ class Loader<T> {
 
   /** Asks again later: soon after a failure that may pass, and now and then if the list is followed. */
   private plan(): void {
-    const { error, data = [] } = this.state.value;
+    const { error } = this.state.value;
     if (error?.temporary) {
       this.timer = setTimeout(() => this.reload(), pauseAfter(this.failures, error));
-    } else if (error === undefined && this.every !== undefined && data.length <= pageSize) {
+    } else if (error === undefined && this.isPolled) {
       const pause = document.visibilityState === "hidden" ? hiddenPace : this.every;
       this.timer = setTimeout(() => this.reload(), pause);
     }
