@@ -35,7 +35,7 @@ func testMetrics(t *testing.T, d deployment) {
 	dashboard, _ := d.awaitStatus(t, id, "running").body["dashboard_url"].(string)
 	d.awaitStatus(t, idle, "running")
 	user := hosted{credentials: d.revealCredentials(t, id)}
-	// Managed Prometheus counts from its first scrape of a host, so requests must go on.
+	// A request is seen by the second scrape of its host.
 	used := d.awaitMetrics(t, path+"?window=1h", func(a answer) bool {
 		status, _ := d.get(t, dashboard, user.signIn)
 		checkEqual(t, "status of the dashboard", status, http.StatusOK)

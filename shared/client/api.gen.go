@@ -1767,7 +1767,7 @@ type MetricsSeries struct {
 	// Memory Bytes of memory in use.
 	Memory []MetricsPoint `json:"memory"`
 
-	// Requests Requests per second on the agent's hostname.
+	// Requests Requests per second on the agent's hostname, without checks of its health and credentials.
 	Requests []MetricsPoint `json:"requests"`
 }
 

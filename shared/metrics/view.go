@@ -44,7 +44,7 @@ type Point struct {
 type Curves struct {
 	CPU      []Point `json:"cpu" jsonschema:"CPU cores in use."`
 	Memory   []Point `json:"memory" jsonschema:"Bytes of memory in use."`
-	Requests []Point `json:"requests" jsonschema:"Requests per second on the agent's hostname."`
+	Requests []Point `json:"requests" jsonschema:"Requests per second on the agent's hostname, without checks of its health and credentials."`
 	Errors   []Point `json:"errors" jsonschema:"Requests per second that were answered with a 5xx status."`
 }
 

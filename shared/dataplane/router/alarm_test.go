@@ -87,11 +87,21 @@ func bubble(t *testing.T, test func(w *world, at *alarm), configure ...func(*rou
 }
 
 // metric returns the value of a time series.
-func (w *world) metric(series string) float64 {
+func (w *world) metric(series string) float64 { return w.valueOf(w.scrapeTwice(), series) }
+
+// scrapeTwice returns what a second scrape finds: the first one has new series as zero.
+func (w *world) scrapeTwice() string {
+	var res *httptest.ResponseRecorder
+	for range 2 {
+		res = httptest.NewRecorder()
+		w.router.Metrics().ServeHTTP(res, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	}
+	return res.Body.String()
+}
+
+func (w *world) valueOf(scraped, series string) float64 {
 	w.t.Helper()
-	res := httptest.NewRecorder()
-	w.router.Metrics().ServeHTTP(res, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	line := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(series) + ` (\S+)$`).FindStringSubmatch(res.Body.String())
+	line := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(series) + ` (\S+)$`).FindStringSubmatch(scraped)
 	if line == nil {
 		return -1
 	}

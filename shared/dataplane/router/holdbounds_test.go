@@ -89,15 +89,16 @@ func TestHold_CountsFailuresOnly(t *testing.T) {
 			w.get(hostname(a), "/", "Authorization", "x", "Accept", "text/html")
 			w.get(hostname(a), "/health/ready")
 		}
-		counted := func(code int) float64 {
-			return w.metric(fmt.Sprintf(`http_requests_total{code="%d",host=%q}`, code, hostname(a)))
+		counted := func(scraped string, code int) float64 {
+			return w.valueOf(scraped, fmt.Sprintf(`http_requests_total{code="%d",host=%q}`, code, hostname(a)))
 		}
-		if got := counted(503); got > 0 {
+		if got := counted(w.scrapeTwice(), 503); got > 0 {
 			t.Errorf("%v requests to an agent that sleeps count as failures, want none", got)
 		}
 		w.get(hostname(a), "/")
 		w.get(hostname(a), "/", "Authorization", "x")
-		if refused, failed := counted(401), counted(503); refused != 1 || failed != 1 {
+		scraped := w.scrapeTwice()
+		if refused, failed := counted(scraped, 401), counted(scraped, 503); refused != 1 || failed != 1 {
 			t.Errorf("%v requests count as refused and %v as failed, want 1 and 1", refused, failed)
 		}
 	})

@@ -1,6 +1,8 @@
 package router
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"agents.example/controlplane/shared/agent"
@@ -90,11 +92,15 @@ func (r *Router) addRoute(host, namespace string) *route {
 	return a
 }
 
-// sweep drops the routes and the time series of agents that are gone.
+// sweep drops the routes of agents that are gone, and the time series of those that are gone or do not run.
 func (r *Router) sweep() {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.sweepLocked()
+	routes := slices.Collect(maps.Values(r.routes))
+	r.mu.Unlock()
+	for _, a := range routes {
+		a.noteScrape(r.endpoints.Lookup(a.namespace).State == Ready)
+	}
 }
 
 func (r *Router) sweepLocked() {

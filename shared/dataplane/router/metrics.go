@@ -3,16 +3,20 @@ package router
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"agents.example/controlplane/shared/dataplane"
 )
 
-// metrics counts requests. Hosts are labels only if an agent has them, and their series end with the agent.
+// metrics counts requests. Hosts are labels only if an agent has them, and their series end when it sleeps or is gone.
 type metrics struct {
 	registry    *prometheus.Registry
+	scraped     *fromZero
 	requests    *prometheus.CounterVec
 	duration    *prometheus.HistogramVec
 	unknown     prometheus.Counter
@@ -24,8 +28,11 @@ type metrics struct {
 	wakesAsked, wakesFailed, wakesLimited prometheus.Counter
 }
 
-// Labels of http_requests_total.
+// The metrics of requests to agents, and their labels.
 const (
+	requestsName = "http_requests_total"
+	durationName = "http_request_duration_seconds"
+
 	labelHost = "host"
 	labelCode = "code"
 )
@@ -41,11 +48,11 @@ func newMetrics(r *Router) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "http_requests_total",
-			Help: "Requests by agent hostname and status. The host is empty if no agent has the requested one.",
+			Name: requestsName,
+			Help: "Requests by agent hostname and status, checks of health excluded. The host is empty if no agent has it.",
 		}, []string{labelHost, labelCode}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "http_request_duration_seconds",
+			Name: durationName,
 			Help: "Time from a request's header to the last byte of its answer, or until a WebSocket was open, " +
 				"without the time for which it waited for its agent to wake.",
 			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
@@ -55,6 +62,7 @@ func newMetrics(r *Router) *metrics {
 		wakesAsked:    wakes.WithLabelValues("asked"), wakesFailed: wakes.WithLabelValues("failed"),
 		wakesLimited: wakes.WithLabelValues("limited"),
 	}
+	m.scraped = &fromZero{Gatherer: m.registry}
 	m.unknown = m.requests.WithLabelValues("", strconv.Itoa(http.StatusNotFound))
 	m.registry.MustRegister(m.requests, m.duration, rejected, wakes, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -70,9 +78,9 @@ func newMetrics(r *Router) *metrics {
 	return m
 }
 
-// Metrics serves the metrics in Prometheus' format. It drops the series of agents that are gone.
+// Metrics serves the metrics in Prometheus' format. It drops the series of agents that are gone or do not run.
 func (r *Router) Metrics() http.Handler {
-	h := promhttp.HandlerFor(r.metrics.registry, promhttp.HandlerOpts{})
+	h := promhttp.HandlerFor(r.metrics.scraped, promhttp.HandlerOpts{})
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		r.sweep()
 		h.ServeHTTP(w, req)
@@ -89,7 +97,7 @@ type codeCounter struct {
 
 // observe counts a request to the agent.
 func (a *route) observe(x *exchange, clientGone bool) {
-	if x.asleep {
+	if x.asleep || isCheck(x.in.URL.Path) {
 		return
 	}
 	code, took := x.outcome(clientGone)
@@ -97,7 +105,22 @@ func (a *route) observe(x *exchange, clientGone bool) {
 }
 
 // count counts a request that was refused at the start.
-func (a *route) count(code int) { a.addSample(code, 0) }
+func (a *route) count(req *http.Request, code int) {
+	if !isCheck(req.URL.Path) {
+		a.addSample(code, 0)
+	}
+}
+
+// isCheck reports whether a path is one on which the front itself says how the agent is, which is what the control plane
+// asks of each agent. Such a request is no use of the agent, whoever sends it. A header of the control plane would be
+// one that clients can send, too, with requests that the agent's container answers.
+func isCheck(path string) bool {
+	switch path {
+	case dataplane.PathReady, dataplane.PathDashboard, dataplane.PathDoor, dataplane.PathAuthCheck, dataplane.PathCalls:
+		return true
+	}
+	return strings.HasPrefix(path, dataplane.PathCalls+"/")
+}
 
 func (a *route) addSample(code int, took time.Duration) {
 	a.series.RLock()
@@ -110,10 +133,21 @@ func (a *route) addSample(code int, took time.Duration) {
 		c = &codeCounter{code, a.router.metrics.requests.WithLabelValues(a.host, codeLabel(code))}
 		a.counter.Store(c)
 	}
+	a.samples.Add(1)
 	c.counter.Inc()
 	if took > 0 {
-		a.duration.Observe(took.Seconds())
+		a.durations().Observe(took.Seconds())
 	}
+}
+
+// durations returns the series of the agent's durations.
+func (a *route) durations() prometheus.Observer {
+	if o := a.duration.Load(); o != nil {
+		return *o
+	}
+	o := a.router.metrics.duration.WithLabelValues(a.host)
+	a.duration.Store(&o)
+	return o
 }
 
 // codeLabel returns the label of a status. A tenant's program may answer with any number up to 999; those that are no
@@ -123,13 +157,4 @@ func codeLabel(code int) string {
 		code = code / 100 * 100
 	}
 	return strconv.Itoa(code)
-}
-
-// forget drops the agent's series.
-func (a *route) forget() {
-	a.series.Lock()
-	defer a.series.Unlock()
-	a.gone = true
-	a.router.metrics.requests.DeletePartialMatch(prometheus.Labels{labelHost: a.host})
-	a.router.metrics.duration.DeleteLabelValues(a.host)
 }

@@ -36,11 +36,16 @@ type route struct {
 	wakeAsked atomic.Bool
 	target    atomic.Pointer[target]
 
-	duration prometheus.Observer
+	duration atomic.Pointer[prometheus.Observer]
 	counter  atomic.Pointer[codeCounter]
 	// series guards the time series: after gone is set, no request may create one.
 	series sync.RWMutex
 	gone   bool
+	// samples counts the requests that were counted, scraped is what it was at the last scrape, and quiet is the
+	// number of scrapes since it changed.
+	samples atomic.Int64
+	scraped int64
+	quiet   int
 }
 
 // target is an address with its text.
@@ -50,7 +55,7 @@ type target struct {
 }
 
 func newRoute(r *Router, host, namespace string) *route {
-	a := &route{router: r, host: host, namespace: namespace, duration: r.metrics.duration.WithLabelValues(host)}
+	a := &route{router: r, host: host, namespace: namespace}
 	a.proxy = &httputil.ReverseProxy{
 		Rewrite: a.rewrite, Transport: a, ErrorHandler: a.handleError, ModifyResponse: a.note,
 		BufferPool: &r.buffers, FlushInterval: dataplane.FlushInterval,
@@ -193,6 +198,6 @@ func (a *route) handleError(w http.ResponseWriter, req *http.Request, err error)
 // refuse answers a request that a limit leaves no room for.
 func (a *route) refuse(w *intake.Writer, req *http.Request, why answer, limit prometheus.Counter) {
 	limit.Inc()
-	a.count(http.StatusServiceUnavailable)
+	a.count(req, http.StatusServiceUnavailable)
 	refuse(w, req, why)
 }

@@ -105,18 +105,18 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		r.metrics.countUnknown()
 		refuse(answer, req, unknownHost)
 	case req.Method == http.MethodConnect:
-		a.count(http.StatusMethodNotAllowed)
+		a.count(req, http.StatusMethodNotAllowed)
 		refuse(answer, req, connectRefused)
 	case endpoint.State == Ready:
 		r.forward(answer, req, a, r.holds(req, endpoint))
 	case endpoint.State != NotReady || !r.holds(req, endpoint):
 		if !endpoint.Wakes { // others may sleep
-			a.count(http.StatusServiceUnavailable)
+			a.count(req, http.StatusServiceUnavailable)
 		}
 		refuse(answer, req, endpoint.State.refusal())
 	default:
 		if may, _ := mayWake(req, endpoint.Public); !may {
-			a.count(http.StatusUnauthorized)
+			a.count(req, http.StatusUnauthorized)
 			challenge(answer, req)
 			return
 		}

@@ -1370,7 +1370,7 @@ export interface MetricsSeries {
   cpu: MetricsPoint[];
   /** Bytes of memory in use. */
   memory: MetricsPoint[];
-  /** Requests per second on the agent's hostname. */
+  /** Requests per second on the agent's hostname, without checks of its health and credentials. */
   requests: MetricsPoint[];
   /** Requests per second that were answered with a 5xx status. */
   errors: MetricsPoint[];

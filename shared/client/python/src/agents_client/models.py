@@ -1500,7 +1500,7 @@ class MetricsSeries(Model):
     memory: list[MetricsPoint]
     """Bytes of memory in use."""
     requests: list[MetricsPoint]
-    """Requests per second on the agent's hostname."""
+    """Requests per second on the agent's hostname, without checks of its health and credentials."""
     errors: list[MetricsPoint]
     """Requests per second that were answered with a 5xx status."""
 
