@@ -114,6 +114,7 @@ type Dependencies struct {
 	WebhookSender  webhook.Sender       `need:"webhook_send"`
 	// Clients is nil if the operator configured no bucket.
 	Clients clientrelease.Store `need:"clients_read"`
+	Backups workers.Backups     `need:"backups_read"`
 
 	Settings
 }
@@ -328,6 +329,7 @@ func Workers(d Dependencies) []function.Worker {
 			Records: d.WorkerStore, Objects: d.Objects, Nudger: d.Nudger, Logs: d.LogKeeper, Now: time.Now,
 		}),
 		workers.Recount(d.Counts),
+		workers.CheckBackups(d.Backups),
 		workers.Seal(&seal.Sealer{Store: d.AuditSeals, Now: time.Now}),
 		workers.EnforceAccounts(&billing.Enforcer{
 			Store: d.Accounts, Payments: d.Payments, Agents: d.Agents, Now: d.billingClock(),

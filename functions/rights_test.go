@@ -73,7 +73,7 @@ func TestWorkers_RunAtTheseTimes(t *testing.T) {
 	want := map[string]string{
 		"SweepAgents": "* * * * *", "ObserveAgents": "* * * * *", "CollectMetrics": "* * * * *",
 		"EnforceAccounts": "* * * * *", "CheckDrift": "*/10 * * * *", "CollectOrphans": "17 * * * *",
-		"RecountUsage": "41 3 * * *", "SealAuditLogs": "29 * * * *",
+		"RecountUsage": "41 3 * * *", "SealAuditLogs": "29 * * * *", "CheckBackups": "11 5 * * *",
 	}
 	for _, w := range functions.Workers(functions.Dependencies{}) {
 		if schedule, listed := want[w.Name]; listed && w.Schedule != schedule {

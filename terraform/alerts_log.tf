@@ -60,6 +60,10 @@ locals {
       title = "A daily snapshot failed", severity = "ERROR", lines = "jsonPayload.event=\"snapshot_failed\""
       todo  = "The daily snapshot of an agent's volume could not be taken, so what its owner can restore is a day old and getting older. The line has the agent, the cell and the problem: a quota of snapshots, the cell's storage or API, or the program of the image that makes the volume quiet. The next one is due a day later."
     }
+    records_not_backed_up = {
+      title = "The records are not backed up", severity = "ERROR", lines = "jsonPayload.event=\"records_not_backed_up\""
+      todo  = "The newest complete backup of the database is older than two days. Any minute of the last seven days can still be restored. Look at the backups and their states, and whether the daily schedule of the database exists: gcloud firestore backups list, and gcloud firestore backups schedules list. A deployment makes the schedule again."
+    }
     record_unreadable = {
       title = "A record cannot be read", severity = "ERROR", lines = "jsonPayload.event=\"record_unreadable\""
       todo  = "A list left out a record that this release cannot decode, so no worker attends to it. The log line has its collection, its ID and the field: repair the document, or roll back to the release that wrote it."

@@ -184,7 +184,7 @@ func TestLogAlerts_MatchTheLinesOfTheirEventsOnly(t *testing.T) {
 		"plan_unknown":         {"plan_unknown"}, "rare_run_failed": nil,
 		"several_subscriptions": {"several_subscriptions"},
 		"drift_limit_exceeded":  {"drift_limit_exceeded"}, "agent_data_lost": {"agent_data_lost"},
-		"snapshot_failed":   {"snapshot_failed"},
+		"snapshot_failed": {"snapshot_failed"}, "records_not_backed_up": {"records_not_backed_up"},
 		"record_unreadable": {"record_unreadable"}, "audit_entry_missing": {"audit_entry_missing"},
 		"secret_budget_exhausted":  {"secret_budget_exhausted"},
 		"free_agents_near_maximum": {"free_agents_near_maximum"},
@@ -283,7 +283,7 @@ func failingRun(context.Context, function.Message) error { return errors.New("th
 func TestRareRuns_RaiseAnAlertAndFrequentOnesDoNot(t *testing.T) { //nolint:paralleltest // see above
 	filter := alertModule(t).logFilters(t)["rare_run_failed"]
 	for worker, want := range map[string]bool{
-		"RecountUsage": true, "SealAuditLogs": true, "CollectOrphans": true, "CheckDrift": false, "SweepAgents": false,
+		"RecountUsage": true, "SealAuditLogs": true, "CollectOrphans": true, "CheckBackups": true, "CheckDrift": false, "SweepAgents": false,
 		"EnforceAccounts": false,
 	} {
 		written := failedRunOf(t, worker)

@@ -217,6 +217,7 @@ func TestGrants_AreTheNarrowest(t *testing.T) {
 		"pod_quiesce":     {custom("cluster_caller"): "cells"},
 		"monitoring":      {custom("metric_reader"): "cells"},
 		"members":         {},
+		"backups_read":    {custom("backup_reader"): ""},
 		"clients_read":    {"roles/storage.objectViewer": inClients},
 		"handoff_sign":    {}, "payments": {}, "gateway_access": {}, "webhook_sign": {}, "webhook_send": {},
 	}
@@ -290,6 +291,7 @@ func TestCustomRoles_HaveExactlyTheirPermissions(t *testing.T) {
 		},
 		"prod_metric_reader":  {"monitoring.timeSeries.list"},
 		"prod_cluster_caller": {"container.clusters.connect"},
+		"prod_backup_reader":  {"datastore.backups.list", "datastore.databases.getMetadata"},
 		"prod_member_admin":   {"firebaseauth.users.get", "firebaseauth.users.update"},
 	}
 	got := map[string][]string{}

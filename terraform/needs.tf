@@ -134,20 +134,21 @@ locals {
       why   = "It keeps the logs of agents' ended containers in the agents' namespaces. RBAC and admission narrow it to these."
       roles = { (local.custom_roles.cluster_caller) = "cells" }
     }
-
     pod_exec = {
       why   = "It runs commands in agents' containers, for their admins. RBAC and an admission policy narrow it to these."
       roles = { (local.custom_roles.cluster_caller) = "cells" }
     }
-
     pod_quiesce = {
       why   = "It runs the programs of agents' images that make their volumes quiet for a snapshot. RBAC and an admission policy narrow it to these."
       roles = { (local.custom_roles.cluster_caller) = "cells" }
     }
-
     monitoring = {
       why   = "It collects agents' metrics. The role cannot be narrowed to those of agents."
       roles = { (local.custom_roles.metric_reader) = "cells" }
+    }
+    backups_read = {
+      why   = "It looks whether the records are backed up. A condition cannot narrow the list of backups to one database."
+      roles = { (local.custom_roles.backup_reader) = "project" }
     }
 
     # The signing key is a secret of the control plane; secrets.tf grants it to the services that have it in their environment.
@@ -161,7 +162,6 @@ locals {
       why   = "It derives the signing secrets of webhooks."
       roles = {}
     }
-
     webhook_send = {
       why   = "It calls the receivers of webhooks, at public addresses only."
       roles = {}

@@ -10,6 +10,7 @@ locals {
     secret_collector = ["secretmanager.secrets.delete", "secretmanager.secrets.get", "secretmanager.secrets.update"]
     metric_reader    = ["monitoring.timeSeries.list"]
     cluster_caller   = ["container.clusters.connect"]
+    backup_reader    = ["datastore.backups.list", "datastore.databases.getMetadata"]
     member_admin     = ["firebaseauth.users.get", "firebaseauth.users.update"]
   }
 

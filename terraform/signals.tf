@@ -33,6 +33,7 @@ locals {
     drift_limit_exceeded       = "runs that found more agents whose objects differ than one run may repair"
     agent_data_lost            = "checks that found an agent without its namespace or its volume claim"
     snapshot_failed            = "daily snapshots of agents' volumes that could not be taken"
+    records_not_backed_up      = "checks that found no backup of the records from the last two days"
     record_unreadable          = "records that could not be decoded and were left out of a list"
     secret_budget_exhausted    = "requests refused because all requests together reached their share of Secret Manager's quota"
     free_agents_near_maximum   = "counts that found the agents of organizations on free plans near the maximum of the deployment"

@@ -109,7 +109,7 @@ func NewWith(t testing.TB, o Options) *Backend {
 	b.Commands = commands{used, b.Containers}
 	b.WebhookNudger, b.WebhookSender = webhookNudger{used}, webhookSender{used}
 	b.WebhookSecrets = webhookSecrets{used, newSecrets(t)}
-	b.Clients = published{used}
+	b.Clients, b.Backups = published{used}, backups{used}
 	b.Payments, b.Members, b.Handoff = b.Stripe, b.Firebase, handoff.NewSigner(key)
 	return b
 }

@@ -322,3 +322,12 @@ func (s metricsSource) Read(context.Context, metrics.Query, func(metrics.Sample)
 	s.add("MetricsSource")
 	return metrics.Usage{Calls: 1}, nil
 }
+
+// backups has one of an hour ago.
+type backups struct{ *uses }
+
+// SafeSince implements workers.Backups.
+func (b backups) SafeSince(context.Context) (time.Time, error) {
+	b.add("Backups")
+	return time.Now().Add(-time.Hour), nil
+}

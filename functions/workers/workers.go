@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -185,6 +186,32 @@ func Recount(counts organization.Counts) function.Worker {
 				slog.WarnContext(ctx, "organization usage drifted; repaired", logevent.Key, logevent.UsageDriftRepaired,
 					"organization_id", d.OrganizationID, "counted", d.Counted, "recorded", d.Recorded)
 			})
+		},
+	}
+}
+
+// Backups says from when the newest backup of the records is, or the database itself if it has none yet.
+type Backups interface {
+	SafeSince(ctx context.Context) (time.Time, error)
+}
+
+// maxBackupAge is how old the newest backup may be. Firestore makes one at any time of each day, which takes a while.
+const maxBackupAge = 50 * time.Hour
+
+// CheckBackups looks once a day whether the records are backed up, because Firestore neither logs a backup that is
+// missing nor has a metric of it.
+func CheckBackups(backups Backups) function.Worker {
+	return function.Worker{
+		Name: "CheckBackups", Schedule: "11 5 * * *",
+		Summary: "Check that the records are backed up",
+		Needs:   []function.Need{function.BackupsRead},
+		Handle: func(ctx context.Context, _ function.Message) error {
+			since, err := backups.SafeSince(ctx)
+			if err == nil && time.Since(since) > maxBackupAge {
+				slog.ErrorContext(ctx, "records are not backed up", logevent.Key, logevent.RecordsNotBackedUp,
+					"safe_since", since)
+			}
+			return err
 		},
 	}
 }

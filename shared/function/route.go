@@ -64,6 +64,7 @@ const (
 	WebhookSign    Need = "webhook_sign"    // the key from which webhooks' signing secrets derive
 	WebhookSend    Need = "webhook_send"    // call the receivers of webhooks
 	ClientsRead    Need = "clients_read"    // read the published clients
+	BackupsRead    Need = "backups_read"    // read when the records were backed up
 )
 
 // Role names the binary that a function is linked into. Separate binaries keep one function's libraries out of

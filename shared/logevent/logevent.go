@@ -42,6 +42,8 @@ const (
 	AgentDataLost Name = "agent_data_lost"
 	// SnapshotFailed: the daily snapshot of an agent's volume could not be taken.
 	SnapshotFailed Name = "snapshot_failed"
+	// RecordsNotBackedUp: the newest backup of the records is older than two days.
+	RecordsNotBackedUp Name = "records_not_backed_up"
 	// RecordUnreadable: a stored record could not be decoded and was left out of a list.
 	RecordUnreadable Name = "record_unreadable"
 	// SecretBudgetExhausted: a request was refused, because all requests together reached their share of the secret

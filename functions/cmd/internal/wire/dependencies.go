@@ -45,6 +45,7 @@ func fills() map[function.Need]fill {
 		function.WebhookSign:    fillWebhookSecrets,
 		function.WebhookSend:    fillWebhookSender,
 		function.ClientsRead:    fillClients,
+		function.BackupsRead:    fillBackups,
 	}
 }
 
@@ -256,6 +257,11 @@ func fillClients(o *Clients, d *functions.Dependencies, _ []function.Need) error
 	if err == nil {
 		d.Clients = published
 	}
+	return err
+}
+
+func fillBackups(o *Clients, d *functions.Dependencies, _ []function.Need) (err error) {
+	d.Backups, err = o.backups()
 	return err
 }
 

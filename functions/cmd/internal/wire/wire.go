@@ -14,6 +14,7 @@ import (
 
 	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/functions/mcp/mcproute"
+	"agents.example/controlplane/functions/workers"
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/infra/oidc"
 	"agents.example/controlplane/infra/pubsub"
@@ -54,6 +55,7 @@ type MetricsSource interface {
 type Openers struct {
 	Clusters      func(ctx context.Context) (Clusters, error)
 	MetricsSource func(ctx context.Context) (MetricsSource, error)
+	Backups       func(ctx context.Context) (workers.Backups, error)
 	Logs          func(ctx context.Context) (agentlog.Source, error)
 	Commands      func(ctx context.Context) (agentexec.Source, error)
 	Quiescer      func(ctx context.Context) (provisioning.Quiescer, error)
@@ -100,6 +102,7 @@ type Clients struct {
 	secrets       func() (*secretmanager.Store, error)
 	clusters      func() (Clusters, error)
 	metricsSource func() (MetricsSource, error)
+	backups       func() (workers.Backups, error)
 	logs          func() (agentlog.Source, error)
 	commands      func() (agentexec.Source, error)
 	quiescer      func() (provisioning.Quiescer, error)
@@ -160,6 +163,7 @@ func New(ctx context.Context, c config.Common, s Settings) *Clients {
 	})
 	o.clusters = lazy(o, "Kubernetes", s.Clusters)
 	o.metricsSource = lazy(o, "Cloud Monitoring", s.MetricsSource)
+	o.backups = lazy(o, "backups", s.Backups)
 	o.logs = lazy(o, "pod log", s.Logs)
 	o.commands = lazy(o, "pod command", s.Commands)
 	o.quiescer = lazy(o, "quiescing", s.Quiescer)
