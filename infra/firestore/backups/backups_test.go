@@ -53,8 +53,9 @@ func serve(t *testing.T, a *administration, database string) *Client {
 	adminpb.RegisterFirestoreAdminServer(s, a)
 	go func() { _ = s.Serve(l) }() // until Stop
 	t.Cleanup(s.Stop)
+	plain := grpc.WithTransportCredentials(insecure.NewCredentials())
 	c, err := Open(t.Context(), "p", database, option.WithEndpoint(l.Addr().String()), option.WithoutAuthentication(),
-		option.WithTelemetryDisabled(), option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
+		option.WithTelemetryDisabled(), option.WithGRPCDialOption(plain))
 	if err != nil {
 		t.Fatal(err)
 	}

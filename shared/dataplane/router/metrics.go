@@ -49,7 +49,8 @@ func newMetrics(r *Router) *metrics {
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: requestsName,
-			Help: "Requests by agent hostname and status, checks of health excluded. The host is empty if no agent has it.",
+			Help: "Requests by agent hostname and status, without checks of health. The host is empty if no agent " +
+				"has the requested one.",
 		}, []string{labelHost, labelCode}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: durationName,
@@ -111,9 +112,9 @@ func (a *route) count(req *http.Request, code int) {
 	}
 }
 
-// isCheck reports whether a path is one on which the front itself says how the agent is, which is what the control plane
-// asks of each agent. Such a request is no use of the agent, whoever sends it. A header of the control plane would be
-// one that clients can send, too, with requests that the agent's container answers.
+// isCheck reports whether the front itself answers a path, and says there how the agent is or calls its schedules. The
+// control plane asks each agent there. Such a request is no use of the agent, whoever sends it. A header could not tell
+// the control plane's requests from others: clients could send it with requests that the agent's container answers.
 func isCheck(path string) bool {
 	switch path {
 	case dataplane.PathReady, dataplane.PathDashboard, dataplane.PathDoor, dataplane.PathAuthCheck, dataplane.PathCalls:
