@@ -102,6 +102,9 @@ func (r remote) upload(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
+	if !info.IsDir() && !info.Mode().IsRegular() {
+		return usagef("%s is neither a file nor a directory. Save what it has in a file, and copy that", from)
+	}
 	if !info.IsDir() && isDirectory(to) {
 		to = path.Join(to, info.Name())
 	}
