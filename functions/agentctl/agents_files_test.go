@@ -59,6 +59,12 @@ func TestAgents_KeepTheDigitsOfTheirConfig(t *testing.T) {
 		c.run(t, "agents", "get", "my-agent", "-o", numbers).want(t, output{0, chat + " " + key + "\n", ""})
 	}
 	want("9007199254740993", "123456789012345678901")
+	asYAML := c.run(t, "agents", "get", "my-agent", "-o", "yaml").ok(t).Stdout
+	for _, line := range []string{"\n  chat: 9007199254740993\n", "\n  key: 123456789012345678901\n"} {
+		if !strings.Contains(asYAML, line) {
+			t.Errorf("the YAML has no %q:\n%s", line, asYAML)
+		}
+	}
 	c.with(`{"chat": 9007199254740995, "key": 1}`).
 		run(t, "agents", "update", "my-agent", "--config-file", "-").ok(t)
 	want("9007199254740995", "1")

@@ -100,22 +100,35 @@ func (t *tool) printJSON(value any, indent string) error {
 
 // printYAML prints a value as YAML after a text that begins the document.
 func (t *tool) printYAML(begin string, value any) error {
-	asJSON, err := json.Marshal(value)
+	plain, err := decoded(value)
 	if err != nil {
-		return err
-	}
-	var plain any // with the names that JSON has; the YAML parser refuses control characters that JSON allows
-	if err := yaml.Unmarshal([]byte(escaped(string(asJSON))), &plain); err != nil {
 		return err
 	}
 	var b strings.Builder
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
 	e.CompactSeqIndent()
-	if err := errors.Join(e.Encode(plain), e.Close()); err != nil {
+	if err := errors.Join(e.Encode(withDigits(plain)), e.Close()); err != nil {
 		return err
 	}
 	return t.printEscaped(begin + b.String())
+}
+
+// withDigits replaces the numbers of JSON by ones that the encoder of YAML writes with the same digits.
+func withDigits(value any) any {
+	switch v := value.(type) {
+	case json.Number:
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: v.String()}
+	case []any:
+		for i := range v {
+			v[i] = withDigits(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = withDigits(v[name])
+		}
+	}
+	return value
 }
 
 // printEscaped prints JSON or YAML. Programs get it as it is.
@@ -153,7 +166,7 @@ func (t *tool) printText(text string) error {
 
 // printJSONPath prints the part of a value that the user's template names.
 func (t *tool) printJSONPath(value any) error {
-	plain, err := plainValue(value)
+	plain, err := decoded(value)
 	if err != nil {
 		return err
 	}
@@ -162,7 +175,7 @@ func (t *tool) printJSONPath(value any) error {
 		return usagef("the jsonpath template cannot be parsed: %w", err)
 	}
 	var b bytes.Buffer
-	if err := path.Execute(&b, plain); err != nil {
+	if err := path.Execute(&b, printable(plain)); err != nil {
 		return usagef("the jsonpath template does not fit the answer: %w", err)
 	}
 	return t.printText(b.String())
@@ -181,9 +194,8 @@ func pathTemplate(template string) string {
 	return strings.NewReplacer("{.[", "{[", "{range .[", "{range [").Replace(template)
 }
 
-// plainValue returns what JSON has of a value: objects, lists, strings, numbers and truth values. Integers stay
-// integers, with all digits of one that no type of Go can hold, and a null is an empty text.
-func plainValue(value any) (any, error) {
+// decoded returns what JSON has of a value: objects, lists, strings, numbers with their digits, and truth values.
+func decoded(value any) (any, error) {
 	b, err := json.Marshal(value)
 	if err != nil {
 		return nil, err
@@ -191,12 +203,11 @@ func plainValue(value any) (any, error) {
 	var plain any
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
-	if err := d.Decode(&plain); err != nil {
-		return nil, err
-	}
-	return printable(plain), nil
+	return plain, d.Decode(&plain)
 }
 
+// printable returns a value for the template language. Integers stay integers, with all digits of one that no type of
+// Go can hold, and a null is an empty text.
 func printable(value any) any {
 	switch v := value.(type) {
 	case nil:
