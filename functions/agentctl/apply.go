@@ -44,7 +44,10 @@ standard input. It gives the set of agents a name, and each agent a key:
       egress: {mode: allow_list, allow: [api.openai.com, api.example.com]}
       sleep: {after_seconds: 1800}
 
-The other fields are region, image_policy, maintenance_window, config and public_paths, as in the API.
+The other fields are region, image_policy, maintenance_window, config and public_paths, as in the API. A new agent
+begins with the data of a snapshot with from_snapshot: ID, and also has what its agent has, but for the fields of the
+file; or with the files of an archive with import_url: {env: ARCHIVE_URL} or {file: PATH}, which say where its address
+is. Neither changes an agent that is there already.
 
 A field that the file has is the whole of what the agent shall have: variables, keys of the config, files, schedules and
 public paths that it does not name are removed. A field that it does not have stays as it is. Secrets are the exception:
@@ -104,7 +107,7 @@ type application struct {
 }
 
 func (t *tool) apply(ctx context.Context, f applyFlags) error {
-	set, err := manifest.Read(f.file, func() ([]byte, error) { return t.readFile("-") })
+	set, err := manifest.Read(f.file, t.stdin)
 	switch {
 	case err != nil && ctx.Err() != nil: // while standard input was read
 		return err

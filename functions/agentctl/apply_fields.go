@@ -1,10 +1,8 @@
 package agentctl
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -12,6 +10,7 @@ import (
 	"strings"
 
 	"agents.example/controlplane/functions/agentctl/manifest"
+	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/client"
 )
 
@@ -47,6 +46,38 @@ func creationOf(manifestName string, spec *manifest.Agent) client.CreateAgentReq
 	body.PublicPaths, body.Schedules = valueOr(spec.PublicPaths), valueOr(spec.Schedules)
 	body.Egress, body.Sleep = spec.Egress, sleepOf(spec)
 	return body
+}
+
+// creation returns the request that creates an agent, with the data that it begins with. The address of an archive that
+// is signed cannot be guessed, so it may be sent with the derived idempotency key.
+func (r *application) creation(ctx context.Context, spec *manifest.Agent) (client.CreateAgentRequest, error) {
+	body := creationOf(r.set.Name, spec)
+	if spec.ImportURL != nil {
+		address, err := r.sourceValue(*spec.ImportURL, "the address of the archive")
+		if err != nil {
+			return body, err
+		}
+		body.ImportURL = &address
+	}
+	if spec.FromSnapshot == nil {
+		return body, nil
+	}
+	body.FromSnapshot = spec.FromSnapshot
+	owner, _, ok := agent.SnapshotOwner(*spec.FromSnapshot)
+	if !ok || spec.Config != nil {
+		return body, nil
+	}
+	// A config in the request replaces that of the snapshot's agent, and the mark needs one.
+	source, err := r.api.GetAgent(ctx, owner, client.GetAgentParams{})
+	if client.IsNotFound(err) {
+		return body, nil // the API says what is wrong with the snapshot
+	}
+	if err != nil {
+		return body, err
+	}
+	body.Config = maps.Clone(source.Config.AdditionalProperties)
+	body.Config[manifest.ConfigKey] = mark(r.set.Name, spec.Key)
+	return body, nil
 }
 
 // valueOr returns what a pointer points to, or the zero value.
@@ -198,11 +229,8 @@ func describeFile(f client.AgentFile) string {
 
 // plain turns a value into what its JSON has.
 func plain(value any) any {
-	encoded, err := json.Marshal(value)
-	var into any
-	d := json.NewDecoder(bytes.NewReader(encoded))
-	d.UseNumber() // two large numbers of a config may differ by little
-	if err != nil || d.Decode(&into) != nil {
+	into, err := decoded(value) // with all digits: two large numbers of a config may differ by little
+	if err != nil {
 		return fmt.Sprint(value)
 	}
 	return into
@@ -237,6 +265,12 @@ func newFields(spec *manifest.Agent, a *client.Agent) []fieldChange {
 	shown := shownFields(&every, a)
 	for _, name := range slices.Sorted(maps.Keys(shown)) {
 		changes = append(changes, fieldChange{Field: name, New: cmp.Or[any](newValue(spec, name), shown[name])})
+	}
+	if spec.FromSnapshot != nil {
+		changes = append(changes, fieldChange{Field: "from_snapshot", New: *spec.FromSnapshot})
+	}
+	if spec.ImportURL != nil {
+		changes = append(changes, fieldChange{Field: "import_url", New: sourceText(*spec.ImportURL)})
 	}
 	if spec.ImagePolicy != nil {
 		changes = append(changes, fieldChange{Field: "image_policy", New: string(*spec.ImagePolicy)})
@@ -296,15 +330,7 @@ func (r *application) secretValues(ctx context.Context, spec *manifest.Agent, a 
 		if isThere && !r.renewsSecrets {
 			continue
 		}
-		var value string
-		if s := spec.Secrets[key]; s.File != nil {
-			value, err = readFile(*s.File, maxValue)
-			value = withoutLineBreak(value)
-		} else if found, ok := r.app.Lookup(*s.Env); ok {
-			value = found
-		} else {
-			err = usagef("the environment has no variable %s, which has the value of the secret %s", *s.Env, key)
-		}
+		value, err := r.sourceValue(spec.Secrets[key], "the value of the secret "+key)
 		if why := checkValue(value); err == nil && why != "" {
 			err = invalidf("the value of the secret %s: %s", key, why)
 		}
@@ -319,15 +345,33 @@ func (r *application) secretValues(ctx context.Context, spec *manifest.Agent, a 
 	return values, nil
 }
 
+// sourceValue reads a value that the file does not have.
+func (r *application) sourceValue(s manifest.Source, what string) (string, error) {
+	if s.File != nil {
+		value, err := readFile(*s.File, maxValue)
+		return withoutLineBreak(value), err
+	}
+	value, ok := r.app.Lookup(*s.Env)
+	if !ok {
+		return "", usagef("the environment has no variable %s, which has %s", *s.Env, what)
+	}
+	return value, nil
+}
+
+// sourceText says where a value is.
+func sourceText(s manifest.Source) string {
+	if s.File != nil {
+		return "(from the file " + *s.File + ")"
+	}
+	return "(from the variable " + *s.Env + ")"
+}
+
 // secretChanges names the secrets that are set, and the files that get their values.
 func secretChanges(spec *manifest.Agent, values []envEntry, a *client.Agent) []fieldChange {
 	changes := []fieldChange{}
 	for _, v := range values {
 		s := spec.Secrets[v.key]
-		c := fieldChange{Field: "secrets." + v.key, New: "(from the variable " + valueOr(s.Env) + ")"}
-		if s.File != nil {
-			c.New = "(from the file " + *s.File + ")"
-		}
+		c := fieldChange{Field: "secrets." + v.key, New: sourceText(s)}
 		if v.inject != nil {
 			c.New = fmt.Sprintf("%v, injected into %s", c.New, injectText(v.inject))
 		}

@@ -45,6 +45,8 @@ type step struct {
 	// etag is the version of the agent that body changes.
 	etag string
 	body client.UpdateAgentRequest
+	// creation creates the agent that is not there yet.
+	creation client.CreateAgentRequest
 }
 
 // planStep finds out what has to change about an agent.
@@ -77,8 +79,11 @@ func (r *application) planCreation(ctx context.Context, s *step) (err error) {
 	if s.secrets, err = r.secretValues(ctx, s.spec, &client.Agent{}); err != nil {
 		return err
 	}
+	if s.creation, err = r.creation(ctx, s.spec); err != nil {
+		return err
+	}
 	var rehearsal client.Rehearsal
-	if _, err = r.api.CreateAgent(ctx, creationOf(r.set.Name, s.spec), client.DryRun(&rehearsal)); err != nil {
+	if _, err = r.api.CreateAgent(ctx, s.creation, client.DryRun(&rehearsal)); err != nil {
 		return err
 	}
 	s.Would, s.Changes = &rehearsal.Would, newFields(s.spec, &rehearsal.Agent)
@@ -272,7 +277,7 @@ func (r *application) create(ctx context.Context, s *step) (*client.Agent, error
 	for n := range mostCreations {
 		name := fmt.Sprintf("%s/%s/%d", r.set.Name, s.Key, n)
 		key := fmt.Sprintf("agentctl-apply-%x", sha256.Sum256([]byte(name)))
-		a, err := r.api.CreateAgent(ctx, creationOf(r.set.Name, s.spec), client.IdempotencyKey(key))
+		a, err := r.api.CreateAgent(ctx, s.creation, client.IdempotencyKey(key))
 		if e := client.AsError(err); e != nil && e.Code == "idempotency_key_reused" { // by another version of the file
 			if a, err = r.created(ctx, s.Key); err == nil && a == nil {
 				continue

@@ -7,6 +7,7 @@ import (
 
 	"agents.example/controlplane/functions/agentctl"
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/dataplane"
 )
 
 // settle records that the cluster has taken each snapshot of an agent that waits for it, and that those are gone which
@@ -84,6 +85,37 @@ func TestSnapshots_AreTakenRestoredClonedAndDeleted(t *testing.T) {
 			t.Errorf("agents get has no %q:\n%s", text, got)
 		}
 	}
+}
+
+// TestApply_BeginsWithDataOfOthers applies manifests whose agents begin with a snapshot or an archive. The clone has the
+// config of its source, and neither field changes an agent that is there.
+func TestApply_BeginsWithDataOfOthers(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	c, id := a.admin(), a.RunningAgent(t, org, map[string]string{"LEVEL": "info"}).ID
+	c.run(t, "agents", "update", id, "--config", `{"team": "support"}`).ok(t)
+	stop := a.onNudge(t, func(id string) { a.settle(t, id) })
+	c.run(t, "snapshots", "take", id, "--wait").ok(t)
+	stop()
+	snapshot := a.Agent(t, id).Snapshots[0].ID
+	text := "manifest: m\nagents:\n  copy: {from_snapshot: " + snapshot + "}\n  moved: {import_url: {env: ARCHIVE}}\n"
+	c.apply(t, text).wantCode(t, agentctl.ExitUsage, "the environment has no variable ARCHIVE, which has the address")
+	c.variables = map[string]string{"ARCHIVE": "https://archives.example.com/agent.tar?signature=" + canary}
+	planned := c.apply(t, text, "--dry-run").Stdout
+	for _, line := range []string{"from_snapshot: " + snapshot, "import_url: (from the variable ARCHIVE)"} {
+		if !strings.Contains(planned, line) {
+			t.Errorf("the rehearsal has no %q:\n%s", line, planned)
+		}
+	}
+	c.apply(t, text).ok(t)
+	c.run(t, "agents", "get", "copy", "-o", "jsonpath={.clone_of.snapshot_id} {.config.team} {.env_vars}").
+		want(t, output{0, snapshot + ` support {"LEVEL":"configured"}` + "\n", ""})
+	moved := strings.TrimSpace(c.run(t, "agents", "get", "moved", "-o", "name").ok(t).Stdout)
+	if got := a.stored(t, moved, dataplane.EnvImportURL); got != c.variables["ARCHIVE"] {
+		t.Errorf("the archive of the new agent is at %q, want %q", got, c.variables["ARCHIVE"])
+	}
+	c.variables = nil
+	c.apply(t, text, "--dry-run").wantCode(t, agentctl.ExitOK, "Nothing differs")
 }
 
 func TestSnapshots_DeleteEndsOnceTheyAreGone(t *testing.T) {

@@ -6,6 +6,7 @@ package manifest
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -48,6 +49,10 @@ type Agent struct {
 	Sleep       *Sleep                      `json:"sleep"`
 	// Secrets says where the values of secrets are. Those that it does not name stay.
 	Secrets map[string]Source `json:"secrets"`
+	// FromSnapshot names the snapshot, and ImportURL says where the address of the archive is, with whose data a new
+	// agent begins. They do not matter to an agent that is there already.
+	FromSnapshot *string `json:"from_snapshot"`
+	ImportURL    *Source `json:"import_url"`
 	// NoWindow is true if the file has a maintenance_window that is null, which removes that of the agent.
 	NoWindow bool `json:"-"`
 }
@@ -70,12 +75,12 @@ type Sleep struct {
 	Never bool `json:"-"`
 }
 
-// Source is where the value of a secret is: in an environment variable, or in a local file, as seen from the manifest's
-// folder.
+// Source is where a value is that a manifest must not have: in an environment variable, or in a local file, as seen from
+// the manifest's folder.
 type Source struct {
 	Env  *string `json:"env"`
 	File *string `json:"file"`
-	// Inject says to which requests the value is added, in place of a variable with it.
+	// Inject says to which requests the value of a secret is added, in place of a variable with it.
 	Inject *client.SecretInject `json:"inject"`
 }
 
@@ -84,7 +89,7 @@ const ConfigKey = "agentctl"
 
 // Read reads a file, all files of a folder with the names *.yaml, *.yml and *.json, or standard input for "-".
 // Its errors list everything that is wrong.
-func Read(name string, stdin func() ([]byte, error)) (*Set, error) {
+func Read(name string, stdin io.Reader) (*Set, error) {
 	texts, err := readTexts(name, stdin)
 	if err != nil {
 		return nil, err
@@ -114,10 +119,11 @@ type text struct {
 	content   []byte
 }
 
-func readTexts(name string, stdin func() ([]byte, error)) ([]text, error) {
+func readTexts(name string, stdin io.Reader) ([]text, error) {
 	if name == "-" {
-		content, err := stdin()
-		return []text{{name: "standard input", dir: ".", content: content}}, err
+		const place = "standard input"
+		content, err := readBounded(stdin, place)
+		return []text{{name: place, dir: ".", content: content}}, err
 	}
 	info, err := os.Stat(name)
 	if err != nil {
@@ -131,16 +137,31 @@ func readTexts(name string, stdin func() ([]byte, error)) ([]text, error) {
 	}
 	texts := make([]text, len(paths))
 	for i, path := range paths {
-		if info, err := os.Stat(path); err == nil && info.Size() > MaxBytes {
-			return nil, fmt.Errorf("%s is larger than 1 MiB", path)
-		}
-		content, err := os.ReadFile(path)
+		content, err := readFile(path)
 		if err != nil {
 			return nil, err
 		}
 		texts[i] = text{name: path, dir: filepath.Dir(path), content: content}
 	}
 	return texts, nil
+}
+
+func readFile(path string) ([]byte, error) {
+	file, err := os.Open(path) //nolint:gosec // the user names the file
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() //nolint:errcheck // it is only read
+	return readBounded(file, path)
+}
+
+// readBounded reads a manifest. The size of a pipe is known only at its end.
+func readBounded(from io.Reader, place string) ([]byte, error) {
+	content, err := io.ReadAll(io.LimitReader(from, MaxBytes+1))
+	if err == nil && len(content) > MaxBytes {
+		err = fmt.Errorf("%s is larger than 1 MiB", place)
+	}
+	return content, err
 }
 
 // filesOf lists the manifests of a folder.

@@ -1,6 +1,7 @@
 package manifest_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,11 +62,17 @@ func TestRead_SaysWhereAndWhatIsWrong(t *testing.T) {
 		"a reserved key": {
 			begin + "    secrets:\n      PORT: {env: A}", "a.yaml:5: agents.a.secrets.PORT: the key is reserved",
 		},
-		"no value":       {begin + "    env_vars:", "a.yaml:4: agents.a.env_vars: there is no value"},
-		"the tool's key": {begin + "    config: {agentctl: 1}", "agents.a.config.agentctl: the tool uses this key"},
-		"a null":         {begin + "    config: {x: {y: null}}", "agents.a.config: a null cannot be kept"},
-		"twice":          {begin + "    name: x\n    name: " + canary, `mapping key "name" already defined`},
-		"a tag":          {begin + "    name: !!int " + canary, "a.yaml"},
+		"an address": {
+			begin + "    import_url: https://example.com/" + canary,
+			"a.yaml:4: agents.a.import_url: a file must not have this address, which may be signed. Say where it is: env",
+		},
+		"no source":           {begin + "    import_url: {}", "a.yaml:4: agents.a.import_url: want either env"},
+		"an injected address": {begin + "    import_url: {env: A, inject: {}}", "import_url.inject: only a secret"},
+		"no value":            {begin + "    env_vars:", "a.yaml:4: agents.a.env_vars: there is no value"},
+		"the tool's key":      {begin + "    config: {agentctl: 1}", "agents.a.config.agentctl: the tool uses this key"},
+		"a null":              {begin + "    config: {x: {y: null}}", "agents.a.config: a null cannot be kept"},
+		"twice":               {begin + "    name: x\n    name: " + canary, `mapping key "name" already defined`},
+		"a tag":               {begin + "    name: !!int " + canary, "a.yaml"},
 		"a missing file": {
 			begin + "    files:\n    - {path: /data/x, from: nothing}",
 			"a.yaml:5: agents.a.files[0].from: ",
@@ -127,6 +134,27 @@ func TestRead_ReadsYAMLAndJSON(t *testing.T) {
 			}
 			if *(*a.Files)[0].Content != "Be kind." || !a.Sleep.Never || !a.NoWindow {
 				t.Errorf("agent = %+v, want the file's content, no sleep and no window", a)
+			}
+		})
+	}
+}
+
+// TestRead_BoundsWhatHasNoSize reads manifests through pipes.
+func TestRead_BoundsWhatHasNoSize(t *testing.T) {
+	t.Parallel()
+	const text = "manifest: m\nagents: {a: {}}\n#"
+	for name, c := range map[string]struct {
+		bytes int
+		want  string
+	}{
+		"the largest": {bytes: manifest.MaxBytes},
+		"too large":   {bytes: manifest.MaxBytes + 1, want: "standard input is larger than 1 MiB"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := manifest.Read("-", strings.NewReader(text+strings.Repeat("x", c.bytes-len(text))))
+			if got := fmt.Sprint(err); c.want != "" && got != c.want || c.want == "" && err != nil {
+				t.Errorf("error = %v, want %q", err, c.want)
 			}
 		})
 	}

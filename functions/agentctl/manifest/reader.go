@@ -176,6 +176,10 @@ func (f *fileReader) checkTexts(path string, fields map[string]any) {
 					"file: PATH")
 			}
 		}
+		if _, isText := fields[name].(string); isText && name == "import_url" {
+			f.complain(at, "a file must not have this address, which may be signed. Say where it is: env: VARIABLE or "+
+				"file: PATH")
+		}
 		if fields[name] == nil && name != "maintenance_window" {
 			f.complain(at, "there is no value. Leave the field out to keep what the agent has")
 		}
@@ -243,13 +247,12 @@ func (f *fileReader) complete(path string, fields map[string]any, a *Agent) {
 			f.complain(path+".secrets."+key, "%s", why)
 			continue
 		}
-		if (s.Env == nil) == (s.File == nil) {
-			f.complain(path+".secrets."+key, "want either env: VARIABLE or file: PATH, which say where the value is")
-			continue
-		}
-		if s.File != nil {
-			s.File = new(inDir(f.dir, *s.File))
-			a.Secrets[key] = s
+		f.source(path+".secrets."+key, &s)
+		a.Secrets[key] = s
+	}
+	if s := a.ImportURL; s != nil {
+		if f.source(path+".import_url", s); s.Inject != nil {
+			f.complain(path+".import_url.inject", "only a secret can be injected")
 		}
 	}
 	if _, own := a.Config[ConfigKey]; own {
@@ -262,6 +265,15 @@ func (f *fileReader) complete(path string, fields map[string]any, a *Agent) {
 		for i := range *a.Files {
 			f.file(fmt.Sprintf("%s.files[%d]", path, i), &(*a.Files)[i])
 		}
+	}
+}
+
+// source checks where a value is, and makes its path one that the tool can open.
+func (f *fileReader) source(path string, s *Source) {
+	if (s.Env == nil) == (s.File == nil) {
+		f.complain(path, "want either env: VARIABLE or file: PATH, which say where the value is")
+	} else if s.File != nil {
+		s.File = new(inDir(f.dir, *s.File))
 	}
 }
 
