@@ -2884,7 +2884,7 @@ func (c *Client) ExportAuditSeals(ctx context.Context, options ...CallOption) it
 func (c *Client) VerifyAuditLog(ctx context.Context, params VerifyAuditLogParams, options ...CallOption) (*AuditVerification, error) {
 	query := url.Values{}
 	setParam(query, "seal", params.Seal)
-	r := call{method: http.MethodGet, path: "/api/v1/organizations/current/audit-log/verify", query: query}
+	r := call{method: http.MethodGet, path: "/api/v1/organizations/current/audit-log/verify", query: query, held: 10 * time.Minute}
 	return sendFor[AuditVerification](ctx, c, r, options)
 }
 

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// patience is how long a request waits for an answer. The API holds a request for a minute at most, unless the request
-// says how long it may take; see held.
+// patience is how long a request waits for an answer. The API holds a request for a minute at most, unless its body
+// says how long it may take, see held, or its call does.
 const patience = 2 * time.Minute
 
 // held is a body that says how long the API may hold its request.

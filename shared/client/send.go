@@ -24,6 +24,8 @@ type call struct {
 	args  []string
 	query url.Values
 	body  any
+	// held is how long the API may take in addition to patience.
+	held time.Duration
 }
 
 // setParam sets a query parameter, unless it has its zero value.
@@ -120,10 +122,14 @@ func (c *Client) prepare(r call, accept string, options []CallOption) (*request,
 		}
 	}
 	q, err := c.request(r.method, path, body, append([]CallOption{RequestHeader("Accept", accept)}, options...))
-	if waits, ok := r.body.(held); ok && err == nil {
+	if err != nil {
+		return nil, err
+	}
+	q.patience += r.held
+	if waits, ok := r.body.(held); ok {
 		q.patience += waits.held()
 	}
-	return q, err
+	return q, nil
 }
 
 // request returns a request of a path with its query.

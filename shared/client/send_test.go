@@ -308,6 +308,21 @@ func collect[T any](all iter.Seq2[T, error]) (last error) {
 	return last
 }
 
+// TestVerifyAuditLog_WaitsForTheWholeLog answers as late as the API may. A repeat would read the log once more.
+func TestVerifyAuditLog_WaitsForTheWholeLog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &schedule{answers: []answer{{after: 10 * time.Minute, body: `{"verified": true}`}}}
+		out, err := serve(t, s).VerifyAuditLog(t.Context(), client.VerifyAuditLogParams{})
+		if err != nil || !out.Verified {
+			t.Errorf("VerifyAuditLog = %+v, %v, want a verified log", out, err)
+		}
+		if len(s.requests) != 1 {
+			t.Errorf("%d requests, want 1", len(s.requests))
+		}
+	})
+}
+
 // TestExec_WaitsForItsCommand runs commands for longer than other calls are waited for: a repeat would not get their
 // output.
 func TestExec_WaitsForItsCommand(t *testing.T) {

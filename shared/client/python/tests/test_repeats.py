@@ -88,7 +88,11 @@ class RepeatTest(ClientTest):
     def test_a_request_waits_two_minutes(self) -> None:
         f = self.serve(lambda r, *_: r.json(200, []))
         f.client.list_plans()
-        for call, want in ((f.client.list_plans, 120), (lambda: self.exec_for(f, 300), 420)):
+        for call, want in (
+            (f.client.list_plans, 120),
+            (lambda: self.exec_for(f, 300), 420),
+            (lambda: self.assertRaises(AnswerError, f.client.verify_audit_log), 720),
+        ):
             with mock.patch("socket.socket.settimeout") as timeouts:
                 call()
             longest = max(call.args[0] for call in timeouts.call_args_list if call.args[0])

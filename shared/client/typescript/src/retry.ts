@@ -20,11 +20,15 @@ const firstPause = 250;
 const maxPause = 8000;
 
 // How many milliseconds a request may wait for its answer. The API holds a request for a minute at most, unless it is a
-// command, which says how long it may take.
+// command, which says how long it may take, or reads the whole audit log.
 const patience = 120_000;
+const verification = 600_000;
 
 // patienceFor returns how many milliseconds a request may wait for its answer.
 function patienceFor(url: string, body: string | null): number {
+  if (/^[^?]*\/audit-log\/verify(\?|$)/.test(url)) {
+    return patience + verification;
+  }
   const command = /^[^?]*\/exec$/.test(url) ? (JSON.parse(body ?? "{}") as { timeout_seconds?: number }) : {};
   return patience + (command.timeout_seconds ?? 0) * 1000;
 }

@@ -73,6 +73,22 @@ test("a command is waited for as long as it may take", async (t) => {
   assert.equal(seen.length, 1);
 });
 
+test("a verification of the audit log is waited for", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const { client, seen } = await serve(
+    t,
+    (response) =>
+      void setImmediate(() => {
+        t.mock.timers.tick(600_000);
+        json(response, 200, { verified: true });
+      }),
+  );
+  const params = { query: { seal: "1:00" } };
+  const verify = "/api/v1/organizations/current/audit-log/verify";
+  assert.equal((await client.GET(verify, { params })).verified, true);
+  assert.equal(seen.length, 1);
+});
+
 test("a call that is not answered is repeated after 2 minutes", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const { client, seen } = await serve(t, (response, n) =>

@@ -2223,6 +2223,7 @@ class AsyncCalls(AsyncBase):
             "/api/v1/organizations/current/audit-log/verify",
             query={"seal": seal},
             timeout=timeout,
+            held=600,
         )
         return await self._call(call, AuditVerification)
 

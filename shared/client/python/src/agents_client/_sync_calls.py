@@ -2217,6 +2217,7 @@ class Calls(SyncBase):
             "/api/v1/organizations/current/audit-log/verify",
             query={"seal": seal},
             timeout=timeout,
+            held=600,
         )
         return self._call(call, AuditVerification)
 
