@@ -60,6 +60,8 @@ func TestEgress_IsShown(t *testing.T) {
 		want(t, output{Stdout: "ID:  org-1\nExec:  admins may enter them\n" +
 			"Egress:  new agents: allow_list: c.example\n"})
 	c.run(t, "agents", "create", "other", "-o", egressRules).want(t, output{Stdout: "allow_list [\"c.example\"] []\n"})
+	c.run(t, "org", "update", "--exec", "off", "--if-match", `"another"`).
+		wantCode(t, agentctl.ExitConflict, "settings have changed")
 	c.run(t, "org", "update").wantCode(t, agentctl.ExitUsage, "there is nothing to change")
 }
 

@@ -72,7 +72,7 @@ func (t *tool) orgCommand() *cobra.Command {
 
 // updateOrg changes the settings of the organization.
 func (t *tool) updateOrg() *cobra.Command {
-	var exec string
+	var exec, etag string
 	var egress egressFlags
 	c := &cobra.Command{
 		Use: "update", Short: "Change the settings of the organization", Args: cobra.NoArgs,
@@ -92,7 +92,11 @@ func (t *tool) updateOrg() *cobra.Command {
 			if change.Exec == nil && change.Egress == nil {
 				return usagef("there is nothing to change: use --exec, --egress-mode, --egress-allow or --egress-deny")
 			}
-			o, err := api.UpdateCurrentOrganization(cmd.Context(), change)
+			var options []client.CallOption
+			if etag != "" {
+				options = append(options, client.IfMatch(etag))
+			}
+			o, err := api.UpdateCurrentOrganization(cmd.Context(), change, options...)
 			if err != nil {
 				return err
 			}
@@ -104,6 +108,7 @@ func (t *tool) updateOrg() *cobra.Command {
 	c.Flags().StringVar(&exec, "exec", "", "`who` may enter the containers of agents: admins, or off for no one")
 	completeWith(c, "exec", "admins", "off")
 	egress.add(c, "egress-")
+	c.Flags().StringVar(&etag, "if-match", "", "fail unless the settings are those of the version with this `ETAG`")
 	return c
 }
 

@@ -5,6 +5,7 @@ package organizations
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/webfile"
 )
 
 // View is an organization in an answer.
@@ -59,6 +61,9 @@ type settings struct {
 }
 
 type updateInput struct {
+	Header struct {
+		IfMatch string `json:"If-Match,omitempty" jsonschema:"The ETag of the organization with the settings to change. If these have changed, the call fails with 412."`
+	} `json:"header"`
 	Body settings `json:"body"`
 }
 
@@ -74,7 +79,7 @@ func Update(chosen organization.Settings, accounts billing.Store, log audit.Log)
 		Status: http.StatusOK, Summary: "Change the settings of the active organization",
 		Handle: function.Handle(func(ctx context.Context, in updateInput) (View, error) {
 			id := call.From(ctx).Caller.OrganizationID
-			if err := in.Body.store(ctx, chosen, log, id); err != nil {
+			if err := in.store(ctx, chosen, log, id); err != nil {
 				return View{}, err
 			}
 			return read(ctx, accounts, id)
@@ -83,8 +88,8 @@ func Update(chosen organization.Settings, accounts billing.Store, log audit.Log)
 }
 
 // store stores the settings that are given: all of them, or none.
-func (s settings) store(ctx context.Context, chosen organization.Settings, log audit.Log, id string) error {
-	c := call.From(ctx)
+func (in updateInput) store(ctx context.Context, chosen organization.Settings, log audit.Log, id string) error {
+	s, c := in.Body, call.From(ctx)
 	if s.Exec != "" {
 		c.Entry.AddFact("exec", string(s.Exec))
 	}
@@ -95,12 +100,53 @@ func (s settings) store(ctx context.Context, chosen organization.Settings, log a
 		return err
 	}
 	return chosen.Choose(ctx, id, func(c *organization.Choices) (err error) {
+		if err = match(in.Header.IfMatch, *c); err != nil {
+			return err
+		}
 		c.Exec = cmp.Or(s.Exec, c.Exec)
 		if s.Egress != nil {
 			c.Egress, err = s.Egress.Change(c.Egress)
 		}
 		return err
 	})
+}
+
+// match checks an If-Match header against the present settings. An empty header matches. Errors: PreconditionFailed.
+func match(ifMatch string, c organization.Choices) error {
+	present := `"` + settingsTag(cmp.Or(c.Exec, organization.ExecAdmins), agent.ShowEgress(c.Egress)) + "."
+	for tag := range strings.SplitSeq(ifMatch, ",") {
+		if tag = strings.TrimSpace(tag); ifMatch == "" || tag == "*" || strings.HasPrefix(tag, present) {
+			return nil
+		}
+	}
+	return fault.New(fault.PreconditionFailed, "version_mismatch", "The organization's settings have changed since the "+
+		"version in If-Match. Get the organization again and retry.")
+}
+
+// settingsTag is the part of the entity tag that changes with the settings alone. The other part changes with all that
+// the view has, such as the usage.
+func settingsTag(exec organization.Exec, rules agent.EgressView) string {
+	return hash([]any{exec, rules})
+}
+
+func hash(value any) string {
+	encoded, _ := json.Marshal(value) // values of these types can be encoded
+	return strings.Trim(webfile.EntityTag(encoded, ""), `"`)
+}
+
+// tagged is an organization with its entity tag.
+type tagged struct{ View }
+
+// Example implements function.Exampler.
+func (tagged) Example() any {
+	v, _ := View{}.Example().(View)
+	return tagged{v}
+}
+
+// Reply implements function.Reply.
+func (v tagged) Reply(h http.Header) any {
+	h.Set("ETag", `"`+settingsTag(v.Exec, v.Egress)+"."+hash(v.View)+`"`)
+	return v.View
 }
 
 // addFacts adds what a client chose to the audit entry.
@@ -132,8 +178,9 @@ func Current(accounts billing.Store) function.Route {
 		Role:   function.RoleAccounts,
 		Access: function.Member, Needs: []function.Need{function.Firestore},
 		Status: http.StatusOK, Summary: "Get the active organization",
-		Handle: function.Handle(func(ctx context.Context, _ function.Empty) (View, error) {
-			return read(ctx, accounts, call.From(ctx).Caller.OrganizationID)
+		Handle: function.Handle(func(ctx context.Context, _ function.Empty) (tagged, error) {
+			v, err := read(ctx, accounts, call.From(ctx).Caller.OrganizationID)
+			return tagged{v}, err
 		}),
 	}
 }

@@ -109,6 +109,37 @@ func TestCurrent_SaysWhenAgentsArePaused(t *testing.T) {
 	}
 }
 
+// TestUpdate_RefusesToOverwriteTheSettingsOfOthers: the entity tag changes with all that the organization shows, but only
+// another change of the settings is one that If-Match refuses.
+func TestUpdate_RefusesToOverwriteTheSettingsOfOthers(t *testing.T) {
+	t.Parallel()
+	b := backendtest.New(t)
+	tag := func() string {
+		t.Helper()
+		r := b.Call(t, organizations.Current(b.Accounts), functiontest.AsMember("org-1")).Want(t, http.StatusOK, "")
+		return r.Header.Get("ETag")
+	}
+	update := func(ifMatch, body string) functiontest.Response {
+		return b.CallNamed(t, "UpdateCurrentOrganization", functiontest.AsAdmin("org-1"),
+			functiontest.Header("If-Match", ifMatch), functiontest.RawBody(body))
+	}
+	read := tag()
+	b.CreateKey(t, "org-1")
+	if tag() == read {
+		t.Errorf("ETag = %s before and after another key, want another one: a read would not show its usage", read)
+	}
+	const changed = `{"egress":{"mode":"allow_list","allow":["a.example"]}}`
+	update(read, changed).Want(t, http.StatusOK, "")
+	update(read, `{"egress":{"allow":["b.example"]}}`).Want(t, http.StatusPreconditionFailed, "version_mismatch")
+	update(`"other", W/`+tag(), changed).Want(t, http.StatusPreconditionFailed, "version_mismatch")
+	if got := current(t, b).Egress.Allow; !slices.Equal(got, []string{"a.example"}) {
+		t.Errorf("allow = %q after a refused change, want that of the first one", got)
+	}
+	update(`"other", `+tag(), `{"exec":"off"}`).Want(t, http.StatusOK, "")
+	update("*", `{"exec":"admins"}`).Want(t, http.StatusOK, "")
+	update("", `{"exec":"off"}`).Want(t, http.StatusOK, "")
+}
+
 // TestUpdate_ChangesTheDefaultOfEgress: fields that are not given stay, and the audit log has those that are.
 func TestUpdate_ChangesTheDefaultOfEgress(t *testing.T) {
 	t.Parallel()

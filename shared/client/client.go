@@ -144,7 +144,8 @@ func RequestHeader(name, value string) CallOption {
 	return func(o *callOptions) { o.header.Set(name, value) }
 }
 
-// IfMatch makes a change of an agent fail with 412 if the agent has another version than the one with this ETag.
+// IfMatch makes a change of an agent, or of an organization's settings, fail with 412 if the object has another version
+// than the one with this ETag.
 func IfMatch(etag string) CallOption {
 	return func(o *callOptions) { o.header.Set("If-Match", etag) }
 }

@@ -52,10 +52,11 @@ function DefaultDialog({ organization, onClose }: { organization: Organization; 
   );
   const submit = useSubmit(async () => {
     const egress = rulesOf(draft);
-    const { data: now } = await call<Organization>(organizationPath);
+    const { data: now, etag } = await call<Organization>(organizationPath);
+    const headers = etag === null ? {} : { "If-Match": etag };
     const changed = isMade(rulesNow(now), egress)
       ? now
-      : (await call<Organization>(organizationPath, { method: "PATCH", body: { egress } })).data;
+      : (await call<Organization>(organizationPath, { method: "PATCH", body: { egress }, headers })).data;
     putLive(organizationPath, changed);
     toast("What new agents reach was changed.");
     onClose();

@@ -2389,7 +2389,14 @@ export interface operations {
   };
   /** Get the active organization. Allowed for every member of the organization and for every API key. */
   GetCurrentOrganization: {
-    parameters: {};
+    parameters: {
+      header?: {
+        /**
+         * The `ETag` of the version that the client has. If it is still current, the response is 304 without a body.
+         */
+        "If-None-Match"?: string;
+      };
+    };
     responses: {
       200: { content: { "application/json": Organization } };
     };
@@ -3429,6 +3436,8 @@ export interface operations {
   UpdateCurrentOrganization: {
     parameters: {
       header?: {
+        /** The ETag of the organization with the settings to change. If these have changed, the call fails with 412. */
+        "If-Match"?: string;
         /**
          * Makes the call safe to repeat. For 24 hours, a repeat with the same key gets the same response, and a
          * different request with the key is refused with 422.

@@ -2156,6 +2156,7 @@ class AsyncCalls(AsyncBase):
         *,
         exec: ExecSetting | None = None,
         egress: AgentEgressSpec | None | Unset = UNSET,
+        if_match: str | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> Organization:
@@ -2172,7 +2173,7 @@ class AsyncCalls(AsyncBase):
             "PATCH",
             "/api/v1/organizations/current",
             body=fields({"egress": egress}, {"exec": exec}),
-            headers={"Idempotency-Key": idempotency_key},
+            headers={"If-Match": if_match, "Idempotency-Key": idempotency_key},
             timeout=timeout,
         )
         return await self._call(call, Organization)

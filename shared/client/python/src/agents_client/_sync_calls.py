@@ -2150,6 +2150,7 @@ class Calls(SyncBase):
         *,
         exec: ExecSetting | None = None,
         egress: AgentEgressSpec | None | Unset = UNSET,
+        if_match: str | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> Organization:
@@ -2166,7 +2167,7 @@ class Calls(SyncBase):
             "PATCH",
             "/api/v1/organizations/current",
             body=fields({"egress": egress}, {"exec": exec}),
-            headers={"Idempotency-Key": idempotency_key},
+            headers={"If-Match": if_match, "Idempotency-Key": idempotency_key},
             timeout=timeout,
         )
         return self._call(call, Organization)
