@@ -207,7 +207,7 @@ func TestClone_IsRefused(t *testing.T) {
 			change: func(_ *agent.Agent, s *agent.Snapshot) { s.GoneAt = at(0) }, want: "validation_error",
 		},
 		"another": {
-			change: func(_ *agent.Agent, s *agent.Snapshot) { s.ID = "b" + s.ID[1:] }, want: "validation_error",
+			change: func(_ *agent.Agent, s *agent.Snapshot) { s.ID = "-" + s.ID[1:] }, want: "validation_error",
 		},
 		"agent deleting": {
 			change: func(a *agent.Agent, _ *agent.Snapshot) { a.Status = agent.Deleting }, want: "agent_deleting",
