@@ -147,6 +147,30 @@ func TestWakeAgentAt_IsRefusedIfSchedulesDoNotWake(t *testing.T) {
 	}
 }
 
+// A time at which nothing would happen any more is forgotten: it would be shown, and would wake the agent late once
+// schedules wake it again.
+func TestWakeAgentAt_IsForgottenIfSchedulesNoLongerWake(t *testing.T) {
+	t.Parallel()
+	b := backendtest.New(t)
+	a := b.UpdateAgent(t, b.RunningAgent(t, "org-1", nil).ID, func(a *agent.Agent) {
+		a.Sleep, a.WakeAt = agent.SleepAfter(300), time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+	})
+	for _, row := range []struct {
+		body      string
+		wantKnown bool
+	}{
+		{body: `{"sleep":{"after_seconds":600}}`, wantKnown: true},
+		{body: `{"sleep":{"after_seconds":null}}`, wantKnown: true}, // it is awake then
+		{body: `{"sleep":{"after_seconds":600,"wake_on":["request"]}}`},
+	} {
+		b.CallNamed(t, "UpdateAgent", functiontest.AsAdmin("org-1"), functiontest.Path("agent_id", a.ID),
+			functiontest.RawBody(row.body)).Want(t, http.StatusOK, "")
+		if known := !b.Agent(t, a.ID).WakeAt.IsZero(); known != row.wantKnown {
+			t.Errorf("after %s, the agent has a time: %t, want %t", row.body, known, row.wantKnown)
+		}
+	}
+}
+
 func TestWakeAgentAt_SetsOneTime(t *testing.T) {
 	t.Parallel()
 	b := backendtest.New(t)

@@ -131,6 +131,9 @@ func (a *Agent) Apply(p Patch, now time.Time) error {
 	if p.Sleep != nil {
 		a.Sleep = p.Sleep(former)
 	}
+	if !a.wakesOnTime() {
+		a.WakeAt = time.Time{} // otherwise it is shown, and wakes the agent late once its policy lets it
+	}
 	rerouted, err := a.setEgress(p.Egress, now)
 	if err != nil {
 		return err
