@@ -1,10 +1,12 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +32,36 @@ type call struct {
 	sent atomic.Bool
 	// What the API said about the token in any call so far.
 	accepted, refused atomic.Bool
+	// organizationID is what verify found out; empty for a caller without an organization.
+	organizationID string
+}
+
+// maxOrganizations bounds the tokens whose organizations are known.
+const maxOrganizations = 10_000
+
+// organizations are those of tokens, which never change. It is safe for concurrent use.
+type organizations struct {
+	mu  sync.Mutex
+	ids map[string]string
+}
+
+// of returns the organization of a token, if it is known.
+func (o *organizations) of(caller string) (id string, known bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	id, known = o.ids[caller]
+	return id, known
+}
+
+// learn remembers the organization of a call that was verified. A token without one counts as one.
+func (o *organizations) learn(c *call) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ids == nil || len(o.ids) >= maxOrganizations {
+		o.ids = map[string]string{}
+	}
+	o.ids[c.caller] = cmp.Or(c.organizationID, c.caller)
+	return o.ids[c.caller]
 }
 
 type callKey struct{}
@@ -108,8 +140,11 @@ func (c *call) verify() error {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, verifyTimeout)
 	defer cancel()
-	_, err := c.GetMe(ctx)
+	me, err := c.GetMe(ctx)
 	if err == nil {
+		if me.Organization != nil {
+			c.organizationID = me.Organization.ID
+		}
 		return nil
 	}
 	refusal := fault.New(fault.Unavailable, "api_unavailable", "The API does not answer. Retry.").WithCause(err)

@@ -148,6 +148,53 @@ func TestRequests_OfDifferentTokensDoNotCompete(t *testing.T) {
 	done.Wait()
 }
 
+// TestRequests_OfOneOrganizationLeaveRoomForOthers holds the calls of tools of one organization with many tokens, which
+// get half of the places. Another organization's call is served.
+func TestRequests_OfOneOrganizationLeaveRoomForOthers(t *testing.T) {
+	t.Parallel()
+	const most, tokens = 16, 12
+	s := start(t)
+	arrived, answer := make(chan bool, 2*tokens), make(chan struct{})
+	api := functiontest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		owner, _, _ := strings.Cut(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), ".")
+		if r.URL.Path == "/api/v1/me" {
+			_, _ = fmt.Fprintf(w, `{"organization": {"id": %q}}`, owner)
+			return
+		}
+		if owner == "many" {
+			arrived <- true
+			<-answer
+		}
+		_, _ = w.Write([]byte(`[]`))
+	}))
+	s.setAPI(api.URL, most)
+	request := func(token string) int {
+		return s.post(t, http.MethodPost, call, map[string]string{"Authorization": "Bearer " + token}).Code
+	}
+	var done sync.WaitGroup
+	for i := range tokens {
+		done.Go(func() {
+			if request(fmt.Sprint("many.", i)) == http.StatusServiceUnavailable {
+				arrived <- false
+			}
+		})
+	}
+	served := 0
+	for range tokens {
+		if <-arrived {
+			served++
+		}
+	}
+	if served != most/2 {
+		t.Errorf("%d calls of one organization are served at the same time, want %d", served, most/2)
+	}
+	if code := request("other.1"); code != http.StatusOK {
+		t.Errorf("the call of another organization got %d, want 200", code)
+	}
+	close(answer)
+	done.Wait()
+}
+
 // TestAPI_ThatFailsIsAnAnswer calls tools while the API cannot be reached, and while it is not configured.
 func TestAPI_ThatFailsIsAnAnswer(t *testing.T) {
 	t.Parallel()

@@ -41,6 +41,9 @@ func New(api mcproute.API) mcproute.Server {
 		s.slots = ratelimit.NewSlots(ratelimit.SlotLimits{
 			Caller: requestsPerToken, Organization: requestsPerToken, Process: api.MaxRequests,
 		})
+		s.shares = ratelimit.NewSlots(ratelimit.SlotLimits{
+			Caller: requestsPerToken, Organization: api.MaxRequests, Process: api.MaxRequests,
+		})
 	}
 	return s
 }
@@ -49,8 +52,10 @@ func New(api mcproute.API) mcproute.Server {
 type service struct {
 	api mcproute.API
 	// slots bound the requests, so that the calls of tools find free places. The organization of a token is not known
-	// yet, so each token counts as one; the API bounds the waits of an organization.
-	slots *ratelimit.Slots
+	// yet, so each token counts as one. shares bound those of an organization with many tokens, once it is known.
+	slots, shares *ratelimit.Slots
+	// organizations are those of tokens that the API has accepted.
+	organizations organizations
 	// handler is made by the first request, because it infers the schemas of all tools.
 	handler func() (http.Handler, error)
 }
@@ -79,16 +84,22 @@ func (s *service) Serve(ctx context.Context, in mcproute.Request) (mcproute.Resp
 	}
 	release, ok := s.slots.Acquire(c.caller, c.caller)
 	if !ok {
-		return mcproute.Response{}, fault.New(fault.Unavailable, "too_many_requests_in_flight",
-			"The service is serving too many requests of this kind, or of this token. Retry.")
+		return mcproute.Response{}, tooManyRequests()
 	}
 	defer release()
-	// The API verifies the token of a tool's call in that call. Everything else is verified first.
-	if !callsTool(in) {
+	// The API verifies a known token of a tool's call in that call. Everything else is verified first.
+	organizationID, known := s.organizations.of(c.caller)
+	if !known || !callsTool(in) {
 		if err := c.verify(); err != nil {
 			return mcproute.Response{}, err
 		}
+		organizationID = s.organizations.learn(c)
 	}
+	releaseShare, ok := s.shares.Acquire(organizationID, c.caller)
+	if !ok {
+		return mcproute.Response{}, tooManyRequests()
+	}
+	defer releaseShare()
 	if isBatch(in.Body) {
 		return mcproute.Response{}, fault.New(fault.BadRequest, "invalid_mcp_request",
 			"The body is a batch, which newer versions of the protocol do not have. Send one message in each request.")
@@ -98,6 +109,11 @@ func (s *service) Serve(ctx context.Context, in mcproute.Request) (mcproute.Resp
 		return mcproute.Response{}, refusal
 	}
 	return out, err
+}
+
+func tooManyRequests() error {
+	return fault.New(fault.Unavailable, "too_many_requests_in_flight",
+		"The service is serving too many requests of this kind, of this token or of this organization. Retry.")
 }
 
 // isBatch reports whether a body is a list of messages. The library would run all of them concurrently.
