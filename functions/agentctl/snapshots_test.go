@@ -87,8 +87,8 @@ func TestSnapshots_AreTakenRestoredClonedAndDeleted(t *testing.T) {
 	}
 }
 
-// TestApply_BeginsWithDataOfOthers applies manifests whose agents begin with a snapshot or an archive. The clone has the
-// config of its source, and neither field changes an agent that is there.
+// TestApply_BeginsWithDataOfOthers applies manifests whose agents begin with a snapshot or an archive. The clone has
+// the config of its source, and neither field changes an agent that is there.
 func TestApply_BeginsWithDataOfOthers(t *testing.T) {
 	t.Parallel()
 	a := serve(t)

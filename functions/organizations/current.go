@@ -119,8 +119,8 @@ func match(ifMatch string, c organization.Choices) error {
 			return nil
 		}
 	}
-	return fault.New(fault.PreconditionFailed, "version_mismatch", "The organization's settings have changed since the "+
-		"version in If-Match. Get the organization again and retry.")
+	return fault.New(fault.PreconditionFailed, "version_mismatch",
+		"The organization's settings have changed since the version in If-Match. Get the organization again and retry.")
 }
 
 // settingsTag is the part of the entity tag that changes with the settings alone. The other part changes with all that

@@ -109,8 +109,8 @@ func TestCurrent_SaysWhenAgentsArePaused(t *testing.T) {
 	}
 }
 
-// TestUpdate_RefusesToOverwriteTheSettingsOfOthers: the entity tag changes with all that the organization shows, but only
-// another change of the settings is one that If-Match refuses.
+// TestUpdate_RefusesToOverwriteTheSettingsOfOthers: the entity tag changes with all that the organization shows, but
+// only another change of the settings is one that If-Match refuses.
 func TestUpdate_RefusesToOverwriteTheSettingsOfOthers(t *testing.T) {
 	t.Parallel()
 	b := backendtest.New(t)

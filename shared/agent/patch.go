@@ -128,12 +128,7 @@ func (a *Agent) Apply(p Patch, now time.Time) error {
 	}
 	opened := p.PublicPaths != nil && a.setPublicPaths(*p.PublicPaths)
 	former := a.Sleep
-	if p.Sleep != nil {
-		a.Sleep = p.Sleep(former)
-	}
-	if !a.wakesOnTime() {
-		a.WakeAt = time.Time{} // otherwise it is shown, and wakes the agent late once its policy lets it
-	}
+	a.setSleep(p.Sleep)
 	rerouted, err := a.setEgress(p.Egress, now)
 	if err != nil {
 		return err

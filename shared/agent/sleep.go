@@ -79,6 +79,17 @@ func (a Agent) wakesOnTime() bool {
 	return a.Sleep.AfterSeconds == 0 && !a.Asleep() || a.Sleep.WakesOn(ScheduleWakes)
 }
 
+// setSleep changes the policy. A time that no longer wakes the agent is forgotten: it would be shown, and would wake
+// the agent late once its policy lets it.
+func (a *Agent) setSleep(change func(former SleepPolicy) SleepPolicy) {
+	if change != nil {
+		a.Sleep = change(a.Sleep)
+	}
+	if !a.wakesOnTime() {
+		a.WakeAt = time.Time{}
+	}
+}
+
 // SleepView is a policy of sleep that clients receive.
 type SleepView struct {
 	AfterSeconds *int64  `json:"after_seconds" jsonschema:"How many seconds without a request, an open connection and work that its program tells of the agent stays awake; null if it never sleeps."`

@@ -75,8 +75,8 @@ type Sleep struct {
 	Never bool `json:"-"`
 }
 
-// Source is where a value is that a manifest must not have: in an environment variable, or in a local file, as seen from
-// the manifest's folder.
+// Source is where a value is that a manifest must not have: in an environment variable, or in a local file, as seen
+// from the manifest's folder.
 type Source struct {
 	Env  *string `json:"env"`
 	File *string `json:"file"`
