@@ -283,7 +283,8 @@ func failingRun(context.Context, function.Message) error { return errors.New("th
 func TestRareRuns_RaiseAnAlertAndFrequentOnesDoNot(t *testing.T) { //nolint:paralleltest // see above
 	filter := alertModule(t).logFilters(t)["rare_run_failed"]
 	for worker, want := range map[string]bool{
-		"RecountUsage": true, "SealAuditLogs": true, "CollectOrphans": true, "CheckBackups": true, "CheckDrift": false, "SweepAgents": false,
+		"RecountUsage": true, "SealAuditLogs": true, "CollectOrphans": true, "CheckBackups": true,
+		"CheckDrift": false, "SweepAgents": false,
 		"EnforceAccounts": false,
 	} {
 		written := failedRunOf(t, worker)
