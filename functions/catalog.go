@@ -61,6 +61,7 @@ type Dependencies struct {
 	Deletions          agent.Deletions        `need:"firestore"`
 	WorkerStore        agent.WorkerStore      `need:"firestore"`
 	RecordIndex        agent.RecordIndex      `need:"firestore_read"`
+	Exports            agent.ExportStore      `need:"firestore"`
 	Keys               apikey.Store           `need:"firestore"`
 	Directory          organization.Directory `need:"firestore"`
 	Organizations      organization.Settings  `need:"firestore"`
@@ -234,7 +235,7 @@ func agentRoutes(d Dependencies) []function.Route {
 func containerRoutes(d Dependencies) []function.Route {
 	s := containers.Service{
 		Agents: d.Agents, Records: d.WorkerStore, Organizations: d.Directory, Commands: d.Commands, Audit: d.Audit,
-		Nudger: d.Nudger, Slots: d.CommandSlots,
+		Exports: d.Exports, Nudger: d.Nudger, Slots: d.CommandSlots,
 	}
 	return []function.Route{
 		containers.Exec(s),

@@ -34,6 +34,7 @@ import (
 	"agents.example/controlplane/shared/handoff"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/member"
+	"agents.example/controlplane/shared/ratelimit"
 	"agents.example/controlplane/shared/webhook"
 )
 
@@ -130,6 +131,7 @@ func (b *Backend) openRecords(t testing.TB, host string) {
 	open := func(observe func(method string)) *firestore.Client {
 		client, err := firestore.Open(t.Context(), firestore.Options{
 			ProjectID: b.ProjectID, EmulatorHost: host, Observe: observe, BuiltIn: builtIn(),
+			Exports: ratelimit.Standard(1)[ratelimit.Exports],
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -187,7 +189,7 @@ func (b *Backend) fillRecords(d *functions.Dependencies, n agent.Nudger) {
 	d.Keys, d.Directory, d.Organizations = c.Keys(), c.Directory(), c.Directory()
 	d.Counts, d.Audit, d.Accounts, d.MemberRecords = c.Counts(), c.AuditLog(), c.Accounts(), c.Members()
 	d.Metrics, d.MetricsWorkerStore, d.Operations = c.Metrics(), c.Metrics(), c.Operations()
-	d.EgressLog = c.EgressLog()
+	d.EgressLog, d.Exports = c.EgressLog(), c.WorkerStore()
 	d.AuditSeals, d.Deletions = c.AuditSeals(), c.Deletions()
 	d.SecretBudget, d.CleanupBudget = c.SecretBudget(), c.SecretBudget()
 	d.Webhooks, d.WebhookWorkerStore, d.WebhookEvents = c.Webhooks(), c.WebhookWorkerStore(), c.EventLog()

@@ -22,7 +22,6 @@ import (
 	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/logevent"
-	"agents.example/controlplane/shared/plan"
 )
 
 const (
@@ -59,7 +58,7 @@ func Export(s Service) function.Route {
 		Needs:  []function.Need{function.Firestore, function.Publish, function.PodExec},
 		Reads:  func(path func(string) string) document.Ref { return agent.Document(path("agent_id")) },
 		Status: http.StatusOK, Holds: MaxExport, Audited: true,
-		// Conflict: the snapshot is not ready, or another export runs.
+		// Conflict: the snapshot is not ready, or another export runs. RateLimited: of slots, or of a day.
 		Errors: []fault.Kind{fault.Conflict, fault.RateLimited},
 		Handle: function.Handle(func(ctx context.Context, in exportInput) (exported, error) {
 			e, err := s.beginExport(ctx, string(in.Path.AgentID), string(in.Path.SnapshotID))
@@ -97,21 +96,29 @@ func (s Service) beginExport(ctx context.Context, agentID, snapshotID string) (*
 	return e, call.From(ctx).BeginEntry(ctx, s.Audit)
 }
 
-// hold asks for the reader, or for more time, and nudges a worker that makes it. The sweep makes up for a lost nudge.
-func (e *export) hold(ctx context.Context, a agent.Agent) (agent.Agent, error) {
+// takeReader asks for the reader, counts the export and nudges a worker that makes the reader. The sweep makes up for a
+// lost nudge.
+func (e *export) takeReader(ctx context.Context) error {
+	held, err := e.Exports.AdmitExport(ctx, e.agent, e.snapshot.ID, e.holder)
+	if err != nil {
+		return err
+	}
+	if held.Reader.Number != e.agent.Reader.Number {
+		if err := e.Nudger.Nudge(ctx, held.ID); err != nil {
+			slog.WarnContext(ctx, "nudge not published; the sweep will repeat it", logevent.Key,
+				logevent.NudgeNotPublished, "agent_id", held.ID, "error", err)
+		}
+	}
+	e.agent = held
+	return nil
+}
+
+// keepReader asks for more time.
+func (e *export) keepReader(ctx context.Context, a agent.Agent) (agent.Agent, error) {
 	now, id := time.Now().UTC(), e.snapshot.ID
 	var refusal error
 	latest, err := e.update(ctx, a, func(a *agent.Agent) { refusal = a.HoldReader(id, e.holder, now) })
-	if err = errors.Join(err, refusal); err != nil {
-		return latest, err
-	}
-	if latest.Reader.Number != a.Reader.Number {
-		if err := e.Nudger.Nudge(ctx, a.ID); err != nil {
-			slog.WarnContext(ctx, "nudge not published; the sweep will repeat it", logevent.Key,
-				logevent.NudgeNotPublished, "agent_id", a.ID, "error", err)
-		}
-	}
-	return latest, nil
+	return latest, errors.Join(err, refusal)
 }
 
 // update changes the present record, whatever its generation.
@@ -126,11 +133,11 @@ func (e *export) update(ctx context.Context, a agent.Agent, change func(*agent.A
 }
 
 // release ends what the call asked for, even if its client has gone.
-func (e *export) release(complete bool) {
+func (e *export) release(sent int64, complete bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), releaseTime)
 	defer cancel()
 	now := time.Now().UTC()
-	_, err := e.update(ctx, e.agent, func(a *agent.Agent) { a.ReleaseReader(e.holder, complete, now) })
+	_, err := e.update(ctx, e.agent, func(a *agent.Agent) { a.ReleaseReader(e.holder, sent, complete, now) })
 	if err == nil && complete {
 		err = e.Nudger.Nudge(ctx, e.agent.ID)
 	}
@@ -150,17 +157,15 @@ func (e exported) Reply(http.Header) any {
 // send sends the archive. An error after its first bytes breaks the connection; and a complete archive says so at its
 // end.
 func (e *export) send(w io.Writer) error {
-	most, err := e.maxBytes()
+	size, err := e.agent.VolumeBytes(e.snapshot)
 	if err != nil {
 		return err
 	}
-	held, err := e.hold(e.ctx, e.agent)
-	if err != nil {
+	if err := e.takeReader(e.ctx); err != nil {
 		return err
 	}
-	e.agent = held
-	complete := false
-	defer func() { e.release(complete) }() // also after a panic
+	complete, counted := false, &bounded{counter{to: w}, maxShare * size}
+	defer func() { e.release(counted.bytes, complete) }() // also after a panic
 	ctx, end := context.WithCancelCause(e.ctx)
 	ctx, cancel := context.WithTimeout(ctx, MaxExport)
 	var renewal sync.WaitGroup
@@ -170,22 +175,13 @@ func (e *export) send(w io.Writer) error {
 		renewal.Wait()
 	}()
 	renewal.Go(func() { e.renew(ctx, end) })
-	began, counted := time.Now(), &bounded{counter{to: w}, most}
+	began := time.Now()
 	err = e.copy(ctx, counted)
 	complete = err == nil
 	entry := call.From(e.ctx).Entry
 	entry.AddFact("output_bytes", number(counted.bytes))
 	entry.AddFact("duration_ms", strconv.FormatInt(milliseconds(began), 10))
 	return explain(err, e.agent)
-}
-
-// maxBytes is how many bytes the archive may have. The size of a volume is that of the plan if storage did not tell it.
-func (e *export) maxBytes() (int64, error) {
-	if e.snapshot.SizeBytes > 0 {
-		return maxShare * e.snapshot.SizeBytes, nil
-	}
-	p, err := plan.Get(e.agent.Plan)
-	return maxShare * p.StorageBytes(), err
 }
 
 // bounded is a counter of at most so many bytes.
@@ -215,7 +211,7 @@ func (e *export) renew(ctx context.Context, end context.CancelCauseFunc) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			latest, err := e.hold(ctx, a)
+			latest, err := e.keepReader(ctx, a)
 			if fault.Is(err, fault.Conflict) || fault.Is(err, fault.NotFound) {
 				end(err)
 				return

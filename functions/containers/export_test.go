@@ -194,6 +194,56 @@ func TestExport_ReleasesTheReaderAfterAPanic(t *testing.T) {
 	f.export(t, snapshot).Want(t, http.StatusOK, "")
 }
 
+// TestExport_IsBoundedByItsOrganization exports a volume of 1,500 GiB, of which a day has 2,000. What sends no byte is
+// free.
+func TestExport_IsBoundedByItsOrganization(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	snapshot := f.withSnapshot(t)
+	f.UpdateAgent(t, f.agent.ID, func(a *agent.Agent) { a.Snapshots[0].SizeBytes = 1500 << 30 })
+	next := func(status agent.SnapshotStatus) {
+		f.UpdateAgent(t, f.agent.ID, func(a *agent.Agent) { a.Snapshots[0].Status, a.Reader = status, agent.Reader{} })
+	}
+	spent := func() bool {
+		o, err := f.Directory.Organization(t.Context(), org)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !o.ExportsFullAt.IsZero()
+	}
+	next(agent.SnapshotPending)
+	f.export(t, snapshot).Want(t, http.StatusConflict, "snapshot_not_ready")
+	next(agent.SnapshotReady)
+	url := strings.ReplaceAll(f.serve(t, "ExportSnapshot"), "{snapshot_id}", snapshot)
+	if status, _, err := ask(t, http.MethodHead, url, http.NoBody); status != http.StatusOK || spent() {
+		t.Errorf("HEAD got %d, %v; it counts as an export: %t", status, err, spent())
+	}
+	f.Containers.Install(dataplane.FrontCommand, func(context.Context, *agentexectest.Process) int { return 1 })
+	f.export(t, snapshot).Want(t, http.StatusServiceUnavailable, "export_failed")
+	f.Containers.Install(dataplane.FrontCommand, func(_ context.Context, p *agentexectest.Process) int {
+		_, _ = io.WriteString(p.Stdout, "x")
+		return 0
+	})
+	f.export(t, snapshot).Want(t, http.StatusOK, "")
+	if !spent() {
+		t.Error("an export does not count")
+	}
+	next(agent.SnapshotReady)
+	refused := f.export(t, snapshot).Want(t, http.StatusTooManyRequests, "rate_limited")
+	if h := refused.Header; h.Get("Retry-After") == "" || h.Get("RateLimit-Policy") != `"exports";q=2000;w=86400` ||
+		!strings.HasPrefix(h.Get("RateLimit"), `"exports";r=0;t=`) {
+		t.Errorf("the headers of the refusal: %v", h)
+	}
+	if !strings.Contains(refused.Text("detail"), " 2000 GiB in 86400 s") {
+		t.Errorf("the refusal says %q, want its unit", refused.Text("detail"))
+	}
+	if r := f.Agent(t, f.agent.ID).Reader; r.SnapshotID != "" {
+		t.Errorf("a refused export has the reader %+v", r)
+	}
+	f.UpdateAgent(t, f.agent.ID, func(a *agent.Agent) { a.Snapshots[0].SizeBytes = 400 << 30 })
+	f.export(t, snapshot).Want(t, http.StatusOK, "")
+}
+
 func TestExport_IsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

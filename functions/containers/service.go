@@ -24,6 +24,7 @@ import (
 type Service struct {
 	Agents        agent.Store
 	Records       agent.WorkerStore
+	Exports       agent.ExportStore
 	Organizations organization.Directory
 	Commands      agentexec.Source
 	Audit         audit.Log

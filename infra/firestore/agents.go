@@ -180,6 +180,7 @@ func readerFields(r *agent.Reader) fields {
 		{"holder", text(&r.Holder)},
 		{"until", timestamp(&r.Until)},
 		{"look_at", timestamp(&r.LookAt)},
+		{"charged", flag(&r.Charged)},
 	}
 }
 

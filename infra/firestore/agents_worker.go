@@ -29,6 +29,7 @@ type WorkerStore struct {
 var (
 	_ agent.WorkerStore = (*WorkerStore)(nil)
 	_ agent.RecordIndex = (*WorkerStore)(nil)
+	_ agent.ExportStore = (*WorkerStore)(nil)
 )
 
 // WorkerStore is the store of agents for workers.
@@ -79,6 +80,41 @@ func (s *WorkerStore) Update(ctx context.Context, a agent.Agent, change func(*ag
 		return agent.Agent{}, err
 	}
 	return w.agent, err
+}
+
+// AdmitExport implements agent.ExportStore.
+func (s *WorkerStore) AdmitExport(ctx context.Context, a agent.Agent, snapshotID, holder string) (agent.Agent, error) {
+	w, ok := s.client.beginWorkerWrite(a)
+	if !ok {
+		return agent.Agent{}, agent.NotFound()
+	}
+	err := w.retryUntilDecided(ctx, func(ctx context.Context, _ bool) error {
+		committed, err := w.readState(ctx)
+		if committed || err != nil && !errors.Is(err, agent.ErrSuperseded) {
+			return err
+		}
+		now := s.client.now()
+		org, err := organizationStateOf(w.organization, now)
+		if err != nil {
+			return err
+		}
+		before := org.ExportsFullAt
+		after, _, err := w.agent.Edit(func(a *agent.Agent) error {
+			return a.AdmitExport(&org.Organization, snapshotID, holder, s.client.exports, now)
+		}, nil)
+		if err != nil {
+			return err
+		}
+		b := s.client.batch()
+		if !org.ExportsFullAt.Equal(before) {
+			org.save(b, []gcp.Update{setExports(org.Organization)})
+		}
+		return w.commitAgent(ctx, b, after)
+	})
+	if err != nil {
+		return agent.Agent{}, err
+	}
+	return w.agent, nil
 }
 
 // Remove implements agent.WorkerStore. Further errors: ErrSuperseded when the desired state changed since a was read,
@@ -235,8 +271,9 @@ type workerWrite struct {
 	// versioned is true when the agent has a version, and reread when this write has read the agent itself.
 	versioned bool
 	reread    bool
-	// orphan is true when the agent's organization has no record, and so no usage.
-	orphan bool
+	// organization is the document of the agent's organization, once it was read. An organization without a record has
+	// no usage.
+	organization *gcp.DocumentSnapshot
 	// hasEvents is true once a commit with events was sent.
 	hasEvents bool
 }
@@ -271,7 +308,9 @@ func (w *workerWrite) readState(ctx context.Context) (committed bool, err error)
 		return false, err
 	}
 	a.Version = versionOf(snaps[0].UpdateTime)
-	w.orphan = ok && !snaps[1].Exists()
+	if ok {
+		w.organization = snaps[1]
+	}
 	w.agent, w.read, w.versioned, w.reread = a, snaps[0].UpdateTime, true, true
 	if a.Generation != w.generation {
 		return false, agent.ErrSuperseded
@@ -288,18 +327,23 @@ func (w *workerWrite) saveChange(ctx context.Context, change func(*agent.Agent))
 	if err != nil || !changed {
 		return false, err
 	}
+	return true, w.commitAgent(ctx, w.client.batch(), after)
+}
+
+// commitAgent commits a changed agent, with what the batch has already.
+func (w *workerWrite) commitAgent(ctx context.Context, b *batch, after agent.Agent) error {
 	doc := encodeAgent(after, w.id)
-	b := w.client.batch().Update(w.ref, updates(doc), gcp.LastUpdateTime(w.read))
+	b.Update(w.ref, updates(doc), gcp.LastUpdateTime(w.read))
 	w.chargeUsage(b, after.HeldUsage().Minus(w.agent.HeldUsage()))
 	w.client.saveOperations(b, w.agent, after)
 	w.writeEvents(b, agent.Events(w.agent, after))
 	version, err := w.client.commit(ctx, b)
 	if err != nil {
-		return true, err
+		return err
 	}
 	w.agent, _, err = decodeAgent(after.ID, inMap(doc))
 	w.agent.Version = version
-	return true, err
+	return err
 }
 
 // writeEvents adds events of the agent to a commit.
@@ -321,7 +365,7 @@ func (w *workerWrite) retryUntilDecided(ctx context.Context, try func(ctx contex
 // workers don't compete for the organization's document.
 func (w *workerWrite) chargeUsage(b *batch, moved organization.Usage) {
 	org, ok := w.client.ref(organizationCollection, w.agent.OrganizationID)
-	if ok && !w.orphan && moved != (organization.Usage{}) {
+	if ok && (w.organization == nil || w.organization.Exists()) && moved != (organization.Usage{}) {
 		b.Update(org, incrementUsage(moved))
 	}
 }

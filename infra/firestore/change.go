@@ -127,7 +127,7 @@ func (ch *change) readState(ctx context.Context, again bool, target *gcp.Documen
 			return changeState{}, idempotency.InProgress()
 		}
 	}
-	s.org, err = ch.organizationStateOf(snaps[0])
+	s.org, err = organizationStateOf(snaps[0], ch.at)
 	if rehearsed, ok := ch.call.Rehearsal.Present(); ok {
 		s.org.Organization = rehearsed.Organization
 	}
@@ -178,9 +178,9 @@ type organizationState struct {
 }
 
 // organizationStateOf makes the state of the organization. An organization without a record gets a new one.
-func (ch *change) organizationStateOf(snap *gcp.DocumentSnapshot) (organizationState, error) {
+func organizationStateOf(snap *gcp.DocumentSnapshot, at time.Time) (organizationState, error) {
 	if !snap.Exists() {
-		return organizationState{organization.New(ch.organization.ID, ch.at), snap}, nil
+		return organizationState{organization.New(snap.Ref.ID, at), snap}, nil
 	}
 	o, err := organizationOf(snap)
 	return organizationState{o, snap}, err

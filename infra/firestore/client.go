@@ -80,6 +80,8 @@ type Options struct {
 	Creations ratelimit.Limit
 	// SecretWrites is the rate limit of secret writes in one organization; zero means no limit.
 	SecretWrites ratelimit.Limit
+	// Exports is the rate limit of the GiB that exports of one organization send; zero means no limit.
+	Exports ratelimit.Limit
 	// SecretRequests is the limit of the calls that all requests together make of the secret store; zero means no
 	// limit.
 	SecretRequests ratelimit.Limit
@@ -110,10 +112,10 @@ type Client struct {
 	// onEvents is called after changes that have events; nil calls nothing.
 	onEvents atomic.Pointer[func(ctx context.Context, organizationID string)]
 	// The limits of Options.
-	creations, secretWrites, secretRequests, secretCleanup ratelimit.Limit
-	freeAgents                                             freeAgents
-	builtIn                                                image.BuiltIn
-	images                                                 imageCache
+	creations, secretWrites, exports, secretRequests, secretCleanup ratelimit.Limit
+	freeAgents                                                      freeAgents
+	builtIn                                                         image.BuiltIn
+	images                                                          imageCache
 	// ensured remembers the organizations and users whose records agree with their tokens, so that each process
 	// checks them once.
 	ensured *knownRecords
@@ -144,6 +146,7 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 	c := &Client{
 		db: db, timeout: o.Timeout, clock: o.Now, databaseClock: databaseClock, creations: o.Creations,
 		secretWrites: o.SecretWrites, secretRequests: o.SecretRequests, secretCleanup: o.SecretCleanup,
+		exports: o.Exports,
 		listeners: newListeners("projects/"+o.ProjectID+"/databases/"+database, func() (*vkit.Client, error) {
 			host := cmp.Or(o.EmulatorHost, os.Getenv("FIRESTORE_EMULATOR_HOST")) //nolint:forbidigo // as Google's
 			return connect(context.WithoutCancel(ctx), host, dial, vkit.NewClient)

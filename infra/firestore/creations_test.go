@@ -16,19 +16,21 @@ import (
 )
 
 // TestOrganization_KeepsItsRateLimits lets every writer of an organization's record write it after the limits are
-// reached. Only a creation and a charge may change the state of the limits.
+// reached. Only a creation, a charge and an export may change the state of the limits.
 func TestOrganization_KeepsItsRateLimits(t *testing.T) {
 	t.Parallel()
 	once := ratelimit.Limit{Quota: 1, Window: time.Hour}
-	c := open(t, "", Options{Creations: once, SecretWrites: once})
+	c := open(t, "", Options{Creations: once, SecretWrites: once, Exports: once})
 	x := newTenantFixture(t, c)
 	_, err := c.SecretBudget().Charge(x.org.Ctx, secretwrite.Cost{Secrets: 1})
 	must(t, err)
+	_, err = c.WorkerStore().AdmitExport(x.org.Ctx, x.agent, x.takeSnapshot(t), "a call")
+	must(t, err)
 	reached, err := c.Directory().Organization(x.org.Ctx, x.org.ID)
 	must(t, err)
-	if reached.CreationsFullAt.IsZero() || reached.SecretWritesFullAt.IsZero() {
-		t.Fatalf("the limits are %v and %v after a creation and a charge, want both set", reached.CreationsFullAt,
-			reached.SecretWritesFullAt)
+	if reached.CreationsFullAt.IsZero() || reached.SecretWritesFullAt.IsZero() || reached.ExportsFullAt.IsZero() {
+		t.Fatalf("the limits are %v, %v and %v after a creation, a charge and an export, want all set",
+			reached.CreationsFullAt, reached.SecretWritesFullAt, reached.ExportsFullAt)
 	}
 	system := call.As(x.org.Ctx, identity.Caller{Type: identity.System, ID: "operator", OrganizationID: x.org.ID})
 	other := open(t, c.project(), Options{})
@@ -84,6 +86,9 @@ func TestOrganization_KeepsItsRateLimits(t *testing.T) {
 		if o.SecretWritesFullAt != reached.SecretWritesFullAt {
 			t.Errorf("%s: SecretWritesFullAt = %v, want %v", writer.name, o.SecretWritesFullAt,
 				reached.SecretWritesFullAt)
+		}
+		if o.ExportsFullAt != reached.ExportsFullAt {
+			t.Errorf("%s: ExportsFullAt = %v, want %v", writer.name, o.ExportsFullAt, reached.ExportsFullAt)
 		}
 		if _, err := c.Agents(nil).Create(x.org.Ctx, agenttest.Draft(plan.Hobby)); !fault.Is(err, fault.RateLimited) {
 			t.Errorf("%s: a creation over the limit: %v, want RateLimited", writer.name, err)

@@ -198,6 +198,7 @@ func TestIndexes_TheTimesOfRateLimitsHaveNone(t *testing.T) {
 	for _, f := range []struct{ collection, field string }{
 		{organizationCollection, creationsField},
 		{organizationCollection, secretWritesField},
+		{organizationCollection, exportsField},
 		{budgetCollection, "full_at"},
 	} {
 		if exempt := exemptFields(t, f.collection); !slices.Contains(exempt, f.field) {

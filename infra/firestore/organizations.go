@@ -36,6 +36,7 @@ func organizationFields(o *organization.Organization) fields {
 		{"created_at", timestamp(&o.CreatedAt)},
 		{creationsField, timestamp(&o.CreationsFullAt)},
 		{secretWritesField, timestamp(&o.SecretWritesFullAt)},
+		{exportsField, timestamp(&o.ExportsFullAt)},
 		{"exec", text(&o.Exec)},
 		{egressField, compactGroup(egressFields(&o.Egress))},
 	}
@@ -58,6 +59,14 @@ const secretWritesField = "secret_writes_full_at"
 // setSecretWrites replaces the state of the rate limit of secret writes.
 func setSecretWrites(o organization.Organization) gcp.Update {
 	return gcp.Update{Path: secretWritesField, Value: timestamp(&o.SecretWritesFullAt).encode()}
+}
+
+// exportsField is the state of the rate limit of exports. Only the admission of an export writes it.
+const exportsField = "exports_full_at"
+
+// setExports replaces the state of the rate limit of exports.
+func setExports(o organization.Organization) gcp.Update {
+	return gcp.Update{Path: exportsField, Value: timestamp(&o.ExportsFullAt).encode()}
 }
 
 func usageFields(u *organization.Usage) fields {

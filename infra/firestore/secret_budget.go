@@ -64,7 +64,7 @@ func (s *SecretBudget) Charge(ctx context.Context, c secretwrite.Cost) (kept boo
 				return err
 			}
 		}
-		org, err := ch.organizationStateOf(snaps[0])
+		org, err := organizationStateOf(snaps[0], ch.at)
 		if err != nil {
 			return err
 		}

@@ -70,6 +70,14 @@ type WorkerStore interface {
 	ListByStatus(ctx context.Context, status Status, after string, limit int) (page.Page[Agent], error)
 }
 
+// ExportStore is the port through which the exports of snapshots begin.
+type ExportStore interface {
+	// AdmitExport gives the reader of a snapshot to a call, whatever the agent's generation is, and counts the export
+	// against the organization's rate limit in the same transaction. Errors: those of Agent.AdmitExport, NotFound once
+	// the agent is gone, Unavailable.
+	AdmitExport(ctx context.Context, a Agent, snapshotID, holder string) (Agent, error)
+}
+
 // RecordIndex knows which agents have a record.
 type RecordIndex interface {
 	// Exists returns those of the ids that have a record, even one that cannot be read. Errors: Unavailable.

@@ -4,6 +4,9 @@ import (
 	"time"
 
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/ratelimit"
 )
 
 // Reader is a pod of the platform that has a copy of one snapshot, for its export. It is part of the agent's record, so
@@ -19,6 +22,9 @@ type Reader struct {
 	Until time.Time
 	// LookAt is when a worker looks at them next: at Until, once they are made.
 	LookAt time.Time
+	// Charged is true while the export that it serves is counted against the rate limit and has sent no byte. The next
+	// call, which repeats that export, is free.
+	Charged bool
 }
 
 const (
@@ -63,17 +69,42 @@ func (a *Agent) HoldReader(id, holder string, now time.Time) error {
 	}
 }
 
+// AdmitExport gives the reader of a snapshot to a call, and counts the export against its organization's rate limit.
+// Errors: those of HoldReader, which cost nothing; RateLimited.
+func (a *Agent) AdmitExport(o *organization.Organization, id, holder string, exports ratelimit.Limit, now time.Time,
+) error {
+	if err := a.HoldReader(id, holder, now); err != nil || a.Reader.Charged {
+		return err
+	}
+	bytes, err := a.VolumeBytes(*a.snapshot(id))
+	if err != nil {
+		return err
+	}
+	a.Reader.Charged = true
+	return o.CountExport(exports, bytes, now)
+}
+
+// VolumeBytes is the size of the volume of a snapshot. It is that of the plan if storage did not report it.
+func (a Agent) VolumeBytes(s Snapshot) (int64, error) {
+	if s.SizeBytes > 0 {
+		return s.SizeBytes, nil
+	}
+	p, err := plan.Get(a.Plan)
+	return p.StorageBytes(), err
+}
+
 // made reports whether a worker has made the reader. No worker makes it again: one of another release would replace the
 // pod's program by another build, and end the export.
 func (r Reader) made() bool { return r.LookAt.Equal(r.Until) }
 
 // ReleaseReader ends what a call asked for. The reader of an export that is complete is not needed any more; otherwise
-// it stays for a while, because the client may call again.
-func (a *Agent) ReleaseReader(holder string, complete bool, now time.Time) {
+// it stays for a while, because the client may call again. That call is free only if this one sent nothing.
+func (a *Agent) ReleaseReader(holder string, sent int64, complete bool, now time.Time) {
 	if a.Reader.Holder != holder || holder == "" {
 		return
 	}
 	a.Reader.Holder = ""
+	a.Reader.Charged = a.Reader.Charged && sent == 0
 	if complete {
 		a.Reader.Until, a.Reader.LookAt = now, now
 	}

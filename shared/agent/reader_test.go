@@ -7,7 +7,68 @@ import (
 	"agents.example/controlplane/shared/agent"
 	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/fault"
+	"agents.example/controlplane/shared/organization"
+	"agents.example/controlplane/shared/plan"
+	"agents.example/controlplane/shared/ratelimit"
 )
+
+// TestAdmitExport_CountsEachThatMaySendBytes admits exports of a volume of 20 GiB, or of a bit more, in an organization
+// that may export 50 GiB a day. A repeat of an export that sent nothing, because the copy was not ready yet, is free.
+func TestAdmitExport_CountsEachThatMaySendBytes(t *testing.T) {
+	t.Parallel()
+	const interval = 24 * time.Hour / 50
+	limit, now := ratelimit.Limit{Quota: 50, Window: 24 * time.Hour}, time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC)
+	a := agent.Agent{ID: agenttest.ID(), Plan: plan.Startup, Status: agent.Running, Snapshots: []agent.Snapshot{
+		{ID: "of the plan", Status: agent.SnapshotReady},
+		{ID: "larger", Status: agent.SnapshotReady, SizeBytes: 20<<30 + 1},
+		{ID: "pending"},
+	}}
+	var o organization.Organization
+	for _, step := range []struct {
+		about, id, wantCode string
+		release             func()
+		wantCost            time.Duration // of all exports until then
+	}{
+		{about: "one that is not ready", id: "pending", wantCode: "snapshot_not_ready"},
+		{about: "the first", id: "of the plan", wantCost: 20 * interval},
+		{about: "a second call", id: "larger", wantCode: "export_in_progress", wantCost: 20 * interval},
+		{
+			about: "a repeat without bytes", id: "of the plan", wantCost: 20 * interval,
+			release: func() { a.ReleaseReader("of the plan", 0, false, now) },
+		},
+		{
+			about: "a repeat after bytes", id: "of the plan", wantCost: 40 * interval,
+			release: func() { a.ReleaseReader("of the plan", 1, false, now) },
+		},
+		{
+			about: "more than is left", id: "larger", wantCode: "rate_limited", wantCost: 40 * interval,
+			release: func() { a.RecordReaderGone(true, now) },
+		},
+		{
+			about: "what is left a bit later", id: "larger", wantCost: 61 * interval,
+			release: func() { now = now.Add(11 * interval) },
+		},
+	} {
+		if step.release != nil {
+			step.release()
+		}
+		admitted := a
+		code := fault.Code(admitted.AdmitExport(&o, step.id, step.id, limit, now))
+		if code != step.wantCode {
+			t.Errorf("%s: %q, want %q", step.about, code, step.wantCode)
+		}
+		if code == "" {
+			a = admitted
+		}
+		var cost time.Duration
+		if !o.ExportsFullAt.IsZero() {
+			cost = o.ExportsFullAt.Sub(time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC))
+		}
+		if cost != step.wantCost {
+			t.Errorf("%s: the exports cost %v, want %v", step.about, cost, step.wantCost)
+		}
+	}
+}
 
 // TestReader_IsOneCallsAndEnds follows the reader of a snapshot through two calls.
 func TestReader_IsOneCallsAndEnds(t *testing.T) {
@@ -38,9 +99,9 @@ func TestReader_IsOneCallsAndEnds(t *testing.T) {
 	check("another call", hold("one", "b", now), "export_in_progress")
 	check("another snapshot", hold("two", "a", now), "export_in_progress")
 	check("the deletion of the snapshot", fault.Code(a.DeleteSnapshot("one", now)), "snapshot_in_use")
-	a.ReleaseReader("b", true, now)
+	a.ReleaseReader("b", 0, true, now)
 	check("a call that does not hold it has no effect", hold("one", "b", now), "export_in_progress")
-	a.ReleaseReader("a", false, now)
+	a.ReleaseReader("a", 0, false, now)
 	check("a repeat", hold("one", "b", now.Add(time.Minute)), "")
 	if due, _ := a.ReaderDue(a.Reader.Until.Add(-time.Nanosecond)); due {
 		t.Error("a worker makes a reader again that is held")

@@ -73,7 +73,9 @@ func (r Route) Handler(g Guard) http.Handler {
 				c.Entry.MarkReplayed()
 			}
 			if _, upgrades := out.(Upgrade); err == nil && r.Audited && !upgrades {
-				return rendered{}, r.render(w, req, out) // the entry has what became of the answer
+				err = r.render(w, req, out) // the entry has what became of the answer
+				showRefusal(w.Header(), err)
+				return rendered{}, err
 			}
 			return out, err
 		})

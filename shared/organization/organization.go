@@ -94,6 +94,8 @@ type Organization struct {
 	CreationsFullAt time.Time
 	// SecretWritesFullAt is the state of the rate limit of secret writes, as CreationsFullAt is of creations.
 	SecretWritesFullAt time.Time
+	// ExportsFullAt is the state of the rate limit of exports, as CreationsFullAt is of creations.
+	ExportsFullAt time.Time
 	// Exec says who may enter the containers of its agents.
 	Exec Exec
 	// Egress is what new agents may reach unless their client says otherwise.
@@ -206,6 +208,14 @@ func (o *Organization) CountCreation(limit ratelimit.Limit, now time.Time) error
 func (o *Organization) CountSecretWrites(limit ratelimit.Limit, writes int, now time.Time) error {
 	fullAt, d := limit.TakeStored(ratelimit.SecretWrites, writes, o.SecretWritesFullAt, now)
 	o.SecretWritesFullAt = fullAt
+	return d.Err()
+}
+
+// CountExport counts the export of a volume against the rate limit, each begun GiB as one. If it exceeds the limit, the
+// record stays the same and the error is RateLimited. A limit without a quota counts nothing.
+func (o *Organization) CountExport(limit ratelimit.Limit, bytes int64, now time.Time) error {
+	fullAt, d := limit.TakeStored(ratelimit.Exports, int((bytes+1<<30-1)>>30), o.ExportsFullAt, now)
+	o.ExportsFullAt = fullAt
 	return d.Err()
 }
 

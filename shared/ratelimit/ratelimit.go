@@ -29,6 +29,8 @@ const (
 	// SecretWrites of one organization: each secret that a request sets, deletes or rotates counts, in the
 	// organization's record.
 	SecretWrites Class = "secret_writes"
+	// Exports of snapshots of one organization: each GiB of a volume counts, in the organization's record.
+	Exports Class = "exports"
 	// Reveals of one agent's credentials.
 	Reveals Class = "reveals"
 	// Payments are calls of one organization that call the payment provider.
@@ -47,6 +49,14 @@ const (
 	AgentAuthentication Class = "agent_authentication"
 )
 
+// unit is what the class counts, where that is no calls.
+func (c Class) unit() string {
+	if c == Exports {
+		return " GiB"
+	}
+	return ""
+}
+
 // Limit is the size of a bucket: Quota calls in one burst, refilled evenly over Window.
 type Limit struct {
 	Quota  int
@@ -64,6 +74,7 @@ func Standard(factor int) Limits {
 		Mutations:             {60 * factor, time.Minute},
 		Creations:             {10 * factor, time.Minute},
 		SecretWrites:          {100 * factor, 100 * time.Second},
+		Exports:               {2000 * factor, 24 * time.Hour},
 		Reveals:               {10 * factor, time.Minute},
 		Payments:              {10 * factor, time.Minute},
 		Members:               {20 * factor, time.Minute},
@@ -104,8 +115,8 @@ func (d Decision) Err() error {
 		return nil
 	}
 	e := fault.New(fault.RateLimited, "rate_limited",
-		"Too many requests. The limit for %s is %d in %g s. Retry in %g s.",
-		d.Class, d.Limit.Quota, d.Limit.Window.Seconds(), math.Ceil(d.Reset.Seconds()))
+		"Too many requests. The limit for %s is %d%s in %g s. Retry in %g s.",
+		d.Class, d.Limit.Quota, d.Class.unit(), d.Limit.Window.Seconds(), math.Ceil(d.Reset.Seconds()))
 	e.RetryAfter = d.Reset
 	return e.WithCause(refusal{d}).WithMeta(map[string]any{
 		"limit": string(d.Class), "max": d.Limit.Quota, "window_seconds": d.Limit.Window.Seconds(),
@@ -136,7 +147,7 @@ type Limiter struct {
 	tables map[Class]*table
 }
 
-// maxBuckets bounds the buckets of each class. Those of all classes take about 19 MB.
+// maxBuckets bounds the buckets of each class. Those of all classes that no record stores take about 16 MB.
 const maxBuckets = 25_000
 
 // New returns a limiter. now is the clock; nil means time.Now.

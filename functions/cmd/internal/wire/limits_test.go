@@ -18,8 +18,10 @@ import (
 	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/shared/agent"
+	"agents.example/controlplane/shared/agent/agenttest"
 	"agents.example/controlplane/shared/apikey"
 	"agents.example/controlplane/shared/call"
+	"agents.example/controlplane/shared/fault"
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/identity"
 	"agents.example/controlplane/shared/organization"
@@ -180,6 +182,34 @@ func TestLimits_OverTwoInstances(t *testing.T) {
 			t.Logf("two instances allowed %d calls and refused %d in %v", allowed.Load(), refused.Load(),
 				time.Since(began).Round(time.Millisecond))
 		})
+	}
+}
+
+// TestLimits_ExportsHaveTheirs exports a snapshot of 1,500 GiB twice, each time in another instance.
+func TestLimits_ExportsHaveTheirs(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t, 1)
+	ctx := call.As(t.Context(), identity.Caller{Type: identity.Session, ID: "user_1", OrganizationID: "org_1"})
+	for _, wantCode := range []string{"", "rate_limited"} {
+		a, err := d.records.Agents(nil).Create(ctx, agenttest.Draft(plan.Hobby))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err = d.records.WorkerStore().Update(ctx, a, func(a *agent.Agent) {
+			a.Snapshots = []agent.Snapshot{{ID: "s", Status: agent.SnapshotReady, SizeBytes: 1500 << 30}}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := New(context.WithoutCancel(t.Context()), d.config, Settings{Peppers: apikey.Peppers{Present: d.pepper}})
+		closeLater(t, o.Close)
+		dependencies, err := o.For([]function.Need{function.Firestore})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := dependencies.Exports.AdmitExport(ctx, a, "s", "a call"); fault.Code(err) != wantCode {
+			t.Errorf("AdmitExport: %v, want code %q", err, wantCode)
+		}
 	}
 }
 

@@ -130,6 +130,7 @@ func New(ctx context.Context, c config.Common, s Settings) *Clients {
 			ProjectID: c.ProjectID, DatabaseID: c.Database, EmulatorHost: c.Local.FirestoreEmulator,
 			Creations:      ratelimit.Standard(c.RateLimitFactor)[ratelimit.Creations],
 			SecretWrites:   ratelimit.Standard(c.RateLimitFactor)[ratelimit.SecretWrites],
+			Exports:        ratelimit.Standard(c.RateLimitFactor)[ratelimit.Exports],
 			SecretRequests: secretwrite.RequestLimit(int(c.SecretManagerWrites)),
 			SecretCleanup:  provisioning.CleanupLimit(int(c.SecretManagerWrites)),
 			MaxFreeAgents:  int64(c.MaxFreeAgents),
