@@ -117,7 +117,7 @@ async function request(path: string, options: Call, token: string, sentID: strin
 
 function unreachable(requestID: string, late: boolean): CallError {
   const message = late
-    ? "The service did not answer within 30 seconds. Try again."
+    ? "The service did not answer in time. Try again."
     : "The service could not be reached. Check your connection and try again.";
   return unanswered(late ? "timeout" : "unreachable", message, requestID);
 }

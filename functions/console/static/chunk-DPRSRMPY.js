@@ -1,1 +1,0 @@
-import{b as o}from"./chunk-QJTDDD56.js";import{b as m}from"./chunk-UTZPWDTS.js";import{a as n}from"./chunk-JILZH6FX.js";import{u as e}from"./chunk-4UECLZKW.js";function h(r,i,p){return o(r,t=>{m(n(t.id),t),e(i(t)),p?.()})}export{h as a};
