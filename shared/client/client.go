@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 )
@@ -162,14 +161,16 @@ func DryRun(r *Rehearsal) CallOption {
 	return func(o *callOptions) { o.rehearsal = r }
 }
 
-// notRehearsed matches the paths of calls that the API only carries out.
-var notRehearsed = regexp.MustCompile(`^/api/v1/agents/[^/]+/(credentials/reveal|exec|files)$`)
-
 // canBeRehearsed reports whether the API rehearses a call of a path without its query. It rehearses the calls that
 // create or change an agent, but not what is done in its container.
 func canBeRehearsed(method, path string) bool {
-	return method != http.MethodGet && method != http.MethodHead && !notRehearsed.MatchString(path) &&
-		(path == "/api/v1/agents" || strings.HasPrefix(path, "/api/v1/agents/"))
+	if method == http.MethodGet || method == http.MethodHead {
+		return false
+	}
+	ofAgent, isOfAgent := strings.CutPrefix(path, "/api/v1/agents/")
+	_, action, _ := strings.Cut(ofAgent, "/")
+	onlyCarriedOut := action == "credentials/reveal" || action == "exec" || action == "files"
+	return path == "/api/v1/agents" || isOfAgent && !onlyCarriedOut
 }
 
 // sleep waits until d has passed or ctx ends.
