@@ -30,22 +30,27 @@ const point = `async function(focusing) {
 	if (!mine(top)) return { problem: "is covered by " + top.outerHTML.slice(0, 120) };
 	// The page may change before the click arrives. Then the click must not use what is there: it would be lost.
 	const again = e => !this.isConnected && e.closest(this.localName)?.textContent === this.textContent;
+	// An element that is replaced while it is pressed gets no click.
 	const missed = Symbol.for("consoletest.missed");
-	window[missed] = "";
+	window[missed] = "nothing";
+	let pressed = true;
 	const watch = new AbortController();
 	for (const name of ["pointerdown", "mousedown", "pointerup", "mouseup", "click"]) {
 		addEventListener(name, e => {
-			const wrong = name === "pointerdown" && !mine(e.target) && !again(e.target);
-			if (wrong) window[missed] = e.target.outerHTML.slice(0, 120);
-			if (window[missed]) { e.preventDefault(); e.stopImmediatePropagation(); }
+			const ours = mine(e.target) || again(e.target);
+			if (name === "pointerdown") pressed = ours;
+			const lost = !pressed || name === "click" && !ours;
+			if (lost) { e.preventDefault(); e.stopImmediatePropagation(); }
+			if (lost) window[missed] = e.target.outerHTML.slice(0, 120);
+			else if (name === "click") window[missed] = "";
 			if (name === "mouseup") setTimeout(() => watch.abort());
 		}, { capture: true, signal: watch.signal });
 	}
 	return { value: after };
 }`
 
-// Click clicks an element, which must be enabled, visible and not covered. A click that hits another element, because
-// the page has just changed, does nothing and is repeated.
+// Click clicks an element, which must be enabled, visible and not covered. A click that hits another element or none,
+// because the page has just changed, does nothing and is repeated.
 func (p *Page) Click(role, name string) {
 	p.t.Helper()
 	l := locator{role: role, name: name}

@@ -60,6 +60,23 @@ func TestPage_ActsAsAUser(t *testing.T) {
 	p.WaitText("searching")
 }
 
+// TestPage_RepeatsAClickThatTheElementLost replaces a button while it is pressed, so that the browser sends it no click.
+func TestPage_RepeatsAClickThatTheElementLost(t *testing.T) {
+	t.Parallel()
+	p := suite.NewPage(t, site(t, "<p id=place><button>Save</button></p><p id=result></p>", `
+	const place = document.getElementById("place");
+	place.addEventListener("mousedown", () => place.replaceChildren(place.firstChild.cloneNode(true)), { once: true });
+	place.addEventListener("click", e => {
+		if (e.target !== place) document.getElementById("result").textContent += "saved.";
+	});`, nil).URL)
+	p.Open("/")
+	p.Click("button", "Save")
+	p.WaitText("saved.")
+	if strings.Contains(p.Text(), "saved.saved.") {
+		t.Error("the button was clicked twice")
+	}
+}
+
 func TestPage_WorksWithTheKeyboard(t *testing.T) {
 	t.Parallel()
 	p := suite.NewPage(t, site(t, form, formScript, nil).URL)
