@@ -60,7 +60,7 @@ func TestPage_ActsAsAUser(t *testing.T) {
 	p.WaitText("searching")
 }
 
-// TestPage_RepeatsAClickThatTheElementLost replaces a button while it is pressed, so that the browser sends it no click.
+// TestPage_RepeatsAClickThatTheElementLost replaces a button while it is pressed: the browser sends it no click.
 func TestPage_RepeatsAClickThatTheElementLost(t *testing.T) {
 	t.Parallel()
 	p := suite.NewPage(t, site(t, "<p id=place><button>Save</button></p><p id=result></p>", `
