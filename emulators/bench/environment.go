@@ -124,7 +124,7 @@ func (d *deployment) connect(ctx context.Context) error {
 		Nudger:   nudger, SecretStore: secrets, SecretLister: secrets, SecretWriter: secrets,
 		Credentials:   secrets,
 		MetricsSource: countedSource{points, d.counter}, Namespaces: &healthyPods{}, Pods: &healthyPods{},
-		Objects: &healthyPods{},
+		Objects: &healthyPods{}, Backups: healthyBackups{},
 		Settings: functions.Settings{
 			Cells:     agent.Cells{{Name: cell, Region: region}},
 			Addresses: agent.Addresses{Domain: domain, Scheme: "https"},

@@ -11,6 +11,8 @@ import (
 	"agents.example/controlplane/functions/cmd/internal/wire"
 	"agents.example/controlplane/functions/cmd/internal/wire/cells"
 	"agents.example/controlplane/functions/cmd/internal/wire/payments"
+	"agents.example/controlplane/functions/workers"
+	"agents.example/controlplane/infra/firestore/backups"
 	"agents.example/controlplane/shared/billing"
 )
 
@@ -22,6 +24,9 @@ func main() {
 		}
 		openers := cells.Openers(c)
 		openers.Payments = func(context.Context) (billing.Payments, error) { return payments.Open(c.Providers) }
+		openers.Backups = func(ctx context.Context) (workers.Backups, error) {
+			return backups.Open(ctx, c.ProjectID, c.Database)
+		}
 		return wire.Workers(ctx, c, openers)
 	})
 }

@@ -19,12 +19,6 @@ import (
 // timeout bounds a look, which is two calls.
 const timeout = 30 * time.Second
 
-// Emulated stands for the backups of an emulator, which makes none.
-type Emulated struct{}
-
-// SafeSince returns the present.
-func (Emulated) SafeSince(context.Context) (time.Time, error) { return time.Now(), nil }
-
 // Client looks for backups of one database.
 type Client struct {
 	admin   *admin.FirestoreAdminClient

@@ -1,8 +1,10 @@
 package wire
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/console"
@@ -261,9 +263,18 @@ func fillClients(o *Clients, d *functions.Dependencies, _ []function.Need) error
 }
 
 func fillBackups(o *Clients, d *functions.Dependencies, _ []function.Need) (err error) {
+	if o.config.Local.FirestoreEmulator != "" {
+		d.Backups = emulatedBackups{}
+		return nil
+	}
 	d.Backups, err = o.backups()
 	return err
 }
+
+// emulatedBackups stands for the backups of an emulator, which makes none.
+type emulatedBackups struct{}
+
+func (emulatedBackups) SafeSince(context.Context) (time.Time, error) { return time.Now(), nil }
 
 // webhookURLs says which URLs webhooks may have.
 func (o *Clients) webhookURLs() webhook.URLPolicy {

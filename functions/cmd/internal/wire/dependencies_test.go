@@ -13,7 +13,6 @@ import (
 
 	"agents.example/controlplane/functions"
 	"agents.example/controlplane/functions/cmd/config"
-	"agents.example/controlplane/functions/workers"
 	"agents.example/controlplane/infra/firestore"
 	"agents.example/controlplane/shared/agentexec"
 	"agents.example/controlplane/shared/agentlog"
@@ -31,7 +30,6 @@ type (
 	noLogs     struct{ agentlog.Source }
 	noCommands struct{ agentexec.Source }
 	noQuiescer struct{ provisioning.Quiescer }
-	noBackups  struct{ workers.Backups }
 )
 
 // Close implements io.Closer.
@@ -58,7 +56,6 @@ func newClients(t *testing.T) *Clients {
 	o := New(t.Context(), c, Settings{ClientsBucket: "builds-1", Openers: Openers{
 		Clusters:      func(context.Context) (Clusters, error) { return noClusters{}, nil },
 		MetricsSource: func(context.Context) (MetricsSource, error) { return noMetrics{}, nil },
-		Backups:       func(context.Context) (workers.Backups, error) { return noBackups{}, nil },
 		Logs:          func(context.Context) (agentlog.Source, error) { return noLogs{}, nil },
 		Commands:      func(context.Context) (agentexec.Source, error) { return noCommands{}, nil },
 		Quiescer:      func(context.Context) (provisioning.Quiescer, error) { return noQuiescer{}, nil },

@@ -1,6 +1,5 @@
-// Package cells opens the clusters that agents are placed on, the source of their metrics, and the list of backups. It
-// is separate from package wire so that only binaries that use Kubernetes and Google's administration link their
-// libraries.
+// Package cells opens the clusters that agents are placed on, and the source of their metrics. It is separate from
+// package wire so that only binaries that use Kubernetes and Cloud Monitoring link their libraries.
 package cells
 
 import (
@@ -9,8 +8,6 @@ import (
 
 	"agents.example/controlplane/functions/cmd/config"
 	"agents.example/controlplane/functions/cmd/internal/wire"
-	"agents.example/controlplane/functions/workers"
-	"agents.example/controlplane/infra/firestore/backups"
 	"agents.example/controlplane/infra/gke"
 	"agents.example/controlplane/infra/gke/connect"
 	"agents.example/controlplane/infra/gke/podexec"
@@ -18,18 +15,12 @@ import (
 	"agents.example/controlplane/shared/provisioning"
 )
 
-// Openers open what only workers use.
+// Openers open the cells of a worker's configuration, and the source of their metrics.
 func Openers(c config.Worker) wire.Openers {
 	return wire.Openers{
 		Clusters:      func(ctx context.Context) (wire.Clusters, error) { return openClusters(ctx, c) },
 		Quiescer:      func(ctx context.Context) (provisioning.Quiescer, error) { return openQuiescer(ctx, c), nil },
 		MetricsSource: func(ctx context.Context) (wire.MetricsSource, error) { return openMetricsSource(ctx, c) },
-		Backups: func(ctx context.Context) (workers.Backups, error) {
-			if c.Local.FirestoreEmulator != "" {
-				return backups.Emulated{}, nil
-			}
-			return backups.Open(ctx, c.ProjectID, c.Database)
-		},
 	}
 }
 
