@@ -87,13 +87,16 @@ func (w *world) patchService(t *testing.T, metadata map[string]any) {
 // createPod creates a pod that the simulated node starts.
 func (w *world) createPod(t *testing.T, namespace string) {
 	t.Helper()
-	_, err := w.Pods(namespace).Create(t.Context(), &corev1.Pod{
-		ObjectMeta: w.meta("agent-0"),
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "agent.example/image:1"}}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	// A controller makes the ServiceAccount of a namespace that is new.
+	clustertest.Eventually(t, func(ctx context.Context) error {
+		_, err := w.Pods(namespace).Create(ctx, &corev1.Pod{
+			ObjectMeta: w.meta("agent-0"),
+			Spec: corev1.PodSpec{
+				Containers: []corev1.Container{{Name: "agent", Image: "agent.example/image:1"}},
+			},
+		}, metav1.CreateOptions{})
+		return err
+	})
 }
 
 func (w *world) deletePod(t *testing.T, options metav1.DeleteOptions) {
