@@ -156,7 +156,7 @@ func (d deployment) takeSnapshot(t *testing.T, h hosted, consistency string) (id
 		if a.body["status"] == "ready" && a.body["consistency"] == consistency {
 			return id, cut, time.Since(began)
 		}
-		t.Logf("a snapshot is %v, with the consistency %v: %v", a.body["status"], a.body["consistency"], a.body["problem"])
+		t.Logf("a snapshot is %v, consistent by %v: %v", a.body["status"], a.body["consistency"], a.body["problem"])
 	}
 	t.Fatal("six snapshots failed")
 	return "", 0, 0
