@@ -108,25 +108,33 @@ func (t *tool) printYAML(begin string, value any) error {
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
 	e.CompactSeqIndent()
-	if err := errors.Join(e.Encode(withDigits(plain)), e.Close()); err != nil {
+	if err := errors.Join(e.Encode(replaceLeaves(plain, withDigits)), e.Close()); err != nil {
 		return err
 	}
 	return t.printEscaped(begin + b.String())
 }
 
-// withDigits replaces the numbers of JSON by ones that the encoder of YAML writes with the same digits.
-func withDigits(value any) any {
+// withDigits makes a number of JSON one that the encoder of YAML writes with the same digits.
+func withDigits(leaf any) any {
+	if n, ok := leaf.(json.Number); ok {
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: n.String()}
+	}
+	return leaf
+}
+
+// replaceLeaves replaces what the objects and lists of a decoded value have.
+func replaceLeaves(value any, replace func(leaf any) any) any {
 	switch v := value.(type) {
-	case json.Number:
-		return &yaml.Node{Kind: yaml.ScalarNode, Value: v.String()}
 	case []any:
 		for i := range v {
-			v[i] = withDigits(v[i])
+			v[i] = replaceLeaves(v[i], replace)
 		}
 	case map[string]any:
 		for name := range v {
-			v[name] = withDigits(v[name])
+			v[name] = replaceLeaves(v[name], replace)
 		}
+	default:
+		return replace(value)
 	}
 	return value
 }
@@ -175,7 +183,7 @@ func (t *tool) printJSONPath(value any) error {
 		return usagef("the jsonpath template cannot be parsed: %w", err)
 	}
 	var b bytes.Buffer
-	if err := path.Execute(&b, printable(plain)); err != nil {
+	if err := path.Execute(&b, replaceLeaves(plain, printable)); err != nil {
 		return usagef("the jsonpath template does not fit the answer: %w", err)
 	}
 	return t.printText(b.String())
@@ -206,10 +214,10 @@ func decoded(value any) (any, error) {
 	return plain, d.Decode(&plain)
 }
 
-// printable returns a value for the template language. Integers stay integers, with all digits of one that no type of
+// printable makes a leaf one for the template language. Integers stay integers, with all digits of one that no type of
 // Go can hold, and a null is an empty text.
-func printable(value any) any {
-	switch v := value.(type) {
+func printable(leaf any) any {
+	switch v := leaf.(type) {
 	case nil:
 		return ""
 	case json.Number:
@@ -221,16 +229,8 @@ func printable(value any) any {
 		}
 		f, _ := v.Float64()
 		return f
-	case []any:
-		for i := range v {
-			v[i] = printable(v[i])
-		}
-	case map[string]any:
-		for name := range v {
-			v[name] = printable(v[name])
-		}
 	}
-	return value
+	return leaf
 }
 
 // list returns the result of a command that lists objects.

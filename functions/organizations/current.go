@@ -5,6 +5,8 @@ package organizations
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -18,7 +20,6 @@ import (
 	"agents.example/controlplane/shared/function"
 	"agents.example/controlplane/shared/organization"
 	"agents.example/controlplane/shared/plan"
-	"agents.example/controlplane/shared/webfile"
 )
 
 // View is an organization in an answer.
@@ -113,7 +114,7 @@ func (in updateInput) store(ctx context.Context, chosen organization.Settings, l
 
 // match checks an If-Match header against the present settings. An empty header matches. Errors: PreconditionFailed.
 func match(ifMatch string, c organization.Choices) error {
-	present := `"` + settingsTag(cmp.Or(c.Exec, organization.ExecAdmins), agent.ShowEgress(c.Egress)) + "."
+	present := `"` + settingsTag(organization.Organization{Exec: c.Exec}.ExecSetting(), agent.ShowEgress(c.Egress)) + "."
 	for tag := range strings.SplitSeq(ifMatch, ",") {
 		if tag = strings.TrimSpace(tag); ifMatch == "" || tag == "*" || strings.HasPrefix(tag, present) {
 			return nil
@@ -131,7 +132,8 @@ func settingsTag(exec organization.Exec, rules agent.EgressView) string {
 
 func hash(value any) string {
 	encoded, _ := json.Marshal(value) // values of these types can be encoded
-	return strings.Trim(webfile.EntityTag(encoded, ""), `"`)
+	sum := sha256.Sum256(encoded)
+	return hex.EncodeToString(sum[:8])
 }
 
 // tagged is an organization with its entity tag.
