@@ -304,3 +304,19 @@ func TestFindKey_RefusesMalformedFields(t *testing.T) {
 		t.Errorf("the malformed key was read as %+v", got)
 	}
 }
+
+// TestDecode_KeepsNothingOfAnotherAgent decodes an agent with every field and then one without any, as records of agents
+// are used one after the other.
+func TestDecode_KeepsNothingOfAnotherAgent(t *testing.T) {
+	t.Parallel()
+	full := encodeAgent(agenttest.FullAgent(agenttest.Now()), "a write")
+	for _, last := range []map[string]any{full, {"env": "malformed", "name": "a name"}} {
+		for range 10 { // a pool may forget a record
+			_, _, _ = decodeAgent("full", inMap(last))
+			got, writeID, err := decodeAgent("empty", inMap(nil))
+			if err != nil || writeID != "" || !reflect.DeepEqual(got, agent.Agent{ID: "empty"}) {
+				t.Fatalf("an empty document is read as the write %q of %+v, %v", writeID, got, err)
+			}
+		}
+	}
+}
