@@ -185,9 +185,31 @@ func (s *Server) createPortal(_ *http.Request, form url.Values, session map[stri
 	case "subscription_cancel":
 		p.subscription, p.cancel = form.Get("flow_data[subscription_cancel][subscription]"), true
 	}
+	if err := s.checkFlow(p); err != nil {
+		return err
+	}
 	id := s.open(p, "bps_")
 	session["id"], session["url"], session["created"] = id, s.URL+"/pay/"+id, time.Now().Unix()
 	return nil
+}
+
+// checkFlow refuses a page on which the customer would confirm what already is so.
+func (s *Server) checkFlow(p page) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.subscriptions[p.subscription]
+	text := ""
+	switch {
+	case b == nil:
+	case p.cancel && b.cancelAtEnd:
+		text = "The subscription `" + b.id + "` is already set to be canceled at period end."
+	case !p.cancel && b.price == p.price:
+		text = "Cannot update the subscription because there are no changes to confirm."
+	}
+	if text == "" {
+		return nil
+	}
+	return &refusal{http.StatusBadRequest, "invalid_request_error", "", text, ""}
 }
 
 func (s *Server) open(p page, prefix string) (id string) {

@@ -30,15 +30,12 @@ func (p *Payments) Checkout(ctx context.Context, o billing.Order) (billing.Sessi
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	isOurs := o.Present.Provider == billing.Stripe && o.Present.Live()
-	if o.Plan == plan.Hobby {
-		if !isOurs {
-			return billing.Session{}, fault.New(fault.Forbidden, "plan_feature_required",
-				"The operator set the organization's plan without a subscription. Contact support to change it.")
-		}
-		return p.createPortalSession(ctx, o.Present.CustomerID, url.Values{
-			"flow_data[type]": {"subscription_cancel"},
-			"flow_data[subscription_cancel][subscription]": {o.Present.ID},
-		})
+	switch {
+	case isOurs && o.Plan == plan.Hobby:
+		return p.createCancelSession(ctx, o)
+	case o.Plan == plan.Hobby:
+		return billing.Session{}, fault.New(fault.Forbidden, "plan_feature_required",
+			"The operator set the organization's plan without a subscription. Contact support to change it.")
 	}
 	price, err := p.findPrice(ctx, o.Plan, o.Interval)
 	if err != nil {
@@ -163,7 +160,25 @@ func (p *Payments) EndCheckouts(ctx context.Context, customerID string) error {
 	return nil
 }
 
-// createPriceChangeSession creates a portal page that moves a subscription to another price.
+// createCancelSession creates a portal page that cancels a subscription. Stripe refuses one for a subscription that is
+// set to end.
+func (p *Payments) createCancelSession(ctx context.Context, o billing.Order) (billing.Session, error) {
+	present, err := p.retrieve(ctx, o.Present.ID)
+	if err != nil {
+		return billing.Session{}, err
+	}
+	if present.CancelAtPeriodEnd || present.CancelAt != 0 {
+		return billing.Session{}, fault.New(fault.Conflict, "plan_unchanged",
+			"The subscription is already set to end. To keep it, renew it in the billing portal.")
+	}
+	return p.createPortalSession(ctx, o.Present.CustomerID, url.Values{
+		"flow_data[type]": {"subscription_cancel"},
+		"flow_data[subscription_cancel][subscription]": {o.Present.ID},
+	})
+}
+
+// createPriceChangeSession creates a portal page that moves a subscription to another price. Stripe refuses to move one
+// to the price that it has: then the page is the portal's overview, which takes back what the end of the period brings.
 func (p *Payments) createPriceChangeSession(ctx context.Context, o billing.Order,
 	price string,
 ) (billing.Session, error) {
@@ -174,6 +189,9 @@ func (p *Payments) createPriceChangeSession(ctx context.Context, o billing.Order
 	item, err := onlyItemOf(present)
 	if err != nil {
 		return billing.Session{}, err
+	}
+	if item.Price.ID == price {
+		return p.createPortalSession(ctx, o.Present.CustomerID, nil)
 	}
 	const confirm = "flow_data[subscription_update_confirm]"
 	return p.createPortalSession(ctx, o.Present.CustomerID, url.Values{

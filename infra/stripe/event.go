@@ -70,12 +70,14 @@ func concernsSubscription(eventType string) bool {
 }
 
 // subscriptionIn returns the id of the subscription that an event's object is or belongs to. It understands the old and
-// the new form of invoices.
+// the new form of invoices. A schedule names the subscription that has left it, because the customer took back a
+// change, as the released one.
 func subscriptionIn(raw json.RawMessage) string {
 	var o struct {
 		ID           string `json:"id"`
 		Object       string `json:"object"`
 		Subscription any    `json:"subscription"`
+		Released     any    `json:"released_subscription"`
 		Parent       struct {
 			Details struct {
 				Subscription any `json:"subscription"`
@@ -88,7 +90,7 @@ func subscriptionIn(raw json.RawMessage) string {
 	if o.Object == "subscription" {
 		return o.ID
 	}
-	for _, reference := range []any{o.Subscription, o.Parent.Details.Subscription} {
+	for _, reference := range []any{o.Subscription, o.Released, o.Parent.Details.Subscription} {
 		if id, ok := reference.(string); ok && id != "" {
 			return id
 		}

@@ -26,6 +26,11 @@ func TestEvent_NamesTheSubscriptionItConcerns(t *testing.T) {
 				`{"id": "sub_sched_1", "object": "subscription_schedule", "subscription": "sub_2"}`),
 			wantSubscription: "sub_2",
 		},
+		"a schedule that was taken back": {
+			body: event("subscription_schedule.released", `{"id": "sub_sched_1", "object": "subscription_schedule",
+				"subscription": null, "released_subscription": "sub_7"}`),
+			wantSubscription: "sub_7",
+		},
 		"a checkout": {body: event("checkout.session.completed",
 			`{"id": "cs_1", "object": "checkout.session", "subscription": "sub_3"}`), wantSubscription: "sub_3"},
 		"an invoice in the old form": {body: event("invoice.paid",

@@ -126,6 +126,45 @@ func TestCheckout_ChangesThePresentSubscription(t *testing.T) {
 	}
 }
 
+// TestCheckout_AsksNoConfirmationOfWhatIsSo: Stripe refuses pages on which a customer would confirm what already is so.
+func TestCheckout_AsksNoConfirmationOfWhatIsSo(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		change   stripeemu.Change
+		to       plan.ID
+		wantCode string // empty if the portal shows the subscription
+	}{
+		"keep a plan that ends":     {change: stripeemu.EndWithPeriod(), to: plan.Pro},
+		"keep a plan that changes":  {change: stripeemu.Schedule("starter_month"), to: plan.Pro},
+		"end a plan that ends":      {change: stripeemu.EndWithPeriod(), to: plan.Hobby, wantCode: "plan_unchanged"},
+		"buy what was bought there": {change: stripeemu.Price("business_month"), to: plan.Business},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := openPayments(t, nil)
+			s := buySubscription(t, p, plan.Pro, billing.Month)
+			if err := stripeServer.Change(s.ID, row.change); err != nil {
+				t.Fatal(err)
+			}
+			page, err := p.Checkout(t.Context(),
+				billing.Order{OrganizationID: "org_1", Present: s, Plan: row.to, Interval: billing.Month})
+			if row.wantCode != "" {
+				if !fault.Is(err, fault.Conflict) || fault.Code(err) != row.wantCode {
+					t.Errorf("Checkout = %+v, %v; want a conflict with code %s", page, err, row.wantCode)
+				}
+				return
+			}
+			if err != nil || !strings.HasPrefix(page.URL, stripeServer.URL) {
+				t.Fatalf("Checkout = %+v, %v; want a page of %s", page, err, stripeServer.URL)
+			}
+			before := fetchSubscription(t, p, s.ID)
+			if _, err := stripeServer.Pay(page.URL); err == nil || fetchSubscription(t, p, s.ID) != before {
+				t.Error("the page changes the subscription; want the portal's overview")
+			}
+		})
+	}
+}
+
 func TestFetch_MapsEachStateOfStripe(t *testing.T) {
 	t.Parallel()
 	p := openPayments(t, nil)

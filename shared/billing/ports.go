@@ -40,8 +40,8 @@ type Payments interface {
 	// Provider is the provider's name.
 	Provider() Provider
 	// Checkout makes a page on which an organization subscribes to a plan, or changes its subscription's plan. Errors:
-	// Forbidden when that plan can't be bought, Invalid when the call's idempotency key was used with another order,
-	// Unavailable.
+	// Forbidden when that plan can't be bought, Conflict when the order would end a subscription that is already set to
+	// end, Invalid when the call's idempotency key was used with another order, Unavailable.
 	Checkout(ctx context.Context, o Order) (Session, error)
 	// Portal makes a page on which a customer sees and changes its payment method. Errors: Forbidden, Conflict if the
 	// provider does not know the customer any more, Unavailable.
