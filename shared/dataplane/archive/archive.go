@@ -8,7 +8,8 @@
 //     ArchiveManifest. The others say whose volume
 //     it is, for people.
 //   - data/… for each directory, file, symbolic link and hard link of the volume. The permissions have no set-user-ID,
-//     set-group-ID and sticky bits. Sockets, pipes and devices are left out.
+//     set-group-ID and sticky bits. Names need not be UTF-8. Sockets, pipes, devices, and symbolic links with a
+//     relative target outside of the volume are left out.
 //   - checksum.json, a JSON object as Summary has it. It shows that the archive is complete: sha256 is the sum of the
 //     first offset bytes of the archive, which end where the header of this entry begins.
 //
@@ -44,7 +45,7 @@ type Summary struct {
 	// Entries counts those of the volume, and Bytes is the size of its files.
 	Entries int64 `json:"entries"`
 	Bytes   int64 `json:"bytes"`
-	// Skipped counts sockets, pipes and devices, which the archive has not.
+	// Skipped counts what was left out.
 	Skipped int64 `json:"skipped"`
 	// Offset is where this entry begins, and SHA256 the sum of all bytes before it.
 	Offset int64  `json:"offset"`

@@ -117,6 +117,44 @@ func TestUnpack_MakesTheVolumeThatWasWritten(t *testing.T) {
 	}
 }
 
+// TestUnpack_TakesWhateverNamesAVolumeHas: file systems take names that are not UTF-8, and programs make links that
+// lead out of the volume to a place in their container.
+func TestUnpack_TakesWhateverNamesAVolumeHas(t *testing.T) {
+	t.Parallel()
+	source, dir := t.TempDir(), t.TempDir()
+	const latin = "caf\xe9"
+	if err := os.Mkdir(filepath.Join(source, latin), 0o700); errors.Is(err, syscall.EILSEQ) {
+		t.Skip("this file system takes names in UTF-8 only")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{
+		os.WriteFile(filepath.Join(source, latin, latin), []byte("menu"), 0o600),
+		os.Symlink(latin, filepath.Join(source, "link")),
+		os.Symlink("../link", filepath.Join(source, latin, "up")),
+		os.Symlink("../../app", filepath.Join(source, latin, "app")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	content := write(t, source)
+	if err := unpack(content, dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{latin + "/" + latin, "link/" + latin, latin + "/up/" + latin} {
+		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(text) != "menu" {
+			t.Errorf("%q is %q, %v; want the file that was written", name, text, err)
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(dir, latin, "app")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the link that leads out of the volume: %v, want no such entry", err)
+	}
+	if got, err := archive.Verify(bytes.NewReader(content)); err != nil || got.Entries != 4 || got.Skipped != 1 {
+		t.Errorf("the archive has %+v, %v; want 4 entries, and one that was skipped", got, err)
+	}
+}
+
 // TestWrite_HasAChecksumThatOtherProgramsCanCheck checks what the package's comment says about it.
 func TestWrite_HasAChecksumThatOtherProgramsCanCheck(t *testing.T) {
 	t.Parallel()

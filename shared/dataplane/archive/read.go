@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"io/fs"
 	"path"
 	"strings"
 )
@@ -126,8 +125,20 @@ func (r *reader) check(h *tar.Header) (string, error) {
 	return name, nil
 }
 
+// validName reports whether a name leads to a place below the volume, and is the only one for it. It need not be UTF-8.
 func validName(name string) bool {
-	return name != "." && len(name) <= maxPath && fs.ValidPath(name) && !strings.Contains(name, "\x00")
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || part == "." || part == ".." {
+			return false
+		}
+	}
+	return len(name) <= maxPath && !strings.Contains(name, "\x00")
+}
+
+// leadsOut reports whether a symbolic link has a relative target that is not in the volume.
+func leadsOut(name, target string) bool {
+	at := path.Join(path.Dir(name), target)
+	return !path.IsAbs(target) && (at == ".." || strings.HasPrefix(at, "../"))
 }
 
 // checkLink refuses entries of other types than an archive has, and links that lead out of the volume from where they
@@ -139,8 +150,7 @@ func checkLink(h *tar.Header, name string) error {
 		return nil
 	case tar.TypeSymlink:
 		target := h.Linkname
-		if target == "" || len(target) > maxPath || strings.Contains(target, "\x00") ||
-			!path.IsAbs(target) && !fs.ValidPath(path.Join(path.Dir(name), target)) {
+		if target == "" || len(target) > maxPath || strings.Contains(target, "\x00") || leadsOut(name, target) {
 			return invalid("it has a symbolic link that leads out of the volume")
 		}
 		return nil

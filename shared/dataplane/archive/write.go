@@ -3,6 +3,7 @@ package archive
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,6 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"time"
 
 	"agents.example/controlplane/shared/dataplane"
@@ -34,7 +36,7 @@ func Write(ctx context.Context, to io.Writer, manifest []byte, dir string) error
 	if err := w.add(manifestName, manifest); err != nil {
 		return err
 	}
-	if err := fs.WalkDir(root.FS(), ".", w.visit); err != nil {
+	if err := w.visitAll(""); err != nil {
 		return fmt.Errorf("archive the volume: %w", err)
 	}
 	return w.end()
@@ -82,19 +84,31 @@ func (w *writer) add(name string, content []byte) error {
 	return nil
 }
 
-// visit adds an entry of the volume.
-func (w *writer) visit(name string, e fs.DirEntry, err error) error {
-	switch {
-	case err != nil:
+// visitAll adds what is in a directory of the volume. fs.WalkDir takes no names that are not UTF-8.
+func (w *writer) visitAll(dir string) error {
+	open, err := w.root.Open(path.Join(".", dir))
+	if err != nil {
 		return err
+	}
+	entries, err := open.ReadDir(-1)
+	if err = errors.Join(err, open.Close()); err != nil {
+		return err
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	for _, e := range entries {
+		if err := w.visit(path.Join(dir, e.Name()), e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// visit adds an entry of the volume, with what is in it.
+func (w *writer) visit(name string, e fs.DirEntry) error {
+	switch {
 	case w.ctx.Err() != nil:
 		return w.ctx.Err()
-	case name == ".":
-		return nil
 	case reserved(name):
-		if e.IsDir() {
-			return fs.SkipDir
-		}
 		return nil
 	}
 	info, err := e.Info()
@@ -108,6 +122,10 @@ func (w *writer) visit(name string, e fs.DirEntry, err error) error {
 	switch mode := info.Mode(); {
 	case mode.IsDir():
 		h.Typeflag, h.Name = tar.TypeDir, h.Name+"/"
+		if err := w.write(h, name); err != nil {
+			return err
+		}
+		return w.visitAll(name)
 	case mode&fs.ModeSymlink != 0:
 		h.Typeflag = tar.TypeSymlink
 		h.Linkname, err = w.root.Readlink(name)
@@ -118,10 +136,15 @@ func (w *writer) visit(name string, e fs.DirEntry, err error) error {
 		w.total.Skipped++
 		return nil
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case h.Typeflag == tar.TypeSymlink && leadsOut(name, h.Linkname): // no reader takes it
+		w.total.Skipped++
+		return nil
+	default:
+		return w.write(h, name)
 	}
-	return w.write(h, name)
 }
 
 func (w *writer) write(h *tar.Header, name string) error {
