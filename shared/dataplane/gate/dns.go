@@ -111,11 +111,15 @@ func (g *Gate) decide(a Agent, q query) (outcome, dnsmessage.RCode) {
 			why = egress.Unsupported
 		}
 	}
-	if why != "" {
-		g.counts.refused(a.ID, host, why)
+	if why == "" {
+		return outcomeFound, dnsmessage.RCodeSuccess
+	}
+	g.counts.refused(a.ID, host, why)
+	if why == egress.Unsupported {
 		return outcomeRefused, dnsmessage.RCodeRefused
 	}
-	return outcomeFound, dnsmessage.RCodeSuccess
+	// The C library of Alpine takes a refusal for no answer: its programs would ask again, and wait for five seconds.
+	return outcomeRefused, dnsmessage.RCodeNameError
 }
 
 // answer returns the message that answers a query. It has at most 16 bytes more than the query with its EDNS: the

@@ -87,6 +87,7 @@ func unpack(t testing.TB, text []byte) dnsmessage.Message {
 const (
 	ok      = dnsmessage.RCodeSuccess
 	refused = dnsmessage.RCodeRefused
+	noName  = dnsmessage.RCodeNameError
 )
 
 // TestDNS_AnswersWithTheGateAlone asks for names and types of all kinds.
@@ -128,26 +129,26 @@ func TestDNS_AnswersWithTheGateAlone(t *testing.T) {
 		"CNAME":        {name: "api.example.com.", kind: dnsmessage.TypeCNAME, code: refused},
 		"SRV":          {name: "api.example.com.", kind: dnsmessage.TypeSRV, code: refused},
 		"AXFR":         {name: "api.example.com.", kind: dnsmessage.TypeAXFR, code: refused},
-		"PTR":          {name: "53.224.118.34.in-addr.arpa.", kind: dnsmessage.TypePTR, code: refused},
+		"PTR":          {name: "53.224.118.34.in-addr.arpa.", kind: dnsmessage.TypePTR, code: noName},
 		"unknown type": {name: "api.example.com.", kind: 65280, code: refused},
-		"not listed":   {name: "other.example.com.", kind: dnsmessage.TypeA, code: refused},
+		"not listed":   {name: "other.example.com.", kind: dnsmessage.TypeA, code: noName},
 		"not listed, EDNS": {
-			name: "other.example.com.", kind: dnsmessage.TypeA, code: refused, change: edns(0), edns: true,
+			name: "other.example.com.", kind: dnsmessage.TypeA, code: noName, change: edns(0), edns: true,
 		},
-		"not listed, AAAA":     {name: "other.example.com.", kind: dnsmessage.TypeAAAA, code: refused},
-		"not listed, HTTPS":    {name: "other.example.com.", kind: 65, code: refused},
-		"denied":               {name: "bad.wild.example.", kind: dnsmessage.TypeA, code: refused},
-		"parent of a wildcard": {name: "wild.example.", kind: dnsmessage.TypeA, code: refused},
+		"not listed, AAAA":     {name: "other.example.com.", kind: dnsmessage.TypeAAAA, code: noName},
+		"not listed, HTTPS":    {name: "other.example.com.", kind: 65, code: noName},
+		"denied":               {name: "bad.wild.example.", kind: dnsmessage.TypeA, code: noName},
+		"parent of a wildcard": {name: "wild.example.", kind: dnsmessage.TypeA, code: noName},
 		"tunnel": {
-			name: strings.Repeat(strings.Repeat("x", 63)+".", 3) + "t.example.", kind: dnsmessage.TypeA, code: refused,
+			name: strings.Repeat(strings.Repeat("x", 63)+".", 3) + "t.example.", kind: dnsmessage.TypeA, code: noName,
 		},
-		"tunnel by TXT":    {name: "c2VjcmV0.t.example.", kind: dnsmessage.TypeTXT, code: refused},
-		"root":             {name: ".", kind: dnsmessage.TypeNS, code: refused},
-		"single label":     {name: "metadata.", kind: dnsmessage.TypeA, code: refused},
-		"cluster":          {name: "kubernetes.default.svc.cluster.local.", kind: dnsmessage.TypeA, code: refused},
-		"address":          {name: "127.0.0.1.", kind: dnsmessage.TypeA, code: refused},
-		"bytes":            {name: "a\x00\xff.wild.example.", kind: dnsmessage.TypeA, code: refused},
-		"another class":    {name: "version.bind.", kind: dnsmessage.TypeTXT, code: refused, change: list(chaos)},
+		"tunnel by TXT":    {name: "c2VjcmV0.t.example.", kind: dnsmessage.TypeTXT, code: noName},
+		"root":             {name: ".", kind: dnsmessage.TypeNS, code: noName},
+		"single label":     {name: "metadata.", kind: dnsmessage.TypeA, code: noName},
+		"cluster":          {name: "kubernetes.default.svc.cluster.local.", kind: dnsmessage.TypeA, code: noName},
+		"address":          {name: "127.0.0.1.", kind: dnsmessage.TypeA, code: noName},
+		"bytes":            {name: "a\x00\xff.wild.example.", kind: dnsmessage.TypeA, code: noName},
+		"another class":    {name: "version.bind.", kind: dnsmessage.TypeTXT, code: noName, change: list(chaos)},
 		"class of an A":    {name: "api.example.com.", kind: dnsmessage.TypeA, code: refused, change: list(chaos)},
 		"an update":        {name: "api.example.com.", kind: dnsmessage.TypeA, code: 4, change: list(other)},
 		"EDNS of a future": {name: "api.example.com.", kind: dnsmessage.TypeA, change: edns(1), edns: true},
@@ -166,7 +167,7 @@ func TestDNS_AnswersWithTheGateAlone(t *testing.T) {
 				t.Errorf("%s: answer %+v, want the gate's address for 30 s", name, got.Answers)
 			}
 		}
-		if row.edns && row.code == refused {
+		if row.edns && row.code != ok {
 			opt := got.Additionals[0].Body.(*dnsmessage.OPTResource)
 			if len(opt.Options) != 1 || opt.Options[0].Code != 15 || !slices.Equal(opt.Options[0].Data, []byte{0, 17}) {
 				t.Errorf("%s: options %+v, want the error 17", name, opt.Options)
@@ -228,7 +229,7 @@ func TestDNS_ServesTCP(t *testing.T) {
 	framed := func(q []byte) []byte { return append(binary.BigEndian.AppendUint16(nil, uint16(len(q))), q...) }
 	_, _ = c.Write(slices.Concat(framed(question(t, "api.example.com.", dnsmessage.TypeA)),
 		framed(question(t, "other.example.com.", dnsmessage.TypeA))))
-	for _, code := range []dnsmessage.RCode{ok, refused} {
+	for _, code := range []dnsmessage.RCode{ok, noName} {
 		var length uint16
 		if err := binary.Read(c, binary.BigEndian, &length); err != nil {
 			t.Fatal(err)
