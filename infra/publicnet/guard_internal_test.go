@@ -31,7 +31,7 @@ func TestGuard_RefusesWhatIsNotPublic(t *testing.T) {
 		"34.117.59.81:443": nil, "[2600:1901::1]:443": nil,
 		"10.0.0.1:443": ErrNotPublic, "[::1]:443": ErrNotPublic, "[fe80::1%1]:443": ErrNotPublic, "": ErrNotPublic,
 	} {
-		if err := (Dialer{}).guard("tcp", address, nil); !errors.Is(err, want) {
+		if err := (Dialer{}).guard(t.Context(), "tcp", address, nil); !errors.Is(err, want) {
 			t.Errorf("guard(%q) = %v, want %v", address, err, want)
 		}
 	}

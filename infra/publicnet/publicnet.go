@@ -3,6 +3,7 @@
 package publicnet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/netip"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // ErrNotPublic says that a name stands for an address that is not one of the internet.
@@ -18,7 +20,7 @@ var ErrNotPublic = errors.New("not a public address")
 // Lookup finds the addresses of a name, as net.Resolver.LookupNetIP does.
 type Lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
 
-// Dialer connects to the one address that a hostname stands for.
+// Dialer connects to the addresses that a hostname stands for, one after the other until one accepts.
 type Dialer struct {
 	// Find looks up names. Nil means the resolver of the machine.
 	Find Lookup
@@ -28,8 +30,8 @@ type Dialer struct {
 	net.Dialer
 }
 
-// DialContext implements the DialContext of an http.Transport. It looks the name up once, and dials the address that it
-// checked: a second answer of the DNS has no effect. It refuses a name with any address that is not public.
+// DialContext implements the DialContext of an http.Transport. It looks the name up once, and dials the addresses that
+// it checked: a second answer of the DNS has no effect. It refuses a name with any address that is not public.
 func (d Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -51,33 +53,72 @@ func (d Dialer) DialContext(ctx context.Context, network, address string) (net.C
 			return nil, fmt.Errorf("%s: %w", a, ErrNotPublic)
 		}
 	}
+	return d.dialAny(ctx, network, port, choose(found))
+}
+
+// maxTries bounds the addresses that are dialed.
+const maxTries = 4
+
+// dialAny dials one address after the other. Each gets its share of the time that is left.
+func (d Dialer) dialAny(ctx context.Context, network, port string, addresses []netip.Addr) (net.Conn, error) {
+	if d.Timeout > 0 {
+		limited, cancel := context.WithTimeout(ctx, d.Timeout)
+		defer cancel()
+		ctx = limited
+	}
+	var errs []error
+	for left := min(len(addresses), maxTries); left > 0 && ctx.Err() == nil; left-- {
+		address := net.JoinHostPort(addresses[len(errs)].String(), port)
+		conn, err := d.dial(ctx, left, network, address)
+		if err == nil {
+			return conn, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, cmp.Or(errors.Join(errs...), ctx.Err())
+}
+
+// dial dials one of the addresses that are left.
+func (d Dialer) dial(ctx context.Context, left int, network, address string) (net.Conn, error) {
+	if end, ok := ctx.Deadline(); ok {
+		share, cancel := context.WithTimeout(ctx, time.Until(end)/time.Duration(left))
+		defer cancel()
+		ctx = share
+	}
 	dialer := d.Dialer
-	dialer.Control = d.guard
-	return dialer.DialContext(ctx, network, net.JoinHostPort(choose(found).String(), port))
+	dialer.ControlContext = d.guard
+	return dialer.DialContext(ctx, network, address)
 }
 
 func (d Dialer) allowed(a netip.Addr) bool { return Public(a) || d.Allow != nil && d.Allow(a.Unmap()) }
 
 // guard checks the address of a socket right before it connects, in case a mistake in DialContext let another one pass.
-func (d Dialer) guard(network, address string, c syscall.RawConn) error {
+func (d Dialer) guard(ctx context.Context, network, address string, c syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
-	if err != nil || !d.allowed(to.Addr()) {
+	switch {
+	case err != nil || !d.allowed(to.Addr()):
 		return fmt.Errorf("%s: %w", address, ErrNotPublic)
-	}
-	if d.Control != nil {
+	case d.ControlContext != nil:
+		return d.ControlContext(ctx, network, address, c)
+	case d.Control != nil:
 		return d.Control(network, address, c)
+	default:
+		return nil
 	}
-	return nil
 }
 
 // choose prefers IPv4, which every network of ours has.
-func choose(addresses []netip.Addr) netip.Addr {
+func choose(addresses []netip.Addr) []netip.Addr {
+	var chosen []netip.Addr
 	for _, a := range addresses {
 		if a.Unmap().Is4() {
-			return a.Unmap()
+			chosen = append(chosen, a.Unmap())
 		}
 	}
-	return addresses[0]
+	if len(chosen) == 0 {
+		return addresses
+	}
+	return chosen
 }
 
 // Public reports whether an address is one of the internet.

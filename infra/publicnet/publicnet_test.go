@@ -5,9 +5,11 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"agents.example/controlplane/infra/publicnet"
 )
@@ -100,6 +102,72 @@ func TestDial_ConnectsOnlyToTheCheckedAddress(t *testing.T) {
 			var unreachable *net.OpError
 			if !errors.Is(err, want) && (test.dialed == "" || !errors.As(err, &unreachable)) {
 				t.Errorf("error %v, want %v", err, want)
+			}
+		})
+	}
+}
+
+// TestDial_GoesOnToTheNextAddress: of the servers of a name, one may be down.
+func TestDial_GoesOnToTheNextAddress(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const timeout = time.Hour
+	for name, row := range map[string]struct {
+		found []string
+		tried []string
+		err   error
+	}{
+		"one of three is up": {
+			found: []string{"127.0.0.3", "::1", "127.0.0.2", "127.0.0.1", "127.0.0.4"},
+			tried: []string{"127.0.0.3", "127.0.0.2", "127.0.0.1"},
+		},
+		"none is up": {
+			found: []string{"127.0.0.2", "127.0.0.3"}, tried: []string{"127.0.0.2", "127.0.0.3"}, err: errDialed,
+		},
+		"one is not public": {found: []string{"127.0.0.1", "10.0.0.1"}, err: publicnet.ErrNotPublic},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var tried []string
+			var last time.Time
+			d := publicnet.Dialer{
+				Allow: netip.Addr.IsLoopback,
+				Find: func(context.Context, string, string) ([]netip.Addr, error) {
+					var found []netip.Addr
+					for _, text := range row.found {
+						found = append(found, netip.MustParseAddr(text))
+					}
+					return found, nil
+				},
+			}
+			d.Timeout = timeout
+			began := time.Now()
+			d.ControlContext = func(ctx context.Context, _, address string, _ syscall.RawConn) error {
+				host, _, _ := net.SplitHostPort(address)
+				tried = append(tried, host)
+				end, ok := ctx.Deadline()
+				if !ok || !end.After(last) || end.After(began.Add(timeout).Add(time.Minute)) {
+					t.Errorf("%s may take until %s, after %s for the one before", host, end, last)
+				}
+				if last = end; host != "127.0.0.1" {
+					return errDialed
+				}
+				return nil
+			}
+			conn, err := d.DialContext(t.Context(), "tcp", "api.example.com:"+port)
+			if err == nil {
+				err = conn.Close()
+			}
+			if !errors.Is(err, row.err) || !slices.Equal(tried, row.tried) {
+				t.Errorf("tried %q, %v; want %q, %v", tried, err, row.tried, row.err)
 			}
 		})
 	}
