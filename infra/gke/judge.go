@@ -135,7 +135,7 @@ func statusOf(statuses []corev1.ContainerStatus, name string) *corev1.ContainerS
 
 func (d desired) judgeContainer(v verdict, status *corev1.ContainerStatus, demand string) verdict {
 	if w := status.State.Waiting; w != nil {
-		if f := notStarted(w.Reason); f != nil {
+		if f := notStarted(w); f != nil {
 			f.Observed = agent.Observation{Reason: w.Reason, Restarts: int(status.RestartCount)}
 			v.failure, v.said = f, w.Reason+": "+w.Message
 			return v
@@ -158,8 +158,8 @@ func (d desired) judgeContainer(v verdict, status *corev1.ContainerStatus, deman
 }
 
 // notStarted explains a container that waits for what is not the agent's doing; nil for all other reasons.
-func notStarted(reason string) *provisioning.PodFailure {
-	switch reason {
+func notStarted(w *corev1.ContainerStateWaiting) *provisioning.PodFailure {
+	switch w.Reason {
 	case "ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ErrImageNeverPull", "ImageInspectError":
 		return &provisioning.PodFailure{
 			Code: codeImagePull,
@@ -172,6 +172,13 @@ func notStarted(reason string) *provisioning.PodFailure {
 			Message: "The name of the agent's image is not valid. Contact support to correct it.",
 		}
 	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
+		if strings.Contains(w.Message, "has runAsNonRoot") { // of the kubelet
+			return &provisioning.PodFailure{
+				Code: codeNoStart, Permanent: true,
+				Message: "The agent's image runs as root, or does not say its user as a number. No agent runs " +
+					"as root. Build the image with USER 65532:65532, and move the agent to that version.",
+			}
+		}
 		return &provisioning.PodFailure{
 			Code: codeNoStart, Repairable: true,
 			Message: "The agent's container cannot start with its configuration. " +
@@ -237,7 +244,7 @@ func exitHint(code int32) string {
 	switch code {
 	case 0:
 		return " (it exited without an error but must keep running)"
-	case 126, 127:
+	case 126, 127, 128: // 128 is of containerd
 		return " (its command cannot be run)"
 	case 137:
 		return " (killed)"

@@ -17,7 +17,7 @@ import (
 func judgeFront(status *corev1.ContainerStatus, madeUnready bool) (f *provisioning.PodFailure, said string) {
 	exit := status.State.Terminated
 	if w := status.State.Waiting; w != nil {
-		if f := notStarted(w.Reason); f != nil {
+		if f := notStarted(w); f != nil {
 			f.Message = "The platform's front container in the agent's pod cannot be started. " + contactSupport
 			f.Permanent = false // another release may correct it
 			f.Observed = agent.Observation{Reason: w.Reason}

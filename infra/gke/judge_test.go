@@ -56,8 +56,10 @@ func withSpec(healthPath string) func(*corev1.Pod) {
 	}
 }
 
-func waitingFor(reason string) corev1.ContainerState {
-	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
+func waitingFor(reason string) corev1.ContainerState { return waitingBecause(reason, "") }
+
+func waitingBecause(reason, message string) corev1.ContainerState {
+	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
 }
 
 func exited(code int32, reason string) corev1.ContainerState {
@@ -118,6 +120,20 @@ func TestJudge_ExplainsEachPodState(t *testing.T) {
 		"config": {
 			pod:  podWith(withContainer(0, waitingFor("CreateContainerConfigError"), none)),
 			code: codeNoStart, repairable: true,
+		},
+		"root": {
+			pod: podWith(withContainer(0, waitingBecause("CreateContainerConfigError",
+				"container has runAsNonRoot and image will run as root (pod: …)"), none)),
+			code: codeNoStart, permanent: true, message: "as root",
+		},
+		"perhaps root": {
+			pod: podWith(withContainer(0, waitingBecause("CreateContainerConfigError", "container has runAsNonRoot "+
+				"and image has non-numeric user (node), cannot verify user is non-root (pod: …)"), none)),
+			code: codeNoStart, permanent: true, message: "USER 65532:65532",
+		},
+		"runtime": {
+			pod:  podWith(withContainer(1, waitingFor("CrashLoopBackOff"), exited(128, "StartError"))),
+			code: codeCrashLoop, message: "128 (its command cannot be run).",
 		},
 		"running": {
 			pod: podWith(withContainer(0, running, none)), code: codeTimeout,
