@@ -224,6 +224,10 @@ func (p *Payments) createPortalSession(ctx context.Context, customerID string,
 	form := url.Values{"customer": {customerID}, "return_url": {p.returnURL}}
 	maps.Copy(form, flow)
 	s, err := p.createSession(ctx, "create a portal session", "/v1/billing_portal/sessions", form)
+	if isUnset(err) {
+		err = fmt.Errorf("%w; save the settings of the customer portal in Stripe's dashboard, so that customers can "+
+			"switch between the prices of all plans and cancel subscriptions", err)
+	}
 	if err != nil {
 		return billing.Session{}, err
 	}

@@ -43,13 +43,14 @@ type call struct {
 	idempotencyKey string
 }
 
-// apiError is an answer with which Stripe refused a call. It leaves out Stripe's message, which quotes the request.
+// apiError is an answer with which Stripe refused a call. Its text leaves out the message, which quotes the request.
 type apiError struct {
 	status    int
 	requestID string
 	Type      string `json:"type"`
 	Code      string `json:"code"`
 	Param     string `json:"param"`
+	Message   string `json:"message"`
 }
 
 // Error implements error.
@@ -62,6 +63,14 @@ func (e *apiError) Error() string {
 func isMissing(err error) bool {
 	var refused *apiError
 	return errors.As(err, &refused) && refused.Code == "resource_missing"
+}
+
+// isUnset reports whether Stripe refused a page of the customer portal because of its settings. Only the text says so.
+func isUnset(err error) bool {
+	var refused *apiError
+	return errors.As(err, &refused) && refused.status == http.StatusBadRequest &&
+		(strings.Contains(refused.Message, "portal configuration") ||
+			strings.Contains(refused.Message, "portal settings"))
 }
 
 // errNoAnswer is an answer that does not have Stripe's form, as proxies send it.

@@ -336,6 +336,28 @@ func TestFetch_SeparatesTransientErrorsFromDefectsAndHidesSecrets(t *testing.T) 
 	}
 }
 
+// TestPortal_SaysThatItsSettingsAreMissing: Stripe makes no page for what the settings of the portal do not allow, and
+// by default they allow no change of a plan.
+func TestPortal_SaysThatItsSettingsAreMissing(t *testing.T) {
+	t.Parallel()
+	for message, want := range map[string]bool{
+		"No configuration provided and your live mode default configuration has not been created. Provide a " +
+			"configuration or create your default by saving your customer portal settings in live mode.": true,
+		"This subscription cannot be updated because the subscription update feature in the portal configuration is " +
+			"disabled.": true,
+		"Invalid URL": false,
+	} {
+		p := openPayments(t, nil)
+		p.client.http.Transport = &transport{answers: []answer{
+			{status: 400, body: `{"error": {"type": "invalid_request_error", "message": "` + message + `"}}`},
+		}}
+		_, err := p.Portal(t.Context(), "cus_1")
+		if fault.From(err).Kind != fault.Internal || strings.Contains(err.Error(), "customer portal") != want {
+			t.Errorf("%s: %v, want that it asks for the settings: %t", message, err, want)
+		}
+	}
+}
+
 func TestPortal_UnreachableStripeIsUnavailable(t *testing.T) {
 	t.Parallel()
 	gone := openPayments(t, func(o *Options) { o.URL, o.Timeout = "http://127.0.0.1:1", 2*time.Second })
