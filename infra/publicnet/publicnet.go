@@ -56,8 +56,12 @@ func (d Dialer) DialContext(ctx context.Context, network, address string) (net.C
 	return d.dialAny(ctx, network, port, choose(found))
 }
 
-// maxTries bounds the addresses that are dialed.
-const maxTries = 4
+const (
+	// maxTries bounds the addresses that are dialed.
+	maxTries = 4
+	// minShare is for how long one is dialed at least, if there is time: a packet that was lost is sent again.
+	minShare = 2 * time.Second
+)
 
 // dialAny dials one address after the other. Each gets its share of the time that is left.
 func (d Dialer) dialAny(ctx context.Context, network, port string, addresses []netip.Addr) (net.Conn, error) {
@@ -81,7 +85,7 @@ func (d Dialer) dialAny(ctx context.Context, network, port string, addresses []n
 // dial dials one of the addresses that are left.
 func (d Dialer) dial(ctx context.Context, left int, network, address string) (net.Conn, error) {
 	if end, ok := ctx.Deadline(); ok {
-		share, cancel := context.WithTimeout(ctx, time.Until(end)/time.Duration(left))
+		share, cancel := context.WithTimeout(ctx, max(time.Until(end)/time.Duration(left), minShare))
 		defer cancel()
 		ctx = share
 	}
