@@ -161,11 +161,16 @@ func (d desired) judgeContainer(v verdict, status *corev1.ContainerStatus, deman
 func notStarted(w *corev1.ContainerStateWaiting) *provisioning.PodFailure {
 	switch w.Reason {
 	case "ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ErrImageNeverPull", "ImageInspectError":
-		return &provisioning.PodFailure{
+		f := &provisioning.PodFailure{
 			Code: codeImagePull,
 			Message: "The cluster cannot pull the agent's image. " +
 				"Contact support to check the image and the access to it.",
 		}
+		if strings.Contains(w.Message, "not found") || strings.Contains(w.Message, "manifest unknown") {
+			f.Message = "The registry does not have the agent's image. If you chose the image yourself, push it " +
+				"there, or choose another one. Otherwise, contact support."
+		}
+		return f
 	case "InvalidImageName":
 		return &provisioning.PodFailure{
 			Code: codeImagePull, Permanent: true,

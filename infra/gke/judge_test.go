@@ -109,6 +109,11 @@ func TestJudge_ExplainsEachPodState(t *testing.T) {
 			silent: true, message: "did not start",
 		},
 		"pulling fails": {pod: podWith(withContainer(0, waitingFor("ErrImagePull"), none)), code: codeImagePull},
+		"pulling finds nothing": {
+			pod: podWith(withContainer(0, waitingBecause("ImagePullBackOff", `Back-off pulling image "r/i@sha256:0": `+
+				`ErrImagePull: failed to resolve reference "r/i@sha256:0": r/i@sha256:0: not found`), none)),
+			code: codeImagePull, message: "registry does not have",
+		},
 		"pulling backs off": {
 			pod:  podWith(withContainer(0, waitingFor("ImagePullBackOff"), none)),
 			code: codeImagePull,

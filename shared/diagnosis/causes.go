@@ -21,8 +21,11 @@ func (f Facts) of(r rule, evidence ...string) cause {
 
 // failure explains the failure in the record.
 func (f Facts) failure(failure agent.Failure) cause {
-	a := f.Agent
-	c := f.of(ruleOf(failure.Code))
+	a, r := f.Agent, ruleOf(failure.Code)
+	if failure.Code == imagePullFailed && a.Image.ID == image.CustomID {
+		r = customImagePullFailed()
+	}
+	c := f.of(r)
 	if message := publicMessage(failure.Code, failure.Message, f.Caller.Admin()); message != "" {
 		c.message = message
 	}

@@ -517,6 +517,27 @@ func TestOf_ListsWhatHappenedInOrder(t *testing.T) {
 	}
 }
 
+// TestOf_LeavesACustomImageToItsUser: the operator can repair only what an entry of the catalog names.
+func TestOf_LeavesACustomImageToItsUser(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[string]struct {
+		step  diagnosis.Action
+		party diagnosis.Party
+	}{
+		image.DefaultID: {step: diagnosis.ContactSupport, party: diagnosis.Support},
+		image.CustomID:  {step: diagnosis.Update, party: diagnosis.User},
+	} {
+		a := applied()
+		a.Image.ID = id
+		a.GiveUp(agent.Failure{Code: "image_pull_failed", Stage: agent.StageReady}, after(time.Minute))
+		d := diagnosis.Of(diagnosis.Facts{Agent: a, Now: after(time.Minute)})
+		if got := d.Causes[0]; got.YouCan[0].Action != want.step || *d.WaitingFor != want.party {
+			t.Errorf("image %s: %+v, waits for %s; want the step %s of %s", id, got, *d.WaitingFor, want.step,
+				want.party)
+		}
+	}
+}
+
 // TestOf_SuspectsTheSandboxOfAContainerThatExits: only the container's log can say that a system call is missing.
 func TestOf_SuspectsTheSandboxOfAContainerThatExits(t *testing.T) {
 	t.Parallel()

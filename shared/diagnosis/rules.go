@@ -136,8 +136,25 @@ func beginRules() []rule {
 			},
 			trying: "The cluster keeps trying, with longer and longer pauses.", next: Cluster, ended: User,
 		},
-		ours("image_pull_failed", "The cluster cannot get the agent's image"),
+		ours(imagePullFailed, imagePullTitle),
 		ours("pod_rejected", "The cluster does not accept the agent's pod"),
+	}
+}
+
+const (
+	imagePullFailed = "image_pull_failed"
+	imagePullTitle  = "The cluster cannot get the agent's image"
+)
+
+// customImagePullFailed is the rule for an image that the user chose and no entry of the catalog names.
+func customImagePullFailed() rule {
+	return rule{
+		code: imagePullFailed, title: imagePullTitle,
+		youCan: []Step{
+			{Update, "Push the image to its registry under the digest that you chose, or choose another one."},
+			again("Then start it again."), support(),
+		},
+		trying: "The cluster keeps trying, with longer and longer pauses.", next: Cluster, ended: User,
 	}
 }
 
