@@ -217,6 +217,8 @@ func TestAccount_NewOrderChecksThePlan(t *testing.T) {
 	full.Usage = organization.Usage{Agents: 4, CPUMillis: 8000, MemoryBytes: 16 << 30, StorageBytes: 80 << 30}
 	ending := account(billing.Active, plan.Startup)
 	ending.Subscription.PendingPlan = plan.Hobby
+	suspended := account(billing.Active, plan.Startup)
+	suspended.Suspend(true, start)
 	for name, c := range map[string]struct {
 		account  billing.Account
 		to       plan.ID
@@ -270,6 +272,11 @@ func TestAccount_NewOrderChecksThePlan(t *testing.T) {
 			to:      plan.Enterprise, interval: billing.Month,
 			wantKind: fault.Forbidden, wantCode: "plan_feature_required",
 		},
+		"while suspended": {
+			account: suspended, to: plan.Business, interval: billing.Month,
+			wantKind: fault.PaymentRequired, wantCode: "billing_required",
+		},
+		"the free plan, while suspended": {account: suspended, to: plan.Hobby, interval: billing.Month},
 		"while a payment is overdue": {
 			account: account(billing.PastDue, plan.Starter),
 			to:      plan.Pro, interval: billing.Month,

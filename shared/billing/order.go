@@ -7,8 +7,8 @@ import (
 )
 
 // NewOrder makes an order for a plan. It calls agents only if the organization may exceed the new plan. Errors:
-// Forbidden for a plan that is not for sale, PaymentRequired while a payment is open, Conflict for the present plan and
-// for one that is too small.
+// Forbidden for a plan that is not for sale, PaymentRequired while a payment is open or the organization is suspended,
+// Conflict for the present plan and for one that is too small.
 func (a Account) NewOrder(to plan.ID, interval Interval, agents func() ([]agent.Agent, error)) (Order, error) {
 	ordered, err := plan.Get(to)
 	if err != nil {
@@ -23,6 +23,9 @@ func (a Account) NewOrder(to plan.ID, interval Interval, agents func() ([]agent.
 	case ordered.PriceUSDMonth == nil:
 		return Order{}, fault.New(fault.Forbidden, "plan_feature_required",
 			"The %s plan is available by contract only. Contact support.", to)
+	case a.Suspended && to != plan.Hobby: // it may still cancel
+		return Order{}, fault.New(fault.PaymentRequired, "billing_required",
+			"The organization is suspended, and no payment changes that. Contact support.")
 	case s.Status == PastDue:
 		return Order{}, fault.New(fault.PaymentRequired, "subscription_past_due",
 			"A payment for the subscription failed. Pay it in the billing portal first.")
