@@ -3,6 +3,7 @@
 package consoletest_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,6 +16,11 @@ import (
 	"agents.example/controlplane/shared/plan"
 )
 
+// paidStartup is a subscription in place of the service's answer.
+const paidStartup = `{"plan": "startup", "status": "active", "interval": "month", "provider": "stripe",
+	"current_period_start": "2026-01-05T10:00:00Z", "current_period_end": "2026-02-05T10:00:00Z",
+	"cancel_at_period_end": false, "pending_plan": null}`
+
 // TestMembers_SeeWhyTheyMayNotChangeAnything visits all pages of an organization without the rights of an admin.
 func TestMembers_SeeWhyTheyMayNotChangeAnything(t *testing.T) {
 	t.Parallel()
@@ -23,9 +29,7 @@ func TestMembers_SeeWhyTheyMayNotChangeAnything(t *testing.T) {
 	admin.AwaitAgent(agent, "running")
 	p := admin.Colleague("member").Page(t)
 	p.Respond(http.MethodGet, "/api/v1/billing/subscription", consoletest.Response{
-		Status: http.StatusOK, Body: `{"plan": "startup", "status": "active", "interval": "month", "provider": "stripe",
-			"current_period_start": "2026-01-05T10:00:00Z", "current_period_end": "2026-02-05T10:00:00Z",
-			"cancel_at_period_end": false, "pending_plan": null}`,
+		Status: http.StatusOK, Body: paidStartup,
 	})
 	for _, c := range []struct{ place, name, button, text string }{
 		{place: "agents", name: "member-agents", button: "New agent", text: "support bot"},
@@ -92,6 +96,54 @@ func TestBilling_ChangesThePlan(t *testing.T) {
 	p.Click("button", "Dismiss")
 	p.WaitNoText("Its limits apply already.")
 }
+
+// TestBilling_LeavesForOnePage looks at a button that leads to the payment provider in the moment in which the browser
+// leaves. If it could be pressed until then, it would make another page, on which the plan could be paid once more.
+func TestBilling_LeavesForOnePage(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ path, opener, button string }{
+		"payment": {path: "/checkout-session", opener: "Change to Pro", button: "Continue to payment"},
+		"portal":  {path: "/portal-session", button: "Open the billing portal"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := suite.Admin(t, plan.Startup).Page(t)
+			provider := suite.Cloud(t).Ready.BaseURL + "/provider" // of the same origin, so that it sees what is stored
+			p.Respond(http.MethodGet, provider, consoletest.Response{
+				Status: http.StatusOK, Body: "<!doctype html><title>Pay</title>The provider's page",
+				Header: map[string]string{"Content-Type": "text/html"},
+			})
+			p.Respond(http.MethodGet, "/billing/subscription", consoletest.Response{
+				Status: http.StatusOK, Body: paidStartup,
+			})
+			p.Respond(http.MethodPost, c.path, consoletest.Response{
+				Status: http.StatusOK, Body: fmt.Sprintf(`{"url": %q, "expires_at": "2030-01-05T10:00:00Z"}`, provider),
+			})
+			p.Respond(http.MethodPost, c.path, consoletest.Response{
+				Status: http.StatusServiceUnavailable, Body: `{"code": "unavailable"}`, Times: 1,
+			})
+			p.Open("/console#/billing")
+			if c.opener != "" {
+				p.Click("button", c.opener)
+			}
+			p.Click("button", c.button)
+			p.WaitFor("button", "Try again")
+			consoletest.Eval[bool](p, fmt.Sprintf(storeOnLeaving, c.button))
+			p.Click("button", c.button) // a failure lets it be pressed again
+			p.WaitText("The provider's page")
+			if left := consoletest.Eval[string](p, "sessionStorage.getItem('left')"); left != "true" {
+				t.Errorf("aria-disabled of the button when the browser left = %s, want true", left)
+			}
+		})
+	}
+}
+
+// storeOnLeaving stores whether a button is disabled when the browser leaves the page.
+const storeOnLeaving = `(() => {
+	const button = [...document.querySelectorAll("button")].find(one => one.textContent === %q);
+	addEventListener("pagehide", () => sessionStorage.setItem("left", button.getAttribute("aria-disabled")));
+	return true;
+})()`
 
 // TestBilling_OffersNoChangeOfAPlanThatIsNotPaid shows a plan that is set by contract, and one that the operator set.
 func TestBilling_OffersNoChangeOfAPlanThatIsNotPaid(t *testing.T) {

@@ -36,10 +36,14 @@ function stored(): Checkout | undefined {
   }
 }
 
-/** Leaves for a page of the payment provider. */
-export function leaveFor(url: string, checkout: Omit<Checkout, "left">): void {
+/**
+ * Leaves for a page of the payment provider. It is done when the person came back to a page that the browser kept in
+ * memory: while the provider's page loads, a button that leads to it must not be pressed again.
+ */
+export function leaveFor(url: string, checkout: Omit<Checkout, "left">): Promise<void> {
   sessionStorage.setItem(storageKey, JSON.stringify({ ...checkout, left: Date.now() }));
   location.assign(url);
+  return new Promise((resolve) => addEventListener("pageshow", () => resolve(), { once: true }));
 }
 
 /** Forgets the visit, because the person knows what came of it. */

@@ -27,7 +27,7 @@ export function ChangePlan({ plan, smaller, interval, subscription, onClose }: P
   const checkout = useSubmit<CreateCheckoutSessionRequest>(async (intent, body) => {
     const path = "/api/v1/billing/checkout-session";
     const { data } = await call<BillingSession>(path, { method: "POST", body, intent });
-    leaveFor(data.url, { organization, plan: plan.id, interval });
+    await leaveFor(data.url, { organization, plan: plan.id, interval });
   });
   useCloseOnReturn(onClose);
   const submit = () => void checkout.send({ plan: plan.id, interval });

@@ -18,7 +18,7 @@ export function usePortal(subscription: Subscription | undefined): Portal {
   const readOnly = useReadOnly();
   const opening = useSubmit(async (intent) => {
     const { data } = await call<BillingSession>("/api/v1/billing/portal-session", { method: "POST", intent });
-    leaveFor(data.url, { organization });
+    await leaveFor(data.url, { organization });
   });
   const unavailable =
     readOnly ?? (subscription?.status === "none" ? "The billing portal opens with the first subscription." : undefined);
