@@ -27,8 +27,8 @@ type createInput struct {
 		Region string            `json:"region,omitempty" jsonschema:"Data-plane region; us-central1 by default."`
 		Env    map[string]string `json:"env_vars,omitempty" jsonschema:"The agent's environment variables. Variables whose key or value looks like a secret go to the secret store. Keys reserved for the platform or for dashboard authentication are refused."`
 		Config map[string]any    `json:"config,omitempty" jsonschema:"The client's own keys, which the agent finds as a JSON file, named by the variable AGENT_CONFIG_FILE. Keys that the control plane fills are ignored."`
-		Files  []agent.FileSpec  `json:"files,omitempty" jsonschema:"Files that the agent finds at each start of its pod, at most 20."`
-		Public []publicPath      `json:"public_paths,omitempty" jsonschema:"Paths that anyone may request without a credential, for webhooks and apps that bring their own; at most 20. One that ends with a slash, such as /hooks/, stands for everything below it. They are rate-limited, and the agent's program must check who calls. Nothing below /v1, /auth, /handoff, /health and /logout can be public."`
+		Files  agent.FileSpecs   `json:"files,omitempty" jsonschema:"Files that the agent finds at each start of its pod, at most 20."`
+		Public publicPaths       `json:"public_paths,omitempty" jsonschema:"Paths that anyone may request without a credential, for webhooks and apps that bring their own; at most 20. One that ends with a slash, such as /hooks/, stands for everything below it. They are rate-limited, and the agent's program must check who calls. Nothing below /v1, /auth, /handoff, /health and /logout can be public."`
 		Egress *agent.EgressSpec `json:"egress,omitempty" jsonschema:"What the agent may reach. By default what the organization chose for new agents; a clone has that of its source, of which fields that are not given stay."`
 		Sleep  *sleepSpec        `json:"sleep,omitempty" jsonschema:"When the agent falls asleep, and what wakes it. The default of the plan hobby is after 1800 seconds; agents of other plans never sleep by default. An agent with the default takes that of a plan to which it is moved."`
 

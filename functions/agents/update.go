@@ -21,7 +21,7 @@ type updateInput struct {
 		Env    *map[string]*string `json:"env_vars,omitempty" jsonschema:"Merged into the environment: null removes a key, and keys that are not listed stay. Variables whose key or value looks like a secret are refused."`
 		Config *map[string]any     `json:"config,omitempty" jsonschema:"Merged into the client's own keys according to RFC 7396. A running agent gets a new pod, with the new file."`
 		Plan   *plan.ID            `json:"resource_plan,omitempty" jsonschema:"Changes the size of the agent. What the size takes up of the organization's plan is checked and counted with the change (402 if there is no room). A running agent gets a new pod, and the volume grows. A volume never shrinks: a plan with a smaller one is refused (409 storage_cannot_shrink)."`
-		Public *[]publicPath       `json:"public_paths,omitempty" jsonschema:"Replaces the agent's public paths, which anyone may request without a credential; an empty list removes them. A running agent gets a new pod. See the creation of agents."`
+		Public *publicPaths        `json:"public_paths,omitempty" jsonschema:"Replaces the agent's public paths, which anyone may request without a credential; an empty list removes them. A running agent gets a new pod. See the creation of agents."`
 
 		Egress *agent.EgressSpec `json:"egress,omitempty" jsonschema:"Changes what the agent may reach; a field that is not given stays."`
 

@@ -37,11 +37,11 @@ func (p textPlace[S]) decode(name string, value any) error {
 }
 
 // textsPlace stores a slice of strings as an array, or as null when it is empty.
-type textsPlace[S ~string] struct{ at *[]S }
+type textsPlace[L ~[]S, S ~string] struct{ at *L }
 
-func texts[S ~string](at *[]S) place { return textsPlace[S]{at} }
+func texts[L ~[]S, S ~string](at *L) place { return textsPlace[L, S]{at} }
 
-func (p textsPlace[S]) encode() any {
+func (p textsPlace[L, S]) encode() any {
 	if len(*p.at) == 0 {
 		return nil
 	}
@@ -52,12 +52,12 @@ func (p textsPlace[S]) encode() any {
 	return items
 }
 
-func (p textsPlace[S]) decode(name string, value any) error {
+func (p textsPlace[L, S]) decode(name string, value any) error {
 	values, err := cast[[]any](name, value)
 	if err != nil || len(values) == 0 {
 		return err
 	}
-	items := make([]S, len(values))
+	items := make(L, len(values))
 	for i, v := range values {
 		s, err := cast[string](name, v)
 		if err != nil {

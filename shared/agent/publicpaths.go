@@ -23,13 +23,10 @@ func (a *Agent) setPublicPaths(paths []string) (changed bool) {
 	return changed
 }
 
-// publicPathViolations checks the public paths in a body. The schema checks their types.
+// publicPathViolations checks the public paths in a body. The schema checks their types, and that there
+// are not too many.
 func publicPathViolations(body map[string]any) (found []fault.Violation) {
 	paths, _ := body["public_paths"].([]any)
-	if len(paths) > image.MaxPublicPaths {
-		found = append(found, invalid([]any{"body", "public_paths"},
-			fmt.Sprintf("at most %d paths are allowed", image.MaxPublicPaths)))
-	}
 	for i, value := range paths[:min(len(paths), image.MaxPublicPaths)] {
 		if p, ok := value.(string); ok && len(p) <= dataplane.MaxPublicPathBytes {
 			if err := dataplane.CheckPublicPath(p); err != nil {

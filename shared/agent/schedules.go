@@ -89,6 +89,9 @@ type ScheduleSpec struct {
 // ScheduleSpecs are all schedules that an agent shall have.
 type ScheduleSpecs []ScheduleSpec
 
+// ItemBounds implements function.List.
+func (ScheduleSpecs) ItemBounds() (least, most int) { return 0, MaxSchedules }
+
 // terms returns what the record has of the request.
 func (s ScheduleSpec) terms() ScheduleTerms {
 	t := ScheduleTerms{
@@ -174,13 +177,10 @@ func (s *Schedule) recurrence() recurrence {
 	return r
 }
 
-// scheduleViolations checks the schedules in a body. The schema checks their types.
+// scheduleViolations checks the schedules in a body. The schema checks their types, and that there are not too many.
 func scheduleViolations(body map[string]any) (found []fault.Violation) {
 	list, _ := body["schedules"].([]any)
 	all := []any{"body", "schedules"}
-	if len(list) > MaxSchedules {
-		found = append(found, invalid(all, fmt.Sprintf("at most %d schedules are allowed", MaxSchedules)))
-	}
 	total, ids := 0, map[string]bool{}
 	for i, item := range list[:min(len(list), MaxSchedules)] {
 		spec, _ := item.(map[string]any)

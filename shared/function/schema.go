@@ -24,6 +24,11 @@ type Enumeration interface {
 	Values() []string
 }
 
+// List is implemented by list types with bounds of how many elements they have.
+type List interface {
+	ItemBounds() (least, most int)
+}
+
 // Check is a rule for the body that JSON Schema cannot express. It runs even if the body violates the schema, so that
 // one response lists all violations.
 type Check func(body map[string]any) []Violation
@@ -96,6 +101,9 @@ func SchemaWith(t reflect.Type, given map[reflect.Type]*infer.Schema) (*infer.Sc
 	}
 	collectSchemas(t, types, map[reflect.Type]bool{})
 	maps.Copy(types, given)
+	if err := addLists(types); err != nil {
+		return nil, err
+	}
 	s, err := infer.ForType(t, &infer.ForOptions{TypeSchemas: types})
 	if err != nil {
 		return nil, fmt.Errorf("infer the schema of %s: %w", t, err)
@@ -104,7 +112,25 @@ func SchemaWith(t reflect.Type, given map[reflect.Type]*infer.Schema) (*infer.Sc
 	return s, nil
 }
 
-// collectSchemas adds the types inside t that define their own schema or values to types.
+// addLists makes schemas of the lists that collectSchemas found, from those of their elements.
+func addLists(types map[reflect.Type]*infer.Schema) error {
+	for t, s := range types {
+		if list, ok := reflect.Zero(t).Interface().(List); ok && s == nil {
+			elements, err := infer.ForType(t.Elem(), &infer.ForOptions{TypeSchemas: types})
+			if err != nil {
+				return fmt.Errorf("infer the schema of %s: %w", t.Elem(), err)
+			}
+			least, most := list.ItemBounds()
+			types[t] = &infer.Schema{Type: "array", Items: elements, MinItems: &least, MaxItems: &most}
+			if least == 0 {
+				types[t].MinItems = nil
+			}
+		}
+	}
+	return nil
+}
+
+// collectSchemas adds the types inside t that define their own schema, values or bounds to types.
 func collectSchemas(t reflect.Type, types map[reflect.Type]*infer.Schema, seen map[reflect.Type]bool) {
 	if seen[t] {
 		return
@@ -122,6 +148,8 @@ func collectSchemas(t reflect.Type, types map[reflect.Type]*infer.Schema, seen m
 		// The schema has no type, only values. Otherwise a value of another type would be reported twice.
 		types[t] = &infer.Schema{Enum: values}
 		return
+	case t.Implements(reflect.TypeFor[List]()) && t.Kind() == reflect.Slice:
+		types[t] = nil // addLists adds it
 	}
 	switch t.Kind() { //nolint:exhaustive // the other kinds have no inner types
 	case reflect.Struct:

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
 )
 
 // Policy says when an agent takes another version of its image.
@@ -48,12 +50,30 @@ func (Day) Values() []string {
 	return values
 }
 
+// Days are some days of a week.
+type Days []Day
+
+// ItemBounds implements function.List.
+func (Days) ItemBounds() (least, most int) { return 1, len(days) }
+
+// Hours is how long a window is open.
+type Hours int
+
+// maxHours is the largest number of Hours.
+const maxHours = 24
+
+// JSONSchema implements function.Schemer.
+func (Hours) JSONSchema() *jsonschema.Schema {
+	least, most := 1.0, float64(maxHours)
+	return &jsonschema.Schema{Type: "integer", Minimum: &least, Maximum: &most}
+}
+
 // MaintenanceWindow is when an agent with the policy Window takes another version.
 type MaintenanceWindow struct {
-	Days []Day `json:"days" jsonschema:"The days on which the window begins."`
+	Days Days `json:"days" jsonschema:"The days on which the window begins."`
 	// Start is a time of day, such as "02:30".
 	Start string `json:"start" jsonschema:"When it begins, such as 02:30."`
-	Hours int    `json:"hours" jsonschema:"How long it lasts, 1 to 24 hours."`
+	Hours Hours  `json:"hours" jsonschema:"How long it lasts, 1 to 24 hours."`
 	// Timezone is a name of the IANA time zone database.
 	Timezone string `json:"timezone" jsonschema:"The time zone of start and days, such as Europe/Berlin."`
 }
@@ -80,8 +100,8 @@ func (w MaintenanceWindow) Check() map[string]string {
 	if _, err := time.Parse("15:04", w.Start); err != nil || len(w.Start) != len("15:04") {
 		found["start"] = "want a time of day, such as 02:30"
 	}
-	if w.Hours < 1 || w.Hours > 24 {
-		found["hours"] = "want 1 to 24"
+	if w.Hours < 1 || w.Hours > maxHours {
+		found["hours"] = fmt.Sprintf("want 1 to %d", maxHours)
 	}
 	if _, err := Zone(w.Timezone); err != nil {
 		found["timezone"] = "want a name of the IANA time zone database, such as Europe/Berlin"

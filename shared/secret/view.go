@@ -69,9 +69,18 @@ type Summary struct {
 
 // Inject says where the value of a brokered secret is added to an agent's requests. The agent does not have the value.
 type Inject struct {
-	Hosts  []string `json:"hosts" jsonschema:"The names of the hosts, 1 to 10, without wildcards. The agent's egress must allow them."`
-	Header string   `json:"header,omitempty" jsonschema:"The header of the request that has the value; Authorization by default."`
-	Format string   `json:"format,omitempty" jsonschema:"The value of the header, with {value} in it once; Bearer {value} by default."`
+	Hosts  Hosts  `json:"hosts" jsonschema:"The names of the hosts, 1 to 10, without wildcards. The agent's egress must allow them."`
+	Header string `json:"header,omitempty" jsonschema:"The header of the request that has the value; Authorization by default."`
+	Format string `json:"format,omitempty" jsonschema:"The value of the header, with {value} in it once; Bearer {value} by default."`
+}
+
+// Hosts are the names of hosts.
+type Hosts []string
+
+// JSONSchema implements function.Schemer. It has no largest number, because a host that is there twice counts once.
+func (Hosts) JSONSchema() *jsonschema.Schema {
+	least := 1
+	return &jsonschema.Schema{Type: "array", MinItems: &least, Items: &jsonschema.Schema{Type: "string"}}
 }
 
 // Target is what the gate does.
